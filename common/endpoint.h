@@ -1,0 +1,25 @@
+// host:port as people write it, IPv6 in brackets. Parsing only: no name is looked up here.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "common/result.h"
+
+namespace ddprun {
+
+struct Endpoint {
+  std::string host;        // Name or address, without brackets. Empty: none.
+  std::uint16_t port = 0;  // 0: none, or "any free one" where something listens.
+  auto operator<=>(const Endpoint&) const = default;
+};
+
+// "host:port", "[v6]:port"; "host" alone where default_port is given. Port 0 is accepted.
+Result<Endpoint> ParseEndpoint(std::string_view text, std::optional<std::uint16_t> default_port);
+
+std::string ToString(const Endpoint& endpoint);
+
+}  // namespace ddprun

@@ -1,0 +1,32 @@
+#include "common/endpoint.h"
+
+#include <gtest/gtest.h>
+
+namespace ddprun {
+namespace {
+
+TEST(Endpoint, ReadsWhatPeopleWrite) {
+  EXPECT_EQ(*ParseEndpoint("n0:29400", {}), (Endpoint{"n0", 29400}));
+  EXPECT_EQ(*ParseEndpoint("[::1]:0", {}), (Endpoint{"::1", 0}));
+  EXPECT_EQ(*ParseEndpoint("n0", 29400), (Endpoint{"n0", 29400}));
+  EXPECT_EQ(*ParseEndpoint("[fe80::1]", 29400), (Endpoint{"fe80::1", 29400}));
+}
+
+TEST(Endpoint, RefusesTheRestAndNamesIt) {
+  for (const char* text :
+       {"", "n0", ":1", "n0:", "n0:x", "n0:65536", "::1", "[::1", "[::1]x", "n0:1 "}) {
+    const Result<Endpoint> endpoint = ParseEndpoint(text, {});
+    ASSERT_FALSE(endpoint) << text;
+    EXPECT_EQ(endpoint.error().kind, ErrorKind::kInvalid);
+    EXPECT_NE(endpoint.error().message.find(text), std::string::npos);
+  }
+}
+
+TEST(Endpoint, IsWrittenSoThatItCanBeRead) {
+  for (const char* text : {"n0:29400", "[::1]:1"}) {
+    EXPECT_EQ(ToString(*ParseEndpoint(text, {})), text);
+  }
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,101 @@
+#include "common/files.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+namespace ddprun {
+
+UniqueFd& UniqueFd::operator=(UniqueFd&& other) noexcept {
+  if (this != &other) {
+    Reset();
+    fd_ = other.Release();
+  }
+  return *this;
+}
+
+int UniqueFd::Release() {
+  return std::exchange(fd_, -1);
+}
+
+void UniqueFd::Reset() {
+  if (fd_ >= 0) {
+    ::close(std::exchange(fd_, -1));
+  }
+}
+
+Result<std::string> ReadFile(const std::filesystem::path& path, std::size_t max_bytes) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd) {
+    Error error = SystemError("open", path.native(), errno);
+    error.kind = errno == ENOENT ? ErrorKind::kNotFound : ErrorKind::kSystem;
+    return error;
+  }
+  std::string bytes;
+  char buffer[1 << 16];
+  while (true) {
+    const ssize_t got = ::read(fd.get(), buffer, sizeof buffer);
+    if (got < 0 && errno == EINTR) {
+      continue;
+    }
+    if (got < 0) {
+      return SystemError("read", path.native(), errno);
+    }
+    if (got == 0) {
+      return bytes;
+    }
+    if (bytes.size() + static_cast<std::size_t>(got) > max_bytes) {
+      return Invalid("the file is larger than " + std::to_string(max_bytes) + " bytes",
+                     path.native());
+    }
+    bytes.append(buffer, static_cast<std::size_t>(got));
+  }
+}
+
+Result<void> WriteAll(int fd, std::string_view bytes, const std::filesystem::path& name) {
+  while (!bytes.empty()) {
+    const ssize_t put = ::write(fd, bytes.data(), bytes.size());
+    if (put < 0 && errno == EINTR) {
+      continue;
+    }
+    if (put < 0) {
+      return SystemError("write", name.native(), errno);
+    }
+    bytes.remove_prefix(static_cast<std::size_t>(put));
+  }
+  return {};
+}
+
+Result<void> SyncPath(const std::filesystem::path& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd) {
+    return SystemError("open for fsync", path.native(), errno);
+  }
+  if (::fsync(fd.get()) != 0) {
+    return SystemError("fsync", path.native(), errno);
+  }
+  return {};
+}
+
+Result<void> MakeDirectories(const std::filesystem::path& path, unsigned mode) {
+  if (path.empty() || ::mkdir(path.c_str(), mode) == 0) {
+    return {};
+  }
+  if (errno == ENOENT && path.has_parent_path() && path.parent_path() != path) {
+    RETURN_IF_ERROR(MakeDirectories(path.parent_path(), mode));
+    if (::mkdir(path.c_str(), mode) == 0) {
+      return {};
+    }
+  }
+  const int error_number = errno;
+  struct stat info {};
+  if (error_number == EEXIST && ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) {
+    return {};
+  }
+  return SystemError("make directory", path.native(), error_number);
+}
+
+}  // namespace ddprun

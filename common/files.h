@@ -1,0 +1,45 @@
+// The few file operations everybody needs, as Results that name the file.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "common/result.h"
+
+namespace ddprun {
+
+// A file descriptor that closes itself. -1: none.
+class UniqueFd {
+ public:
+  UniqueFd() = default;
+  explicit UniqueFd(int fd) : fd_(fd) {}
+  UniqueFd(UniqueFd&& other) noexcept : fd_(other.Release()) {}
+  UniqueFd& operator=(UniqueFd&& other) noexcept;
+  UniqueFd(const UniqueFd&) = delete;
+  UniqueFd& operator=(const UniqueFd&) = delete;
+  ~UniqueFd() { Reset(); }
+
+  int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+  int Release();
+  void Reset();
+
+ private:
+  int fd_ = -1;
+};
+
+// The whole file, refused beyond max_bytes.
+Result<std::string> ReadFile(const std::filesystem::path& path, std::size_t max_bytes);
+
+// Writes every byte or says why not.
+Result<void> WriteAll(int fd, std::string_view bytes, const std::filesystem::path& name);
+
+// fsync of a file or a directory.
+Result<void> SyncPath(const std::filesystem::path& path);
+
+// The directory and its parents; existing ones are fine.
+Result<void> MakeDirectories(const std::filesystem::path& path, unsigned mode);
+
+}  // namespace ddprun

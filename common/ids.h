@@ -1,0 +1,32 @@
+// The names of things, each a type of its own, so that mixing them does not compile.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <string>
+
+namespace ddprun {
+
+template <class Tag>
+struct Number {
+  std::uint64_t value = 0;
+  auto operator<=>(const Number&) const = default;
+  Number Next() const { return {value + 1}; }
+};
+
+// One attempt of a world to run; larger than every earlier one of the run. 0: none yet.
+using Generation = Number<struct GenerationTag>;
+// One membership of an agent: random, drawn at start and again after it was declared lost.
+using Incarnation = Number<struct IncarnationTag>;
+// A random name of one generation's set of nodes and ranks.
+using WorldId = Number<struct WorldIdTag>;
+// One reign of a server; (term, generation) orders worlds. 0: none known.
+using Term = Number<struct TermTag>;
+
+using RunId = std::string;   // One job, as --rdzv-id names it.
+using NodeId = std::string;  // One agent's share of a machine, unique within a run.
+
+// Sixteen hexadecimal digits, as logs and file names show a world id or an incarnation.
+std::string Hex(std::uint64_t value);
+
+}  // namespace ddprun

@@ -1,0 +1,74 @@
+#include "proto/notify.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+
+namespace ddprun {
+
+Notification ParseNotification(std::string_view datagram) {
+  Notification notification;
+  datagram = datagram.substr(0, kMaxNotifyBytes);
+  while (!datagram.empty()) {
+    const std::size_t end = std::min(datagram.find('\n'), datagram.size());
+    const std::string_view line = datagram.substr(0, end);
+    datagram.remove_prefix(std::min(end + 1, datagram.size()));
+    const std::size_t equals = line.find('=');
+    if (equals == std::string_view::npos) {
+      continue;
+    }
+    const std::string_view name = line.substr(0, equals);
+    const std::string_view value = line.substr(equals + 1);
+    if (name == "READY") {
+      notification.ready = value == "1";
+    } else if (name == "STEP") {
+      std::uint64_t step = 0;
+      const char* const last = value.data() + value.size();
+      const auto [parsed, error] = std::from_chars(value.data(), last, step);
+      if (error == std::errc{} && parsed == last && !value.empty()) {
+        notification.step = step;
+      }
+    } else if (name == "PHASE") {
+      const bool printable =
+          std::all_of(value.begin(), value.end(), [](char c) { return c >= 0x20 && c < 0x7f; });
+      if (printable && !value.empty() && value.size() <= 64) {
+        notification.phase = std::string(value);
+      }
+    }
+  }
+  return notification;
+}
+
+Notifier::Notifier(const std::string& socket_path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (socket_path.empty() || socket_path.size() >= sizeof address.sun_path) {
+    return;
+  }
+  std::memcpy(address.sun_path, socket_path.data(), socket_path.size());
+  fd_ = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd_ >= 0 &&
+      ::connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    ::close(fd_);
+    fd_ = -1;
+  }
+}
+
+Notifier::~Notifier() {
+  if (fd_ >= 0) {
+    ::close(fd_);
+  }
+}
+
+void Notifier::Send(std::string_view lines) const {
+  if (fd_ >= 0) {
+    // A full or vanished agent must not disturb the worker: the datagram is lost.
+    (void)!::send(fd_, lines.data(), lines.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
+}
+
+}  // namespace ddprun

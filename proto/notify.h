@@ -1,0 +1,46 @@
+// The notify socket: a worker's datagrams to its agent, sd_notify-style lines of NAME=value.
+//
+//   READY=1            hello: the worker speaks this protocol, so its exit codes 75 and 76 mean
+//                      "restart me" and "do not restart"
+//   STEP=1200          progress, a counter that only grows within a generation
+//   PHASE=checkpoint   what it is doing, one word
+//
+// Unix datagram socket named by DDPRUN_NOTIFY_SOCKET; at most kMaxNotifyBytes each; unknown names
+// are ignored, malformed lines are dropped. A worker that cannot send loses nothing but its say.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace ddprun {
+
+inline constexpr std::size_t kMaxNotifyBytes = 4096;
+
+struct Notification {
+  bool ready = false;
+  std::optional<std::uint64_t> step;
+  std::optional<std::string> phase;  // At most 64 printable characters.
+};
+
+// Never fails: what is not understood is not there.
+Notification ParseNotification(std::string_view datagram);
+
+// The worker's side. Opened once; every Send is non-blocking and may be lost.
+class Notifier {
+ public:
+  // Empty path: Send does nothing.
+  explicit Notifier(const std::string& socket_path);
+  ~Notifier();
+  Notifier(const Notifier&) = delete;
+  Notifier& operator=(const Notifier&) = delete;
+
+  void Send(std::string_view lines) const;
+
+ private:
+  int fd_ = -1;
+};
+
+}  // namespace ddprun

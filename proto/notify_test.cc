@@ -1,0 +1,32 @@
+#include "proto/notify.h"
+
+#include <gtest/gtest.h>
+
+namespace ddprun {
+namespace {
+
+TEST(Notify, ReadsItsLines) {
+  const Notification n = ParseNotification("READY=1\nSTEP=1200\nPHASE=checkpoint\n");
+  EXPECT_TRUE(n.ready);
+  EXPECT_EQ(n.step, 1200u);
+  EXPECT_EQ(n.phase, "checkpoint");
+}
+
+TEST(Notify, DropsWhatItDoesNotUnderstand) {
+  const Notification n = ParseNotification(
+      "\n=\nSTEP=\nSTEP=-1\nSTEP=99999999999999999999999\nSTEP=7x\nPHASE=\nPHASE=\x01\nOTHER="
+      "1\nREADY=2");
+  EXPECT_FALSE(n.ready);
+  EXPECT_FALSE(n.step);
+  EXPECT_FALSE(n.phase);
+  EXPECT_FALSE(ParseNotification("PHASE=" + std::string(65, 'x')).phase);
+}
+
+TEST(Notify, ANotifierWithoutASocketIsHarmless) {
+  Notifier("").Send("READY=1");
+  Notifier("/nonexistent/socket").Send("READY=1");
+  Notifier(std::string(500, 'x')).Send("READY=1");
+}
+
+}  // namespace
+}  // namespace ddprun
