@@ -1,0 +1,197 @@
+// What nodes and the coordinator tell each other: a node's report, the coordinator's directive.
+//
+// Plain values; nothing here is sent or decided. A report says everything that the node is and
+// promises, a directive everything it should do now, so either may be lost, repeated or overtaken.
+// The alphabet is whole from the first version: StopSoon and Save are understood by every agent.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "common/endpoint.h"
+#include "common/exit_status.h"
+#include "common/ids.h"
+#include "common/time.h"
+
+namespace ddprun {
+
+// ---- The run, as every node's command line states it. The first report fixes it. ----
+struct RunShape {
+  std::uint32_t min_nodes = 1;
+  std::uint32_t max_nodes = 1;
+  std::uint32_t max_restarts = 0;  // Incidents of worker failure, for the whole run.
+  Duration last_call{5'000};       // How long a world below max_nodes waits for more.
+  Duration join_timeout{600'000};  // How long Gathering may last.
+  bool scale_up = true;            // A later node makes a running world below max grow.
+  auto operator<=>(const RunShape&) const = default;
+};
+
+// ---- A node's part in one generation. Never the list of all nodes: that would be N^2 bytes. ----
+struct Placement {
+  Term term;
+  Generation generation;
+  WorldId world_id;
+  std::uint32_t group_rank = 0;
+  std::uint32_t group_size = 1;
+  std::uint32_t first_rank = 0;  // Global rank of the node's local rank 0.
+  std::uint32_t world_size = 1;
+  std::uint32_t role_first_rank = 0;
+  std::uint32_t role_world_size = 1;
+  Endpoint store;  // Hosted by the agent of group rank 0.
+  std::uint32_t restarts_used = 0;
+  bool operator==(const Placement&) const = default;
+};
+
+// ---- Directives ----
+enum class WaitFor {
+  kNodes,        // Fewer than min_nodes are here.
+  kLastCall,     // Enough are here; more may come until the deadline.
+  kDrain,        // Other nodes are still stopping the last generation.
+  kPeers,        // Own workers have finished; those of other nodes have not.
+  kSpare,        // The world is complete without this node.
+  kEarlierSelf,  // An earlier membership of the same node is not over yet.
+  kRecovery,     // The server is new and collects reports.
+};
+
+struct WaitReason {
+  WaitFor what = WaitFor::kNodes;
+  std::uint32_t have = 0;
+  std::uint32_t need = 0;             // min_nodes.
+  std::uint32_t want = 0;             // max_nodes.
+  std::vector<std::string> missing;   // At most kMaxNamed node ids.
+  std::optional<Duration> remaining;  // Until the coordinator goes on or gives up.
+  bool operator==(const WaitReason&) const = default;
+};
+inline constexpr std::size_t kMaxNamed = 8;
+
+enum class StopCause {
+  kFailure,       // A worker failed somewhere.
+  kNodeLost,      // Another node was lost.
+  kDeclaredLost,  // This node was declared lost: draw a new incarnation.
+  kScaleUp,
+  kLeave,       // A node leaves on request.
+  kOperator,    // Somebody stops the run.
+  kSuperseded,  // The workers belong to a world that is not the current one.
+};
+// Planned stops give workers the shutdown timeout, so that checkpoints finish.
+bool IsPlanned(StopCause cause);
+
+struct WorkerFailure {
+  std::uint32_t rank = 0;
+  std::uint32_t local_rank = 0;
+  std::int64_t pid = 0;
+  ExitStatus status;
+  bool said_hello = false;     // READY=1 came on the notify socket: 75 and 76 have their meaning.
+  bool stopped_by_us = false;  // It ended after the agent had begun to stop it.
+  Duration after{0};           // Since the first failure of this node's generation.
+  std::string host;
+  std::string last_lines;  // The end of its stderr, at most kMaxLastLines bytes.
+  bool operator==(const WorkerFailure&) const = default;
+};
+inline constexpr std::size_t kMaxLastLines = 4096;
+inline constexpr std::size_t kMaxFailures = 8;  // Per report, in wait order.
+
+// Stopped by us, or "restart me" after hello: not a cause of its own.
+bool IsCollateral(const WorkerFailure& failure);
+
+enum class Ending {
+  kSucceeded,
+  kFailed,
+  kLeft,     // This node left on request; the run may go on.
+  kRefused,  // This node cannot be part of the run (exit 2).
+  kEnded,    // The run was over before this node came.
+};
+
+struct Wait {
+  WaitReason reason;
+  bool operator==(const Wait&) const = default;
+};
+struct Run {
+  Placement placement;
+  bool operator==(const Run&) const = default;
+};
+struct Stop {
+  Generation generation;  // Promise never to run this one or an earlier one.
+  WorldId world_id;
+  StopCause cause = StopCause::kFailure;
+  bool operator==(const Stop&) const = default;
+};
+struct StopSoon {  // Save, then stop with exit 75, within the time that is left.
+  Generation generation;
+  WorldId world_id;
+  Duration remaining{0};
+  bool operator==(const StopSoon&) const = default;
+};
+struct Save {
+  Generation generation;
+  WorldId world_id;
+  std::uint64_t number = 0;  // Each request once.
+  bool operator==(const Save&) const = default;
+};
+struct Finish {
+  Ending ending = Ending::kSucceeded;
+  int exit_code = 0;
+  std::string text;                   // One sentence for people.
+  std::optional<WorkerFailure> root;  // The root cause of a failed run.
+  bool operator==(const Finish&) const = default;
+};
+using Directive = std::variant<Wait, Run, Stop, StopSoon, Save, Finish>;
+
+// Equal, a Wait's reason aside: reasons are refreshed once per poll period, not pushed.
+bool SameDirective(const Directive& a, const Directive& b);
+
+// ---- Reports ----
+enum class Hosting { kNothing, kWorkers, kStopping };
+enum class Outcome {
+  kNone,       // No generation has ended on this node.
+  kSucceeded,  // Every worker exited 0.
+  kFailed,
+  kStopped,  // Stopped by us before it ended by itself.
+  kSpawnFailed,
+};
+enum class Leaving { kNo, kLeave, kStopRun };
+
+struct NodeReport {
+  RunId run_id;
+  NodeId node;
+  Incarnation incarnation;
+  std::uint64_t sequence = 0;     // Grows per incarnation; lower ones are dropped.
+  Term term;                      // Of the server last heard; 0: none.
+  std::int64_t beat = 0;          // The last reply's beat, returned.
+  std::optional<Directive> echo;  // The directive last received.
+
+  RunShape shape;
+  std::string host;                        // For people, and for the order of ranks.
+  std::optional<std::uint32_t> node_rank;  // --node-rank, where ranks are explicit.
+  std::uint32_t workers = 1;               // Of this node: --nproc-per-node.
+  std::string role = "default";
+  Endpoint store;  // A bound port offered for the next generation.
+
+  Hosting hosting = Hosting::kNothing;
+  std::optional<Placement> placement;   // Of the workers hosted now, or last.
+  Outcome outcome = Outcome::kNone;     // Of that placement, once it has ended.
+  std::vector<WorkerFailure> failures;  // Of that placement, first one first.
+  std::string spawn_failure;            // What the system said; empty: none.
+  Generation floor;                     // Will never run this one or an earlier one.
+  std::uint32_t restarts_used = 0;      // As last told.
+  std::uint32_t unkillable = 0;         // Workers that outlived SIGKILL.
+  std::optional<std::uint32_t> hung_rank;
+  std::uint64_t progress = 0;  // Highest STEP of a worker.
+  Leaving leaving = Leaving::kNo;
+  bool draining = false;  // Take part in no further world.
+  bool operator==(const NodeReport&) const = default;
+};
+
+struct SyncReply {
+  Directive directive;
+  std::int64_t beat = 0;        // The server's own steady time, microseconds; returned as is.
+  Duration lease{3'000};        // Silence after which a node is lost.
+  Duration poll_period{1'000};  // How long the server parks a call.
+  Term term;
+  bool operator==(const SyncReply&) const = default;
+};
+
+}  // namespace ddprun
