@@ -1,0 +1,460 @@
+#include "rendezvous/core/coordinator.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/overload.h"
+#include "rendezvous/core/describe.h"
+#include "rendezvous/core/formation.h"
+#include "rendezvous/core/judgement.h"
+
+namespace ddprun {
+namespace {
+
+using std::chrono_literals::operator""ms;
+
+// Beyond this, a tick came late because this server was paused, not because nodes are gone.
+constexpr auto kLate = 100ms;
+constexpr int kUnavailable = 69;
+
+// One Step's working set: what it reads and where its notices go.
+struct Turn {
+  CoordinatorState& state;
+  const CoordinatorConfig& config;
+  Time now;
+  std::vector<Notice> notices;
+
+  void Say(NoticeLevel level, std::string text) { notices.push_back({level, std::move(text)}); }
+  void Enter(Phase phase) {
+    state.phase = phase;
+    state.since = now;
+  }
+};
+
+bool HasEnded(const CoordinatorState& state) {
+  return state.phase == Phase::kSucceeded || state.phase == Phase::kFailed;
+}
+
+Member* FindMember(CoordinatorState& state, const NodeKey& key) {
+  if (!state.world) {
+    return nullptr;
+  }
+  for (Member& member : state.world->members) {
+    if (member.key == key && !member.lost) {
+      return &member;
+    }
+  }
+  return nullptr;
+}
+
+bool SpeaksOfWorld(const NodeReport& report, const World& world) {
+  return report.placement && report.placement->generation == world.generation &&
+         report.placement->world_id == world.id;
+}
+
+bool IsDrained(const CoordinatorState& state, const Member& member) {
+  const auto found = state.nodes.find(member.key);
+  return member.lost || found == state.nodes.end() ||
+         (found->second.report.hosting == Hosting::kNothing &&
+          found->second.report.unkillable == 0 &&
+          found->second.report.floor >= state.world->generation);
+}
+
+void CollectEvidence(Turn& turn, const NodeKey& key, const NodeReport& report) {
+  Drain& drain = *turn.state.drain;
+  if (IsPlanned(drain.cause) || !SpeaksOfWorld(report, *turn.state.world)) {
+    return;  // After a planned stop began, failures are its consequence.
+  }
+  Time first = turn.now;
+  for (const Evidence& evidence : drain.evidence) {
+    if (evidence.key == key) {
+      first = std::min(first, evidence.when);
+    }
+  }
+  std::erase_if(drain.evidence, [&](const Evidence& e) { return e.key == key; });
+  for (const WorkerFailure& failure : report.failures) {
+    drain.evidence.push_back({key, failure, first + failure.after});
+  }
+  if (!report.spawn_failure.empty()) {
+    const std::string text = key.node + ": " + report.spawn_failure;
+    if (std::find(drain.spawn_failures.begin(), drain.spawn_failures.end(), text) ==
+        drain.spawn_failures.end()) {
+      drain.spawn_failures.push_back(text);
+    }
+  }
+}
+
+void Finished(Turn& turn, Finish outcome) {
+  turn.Enter(outcome.ending == Ending::kSucceeded ? Phase::kSucceeded : Phase::kFailed);
+  turn.state.outcome = std::move(outcome);
+}
+
+void TryForm(Turn& turn) {
+  CoordinatorState& state = turn.state;
+  if (state.phase != Phase::kGathering || !state.shape) {
+    return;
+  }
+  const std::vector<NodeKey> chosen = ChooseMembers(state);
+  if (chosen.size() < state.shape->min_nodes) {
+    state.last_call.reset();
+    return;
+  }
+  bool whole = chosen.size() >= state.shape->max_nodes;
+  if (state.world && !whole) {
+    whole = std::all_of(state.nodes.begin(), state.nodes.end(), [&](const auto& entry) {
+      const NodeState& node = entry.second;
+      const bool counts = !node.lost && !node.refused && node.report.leaving == Leaving::kNo &&
+                          !node.report.draining && node.report.unkillable == 0;
+      return !counts || IsReady(state, entry.first);
+    });
+  }
+  if (!whole) {
+    if (!state.last_call) {
+      state.last_call = turn.now + state.shape->last_call;
+    }
+    if (turn.now < *state.last_call) {
+      return;
+    }
+  }
+  state.last_call.reset();
+  state.drain.reset();
+  state.world = MakeWorld(state, turn.config, chosen, turn.now);
+  state.newest = state.world->generation;
+  ++state.worlds_formed;
+  turn.Enter(Phase::kRunning);
+  turn.Say(NoticeLevel::kDetail, "formed " + Describe(*state.world));
+}
+
+void JudgeIfDrained(Turn& turn) {
+  CoordinatorState& state = turn.state;
+  if (state.phase != Phase::kDraining ||
+      !std::all_of(state.world->members.begin(), state.world->members.end(),
+                   [&](const Member& m) { return IsDrained(state, m); })) {
+    return;
+  }
+  Judgement judgement = Judge(*state.drain, state.restarts_used, state.shape->max_restarts);
+  if (judgement.outcome) {
+    turn.Say(NoticeLevel::kDetail, "the run failed: " + judgement.outcome->text);
+    Finished(turn, *std::move(judgement.outcome));
+    return;
+  }
+  if (judgement.charged) {
+    ++state.restarts_used;
+    turn.Say(NoticeLevel::kWarning,
+             (judgement.root ? Describe(*judgement.root) : state.drain->spawn_failures.front()) +
+                 "; restarting all workers (restart " + std::to_string(state.restarts_used) +
+                 " of " + std::to_string(state.shape->max_restarts) + ")");
+  } else {
+    turn.Say(NoticeLevel::kInfo, "generation " + std::to_string(state.world->generation.value) +
+                                     " has stopped (" + Describe(state.drain->cause) +
+                                     "; not charged); forming the next one");
+  }
+  turn.Enter(Phase::kGathering);
+  TryForm(turn);
+}
+
+void BeginDrain(Turn& turn, StopCause cause, bool membership) {
+  CoordinatorState& state = turn.state;
+  if (state.phase == Phase::kDraining) {
+    state.drain->membership |= membership;
+    if (cause == StopCause::kOperator) {
+      state.drain->cause = cause;
+    }
+    return;
+  }
+  state.drain = Drain{cause, turn.now, membership, {}, {}};
+  turn.Enter(Phase::kDraining);
+  turn.Say(NoticeLevel::kDetail, "stopping generation " +
+                                     std::to_string(state.world->generation.value) + ": " +
+                                     Describe(cause));
+}
+
+// Its lease or its grace is over, or it must be counted as if: its effects are fenced from here.
+void Lose(Turn& turn, const NodeKey& key, const std::string& why) {
+  CoordinatorState& state = turn.state;
+  NodeState& node = state.nodes.at(key);
+  node.lost = true;
+  turn.Say(NoticeLevel::kWarning, "node " + key.node + " is lost: " + why);
+  Member* const member = FindMember(state, key);
+  if (member == nullptr) {
+    return;
+  }
+  const bool mattered = !member->succeeded;
+  member->lost = true;
+  if (mattered && (state.phase == Phase::kRunning || state.phase == Phase::kDraining)) {
+    BeginDrain(turn, StopCause::kNodeLost, true);
+  }
+}
+
+void ReportFromMember(Turn& turn, const NodeKey& key, Member& member, const NodeReport& report) {
+  CoordinatorState& state = turn.state;
+  if (SpeaksOfWorld(report, *state.world)) {
+    member.hosted = true;
+    if (report.hosting == Hosting::kNothing && report.outcome == Outcome::kSucceeded) {
+      member.succeeded = true;
+    }
+  }
+  if (state.phase == Phase::kRunning && report.leaving == Leaving::kLeave && !member.succeeded) {
+    BeginDrain(turn, StopCause::kLeave, true);
+  }
+  const bool promised_away = report.hosting == Hosting::kNothing &&
+                             report.floor >= state.world->generation && !member.succeeded;
+  const bool failed = SpeaksOfWorld(report, *state.world) &&
+                      (!report.failures.empty() || report.hosting == Hosting::kStopping);
+  if (state.phase == Phase::kRunning && (promised_away || failed)) {
+    BeginDrain(turn, StopCause::kFailure, false);
+  }
+  if (state.phase == Phase::kDraining) {
+    CollectEvidence(turn, key, report);
+  }
+  if (state.phase == Phase::kRunning &&
+      std::all_of(state.world->members.begin(), state.world->members.end(),
+                  [](const Member& m) { return m.succeeded; })) {
+    turn.Say(NoticeLevel::kDetail, "every worker finished");
+    Finished(turn, Finish{Ending::kSucceeded, 0, "all workers finished", {}});
+  }
+}
+
+void ReportFromOutsider(Turn& turn, const NodeKey& key) {
+  CoordinatorState& state = turn.state;
+  if (state.phase != Phase::kRunning || !state.shape->scale_up || !IsReady(state, key) ||
+      state.world->members.size() >= state.shape->max_nodes ||
+      std::any_of(state.world->members.begin(), state.world->members.end(),
+                  [](const Member& m) { return m.succeeded; })) {
+    return;
+  }
+  turn.Say(NoticeLevel::kInfo, "node " + key.node + " joins: restarting with it");
+  BeginDrain(turn, StopCause::kScaleUp, true);
+}
+
+std::optional<std::string> WhyRefused(const CoordinatorState& state, const NodeReport& report) {
+  const RunShape& shape = *state.shape;
+  const auto range = [](const RunShape& s) {
+    return "--nnodes=" + std::to_string(s.min_nodes) + ":" + std::to_string(s.max_nodes) +
+           " --max-restarts=" + std::to_string(s.max_restarts);
+  };
+  if (report.shape.min_nodes != shape.min_nodes || report.shape.max_nodes != shape.max_nodes ||
+      report.shape.max_restarts != shape.max_restarts) {
+    return "this node asks for " + range(report.shape) + ", but the run '" + state.run_id +
+           "' has " + range(shape) + ": give every node the same options";
+  }
+  if (report.node_rank && *report.node_rank >= shape.max_nodes) {
+    return "--node-rank=" + std::to_string(*report.node_rank) +
+           " must be below --nnodes=" + std::to_string(shape.max_nodes);
+  }
+  return std::nullopt;
+}
+
+void Arrive(Turn& turn, NodeState& node, const NodeReport& report) {
+  const Duration lease = LeaseOf(turn.state, turn.config);
+  if (node.report.sequence == 0) {
+    node.expires = turn.now + lease;  // First contact.
+  } else if (report.term == turn.config.term) {
+    const Time beat{std::chrono::microseconds(std::max<std::int64_t>(0, report.beat))};
+    node.expires = std::max(node.expires, std::min(turn.now, beat) + lease);
+  }
+  node.report = report;
+  node.call_open = true;
+  node.unconnected.reset();
+  node.cancelled.reset();
+  node.lease_decides = false;
+  node.acknowledged |= report.echo && std::holds_alternative<Finish>(*report.echo);
+}
+
+void OnReport(Turn& turn, const NodeReport& report) {
+  CoordinatorState& state = turn.state;
+  const NodeKey key{report.node, report.incarnation};
+  if (!IsNewest(state, report)) {
+    return;
+  }
+  if (!state.shape) {
+    state.shape = report.shape;
+    state.since = turn.now;
+  }
+  const bool known = state.nodes.contains(key);
+  if (!known && state.nodes.size() >= kMaxMemberships) {
+    return;
+  }
+  NodeState& node = state.nodes[key];
+  if (!known) {
+    node.joined = ++state.joins;
+    node.refused = WhyRefused(state, report);
+    if (node.refused) {
+      turn.Say(NoticeLevel::kWarning, "refused node " + key.node + ": " + *node.refused);
+    }
+  }
+  Arrive(turn, node, report);
+  state.newest = std::max(state.newest, report.floor);
+  if (report.placement) {
+    state.newest = std::max(state.newest, report.placement->generation);
+  }
+  if (node.refused || node.lost || HasEnded(state)) {
+    return;
+  }
+  if (!state.world) {
+    state.restarts_used = std::max(state.restarts_used, report.restarts_used);
+  }
+  if (report.leaving == Leaving::kStopRun) {
+    if (state.phase == Phase::kGathering) {
+      Finished(turn, Finish{Ending::kFailed, 130, "the run was stopped on request", {}});
+      return;
+    }
+    BeginDrain(turn, StopCause::kOperator, true);
+  }
+  if (Member* const member = FindMember(state, key)) {
+    ReportFromMember(turn, key, *member, report);
+  } else {
+    ReportFromOutsider(turn, key);
+  }
+  JudgeIfDrained(turn);
+  TryForm(turn);
+}
+
+// Several closed at once: our side or a proxy restarted, so the lease decides and not the grace.
+bool ClosedWithOthers(const CoordinatorState& state, const CoordinatorConfig& config, Time when) {
+  const auto together = std::count_if(state.nodes.begin(), state.nodes.end(), [&](const auto& e) {
+    const std::optional<Time>& other = e.second.cancelled;
+    return !e.second.lost && other && *other <= when + config.disconnect_grace &&
+           when <= *other + config.disconnect_grace;
+  });
+  return together > 1;
+}
+
+void ExpireNodes(Turn& turn) {
+  const Duration grace = turn.config.disconnect_grace;
+  std::vector<std::pair<NodeKey, std::string>> lost;
+  for (auto& [key, node] : turn.state.nodes) {
+    if (node.lost) {
+      continue;
+    }
+    if (turn.now >= node.expires) {
+      lost.emplace_back(key, "nothing heard for its lease of " +
+                                 FormatDuration(LeaseOf(turn.state, turn.config)));
+    } else if (node.cancelled && !node.lease_decides && turn.now >= *node.cancelled + grace) {
+      if (ClosedWithOthers(turn.state, turn.config, *node.cancelled)) {
+        node.lease_decides = true;
+        continue;
+      }
+      lost.emplace_back(
+          key, "its connection closed and it did not come back within " + FormatDuration(grace));
+    } else if (node.unconnected && turn.now >= *node.unconnected + grace &&
+               HasSuccessor(turn.state, key)) {
+      lost.emplace_back(key, "a new agent of the same node has taken its place");
+    }
+  }
+  for (const auto& [key, why] : lost) {
+    Lose(turn, key, why);
+  }
+  std::erase_if(turn.state.nodes, [&](const auto& entry) {
+    const NodeState& node = entry.second;
+    return node.lost && turn.now >= node.expires + 10 * LeaseOf(turn.state, turn.config);
+  });
+}
+
+void ExpirePhase(Turn& turn) {
+  CoordinatorState& state = turn.state;
+  if (state.phase == Phase::kRunning) {
+    std::vector<NodeKey> silent;
+    for (const Member& member : state.world->members) {
+      if (!member.hosted && !member.lost && turn.now >= state.since + turn.config.start_timeout) {
+        silent.push_back(member.key);
+      }
+    }
+    for (const NodeKey& key : silent) {
+      Lose(turn, key, "told to run, it has not started its workers");
+    }
+  }
+  if (state.phase == Phase::kDraining) {
+    const Duration grace =
+        IsPlanned(state.drain->cause) ? turn.config.shutdown_timeout : turn.config.stop_grace;
+    if (turn.now >= state.drain->began + grace + LeaseOf(state, turn.config)) {
+      for (const Member& member : std::vector<Member>(state.world->members)) {
+        if (!IsDrained(state, member)) {
+          Lose(turn, member.key, "its workers cannot be stopped");
+        }
+      }
+    }
+  }
+  JudgeIfDrained(turn);
+  TryForm(turn);
+  if (state.phase == Phase::kGathering && state.shape &&
+      turn.now >= state.since + state.shape->join_timeout) {
+    const std::size_t have = ChooseMembers(state).size();
+    Finished(turn, Finish{Ending::kFailed,
+                          kUnavailable,
+                          std::to_string(have) + " of " + std::to_string(state.shape->min_nodes) +
+                              " nodes came within " + FormatDuration(state.shape->join_timeout) +
+                              " (join_timeout)",
+                          {}});
+    turn.Say(NoticeLevel::kWarning, "the run failed: " + state.outcome->text);
+  }
+}
+
+// A tick that comes late (this server was paused) extends leases and graces by the lateness.
+void ForgiveOwnPause(CoordinatorState& state, Time now) {
+  if (!state.wake || now <= *state.wake + kLate) {
+    return;
+  }
+  const auto late = now - *state.wake;
+  for (auto& [key, node] : state.nodes) {
+    node.expires += late;
+    if (node.cancelled) {
+      *node.cancelled += late;
+    }
+    if (node.unconnected) {
+      *node.unconnected += late;
+    }
+  }
+}
+
+void OnCallEnded(Turn& turn, const CallEnded& ended) {
+  const auto found = turn.state.nodes.find({ended.node, ended.incarnation});
+  if (found == turn.state.nodes.end() || found->second.report.sequence != ended.sequence) {
+    return;  // An older call: the newer one speaks for the node.
+  }
+  NodeState& node = found->second;
+  node.call_open = false;
+  node.unconnected = turn.now;
+  if (ended.cancelled) {
+    node.cancelled = turn.now;
+  }
+}
+
+}  // namespace
+
+std::vector<Notice> Step(CoordinatorState& state, const CoordinatorConfig& config,
+                         const CoordinatorEvent& event, Time now) {
+  Turn turn{state, config, now, {}};
+  ForgiveOwnPause(state, now);
+  std::visit(Overload{
+                 [&](const Reported& reported) { OnReport(turn, reported.report); },
+                 [&](const CallEnded& ended) { OnCallEnded(turn, ended); },
+                 [&](const Tick&) {
+                   ExpireNodes(turn);
+                   if (!HasEnded(state)) {
+                     ExpirePhase(turn);
+                   }
+                 },
+             },
+             event);
+  state.wake = NextWake(state, config);
+  return std::move(turn.notices);
+}
+
+bool IsNewest(const CoordinatorState& state, const NodeReport& report) {
+  const auto found = state.nodes.find({report.node, report.incarnation});
+  return found == state.nodes.end() || report.sequence > found->second.report.sequence;
+}
+
+Duration LeaseOf(const CoordinatorState& state, const CoordinatorConfig& config) {
+  return std::max(config.base_lease,
+                  config.lease_per_node * static_cast<Duration::rep>(state.nodes.size()));
+}
+
+bool IsOver(const CoordinatorState& state) {
+  return HasEnded(state) && std::all_of(state.nodes.begin(), state.nodes.end(), [](const auto& e) {
+           return e.second.acknowledged || e.second.lost;
+         });
+}
+
+}  // namespace ddprun

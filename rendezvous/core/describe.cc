@@ -1,0 +1,188 @@
+#include "rendezvous/core/describe.h"
+
+#include <algorithm>
+
+#include "common/overload.h"
+
+namespace ddprun {
+namespace {
+
+std::string Join(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) {
+    text += (text.empty() ? "" : " ") + name;
+  }
+  return text;
+}
+
+std::string Count(std::uint32_t n, const std::string& one) {
+  return std::to_string(n) + " " + one + (n == 1 ? "" : "s");
+}
+
+std::string Hosts(const NodeReport& report) {
+  switch (report.hosting) {
+    case Hosting::kNothing:
+      return "hosts nothing";
+    case Hosting::kWorkers:
+      return "hosts generation " +
+             std::to_string(report.placement ? report.placement->generation.value : 0);
+    case Hosting::kStopping:
+      return "is stopping generation " +
+             std::to_string(report.placement ? report.placement->generation.value : 0);
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string Describe(const WorkerFailure& failure) {
+  std::string where = "local rank " + std::to_string(failure.local_rank);
+  if (failure.pid != 0) {
+    where += ", pid " + std::to_string(failure.pid);
+  }
+  if (!failure.host.empty()) {
+    where += ", host " + failure.host;
+  }
+  const bool killed = std::holds_alternative<Killed>(failure.status);
+  return "rank " + std::to_string(failure.rank) + " (" + where + ") " +
+         (killed ? "was " : "ended with ") + Describe(failure.status);
+}
+
+std::string Describe(const WaitReason& reason) {
+  std::string text;
+  switch (reason.what) {
+    case WaitFor::kNodes:
+      text = "waiting for nodes: " + std::to_string(reason.have) + " of " +
+             std::to_string(reason.need) + " are here";
+      if (!reason.missing.empty()) {
+        text += "; missing " + Join(reason.missing);
+      }
+      if (reason.remaining) {
+        text += "; giving up in " + FormatDuration(*reason.remaining);
+      }
+      return text;
+    case WaitFor::kLastCall:
+      text = "waiting for more nodes: " + std::to_string(reason.have) + " of at most " +
+             std::to_string(reason.want) + " are here";
+      if (reason.remaining) {
+        text += "; starting with " + std::to_string(reason.have) + " in " +
+                FormatDuration(*reason.remaining);
+      }
+      return text;
+    case WaitFor::kDrain:
+      return "waiting until the last generation has stopped on " +
+             (reason.missing.empty() ? "every node" : Join(reason.missing));
+    case WaitFor::kPeers:
+      return "own workers have finished; waiting for those of " +
+             (reason.missing.empty() ? "other nodes" : Join(reason.missing));
+    case WaitFor::kSpare:
+      return "the world is complete with " + Count(reason.have, "node") + "; waiting as a spare";
+    case WaitFor::kEarlierSelf:
+      return "waiting until this node's earlier agent or its workers are gone";
+    case WaitFor::kRecovery:
+      return "the rendezvous server is new and collects reports";
+  }
+  return text;
+}
+
+std::string Describe(StopCause cause) {
+  switch (cause) {
+    case StopCause::kFailure:
+      return "a worker failed";
+    case StopCause::kNodeLost:
+      return "a node was lost";
+    case StopCause::kDeclaredLost:
+      return "this node was declared lost";
+    case StopCause::kScaleUp:
+      return "a node joins";
+    case StopCause::kLeave:
+      return "a node leaves";
+    case StopCause::kOperator:
+      return "somebody stops the run";
+    case StopCause::kSuperseded:
+      return "its world is not the current one";
+  }
+  return "";
+}
+
+std::string Describe(const Directive& directive) {
+  const auto generation = [](Generation g) { return "generation " + std::to_string(g.value); };
+  return std::visit(
+      Overload{
+          [](const Wait& wait) { return "wait: " + Describe(wait.reason); },
+          [&](const Run& run) {
+            const Placement& p = run.placement;
+            return "run " + generation(p.generation) + " as ranks " + std::to_string(p.first_rank) +
+                   "+ of " + std::to_string(p.world_size) + ", group rank " +
+                   std::to_string(p.group_rank) + " of " + std::to_string(p.group_size) +
+                   ", store at " + ToString(p.store);
+          },
+          [&](const Stop& stop) {
+            return "stop " + generation(stop.generation) + ": " + Describe(stop.cause);
+          },
+          [&](const StopSoon& stop) {
+            return "stop " + generation(stop.generation) + " within " +
+                   FormatDuration(stop.remaining);
+          },
+          [&](const Save& save) { return "save in " + generation(save.generation); },
+          [](const Finish& finish) {
+            return "finish with exit code " + std::to_string(finish.exit_code) + ": " + finish.text;
+          },
+      },
+      directive);
+}
+
+std::string Describe(Phase phase) {
+  switch (phase) {
+    case Phase::kGathering:
+      return "gathering";
+    case Phase::kRunning:
+      return "running";
+    case Phase::kDraining:
+      return "draining";
+    case Phase::kSucceeded:
+      return "succeeded";
+    case Phase::kFailed:
+      return "failed";
+  }
+  return "";
+}
+
+std::string Describe(const World& world) {
+  std::string text = "generation " + std::to_string(world.generation.value) + ": " +
+                     Count(static_cast<std::uint32_t>(world.members.size()), "node") + ", " +
+                     Count(world.size, "worker") + ":";
+  for (std::size_t i = 0; i < std::min(world.members.size(), kMaxNamed); ++i) {
+    text += " " + world.members[i].key.node;
+  }
+  return world.members.size() > kMaxNamed ? text + " ..." : text;
+}
+
+std::vector<std::string> Describe(const CoordinatorState& state, const CoordinatorConfig& config,
+                                  Time now) {
+  std::vector<std::string> lines;
+  std::string head = "run '" + state.run_id + "': " + Describe(state.phase) + " for " +
+                     FormatDuration(now - state.since) + ", restarts used " +
+                     std::to_string(state.restarts_used);
+  if (state.shape) {
+    head += " of " + std::to_string(state.shape->max_restarts);
+  }
+  if (state.world) {
+    head += ", " + Describe(*state.world);
+  }
+  if (state.outcome) {
+    head += "; " + state.outcome->text;
+  }
+  lines.push_back(head);
+  for (const auto& [key, node] : state.nodes) {
+    std::string line = "node " + key.node + ": ";
+    line += node.lost ? "lost" : node.refused ? "refused: " + *node.refused : Hosts(node.report);
+    if (!node.lost && !node.refused) {
+      line += ", told to " + Describe(DirectiveFor(state, config, key.node, key.incarnation, now));
+    }
+    lines.push_back(line);
+  }
+  return lines;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,205 @@
+// DirectiveFor and NextWake: what follows from a coordinator's state, without changing it.
+#include <algorithm>
+
+#include "rendezvous/core/coordinator.h"
+#include "rendezvous/core/formation.h"
+
+namespace ddprun {
+namespace {
+
+constexpr int kUsage = 2;
+constexpr int kTerminated = 143;
+constexpr int kUnavailable = 69;
+
+const Member* FindMember(const CoordinatorState& state, const NodeKey& key, std::size_t* index) {
+  if (!state.world) {
+    return nullptr;
+  }
+  for (std::size_t i = 0; i < state.world->members.size(); ++i) {
+    const Member& member = state.world->members[i];
+    if (member.key == key && !member.lost) {
+      *index = i;
+      return &member;
+    }
+  }
+  return nullptr;
+}
+
+Duration Until(Time deadline, Time now) {
+  return std::max(Duration{0}, std::chrono::ceil<Duration>(deadline - now));
+}
+
+std::vector<std::string> NodesLeftFrom(const CoordinatorState& state,
+                                       bool (*waits)(const Member&, const NodeState*, Generation)) {
+  std::vector<std::string> names;
+  for (const Member& member : state.world->members) {
+    const auto found = state.nodes.find(member.key);
+    const NodeState* const node = found == state.nodes.end() ? nullptr : &found->second;
+    if (names.size() < kMaxNamed && !member.lost && waits(member, node, state.world->generation)) {
+      names.push_back(member.key.node);
+    }
+  }
+  return names;
+}
+
+WaitReason GatheringReason(const CoordinatorState& state, Time now) {
+  WaitReason reason;
+  reason.have = static_cast<std::uint32_t>(ChooseMembers(state).size());
+  reason.need = state.shape->min_nodes;
+  reason.want = state.shape->max_nodes;
+  if (state.last_call) {
+    reason.what = WaitFor::kLastCall;
+    reason.remaining = Until(*state.last_call, now);
+    return reason;
+  }
+  reason.what = WaitFor::kNodes;
+  reason.remaining = Until(state.since + state.shape->join_timeout, now);
+  if (state.world) {
+    for (const Member& member : state.world->members) {
+      const auto found = state.nodes.find(member.key);
+      const bool here = found != state.nodes.end() && !found->second.lost;
+      if (!here && reason.missing.size() < kMaxNamed) {
+        reason.missing.push_back(member.key.node);
+      }
+    }
+  }
+  return reason;
+}
+
+WaitReason ReasonFor(const CoordinatorState& state, const NodeKey& key, bool member, Time now) {
+  const auto found = state.nodes.find(key);
+  if (found == state.nodes.end() || !state.shape) {
+    return {};
+  }
+  if (state.phase == Phase::kGathering) {
+    WaitReason reason = GatheringReason(state, now);
+    if (!IsReady(state, key)) {
+      reason.what = WaitFor::kEarlierSelf;
+    }
+    return reason;
+  }
+  WaitReason reason;
+  reason.have = static_cast<std::uint32_t>(state.world->members.size());
+  reason.need = state.shape->min_nodes;
+  reason.want = state.shape->max_nodes;
+  if (state.phase == Phase::kDraining) {
+    reason.what = WaitFor::kDrain;
+    reason.missing = NodesLeftFrom(state, [](const Member&, const NodeState* node, Generation g) {
+      return node != nullptr &&
+             (node->report.hosting != Hosting::kNothing || node->report.floor < g);
+    });
+  } else if (member) {
+    reason.what = WaitFor::kPeers;
+    reason.missing = NodesLeftFrom(
+        state, [](const Member& m, const NodeState*, Generation) { return !m.succeeded; });
+  } else {
+    reason.what = WaitFor::kSpare;
+  }
+  return reason;
+}
+
+Finish FinishFor(const CoordinatorState& state, const NodeState& node) {
+  // Without a term it never spoke to a server of this run before: it must not believe that its
+  // own work has succeeded.
+  if (node.report.term == Term{0} && node.report.sequence <= 1 && !node.report.placement) {
+    return {Ending::kEnded,
+            kUnavailable,
+            "this run has ended before this node came (run id '" + state.run_id +
+                "'): use another --rdzv-id",
+            {}};
+  }
+  return *state.outcome;
+}
+
+}  // namespace
+
+Directive DirectiveFor(const CoordinatorState& state, const CoordinatorConfig& config,
+                       const NodeId& node_id, Incarnation incarnation, Time now) {
+  (void)config;
+  const NodeKey key{node_id, incarnation};
+  const auto found = state.nodes.find(key);
+  if (found == state.nodes.end()) {
+    return Wait{};
+  }
+  const NodeState& node = found->second;
+  const NodeReport& report = node.report;
+  if (node.refused) {
+    return Finish{Ending::kRefused, kUsage, *node.refused, {}};
+  }
+  if (state.outcome) {
+    return FinishFor(state, node);
+  }
+  const Generation hosted = report.placement ? report.placement->generation : Generation{};
+  if (node.lost) {
+    return Stop{std::max(report.floor, hosted), {}, StopCause::kDeclaredLost};
+  }
+  std::size_t index = 0;
+  const Member* const member = FindMember(state, key, &index);
+  const bool hosts = report.hosting != Hosting::kNothing;
+  const bool current = state.world && report.placement &&
+                       report.placement->generation == state.world->generation &&
+                       report.placement->world_id == state.world->id;
+  const bool active = state.phase == Phase::kRunning || state.phase == Phase::kDraining;
+  if (hosts && !(current && member != nullptr && active)) {
+    return Stop{hosted, report.placement->world_id, StopCause::kSuperseded};
+  }
+  if (state.phase == Phase::kDraining && member != nullptr &&
+      (hosts || report.floor < state.world->generation)) {
+    return Stop{state.world->generation, state.world->id, state.drain->cause};
+  }
+  if (report.leaving == Leaving::kLeave && (member == nullptr || !hosts)) {
+    const bool bound = state.phase == Phase::kRunning && member != nullptr && !member->succeeded;
+    if (!bound) {
+      return Finish{Ending::kLeft, kTerminated, "this node left the run on request", {}};
+    }
+  }
+  if (state.phase == Phase::kRunning && member != nullptr && !member->succeeded) {
+    return Run{PlacementOf(state, *state.world, index)};
+  }
+  return Wait{ReasonFor(state, key, member != nullptr, now)};
+}
+
+std::optional<Time> NextWake(const CoordinatorState& state, const CoordinatorConfig& config) {
+  std::optional<Time> wake;
+  const auto consider = [&](Time when) { wake = wake ? std::min(*wake, when) : when; };
+  for (const auto& [key, node] : state.nodes) {
+    if (node.lost) {
+      continue;
+    }
+    consider(node.expires);
+    if (node.cancelled && !node.lease_decides) {
+      consider(*node.cancelled + config.disconnect_grace);
+    }
+    if (node.unconnected && HasSuccessor(state, key)) {
+      consider(*node.unconnected + config.disconnect_grace);
+    }
+  }
+  switch (state.phase) {
+    case Phase::kGathering:
+      if (state.shape) {
+        consider(state.since + state.shape->join_timeout);
+      }
+      if (state.last_call) {
+        consider(*state.last_call);
+      }
+      break;
+    case Phase::kRunning:
+      if (std::any_of(state.world->members.begin(), state.world->members.end(),
+                      [](const Member& m) { return !m.hosted && !m.lost; })) {
+        consider(state.since + config.start_timeout);
+      }
+      break;
+    case Phase::kDraining: {
+      const Duration grace =
+          IsPlanned(state.drain->cause) ? config.shutdown_timeout : config.stop_grace;
+      consider(state.drain->began + grace + LeaseOf(state, config));
+      break;
+    }
+    case Phase::kSucceeded:
+    case Phase::kFailed:
+      break;
+  }
+  return wake;
+}
+
+}  // namespace ddprun

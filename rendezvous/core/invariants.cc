@@ -1,0 +1,68 @@
+#include "rendezvous/core/invariants.h"
+
+#include <set>
+
+namespace ddprun {
+namespace {
+
+std::optional<std::string> BrokenWorld(const CoordinatorState& state, const World& world) {
+  std::uint32_t next = 0;
+  std::set<NodeId> nodes;
+  for (const Member& member : world.members) {
+    if (member.first_rank != next) {
+      return "ranks are not contiguous at node " + member.key.node;
+    }
+    next += member.workers;
+    if (!nodes.insert(member.key.node).second) {
+      return "node " + member.key.node + " is in the world twice";
+    }
+  }
+  if (next != world.size) {
+    return "the world's size is not the sum of its workers";
+  }
+  if (world.members.size() < state.shape->min_nodes ||
+      world.members.size() > state.shape->max_nodes) {
+    return "the world has " + std::to_string(world.members.size()) + " nodes, outside its range";
+  }
+  return world.generation > state.newest ? std::optional<std::string>("newest is behind the world")
+                                         : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::string> BrokenInvariant(const CoordinatorState& state,
+                                           const CoordinatorConfig& config, Time now) {
+  if (state.shape && state.restarts_used > state.shape->max_restarts) {
+    return "more restarts were used than allowed";
+  }
+  const bool active = state.phase == Phase::kRunning || state.phase == Phase::kDraining;
+  if (active && !state.world) {
+    return "running or draining without a world";
+  }
+  if (state.phase == Phase::kDraining && !state.drain) {
+    return "draining without a drain";
+  }
+  const bool ended = state.phase == Phase::kSucceeded || state.phase == Phase::kFailed;
+  if (ended != state.outcome.has_value()) {
+    return "the outcome and the phase disagree";
+  }
+  if (state.world) {
+    if (auto broken = BrokenWorld(state, *state.world)) {
+      return broken;
+    }
+  }
+  for (const auto& [key, node] : state.nodes) {
+    const Directive directive = DirectiveFor(state, config, key.node, key.incarnation, now);
+    const Run* const run = std::get_if<Run>(&directive);
+    if (run != nullptr &&
+        (state.phase != Phase::kRunning || run->placement.generation != state.world->generation)) {
+      return "node " + key.node + " is told to run outside the current world";
+    }
+    if (run != nullptr && run->placement.generation <= node.report.floor) {
+      return "node " + key.node + " is told to run what it promised not to";
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,82 @@
+#include "rendezvous/core/judgement.h"
+
+#include <algorithm>
+
+#include "rendezvous/core/describe.h"
+
+namespace ddprun {
+namespace {
+
+using std::chrono_literals::operator""s;
+
+constexpr int kDoNotRestart = 76;
+constexpr int kInterrupted = 130;
+
+bool SaysDoNotRestart(const WorkerFailure& failure) {
+  return failure.said_hello && failure.status == ExitStatus(Exited{kDoNotRestart});
+}
+
+// A worker's "restart me" is not passed on: a scheduler would requeue the run for ever.
+int ExitCodeOf(const WorkerFailure& root) {
+  return IsCollateral(root) && std::holds_alternative<Exited>(root.status) ? 1
+                                                                           : ShellCode(root.status);
+}
+
+}  // namespace
+
+std::optional<WorkerFailure> RootCause(const std::vector<Evidence>& evidence) {
+  std::vector<Evidence> sorted = evidence;
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const Evidence& a, const Evidence& b) { return a.when < b.when; });
+  const auto own = [](const Evidence& e) { return !IsCollateral(e.failure); };
+  const auto first = std::find_if(sorted.begin(), sorted.end(), own);
+  if (first == sorted.end()) {
+    return sorted.empty() ? std::nullopt : std::optional(sorted.front().failure);
+  }
+  const auto killed = std::find_if(first, sorted.end(), [&](const Evidence& e) {
+    return own(e) && std::holds_alternative<Killed>(e.failure.status) && e.when <= first->when + 1s;
+  });
+  return killed == sorted.end() ? first->failure : killed->failure;
+}
+
+Judgement Judge(const Drain& drain, std::uint32_t restarts_used, std::uint32_t max_restarts) {
+  Judgement judgement;
+  if (drain.cause == StopCause::kOperator) {
+    judgement.outcome = Finish{Ending::kFailed, kInterrupted, "the run was stopped on request", {}};
+    return judgement;
+  }
+  judgement.root = RootCause(drain.evidence);
+  const auto last_word =
+      std::find_if(drain.evidence.begin(), drain.evidence.end(),
+                   [](const Evidence& e) { return SaysDoNotRestart(e.failure); });
+  if (last_word != drain.evidence.end()) {
+    judgement.root = last_word->failure;
+    judgement.outcome =
+        Finish{Ending::kFailed, kDoNotRestart,
+               Describe(last_word->failure) + ": it asks not to be restarted", last_word->failure};
+    return judgement;
+  }
+  if (drain.membership) {
+    return judgement;
+  }
+  if (!judgement.root && drain.spawn_failures.empty()) {
+    return judgement;
+  }
+  judgement.charged = true;
+  if (restarts_used < max_restarts) {
+    return judgement;
+  }
+  const std::string budget = max_restarts == 0
+                                 ? "; no restarts are allowed (--max-restarts)"
+                                 : "; all " + std::to_string(max_restarts) + " restarts are used";
+  if (judgement.root) {
+    judgement.outcome = Finish{Ending::kFailed, ExitCodeOf(*judgement.root),
+                               Describe(*judgement.root) + budget, judgement.root};
+  } else {
+    judgement.outcome = Finish{Ending::kFailed, 1, drain.spawn_failures.front() + budget, {}};
+  }
+  judgement.charged = false;
+  return judgement;
+}
+
+}  // namespace ddprun
