@@ -6,7 +6,7 @@
 #include "common/overload.h"
 #include "rendezvous/core/describe.h"
 #include "rendezvous/core/formation.h"
-#include "rendezvous/core/judgement.h"
+#include "rendezvous/core/turn.h"
 
 namespace ddprun {
 namespace {
@@ -17,176 +17,8 @@ using std::chrono_literals::operator""ms;
 constexpr auto kLate = 100ms;
 constexpr int kUnavailable = 69;
 
-// One Step's working set: what it reads and where its notices go.
-struct Turn {
-  CoordinatorState& state;
-  const CoordinatorConfig& config;
-  Time now;
-  std::vector<Notice> notices;
-
-  void Say(NoticeLevel level, std::string text) { notices.push_back({level, std::move(text)}); }
-  void Enter(Phase phase) {
-    state.phase = phase;
-    state.since = now;
-  }
-};
-
-bool HasEnded(const CoordinatorState& state) {
-  return state.phase == Phase::kSucceeded || state.phase == Phase::kFailed;
-}
-
-Member* FindMember(CoordinatorState& state, const NodeKey& key) {
-  if (!state.world) {
-    return nullptr;
-  }
-  for (Member& member : state.world->members) {
-    if (member.key == key && !member.lost) {
-      return &member;
-    }
-  }
-  return nullptr;
-}
-
-bool SpeaksOfWorld(const NodeReport& report, const World& world) {
-  return report.placement && report.placement->generation == world.generation &&
-         report.placement->world_id == world.id;
-}
-
-bool IsDrained(const CoordinatorState& state, const Member& member) {
-  const auto found = state.nodes.find(member.key);
-  return member.lost || found == state.nodes.end() ||
-         (found->second.report.hosting == Hosting::kNothing &&
-          found->second.report.unkillable == 0 &&
-          found->second.report.floor >= state.world->generation);
-}
-
-void CollectEvidence(Turn& turn, const NodeKey& key, const NodeReport& report) {
-  Drain& drain = *turn.state.drain;
-  if (IsPlanned(drain.cause) || !SpeaksOfWorld(report, *turn.state.world)) {
-    return;  // After a planned stop began, failures are its consequence.
-  }
-  Time first = turn.now;
-  for (const Evidence& evidence : drain.evidence) {
-    if (evidence.key == key) {
-      first = std::min(first, evidence.when);
-    }
-  }
-  std::erase_if(drain.evidence, [&](const Evidence& e) { return e.key == key; });
-  for (const WorkerFailure& failure : report.failures) {
-    drain.evidence.push_back({key, failure, first + failure.after});
-  }
-  if (!report.spawn_failure.empty()) {
-    const std::string text = key.node + ": " + report.spawn_failure;
-    if (std::find(drain.spawn_failures.begin(), drain.spawn_failures.end(), text) ==
-        drain.spawn_failures.end()) {
-      drain.spawn_failures.push_back(text);
-    }
-  }
-}
-
-void Finished(Turn& turn, Finish outcome) {
-  turn.Enter(outcome.ending == Ending::kSucceeded ? Phase::kSucceeded : Phase::kFailed);
-  turn.state.outcome = std::move(outcome);
-}
-
-void TryForm(Turn& turn) {
-  CoordinatorState& state = turn.state;
-  if (state.phase != Phase::kGathering || !state.shape) {
-    return;
-  }
-  const std::vector<NodeKey> chosen = ChooseMembers(state);
-  if (chosen.size() < state.shape->min_nodes) {
-    state.last_call.reset();
-    return;
-  }
-  bool whole = chosen.size() >= state.shape->max_nodes;
-  if (state.world && !whole) {
-    whole = std::all_of(state.nodes.begin(), state.nodes.end(), [&](const auto& entry) {
-      const NodeState& node = entry.second;
-      const bool counts = !node.lost && !node.refused && node.report.leaving == Leaving::kNo &&
-                          !node.report.draining && node.report.unkillable == 0;
-      return !counts || IsReady(state, entry.first);
-    });
-  }
-  if (!whole) {
-    if (!state.last_call) {
-      state.last_call = turn.now + state.shape->last_call;
-    }
-    if (turn.now < *state.last_call) {
-      return;
-    }
-  }
-  state.last_call.reset();
-  state.drain.reset();
-  state.world = MakeWorld(state, turn.config, chosen, turn.now);
-  state.newest = state.world->generation;
-  ++state.worlds_formed;
-  turn.Enter(Phase::kRunning);
-  turn.Say(NoticeLevel::kDetail, "formed " + Describe(*state.world));
-}
-
-void JudgeIfDrained(Turn& turn) {
-  CoordinatorState& state = turn.state;
-  if (state.phase != Phase::kDraining ||
-      !std::all_of(state.world->members.begin(), state.world->members.end(),
-                   [&](const Member& m) { return IsDrained(state, m); })) {
-    return;
-  }
-  Judgement judgement = Judge(*state.drain, state.restarts_used, state.shape->max_restarts);
-  if (judgement.outcome) {
-    turn.Say(NoticeLevel::kDetail, "the run failed: " + judgement.outcome->text);
-    Finished(turn, *std::move(judgement.outcome));
-    return;
-  }
-  if (judgement.charged) {
-    ++state.restarts_used;
-    turn.Say(NoticeLevel::kWarning,
-             (judgement.root ? Describe(*judgement.root) : state.drain->spawn_failures.front()) +
-                 "; restarting all workers (restart " + std::to_string(state.restarts_used) +
-                 " of " + std::to_string(state.shape->max_restarts) + ")");
-  } else {
-    turn.Say(NoticeLevel::kInfo, "generation " + std::to_string(state.world->generation.value) +
-                                     " has stopped (" + Describe(state.drain->cause) +
-                                     "; not charged); forming the next one");
-  }
-  turn.Enter(Phase::kGathering);
-  TryForm(turn);
-}
-
-void BeginDrain(Turn& turn, StopCause cause, bool membership) {
-  CoordinatorState& state = turn.state;
-  if (state.phase == Phase::kDraining) {
-    state.drain->membership |= membership;
-    if (cause == StopCause::kOperator) {
-      state.drain->cause = cause;
-    }
-    return;
-  }
-  state.drain = Drain{cause, turn.now, membership, {}, {}};
-  turn.Enter(Phase::kDraining);
-  turn.Say(NoticeLevel::kDetail, "stopping generation " +
-                                     std::to_string(state.world->generation.value) + ": " +
-                                     Describe(cause));
-}
-
-// Its lease or its grace is over, or it must be counted as if: its effects are fenced from here.
-void Lose(Turn& turn, const NodeKey& key, const std::string& why) {
-  CoordinatorState& state = turn.state;
-  NodeState& node = state.nodes.at(key);
-  node.lost = true;
-  turn.Say(NoticeLevel::kWarning, "node " + key.node + " is lost: " + why);
-  Member* const member = FindMember(state, key);
-  if (member == nullptr) {
-    return;
-  }
-  const bool mattered = !member->succeeded;
-  member->lost = true;
-  if (mattered && (state.phase == Phase::kRunning || state.phase == Phase::kDraining)) {
-    BeginDrain(turn, StopCause::kNodeLost, true);
-  }
-}
-
-void ReportFromMember(Turn& turn, const NodeKey& key, Member& member, const NodeReport& report) {
+void ReportFromMember(CoordinatorTurn& turn, const NodeKey& key, Member& member,
+                      const NodeReport& report) {
   CoordinatorState& state = turn.state;
   if (SpeaksOfWorld(report, *state.world)) {
     member.hosted = true;
@@ -211,11 +43,11 @@ void ReportFromMember(Turn& turn, const NodeKey& key, Member& member, const Node
       std::all_of(state.world->members.begin(), state.world->members.end(),
                   [](const Member& m) { return m.succeeded; })) {
     turn.Say(NoticeLevel::kDetail, "every worker finished");
-    Finished(turn, Finish{Ending::kSucceeded, 0, "all workers finished", {}});
+    EndRun(turn, Finish{Ending::kSucceeded, 0, "all workers finished", {}});
   }
 }
 
-void ReportFromOutsider(Turn& turn, const NodeKey& key) {
+void ReportFromOutsider(CoordinatorTurn& turn, const NodeKey& key) {
   CoordinatorState& state = turn.state;
   if (state.phase != Phase::kRunning || !state.shape->scale_up || !IsReady(state, key) ||
       state.world->members.size() >= state.shape->max_nodes ||
@@ -245,7 +77,7 @@ std::optional<std::string> WhyRefused(const CoordinatorState& state, const NodeR
   return std::nullopt;
 }
 
-void Arrive(Turn& turn, NodeState& node, const NodeReport& report) {
+void Arrive(CoordinatorTurn& turn, NodeState& node, const NodeReport& report) {
   const Duration lease = LeaseOf(turn.state, turn.config);
   if (node.report.sequence == 0) {
     node.expires = turn.now + lease;  // First contact.
@@ -261,7 +93,7 @@ void Arrive(Turn& turn, NodeState& node, const NodeReport& report) {
   node.acknowledged |= report.echo && std::holds_alternative<Finish>(*report.echo);
 }
 
-void OnReport(Turn& turn, const NodeReport& report) {
+void OnReport(CoordinatorTurn& turn, const NodeReport& report) {
   CoordinatorState& state = turn.state;
   const NodeKey key{report.node, report.incarnation};
   if (!IsNewest(state, report)) {
@@ -296,7 +128,7 @@ void OnReport(Turn& turn, const NodeReport& report) {
   }
   if (report.leaving == Leaving::kStopRun) {
     if (state.phase == Phase::kGathering) {
-      Finished(turn, Finish{Ending::kFailed, 130, "the run was stopped on request", {}});
+      EndRun(turn, Finish{Ending::kFailed, 130, "the run was stopped on request", {}});
       return;
     }
     BeginDrain(turn, StopCause::kOperator, true);
@@ -320,7 +152,7 @@ bool ClosedWithOthers(const CoordinatorState& state, const CoordinatorConfig& co
   return together > 1;
 }
 
-void ExpireNodes(Turn& turn) {
+void ExpireNodes(CoordinatorTurn& turn) {
   const Duration grace = turn.config.disconnect_grace;
   std::vector<std::pair<NodeKey, std::string>> lost;
   for (auto& [key, node] : turn.state.nodes) {
@@ -351,7 +183,7 @@ void ExpireNodes(Turn& turn) {
   });
 }
 
-void ExpirePhase(Turn& turn) {
+void ExpirePhase(CoordinatorTurn& turn) {
   CoordinatorState& state = turn.state;
   if (state.phase == Phase::kRunning) {
     std::vector<NodeKey> silent;
@@ -380,12 +212,12 @@ void ExpirePhase(Turn& turn) {
   if (state.phase == Phase::kGathering && state.shape &&
       turn.now >= state.since + state.shape->join_timeout) {
     const std::size_t have = ChooseMembers(state).size();
-    Finished(turn, Finish{Ending::kFailed,
-                          kUnavailable,
-                          std::to_string(have) + " of " + std::to_string(state.shape->min_nodes) +
-                              " nodes came within " + FormatDuration(state.shape->join_timeout) +
-                              " (join_timeout)",
-                          {}});
+    EndRun(turn, Finish{Ending::kFailed,
+                        kUnavailable,
+                        std::to_string(have) + " of " + std::to_string(state.shape->min_nodes) +
+                            " nodes came within " + FormatDuration(state.shape->join_timeout) +
+                            " (join_timeout)",
+                        {}});
     turn.Say(NoticeLevel::kWarning, "the run failed: " + state.outcome->text);
   }
 }
@@ -407,7 +239,7 @@ void ForgiveOwnPause(CoordinatorState& state, Time now) {
   }
 }
 
-void OnCallEnded(Turn& turn, const CallEnded& ended) {
+void OnCallEnded(CoordinatorTurn& turn, const CallEnded& ended) {
   const auto found = turn.state.nodes.find({ended.node, ended.incarnation});
   if (found == turn.state.nodes.end() || found->second.report.sequence != ended.sequence) {
     return;  // An older call: the newer one speaks for the node.
@@ -424,7 +256,7 @@ void OnCallEnded(Turn& turn, const CallEnded& ended) {
 
 std::vector<Notice> Step(CoordinatorState& state, const CoordinatorConfig& config,
                          const CoordinatorEvent& event, Time now) {
-  Turn turn{state, config, now, {}};
+  CoordinatorTurn turn{state, config, now, {}};
   ForgiveOwnPause(state, now);
   std::visit(Overload{
                  [&](const Reported& reported) { OnReport(turn, reported.report); },

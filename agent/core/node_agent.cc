@@ -1,0 +1,337 @@
+#include "agent/core/node_agent.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "agent/core/describe.h"
+#include "agent/core/turn.h"
+#include "common/overload.h"
+#include "rendezvous/core/describe.h"
+
+namespace ddprun {
+namespace {
+
+using std::chrono_literals::operator""ms;
+using std::chrono_literals::operator""s;
+
+constexpr int kSigInt = 2;  // POSIX numbers; <signal.h> stays out of the core.
+constexpr int kSigUsr1 = 10;
+constexpr int kSigUsr2 = 12;
+constexpr int kSigTerm = 15;
+constexpr int kUnavailable = 69;
+constexpr Duration kFirstBackoff = 20ms;  // gRPC's own default, 1 s, is a lost second per cut.
+constexpr Duration kLastBackoff = 1s;
+constexpr Duration kFirstCallDeadline = 3s;
+
+// ---- Directives ----
+void OnRun(AgentTurn& turn, const Run& run) {
+  AgentState& state = turn.state;
+  const Generation generation = run.placement.generation;
+  if (state.phase == AgentPhase::kRunning && state.placement->world_id != run.placement.world_id &&
+      generation > state.placement->generation) {
+    BeginStop(turn, false, kSigTerm);
+    return;
+  }
+  if (state.phase != AgentPhase::kIdle || generation <= state.floor ||
+      state.leaving != Leaving::kNo) {
+    return;
+  }
+  state.phase = AgentPhase::kRunning;
+  state.placement = run.placement;
+  state.restarts_used = run.placement.restarts_used;
+  state.outcome = Outcome::kNone;
+  state.failures.clear();
+  state.spawn_failure.clear();
+  state.alive = turn.config.workers;
+  state.succeeded = 0;
+  state.progress = 0;
+  state.planned = false;
+  state.waiting.reset();
+  turn.effects.push_back(Spawn{run.placement});
+}
+
+void OnStop(AgentTurn& turn, const Stop& stop, Incarnation spare) {
+  AgentState& state = turn.state;
+  state.floor = std::max(state.floor, stop.generation);
+  if (stop.cause == StopCause::kDeclaredLost && !state.next_incarnation) {
+    turn.Tell(SayLevel::kWarning,
+              "this node was declared lost (cut off or paused for too long): its workers stop "
+              "and it joins again");
+    state.next_incarnation = spare;
+    if (!HasWorkers(state)) {
+      RenewMembership(state);
+    }
+  }
+  if (state.phase == AgentPhase::kRunning && stop.generation >= state.placement->generation) {
+    BeginStop(turn, IsPlanned(stop.cause), kSigTerm);
+  }
+}
+
+void OnFinish(AgentTurn& turn, const Finish& finish) {
+  AgentState& state = turn.state;
+  const bool first = !state.finish.has_value();
+  state.finish = finish;
+  if (state.phase == AgentPhase::kRunning) {
+    BeginStop(turn, true, kSigTerm);
+  } else if (state.phase == AgentPhase::kIdle && first) {
+    BeginDone(turn);
+  }
+}
+
+void OnWait(AgentTurn& turn, const Wait& wait) {
+  WaitReason reason = wait.reason;
+  reason.remaining.reset();
+  if (turn.state.waiting != reason) {
+    turn.state.waiting = reason;
+    turn.Tell(reason.what == WaitFor::kDrain ? SayLevel::kDetail : SayLevel::kInfo,
+              Describe(wait.reason));
+  }
+}
+
+// ---- Events ----
+void OnReplied(AgentTurn& turn, const Replied& replied) {
+  AgentState& state = turn.state;
+  if (replied.sequence != state.sequence) {
+    return;  // An overtaken call's answer may have been revoked since.
+  }
+  state.call_open = false;
+  if (state.phase == AgentPhase::kDone) {
+    if (state.exit_at) {  // The acknowledgement has arrived.
+      ExitNow(turn, ExitCodeFor(state, *state.finish), "");
+    }
+    return;
+  }
+  if (replied.reply.term < state.term) {
+    state.retry_at = turn.now + kLastBackoff;
+    return;
+  }
+  if (state.outage_told) {
+    turn.Tell(SayLevel::kInfo, "the rendezvous at " + turn.config.server + " is reachable again");
+  }
+  state.outage_told = false;
+  state.heard = turn.now;
+  state.ever_heard = true;
+  state.backoff = Duration{0};
+  state.retry_at.reset();
+  state.term = replied.reply.term;
+  state.beat = replied.reply.beat;
+  state.poll_period = replied.reply.poll_period;
+  state.echo = replied.reply.directive;
+  turn.send = true;
+  std::visit(Overload{
+                 [&](const Wait& wait) { OnWait(turn, wait); },
+                 [&](const Run& run) { OnRun(turn, run); },
+                 [&](const Stop& stop) { OnStop(turn, stop, replied.spare); },
+                 [&](const StopSoon&) {},  // The trainer's part is not asked for yet.
+                 [&](const Save&) {},
+                 [&](const Finish& finish) { OnFinish(turn, finish); },
+             },
+             replied.reply.directive);
+}
+
+void OnCallFailed(AgentTurn& turn, const CallFailed& failed) {
+  AgentState& state = turn.state;
+  if (failed.sequence != state.sequence) {
+    return;
+  }
+  state.call_open = false;
+  state.backoff = std::clamp(state.backoff * 2, kFirstBackoff, kLastBackoff);
+  state.retry_at = turn.now + state.backoff;
+  state.last_error = failed.text;
+  if (state.phase != AgentPhase::kDone && !state.outage_told &&
+      turn.now >= state.heard + state.poll_period) {
+    state.outage_told = true;
+    turn.Tell(
+        SayLevel::kWarning,
+        failed.text + (HasWorkers(state) ? "; the workers go on, trying again"
+                                         : "; trying again, giving up in " +
+                                               FormatDuration(OutageLimit(state, turn.config))));
+  }
+}
+
+void OnWorkerEnded(AgentTurn& turn, const WorkerEnded& ended) {
+  AgentState& state = turn.state;
+  if (!HasWorkers(state) || ended.generation != state.placement->generation) {
+    return;
+  }
+  state.alive -= state.alive > 0 ? 1 : 0;
+  const bool stopping = state.phase == AgentPhase::kStopping;
+  if (Succeeded(ended.status)) {
+    state.succeeded += stopping ? 0 : 1;
+    return;
+  }
+  if (state.failures.empty()) {
+    state.first_failure = turn.now;
+  }
+  if (state.failures.size() < kMaxFailures) {
+    WorkerFailure failure;
+    failure.rank = state.placement->first_rank + ended.local_rank;
+    failure.local_rank = ended.local_rank;
+    failure.pid = ended.pid;
+    failure.status = ended.status;
+    failure.said_hello = ended.said_hello;
+    failure.stopped_by_us = stopping;
+    failure.after = std::chrono::floor<Duration>(turn.now - state.first_failure);
+    failure.host = turn.config.host;
+    failure.last_lines = ended.last_lines.substr(0, kMaxLastLines);
+    if (!stopping) {
+      turn.Tell(SayLevel::kWarning, Describe(failure));
+    }
+    state.failures.push_back(std::move(failure));
+  }
+  if (!stopping) {
+    BeginStop(turn, false, kSigTerm);
+  }
+}
+
+void OnAllGone(AgentTurn& turn, const AllGone& gone) {
+  AgentState& state = turn.state;
+  if (!HasWorkers(state) || gone.generation != state.placement->generation) {
+    return;
+  }
+  const bool own_failure = std::any_of(state.failures.begin(), state.failures.end(),
+                                       [](const WorkerFailure& f) { return !f.stopped_by_us; });
+  if (state.succeeded == turn.config.workers) {
+    state.outcome = Outcome::kSucceeded;
+  } else {
+    state.outcome = own_failure ? Outcome::kFailed : Outcome::kStopped;
+  }
+  state.store = gone.store;
+  BecomeIdle(turn, gone.generation);
+}
+
+void OnSpawnFailed(AgentTurn& turn, const SpawnFailed& failed) {
+  AgentState& state = turn.state;
+  if (!HasWorkers(state) || failed.generation != state.placement->generation) {
+    return;
+  }
+  state.outcome = Outcome::kSpawnFailed;
+  state.spawn_failure = failed.text;
+  state.store = failed.store;
+  turn.Tell(SayLevel::kWarning, "cannot start the workers: " + failed.text);
+  BecomeIdle(turn, failed.generation);
+}
+
+void OnSignal(AgentTurn& turn, int signal) {
+  AgentState& state = turn.state;
+  const std::string name = SignalName(signal);
+  if (signal == kSigUsr1 || signal == kSigUsr2) {
+    if (HasWorkers(state)) {
+      turn.effects.push_back(SignalWorkers{signal});
+    }
+    return;
+  }
+  if (state.signal != 0) {
+    turn.Tell(SayLevel::kWarning, "got " + name + " again: killing the workers");
+    if (HasWorkers(state)) {
+      state.phase = AgentPhase::kStopping;
+      KillNow(turn);
+    } else {
+      ExitNow(turn, kSignalBase + state.signal, "stopped by " + name);
+    }
+    return;
+  }
+  state.signal = signal;
+  const bool alone = turn.config.shape.max_nodes == 1;
+  state.leaving = alone || signal == kSigInt ? Leaving::kStopRun : Leaving::kLeave;
+  if (state.phase == AgentPhase::kRunning) {
+    turn.Tell(SayLevel::kWarning,
+              "got " + name + ": passing it on to the workers; they have " +
+                  FormatDuration(turn.config.shutdown_timeout) +
+                  " to end (--shutdown-timeout), a second signal kills them now");
+    BeginStop(turn, true, signal);
+  } else if (state.phase == AgentPhase::kIdle) {
+    turn.Tell(SayLevel::kWarning, "got " + name + ": leaving the run");
+    state.exit_at = turn.now + kLeaveAlone;
+  }
+}
+
+void OnTick(AgentTurn& turn) {
+  AgentState& state = turn.state;
+  const auto due = [&](const std::optional<Time>& when) { return when && turn.now >= *when; };
+  if (due(state.kill_at)) {
+    if (state.alive > 0) {
+      turn.Tell(SayLevel::kWarning,
+                std::to_string(state.alive) + " workers have not ended in time: killing them");
+    }
+    KillNow(turn);
+  }
+  if (due(state.unkillable_at)) {
+    state.unkillable_at.reset();
+    state.unkillable = std::max(1u, state.alive);
+    turn.Tell(SayLevel::kWarning, std::to_string(state.unkillable) +
+                                      " workers outlive SIGKILL (uninterruptible sleep?); "
+                                      "waiting for them");
+  }
+  if (due(state.exit_at)) {
+    if (state.finish) {
+      ExitNow(turn, ExitCodeFor(state, *state.finish), "");
+      return;
+    }
+    if (state.retry_at || !state.ever_heard) {
+      ExitNow(turn, kSignalBase + state.signal, "stopped by " + SignalName(state.signal));
+      return;
+    }
+    state.exit_at = turn.now + kLeaveAlone;  // The server is there: it will say when.
+  }
+  if (state.phase == AgentPhase::kIdle &&
+      turn.now >= state.heard + OutageLimit(state, turn.config)) {
+    ExitNow(turn, kUnavailable,
+            "no rendezvous at " + turn.config.server + " for " +
+                FormatDuration(OutageLimit(state, turn.config)) +
+                (state.last_error.empty() ? "" : ": " + state.last_error));
+    return;
+  }
+  if (due(state.retry_at)) {
+    state.retry_at.reset();
+    turn.send = true;
+  }
+}
+
+void SendIfDue(AgentTurn& turn, const NodeReport& before) {
+  AgentState& state = turn.state;
+  const bool over = state.phase == AgentPhase::kDone && !state.exit_at;
+  NodeReport report = ReportOf(state, turn.config);
+  if (over || (!turn.send && report == before)) {
+    return;
+  }
+  report.sequence = ++state.sequence;
+  state.call_open = true;
+  state.retry_at.reset();
+  const Duration deadline = state.ever_heard ? state.poll_period * 13 / 10 : kFirstCallDeadline;
+  turn.effects.push_back(SendReport{std::move(report), deadline});
+}
+
+}  // namespace
+
+std::vector<AgentEffect> Step(AgentState& state, const AgentConfig& config, const AgentEvent& event,
+                              Time now) {
+  AgentTurn turn{state, config, now, {}};
+  const NodeReport before = ReportOf(state, config);
+  std::visit(Overload{
+                 [&](const Started& started) {
+                   state.incarnation = started.incarnation;
+                   state.store = started.store;
+                   state.heard = now;
+                   turn.send = true;
+                 },
+                 [&](const Replied& replied) { OnReplied(turn, replied); },
+                 [&](const CallFailed& failed) { OnCallFailed(turn, failed); },
+                 [&](const WorkerEnded& ended) { OnWorkerEnded(turn, ended); },
+                 [&](const AllGone& gone) { OnAllGone(turn, gone); },
+                 [&](const SpawnFailed& failed) { OnSpawnFailed(turn, failed); },
+                 // Travels with the next report: progress alone is no reason to speak.
+                 [&](const WorkerStepped& stepped) {
+                   state.progress = std::max(state.progress, stepped.step);
+                 },
+                 [&](const SignalArrived& arrived) { OnSignal(turn, arrived.signal); },
+                 [&](const AgentTick&) { OnTick(turn); },
+             },
+             event);
+  if (!std::holds_alternative<WorkerStepped>(event)) {
+    SendIfDue(turn, before);
+  }
+  return std::move(turn.effects);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,161 @@
+// Decides what one node does: when to start, stop and kill its workers, what to promise, when to
+// speak to the coordinator, and when and how to end.
+//
+// Pure: no I/O, no clock, no threads, no logging, no randomness; the driver carries out the effects
+// in order and asks NextWake. Never two generations at once: the next one is started only after
+// every process of the last one is gone. Never runs a generation at or below its floor.
+//
+//   Idle     --Run(g), g > floor--------------------------------> Running
+//   Running  --last worker exited 0 and everything is gone-------> Idle, floor := g
+//   Running  --a worker failed; Stop; Finish; newer Run; signal--> Stopping (TERM, then KILL)
+//   Stopping --every process is gone-----------------------------> Idle, floor := g
+//   Idle     --Finish; or no server for the outage limit---------> Done
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "rendezvous/core/messages.h"
+
+namespace ddprun {
+
+struct AgentConfig {
+  RunId run_id;
+  NodeId node;
+  std::string host;
+  RunShape shape;
+  std::optional<std::uint32_t> node_rank;
+  std::uint32_t workers = 1;
+  std::string role = "default";
+  std::string server;                 // For people: where the rendezvous is.
+  Duration stop_grace{5'000};         // TERM to KILL after a failure or loss.
+  Duration shutdown_timeout{30'000};  // TERM to KILL in a planned stop.
+  Duration outage_limit{600'000};     // An idle node without a server gives up after it.
+};
+
+// ---- Events ----
+struct Started {
+  Incarnation incarnation;
+  Endpoint store;  // The first port offered.
+};
+struct Replied {
+  std::uint64_t sequence = 0;
+  SyncReply reply;
+  Incarnation spare;  // A fresh random one, used if this membership is over.
+};
+struct CallFailed {
+  std::uint64_t sequence = 0;
+  std::string text;
+};
+struct WorkerEnded {
+  Generation generation;
+  std::uint32_t local_rank = 0;
+  std::int64_t pid = 0;
+  ExitStatus status;
+  bool said_hello = false;
+  std::string last_lines;
+};
+// Every process of the generation is gone and its output is drained.
+struct AllGone {
+  Generation generation;
+  Endpoint store;  // The port offered from now on.
+};
+struct SpawnFailed {
+  Generation generation;
+  std::string text;
+  Endpoint store;
+};
+struct WorkerStepped {
+  std::uint64_t step = 0;
+};
+struct SignalArrived {
+  int signal = 0;
+};
+struct AgentTick {};
+using AgentEvent = std::variant<Started, Replied, CallFailed, WorkerEnded, AllGone, SpawnFailed,
+                                WorkerStepped, SignalArrived, AgentTick>;
+
+// ---- Effects ----
+struct SendReport {  // Replaces the call in flight.
+  NodeReport report;
+  Duration deadline{0};
+};
+struct Spawn {
+  Placement placement;
+};
+struct SignalWorkers {
+  int signal = 0;
+};
+struct KillWorkers {};
+struct Exit {
+  int code = 0;
+  std::optional<Finish> finish;  // What the coordinator said, if it did.
+  std::string text;              // Why, when it did not.
+};
+enum class SayLevel { kDetail, kInfo, kWarning };
+struct Say {
+  SayLevel level = SayLevel::kInfo;
+  std::string text;
+};
+using AgentEffect = std::variant<SendReport, Spawn, SignalWorkers, KillWorkers, Exit, Say>;
+
+// ---- State ----
+enum class AgentPhase { kIdle, kRunning, kStopping, kDone };
+
+struct AgentState {
+  AgentPhase phase = AgentPhase::kIdle;
+  Incarnation incarnation;
+  std::optional<Incarnation> next_incarnation;  // Declared lost: to be taken when idle.
+  std::uint64_t sequence = 0;                   // Of the newest call.
+  bool call_open = false;
+  Term term;
+  std::int64_t beat = 0;
+  std::optional<Directive> echo;
+  Duration poll_period{1'000};
+  Endpoint store;
+
+  std::optional<Placement> placement;
+  Outcome outcome = Outcome::kNone;
+  std::vector<WorkerFailure> failures;
+  std::string spawn_failure;
+  Generation floor;
+  std::uint32_t restarts_used = 0;
+  std::uint32_t alive = 0;  // Workers whose status is not known yet.
+  std::uint32_t succeeded = 0;
+  std::uint64_t progress = 0;
+  Time first_failure;
+
+  bool planned = false;               // The stop in progress gives time to save.
+  std::optional<Time> kill_at;        // TERM to KILL.
+  std::optional<Time> unkillable_at;  // KILL to "cannot be killed".
+  std::uint32_t unkillable = 0;
+
+  Leaving leaving = Leaving::kNo;
+  int signal = 0;  // The first that asked to end; 0: none.
+  std::optional<Finish> finish;
+  std::optional<Time> exit_at;  // Done: the acknowledgement is not waited for longer.
+
+  Time heard;  // Last reply, or the start.
+  bool ever_heard = false;
+  bool outage_told = false;
+  std::optional<Time> retry_at;
+  Duration backoff{0};
+  std::string last_error;
+  std::optional<WaitReason> waiting;  // Last told to people.
+};
+
+// ---- Decisions ----
+std::vector<AgentEffect> Step(AgentState& state, const AgentConfig& config, const AgentEvent& event,
+                              Time now);
+
+NodeReport ReportOf(const AgentState& state, const AgentConfig& config);
+
+std::optional<Time> NextWake(const AgentState& state, const AgentConfig& config);
+
+// The store of `placement` must stay open: this node hosts it and its world may still use it.
+bool NeedsStore(const AgentState& state);
+
+}  // namespace ddprun

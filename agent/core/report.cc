@@ -1,0 +1,89 @@
+// ReportOf, NextWake and NeedsStore: what follows from an agent's state, without changing it.
+#include <algorithm>
+
+#include "agent/core/describe.h"
+#include "agent/core/node_agent.h"
+
+namespace ddprun {
+
+Duration OutageLimit(const AgentState& state, const AgentConfig& config) {
+  return state.ever_heard ? config.outage_limit
+                          : std::min(config.outage_limit, config.shape.join_timeout);
+}
+
+NodeReport ReportOf(const AgentState& state, const AgentConfig& config) {
+  NodeReport report;
+  report.run_id = config.run_id;
+  report.node = config.node;
+  report.incarnation = state.incarnation;
+  report.sequence = state.sequence;
+  report.term = state.term;
+  report.beat = state.beat;
+  report.echo = state.echo;
+  report.shape = config.shape;
+  report.host = config.host;
+  report.node_rank = config.node_rank;
+  report.workers = config.workers;
+  report.role = config.role;
+  report.store = state.store;
+  switch (state.phase) {
+    case AgentPhase::kIdle:
+    case AgentPhase::kDone:
+      report.hosting = Hosting::kNothing;
+      break;
+    case AgentPhase::kRunning:
+      report.hosting = Hosting::kWorkers;
+      break;
+    case AgentPhase::kStopping:
+      report.hosting = Hosting::kStopping;
+      break;
+  }
+  report.placement = state.placement;
+  report.outcome = state.outcome;
+  report.failures = state.failures;
+  report.spawn_failure = state.spawn_failure;
+  report.floor = state.floor;
+  report.restarts_used = state.restarts_used;
+  report.unkillable = state.unkillable;
+  report.progress = state.progress;
+  report.leaving = state.leaving;
+  return report;
+}
+
+std::optional<Time> NextWake(const AgentState& state, const AgentConfig& config) {
+  std::optional<Time> wake;
+  const auto consider = [&](const std::optional<Time>& when) {
+    if (when) {
+      wake = wake ? std::min(*wake, *when) : *when;
+    }
+  };
+  consider(state.kill_at);
+  consider(state.unkillable_at);
+  consider(state.exit_at);
+  consider(state.retry_at);
+  if (state.phase == AgentPhase::kIdle) {
+    consider(state.heard + OutageLimit(state, config));
+  }
+  return wake;
+}
+
+bool NeedsStore(const AgentState& state) {
+  if (!state.placement || state.placement->group_rank != 0 || state.finish) {
+    return false;
+  }
+  switch (state.phase) {
+    case AgentPhase::kRunning:
+      return true;
+    case AgentPhase::kStopping:
+      return state.planned;
+    case AgentPhase::kIdle:
+      // Own workers are done; those of other nodes may still need it, until told otherwise.
+      return state.outcome == Outcome::kSucceeded && state.echo &&
+             !std::holds_alternative<Stop>(*state.echo);
+    case AgentPhase::kDone:
+      return false;
+  }
+  return false;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,81 @@
+#include "agent/core/turn.h"
+
+#include <algorithm>
+
+namespace ddprun {
+namespace {
+
+constexpr Duration kAcknowledgement{200};
+constexpr Duration kUnkillable{5'000};  // KILL to giving up on a process.
+
+}  // namespace
+
+bool HasWorkers(const AgentState& state) {
+  return state.phase == AgentPhase::kRunning || state.phase == AgentPhase::kStopping;
+}
+
+int ExitCodeFor(const AgentState& state, const Finish& finish) {
+  const bool stopped = finish.ending != Ending::kSucceeded && finish.ending != Ending::kRefused;
+  return state.signal != 0 && stopped ? kSignalBase + state.signal : finish.exit_code;
+}
+
+void ExitNow(AgentTurn& turn, int code, std::string text) {
+  turn.state.phase = AgentPhase::kDone;
+  turn.state.exit_at.reset();
+  turn.effects.push_back(Exit{code, turn.state.finish, std::move(text)});
+}
+
+void BeginStop(AgentTurn& turn, bool planned, int signal) {
+  AgentState& state = turn.state;
+  if (state.phase != AgentPhase::kRunning) {
+    return;
+  }
+  state.phase = AgentPhase::kStopping;
+  state.planned = planned;
+  state.kill_at = turn.now + (planned ? turn.config.shutdown_timeout : turn.config.stop_grace);
+  turn.effects.push_back(SignalWorkers{signal});
+}
+
+void KillNow(AgentTurn& turn) {
+  turn.state.kill_at.reset();
+  turn.state.unkillable_at = turn.now + kUnkillable;
+  turn.effects.push_back(KillWorkers{});
+}
+
+void RenewMembership(AgentState& state) {
+  state.incarnation = *std::exchange(state.next_incarnation, std::nullopt);
+  state.sequence = 0;
+  state.echo.reset();
+  state.placement.reset();
+  state.outcome = Outcome::kNone;
+  state.failures.clear();
+  state.spawn_failure.clear();
+}
+
+void BeginDone(AgentTurn& turn) {
+  turn.state.phase = AgentPhase::kDone;
+  turn.state.exit_at = turn.now + kAcknowledgement;
+  turn.send = true;
+}
+
+void BecomeIdle(AgentTurn& turn, Generation generation) {
+  AgentState& state = turn.state;
+  state.phase = AgentPhase::kIdle;
+  state.floor = std::max(state.floor, generation);
+  state.kill_at.reset();
+  state.unkillable_at.reset();
+  state.unkillable = 0;
+  state.alive = 0;
+  state.heard = std::max(state.heard, turn.now);  // An outage counts from here.
+  if (state.next_incarnation) {
+    RenewMembership(state);
+  }
+  if (state.signal != 0) {
+    state.exit_at = turn.now + kLeaveAlone;
+  }
+  if (state.finish) {
+    BeginDone(turn);
+  }
+}
+
+}  // namespace ddprun

@@ -1,0 +1,51 @@
+// The moves that several events of the node agent share: beginning a stop, becoming idle, ending.
+//
+// Internal to agent/core: only node_agent.cc and turn.cc include it.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "agent/core/node_agent.h"
+
+namespace ddprun {
+
+// One Step's working set: what it reads and where its effects go.
+struct AgentTurn {
+  AgentState& state;
+  const AgentConfig& config;
+  Time now;
+  std::vector<AgentEffect> effects;
+  bool send = false;  // A report is due even if nothing in it changed.
+
+  void Tell(SayLevel level, std::string text) { effects.push_back(Say{level, std::move(text)}); }
+};
+
+inline constexpr int kSignalBase = 128;
+inline constexpr Duration kLeaveAlone{1'000};  // A leaver without a server does not wait longer.
+
+// A generation's processes are there, or not all gone yet.
+bool HasWorkers(const AgentState& state);
+
+// The Finish's own code, or 128+N where the user's signal N ended this node.
+int ExitCodeFor(const AgentState& state, const Finish& finish);
+
+void ExitNow(AgentTurn& turn, int code, std::string text);
+
+// From Running only: `signal` to all workers, SIGKILL when the grace is over. Planned stops give
+// the shutdown timeout.
+void BeginStop(AgentTurn& turn, bool planned, int signal);
+
+void KillNow(AgentTurn& turn);
+
+// A new incarnation, which knows nothing of the old one's world.
+void RenewMembership(AgentState& state);
+
+// Acknowledges by echoing the Finish once more, then ends.
+void BeginDone(AgentTurn& turn);
+
+// Every process of the generation is gone.
+void BecomeIdle(AgentTurn& turn, Generation generation);
+
+}  // namespace ddprun

@@ -1,0 +1,165 @@
+#include "rendezvous/core/turn.h"
+
+#include <algorithm>
+
+#include "rendezvous/core/describe.h"
+#include "rendezvous/core/formation.h"
+#include "rendezvous/core/judgement.h"
+
+namespace ddprun {
+
+bool HasEnded(const CoordinatorState& state) {
+  return state.phase == Phase::kSucceeded || state.phase == Phase::kFailed;
+}
+
+Member* FindMember(CoordinatorState& state, const NodeKey& key) {
+  if (!state.world) {
+    return nullptr;
+  }
+  for (Member& member : state.world->members) {
+    if (member.key == key && !member.lost) {
+      return &member;
+    }
+  }
+  return nullptr;
+}
+
+bool SpeaksOfWorld(const NodeReport& report, const World& world) {
+  return report.placement && report.placement->generation == world.generation &&
+         report.placement->world_id == world.id;
+}
+
+bool IsDrained(const CoordinatorState& state, const Member& member) {
+  const auto found = state.nodes.find(member.key);
+  return member.lost || found == state.nodes.end() ||
+         (found->second.report.hosting == Hosting::kNothing &&
+          found->second.report.unkillable == 0 &&
+          found->second.report.floor >= state.world->generation);
+}
+
+void CollectEvidence(CoordinatorTurn& turn, const NodeKey& key, const NodeReport& report) {
+  Drain& drain = *turn.state.drain;
+  if (IsPlanned(drain.cause) || !SpeaksOfWorld(report, *turn.state.world)) {
+    return;  // After a planned stop began, failures are its consequence.
+  }
+  Time first = turn.now;
+  for (const Evidence& evidence : drain.evidence) {
+    if (evidence.key == key) {
+      first = std::min(first, evidence.when);
+    }
+  }
+  std::erase_if(drain.evidence, [&](const Evidence& e) { return e.key == key; });
+  for (const WorkerFailure& failure : report.failures) {
+    drain.evidence.push_back({key, failure, first + failure.after});
+  }
+  if (!report.spawn_failure.empty()) {
+    const std::string text = key.node + ": " + report.spawn_failure;
+    if (std::find(drain.spawn_failures.begin(), drain.spawn_failures.end(), text) ==
+        drain.spawn_failures.end()) {
+      drain.spawn_failures.push_back(text);
+    }
+  }
+}
+
+void EndRun(CoordinatorTurn& turn, Finish outcome) {
+  turn.Enter(outcome.ending == Ending::kSucceeded ? Phase::kSucceeded : Phase::kFailed);
+  turn.state.outcome = std::move(outcome);
+}
+
+void TryForm(CoordinatorTurn& turn) {
+  CoordinatorState& state = turn.state;
+  if (state.phase != Phase::kGathering || !state.shape) {
+    return;
+  }
+  const std::vector<NodeKey> chosen = ChooseMembers(state);
+  if (chosen.size() < state.shape->min_nodes) {
+    state.last_call.reset();
+    return;
+  }
+  bool whole = chosen.size() >= state.shape->max_nodes;
+  if (state.world && !whole) {
+    whole = std::all_of(state.nodes.begin(), state.nodes.end(), [&](const auto& entry) {
+      const NodeState& node = entry.second;
+      const bool counts = !node.lost && !node.refused && node.report.leaving == Leaving::kNo &&
+                          !node.report.draining && node.report.unkillable == 0;
+      return !counts || IsReady(state, entry.first);
+    });
+  }
+  if (!whole) {
+    if (!state.last_call) {
+      state.last_call = turn.now + state.shape->last_call;
+    }
+    if (turn.now < *state.last_call) {
+      return;
+    }
+  }
+  state.last_call.reset();
+  state.drain.reset();
+  state.world = MakeWorld(state, turn.config, chosen, turn.now);
+  state.newest = state.world->generation;
+  ++state.worlds_formed;
+  turn.Enter(Phase::kRunning);
+  turn.Say(NoticeLevel::kDetail, "formed " + Describe(*state.world));
+}
+
+void JudgeIfDrained(CoordinatorTurn& turn) {
+  CoordinatorState& state = turn.state;
+  if (state.phase != Phase::kDraining ||
+      !std::all_of(state.world->members.begin(), state.world->members.end(),
+                   [&](const Member& m) { return IsDrained(state, m); })) {
+    return;
+  }
+  Judgement judgement = Judge(*state.drain, state.restarts_used, state.shape->max_restarts);
+  if (judgement.outcome) {
+    turn.Say(NoticeLevel::kDetail, "the run failed: " + judgement.outcome->text);
+    EndRun(turn, *std::move(judgement.outcome));
+    return;
+  }
+  if (judgement.charged) {
+    ++state.restarts_used;
+    turn.Say(NoticeLevel::kWarning,
+             (judgement.root ? Describe(*judgement.root) : state.drain->spawn_failures.front()) +
+                 "; restarting all workers (restart " + std::to_string(state.restarts_used) +
+                 " of " + std::to_string(state.shape->max_restarts) + ")");
+  } else {
+    turn.Say(NoticeLevel::kInfo, "generation " + std::to_string(state.world->generation.value) +
+                                     " has stopped (" + Describe(state.drain->cause) +
+                                     "; not charged); forming the next one");
+  }
+  turn.Enter(Phase::kGathering);
+  TryForm(turn);
+}
+
+void BeginDrain(CoordinatorTurn& turn, StopCause cause, bool membership) {
+  CoordinatorState& state = turn.state;
+  if (state.phase == Phase::kDraining) {
+    state.drain->membership |= membership;
+    if (cause == StopCause::kOperator) {
+      state.drain->cause = cause;
+    }
+    return;
+  }
+  state.drain = Drain{cause, turn.now, membership, {}, {}};
+  turn.Enter(Phase::kDraining);
+  turn.Say(NoticeLevel::kDetail, "stopping generation " +
+                                     std::to_string(state.world->generation.value) + ": " +
+                                     Describe(cause));
+}
+
+void Lose(CoordinatorTurn& turn, const NodeKey& key, const std::string& why) {
+  CoordinatorState& state = turn.state;
+  NodeState& node = state.nodes.at(key);
+  node.lost = true;
+  turn.Say(NoticeLevel::kWarning, "node " + key.node + " is lost: " + why);
+  Member* const member = FindMember(state, key);
+  if (member == nullptr) {
+    return;
+  }
+  const bool mattered = !member->succeeded;
+  member->lost = true;
+  if (mattered && (state.phase == Phase::kRunning || state.phase == Phase::kDraining)) {
+    BeginDrain(turn, StopCause::kNodeLost, true);
+  }
+}
+
+}  // namespace ddprun
