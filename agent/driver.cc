@@ -1,0 +1,238 @@
+#include "agent/driver.h"
+
+#include <random>
+#include <utility>
+
+#include "agent/core/describe.h"
+#include "common/files.h"
+#include "common/log.h"
+#include "common/overload.h"
+
+namespace ddprun {
+namespace {
+
+Incarnation DrawIncarnation() {
+  std::random_device device;
+  return {(static_cast<std::uint64_t>(device()) << 32 | device()) | 1};
+}
+
+LogLevel ToLogLevel(SayLevel level) {
+  switch (level) {
+    case SayLevel::kDetail:
+      return LogLevel::kDebug;
+    case SayLevel::kInfo:
+      return LogLevel::kInfo;
+    case SayLevel::kWarning:
+      return LogLevel::kWarning;
+  }
+  return LogLevel::kWarning;
+}
+
+std::string Join(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) {
+    text += line + "\n";
+  }
+  return text.size() > kMaxLastLines ? text.substr(text.size() - kMaxLastLines) : text;
+}
+
+}  // namespace
+
+AgentDriver::AgentDriver(Loop& loop, AgentOptions options, std::unique_ptr<SyncChannel> channel,
+                         std::function<void(const Exit&)> on_exit)
+    : loop_(loop),
+      options_(std::move(options)),
+      channel_(std::move(channel)),
+      on_exit_(std::move(on_exit)),
+      timer_(loop),
+      runner_(loop, RunnerConfig{},
+              RunnerEvents{
+                  [this](std::uint32_t local_rank, ExitStatus status,
+                         std::vector<std::string> last_lines) {
+                    OnWorkerEnded(local_rank, status, last_lines);
+                  },
+                  [this] { OnAllGone(); },
+                  [](std::vector<pid_t>) {},  // The core counts the time itself.
+              }),
+      notify_(loop,
+              [this](std::uint32_t local_rank, const Notification& notification) {
+                OnNotification(local_rank, notification);
+              }),
+      environment_(ProcessEnvironment()) {}
+
+AgentDriver::~AgentDriver() = default;
+
+Result<void> AgentDriver::Start() {
+  OfferStore();
+  if (offered_.port == 0) {
+    return Error{ErrorKind::kSystem,
+                 "cannot listen for the workers' store on '" + options_.store_address +
+                     "': is this one of this machine's addresses? (--local-addr)"};
+  }
+  Feed(Started{DrawIncarnation(), offered_});
+  return {};
+}
+
+void AgentDriver::OnSignal(int signal) {
+  Feed(SignalArrived{signal});
+}
+
+void AgentDriver::Feed(const AgentEvent& event) {
+  loop_.CheckOnLoop();
+  for (const AgentEffect& effect : Step(state_, options_.core, event, loop_.Now())) {
+    CarryOut(effect);
+  }
+  CloseUnneededStore();
+  timer_.ArmAt(NextWake(state_, options_.core), [this] { Feed(AgentTick{}); });
+}
+
+void AgentDriver::CarryOut(const AgentEffect& effect) {
+  std::visit(Overload{
+                 [&](const SendReport& send) {
+                   channel_->Send(send.report, send.deadline,
+                                  [this](std::uint64_t sequence, Result<SyncReply> reply) {
+                                    if (reply) {
+                                      Feed(Replied{sequence, *reply, DrawIncarnation()});
+                                    } else {
+                                      Feed(CallFailed{sequence, reply.error().message});
+                                    }
+                                  });
+                 },
+                 [&](const Spawn& spawn) { SpawnWorkers(spawn.placement); },
+                 [&](const SignalWorkers& s) { runner_.SignalAll(s.signal); },
+                 [&](const KillWorkers&) { runner_.KillAll(); },
+                 [&](const Exit& exit) { on_exit_(exit); },
+                 [&](const Say& say) { Log(ToLogLevel(say.level), say.text); },
+             },
+             effect);
+}
+
+// ---- Stores ----
+Endpoint AgentDriver::OfferStore() {
+  if (!offered_store_) {
+    auto store = std::make_unique<StoreServer>(loop_, StoreOptions{});
+    const Result<std::uint16_t> port = store->Listen(options_.store_address, 0);
+    if (!port) {
+      Log(LogLevel::kWarning, port.error().message);
+      offered_ = {options_.store_address, 0};
+      return offered_;
+    }
+    offered_ = {options_.store_address, *port};
+    offered_store_ = std::move(store);
+  }
+  return offered_;
+}
+
+void AgentDriver::TakeStore(const Placement& placement) {
+  store_.reset();
+  if (placement.group_rank == 0) {
+    store_ = std::move(offered_store_);
+  }
+}
+
+// Clients of an older generation must not meet each other, nor a newer one's keys.
+void AgentDriver::CloseUnneededStore() {
+  if (store_ && !NeedsStore(state_)) {
+    store_.reset();
+  }
+}
+
+// ---- Workers ----
+// torchrun's tree: attempt_<restarts>; the same count again (no worker failed) gets a suffix, so
+// that nothing is ever wiped.
+std::filesystem::path AgentDriver::AttemptDirectory(const Placement& placement) {
+  const std::string name = "attempt_" + std::to_string(placement.restarts_used);
+  const std::uint32_t used = attempts_[name]++;
+  return options_.run_directory / (used == 0 ? name : name + "." + std::to_string(used));
+}
+
+Result<std::vector<WorkerSpec>> AgentDriver::PrepareWorkers(const Placement& placement) {
+  const std::filesystem::path attempt = AttemptDirectory(placement);
+  const std::uint32_t count = options_.core.workers;
+  ASSIGN_OR_RETURN(const std::vector<std::string> sockets,
+                   notify_.Open(options_.run_directory, count));
+  OutputRequest output = options_.output;
+  output.directory = options_.keep_logs ? attempt : std::filesystem::path();
+  std::vector<WorkerSpec> specs;
+  for (std::uint32_t local = 0; local < count; ++local) {
+    const std::filesystem::path own = attempt / std::to_string(local);
+    RETURN_IF_ERROR(MakeDirectories(own, 0700));
+    WorkerEnv env;
+    env.rank = placement.first_rank + local;
+    env.local_rank = local;
+    env.world_size = placement.world_size;
+    env.local_world_size = count;
+    env.group_rank = placement.group_rank;
+    env.group_world_size = placement.group_size;
+    env.role_name = options_.core.role;
+    env.role_rank = placement.role_first_rank + local;
+    env.role_world_size = placement.role_world_size;
+    env.master = placement.store;
+    env.restart_count = placement.restarts_used;
+    env.max_restarts = options_.core.shape.max_restarts;
+    env.run_id = options_.core.run_id;
+    env.error_file = (own / "error.json").native();
+    env.term = placement.term;
+    env.generation = placement.generation;
+    env.world_id = placement.world_id;
+    env.notify_socket = sockets[local];
+    specs.push_back(MakeWorkerSpec(options_.command, env, environment_, output));
+  }
+  return specs;
+}
+
+void AgentDriver::SpawnWorkers(const Placement& placement) {
+  TakeStore(placement);
+  said_hello_.assign(options_.core.workers, false);
+  pids_.assign(options_.core.workers, 0);
+  const Generation generation = placement.generation;
+  const auto fail = [this, generation](const Error& error) {
+    loop_.Post([this, generation, text = error.message] {
+      Feed(SpawnFailed{generation, text, OfferStore()});
+    });
+  };
+  const Result<std::vector<WorkerSpec>> specs = PrepareWorkers(placement);
+  if (!specs) {
+    fail(specs.error());
+    return;
+  }
+  if (const Result<void> spawned = runner_.Spawn(*specs); !spawned) {
+    fail(spawned.error());
+    return;
+  }
+  for (std::uint32_t local = 0; local < options_.core.workers; ++local) {
+    pids_[local] = runner_.PidOf(local);
+  }
+  Log(LogLevel::kDebug, "started generation " + std::to_string(generation.value) + ": ranks " +
+                            std::to_string(placement.first_rank) + " to " +
+                            std::to_string(placement.first_rank + options_.core.workers - 1) +
+                            " of " + std::to_string(placement.world_size) + ", store at " +
+                            ToString(placement.store));
+}
+
+void AgentDriver::OnWorkerEnded(std::uint32_t local_rank, ExitStatus status,
+                                const std::vector<std::string>& last_lines) {
+  if (state_.placement && local_rank < pids_.size()) {
+    Feed(WorkerEnded{state_.placement->generation, local_rank, pids_[local_rank], status,
+                     said_hello_[local_rank], Join(last_lines)});
+  }
+}
+
+void AgentDriver::OnAllGone() {
+  if (!state_.placement) {
+    return;
+  }
+  notify_.Close();
+  Feed(AllGone{state_.placement->generation, OfferStore()});
+}
+
+void AgentDriver::OnNotification(std::uint32_t local_rank, const Notification& notification) {
+  if (local_rank < said_hello_.size() && notification.ready) {
+    said_hello_[local_rank] = true;
+  }
+  if (notification.step) {
+    Feed(WorkerStepped{*notification.step});
+  }
+}
+
+}  // namespace ddprun

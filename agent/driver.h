@@ -1,0 +1,79 @@
+// Feeds the node agent's core with what happens on this node, and carries out its effects: calls
+// to the rendezvous, workers, signals, the generation's store, the run directory.
+//
+// No judgement here: what to do is agent/core's. Lives on the loop of the agent process.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/core/node_agent.h"
+#include "agent/notify_socket.h"
+#include "agent/process_runner.h"
+#include "agent/worker_spec.h"
+#include "common/loop.h"
+#include "rendezvous/store/store_server.h"
+#include "rendezvous/transport.h"
+
+namespace ddprun {
+
+struct AgentOptions {
+  AgentConfig core;
+  Command command;
+  OutputRequest output;                 // `directory` is filled in per generation.
+  bool keep_logs = false;               // --log-dir was given: files are wanted, and kept.
+  std::filesystem::path run_directory;  // Exists, mode 0700.
+  std::string store_address;            // Where this node's stores listen, and are found.
+};
+
+class AgentDriver {
+ public:
+  AgentDriver(Loop& loop, AgentOptions options, std::unique_ptr<SyncChannel> channel,
+              std::function<void(const Exit&)> on_exit);
+  ~AgentDriver();
+
+  // Offers the first store port and speaks to the rendezvous. An error: no port could be bound.
+  Result<void> Start();
+
+  void OnSignal(int signal);
+
+  // Gives what the workers printed a moment to reach a slow console.
+  void FlushOutput(Duration limit) { runner_.FlushOutput(limit); }
+
+ private:
+  void Feed(const AgentEvent& event);
+  void CarryOut(const AgentEffect& effect);
+  void SpawnWorkers(const Placement& placement);
+  Result<std::vector<WorkerSpec>> PrepareWorkers(const Placement& placement);
+  void TakeStore(const Placement& placement);
+  void CloseUnneededStore();
+  Endpoint OfferStore();
+  std::filesystem::path AttemptDirectory(const Placement& placement);
+
+  void OnWorkerEnded(std::uint32_t local_rank, ExitStatus status,
+                     const std::vector<std::string>& last_lines);
+  void OnAllGone();
+  void OnNotification(std::uint32_t local_rank, const Notification& notification);
+
+  Loop& loop_;
+  AgentOptions options_;
+  std::unique_ptr<SyncChannel> channel_;
+  std::function<void(const Exit&)> on_exit_;
+  AgentState state_;
+  LoopTimer timer_;
+  ProcessRunner runner_;
+  NotifySockets notify_;
+  std::unique_ptr<StoreServer> offered_store_;  // Bound, for a generation yet to come.
+  std::unique_ptr<StoreServer> store_;          // Of the generation that this node leads.
+  Endpoint offered_;
+  std::map<std::string, std::string> environment_;
+  std::vector<bool> said_hello_;
+  std::vector<std::int64_t> pids_;
+  std::map<std::string, std::uint32_t> attempts_;  // "attempt_<n>" -> times used.
+};
+
+}  // namespace ddprun

@@ -1,0 +1,157 @@
+#include "launcher/config.h"
+
+#include <charconv>
+#include <filesystem>
+#include <set>
+#include <sstream>
+
+#include "agent/worker_spec.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::uint32_t kMaxNodes = 100'000;
+constexpr std::uint32_t kMaxWorkers = 4096;  // Per node.
+
+std::optional<std::uint32_t> ParseCount(std::string_view text) {
+  std::uint32_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool whole = error == std::errc{} && end == text.data() + text.size() && !text.empty();
+  return whole ? std::optional(value) : std::nullopt;
+}
+
+std::vector<std::string> Split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::stringstream stream(text);
+  for (std::string part; std::getline(stream, part, separator);) {
+    parts.push_back(part);
+  }
+  return parts;
+}
+
+}  // namespace
+
+Result<std::pair<std::uint32_t, std::uint32_t>> ParseNodes(const std::string& text) {
+  const std::size_t colon = text.find(':');
+  const std::string low = text.substr(0, colon);
+  const std::string high = colon == std::string::npos ? low : text.substr(colon + 1);
+  const std::optional<std::uint32_t> min = ParseCount(low);
+  const std::optional<std::uint32_t> max = ParseCount(high);
+  if (!min || !max || *min == 0 || *min > *max || *max > kMaxNodes) {
+    return Invalid("--nnodes must be N or MIN:MAX with 0 < MIN <= MAX", text);
+  }
+  return std::pair(*min, *max);
+}
+
+std::uint32_t CountGpus() {
+  if (const auto visible = GetProcessEnv("CUDA_VISIBLE_DEVICES")) {
+    std::uint32_t count = 0;
+    for (const std::string& device : Split(*visible, ',')) {
+      if (device.empty() || device.front() == '-') {
+        break;  // As CUDA does: an invalid entry hides the rest.
+      }
+      ++count;
+    }
+    return count;
+  }
+  std::uint32_t count = 0;
+  std::error_code error;
+  for (; std::filesystem::exists("/dev/nvidia" + std::to_string(count), error); ++count) {
+  }
+  return count;
+}
+
+Result<std::uint32_t> ParseWorkers(const std::string& text) {
+  if (text == "cpu") {
+    return static_cast<std::uint32_t>(AllowedCpus());
+  }
+  if (text == "gpu" || text == "auto") {
+    const std::uint32_t gpus = CountGpus();
+    if (gpus > 0) {
+      return gpus;
+    }
+    if (text == "gpu") {
+      return Error{ErrorKind::kInvalid,
+                   "--nproc-per-node=gpu: no GPU is visible (CUDA_VISIBLE_DEVICES, /dev/nvidia*)"};
+    }
+    return static_cast<std::uint32_t>(AllowedCpus());
+  }
+  const std::optional<std::uint32_t> count = ParseCount(text);
+  if (!count || *count == 0 || *count > kMaxWorkers) {
+    return Invalid("--nproc-per-node must be a number from 1 to 4096, auto, gpu or cpu", text);
+  }
+  return *count;
+}
+
+Result<void> ParseStreams(const std::string& flag, const std::string& text, std::uint32_t& all,
+                          std::map<std::uint32_t, std::uint32_t>& by_rank) {
+  const auto bad = [&] {
+    return Invalid(flag + " must be 0, 1 (stdout), 2 (stderr), 3 (both) or a map like 0:3,1:0",
+                   text);
+  };
+  if (text.find(':') == std::string::npos) {
+    const std::optional<std::uint32_t> bits = ParseCount(text);
+    if (!bits || *bits > 3) {
+      return bad();
+    }
+    all = *bits;
+    return {};
+  }
+  for (const std::string& entry : Split(text, ',')) {
+    const std::size_t colon = entry.find(':');
+    const auto rank = ParseCount(entry.substr(0, colon));
+    const auto bits =
+        colon == std::string::npos ? std::nullopt : ParseCount(entry.substr(colon + 1));
+    if (!rank || !bits || *bits > 3) {
+      return bad();
+    }
+    by_rank[*rank] = *bits;
+  }
+  return {};
+}
+
+Result<Duration> ParseSeconds(const std::string& flag, const std::string& text) {
+  double seconds = 0;
+  const char* const end = text.data() + text.size();
+  const auto [parsed, error] = std::from_chars(text.data(), end, seconds);
+  if (text.empty() || error != std::errc{} || parsed != end || !(seconds >= 0) || seconds > 1e9) {
+    return Invalid(flag + " must be a number of seconds, 0 or more", text);
+  }
+  return Duration(static_cast<Duration::rep>(seconds * 1000));
+}
+
+Result<void> ParseRendezvousConf(const std::string& text, LaunchConfig& config) {
+  // What torchrun's own backends tune; here the lease and the long poll need no tuning.
+  static const std::set<std::string> kAccepted = {"close_timeout",
+                                                  "heartbeat_timeout",
+                                                  "heartbeat",
+                                                  "keep_alive_interval",
+                                                  "keep_alive_max_attempt",
+                                                  "read_timeout",
+                                                  "is_host",
+                                                  "store_type",
+                                                  "use_libuv",
+                                                  "timeout",
+                                                  "rank"};
+  for (const std::string& pair : Split(text, ',')) {
+    const std::size_t equals = pair.find('=');
+    const std::string key = pair.substr(0, equals);
+    const std::string value = equals == std::string::npos ? "" : pair.substr(equals + 1);
+    if (key.empty() || value.empty()) {
+      return Invalid("--rdzv-conf must be key=value,key=value", text);
+    }
+    if (key == "join_timeout") {
+      ASSIGN_OR_RETURN(config.join_timeout, ParseSeconds("--rdzv-conf join_timeout", value));
+    } else if (key == "last_call_timeout") {
+      ASSIGN_OR_RETURN(config.last_call, ParseSeconds("--rdzv-conf last_call_timeout", value));
+    } else if (!kAccepted.contains(key)) {
+      return Invalid(
+          "--rdzv-conf knows join_timeout and last_call_timeout (and accepts "
+          "torchrun's other keys), not",
+          key);
+    }
+  }
+  return {};
+}
+
+}  // namespace ddprun

@@ -1,0 +1,70 @@
+// What the command line, and the environment beside it, ask for. Values and their validation; no
+// flag is read anywhere else, none after the start.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/endpoint.h"
+#include "common/result.h"
+#include "common/time.h"
+
+namespace ddprun {
+
+struct LaunchConfig {
+  std::uint32_t min_nodes = 1;
+  std::uint32_t max_nodes = 1;
+  std::uint32_t workers = 1;  // --nproc-per-node
+  std::optional<std::uint32_t> node_rank;
+  bool standalone = true;  // No other node can come: no socket is opened.
+  Endpoint endpoint{"127.0.0.1", 29400};
+  std::string run_id;         // Empty: to be drawn (standalone).
+  std::string local_address;  // Empty: found out.
+  std::string role = "default";
+  std::uint32_t max_restarts = 0;
+  Duration last_call{5'000};
+  Duration join_timeout{600'000};
+  Duration shutdown_timeout{30'000};
+
+  std::string program;
+  std::vector<std::string> args;
+  bool module = false;
+  bool no_python = false;
+
+  std::string log_dir;          // Empty: no worker output is kept.
+  std::uint32_t redirects = 0;  // 1 stdout, 2 stderr, 3 both.
+  std::uint32_t tee = 0;
+  std::map<std::uint32_t, std::uint32_t> redirects_of;
+  std::map<std::uint32_t, std::uint32_t> tee_of;
+  bool prefix_rank = false;  // --prefix=rank
+  bool verbose = false;
+};
+
+struct ServerConfig {
+  Endpoint listen{"127.0.0.1", 29400};
+  bool verbose = false;
+};
+
+// "2" -> 2:2, "1:4". Anything else, zero, or MIN > MAX is refused.
+Result<std::pair<std::uint32_t, std::uint32_t>> ParseNodes(const std::string& text);
+
+// A count, "cpu", "gpu" or "auto" (GPUs if there are any, else CPUs).
+Result<std::uint32_t> ParseWorkers(const std::string& text);
+
+// "3", or "0:3,1:0,2:1" by local rank.
+Result<void> ParseStreams(const std::string& flag, const std::string& text, std::uint32_t& all,
+                          std::map<std::uint32_t, std::uint32_t>& by_rank);
+
+// "join_timeout=600,last_call_timeout=0.5". Keys of torchrun that mean nothing here are accepted.
+Result<void> ParseRendezvousConf(const std::string& text, LaunchConfig& config);
+
+// Seconds, fractions too, as a duration that is not negative.
+Result<Duration> ParseSeconds(const std::string& flag, const std::string& text);
+
+// GPUs as CUDA_VISIBLE_DEVICES and /dev/nvidia<n> tell, without any driver call.
+std::uint32_t CountGpus();
+
+}  // namespace ddprun

@@ -1,0 +1,234 @@
+#include "launcher/launch.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <boost/asio/signal_set.hpp>
+#include <cstdio>
+#include <random>
+
+#include "agent/driver.h"
+#include "agent/guard.h"
+#include "common/log.h"
+#include "launcher/node_slot.h"
+#include "launcher/run_directory.h"
+#include "launcher/server_role.h"
+#include "proto/exit_code.h"
+#include "rendezvous/core/describe.h"
+
+namespace ddprun {
+namespace {
+
+constexpr Duration kFlushLimit{2'000};  // For a slow console to take what the workers printed.
+constexpr Duration kSweepLimit{5'000};
+
+std::string HostName() {
+  char name[256] = "localhost";
+  (void)!::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+int ExitCodeOf(const Error& error) {
+  return error.kind == ErrorKind::kInvalid ? kExitUsage : kExitUnavailable;
+}
+
+// One agent, from its first report to its exit code.
+class Agent {
+ public:
+  Agent(LaunchConfig config, Command command, GuardLink link)
+      : config_(std::move(config)), command_(std::move(command)), link_(std::move(link)) {}
+
+  Result<int> Run() {
+    RETURN_IF_ERROR(SetUp());
+    link_.Watch(
+        loop_, [this](int signal) { OnSignal(signal); },
+        [] {
+          KillAllDescendants(kSweepLimit);
+          ::_exit(kExitSignalBase + SIGKILL);
+        });
+    RETURN_IF_ERROR(driver_->Start());
+    loop_.Run();
+    driver_->FlushOutput(kFlushLimit);
+    if (role_.server) {
+      role_.server->Shutdown();
+    }
+    return exit_code_;
+  }
+
+ private:
+  Result<void> SetUp() {
+    if (config_.run_id.empty()) {
+      std::random_device device;
+      config_.run_id = "run-" + Hex(static_cast<std::uint64_t>(device()) << 32 | device());
+    }
+    AgentOptions options;
+    options.core.host = HostName();
+    if (config_.node_rank) {
+      options.core.node = "node" + std::to_string(*config_.node_rank);
+    } else if (config_.standalone) {
+      options.core.node = options.core.host;
+    } else {
+      ASSIGN_OR_RETURN(NodeSlot slot,
+                       TakeNodeSlot(options.core.host, config_.endpoint, config_.run_id));
+      options.core.node = slot.node;
+      link_.HoldUntilGone(slot.lock.get());
+    }
+    StartLog(config_.standalone ? "ddprun" : "ddprun " + options.core.node,
+             config_.verbose ? LogLevel::kDebug : LogLevel::kInfo);
+    ASSIGN_OR_RETURN(options.store_address, FindLocalAddress(config_));
+    ASSIGN_OR_RETURN(RunDirectory directory, RunDirectory::Make(config_.log_dir, config_.run_id));
+    directory_.emplace(std::move(directory));
+    ASSIGN_OR_RETURN(role_, TakeServerRole(loop_, config_));
+    Describe(options);
+    driver_ = std::make_unique<AgentDriver>(loop_, std::move(options), std::move(role_.channel),
+                                            [this](const Exit& exit) { OnExit(exit); });
+    return {};
+  }
+
+  void Describe(AgentOptions& options) {
+    options.core.run_id = config_.run_id;
+    options.core.shape = {config_.min_nodes, config_.max_nodes,    config_.max_restarts,
+                          config_.last_call, config_.join_timeout, true};
+    options.core.node_rank = config_.node_rank;
+    options.core.workers = config_.workers;
+    options.core.role = config_.role;
+    options.core.server = role_.where;
+    options.core.shutdown_timeout = config_.shutdown_timeout;
+    options.command = command_;
+    options.output.redirects = config_.redirects;
+    options.output.tee = config_.tee;
+    options.output.redirects_of = config_.redirects_of;
+    options.output.tee_of = config_.tee_of;
+    const bool tees = config_.tee != 0 || !config_.tee_of.empty();
+    if (config_.prefix_rank || tees) {
+      options.output.prefix = [role = config_.role](std::uint32_t local_rank) {
+        return "[" + role + std::to_string(local_rank) + "]:";
+      };
+    }
+    const bool files = config_.redirects != 0 || !config_.redirects_of.empty() || tees;
+    options.keep_logs = files && !config_.log_dir.empty();
+    options.run_directory = directory_->path();
+    if (files && config_.log_dir.empty()) {
+      Log(LogLevel::kWarning, "--redirects and --tee need --log-dir: output stays on the console");
+      options.output.redirects = options.output.tee = 0;
+      options.output.redirects_of.clear();
+      options.output.tee_of.clear();
+    }
+  }
+
+  void OnSignal(int signal) {
+    if (!ended_) {
+      driver_->OnSignal(signal);
+    } else if (signal != SIGUSR1 && signal != SIGUSR2) {
+      Log(LogLevel::kWarning, "got " + SignalName(signal) + ": the rendezvous server stops now");
+      loop_.Stop();
+    }
+  }
+
+  void OnExit(const Exit& exit) {
+    ended_ = true;
+    exit_code_ = exit.code;
+    Report(exit);
+    if (!role_.server || exit.code == kExitUnavailable) {
+      loop_.Stop();
+      return;
+    }
+    if (const std::size_t nodes = role_.coordinator->NodesServed(); nodes > 0) {
+      Log(LogLevel::kInfo, "this node is done; it serves the rendezvous on for " +
+                               std::to_string(nodes) + " other node" + (nodes == 1 ? "" : "s") +
+                               " (a signal stops it)");
+    }
+    role_.coordinator->WhenUnneeded([this] { loop_.Stop(); });
+  }
+
+  void Report(const Exit& exit) {
+    if (!exit.finish) {
+      Log(LogLevel::kError, exit.text);
+      return;
+    }
+    const Finish& finish = *exit.finish;
+    if (finish.ending == Ending::kSucceeded) {
+      Log(LogLevel::kDebug, finish.text);
+      return;
+    }
+    if (finish.root && !finish.root->last_lines.empty()) {
+      Log(LogLevel::kError,
+          "the last lines of rank " + std::to_string(finish.root->rank) + " on stderr:");
+      std::string lines = finish.root->last_lines;
+      for (std::size_t at = 0; at < lines.size();) {
+        const std::size_t end = std::min(lines.find('\n', at), lines.size());
+        Log(LogLevel::kError, "  " + lines.substr(at, end - at));
+        at = end + 1;
+      }
+    }
+    const char* const what = finish.ending == Ending::kFailed ? "the run failed: " : "";
+    Log(LogLevel::kError, what + finish.text);
+    if (finish.ending == Ending::kFailed && !config_.log_dir.empty()) {
+      Log(LogLevel::kError, "logs are in " + directory_->path().native());
+    }
+  }
+
+  LaunchConfig config_;
+  Command command_;
+  GuardLink link_;
+  Loop loop_;
+  std::optional<RunDirectory> directory_;
+  ServerRole role_;
+  std::unique_ptr<AgentDriver> driver_;
+  int exit_code_ = 1;
+  bool ended_ = false;
+};
+
+}  // namespace
+
+int Launch(const LaunchConfig& config) {
+  const Result<Command> command = FindCommand(
+      ProgramRequest{config.program, config.args, config.module, config.no_python}, GetProcessEnv);
+  if (!command) {
+    std::fprintf(stderr, "ddprun: %s\n", command.error().message.c_str());
+    return kExitUsage;
+  }
+  const std::size_t cpus = AllowedCpus();
+  if (const auto threads = OmpThreads(ProcessEnvironment(), config.workers, cpus)) {
+    ::setenv("OMP_NUM_THREADS", std::to_string(*threads).c_str(), 1);
+    if (config.verbose) {
+      std::fprintf(stderr, "ddprun | OMP_NUM_THREADS=%zu: %zu CPUs for %u workers\n", *threads,
+                   cpus, config.workers);
+    }
+  }
+  return RunGuarded([&](GuardLink link) {
+    Agent agent(config, *command, std::move(link));
+    const Result<int> code = agent.Run();
+    if (!code) {
+      StartLog("ddprun", LogLevel::kInfo);
+      Log(LogLevel::kError, code.error().message);
+      return ExitCodeOf(code.error());
+    }
+    return *code;
+  });
+}
+
+int Serve(const ServerConfig& config) {
+  StartLog("ddprun rendezvous", config.verbose ? LogLevel::kDebug : LogLevel::kInfo);
+  Loop loop;
+  boost::asio::signal_set signals(loop.io(), SIGINT, SIGTERM);
+  CoordinatorDriver coordinator(loop, NewReign(LaunchConfig{}));
+  RendezvousServer server(loop, coordinator.Handlers(), AcceptorOptions{});
+  const Result<Endpoint> bound = server.Listen(config.listen);
+  if (!bound) {
+    Log(LogLevel::kError, bound.error().message);
+    return kExitUnavailable;
+  }
+  Log(LogLevel::kInfo, "serving at " + ToString(*bound));
+  int stopped_by = 0;
+  signals.async_wait([&](boost::system::error_code, int signal) {
+    stopped_by = signal;
+    Log(LogLevel::kInfo, "stopped by " + SignalName(signal));
+    loop.Stop();
+  });
+  loop.Run();
+  server.Shutdown();
+  return kExitSignalBase + stopped_by;
+}
+
+}  // namespace ddprun

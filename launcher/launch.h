@@ -1,0 +1,14 @@
+// The launch verb: guard and agent, and the rendezvous server where this node carries it.
+#pragma once
+
+#include "launcher/config.h"
+
+namespace ddprun {
+
+// Returns the exit code for the shell. Call it before any thread exists.
+int Launch(const LaunchConfig& config);
+
+// The rendezvous verb: a server alone, until SIGINT or SIGTERM.
+int Serve(const ServerConfig& config);
+
+}  // namespace ddprun

@@ -1,0 +1,41 @@
+#include "launcher/run_directory.h"
+
+#include <stdlib.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "common/files.h"
+#include "proto/worker_env.h"
+
+namespace ddprun {
+
+Result<RunDirectory> RunDirectory::Make(const std::string& log_dir, const RunId& run_id) {
+  std::filesystem::path base = log_dir;
+  std::string name = run_id + "_XXXXXX";
+  if (log_dir.empty()) {
+    base = GetProcessEnv("TMPDIR").value_or("/tmp");
+    name = "ddprun_" + name;
+  } else {
+    RETURN_IF_ERROR(MakeDirectories(base, 0777));
+  }
+  std::string path = (std::filesystem::absolute(base) / name).native();
+  if (::mkdtemp(path.data()) == nullptr) {
+    Error error = SystemError("make the run directory", path, errno);
+    error.message += " (--log-dir, TMPDIR)";
+    return error;
+  }
+  return RunDirectory(path, log_dir.empty());
+}
+
+RunDirectory::RunDirectory(RunDirectory&& other) noexcept
+    : path_(std::exchange(other.path_, {})), temporary_(std::exchange(other.temporary_, false)) {}
+
+RunDirectory::~RunDirectory() {
+  if (temporary_ && !path_.empty()) {
+    std::error_code ignored;  // What cannot be removed is in the temporary directory anyway.
+    std::filesystem::remove_all(path_, ignored);
+  }
+}
+
+}  // namespace ddprun

@@ -1,0 +1,31 @@
+// The run directory of one agent: <log dir>/<run id>_<unique>, or one in the temporary directory
+// that goes with the agent when nobody asked for logs.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "common/ids.h"
+#include "common/result.h"
+
+namespace ddprun {
+
+class RunDirectory {
+ public:
+  // Mode 0700. `log_dir` empty: temporary.
+  static Result<RunDirectory> Make(const std::string& log_dir, const RunId& run_id);
+  RunDirectory(RunDirectory&& other) noexcept;
+  RunDirectory(const RunDirectory&) = delete;
+  ~RunDirectory();
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  RunDirectory(std::filesystem::path path, bool temporary)
+      : path_(std::move(path)), temporary_(temporary) {}
+
+  std::filesystem::path path_;
+  bool temporary_ = false;
+};
+
+}  // namespace ddprun

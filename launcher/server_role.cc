@@ -1,0 +1,116 @@
+#include "launcher/server_role.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <random>
+
+#include "common/files.h"
+#include "common/log.h"
+#include "rendezvous/client.h"
+#include "rendezvous/hello.h"
+#include "rendezvous/local_channel.h"
+
+namespace ddprun {
+namespace {
+
+constexpr Duration kHelloTimeout{3'000};
+constexpr int kTermIndexBits = 4;  // The low bits are left for the index of a candidate server.
+
+bool MayServe(const LaunchConfig& config) {
+  return config.node_rank.value_or(0) == 0;
+}
+
+// Joins the server that has the port already; refused if something else answers there.
+Result<void> CheckServer(const Endpoint& endpoint, const Error& in_use) {
+  const Result<void> hello = Hello(endpoint, kHelloTimeout);
+  if (!hello) {
+    return Error{ErrorKind::kRefused, in_use.message + "; " + hello.error().message +
+                                          ": choose another port in --rdzv-endpoint"};
+  }
+  Log(LogLevel::kInfo, "joining the rendezvous at " + ToString(endpoint));
+  return {};
+}
+
+}  // namespace
+
+CoordinatorConfig NewReign(const LaunchConfig& config) {
+  const auto wall = std::chrono::system_clock::now().time_since_epoch();
+  const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(wall).count();
+  std::random_device device;
+  CoordinatorConfig reign;
+  reign.term = {static_cast<std::uint64_t>(milliseconds) << kTermIndexBits};
+  reign.seed = static_cast<std::uint64_t>(device()) << 32 | device();
+  reign.shutdown_timeout = config.shutdown_timeout;
+  return reign;
+}
+
+Result<ServerRole> TakeServerRole(Loop& loop, const LaunchConfig& config) {
+  ServerRole role;
+  if (config.standalone) {
+    role.coordinator = std::make_unique<CoordinatorDriver>(loop, NewReign(config));
+    role.channel = std::make_unique<LocalSyncChannel>(loop, role.coordinator->Handlers());
+    role.where = "this process";
+    return role;
+  }
+  role.where = ToString(config.endpoint);
+  if (MayServe(config)) {
+    auto coordinator = std::make_unique<CoordinatorDriver>(loop, NewReign(config));
+    auto server =
+        std::make_unique<RendezvousServer>(loop, coordinator->Handlers(), AcceptorOptions{});
+    const Result<Endpoint> bound = server->Listen(config.endpoint);
+    if (bound) {
+      Log(LogLevel::kInfo, "serving the rendezvous at " + ToString(*bound));
+      role.where = ToString(*bound);
+      role.channel = std::make_unique<LocalSyncChannel>(loop, coordinator->Handlers());
+      role.coordinator = std::move(coordinator);
+      role.server = std::move(server);
+      return role;
+    }
+    if (bound.error().kind == ErrorKind::kUnavailable) {
+      RETURN_IF_ERROR(CheckServer(config.endpoint, bound.error()));
+    } else if (bound.error().kind != ErrorKind::kNotFound) {
+      return bound.error();
+    }
+  }
+  role.channel = std::make_unique<GrpcSyncChannel>(loop, config.endpoint);
+  return role;
+}
+
+Result<std::string> FindLocalAddress(const LaunchConfig& config) {
+  if (!config.local_address.empty()) {
+    return config.local_address;
+  }
+  if (config.standalone) {
+    return std::string("127.0.0.1");
+  }
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* found = nullptr;
+  const std::string port = std::to_string(config.endpoint.port == 0 ? 9 : config.endpoint.port);
+  const int failed = ::getaddrinfo(config.endpoint.host.c_str(), port.c_str(), &hints, &found);
+  if (failed != 0) {
+    return Error{ErrorKind::kUnavailable, "cannot look up the rendezvous host '" +
+                                              config.endpoint.host +
+                                              "': " + ::gai_strerror(failed)};
+  }
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> release(found, ::freeaddrinfo);
+  const UniqueFd probe(::socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  sockaddr_storage address{};
+  socklen_t length = sizeof address;
+  char text[INET6_ADDRSTRLEN] = "";
+  if (!probe || ::connect(probe.get(), found->ai_addr, found->ai_addrlen) != 0 ||
+      ::getsockname(probe.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0 ||
+      ::getnameinfo(reinterpret_cast<sockaddr*>(&address), length, text, sizeof text, nullptr, 0,
+                    NI_NUMERICHOST) != 0) {
+    return Error{ErrorKind::kUnavailable, "no route from this machine to the rendezvous at '" +
+                                              ToString(config.endpoint) +
+                                              "': give this node's address as --local-addr"};
+  }
+  return std::string(text);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,33 @@
+// Whether this node carries the rendezvous server, and the way its agent speaks to it.
+//
+// Fixed ranks: node rank 0 alone tries. Elastic: whoever holds the endpoint's address and binds
+// first; a port in use is joined if a ddprun rendezvous answers there. Standalone: no socket.
+#pragma once
+
+#include <memory>
+
+#include "launcher/config.h"
+#include "rendezvous/driver.h"
+#include "rendezvous/server.h"
+#include "rendezvous/transport.h"
+
+namespace ddprun {
+
+struct ServerRole {
+  std::unique_ptr<CoordinatorDriver> coordinator;  // None: another node carries the server.
+  std::unique_ptr<RendezvousServer> server;        // None: nobody else can come.
+  std::unique_ptr<SyncChannel> channel;            // Of this node's agent.
+  std::string where;                               // For people.
+};
+
+Result<ServerRole> TakeServerRole(Loop& loop, const LaunchConfig& config);
+
+// A new reign: larger than every earlier one on a machine whose clock goes forward. A name and an
+// order, never a time-out.
+CoordinatorConfig NewReign(const LaunchConfig& config);
+
+// This machine's address as the other nodes reach it: the source address of a packet to the
+// endpoint. Loopback where nobody else can come.
+Result<std::string> FindLocalAddress(const LaunchConfig& config);
+
+}  // namespace ddprun

@@ -1,0 +1,193 @@
+#include "rendezvous/driver.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/log.h"
+#include "rendezvous/core/describe.h"
+
+namespace ddprun {
+namespace {
+
+constexpr int kLeasesRemembered = 10;  // An ended run's outcome, for those who come late.
+
+LogLevel ToLogLevel(NoticeLevel level) {
+  switch (level) {
+    case NoticeLevel::kDetail:
+      return LogLevel::kDebug;
+    case NoticeLevel::kInfo:
+      return LogLevel::kInfo;
+    case NoticeLevel::kWarning:
+      return LogLevel::kWarning;
+  }
+  return LogLevel::kWarning;
+}
+
+std::int64_t Microseconds(Time time) {
+  return time.time_since_epoch().count();
+}
+
+}  // namespace
+
+CoordinatorDriver::CoordinatorDriver(Loop& loop, const CoordinatorConfig& config)
+    : loop_(loop), config_(config) {}
+
+RendezvousHandlers CoordinatorDriver::Handlers() {
+  return {
+      [this](NodeReport report, std::shared_ptr<PendingSync> call) {
+        OnReport(std::move(report), std::move(call));
+      },
+      [this](const CallName& name) { OnCancel(name); },
+      [this](const RunId& run_id) { return DescribeRuns(run_id); },
+  };
+}
+
+void CoordinatorDriver::OnReport(NodeReport report, std::shared_ptr<PendingSync> call) {
+  const RunId run_id = report.run_id;
+  auto found = runs_.find(run_id);
+  if (found == runs_.end()) {
+    if (runs_.size() >= kMaxRuns) {
+      call->Refuse({ErrorKind::kRefused,
+                    "this rendezvous server already serves " + std::to_string(kMaxRuns) + " runs"});
+      return;
+    }
+    found = runs_.emplace(run_id, std::make_unique<RunEntry>(loop_)).first;
+    found->second->state.run_id = run_id;
+  }
+  RunEntry& run = *found->second;
+  if (!IsNewest(run.state, report)) {
+    call->Refuse({ErrorKind::kRefused, "a newer call of this node has arrived"});
+    return;
+  }
+  const Time now = loop_.Now();
+  const Duration poll = LeaseOf(run.state, config_) / 3;
+  // Counted from the beat returned, so that a repeated call is answered at once.
+  const Time beat = report.term == config_.term
+                        ? std::min(now, Time(std::chrono::microseconds(report.beat)))
+                        : now;
+  run.parked[NodeKey{report.node, report.incarnation}] =
+      Parked{std::move(call), report.sequence, report.echo, beat + poll};
+  Advance(run_id, run, Reported{std::move(report)});
+}
+
+void CoordinatorDriver::OnCancel(const CallName& name) {
+  const auto found = runs_.find(name.run_id);
+  if (found == runs_.end()) {
+    return;
+  }
+  RunEntry& run = *found->second;
+  const auto parked = run.parked.find({name.node, name.incarnation});
+  if (parked != run.parked.end() && parked->second.sequence == name.sequence) {
+    run.parked.erase(parked);
+  }
+  Advance(name.run_id, run, CallEnded{name.node, name.incarnation, name.sequence, true});
+}
+
+void CoordinatorDriver::Feed(const RunId& run_id, const CoordinatorEvent& event) {
+  if (const auto found = runs_.find(run_id); found != runs_.end()) {
+    Advance(run_id, *found->second, event);
+  }
+}
+
+void CoordinatorDriver::Advance(const RunId& run_id, RunEntry& run, const CoordinatorEvent& event) {
+  loop_.CheckOnLoop();
+  for (const Notice& notice : Step(run.state, config_, event, loop_.Now())) {
+    Log(ToLogLevel(notice.level), notice.text);
+  }
+  AnswerCallsWhoseDirectiveChanged(run_id, run);
+  Arm(run_id, run);
+}
+
+void CoordinatorDriver::AnswerCallsWhoseDirectiveChanged(const RunId&, RunEntry& run) {
+  const Time now = loop_.Now();
+  std::vector<CallEnded> answered;
+  for (auto it = run.parked.begin(); it != run.parked.end();) {
+    const auto& [key, parked] = *it;
+    Directive directive = DirectiveFor(run.state, config_, key.node, key.incarnation, now);
+    if (parked.echo && SameDirective(directive, *parked.echo) && now < parked.until) {
+      ++it;
+      continue;
+    }
+    parked.call->Answer(ReplyWith(run, std::move(directive)));
+    answered.push_back({key.node, key.incarnation, parked.sequence, false});
+    it = run.parked.erase(it);
+  }
+  for (const CallEnded& ended : answered) {
+    for (const Notice& notice : Step(run.state, config_, ended, now)) {
+      Log(ToLogLevel(notice.level), notice.text);
+    }
+  }
+}
+
+void CoordinatorDriver::Arm(const RunId& run_id, RunEntry& run) {
+  const Time now = loop_.Now();
+  if (IsOver(run.state) && !run.forget) {
+    run.forget = now + kLeasesRemembered * LeaseOf(run.state, config_);
+  }
+  if (when_unneeded_ && NodesServed() == 0) {
+    loop_.Post(std::exchange(when_unneeded_, nullptr));
+  }
+  std::optional<Time> wake = NextWake(run.state, config_);
+  const auto consider = [&](Time when) { wake = wake ? std::min(*wake, when) : when; };
+  for (const auto& [key, parked] : run.parked) {
+    consider(parked.until);
+  }
+  if (run.forget) {
+    consider(*run.forget);
+  }
+  run.timer.ArmAt(wake, [this, run_id] {
+    // Reports that have queued up behind a late timer are fed before anybody is judged silent.
+    loop_.Post([this, run_id] {
+      const auto found = runs_.find(run_id);
+      if (found != runs_.end() && found->second->forget && loop_.Now() >= *found->second->forget) {
+        runs_.erase(found);
+        return;
+      }
+      Feed(run_id, Tick{});
+    });
+  });
+}
+
+SyncReply CoordinatorDriver::ReplyWith(const RunEntry& run, Directive directive) const {
+  SyncReply reply;
+  reply.directive = std::move(directive);
+  reply.beat = Microseconds(loop_.Now());
+  reply.lease = LeaseOf(run.state, config_);
+  reply.poll_period = reply.lease / 3;
+  reply.term = config_.term;
+  return reply;
+}
+
+Result<std::vector<std::string>> CoordinatorDriver::DescribeRuns(const RunId& run_id) const {
+  std::vector<std::string> lines;
+  for (const auto& [id, run] : runs_) {
+    if (run_id.empty() || run_id == id) {
+      const std::vector<std::string> more = Describe(run->state, config_, loop_.Now());
+      lines.insert(lines.end(), more.begin(), more.end());
+    }
+  }
+  if (lines.empty() && !run_id.empty()) {
+    return Error{ErrorKind::kNotFound, "this server knows no run '" + run_id + "'"};
+  }
+  return lines;
+}
+
+void CoordinatorDriver::WhenUnneeded(std::function<void()> callback) {
+  if (NodesServed() == 0) {
+    loop_.Post(std::move(callback));
+  } else {
+    when_unneeded_ = std::move(callback);
+  }
+}
+
+std::size_t CoordinatorDriver::NodesServed() const {
+  std::size_t nodes = 0;
+  for (const auto& [id, run] : runs_) {
+    nodes += static_cast<std::size_t>(std::count_if(
+        run->state.nodes.begin(), run->state.nodes.end(),
+        [](const auto& entry) { return !entry.second.lost && !entry.second.acknowledged; }));
+  }
+  return nodes;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,68 @@
+// Feeds the coordinator cores of all runs of one server with what arrives, parks their calls and
+// answers them when a directive changes or the poll period is over.
+//
+// No judgement here: who runs when is rendezvous/core's. Lives on the loop. Bounded: at most
+// kMaxRuns runs; an ended one is forgotten some leases after everybody knows its outcome, so that
+// the same run id may be used again.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/loop.h"
+#include "rendezvous/core/coordinator.h"
+#include "rendezvous/transport.h"
+
+namespace ddprun {
+
+class CoordinatorDriver {
+ public:
+  static constexpr std::size_t kMaxRuns = 256;
+
+  CoordinatorDriver(Loop& loop, const CoordinatorConfig& config);
+
+  // What a server's transports call.
+  RendezvousHandlers Handlers();
+
+  void OnReport(NodeReport report, std::shared_ptr<PendingSync> call);
+  void OnCancel(const CallName& name);
+  Result<std::vector<std::string>> DescribeRuns(const RunId& run_id) const;
+
+  // Nodes that still need this server: neither lost nor told, and acknowledged, how it ended.
+  std::size_t NodesServed() const;
+
+  // Called on the loop when nobody needs this server any more, at once if that is so already.
+  void WhenUnneeded(std::function<void()> callback);
+
+ private:
+  struct Parked {
+    std::shared_ptr<PendingSync> call;
+    std::uint64_t sequence = 0;
+    std::optional<Directive> echo;
+    Time until;  // Answered unchanged then.
+  };
+  struct RunEntry {
+    explicit RunEntry(Loop& loop) : timer(loop) {}
+    CoordinatorState state;
+    std::map<NodeKey, Parked> parked;
+    LoopTimer timer;
+    std::optional<Time> forget;
+  };
+
+  void Feed(const RunId& run_id, const CoordinatorEvent& event);
+  void Advance(const RunId& run_id, RunEntry& run, const CoordinatorEvent& event);
+  void AnswerCallsWhoseDirectiveChanged(const RunId& run_id, RunEntry& run);
+  void Arm(const RunId& run_id, RunEntry& run);
+  SyncReply ReplyWith(const RunEntry& run, Directive directive) const;
+
+  Loop& loop_;
+  CoordinatorConfig config_;
+  std::map<RunId, std::unique_ptr<RunEntry>> runs_;
+  std::function<void()> when_unneeded_;
+};
+
+}  // namespace ddprun
