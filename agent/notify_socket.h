@@ -1,8 +1,8 @@
 // The agent's side of proto/notify.h: one unix datagram socket per worker, so that the sender is
 // known without trusting it.
 //
-// Bounded: at most kMaxPerTurn datagrams per socket and loop turn are read; a flood waits in the
-// socket (and is lost there), not in the agent.
+// Bounded: a few datagrams per socket and loop turn are read; a flood waits in the socket (and is
+// lost there), not in the agent.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ class NotifySockets {
 
  private:
   class State;
-  std::unique_ptr<State> state_;
+  std::shared_ptr<State> state_;  // Shared with waits in flight.
 };
 
 }  // namespace ddprun

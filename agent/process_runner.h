@@ -67,9 +67,13 @@ class ProcessRunner {
   // 0: not running (any more).
   pid_t PidOf(std::uint32_t local_rank) const;
 
+  // Blocks until the console has taken what the workers printed, or the limit is over: for an agent
+  // about to exit.
+  void FlushOutput(Duration limit);
+
  private:
   class State;
-  std::unique_ptr<State> state_;
+  std::shared_ptr<State> state_;  // Shared with waits in flight.
 };
 
 }  // namespace ddprun
