@@ -132,10 +132,12 @@ void Grandchild(bool own_session) {
 }
 
 void PrintState() {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.rfind("Sig", 0) == 0) {
-      std::cout << line << '\n';
+  {
+    std::ifstream status("/proc/self/status");
+    for (std::string line; std::getline(status, line);) {
+      if (line.rfind("Sig", 0) == 0) {
+        std::cout << line << '\n';
+      }
     }
   }
   rlimit files{};
