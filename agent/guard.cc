@@ -1,0 +1,262 @@
+#include "agent/guard.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "agent/process_tree.h"
+#include "agent/wait_status.h"
+#include "agent/worker_launcher.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::array kPassedOn = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+constexpr std::size_t kMaxHeld = 16;  // Descriptors kept for the agent.
+constexpr int kLookAgainMs = 50;
+constexpr int kSayAfterRounds = 10'000 / kLookAgainMs;
+
+struct Guard {
+  pid_t agent = 0;
+  UniqueFd signals;  // A signalfd of kPassedOn and SIGCHLD.
+  UniqueFd link;
+  std::vector<UniqueFd> held;
+};
+
+// A signal the user told us to ignore (nohup) stays ignored.
+sigset_t SignalsOfTheGuard() {
+  sigset_t set;
+  ::sigemptyset(&set);
+  ::sigaddset(&set, SIGCHLD);
+  for (const int signal : kPassedOn) {
+    struct sigaction now {};
+    const bool ignored = ::sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+    if (signal != SIGHUP || !ignored) {
+      ::sigaddset(&set, signal);
+    }
+  }
+  return set;
+}
+
+[[noreturn]] void BeAgent(const std::function<int(GuardLink)>& agent_main, UniqueFd link,
+                          const sigset_t& mask) {
+  ::setpgid(0, 0);  // A terminal's Ctrl-C and Ctrl-Z are the guard's alone.
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  for (const int signal : kPassedOn) {
+    ::signal(signal, SIG_IGN);
+  }
+  for (const int signal : {SIGTTOU, SIGTTIN, SIGTSTP, SIGPIPE}) {
+    ::signal(signal, SIG_IGN);
+  }
+  ::sigprocmask(SIG_SETMASK, &mask, nullptr);
+  const int code = agent_main(GuardLink(std::move(link)));
+  std::fflush(nullptr);
+  // Not exit(): threads of libraries may still run, and static objects must not go under them.
+  ::_exit(code);
+}
+
+// One descriptor per message. False: the agent has closed its end.
+bool TakeDescriptor(Guard& guard) {
+  char byte = 0;
+  iovec part{&byte, 1};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  const ssize_t got = ::recvmsg(guard.link.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (got <= 0) {
+    return got < 0 && (errno == EAGAIN || errno == EINTR);
+  }
+  const cmsghdr* const header = CMSG_FIRSTHDR(&message);
+  if (header != nullptr && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
+      header->cmsg_len == CMSG_LEN(sizeof(int))) {
+    int fd = -1;
+    std::memcpy(&fd, CMSG_DATA(header), sizeof fd);
+    UniqueFd received(fd);
+    if (guard.held.size() < kMaxHeld) {
+      guard.held.push_back(std::move(received));
+    }
+  }
+  return true;
+}
+
+// Reads every signal that has come, passing on all but SIGCHLD.
+void PassSignalsOn(Guard& guard) {
+  signalfd_siginfo info{};
+  while (::read(guard.signals.get(), &info, sizeof info) == sizeof info) {
+    if (info.ssi_signo != SIGCHLD && guard.link) {
+      const char number = static_cast<char>(info.ssi_signo);
+      // Lost only if the agent has not read a hundred others.
+      (void)!::send(guard.link.get(), &number, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    }
+  }
+}
+
+int WaitForAgent(Guard& guard) {
+  while (true) {
+    int status = 0;
+    const pid_t ended = ::waitpid(guard.agent, &status, WNOHANG);
+    if (ended == guard.agent) {
+      return status;
+    }
+    std::array<pollfd, 2> events = {pollfd{guard.signals.get(), POLLIN, 0},
+                                    pollfd{guard.link.get(), POLLIN, 0}};
+    ::poll(events.data(), events.size(), -1);
+    PassSignalsOn(guard);
+    if (events[1].revents != 0 && !TakeDescriptor(guard)) {
+      guard.link.Reset();  // poll ignores -1.
+    }
+  }
+}
+
+void Say(const std::string& text) {
+  const std::string line = "ddprun: " + text + "\n";
+  (void)!::write(STDERR_FILENO, line.data(), line.size());
+}
+
+bool NoChildren() {
+  siginfo_t child{};
+  return ::waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT) != 0 && errno == ECHILD;
+}
+
+// The agent is dead, so every descendant has come, or comes, to us.
+void EndWhatIsLeft(Guard& guard) {
+  guard.link.Reset();
+  for (int round = 1;; ++round) {
+    const std::vector<pid_t> living = SweepChildren({});
+    if (living.empty() && NoChildren()) {
+      return;
+    }
+    if (round % kSayAfterRounds == 0 && !living.empty()) {
+      Say("waiting for process " + std::to_string(living.front()) +
+          ", which does not die of SIGKILL (stuck in the kernel?)");
+    }
+    pollfd signal{guard.signals.get(), POLLIN, 0};
+    ::poll(&signal, 1, kLookAgainMs);
+    PassSignalsOn(guard);
+  }
+}
+
+}  // namespace
+
+void GuardLink::Watch(Loop& loop, std::function<void(int)> on_signal,
+                      std::function<void()> on_guard_gone) {
+  struct Watcher : std::enable_shared_from_this<Watcher> {
+    Watcher(Loop& loop, int fd) : socket(loop.io(), fd) {}
+
+    void Wait() {
+      socket.async_wait(boost::asio::posix::descriptor_base::wait_read,
+                        [weak = this->weak_from_this()](boost::system::error_code error) {
+                          if (const auto self = weak.lock(); self && !error) {
+                            self->Receive();
+                          }
+                        });
+    }
+
+    void Receive() {
+      char number = 0;
+      const ssize_t got = ::recv(socket.native_handle(), &number, 1, MSG_DONTWAIT);
+      if (got == 1) {
+        Wait();
+        on_signal(number);
+      } else if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
+        Wait();
+      } else {
+        on_guard_gone();
+      }
+    }
+
+    boost::asio::posix::stream_descriptor socket;
+    std::function<void(int)> on_signal;
+    std::function<void()> on_guard_gone;
+  };
+  auto watcher = std::make_shared<Watcher>(loop, ::fcntl(socket_.get(), F_DUPFD_CLOEXEC, 3));
+  watcher->on_signal = std::move(on_signal);
+  watcher->on_guard_gone = std::move(on_guard_gone);
+  watcher->Wait();
+  watch_ = std::move(watcher);
+}
+
+bool GuardLink::HoldUntilGone(int fd) {
+  char byte = 0;
+  iovec part{&byte, 1};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  cmsghdr* const header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof fd);
+  std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
+  return ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL) == 1;
+}
+
+int RunGuarded(const std::function<int(GuardLink)>& agent_main) {
+  UserLimits();
+  ::signal(SIGCHLD, SIG_DFL);  // Ignored by some parents; then nobody could be waited for.
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+    Say(std::string("cannot make a socket pair: ") + std::strerror(errno));
+    return 1;
+  }
+  Guard guard{.link = UniqueFd(ends[0])};
+  UniqueFd agent_end(ends[1]);
+  const sigset_t signals = SignalsOfTheGuard();
+  sigset_t before;
+  ::sigprocmask(SIG_BLOCK, &signals, &before);
+  std::fflush(nullptr);
+  guard.agent = ::fork();
+  if (guard.agent < 0) {
+    Say(std::string("cannot start the agent: ") + std::strerror(errno));
+    return 1;
+  }
+  if (guard.agent == 0) {
+    guard.link.Reset();
+    BeAgent(agent_main, std::move(agent_end), before);
+  }
+  agent_end.Reset();
+  ::setpgid(guard.agent, guard.agent);  // As the agent does: whoever comes first.
+  guard.signals = UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+  const ExitStatus status = DecodeWaitStatus(WaitForAgent(guard));
+  if (const Killed* const killed = std::get_if<Killed>(&status)) {
+    Say("the agent was " + Describe(*killed) + "; ending what it started");
+  }
+  EndWhatIsLeft(guard);
+  return ShellCode(status);
+}
+
+bool KillAllDescendants(Duration limit) {
+  const auto end = std::chrono::steady_clock::now() + limit;
+  while (!SweepChildren({}).empty() || !NoChildren()) {
+    if (std::chrono::steady_clock::now() >= end) {
+      return false;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
+}  // namespace ddprun

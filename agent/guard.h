@@ -1,0 +1,50 @@
+// One launch is two processes that watch each other: the guard, whose pid the user and the
+// scheduler see, and the agent, its child.
+//
+//   guard   passes each signal number on, passes the exit code back, and when the agent is dead
+//           kills everything that is left of it
+//   agent   hears of signals only from the guard (so Ctrl-C, or a scheduler that signals both,
+//           counts once), and of the guard's death by end of file
+//
+// Both are subreapers: whoever dies, all descendants come to the other one. The guard does nothing
+// else and starts no thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "common/files.h"
+#include "common/loop.h"
+#include "common/time.h"
+
+namespace ddprun {
+
+// The agent's end of the connection to its guard. Movable; closing it tells the guard nothing.
+class GuardLink {
+ public:
+  explicit GuardLink(UniqueFd socket) : socket_(std::move(socket)) {}
+
+  // Calls back on the loop until the link is destroyed. on_signal gets TERM, INT, HUP, QUIT, USR1
+  // or USR2; on_guard_gone once: the agent must then KillAllDescendants and exit.
+  void Watch(Loop& loop, std::function<void(int signal)> on_signal,
+             std::function<void()> on_guard_gone);
+
+  // The guard keeps a duplicate of this descriptor, and so a lock on its file, until nothing of
+  // this launch is left. False: the guard could not be told.
+  bool HoldUntilGone(int fd);
+
+ private:
+  UniqueFd socket_;
+  std::shared_ptr<void> watch_;
+};
+
+// Forks; call it before any thread or library starts. In the agent, runs agent_main and ends the
+// process with its result; in the guard, returns the agent's exit code, or 128+N when it died of
+// signal N, once every descendant is gone. 1 when the agent could not be started at all.
+int RunGuarded(const std::function<int(GuardLink)>& agent_main);
+
+// SIGKILL to every descendant of this process, repeated until none is left or the limit is over.
+// Blocks: for a process that is about to exit. True: none is left.
+bool KillAllDescendants(Duration limit);
+
+}  // namespace ddprun

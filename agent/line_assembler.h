@@ -1,0 +1,63 @@
+// Bytes of a worker's stream, as they come, to whole lines for a console that several workers
+// share.
+//
+// Pure and bounded: a line is held until it ends or has kMaxLine bytes (then it is cut, each piece
+// a line of its own). A progress bar's updates, which end in a lone carriage return, become lines
+// too, at most one per second and the last one always, since a return would overwrite others'
+// lines.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/time.h"
+
+namespace ddprun {
+
+class LineAssembler {
+ public:
+  static constexpr std::size_t kMaxLine = 64 * 1024;
+
+  // The prefix stands before each line; empty: none.
+  explicit LineAssembler(std::string prefix) : prefix_(std::move(prefix)) {}
+
+  // Appends to `lines` what `bytes` completes.
+  void Feed(std::string_view bytes, Time now, std::string& lines);
+
+  // Appends what is left as a last, completed line.
+  void Finish(std::string& lines);
+
+ private:
+  void Extend(std::string_view text, std::string& lines);
+  void EndLine(std::string_view ending, std::string& lines);
+  void EndUpdate(Time now, std::string& lines);
+
+  std::string prefix_;
+  std::string line_;              // Without its end.
+  bool returned_ = false;         // line_ was followed by \r; the next byte says what that means.
+  std::string update_;            // The newest progress update that was not shown.
+  std::optional<Time> shown_at_;  // When an update was shown last.
+};
+
+// The last lines of a stream, for the message about a failure: at most kLines of kMaxLine bytes.
+class TailLines {
+ public:
+  static constexpr std::size_t kLines = 20;
+  static constexpr std::size_t kMaxLine = 4096;
+
+  void Feed(std::string_view bytes);
+  // Oldest first, the unfinished line too; empty lines are not kept.
+  std::vector<std::string> Lines() const;
+
+ private:
+  void EndLine();
+
+  std::deque<std::string> lines_;
+  std::string line_;
+};
+
+}  // namespace ddprun

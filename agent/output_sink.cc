@@ -1,0 +1,148 @@
+#include "agent/output_sink.h"
+
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <boost/asio/post.hpp>
+#include <cerrno>
+#include <cstring>
+#include <future>
+#include <utility>
+
+#include "common/check.h"
+#include "common/log.h"
+
+namespace ddprun {
+namespace {
+
+// What one write(2) puts: a pipe keeps up to PIPE_BUF bytes together, so lines are grouped up to
+// that; a longer line goes alone, in one write.
+std::string_view NextPiece(std::string_view bytes, bool pipe) {
+  if (!pipe || bytes.size() <= PIPE_BUF) {
+    return bytes;
+  }
+  std::size_t end = bytes.rfind('\n', PIPE_BUF - 1);
+  if (end == std::string_view::npos) {
+    end = bytes.find('\n');
+  }
+  return bytes.substr(0, end == std::string_view::npos ? end : end + 1);
+}
+
+// On the sink's thread. 0, or the error number of the first refusal.
+int WriteLines(int fd, bool pipe, std::string_view bytes) {
+  sigset_t broken_pipe;
+  ::sigemptyset(&broken_pipe);
+  ::sigaddset(&broken_pipe, SIGPIPE);
+  ::pthread_sigmask(SIG_BLOCK, &broken_pipe, nullptr);  // EPIPE is enough.
+  while (!bytes.empty()) {
+    std::string_view piece = NextPiece(bytes, pipe);
+    bytes.remove_prefix(piece.size());
+    while (!piece.empty()) {
+      const ssize_t put = ::write(fd, piece.data(), piece.size());
+      if (put >= 0) {
+        piece.remove_prefix(static_cast<std::size_t>(put));
+      } else if (errno == EAGAIN) {  // Whoever gave us the descriptor made it non-blocking.
+        pollfd writable{fd, POLLOUT, 0};
+        ::poll(&writable, 1, -1);
+      } else if (errno != EINTR) {
+        return errno;
+      }
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+// Outlives the sink when its thread is stuck in write(2).
+struct OutputSink::Shared {
+  enum class Phase { kIdle, kWriting, kAbandoned };
+  UniqueFd fd;
+  bool pipe = false;
+  std::atomic<Phase> phase = Phase::kIdle;
+};
+
+OutputSink::OutputSink(Loop& loop, UniqueFd fd, std::string name)
+    : loop_(loop), name_(std::move(name)), shared_(std::make_shared<Shared>()) {
+  struct stat info {};
+  shared_->pipe =
+      ::fstat(fd.get(), &info) == 0 && (S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode));
+  shared_->fd = std::move(fd);
+}
+
+OutputSink::~OutputSink() {
+  // Not writing: the thread is idle or about to be, and joins at once. Stuck in a write that may
+  // never return, it is left behind; it will find kAbandoned and touch nothing but `shared_`.
+  const auto before = shared_->phase.exchange(Shared::Phase::kAbandoned);
+  if (before == Shared::Phase::kWriting || stuck_) {
+    (void)thread_.release();
+  }
+}
+
+void OutputSink::Append(std::string_view lines) {
+  if (lines.empty()) {
+    return;
+  }
+  pending_ += lines;
+  if (!writing_) {
+    StartWriting();
+  }
+}
+
+void OutputSink::StartWriting() {
+  if (!thread_) {
+    thread_ = std::make_unique<boost::asio::thread_pool>(1);
+  }
+  writing_ = true;
+  shared_->phase = Shared::Phase::kWriting;
+  boost::asio::post(*thread_,
+                    [this, shared = shared_, batch = std::exchange(pending_, {})]() mutable {
+                      const int error_number = WriteLines(shared->fd.get(), shared->pipe, batch);
+                      auto writing = Shared::Phase::kWriting;
+                      if (shared->phase.compare_exchange_strong(writing, Shared::Phase::kIdle)) {
+                        loop_.Post([this, shared, error_number] {
+                          if (shared->phase != Shared::Phase::kAbandoned) {
+                            OnWritten(error_number);
+                          }
+                        });
+                      }
+                    });
+}
+
+void OutputSink::OnWritten(int error_number) {
+  writing_ = false;
+  if (error_number != 0 && !complained_) {
+    complained_ = true;
+    Log(LogLevel::kWarning, "cannot write the workers' output to " + name_ + ": " +
+                                std::strerror(error_number) +
+                                "; what cannot be written is dropped, the workers go on");
+  }
+  if (!pending_.empty()) {
+    StartWriting();
+  }
+  for (const auto& call : std::exchange(waiting_, {})) {
+    call();
+  }
+}
+
+void OutputSink::WhenWritten(std::function<void()> call) {
+  CHECK(writing_);
+  waiting_.push_back(std::move(call));
+}
+
+void OutputSink::Flush(Duration limit) {
+  if (!thread_) {
+    return;
+  }
+  auto written = std::make_shared<std::promise<void>>();
+  boost::asio::post(*thread_, [shared = shared_, written, batch = std::exchange(pending_, {})] {
+    WriteLines(shared->fd.get(), shared->pipe, batch);
+    written->set_value();
+  });
+  stuck_ = written->get_future().wait_for(limit) != std::future_status::ready;
+}
+
+}  // namespace ddprun

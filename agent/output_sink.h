@@ -1,0 +1,63 @@
+// Where workers' lines go: the agent's stdout or stderr, or a log file that is also shown (tee).
+//
+// Never blocks the loop. Each sink has a thread that does nothing but write(2): readiness cannot be
+// asked for instead, since a file on a hung network file system is always "ready", another process
+// may fill a pipe between poll and write, and O_NONBLOCK would be set for everybody who shares the
+// inherited description. The thread shares nothing: it gets a batch and posts back the outcome.
+//
+// Bounded: who appends asks HasRoom first and stops reading its worker until WhenWritten. What the
+// system refuses (full disk, closed pipe) is dropped, said once, and hurts nobody.
+#pragma once
+
+#include <atomic>
+#include <boost/asio/thread_pool.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/files.h"
+#include "common/loop.h"
+
+namespace ddprun {
+
+class OutputSink {
+ public:
+  static constexpr std::size_t kRoom = 256 * 1024;
+
+  // `name` is for people: "standard output", a path.
+  OutputSink(Loop& loop, UniqueFd fd, std::string name);
+  ~OutputSink();
+  OutputSink(const OutputSink&) = delete;
+  OutputSink& operator=(const OutputSink&) = delete;
+
+  // Whole lines, so that another writer to the same pipe never lands inside one.
+  void Append(std::string_view lines);
+
+  bool HasRoom() const { return pending_.size() < kRoom; }
+  bool Idle() const { return pending_.empty() && !writing_; }
+
+  // Once, on the loop, after the write now under way.
+  void WhenWritten(std::function<void()> call);
+
+  // Blocks until everything is written or the limit is over: for a process about to exit.
+  void Flush(Duration limit);
+
+ private:
+  struct Shared;
+  void StartWriting();
+  void OnWritten(int error_number);
+
+  Loop& loop_;
+  std::string name_;
+  std::shared_ptr<Shared> shared_;
+  std::unique_ptr<boost::asio::thread_pool> thread_;  // Started at the first line.
+  std::string pending_;
+  bool writing_ = false;
+  bool complained_ = false;
+  bool stuck_ = false;
+  std::vector<std::function<void()>> waiting_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,62 @@
+// The agent's end of one pipe from a worker.
+//
+// At most one piece per loop turn is read; nothing while a sink has no room.
+#pragma once
+
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agent/line_assembler.h"
+#include "agent/output_sink.h"
+#include "common/files.h"
+#include "common/loop.h"
+
+namespace ddprun {
+
+class OutputStream : public std::enable_shared_from_this<OutputStream> {
+ public:
+  struct Plan {
+    OutputSink* console = nullptr;     // nullptr: not shown.
+    std::unique_ptr<OutputSink> file;  // nullptr: none. Bytes as they are.
+    std::string prefix;                // On the console.
+    bool keep_tail = false;
+  };
+
+  OutputStream(Loop& loop, UniqueFd pipe, Plan plan);
+
+  // on_drained: end of file was read and the file is written. Called on the loop, once.
+  void Start(std::function<void()> on_drained);
+
+  // Reads what is in the pipe now, room or not; a pipe is small.
+  void ReadAllThereIs();
+
+  // Reads what is there and no further.
+  void Abandon();
+
+  bool drained() const { return ended_ && (!plan_.file || plan_.file->Idle()); }
+  std::vector<std::string> LastLines() const { return tail_.Lines(); }
+
+ private:
+  enum class Outcome { kMore, kEmpty, kEnd };
+
+  void ReadWhenReady();
+  Outcome ReadOnePiece();
+  void Take(std::string_view bytes);
+  void End();
+  OutputSink* FullSink() const;
+  void SayWhenDrained();
+
+  Loop& loop_;
+  boost::asio::posix::stream_descriptor pipe_;
+  Plan plan_;
+  LineAssembler assembler_;
+  TailLines tail_;
+  bool ended_ = false;
+  std::function<void()> on_drained_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,388 @@
+#include "agent/process_runner.h"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <cerrno>
+#include <set>
+#include <utility>
+
+#include "agent/process_tree.h"
+#include "agent/wait_status.h"
+#include "agent/worker_launcher.h"
+#include "agent/worker_output.h"
+#include "common/check.h"
+
+namespace ddprun {
+namespace {
+
+// SIGCHLD ends every wait below; this is for a process that changed parents while we looked.
+constexpr Duration kLookAgain{100};
+
+struct Worker {
+  Worker(Loop& loop, std::uint32_t rank) : local_rank(rank), pidfd(loop.io()), retry(loop) {}
+
+  std::uint32_t local_rank;
+  pid_t pid = 0;
+  bool running = false;  // Not reaped: its process id and group are certainly its own.
+  boost::asio::posix::stream_descriptor pidfd;
+  LoopTimer retry;
+  std::unique_ptr<WorkerOutput> output;
+};
+
+}  // namespace
+
+// Shared with waits in flight; `closed` once the runner is gone.
+class ProcessRunner::State : public std::enable_shared_from_this<State> {
+ public:
+  State(Loop& loop, RunnerConfig config, RunnerEvents events);
+
+  Result<void> Spawn(const std::vector<WorkerSpec>& specs);
+  void SignalAll(int signal);
+  void KillAll();
+  void Close();
+  void WatchChildren();
+
+  Loop& loop;
+  Consoles consoles;
+  std::vector<std::unique_ptr<Worker>> workers;  // Empty: nothing of a generation is left.
+
+ private:
+  Result<void> Launch(const std::vector<WorkerSpec>& specs);
+  void UndoLaunch();
+  void WaitFor(Worker& worker);
+  void OnEnded(Worker& worker);
+  void LookAtChildren();
+  bool ChildrenGone();
+  void FinishIfNothingIsLeft();
+  void BeginDrain();
+  void Finish();
+  void ArmUnkillable();
+  std::set<pid_t> RunningWorkers() const;
+  std::set<pid_t> Spared() const;
+
+  RunnerConfig config_;
+  RunnerEvents events_;
+  boost::asio::signal_set child_signal_;
+  LoopTimer look_again_;
+  LoopTimer unkillable_;
+  LoopTimer drain_limit_;
+  std::set<pid_t> not_ours_;  // Children from before the generation.
+  bool killing_ = false;      // Nothing of the generation may live any longer.
+  bool draining_ = false;     // No process is left; output is.
+  bool closed_ = false;
+};
+
+ProcessRunner::State::State(Loop& loop_in, RunnerConfig config, RunnerEvents events)
+    : loop(loop_in),
+      consoles(loop_in),
+      config_(config),
+      events_(std::move(events)),
+      child_signal_(loop_in.io(), SIGCHLD),
+      look_again_(loop_in),
+      unkillable_(loop_in),
+      drain_limit_(loop_in) {}
+
+Result<void> ProcessRunner::State::Spawn(const std::vector<WorkerSpec>& specs) {
+  loop.CheckOnLoop();
+  CHECK(workers.empty() && !specs.empty());
+  // Orphaned grandchildren come to us, so that they can be found.
+  if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
+    return SystemError("become the reaper of", "the workers' descendants", errno);
+  }
+  const std::vector<pid_t> children = ChildrenOf(::getpid());
+  not_ours_ = {children.begin(), children.end()};
+  killing_ = draining_ = false;
+  if (Result<void> launched = Launch(specs); !launched) {
+    UndoLaunch();
+    return launched;
+  }
+  for (const auto& worker : workers) {
+    worker->output->Start([weak = weak_from_this()] {
+      if (const auto self = weak.lock()) {
+        self->FinishIfNothingIsLeft();
+      }
+    });
+    WaitFor(*worker);
+  }
+  return {};
+}
+
+Result<void> ProcessRunner::State::Launch(const std::vector<WorkerSpec>& specs) {
+  const auto name = [](const WorkerSpec& spec, Error error) {
+    error.message = "worker with local rank " + std::to_string(spec.local_rank) +
+                    " was not started: " + error.message;
+    return error;
+  };
+  for (const WorkerSpec& spec : specs) {
+    auto worker = std::make_unique<Worker>(loop, spec.local_rank);
+    auto output = WorkerOutput::Open(loop, consoles, spec, specs.size() == 1);
+    if (!output) {
+      return name(spec, output.error());
+    }
+    worker->output = *std::move(output);
+    workers.push_back(std::move(worker));
+  }
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    Worker& worker = *workers[i];
+    const Result<pid_t> pid = LaunchWorker(loop, specs[i], worker.output->child_stdio());
+    if (!pid) {
+      return name(specs[i], pid.error());
+    }
+    worker.pid = *pid;
+    worker.running = true;
+    const int pidfd = static_cast<int>(::syscall(SYS_pidfd_open, worker.pid, 0));
+    if (pidfd < 0) {
+      return name(specs[i], SystemError("watch", specs[i].command.file.native(), errno));
+    }
+    worker.pidfd.assign(pidfd);
+  }
+  return {};
+}
+
+// Blocks for as long as SIGKILL takes on processes that have just been started.
+void ProcessRunner::State::UndoLaunch() {
+  for (const auto& worker : workers) {
+    if (worker->running) {
+      ::kill(-worker->pid, SIGKILL);
+      ::waitpid(worker->pid, nullptr, 0);
+    }
+  }
+  workers.clear();
+  while (true) {
+    const std::vector<pid_t> living = SweepChildren(not_ours_);
+    if (living.empty()) {
+      return;
+    }
+    ::waitpid(living.front(), nullptr, 0);
+  }
+}
+
+void ProcessRunner::State::WaitFor(Worker& worker) {
+  worker.pidfd.async_wait(boost::asio::posix::descriptor_base::wait_read,
+                          [weak = weak_from_this(), &worker](boost::system::error_code error) {
+                            const auto self = weak.lock();
+                            if (!error && self && !self->closed_) {
+                              self->OnEnded(worker);
+                            }
+                          });
+}
+
+void ProcessRunner::State::OnEnded(Worker& worker) {
+  // Before its status is taken: until then nobody else can have this group id.
+  ::kill(-worker.pid, SIGKILL);
+  int wait_status = 0;
+  const pid_t reaped = ::waitpid(worker.pid, &wait_status, WNOHANG);
+  if (reaped == 0) {  // A debugger has not let go of it yet.
+    worker.retry.ArmAt(loop.Now() + kLookAgain, [this, &worker] { OnEnded(worker); });
+    return;
+  }
+  CHECK(reaped == worker.pid);  // Nobody else takes a worker's status.
+  worker.running = false;
+  boost::system::error_code ignored;
+  worker.pidfd.close(ignored);
+  const bool last = RunningWorkers().empty();
+  if (last) {
+    killing_ = true;
+    ArmUnkillable();
+  }
+  const pid_t session = worker.pid;
+  events_.on_ended(worker.local_rank, DecodeWaitStatus(wait_status),
+                   worker.output->LastErrorLines());
+  if (closed_) {
+    return;
+  }
+  if (!last) {
+    SignalSessions({session}, RunningWorkers(), {SIGKILL});
+  }
+  LookAtChildren();
+}
+
+void ProcessRunner::State::WatchChildren() {
+  child_signal_.async_wait([weak = weak_from_this()](boost::system::error_code error, int) {
+    const auto self = weak.lock();
+    if (!error && self && !self->closed_) {
+      self->WatchChildren();
+      self->LookAtChildren();
+    }
+  });
+}
+
+// Orphans that ended are reaped at any time; those that live are killed when nothing may live.
+void ProcessRunner::State::LookAtChildren() {
+  if (workers.empty() || draining_) {
+    return;
+  }
+  if (!killing_) {
+    ReapChildren(Spared());
+    return;
+  }
+  if (RunningWorkers().empty() && ChildrenGone()) {
+    BeginDrain();
+    return;
+  }
+  SweepChildren(Spared());
+  look_again_.ArmAt(loop.Now() + kLookAgain, [this] { LookAtChildren(); });
+}
+
+// A process without children has no descendants. The list may have missed one that was changing
+// parents, so the kernel's own answer is asked for where it is not clouded by other children.
+bool ProcessRunner::State::ChildrenGone() {
+  if (!SweepChildren(not_ours_).empty()) {
+    return false;
+  }
+  siginfo_t child{};
+  const bool none = ::waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT) != 0;
+  return (none && errno == ECHILD) || (!not_ours_.empty() && SweepChildren(not_ours_).empty());
+}
+
+void ProcessRunner::State::BeginDrain() {
+  draining_ = true;
+  look_again_.Cancel();
+  unkillable_.Cancel();
+  drain_limit_.ArmAt(loop.Now() + config_.drain_limit, [this] {
+    for (const auto& worker : workers) {
+      worker->output->Abandon();
+    }
+    Finish();
+  });
+  FinishIfNothingIsLeft();
+}
+
+void ProcessRunner::State::FinishIfNothingIsLeft() {
+  const auto drained = [](const auto& worker) { return worker->output->drained(); };
+  if (draining_ && !workers.empty() && std::all_of(workers.begin(), workers.end(), drained)) {
+    Finish();
+  }
+}
+
+void ProcessRunner::State::Finish() {
+  const auto self = shared_from_this();  // The callback may destroy the runner.
+  drain_limit_.Cancel();
+  workers.clear();
+  events_.on_all_gone();
+}
+
+void ProcessRunner::State::ArmUnkillable() {
+  unkillable_.ArmAt(loop.Now() + config_.unkillable_after, [this] {
+    const std::set<pid_t> running = RunningWorkers();
+    std::set<pid_t> left = running;
+    const std::vector<pid_t> strays = SweepChildren(Spared());
+    left.insert(strays.begin(), strays.end());
+    if (!left.empty()) {
+      events_.on_unkillable({left.begin(), left.end()});
+    }
+  });
+}
+
+void ProcessRunner::State::SignalAll(int signal) {
+  loop.CheckOnLoop();
+  for (const auto& worker : workers) {
+    if (worker->running) {
+      ::kill(-worker->pid, signal);
+      if (signal == SIGTERM) {
+        ::kill(-worker->pid, SIGCONT);
+      }
+    }
+  }
+  const std::set<pid_t> running = RunningWorkers();
+  if (!running.empty()) {
+    SignalSessions(
+        running, {},
+        signal == SIGTERM ? std::vector<int>{signal, SIGCONT} : std::vector<int>{signal});
+  }
+}
+
+void ProcessRunner::State::KillAll() {
+  if (workers.empty()) {
+    return;
+  }
+  SignalAll(SIGKILL);
+  if (!std::exchange(killing_, true)) {
+    ArmUnkillable();
+  }
+  SweepChildren(Spared());
+  look_again_.ArmAt(loop.Now() + kLookAgain, [this] { LookAtChildren(); });
+}
+
+void ProcessRunner::State::Close() {
+  closed_ = true;
+  for (const auto& worker : workers) {
+    if (worker->running) {
+      ::kill(-worker->pid, SIGKILL);
+    }
+    boost::system::error_code ignored;
+    worker->pidfd.close(ignored);
+  }
+  if (!workers.empty()) {
+    SweepChildren(not_ours_);
+  }
+  boost::system::error_code ignored;
+  child_signal_.cancel(ignored);
+  look_again_.Cancel();
+  unkillable_.Cancel();
+  drain_limit_.Cancel();
+}
+
+std::set<pid_t> ProcessRunner::State::RunningWorkers() const {
+  std::set<pid_t> pids;
+  for (const auto& worker : workers) {
+    if (worker->running) {
+      pids.insert(worker->pid);
+    }
+  }
+  return pids;
+}
+
+std::set<pid_t> ProcessRunner::State::Spared() const {
+  std::set<pid_t> pids = RunningWorkers();
+  pids.insert(not_ours_.begin(), not_ours_.end());
+  return pids;
+}
+
+ProcessRunner::ProcessRunner(Loop& loop, RunnerConfig config, RunnerEvents events)
+    : state_(std::make_shared<State>(loop, config, std::move(events))) {
+  state_->WatchChildren();
+}
+
+ProcessRunner::~ProcessRunner() {
+  state_->Close();
+}
+
+Result<void> ProcessRunner::Spawn(const std::vector<WorkerSpec>& specs) {
+  return state_->Spawn(specs);
+}
+
+void ProcessRunner::SignalAll(int signal) {
+  state_->SignalAll(signal);
+}
+
+void ProcessRunner::KillAll() {
+  state_->KillAll();
+}
+
+bool ProcessRunner::Empty() const {
+  return state_->workers.empty();
+}
+
+pid_t ProcessRunner::PidOf(std::uint32_t local_rank) const {
+  for (const auto& worker : state_->workers) {
+    if (worker->local_rank == local_rank && worker->running) {
+      return worker->pid;
+    }
+  }
+  return 0;
+}
+
+void ProcessRunner::FlushOutput(Duration limit) {
+  state_->consoles.out.Flush(limit);
+  state_->consoles.err.Flush(limit);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,79 @@
+// Runs the workers of one generation at a time and says how each ended, until nothing of it is
+// left: workers, their sessions, and whatever they forked away (this process is a subreaper).
+//
+// Decides nothing: who is stopped when is the caller's. Never polls: pidfds, pipes and SIGCHLD
+// wake it. Whatever this process started before Spawn is left alone; everything that becomes its
+// descendant afterwards belongs to the generation and does not outlive it.
+//
+//   Spawn -> on_ended (each worker, in wait order) -> strays killed, output drained -> on_all_gone
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/worker_spec.h"
+#include "common/exit_status.h"
+#include "common/loop.h"
+#include "common/result.h"
+
+namespace ddprun {
+
+// All called on the loop, never from inside Spawn, SignalAll or KillAll.
+struct RunnerEvents {
+  // The lines are the last ones (at most 20) the worker wrote to stderr, where the agent or a log
+  // file has them.
+  std::function<void(std::uint32_t local_rank, ExitStatus status,
+                     std::vector<std::string> last_stderr_lines)>
+      on_ended;
+  // Every process of the generation is gone and its output was drained: Spawn may be called again.
+  std::function<void()> on_all_gone;
+  // These outlived SIGKILL for RunnerConfig::unkillable_after (uninterruptible in the kernel).
+  // Said once per generation; on_all_gone still follows if they ever go.
+  std::function<void(std::vector<pid_t> pids)> on_unkillable;
+};
+
+struct RunnerConfig {
+  Duration drain_limit = std::chrono::seconds(1);  // Wait for EOF of a pipe that somebody holds.
+  Duration unkillable_after = std::chrono::seconds(5);
+};
+
+class ProcessRunner {
+ public:
+  ProcessRunner(Loop& loop, RunnerConfig config, RunnerEvents events);
+  // Kills what is left, without waiting for it and without calling back.
+  ~ProcessRunner();
+  ProcessRunner(const ProcessRunner&) = delete;
+  ProcessRunner& operator=(const ProcessRunner&) = delete;
+
+  // All or none: when one cannot be started the others are killed and waited for. The previous
+  // generation must be all gone.
+  Result<void> Spawn(const std::vector<WorkerSpec>& specs);
+
+  // To every living worker's process group and session; TERM is followed by CONT, so that a stopped
+  // worker hears it.
+  void SignalAll(int signal);
+
+  // SIGKILL to groups, sessions and strays, repeated until none is left.
+  void KillAll();
+
+  // Nothing of a generation is left; true before the first Spawn.
+  bool Empty() const;
+
+  // 0: not running (any more).
+  pid_t PidOf(std::uint32_t local_rank) const;
+
+  // Blocks until the console has taken what the workers printed, or the limit is over: for an agent
+  // about to exit.
+  void FlushOutput(Duration limit);
+
+ private:
+  class State;
+  std::shared_ptr<State> state_;  // Shared with waits in flight.
+};
+
+}  // namespace ddprun

@@ -1,0 +1,206 @@
+#include "agent/worker_output.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "agent/output_stream.h"
+#include "common/check.h"
+#include "common/files.h"
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr off_t kTailOfFile = 64 * 1024;
+
+// Above 2, so that connecting one of 0, 1 and 2 never overwrites the source of the next.
+UniqueFd AboveStdio(UniqueFd fd) {
+  if (!fd || fd.get() > STDERR_FILENO) {
+    return fd;
+  }
+  return UniqueFd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+}
+
+Result<UniqueFd> OpenFile(const fs::path& path, int flags) {
+  UniqueFd fd = AboveStdio(UniqueFd(::open(path.c_str(), flags | O_CLOEXEC, 0644)));
+  if (!fd) {
+    return SystemError("open", path.native(), errno);
+  }
+  return fd;
+}
+
+Result<UniqueFd> OpenLog(const fs::path& path) {
+  RETURN_IF_ERROR(MakeDirectories(path.parent_path(), 0755));
+  return OpenFile(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND);
+}
+
+UniqueFd DuplicateStdio(int fd) {
+  UniqueFd copy(::fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+  return copy ? std::move(copy) : UniqueFd(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+}
+
+// The last lines of a log that the worker wrote by itself.
+std::vector<std::string> LastLinesOf(const fs::path& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const off_t size = fd ? ::lseek(fd.get(), 0, SEEK_END) : -1;
+  if (size <= 0) {
+    return {};
+  }
+  std::string bytes(static_cast<std::size_t>(std::min(size, kTailOfFile)), '\0');
+  const ssize_t got =
+      ::pread(fd.get(), bytes.data(), bytes.size(), size - static_cast<off_t>(bytes.size()));
+  TailLines tail;
+  tail.Feed(std::string_view(bytes).substr(0, got > 0 ? static_cast<std::size_t>(got) : 0));
+  return tail.Lines();
+}
+
+}  // namespace
+
+Consoles::Consoles(Loop& loop)
+    : out(loop, DuplicateStdio(STDOUT_FILENO), "standard output"),
+      err(loop, DuplicateStdio(STDERR_FILENO), "standard error") {}
+
+class WorkerOutput::State {
+ public:
+  Result<void> OpenStdin(bool inherit);
+  Result<void> OpenStream(Loop& loop, int target, const StreamPlan& plan, OutputSink& console,
+                          const std::string& prefix, bool inherit);
+  bool drained() const;
+  void SayWhenDrained();
+
+  std::array<int, 3> stdio{};
+  std::vector<UniqueFd> child_ends;
+  std::vector<std::shared_ptr<OutputStream>> streams;
+  std::shared_ptr<OutputStream> errors;  // Of `streams`, or none.
+  fs::path error_file;                   // Written by the worker itself, or empty.
+  std::function<void()> on_drained;
+};
+
+Result<void> WorkerOutput::State::OpenStdin(bool inherit) {
+  stdio[0] = STDIN_FILENO;
+  if (!inherit) {
+    ASSIGN_OR_RETURN(UniqueFd null, OpenFile("/dev/null", O_RDONLY));
+    stdio[0] = null.get();
+    child_ends.push_back(std::move(null));
+  }
+  return {};
+}
+
+Result<void> WorkerOutput::State::OpenStream(Loop& loop, int target, const StreamPlan& plan,
+                                             OutputSink& console, const std::string& prefix,
+                                             bool inherit) {
+  const bool is_error = target == STDERR_FILENO;
+  if (inherit && plan.console && plan.file.empty()) {
+    stdio[target] = target;
+    return {};
+  }
+  UniqueFd file;
+  if (!plan.file.empty()) {
+    ASSIGN_OR_RETURN(file, OpenLog(plan.file));
+  }
+  if (!plan.console && file) {
+    error_file = is_error ? plan.file : error_file;
+    stdio[target] = file.get();
+    child_ends.push_back(std::move(file));
+    return {};
+  }
+  if (!plan.console && !is_error) {
+    ASSIGN_OR_RETURN(UniqueFd null, OpenFile("/dev/null", O_WRONLY));
+    stdio[target] = null.get();
+    child_ends.push_back(std::move(null));
+    return {};
+  }
+  // Unshown errors pass here too: their last lines explain a failure.
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) {
+    return SystemError("make a pipe for the output of", plan.file.native(), errno);
+  }
+  UniqueFd read_end = AboveStdio(UniqueFd(ends[0]));
+  UniqueFd write_end = AboveStdio(UniqueFd(ends[1]));
+  if (!read_end || !write_end) {
+    return SystemError("duplicate", "pipe", errno);
+  }
+  OutputStream::Plan stream{
+      .console = plan.console ? &console : nullptr, .prefix = prefix, .keep_tail = is_error};
+  if (file) {
+    stream.file = std::make_unique<OutputSink>(loop, std::move(file), plan.file.native());
+  }
+  streams.push_back(std::make_shared<OutputStream>(loop, std::move(read_end), std::move(stream)));
+  errors = is_error ? streams.back() : errors;
+  stdio[target] = write_end.get();
+  child_ends.push_back(std::move(write_end));
+  return {};
+}
+
+bool WorkerOutput::State::drained() const {
+  for (const auto& stream : streams) {
+    if (!stream->drained()) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void WorkerOutput::State::SayWhenDrained() {
+  if (on_drained && drained()) {
+    std::exchange(on_drained, nullptr)();
+  }
+}
+
+WorkerOutput::WorkerOutput(std::shared_ptr<State> state) : state_(std::move(state)) {}
+WorkerOutput::~WorkerOutput() = default;
+
+Result<std::unique_ptr<WorkerOutput>> WorkerOutput::Open(Loop& loop, Consoles& consoles,
+                                                         const WorkerSpec& spec, bool inherit) {
+  auto state = std::make_shared<State>();
+  RETURN_IF_ERROR(state->OpenStdin(inherit));
+  RETURN_IF_ERROR(state->OpenStream(loop, STDOUT_FILENO, spec.out, consoles.out, spec.prefix,
+                                    inherit && spec.prefix.empty()));
+  RETURN_IF_ERROR(state->OpenStream(loop, STDERR_FILENO, spec.err, consoles.err, spec.prefix,
+                                    inherit && spec.prefix.empty()));
+  return std::unique_ptr<WorkerOutput>(new WorkerOutput(std::move(state)));
+}
+
+ChildStdio WorkerOutput::child_stdio() const {
+  CHECK(state_->stdio[0] == STDIN_FILENO || !state_->child_ends.empty());
+  return state_->stdio;
+}
+
+void WorkerOutput::Start(std::function<void()> on_drained) {
+  state_->child_ends.clear();
+  state_->on_drained = std::move(on_drained);
+  for (const auto& stream : state_->streams) {
+    stream->Start([weak = std::weak_ptr<State>(state_)] {
+      if (const auto state = weak.lock()) {
+        state->SayWhenDrained();
+      }
+    });
+  }
+}
+
+std::vector<std::string> WorkerOutput::LastErrorLines() {
+  for (const auto& stream : state_->streams) {
+    stream->ReadAllThereIs();
+  }
+  if (state_->errors) {
+    return state_->errors->LastLines();
+  }
+  return state_->error_file.empty() ? std::vector<std::string>{} : LastLinesOf(state_->error_file);
+}
+
+bool WorkerOutput::drained() const {
+  return state_->drained();
+}
+
+void WorkerOutput::Abandon() {
+  for (const auto& stream : state_->streams) {
+    stream->Abandon();
+  }
+}
+
+}  // namespace ddprun

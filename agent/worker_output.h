@@ -1,0 +1,60 @@
+// One worker's stdin, stdout and stderr: inherited, to log files, or through pipes that the agent
+// reads, so that whole lines of several workers share a console.
+//
+// Reads at most one bounded piece per stream and loop turn; while a console or file has no room
+// nothing is read, so a worker that prints faster than somebody reads waits in its own write. End
+// of file is never taken for the worker's end, nor the other way round.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/output_sink.h"
+#include "agent/worker_launcher.h"
+#include "agent/worker_spec.h"
+#include "common/loop.h"
+#include "common/result.h"
+
+namespace ddprun {
+
+// The agent's own stdout and stderr.
+struct Consoles {
+  explicit Consoles(Loop& loop);
+  OutputSink out;
+  OutputSink err;
+};
+
+class WorkerOutput {
+ public:
+  // Opens everything the worker needs; `inherit`: it gets the agent's own three descriptors where
+  // its plan says console alone.
+  static Result<std::unique_ptr<WorkerOutput>> Open(Loop& loop, Consoles& consoles,
+                                                    const WorkerSpec& spec, bool inherit);
+  ~WorkerOutput();
+  WorkerOutput(const WorkerOutput&) = delete;
+  WorkerOutput& operator=(const WorkerOutput&) = delete;
+
+  // Valid until Start.
+  ChildStdio child_stdio() const;
+
+  // After the worker was launched: closes its ends here and begins to read. on_drained is called
+  // on the loop, once, when every pipe has ended and every file is written.
+  void Start(std::function<void()> on_drained);
+
+  // The worker has ended: takes what it left in its pipes and returns its last lines on stderr.
+  std::vector<std::string> LastErrorLines();
+
+  bool drained() const;
+
+  // Takes what is in the pipes now and reads no further.
+  void Abandon();
+
+ private:
+  class State;
+  explicit WorkerOutput(std::shared_ptr<State> state);
+  std::shared_ptr<State> state_;  // Shared with reads in flight.
+};
+
+}  // namespace ddprun

@@ -1,0 +1,186 @@
+#include "agent/worker_spec.h"
+
+#include <sched.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint32_t kStdoutBit = 1;
+constexpr std::uint32_t kStderrBit = 2;
+
+bool IsProgram(const fs::path& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) &&
+         ::access(path.c_str(), X_OK) == 0;
+}
+
+std::vector<fs::path> SearchPath(const GetEnv& get_env) {
+  std::vector<fs::path> directories;
+  const std::string path = get_env("PATH").value_or("/usr/local/bin:/usr/bin:/bin");
+  for (std::string_view rest = path;;) {
+    const std::size_t colon = rest.find(':');
+    const std::string_view entry = rest.substr(0, colon);
+    directories.emplace_back(entry.empty() ? "." : entry);
+    if (colon == std::string_view::npos) {
+      return directories;
+    }
+    rest.remove_prefix(colon + 1);
+  }
+}
+
+void ReplaceAll(std::string& text, std::string_view what, const std::string& with) {
+  for (std::size_t at = text.find(what); at != std::string::npos;
+       at = text.find(what, at + with.size())) {
+    text.replace(at, what.size(), with);
+  }
+}
+
+std::uint32_t BitsFor(std::uint32_t local_rank, std::uint32_t all,
+                      const std::map<std::uint32_t, std::uint32_t>& single) {
+  const auto found = single.find(local_rank);
+  return found == single.end() ? all : found->second;
+}
+
+StreamPlan PlanStream(const OutputRequest& output, std::uint32_t local_rank, std::uint32_t bit,
+                      const char* file_name) {
+  const bool files = !output.directory.empty();
+  const bool tee = files && (BitsFor(local_rank, output.tee, output.tee_of) & bit) != 0;
+  const bool redirect =
+      files && (BitsFor(local_rank, output.redirects, output.redirects_of) & bit) != 0;
+  const auto& shown = output.console_ranks;
+  const bool wanted = !shown || std::find(shown->begin(), shown->end(), local_rank) != shown->end();
+  StreamPlan plan{.console = wanted && (tee || !redirect)};
+  if (tee || redirect) {
+    plan.file = output.directory / std::to_string(local_rank) / file_name;
+  }
+  return plan;
+}
+
+}  // namespace
+
+Result<fs::path> FindProgram(const std::string& name, const GetEnv& get_env) {
+  if (name.empty()) {
+    return Error{ErrorKind::kInvalid, "no program was named"};
+  }
+  if (name.find('/') != std::string::npos) {
+    if (::access(name.c_str(), F_OK) != 0) {
+      return Error{ErrorKind::kNotFound, "program '" + name + "' does not exist"};
+    }
+    return fs::path(name);
+  }
+  std::vector<fs::path> directories;
+  std::error_code ignored;
+  if (const fs::path self = fs::read_symlink("/proc/self/exe", ignored); !self.empty()) {
+    directories.push_back(self.parent_path());
+  }
+  std::string searched = directories.empty() ? "" : directories.front().native() + " and ";
+  for (fs::path& directory : SearchPath(get_env)) {
+    directories.push_back(std::move(directory));
+  }
+  for (const fs::path& directory : directories) {
+    if (IsProgram(directory / name)) {
+      return directory / name;
+    }
+  }
+  searched += "PATH (" + get_env("PATH").value_or("not set") + ")";
+  std::string message = "program '" + name + "' was not found in " + searched;
+  if (::access(name.c_str(), F_OK) == 0) {
+    message += "; there is a file of that name here: say './" + name + "'";
+  }
+  return Error{ErrorKind::kNotFound, message};
+}
+
+Result<Command> FindCommand(const ProgramRequest& request, const GetEnv& get_env) {
+  if (request.module && request.no_python) {
+    return Error{ErrorKind::kInvalid, "--module needs Python, so --no-python cannot go with it"};
+  }
+  Command command;
+  const bool script = fs::path(request.program).extension() == ".py" && !request.no_python;
+  if (request.module || script) {
+    if (script && ::access(request.program.c_str(), R_OK) != 0) {
+      return SystemError("read the script", request.program, errno);
+    }
+    const std::string python = get_env("PYTHON_EXEC").value_or("python3");
+    ASSIGN_OR_RETURN(command.file, FindProgram(python, get_env));
+    command.argv = {python, "-u"};
+    if (request.module) {
+      command.argv.push_back("-m");
+    }
+    command.argv.push_back(request.program);
+  } else {
+    ASSIGN_OR_RETURN(command.file, FindProgram(request.program, get_env));
+    command.argv = {request.program};
+  }
+  command.argv.insert(command.argv.end(), request.args.begin(), request.args.end());
+  return command;
+}
+
+WorkerSpec MakeWorkerSpec(const Command& command, const WorkerEnv& env,
+                          const std::map<std::string, std::string>& agent_environment,
+                          const OutputRequest& output) {
+  WorkerSpec spec{.local_rank = env.local_rank, .command = command};
+  const std::size_t first_user_argument = 1;
+  for (std::size_t i = first_user_argument; i < spec.command.argv.size(); ++i) {
+    ReplaceAll(spec.command.argv[i], "${local_rank}", std::to_string(env.local_rank));
+  }
+  spec.environment = agent_environment;
+  for (const auto& [name, value] : ToEnvironment(env)) {
+    spec.environment[name] = value;
+  }
+  spec.environment.emplace("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
+  if (const auto threads = OmpThreads(agent_environment, env.local_world_size, AllowedCpus())) {
+    spec.environment["OMP_NUM_THREADS"] = std::to_string(*threads);
+  }
+  spec.out = PlanStream(output, env.local_rank, kStdoutBit, "stdout.log");
+  spec.err = PlanStream(output, env.local_rank, kStderrBit, "stderr.log");
+  if (output.prefix) {
+    spec.prefix = output.prefix(env.local_rank);
+  }
+  return spec;
+}
+
+std::map<std::string, std::string> ProcessEnvironment() {
+  std::map<std::string, std::string> environment;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view assignment = *entry;
+    const std::size_t equals = assignment.find('=');
+    if (equals != std::string_view::npos) {
+      environment.emplace(assignment.substr(0, equals), assignment.substr(equals + 1));
+    }
+  }
+  return environment;
+}
+
+std::optional<std::size_t> OmpThreads(const std::map<std::string, std::string>& environment,
+                                      std::size_t workers, std::size_t allowed_cpus) {
+  if (workers <= 1 || environment.contains("OMP_NUM_THREADS")) {
+    return std::nullopt;
+  }
+  return std::max<std::size_t>(1, allowed_cpus / workers);
+}
+
+std::size_t AllowedCpus() {
+  // The kernel refuses a set smaller than its own, so it grows until it fits.
+  for (int cpus = 1024; cpus <= 1 << 20; cpus *= 2) {
+    cpu_set_t* const set = CPU_ALLOC(cpus);
+    const std::size_t size = CPU_ALLOC_SIZE(cpus);
+    const bool known = set != nullptr && ::sched_getaffinity(0, size, set) == 0;
+    const int count = known ? CPU_COUNT_S(size, set) : 0;
+    CPU_FREE(set);
+    if (known) {
+      return static_cast<std::size_t>(std::max(count, 1));
+    }
+  }
+  return 1;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,87 @@
+// What one worker process is to be: program, arguments, environment, output. No process is
+// started here.
+//
+//   FindCommand(request)              once per agent: which file is run, and through what
+//   MakeWorkerSpec(command, env, ...) once per worker and generation
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/result.h"
+#include "proto/worker_env.h"
+
+namespace ddprun {
+
+// What the user asked for, as on the command line.
+struct ProgramRequest {
+  std::string program;
+  std::vector<std::string> args;
+  bool module = false;     // python -m PROGRAM
+  bool no_python = false;  // Run the program itself even when it is called *.py.
+};
+
+// What is handed to execve; argv[0] is included.
+struct Command {
+  std::filesystem::path file;
+  std::vector<std::string> argv;
+};
+
+// A name with a slash is itself; else beside the running executable, then PATH. The error names
+// what was searched.
+Result<std::filesystem::path> FindProgram(const std::string& name, const GetEnv& get_env);
+
+// *.py and modules run with `python3 -u` (PYTHON_EXEC, else python3 from PATH); all else directly.
+Result<Command> FindCommand(const ProgramRequest& request, const GetEnv& get_env);
+
+// Where one stream of a worker goes. Both: tee. None: /dev/null.
+struct StreamPlan {
+  bool console = true;
+  std::filesystem::path file;  // Empty: no file. Written by the worker itself unless it is a tee.
+};
+
+struct WorkerSpec {
+  std::uint32_t local_rank = 0;
+  Command command;
+  std::map<std::string, std::string> environment;  // All of it.
+  std::filesystem::path directory;                 // Empty: the agent's own.
+  StreamPlan out;
+  StreamPlan err;
+  std::string prefix;  // Before every line on the console.
+};
+
+// How the workers' output is wanted, torchrun's words: bit 1 stdout, bit 2 stderr.
+struct OutputRequest {
+  std::filesystem::path directory;  // Of this generation; empty: no files at all.
+  std::uint32_t redirects = 0;      // For every local rank without an entry below.
+  std::uint32_t tee = 0;
+  std::map<std::uint32_t, std::uint32_t> redirects_of;  // Local rank -> bits.
+  std::map<std::uint32_t, std::uint32_t> tee_of;
+  std::optional<std::vector<std::uint32_t>> console_ranks;  // Others are not shown.
+  // Before every console line of that worker; absent: none. "[default0]:" is said by the caller.
+  std::function<std::string(std::uint32_t local_rank)> prefix;
+};
+
+// Files are <directory>/<local rank>/{stdout,stderr}.log.
+WorkerSpec MakeWorkerSpec(const Command& command, const WorkerEnv& env,
+                          const std::map<std::string, std::string>& agent_environment,
+                          const OutputRequest& output);
+
+// The calling process's environment as a map.
+std::map<std::string, std::string> ProcessEnvironment();
+
+// OMP_NUM_THREADS for each of `workers` on `allowed_cpus`: none when the user set it or with one
+// worker.
+std::optional<std::size_t> OmpThreads(const std::map<std::string, std::string>& environment,
+                                      std::size_t workers, std::size_t allowed_cpus);
+
+// CPUs this process may run on; at least 1.
+std::size_t AllowedCpus();
+
+}  // namespace ddprun

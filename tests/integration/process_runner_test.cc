@@ -1,0 +1,279 @@
+// The runner against real processes that misbehave.
+#include "agent/process_runner.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <map>
+
+#include "agent/worker_launcher.h"
+#include "tests/support/marked.h"
+
+namespace ddprun {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr std::chrono::seconds kLimit{10};
+
+class ProcessRunnerTest : public ::testing::Test {
+ protected:
+  ProcessRunnerTest()
+      : runner_(loop_, {.drain_limit = std::chrono::seconds(5)},
+                {.on_ended =
+                     [this](std::uint32_t rank, ExitStatus status, std::vector<std::string> lines) {
+                       order_.push_back(rank);
+                       ended_.emplace(rank, status);
+                       last_lines_[rank] = std::move(lines);
+                       if (when_ended_) {
+                         when_ended_(rank);
+                       }
+                     },
+                 .on_all_gone = [this] { all_gone_ = true; },
+                 .on_unkillable = [](std::vector<pid_t>) { FAIL() << "SIGKILL did not help"; }}) {}
+
+  std::vector<WorkerSpec> Specs(std::uint32_t workers, std::vector<std::string> args,
+                                const OutputRequest& output = {}) {
+    args.insert(args.begin(), "fake_worker");
+    std::vector<WorkerSpec> specs;
+    for (std::uint32_t rank = 0; rank < workers; ++rank) {
+      const WorkerEnv env{
+          .rank = rank, .local_rank = rank, .world_size = workers, .local_world_size = workers};
+      specs.push_back(
+          MakeWorkerSpec({.file = FAKE_WORKER, .argv = args}, env, ProcessEnvironment(), output));
+    }
+    return specs;
+  }
+
+  void Spawn(std::uint32_t workers, const std::vector<std::string>& args,
+             const OutputRequest& output = {}) {
+    const Result<void> spawned = runner_.Spawn(Specs(workers, args, output));
+    ASSERT_TRUE(spawned) << spawned.error().message;
+  }
+
+  // Runs the loop until the condition holds; false: not within the limit.
+  bool RunUntil(const std::function<bool()>& condition) {
+    const auto end = std::chrono::steady_clock::now() + kLimit;
+    while (!condition() && std::chrono::steady_clock::now() < end) {
+      loop_.io().run_one_for(std::chrono::milliseconds(2));
+    }
+    return condition();
+  }
+  bool RunUntilAllGone() {
+    return RunUntil([this] { return all_gone_; });
+  }
+  bool RunUntilThere(const std::filesystem::path& path) {
+    return RunUntil([&] { return std::filesystem::exists(path); });
+  }
+  std::string Scratch(const std::string& name) const { return scratch_.path() / name; }
+
+  testing::ScratchDirectory scratch_;
+  testing::ProcessMark mark_;
+  Loop loop_;
+  std::vector<std::uint32_t> order_;
+  std::map<std::uint32_t, ExitStatus> ended_;
+  std::map<std::uint32_t, std::vector<std::string>> last_lines_;
+  std::function<void(std::uint32_t)> when_ended_;
+  bool all_gone_ = false;
+  ProcessRunner runner_;
+};
+
+TEST_F(ProcessRunnerTest, ExitCodeElevenIsNotSegmentationFault) {
+  Spawn(2, {"--on-rank=0", "--exit=11", "--always", "--signal=11"});
+  ASSERT_TRUE(RunUntilAllGone());
+  EXPECT_EQ(ended_.at(0), ExitStatus(Exited{11}));
+  EXPECT_EQ(ended_.at(1), ExitStatus(Killed{SIGSEGV}));
+  EXPECT_TRUE(runner_.Empty());
+}
+
+// The first to end is the likely root cause.
+TEST_F(ProcessRunnerTest, EndsAreToldInTheOrderTheyHappen) {
+  when_ended_ = [this](std::uint32_t rank) {
+    std::ofstream(Scratch("after-" + std::to_string(rank))).close();
+  };
+  Spawn(3, {"--on-rank=0", "--wait-file=" + Scratch("after-2"), "--always", "--on-rank=1",
+            "--wait-file=" + Scratch("after-0")});
+  ASSERT_TRUE(RunUntilAllGone());
+  EXPECT_THAT(order_, ElementsAre(2, 0, 1));
+}
+
+// PDEATHSIG and process groups do not reach a helper in a session of its own.
+TEST_F(ProcessRunnerTest, GrandchildrenDoNotOutliveTheWorkers) {
+  Spawn(2, {"--grandchild", "--grandchild-setsid", "--touch=" + Scratch("%r"),
+            "--wait-file=" + Scratch("go")});
+  ASSERT_TRUE(RunUntilThere(Scratch("0")) && RunUntilThere(Scratch("1")));
+  EXPECT_THAT(mark_.Living(), SizeIs(6));
+  std::ofstream(Scratch("go")).close();
+  ASSERT_TRUE(RunUntilAllGone());
+  EXPECT_EQ(ended_.at(0), ExitStatus(Exited{0}));
+  EXPECT_THAT(mark_.Living(), IsEmpty());
+}
+
+// One worker's helpers go with it; those of the others stay.
+TEST_F(ProcessRunnerTest, AnEndedWorkersSessionEndsAtOnce) {
+  Spawn(2, {"--grandchild", "--touch=" + Scratch("%r"), "--on-rank=0",
+            "--wait-file=" + Scratch("go"), "--exit=1", "--always", "--hang"});
+  ASSERT_TRUE(RunUntilThere(Scratch("0")) && RunUntilThere(Scratch("1")));
+  std::ofstream(Scratch("go")).close();
+  EXPECT_TRUE(RunUntil([this] { return mark_.Living().size() == 2; }));
+  EXPECT_FALSE(all_gone_);
+  runner_.KillAll();
+  ASSERT_TRUE(RunUntilAllGone());
+  EXPECT_THAT(mark_.Living(), IsEmpty());
+}
+
+TEST_F(ProcessRunnerTest, KillAllReachesWhatIgnoresTerm) {
+  Spawn(2, {"--ignore-term", "--grandchild-setsid", "--touch=" + Scratch("%r"), "--hang"});
+  ASSERT_TRUE(RunUntilThere(Scratch("0")) && RunUntilThere(Scratch("1")));
+  runner_.SignalAll(SIGTERM);
+  EXPECT_THAT(mark_.Living(), SizeIs(4));
+  runner_.KillAll();
+  ASSERT_TRUE(RunUntilAllGone());
+  EXPECT_EQ(ended_.at(0), ExitStatus(Killed{SIGKILL}));
+  EXPECT_THAT(mark_.Living(), IsEmpty());
+}
+
+TEST_F(ProcessRunnerTest, AStoppedWorkerHearsTerm) {
+  Spawn(1, {"--exit-on-term=7", "--touch=" + Scratch("%r"), "--stop-self", "--hang"});
+  ASSERT_TRUE(RunUntilThere(Scratch("0")));
+  runner_.SignalAll(SIGTERM);
+  ASSERT_TRUE(RunUntilAllGone());
+  EXPECT_EQ(ended_.at(0), ExitStatus(Exited{7}));
+}
+
+TEST_F(ProcessRunnerTest, OneThatCannotStartStopsTheOthers) {
+  std::vector<WorkerSpec> specs = Specs(2, {"--hang"});
+  specs[1].command.file = "/nowhere/train";
+  const Result<void> spawned = runner_.Spawn(specs);
+  ASSERT_FALSE(spawned);
+  EXPECT_EQ(spawned.error().message,
+            "worker with local rank 1 was not started: cannot execute '/nowhere/train': No such "
+            "file or directory");
+  EXPECT_TRUE(runner_.Empty());
+  EXPECT_THAT(mark_.Living(), IsEmpty());
+}
+
+TEST_F(ProcessRunnerTest, TheErrorSaysWhatTheUserCanDo) {
+  std::ofstream(Scratch("script")) << "echo hello\n";
+  std::vector<WorkerSpec> specs = Specs(1, {});
+  specs[0].command.file = Scratch("script");
+  EXPECT_THAT(runner_.Spawn(specs).error().message, HasSubstr("chmod +x"));
+  std::filesystem::permissions(Scratch("script"), std::filesystem::perms::owner_all);
+  EXPECT_THAT(runner_.Spawn(specs).error().message, HasSubstr("#!"));
+  std::ofstream(Scratch("script")) << "#!/nowhere/python\n";
+  EXPECT_THAT(runner_.Spawn(specs).error().message, HasSubstr("the interpreter it names is not"));
+  specs = Specs(1, {});
+  specs[0].directory = "/nowhere";
+  EXPECT_THAT(runner_.Spawn(specs).error().message, HasSubstr("enter the working directory"));
+}
+
+TEST_F(ProcessRunnerTest, TheNextGenerationMayStartFromAllGone) {
+  Spawn(2, {"--exit=1"});
+  ASSERT_TRUE(RunUntilAllGone());
+  ended_.clear();
+  all_gone_ = false;
+  Spawn(2, {});
+  ASSERT_TRUE(RunUntilAllGone());
+  EXPECT_EQ(ended_.at(1), ExitStatus(Exited{0}));
+}
+
+// What the agent started before is not the generation's: its status belongs to somebody else.
+TEST_F(ProcessRunnerTest, ChildrenFromBeforeAreLeftAlone) {
+  const pid_t hanging = ::fork();
+  if (hanging == 0) {
+    ::pause();
+    ::_exit(1);
+  }
+  const pid_t ended = ::fork();
+  if (ended == 0) {
+    ::_exit(42);
+  }
+  Spawn(2, {"--grandchild-setsid"});
+  ASSERT_TRUE(RunUntilAllGone());
+  EXPECT_EQ(::kill(hanging, 0), 0);
+  int status = 0;
+  EXPECT_EQ(::waitpid(ended, &status, 0), ended);
+  EXPECT_EQ(WEXITSTATUS(status), 42);
+  ::kill(hanging, SIGKILL);
+  EXPECT_EQ(::waitpid(hanging, &status, 0), hanging);
+}
+
+TEST_F(ProcessRunnerTest, TheLastLinesOfAFailedWorkerAreTold) {
+  Spawn(2, {"--on-rank=1", "--lines-err=500", "--print-err=the reason", "--exit=1"});
+  ASSERT_TRUE(RunUntilAllGone());
+  EXPECT_THAT(last_lines_.at(0), IsEmpty());
+  ASSERT_THAT(last_lines_.at(1), SizeIs(20));
+  EXPECT_EQ(last_lines_.at(1).back(), "the reason");
+}
+
+TEST_F(ProcessRunnerTest, RedirectedStreamsAreInTheirFiles) {
+  Spawn(2, {"--print=out %r", "--print-err=err %r"},
+        {.directory = scratch_.path(), .redirects = 3, .tee_of = {{1, 1}}});
+  ASSERT_TRUE(RunUntilAllGone());
+  EXPECT_EQ(testing::ReadText(Scratch("0/stdout.log")), "out 0\n");
+  EXPECT_EQ(testing::ReadText(Scratch("0/stderr.log")), "err 0\n");
+  EXPECT_EQ(testing::ReadText(Scratch("1/stdout.log")), "out 1\n");
+  EXPECT_THAT(last_lines_.at(0), ElementsAre("err 0"));
+}
+
+TEST_F(ProcessRunnerTest, AFullDiskStopsNobody) {
+  std::vector<WorkerSpec> specs = Specs(2, {"--lines=5000"});
+  for (WorkerSpec& spec : specs) {
+    spec.out = {.console = true, .file = "/dev/full"};
+  }
+  ASSERT_TRUE(runner_.Spawn(specs));
+  ASSERT_TRUE(RunUntilAllGone());
+  EXPECT_EQ(ended_.at(0), ExitStatus(Exited{0}));
+}
+
+// The agent ignores signals, raises its limit of open files and has descriptors without CLOEXEC:
+// none of that is a worker's.
+TEST_F(ProcessRunnerTest, WorkersInheritNothingOfTheAgents) {
+  ::signal(SIGINT, SIG_IGN);
+  sigset_t blocked;
+  sigset_t before;
+  ::sigemptyset(&blocked);
+  ::sigaddset(&blocked, SIGUSR1);
+  ::sigprocmask(SIG_BLOCK, &blocked, &before);
+  const int leak = ::open("/dev/null", O_RDONLY);
+  const rlimit users = UserLimits()[RLIMIT_NOFILE].value();
+  const rlimit agents{users.rlim_cur - 1, users.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &agents), 0);
+  Spawn(2, {"--print-state"}, {.directory = scratch_.path(), .redirects = 3});
+  ASSERT_TRUE(RunUntilAllGone());
+  ::signal(SIGINT, SIG_DFL);
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+  ::close(leak);
+  ::setrlimit(RLIMIT_NOFILE, &users);
+  const std::string state = testing::ReadText(Scratch("0/stdout.log"));
+  EXPECT_THAT(state, HasSubstr("SigBlk:\t0000000000000000"));
+  EXPECT_THAT(state, HasSubstr("SigIgn:\t0000000000000000"));
+  EXPECT_THAT(state, HasSubstr("session own"));
+  EXPECT_THAT(state, HasSubstr("nofile " + std::to_string(users.rlim_cur) + "\n"));
+  EXPECT_THAT(state, HasSubstr("fds 0 1 2\n"));
+}
+
+TEST_F(ProcessRunnerTest, PidsAreThoseOfTheWorkers) {
+  Spawn(2, {"--hang"});
+  EXPECT_THAT(mark_.Living(), Contains(runner_.PidOf(1)));
+  ::kill(runner_.PidOf(1), SIGUSR1);
+  EXPECT_TRUE(RunUntil([this] { return ended_.contains(1); }));
+  EXPECT_EQ(ended_.at(1), ExitStatus(Killed{SIGUSR1}));
+  EXPECT_EQ(runner_.PidOf(1), 0);
+  EXPECT_NE(runner_.PidOf(0), 0);
+  runner_.KillAll();
+  EXPECT_TRUE(RunUntilAllGone());
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,52 @@
+// Finds the processes of one test by an environment variable that all of them inherit, and waits
+// for conditions without sleeping blindly.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace ddprun::testing {
+
+// Sets DDPRUN_TEST_MARK, unique to this object, in the test's own environment. Whatever is started
+// from then on carries it, whatever sessions it hides in. What is left at the end is killed.
+class ProcessMark {
+ public:
+  ProcessMark();
+  ~ProcessMark();
+  ProcessMark(const ProcessMark&) = delete;
+  ProcessMark& operator=(const ProcessMark&) = delete;
+
+  // Living processes that carry the mark; zombies have no environment and do not count.
+  std::vector<pid_t> Living() const;
+  // Those whose command line contains the text.
+  std::vector<pid_t> Living(const std::string& command_part) const;
+
+ private:
+  std::string assignment_;
+};
+
+// Looks every millisecond until the condition holds; false: it did not within the limit.
+bool Eventually(const std::function<bool()>& condition,
+                std::chrono::milliseconds limit = std::chrono::seconds(10));
+
+// A new directory, removed at the end.
+class ScratchDirectory {
+ public:
+  ScratchDirectory();
+  ~ScratchDirectory();
+  ScratchDirectory(const ScratchDirectory&) = delete;
+  ScratchDirectory& operator=(const ScratchDirectory&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+std::string ReadText(const std::filesystem::path& path);
+
+}  // namespace ddprun::testing
