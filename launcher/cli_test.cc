@@ -1,0 +1,160 @@
+#include "launcher/cli.h"
+
+#include <gtest/gtest.h>
+
+namespace ddprun {
+namespace {
+
+GetEnv Environment(std::map<std::string, std::string> values) {
+  return [values = std::move(values)](const std::string& name) -> std::optional<std::string> {
+    const auto found = values.find(name);
+    return found == values.end() ? std::nullopt : std::optional(found->second);
+  };
+}
+
+LaunchConfig Launch(const std::vector<std::string>& args,
+                    std::map<std::string, std::string> env = {}) {
+  const Result<CommandLine> line = ParseCommandLine(args, Environment(std::move(env)));
+  if (!line) {
+    ADD_FAILURE() << line.error().message;
+    return {};
+  }
+  return std::get<LaunchConfig>(*line);
+}
+
+std::string Refusal(const std::vector<std::string>& args,
+                    std::map<std::string, std::string> env = {}) {
+  const Result<CommandLine> line = ParseCommandLine(args, Environment(std::move(env)));
+  EXPECT_FALSE(line);
+  EXPECT_TRUE(line || line.error().kind == ErrorKind::kInvalid);
+  return line ? "" : line.error().message;
+}
+
+TEST(CommandLine, WhatFollowsTheProgramIsItsOwn) {
+  const LaunchConfig config =
+      Launch({"--nproc-per-node=2", "--max-restarts", "3", "train", "--nnodes=7", "-v", "--", "x"});
+  EXPECT_EQ(config.workers, 2u);
+  EXPECT_EQ(config.max_restarts, 3u);
+  EXPECT_EQ(config.program, "train");
+  EXPECT_EQ(config.args, (std::vector<std::string>{"--nnodes=7", "-v", "--", "x"}));
+}
+
+TEST(CommandLine, TorchrunsSpellingsAreOurs) {
+  const LaunchConfig config = Launch({"--nproc_per_node", "4", "--rdzv_endpoint=n0:1", "--nnod=2:3",
+                                      "--rdzv_id=a", "--redirect=3", "-t", "1", "-m", "--", "pkg"});
+  EXPECT_EQ(config.workers, 4u);
+  EXPECT_EQ(config.endpoint, (Endpoint{"n0", 1}));
+  EXPECT_EQ(config.min_nodes, 2u);
+  EXPECT_EQ(config.max_nodes, 3u);
+  EXPECT_EQ(config.run_id, "a");
+  EXPECT_EQ(config.redirects, 3u);
+  EXPECT_EQ(config.tee, 1u);
+  EXPECT_TRUE(config.module);
+  EXPECT_EQ(config.program, "pkg");
+}
+
+TEST(CommandLine, FlagBeatsOwnVariableBeatsTorchruns) {
+  const std::map<std::string, std::string> env = {{"PET_NNODES", "5"},
+                                                  {"DDPRUN_NNODES", "4"},
+                                                  {"PET_MAX_RESTARTS", "9"},
+                                                  {"PET_REDIRECTS", "2"}};
+  EXPECT_EQ(Launch({"p"}, env).max_nodes, 4u);
+  EXPECT_EQ(Launch({"--nnodes=3", "p"}, env).max_nodes, 3u);
+  EXPECT_EQ(Launch({"p"}, env).max_restarts, 9u);
+  EXPECT_EQ(Launch({"-r", "1", "p"}, env).redirects, 1u);
+}
+
+TEST(CommandLine, OneNodeOpensNoSocket) {
+  EXPECT_TRUE(Launch({"p"}).standalone);
+  EXPECT_TRUE(Launch({"--nnodes=1", "--rdzv-endpoint=n0:1", "p"}).standalone);
+  EXPECT_FALSE(Launch({"--nnodes=1:2", "p"}).standalone);
+  EXPECT_EQ(Launch({"--nnodes=2", "p"}).endpoint, (Endpoint{"127.0.0.1", 29400}));
+}
+
+// One clear message that names what is wrong, for every bad input.
+TEST(CommandLine, BadInputIsNamed) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> table = {
+      {{"--bogus", "p"}, "unknown option --bogus"},
+      {{"--nnode", "2", "p"}, ""},
+      {{"--max-restart=1", "p"}, ""},
+      {{"--nprocpernode=2", "p"}, "did you mean --nproc-per-node"},
+      {{"-z", "p"}, "unknown option -z"},
+      {{"--rdzv", "x", "p"}, "ambiguous"},
+      {{"--nnodes"}, "--nnodes needs a value"},
+      {{"--nnodes=0", "p"}, "--nnodes must be"},
+      {{"--nnodes=2:1", "p"}, "'2:1'"},
+      {{"--nnodes=1:2:3", "p"}, "'1:2:3'"},
+      {{"--nnodes=-1", "p"}, "'-1'"},
+      {{"--nnodes=", "p"}, "--nnodes must be"},
+      {{"--nnodes=x", "p"}, "'x'"},
+      {{"--nproc-per-node=0", "p"}, "--nproc-per-node must be"},
+      {{"--nproc-per-node=-2", "p"}, "'-2'"},
+      {{"--nproc-per-node=two", "p"}, "'two'"},
+      {{"--max-restarts=-1", "p"}, "--max-restarts must be 0 or more"},
+      {{"--node-rank=2", "--nnodes=2", "p"}, "--node-rank must be from 0 to 1"},
+      {{"--rdzv-endpoint=::1:9", "--nnodes=2", "p"}, "brackets"},
+      {{"--rdzv-backend=etcd", "p"}, "'etcd' is not served"},
+      {{"--rdzv-conf=x", "p"}, "key=value"},
+      {{"--rdzv-conf=nonsense=1", "p"}, "'nonsense'"},
+      {{"--shutdown-timeout=-1", "p"}, "--shutdown-timeout must be"},
+      {{"--redirects=4", "p"}, "--redirects must be"},
+      {{"--tee=0:9", "p"}, "--tee must be"},
+      {{"--standalone", "--nnodes=2", "p"}, "--standalone is for one node"},
+      {{"-m", "--no-python", "p"}, "exclude each other"},
+      {{"--rdzv-id=a/b", "p"}, "--rdzv-id must be"},
+      {{}, "no program is given"},
+      {{"rendezvous", "--listen=nowhere:x"}, "port of an endpoint"},
+      {{"rendezvous", "more"}, "no further argument"},
+  };
+  for (const auto& [args, expected] : table) {
+    if (expected.empty()) {
+      EXPECT_TRUE(ParseCommandLine(args, Environment({}))) << args.front();
+    } else {
+      EXPECT_NE(Refusal(args).find(expected), std::string::npos)
+          << (args.empty() ? "" : args.front()) << " -> " << Refusal(args);
+    }
+  }
+}
+
+TEST(CommandLine, EveryProblemIsToldAtOnce) {
+  const std::string message = Refusal({"--nnodes=0", "--nproc-per-node=0", "--max-restarts=x"});
+  for (const char* part : {"--nnodes", "--nproc-per-node", "--max-restarts", "no program"}) {
+    EXPECT_NE(message.find(part), std::string::npos) << part;
+  }
+}
+
+TEST(CommandLine, TimeoutsTakeFractions) {
+  const LaunchConfig config =
+      Launch({"--rdzv-conf=join_timeout=1.5,last_call_timeout=0.25,read_timeout=60", "p"});
+  EXPECT_EQ(config.join_timeout, Duration{1500});
+  EXPECT_EQ(config.last_call, Duration{250});
+}
+
+TEST(CommandLine, HelpAndVersionNeedNoProgram) {
+  for (const char* flag : {"--help", "-h", "--version"}) {
+    const Result<CommandLine> line = ParseCommandLine({flag}, Environment({}));
+    ASSERT_TRUE(line) << flag;
+    EXPECT_TRUE(std::holds_alternative<Print>(*line));
+  }
+  EXPECT_NE(
+      std::get<Print>(*ParseCommandLine({"--help"}, Environment({}))).text.find("--rdzv-conf"),
+      std::string::npos);
+}
+
+TEST(CommandLine, ServerAlone) {
+  const Result<CommandLine> line =
+      ParseCommandLine({"rendezvous", "--listen=[::1]:0"}, Environment({}));
+  ASSERT_TRUE(line);
+  EXPECT_EQ(std::get<ServerConfig>(*line).listen, (Endpoint{"::1", 0}));
+}
+
+TEST(Gpus, AreCountedAsCudaCountsThem) {
+  ::setenv("CUDA_VISIBLE_DEVICES", "0,GPU-8f2a,-1,3", 1);
+  EXPECT_EQ(CountGpus(), 2u);
+  ::setenv("CUDA_VISIBLE_DEVICES", "", 1);
+  EXPECT_EQ(CountGpus(), 0u);
+  ::unsetenv("CUDA_VISIBLE_DEVICES");
+}
+
+}  // namespace
+}  // namespace ddprun
