@@ -1,0 +1,268 @@
+#include "rendezvous/store/store_protocol.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include "common/overload.h"
+
+namespace ddprun {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "the store speaks host byte order");
+
+struct Shape {
+  bool counted;  // A u64 count, then that many items.
+  std::string_view fields;
+};
+
+constexpr std::array<Shape, kStoreOps> kShapes{{
+    {false, "4"},    // VALIDATE
+    {false, "kv"},   // SET
+    {false, "kvv"},  // COMPARE_SET
+    {false, "k"},    // GET
+    {false, "k8"},   // ADD
+    {true, "k"},     // CHECK
+    {true, "k"},     // WAIT
+    {false, ""},     // GETNUMKEYS
+    {false, "k"},    // DELETE_KEY
+    {false, "kv"},   // APPEND
+    {true, "k"},     // MULTI_GET
+    {true, "kv"},    // MULTI_SET
+    {false, ""},     // CANCEL_WAIT
+    {false, "4"},    // PING
+    {false, "kv"},   // QUEUE_PUSH
+    {false, "k"},    // QUEUE_POP
+    {false, "k"},    // QUEUE_LEN
+    {false, ""},     // LIST_KEYS
+    {false, "k8"},   // BARRIER
+}};
+
+// Values up to this are copied beside their length; larger ones are sent from where they lie.
+constexpr std::size_t kCopiedValue = 16 << 10;
+// Memory for a text is taken as it comes, not as it is announced.
+constexpr std::size_t kFirstReserve = 1 << 20;
+
+Error TooLarge(std::string_view what, std::uint64_t is, std::uint64_t limit) {
+  return Error{ErrorKind::kInvalid, std::string(what) + " of " + std::to_string(is) +
+                                        " where at most " + std::to_string(limit) + " may be"};
+}
+
+}  // namespace
+
+Result<std::optional<StoreRequest>> StoreParser::Parse(std::string_view& input) {
+  std::optional<StoreRequest> request;
+  while (!request) {
+    if (step_ == Step::kDone) {
+      RETURN_IF_ERROR(TakeDone(request));
+      continue;
+    }
+    if (input.empty()) {
+      break;
+    }
+    switch (step_) {
+      case Step::kOp:
+        RETURN_IF_ERROR(Begin(static_cast<std::uint8_t>(input.front())));
+        input.remove_prefix(1);
+        break;
+      case Step::kCount:
+        if (const auto count = TakeNumber(input, 8)) {
+          if (*count > limits_.keys) {
+            return TooLarge("a number of keys", *count, limits_.keys);
+          }
+          items_left_ = *count;
+          field_ = fields_.size();
+          Next();
+        }
+        break;
+      case Step::kLength:
+        if (const auto length = TakeNumber(input, 8)) {
+          RETURN_IF_ERROR(BeginText(*length));
+        }
+        break;
+      case Step::kText:
+        TakeText(input);
+        break;
+      case Step::kNumber:
+        if (const auto number = TakeNumber(input, fields_[field_] == '8' ? 8 : 4)) {
+          request_.number = static_cast<std::int64_t>(*number);
+          ++field_;
+          Next();
+        }
+        break;
+      case Step::kDone:
+        break;
+    }
+  }
+  return request;
+}
+
+Result<void> StoreParser::Begin(std::uint8_t op) {
+  if (!validated_ && op != 0) {
+    return Error{ErrorKind::kInvalid, "its first byte is " + std::to_string(op) +
+                                          ", not VALIDATE: no client of this kind of store"};
+  }
+  if (op >= kStoreOps) {
+    return Error{ErrorKind::kInvalid, "unknown operation " + std::to_string(op)};
+  }
+  request_ = StoreRequest{static_cast<StoreOp>(op)};
+  held_ = 0;
+  fields_ = kShapes[op].fields;
+  field_ = 0;
+  items_left_ = 0;
+  step_ = Step::kCount;
+  if (!kShapes[op].counted) {
+    Next();
+  }
+  return {};
+}
+
+// To the field at field_, else to the next item, else the request is whole.
+void StoreParser::Next() {
+  if (field_ == fields_.size() && items_left_ > 0) {
+    --items_left_;
+    field_ = 0;
+  }
+  if (field_ == fields_.size()) {
+    step_ = Step::kDone;
+  } else {
+    const bool number = fields_[field_] == '8' || fields_[field_] == '4';
+    step_ = number ? Step::kNumber : Step::kLength;
+  }
+}
+
+Result<void> StoreParser::BeginText(std::uint64_t length) {
+  const bool key = fields_[field_] == 'k';
+  const std::size_t limit = key ? limits_.key_bytes : limits_.value_bytes;
+  if (length > limit) {
+    return TooLarge(key ? "a key" : "a value", length, limit);
+  }
+  held_ += sizeof(std::string);
+  if (length > limits_.request_bytes - std::min(held_, limits_.request_bytes)) {
+    return TooLarge("a request", held_ + length, limits_.request_bytes);
+  }
+  std::string& text = (key ? request_.keys : request_.values).emplace_back();
+  text.reserve(std::min<std::size_t>(length, kFirstReserve));
+  text_left_ = length;
+  if (length == 0) {
+    ++field_;
+    Next();
+  } else {
+    step_ = Step::kText;
+  }
+  return {};
+}
+
+void StoreParser::TakeText(std::string_view& input) {
+  std::string& text = fields_[field_] == 'k' ? request_.keys.back() : request_.values.back();
+  const std::size_t size = std::min(text_left_, input.size());
+  text.append(input.substr(0, size));
+  input.remove_prefix(size);
+  text_left_ -= size;
+  held_ += size;
+  if (text_left_ == 0) {
+    ++field_;
+    Next();
+  }
+}
+
+std::optional<std::uint64_t> StoreParser::TakeNumber(std::string_view& input, std::size_t size) {
+  const std::size_t taken = std::min(size - number_have_, input.size());
+  std::memcpy(number_.data() + number_have_, input.data(), taken);
+  input.remove_prefix(taken);
+  number_have_ += taken;
+  if (number_have_ < size) {
+    return std::nullopt;
+  }
+  number_have_ = 0;
+  std::uint64_t number = 0;
+  std::memcpy(&number, number_.data(), size);
+  return number;
+}
+
+Result<void> StoreParser::TakeDone(std::optional<StoreRequest>& request) {
+  step_ = Step::kOp;
+  held_ = 0;
+  if (validated_) {
+    request = std::exchange(request_, {});
+    return {};
+  }
+  if (request_.number != kStoreMagic) {
+    return Error{ErrorKind::kInvalid, "VALIDATE with the wrong magic number"};
+  }
+  validated_ = true;
+  return {};
+}
+
+void StoreOutput::Append(const StoreReply& reply) {
+  const auto raw = [&](const auto& value) {
+    AppendRaw({reinterpret_cast<const char*>(&value), sizeof(value)});
+  };
+  std::visit(Overload{[&](const ByteReply& r) { raw(r.byte); },
+                      [&](const NumberReply& r) { raw(r.number); },
+                      [&](const NonceReply& r) { raw(r.nonce); },
+                      [&](const ValuesReply& r) {
+                        for (const StoreValue& value : r.values) {
+                          AppendValue(value);
+                        }
+                      },
+                      [&](const KeysReply& r) {
+                        raw(std::uint64_t{r.keys.size()});
+                        for (const std::string& key : r.keys) {
+                          AppendText(key);
+                        }
+                      },
+                      [&](const PopReply& r) {
+                        raw(r.length);
+                        if (r.length > 0) {
+                          AppendValue(r.value);
+                        }
+                      }},
+             reply);
+}
+
+void StoreOutput::AppendRaw(std::string_view bytes) {
+  if (parts_.empty() || parts_.back().value != nullptr) {
+    parts_.emplace_back();
+  }
+  parts_.back().text.append(bytes);
+  bytes_ += bytes.size();
+}
+
+void StoreOutput::AppendText(std::string_view text) {
+  const std::uint64_t size = text.size();
+  AppendRaw({reinterpret_cast<const char*>(&size), sizeof(size)});
+  AppendRaw(text);
+}
+
+void StoreOutput::AppendValue(const StoreValue& value) {
+  if (value == nullptr || value->size() <= kCopiedValue) {
+    AppendText(value == nullptr ? std::string_view() : *value);
+    return;
+  }
+  const std::uint64_t size = value->size();
+  AppendRaw({reinterpret_cast<const char*>(&size), sizeof(size)});
+  parts_.push_back({{}, value});
+  bytes_ += size;
+}
+
+std::size_t StoreOutput::Gather(std::span<std::string_view> out) const {
+  const std::size_t count = std::min(out.size(), parts_.size());
+  for (std::size_t i = 0; i < count; ++i) {
+    out[i] = parts_[i].View().substr(i == 0 ? sent_ : 0);
+  }
+  return count;
+}
+
+void StoreOutput::Consume(std::size_t sent) {
+  CHECK(sent <= bytes_);
+  bytes_ -= sent;
+  sent_ += sent;
+  while (!parts_.empty() && sent_ >= parts_.front().View().size()) {
+    sent_ -= parts_.front().View().size();
+    parts_.pop_front();
+  }
+}
+
+}  // namespace ddprun

@@ -1,0 +1,392 @@
+#include "rendezvous/store/store_server.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <optional>
+#include <span>
+
+#include "common/endpoint.h"
+#include "common/log.h"
+
+namespace ddprun {
+namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+
+constexpr std::size_t kReadBytes = 256 << 10;
+constexpr std::size_t kPieces = 16;
+constexpr int kAcceptsPerTurn = 64;
+constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
+constexpr Duration kLogWindow = std::chrono::seconds(10);
+constexpr std::uint64_t kLogsPerWindow = 10;
+
+std::string NameOf(const tcp::endpoint& endpoint) {
+  return ToString(Endpoint{endpoint.address().to_string(), endpoint.port()});
+}
+
+Error ListenError(const tcp::endpoint& endpoint, int error_number) {
+  return SystemError("listen for store clients on", NameOf(endpoint), error_number);
+}
+
+}  // namespace
+
+StoreServer::StoreServer(Loop& loop, const StoreOptions& options)
+    : loop_(loop),
+      options_(options),
+      table_(options.max_store_bytes),
+      acceptor_(loop.io()),
+      accept_again_(loop),
+      silence_(loop),
+      read_buffer_(kReadBytes),
+      life_(std::make_shared<char>()) {}
+
+StoreServer::~StoreServer() {
+  Reset();
+}
+
+Result<std::uint16_t> StoreServer::Listen(const std::string& host, std::uint16_t port) {
+  CHECK(!acceptor_.is_open());
+  if (host.empty()) {
+    auto opened = Open({tcp::v6(), port});
+    if (!opened) {  // A machine without IPv6, or the port is taken there as well.
+      RETURN_IF_ERROR(Open({tcp::v4(), port}));
+    }
+  } else {
+    boost::system::error_code error;
+    const asio::ip::address address = asio::ip::make_address(host, error);
+    if (error) {
+      return Invalid("the store listens on an IP address, not on a name", host);
+    }
+    RETURN_IF_ERROR(Open({address, port}));
+  }
+  ArmAccept();
+  boost::system::error_code error;
+  return acceptor_.local_endpoint(error).port();
+}
+
+Result<void> StoreServer::Open(const tcp::endpoint& endpoint) {
+  const bool v6 = endpoint.address().is_v6();
+  const int family = v6 ? AF_INET6 : AF_INET;
+  const int fd = ::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) {
+    return ListenError(endpoint, errno);
+  }
+  const int on = 1;
+  const int off = 0;
+  // REUSEADDR: a literal port must be usable again while old connections linger.
+  if (::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
+      (v6 && endpoint.address().is_unspecified() &&
+       ::setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)) != 0) ||
+      ::bind(fd, endpoint.data(), static_cast<socklen_t>(endpoint.size())) != 0 ||
+      ::listen(fd, SOMAXCONN) != 0) {
+    const int error_number = errno;
+    ::close(fd);
+    return ListenError(endpoint, error_number);
+  }
+  acceptor_.assign(endpoint.protocol(), fd);
+  return {};
+}
+
+void StoreServer::ArmAccept() {
+  acceptor_.async_wait(tcp::acceptor::wait_read,
+                       [this, life = std::weak_ptr(life_)](boost::system::error_code error) {
+                         if (!error && !life.expired() && acceptor_.is_open()) {
+                           AcceptAll();
+                         }
+                       });
+}
+
+// accept4, since Asio's accept leaves the descriptor open for a worker started in between.
+void StoreServer::AcceptAll() {
+  for (int i = 0; i < kAcceptsPerTurn; ++i) {
+    const int fd = ::accept4(acceptor_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC);
+    if (fd >= 0) {
+      Adopt(fd, {});
+      continue;
+    }
+    if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      break;
+    }
+    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+      LogDrop("the next one", SystemError("accept", "a store client", errno).message);
+      accept_again_.ArmAt(loop_.Now() + kAcceptPause, [this] { ArmAccept(); });
+      return;
+    }
+  }
+  ArmAccept();
+}
+
+void StoreServer::Adopt(int socket, std::string_view read) {
+  loop_.CheckOnLoop();
+  ::fcntl(socket, F_SETFD, FD_CLOEXEC);
+  sockaddr_storage local{};
+  socklen_t size = sizeof(local);
+  if (::getsockname(socket, reinterpret_cast<sockaddr*>(&local), &size) != 0) {
+    ::close(socket);
+    return;
+  }
+  boost::system::error_code error;
+  tcp::socket owned(loop_.io());
+  owned.assign(local.ss_family == AF_INET6 ? tcp::v6() : tcp::v4(), socket, error);
+  if (error) {
+    ::close(socket);
+    return;
+  }
+  const tcp::endpoint peer = owned.remote_endpoint(error);
+  if (error) {
+    return;  // Gone already.
+  }
+  if (connections_.size() >= options_.max_connections) {
+    LogDrop(NameOf(peer), "there are " + std::to_string(connections_.size()) + " already");
+    return;
+  }
+  owned.non_blocking(true, error);
+  owned.set_option(tcp::no_delay(true), error);
+  owned.set_option(tcp::socket::keep_alive(true), error);
+  last_id_ = last_id_.Next();
+  connections_.emplace(
+      last_id_,
+      Connection{std::move(owned), NameOf(peer), StoreParser(options_.limits), {}, {}, 0});
+  silent_until_.emplace_back(loop_.Now() + options_.validate_timeout, last_id_);
+  if (silent_until_.size() == 1) {
+    silence_.ArmAt(silent_until_.front().first, [this] { ExpireSilent(); });
+  }
+  Process(last_id_, read);
+}
+
+void StoreServer::Clear() {
+  loop_.CheckOnLoop();
+  Reset();
+}
+
+void StoreServer::Reset() {
+  answers_.clear();
+  connections_.clear();
+  silent_until_.clear();
+  silence_.Cancel();
+  table_.Clear();
+  traffic_ = 0;
+}
+
+void StoreServer::Close() {
+  Clear();
+  accept_again_.Cancel();
+  boost::system::error_code error;
+  acceptor_.close(error);
+}
+
+void StoreServer::ArmRead(StoreClientId id, Connection& connection) {
+  if (std::exchange(connection.reading, true)) {
+    return;
+  }
+  connection.socket.async_wait(tcp::socket::wait_read, [this, id, life = std::weak_ptr(life_)](
+                                                           boost::system::error_code error) {
+    if (!error && !life.expired()) {
+      OnReadable(id);
+    }
+  });
+}
+
+void StoreServer::ArmWrite(StoreClientId id, Connection& connection) {
+  connection.socket.async_wait(tcp::socket::wait_write, [this, id, life = std::weak_ptr(life_)](
+                                                            boost::system::error_code error) {
+    if (!error && !life.expired()) {
+      OnWritable(id);
+    }
+  });
+}
+
+void StoreServer::OnReadable(StoreClientId id) {
+  const auto found = connections_.find(id);
+  if (found == connections_.end()) {
+    return;
+  }
+  Connection& connection = found->second;
+  connection.reading = false;
+  if (!connection.output.empty()) {
+    return;  // A wait was answered meanwhile; OnWritable reads on.
+  }
+  boost::system::error_code error;
+  const std::size_t size = connection.socket.read_some(asio::buffer(read_buffer_), error);
+  if (error == asio::error::would_block || error == asio::error::interrupted) {
+    ArmRead(id, connection);
+  } else if (error) {
+    Drop(id, {});
+  } else {
+    Process(id, {read_buffer_.data(), size});
+  }
+}
+
+void StoreServer::OnWritable(StoreClientId id) {
+  const auto found = connections_.find(id);
+  if (found == connections_.end()) {
+    return;
+  }
+  if (!Flush(id, found->second)) {
+    BoundTraffic(id);
+    return;
+  }
+  const std::string unread = std::exchange(found->second.unread, {});
+  Process(id, unread);
+}
+
+// Every way through ends with the connection dropped, armed to read, or armed to write.
+void StoreServer::Process(StoreClientId id, std::string_view bytes) {
+  for (;;) {
+    const auto found = connections_.find(id);
+    if (found == connections_.end()) {
+      return;
+    }
+    Connection& connection = found->second;
+    if (!connection.output.empty()) {
+      connection.unread.assign(bytes);
+      break;
+    }
+    auto request = connection.parser.Parse(bytes);
+    if (!request) {
+      Drop(id, request.error().message);
+      return;
+    }
+    if (!*request) {
+      ArmRead(id, connection);
+      break;
+    }
+    if (const auto done = table_.Apply(id, **std::move(request), answers_); !done) {
+      Drop(id, done.error().message);
+      return;
+    }
+    Deliver();
+  }
+  BoundTraffic(id);
+}
+
+// Sends what the table answered. A connection that breaks here may free answers for others.
+void StoreServer::Deliver() {
+  if (delivering_) {
+    return;
+  }
+  delivering_ = true;
+  for (std::size_t i = 0; i < answers_.size(); ++i) {
+    const StoreClientId id = answers_[i].client;
+    const auto found = connections_.find(id);
+    if (found == connections_.end()) {
+      continue;
+    }
+    Connection& connection = found->second;
+    const bool armed = !connection.output.empty();
+    connection.output.Append(answers_[i].reply);
+    if (!armed && !Flush(id, connection)) {
+      BoundTraffic(id);
+    }
+  }
+  answers_.clear();
+  delivering_ = false;
+}
+
+// Whether all is sent. If not, the connection is armed to write, or was dropped.
+bool StoreServer::Flush(StoreClientId id, Connection& connection) {
+  while (!connection.output.empty()) {
+    std::array<std::string_view, kPieces> pieces;
+    std::array<asio::const_buffer, kPieces> buffers;
+    const std::size_t count = connection.output.Gather(pieces);
+    for (std::size_t i = 0; i < count; ++i) {
+      buffers[i] = asio::buffer(pieces[i].data(), pieces[i].size());
+    }
+    boost::system::error_code error;
+    const std::size_t sent = connection.socket.write_some(std::span(buffers.data(), count), error);
+    if (error == asio::error::would_block || error == asio::error::interrupted) {
+      ArmWrite(id, connection);
+      return false;
+    }
+    if (error) {
+      Drop(id, {});
+      return false;
+    }
+    connection.output.Consume(sent);
+  }
+  return true;
+}
+
+void StoreServer::Charge(Connection& connection) {
+  traffic_ -= connection.charged;
+  connection.charged =
+      connection.parser.held() + connection.output.bytes() + connection.unread.size();
+  traffic_ += connection.charged;
+}
+
+void StoreServer::BoundTraffic(StoreClientId id) {
+  const auto found = connections_.find(id);
+  if (found == connections_.end()) {
+    return;
+  }
+  Charge(found->second);
+  if (found->second.charged > options_.max_connection_bytes) {
+    Drop(id, "unfinished requests and unsent replies of more than " +
+                 std::to_string(options_.max_connection_bytes) + " bytes");
+  } else if (traffic_ > options_.max_traffic_bytes) {
+    auto largest = found;
+    for (auto other = connections_.begin(); other != connections_.end(); ++other) {
+      if (other->second.charged > largest->second.charged) {
+        largest = other;
+      }
+    }
+    Drop(largest->first, "unfinished requests and unsent replies of all connections exceed " +
+                             std::to_string(options_.max_traffic_bytes) +
+                             " bytes, and it holds the most");
+  }
+}
+
+// An empty reason: the peer ended it.
+void StoreServer::Drop(StoreClientId id, std::string_view reason) {
+  const auto found = connections_.find(id);
+  if (found == connections_.end()) {
+    return;
+  }
+  if (!reason.empty()) {
+    LogDrop(found->second.peer, reason);
+  }
+  traffic_ -= found->second.charged;
+  connections_.erase(found);
+  table_.Forget(id, answers_);
+  Deliver();
+}
+
+void StoreServer::ExpireSilent() {
+  const Time now = loop_.Now();
+  while (!silent_until_.empty() && silent_until_.front().first <= now) {
+    const StoreClientId id = silent_until_.front().second;
+    silent_until_.pop_front();
+    const auto found = connections_.find(id);
+    if (found != connections_.end() && !found->second.parser.validated()) {
+      Drop(id, "it did not say what it is within " + FormatDuration(options_.validate_timeout));
+    }
+  }
+  if (!silent_until_.empty()) {
+    silence_.ArmAt(silent_until_.front().first, [this] { ExpireSilent(); });
+  }
+}
+
+void StoreServer::LogDrop(const std::string& peer, std::string_view reason) {
+  const Time now = loop_.Now();
+  if (now - log_window_ > kLogWindow) {
+    log_window_ = now;
+    logged_ = 0;
+    if (not_logged_ > 0) {
+      Log(LogLevel::kWarning, "store: " + std::to_string(not_logged_) +
+                                  " more connections were closed for reasons like these");
+      not_logged_ = 0;
+    }
+  }
+  if (++logged_ > kLogsPerWindow) {
+    ++not_logged_;
+    return;
+  }
+  Log(LogLevel::kWarning, "store: closed the connection of " + peer + ": " + std::string(reason));
+}
+
+}  // namespace ddprun

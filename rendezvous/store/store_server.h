@@ -1,0 +1,109 @@
+// Serves a StoreTable to c10d clients over TCP: torch's TCPStore, or anything that speaks as it
+// does, sees no difference.
+//
+// Decides nothing about keys (store_table.h) or bytes (store_protocol.h). Never lets one peer
+// disturb another: what a peer sends wrong, too large or too much ends that peer's connection,
+// with one logged reason. All on the loop thread; nothing blocks.
+//
+//   readable --bytes--> parser --request--> table --answers--> outputs --> writable
+// A connection with a reply that its peer has not taken yet is not read from.
+#pragma once
+
+#include <boost/asio/ip/tcp.hpp>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/loop.h"
+#include "common/result.h"
+#include "rendezvous/store/store_protocol.h"
+#include "rendezvous/store/store_table.h"
+
+namespace ddprun {
+
+struct StoreOptions {
+  std::size_t max_store_bytes = 1 << 30;
+  // Unfinished requests and unsent replies: of one connection, and of all together.
+  std::size_t max_connection_bytes = 512 << 20;
+  std::size_t max_traffic_bytes = 1 << 30;
+  std::size_t max_connections = 32 << 10;
+  Duration validate_timeout = std::chrono::seconds(10);
+  StoreLimits limits;
+};
+
+class StoreServer {
+ public:
+  StoreServer(Loop& loop, const StoreOptions& options);
+  ~StoreServer();  // On the loop thread, or after the loop has ended.
+  StoreServer(const StoreServer&) = delete;
+  StoreServer& operator=(const StoreServer&) = delete;
+
+  // `host`: an address, or empty for every one of this machine (IPv4 and IPv6). Port 0: any free
+  // one. The port that it listens on now. Call it once; connections wait in the backlog until
+  // the loop runs.
+  Result<std::uint16_t> Listen(const std::string& host, std::uint16_t port);
+
+  // Takes over a connection that somebody else accepted, with what was read from it already.
+  void Adopt(int socket, std::string_view read);
+
+  // A new generation begins: no keys, no connections. Listening goes on.
+  void Clear();
+
+  void Close();
+
+  std::size_t connections() const { return connections_.size(); }
+  std::size_t bytes() const { return table_.bytes(); }
+
+ private:
+  struct Connection {
+    boost::asio::ip::tcp::socket socket;
+    std::string peer;
+    StoreParser parser;
+    StoreOutput output;
+    std::string unread;       // Read from the socket while a reply was unsent.
+    std::size_t charged = 0;  // This connection's share of traffic_.
+    bool reading = false;     // A wait for more bytes is armed.
+  };
+
+  Result<void> Open(const boost::asio::ip::tcp::endpoint& endpoint);
+  void Reset();
+  void ArmAccept();
+  void AcceptAll();
+  void ArmRead(StoreClientId id, Connection& connection);
+  void ArmWrite(StoreClientId id, Connection& connection);
+  void OnReadable(StoreClientId id);
+  void OnWritable(StoreClientId id);
+  void Process(StoreClientId id, std::string_view bytes);
+  void Deliver();
+  bool Flush(StoreClientId id, Connection& connection);
+  void Charge(Connection& connection);
+  void BoundTraffic(StoreClientId id);
+  void Drop(StoreClientId id, std::string_view reason);
+  void ExpireSilent();
+  void LogDrop(const std::string& peer, std::string_view reason);
+
+  Loop& loop_;
+  StoreOptions options_;
+  StoreTable table_;
+  boost::asio::ip::tcp::acceptor acceptor_;
+  LoopTimer accept_again_;
+  LoopTimer silence_;
+  std::map<StoreClientId, Connection> connections_;
+  StoreClientId last_id_;
+  std::size_t traffic_ = 0;
+  std::deque<std::pair<Time, StoreClientId>> silent_until_;  // In order of time.
+  std::vector<StoreAnswer> answers_;                         // Not delivered yet.
+  bool delivering_ = false;
+  std::vector<char> read_buffer_;
+  Time log_window_;
+  std::uint64_t logged_ = 0;
+  std::uint64_t not_logged_ = 0;
+  std::shared_ptr<char> life_;  // Handlers that outlive the server find it gone.
+};
+
+}  // namespace ddprun

@@ -1,0 +1,376 @@
+#include "rendezvous/store/store_server.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <boost/asio/read.hpp>
+#include <boost/asio/write.hpp>
+#include <future>
+#include <optional>
+#include <random>
+#include <thread>
+
+#include "rendezvous/store/store_wire_testing.h"
+
+namespace ddprun {
+namespace {
+
+using namespace std::chrono_literals;
+using boost::asio::ip::tcp;
+
+// A server on a loop thread of its own, on any free port.
+class Served {
+ public:
+  explicit Served(const StoreOptions& options = {}, const std::string& host = "127.0.0.1")
+      : server_(loop_, options) {
+    const auto port = server_.Listen(host, 0);
+    CHECK(port.has_value());
+    port_ = *port;
+    thread_ = std::thread([this] { loop_.Run(); });
+  }
+  template <class Work>
+  auto On(Work work) {
+    using Answer = decltype(work(server_));
+    auto task = std::make_shared<std::packaged_task<Answer()>>([&] { return work(server_); });
+    std::future<Answer> answer = task->get_future();
+    loop_.Post([task] { (*task)(); });
+    return answer.get();
+  }
+
+  ~Served() {
+    On([](StoreServer& server) { server.Close(); });
+    loop_.Stop();
+    thread_.join();
+  }
+
+  std::size_t Connections() {
+    return On([](StoreServer& server) { return server.connections(); });
+  }
+
+  // Bounded: the test's own time limit ends a wait that would not.
+  void UntilConnections(std::size_t count) {
+    while (Connections() != count) {
+      std::this_thread::yield();
+    }
+  }
+
+  std::uint16_t port() const { return port_; }
+
+ private:
+  Loop loop_;
+  StoreServer server_;
+  std::thread thread_;
+  std::uint16_t port_ = 0;
+};
+
+// A client that sends and reads raw bytes; a read that takes 10 s fails.
+class Client {
+ public:
+  explicit Client(const Served& served, bool validate = true, const char* host = "127.0.0.1")
+      : socket_(io_) {
+    socket_.connect({boost::asio::ip::make_address(host), served.port()});
+    const timeval limit{10, 0};
+    CHECK(::setsockopt(socket_.native_handle(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) ==
+          0);
+    if (validate) {
+      Send(wire::Validate());
+    }
+  }
+
+  void Send(std::string_view bytes) {
+    while (!bytes.empty()) {
+      const ssize_t sent =
+          ::send(socket_.native_handle(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      if (sent <= 0) {
+        return;  // The server closed the connection; the next Read tells.
+      }
+      bytes.remove_prefix(static_cast<std::size_t>(sent));
+    }
+  }
+
+  // `size` bytes, fewer where the connection ends before.
+  std::string Read(std::size_t size) {
+    std::string bytes(size, 0);
+    const ssize_t got = ::recv(socket_.native_handle(), bytes.data(), size, MSG_WAITALL);
+    EXPECT_TRUE(got >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK)) << "nothing came in 10 s";
+    bytes.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    return bytes;
+  }
+
+  std::string Ask(std::string_view request, std::size_t reply_size) {
+    Send(request);
+    return Read(reply_size);
+  }
+
+  bool Closed() { return Read(1).empty(); }
+
+  // The server has handled all that was sent before.
+  void Settle() { EXPECT_EQ(Ask(wire::Ping(7), 4), wire::Raw(std::uint32_t{7})); }
+
+  tcp::socket& socket() { return socket_; }
+
+ private:
+  boost::asio::io_context io_;
+  tcp::socket socket_;
+};
+
+TEST(StoreServer, ServesOneClient) {
+  Served served;
+  Client client(served);
+  client.Settle();
+  EXPECT_EQ(client.Ask(wire::Set("/a", "1") + wire::Get("/a"), 9), wire::Text("1"));
+  EXPECT_EQ(client.Ask(wire::Add("/n", 41) + wire::Add("/n", 1), 16),
+            wire::Raw(std::int64_t{41}) + wire::Raw(std::int64_t{42}));
+}
+
+TEST(StoreServer, EmptyHostMeansBothFamilies) {
+  Served served({}, "");
+  Client v4(served);
+  v4.Settle();
+  std::optional<Client> v6;
+  try {
+    v6.emplace(served, true, "::1");
+  } catch (const boost::system::system_error&) {
+    GTEST_SKIP() << "this machine has no IPv6 loopback";
+  }
+  v6->Settle();
+}
+
+TEST(StoreServer, AnAddressInUseIsAnError) {
+  Served served;
+  Loop loop;
+  StoreServer second(loop, {});
+  const auto port = second.Listen("127.0.0.1", served.port());
+  ASSERT_FALSE(port);
+  EXPECT_NE(port.error().message.find("Address already in use"), std::string::npos);
+  EXPECT_FALSE(second.Listen("localhost", 0));
+}
+
+TEST(StoreServer, DescriptorsDoNotReachWorkers) {
+  Served served;
+  Client client(served);
+  client.Settle();
+  int open = 0;
+  for (int fd = 3; fd < 64; ++fd) {
+    int listening = 0;
+    socklen_t size = sizeof(listening);
+    sockaddr_in local{};
+    socklen_t local_size = sizeof(local);
+    if (::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) == 0 &&
+        ::getsockname(fd, reinterpret_cast<sockaddr*>(&local), &local_size) == 0 &&
+        ntohs(local.sin_port) == served.port()) {
+      ++open;
+      EXPECT_NE(::fcntl(fd, F_GETFD) & FD_CLOEXEC, 0);
+    }
+  }
+  EXPECT_EQ(open, 2);  // The listener and the accepted connection.
+}
+
+TEST(StoreServer, AWaiterIsWokenAndMayCancel) {
+  Served served;
+  Client waiter(served);
+  Client writer(served);
+  waiter.Send(wire::Wait({"/k"}));
+  waiter.Settle();
+  writer.Send(wire::Set("/k", "v"));
+  EXPECT_EQ(waiter.Read(1), wire::Op(0));
+  waiter.Send(wire::Wait({"/other"}));
+  EXPECT_EQ(waiter.Ask(wire::CancelWait(), 1), wire::Op(1));
+  EXPECT_EQ(waiter.Ask(wire::CancelWait(), 1), wire::Op(1));
+}
+
+// A worker that dies in a wait leaves nothing behind.
+TEST(StoreServer, AWaiterThatGoesAwayIsForgotten) {
+  Served served;
+  {
+    Client waiter(served);
+    waiter.Send(wire::Wait({"/k"}));
+    waiter.Settle();
+  }
+  served.UntilConnections(0);
+  EXPECT_EQ(served.On([](StoreServer& server) { return server.bytes(); }), 0u);
+}
+
+TEST(StoreServer, WhatIsWrongEndsOnlyThatConnection) {
+  Served served;
+  Client good(served);
+  good.Send(wire::Set("/text", "abc") + wire::Wait({"/never"}));
+  good.Settle();
+  const std::vector<std::string> wrong{
+      wire::Validate(),
+      wire::Op(19),
+      wire::Op(255),
+      wire::Add("/text", 1),
+      wire::Barrier("/text", 2),
+      wire::Op(3) + wire::Raw(std::uint64_t{8193}),
+      wire::Op(1) + wire::Text("/k") + wire::Raw(std::uint64_t{(8 << 20) + 1}),
+      wire::Op(6) + wire::Raw(std::uint64_t{131073}),
+      wire::Op(11) + wire::Raw(std::int64_t{-1})};
+  for (const std::string& bytes : wrong) {
+    Client bad(served);
+    bad.Send(bytes);
+    EXPECT_TRUE(bad.Closed()) << static_cast<int>(bytes[0]);
+  }
+  for (const std::string& bytes : {std::string("\0\1\2\3\4", 5), wire::Set("/a", "b"),
+                                   std::string("GET / HTTP/1.1\r\n\r\n")}) {
+    Client bad(served, false);
+    bad.Send(bytes);
+    EXPECT_TRUE(bad.Closed());
+  }
+  served.UntilConnections(1);
+  good.Settle();
+}
+
+TEST(StoreServer, SilentConnectionsEnd) {
+  Served served({.validate_timeout = 50ms});
+  Client silent(served, false);
+  Client half(served, false);
+  half.Send(wire::Validate().substr(0, 4));
+  Client good(served);
+  EXPECT_TRUE(silent.Closed());
+  EXPECT_TRUE(half.Closed());
+  good.Settle();
+}
+
+TEST(StoreServer, ConnectionsAreBounded) {
+  Served served({.max_connections = 2});
+  Client a(served);
+  Client b(served);
+  a.Settle();
+  b.Settle();
+  Client c(served);
+  EXPECT_TRUE(c.Closed());
+  a.Settle();
+}
+
+// The one who asks for more than it takes pays, and is not read from meanwhile.
+TEST(StoreServer, ASlowReaderHoldsUpOnlyItself) {
+  Served served;
+  Client slow(served);
+  Client other(served);
+  const std::string value(8 << 20, 'x');
+  slow.Send(wire::Set("/big", value));
+  slow.Settle();
+  for (int i = 0; i < 3; ++i) {
+    slow.Send(wire::Get("/big"));
+  }
+  slow.Send(wire::Set("/after", ""));
+  for (int i = 0; i < 100; ++i) {
+    other.Settle();
+  }
+  EXPECT_EQ(other.Ask(wire::Check({"/after"}), 1), wire::Op(1));
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(slow.Read(8 + value.size()) == wire::Text(value));
+  }
+  slow.Settle();
+  EXPECT_EQ(other.Ask(wire::Check({"/after"}), 1), wire::Op(0));
+}
+
+// A wait that is answered while another reply is stuck comes after it, and reading goes on.
+TEST(StoreServer, AWakeDuringAStuckReplyIsNotLost) {
+  Served served;
+  Client slow(served);
+  Client other(served);
+  const std::string value(8 << 20, 'x');
+  slow.Send(wire::Set("/big", value));
+  slow.Settle();
+  slow.Send(wire::Wait({"/k"}) + wire::Get("/big") + wire::Get("/big"));
+  EXPECT_TRUE(slow.Read(8 + value.size()) == wire::Text(value));
+  other.Send(wire::Set("/k", ""));
+  other.Settle();
+  EXPECT_TRUE(slow.Read(8 + value.size()) == wire::Text(value));
+  EXPECT_EQ(slow.Read(1), wire::Op(0));
+  slow.Settle();
+}
+
+TEST(StoreServer, UnsentRepliesAreBounded) {
+  Served served({.max_connection_bytes = 32 << 20});
+  Client greedy(served);
+  Client good(served);
+  greedy.Send(wire::Set("/big", std::string(8 << 20, 'x')));
+  greedy.Settle();
+  greedy.Send(wire::MultiGet(std::vector<std::string>(100, "/big")));
+  served.UntilConnections(1);
+  good.Settle();
+}
+
+TEST(StoreServer, AFullStoreRefuses) {
+  Served served({.max_store_bytes = 10'000});
+  Client good(served);
+  good.Send(wire::Set("/a", "kept"));
+  good.Settle();
+  Client bad(served);
+  bad.Send(wire::Set("/b", std::string(20'000, 'x')));
+  EXPECT_TRUE(bad.Closed());
+  EXPECT_EQ(good.Ask(wire::Get("/a"), 12), wire::Text("kept"));
+}
+
+TEST(StoreServer, ClearBeginsANewGeneration) {
+  Served served;
+  Client old(served);
+  old.Send(wire::Set("/a", "1"));
+  old.Settle();
+  served.On([](StoreServer& server) { server.Clear(); });
+  EXPECT_TRUE(old.Closed());
+  Client fresh(served);
+  EXPECT_EQ(fresh.Ask(wire::GetNumKeys(), 8), wire::Raw(std::int64_t{0}));
+  EXPECT_EQ(served.On([](StoreServer& server) { return server.bytes(); }), 0u);
+}
+
+// The shared port hands over a connection of which it has read the beginning.
+TEST(StoreServer, AdoptsAConnectionAtAnyByte) {
+  Served served;
+  const std::string stream = wire::Validate() + wire::Ping(7);
+  for (std::size_t cut = 0; cut <= stream.size(); ++cut) {
+    boost::asio::io_context io;
+    tcp::acceptor acceptor(io, {boost::asio::ip::address_v4::loopback(), 0});
+    tcp::socket client(io);
+    client.connect(acceptor.local_endpoint());
+    const int accepted = acceptor.accept().release();
+    served.On([&](StoreServer& server) { server.Adopt(accepted, stream.substr(0, cut)); });
+    client.send(boost::asio::buffer(stream.substr(cut)));
+    std::string reply(4, 0);
+    boost::asio::read(client, boost::asio::buffer(reply));
+    EXPECT_EQ(reply, wire::Raw(std::uint32_t{7}));
+  }
+}
+
+// Random clients, half-sent requests and sudden ends; the server must stay whole and in order.
+TEST(StoreServer, SurvivesAnyBytes) {
+  Served served({.validate_timeout = 20ms});
+  Client good(served);
+  std::mt19937 random(7);
+  const std::vector<std::string> requests{wire::Set("/k", "1"),
+                                          wire::Wait({"/k", "/x"}),
+                                          wire::QueuePush("/q", "v"),
+                                          wire::Wait({"/q"}),
+                                          wire::QueuePop("/q"),
+                                          wire::Barrier("/b", 3),
+                                          wire::CancelWait(),
+                                          wire::MultiGet({"/k", "/"}),
+                                          wire::DeleteKey("/k"),
+                                          wire::Append("/k", "2"),
+                                          wire::Add("/n", 1),
+                                          wire::ListKeys(),
+                                          wire::CompareSet("/k", "", "9")};
+  for (int round = 0; round < 300; ++round) {
+    Client any(served, random() % 8 != 0);
+    std::string stream;
+    for (int i = random() % 12; i > 0; --i) {
+      stream += requests[random() % requests.size()];
+    }
+    if (!stream.empty() && random() % 3 == 0) {
+      stream[random() % stream.size()] = static_cast<char>(random());
+    }
+    any.Send(stream.substr(0, random() % (stream.size() + 1)));
+    if (round % 10 == 0) {
+      good.Settle();
+    }
+  }
+  served.UntilConnections(1);
+  good.Settle();
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,90 @@
+// Decides what each request does to the store and who is answered what: keys, queues, barrier
+// counters and the clients that wait for them.
+//
+// Pure: no socket, clock, thread or log. A refused request changes nothing; whoever sent it is
+// to be disconnected. Behaves as torch's libuv server does, but for its accidents: nobody is
+// woken by a compare_set that stored nothing, or because one key of several came twice.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/ids.h"
+#include "common/result.h"
+#include "rendezvous/store/store_messages.h"
+
+namespace ddprun {
+
+using StoreClientId = Number<struct StoreClientTag>;  // One connection; never used again.
+
+struct StoreAnswer {
+  StoreClientId client;
+  StoreReply reply;
+};
+
+class StoreTable {
+ public:
+  // Keys, values, queued values and awaited keys together never exceed `max_bytes`.
+  explicit StoreTable(std::size_t max_bytes) : max_bytes_(max_bytes) {}
+
+  // Appends the answers in the order in which they are to be sent. Any op but VALIDATE.
+  Result<void> Apply(StoreClientId client, StoreRequest request, std::vector<StoreAnswer>& answers);
+
+  // The client is gone: it waits no longer, and a queued value that it was woken for and did not
+  // take is offered to the next one.
+  void Forget(StoreClientId client, std::vector<StoreAnswer>& answers);
+
+  // Forgets every key, queue and waiter.
+  void Clear();
+
+  std::size_t bytes() const { return bytes_; }
+  std::size_t waiters() const { return waits_.size(); }
+
+ private:
+  struct Wait {
+    std::uint64_t ticket = 0;  // First come, first served at a queue.
+    std::set<std::string> missing;
+  };
+  using Answers = std::vector<StoreAnswer>;
+
+  StoreReply Read(const StoreRequest& request) const;
+  Result<void> Set(const std::string& key, std::string value, Answers& answers);
+  Result<void> CompareSet(StoreClientId client, StoreRequest request, Answers& answers);
+  Result<void> Add(StoreClientId client, const std::string& key, std::int64_t delta,
+                   Answers& answers);
+  Result<void> Append(const std::string& key, std::string value, Answers& answers);
+  Result<void> MultiSet(StoreRequest request, Answers& answers);
+  Result<void> QueuePush(const std::string& key, std::string value, Answers& answers);
+  StoreReply QueuePop(StoreClientId client, const std::string& key);
+  Result<void> Barrier(StoreClientId client, const std::string& key, std::int64_t world_size,
+                       Answers& answers);
+  Result<void> WaitFor(StoreClientId client, std::set<std::string> missing);
+  Result<std::int64_t> NumberAt(const std::string& key) const;
+
+  Result<void> Store(const std::string& key, StoreValue value);
+  std::int64_t Delete(const std::string& key);
+  std::set<std::string> Missing(const std::vector<std::string>& keys) const;
+  StoreValue Find(const std::string& key) const;
+  void Wake(const std::string& key, Answers& answers);
+  void WakeOne(const std::string& queue, Answers& answers);
+  void StopWaiting(StoreClientId client);
+  Result<void> Charge(std::size_t more);
+
+  std::size_t max_bytes_;
+  std::size_t bytes_ = 0;
+  std::uint64_t last_ticket_ = 0;
+  std::map<std::string, StoreValue> values_;
+  std::map<std::string, std::deque<StoreValue>> queues_;  // Never an empty one.
+  std::map<StoreClientId, Wait> waits_;
+  std::map<std::string, std::set<std::pair<std::uint64_t, StoreClientId>>> waiting_for_;
+  std::map<StoreClientId, std::string> offered_;  // Woken for this queue, has not popped yet.
+};
+
+}  // namespace ddprun

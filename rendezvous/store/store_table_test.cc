@@ -1,0 +1,251 @@
+#include "rendezvous/store/store_table.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "common/overload.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kPlenty = 1 << 20;
+
+// Answers in words: "1:0" is client 1's byte or number, "1:[a|b]" values, "1:2[x]" a pop.
+std::string Words(const std::vector<StoreAnswer>& answers) {
+  std::string words;
+  const auto text = [](const StoreValue& value) { return value ? *value : std::string(); };
+  for (const auto& [client, reply] : answers) {
+    words += (words.empty() ? "" : " ") + std::to_string(client.value) + ":";
+    words += std::visit(Overload{[](const ByteReply& r) { return std::to_string(r.byte); },
+                                 [](const NumberReply& r) { return std::to_string(r.number); },
+                                 [](const NonceReply& r) { return std::to_string(r.nonce); },
+                                 [&](const ValuesReply& r) {
+                                   std::string all;
+                                   for (const StoreValue& value : r.values) {
+                                     all += (&value == r.values.data() ? "" : "|") + text(value);
+                                   }
+                                   return "[" + all + "]";
+                                 },
+                                 [](const KeysReply& r) {
+                                   std::string all;
+                                   for (const std::string& key : r.keys) {
+                                     all += "/" + key;
+                                   }
+                                   return "{" + all + "}";
+                                 },
+                                 [&](const PopReply& r) {
+                                   return std::to_string(r.length) + "[" + text(r.value) + "]";
+                                 }},
+                        reply);
+  }
+  return words;
+}
+
+class StoreTableTest : public testing::Test {
+ protected:
+  std::string Do(std::uint64_t client, StoreRequest request) {
+    std::vector<StoreAnswer> answers;
+    const auto done = table_.Apply({client}, std::move(request), answers);
+    return done ? Words(answers) : "refused: " + done.error().message;
+  }
+  std::string Gone(std::uint64_t client) {
+    std::vector<StoreAnswer> answers;
+    table_.Forget({client}, answers);
+    return Words(answers);
+  }
+  std::string Set(std::string key, std::string value) {
+    return Do(9, {StoreOp::kSet, {std::move(key)}, {std::move(value)}});
+  }
+  std::string Get(std::string key) { return Do(9, {StoreOp::kGet, {std::move(key)}}); }
+  std::string Push(std::string key, std::string value) {
+    return Do(9, {StoreOp::kQueuePush, {std::move(key)}, {std::move(value)}});
+  }
+
+  StoreTable table_{kPlenty};
+};
+
+TEST_F(StoreTableTest, SetGetDeleteAndCount) {
+  EXPECT_EQ(Get("a"), "9:[]");
+  EXPECT_EQ(Set("a", "1"), "");
+  EXPECT_EQ(Set("a", "2"), "");
+  EXPECT_EQ(Get("a"), "9:[2]");
+  EXPECT_EQ(Set("b", ""), "");
+  EXPECT_EQ(Do(1, {StoreOp::kGetNumKeys}), "1:2");
+  EXPECT_EQ(Do(1, {StoreOp::kListKeys}), "1:{/a/b}");
+  EXPECT_EQ(Do(1, {StoreOp::kCheck, {"a", "b"}}), "1:0");
+  EXPECT_EQ(Do(1, {StoreOp::kCheck, {"a", "c"}}), "1:1");
+  EXPECT_EQ(Do(1, {StoreOp::kCheck}), "1:0");
+  EXPECT_EQ(Do(1, {StoreOp::kDeleteKey, {"a"}}), "1:1");
+  EXPECT_EQ(Do(1, {StoreOp::kDeleteKey, {"a"}}), "1:0");
+  EXPECT_EQ(Do(1, {StoreOp::kGetNumKeys}), "1:1");
+  EXPECT_EQ(Do(1, {StoreOp::kPing, {}, {}, 0xFFFFFFFF}), "1:4294967295");
+}
+
+TEST_F(StoreTableTest, CompareSetCases) {
+  const auto compare_set = [&](std::string expected, std::string desired) {
+    return Do(1, {StoreOp::kCompareSet, {"k"}, {std::move(expected), std::move(desired)}});
+  };
+  EXPECT_EQ(compare_set("x", "y"), "1:[x]");  // Missing: what was expected comes back.
+  EXPECT_EQ(Do(1, {StoreOp::kCheck, {"k"}}), "1:1");
+  EXPECT_EQ(compare_set("", "y"), "1:[y]");
+  EXPECT_EQ(compare_set("", "z"), "1:[y]");
+  EXPECT_EQ(compare_set("q", "z"), "1:[y]");
+  EXPECT_EQ(compare_set("y", "z"), "1:[z]");
+  EXPECT_EQ(Get("k"), "9:[z]");
+}
+
+TEST_F(StoreTableTest, AddCountsInDecimalText) {
+  const auto add = [&](std::int64_t delta) { return Do(1, {StoreOp::kAdd, {"n"}, {}, delta}); };
+  EXPECT_EQ(add(5), "1:5");
+  EXPECT_EQ(add(-7), "1:-2");
+  EXPECT_EQ(Get("n"), "9:[-2]");
+  Set("n", " 12x");  // As std::stoll reads it in torch's server.
+  EXPECT_EQ(add(1), "1:13");
+  Set("n", std::to_string(std::numeric_limits<std::int64_t>::max()));
+  EXPECT_EQ(add(1), "1:-9223372036854775808");
+  for (const std::string bad : {"", "x1", "99999999999999999999"}) {
+    Set("n", bad);
+    EXPECT_EQ(add(1).substr(0, 8), "refused:") << bad;
+    EXPECT_EQ(Get("n"), "9:[" + bad + "]");
+  }
+}
+
+TEST_F(StoreTableTest, AppendGrowsAndDoesNotChangeRepliesUnderWay) {
+  EXPECT_EQ(Do(1, {StoreOp::kAppend, {"a"}, {"x"}}), "");
+  std::vector<StoreAnswer> under_way;
+  ASSERT_TRUE(table_.Apply({1}, {StoreOp::kGet, {"a"}}, under_way));
+  EXPECT_EQ(Do(1, {StoreOp::kAppend, {"a"}, {"y"}}), "");
+  EXPECT_EQ(Words(under_way), "1:[x]");
+  under_way.clear();
+  EXPECT_EQ(Do(1, {StoreOp::kAppend, {"a"}, {"z"}}), "");
+  EXPECT_EQ(Get("a"), "9:[xyz]");
+}
+
+TEST_F(StoreTableTest, MultiSetAndMultiGet) {
+  EXPECT_EQ(Do(2, {StoreOp::kWait, {"a", "b"}}), "");
+  EXPECT_EQ(Do(1, {StoreOp::kMultiSet, {"a", "b"}, {"1", "2"}}), "2:0");
+  EXPECT_EQ(Do(1, {StoreOp::kMultiGet, {"b", "none", "a"}}), "1:[2||1]");
+}
+
+// A waiter hears once, when the last of its keys is there, whatever made it.
+TEST_F(StoreTableTest, EveryWriteWakesWaiters) {
+  const std::vector<StoreRequest> writes{
+      {StoreOp::kSet, {"k"}, {"v"}},      {StoreOp::kAdd, {"k"}, {}, 1},
+      {StoreOp::kAppend, {"k"}, {"v"}},   {StoreOp::kCompareSet, {"k"}, {"", "v"}},
+      {StoreOp::kMultiSet, {"k"}, {"v"}}, {StoreOp::kQueuePush, {"k"}, {"v"}},
+      {StoreOp::kBarrier, {"k"}, {}, 1}};
+  for (const StoreRequest& write : writes) {
+    table_.Clear();
+    EXPECT_EQ(Do(2, {StoreOp::kWait, {"k", "other"}}), "");
+    EXPECT_EQ(Set("other", ""), "");
+    EXPECT_EQ(Do(1, write).substr(0, 3), "2:0") << static_cast<int>(write.op);
+    EXPECT_EQ(table_.waiters(), 0u);
+    EXPECT_EQ(Do(1, {StoreOp::kWait, {"k", "other"}}), "1:0");
+  }
+}
+
+// A key that came counts, even if it is deleted before the others come; and once only.
+TEST_F(StoreTableTest, AWaitNeedsEachKeyOnce) {
+  EXPECT_EQ(Do(2, {StoreOp::kWait, {"a", "b", "a"}}), "");
+  EXPECT_EQ(Set("a", ""), "");
+  EXPECT_EQ(Set("a", ""), "");
+  Do(1, {StoreOp::kDeleteKey, {"a"}});
+  EXPECT_EQ(Set("b", ""), "2:0");
+}
+
+TEST_F(StoreTableTest, ACompareSetThatStoresNothingWakesNobody) {
+  EXPECT_EQ(Do(2, {StoreOp::kWait, {"k"}}), "");
+  EXPECT_EQ(Do(1, {StoreOp::kCompareSet, {"k"}, {"x", "y"}}), "1:[x]");
+  EXPECT_EQ(table_.waiters(), 1u);
+}
+
+TEST_F(StoreTableTest, CancelWaitIsAlwaysAnswered) {
+  EXPECT_EQ(Do(2, {StoreOp::kCancelWait}), "2:1");
+  EXPECT_EQ(Do(2, {StoreOp::kWait, {"k"}}), "");
+  EXPECT_EQ(Do(2, {StoreOp::kCancelWait}), "2:1");
+  EXPECT_EQ(Set("k", ""), "");
+  EXPECT_EQ(table_.waiters(), 0u);
+}
+
+TEST_F(StoreTableTest, QueueIsFirstInFirstOut) {
+  EXPECT_EQ(Do(1, {StoreOp::kQueuePop, {"q"}}), "1:0[]");
+  Push("q", "a");
+  Push("q", "b");
+  EXPECT_EQ(Do(1, {StoreOp::kQueueLen, {"q"}}), "1:2");
+  EXPECT_EQ(Do(1, {StoreOp::kCheck, {"q"}}), "1:0");
+  EXPECT_EQ(Do(1, {StoreOp::kGetNumKeys}), "1:0");
+  EXPECT_EQ(Do(1, {StoreOp::kQueuePop, {"q"}}), "1:2[a]");
+  EXPECT_EQ(Do(1, {StoreOp::kQueuePop, {"q"}}), "1:1[b]");
+  EXPECT_EQ(Do(1, {StoreOp::kCheck, {"q"}}), "1:1");
+  EXPECT_EQ(table_.bytes(), 0u);
+}
+
+// The second one would find the queue empty and fail.
+TEST_F(StoreTableTest, APushWakesOneWaiterInOrder) {
+  Do(2, {StoreOp::kWait, {"q"}});
+  Do(1, {StoreOp::kWait, {"q"}});
+  EXPECT_EQ(Push("q", "a"), "2:0");
+  EXPECT_EQ(Push("q", "b"), "1:0");
+  EXPECT_EQ(Push("q", "c"), "");
+}
+
+// A client that dies between being woken and popping must not leave the others waiting.
+TEST_F(StoreTableTest, AnOfferedValueIsPassedOn) {
+  Do(1, {StoreOp::kWait, {"q"}});
+  Do(2, {StoreOp::kWait, {"q"}});
+  EXPECT_EQ(Push("q", "a"), "1:0");
+  EXPECT_EQ(Gone(1), "2:0");
+  EXPECT_EQ(Do(2, {StoreOp::kQueuePop, {"q"}}), "2:1[a]");
+  Do(3, {StoreOp::kWait, {"q"}});
+  EXPECT_EQ(Gone(2), "");
+}
+
+TEST_F(StoreTableTest, BarrierCountsInAnOrdinaryKey) {
+  EXPECT_EQ(Do(1, {StoreOp::kBarrier, {"b"}, {}, 3}), "");
+  EXPECT_EQ(Get("b"), "9:[1]");
+  EXPECT_EQ(Do(2, {StoreOp::kBarrier, {"b"}, {}, 3}), "");
+  EXPECT_EQ(Do(3, {StoreOp::kBarrier, {"b"}, {}, 3}), "1:0 2:0 3:0");
+  EXPECT_EQ(Do(4, {StoreOp::kBarrier, {"b"}, {}, 3}), "4:0");  // As torch: it stays open.
+  EXPECT_EQ(Do(1, {StoreOp::kBarrier, {"c"}, {}, 2}), "");
+  EXPECT_EQ(Do(1, {StoreOp::kCancelWait}), "1:1");
+  EXPECT_EQ(Get("c"), "9:[1]");
+  Set("d", "text");
+  EXPECT_EQ(Do(1, {StoreOp::kBarrier, {"d"}, {}, 2}).substr(0, 8), "refused:");
+}
+
+TEST_F(StoreTableTest, ForgottenClientsWaitNoLonger) {
+  Do(1, {StoreOp::kWait, {"a", "b"}});
+  Do(2, {StoreOp::kWait, {"a"}});
+  EXPECT_EQ(Gone(1), "");
+  EXPECT_EQ(Set("a", ""), "2:0");
+  EXPECT_EQ(Do(1, {StoreOp::kDeleteKey, {"a"}}), "1:1");
+  EXPECT_EQ(table_.bytes(), 0u);
+}
+
+// What does not fit is refused whole; deleting makes room again.
+TEST_F(StoreTableTest, BytesAreBounded) {
+  const std::string half(kPlenty / 2, 'x');
+  EXPECT_EQ(Set("a", half), "");
+  EXPECT_EQ(Set("b", half).substr(0, 8), "refused:");
+  EXPECT_EQ(Push("q", half).substr(0, 8), "refused:");
+  EXPECT_EQ(Do(1, {StoreOp::kAppend, {"a"}, {half}}).substr(0, 8), "refused:");
+  EXPECT_EQ(Do(1, {StoreOp::kMultiSet, {"c", "b"}, {"", half}}).substr(0, 8), "refused:");
+  EXPECT_EQ(Do(1, {StoreOp::kWait, {half}}).substr(0, 8), "refused:");
+  EXPECT_EQ(Do(1, {StoreOp::kGetNumKeys}), "1:1");
+  EXPECT_EQ(Do(1, {StoreOp::kDeleteKey, {"a"}}), "1:1");
+  EXPECT_EQ(table_.bytes(), 0u);
+  EXPECT_EQ(Set("b", half), "");
+}
+
+TEST_F(StoreTableTest, EmptyEntriesAreNotFree) {
+  std::string answer;
+  int keys = 0;
+  while (answer.empty() && keys < 100'000) {
+    answer = Set(std::to_string(keys++), "");
+  }
+  EXPECT_EQ(answer.substr(0, 8), "refused:");
+}
+
+}  // namespace
+}  // namespace ddprun

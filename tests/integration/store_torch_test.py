@@ -1,0 +1,334 @@
+"""Our store server against torch's: the real client works with it, and the same bytes get the same
+replies from both.
+
+Usage: PYTHON_WITH_TORCH store_torch_test.py PATH_OF_store_host
+"""
+
+import datetime
+import random
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import unittest
+
+import torch.distributed as dist
+
+STORE_HOST = None
+TIMEOUT = datetime.timedelta(seconds=20)
+MAGIC = b"\x00" + struct.pack("<I", 0x3C85F7CE)
+
+
+class StoreHost:
+    """store_host on any free port, ended when its standard input closes."""
+
+    def __enter__(self):
+        self.process = subprocess.Popen(
+            [STORE_HOST, "--listen=127.0.0.1:0"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        self.port = int(self.process.stdout.readline().split()[1])
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        self.process.stdout.close()
+        assert self.process.wait(timeout=10) == 0
+
+
+def client(port, timeout=TIMEOUT):
+    return dist.TCPStore("127.0.0.1", port, is_master=False, timeout=timeout)
+
+
+class TorchClientTest(unittest.TestCase):
+    def setUp(self):
+        self.host = StoreHost()
+        self.host.__enter__()
+        self.addCleanup(self.host.__exit__)
+        self.store = client(self.host.port)
+
+    def test_values(self):
+        store = self.store
+        store.set("a", "1")
+        self.assertEqual(store.get("a"), b"1")
+        big = bytes(range(256)) * 4096 * 7
+        store.set("big", big)
+        self.assertEqual(store.get("big"), big)
+        store.append("a", "2")
+        store.append("new", "n")
+        self.assertEqual(store.multi_get(["a", "new"]), [b"12", b"n"])
+        store.multi_set(["x", "y"], ["1", "2"])
+        self.assertEqual(store.get("y"), b"2")
+        self.assertEqual(store.add("n", 5), 5)
+        self.assertEqual(store.add("n", -7), -2)
+        self.assertEqual(store.get("n"), b"-2")
+        self.assertEqual(store.num_keys(), 6)
+        self.assertEqual(sorted(store.list_keys()), ["a", "big", "n", "new", "x", "y"])
+        self.assertTrue(store.check(["a", "x"]))
+        self.assertFalse(store.check(["a", "none"]))
+        self.assertTrue(store.delete_key("a"))
+        self.assertFalse(store.delete_key("a"))
+
+    def test_compare_set(self):
+        store = self.store
+        self.assertEqual(store.compare_set("k", "x", "y"), b"x")
+        self.assertFalse(store.check(["k"]))
+        self.assertEqual(store.compare_set("k", "", "y"), b"y")
+        self.assertEqual(store.compare_set("k", "no", "z"), b"y")
+        self.assertEqual(store.compare_set("k", "y", "z"), b"z")
+
+    def test_wait_times_out_and_the_connection_lives_on(self):
+        with self.assertRaises(dist.DistStoreError):
+            self.store.wait(["never"], datetime.timedelta(milliseconds=100))
+        self.store.set("a", "1")
+        self.assertEqual(self.store.get("a"), b"1")
+
+    def test_wait_is_woken_by_every_write(self):
+        writes = [
+            lambda s, k: s.set(k, "v"),
+            lambda s, k: s.add(k, 1),
+            lambda s, k: s.append(k, "v"),
+            lambda s, k: s.compare_set(k, "", "v"),
+            lambda s, k: s.multi_set([k], ["v"]),
+            lambda s, k: s.queue_push(k, "v"),
+        ]
+        other = client(self.host.port)
+        for i, write in enumerate(writes):
+            done = threading.Thread(target=self.store.wait, args=([f"k{i}", "late"],))
+            done.start()
+            write(other, f"k{i}")
+            other.set("late", "")
+            done.join(20)
+            self.assertFalse(done.is_alive(), i)
+            other.delete_key("late")
+
+    def test_queues(self):
+        store, other = self.store, client(self.host.port)
+        with self.assertRaises(dist.QueueEmptyError):
+            store.queue_pop("q", block=False)
+        store.queue_push("q", "1")
+        store.queue_push("q", "2")
+        self.assertEqual(store.queue_len("q"), 2)
+        self.assertEqual([store.queue_pop("q"), store.queue_pop("q")], [b"1", b"2"])
+        popped = []
+        taker = threading.Thread(target=lambda: popped.append(other.queue_pop("q")))
+        taker.start()
+        store.queue_push("q", "3")
+        taker.join(20)
+        self.assertEqual(popped, [b"3"])
+
+    def test_barrier(self):
+        stores = [client(self.host.port) for _ in range(3)]
+        threads = [threading.Thread(target=s.barrier, args=("b", 3, TIMEOUT)) for s in stores]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(20)
+            self.assertFalse(thread.is_alive())
+        with self.assertRaises(dist.DistStoreError):
+            stores[0].barrier("alone", 2, datetime.timedelta(milliseconds=100))
+        self.assertEqual(stores[0].get("b"), b"3")
+
+    def test_prefix_clone_and_waiting_for_workers(self):
+        prefixed = dist.PrefixStore("p", self.store.clone())
+        prefixed.set("a", "1")
+        self.assertEqual(self.store.get("p/a"), b"1")
+        stores = []
+
+        def join():
+            stores.append(
+                dist.TCPStore("127.0.0.1", self.host.port, world_size=2, is_master=False,
+                              wait_for_workers=True, timeout=TIMEOUT)
+            )
+
+        threads = [threading.Thread(target=join) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(20)
+        self.assertEqual(len(stores), 2)
+
+    def test_process_group(self):
+        results = {}
+
+        def rank(i):
+            store = dist.PrefixStore("pg", client(self.host.port))
+            group = dist.ProcessGroupGloo(store, i, 2, TIMEOUT)
+            group.barrier().wait()
+            results[i] = group.size()
+
+        threads = [threading.Thread(target=rank, args=(i,)) for i in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(40)
+        self.assertEqual(results, {0: 2, 1: 2})
+
+
+def text(data):
+    return struct.pack("<Q", len(data)) + data
+
+
+def keys(op, names):
+    return bytes([op]) + struct.pack("<Q", len(names)) + b"".join(map(text, names))
+
+
+def integer(number):
+    return struct.pack("<q", number)
+
+
+class Wire:
+    """One raw connection; what comes back before the reply to a PING belongs to the request."""
+
+    def __init__(self, port):
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=20)
+        self.socket.sendall(MAGIC)
+        self.nonce = 0xABCD0000
+
+    def ask(self, request):
+        self.nonce += 1
+        nonce = struct.pack("<I", self.nonce)
+        data = b""
+        try:
+            self.socket.sendall(request)
+            self.socket.sendall(b"\x0d" + nonce)
+            while not data.endswith(nonce):
+                more = self.socket.recv(1 << 20)
+                if not more:
+                    return data, "closed"
+                data += more
+        except ConnectionError:
+            return data, "closed"
+        return data[:-4], "open"
+
+
+SCRIPT = [
+    b"\x07", b"\x11", b"\x0c",
+    b"\x03" + text(b"/none"),
+    b"\x01" + text(b"/a") + text(b"1"), b"\x03" + text(b"/a"),
+    b"\x01" + text(b"/empty") + text(b""), b"\x03" + text(b"/empty"),
+    keys(5, [b"/a", b"/empty"]), keys(5, [b"/a", b"/none"]), keys(5, []),
+    keys(6, [b"/a"]), keys(6, []), keys(6, [b"/none"]), b"\x0c",
+    b"\x02" + text(b"/cs") + text(b"x") + text(b"y"), b"\x07",
+    b"\x02" + text(b"/cs") + text(b"") + text(b"y"),
+    b"\x02" + text(b"/cs") + text(b"") + text(b"z"),
+    b"\x02" + text(b"/cs") + text(b"y") + text(b"z"), b"\x03" + text(b"/cs"),
+    b"\x04" + text(b"/n") + integer(5), b"\x04" + text(b"/n") + integer(-9),
+    b"\x03" + text(b"/n"),
+    b"\x01" + text(b"/n") + text(b" 12x"), b"\x04" + text(b"/n") + integer(1),
+    b"\x04" + text(b"/max") + integer(2**63 - 1), b"\x04" + text(b"/max") + integer(1),
+    b"\x09" + text(b"/a") + text(b"2"), b"\x09" + text(b"/b") + text(b"3"),
+    keys(10, [b"/a", b"/none", b"/b", b"/a"]), keys(10, []),
+    b"\x0b" + integer(2) + text(b"/m1") + text(b"1") + text(b"/m2") + text(b"2"),
+    b"\x0b" + integer(0),
+    keys(10, [b"/m1", b"/m2"]), b"\x07",
+    b"\x08" + text(b"/m1"), b"\x08" + text(b"/m1"), b"\x07",
+    b"\x0f" + text(b"/q"), b"\x10" + text(b"/q"),
+    b"\x0e" + text(b"/q") + text(b"v1") + b"\x0e" + text(b"/q") + text(b"v2"),
+    b"\x10" + text(b"/q"), keys(5, [b"/q"]), keys(6, [b"/q"]), b"\x08" + text(b"/q"), b"\x07",
+    b"\x0f" + text(b"/q"), b"\x0f" + text(b"/q"), b"\x0f" + text(b"/q"),
+    b"\x12" + text(b"/bar") + integer(1), b"\x12" + text(b"/bar2") + integer(2), b"\x0c",
+    b"\x03" + text(b"/bar2"), b"\x12" + text(b"/bar2") + integer(2),
+    b"\x12" + text(b"/bar3") + integer(0),
+    b"\x03" + text(b"k" * 8192),
+    b"\x01" + text(b"/big") + text(bytes(range(256)) * 32768), b"\x03" + text(b"/big"),
+]
+
+WAITS = (6, 18)
+
+CLOSING = [
+    b"\x13", b"\xff", MAGIC,
+    b"\x03" + struct.pack("<Q", 8193), b"\x03" + struct.pack("<Q", 2**64 - 1),
+    b"\x01" + text(b"/v") + struct.pack("<Q", 8 * 2**20 + 1),
+    keys(6, [])[:1] + struct.pack("<Q", 131073), b"\x0a" + struct.pack("<Q", 131073),
+    b"\x05" + struct.pack("<Q", 131073), b"\x0b" + struct.pack("<Q", 131073),
+    b"\x01" + text(b"/t") + text(b"abc") + b"\x04" + text(b"/t") + integer(1),
+    b"\x01" + text(b"/t") + text(b"") + b"\x04" + text(b"/t") + integer(1),
+    b"\x01" + text(b"/t") + text(b"9" * 30) + b"\x04" + text(b"/t") + integer(1),
+    b"\x01" + text(b"/t") + text(b"abc") + b"\x12" + text(b"/t") + integer(2),
+]
+
+
+def normal(request, reply):
+    """torch lists keys in the order of its hash table."""
+    data, state = reply
+    if request != b"\x11":
+        return data, state
+    (count,), at, names = struct.unpack_from("<Q", data), 8, []
+    for _ in range(count):
+        (size,) = struct.unpack_from("<Q", data, at)
+        names.append(data[at + 8 : at + 8 + size])
+        at += 8 + size
+    assert at == len(data)
+    return count, sorted(names), state
+
+
+class SameBytesTest(unittest.TestCase):
+    def setUp(self):
+        self.host = StoreHost()
+        self.host.__enter__()
+        self.addCleanup(self.host.__exit__)
+        self.torch = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+        self.assertTrue(self.torch.libuvBackend)
+
+    def both(self):
+        pair = Wire(self.host.port), Wire(self.torch.port)
+        for wire in pair:
+            self.addCleanup(wire.socket.close)
+        return pair
+
+    def test_every_request_in_turn(self):
+        ours, theirs = self.both()
+        for request in SCRIPT + [b"\x11"]:
+            expected = normal(request, theirs.ask(request))
+            self.assertEqual(expected[-1], "open", request[:60])
+            self.assertEqual(normal(request, ours.ask(request)), expected, request[:60])
+
+    def test_what_closes_a_connection(self):
+        for request in CLOSING:
+            ours, theirs = self.both()
+            expected = theirs.ask(request)
+            self.assertEqual(expected[1], "closed", request[:60])
+            self.assertEqual(ours.ask(request), expected, request[:60])
+
+    def test_two_connections_in_random_order(self):
+        """Waits, queues and barriers across connections; replies are compared as they come."""
+        choice = random.Random(5)
+        names = [b"/x", b"/y", b"/z"]
+        pairs = [self.both(), self.both()]
+        waiting = [False, False]
+        for step in range(1500):
+            who = choice.randrange(2)
+            request = self.random_request(choice, choice.choice(names))
+            op = request[0]
+            if op in WAITS and waiting[who]:
+                continue  # A client has one wait at a time.
+            if op == 2 and waiting[1 - who]:
+                continue  # torch wakes waiters for a compare_set that stored nothing.
+            for i, sent in ((who, request), (1 - who, b"")):
+                expected = pairs[i][1].ask(sent)
+                self.assertEqual(pairs[i][0].ask(sent), expected, (step, i, request))
+                if expected[0] or sent[:1] == b"\x0c":
+                    waiting[i] = waiting[i] and bool(sent) and sent[:1] != b"\x0c"
+                elif sent and op in WAITS:
+                    waiting[i] = True
+
+    def random_request(self, choice, key):
+        return choice.choice([
+            b"\x01" + text(key) + text(b"7"),
+            b"\x02" + text(key) + text(choice.choice([b"", b"7"])) + text(b"8"),
+            b"\x03" + text(key),
+            b"\x04" + text(key) + integer(1),
+            keys(5, [key]),
+            b"\x08" + text(key),
+            b"\x08" + text(key) + b"\x09" + text(key) + text(b"1"),
+            b"\x0c",
+            b"\x07",
+            keys(6, [key]),
+            b"\x12" + text(b"/b" + key) + integer(3),
+        ])
+
+
+if __name__ == "__main__":
+    STORE_HOST = sys.argv.pop(1)
+    unittest.main()
