@@ -8,6 +8,12 @@ namespace {
 
 constexpr std::chrono::seconds kBetweenUpdates{1};
 
+// The first newline or return, or the size. One search with a set of both is many times slower.
+std::size_t EndOfLine(std::string_view bytes) {
+  const std::string_view line = bytes.substr(0, bytes.find('\n'));
+  return std::min(line.find('\r'), line.size());
+}
+
 }  // namespace
 
 void LineAssembler::Feed(std::string_view bytes, Time now, std::string& lines) {
@@ -21,7 +27,7 @@ void LineAssembler::Feed(std::string_view bytes, Time now, std::string& lines) {
       }
       EndUpdate(now, lines);
     }
-    const std::size_t end = std::min(bytes.find_first_of("\r\n"), bytes.size());
+    const std::size_t end = EndOfLine(bytes);
     Extend(bytes.substr(0, end), lines);
     if (end == bytes.size()) {
       return;
@@ -77,7 +83,7 @@ void LineAssembler::EndUpdate(Time now, std::string& lines) {
 
 void TailLines::Feed(std::string_view bytes) {
   while (!bytes.empty()) {
-    const std::size_t end = std::min(bytes.find_first_of("\r\n"), bytes.size());
+    const std::size_t end = EndOfLine(bytes);
     line_.append(bytes.substr(0, std::min(end, kMaxLine - line_.size())));
     if (end == bytes.size()) {
       return;

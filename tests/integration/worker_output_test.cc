@@ -1,0 +1,124 @@
+// What the user sees of several workers that print at once, through real pipes.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "tests/support/launched.h"
+#include "tests/support/marked.h"
+
+namespace ddprun {
+namespace {
+
+using ::testing::EndsWith;
+using testing::Eventually;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::Launched;
+
+std::vector<std::string> Argv(int workers, const std::vector<std::string>& actions) {
+  std::vector<std::string> argv = {FAKE_LAUNCH, std::to_string(workers), FAKE_WORKER};
+  argv.insert(argv.end(), actions.begin(), actions.end());
+  return argv;
+}
+
+// Resident memory, kB.
+long MemoryOf(pid_t pid) {
+  std::istringstream status(testing::ReadText("/proc/" + std::to_string(pid) + "/status"));
+  for (std::string line; std::getline(status, line);) {
+    if (line.rfind("VmRSS:", 0) == 0) {
+      return std::atol(line.c_str() + 6);
+    }
+  }
+  return 0;
+}
+
+class WorkerOutputTest : public ::testing::Test {
+ protected:
+  testing::ProcessMark mark_;
+};
+
+// Stdout and stderr of eight workers into one pipe: 16 writers, no torn line, none lost.
+TEST_F(WorkerOutputTest, LinesOfManyWorkersStayWhole) {
+  constexpr int kWorkers = 8;
+  constexpr int kLines = 2000;
+  Launched launch(Argv(kWorkers, {"--lines=2000", "--lines-err=2000"}), {.stderr_to_stdout = true});
+  launch.ReadToEnd();
+  EXPECT_EQ(launch.Wait(), ExitStatus(Exited{0}));
+  std::map<std::pair<int, int>, int> seen;
+  std::istringstream output(launch.output());
+  for (std::string line; std::getline(output, line);) {
+    int rank = -1;
+    int number = -1;
+    ASSERT_EQ(std::sscanf(line.c_str(), "rank %d line %d ", &rank, &number), 2) << line;
+    ASSERT_THAT(line,
+                EndsWith(std::string(static_cast<std::size_t>(number * 37 % 200), 'x') + " END"));
+    ++seen[{rank, number}];
+  }
+  EXPECT_EQ(seen.size(), static_cast<std::size_t>(kWorkers * kLines));
+  for (const auto& [line, times] : seen) {
+    EXPECT_EQ(times, 2);
+  }
+}
+
+// One worker has the user's own descriptors: nothing is changed on the way.
+TEST_F(WorkerOutputTest, ALoneWorkersBytesAreItsOwn) {
+  Launched launch(Argv(1, {"--print-raw=10%\\r20%\\r\\n\\nend"}), {});
+  launch.ReadToEnd();
+  EXPECT_EQ(launch.output(), "10%\r20%\r\n\nend");
+}
+
+TEST_F(WorkerOutputTest, ThePartialLastLineIsShown) {
+  Launched launch(Argv(2, {"--on-rank=1", "--print-raw=the end", "--signal=9"}), {});
+  launch.ReadToEnd();
+  EXPECT_EQ(launch.output(), "the end\n");
+}
+
+// `ddprun ... | head`: training is worth more than its output.
+TEST_F(WorkerOutputTest, AClosedStdoutStopsNobody) {
+  Launched launch(Argv(2, {"--spew=8"}), {});
+  ASSERT_TRUE(launch.ReadUntil("END"));
+  launch.CloseOutput();
+  EXPECT_EQ(launch.Wait(), ExitStatus(Exited{0}));
+}
+
+TEST_F(WorkerOutputTest, AFullDiskStopsNobody) {
+  Launched launch(Argv(2, {"--spew=2"}), {.stdout_file = "/dev/full"});
+  EXPECT_EQ(launch.Wait(), ExitStatus(Exited{0}));
+}
+
+// Nobody reads our stdout (a stopped pager): the workers wait in their writes, memory stays small,
+// and the agent still hears signals.
+TEST_F(WorkerOutputTest, ABlockedStdoutFreezesNothing) {
+  testing::ScratchDirectory scratch;
+  Launched launch(Argv(2, {"--touch=" + (scratch.path() / "%r").native(), "--spew=500"}), {});
+  ASSERT_TRUE(launch.ReadUntil("END"));
+  ::kill(launch.pid(), SIGTERM);
+  EXPECT_EQ(launch.Wait(), ExitStatus(Exited{128 + SIGTERM}));
+  EXPECT_THAT(mark_.Living(), IsEmpty());
+}
+
+TEST_F(WorkerOutputTest, AWorkerThatPrintsForEverFillsNoMemory) {
+  Launched launch(Argv(2, {"--on-rank=0", "--spew=200"}), {.stdout_file = "/dev/null"});
+  long most = 0;
+  EXPECT_TRUE(Eventually(
+      [&] {
+        for (const pid_t pid : mark_.Living("fake_launch")) {
+          most = std::max(most, MemoryOf(pid));
+        }
+        return launch.Wait(std::chrono::milliseconds(0)).has_value();
+      },
+      std::chrono::seconds(30)));
+  EXPECT_EQ(launch.Wait(), ExitStatus(Exited{0}));
+  EXPECT_GT(most, 0);
+#if !defined(__SANITIZE_ADDRESS__)
+  EXPECT_LT(most, 20'000);
+#endif
+}
+
+}  // namespace
+}  // namespace ddprun
