@@ -39,9 +39,9 @@ jobs=${DDPRUN_JOBS:-$(jobs_for_this_machine)}
 launcher="env;CCACHE_DIR=$cache/ccache;CCACHE_MAXSIZE=5G;CCACHE_BASEDIR=$root;CCACHE_NOHASHDIR=1"
 
 say "configuring $build"
-cmake -S "$root" -B "$build" -G Ninja --log-level=NOTICE -DCMAKE_BUILD_TYPE=Release \
-  -DCMAKE_CXX_COMPILER_LAUNCHER="$launcher;ccache" -DLibtorch_ROOT="$libtorch" \
-  -DDDPRUN_WITH_TRAINER="$trainer" "${cmake_arguments[@]}" >"/dev/null" ||
+cmake -S "$root" -B "$build" -G Ninja --log-level=NOTICE --no-warn-unused-cli \
+  -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER_LAUNCHER="$launcher;ccache" -DLibtorch_ROOT="$libtorch" \
+  -DDDPRUN_WITH_TRAINER="$trainer" "${cmake_arguments[@]}" >/dev/null ||
   die 1 "configuring failed (CMake's message is above)"
 say "building with $jobs jobs"
 NINJA_STATUS='[%f/%t %es] ' cmake --build "$build" -j "$jobs" --target "${targets[@]}" ||

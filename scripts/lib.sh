@@ -2,7 +2,7 @@
 # shellcheck shell=bash disable=SC2034
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-cache=${DDPRUN_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/ddprun}
+cache=${DDPRUN_CACHE:-${XDG_CACHE_HOME:-${HOME:-~}/.cache}/ddprun}
 
 torch_version=2.15.0
 libtorch=$cache/libtorch-$torch_version
