@@ -48,6 +48,12 @@ processes_left() {
   done
 }
 
+# is_middle STEP STEPS EPOCHS: after the first epoch, before the run's end, far from an epoch's edge.
+is_middle() {
+  local position=$(($1 * $3 * 100 / $2 % 100))
+  (($1 * $3 >= $2 && $1 * 10 < $2 * 9 && position >= 5 && position <= 95))
+}
+
 # Shows a line, stamped, cut to the screen; a hurried log cannot fill it.
 lines_shown=0
 show() {
@@ -79,15 +85,15 @@ trap 'exit 143' TERM HUP
 killed='' killed_at='' restarted='' resumed='' accuracy='' epoch_shown=''
 while line=; IFS= read -r -t "$silence" -u "$output" line || [[ -n $line ]]; do
   printf '%s\n' "$line" >>"$folder/output.log"
-  [[ $line != *accuracy* ]] || accuracy=$line
-  if [[ ! $line =~ epoch\ ([0-9]+)/[0-9]+\ step\ ([0-9]+)/([0-9]+) ]]; then
+  [[ ! $line =~ acc(uracy)?[\ :=]+[0-9.]+\ ?% ]] || accuracy=$line  # The last one is final.
+  if [[ ! $line =~ epoch\ ([0-9]+)/([0-9]+)\ step\ ([0-9]+)/([0-9]+) ]]; then
     # Steps already on their way when the worker died do not count as trained again.
     [[ -z $killed || ! ${line,,} =~ restart|resum ]] || restarted=yes
     show "$line"
     continue
   fi
-  epoch=${BASH_REMATCH[1]} step=${BASH_REMATCH[2]} steps=${BASH_REMATCH[3]}
-  if [[ -z $killed ]] && ((epoch >= 2 && step * 4 >= steps && step < steps)); then
+  epoch=${BASH_REMATCH[1]} of=${BASH_REMATCH[2]} step=${BASH_REMATCH[3]} steps=${BASH_REMATCH[4]}
+  if [[ -z $killed ]] && is_middle "$step" "$steps" "$of"; then
     victim=$(worker_of_local_rank_1)
     [[ -n $victim ]] || die 1 "no worker with LOCAL_RANK=1 below ddprun, pid $run_pid"
     show "$line"

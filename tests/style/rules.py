@@ -26,7 +26,7 @@ LAYERS = {
 }
 # Single headers that a lower part opens to one above: the words both ends of the wire use.
 OPENED = {("agent/core", "rendezvous/core/messages.h")}
-WIRE_STEMS = ("convert", "service", "server", "client", "acceptor")
+WIRE_STEMS = ("convert", "wire", "service", "server", "client", "acceptor")
 
 CORE_BANS = {
     r"\w*sleep\w*\s*\(": "sleep",
