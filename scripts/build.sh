@@ -6,7 +6,7 @@
 # DDPRUN_BUILD_DIR (build) and DDPRUN_JOBS (cores, or fewer where memory is short) change the rest.
 set -euo pipefail
 script_name=build
-# shellcheck source=scripts/lib.sh
+# shellcheck source=lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 started=$EPOCHREALTIME
 

@@ -5,7 +5,7 @@
 #   DDPRUN_BIN=FOLDER   the binaries to use (build/bin, built when missing)
 set -euo pipefail
 script_name=demo
-# shellcheck source=scripts/lib.sh
+# shellcheck source=lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 epochs=3
 silence=60  # Seconds without a line after which the run counts as hung.
@@ -42,7 +42,7 @@ worker_of_local_rank_1() {
 processes_left() {
   local folder
   for folder in /proc/[0-9]*; do
-    if has_variable "${folder#/proc/}" "DDPRUN_DEMO=$mark" 2>/dev/null; then
+    if has_variable "${folder#/proc/}" "RECOVERY_DEMO=$mark" 2>/dev/null; then
       echo "${folder#/proc/}"
     fi
   done
@@ -71,7 +71,7 @@ mark=${folder##*/}.$$
 say "ddprun --nproc-per-node=2 --max-restarts=3 ddprun-train --model=mlp --dataset=mnist --epochs=$epochs"
 begin=$EPOCHREALTIME
 cd "$folder"
-exec {output}< <(DDPRUN_DEMO=$mark exec "$bin/ddprun" --nproc-per-node=2 --max-restarts=3 \
+exec {output}< <(RECOVERY_DEMO=$mark exec "$bin/ddprun" --nproc-per-node=2 --max-restarts=3 \
   "$bin/ddprun-train" --model=mlp --dataset=mnist "--epochs=$epochs" 2>&1 </dev/null)
 run_pid=$!
 end_run() {

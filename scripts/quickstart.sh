@@ -3,7 +3,7 @@
 # Each time in a new folder below build/quickstart, so that it always trains from the beginning.
 set -euo pipefail
 script_name=quickstart
-# shellcheck source=scripts/lib.sh
+# shellcheck source=lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 started=$EPOCHREALTIME
 [[ $# -eq 0 ]] || die 2 "takes no arguments; run build/bin/ddprun yourself for anything else"

@@ -7,7 +7,7 @@
 # Exit codes: 0 all there, 1 a step failed, 2 this machine needs somebody else's help first.
 set -euo pipefail
 script_name=setup
-# shellcheck source=scripts/lib.sh
+# shellcheck source=lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 started=$EPOCHREALTIME
 pins=$root/scripts/pins

@@ -4,7 +4,7 @@
 # repeated; a failing seed prints its own command line.
 set -euo pipefail
 script_name=sim
-# shellcheck source=scripts/lib.sh
+# shellcheck source=lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 count=2000

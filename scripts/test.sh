@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Builds everything and runs the tests: scripts/test.sh [--torch] [CTEST ARGUMENT...]
-#   -L LABEL, --label LABEL   one tree: unit golden sim style integration fault trainer
+#   -L LABEL, --label LABEL   one tree: unit golden sim style scripts integration fault trainer
 #   --torch                   with the real torch, for tests of unmodified PyTorch scripts
 # Ends with ctest's own summary and exit code.
 set -euo pipefail
 script_name='test'
-# shellcheck source=scripts/lib.sh
+# shellcheck source=lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 setup_flags=(--tests) ctest_arguments=()

@@ -44,7 +44,7 @@ class Tree(unittest.TestCase):
         self.check_with(["clang-format", "--dry-run", "-Werror"], lambda file: file.is_cpp)
 
     def test_shellcheck(self):
-        self.check_with(["shellcheck", "-x"], lambda file: file.is_script)
+        self.check_with(["shellcheck"], lambda file: file.is_script)
 
 
 def add_one_test_per_rule():
