@@ -44,6 +44,7 @@ SAMPLES = [
      "select.select([], [], [], 0.1)\n"),
     (rules.no_sleep_in_tests, "tests/fault/a.sh", "run &\nsleep 3\n", "run | grep sleep\n"),
     (rules.no_sleep_in_tests, "tests/fault/a.sh", "while x; do sleep .1; done\n", "read -t 3 -u 4\n"),
+    (rules.no_sleep_in_tests, "tests/fault/a.cc", "::usleep(1);\n", "Eventually(f, 5s);\n"),
     (rules.sizes, "agent/a.cc", "int x;\n" * 401, "int x;\n" * 400),
     (rules.sizes, "agent/a.cc", "int F(int a) {\n" + "  a++;\n" * 69 + "}\n",
      "int F(int a) {\n" + "  a++;\n" * 68 + "}\n"),
