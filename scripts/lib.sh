@@ -1,0 +1,35 @@
+# Shared by the scripts beside it; sourced, never run.
+# shellcheck shell=bash disable=SC2034
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cache=${DDPRUN_CACHE:-${XDG_CACHE_HOME:-${HOME:-~}/.cache}/ddprun}
+
+torch_version=2.15.0
+libtorch=$cache/libtorch-$torch_version
+stamp_name=.ddprun-complete
+
+say() { printf '%s | %s\n' "${script_name:-ddprun}" "$*"; }
+
+# die CODE WHAT...
+die() {
+  local code=$1
+  shift
+  printf '%s | error: %s\n' "${script_name:-ddprun}" "$*" >&2
+  exit "$code"
+}
+
+# Tenths of a second since the shell's start of the script, without a process.
+seconds_since() {
+  local now=${EPOCHREALTIME/[.,]/} then=${1/[.,]/}
+  local tenths=$(((now - then) / 100000))
+  printf '%d.%d s' $((tenths / 10)) $((tenths % 10))
+}
+
+# One name for one list of pins: a changed list makes a new folder, old clones keep theirs.
+hash_of() { cat "$@" | sha256sum | cut -c1-12; }
+
+test_venv() { printf '%s/test-venv-%s' "$cache" "$(hash_of "$root/scripts/pins/tests.txt")"; }
+torch_venv() {
+  printf '%s/torch-venv-%s' "$cache" \
+    "$(hash_of "$root/scripts/pins/tests.txt" "$root/scripts/pins/torch.txt")"
+}

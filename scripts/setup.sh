@@ -1,0 +1,169 @@
+#!/usr/bin/env bash
+# Installs what a fresh Debian 12 misses to build and test ddprun: packages, libtorch, and with
+# --tests the Python packages that tests read files with, with --torch the real torch as well.
+#
+# What is there is left alone; a second run takes under a second. Downloads go to one cache that
+# all clones share: $DDPRUN_CACHE, else $XDG_CACHE_HOME/ddprun, else ~/.cache/ddprun.
+# Exit codes: 0 all there, 1 a step failed, 2 this machine needs somebody else's help first.
+set -euo pipefail
+script_name=setup
+# shellcheck source=lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+started=$EPOCHREALTIME
+pins=$root/scripts/pins
+scratch=
+
+usage() { say "usage: scripts/setup.sh [--no-libtorch] [--tests] [--torch]"; }
+
+packages_in() { grep -v -e '^#' -e '^$' "$1"; }
+
+# Prints those of its arguments that are not installed.
+missing_packages() {
+  local installed
+  installed=$(dpkg-query -W -f '${db:Status-Abbrev} ${Package}\n' "$@" 2>/dev/null |
+    sed -n 's/^ii  *//p' || true)
+  printf '%s\n' "$@" | grep -vxF -e "${installed:-none at all}" || true
+}
+
+# The Python to run: Debian's where it will do, since another one may vanish with its owner's HOME.
+find_python() {
+  local module=$1 candidate
+  for candidate in /usr/bin/python3 python3; do
+    if "$candidate" -c "import $module" >/dev/null 2>&1; then
+      printf '%s' "$candidate"
+      return 0
+    fi
+  done
+  return 1
+}
+
+install_packages() {
+  local wanted missing begin
+  mapfile -t wanted < <(packages_in "$pins/debian.txt")
+  find_python pip >/dev/null || wanted+=(python3-pip)
+  # venv alone can be imported where Debian has left ensurepip out.
+  [[ $want_venv == no ]] || find_python ensurepip >/dev/null || wanted+=(python3-venv)
+  command -v apt-get dpkg-query >/dev/null ||
+    die 2 "this is not a Debian machine; install by other means: ${wanted[*]}"
+  mapfile -t missing < <(missing_packages "${wanted[@]}")
+  [[ ${#missing[@]} -gt 0 ]] || return 0
+
+  local as_root=()
+  if [[ $(id -u) -ne 0 ]]; then
+    command -v sudo >/dev/null || die 2 \
+      "not root and no sudo here; have root run: apt-get install --no-install-recommends ${missing[*]}"
+    as_root=(sudo)
+  fi
+  as_root+=(env DEBIAN_FRONTEND=noninteractive)
+  say "installing ${#missing[@]} Debian packages: ${missing[*]}"
+  begin=$EPOCHREALTIME
+  "${as_root[@]}" apt-get -o DPkg::Lock::Timeout=600 -qq update ||
+    say "apt-get update failed; trying with the lists that are here"
+  "${as_root[@]}" apt-get -o DPkg::Lock::Timeout=600 -o Dpkg::Use-Pty=0 -qq -y \
+    install --no-install-recommends "${missing[@]}" >/dev/null ||
+    die 1 "apt-get could not install ${missing[*]} (its message is above)"
+  say "packages installed in $(seconds_since "$begin")"
+}
+
+# One setup at a time works in the cache; the second finds what the first has made.
+lock_cache() {
+  mkdir -p "$cache" || die 2 "cannot make the cache folder $cache; set DDPRUN_CACHE to another"
+  exec {lock}>"$cache/.setup.lock" || die 2 "cannot write in $cache; set DDPRUN_CACHE to another"
+  if ! flock -n "$lock"; then
+    say "waiting for another setup that works in $cache"
+    flock "$lock"
+  fi
+  rm -rf "$cache"/.setup-scratch-*  # What a killed setup left: we hold the lock.
+  scratch=$(mktemp -d "$cache/.setup-scratch-XXXXXX")
+}
+
+need_space() {
+  local megabytes=$1 what=$2 free
+  free=$(df -Pm "$cache" | awk 'NR == 2 { print $4 }')
+  [[ $free -ge $megabytes ]] ||
+    die 2 "$what needs $megabytes MB in $cache, $free MB are free; set DDPRUN_CACHE to another folder"
+}
+
+# Runs pip with its temporary files on the cache's disk and without a second copy of each wheel.
+run_pip() {
+  local python=$1
+  shift
+  TMPDIR=$scratch PIP_DISABLE_PIP_VERSION_CHECK=1 "$python" -m pip "$@" >"$scratch/pip.log" 2>&1 ||
+    { tail -n 15 "$scratch/pip.log" >&2; die 1 "pip $1 failed (its last lines are above)"; }
+}
+
+# is_complete FOLDER PINS...: made by a setup that finished, from these very pins.
+is_complete() {
+  local folder=$1
+  shift
+  [[ -f $folder/$stamp_name && $(<"$folder/$stamp_name") == "$(hash_of "$@")" ]]
+}
+
+install_libtorch() {
+  local python begin platform platforms=()
+  ! is_complete "$libtorch" "$pins/libtorch.txt" || return 0
+  [[ $(uname -m) == x86_64 ]] || die 2 "libtorch is pinned for x86_64, this machine is $(uname -m);
+  build without the trainer: scripts/build.sh --no-trainer"
+  need_space 3000 "unpacking libtorch"
+  python=$(find_python pip) || die 1 "no python3 here has pip"
+  for platform in manylinux_2_28 manylinux_2_27 manylinux_2_25 manylinux_2_24 manylinux_2_17 \
+    manylinux2014; do
+    platforms+=(--platform "${platform}_x86_64")
+  done
+
+  say "downloading libtorch $torch_version: 3 wheels, 554 MB"
+  begin=$EPOCHREALTIME
+  run_pip "$python" download --no-cache-dir --no-deps --only-binary=:all: --python-version 311 \
+    "${platforms[@]}" --require-hashes -r "$pins/libtorch.txt" -d "$scratch/wheels"
+  say "downloaded and checked in $(seconds_since "$begin"); unpacking"
+  begin=$EPOCHREALTIME
+  local unpacked
+  unpacked=$("$python" "$root/scripts/unpack_libtorch.py" "$scratch/wheels" "$scratch/libtorch")
+  hash_of "$pins/libtorch.txt" >"$scratch/libtorch/$stamp_name"
+  if [[ -e $libtorch ]]; then
+    mv -T "$libtorch" "$scratch/replaced"  # Other pins, or not made by us.
+  fi
+  mv -T "$scratch/libtorch" "$libtorch"
+  say "unpacked $unpacked to $libtorch in $(seconds_since "$begin")"
+}
+
+# install_venv FOLDER MEGABYTES WHAT PINS...
+install_venv() {
+  local folder=$1 megabytes=$2 what=$3 python begin list
+  shift 3
+  ! is_complete "$folder" "$@" || return 0
+  need_space "$megabytes" "$what"
+  python=$(find_python ensurepip) || die 1 "no python3 here can make a virtual environment"
+  say "installing $what into $folder"
+  begin=$EPOCHREALTIME
+  rm -rf "$folder"  # Cannot be renamed into place as libtorch is: its paths are written into it.
+  "$python" -m venv "$folder" || die 1 "python -m venv $folder failed"
+  for list in "$@"; do
+    run_pip "$folder/bin/python3" install --no-cache-dir --only-binary=:all: -r "$list"
+  done
+  hash_of "$@" >"$folder/$stamp_name"
+  say "$what installed in $(seconds_since "$begin") ($(du -sm "$folder" | cut -f1) MB)"
+}
+
+want_libtorch=yes want_tests=no want_torch=no want_venv=no
+for argument in "$@"; do
+  case $argument in
+    --no-libtorch) want_libtorch=no ;;
+    --tests) want_tests=yes want_venv=yes ;;
+    --torch) want_torch=yes want_venv=yes ;;
+    -h | --help) usage; exit 0 ;;
+    *) usage >&2; die 2 "unknown option $argument" ;;
+  esac
+done
+
+install_packages
+trap '[[ -z $scratch ]] || rm -rf "$scratch"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+lock_cache
+[[ $want_libtorch == no ]] || install_libtorch
+[[ $want_tests == no ]] || install_venv "$(test_venv)" 500 "Python packages of the tests" \
+  "$pins/tests.txt"
+[[ $want_torch == no ]] || install_venv "$(torch_venv)" 12000 "torch $torch_version" \
+  "$pins/tests.txt" "$pins/torch.txt"
+say "all there ($(seconds_since "$started"))"

@@ -1,0 +1,96 @@
+"""The scripts do what they claim, also when what they watch goes wrong: scripts_test.py ROOT BUILD"""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+import zipfile
+
+ROOT = BUILD = None
+
+
+def run(*command, **variables):
+    return subprocess.run([str(word) for word in command], env={**os.environ, **variables},
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+                          check=False)
+
+
+class DemoRecovery(unittest.TestCase):
+    def demo(self, fault):
+        fake = ROOT / "tests/scripts/fake"
+        build = os.path.relpath(BUILD / "tests/scripts", ROOT)
+        return run(ROOT / "scripts/demo-recovery.sh", FAKE=fault, DDPRUN_BIN=str(fake),
+                   DDPRUN_BUILD_DIR=build)
+
+    def test_shows_kill_restart_resume_and_accuracy_in_one_screen(self):
+        result = self.demo("")
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        words = [">>> kill -KILL", "restarting", "resumed", ">>> trains again", "final: ", "acc 97.7%"]
+        places = [result.stdout.find(word) for word in words]
+        self.assertEqual(places, sorted(places), result.stdout)
+        self.assertNotIn(-1, places, result.stdout)
+        self.assertLessEqual(len(result.stdout.splitlines()), 40)
+
+    def test_fails_when_the_run_gives_up(self):
+        result = self.demo("gives up")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("ddprun ended with 137", result.stderr)
+
+    def test_fails_when_the_run_ends_before_the_kill(self):
+        result = self.demo("ends early")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("ended before a worker could be killed", result.stderr)
+
+    def test_fails_when_a_process_is_left(self):
+        result = self.demo("leaves a process")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("processes of the run are left: ", result.stderr)
+        os.kill(int(result.stderr.split("are left: ")[1].split()[0]), signal.SIGKILL)
+
+
+class UnpackLibtorch(unittest.TestCase):
+    LIBRARIES = ["torch/lib/libtorch_cpu.so", "torch/lib/libc10.so", "torch/lib/libgomp.so.1",
+                 "nvidia/cu13/lib/libcudart.so.13", "nvidia/cu13/lib/libcupti.so.13"]
+
+    def unpack(self, names):
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        with zipfile.ZipFile(folder / "torch-2.whl", "w") as wheel:
+            for name in names:
+                wheel.writestr(name, "text")
+        result = run(sys.executable, ROOT / "scripts/unpack_libtorch.py", folder, folder / "out")
+        kept = sorted(path.relative_to(folder / "out").as_posix()
+                      for path in (folder / "out").rglob("*") if path.is_file())
+        return result, kept
+
+    def test_keeps_what_cpp_needs_and_the_licences(self):
+        wanted = [*self.LIBRARIES, "torch/include/a/b.h", "torch-2.dist-info/licenses/LICENSE"]
+        result, kept = self.unpack([*wanted, "torch/lib/libtorch_cuda.so", "torch/nn/a.py"])
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(kept, sorted(wanted))
+
+    def test_names_a_library_that_the_wheels_lack(self):
+        result, _ = self.unpack(self.LIBRARIES[1:])
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("libtorch_cpu.so", result.stderr)
+
+
+class Arguments(unittest.TestCase):
+    def test_an_unknown_option_is_refused_before_anything_is_done(self):
+        result = run(ROOT / "scripts/setup.sh", "--bogus")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("unknown option --bogus", result.stderr)
+
+
+class Setup(unittest.TestCase):
+    def test_a_cache_that_cannot_be_made_is_named(self):
+        result = run(ROOT / "scripts/setup.sh", "--no-libtorch", DDPRUN_CACHE="/proc/none")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("cannot make the cache folder /proc/none", result.stderr)
+
+
+if __name__ == "__main__":
+    ROOT, BUILD = pathlib.Path(sys.argv.pop(1)).resolve(), pathlib.Path(sys.argv.pop(1)).resolve()
+    unittest.main()

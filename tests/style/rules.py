@@ -1,0 +1,234 @@
+"""The laws of the tree. Each rule takes all files and yields "path:line: what is wrong"."""
+
+import re
+
+from source import functions_of
+
+MAX_FILE_LINES = 400
+MAX_FUNCTION_LINES = 70
+MAX_COMMON_HEADERS = 12
+
+# What needs a loop or a log is run time; the rest of common/ is values.
+RUNTIME = {"common/loop.h", "common/log.h", "common/loop.cc", "common/log.cc"}
+
+# Who may include whom: a part and the parts below it.
+LAYERS = {
+    "base": {"base"},
+    "runtime": {"base", "runtime"},
+    "proto": {"base", "proto"},
+    "rendezvous/core": {"base", "rendezvous/core"},
+    "rendezvous": {"base", "runtime", "proto", "rendezvous/core", "rendezvous"},
+    "agent/core": {"base", "agent/core"},
+    "agent": {"base", "runtime", "proto", "rendezvous/core", "rendezvous", "agent/core", "agent"},
+    "launcher": {"base", "runtime", "proto", "rendezvous/core", "rendezvous", "agent/core", "agent",
+                 "launcher"},
+    "trainer": {"base", "runtime", "proto", "trainer"},
+}
+# Single headers that a lower part opens to one above: what both ends of the wire say, and its words.
+OPENED = {("agent/core", "rendezvous/core/messages.h"),
+          ("agent/core", "rendezvous/core/describe.h")}
+WIRE_STEMS = ("convert", "wire", "service", "server", "client", "acceptor")
+
+CORE_BANS = {
+    r"\w*sleep\w*\s*\(": "sleep",
+    r"\b(random_device|mt19937\w*|s?rand|drand48|getrandom|default_random_engine)\b": "randomness",
+    r"\bgetenv\b": "getenv",
+    r"\b(std::|boost::)?(j?thread|this_thread)\b": "thread",
+    r"\b\w*mutex\b|\bcondition_variable\b|\batomic\b": "locking",
+    r"\bspdlog\b|\bLog\s*\(|\bLOG\b|\bcout\b|\bcerr\b|\bf?printf\s*\(": "logging",
+    r"_clock\b|\bnow\s*\(\s*\)|\btime\s*\(\s*(nullptr|NULL|0)\s*\)|\bclock_gettime\b": "clock",
+}
+CORE_HEADER_BANS = {"thread", "mutex", "iostream", "random", "ctime", "future", "atomic",
+                    "condition_variable", "fstream", "unistd.h", "time.h"}
+
+COMPONENT_NAMES = {"worker", "workers", "agent", "rendezvous", "trainer", "store", "coordinator",
+                   "launcher", "checkpoint"}
+
+ALLOWED_HOSTS = re.compile(
+    r"localhost|127\.0\.0\.1|\[::1\]|0\.0\.0\.0|example\.(com|org|net)|(www\.)?w3\.org|github\.com"
+    r"|[\w.-]*\.(test|invalid|example)|[A-Za-z0-9_-]+|[^A-Za-z0-9\[].*")
+
+
+def part_of(path):
+    """The part of the tree a file belongs to, or None for what is free to include anything."""
+    if path.startswith("common/"):
+        return "runtime" if path.replace("_test", "") in RUNTIME else "base"
+    for part in ("rendezvous/core", "agent/core", "proto", "rendezvous", "agent", "launcher",
+                 "trainer"):
+        if path.startswith(part + "/"):
+            return part
+    return None
+
+
+def layers(files):
+    for file in files:
+        part = part_of(file.path)
+        if not file.is_cpp or part is None:
+            continue
+        for line, name, quoted in file.includes:
+            target = part_of(name)
+            if not quoted or name.endswith(".pb.h") or (part, name) in OPENED:
+                continue
+            if file.is_test and name.startswith("tests/support/"):
+                continue
+            if part == "trainer" and file.folder.endswith("gloo"):
+                continue
+            if target is None:
+                yield f"{file.path}:{line}: includes {name}: name it from the root of the tree"
+            elif target not in LAYERS[part]:
+                yield f"{file.path}:{line}: {part} may not include {name} ({target})"
+
+
+def foreign_headers(files):
+    for file in files:
+        if not file.is_cpp or file.path.startswith("tests/"):
+            continue
+        at_wire = file.folder == "rendezvous" and file.stem.startswith(WIRE_STEMS)
+        for line, name, _ in file.includes:
+            is_wire = name.endswith(".pb.h") or re.match(r"(grpc|grpcpp|google/protobuf)/", name)
+            is_torch = re.match(r"(torch|ATen|c10|gloo)/", name)
+            if is_wire and not at_wire:
+                yield (f"{file.path}:{line}: {name} only in rendezvous/"
+                       f"{{{','.join(WIRE_STEMS)}}}*: Protobuf's types stop at the border")
+            if is_torch and not file.path.startswith("trainer/"):
+                yield f"{file.path}:{line}: {name} only in trainer/"
+
+
+def pure_cores(files):
+    for file in files:
+        if not re.match(r"(rendezvous|agent)/core/", file.path):
+            continue
+        if file.name == "CMakeLists.txt":
+            yield from _core_links(file)
+        if not file.is_cpp:
+            continue
+        for line, name, _ in file.includes:
+            if name in CORE_HEADER_BANS:
+                yield f"{file.path}:{line}: <{name}> in a core"
+        for number, code in enumerate(file.cpp_code.splitlines(), 1):
+            for pattern, what in CORE_BANS.items():
+                if not code.lstrip().startswith("#") and re.search(pattern, code):
+                    yield f"{file.path}:{number}: {what} in a core: {code.strip()}"
+
+
+def _core_links(file):
+    allowed = {"PUBLIC", "PRIVATE", "INTERFACE", "ddprun_base", "rendezvous_core", "agent_core"}
+    if file.path.startswith("rendezvous/"):
+        allowed.discard("agent_core")
+    for match in re.finditer(r"target_link_libraries\(\s*\w*_core\s([^)]*)\)", file.text):
+        for library in sorted(set(match.group(1).split()) - allowed):
+            yield f"{file.path}: a core links {library}; ddprun_base alone is allowed"
+
+
+def no_sleep_in_tests(files):
+    in_code = re.compile(r"\b(sleep_for|sleep_until|u?sleep|nanosleep)\s*\(|\b(time|asyncio)\.sleep\b")
+    in_shell = re.compile(r"(^|[;&|(]|\bdo|\bthen)\s*sleep\s+[\d.$]")
+    # tests/support/ has the one bounded wait that all tests share, and the worker that hangs on order.
+    excepted = ("tests/style/", "tests/support/")
+    for file in files:
+        if not file.is_test or not file.is_code or file.path.startswith(excepted):
+            continue
+        pattern = in_shell if file.is_script else in_code
+        lines = file.cpp_code.splitlines() if file.is_cpp else file.lines
+        for number, line in enumerate(lines, 1):
+            if pattern.search(line):
+                yield f"{file.path}:{number}: sleeps; wait for a condition, bounded"
+
+
+def sizes(files):
+    for file in files:
+        if not file.is_code:
+            continue
+        if len(file.lines) > MAX_FILE_LINES:
+            yield f"{file.path}: {len(file.lines)} lines, {MAX_FILE_LINES} are allowed"
+        if file.is_cpp or file.suffix == ".py":
+            for name, line, length in functions_of(file):
+                if length > MAX_FUNCTION_LINES:
+                    yield (f"{file.path}:{line}: {name} has {length} lines, "
+                           f"{MAX_FUNCTION_LINES} are allowed")
+
+
+def common_stays_common(files):
+    headers = [file.path for file in files if re.match(r"common/.*\.h$", file.path)]
+    if len(headers) > MAX_COMMON_HEADERS:
+        yield f"common/: {len(headers)} headers, {MAX_COMMON_HEADERS} are allowed"
+    for file in files:
+        if not file.path.startswith("common/") or not file.is_cpp or file.is_test:
+            continue
+        for number, code in enumerate(file.cpp_code.splitlines(), 1):
+            code = re.sub(r"(\.|->)store\(", "", code)  # std::atomic's.
+            for identifier in re.findall(r"[A-Za-z_]\w*", code):
+                words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", identifier)
+                named = COMPONENT_NAMES & {word.lower() for word in words}
+                if named:
+                    yield f"{file.path}:{number}: {identifier} names a component in common/"
+
+
+def headers_open_well(files):
+    for file in files:
+        if file.suffix != ".h":
+            continue
+        if not file.text.startswith("// "):
+            yield f"{file.path}:1: a header opens with what it decides and what it never does"
+        if not re.search(r"^#pragma once$", file.text, re.MULTILINE):
+            yield f"{file.path}: no #pragma once"
+
+
+def tests_are_registered(files):
+    lists = {file.folder: file.text for file in files if file.name == "CMakeLists.txt"}
+    for file in files:
+        if not re.search(r"_test\.(cc|py|sh)$", file.name):
+            continue
+        parts = file.path.split("/")
+        registered = any(
+            re.search(rf"(?<![\w/]){re.escape('/'.join(parts[depth:]))}\b",
+                      lists.get("/".join(parts[:depth]), "").replace("${CMAKE_CURRENT_SOURCE_DIR}/", ""))
+            for depth in range(len(parts)))
+        if not registered:
+            yield f"{file.path}: in no CMakeLists.txt, so it never runs"
+
+
+def no_bare_todo(files):
+    pattern = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b(?!\([^)]+\): \S)")
+    for file in files:
+        if not file.is_code or file.path.startswith("tests/style/"):
+            continue
+        for number, line in enumerate(file.lines, 1):
+            if pattern.search(line):
+                yield f"{file.path}:{number}: needs a reason: TODO(why it waits): what"
+
+
+def no_place_but_this(files):
+    """Nothing in the tree knows the machine it was written on, or a package host."""
+    place = re.compile(r"(?<![\w.~}-])/(work|root|home)/\w|\.\./shared\b")
+    for file in files:
+        if file.path.startswith("tests/style/"):
+            continue
+        for number, line in enumerate(file.lines, 1):
+            if place.search(line):
+                yield f"{file.path}:{number}: names a folder of one machine: {line.strip()[:80]}"
+            for host in re.findall(r"https?://([^\s/\"'`)>,]+)", line):
+                if not ALLOWED_HOSTS.fullmatch(re.sub(r":\d+$", "", host)):
+                    yield f"{file.path}:{number}: names the host {host}"
+            if re.search(r"--(extra-)?index-url|\bPIP_INDEX_URL\b", line):
+                yield f"{file.path}:{number}: chooses a package index; that is the machine's affair"
+
+
+def readme_table(files):
+    """The README's table of folders is the tree's."""
+    readme = next((file for file in files if file.path == "README.md"), None)
+    rows = re.findall(r"^\| `([\w./-]+)/` ", readme.text, re.MULTILINE) if readme else []
+    if not rows:
+        return
+    folders = {"/".join(file.path.split("/")[:depth]) for file in files
+               for depth in range(1, file.path.count("/") + 1)}
+    top = {folder for folder in folders if "/" not in folder and not folder.startswith(".")}
+    for row in rows:
+        if row not in folders:
+            yield f"README.md: the table names {row}/, which is not there"
+    for folder in sorted(top - {row.split("/")[0] for row in rows}):
+        yield f"README.md: the table does not name {folder}/"
+
+
+RULES = [layers, foreign_headers, pure_cores, no_sleep_in_tests, sizes, common_stays_common,
+         headers_open_well, tests_are_registered, no_bare_todo, no_place_but_this, readme_table]

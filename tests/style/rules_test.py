@@ -1,0 +1,124 @@
+"""Each rule finds its offence and leaves the lawful neighbour alone."""
+
+import sys
+import unittest
+
+import rules
+from source import File, functions_of
+
+HEADER = "// Decides a thing; never does another.\n#pragma once\n"
+
+# rule, path, text that breaks it, text that does not.
+SAMPLES = [
+    (rules.layers, "common/a.cc", '#include "proto/b.h"\n', '#include "common/b.h"\n'),
+    (rules.layers, "common/a.h", '#include "common/loop.h"\n', '#include "common/time.h"\n'),
+    (rules.layers, "rendezvous/core/a.h", '#include "common/log.h"\n', '#include "common/ids.h"\n'),
+    (rules.layers, "rendezvous/core/a.cc", '#include "rendezvous/driver.h"\n',
+     '#include "rendezvous/core/b.h"\n'),
+    (rules.layers, "agent/core/a.cc", '#include "rendezvous/core/coordinator.h"\n',
+     '#include "rendezvous/core/messages.h"\n'),
+    (rules.layers, "rendezvous/a.cc", '#include "agent/b.h"\n', '#include "proto/b.h"\n'),
+    (rules.layers, "agent/a.cc", '#include "launcher/b.h"\n', '#include "rendezvous/client.h"\n'),
+    (rules.layers, "launcher/a.cc", '#include "trainer/b.h"\n', '#include "agent/b.h"\n'),
+    (rules.layers, "trainer/a.cc", '#include "rendezvous/b.h"\n', '#include "proto/worker_env.h"\n'),
+    (rules.layers, "agent/a.cc", '#include "b.h"\n', "#include <vector>\n"),
+    (rules.foreign_headers, "rendezvous/driver.cc", "#include <grpcpp/grpcpp.h>\n", "#include <map>\n"),
+    (rules.foreign_headers, "rendezvous/core/service.cc", '#include "proto/rendezvous.pb.h"\n', ""),
+    (rules.foreign_headers, "agent/a.cc", "#include <google/protobuf/message.h>\n", ""),
+    (rules.foreign_headers, "launcher/a.cc", "#include <torch/torch.h>\n", "#include <CLI/CLI.hpp>\n"),
+    (rules.foreign_headers, "proto/a.h", "#include <c10/util/Exception.h>\n", ""),
+    (rules.pure_cores, "agent/core/a.cc", "void F() { std::this_thread::yield(); }\n", "// thread\n"),
+    (rules.pure_cores, "agent/core/a.cc", "auto t = std::chrono::steady_clock::now();\n",
+     "Time now = at;\n"),
+    (rules.pure_cores, "agent/core/a.cc", "auto v = getenv(x);\n", 'const char* k = "getenv";\n'),
+    (rules.pure_cores, "agent/core/a.h", "#include <iostream>\n", "#include <ostream>\n"),
+    (rules.pure_cores, "agent/core/a.cc", "std::mt19937_64 r(1);\n", "int operand = 1;\n"),
+    (rules.pure_cores, "rendezvous/core/a.cc", "std::mutex m;\n", "int x;\n"),
+    (rules.pure_cores, "rendezvous/core/a.cc", "spdlog::info(x);\n", "notices.push_back(x);\n"),
+    (rules.pure_cores, "rendezvous/core/a.cc", "usleep(3);\n", "/* it sleeps (not) */\n"),
+    (rules.pure_cores, "rendezvous/core/CMakeLists.txt",
+     "target_link_libraries(rendezvous_core PUBLIC ddprun_runtime)\n",
+     "target_link_libraries(rendezvous_core PUBLIC ddprun_base)\n"),
+    (rules.no_sleep_in_tests, "agent/a_test.cc", "std::this_thread::sleep_for(1s);\n", "// usleep(1)\n"),
+    (rules.no_sleep_in_tests, "tests/fault/a.py", "import time\ntime.sleep(1)\n",
+     "select.select([], [], [], 0.1)\n"),
+    (rules.no_sleep_in_tests, "tests/fault/a.sh", "run &\nsleep 3\n", "run | grep sleep\n"),
+    (rules.no_sleep_in_tests, "tests/fault/a.sh", "while x; do sleep .1; done\n", "read -t 3 -u 4\n"),
+    (rules.no_sleep_in_tests, "tests/fault/a.cc", "::usleep(1);\n", "Eventually(f, 5s);\n"),
+    (rules.sizes, "agent/a.cc", "int x;\n" * 401, "int x;\n" * 400),
+    (rules.sizes, "agent/a.cc", "int F(int a) {\n" + "  a++;\n" * 69 + "}\n",
+     "int F(int a) {\n" + "  a++;\n" * 68 + "}\n"),
+    (rules.sizes, "tests/a.py", "def f():\n" + "    g()\n" * 70, "def f():\n" + "    g()\n" * 69),
+    (rules.common_stays_common, "common/a.h", "int WorkerCount();\n", "int homework_count();\n"),
+    (rules.common_stays_common, "common/a.h", "int store_port;\n", "flag.store(true);\n"),
+    (rules.common_stays_common, "common/a.h", "using AgentId = int;\n", "// the agent's id\n"),
+    (rules.headers_open_well, "agent/a.h", "#pragma once\n", HEADER),
+    (rules.headers_open_well, "agent/a.h", "// A thing.\n#ifndef A\n", HEADER),
+    (rules.tests_are_registered, "agent/a_test.cc", "", None),
+    (rules.no_bare_todo, "agent/a.cc", "// TODO: later\n", "// TODO(gRPC 1.60 is out): drop it\n"),
+    (rules.no_bare_todo, "scripts/a.sh", "# FIXME\n", "mktemp -d x-XXXXXX\n"),
+    (rules.no_place_but_this, "scripts/a.sh", "cd /home/me/ddprun\n", 'cd "$HOME/work/x"\n'),
+    (rules.no_place_but_this, "docs/a.md", "see ../shared/notes\n", "see ../docs/design.md\n"),
+    (rules.no_place_but_this, "scripts/a.sh", "pip download https://wheels.host.org/simple\n",
+     "curl http://127.0.0.1:8265/healthz\n"),
+    (rules.no_place_but_this, "scripts/a.sh", "pip download --index-url=x torch\n",
+     "pip download torch\n"),
+    (rules.readme_table, "README.md", "| `gone/` | nothing |\n", "No table here.\n"),
+]
+
+
+class Samples(unittest.TestCase):
+    def test_each_rule_finds_its_offence(self):
+        for rule, path, bad, _ in SAMPLES:
+            with self.subTest(rule=rule.__name__, path=path, bad=bad[:60]):
+                self.assertNotEqual(list(rule([File(path, bad)])), [])
+
+    def test_each_rule_leaves_the_lawful_alone(self):
+        for rule, path, _, good in SAMPLES:
+            if good is not None:
+                with self.subTest(rule=rule.__name__, path=path, good=good[:60]):
+                    self.assertEqual(list(rule([File(path, good)])), [])
+
+    def test_every_rule_has_a_sample(self):
+        self.assertEqual({rule.__name__ for rule, *_ in SAMPLES},
+                         {rule.__name__ for rule in rules.RULES})
+
+
+class WholeTrees(unittest.TestCase):
+    def test_too_many_common_headers(self):
+        headers = [File(f"common/h{number}.h", HEADER) for number in range(13)]
+        self.assertEqual(len(list(rules.common_stays_common(headers))), 1)
+        self.assertEqual(list(rules.common_stays_common(headers[1:])), [])
+
+    def test_registered_by_its_own_or_a_higher_list(self):
+        test = File("agent/sub/a_test.cc", "")
+        for path, text in (("agent/sub/CMakeLists.txt", "ddprun_test(a SOURCES a_test.cc)"),
+                           ("agent/CMakeLists.txt", "ddprun_test(a SOURCES sub/a_test.cc)")):
+            self.assertEqual(list(rules.tests_are_registered([test, File(path, text)])), [])
+        other = File("agent/sub/CMakeLists.txt", "ddprun_test(a SOURCES extra_test.cc aa_test.cc)")
+        self.assertEqual(len(list(rules.tests_are_registered([test, other]))), 1)
+
+    def test_readme_table_is_the_tree(self):
+        readme = File("README.md", "| `common/` | values |\n")
+        common, agent = File("common/a.h", HEADER), File("agent/a.h", HEADER)
+        self.assertEqual(list(rules.readme_table([readme, common])), [])
+        self.assertEqual(len(list(rules.readme_table([readme, common, agent]))), 1)
+
+
+class Functions(unittest.TestCase):
+    def names(self, text):
+        return [(name, length) for name, _, length in functions_of(File("a.cc", text))]
+
+    def test_finds_functions_and_their_length(self):
+        text = ("namespace a {\nstruct S {\n  int F() const { return 1; }\n  int x{2};\n};\n"
+                "void G(int a,\n       int b) {\n  if (a) {\n    b++;\n  }\n}\n"
+                "const int kTable[] = {1, 2};\nTEST(T, U) {\n}\n}  // namespace a\n")
+        self.assertEqual(self.names(text), [("F", 1), ("G", 6), ("TEST", 2)])
+
+    def test_braces_in_literals_comments_and_macros_do_not_count(self):
+        text = "#define M(x) { \\\n  x\nvoid F() {\n  g(\"}\", '}');  // }\n  R\"(})\";\n}\n"
+        self.assertEqual(self.names(text), [("F", 4)])
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())
