@@ -38,6 +38,7 @@ class AliveFile {
   // Every two seconds or so. May block on a slow disk: never on the training loop.
   void Move();
   void Release();
+  void Wait(std::chrono::milliseconds time) const { options_.wait(time); }
 
  private:
   Result<void> Open();

@@ -9,12 +9,14 @@
 //
 // Save: temporary directory, every file and the directory fsynced, renamed, the parent fsynced,
 // then the commit record: that link is the commit point. Load follows the lineage of the newest
-// record and takes the first valid checkpoint, never simply the largest step. Nothing but my own
-// head's ancestors beyond keep_last is ever removed, and only after a successful commit.
+// record and takes the first valid checkpoint, never simply the largest step. Of checkpoints
+// nothing is ever removed but my own head's ancestors beyond keep_last, and what I wrote and could
+// not commit; and only after a successful commit.
 //
 // Refused by the fence is ErrorKind::kRefused, and nothing else is: exit with kExitDoNotRestart.
 // Every other error of Save leaves the older checkpoints as they were: training may go on.
-// One thread at a time.
+// One thread at a time; CheckFence, ShowLife and StopShowingLife may be called by one other thread
+// after Claim.
 #pragma once
 
 #include <cstddef>
@@ -56,6 +58,8 @@ struct SaveReport {
   std::vector<std::string> warnings;
 };
 
+class CheckpointFiles;
+
 class CheckpointStore {
  public:
   CheckpointStore(FileSystem& files, CheckpointConfig config);
@@ -90,17 +94,14 @@ class CheckpointStore {
   void StopShowingLife();
 
  private:
-  Result<LoadedCheckpoint> ReadCheckpoint(const CheckpointRef& ref) const;
-  Result<CheckpointRef> WriteCheckpoint(const Snapshot& snapshot,
-                                        const std::filesystem::path& temporary,
-                                        const std::string& name, std::uint64_t& bytes);
+  Result<bool> PredecessorLives(const FenceRecord& newest, const Writer& writer);
+  void RemoveLeftovers(const std::vector<std::string>& names, std::vector<std::string>& warnings);
+  Result<void> NameUncommitted(std::vector<std::string>& warnings) const;
   Result<std::string> FreeName(std::uint64_t step) const;
-  Result<void> CheckSpace(std::uint64_t wanted) const;
-  Result<bool> WaitForPredecessor(const FenceRecord& newest, const Writer& writer);
-  void RemoveLeftovers(std::vector<std::string>& warnings);
-  void PruneAncestors(const std::vector<CheckpointRef>& lineage,
-                      std::vector<std::string>& warnings);
-  Error Full(const Error& cause, std::uint64_t wanted) const;
+  Result<void> Publish(const CheckpointFiles& contents, const std::filesystem::path& temporary,
+                       const std::filesystem::path& final_path);
+  void Prune(std::vector<std::string>& warnings);
+  Error WithSpace(Error error, std::uint64_t wanted) const;
 
   FileSystem& files_;
   CheckpointConfig config_;
@@ -108,9 +109,10 @@ class CheckpointStore {
   AliveFile alive_;
   std::optional<Writer> writer_;        // Set by Claim.
   std::vector<CheckpointRef> lineage_;  // What the next checkpoint descends from, nearest first.
+  std::uint64_t last_record_ = 0;       // My newest fence record, as far as I know.
 };
 
-// "model M (D)" against "model M2 (D2)" ... : what to do about it. None: they match.
+// Names both models and what to do. None: they match.
 std::optional<Error> ModelMismatch(const TrainState& state, const CheckpointConfig& config,
                                    const std::filesystem::path& checkpoint);
 

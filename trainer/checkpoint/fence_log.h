@@ -43,6 +43,8 @@ struct Writer {
 // World id 0 becomes a random one, and the writer unordered.
 Writer MakeWriter(const RunId& run_id, Term term, Generation generation, WorldId world_id);
 
+std::string Describe(const Writer& writer);
+
 // A checkpoint by name, and the digest of its state.json, which holds those of its other files.
 struct CheckpointRef {
   std::string directory;  // "step-00000100-9f0c55aa01234567", beside the fence records
@@ -55,6 +57,8 @@ struct CheckpointRef {
 bool IsCheckpointName(std::string_view name);
 
 enum class RecordKind { kClaim, kCommit, kClose };
+
+std::string_view NameOf(RecordKind kind);
 
 struct FenceRecord {
   std::uint64_t number = 0;
@@ -109,7 +113,8 @@ class FenceLog {
   Result<std::vector<std::uint64_t>> Numbers() const;
   Result<FenceRecord> ReadRecord(std::uint64_t number) const;
   Result<Tail> ReadTail(std::vector<std::string>& warnings) const;
-  Result<std::optional<FenceRecord>> LastOf(const RunId& run_id) const;
+  Result<std::optional<FenceRecord>> LastOf(const Writer& writer) const;  // Of the same run.
+  Result<void> CheckClaim(const Writer& writer, const Tail& tail, const Liveness& liveness) const;
   // True: written as that number. False: the number is taken by somebody else.
   Result<bool> Append(const FenceRecord& record) const;
   Result<FenceRecord> AppendMine(const Writer& writer, RecordKind kind,

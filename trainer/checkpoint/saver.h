@@ -1,9 +1,10 @@
 // Writes checkpoints on a thread of its own, so that the training loop waits for the copy only.
 //
-// One save in flight and at most one queued; a queued one is never replaced. The same thread shows
+// One save in flight and at most one queued; a queued one is never replaced. A second thread shows
 // that this world lives (fence-alive) and asks the fence once a second whether another world has
-// taken over. The store belongs to this thread from construction to destruction. The methods are
-// for one other thread, the training loop; none but Drain and Close waits for the disk.
+// taken over, also during a save of minutes. The store belongs to these threads from construction
+// to destruction. The methods are for the training loop; only Drain, Close and the destructor wait
+// for the disk. This mutex is the trainer's hand-over; ddprun itself has none.
 #pragma once
 
 #include <chrono>
@@ -56,10 +57,11 @@ class Saver {
   std::optional<Error> fenced() const;
 
  private:
-  void Run();
-  void SaveOne(std::unique_lock<std::mutex>& lock);
-  void Tend(std::unique_lock<std::mutex>& lock);
-  void NoteFenced(const Error& error);
+  void RunSaver();
+  void RunWatcher();
+  SaveResult SaveOne(const Snapshot& snapshot);
+  void NoteFenced(const Error& error);  // With mutex_ held.
+  bool Idle() const { return !queued_ && !saving_; }
 
   CheckpointStore& store_;
   const SaverOptions options_;
@@ -67,12 +69,13 @@ class Saver {
   std::condition_variable changed_;
   std::optional<Snapshot> queued_;
   bool saving_ = false;
-  bool closing_ = false;
-  bool stopping_ = false;
-  std::optional<Result<void>> closed_;
+  bool stopping_ = false;        // The destructor waits for the saver.
+  bool watched_enough_ = false;  // And then for the watcher.
+  bool closed_ = false;          // No fence to watch any more.
   std::optional<Error> fenced_;
   std::vector<SaveResult> results_;
-  std::thread thread_;  // Last: it uses all above.
+  std::thread saver_;  // Last: they use all above.
+  std::thread watcher_;
 };
 
 }  // namespace ddprun
