@@ -79,6 +79,9 @@ class CheckpointStore {
   // A checkpoint's directory, anywhere, that a person chose. After Claim, saves descend from it.
   Result<LoadedCheckpoint> LoadFrom(const std::filesystem::path& path);
 
+  // After Claim, in the place of Load: saves descend from nothing, and what is there stays.
+  void StartAfresh() { lineage_.clear(); }
+
   // After Claim.
   Result<SaveReport> Save(const Snapshot& snapshot);
 
