@@ -56,8 +56,8 @@ TEST(Config, NamesEveryProblemAtOnce) {
                "--threads=-1", "--collective-timeout=0", "--bucket-mib=0"});
   EXPECT_EQ(exit.code, 2);
   for (const char* flag :
-       {"--model: there is no 'vgg'; known: mlp", "--dataset: there is no 'cifar'", "--epochs",
-        "--batch", "--lr", "--seed", "--checkpoint-every", "--resume", "--keep-last",
+       {"--model: there is no 'vgg'; known: mlp, linear", "--dataset: there is no 'cifar'",
+        "--epochs", "--batch", "--lr", "--seed", "--checkpoint-every", "--resume", "--keep-last",
         "--limit-train", "--threads", "--collective-timeout", "--bucket-mib"}) {
     EXPECT_NE(exit.text.find(flag), std::string::npos) << flag << " in\n" << exit.text;
   }

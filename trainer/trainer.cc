@@ -121,7 +121,8 @@ Result<void> Trainer::StartLearner(const StartPlan& plan) {
       learner_->Start(static_cast<std::size_t>(std::max(share, kEvaluationBatch)), state_.buckets));
   reported_step_ = state_.step;
   report_at_ = state_.step + kFirstReport;
-  reported_at_ = notified_at_ = Clock::now();
+  reported_at_ = Clock::now();
+  notified_at_ = reported_at_ - kNotifyInterval;  // The first step is news at once.
   if (IsRankZero()) {
     LogStart(plan);
   }

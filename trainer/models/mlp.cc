@@ -37,4 +37,14 @@ std::shared_ptr<TorchModel> MakeMlp(const ModelShape& shape, std::uint64_t seed)
   return model;
 }
 
+std::shared_ptr<TorchModel> MakeLinear(const ModelShape& shape, std::uint64_t seed) {
+  const at::Generator generator = at::detail::createCPUGenerator(seed);
+  auto model = std::make_shared<TorchModel>();
+  AddLinear(*model, "fc", shape.inputs, shape.outputs, generator);
+  model->forward = [](const std::vector<at::Tensor>& p, const at::Tensor& inputs) {
+    return at::linear(inputs, p[0], p[1]);
+  };
+  return model;
+}
+
 }  // namespace ddprun

@@ -7,6 +7,7 @@ namespace {
 
 constexpr ModelEntry kModels[] = {
     {"mlp", "two linear layers, 50 hidden units, ReLU", MakeMlp},
+    {"linear", "one linear layer: softmax regression", MakeLinear},
 };
 
 }  // namespace
