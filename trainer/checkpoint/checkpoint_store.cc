@@ -110,6 +110,10 @@ Result<LoadOutcome> CheckpointStore::Load() {
   for (std::size_t i = 0; i < lineage_.size(); ++i) {
     const fs::path path = config_.directory / lineage_[i].directory;
     ReadOutcome read = ReadCheckpoint(files_, path, lineage_[i].digest, config_);
+    if (!read.checkpoint && read.error.kind == ErrorKind::kSystem) {
+      // Perhaps it passes: falling back costs steps.
+      read = ReadCheckpoint(files_, path, lineage_[i].digest, config_);
+    }
     if (read.checkpoint) {
       if (i > 0) {
         outcome.warnings.back() += "; going on from '" + lineage_[i].directory + "'";
