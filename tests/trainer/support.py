@@ -1,0 +1,189 @@
+"""Starts ddprun-train by hand, as a launcher would: ranks, a store, a notify socket.
+
+Nothing sleeps: tests wait for what a worker says (STEP=, exit), for at most LIMIT seconds.
+"""
+
+import array
+import json
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+import time
+import unittest
+
+TRAIN = os.environ["DDPRUN_TRAIN"]
+STORE_HOST = os.environ["DDPRUN_STORE_HOST"]
+MNIST = os.environ["DDPRUN_MNIST"]
+LIMIT = 60
+
+CONTRACT = (
+    "RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK MASTER_ADDR MASTER_PORT "
+    "TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT DDPRUN_TERM DDPRUN_GENERATION "
+    "DDPRUN_WORLD_ID DDPRUN_NOTIFY_SOCKET GLOO_SOCKET_IFNAME"
+).split()
+
+
+class Store:
+    """The c10d store of one generation."""
+
+    def __init__(self):
+        self.process = subprocess.Popen(
+            [STORE_HOST], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self.port = int(self.process.stdout.readline())
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.process.wait(LIMIT)
+
+
+class Worker:
+    """One rank: its process, what it said on the notify socket, its output once it ended."""
+
+    def __init__(self, arguments, environment, directory, name):
+        self.path = os.path.join(directory, name + ".notify")
+        if os.path.exists(self.path):
+            os.unlink(self.path)
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(self.path)
+        self.said = {}
+        env = {k: v for k, v in os.environ.items() if k not in CONTRACT}
+        env.update(environment, DDPRUN_NOTIFY_SOCKET=self.path, OMP_NUM_THREADS="1")
+        # Files, not pipes: a full pipe would stop a worker that nobody reads.
+        self.files = {n: open(os.path.join(directory, name + "." + n), "w+") for n in ("out", "err")}
+        self.process = subprocess.Popen(
+            [TRAIN] + arguments, env=env, cwd=directory,
+            stdin=subprocess.DEVNULL, stdout=self.files["out"], stderr=self.files["err"],
+        )
+
+    def wait_for_step(self, step):
+        """Until the worker has finished that many steps; False if it ended before."""
+        deadline = time.monotonic() + LIMIT
+        self.socket.settimeout(0.05)
+        while int(self.said.get("STEP", -1)) < step:
+            if time.monotonic() > deadline:
+                raise AssertionError(f"no step {step} within {LIMIT} s: {self.text('err')}")
+            try:
+                for line in self.socket.recv(4096).decode().splitlines():
+                    key, _, value = line.partition("=")
+                    self.said[key] = value
+            except socket.timeout:
+                if self.process.poll() is not None:
+                    return False
+        return True
+
+    def kill(self, number=signal.SIGKILL):
+        self.process.send_signal(number)
+
+    def wait(self, limit=LIMIT):
+        try:
+            return self.process.wait(limit)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            self.process.wait()
+            raise AssertionError(f"still running after {limit} s: {self.text('err')}")
+
+    def text(self, name):
+        with open(self.files[name].name) as file:
+            return file.read()
+
+    def close(self):
+        if self.process.poll() is None:
+            self.kill()
+            self.process.wait()
+        self.socket.close()
+        for file in self.files.values():
+            file.close()
+
+
+class TrainerTest(unittest.TestCase):
+    def setUp(self):
+        self.directory = tempfile.mkdtemp(prefix="ddprun_trainer_")
+        self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
+        self.checkpoints = os.path.join(self.directory, "ckpt")
+        self.started = 0
+
+    def start(self, arguments, ranks=1, run="run", generation=1, ordered=True, environment=None):
+        """The workers of one generation. Without `ordered`: as plain torchrun starts them."""
+        store = None
+        if ranks > 1:
+            store = Store()
+            self.addCleanup(store.close)
+        self.started += 1
+        workers = []
+        for rank in range(ranks):
+            env = {
+                "RANK": rank, "WORLD_SIZE": ranks, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": ranks,
+                "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": store.port if store else 1,
+                "TORCHELASTIC_RUN_ID": run, "TORCHELASTIC_RESTART_COUNT": generation - 1,
+            }
+            if ordered:
+                world = f"{self.started:04x}{generation:012x}"
+                env.update(DDPRUN_TERM=1, DDPRUN_GENERATION=generation, DDPRUN_WORLD_ID=world)
+            env.update(environment or {})
+            all_arguments = list(arguments)
+            if not any(a.startswith("--checkpoint-dir") for a in arguments):
+                all_arguments.append("--checkpoint-dir=" + self.checkpoints)
+            worker = Worker(all_arguments, {k: str(v) for k, v in env.items()}, self.directory,
+                            f"g{self.started}r{rank}")
+            self.addCleanup(worker.close)
+            workers.append(worker)
+        return workers
+
+    def run_world(self, arguments, expect=0, **how):
+        """Start, wait, check every exit code; the workers."""
+        workers = self.start(arguments, **how)
+        for rank, worker in enumerate(workers):
+            self.assertEqual(worker.wait(), expect, f"rank {rank}: {worker.text('err')}")
+        return workers
+
+    def run_alone(self, arguments, expect=0):
+        """A process without any launcher."""
+        self.started += 1
+        if not any(a.startswith("--checkpoint-dir") for a in arguments):
+            arguments = arguments + ["--checkpoint-dir=" + self.checkpoints]
+        worker = Worker(arguments, {}, self.directory, f"alone{self.started}")
+        self.addCleanup(worker.close)
+        self.assertEqual(worker.wait(), expect, worker.text("err"))
+        return worker
+
+    def path(self, name):
+        return os.path.join(self.directory, name)
+
+    def bytes_of(self, name):
+        with open(self.path(name), "rb") as file:
+            return file.read()
+
+    def committed(self):
+        """Names of the checkpoints, oldest first."""
+        return sorted(n for n in os.listdir(self.checkpoints) if n.startswith("step-"))
+
+
+def accuracy(worker, of="test"):
+    for line in worker.text("out").splitlines():
+        if line.startswith(of + " accuracy "):
+            return float(line.split()[2].rstrip("%,"))
+    raise AssertionError("no accuracy in: " + worker.text("out") + worker.text("err"))
+
+
+def parameters(data):
+    """name -> array of floats, of a safetensors file."""
+    (size,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8 : 8 + size])
+    tensors = {}
+    for name, entry in header.items():
+        if name != "__metadata__":
+            begin, end = entry["data_offsets"]
+            tensors[name] = array.array("f", data[8 + size + begin : 8 + size + end])
+    return tensors
+
+
+def largest_difference(one, other):
+    one, other = parameters(one), parameters(other)
+    assert one.keys() == other.keys() and one
+    return max(abs(a - b) for name in one for a, b in zip(one[name], other[name], strict=True))

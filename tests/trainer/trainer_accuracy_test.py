@@ -1,0 +1,48 @@
+"""Five epochs learn MNIST; two ranks learn the same as one; the same seed gives the same bits."""
+
+import unittest
+
+import support
+
+
+class Accuracy(support.TrainerTest):
+    def train(self, name, *arguments, ranks=1):
+        worker, *_ = self.run_world(
+            [f"--checkpoint-dir={self.path(name + '.ckpt')}", f"--dump-parameters={name}.st",
+             "--checkpoint-every=1000", *arguments], ranks=ranks)
+        return support.accuracy(worker)
+
+    def test_five_epochs(self):
+        alone = [self.train(f"s{seed}", f"--seed={seed}") for seed in (1, 2, 3)]
+        together = self.train("two", "--seed=1", "--batch=32", ranks=2)
+        print("alone, seeds 1-3:", alone, "two ranks, seed 1:", together, flush=True)
+        for one in alone:
+            self.assertGreaterEqual(one, 96.2)
+        self.assertGreaterEqual(sum(alone) / len(alone), 96.4)
+        self.assertLessEqual(abs(together - alone[0]), 0.3)
+        self.assertGreaterEqual(together, 96.2)
+
+    def test_same_seed_same_bits(self):
+        for ranks in (1, 3):
+            arguments = ["--epochs=1", "--limit-train=9000", "--batch=24"]
+            self.train(f"a{ranks}", *arguments, ranks=ranks)
+            self.train(f"b{ranks}", *arguments, ranks=ranks)
+            self.train(f"other{ranks}", *arguments, "--seed=2", ranks=ranks)
+            a, b, other = (self.bytes_of(f"{n}{ranks}.st") for n in ("a", "b", "other"))
+            self.assertEqual(a, b)
+            self.assertNotEqual(a, other)
+
+    # The last global batch has one sample: two of three ranks have none, and its weight is that of
+    # a batch of its own.
+    def test_uneven_batches_weigh_the_same_on_any_world(self):
+        arguments = ["--epochs=2", "--limit-train=121"]
+        self.train("one", *arguments, "--batch=60", ranks=1)
+        self.train("two", *arguments, "--batch=30", ranks=2)
+        self.train("three", *arguments, "--batch=20", ranks=3)
+        one = self.bytes_of("one.st")
+        for name in ("two.st", "three.st"):
+            self.assertLess(support.largest_difference(one, self.bytes_of(name)), 1e-5)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,125 @@
+#include "trainer/checkpoint/alive_file.h"
+
+#include <gtest/gtest.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+
+#include "trainer/checkpoint/checkpoint_fixtures.h"
+
+namespace ddprun {
+namespace {
+
+class AliveFileTest : public testing::Test {
+ protected:
+  AliveFileTest() {
+    directory_ = testing::TempDir() + "/alive-" + std::to_string(::getpid());
+    std::filesystem::create_directories(directory_);
+  }
+  ~AliveFileTest() override { std::filesystem::remove_all(directory_); }
+
+  // Waiting moves `moving`, if any: no test sleeps.
+  AliveFile Make(bool use_locks, const std::string& host, AliveFile* moving) {
+    AliveOptions options;
+    options.use_locks = use_locks;
+    options.host = host;
+    options.wait = [this, moving](std::chrono::milliseconds) {
+      ++waits_;
+      if (moving != nullptr) {
+        moving->Move();
+      }
+    };
+    return AliveFile(directory_, options);
+  }
+
+  std::string directory_;
+  int waits_ = 0;
+};
+
+TEST_F(AliveFileTest, ANewDirectoryHasNoHolder) {
+  EXPECT_FALSE(Make(true, "here", nullptr).OthersLive().value());
+  EXPECT_FALSE(Make(false, "here", nullptr).OthersLive().value());
+  EXPECT_EQ(waits_, 0);
+}
+
+TEST_F(AliveFileTest, AHeldLockMeansAliveAndAReleasedOneDead) {
+  AliveFile holder = Make(true, "here", nullptr);
+  holder.Hold(World("a", 1));
+  EXPECT_TRUE(Make(true, "here", nullptr).OthersLive().value());
+  holder.Release();
+  EXPECT_FALSE(Make(true, "here", nullptr).OthersLive().value());
+  EXPECT_EQ(waits_, 0) << "on one machine the lock alone tells";
+}
+
+TEST_F(AliveFileTest, GenerationsOfOneRunHoldItTogether) {
+  AliveFile first = Make(true, "here", nullptr);
+  AliveFile second = Make(true, "here", nullptr);
+  first.Hold(World("a", 1));
+  second.Hold(World("a", 2));
+  first.Release();
+  EXPECT_TRUE(Make(true, "here", nullptr).OthersLive().value());
+  second.Release();
+  EXPECT_FALSE(Make(true, "here", nullptr).OthersLive().value());
+}
+
+// Two newcomers must not both take a dead run's place for free: the second sees the first.
+TEST_F(AliveFileTest, WhoeverFoundItFreeKeepsTheLock) {
+  AliveFile first = Make(true, "here", nullptr);
+  EXPECT_FALSE(first.OthersLive().value());
+  EXPECT_TRUE(Make(true, "here", nullptr).OthersLive().value());
+}
+
+TEST_F(AliveFileTest, WithoutLocksAMovingCounterMeansAlive) {
+  AliveFile holder = Make(false, "here", nullptr);
+  holder.Hold(World("a", 1));
+  EXPECT_TRUE(Make(false, "here", &holder).OthersLive().value());
+  EXPECT_FALSE(Make(false, "here", nullptr).OthersLive().value());
+  EXPECT_GE(waits_, 10) << "a standing counter is watched for the whole time";
+}
+
+// Locks may not reach another machine, even where taking one succeeds.
+TEST_F(AliveFileTest, AFreeLockIsNotBelievedAboutAnotherMachine) {
+  AliveFile holder = Make(false, "there", nullptr);
+  holder.Hold(World("a", 1));
+  EXPECT_TRUE(Make(true, "here", &holder).OthersLive().value());
+  EXPECT_FALSE(Make(true, "here", nullptr).OthersLive().value());
+}
+
+TEST_F(AliveFileTest, AKilledProcessIsDeadAtOnce) {
+  int ready[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    AliveFile holder = Make(true, "here", nullptr);
+    holder.Hold(World("a", 1));
+    (void)!::write(ready[1], "x", 1);
+    while (true) {
+      ::pause();
+    }
+  }
+  char byte = 0;
+  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+  EXPECT_TRUE(Make(true, "here", nullptr).OthersLive().value());
+  ASSERT_EQ(::kill(child, SIGKILL), 0);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_FALSE(Make(true, "here", nullptr).OthersLive().value());
+  ::close(ready[0]);
+  ::close(ready[1]);
+}
+
+// Someone cleaned up: the holder makes the file anew instead of moving a counter nobody sees.
+TEST_F(AliveFileTest, ARemovedFileIsMadeAgain) {
+  AliveFile holder = Make(true, "here", nullptr);
+  holder.Hold(World("a", 1));
+  std::filesystem::remove(directory_ + "/fence-alive");
+  holder.Move();
+  EXPECT_TRUE(Make(true, "here", nullptr).OthersLive().value());
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,185 @@
+#include "trainer/checkpoint/checkpoint_files.h"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <utility>
+
+#include "trainer/checkpoint/digest.h"
+#include "trainer/checkpoint/safetensors.h"
+
+namespace ddprun {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr const char* kModel = "model.safetensors";
+constexpr const char* kOptimizer = "optimizer.safetensors";
+constexpr const char* kRankStates = "rank-states.safetensors";
+constexpr const char* kState = "state.json";
+constexpr const char* kSidecar = "state.json.xxh64";
+constexpr std::size_t kMaxState = 64 << 20;
+constexpr std::string_view kCpu = ".cpu_rng";
+constexpr std::string_view kDevice = ".device_rng";
+
+Tensor RawBytes(std::string name, const std::string& bytes) {
+  return {std::move(name), DType::kU8, {static_cast<std::int64_t>(bytes.size())}, bytes};
+}
+
+std::vector<Tensor> ToTensors(const std::map<std::uint32_t, RankState>& states) {
+  std::vector<Tensor> out;
+  for (const auto& [rank, state] : states) {
+    out.push_back(RawBytes(std::to_string(rank) + std::string(kCpu), state.cpu_rng));
+    out.push_back(RawBytes(std::to_string(rank) + std::string(kDevice), state.device_rng));
+  }
+  return out;
+}
+
+Result<std::map<std::uint32_t, RankState>> ToRankStates(std::vector<Tensor> tensors,
+                                                        const fs::path& path) {
+  std::map<std::uint32_t, RankState> out;
+  for (Tensor& tensor : tensors) {
+    std::uint32_t rank = 0;
+    const char* end = tensor.name.data() + tensor.name.size();
+    const auto [stop, error] = std::from_chars(tensor.name.data(), end, rank);
+    const std::string_view rest(stop, static_cast<std::size_t>(end - stop));
+    if (error != std::errc() || tensor.dtype != DType::kU8 || (rest != kCpu && rest != kDevice)) {
+      return Invalid("'" + tensor.name + "' is no generator's state in", path.native());
+    }
+    (rest == kCpu ? out[rank].cpu_rng : out[rank].device_rng) = std::move(tensor.bytes);
+  }
+  return out;
+}
+
+Result<std::vector<Tensor>> ReadTensors(FileSystem& files, const fs::path& directory,
+                                        const StateFile& state, const std::string& name) {
+  const auto listed = std::find_if(state.files.begin(), state.files.end(),
+                                   [&](const FileDigest& file) { return file.name == name; });
+  const fs::path path = directory / name;
+  if (listed == state.files.end() || listed->bytes > std::numeric_limits<std::size_t>::max() / 2) {
+    return Invalid("state.json does not list", path.native());
+  }
+  ASSIGN_OR_RETURN(const std::string bytes, files.Read(path, listed->bytes));
+  if (bytes.size() != listed->bytes) {
+    return Invalid("the file has " + std::to_string(bytes.size()) + " bytes instead of " +
+                       std::to_string(listed->bytes),
+                   path.native());
+  }
+  if (Digest(bytes) != listed->xxh64) {
+    return Invalid("the file was changed (its xxh64 is " + Hex(Digest(bytes)) + " instead of " +
+                       Hex(listed->xxh64) + ")",
+                   path.native());
+  }
+  ASSIGN_OR_RETURN(SafetensorsFile file, ParseSafetensors(bytes, path.native()));
+  return std::move(file.tensors);
+}
+
+Result<StateFile> ReadState(FileSystem& files, const fs::path& directory, std::uint64_t digest) {
+  const fs::path path = directory / kState;
+  ASSIGN_OR_RETURN(const std::string text, files.Read(path, kMaxState));
+  if (Digest(text) != digest) {
+    return Invalid("the file was changed (its xxh64 is " + Hex(Digest(text)) + " instead of " +
+                       Hex(digest) + ")",
+                   path.native());
+  }
+  return StateFileFromJson(text, path.native());
+}
+
+Result<Snapshot> ReadContents(FileSystem& files, const fs::path& directory, StateFile state) {
+  Snapshot snapshot;
+  ASSIGN_OR_RETURN(snapshot.model, ReadTensors(files, directory, state, kModel));
+  ASSIGN_OR_RETURN(snapshot.optimizer, ReadTensors(files, directory, state, kOptimizer));
+  ASSIGN_OR_RETURN(std::vector<Tensor> ranks, ReadTensors(files, directory, state, kRankStates));
+  ASSIGN_OR_RETURN(snapshot.rank_states, ToRankStates(std::move(ranks), directory / kRankStates));
+  snapshot.state = std::move(state.state);
+  return snapshot;
+}
+
+}  // namespace
+
+CheckpointFiles::CheckpointFiles(const Snapshot& snapshot, TrainState state)
+    : rank_tensors_(ToTensors(snapshot.rank_states)) {
+  const SafetensorsMetadata metadata{
+      {"format", "pt"}, {"step", std::to_string(state.step)}, {"model", state.model}};
+  StateFile file;
+  const auto add = [&](const char* name, const std::vector<Tensor>& tensors) {
+    parts_.push_back({name, SafetensorsHeader(tensors, metadata), tensors});
+    const std::vector<std::string_view> pieces = SafetensorsParts(parts_.back().header, tensors);
+    FileDigest entry{name, 0, Digest(pieces)};
+    for (const std::string_view piece : pieces) {
+      entry.bytes += piece.size();
+    }
+    bytes_ += entry.bytes;
+    file.files.push_back(std::move(entry));
+  };
+  parts_.reserve(3);
+  add(kModel, snapshot.model);
+  add(kOptimizer, snapshot.optimizer);
+  add(kRankStates, rank_tensors_);
+  file.state = std::move(state);
+  file.state.total_bytes = bytes_;
+  state_text_ = ToJson(file);
+  digest_ = Digest(state_text_);
+  sidecar_ = Hex(digest_) + "\n";
+  bytes_ += state_text_.size() + sidecar_.size();
+}
+
+Result<void> CheckpointFiles::Write(FileSystem& files, const fs::path& directory) const {
+  const auto write = [&](const fs::path& path,
+                         const std::vector<std::string_view>& pieces) -> Result<void> {
+    RETURN_IF_ERROR(files.Write(path, pieces));
+    return files.Sync(path);
+  };
+  for (const Part& part : parts_) {
+    RETURN_IF_ERROR(write(directory / part.name, SafetensorsParts(part.header, part.tensors)));
+  }
+  RETURN_IF_ERROR(write(directory / kState, {state_text_}));
+  return write(directory / kSidecar, {sidecar_});
+}
+
+Result<std::uint64_t> ReadSidecar(FileSystem& files, const fs::path& path) {
+  ASSIGN_OR_RETURN(const std::string text, files.Read(path / kSidecar, 64));
+  const std::optional<std::uint64_t> digest =
+      ParseHex(std::string_view(text).substr(0, text.empty() ? 0 : text.size() - 1));
+  if (!digest || text.back() != '\n') {
+    return Invalid("not an xxh64", (path / kSidecar).native());
+  }
+  return *digest;
+}
+
+std::optional<Error> ModelMismatch(const TrainState& state, const CheckpointConfig& config,
+                                   const fs::path& checkpoint) {
+  if (state.model == config.model && state.model_description == config.model_description) {
+    return std::nullopt;
+  }
+  return Error{ErrorKind::kInvalid, "checkpoint '" + checkpoint.native() + "' is of model '" +
+                                        state.model + "' (" + state.model_description +
+                                        "), this program trains '" + config.model + "' (" +
+                                        config.model_description +
+                                        "): choose the same model, or another directory; nothing "
+                                        "was deleted"};
+}
+
+ReadOutcome ReadCheckpoint(FileSystem& files, const fs::path& path, std::uint64_t digest,
+                           const CheckpointConfig& config) {
+  ReadOutcome out;
+  Result<StateFile> state = ReadState(files, path, digest);
+  if (!state) {
+    out.error = std::move(state).error();
+    return out;
+  }
+  if (std::optional<Error> mismatch = ModelMismatch(state->state, config, path)) {
+    out.error = *std::move(mismatch);
+    out.other_model = true;
+    return out;
+  }
+  Result<Snapshot> snapshot = ReadContents(files, path, *std::move(state));
+  if (!snapshot) {
+    out.error = std::move(snapshot).error();
+    return out;
+  }
+  const std::string name = (path.has_filename() ? path : path.parent_path()).filename();
+  out.checkpoint = LoadedCheckpoint{*std::move(snapshot), {name, digest}};
+  return out;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,122 @@
+// A directory of checkpoints with one lineage, written and read so that a crash, a full disk, a
+// flipped bit or a world that was replaced never costs more than the steps since the last save.
+//
+//   ckpt/step-00000100-9f0c55aa01234567/   model.safetensors optimizer.safetensors
+//                                          rank-states.safetensors state.json state.json.xxh64
+//   ckpt/fence-17                          who may write, and the lineage (fence_log.h)
+//   ckpt/fence-alive                       that the holder still runs (alive_file.h)
+//   ckpt/.tmp-*  .trash-*                  being written; being removed
+//
+// Save: temporary directory, every file and the directory fsynced, renamed, the parent fsynced,
+// then the commit record: that link is the commit point. Load follows the lineage of the newest
+// record and takes the first valid checkpoint, never simply the largest step. Of checkpoints
+// nothing is ever removed but my own head's ancestors beyond keep_last, and what I wrote and could
+// not commit; and only after a successful commit.
+//
+// Refused by the fence is ErrorKind::kRefused, and nothing else is: exit with kExitDoNotRestart.
+// Every other error of Save leaves the older checkpoints as they were: training may go on.
+// One thread at a time; CheckFence, ShowLife and StopShowingLife may be called by one other thread
+// after Claim.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trainer/checkpoint/alive_file.h"
+#include "trainer/checkpoint/fence_log.h"
+#include "trainer/checkpoint/file_system.h"
+#include "trainer/checkpoint/snapshot.h"
+
+namespace ddprun {
+
+struct CheckpointConfig {
+  std::filesystem::path directory;
+  std::size_t keep_last = 3;  // At least 1, at most kMaxLineage / 2.
+  // What must match on loading; a checkpoint of another model is an error, nothing is deleted.
+  std::string model;
+  std::string model_description;
+  AliveOptions alive;
+};
+
+struct LoadedCheckpoint {
+  Snapshot snapshot;
+  CheckpointRef ref;  // What the other ranks load with LoadExactly.
+};
+
+struct LoadOutcome {
+  std::optional<LoadedCheckpoint> checkpoint;  // None: there is none yet, start afresh.
+  std::vector<std::string> warnings;           // Such as "is broken (...), falling back to ...".
+};
+
+struct SaveReport {
+  CheckpointRef ref;
+  std::uint64_t bytes = 0;
+  std::vector<std::string> warnings;
+};
+
+class CheckpointFiles;
+
+class CheckpointStore {
+ public:
+  CheckpointStore(FileSystem& files, CheckpointConfig config);
+
+  // Rank 0, before Load and Save: makes the directory, claims it, removes what older worlds left
+  // half-written. Returns warnings. The pause is at most AliveOptions::watch, or the ten seconds
+  // granted to an unordered world's predecessor of the same run to die.
+  Result<std::vector<std::string>> Claim(const Writer& writer);
+
+  // After Claim. An error where checkpoints are recorded but none is valid, or the one found is of
+  // another model.
+  Result<LoadOutcome> Load();
+
+  // The checkpoint that rank 0 chose, for any rank, without a claim.
+  Result<LoadedCheckpoint> LoadExactly(const CheckpointRef& ref) const;
+
+  // A checkpoint's directory, anywhere, that a person chose. After Claim, saves descend from it.
+  Result<LoadedCheckpoint> LoadFrom(const std::filesystem::path& path);
+
+  // After Claim, in the place of Load: saves descend from nothing, and what is there stays.
+  void StartAfresh() { lineage_.clear(); }
+
+  // After Claim.
+  Result<SaveReport> Save(const Snapshot& snapshot);
+
+  // No more saves: another run may take the directory at once.
+  Result<void> Close();
+
+  // kRefused: another world has taken over. Other kinds: the disk did not answer.
+  Result<void> CheckFence() const;
+
+  // Every two seconds or so.
+  void ShowLife();
+  // No longer seen to live: after the fence refused, or at the end.
+  void StopShowingLife();
+
+ private:
+  Result<bool> PredecessorLives(const FenceRecord& newest, const Writer& writer);
+  void RemoveLeftovers(const std::vector<std::string>& names, std::vector<std::string>& warnings);
+  Result<void> NameUncommitted(std::vector<std::string>& warnings) const;
+  Result<std::string> FreeName(std::uint64_t step) const;
+  Result<void> Publish(const CheckpointFiles& contents, const std::filesystem::path& temporary,
+                       const std::filesystem::path& final_path);
+  void Prune(std::vector<std::string>& warnings);
+  Error WithSpace(Error error, std::uint64_t wanted) const;
+
+  FileSystem& files_;
+  CheckpointConfig config_;
+  FenceLog fence_;
+  AliveFile alive_;
+  std::optional<Writer> writer_;        // Set by Claim.
+  std::vector<CheckpointRef> lineage_;  // What the next checkpoint descends from, nearest first.
+  std::uint64_t last_record_ = 0;       // My newest fence record, as far as I know.
+};
+
+// Names both models and what to do. None: they match.
+std::optional<Error> ModelMismatch(const TrainState& state, const CheckpointConfig& config,
+                                   const std::filesystem::path& checkpoint);
+
+}  // namespace ddprun

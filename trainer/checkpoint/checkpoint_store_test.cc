@@ -1,0 +1,358 @@
+#include "trainer/checkpoint/checkpoint_store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "trainer/checkpoint/checkpoint_fixtures.h"
+#include "trainer/checkpoint/memory_file_system.h"
+
+namespace ddprun {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+// Nothing lies there on the real disk: fence-alive alone goes past the file system in memory, and
+// these stories never get to ask it.
+constexpr const char* kDirectory = "/nowhere-ddprun/ckpt";
+
+std::filesystem::path PathOf(const CheckpointRef& ref) {
+  return std::filesystem::path(kDirectory) / ref.directory;
+}
+
+void ExpectSame(const Snapshot& loaded, const Snapshot& saved) {
+  EXPECT_EQ(loaded.model, saved.model);
+  EXPECT_EQ(loaded.optimizer, saved.optimizer);
+  EXPECT_EQ(loaded.rank_states, saved.rank_states);
+  EXPECT_EQ(loaded.state.step, saved.state.step);
+  EXPECT_EQ(loaded.state.samples_in_epoch, saved.state.samples_in_epoch);
+  EXPECT_EQ(loaded.state.buckets, saved.state.buckets);
+}
+
+class CheckpointStoreTest : public testing::Test {
+ protected:
+  // A new process of run "a".
+  CheckpointStore& Start(std::uint64_t generation) { return Start(World("a", generation)); }
+  CheckpointStore& Start(const Writer& writer) {
+    store_.emplace(files_, config_);
+    const auto claimed = store_->Claim(writer);
+    EXPECT_TRUE(claimed) << claimed.error().message;
+    return *store_;
+  }
+  CheckpointRef Save(std::uint64_t step) {
+    const Result<SaveReport> report = store_->Save(SnapshotAt(step));
+    EXPECT_TRUE(report) << report.error().message;
+    return report ? report->ref : CheckpointRef{};
+  }
+  std::vector<std::string> Checkpoints() {
+    std::vector<std::string> names = files_.List(kDirectory).value();
+    std::erase_if(names, [](const std::string& name) { return name.starts_with("fence-"); });
+    return names;
+  }
+
+  MemoryFileSystem files_;
+  CheckpointConfig config_ = ConfigFor(kDirectory);
+  std::optional<CheckpointStore> store_;
+};
+
+TEST_F(CheckpointStoreTest, ANewDirectoryIsAFreshStart) {
+  const Result<LoadOutcome> outcome = Start(1).Load();
+  ASSERT_TRUE(outcome);
+  EXPECT_FALSE(outcome->checkpoint);
+  EXPECT_THAT(outcome->warnings, IsEmpty());
+}
+
+TEST_F(CheckpointStoreTest, GivesBackWhatWasSaved) {
+  Start(1);
+  Save(100);
+  const CheckpointRef ref = Save(200);
+  EXPECT_EQ(ref.directory, "step-00000200-" + Hex(0xabc001));
+  const Result<LoadOutcome> outcome = Start(2).Load();
+  ASSERT_TRUE(outcome && outcome->checkpoint);
+  ExpectSame(outcome->checkpoint->snapshot, SnapshotAt(200));
+  EXPECT_EQ(outcome->checkpoint->ref, ref);
+  const TrainState& state = outcome->checkpoint->snapshot.state;
+  EXPECT_EQ(state.parent, "step-00000100-" + Hex(0xabc001));
+  EXPECT_EQ(state.run_id, "a");
+  EXPECT_EQ(state.generation, Generation{1});
+  EXPECT_GT(state.total_bytes, ByteCount(SnapshotAt(200)));
+  EXPECT_THAT(outcome->warnings, IsEmpty());
+  // What the other ranks do with what rank 0 tells them.
+  CheckpointStore other(files_, config_);
+  ExpectSame(other.LoadExactly(ref)->snapshot, SnapshotAt(200));
+  EXPECT_FALSE(other.LoadExactly({ref.directory, ref.digest + 1}));
+}
+
+TEST_F(CheckpointStoreTest, AFlippedByteAnywhereFallsBackToTheParentWithAWarning) {
+  Start(1);
+  Save(100);
+  const CheckpointRef newest = Save(200);
+  for (const char* name :
+       {"model.safetensors", "optimizer.safetensors", "rank-states.safetensors", "state.json"}) {
+    const std::filesystem::path path = PathOf(newest) / name;
+    for (const std::size_t index :
+         {std::size_t{0}, files_.SizeOf(path) / 2, files_.SizeOf(path) - 1}) {
+      files_.Flip(path, index);
+      CheckpointStore store(files_, config_);
+      static std::uint64_t generation = 2;
+      ASSERT_TRUE(store.Claim(World("a", generation++)));
+      const Result<LoadOutcome> outcome = store.Load();
+      ASSERT_TRUE(outcome && outcome->checkpoint) << path << " " << index;
+      EXPECT_EQ(outcome->checkpoint->snapshot.state.step, 100u);
+      ASSERT_EQ(outcome->warnings.size(), 1u);
+      EXPECT_THAT(outcome->warnings[0], HasSubstr(path.native()));
+      EXPECT_THAT(outcome->warnings[0], HasSubstr("going on from 'step-00000100-"));
+      files_.Flip(path, index);
+    }
+  }
+}
+
+TEST_F(CheckpointStoreTest, AMissingOrCutFileFallsBackToo) {
+  Start(1);
+  Save(100);
+  const CheckpointRef newest = Save(200);
+  MemoryFileSystem before = files_;
+  ASSERT_TRUE(files_.Remove(PathOf(newest) / "model.safetensors"));
+  EXPECT_EQ(Start(2).Load()->checkpoint->snapshot.state.step, 100u);
+  files_ = before;
+  ASSERT_TRUE(files_.Remove(PathOf(newest)));
+  EXPECT_EQ(Start(2).Load()->checkpoint->snapshot.state.step, 100u);
+  files_ = before;
+  ASSERT_TRUE(files_.Write(PathOf(newest) / "model.safetensors", {"short"}));
+  EXPECT_EQ(Start(2).Load()->checkpoint->snapshot.state.step, 100u);
+}
+
+TEST_F(CheckpointStoreTest, AReadErrorThatPassesCostsNoStep) {
+  Start(1);
+  Save(100);
+  Save(200);
+  Start(2);
+  files_.operations = 0;
+  files_.fail_at = 2;
+  files_.fail_with = EIO;
+  const Result<LoadOutcome> outcome = store_->Load();
+  EXPECT_EQ(outcome->checkpoint->snapshot.state.step, 200u);
+  EXPECT_THAT(outcome->warnings, IsEmpty());
+}
+
+// After a fallback the broken head is no ancestor: the chain goes on from what was loaded.
+TEST_F(CheckpointStoreTest, ASaveAfterAFallbackDescendsFromWhatWasLoaded) {
+  Start(1);
+  const CheckpointRef good = Save(100);
+  const CheckpointRef broken = Save(200);
+  files_.Flip(PathOf(broken) / "state.json", 5);
+  ASSERT_TRUE(Start(2).Load());
+  const CheckpointRef next = Save(150);
+  const Result<LoadOutcome> outcome = Start(3).Load();
+  EXPECT_EQ(outcome->checkpoint->ref, next);
+  EXPECT_EQ(outcome->checkpoint->snapshot.state.parent, good.directory);
+  EXPECT_TRUE(files_.Exists(PathOf(broken))) << "evidence stays";
+}
+
+TEST_F(CheckpointStoreTest, NothingButBrokenCheckpointsIsAnErrorThatNamesThem) {
+  Start(1);
+  const CheckpointRef first = Save(100);
+  const CheckpointRef second = Save(200);
+  files_.Flip(PathOf(first) / "model.safetensors", 5);
+  files_.Flip(PathOf(second) / "state.json", 5);
+  const Result<LoadOutcome> outcome = Start(2).Load();
+  ASSERT_FALSE(outcome);
+  EXPECT_EQ(outcome.error().kind, ErrorKind::kInvalid);
+  EXPECT_THAT(outcome.error().message, HasSubstr(first.directory));
+  EXPECT_THAT(outcome.error().message, HasSubstr(second.directory));
+  EXPECT_THAT(outcome.error().message, HasSubstr("another directory to start afresh"));
+}
+
+TEST_F(CheckpointStoreTest, AnotherModelIsAnErrorThatNamesBothAndDeletesNothing) {
+  Start(1);
+  const CheckpointRef ref = Save(100);
+  config_.model = "resnet";
+  const Result<LoadOutcome> outcome = Start(2).Load();
+  ASSERT_FALSE(outcome);
+  EXPECT_THAT(outcome.error().message, HasSubstr("'mlp' (3-1)"));
+  EXPECT_THAT(outcome.error().message, HasSubstr("'resnet' (3-1)"));
+  EXPECT_TRUE(files_.Exists(PathOf(ref)));
+  config_ = ConfigFor(kDirectory);
+  config_.model_description = "3-2";
+  EXPECT_FALSE(Start(3).Load());
+  config_ = ConfigFor(kDirectory);
+  EXPECT_TRUE(Start(4).Load()->checkpoint);
+}
+
+TEST_F(CheckpointStoreTest, KeepsTheLastThreeOfTheChain) {
+  Start(1);
+  for (std::uint64_t step = 1; step <= 6; ++step) {
+    Save(step);
+  }
+  const std::string world = Hex(0xabc001);
+  EXPECT_THAT(Checkpoints(), ElementsAre("step-00000004-" + world, "step-00000005-" + world,
+                                         "step-00000006-" + world));
+  Start(2).Load().value();
+  Save(7);
+  EXPECT_EQ(Checkpoints().size(), 3u) << "ancestors of another generation are pruned as well";
+  EXPECT_EQ(Checkpoints().front(), "step-00000005-" + world);
+}
+
+TEST_F(CheckpointStoreTest, TheFenceStopsAReplacedWorldBeforeItWrites) {
+  Start(1);
+  Save(100);
+  CheckpointStore newer(files_, config_);
+  ASSERT_TRUE(newer.Claim(World("a", 2)));
+  const Result<SaveReport> late = store_->Save(SnapshotAt(999));
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().kind, ErrorKind::kRefused);
+  EXPECT_EQ(store_->CheckFence().error().kind, ErrorKind::kRefused);
+  EXPECT_EQ(Checkpoints().size(), 1u);
+  EXPECT_TRUE(newer.CheckFence());
+}
+
+// A straggler that was replaced while it wrote leaves a larger step, complete and useless.
+TEST_F(CheckpointStoreTest, AStragglersDirectoryIsNotInTheChain) {
+  Start(1);
+  const CheckpointRef good = Save(100);
+  CheckpointStore newer(files_, config_);
+  files_.before = [&](std::string_view operation, const std::filesystem::path& path) {
+    if (operation == "link" && path.filename() == "fence-3") {
+      ASSERT_TRUE(newer.Claim(World("a", 2)));
+    }
+  };
+  EXPECT_EQ(store_->Save(SnapshotAt(999)).error().kind, ErrorKind::kRefused);
+  files_.before = nullptr;
+  EXPECT_EQ(Checkpoints().size(), 2u);
+  EXPECT_EQ(newer.Load()->checkpoint->ref, good);
+  ASSERT_TRUE(newer.Save(SnapshotAt(110)));
+  EXPECT_EQ(Start(3).Load()->checkpoint->snapshot.state.step, 110u);
+}
+
+TEST_F(CheckpointStoreTest, UncommittedCheckpointsAreNamedWhenStartingAfresh) {
+  Start(1);
+  const CheckpointRef ref = Save(100);
+  for (const char* record : {"fence-1", "fence-2"}) {
+    ASSERT_TRUE(files_.Remove(std::filesystem::path(kDirectory) / record));
+  }
+  const Result<LoadOutcome> outcome = Start(1).Load();
+  EXPECT_FALSE(outcome->checkpoint);
+  ASSERT_EQ(outcome->warnings.size(), 1u);
+  EXPECT_THAT(outcome->warnings[0], HasSubstr(ref.directory));
+  // Its path still loads it, as long as it is whole.
+  ExpectSame(store_->LoadFrom(PathOf(ref))->snapshot, SnapshotAt(100));
+  ExpectSame(store_->LoadFrom(PathOf(ref) / "")->snapshot, SnapshotAt(100));
+  files_.Flip(PathOf(ref) / "state.json.xxh64", 3);
+  EXPECT_FALSE(store_->LoadFrom(PathOf(ref)));
+}
+
+TEST_F(CheckpointStoreTest, TheSameStepTwiceIsTwoCheckpoints) {
+  Start(1);
+  Save(100);
+  Snapshot last = SnapshotAt(100);
+  last.state.finished = true;
+  ASSERT_TRUE(store_->Save(last));
+  const Result<LoadOutcome> outcome = Start(2).Load();
+  EXPECT_TRUE(outcome->checkpoint->snapshot.state.finished);
+  EXPECT_EQ(outcome->checkpoint->ref.directory, "step-00000100-" + Hex(0xabc001) + ".2");
+}
+
+TEST_F(CheckpointStoreTest, LeftoversOfOlderWorldsGoAtTheClaimAndCheckpointsStay) {
+  Start(1);
+  const CheckpointRef ref = Save(100);
+  const std::filesystem::path directory = kDirectory;
+  for (const char* name : {".tmp-step-00000200-00000000000abc01", ".trash-step-1", ".fence-x-3"}) {
+    ASSERT_TRUE(files_.Write(directory / name, {"x"}));
+  }
+  Start(2);
+  EXPECT_THAT(Checkpoints(), ElementsAre(ref.directory));
+}
+
+TEST_F(CheckpointStoreTest, TooLittleSpaceIsSaidInBytesBeforeAnythingIsWritten) {
+  Start(1);
+  const CheckpointRef ref = Save(100);
+  files_.free_bytes = 1000;
+  const Result<SaveReport> report = store_->Save(SnapshotAt(200));
+  ASSERT_FALSE(report);
+  EXPECT_EQ(report.error().kind, ErrorKind::kSystem);
+  EXPECT_THAT(report.error().message, HasSubstr("1000 bytes"));
+  EXPECT_THAT(report.error().message, HasSubstr("needs"));
+  EXPECT_THAT(report.error().message, HasSubstr(kDirectory));
+  EXPECT_THAT(Checkpoints(), ElementsAre(ref.directory));
+  files_.free_bytes = 1 << 30;
+  Save(200);
+}
+
+class RealCheckpointTest : public testing::Test {
+ protected:
+  RealCheckpointTest()
+      : config_(ConfigFor(testing::TempDir() + "/ckpt-" + std::to_string(::getpid()) + "/a/b")) {
+    config_.alive.wait = [](std::chrono::milliseconds) {};
+  }
+  ~RealCheckpointTest() override {
+    std::filesystem::remove_all(config_.directory.parent_path().parent_path());
+  }
+  CheckpointConfig config_;
+};
+
+TEST_F(RealCheckpointTest, SavesPrunesAndLoadsOnARealDisk) {
+  CheckpointStore store(RealFileSystem(), config_);
+  ASSERT_TRUE(store.Claim(World("a", 1)));
+  ASSERT_FALSE(store.Load()->checkpoint);
+  for (std::uint64_t step = 1; step <= 5; ++step) {
+    const Result<SaveReport> report = store.Save(SnapshotAt(step));
+    ASSERT_TRUE(report) << report.error().message;
+    EXPECT_THAT(report->warnings, IsEmpty());
+  }
+  ASSERT_TRUE(store.Close());
+  int checkpoints = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(config_.directory)) {
+    EXPECT_THAT(entry.path().filename().native(), Not(testing::StartsWith(".")));
+    checkpoints += IsCheckpointName(entry.path().filename().native()) ? 1 : 0;
+  }
+  EXPECT_EQ(checkpoints, 3);
+  CheckpointStore next(RealFileSystem(), config_);
+  ASSERT_TRUE(next.Claim(World("b", 1))) << "closed: another run may go on";
+  ExpectSame(next.Load()->checkpoint->snapshot, SnapshotAt(5));
+}
+
+TEST_F(RealCheckpointTest, AnotherRunIsRefusedWhileTheFirstLivesAndNotAfter) {
+  std::optional<CheckpointStore> first(std::in_place, RealFileSystem(), config_);
+  ASSERT_TRUE(first->Claim(World("a", 1)));
+  ASSERT_TRUE(first->Save(SnapshotAt(1)));
+  CheckpointStore second(RealFileSystem(), config_);
+  const auto refused = second.Claim(World("b", 1));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::kRefused);
+  EXPECT_THAT(refused.error().message, HasSubstr("in use by run 'a'"));
+  ASSERT_TRUE(first->Save(SnapshotAt(2)));
+  first.reset();  // Dies without closing: the kernel drops its lock.
+  ASSERT_TRUE(second.Claim(World("b", 1)));
+  ExpectSame(second.Load()->checkpoint->snapshot, SnapshotAt(2));
+}
+
+// Plain torchrun and lone processes: the same run id and generation again and again.
+TEST_F(RealCheckpointTest, WorldsWithoutAnOrderFollowEachOther) {
+  const auto torchrun = [] { return MakeWriter("none", Term{}, Generation{1}, WorldId{}); };
+  std::optional<CheckpointStore> first(std::in_place, RealFileSystem(), config_);
+  ASSERT_TRUE(first->Claim(torchrun()));
+  ASSERT_TRUE(first->Save(SnapshotAt(1)));
+  // While the killed worker still disappears, its successor waits.
+  CheckpointConfig patient = config_;
+  int waits = 0;
+  patient.alive.wait = [&](std::chrono::milliseconds) {
+    if (++waits == 3) {
+      first.reset();
+    }
+  };
+  CheckpointStore second(RealFileSystem(), patient);
+  ASSERT_TRUE(second.Claim(torchrun()));
+  EXPECT_EQ(waits, 3);
+  ExpectSame(second.Load()->checkpoint->snapshot, SnapshotAt(1));
+  // And does not wait for ever for one who lives.
+  CheckpointStore third(RealFileSystem(), config_);
+  EXPECT_EQ(third.Claim(torchrun()).error().kind, ErrorKind::kRefused);
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,17 @@
+// xxh64 over bytes that lie in several pieces: against bits that flip, not against an adversary.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace ddprun {
+
+std::uint64_t Digest(const std::vector<std::string_view>& parts);
+std::uint64_t Digest(std::string_view bytes);
+
+// The inverse of Hex: exactly sixteen hexadecimal digits.
+std::optional<std::uint64_t> ParseHex(std::string_view text);
+
+}  // namespace ddprun

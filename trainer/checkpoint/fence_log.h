@@ -1,0 +1,128 @@
+// Decides which world may move the head of a checkpoint directory: a log of small numbered files.
+//
+//   fence-<n> = claim {who, lineage} | commit {who, new lineage} | close {who, lineage}
+//
+// Writing a record is: temporary file, fsync, link() to the next number, fsync of the directory. A
+// number that is taken means that somebody moved: read on and decide again. So check and write are
+// one step, and no lock is needed for safety. Refusals are ErrorKind::kRefused, and nothing else
+// here is: the worker ends with kExitDoNotRestart.
+//
+//   claim   my run's last record (open or closed) must be smaller in (term, generation); the same
+//           world claiming again is fine. Another run's open record: only if that run is dead.
+//   commit  the newest record must be mine (run and world id) and open
+//   close   likewise; closing twice is fine
+//
+// A writer without order (plain torchrun or a lone process: world id 0) is a run of its own for
+// the claim: its predecessor must be closed or dead, whatever its run id.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/ids.h"
+#include "common/result.h"
+#include "trainer/checkpoint/file_system.h"
+
+namespace ddprun {
+
+// Who writes. Made by MakeWriter.
+struct Writer {
+  RunId run_id;
+  Term term;
+  Generation generation;
+  WorldId world_id;     // Never 0.
+  bool ordered = true;  // False: nobody orders this world; its world id was drawn at random.
+  bool operator==(const Writer&) const = default;
+};
+
+// World id 0 becomes a random one, and the writer unordered.
+Writer MakeWriter(const RunId& run_id, Term term, Generation generation, WorldId world_id);
+
+std::string Describe(const Writer& writer);
+
+// A checkpoint by name, and the digest of its state.json, which holds those of its other files.
+struct CheckpointRef {
+  std::string directory;  // "step-00000100-9f0c55aa01234567", beside the fence records
+  std::uint64_t digest = 0;
+  bool operator==(const CheckpointRef&) const = default;
+};
+
+// Whether the name has the form of a checkpoint's directory: what keeps a forged record from
+// pointing elsewhere.
+bool IsCheckpointName(std::string_view name);
+
+enum class RecordKind { kClaim, kCommit, kClose };
+
+std::string_view NameOf(RecordKind kind);
+
+struct FenceRecord {
+  std::uint64_t number = 0;
+  RecordKind kind = RecordKind::kClaim;
+  Writer writer;
+  // The head first, then its ancestors. Empty: no checkpoint yet. The ancestors stand here too so
+  // that a head whose state.json is broken does not hide its parent.
+  std::vector<CheckpointRef> lineage;
+  bool operator==(const FenceRecord&) const = default;
+};
+
+inline constexpr std::size_t kMaxLineage = 64;
+
+std::string ToText(const FenceRecord& record);  // Without the number, which is the file's name.
+Result<FenceRecord> FenceRecordFromText(std::string_view text, std::uint64_t number,
+                                        std::string_view name);
+
+// What a claim asks the world outside the log.
+struct Liveness {
+  // Whether another run's open record belongs to somebody who still runs. May take seconds.
+  std::function<Result<bool>(const FenceRecord& newest)> lives;
+  // Called right before the record is written: from here on I must be seen to live.
+  std::function<void()> hold;
+};
+
+class FenceLog {
+ public:
+  FenceLog(FileSystem& files, std::filesystem::path directory);
+
+  // The newest record that can be read; none in a new directory. A damaged newer one is skipped
+  // and named in `warnings`.
+  Result<std::optional<FenceRecord>> Newest(std::vector<std::string>& warnings) const;
+
+  // The record under which I may load and commit from now on.
+  Result<FenceRecord> Claim(const Writer& writer, const Liveness& liveness,
+                            std::vector<std::string>& warnings);
+  Result<FenceRecord> Commit(const Writer& writer, const std::vector<CheckpointRef>& lineage);
+  Result<FenceRecord> Close(const Writer& writer);
+
+  // kRefused unless the newest record is mine and open.
+  Result<FenceRecord> CheckMine(const Writer& writer) const;
+
+  // Removes records far behind the newest, but never a run's last one. Failures do not matter.
+  void Prune();
+
+ private:
+  struct Tail {
+    std::uint64_t last_number = 0;  // The highest number taken, readable or not. 0: none.
+    std::optional<FenceRecord> newest;
+  };
+
+  Result<std::vector<std::uint64_t>> Numbers() const;
+  Result<FenceRecord> ReadRecord(std::uint64_t number) const;
+  Result<Tail> ReadTail(std::vector<std::string>& warnings) const;
+  Result<std::optional<FenceRecord>> LastOf(const Writer& writer) const;  // Of the same run.
+  Result<void> CheckClaim(const Writer& writer, const Tail& tail, const Liveness& liveness) const;
+  // True: written as that number. False: the number is taken by somebody else.
+  Result<bool> Append(const FenceRecord& record) const;
+  Result<FenceRecord> AppendMine(const Writer& writer, RecordKind kind,
+                                 const std::vector<CheckpointRef>* lineage);
+  std::filesystem::path PathOf(std::uint64_t number) const;
+
+  FileSystem& files_;
+  std::filesystem::path directory_;
+};
+
+}  // namespace ddprun

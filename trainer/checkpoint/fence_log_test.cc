@@ -1,0 +1,349 @@
+#include "trainer/checkpoint/fence_log.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <thread>
+
+#include "trainer/checkpoint/checkpoint_fixtures.h"
+#include "trainer/checkpoint/memory_file_system.h"
+
+namespace ddprun {
+namespace {
+
+using testing::HasSubstr;
+
+const CheckpointRef kFirst{"step-00000100-00000000000abc01", 1};
+const CheckpointRef kSecond{"step-00000200-00000000000abc01", 2};
+
+class FenceLogTest : public testing::Test {
+ protected:
+  FenceLogTest() { EXPECT_TRUE(files_.MakeDirectory("/ckpt")); }
+
+  Result<FenceRecord> Claim(const Writer& writer) {
+    return fence_.Claim(writer,
+                        {[&](const FenceRecord&) -> Result<bool> {
+                           ++asked_;
+                           return other_lives_;
+                         },
+                         [&] { ++held_; }},
+                        warnings_);
+  }
+  FenceRecord Newest() { return fence_.Newest(warnings_).value().value(); }
+
+  MemoryFileSystem files_;
+  FenceLog fence_{files_, "/ckpt"};
+  bool other_lives_ = true;
+  int asked_ = 0;
+  int held_ = 0;
+  std::vector<std::string> warnings_;
+};
+
+TEST_F(FenceLogTest, ARunClaimsCommitsAndCloses) {
+  EXPECT_FALSE(fence_.Newest(warnings_).value());
+  const Result<FenceRecord> claim = Claim(World("a", 1));
+  ASSERT_TRUE(claim);
+  EXPECT_EQ(claim->number, 1u);
+  EXPECT_TRUE(claim->lineage.empty());
+  EXPECT_EQ(held_, 1);
+  ASSERT_TRUE(fence_.Commit(World("a", 1), {kFirst}));
+  EXPECT_EQ(Newest(), (FenceRecord{2, RecordKind::kCommit, World("a", 1), {kFirst}}));
+  ASSERT_TRUE(fence_.Close(World("a", 1)));
+  EXPECT_EQ(Newest(), (FenceRecord{3, RecordKind::kClose, World("a", 1), {kFirst}}));
+  EXPECT_EQ(asked_, 0);
+}
+
+// The whole point: what the old world writes late must not move the head.
+TEST_F(FenceLogTest, ALaterGenerationTakesOverAndTheOldOneIsRefused) {
+  ASSERT_TRUE(Claim(World("a", 1)));
+  ASSERT_TRUE(fence_.Commit(World("a", 1), {kFirst}));
+  const Result<FenceRecord> second = Claim(World("a", 2));
+  ASSERT_TRUE(second);
+  EXPECT_EQ(second->lineage, std::vector{kFirst});
+  EXPECT_EQ(asked_, 0) << "its own run need not be dead";
+
+  const Result<FenceRecord> late = fence_.Commit(World("a", 1), {kSecond, kFirst});
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().kind, ErrorKind::kRefused);
+  EXPECT_THAT(late.error().message, HasSubstr("taken over by run 'a' (term 7, generation 2"));
+  EXPECT_EQ(fence_.Close(World("a", 1)).error().kind, ErrorKind::kRefused);
+  EXPECT_EQ(fence_.CheckMine(World("a", 1)).error().kind, ErrorKind::kRefused);
+  EXPECT_TRUE(fence_.CheckMine(World("a", 2)));
+  EXPECT_EQ(Newest().lineage, std::vector{kFirst});
+}
+
+TEST_F(FenceLogTest, AnOlderOrEqualWorldMayNotClaim) {
+  ASSERT_TRUE(Claim(World("a", 5)));
+  EXPECT_EQ(Claim(World("a", 4)).error().kind, ErrorKind::kRefused);
+  Writer twin = World("a", 5);
+  twin.world_id = WorldId{99};
+  EXPECT_EQ(Claim(twin).error().kind, ErrorKind::kRefused);
+  Writer older_term = World("a", 50);
+  older_term.term = Term{6};
+  EXPECT_EQ(Claim(older_term).error().kind, ErrorKind::kRefused);
+  Writer newer_term = World("a", 1);
+  newer_term.term = Term{8};
+  EXPECT_TRUE(Claim(newer_term)) << "the term decides before the generation";
+}
+
+TEST_F(FenceLogTest, TheSameWorldMayClaimAgainUntilItClosed) {
+  ASSERT_TRUE(Claim(World("a", 1)));
+  ASSERT_TRUE(fence_.Commit(World("a", 1), {kFirst}));
+  const Result<FenceRecord> again = Claim(World("a", 1));
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->lineage, std::vector{kFirst});
+  EXPECT_EQ(Newest().number, 2u) << "nothing was written";
+  ASSERT_TRUE(fence_.Close(World("a", 1)));
+  EXPECT_EQ(Claim(World("a", 1)).error().kind, ErrorKind::kRefused);
+  EXPECT_TRUE(Claim(World("a", 2)));
+}
+
+TEST_F(FenceLogTest, ACommitAfterTheCloseIsRefusedAndClosingTwiceIsFine) {
+  ASSERT_TRUE(Claim(World("a", 1)));
+  ASSERT_TRUE(fence_.Close(World("a", 1)));
+  EXPECT_EQ(fence_.Commit(World("a", 1), {kFirst}).error().kind, ErrorKind::kRefused);
+  ASSERT_TRUE(fence_.Close(World("a", 1)));
+  EXPECT_EQ(Newest().number, 2u);
+}
+
+TEST_F(FenceLogTest, AnotherRunIsRefusedWhileTheHolderLives) {
+  ASSERT_TRUE(Claim(World("a", 1)));
+  const Result<FenceRecord> other = Claim(World("b", 9));
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().kind, ErrorKind::kRefused);
+  EXPECT_THAT(other.error().message, HasSubstr("in use by run 'a'"));
+  EXPECT_THAT(other.error().message, HasSubstr("/ckpt"));
+  EXPECT_TRUE(fence_.CheckMine(World("a", 1)));
+}
+
+TEST_F(FenceLogTest, AnotherRunGoesOnFromTheHeadOfADeadOrClosedOne) {
+  ASSERT_TRUE(Claim(World("a", 5)));
+  ASSERT_TRUE(fence_.Commit(World("a", 5), {kFirst}));
+  other_lives_ = false;
+  const Result<FenceRecord> dead = Claim(World("b", 1));
+  ASSERT_TRUE(dead);
+  EXPECT_EQ(dead->lineage, std::vector{kFirst});
+  ASSERT_TRUE(fence_.Close(World("b", 1)));
+  other_lives_ = true;
+  asked_ = 0;
+  EXPECT_TRUE(Claim(World("c", 1)));
+  EXPECT_EQ(asked_, 0) << "closed: nobody to ask about";
+}
+
+// Else a generation that slept through another run's reign would come back with an old number.
+TEST_F(FenceLogTest, ARunIsHeldToItsOwnLastRecordAcrossOtherRuns) {
+  ASSERT_TRUE(Claim(World("a", 5)));
+  ASSERT_TRUE(fence_.Close(World("a", 5)));
+  ASSERT_TRUE(Claim(World("b", 1)));
+  ASSERT_TRUE(fence_.Close(World("b", 1)));
+  EXPECT_EQ(Claim(World("a", 5)).error().kind, ErrorKind::kRefused);
+  EXPECT_EQ(Claim(World("a", 4)).error().kind, ErrorKind::kRefused);
+  EXPECT_TRUE(Claim(World("a", 6)));
+}
+
+TEST_F(FenceLogTest, WorldsThatNobodyOrdersGoByWhoLives) {
+  const Writer first = MakeWriter("none", Term{}, Generation{1}, WorldId{});
+  const Writer second = MakeWriter("none", Term{}, Generation{1}, WorldId{});
+  EXPECT_FALSE(first.ordered);
+  EXPECT_NE(first.world_id, second.world_id);
+  ASSERT_TRUE(Claim(first));
+  EXPECT_THAT(Claim(second).error().message, HasSubstr("in use"));
+  // A world of ddprun with the same run id does not outrank one that nobody ordered.
+  EXPECT_THAT(Claim(World("none", 3)).error().message, HasSubstr("in use"));
+  other_lives_ = false;
+  ASSERT_TRUE(Claim(second));
+  EXPECT_EQ(fence_.Commit(first, {kFirst}).error().kind, ErrorKind::kRefused);
+}
+
+TEST_F(FenceLogTest, OfTwoClaimantsForOneNumberTheLaterDecidesAgain) {
+  ASSERT_TRUE(Claim(World("a", 1)));
+  // Generation 3 moves in right before generation 2 links its record.
+  bool raced = false;
+  files_.before = [&](std::string_view operation, const std::filesystem::path& path) {
+    if (operation == "link" && path.filename() == "fence-2" && !std::exchange(raced, true)) {
+      FenceLog other(files_, "/ckpt");
+      EXPECT_TRUE(other.Claim(World("a", 3), {{}, [] {}}, warnings_));
+    }
+  };
+  EXPECT_EQ(Claim(World("a", 2)).error().kind, ErrorKind::kRefused);
+  EXPECT_TRUE(raced);
+  EXPECT_EQ(Newest(), (FenceRecord{2, RecordKind::kClaim, World("a", 3), {}}));
+}
+
+TEST_F(FenceLogTest, ACommitThatLosesTheRaceAgainstAClaimIsRefused) {
+  ASSERT_TRUE(Claim(World("a", 1)));
+  bool raced = false;
+  files_.before = [&](std::string_view operation, const std::filesystem::path&) {
+    if (operation == "link" && !std::exchange(raced, true)) {
+      EXPECT_TRUE(Claim(World("a", 2)));
+    }
+  };
+  EXPECT_EQ(fence_.Commit(World("a", 1), {kFirst}).error().kind, ErrorKind::kRefused);
+  EXPECT_TRUE(Newest().lineage.empty());
+}
+
+// A network file system may carry out a link, lose the answer, and repeat it.
+TEST_F(FenceLogTest, ALinkThatWasMadeAlreadyCountsAsMine) {
+  ASSERT_TRUE(Claim(World("a", 1)));
+  bool repeated = false;
+  files_.before = [&](std::string_view operation, const std::filesystem::path& path) {
+    if (operation == "link" && !std::exchange(repeated, true)) {
+      EXPECT_TRUE(files_.Link("/ckpt/.fence-" + Hex(0xabc001) + "-2", path).value());
+    }
+  };
+  EXPECT_TRUE(fence_.Commit(World("a", 1), {kFirst}));
+  EXPECT_EQ(Newest().number, 2u);
+}
+
+TEST_F(FenceLogTest, PruningKeepsTheLastRecordOfEveryRun) {
+  ASSERT_TRUE(Claim(World("a", 5)));
+  ASSERT_TRUE(fence_.Close(World("a", 5)));
+  ASSERT_TRUE(Claim(World("b", 1)));
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_TRUE(fence_.Commit(World("b", 1), {kFirst}));
+    fence_.Prune();
+  }
+  EXPECT_FALSE(files_.Exists("/ckpt/fence-1"));
+  EXPECT_TRUE(files_.Exists("/ckpt/fence-2"));
+  EXPECT_LT(files_.List("/ckpt")->size(), 70u);
+  EXPECT_EQ(Newest().number, 103u);
+  ASSERT_TRUE(fence_.Close(World("b", 1)));
+  EXPECT_EQ(Claim(World("a", 5)).error().kind, ErrorKind::kRefused);
+}
+
+// Stopped between its decision and its link for so long that pruning freed the number again: the
+// link succeeds, and must still not count.
+TEST_F(FenceLogTest, ANumberFreedByPruningIsNoCommit) {
+  ASSERT_TRUE(Claim(World("a", 1)));
+  bool slept = false;
+  files_.before = [&](std::string_view operation, const std::filesystem::path& path) {
+    if (operation == "link" && path.filename() == "fence-2" && !std::exchange(slept, true)) {
+      EXPECT_TRUE(Claim(World("a", 2)));
+      for (int i = 0; i < 100; ++i) {
+        EXPECT_TRUE(fence_.Commit(World("a", 2), {kSecond}));
+      }
+      fence_.Prune();
+      EXPECT_FALSE(files_.Exists("/ckpt/fence-2"));
+    }
+  };
+  EXPECT_EQ(fence_.Commit(World("a", 1), {kFirst}).error().kind, ErrorKind::kRefused);
+  EXPECT_TRUE(slept);
+  EXPECT_EQ(Newest().lineage, std::vector{kSecond});
+}
+
+TEST_F(FenceLogTest, ADamagedRecordIsSkippedByAClaimAndNamed) {
+  ASSERT_TRUE(Claim(World("a", 1)));
+  ASSERT_TRUE(fence_.Commit(World("a", 1), {kFirst}));
+  ASSERT_TRUE(fence_.Commit(World("a", 1), {kSecond, kFirst}));
+  files_.Flip("/ckpt/fence-3", 20);
+  EXPECT_EQ(fence_.CheckMine(World("a", 1)).error().kind, ErrorKind::kInvalid);
+  const Result<FenceRecord> claim = Claim(World("a", 2));
+  ASSERT_TRUE(claim);
+  EXPECT_EQ(claim->number, 4u);
+  EXPECT_EQ(claim->lineage, std::vector{kFirst});
+  ASSERT_FALSE(warnings_.empty());
+  EXPECT_THAT(warnings_.front(), HasSubstr("fence-3"));
+}
+
+// To start afresh because the records are damaged would hide every checkpoint.
+TEST_F(FenceLogTest, OnlyDamagedRecordsAreAnError) {
+  ASSERT_TRUE(Claim(World("a", 1)));
+  files_.Flip("/ckpt/fence-1", 20);
+  const Result<FenceRecord> claim = Claim(World("a", 2));
+  ASSERT_FALSE(claim);
+  EXPECT_EQ(claim.error().kind, ErrorKind::kInvalid);
+  EXPECT_THAT(claim.error().message, HasSubstr("no fence record can be read"));
+}
+
+TEST_F(FenceLogTest, AnEmptiedDirectoryIsNotARefusal) {
+  ASSERT_TRUE(Claim(World("a", 1)));
+  ASSERT_TRUE(files_.Remove("/ckpt/fence-1"));
+  EXPECT_EQ(fence_.CheckMine(World("a", 1)).error().kind, ErrorKind::kUnavailable);
+  EXPECT_FALSE(fence_.Commit(World("a", 1), {kFirst}));
+}
+
+TEST(FenceRecord, GoesThroughTextAndRefusesForgeries) {
+  const FenceRecord record{7, RecordKind::kCommit, World("run \"1\"", 3), {kSecond, kFirst}};
+  const std::string text = ToText(record);
+  EXPECT_EQ(FenceRecordFromText(text, 7, "fence-7").value(), record);
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    std::string flipped = text;
+    flipped[i] = static_cast<char>(flipped[i] ^ 1);
+    EXPECT_FALSE(FenceRecordFromText(flipped, 7, "fence-7")) << i;
+    EXPECT_FALSE(FenceRecordFromText(text.substr(0, i), 7, "fence-7")) << i;
+  }
+  // A valid digest does not make a path that leads elsewhere valid.
+  FenceRecord forged = record;
+  forged.lineage[0].directory = "../../etc";
+  EXPECT_FALSE(FenceRecordFromText(ToText(forged), 7, "fence-7"));
+}
+
+TEST(FenceRecord, CheckpointNamesHaveOneForm) {
+  EXPECT_TRUE(IsCheckpointName("step-00000100-00000000000abc01"));
+  EXPECT_TRUE(IsCheckpointName("step-123456789012-00000000000abc01.2"));
+  for (const char* bad : {"", "step-", "step-1", "step-1-abc", "step--00000000000abc01",
+                          "step-1-00000000000abc01/", "step-1-00000000000abc01.",
+                          "step-1-00000000000abc01./..", ".tmp-step-1-00000000000abc01"}) {
+    EXPECT_FALSE(IsCheckpointName(bad)) << bad;
+  }
+}
+
+TEST(Writer, DistinctRunIdsStayDistinctAndPrintable) {
+  const auto id = [](const std::string& run) {
+    return MakeWriter(run, Term{1}, Generation{1}, WorldId{1}).run_id;
+  };
+  EXPECT_EQ(id("job-17"), "job-17");
+  EXPECT_NE(id("gr\xC3\xBC\xC3\x9F"), id("gr\xC3\xB6\xC3\x9F"));
+  EXPECT_NE(id(std::string(5000, 'a')), id(std::string(5001, 'a')));
+  EXPECT_LT(id(std::string(5000, 'a')).size(), 300u);
+}
+
+// On the real file system: whatever was acknowledged is in the log, once, and nobody's commit
+// stands behind a newer world's claim.
+TEST(FenceLogRace, ThreadsThatClaimAndCommitAtOnceKeepOneOrder) {
+  const std::string directory = testing::TempDir() + "/fence-race-" + Hex(std::random_device()());
+  std::filesystem::create_directories(directory);
+  std::atomic<std::uint64_t> generation{0};
+  std::atomic<int> acknowledged{0};
+  const auto work = [&] {
+    FenceLog fence(RealFileSystem(), directory);
+    std::vector<std::string> warnings;
+    for (int i = 0; i < 8; ++i) {
+      const Writer writer = World("a", ++generation);
+      if (fence.Claim(writer, {{}, [] {}}, warnings) && fence.Commit(writer, {kFirst})) {
+        ++acknowledged;
+      }
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 4; ++i) {
+      threads.emplace_back(work);
+    }
+  }
+  FenceLog fence(RealFileSystem(), directory);
+  std::vector<std::string> warnings;
+  const std::uint64_t last = fence.Newest(warnings).value().value().number;
+  int commits = 0;
+  Writer holder;
+  for (std::uint64_t n = 1; n <= last; ++n) {
+    const std::string path = directory + "/fence-" + std::to_string(n);
+    const auto record =
+        FenceRecordFromText(RealFileSystem().Read(path, 1 << 16).value(), n, path).value();
+    if (record.kind == RecordKind::kClaim) {
+      EXPECT_GT(record.writer.generation, holder.generation);
+      holder = record.writer;
+    } else {
+      ++commits;
+      EXPECT_EQ(record.writer, holder);
+    }
+  }
+  EXPECT_EQ(commits, acknowledged.load());
+  EXPECT_GT(commits, 0);
+  std::filesystem::remove_all(directory);
+}
+
+}  // namespace
+}  // namespace ddprun

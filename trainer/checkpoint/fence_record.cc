@@ -1,0 +1,138 @@
+#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "trainer/checkpoint/digest.h"
+#include "trainer/checkpoint/fence_log.h"
+#include "trainer/checkpoint/json_fields.h"
+
+namespace ddprun {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::uint32_t kSchema = 1;
+constexpr std::size_t kMaxRunId = 200;
+constexpr std::string_view kStep = "step-";
+
+bool IsDigits(std::string_view text) {
+  return !text.empty() && text.size() <= 20 &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// A run id comes from the environment, as any bytes; a record holds short printable text. Distinct
+// ids stay distinct.
+RunId PrintableRunId(const RunId& run_id) {
+  RunId out = run_id.substr(0, kMaxRunId);
+  for (char& c : out) {
+    c = c >= ' ' && c <= '~' ? c : '?';
+  }
+  return out == run_id ? out : out + "#" + Hex(Digest(run_id));
+}
+
+}  // namespace
+
+std::string_view NameOf(RecordKind kind) {
+  switch (kind) {
+    case RecordKind::kClaim:
+      return "claim";
+    case RecordKind::kCommit:
+      return "commit";
+    case RecordKind::kClose:
+      return "close";
+  }
+  CHECK(false);
+}
+
+Writer MakeWriter(const RunId& run_id, Term term, Generation generation, WorldId world_id) {
+  Writer writer{PrintableRunId(run_id), term, generation, world_id, world_id.value != 0};
+  std::random_device random;
+  while (writer.world_id.value == 0) {
+    writer.world_id.value = std::uint64_t{random()} << 32 | random();
+  }
+  return writer;
+}
+
+std::string Describe(const Writer& writer) {
+  return "run '" + writer.run_id + "' (term " + std::to_string(writer.term.value) +
+         ", generation " + std::to_string(writer.generation.value) + ", world " +
+         Hex(writer.world_id.value) + ")";
+}
+
+// step-<digits>-<16 hex>, and .<digits> where a world writes the same step again.
+bool IsCheckpointName(std::string_view name) {
+  if (!name.starts_with(kStep)) {
+    return false;
+  }
+  name.remove_prefix(kStep.size());
+  const std::size_t dash = name.find('-');
+  if (dash == std::string_view::npos || !IsDigits(name.substr(0, dash))) {
+    return false;
+  }
+  const std::string_view world = name.substr(dash + 1);
+  if (!ParseHex(world.substr(0, 16))) {
+    return false;
+  }
+  return world.size() == 16 || (world[16] == '.' && IsDigits(world.substr(17)));
+}
+
+std::string ToText(const FenceRecord& record) {
+  json lineage = json::array();
+  for (const CheckpointRef& ref : record.lineage) {
+    lineage.push_back({{"directory", ref.directory}, {"state_xxh64", Hex(ref.digest)}});
+  }
+  const json out = {{"schema", kSchema},
+                    {"kind", NameOf(record.kind)},
+                    {"run_id", record.writer.run_id},
+                    {"term", record.writer.term.value},
+                    {"generation", record.writer.generation.value},
+                    {"world_id", Hex(record.writer.world_id.value)},
+                    {"ordered", record.writer.ordered},
+                    {"lineage", lineage}};
+  const std::string line = out.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  return line + Hex(Digest(line)) + "\n";
+}
+
+Result<FenceRecord> FenceRecordFromText(std::string_view text, std::uint64_t number,
+                                        std::string_view name) {
+  const std::size_t line_end = text.find('\n');
+  const std::string_view line = text.substr(0, line_end == text.npos ? 0 : line_end + 1);
+  if (line.empty() || text.substr(line.size()) != Hex(Digest(line)) + "\n") {
+    return Invalid("the fence record is damaged (its digest does not match)", name);
+  }
+  const json in = json::parse(line, nullptr, false);
+  JsonFields fields(in, name);
+  FenceRecord record;
+  record.number = number;
+  if (fields.Unsigned("schema") != kSchema) {
+    fields.Fail("schema", "the one that this program reads");
+  }
+  const std::string kind = fields.Text("kind");
+  const RecordKind kinds[] = {RecordKind::kClaim, RecordKind::kCommit, RecordKind::kClose};
+  const auto found = std::find_if(std::begin(kinds), std::end(kinds),
+                                  [&](RecordKind one) { return NameOf(one) == kind; });
+  if (found == std::end(kinds)) {
+    fields.Fail("kind", "claim, commit or close");
+  } else {
+    record.kind = *found;
+  }
+  record.writer = {fields.Text("run_id"), Term{fields.Unsigned("term")},
+                   Generation{fields.Unsigned("generation")}, WorldId{fields.HexText("world_id")},
+                   fields.Flag("ordered")};
+  for (const json& entry : fields.Array("lineage")) {
+    JsonFields ref(entry, name);
+    record.lineage.push_back({ref.Text("directory"), ref.HexText("state_xxh64")});
+    if (ref.problem() || !IsCheckpointName(record.lineage.back().directory) ||
+        record.lineage.size() > kMaxLineage) {
+      fields.Fail("lineage", "a short list of checkpoints");
+      break;
+    }
+  }
+  if (fields.problem()) {
+    return *fields.problem();
+  }
+  return record;
+}
+
+}  // namespace ddprun

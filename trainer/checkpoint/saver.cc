@@ -1,0 +1,152 @@
+#include "trainer/checkpoint/saver.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+}  // namespace
+
+Saver::Saver(CheckpointStore& store, SaverOptions options)
+    : store_(store),
+      options_(options),
+      saver_([this] { RunSaver(); }),
+      watcher_([this] { RunWatcher(); }) {}
+
+Saver::~Saver() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  saver_.join();
+  {
+    const std::lock_guard lock(mutex_);
+    watched_enough_ = true;
+  }
+  changed_.notify_all();
+  watcher_.join();
+}
+
+bool Saver::Save(Snapshot&& snapshot) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (queued_) {
+      return false;
+    }
+    queued_ = std::move(snapshot);
+  }
+  changed_.notify_all();
+  return true;
+}
+
+void Saver::Drain() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return Idle(); });
+}
+
+Result<void> Saver::Close() {
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return Idle(); });
+    if (fenced_) {
+      return *fenced_;
+    }
+    closed_ = true;
+  }
+  changed_.notify_all();
+  // The saver thread sleeps, so that the store has one user; the watcher asks nothing once closed.
+  Result<void> closed = store_.Close();
+  if (!closed && closed.error().kind == ErrorKind::kRefused) {
+    const std::lock_guard lock(mutex_);
+    NoteFenced(closed.error());
+  }
+  return closed;
+}
+
+std::vector<SaveResult> Saver::TakeResults() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(results_, {});
+}
+
+std::optional<Error> Saver::fenced() const {
+  const std::lock_guard lock(mutex_);
+  return fenced_;
+}
+
+void Saver::NoteFenced(const Error& error) {
+  if (!fenced_) {
+    fenced_ = error;
+  }
+}
+
+SaveResult Saver::SaveOne(const Snapshot& snapshot) {
+  SaveResult result;
+  result.step = snapshot.state.step;
+  const Clock::time_point start = Clock::now();
+  Result<SaveReport> report = store_.Save(snapshot);
+  result.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  if (report) {
+    result.ref = report->ref;
+    result.bytes = report->bytes;
+    result.warnings = std::move(report->warnings);
+  } else {
+    result.error = std::move(report).error();
+  }
+  return result;
+}
+
+void Saver::RunSaver() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return queued_ || stopping_; });
+    if (!queued_) {
+      return;
+    }
+    std::optional<Snapshot> snapshot = std::exchange(queued_, std::nullopt);
+    saving_ = true;
+    lock.unlock();
+    changed_.notify_all();
+    SaveResult result = SaveOne(*snapshot);
+    snapshot.reset();  // Gigabytes: given back outside of the lock.
+    lock.lock();
+    saving_ = false;
+    if (result.error && result.error->kind == ErrorKind::kRefused) {
+      NoteFenced(*result.error);
+    }
+    results_.push_back(std::move(result));
+    changed_.notify_all();
+  }
+}
+
+void Saver::RunWatcher() {
+  Clock::time_point next_life = Clock::now();
+  Clock::time_point next_check = Clock::now() + options_.check_fence;
+  std::unique_lock lock(mutex_);
+  while (!watched_enough_ && !fenced_ && !closed_) {
+    lock.unlock();
+    const Clock::time_point now = Clock::now();
+    Result<void> fence;
+    if (now >= next_check) {
+      fence = store_.CheckFence();  // A disk that does not answer is not a refusal.
+      next_check = now + options_.check_fence;
+    }
+    if (now >= next_life) {
+      store_.ShowLife();
+      next_life = now + options_.show_life;
+    }
+    lock.lock();
+    if (!fence && fence.error().kind == ErrorKind::kRefused && !closed_) {
+      NoteFenced(fence.error());
+    }
+    changed_.wait_until(lock, std::min(next_life, next_check),
+                        [this] { return watched_enough_ || fenced_ || closed_; });
+  }
+  lock.unlock();
+  store_.StopShowingLife();
+}
+
+}  // namespace ddprun

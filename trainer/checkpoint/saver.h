@@ -1,0 +1,81 @@
+// Writes checkpoints on a thread of its own, so that the training loop waits for the copy only.
+//
+// One save in flight and at most one queued; a queued one is never replaced. A second thread shows
+// that this world lives (fence-alive) and asks the fence once a second whether another world has
+// taken over, also during a save of minutes. The store belongs to these threads from construction
+// to destruction. The methods are for the training loop; only Drain, Close and the destructor wait
+// for the disk. This mutex is the trainer's hand-over; ddprun itself has none.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "trainer/checkpoint/checkpoint_store.h"
+
+namespace ddprun {
+
+struct SaverOptions {
+  std::chrono::milliseconds show_life{2000};
+  std::chrono::milliseconds check_fence{1000};
+};
+
+struct SaveResult {
+  std::uint64_t step = 0;
+  CheckpointRef ref;
+  std::uint64_t bytes = 0;
+  double seconds = 0;
+  std::optional<Error> error;  // kRefused: fenced. Others: the older checkpoints stand; go on.
+  std::vector<std::string> warnings;
+};
+
+class Saver {
+ public:
+  // The store has claimed its directory.
+  Saver(CheckpointStore& store, SaverOptions options);
+  // Finishes what is in flight and queued.
+  ~Saver();
+  Saver(const Saver&) = delete;
+  Saver& operator=(const Saver&) = delete;
+
+  // Hands over. False: one is queued already, and the snapshot is untouched (Drain and try again,
+  // or skip this one).
+  bool Save(Snapshot&& snapshot);
+  // Until nothing is in flight or queued.
+  void Drain();
+  // Drains, then records that this run is done with the directory.
+  Result<void> Close();
+
+  // Each finished save once, oldest first.
+  std::vector<SaveResult> TakeResults();
+  // Why the fence refused; none while it has not.
+  std::optional<Error> fenced() const;
+
+ private:
+  void RunSaver();
+  void RunWatcher();
+  SaveResult SaveOne(const Snapshot& snapshot);
+  void NoteFenced(const Error& error);  // With mutex_ held.
+  bool Idle() const { return !queued_ && !saving_; }
+
+  CheckpointStore& store_;
+  const SaverOptions options_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<Snapshot> queued_;
+  bool saving_ = false;
+  bool stopping_ = false;        // The destructor waits for the saver.
+  bool watched_enough_ = false;  // And then for the watcher.
+  bool closed_ = false;          // No fence to watch any more.
+  std::optional<Error> fenced_;
+  std::vector<SaveResult> results_;
+  std::thread saver_;  // Last: they use all above.
+  std::thread watcher_;
+};
+
+}  // namespace ddprun

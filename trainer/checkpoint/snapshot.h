@@ -1,0 +1,99 @@
+// Everything a training run needs to go on as if it had never stopped, as plain values.
+//
+// No libtorch here: the trainer copies its tensors into a Snapshot and back. The state goes to and
+// from JSON (state.json) with a schema number; an unknown schema or a missing field is an error.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/ids.h"
+#include "common/result.h"
+
+namespace ddprun {
+
+enum class DType { kF64, kF32, kF16, kBF16, kI64, kI32, kU8, kBool };
+
+std::size_t SizeOf(DType dtype);
+std::string_view NameOf(DType dtype);  // As safetensors writes it: "F32".
+
+struct Tensor {
+  std::string name;
+  DType dtype = DType::kF32;
+  std::vector<std::int64_t> shape;  // Empty: a scalar.
+  std::string bytes;                // Contiguous, row-major, little-endian.
+  bool operator==(const Tensor&) const = default;
+};
+
+// What differs per rank: the state of its random number generators. Empty: none.
+struct RankState {
+  std::string cpu_rng;
+  std::string device_rng;
+  bool operator==(const RankState&) const = default;
+};
+
+struct TrainState {
+  static constexpr std::uint32_t kSchema = 1;
+
+  std::string model;              // "mlp"
+  std::string model_description;  // Parameters and shapes in words: equal only for equal models.
+  std::string dataset;
+
+  std::uint64_t step = 0;
+  std::uint64_t epoch = 0;
+  std::uint64_t samples_in_epoch = 0;  // Consumed by all ranks together, so that any world size
+                                       // can go on from here.
+  std::uint64_t seed = 0;
+  std::uint32_t world_size = 1;
+  std::uint64_t rank_batch = 0;
+  std::uint64_t global_batch = 0;
+  std::vector<std::vector<std::size_t>> buckets;  // Indexes of parameters, as DDP reduced them.
+  std::map<std::string, std::string> hyperparameters;
+
+  bool finished = false;
+  double loss = std::numeric_limits<double>::quiet_NaN();
+  std::map<std::string, double> metrics;
+  std::map<std::string, std::string> versions;
+
+  // Filled in by CheckpointStore::Save; what stands there before is overwritten.
+  RunId run_id;
+  Term term;
+  Generation generation;
+  WorldId world_id;
+  std::string parent;  // Directory name of what was loaded or saved before; empty: a fresh start.
+  std::uint64_t total_bytes = 0;
+};
+
+struct Snapshot {
+  std::vector<Tensor> model;
+  std::vector<Tensor> optimizer;
+  TrainState state;
+  std::map<std::uint32_t, RankState> rank_states;
+};
+
+// Bytes of all tensors and generators, as copied.
+std::uint64_t ByteCount(const Snapshot& snapshot);
+
+// One file of a checkpoint, as state.json lists it.
+struct FileDigest {
+  std::string name;
+  std::uint64_t bytes = 0;
+  std::uint64_t xxh64 = 0;
+  bool operator==(const FileDigest&) const = default;
+};
+
+struct StateFile {
+  TrainState state;
+  std::vector<FileDigest> files;
+};
+
+std::string ToJson(const StateFile& file);
+// `name` stands in the messages.
+Result<StateFile> StateFileFromJson(std::string_view text, std::string_view name);
+
+}  // namespace ddprun

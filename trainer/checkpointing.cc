@@ -1,0 +1,140 @@
+#include "trainer/checkpointing.h"
+
+#include <cmath>
+#include <cstdio>
+#include <utility>
+
+#include "common/check.h"
+#include "common/log.h"
+
+namespace ddprun {
+namespace {
+
+Writer WriterOf(const WorkerEnv& env) {
+  const bool alone = env.run_id.empty();
+  return MakeWriter(alone ? "alone" : env.run_id, env.term, env.generation, env.world_id);
+}
+
+CheckpointConfig StoreConfig(const TrainConfig& config, const std::string& model_description) {
+  CheckpointConfig store;
+  store.directory = config.checkpoint_dir;
+  store.keep_last = static_cast<std::size_t>(config.keep_last);
+  store.model = config.model;
+  store.model_description = model_description;
+  return store;
+}
+
+}  // namespace
+
+Checkpointing::Checkpointing(const TrainConfig& config, const WorkerEnv& env,
+                             const std::string& model_description)
+    : config_(config),
+      env_(env),
+      store_(RealFileSystem(), StoreConfig(config, model_description)),
+      last_handed_over_(std::chrono::steady_clock::now()) {}
+
+Result<std::unique_ptr<Checkpointing>> Checkpointing::Open(const TrainConfig& config,
+                                                           const WorkerEnv& env,
+                                                           const std::string& model_description) {
+  std::unique_ptr<Checkpointing> checkpointing(new Checkpointing(config, env, model_description));
+  ASSIGN_OR_RETURN(const std::vector<std::string> warnings,
+                   checkpointing->store_.Claim(WriterOf(env)));
+  for (const std::string& warning : warnings) {
+    Log(LogLevel::kWarning, warning);
+  }
+  return checkpointing;
+}
+
+// A restart of the run that wrote it, as opposed to a new run of the same name.
+bool Checkpointing::WrittenByThisRun(const TrainState& state) const {
+  return state.run_id == env_.run_id && state.generation < env_.generation;
+}
+
+Result<StartPlan> Checkpointing::ChooseStart(const TrainState& asked,
+                                             std::optional<Snapshot>& loaded) {
+  CHECK(!saver_);
+  StartPlan plan{.state = asked};
+  Result<LoadOutcome> outcome = store_.Load();
+  const bool found = outcome && outcome->checkpoint;
+  if (config_.resume_mode == ResumeMode::kNever &&
+      !(found && WrittenByThisRun(outcome->checkpoint->snapshot.state))) {
+    store_.StartAfresh();
+    outcome = LoadOutcome{};
+  }
+  if (!outcome) {
+    return std::move(outcome).error();
+  }
+  plan.notes = outcome->warnings;
+  if (outcome->checkpoint) {
+    Snapshot& snapshot = outcome->checkpoint->snapshot;
+    ASSIGN_OR_RETURN(plan.state, ContinueFrom(snapshot.state, asked, plan.notes));
+    plan.kind = StartKind::kResume;
+    if (plan.state.finished && plan.state.epoch >= static_cast<std::uint64_t>(config_.epochs)) {
+      plan.kind = StartKind::kFinished;
+    }
+    last_saved_ = snapshot.state.step;
+    loaded = std::move(snapshot);
+  } else if (config_.resume_mode == ResumeMode::kMust) {
+    return Error{ErrorKind::kInvalid, "--resume=must, but there is no checkpoint in '" +
+                                          config_.checkpoint_dir.string() + "'"};
+  }
+  saver_ = std::make_unique<Saver>(store_, SaverOptions{});
+  return plan;
+}
+
+bool Checkpointing::Due(std::uint64_t step, bool epoch_ended) const {
+  const CheckpointInterval& interval = config_.checkpoint_interval;
+  return epoch_ended || (interval.steps && step % *interval.steps == 0) ||
+         (interval.time && std::chrono::steady_clock::now() - last_handed_over_ >= *interval.time);
+}
+
+void Checkpointing::Save(Snapshot&& snapshot) {
+  last_handed_over_ = std::chrono::steady_clock::now();
+  const std::uint64_t step = snapshot.state.step;
+  if (!saver_->Save(std::move(snapshot)) && !skipped_) {
+    skipped_ = true;
+    Log(LogLevel::kWarning, "the checkpoint of step " + std::to_string(step) +
+                                " is skipped: the disk is slower than --checkpoint-every asks for "
+                                "(said once)");
+  }
+}
+
+Result<void> Checkpointing::Finish(Snapshot&& snapshot) {
+  saver_->Drain();
+  RETURN_IF_ERROR(Poll());
+  const std::uint64_t step = snapshot.state.step;
+  CHECK(saver_->Save(std::move(snapshot)));
+  saver_->Drain();
+  RETURN_IF_ERROR(Poll());
+  if (!last_saved_ || *last_saved_ != step || last_failed_) {
+    return Error{ErrorKind::kSystem, "the training is over, but its last checkpoint (step " +
+                                         std::to_string(step) + ") could not be saved in '" +
+                                         config_.checkpoint_dir.string() +
+                                         "'; started again it goes on from the one before"};
+  }
+  return saver_->Close();
+}
+
+Result<void> Checkpointing::Close() {
+  return saver_->Close();
+}
+
+Result<void> Checkpointing::Poll() {
+  for (const SaveResult& result : saver_->TakeResults()) {
+    last_failed_ = result.error.has_value();
+    if (!result.error) {
+      last_saved_ = result.step;
+    } else if (result.error->kind != ErrorKind::kRefused) {
+      Log(LogLevel::kError, result.error->message + "; training goes on");
+    }
+    for (const std::string& warning : result.warnings) {
+      Log(LogLevel::kWarning, warning);
+    }
+  }
+  if (const std::optional<Error> fenced = saver_->fenced()) {
+    return *fenced;
+  }
+  return {};
+}
+
+}  // namespace ddprun

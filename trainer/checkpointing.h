@@ -1,0 +1,64 @@
+// Rank 0's part in checkpoints: which one to start from, when to make the next, what became of it.
+//
+// Decides by itself, so that no two ranks can decide differently: what it chose travels to the
+// others as a StartPlan. Knows neither tensors nor the training loop; files and their safety are
+// the checkpoint library's.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "common/result.h"
+#include "proto/worker_env.h"
+#include "trainer/checkpoint/checkpoint_store.h"
+#include "trainer/checkpoint/saver.h"
+#include "trainer/config.h"
+#include "trainer/start_plan.h"
+
+namespace ddprun {
+
+class Checkpointing {
+ public:
+  // Claims the directory. kRefused: another run uses it, or another world took over.
+  static Result<std::unique_ptr<Checkpointing>> Open(const TrainConfig& config,
+                                                     const WorkerEnv& env,
+                                                     const std::string& model_description);
+
+  // Once. `loaded` becomes the snapshot to copy the tensors from, if there is one.
+  Result<StartPlan> ChooseStart(const TrainState& asked, std::optional<Snapshot>& loaded);
+
+  // Whether a save is due after `step`.
+  bool Due(std::uint64_t step, bool epoch_ended) const;
+  // In the background. Skipped, like a bus that is full, while an earlier one still waits.
+  void Save(Snapshot&& snapshot);
+  // Writes the last one and closes the directory; an error if either failed.
+  Result<void> Finish(Snapshot&& snapshot);
+
+  // This run is done with the directory without having saved anything.
+  Result<void> Close();
+
+  // Logs what became of saves. The only error: another world has taken over (kRefused). Failed
+  // saves are logged and training goes on with the older checkpoints.
+  Result<void> Poll();
+
+  std::optional<std::uint64_t> last_saved() const { return last_saved_; }
+
+ private:
+  Checkpointing(const TrainConfig& config, const WorkerEnv& env,
+                const std::string& model_description);
+  bool WrittenByThisRun(const TrainState& state) const;
+
+  const TrainConfig& config_;
+  const WorkerEnv& env_;
+  CheckpointStore store_;
+  std::unique_ptr<Saver> saver_;  // After ChooseStart. Before that the store is ours.
+  std::chrono::steady_clock::time_point last_handed_over_;
+  std::optional<std::uint64_t> last_saved_;
+  bool last_failed_ = false;
+  bool skipped_ = false;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,68 @@
+// ddprun-train's command line as one value, checked as a whole before anything starts.
+//
+// Parse reads the arguments and nothing else; Problems lists everything that is wrong with the
+// values, not only the first. Nothing reads a flag after start.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace ddprun {
+
+enum class ResumeMode {
+  kAuto,   // From the newest valid checkpoint, else afresh.
+  kNever,  // Afresh; only a restart within the same run goes on from that run's own checkpoints.
+  kMust,   // As kAuto, but no checkpoint is an error.
+};
+
+// Exactly one of the two is set; both empty: only at the ends of epochs.
+struct CheckpointInterval {
+  std::optional<std::uint64_t> steps;
+  std::optional<std::chrono::seconds> time;
+};
+
+struct TrainConfig {
+  std::string model = "mlp";
+  std::string dataset = "mnist";
+  std::filesystem::path data_root;  // Empty: the data that came with the trainer.
+  std::int64_t epochs = 5;
+  std::int64_t batch = 64;  // Of one rank; times the world size it is the global batch.
+  double lr = 1e-3;
+  std::int64_t seed = 1;
+  std::filesystem::path checkpoint_dir;  // Empty: checkpoints/<dataset>-<model>.
+  std::string checkpoint_every = "200";
+  std::string resume = "auto";
+  std::int64_t keep_last = 3;
+  std::optional<std::int64_t> limit_train;  // Only the first samples of the training set.
+  std::filesystem::path metrics;            // Empty: none.
+  std::filesystem::path dump_parameters;    // Empty: none.
+  std::int64_t threads = 0;                 // 0: this rank's share of the cores.
+  std::int64_t collective_timeout = 120;    // Seconds.
+  double bucket_mib = 25;
+
+  // What the texts above mean; set by Parse once they are valid.
+  ResumeMode resume_mode = ResumeMode::kAuto;
+  CheckpointInterval checkpoint_interval;
+};
+
+// Ends the program before it began: help, version, a wrong command line.
+struct EarlyExit {
+  int code = 0;
+  std::string text;  // For stdout when the code is 0, else for stderr.
+};
+
+std::variant<TrainConfig, EarlyExit> Parse(int argc, const char* const* argv);
+
+// Each wrong value in one sentence. Empty: none.
+std::vector<std::string> Problems(const TrainConfig& config);
+
+// "200" (steps) or "30s" (seconds).
+std::optional<CheckpointInterval> ParseCheckpointInterval(const std::string& text);
+std::optional<ResumeMode> ParseResumeMode(const std::string& text);
+
+}  // namespace ddprun

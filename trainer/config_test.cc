@@ -1,0 +1,92 @@
+#include "trainer/config.h"
+
+#include <gtest/gtest.h>
+
+namespace ddprun {
+namespace {
+
+std::variant<TrainConfig, EarlyExit> ParseAll(std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "ddprun-train");
+  return Parse(static_cast<int>(arguments.size()), arguments.data());
+}
+
+EarlyExit Refusal(const std::vector<const char*>& arguments) {
+  const auto parsed = ParseAll(arguments);
+  return std::holds_alternative<EarlyExit>(parsed) ? std::get<EarlyExit>(parsed)
+                                                   : EarlyExit{0, "it was accepted"};
+}
+
+TEST(Config, DefaultsTrainTheBundledDataAndRecover) {
+  const auto config = std::get<TrainConfig>(ParseAll({}));
+  EXPECT_EQ(config.epochs, 5);
+  EXPECT_EQ(config.checkpoint_dir, "checkpoints/mnist-mlp");
+  EXPECT_EQ(config.checkpoint_interval.steps, 200u);
+  EXPECT_EQ(config.resume_mode, ResumeMode::kAuto);
+  EXPECT_NE(config.data_root.string().find("share/ddprun/mnist"), std::string::npos);
+}
+
+TEST(Config, ReadsEveryFlag) {
+  const auto config = std::get<TrainConfig>(ParseAll(
+      {"--model=mlp", "--dataset=mnist", "--data-root=/d", "--epochs=7", "--batch=32", "--lr=0.01",
+       "--seed=9", "--checkpoint-dir=/c", "--checkpoint-every=30s", "--resume=must",
+       "--keep-last=5", "--limit-train=1000", "--metrics=/m", "--dump-parameters=/p", "--threads=2",
+       "--collective-timeout=9", "--bucket-mib=0.5"}));
+  EXPECT_EQ(config.data_root, "/d");
+  EXPECT_EQ(config.epochs, 7);
+  EXPECT_EQ(config.batch, 32);
+  EXPECT_DOUBLE_EQ(config.lr, 0.01);
+  EXPECT_EQ(config.seed, 9);
+  EXPECT_EQ(config.checkpoint_dir, "/c");
+  EXPECT_EQ(config.checkpoint_interval.time, std::chrono::seconds(30));
+  EXPECT_FALSE(config.checkpoint_interval.steps);
+  EXPECT_EQ(config.resume_mode, ResumeMode::kMust);
+  EXPECT_EQ(config.keep_last, 5);
+  EXPECT_EQ(config.limit_train, 1000);
+  EXPECT_EQ(config.metrics, "/m");
+  EXPECT_EQ(config.dump_parameters, "/p");
+  EXPECT_EQ(config.threads, 2);
+  EXPECT_EQ(config.collective_timeout, 9);
+  EXPECT_DOUBLE_EQ(config.bucket_mib, 0.5);
+}
+
+TEST(Config, NamesEveryProblemAtOnce) {
+  const EarlyExit exit =
+      Refusal({"--model=vgg", "--dataset=cifar", "--epochs=0", "--batch=0", "--lr=-1", "--seed=-1",
+               "--checkpoint-every=2m", "--resume=maybe", "--keep-last=1", "--limit-train=0",
+               "--threads=-1", "--collective-timeout=0", "--bucket-mib=0"});
+  EXPECT_EQ(exit.code, 2);
+  for (const char* flag :
+       {"--model: there is no 'vgg'; known: mlp, linear", "--dataset: there is no 'cifar'",
+        "--epochs", "--batch", "--lr", "--seed", "--checkpoint-every", "--resume", "--keep-last",
+        "--limit-train", "--threads", "--collective-timeout", "--bucket-mib"}) {
+    EXPECT_NE(exit.text.find(flag), std::string::npos) << flag << " in\n" << exit.text;
+  }
+}
+
+TEST(Config, RefusesWhatItDoesNotKnow) {
+  EXPECT_EQ(Refusal({"--bogus=1"}).code, 2);
+  EXPECT_NE(Refusal({"--bogus=1"}).text.find("unknown argument '--bogus=1'"), std::string::npos)
+      << Refusal({"--bogus=1"}).text;
+  EXPECT_EQ(Refusal({"stray"}).code, 2);
+  EXPECT_EQ(Refusal({"--epochs=many"}).code, 2);
+  EXPECT_NE(Refusal({"--epochs=many"}).text.find("--epochs"), std::string::npos);
+  EXPECT_EQ(Refusal({"--lr=nan"}).code, 2);
+}
+
+TEST(Config, HelpAndVersionAreNotErrors) {
+  EXPECT_EQ(Refusal({"--help"}).code, 0);
+  EXPECT_NE(Refusal({"--help"}).text.find("--checkpoint-every"), std::string::npos);
+  EXPECT_EQ(Refusal({"--version"}).code, 0);
+  EXPECT_NE(Refusal({"--version"}).text.find("libtorch"), std::string::npos);
+}
+
+TEST(Config, CheckpointIntervalIsStepsOrSeconds) {
+  EXPECT_EQ(ParseCheckpointInterval("200")->steps, 200u);
+  EXPECT_EQ(ParseCheckpointInterval("5s")->time, std::chrono::seconds(5));
+  for (const char* text : {"", "0", "0s", "s", "5 s", "-5", "1.5", "5ss", "99999999999"}) {
+    EXPECT_FALSE(ParseCheckpointInterval(text)) << text;
+  }
+}
+
+}  // namespace
+}  // namespace ddprun

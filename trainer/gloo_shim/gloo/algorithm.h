@@ -1,0 +1,4 @@
+// See gloo/context.h: declarations only.
+#pragma once
+
+#include <gloo/context.h>

@@ -1,0 +1,104 @@
+// ddprun-train: one worker of a distributed training, or a training of one process.
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "common/log.h"
+#include "proto/exit_code.h"
+#include "proto/notify.h"
+#include "proto/worker_env.h"
+#include "trainer/config.h"
+#include "trainer/datasets/dataset.h"
+#include "trainer/learner.h"
+#include "trainer/trainer.h"
+
+namespace ddprun {
+namespace {
+
+// This rank's share of the cores that this process may use. More threads than cores would make
+// every rank slower.
+int ThreadsFor(const TrainConfig& config, const WorkerEnv& env) {
+  if (const auto text = GetProcessEnv("OMP_NUM_THREADS")) {
+    int threads = 0;
+    std::from_chars(text->data(), text->data() + text->size(), threads);  // "4,2": the first.
+    if (threads > 0) {
+      return threads;
+    }
+  }
+  if (config.threads > 0) {
+    return static_cast<int>(config.threads);
+  }
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  const int count = sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
+  return std::max(1, count / static_cast<int>(env.local_world_size));
+}
+
+int ExitCodeFor(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::kInvalid:
+    case ErrorKind::kNotFound:
+      return kExitUsage;
+    case ErrorKind::kUnavailable:
+      return kExitRestart;
+    case ErrorKind::kRefused:
+      return kExitDoNotRestart;
+    case ErrorKind::kSystem:
+      return 1;
+  }
+  return 1;
+}
+
+// At once and without destructors: a process group that lost a peer waits in them for its
+// time-out, while the launcher waits for this process.
+[[noreturn]] void EndAtOnce(const Error& error) {
+  Log(LogLevel::kError, error.message);
+  std::fflush(nullptr);
+  _exit(ExitCodeFor(error.kind));
+}
+
+void LimitTrainingSet(const TrainConfig& config, Dataset& dataset) {
+  if (config.limit_train) {
+    dataset.train.count = static_cast<std::uint32_t>(
+        std::min<std::int64_t>(dataset.train.count, *config.limit_train));
+  }
+}
+
+int Main(int argc, char** argv) {
+  const auto parsed = Parse(argc, argv);
+  if (const auto* const early = std::get_if<EarlyExit>(&parsed)) {
+    std::fputs(early->text.c_str(), early->code == kExitOk ? stdout : stderr);
+    return early->code;
+  }
+  const auto& config = std::get<TrainConfig>(parsed);
+  StartLog("ddprun-train", LogLevel::kInfo);
+  const Result<WorkerEnv> env = FromEnvironment(GetProcessEnv);
+  if (!env) {
+    EndAtOnce(env.error());
+  }
+  const Notifier notifier(env->notify_socket);
+  notifier.Send("READY=1\nPHASE=load");
+  Result<Dataset> dataset = FindDataset(config.dataset)->load(config.data_root);
+  if (!dataset) {
+    EndAtOnce(dataset.error());
+  }
+  LimitTrainingSet(config, *dataset);
+  SetThreads(ThreadsFor(config, *env));
+  Trainer trainer(config, *env, *dataset, notifier);
+  if (const Result<void> done = trainer.Run(); !done) {
+    EndAtOnce(done.error());
+  }
+  return kExitOk;
+}
+
+}  // namespace
+}  // namespace ddprun
+
+int main(int argc, char** argv) {
+  return ddprun::Main(argc, argv);
+}

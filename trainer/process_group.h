@@ -1,0 +1,54 @@
+// The ranks of one generation and what they do together: a Gloo process group formed over the
+// generation's store.
+//
+// A process without peers has a group of one that needs no store. A collective that fails is
+// ErrorKind::kUnavailable: a peer is gone, or silent for longer than the timeout. The group cannot
+// be used after that, not even destroyed in bounded time: end the process with _exit.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "common/result.h"
+#include "proto/worker_env.h"
+
+namespace ddprun {
+
+struct TorchGroup;
+
+struct GroupOptions {
+  std::chrono::seconds timeout{120};
+  // Network interface for the ranks' connections (GLOO_SOCKET_IFNAME). Empty: the one that
+  // reaches the store.
+  std::string interface;
+};
+
+class ProcessGroup {
+ public:
+  static Result<std::unique_ptr<ProcessGroup>> Join(const WorkerEnv& env,
+                                                    const GroupOptions& options);
+  ~ProcessGroup();
+
+  std::uint32_t rank() const { return rank_; }
+  std::uint32_t size() const { return size_; }
+
+  // Rank 0's text on every rank.
+  Result<std::string> BroadcastText(std::string text);
+  // Every element becomes its sum over the ranks.
+  Result<void> Sum(std::span<double> values);
+
+  // For files that see libtorch; null in a group of one.
+  TorchGroup* torch() { return torch_.get(); }
+
+ private:
+  ProcessGroup(std::uint32_t rank, std::uint32_t size, std::unique_ptr<TorchGroup> torch);
+
+  std::uint32_t rank_;
+  std::uint32_t size_;
+  std::unique_ptr<TorchGroup> torch_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,133 @@
+#include "trainer/progress.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "common/files.h"
+#include "common/log.h"
+
+namespace ddprun {
+namespace {
+
+using std::chrono_literals::operator""ms;
+
+std::string Rate(double per_second) {
+  char text[32];
+  if (per_second >= 1e6) {
+    std::snprintf(text, sizeof text, "%.1fM", per_second / 1e6);
+  } else if (per_second >= 1e4) {
+    std::snprintf(text, sizeof text, "%.0fk", per_second / 1e3);
+  } else if (per_second >= 1e3) {
+    std::snprintf(text, sizeof text, "%.1fk", per_second / 1e3);
+  } else {
+    std::snprintf(text, sizeof text, "%.0f", per_second);
+  }
+  return text;
+}
+
+std::string Clock(double seconds) {
+  char text[48];
+  if (!(seconds >= 0 && seconds < 1e7)) {
+    return "?";
+  }
+  const auto whole = static_cast<long>(seconds + 0.5);
+  if (whole >= 3600) {
+    std::snprintf(text, sizeof text, "%ld:%02ld:%02ld", whole / 3600, whole / 60 % 60, whole % 60);
+  } else {
+    std::snprintf(text, sizeof text, "%ld:%02ld", whole / 60, whole % 60);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string ProgressLine(const ProgressPoint& point) {
+  char text[256];
+  std::snprintf(
+      text, sizeof text, "epoch %llu/%llu step %llu/%llu loss %.4f acc %.1f%% ",
+      static_cast<unsigned long long>(point.epoch + 1),
+      static_cast<unsigned long long>(point.epochs), static_cast<unsigned long long>(point.step),
+      static_cast<unsigned long long>(point.total_steps), point.loss, 100 * point.accuracy);
+  const double seconds_left =
+      static_cast<double>(point.samples_left) / point.samples_per_second;  // Infinity: "?".
+  return text + Rate(point.samples_per_second) + " samples/s eta " + Clock(seconds_left) +
+         (point.last_checkpoint ? " ckpt " + std::to_string(*point.last_checkpoint) : "");
+}
+
+ProgressPrinter::ProgressPrinter() : terminal_(isatty(STDERR_FILENO) == 1) {}
+
+ProgressPrinter::~ProgressPrinter() {
+  EndLine();
+}
+
+std::chrono::milliseconds ProgressPrinter::interval() const {
+  return terminal_ ? 200ms : 1000ms;
+}
+
+void ProgressPrinter::Print(const ProgressPoint& point, bool important) {
+  const auto now = std::chrono::steady_clock::now();
+  // A little early is in time: the next chance may be a whole interval away.
+  if (!important && last_ && now - *last_ < interval() * 9 / 10) {
+    return;
+  }
+  last_ = now;
+  const std::string line = ProgressLine(point);
+  if (terminal_) {
+    std::fprintf(stderr, "\r\x1b[K%s", line.c_str());
+    line_open_ = true;
+  } else {
+    std::fprintf(stderr, "%s\n", line.c_str());
+  }
+}
+
+void ProgressPrinter::EndLine() {
+  if (line_open_) {
+    std::fputc('\n', stderr);
+    line_open_ = false;
+  }
+}
+
+Result<MetricsFile> MetricsFile::Open(const std::filesystem::path& path, Generation generation,
+                                      std::uint32_t world_size) {
+  MetricsFile file;
+  file.generation_ = generation;
+  file.world_size_ = world_size;
+  if (!path.empty()) {
+    file.fd_ = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    if (file.fd_ < 0) {
+      return SystemError("write the metrics (--metrics)", path.string(), errno);
+    }
+  }
+  return file;
+}
+
+void MetricsFile::Append(const ProgressPoint& point) {
+  if (fd_ < 0) {
+    return;
+  }
+  const double time =
+      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  const nlohmann::json object = {
+      {"time", time},
+      {"generation", generation_.value},
+      {"world_size", world_size_},
+      {"epoch", point.epoch},
+      {"step", point.step},
+      {"loss", point.loss},
+      {"accuracy", point.accuracy},
+      {"samples_per_second", point.samples_per_second},
+  };
+  // One write each: lines of an old and a new generation never mix.
+  if (const Result<void> written = WriteAll(fd_, object.dump() + "\n", "the metrics file");
+      !written) {
+    Log(LogLevel::kWarning, written.error().message + "; no more metrics are written");
+    close(fd_);
+    fd_ = -1;
+  }
+}
+
+}  // namespace ddprun

@@ -1,0 +1,64 @@
+// What rank 0 says while it trains: one line on stderr, redrawn on a terminal, at most one a second
+// elsewhere; and, where asked for, one JSON object per report in a file that restarts append to.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "common/ids.h"
+#include "common/result.h"
+
+namespace ddprun {
+
+struct ProgressPoint {
+  std::uint64_t epoch = 0;  // From 0.
+  std::uint64_t epochs = 0;
+  std::uint64_t step = 0;
+  std::uint64_t total_steps = 0;
+  double loss = 0;      // Mean since the last report, over all ranks.
+  double accuracy = 0;  // Likewise, 0 to 1.
+  double samples_per_second = 0;
+  std::uint64_t samples_left = 0;
+  std::optional<std::uint64_t> last_checkpoint;  // Step.
+};
+
+// "epoch 3/5 step 1200/4690 loss 0.412 acc 88.1% 5.1k samples/s eta 0:12 ckpt 1000"
+std::string ProgressLine(const ProgressPoint& point);
+
+class ProgressPrinter {
+ public:
+  ProgressPrinter();
+  // Leaves the terminal's line complete.
+  ~ProgressPrinter();
+
+  // How often a new point is worth making.
+  std::chrono::milliseconds interval() const;
+
+  // Dropped when it comes too soon after the last one and is not `important`.
+  void Print(const ProgressPoint& point, bool important);
+  // Before anything else is printed.
+  void EndLine();
+
+ private:
+  bool terminal_;
+  bool line_open_ = false;
+  std::optional<std::chrono::steady_clock::time_point> last_;
+};
+
+class MetricsFile {
+ public:
+  // An empty path: Append does nothing.
+  static Result<MetricsFile> Open(const std::filesystem::path& path, Generation generation,
+                                  std::uint32_t world_size);
+  void Append(const ProgressPoint& point);
+
+ private:
+  int fd_ = -1;  // Open until the process ends.
+  Generation generation_;
+  std::uint32_t world_size_ = 1;
+};
+
+}  // namespace ddprun

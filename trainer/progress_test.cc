@@ -1,0 +1,38 @@
+#include "trainer/progress.h"
+
+#include <gtest/gtest.h>
+
+namespace ddprun {
+namespace {
+
+TEST(ProgressLine, SaysWhereWeAreAndHowLongItTakes) {
+  ProgressPoint point{.epoch = 2,
+                      .epochs = 5,
+                      .step = 1200,
+                      .total_steps = 4690,
+                      .loss = 0.41234,
+                      .accuracy = 0.8812,
+                      .samples_per_second = 5120,
+                      .samples_left = 5120 * 192};
+  EXPECT_EQ(ProgressLine(point),
+            "epoch 3/5 step 1200/4690 loss 0.4123 acc 88.1% 5.1k samples/s eta 3:12");
+  point.last_checkpoint = 1000;
+  point.samples_per_second = 512000;
+  point.samples_left = 512000ull * 3601;
+  EXPECT_EQ(ProgressLine(point),
+            "epoch 3/5 step 1200/4690 loss 0.4123 acc 88.1% 512k samples/s eta 1:00:01 ckpt 1000");
+}
+
+TEST(ProgressLine, KnowsNoEtaWithoutASpeed) {
+  const ProgressPoint point{.epochs = 1, .samples_left = 100};
+  EXPECT_NE(ProgressLine(point).find("0 samples/s eta ?"), std::string::npos);
+}
+
+TEST(MetricsFile, NamesAFileThatCannotBeWritten) {
+  const auto file = MetricsFile::Open("/nowhere/metrics.jsonl", Generation{1}, 2);
+  ASSERT_FALSE(file);
+  EXPECT_NE(file.error().message.find("/nowhere/metrics.jsonl"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,129 @@
+#include "trainer/start_plan.h"
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+constexpr std::string_view kWhatToDo =
+    "; give another --checkpoint-dir, or start afresh in this one with --resume=never";
+
+std::string Exact(double value) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.17g", value);
+  return text;
+}
+
+std::string Hyperparameter(const TrainState& state, const std::string& name) {
+  const auto found = state.hyperparameters.find(name);
+  return found == state.hyperparameters.end() ? "unknown" : found->second;
+}
+
+}  // namespace
+
+std::string ToText(const StartPlan& plan) {
+  nlohmann::json json = {{"kind", static_cast<int>(plan.kind)},
+                         {"state", ToJson(StateFile{plan.state, {}})},
+                         {"notes", plan.notes}};
+  if (plan.refusal) {
+    json["refusal"] = {{"kind", static_cast<int>(plan.refusal->kind)},
+                       {"message", plan.refusal->message}};
+  }
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+Result<StartPlan> StartPlanFromText(std::string_view text) {
+  StartPlan plan;
+  try {
+    const nlohmann::json json = nlohmann::json::parse(text);
+    const int kind = json.at("kind").get<int>();
+    if (kind < 0 || kind > static_cast<int>(StartKind::kFinished)) {
+      return Invalid("rank 0 sent a plan of an unknown kind", std::to_string(kind));
+    }
+    plan.kind = static_cast<StartKind>(kind);
+    plan.notes = json.at("notes").get<std::vector<std::string>>();
+    if (json.contains("refusal")) {
+      const int error = json.at("refusal").at("kind").get<int>();
+      const bool known = error >= 0 && error <= static_cast<int>(ErrorKind::kSystem);
+      plan.refusal = Error{known ? static_cast<ErrorKind>(error) : ErrorKind::kSystem,
+                           json.at("refusal").at("message").get<std::string>()};
+    }
+    ASSIGN_OR_RETURN(StateFile file,
+                     StateFileFromJson(json.at("state").get<std::string>(), "rank 0's plan"));
+    plan.state = std::move(file.state);
+  } catch (const nlohmann::json::exception& error) {
+    return Error{ErrorKind::kInvalid,
+                 std::string("rank 0 sent a plan that is not one: ") + error.what()};
+  }
+  return plan;
+}
+
+TrainState FreshState(const TrainConfig& config, std::uint32_t world_size,
+                      const std::string& model_description) {
+  TrainState state;
+  state.model = config.model;
+  state.model_description = model_description;
+  state.dataset = config.dataset;
+  state.seed = static_cast<std::uint64_t>(config.seed);
+  state.world_size = world_size;
+  state.rank_batch = static_cast<std::uint64_t>(config.batch);
+  state.global_batch = state.rank_batch * world_size;
+  state.hyperparameters = {
+      {"optimizer", "adam"},
+      {"lr", Exact(config.lr)},
+      {"limit_train", config.limit_train ? std::to_string(*config.limit_train) : "none"},
+  };
+  state.versions = {{"ddprun", DDPRUN_VERSION}, {"libtorch", DDPRUN_LIBTORCH_VERSION}};
+  return state;
+}
+
+Result<TrainState> ContinueFrom(const TrainState& saved, const TrainState& asked,
+                                std::vector<std::string>& notes) {
+  const auto differs = [](const std::string& what, const std::string& saved_value,
+                          const std::string& asked_value) {
+    return Error{ErrorKind::kInvalid, "the checkpoint is of another training: " + what + " " +
+                                          saved_value + ", not " + asked_value +
+                                          std::string(kWhatToDo)};
+  };
+  if (saved.dataset != asked.dataset) {
+    return differs("--dataset", saved.dataset, asked.dataset);
+  }
+  if (saved.seed != asked.seed) {
+    return differs("--seed", std::to_string(saved.seed), std::to_string(asked.seed));
+  }
+  if (Hyperparameter(saved, "limit_train") != Hyperparameter(asked, "limit_train")) {
+    return differs("--limit-train", Hyperparameter(saved, "limit_train"),
+                   Hyperparameter(asked, "limit_train"));
+  }
+  TrainState state = asked;
+  state.step = saved.step;
+  state.epoch = saved.epoch;
+  state.samples_in_epoch = saved.samples_in_epoch;
+  state.buckets = saved.buckets;
+  state.finished = saved.finished;
+  state.loss = saved.loss;
+  state.metrics = saved.metrics;
+  if (Hyperparameter(saved, "lr") != Hyperparameter(asked, "lr")) {
+    notes.push_back("the learning rate changes from " + Hyperparameter(saved, "lr") + " to " +
+                    Hyperparameter(asked, "lr"));
+  }
+  if (saved.global_batch == asked.global_batch) {
+    return state;
+  }
+  if (saved.rank_batch != asked.rank_batch) {
+    notes.push_back("the global batch changes from " + std::to_string(saved.global_batch) + " to " +
+                    std::to_string(asked.global_batch) + " samples (--batch changed from " +
+                    std::to_string(saved.rank_batch) + " to " + std::to_string(asked.rank_batch) +
+                    ")");
+  } else {
+    state.global_batch = saved.global_batch;
+    notes.push_back("the world has " + std::to_string(asked.world_size) + " ranks instead of " +
+                    std::to_string(saved.world_size) + "; the global batch stays " +
+                    std::to_string(saved.global_batch) + " samples, dealt out evenly");
+  }
+  return state;
+}
+
+}  // namespace ddprun

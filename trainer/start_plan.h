@@ -1,0 +1,44 @@
+// Where a training starts: what rank 0 decided, told to every rank.
+//
+// Pure. The plan carries no tensors: those travel from rank 0 to the others by themselves.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/result.h"
+#include "trainer/checkpoint/snapshot.h"
+#include "trainer/config.h"
+
+namespace ddprun {
+
+enum class StartKind {
+  kFresh,
+  kResume,
+  kFinished,  // Nothing is left to do; the plan's state holds the result.
+};
+
+struct StartPlan {
+  StartKind kind = StartKind::kFresh;
+  std::optional<Error> refusal;    // Every rank ends with it.
+  TrainState state;                // Where to go on; a fresh start is a state too.
+  std::vector<std::string> notes;  // For the log: warnings, and what was adapted.
+};
+
+std::string ToText(const StartPlan& plan);
+Result<StartPlan> StartPlanFromText(std::string_view text);
+
+// The training that the command line asks for, before its first step.
+TrainState FreshState(const TrainConfig& config, std::uint32_t world_size,
+                      const std::string& model_description);
+
+// How `asked` (a fresh state) goes on from a checkpoint: an error where that is another training
+// (data, seed); otherwise the state to start with and, in `notes`, what was adapted. The global
+// batch stays what it was, whatever the world size, unless --batch was changed.
+Result<TrainState> ContinueFrom(const TrainState& saved, const TrainState& asked,
+                                std::vector<std::string>& notes);
+
+}  // namespace ddprun

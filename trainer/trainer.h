@@ -1,0 +1,85 @@
+// One worker's training, from joining its world to the final lines: the step loop.
+//
+// Reads top to bottom in Run. Every rank takes the same steps on its share of each global batch;
+// rank 0 alone prints, chooses the checkpoint to start from and saves. Torch-free: tensors live in
+// the learner, peers in the process group.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "common/result.h"
+#include "proto/notify.h"
+#include "proto/worker_env.h"
+#include "trainer/checkpointing.h"
+#include "trainer/config.h"
+#include "trainer/datasets/dataset.h"
+#include "trainer/learner.h"
+#include "trainer/process_group.h"
+#include "trainer/progress.h"
+#include "trainer/sampler.h"
+
+namespace ddprun {
+
+class Trainer {
+ public:
+  // All outlive the trainer.
+  Trainer(const TrainConfig& config, const WorkerEnv& env, const Dataset& dataset,
+          const Notifier& notifier);
+
+  // kUnavailable: a peer is gone, start the world again. kRefused: another world or run owns the
+  // checkpoints. kInvalid: the command line does not fit what is there. After an error the process
+  // must end with _exit: a broken process group cannot be taken apart in bounded time.
+  Result<void> Run();
+
+ private:
+  struct Evaluation {  // Over all ranks.
+    double loss = 0;
+    double accuracy = 0;
+  };
+
+  Result<void> JoinWorld();
+  Result<StartPlan> AgreeOnStart();
+  Result<StartPlan> ChooseStart();  // Rank 0.
+  Result<void> StartLearner(const StartPlan& plan);
+  Result<void> TakeStep();
+  Result<void> SaveIfDue(bool epoch_ended);
+  Result<void> Report(std::uint64_t epoch, bool epoch_ended);
+  Result<Evaluation> Evaluate(const Samples& samples);
+  Result<void> Finish();
+  Result<void> SayFinishedBefore(const TrainState& state);
+  void LogStart(const StartPlan& plan) const;
+  void NotifyStep();
+  void PrintResult(const TrainState& state);
+  Snapshot MakeSnapshot() const;
+
+  bool IsRankZero() const { return env_.rank == 0; }
+  std::uint64_t Epochs() const;
+  std::uint64_t StepsLeft() const;
+  std::uint64_t SamplesLeft() const;
+
+  const TrainConfig& config_;
+  const WorkerEnv& env_;
+  const Dataset& dataset_;
+  const Notifier& notifier_;
+
+  std::unique_ptr<ProcessGroup> group_;
+  std::unique_ptr<Learner> learner_;              // Taken apart before the group.
+  std::unique_ptr<Checkpointing> checkpointing_;  // Rank 0 only.
+  std::optional<ProgressPrinter> printer_;        // Rank 0 only.
+  std::optional<MetricsFile> metrics_;            // Rank 0 only.
+
+  TrainState state_;                  // Step and cursor in it are those of the last finished step.
+  std::optional<Permutation> order_;  // Of the epoch in state_.
+  std::vector<std::uint32_t> indices_;  // This rank's share; kept to keep its memory.
+
+  Score tally_;  // Since the last report.
+  std::uint64_t report_at_ = 0;
+  std::uint64_t reported_step_ = 0;
+  std::chrono::steady_clock::time_point reported_at_;
+  std::chrono::steady_clock::time_point notified_at_;
+};
+
+}  // namespace ddprun
