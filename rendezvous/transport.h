@@ -46,7 +46,7 @@ inline CallName NameOf(const NodeReport& report) {
 // What a server's owner does with what arrives. All three must be set.
 struct RendezvousHandlers {
   std::function<void(NodeReport, std::shared_ptr<PendingSync>)> sync;
-  // The call's connection closed, or its client gave it up, before an answer was sent. The node's
+  // The call's connection closed, or its client gave it up, before an answer had left. The node's
   // next report may have arrived before this. Always comes after the call's own `sync`.
   std::function<void(const CallName&)> cancel;
   // A run in words, for people. An empty run id: all runs.
