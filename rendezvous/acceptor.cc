@@ -1,0 +1,263 @@
+#include "rendezvous/acceptor.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "common/log.h"
+#include "rendezvous/first_bytes.h"
+#include "rendezvous/http.h"
+
+namespace ddprun {
+namespace {
+
+using Descriptor = boost::asio::posix::stream_descriptor;
+using Wait = boost::asio::posix::descriptor_base;
+
+constexpr int kAcceptsPerTurn = 64;
+constexpr Duration kPauseWithoutDescriptors{100};
+
+// A wait is over only when more than `bytes` have come: bytes that were looked at stay in the
+// socket, and would end every wait at once.
+void WaitForMoreThan(int fd, std::size_t bytes) {
+  const int low_water = static_cast<int>(bytes) + 1;
+  ::setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &low_water, sizeof low_water);
+}
+
+}  // namespace
+
+class Acceptor::State : public std::enable_shared_from_this<Acceptor::State> {
+ public:
+  State(Loop& loop, AcceptorOptions options, AcceptorHandlers handlers)
+      : loop_(loop),
+        options_(options),
+        handlers_(std::move(handlers)),
+        listener_(loop.io()),
+        expiry_(loop),
+        pause_(loop) {}
+
+  void Start(UniqueFd listener) {
+    listener_.assign(listener.Release());
+    WaitForConnections();
+  }
+
+  void Close() {
+    boost::system::error_code ignored;
+    listener_.close(ignored);
+    guests_.clear();
+    expiry_.Cancel();
+    pause_.Cancel();
+  }
+
+ private:
+  struct Guest {
+    Descriptor socket;
+    Time deadline;
+    std::size_t seen = 0;  // First bytes looked at.
+    std::string request;   // Of an HTTP client; taken, not only looked at.
+    bool http = false;
+  };
+  using Guests = std::map<std::uint64_t, Guest>;  // In order of arrival, so of deadlines.
+
+  void WaitForConnections();
+  void AcceptSome();
+  void Admit(int fd);
+  void WaitForBytes(std::uint64_t id, Guest& guest);
+  void OnReadable(Guests::iterator guest);
+  void Decide(Guests::iterator guest);
+  void ReadRequest(Guests::iterator guest);
+  void HandOver(Guests::iterator guest, const std::function<void(UniqueFd)>& to);
+  void Remove(Guests::iterator guest);
+  void ArmExpiry();
+
+  Loop& loop_;
+  const AcceptorOptions options_;
+  AcceptorHandlers handlers_;
+  Descriptor listener_;
+  LoopTimer expiry_;
+  LoopTimer pause_;
+  bool out_of_descriptors_ = false;
+  Guests guests_;
+  std::uint64_t next_id_ = 0;
+};
+
+void Acceptor::State::WaitForConnections() {
+  listener_.async_wait(Wait::wait_read, [weak = weak_from_this()](boost::system::error_code error) {
+    const auto self = weak.lock();
+    if (self && !error) {
+      self->AcceptSome();
+    }
+  });
+}
+
+void Acceptor::State::AcceptSome() {
+  for (int i = 0; i < kAcceptsPerTurn; ++i) {
+    const int fd =
+        ::accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd >= 0) {
+      out_of_descriptors_ = false;
+      Admit(fd);
+      continue;
+    }
+    if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      break;
+    }
+    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+      if (!std::exchange(out_of_descriptors_, true)) {
+        Log(LogLevel::kWarning, std::string("cannot accept connections for now, trying again: ") +
+                                    std::strerror(errno));
+      }
+      pause_.ArmAt(loop_.Now() + kPauseWithoutDescriptors, [this] { WaitForConnections(); });
+      return;
+    }
+    // Anything else is the fate of that one connection.
+  }
+  WaitForConnections();
+}
+
+void Acceptor::State::Admit(int fd) {
+  const int on = 1;
+  ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  if (guests_.size() >= options_.max_undecided) {
+    guests_.erase(guests_.begin());
+  }
+  Descriptor socket(loop_.io());
+  boost::system::error_code error;
+  socket.assign(fd, error);
+  if (error) {
+    ::close(fd);
+    return;
+  }
+  const std::uint64_t id = next_id_++;
+  const auto [guest, added] =
+      guests_.emplace(id, Guest{std::move(socket), loop_.Now() + options_.patience, 0, {}, false});
+  WaitForBytes(id, guest->second);
+  ArmExpiry();
+}
+
+void Acceptor::State::WaitForBytes(std::uint64_t id, Guest& guest) {
+  guest.socket.async_wait(Wait::wait_read,
+                          [weak = weak_from_this(), id](boost::system::error_code error) {
+                            const auto self = weak.lock();
+                            if (!self || error) {
+                              return;
+                            }
+                            const auto guest = self->guests_.find(id);
+                            if (guest != self->guests_.end()) {
+                              self->OnReadable(guest);
+                            }
+                          });
+}
+
+void Acceptor::State::OnReadable(Guests::iterator guest) {
+  if (guest->second.http) {
+    ReadRequest(guest);
+  } else {
+    Decide(guest);
+  }
+}
+
+void Acceptor::State::Decide(Guests::iterator guest) {
+  const int fd = guest->second.socket.native_handle();
+  std::array<char, kMaxFirstBytes> bytes;
+  const ssize_t count = ::recv(fd, bytes.data(), bytes.size(), MSG_PEEK);
+  // Readable without more bytes than last time: the other side has closed, or failed.
+  if (count <= static_cast<ssize_t>(guest->second.seen)) {
+    Remove(guest);
+    return;
+  }
+  guest->second.seen = static_cast<std::size_t>(count);
+  switch (ProtocolOf({bytes.data(), guest->second.seen})) {
+    case Protocol::kUndecided:
+      WaitForMoreThan(fd, guest->second.seen);
+      WaitForBytes(guest->first, guest->second);
+      return;
+    case Protocol::kGrpc:
+      HandOver(guest, handlers_.grpc);
+      return;
+    case Protocol::kStore:
+      HandOver(guest, handlers_.store);
+      return;
+    case Protocol::kHttp:
+      WaitForMoreThan(fd, 0);
+      guest->second.http = true;
+      ReadRequest(guest);
+      return;
+    case Protocol::kUnknown:
+      Remove(guest);
+      return;
+  }
+}
+
+void Acceptor::State::ReadRequest(Guests::iterator guest) {
+  const int fd = guest->second.socket.native_handle();
+  std::string& request = guest->second.request;
+  std::array<char, kMaxHttpRequest> bytes;
+  const ssize_t count = ::recv(fd, bytes.data(), bytes.size() - request.size(), 0);
+  if (count <= 0) {
+    Remove(guest);
+    return;
+  }
+  request.append(bytes.data(), static_cast<std::size_t>(count));
+  const std::optional<std::string> reply = HttpReply(request);
+  if (!reply) {
+    WaitForBytes(guest->first, guest->second);
+    return;
+  }
+  // So short a reply fits the empty send buffer of a new connection whole.
+  if (::send(fd, reply->data(), reply->size(), MSG_NOSIGNAL) > 0) {
+    ::shutdown(fd, SHUT_WR);
+  }
+  Remove(guest);
+}
+
+void Acceptor::State::HandOver(Guests::iterator guest, const std::function<void(UniqueFd)>& to) {
+  WaitForMoreThan(guest->second.socket.native_handle(), 0);
+  UniqueFd fd(guest->second.socket.release());
+  Remove(guest);
+  if (to) {
+    to(std::move(fd));
+  }
+}
+
+void Acceptor::State::Remove(Guests::iterator guest) {
+  guests_.erase(guest);
+  ArmExpiry();
+}
+
+// One timer for all: everybody has the same patience, so the oldest is always the next.
+void Acceptor::State::ArmExpiry() {
+  if (guests_.empty()) {
+    expiry_.Cancel();
+    return;
+  }
+  expiry_.ArmAt(guests_.begin()->second.deadline, [this] {
+    while (!guests_.empty() && guests_.begin()->second.deadline <= loop_.Now()) {
+      guests_.erase(guests_.begin());
+    }
+    ArmExpiry();
+  });
+}
+
+Acceptor::Acceptor(Loop& loop, AcceptorOptions options, AcceptorHandlers handlers)
+    : state_(std::make_shared<State>(loop, options, std::move(handlers))) {}
+
+Acceptor::~Acceptor() {
+  state_->Close();
+}
+
+void Acceptor::Start(UniqueFd listener) {
+  state_->Start(std::move(listener));
+}
+
+}  // namespace ddprun

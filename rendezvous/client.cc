@@ -1,0 +1,226 @@
+#include "rendezvous/client.h"
+
+#include <grpcpp/client_context.h>
+
+#include <atomic>
+#include <optional>
+#include <utility>
+
+#include "proto/rendezvous.grpc.pb.h"
+#include "rendezvous/convert.h"
+#include "rendezvous/grpc_channel.h"
+
+namespace ddprun {
+namespace {
+
+using Stub = v1::Rendezvous::Stub;
+
+// A name may have moved with its server; addresses younger than this are used again.
+constexpr Duration kLookUpAgainAfter{1'000};
+
+// gRPC's monotonic clock: a deadline must not move when somebody sets the wall clock.
+gpr_timespec In(Duration duration) {
+  return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                      gpr_time_from_millis(duration.count(), GPR_TIMESPAN));
+}
+
+// One call. gRPC uses it on its own threads until its callback; `done` is the loop's.
+struct Call {
+  grpc::ClientContext context;
+  v1::SyncRequest request;
+  v1::SyncReply reply;
+  std::uint64_t sequence = 0;
+  Duration deadline{0};
+  Time due;
+  SyncChannel::Done done;
+};
+
+Result<SyncReply> ReplyOf(const Call& call, const grpc::Status& status, const Endpoint& endpoint) {
+  if (!status.ok()) {
+    return ErrorOf(status, endpoint, call.deadline);
+  }
+  Result<SyncReply> reply = ReplyFromProto(call.reply);
+  if (!reply) {
+    return Error{ErrorKind::kRefused, "the rendezvous at " + ToString(endpoint) +
+                                          " sent a malformed reply: " + reply.error().message};
+  }
+  return reply;
+}
+
+}  // namespace
+
+class GrpcSyncChannel::State : public std::enable_shared_from_this<GrpcSyncChannel::State> {
+ public:
+  State(Loop& loop, const Endpoint& endpoint)
+      : loop_(loop), endpoint_(endpoint), lookup_limit_(loop) {}
+
+  void Send(const NodeReport& report, Duration deadline, Done done);
+  void Cancel();
+  void WaitForGrpc();
+
+ private:
+  void LookUp();
+  void OnTarget(const Result<std::string>& target);
+  void Connect(const std::string& target);
+  void Start();
+  void OnStatus(const std::shared_ptr<Call>& call, const grpc::Status& status);
+  void End(const std::shared_ptr<Call>& call, Result<SyncReply> reply);
+
+  Loop& loop_;
+  const Endpoint endpoint_;
+  std::shared_ptr<Call> current_;
+  std::unique_ptr<Stub> stub_;  // None: not connected yet, or the connection was given up.
+  Time looked_up_;
+  bool is_name_ = false;
+  bool looking_up_ = false;
+  LoopTimer lookup_limit_;  // A look-up cannot be cancelled; the call that waits for it can.
+  std::shared_ptr<std::atomic<int>> in_grpc_ = std::make_shared<std::atomic<int>>(0);
+};
+
+void GrpcSyncChannel::State::Send(const NodeReport& report, Duration deadline, Done done) {
+  Cancel();
+  current_ = std::make_shared<Call>();
+  ToProto(report, &current_->request);
+  current_->sequence = report.sequence;
+  current_->deadline = deadline;
+  current_->due = loop_.Now() + deadline;
+  current_->done = std::move(done);
+  if (stub_) {
+    Start();
+  } else {
+    LookUp();
+  }
+}
+
+void GrpcSyncChannel::State::Cancel() {
+  lookup_limit_.Cancel();
+  if (current_) {
+    current_->context.TryCancel();
+    current_.reset();
+  }
+}
+
+void GrpcSyncChannel::State::LookUp() {
+  lookup_limit_.ArmAt(current_->due, [this] {
+    End(current_,
+        Error{ErrorKind::kUnavailable,
+              "cannot reach the rendezvous at " + ToString(endpoint_) + ": looking up '" +
+                  endpoint_.host + "' takes longer than " + FormatDuration(current_->deadline)});
+  });
+  if (looking_up_) {
+    return;  // An earlier call asked; its answer serves this one.
+  }
+  looking_up_ = true;
+  const auto target =
+      std::make_shared<Result<std::string>>(GrpcTarget(endpoint_, Lookup::kAddressOnly));
+  const auto deliver = [weak = weak_from_this(), target] {
+    if (const auto self = weak.lock()) {
+      self->OnTarget(*target);
+    }
+  };
+  is_name_ = *target && (*target)->empty();
+  if (is_name_) {
+    loop_.RunBlocking(
+        [target, endpoint = endpoint_] { *target = GrpcTarget(endpoint, Lookup::kMayBlock); },
+        deliver);
+  } else {
+    loop_.Post(deliver);
+  }
+}
+
+void GrpcSyncChannel::State::OnTarget(const Result<std::string>& target) {
+  looking_up_ = false;
+  if (!current_) {
+    return;
+  }
+  lookup_limit_.Cancel();
+  if (!target) {
+    End(current_, target.error());
+    return;
+  }
+  Connect(*target);
+  Start();
+}
+
+void GrpcSyncChannel::State::Connect(const std::string& target) {
+  looked_up_ = loop_.Now();
+  stub_ = v1::Rendezvous::NewStub(OpenChannel(target));
+}
+
+void GrpcSyncChannel::State::Start() {
+  const auto left = std::chrono::ceil<Duration>(current_->due - loop_.Now());
+  current_->context.set_deadline(In(left));
+  in_grpc_->fetch_add(1);
+  const auto call = current_;
+  stub_->async()->Sync(
+      &call->context, &call->request, &call->reply,
+      [call, weak = weak_from_this(), &loop = loop_, in_grpc = in_grpc_](grpc::Status status) {
+        loop.Post([call, weak, status = std::move(status)] {
+          if (const auto self = weak.lock()) {
+            self->OnStatus(call, status);
+          }
+        });
+        in_grpc->fetch_sub(1);
+        in_grpc->notify_all();
+      });
+}
+
+void GrpcSyncChannel::State::OnStatus(const std::shared_ptr<Call>& call,
+                                      const grpc::Status& status) {
+  if (call != current_) {
+    return;  // Replaced or given up meanwhile.
+  }
+  const bool missed = status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
+  const bool lost = status.error_code() == grpc::StatusCode::UNAVAILABLE;
+  if (missed || (lost && is_name_ && loop_.Now() - looked_up_ > kLookUpAgainAfter)) {
+    stub_.reset();
+  }
+  End(call, ReplyOf(*call, status, endpoint_));
+}
+
+// `done` may send again, or destroy the channel.
+void GrpcSyncChannel::State::End(const std::shared_ptr<Call>& call, Result<SyncReply> reply) {
+  const auto ended = call;
+  current_.reset();
+  ended->done(ended->sequence, std::move(reply));
+}
+
+void GrpcSyncChannel::State::WaitForGrpc() {
+  for (int calls = in_grpc_->load(); calls != 0; calls = in_grpc_->load()) {
+    in_grpc_->wait(calls);
+  }
+}
+
+GrpcSyncChannel::GrpcSyncChannel(Loop& loop, const Endpoint& endpoint)
+    : state_(std::make_shared<State>(loop, endpoint)) {}
+
+GrpcSyncChannel::~GrpcSyncChannel() {
+  state_->Cancel();
+  state_->WaitForGrpc();  // Its threads post to the loop, which may go next.
+}
+
+void GrpcSyncChannel::Send(const NodeReport& report, Duration deadline, Done done) {
+  state_->Send(report, deadline, std::move(done));
+}
+
+void GrpcSyncChannel::Cancel() {
+  state_->Cancel();
+}
+
+Result<std::vector<std::string>> DescribeRun(const Endpoint& endpoint, const RunId& run_id,
+                                             Duration timeout) {
+  ASSIGN_OR_RETURN(const std::string target, GrpcTarget(endpoint, Lookup::kMayBlock));
+  const std::unique_ptr<Stub> stub = v1::Rendezvous::NewStub(OpenChannel(target));
+  grpc::ClientContext context;
+  context.set_deadline(In(timeout));
+  v1::DescribeRequest request;
+  request.set_run_id(run_id);
+  v1::DescribeReply reply;
+  const grpc::Status status = stub->Describe(&context, request, &reply);
+  if (!status.ok()) {
+    return ErrorOf(status, endpoint, timeout);
+  }
+  return std::vector<std::string>(reply.lines().begin(), reply.lines().end());
+}
+
+}  // namespace ddprun

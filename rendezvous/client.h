@@ -1,0 +1,35 @@
+// Talks to a rendezvous server over gRPC: a node's Sync calls, and a look from outside.
+//
+// No gRPC thread exists before the first Send. A name is looked up on the blocking pool. After a
+// missed deadline the next call gets a fresh connection, since the old one may be half open.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/endpoint.h"
+#include "common/loop.h"
+#include "common/result.h"
+#include "rendezvous/transport.h"
+
+namespace ddprun {
+
+class GrpcSyncChannel final : public SyncChannel {
+ public:
+  GrpcSyncChannel(Loop& loop, const Endpoint& endpoint);
+  ~GrpcSyncChannel() override;  // Waits for gRPC to let go of cancelled calls: microseconds.
+
+  void Send(const NodeReport& report, Duration deadline, Done done) override;
+  void Cancel() override;
+
+ private:
+  class State;
+  std::shared_ptr<State> state_;  // Shared with calls in flight.
+};
+
+// A run in words, or all runs for an empty id. Blocks for `timeout` at most, beside a look-up.
+Result<std::vector<std::string>> DescribeRun(const Endpoint& endpoint, const RunId& run_id,
+                                             Duration timeout);
+
+}  // namespace ddprun

@@ -1,0 +1,293 @@
+#include <algorithm>
+#include <chrono>
+#include <string_view>
+
+#include "rendezvous/convert.h"
+#include "rendezvous/wire_enums.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::uint32_t kMaxNodes = 100'000;
+constexpr std::uint32_t kMaxWorkers = 4096;  // Of one node.
+constexpr std::uint32_t kMaxWorld = kMaxNodes * kMaxWorkers;
+constexpr Duration kMaxDuration = std::chrono::hours(24 * 366 * 10);
+// Generations and terms are counted up from what peers claim, so a claim must leave room.
+constexpr std::uint64_t kMaxCount = std::uint64_t{1} << 62;
+constexpr int kMaxSignal = 64;
+
+bool IsPrintable(char c) {
+  return c >= 0x20 && c < 0x7f;
+}
+
+// Reads fields and remembers the first that cannot be used; what it returns then is never seen.
+class Reader {
+ public:
+  bool ok() const { return !error_; }
+  Error error() const { return *error_; }
+
+  void Refuse(std::string_view field, std::string_view why) {
+    if (!error_) {
+      error_ = Error{ErrorKind::kInvalid, std::string(field) + " " + std::string(why)};
+    }
+  }
+
+  template <class T>
+  T Number(std::string_view field, T value, T least, T most) {
+    if (value < least || value > most) {
+      Refuse(field, "must be from " + std::to_string(least) + " to " + std::to_string(most) +
+                        ", not " + std::to_string(value));
+    }
+    return value;
+  }
+
+  std::uint64_t Count(std::string_view field, std::uint64_t value) {
+    return Number<std::uint64_t>(field, value, 0, kMaxCount);
+  }
+
+  ddprun::Duration Duration(std::string_view field, std::int64_t milliseconds) {
+    return ddprun::Duration(Number<std::int64_t>(field, milliseconds, 0, kMaxDuration.count()));
+  }
+
+  template <class Value, class Wire, std::size_t kSize>
+  Value Enum(std::string_view field, const Names<Value, Wire, kSize>& names, Wire wire) {
+    const auto found = std::ranges::find(names, wire, &std::pair<Value, Wire>::second);
+    if (found == names.end()) {
+      Refuse(field, "has the unknown value " + std::to_string(static_cast<int>(wire)));
+      return names.front().first;
+    }
+    return found->first;
+  }
+
+  // One that may be empty.
+  std::string OptionalName(std::string_view field, const std::string& value) {
+    if (value.size() > kMaxNameBytes) {
+      Refuse(field, "has " + std::to_string(value.size()) + " bytes, at most " +
+                        std::to_string(kMaxNameBytes) + " are taken");
+    } else if (!std::ranges::all_of(value, IsPrintable)) {
+      Refuse(field, "has characters that cannot be printed");
+    }
+    return value;
+  }
+
+  std::string Name(std::string_view field, const std::string& value) {
+    if (value.empty()) {
+      Refuse(field, "is empty");
+    }
+    return OptionalName(field, value);
+  }
+
+  std::string Text(std::string_view field, const std::string& value, std::size_t most) {
+    if (value.size() > most) {
+      Refuse(field, "has " + std::to_string(value.size()) + " bytes, at most " +
+                        std::to_string(most) + " are taken");
+    }
+    return value;
+  }
+
+ private:
+  std::optional<Error> error_;
+};
+
+Endpoint Read(const v1::Endpoint& wire, Reader& in) {
+  return {
+      in.OptionalName("store.host", wire.host()),
+      static_cast<std::uint16_t>(in.Number<std::uint32_t>("store.port", wire.port(), 0, 65535))};
+}
+
+RunShape Read(const v1::RunShape& wire, Reader& in) {
+  RunShape shape;
+  shape.max_nodes = in.Number<std::uint32_t>("shape.max_nodes", wire.max_nodes(), 1, kMaxNodes);
+  shape.min_nodes =
+      in.Number<std::uint32_t>("shape.min_nodes", wire.min_nodes(), 1, shape.max_nodes);
+  shape.max_restarts = wire.max_restarts();
+  shape.last_call = in.Duration("shape.last_call", wire.last_call_ms());
+  shape.join_timeout = in.Duration("shape.join_timeout", wire.join_timeout_ms());
+  shape.scale_up = wire.scale_up();
+  return shape;
+}
+
+Placement Read(const v1::Placement& wire, Reader& in) {
+  Placement placement;
+  placement.term.value = in.Count("placement.term", wire.term());
+  placement.generation.value = in.Count("placement.generation", wire.generation());
+  placement.world_id.value = wire.world_id();
+  placement.group_size =
+      in.Number<std::uint32_t>("placement.group_size", wire.group_size(), 1, kMaxNodes);
+  placement.group_rank = in.Number<std::uint32_t>("placement.group_rank", wire.group_rank(), 0,
+                                                  placement.group_size - 1);
+  placement.world_size =
+      in.Number<std::uint32_t>("placement.world_size", wire.world_size(), 1, kMaxWorld);
+  placement.first_rank = in.Number<std::uint32_t>("placement.first_rank", wire.first_rank(), 0,
+                                                  placement.world_size - 1);
+  placement.role_world_size = in.Number<std::uint32_t>(
+      "placement.role_world_size", wire.role_world_size(), 1, placement.world_size);
+  placement.role_first_rank = in.Number<std::uint32_t>(
+      "placement.role_first_rank", wire.role_first_rank(), 0, placement.role_world_size - 1);
+  placement.store = Read(wire.store(), in);
+  placement.restarts_used = wire.restarts_used();
+  return placement;
+}
+
+ExitStatus ReadStatus(const v1::WorkerFailure& wire, Reader& in) {
+  switch (wire.status_case()) {
+    case v1::WorkerFailure::kExitCode:
+      return Exited{static_cast<int>(
+          in.Number<std::uint32_t>("failure.exit_code", wire.exit_code(), 0, 255))};
+    case v1::WorkerFailure::kSignal:
+      return Killed{static_cast<int>(
+                        in.Number<std::uint32_t>("failure.signal", wire.signal(), 1, kMaxSignal)),
+                    wire.core_dumped()};
+    case v1::WorkerFailure::STATUS_NOT_SET:
+      break;
+  }
+  in.Refuse("failure.status", "is missing");
+  return Exited{};
+}
+
+WorkerFailure Read(const v1::WorkerFailure& wire, Reader& in) {
+  WorkerFailure failure;
+  failure.rank = in.Number<std::uint32_t>("failure.rank", wire.rank(), 0, kMaxWorld - 1);
+  failure.local_rank =
+      in.Number<std::uint32_t>("failure.local_rank", wire.local_rank(), 0, kMaxWorkers - 1);
+  failure.pid = in.Number<std::int64_t>("failure.pid", wire.pid(), 0, INT32_MAX);
+  failure.status = ReadStatus(wire, in);
+  failure.said_hello = wire.said_hello();
+  failure.stopped_by_us = wire.stopped_by_us();
+  failure.after = in.Duration("failure.after", wire.after_ms());
+  failure.host = in.OptionalName("failure.host", wire.host());
+  failure.last_lines = in.Text("failure.last_lines", wire.last_lines(), kMaxLastLines);
+  return failure;
+}
+
+WaitReason Read(const v1::Wait& wire, Reader& in) {
+  WaitReason reason;
+  reason.what = in.Enum("wait.what", kWaitFor, wire.what());
+  reason.have = in.Number<std::uint32_t>("wait.have", wire.have(), 0, kMaxNodes);
+  reason.need = in.Number<std::uint32_t>("wait.need", wire.need(), 0, kMaxNodes);
+  reason.want = in.Number<std::uint32_t>("wait.want", wire.want(), 0, kMaxNodes);
+  if (wire.missing_size() > static_cast<int>(kMaxNamed)) {
+    in.Refuse("wait.missing", "names more than " + std::to_string(kMaxNamed) + " nodes");
+    return reason;
+  }
+  for (const std::string& node : wire.missing()) {
+    reason.missing.push_back(in.Name("wait.missing", node));
+  }
+  if (wire.has_remaining_ms()) {
+    reason.remaining = in.Duration("wait.remaining", wire.remaining_ms());
+  }
+  return reason;
+}
+
+Finish Read(const v1::Finish& wire, Reader& in) {
+  Finish finish;
+  finish.ending = in.Enum("finish.ending", kEnding, wire.ending());
+  finish.exit_code =
+      static_cast<int>(in.Number<std::uint32_t>("finish.exit_code", wire.exit_code(), 0, 255));
+  finish.text = in.Text("finish.text", wire.text(), kMaxTextBytes);
+  if (wire.has_root()) {
+    finish.root = Read(wire.root(), in);
+  }
+  return finish;
+}
+
+Directive ReadDirective(std::string_view field, const v1::Directive& wire, Reader& in) {
+  switch (wire.kind_case()) {
+    case v1::Directive::kWait:
+      return Wait{Read(wire.wait(), in)};
+    case v1::Directive::kRun:
+      if (!wire.run().has_placement()) {
+        in.Refuse("run.placement", "is missing");
+        return Wait{};
+      }
+      return Run{Read(wire.run().placement(), in)};
+    case v1::Directive::kStop:
+      return Stop{{in.Count("stop.generation", wire.stop().generation())},
+                  {wire.stop().world_id()},
+                  in.Enum("stop.cause", kStopCause, wire.stop().cause())};
+    case v1::Directive::kStopSoon:
+      return StopSoon{{in.Count("stop_soon.generation", wire.stop_soon().generation())},
+                      {wire.stop_soon().world_id()},
+                      in.Duration("stop_soon.remaining", wire.stop_soon().remaining_ms())};
+    case v1::Directive::kSave:
+      return Save{{in.Count("save.generation", wire.save().generation())},
+                  {wire.save().world_id()},
+                  wire.save().number()};
+    case v1::Directive::kFinish:
+      return Read(wire.finish(), in);
+    case v1::Directive::KIND_NOT_SET:
+      break;
+  }
+  in.Refuse(field, "is missing or of an unknown kind");
+  return Wait{};
+}
+
+void ReadWorkers(const v1::SyncRequest& wire, Reader& in, NodeReport& report) {
+  report.hosting = in.Enum("hosting", kHosting, wire.hosting());
+  if (wire.has_placement()) {
+    report.placement = Read(wire.placement(), in);
+  }
+  report.outcome = in.Enum("outcome", kOutcome, wire.outcome());
+  if (wire.failures_size() > static_cast<int>(kMaxFailures)) {
+    in.Refuse("failures", "has more than " + std::to_string(kMaxFailures) + " entries");
+    return;
+  }
+  for (const v1::WorkerFailure& failure : wire.failures()) {
+    report.failures.push_back(Read(failure, in));
+  }
+  report.spawn_failure = in.Text("spawn_failure", wire.spawn_failure(), kMaxTextBytes);
+  report.floor.value = in.Count("floor", wire.floor());
+  report.restarts_used = wire.restarts_used();
+  report.unkillable = in.Number<std::uint32_t>("unkillable", wire.unkillable(), 0, kMaxWorkers);
+  if (wire.has_hung_rank()) {
+    report.hung_rank = in.Number<std::uint32_t>("hung_rank", wire.hung_rank(), 0, kMaxWorld - 1);
+  }
+  report.progress = wire.progress();
+}
+
+}  // namespace
+
+Result<NodeReport> ReportFromProto(const v1::SyncRequest& wire) {
+  Reader in;
+  NodeReport report;
+  report.run_id = in.Name("run_id", wire.run_id());
+  report.node = in.Name("node", wire.node());
+  report.incarnation.value = wire.incarnation();
+  report.sequence = wire.sequence();
+  report.term.value = in.Count("term", wire.term());
+  report.beat = in.Number<std::int64_t>("beat", wire.beat(), 0, INT64_MAX);
+  if (wire.has_echo()) {
+    report.echo = ReadDirective("echo", wire.echo(), in);
+  }
+  report.shape = Read(wire.shape(), in);
+  report.host = in.Name("host", wire.host());
+  if (wire.has_node_rank()) {
+    report.node_rank = in.Number<std::uint32_t>("node_rank", wire.node_rank(), 0, kMaxNodes - 1);
+  }
+  report.workers = in.Number<std::uint32_t>("workers", wire.workers(), 1, kMaxWorkers);
+  report.role = in.Name("role", wire.role());
+  report.store = Read(wire.store(), in);
+  ReadWorkers(wire, in, report);
+  report.leaving = in.Enum("leaving", kLeaving, wire.leaving());
+  report.draining = wire.draining();
+  if (!in.ok()) {
+    return in.error();
+  }
+  return report;
+}
+
+Result<SyncReply> ReplyFromProto(const v1::SyncReply& wire) {
+  Reader in;
+  SyncReply reply;
+  reply.directive = ReadDirective("directive", wire.directive(), in);
+  reply.beat = in.Number<std::int64_t>("beat", wire.beat(), 0, INT64_MAX);
+  reply.lease = in.Duration("lease", wire.lease_ms());
+  reply.poll_period = in.Duration("poll_period", wire.poll_period_ms());
+  reply.term.value = in.Count("term", wire.term());
+  if (!in.ok()) {
+    return in.error();
+  }
+  return reply;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,116 @@
+#include "rendezvous/grpc_channel.h"
+
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+#include <netdb.h>
+#include <sys/socket.h>
+
+#include <string_view>
+
+#include "rendezvous/grpc_limits.h"
+
+namespace ddprun {
+namespace {
+
+// Agents pace their own retries; gRPC's backoff must not hold them up.
+constexpr int kFirstBackoffMs = 20;
+constexpr int kMaxBackoffMs = 50;
+// Despite its argument's name ("min reconnect backoff") this is how long one attempt may take.
+constexpr int kConnectTimeoutMs = 5'000;
+
+// "%5B::1%5D:29400". IPv4 as a mapped address, so that one target can list both kinds.
+std::string TargetPart(const addrinfo& address, std::uint16_t port) {
+  char text[NI_MAXHOST];
+  if (::getnameinfo(address.ai_addr, address.ai_addrlen, text, sizeof text, nullptr, 0,
+                    NI_NUMERICHOST) != 0) {
+    return "";
+  }
+  std::string host(text);
+  if (const std::size_t scope = host.find('%'); scope != std::string::npos) {
+    host.insert(scope + 1, "25");
+  }
+  const char* mapped = address.ai_family == AF_INET ? "::ffff:" : "";
+  return "%5B" + (mapped + host) + "%5D:" + std::to_string(port);
+}
+
+// The end of gRPC's chain of causes: what the system said.
+std::string LastCause(const std::string& message) {
+  constexpr std::string_view kConnect = "Failed to connect to remote host: ";
+  if (const std::size_t at = message.rfind(kConnect); at != std::string::npos) {
+    return message.substr(at + kConnect.size());
+  }
+  constexpr std::string_view kLast = "last error: ";
+  if (const std::size_t at = message.rfind(kLast); at != std::string::npos) {
+    return message.substr(at + kLast.size());
+  }
+  return message;
+}
+
+}  // namespace
+
+Result<std::string> GrpcTarget(const Endpoint& endpoint, Lookup lookup) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = lookup == Lookup::kAddressOnly ? AI_NUMERICHOST : 0;
+  addrinfo* found = nullptr;
+  const int code = ::getaddrinfo(endpoint.host.c_str(), nullptr, &hints, &found);
+  if (code == EAI_NONAME && lookup == Lookup::kAddressOnly) {
+    return std::string();
+  }
+  if (code != 0) {
+    return Error{ErrorKind::kUnavailable, "cannot reach the rendezvous at " + ToString(endpoint) +
+                                              ": looking up '" + endpoint.host +
+                                              "' failed: " + ::gai_strerror(code)};
+  }
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> addresses(found, &::freeaddrinfo);
+  std::string target;
+  for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
+    target += (target.empty() ? "ipv6:" : ",") + TargetPart(*address, endpoint.port);
+  }
+  return target;
+}
+
+std::shared_ptr<grpc::Channel> OpenChannel(const std::string& target) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);  // The next report is the retry.
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kFirstBackoffMs);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxBackoffMs);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  arguments.SetMaxSendMessageSize(kMaxMessageBytes);
+  arguments.SetString(GRPC_ARG_DEFAULT_AUTHORITY, "rendezvous");
+  return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
+}
+
+Error ErrorOf(const grpc::Status& status, const Endpoint& endpoint, Duration waited) {
+  const std::string where = ToString(endpoint);
+  switch (status.error_code()) {
+    case grpc::StatusCode::INVALID_ARGUMENT:
+      return {ErrorKind::kInvalid, "the rendezvous at " + where +
+                                       " cannot use what it was sent: " + status.error_message()};
+    case grpc::StatusCode::NOT_FOUND:
+      return {ErrorKind::kNotFound, "the rendezvous at " + where + ": " + status.error_message()};
+    case grpc::StatusCode::FAILED_PRECONDITION:
+      return {ErrorKind::kRefused,
+              "the rendezvous at " + where + " refused: " + status.error_message()};
+    case grpc::StatusCode::UNIMPLEMENTED:
+      return {ErrorKind::kRefused, "what listens at " + where +
+                                       " is not a ddprun rendezvous: " + status.error_message()};
+    case grpc::StatusCode::DEADLINE_EXCEEDED:
+      return {ErrorKind::kUnavailable, "cannot reach the rendezvous at " + where +
+                                           ": no answer within " + FormatDuration(waited)};
+    default:
+      return {ErrorKind::kUnavailable,
+              "cannot reach the rendezvous at " + where + ": " + LastCause(status.error_message())};
+  }
+}
+
+}  // namespace ddprun

@@ -1,0 +1,28 @@
+// gRPC's side of a client: where to connect, how, and a failed call in words.
+#pragma once
+
+#include <grpcpp/channel.h>
+#include <grpcpp/support/status.h>
+
+#include <memory>
+#include <string>
+
+#include "common/endpoint.h"
+#include "common/result.h"
+#include "common/time.h"
+
+namespace ddprun {
+
+enum class Lookup { kAddressOnly, kMayBlock };
+
+// gRPC's own resolver skips the system's name service switch, so names are looked up here. An empty
+// target: the host is a name, and Lookup::kAddressOnly forbids to ask for it.
+Result<std::string> GrpcTarget(const Endpoint& endpoint, Lookup lookup);
+
+// A channel of its own: connections are shared with no other channel of the process.
+std::shared_ptr<grpc::Channel> OpenChannel(const std::string& target);
+
+// For a status that is not OK. `waited`: the call's deadline.
+Error ErrorOf(const grpc::Status& status, const Endpoint& endpoint, Duration waited);
+
+}  // namespace ddprun

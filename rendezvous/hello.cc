@@ -1,0 +1,129 @@
+#include "rendezvous/hello.h"
+
+#include <netdb.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "common/files.h"
+#include "rendezvous/http.h"
+
+namespace ddprun {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kMaxReply = 1024;
+constexpr std::size_t kQuoted = 40;  // Bytes of a stranger's answer that are shown.
+
+// False: the deadline passed.
+bool WaitFor(int fd, short events, Clock::time_point deadline) {
+  while (true) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+    pollfd item{fd, events, 0};
+    const int ready = left.count() > 0 ? ::poll(&item, 1, static_cast<int>(left.count())) : 0;
+    if (ready >= 0 || errno != EINTR) {
+      return ready > 0;
+    }
+  }
+}
+
+// Zero, or the errno.
+int Connect(const addrinfo& address, Clock::time_point deadline, UniqueFd& fd) {
+  fd = UniqueFd(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd) {
+    return errno;
+  }
+  if (::connect(fd.get(), address.ai_addr, address.ai_addrlen) == 0) {
+    return 0;
+  }
+  if (errno != EINPROGRESS) {
+    return errno;
+  }
+  if (!WaitFor(fd.get(), POLLOUT, deadline)) {
+    return ETIMEDOUT;
+  }
+  int error_number = 0;
+  socklen_t size = sizeof error_number;
+  ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error_number, &size);
+  return error_number;
+}
+
+Result<UniqueFd> ConnectTo(const Endpoint& endpoint, Clock::time_point deadline) {
+  const std::string tried = "cannot reach the rendezvous at " + ToString(endpoint) + ": ";
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  if (const int code = ::getaddrinfo(endpoint.host.c_str(), std::to_string(endpoint.port).c_str(),
+                                     &hints, &found);
+      code != 0) {
+    return Error{ErrorKind::kUnavailable, tried + ::gai_strerror(code)};
+  }
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> addresses(found, &::freeaddrinfo);
+  int error_number = EADDRNOTAVAIL;
+  for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
+    UniqueFd fd;
+    error_number = Connect(*address, deadline, fd);
+    if (error_number == 0) {
+      return fd;
+    }
+  }
+  return Error{ErrorKind::kUnavailable, tried + std::strerror(error_number)};
+}
+
+// What came until the peer closed, the deadline passed or enough was read.
+std::string ReadReply(int fd, Clock::time_point deadline) {
+  std::string reply;
+  char buffer[kMaxReply];
+  while (reply.size() < kMaxReply && WaitFor(fd, POLLIN, deadline)) {
+    const ssize_t count = ::recv(fd, buffer, kMaxReply - reply.size(), 0);
+    if (count == 0 || (count < 0 && errno != EINTR && errno != EAGAIN)) {
+      break;
+    }
+    reply.append(buffer, count > 0 ? static_cast<std::size_t>(count) : 0);
+  }
+  return reply;
+}
+
+std::string Quote(std::string_view bytes) {
+  std::string shown(bytes.substr(0, std::min(kQuoted, bytes.find_first_of("\r\n"))));
+  for (char& c : shown) {
+    c = c >= 0x20 && c < 0x7f ? c : '?';
+  }
+  return "'" + shown + "'";
+}
+
+}  // namespace
+
+Result<void> Hello(const Endpoint& endpoint, Duration timeout) {
+  const Clock::time_point deadline = Clock::now() + timeout;
+  ASSIGN_OR_RETURN(const UniqueFd fd, ConnectTo(endpoint, deadline));
+  constexpr std::string_view kRequest = "GET /healthz HTTP/1.0\r\n\r\n";
+  // A new connection's send buffer is empty: so few bytes are taken whole.
+  if (::send(fd.get(), kRequest.data(), kRequest.size(), MSG_NOSIGNAL) < 0) {
+    return SystemError("greet the rendezvous at", ToString(endpoint), errno);
+  }
+  const std::string reply = ReadReply(fd.get(), deadline);
+  const std::size_t body = reply.find("\r\n\r\n");
+  if (reply.starts_with("HTTP/1.0 200") && body != std::string::npos &&
+      std::string_view(reply).substr(body + 4).starts_with(kHealthGreeting)) {
+    return {};
+  }
+  const std::string what = "what listens at " + ToString(endpoint);
+  if (!reply.empty()) {
+    return Error{ErrorKind::kRefused,
+                 what + " is not a ddprun rendezvous: it said " + Quote(reply)};
+  }
+  if (Clock::now() < deadline) {
+    return Error{ErrorKind::kRefused,
+                 what + " is not a ddprun rendezvous: it closed the connection without a word"};
+  }
+  return Error{ErrorKind::kUnavailable, what + " said nothing within " + FormatDuration(timeout)};
+}
+
+}  // namespace ddprun

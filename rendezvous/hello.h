@@ -1,0 +1,17 @@
+// Asks whether a ddprun rendezvous answers at an endpoint: the question before joining one whose
+// port turned out to be in use.
+//
+// Blocks for `timeout` at most, beside the name's look-up: for the blocking pool, not the loop.
+#pragma once
+
+#include "common/endpoint.h"
+#include "common/result.h"
+#include "common/time.h"
+
+namespace ddprun {
+
+// kRefused: something else answers there, and the message says what. kUnavailable: nobody does, or
+// not in time.
+Result<void> Hello(const Endpoint& endpoint, Duration timeout);
+
+}  // namespace ddprun

@@ -1,0 +1,40 @@
+#include "rendezvous/http.h"
+
+namespace ddprun {
+namespace {
+
+std::string Reply(std::string_view status, std::string_view body, bool with_body) {
+  std::string reply =
+      "HTTP/1.0 " + std::string(status) +
+      "\r\nContent-Type: text/plain\r\nContent-Length: " + std::to_string(body.size()) +
+      "\r\nConnection: close\r\n\r\n";
+  if (with_body) {
+    reply += body;
+  }
+  return reply;
+}
+
+}  // namespace
+
+std::optional<std::string> HttpReply(std::string_view request) {
+  const bool complete = request.find("\r\n\r\n") != std::string_view::npos ||
+                        request.find("\n\n") != std::string_view::npos;
+  if (!complete) {
+    if (request.size() < kMaxHttpRequest) {
+      return std::nullopt;
+    }
+    return Reply("431 Request Header Fields Too Large", "the request is too large\n", true);
+  }
+  const std::string_view line = request.substr(0, request.find_first_of("\r\n"));
+  const std::size_t space = line.find(' ');
+  const std::string_view method = line.substr(0, space);
+  std::string_view path = space == std::string_view::npos ? "" : line.substr(space + 1);
+  path = path.substr(0, path.find_first_of(" ?"));
+  const bool get = method == "GET";
+  if ((get || method == "HEAD") && path == "/healthz") {
+    return Reply("200 OK", std::string(kHealthGreeting) + DDPRUN_VERSION + "\n", get);
+  }
+  return Reply("404 Not Found", "this is a ddprun rendezvous; try /healthz\n", method != "HEAD");
+}
+
+}  // namespace ddprun

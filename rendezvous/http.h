@@ -1,0 +1,20 @@
+// The little HTTP that the rendezvous' port answers: GET /healthz, for probes and for people.
+//
+// Pure. HTTP/1.0, one request per connection, no body is read.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace ddprun {
+
+inline constexpr std::size_t kMaxHttpRequest = 4096;
+// How /healthz begins, and how one ddprun knows another.
+inline constexpr std::string_view kHealthGreeting = "ddprun rendezvous ";
+
+// nullopt: the request's head is not complete yet.
+std::optional<std::string> HttpReply(std::string_view request);
+
+}  // namespace ddprun

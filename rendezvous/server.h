@@ -1,0 +1,49 @@
+// A rendezvous server on one port: gRPC for agents, HTTP for probes, and a store's clients where
+// the store shares the port. Delivers calls to the handlers on the loop; decides nothing.
+//
+// No gRPC thread and no socket exists before Listen, so an agent that serves only itself pays for
+// neither. The loop must outlive the server.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "common/endpoint.h"
+#include "common/files.h"
+#include "common/loop.h"
+#include "common/result.h"
+#include "rendezvous/acceptor.h"
+#include "rendezvous/transport.h"
+
+namespace ddprun {
+
+class RendezvousServer {
+ public:
+  RendezvousServer(Loop& loop, RendezvousHandlers handlers, AcceptorOptions options);
+  ~RendezvousServer();  // Shuts down.
+  RendezvousServer(const RendezvousServer&) = delete;
+  RendezvousServer& operator=(const RendezvousServer&) = delete;
+
+  // Who takes the connections of c10d store clients; nobody: they are closed.
+  void SetStore(std::function<void(UniqueFd)> store);
+
+  // Binds exactly the host named and serves. The endpoint as asked for, with the port bound. May
+  // block while a name is looked up. A refused Listen may be tried again. kUnavailable: the port is
+  // in use, and the message says by whom; kNotFound: the host is not this machine.
+  Result<Endpoint> Listen(const Endpoint& endpoint);
+
+  // On the loop, or once it has ended. Refuses parked calls, closes every connection, joins; takes
+  // at most a fraction of a second. No handler is called afterwards. Nothing happens when not
+  // listening.
+  void Shutdown();
+
+ private:
+  struct Serving;
+  Loop& loop_;
+  RendezvousHandlers handlers_;
+  AcceptorOptions options_;
+  std::function<void(UniqueFd)> store_;
+  std::unique_ptr<Serving> serving_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,34 @@
+// The gRPC service: converts, posts, returns. Knows nothing about runs and nodes.
+//
+// Its methods run on gRPC's threads and touch no state; what they post to the loop reaches the
+// handlers until Close. A call that its client or the server's shutdown cancels is ended at once by
+// the thread that hears of it, so gRPC never waits for the loop.
+#pragma once
+
+#include <memory>
+
+#include "common/loop.h"
+#include "proto/rendezvous.grpc.pb.h"
+#include "rendezvous/transport.h"
+
+namespace ddprun {
+
+class RendezvousService final : public v1::Rendezvous::CallbackService {
+ public:
+  RendezvousService(Loop& loop, RendezvousHandlers handlers);
+
+  grpc::ServerUnaryReactor* Sync(grpc::CallbackServerContext* context,
+                                 const v1::SyncRequest* request, v1::SyncReply* reply) override;
+  grpc::ServerUnaryReactor* Describe(grpc::CallbackServerContext* context,
+                                     const v1::DescribeRequest* request,
+                                     v1::DescribeReply* reply) override;
+
+  // On the loop: refuses every parked call; the handlers hear nothing from here on.
+  void Close();
+
+ private:
+  struct Inbox;
+  std::shared_ptr<Inbox> inbox_;  // Shared with what is posted and not delivered yet.
+};
+
+}  // namespace ddprun

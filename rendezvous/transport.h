@@ -1,0 +1,71 @@
+// How a node's Sync call reaches a server's driver and its answer comes back, whatever carries it.
+//
+// Two ways exist: gRPC between machines, and a direct one where the agent carries the server
+// itself. Neither knows what a report means. Everything here is used, and calls back, on the loop;
+// nothing calls back from inside the call that caused it.
+//
+//   SyncChannel::Send --report--> RendezvousHandlers::sync --parked--> PendingSync::Answer --> done
+//                     --closed--> RendezvousHandlers::cancel
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/ids.h"
+#include "common/result.h"
+#include "common/time.h"
+#include "rendezvous/core/messages.h"
+
+namespace ddprun {
+
+// One open call of a node, waiting for its directive to change. Answered or refused at most once;
+// one that is dropped is refused ("superseded"), so no agent ever hangs on a forgotten reply.
+// Answering a call that the client has given up does nothing.
+class PendingSync {
+ public:
+  virtual ~PendingSync() = default;
+  virtual void Answer(const SyncReply& reply) = 0;
+  virtual void Refuse(const Error& error) = 0;
+};
+
+// Which call of which membership.
+struct CallName {
+  RunId run_id;
+  NodeId node;
+  Incarnation incarnation;
+  std::uint64_t sequence = 0;
+  bool operator==(const CallName&) const = default;
+};
+inline CallName NameOf(const NodeReport& report) {
+  return {report.run_id, report.node, report.incarnation, report.sequence};
+}
+
+// What a server's owner does with what arrives. All three must be set.
+struct RendezvousHandlers {
+  std::function<void(NodeReport, std::shared_ptr<PendingSync>)> sync;
+  // The call's connection closed, or its client gave it up, before an answer had left. The node's
+  // next report may have arrived before this. Always comes after the call's own `sync`.
+  std::function<void(const CallName&)> cancel;
+  // A run in words, for people. An empty run id: all runs.
+  std::function<Result<std::vector<std::string>>(const RunId&)> describe;
+};
+
+// A node's side: at most one call is open.
+class SyncChannel {
+ public:
+  // The report's sequence number, so that the receiver can drop what is not its newest.
+  using Done = std::function<void(std::uint64_t sequence, Result<SyncReply> reply)>;
+
+  virtual ~SyncChannel() = default;
+  // Cancels the call in flight, whose `done` never comes. Every failure is an Error:
+  // kUnavailable (nobody there, or no answer within `deadline`), kInvalid (the report was
+  // malformed), kRefused (another kind of server answers there).
+  virtual void Send(const NodeReport& report, Duration deadline, Done done) = 0;
+  // Gives up the call in flight; `done` never comes. Destroying the channel does the same.
+  virtual void Cancel() = 0;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,58 @@
+// Which value is which number on the wire, one table per enum; for convert_*.cc only.
+#pragma once
+
+#include <array>
+#include <utility>
+
+#include "proto/rendezvous.pb.h"
+#include "rendezvous/core/messages.h"
+
+namespace ddprun {
+
+template <class Value, class Wire, std::size_t kSize>
+using Names = std::array<std::pair<Value, Wire>, kSize>;
+
+inline constexpr Names<WaitFor, v1::WaitFor, 7> kWaitFor{{
+    {WaitFor::kNodes, v1::WAIT_FOR_NODES},
+    {WaitFor::kLastCall, v1::WAIT_FOR_LAST_CALL},
+    {WaitFor::kDrain, v1::WAIT_FOR_DRAIN},
+    {WaitFor::kPeers, v1::WAIT_FOR_PEERS},
+    {WaitFor::kSpare, v1::WAIT_FOR_SPARE},
+    {WaitFor::kEarlierSelf, v1::WAIT_FOR_EARLIER_SELF},
+    {WaitFor::kRecovery, v1::WAIT_FOR_RECOVERY},
+}};
+inline constexpr Names<StopCause, v1::StopCause, 7> kStopCause{{
+    {StopCause::kFailure, v1::STOP_CAUSE_FAILURE},
+    {StopCause::kNodeLost, v1::STOP_CAUSE_NODE_LOST},
+    {StopCause::kDeclaredLost, v1::STOP_CAUSE_DECLARED_LOST},
+    {StopCause::kScaleUp, v1::STOP_CAUSE_SCALE_UP},
+    {StopCause::kLeave, v1::STOP_CAUSE_LEAVE},
+    {StopCause::kOperator, v1::STOP_CAUSE_OPERATOR},
+    {StopCause::kSuperseded, v1::STOP_CAUSE_SUPERSEDED},
+}};
+inline constexpr Names<Ending, v1::Ending, 5> kEnding{{
+    {Ending::kSucceeded, v1::ENDING_SUCCEEDED},
+    {Ending::kFailed, v1::ENDING_FAILED},
+    {Ending::kLeft, v1::ENDING_LEFT},
+    {Ending::kRefused, v1::ENDING_REFUSED},
+    {Ending::kEnded, v1::ENDING_ENDED},
+}};
+inline constexpr Names<Hosting, v1::Hosting, 3> kHosting{{
+    {Hosting::kNothing, v1::HOSTING_NOTHING},
+    {Hosting::kWorkers, v1::HOSTING_WORKERS},
+    {Hosting::kStopping, v1::HOSTING_STOPPING},
+}};
+inline constexpr Names<Outcome, v1::Outcome, 5> kOutcome{{
+    {Outcome::kNone, v1::OUTCOME_NONE},
+    {Outcome::kSucceeded, v1::OUTCOME_SUCCEEDED},
+    {Outcome::kFailed, v1::OUTCOME_FAILED},
+    {Outcome::kStopped, v1::OUTCOME_STOPPED},
+    {Outcome::kSpawnFailed, v1::OUTCOME_SPAWN_FAILED},
+}};
+inline constexpr Names<Leaving, v1::Leaving, 3> kLeaving{{
+    {Leaving::kNo, v1::LEAVING_NO},
+    {Leaving::kLeave, v1::LEAVING_LEAVE},
+    {Leaving::kStopRun, v1::LEAVING_STOP_RUN},
+}};
+
+}  // namespace ddprun

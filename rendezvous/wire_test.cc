@@ -1,0 +1,381 @@
+// Service, server and both channels over loopback, with a handler that does what the test says.
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "proto/rendezvous.grpc.pb.h"
+#include "rendezvous/client.h"
+#include "rendezvous/convert.h"
+#include "rendezvous/hello.h"
+#include "rendezvous/local_channel.h"
+#include "rendezvous/pump.h"
+#include "rendezvous/server.h"
+
+namespace ddprun {
+namespace {
+
+using namespace std::chrono_literals;
+
+NodeReport Report(std::uint64_t sequence) {
+  NodeReport report;
+  report.run_id = "run";
+  report.node = "n0";
+  report.host = "h0";
+  report.incarnation = {7};
+  report.sequence = sequence;
+  return report;
+}
+
+SyncReply Reply(std::uint64_t generation) {
+  return {Stop{{generation}, {1}, StopCause::kLeave}, 5, 3'000ms, 1'000ms, {2}};
+}
+
+// What a channel's receiver heard.
+struct Heard {
+  std::uint64_t sequence = 0;
+  Result<SyncReply> reply;
+};
+
+class WireTest : public testing::Test {
+ protected:
+  RendezvousHandlers Handlers() {
+    return {[this](NodeReport report, std::shared_ptr<PendingSync> call) {
+              loop_.CheckOnLoop();
+              reports_.push_back(std::move(report));
+              parked_.push_back(std::move(call));
+            },
+            [this](const CallName& name) { cancelled_.push_back(name); },
+            [](const RunId& run) -> Result<std::vector<std::string>> {
+              if (run == "unknown") {
+                return Error{ErrorKind::kNotFound, "no run 'unknown' here"};
+              }
+              return std::vector<std::string>{"run " + run, "\xff"};
+            }};
+  }
+
+  void Serve(Endpoint endpoint) {
+    server_.emplace(loop_, Handlers(), AcceptorOptions{});
+    const Result<Endpoint> bound = server_->Listen(endpoint);
+    ASSERT_TRUE(bound) << bound.error().message;
+    endpoint_ = *bound;
+  }
+
+  SyncChannel::Done Note() {
+    return [this](std::uint64_t sequence, Result<SyncReply> reply) {
+      heard_.push_back({sequence, std::move(reply)});
+    };
+  }
+
+  bool Until(const std::function<bool()>& condition) { return PumpUntil(loop_, condition); }
+  bool UntilParked(std::size_t count) {
+    return Until([&] { return parked_.size() >= count; });
+  }
+  bool UntilHeard(std::size_t count) {
+    return Until([&] { return heard_.size() >= count; });
+  }
+
+  // Beside the loop, since it blocks.
+  template <class T>
+  Result<T> Beside(std::function<Result<T>()> ask) {
+    std::optional<Result<T>> result;
+    bool done = false;
+    loop_.RunBlocking([&] { result = ask(); }, [&] { done = true; });
+    EXPECT_TRUE(Until([&] { return done; }));
+    return *std::move(result);
+  }
+
+  Loop loop_;
+  std::vector<NodeReport> reports_;
+  std::vector<std::shared_ptr<PendingSync>> parked_;
+  std::vector<CallName> cancelled_;
+  std::vector<Heard> heard_;
+  std::optional<RendezvousServer> server_;
+  Endpoint endpoint_;
+};
+
+// The same rules, with a socket and without.
+class EitherChannel : public WireTest, public testing::WithParamInterface<const char*> {
+ protected:
+  void SetUp() override {
+    if (GetParam() == std::string_view("grpc")) {
+      Serve({"127.0.0.1", 0});
+      channel_ = std::make_unique<GrpcSyncChannel>(loop_, endpoint_);
+    } else {
+      channel_ = std::make_unique<LocalSyncChannel>(loop_, Handlers());
+    }
+  }
+
+  std::unique_ptr<SyncChannel> channel_;
+};
+INSTANTIATE_TEST_SUITE_P(Wire, EitherChannel, testing::Values("grpc", "local"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_P(EitherChannel, ACallIsParkedUntilItIsAnswered) {
+  const NodeReport report = Report(3);
+  channel_->Send(report, 5s, Note());
+  EXPECT_TRUE(reports_.empty() && heard_.empty());  // Nothing calls back from inside.
+  ASSERT_TRUE(UntilParked(1));
+  EXPECT_EQ(reports_[0], report);
+  EXPECT_TRUE(heard_.empty());
+  parked_[0]->Answer(Reply(4));
+  EXPECT_TRUE(heard_.empty());
+  ASSERT_TRUE(UntilHeard(1));
+  EXPECT_EQ(heard_[0].sequence, 3u);
+  ASSERT_TRUE(heard_[0].reply) << heard_[0].reply.error().message;
+  EXPECT_EQ(*heard_[0].reply, Reply(4));
+  EXPECT_TRUE(cancelled_.empty());
+}
+
+TEST_P(EitherChannel, ADroppedCallIsRefused) {
+  channel_->Send(Report(1), 5s, Note());
+  ASSERT_TRUE(UntilParked(1));
+  parked_.clear();
+  ASSERT_TRUE(UntilHeard(1));
+  ASSERT_FALSE(heard_[0].reply);
+  EXPECT_EQ(heard_[0].reply.error().kind, ErrorKind::kUnavailable);
+  EXPECT_TRUE(heard_[0].reply.error().message.ends_with("superseded"));
+}
+
+TEST_P(EitherChannel, ARefusalArrivesWithItsKindAndWords) {
+  channel_->Send(Report(1), 5s, Note());
+  ASSERT_TRUE(UntilParked(1));
+  parked_[0]->Refuse({ErrorKind::kRefused, "another run is served here"});
+  ASSERT_TRUE(UntilHeard(1));
+  ASSERT_FALSE(heard_[0].reply);
+  EXPECT_EQ(heard_[0].reply.error().kind, ErrorKind::kRefused);
+  EXPECT_TRUE(heard_[0].reply.error().message.ends_with("another run is served here"));
+}
+
+TEST_P(EitherChannel, TheServerSeesACancelledCall) {
+  channel_->Send(Report(9), 5s, Note());
+  ASSERT_TRUE(UntilParked(1));
+  channel_->Cancel();
+  ASSERT_TRUE(Until([&] { return cancelled_.size() == 1; }));
+  EXPECT_EQ(cancelled_[0], NameOf(Report(9)));
+  parked_[0]->Answer(Reply(1));  // To nobody.
+  channel_->Send(Report(10), 5s, Note());
+  ASSERT_TRUE(UntilParked(2));
+  parked_[1]->Answer(Reply(2));
+  ASSERT_TRUE(UntilHeard(1));
+  EXPECT_EQ(heard_[0].sequence, 10u);
+}
+
+TEST_P(EitherChannel, ANewCallReplacesTheOneInFlight) {
+  channel_->Send(Report(1), 5s, [](auto, auto) { FAIL() << "the replaced call came back"; });
+  ASSERT_TRUE(UntilParked(1));
+  channel_->Send(Report(2), 5s, Note());
+  ASSERT_TRUE(UntilParked(2));
+  ASSERT_TRUE(Until([&] { return cancelled_.size() == 1; }));
+  EXPECT_EQ(cancelled_[0].sequence, 1u);
+  parked_[0]->Answer(Reply(1));
+  parked_[1]->Answer(Reply(2));
+  ASSERT_TRUE(UntilHeard(1));
+  EXPECT_EQ(*heard_[0].reply, Reply(2));
+}
+
+TEST_P(EitherChannel, AMissedDeadlineIsAnErrorAndTheNextCallWorks) {
+  channel_->Send(Report(1), 50ms, Note());
+  ASSERT_TRUE(UntilHeard(1));
+  ASSERT_FALSE(heard_[0].reply);
+  EXPECT_EQ(heard_[0].reply.error().kind, ErrorKind::kUnavailable);
+  EXPECT_TRUE(heard_[0].reply.error().message.ends_with("within 50 ms"))
+      << heard_[0].reply.error().message;
+  ASSERT_TRUE(Until([&] { return cancelled_.size() == parked_.size(); }));
+  const std::size_t before = parked_.size();
+  channel_->Send(Report(2), 5s, Note());
+  ASSERT_TRUE(UntilParked(before + 1));
+  parked_.back()->Answer(Reply(2));
+  ASSERT_TRUE(UntilHeard(2));
+  EXPECT_TRUE(heard_[1].reply);
+}
+
+TEST_P(EitherChannel, ADestroyedChannelIsSilent) {
+  channel_->Send(Report(1), 5s, [](auto, auto) { FAIL() << "the channel is gone"; });
+  ASSERT_TRUE(UntilParked(1));
+  parked_[0]->Answer(Reply(1));
+  channel_.reset();
+  loop_.io().run_for(20ms);
+}
+
+TEST_F(WireTest, AMalformedReportNeverReachesTheHandler) {
+  Serve({"127.0.0.1", 0});
+  GrpcSyncChannel channel(loop_, endpoint_);
+  NodeReport report = Report(1);
+  report.workers = 0;
+  channel.Send(report, 5s, Note());
+  ASSERT_TRUE(UntilHeard(1));
+  ASSERT_FALSE(heard_[0].reply);
+  EXPECT_EQ(heard_[0].reply.error().kind, ErrorKind::kInvalid);
+  EXPECT_NE(heard_[0].reply.error().message.find("workers must be from 1 to 4096, not 0"),
+            std::string::npos)
+      << heard_[0].reply.error().message;
+  EXPECT_TRUE(reports_.empty());
+}
+
+TEST_F(WireTest, AnOversizedMessageIsRefusedByTheServer) {
+  Serve({"127.0.0.1", 0});
+  const auto status = Beside<grpc::Status>([&]() -> Result<grpc::Status> {
+    const auto stub = v1::Rendezvous::NewStub(
+        grpc::CreateChannel(ToString(endpoint_), grpc::InsecureChannelCredentials()));
+    v1::SyncRequest request;
+    request.set_run_id(std::string(2 << 20, 'x'));
+    v1::SyncReply reply;
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + 5s);
+    return stub->Sync(&context, request, &reply);
+  });
+  EXPECT_EQ(status->error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << status->error_message();
+}
+
+TEST_F(WireTest, AServersEndIsAnErrorAndItsSuccessorIsFound) {
+  Serve({"127.0.0.1", 0});
+  GrpcSyncChannel channel(loop_, endpoint_);
+  channel.Send(Report(1), 5s, Note());
+  ASSERT_TRUE(UntilParked(1));
+  server_.reset();
+  ASSERT_TRUE(UntilHeard(1));
+  ASSERT_FALSE(heard_[0].reply);
+  EXPECT_EQ(heard_[0].reply.error().kind, ErrorKind::kUnavailable);
+
+  const std::string refused =
+      "cannot reach the rendezvous at " + ToString(endpoint_) + ": Connection refused";
+  std::uint64_t sequence = 1;
+  ASSERT_TRUE(Until([&] {
+    channel.Send(Report(++sequence), 5s, Note());
+    const std::size_t before = heard_.size();
+    return UntilHeard(before + 1) && heard_.back().reply.error().message == refused;
+  })) << heard_.back().reply.error().message;
+
+  Serve(endpoint_);
+  const Time start = loop_.Now();
+  ASSERT_TRUE(Until([&] {
+    const std::size_t before = heard_.size();
+    channel.Send(Report(++sequence), 5s, Note());
+    return Until([&] { return parked_.size() == 2 || heard_.size() > before; }) &&
+           parked_.size() == 2;
+  }));
+  RecordProperty("reconnect_us", std::to_string((loop_.Now() - start).count()));
+  EXPECT_LT(loop_.Now() - start, 2s);  // gRPC's own backoff would be longer.
+  parked_[1]->Answer(Reply(2));
+  ASSERT_TRUE(Until([&] { return heard_.back().sequence == sequence; }));
+  EXPECT_TRUE(heard_.back().reply);
+}
+
+TEST_F(WireTest, AnotherKindOfServerIsToldApart) {
+  GrpcSyncChannel channel(loop_, {"no-such-host.invalid", 1});
+  channel.Send(Report(1), 5s, Note());
+  ASSERT_TRUE(UntilHeard(1));
+  ASSERT_FALSE(heard_[0].reply);
+  EXPECT_EQ(heard_[0].reply.error().kind, ErrorKind::kUnavailable);
+  EXPECT_NE(heard_[0].reply.error().message.find("looking up 'no-such-host.invalid' "),
+            std::string::npos)
+      << heard_[0].reply.error().message;
+}
+
+TEST_F(WireTest, NamesAreLookedUp) {
+  Serve({"localhost", 0});
+  GrpcSyncChannel channel(loop_, endpoint_);
+  channel.Send(Report(1), 5s, [](auto, auto) { FAIL() << "the replaced call came back"; });
+  channel.Send(Report(2), 5s, Note());  // While the look-up is on its way.
+  ASSERT_TRUE(UntilParked(1));
+  EXPECT_EQ(reports_[0].sequence, 2u);
+  parked_[0]->Answer(Reply(1));
+  ASSERT_TRUE(UntilHeard(1));
+  EXPECT_TRUE(heard_[0].reply);
+}
+
+TEST_F(WireTest, TwoHundredParkedCallsAreAnsweredAtOnce) {
+  constexpr std::size_t kNodes = 200;
+  Serve({"127.0.0.1", 0});
+  std::vector<std::unique_ptr<GrpcSyncChannel>> channels;
+  for (std::size_t i = 0; i < kNodes; ++i) {
+    channels.push_back(std::make_unique<GrpcSyncChannel>(loop_, endpoint_));
+    channels.back()->Send(Report(i), 30s, Note());
+  }
+  ASSERT_TRUE(PumpUntil(
+      loop_, [&] { return parked_.size() == kNodes; }, 30s));
+  const Time start = loop_.Now();
+  for (const auto& call : parked_) {
+    call->Answer(Reply(1));
+  }
+  ASSERT_TRUE(PumpUntil(
+      loop_, [&] { return heard_.size() == kNodes; }, 30s));
+  RecordProperty("answers_us", std::to_string((loop_.Now() - start).count()));
+  for (const Heard& heard : heard_) {
+    EXPECT_TRUE(heard.reply);
+  }
+}
+
+TEST_F(WireTest, ShutdownIsBoundedWhateverIsPending) {
+  Serve({"127.0.0.1", 0});
+  GrpcSyncChannel parked(loop_, endpoint_);
+  parked.Send(Report(1), 30s, Note());
+  ASSERT_TRUE(UntilParked(1));
+  // This one reaches the server's threads, but the loop never delivers it.
+  GrpcSyncChannel undelivered(loop_, endpoint_);
+  undelivered.Send(Report(2), 30s, Note());
+  loop_.io().run_one_for(1s);  // The channel's own start.
+  const Time start = loop_.Now();
+  server_.reset();
+  EXPECT_LT(loop_.Now() - start, 2s);
+  ASSERT_TRUE(UntilHeard(2));
+  EXPECT_FALSE(heard_[0].reply);
+  EXPECT_FALSE(heard_[1].reply);
+  EXPECT_EQ(parked_.size(), 1u);
+}
+
+TEST_F(WireTest, DescribePutsARunIntoWords) {
+  Serve({"127.0.0.1", 0});
+  using Lines = std::vector<std::string>;
+  const auto lines = Beside<Lines>([&] { return DescribeRun(endpoint_, "r1", 5s); });
+  ASSERT_TRUE(lines) << lines.error().message;
+  EXPECT_EQ(*lines, (Lines{"run r1", "\xff"}));
+  const auto unknown = Beside<Lines>([&] { return DescribeRun(endpoint_, "unknown", 5s); });
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().kind, ErrorKind::kNotFound);
+  EXPECT_TRUE(unknown.error().message.ends_with("no run 'unknown' here"));
+}
+
+TEST_F(WireTest, OnePortServesAgentsProbesAndAStore) {
+  std::vector<UniqueFd> store;
+  Serve({"127.0.0.1", 0});
+  server_->SetStore([&](UniqueFd fd) { store.push_back(std::move(fd)); });
+  const auto hello = Beside<void>([&] { return Hello(endpoint_, 5s); });
+  EXPECT_TRUE(hello) << hello.error().message;
+
+  const UniqueFd peer(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(endpoint_.port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(::connect(peer.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  ASSERT_EQ(::send(peer.get(), "\x00\xce\xf7\x85\x3c", 5, MSG_NOSIGNAL), 5);
+  EXPECT_TRUE(Until([&] { return store.size() == 1; }));
+
+  GrpcSyncChannel channel(loop_, endpoint_);
+  channel.Send(Report(1), 5s, Note());
+  EXPECT_TRUE(UntilParked(1));
+}
+
+TEST_F(WireTest, ASecondServerOnThePortIsRefusedAndMayTryAgain) {
+  Serve({"127.0.0.1", 0});
+  RendezvousServer second(loop_, Handlers(), {});
+  const Result<Endpoint> refused = second.Listen(endpoint_);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::kUnavailable);
+  EXPECT_NE(refused.error().message.find("in use by process "), std::string::npos);
+  server_.reset();
+  const Result<Endpoint> taken = second.Listen(endpoint_);
+  EXPECT_TRUE(taken) << taken.error().message;
+}
+
+}  // namespace
+}  // namespace ddprun
