@@ -142,7 +142,8 @@ void StoreServer::Adopt(int socket, std::string_view read) {
     return;  // Gone already.
   }
   if (connections_.size() >= options_.max_connections) {
-    LogDrop(NameOf(peer), "there are " + std::to_string(connections_.size()) + " already");
+    LogDrop(NameOf(peer),
+            "there are " + std::to_string(connections_.size()) + " connections already");
     return;
   }
   owned.non_blocking(true, error);
