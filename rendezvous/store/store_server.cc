@@ -88,7 +88,12 @@ Result<void> StoreServer::Open(const tcp::endpoint& endpoint) {
     ::close(fd);
     return ListenError(endpoint, error_number);
   }
-  acceptor_.assign(endpoint.protocol(), fd);
+  boost::system::error_code error;
+  acceptor_.assign(endpoint.protocol(), fd, error);
+  if (error) {
+    ::close(fd);
+    return ListenError(endpoint, error.value());
+  }
   return {};
 }
 
