@@ -88,7 +88,12 @@ Result<void> StoreServer::Open(const tcp::endpoint& endpoint) {
     ::close(fd);
     return ListenError(endpoint, error_number);
   }
-  acceptor_.assign(endpoint.protocol(), fd);
+  boost::system::error_code error;
+  acceptor_.assign(endpoint.protocol(), fd, error);
+  if (error) {
+    ::close(fd);
+    return ListenError(endpoint, error.value());
+  }
   return {};
 }
 
@@ -142,7 +147,8 @@ void StoreServer::Adopt(int socket, std::string_view read) {
     return;  // Gone already.
   }
   if (connections_.size() >= options_.max_connections) {
-    LogDrop(NameOf(peer), "there are " + std::to_string(connections_.size()) + " already");
+    LogDrop(NameOf(peer),
+            "there are " + std::to_string(connections_.size()) + " connections already");
     return;
   }
   owned.non_blocking(true, error);

@@ -48,11 +48,13 @@ class Served {
     return On([](StoreServer& server) { return server.connections(); });
   }
 
-  // Bounded: the test's own time limit ends a wait that would not.
+  // Each look is a round trip over the loop, so that what came before it has been handled.
   void UntilConnections(std::size_t count) {
-    while (Connections() != count) {
+    const auto end = std::chrono::steady_clock::now() + 10s;
+    while (Connections() != count && std::chrono::steady_clock::now() < end) {
       std::this_thread::yield();
     }
+    EXPECT_EQ(Connections(), count);
   }
 
   std::uint16_t port() const { return port_; }
