@@ -25,6 +25,8 @@ std::string Names(const Entries& entries) {
 }
 
 void AddOptions(CLI::App& app, TrainConfig& config) {
+  // A script's flags can be overruled by more of them.
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app.add_option("--model", config.model, "Model: " + Names(KnownModels()))->capture_default_str();
   app.add_option("--dataset", config.dataset, "Data set: " + Names(KnownDatasets()))
       ->capture_default_str();

@@ -73,6 +73,10 @@ TEST(Config, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(Refusal({"--lr=nan"}).code, 2);
 }
 
+TEST(Config, TheLastOfTwoCounts) {
+  EXPECT_EQ(std::get<TrainConfig>(ParseAll({"--epochs=2", "--epochs=3"})).epochs, 3);
+}
+
 TEST(Config, HelpAndVersionAreNotErrors) {
   EXPECT_EQ(Refusal({"--help"}).code, 0);
   EXPECT_NE(Refusal({"--help"}).text.find("--checkpoint-every"), std::string::npos);

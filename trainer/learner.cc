@@ -141,7 +141,7 @@ Result<void> Learner::Impl::Start(std::size_t capacity, const Buckets& recorded)
     MakeReducer(recorded);
     return {};
   } catch (const std::exception&) {
-    return ErrorOfCurrentException(group.rank(), "receive the parameters");
+    return CollectiveError(group.rank(), "receive the parameters");
   }
 }
 
@@ -264,8 +264,7 @@ Result<Score> Learner::Step(std::size_t count, std::uint64_t global_count, std::
   try {
     return impl_->TakeStep(static_cast<std::int64_t>(count), global_count, seed);
   } catch (const std::exception&) {
-    return ErrorOfCurrentException(impl_->group.rank(),
-                                   "finish step " + std::to_string(impl_->steps + 1));
+    return CollectiveError(impl_->group.rank(), "finish step " + std::to_string(impl_->steps + 1));
   }
 }
 
@@ -280,7 +279,7 @@ Result<Score> Learner::Evaluate(std::size_t count) {
         at::cross_entropy_loss(logits, impl_->labels.narrow(0, 0, samples), {}, at::Reduction::Sum);
     return Score{loss.item<float>(), CountCorrect(logits, labels()), count};
   } catch (const std::exception&) {
-    return ErrorOfCurrentException(impl_->group.rank(), "evaluate the model");
+    return CollectiveError(impl_->group.rank(), "evaluate the model");
   }
 }
 

@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <new>
@@ -23,8 +24,16 @@ namespace {
 
 constexpr std::int64_t kMaxTextBytes = 64 << 20;
 
-std::string FirstLine(const std::string& text) {
-  return text.substr(0, text.find('\n'));
+// The one line of a libtorch message that says something: without "[file.cc:123] " before it, and
+// the advice and stack after it.
+std::string Essence(std::string text) {
+  if (const std::size_t end = text.find("] "); text.starts_with('[') && end != text.npos) {
+    text.erase(0, end + 2);
+  }
+  for (const char* const rest : {"\n", ". This is typically"}) {
+    text.resize(std::min(text.size(), text.find(rest)));
+  }
+  return text;
 }
 
 // The numeric address of the interface through which the kernel would reach `host`: connecting a
@@ -100,19 +109,27 @@ void Broadcast(TorchGroup& torch, at::Tensor tensor) {
 
 }  // namespace
 
-Error ErrorOfCurrentException(std::uint32_t rank, const std::string& doing) {
-  const std::string tried = "rank " + std::to_string(rank) + " cannot " + doing + ": ";
+Error DescribeCurrentException() {
   try {
     throw;
   } catch (const c10::DistError& error) {
-    return {ErrorKind::kUnavailable, tried + FirstLine(error.what_without_backtrace())};
+    return {ErrorKind::kUnavailable, Essence(error.what_without_backtrace())};
   } catch (const c10::Error& error) {
-    return {ErrorKind::kSystem, tried + FirstLine(error.what_without_backtrace())};
+    return {ErrorKind::kSystem, Essence(error.what_without_backtrace())};
   } catch (const std::bad_alloc&) {
-    return {ErrorKind::kSystem, tried + "out of memory"};
+    return {ErrorKind::kSystem, "out of memory"};
   } catch (const std::exception& error) {  // Gloo's exceptions; their types are not ours to name.
-    return {ErrorKind::kUnavailable, tried + FirstLine(error.what())};
+    return {ErrorKind::kUnavailable, Essence(error.what())};
   }
+}
+
+Error CollectiveError(std::uint32_t rank, const std::string& doing) {
+  Error error = DescribeCurrentException();
+  const std::string who = error.kind == ErrorKind::kUnavailable
+                              ? "a peer of rank " + std::to_string(rank) + " is gone: "
+                              : "rank " + std::to_string(rank) + " failed: ";
+  error.message = who + "cannot " + doing + ": " + error.message;
+  return error;
 }
 
 Result<std::unique_ptr<ProcessGroup>> ProcessGroup::Join(const WorkerEnv& env,
@@ -130,10 +147,12 @@ Result<std::unique_ptr<ProcessGroup>> ProcessGroup::Join(const WorkerEnv& env,
     try {
       torch = FormGroup(env, options, own_address);
     } catch (const std::exception&) {
-      return ErrorOfCurrentException(
-          env.rank, "join the world of " + std::to_string(env.world_size) + " ranks at the store " +
-                        ToString(env.master) +
-                        (options.interface.empty() ? "" : " through " + options.interface));
+      Error error = DescribeCurrentException();
+      error.message =
+          "rank " + std::to_string(env.rank) + " cannot join the world of " +
+          std::to_string(env.world_size) + " ranks at the store " + ToString(env.master) +
+          (options.interface.empty() ? "" : " through " + options.interface) + ": " + error.message;
+      return error;
     }
   }
   return std::unique_ptr<ProcessGroup>(
@@ -164,7 +183,7 @@ Result<std::string> ProcessGroup::BroadcastText(std::string text) {
     }
     return text;
   } catch (const std::exception&) {
-    return ErrorOfCurrentException(rank_, "take part in a broadcast");
+    return CollectiveError(rank_, "take part in a broadcast");
   }
 }
 
@@ -178,7 +197,7 @@ Result<void> ProcessGroup::Sum(std::span<double> values) {
     torch_->group->allreduce(tensors)->wait();
     return {};
   } catch (const std::exception&) {
-    return ErrorOfCurrentException(rank_, "take part in an all-reduce");
+    return CollectiveError(rank_, "take part in an all-reduce");
   }
 }
 

@@ -12,8 +12,11 @@ struct TorchGroup {
   c10::intrusive_ptr<c10d::ProcessGroup> group;
 };
 
-// The exception being handled, as "rank R cannot DOING: ...". What the transport threw means that
-// a peer is gone (kUnavailable); everything else is our own trouble (kSystem).
-Error ErrorOfCurrentException(std::uint32_t rank, const std::string& doing);
+// The exception being handled, in words. What the transport threw means that a peer is gone
+// (kUnavailable); everything else is our own trouble (kSystem).
+Error DescribeCurrentException();
+
+// The same for a collective: "a peer of rank R is gone: cannot DOING: ...".
+Error CollectiveError(std::uint32_t rank, const std::string& doing);
 
 }  // namespace ddprun

@@ -1,0 +1,160 @@
+"""What goes wrong ends at once, with one line that says why and the exit code that fits."""
+
+import gzip
+import os
+import shutil
+import signal
+import time
+import unittest
+
+import support
+
+# Does not end by itself while a test looks at it.
+ENDLESS = ["--epochs=1000", "--checkpoint-every=50"]
+
+
+class Failure(support.TrainerTest):
+    def complaint(self, worker):
+        """The trainer's own lines on stderr."""
+        return [l for l in worker.text("err").splitlines() if l.startswith("ddprun-train")]
+
+    def data_with(self, name, change):
+        root = self.path("data")
+        shutil.rmtree(root, ignore_errors=True)
+        shutil.copytree(support.MNIST, root)
+        change(os.path.join(root, name))
+        return root
+
+    def test_data_that_cannot_be_used(self):
+        labels = "train-labels-idx1-ubyte.gz"
+
+        def write(content):
+            def change(path):
+                with gzip.open(path, "wb") as file:
+                    file.write(content)
+            return change
+
+        def cut(path):
+            os.truncate(path, os.path.getsize(path) // 2)
+
+        cases = [
+            (os.unlink, "neither train-labels-idx1-ubyte nor"),
+            (cut, "truncated"),
+            (write(b"\0\0\x08\x03" + bytes(12)), "magic number 0x00000803 instead of 0x00000801"),
+            (write(b"\0\0\x08\x01\0\0\0\x05abc"), "promises 5 bytes of data, there are 3"),
+            (write(b"\0\0\x08\x01\0\0\0\x02\1\2"), "has 60000 images, but"),
+            (write(b"\0\0\x08\x01\0\0\0\x02\1\2\3"), "longer than the 2 bytes"),
+        ]
+        for change, says in cases:
+            root = self.data_with(labels, change)
+            worker = self.run_alone(["--data-root=" + root], expect=2)
+            (line,) = self.complaint(worker)
+            self.assertIn(says, line)
+            self.assertIn(root, line)
+        self.assertFalse(os.path.exists(self.checkpoints), "nothing may have been started")
+
+    def test_command_line_and_environment(self):
+        worker = self.run_alone(["--bogus", "--epochs=0"], expect=2)
+        self.assertIn("unknown argument '--bogus'", worker.text("err"))
+        worker = self.run_alone(["--epochs=0", "--batch=-1"], expect=2)
+        self.assertIn("--epochs", worker.text("err"))
+        self.assertIn("--batch", worker.text("err"))
+        (worker,) = self.start([], environment={"RANK": "x"})
+        self.assertEqual(worker.wait(), 2)
+        self.assertIn("RANK", worker.text("err"))
+
+    def test_checkpoints_of_another_training(self):
+        short = ["--epochs=1", "--limit-train=640"]
+        self.run_alone(short)
+        kept = self.committed()
+        for other, says in [("--seed=2", "--seed 1, not 2"), ("--model=linear", "mlp"),
+                            ("--limit-train=650", "--limit-train 640, not 650")]:
+            worker = self.run_alone(short + [other], expect=2)
+            self.assertIn(says, self.complaint(worker)[-1])
+        self.assertEqual(kept, self.committed())
+
+    def test_must_resume_what_is_not_there(self):
+        worker = self.run_alone(["--resume=must"], expect=2)
+        self.assertIn("there is no checkpoint in", self.complaint(worker)[-1])
+        workers = self.run_world(["--resume=must"], ranks=2, expect=2)
+        self.assertIn("there is no checkpoint in", self.complaint(workers[0])[-1])
+        self.assertIn("rank 0 did not start", self.complaint(workers[1])[-1])
+
+    def test_directory_that_cannot_be_written(self):
+        with open(self.path("file"), "w"):
+            pass
+        worker = self.run_alone(["--checkpoint-dir=" + self.path("file/ckpt")], expect=1)
+        self.assertIn("file/ckpt", self.complaint(worker)[-1])
+
+    def test_directory_in_use_by_another_run(self):
+        (holder,) = self.start(ENDLESS, run="holder")
+        self.assertTrue(holder.wait_for_step(1))
+        (intruder,) = self.run_world(ENDLESS, run="intruder", expect=76)
+        self.assertIn("holder", self.complaint(intruder)[-1])
+        self.assertIn("in use", self.complaint(intruder)[-1])
+        self.assertIsNone(holder.process.poll())
+
+    def test_a_superseded_generation_stops_by_itself(self):
+        (old,) = self.start(ENDLESS, generation=1)
+        self.assertTrue(old.wait_for_step(100))
+        (new,) = self.start(ENDLESS, generation=2)
+        self.assertEqual(old.wait(20), 76)
+        self.assertTrue(new.wait_for_step(200))
+        self.assertIn("generation 2", self.complaint(old)[-1])
+
+    def test_a_dead_peer_ends_the_others_at_once(self):
+        for victim in (0, 1):
+            self.checkpoints = self.path(f"ckpt{victim}")
+            workers = self.start(ENDLESS, ranks=2)
+            self.assertTrue(workers[0].wait_for_step(20))
+            survivor = workers[1 - victim]
+            killed_at = time.monotonic()
+            workers[victim].kill()
+            self.assertEqual(survivor.wait(10), 75)
+            took = time.monotonic() - killed_at
+            print(f"rank {1 - victim} ended {1000 * took:.0f} ms after its peer", flush=True)
+            self.assertRegex(self.complaint(survivor)[-1],
+                             rf"a peer of rank {1 - victim} is gone: .*(closed|reset) by peer")
+
+    def test_a_silent_peer_counts_as_gone_after_the_timeout(self):
+        workers = self.start(ENDLESS + ["--collective-timeout=2"], ranks=2)
+        self.assertTrue(workers[0].wait_for_step(20))
+        workers[1].kill(signal.SIGSTOP)
+        self.assertEqual(workers[0].wait(20), 75)
+        self.assertRegex(self.complaint(workers[0])[-1], "a peer of rank 0 is gone: .*imed out")
+
+    def test_a_peer_that_never_comes(self):
+        workers = self.start(["--collective-timeout=1"], ranks=2)
+        workers[1].kill(signal.SIGSTOP)
+        self.assertEqual(workers[0].wait(20), 75)
+
+    def test_no_store(self):
+        (worker,) = self.start(["--collective-timeout=1"],
+                               environment={"WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2})
+        self.assertEqual(worker.wait(20), 75)
+        self.assertIn("127.0.0.1:1", self.complaint(worker)[-1])
+
+    def test_interface(self):
+        self.run_world(["--epochs=1", "--limit-train=640"], ranks=2,
+                       environment={"GLOO_SOCKET_IFNAME": "lo"})
+        workers = self.run_world([], ranks=2, environment={"GLOO_SOCKET_IFNAME": "nope9"}, expect=1)
+        self.assertIn("nope9", self.complaint(workers[0])[-1])
+
+    def test_termination_is_immediate(self):
+        (worker,) = self.start(ENDLESS)
+        self.assertTrue(worker.wait_for_step(1))
+        worker.kill(signal.SIGTERM)
+        self.assertEqual(worker.wait(5), -signal.SIGTERM)
+
+    def test_metrics_survive_restarts(self):
+        arguments = ["--epochs=1", "--limit-train=640", "--metrics=m.jsonl"]
+        self.run_alone(arguments)
+        once = self.bytes_of("m.jsonl")
+        self.run_alone([a.replace("--epochs=1", "--epochs=2") for a in arguments])
+        self.assertTrue(self.bytes_of("m.jsonl").startswith(once))
+        self.assertGreater(len(self.bytes_of("m.jsonl")), len(once))
+        self.assertIn(b'"step":20', self.bytes_of("m.jsonl"))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

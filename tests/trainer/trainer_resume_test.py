@@ -1,0 +1,141 @@
+"""A training that was killed goes on as if it had not been."""
+
+import os
+import signal
+import unittest
+
+import support
+
+# 300 steps of two ranks; long enough to be killed in the middle of an epoch.
+SHORT = ["--epochs=2", "--limit-train=4800", "--batch=16", "--checkpoint-every=20"]
+
+
+class Resume(support.TrainerTest):
+    def undisturbed(self, arguments, ranks, name="undisturbed"):
+        self.run_world(
+            arguments + [f"--checkpoint-dir={self.path(name + '.ckpt')}",
+                         f"--dump-parameters={name}.st"], ranks=ranks)
+        return self.bytes_of(name + ".st")
+
+    def killed_and_resumed(self, arguments, ranks, steps, victim=0, ranks_after=None):
+        """Kills `victim` once it has taken each of `steps`, a generation each; then to the end."""
+        for generation, step in enumerate(steps, 1):
+            workers = self.start(arguments, ranks=ranks, generation=generation)
+            self.assertTrue(workers[victim].wait_for_step(step), "it ended too early")
+            workers[victim].kill()
+            workers[victim].wait()
+            for rank, worker in enumerate(workers):
+                if rank != victim:
+                    self.assertEqual(worker.wait(), 75, worker.text("err"))
+        last = self.run_world(arguments + ["--dump-parameters=resumed.st", "--resume=must"],
+                              ranks=ranks_after or ranks, generation=len(steps) + 1)
+        return last, self.bytes_of("resumed.st")
+
+    def test_two_ranks_killed_at_any_step(self):
+        whole = self.undisturbed(SHORT, 2)
+        last, resumed = self.killed_and_resumed(SHORT, 2, [1, 50, 130, 200])
+        self.assertIn("resumed at step", last[0].text("err"))
+        self.assertEqual(whole, resumed)
+
+    def test_the_other_rank_killed(self):
+        whole = self.undisturbed(SHORT, 2)
+        _, resumed = self.killed_and_resumed(SHORT, 2, [100], victim=1)
+        self.assertEqual(whole, resumed)
+
+    # With three ranks the order in which gradients lie in their buckets decides how sums are
+    # rounded, so it must come back too. Small buckets make several of them.
+    def test_three_ranks_and_several_buckets(self):
+        for mib in ("25", "0.005"):
+            arguments = SHORT + ["--bucket-mib=" + mib]
+            self.checkpoints = self.path("ckpt" + mib)
+            whole = self.undisturbed(arguments, 3, "three" + mib)
+            last, resumed = self.killed_and_resumed(arguments, 3, [60], victim=2)
+            self.assertEqual(whole, resumed, "bucket-mib " + mib)
+
+    def test_alone_with_a_time_interval(self):
+        arguments = ["--epochs=2", "--limit-train=32000", "--checkpoint-every=1s"]
+        whole = self.undisturbed(arguments, 1)
+        _, resumed = self.killed_and_resumed(arguments, 1, [300, 700])
+        self.assertEqual(whole, resumed)
+
+    # Every sample of the epoch once more, whatever the world: repeating or skipping a part of the
+    # data would leave the parameters far from those of the undisturbed run.
+    def test_another_world_size_goes_on_with_the_same_global_batch(self):
+        whole = self.undisturbed(SHORT, 2)
+        for ranks in (1, 3):
+            self.checkpoints = self.path(f"ckpt{ranks}")
+            last, resumed = self.killed_and_resumed(SHORT, 2, [100], ranks_after=ranks)
+            self.assertIn("the global batch stays 32", last[0].text("err"))
+            difference = support.largest_difference(whole, resumed)
+            print(f"resumed with {ranks} ranks: largest difference {difference:.2g}", flush=True)
+            self.assertLess(difference, 2e-2)
+            other_data = self.undisturbed(SHORT + ["--seed=2"], 2, f"o{ranks}")
+            self.assertGreater(support.largest_difference(whole, other_data), difference)
+
+    def test_a_damaged_checkpoint_is_passed_over(self):
+        whole = self.undisturbed(SHORT, 2)
+        workers = self.start(SHORT, ranks=2)
+        self.assertTrue(workers[0].wait_for_step(100))
+        for worker in workers:
+            worker.kill()
+            worker.wait()
+        newest = self.committed()[-1]
+        path = os.path.join(self.checkpoints, newest, "model.safetensors")
+        with open(path, "r+b") as file:
+            file.seek(-100, os.SEEK_END)
+            byte = file.read(1)
+            file.seek(-100, os.SEEK_END)
+            file.write(bytes([byte[0] ^ 1]))
+        last = self.run_world(SHORT + ["--dump-parameters=resumed.st"], ranks=2, generation=2)
+        self.assertIn(f"'{newest}' is broken", last[0].text("err"))
+        self.assertEqual(whole, self.bytes_of("resumed.st"))
+
+    def test_a_finished_training_says_so_and_can_be_extended(self):
+        arguments = ["--epochs=1", "--limit-train=6400", "--dump-parameters=p.st"]
+        first = self.run_alone(arguments)
+        parameters = self.bytes_of("p.st")
+        os.unlink(self.path("p.st"))
+        again = self.run_alone(arguments)
+        self.assertIn("finished already: 1 epochs, 100 steps", again.text("err"))
+        self.assertIn("--resume=never", again.text("err"))
+        self.assertEqual(first.text("out"), again.text("out"))
+        self.assertEqual(parameters, self.bytes_of("p.st"))
+
+        more = self.run_alone(arguments + ["--resume=must"])
+        self.assertIn("finished already", more.text("err"))
+        extended = self.run_alone([a.replace("--epochs=1", "--epochs=2") for a in arguments])
+        self.assertIn("resumed at step 100, epoch 2 of 2", extended.text("err"))
+        whole = self.undisturbed(["--epochs=2", "--limit-train=6400"], 1)
+        self.assertEqual(whole, self.bytes_of("p.st"))
+
+    def test_never_starts_afresh_but_not_at_a_restart(self):
+        arguments = ["--epochs=1", "--limit-train=6400"]
+        self.run_alone(arguments)
+        old = self.committed()
+        self.run_alone(arguments + ["--resume=never", "--seed=2", "--model=linear"])
+        self.assertTrue(set(old) <= set(self.committed()), "another lineage was pruned")
+        arguments = SHORT + ["--resume=never"]
+        workers = self.start(arguments, run="a run", generation=1)
+        self.assertTrue(workers[0].wait_for_step(100))
+        workers[0].kill()
+        workers[0].wait()
+        restarted = self.run_world(arguments, run="a run", generation=2)
+        self.assertIn("resumed at step", restarted[0].text("err"))
+        self.assertIn("training mlp", workers[0].text("err"))
+
+    # Plain torchrun names neither term nor world; a restart there must be able to claim too.
+    def test_restart_without_ddprun(self):
+        whole = self.undisturbed(SHORT, 2)
+        workers = self.start(SHORT, ranks=2, generation=1, ordered=False)
+        self.assertTrue(workers[0].wait_for_step(100))
+        workers[0].kill(signal.SIGTERM)
+        self.assertEqual(workers[0].wait(), -signal.SIGTERM)
+        self.assertEqual(workers[1].wait(), 75)
+        last = self.run_world(SHORT + ["--dump-parameters=resumed.st"], ranks=2, generation=2,
+                              ordered=False)
+        self.assertIn("resumed at step", last[0].text("err"))
+        self.assertEqual(whole, self.bytes_of("resumed.st"))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -116,7 +116,7 @@ TEST(CheckpointCrash, SoDoesAPowerCutThatTakesAllThatWasNotSynced) {
 }
 
 TEST(CheckpointCrash, SoDoesAPowerCutThatTakesSomeOfIt) {
-  for (unsigned seed = 0; seed < 20; ++seed) {
+  for (unsigned seed = 0; seed < 8; ++seed) {
     KillEverywhere(PowerCut::kLosesSome, seed * 1000);
   }
 }

@@ -257,6 +257,27 @@ TEST_F(CheckpointStoreTest, TheSameStepTwiceIsTwoCheckpoints) {
   EXPECT_EQ(outcome->checkpoint->ref.directory, "step-00000100-" + Hex(0xabc001) + ".2");
 }
 
+// The link was made, the fsync after it failed: the save says so, and is the head all the same.
+TEST_F(CheckpointStoreTest, ACommitWhoseAnswerGotLostIsTheNextOnesParent) {
+  Start(1);
+  Save(100);
+  bool linked = false;
+  files_.before = [&](std::string_view operation, const std::filesystem::path& path) {
+    linked = linked || path.filename() == "fence-3";
+    if (linked && operation == "sync" && path == kDirectory) {
+      linked = false;
+      files_.fail_at = files_.operations + 1;
+    }
+  };
+  EXPECT_EQ(store_->Save(SnapshotAt(200)).error().kind, ErrorKind::kSystem);
+  files_.before = nullptr;
+  Save(300);
+  const Result<LoadOutcome> outcome = Start(2).Load();
+  EXPECT_EQ(outcome->checkpoint->snapshot.state.step, 300u);
+  EXPECT_EQ(outcome->checkpoint->snapshot.state.parent, "step-00000200-" + Hex(0xabc001));
+  EXPECT_EQ(Checkpoints().size(), 3u);
+}
+
 TEST_F(CheckpointStoreTest, LeftoversOfOlderWorldsGoAtTheClaimAndCheckpointsStay) {
   Start(1);
   const CheckpointRef ref = Save(100);

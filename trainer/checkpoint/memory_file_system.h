@@ -2,6 +2,7 @@
 // the process" at any operation. Copying it copies the disk.
 #pragma once
 
+#include <algorithm>
 #include <cerrno>
 #include <functional>
 #include <map>
@@ -34,13 +35,15 @@ class MemoryFileSystem : public FileSystem {
   void Restart(PowerCut cut, unsigned seed) {
     kill_at = fail_at = operations = 0;
     std::mt19937 random(seed);
+    const auto lost = [&] {
+      return cut == PowerCut::kLosesAllUnsynced ||
+             (cut == PowerCut::kLosesSome && random() % 2 == 0);
+    };
     for (auto& [id, node] : nodes_) {
-      const bool lose =
-          cut == PowerCut::kLosesAllUnsynced || (cut == PowerCut::kLosesSome && random() % 2 == 0);
-      if (lose) {
-        node.names = node.durable_names;
+      if (lost()) {
         node.bytes = node.durable_bytes;
       }
+      LoseNames(node, lost);
     }
   }
 
@@ -144,6 +147,32 @@ class MemoryFileSystem : public FileSystem {
     std::string bytes, durable_bytes;
     std::map<std::string, int> names, durable_names;
   };
+
+  static bool Holds(const std::map<std::string, int>& names, int id) {
+    return std::any_of(names.begin(), names.end(),
+                       [id](const auto& entry) { return entry.second == id; });
+  }
+  // Each unsynced change of a directory by itself; a rename is one change, as journals have it.
+  static void LoseNames(Node& node, const std::function<bool()>& lost) {
+    const std::map<std::string, int> now = node.names;
+    for (const auto& [name, id] : now) {
+      const auto before_now = node.durable_names.find(name);
+      const bool changed = before_now == node.durable_names.end() || before_now->second != id;
+      if (changed && lost()) {
+        node.names.erase(name);
+        for (const auto& [old_name, old_id] : node.durable_names) {
+          if (old_name == name || (old_id == id && now.count(old_name) == 0)) {
+            node.names[old_name] = old_id;
+          }
+        }
+      }
+    }
+    for (const auto& [name, id] : node.durable_names) {
+      if (now.count(name) == 0 && !Holds(now, id) && lost()) {
+        node.names[name] = id;
+      }
+    }
+  }
 
   Result<void> Begin(std::string_view operation, const std::filesystem::path& path) {
     if (before) {
