@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstring>
 #include <random>
 
 #include "common/files.h"
@@ -33,6 +34,36 @@ Result<void> CheckServer(const Endpoint& endpoint, const Error& in_use) {
   }
   Log(LogLevel::kInfo, "joining the rendezvous at " + ToString(endpoint));
   return {};
+}
+
+// The numeric address of `host`, or of the way to it.
+Result<std::string> ResolveAddress(const std::string& host, std::uint16_t port, bool way_to_it) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* found = nullptr;
+  const int failed = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
+  if (failed != 0) {
+    return Error{ErrorKind::kUnavailable,
+                 "cannot look up the host '" + host + "': " + ::gai_strerror(failed)};
+  }
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> release(found, ::freeaddrinfo);
+  sockaddr_storage address{};
+  socklen_t length = found->ai_addrlen;
+  std::memcpy(&address, found->ai_addr, length);
+  if (way_to_it) {
+    const UniqueFd probe(::socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    length = sizeof address;
+    if (!probe || ::connect(probe.get(), found->ai_addr, found->ai_addrlen) != 0 ||
+        ::getsockname(probe.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0) {
+      return SystemError("find a route from this machine to", host, errno);
+    }
+  }
+  char text[INET6_ADDRSTRLEN] = "";
+  if (::getnameinfo(reinterpret_cast<sockaddr*>(&address), length, text, sizeof text, nullptr, 0,
+                    NI_NUMERICHOST) != 0) {
+    return Error{ErrorKind::kUnavailable, "the host '" + host + "' has no numeric address"};
+  }
+  return std::string(text);
 }
 
 }  // namespace
@@ -81,36 +112,20 @@ Result<ServerRole> TakeServerRole(Loop& loop, const LaunchConfig& config) {
 }
 
 Result<std::string> FindLocalAddress(const LaunchConfig& config) {
+  constexpr std::uint16_t kAnyPort = 9;  // Nothing is sent; "discard" by its name.
   if (!config.local_address.empty()) {
-    return config.local_address;
+    return ResolveAddress(config.local_address, kAnyPort, false);
   }
   if (config.standalone) {
     return std::string("127.0.0.1");
   }
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_DGRAM;
-  addrinfo* found = nullptr;
-  const std::string port = std::to_string(config.endpoint.port == 0 ? 9 : config.endpoint.port);
-  const int failed = ::getaddrinfo(config.endpoint.host.c_str(), port.c_str(), &hints, &found);
-  if (failed != 0) {
-    return Error{ErrorKind::kUnavailable, "cannot look up the rendezvous host '" +
-                                              config.endpoint.host +
-                                              "': " + ::gai_strerror(failed)};
+  Result<std::string> address = ResolveAddress(config.endpoint.host, kAnyPort, true);
+  if (!address) {
+    return Error{address.error().kind, address.error().message +
+                                           ": is --rdzv-endpoint right? (--local-addr gives this "
+                                           "node's own address)"};
   }
-  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> release(found, ::freeaddrinfo);
-  const UniqueFd probe(::socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  sockaddr_storage address{};
-  socklen_t length = sizeof address;
-  char text[INET6_ADDRSTRLEN] = "";
-  if (!probe || ::connect(probe.get(), found->ai_addr, found->ai_addrlen) != 0 ||
-      ::getsockname(probe.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0 ||
-      ::getnameinfo(reinterpret_cast<sockaddr*>(&address), length, text, sizeof text, nullptr, 0,
-                    NI_NUMERICHOST) != 0) {
-    return Error{ErrorKind::kUnavailable, "no route from this machine to the rendezvous at '" +
-                                              ToString(config.endpoint) +
-                                              "': give this node's address as --local-addr"};
-  }
-  return std::string(text);
+  return address;
 }
 
 }  // namespace ddprun
