@@ -203,11 +203,13 @@ void AgentDriver::SpawnWorkers(const Placement& placement) {
   for (std::uint32_t local = 0; local < options_.core.workers; ++local) {
     pids_[local] = runner_.PidOf(local);
   }
-  Log(LogLevel::kDebug, "started generation " + std::to_string(generation.value) + ": ranks " +
-                            std::to_string(placement.first_rank) + " to " +
-                            std::to_string(placement.first_rank + options_.core.workers - 1) +
-                            " of " + std::to_string(placement.world_size) + ", store at " +
-                            ToString(placement.store));
+  // Alone it is no news: nothing else could have been started.
+  const bool alone = options_.core.shape.max_nodes == 1;
+  Log(alone ? LogLevel::kDebug : LogLevel::kInfo,
+      "started generation " + std::to_string(generation.value) + ": ranks " +
+          std::to_string(placement.first_rank) + " to " +
+          std::to_string(placement.first_rank + options_.core.workers - 1) + " of " +
+          std::to_string(placement.world_size) + ", store at " + ToString(placement.store));
 }
 
 void AgentDriver::OnWorkerEnded(std::uint32_t local_rank, ExitStatus status,

@@ -168,10 +168,10 @@ class Agent {
     }
   }
 
+  Loop loop_;  // First: everything below may hold a part of it.
   LaunchConfig config_;
   Command command_;
   GuardLink link_;
-  Loop loop_;
   std::optional<RunDirectory> directory_;
   ServerRole role_;
   std::unique_ptr<AgentDriver> driver_;

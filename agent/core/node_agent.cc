@@ -63,6 +63,7 @@ void OnStop(AgentTurn& turn, const Stop& stop, Incarnation spare) {
     }
   }
   if (state.phase == AgentPhase::kRunning && stop.generation >= state.placement->generation) {
+    turn.Tell(SayLevel::kInfo, "stopping the workers: " + Describe(stop.cause));
     BeginStop(turn, IsPlanned(stop.cause), kSigTerm);
   }
 }
@@ -175,7 +176,9 @@ void OnWorkerEnded(AgentTurn& turn, const WorkerEnded& ended) {
     failure.host = turn.config.host;
     failure.last_lines = ended.last_lines.substr(0, kMaxLastLines);
     if (!stopping) {
-      turn.Tell(SayLevel::kWarning, Describe(failure));
+      // Alone, the coordinator beside it says the same with what follows from it.
+      turn.Tell(turn.config.shape.max_nodes == 1 ? SayLevel::kDetail : SayLevel::kWarning,
+                Describe(failure));
     }
     state.failures.push_back(std::move(failure));
   }
