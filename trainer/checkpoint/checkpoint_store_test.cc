@@ -263,7 +263,7 @@ TEST_F(CheckpointStoreTest, ACommitWhoseAnswerGotLostIsTheNextOnesParent) {
   Save(100);
   bool linked = false;
   files_.before = [&](std::string_view operation, const std::filesystem::path& path) {
-    linked = linked || path.filename() == "fence-3";
+    linked = linked || (operation == "link" && path.filename() == "fence-3");
     if (linked && operation == "sync" && path == kDirectory) {
       linked = false;
       files_.fail_at = files_.operations + 1;
