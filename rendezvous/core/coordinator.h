@@ -112,6 +112,7 @@ struct Drain {
   StopCause cause = StopCause::kFailure;
   Time began;
   bool membership = false;  // A node was lost or leaves: not charged.
+  bool planned = false;     // So it began: later failures are its consequence.
   std::vector<Evidence> evidence;
   std::vector<std::string> spawn_failures;  // "n1: cannot execute ..."
 };

@@ -99,9 +99,10 @@ WaitReason ReasonFor(const CoordinatorState& state, const NodeKey& key, bool mem
 }
 
 Finish FinishFor(const CoordinatorState& state, const NodeState& node) {
-  // Without a term it never spoke to a server of this run before: it must not believe that its
-  // own work has succeeded.
-  if (node.report.term == Term{0} && node.report.sequence <= 1 && !node.report.placement) {
+  // Without a term it never heard of this run before it ended: it must not believe that its own
+  // work has succeeded. What it was told once, stays.
+  const Finish* const told = node.report.echo ? std::get_if<Finish>(&*node.report.echo) : nullptr;
+  if (node.report.term == Term{0} || (told != nullptr && told->ending == Ending::kEnded)) {
     return {Ending::kEnded,
             kUnavailable,
             "this run has ended before this node came (run id '" + state.run_id +

@@ -39,7 +39,7 @@ bool IsDrained(const CoordinatorState& state, const Member& member) {
 
 void CollectEvidence(CoordinatorTurn& turn, const NodeKey& key, const NodeReport& report) {
   Drain& drain = *turn.state.drain;
-  if (IsPlanned(drain.cause) || !SpeaksOfWorld(report, *turn.state.world)) {
+  if (drain.planned || IsPlanned(drain.cause) || !SpeaksOfWorld(report, *turn.state.world)) {
     return;  // After a planned stop began, failures are its consequence.
   }
   Time first = turn.now;
@@ -109,6 +109,9 @@ void JudgeIfDrained(CoordinatorTurn& turn) {
                    [&](const Member& m) { return IsDrained(state, m); })) {
     return;
   }
+  // Also a node that had succeeded: it may have hosted the store.
+  state.drain->membership |= std::any_of(state.world->members.begin(), state.world->members.end(),
+                                         [](const Member& m) { return m.lost; });
   Judgement judgement = Judge(*state.drain, state.restarts_used, state.shape->max_restarts);
   if (judgement.outcome) {
     turn.Say(NoticeLevel::kDetail, "the run failed: " + judgement.outcome->text);
@@ -136,10 +139,14 @@ void BeginDrain(CoordinatorTurn& turn, StopCause cause, bool membership) {
     state.drain->membership |= membership;
     if (cause == StopCause::kOperator) {
       state.drain->cause = cause;
+    } else if (cause == StopCause::kNodeLost && IsPlanned(state.drain->cause) &&
+               state.drain->cause != StopCause::kOperator) {
+      state.drain->cause = cause;  // Its peers' ranks are blocked: the long grace helps nobody.
+      state.drain->began = turn.now;
     }
     return;
   }
-  state.drain = Drain{cause, turn.now, membership, {}, {}};
+  state.drain = Drain{cause, turn.now, membership, IsPlanned(cause), {}, {}};
   turn.Enter(Phase::kDraining);
   turn.Say(NoticeLevel::kDetail, "stopping generation " +
                                      std::to_string(state.world->generation.value) + ": " +
@@ -150,7 +157,9 @@ void Lose(CoordinatorTurn& turn, const NodeKey& key, const std::string& why) {
   CoordinatorState& state = turn.state;
   NodeState& node = state.nodes.at(key);
   node.lost = true;
-  turn.Say(NoticeLevel::kWarning, "node " + key.node + " is lost: " + why);
+  if (!node.acknowledged) {
+    turn.Say(NoticeLevel::kWarning, "node " + key.node + " is lost: " + why);
+  }
   Member* const member = FindMember(state, key);
   if (member == nullptr) {
     return;
