@@ -30,7 +30,8 @@ void Laws::BeforeStep(const CoordinatorState& state) {
 void Laws::AfterStep(const CoordinatorState& state, const CoordinatorConfig& config, bool ticked,
                      Time now) {
   for (const auto& [key, node] : state.nodes) {
-    if (node.lost && ever_lost_.insert(key).second && losses_forbidden_ && !node.acknowledged) {
+    if (node.lost && ever_lost_.insert(key).second && losses_forbidden_ && !node.acknowledged &&
+        !exited_.contains(key.node)) {
       Break("node " + key.node + " was taken for lost although nothing was wrong with it");
     }
   }
@@ -134,6 +135,7 @@ void Laws::OnExit(const NodeId& node, const std::optional<Finish>& finish) {
   if (live_.contains(node)) {
     Break("the agent of " + node + " ended before its workers");
   }
+  exited_.insert(node);
   const bool of_run =
       finish && (finish->ending == Ending::kSucceeded || finish->ending == Ending::kFailed);
   if (!of_run) {

@@ -62,6 +62,7 @@ class Laws {
   std::uint32_t restarts_before_ = 0;
   Phase phase_before_ = Phase::kGathering;
   std::set<NodeKey> ever_lost_;
+  std::set<NodeId> exited_;  // Their agents ended by themselves: silence is no fault.
   std::map<NodeId, LiveWorkers> live_;
   std::map<WorldId, WorldFacts> worlds_;
   std::map<std::string, Pace> pace_;

@@ -1,5 +1,6 @@
 #include "tests/sim/server.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "rendezvous/core/describe.h"
@@ -43,10 +44,6 @@ void Server::Accept(NodeReport report, Answer answer) {
   if (mutation.believe_old_reports) {
     report.sequence = ++arrivals_[key];
   }
-  if (mutation.invent_promises && report.hosting == Hosting::kNothing && state_.world) {
-    report.floor = std::max(
-        report.floor, state_.phase == Phase::kDraining ? state_.world->generation : report.floor);
-  }
   if (!IsNewest(state_, report)) {
     answer(std::nullopt);
     return;
@@ -80,6 +77,11 @@ void Server::Close(const NodeKey& key, std::uint64_t sequence) {
 void Server::Feed(const CoordinatorEvent& event) {
   const Time now = simulation_.agenda.Now();
   simulation_.laws.OnWoken("server", now, kServerPace);
+  if (simulation_.setup.mutation.invent_promises && state_.phase == Phase::kDraining) {
+    for (auto& [key, node] : state_.nodes) {
+      node.report.floor = std::max(node.report.floor, state_.world->generation);
+    }
+  }
   simulation_.laws.BeforeStep(state_);
   const std::vector<Notice> notices = Step(state_, config_, event, now);
   simulation_.laws.AfterStep(state_, config_, std::holds_alternative<Tick>(event), now);
@@ -150,6 +152,9 @@ void Server::Resume() {
   }
   paused_ = false;
   simulation_.transcript.Tell(simulation_.agenda.Now(), "server", "(goes on)");
+  if (simulation_.random.Chance(0.5)) {
+    OnTimer(++timer_);  // The timer may be found before what has arrived, or after it.
+  }
   while (!inbox_.empty()) {
     const std::function<void()> next = std::move(inbox_.front());
     inbox_.pop_front();

@@ -89,8 +89,12 @@ void Simulation::WorkerJoined(const Placement& placement, std::uint32_t rank) {
 
 void Simulation::WorkerDied(WorldId world, std::uint32_t rank, bool finished) {
   Job& job = jobs_[world];
+  if (finished && !job.done) {
+    job.joined.insert(rank);  // Done early: the others do not wait for it.
+    return;
+  }
   job.joined.erase(rank);
-  if (job.done || finished || job.broken) {
+  if (job.done || job.broken) {
     return;
   }
   job.broken = true;
