@@ -138,7 +138,8 @@ struct CoordinatorState {
 std::vector<Notice> Step(CoordinatorState& state, const CoordinatorConfig& config,
                          const CoordinatorEvent& event, Time now);
 
-// What a node should do now. Unknown nodes wait.
+// What a node should do now. Unknown nodes wait; so does one that hosts nothing and echoes its
+// Finish: that answer is only the receipt of its acknowledgement.
 Directive DirectiveFor(const CoordinatorState& state, const CoordinatorConfig& config,
                        const NodeId& node, Incarnation incarnation, Time now);
 

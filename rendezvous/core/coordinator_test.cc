@@ -158,6 +158,17 @@ TEST_F(Pair, TheLastSuccessEndsTheRun) {
   EXPECT_TRUE(IsOver(story.state));
 }
 
+// An agent waits for the receipt before it exits: a parked call would cost every run that time.
+TEST_F(Pair, AnAcknowledgementIsAnsweredAtOnce) {
+  a.Ends(Outcome::kSucceeded, {}, At(1s));
+  b.Ends(Outcome::kSucceeded, {}, At(2s));
+  a.Hears(At(2s)).Says(At(2s));
+  EXPECT_FALSE(SameDirective(a.Told(At(2s)), *a.report.echo));
+  b.report.hosting = Hosting::kStopping;  // Not yet able to go: parked, or it would spin.
+  b.Hears(At(2s)).Says(At(2s));
+  EXPECT_TRUE(SameDirective(b.Told(At(2s)), *b.report.echo));
+}
+
 // Agents that have acknowledged the end close their calls; that is no loss worth a warning.
 TEST_F(Pair, ANodeThatHasAcknowledgedTheEndGoesQuietly) {
   a.Ends(Outcome::kSucceeded, {}, At(1s));

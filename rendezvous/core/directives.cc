@@ -100,9 +100,8 @@ WaitReason ReasonFor(const CoordinatorState& state, const NodeKey& key, bool mem
 
 Finish FinishFor(const CoordinatorState& state, const NodeState& node) {
   // Without a term it never heard of this run before it ended: it must not believe that its own
-  // work has succeeded. What it was told once, stays.
-  const Finish* const told = node.report.echo ? std::get_if<Finish>(&*node.report.echo) : nullptr;
-  if (node.report.term == Term{0} || (told != nullptr && told->ending == Ending::kEnded)) {
+  // work has succeeded.
+  if (node.report.term == Term{0}) {
     return {Ending::kEnded,
             kUnavailable,
             "this run has ended before this node came (run id '" + state.run_id +
@@ -124,6 +123,10 @@ Directive DirectiveFor(const CoordinatorState& state, const CoordinatorConfig& c
   }
   const NodeState& node = found->second;
   const NodeReport& report = node.report;
+  const bool knows_the_end = report.echo && std::holds_alternative<Finish>(*report.echo);
+  if (knows_the_end && report.hosting == Hosting::kNothing) {
+    return Wait{{.what = WaitFor::kPeers}};  // News, so it is answered at once and lets it go.
+  }
   if (node.refused) {
     return Finish{Ending::kRefused, kUsage, *node.refused, {}};
   }

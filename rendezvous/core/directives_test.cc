@@ -100,8 +100,6 @@ TEST_F(Growing, AnEndedRunIsNoSuccessOfANewcomer) {
   b.Says(At(2s)).Says(At(2s));  // The first answer was lost on the way.
   EXPECT_EQ(std::get<Finish>(b.Told(At(2s))).ending, Ending::kEnded);
   EXPECT_EQ(std::get<Finish>(b.Told(At(2s))).exit_code, 69);
-  b.Hears(At(2s)).Says(At(2s));
-  EXPECT_EQ(std::get<Finish>(b.Told(At(3s))).ending, Ending::kEnded);  // What it was told, stays.
 }
 
 TEST_F(Growing, AReturningNodeGetsTheOutcome) {

@@ -125,8 +125,13 @@ void JudgeIfDrained(CoordinatorTurn& turn) {
                  "; restarting all workers (restart " + std::to_string(state.restarts_used) +
                  " of " + std::to_string(state.shape->max_restarts) + ")");
   } else {
+    const bool lost = std::any_of(state.world->members.begin(), state.world->members.end(),
+                                  [](const Member& m) { return m.lost; });
+    const StopCause cause = state.drain->cause == StopCause::kFailure && lost
+                                ? StopCause::kNodeLost  // The failure was its consequence.
+                                : state.drain->cause;
     turn.Say(NoticeLevel::kInfo, "generation " + std::to_string(state.world->generation.value) +
-                                     " has stopped (" + Describe(state.drain->cause) +
+                                     " has stopped (" + Describe(cause) +
                                      "; not charged); forming the next one");
   }
   turn.Enter(Phase::kGathering);

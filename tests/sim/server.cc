@@ -103,11 +103,14 @@ void Server::AnswerWhatChanged() {
       if (!changed && now < it->second.answer_by) {
         continue;
       }
-      if (changed && simulation_.transcript.words()) {
+      const bool receipt = it->second.echo && std::holds_alternative<Finish>(*it->second.echo);
+      if (changed && !receipt && simulation_.transcript.words()) {
         simulation_.transcript.Tell(now, "server",
                                     "tells " + key.node + " to " + Describe(directive));
       }
-      simulation_.laws.OnDirective(key.node, directive);
+      if (!receipt) {
+        simulation_.laws.OnDirective(key.node, directive);
+      }
       const Parked parked = std::move(it->second);
       parked_.erase(it);
       parked.answer(SyncReply{
