@@ -249,7 +249,7 @@ void ExpirePhase(CoordinatorTurn& turn) {
   TryForm(turn);
   if (state.phase == Phase::kGathering && state.shape &&
       turn.now >= state.since + state.shape->join_timeout) {
-    const std::size_t have = ChooseMembers(state).size();
+    const std::uint32_t have = CountReady(state);
     EndRun(turn, Finish{Ending::kFailed,
                         kUnavailable,
                         std::to_string(have) + " of " + std::to_string(state.shape->min_nodes) +

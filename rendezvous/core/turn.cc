@@ -16,12 +16,12 @@ Member* FindMember(CoordinatorState& state, const NodeKey& key) {
   if (!state.world) {
     return nullptr;
   }
-  for (Member& member : state.world->members) {
-    if (member.key == key && !member.lost) {
-      return &member;
-    }
+  const auto place = state.world->places.find(key);
+  if (place == state.world->places.end()) {
+    return nullptr;
   }
-  return nullptr;
+  Member& member = state.world->members[place->second];
+  return member.lost ? nullptr : &member;
 }
 
 bool SpeaksOfWorld(const NodeReport& report, const World& world) {
@@ -71,12 +71,12 @@ void TryForm(CoordinatorTurn& turn) {
   if (state.phase != Phase::kGathering || !state.shape) {
     return;
   }
-  const std::vector<NodeKey> chosen = ChooseMembers(state);
-  if (chosen.size() < state.shape->min_nodes) {
+  state.ready = CountReady(state);
+  if (state.ready < state.shape->min_nodes) {
     state.last_call.reset();
     return;
   }
-  bool whole = chosen.size() >= state.shape->max_nodes;
+  bool whole = state.ready >= state.shape->max_nodes;
   if (state.world && !whole) {
     whole = std::all_of(state.nodes.begin(), state.nodes.end(), [&](const auto& entry) {
       const NodeState& node = entry.second;
@@ -95,7 +95,7 @@ void TryForm(CoordinatorTurn& turn) {
   }
   state.last_call.reset();
   state.drain.reset();
-  state.world = MakeWorld(state, turn.config, chosen, turn.now);
+  state.world = MakeWorld(state, turn.config, ChooseMembers(state), turn.now);
   state.newest = state.world->generation;
   ++state.worlds_formed;
   turn.Enter(Phase::kRunning);
@@ -144,10 +144,12 @@ void BeginDrain(CoordinatorTurn& turn, StopCause cause, bool membership) {
     state.drain->membership |= membership;
     if (cause == StopCause::kOperator) {
       state.drain->cause = cause;
+      ++state.edition;
     } else if (cause == StopCause::kNodeLost && IsPlanned(state.drain->cause) &&
                state.drain->cause != StopCause::kOperator) {
       state.drain->cause = cause;  // Its peers' ranks are blocked: the long grace helps nobody.
       state.drain->began = turn.now;
+      ++state.edition;
     }
     return;
   }
@@ -162,6 +164,7 @@ void Lose(CoordinatorTurn& turn, const NodeKey& key, const std::string& why) {
   CoordinatorState& state = turn.state;
   NodeState& node = state.nodes.at(key);
   node.lost = true;
+  ++state.edition;
   if (!node.acknowledged) {
     turn.Say(NoticeLevel::kWarning, "node " + key.node + " is lost: " + why);
   }

@@ -55,6 +55,7 @@ void Server::Accept(NodeReport report, Answer answer) {
   const bool own_beat = report.term == config_.term && report.beat > 0;
   const Time from =
       own_beat ? Time(std::chrono::microseconds(report.beat)) : simulation_.agenda.Now();
+  reporter_ = key;
   Feed(Reported{report});
   parked_[key] = Parked{report.sequence, report.echo, from + PollPeriod(), std::move(answer)};
   AnswerWhatChanged();
@@ -103,6 +104,9 @@ void Server::AnswerWhatChanged() {
       if (!changed && now < it->second.answer_by) {
         continue;
       }
+      if (changed && key != reporter_ && state_.edition == answered_edition_) {
+        simulation_.laws.Break("what " + key.node + " is told changed, but not the edition");
+      }
       const bool receipt = it->second.echo && std::holds_alternative<Finish>(*it->second.echo);
       if (changed && !receipt && simulation_.transcript.words()) {
         simulation_.transcript.Tell(now, "server",
@@ -122,6 +126,7 @@ void Server::AnswerWhatChanged() {
       break;
     }
   }
+  answered_edition_ = state_.edition;
 }
 
 void Server::Arm() {

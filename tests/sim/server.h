@@ -55,6 +55,8 @@ class Server {
   CoordinatorState state_;
   std::map<NodeKey, Parked> parked_;
   std::map<NodeKey, std::uint64_t> arrivals_;  // Only where old reports are believed.
+  NodeKey reporter_;  // Of the last report: its own directive may change freely.
+  std::uint64_t answered_edition_ = 0;
   bool paused_ = false;
   std::deque<std::function<void()>> inbox_;
   std::uint64_t timer_ = 0;
