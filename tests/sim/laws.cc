@@ -30,8 +30,11 @@ void Laws::BeforeStep(const CoordinatorState& state) {
 void Laws::AfterStep(const CoordinatorState& state, const CoordinatorConfig& config, bool ticked,
                      Time now) {
   for (const auto& [key, node] : state.nodes) {
-    if (node.lost && ever_lost_.insert(key).second && losses_forbidden_ && !node.acknowledged &&
-        !exited_.contains(key.node)) {
+    if (!node.lost || !ever_lost_.insert(key).second || node.acknowledged) {
+      continue;
+    }
+    ++lost_;
+    if (losses_forbidden_ && !exited_.contains(key.node)) {
       Break("node " + key.node + " was taken for lost although nothing was wrong with it");
     }
   }

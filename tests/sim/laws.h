@@ -39,7 +39,7 @@ class Laws {
   void OnExit(const NodeId& node, const std::optional<Finish>& finish);
   // Nobody spins: `who` has been woken at `now`.
   void OnWoken(const std::string& who, Time now, std::uint64_t limit);
-  std::uint64_t lost() const { return ever_lost_.size(); }
+  std::uint64_t lost() const { return lost_; }
   // In calm weather nobody who lives is taken for lost.
   void ForbidLosses() { losses_forbidden_ = true; }
 
@@ -61,6 +61,7 @@ class Laws {
   std::optional<World> world_before_;
   std::uint32_t restarts_before_ = 0;
   Phase phase_before_ = Phase::kGathering;
+  std::uint64_t lost_ = 0;  // Those that had not acknowledged the end.
   std::set<NodeKey> ever_lost_;
   std::set<NodeId> exited_;  // Their agents ended by themselves: silence is no fault.
   std::map<NodeId, LiveWorkers> live_;

@@ -71,13 +71,15 @@ void Simulation::WorkerJoined(const Placement& placement, std::uint32_t rank) {
     }
     return;
   }
-  const bool alone = setup.program == Program::kIndependent;
-  if (!alone && job.joined.size() < job.size) {
-    return;
+  if (setup.program == Program::kIndependent || job.joined.size() == job.size) {
+    FinishAfterWork(world);
   }
-  agenda.After(setup.work, [this, world, alone] {
+}
+
+void Simulation::FinishAfterWork(WorldId world) {
+  agenda.After(setup.work, [this, world] {
     Job& ended = jobs_[world];
-    if (ended.broken && !alone) {
+    if (ended.broken && setup.program != Program::kIndependent) {
       return;
     }
     ended.done = true;
@@ -90,7 +92,10 @@ void Simulation::WorkerJoined(const Placement& placement, std::uint32_t rank) {
 void Simulation::WorkerDied(WorldId world, std::uint32_t rank, bool finished) {
   Job& job = jobs_[world];
   if (finished && !job.done) {
-    job.joined.insert(rank);  // Done early: the others do not wait for it.
+    // Done early: the others do not wait for it.
+    if (job.joined.insert(rank).second && job.joined.size() == job.size) {
+      FinishAfterWork(world);
+    }
     return;
   }
   job.joined.erase(rank);

@@ -109,6 +109,8 @@ class Simulation {
   std::vector<std::unique_ptr<Machine>> machines;
 
  private:
+  void FinishAfterWork(WorldId world);
+
   std::map<WorldId, Job> jobs_;
 };
 
