@@ -165,8 +165,8 @@ void GuardLink::Watch(Loop& loop, std::function<void(int)> on_signal,
 
     void Wait() {
       socket.async_wait(boost::asio::posix::descriptor_base::wait_read,
-                        [weak = this->weak_from_this()](boost::system::error_code error) {
-                          if (const auto self = weak.lock(); self && !error) {
+                        [self = this->shared_from_this()](boost::system::error_code error) {
+                          if (!error && self->socket.is_open()) {
                             self->Receive();
                           }
                         });
@@ -193,7 +193,13 @@ void GuardLink::Watch(Loop& loop, std::function<void(int)> on_signal,
   watcher->on_signal = std::move(on_signal);
   watcher->on_guard_gone = std::move(on_guard_gone);
   watcher->Wait();
-  watch_ = std::move(watcher);
+  // The wait in flight owns the watcher, so that it never outlives the loop; the link ends it.
+  watch_ = std::shared_ptr<void>(nullptr, [weak = std::weak_ptr<Watcher>(watcher)](void*) {
+    if (const auto self = weak.lock()) {
+      boost::system::error_code ignored;
+      self->socket.close(ignored);
+    }
+  });
 }
 
 bool GuardLink::HoldUntilGone(int fd) {

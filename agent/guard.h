@@ -19,7 +19,7 @@
 
 namespace ddprun {
 
-// The agent's end of the connection to its guard. Movable; closing it tells the guard nothing.
+// The agent's end of the connection to its guard. Movable; may outlive the loop it watches on.
 class GuardLink {
  public:
   explicit GuardLink(UniqueFd socket) : socket_(std::move(socket)) {}

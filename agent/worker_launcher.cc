@@ -1,6 +1,7 @@
 #include "agent/worker_launcher.h"
 
 #include <linux/close_range.h>
+#include <sanitizer/asan_interface.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -124,7 +125,7 @@ struct SharedMemoryLauncher : process::posix::default_launcher {
                  const_cast<char* const*>(c.launcher.env));
         c.ec.assign(errno, boost::system::system_category());
       }
-      ::_exit(127);
+      return 127;  // clone() ends the child with it, without running exit handlers.
     };
     sigset_t all;
     sigset_t before;
@@ -155,6 +156,7 @@ struct SharedMemoryLauncher : process::posix::default_launcher {
     const pid_t pid = ::clone(run, static_cast<char*>(stack) + kStack,
                               CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, argument, pidfd);
     const int clone_error = errno;
+    ASAN_UNPOISON_MEMORY_REGION(stack, kStack);  // execve left its frames without returning.
     ::munmap(stack, kStack);
     errno = clone_error;
     return pid;

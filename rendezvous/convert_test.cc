@@ -130,15 +130,14 @@ TEST(Convert, EveryValueOfAReportsEnumsSurvives) {
 }
 
 std::vector<Directive> EveryDirective() {
-  std::vector<Directive> all = {
-      Wait{{WaitFor::kNodes, 3, 4, 5, {"n03", "n04"}, 2'000ms}},
-      Wait{{WaitFor::kSpare, 3, 4, 5, {}, {}}},
-      ddprun::Run{SomePlacement()},
-      StopSoon{{4}, {77}, 30'000ms},
-      Save{{4}, {77}, 12},
-      Finish{Ending::kFailed, 137, kBytes, Failure(Killed{9, false})},
-      Finish{Ending::kSucceeded, 0, "", {}},
-  };
+  std::vector<Directive> all;
+  all.push_back(Wait{{WaitFor::kNodes, 3, 4, 5, {"n03", "n04"}, 2'000ms}});
+  all.push_back(Wait{{WaitFor::kSpare, 3, 4, 5, {}, {}}});
+  all.push_back(ddprun::Run{SomePlacement()});
+  all.push_back(StopSoon{{4}, {77}, 30'000ms});
+  all.push_back(Save{{4}, {77}, 12});
+  all.push_back(Finish{Ending::kFailed, 137, kBytes, Failure(Killed{9, false})});
+  all.push_back(Finish{Ending::kSucceeded, 0, "", {}});
   for (const WaitFor what : {WaitFor::kNodes, WaitFor::kLastCall, WaitFor::kDrain, WaitFor::kPeers,
                              WaitFor::kSpare, WaitFor::kEarlierSelf, WaitFor::kRecovery}) {
     all.push_back(Wait{{what, 0, 0, 0, {}, 0ms}});

@@ -104,7 +104,9 @@ void CoordinatorDriver::AnswerCallsWhoseDirectiveChanged(const RunId&, RunEntry&
   for (auto it = run.parked.begin(); it != run.parked.end();) {
     const auto& [key, parked] = *it;
     Directive directive = DirectiveFor(run.state, config_, key.node, key.incarnation, now);
-    if (parked.echo && SameDirective(directive, *parked.echo) && now < parked.until) {
+    // A Finish that is echoed is acknowledged: its node waits for nothing but this answer.
+    const bool ends = std::holds_alternative<Finish>(directive);
+    if (!ends && parked.echo && SameDirective(directive, *parked.echo) && now < parked.until) {
       ++it;
       continue;
     }

@@ -1,10 +1,12 @@
 #include "rendezvous/grpc_channel.h"
 
+#include <grpc/support/log.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 #include <netdb.h>
 #include <sys/socket.h>
 
+#include <cstdlib>
 #include <string_view>
 
 #include "rendezvous/grpc_limits.h"
@@ -48,6 +50,16 @@ std::string LastCause(const std::string& message) {
 
 }  // namespace
 
+void QuietGrpc() {
+  static const bool done = [] {
+    if (std::getenv("GRPC_VERBOSITY") == nullptr) {
+      gpr_set_log_function([](gpr_log_func_args*) {});
+    }
+    return true;
+  }();
+  static_cast<void>(done);
+}
+
 Result<std::string> GrpcTarget(const Endpoint& endpoint, Lookup lookup) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
@@ -71,6 +83,7 @@ Result<std::string> GrpcTarget(const Endpoint& endpoint, Lookup lookup) {
 }
 
 std::shared_ptr<grpc::Channel> OpenChannel(const std::string& target) {
+  QuietGrpc();
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);

@@ -1,4 +1,5 @@
-// What both ends of a connection must agree on, or one of them hangs up on the other.
+// What both ends of a connection must agree on, or one of them hangs up on the other; and what
+// each sets before its first use of the library.
 #pragma once
 
 namespace ddprun {
@@ -8,5 +9,9 @@ inline constexpr int kKeepaliveMs = 10'000;
 inline constexpr int kKeepaliveTimeoutMs = 10'000;
 inline constexpr int kLeastPingIntervalMs = 2'000;
 static_assert(kLeastPingIntervalMs < kKeepaliveMs);
+
+// The library writes no lines of its own on our stderr, unless GRPC_VERBOSITY asks for them: what
+// matters comes back as an Error. Done once per process, however often it is called.
+void QuietGrpc();
 
 }  // namespace ddprun

@@ -15,6 +15,7 @@
 #include "rendezvous/client.h"
 #include "rendezvous/convert.h"
 #include "rendezvous/hello.h"
+#include "rendezvous/listen_socket.h"
 #include "rendezvous/local_channel.h"
 #include "rendezvous/pump.h"
 #include "rendezvous/server.h"
@@ -53,7 +54,10 @@ class WireTest : public testing::Test {
               parked_.push_back(std::move(call));
             },
             [this](const CallName& name) { cancelled_.push_back(name); },
-            [](const RunId& run) -> Result<std::vector<std::string>> {
+            [this](const RunId& run) -> Result<std::vector<std::string>> {
+              if (shut_down_in_describe_) {
+                shut_down_in_describe_();
+              }
               if (run == "unknown") {
                 return Error{ErrorKind::kNotFound, "no run 'unknown' here"};
               }
@@ -97,6 +101,7 @@ class WireTest : public testing::Test {
   std::vector<std::shared_ptr<PendingSync>> parked_;
   std::vector<CallName> cancelled_;
   std::vector<Heard> heard_;
+  std::function<void()> shut_down_in_describe_;
   std::optional<RendezvousServer> server_;
   Endpoint endpoint_;
 };
@@ -269,7 +274,7 @@ TEST_F(WireTest, AServersEndIsAnErrorAndItsSuccessorIsFound) {
   EXPECT_TRUE(heard_.back().reply);
 }
 
-TEST_F(WireTest, AnotherKindOfServerIsToldApart) {
+TEST_F(WireTest, AnUnknownHostIsNamed) {
   GrpcSyncChannel channel(loop_, {"no-such-host.invalid", 1});
   channel.Send(Report(1), 5s, Note());
   ASSERT_TRUE(UntilHeard(1));
@@ -278,6 +283,24 @@ TEST_F(WireTest, AnotherKindOfServerIsToldApart) {
   EXPECT_NE(heard_[0].reply.error().message.find("looking up 'no-such-host.invalid' "),
             std::string::npos)
       << heard_[0].reply.error().message;
+}
+
+// Something else on the port must neither crash the channel nor hang it.
+TEST_F(WireTest, AStrangersWordsAreAnError) {
+  const Result<ListenSocket> stranger = ListenOn({"127.0.0.1", 0});
+  ASSERT_TRUE(stranger);
+  GrpcSyncChannel channel(loop_, stranger->endpoint);
+  channel.Send(Report(1), 5s, Note());
+  UniqueFd guest;
+  ASSERT_TRUE(Until([&] {
+    guest = UniqueFd(::accept(stranger->fd.get(), nullptr, nullptr));
+    return static_cast<bool>(guest);
+  }));
+  ASSERT_GT(::send(guest.get(), "SSH-2.0-OpenSSH_9.2\r\n", 21, MSG_NOSIGNAL), 0);
+  ASSERT_TRUE(UntilHeard(1));
+  ASSERT_FALSE(heard_[0].reply);
+  EXPECT_EQ(heard_[0].reply.error().kind, ErrorKind::kUnavailable);
+  RecordProperty("words", heard_[0].reply.error().message);
 }
 
 TEST_F(WireTest, NamesAreLookedUp) {
@@ -314,22 +337,33 @@ TEST_F(WireTest, TwoHundredParkedCallsAreAnsweredAtOnce) {
   }
 }
 
-TEST_F(WireTest, ShutdownIsBoundedWhateverIsPending) {
+TEST_F(WireTest, ShutdownRefusesParkedCalls) {
   Serve({"127.0.0.1", 0});
-  GrpcSyncChannel parked(loop_, endpoint_);
-  parked.Send(Report(1), 30s, Note());
+  GrpcSyncChannel channel(loop_, endpoint_);
+  channel.Send(Report(1), 30s, Note());
   ASSERT_TRUE(UntilParked(1));
-  // This one reaches the server's threads, but the loop never delivers it.
-  GrpcSyncChannel undelivered(loop_, endpoint_);
-  undelivered.Send(Report(2), 30s, Note());
-  loop_.io().run_one_for(1s);  // The channel's own start.
-  const Time start = loop_.Now();
-  server_.reset();
-  EXPECT_LT(loop_.Now() - start, 2s);
-  ASSERT_TRUE(UntilHeard(2));
-  EXPECT_FALSE(heard_[0].reply);
-  EXPECT_FALSE(heard_[1].reply);
-  EXPECT_EQ(parked_.size(), 1u);
+  server_->Shutdown();
+  ASSERT_TRUE(UntilHeard(1));
+  ASSERT_FALSE(heard_[0].reply);
+  EXPECT_TRUE(heard_[0].reply.error().message.ends_with("the rendezvous is shutting down"))
+      << heard_[0].reply.error().message;
+  parked_[0]->Answer(Reply(1));  // Its owner cannot know.
+}
+
+// gRPC waits for every call's end, and the loop that would end this one is busy shutting down.
+TEST_F(WireTest, ShutdownIsBoundedWhenTheLoopCannotAnswer) {
+  Serve({"127.0.0.1", 0});
+  Duration took{0};
+  shut_down_in_describe_ = [&] {
+    const Time start = loop_.Now();
+    server_->Shutdown();
+    took = std::chrono::ceil<Duration>(loop_.Now() - start);
+  };
+  using Lines = std::vector<std::string>;
+  const auto lines = Beside<Lines>([&] { return DescribeRun(endpoint_, "r1", 5s); });
+  EXPECT_FALSE(lines);
+  EXPECT_GT(took, 0ms);
+  EXPECT_LT(took, 2s);
 }
 
 TEST_F(WireTest, DescribePutsARunIntoWords) {

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "common/check.h"
-#include "common/log.h"
 
 namespace ddprun {
 namespace {
@@ -27,20 +26,23 @@ CheckpointConfig StoreConfig(const TrainConfig& config, const std::string& model
 }  // namespace
 
 Checkpointing::Checkpointing(const TrainConfig& config, const WorkerEnv& env,
-                             const std::string& model_description)
+                             const std::string& model_description, Say say)
     : config_(config),
       env_(env),
+      say_(std::move(say)),
       store_(RealFileSystem(), StoreConfig(config, model_description)),
       last_handed_over_(std::chrono::steady_clock::now()) {}
 
 Result<std::unique_ptr<Checkpointing>> Checkpointing::Open(const TrainConfig& config,
                                                            const WorkerEnv& env,
-                                                           const std::string& model_description) {
-  std::unique_ptr<Checkpointing> checkpointing(new Checkpointing(config, env, model_description));
+                                                           const std::string& model_description,
+                                                           Say say) {
+  std::unique_ptr<Checkpointing> checkpointing(
+      new Checkpointing(config, env, model_description, std::move(say)));
   ASSIGN_OR_RETURN(const std::vector<std::string> warnings,
                    checkpointing->store_.Claim(WriterOf(env)));
   for (const std::string& warning : warnings) {
-    Log(LogLevel::kWarning, warning);
+    checkpointing->say_(LogLevel::kWarning, warning);
   }
   return checkpointing;
 }
@@ -93,9 +95,9 @@ void Checkpointing::Save(Snapshot&& snapshot) {
   const std::uint64_t step = snapshot.state.step;
   if (!saver_->Save(std::move(snapshot)) && !skipped_) {
     skipped_ = true;
-    Log(LogLevel::kWarning, "the checkpoint of step " + std::to_string(step) +
-                                " is skipped: the disk is slower than --checkpoint-every asks for "
-                                "(said once)");
+    say_(LogLevel::kWarning, "the checkpoint of step " + std::to_string(step) +
+                                 " is skipped: the disk is slower than --checkpoint-every asks for "
+                                 "(said once)");
   }
 }
 
@@ -125,10 +127,10 @@ Result<void> Checkpointing::Poll() {
     if (!result.error) {
       last_saved_ = result.step;
     } else if (result.error->kind != ErrorKind::kRefused) {
-      Log(LogLevel::kError, result.error->message + "; training goes on");
+      say_(LogLevel::kError, result.error->message + "; training goes on");
     }
     for (const std::string& warning : result.warnings) {
-      Log(LogLevel::kWarning, warning);
+      say_(LogLevel::kWarning, warning);
     }
   }
   if (const std::optional<Error> fenced = saver_->fenced()) {

@@ -7,10 +7,12 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "common/log.h"
 #include "common/result.h"
 #include "proto/worker_env.h"
 #include "trainer/checkpoint/checkpoint_store.h"
@@ -22,10 +24,13 @@ namespace ddprun {
 
 class Checkpointing {
  public:
-  // Claims the directory. kRefused: another run uses it, or another world took over.
+  using Say = std::function<void(LogLevel level, const std::string& text)>;
+
+  // Claims the directory. kRefused: another run uses it, or another world took over. What a person
+  // should know later on goes to `say`.
   static Result<std::unique_ptr<Checkpointing>> Open(const TrainConfig& config,
                                                      const WorkerEnv& env,
-                                                     const std::string& model_description);
+                                                     const std::string& model_description, Say say);
 
   // Once. `loaded` becomes the snapshot to copy the tensors from, if there is one.
   Result<StartPlan> ChooseStart(const TrainState& asked, std::optional<Snapshot>& loaded);
@@ -40,19 +45,20 @@ class Checkpointing {
   // This run is done with the directory without having saved anything.
   Result<void> Close();
 
-  // Logs what became of saves. The only error: another world has taken over (kRefused). Failed
-  // saves are logged and training goes on with the older checkpoints.
+  // Says what became of saves. The only error: another world has taken over (kRefused). A failed
+  // save is said, and training goes on with the older checkpoints.
   Result<void> Poll();
 
   std::optional<std::uint64_t> last_saved() const { return last_saved_; }
 
  private:
   Checkpointing(const TrainConfig& config, const WorkerEnv& env,
-                const std::string& model_description);
+                const std::string& model_description, Say say);
   bool WrittenByThisRun(const TrainState& state) const;
 
   const TrainConfig& config_;
   const WorkerEnv& env_;
+  const Say say_;
   CheckpointStore store_;
   std::unique_ptr<Saver> saver_;  // After ChooseStart. Before that the store is ours.
   std::chrono::steady_clock::time_point last_handed_over_;

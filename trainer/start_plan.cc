@@ -10,6 +10,8 @@ namespace {
 constexpr std::string_view kWhatToDo =
     "; give another --checkpoint-dir, or start afresh in this one with --resume=never";
 
+constexpr std::uint64_t kMaxGlobalBatch = std::uint64_t{1} << 40;
+
 std::string Exact(double value) {
   char text[40];
   std::snprintf(text, sizeof text, "%.17g", value);
@@ -96,6 +98,9 @@ Result<TrainState> ContinueFrom(const TrainState& saved, const TrainState& asked
   if (Hyperparameter(saved, "limit_train") != Hyperparameter(asked, "limit_train")) {
     return differs("--limit-train", Hyperparameter(saved, "limit_train"),
                    Hyperparameter(asked, "limit_train"));
+  }
+  if (saved.global_batch == 0 || saved.global_batch > kMaxGlobalBatch) {
+    return Invalid("the checkpoint's global batch is absurd", std::to_string(saved.global_batch));
   }
   TrainState state = asked;
   state.step = saved.step;

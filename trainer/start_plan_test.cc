@@ -103,5 +103,14 @@ TEST(ContinueFrom, AnotherTrainingIsRefusedWithAWayOut) {
   }
 }
 
+TEST(ContinueFrom, AnAbsurdGlobalBatchIsRefused) {
+  for (const std::uint64_t absurd : {std::uint64_t{0}, ~std::uint64_t{0}}) {
+    TrainState saved = Saved();
+    saved.global_batch = absurd;
+    std::vector<std::string> notes;
+    EXPECT_FALSE(ContinueFrom(saved, FreshState(Config(), 2, "fc[1]"), notes));
+  }
+}
+
 }  // namespace
 }  // namespace ddprun

@@ -42,6 +42,14 @@ Trainer::Trainer(const TrainConfig& config, const WorkerEnv& env, const Dataset&
     : config_(config), env_(env), dataset_(dataset), notifier_(notifier) {}
 
 Result<void> Trainer::Run() {
+  Result<void> done = RunToTheEnd();
+  if (printer_) {
+    printer_->EndLine();
+  }
+  return done;
+}
+
+Result<void> Trainer::RunToTheEnd() {
   notifier_.Send("PHASE=join");
   RETURN_IF_ERROR(JoinWorld());
   notifier_.Send("PHASE=restore");
@@ -96,7 +104,11 @@ Result<StartPlan> Trainer::ChooseStart() {
   printer_.emplace();
   ASSIGN_OR_RETURN(metrics_, MetricsFile::Open(config_.metrics, env_.generation, env_.world_size));
   const std::string description = learner_->Describe();
-  ASSIGN_OR_RETURN(checkpointing_, Checkpointing::Open(config_, env_, description));
+  const Checkpointing::Say say = [this](LogLevel level, const std::string& text) {
+    printer_->EndLine();
+    Log(level, text);
+  };
+  ASSIGN_OR_RETURN(checkpointing_, Checkpointing::Open(config_, env_, description, say));
   std::optional<Snapshot> loaded;
   ASSIGN_OR_RETURN(
       const StartPlan plan,

@@ -1,8 +1,8 @@
 // One worker's training, from joining its world to the final lines: the step loop.
 //
-// Reads top to bottom in Run. Every rank takes the same steps on its share of each global batch;
-// rank 0 alone prints, chooses the checkpoint to start from and saves. Torch-free: tensors live in
-// the learner, peers in the process group.
+// Reads top to bottom in RunToTheEnd. Every rank takes the same steps on its share of each global
+// batch; rank 0 alone prints, chooses the checkpoint to start from and saves. Torch-free: tensors
+// live in the learner, peers in the process group.
 #pragma once
 
 #include <cstdint>
@@ -40,6 +40,7 @@ class Trainer {
     double accuracy = 0;
   };
 
+  Result<void> RunToTheEnd();
   Result<void> JoinWorld();
   Result<StartPlan> AgreeOnStart();
   Result<StartPlan> ChooseStart();  // Rank 0.

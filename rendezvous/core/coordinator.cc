@@ -159,6 +159,10 @@ void ExpireNodes(CoordinatorTurn& turn) {
     if (node.lost) {
       continue;
     }
+    if (node.acknowledged) {
+      node.lost = turn.now >= node.expires;  // It knows the outcome and is gone, as it should be.
+      continue;
+    }
     if (turn.now >= node.expires) {
       lost.emplace_back(key, "nothing heard for its lease of " +
                                  FormatDuration(LeaseOf(turn.state, turn.config)));

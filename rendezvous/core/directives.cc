@@ -167,6 +167,9 @@ std::optional<Time> NextWake(const CoordinatorState& state, const CoordinatorCon
       continue;
     }
     consider(node.expires);
+    if (node.acknowledged) {
+      continue;
+    }
     if (node.cancelled && !node.lease_decides) {
       consider(*node.cancelled + config.disconnect_grace);
     }

@@ -117,10 +117,11 @@ void JudgeIfDrained(CoordinatorTurn& turn) {
   }
   if (judgement.charged) {
     ++state.restarts_used;
-    turn.Say(NoticeLevel::kWarning,
-             (judgement.root ? Describe(*judgement.root) : state.drain->spawn_failures.front()) +
-                 "; restarting all workers (restart " + std::to_string(state.restarts_used) +
-                 " of " + std::to_string(state.shape->max_restarts) + ")");
+    turn.Say(
+        NoticeLevel::kWarning,
+        "restarting all workers (" + std::to_string(state.restarts_used) + " of " +
+            std::to_string(state.shape->max_restarts) + "): " +
+            (judgement.root ? Describe(*judgement.root) : state.drain->spawn_failures.front()));
   } else {
     turn.Say(NoticeLevel::kInfo, "generation " + std::to_string(state.world->generation.value) +
                                      " has stopped (" + Describe(state.drain->cause) +

@@ -159,6 +159,9 @@ class TrainerTest(unittest.TestCase):
         with open(self.path(name), "rb") as file:
             return file.read()
 
+    def assert_same_bits(self, one, other, note=""):
+        self.assertTrue(one == other, "the parameters differ; " + note)
+
     def committed(self):
         """Names of the checkpoints, oldest first."""
         return sorted(n for n in os.listdir(self.checkpoints) if n.startswith("step-"))

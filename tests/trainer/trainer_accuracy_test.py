@@ -29,8 +29,8 @@ class Accuracy(support.TrainerTest):
             self.train(f"b{ranks}", *arguments, ranks=ranks)
             self.train(f"other{ranks}", *arguments, "--seed=2", ranks=ranks)
             a, b, other = (self.bytes_of(f"{n}{ranks}.st") for n in ("a", "b", "other"))
-            self.assertEqual(a, b)
-            self.assertNotEqual(a, other)
+            self.assert_same_bits(a, b)
+            self.assertFalse(a == other)
 
     # The last global batch has one sample: two of three ranks have none, and its weight is that of
     # a batch of its own.

@@ -35,12 +35,12 @@ class Resume(support.TrainerTest):
         whole = self.undisturbed(SHORT, 2)
         last, resumed = self.killed_and_resumed(SHORT, 2, [1, 50, 130, 200])
         self.assertIn("resumed at step", last[0].text("err"))
-        self.assertEqual(whole, resumed)
+        self.assert_same_bits(whole, resumed)
 
     def test_the_other_rank_killed(self):
         whole = self.undisturbed(SHORT, 2)
         _, resumed = self.killed_and_resumed(SHORT, 2, [100], victim=1)
-        self.assertEqual(whole, resumed)
+        self.assert_same_bits(whole, resumed)
 
     # With three ranks the order in which gradients lie in their buckets decides how sums are
     # rounded, so it must come back too. Small buckets make several of them.
@@ -50,13 +50,13 @@ class Resume(support.TrainerTest):
             self.checkpoints = self.path("ckpt" + mib)
             whole = self.undisturbed(arguments, 3, "three" + mib)
             last, resumed = self.killed_and_resumed(arguments, 3, [60], victim=2)
-            self.assertEqual(whole, resumed, "bucket-mib " + mib)
+            self.assert_same_bits(whole, resumed, "bucket-mib " + mib)
 
     def test_alone_with_a_time_interval(self):
         arguments = ["--epochs=2", "--limit-train=32000", "--checkpoint-every=1s"]
         whole = self.undisturbed(arguments, 1)
         _, resumed = self.killed_and_resumed(arguments, 1, [300, 700])
-        self.assertEqual(whole, resumed)
+        self.assert_same_bits(whole, resumed)
 
     # Every sample of the epoch once more, whatever the world: repeating or skipping a part of the
     # data would leave the parameters far from those of the undisturbed run.
@@ -68,9 +68,7 @@ class Resume(support.TrainerTest):
             self.assertIn("the global batch stays 32", last[0].text("err"))
             difference = support.largest_difference(whole, resumed)
             print(f"resumed with {ranks} ranks: largest difference {difference:.2g}", flush=True)
-            self.assertLess(difference, 2e-2)
-            other_data = self.undisturbed(SHORT + ["--seed=2"], 2, f"o{ranks}")
-            self.assertGreater(support.largest_difference(whole, other_data), difference)
+            self.assertLess(difference, 1e-4)
 
     def test_a_damaged_checkpoint_is_passed_over(self):
         whole = self.undisturbed(SHORT, 2)
@@ -88,7 +86,7 @@ class Resume(support.TrainerTest):
             file.write(bytes([byte[0] ^ 1]))
         last = self.run_world(SHORT + ["--dump-parameters=resumed.st"], ranks=2, generation=2)
         self.assertIn(f"'{newest}' is broken", last[0].text("err"))
-        self.assertEqual(whole, self.bytes_of("resumed.st"))
+        self.assert_same_bits(whole, self.bytes_of("resumed.st"))
 
     def test_a_finished_training_says_so_and_can_be_extended(self):
         arguments = ["--epochs=1", "--limit-train=6400", "--dump-parameters=p.st"]
@@ -99,14 +97,14 @@ class Resume(support.TrainerTest):
         self.assertIn("finished already: 1 epochs, 100 steps", again.text("err"))
         self.assertIn("--resume=never", again.text("err"))
         self.assertEqual(first.text("out"), again.text("out"))
-        self.assertEqual(parameters, self.bytes_of("p.st"))
+        self.assert_same_bits(parameters, self.bytes_of("p.st"))
 
         more = self.run_alone(arguments + ["--resume=must"])
         self.assertIn("finished already", more.text("err"))
         extended = self.run_alone([a.replace("--epochs=1", "--epochs=2") for a in arguments])
         self.assertIn("resumed at step 100, epoch 2 of 2", extended.text("err"))
         whole = self.undisturbed(["--epochs=2", "--limit-train=6400"], 1)
-        self.assertEqual(whole, self.bytes_of("p.st"))
+        self.assert_same_bits(whole, self.bytes_of("p.st"))
 
     def test_never_starts_afresh_but_not_at_a_restart(self):
         arguments = ["--epochs=1", "--limit-train=6400"]
@@ -134,7 +132,7 @@ class Resume(support.TrainerTest):
         last = self.run_world(SHORT + ["--dump-parameters=resumed.st"], ranks=2, generation=2,
                               ordered=False)
         self.assertIn("resumed at step", last[0].text("err"))
-        self.assertEqual(whole, self.bytes_of("resumed.st"))
+        self.assert_same_bits(whole, self.bytes_of("resumed.st"))
 
 
 if __name__ == "__main__":

@@ -198,6 +198,24 @@ TEST_F(CheckpointStoreTest, KeepsTheLastThreeOfTheChain) {
   EXPECT_EQ(Checkpoints().front(), "step-00000005-" + world);
 }
 
+// It may be loading what would be removed.
+TEST_F(CheckpointStoreTest, NothingIsPrunedOnceANewerWorldHasClaimed) {
+  Start(1);
+  for (std::uint64_t step = 1; step <= 3; ++step) {
+    Save(step);
+  }
+  CheckpointStore newer(files_, config_);
+  files_.before = [&](std::string_view operation, const std::filesystem::path& path) {
+    const bool committed = operation == "remove" && path.filename().native().ends_with("-5");
+    if (committed) {
+      ASSERT_TRUE(newer.Claim(World("a", 2)));
+    }
+  };
+  Save(4);
+  EXPECT_EQ(Checkpoints().size(), 4u);
+  EXPECT_EQ(newer.Load()->checkpoint->snapshot.state.step, 4u);
+}
+
 TEST_F(CheckpointStoreTest, TheFenceStopsAReplacedWorldBeforeItWrites) {
   Start(1);
   Save(100);
@@ -263,7 +281,7 @@ TEST_F(CheckpointStoreTest, ACommitWhoseAnswerGotLostIsTheNextOnesParent) {
   Save(100);
   bool linked = false;
   files_.before = [&](std::string_view operation, const std::filesystem::path& path) {
-    linked = linked || path.filename() == "fence-3";
+    linked = linked || (operation == "link" && path.filename() == "fence-3");
     if (linked && operation == "sync" && path == kDirectory) {
       linked = false;
       files_.fail_at = files_.operations + 1;

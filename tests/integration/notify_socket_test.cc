@@ -1,0 +1,102 @@
+// The notify socket with real datagrams.
+#include "agent/notify_socket.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <map>
+
+#include "tests/support/marked.h"
+
+namespace ddprun {
+namespace {
+
+using ::testing::SizeIs;
+using ::testing::StartsWith;
+
+class NotifySocketTest : public ::testing::Test {
+ protected:
+  NotifySocketTest()
+      : sockets_(loop_, [this](std::uint32_t rank, const Notification& said) {
+          said_[rank].push_back(said);
+        }) {}
+
+  bool RunUntil(const std::function<bool()>& condition) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (!condition() && std::chrono::steady_clock::now() < end) {
+      loop_.io().run_one_for(std::chrono::milliseconds(2));
+    }
+    return condition();
+  }
+
+  testing::ScratchDirectory scratch_;
+  Loop loop_;
+  std::map<std::uint32_t, std::vector<Notification>> said_;
+  NotifySockets sockets_;
+};
+
+// The socket says who speaks, not the datagram.
+TEST_F(NotifySocketTest, TheSenderIsKnownByItsSocket) {
+  const auto paths = sockets_.Open(scratch_.path(), 2);
+  ASSERT_TRUE(paths) << paths.error().message;
+  ASSERT_THAT(*paths, SizeIs(2));
+  Notifier(paths.value()[1]).Send("READY=1\nSTEP=7\n");
+  ASSERT_TRUE(RunUntil([this] { return said_.contains(1); }));
+  EXPECT_TRUE(said_[1].front().ready);
+  EXPECT_EQ(said_[1].front().step, 7U);
+  EXPECT_FALSE(said_.contains(0));
+}
+
+TEST_F(NotifySocketTest, OnlyTheUserMaySpeak) {
+  const auto paths = sockets_.Open(scratch_.path(), 1);
+  struct stat info {};
+  ASSERT_EQ(::stat(paths.value()[0].c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600U);
+}
+
+// A socket's path has at most 107 bytes; run directories are often deep.
+TEST_F(NotifySocketTest, ALongRunDirectoryFallsBackToAShortOne) {
+  const std::string deep = scratch_.path() / std::string(100, 'd');
+  const auto paths = sockets_.Open(deep, 1);
+  ASSERT_TRUE(paths) << paths.error().message;
+  EXPECT_THAT(paths.value()[0], StartsWith("/tmp/ddprun-notify-"));
+  Notifier(paths.value()[0]).Send("READY=1\n");
+  EXPECT_TRUE(RunUntil([this] { return said_.contains(0); }));
+  sockets_.Close();
+  EXPECT_FALSE(std::filesystem::exists(std::filesystem::path(paths.value()[0]).parent_path()));
+}
+
+// A worker in a tight loop of datagrams must not keep the agent from its other work.
+TEST_F(NotifySocketTest, AFloodLeavesTurnsForOthers) {
+  const auto paths = sockets_.Open(scratch_.path(), 1);
+  const Notifier flood(paths.value()[0]);
+  int other_work = 0;
+  std::function<void()> work = [&] {
+    for (int i = 0; i < 100; ++i) {
+      flood.Send("STEP=1\n");
+    }
+    if (++other_work < 50) {
+      loop_.Post(work);
+    }
+  };
+  loop_.Post(work);
+  ASSERT_TRUE(RunUntil([&] { return other_work == 50; }));
+  EXPECT_LT(said_[0].size(), 50U * 100U);
+  EXPECT_GT(said_[0].size(), 0U);
+}
+
+TEST_F(NotifySocketTest, TheNextGenerationHasSocketsOfItsOwn) {
+  const auto first = sockets_.Open(scratch_.path(), 2);
+  const Notifier late(first.value()[0]);
+  const auto second = sockets_.Open(scratch_.path(), 1);
+  ASSERT_TRUE(second);
+  late.Send("STEP=1\n");  // A straggler of the last generation: its socket is gone.
+  Notifier(second.value()[0]).Send("STEP=2\n");
+  ASSERT_TRUE(RunUntil([this] { return said_.contains(0); }));
+  ASSERT_THAT(said_[0], SizeIs(1));
+  EXPECT_EQ(said_[0].front().step, 2U);
+}
+
+}  // namespace
+}  // namespace ddprun
