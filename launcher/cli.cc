@@ -1,6 +1,7 @@
 #include "launcher/cli.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "launcher/flags.h"
 #include "launcher/help.h"
@@ -143,8 +144,11 @@ void ResolveRendezvous(const RawFlags& raw, LaunchConfig& config, Problems& prob
                    " with --nnodes=" + raw.nnodes + ": '" + raw.node_rank + "'");
     }
   }
-  if (raw.run_id.empty() || raw.run_id.size() > 128 || raw.run_id.find('/') != std::string::npos) {
-    problems.Add("--rdzv-id must be 1 to 128 characters without '/': '" + raw.run_id + "'");
+  const auto printable = [](char c) { return c > ' ' && c <= '~' && c != '/'; };
+  if (raw.run_id.empty() || raw.run_id.size() > 128 ||
+      !std::all_of(raw.run_id.begin(), raw.run_id.end(), printable)) {
+    problems.Add("--rdzv-id must be 1 to 128 printable characters without spaces and '/': '" +
+                 raw.run_id + "'");
   }
   config.run_id = config.standalone && raw.run_id == "none" ? "" : raw.run_id;
   config.local_address = raw.local_address;
@@ -179,6 +183,9 @@ Result<CommandLine> Resolve(const RawFlags& raw, const std::vector<std::string>&
   }
   if (raw.module && raw.no_python) {
     problems.Add("--module and --no-python exclude each other");
+  }
+  if (raw.role.empty() || raw.role.size() > 128) {
+    problems.Add("--role must be 1 to 128 characters: '" + raw.role + "'");
   }
   config.prefix_rank = raw.prefix == "rank";
   config.role = raw.role;

@@ -61,7 +61,7 @@ class GrpcSyncChannel::State : public std::enable_shared_from_this<GrpcSyncChann
  private:
   void LookUp();
   void OnTarget(const Result<std::string>& target);
-  void Connect(const std::string& target);
+  void Connect();
   void Start();
   void OnStatus(const std::shared_ptr<Call>& call, const grpc::Status& status);
   void End(const std::shared_ptr<Call>& call, Result<SyncReply> reply);
@@ -70,6 +70,7 @@ class GrpcSyncChannel::State : public std::enable_shared_from_this<GrpcSyncChann
   const Endpoint endpoint_;
   std::shared_ptr<Call> current_;
   std::unique_ptr<Stub> stub_;  // None: not connected yet, or the connection was given up.
+  std::string target_;          // The last look-up's result.
   Time looked_up_;
   bool is_name_ = false;
   bool looking_up_ = false;
@@ -85,6 +86,10 @@ void GrpcSyncChannel::State::Send(const NodeReport& report, Duration deadline, D
   current_->deadline = deadline;
   current_->due = loop_.Now() + deadline;
   current_->done = std::move(done);
+  const bool old = is_name_ && loop_.Now() - looked_up_ > kLookUpAgainAfter;
+  if (!stub_ && !target_.empty() && !old) {
+    Connect();
+  }
   if (stub_) {
     Start();
   } else {
@@ -138,13 +143,14 @@ void GrpcSyncChannel::State::OnTarget(const Result<std::string>& target) {
     End(current_, target.error());
     return;
   }
-  Connect(*target);
+  target_ = *target;
+  looked_up_ = loop_.Now();
+  Connect();
   Start();
 }
 
-void GrpcSyncChannel::State::Connect(const std::string& target) {
-  looked_up_ = loop_.Now();
-  stub_ = v1::Rendezvous::NewStub(OpenChannel(target));
+void GrpcSyncChannel::State::Connect() {
+  stub_ = v1::Rendezvous::NewStub(OpenChannel(target_));
 }
 
 void GrpcSyncChannel::State::Start() {
@@ -170,9 +176,10 @@ void GrpcSyncChannel::State::OnStatus(const std::shared_ptr<Call>& call,
   if (call != current_) {
     return;  // Replaced or given up meanwhile.
   }
-  const bool missed = status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
-  const bool lost = status.error_code() == grpc::StatusCode::UNAVAILABLE;
-  if (missed || (lost && is_name_ && loop_.Now() - looked_up_ > kLookUpAgainAfter)) {
+  // A fresh connection next time: after silence because the old one may be half open, after a
+  // failure because gRPC would not try again for 100 ms, and says no meanwhile.
+  if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED ||
+      status.error_code() == grpc::StatusCode::UNAVAILABLE) {
     stub_.reset();
   }
   End(call, ReplyOf(*call, status, endpoint_));

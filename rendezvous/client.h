@@ -1,7 +1,8 @@
 // Talks to a rendezvous server over gRPC: a node's Sync calls, and a look from outside.
 //
 // No gRPC thread exists before the first Send. A name is looked up on the blocking pool. After a
-// missed deadline the next call gets a fresh connection, since the old one may be half open.
+// missed deadline or a lost server the next call makes a fresh connection, so every call is a real
+// attempt and the caller alone paces the retries.
 #pragma once
 
 #include <memory>

@@ -131,25 +131,25 @@ TEST(Convert, EveryValueOfAReportsEnumsSurvives) {
 
 std::vector<Directive> EveryDirective() {
   std::vector<Directive> all;
-  all.push_back(Wait{{WaitFor::kNodes, 3, 4, 5, {"n03", "n04"}, 2'000ms}});
-  all.push_back(Wait{{WaitFor::kSpare, 3, 4, 5, {}, {}}});
-  all.push_back(ddprun::Run{SomePlacement()});
-  all.push_back(StopSoon{{4}, {77}, 30'000ms});
-  all.push_back(Save{{4}, {77}, 12});
-  all.push_back(Finish{Ending::kFailed, 137, kBytes, Failure(Killed{9, false})});
-  all.push_back(Finish{Ending::kSucceeded, 0, "", {}});
+  all.emplace_back(Wait{{WaitFor::kNodes, 3, 4, 5, {"n03", "n04"}, 2'000ms}});
+  all.emplace_back(Wait{{WaitFor::kSpare, 3, 4, 5, {}, {}}});
+  all.emplace_back(ddprun::Run{SomePlacement()});
+  all.emplace_back(StopSoon{{4}, {77}, 30'000ms});
+  all.emplace_back(Save{{4}, {77}, 12});
+  all.emplace_back(Finish{Ending::kFailed, 137, kBytes, Failure(Killed{9, false})});
+  all.emplace_back(Finish{Ending::kSucceeded, 0, "", {}});
   for (const WaitFor what : {WaitFor::kNodes, WaitFor::kLastCall, WaitFor::kDrain, WaitFor::kPeers,
                              WaitFor::kSpare, WaitFor::kEarlierSelf, WaitFor::kRecovery}) {
-    all.push_back(Wait{{what, 0, 0, 0, {}, 0ms}});
+    all.emplace_back(Wait{{what, 0, 0, 0, {}, 0ms}});
   }
   for (const StopCause cause :
        {StopCause::kFailure, StopCause::kNodeLost, StopCause::kDeclaredLost, StopCause::kScaleUp,
         StopCause::kLeave, StopCause::kOperator, StopCause::kSuperseded}) {
-    all.push_back(Stop{{4}, {77}, cause});
+    all.emplace_back(Stop{{4}, {77}, cause});
   }
   for (const Ending ending :
        {Ending::kSucceeded, Ending::kFailed, Ending::kLeft, Ending::kRefused, Ending::kEnded}) {
-    all.push_back(Finish{ending, 2, "why", {}});
+    all.emplace_back(Finish{ending, 2, "why", {}});
   }
   return all;
 }

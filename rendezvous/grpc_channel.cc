@@ -14,9 +14,9 @@
 namespace ddprun {
 namespace {
 
-// Agents pace their own retries; gRPC's backoff must not hold them up.
-constexpr int kFirstBackoffMs = 20;
-constexpr int kMaxBackoffMs = 50;
+// The least that gRPC takes is 100 ms, whatever is asked for; callers that cannot wait for it open
+// another channel.
+constexpr int kBackoffMs = 100;
 // Despite its argument's name ("min reconnect backoff") this is how long one attempt may take.
 constexpr int kConnectTimeoutMs = 5'000;
 
@@ -46,6 +46,12 @@ std::string LastCause(const std::string& message) {
     return message.substr(at + kLast.size());
   }
   return message;
+}
+
+// gRPC has no code for a peer of another protocol, only these words.
+bool IsFromStranger(const grpc::Status& status) {
+  return status.error_message().find("Failed parsing HTTP/2") != std::string::npos ||
+         status.error_message().find("Trying to connect an http1.x server") != std::string::npos;
 }
 
 }  // namespace
@@ -89,8 +95,8 @@ std::shared_ptr<grpc::Channel> OpenChannel(const std::string& target) {
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);  // The next report is the retry.
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kFirstBackoffMs);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxBackoffMs);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kBackoffMs);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kBackoffMs);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);
   arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
@@ -121,6 +127,10 @@ Error ErrorOf(const grpc::Status& status, const Endpoint& endpoint, Duration wai
       return {ErrorKind::kUnavailable, "cannot reach the rendezvous at " + where +
                                            ": no answer within " + FormatDuration(waited)};
     default:
+      if (IsFromStranger(status)) {
+        return {ErrorKind::kRefused, "what listens at " + where +
+                                         " is not a ddprun rendezvous: it does not speak HTTP/2"};
+      }
       return {ErrorKind::kUnavailable,
               "cannot reach the rendezvous at " + where + ": " + LastCause(status.error_message())};
   }

@@ -162,9 +162,16 @@ class TrainerTest(unittest.TestCase):
     def assert_same_bits(self, one, other, note=""):
         self.assertTrue(one == other, "the parameters differ; " + note)
 
-    def committed(self):
-        """Names of the checkpoints, oldest first."""
+    def directories(self):
+        """Names of the checkpoint directories, oldest first."""
         return sorted(n for n in os.listdir(self.checkpoints) if n.startswith("step-"))
+
+    def head(self):
+        """The newest committed checkpoint; a later directory may lack its commit record."""
+        records = [n for n in os.listdir(self.checkpoints) if n[len("fence-"):].isdigit()]
+        newest = max(records, key=lambda n: int(n[len("fence-"):]))
+        with open(os.path.join(self.checkpoints, newest)) as file:
+            return json.loads(file.readline())["lineage"][0]["directory"]
 
 
 def accuracy(worker, of="test"):

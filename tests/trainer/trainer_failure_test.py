@@ -66,12 +66,12 @@ class Failure(support.TrainerTest):
     def test_checkpoints_of_another_training(self):
         short = ["--epochs=1", "--limit-train=640"]
         self.run_alone(short)
-        kept = self.committed()
+        kept = self.directories()
         for other, says in [("--seed=2", "--seed 1, not 2"), ("--model=linear", "mlp"),
                             ("--limit-train=650", "--limit-train 640, not 650")]:
             worker = self.run_alone(short + [other], expect=2)
             self.assertIn(says, self.complaint(worker)[-1])
-        self.assertEqual(kept, self.committed())
+        self.assertEqual(kept, self.directories())
 
     def test_must_resume_what_is_not_there(self):
         worker = self.run_alone(["--resume=must"], expect=2)
