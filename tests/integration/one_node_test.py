@@ -74,8 +74,8 @@ class Restarts(DdprunTest):
                 env = self.environment_of(self.path(f"env.{rank}.{generation}"))
                 self.assertEqual(env["TORCHELASTIC_RESTART_COUNT"], str(attempt))
                 self.assertEqual(env["TORCHELASTIC_MAX_RESTARTS"], "2")
-        self.assertIn("restart 1 of 2", run.err())
-        self.assertIn("restart 2 of 2", run.err())
+        self.assertIn("restarting all workers (1 of 2)", run.err())
+        self.assertIn("restarting all workers (2 of 2)", run.err())
 
     def test_a_worker_killed_from_outside_restarts_all(self):
         go = self.path("go")
