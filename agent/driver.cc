@@ -65,7 +65,7 @@ AgentDriver::~AgentDriver() = default;
 Result<void> AgentDriver::Start() {
   OfferStore();
   if (offered_.port == 0) {
-    return Error{ErrorKind::kSystem,
+    return Error{ErrorKind::kInvalid,
                  "cannot listen for the workers' store on '" + options_.store_address +
                      "': is this one of this machine's addresses? (--local-addr)"};
   }

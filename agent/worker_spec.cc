@@ -75,6 +75,13 @@ Result<fs::path> FindProgram(const std::string& name, const GetEnv& get_env) {
     if (::access(name.c_str(), F_OK) != 0) {
       return Error{ErrorKind::kNotFound, "program '" + name + "' does not exist"};
     }
+    if (!IsProgram(name)) {
+      std::error_code ignored;
+      return Error{ErrorKind::kInvalid,
+                   "program '" + name +
+                       (fs::is_directory(name, ignored) ? "' is a directory"
+                                                        : "' is not executable (chmod +x?)")};
+    }
     return fs::path(name);
   }
   std::vector<fs::path> directories;

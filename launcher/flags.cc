@@ -43,10 +43,20 @@ Error Unknown(const std::vector<std::string>& names, const std::string& name) {
   const auto nearest = std::min_element(
       names.begin(), names.end(),
       [&](const auto& a, const auto& b) { return Distance(a, name) < Distance(b, name); });
-  if (nearest != names.end() && Distance(*nearest, name) <= 3) {
+  if (nearest != names.end() &&
+      Distance(*nearest, name) <= std::min<std::size_t>(3, name.size() / 2)) {
     text += "; did you mean --" + *nearest + "?";
   }
   return {ErrorKind::kInvalid, text + " (ddprun --help lists all)"};
+}
+
+// CLI11 would take the next word for the value that "--name=" lacks.
+void Append(std::vector<std::string>& flags, const std::string& name, const std::string& value) {
+  if (value.empty()) {
+    flags.insert(flags.end(), {name, ""});
+  } else {
+    flags.push_back(name + (name.starts_with("--") ? "=" : "") + value);
+  }
 }
 
 // The one known name that `given` is, or is a prefix of.
@@ -86,27 +96,32 @@ Result<SplitLine> SplitFlags(const CLI::App& app, const std::vector<std::string>
     if (arg.size() < 2 || arg.front() != '-') {
       break;
     }
-    const CLI::Option* option = nullptr;
-    bool has_value = false;
+    std::string name = arg.substr(0, 2);
+    std::optional<std::string> value;
     if (arg.starts_with("--")) {
       const std::size_t equals = arg.find('=');
-      has_value = equals != std::string::npos;
-      ASSIGN_OR_RETURN(const std::string name, Canonical(names, arg.substr(2, equals - 2)));
-      option = app.get_option_no_throw("--" + name);
-      line.flags.push_back("--" + name + (has_value ? arg.substr(equals) : ""));
-    } else {
-      option = app.get_option_no_throw(arg.substr(0, 2));
-      if (option == nullptr) {
-        return Error{ErrorKind::kInvalid, "unknown option " + arg + " (ddprun --help lists all)"};
+      ASSIGN_OR_RETURN(const std::string canonical, Canonical(names, arg.substr(2, equals - 2)));
+      name = "--" + canonical;
+      if (equals != std::string::npos) {
+        value = arg.substr(equals + 1);
       }
-      has_value = arg.size() > 2;
-      line.flags.push_back(arg);
+    } else if (arg.size() > 2) {
+      value = arg.substr(2);
     }
-    if (TakesValue(option) && !has_value) {
+    const CLI::Option* const option = app.get_option_no_throw(name);
+    if (option == nullptr) {
+      return Error{ErrorKind::kInvalid, "unknown option " + arg + " (ddprun --help lists all)"};
+    }
+    if (TakesValue(option) && !value) {
       if (i + 1 == args.size()) {
-        return Error{ErrorKind::kInvalid, "option " + line.flags.back() + " needs a value"};
+        return Error{ErrorKind::kInvalid, "option " + name + " needs a value"};
       }
-      line.flags.back() += arg.starts_with("--") ? "=" + args[++i] : args[++i];
+      value = args[++i];
+    }
+    if (value) {
+      Append(line.flags, name, *value);
+    } else {
+      line.flags.push_back(name);
     }
   }
   line.rest.assign(args.begin() + static_cast<std::ptrdiff_t>(std::min(i, args.size())),
@@ -137,10 +152,11 @@ std::vector<std::string> FlagsFromEnvironment(const CLI::App& app,
     if (!value) {
       value = get_env("PET_" + variable);
     }
-    if (given || !value) {
+    const bool says_nothing = value && value->empty() && !TakesValue(option);
+    if (given || !value || says_nothing) {
       continue;
     }
-    found.push_back("--" + name + "=" + *value);
+    Append(found, "--" + name, *value);
   }
   return found;
 }

@@ -42,8 +42,9 @@ class Agent {
     RETURN_IF_ERROR(SetUp());
     link_.Watch(
         loop_, [this](int signal) { OnSignal(signal); },
-        [] {
+        [this] {
           KillAllDescendants(kSweepLimit);
+          directory_.reset();  // A temporary one goes with the run.
           ::_exit(kExitSignalBase + SIGKILL);
         });
     RETURN_IF_ERROR(driver_->Start());

@@ -17,12 +17,15 @@ Result<RunDirectory> RunDirectory::Make(const std::string& log_dir, const RunId&
     base = GetProcessEnv("TMPDIR").value_or("/tmp");
     name = "ddprun_" + name;
   } else {
-    RETURN_IF_ERROR(MakeDirectories(base, 0777));
+    if (const Result<void> made = MakeDirectories(base, 0777); !made) {
+      return Error{ErrorKind::kInvalid, made.error().message + " (--log-dir)"};
+    }
   }
   std::string path = (std::filesystem::absolute(base) / name).native();
   if (::mkdtemp(path.data()) == nullptr) {
     Error error = SystemError("make the run directory", path, errno);
-    error.message += " (--log-dir, TMPDIR)";
+    error.message += log_dir.empty() ? " (TMPDIR)" : " (--log-dir)";
+    error.kind = ErrorKind::kInvalid;
     return error;
   }
   return RunDirectory(path, log_dir.empty());

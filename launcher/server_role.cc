@@ -105,6 +105,11 @@ Result<ServerRole> TakeServerRole(Loop& loop, const LaunchConfig& config) {
       RETURN_IF_ERROR(CheckServer(config.endpoint, bound.error()));
     } else if (bound.error().kind != ErrorKind::kNotFound) {
       return bound.error();
+    } else if (config.node_rank) {
+      // Where nobody fixed the ranks another node may well have that address.
+      Log(LogLevel::kWarning, bound.error().message +
+                                  ": this node, rank 0, does not carry the rendezvous (is "
+                                  "--rdzv-endpoint right?)");
     }
   }
   role.channel = std::make_unique<GrpcSyncChannel>(loop, config.endpoint);
@@ -114,7 +119,11 @@ Result<ServerRole> TakeServerRole(Loop& loop, const LaunchConfig& config) {
 Result<std::string> FindLocalAddress(const LaunchConfig& config) {
   constexpr std::uint16_t kAnyPort = 9;  // Nothing is sent; "discard" by its name.
   if (!config.local_address.empty()) {
-    return ResolveAddress(config.local_address, kAnyPort, false);
+    Result<std::string> own = ResolveAddress(config.local_address, kAnyPort, false);
+    if (!own) {
+      return Error{ErrorKind::kInvalid, own.error().message + " (--local-addr)"};
+    }
+    return own;
   }
   if (config.standalone) {
     return std::string("127.0.0.1");

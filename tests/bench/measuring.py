@@ -1,0 +1,96 @@
+"""What the benchmarks of the launcher share: clean starts, waits, tables with spread."""
+
+import argparse
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+from ddprun_runs import children_of, eventually, read_text  # noqa: E402
+
+LIMIT = 60
+
+
+def arguments(description, binaries):
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("ddprun", help="the binary, e.g. build/bin/ddprun")
+    for name, what in binaries.items():
+        parser.add_argument(name, help=what)
+    parser.add_argument("--runs", type=int, default=20, help="of each (20)")
+    parser.add_argument("--torchrun", help="measured in turn with ddprun")
+    return parser.parse_args()
+
+
+def clean_environment():
+    kept = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME", "USER", "LANG", "TMPDIR")}
+    return {**kept, "OMP_NUM_THREADS": "1"}  # Else torchrun warns.
+
+
+def milliseconds(begin):
+    return (time.monotonic_ns() - begin) / 1e6
+
+
+def wall(command):
+    """From spawn to exit, in ms; the command must succeed."""
+    quiet = [(os.POSIX_SPAWN_OPEN, fd, "/dev/null", os.O_RDWR, 0) for fd in (0, 1, 2)]
+    begin = time.monotonic_ns()
+    pid = os.posix_spawnp(command[0], command, clean_environment(), file_actions=quiet)
+    _, status = os.waitpid(pid, 0)
+    took = milliseconds(begin)
+    if status != 0:
+        sys.exit(f"{command} ended with wait status {status}")
+    return took
+
+
+class StampedRun:
+    """A launcher with two workers that note when they were executed."""
+
+    def __init__(self, command, stamp):
+        self.scratch = tempfile.TemporaryDirectory(prefix="ddprun_bench_")
+        self.stamps = os.path.join(self.scratch.name, "stamps")
+        self.process = subprocess.Popen(
+            [*command, stamp, self.stamps], env=clean_environment(), cwd=self.scratch.name,
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def wait_for_stamps(self, count):
+        """[(rank, pid, ns)] once so many workers were executed in all; they come in pairs."""
+        def look():
+            lines = [line.split() for line in read_text(self.stamps).splitlines()]
+            return len(lines) >= count and [(int(r), int(p), int(ns)) for r, p, ns in lines]
+        found = eventually(look, LIMIT)
+        if not found:
+            self.end()
+            sys.exit(f"{self.process.args}: no {count} workers within {LIMIT} s")
+        return found
+
+    def pids(self):
+        """All processes of the run: the launcher's tree."""
+        found, todo = [], [self.process.pid]
+        while todo:
+            found.append(todo.pop())
+            todo += children_of(found[-1])
+        return found
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(LIMIT)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.scratch.cleanup()
+
+
+class Table:
+    def __init__(self):
+        print(f"{'':48}{'n':>4}{'min':>10}{'median':>10}{'max':>10}")
+
+    def row(self, name, values, unit="ms"):
+        low, middle, high = min(values), statistics.median(values), max(values)
+        print(f"{name:48}{len(values):4}{low:10.2f}{middle:10.2f}{high:10.2f} {unit}", flush=True)

@@ -1,0 +1,206 @@
+"""Several nodes: agents that die, stop, pause and come back; worlds that grow and shrink."""
+
+import os
+import re
+import signal
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest  # noqa: E402
+
+LEASE = 3  # Seconds of silence after which a node is lost.
+
+
+class NodesTest(DdprunTest):
+    def setUp(self):
+        super().setUp()
+        self.endpoint = self.free_endpoint()
+        self.go = self.path("go")
+
+    def work(self):
+        """Says hello, then works until the test says that it is enough."""
+        return [FAKE_WORKER, HELLO, f"--env-file={self.path('env.%r.%g')}", f"--wait-file={self.go}"]
+
+    def let_them_finish(self):
+        open(self.go, "w").close()
+
+    def end(self, nodes, expect=0, limit=30):
+        for node in nodes:
+            self.assertEqual(node.wait(limit), expect, "\n".join(n.all() for n in nodes))
+        self.assertEqual(self.mark.living(), [])
+
+    def kill_node(self, node):
+        """Guard and agent at the same moment, as when the machine dies."""
+        agent = node.agent()
+        os.kill(node.process.pid, signal.SIGSTOP)
+        os.kill(agent, signal.SIGKILL)
+        os.kill(node.process.pid, signal.SIGKILL)
+        node.wait()
+        self.run_directory_stays = True
+
+    def restart_count(self, rank, generation):
+        path = self.path(f"env.{rank}.{generation}")
+        return int(self.environment_of(path)["TORCHELASTIC_RESTART_COUNT"])
+
+    def wait_for_world(self, nodes, size, after=0):
+        """The first generation above `after` in which these nodes' workers are `size` together."""
+        def look():
+            for generation in sorted({g for n in nodes for g in n.generations() if g > after}):
+                workers = [n.workers(generation) for n in nodes]
+                if all(workers) and sorted(r for w in workers for r in w) == list(range(size)):
+                    return generation
+            return None
+        return self.wait_for(look, *nodes, what=f"a world of {size} after generation {after}")
+
+
+class FixedNodes(NodesTest):
+    def start_node(self, rank, *flags):
+        return self.start("--nnodes=2", f"--node-rank={rank}", f"--rdzv-id={self.run_id}",
+                          f"--rdzv-endpoint={self.endpoint}", *flags, *self.work())
+
+    def test_a_replacement_takes_the_place_of_a_node_that_died(self):
+        nodes = [self.start_node(rank) for rank in range(2)]
+        first = self.wait_for_world(nodes, 2)
+        self.kill_node(nodes[1])
+        self.wait_for_text(nodes[0], r"waiting for nodes: 1 of 2 are here")
+        self.wait_for(lambda: not os.path.exists(f"/proc/{nodes[0].workers(first)[0]}"), nodes[0])
+        nodes[1] = self.start_node(1)
+        second = self.wait_for_world(nodes, 2, first)
+        self.assertEqual(list(nodes[1].workers(second)), [1])
+        self.assertEqual(self.restart_count(0, second), 0, "a lost node is not charged")
+        self.let_them_finish()
+        self.end(nodes)
+
+    def test_only_the_agent_of_a_node_dies(self):
+        nodes = [self.start_node(rank) for rank in range(2)]
+        first = self.wait_for_world(nodes, 2)
+        os.kill(nodes[1].agent(), signal.SIGKILL)
+        self.run_directory_stays = True
+        self.assertEqual(nodes[1].wait(2), 137, nodes[1].all())
+        nodes[1] = self.start_node(1)
+        self.wait_for_world(nodes, 2, first)
+        self.let_them_finish()
+        self.end(nodes)
+
+
+class ElasticNodes(NodesTest):
+    def start_node(self, *flags, nnodes="1:2"):
+        return self.start(f"--nnodes={nnodes}", f"--rdzv-id={self.run_id}",
+                          f"--rdzv-endpoint={self.endpoint}", *flags, *self.work())
+
+    def start_server_then_other(self, *flags):
+        """Two nodes in one world; the first carries the rendezvous."""
+        server = self.start_node(*flags)
+        self.wait_for_text(server, "serving the rendezvous at")
+        nodes = [server, self.start_node(*flags)]
+        return nodes, self.wait_for_world(nodes, 2)
+
+    def test_two_at_once_form_one_world(self):
+        nodes = [self.start_node() for _ in range(2)]
+        self.wait_for_world(nodes, 2)
+        self.let_them_finish()
+        self.end(nodes)
+        carriers = [n for n in nodes if "serving the rendezvous at" in n.err()]
+        self.assertEqual(len(carriers), 1, "\n".join(n.all() for n in nodes))
+
+    def test_the_world_grows_when_a_node_joins(self):
+        alone = self.start_node("--rdzv-conf=last_call_timeout=0.1")
+        first = self.wait_for_world([alone], 1)
+        nodes = [alone, self.start_node("--rdzv-conf=last_call_timeout=0.1")]
+        second = self.wait_for_world(nodes, 2, first)
+        self.assertEqual(list(alone.workers(second)), [0], "the old node keeps its rank")
+        self.assertEqual(self.restart_count(1, second), 0, "growing is not charged")
+        self.let_them_finish()
+        self.end(nodes)
+
+    def test_the_survivor_goes_on_alone(self):
+        nodes, first = self.start_server_then_other("--max-restarts=0")
+        self.kill_node(nodes[1])
+        second = self.wait_for_world(nodes[:1], 1, first)
+        self.assertEqual(self.restart_count(0, second), 0)
+        self.assertRegex(nodes[0].err(), "lost")
+        self.let_them_finish()
+        self.end(nodes[:1])
+
+    def test_term_makes_one_node_leave_and_the_other_goes_on(self):
+        nodes, first = self.start_server_then_other("--max-restarts=0")
+        nodes[1].signal(signal.SIGTERM)
+        self.assertEqual(nodes[1].wait(), 143, "\n".join(n.all() for n in nodes))
+        second = self.wait_for_world(nodes[:1], 1, first)
+        self.assertEqual(self.restart_count(0, second), 0)
+        self.let_them_finish()
+        self.end(nodes[:1])
+
+    def test_term_makes_the_node_with_the_server_leave_and_the_other_goes_on(self):
+        nodes, first = self.start_server_then_other("--max-restarts=0")
+        nodes[0].signal(signal.SIGTERM)
+        self.wait_for_world(nodes[1:], 1, first)
+        self.wait_for_text(nodes[0], "it serves the rendezvous on for 1 other node")
+        self.let_them_finish()
+        self.assertEqual(nodes[1].wait(), 0, "\n".join(n.all() for n in nodes))
+        self.assertEqual(nodes[0].wait(), 143, "\n".join(n.all() for n in nodes))
+
+    def test_an_agent_that_was_paused_too_long_joins_again(self):
+        nodes, first = self.start_server_then_other("--max-restarts=0")
+        agent = nodes[1].agent()
+        os.kill(agent, signal.SIGSTOP)
+        second = self.wait_for_world(nodes[:1], 1, first)  # After the lease.
+        os.kill(agent, signal.SIGCONT)
+        self.wait_for_text(nodes[1], "this node was declared lost")
+        third = self.wait_for_world(nodes, 2, second)
+        self.assertEqual(self.restart_count(0, third), 0)
+        self.let_them_finish()
+        self.end(nodes)
+
+    def test_a_pause_shorter_than_the_lease_is_nothing(self):
+        nodes, first = self.start_server_then_other("--max-restarts=0")
+        os.kill(nodes[1].agent(), signal.SIGSTOP)
+        # Nothing to wait for but the clock of another run: it comes and goes meanwhile.
+        self.assertEqual(self.start(FAKE_WORKER, f"--sleep-ms={LEASE * 1000 // 3}").wait(), 0)
+        os.kill(nodes[1].agent(), signal.SIGCONT)
+        self.let_them_finish()
+        self.end(nodes)
+        self.assertEqual(nodes[0].generations(), [first], nodes[0].all())
+
+    def test_a_node_too_many_waits_as_a_spare_and_steps_in(self):
+        nodes, first = self.start_server_then_other("--max-restarts=0")
+        spare = self.start_node("--max-restarts=0")
+        self.wait_for_text(spare, "waiting as a spare")
+        self.kill_node(nodes[1])
+        nodes[1] = spare
+        self.wait_for_world(nodes, 2, first)
+        self.let_them_finish()
+        self.end(nodes)
+
+    def test_a_failure_during_growth_is_not_lost(self):
+        # 3 nodes joining one after another, workers failing in every attempt but the last.
+        flags = ("--rdzv-conf=last_call_timeout=0.1", "--max-restarts=3")
+        nodes = []
+        for _ in range(3):
+            nodes.append(self.start(
+                "--nnodes=1:3", f"--rdzv-id={self.run_id}", f"--rdzv-endpoint={self.endpoint}", *flags,
+                FAKE_WORKER, HELLO, "--on-restart=0", "--exit=1", "--always",
+                "--on-restart=1", "--signal=11", "--always", "--on-restart=2", "--exit=2", "--always",
+                f"--wait-file={self.go}"))
+            self.wait_for_text(nodes[-1], "serving the rendezvous|joining the rendezvous")
+        self.wait_for_world(nodes, 3)
+        self.let_them_finish()
+        self.end(nodes)
+
+    def test_when_the_server_dies_the_workers_of_the_other_go_on(self):
+        nodes, first = self.start_server_then_other()
+        self.kill_node(nodes[0])
+        self.wait_for_text(nodes[1], f"cannot reach the rendezvous at {re.escape(self.endpoint)}: .*; "
+                                     "the workers go on, trying again")
+        self.let_them_finish()
+        (worker,) = nodes[1].workers(first).values()
+        self.wait_for(lambda: not os.path.exists(f"/proc/{worker}"), nodes[1])
+        self.assertIsNone(nodes[1].process.poll(), "it cannot know whether the others succeeded")
+        nodes[1].signal(signal.SIGTERM)
+        self.assertEqual(nodes[1].wait(5), 143, nodes[1].all())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,147 @@
+"""One node: signals, workers that do not want to end, and deaths of guard and agent."""
+
+import os
+import signal
+import sys
+import time
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest, command_of, eventually  # noqa: E402
+
+TWO = "--nproc-per-node=2"
+STOP_GRACE = 5  # Seconds from TERM to KILL after a failure.
+# Children in the worker's session and in one of their own; nothing but SIGKILL ends any of them.
+STUBBORN = ["--ignore-term", "--grandchild", "--grandchild-setsid", HELLO, "--hang"]
+
+
+class Signals(DdprunTest):
+    def start_workers(self, *actions, flags=()):
+        run = self.start(TWO, *flags, FAKE_WORKER, *actions, HELLO, "--hang")
+        self.wait_for_workers(run, 2)
+        return run
+
+    def test_term_and_int_reach_the_workers_and_are_the_exit_code(self):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with self.subTest(number.name):
+                run = self.start_workers()
+                run.signal(number)
+                self.assertEqual(run.wait(), 128 + number, run.all())
+                self.assertEqual(self.mark.living(), [])
+                self.assertIn(f"got {number.name}: passing it on to the workers", run.err())
+                self.assertIn("--shutdown-timeout", run.err())
+
+    def test_workers_may_end_in_their_own_way_first(self):
+        run = self.start_workers("--exit-on-term=0")
+        run.signal(signal.SIGTERM)
+        self.assertEqual(run.wait(), 143, run.all())
+
+    def test_a_second_int_kills_at_once(self):
+        run = self.start_workers("--ignore-term", "--grandchild-setsid")
+        run.signal(signal.SIGTERM)
+        self.wait_for_text(run, "passing it on")
+        start = time.monotonic()
+        run.signal(signal.SIGINT)
+        self.assertEqual(run.wait(STOP_GRACE), 143, run.all())
+        self.assertLess(time.monotonic() - start, 2)
+        self.assertEqual(self.mark.living(), [])
+
+    def test_the_shutdown_timeout_ends_who_ignores_term(self):
+        run = self.start_workers("--ignore-term", flags=["--shutdown-timeout=0.3"])
+        start = time.monotonic()
+        run.signal(signal.SIGTERM)
+        self.assertEqual(run.wait(), 143, run.all())
+        self.assertGreater(time.monotonic() - start, 0.29)
+        self.assertRegex(run.err(), "2 workers have not ended in time: killing them")
+
+    def test_after_a_failure_who_ignores_term_is_killed_when_the_grace_is_over(self):
+        run = self.start(TWO, FAKE_WORKER, "--ignore-term", "--grandchild",
+                         f"--touch={self.path('ready.%r')}", "--on-rank=1", "--hang", "--always",
+                         f"--wait-file={self.path('ready.1')}", "--exit=3")
+        self.wait_for(lambda: os.path.exists(self.path("ready.1")), run)
+        start = time.monotonic()
+        self.assertEqual(run.wait(STOP_GRACE + 10), 3, run.all())
+        self.assertGreater(time.monotonic() - start, STOP_GRACE - 0.5)
+        self.assertEqual(self.mark.living(), [])
+
+    def test_usr1_reaches_the_workers_and_ends_nothing_else(self):
+        run = self.start(FAKE_WORKER, HELLO, "--hang")
+        self.wait_for_workers(run, 1)
+        run.signal(signal.SIGUSR1)  # Its default action: the worker dies of it.
+        self.assertEqual(run.wait(), 128 + signal.SIGUSR1, run.all())
+        self.assertRegex(run.err(), r"rank 0 .*signal 10 \(SIGUSR1\)")
+
+    def test_a_signal_while_waiting_for_a_restart_ends_the_run(self):
+        run = self.start(TWO, "--max-restarts=1000", FAKE_WORKER, HELLO, "--exit=1")
+        self.wait_for(lambda: len(run.generations()) > 3, run)
+        run.signal(signal.SIGTERM)
+        self.assertEqual(run.wait(), 143, run.all())
+
+
+class NothingIsLeft(DdprunTest):
+    def start_stubborn(self, *flags):
+        run = self.start(TWO, *flags, FAKE_WORKER, *STUBBORN)
+        self.wait_for_workers(run, 2)
+        self.assertEqual(len(self.mark.living()), 2 + 2 * 3, "guard, agent, 2 workers, 2 children each")
+        return run
+
+    def test_children_of_a_worker_that_ends_are_ended(self):
+        for number, how in ((0, "--exit=0"), (3, "--exit=3")):
+            with self.subTest(how):
+                self.run_ddprun(FAKE_WORKER, "--grandchild", "--grandchild-setsid", how, expect=number)
+
+    def test_children_of_a_worker_that_fails_are_gone_before_the_restart(self):
+        run = self.start("--max-restarts=1", FAKE_WORKER, "--on-restart=0", "--grandchild",
+                         "--grandchild-setsid", "--exit=1", "--always", HELLO, "--hang")
+        self.wait_for_workers(run, 1)
+        self.assertEqual(len(self.mark.living(FAKE_WORKER)), 3, "guard, agent and the new worker")
+        run.signal(signal.SIGTERM)
+        self.assertEqual(run.wait(), 143)
+
+    def test_the_guard_is_killed(self):
+        run = self.start_stubborn()
+        os.kill(run.process.pid, signal.SIGKILL)
+        run.wait()
+        self.assert_gone(1)
+
+    def test_the_agent_is_killed(self):
+        run = self.start_stubborn()
+        os.kill(run.agent(), signal.SIGKILL)
+        self.assertEqual(run.wait(1), 137, run.all())
+        self.assertEqual(self.mark.living(), [])
+        self.run_directory_stays = True
+        self.assertIn("the agent was killed by signal 9 (SIGKILL); ending what it started", run.err())
+
+    def test_the_guard_is_killed_while_the_agent_stops_workers(self):
+        run = self.start_stubborn()
+        run.signal(signal.SIGTERM)
+        self.wait_for_text(run, "passing it on")
+        os.kill(run.process.pid, signal.SIGKILL)
+        run.wait()
+        self.assert_gone(1)
+
+    def test_guard_and_agent_are_killed_together(self):
+        run = self.start(TWO, FAKE_WORKER, HELLO, "--hang")
+        self.wait_for_workers(run, 2)
+        agent = run.agent()
+        os.kill(run.process.pid, signal.SIGSTOP)  # So that neither can react to the other's death.
+        os.kill(agent, signal.SIGKILL)
+        os.kill(run.process.pid, signal.SIGKILL)
+        run.wait()
+        self.assert_gone(1)  # The workers' own death signal.
+        self.run_directory_stays = True
+
+    def test_the_agent_is_the_guards_only_child(self):
+        run = self.start(TWO, FAKE_WORKER, HELLO, "--hang")
+        self.wait_for_workers(run, 2)
+        self.assertNotEqual(run.agent(), run.process.pid)
+        self.assertEqual(command_of(run.agent()), command_of(run.process.pid))
+        self.assertNotEqual(os.getpgid(run.agent()), os.getpgid(run.process.pid))
+        run.signal(signal.SIGTERM)
+        self.assertEqual(run.wait(), 143)
+        self.assertTrue(eventually(lambda: not self.mark.living(), 1))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,100 @@
+"""The real trainer under the real launcher: killed again and again, it ends where it would have."""
+
+import os
+import random
+import re
+import signal
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+from ddprun_runs import TRAIN, DdprunTest, read_bytes, read_text  # noqa: E402
+
+SEED = 20  # Of the steps and ranks that are hit.
+KILLS = 10
+STEPS_PER_EPOCH, EPOCHS, BATCH, RANKS = 150, 6, 64, 2
+LIMIT = 120
+
+
+class TrainingRecovery(DdprunTest):
+    def training(self, name):
+        return [
+            TRAIN, f"--epochs={EPOCHS}", f"--batch={BATCH}",
+            f"--limit-train={STEPS_PER_EPOCH * BATCH * RANKS}", "--checkpoint-every=10", "--threads=1",
+            f"--checkpoint-dir={self.path(name)}", f"--dump-parameters={self.path(name + '.parameters')}",
+        ]
+
+    def parameters(self, name):
+        data = read_bytes(self.path(name + ".parameters"))
+        self.assertGreater(len(data), 1000)
+        return data
+
+    def undisturbed(self):
+        self.run_ddprun(f"--nproc-per-node={RANKS}", *self.training("calm"), limit=LIMIT)
+        return self.parameters("calm")
+
+    def step_of(self, name):
+        """The newest checkpoint's, as the folder shows it."""
+        steps = [int(m[1]) for entry in os.listdir(self.path(name))
+                 if (m := re.match(r"step-(\d+)-", entry))] if os.path.isdir(self.path(name)) else []
+        return max(steps, default=0)
+
+    def worker(self, rank):
+        """(generation, pid) of the newest worker with that rank; None between generations."""
+        found = []
+        for pid in self.mark.living("ddprun-train"):
+            env = dict(e.split(b"=", 1) for e in read_bytes(f"/proc/{pid}/environ").split(b"\0") if b"=" in e)
+            if env.get(b"RANK") == str(rank).encode() and b"DDPRUN_GENERATION" in env:
+                found.append((int(env[b"DDPRUN_GENERATION"]), pid))
+        return max(found, default=None)
+
+    def test_ten_kills_leave_no_trace_in_the_parameters(self):
+        calm = self.undisturbed()
+        chance = random.Random(SEED)
+        targets = sorted(chance.sample(range(10, STEPS_PER_EPOCH * EPOCHS * 9 // 10), KILLS))
+        run = self.start(f"--nproc-per-node={RANKS}", "--max-restarts=20", *self.training("hunted"))
+        hit = set()
+        for target in targets:
+            rank = chance.randrange(RANKS)
+            self.wait_for(lambda t=target: self.step_of("hunted") >= t or run.process.poll() is not None,
+                          run, limit=LIMIT, what=f"step {target}")
+            found = self.wait_for(lambda r=rank: (w := self.worker(r)) and w[0] not in hit and w,
+                                  run, limit=LIMIT, what=f"rank {rank} of a new generation")
+            hit.add(found[0])
+            os.kill(found[1], signal.SIGKILL)
+        self.assertEqual(run.wait(LIMIT), 0, run.all())
+        self.assertEqual(len(re.findall(r"restarting all workers \(\d+ of 20\)", run.err())), KILLS, run.err())
+        self.assertTrue(self.parameters("hunted") == calm, f"parameters differ (seed {SEED})")
+
+    def test_a_node_that_dies_costs_nothing_but_time(self):
+        # One worker on each of two nodes, the second one taken away and put back: same global batch.
+        calm = self.undisturbed()
+        endpoint = self.free_endpoint()
+
+        def start_node(rank):
+            return self.start("--nnodes=2", f"--node-rank={rank}", f"--rdzv-id={self.run_id}",
+                              f"--rdzv-endpoint={endpoint}", *self.training("nodes"))
+
+        nodes = [start_node(rank) for rank in range(2)]
+        self.wait_for(lambda: self.step_of("nodes") >= STEPS_PER_EPOCH, *nodes, limit=LIMIT)
+        os.kill(nodes[1].agent(), signal.SIGKILL)
+        self.run_directory_stays = True
+        self.assertEqual(nodes[1].wait(), 137)
+        nodes[1] = start_node(1)
+        for node in nodes:
+            self.assertEqual(node.wait(LIMIT), 0, "\n".join(n.all() for n in nodes))
+        self.assertTrue(self.parameters("nodes") == calm, "parameters differ")
+
+    def test_bad_data_is_told_by_both_and_the_code_is_the_trainers(self):
+        empty = self.path("empty")
+        os.mkdir(empty)
+        run = self.run_ddprun(f"--nproc-per-node={RANKS}", *self.training("bad"), f"--data-root={empty}",
+                              expect=2, limit=LIMIT)
+        self.assertRegex(run.err(), f"ddprun-train .*{empty}")
+        self.assertRegex(run.err(), r"the run failed: rank [01] .*ended with exit code 2")
+        self.assertEqual(read_text(self.path("bad.parameters")), "")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,193 @@
+"""What the user or the network gets wrong: one message that names it, the exit code, no crash."""
+
+import http.server
+import os
+import signal
+import socket
+import sys
+import threading
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+from ddprun_runs import FAKE_WORKER, DdprunTest  # noqa: E402
+
+USAGE, UNAVAILABLE = 2, 69
+
+# Arguments (a worker that would succeed follows) and what the message must name.
+REFUSED = [
+    (["--nope"], "unknown option --nope"),
+    (["--nproc-per-nod3=2"], "did you mean --nproc-per-node"),
+    (["--no"], "ambiguous: it could be --node-rank --no-python"),
+    (["-x"], "unknown option -x"),
+    *[([f"--nnodes={bad}"], f"--nnodes must be N or MIN:MAX .*'{bad}'")
+      for bad in ("0", "-1", "a", "2:1", "1:2:3", "1:", ":2", "", "1.5", "99999999999", "1 ", "0:3")],
+    *[([f"--nproc-per-node={bad}"], f"--nproc-per-node must be .*'{bad}'")
+      for bad in ("0", "-1", "x", "99999", "", "2x")],
+    (["--max-restarts=-1"], "--max-restarts .*'-1'"),
+    (["--max-restarts=x"], "--max-restarts .*'x'"),
+    (["--nnodes=2", "--node-rank=2"], "--node-rank must be from 0 to 1 .*'2'"),
+    (["--nnodes=2", "--node-rank=-1"], "--node-rank .*'-1'"),
+    (["--standalone", "--nnodes=2"], "--standalone is for one node"),
+    (["--rdzv-backend=etcd"], "--rdzv-backend='etcd' is not served"),
+    (["--rdzv-endpoint=host:99999"], "port .*'host:99999'"),
+    (["--rdzv-endpoint=[::1"], r"'\[::1'"),
+    (["--rdzv-id=a/b"], "--rdzv-id .*'a/b'"),
+    (["--rdzv-conf=foo=1"], "'foo'"),
+    (["--rdzv-conf=join_timeout=soon"], "join_timeout .*'soon'"),
+    (["--redirects=4"], "--redirects .*'4'"),
+    (["--tee=0:x"], "--tee .*'0:x'"),
+    (["--prefix=foo"], "--prefix .*'foo'"),
+    (["--shutdown-timeout=-1"], "--shutdown-timeout .*'-1'"),
+    (["--shutdown-timeout=nan"], "--shutdown-timeout .*'nan'"),
+    (["-m", "--no-python"], "--module and --no-python"),
+    (["--nnodes=2", "--local-addr=192.0.2.1", "--rdzv-endpoint=127.0.0.1:0"], "'192.0.2.1'.*--local-addr"),
+    (["--nnodes=2", "--local-addr=no-such-host.invalid"], "'no-such-host.invalid'.*--local-addr"),
+]
+
+
+class CommandLine(DdprunTest):
+    def refused(self, *arguments, names, expect=USAGE, environment=None):
+        run = self.run_ddprun(*arguments, expect=expect, environment=environment)
+        self.assertRegex(run.err(), names)
+        self.assertEqual(run.out(), "")
+        return run
+
+    def test_flags(self):
+        for flags, names in REFUSED:
+            with self.subTest(" ".join(flags)):
+                self.refused(*flags, FAKE_WORKER, names=names)
+
+    def test_all_problems_are_told_at_once(self):
+        run = self.refused("--nnodes=0", "--max-restarts=-1", names="--nnodes")
+        self.assertRegex(run.err(), "--max-restarts")
+        self.assertRegex(run.err(), "no program is given")
+
+    def test_a_flag_without_its_value(self):
+        self.refused("--nproc-per-node", names="--nproc-per-node needs a value")
+
+    def test_an_empty_value_is_the_default_where_empty_means_something(self):
+        self.run_ddprun("--role", "", "--rdzv-endpoint=", "--log-dir=", FAKE_WORKER)
+        self.run_ddprun(FAKE_WORKER, environment={"PET_RDZV_ENDPOINT": "", "PET_STANDALONE": ""})
+
+    def test_the_environment_is_checked_like_the_command_line(self):
+        self.refused(FAKE_WORKER, names="--nnodes must be", environment={"PET_NNODES": "many"})
+        self.refused(FAKE_WORKER, names="--nproc-per-node must be",
+                     environment={"DDPRUN_NPROC_PER_NODE": "0"})
+
+    def test_programs(self):
+        script = self.path("not-executable")
+        open(script, "w").close()
+        table = [
+            ("no-such-program", "'no-such-program' was not found in .* and PATH \\(/"),
+            ("./missing", r"'\./missing' does not exist"),
+            (script, "not-executable' is not executable"),
+            (self.directory, "is a directory"),
+            (self.path("missing.py"), "missing.py.*No such file"),
+        ]
+        for program, names in table:
+            with self.subTest(program):
+                run = self.refused(program, names=names)
+                self.assertEqual(run.err().count("\n"), 1, run.err())
+
+    def test_a_program_of_a_wrong_format_fails_the_run(self):
+        path = self.path("garbage")
+        with open(path, "wb") as file:
+            file.write(b"\x7fELF" + bytes(100))
+        os.chmod(path, 0o755)
+        run = self.run_ddprun("--nproc-per-node=2", path, expect=1)
+        self.assertRegex(run.err(), "cannot execute '.*garbage': Exec format error")
+
+    def test_log_dir(self):
+        path = self.path("file")
+        open(path, "w").close()
+        for bad in (path, os.path.join(path, "below"), "/proc/nowhere"):
+            with self.subTest(bad):
+                run = self.refused(f"--log-dir={bad}", "-r", "3", FAKE_WORKER, names="--log-dir")
+                self.assertIn(bad, run.err())
+
+    def test_rendezvous_verb(self):
+        self.refused("rendezvous", "more", names="takes no further argument: 'more'")
+        self.refused("rendezvous", "--listen=127.0.0.1:70000", names="'127.0.0.1:70000'")
+        self.refused("rendezvous", "--nope", names="unknown option --nope")
+        self.refused("rendezvous", "--listen=192.0.2.1:0", expect=UNAVAILABLE,
+                     names="'192.0.2.1' is not an address of this machine")
+
+
+class Http(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_error(404)
+
+    def log_message(self, *_):
+        pass
+
+
+class Network(DdprunTest):
+    def start_node(self, endpoint, *flags, timeout=1):
+        return self.start("--nnodes=2", f"--rdzv-id={self.run_id}", f"--rdzv-endpoint={endpoint}",
+                          f"--rdzv-conf=join_timeout={timeout}", *flags, FAKE_WORKER)
+
+    def ends(self, run, names, expect=UNAVAILABLE):
+        self.assertEqual(run.wait(), expect, run.all())
+        self.assertRegex(run.err(), names)
+
+    def test_something_else_has_the_port(self):
+        with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Http) as server:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            self.addCleanup(server.shutdown)
+            endpoint = f"127.0.0.1:{server.server_port}"
+            for flags in (["--node-rank=0"], []):
+                run = self.start_node(endpoint, *flags)
+                self.ends(run, rf"port {server.server_port} is in use by .*{os.getpid()}")
+                self.assertRegex(run.err(), "is not a ddprun rendezvous: it said 'HTTP/1")
+                self.assertIn("choose another port in --rdzv-endpoint", run.err())
+            run = self.start_node(endpoint, "--node-rank=1")  # It would only join.
+            self.ends(run, f"cannot reach the rendezvous at {endpoint}: .*HTTP/2")
+
+    def test_something_silent_has_the_port(self):
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            endpoint = f"127.0.0.1:{silent.getsockname()[1]}"
+            run = self.start_node(endpoint, "--node-rank=0")
+            self.ends(run, "is in use by .*said nothing within 3")
+
+    def test_nobody_is_at_the_endpoint(self):
+        endpoint = self.free_endpoint()
+        run = self.start_node(endpoint, "--node-rank=1")
+        self.ends(run, f"no rendezvous at {endpoint} for 1.0 s: .*Connection refused")
+
+    def test_the_endpoints_host_has_no_address(self):
+        for flags in (["--node-rank=0"], ["--node-rank=1"], []):
+            run = self.start_node("no-such-host.invalid:29400", *flags)
+            self.ends(run, "'no-such-host.invalid': .*is --rdzv-endpoint right")
+
+    def test_rank_0_says_that_the_endpoint_is_not_its_own(self):
+        run = self.start_node("192.0.2.1:29400", "--node-rank=0")
+        self.ends(run, "'192.0.2.1' is not an address of this machine: .*rank 0, does not carry")
+
+    def test_the_others_never_come(self):
+        run = self.start_node(self.free_endpoint(), "--node-rank=0")
+        self.ends(run, "1 of 2")
+        self.assertIn("waiting for nodes: 1 of 2 are here", run.err())
+
+    def test_nodes_of_one_run_that_want_different_things(self):
+        endpoint = self.free_endpoint()
+        first = self.start_node(endpoint, "--node-rank=0", "--max-restarts=1", timeout=60)
+        self.wait_for_text(first, "serving the rendezvous at")
+        second = self.start_node(endpoint, "--node-rank=1", "--max-restarts=2", timeout=60)
+        self.ends(second, "--max-restarts", expect=USAGE)
+        first.signal(signal.SIGTERM)
+        self.assertEqual(first.wait(), 143, first.all())
+
+    def test_two_agents_of_the_same_rank(self):
+        endpoint = self.free_endpoint()
+        first = self.start_node(endpoint, "--node-rank=0", timeout=60)
+        self.wait_for_text(first, "serving the rendezvous at")
+        second = self.start_node(endpoint, "--node-rank=0", timeout=60)
+        self.wait_for_text(second, "waiting until this node's earlier agent or its workers are gone")
+        for run in (second, first):
+            run.signal(signal.SIGTERM)
+            self.assertEqual(run.wait(), 143, run.all())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

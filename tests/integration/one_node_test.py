@@ -1,0 +1,229 @@
+"""One node: how a run ends and is told, restarts, the workers' environment, their output."""
+
+import os
+import shutil
+import signal
+import socket
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest, read_text  # noqa: E402
+
+TWO = "--nproc-per-node=2"
+
+
+class HowARunEnds(DdprunTest):
+    def test_all_workers_finish(self):
+        run = self.run_ddprun(TWO, FAKE_WORKER)
+        self.assertEqual(run.out() + run.err(), "", "a good run has nothing to say")
+
+    def test_the_exit_code_is_the_workers_own_and_the_message_names_it(self):
+        run = self.run_ddprun(TWO, FAKE_WORKER, "--on-rank=1", "--print-err=no such file: x",
+                              "--exit=3", "--always", "--hang", expect=3)
+        self.assertRegex(run.err(), r"the run failed: rank 1 \(local rank 1, pid \d+, host \S+\) "
+                                    r"ended with exit code 3")
+        self.assertIn("the last lines of rank 1 on stderr:\nddprun |   no such file: x", run.err())
+
+    def test_death_by_a_signal_is_128_and_its_number(self):
+        for number in (signal.SIGSEGV, signal.SIGKILL, signal.SIGABRT):
+            with self.subTest(number.name):
+                run = self.run_ddprun(TWO, FAKE_WORKER, "--on-rank=0", f"--signal={int(number)}",
+                                      "--always", "--hang", expect=128 + number)
+                self.assertRegex(run.err(), rf"rank 0 .*killed by signal {int(number)} \({number.name}")
+
+    def test_exit_code_11_is_no_segmentation_fault(self):
+        run = self.run_ddprun(FAKE_WORKER, "--exit=11", expect=11)
+        self.assertIn("ended with exit code 11", run.err())
+
+    def test_the_first_failure_wins_over_what_follows_from_it(self):
+        # Rank 0 ends with 9 because it is stopped: that is collateral.
+        run = self.run_ddprun(TWO, FAKE_WORKER, "--exit-on-term=9", "--on-rank=0",
+                              f"--touch={self.path('ready')}", "--hang", "--always",
+                              f"--wait-file={self.path('ready')}", "--exit=5", expect=5)
+        self.assertRegex(run.err(), r"the run failed: rank 1 .* exit code 5")
+
+    def test_75_and_76_mean_something_only_after_hello(self):
+        count = ["--max-restarts=1", FAKE_WORKER, HELLO]
+        for code in (75, 76):  # Without: failures like any other.
+            run = self.run_ddprun(*count, f"--exit={code}", expect=code)
+            self.assertEqual(len(run.generations()), 2, run.all())
+        run = self.run_ddprun(*count, "--notify=READY=1", "--exit=76", expect=76)
+        self.assertEqual(len(run.generations()), 1, "76 after hello: do not restart\n" + run.all())
+        self.assertIn("it asks not to be restarted", run.err())
+        # "Restart me" is never the launcher's own code, or a scheduler would requeue for ever.
+        run = self.run_ddprun(*count, "--notify=READY=1", "--exit=75", expect=1)
+        self.assertEqual(len(run.generations()), 2, run.all())
+
+
+class Restarts(DdprunTest):
+    def test_the_third_attempt_succeeds(self):
+        path = self.path("env.%r.%g")
+        run = self.run_ddprun(TWO, "--max-restarts=2", FAKE_WORKER, HELLO, f"--env-file={path}",
+                              f"--touch={self.path('ready.%r.%g')}",  # Nobody fails before that.
+                              f"--wait-file={self.path('ready.0.%g')}",
+                              f"--wait-file={self.path('ready.1.%g')}",
+                              "--on-restart=0", "--on-rank=0", "--exit=3", "--always",
+                              "--on-restart=1", "--on-rank=1", "--signal=9", "--always",
+                              "--on-restart=0", "--hang", "--always", "--on-restart=1", "--hang")
+        generations = run.generations()
+        self.assertEqual(len(generations), 3, run.all())
+        for attempt, generation in enumerate(generations):
+            for rank in range(2):
+                env = self.environment_of(self.path(f"env.{rank}.{generation}"))
+                self.assertEqual(env["TORCHELASTIC_RESTART_COUNT"], str(attempt))
+                self.assertEqual(env["TORCHELASTIC_MAX_RESTARTS"], "2")
+        self.assertIn("restarting all workers (1 of 2)", run.err())
+        self.assertIn("restarting all workers (2 of 2)", run.err())
+
+    def test_a_worker_killed_from_outside_restarts_all(self):
+        go = self.path("go")
+        run = self.start(TWO, "--max-restarts=1", FAKE_WORKER, HELLO, f"--wait-file={go}")
+        first = self.wait_for_workers(run, 2)
+        os.kill(first[1], signal.SIGKILL)
+        generation = self.wait_for(lambda: len(run.generations()) == 2 and run.generations()[1], run)
+        second = self.wait_for_workers(run, 2, generation)
+        self.assertFalse(set(first.values()) & set(second.values()))
+        self.assertFalse(os.path.exists(f"/proc/{first[0]}"), "the survivor was not restarted")
+        open(go, "w").close()
+        self.assertEqual(run.wait(), 0, run.all())
+
+    def test_when_the_budget_is_spent_the_last_failure_is_the_code(self):
+        run = self.run_ddprun("--max-restarts=1", FAKE_WORKER, HELLO, "--on-restart=0", "--exit=3",
+                              "--always", "--exit=4", expect=4)
+        self.assertEqual(len(run.generations()), 2)
+        self.assertIn("all 1 restarts are used", run.err())
+
+
+class Environment(DdprunTest):
+    def test_every_worker_gets_torchruns_variables(self):
+        path, go = self.path("env.%r"), self.path("go")
+        run = self.start("--nproc-per-node=3", f"--rdzv-id={self.run_id}", "--max-restarts=4",
+                         "--role=trainer", FAKE_WORKER, f"--env-file={path}", f"--wait-file={go}")
+        envs = [self.environment_of(self.path(f"env.{rank}")) for rank in range(3)]
+        for rank, env in enumerate(envs):
+            expected = {
+                "RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 3, "LOCAL_WORLD_SIZE": 3,
+                "GROUP_RANK": 0, "GROUP_WORLD_SIZE": 1, "ROLE_RANK": rank, "ROLE_WORLD_SIZE": 3,
+                "ROLE_NAME": "trainer", "TORCHELASTIC_RESTART_COUNT": 0,
+                "TORCHELASTIC_MAX_RESTARTS": 4, "TORCHELASTIC_RUN_ID": self.run_id,
+                "TORCHELASTIC_USE_AGENT_STORE": "True", "OMP_NUM_THREADS": env["OMP_NUM_THREADS"],
+            }
+            self.assertEqual({k: env.get(k) for k in expected},
+                             {k: str(v) for k, v in expected.items()})
+            for name in ("MASTER_ADDR", "MASTER_PORT", "DDPRUN_WORLD_ID", "DDPRUN_GENERATION"):
+                self.assertEqual(env[name], envs[0][name], name)
+        with socket.create_connection((envs[0]["MASTER_ADDR"], int(envs[0]["MASTER_PORT"])), 5):
+            pass
+        self.assertEqual(len({env["DDPRUN_NOTIFY_SOCKET"] for env in envs}), 3)
+        self.assertEqual(len({env["TORCHELASTIC_ERROR_FILE"] for env in envs}), 3)
+        open(go, "w").close()
+        self.assertEqual(run.wait(), 0, run.all())
+
+    def test_local_rank_in_arguments_is_replaced(self):
+        run = self.run_ddprun(TWO, FAKE_WORKER, "--print=mine ${local_rank}")
+        self.assertEqual(sorted(run.out().splitlines()), ["mine 0", "mine 1"])
+
+    def test_workers_are_clean_processes(self):
+        run = self.run_ddprun(FAKE_WORKER, "--print-state")
+        state = dict(line.split(None, 1) for line in run.out().splitlines())
+        self.assertEqual((state["session"], state["group"]), ("own", "own"))
+        self.assertEqual((state["SigBlk:"], state["SigIgn:"]), ("0" * 16, "0" * 16))
+        self.assertEqual(state["fds"], "0 1 2 3", "3 is the socket that it opened itself, to notify")
+
+
+class Output(DdprunTest):
+    def lines_are_whole(self, text, prefix=""):
+        lines = text.splitlines()
+        for line in lines:
+            self.assertRegex(line, rf"^{prefix}rank \d line \d+ x* END$")
+        return lines
+
+    def test_lines_of_many_workers_stay_whole(self):
+        run = self.run_ddprun("--nproc-per-node=4", FAKE_WORKER, "--lines=2000", "--lines-err=300")
+        lines = self.lines_are_whole(run.out())
+        self.assertEqual(len(lines), 8000)
+        for rank in range(4):
+            numbers = [int(l.split()[3]) for l in lines if l.startswith(f"rank {rank} ")]
+            self.assertEqual(numbers, list(range(2000)))
+        self.assertEqual(len(self.lines_are_whole(run.err())), 1200)
+
+    def test_a_last_line_without_end_is_kept(self):
+        run = self.run_ddprun(TWO, FAKE_WORKER, "--on-rank=1", "--print-raw=half", "--exit=3", expect=3)
+        self.assertIn("half", run.out())
+
+    def test_redirected_output_is_in_torchruns_tree(self):
+        logs = self.path("logs")
+        run = self.run_ddprun(TWO, f"--rdzv-id={self.run_id}", f"--log-dir={logs}", "-r", "3",
+                              "--max-restarts=1", FAKE_WORKER, "--lines=10", "--print-err=to err %r",
+                              f"--touch={self.path('ready.%r.%g')}", "--on-restart=0", "--on-rank=0",
+                              f"--wait-file={self.path('ready.1.%g')}", "--exit=1", "--always",
+                              "--on-restart=0", "--hang")
+        self.assertEqual(run.out(), "")
+        (name,) = os.listdir(logs)
+        self.assertRegex(name, rf"^{self.run_id}_\w+$")
+        self.assertEqual(os.stat(os.path.join(logs, name)).st_mode & 0o777, 0o700)
+        for attempt in range(2):
+            for rank in range(2):
+                own = os.path.join(logs, name, f"attempt_{attempt}", str(rank))
+                self.assertEqual(read_text(os.path.join(own, "stderr.log")), f"to err {rank}\n")
+        text = read_text(os.path.join(logs, name, "attempt_1", "1", "stdout.log"))
+        self.assertEqual(len(self.lines_are_whole(text)), 10)
+
+    def test_teed_output_is_in_files_and_with_a_prefix_on_the_console(self):
+        logs = self.path("logs")
+        run = self.run_ddprun(TWO, f"--log-dir={logs}", "-t", "3", FAKE_WORKER, "--lines=50",
+                              "--print-err=to err")
+        self.assertEqual(len(self.lines_are_whole(run.out(), r"\[default[01]\]:")), 100)
+        self.assertEqual(sorted(run.err().splitlines()), ["[default0]:to err", "[default1]:to err"])
+        (name,) = os.listdir(logs)
+        for rank in "01":
+            text = read_text(os.path.join(logs, name, "attempt_0", rank, "stdout.log"))
+            self.assertEqual(len(self.lines_are_whole(text)), 50)
+
+    def test_redirects_by_local_rank(self):
+        logs = self.path("logs")
+        run = self.run_ddprun(TWO, f"--log-dir={logs}", "--redirects=0:1", FAKE_WORKER, "--print=I am %r")
+        self.assertEqual(run.out(), "I am 1\n")
+
+
+class Lookup(DdprunTest):
+    def script(self, directory, name, text, mode=0o755):
+        os.makedirs(directory, exist_ok=True)
+        path = os.path.join(directory, name)
+        with open(path, "w") as file:
+            file.write(text)
+        os.chmod(path, mode)
+        return path
+
+    def test_beside_ddprun_first_then_path(self):
+        first, second = self.path("beside"), self.path("elsewhere")
+        os.mkdir(first)
+        shutil.copy2(DDPRUN, first)
+        self.script(second, "only-in-path", "#!/bin/sh\necho path\n")
+        self.script(second, "in-both", "#!/bin/sh\necho path\n")
+        self.script(first, "in-both", "#!/bin/sh\necho beside\n")
+        environment = {"PATH": second + os.pathsep + self.environment["PATH"]}
+        for name, found in (("only-in-path", "path\n"), ("in-both", "beside\n")):
+            run = self.start(name, environment=environment, executable=os.path.join(first, "ddprun"))
+            self.assertEqual((run.wait(), run.out()), (0, found), run.all())
+
+    def test_python_files_run_through_python(self):
+        path = self.script(self.directory, "train.py", "import sys\nprint('py', *sys.argv[1:])\n", 0o644)
+        self.assertEqual(self.run_ddprun(path, "a", "--b").out(), "py a --b\n")
+        own = self.script(self.directory, "tool.py", "#!/bin/sh\necho itself\n")
+        self.assertEqual(self.run_ddprun("--no-python", own).out(), "itself\n")
+
+    def test_modules(self):
+        self.script(self.directory, "some_module.py", "print('as a module:', __name__)\n", 0o644)
+        self.assertEqual(self.run_ddprun("-m", "some_module").out(), "as a module: __main__\n")
+
+    def test_arguments_reach_the_program_unchanged(self):
+        words = ["--max-restarts=7", "$$", "a b", "", "ü", "--", "-v", "'\""]
+        path = self.script(self.directory, "args.py", "import sys\nprint(repr(sys.argv[1:]))\n", 0o644)
+        self.assertEqual(self.run_ddprun(path, *words).out(), repr(words) + "\n")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

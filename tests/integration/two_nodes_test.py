@@ -1,0 +1,146 @@
+"""Two nodes with fixed ranks, and a rendezvous server alone, on one machine."""
+
+import os
+import re
+import signal
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest  # noqa: E402
+
+
+class FixedRanks(DdprunTest):
+    def setUp(self):
+        super().setUp()
+        self.endpoint = self.free_endpoint()
+
+    def start_node(self, rank, *arguments, flags=("--nproc-per-node=2",)):
+        return self.start("--nnodes=2", f"--node-rank={rank}", f"--rdzv-id={self.run_id}",
+                          f"--rdzv-endpoint={self.endpoint}", *flags, FAKE_WORKER, *arguments)
+
+    def start_nodes(self, *arguments, **how):
+        return [self.start_node(rank, *arguments, **how) for rank in range(2)]
+
+    def end(self, nodes, expect, limit=30):
+        for rank, node in enumerate(nodes):
+            self.assertEqual(node.wait(limit), expect,
+                             f"node {rank}\n" + "\n".join(n.all() for n in nodes))
+        self.assertEqual(self.mark.living(), [])
+
+    def test_both_finish_and_every_worker_has_its_place(self):
+        for first in (0, 1):  # Whoever comes first.
+            with self.subTest(first=first):
+                self.endpoint = self.free_endpoint()
+                path = self.path(f"env{first}.%r")
+                nodes = {r: self.start_node(r, f"--env-file={path}") for r in (first, 1 - first)}
+                self.end([nodes[0], nodes[1]], 0)
+                envs = [self.environment_of(path.replace("%r", str(r))) for r in range(4)]
+                for rank, env in enumerate(envs):
+                    self.assertEqual(env["RANK"], str(rank))
+                    self.assertEqual(env["GROUP_RANK"], str(rank // 2))
+                    self.assertEqual(env["LOCAL_RANK"], str(rank % 2))
+                    self.assertEqual((env["WORLD_SIZE"], env["LOCAL_WORLD_SIZE"]), ("4", "2"))
+                    for name in ("MASTER_ADDR", "MASTER_PORT", "DDPRUN_WORLD_ID"):
+                        self.assertEqual(env[name], envs[0][name])
+
+    def test_a_worker_killed_on_one_node_restarts_both(self):
+        go = self.path("go")
+        nodes = self.start_nodes(HELLO, f"--wait-file={go}",
+                                 flags=("--nproc-per-node=2", "--max-restarts=1"))
+        workers = [self.wait_for_workers(node, 2) for node in nodes]
+        self.assertEqual([sorted(w) for w in workers], [[0, 1], [2, 3]])
+        os.kill(workers[1][3], signal.SIGKILL)
+        for node in nodes:
+            again = self.wait_for(lambda n=node: n.generations()[1:], *nodes)[0]
+            self.wait_for_workers(node, 2, again)
+        for pid in (*workers[0].values(), *workers[1].values()):
+            self.assertFalse(os.path.exists(f"/proc/{pid}"))
+        open(go, "w").close()
+        self.end(nodes, 0)
+
+    def test_the_root_causes_code_is_every_nodes(self):
+        # Rank 0 waits until all are there, or a node that never started could not fail alike.
+        ready = self.path("ready.%r")
+        nodes = self.start_nodes(
+            f"--touch={ready}", "--on-rank=3", f"--wait-file={self.path('ready.0')}", "--print-err=bad data",
+            "--exit=42", "--always", "--exit-on-term=9", "--hang")
+        self.end(nodes, 42)
+        for node in nodes:
+            self.assertRegex(node.err(), r"the run failed: rank 3 \(local rank 1, .*exit code 42")
+
+    def test_other_flags_on_one_node_are_refused(self):
+        first = self.start_node(0, "--hang", flags=("--max-restarts=1",))
+        self.wait_for_text(first, "serving the rendezvous at")
+        second = self.start_node(1, "--hang", flags=("--max-restarts=2",))
+        self.assertEqual(second.wait(), 2, second.all())
+        self.assertRegex(second.err(), r"max-restarts")
+        first.signal(signal.SIGTERM)
+        self.assertEqual(first.wait(), 143, first.all())
+
+    def test_int_to_one_node_stops_the_run(self):
+        nodes = self.start_nodes(HELLO, "--hang")
+        for node in nodes:
+            self.wait_for_workers(node, 2)
+        nodes[1].signal(signal.SIGINT)
+        for node in nodes:
+            self.assertEqual(node.wait(), 130, "\n".join(n.all() for n in nodes))
+        self.assertEqual(self.mark.living(), [])
+
+    def test_an_endpoint_with_port_0_is_told(self):
+        self.endpoint = "127.0.0.1:0"
+        first = self.start_node(0)
+        self.endpoint = self.wait_for_text(first, r"serving the rendezvous at (\S+)")[1]
+        self.end([first, self.start_node(1)], 0)
+
+
+class ServerAlone(DdprunTest):
+    def start_server(self):
+        server = self.start("rendezvous", "--listen=127.0.0.1:0")
+        self.endpoint = self.wait_for_text(server, r"serving at (\S+:\d+)")[1]
+        return server
+
+    def start_node(self, run_id, *arguments, nodes=2):
+        return self.start(f"--nnodes={nodes}", f"--rdzv-id={run_id}",
+                          f"--rdzv-endpoint={self.endpoint}", FAKE_WORKER, *arguments)
+
+    def test_two_agents_meet_there(self):
+        server = self.start_server()
+        nodes = [self.start_node(self.run_id, HELLO) for _ in range(2)]
+        for node in nodes:
+            self.assertEqual(node.wait(), 0, node.all() + server.all())
+        self.assertEqual(sorted(r for n in nodes for r in n.workers()), [0, 1])
+        self.assertIsNone(server.process.poll(), "it serves until it is stopped")
+        server.signal(signal.SIGTERM)
+        self.assertEqual(server.wait(), 143)
+        self.assertIn("stopped by SIGTERM", server.err())
+
+    def test_two_runs_do_not_see_each_other(self):
+        server = self.start_server()
+        path = self.path("env.%p")
+        good = [self.start_node(self.run_id + "-good", f"--env-file={path}") for _ in range(2)]
+        bad = [self.start_node(self.run_id + "-bad", "--exit=7") for _ in range(2)]
+        self.assertEqual([n.wait() for n in good], [0, 0], "\n".join(n.all() for n in good))
+        self.assertEqual([n.wait() for n in bad], [7, 7], "\n".join(n.all() for n in bad))
+        envs = [self.environment_of(self.path(name)) for name in os.listdir(self.directory)
+                if re.fullmatch(r"env\.\d+", name)]
+        self.assertEqual([env["WORLD_SIZE"] for env in envs], ["2", "2"])
+        server.signal(signal.SIGINT)
+        self.assertEqual(server.wait(), 130)
+
+    def test_who_comes_after_the_end_is_told(self):
+        server = self.start_server()
+        # The last of the first two is slow to end, so that the run is still known.
+        nodes = [self.start_node(self.run_id) for _ in range(2)]
+        for node in nodes:
+            self.assertEqual(node.wait(), 0, node.all() + server.all())
+        late = self.start_node(self.run_id)
+        self.assertNotEqual(late.wait(), 0, late.all() + server.all())
+        self.assertIn("ended", late.err())
+        server.signal(signal.SIGTERM)
+        self.assertEqual(server.wait(), 143)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

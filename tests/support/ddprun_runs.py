@@ -1,0 +1,224 @@
+"""Starts the real ddprun, finds the processes of a test, and waits for conditions.
+
+Every process of a test carries DDPRUN_TEST_MARK, whatever session it hides in; what is left at the
+end of a test is a failure of the test, and killed. Nothing sleeps for a fixed time: `eventually` is
+the one wait, bounded. Every test has its own loopback address, so no port can be taken by others.
+"""
+
+import atexit
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+import uuid
+
+DDPRUN = os.environ.get("DDPRUN", "")
+FAKE_WORKER = os.environ.get("DDPRUN_FAKE_WORKER", "")
+TRAIN = os.environ.get("DDPRUN_TRAIN", "")
+LIMIT = 30  # Seconds; a wait that needs them all is a failure.
+
+# What a launcher above the test, or its shell, may have set.
+FOREIGN = re.compile(
+    r"(DDPRUN|PET|TORCHELASTIC|SLURM|PMI|OMPI|MASTER|ROLE|GROUP|LOCAL)_\w*|\w*RANK|\w*WORLD_SIZE"
+)
+
+
+def eventually(condition, limit=LIMIT):
+    """What `condition` returns once it is true; its last answer when the limit has passed."""
+    end = time.monotonic() + limit
+    while True:
+        found = condition()
+        if found or time.monotonic() > end:
+            return found
+        time.sleep(0.002)
+
+
+def read_text(path):
+    try:
+        with open(path, errors="replace") as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
+
+
+def read_bytes(path):
+    """Of a file in /proc; b"" for a process that has ended."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return b""
+
+
+def command_of(pid):
+    return read_bytes(f"/proc/{pid}/cmdline").replace(b"\0", b" ").decode(errors="replace").strip()
+
+
+def children_of(pid):
+    return [int(child) for child in read_bytes(f"/proc/{pid}/task/{pid}/children").split()]
+
+
+class Mark:
+    """An assignment in the environment by which all processes of a test are found."""
+
+    def __init__(self):
+        self.value = uuid.uuid4().hex
+        self.assignment = f"DDPRUN_TEST_MARK={self.value}".encode()
+
+    def living(self, part=""):
+        """Pids, zombies not counted: they have no environment."""
+        return [
+            int(name) for name in os.listdir("/proc")
+            if name.isdigit()
+            and self.assignment in read_bytes(f"/proc/{name}/environ").split(b"\0")
+            and part in command_of(name)
+        ]
+
+    def kill(self):
+        for pid in self.living():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+
+class Run:
+    """One ddprun: the guard is its process, the agent the guard's only child."""
+
+    def __init__(self, arguments, environment, directory, name, executable):
+        self.paths = {s: os.path.join(directory, f"{name}.{s}") for s in ("out", "err")}
+        with open(self.paths["out"], "wb") as out, open(self.paths["err"], "wb") as err:
+            # Its own session: a test's signals to it reach nobody else.
+            self.process = subprocess.Popen(
+                [executable, *arguments], env=environment, cwd=directory, start_new_session=True,
+                stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+            )
+
+    def out(self):
+        return read_text(self.paths["out"])
+
+    def err(self):
+        return read_text(self.paths["err"])
+
+    def all(self):
+        return f"--- out of {self.process.args}\n{self.out()}--- err\n{self.err()}"
+
+    def agent(self):
+        return eventually(lambda: next(iter(children_of(self.process.pid)), 0))
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def wait(self, limit=LIMIT):
+        """The exit code as a shell shows it."""
+        try:
+            code = self.process.wait(limit)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"still running after {limit} s\n{self.all()}") from None
+        return 128 - code if code < 0 else code
+
+    def workers(self, generation=None):
+        """rank -> pid of those who said "worker RANK GENERATION PID", newest generation or given."""
+        found = [tuple(map(int, w)) for w in re.findall(r"worker (\d+) (\d+) (\d+)$", self.out(), re.M)]
+        if generation is None:
+            generation = max((g for _, g, _ in found), default=0)
+        return {rank: pid for rank, g, pid in found if g == generation}
+
+    def generations(self):
+        return sorted({int(g) for g in re.findall(r"worker \d+ (\d+) \d+$", self.out(), re.M)})
+
+
+# What a fake worker says first, so that Run.workers finds it.
+HELLO = "--print=worker %r %g %p"
+
+
+class DdprunTest(unittest.TestCase):
+    longMessage = True
+    maxDiff = None
+
+    def setUp(self):
+        self.mark = Mark()
+        self.directory = tempfile.mkdtemp(prefix="ddprun_test_")
+        self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
+        self.addCleanup(self._nothing_is_left)
+        atexit.register(self.mark.kill)  # An interrupted test leaves nothing either.
+        self.started = 0
+        self.run_directory_stays = False  # True: its agent was killed and could not remove it.
+        for name in ("run", "tmp"):
+            os.mkdir(self.path(name), 0o700)
+        self.environment = {k: v for k, v in os.environ.items() if not FOREIGN.fullmatch(k)}
+        self.environment.update(
+            DDPRUN_TEST_MARK=self.mark.value, XDG_RUNTIME_DIR=self.path("run"), TMPDIR=self.path("tmp")
+        )
+        self.run_id = "test-" + self.mark.value[:12]
+
+    def _nothing_is_left(self):
+        # A test that failed may have left its runs going; its own message is the one to read.
+        left = eventually(lambda: not self.mark.living(), 2) or self.mark.living()
+        if left is not True:
+            told = [f"{pid} {command_of(pid)}" for pid in left]
+            self.mark.kill()
+            self.fail(f"processes outlive the test: {told}")
+        if not self.run_directory_stays:
+            self.assertEqual(os.listdir(self.path("tmp")), [], "left in TMPDIR")
+
+    def path(self, *names):
+        return os.path.join(self.directory, *names)
+
+    def start(self, *arguments, environment=None, executable=DDPRUN):
+        self.started += 1
+        run = Run(list(arguments), {**self.environment, **(environment or {})}, self.directory,
+                  f"run{self.started}", executable)
+        self.addCleanup(self._end, run)
+        return run
+
+    def _end(self, run):
+        if run.process.poll() is None:
+            self.mark.kill()
+            run.process.wait()
+
+    def run_ddprun(self, *arguments, expect=0, environment=None, limit=LIMIT):
+        """Runs to the end, checks the exit code, and that no process is left at that moment."""
+        run = self.start(*arguments, environment=environment)
+        self.assertEqual(run.wait(limit), expect, run.all())
+        self.assertEqual(self.mark.living(), [], "left when ddprun had exited")
+        return run
+
+    def wait_for(self, condition, *runs, limit=LIMIT, what="condition"):
+        found = eventually(condition, limit)
+        self.assertTrue(found, f"{what}: not within {limit} s\n" + "\n".join(r.all() for r in runs))
+        return found
+
+    def wait_for_workers(self, run, count, generation=None):
+        """rank -> pid once `count` workers of one generation have spoken."""
+        return self.wait_for(
+            lambda: (w := run.workers(generation)) and len(w) == count and w, run,
+            what=f"{count} workers of generation {generation or 'any'}")
+
+    def wait_for_text(self, run, pattern, limit=LIMIT):
+        return self.wait_for(lambda: re.search(pattern, run.err()), run, limit=limit,
+                             what=f"/{pattern}/ on stderr")
+
+    def assert_gone(self, limit):
+        """No process of the test within `limit` seconds; what is left is shown."""
+        start = time.monotonic()
+        eventually(lambda: not self.mark.living(), limit)
+        left = [f"{pid} {command_of(pid)}" for pid in self.mark.living()]
+        self.assertEqual(left, [], f"after {time.monotonic() - start:.2f} s")
+
+    def environment_of(self, path):
+        lines = self.wait_for(lambda: read_text(path), what=path).splitlines()
+        return dict(line.split("=", 1) for line in lines if "=" in line)
+
+    def free_endpoint(self):
+        """A free port on a loopback address that no other test uses, so nobody takes it meanwhile."""
+        digits = uuid.uuid4().bytes
+        host = f"127.{digits[0] % 250 + 2}.{digits[1]}.{digits[2] % 250 + 2}"
+        with socket.socket() as probe:
+            probe.bind((host, 0))
+            return f"{host}:{probe.getsockname()[1]}"

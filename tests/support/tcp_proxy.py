@@ -1,0 +1,88 @@
+"""A TCP proxy on loopback that a test can make slow, silent or dead.
+
+    pass    forwards, each piece `delay` seconds late
+    stall   connections stay open and new ones are accepted, but nothing is forwarded: a partition
+    refuse  new connections are closed at once
+"""
+
+import socket
+import struct
+import threading
+
+
+class TcpProxy:
+    def __init__(self, target):
+        host, port = target.rsplit(":", 1)
+        self.target = (host, int(port))
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.endpoint = "127.0.0.1:%d" % self.listener.getsockname()[1]
+        self.delay = 0.0
+        self.changed = threading.Condition()
+        self.mode = "pass"
+        self.closed = False
+        self.pairs = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def set(self, mode):
+        with self.changed:
+            self.mode = mode
+            self.changed.notify_all()
+
+    def cut(self):
+        """Resets every connection there is, as a firewall that forgot them."""
+        with self.changed:
+            pairs, self.pairs = self.pairs, []
+        for pair in pairs:
+            for end in pair:
+                self._reset(end)
+        return len(pairs)
+
+    def close(self):
+        with self.changed:
+            self.closed = True
+            self.changed.notify_all()
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        self.cut()
+
+    @staticmethod
+    def _reset(end):
+        try:
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            end.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass  # Closed by the other side meanwhile.
+        end.close()
+
+    def _accept(self):
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            if self.mode == "refuse":
+                self._reset(client)
+                continue
+            try:
+                server = socket.create_connection(self.target, 5)
+                server.settimeout(None)
+            except OSError:
+                self._reset(client)
+                continue
+            with self.changed:
+                self.pairs.append((client, server))
+            for one, other in ((client, server), (server, client)):
+                threading.Thread(target=self._pump, args=(one, other), daemon=True).start()
+
+    def _pump(self, source, sink):
+        try:
+            while piece := source.recv(65536):
+                with self.changed:
+                    self.changed.wait_for(lambda: self.mode != "stall" or self.closed)
+                    if self.delay:
+                        self.changed.wait_for(lambda: self.closed, self.delay)
+                sink.sendall(piece)
+            sink.shutdown(socket.SHUT_WR)
+        except OSError:
+            self._reset(source)
+            self._reset(sink)
