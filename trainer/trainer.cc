@@ -150,7 +150,8 @@ void Trainer::LogStart(const StartPlan& plan) const {
   for (const std::string& note : plan.notes) {
     Log(LogLevel::kInfo, note);
   }
-  const std::string where = " (" + std::to_string(env_.world_size) + " ranks, global batch " +
+  const std::string where = " (" + std::to_string(env_.world_size) +
+                            (env_.world_size == 1 ? " rank" : " ranks") + ", global batch " +
                             std::to_string(state_.global_batch) + ", checkpoints in " +
                             config_.checkpoint_dir.string() + ")";
   if (plan.kind == StartKind::kResume) {
