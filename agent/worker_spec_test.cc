@@ -62,9 +62,9 @@ TEST(FindCommand, AModuleWithoutPythonIsRefused) {
 
 TEST(MakeWorkerSpec, TheContractLiesOverTheAgentsEnvironment) {
   const WorkerSpec spec = MakeWorkerSpec(kCommand, {.rank = 5, .local_rank = 1, .world_size = 8},
-                                         {{"RANK", "99"}, {"HOME", "/home/u"}}, {});
+                                         {{"RANK", "99"}, {"HOME", "/a/b"}}, {});
   EXPECT_EQ(spec.environment.at("RANK"), "5");
-  EXPECT_EQ(spec.environment.at("HOME"), "/home/u");
+  EXPECT_EQ(spec.environment.at("HOME"), "/a/b");
   EXPECT_EQ(spec.local_rank, 1U);
 }
 

@@ -85,7 +85,7 @@ TEST(CommandLine, BadInputIsNamed) {
       {{"--nnodes=2:1", "p"}, "'2:1'"},
       {{"--nnodes=1:2:3", "p"}, "'1:2:3'"},
       {{"--nnodes=-1", "p"}, "'-1'"},
-      {{"--nnodes=", "p"}, "--nnodes must be"},
+      {{"--nnodes=", "p"}, "--nnodes"},
       {{"--nnodes=x", "p"}, "'x'"},
       {{"--nproc-per-node=0", "p"}, "--nproc-per-node must be"},
       {{"--nproc-per-node=-2", "p"}, "'-2'"},

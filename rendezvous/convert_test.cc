@@ -187,6 +187,18 @@ struct Refusal {
   std::function<void(v1::SyncRequest&)> spoil;
 };
 
+void ExpectRefused(const std::vector<Refusal>& refusals) {
+  for (const Refusal& refusal : refusals) {
+    v1::SyncRequest wire = WireReport();
+    refusal.spoil(wire);
+    const Result<NodeReport> report = ReportFromProto(wire);
+    ASSERT_FALSE(report) << refusal.field;
+    EXPECT_EQ(report.error().kind, ErrorKind::kInvalid);
+    EXPECT_TRUE(report.error().message.starts_with(std::string(refusal.field) + " "))
+        << refusal.field << ": " << report.error().message;
+  }
+}
+
 TEST(Convert, ReportsThatCannotBeUsedAreRefusedByField) {
   const std::string long_name(kMaxNameBytes + 1, 'x');
   const std::vector<Refusal> refusals = {
@@ -220,6 +232,12 @@ TEST(Convert, ReportsThatCannotBeUsedAreRefusedByField) {
       {"outcome", [&](auto& w) { w.clear_outcome(); }},
       {"outcome", [&](auto& w) { w.set_outcome(static_cast<v1::Outcome>(-1)); }},
       {"leaving", [&](auto& w) { w.clear_leaving(); }},
+  };
+  ExpectRefused(refusals);
+}
+
+TEST(Convert, PlacementsAndFailuresThatCannotBeUsedAreRefusedByField) {
+  const std::vector<Refusal> refusals = {
       {"placement.term", [&](auto& w) { w.mutable_placement()->set_term(UINT64_MAX); }},
       {"placement.generation", [&](auto& w) { w.mutable_placement()->set_generation(1ull << 63); }},
       {"placement.group_size", [&](auto& w) { w.mutable_placement()->set_group_size(0); }},
@@ -252,15 +270,7 @@ TEST(Convert, ReportsThatCannotBeUsedAreRefusedByField) {
       {"unkillable", [&](auto& w) { w.set_unkillable(4097); }},
       {"hung_rank", [&](auto& w) { w.set_hung_rank(UINT32_MAX); }},
   };
-  for (const Refusal& refusal : refusals) {
-    v1::SyncRequest wire = WireReport();
-    refusal.spoil(wire);
-    const Result<NodeReport> report = ReportFromProto(wire);
-    ASSERT_FALSE(report) << refusal.field;
-    EXPECT_EQ(report.error().kind, ErrorKind::kInvalid);
-    EXPECT_TRUE(report.error().message.starts_with(std::string(refusal.field) + " "))
-        << refusal.field << ": " << report.error().message;
-  }
+  ExpectRefused(refusals);
 }
 
 TEST(Convert, DirectivesThatCannotBeUsedAreRefusedByField) {

@@ -94,30 +94,39 @@ void CoordinatorDriver::Advance(const RunId& run_id, RunEntry& run, const Coordi
   for (const Notice& notice : Step(run.state, config_, event, loop_.Now())) {
     Log(ToLogLevel(notice.level), notice.text);
   }
-  AnswerCallsWhoseDirectiveChanged(run_id, run);
+  const auto* const reported = std::get_if<Reported>(&event);
+  const bool one = reported != nullptr && run.edition == run.state.edition;
+  run.edition = run.state.edition;
+  if (one) {
+    AnswerIfDue(run, NodeKey{reported->report.node, reported->report.incarnation});
+  } else {
+    std::vector<NodeKey> keys;
+    for (const auto& [key, parked] : run.parked) {
+      keys.push_back(key);
+    }
+    for (const NodeKey& key : keys) {
+      AnswerIfDue(run, key);
+    }
+  }
   Arm(run_id, run);
 }
 
-void CoordinatorDriver::AnswerCallsWhoseDirectiveChanged(const RunId&, RunEntry& run) {
-  const Time now = loop_.Now();
-  std::vector<CallEnded> answered;
-  for (auto it = run.parked.begin(); it != run.parked.end();) {
-    const auto& [key, parked] = *it;
-    Directive directive = DirectiveFor(run.state, config_, key.node, key.incarnation, now);
-    // A Finish that is echoed is acknowledged: its node waits for nothing but this answer.
-    const bool ends = std::holds_alternative<Finish>(directive);
-    if (!ends && parked.echo && SameDirective(directive, *parked.echo) && now < parked.until) {
-      ++it;
-      continue;
-    }
-    parked.call->Answer(ReplyWith(run, std::move(directive)));
-    answered.push_back({key.node, key.incarnation, parked.sequence, false});
-    it = run.parked.erase(it);
+void CoordinatorDriver::AnswerIfDue(RunEntry& run, const NodeKey& key) {
+  const auto found = run.parked.find(key);
+  if (found == run.parked.end()) {
+    return;
   }
-  for (const CallEnded& ended : answered) {
-    for (const Notice& notice : Step(run.state, config_, ended, now)) {
-      Log(ToLogLevel(notice.level), notice.text);
-    }
+  const Time now = loop_.Now();
+  const Parked& parked = found->second;
+  Directive directive = DirectiveFor(run.state, config_, key.node, key.incarnation, now);
+  if (parked.echo && SameDirective(directive, *parked.echo) && now < parked.until) {
+    return;
+  }
+  parked.call->Answer(ReplyWith(run, std::move(directive)));
+  const CallEnded ended{key.node, key.incarnation, parked.sequence, false};
+  run.parked.erase(found);
+  for (const Notice& notice : Step(run.state, config_, ended, now)) {
+    Log(ToLogLevel(notice.level), notice.text);
   }
 }
 

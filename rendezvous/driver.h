@@ -51,11 +51,13 @@ class CoordinatorDriver {
     std::map<NodeKey, Parked> parked;
     LoopTimer timer;
     std::optional<Time> forget;
+    std::uint64_t edition = 0;  // Of the state when every parked call was last looked at.
   };
 
   void Feed(const RunId& run_id, const CoordinatorEvent& event);
   void Advance(const RunId& run_id, RunEntry& run, const CoordinatorEvent& event);
-  void AnswerCallsWhoseDirectiveChanged(const RunId& run_id, RunEntry& run);
+  // If its directive is no longer the one it echoes, or it was parked for a poll period.
+  void AnswerIfDue(RunEntry& run, const NodeKey& key);
   void Arm(const RunId& run_id, RunEntry& run);
   SyncReply ReplyWith(const RunEntry& run, Directive directive) const;
 

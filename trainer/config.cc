@@ -54,8 +54,10 @@ void AddOptions(CLI::App& app, TrainConfig& config) {
   app.add_option("--metrics", config.metrics, "Append progress to this file, one JSON per line");
   app.add_option("--dump-parameters", config.dump_parameters,
                  "Write the final parameters to this file (safetensors)");
-  app.add_option("--threads", config.threads,
-                 "Threads per rank; 0: cores / ranks on this node. OMP_NUM_THREADS wins")
+  app.add_option(
+         "--threads", config.threads,
+         "Threads per rank; 0: cores / ranks on this node, as far as the model has a use for "
+         "them. OMP_NUM_THREADS wins")
       ->capture_default_str();
   app.add_option("--collective-timeout", config.collective_timeout,
                  "Seconds after which a silent peer counts as gone")

@@ -15,13 +15,13 @@
 #include "trainer/config.h"
 #include "trainer/datasets/dataset.h"
 #include "trainer/learner.h"
+#include "trainer/models/model.h"
 #include "trainer/trainer.h"
 
 namespace ddprun {
 namespace {
 
-// This rank's share of the cores that this process may use. More threads than cores would make
-// every rank slower.
+// This rank's share of the cores that this process may use, as far as the model has a use for them.
 int ThreadsFor(const TrainConfig& config, const WorkerEnv& env) {
   if (const auto text = GetProcessEnv("OMP_NUM_THREADS")) {
     int threads = 0;
@@ -36,7 +36,8 @@ int ThreadsFor(const TrainConfig& config, const WorkerEnv& env) {
   cpu_set_t cores;
   CPU_ZERO(&cores);
   const int count = sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
-  return std::max(1, count / static_cast<int>(env.local_world_size));
+  const int share = count / static_cast<int>(env.local_world_size);
+  return std::clamp(share, 1, FindModel(config.model)->most_threads);
 }
 
 int ExitCodeFor(ErrorKind kind) {

@@ -71,7 +71,8 @@ Result<void> Trainer::RunToTheEnd() {
 Result<void> Trainer::JoinWorld() {
   GroupOptions options;
   options.timeout = std::chrono::seconds(config_.collective_timeout);
-  options.interface = GetProcessEnv("GLOO_SOCKET_IFNAME").value_or("");
+  const std::string interfaces = GetProcessEnv("GLOO_SOCKET_IFNAME").value_or("");
+  options.interface = interfaces.substr(0, interfaces.find(','));  // A list, for PyTorch.
   ASSIGN_OR_RETURN(group_, ProcessGroup::Join(env_, options));
   LearnerOptions learner;
   learner.shape = {dataset_.train.pixels, dataset_.classes};
@@ -122,6 +123,7 @@ Result<StartPlan> Trainer::ChooseStart() {
 Result<void> Trainer::StartLearner(const StartPlan& plan) {
   state_ = plan.state;
   state_.finished = false;
+  state_.metrics.clear();  // Results of the training that this one goes on from.
   if (state_.samples_in_epoch >= dataset_.train.count) {
     return Invalid(
         "the checkpoint has used more samples of its epoch than the data set has",
@@ -148,7 +150,8 @@ void Trainer::LogStart(const StartPlan& plan) const {
   for (const std::string& note : plan.notes) {
     Log(LogLevel::kInfo, note);
   }
-  const std::string where = " (" + std::to_string(env_.world_size) + " ranks, global batch " +
+  const std::string where = " (" + std::to_string(env_.world_size) +
+                            (env_.world_size == 1 ? " rank" : " ranks") + ", global batch " +
                             std::to_string(state_.global_batch) + ", checkpoints in " +
                             config_.checkpoint_dir.string() + ")";
   if (plan.kind == StartKind::kResume) {

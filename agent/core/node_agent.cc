@@ -65,6 +65,8 @@ void OnStop(AgentTurn& turn, const Stop& stop, Incarnation spare) {
   if (state.phase == AgentPhase::kRunning && stop.generation >= state.placement->generation) {
     turn.Tell(SayLevel::kInfo, "stopping the workers: " + Describe(stop.cause));
     BeginStop(turn, IsPlanned(stop.cause), kSigTerm);
+  } else if (state.phase == AgentPhase::kStopping && state.planned && !IsPlanned(stop.cause)) {
+    HurryStop(turn);
   }
 }
 
@@ -156,6 +158,9 @@ void OnWorkerEnded(AgentTurn& turn, const WorkerEnded& ended) {
     return;
   }
   state.alive -= state.alive > 0 ? 1 : 0;
+  if (state.unkillable > 0) {
+    state.unkillable = std::max(1u, state.alive);
+  }
   const bool stopping = state.phase == AgentPhase::kStopping;
   if (Succeeded(ended.status)) {
     state.succeeded += stopping ? 0 : 1;
@@ -217,6 +222,9 @@ void OnSpawnFailed(AgentTurn& turn, const SpawnFailed& failed) {
 
 void OnSignal(AgentTurn& turn, int signal) {
   AgentState& state = turn.state;
+  if (state.phase == AgentPhase::kDone) {
+    return;
+  }
   const std::string name = SignalName(signal);
   if (signal == kSigUsr1 || signal == kSigUsr2) {
     if (HasWorkers(state)) {
@@ -235,7 +243,7 @@ void OnSignal(AgentTurn& turn, int signal) {
     return;
   }
   state.signal = signal;
-  const bool alone = turn.config.shape.max_nodes == 1;
+  const bool alone = turn.config.shape.max_nodes == 1 && HasWorkers(state);
   state.leaving = alone || signal == kSigInt ? Leaving::kStopRun : Leaving::kLeave;
   if (state.phase == AgentPhase::kRunning) {
     turn.Tell(SayLevel::kWarning,
@@ -271,7 +279,8 @@ void OnTick(AgentTurn& turn) {
       ExitNow(turn, ExitCodeFor(state, *state.finish), "");
       return;
     }
-    if (state.retry_at || !state.ever_heard) {
+    const bool silent = turn.now >= state.heard + 2 * state.poll_period + kLeaveAlone;
+    if (state.retry_at || !state.ever_heard || silent) {
       ExitNow(turn, kSignalBase + state.signal, "stopped by " + SignalName(state.signal));
       return;
     }

@@ -22,6 +22,7 @@ int ExitCodeFor(const AgentState& state, const Finish& finish) {
 void ExitNow(AgentTurn& turn, int code, std::string text) {
   turn.state.phase = AgentPhase::kDone;
   turn.state.exit_at.reset();
+  turn.state.retry_at.reset();
   turn.effects.push_back(Exit{code, turn.state.finish, std::move(text)});
 }
 
@@ -36,6 +37,14 @@ void BeginStop(AgentTurn& turn, bool planned, int signal) {
   turn.effects.push_back(SignalWorkers{signal});
 }
 
+void HurryStop(AgentTurn& turn) {
+  AgentState& state = turn.state;
+  state.planned = false;
+  if (state.kill_at) {
+    state.kill_at = std::min<Time>(*state.kill_at, turn.now + turn.config.stop_grace);
+  }
+}
+
 void KillNow(AgentTurn& turn) {
   turn.state.kill_at.reset();
   turn.state.unkillable_at = turn.now + kUnkillable;
@@ -43,8 +52,8 @@ void KillNow(AgentTurn& turn) {
 }
 
 void RenewMembership(AgentState& state) {
+  // The sequence goes on growing: a late answer to the old membership must not pass for a new one.
   state.incarnation = *std::exchange(state.next_incarnation, std::nullopt);
-  state.sequence = 0;
   state.echo.reset();
   state.placement.reset();
   state.outcome = Outcome::kNone;
@@ -67,7 +76,7 @@ void BecomeIdle(AgentTurn& turn, Generation generation) {
   state.unkillable = 0;
   state.alive = 0;
   state.heard = std::max(state.heard, turn.now);  // An outage counts from here.
-  if (state.next_incarnation) {
+  if (state.next_incarnation && !state.finish) {
     RenewMembership(state);
   }
   if (state.signal != 0) {

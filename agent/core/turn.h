@@ -37,6 +37,10 @@ void ExitNow(AgentTurn& turn, int code, std::string text);
 // the shutdown timeout.
 void BeginStop(AgentTurn& turn, bool planned, int signal);
 
+// A planned stop has become one by failure or loss: a rank that is blocked with a dead peer never
+// sees TERM, so the long grace helps nobody.
+void HurryStop(AgentTurn& turn);
+
 void KillNow(AgentTurn& turn);
 
 // A new incarnation, which knows nothing of the old one's world.

@@ -16,6 +16,9 @@ using std::chrono_literals::operator""ms;
 // Beyond this, a tick came late because this server was paused, not because nodes are gone.
 constexpr auto kLate = 100ms;
 constexpr int kUnavailable = 69;
+// Limits for what comes from sockets: sums and successors below stay far from wrapping round.
+constexpr Generation kMaxGeneration{std::uint64_t{1} << 62};
+constexpr std::uint32_t kMaxWorkers = 65'536;
 
 void ReportFromMember(CoordinatorTurn& turn, const NodeKey& key, Member& member,
                       const NodeReport& report) {
@@ -26,7 +29,8 @@ void ReportFromMember(CoordinatorTurn& turn, const NodeKey& key, Member& member,
       member.succeeded = true;
     }
   }
-  if (state.phase == Phase::kRunning && report.leaving == Leaving::kLeave && !member.succeeded) {
+  const bool active = state.phase == Phase::kRunning || state.phase == Phase::kDraining;
+  if (active && report.leaving == Leaving::kLeave && !member.succeeded) {
     BeginDrain(turn, StopCause::kLeave, true);
   }
   const bool promised_away = report.hosting == Hosting::kNothing &&
@@ -57,6 +61,26 @@ void ReportFromOutsider(CoordinatorTurn& turn, const NodeKey& key) {
   }
   turn.Say(NoticeLevel::kInfo, "node " + key.node + " joins: restarting with it");
   BeginDrain(turn, StopCause::kScaleUp, true);
+}
+
+std::optional<std::string> WhyMalformed(const NodeReport& report) {
+  const RunShape& shape = report.shape;
+  if (shape.min_nodes < 1 || shape.min_nodes > shape.max_nodes) {
+    return "--nnodes=" + std::to_string(shape.min_nodes) + ":" + std::to_string(shape.max_nodes) +
+           " is no range of node counts";
+  }
+  if (report.workers < 1 || report.workers > kMaxWorkers) {
+    return "--nproc-per-node=" + std::to_string(report.workers) + " is not within 1 to " +
+           std::to_string(kMaxWorkers);
+  }
+  const Generation hosted = report.placement ? report.placement->generation : Generation{};
+  if (report.floor > kMaxGeneration || hosted > kMaxGeneration) {
+    return "its report names an impossible generation";
+  }
+  if (report.hosting != Hosting::kNothing && !report.placement) {
+    return "its report hosts workers of no generation";
+  }
+  return std::nullopt;
 }
 
 std::optional<std::string> WhyRefused(const CoordinatorState& state, const NodeReport& report) {
@@ -99,7 +123,8 @@ void OnReport(CoordinatorTurn& turn, const NodeReport& report) {
   if (!IsNewest(state, report)) {
     return;
   }
-  if (!state.shape) {
+  std::optional<std::string> malformed = WhyMalformed(report);
+  if (!state.shape && !malformed) {
     state.shape = report.shape;
     state.since = turn.now;
   }
@@ -110,21 +135,27 @@ void OnReport(CoordinatorTurn& turn, const NodeReport& report) {
   NodeState& node = state.nodes[key];
   if (!known) {
     node.joined = ++state.joins;
-    node.refused = WhyRefused(state, report);
+  }
+  if (!node.refused && (malformed || !known)) {
+    node.refused = malformed ? std::move(malformed) : WhyRefused(state, report);
     if (node.refused) {
       turn.Say(NoticeLevel::kWarning, "refused node " + key.node + ": " + *node.refused);
     }
   }
   Arrive(turn, node, report);
+  if (node.refused) {
+    return;
+  }
   state.newest = std::max(state.newest, report.floor);
   if (report.placement) {
     state.newest = std::max(state.newest, report.placement->generation);
   }
-  if (node.refused || node.lost || HasEnded(state)) {
+  if (node.lost || HasEnded(state)) {
     return;
   }
   if (!state.world) {
-    state.restarts_used = std::max(state.restarts_used, report.restarts_used);
+    state.restarts_used =
+        std::max(state.restarts_used, std::min(report.restarts_used, state.shape->max_restarts));
   }
   if (report.leaving == Leaving::kStopRun) {
     if (state.phase == Phase::kGathering) {
@@ -152,8 +183,26 @@ bool ClosedWithOthers(const CoordinatorState& state, const CoordinatorConfig& co
   return together > 1;
 }
 
-void ExpireNodes(CoordinatorTurn& turn) {
+// The rules (a) closed connection, (b) lease, (c) successor; any of them is enough.
+std::optional<std::string> WhyLost(const CoordinatorTurn& turn, const NodeKey& key,
+                                   NodeState& node) {
   const Duration grace = turn.config.disconnect_grace;
+  if (turn.now >= node.expires) {
+    return "nothing heard for its lease of " + FormatDuration(LeaseOf(turn.state, turn.config));
+  }
+  if (node.cancelled && !node.lease_decides && turn.now >= *node.cancelled + grace) {
+    if (!ClosedWithOthers(turn.state, turn.config, *node.cancelled)) {
+      return "its connection closed and it did not come back within " + FormatDuration(grace);
+    }
+    node.lease_decides = true;
+  }
+  if (node.unconnected && turn.now >= *node.unconnected + grace && HasSuccessor(turn.state, key)) {
+    return "a new agent of the same node has taken its place";
+  }
+  return std::nullopt;
+}
+
+void ExpireNodes(CoordinatorTurn& turn) {
   std::vector<std::pair<NodeKey, std::string>> lost;
   for (auto& [key, node] : turn.state.nodes) {
     if (node.lost) {
@@ -163,19 +212,8 @@ void ExpireNodes(CoordinatorTurn& turn) {
       node.lost = turn.now >= node.expires;  // It knows the outcome and is gone, as it should be.
       continue;
     }
-    if (turn.now >= node.expires) {
-      lost.emplace_back(key, "nothing heard for its lease of " +
-                                 FormatDuration(LeaseOf(turn.state, turn.config)));
-    } else if (node.cancelled && !node.lease_decides && turn.now >= *node.cancelled + grace) {
-      if (ClosedWithOthers(turn.state, turn.config, *node.cancelled)) {
-        node.lease_decides = true;
-        continue;
-      }
-      lost.emplace_back(
-          key, "its connection closed and it did not come back within " + FormatDuration(grace));
-    } else if (node.unconnected && turn.now >= *node.unconnected + grace &&
-               HasSuccessor(turn.state, key)) {
-      lost.emplace_back(key, "a new agent of the same node has taken its place");
+    if (auto why = WhyLost(turn, key, node)) {
+      lost.emplace_back(key, *std::move(why));
     }
   }
   for (const auto& [key, why] : lost) {
@@ -215,7 +253,7 @@ void ExpirePhase(CoordinatorTurn& turn) {
   TryForm(turn);
   if (state.phase == Phase::kGathering && state.shape &&
       turn.now >= state.since + state.shape->join_timeout) {
-    const std::size_t have = ChooseMembers(state).size();
+    const std::uint32_t have = CountReady(state);
     EndRun(turn, Finish{Ending::kFailed,
                         kUnavailable,
                         std::to_string(have) + " of " + std::to_string(state.shape->min_nodes) +
@@ -226,12 +264,20 @@ void ExpirePhase(CoordinatorTurn& turn) {
   }
 }
 
-// A tick that comes late (this server was paused) extends leases and graces by the lateness.
-void ForgiveOwnPause(CoordinatorState& state, Time now) {
+// A tick that comes late (this server was paused) extends leases, graces and the deadlines of
+// stopping and starting by the lateness: what nodes had to say may be waiting in the socket.
+// A grace more, so that what was due at the wake-up is not due at once.
+void ForgiveOwnPause(CoordinatorState& state, const CoordinatorConfig& config, Time now) {
   if (!state.wake || now <= *state.wake + kLate) {
     return;
   }
-  const auto late = now - *state.wake;
+  const auto late = now - *state.wake + config.disconnect_grace;
+  if (state.drain) {
+    state.drain->began += late;
+  }
+  if (state.phase == Phase::kRunning) {
+    state.since += late;  // The start deadline counts from it.
+  }
   for (auto& [key, node] : state.nodes) {
     node.expires += late;
     if (node.cancelled) {
@@ -261,7 +307,7 @@ void OnCallEnded(CoordinatorTurn& turn, const CallEnded& ended) {
 std::vector<Notice> Step(CoordinatorState& state, const CoordinatorConfig& config,
                          const CoordinatorEvent& event, Time now) {
   CoordinatorTurn turn{state, config, now, {}};
-  ForgiveOwnPause(state, now);
+  ForgiveOwnPause(state, config, now);
   std::visit(Overload{
                  [&](const Reported& reported) { OnReport(turn, reported.report); },
                  [&](const CallEnded& ended) { OnCallEnded(turn, ended); },

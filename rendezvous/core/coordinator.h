@@ -87,7 +87,8 @@ struct Member {
   std::uint32_t first_rank = 0;
   std::string role;
   std::uint32_t role_first_rank = 0;
-  bool hosted = false;  // Has been seen hosting this world.
+  std::uint32_t role_size = 0;  // Workers of this role in the world.
+  bool hosted = false;          // Has been seen hosting this world.
   bool succeeded = false;
   bool lost = false;
 };
@@ -96,8 +97,9 @@ struct World {
   Term term;
   Generation generation;
   WorldId id;
-  std::vector<Member> members;  // In group rank order.
-  std::uint32_t size = 0;       // Workers.
+  std::vector<Member> members;            // In group rank order.
+  std::map<NodeKey, std::size_t> places;  // Index in members.
+  std::uint32_t size = 0;                 // Workers.
   Endpoint store;
   Time formed;
 };
@@ -112,6 +114,7 @@ struct Drain {
   StopCause cause = StopCause::kFailure;
   Time began;
   bool membership = false;  // A node was lost or leaves: not charged.
+  bool planned = false;     // So it began: later failures are its consequence.
   std::vector<Evidence> evidence;
   std::vector<std::string> spawn_failures;  // "n1: cannot execute ..."
 };
@@ -127,6 +130,9 @@ struct CoordinatorState {
   std::uint32_t restarts_used = 0;
   std::uint64_t worlds_formed = 0;
   std::uint64_t joins = 0;
+  std::uint32_t ready = 0;    // Nodes that could form a world; kept while gathering.
+  std::uint64_t edition = 0;  // Moves when what others than the reporting node are told may change,
+                              // so that a driver need not look at every parked call each time.
   std::optional<Time> last_call;
   std::optional<Drain> drain;
   std::optional<Finish> outcome;
@@ -137,7 +143,8 @@ struct CoordinatorState {
 std::vector<Notice> Step(CoordinatorState& state, const CoordinatorConfig& config,
                          const CoordinatorEvent& event, Time now);
 
-// What a node should do now. Unknown nodes wait.
+// What a node should do now. Unknown nodes wait; so does one that hosts nothing and echoes its
+// Finish: that answer is only the receipt of its acknowledgement.
 Directive DirectiveFor(const CoordinatorState& state, const CoordinatorConfig& config,
                        const NodeId& node, Incarnation incarnation, Time now);
 

@@ -15,14 +15,12 @@ const Member* FindMember(const CoordinatorState& state, const NodeKey& key, std:
   if (!state.world) {
     return nullptr;
   }
-  for (std::size_t i = 0; i < state.world->members.size(); ++i) {
-    const Member& member = state.world->members[i];
-    if (member.key == key && !member.lost) {
-      *index = i;
-      return &member;
-    }
+  const auto place = state.world->places.find(key);
+  if (place == state.world->places.end() || state.world->members[place->second].lost) {
+    return nullptr;
   }
-  return nullptr;
+  *index = place->second;
+  return &state.world->members[*index];
 }
 
 Duration Until(Time deadline, Time now) {
@@ -33,9 +31,12 @@ std::vector<std::string> NodesLeftFrom(const CoordinatorState& state,
                                        bool (*waits)(const Member&, const NodeState*, Generation)) {
   std::vector<std::string> names;
   for (const Member& member : state.world->members) {
+    if (names.size() == kMaxNamed) {
+      break;
+    }
     const auto found = state.nodes.find(member.key);
     const NodeState* const node = found == state.nodes.end() ? nullptr : &found->second;
-    if (names.size() < kMaxNamed && !member.lost && waits(member, node, state.world->generation)) {
+    if (!member.lost && waits(member, node, state.world->generation)) {
       names.push_back(member.key.node);
     }
   }
@@ -44,7 +45,7 @@ std::vector<std::string> NodesLeftFrom(const CoordinatorState& state,
 
 WaitReason GatheringReason(const CoordinatorState& state, Time now) {
   WaitReason reason;
-  reason.have = static_cast<std::uint32_t>(ChooseMembers(state).size());
+  reason.have = std::min(state.ready, state.shape->max_nodes);
   reason.need = state.shape->min_nodes;
   reason.want = state.shape->max_nodes;
   if (state.last_call) {
@@ -99,9 +100,9 @@ WaitReason ReasonFor(const CoordinatorState& state, const NodeKey& key, bool mem
 }
 
 Finish FinishFor(const CoordinatorState& state, const NodeState& node) {
-  // Without a term it never spoke to a server of this run before: it must not believe that its
-  // own work has succeeded.
-  if (node.report.term == Term{0} && node.report.sequence <= 1 && !node.report.placement) {
+  // Without a term it never heard of this run before it ended: it must not believe that its own
+  // work has succeeded.
+  if (node.report.term == Term{0}) {
     return {Ending::kEnded,
             kUnavailable,
             "this run has ended before this node came (run id '" + state.run_id +
@@ -123,6 +124,10 @@ Directive DirectiveFor(const CoordinatorState& state, const CoordinatorConfig& c
   }
   const NodeState& node = found->second;
   const NodeReport& report = node.report;
+  const bool knows_the_end = report.echo && std::holds_alternative<Finish>(*report.echo);
+  if (knows_the_end && report.hosting == Hosting::kNothing) {
+    return Wait{{.what = WaitFor::kPeers}};  // News, so it is answered at once and lets it go.
+  }
   if (node.refused) {
     return Finish{Ending::kRefused, kUsage, *node.refused, {}};
   }

@@ -1,7 +1,9 @@
 #include "rendezvous/core/formation.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <set>
 
 namespace ddprun {
 namespace {
@@ -54,23 +56,23 @@ std::uint64_t Mix(std::uint64_t value) {
 }
 
 // The last world's nodes keep their places; newcomers fill the holes, then follow.
-std::vector<NodeKey> KeepPlaces(const World& last, std::vector<NodeKey> chosen) {
-  std::vector<NodeKey> newcomers;
+std::vector<NodeKey> KeepPlaces(const World& last, const std::vector<NodeKey>& chosen) {
+  std::map<NodeId, NodeKey> staying;
   for (const NodeKey& key : chosen) {
-    const bool old = std::any_of(last.members.begin(), last.members.end(),
-                                 [&](const Member& m) { return m.key.node == key.node; });
-    if (!old) {
-      newcomers.push_back(key);
-    }
+    staying.emplace(key.node, key);
   }
+  std::set<NodeId> old;
+  for (const Member& member : last.members) {
+    old.insert(member.key.node);
+  }
+  std::vector<NodeKey> newcomers;
+  std::copy_if(chosen.begin(), chosen.end(), std::back_inserter(newcomers),
+               [&](const NodeKey& key) { return !old.contains(key.node); });
   std::vector<NodeKey> ordered;
   auto next = newcomers.begin();
   for (const Member& member : last.members) {
-    const auto stays = std::find_if(chosen.begin(), chosen.end(), [&](const NodeKey& key) {
-      return key.node == member.key.node;
-    });
-    if (stays != chosen.end()) {
-      ordered.push_back(*stays);
+    if (const auto stays = staying.find(member.key.node); stays != staying.end()) {
+      ordered.push_back(stays->second);
     } else if (next != newcomers.end()) {
       ordered.push_back(*next++);
     }
@@ -129,6 +131,12 @@ std::strong_ordering CompareNatural(std::string_view a, std::string_view b) {
   return whole_a.compare(whole_b) <=> 0;
 }
 
+std::uint32_t CountReady(const CoordinatorState& state) {
+  return static_cast<std::uint32_t>(
+      std::count_if(state.nodes.begin(), state.nodes.end(),
+                    [&](const auto& entry) { return IsReady(state, entry.first); }));
+}
+
 std::vector<NodeKey> ChooseMembers(const CoordinatorState& state) {
   std::vector<NodeKey> chosen;
   for (const auto& [key, node] : state.nodes) {
@@ -136,14 +144,15 @@ std::vector<NodeKey> ChooseMembers(const CoordinatorState& state) {
       chosen.push_back(key);
     }
   }
-  const auto in_last_world = [&](const NodeKey& key) {
-    return state.world &&
-           std::any_of(state.world->members.begin(), state.world->members.end(),
-                       [&](const Member& member) { return member.key.node == key.node; });
-  };
+  std::set<NodeId> last_world;
+  if (state.world) {
+    for (const Member& member : state.world->members) {
+      last_world.insert(member.key.node);
+    }
+  }
   std::stable_sort(chosen.begin(), chosen.end(), [&](const NodeKey& a, const NodeKey& b) {
-    const bool a_old = in_last_world(a);
-    const bool b_old = in_last_world(b);
+    const bool a_old = last_world.contains(a.node);
+    const bool b_old = last_world.contains(b.node);
     return a_old != b_old ? a_old : state.nodes.at(a).joined < state.nodes.at(b).joined;
   });
   if (chosen.size() > state.shape->max_nodes) {
@@ -154,7 +163,7 @@ std::vector<NodeKey> ChooseMembers(const CoordinatorState& state) {
   const bool explicit_ranks = std::any_of(chosen.begin(), chosen.end(), [&](const NodeKey& key) {
     return state.nodes.at(key).report.node_rank.has_value();
   });
-  return state.world && !explicit_ranks ? KeepPlaces(*state.world, std::move(chosen)) : chosen;
+  return state.world && !explicit_ranks ? KeepPlaces(*state.world, chosen) : chosen;
 }
 
 World MakeWorld(const CoordinatorState& state, const CoordinatorConfig& config,
@@ -175,7 +184,11 @@ World MakeWorld(const CoordinatorState& state, const CoordinatorConfig& config,
     member.role_first_rank = role_sizes[report.role];
     role_sizes[report.role] += report.workers;
     world.size += report.workers;
+    world.places[key] = world.members.size();
     world.members.push_back(std::move(member));
+  }
+  for (Member& member : world.members) {
+    member.role_size = role_sizes[member.role];
   }
   world.store = state.nodes.at(chosen.front()).report.store;
   return world;
@@ -192,11 +205,7 @@ Placement PlacementOf(const CoordinatorState& state, const World& world, std::si
   placement.first_rank = member.first_rank;
   placement.world_size = world.size;
   placement.role_first_rank = member.role_first_rank;
-  for (const Member& other : world.members) {
-    if (other.role == member.role) {
-      placement.role_world_size = other.role_first_rank + other.workers;
-    }
-  }
+  placement.role_world_size = member.role_size;
   placement.store = world.store;
   placement.restarts_used = state.restarts_used;
   return placement;

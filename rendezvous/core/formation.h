@@ -17,6 +17,9 @@ bool IsReady(const CoordinatorState& state, const NodeKey& key);
 // A newer membership of the same node is waiting for this one to end.
 bool HasSuccessor(const CoordinatorState& state, const NodeKey& key);
 
+// How many nodes are ready, however many a world may have.
+std::uint32_t CountReady(const CoordinatorState& state);
+
 // "n9" before "n10": runs of digits compare as numbers.
 std::strong_ordering CompareNatural(std::string_view a, std::string_view b);
 

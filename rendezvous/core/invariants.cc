@@ -13,6 +13,10 @@ std::optional<std::string> BrokenWorld(const CoordinatorState& state, const Worl
       return "ranks are not contiguous at node " + member.key.node;
     }
     next += member.workers;
+    const auto place = world.places.find(member.key);
+    if (place == world.places.end() || &world.members[place->second] != &member) {
+      return "the index of the world does not know node " + member.key.node;
+    }
     if (!nodes.insert(member.key.node).second) {
       return "node " + member.key.node + " is in the world twice";
     }

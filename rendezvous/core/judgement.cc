@@ -68,7 +68,8 @@ Judgement Judge(const Drain& drain, std::uint32_t restarts_used, std::uint32_t m
   }
   const std::string budget = max_restarts == 0
                                  ? "; no restarts are allowed (--max-restarts)"
-                                 : "; all " + std::to_string(max_restarts) + " restarts are used";
+                                 : "; " + std::to_string(max_restarts) + " of " +
+                                       std::to_string(max_restarts) + " restarts are used";
   if (judgement.root) {
     judgement.outcome = Finish{Ending::kFailed, ExitCodeOf(*judgement.root),
                                Describe(*judgement.root) + budget, judgement.root};

@@ -16,12 +16,12 @@ Member* FindMember(CoordinatorState& state, const NodeKey& key) {
   if (!state.world) {
     return nullptr;
   }
-  for (Member& member : state.world->members) {
-    if (member.key == key && !member.lost) {
-      return &member;
-    }
+  const auto place = state.world->places.find(key);
+  if (place == state.world->places.end()) {
+    return nullptr;
   }
-  return nullptr;
+  Member& member = state.world->members[place->second];
+  return member.lost ? nullptr : &member;
 }
 
 bool SpeaksOfWorld(const NodeReport& report, const World& world) {
@@ -39,7 +39,7 @@ bool IsDrained(const CoordinatorState& state, const Member& member) {
 
 void CollectEvidence(CoordinatorTurn& turn, const NodeKey& key, const NodeReport& report) {
   Drain& drain = *turn.state.drain;
-  if (IsPlanned(drain.cause) || !SpeaksOfWorld(report, *turn.state.world)) {
+  if (drain.planned || IsPlanned(drain.cause) || !SpeaksOfWorld(report, *turn.state.world)) {
     return;  // After a planned stop began, failures are its consequence.
   }
   Time first = turn.now;
@@ -71,12 +71,12 @@ void TryForm(CoordinatorTurn& turn) {
   if (state.phase != Phase::kGathering || !state.shape) {
     return;
   }
-  const std::vector<NodeKey> chosen = ChooseMembers(state);
-  if (chosen.size() < state.shape->min_nodes) {
+  state.ready = CountReady(state);
+  if (state.ready < state.shape->min_nodes) {
     state.last_call.reset();
     return;
   }
-  bool whole = chosen.size() >= state.shape->max_nodes;
+  bool whole = state.ready >= state.shape->max_nodes;
   if (state.world && !whole) {
     whole = std::all_of(state.nodes.begin(), state.nodes.end(), [&](const auto& entry) {
       const NodeState& node = entry.second;
@@ -95,7 +95,7 @@ void TryForm(CoordinatorTurn& turn) {
   }
   state.last_call.reset();
   state.drain.reset();
-  state.world = MakeWorld(state, turn.config, chosen, turn.now);
+  state.world = MakeWorld(state, turn.config, ChooseMembers(state), turn.now);
   state.newest = state.world->generation;
   ++state.worlds_formed;
   turn.Enter(Phase::kRunning);
@@ -109,6 +109,9 @@ void JudgeIfDrained(CoordinatorTurn& turn) {
                    [&](const Member& m) { return IsDrained(state, m); })) {
     return;
   }
+  // Also a node that had succeeded: it may have hosted the store.
+  state.drain->membership |= std::any_of(state.world->members.begin(), state.world->members.end(),
+                                         [](const Member& m) { return m.lost; });
   Judgement judgement = Judge(*state.drain, state.restarts_used, state.shape->max_restarts);
   if (judgement.outcome) {
     turn.Say(NoticeLevel::kDetail, "the run failed: " + judgement.outcome->text);
@@ -123,8 +126,13 @@ void JudgeIfDrained(CoordinatorTurn& turn) {
             std::to_string(state.shape->max_restarts) + "): " +
             (judgement.root ? Describe(*judgement.root) : state.drain->spawn_failures.front()));
   } else {
+    const bool lost = std::any_of(state.world->members.begin(), state.world->members.end(),
+                                  [](const Member& m) { return m.lost; });
+    const StopCause cause = state.drain->cause == StopCause::kFailure && lost
+                                ? StopCause::kNodeLost  // The failure was its consequence.
+                                : state.drain->cause;
     turn.Say(NoticeLevel::kInfo, "generation " + std::to_string(state.world->generation.value) +
-                                     " has stopped (" + Describe(state.drain->cause) +
+                                     " has stopped (" + Describe(cause) +
                                      "; not charged); forming the next one");
   }
   turn.Enter(Phase::kGathering);
@@ -137,10 +145,16 @@ void BeginDrain(CoordinatorTurn& turn, StopCause cause, bool membership) {
     state.drain->membership |= membership;
     if (cause == StopCause::kOperator) {
       state.drain->cause = cause;
+      ++state.edition;
+    } else if (cause == StopCause::kNodeLost && IsPlanned(state.drain->cause) &&
+               state.drain->cause != StopCause::kOperator) {
+      state.drain->cause = cause;  // Its peers' ranks are blocked: the long grace helps nobody.
+      state.drain->began = turn.now;
+      ++state.edition;
     }
     return;
   }
-  state.drain = Drain{cause, turn.now, membership, {}, {}};
+  state.drain = Drain{cause, turn.now, membership, IsPlanned(cause), {}, {}};
   turn.Enter(Phase::kDraining);
   turn.Say(NoticeLevel::kDetail, "stopping generation " +
                                      std::to_string(state.world->generation.value) + ": " +
@@ -151,7 +165,10 @@ void Lose(CoordinatorTurn& turn, const NodeKey& key, const std::string& why) {
   CoordinatorState& state = turn.state;
   NodeState& node = state.nodes.at(key);
   node.lost = true;
-  turn.Say(NoticeLevel::kWarning, "node " + key.node + " is lost: " + why);
+  ++state.edition;
+  if (!node.acknowledged) {
+    turn.Say(NoticeLevel::kWarning, "node " + key.node + " is lost: " + why);
+  }
   Member* const member = FindMember(state, key);
   if (member == nullptr) {
     return;

@@ -22,6 +22,7 @@ struct CoordinatorTurn {
   void Say(NoticeLevel level, std::string text) { notices.push_back({level, std::move(text)}); }
   void Enter(Phase phase) {
     state.phase = phase;
+    ++state.edition;
     state.since = now;
   }
 };

@@ -136,7 +136,7 @@ class Failure(support.TrainerTest):
 
     def test_interface(self):
         self.run_world(["--epochs=1", "--limit-train=640"], ranks=2,
-                       environment={"GLOO_SOCKET_IFNAME": "lo"})
+                       environment={"GLOO_SOCKET_IFNAME": "lo,other"})
         workers = self.run_world([], ranks=2, environment={"GLOO_SOCKET_IFNAME": "nope9"}, expect=1)
         self.assertIn("nope9", self.complaint(workers[0])[-1])
 

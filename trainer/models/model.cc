@@ -6,8 +6,8 @@ namespace ddprun {
 namespace {
 
 constexpr ModelEntry kModels[] = {
-    {"mlp", "two linear layers, 50 hidden units, ReLU", MakeMlp},
-    {"linear", "one linear layer: softmax regression", MakeLinear},
+    {"mlp", "two linear layers, 50 hidden units, ReLU", 1, MakeMlp},
+    {"linear", "one linear layer: softmax regression", 1, MakeLinear},
 };
 
 }  // namespace

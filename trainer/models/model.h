@@ -21,6 +21,8 @@ struct ModelShape {
 struct ModelEntry {
   std::string_view name;
   std::string_view about;
+  // More threads per rank than this make a step slower, far slower on busy cores.
+  int most_threads;
   // Freshly initialised; the same seed gives the same parameters.
   std::shared_ptr<TorchModel> (*make)(const ModelShape& shape, std::uint64_t seed);
 };

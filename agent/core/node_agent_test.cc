@@ -1,0 +1,219 @@
+#include "agent/core/node_agent.h"
+
+#include <gtest/gtest.h>
+
+#include "agent/core/story.h"
+
+namespace ddprun {
+namespace {
+
+TEST_F(Agent, IntroducesItselfAtOnce) {
+  const SendReport* const send = Find<SendReport>();
+  ASSERT_TRUE(send);
+  EXPECT_EQ(send->report.sequence, 1u);
+  EXPECT_EQ(send->report.hosting, Hosting::kNothing);
+  EXPECT_FALSE(send->report.echo);
+}
+
+TEST_F(Agent, RunsWhatItHasNotPromisedAway) {
+  TellRun(1, 1s);
+  EXPECT_TRUE(Did<Spawn>());
+  EXPECT_EQ(Find<SendReport>()->report.hosting, Hosting::kWorkers);
+  EXPECT_EQ(Find<SendReport>()->deadline, 1'300ms);
+  EXPECT_TRUE(NeedsStore(state));
+}
+
+// The answer was under way while the coordinator was told "I host nothing, floor 2".
+TEST_F(Agent, NeverRunsAtOrBelowItsFloor) {
+  TellStop(2, StopCause::kFailure, 1s);
+  EXPECT_EQ(Find<SendReport>()->report.floor, Generation{2});
+  TellRun(2, 2s);
+  EXPECT_FALSE(Did<Spawn>());
+  TellRun(3, 3s);
+  EXPECT_TRUE(Did<Spawn>());
+}
+
+TEST_F(Agent, RunningIgnoresTheSameAndOlderRunsAndDrainsForNewer) {
+  TellRun(2, 1s);
+  TellRun(2, 2s);
+  EXPECT_FALSE(Did<Spawn>() || Did<SignalWorkers>());
+  TellRun(1, 2s);
+  EXPECT_FALSE(Did<Spawn>() || Did<SignalWorkers>());
+  TellRun(3, 3s);
+  EXPECT_FALSE(Did<Spawn>());
+  EXPECT_EQ(Find<SignalWorkers>()->signal, kTerm);
+  TellRun(4, 3s);  // While stopping: not yet.
+  EXPECT_FALSE(Did<Spawn>());
+  Gone(4s);
+  EXPECT_EQ(state.phase, AgentPhase::kIdle);
+  EXPECT_EQ(state.floor, Generation{2});
+}
+
+// The next spawn waits until every process of the last one is gone, not just its workers.
+TEST_F(Agent, ALastExitIsNotYetTheEnd) {
+  TellRun(1, 1s);
+  Ends(0, Exited{0}, 2s);
+  Ends(1, Exited{0}, 2s);
+  EXPECT_EQ(state.phase, AgentPhase::kRunning);
+  Gone(3s);
+  EXPECT_EQ(state.phase, AgentPhase::kIdle);
+  const NodeReport report = Find<SendReport>()->report;
+  EXPECT_EQ(report.outcome, Outcome::kSucceeded);
+  EXPECT_EQ(report.floor, Generation{1});
+  EXPECT_EQ(report.placement->generation, Generation{1});
+  EXPECT_EQ(report.store, (Endpoint{"n0", 2}));
+}
+
+TEST_F(Agent, TheFirstFailureStopsTheRestAndStaysFirst) {
+  TellRun(1, 1s);
+  Ends(1, Exited{3}, 2s);
+  EXPECT_EQ(Find<SignalWorkers>()->signal, kTerm);
+  EXPECT_EQ(state.phase, AgentPhase::kStopping);
+  Ends(0, Killed{15}, 2'500ms);
+  Gone(3s);
+  const NodeReport report = Find<SendReport>()->report;
+  EXPECT_EQ(report.outcome, Outcome::kFailed);
+  ASSERT_EQ(report.failures.size(), 2u);
+  EXPECT_EQ(report.failures[0].rank, 5u);
+  EXPECT_FALSE(report.failures[0].stopped_by_us);
+  EXPECT_TRUE(report.failures[1].stopped_by_us);
+  EXPECT_EQ(report.failures[1].after, 500ms);
+}
+
+TEST_F(Agent, StopInIdleOnlyPromises) {
+  TellStop(4, StopCause::kFailure, 1s);
+  EXPECT_EQ(state.phase, AgentPhase::kIdle);
+  EXPECT_EQ(state.floor, Generation{4});
+  TellStop(3, StopCause::kFailure, 1s);
+  EXPECT_EQ(state.floor, Generation{4});  // A promise is never taken back.
+}
+
+TEST_F(Agent, StopOfAnOlderGenerationLeavesWorkersAlone) {
+  TellRun(5, 1s);
+  TellStop(4, StopCause::kFailure, 2s);
+  EXPECT_EQ(state.phase, AgentPhase::kRunning);
+  TellStop(5, StopCause::kFailure, 2s);
+  EXPECT_EQ(state.phase, AgentPhase::kStopping);
+  EXPECT_EQ(*NextWake(state, config), At(7s));  // The grace of a failure.
+  TellStop(6, StopCause::kFailure, 3s);         // While stopping: raises the floor.
+  EXPECT_EQ(state.floor, Generation{6});
+}
+
+TEST_F(Agent, APlannedStopGivesTimeToSave) {
+  TellRun(1, 1s);
+  TellStop(1, StopCause::kScaleUp, 2s);
+  EXPECT_EQ(*NextWake(state, config), At(32s));
+  // A peer is lost meanwhile: a rank that is blocked with it never sees TERM.
+  TellStop(1, StopCause::kNodeLost, 3s);
+  EXPECT_EQ(*NextWake(state, config), At(8s));
+  TellStop(1, StopCause::kFailure, 6s);  // The grace does not start again.
+  EXPECT_EQ(*NextWake(state, config), At(8s));
+}
+
+TEST_F(Agent, WhoOutlivesTheGraceIsKilledAndThenReported) {
+  TellRun(1, 1s);
+  TellStop(1, StopCause::kFailure, 2s);
+  Feed(AgentTick{}, 6'999ms);
+  EXPECT_FALSE(Did<KillWorkers>());
+  Feed(AgentTick{}, 7s);
+  EXPECT_TRUE(Did<KillWorkers>());
+  Feed(AgentTick{}, 12s);
+  EXPECT_EQ(Find<SendReport>()->report.unkillable, 2u);
+  Ends(0, Killed{9}, 13s);
+  EXPECT_EQ(Find<SendReport>()->report.unkillable, 1u);
+  Gone(14s);
+  EXPECT_EQ(Find<SendReport>()->report.unkillable, 0u);
+}
+
+TEST_F(Agent, WorkersThatCannotStartAreReported) {
+  TellRun(1, 1s);
+  Feed(SpawnFailed{{1}, "cannot execute 'x'", {"n0", 3}}, 1s);
+  const NodeReport report = Find<SendReport>()->report;
+  EXPECT_EQ(report.outcome, Outcome::kSpawnFailed);
+  EXPECT_EQ(report.spawn_failure, "cannot execute 'x'");
+  EXPECT_EQ(report.floor, Generation{1});
+  TellRun(2, 2s);
+  EXPECT_EQ(Find<SendReport>()->report.spawn_failure, "");
+}
+
+TEST_F(Agent, FinishInIdleIsAcknowledgedThenObeyed) {
+  Told(Finish{Ending::kFailed, 3, "failed", {}}, 1s);
+  EXPECT_FALSE(Did<Exit>());
+  EXPECT_TRUE(std::holds_alternative<Finish>(*Find<SendReport>()->report.echo));
+  Told(Finish{Ending::kSucceeded, 0, "changed its mind", {}}, 1'100ms);
+  ASSERT_TRUE(Did<Exit>());
+  EXPECT_EQ(Find<Exit>()->code, 3);  // What it was told first.
+}
+
+TEST_F(Agent, FinishDoesNotWaitLongForTheAcknowledgement) {
+  Told(Finish{Ending::kSucceeded, 0, "ok", {}}, 1s);
+  Feed(AgentTick{}, 1'200ms);
+  EXPECT_EQ(Find<Exit>()->code, 0);
+}
+
+TEST_F(Agent, FinishInRunningStopsFirst) {
+  TellRun(1, 1s);
+  Told(Finish{Ending::kFailed, 3, "failed", {}}, 2s);
+  EXPECT_TRUE(Did<SignalWorkers>());
+  EXPECT_FALSE(Did<Exit>());
+  Gone(3s);
+  EXPECT_TRUE(Did<SendReport>());
+  Feed(AgentTick{}, 3'200ms);
+  EXPECT_EQ(Find<Exit>()->code, 3);
+}
+
+TEST_F(Agent, FinishInStoppingIsRemembered) {
+  TellRun(1, 1s);
+  TellStop(1, StopCause::kFailure, 2s);
+  Told(Finish{Ending::kFailed, 3, "failed", {}}, 2s);
+  EXPECT_FALSE(Did<Exit>());
+  Gone(3s);
+  Feed(AgentTick{}, 3'200ms);
+  EXPECT_EQ(Find<Exit>()->code, 3);
+}
+
+TEST_F(Agent, DeclaredLostItStopsAndJoinsAsANewMember) {
+  TellRun(1, 1s);
+  TellStop(1, StopCause::kDeclaredLost, 2s);
+  EXPECT_EQ(state.phase, AgentPhase::kStopping);
+  EXPECT_EQ(state.incarnation, Incarnation{11});
+  Gone(3s);
+  const NodeReport report = Find<SendReport>()->report;
+  EXPECT_EQ(report.incarnation, Incarnation{99});
+  EXPECT_FALSE(report.placement);
+  EXPECT_FALSE(report.echo);
+  EXPECT_EQ(report.floor, Generation{1});
+}
+
+// A late answer to the old membership's call must not pass for one to the new membership's.
+TEST_F(Agent, ANewMembershipTakesNoAnswerToTheOldOne) {
+  TellRun(1, 1s);
+  const std::uint64_t old = state.sequence;
+  TellStop(1, StopCause::kDeclaredLost, 2s);
+  Gone(3s);
+  while (state.sequence < old) {
+    TellStop(1, StopCause::kFailure, 4s);
+  }
+  EXPECT_GT(state.sequence, old);
+}
+
+TEST_F(Agent, AnswersToOvertakenCallsAreIgnored) {
+  const std::uint64_t old = state.sequence;
+  TellStop(1, StopCause::kFailure, 1s);
+  Feed(Replied{old, {RunOf(2), 5, 3s, 1s, {1}}, {99}}, 2s);
+  EXPECT_TRUE(effects.empty());
+}
+
+TEST_F(Agent, AServerOfAnEarlierTermIsNotObeyed) {
+  Told(Wait{}, 1s, 7);
+  Told(RunOf(1), 2s, 6);
+  EXPECT_FALSE(Did<Spawn>() || Did<SendReport>());
+  EXPECT_EQ(*NextWake(state, config), At(3s));
+  Feed(AgentTick{}, 3s);
+  EXPECT_TRUE(Did<SendReport>());
+  Told(RunOf(1), 3s, 8);
+  EXPECT_TRUE(Did<Spawn>());
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,153 @@
+// How an agent ends: signals, leaving, outages; and what it says of itself.
+#include "agent/core/turn.h"
+
+#include <gtest/gtest.h>
+
+#include "agent/core/describe.h"
+#include "agent/core/story.h"
+
+namespace ddprun {
+namespace {
+
+TEST_F(Agent, TermLeavesAndASecondOneKills) {
+  TellRun(1, 1s);
+  Feed(SignalArrived{kTerm}, 2s);
+  EXPECT_EQ(Find<SignalWorkers>()->signal, kTerm);
+  EXPECT_EQ(Find<SendReport>()->report.leaving, Leaving::kLeave);
+  EXPECT_EQ(*NextWake(state, config), At(32s));
+  Feed(SignalArrived{kTerm}, 3s);
+  EXPECT_TRUE(Did<KillWorkers>());
+  Gone(4s);
+  Told(Finish{Ending::kLeft, 143, "left", {}}, 4s);
+  Feed(AgentTick{}, 4'200ms);
+  EXPECT_EQ(Find<Exit>()->code, 143);
+}
+
+TEST_F(Agent, InterruptStopsTheRun) {
+  TellRun(1, 1s);
+  Feed(SignalArrived{kInt}, 2s);
+  EXPECT_EQ(Find<SignalWorkers>()->signal, kInt);
+  EXPECT_EQ(Find<SendReport>()->report.leaving, Leaving::kStopRun);
+}
+
+// In a run of one node the TERM of a spare must not stop the one that works.
+TEST_F(Agent, ASpareThatGetsTermOnlyLeaves) {
+  config.shape.max_nodes = 1;
+  Feed(SignalArrived{kTerm}, 1s);
+  EXPECT_EQ(Find<SendReport>()->report.leaving, Leaving::kLeave);
+}
+
+TEST_F(Agent, ALeaverWithoutAServerDoesNotWait) {
+  Feed(SignalArrived{kTerm}, 1s);
+  Feed(AgentTick{}, 2s);
+  EXPECT_EQ(Find<Exit>()->code, 143);
+}
+
+TEST_F(Agent, ALeaverRunsNothingMore) {
+  Feed(SignalArrived{kTerm}, 1s);
+  TellRun(1, 1s);
+  EXPECT_FALSE(Did<Spawn>());
+}
+
+TEST_F(Agent, ASignalAfterTheEndDoesNotChangeTheOutcome) {
+  Told(Finish{Ending::kFailed, 3, "failed", {}}, 1s);
+  Feed(SignalArrived{kTerm}, 1'100ms);
+  Feed(AgentTick{}, 1'200ms);
+  EXPECT_EQ(Find<Exit>()->code, 3);
+}
+
+TEST_F(Agent, UserSignalsGoToTheWorkersAndChangeNothing) {
+  Feed(SignalArrived{kUsr1}, 1s);
+  EXPECT_TRUE(effects.empty());
+  TellRun(1, 1s);
+  Feed(SignalArrived{kUsr1}, 2s);
+  EXPECT_EQ(Find<SignalWorkers>()->signal, kUsr1);
+  EXPECT_EQ(state.phase, AgentPhase::kRunning);
+  EXPECT_FALSE(Did<SendReport>());
+}
+
+TEST_F(Agent, IdleItGivesUpAfterTheOutageLimit) {
+  Told(Wait{}, 1s);
+  Feed(CallFailed{state.sequence, "connection refused"}, 2s);
+  EXPECT_EQ(*NextWake(state, config), At(2'020ms));
+  Feed(AgentTick{}, 601s);
+  ASSERT_TRUE(Did<Exit>());
+  EXPECT_EQ(Find<Exit>()->code, 69);
+  EXPECT_NE(Find<Exit>()->text.find("connection refused"), std::string::npos);
+}
+
+TEST_F(Agent, BeforeTheFirstContactTheJoinTimeoutIsTheLimit) {
+  config.shape.join_timeout = 5s;
+  EXPECT_EQ(*NextWake(state, config), At(5s));
+  Feed(AgentTick{}, 5s);
+  EXPECT_EQ(Find<Exit>()->code, 69);
+}
+
+TEST_F(Agent, WorkersGoOnWithoutAServer) {
+  TellRun(1, 1s);
+  Feed(CallFailed{state.sequence, "gone"}, 5s);
+  Feed(AgentTick{}, 10'000s);
+  EXPECT_FALSE(Did<Exit>() || Did<SignalWorkers>());
+  EXPECT_TRUE(Did<SendReport>());
+}
+
+TEST_F(Agent, RetriesBackOffToASecond) {
+  std::vector<Duration> waits;
+  Duration now = 0s;
+  for (int i = 0; i < 8; ++i) {
+    Feed(CallFailed{state.sequence, "refused"}, now);
+    const auto wait = *NextWake(state, config) - At(now);
+    waits.push_back(std::chrono::duration_cast<Duration>(wait));
+    now += waits.back();
+    Feed(AgentTick{}, now);
+  }
+  EXPECT_EQ(waits.front(), 20ms);
+  EXPECT_EQ(waits[1], 40ms);
+  EXPECT_EQ(waits.back(), 1s);
+}
+
+// The address of the first failure is the first error line a user sees; noise would bury it.
+TEST_F(Agent, AWaitIsToldOncePerReason) {
+  Told(Wait{{.what = WaitFor::kNodes, .have = 1, .need = 2, .remaining = 9s}}, 1s);
+  EXPECT_TRUE(Did<Say>());
+  Told(Wait{{.what = WaitFor::kNodes, .have = 1, .need = 2, .remaining = 8s}}, 2s);
+  EXPECT_FALSE(Did<Say>());
+}
+
+TEST_F(Agent, ProgressTravelsWithTheNextReport) {
+  TellRun(1, 1s);
+  Feed(WorkerStepped{7}, 2s);
+  EXPECT_FALSE(Did<SendReport>());
+  TellRun(1, 3s);
+  EXPECT_EQ(Find<SendReport>()->report.progress, 7u);
+}
+
+TEST_F(Agent, EventsOfEarlierGenerationsAreOldNews) {
+  TellRun(1, 1s);
+  Gone(2s);
+  TellRun(2, 3s);
+  Feed(WorkerEnded{{1}, 0, 1, Exited{1}}, 4s);
+  Feed(AllGone{{1}, {}}, 4s);
+  EXPECT_EQ(state.phase, AgentPhase::kRunning);
+  EXPECT_TRUE(state.failures.empty());
+}
+
+TEST_F(Agent, FailuresInAReportAreBounded) {
+  config.workers = 20;
+  TellRun(1, 1s);
+  for (std::uint32_t i = 0; i < 20; ++i) {
+    Feed(WorkerEnded{{1}, i, i, Exited{1}, false, std::string(100'000, 'x')}, 2s);
+  }
+  EXPECT_EQ(state.failures.size(), kMaxFailures);
+  EXPECT_EQ(state.failures[0].last_lines.size(), kMaxLastLines);
+}
+
+TEST_F(Agent, DescribesItselfInOneLine) {
+  EXPECT_EQ(Describe(state), "idle, floor 0");
+  TellRun(3, 1s);
+  EXPECT_EQ(Describe(state).substr(0, 52), "running generation 3, floor 0, 2 workers alive, told");
+  EXPECT_EQ(Describe(AgentEffect(Exit{3, {}, "why"})), "exit 3: why");
+}
+
+}  // namespace
+}  // namespace ddprun

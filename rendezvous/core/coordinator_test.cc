@@ -1,0 +1,361 @@
+#include "rendezvous/core/coordinator.h"
+
+#include <gtest/gtest.h>
+
+#include "rendezvous/core/invariants.h"
+#include "rendezvous/core/story.h"
+
+namespace ddprun {
+namespace {
+
+using std::chrono_literals::operator""ms;
+using std::chrono_literals::operator""s;
+
+constexpr RunShape kTwo{.min_nodes = 2, .max_nodes = 2, .max_restarts = 1};
+constexpr RunShape kElastic{.min_nodes = 1, .max_nodes = 3, .max_restarts = 0};
+
+// Two nodes that host generation 1.
+struct Pair : testing::Test {
+  Story story;
+  Node a{story, "n0", kTwo};
+  Node b{story, "n1", kTwo};
+  void SetUp() override {
+    a.Says(At(0s));
+    b.Says(At(0s));
+    a.Hosts(At(0s));
+    b.Hosts(At(0s));
+    ASSERT_EQ(story.state.phase, Phase::kRunning);
+  }
+  void TearDown() override {
+    EXPECT_EQ(BrokenInvariant(story.state, story.config, At(0s)), std::nullopt);
+  }
+  void KeepAlive(Time from, Time until) {
+    for (Time now = from; now <= until; now += 1s) {
+      story.Pass(now);
+      a.Hears(now).Says(now);
+      b.Hears(now).Says(now);
+    }
+  }
+};
+
+TEST(Coordinator, AFixedWorldFormsWhenTheLastNodeComes) {
+  Story story;
+  Node a(story, "n0", kTwo);
+  Node b(story, "n1", kTwo);
+  a.Says(At(0s));
+  EXPECT_EQ(a.Waits(At(0s)).what, WaitFor::kNodes);
+  EXPECT_EQ(a.Waits(At(1s)).remaining, 599s);
+  b.Says(At(1s));
+  const Placement of_a = std::get<ddprun::Run>(a.Told(At(1s))).placement;
+  const Placement of_b = std::get<ddprun::Run>(b.Told(At(1s))).placement;
+  EXPECT_EQ(of_a.world_id, of_b.world_id);
+  EXPECT_EQ(of_b.first_rank, 1u);
+  EXPECT_EQ(of_b.world_size, 2u);
+  EXPECT_EQ(of_b.store, (Endpoint{"n0", 1234}));
+}
+
+TEST(Coordinator, BelowMaxTheLastCallDecides) {
+  Story story;
+  Node a(story, "n0", kElastic);
+  a.Says(At(0s));
+  EXPECT_EQ(a.Waits(At(1s)).what, WaitFor::kLastCall);
+  EXPECT_EQ(a.Waits(At(1s)).remaining, 4s);
+  a.Hears(At(2s)).Says(At(2s));
+  a.Hears(At(4s)).Says(At(4s));
+  story.Pass(At(4'999ms));
+  EXPECT_TRUE(a.IsTold<ddprun::Wait>(At(4'999ms)));
+  story.Pass(At(5s));
+  EXPECT_TRUE(a.IsTold<ddprun::Run>(At(5s)));
+}
+
+// Else a world could start below min_nodes with a node that has gone again.
+TEST(Coordinator, ALossBelowMinCancelsTheLastCall) {
+  Story story;
+  Node a(story, "n0", {.min_nodes = 2, .max_nodes = 3});
+  Node b(story, "n1", {.min_nodes = 2, .max_nodes = 3});
+  a.Says(At(0s));
+  b.Says(At(0s));
+  EXPECT_TRUE(story.state.last_call);
+  b.Closes(At(1s));
+  story.Pass(At(1'200ms));
+  EXPECT_FALSE(story.state.last_call);
+  EXPECT_EQ(a.Waits(At(2s)).what, WaitFor::kNodes);
+}
+
+TEST(Coordinator, TheJoinTimeoutEndsARunThatNeverFormed) {
+  Story story;
+  Node a(story, "n0", {.min_nodes = 2, .max_nodes = 2, .join_timeout = 2s});
+  a.Says(At(0s)).Hears(At(1s)).Says(At(1s));
+  story.Pass(At(2s));
+  EXPECT_EQ(std::get<Finish>(a.Told(At(2s))).exit_code, 69);
+}
+
+// A failed node must not start the next generation while its peer may still run the old one.
+TEST_F(Pair, NextGenerationWaitsForEveryPromise) {
+  a.Ends(Outcome::kFailed, {Failure(Exited{3})}, At(1s));
+  EXPECT_EQ(std::get<Stop>(b.Told(At(1s))).generation, Generation{1});
+  EXPECT_EQ(a.Waits(At(1s)).missing, std::vector<std::string>{"n1"});
+  b.report.hosting = Hosting::kStopping;
+  b.Says(At(2s));
+  EXPECT_EQ(story.state.phase, Phase::kDraining);
+  b.report.hosting = Hosting::kNothing;  // Hosts nothing, but has not promised.
+  b.report.floor = {};
+  b.Says(At(2s));
+  EXPECT_EQ(story.state.phase, Phase::kDraining);
+  b.Ends(Outcome::kStopped, {}, At(3s));
+  EXPECT_EQ(story.state.world->generation, Generation{2});
+  EXPECT_EQ(std::get<ddprun::Run>(a.Told(At(3s))).placement.restarts_used, 1u);
+}
+
+TEST_F(Pair, ASpentBudgetEndsTheRunWithTheWorkersCode) {
+  story.state.restarts_used = 1;
+  a.Ends(Outcome::kFailed, {Failure(Exited{3})}, At(1s));
+  b.Ends(Outcome::kStopped, {}, At(1s));
+  const Finish finish = std::get<Finish>(a.Told(At(1s)));
+  EXPECT_EQ(finish.ending, Ending::kFailed);
+  EXPECT_EQ(finish.exit_code, 3);
+  EXPECT_EQ(a.Told(At(1s)), b.Told(At(1s)));
+}
+
+// A dead node's peers fail first; its loss, known later, must be the verdict.
+TEST_F(Pair, ALossDuringTheDrainIsNotCharged) {
+  story.state.restarts_used = 1;
+  a.Ends(Outcome::kFailed, {Failure(Exited{1})}, At(1s));
+  b.Closes(At(1'100ms));
+  story.Pass(At(1'300ms));
+  EXPECT_EQ(story.state.phase, Phase::kGathering);
+  EXPECT_EQ(story.state.restarts_used, 1u);
+}
+
+// The host of the store may have succeeded already; its peers fail because it is gone.
+TEST_F(Pair, TheLossOfANodeThatSucceededExcusesItsPeers) {
+  story.state.restarts_used = 1;
+  a.Ends(Outcome::kSucceeded, {}, At(1s));
+  a.Closes(At(1s));
+  story.Pass(At(1'200ms));
+  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  b.Ends(Outcome::kFailed, {Failure(Exited{1})}, At(2s));
+  EXPECT_EQ(story.state.phase, Phase::kGathering);
+}
+
+TEST_F(Pair, ANodeThatLeavesDuringTheDrainExcusesIt) {
+  story.state.restarts_used = 1;
+  a.Ends(Outcome::kFailed, {Failure(Exited{1})}, At(1s));
+  b.report.leaving = Leaving::kLeave;
+  b.Ends(Outcome::kStopped, {}, At(2s));
+  EXPECT_EQ(story.state.phase, Phase::kGathering);
+  EXPECT_EQ(std::get<Finish>(b.Told(At(2s))).ending, Ending::kLeft);
+}
+
+TEST_F(Pair, TheLastSuccessEndsTheRun) {
+  a.Ends(Outcome::kSucceeded, {}, At(1s));
+  EXPECT_EQ(a.Waits(At(1s)).what, WaitFor::kPeers);
+  b.Ends(Outcome::kSucceeded, {}, At(2s));
+  EXPECT_EQ(std::get<Finish>(a.Told(At(2s))).ending, Ending::kSucceeded);
+  EXPECT_FALSE(IsOver(story.state));
+  a.Hears(At(2s)).Says(At(2s));
+  b.Hears(At(2s)).Says(At(2s));
+  EXPECT_TRUE(IsOver(story.state));
+}
+
+// An agent waits for the receipt before it exits: a parked call would cost every run that time.
+TEST_F(Pair, AnAcknowledgementIsAnsweredAtOnce) {
+  a.Ends(Outcome::kSucceeded, {}, At(1s));
+  b.Ends(Outcome::kSucceeded, {}, At(2s));
+  a.Hears(At(2s)).Says(At(2s));
+  EXPECT_FALSE(SameDirective(a.Told(At(2s)), *a.report.echo));
+  b.report.hosting = Hosting::kStopping;  // Not yet able to go: parked, or it would spin.
+  b.Hears(At(2s)).Says(At(2s));
+  EXPECT_TRUE(SameDirective(b.Told(At(2s)), *b.report.echo));
+}
+
+// Agents that have acknowledged the end close their calls; that is no loss worth a warning.
+TEST_F(Pair, ANodeThatHasAcknowledgedTheEndGoesQuietly) {
+  a.Ends(Outcome::kSucceeded, {}, At(1s));
+  b.Ends(Outcome::kSucceeded, {}, At(2s));
+  a.Hears(At(2s)).Says(At(2s)).Closes(At(2s));
+  story.Pass(At(2'200ms));
+  EXPECT_FALSE(story.Said("lost"));
+}
+
+TEST_F(Pair, AnOvertakenReportChangesNothing) {
+  NodeReport old = b.report;
+  b.Hears(At(1s)).Says(At(1s));
+  old.hosting = Hosting::kNothing;
+  old.floor = {1};
+  EXPECT_FALSE(IsNewest(story.state, old));
+  story.Feed(Reported{old}, At(2s));
+  EXPECT_EQ(story.state.phase, Phase::kRunning);
+}
+
+// The cancel notice of a replaced call may come after the call that replaced it.
+TEST_F(Pair, OnlyTheNewestCallsEndCounts) {
+  const std::uint64_t old = b.report.sequence;
+  b.Hears(At(1s)).Says(At(1s));
+  story.Feed(CallEnded{"n1", {1}, old, true}, At(1s));
+  story.Pass(At(2s));
+  EXPECT_EQ(story.state.phase, Phase::kRunning);
+}
+
+TEST_F(Pair, ALeaseThatIsOverLosesTheNode) {
+  a.Hears(At(1s)).Says(At(1s));
+  story.Pass(At(2'999ms));
+  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  story.Pass(At(3s));  // b's last beat was at 0 s.
+  EXPECT_EQ(story.state.phase, Phase::kDraining);
+  const Stop stop = std::get<Stop>(b.Told(At(3s)));
+  EXPECT_EQ(stop.cause, StopCause::kDeclaredLost);
+}
+
+// A node that says something but hears nothing returns an old beat.
+TEST_F(Pair, ANodeThatHearsNothingIsAsLostAsASilentOne) {
+  for (Duration t = 1s; t <= 3s; t += 1s) {
+    a.Hears(At(t)).Says(At(t));
+    b.Says(At(t));
+  }
+  story.Pass(At(3s));
+  EXPECT_TRUE(story.Said("node n1 is lost"));
+}
+
+TEST_F(Pair, AClosedConnectionLosesTheNodeAfterTheGrace) {
+  b.Closes(At(1s));
+  story.Pass(At(1'199ms));
+  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  story.Pass(At(1'200ms));
+  EXPECT_EQ(story.state.phase, Phase::kDraining);
+}
+
+TEST_F(Pair, AReconnectWithinTheGraceIsNoLoss) {
+  b.Closes(At(1s));
+  b.Hears(At(1s)).Says(At(1'050ms));
+  story.Pass(At(2s));
+  EXPECT_EQ(story.state.phase, Phase::kRunning);
+}
+
+// A proxy or this server's network restarted: nobody died.
+TEST_F(Pair, SeveralClosedAtOnceMeansTheLeaseDecides) {
+  KeepAlive(At(1s), At(1s));
+  a.Closes(At(1s));
+  b.Closes(At(1'050ms));
+  story.Pass(At(3'900ms));
+  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  story.Pass(At(4s));
+  EXPECT_EQ(story.state.phase, Phase::kGathering);
+}
+
+TEST_F(Pair, ANewIncarnationReplacesOneThatIsNotConnected) {
+  b.Closes(At(1s), false);  // Answered; then the agent died between two calls.
+  Node again(story, "n1", kTwo, 2);
+  again.Says(At(1'050ms));
+  EXPECT_EQ(again.Waits(At(1'050ms)).what, WaitFor::kSpare);
+  story.Pass(At(1'200ms));
+  EXPECT_EQ(story.state.phase, Phase::kDraining);
+  a.Ends(Outcome::kStopped, {}, At(2s));
+  EXPECT_TRUE(again.IsTold<ddprun::Run>(At(2s)));
+}
+
+TEST_F(Pair, ANewIncarnationWaitsWhileTheOldOneIsConnected) {
+  Node again(story, "n1", kTwo, 2);
+  again.Says(At(1s));
+  b.Hears(At(1s)).Says(At(1s));
+  story.Pass(At(2s));
+  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  a.Ends(Outcome::kFailed, {Failure(Exited{1})}, At(2s));
+  EXPECT_EQ(again.Waits(At(2s)).what, WaitFor::kDrain);
+}
+
+// One tick must be enough, whatever rule the wake-up was for.
+TEST_F(Pair, ATickThatDecidesNothingAsksForALaterOne) {
+  Node again(story, "n1", kTwo, 2);
+  a.Closes(At(1s));
+  b.Closes(At(1s));
+  again.Says(At(1'010ms));
+  story.Tick(At(1'200ms));
+  EXPECT_GT(*NextWake(story.state, story.config), At(1'200ms));
+}
+
+TEST_F(Pair, ALateTickForgivesLeasesAndGraces) {
+  b.Closes(At(1s));
+  story.Tick(At(9s));  // Due at 1.2 s: this server stood still.
+  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  story.Pass(At(15s));
+  EXPECT_NE(story.state.phase, Phase::kRunning);
+}
+
+// The promises may all be waiting in the socket when a paused server goes on.
+TEST_F(Pair, ALateTickForgivesADrainToo) {
+  a.Ends(Outcome::kFailed, {Failure(Exited{1})}, At(1s));
+  story.Tick(At(60s));
+  EXPECT_EQ(story.state.phase, Phase::kDraining);
+  EXPECT_FALSE(story.Said("lost"));
+}
+
+TEST_F(Pair, ANodeThatNeverHostsIsLost) {
+  Story other;
+  Node slow(other, "n0", {});
+  slow.Says(At(0s));
+  for (Duration t = 1s; t <= 31s; t += 1s) {
+    slow.Hears(At(t)).Says(At(t));
+    other.Pass(At(t));
+  }
+  EXPECT_EQ(std::get<Stop>(slow.Told(At(31s))).cause, StopCause::kDeclaredLost);
+}
+
+TEST_F(Pair, WorkersThatCannotBeStoppedLoseTheirNode) {
+  a.Ends(Outcome::kFailed, {Failure(Exited{1})}, At(1s));
+  b.report.hosting = Hosting::kStopping;
+  for (Duration t = 2s; t <= 9s; t += 1s) {
+    a.Hears(At(t)).Says(At(t));
+    b.Hears(At(t)).Says(At(t));
+    story.Pass(At(t));
+  }
+  EXPECT_EQ(story.state.phase, Phase::kGathering);  // 1 s + grace 5 s + lease 3 s.
+  EXPECT_EQ(story.state.restarts_used, 0u);
+  EXPECT_EQ(std::get<Stop>(b.Told(At(9s))).cause, StopCause::kDeclaredLost);
+}
+
+// A rank that is blocked in a collective with the lost node never sees TERM.
+TEST_F(Pair, ALossDuringAPlannedDrainShortensTheGrace) {
+  a.report.leaving = Leaving::kLeave;
+  a.report.hosting = Hosting::kStopping;
+  a.Says(At(1s));
+  EXPECT_EQ(std::get<Stop>(b.Told(At(1s))).cause, StopCause::kLeave);
+  a.Closes(At(2s));
+  story.Pass(At(2'200ms));
+  EXPECT_EQ(std::get<Stop>(b.Told(At(3s))).cause, StopCause::kNodeLost);
+  EXPECT_GE(*NextWake(story.state, story.config), At(2'200ms));
+}
+
+TEST_F(Pair, AFailureAfterAPlannedDrainBeganIsItsConsequence) {
+  a.report.leaving = Leaving::kLeave;
+  a.Ends(Outcome::kStopped, {}, At(1s));
+  b.Ends(Outcome::kFailed, {Failure(Exited{76})}, At(2s));
+  EXPECT_EQ(story.state.phase, Phase::kGathering);
+  EXPECT_EQ(story.state.restarts_used, 0u);
+}
+
+TEST_F(Pair, AnInterruptStopsTheRunForAll) {
+  a.report.leaving = Leaving::kStopRun;
+  a.report.hosting = Hosting::kStopping;
+  a.Says(At(1s));
+  EXPECT_EQ(std::get<Stop>(b.Told(At(1s))).cause, StopCause::kOperator);
+  a.Ends(Outcome::kStopped, {}, At(2s));
+  b.Ends(Outcome::kStopped, {}, At(2s));
+  EXPECT_EQ(std::get<Finish>(b.Told(At(2s))).exit_code, 130);
+}
+
+TEST_F(Pair, AStrangeWorldIsStoppedAndNeverMet) {
+  Node c(story, "n2", kTwo);
+  c.report.hosting = Hosting::kWorkers;
+  c.report.placement = Placement{.term = {9}, .generation = {7}, .world_id = {77}};
+  c.Says(At(1s));
+  const Stop stop = std::get<Stop>(c.Told(At(1s)));
+  EXPECT_EQ(stop.generation, Generation{7});
+  EXPECT_EQ(stop.cause, StopCause::kSuperseded);
+  a.Ends(Outcome::kFailed, {Failure(Exited{1})}, At(1s));
+  b.Ends(Outcome::kStopped, {}, At(1s));
+  EXPECT_EQ(story.state.world->generation, Generation{8});
+}
+
+}  // namespace
+}  // namespace ddprun

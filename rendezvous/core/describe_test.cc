@@ -1,0 +1,66 @@
+#include "rendezvous/core/describe.h"
+
+#include <gtest/gtest.h>
+
+#include "rendezvous/core/story.h"
+
+namespace ddprun {
+namespace {
+
+using std::chrono_literals::operator""s;
+
+TEST(Describe, AFailureNamesWhoAndHow) {
+  WorkerFailure failure{.rank = 5, .local_rank = 1, .pid = 77, .status = Killed{9}, .host = "h"};
+  EXPECT_EQ(Describe(failure),
+            "rank 5 (local rank 1, pid 77, host h) was killed by signal 9 (SIGKILL)");
+  failure.status = Exited{3};
+  failure.pid = 0;
+  EXPECT_EQ(Describe(failure), "rank 5 (local rank 1, host h) ended with exit code 3");
+}
+
+TEST(Describe, AWaitAlwaysSaysWhyAndHowLong) {
+  EXPECT_EQ(Describe(WaitReason{WaitFor::kNodes, 3, 4, 4, {"n03"}, 598s}),
+            "waiting for nodes: 3 of 4 are here; missing n03; giving up in 9 min 58 s");
+  EXPECT_EQ(Describe(WaitReason{WaitFor::kLastCall, 2, 1, 4, {}, 2s}),
+            "waiting for more nodes: 2 of at most 4 are here; starting with 2 in 2.0 s");
+  EXPECT_EQ(Describe(WaitReason{WaitFor::kDrain, 2, 1, 4, {"n1", "n2"}, {}}),
+            "waiting until the last generation has stopped on n1 n2");
+  for (const WaitFor what :
+       {WaitFor::kPeers, WaitFor::kSpare, WaitFor::kEarlierSelf, WaitFor::kRecovery}) {
+    EXPECT_FALSE(Describe(WaitReason{.what = what}).empty());
+  }
+}
+
+TEST(Describe, DirectivesAreImperatives) {
+  EXPECT_EQ(Describe(Directive(ddprun::Run{{.generation = {4},
+                                            .group_rank = 1,
+                                            .group_size = 2,
+                                            .first_rank = 4,
+                                            .world_size = 8,
+                                            .store = {"n0", 41231}}})),
+            "run generation 4 as ranks 4+ of 8, group rank 1 of 2, store at n0:41231");
+  EXPECT_EQ(Describe(Directive(Stop{{4}, {1}, StopCause::kNodeLost})),
+            "stop generation 4: a node was lost");
+  EXPECT_EQ(Describe(Directive(StopSoon{{4}, {1}, 2s})), "stop generation 4 within 2.0 s");
+  EXPECT_EQ(Describe(Directive(Save{{4}, {1}, 1})), "save in generation 4");
+  EXPECT_EQ(Describe(Directive(Finish{Ending::kSucceeded, 0, "all workers finished", {}})),
+            "finish with exit code 0: all workers finished");
+}
+
+TEST(Describe, AStateIsOneLineForTheRunAndOnePerNode) {
+  Story story;
+  Node a(story, "n0", {.min_nodes = 2, .max_nodes = 2});
+  Node b(story, "n1", {.min_nodes = 2, .max_nodes = 2});
+  a.Says(At(0s));
+  b.Says(At(0s));
+  a.Hosts(At(0s));
+  const std::vector<std::string> lines = Describe(story.state, story.config, At(4s));
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[0],
+            "run 'run': running for 4.0 s, restarts used 0 of 0, "
+            "generation 1: 2 nodes, 2 workers: n0 n1");
+  EXPECT_EQ(lines[1].substr(0, 51), "node n0: hosts generation 1, told to run generation");
+}
+
+}  // namespace
+}  // namespace ddprun

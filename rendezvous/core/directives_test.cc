@@ -1,0 +1,168 @@
+// What nodes are told, and which nodes may take part: elastic worlds, ends, refusals.
+#include <gtest/gtest.h>
+
+#include "rendezvous/core/coordinator.h"
+#include "rendezvous/core/invariants.h"
+#include "rendezvous/core/story.h"
+
+namespace ddprun {
+namespace {
+
+using std::chrono_literals::operator""ms;
+using std::chrono_literals::operator""s;
+
+constexpr RunShape kElastic{.min_nodes = 1, .max_nodes = 2, .last_call = 0s};
+
+// One node that hosts generation 1 of a run that may have two.
+struct Growing : testing::Test {
+  Story story;
+  Node a{story, "n0", kElastic};
+  Node b{story, "n1", kElastic};
+  void SetUp() override {
+    a.Says(At(0s));
+    a.Hosts(At(0s));
+  }
+  void TearDown() override {
+    EXPECT_EQ(BrokenInvariant(story.state, story.config, At(0s)), std::nullopt);
+  }
+};
+
+TEST_F(Growing, ALaterNodeMakesTheWorldGrow) {
+  b.Says(At(1s));
+  EXPECT_EQ(std::get<Stop>(a.Told(At(1s))).cause, StopCause::kScaleUp);
+  EXPECT_EQ(b.Waits(At(1s)).what, WaitFor::kDrain);
+  a.Ends(Outcome::kStopped, {}, At(2s));
+  EXPECT_EQ(std::get<ddprun::Run>(b.Told(At(2s))).placement.world_size, 2u);
+  EXPECT_EQ(story.state.restarts_used, 0u);
+}
+
+TEST_F(Growing, NotOnceANodeHasSucceeded) {
+  Story other;
+  Node x(other, "n0", {.min_nodes = 1, .max_nodes = 3, .last_call = 0s});
+  Node y(other, "n1", {.min_nodes = 1, .max_nodes = 3, .last_call = 0s});
+  Node z(other, "n2", {.min_nodes = 1, .max_nodes = 3, .last_call = 0s});
+  x.Says(At(0s));
+  y.Says(At(0s));
+  x.report.placement = Placement{};
+  x.Ends(Outcome::kStopped, {}, At(0s));
+  ASSERT_EQ(other.state.phase, Phase::kDraining);
+  x.report.floor = {1};
+  x.Says(At(0s));
+  ASSERT_EQ(other.state.world->members.size(), 2u);
+  x.Hosts(At(1s));
+  y.Hosts(At(1s));
+  x.Ends(Outcome::kSucceeded, {}, At(2s));
+  z.Says(At(2s));
+  EXPECT_EQ(z.Waits(At(2s)).what, WaitFor::kSpare);
+  EXPECT_EQ(other.state.phase, Phase::kRunning);
+}
+
+TEST_F(Growing, WithoutScaleUpALaterNodeIsASpare) {
+  story.state.shape->scale_up = false;
+  b.Says(At(1s));
+  EXPECT_EQ(b.Waits(At(1s)).what, WaitFor::kSpare);
+}
+
+// The world shrinks at once to who is left, and grows again when the lost node is back.
+TEST_F(Growing, ShrinksOnLossAndTakesTheReturningNode) {
+  b.Says(At(1s));
+  a.Ends(Outcome::kStopped, {}, At(1s));
+  a.Hosts(At(1s));
+  b.Hosts(At(1s));
+  b.Closes(At(2s));
+  story.Pass(At(2'200ms));
+  a.Ends(Outcome::kStopped, {}, At(2'300ms));
+  EXPECT_EQ(story.state.world->members.size(), 1u);
+  a.Hosts(At(2'300ms));
+  Node again(story, "n1", kElastic, 2);
+  again.Says(At(3s));
+  EXPECT_EQ(std::get<Stop>(a.Told(At(3s))).cause, StopCause::kScaleUp);
+}
+
+TEST_F(Growing, ANodeThatLeavesIsToldSoOnceItHasStopped) {
+  b.Says(At(1s));
+  a.Ends(Outcome::kStopped, {}, At(1s));
+  a.Hosts(At(1s));
+  b.Hosts(At(1s));
+  b.report.leaving = Leaving::kLeave;
+  b.report.hosting = Hosting::kStopping;
+  b.Says(At(2s));
+  EXPECT_EQ(std::get<Stop>(a.Told(At(2s))).cause, StopCause::kLeave);
+  b.Ends(Outcome::kStopped, {}, At(3s));
+  EXPECT_EQ(std::get<Finish>(b.Told(At(3s))).exit_code, 143);
+  a.Ends(Outcome::kStopped, {}, At(3s));
+  EXPECT_EQ(story.state.world->members.size(), 1u);
+  EXPECT_EQ(story.state.restarts_used, 0u);
+}
+
+TEST_F(Growing, AnEndedRunIsNoSuccessOfANewcomer) {
+  a.Ends(Outcome::kSucceeded, {}, At(1s));
+  b.Says(At(2s)).Says(At(2s));  // The first answer was lost on the way.
+  EXPECT_EQ(std::get<Finish>(b.Told(At(2s))).ending, Ending::kEnded);
+  EXPECT_EQ(std::get<Finish>(b.Told(At(2s))).exit_code, 69);
+}
+
+TEST_F(Growing, AReturningNodeGetsTheOutcome) {
+  a.Ends(Outcome::kSucceeded, {}, At(1s));
+  b.Hears(At(0s)).Says(At(2s));  // Was declared lost, has a new incarnation and a term.
+  EXPECT_EQ(std::get<Finish>(b.Told(At(2s))).ending, Ending::kSucceeded);
+}
+
+TEST_F(Growing, ANodeOfAnotherShapeIsRefused) {
+  Node c(story, "n2", {.min_nodes = 2, .max_nodes = 2});
+  c.Says(At(1s));
+  const Finish finish = std::get<Finish>(c.Told(At(1s)));
+  EXPECT_EQ(finish.ending, Ending::kRefused);
+  EXPECT_EQ(finish.exit_code, 2);
+  EXPECT_NE(finish.text.find("--nnodes=2:2"), std::string::npos);
+  EXPECT_EQ(story.state.phase, Phase::kRunning);
+}
+
+// Nothing from a socket may make a world of no nodes, or wrap a generation round.
+TEST(Directives, ImpossibleReportsAreRefused) {
+  for (const auto& spoil : std::vector<void (*)(NodeReport&)>{
+           [](NodeReport& r) { r.shape.min_nodes = 0; },
+           [](NodeReport& r) { r.shape.max_nodes = 0; },
+           [](NodeReport& r) { r.shape.min_nodes = 3; }, [](NodeReport& r) { r.workers = 0; },
+           [](NodeReport& r) { r.workers = 4'000'000'000u; },
+           [](NodeReport& r) { r.floor = {~0ull}; },
+           [](NodeReport& r) { r.hosting = Hosting::kWorkers; },
+           [](NodeReport& r) { r.placement = Placement{.generation = {~0ull}}; }}) {
+    Story story;
+    Node bad(story, "n0", kElastic);
+    spoil(bad.report);
+    bad.Says(At(0s));
+    story.Pass(At(1s));
+    ASSERT_TRUE(bad.IsTold<Finish>(At(0s)));
+    EXPECT_EQ(std::get<Finish>(bad.Told(At(0s))).ending, Ending::kRefused);
+    EXPECT_FALSE(story.state.world);
+    Node good(story, "n1", kElastic);
+    good.Says(At(1s));
+    story.Pass(At(1s));
+    EXPECT_TRUE(good.IsTold<ddprun::Run>(At(1s)));
+  }
+}
+
+TEST(Directives, ARunsBudgetIsNotRaisedBeyondItsLimit) {
+  Story story;
+  Node a(story, "n0", kElastic);
+  a.report.restarts_used = 1'000;
+  a.Says(At(0s));
+  EXPECT_EQ(BrokenInvariant(story.state, story.config, At(0s)), std::nullopt);
+}
+
+TEST(Directives, SeveralRunsOfOneNodeIdWaitForEachOther) {
+  Story story;
+  Node old(story, "n0", kElastic, 1);
+  Node young(story, "n0", kElastic, 2);
+  old.Says(At(0s));
+  old.report.hosting = Hosting::kStopping;
+  old.report.placement = Placement{.generation = {5}, .world_id = {5}};
+  old.Says(At(0s));
+  young.Says(At(0s));
+  EXPECT_EQ(std::get<Stop>(old.Told(At(0s))).cause, StopCause::kSuperseded);
+  EXPECT_TRUE(young.IsTold<ddprun::Wait>(At(0s)));
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,136 @@
+#include "rendezvous/core/formation.h"
+
+#include <gtest/gtest.h>
+
+#include "rendezvous/core/story.h"
+
+namespace ddprun {
+namespace {
+
+using std::chrono_literals::operator""ms;
+using std::chrono_literals::operator""s;
+
+std::vector<std::string> Names(const World& world) {
+  std::vector<std::string> names;
+  for (const Member& member : world.members) {
+    names.push_back(member.key.node);
+  }
+  return names;
+}
+using Order = std::vector<std::string>;
+
+TEST(Formation, DigitsCompareAsNumbers) {
+  EXPECT_TRUE(CompareNatural("n9", "n10") < 0);
+  EXPECT_TRUE(CompareNatural("rack1-n2", "rack1-n11") < 0);
+  EXPECT_TRUE(CompareNatural("n10", "n009") > 0);
+  EXPECT_TRUE(CompareNatural("n01", "n1") != 0);  // Different names are never equal.
+  EXPECT_TRUE(CompareNatural("n1", "n1") == 0);
+  EXPECT_TRUE(CompareNatural("", "n1") < 0);
+}
+
+TEST(Formation, RanksFollowHostNamesNotArrival) {
+  Story story;
+  const RunShape shape{.min_nodes = 3, .max_nodes = 3};
+  Node(story, "n10", shape).Says(At(0s));
+  Node(story, "n2", shape).Says(At(0s));
+  Node(story, "n1", shape).Says(At(0s));
+  EXPECT_EQ(Names(*story.state.world), (Order{"n1", "n2", "n10"}));
+}
+
+TEST(Formation, ExplicitNodeRanksComeFirst) {
+  Story story;
+  const RunShape shape{.min_nodes = 2, .max_nodes = 2};
+  Node a(story, "a", shape);
+  Node b(story, "b", shape);
+  a.report.node_rank = 1;
+  b.report.node_rank = 0;
+  a.Says(At(0s));
+  b.Says(At(0s));
+  EXPECT_EQ(Names(*story.state.world), (Order{"b", "a"}));
+}
+
+TEST(Formation, RanksOfANodeAreContiguousAndRolesAreCounted) {
+  Story story;
+  const RunShape shape{.min_nodes = 3, .max_nodes = 3};
+  Node a(story, "n0", shape);
+  Node b(story, "n1", shape);
+  Node c(story, "n2", shape);
+  a.report.workers = 2;
+  b.report.workers = 3;
+  b.report.role = "reader";
+  c.report.workers = 4;
+  a.Says(At(0s));
+  b.Says(At(0s));
+  c.Says(At(0s));
+  const Placement p = std::get<ddprun::Run>(c.Told(At(0s))).placement;
+  EXPECT_EQ(p.first_rank, 5u);
+  EXPECT_EQ(p.world_size, 9u);
+  EXPECT_EQ(p.role_first_rank, 2u);
+  EXPECT_EQ(p.role_world_size, 6u);
+  EXPECT_EQ(std::get<ddprun::Run>(b.Told(At(0s))).placement.role_world_size, 3u);
+}
+
+// Three nodes of which the middle one is lost and replaced.
+TEST(Formation, AReplacementTakesTheLostPlace) {
+  Story story;
+  const RunShape shape{.min_nodes = 3, .max_nodes = 3};
+  Node a(story, "n0", shape);
+  Node b(story, "n1", shape);
+  Node c(story, "n2", shape);
+  Node spare(story, "n9", shape);
+  for (Node* node : {&a, &b, &c}) {
+    node->Says(At(0s));
+  }
+  for (Node* node : {&a, &b, &c}) {
+    node->Hosts(At(0s));
+  }
+  spare.Says(At(0s));
+  EXPECT_EQ(spare.Waits(At(0s)).what, WaitFor::kSpare);
+  b.Closes(At(1s));
+  story.Pass(At(1'200ms));
+  a.Ends(Outcome::kStopped, {}, At(1'300ms));
+  c.Ends(Outcome::kStopped, {}, At(1'300ms));
+  EXPECT_EQ(Names(*story.state.world), (Order{"n0", "n9", "n2"}));
+}
+
+// A node that was there before is never left out for one that was not.
+TEST(Formation, OldNodesGoBeforeNewOnes) {
+  Story story;
+  const RunShape shape{.min_nodes = 1, .max_nodes = 2, .max_restarts = 1};
+  Node b(story, "n1", shape);
+  Node c(story, "n2", shape);
+  b.Says(At(0s));
+  c.Says(At(0s));
+  b.Hosts(At(0s));
+  c.Hosts(At(0s));
+  Node a(story, "n0", shape);
+  a.Says(At(0s));
+  b.Ends(Outcome::kFailed, {Failure(Exited{1})}, At(1s));
+  c.Ends(Outcome::kStopped, {}, At(1s));
+  EXPECT_EQ(Names(*story.state.world), (Order{"n1", "n2"}));
+}
+
+// Re-formation waits for a node that is still coming back, but not longer than a last call.
+TEST(Formation, AReformationWaitsForTheNotReadyUntilTheLastCall) {
+  Story story;
+  const RunShape shape{.min_nodes = 1, .max_nodes = 2, .max_restarts = 1, .last_call = 2s};
+  Node a(story, "n0", shape);
+  Node b(story, "n1", shape);
+  a.Says(At(0s));
+  b.Says(At(0s));
+  a.Hosts(At(0s));
+  b.Hosts(At(0s));
+  Node again(story, "n1", shape, 2);
+  again.report.hosting = Hosting::kStopping;  // Still stopping workers of an older world.
+  again.report.placement = Placement{};
+  b.Closes(At(0s));
+  again.Says(At(100ms));
+  story.Pass(At(200ms));
+  a.Ends(Outcome::kStopped, {}, At(300ms));
+  EXPECT_EQ(a.Waits(At(300ms)).what, WaitFor::kLastCall);
+  story.Pass(At(2'300ms));
+  EXPECT_EQ(Names(*story.state.world), (Order{"n0"}));
+}
+
+}  // namespace
+}  // namespace ddprun

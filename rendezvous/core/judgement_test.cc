@@ -1,0 +1,117 @@
+#include "rendezvous/core/judgement.h"
+
+#include <gtest/gtest.h>
+
+#include "rendezvous/core/story.h"
+
+namespace ddprun {
+namespace {
+
+using std::chrono_literals::operator""ms;
+using std::chrono_literals::operator""s;
+
+Evidence From(const std::string& node, std::uint32_t rank, ExitStatus status, Time when) {
+  Evidence evidence{{node, {1}}, Failure(status), when};
+  evidence.failure.rank = rank;
+  return evidence;
+}
+
+Evidence Hello(Evidence evidence) {
+  evidence.failure.said_hello = true;
+  return evidence;
+}
+
+Evidence Stopped(Evidence evidence) {
+  evidence.failure.stopped_by_us = true;
+  return evidence;
+}
+
+Drain Because(std::vector<Evidence> evidence) {
+  Drain drain;
+  drain.evidence = std::move(evidence);
+  return drain;
+}
+
+TEST(Judgement, TheFirstOwnFailureIsTheRoot) {
+  const auto root = RootCause({Stopped(From("n0", 0, Killed{15}, At(0s))),
+                               From("n1", 2, Exited{4}, At(2s)), From("n2", 1, Exited{3}, At(1s))});
+  EXPECT_EQ(root->rank, 1u);
+}
+
+// 75 means "a peer was lost, restart me", but only from a worker that speaks the protocol.
+TEST(Judgement, RestartMeIsCollateralOnlyAfterHello) {
+  const Evidence later = From("n1", 1, Exited{3}, At(9s));
+  EXPECT_EQ(RootCause({Hello(From("n0", 0, Exited{75}, At(0s))), later})->rank, 1u);
+  EXPECT_EQ(RootCause({From("n0", 0, Exited{75}, At(0s)), later})->rank, 0u);
+}
+
+// Peers of a killed worker often exit before its status is known.
+TEST(Judgement, ASignalWithinASecondBeatsAnExitCode) {
+  const Evidence exit = From("n0", 0, Exited{1}, At(0s));
+  EXPECT_EQ(RootCause({exit, From("n1", 1, Killed{11}, At(1s))})->rank, 1u);
+  EXPECT_EQ(RootCause({exit, From("n1", 1, Killed{11}, At(1'001ms))})->rank, 0u);
+  EXPECT_EQ(RootCause({exit, Stopped(From("n1", 1, Killed{9}, At(1ms)))})->rank, 0u);
+}
+
+TEST(Judgement, AllCollateralHasTheFirstAsRoot) {
+  EXPECT_EQ(RootCause({}), std::nullopt);
+  EXPECT_EQ(RootCause({Hello(From("n1", 1, Exited{75}, At(2s))),
+                       Hello(From("n0", 0, Exited{75}, At(1s)))})
+                ->rank,
+            0u);
+}
+
+// ddprun itself never ends with 75 for a broken collective: a scheduler would requeue for ever.
+TEST(Judgement, AWorkersRestartMeIsNotPassedOn) {
+  const Judgement judgement = Judge(Because({Hello(From("n0", 0, Exited{75}, At(0s)))}), 0, 0);
+  EXPECT_EQ(judgement.outcome->exit_code, 1);
+}
+
+TEST(Judgement, ARestartIsChargedWhileTheBudgetLasts) {
+  const Drain drain = Because({From("n0", 0, Exited{3}, At(0s))});
+  EXPECT_TRUE(Judge(drain, 0, 1).charged);
+  EXPECT_FALSE(Judge(drain, 0, 1).outcome);
+  EXPECT_FALSE(Judge(drain, 1, 1).charged);
+  EXPECT_EQ(Judge(drain, 1, 1).outcome->exit_code, 3);
+}
+
+TEST(Judgement, ADeathBySignalIsToldAsAShellDoes) {
+  EXPECT_EQ(Judge(Because({From("n0", 0, Killed{11}, At(0s))}), 0, 0).outcome->exit_code, 139);
+}
+
+TEST(Judgement, ALossOrALeaveIsNeverCharged) {
+  Drain drain = Because({From("n0", 0, Exited{3}, At(0s))});
+  drain.membership = true;
+  EXPECT_FALSE(Judge(drain, 0, 0).charged);
+  EXPECT_FALSE(Judge(drain, 0, 0).outcome);
+}
+
+TEST(Judgement, DoNotRestartEndsTheRunWhateverTheBudget) {
+  const Evidence asks = Hello(From("n0", 0, Exited{76}, At(0s)));
+  EXPECT_EQ(Judge(Because({asks}), 0, 9).outcome->exit_code, 76);
+  const Evidence plain = From("n0", 0, Exited{76}, At(0s));
+  EXPECT_TRUE(Judge(Because({plain}), 0, 9).charged);
+}
+
+TEST(Judgement, AnOperatorsStopEndsTheRun) {
+  Drain drain;
+  drain.cause = StopCause::kOperator;
+  EXPECT_EQ(Judge(drain, 0, 9).outcome->exit_code, 130);
+}
+
+TEST(Judgement, WorkersThatCannotStartAreChargedAndTold) {
+  Drain drain;
+  drain.spawn_failures = {"n0: cannot execute 'train': No such file or directory"};
+  EXPECT_TRUE(Judge(drain, 0, 1).charged);
+  const Judgement last = Judge(drain, 1, 1);
+  EXPECT_NE(last.outcome->text.find("No such file"), std::string::npos);
+  EXPECT_EQ(last.outcome->exit_code, 1);
+}
+
+TEST(Judgement, NobodyToBlameIsNotCharged) {
+  EXPECT_FALSE(Judge(Drain{}, 0, 0).charged);
+  EXPECT_FALSE(Judge(Drain{}, 0, 0).outcome);
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,109 @@
+// For the tests of the coordinator: nodes that say what a test wants them to, one line per event.
+//
+// A Node is a report that is edited and sent again with the next sequence number; a Story is one
+// run's coordinator. Neither decides anything.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "rendezvous/core/coordinator.h"
+
+namespace ddprun {
+
+inline Time At(Duration since_start) {
+  return Time{std::chrono::seconds(1'000) + since_start};
+}
+
+inline WorkerFailure Failure(ExitStatus status, Duration after = Duration{0}) {
+  WorkerFailure failure;
+  failure.status = status;
+  failure.after = after;
+  failure.host = "host";
+  return failure;
+}
+
+struct Story {
+  CoordinatorState state;
+  CoordinatorConfig config;
+  std::vector<Notice> notices;  // Of the last event.
+
+  Story() {
+    state.run_id = "run";
+    config.term = {1};
+  }
+  void Feed(const CoordinatorEvent& event, Time now) { notices = Step(state, config, event, now); }
+  void Tick(Time now) { Feed(ddprun::Tick{}, now); }
+  // Ticks whenever the coordinator asks to be woken, as a driver does.
+  void Pass(Time until) {
+    for (auto wake = NextWake(state, config); wake && *wake <= until;
+         wake = NextWake(state, config)) {
+      Tick(*wake);
+    }
+  }
+  bool Said(const std::string& words) const {
+    for (const Notice& notice : notices) {
+      if (notice.text.find(words) != std::string::npos) {
+        return true;
+      }
+    }
+    return false;
+  }
+};
+
+struct Node {
+  Story& story;
+  NodeReport report;
+
+  Node(Story& of, const std::string& name, const RunShape& shape, std::uint64_t incarnation = 1)
+      : story(of) {
+    report.run_id = "run";
+    report.node = name;
+    report.host = name;
+    report.incarnation = {incarnation};
+    report.shape = shape;
+    report.store = {name, 1234};
+  }
+
+  Directive Told(Time now) const {
+    return DirectiveFor(story.state, story.config, report.node, report.incarnation, now);
+  }
+  template <class D>
+  bool IsTold(Time now) const {
+    return std::holds_alternative<D>(Told(now));
+  }
+  WaitReason Waits(Time now) const { return std::get<Wait>(Told(now)).reason; }
+  // Sends the report as it is now.
+  Node& Says(Time now) {
+    ++report.sequence;
+    story.Feed(Reported{report}, now);
+    return *this;
+  }
+  // Has had the server's answer of `now`.
+  Node& Hears(Time now) {
+    report.term = story.config.term;
+    report.beat = now.time_since_epoch().count();
+    report.echo = Told(now);
+    return *this;
+  }
+  Node& Hosts(Time now) {
+    report.placement = std::get<Run>(Told(now)).placement;
+    report.hosting = Hosting::kWorkers;
+    report.outcome = Outcome::kNone;
+    report.failures.clear();
+    return Hears(now).Says(now);
+  }
+  Node& Ends(Outcome outcome, std::vector<WorkerFailure> failures, Time now) {
+    report.hosting = Hosting::kNothing;
+    report.outcome = outcome;
+    report.failures = std::move(failures);
+    report.floor = std::max(report.floor, report.placement->generation);
+    return Hears(now).Says(now);
+  }
+  void Closes(Time now, bool cancelled = true) {
+    story.Feed(CallEnded{report.node, report.incarnation, report.sequence, cancelled}, now);
+  }
+};
+
+}  // namespace ddprun

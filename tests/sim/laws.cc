@@ -1,0 +1,163 @@
+#include "tests/sim/laws.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "rendezvous/core/describe.h"
+#include "rendezvous/core/invariants.h"
+
+namespace ddprun::sim {
+namespace {
+
+std::string Name(Generation generation) {
+  return std::to_string(generation.value);
+}
+
+}  // namespace
+
+void Laws::Break(std::string text) {
+  if (!broken_) {
+    broken_ = std::move(text);
+  }
+}
+
+void Laws::BeforeStep(const CoordinatorState& state) {
+  world_before_ = state.world;
+  restarts_before_ = state.restarts_used;
+  phase_before_ = state.phase;
+}
+
+void Laws::AfterStep(const CoordinatorState& state, const CoordinatorConfig& config, bool ticked,
+                     Time now) {
+  for (const auto& [key, node] : state.nodes) {
+    if (!node.lost || !ever_lost_.insert(key).second || node.acknowledged) {
+      continue;
+    }
+    ++lost_;
+    if (losses_forbidden_ && !exited_.contains(key.node)) {
+      Break("node " + key.node + " was taken for lost although nothing was wrong with it");
+    }
+  }
+  if (auto broken = BrokenInvariant(state, config, now)) {
+    Break(*std::move(broken));
+  }
+  if (state.world && (!world_before_ || world_before_->id != state.world->id)) {
+    if (world_before_ && state.world->generation <= world_before_->generation) {
+      Break("generation " + Name(state.world->generation) + " follows " +
+            Name(world_before_->generation));
+    }
+    CheckOneWorld(state);
+  }
+  CheckBudget(state);
+  if (const auto wake = NextWake(state, config)) {
+    if (ticked && *wake <= now) {
+      Break("the coordinator wants to be woken in the past");
+    }
+  }
+}
+
+// A new world was formed: whoever still runs another one must be a node that was lost.
+void Laws::CheckOneWorld(const CoordinatorState& state) {
+  for (const auto& [node, live] : live_) {
+    if (live.placement.world_id != state.world->id && !ever_lost_.contains(live.key)) {
+      Break("generation " + Name(state.world->generation) + " was formed while " + node +
+            " still runs generation " + Name(live.placement.generation));
+    }
+  }
+}
+
+void Laws::CheckBudget(const CoordinatorState& state) {
+  const bool charged = state.restarts_used != restarts_before_;
+  const bool spent = state.phase == Phase::kFailed && phase_before_ != Phase::kFailed &&
+                     state.outcome->text.find("restarts are") != std::string::npos;
+  if (!world_before_ || (!charged && !spent)) {
+    return;
+  }
+  if (state.restarts_used > restarts_before_ + 1) {
+    Break("one incident was charged twice");
+  }
+  for (const Member& member : world_before_->members) {
+    if (ever_lost_.contains(member.key)) {
+      Break("the loss of " + member.key.node + " in generation " + Name(world_before_->generation) +
+            " was charged as a worker failure");
+    }
+  }
+}
+
+void Laws::OnDirective(const NodeId& node, const Directive& directive) {
+  const Wait* const wait = std::get_if<Wait>(&directive);
+  if (wait == nullptr) {
+    return;
+  }
+  const WaitReason& reason = wait->reason;
+  const bool names_somebody = reason.what == WaitFor::kDrain || reason.what == WaitFor::kPeers
+                                  ? !reason.missing.empty()
+                                  : reason.want > 0;
+  const bool short_of = reason.what != WaitFor::kNodes || reason.have < reason.need;
+  if (!names_somebody || !short_of) {
+    Break(node + " waits without a reason: " + Describe(reason));
+  }
+}
+
+void Laws::OnSpawn(const CoordinatorState& state, const LiveWorkers& spawned) {
+  const NodeId& node = spawned.key.node;
+  const Placement& placement = spawned.placement;
+  if (const auto found = live_.find(node); found != live_.end()) {
+    Break(node + " starts generation " + Name(placement.generation) + " while it still runs " +
+          Name(found->second.placement.generation));
+  }
+  const bool current = state.world && state.world->id == placement.world_id;
+  if (!current && !ever_lost_.contains(spawned.key)) {
+    Break(node + " starts generation " + Name(placement.generation) +
+          ", which is not the current one");
+  }
+  const auto [entry, fresh] = worlds_.try_emplace(placement.world_id, WorldFacts{placement, {}});
+  WorldFacts& facts = entry->second;
+  const Placement& shared = facts.shared;
+  if (placement.generation != shared.generation || placement.world_size != shared.world_size ||
+      placement.group_size != shared.group_size || placement.store != shared.store ||
+      placement.restarts_used != shared.restarts_used) {
+    Break("the workers of generation " + Name(placement.generation) + " disagree about it");
+  }
+  for (std::uint32_t i = 0; i < spawned.workers; ++i) {
+    const std::uint32_t rank = placement.first_rank + i;
+    const bool first = facts.rank_owner.emplace(rank, node).second;
+    if (!first || rank >= placement.world_size) {
+      Break("rank " + std::to_string(rank) + " of generation " + Name(placement.generation) +
+            " was given twice or is too large");
+    }
+  }
+  live_[node] = spawned;
+}
+
+void Laws::OnGone(const NodeId& node) {
+  live_.erase(node);
+}
+
+void Laws::OnExit(const NodeId& node, const std::optional<Finish>& finish) {
+  if (live_.contains(node)) {
+    Break("the agent of " + node + " ended before its workers");
+  }
+  exited_.insert(node);
+  const bool of_run =
+      finish && (finish->ending == Ending::kSucceeded || finish->ending == Ending::kFailed);
+  if (!of_run) {
+    return;
+  }
+  if (outcome_ && *outcome_ != *finish) {
+    Break(node + " tells '" + finish->text + "', another node told '" + outcome_->text + "'");
+  }
+  outcome_ = finish;
+}
+
+void Laws::OnWoken(const std::string& who, Time now, std::uint64_t limit) {
+  Pace& pace = pace_[who];
+  const auto second = std::chrono::floor<std::chrono::seconds>(now.time_since_epoch()).count();
+  pace.count = pace.second == second ? pace.count + 1 : 1;
+  pace.second = second;
+  if (pace.count > limit) {
+    Break(who + " spins: woken more than " + std::to_string(limit) + " times in one second");
+  }
+}
+
+}  // namespace ddprun::sim

@@ -1,0 +1,73 @@
+// What must never happen in any history, whatever the faults: checked at every step.
+//
+// Looks at the coordinator's state and at the simulated processes; changes neither. Workers of a
+// node that was declared lost are exempt where two worlds are compared: fences hold those back.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "rendezvous/core/coordinator.h"
+#include "tests/sim/agenda.h"
+
+namespace ddprun::sim {
+
+// A generation's processes on one machine, from spawn until all are gone.
+struct LiveWorkers {
+  NodeKey key;  // The membership that started them.
+  Placement placement;
+  std::uint32_t workers = 0;
+};
+
+class Laws {
+ public:
+  // The first law that was broken; the simulation stops there.
+  const std::optional<std::string>& broken() const { return broken_; }
+  void Break(std::string text);
+
+  // Around each Step of the coordinator.
+  void BeforeStep(const CoordinatorState& state);
+  void AfterStep(const CoordinatorState& state, const CoordinatorConfig& config, bool ticked,
+                 Time now);
+  void OnDirective(const NodeId& node, const Directive& directive);
+
+  void OnSpawn(const CoordinatorState& state, const LiveWorkers& spawned);
+  void OnGone(const NodeId& node);
+  void OnExit(const NodeId& node, const std::optional<Finish>& finish);
+  // Nobody spins: `who` has been woken at `now`.
+  void OnWoken(const std::string& who, Time now, std::uint64_t limit);
+  std::uint64_t lost() const { return lost_; }
+  // In calm weather nobody who lives is taken for lost.
+  void ForbidLosses() { losses_forbidden_ = true; }
+
+ private:
+  struct WorldFacts {
+    Placement shared;  // What every member must agree on.
+    std::map<std::uint32_t, NodeId> rank_owner;
+  };
+  struct Pace {
+    std::int64_t second = 0;
+    std::uint64_t count = 0;
+  };
+
+  void CheckOneWorld(const CoordinatorState& state);
+  void CheckBudget(const CoordinatorState& state);
+
+  std::optional<std::string> broken_;
+  bool losses_forbidden_ = false;
+  std::optional<World> world_before_;
+  std::uint32_t restarts_before_ = 0;
+  Phase phase_before_ = Phase::kGathering;
+  std::uint64_t lost_ = 0;  // Those that had not acknowledged the end.
+  std::set<NodeKey> ever_lost_;
+  std::set<NodeId> exited_;  // Their agents ended by themselves: silence is no fault.
+  std::map<NodeId, LiveWorkers> live_;
+  std::map<WorldId, WorldFacts> worlds_;
+  std::map<std::string, Pace> pace_;
+  std::optional<Finish> outcome_;  // Told by the first agent that ended with the run.
+};
+
+}  // namespace ddprun::sim

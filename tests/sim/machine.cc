@@ -1,0 +1,291 @@
+#include "tests/sim/machine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "agent/core/describe.h"
+#include "common/overload.h"
+#include "tests/sim/server.h"
+#include "tests/sim/simulation.h"
+
+namespace ddprun::sim {
+namespace {
+
+constexpr std::uint64_t kAgentPace = 400;  // Wake-ups per simulated second.
+constexpr int kSigTerm = 15;
+constexpr int kSigInt = 2;
+constexpr int kSigKill = 9;
+
+std::string WithoutNumber(const std::string& text) {
+  const std::size_t from = text.find('(');
+  return from == std::string::npos ? text : text.substr(from);
+}
+
+}  // namespace
+
+Machine::Machine(Simulation& simulation, std::uint32_t index) : simulation_(simulation) {
+  config_.run_id = "run";
+  config_.node = "n" + std::to_string(index);
+  config_.host = config_.node;
+  config_.shape = simulation.setup.shape;
+  config_.workers = simulation.setup.workers.at(index);
+  config_.server = "server:29400";
+  config_.stop_grace = Duration{2'000};
+  config_.shutdown_timeout = Duration{4'000};
+  config_.outage_limit = Duration{90'000};
+}
+
+void Machine::Tell(const std::string& text) {
+  simulation_.transcript.Tell(simulation_.agenda.Now(), config_.node, text);
+}
+
+void Machine::Start() {
+  if (agent_ || ended_) {
+    return;
+  }
+  if (placement_) {
+    wants_start_ = true;  // The slot lock is held until nothing is left.
+    return;
+  }
+  wants_start_ = false;
+  ++life_;
+  call_ = {};
+  inbox_.clear();
+  paused_ = false;
+  agent_.emplace();
+  said_.clear();
+  Tell("(starts)");
+  Feed(Started{{simulation_.random.Next()}, NextStore()});
+}
+
+Endpoint Machine::NextStore() {
+  return {config_.node, static_cast<std::uint16_t>(1000 + ++ports_)};
+}
+
+void Machine::EndAgent() {
+  ++life_;
+  ++timer_;
+  agent_.reset();
+  inbox_.clear();
+  paused_ = false;
+}
+
+void Machine::Crash(bool noticed) {
+  if (!agent_) {
+    return;
+  }
+  Tell("(the agent crashes)");
+  EndAgent();
+  if (noticed) {
+    TellServerClosed(call_, false);
+  }
+  simulation_.agenda.After(simulation_.random.Between(Duration{1}, Duration{500}),
+                           [this, batch = batch_] {
+                             if (batch == batch_) {
+                               KillAll();
+                             }
+                           });
+}
+
+void Machine::PowerOff(bool noticed) {
+  if (!agent_) {
+    return;
+  }
+  Tell("(loses power)");
+  EndAgent();
+  if (noticed) {
+    TellServerClosed(call_, false);
+  }
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    EndWorker(batch_, i, Killed{kSigKill}, false);
+  }
+}
+
+void Machine::Pause() {
+  if (agent_ && !paused_) {
+    Tell("(the agent stands still)");
+    paused_ = true;
+  }
+}
+
+void Machine::Resume() {
+  if (!paused_) {
+    return;
+  }
+  Tell("(the agent goes on)");
+  paused_ = false;
+  const std::uint64_t life = life_;
+  if (simulation_.random.Chance(0.5)) {
+    Handle(AgentTick{});  // The timer may be found before what has arrived, or after it.
+  }
+  while (life == life_ && !paused_ && !inbox_.empty()) {
+    const AgentEvent event = std::move(inbox_.front());
+    inbox_.pop_front();
+    Handle(event);
+  }
+  if (life == life_) {
+    Handle(AgentTick{});
+  }
+}
+
+void Machine::SetLink(bool up, bool noticed) {
+  if (link_ == up) {
+    return;
+  }
+  Tell(up ? "(network is back)" : "(network is gone)");
+  if (!up && noticed) {
+    TellServerClosed(call_, true);
+    if (agent_ && call_.open) {
+      FailCall(life_, call_, "connection reset");
+    }
+  }
+  link_ = up;
+}
+
+void Machine::Signal(int signal) {
+  if (agent_) {
+    Tell("(gets " + SignalName(signal) + ")");
+    Feed(SignalArrived{signal});
+  }
+}
+
+void Machine::Feed(const AgentEvent& event) {
+  if (!agent_) {
+    return;
+  }
+  if (paused_) {
+    if (!std::holds_alternative<AgentTick>(event)) {
+      inbox_.push_back(event);
+    }
+    return;
+  }
+  Handle(event);
+}
+
+void Machine::Handle(const AgentEvent& event) {
+  const Time now = simulation_.agenda.Now();
+  simulation_.laws.OnWoken(config_.node, now, kAgentPace);
+  if (simulation_.setup.mutation.forget_floor && std::holds_alternative<Replied>(event)) {
+    agent_->floor = {};
+  }
+  const std::vector<AgentEffect> effects = Step(*agent_, config_, event, now);
+  simulation_.transcript.Mark(
+      now, event.index() + 16 * static_cast<std::uint64_t>(agent_->phase) + 256 * agent_->sequence);
+  for (const AgentEffect& effect : effects) {
+    if (agent_) {
+      CarryOut(effect);
+    }
+  }
+  Arm();
+}
+
+void Machine::Arm() {
+  const std::uint64_t token = ++timer_;
+  if (!agent_) {
+    return;
+  }
+  if (const auto wake = NextWake(*agent_, config_)) {
+    simulation_.agenda.At(*wake, [this, token] {
+      if (token == timer_) {
+        Feed(AgentTick{});
+      }
+    });
+  }
+}
+
+void Machine::CarryOut(const AgentEffect& effect) {
+  if (simulation_.transcript.words()) {
+    const std::string text = Describe(effect);
+    const bool report = std::holds_alternative<SendReport>(effect);
+    if (!report || WithoutNumber(text) != std::exchange(said_, WithoutNumber(text))) {
+      Tell(text);
+    }
+  }
+  std::visit(Overload{
+                 [&](const SendReport& send) { Send(send); },
+                 [&](const Spawn& spawn) { SpawnWorkers(spawn.placement); },
+                 [&](const SignalWorkers& sent) {
+                   for (std::size_t i = 0; i < workers_.size(); ++i) {
+                     const Worker& worker = workers_[i];
+                     const bool ends = sent.signal == kSigTerm || sent.signal == kSigInt;
+                     if (worker.alive && ends && !worker.ignores_term) {
+                       EndSoon(i, worker.term_delay, Killed{sent.signal}, false);
+                     }
+                   }
+                 },
+                 [&](const KillWorkers&) { KillAll(); },
+                 [&](const Exit& exit) {
+                   exit_ = exit;
+                   ended_ = true;
+                   EndAgent();
+                   TellServerClosed(call_, false);
+                   simulation_.laws.OnExit(config_.node, exit.finish);
+                 },
+                 [&](const Say&) {},
+             },
+             effect);
+}
+
+void Machine::Send(const SendReport& send) {
+  if (call_.open) {
+    TellServerClosed(call_, false);
+  }
+  const NodeReport& report = send.report;
+  const NodeKey key{report.node, report.incarnation};
+  call_ = Call{key, report.sequence, true};
+  const Call call = call_;
+  const std::uint64_t life = life_;
+  simulation_.Deliver(*this, [this, report, call, life] {
+    simulation_.server->OnCall(report, [this, call, life](const std::optional<SyncReply>& reply) {
+      simulation_.Deliver(*this, [this, call, life, reply] { OnReply(life, call, reply); });
+    });
+  });
+  simulation_.agenda.After(send.deadline, [this, call, life] {
+    FailCall(life, call, "no answer from server:29400 in time");
+  });
+  if (simulation_.random.Chance(simulation_.setup.weather.cut)) {
+    simulation_.agenda.After(simulation_.random.Between(Duration{1}, send.deadline),
+                             [this, call, life] { FailCall(life, call, "connection reset"); });
+  }
+}
+
+void Machine::FailCall(std::uint64_t life, const Call& call, const std::string& text) {
+  if (life != life_ || !call_.open || call_.sequence != call.sequence || call_.key != call.key) {
+    return;
+  }
+  call_.open = false;
+  TellServerClosed(call, false);
+  Feed(CallFailed{call.sequence, text});
+}
+
+void Machine::OnReply(std::uint64_t life, const Call& call, const std::optional<SyncReply>& reply) {
+  if (life != life_) {
+    return;
+  }
+  const bool newest = call_.sequence == call.sequence && call_.key == call.key;
+  if (!reply) {
+    FailCall(life, call, "refused");
+    return;
+  }
+  if (newest) {
+    call_.open = false;
+  }
+  // An overtaken call's answer is the core's to drop.
+  const bool believed = newest || simulation_.setup.mutation.believe_old_replies;
+  Feed(Replied{believed ? agent_->sequence : call.sequence, *reply, {simulation_.random.Next()}});
+}
+
+void Machine::TellServerClosed(const Call& call, bool sure) {
+  const bool lost = !link_ || simulation_.random.Chance(simulation_.setup.weather.notice_lost);
+  if (!call.open || (lost && !sure)) {
+    return;
+  }
+  simulation_.agenda.After(simulation_.Delay(),
+                           [this, call] { simulation_.server->OnClosed(call.key, call.sequence); });
+}
+
+bool Machine::AnyWorker() const {
+  return std::any_of(workers_.begin(), workers_.end(), [](const Worker& w) { return w.alive; });
+}
+
+}  // namespace ddprun::sim

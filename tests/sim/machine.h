@@ -1,0 +1,99 @@
+// One machine of a simulation: an agent (the real core and its driver's duties), its workers, and
+// the guard that ends them when the agent dies.
+//
+// A new agent starts only after every worker of the last one is gone, as the slot lock demands.
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/core/node_agent.h"
+#include "rendezvous/core/coordinator.h"
+
+namespace ddprun::sim {
+
+class Simulation;
+
+class Machine {
+ public:
+  Machine(Simulation& simulation, std::uint32_t index);
+
+  const NodeId& node() const { return config_.node; }
+  bool alive() const { return agent_.has_value(); }
+  // Its agent has ended by itself, as told or asked: no new one comes.
+  bool ended() const { return ended_; }
+  const AgentState& agent() const { return *agent_; }
+  std::optional<Exit> exit() const { return exit_; }
+
+  // ---- What the plan does to it ----
+  void Start();                 // Waits until the last agent's workers are gone.
+  void Crash(bool noticed);     // The agent dies; the guard ends the workers.
+  void PowerOff(bool noticed);  // Everything is gone at once.
+  void Pause();
+  void Resume();
+  void SetLink(bool up, bool noticed);
+  bool link() const { return link_; }
+  void Signal(int signal);
+  // Ends the n-th living worker (modulo their number), if there is one.
+  void EndAWorker(std::size_t n, ExitStatus status);
+
+  // ---- The simulated program ----
+  void FinishWorkers(WorldId world);
+  void PeerDied(WorldId world);
+
+ private:
+  struct Worker {
+    std::uint32_t local_rank = 0;
+    std::int64_t pid = 0;
+    bool alive = true;
+    bool ignores_term = false;
+    bool dying = false;  // KILL has reached it.
+    Duration term_delay{0};
+    Duration kill_delay{0};
+  };
+  struct Call {
+    NodeKey key;
+    std::uint64_t sequence = 0;
+    bool open = false;
+  };
+
+  void Feed(const AgentEvent& event);
+  void Handle(const AgentEvent& event);
+  void Arm();
+  void CarryOut(const AgentEffect& effect);
+  void Send(const SendReport& send);
+  void OnReply(std::uint64_t life, const Call& call, const std::optional<SyncReply>& reply);
+  void FailCall(std::uint64_t life, const Call& call, const std::string& text);
+  void TellServerClosed(const Call& call, bool sure);
+  void SpawnWorkers(const Placement& placement);
+  void AllGone(std::uint64_t batch);
+  void EndAgent();
+  void KillAll();
+  void EndSoon(std::size_t worker, Duration delay, ExitStatus status, bool hello);
+  void EndWorker(std::uint64_t batch, std::size_t worker, ExitStatus status, bool hello);
+  bool AnyWorker() const;
+  Endpoint NextStore();
+  void Tell(const std::string& text);
+
+  Simulation& simulation_;
+  AgentConfig config_;
+  std::optional<AgentState> agent_;
+  std::optional<Exit> exit_;
+  bool ended_ = false;
+  bool wants_start_ = false;
+  bool paused_ = false;
+  bool link_ = true;
+  std::deque<AgentEvent> inbox_;
+  std::uint64_t life_ = 0;  // Of the agent's process: what belongs to an earlier one is void.
+  std::uint64_t timer_ = 0;
+  Call call_;
+  std::uint64_t batch_ = 0;  // Of workers: one per spawn.
+  std::vector<Worker> workers_;
+  std::optional<Placement> placement_;  // Of the workers, until all are gone.
+  std::uint16_t ports_ = 0;
+  std::string said_;  // The last report in words, so that repeats stay out of the transcript.
+};
+
+}  // namespace ddprun::sim

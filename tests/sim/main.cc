@@ -1,0 +1,148 @@
+// ddprun_sim: plays random histories of a run and tells which broke a law.
+//
+//   ddprun_sim --seeds=500 --base=1f3a      500 fresh seeds that follow from the base
+//   ddprun_sim --file=seeds.txt             seeds that broke a law once
+//   ddprun_sim --seed=14 --verbose          one history in words
+//   ddprun_sim --mutate=floors --seeds=500  succeeds if a seed shows that the rule is needed
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tests/sim/plan.h"
+
+namespace ddprun::sim {
+namespace {
+
+struct Options {
+  std::vector<std::uint64_t> seeds;
+  Mutation mutation;
+  std::string mutated;
+  bool verbose = false;
+};
+
+const std::map<std::string, Mutation, std::less<>>& Mutations() {
+  static const std::map<std::string, Mutation, std::less<>> mutations = {
+      {"floors", {.invent_promises = true}},
+      {"newest-report", {.believe_old_reports = true}},
+      {"newest-reply", {.believe_old_replies = true, .forget_floor = true}},
+      {"disconnect-grace", {.no_disconnect_grace = true}},
+  };
+  return mutations;
+}
+
+[[noreturn]] void Usage(std::string_view argument) {
+  std::fprintf(stderr,
+               "ddprun_sim: cannot use '%.*s'; usage: ddprun_sim (--seeds=N [--base=HEX] | "
+               "--seed=N | --file=PATH) [--mutate=RULE] [--verbose]\n",
+               static_cast<int>(argument.size()), argument.data());
+  std::exit(2);
+}
+
+std::vector<std::uint64_t> SeedsIn(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) {
+    Usage(path);
+  }
+  std::vector<std::uint64_t> seeds;
+  for (std::string line; std::getline(file, line);) {
+    if (!line.empty() && line.front() != '#') {
+      seeds.push_back(std::strtoull(line.c_str(), nullptr, 10));
+    }
+  }
+  return seeds;
+}
+
+Options Parse(int argc, char** argv) {
+  Options options;
+  std::uint64_t count = 0;
+  std::uint64_t base = 1;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view argument = argv[i];
+    const std::string value(argument.substr(std::min(argument.find('=') + 1, argument.size())));
+    if (argument.starts_with("--seeds=")) {
+      count = std::strtoull(value.c_str(), nullptr, 10);
+    } else if (argument.starts_with("--base=")) {
+      base = std::strtoull(value.substr(0, 16).c_str(), nullptr, 16);
+    } else if (argument.starts_with("--seed=")) {
+      options.seeds.push_back(std::strtoull(value.c_str(), nullptr, 10));
+    } else if (argument.starts_with("--file=")) {
+      options.seeds = SeedsIn(value);
+    } else if (argument.starts_with("--mutate=") && Mutations().contains(value)) {
+      options.mutated = value;
+      options.mutation = Mutations().at(value);
+    } else if (argument == "--verbose") {
+      options.verbose = true;
+    } else {
+      Usage(argument);
+    }
+  }
+  Random random(base);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    options.seeds.push_back(random.Below(1'000'000'000'000));
+  }
+  if (options.seeds.empty() && options.mutated.empty() && argc == 1) {
+    Usage("");
+  }
+  return options;
+}
+
+struct Totals {
+  std::uint64_t failed = 0, succeeded = 0, worlds = 0, lost = 0, restarts = 0;
+};
+
+bool PlayOne(std::uint64_t seed, const Options& options, Totals& totals) {
+  const TranscriptLevel level = options.verbose ? TranscriptLevel::kWords : TranscriptLevel::kHash;
+  const History history = Play(seed, options.mutation, level);
+  for (const std::string& line : history.lines) {
+    std::printf("%s\n", line.c_str());
+  }
+  totals.worlds += history.worlds;
+  totals.lost += history.lost;
+  totals.restarts += history.restarts;
+  totals.succeeded += history.succeeded ? 1 : 0;
+  std::string problem = history.broken.value_or("");
+  if (problem.empty() && options.mutated.empty() &&
+      Play(seed, options.mutation, TranscriptLevel::kHash).hash != history.hash) {
+    problem = "the same seed gave two different histories";
+  }
+  if (problem.empty()) {
+    return true;
+  }
+  ++totals.failed;
+  const std::string mutate = options.mutated.empty() ? "" : " --mutate=" + options.mutated;
+  std::printf("seed %llu: %s\n    replay: ddprun_sim --seed=%llu%s --verbose\n",
+              static_cast<unsigned long long>(seed), problem.c_str(),
+              static_cast<unsigned long long>(seed), mutate.c_str());
+  return false;
+}
+
+int Main(int argc, char** argv) {
+  const Options options = Parse(argc, argv);
+  Totals totals;
+  for (const std::uint64_t seed : options.seeds) {
+    const bool held = PlayOne(seed, options, totals);
+    if (!held && !options.mutated.empty()) {
+      std::printf("without the rule '%s' a law breaks: it is needed\n", options.mutated.c_str());
+      return 0;
+    }
+  }
+  std::printf(
+      "%zu seeds, %llu broke a law; %llu runs succeeded, %llu worlds formed, "
+      "%llu memberships lost, %llu restarts charged\n",
+      options.seeds.size(), static_cast<unsigned long long>(totals.failed),
+      static_cast<unsigned long long>(totals.succeeded),
+      static_cast<unsigned long long>(totals.worlds), static_cast<unsigned long long>(totals.lost),
+      static_cast<unsigned long long>(totals.restarts));
+  return totals.failed > 0 || !options.mutated.empty() ? 1 : 0;
+}
+
+}  // namespace
+}  // namespace ddprun::sim
+
+int main(int argc, char** argv) {
+  return ddprun::sim::Main(argc, argv);
+}

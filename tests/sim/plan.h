@@ -1,0 +1,26 @@
+// One seed's history: a random run, random faults, then healing, then the run must end.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/sim/simulation.h"
+
+namespace ddprun::sim {
+
+struct History {
+  std::optional<std::string> broken;  // In words; nullopt: every law held.
+  std::uint64_t hash = 0;
+  std::vector<std::string> lines;  // Where words were asked for.
+  // For statistics: what the history has reached.
+  std::uint64_t worlds = 0;
+  std::uint64_t lost = 0;
+  std::uint32_t restarts = 0;
+  bool succeeded = false;
+};
+
+History Play(std::uint64_t seed, const Mutation& mutation, TranscriptLevel level);
+
+}  // namespace ddprun::sim

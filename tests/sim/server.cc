@@ -1,0 +1,178 @@
+#include "tests/sim/server.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "rendezvous/core/describe.h"
+#include "tests/sim/simulation.h"
+
+namespace ddprun::sim {
+
+constexpr std::uint64_t kServerPace = 4'000;  // Wake-ups per simulated second.
+
+Server::Server(Simulation& simulation) : simulation_(simulation) {
+  config_.term = {7};
+  config_.seed = simulation.random.Next();
+  config_.stop_grace = Duration{2'000};
+  config_.shutdown_timeout = Duration{4'000};
+  config_.start_timeout = Duration{5'000};
+  if (simulation.setup.mutation.no_disconnect_grace) {
+    config_.disconnect_grace = Duration{0};
+  }
+  state_.run_id = "run";
+}
+
+void Server::OnCall(const NodeReport& report, Answer answer) {
+  if (paused_) {
+    inbox_.push_back([this, report, answer] { Accept(report, answer); });
+    return;
+  }
+  Accept(report, std::move(answer));
+}
+
+void Server::OnClosed(const NodeKey& key, std::uint64_t sequence) {
+  if (paused_) {
+    inbox_.push_back([this, key, sequence] { Close(key, sequence); });
+    return;
+  }
+  Close(key, sequence);
+}
+
+void Server::Accept(NodeReport report, Answer answer) {
+  const NodeKey key{report.node, report.incarnation};
+  const Mutation& mutation = simulation_.setup.mutation;
+  if (mutation.believe_old_reports) {
+    report.sequence = ++arrivals_[key];
+  }
+  if (!IsNewest(state_, report)) {
+    answer(std::nullopt);
+    return;
+  }
+  if (const auto overtaken = parked_.find(key); overtaken != parked_.end()) {
+    overtaken->second.answer(std::nullopt);
+    parked_.erase(overtaken);
+  }
+  const bool own_beat = report.term == config_.term && report.beat > 0;
+  const Time from =
+      own_beat ? Time(std::chrono::microseconds(report.beat)) : simulation_.agenda.Now();
+  reporter_ = key;
+  Feed(Reported{report});
+  parked_[key] = Parked{report.sequence, report.echo, from + PollPeriod(), std::move(answer)};
+  AnswerWhatChanged();
+  Arm();
+}
+
+void Server::Close(const NodeKey& key, std::uint64_t sequence) {
+  const auto found = parked_.find(key);
+  if (found == parked_.end() ||
+      (found->second.sequence != sequence && !simulation_.setup.mutation.believe_old_reports)) {
+    return;  // Answered before, or overtaken.
+  }
+  const std::uint64_t known = found->second.sequence;
+  parked_.erase(found);
+  Feed(CallEnded{key.node, key.incarnation, known, true});
+  AnswerWhatChanged();
+  Arm();
+}
+
+void Server::Feed(const CoordinatorEvent& event) {
+  const Time now = simulation_.agenda.Now();
+  simulation_.laws.OnWoken("server", now, kServerPace);
+  if (simulation_.setup.mutation.invent_promises && state_.phase == Phase::kDraining) {
+    for (auto& [key, node] : state_.nodes) {
+      node.report.floor = std::max(node.report.floor, state_.world->generation);
+    }
+  }
+  simulation_.laws.BeforeStep(state_);
+  const std::vector<Notice> notices = Step(state_, config_, event, now);
+  simulation_.laws.AfterStep(state_, config_, std::holds_alternative<Tick>(event), now);
+  simulation_.transcript.Mark(now, event.index() + 16 * static_cast<std::uint64_t>(state_.phase));
+  for (const Notice& notice : notices) {
+    simulation_.transcript.Tell(now, "server", notice.text);
+  }
+}
+
+void Server::AnswerWhatChanged() {
+  const Time now = simulation_.agenda.Now();
+  bool again = true;
+  while (again) {  // The end of a call is news too.
+    again = false;
+    for (auto it = parked_.begin(); it != parked_.end(); ++it) {
+      const NodeKey key = it->first;
+      Directive directive = DirectiveFor(state_, config_, key.node, key.incarnation, now);
+      const bool changed = !it->second.echo || !SameDirective(directive, *it->second.echo);
+      if (!changed && now < it->second.answer_by) {
+        continue;
+      }
+      if (changed && key != reporter_ && state_.edition == answered_edition_) {
+        simulation_.laws.Break("what " + key.node + " is told changed, but not the edition");
+      }
+      const bool receipt = it->second.echo && std::holds_alternative<Finish>(*it->second.echo);
+      if (changed && !receipt && simulation_.transcript.words()) {
+        simulation_.transcript.Tell(now, "server",
+                                    "tells " + key.node + " to " + Describe(directive));
+      }
+      if (!receipt) {
+        simulation_.laws.OnDirective(key.node, directive);
+      }
+      const Parked parked = std::move(it->second);
+      parked_.erase(it);
+      parked.answer(SyncReply{
+          std::move(directive),
+          std::chrono::duration_cast<std::chrono::microseconds>(now.time_since_epoch()).count(),
+          LeaseOf(state_, config_), PollPeriod(), config_.term});
+      Feed(CallEnded{key.node, key.incarnation, parked.sequence, false});
+      again = true;
+      break;
+    }
+  }
+  answered_edition_ = state_.edition;
+}
+
+void Server::Arm() {
+  std::optional<Time> wake = NextWake(state_, config_);
+  for (const auto& [key, parked] : parked_) {
+    wake = wake ? std::min(*wake, parked.answer_by) : parked.answer_by;
+  }
+  const std::uint64_t token = ++timer_;
+  if (wake) {
+    simulation_.agenda.At(*wake, [this, token] { OnTimer(token); });
+  }
+}
+
+void Server::OnTimer(std::uint64_t token) {
+  if (token != timer_ || paused_) {
+    return;
+  }
+  Feed(Tick{});
+  AnswerWhatChanged();
+  Arm();
+}
+
+void Server::Pause() {
+  paused_ = true;
+  simulation_.transcript.Tell(simulation_.agenda.Now(), "server", "(stands still)");
+}
+
+void Server::Resume() {
+  if (!paused_) {
+    return;
+  }
+  paused_ = false;
+  simulation_.transcript.Tell(simulation_.agenda.Now(), "server", "(goes on)");
+  if (simulation_.random.Chance(0.5)) {
+    OnTimer(++timer_);  // The timer may be found before what has arrived, or after it.
+  }
+  while (!inbox_.empty()) {
+    const std::function<void()> next = std::move(inbox_.front());
+    inbox_.pop_front();
+    next();
+  }
+  OnTimer(++timer_);
+}
+
+Duration Server::PollPeriod() const {
+  return LeaseOf(state_, config_) / 3;
+}
+
+}  // namespace ddprun::sim

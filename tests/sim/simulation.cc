@@ -1,0 +1,111 @@
+#include "tests/sim/simulation.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "tests/sim/machine.h"
+#include "tests/sim/server.h"
+
+namespace ddprun::sim {
+
+Simulation::Simulation(const Setup& given, std::uint64_t seed, TranscriptLevel level)
+    : random(seed), setup(given), transcript(level) {
+  server = std::make_unique<Server>(*this);
+  for (std::uint32_t i = 0; i < setup.machines; ++i) {
+    machines.push_back(std::make_unique<Machine>(*this, i));
+  }
+}
+
+Simulation::~Simulation() = default;
+
+void Simulation::RunUntil(Time end) {
+  while (!laws.broken() && agenda.DoNext(end)) {
+  }
+}
+
+void Simulation::Heal() {
+  transcript.Tell(agenda.Now(), "world", "(everything is well from now on)");
+  setup.weather = Weather{};
+  setup.conduct = Conduct{};
+  server->Resume();
+  for (const auto& machine : machines) {
+    machine->SetLink(true, false);
+    machine->Resume();
+    machine->Start();
+  }
+}
+
+bool Simulation::Quiet() const {
+  return std::none_of(machines.begin(), machines.end(),
+                      [](const auto& machine) { return machine->alive(); });
+}
+
+Duration Simulation::Delay() {
+  const Weather& weather = setup.weather;
+  return random.Chance(weather.slow) ? random.Between(weather.min_delay, weather.slow_max)
+                                     : random.Between(weather.min_delay, weather.max_delay);
+}
+
+void Simulation::Deliver(const Machine& machine, std::function<void()> arrive) {
+  const int copies = random.Chance(setup.weather.duplicate) ? 2 : 1;
+  for (int i = 0; i < copies; ++i) {
+    if (!machine.link() || random.Chance(setup.weather.lose)) {
+      continue;
+    }
+    agenda.After(Delay(), [&machine, arrive] {
+      if (machine.link()) {
+        arrive();
+      }
+    });
+  }
+}
+
+void Simulation::WorkerJoined(const Placement& placement, std::uint32_t rank) {
+  const WorldId world = placement.world_id;
+  Job& job = jobs_[world];
+  job.size = placement.world_size;
+  job.joined.insert(rank);
+  if (job.broken && setup.program != Program::kIndependent) {
+    for (const auto& machine : machines) {
+      machine->PeerDied(world);
+    }
+    return;
+  }
+  if (setup.program == Program::kIndependent || job.joined.size() == job.size) {
+    FinishAfterWork(world);
+  }
+}
+
+void Simulation::FinishAfterWork(WorldId world) {
+  agenda.After(setup.work, [this, world] {
+    Job& ended = jobs_[world];
+    if (ended.broken && setup.program != Program::kIndependent) {
+      return;
+    }
+    ended.done = true;
+    for (const auto& machine : machines) {
+      machine->FinishWorkers(world);
+    }
+  });
+}
+
+void Simulation::WorkerDied(WorldId world, std::uint32_t rank, bool finished) {
+  Job& job = jobs_[world];
+  if (finished && !job.done) {
+    // Done early: the others do not wait for it.
+    if (job.joined.insert(rank).second && job.joined.size() == job.size) {
+      FinishAfterWork(world);
+    }
+    return;
+  }
+  job.joined.erase(rank);
+  if (job.done || job.broken) {
+    return;
+  }
+  job.broken = true;
+  for (const auto& machine : machines) {
+    machine->PeerDied(world);
+  }
+}
+
+}  // namespace ddprun::sim

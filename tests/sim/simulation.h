@@ -1,0 +1,117 @@
+// A whole run in one thread and no time: both real cores, and a network, processes and a clock
+// that misbehave on order.
+//
+// Decides nothing about the run; the drivers' part of the conversation (parking, replacing,
+// cancelling calls, arming one timer) is done here as the real drivers must do it. What goes wrong
+// and when is the plan's business, what must never happen is the laws'.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "agent/core/node_agent.h"
+#include "rendezvous/core/coordinator.h"
+#include "tests/sim/agenda.h"
+#include "tests/sim/laws.h"
+#include "tests/sim/transcript.h"
+
+namespace ddprun::sim {
+
+class Machine;
+class Server;
+
+// What the network does to each message and call. All zero but delay: calm.
+struct Weather {
+  double lose = 0;
+  double duplicate = 0;
+  double cut = 0;          // A call's connection closes some time after it began.
+  double notice_lost = 0;  // The server does not learn of a closed connection.
+  double slow = 0;         // Delayed up to slow_max instead of max_delay.
+  Duration min_delay{1};
+  Duration max_delay{3};
+  Duration slow_max{0};
+};
+
+// What kind of program the workers are: what they do when a peer dies.
+enum class Program {
+  kTrainer,      // Says hello, ends with 75.
+  kPlain,        // Ends with 1, after TERM or its peer's death.
+  kHanging,      // Blocked in a collective until it is killed.
+  kIndependent,  // Does not notice.
+};
+
+// How workers behave until the simulation is healed.
+struct Conduct {
+  double fails = 0;         // Per worker: ends with an exit code or a signal while it works.
+  double ignores_term = 0;  // Only KILL ends it.
+  double stuck = 0;         // Outlives KILL for a while.
+  double spawn_fails = 0;
+  Duration slow_exit{50};  // TERM to its end, at most.
+};
+
+// Rules of design section 4 that can be broken from outside, to show what each is needed for.
+struct Mutation {
+  bool invent_promises = false;      // Every node that hosts nothing seems to promise.
+  bool believe_old_reports = false;  // Overtaken reports count as the newest.
+  bool believe_old_replies = false;  // Overtaken calls' answers count as the newest call's.
+  bool forget_floor = false;         // The agent does not keep what it promised.
+  bool no_disconnect_grace = false;  // A closed connection is a lost node.
+};
+
+struct Setup {
+  RunShape shape;
+  std::uint32_t machines = 2;
+  std::vector<std::uint32_t> workers;  // Per machine.
+  Program program = Program::kPlain;
+  Duration work{5'000};  // From "everybody is here" to the end.
+  Weather weather;
+  Conduct conduct;
+  Mutation mutation;
+};
+
+// One world's workers, wherever they run: a program that works only while all of it is there.
+struct Job {
+  std::uint32_t size = 0;
+  std::set<std::uint32_t> joined;
+  bool broken = false;
+  bool done = false;
+};
+
+class Simulation {
+ public:
+  Simulation(const Setup& setup, std::uint64_t seed, TranscriptLevel level);
+  ~Simulation();
+
+  // Everything due until `end` happens, or until a law is broken.
+  void RunUntil(Time end);
+  // No more faults: calm weather, well-behaved workers, every machine in order again.
+  void Heal();
+  // No agent lives any more.
+  bool Quiet() const;
+
+  // Carries a message from or to a machine, as the weather allows; `arrive` may happen not at all,
+  // late, or twice.
+  void Deliver(const Machine& machine, std::function<void()> arrive);
+  Duration Delay();
+  void WorkerJoined(const Placement& placement, std::uint32_t rank);
+  void WorkerDied(WorldId world, std::uint32_t rank, bool finished);
+
+  Agenda agenda;
+  Random random;
+  Setup setup;
+  Transcript transcript;
+  Laws laws;
+  std::unique_ptr<Server> server;
+  std::vector<std::unique_ptr<Machine>> machines;
+
+ private:
+  void FinishAfterWork(WorldId world);
+
+  std::map<WorldId, Job> jobs_;
+};
+
+}  // namespace ddprun::sim
