@@ -94,7 +94,7 @@ WaitReason ReasonFor(const CoordinatorState& state, const NodeKey& key, bool mem
     reason.missing = NodesLeftFrom(
         state, [](const Member& m, const NodeState*, Generation) { return !m.succeeded; });
   } else {
-    reason.what = WaitFor::kSpare;
+    reason.what = IsReady(state, key) ? WaitFor::kSpare : WaitFor::kEarlierSelf;
   }
   return reason;
 }

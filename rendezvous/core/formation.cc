@@ -93,7 +93,9 @@ bool IsReady(const CoordinatorState& state, const NodeKey& key) {
   const auto first = state.nodes.lower_bound(NodeKey{key.node, Incarnation{0}});
   for (auto it = first; it != state.nodes.end() && it->first.node == key.node; ++it) {
     const NodeState& other = it->second;
-    if (!other.lost && !other.refused && other.joined < node.joined) {
+    // Who knows its end and hosts nothing will not come back.
+    const bool gone = other.acknowledged && other.report.hosting == Hosting::kNothing;
+    if (!other.lost && !other.refused && !gone && other.joined < node.joined) {
       return false;
     }
   }

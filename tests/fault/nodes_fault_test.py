@@ -133,6 +133,17 @@ class ElasticNodes(NodesTest):
         self.let_them_finish()
         self.end(nodes[:1])
 
+    def test_a_node_that_left_may_come_back(self):
+        nodes, first = self.start_server_then_other("--max-restarts=0")
+        for _ in range(2):
+            nodes[1].signal(signal.SIGTERM)
+            self.assertEqual(nodes[1].wait(), 143, "\n".join(n.all() for n in nodes))
+            nodes[1] = self.start_node("--max-restarts=0")
+            first = self.wait_for_world(nodes, 2, first)
+        self.let_them_finish()
+        self.end(nodes)
+        self.assertNotIn("waiting as a spare", nodes[1].err(), "the world was not complete")
+
     def test_term_makes_the_node_with_the_server_leave_and_the_other_goes_on(self):
         nodes, first = self.start_server_then_other("--max-restarts=0")
         nodes[0].signal(signal.SIGTERM)
