@@ -189,18 +189,6 @@ TEST_F(WireTest, AServersEndIsAnErrorAndItsSuccessorIsFound) {
   EXPECT_TRUE(heard_.back().reply);
 }
 
-// gRPC 1.51 aborts when its callback threads' last user goes while another comes (Anchor).
-TEST_F(WireTest, ChannelsToNobodyMayComeAndGo) {
-  Serve({"127.0.0.1", 0});
-  server_->Shutdown();
-  for (std::uint64_t i = 1; i <= 300; ++i) {
-    GrpcSyncChannel channel(loop_, endpoint_);
-    channel.Send(Report(i), Duration(2'000), Note());
-    ASSERT_TRUE(UntilHeard(i));
-    EXPECT_EQ(heard_.back().reply.error().kind, ErrorKind::kUnavailable);
-  }
-}
-
 TEST_F(WireTest, AnUnknownHostIsNamed) {
   GrpcSyncChannel channel(loop_, {"no-such-host.invalid", 1});
   channel.Send(Report(1), 5s, Note());
