@@ -23,7 +23,9 @@ def arguments(description, binaries):
         parser.add_argument(name, help=what)
     parser.add_argument("--runs", type=int, default=20, help="of each (20)")
     parser.add_argument("--torchrun", help="measured in turn with ddprun")
-    return parser.parse_args()
+    asked = parser.parse_args()
+    asked.ddprun, asked.stamp = os.path.abspath(asked.ddprun), os.path.abspath(asked.stamp)
+    return asked
 
 
 def clean_environment():
