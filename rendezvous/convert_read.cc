@@ -265,7 +265,7 @@ Result<NodeReport> ReportFromProto(const v1::SyncRequest& wire) {
     report.node_rank = in.Number<std::uint32_t>("node_rank", wire.node_rank(), 0, kMaxNodes - 1);
   }
   report.workers = in.Number<std::uint32_t>("workers", wire.workers(), 1, kMaxWorkers);
-  report.role = in.Name("role", wire.role());
+  report.role = in.OptionalName("role", wire.role());
   report.store = Read(wire.store(), in);
   ReadWorkers(wire, in, report);
   report.leaving = in.Enum("leaving", kLeaving, wire.leaving());

@@ -93,7 +93,7 @@ class Restarts(DdprunTest):
         run = self.run_ddprun("--max-restarts=1", FAKE_WORKER, HELLO, "--on-restart=0", "--exit=3",
                               "--always", "--exit=4", expect=4)
         self.assertEqual(len(run.generations()), 2)
-        self.assertIn("all 1 restarts are used", run.err())
+        self.assertIn("1 of 1 restarts are used", run.err())
 
 
 class Environment(DdprunTest):

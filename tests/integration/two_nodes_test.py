@@ -79,6 +79,13 @@ class FixedRanks(DdprunTest):
         first.signal(signal.SIGTERM)
         self.assertEqual(first.wait(), 143, first.all())
 
+    def test_a_role_may_be_empty(self):
+        path = self.path("env.%r")
+        self.end(self.start_nodes(f"--env-file={path}", flags=("--role", "")), 0)
+        for rank in range(2):
+            env = self.environment_of(path.replace("%r", str(rank)))
+            self.assertEqual((env["ROLE_NAME"], env["ROLE_WORLD_SIZE"]), ("", "2"))
+
     def test_int_to_one_node_stops_the_run(self):
         nodes = self.start_nodes(HELLO, "--hang")
         for node in nodes:

@@ -109,7 +109,9 @@ class Run:
         return f"--- out of {self.process.args}\n{self.out()}--- err\n{self.err()}"
 
     def agent(self):
-        return eventually(lambda: next(iter(children_of(self.process.pid)), 0))
+        found = eventually(lambda: next(iter(children_of(self.process.pid)), 0))
+        assert found, f"no agent\n{self.all()}"  # kill(0, ...) would hit the tests themselves.
+        return found
 
     def signal(self, number):
         self.process.send_signal(number)
