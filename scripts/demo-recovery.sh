@@ -59,7 +59,7 @@ lines_shown=0
 show() {
   [[ $lines_shown -lt 32 ]] || return 0
   lines_shown=$((lines_shown + 1))
-  printf '%7s  %.*s\n' "$(seconds_since "$begin")" 110 "$1"
+  printf '%7s  %.*s\n' "$(seconds_since "$begin")" 125 "$1"
 }
 
 bin=${DDPRUN_BIN:-$root/${DDPRUN_BUILD_DIR:-build}/bin}
