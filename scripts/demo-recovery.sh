@@ -68,11 +68,12 @@ runs=$root/${DDPRUN_BUILD_DIR:-build}/demo
 mkdir -p "$runs"
 folder=$(mktemp -d "$runs/run-XXXXXX")
 mark=${folder##*/}.$$
-say "ddprun --nproc-per-node=2 --max-restarts=3 ddprun-train --model=mlp --dataset=mnist --epochs=$epochs"
+say "ddprun --nproc-per-node=2 --max-restarts=3 ddprun-train --model=mlp --dataset=mnist --epochs=$epochs --progress-every=0.1"
 begin=$EPOCHREALTIME
 cd "$folder"
 exec {output}< <(RECOVERY_DEMO=$mark exec "$bin/ddprun" --nproc-per-node=2 --max-restarts=3 \
-  "$bin/ddprun-train" --model=mlp --dataset=mnist "--epochs=$epochs" 2>&1 </dev/null)
+  "$bin/ddprun-train" --model=mlp --dataset=mnist "--epochs=$epochs" --progress-every=0.1 \
+  2>&1 </dev/null)
 run_pid=$!
 end_run() {
   kill -TERM "$run_pid" 2>/dev/null || return 0

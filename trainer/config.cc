@@ -59,6 +59,8 @@ void AddOptions(CLI::App& app, TrainConfig& config) {
          "Threads per rank; 0: cores / ranks on this node, as far as the model has a use for "
          "them. OMP_NUM_THREADS wins")
       ->capture_default_str();
+  app.add_option("--progress-every", config.progress_every,
+                 "Seconds between progress lines (default: 1, or 0.2 on a terminal)");
   app.add_option("--collective-timeout", config.collective_timeout,
                  "Seconds after which a silent peer counts as gone")
       ->capture_default_str();
@@ -134,6 +136,9 @@ std::vector<std::string> Problems(const TrainConfig& config) {
   CheckRange(problems, "--collective-timeout", config.collective_timeout, 1, 86'400);
   if (config.limit_train) {
     CheckRange(problems, "--limit-train", *config.limit_train, 1, INT32_MAX);
+  }
+  if (config.progress_every && !(*config.progress_every >= 0 && *config.progress_every <= 3'600)) {
+    problems.push_back("--progress-every must be a number of seconds from 0 to 3600");
   }
   if (!std::isfinite(config.lr) || config.lr <= 0) {
     problems.push_back("--lr must be a number above 0");

@@ -44,6 +44,7 @@ struct TrainConfig {
   std::int64_t threads = 0;                 // 0: this rank's share of the cores.
   std::int64_t collective_timeout = 120;    // Seconds.
   double bucket_mib = 25;
+  std::optional<double> progress_every;  // Seconds; none: 1, or 0.2 on a terminal.
 
   // What the texts above mean; set by Parse once they are valid.
   ResumeMode resume_mode = ResumeMode::kAuto;

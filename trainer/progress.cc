@@ -58,13 +58,17 @@ std::string ProgressLine(const ProgressPoint& point) {
          (point.last_checkpoint ? " ckpt " + std::to_string(*point.last_checkpoint) : "");
 }
 
-ProgressPrinter::ProgressPrinter() : terminal_(isatty(STDERR_FILENO) == 1) {}
+ProgressPrinter::ProgressPrinter(std::optional<double> every)
+    : terminal_(isatty(STDERR_FILENO) == 1), every_(every) {}
 
 ProgressPrinter::~ProgressPrinter() {
   EndLine();
 }
 
 std::chrono::milliseconds ProgressPrinter::interval() const {
+  if (every_) {
+    return std::chrono::milliseconds(static_cast<std::int64_t>(*every_ * 1000));
+  }
   return terminal_ ? 200ms : 1000ms;
 }
 

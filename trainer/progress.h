@@ -30,7 +30,8 @@ std::string ProgressLine(const ProgressPoint& point);
 
 class ProgressPrinter {
  public:
-  ProgressPrinter();
+  // Seconds between lines; none: 1, or 0.2 on a terminal.
+  explicit ProgressPrinter(std::optional<double> every);
   // Leaves the terminal's line complete.
   ~ProgressPrinter();
 
@@ -44,6 +45,7 @@ class ProgressPrinter {
 
  private:
   bool terminal_;
+  std::optional<double> every_;
   bool line_open_ = false;
   std::optional<std::chrono::steady_clock::time_point> last_;
 };

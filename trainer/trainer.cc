@@ -102,7 +102,7 @@ Result<StartPlan> Trainer::AgreeOnStart() {
 }
 
 Result<StartPlan> Trainer::ChooseStart() {
-  printer_.emplace();
+  printer_.emplace(config_.progress_every);
   ASSIGN_OR_RETURN(metrics_, MetricsFile::Open(config_.metrics, env_.generation, env_.world_size));
   const std::string description = learner_->Describe();
   const Checkpointing::Say say = [this](LogLevel level, const std::string& text) {
