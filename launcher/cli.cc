@@ -205,8 +205,12 @@ Result<CommandLine> Resolve(const RawFlags& raw, const std::vector<std::string>&
   return CommandLine(std::move(config));
 }
 
-// CLI11 takes its arguments last one first.
+// CLI11 takes its arguments last one first. Of a flag given twice the later one counts, as
+// everywhere.
 Result<void> Parse(CLI::App& app, std::vector<std::string> flags) {
+  for (CLI::Option* option : app.get_options()) {
+    option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  }
   std::reverse(flags.begin(), flags.end());
   try {
     app.parse(flags);

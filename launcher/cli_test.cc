@@ -64,6 +64,10 @@ TEST(CommandLine, FlagBeatsOwnVariableBeatsTorchruns) {
   EXPECT_EQ(Launch({"-r", "1", "p"}, env).redirects, 1u);
 }
 
+TEST(CommandLine, OfAFlagGivenTwiceTheLaterCounts) {
+  EXPECT_EQ(Launch({"--nnodes=3", "--nnodes=4", "-m", "-m", "p"}).max_nodes, 4u);
+}
+
 TEST(CommandLine, OneNodeOpensNoSocket) {
   EXPECT_TRUE(Launch({"p"}).standalone);
   EXPECT_TRUE(Launch({"--nnodes=1", "--rdzv-endpoint=n0:1", "p"}).standalone);

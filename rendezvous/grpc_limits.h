@@ -12,6 +12,6 @@ static_assert(kLeastPingIntervalMs < kKeepaliveMs);
 
 // The library writes no lines of its own on our stderr, unless GRPC_VERBOSITY asks for them: what
 // matters comes back as an Error. Done once per process, however often it is called.
-void QuietGrpc();
+void PrepareGrpc();
 
 }  // namespace ddprun

@@ -67,7 +67,7 @@ void RendezvousServer::SetStore(std::function<void(UniqueFd)> store) {
 Result<Endpoint> RendezvousServer::Listen(const Endpoint& endpoint) {
   CHECK(serving_ == nullptr);
   ASSIGN_OR_RETURN(ListenSocket socket, ListenOn(endpoint));
-  QuietGrpc();
+  PrepareGrpc();
   auto serving = std::make_unique<Serving>(loop_, handlers_);
   grpc::ServerBuilder builder;
   SetLimits(builder);

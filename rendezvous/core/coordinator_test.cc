@@ -247,7 +247,7 @@ TEST_F(Pair, ANewIncarnationReplacesOneThatIsNotConnected) {
   b.Closes(At(1s), false);  // Answered; then the agent died between two calls.
   Node again(story, "n1", kTwo, 2);
   again.Says(At(1'050ms));
-  EXPECT_EQ(again.Waits(At(1'050ms)).what, WaitFor::kSpare);
+  EXPECT_EQ(again.Waits(At(1'050ms)).what, WaitFor::kEarlierSelf);
   story.Pass(At(1'200ms));
   EXPECT_EQ(story.state.phase, Phase::kDraining);
   a.Ends(Outcome::kStopped, {}, At(2s));

@@ -169,6 +169,15 @@ class Network(DdprunTest):
         run = self.start_node(endpoint, "--node-rank=1")
         self.ends(run, f"no rendezvous at {endpoint} for 1.0 s: .*Connection refused")
 
+    def test_many_nodes_that_try_in_vain_all_say_so(self):
+        # gRPC's callback threads come and go with each attempt; 1.51 by itself aborts one in twenty.
+        endpoint = self.free_endpoint()
+        for _ in range(6):
+            runs = [self.start_node(endpoint, "--node-rank=1", "--rdzv-conf=join_timeout=0.1")
+                    for _ in range(8)]
+            for run in runs:
+                self.ends(run, "Connection refused")
+
     def test_the_endpoints_host_has_no_address(self):
         for flags in (["--node-rank=0"], ["--node-rank=1"], []):
             run = self.start_node("no-such-host.invalid:29400", *flags)
