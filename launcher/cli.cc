@@ -252,6 +252,7 @@ Result<CommandLine> ParseCommandLine(const std::vector<std::string>& args, const
   }
   CLI::App app{"Starts and supervises distributed training", "ddprun"};
   app.set_help_flag();
+  app.option_defaults()->take_last();  // As torchrun: wrappers append what overrides.
   RawFlags raw;
   AddSizeAndRendezvous(app, raw);
   AddProcessesAndOutput(app, raw);

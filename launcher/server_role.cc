@@ -7,7 +7,9 @@
 
 #include <chrono>
 #include <cstring>
+#include <optional>
 #include <random>
+#include <thread>
 
 #include "common/files.h"
 #include "common/log.h"
@@ -19,21 +21,39 @@ namespace ddprun {
 namespace {
 
 constexpr Duration kHelloTimeout{3'000};
+constexpr Duration kSilentPort{1'000};
+constexpr Duration kLookAgain{20};
 constexpr int kTermIndexBits = 4;  // The low bits are left for the index of a candidate server.
 
 bool MayServe(const LaunchConfig& config) {
   return config.node_rank.value_or(0) == 0;
 }
 
-// Joins the server that has the port already; refused if something else answers there.
-Result<void> CheckServer(const Endpoint& endpoint, const Error& in_use) {
-  const Result<void> hello = Hello(endpoint, kHelloTimeout);
-  if (!hello) {
-    return Error{ErrorKind::kRefused, in_use.message + "; " + hello.error().message +
-                                          ": choose another port in --rdzv-endpoint"};
+// Binds the endpoint, or finds out that a ddprun rendezvous has it: then there is no endpoint. For
+// a moment the port can be taken while nobody answers: another agent has bound it and does not
+// listen yet, or its server ends.
+Result<std::optional<Endpoint>> BindOrFind(RendezvousServer& server, const Endpoint& endpoint) {
+  const auto begin = std::chrono::steady_clock::now();
+  while (true) {
+    const Result<Endpoint> bound = server.Listen(endpoint);
+    if (bound) {
+      return std::optional(*bound);
+    }
+    if (bound.error().kind != ErrorKind::kUnavailable) {
+      return bound.error();
+    }
+    const Result<void> hello = Hello(endpoint, kHelloTimeout);
+    if (hello) {
+      return std::optional<Endpoint>();
+    }
+    if (hello.error().kind != ErrorKind::kUnavailable ||
+        std::chrono::steady_clock::now() >= begin + kSilentPort) {
+      return Error{ErrorKind::kRefused, bound.error().message + "; " + hello.error().message +
+                                            ": choose another port in --rdzv-endpoint"};
+    }
+    Log(LogLevel::kDebug, bound.error().message + ", but nobody answers: looking again");
+    std::this_thread::sleep_for(kLookAgain);
   }
-  Log(LogLevel::kInfo, "joining the rendezvous at " + ToString(endpoint));
-  return {};
 }
 
 // The numeric address of `host`, or of the way to it.
@@ -92,17 +112,17 @@ Result<ServerRole> TakeServerRole(Loop& loop, const LaunchConfig& config) {
     auto coordinator = std::make_unique<CoordinatorDriver>(loop, NewReign(config));
     auto server =
         std::make_unique<RendezvousServer>(loop, coordinator->Handlers(), AcceptorOptions{});
-    const Result<Endpoint> bound = server->Listen(config.endpoint);
-    if (bound) {
-      Log(LogLevel::kInfo, "serving the rendezvous at " + ToString(*bound));
-      role.where = ToString(*bound);
+    const Result<std::optional<Endpoint>> bound = BindOrFind(*server, config.endpoint);
+    if (bound && *bound) {
+      role.where = ToString(**bound);
+      Log(LogLevel::kInfo, "serving the rendezvous at " + role.where);
       role.channel = std::make_unique<LocalSyncChannel>(loop, coordinator->Handlers());
       role.coordinator = std::move(coordinator);
       role.server = std::move(server);
       return role;
     }
-    if (bound.error().kind == ErrorKind::kUnavailable) {
-      RETURN_IF_ERROR(CheckServer(config.endpoint, bound.error()));
+    if (bound) {
+      Log(LogLevel::kInfo, "joining the rendezvous at " + role.where);
     } else if (bound.error().kind != ErrorKind::kNotFound) {
       return bound.error();
     } else if (config.node_rank) {

@@ -210,7 +210,6 @@ TEST(Convert, ReportsThatCannotBeUsedAreRefusedByField) {
       {"node", [&](auto& w) { w.set_node("\x1b[2J"); }},
       {"host", [&](auto& w) { w.set_host(long_name); }},
       {"host", [&](auto& w) { w.set_host(""); }},
-      {"role", [&](auto& w) { w.set_role(""); }},
       {"role", [&](auto& w) { w.set_role("\x7f"); }},
       {"term", [&](auto& w) { w.set_term(UINT64_MAX); }},
       {"beat", [&](auto& w) { w.set_beat(-1); }},

@@ -70,6 +70,11 @@ class CommandLine(DdprunTest):
         self.run_ddprun("--role", "", "--rdzv-endpoint=", "--log-dir=", FAKE_WORKER)
         self.run_ddprun(FAKE_WORKER, environment={"PET_RDZV_ENDPOINT": "", "PET_STANDALONE": ""})
 
+    def test_the_last_of_a_repeated_flag_counts(self):
+        run = self.run_ddprun("--nproc-per-node=3", "-v", "-v", "--nproc_per_node=2", FAKE_WORKER,
+                              "--print=one")
+        self.assertEqual(run.out(), "one\none\n")
+
     def test_the_environment_is_checked_like_the_command_line(self):
         self.refused(FAKE_WORKER, names="--nnodes must be", environment={"PET_NNODES": "many"})
         self.refused(FAKE_WORKER, names="--nproc-per-node must be",
@@ -149,6 +154,15 @@ class Network(DdprunTest):
             endpoint = f"127.0.0.1:{silent.getsockname()[1]}"
             run = self.start_node(endpoint, "--node-rank=0")
             self.ends(run, "is in use by .*said nothing within 3")
+
+    def test_a_port_that_gets_free_in_time_is_taken(self):
+        # As when the server of an earlier run ends, or another agent does not listen yet.
+        with socket.socket() as bound:
+            bound.bind(("127.0.0.1", 0))
+            endpoint = f"127.0.0.1:{bound.getsockname()[1]}"
+            run = self.start_node(endpoint, "-v", "--nnodes=1:2", "--rdzv-conf=last_call_timeout=0")
+            self.wait_for_text(run, "nobody answers: looking again")
+        self.ends(run, f"serving the rendezvous at {endpoint}", expect=0)
 
     def test_nobody_is_at_the_endpoint(self):
         endpoint = self.free_endpoint()
