@@ -127,19 +127,20 @@ install_libtorch() {
   say "unpacked $unpacked to $libtorch in $(seconds_since "$begin")"
 }
 
-# install_venv FOLDER MEGABYTES WHAT PINS...
+# install_venv FOLDER MEGABYTES WHAT REMARK PINS...
 install_venv() {
-  local folder=$1 megabytes=$2 what=$3 python begin list
-  shift 3
+  local folder=$1 megabytes=$2 what=$3 remark=$4 python begin list
+  shift 4
   ! is_complete "$folder" "$@" || return 0
   need_space "$megabytes" "$what"
   python=$(find_python ensurepip) || die 1 "no python3 here can make a virtual environment"
-  say "installing $what into $folder"
+  say "installing $what into $folder$remark"
   begin=$EPOCHREALTIME
   rm -rf "$folder"  # Cannot be renamed into place as libtorch is: its paths are written into it.
   "$python" -m venv "$folder" || die 1 "python -m venv $folder failed"
-  for list in "$@"; do
-    run_pip "$folder/bin/python3" install --no-cache-dir --only-binary=:all: -r "$list"
+  for list in "$@"; do  # --no-deps: the lists are whole, and shorter than what torch asks for.
+    run_pip "$folder/bin/python3" install --no-cache-dir --no-deps --no-compile --require-hashes \
+      --only-binary=:all: -r "$list"
   done
   hash_of "$@" >"$folder/$stamp_name"
   say "$what installed in $(seconds_since "$begin") ($(du -sm "$folder" | cut -f1) MB)"
@@ -163,7 +164,7 @@ trap 'exit 143' TERM HUP
 lock_cache
 [[ $want_libtorch == no ]] || install_libtorch
 [[ $want_tests == no ]] || install_venv "$(test_venv)" 500 "Python packages of the tests" \
-  "$pins/tests.txt"
-[[ $want_torch == no ]] || install_venv "$(torch_venv)" 12000 "torch $torch_version" \
-  "$pins/tests.txt" "$pins/torch.txt"
+  "" "$pins/tests.txt"
+[[ $want_torch == no ]] || install_venv "$(torch_venv)" 7000 "torch $torch_version" \
+  ": 2.4 GB to download, 4 GB on disk" "$pins/tests.txt" "$pins/torch.txt"
 say "all there ($(seconds_since "$started"))"

@@ -1,0 +1,81 @@
+"""Programs as people write them for torchrun: they train the same numbers under ddprun."""
+
+import unittest
+
+from torch_runs import MNIST, TorchTest, program
+
+
+class Training(TorchTest):
+    def test_the_tutorial_trains_the_same_bits_as_under_torchrun(self):
+        self.run_program(2, "tutorial.py")
+        ours = self.reports()
+        self.assertEqual(len({r["parameters"] for r in ours}), 1, ours)
+        self.assertEqual(ours, self.ask_torchrun(2, "tutorial.py"))
+
+    def test_one_agent_or_two_the_same_bits(self):
+        self.run_program(4, "tutorial.py")
+        ours = self.reports()
+        self.assertEqual([(r["rank"], r["world"]) for r in ours], [(i, 4) for i in range(4)])
+        self.assertEqual(len({r["parameters"] for r in ours}), 1, ours)
+        self.run_on_nodes(2, 2, "tutorial.py")
+        self.assertEqual(self.reports(), ours)
+
+    def test_mnist_with_a_distributed_sampler(self):
+        self.run_program(2, "mnist.py", MNIST)
+        ours = self.reports()
+        self.assertEqual([r["samples"] for r in ours], [5000, 5000])
+        self.assertEqual(len({r["parameters"] for r in ours}), 1, "ranks differ")
+        for told in ours:
+            self.assertGreater(told["first"], 2.0)
+            self.assertLess(told["last"], 1.0)
+
+
+class Torch(TorchTest):
+    def test_groups_again_and_again_barriers_and_objects(self):
+        self.run_program(2, "collectives.py")
+        for told in self.reports():
+            self.assertEqual(told, {
+                "sums": [1, 21, 41], "told": [{"from": 0}], "pairs": 2,
+                "gathered": [{"rank": 0, "text": ""}, {"rank": 1, "text": "ä"}]})
+
+    # TORCHELASTIC_USE_AGENT_STORE=True must not make clients of those who want to host.
+    def test_stores_that_workers_open_themselves(self):
+        self.run_program(2, "own_stores.py")
+        for told in self.reports():
+            self.assertEqual(told, {"seen": ["0", "1"], "mixed": False, "tcp": 3})
+
+    def test_rpc(self):
+        self.run_program(2, "rpc.py")
+        self.assertEqual([r["answers"] for r in self.reports()],
+                         [[[0, 0], [1, 1]], [[1, 1], [2, 2]]])
+
+    def test_a_checkpoint_of_two_is_loaded_by_two_and_by_one(self):
+        folder = self.path("checkpoint")
+        self.run_program(2, "checkpoint.py", "save", folder)
+        saved = self.reports()[0]["after"]
+        for workers in (2, 1):
+            self.run_program(workers, "checkpoint.py", "load", folder)
+            for told in self.reports():
+                self.assertNotEqual(told["before"], saved)
+                self.assertEqual(told["after"], saved)
+
+
+class Others(TorchTest):
+    def test_a_script_that_reads_local_rank_only(self):
+        self.run_program(2, "local_rank.py")
+        self.assertEqual([r["device"] for r in self.reports()], ["cuda:0", "cuda:1"])
+
+    def test_a_shell_script(self):
+        run = self.run_program(3, "bash_worker.sh", "a b", "${local_rank}", flags=["--no-python"])
+        self.assertEqual(self.reports(), [
+            {"rank": i, "world": 3, "arguments": f"a b {i}"} for i in range(3)], run.all())
+
+    def test_a_module(self):
+        self.environment["PYTHONPATH"] = program("")
+        self.new_reports()
+        self.run_ddprun("--nproc-per-node=2", "-m", "local_rank")
+        self.assertEqual(len(self.reports()), 2)
+
+
+if __name__ == "__main__":
+    unittest.main()

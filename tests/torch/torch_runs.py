@@ -1,0 +1,71 @@
+"""Runs the programs below programs/ under the real ddprun, or torchrun, with a Python that has torch.
+
+Usage of every test here: PYTHON_WITH_TORCH some_test.py, with DDPRUN set as in the other trees.
+"""
+
+import json
+import os
+import re
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "support"))
+
+from ddprun_runs import DdprunTest, read_text  # noqa: E402
+
+MNIST = os.path.join(HERE, "..", "..", "trainer", "datasets", "mnist")
+TORCHRUN = os.path.join(os.path.dirname(sys.executable), "torchrun")
+LIMIT = 90  # Seconds; the first import of torch on a busy machine takes a dozen.
+
+
+def program(name):
+    return os.path.join(HERE, "programs", name)
+
+
+class TorchTest(DdprunTest):
+    def setUp(self):
+        super().setUp()
+        self.environment.update(PYTHON_EXEC=sys.executable, OMP_NUM_THREADS="1",
+                                TORCHINDUCTOR_CACHE_DIR=self.path("inductor"))  # Not in TMPDIR.
+        self.new_reports()
+
+    def new_reports(self):
+        self.reports_made = getattr(self, "reports_made", 0) + 1
+        self.reports_folder = self.path(f"reports{self.reports_made}")
+        os.mkdir(self.reports_folder)
+        self.environment["REPORTS"] = self.reports_folder
+
+    def reports(self, attempt=0):
+        """What the ranks of one attempt told, in their order."""
+        found = {}
+        for name in os.listdir(self.reports_folder):
+            if parts := re.fullmatch(rf"(\d+)\.{attempt}\.json", name):
+                found[int(parts[1])] = json.loads(read_text(os.path.join(self.reports_folder, name)))
+        return [found[rank] for rank in sorted(found)]
+
+    def run_program(self, workers, name, *arguments, flags=(), expect=0):
+        """Under ddprun, to its end; what it had said before is forgotten."""
+        self.new_reports()
+        return self.run_ddprun(f"--nproc-per-node={workers}", *flags, program(name), *arguments,
+                               expect=expect, limit=LIMIT)
+
+    def ask_torchrun(self, workers, name, *arguments):
+        """The same program's reports under torchrun."""
+        self.new_reports()
+        os.makedirs(self.path("torchrun"), exist_ok=True)  # It leaves its log folders there.
+        run = self.start("--standalone", f"--nproc-per-node={workers}", program(name), *arguments,
+                         executable=TORCHRUN, environment={"TMPDIR": self.path("torchrun")})
+        self.assertEqual(run.wait(LIMIT), 0, run.all())
+        return self.reports()
+
+    def run_on_nodes(self, nodes, workers, name, *arguments):
+        """Under one ddprun per node, on one machine."""
+        self.new_reports()
+        endpoint = self.free_endpoint()
+        runs = [
+            self.start(f"--nnodes={nodes}", f"--nproc-per-node={workers}", f"--node-rank={node}",
+                       f"--rdzv-endpoint={endpoint}", program(name), *arguments)
+            for node in range(nodes)
+        ]
+        for run in runs:
+            self.assertEqual(run.wait(LIMIT), 0, "\n".join(r.all() for r in runs))
