@@ -16,13 +16,15 @@ from ddprun_runs import children_of, eventually, read_text  # noqa: E402
 LIMIT = 60
 
 
-def arguments(description, binaries):
+def arguments(description, binaries, more=None):
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("ddprun", help="the binary, e.g. build/bin/ddprun")
     for name, what in binaries.items():
         parser.add_argument(name, help=what)
     parser.add_argument("--runs", type=int, default=20, help="of each (20)")
     parser.add_argument("--torchrun", help="measured in turn with ddprun")
+    for flag, settings in (more or {}).items():
+        parser.add_argument(flag, **settings)
     asked = parser.parse_args()
     asked.ddprun, asked.stamp = os.path.abspath(asked.ddprun), os.path.abspath(asked.stamp)
     return asked
@@ -78,6 +80,14 @@ class StampedRun:
             todo += children_of(found[-1])
         return found
 
+    def stays(self, seconds):
+        """Lets it run that long; it must not end."""
+        try:
+            self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return
+        sys.exit(f"{self.process.args} ended with {self.process.returncode}")
+
     def end(self):
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
@@ -96,3 +106,4 @@ class Table:
     def row(self, name, values, unit="ms"):
         low, middle, high = min(values), statistics.median(values), max(values)
         print(f"{name:48}{len(values):4}{low:10.2f}{middle:10.2f}{high:10.2f} {unit}", flush=True)
+        return middle
