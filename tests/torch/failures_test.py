@@ -12,6 +12,7 @@ class Death(TorchTest):
     def test_the_exit_code_is_that_of_the_one_who_died(self):
         for way, code, words in (
                 ("os._exit", 3, "ended with exit code 3"),
+                ("sys.exit", 4, "ended with exit code 4"),
                 ("segfault", 139, "was killed by signal 11 (SIGSEGV)"),
                 ("killed", 137, "was killed by signal 9 (SIGKILL)")):
             with self.subTest(way):
