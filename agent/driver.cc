@@ -1,5 +1,7 @@
 #include "agent/driver.h"
 
+#include <signal.h>
+
 #include <random>
 #include <utility>
 
@@ -69,6 +71,7 @@ Result<void> AgentDriver::Start() {
                  "cannot listen for the workers' store on '" + options_.store_address +
                      "': is this one of this machine's addresses? (--local-addr)"};
   }
+  RETURN_IF_ERROR(StartWatchdog());
   Feed(Started{DrawIncarnation(), offered_});
   return {};
 }
@@ -140,19 +143,23 @@ void AgentDriver::CloseUnneededStore() {
 // ---- Workers ----
 // torchrun's tree: attempt_<restarts>; the same count again (no worker failed) gets a suffix, so
 // that nothing is ever wiped.
-std::filesystem::path AgentDriver::AttemptDirectory(const Placement& placement) {
+std::filesystem::path AgentDriver::NewAttemptDirectory(const Placement& placement) {
   const std::string name = "attempt_" + std::to_string(placement.restarts_used);
   const std::uint32_t used = attempts_[name]++;
   return options_.run_directory / (used == 0 ? name : name + "." + std::to_string(used));
 }
 
 Result<std::vector<WorkerSpec>> AgentDriver::PrepareWorkers(const Placement& placement) {
-  const std::filesystem::path attempt = AttemptDirectory(placement);
+  const std::filesystem::path attempt = NewAttemptDirectory(placement);
   const std::uint32_t count = options_.core.workers;
+  last_attempt_ = {attempt, placement.restarts_used, loop_.Now(), {}};
   ASSIGN_OR_RETURN(const std::vector<std::string> sockets,
                    notify_.Open(options_.run_directory, count));
   OutputRequest output = options_.output;
   output.directory = options_.keep_logs ? attempt : std::filesystem::path();
+  if (options_.discard_logs) {
+    output.directory = "/dev/null";
+  }
   std::vector<WorkerSpec> specs;
   for (std::uint32_t local = 0; local < count; ++local) {
     const std::filesystem::path own = attempt / std::to_string(local);
@@ -171,7 +178,7 @@ Result<std::vector<WorkerSpec>> AgentDriver::PrepareWorkers(const Placement& pla
     env.restart_count = placement.restarts_used;
     env.max_restarts = options_.core.shape.max_restarts;
     env.run_id = options_.core.run_id;
-    env.error_file = (own / "error.json").native();
+    env.error_file = options_.discard_logs ? "" : (own / "error.json").native();
     env.term = placement.term;
     env.generation = placement.generation;
     env.world_id = placement.world_id;
@@ -215,6 +222,12 @@ void AgentDriver::SpawnWorkers(const Placement& placement) {
 void AgentDriver::OnWorkerEnded(std::uint32_t local_rank, ExitStatus status,
                                 const std::vector<std::string>& last_lines) {
   if (state_.placement && local_rank < pids_.size()) {
+    if (!Succeeded(status)) {
+      last_attempt_.failed.push_back(
+          {state_.placement->first_rank + local_rank, local_rank, pids_[local_rank], status,
+           std::chrono::system_clock::now(),
+           std::chrono::floor<Duration>(loop_.Now() - last_attempt_.started)});
+    }
     Feed(WorkerEnded{state_.placement->generation, local_rank, pids_[local_rank], status,
                      said_hello_[local_rank], Join(last_lines)});
   }
@@ -225,7 +238,48 @@ void AgentDriver::OnAllGone() {
     return;
   }
   notify_.Close();
+  if (watchdog_) {
+    watchdog_->Forget();
+  }
   Feed(AllGone{state_.placement->generation, OfferStore()});
+}
+
+// As torchrun: the variable turns it on, a preset TORCHELASTIC_TIMER_FILE says where.
+Result<void> AgentDriver::StartWatchdog() {
+  const auto enabled = environment_.find("TORCHELASTIC_ENABLE_FILE_TIMER");
+  if (enabled == environment_.end() || enabled->second != "1") {
+    return {};
+  }
+  std::string& path = environment_["TORCHELASTIC_TIMER_FILE"];
+  if (path.empty()) {
+    path = (options_.run_directory / "watchdog_timer").native();
+  }
+  watchdog_ = std::make_unique<TimerWatchdog>(
+      loop_, [this](const TimerRequest& request) { OnTimerExpired(request); });
+  Result<void> listening = watchdog_->Listen(path);
+  if (!listening) {
+    return Error{ErrorKind::kInvalid, listening.error().message + " (TORCHELASTIC_TIMER_FILE)"};
+  }
+  return {};
+}
+
+void AgentDriver::OnTimerExpired(const TimerRequest& request) {
+  for (std::uint32_t local = 0; local < pids_.size(); ++local) {
+    // Asked of the runner: a pid that has ended may be somebody else's by now.
+    if (pids_[local] != request.pid || runner_.PidOf(local) != request.pid) {
+      continue;
+    }
+    Log(LogLevel::kWarning,
+        "the timer '" + request.scope + "' of the worker of local rank " + std::to_string(local) +
+            " (pid " + std::to_string(request.pid) + ") is over: " +
+            (request.signal > 0 ? "sending it " + SignalName(request.signal) : "no signal asked"));
+    if (request.signal > 0) {
+      ::kill(static_cast<pid_t>(request.pid), request.signal);
+    }
+    return;
+  }
+  Log(LogLevel::kDebug, "a timer of process " + std::to_string(request.pid) +
+                            ", which is no worker of this generation, is over");
 }
 
 void AgentDriver::OnNotification(std::uint32_t local_rank, const Notification& notification) {

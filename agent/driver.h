@@ -4,6 +4,7 @@
 // No judgement here: what to do is agent/core's. Lives on the loop of the agent process.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -14,6 +15,7 @@
 #include "agent/core/node_agent.h"
 #include "agent/notify_socket.h"
 #include "agent/process_runner.h"
+#include "agent/timer_watchdog.h"
 #include "agent/worker_spec.h"
 #include "common/loop.h"
 #include "rendezvous/store/store_server.h"
@@ -26,8 +28,27 @@ struct AgentOptions {
   Command command;
   OutputRequest output;                 // `directory` is filled in per generation.
   bool keep_logs = false;               // --log-dir was given: files are wanted, and kept.
+  bool discard_logs = false;            // --log-dir=/dev/null: no file of a worker at all.
   std::filesystem::path run_directory;  // Exists, mode 0700.
   std::string store_address;            // Where this node's stores listen, and are found.
+};
+
+// How a worker of this node ended, by the wall clock: for people only.
+struct EndedWorker {
+  std::uint32_t rank = 0;
+  std::uint32_t local_rank = 0;
+  std::int64_t pid = 0;
+  ExitStatus status;
+  std::chrono::system_clock::time_point at;
+  Duration ran{0};
+};
+
+// The generation that this node ran last.
+struct LastAttempt {
+  std::filesystem::path directory;  // Has <local rank>/ of every worker.
+  std::uint32_t restarts_used = 0;
+  Time started;
+  std::vector<EndedWorker> failed;  // In wait order; those that we stopped too.
 };
 
 class AgentDriver {
@@ -41,6 +62,8 @@ class AgentDriver {
 
   void OnSignal(int signal);
 
+  const LastAttempt& last_attempt() const { return last_attempt_; }
+
   // Gives what the workers printed a moment to reach a slow console.
   void FlushOutput(Duration limit) { runner_.FlushOutput(limit); }
 
@@ -52,11 +75,13 @@ class AgentDriver {
   void TakeStore(const Placement& placement);
   void CloseUnneededStore();
   Endpoint OfferStore();
-  std::filesystem::path AttemptDirectory(const Placement& placement);
+  std::filesystem::path NewAttemptDirectory(const Placement& placement);
 
   void OnWorkerEnded(std::uint32_t local_rank, ExitStatus status,
                      const std::vector<std::string>& last_lines);
   void OnAllGone();
+  void OnTimerExpired(const TimerRequest& request);
+  Result<void> StartWatchdog();
   void OnNotification(std::uint32_t local_rank, const Notification& notification);
 
   Loop& loop_;
@@ -67,12 +92,14 @@ class AgentDriver {
   LoopTimer timer_;
   ProcessRunner runner_;
   NotifySockets notify_;
+  std::unique_ptr<TimerWatchdog> watchdog_;     // TORCHELASTIC_ENABLE_FILE_TIMER=1 alone.
   std::unique_ptr<StoreServer> offered_store_;  // Bound, for a generation yet to come.
   std::unique_ptr<StoreServer> store_;          // Of the generation that this node leads.
   Endpoint offered_;
   std::map<std::string, std::string> environment_;
   std::vector<bool> said_hello_;
   std::vector<std::int64_t> pids_;
+  LastAttempt last_attempt_;
   std::map<std::string, std::uint32_t> attempts_;  // "attempt_<n>" -> times used.
 };
 

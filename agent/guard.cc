@@ -1,6 +1,7 @@
 #include "agent/guard.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -38,6 +39,7 @@ struct Guard {
   UniqueFd signals;  // A signalfd of kPassedOn and SIGCHLD.
   UniqueFd link;
   std::vector<UniqueFd> held;
+  std::string directory;  // Absolute; to be removed at the end. Empty: none.
 };
 
 // A signal the user told us to ignore (nohup) stays ignored.
@@ -72,10 +74,10 @@ sigset_t SignalsOfTheGuard() {
   ::_exit(code);
 }
 
-// One descriptor per message. False: the agent has closed its end.
-bool TakeDescriptor(Guard& guard) {
-  char byte = 0;
-  iovec part{&byte, 1};
+// A descriptor to hold, or the path of a directory to remove. False: the agent has closed its end.
+bool TakeMessage(Guard& guard) {
+  char bytes[PATH_MAX];
+  iovec part{bytes, sizeof bytes};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
   msghdr message{};
   message.msg_iov = &part;
@@ -85,6 +87,10 @@ bool TakeDescriptor(Guard& guard) {
   const ssize_t got = ::recvmsg(guard.link.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   if (got <= 0) {
     return got < 0 && (errno == EAGAIN || errno == EINTR);
+  }
+  if (bytes[0] == '/') {
+    guard.directory.assign(bytes, static_cast<std::size_t>(got));
+    return true;
   }
   const cmsghdr* const header = CMSG_FIRSTHDR(&message);
   if (header != nullptr && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
@@ -116,13 +122,16 @@ int WaitForAgent(Guard& guard) {
     int status = 0;
     const pid_t ended = ::waitpid(guard.agent, &status, WNOHANG);
     if (ended == guard.agent) {
+      pollfd last{guard.link.get(), POLLIN, 0};  // What it said just before.
+      while (::poll(&last, 1, 0) > 0 && TakeMessage(guard)) {
+      }
       return status;
     }
     std::array<pollfd, 2> events = {pollfd{guard.signals.get(), POLLIN, 0},
                                     pollfd{guard.link.get(), POLLIN, 0}};
     ::poll(events.data(), events.size(), -1);
     PassSignalsOn(guard);
-    if (events[1].revents != 0 && !TakeDescriptor(guard)) {
+    if (events[1].revents != 0 && !TakeMessage(guard)) {
       guard.link.Reset();  // poll ignores -1.
     }
   }
@@ -219,6 +228,13 @@ bool GuardLink::HoldUntilGone(int fd) {
   return ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL) == 1;
 }
 
+bool GuardLink::RemoveWhenGone(const std::filesystem::path& directory) {
+  const std::string& path = directory.native();
+  return path.starts_with('/') && path.size() < PATH_MAX &&
+         ::send(socket_.get(), path.data(), path.size(), MSG_NOSIGNAL) ==
+             static_cast<ssize_t>(path.size());
+}
+
 int RunGuarded(const std::function<int(GuardLink)>& agent_main) {
   UserLimits();
   ::signal(SIGCHLD, SIG_DFL);  // Ignored by some parents; then nobody could be waited for.
@@ -251,6 +267,10 @@ int RunGuarded(const std::function<int(GuardLink)>& agent_main) {
     Say("the agent was " + Describe(*killed) + "; ending what it started");
   }
   EndWhatIsLeft(guard);
+  if (!guard.directory.empty()) {  // Not there after an orderly end.
+    std::error_code ignored;
+    std::filesystem::remove_all(guard.directory, ignored);
+  }
   return ShellCode(status);
 }
 

@@ -10,6 +10,7 @@
 // else and starts no thread.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 
@@ -32,6 +33,10 @@ class GuardLink {
   // The guard keeps a duplicate of this descriptor, and so a lock on its file, until nothing of
   // this launch is left. False: the guard could not be told.
   bool HoldUntilGone(int fd);
+
+  // When nothing of this launch is left, the guard removes this directory, an absolute path, and
+  // all that is in it: the agent may be killed before it can. False: the guard could not be told.
+  bool RemoveWhenGone(const std::filesystem::path& directory);
 
  private:
   UniqueFd socket_;

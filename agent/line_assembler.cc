@@ -81,6 +81,21 @@ void LineAssembler::EndUpdate(Time now, std::string& lines) {
   update_ = std::exchange(line_, {});
 }
 
+std::string LinesWithAny(std::string_view lines, const std::vector<std::string>& needles,
+                         std::size_t skipped) {
+  std::string found;
+  while (!lines.empty()) {
+    const std::string_view line = lines.substr(0, std::min(lines.find('\n'), lines.size() - 1) + 1);
+    lines.remove_prefix(line.size());
+    if (std::any_of(needles.begin(), needles.end(), [&](const std::string& needle) {
+          return line.find(needle, skipped) != std::string_view::npos;
+        })) {
+      found += line;
+    }
+  }
+  return found;
+}
+
 void TailLines::Feed(std::string_view bytes) {
   while (!bytes.empty()) {
     const std::size_t end = EndOfLine(bytes);

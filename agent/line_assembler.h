@@ -43,6 +43,11 @@ class LineAssembler {
   std::optional<Time> shown_at_;  // When an update was shown last.
 };
 
+// Those of `lines` (each with its end) in which any of `needles` occurs after their first `skipped`
+// bytes, the prefix.
+std::string LinesWithAny(std::string_view lines, const std::vector<std::string>& needles,
+                         std::size_t skipped);
+
 // The last lines of a stream, for the message about a failure: at most kLines of kMaxLine bytes.
 class TailLines {
  public:

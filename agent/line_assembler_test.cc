@@ -25,6 +25,13 @@ struct Fed {
 };
 
 // Half a line on the console would be continued by another worker's.
+TEST(LinesWithAny, KeepsWholeLinesInTheirOrder) {
+  EXPECT_EQ(LinesWithAny("apple\npear\nan orange\n", {"orange", "app"}, 0), "apple\nan orange\n");
+  EXPECT_EQ(LinesWithAny("pear\n", {"apple"}, 0), "");
+  EXPECT_EQ(LinesWithAny("[r0]:pear\n[r0]:r0\n", {"r0"}, 5), "[r0]:r0\n");
+  EXPECT_EQ(LinesWithAny("", {"apple"}, 0), "");
+}
+
 TEST(LineAssembler, ALineIsHeldUntilItEnds) {
   Fed fed("");
   EXPECT_EQ(fed.Take("epoch 1"), "");

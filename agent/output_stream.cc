@@ -68,10 +68,19 @@ void OutputStream::Take(std::string_view bytes) {
   if (plan_.file) {
     plan_.file->Append(bytes);
   }
-  if (plan_.console != nullptr) {
+  if (plan_.console != nullptr || plan_.filtered) {
     std::string lines;
     assembler_.Feed(bytes, loop_.Now(), lines);
+    ShowLines(lines);
+  }
+}
+
+void OutputStream::ShowLines(const std::string& lines) {
+  if (plan_.console != nullptr) {
     plan_.console->Append(lines);
+  }
+  if (plan_.filtered) {
+    plan_.filtered->Append(LinesWithAny(lines, plan_.filters, plan_.prefix.size()));
   }
 }
 
@@ -97,10 +106,10 @@ void OutputStream::End() {
   ended_ = true;
   boost::system::error_code ignored;
   pipe_.close(ignored);
-  if (plan_.console != nullptr) {
+  if (plan_.console != nullptr || plan_.filtered) {
     std::string lines;
     assembler_.Finish(lines);
-    plan_.console->Append(lines);
+    ShowLines(lines);
   }
   SayWhenDrained();
 }
@@ -114,7 +123,7 @@ void OutputStream::SayWhenDrained() {
     });
     return;
   }
-  plan_.file->WhenWritten([weak = weak_from_this()] {
+  UnwrittenFile()->WhenWritten([weak = weak_from_this()] {
     if (const auto self = weak.lock()) {
       self->SayWhenDrained();
     }
@@ -125,7 +134,21 @@ OutputSink* OutputStream::FullSink() const {
   if (plan_.console != nullptr && !plan_.console->HasRoom()) {
     return plan_.console;
   }
-  return plan_.file && !plan_.file->HasRoom() ? plan_.file.get() : nullptr;
+  for (OutputSink* const file : {plan_.file.get(), plan_.filtered.get()}) {
+    if (file != nullptr && !file->HasRoom()) {
+      return file;
+    }
+  }
+  return nullptr;
+}
+
+OutputSink* OutputStream::UnwrittenFile() const {
+  for (OutputSink* const file : {plan_.file.get(), plan_.filtered.get()}) {
+    if (file != nullptr && !file->Idle()) {
+      return file;
+    }
+  }
+  return nullptr;
 }
 
 }  // namespace ddprun

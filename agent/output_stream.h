@@ -20,9 +20,11 @@ namespace ddprun {
 class OutputStream : public std::enable_shared_from_this<OutputStream> {
  public:
   struct Plan {
-    OutputSink* console = nullptr;     // nullptr: not shown.
-    std::unique_ptr<OutputSink> file;  // nullptr: none. Bytes as they are.
-    std::string prefix;                // On the console.
+    OutputSink* console = nullptr;         // nullptr: not shown.
+    std::unique_ptr<OutputSink> file;      // nullptr: none. Bytes as they are.
+    std::unique_ptr<OutputSink> filtered;  // nullptr: none. Console lines that a filter knows.
+    std::vector<std::string> filters;
+    std::string prefix;  // On the console.
     bool keep_tail = false;
   };
 
@@ -37,7 +39,7 @@ class OutputStream : public std::enable_shared_from_this<OutputStream> {
   // Reads what is there and no further.
   void Abandon();
 
-  bool drained() const { return ended_ && (!plan_.file || plan_.file->Idle()); }
+  bool drained() const { return ended_ && UnwrittenFile() == nullptr; }
   std::vector<std::string> LastLines() const { return tail_.Lines(); }
 
  private:
@@ -47,7 +49,9 @@ class OutputStream : public std::enable_shared_from_this<OutputStream> {
   Outcome ReadOnePiece();
   void Take(std::string_view bytes);
   void End();
+  void ShowLines(const std::string& lines);
   OutputSink* FullSink() const;
+  OutputSink* UnwrittenFile() const;
   void SayWhenDrained();
 
   Loop& loop_;

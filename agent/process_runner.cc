@@ -283,19 +283,19 @@ void ProcessRunner::State::ArmUnkillable() {
 
 void ProcessRunner::State::SignalAll(int signal) {
   loop.CheckOnLoop();
+  const bool wakes = signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT;
   for (const auto& worker : workers) {
     if (worker->running) {
       ::kill(-worker->pid, signal);
-      if (signal == SIGTERM) {
+      if (wakes) {
         ::kill(-worker->pid, SIGCONT);
       }
     }
   }
   const std::set<pid_t> running = RunningWorkers();
   if (!running.empty()) {
-    SignalSessions(
-        running, {},
-        signal == SIGTERM ? std::vector<int>{signal, SIGCONT} : std::vector<int>{signal});
+    SignalSessions(running, {},
+                   wakes ? std::vector<int>{signal, SIGCONT} : std::vector<int>{signal});
   }
 }
 

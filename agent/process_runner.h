@@ -54,8 +54,8 @@ class ProcessRunner {
   // generation must be all gone.
   Result<void> Spawn(const std::vector<WorkerSpec>& specs);
 
-  // To every living worker's process group and session; TERM is followed by CONT, so that a stopped
-  // worker hears it.
+  // To every living worker's process group and session; TERM, INT, HUP and QUIT are followed by
+  // CONT, so that a stopped worker hears them.
   void SignalAll(int signal);
 
   // SIGKILL to groups, sessions and strays, repeated until none is left.

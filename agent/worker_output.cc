@@ -69,7 +69,7 @@ class WorkerOutput::State {
  public:
   Result<void> OpenStdin(bool inherit);
   Result<void> OpenStream(Loop& loop, int target, const StreamPlan& plan, OutputSink& console,
-                          const std::string& prefix, bool inherit);
+                          bool inherit);
   bool drained() const;
   void SayWhenDrained();
 
@@ -92,10 +92,9 @@ Result<void> WorkerOutput::State::OpenStdin(bool inherit) {
 }
 
 Result<void> WorkerOutput::State::OpenStream(Loop& loop, int target, const StreamPlan& plan,
-                                             OutputSink& console, const std::string& prefix,
-                                             bool inherit) {
+                                             OutputSink& console, bool inherit) {
   const bool is_error = target == STDERR_FILENO;
-  if (inherit && plan.console && plan.file.empty()) {
+  if (inherit && plan.console && plan.file.empty() && plan.prefix.empty()) {
     stdio[target] = target;
     return {};
   }
@@ -103,13 +102,13 @@ Result<void> WorkerOutput::State::OpenStream(Loop& loop, int target, const Strea
   if (!plan.file.empty()) {
     ASSIGN_OR_RETURN(file, OpenLog(plan.file));
   }
-  if (!plan.console && file) {
+  if (!plan.console && file && plan.filters.empty()) {
     error_file = is_error ? plan.file : error_file;
     stdio[target] = file.get();
     child_ends.push_back(std::move(file));
     return {};
   }
-  if (!plan.console && !is_error) {
+  if (!plan.console && !is_error && plan.filters.empty()) {
     ASSIGN_OR_RETURN(UniqueFd null, OpenFile("/dev/null", O_WRONLY));
     stdio[target] = null.get();
     child_ends.push_back(std::move(null));
@@ -126,9 +125,16 @@ Result<void> WorkerOutput::State::OpenStream(Loop& loop, int target, const Strea
     return SystemError("duplicate", "pipe", errno);
   }
   OutputStream::Plan stream{
-      .console = plan.console ? &console : nullptr, .prefix = prefix, .keep_tail = is_error};
+      .console = plan.console ? &console : nullptr, .prefix = plan.prefix, .keep_tail = is_error};
   if (file) {
     stream.file = std::make_unique<OutputSink>(loop, std::move(file), plan.file.native());
+  }
+  if (!plan.filters.empty()) {
+    ASSIGN_OR_RETURN(UniqueFd filtered,
+                     OpenFile(plan.filtered_file, O_WRONLY | O_CREAT | O_APPEND));
+    stream.filters = plan.filters;
+    stream.filtered =
+        std::make_unique<OutputSink>(loop, std::move(filtered), plan.filtered_file.native());
   }
   streams.push_back(std::make_shared<OutputStream>(loop, std::move(read_end), std::move(stream)));
   errors = is_error ? streams.back() : errors;
@@ -159,10 +165,8 @@ Result<std::unique_ptr<WorkerOutput>> WorkerOutput::Open(Loop& loop, Consoles& c
                                                          const WorkerSpec& spec, bool inherit) {
   auto state = std::make_shared<State>();
   RETURN_IF_ERROR(state->OpenStdin(inherit));
-  RETURN_IF_ERROR(state->OpenStream(loop, STDOUT_FILENO, spec.out, consoles.out, spec.prefix,
-                                    inherit && spec.prefix.empty()));
-  RETURN_IF_ERROR(state->OpenStream(loop, STDERR_FILENO, spec.err, consoles.err, spec.prefix,
-                                    inherit && spec.prefix.empty()));
+  RETURN_IF_ERROR(state->OpenStream(loop, STDOUT_FILENO, spec.out, consoles.out, inherit));
+  RETURN_IF_ERROR(state->OpenStream(loop, STDERR_FILENO, spec.err, consoles.err, inherit));
   return std::unique_ptr<WorkerOutput>(new WorkerOutput(std::move(state)));
 }
 

@@ -50,17 +50,40 @@ std::uint32_t BitsFor(std::uint32_t local_rank, std::uint32_t all,
   return found == single.end() ? all : found->second;
 }
 
-StreamPlan PlanStream(const OutputRequest& output, std::uint32_t local_rank, std::uint32_t bit,
-                      const char* file_name) {
+std::string PrefixOf(const OutputRequest& output, const WorkerEnv& env) {
+  std::string prefix = output.prefix_template;
+  ReplaceAll(prefix, "${local_rank}", std::to_string(env.local_rank));
+  ReplaceAll(prefix, "${rank}", std::to_string(env.rank));
+  ReplaceAll(prefix, "${role_name}", env.role_name);
+  return prefix;
+}
+
+StreamPlan PlanStream(const OutputRequest& output, const WorkerEnv& env, std::uint32_t bit) {
+  const bool is_out = bit == kStdoutBit;
   const bool files = !output.directory.empty();
-  const bool tee = files && (BitsFor(local_rank, output.tee, output.tee_of) & bit) != 0;
+  const bool discards = output.directory == "/dev/null";
+  const bool tee = files && (BitsFor(env.local_rank, output.tee, output.tee_of) & bit) != 0;
   const bool redirect =
-      files && (BitsFor(local_rank, output.redirects, output.redirects_of) & bit) != 0;
+      files && (BitsFor(env.local_rank, output.redirects, output.redirects_of) & bit) != 0;
   const auto& shown = output.console_ranks;
-  const bool wanted = !shown || std::find(shown->begin(), shown->end(), local_rank) != shown->end();
+  const bool wanted =
+      !shown || std::find(shown->begin(), shown->end(), env.local_rank) != shown->end();
   StreamPlan plan{.console = wanted && (tee || !redirect)};
+  if (tee || output.prefix_all) {
+    plan.prefix = PrefixOf(output, env);
+  }
+  if (discards) {
+    plan.file = redirect && !tee ? output.directory : fs::path();
+    return plan;
+  }
   if (tee || redirect) {
-    plan.file = output.directory / std::to_string(local_rank) / file_name;
+    plan.file =
+        output.directory / std::to_string(env.local_rank) / (is_out ? "stdout.log" : "stderr.log");
+  }
+  if (tee) {
+    plan.filters = is_out ? output.stdout_filters : output.stderr_filters;
+    plan.filtered_file =
+        output.directory / (is_out ? "filtered_stdout.log" : "filtered_stderr.log");
   }
   return plan;
 }
@@ -147,11 +170,8 @@ WorkerSpec MakeWorkerSpec(const Command& command, const WorkerEnv& env,
   if (const auto threads = OmpThreads(agent_environment, env.local_world_size, AllowedCpus())) {
     spec.environment["OMP_NUM_THREADS"] = std::to_string(*threads);
   }
-  spec.out = PlanStream(output, env.local_rank, kStdoutBit, "stdout.log");
-  spec.err = PlanStream(output, env.local_rank, kStderrBit, "stderr.log");
-  if (output.prefix) {
-    spec.prefix = output.prefix(env.local_rank);
-  }
+  spec.out = PlanStream(output, env, kStdoutBit);
+  spec.err = PlanStream(output, env, kStderrBit);
   return spec;
 }
 

@@ -44,6 +44,10 @@ Result<Command> FindCommand(const ProgramRequest& request, const GetEnv& get_env
 struct StreamPlan {
   bool console = true;
   std::filesystem::path file;  // Empty: no file. Written by the worker itself unless it is a tee.
+  std::string prefix;          // Before every line on the console.
+  // Console lines with any of these in them also go to this file, which the workers share.
+  std::vector<std::string> filters;
+  std::filesystem::path filtered_file;
 };
 
 struct WorkerSpec {
@@ -53,19 +57,21 @@ struct WorkerSpec {
   std::filesystem::path directory;                 // Empty: the agent's own.
   StreamPlan out;
   StreamPlan err;
-  std::string prefix;  // Before every line on the console.
 };
 
 // How the workers' output is wanted, torchrun's words: bit 1 stdout, bit 2 stderr.
 struct OutputRequest {
-  std::filesystem::path directory;  // Of this generation; empty: no files at all.
+  std::filesystem::path directory;  // Of this generation; empty: none; /dev/null: redirects only.
   std::uint32_t redirects = 0;      // For every local rank without an entry below.
   std::uint32_t tee = 0;
   std::map<std::uint32_t, std::uint32_t> redirects_of;  // Local rank -> bits.
   std::map<std::uint32_t, std::uint32_t> tee_of;
   std::optional<std::vector<std::uint32_t>> console_ranks;  // Others are not shown.
-  // Before every console line of that worker; absent: none. "[default0]:" is said by the caller.
-  std::function<std::string(std::uint32_t local_rank)> prefix;
+  // Before every teed console line; ${role_name}, ${local_rank} and ${rank} are replaced.
+  std::string prefix_template = "[${role_name}${local_rank}]:";
+  bool prefix_all = false;                  // Before lines that are not teed too.
+  std::vector<std::string> stdout_filters;  // Of teed streams, see StreamPlan.
+  std::vector<std::string> stderr_filters;
 };
 
 // Files are <directory>/<local rank>/{stdout,stderr}.log.

@@ -22,7 +22,9 @@ spdlog::level::level_enum ToSpdlog(LogLevel level) {
   return spdlog::level::err;
 }
 
-std::string Visible(std::string_view text) {
+}  // namespace
+
+std::string Printable(std::string_view text) {
   std::string out;
   out.reserve(text.size());
   for (const char c : text) {
@@ -39,8 +41,6 @@ std::string Visible(std::string_view text) {
   return out;
 }
 
-}  // namespace
-
 void StartLog(const std::string& who, LogLevel least) {
   auto logger =
       std::make_shared<spdlog::logger>("ddprun", std::make_shared<spdlog::sinks::stderr_sink_mt>());
@@ -51,7 +51,7 @@ void StartLog(const std::string& who, LogLevel least) {
 }
 
 void Log(LogLevel level, std::string_view text) {
-  const std::string visible = Visible(text);
+  const std::string visible = Printable(text);
   spdlog::default_logger_raw()->log(ToSpdlog(level), "{}", visible);
 }
 

@@ -14,6 +14,9 @@ enum class LogLevel { kDebug, kInfo, kWarning, kError };
 // `who` stands before the bar: "ddprun", "ddprun n03". Lines below `least` are dropped.
 void StartLog(const std::string& who, LogLevel least);
 
+// `text` with every control character but newline and tab made visible.
+std::string Printable(std::string_view text);
+
 void Log(LogLevel level, std::string_view text);
 
 }  // namespace ddprun

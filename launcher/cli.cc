@@ -32,6 +32,10 @@ struct RawFlags {
   std::string redirects = "0";
   std::string tee = "0";
   std::string prefix = "none";
+  std::string prefix_template = LaunchConfig{}.prefix_template;
+  std::string shown_ranks;
+  std::string stdout_filters;
+  std::string stderr_filters;
   bool verbose = false;
   bool version = false;
   bool short_help = false;
@@ -73,7 +77,8 @@ void AddProcessesAndOutput(CLI::App& app, RawFlags& raw) {
                  "Worker failures after which the run still goes on, counted over all nodes")
       ->group("Restarts");
   app.add_option("--shutdown-timeout", raw.shutdown_timeout,
-                 "Seconds from a forwarded signal to SIGKILL")
+                 "Seconds from a forwarded signal to SIGKILL (default 30, or "
+                 "TORCH_ELASTIC_SHUTDOWN_TIMEOUT)")
       ->group("Restarts");
   app.add_option("--monitor-interval", raw.monitor_interval,
                  "Accepted for torchrun's sake: a worker's end is noticed at once")
@@ -86,13 +91,27 @@ void AddProcessesAndOutput(CLI::App& app, RawFlags& raw) {
   app.add_flag("--no-python", raw.no_python, "Execute PROGRAM itself, even a .py file")
       ->group("Program");
   app.add_option("--log-dir", raw.log_dir,
-                 "Keep the workers' output below DIR/<run id>_<unique>/attempt_<n>/<local rank>")
+                 "Keep the workers' output below DIR/<run id>_<unique>/attempt_<n>/<local rank>; "
+                 "/dev/null: write no file at all")
       ->group("Output");
   app.add_option("-r,--redirects", raw.redirects,
                  "Streams to files only: 1 stdout, 2 stderr, 3 both, or 0:3,1:0 by local rank")
       ->group("Output");
   app.add_option("-t,--tee", raw.tee, "Streams to files and console, same form")->group("Output");
   app.add_option("--prefix", raw.prefix, "rank: [<role><local rank>]: before every line")
+      ->group("Output");
+  app.add_option("--log-line-prefix-template", raw.prefix_template,
+                 "Before teed lines; knows ${role_name}, ${local_rank}, ${rank}, ${hostname}")
+      ->group("Output");
+  app.add_option("--local-ranks-filter", raw.shown_ranks,
+                 "Only these local ranks, as 0,2, are shown on the console; files have all")
+      ->group("Output");
+  app.add_option("--duplicate-stdout-filters", raw.stdout_filters,
+                 "Teed lines with any of these texts, as a,b, also go to filtered_stdout.log in "
+                 "the attempt's directory; ,, is a comma")
+      ->group("Output");
+  app.add_option("--duplicate-stderr-filters", raw.stderr_filters,
+                 "The same for stderr: filtered_stderr.log")
       ->group("Output");
   app.add_flag("-v,--verbose", raw.verbose, "Say every step of ddprun's own")->group("Output");
   app.add_flag("--version", raw.version, "Print the version")->group("Output");
@@ -181,6 +200,12 @@ Result<CommandLine> Resolve(const RawFlags& raw, const std::vector<std::string>&
   if (raw.prefix != "none" && raw.prefix != "rank") {
     problems.Add("--prefix must be none or rank: '" + raw.prefix + "'");
   }
+  const auto shown = ParseRanks("--local-ranks-filter", raw.shown_ranks);
+  problems.Check(shown);
+  config.shown_ranks = shown ? *shown : std::nullopt;
+  config.stdout_filters = ParseFilters(raw.stdout_filters);
+  config.stderr_filters = ParseFilters(raw.stderr_filters);
+  config.prefix_template = raw.prefix_template;
   if (raw.module && raw.no_python) {
     problems.Add("--module and --no-python exclude each other");
   }
@@ -254,6 +279,12 @@ Result<CommandLine> ParseCommandLine(const std::vector<std::string>& args, const
   app.set_help_flag();
   app.option_defaults()->take_last();  // As torchrun: wrappers append what overrides.
   RawFlags raw;
+  const auto other_default = [&](const char* variable, std::string& value) {
+    const auto set = get_env(variable);
+    value = set && !set->empty() ? *set : value;
+  };
+  other_default("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", raw.shutdown_timeout);
+  other_default("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", raw.prefix_template);
   AddSizeAndRendezvous(app, raw);
   AddProcessesAndOutput(app, raw);
   ASSIGN_OR_RETURN(SplitLine line, SplitFlags(app, args));

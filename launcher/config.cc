@@ -110,6 +110,39 @@ Result<void> ParseStreams(const std::string& flag, const std::string& text, std:
   return {};
 }
 
+Result<std::optional<std::vector<std::uint32_t>>> ParseRanks(const std::string& flag,
+                                                             const std::string& text) {
+  std::vector<std::uint32_t> ranks;
+  for (const std::string& entry : Split(text, ',')) {
+    const std::size_t first = std::min(entry.find_first_not_of(' '), entry.size());
+    const std::optional<std::uint32_t> rank = ParseCount(std::string_view(entry).substr(first));
+    if (!rank) {
+      return Invalid(flag + " must be local ranks separated by commas", text);
+    }
+    ranks.push_back(*rank);
+  }
+  return ranks.empty() ? std::nullopt : std::optional(std::move(ranks));
+}
+
+std::vector<std::string> ParseFilters(const std::string& text) {
+  std::vector<std::string> filters;
+  std::string filter;
+  for (std::size_t i = 0; i <= text.size(); ++i) {
+    const bool comma = i < text.size() && text[i] == ',';
+    if (comma && i + 1 < text.size() && text[i + 1] == ',') {
+      filter += ',';
+      ++i;
+    } else if (comma || i == text.size()) {
+      if (!filter.empty()) {  // An empty one would be in every line.
+        filters.push_back(std::exchange(filter, {}));
+      }
+    } else {
+      filter += text[i];
+    }
+  }
+  return filters;
+}
+
 Result<Duration> ParseSeconds(const std::string& flag, const std::string& text) {
   double seconds = 0;
   const char* const end = text.data() + text.size();

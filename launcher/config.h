@@ -40,6 +40,10 @@ struct LaunchConfig {
   std::map<std::uint32_t, std::uint32_t> redirects_of;
   std::map<std::uint32_t, std::uint32_t> tee_of;
   bool prefix_rank = false;  // --prefix=rank
+  std::string prefix_template = "[${role_name}${local_rank}]:";
+  std::optional<std::vector<std::uint32_t>> shown_ranks;  // --local-ranks-filter
+  std::vector<std::string> stdout_filters;                // --duplicate-stdout-filters
+  std::vector<std::string> stderr_filters;
   bool verbose = false;
 };
 
@@ -57,6 +61,13 @@ Result<std::uint32_t> ParseWorkers(const std::string& text);
 // "3", or "0:3,1:0,2:1" by local rank.
 Result<void> ParseStreams(const std::string& flag, const std::string& text, std::uint32_t& all,
                           std::map<std::uint32_t, std::uint32_t>& by_rank);
+
+// "0,2": local ranks. Empty text: all, hence nothing.
+Result<std::optional<std::vector<std::uint32_t>>> ParseRanks(const std::string& flag,
+                                                             const std::string& text);
+
+// "apple,orange"; two commas together are one that belongs to a filter.
+std::vector<std::string> ParseFilters(const std::string& text);
 
 // "join_timeout=600,last_call_timeout=0.5". Keys of torchrun that mean nothing here are accepted.
 Result<void> ParseRendezvousConf(const std::string& text, LaunchConfig& config);

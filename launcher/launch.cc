@@ -12,6 +12,7 @@
 #include "common/log.h"
 #include "launcher/node_slot.h"
 #include "launcher/run_directory.h"
+#include "launcher/run_failure.h"
 #include "launcher/server_role.h"
 #include "proto/exit_code.h"
 #include "rendezvous/core/describe.h"
@@ -20,6 +21,8 @@ namespace ddprun {
 namespace {
 
 constexpr Duration kFlushLimit{2'000};  // For a slow console to take what the workers printed.
+constexpr const char* kNoFiles = "/dev/null";  // As --log-dir.
+constexpr Duration kReportFlushLimit{500};     // Well below a lease: the server may be here.
 constexpr Duration kSweepLimit{5'000};
 
 std::string HostName() {
@@ -77,8 +80,7 @@ class Agent {
     StartLog(config_.standalone ? "ddprun" : "ddprun " + options.core.node,
              config_.verbose ? LogLevel::kDebug : LogLevel::kInfo);
     ASSIGN_OR_RETURN(options.store_address, FindLocalAddress(config_));
-    ASSIGN_OR_RETURN(RunDirectory directory, RunDirectory::Make(config_.log_dir, config_.run_id));
-    directory_.emplace(std::move(directory));
+    RETURN_IF_ERROR(MakeRunDirectory());
     ASSIGN_OR_RETURN(role_, TakeServerRole(loop_, config_));
     Describe(options);
     driver_ = std::make_unique<AgentDriver>(loop_, std::move(options), std::move(role_.channel),
@@ -96,25 +98,52 @@ class Agent {
     options.core.server = role_.where;
     options.core.shutdown_timeout = config_.shutdown_timeout;
     options.command = command_;
+    DescribeOutput(options);
+  }
+
+  void DescribeOutput(AgentOptions& options) {
     options.output.redirects = config_.redirects;
     options.output.tee = config_.tee;
     options.output.redirects_of = config_.redirects_of;
     options.output.tee_of = config_.tee_of;
-    const bool tees = config_.tee != 0 || !config_.tee_of.empty();
-    if (config_.prefix_rank || tees) {
-      options.output.prefix = [role = config_.role](std::uint32_t local_rank) {
-        return "[" + role + std::to_string(local_rank) + "]:";
-      };
+    options.output.console_ranks = config_.shown_ranks;
+    options.output.stdout_filters = config_.stdout_filters;
+    options.output.stderr_filters = config_.stderr_filters;
+    options.output.prefix_all = config_.prefix_rank;
+    options.output.prefix_template = config_.prefix_template;
+    static const std::string kHost = "${hostname}";
+    std::string& prefix = options.output.prefix_template;
+    for (std::size_t at = prefix.find(kHost); at != std::string::npos;
+         at = prefix.find(kHost, at)) {
+      prefix.replace(at, kHost.size(), options.core.host);
+      at += options.core.host.size();
     }
-    const bool files = config_.redirects != 0 || !config_.redirects_of.empty() || tees;
-    options.keep_logs = files && !config_.log_dir.empty();
+    options.discard_logs = config_.log_dir == kNoFiles;
+    options.keep_logs = WantsFiles() && !options.discard_logs;
     options.run_directory = directory_->path();
-    if (files && config_.log_dir.empty()) {
-      Log(LogLevel::kWarning, "--redirects and --tee need --log-dir: output stays on the console");
-      options.output.redirects = options.output.tee = 0;
-      options.output.redirects_of.clear();
-      options.output.tee_of.clear();
+  }
+
+  bool WantsFiles() const {
+    return config_.redirects != 0 || config_.tee != 0 || !config_.redirects_of.empty() ||
+           !config_.tee_of.empty();
+  }
+
+  // As torchrun: files that were asked for without a place get one in the temporary directory,
+  // and stay there.
+  Result<void> MakeRunDirectory() {
+    std::string log_dir = config_.log_dir == kNoFiles ? "" : config_.log_dir;
+    const bool nowhere = config_.log_dir.empty() && WantsFiles();
+    if (nowhere) {
+      ASSIGN_OR_RETURN(log_dir, MakeTemporaryLogDirectory());
     }
+    ASSIGN_OR_RETURN(RunDirectory directory, RunDirectory::Make(log_dir, config_.run_id));
+    directory_.emplace(std::move(directory));
+    if (directory_->temporary()) {
+      link_.RemoveWhenGone(directory_->path());
+    } else if (nowhere) {
+      Log(LogLevel::kInfo, "log directory set to: " + directory_->path().native() + " (--log-dir)");
+    }
+    return {};
   }
 
   void OnSignal(int signal) {
@@ -152,20 +181,11 @@ class Agent {
       Log(LogLevel::kDebug, finish.text);
       return;
     }
-    if (finish.root && !finish.root->last_lines.empty()) {
-      Log(LogLevel::kError,
-          "the last lines of rank " + std::to_string(finish.root->rank) + " on stderr:");
-      std::string lines = finish.root->last_lines;
-      for (std::size_t at = 0; at < lines.size();) {
-        const std::size_t end = std::min(lines.find('\n', at), lines.size());
-        Log(LogLevel::kError, "  " + lines.substr(at, end - at));
-        at = end + 1;
-      }
-    }
-    const char* const what = finish.ending == Ending::kFailed ? "the run failed: " : "";
-    Log(LogLevel::kError, what + finish.text);
-    if (finish.ending == Ending::kFailed && !config_.log_dir.empty()) {
-      Log(LogLevel::kError, "logs are in " + directory_->path().native());
+    const bool failed = finish.ending == Ending::kFailed;
+    Log(LogLevel::kError, (failed ? "the run failed: " : "") + finish.text);
+    if (failed && finish.root) {
+      driver_->FlushOutput(kReportFlushLimit);  // The report stands below what the workers printed.
+      ReportFailure(exit, config_, driver_->last_attempt(), *directory_, oom_kills_at_start_);
     }
   }
 
@@ -176,6 +196,7 @@ class Agent {
   std::optional<RunDirectory> directory_;
   ServerRole role_;
   std::unique_ptr<AgentDriver> driver_;
+  const std::uint64_t oom_kills_at_start_ = OomKills();
   int exit_code_ = 1;
   bool ended_ = false;
 };

@@ -10,6 +10,18 @@
 
 namespace ddprun {
 
+Result<std::string> MakeTemporaryLogDirectory() {
+  const std::filesystem::path base = GetProcessEnv("TMPDIR").value_or("/tmp");
+  std::string path = (std::filesystem::absolute(base) / "torchelastic_XXXXXX").native();
+  if (::mkdtemp(path.data()) == nullptr) {
+    Error error = SystemError("make a directory for logs", path, errno);
+    error.message += " (TMPDIR, or --log-dir)";
+    error.kind = ErrorKind::kInvalid;
+    return error;
+  }
+  return path;
+}
+
 Result<RunDirectory> RunDirectory::Make(const std::string& log_dir, const RunId& run_id) {
   std::filesystem::path base = log_dir;
   std::string name = run_id + "_XXXXXX";

@@ -10,6 +10,10 @@
 
 namespace ddprun {
 
+// <temporary directory>/torchelastic_<unique>, where torchrun's users look for logs without
+// --log-dir. Nobody removes it.
+Result<std::string> MakeTemporaryLogDirectory();
+
 class RunDirectory {
  public:
   // Mode 0700. `log_dir` empty: temporary.
@@ -19,6 +23,7 @@ class RunDirectory {
   ~RunDirectory();
 
   const std::filesystem::path& path() const { return path_; }
+  bool temporary() const { return temporary_; }
 
  private:
   RunDirectory(std::filesystem::path path, bool temporary)

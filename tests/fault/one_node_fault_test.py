@@ -110,7 +110,6 @@ class NothingIsLeft(DdprunTest):
         os.kill(run.agent(), signal.SIGKILL)
         self.assertEqual(run.wait(1), 137, run.all())
         self.assertEqual(self.mark.living(), [])
-        self.run_directory_stays = True
         self.assertIn("the agent was killed by signal 9 (SIGKILL); ending what it started", run.err())
 
     def test_the_guard_is_killed_while_the_agent_stops_workers(self):

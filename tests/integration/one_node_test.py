@@ -24,7 +24,7 @@ class HowARunEnds(DdprunTest):
                               "--exit=3", "--always", "--hang", expect=3)
         self.assertRegex(run.err(), r"the run failed: rank 1 \(local rank 1, pid \d+, host \S+\) "
                                     r"ended with exit code 3")
-        self.assertIn("the last lines of rank 1 on stderr:\nddprun |   no such file: x", run.err())
+        self.assertIn("last lines of rank 1 on stderr:\n  no such file: x\n", run.err())
 
     def test_death_by_a_signal_is_128_and_its_number(self):
         for number in (signal.SIGSEGV, signal.SIGKILL, signal.SIGABRT):

@@ -1,0 +1,54 @@
+// The last thing a failed run says: torchrun's report, with what torchrun does not tell.
+//
+// Only formatting: what is known is gathered elsewhere. One root cause; equal other failures are
+// folded into one entry; at most one hint, from a small table.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/exit_status.h"
+#include "common/time.h"
+
+namespace ddprun {
+
+struct FailedWorker {
+  std::uint32_t rank = 0;
+  std::uint32_t local_rank = 0;
+  std::int64_t pid = 0;
+  std::string host;
+  ExitStatus status;
+  std::optional<std::chrono::system_clock::time_point> at;  // Unknown for another node's worker.
+  std::string error_file;                                   // Empty: it left none.
+  std::string message;    // "ValueError: boom", from the error file; may be empty.
+  std::string traceback;  // From the error file; may be empty.
+};
+
+struct FailureFacts {
+  std::string program;
+  std::string run_id;
+  std::string summary;  // One sentence.
+  int exit_code = 1;
+  FailedWorker root;
+  std::vector<FailedWorker> others;
+  std::vector<std::string> last_lines;  // Of the root cause, on stderr.
+  std::string log;                      // Where all of them are; empty: not kept.
+  std::uint32_t restarts_used = 0;
+  std::uint32_t max_restarts = 0;
+  std::optional<Duration> ran;  // How long the root cause lived.
+  bool oom_kills_grew = false;  // The kernel killed something in our memory cgroup meanwhile.
+};
+
+// Lines, each with its newline; control characters made visible.
+std::string FormatFailureReport(const FailureFacts& facts);
+
+// The same for machines; one object.
+std::string FailureJson(const FailureFacts& facts);
+
+// Empty: nothing that is worth saying.
+std::string HintFor(const FailureFacts& facts);
+
+}  // namespace ddprun

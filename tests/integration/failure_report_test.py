@@ -1,0 +1,107 @@
+"""What a failed run says last, and the error files that workers leave."""
+
+import json
+import os
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+from ddprun_runs import FAKE_WORKER, DdprunTest, read_text  # noqa: E402
+
+TWO = "--nproc-per-node=2"
+# What @record writes; the worker then fails like any other.
+RECORD = """
+import json, os, sys
+with open(os.environ["TORCHELASTIC_ERROR_FILE"], "w") as file:
+    file.write(%r)
+sys.exit(7)
+"""
+CALLSTACK = "Traceback (most recent call last):\n  File x\nValueError: boom\n"
+NESTED = json.dumps({"message": {"message": "ValueError: boom", "extraInfo": {
+    "py_callstack": CALLSTACK, "timestamp": "1795263336"}}})
+
+
+class Report(DdprunTest):
+    def test_it_has_torchruns_shape_and_is_the_last_thing_said(self):
+        run = self.run_ddprun(TWO, FAKE_WORKER, f"--touch={self.path('ready.%r')}", "--on-rank=1",
+                              f"--wait-file={self.path('ready.0')}", "--print-err=no such file",
+                              "--exit=3", "--always", "--hang", expect=3)
+        self.assertRegex(
+            run.err(),
+            r"(?s)={60}\n\S*fake_worker FAILED\n-{60}\nFailures:\n\[1\]:\n  time      : \d{4}-.*"
+            r"  rank      : 0 \(local_rank: 0\)\n  exitcode  : -15 \(pid: \d+\)  \(SIGTERM\)\n.*"
+            r"-{60}\nRoot Cause \(first observed failure\):\n\[0\]:\n  time      : \d{4}-[^\n]*\n"
+            r"  host      : \S+\n  rank      : 1 \(local_rank: 1\)\n  exitcode  : 3 \(pid: \d+\)\n"
+            r"  error_file: <N/A>\n  traceback : [^\n]*\n-{60}\n"
+            r"last lines of rank 1 on stderr:\n  no such file\nrestarts  : 0 of 0 used [^\n]*\n"
+            r"={60}\n$")
+
+    def test_a_good_run_and_a_stopped_one_have_none(self):
+        self.assertNotIn("FAILED", self.run_ddprun(FAKE_WORKER).err())
+
+    def test_equal_siblings_are_folded(self):
+        run = self.run_ddprun("--nproc-per-node=5", FAKE_WORKER, f"--touch={self.path('ready.%r')}",
+                              "--on-rank=2",
+                              *[f"--wait-file={self.path('ready')}.{r}" for r in range(5)],
+                              "--exit=1", "--always", "--hang", expect=1)
+        self.assertIn("  and 3 more like it: ranks 1, 3-4\n", run.err())
+
+    def test_failure_json_is_beside_the_logs(self):
+        logs = self.path("logs")
+        run = self.run_ddprun(f"--log-dir={logs}", "-r", "3", FAKE_WORKER, "--print-err=why",
+                              "--signal=11", expect=139)
+        (name,) = os.listdir(logs)
+        with open(os.path.join(logs, name, "failure.json")) as file:
+            told = json.load(file)
+        self.assertEqual(told["exit_code"], 139)
+        self.assertEqual(told["root_cause"]["exitcode"], -11)
+        self.assertEqual(told["last_lines"], ["why"])
+        self.assertEqual(read_text(told["log"]), "why\n")
+        self.assertIn(f"log       : {told['log']}\n", run.err())
+        self.assertRegex(run.err(), "hint      : .*core")
+
+    def test_the_hint_for_bad_arguments(self):
+        self.assertRegex(self.run_ddprun(FAKE_WORKER, "--no-such", expect=2).err(),
+                         "hint      : .*arguments")
+
+
+class ErrorFiles(DdprunTest):
+    def record(self, text):
+        path = self.path("fails.py")
+        with open(path, "w") as file:
+            file.write(RECORD % text)
+        return path
+
+    def test_records_traceback_is_in_the_report(self):
+        logs = self.path("logs")
+        run = self.run_ddprun(f"--log-dir={logs}", self.record(NESTED), expect=7)
+        self.assertIn("  traceback : Traceback (most recent call last):\n    File x\n"
+                      "  ValueError: boom\n", run.err())
+        self.assertRegex(run.err(), rf"  error_file: {logs}/\S+/attempt_0/0/error.json\n")
+
+    def test_the_flat_form_too(self):
+        run = self.run_ddprun(self.record('{"message": "out of luck", "timestamp": 3}'), expect=7)
+        self.assertIn("  traceback : out of luck\n", run.err())
+
+    def test_a_broken_file_costs_nothing(self):
+        for text in ("{", "[]", '{"message": 3}', "\\udcff"):
+            with self.subTest(text):
+                run = self.run_ddprun(self.record(text), expect=7)
+                self.assertIn("Root Cause", run.err())
+
+    def test_it_is_copied_to_the_agents_own_with_the_code(self):
+        own = self.path("own.json")
+        self.run_ddprun(self.record(NESTED), expect=7, environment={"TORCHELASTIC_ERROR_FILE": own})
+        with open(own) as file:
+            message = json.load(file)["message"]
+        self.assertEqual((message["errorCode"], message["message"]), (7, "ValueError: boom"))
+
+    def test_dev_null_disables_all_files(self):
+        run = self.run_ddprun("--log-dir=/dev/null", "-r", "1", "--no-python", "sh", "-c",
+                              'echo hidden; echo "[$TORCHELASTIC_ERROR_FILE]" >&2')
+        self.assertEqual((run.out(), run.err()), ("", "[]\n"))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,87 @@
+"""Where the workers' lines go: prefixes, filters, temporary logs, a flood, a full disk."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest, read_text  # noqa: E402
+
+TWO = "--nproc-per-node=2"
+
+
+class Output(DdprunTest):
+    def attempt(self, *names):
+        (name,) = os.listdir(self.path("logs"))
+        return self.path("logs", name, "attempt_0", *names)
+
+    def test_the_prefix_template(self):
+        template = "<${role_name} ${local_rank} ${rank}>"
+        for arguments, environment in (
+                ([f"--log-line-prefix-template={template}"], {}),
+                ([], {"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE": template})):
+            run = self.run_ddprun(TWO, "--role=r", f"--log-dir={self.path('logs')}", "-t", "1",
+                                  *arguments, FAKE_WORKER, "--print=x", "--print-err=bare",
+                                  environment=environment)
+            self.assertEqual(sorted(run.out().splitlines()), ["<r 0 0>x", "<r 1 1>x"])
+            self.assertEqual(run.err(), "bare\nbare\n", "a stream that is not teed has no prefix")
+
+    def test_local_ranks_filter(self):
+        run = self.run_ddprun(TWO, f"--log-dir={self.path('logs')}", "-t", "1",
+                              "--local-ranks-filter=1", FAKE_WORKER, "--print=I am %r")
+        self.assertEqual(run.out(), "[default1]:I am 1\n")
+        self.assertEqual(read_text(self.attempt("0", "stdout.log")), "I am 0\n")
+        run = self.run_ddprun(TWO, "--local-ranks-filter=0", FAKE_WORKER, "--print=I am %r")
+        self.assertEqual(run.out(), "I am 0\n")
+        self.run_ddprun("--local-ranks-filter=x", FAKE_WORKER, expect=2)
+
+    def test_duplicate_filters(self):
+        self.run_ddprun(TWO, f"--log-dir={self.path('logs')}", "-t", "3", "--local-ranks-filter=0",
+                        "--duplicate-stdout-filters=apple,o,,r", "--duplicate-stderr-filters=e",
+                        FAKE_WORKER, "--print=an apple", "--print=or", "--print=o,r",
+                        "--print-err=err", "--print-err=no")
+        lines = read_text(self.attempt("filtered_stdout.log")).splitlines()
+        self.assertEqual(sorted(lines), [f"[default{r}]:{t}" for r in "01" for t in ("an apple", "o,r")])
+        lines = read_text(self.attempt("filtered_stderr.log")).splitlines()
+        self.assertEqual(sorted(lines), ["[default0]:err", "[default1]:err"])
+
+    def test_files_without_a_place_get_one(self):
+        run = self.run_ddprun("-r", "1", FAKE_WORKER, "--print=kept")
+        directory = re.search(r"log directory set to: (\S+)", run.err()).group(1)
+        self.assertRegex(directory, rf"^{self.path('tmp')}/torchelastic_\w+/run-\w+_\w+$")
+        self.assertEqual(read_text(os.path.join(directory, "attempt_0", "0", "stdout.log")), "kept\n")
+        shutil.rmtree(os.path.dirname(directory))
+
+    def test_a_flood_does_not_grow_the_agent(self):
+        run = self.start(f"--log-dir={self.path('logs')}", "-t", "1", FAKE_WORKER, "--spew=200", HELLO,
+                         "--hang")
+        path = self.attempt_when_there(run)
+        self.wait_for(lambda: os.path.exists(path) and os.path.getsize(path) > 200 << 20, run, limit=60)
+        peak = int(re.search(r"VmHWM:\s+(\d+) kB", read_text(f"/proc/{run.agent()}/status")).group(1))
+        self.assertLess(peak, 60_000, "kB")
+        run.signal(15)
+        self.assertEqual(run.wait(), 143)
+
+    def attempt_when_there(self, run):
+        self.wait_for(lambda: os.path.isdir(self.path("logs")) and os.listdir(self.path("logs")), run)
+        return self.attempt("0", "stdout.log")
+
+    def test_a_full_disk_stops_nobody(self):
+        with open("/dev/full", "w") as full:
+            process = subprocess.Popen(
+                [DDPRUN, TWO, FAKE_WORKER, "--spew=2", f"--touch={self.path('done.%r')}"],
+                env=self.environment, cwd=self.directory, stdin=subprocess.DEVNULL, stdout=full,
+                stderr=subprocess.PIPE, text=True)
+            _, err = process.communicate(timeout=30)
+        self.assertEqual(process.returncode, 0, err)
+        self.assertIn("No space left on device; what cannot be written is dropped", err)
+        self.assertEqual(err.count("\n"), 1, "said once")
+        self.assertTrue(all(os.path.exists(self.path(f"done.{r}")) for r in (0, 1)))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

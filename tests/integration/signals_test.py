@@ -1,0 +1,111 @@
+"""Signals where nothing is ordinary: before the rendezvous, stopped workers, timers that run out."""
+
+import os
+import signal
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest, eventually, read_bytes  # noqa: E402
+
+TWO = "--nproc-per-node=2"
+TIMER = """
+import json, os, signal, sys
+kind = sys.argv[1]
+with open(os.environ["TORCHELASTIC_TIMER_FILE"], "w") as file:
+    def say(pid, expires, number=int(signal.SIGKILL), scope="step"):
+        file.write(json.dumps({"version": 1, "pid": pid, "scope_id": scope,
+                               "expiration_time": expires, "signal": number}) + "\\n")
+        file.flush()
+    file.write("no json\\n")
+    say(int(sys.argv[2]), 1, scope="of a stranger")
+    say(os.getpid(), 4e9)
+    if kind == "release":
+        say(os.getpid(), 1, 0, scope="said only")
+        say(os.getpid(), -1, 0)
+        sys.exit(0)
+    say(os.getpid(), 1)
+    signal.pause()
+"""
+
+
+def stopped(pid):
+    return read_bytes(f"/proc/{pid}/stat").rpartition(b")")[2].split()[:1] == [b"T"]
+
+
+class Signals(DdprunTest):
+    def test_before_the_rendezvous_is_complete(self):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+            with self.subTest(number.name):
+                run = self.start("--nnodes=2", f"--rdzv-endpoint={self.free_endpoint()}", FAKE_WORKER)
+                self.wait_for_text(run, "waiting for nodes: 1 of 2")
+                run.signal(number)
+                self.assertEqual(run.wait(10), 128 + number, run.all())
+                self.assertNotIn("Traceback", run.err())
+
+    def test_hup_and_quit_reach_the_workers(self):
+        for number in (signal.SIGHUP, signal.SIGQUIT):
+            with self.subTest(number.name):
+                run = self.start(TWO, FAKE_WORKER, HELLO, "--hang")
+                self.wait_for_workers(run, 2)
+                run.signal(number)
+                self.assertEqual(run.wait(10), 128 + number, run.all())
+                self.assertIn(f"got {number.name}: passing it on to the workers", run.err())
+
+    def test_stopped_workers_hear_it_too(self):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with self.subTest(number.name):
+                run = self.start(TWO, FAKE_WORKER, HELLO, "--stop-self", "--hang")
+                workers = self.wait_for_workers(run, 2)
+                self.assertTrue(eventually(lambda: all(stopped(p) for p in workers.values())))
+                run.signal(number)
+                self.assertEqual(run.wait(10), 128 + number, run.all())
+
+    def test_the_shutdown_timeouts_other_name(self):
+        run = self.start(FAKE_WORKER, "--ignore-term", HELLO, "--hang",
+                         environment={"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "0.2"})
+        self.wait_for_workers(run, 1)
+        run.signal(signal.SIGTERM)
+        self.assertEqual(run.wait(10), 143, run.all())
+
+    def test_usr1_never_ends_ddprun(self):
+        run = self.start(FAKE_WORKER, HELLO, "--hang")
+        self.wait_for_workers(run, 1)
+        os.kill(run.agent(), signal.SIGUSR1)  # To the agent itself: nothing at all.
+        os.kill(run.agent(), signal.SIGUSR2)
+        self.assertIsNone(run.process.poll())
+        run.signal(signal.SIGTERM)
+        self.assertEqual(run.wait(), 143, run.all())
+
+
+class Timers(DdprunTest):
+    def run_timer(self, kind, expect):
+        path = self.path("timer.py")
+        with open(path, "w") as file:
+            file.write(TIMER)
+        # The stranger it tries to have killed is this test.
+        return self.run_ddprun("-v", path, kind, str(os.getpid()), expect=expect,
+                               environment={"TORCHELASTIC_ENABLE_FILE_TIMER": "1"})
+
+    def test_one_that_runs_out_kills_its_worker_and_nobody_else(self):
+        run = self.run_timer("hang", 137)
+        self.assertRegex(run.err(), r"the timer 'step' of the worker of local rank 0 \(pid \d+\) is "
+                                    r"over: sending it SIGKILL")
+        self.assertRegex(run.err(), r"the run failed: rank 0 .*killed by signal 9 \(SIGKILL\)")
+        self.assertIn("ignored on the timer FIFO", run.err())
+
+    def test_one_that_is_taken_back_does_nothing(self):
+        self.run_timer("release", 0)
+
+    def test_a_preset_path_is_used(self):
+        path = self.path("fifo")
+        run = self.run_ddprun("--no-python", "sh", "-c", 'test -p "$TORCHELASTIC_TIMER_FILE" && '
+                              'echo "$TORCHELASTIC_TIMER_FILE"', environment={
+                                  "TORCHELASTIC_ENABLE_FILE_TIMER": "1", "TORCHELASTIC_TIMER_FILE": path})
+        self.assertEqual(run.out(), path + "\n")
+        self.assertFalse(os.path.exists(path))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
