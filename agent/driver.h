@@ -4,10 +4,12 @@
 // No judgement here: what to do is agent/core's. Lives on the loop of the agent process.
 #pragma once
 
+#include <deque>
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +17,7 @@
 #include "agent/notify_socket.h"
 #include "agent/process_runner.h"
 #include "agent/worker_spec.h"
+#include "common/files.h"
 #include "common/loop.h"
 #include "rendezvous/store/store_server.h"
 #include "rendezvous/transport.h"
@@ -28,6 +31,9 @@ struct AgentOptions {
   bool keep_logs = false;               // --log-dir was given: files are wanted, and kept.
   std::filesystem::path run_directory;  // Exists, mode 0700.
   std::string store_address;            // Where this node's stores listen, and are found.
+  // Set: the stores do not listen, they are found here, and OnStoreClient brings their clients.
+  std::optional<Endpoint> literal_store;
+  bool virtual_local_rank = false;
 };
 
 class AgentDriver {
@@ -41,6 +47,9 @@ class AgentDriver {
 
   void OnSignal(int signal);
 
+  // A connection to the literal store, from whoever listens there.
+  void OnStoreClient(UniqueFd socket);
+
   // Gives what the workers printed a moment to reach a slow console.
   void FlushOutput(Duration limit) { runner_.FlushOutput(limit); }
 
@@ -51,6 +60,7 @@ class AgentDriver {
   Result<std::vector<WorkerSpec>> PrepareWorkers(const Placement& placement);
   void TakeStore(const Placement& placement);
   void CloseUnneededStore();
+  void AdoptWaiting();
   Endpoint OfferStore();
   std::filesystem::path AttemptDirectory(const Placement& placement);
 
@@ -70,6 +80,7 @@ class AgentDriver {
   std::unique_ptr<StoreServer> offered_store_;  // Bound, for a generation yet to come.
   std::unique_ptr<StoreServer> store_;          // Of the generation that this node leads.
   Endpoint offered_;
+  std::deque<UniqueFd> waiting_clients_;  // Of the literal store, for a generation yet to come.
   std::map<std::string, std::string> environment_;
   std::vector<bool> said_hello_;
   std::vector<std::int64_t> pids_;
