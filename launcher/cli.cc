@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "launcher/config_file.h"
 #include "launcher/flags.h"
 #include "launcher/help.h"
 #include "launcher/raw_flags.h"
@@ -143,6 +144,7 @@ Result<CommandLine> Resolve(const RawFlags& raw, const std::vector<std::string>&
   config.no_python = raw.no_python && !raw.run_path;
   config.run_path = raw.run_path;
   config.virtual_local_rank = raw.virtual_local_rank;
+  config.scrub_env = raw.scrub_env;
   ResolvePlugIns(raw, problems);
   config.log_dir = raw.log_dir;
   config.verbose = raw.verbose || raw.event_log_handler == "console";
@@ -212,6 +214,13 @@ Result<CommandLine> ParseCommandLine(const std::vector<std::string>& args, const
   std::vector<std::string> flags = FlagsFromEnvironment(app, line.flags, get_env);
   flags.insert(flags.end(), line.flags.begin(), line.flags.end());
   RETURN_IF_ERROR(Parse(app, flags));
+  ASSIGN_OR_RETURN(const std::vector<Setting> file, SettingsFromFile(app, raw.config));
+  if (!file.empty()) {  // What nobody has said yet.
+    std::vector<std::string> all = FlagsFromFile(app, file);
+    all.insert(all.end(), flags.begin(), flags.end());
+    raw = RawFlags{};
+    RETURN_IF_ERROR(Parse(app, all));
+  }
   if (raw.version) {
     return CommandLine(Print{VersionText()});
   }

@@ -44,6 +44,7 @@ struct LaunchConfig {
   bool no_python = false;
   bool run_path = false;
   bool virtual_local_rank = false;
+  bool scrub_env = false;
   HandledSignals signals;
 
   std::string log_dir;          // Empty: no worker output is kept.

@@ -13,6 +13,7 @@
 #include "common/log.h"
 #include "launcher/node_slot.h"
 #include "launcher/run_directory.h"
+#include "launcher/scrub.h"
 #include "launcher/server_role.h"
 #include "proto/exit_code.h"
 #include "rendezvous/core/describe.h"
@@ -212,6 +213,13 @@ int Launch(const LaunchConfig& config) {
     if (const auto gpu = AloneOnItsGpu(config.workers - 1, ProcessEnvironment()); !gpu) {
       std::fprintf(stderr, "ddprun: %s\n", gpu.error().message.c_str());
       return kExitUsage;
+    }
+  }
+  if (config.scrub_env) {
+    for (const auto& [name, value] : ProcessEnvironment()) {
+      if (BelongsToMpi(name)) {
+        ::unsetenv(name.c_str());
+      }
     }
   }
   const std::size_t cpus = AllowedCpus();

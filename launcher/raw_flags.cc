@@ -49,6 +49,9 @@ void AddProgram(CLI::App& app, RawFlags& raw) {
        "Accepted for torch.distributed.launch's sake: the local rank is always LOCAL_RANK");
   flag("--virtual-local-rank", raw.virtual_local_rank,
        "LOCAL_RANK=0 for every worker, and CUDA_VISIBLE_DEVICES its one GPU");
+  flag("--scrub-env", raw.scrub_env,
+       "Take MPI's variables (OMPI_*, PMI_*, PMIX_*, MPI_*, HYDRA_*) out of the workers' "
+       "environment");
   app.add_option("--role", raw.role, "Name of the workers' role")->group("Program");
   app.add_option("--start-method", raw.start_method,
                  "Accepted for torchrun's sake: workers are always executed anew")
@@ -88,6 +91,10 @@ void AddOutput(CLI::App& app, RawFlags& raw) {
 
 void AddHelp(CLI::App& app, RawFlags& raw) {
   app.add_flag("-v,--verbose", raw.verbose, "Say every step of ddprun's own")->group("Output");
+  app.add_option("--config", raw.config,
+                 "File of `name = value` lines, names as the flags' (default ddprun.toml where "
+                 "there is one); flags and environment count more")
+      ->group("Help");
   app.add_flag("--version", raw.version, "Print the version")->group("Help");
   app.add_flag("-h", raw.short_help, "The short help")->group("Help");
   app.add_flag("--help", raw.help, "Every flag")->group("Help");

@@ -30,12 +30,14 @@ struct RawFlags {
   bool run_path = false;
   bool use_env = false;
   bool virtual_local_rank = false;
+  bool scrub_env = false;
   std::string log_dir;
   std::string redirects = "0";
   std::string tee = "0";
   std::string prefix = "none";
   std::string event_log_handler = "null";
   std::string logs_specs;
+  std::string config;
   bool verbose = false;
   bool version = false;
   bool short_help = false;

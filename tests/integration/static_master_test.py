@@ -87,6 +87,28 @@ class Programs(DdprunTest):
                               environment=gpus)
         self.assertIn("CUDA_VISIBLE_DEVICES='5,7' names 2", run.err())
 
+    def test_scrub_env_takes_mpis_variables_away(self):
+        foreign = {"OMPI_COMM_WORLD_RANK": "3", "PMI_RANK": "3", "OMPI": "kept"}
+        self.run_ddprun("--scrub-env", FAKE_WORKER, f"--env-file={self.path('env')}",
+                        environment=foreign)
+        env = self.environment_of(self.path("env"))
+        self.assertEqual([name for name in foreign if name in env], ["OMPI"])
+
+    def test_a_config_file_counts_less_than_flags_and_environment(self):
+        with open(self.path("ddprun.toml"), "w") as file:
+            file.write("nproc-per-node = 2\nrole = 'mine'\nmax_restarts = 5\n")
+        self.run_ddprun("--max-restarts=1", FAKE_WORKER, f"--env-file={self.path('env')}",
+                        environment={"PET_NPROC_PER_NODE": "1"})
+        env = self.environment_of(self.path("env"))
+        self.assertEqual((env["WORLD_SIZE"], env["ROLE_NAME"], env["TORCHELASTIC_MAX_RESTARTS"]),
+                         ("1", "mine", "1"))
+        with open(self.path("other.toml"), "w") as file:
+            file.write("role = 'a'\nnodes = 2\n")
+        run = self.run_ddprun("--config=other.toml", FAKE_WORKER, expect=2)
+        self.assertIn("other.toml:2: unknown name 'nodes'", run.err())
+        run = self.run_ddprun("--config=missing.toml", FAKE_WORKER, expect=2)
+        self.assertRegex(run.err(), "missing.toml.*No such file.*--config")
+
     def test_python_of_the_virtual_environment(self):
         os.makedirs(self.path("venv", "bin"))
         python = self.path("venv", "bin", "python3")
