@@ -1,11 +1,13 @@
 #include "agent/driver.h"
 
+#include <poll.h>
 #include <signal.h>
 
 #include <random>
 #include <utility>
 
 #include "agent/core/describe.h"
+#include "agent/worker_gpu.h"
 #include "common/files.h"
 #include "common/log.h"
 #include "common/overload.h"
@@ -114,6 +116,11 @@ void AgentDriver::CarryOut(const AgentEffect& effect) {
 Endpoint AgentDriver::OfferStore() {
   if (!offered_store_) {
     auto store = std::make_unique<StoreServer>(loop_, StoreOptions{});
+    if (options_.literal_store) {
+      offered_ = *options_.literal_store;
+      offered_store_ = std::move(store);
+      return offered_;
+    }
     const Result<std::uint16_t> port = store->Listen(options_.store_address, 0);
     if (!port) {
       Log(LogLevel::kWarning, port.error().message);
@@ -130,6 +137,31 @@ void AgentDriver::TakeStore(const Placement& placement) {
   store_.reset();
   if (placement.group_rank == 0) {
     store_ = std::move(offered_store_);
+    AdoptWaiting();
+  }
+}
+
+// A worker on another node may come before this node has heard of its generation.
+void AgentDriver::OnStoreClient(UniqueFd socket) {
+  constexpr std::size_t kMaxWaiting = 4096;
+  if (store_) {
+    store_->Adopt(socket.Release(), {});
+    return;
+  }
+  waiting_clients_.push_back(std::move(socket));
+  if (waiting_clients_.size() > kMaxWaiting) {
+    waiting_clients_.pop_front();
+  }
+}
+
+// Workers of an older generation are dead when a new one starts, so their connections have ended;
+// what they still had to say must not reach the new store.
+void AgentDriver::AdoptWaiting() {
+  for (UniqueFd& client : std::exchange(waiting_clients_, {})) {
+    pollfd state{client.get(), POLLRDHUP, 0};
+    if (::poll(&state, 1, 0) == 0) {
+      store_->Adopt(client.Release(), {});
+    }
   }
 }
 
@@ -183,7 +215,14 @@ Result<std::vector<WorkerSpec>> AgentDriver::PrepareWorkers(const Placement& pla
     env.generation = placement.generation;
     env.world_id = placement.world_id;
     env.notify_socket = sockets[local];
-    specs.push_back(MakeWorkerSpec(options_.command, env, environment_, output));
+    WorkerSpec spec = MakeWorkerSpec(options_.command, env, environment_, output);
+    if (options_.virtual_local_rank) {
+      ASSIGN_OR_RETURN(const auto variables, AloneOnItsGpu(local, environment_));
+      for (const auto& [name, value] : variables) {
+        spec.environment[name] = value;
+      }
+    }
+    specs.push_back(std::move(spec));
   }
   return specs;
 }

@@ -5,10 +5,12 @@
 #pragma once
 
 #include <chrono>
+#include <deque>
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +19,7 @@
 #include "agent/process_runner.h"
 #include "agent/timer_watchdog.h"
 #include "agent/worker_spec.h"
+#include "common/files.h"
 #include "common/loop.h"
 #include "rendezvous/store/store_server.h"
 #include "rendezvous/transport.h"
@@ -31,6 +34,9 @@ struct AgentOptions {
   bool discard_logs = false;            // --log-dir=/dev/null: no file of a worker at all.
   std::filesystem::path run_directory;  // Exists, mode 0700.
   std::string store_address;            // Where this node's stores listen, and are found.
+  // Set: the stores do not listen, they are found here, and OnStoreClient brings their clients.
+  std::optional<Endpoint> literal_store;
+  bool virtual_local_rank = false;
 };
 
 // How a worker of this node ended, by the wall clock: for people only.
@@ -63,6 +69,8 @@ class AgentDriver {
   void OnSignal(int signal);
 
   const LastAttempt& last_attempt() const { return last_attempt_; }
+  // A connection to the literal store, from whoever listens there.
+  void OnStoreClient(UniqueFd socket);
 
   // Gives what the workers printed a moment to reach a slow console.
   void FlushOutput(Duration limit) { runner_.FlushOutput(limit); }
@@ -74,6 +82,7 @@ class AgentDriver {
   Result<std::vector<WorkerSpec>> PrepareWorkers(const Placement& placement);
   void TakeStore(const Placement& placement);
   void CloseUnneededStore();
+  void AdoptWaiting();
   Endpoint OfferStore();
   std::filesystem::path NewAttemptDirectory(const Placement& placement);
 
@@ -96,6 +105,7 @@ class AgentDriver {
   std::unique_ptr<StoreServer> offered_store_;  // Bound, for a generation yet to come.
   std::unique_ptr<StoreServer> store_;          // Of the generation that this node leads.
   Endpoint offered_;
+  std::deque<UniqueFd> waiting_clients_;  // Of the literal store, for a generation yet to come.
   std::map<std::string, std::string> environment_;
   std::vector<bool> said_hello_;
   std::vector<std::int64_t> pids_;

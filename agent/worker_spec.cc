@@ -17,6 +17,11 @@ namespace fs = std::filesystem;
 constexpr std::uint32_t kStdoutBit = 1;
 constexpr std::uint32_t kStderrBit = 2;
 
+// As `python PROGRAM ARGS`, but for sys.path, which runpy leaves alone.
+constexpr const char* kRunPath =
+    "import runpy, sys; sys.argv = sys.argv[1:]; "
+    "runpy.run_path(sys.argv[0], run_name='__main__')";
+
 bool IsProgram(const fs::path& path) {
   struct stat info {};
   return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) &&
@@ -129,23 +134,61 @@ Result<fs::path> FindProgram(const std::string& name, const GetEnv& get_env) {
   return Error{ErrorKind::kNotFound, message};
 }
 
+Result<Interpreter> FindPython(const GetEnv& get_env) {
+  if (const auto given = get_env("PYTHON_EXEC"); given && !given->empty()) {
+    Result<fs::path> file = FindProgram(*given, get_env);
+    if (!file) {
+      return Error{file.error().kind, file.error().message + " (PYTHON_EXEC names it)"};
+    }
+    return Interpreter{*given, *file, "PYTHON_EXEC"};
+  }
+  std::vector<std::pair<fs::path, std::string>> places;
+  std::error_code ignored;
+  if (const fs::path self = fs::read_symlink("/proc/self/exe", ignored); !self.empty()) {
+    places.emplace_back(self.parent_path(), "beside ddprun");
+  }
+  for (const char* variable : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
+    if (const auto prefix = get_env(variable); prefix && !prefix->empty()) {
+      places.emplace_back(fs::path(*prefix) / "bin", variable);
+    }
+  }
+  for (fs::path& directory : SearchPath(get_env)) {
+    places.emplace_back(std::move(directory), "PATH");
+  }
+  for (const auto& [directory, why] : places) {
+    for (const char* name : {"python3", "python"}) {
+      if (const fs::path file = directory / name; IsProgram(file)) {
+        // By its path: Python finds its virtual environment from argv[0].
+        return Interpreter{file.native(), file, why};
+      }
+    }
+  }
+  return Error{ErrorKind::kNotFound,
+               "no Python was found beside ddprun, in VIRTUAL_ENV, CONDA_PREFIX or PATH (" +
+                   get_env("PATH").value_or("not set") + "): name one in PYTHON_EXEC"};
+}
+
 Result<Command> FindCommand(const ProgramRequest& request, const GetEnv& get_env) {
   if (request.module && request.no_python) {
     return Error{ErrorKind::kInvalid, "--module needs Python, so --no-python cannot go with it"};
   }
   Command command;
   const bool script = fs::path(request.program).extension() == ".py" && !request.no_python;
-  if (request.module || script) {
-    if (script && ::access(request.program.c_str(), R_OK) != 0) {
+  if (request.module || script || request.run_path) {
+    if (!request.module && ::access(request.program.c_str(), R_OK) != 0) {
       return SystemError("read the script", request.program, errno);
     }
-    const std::string python = get_env("PYTHON_EXEC").value_or("python3");
-    ASSIGN_OR_RETURN(command.file, FindProgram(python, get_env));
-    command.argv = {python, "-u"};
+    ASSIGN_OR_RETURN(const Interpreter python, FindPython(get_env));
+    command.file = python.file;
+    command.argv = {python.name, "-u"};
+    std::string program = request.program;
     if (request.module) {
       command.argv.push_back("-m");
+    } else if (request.run_path) {
+      command.argv.insert(command.argv.end(), {"-c", kRunPath});
+      program = fs::absolute(program).native();
     }
-    command.argv.push_back(request.program);
+    command.argv.push_back(program);
   } else {
     ASSIGN_OR_RETURN(command.file, FindProgram(request.program, get_env));
     command.argv = {request.program};

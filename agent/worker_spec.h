@@ -25,6 +25,7 @@ struct ProgramRequest {
   std::vector<std::string> args;
   bool module = false;     // python -m PROGRAM
   bool no_python = false;  // Run the program itself even when it is called *.py.
+  bool run_path = false;   // Python runs the program as a script, whatever it is called.
 };
 
 // What is handed to execve; argv[0] is included.
@@ -37,7 +38,16 @@ struct Command {
 // what was searched.
 Result<std::filesystem::path> FindProgram(const std::string& name, const GetEnv& get_env);
 
-// *.py and modules run with `python3 -u` (PYTHON_EXEC, else python3 from PATH); all else directly.
+// Where Python is looked for, in this order: PYTHON_EXEC, beside the running executable (one
+// virtual environment holds both), VIRTUAL_ENV, CONDA_PREFIX, PATH.
+struct Interpreter {
+  std::string name;  // argv[0]
+  std::filesystem::path file;
+  std::string why;  // "PYTHON_EXEC"
+};
+Result<Interpreter> FindPython(const GetEnv& get_env);
+
+// *.py, modules and run_path run with `python -u`; all else directly.
 Result<Command> FindCommand(const ProgramRequest& request, const GetEnv& get_env);
 
 // Where one stream of a worker goes. Both: tee. None: /dev/null.

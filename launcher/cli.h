@@ -1,7 +1,8 @@
 // Turns argv into one of the things ddprun can do, or one message that names what is wrong.
 //
 // Every long flag in dash and underscore spelling and by unambiguous prefix; flag > DDPRUN_<FLAG> >
-// PET_<FLAG> > default. Everything from the first word that is no flag on is the program's own.
+// PET_<FLAG> > config file > default. Everything from the first word that is no flag on is the
+// program's own.
 #pragma once
 
 #include <string>

@@ -1,6 +1,7 @@
 #include "launcher/cli.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 
 namespace ddprun {
 namespace {
@@ -68,6 +69,27 @@ TEST(CommandLine, OfAFlagGivenTwiceTheLaterCounts) {
   EXPECT_EQ(Launch({"--nnodes=3", "--nnodes=4", "-m", "-m", "p"}).max_nodes, 4u);
 }
 
+// torchrun's static rendezvous: what is named is what the workers get.
+TEST(CommandLine, AMasterPortIsLiteral) {
+  const LaunchConfig two = Launch({"--nnodes=2", "--master-addr=n0", "--master-port=29511", "p"});
+  EXPECT_TRUE(two.literal_master);
+  EXPECT_EQ(two.endpoint, (Endpoint{"n0", 29511}));
+  EXPECT_EQ(two.node_rank, 0u);
+  EXPECT_EQ(Launch({"--nnodes=2", "--master-addr=::1", "p"}).endpoint, (Endpoint{"::1", 29500}));
+  EXPECT_TRUE(Launch({"p"}, {{"PET_MASTER_PORT", "29511"}}).literal_master);
+  EXPECT_FALSE(Launch({"--master-addr=n0", "p"}).literal_master);
+  EXPECT_FALSE(Launch({"--standalone", "--master-port=29511", "p"}).literal_master);
+  EXPECT_FALSE(Launch({"--rdzv-endpoint=n0:1", "--master-port=29511", "p"}).literal_master);
+}
+
+TEST(CommandLine, SignalsAreNamed) {
+  EXPECT_EQ(Launch({"p"}).signals.numbers,
+            (std::set<int>{SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}));
+  const HandledSignals some = Launch({"--signals-to-handle=SIGTERM, SIGFOO", "p"}).signals;
+  EXPECT_EQ(some.numbers, std::set<int>{SIGTERM});
+  EXPECT_EQ(some.unknown, std::vector<std::string>{"SIGFOO"});
+}
+
 TEST(CommandLine, OneNodeOpensNoSocket) {
   EXPECT_TRUE(Launch({"p"}).standalone);
   EXPECT_TRUE(Launch({"--nnodes=1", "--rdzv-endpoint=n0:1", "p"}).standalone);
@@ -105,6 +127,12 @@ TEST(CommandLine, BadInputIsNamed) {
       {{"--tee=0:9", "p"}, "--tee must be"},
       {{"--standalone", "--nnodes=2", "p"}, "--standalone is for one node"},
       {{"-m", "--no-python", "p"}, "exclude each other"},
+      {{"-m", "--run-path", "p"}, "--module and --run-path exclude"},
+      {{"--master-port=x", "p"}, "--master-port must be a port"},
+      {{"--master-port=70000", "p"}, "'70000'"},
+      {{"--master-port=0", "--nnodes=2", "p"}, "--master-port must be a port"},
+      {{"--event-log-handler=mine", "p"}, "--event-log-handler must be null or console"},
+      {{"--logs-specs=mine", "p"}, "--logs-specs='mine' would be a Python plug-in"},
       {{"--rdzv-id=a/b", "p"}, "--rdzv-id must be"},
       {{}, "no program is given"},
       {{"rendezvous", "--listen=nowhere:x"}, "port of an endpoint"},

@@ -1,5 +1,7 @@
 #include "launcher/config.h"
 
+#include <signal.h>
+
 #include <charconv>
 #include <filesystem>
 #include <set>
@@ -151,6 +153,27 @@ Result<Duration> ParseSeconds(const std::string& flag, const std::string& text) 
     return Invalid(flag + " must be a number of seconds, 0 or more", text);
   }
   return Duration(static_cast<Duration::rep>(seconds * 1000));
+}
+
+HandledSignals ParseSignals(const std::string& text, bool given) {
+  // The guard hears of these; no other is meant for a program's workers.
+  static const std::map<std::string, int> kNames = {{"SIGTERM", SIGTERM}, {"SIGINT", SIGINT},
+                                                    {"SIGHUP", SIGHUP},   {"SIGQUIT", SIGQUIT},
+                                                    {"SIGUSR1", SIGUSR1}, {"SIGUSR2", SIGUSR2}};
+  HandledSignals handled{.text = text};
+  for (std::string name : Split(text, ',')) {
+    name.erase(0, name.find_first_not_of(' '));
+    name.erase(name.find_last_not_of(' ') + 1);
+    if (const auto found = kNames.find(name); found != kNames.end()) {
+      handled.numbers.insert(found->second);
+    } else if (!name.empty()) {
+      handled.unknown.push_back(name);
+    }
+  }
+  if (!given) {
+    handled.numbers.insert({SIGUSR1, SIGUSR2});
+  }
+  return handled;
 }
 
 Result<void> ParseRendezvousConf(const std::string& text, LaunchConfig& config) {

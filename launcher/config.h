@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,13 @@
 
 namespace ddprun {
 
+// --signals-to-handle
+struct HandledSignals {
+  std::string text;                  // As given; every worker finds it in its environment.
+  std::set<int> numbers;             // Passed on to the workers.
+  std::vector<std::string> unknown;  // Said once, and left out.
+};
+
 struct LaunchConfig {
   std::uint32_t min_nodes = 1;
   std::uint32_t max_nodes = 1;
@@ -21,8 +29,9 @@ struct LaunchConfig {
   std::optional<std::uint32_t> node_rank;
   bool standalone = true;  // No other node can come: no socket is opened.
   Endpoint endpoint{"127.0.0.1", 29400};
-  std::string run_id;         // Empty: to be drawn (standalone).
-  std::string local_address;  // Empty: found out.
+  bool literal_master = false;  // The workers' MASTER_ADDR:MASTER_PORT is exactly `endpoint`.
+  std::string run_id;           // Empty: to be drawn (standalone).
+  std::string local_address;    // Empty: found out.
   std::string role = "default";
   std::uint32_t max_restarts = 0;
   Duration last_call{5'000};
@@ -33,6 +42,10 @@ struct LaunchConfig {
   std::vector<std::string> args;
   bool module = false;
   bool no_python = false;
+  bool run_path = false;
+  bool virtual_local_rank = false;
+  bool scrub_env = false;
+  HandledSignals signals;
 
   std::string log_dir;          // Empty: no worker output is kept.
   std::uint32_t redirects = 0;  // 1 stdout, 2 stderr, 3 both.
@@ -71,6 +84,9 @@ std::vector<std::string> ParseFilters(const std::string& text);
 
 // "join_timeout=600,last_call_timeout=0.5". Keys of torchrun that mean nothing here are accepted.
 Result<void> ParseRendezvousConf(const std::string& text, LaunchConfig& config);
+
+// "SIGTERM,SIGINT". Without `given` SIGUSR1 and SIGUSR2 are passed on too.
+HandledSignals ParseSignals(const std::string& text, bool given);
 
 // Seconds, fractions too, as a duration that is not negative.
 Result<Duration> ParseSeconds(const std::string& flag, const std::string& text);

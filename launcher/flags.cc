@@ -83,6 +83,16 @@ Result<std::string> Canonical(const std::vector<std::string>& names, std::string
 
 }  // namespace
 
+std::vector<std::string> FlagsFromFile(const CLI::App& app, const std::vector<Setting>& settings) {
+  std::vector<std::string> found;
+  for (const Setting& setting : settings) {
+    if (app.get_option("--" + setting.name)->count() == 0) {
+      Append(found, "--" + setting.name, setting.value);
+    }
+  }
+  return found;
+}
+
 Result<SplitLine> SplitFlags(const CLI::App& app, const std::vector<std::string>& args) {
   const std::vector<std::string> names = LongNames(app);
   SplitLine line;

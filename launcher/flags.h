@@ -16,6 +16,12 @@ struct SplitLine {
   std::vector<std::string> rest;   // The program and its arguments.
 };
 
+struct Setting {
+  std::string name;  // Of the long flag, without dashes.
+  std::string value;
+  std::string origin;  // For people: "run.toml:3"
+};
+
 // An unknown or ambiguous flag is refused, with the nearest known one.
 Result<SplitLine> SplitFlags(const CLI::App& app, const std::vector<std::string>& args);
 
@@ -23,5 +29,8 @@ Result<SplitLine> SplitFlags(const CLI::App& app, const std::vector<std::string>
 std::vector<std::string> FlagsFromEnvironment(const CLI::App& app,
                                               const std::vector<std::string>& flags,
                                               const GetEnv& get_env);
+
+// For every setting whose option `app` was not given: "--name=value". Call it after a parse.
+std::vector<std::string> FlagsFromFile(const CLI::App& app, const std::vector<Setting>& settings);
 
 }  // namespace ddprun

@@ -9,10 +9,12 @@
 
 #include "agent/driver.h"
 #include "agent/guard.h"
+#include "agent/worker_gpu.h"
 #include "common/log.h"
 #include "launcher/node_slot.h"
 #include "launcher/run_directory.h"
 #include "launcher/run_failure.h"
+#include "launcher/scrub.h"
 #include "launcher/server_role.h"
 #include "proto/exit_code.h"
 #include "rendezvous/core/describe.h"
@@ -44,12 +46,7 @@ class Agent {
   Result<int> Run() {
     RETURN_IF_ERROR(SetUp());
     link_.Watch(
-        loop_, [this](int signal) { OnSignal(signal); },
-        [this] {
-          KillAllDescendants(kSweepLimit);
-          directory_.reset();  // A temporary one goes with the run.
-          ::_exit(kExitSignalBase + SIGKILL);
-        });
+        loop_, [this](int signal) { OnSignal(signal); }, [this] { DieNow(SIGKILL); });
     RETURN_IF_ERROR(driver_->Start());
     loop_.Run();
     driver_->FlushOutput(kFlushLimit);
@@ -83,8 +80,15 @@ class Agent {
     RETURN_IF_ERROR(MakeRunDirectory());
     ASSIGN_OR_RETURN(role_, TakeServerRole(loop_, config_));
     Describe(options);
+    if (role_.store_port != 0) {
+      options.literal_store = {config_.endpoint.host, role_.store_port};
+    }
     driver_ = std::make_unique<AgentDriver>(loop_, std::move(options), std::move(role_.channel),
                                             [this](const Exit& exit) { OnExit(exit); });
+    if (role_.store_port != 0) {
+      role_.OnStoreClients(loop_,
+                           [this](UniqueFd socket) { driver_->OnStoreClient(std::move(socket)); });
+    }
     return {};
   }
 
@@ -97,6 +101,7 @@ class Agent {
     options.core.role = config_.role;
     options.core.server = role_.where;
     options.core.shutdown_timeout = config_.shutdown_timeout;
+    options.virtual_local_rank = config_.virtual_local_rank;
     options.command = command_;
     DescribeOutput(options);
   }
@@ -146,8 +151,22 @@ class Agent {
     return {};
   }
 
+  [[noreturn]] void DieNow(int signal) {
+    KillAllDescendants(kSweepLimit);
+    directory_.reset();  // A temporary one goes with the run.
+    ::_exit(kExitSignalBase + signal);
+  }
+
   void OnSignal(int signal) {
-    if (!ended_) {
+    if (!ended_ && !config_.signals.numbers.contains(signal)) {
+      const bool stops = signal != SIGUSR1 && signal != SIGUSR2;
+      Log(stops ? LogLevel::kError : LogLevel::kDebug,
+          "got " + SignalName(signal) + ", which is not in --signals-to-handle=" +
+              config_.signals.text + (stops ? ": killing the workers" : ": it is not passed on"));
+      if (stops) {
+        DieNow(signal);
+      }
+    } else if (!ended_) {
       driver_->OnSignal(signal);
     } else if (signal != SIGUSR1 && signal != SIGUSR2) {
       Log(LogLevel::kWarning, "got " + SignalName(signal) + ": the rendezvous server stops now");
@@ -205,10 +224,24 @@ class Agent {
 
 int Launch(const LaunchConfig& config) {
   const Result<Command> command = FindCommand(
-      ProgramRequest{config.program, config.args, config.module, config.no_python}, GetProcessEnv);
+      ProgramRequest{config.program, config.args, config.module, config.no_python, config.run_path},
+      GetProcessEnv);
   if (!command) {
     std::fprintf(stderr, "ddprun: %s\n", command.error().message.c_str());
     return kExitUsage;
+  }
+  if (config.virtual_local_rank) {
+    if (const auto gpu = AloneOnItsGpu(config.workers - 1, ProcessEnvironment()); !gpu) {
+      std::fprintf(stderr, "ddprun: %s\n", gpu.error().message.c_str());
+      return kExitUsage;
+    }
+  }
+  if (config.scrub_env) {
+    for (const auto& [name, value] : ProcessEnvironment()) {
+      if (BelongsToMpi(name)) {
+        ::unsetenv(name.c_str());
+      }
+    }
   }
   const std::size_t cpus = AllowedCpus();
   if (const auto threads = OmpThreads(ProcessEnvironment(), config.workers, cpus)) {
@@ -217,6 +250,13 @@ int Launch(const LaunchConfig& config) {
       std::fprintf(stderr, "ddprun | OMP_NUM_THREADS=%zu: %zu CPUs for %u workers\n", *threads,
                    cpus, config.workers);
     }
+  }
+  ::setenv("TORCHELASTIC_SIGNALS_TO_HANDLE", config.signals.text.c_str(), 1);
+  for (const std::string& name : config.signals.unknown) {
+    std::fprintf(stderr,
+                 "ddprun: --signals-to-handle: '%s' is left out: SIGTERM, SIGINT, SIGHUP, "
+                 "SIGQUIT, SIGUSR1 and SIGUSR2 can be passed on\n",
+                 name.c_str());
   }
   return RunGuarded([&](GuardLink link) {
     Agent agent(config, *command, std::move(link));

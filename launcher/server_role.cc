@@ -15,6 +15,7 @@
 #include "common/log.h"
 #include "rendezvous/client.h"
 #include "rendezvous/hello.h"
+#include "rendezvous/listen_socket.h"
 #include "rendezvous/local_channel.h"
 
 namespace ddprun {
@@ -88,6 +89,16 @@ Result<std::string> ResolveAddress(const std::string& host, std::uint16_t port, 
 
 }  // namespace
 
+void ServerRole::OnStoreClients(Loop& loop, std::function<void(UniqueFd)> adopt) {
+  if (server) {
+    server->SetStore(std::move(adopt));
+  } else if (store_socket) {
+    store_door = std::make_unique<Acceptor>(loop, AcceptorOptions{},
+                                            AcceptorHandlers{.store = std::move(adopt)});
+    store_door->Start(std::move(store_socket));
+  }
+}
+
 CoordinatorConfig NewReign(const LaunchConfig& config) {
   const auto wall = std::chrono::system_clock::now().time_since_epoch();
   const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(wall).count();
@@ -105,6 +116,15 @@ Result<ServerRole> TakeServerRole(Loop& loop, const LaunchConfig& config) {
     role.coordinator = std::make_unique<CoordinatorDriver>(loop, NewReign(config));
     role.channel = std::make_unique<LocalSyncChannel>(loop, role.coordinator->Handlers());
     role.where = "this process";
+    if (config.literal_master) {
+      Result<ListenSocket> socket = ListenOn(config.endpoint);
+      if (!socket) {
+        return Error{socket.error().kind,
+                     socket.error().message + ": choose another --master-port or --master-addr"};
+      }
+      role.store_port = socket->endpoint.port;
+      role.store_socket = std::move(socket->fd);
+    }
     return role;
   }
   role.where = ToString(config.endpoint);
@@ -115,6 +135,7 @@ Result<ServerRole> TakeServerRole(Loop& loop, const LaunchConfig& config) {
     const Result<std::optional<Endpoint>> bound = BindOrFind(*server, config.endpoint);
     if (bound && *bound) {
       role.where = ToString(**bound);
+      role.store_port = config.literal_master ? (*bound)->port : 0;
       Log(LogLevel::kInfo, "serving the rendezvous at " + role.where);
       role.channel = std::make_unique<LocalSyncChannel>(loop, coordinator->Handlers());
       role.coordinator = std::move(coordinator);

@@ -1,12 +1,15 @@
 // Whether this node carries the rendezvous server, and the way its agent speaks to it.
 //
 // Fixed ranks: node rank 0 alone tries. Elastic: whoever holds the endpoint's address and binds
-// first; a port in use is joined if a ddprun rendezvous answers there. Standalone: no socket.
+// first; a port in use is joined if a ddprun rendezvous answers there. Standalone: no socket, but
+// for the workers' store where its port was given.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "launcher/config.h"
+#include "rendezvous/acceptor.h"
 #include "rendezvous/driver.h"
 #include "rendezvous/server.h"
 #include "rendezvous/transport.h"
@@ -18,6 +21,14 @@ struct ServerRole {
   std::unique_ptr<RendezvousServer> server;        // None: nobody else can come.
   std::unique_ptr<SyncChannel> channel;            // Of this node's agent.
   std::string where;                               // For people.
+  // The workers' store is at one literal endpoint: its port, and where only this node needs it, the
+  // socket that listens there.
+  std::uint16_t store_port = 0;  // 0: no literal store is on this node.
+  UniqueFd store_socket;
+  std::unique_ptr<Acceptor> store_door;
+
+  // From now on, whoever connects to the literal store.
+  void OnStoreClients(Loop& loop, std::function<void(UniqueFd)> adopt);
 };
 
 Result<ServerRole> TakeServerRole(Loop& loop, const LaunchConfig& config);

@@ -1,0 +1,54 @@
+// Every flag as text, with its name, default and help. What the texts mean together is decided in
+// cli.cc; nothing is checked here.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+namespace ddprun {
+
+struct RawFlags {
+  std::string nnodes = "1:1";
+  std::string workers = "1";
+  std::string node_rank;
+  std::string endpoint;
+  std::string backend = "ddprun";
+  std::string run_id = "none";
+  std::string conf;
+  bool standalone = false;
+  std::string local_address;
+  std::string master_addr;
+  std::string master_port;
+  std::string max_restarts = "0";
+  std::string shutdown_timeout = "30";
+  std::string signals = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";
+  std::string monitor_interval = "0.1";
+  std::string start_method = "spawn";
+  std::string role = "default";
+  bool module = false;
+  bool no_python = false;
+  bool run_path = false;
+  bool use_env = false;
+  bool virtual_local_rank = false;
+  bool scrub_env = false;
+  std::string log_dir;
+  std::string redirects = "0";
+  std::string tee = "0";
+  std::string prefix = "none";
+  std::string prefix_template = "[${role_name}${local_rank}]:";
+  std::string shown_ranks;
+  std::string stdout_filters;
+  std::string stderr_filters;
+  std::string event_log_handler = "null";
+  std::string logs_specs;
+  std::string config;
+  bool verbose = false;
+  bool version = false;
+  bool short_help = false;
+  bool help = false;
+};
+
+// `raw` must outlive `app`.
+void AddFlags(CLI::App& app, RawFlags& raw);
+
+}  // namespace ddprun

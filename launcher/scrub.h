@@ -1,0 +1,11 @@
+// Which inherited variables belong to another launcher (--scrub-env): a worker that finds them
+// believes that it runs under MPI.
+#pragma once
+
+#include <string_view>
+
+namespace ddprun {
+
+bool BelongsToMpi(std::string_view variable);
+
+}  // namespace ddprun

@@ -1,0 +1,125 @@
+"""torchrun's static rendezvous and the flags about programs and signals, with the real ddprun."""
+
+import os
+import signal
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest  # noqa: E402
+
+TWO = "--nproc-per-node=2"
+
+
+class LiteralMaster(DdprunTest):
+    def master_of(self, name):
+        env = self.environment_of(self.path(name))
+        return f"{env['MASTER_ADDR']}:{env['MASTER_PORT']}"
+
+    def test_one_node_keeps_its_port_over_a_restart(self):
+        endpoint = self.free_endpoint()
+        host, port = endpoint.split(":")
+        self.run_ddprun(f"--master-addr={host}", f"--master-port={port}", "--max-restarts=1",
+                        FAKE_WORKER, f"--env-file={self.path('env.%g')}", "--on-restart=0", "--exit=3")
+        for generation in (1, 2):
+            self.assertEqual(self.master_of(f"env.{generation}"), endpoint)
+
+    def test_two_nodes_share_one_port_with_the_rendezvous(self):
+        endpoint = self.free_endpoint()
+        host, port = endpoint.split(":")
+        flags = ["--nnodes=2", f"--master-addr={host}", f"--master-port={port}", FAKE_WORKER,
+                 f"--env-file={self.path('env.%r')}"]
+        nodes = [self.start(f"--node-rank={rank}", *flags) for rank in (0, 1)]
+        for node in nodes:
+            self.assertEqual(node.wait(), 0, node.all())
+        for rank in (0, 1):
+            self.assertEqual(self.master_of(f"env.{rank}"), endpoint)
+
+    def test_a_port_in_use_is_named(self):
+        endpoint = self.free_endpoint()
+        host, port = endpoint.split(":")
+        flags = [f"--master-addr={host}", f"--master-port={port}", FAKE_WORKER, HELLO, "--hang"]
+        first = self.start(*flags)
+        self.wait_for_workers(first, 1)
+        second = self.start(*flags)
+        self.assertEqual(second.wait(), 69, second.all())
+        self.assertRegex(second.err(), f"port {port} is in use .*choose another --master-port")
+        first.signal(signal.SIGTERM)
+        self.assertEqual(first.wait(), 143, first.all())
+
+
+class Signals(DdprunTest):
+    def test_the_list_is_in_the_workers_environment(self):
+        self.run_ddprun("--signals-to-handle=SIGTERM,SIGWINCH", FAKE_WORKER,
+                        f"--env-file={self.path('env')}")
+        self.assertEqual(self.environment_of(self.path("env"))["TORCHELASTIC_SIGNALS_TO_HANDLE"],
+                         "SIGTERM,SIGWINCH")
+
+    def test_an_unknown_name_is_only_warned_of(self):
+        run = self.run_ddprun("--signals-to-handle=SIGFOO", FAKE_WORKER)
+        self.assertIn("'SIGFOO' is left out", run.err())
+
+    def test_a_stop_signal_left_out_ends_the_run_at_once(self):
+        run = self.start("--signals-to-handle=SIGINT", TWO, FAKE_WORKER, HELLO, "--ignore-term",
+                         "--hang")
+        self.wait_for_workers(run, 2)
+        run.signal(signal.SIGTERM)
+        self.assertEqual(run.wait(), 143, run.all())
+        self.assertIn("not in --signals-to-handle=SIGINT", run.err())
+
+
+class Programs(DdprunTest):
+    def test_run_path(self):
+        with open(self.path("script"), "w") as file:
+            file.write("import sys\nprint(__name__, sys.argv)\n")
+        run = self.run_ddprun("--run-path", "--no-python", "script", "--x", "${local_rank}")
+        self.assertEqual(run.out(), f"__main__ ['{self.path('script')}', '--x', '0']\n")
+
+    def test_virtual_local_rank(self):
+        gpus = {"CUDA_VISIBLE_DEVICES": "5,7"}
+        self.run_ddprun(TWO, "--virtual-local-rank", FAKE_WORKER,
+                        f"--env-file={self.path('env.%r')}", environment=gpus)
+        for rank, gpu in ((0, "5"), (1, "7")):
+            env = self.environment_of(self.path(f"env.{rank}"))
+            self.assertEqual((env["LOCAL_RANK"], env["CUDA_VISIBLE_DEVICES"]), ("0", gpu))
+        run = self.run_ddprun("--nproc-per-node=3", "--virtual-local-rank", FAKE_WORKER, expect=2,
+                              environment=gpus)
+        self.assertIn("CUDA_VISIBLE_DEVICES='5,7' names 2", run.err())
+
+    def test_scrub_env_takes_mpis_variables_away(self):
+        foreign = {"OMPI_COMM_WORLD_RANK": "3", "PMI_RANK": "3", "OMPI": "kept"}
+        self.run_ddprun("--scrub-env", FAKE_WORKER, f"--env-file={self.path('env')}",
+                        environment=foreign)
+        env = self.environment_of(self.path("env"))
+        self.assertEqual([name for name in foreign if name in env], ["OMPI"])
+
+    def test_a_config_file_counts_less_than_flags_and_environment(self):
+        with open(self.path("ddprun.toml"), "w") as file:
+            file.write("nproc-per-node = 2\nrole = 'mine'\nmax_restarts = 5\n")
+        self.run_ddprun("--max-restarts=1", FAKE_WORKER, f"--env-file={self.path('env')}",
+                        environment={"PET_NPROC_PER_NODE": "1"})
+        env = self.environment_of(self.path("env"))
+        self.assertEqual((env["WORLD_SIZE"], env["ROLE_NAME"], env["TORCHELASTIC_MAX_RESTARTS"]),
+                         ("1", "mine", "1"))
+        with open(self.path("other.toml"), "w") as file:
+            file.write("role = 'a'\nnodes = 2\n")
+        run = self.run_ddprun("--config=other.toml", FAKE_WORKER, expect=2)
+        self.assertIn("other.toml:2: unknown name 'nodes'", run.err())
+        run = self.run_ddprun("--config=missing.toml", FAKE_WORKER, expect=2)
+        self.assertRegex(run.err(), "missing.toml.*No such file.*--config")
+
+    def test_python_of_the_virtual_environment(self):
+        os.makedirs(self.path("venv", "bin"))
+        python = self.path("venv", "bin", "python3")
+        with open(python, "w") as file:
+            file.write("#!/bin/sh\necho venv \"$@\"\n")
+        os.chmod(python, 0o755)
+        with open(self.path("train.py"), "w"):
+            pass
+        run = self.run_ddprun("train.py", "7", environment={"VIRTUAL_ENV": self.path("venv")})
+        self.assertEqual(run.out(), "venv -u train.py 7\n")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
