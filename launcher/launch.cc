@@ -183,9 +183,11 @@ class Agent {
       return;
     }
     if (const std::size_t nodes = role_.coordinator->NodesServed(); nodes > 0) {
-      Log(LogLevel::kInfo, "this node is done; it serves the rendezvous on for " +
-                               std::to_string(nodes) + " other node" + (nodes == 1 ? "" : "s") +
-                               " (a signal stops it)");
+      // At the run's end the others only have to hear of it; else they train on.
+      const bool over = !exit.finish || exit.finish->ending != Ending::kLeft;
+      Log(over ? LogLevel::kDebug : LogLevel::kInfo,
+          "this node is done; it serves the rendezvous on for " + std::to_string(nodes) +
+              " other node" + (nodes == 1 ? "" : "s") + " (a signal stops it)");
     }
     role_.coordinator->WhenUnneeded([this] { loop_.Stop(); });
   }
