@@ -104,7 +104,7 @@ void AgentDriver::CarryOut(const AgentEffect& effect) {
                                   });
                  },
                  [&](const Spawn& spawn) { SpawnWorkers(spawn.placement); },
-                 [&](const SignalWorkers& s) { runner_.SignalAll(s.signal); },
+                 [&](const SignalWorkers& s) { runner_.SignalAll(s.signal, s.end_at_once); },
                  [&](const KillWorkers&) { runner_.KillAll(); },
                  [&](const Exit& exit) { on_exit_(exit); },
                  [&](const Say& say) { Log(ToLogLevel(say.level), say.text); },

@@ -18,6 +18,7 @@
 #include "agent/worker_launcher.h"
 #include "agent/worker_output.h"
 #include "common/check.h"
+#include "proto/stop_signal.h"
 
 namespace ddprun {
 namespace {
@@ -44,7 +45,7 @@ class ProcessRunner::State : public std::enable_shared_from_this<State> {
   State(Loop& loop, RunnerConfig config, RunnerEvents events);
 
   Result<void> Spawn(const std::vector<WorkerSpec>& specs);
-  void SignalAll(int signal);
+  void SignalAll(int signal, bool end_at_once);
   void KillAll();
   void Close();
   void WatchChildren();
@@ -281,11 +282,14 @@ void ProcessRunner::State::ArmUnkillable() {
   });
 }
 
-void ProcessRunner::State::SignalAll(int signal) {
+void ProcessRunner::State::SignalAll(int signal, bool end_at_once) {
   loop.CheckOnLoop();
   const bool wakes = signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT;
   for (const auto& worker : workers) {
     if (worker->running) {
+      if (end_at_once) {  // Before the group's signal: of two pending ones the first one counts.
+        ::sigqueue(worker->pid, signal, sigval{.sival_int = kEndAtOnce});
+      }
       ::kill(-worker->pid, signal);
       if (wakes) {
         ::kill(-worker->pid, SIGCONT);
@@ -303,7 +307,7 @@ void ProcessRunner::State::KillAll() {
   if (workers.empty()) {
     return;
   }
-  SignalAll(SIGKILL);
+  SignalAll(SIGKILL, false);
   if (!std::exchange(killing_, true)) {
     ArmUnkillable();
   }
@@ -359,8 +363,8 @@ Result<void> ProcessRunner::Spawn(const std::vector<WorkerSpec>& specs) {
   return state_->Spawn(specs);
 }
 
-void ProcessRunner::SignalAll(int signal) {
-  state_->SignalAll(signal);
+void ProcessRunner::SignalAll(int signal, bool end_at_once) {
+  state_->SignalAll(signal, end_at_once);
 }
 
 void ProcessRunner::KillAll() {

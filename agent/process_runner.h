@@ -55,8 +55,8 @@ class ProcessRunner {
   Result<void> Spawn(const std::vector<WorkerSpec>& specs);
 
   // To every living worker's process group and session; TERM, INT, HUP and QUIT are followed by
-  // CONT, so that a stopped worker hears them.
-  void SignalAll(int signal);
+  // CONT, so that a stopped worker hears them. `end_at_once`: proto/stop_signal.h.
+  void SignalAll(int signal, bool end_at_once = false);
 
   // SIGKILL to groups, sessions and strays, repeated until none is left.
   void KillAll();

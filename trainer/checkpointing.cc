@@ -101,7 +101,7 @@ void Checkpointing::Save(Snapshot&& snapshot) {
   }
 }
 
-Result<void> Checkpointing::Finish(Snapshot&& snapshot) {
+Result<void> Checkpointing::SaveNow(Snapshot&& snapshot) {
   saver_->Drain();
   RETURN_IF_ERROR(Poll());
   const std::uint64_t step = snapshot.state.step;
@@ -109,11 +109,16 @@ Result<void> Checkpointing::Finish(Snapshot&& snapshot) {
   saver_->Drain();
   RETURN_IF_ERROR(Poll());
   if (!last_saved_ || *last_saved_ != step || last_failed_) {
-    return Error{ErrorKind::kSystem, "the training is over, but its last checkpoint (step " +
-                                         std::to_string(step) + ") could not be saved in '" +
+    return Error{ErrorKind::kSystem, "the last checkpoint (step " + std::to_string(step) +
+                                         ") could not be saved in '" +
                                          config_.checkpoint_dir.string() +
-                                         "'; started again it goes on from the one before"};
+                                         "'; started again, training goes on from the one before"};
   }
+  return {};
+}
+
+Result<void> Checkpointing::Finish(Snapshot&& snapshot) {
+  RETURN_IF_ERROR(SaveNow(std::move(snapshot)));
   return saver_->Close();
 }
 

@@ -39,6 +39,8 @@ class Checkpointing {
   bool Due(std::uint64_t step, bool epoch_ended) const;
   // In the background. Skipped, like a bus that is full, while an earlier one still waits.
   void Save(Snapshot&& snapshot);
+  // Writes this one before it returns; an error if that failed.
+  Result<void> SaveNow(Snapshot&& snapshot);
   // Writes the last one and closes the directory; an error if either failed.
   Result<void> Finish(Snapshot&& snapshot);
 

@@ -54,6 +54,9 @@ void AddOptions(CLI::App& app, TrainConfig& config) {
   app.add_option("--metrics", config.metrics, "Append progress to this file, one JSON per line");
   app.add_option("--dump-parameters", config.dump_parameters,
                  "Write the final parameters to this file (safetensors)");
+  app.add_option("--sample-log", config.sample_log,
+                 "Write which samples each step used to files in this directory, one per "
+                 "generation and rank");
   app.add_option(
          "--threads", config.threads,
          "Threads per rank; 0: cores / ranks on this node, as far as the model has a use for "

@@ -41,6 +41,7 @@ struct TrainConfig {
   std::optional<std::int64_t> limit_train;  // Only the first samples of the training set.
   std::filesystem::path metrics;            // Empty: none.
   std::filesystem::path dump_parameters;    // Empty: none.
+  std::filesystem::path sample_log;         // Directory. Empty: none.
   std::int64_t threads = 0;                 // 0: this rank's share of the cores.
   std::int64_t collective_timeout = 120;    // Seconds.
   double bucket_mib = 25;

@@ -16,6 +16,7 @@
 #include "trainer/datasets/dataset.h"
 #include "trainer/learner.h"
 #include "trainer/models/model.h"
+#include "trainer/stop_request.h"
 #include "trainer/trainer.h"
 
 namespace ddprun {
@@ -55,6 +56,12 @@ int ExitCodeFor(ErrorKind kind) {
   return 1;
 }
 
+// "Restart me" to a launcher; to a shell, what the signal would have given.
+int CodeOfStop(const WorkerEnv& env) {
+  const std::optional<int> signal = StopRequest::Signal();
+  return env.run_id.empty() && signal ? kExitSignalBase + *signal : kExitRestart;
+}
+
 // At once and without destructors: a process group that lost a peer waits in them for its
 // time-out, while the launcher waits for this process.
 [[noreturn]] void EndAtOnce(const Error& error) {
@@ -91,10 +98,11 @@ int Main(int argc, char** argv) {
   LimitTrainingSet(config, *dataset);
   SetThreads(ThreadsFor(config, *env));
   Trainer trainer(config, *env, *dataset, notifier);
-  if (const Result<void> done = trainer.Run(); !done) {
-    EndAtOnce(done.error());
+  const Result<TrainingEnd> end = trainer.Run();
+  if (!end) {
+    EndAtOnce(end.error());
   }
-  return kExitOk;
+  return *end == TrainingEnd::kStopped ? CodeOfStop(*env) : kExitOk;
 }
 
 }  // namespace

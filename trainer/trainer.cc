@@ -9,6 +9,7 @@
 #include "common/log.h"
 #include "trainer/checkpoint/file_system.h"
 #include "trainer/checkpoint/safetensors.h"
+#include "trainer/stop_request.h"
 
 namespace ddprun {
 namespace {
@@ -20,6 +21,7 @@ constexpr std::uint64_t kEvaluationBatch = 1000;
 constexpr std::uint64_t kFirstReport = 10;  // Steps; enough to know how long one takes.
 constexpr double kMaxReport = 1e6;
 constexpr auto kNotifyInterval = 100ms;
+constexpr double kAgreeInterval = 0.1;  // Seconds; asking costs an all-reduce of two numbers.
 
 double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -41,15 +43,15 @@ Trainer::Trainer(const TrainConfig& config, const WorkerEnv& env, const Dataset&
                  const Notifier& notifier)
     : config_(config), env_(env), dataset_(dataset), notifier_(notifier) {}
 
-Result<void> Trainer::Run() {
-  Result<void> done = RunToTheEnd();
+Result<TrainingEnd> Trainer::Run() {
+  Result<TrainingEnd> done = RunToTheEnd();
   if (printer_) {
     printer_->EndLine();
   }
   return done;
 }
 
-Result<void> Trainer::RunToTheEnd() {
+Result<TrainingEnd> Trainer::RunToTheEnd() {
   notifier_.Send("PHASE=join");
   RETURN_IF_ERROR(JoinWorld());
   notifier_.Send("PHASE=restore");
@@ -58,14 +60,21 @@ Result<void> Trainer::RunToTheEnd() {
     return *plan.refusal;
   }
   if (plan.kind == StartKind::kFinished) {
-    return SayFinishedBefore(plan.state);
+    RETURN_IF_ERROR(SayFinishedBefore(plan.state));
+    return TrainingEnd::kFinished;
   }
   RETURN_IF_ERROR(StartLearner(plan));
   notifier_.Send("PHASE=train");
+  StopRequest::Catch(env_.run_id.empty());
   while (state_.epoch < Epochs()) {
     RETURN_IF_ERROR(TakeStep());
+    if (stop_ && state_.epoch < Epochs()) {
+      RETURN_IF_ERROR(SaveAndStop());
+      return TrainingEnd::kStopped;
+    }
   }
-  return Finish();
+  RETURN_IF_ERROR(Finish());
+  return TrainingEnd::kFinished;
 }
 
 Result<void> Trainer::JoinWorld() {
@@ -79,6 +88,7 @@ Result<void> Trainer::JoinWorld() {
   learner.seed = static_cast<std::uint64_t>(config_.seed);
   learner.lr = config_.lr;
   learner.bucket_bytes = static_cast<std::size_t>(config_.bucket_mib * (1 << 20));
+  ASSIGN_OR_RETURN(sample_log_, SampleLog::Open(config_.sample_log, env_));
   learner_ = std::make_unique<Learner>(*FindModel(config_.model), learner, *group_);
   return {};
 }
@@ -133,9 +143,10 @@ Result<void> Trainer::StartLearner(const StartPlan& plan) {
       LargestShare(state_.global_batch, env_.world_size), dataset_.train.count);
   RETURN_IF_ERROR(
       learner_->Start(static_cast<std::size_t>(std::max(share, kEvaluationBatch)), state_.buckets));
-  reported_step_ = state_.step;
+  reported_step_ = agreed_step_ = state_.step;
   report_at_ = state_.step + kFirstReport;
-  reported_at_ = Clock::now();
+  agree_at_ = state_.step + 1;
+  reported_at_ = agreed_at_ = Clock::now();
   notified_at_ = reported_at_ - kNotifyInterval;  // The first step is news at once.
   if (IsRankZero()) {
     LogStart(plan);
@@ -181,12 +192,50 @@ Result<void> Trainer::TakeStep() {
   ++state_.step;
   state_.epoch = cursor.epoch;
   state_.samples_in_epoch = cursor.consumed;
+  RETURN_IF_ERROR(sample_log_->Append(batch.epoch, state_.step, indices_));
   const bool epoch_ended = cursor.epoch != batch.epoch;
   if (epoch_ended || state_.step >= report_at_) {
     RETURN_IF_ERROR(Report(batch.epoch, epoch_ended));
   }
   NotifyStep();
-  return checkpointing_ ? SaveIfDue(epoch_ended) : Result<void>();
+  if (checkpointing_) {
+    RETURN_IF_ERROR(SaveIfDue(epoch_ended));
+  }
+  return state_.step >= agree_at_ ? AgreeOnStop() : Result<void>();
+}
+
+// As in Report: rank 0 says in the same sum when to ask again.
+Result<void> Trainer::AgreeOnStop() {
+  double next = 0;
+  if (IsRankZero()) {
+    const double seconds = std::max(SecondsSince(agreed_at_), 1e-6);
+    const auto steps = static_cast<double>(state_.step - agreed_step_);
+    next = std::clamp(std::floor(steps / seconds * kAgreeInterval), 1.0, kMaxReport);
+  }
+  std::array<double, 2> sums = {StopRequest::Signal() ? 1.0 : 0.0, next};
+  RETURN_IF_ERROR(group_->Sum(sums));
+  stop_ = sums[0] > 0;
+  agreed_step_ = state_.step;
+  agreed_at_ = Clock::now();
+  agree_at_ = state_.step + static_cast<std::uint64_t>(sums[1]);
+  return {};
+}
+
+// The others wait for rank 0: the first one to end has its node's launcher stop those beside it.
+Result<void> Trainer::SaveAndStop() {
+  notifier_.Send("PHASE=checkpoint\nSTEP=" + std::to_string(state_.step));
+  Result<void> saved;
+  if (IsRankZero()) {
+    saved = checkpointing_->SaveNow(MakeSnapshot());
+    printer_->EndLine();
+    if (saved) {
+      Log(LogLevel::kInfo, "stopping on request, saved at step " + std::to_string(state_.step) +
+                               ": started again, training goes on from there");
+    }
+  }
+  std::array<double, 1> all_here = {0};
+  RETURN_IF_ERROR(group_->Sum(all_here));
+  return saved;
 }
 
 Result<void> Trainer::SaveIfDue(bool epoch_ended) {

@@ -2,7 +2,8 @@
 //
 // Reads top to bottom in RunToTheEnd. Every rank takes the same steps on its share of each global
 // batch; rank 0 alone prints, chooses the checkpoint to start from and saves. Torch-free: tensors
-// live in the learner, peers in the process group.
+// live in the learner, peers in the process group. A stop request to any rank makes all of them
+// save and end after the same step, at most about 0.1 s later or at the next step.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +20,15 @@
 #include "trainer/learner.h"
 #include "trainer/process_group.h"
 #include "trainer/progress.h"
+#include "trainer/sample_log.h"
 #include "trainer/sampler.h"
 
 namespace ddprun {
+
+enum class TrainingEnd {
+  kFinished,
+  kStopped,  // On request (StopRequest): saved, to be gone on with.
+};
 
 class Trainer {
  public:
@@ -32,7 +39,7 @@ class Trainer {
   // kUnavailable: a peer is gone, start the world again. kRefused: another world or run owns the
   // checkpoints. kInvalid: the command line does not fit what is there. After an error the process
   // must end with _exit: a broken process group cannot be taken apart in bounded time.
-  Result<void> Run();
+  Result<TrainingEnd> Run();
 
  private:
   struct Evaluation {  // Over all ranks.
@@ -40,12 +47,14 @@ class Trainer {
     double accuracy = 0;
   };
 
-  Result<void> RunToTheEnd();
+  Result<TrainingEnd> RunToTheEnd();
   Result<void> JoinWorld();
   Result<StartPlan> AgreeOnStart();
   Result<StartPlan> ChooseStart();  // Rank 0.
   Result<void> StartLearner(const StartPlan& plan);
   Result<void> TakeStep();
+  Result<void> AgreeOnStop();
+  Result<void> SaveAndStop();
   Result<void> SaveIfDue(bool epoch_ended);
   Result<void> Report(std::uint64_t epoch, bool epoch_ended);
   Result<Evaluation> Evaluate(const Samples& samples);
@@ -71,12 +80,17 @@ class Trainer {
   std::unique_ptr<Checkpointing> checkpointing_;  // Rank 0 only.
   std::optional<ProgressPrinter> printer_;        // Rank 0 only.
   std::optional<MetricsFile> metrics_;            // Rank 0 only.
+  std::optional<SampleLog> sample_log_;
 
   TrainState state_;                  // Step and cursor in it are those of the last finished step.
   std::optional<Permutation> order_;  // Of the epoch in state_.
   std::vector<std::uint32_t> indices_;  // This rank's share; kept to keep its memory.
 
-  Score tally_;  // Since the last report.
+  Score tally_;                 // Since the last report.
+  std::uint64_t agree_at_ = 0;  // The step at which all ranks ask whether one should stop.
+  std::uint64_t agreed_step_ = 0;
+  std::chrono::steady_clock::time_point agreed_at_;
+  bool stop_ = false;  // Agreed.
   std::uint64_t report_at_ = 0;
   std::uint64_t reported_step_ = 0;
   std::chrono::steady_clock::time_point reported_at_;

@@ -88,6 +88,7 @@ struct Spawn {
 };
 struct SignalWorkers {
   int signal = 0;
+  bool end_at_once = false;  // A peer is gone: there is nothing to save together.
 };
 struct KillWorkers {};
 struct Exit {

@@ -7,6 +7,7 @@ namespace {
 
 constexpr Duration kAcknowledgement{200};
 constexpr Duration kUnkillable{5'000};  // KILL to giving up on a process.
+constexpr int kSigTerm = 15;            // POSIX number; <signal.h> stays out of the core.
 
 }  // namespace
 
@@ -34,12 +35,13 @@ void BeginStop(AgentTurn& turn, bool planned, int signal) {
   state.phase = AgentPhase::kStopping;
   state.planned = planned;
   state.kill_at = turn.now + (planned ? turn.config.shutdown_timeout : turn.config.stop_grace);
-  turn.effects.push_back(SignalWorkers{signal});
+  turn.effects.push_back(SignalWorkers{signal, !planned});
 }
 
 void HurryStop(AgentTurn& turn) {
   AgentState& state = turn.state;
   state.planned = false;
+  turn.effects.push_back(SignalWorkers{kSigTerm, true});
   if (state.kill_at) {
     state.kill_at = std::min<Time>(*state.kill_at, turn.now + turn.config.stop_grace);
   }

@@ -30,6 +30,21 @@ TEST_F(Agent, InterruptStopsTheRun) {
   EXPECT_EQ(Find<SendReport>()->report.leaving, Leaving::kStopRun);
 }
 
+// Workers that may save must not be told the same as workers whose peer is gone.
+TEST_F(Agent, OnlyAStopForLossTellsWorkersToEndAtOnce) {
+  TellRun(1, 1s);
+  TellStop(1, StopCause::kScaleUp, 2s);
+  EXPECT_FALSE(Find<SignalWorkers>()->end_at_once);
+  TellStop(1, StopCause::kNodeLost, 3s);
+  EXPECT_TRUE(Find<SignalWorkers>()->end_at_once);
+}
+
+TEST_F(Agent, AFailedWorkersPeersAreToldToEndAtOnce) {
+  TellRun(1, 1s);
+  TellStop(1, StopCause::kFailure, 2s);
+  EXPECT_TRUE(Find<SignalWorkers>()->end_at_once);
+}
+
 // In a run of one node the TERM of a spare must not stop the one that works.
 TEST_F(Agent, ASpareThatGetsTermOnlyLeaves) {
   config.shape.max_nodes = 1;

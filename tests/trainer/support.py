@@ -77,6 +77,19 @@ class Worker:
                     return False
         return True
 
+    def wait_for_text(self, text):
+        """Until it is on stderr; False if the worker ended before."""
+        deadline = time.monotonic() + LIMIT
+        while text not in self.text("err"):
+            if time.monotonic() > deadline:
+                raise AssertionError(f"no '{text}' within {LIMIT} s: {self.text('err')}")
+            try:
+                self.process.wait(0.02)
+                return text in self.text("err")
+            except subprocess.TimeoutExpired:
+                pass
+        return True
+
     def kill(self, number=signal.SIGKILL):
         self.process.send_signal(number)
 

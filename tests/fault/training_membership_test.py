@@ -1,0 +1,62 @@
+"""The real trainer while nodes come and go: a planned change costs no step and no sample."""
+
+import os
+import signal
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+from ddprun_runs import TRAIN, DdprunTest  # noqa: E402
+from sample_audit import audit_samples  # noqa: E402
+
+SAMPLES, EPOCHS, BATCH = 60000, 4, 32
+LIMIT = 120
+
+
+class TrainingMembership(DdprunTest):
+    def start_node(self, endpoint):
+        return self.start(
+            "--nnodes=1:2", f"--rdzv-id={self.run_id}", f"--rdzv-endpoint={endpoint}",
+            "--rdzv-conf=last_call_timeout=0.2", TRAIN, f"--epochs={EPOCHS}", f"--batch={BATCH}",
+            "--checkpoint-every=1000000", "--threads=1", f"--checkpoint-dir={self.path('ckpt')}",
+            f"--sample-log={self.path('samples')}")
+
+    def trains(self, generation, rank):
+        """That rank of that generation has finished some steps."""
+        log = self.path("samples", f"generation-{generation}.rank-{rank}.jsonl")
+        return os.path.exists(log) and os.path.getsize(log) > 10_000
+
+    def test_a_node_joins_and_leaves_again(self):
+        endpoint = self.free_endpoint()
+        first = self.start_node(endpoint)
+        self.wait_for(lambda: self.trains(1, 0), first, limit=LIMIT)
+        second = self.start_node(endpoint)
+        self.wait_for(lambda: self.trains(2, 1), first, second, limit=LIMIT)
+        second.signal(signal.SIGTERM)
+        self.assertEqual(second.wait(LIMIT), 143, second.all())
+        self.assertEqual(first.wait(LIMIT), 0, first.all() + second.all())
+        audit = audit_samples(self.path("samples"))
+        self.assertEqual(audit.generations, [1, 2, 3])
+        self.assertEqual(audit.steps_taken, EPOCHS * SAMPLES // BATCH, "a step was taken twice")
+        for epoch in range(EPOCHS):
+            self.assertEqual(sorted(audit.epochs[epoch]), list(range(SAMPLES)), f"epoch {epoch}")
+
+    # Where a node is gone its peers cannot save together; they resume from the last checkpoint.
+    def test_a_node_that_dies_costs_samples_nothing(self):
+        endpoint = self.free_endpoint()
+        first = self.start_node(endpoint)
+        self.wait_for(lambda: self.trains(1, 0), first, limit=LIMIT)
+        second = self.start_node(endpoint)
+        self.wait_for(lambda: self.trains(2, 1), first, second, limit=LIMIT)
+        os.kill(second.agent(), signal.SIGKILL)
+        self.run_directory_stays = True
+        self.assertEqual(second.wait(), 137)
+        self.assertEqual(first.wait(LIMIT), 0, first.all() + second.all())
+        audit = audit_samples(self.path("samples"))
+        for epoch in range(EPOCHS):
+            self.assertEqual(sorted(audit.epochs[epoch]), list(range(SAMPLES)), f"epoch {epoch}")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

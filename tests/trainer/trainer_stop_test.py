@@ -1,0 +1,99 @@
+"""A training that is asked to stop saves at one step that all ranks agree on, and loses nothing."""
+
+import ctypes
+import os
+import signal
+import sys
+import unittest
+
+import support
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+from sample_audit import audit_samples  # noqa: E402
+
+SAMPLES = 24000
+SHORT = ["--epochs=2", f"--limit-train={SAMPLES}", "--batch=16", "--checkpoint-every=100000"]
+STEPS_OF_TWO = 2 * SAMPLES // 32
+
+
+class sigval(ctypes.Structure):
+    _fields_ = [("sival_int", ctypes.c_int), ("padding", ctypes.c_int)]
+
+
+def queue_signal(pid, number, value):
+    if ctypes.CDLL(None).sigqueue(pid, number, sigval(value, 0)) != 0:
+        raise OSError("sigqueue failed")
+
+
+class Stop(support.TrainerTest):
+    def stopped(self, arguments, ranks, step, victim=0, number=signal.SIGTERM, generation=1):
+        """Signals one rank once it has taken `step` steps; the step at which all stopped."""
+        workers = self.start(arguments, ranks=ranks, generation=generation)
+        self.assertTrue(workers[victim].wait_for_step(step), "it ended too early")
+        workers[victim].kill(number)
+        for rank, worker in enumerate(workers):
+            self.assertEqual(worker.wait(), 75, f"rank {rank}: {worker.text('err')}")
+        said = [line for line in workers[0].text("err").splitlines() if "saved at step" in line]
+        self.assertEqual(len(said), 1, workers[0].text("err"))
+        return int(said[0].split("saved at step ")[1].split(":")[0])
+
+    def test_any_rank_may_be_asked_and_the_bits_are_those_of_an_undisturbed_training(self):
+        self.checkpoints = self.path("undisturbed.ckpt")
+        self.run_world(SHORT + ["--dump-parameters=undisturbed.st"], ranks=2)
+        self.checkpoints = self.path("ckpt")
+        logged = SHORT + ["--sample-log=samples"]
+        step = 0
+        requests = ((0, signal.SIGTERM), (1, signal.SIGTERM), (1, signal.SIGUSR1))
+        for generation, (victim, number) in enumerate(requests, 1):
+            stopped = self.stopped(logged, 2, step + 20, victim, number, generation)
+            self.assertGreaterEqual(stopped, step + 20)
+            step = stopped
+        last = self.run_world(logged + ["--dump-parameters=stopped.st", "--resume=must"], ranks=2,
+                              generation=len(requests) + 1)
+        self.assertIn(f"resumed at step {step},", last[0].text("err"))
+        self.assert_same_bits(self.bytes_of("undisturbed.st"), self.bytes_of("stopped.st"))
+        audit = audit_samples(self.path("samples"))
+        self.assertEqual(audit.steps_taken, STEPS_OF_TWO, "no step may be taken twice")
+
+    def test_the_world_may_change_and_every_sample_is_used_once_an_epoch(self):
+        logged = SHORT + ["--sample-log=samples"]
+        step = self.stopped(logged, 2, 40)
+        step = self.stopped(logged, 3, step + 30, victim=2, generation=2)
+        step = self.stopped(logged, 1, step + 50, generation=3)
+        workers = self.start(logged, ranks=3, generation=4)
+        self.assertTrue(workers[1].wait_for_step(step + 30), "it ended too early")
+        workers[1].kill()  # And one that is killed: its steps since the last checkpoint count twice.
+        for worker in workers:
+            worker.wait()
+        self.run_world(logged + ["--resume=must"], ranks=2, generation=5)
+        audit = audit_samples(self.path("samples"))
+        self.assertEqual(sorted(audit.epochs), [0, 1])
+        for epoch, samples in audit.epochs.items():
+            self.assertEqual(sorted(samples), list(range(SAMPLES)), f"epoch {epoch}")
+        self.assertEqual(audit.generations, [1, 2, 3, 4, 5])
+
+    def test_alone_the_shells_codes_are_given_and_training_goes_on(self):
+        for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+            worker = support.Worker(
+                SHORT + ["--checkpoint-dir=" + self.checkpoints, "--progress-every=0.05"], {},
+                self.directory, "alone")
+            self.addCleanup(worker.close)
+            self.assertTrue(worker.wait_for_text("epoch 1/2 step"))
+            worker.kill(number)
+            self.assertEqual(worker.wait(), code, worker.text("err"))
+        self.assertIn("resumed at step", worker.text("err"))
+
+    # A launcher that knows of a lost peer must not wait for a save that cannot come.
+    def test_told_to_end_at_once_it_does_not_save(self):
+        workers = self.start(SHORT, ranks=2)
+        self.assertTrue(workers[1].wait_for_step(20))
+        workers[0].kill(signal.SIGSTOP)  # No rank can finish a step any more.
+        queue_signal(workers[1].process.pid, signal.SIGTERM, 0x646470)
+        self.assertEqual(workers[1].wait(), 128 + signal.SIGTERM)
+        workers[0].kill(signal.SIGKILL)
+        workers[0].wait()
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,36 @@
+// Which samples each step used, for people who check: one file per generation and rank, one JSON
+// object per step.
+//
+//   {"epoch":0,"step":1,"samples":[5,1022,...]}
+//
+// A line is written when its step is finished on this rank. Steps that a later generation repeats
+// are in its file again: those of the generation whose checkpoint was resumed count up to that
+// checkpoint's step.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+
+#include "common/files.h"
+#include "common/result.h"
+#include "proto/worker_env.h"
+
+namespace ddprun {
+
+class SampleLog {
+ public:
+  // generation-<g>.rank-<r>.jsonl in `directory`, which is made. An empty path: Append does
+  // nothing.
+  static Result<SampleLog> Open(const std::filesystem::path& directory, const WorkerEnv& env);
+
+  // `step` counts from 1, `epoch` from 0.
+  Result<void> Append(std::uint64_t epoch, std::uint64_t step,
+                      std::span<const std::uint32_t> samples);
+
+ private:
+  std::filesystem::path path_;
+  UniqueFd fd_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,21 @@
+// TERM, INT, USR1 and USR2 as a request: save at the next step that all ranks agree on, and end.
+//
+// Decides only for this process: until Catch, and for a signal that says "end at once"
+// (proto/stop_signal.h), the process ends as it would without a handler. Who else was asked, and
+// at which step all stop, is the trainer's. A second INT ends a lone process at once.
+#pragma once
+
+#include <optional>
+
+namespace ddprun {
+
+class StopRequest {
+ public:
+  // Once per process. `alone`: somebody may sit at the terminal, no launcher in between.
+  static void Catch(bool alone);
+
+  // The first signal that asked; none: nobody has.
+  static std::optional<int> Signal();
+};
+
+}  // namespace ddprun
