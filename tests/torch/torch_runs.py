@@ -43,6 +43,12 @@ class TorchTest(DdprunTest):
                 found[int(parts[1])] = json.loads(read_text(os.path.join(self.reports_folder, name)))
         return [found[rank] for rank in sorted(found)]
 
+    def told(self):
+        """What dump.py told, in the order of ranks."""
+        names = [n for n in os.listdir(self.reports_folder) if re.fullmatch(r"\d+\.json", n)]
+        return [json.loads(read_text(os.path.join(self.reports_folder, name)))
+                for name in sorted(names, key=lambda n: int(n.split(".")[0]))]
+
     def run_program(self, workers, name, *arguments, flags=(), expect=0):
         """Under ddprun, to its end; what it had said before is forgotten."""
         self.new_reports()
