@@ -3,9 +3,10 @@
 import json
 import os
 import re
+import signal
 import unittest
 
-from torch_runs import TorchTest, read_text
+from torch_runs import LIMIT, TorchTest, read_text
 
 
 class Death(TorchTest):
@@ -39,6 +40,29 @@ class Restart(TorchTest):
             told = self.reports(attempt)
             self.assertEqual(sorted(r["counted"] for r in told), [1, 2], run.all())
             self.assertEqual([(r["left"], r["total"]) for r in told], [(False, 2.0)] * 2)
+
+    def test_a_worker_killed_on_one_of_two_nodes_costs_no_step(self):
+        self.run_on_nodes(2, 1, "elastic.py")
+        undisturbed = self.reports()
+        self.assertEqual([(r["world"], r["start"]) for r in undisturbed], [(2, 0)] * 2)
+        runs = self.run_on_nodes(2, 1, "elastic.py", "killed", flags=["--max-restarts=1"])
+        self.assertEqual(self.reports(), [], "the first attempt ended")
+        again = self.reports(1)
+        self.assertEqual([(r["world"], r["start"]) for r in again], [(2, 4)] * 2,
+                         "\n".join(r.all() for r in runs))
+        self.assertEqual({r["parameters"] for r in again}, {r["parameters"] for r in undisturbed})
+
+    # Its peer's workers fail first, on a broken connection; that must not be counted.
+    def test_who_survives_the_loss_of_a_node_trains_on_alone(self):
+        first, second = self.start_nodes(2, 1, "elastic.py", "waits", expected="1:2")
+        self.wait_for(lambda: os.path.exists(os.path.join(self.reports_folder, "waits")), first,
+                      second, limit=LIMIT, what="both train")
+        server = first if "serving the rendezvous" in first.err() else second
+        lost, left = (second, first) if server is first else (first, second)
+        self.run_directory_stays = True
+        os.kill(lost.process.pid, signal.SIGKILL)
+        self.assertEqual(left.wait(LIMIT), 0, left.all())
+        self.assertEqual([(r["world"], r["start"]) for r in self.reports()], [(1, 4)], left.all())
 
 
 if __name__ == "__main__":

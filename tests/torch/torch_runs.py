@@ -15,7 +15,7 @@ from ddprun_runs import DdprunTest, read_text  # noqa: E402
 
 MNIST = os.path.join(HERE, "..", "..", "trainer", "datasets", "mnist")
 TORCHRUN = os.path.join(os.path.dirname(sys.executable), "torchrun")
-LIMIT = 90  # Seconds; the first import of torch on a busy machine takes a dozen.
+LIMIT = 150  # Seconds; the first import of torch on a busy machine takes dozens.
 
 
 def program(name):
@@ -64,14 +64,20 @@ class TorchTest(DdprunTest):
         self.assertEqual(run.wait(LIMIT), 0, run.all())
         return self.reports()
 
-    def run_on_nodes(self, nodes, workers, name, *arguments):
-        """Under one ddprun per node, on one machine."""
+    def start_nodes(self, nodes, workers, name, *arguments, flags=(), expected="{n}"):
+        """One ddprun per node, all on this machine; ranks are fixed where `expected` is not elastic."""
         self.new_reports()
         endpoint = self.free_endpoint()
-        runs = [
-            self.start(f"--nnodes={nodes}", f"--nproc-per-node={workers}", f"--node-rank={node}",
-                       f"--rdzv-endpoint={endpoint}", program(name), *arguments)
+        elastic = ":" in expected
+        return [
+            self.start(f"--nnodes={expected.format(n=nodes)}", f"--nproc-per-node={workers}",
+                       *([] if elastic else [f"--node-rank={node}"]), f"--rdzv-id={self.run_id}",
+                       f"--rdzv-endpoint={endpoint}", *flags, program(name), *arguments)
             for node in range(nodes)
         ]
+
+    def run_on_nodes(self, nodes, workers, name, *arguments, flags=()):
+        runs = self.start_nodes(nodes, workers, name, *arguments, flags=flags)
         for run in runs:
             self.assertEqual(run.wait(LIMIT), 0, "\n".join(r.all() for r in runs))
+        return runs
