@@ -6,7 +6,7 @@ import re
 import signal
 import unittest
 
-from torch_runs import LIMIT, TorchTest, read_text
+from torch_runs import LIMIT, TORCHRUN, TorchTest, program, read_text
 
 
 class Death(TorchTest):
@@ -29,6 +29,50 @@ class Death(TorchTest):
         told = json.loads(read_text(self.path("logs", run_folder, "attempt_0", "1", "error.json")))
         self.assertEqual(told["message"]["message"], "ValueError: no such layer: conv9")
         self.assertIn("dies.py", told["message"]["extraInfo"]["py_callstack"])
+
+
+class Report(TorchTest):
+    ENTRY = re.compile(
+        r"^\[\d+\]:\n  time      : [\d_:-]+\n  host      : (?P<host>\S+)\n"
+        r"  rank      : (?P<rank>\d+) \(local_rank: (?P<local>\d+)\)\n"
+        r"  exitcode  : (?P<code>-?\d+) \(pid: \d+\) *(?:\((?P<signal>\w+)\))?\n"
+        r"  error_file: (?P<file>[^\n]*)\n  traceback : (?P<traceback>.*?)(?=\n\[|\n---|\n===)",
+        re.M | re.S)
+
+    def told_by(self, run):
+        """rank -> what the report says of it, whatever the order and the paths."""
+        found = {}
+        for entry in self.ENTRY.finditer(run.err()):
+            told = entry.groupdict()
+            told["file"] = re.sub(r"^.*/(attempt_)", r"\1", told["file"])
+            told["traceback"] = re.sub(r"PID \d+", "PID", told["traceback"])
+            if told["file"] == "<N/A>" and not told["signal"]:  # How one gets a traceback.
+                told["traceback"] = ""
+            del told["host"]  # Its full name there, which some machines cannot resolve.
+            found[int(told["rank"])] = told
+        return found
+
+    def test_it_says_of_every_worker_what_torchruns_says(self):
+        ways = ("exit", "segfault", "told", "flat")
+        theirs = {}
+        for pair in (ways[:2], ways[2:]):
+            runs = {}
+            for way in pair:
+                os.makedirs(self.path("torchrun", way))
+                runs[way] = self.start("--standalone", "--nproc-per-node=2",
+                                       f"--log-dir={self.path('torchrun', way)}", program("bad.py"),
+                                       way, executable=TORCHRUN)
+            for way, run in runs.items():
+                self.assertEqual(run.wait(LIMIT), 1, run.all())
+                theirs[way] = self.told_by(run)
+                self.assertEqual(sorted(theirs[way]), [0, 1], run.all())
+        for way, code in zip(ways, (3, 139, 1, 1)):
+            with self.subTest(way):
+                run = self.run_program(2, "bad.py", way, expect=code,
+                                       flags=[f"--log-dir={self.path('ours')}"])
+                self.assertEqual(self.told_by(run), theirs[way], run.all())
+                root = run.err().split("Root Cause (first observed failure):")[1]
+                self.assertIn("  rank      : 1 (local_rank: 1)\n", root)
 
 
 class Restart(TorchTest):
