@@ -3,10 +3,12 @@
 #include <poll.h>
 #include <signal.h>
 
+#include <chrono>
 #include <random>
 #include <utility>
 
 #include "agent/core/describe.h"
+#include "agent/error_file.h"
 #include "agent/worker_gpu.h"
 #include "common/files.h"
 #include "common/log.h"
@@ -40,7 +42,18 @@ std::string Join(const std::vector<std::string>& lines) {
   return text.size() > kMaxLastLines ? text.substr(text.size() - kMaxLastLines) : text;
 }
 
+// For people; no decision meets it.
+std::int64_t WallClockMs() {
+  return std::chrono::floor<std::chrono::milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
 }  // namespace
+
+std::filesystem::path ErrorFileOf(const LastAttempt& attempt, std::uint32_t local_rank) {
+  return attempt.directory / std::to_string(local_rank) / "error.json";
+}
 
 AgentDriver::AgentDriver(Loop& loop, AgentOptions options, std::unique_ptr<SyncChannel> channel,
                          std::function<void(const Exit&)> on_exit)
@@ -210,7 +223,7 @@ Result<std::vector<WorkerSpec>> AgentDriver::PrepareWorkers(const Placement& pla
     env.restart_count = placement.restarts_used;
     env.max_restarts = options_.core.shape.max_restarts;
     env.run_id = options_.core.run_id;
-    env.error_file = options_.discard_logs ? "" : (own / "error.json").native();
+    env.error_file = options_.discard_logs ? "" : ErrorFileOf(last_attempt_, local).native();
     env.term = placement.term;
     env.generation = placement.generation;
     env.world_id = placement.world_id;
@@ -260,16 +273,19 @@ void AgentDriver::SpawnWorkers(const Placement& placement) {
 
 void AgentDriver::OnWorkerEnded(std::uint32_t local_rank, ExitStatus status,
                                 const std::vector<std::string>& last_lines) {
-  if (state_.placement && local_rank < pids_.size()) {
-    if (!Succeeded(status)) {
-      last_attempt_.failed.push_back(
-          {state_.placement->first_rank + local_rank, local_rank, pids_[local_rank], status,
-           std::chrono::system_clock::now(),
-           std::chrono::floor<Duration>(loop_.Now() - last_attempt_.started)});
-    }
-    Feed(WorkerEnded{state_.placement->generation, local_rank, pids_[local_rank], status,
-                     said_hello_[local_rank], Join(last_lines)});
+  if (!state_.placement || local_rank >= pids_.size()) {
+    return;
   }
+  FailureDetails details;
+  if (!Succeeded(status)) {
+    details = ReadDetails(ErrorFileOf(last_attempt_, local_rank), options_.directory_stays);
+    details.unix_ms = WallClockMs();
+    last_attempt_.failed.push_back(
+        {state_.placement->first_rank + local_rank, local_rank, pids_[local_rank], status, details,
+         std::chrono::floor<Duration>(loop_.Now() - last_attempt_.started)});
+  }
+  Feed(WorkerEnded{state_.placement->generation, local_rank, pids_[local_rank], status,
+                   said_hello_[local_rank], Join(last_lines), std::move(details)});
 }
 
 void AgentDriver::OnAllGone() {

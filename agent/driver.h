@@ -4,7 +4,6 @@
 // No judgement here: what to do is agent/core's. Lives on the loop of the agent process.
 #pragma once
 
-#include <chrono>
 #include <deque>
 #include <filesystem>
 #include <functional>
@@ -33,19 +32,20 @@ struct AgentOptions {
   bool keep_logs = false;               // --log-dir was given: files are wanted, and kept.
   bool discard_logs = false;            // --log-dir=/dev/null: no file of a worker at all.
   std::filesystem::path run_directory;  // Exists, mode 0700.
+  bool directory_stays = false;         // It outlives the run.
   std::string store_address;            // Where this node's stores listen, and are found.
   // Set: the stores do not listen, they are found here, and OnStoreClient brings their clients.
   std::optional<Endpoint> literal_store;
   bool virtual_local_rank = false;
 };
 
-// How a worker of this node ended, by the wall clock: for people only.
+// How a worker of this node ended, for people only.
 struct EndedWorker {
   std::uint32_t rank = 0;
   std::uint32_t local_rank = 0;
   std::int64_t pid = 0;
   ExitStatus status;
-  std::chrono::system_clock::time_point at;
+  FailureDetails details;
   Duration ran{0};
 };
 
@@ -56,6 +56,8 @@ struct LastAttempt {
   Time started;
   std::vector<EndedWorker> failed;  // In wait order; those that we stopped too.
 };
+
+std::filesystem::path ErrorFileOf(const LastAttempt& attempt, std::uint32_t local_rank);
 
 class AgentDriver {
  public:

@@ -69,9 +69,46 @@ std::optional<std::string> WithErrorCode(const std::string& text, int exit_code)
   return file.dump();
 }
 
+std::optional<std::string> MakeErrorFile(const FailureDetails& details, int exit_code) {
+  if (details.message.empty() && details.traceback.empty()) {
+    return std::nullopt;
+  }
+  nlohmann::ordered_json message;
+  message["message"] = details.message;
+  message["extraInfo"]["py_callstack"] = details.traceback;
+  message["extraInfo"]["timestamp"] = std::to_string(details.unix_ms / 1000);
+  message["errorCode"] = exit_code;
+  const nlohmann::ordered_json file = {{"message", message}};
+  return file.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
 std::string ReadErrorFile(const std::filesystem::path& path) {
   const Result<std::string> text = ReadFile(path, kMaxBytes);
   return text ? *text : "";
+}
+
+FailureDetails ReadDetails(const std::filesystem::path& path, bool stays) {
+  FailureDetails details;
+  const std::string text = ReadErrorFile(path);
+  if (text.empty()) {
+    return details;
+  }
+  if (stays && path.native().size() <= kMaxPath) {
+    details.error_file = path.native();
+  }
+  const std::optional<WorkerError> error = ParseErrorFile(text);
+  if (!error) {
+    details.message = "(its error file is not the JSON of @record)";
+    return details;
+  }
+  details.message = error->message.substr(0, kMaxErrorMessage);
+  details.traceback = error->traceback;
+  if (details.traceback.size() > kMaxTraceback) {  // It says the cause last.
+    constexpr std::string_view kCut = "...";
+    const std::size_t kept = kMaxTraceback - kCut.size();
+    details.traceback.replace(0, details.traceback.size() - kept, kCut);
+  }
+  return details;
 }
 
 }  // namespace ddprun

@@ -5,13 +5,16 @@
 //   {"message": {"message": "<Type>: <text>", "extraInfo": {"py_callstack": ..., "timestamp":
 //   ...}}}
 //   {"message": "<text>", "timestamp": ...}
-// Anything else is no error of ours: a worker that dies may leave half a file. Pure but for Read.
+// Anything else is no error of ours: a worker that dies may leave half a file. Pure but for what
+// reads a path.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
+
+#include "rendezvous/core/messages.h"
 
 namespace ddprun {
 
@@ -29,7 +32,15 @@ std::optional<WorkerError> ParseErrorFile(const std::string& text);
 // The flat form stays as it is. Nothing where the text is no JSON object.
 std::optional<std::string> WithErrorCode(const std::string& text, int exit_code);
 
+// The same for who has only the details of a worker of another node: @record's form, from what is
+// known. Nothing where the worker left neither message nor traceback.
+std::optional<std::string> MakeErrorFile(const FailureDetails& details, int exit_code);
+
 // The file's text; empty: none, or larger than an error can be.
 std::string ReadErrorFile(const std::filesystem::path& path);
+
+// What the file says, within the bounds of messages.h, without a time. `stays`: the file outlives
+// the run, so that its path tells people something.
+FailureDetails ReadDetails(const std::filesystem::path& path, bool stays);
 
 }  // namespace ddprun

@@ -1,6 +1,9 @@
 #include "agent/error_file.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
 
 namespace ddprun {
 namespace {
@@ -34,6 +37,50 @@ TEST(ErrorFile, TheParentsCopyHasTheExitCode) {
             R"({"message":{"message":"m","errorCode":3}})");
   EXPECT_EQ(WithErrorCode(R"({"message":"m"})", -9), R"({"message":"m"})");
   EXPECT_FALSE(WithErrorCode("half a fi", 1));
+}
+
+TEST(ErrorFile, WhatAnotherNodeToldBecomesTheSameForm) {
+  const auto text =
+      MakeErrorFile({1'795'263'336'999, "/n1/error.json", "ValueError: boom", "at x"}, -9);
+  ASSERT_TRUE(text);
+  EXPECT_EQ(ParseErrorFile(*text), (WorkerError{"ValueError: boom", "at x", 1795263336}));
+  EXPECT_NE(text->find(R"("errorCode":-9)"), text->npos) << *text;
+  EXPECT_TRUE(MakeErrorFile({0, "", "\xff not UTF-8", ""}, 1));
+  EXPECT_FALSE(MakeErrorFile({1, "/n1/error.json", "", ""}, 1));
+}
+
+class ErrorFileDetails : public testing::Test {
+ protected:
+  void SetUp() override {
+    path_ = std::filesystem::path(testing::TempDir()) /
+            ("error_file_test." + std::to_string(::getpid()));
+  }
+  void TearDown() override { std::filesystem::remove(path_); }
+  void Write(const std::string& text) { std::ofstream(path_) << text; }
+
+  std::filesystem::path path_;
+};
+
+TEST_F(ErrorFileDetails, AreBoundedAndEndWithTheCause) {
+  Write(R"({"message": {"message": ")" + std::string(kMaxErrorMessage + 1, 'm') +
+        R"(", "extraInfo": {"py_callstack": ")" + std::string(kMaxTraceback, 't') + R"(cause"}}})");
+  const FailureDetails details = ReadDetails(path_, true);
+  EXPECT_EQ(details.error_file, path_.native());
+  EXPECT_EQ(details.message.size(), kMaxErrorMessage);
+  EXPECT_EQ(details.traceback.size(), kMaxTraceback);
+  EXPECT_TRUE(details.traceback.starts_with("...ttt"));
+  EXPECT_TRUE(details.traceback.ends_with("tttcause"));
+}
+
+TEST_F(ErrorFileDetails, AFileThatGoesWithTheRunIsNotNamed) {
+  Write(R"({"message": "m"})");
+  EXPECT_EQ(ReadDetails(path_, false), (FailureDetails{0, "", "m", ""}));
+}
+
+TEST_F(ErrorFileDetails, NoFileNoDetailsAndABrokenOneIsSaid) {
+  EXPECT_EQ(ReadDetails(path_, true), FailureDetails{});
+  Write("{");
+  EXPECT_EQ(ReadDetails(path_, true).message, "(its error file is not the JSON of @record)");
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ TEST(CommandLine, WhatFollowsTheProgramIsItsOwn) {
 
 TEST(CommandLine, TorchrunsSpellingsAreOurs) {
   const LaunchConfig config = Launch({"--nproc_per_node", "4", "--rdzv_endpoint=n0:1", "--nnod=2:3",
-                                      "--rdzv_id=a", "--redirect=3", "-t", "1", "-m", "--", "pkg"});
+                                      "--rdzv_id=a", "-r=3", "-t", "1", "-m", "--", "pkg"});
   EXPECT_EQ(config.workers, 4u);
   EXPECT_EQ(config.endpoint, (Endpoint{"n0", 1}));
   EXPECT_EQ(config.min_nodes, 2u);

@@ -13,7 +13,6 @@ namespace ddprun {
 namespace {
 
 constexpr std::size_t kWidth = 60;
-constexpr std::size_t kMaxTraceback = 16 * 1024;
 
 // Negative for a signal, as Python and torchrun count.
 int PythonCode(const ExitStatus& status) {
@@ -32,14 +31,9 @@ std::string TimeText(const FailedWorker& worker) {
   return {text, std::strftime(text, sizeof text, "%Y-%m-%d_%H:%M:%S", &local)};
 }
 
-// Its end where it is long: a traceback says the cause last.
-std::string Bounded(const std::string& text, std::size_t most) {
-  return text.size() <= most ? text : "..." + text.substr(text.size() - most);
-}
-
 std::string TracebackText(const FailedWorker& worker) {
   if (!worker.traceback.empty() || !worker.message.empty()) {
-    return Bounded(worker.traceback.empty() ? worker.message : worker.traceback, kMaxTraceback);
+    return worker.traceback.empty() ? worker.message : worker.traceback;
   }
   if (const Killed* const killed = std::get_if<Killed>(&worker.status)) {
     return "Signal " + std::to_string(killed->signal) + " (" + SignalName(killed->signal) +
@@ -145,7 +139,7 @@ nlohmann::ordered_json ToJson(const FailedWorker& worker) {
   }
   json["error_file"] = worker.error_file;
   json["message"] = worker.message;
-  json["traceback"] = Bounded(worker.traceback, kMaxTraceback);
+  json["traceback"] = worker.traceback;
   return json;
 }
 

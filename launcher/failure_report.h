@@ -21,7 +21,7 @@ struct FailedWorker {
   std::int64_t pid = 0;
   std::string host;
   ExitStatus status;
-  std::optional<std::chrono::system_clock::time_point> at;  // Unknown for another node's worker.
+  std::optional<std::chrono::system_clock::time_point> at;  // By its own node's clock.
   std::string error_file;                                   // Empty: it left none.
   std::string message;    // "ValueError: boom", from the error file; may be empty.
   std::string traceback;  // From the error file; may be empty.

@@ -116,7 +116,7 @@ Result<SplitLine> SplitFlags(const CLI::App& app, const std::vector<std::string>
         value = arg.substr(equals + 1);
       }
     } else if (arg.size() > 2) {
-      value = arg.substr(2);
+      value = arg.substr(arg[2] == '=' ? 3 : 2);  // "-r3", "-r=3"
     }
     const CLI::Option* const option = app.get_option_no_throw(name);
     if (option == nullptr) {

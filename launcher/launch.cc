@@ -126,6 +126,7 @@ class Agent {
     options.discard_logs = config_.log_dir == kNoFiles;
     options.keep_logs = WantsFiles() && !options.discard_logs;
     options.run_directory = directory_->path();
+    options.directory_stays = !directory_->temporary();
   }
 
   bool WantsFiles() const {

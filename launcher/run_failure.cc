@@ -17,25 +17,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void AddError(FailedWorker& worker, const fs::path& file, bool stays) {
-  const std::string text = ReadErrorFile(file);
-  if (text.empty()) {
-    return;
+FailedWorker ToFailed(std::uint32_t rank, std::uint32_t local_rank, std::int64_t pid,
+                      const std::string& host, const ExitStatus& status,
+                      const FailureDetails& details) {
+  FailedWorker worker{rank,
+                      local_rank,
+                      pid,
+                      host,
+                      status,
+                      {},
+                      details.error_file,
+                      details.message,
+                      details.traceback};
+  if (details.unix_ms > 0) {
+    worker.at.emplace(std::chrono::milliseconds(details.unix_ms));
   }
-  worker.error_file = stays ? file.native() : "";
-  if (const auto error = ParseErrorFile(text)) {
-    worker.message = error->message;
-    worker.traceback = error->traceback;
-  } else {
-    worker.message = "(its error file is not the JSON of @record)";
-  }
-}
-
-FailedWorker ToFailed(const EndedWorker& ended, const std::string& host, const fs::path& directory,
-                      bool stays) {
-  FailedWorker worker{ended.rank, ended.local_rank, ended.pid, host, ended.status, ended.at, {}, {},
-                      {}};
-  AddError(worker, directory / std::to_string(ended.local_rank) / "error.json", stays);
   return worker;
 }
 
@@ -49,7 +45,7 @@ FailureFacts Gather(const Exit& exit, const LaunchConfig& config, const LastAtte
   facts.exit_code = exit.code;
   facts.restarts_used = attempt.restarts_used;
   facts.max_restarts = config.max_restarts;
-  facts.root = {root.rank, root.local_rank, root.pid, root.host, root.status, {}, {}, {}, {}};
+  facts.root = ToFailed(root.rank, root.local_rank, root.pid, root.host, root.status, root.details);
   std::istringstream lines(root.last_lines);
   for (std::string line; std::getline(lines, line);) {
     facts.last_lines.push_back(line);
@@ -57,12 +53,11 @@ FailureFacts Gather(const Exit& exit, const LaunchConfig& config, const LastAtte
   char host[256] = "localhost";
   (void)!::gethostname(host, sizeof host - 1);
   for (const EndedWorker& ended : attempt.failed) {
-    FailedWorker worker = ToFailed(ended, host, attempt.directory, stays);
     if (ended.rank != root.rank || ended.pid != root.pid || root.host != host) {
-      facts.others.push_back(std::move(worker));
+      facts.others.push_back(
+          ToFailed(ended.rank, ended.local_rank, ended.pid, host, ended.status, ended.details));
       continue;
     }
-    facts.root = std::move(worker);
     facts.ran = ended.ran;
     const fs::path log = attempt.directory / std::to_string(ended.local_rank) / "stderr.log";
     std::error_code ignored;
@@ -77,6 +72,26 @@ void WriteTextFile(const fs::path& path, const std::string& text) {
                                   : Result<void>(SystemError("write", path.native(), errno));
   if (!written) {
     Log(LogLevel::kWarning, written.error().message);
+  }
+}
+
+// As torchrun's agent does for its own parent. Of a worker of this node the whole file, else what
+// its node told of it.
+void CopyErrorFile(const WorkerFailure& root, const LastAttempt& attempt,
+                   const FailureFacts& facts) {
+  const auto own = GetProcessEnv("TORCHELASTIC_ERROR_FILE");
+  if (!own || own->empty()) {
+    return;
+  }
+  const Killed* const killed = std::get_if<Killed>(&root.status);
+  const int code = killed != nullptr ? -killed->signal : std::get<Exited>(root.status).code;
+  std::optional<std::string> text;
+  if (facts.ran) {
+    text = WithErrorCode(ReadErrorFile(ErrorFileOf(attempt, root.local_rank)), code);
+  }
+  text = text ? text : MakeErrorFile(root.details, code);
+  if (text) {
+    WriteTextFile(*own, *text);
   }
 }
 
@@ -111,15 +126,7 @@ void ReportFailure(const Exit& exit, const LaunchConfig& config, const LastAttem
     WriteTextFile(directory.path() / "failure.json", FailureJson(facts));
     Log(LogLevel::kError, "logs are in " + directory.path().native());
   }
-  const auto own = GetProcessEnv("TORCHELASTIC_ERROR_FILE");
-  const fs::path theirs = attempt.directory / std::to_string(facts.root.local_rank) / "error.json";
-  if (own && !own->empty() && facts.root.at) {
-    const Killed* const killed = std::get_if<Killed>(&facts.root.status);
-    const int code = killed != nullptr ? -killed->signal : std::get<Exited>(facts.root.status).code;
-    if (const auto text = WithErrorCode(ReadErrorFile(theirs), code)) {
-      WriteTextFile(*own, *text);
-    }
-  }
+  CopyErrorFile(*exit.finish->root, attempt, facts);
   const Result<void> said = WriteAll(STDERR_FILENO, FormatFailureReport(facts), "standard error");
   (void)said;  // Nobody listens: the exit code is left.
 }

@@ -15,6 +15,7 @@ constexpr Duration kMaxDuration = std::chrono::hours(24 * 366 * 10);
 // Generations and terms are counted up from what peers claim, so a claim must leave room.
 constexpr std::uint64_t kMaxCount = std::uint64_t{1} << 62;
 constexpr int kMaxSignal = 64;
+constexpr std::int64_t kMaxUnixMs = 253'402'300'799'999;  // The last moment of the year 9999.
 
 bool IsPrintable(char c) {
   return c >= 0x20 && c < 0x7f;
@@ -157,6 +158,12 @@ WorkerFailure Read(const v1::WorkerFailure& wire, Reader& in) {
   failure.after = in.Duration("failure.after", wire.after_ms());
   failure.host = in.OptionalName("failure.host", wire.host());
   failure.last_lines = in.Text("failure.last_lines", wire.last_lines(), kMaxLastLines);
+  failure.details.unix_ms =
+      in.Number<std::int64_t>("failure.unix_ms", wire.unix_ms(), 0, kMaxUnixMs);
+  failure.details.error_file = in.Text("failure.error_file", wire.error_file(), kMaxPath);
+  failure.details.message =
+      in.Text("failure.error_message", wire.error_message(), kMaxErrorMessage);
+  failure.details.traceback = in.Text("failure.traceback", wire.traceback(), kMaxTraceback);
   return failure;
 }
 

@@ -23,7 +23,9 @@ WorkerFailure Failure(ExitStatus status) {
           .stopped_by_us = true,
           .after = 17ms,
           .host = "n1",
-          .last_lines = kBytes};
+          .last_lines = kBytes,
+          .details = {1'795'263'336'042, "/logs/attempt_0/3/error.json", "ValueError: " + kBytes,
+                      kBytes}};
 }
 
 Placement SomePlacement() {
@@ -168,11 +170,15 @@ TEST(Convert, WritingCutsToTheBoundsThatReadingHas) {
   NodeReport report = FullReport();
   report.failures.assign(kMaxFailures + 1, Failure(Exited{1}));
   report.failures[0].last_lines = std::string(kMaxLastLines, 'a') + "end";
+  report.failures[0].details.message = "begin" + std::string(kMaxErrorMessage, 'm');
+  report.failures[0].details.traceback = std::string(kMaxTraceback, 't') + "cause";
   report.spawn_failure = "start" + std::string(kMaxTextBytes, 'b');
   const Result<NodeReport> read = AcrossTheWire(report);
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(read->failures.size(), kMaxFailures);
   EXPECT_TRUE(read->failures[0].last_lines.ends_with("aend"));
+  EXPECT_TRUE(read->failures[0].details.message.starts_with("beginm"));
+  EXPECT_TRUE(read->failures[0].details.traceback.ends_with("tcause"));
   EXPECT_TRUE(read->spawn_failure.starts_with("startb"));
 
   Wait wait;
@@ -265,6 +271,16 @@ TEST(Convert, PlacementsAndFailuresThatCannotBeUsedAreRefusedByField) {
        [&](auto& w) {
          w.mutable_failures(0)->set_last_lines(std::string(kMaxLastLines + 1, 'x'));
        }},
+      {"failure.unix_ms", [&](auto& w) { w.mutable_failures(0)->set_unix_ms(-1); }},
+      {"failure.unix_ms", [&](auto& w) { w.mutable_failures(0)->set_unix_ms(INT64_MAX); }},
+      {"failure.error_file",
+       [&](auto& w) { w.mutable_failures(0)->set_error_file(std::string(kMaxPath + 1, 'x')); }},
+      {"failure.error_message",
+       [&](auto& w) {
+         w.mutable_failures(0)->set_error_message(std::string(kMaxErrorMessage + 1, 'x'));
+       }},
+      {"failure.traceback",
+       [&](auto& w) { w.mutable_failures(0)->set_traceback(std::string(kMaxTraceback + 1, 'x')); }},
       {"spawn_failure", [&](auto& w) { w.set_spawn_failure(std::string(kMaxTextBytes + 1, 'x')); }},
       {"unkillable", [&](auto& w) { w.set_unkillable(4097); }},
       {"hung_rank", [&](auto& w) { w.set_hung_rank(UINT32_MAX); }},

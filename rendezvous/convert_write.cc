@@ -15,7 +15,7 @@ Wire ToWire(const Names<Value, Wire, kSize>& names, Value value) {
   return found->second;
 }
 
-// The end says more than the beginning only of a worker's output.
+// The end says more than the beginning only of a worker's output, and of a traceback.
 std::string_view Head(std::string_view text, std::size_t most) {
   return text.substr(0, most);
 }
@@ -66,6 +66,10 @@ void Write(const WorkerFailure& failure, v1::WorkerFailure* wire) {
   wire->set_after_ms(failure.after.count());
   wire->set_host(failure.host);
   wire->set_last_lines(std::string(Tail(failure.last_lines, kMaxLastLines)));
+  wire->set_unix_ms(failure.details.unix_ms);
+  wire->set_error_file(std::string(Head(failure.details.error_file, kMaxPath)));
+  wire->set_error_message(std::string(Head(failure.details.message, kMaxErrorMessage)));
+  wire->set_traceback(std::string(Tail(failure.details.traceback, kMaxTraceback)));
 }
 
 void Write(const WaitReason& reason, v1::Wait* wire) {

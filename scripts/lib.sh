@@ -33,3 +33,5 @@ torch_venv() {
   printf '%s/torch-venv-%s' "$cache" \
     "$(hash_of "$root/scripts/pins/tests.txt" "$root/scripts/pins/torch.txt")"
 }
+# Beside the torch venv, not in it: another list here costs no second download of torch.
+frameworks() { printf '%s/frameworks-%s' "$cache" "$(hash_of "$root/scripts/pins/frameworks.txt")"; }

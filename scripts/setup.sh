@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what a fresh Debian 12 misses to build and test ddprun: packages, libtorch, and with
-# --tests the Python packages that tests read files with, with --torch the real torch as well.
+# --tests the Python packages that tests read files with, with --torch the real torch, accelerate
+# and Lightning as well.
 #
 # What is there is left alone; a second run takes under a second. Downloads go to one cache that
 # all clones share: $DDPRUN_CACHE, else $XDG_CACHE_HOME/ddprun, else ~/.cache/ddprun.
@@ -146,6 +147,21 @@ install_venv() {
   say "$what installed in $(seconds_since "$begin") ($(du -sm "$folder" | cut -f1) MB)"
 }
 
+install_frameworks() {
+  local folder begin
+  folder=$(frameworks)
+  ! is_complete "$folder" "$pins/frameworks.txt" || return 0
+  need_space 100 "accelerate and Lightning"
+  say "installing accelerate and Lightning into $folder: 4 MB to download, 18 MB on disk"
+  begin=$EPOCHREALTIME
+  run_pip "$(torch_venv)/bin/python3" install --no-cache-dir --no-deps --no-compile \
+    --require-hashes --only-binary=:all: --target "$scratch/frameworks" -r "$pins/frameworks.txt"
+  hash_of "$pins/frameworks.txt" >"$scratch/frameworks/$stamp_name"
+  rm -rf "$folder"
+  mv -T "$scratch/frameworks" "$folder"
+  say "accelerate and Lightning installed in $(seconds_since "$begin")"
+}
+
 want_libtorch=yes want_tests=no want_torch=no want_venv=no
 for argument in "$@"; do
   case $argument in
@@ -167,4 +183,5 @@ lock_cache
   "" "$pins/tests.txt"
 [[ $want_torch == no ]] || install_venv "$(torch_venv)" 7000 "torch $torch_version" \
   ": 2.4 GB to download, 4 GB on disk" "$pins/tests.txt" "$pins/torch.txt"
+[[ $want_torch == no ]] || install_frameworks
 say "all there ($(seconds_since "$started"))"

@@ -10,7 +10,7 @@ script_name='test'
 # shellcheck source=lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-want_torch=yes ctest_arguments=()
+want_torch=yes ctest_arguments=() extra=()
 while [[ $# -gt 0 ]]; do
   case $1 in
     -h | --help) sed -n '2,7s/^# //p' "$0"; exit 0 ;;
@@ -25,13 +25,15 @@ done
 if [[ $want_torch == yes ]]; then
   "$root/scripts/setup.sh" --tests --torch
   DDPRUN_TEST_PYTHON=$(torch_venv)/bin/python3
+  extra=(-DDDPRUN_FRAMEWORKS="$(frameworks)")
 else
   [[ ${CI:-} != true ]] || die 2 "CI=true: the tests with torch may not be left out (--no-torch)"
   "$root/scripts/setup.sh" --tests
   DDPRUN_TEST_PYTHON=$(test_venv)/bin/python3
 fi
 export DDPRUN_TEST_PYTHON
-"$root/scripts/build.sh" --all -DDDPRUN_TESTS=ON -DDDPRUN_TEST_PYTHON="$DDPRUN_TEST_PYTHON"
+"$root/scripts/build.sh" --all -DDDPRUN_TESTS=ON -DDDPRUN_TEST_PYTHON="$DDPRUN_TEST_PYTHON" \
+  "${extra[@]}"
 
 cd "$root/${DDPRUN_BUILD_DIR:-build}"
 # Two at a time: most wait for processes; what needs the machine alone says so (RUN_SERIAL).

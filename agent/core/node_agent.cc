@@ -180,6 +180,7 @@ void OnWorkerEnded(AgentTurn& turn, const WorkerEnded& ended) {
     failure.after = std::chrono::floor<Duration>(turn.now - state.first_failure);
     failure.host = turn.config.host;
     failure.last_lines = ended.last_lines.substr(0, kMaxLastLines);
+    failure.details = ended.details;
     if (!stopping) {
       // Alone, the coordinator beside it says the same with what follows from it.
       turn.Tell(turn.config.shape.max_nodes == 1 ? SayLevel::kDetail : SayLevel::kWarning,

@@ -57,6 +57,7 @@ struct WorkerEnded {
   ExitStatus status;
   bool said_hello = false;
   std::string last_lines;
+  FailureDetails details;
 };
 // Every process of the generation is gone and its output is drained.
 struct AllGone {

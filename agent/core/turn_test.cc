@@ -151,10 +151,20 @@ TEST_F(Agent, FailuresInAReportAreBounded) {
   config.workers = 20;
   TellRun(1, 1s);
   for (std::uint32_t i = 0; i < 20; ++i) {
-    Feed(WorkerEnded{{1}, i, i, Exited{1}, false, std::string(100'000, 'x')}, 2s);
+    Feed(WorkerEnded{{1}, i, i, Exited{1}, false, std::string(100'000, 'x'), {}}, 2s);
   }
   EXPECT_EQ(state.failures.size(), kMaxFailures);
   EXPECT_EQ(state.failures[0].last_lines.size(), kMaxLastLines);
+}
+
+// Else another node's report could only say that it failed.
+TEST_F(Agent, AReportCarriesWhatAFailedWorkerLeft) {
+  TellRun(1, 1s);
+  const FailureDetails details{1'795'263'336'042, "/logs/0/error.json", "ValueError: boom", "at x"};
+  Feed(WorkerEnded{{1}, 0, 1, Exited{1}, false, "", details}, 2s);
+  const NodeReport report = ReportOf(state, config);
+  ASSERT_EQ(report.failures.size(), 1u);
+  EXPECT_EQ(report.failures[0].details, details);
 }
 
 TEST_F(Agent, DescribesItselfInOneLine) {

@@ -79,6 +79,18 @@ enum class StopCause {
 // Planned stops give workers the shutdown timeout, so that checkpoints finish.
 bool IsPlanned(StopCause cause);
 
+// What a failed worker leaves for people, wherever they read it: nothing is decided by it.
+struct FailureDetails {
+  std::int64_t unix_ms = 0;  // When its node noticed, by that node's wall clock; 0: unknown.
+  std::string error_file;    // Its path on that node; empty: none, or none that stays.
+  std::string message;       // "ValueError: boom", from the error file.
+  std::string traceback;     // From the error file; where it is long, its end.
+  bool operator==(const FailureDetails&) const = default;
+};
+inline constexpr std::size_t kMaxPath = 4096;
+inline constexpr std::size_t kMaxErrorMessage = 2048;
+inline constexpr std::size_t kMaxTraceback = 8192;
+
 struct WorkerFailure {
   std::uint32_t rank = 0;
   std::uint32_t local_rank = 0;
@@ -89,6 +101,7 @@ struct WorkerFailure {
   Duration after{0};           // Since the first failure of this node's generation.
   std::string host;
   std::string last_lines;  // The end of its stderr, at most kMaxLastLines bytes.
+  FailureDetails details;
   bool operator==(const WorkerFailure&) const = default;
 };
 inline constexpr std::size_t kMaxLastLines = 4096;

@@ -103,5 +103,59 @@ class ErrorFiles(DdprunTest):
         self.assertEqual((run.out(), run.err()), ("", "[]\n"))
 
 
+# Rank 1, on the second node, fails once both are there; the other waits for its end.
+ONE_FAILS = """
+import os, signal, sys
+pipe = open(sys.argv[1], "r" if os.environ["RANK"] == "1" else "w")  # Until both are there.
+if os.environ["RANK"] == "0":
+    signal.pause()
+""" + RECORD
+
+
+class OtherNodes(DdprunTest):
+    def fail_on_the_second(self, text, *flags):
+        os.mkfifo(self.path("both"))
+        with open(self.path("fails.py"), "w") as file:
+            file.write(ONE_FAILS % text)
+        endpoint = self.free_endpoint()
+        runs = [self.start("--nnodes=2", f"--node-rank={node}", f"--rdzv-endpoint={endpoint}", *flags,
+                           self.path("fails.py"), self.path("both"),
+                           environment={"TORCHELASTIC_ERROR_FILE": self.path(f"own{node}.json")})
+                for node in (0, 1)]
+        for run in runs:
+            self.assertEqual(run.wait(), 7, "\n".join(r.all() for r in runs))
+        return runs
+
+    @staticmethod
+    def root_of(run):
+        return run.err().split("Root Cause (first observed failure):\n")[1].split("-" * 60)[0]
+
+    def test_every_nodes_report_tells_the_same_of_the_root_cause(self):
+        logs = self.path("logs")
+        first, second = self.fail_on_the_second(NESTED, f"--log-dir={logs}")
+        root = self.root_of(second)
+        self.assertRegex(root, r"  time      : \d{4}-\d\d-\d\d_\d\d:\d\d:\d\d\n  host      : \S+\n"
+                               r"  rank      : 1 \(local_rank: 0\)\n  exitcode  : 7 ")
+        self.assertRegex(root, rf"  error_file: {logs}/\S+/attempt_0/0/error.json\n")
+        self.assertIn("    File x\n  ValueError: boom\n", root)
+        self.assertEqual(self.root_of(first), root)
+
+    def test_every_nodes_own_error_file_has_it(self):
+        self.fail_on_the_second(NESTED)
+        for node in (0, 1):
+            with open(self.path(f"own{node}.json")) as file:
+                message = json.load(file)["message"]
+            self.assertEqual((message["message"], message["extraInfo"]["py_callstack"],
+                              message["errorCode"]), ("ValueError: boom", CALLSTACK, 7))
+            self.assertRegex(message["extraInfo"]["timestamp"], r"^\d{10}$")
+
+    def test_a_novel_of_a_traceback_is_cut_at_its_beginning(self):
+        told = json.loads(NESTED)
+        told["message"]["extraInfo"]["py_callstack"] = "line\n" * 100_000 + "the cause"
+        first, second = self.fail_on_the_second(json.dumps(told))
+        self.assertRegex(self.root_of(first), r"  traceback : \.\.\..*\n(  line\n){1000,2000}  the cause\n")
+        self.assertEqual(self.root_of(first), self.root_of(second))
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -127,7 +127,7 @@ void Machine::EndWorker(std::uint64_t batch, std::size_t index, ExitStatus statu
   worker.alive = false;
   const std::uint32_t rank = placement_->first_rank + worker.local_rank;
   Tell("(rank " + std::to_string(rank) + " ends: " + Describe(status) + ")");
-  Feed(WorkerEnded{placement_->generation, worker.local_rank, worker.pid, status, hello, ""});
+  Feed(WorkerEnded{placement_->generation, worker.local_rank, worker.pid, status, hello, "", {}});
   simulation_.WorkerDied(placement_->world_id, rank, Succeeded(status));
   if (AnyWorker()) {
     return;

@@ -3,9 +3,10 @@
 import json
 import os
 import re
+import signal
 import unittest
 
-from torch_runs import TorchTest, read_text
+from torch_runs import LIMIT, TORCHRUN, TorchTest, program, read_text
 
 
 class Death(TorchTest):
@@ -30,6 +31,50 @@ class Death(TorchTest):
         self.assertIn("dies.py", told["message"]["extraInfo"]["py_callstack"])
 
 
+class Report(TorchTest):
+    ENTRY = re.compile(
+        r"^\[\d+\]:\n  time      : [\d_:-]+\n  host      : (?P<host>\S+)\n"
+        r"  rank      : (?P<rank>\d+) \(local_rank: (?P<local>\d+)\)\n"
+        r"  exitcode  : (?P<code>-?\d+) \(pid: \d+\) *(?:\((?P<signal>\w+)\))?\n"
+        r"  error_file: (?P<file>[^\n]*)\n  traceback : (?P<traceback>.*?)(?=\n\[|\n---|\n===)",
+        re.M | re.S)
+
+    def told_by(self, run):
+        """rank -> what the report says of it, whatever the order and the paths."""
+        found = {}
+        for entry in self.ENTRY.finditer(run.err()):
+            told = entry.groupdict()
+            told["file"] = re.sub(r"^.*/(attempt_)", r"\1", told["file"])
+            told["traceback"] = re.sub(r"PID \d+", "PID", told["traceback"])
+            if told["file"] == "<N/A>" and not told["signal"]:  # How one gets a traceback.
+                told["traceback"] = ""
+            del told["host"]  # Its full name there, which some machines cannot resolve.
+            found[int(told["rank"])] = told
+        return found
+
+    def test_it_says_of_every_worker_what_torchruns_says(self):
+        ways = ("exit", "segfault", "told", "flat")
+        theirs = {}
+        for pair in (ways[:2], ways[2:]):
+            runs = {}
+            for way in pair:
+                os.makedirs(self.path("torchrun", way))
+                runs[way] = self.start("--standalone", "--nproc-per-node=2",
+                                       f"--log-dir={self.path('torchrun', way)}", program("bad.py"),
+                                       way, executable=TORCHRUN)
+            for way, run in runs.items():
+                self.assertEqual(run.wait(LIMIT), 1, run.all())
+                theirs[way] = self.told_by(run)
+                self.assertEqual(sorted(theirs[way]), [0, 1], run.all())
+        for way, code in zip(ways, (3, 139, 1, 1)):
+            with self.subTest(way):
+                run = self.run_program(2, "bad.py", way, expect=code,
+                                       flags=[f"--log-dir={self.path('ours')}"])
+                self.assertEqual(self.told_by(run), theirs[way], run.all())
+                root = run.err().split("Root Cause (first observed failure):")[1]
+                self.assertIn("  rank      : 1 (local_rank: 1)\n", root)
+
+
 class Restart(TorchTest):
     # Under torchrun the second attempt sees the first one's keys, and counters go on from there.
     def test_every_attempt_has_a_store_of_its_own(self):
@@ -39,6 +84,29 @@ class Restart(TorchTest):
             told = self.reports(attempt)
             self.assertEqual(sorted(r["counted"] for r in told), [1, 2], run.all())
             self.assertEqual([(r["left"], r["total"]) for r in told], [(False, 2.0)] * 2)
+
+    def test_a_worker_killed_on_one_of_two_nodes_costs_no_step(self):
+        self.run_on_nodes(2, 1, "elastic.py")
+        undisturbed = self.reports()
+        self.assertEqual([(r["world"], r["start"]) for r in undisturbed], [(2, 0)] * 2)
+        runs = self.run_on_nodes(2, 1, "elastic.py", "killed", flags=["--max-restarts=1"])
+        self.assertEqual(self.reports(), [], "the first attempt ended")
+        again = self.reports(1)
+        self.assertEqual([(r["world"], r["start"]) for r in again], [(2, 4)] * 2,
+                         "\n".join(r.all() for r in runs))
+        self.assertEqual({r["parameters"] for r in again}, {r["parameters"] for r in undisturbed})
+
+    # Its peer's workers fail first, on a broken connection; that must not be counted.
+    def test_who_survives_the_loss_of_a_node_trains_on_alone(self):
+        first, second = self.start_nodes(2, 1, "elastic.py", "waits", expected="1:2")
+        self.wait_for(lambda: os.path.exists(os.path.join(self.reports_folder, "waits")), first,
+                      second, limit=LIMIT, what="both train")
+        server = first if "serving the rendezvous" in first.err() else second
+        lost, left = (second, first) if server is first else (first, second)
+        self.run_directory_stays = True
+        os.kill(lost.process.pid, signal.SIGKILL)
+        self.assertEqual(left.wait(LIMIT), 0, left.all())
+        self.assertEqual([(r["world"], r["start"]) for r in self.reports()], [(1, 4)], left.all())
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from ddprun_runs import DdprunTest, read_text  # noqa: E402
 
 MNIST = os.path.join(HERE, "..", "..", "trainer", "datasets", "mnist")
 TORCHRUN = os.path.join(os.path.dirname(sys.executable), "torchrun")
-LIMIT = 90  # Seconds; the first import of torch on a busy machine takes a dozen.
+LIMIT = 150  # Seconds; the first import of torch on a busy machine takes dozens.
 
 
 def program(name):
@@ -43,6 +43,12 @@ class TorchTest(DdprunTest):
                 found[int(parts[1])] = json.loads(read_text(os.path.join(self.reports_folder, name)))
         return [found[rank] for rank in sorted(found)]
 
+    def told(self):
+        """What dump.py told, in the order of ranks."""
+        names = [n for n in os.listdir(self.reports_folder) if re.fullmatch(r"\d+\.json", n)]
+        return [json.loads(read_text(os.path.join(self.reports_folder, name)))
+                for name in sorted(names, key=lambda n: int(n.split(".")[0]))]
+
     def run_program(self, workers, name, *arguments, flags=(), expect=0):
         """Under ddprun, to its end; what it had said before is forgotten."""
         self.new_reports()
@@ -58,14 +64,20 @@ class TorchTest(DdprunTest):
         self.assertEqual(run.wait(LIMIT), 0, run.all())
         return self.reports()
 
-    def run_on_nodes(self, nodes, workers, name, *arguments):
-        """Under one ddprun per node, on one machine."""
+    def start_nodes(self, nodes, workers, name, *arguments, flags=(), expected="{n}"):
+        """One ddprun per node, all on this machine; ranks are fixed where `expected` is not elastic."""
         self.new_reports()
         endpoint = self.free_endpoint()
-        runs = [
-            self.start(f"--nnodes={nodes}", f"--nproc-per-node={workers}", f"--node-rank={node}",
-                       f"--rdzv-endpoint={endpoint}", program(name), *arguments)
+        elastic = ":" in expected
+        return [
+            self.start(f"--nnodes={expected.format(n=nodes)}", f"--nproc-per-node={workers}",
+                       *([] if elastic else [f"--node-rank={node}"]), f"--rdzv-id={self.run_id}",
+                       f"--rdzv-endpoint={endpoint}", *flags, program(name), *arguments)
             for node in range(nodes)
         ]
+
+    def run_on_nodes(self, nodes, workers, name, *arguments, flags=()):
+        runs = self.start_nodes(nodes, workers, name, *arguments, flags=flags)
         for run in runs:
             self.assertEqual(run.wait(LIMIT), 0, "\n".join(r.all() for r in runs))
+        return runs

@@ -1,0 +1,46 @@
+"""Programs of accelerate and Lightning, started by ddprun in their own launchers' place."""
+
+import unittest
+
+from torch_runs import TorchTest
+
+# What a job step of two tasks finds; ddprun is started once per node, and starts the two.
+SLURM = {"SLURM_NTASKS": "2", "SLURM_JOB_NAME": "train", "SLURM_JOB_ID": "7", "SLURM_PROCID": "0",
+         "SLURM_LOCALID": "0", "SLURM_NODEID": "0", "SLURM_NTASKS_PER_NODE": "2",
+         "SLURM_NODELIST": "localhost"}
+
+
+class Accelerate(TorchTest):
+    def test_an_accelerator_trains_on_two(self):
+        self.run_program(2, "accelerated.py")
+        told = self.reports()
+        self.assertEqual([(r["world"], r["batches"], r["seen"]) for r in told], [(2, 4, [0, 1])] * 2)
+        self.assertEqual(len({r["parameters"] for r in told}), 1, told)
+        for r in told:
+            self.assertLess(r["last"], r["first"] / 10)
+
+
+class Lightning(TorchTest):
+    def fit(self, *arguments, environment=None):
+        self.environment.update(environment or {})
+        self.run_program(2, "lightning_fit.py", *arguments)
+        told = self.reports()
+        self.assertEqual([(r["world"], r["rank"], r["batches"]) for r in told],
+                         [(2, 0, 20), (2, 1, 20)])
+        self.assertEqual(len({r["parameters"] for r in told}), 1, told)
+        self.assertEqual({r["environment"] for r in told}, {"TorchElasticEnvironment"})
+        for r in told:
+            self.assertLess(r["last"], r["first"] / 2)
+
+    def test_a_trainer_starts_no_processes_of_its_own(self):
+        self.fit()
+
+    def test_under_slurm_with_the_environment_named(self):
+        self.fit("named", environment=SLURM)
+
+    def test_under_slurm_with_nothing_named(self):
+        self.fit(environment=SLURM)
+
+
+if __name__ == "__main__":
+    unittest.main()
