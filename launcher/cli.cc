@@ -103,6 +103,21 @@ void ResolvePlugIns(const RawFlags& raw, Problems& problems) {
   }
 }
 
+void ResolveElasticity(const RawFlags& raw, LaunchConfig& config, Problems& problems) {
+  config.scale_up = raw.scale_up == "restart";
+  if (!config.scale_up && raw.scale_up != "never") {
+    problems.Add("--scale-up must be restart or never: '" + raw.scale_up + "'");
+  }
+  const Result<Duration> window = ParseDuration("--restart-window", raw.restart_window);
+  problems.Check(window);
+  config.restart_window = window ? *window : config.restart_window;
+  if (const auto limit = NotNegative(raw.crash_loop_limit)) {
+    config.crash_loop_limit = *limit;
+  } else {
+    problems.Add("--crash-loop-limit must be 0 or more: '" + raw.crash_loop_limit + "'");
+  }
+}
+
 Result<CommandLine> Resolve(const RawFlags& raw, const std::vector<std::string>& rest) {
   LaunchConfig config;
   Problems problems;
@@ -121,6 +136,7 @@ Result<CommandLine> Resolve(const RawFlags& raw, const std::vector<std::string>&
   } else {
     problems.Add("--max-restarts must be 0 or more: '" + raw.max_restarts + "'");
   }
+  ResolveElasticity(raw, config, problems);
   const Result<Duration> shutdown = ParseSeconds("--shutdown-timeout", raw.shutdown_timeout);
   problems.Check(shutdown);
   config.shutdown_timeout = shutdown ? *shutdown : config.shutdown_timeout;

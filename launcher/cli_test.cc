@@ -122,6 +122,10 @@ TEST(CommandLine, BadInputIsNamed) {
       {{"--rdzv-backend=etcd", "p"}, "'etcd' is not served"},
       {{"--rdzv-conf=x", "p"}, "key=value"},
       {{"--rdzv-conf=nonsense=1", "p"}, "'nonsense'"},
+      {{"--scale-up=maybe", "p"}, "--scale-up must be restart or never: 'maybe'"},
+      {{"--restart-window=-1h", "p"}, "--restart-window must be"},
+      {{"--restart-window=soon", "p"}, "'soon'"},
+      {{"--crash-loop-limit=-1", "p"}, "--crash-loop-limit must be 0 or more"},
       {{"--shutdown-timeout=-1", "p"}, "--shutdown-timeout must be"},
       {{"--redirects=4", "p"}, "--redirects must be"},
       {{"--tee=0:9", "p"}, "--tee must be"},
@@ -160,6 +164,19 @@ TEST(CommandLine, TimeoutsTakeFractions) {
       Launch({"--rdzv-conf=join_timeout=1.5,last_call_timeout=0.25,read_timeout=60", "p"});
   EXPECT_EQ(config.join_timeout, Duration{1500});
   EXPECT_EQ(config.last_call, Duration{250});
+}
+
+TEST(CommandLine, ElasticityHasItsFlags) {
+  const LaunchConfig plain = Launch({"p"});
+  EXPECT_TRUE(plain.scale_up);
+  EXPECT_EQ(plain.restart_window, Duration{0});
+  EXPECT_EQ(plain.crash_loop_limit, 3u);
+  const LaunchConfig config =
+      Launch({"--scale-up=never", "--restart-window=1.5h", "--crash-loop-limit=0", "p"});
+  EXPECT_FALSE(config.scale_up);
+  EXPECT_EQ(config.restart_window, std::chrono::minutes(90));
+  EXPECT_EQ(config.crash_loop_limit, 0u);
+  EXPECT_EQ(Launch({"--restart-window=90", "p"}).restart_window, std::chrono::seconds(90));
 }
 
 TEST(CommandLine, HelpAndVersionNeedNoProgram) {

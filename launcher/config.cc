@@ -155,6 +155,17 @@ Result<Duration> ParseSeconds(const std::string& flag, const std::string& text) 
   return Duration(static_cast<Duration::rep>(seconds * 1000));
 }
 
+Result<Duration> ParseDuration(const std::string& flag, const std::string& text) {
+  static const std::map<char, int> kUnits = {{'s', 1}, {'m', 60}, {'h', 3600}};
+  const auto unit = text.empty() ? kUnits.end() : kUnits.find(text.back());
+  const std::string number = unit == kUnits.end() ? text : text.substr(0, text.size() - 1);
+  const Result<Duration> value = ParseSeconds(flag, number);
+  if (!value) {
+    return Invalid(flag + " must be seconds, or a number with s, m or h, 0 or more", text);
+  }
+  return *value * (unit == kUnits.end() ? 1 : unit->second);
+}
+
 HandledSignals ParseSignals(const std::string& text, bool given) {
   // The guard hears of these; no other is meant for a program's workers.
   static const std::map<std::string, int> kNames = {{"SIGTERM", SIGTERM}, {"SIGINT", SIGINT},

@@ -33,7 +33,10 @@ struct LaunchConfig {
   std::string run_id;           // Empty: to be drawn (standalone).
   std::string local_address;    // Empty: found out.
   std::string role = "default";
+  bool scale_up = true;
   std::uint32_t max_restarts = 0;
+  Duration restart_window{0};
+  std::uint32_t crash_loop_limit = 3;
   Duration last_call{5'000};
   Duration join_timeout{600'000};
   Duration shutdown_timeout{30'000};
@@ -90,6 +93,9 @@ HandledSignals ParseSignals(const std::string& text, bool given);
 
 // Seconds, fractions too, as a duration that is not negative.
 Result<Duration> ParseSeconds(const std::string& flag, const std::string& text);
+
+// Seconds, or with a unit: "90", "1.5h", "10m", "30s".
+Result<Duration> ParseDuration(const std::string& flag, const std::string& text);
 
 // GPUs as CUDA_VISIBLE_DEVICES and /dev/nvidia<n> tell, without any driver call.
 std::uint32_t CountGpus();

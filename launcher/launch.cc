@@ -94,8 +94,14 @@ class Agent {
 
   void Describe(AgentOptions& options) {
     options.core.run_id = config_.run_id;
-    options.core.shape = {config_.min_nodes, config_.max_nodes,    config_.max_restarts,
-                          config_.last_call, config_.join_timeout, true};
+    options.core.shape = {.min_nodes = config_.min_nodes,
+                          .max_nodes = config_.max_nodes,
+                          .max_restarts = config_.max_restarts,
+                          .last_call = config_.last_call,
+                          .join_timeout = config_.join_timeout,
+                          .scale_up = config_.scale_up,
+                          .restart_window = config_.restart_window,
+                          .crash_loop_limit = config_.crash_loop_limit};
     options.core.node_rank = config_.node_rank;
     options.core.workers = config_.workers;
     options.core.role = config_.role;
@@ -275,6 +281,7 @@ int Launch(const LaunchConfig& config) {
 
 int Serve(const ServerConfig& config) {
   StartLog("ddprun rendezvous", config.verbose ? LogLevel::kDebug : LogLevel::kInfo);
+  RaiseFileLimit();
   Loop loop;
   boost::asio::signal_set signals(loop.io(), SIGINT, SIGTERM);
   CoordinatorDriver coordinator(loop, NewReign(LaunchConfig{}));

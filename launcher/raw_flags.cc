@@ -5,6 +5,11 @@ namespace {
 
 void AddSize(CLI::App& app, RawFlags& raw) {
   app.add_option("--nnodes", raw.nnodes, "Nodes: N, or MIN:MAX for an elastic run")->group("Size");
+  app.add_option("--scale-up", raw.scale_up,
+                 "When a node comes while fewer than MAX run: restart (take it in: all workers get "
+                 "--shutdown-timeout to save, then start again together) or never (it waits as a "
+                 "spare). The first node's word counts")
+      ->group("Size");
   app.add_option("--nproc-per-node", raw.workers,
                  "Workers on this node: a number, auto, gpu or cpu")
       ->group("Size");
@@ -64,6 +69,13 @@ void AddEnding(CLI::App& app, RawFlags& raw) {
   };
   option("--max-restarts", raw.max_restarts,
          "Worker failures after which the run still goes on, counted over all nodes");
+  option("--restart-window", raw.restart_window,
+         "Only failures within this time count against --max-restarts: SECONDS, or as 10m, 1h "
+         "(default 0: all of the run's)");
+  option("--crash-loop-limit", raw.crash_loop_limit,
+         "Failures in a row without a step beyond the highest one, after which the run ends with 76 "
+         "although restarts are left (default 3; 0: never). Steps are what workers tell as STEP=N "
+         "on the notify socket, as ddprun-train does; where none does, nothing is concluded");
   option("--shutdown-timeout", raw.shutdown_timeout,
          "Seconds from a forwarded signal to SIGKILL (default 30, or "
          "TORCH_ELASTIC_SHUTDOWN_TIMEOUT)");

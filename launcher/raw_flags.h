@@ -19,7 +19,10 @@ struct RawFlags {
   std::string local_address;
   std::string master_addr;
   std::string master_port;
+  std::string scale_up = "restart";
   std::string max_restarts = "0";
+  std::string restart_window = "0";
+  std::string crash_loop_limit = "3";
   std::string shutdown_timeout = "30";
   std::string signals = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";
   std::string monitor_interval = "0.1";

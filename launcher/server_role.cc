@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <netdb.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -99,6 +100,14 @@ void ServerRole::OnStoreClients(Loop& loop, std::function<void(UniqueFd)> adopt)
   }
 }
 
+void RaiseFileLimit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+    limit.rlim_cur = limit.rlim_max;
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+  }
+}
+
 CoordinatorConfig NewReign(const LaunchConfig& config) {
   const auto wall = std::chrono::system_clock::now().time_since_epoch();
   const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(wall).count();
@@ -134,6 +143,7 @@ Result<ServerRole> TakeServerRole(Loop& loop, const LaunchConfig& config) {
         std::make_unique<RendezvousServer>(loop, coordinator->Handlers(), AcceptorOptions{});
     const Result<std::optional<Endpoint>> bound = BindOrFind(*server, config.endpoint);
     if (bound && *bound) {
+      RaiseFileLimit();
       role.where = ToString(**bound);
       role.store_port = config.literal_master ? (*bound)->port : 0;
       Log(LogLevel::kInfo, "serving the rendezvous at " + role.where);

@@ -35,6 +35,10 @@ Result<ServerRole> TakeServerRole(Loop& loop, const LaunchConfig& config);
 
 // A new reign: larger than every earlier one on a machine whose clock goes forward. A name and an
 // order, never a time-out.
+// Each node is an open connection; the soft limit is often 1,024. Workers get the
+// user's own (UserLimits).
+void RaiseFileLimit();
+
 CoordinatorConfig NewReign(const LaunchConfig& config);
 
 // This machine's address as the other nodes reach it: the source address of a packet to the

@@ -105,6 +105,8 @@ RunShape Read(const v1::RunShape& wire, Reader& in) {
   shape.last_call = in.Duration("shape.last_call", wire.last_call_ms());
   shape.join_timeout = in.Duration("shape.join_timeout", wire.join_timeout_ms());
   shape.scale_up = wire.scale_up();
+  shape.restart_window = in.Duration("shape.restart_window", wire.restart_window_ms());
+  shape.crash_loop_limit = wire.crash_loop_limit();
   return shape;
 }
 
@@ -183,6 +185,8 @@ WaitReason Read(const v1::Wait& wire, Reader& in) {
   if (wire.has_remaining_ms()) {
     reason.remaining = in.Duration("wait.remaining", wire.remaining_ms());
   }
+  reason.losses = wire.losses();
+  reason.span = in.Duration("wait.span", wire.span_ms());
   return reason;
 }
 

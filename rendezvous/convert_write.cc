@@ -35,6 +35,8 @@ void Write(const RunShape& shape, v1::RunShape* wire) {
   wire->set_last_call_ms(shape.last_call.count());
   wire->set_join_timeout_ms(shape.join_timeout.count());
   wire->set_scale_up(shape.scale_up);
+  wire->set_restart_window_ms(shape.restart_window.count());
+  wire->set_crash_loop_limit(shape.crash_loop_limit);
 }
 
 void Write(const Placement& placement, v1::Placement* wire) {
@@ -83,6 +85,8 @@ void Write(const WaitReason& reason, v1::Wait* wire) {
   if (reason.remaining) {
     wire->set_remaining_ms(reason.remaining->count());
   }
+  wire->set_losses(reason.losses);
+  wire->set_span_ms(reason.span.count());
 }
 
 void Write(const Finish& finish, v1::Finish* wire) {

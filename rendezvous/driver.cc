@@ -65,8 +65,8 @@ void CoordinatorDriver::OnReport(NodeReport report, std::shared_ptr<PendingSync>
   const Time beat = report.term == config_.term
                         ? std::min(now, Time(std::chrono::microseconds(report.beat)))
                         : now;
-  run.parked[NodeKey{report.node, report.incarnation}] =
-      Parked{std::move(call), report.sequence, report.echo, beat + poll};
+  Park(run, NodeKey{report.node, report.incarnation},
+       Parked{std::move(call), report.sequence, report.echo, beat + poll});
   Advance(run_id, run, Reported{std::move(report)});
 }
 
@@ -78,7 +78,7 @@ void CoordinatorDriver::OnCancel(const CallName& name) {
   RunEntry& run = *found->second;
   const auto parked = run.parked.find({name.node, name.incarnation});
   if (parked != run.parked.end() && parked->second.sequence == name.sequence) {
-    run.parked.erase(parked);
+    Unpark(run, parked->first);
   }
   Advance(name.run_id, run, CallEnded{name.node, name.incarnation, name.sequence, true});
 }
@@ -95,20 +95,42 @@ void CoordinatorDriver::Advance(const RunId& run_id, RunEntry& run, const Coordi
     Log(ToLogLevel(notice.level), notice.text);
   }
   const auto* const reported = std::get_if<Reported>(&event);
-  const bool one = reported != nullptr && run.edition == run.state.edition;
-  run.edition = run.state.edition;
-  if (one) {
-    AnswerIfDue(run, NodeKey{reported->report.node, reported->report.incarnation});
-  } else {
-    std::vector<NodeKey> keys;
+  std::vector<NodeKey> keys;
+  if (run.edition != run.state.edition) {
     for (const auto& [key, parked] : run.parked) {
       keys.push_back(key);
     }
-    for (const NodeKey& key : keys) {
-      AnswerIfDue(run, key);
+  } else {
+    if (reported != nullptr) {
+      keys.push_back({reported->report.node, reported->report.incarnation});
+    }
+    const Time now = loop_.Now();
+    for (auto it = run.due.begin(); it != run.due.end() && it->first <= now; ++it) {
+      keys.push_back(it->second);
     }
   }
+  run.edition = run.state.edition;
+  for (const NodeKey& key : keys) {
+    AnswerIfDue(run, key);
+  }
   Arm(run_id, run);
+}
+
+void CoordinatorDriver::Park(RunEntry& run, const NodeKey& key, Parked call) {
+  Unpark(run, key);  // Refused, as a call that was superseded.
+  run.due.emplace(call.until, key);
+  run.parked.emplace(key, std::move(call));
+}
+
+std::shared_ptr<PendingSync> CoordinatorDriver::Unpark(RunEntry& run, const NodeKey& key) {
+  const auto found = run.parked.find(key);
+  if (found == run.parked.end()) {
+    return nullptr;
+  }
+  run.due.erase({found->second.until, key});
+  std::shared_ptr<PendingSync> call = std::move(found->second.call);
+  run.parked.erase(found);
+  return call;
 }
 
 void CoordinatorDriver::AnswerIfDue(RunEntry& run, const NodeKey& key) {
@@ -122,9 +144,8 @@ void CoordinatorDriver::AnswerIfDue(RunEntry& run, const NodeKey& key) {
   if (parked.echo && SameDirective(directive, *parked.echo) && now < parked.until) {
     return;
   }
-  parked.call->Answer(ReplyWith(run, std::move(directive)));
   const CallEnded ended{key.node, key.incarnation, parked.sequence, false};
-  run.parked.erase(found);
+  Unpark(run, key)->Answer(ReplyWith(run, std::move(directive)));
   for (const Notice& notice : Step(run.state, config_, ended, now)) {
     Log(ToLogLevel(notice.level), notice.text);
   }
@@ -140,16 +161,23 @@ void CoordinatorDriver::Arm(const RunId& run_id, RunEntry& run) {
   }
   std::optional<Time> wake = NextWake(run.state, config_);
   const auto consider = [&](Time when) { wake = wake ? std::min(*wake, when) : when; };
-  for (const auto& [key, parked] : run.parked) {
-    consider(parked.until);
+  if (!run.due.empty()) {
+    consider(run.due.begin()->first);
   }
   if (run.forget) {
     consider(*run.forget);
   }
+  if (wake && wake == run.armed) {
+    return;
+  }
+  run.armed = wake;
   run.timer.ArmAt(wake, [this, run_id] {
     // Reports that have queued up behind a late timer are fed before anybody is judged silent.
     loop_.Post([this, run_id] {
       const auto found = runs_.find(run_id);
+      if (found != runs_.end()) {
+        found->second->armed.reset();
+      }
       if (found != runs_.end() && found->second->forget && loop_.Now() >= *found->second->forget) {
         runs_.erase(found);
         return;
@@ -194,9 +222,7 @@ void CoordinatorDriver::WhenUnneeded(std::function<void()> callback) {
 std::size_t CoordinatorDriver::NodesServed() const {
   std::size_t nodes = 0;
   for (const auto& [id, run] : runs_) {
-    nodes += static_cast<std::size_t>(std::count_if(
-        run->state.nodes.begin(), run->state.nodes.end(),
-        [](const auto& entry) { return !entry.second.lost && !entry.second.acknowledged; }));
+    nodes += run->state.index.served;
   }
   return nodes;
 }

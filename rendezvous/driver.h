@@ -10,7 +10,9 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/loop.h"
@@ -49,13 +51,18 @@ class CoordinatorDriver {
     explicit RunEntry(Loop& loop) : timer(loop) {}
     CoordinatorState state;
     std::map<NodeKey, Parked> parked;
+    std::set<std::pair<Time, NodeKey>> due;  // Of the parked calls: when their poll period is over.
     LoopTimer timer;
+    std::optional<Time> armed;
     std::optional<Time> forget;
     std::uint64_t edition = 0;  // Of the state when every parked call was last looked at.
   };
 
   void Feed(const RunId& run_id, const CoordinatorEvent& event);
   void Advance(const RunId& run_id, RunEntry& run, const CoordinatorEvent& event);
+  void Park(RunEntry& run, const NodeKey& key, Parked call);
+  // nullptr: nothing is parked.
+  std::shared_ptr<PendingSync> Unpark(RunEntry& run, const NodeKey& key);
   // If its directive is no longer the one it echoes, or it was parked for a poll period.
   void AnswerIfDue(RunEntry& run, const NodeKey& key);
   void Arm(const RunId& run_id, RunEntry& run);

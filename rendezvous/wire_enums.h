@@ -12,12 +12,16 @@ namespace ddprun {
 template <class Value, class Wire, std::size_t kSize>
 using Names = std::array<std::pair<Value, Wire>, kSize>;
 
-inline constexpr Names<WaitFor, v1::WaitFor, 7> kWaitFor{{
+inline constexpr Names<WaitFor, v1::WaitFor, 11> kWaitFor{{
     {WaitFor::kNodes, v1::WAIT_FOR_NODES},
     {WaitFor::kLastCall, v1::WAIT_FOR_LAST_CALL},
     {WaitFor::kDrain, v1::WAIT_FOR_DRAIN},
     {WaitFor::kPeers, v1::WAIT_FOR_PEERS},
     {WaitFor::kSpare, v1::WAIT_FOR_SPARE},
+    {WaitFor::kSettling, v1::WAIT_FOR_SETTLING},
+    {WaitFor::kHeldBack, v1::WAIT_FOR_HELD_BACK},
+    {WaitFor::kNoGrowth, v1::WAIT_FOR_NO_GROWTH},
+    {WaitFor::kFinishing, v1::WAIT_FOR_FINISHING},
     {WaitFor::kEarlierSelf, v1::WAIT_FOR_EARLIER_SELF},
     {WaitFor::kRecovery, v1::WAIT_FOR_RECOVERY},
 }};

@@ -21,7 +21,10 @@ constexpr int kSigTerm = 15;
 constexpr int kUnavailable = 69;
 constexpr Duration kFirstBackoff = 20ms;  // gRPC's own default, 1 s, is a lost second per cut.
 constexpr Duration kLastBackoff = 1s;
+// The first call waits longer each time: a server that thousands of nodes come to at once would
+// else only see calls that are given up again.
 constexpr Duration kFirstCallDeadline = 3s;
+constexpr Duration kLongestFirstCall = 30s;
 
 // ---- Directives ----
 void OnRun(AgentTurn& turn, const Run& run) {
@@ -311,7 +314,8 @@ void SendIfDue(AgentTurn& turn, const NodeReport& before) {
   report.sequence = ++state.sequence;
   state.call_open = true;
   state.retry_at.reset();
-  const Duration deadline = state.ever_heard ? state.poll_period * 13 / 10 : kFirstCallDeadline;
+  const Duration first = std::min(kLongestFirstCall, kFirstCallDeadline * (1 + state.backoff / kFirstBackoff));
+  const Duration deadline = state.ever_heard ? state.poll_period * 13 / 10 : first;
   turn.effects.push_back(SendReport{std::move(report), deadline});
 }
 

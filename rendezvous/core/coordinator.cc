@@ -1,11 +1,14 @@
 #include "rendezvous/core/coordinator.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "common/overload.h"
+#include "rendezvous/core/budget.h"
 #include "rendezvous/core/describe.h"
-#include "rendezvous/core/formation.h"
+#include "rendezvous/core/growth.h"
+#include "rendezvous/core/node_index.h"
 #include "rendezvous/core/turn.h"
 
 namespace ddprun {
@@ -28,6 +31,8 @@ void ReportFromMember(CoordinatorTurn& turn, const NodeKey& key, Member& member,
     if (report.hosting == Hosting::kNothing && report.outcome == Outcome::kSucceeded) {
       member.succeeded = true;
     }
+    NoteProgress(state.budget, report.progress);
+    Refile(state, turn.config, key.node);
   }
   const bool active = state.phase == Phase::kRunning || state.phase == Phase::kDraining;
   if (active && report.leaving == Leaving::kLeave && !member.succeeded) {
@@ -43,24 +48,10 @@ void ReportFromMember(CoordinatorTurn& turn, const NodeKey& key, Member& member,
   if (state.phase == Phase::kDraining) {
     CollectEvidence(turn, key, report);
   }
-  if (state.phase == Phase::kRunning &&
-      std::all_of(state.world->members.begin(), state.world->members.end(),
-                  [](const Member& m) { return m.succeeded; })) {
+  if (state.phase == Phase::kRunning && state.world->roll.unfinished.empty()) {
     turn.Say(NoticeLevel::kDetail, "every worker finished");
     EndRun(turn, Finish{Ending::kSucceeded, 0, "all workers finished", {}});
   }
-}
-
-void ReportFromOutsider(CoordinatorTurn& turn, const NodeKey& key) {
-  CoordinatorState& state = turn.state;
-  if (state.phase != Phase::kRunning || !state.shape->scale_up || !IsReady(state, key) ||
-      state.world->members.size() >= state.shape->max_nodes ||
-      std::any_of(state.world->members.begin(), state.world->members.end(),
-                  [](const Member& m) { return m.succeeded; })) {
-    return;
-  }
-  turn.Say(NoticeLevel::kInfo, "node " + key.node + " joins: restarting with it");
-  BeginDrain(turn, StopCause::kScaleUp, true);
 }
 
 std::optional<std::string> WhyMalformed(const NodeReport& report) {
@@ -115,6 +106,7 @@ void Arrive(CoordinatorTurn& turn, NodeState& node, const NodeReport& report) {
   node.cancelled.reset();
   node.lease_decides = false;
   node.acknowledged |= report.echo && std::holds_alternative<Finish>(*report.echo);
+  Refile(turn.state, turn.config, report.node);
 }
 
 void OnReport(CoordinatorTurn& turn, const NodeReport& report) {
@@ -135,6 +127,7 @@ void OnReport(CoordinatorTurn& turn, const NodeReport& report) {
   NodeState& node = state.nodes[key];
   if (!known) {
     node.joined = ++state.joins;
+    node.held = HoldBack(state.growth, key.node, turn.now);
   }
   if (!node.refused && (malformed || !known)) {
     node.refused = malformed ? std::move(malformed) : WhyRefused(state, report);
@@ -154,8 +147,11 @@ void OnReport(CoordinatorTurn& turn, const NodeReport& report) {
     return;
   }
   if (!state.world) {
-    state.restarts_used =
-        std::max(state.restarts_used, std::min(report.restarts_used, state.shape->max_restarts));
+    const bool windowed = state.shape->restart_window > Duration{0};  // Older ones may have passed.
+    state.restarts_used = std::max(
+        state.restarts_used,
+        windowed ? report.restarts_used
+                 : std::min(report.restarts_used, state.shape->max_restarts));
   }
   if (report.leaving == Leaving::kStopRun) {
     if (state.phase == Phase::kGathering) {
@@ -166,21 +162,18 @@ void OnReport(CoordinatorTurn& turn, const NodeReport& report) {
   }
   if (Member* const member = FindMember(state, key)) {
     ReportFromMember(turn, key, *member, report);
-  } else {
-    ReportFromOutsider(turn, key);
   }
   JudgeIfDrained(turn);
   TryForm(turn);
+  ConsiderGrowth(turn);
 }
 
 // Several closed at once: our side or a proxy restarted, so the lease decides and not the grace.
 bool ClosedWithOthers(const CoordinatorState& state, const CoordinatorConfig& config, Time when) {
-  const auto together = std::count_if(state.nodes.begin(), state.nodes.end(), [&](const auto& e) {
-    const std::optional<Time>& other = e.second.cancelled;
-    return !e.second.lost && other && *other <= when + config.disconnect_grace &&
-           when <= *other + config.disconnect_grace;
-  });
-  return together > 1;
+  const auto& closed = state.index.cancelled;
+  const auto first = closed.lower_bound(when - config.disconnect_grace);
+  return first != closed.end() && std::next(first) != closed.end() &&
+         *std::next(first) <= when + config.disconnect_grace;
 }
 
 // The rules (a) closed connection, (b) lease, (c) successor; any of them is enough.
@@ -203,54 +196,58 @@ std::optional<std::string> WhyLost(const CoordinatorTurn& turn, const NodeKey& k
 }
 
 void ExpireNodes(CoordinatorTurn& turn) {
+  CoordinatorState& state = turn.state;
+  std::vector<NodeKey> due;
+  for (const auto& [when, key] : state.index.due) {
+    if (when > turn.now) {
+      break;
+    }
+    due.push_back(key);
+  }
   std::vector<std::pair<NodeKey, std::string>> lost;
-  for (auto& [key, node] : turn.state.nodes) {
-    if (node.lost) {
-      continue;
+  for (const NodeKey& key : due) {
+    NodeState& node = state.nodes.at(key);
+    if (node.held && turn.now >= node.held->until) {
+      node.held.reset();
     }
-    if (node.acknowledged) {
-      node.lost = turn.now >= node.expires;  // It knows the outcome and is gone, as it should be.
-      continue;
-    }
-    if (auto why = WhyLost(turn, key, node)) {
+    if (node.acknowledged && turn.now >= node.expires) {
+      node.lost = true;  // It knows the outcome and is gone, as it should be.
+      node.forget = turn.now;
+    } else if (auto why = node.acknowledged ? std::nullopt : WhyLost(turn, key, node)) {
       lost.emplace_back(key, *std::move(why));
     }
+    Refile(state, turn.config, key.node);
   }
   for (const auto& [key, why] : lost) {
     Lose(turn, key, why);
   }
-  std::erase_if(turn.state.nodes, [&](const auto& entry) {
-    const NodeState& node = entry.second;
-    return node.lost && turn.now >= node.expires + 10 * LeaseOf(turn.state, turn.config);
-  });
+  auto& forget = state.index.forget;
+  while (!forget.empty() && forget.begin()->first <= turn.now) {
+    Forget(state, NodeKey(forget.begin()->second));
+  }
 }
 
 void ExpirePhase(CoordinatorTurn& turn) {
   CoordinatorState& state = turn.state;
   if (state.phase == Phase::kRunning) {
-    std::vector<NodeKey> silent;
-    for (const Member& member : state.world->members) {
-      if (!member.hosted && !member.lost && turn.now >= state.since + turn.config.start_timeout) {
-        silent.push_back(member.key);
+    if (turn.now >= state.since + turn.config.start_timeout) {
+      for (const std::size_t rank : std::set<std::size_t>(state.world->roll.silent)) {
+        Lose(turn, state.world->members[rank].key, "told to run, it has not started its workers");
       }
-    }
-    for (const NodeKey& key : silent) {
-      Lose(turn, key, "told to run, it has not started its workers");
     }
   }
   if (state.phase == Phase::kDraining) {
     const Duration grace =
         IsPlanned(state.drain->cause) ? turn.config.shutdown_timeout : turn.config.stop_grace;
     if (turn.now >= state.drain->began + grace + LeaseOf(state, turn.config)) {
-      for (const Member& member : std::vector<Member>(state.world->members)) {
-        if (!IsDrained(state, member)) {
-          Lose(turn, member.key, "its workers cannot be stopped");
-        }
+      for (const std::size_t rank : std::set<std::size_t>(state.world->roll.undrained)) {
+        Lose(turn, state.world->members[rank].key, "its workers cannot be stopped");
       }
     }
   }
   JudgeIfDrained(turn);
   TryForm(turn);
+  ConsiderGrowth(turn);
   if (state.phase == Phase::kGathering && state.shape &&
       turn.now >= state.since + state.shape->join_timeout) {
     const std::uint32_t have = CountReady(state);
@@ -287,6 +284,7 @@ void ForgiveOwnPause(CoordinatorState& state, const CoordinatorConfig& config, T
       *node.unconnected += late;
     }
   }
+  RefileAll(state, config);
 }
 
 void OnCallEnded(CoordinatorTurn& turn, const CallEnded& ended) {
@@ -300,6 +298,7 @@ void OnCallEnded(CoordinatorTurn& turn, const CallEnded& ended) {
   if (ended.cancelled) {
     node.cancelled = turn.now;
   }
+  Refile(turn.state, turn.config, ended.node);
 }
 
 }  // namespace
@@ -329,14 +328,15 @@ bool IsNewest(const CoordinatorState& state, const NodeReport& report) {
 }
 
 Duration LeaseOf(const CoordinatorState& state, const CoordinatorConfig& config) {
-  return std::max(config.base_lease,
-                  config.lease_per_node * static_cast<Duration::rep>(state.nodes.size()));
+  // Those that must come anyway count from the start: the first of 10,000 would else be given so
+  // little time that it is lost while the last ones join.
+  const std::size_t expected = state.shape ? state.shape->min_nodes : 0;
+  const std::size_t nodes = std::max(state.nodes.size(), expected);
+  return std::max(config.base_lease, config.lease_per_node * static_cast<Duration::rep>(nodes));
 }
 
 bool IsOver(const CoordinatorState& state) {
-  return HasEnded(state) && std::all_of(state.nodes.begin(), state.nodes.end(), [](const auto& e) {
-           return e.second.acknowledged || e.second.lost;
-         });
+  return HasEnded(state) && state.index.served == 0;
 }
 
 }  // namespace ddprun

@@ -7,7 +7,7 @@
 //
 //   Gathering --max are ready; or all of the last world and min; or last call over--> Running
 //   Gathering --join timeout-----------------------------------------------------> Failed
-//   Running   --a worker failed, a node was lost or leaves, the world may grow----> Draining
+//   Running   --a worker failed, a node was lost or leaves, the world grows-------> Draining
 //   Running   --every node succeeded----------------------------------------------> Succeeded
 //   Draining  --every node promised not to run this generation, or is lost: judge-> Gathering
 //   Draining  --judge: budget spent, stop requested, a worker said "do not restart"-> Failed
@@ -19,7 +19,9 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -36,6 +38,8 @@ struct CoordinatorConfig {
   Duration stop_grace{5'000};         // TERM to KILL after a failure or loss.
   Duration shutdown_timeout{30'000};  // TERM to KILL in a planned stop.
   Duration start_timeout{30'000};     // Told Run to hosting it.
+  Duration settle{150};               // Arrivals closer than this make one restart,
+  Duration settle_limit{1'000};       // which comes at most so long after the first of them.
 };
 
 // ---- Events ----
@@ -68,6 +72,26 @@ struct NodeKey {
   auto operator<=>(const NodeKey&) const = default;
 };
 
+// A node that was lost again and again waits before it may make a world restart.
+struct Held {
+  Time until;
+  std::uint32_t losses = 0;
+  Duration span{0};  // From the first of them to this arrival.
+};
+
+// A node's entries in the index, as last made.
+struct Filed {
+  std::optional<Time> due;
+  std::optional<Time> forget;
+  std::optional<Time> cancelled;
+  bool ready = false;
+  bool held = false;
+  bool outsider = false;
+  bool coming = false;
+  bool served = false;
+  bool operator==(const Filed&) const = default;
+};
+
 struct NodeState {
   NodeReport report;         // The newest.
   std::uint64_t joined = 0;  // Order of first contact.
@@ -79,6 +103,23 @@ struct NodeState {
   bool lost = false;                   // Told to stop and to draw a new incarnation.
   std::optional<std::string> refused;  // Why it cannot be part of the run.
   bool acknowledged = false;           // Has echoed its Finish.
+  std::optional<Time> forget;          // Lost: remembered until then, so that it hears of it.
+  std::optional<Held> held;
+  Filed filed;
+};
+
+// What a walk over all nodes would tell, so that no event needs one; node_index.h keeps it.
+struct NodeIndex {
+  using Agenda = std::set<std::pair<Time, NodeKey>>;
+  Agenda due;                     // When time alone can change what is thought of a node.
+  Agenda forget;                  // When lost ones are forgotten.
+  std::multiset<Time> cancelled;  // Closed connections of nodes that are not lost.
+  std::uint32_t ready = 0;        // Could form a world and are not held back.
+  std::uint32_t held = 0;         // Could form a world, but are held back.
+  std::uint32_t outsiders = 0;    // Of the ready: not in the current world.
+  std::uint32_t coming = 0;       // Belong to the run, but are not ready yet.
+  std::uint32_t served = 0;       // Neither lost, nor told and acknowledged how the run ended.
+  bool operator==(const NodeIndex&) const = default;
 };
 
 struct Member {
@@ -93,6 +134,15 @@ struct Member {
   bool lost = false;
 };
 
+// Who of a world has not done what is waited for, by group rank.
+struct RollCall {
+  std::set<std::size_t> silent;      // Neither lost nor seen hosting the world.
+  std::set<std::size_t> unfinished;  // Has not succeeded.
+  std::set<std::size_t> undrained;   // Neither lost nor drained.
+  std::set<std::size_t> lost;
+  bool operator==(const RollCall&) const = default;
+};
+
 struct World {
   Term term;
   Generation generation;
@@ -102,6 +152,7 @@ struct World {
   std::uint32_t size = 0;                 // Workers.
   Endpoint store;
   Time formed;
+  RollCall roll;
 };
 
 struct Evidence {
@@ -119,18 +170,36 @@ struct Drain {
   std::vector<std::string> spawn_failures;  // "n1: cannot execute ..."
 };
 
+// Nodes that came while a world runs, taken together; and who was lost when.
+struct Growth {
+  std::optional<Time> first;    // Of the arrivals not yet taken in.
+  std::optional<Time> go;       // The world stops for them then.
+  std::uint32_t arrivals = 0;   // That many were there when `go` was last put off.
+  std::map<NodeId, std::vector<Time>> losses;
+};
+
+struct Budget {
+  std::vector<Time> charged;    // Incidents within the restart window, oldest first.
+  std::uint64_t highest = 0;    // STEP of any worker so far.
+  std::uint64_t reached = 0;    // `highest` when the last incident was charged.
+  bool told = false;            // Some worker tells its steps.
+  std::uint32_t stuck = 0;      // Incidents in a row without progress, that one included.
+};
+
 struct CoordinatorState {
   RunId run_id;
   Phase phase = Phase::kGathering;
   Time since;                     // Of the phase.
   std::optional<RunShape> shape;  // The first report's.
   std::map<NodeKey, NodeState> nodes;
+  NodeIndex index;
+  Growth growth;
+  Budget budget;
   std::optional<World> world;  // The current or last one.
   Generation newest;           // Highest generation given, hosted or promised away.
   std::uint32_t restarts_used = 0;
   std::uint64_t worlds_formed = 0;
   std::uint64_t joins = 0;
-  std::uint32_t ready = 0;    // Nodes that could form a world; kept while gathering.
   std::uint64_t edition = 0;  // Moves when what others than the reporting node are told may change,
                               // so that a driver need not look at every parked call each time.
   std::optional<Time> last_call;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/overload.h"
+#include "rendezvous/core/budget.h"
 
 namespace ddprun {
 namespace {
@@ -77,6 +78,22 @@ std::string Describe(const WaitReason& reason) {
              (reason.missing.empty() ? "other nodes" : Join(reason.missing));
     case WaitFor::kSpare:
       return "the world is complete with " + Count(reason.have, "node") + "; waiting as a spare";
+    case WaitFor::kSettling:
+      return "joining the running world of " + Count(reason.have, "node") +
+             (reason.remaining ? " in " + FormatDuration(*reason.remaining) : "") +
+             ", together with whoever else comes now";
+    case WaitFor::kHeldBack:
+      text = "held back";
+      if (reason.remaining) {
+        text += " for " + FormatDuration(*reason.remaining);
+      }
+      return text + ": this node was lost " + std::to_string(reason.losses) + " times in " +
+             FormatDuration(reason.span);
+    case WaitFor::kNoGrowth:
+      return "the run goes on with " + Count(reason.have, "node") +
+             " and does not grow (--scale-up=never); waiting as a spare";
+    case WaitFor::kFinishing:
+      return "some nodes have finished already: too late to join; waiting for the run's end";
     case WaitFor::kEarlierSelf:
       return "waiting until this node's earlier agent or its workers are gone";
     case WaitFor::kRecovery:
@@ -163,9 +180,9 @@ std::vector<std::string> Describe(const CoordinatorState& state, const Coordinat
   std::vector<std::string> lines;
   std::string head = "run '" + state.run_id + "': " + Describe(state.phase) + " for " +
                      FormatDuration(now - state.since) + ", restarts used " +
-                     std::to_string(state.restarts_used);
-  if (state.shape) {
-    head += " of " + std::to_string(state.shape->max_restarts);
+                     (state.shape ? RestartsInWords(state, now) : "0");
+  if (state.shape && state.shape->restart_window > Duration{0}) {
+    head += ", " + std::to_string(state.restarts_used) + " in all";
   }
   if (state.world) {
     head += ", " + Describe(*state.world);

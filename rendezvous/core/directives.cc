@@ -1,8 +1,11 @@
 // DirectiveFor and NextWake: what follows from a coordinator's state, without changing it.
 #include <algorithm>
+#include <set>
 
 #include "rendezvous/core/coordinator.h"
 #include "rendezvous/core/formation.h"
+#include "rendezvous/core/growth.h"
+#include "rendezvous/core/node_index.h"
 
 namespace ddprun {
 namespace {
@@ -27,25 +30,32 @@ Duration Until(Time deadline, Time now) {
   return std::max(Duration{0}, std::chrono::ceil<Duration>(deadline - now));
 }
 
-std::vector<std::string> NodesLeftFrom(const CoordinatorState& state,
-                                       bool (*waits)(const Member&, const NodeState*, Generation)) {
+std::vector<std::string> Names(const World& world, const std::set<std::size_t>& ranks) {
   std::vector<std::string> names;
-  for (const Member& member : state.world->members) {
+  for (const std::size_t rank : ranks) {
     if (names.size() == kMaxNamed) {
       break;
     }
-    const auto found = state.nodes.find(member.key);
-    const NodeState* const node = found == state.nodes.end() ? nullptr : &found->second;
-    if (!member.lost && waits(member, node, state.world->generation)) {
-      names.push_back(member.key.node);
+    if (!world.members[rank].lost) {
+      names.push_back(world.members[rank].key.node);
     }
   }
   return names;
 }
 
+bool IsHere(const CoordinatorState& state, const NodeId& node) {
+  for (auto it = state.nodes.lower_bound(NodeKey{node, Incarnation{0}});
+       it != state.nodes.end() && it->first.node == node; ++it) {
+    if (!it->second.lost) {
+      return true;
+    }
+  }
+  return false;
+}
+
 WaitReason GatheringReason(const CoordinatorState& state, Time now) {
   WaitReason reason;
-  reason.have = std::min(state.ready, state.shape->max_nodes);
+  reason.have = std::min(CountReady(state), state.shape->max_nodes);
   reason.need = state.shape->min_nodes;
   reason.want = state.shape->max_nodes;
   if (state.last_call) {
@@ -56,11 +66,10 @@ WaitReason GatheringReason(const CoordinatorState& state, Time now) {
   reason.what = WaitFor::kNodes;
   reason.remaining = Until(state.since + state.shape->join_timeout, now);
   if (state.world) {
-    for (const Member& member : state.world->members) {
-      const auto found = state.nodes.find(member.key);
-      const bool here = found != state.nodes.end() && !found->second.lost;
-      if (!here && reason.missing.size() < kMaxNamed) {
-        reason.missing.push_back(member.key.node);
+    for (const std::size_t rank : state.world->roll.lost) {
+      const NodeId& node = state.world->members[rank].key.node;
+      if (reason.missing.size() < kMaxNamed && !IsHere(state, node)) {
+        reason.missing.push_back(node);
       }
     }
   }
@@ -76,8 +85,13 @@ WaitReason ReasonFor(const CoordinatorState& state, const NodeKey& key, bool mem
     WaitReason reason = GatheringReason(state, now);
     if (!IsReady(state, key)) {
       reason.what = WaitFor::kEarlierSelf;
+    } else if (found->second.held && !NeedsHeld(state)) {
+      ExplainHold(*found->second.held, now, reason);
     }
     return reason;
+  }
+  if (state.phase == Phase::kRunning && !member && IsReady(state, key)) {
+    return WhyOutside(state, key, now);
   }
   WaitReason reason;
   reason.have = static_cast<std::uint32_t>(state.world->members.size());
@@ -85,16 +99,12 @@ WaitReason ReasonFor(const CoordinatorState& state, const NodeKey& key, bool mem
   reason.want = state.shape->max_nodes;
   if (state.phase == Phase::kDraining) {
     reason.what = WaitFor::kDrain;
-    reason.missing = NodesLeftFrom(state, [](const Member&, const NodeState* node, Generation g) {
-      return node != nullptr &&
-             (node->report.hosting != Hosting::kNothing || node->report.floor < g);
-    });
+    reason.missing = Names(*state.world, state.world->roll.undrained);
   } else if (member) {
     reason.what = WaitFor::kPeers;
-    reason.missing = NodesLeftFrom(
-        state, [](const Member& m, const NodeState*, Generation) { return !m.succeeded; });
+    reason.missing = Names(*state.world, state.world->roll.unfinished);
   } else {
-    reason.what = IsReady(state, key) ? WaitFor::kSpare : WaitFor::kEarlierSelf;
+    reason.what = WaitFor::kEarlierSelf;
   }
   return reason;
 }
@@ -167,20 +177,8 @@ Directive DirectiveFor(const CoordinatorState& state, const CoordinatorConfig& c
 std::optional<Time> NextWake(const CoordinatorState& state, const CoordinatorConfig& config) {
   std::optional<Time> wake;
   const auto consider = [&](Time when) { wake = wake ? std::min(*wake, when) : when; };
-  for (const auto& [key, node] : state.nodes) {
-    if (node.lost) {
-      continue;
-    }
-    consider(node.expires);
-    if (node.acknowledged) {
-      continue;
-    }
-    if (node.cancelled && !node.lease_decides) {
-      consider(*node.cancelled + config.disconnect_grace);
-    }
-    if (node.unconnected && HasSuccessor(state, key)) {
-      consider(*node.unconnected + config.disconnect_grace);
-    }
+  if (!state.index.due.empty()) {
+    consider(state.index.due.begin()->first);
   }
   switch (state.phase) {
     case Phase::kGathering:
@@ -192,9 +190,11 @@ std::optional<Time> NextWake(const CoordinatorState& state, const CoordinatorCon
       }
       break;
     case Phase::kRunning:
-      if (std::any_of(state.world->members.begin(), state.world->members.end(),
-                      [](const Member& m) { return !m.hosted && !m.lost; })) {
+      if (!state.world->roll.silent.empty()) {
         consider(state.since + config.start_timeout);
+      }
+      if (state.growth.go) {
+        consider(*state.growth.go);
       }
       break;
     case Phase::kDraining: {

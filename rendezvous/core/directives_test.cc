@@ -53,14 +53,14 @@ TEST_F(Growing, NotOnceANodeHasSucceeded) {
   y.Hosts(At(1s));
   x.Ends(Outcome::kSucceeded, {}, At(2s));
   z.Says(At(2s));
-  EXPECT_EQ(z.Waits(At(2s)).what, WaitFor::kSpare);
+  EXPECT_EQ(z.Waits(At(2s)).what, WaitFor::kFinishing);
   EXPECT_EQ(other.state.phase, Phase::kRunning);
 }
 
 TEST_F(Growing, WithoutScaleUpALaterNodeIsASpare) {
   story.state.shape->scale_up = false;
   b.Says(At(1s));
-  EXPECT_EQ(b.Waits(At(1s)).what, WaitFor::kSpare);
+  EXPECT_EQ(b.Waits(At(1s)).what, WaitFor::kNoGrowth);
 }
 
 // The world shrinks at once to who is left, and grows again when the lost node is back.

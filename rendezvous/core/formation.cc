@@ -5,6 +5,8 @@
 #include <map>
 #include <set>
 
+#include "rendezvous/core/node_index.h"
+
 namespace ddprun {
 namespace {
 
@@ -32,19 +34,37 @@ std::strong_ordering CompareDigits(std::string_view a, std::string_view b) {
   return a.compare(b) <=> 0;
 }
 
-bool ComesBefore(const CoordinatorState& state, const NodeKey& a, const NodeKey& b) {
-  const NodeState& left = state.nodes.at(a);
-  const NodeState& right = state.nodes.at(b);
+using Candidate = std::map<NodeKey, NodeState>::value_type;
+
+bool ComesBefore(const Candidate* a, const Candidate* b) {
+  const NodeReport& left = a->second.report;
+  const NodeReport& right = b->second.report;
   constexpr auto kNoRank = static_cast<std::uint32_t>(-1);
-  const std::uint32_t left_rank = left.report.node_rank.value_or(kNoRank);
-  const std::uint32_t right_rank = right.report.node_rank.value_or(kNoRank);
+  const std::uint32_t left_rank = left.node_rank.value_or(kNoRank);
+  const std::uint32_t right_rank = right.node_rank.value_or(kNoRank);
   if (left_rank != right_rank) {
     return left_rank < right_rank;
   }
-  if (const auto order = CompareNatural(left.report.node, right.report.node); order != 0) {
+  if (const auto order = CompareNatural(left.node, right.node); order != 0) {
     return order < 0;
   }
-  return left.joined < right.joined;
+  return a->second.joined < b->second.joined;
+}
+
+// Keeps max_nodes: those of the last world first, then who came first.
+void LeaveOut(const CoordinatorState& state, std::vector<const Candidate*>& chosen) {
+  std::set<NodeId> last_world;
+  if (state.world) {
+    for (const Member& member : state.world->members) {
+      last_world.insert(member.key.node);
+    }
+  }
+  std::sort(chosen.begin(), chosen.end(), [&](const Candidate* a, const Candidate* b) {
+    const bool a_old = last_world.contains(a->first.node);
+    const bool b_old = last_world.contains(b->first.node);
+    return a_old != b_old ? a_old : a->second.joined < b->second.joined;
+  });
+  chosen.resize(state.shape->max_nodes);
 }
 
 // SplitMix64 (Steele, Lea, Flood 2014): distinct seeds and counters give distinct-looking ids.
@@ -83,36 +103,6 @@ std::vector<NodeKey> KeepPlaces(const World& last, const std::vector<NodeKey>& c
 
 }  // namespace
 
-bool IsReady(const CoordinatorState& state, const NodeKey& key) {
-  const NodeState& node = state.nodes.at(key);
-  const NodeReport& report = node.report;
-  if (node.lost || node.refused || report.leaving != Leaving::kNo || report.draining ||
-      report.hosting != Hosting::kNothing || report.unkillable > 0) {
-    return false;
-  }
-  const auto first = state.nodes.lower_bound(NodeKey{key.node, Incarnation{0}});
-  for (auto it = first; it != state.nodes.end() && it->first.node == key.node; ++it) {
-    const NodeState& other = it->second;
-    // Who knows its end and hosts nothing will not come back.
-    const bool gone = other.acknowledged && other.report.hosting == Hosting::kNothing;
-    if (!other.lost && !other.refused && !gone && other.joined < node.joined) {
-      return false;
-    }
-  }
-  return true;
-}
-
-bool HasSuccessor(const CoordinatorState& state, const NodeKey& key) {
-  const NodeState& node = state.nodes.at(key);
-  const auto first = state.nodes.lower_bound(NodeKey{key.node, Incarnation{0}});
-  for (auto it = first; it != state.nodes.end() && it->first.node == key.node; ++it) {
-    if (!it->second.lost && !it->second.refused && it->second.joined > node.joined) {
-      return true;
-    }
-  }
-  return false;
-}
-
 std::strong_ordering CompareNatural(std::string_view a, std::string_view b) {
   const std::string_view whole_a = a;
   const std::string_view whole_b = b;
@@ -131,39 +121,26 @@ std::strong_ordering CompareNatural(std::string_view a, std::string_view b) {
   return whole_a.compare(whole_b) <=> 0;
 }
 
-std::uint32_t CountReady(const CoordinatorState& state) {
-  return static_cast<std::uint32_t>(
-      std::count_if(state.nodes.begin(), state.nodes.end(),
-                    [&](const auto& entry) { return IsReady(state, entry.first); }));
-}
-
 std::vector<NodeKey> ChooseMembers(const CoordinatorState& state) {
-  std::vector<NodeKey> chosen;
-  for (const auto& [key, node] : state.nodes) {
-    if (IsReady(state, key)) {
-      chosen.push_back(key);
+  const bool with_held = NeedsHeld(state);
+  std::vector<const Candidate*> chosen;
+  for (const Candidate& candidate : state.nodes) {
+    if ((with_held || !candidate.second.held) && IsReady(state, candidate.first)) {
+      chosen.push_back(&candidate);
     }
   }
-  std::set<NodeId> last_world;
-  if (state.world) {
-    for (const Member& member : state.world->members) {
-      last_world.insert(member.key.node);
-    }
-  }
-  std::stable_sort(chosen.begin(), chosen.end(), [&](const NodeKey& a, const NodeKey& b) {
-    const bool a_old = last_world.contains(a.node);
-    const bool b_old = last_world.contains(b.node);
-    return a_old != b_old ? a_old : state.nodes.at(a).joined < state.nodes.at(b).joined;
-  });
   if (chosen.size() > state.shape->max_nodes) {
-    chosen.resize(state.shape->max_nodes);
+    LeaveOut(state, chosen);
   }
-  std::sort(chosen.begin(), chosen.end(),
-            [&](const NodeKey& a, const NodeKey& b) { return ComesBefore(state, a, b); });
-  const bool explicit_ranks = std::any_of(chosen.begin(), chosen.end(), [&](const NodeKey& key) {
-    return state.nodes.at(key).report.node_rank.has_value();
-  });
-  return state.world && !explicit_ranks ? KeepPlaces(*state.world, chosen) : chosen;
+  std::sort(chosen.begin(), chosen.end(), ComesBefore);
+  const bool explicit_ranks = std::any_of(
+      chosen.begin(), chosen.end(),
+      [](const Candidate* candidate) { return candidate->second.report.node_rank.has_value(); });
+  std::vector<NodeKey> keys;
+  for (const Candidate* candidate : chosen) {
+    keys.push_back(candidate->first);
+  }
+  return state.world && !explicit_ranks ? KeepPlaces(*state.world, keys) : keys;
 }
 
 World MakeWorld(const CoordinatorState& state, const CoordinatorConfig& config,

@@ -11,20 +11,11 @@
 
 namespace ddprun {
 
-// Not lost, refused, leaving or draining; hosts nothing; no earlier membership of its node is left.
-bool IsReady(const CoordinatorState& state, const NodeKey& key);
-
-// A newer membership of the same node is waiting for this one to end.
-bool HasSuccessor(const CoordinatorState& state, const NodeKey& key);
-
-// How many nodes are ready, however many a world may have.
-std::uint32_t CountReady(const CoordinatorState& state);
-
 // "n9" before "n10": runs of digits compare as numbers.
 std::strong_ordering CompareNatural(std::string_view a, std::string_view b);
 
-// At most max_nodes of the ready nodes. Members of the last world first, where something must be
-// left out. Order: explicit node rank; else the last world's nodes keep their places and
+// At most max_nodes of the ready nodes (node_index.h says which count). Members of the last world
+// first, where something must be left out. Order: explicit node rank; else the last world's nodes keep their places and
 // newcomers take the lost ones' places; else host name, then order of joining.
 std::vector<NodeKey> ChooseMembers(const CoordinatorState& state);
 

@@ -2,6 +2,8 @@
 
 #include <set>
 
+#include "rendezvous/core/node_index.h"
+
 namespace ddprun {
 namespace {
 
@@ -36,8 +38,18 @@ std::optional<std::string> BrokenWorld(const CoordinatorState& state, const Worl
 
 std::optional<std::string> BrokenInvariant(const CoordinatorState& state,
                                            const CoordinatorConfig& config, Time now) {
-  if (state.shape && state.restarts_used > state.shape->max_restarts) {
-    return "more restarts were used than allowed";
+  if (state.shape) {
+    const bool windowed = state.shape->restart_window > Duration{0};
+    const std::size_t used = windowed ? state.budget.charged.size() : state.restarts_used;
+    if (used > state.shape->max_restarts) {
+      return "more restarts were used than allowed";
+    }
+  }
+  if (state.index != IndexAfresh(state, config)) {
+    return "the index disagrees with the nodes";
+  }
+  if (state.world && state.world->roll != RollCallAfresh(state)) {
+    return "the roll call disagrees with the world's members";
   }
   const bool active = state.phase == Phase::kRunning || state.phase == Phase::kDraining;
   if (active && !state.world) {

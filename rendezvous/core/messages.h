@@ -26,6 +26,8 @@ struct RunShape {
   Duration last_call{5'000};       // How long a world below max_nodes waits for more.
   Duration join_timeout{600'000};  // How long Gathering may last.
   bool scale_up = true;            // A later node makes a running world below max grow.
+  Duration restart_window{0};      // Only incidents this young count; 0: all of the run.
+  std::uint32_t crash_loop_limit = 3;  // Incidents in a row without progress; 0: no limit.
   auto operator<=>(const RunShape&) const = default;
 };
 
@@ -52,6 +54,10 @@ enum class WaitFor {
   kDrain,        // Other nodes are still stopping the last generation.
   kPeers,        // Own workers have finished; those of other nodes have not.
   kSpare,        // The world is complete without this node.
+  kSettling,     // The world grows soon; others that come now are taken along.
+  kHeldBack,     // Was lost too often of late to make the world restart for it.
+  kNoGrowth,     // There is room, but the run does not grow (--scale-up=never).
+  kFinishing,    // There is room, but workers have finished already: too late to join.
   kEarlierSelf,  // An earlier membership of the same node is not over yet.
   kRecovery,     // The server is new and collects reports.
 };
@@ -63,6 +69,8 @@ struct WaitReason {
   std::uint32_t want = 0;             // max_nodes.
   std::vector<std::string> missing;   // At most kMaxNamed node ids.
   std::optional<Duration> remaining;  // Until the coordinator goes on or gives up.
+  std::uint32_t losses = 0;           // kHeldBack: of this node,
+  Duration span{0};                   // within this time.
   bool operator==(const WaitReason&) const = default;
 };
 inline constexpr std::size_t kMaxNamed = 8;

@@ -2,11 +2,18 @@
 
 #include <algorithm>
 
+#include "rendezvous/core/budget.h"
 #include "rendezvous/core/describe.h"
 #include "rendezvous/core/formation.h"
-#include "rendezvous/core/judgement.h"
+#include "rendezvous/core/growth.h"
+#include "rendezvous/core/node_index.h"
 
 namespace ddprun {
+namespace {
+
+constexpr int kLeasesRemembered = 10;  // Lost memberships.
+
+}  // namespace
 
 bool HasEnded(const CoordinatorState& state) {
   return state.phase == Phase::kSucceeded || state.phase == Phase::kFailed;
@@ -27,14 +34,6 @@ Member* FindMember(CoordinatorState& state, const NodeKey& key) {
 bool SpeaksOfWorld(const NodeReport& report, const World& world) {
   return report.placement && report.placement->generation == world.generation &&
          report.placement->world_id == world.id;
-}
-
-bool IsDrained(const CoordinatorState& state, const Member& member) {
-  const auto found = state.nodes.find(member.key);
-  return member.lost || found == state.nodes.end() ||
-         (found->second.report.hosting == Hosting::kNothing &&
-          found->second.report.unkillable == 0 &&
-          found->second.report.floor >= state.world->generation);
 }
 
 void CollectEvidence(CoordinatorTurn& turn, const NodeKey& key, const NodeReport& report) {
@@ -71,20 +70,13 @@ void TryForm(CoordinatorTurn& turn) {
   if (state.phase != Phase::kGathering || !state.shape) {
     return;
   }
-  state.ready = CountReady(state);
-  if (state.ready < state.shape->min_nodes) {
+  const std::uint32_t ready = CountReady(state);
+  if (ready < state.shape->min_nodes) {
     state.last_call.reset();
     return;
   }
-  bool whole = state.ready >= state.shape->max_nodes;
-  if (state.world && !whole) {
-    whole = std::all_of(state.nodes.begin(), state.nodes.end(), [&](const auto& entry) {
-      const NodeState& node = entry.second;
-      const bool counts = !node.lost && !node.refused && node.report.leaving == Leaving::kNo &&
-                          !node.report.draining && node.report.unkillable == 0;
-      return !counts || IsReady(state, entry.first);
-    });
-  }
+  const bool whole =
+      ready >= state.shape->max_nodes || (state.world && state.index.coming == 0);
   if (!whole) {
     if (!state.last_call) {
       state.last_call = turn.now + state.shape->last_call;
@@ -98,36 +90,31 @@ void TryForm(CoordinatorTurn& turn) {
   state.world = MakeWorld(state, turn.config, ChooseMembers(state), turn.now);
   state.newest = state.world->generation;
   ++state.worlds_formed;
+  RefileAll(state, turn.config);
   turn.Enter(Phase::kRunning);
   turn.Say(NoticeLevel::kDetail, "formed " + Describe(*state.world));
 }
 
 void JudgeIfDrained(CoordinatorTurn& turn) {
   CoordinatorState& state = turn.state;
-  if (state.phase != Phase::kDraining ||
-      !std::all_of(state.world->members.begin(), state.world->members.end(),
-                   [&](const Member& m) { return IsDrained(state, m); })) {
+  if (state.phase != Phase::kDraining || !state.world->roll.undrained.empty()) {
     return;
   }
   // Also a node that had succeeded: it may have hosted the store.
-  state.drain->membership |= std::any_of(state.world->members.begin(), state.world->members.end(),
-                                         [](const Member& m) { return m.lost; });
-  Judgement judgement = Judge(*state.drain, state.restarts_used, state.shape->max_restarts);
+  const bool lost = !state.world->roll.lost.empty();
+  state.drain->membership |= lost;
+  const Judgement judgement = JudgeWithinBudget(state, turn.now);
   if (judgement.outcome) {
     turn.Say(NoticeLevel::kDetail, "the run failed: " + judgement.outcome->text);
-    EndRun(turn, *std::move(judgement.outcome));
+    EndRun(turn, *judgement.outcome);
     return;
   }
   if (judgement.charged) {
-    ++state.restarts_used;
     turn.Say(
         NoticeLevel::kWarning,
-        "restarting all workers (" + std::to_string(state.restarts_used) + " of " +
-            std::to_string(state.shape->max_restarts) + "): " +
+        "restarting all workers (" + RestartsInWords(state, turn.now) + "): " +
             (judgement.root ? Describe(*judgement.root) : state.drain->spawn_failures.front()));
   } else {
-    const bool lost = std::any_of(state.world->members.begin(), state.world->members.end(),
-                                  [](const Member& m) { return m.lost; });
     const StopCause cause = state.drain->cause == StopCause::kFailure && lost
                                 ? StopCause::kNodeLost  // The failure was its consequence.
                                 : state.drain->cause;
@@ -165,16 +152,18 @@ void Lose(CoordinatorTurn& turn, const NodeKey& key, const std::string& why) {
   CoordinatorState& state = turn.state;
   NodeState& node = state.nodes.at(key);
   node.lost = true;
+  node.forget = node.expires + kLeasesRemembered * LeaseOf(state, turn.config);
   ++state.edition;
   if (!node.acknowledged) {
     turn.Say(NoticeLevel::kWarning, "node " + key.node + " is lost: " + why);
+    NoteLoss(state.growth, key.node, turn.now);
   }
   Member* const member = FindMember(state, key);
-  if (member == nullptr) {
-    return;
+  const bool mattered = member != nullptr && !member->succeeded;
+  if (member != nullptr) {
+    member->lost = true;
   }
-  const bool mattered = !member->succeeded;
-  member->lost = true;
+  Refile(state, turn.config, key.node);
   if (mattered && (state.phase == Phase::kRunning || state.phase == Phase::kDraining)) {
     BeginDrain(turn, StopCause::kNodeLost, true);
   }

@@ -34,9 +34,6 @@ Member* FindMember(CoordinatorState& state, const NodeKey& key);
 
 bool SpeaksOfWorld(const NodeReport& report, const World& world);
 
-// Hosts nothing and has promised not to run this generation, or is lost. Silent is neither.
-bool IsDrained(const CoordinatorState& state, const Member& member);
-
 // What a member says of its workers' ends, while draining.
 void CollectEvidence(CoordinatorTurn& turn, const NodeKey& key, const NodeReport& report);
 

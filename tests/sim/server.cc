@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "rendezvous/core/describe.h"
+#include "rendezvous/core/node_index.h"
 #include "tests/sim/simulation.h"
 
 namespace ddprun::sim {
@@ -82,6 +83,7 @@ void Server::Feed(const CoordinatorEvent& event) {
     for (auto& [key, node] : state_.nodes) {
       node.report.floor = std::max(node.report.floor, state_.world->generation);
     }
+    RefileAll(state_, config_);
   }
   simulation_.laws.BeforeStep(state_);
   const std::vector<Notice> notices = Step(state_, config_, event, now);

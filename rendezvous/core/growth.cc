@@ -1,0 +1,129 @@
+#include "rendezvous/core/growth.h"
+
+#include <algorithm>
+
+namespace ddprun {
+namespace {
+
+using std::chrono_literals::operator""min;
+
+constexpr Duration kLossesCount = 10min;
+constexpr std::size_t kForgiven = 1;  // Losses that cost no waiting: nodes do get cut off.
+constexpr Duration kFirstHold{4'000};
+constexpr Duration kLongestHold{120'000};
+constexpr std::size_t kTidyEvery = 1'000;  // Nodes remembered.
+
+bool MayGrow(const CoordinatorState& state) {
+  return state.phase == Phase::kRunning && state.shape->scale_up &&
+         state.world->members.size() < state.shape->max_nodes &&
+         state.world->roll.unfinished.size() == state.world->members.size();
+}
+
+Duration Until(Time deadline, Time now) {
+  return std::max(Duration{0}, std::chrono::ceil<Duration>(deadline - now));
+}
+
+void ForgetOld(std::vector<Time>& losses, Time now) {
+  std::erase_if(losses, [&](Time when) { return now - when >= kLossesCount; });
+}
+
+std::string ArrivalsInWords(const CoordinatorState& state) {
+  std::string names;
+  std::size_t named = 0;
+  for (const auto& [key, node] : state.nodes) {
+    if (node.filed.outsider && ++named <= kMaxNamed) {
+      names += (names.empty() ? "" : " ") + key.node;
+    }
+  }
+  return named == 1 ? "node " + names + " joins: restarting with it"
+                    : "nodes " + names + (named > kMaxNamed ? " ..." : "") +
+                          " join: restarting with them";
+}
+
+}  // namespace
+
+void ConsiderGrowth(CoordinatorTurn& turn) {
+  CoordinatorState& state = turn.state;
+  Growth& growth = state.growth;
+  const std::uint32_t arrivals = state.index.outsiders;
+  if (!MayGrow(state) || arrivals == 0) {
+    growth.first.reset();
+    growth.go.reset();
+    growth.arrivals = 0;
+    return;
+  }
+  if (!growth.first) {
+    growth.first = turn.now;
+  }
+  if (arrivals > growth.arrivals) {
+    growth.go = std::min(turn.now + turn.config.settle, *growth.first + turn.config.settle_limit);
+  }
+  growth.arrivals = arrivals;
+  const std::size_t room = state.shape->max_nodes - state.world->members.size();
+  if (arrivals >= room || turn.now >= *growth.go) {
+    turn.Say(NoticeLevel::kInfo, ArrivalsInWords(state));
+    BeginDrain(turn, StopCause::kScaleUp, true);
+  }
+}
+
+void NoteLoss(Growth& growth, const NodeId& node, Time now) {
+  std::vector<Time>& losses = growth.losses[node];
+  ForgetOld(losses, now);
+  losses.push_back(now);
+  if (growth.losses.size() % kTidyEvery == 0) {
+    std::erase_if(growth.losses,
+                  [&](const auto& entry) { return now - entry.second.back() >= kLossesCount; });
+  }
+}
+
+std::optional<Held> HoldBack(const Growth& growth, const NodeId& node, Time now) {
+  const auto found = growth.losses.find(node);
+  if (found == growth.losses.end()) {
+    return std::nullopt;
+  }
+  std::vector<Time> losses = found->second;
+  ForgetOld(losses, now);
+  if (losses.size() <= kForgiven) {
+    return std::nullopt;
+  }
+  Duration hold = kFirstHold;
+  for (std::size_t i = kForgiven + 1; i < losses.size() && hold < kLongestHold; ++i) {
+    hold *= 2;
+  }
+  const Time until = losses.back() + std::min(hold, kLongestHold);
+  if (until <= now) {
+    return std::nullopt;
+  }
+  return Held{until, static_cast<std::uint32_t>(losses.size()),
+              std::chrono::ceil<std::chrono::seconds>(now - losses.front())};
+}
+
+void ExplainHold(const Held& held, Time now, WaitReason& reason) {
+  reason.what = WaitFor::kHeldBack;
+  reason.losses = held.losses;
+  reason.span = held.span;
+  reason.remaining = Until(held.until, now);
+}
+
+WaitReason WhyOutside(const CoordinatorState& state, const NodeKey& key, Time now) {
+  const NodeState& node = state.nodes.at(key);
+  WaitReason reason;
+  reason.have = static_cast<std::uint32_t>(state.world->members.size());
+  reason.need = state.shape->min_nodes;
+  reason.want = state.shape->max_nodes;
+  if (reason.have >= reason.want) {
+    reason.what = WaitFor::kSpare;
+  } else if (node.held) {
+    ExplainHold(*node.held, now, reason);
+  } else if (state.world->roll.unfinished.size() < reason.have) {
+    reason.what = WaitFor::kFinishing;
+  } else if (!state.shape->scale_up) {
+    reason.what = WaitFor::kNoGrowth;
+  } else {
+    reason.what = WaitFor::kSettling;
+    reason.remaining = Until(state.growth.go.value_or(now), now);
+  }
+  return reason;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,411 @@
+// How a rendezvous server does with very many nodes: real agent cores and real gRPC connections in
+// this process, the real `ddprun rendezvous` as another.
+//
+//   rendezvous_scale DDPRUN [--agents=1000] [--rounds=5] [--idle=SECONDS] [--check]
+//
+// cold     nobody is connected -> every node has been told to run
+// warm     all but one wait; that one's first report -> the last node has been told to run
+// idle     the server's share of a core while all nodes run and nothing happens
+// memory   the server's growth per node, in resident pages
+//
+// --check: fails when a figure is beyond the bar of this many nodes (1,000 and 10,000 have one).
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <random>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "agent/core/node_agent.h"
+#include "common/loop.h"
+#include "common/overload.h"
+#include "rendezvous/client.h"
+
+namespace ddprun {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono_literals::operator""ms;
+
+double MillisecondsSince(Clock::time_point begin) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+}
+
+[[noreturn]] void Fail(const std::string& text) {
+  std::fprintf(stderr, "rendezvous_scale: %s\n", text.c_str());
+  std::exit(1);
+}
+
+// ---- The server's process ----
+class ServerProcess {
+ public:
+  explicit ServerProcess(const std::string& ddprun) {
+    int out[2];
+    if (::pipe2(out, O_CLOEXEC) != 0) {
+      Fail("no pipe");
+    }
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, out[1], STDERR_FILENO);
+    std::string name = ddprun, verb = "rendezvous", listen = "--listen=127.0.0.1:0";
+    char* argv[] = {name.data(), verb.data(), listen.data(), nullptr};
+    if (::posix_spawn(&pid_, name.c_str(), &actions, nullptr, argv, environ) != 0) {
+      Fail("cannot execute '" + ddprun + "'");
+    }
+    ::close(out[1]);
+    std::string said;
+    char c;
+    while (::read(out[0], &c, 1) == 1 && c != '\n') {
+      said += c;
+    }
+    const std::size_t at = said.find("127.0.0.1:");
+    if (at == std::string::npos) {
+      Fail("the server does not say where it serves: " + said);
+    }
+    port_ = static_cast<std::uint16_t>(std::atoi(said.c_str() + at + 10));
+    stderr_ = out[0];  // Kept open, unread: it says little.
+  }
+  ~ServerProcess() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+    ::close(stderr_);
+  }
+
+  Endpoint endpoint() const { return {"127.0.0.1", port_}; }
+
+  double ResidentKilobytes() const {
+    std::ifstream file("/proc/" + std::to_string(pid_) + "/statm");
+    double pages = 0;
+    file >> pages >> pages;
+    return pages * static_cast<double>(::sysconf(_SC_PAGESIZE)) / 1024;
+  }
+
+  double CpuSeconds() const {
+    std::ifstream file("/proc/" + std::to_string(pid_) + "/stat");
+    std::string text((std::istreambuf_iterator<char>(file)), {});
+    std::istringstream fields(text.substr(text.rfind(')') + 2));
+    std::string skipped;
+    double user = 0, system = 0;
+    for (int i = 0; i < 11; ++i) {
+      fields >> skipped;
+    }
+    fields >> user >> system;
+    return (user + system) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+  }
+
+ private:
+  pid_t pid_ = 0;
+  std::uint16_t port_ = 0;
+  int stderr_ = -1;
+};
+
+// ---- The nodes ----
+// Counts what the nodes of one round have been told.
+struct Round {
+  std::size_t waiting = 0;
+  std::size_t running = 0;
+  std::size_t over = 0;
+  std::uint64_t failures = 0;  // Calls without an answer.
+  std::function<void()> progress;
+};
+
+// A node as the agent's driver runs it, but for processes: its workers are said to have started.
+class ScaleNode {
+ public:
+  ScaleNode(Loop& loop, const Endpoint& endpoint, std::size_t number)
+      : loop_(loop), channel_(loop, endpoint), timer_(loop) {
+    config_.node = "host-" + std::to_string(number);
+    config_.host = config_.node;
+    config_.server = "the server";
+  }
+
+  // A new membership in a new run, over the connection there is.
+  void Join(const RunId& run_id, std::uint32_t nodes, Round& round) {
+    channel_.Cancel();
+    round_ = &round;
+    waits_ = false;
+    config_.run_id = run_id;
+    config_.shape = {.min_nodes = nodes, .max_nodes = nodes};
+    state_ = AgentState{};
+    static std::mt19937_64 random(1);
+    Feed(Started{{random() | 1}, {"127.0.0.1", 1}});
+  }
+
+  // Its worker ends well.
+  void Succeed() {
+    const Generation generation = state_.placement->generation;
+    Feed(WorkerEnded{generation, 0, 1, Exited{0}, false, ""});
+    Feed(AllGone{generation, {"127.0.0.1", 1}});
+  }
+
+ private:
+  void Feed(const AgentEvent& event) {
+    for (const AgentEffect& effect : Step(state_, config_, event, loop_.Now())) {
+      CarryOut(effect);
+    }
+    timer_.ArmAt(NextWake(state_, config_), [this] { Feed(AgentTick{}); });
+  }
+
+  void CarryOut(const AgentEffect& effect) {
+    std::visit(Overload{
+                   [&](const SendReport& send) {
+                     channel_.Send(send.report, send.deadline,
+                                   [this](std::uint64_t sequence, Result<SyncReply> reply) {
+                                     OnReply(sequence, reply);
+                                   });
+                   },
+                   [&](const Spawn&) {
+                     ++round_->running;
+                     round_->progress();
+                   },
+                   [&](const Exit&) {
+                     ++round_->over;
+                     round_->progress();
+                   },
+                   [](const auto&) {},
+               },
+               effect);
+  }
+
+  void OnReply(std::uint64_t sequence, const Result<SyncReply>& reply) {
+    if (!reply) {
+      ++round_->failures;
+      Feed(CallFailed{sequence, reply.error().message});
+      return;
+    }
+    if (!waits_ && std::holds_alternative<Wait>(reply->directive)) {
+      waits_ = true;
+      ++round_->waiting;
+      round_->progress();
+    }
+    Feed(Replied{sequence, *reply, {sequence}});
+  }
+
+  Loop& loop_;
+  AgentConfig config_;
+  AgentState state_;
+  GrpcSyncChannel channel_;
+  LoopTimer timer_;
+  Round* round_ = nullptr;
+  bool waits_ = false;
+};
+
+struct Options {
+  std::string ddprun;
+  std::size_t agents = 1000;
+  int rounds = 5;
+  int idle = 0;  // Seconds; 0: one and a half poll periods.
+  bool check = false;
+};
+
+struct Figures {
+  std::vector<double> cold, warm;  // Milliseconds.
+  double idle_percent = 0;
+  double kilobytes = 0;
+  std::uint64_t failures = 0;
+};
+
+class Bench {
+ public:
+  explicit Bench(const Options& options) : options_(options), server_(options.ddprun) {
+    empty_ = server_.ResidentKilobytes();
+  }
+
+  Figures Run() {
+    nodes_.reserve(options_.agents);
+    for (std::size_t i = 0; i < options_.agents; ++i) {
+      nodes_.push_back(std::make_unique<ScaleNode>(loop_, server_.endpoint(), i));
+    }
+    ColdRound();
+    figures_.kilobytes =
+        (server_.ResidentKilobytes() - empty_) / static_cast<double>(options_.agents);
+    Idle();
+    EndRound();
+    for (int i = 0; i < options_.rounds; ++i) {
+      WarmRound(i);
+      EndRound();
+    }
+    figures_.failures = failures_;
+    return figures_;
+  }
+
+ private:
+  // Turns the loop until `done`, which is looked at whenever a node has got somewhere.
+  void RunUntil(const char* what, const std::function<bool()>& done) {
+    round_.progress = [&] {
+      if (done()) {
+        loop_.Stop();
+      }
+    };
+    LoopTimer limit(loop_);
+    limit.ArmAt(loop_.Now() + 120'000ms, [&] {
+      Fail(std::string(what) + ": not within 120 s: " + std::to_string(round_.waiting) +
+           " have waited, " + std::to_string(round_.running) + " run, " +
+           std::to_string(round_.over) + " are over");
+    });
+    if (!done()) {
+      Turn();
+    }
+    round_.progress = [] {};
+  }
+
+  void RunFor(Duration time) {
+    LoopTimer end(loop_);
+    end.ArmAt(loop_.Now() + time, [&] { loop_.Stop(); });
+    Turn();
+  }
+
+  void Turn() {
+    loop_.io().restart();
+    loop_.Run();
+  }
+
+  void NewRound(const std::string& name) {
+    failures_ += round_.failures;
+    round_ = Round{};
+    round_.progress = [] {};
+    run_id_ = name;
+  }
+
+  void Join(std::size_t node) {
+    nodes_[node]->Join(run_id_, static_cast<std::uint32_t>(nodes_.size()), round_);
+  }
+
+  bool AllRun() const { return round_.running == nodes_.size(); }
+
+  void ColdRound() {
+    NewRound("cold");
+    const auto begin = Clock::now();
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      Join(i);
+    }
+    RunUntil("cold", [&] { return AllRun(); });
+    figures_.cold.push_back(MillisecondsSince(begin));
+    RunFor(2'000ms);  // Until all have reported that they host it.
+  }
+
+  void WarmRound(int number) {
+    NewRound("warm" + std::to_string(number));
+    for (std::size_t i = 1; i < nodes_.size(); ++i) {
+      Join(i);
+    }
+    RunUntil("waiting", [&] { return round_.waiting == nodes_.size() - 1; });
+    RunFor(Duration(500 + static_cast<int>(nodes_.size()) / 10));  // Until every call is parked.
+    const auto begin = Clock::now();
+    Join(0);
+    RunUntil("warm", [&] { return AllRun(); });
+    figures_.warm.push_back(MillisecondsSince(begin));
+    RunFor(Duration(500 + static_cast<int>(nodes_.size()) / 5));
+  }
+
+  void EndRound() {
+    for (const auto& node : nodes_) {
+      node->Succeed();
+    }
+    RunUntil("ending", [&] { return round_.over == nodes_.size(); });
+  }
+
+  void Idle() {
+    const double lease = std::max(3.0, 0.006 * static_cast<double>(options_.agents));
+    const double seconds = options_.idle > 0 ? options_.idle : lease / 2;
+    const double before = server_.CpuSeconds();
+    const auto begin = Clock::now();
+    RunFor(Duration(static_cast<Duration::rep>(1'000 * seconds)));
+    figures_.idle_percent =
+        100'000 * (server_.CpuSeconds() - before) / MillisecondsSince(begin);
+  }
+
+  const Options options_;
+  Loop loop_;
+  ServerProcess server_;
+  double empty_ = 0;
+  std::vector<std::unique_ptr<ScaleNode>> nodes_;
+  Round round_;
+  RunId run_id_;
+  std::uint64_t failures_ = 0;
+  Figures figures_;
+};
+
+void RaiseFileLimit(std::size_t agents) {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  if (limit.rlim_cur < agents + 100) {
+    Fail("only " + std::to_string(limit.rlim_cur) + " open files are allowed (ulimit -Hn)");
+  }
+}
+
+Options Parse(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    const auto value = [&] { return std::atoi(argument.c_str() + argument.find('=') + 1); };
+    if (argument.starts_with("--agents=") && value() > 1) {
+      options.agents = static_cast<std::size_t>(value());
+    } else if (argument.starts_with("--rounds=")) {
+      options.rounds = value();
+    } else if (argument.starts_with("--idle=")) {
+      options.idle = value();
+    } else if (argument == "--check") {
+      options.check = true;
+    } else if (!argument.starts_with("-") && options.ddprun.empty()) {
+      options.ddprun = argument;
+    } else {
+      Fail("cannot use '" + argument + "'");
+    }
+  }
+  if (options.ddprun.empty()) {
+    Fail("usage: rendezvous_scale DDPRUN [--agents=N] [--rounds=N] [--idle=SECONDS] [--check]");
+  }
+  return options;
+}
+
+bool Row(const char* name, std::vector<double> values, const char* unit, double bar) {
+  std::sort(values.begin(), values.end());
+  const double median = values[values.size() / 2];
+  const bool good = bar == 0 || median <= bar;
+  std::printf("%-44s%4zu%11.2f%11.2f%11.2f %s", name, values.size(), values.front(), median,
+              values.back(), unit);
+  std::printf(bar == 0 ? "\n" : good ? "  (bar %g)\n" : "  BEYOND ITS BAR of %g\n", bar);
+  return good;
+}
+
+int Main(int argc, char** argv) {
+  const Options options = Parse(argc, argv);
+  RaiseFileLimit(options.agents);
+  Figures figures = Bench(options).Run();
+  const bool large = options.agents > 1'000;
+  const auto bar = [&](double small, double big) { return large ? big : small; };
+  std::printf("%zu nodes%*s%4s%11s%11s%11s\n", options.agents, 33, "", "n", "min", "median", "max");
+  bool good = Row("cold: nobody connected to all told to run", figures.cold, "ms",
+                  bar(1'500, 12'000));
+  if (!figures.warm.empty()) {
+    good &= Row("warm: last report to all told to run", figures.warm, "ms", bar(250, 1'000));
+  }
+  good &= Row("server memory per node", {figures.kilobytes}, "kB", large ? 40 : 0);
+  good &= Row("server CPU while nothing happens", {figures.idle_percent}, "% of a core", 5);
+  std::printf("calls without an answer: %llu\n",
+              static_cast<unsigned long long>(figures.failures));
+  std::fflush(stdout);
+  return good || !options.check ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace ddprun
+
+int main(int argc, char** argv) {
+  return ddprun::Main(argc, argv);
+}
