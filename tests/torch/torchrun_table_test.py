@@ -229,6 +229,12 @@ class RealRuns(TorchTest):
         self.assert_alike("--master-addr=%HOST%", "--master-port=%PORT%", "--nproc-per-node=2",
                           literal=True, unlike=("TORCHELASTIC_RUN_ID",))
 
+    def test_a_static_endpoint(self):
+        (theirs, _, fill), (ours, _, own_fill) = self.assert_alike(
+            "--rdzv-backend=static", "--rdzv-endpoint=%HOST%:%PORT%", "--rdzv-id=mine")
+        self.assertEqual(theirs[0]["environment"]["MASTER_PORT"], fill["PORT"])
+        self.assertNotEqual(ours[0]["environment"]["MASTER_PORT"], own_fill["PORT"])
+
     def test_two_nodes_with_fixed_ranks(self):
         self.assert_alike("--nnodes=2", "--nproc-per-node=2", "--master-addr=%HOST%",
                           "--master-port=%PORT%", "--rdzv-id=both",
