@@ -19,8 +19,8 @@ DIFFERENT = {
             "`--numa-binding`.",
     "dev null": "With `--log-dir=/dev/null` `-r`, `-t` and the filter still say what the console "
                 "shows; torchrun ignores them then.",
-    "endpoint": "With `--rdzv-endpoint` the workers' store has a port of its own, also where the "
-                "backend is static; `--master-port` is taken literally.",
+    "endpoint": "With `--rdzv-endpoint` the workers' store has a port of its own, unless "
+                "`--rdzv-backend=static` is said too; torchrun takes static for granted.",
     "threads": "`OMP_NUM_THREADS`, where it is not set and there are several workers, is the allowed "
                "CPUs divided by the workers, not 1.",
     "arguments": "Arguments reach the program as they are, `$$` and a leading `--` too; only "
