@@ -33,6 +33,13 @@ std::optional<std::uint32_t> NotNegative(const std::string& text) {
 // torchrun's static rendezvous: one address and port, known to everybody beforehand, which is also
 // the workers' MASTER_ADDR and MASTER_PORT.
 void ResolveEndpoint(const RawFlags& raw, LaunchConfig& config, Problems& problems) {
+  if (raw.backend == "static" && !raw.endpoint.empty() && !raw.standalone) {
+    const Result<Endpoint> endpoint = ParseEndpoint(raw.endpoint, 29400);
+    problems.Check(endpoint);
+    config.endpoint = endpoint ? *endpoint : config.endpoint;
+    config.literal_master = config.endpoint.port != 0;
+    return;
+  }
   const bool is_static = raw.backend != "c10d" && raw.endpoint.empty();
   const bool named = !raw.master_port.empty() || (config.max_nodes > 1 && !raw.master_addr.empty());
   if (is_static && !raw.standalone && named) {

@@ -80,6 +80,8 @@ TEST(CommandLine, AMasterPortIsLiteral) {
   EXPECT_FALSE(Launch({"--master-addr=n0", "p"}).literal_master);
   EXPECT_FALSE(Launch({"--standalone", "--master-port=29511", "p"}).literal_master);
   EXPECT_FALSE(Launch({"--rdzv-endpoint=n0:1", "--master-port=29511", "p"}).literal_master);
+  EXPECT_TRUE(Launch({"--rdzv-backend=static", "--rdzv-endpoint=n0:1", "p"}).literal_master);
+  EXPECT_FALSE(Launch({"--rdzv-backend=static", "--rdzv-endpoint=n0:0", "p"}).literal_master);
 }
 
 TEST(CommandLine, SignalsAreNamed) {

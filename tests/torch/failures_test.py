@@ -6,7 +6,7 @@ import re
 import signal
 import unittest
 
-from torch_runs import LIMIT, TORCHRUN, TorchTest, program, read_text
+from torch_runs import DDPRUN, LIMIT, TORCHRUN, TorchTest, program, read_text
 
 
 class Death(TorchTest):
@@ -29,6 +29,35 @@ class Death(TorchTest):
         told = json.loads(read_text(self.path("logs", run_folder, "attempt_0", "1", "error.json")))
         self.assertEqual(told["message"]["message"], "ValueError: no such layer: conv9")
         self.assertIn("dies.py", told["message"]["extraInfo"]["py_callstack"])
+
+    def memory_cgroup(self, limit):
+        """A new cgroup with so many bytes; the test is skipped where none can be made."""
+        for line in read_text("/proc/self/cgroup").splitlines():
+            _, controllers, path = line.split(":", 2)
+            if "memory" in controllers.split(","):
+                base, setting = f"/sys/fs/cgroup/memory{path}", "memory.limit_in_bytes"
+            elif not controllers:
+                base, setting = f"/sys/fs/cgroup{path}", "memory.max"
+            else:
+                continue
+            folder = os.path.join(base, self.run_id)
+            try:
+                os.mkdir(folder)
+                self.addCleanup(os.rmdir, folder)
+                with open(os.path.join(folder, setting), "r+") as file:
+                    file.write(str(limit))
+                return folder
+            except OSError:
+                pass
+        return self.skipTest("no memory cgroup can be made here")
+
+    def test_a_worker_that_the_kernel_kills_for_memory(self):
+        cgroup = self.memory_cgroup(2 << 30)
+        run = self.start("-c", 'echo $$ >"$0/cgroup.procs" && exec "$@"', cgroup, DDPRUN,
+                         "--nproc-per-node=2", program("dies.py"), "memory", executable="/bin/sh")
+        self.assertEqual(run.wait(LIMIT), 137, run.all())
+        self.assertRegex(run.err(), r"the run failed: rank 1 .*killed by signal 9 \(SIGKILL\)")
+        self.assertRegex(run.err(), "hint      : the kernel killed a process here because memory ran")
 
 
 class Report(TorchTest):

@@ -11,7 +11,7 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "support"))
 
-from ddprun_runs import DdprunTest, read_text  # noqa: E402
+from ddprun_runs import DDPRUN, DdprunTest, read_text  # noqa: E402,F401
 
 MNIST = os.path.join(HERE, "..", "..", "trainer", "datasets", "mnist")
 TORCHRUN = os.path.join(os.path.dirname(sys.executable), "torchrun")

@@ -19,6 +19,8 @@ DIFFERENT = {
             "`--numa-binding`.",
     "dev null": "With `--log-dir=/dev/null` `-r`, `-t` and the filter still say what the console "
                 "shows; torchrun ignores them then.",
+    "endpoint": "With `--rdzv-endpoint` the workers' store has a port of its own, unless "
+                "`--rdzv-backend=static` is said too; torchrun takes static for granted.",
     "threads": "`OMP_NUM_THREADS`, where it is not set and there are several workers, is the allowed "
                "CPUs divided by the workers, not 1.",
     "arguments": "Arguments reach the program as they are, `$$` and a leading `--` too; only "
@@ -29,7 +31,7 @@ DIFFERENT = {
 
 
 # Those that only real runs show.
-IN_REAL_RUNS = {"dev null", "threads"}
+IN_REAL_RUNS = {"dev null", "endpoint", "threads"}
 
 
 def line(*flags, pet=None, why=None, script=True, arguments=("a", "--b=c")):

@@ -229,6 +229,15 @@ class RealRuns(TorchTest):
         self.assert_alike("--master-addr=%HOST%", "--master-port=%PORT%", "--nproc-per-node=2",
                           literal=True, unlike=("TORCHELASTIC_RUN_ID",))
 
+    def test_a_static_endpoint(self):
+        self.assert_alike("--rdzv-backend=static", "--rdzv-endpoint=%HOST%:%PORT%", "--rdzv-id=mine",
+                          literal=True)
+        self.new_reports()
+        endpoint = self.free_endpoint()
+        self.run_ddprun(f"--rdzv-endpoint={endpoint}", program("dump.py"))
+        told, = self.told()
+        self.assertNotEqual(told["environment"]["MASTER_PORT"], endpoint.split(":")[1])
+
     def test_two_nodes_with_fixed_ranks(self):
         self.assert_alike("--nnodes=2", "--nproc-per-node=2", "--master-addr=%HOST%",
                           "--master-port=%PORT%", "--rdzv-id=both",

@@ -13,7 +13,8 @@ WAYS = {
     "os._exit": lambda: os._exit(3),
     "sys.exit": lambda: sys.exit(4),
     "segfault": lambda: ctypes.string_at(0),
-    "killed": lambda: os.kill(os.getpid(), signal.SIGKILL),  # As the kernel does when out of memory.
+    "killed": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "memory": lambda: torch.ones(1 << 34, dtype=torch.uint8),  # 16 GiB; the test allows 2.
 }
 
 

@@ -1,4 +1,4 @@
-"""torchrun's static rendezvous and the flags about programs and signals, with the real ddprun."""
+"""What torchrun's users and their tools write, with the real ddprun: addresses, signals, programs."""
 
 import os
 import signal
@@ -7,7 +7,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
-from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest  # noqa: E402
+from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest  # noqa: E402
 
 TWO = "--nproc-per-node=2"
 
@@ -119,6 +119,53 @@ class Programs(DdprunTest):
             pass
         run = self.run_ddprun("train.py", "7", environment={"VIRTUAL_ENV": self.path("venv")})
         self.assertEqual(run.out(), "venv -u train.py 7\n")
+
+
+class Tools(DdprunTest):
+    def run_pods(self, variables, of_pod):
+        pods = [self.start(FAKE_WORKER, f"--env-file={self.path('env.%r')}",
+                           environment={**variables, **of_pod(index)}) for index in (0, 1)]
+        for pod in pods:
+            self.assertEqual(pod.wait(), 0, "\n".join(p.all() for p in pods))
+        return [self.environment_of(self.path(f"env.{rank}")) for rank in range(4)]
+
+    def test_the_variables_of_a_kubeflow_train_job(self):
+        endpoint = self.free_endpoint()
+        host, port = endpoint.split(":")
+        envs = self.run_pods({"PET_NNODES": "2", "PET_NPROC_PER_NODE": "2", "PET_MASTER_ADDR": host,
+                              "PET_MASTER_PORT": port}, lambda i: {"PET_NODE_RANK": str(i)})
+        for rank, env in enumerate(envs):
+            self.assertEqual((env["RANK"], env["GROUP_RANK"], env["WORLD_SIZE"]),
+                             (str(rank), str(rank // 2), "4"))
+            self.assertEqual((env["MASTER_ADDR"], env["MASTER_PORT"]), (host, port))
+
+    def test_the_variables_of_an_elastic_pytorch_job(self):
+        envs = self.run_pods({"PET_RDZV_BACKEND": "c10d", "PET_RDZV_ENDPOINT": self.free_endpoint(),
+                              "PET_NNODES": "1:2", "PET_NPROC_PER_NODE": "2",
+                              "PET_MAX_RESTARTS": "10"}, lambda _: {})
+        for rank, env in enumerate(envs):
+            self.assertEqual((env["RANK"], env["WORLD_SIZE"]), (str(rank), "4"))
+            self.assertEqual(env["TORCHELASTIC_MAX_RESTARTS"], "10")
+
+    # Its dist.ddp component; it executes the name torchrun.
+    def test_torchxs_command_line_through_a_link(self):
+        os.symlink(DDPRUN, self.path("torchrun"))
+        os.mkdir(self.path("kept"))
+        run = self.start(
+            "--rdzv_backend", "c10d", "--rdzv_endpoint", "localhost:0", "--rdzv_id", "app-x1",
+            "--nnodes", "1", "--nproc_per_node", "2", "--tee", "3", "--role", "", "--no-python",
+            FAKE_WORKER, "--print=hello", executable=self.path("torchrun"),
+            environment={"TMPDIR": self.path("kept")})
+        self.assertEqual(run.wait(), 0, run.all())
+        self.assertEqual(sorted(run.out().splitlines()), ["[0]:hello", "[1]:hello"])
+
+    # As a Slurm step may have to, for a program that believes in SLURM_PROCID.
+    def test_variables_are_taken_from_the_workers_alone(self):
+        self.run_ddprun("--no-python", "env", "-u", "SLURM_PROCID", FAKE_WORKER,
+                        f"--env-file={self.path('env')}",
+                        environment={"SLURM_PROCID": "3", "SLURM_JOB_ID": "7"})
+        env = self.environment_of(self.path("env"))
+        self.assertEqual((env.get("SLURM_PROCID"), env["SLURM_JOB_ID"]), (None, "7"))
 
 
 if __name__ == "__main__":
