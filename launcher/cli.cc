@@ -211,6 +211,9 @@ Result<CommandLine> ParseServer(const std::vector<std::string>& args) {
   bool help = false;
   ServerConfig config;
   app.add_option("--listen", listen, "HOST:PORT, port 0 for any free one")->capture_default_str();
+  CLI::Option* const journal = app.add_option(
+      "--journal", config.journal,
+      "FILE that survives this server: one started again with it goes on with its runs");
   app.add_flag("-v,--verbose", config.verbose, "Say every step");
   app.add_flag("-h,--help", help, "This help");
   ASSIGN_OR_RETURN(SplitLine line, SplitFlags(app, args));
@@ -222,6 +225,9 @@ Result<CommandLine> ParseServer(const std::vector<std::string>& args) {
     return Invalid("ddprun rendezvous takes no further argument", line.rest.front());
   }
   ASSIGN_OR_RETURN(config.listen, ParseEndpoint(listen, 29400));
+  if (journal->count() > 0 && config.journal.empty()) {
+    return Error{ErrorKind::kInvalid, "--journal must name a file"};
+  }
   return CommandLine(config);
 }
 

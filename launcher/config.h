@@ -65,6 +65,7 @@ struct LaunchConfig {
 
 struct ServerConfig {
   Endpoint listen{"127.0.0.1", 29400};
+  std::string journal;  // Empty: none is kept.
   bool verbose = false;
 };
 

@@ -8,7 +8,7 @@ std::string VersionText() {
 
 std::string ShortHelp() {
   return R"(usage: ddprun [options] [--] PROGRAM [arguments]
-       ddprun rendezvous [--listen=HOST:PORT]
+       ddprun rendezvous [--listen=HOST:PORT] [--journal=FILE]
 
 Starts PROGRAM on every node of a run with RANK, WORLD_SIZE, MASTER_ADDR and the rest of
 torchrun's environment, watches it, and restarts all workers when one fails or a node is lost.

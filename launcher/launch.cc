@@ -3,7 +3,6 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <boost/asio/signal_set.hpp>
 #include <cstdio>
 #include <random>
 
@@ -277,30 +276,6 @@ int Launch(const LaunchConfig& config) {
     }
     return *code;
   });
-}
-
-int Serve(const ServerConfig& config) {
-  StartLog("ddprun rendezvous", config.verbose ? LogLevel::kDebug : LogLevel::kInfo);
-  RaiseFileLimit();
-  Loop loop;
-  boost::asio::signal_set signals(loop.io(), SIGINT, SIGTERM);
-  CoordinatorDriver coordinator(loop, NewReign(LaunchConfig{}));
-  RendezvousServer server(loop, coordinator.Handlers(), AcceptorOptions{});
-  const Result<Endpoint> bound = server.Listen(config.listen);
-  if (!bound) {
-    Log(LogLevel::kError, bound.error().message);
-    return kExitUnavailable;
-  }
-  Log(LogLevel::kInfo, "serving at " + ToString(*bound));
-  int stopped_by = 0;
-  signals.async_wait([&](boost::system::error_code, int signal) {
-    stopped_by = signal;
-    Log(LogLevel::kInfo, "stopped by " + SignalName(signal));
-    loop.Stop();
-  });
-  loop.Run();
-  server.Shutdown();
-  return kExitSignalBase + stopped_by;
 }
 
 }  // namespace ddprun

@@ -8,7 +8,4 @@ namespace ddprun {
 // Returns the exit code for the shell. Call it before any thread exists.
 int Launch(const LaunchConfig& config);
 
-// The rendezvous verb: a server alone, until SIGINT or SIGTERM.
-int Serve(const ServerConfig& config);
-
 }  // namespace ddprun

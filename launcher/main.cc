@@ -7,6 +7,7 @@
 #include "common/overload.h"
 #include "launcher/cli.h"
 #include "launcher/launch.h"
+#include "launcher/serve.h"
 #include "proto/exit_code.h"
 
 namespace ddprun {

@@ -3,7 +3,7 @@
 
 #include "common/overload.h"
 #include "rendezvous/convert.h"
-#include "rendezvous/wire_enums.h"
+#include "rendezvous/wire_parts.h"
 
 namespace ddprun {
 namespace {
@@ -23,6 +23,8 @@ std::string_view Tail(std::string_view text, std::size_t most) {
   return text.substr(text.size() - std::min(text.size(), most));
 }
 
+}  // namespace
+
 void Write(const Endpoint& endpoint, v1::Endpoint* wire) {
   wire->set_host(endpoint.host);
   wire->set_port(endpoint.port);
@@ -38,6 +40,8 @@ void Write(const RunShape& shape, v1::RunShape* wire) {
   wire->set_restart_window_ms(shape.restart_window.count());
   wire->set_crash_loop_limit(shape.crash_loop_limit);
 }
+
+namespace {
 
 void Write(const Placement& placement, v1::Placement* wire) {
   wire->set_term(placement.term.value);
@@ -89,6 +93,8 @@ void Write(const WaitReason& reason, v1::Wait* wire) {
   wire->set_span_ms(reason.span.count());
 }
 
+}  // namespace
+
 void Write(const Finish& finish, v1::Finish* wire) {
   wire->set_ending(ToWire(kEnding, finish.ending));
   wire->set_exit_code(finish.exit_code);
@@ -97,6 +103,8 @@ void Write(const Finish& finish, v1::Finish* wire) {
     Write(*finish.root, wire->mutable_root());
   }
 }
+
+namespace {
 
 void Write(const Directive& directive, v1::Directive* wire) {
   std::visit(Overload{[&](const Wait& wait) { Write(wait.reason, wire->mutable_wait()); },

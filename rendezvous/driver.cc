@@ -5,6 +5,7 @@
 
 #include "common/log.h"
 #include "rendezvous/core/describe.h"
+#include "rendezvous/core/recovery.h"
 
 namespace ddprun {
 namespace {
@@ -32,6 +33,20 @@ std::int64_t Microseconds(Time time) {
 CoordinatorDriver::CoordinatorDriver(Loop& loop, const CoordinatorConfig& config)
     : loop_(loop), config_(config) {}
 
+void CoordinatorDriver::UseJournal(std::unique_ptr<Journal> journal,
+                                   const std::vector<RunRecord>& runs) {
+  journal_ = std::move(journal);
+  config_.journal = true;
+  for (const RunRecord& record : runs) {
+    RunEntry& run = *runs_.emplace(record.run_id, std::make_unique<RunEntry>(loop_)).first->second;
+    run.state = Restore(record, loop_.Now());
+    for (const std::string& line : Describe(run.state, config_, loop_.Now())) {
+      Log(LogLevel::kInfo, "from the journal: " + line);
+    }
+    Arm(record.run_id, run);
+  }
+}
+
 RendezvousHandlers CoordinatorDriver::Handlers() {
   return {
       [this](NodeReport report, std::shared_ptr<PendingSync> call) {
@@ -58,6 +73,16 @@ void CoordinatorDriver::OnReport(NodeReport report, std::shared_ptr<PendingSync>
   if (!IsNewest(run.state, report)) {
     call->Refuse({ErrorKind::kRefused, "a newer call of this node has arrived"});
     return;
+  }
+  // Its nodes would ignore a server of a lower term than they have heard.
+  if (const Term reign = ReignAfter(config_.term, report.term); reign != config_.term) {
+    Log(LogLevel::kWarning, "node " + report.node +
+                                " has heard a later server than this one (has " +
+                                "this machine's clock gone back?): reigning after it");
+    config_.term = reign;
+    if (journal_) {
+      journal_->BeginReign(reign);
+    }
   }
   const Time now = loop_.Now();
   const Duration poll = LeaseOf(run.state, config_) / 3;
@@ -89,11 +114,21 @@ void CoordinatorDriver::Feed(const RunId& run_id, const CoordinatorEvent& event)
   }
 }
 
-void CoordinatorDriver::Advance(const RunId& run_id, RunEntry& run, const CoordinatorEvent& event) {
-  loop_.CheckOnLoop();
-  for (const Notice& notice : Step(run.state, config_, event, loop_.Now())) {
+void CoordinatorDriver::Decide(const RunId& run_id, RunEntry& run, const CoordinatorEvent& event) {
+  CoordinatorEffects effects = Step(run.state, config_, event, loop_.Now());
+  for (const Notice& notice : effects.notices) {
     Log(ToLogLevel(notice.level), notice.text);
   }
+  if (effects.persist && journal_) {
+    journal_->Keep(effects.persist->record, [this, run_id, number = effects.persist->number] {
+      Feed(run_id, Persisted{number});
+    });
+  }
+}
+
+void CoordinatorDriver::Advance(const RunId& run_id, RunEntry& run, const CoordinatorEvent& event) {
+  loop_.CheckOnLoop();
+  Decide(run_id, run, event);
   const auto* const reported = std::get_if<Reported>(&event);
   std::vector<NodeKey> keys;
   if (run.edition != run.state.edition) {
@@ -111,7 +146,7 @@ void CoordinatorDriver::Advance(const RunId& run_id, RunEntry& run, const Coordi
   }
   run.edition = run.state.edition;
   for (const NodeKey& key : keys) {
-    AnswerIfDue(run, key);
+    AnswerIfDue(run_id, run, key);
   }
   Arm(run_id, run);
 }
@@ -133,7 +168,7 @@ std::shared_ptr<PendingSync> CoordinatorDriver::Unpark(RunEntry& run, const Node
   return call;
 }
 
-void CoordinatorDriver::AnswerIfDue(RunEntry& run, const NodeKey& key) {
+void CoordinatorDriver::AnswerIfDue(const RunId& run_id, RunEntry& run, const NodeKey& key) {
   const auto found = run.parked.find(key);
   if (found == run.parked.end()) {
     return;
@@ -146,9 +181,7 @@ void CoordinatorDriver::AnswerIfDue(RunEntry& run, const NodeKey& key) {
   }
   const CallEnded ended{key.node, key.incarnation, parked.sequence, false};
   Unpark(run, key)->Answer(ReplyWith(run, std::move(directive)));
-  for (const Notice& notice : Step(run.state, config_, ended, now)) {
-    Log(ToLogLevel(notice.level), notice.text);
-  }
+  Decide(run_id, run, ended);
 }
 
 void CoordinatorDriver::Arm(const RunId& run_id, RunEntry& run) {
@@ -179,6 +212,9 @@ void CoordinatorDriver::Arm(const RunId& run_id, RunEntry& run) {
         found->second->armed.reset();
       }
       if (found != runs_.end() && found->second->forget && loop_.Now() >= *found->second->forget) {
+        if (journal_) {
+          journal_->Forget(run_id);
+        }
         runs_.erase(found);
         return;
       }

@@ -17,6 +17,7 @@
 
 #include "common/loop.h"
 #include "rendezvous/core/coordinator.h"
+#include "rendezvous/journal.h"
 #include "rendezvous/transport.h"
 
 namespace ddprun {
@@ -26,6 +27,10 @@ class CoordinatorDriver {
   static constexpr std::size_t kMaxRuns = 256;
 
   CoordinatorDriver(Loop& loop, const CoordinatorConfig& config);
+
+  // Before anything arrives: what must survive this server goes to the journal, and the runs that
+  // an earlier one kept there are taken over.
+  void UseJournal(std::unique_ptr<Journal> journal, const std::vector<RunRecord>& runs);
 
   // What a server's transports call.
   RendezvousHandlers Handlers();
@@ -58,18 +63,21 @@ class CoordinatorDriver {
     std::uint64_t edition = 0;  // Of the state when every parked call was last looked at.
   };
 
+  // One Step, and what it asks for.
+  void Decide(const RunId& run_id, RunEntry& run, const CoordinatorEvent& event);
   void Feed(const RunId& run_id, const CoordinatorEvent& event);
   void Advance(const RunId& run_id, RunEntry& run, const CoordinatorEvent& event);
   void Park(RunEntry& run, const NodeKey& key, Parked call);
   // nullptr: nothing is parked.
   std::shared_ptr<PendingSync> Unpark(RunEntry& run, const NodeKey& key);
   // If its directive is no longer the one it echoes, or it was parked for a poll period.
-  void AnswerIfDue(RunEntry& run, const NodeKey& key);
+  void AnswerIfDue(const RunId& run_id, RunEntry& run, const NodeKey& key);
   void Arm(const RunId& run_id, RunEntry& run);
   SyncReply ReplyWith(const RunEntry& run, Directive directive) const;
 
   Loop& loop_;
   CoordinatorConfig config_;
+  std::unique_ptr<Journal> journal_;  // None: nothing is kept.
   std::map<RunId, std::unique_ptr<RunEntry>> runs_;
   std::function<void()> when_unneeded_;
 };

@@ -21,6 +21,8 @@ constexpr int kSigTerm = 15;
 constexpr int kUnavailable = 69;
 constexpr Duration kFirstBackoff = 20ms;  // gRPC's own default, 1 s, is a lost second per cut.
 constexpr Duration kLastBackoff = 1s;
+constexpr int kTriesPerPoll =
+    4;  // A small run finds a restarted server at once, a large one gently.
 // The first call waits longer each time: a server that thousands of nodes come to at once would
 // else only see calls that are given up again.
 constexpr Duration kFirstCallDeadline = 3s;
@@ -141,7 +143,8 @@ void OnCallFailed(AgentTurn& turn, const CallFailed& failed) {
     return;
   }
   state.call_open = false;
-  state.backoff = std::clamp(state.backoff * 2, kFirstBackoff, kLastBackoff);
+  const Duration last = std::clamp(state.poll_period / kTriesPerPoll, kFirstBackoff, kLastBackoff);
+  state.backoff = std::clamp(state.backoff * 2, kFirstBackoff, last);
   state.retry_at = turn.now + state.backoff;
   state.last_error = failed.text;
   if (state.phase != AgentPhase::kDone && !state.outage_told &&
@@ -314,7 +317,8 @@ void SendIfDue(AgentTurn& turn, const NodeReport& before) {
   report.sequence = ++state.sequence;
   state.call_open = true;
   state.retry_at.reset();
-  const Duration first = std::min(kLongestFirstCall, kFirstCallDeadline * (1 + state.backoff / kFirstBackoff));
+  const Duration first =
+      std::min(kLongestFirstCall, kFirstCallDeadline * (1 + state.backoff / kFirstBackoff));
   const Duration deadline = state.ever_heard ? state.poll_period * 13 / 10 : first;
   turn.effects.push_back(SendReport{std::move(report), deadline});
 }

@@ -9,6 +9,8 @@
 #include "rendezvous/core/describe.h"
 #include "rendezvous/core/growth.h"
 #include "rendezvous/core/node_index.h"
+#include "rendezvous/core/record.h"
+#include "rendezvous/core/recovery.h"
 #include "rendezvous/core/turn.h"
 
 namespace ddprun {
@@ -149,23 +151,13 @@ void OnReport(CoordinatorTurn& turn, const NodeReport& report) {
   if (!state.world) {
     const bool windowed = state.shape->restart_window > Duration{0};  // Older ones may have passed.
     state.restarts_used = std::max(
-        state.restarts_used,
-        windowed ? report.restarts_used
-                 : std::min(report.restarts_used, state.shape->max_restarts));
+        state.restarts_used, windowed ? report.restarts_used
+                                      : std::min(report.restarts_used, state.shape->max_restarts));
   }
-  if (report.leaving == Leaving::kStopRun) {
-    if (state.phase == Phase::kGathering) {
-      EndRun(turn, Finish{Ending::kFailed, 130, "the run was stopped on request", {}});
-      return;
-    }
-    BeginDrain(turn, StopCause::kOperator, true);
+  if (CollectForRecovery(turn, key)) {
+    return;
   }
-  if (Member* const member = FindMember(state, key)) {
-    ReportFromMember(turn, key, *member, report);
-  }
-  JudgeIfDrained(turn);
-  TryForm(turn);
-  ConsiderGrowth(turn);
+  ActOnReport(turn, key);
 }
 
 // Several closed at once: our side or a proxy restarted, so the lease decides and not the grace.
@@ -229,6 +221,7 @@ void ExpireNodes(CoordinatorTurn& turn) {
 
 void ExpirePhase(CoordinatorTurn& turn) {
   CoordinatorState& state = turn.state;
+  EndRecoveryIfDue(turn);
   if (state.phase == Phase::kRunning) {
     if (turn.now >= state.since + turn.config.start_timeout) {
       for (const std::size_t rank : std::set<std::size_t>(state.world->roll.silent)) {
@@ -272,8 +265,8 @@ void ForgiveOwnPause(CoordinatorState& state, const CoordinatorConfig& config, T
   if (state.drain) {
     state.drain->began += late;
   }
-  if (state.phase == Phase::kRunning) {
-    state.since += late;  // The start deadline counts from it.
+  if (state.phase == Phase::kRunning || state.phase == Phase::kRecovering) {
+    state.since += late;  // The start deadline, or the lease of recovery, counts from it.
   }
   for (auto& [key, node] : state.nodes) {
     node.expires += late;
@@ -303,9 +296,28 @@ void OnCallEnded(CoordinatorTurn& turn, const CallEnded& ended) {
 
 }  // namespace
 
-std::vector<Notice> Step(CoordinatorState& state, const CoordinatorConfig& config,
-                         const CoordinatorEvent& event, Time now) {
+void ActOnReport(CoordinatorTurn& turn, const NodeKey& key) {
+  CoordinatorState& state = turn.state;
+  const NodeReport& report = state.nodes.at(key).report;
+  if (report.leaving == Leaving::kStopRun) {
+    if (state.phase == Phase::kGathering) {
+      EndRun(turn, Finish{Ending::kFailed, 130, "the run was stopped on request", {}});
+      return;
+    }
+    BeginDrain(turn, StopCause::kOperator, true);
+  }
+  if (Member* const member = FindMember(state, key)) {
+    ReportFromMember(turn, key, *member, report);
+  }
+  JudgeIfDrained(turn);
+  TryForm(turn);
+  ConsiderGrowth(turn);
+}
+
+CoordinatorEffects Step(CoordinatorState& state, const CoordinatorConfig& config,
+                        const CoordinatorEvent& event, Time now) {
   CoordinatorTurn turn{state, config, now, {}};
+  const RecordMark before = MarkOf(state);
   ForgiveOwnPause(state, config, now);
   std::visit(Overload{
                  [&](const Reported& reported) { OnReport(turn, reported.report); },
@@ -316,10 +328,11 @@ std::vector<Notice> Step(CoordinatorState& state, const CoordinatorConfig& confi
                      ExpirePhase(turn);
                    }
                  },
+                 [&](const Persisted& persisted) { OnPersisted(state, persisted.number); },
              },
              event);
   state.wake = NextWake(state, config);
-  return std::move(turn.notices);
+  return {std::move(turn.notices), RecordIfChanged(state, config, before)};
 }
 
 bool IsNewest(const CoordinatorState& state, const NodeReport& report) {
@@ -331,7 +344,7 @@ Duration LeaseOf(const CoordinatorState& state, const CoordinatorConfig& config)
   // Those that must come anyway count from the start: the first of 10,000 would else be given so
   // little time that it is lost while the last ones join.
   const std::size_t expected = state.shape ? state.shape->min_nodes : 0;
-  const std::size_t nodes = std::max(state.nodes.size(), expected);
+  const std::size_t nodes = std::max({state.nodes.size(), expected, NodesToRecover(state)});
   return std::max(config.base_lease, config.lease_per_node * static_cast<Duration::rep>(nodes));
 }
 

@@ -5,6 +5,7 @@
 // which time alone can change anything. Never tells two nodes different things about one world,
 // and never forms a world while a node of the last one might still run it.
 //
+//   Recovering --every rank of the newest world has reported, or a lease is over--> recovery.h
 //   Gathering --max are ready; or all of the last world and min; or last call over--> Running
 //   Gathering --join timeout-----------------------------------------------------> Failed
 //   Running   --a worker failed, a node was lost or leaves, the world grows-------> Draining
@@ -12,9 +13,8 @@
 //   Draining  --every node promised not to run this generation, or is lost: judge-> Gathering
 //   Draining  --judge: budget spent, stop requested, a worker said "do not restart"-> Failed
 //
-// A server without history starts in Gathering; recovery from reports is not this file's yet: a
-// report that hosts a world this server never formed is told to stop, and generations stay above
-// it.
+// A server without a journal starts in Gathering. What brings a new server back into a run that
+// goes on, from reports and from a journal, is told in recovery.h.
 #pragma once
 
 #include <map>
@@ -40,6 +40,7 @@ struct CoordinatorConfig {
   Duration start_timeout{30'000};     // Told Run to hosting it.
   Duration settle{150};               // Arrivals closer than this make one restart,
   Duration settle_limit{1'000};       // which comes at most so long after the first of them.
+  bool journal = false;               // Persist is carried out: no outcome is told before it is.
 };
 
 // ---- Events ----
@@ -54,7 +55,11 @@ struct CallEnded {
   bool cancelled = false;
 };
 struct Tick {};
-using CoordinatorEvent = std::variant<Reported, CallEnded, Tick>;
+// The record of this number, and all before it, are on disk or can never be.
+struct Persisted {
+  std::uint64_t number = 0;
+};
+using CoordinatorEvent = std::variant<Reported, CallEnded, Tick, Persisted>;
 
 enum class NoticeLevel { kDetail, kInfo, kWarning };
 struct Notice {
@@ -64,7 +69,7 @@ struct Notice {
 };
 
 // ---- State ----
-enum class Phase { kGathering, kRunning, kDraining, kSucceeded, kFailed };
+enum class Phase { kRecovering, kGathering, kRunning, kDraining, kSucceeded, kFailed };
 
 struct NodeKey {
   NodeId node;
@@ -172,18 +177,36 @@ struct Drain {
 
 // Nodes that came while a world runs, taken together; and who was lost when.
 struct Growth {
-  std::optional<Time> first;    // Of the arrivals not yet taken in.
-  std::optional<Time> go;       // The world stops for them then.
-  std::uint32_t arrivals = 0;   // That many were there when `go` was last put off.
+  std::optional<Time> first;   // Of the arrivals not yet taken in.
+  std::optional<Time> go;      // The world stops for them then.
+  std::uint32_t arrivals = 0;  // That many were there when `go` was last put off.
   std::map<NodeId, std::vector<Time>> losses;
 };
 
 struct Budget {
-  std::vector<Time> charged;    // Incidents within the restart window, oldest first.
-  std::uint64_t highest = 0;    // STEP of any worker so far.
-  std::uint64_t reached = 0;    // `highest` when the last incident was charged.
-  bool told = false;            // Some worker tells its steps.
-  std::uint32_t stuck = 0;      // Incidents in a row without progress, that one included.
+  std::vector<Time> charged;  // Incidents within the restart window, oldest first.
+  std::uint64_t highest = 0;  // STEP of any worker so far.
+  std::uint64_t reached = 0;  // `highest` when the last incident was charged.
+  bool told = false;          // Some worker tells its steps.
+  std::uint32_t stuck = 0;    // Incidents in a row without progress, that one included.
+};
+
+// What a server that is new to a run has found out about the world that its nodes may still run.
+struct Recovery {
+  std::optional<Placement> newest;          // Of the newest world heard of; the shared part counts.
+  std::map<std::uint32_t, NodeKey> places;  // Group rank in it -> who has reported.
+  std::optional<World> recorded;            // The journal's last, as it was formed.
+  bool begun = false;                       // Recovering has been entered once.
+};
+
+// What a journal keeps of a run: enough for a new server to go on, together with the reports.
+struct RunRecord {
+  RunId run_id;
+  std::optional<RunShape> shape;
+  Generation reserved;  // No generation above it was ever given.
+  std::uint32_t restarts_used = 0;
+  std::optional<World> world;  // Members as they were formed.
+  std::optional<Finish> outcome;
 };
 
 struct CoordinatorState {
@@ -206,11 +229,28 @@ struct CoordinatorState {
   std::optional<Drain> drain;
   std::optional<Finish> outcome;
   std::optional<Time> wake;  // NextWake after the last Step: tells a late tick.
+  Recovery recovery;
+  Generation reserved;                // As recorded; generations stay below it.
+  std::uint64_t records = 0;          // Asked for so far.
+  std::uint64_t records_kept = 0;     // Known to be on disk.
+  std::uint64_t record_of_outcome{};  // The outcome is told when this one is kept.
+};
+
+// ---- Effects ----
+// To be put on disk, off the loop; Persisted answers. Only with a journal, and never waited for on
+// the way to the next world.
+struct Persist {
+  std::uint64_t number = 0;
+  RunRecord record;
+};
+struct CoordinatorEffects {
+  std::vector<Notice> notices;
+  std::optional<Persist> persist;
 };
 
 // ---- Decisions ----
-std::vector<Notice> Step(CoordinatorState& state, const CoordinatorConfig& config,
-                         const CoordinatorEvent& event, Time now);
+CoordinatorEffects Step(CoordinatorState& state, const CoordinatorConfig& config,
+                        const CoordinatorEvent& event, Time now);
 
 // What a node should do now. Unknown nodes wait; so does one that hosts nothing and echoes its
 // Finish: that answer is only the receipt of its acknowledgement.

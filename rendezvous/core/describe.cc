@@ -97,7 +97,18 @@ std::string Describe(const WaitReason& reason) {
     case WaitFor::kEarlierSelf:
       return "waiting until this node's earlier agent or its workers are gone";
     case WaitFor::kRecovery:
-      return "the rendezvous server is new and collects reports";
+      text = "the rendezvous server is new and collects reports: " + std::to_string(reason.have) +
+             " of " + Count(reason.want, "node") + (reason.have == 1 ? " has" : " have") +
+             " reported";
+      if (!reason.missing.empty()) {
+        text += "; missing " + Join(reason.missing);
+      }
+      if (reason.remaining) {
+        text += "; going on without the missing in " + FormatDuration(*reason.remaining);
+      }
+      return text + "; workers go on";
+    case WaitFor::kJournal:
+      return "the run has ended; waiting until its outcome is in the server's journal";
   }
   return text;
 }
@@ -151,6 +162,8 @@ std::string Describe(const Directive& directive) {
 
 std::string Describe(Phase phase) {
   switch (phase) {
+    case Phase::kRecovering:
+      return "recovering";
     case Phase::kGathering:
       return "gathering";
     case Phase::kRunning:

@@ -6,6 +6,8 @@
 #include "rendezvous/core/formation.h"
 #include "rendezvous/core/growth.h"
 #include "rendezvous/core/node_index.h"
+#include "rendezvous/core/record.h"
+#include "rendezvous/core/recovery.h"
 
 namespace ddprun {
 namespace {
@@ -76,6 +78,22 @@ WaitReason GatheringReason(const CoordinatorState& state, Time now) {
   return reason;
 }
 
+WaitReason RecoveringReason(const CoordinatorState& state, const CoordinatorConfig& config,
+                            Time now) {
+  WaitReason reason;
+  reason.what = WaitFor::kRecovery;
+  reason.need = state.shape->min_nodes;
+  reason.have = static_cast<std::uint32_t>(state.recovery.places.size());
+  reason.want = static_cast<std::uint32_t>(NodesToRecover(state));
+  if (reason.want == 0) {  // No world is known: who is here matters.
+    reason.have = static_cast<std::uint32_t>(state.nodes.size());
+    reason.want = state.shape->max_nodes;
+  }
+  reason.missing = MissingFromRecovery(state);
+  reason.remaining = Until(EndOfRecovery(state, config), now);
+  return reason;
+}
+
 WaitReason ReasonFor(const CoordinatorState& state, const NodeKey& key, bool member, Time now) {
   const auto found = state.nodes.find(key);
   if (found == state.nodes.end() || !state.shape) {
@@ -126,7 +144,6 @@ Finish FinishFor(const CoordinatorState& state, const NodeState& node) {
 
 Directive DirectiveFor(const CoordinatorState& state, const CoordinatorConfig& config,
                        const NodeId& node_id, Incarnation incarnation, Time now) {
-  (void)config;
   const NodeKey key{node_id, incarnation};
   const auto found = state.nodes.find(key);
   if (found == state.nodes.end()) {
@@ -142,11 +159,19 @@ Directive DirectiveFor(const CoordinatorState& state, const CoordinatorConfig& c
     return Finish{Ending::kRefused, kUsage, *node.refused, {}};
   }
   if (state.outcome) {
+    if (!MayTellOutcome(state, config)) {
+      return Wait{{.what = WaitFor::kJournal,
+                   .need = state.shape->min_nodes,
+                   .want = state.shape->max_nodes}};
+    }
     return FinishFor(state, node);
   }
   const Generation hosted = report.placement ? report.placement->generation : Generation{};
   if (node.lost) {
     return Stop{std::max(report.floor, hosted), {}, StopCause::kDeclaredLost};
+  }
+  if (state.phase == Phase::kRecovering) {
+    return Wait{RecoveringReason(state, config, now)};
   }
   std::size_t index = 0;
   const Member* const member = FindMember(state, key, &index);
@@ -181,6 +206,9 @@ std::optional<Time> NextWake(const CoordinatorState& state, const CoordinatorCon
     consider(state.index.due.begin()->first);
   }
   switch (state.phase) {
+    case Phase::kRecovering:
+      consider(EndOfRecovery(state, config));
+      break;
     case Phase::kGathering:
       if (state.shape) {
         consider(state.since + state.shape->join_timeout);

@@ -22,11 +22,11 @@ namespace ddprun {
 struct RunShape {
   std::uint32_t min_nodes = 1;
   std::uint32_t max_nodes = 1;
-  std::uint32_t max_restarts = 0;  // Incidents of worker failure, for the whole run.
-  Duration last_call{5'000};       // How long a world below max_nodes waits for more.
-  Duration join_timeout{600'000};  // How long Gathering may last.
-  bool scale_up = true;            // A later node makes a running world below max grow.
-  Duration restart_window{0};      // Only incidents this young count; 0: all of the run.
+  std::uint32_t max_restarts = 0;      // Incidents of worker failure, for the whole run.
+  Duration last_call{5'000};           // How long a world below max_nodes waits for more.
+  Duration join_timeout{600'000};      // How long Gathering may last.
+  bool scale_up = true;                // A later node makes a running world below max grow.
+  Duration restart_window{0};          // Only incidents this young count; 0: all of the run.
   std::uint32_t crash_loop_limit = 3;  // Incidents in a row without progress; 0: no limit.
   auto operator<=>(const RunShape&) const = default;
 };
@@ -60,6 +60,7 @@ enum class WaitFor {
   kFinishing,    // There is room, but workers have finished already: too late to join.
   kEarlierSelf,  // An earlier membership of the same node is not over yet.
   kRecovery,     // The server is new and collects reports.
+  kJournal,      // The outcome is not safely on disk yet.
 };
 
 struct WaitReason {

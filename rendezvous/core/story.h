@@ -33,7 +33,12 @@ struct Story {
     state.run_id = "run";
     config.term = {1};
   }
-  void Feed(const CoordinatorEvent& event, Time now) { notices = Step(state, config, event, now); }
+  std::optional<Persist> persist;  // Of the last event.
+  void Feed(const CoordinatorEvent& event, Time now) {
+    CoordinatorEffects effects = Step(state, config, event, now);
+    notices = std::move(effects.notices);
+    persist = std::move(effects.persist);
+  }
   void Tick(Time now) { Feed(ddprun::Tick{}, now); }
   // Ticks whenever the coordinator asks to be woken, as a driver does.
   void Pass(Time until) {

@@ -7,6 +7,7 @@
 #include "rendezvous/core/formation.h"
 #include "rendezvous/core/growth.h"
 #include "rendezvous/core/node_index.h"
+#include "rendezvous/core/recovery.h"
 
 namespace ddprun {
 namespace {
@@ -75,8 +76,7 @@ void TryForm(CoordinatorTurn& turn) {
     state.last_call.reset();
     return;
   }
-  const bool whole =
-      ready >= state.shape->max_nodes || (state.world && state.index.coming == 0);
+  const bool whole = ready >= state.shape->max_nodes || (state.world && state.index.coming == 0);
   if (!whole) {
     if (!state.last_call) {
       state.last_call = turn.now + state.shape->last_call;
@@ -158,6 +158,7 @@ void Lose(CoordinatorTurn& turn, const NodeKey& key, const std::string& why) {
     turn.Say(NoticeLevel::kWarning, "node " + key.node + " is lost: " + why);
     NoteLoss(state.growth, key.node, turn.now);
   }
+  LeavePlace(state, key);
   Member* const member = FindMember(state, key);
   const bool mattered = member != nullptr && !member->succeeded;
   if (member != nullptr) {

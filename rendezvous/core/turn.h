@@ -1,7 +1,7 @@
 // The moves that several events of the coordinator share: losing a node, draining, judging,
 // forming.
 //
-// Internal to rendezvous/core: only coordinator.cc and turn.cc include it.
+// Internal to rendezvous/core: only coordinator.cc, recovery.cc and turn.cc include it.
 #pragma once
 
 #include <string>
@@ -45,6 +45,9 @@ void TryForm(CoordinatorTurn& turn);
 void JudgeIfDrained(CoordinatorTurn& turn);
 
 void BeginDrain(CoordinatorTurn& turn, StopCause cause, bool membership);
+
+// What the node's newest report means for the current world, or for the next one.
+void ActOnReport(CoordinatorTurn& turn, const NodeKey& key);
 
 // Its lease or its grace is over, or it must be counted as if: its effects are fenced from here.
 void Lose(CoordinatorTurn& turn, const NodeKey& key, const std::string& why);

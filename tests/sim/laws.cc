@@ -30,6 +30,9 @@ void Laws::BeforeStep(const CoordinatorState& state) {
 void Laws::AfterStep(const CoordinatorState& state, const CoordinatorConfig& config, bool ticked,
                      Time now) {
   for (const auto& [key, node] : state.nodes) {
+    if (node.lost && state.world) {
+      lost_in_.emplace(key, state.world->id);
+    }
     if (!node.lost || !ever_lost_.insert(key).second || node.acknowledged) {
       continue;
     }
@@ -41,12 +44,15 @@ void Laws::AfterStep(const CoordinatorState& state, const CoordinatorConfig& con
   if (auto broken = BrokenInvariant(state, config, now)) {
     Break(*std::move(broken));
   }
-  if (state.world && (!world_before_ || world_before_->id != state.world->id)) {
+  NoteRecovered(state);
+  const bool formed = state.world && state.phase == Phase::kRunning &&
+                      state.world->term == config.term && state.worlds_formed > 0;
+  if (formed && (!world_before_ || world_before_->id != state.world->id)) {
     if (world_before_ && state.world->generation <= world_before_->generation) {
       Break("generation " + Name(state.world->generation) + " follows " +
             Name(world_before_->generation));
     }
-    CheckOneWorld(state);
+    CheckOneWorld(state, config, now);
   }
   CheckBudget(state);
   if (const auto wake = NextWake(state, config)) {
@@ -56,10 +62,50 @@ void Laws::AfterStep(const CoordinatorState& state, const CoordinatorConfig& con
   }
 }
 
-// A new world was formed: whoever still runs another one must be a node that was lost.
-void Laws::CheckOneWorld(const CoordinatorState& state) {
+// Whom a new server has not heard within its lease is as lost as if it had been told so. A world
+// that goes on under a new server has lost nobody, whatever the old one thought.
+void Laws::NoteRecovered(const CoordinatorState& state) {
+  const bool left = phase_before_ == Phase::kRecovering && state.phase != Phase::kRecovering;
+  if (left && state.recovery.newest) {
+    for (const auto& [node, live] : live_) {
+      const WorldId id = live.placement.world_id;
+      if (id == state.recovery.newest->world_id && !state.nodes.contains(live.key)) {
+        lost_in_.emplace(live.key, id);
+      }
+    }
+  }
+  const bool adopted = state.world && state.worlds_formed == 0 &&
+                       (left || !world_before_ || world_before_->id != state.world->id);
+  if (!adopted) {
+    return;
+  }
+  for (const Member& member : state.world->members) {
+    if (member.lost) {
+      lost_in_.emplace(member.key, state.world->id);
+    } else if (state.phase == Phase::kRunning) {
+      lost_in_.erase({member.key, state.world->id});
+    }
+  }
+}
+
+void Laws::OnKept(const RunRecord& record) {
+  if (record.world) {
+    kept_.insert(record.world->id);
+  }
+}
+
+// A new world was formed: whoever still runs another one must be a node that was lost, or one that
+// this server has not heard for as long as a lost one, or run a world of which no record is left.
+void Laws::CheckOneWorld(const CoordinatorState& state, const CoordinatorConfig& config, Time now) {
   for (const auto& [node, live] : live_) {
-    if (live.placement.world_id != state.world->id && !ever_lost_.contains(live.key)) {
+    const WorldId id = live.placement.world_id;
+    const bool last = world_before_ && world_before_->id == id;
+    const bool forgotten = !last && (history_lost_ || !kept_.contains(id));
+    const bool unheard = !state.nodes.contains(live.key) &&
+                         (forgotten || now >= server_started_ + LeaseOf(state, config));
+    const bool fenced = ever_lost_.contains(live.key) || lost_in_.contains({live.key, id}) ||
+                        unheard || (forgotten && live.placement.term != config.term);
+    if (id != state.world->id && !fenced) {
       Break("generation " + Name(state.world->generation) + " was formed while " + node +
             " still runs generation " + Name(live.placement.generation));
     }
@@ -70,14 +116,15 @@ void Laws::CheckBudget(const CoordinatorState& state) {
   const bool charged = state.restarts_used != restarts_before_;
   const bool spent = state.phase == Phase::kFailed && phase_before_ != Phase::kFailed &&
                      state.outcome->text.find("restarts are") != std::string::npos;
-  if (!world_before_ || (!charged && !spent)) {
+  const bool recovers = phase_before_ == Phase::kRecovering || state.phase == Phase::kRecovering;
+  if (!world_before_ || recovers || (!charged && !spent)) {
     return;
   }
   if (state.restarts_used > restarts_before_ + 1) {
     Break("one incident was charged twice");
   }
   for (const Member& member : world_before_->members) {
-    if (ever_lost_.contains(member.key)) {
+    if (lost_in_.contains({member.key, world_before_->id})) {
       Break("the loss of " + member.key.node + " in generation " + Name(world_before_->generation) +
             " was charged as a worker failure");
     }
@@ -107,7 +154,12 @@ void Laws::OnSpawn(const CoordinatorState& state, const LiveWorkers& spawned) {
           Name(found->second.placement.generation));
   }
   const bool current = state.world && state.world->id == placement.world_id;
-  if (!current && !ever_lost_.contains(spawned.key)) {
+  // What a dead server said may be heard until a new one is; whoever acts on it is late.
+  const bool heard = state.nodes.contains(spawned.key);
+  if (!heard) {
+    lost_in_.emplace(spawned.key, placement.world_id);
+  }
+  if (!current && heard && !ever_lost_.contains(spawned.key)) {
     Break(node + " starts generation " + Name(placement.generation) +
           ", which is not the current one");
   }
@@ -144,7 +196,7 @@ void Laws::OnExit(const NodeId& node, const std::optional<Finish>& finish) {
   if (!of_run) {
     return;
   }
-  if (outcome_ && *outcome_ != *finish) {
+  if (outcome_ && *outcome_ != *finish && !history_lost_) {
     Break(node + " tells '" + finish->text + "', another node told '" + outcome_->text + "'");
   }
   outcome_ = finish;

@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "rendezvous/core/coordinator.h"
@@ -42,6 +43,15 @@ class Laws {
   std::uint64_t lost() const { return lost_; }
   // In calm weather nobody who lives is taken for lost.
   void ForbidLosses() { losses_forbidden_ = true; }
+  bool losses_forbidden() const { return losses_forbidden_; }
+
+  // ---- A server that dies ----
+  void OnServerStart(Time now) { server_started_ = now; }
+  // A record is on disk: a new server will know this world.
+  void OnKept(const RunRecord& record);
+  // A server dies, or starts again, without its journal: one outcome for all is not promised then,
+  // nor that a world which it has not heard of has ended when it forms the next one.
+  void OnHistoryLost() { history_lost_ = true; }
 
  private:
   struct WorldFacts {
@@ -53,7 +63,8 @@ class Laws {
     std::uint64_t count = 0;
   };
 
-  void CheckOneWorld(const CoordinatorState& state);
+  void CheckOneWorld(const CoordinatorState& state, const CoordinatorConfig& config, Time now);
+  void NoteRecovered(const CoordinatorState& state);
   void CheckBudget(const CoordinatorState& state);
 
   std::optional<std::string> broken_;
@@ -63,6 +74,10 @@ class Laws {
   Phase phase_before_ = Phase::kGathering;
   std::uint64_t lost_ = 0;  // Those that had not acknowledged the end.
   std::set<NodeKey> ever_lost_;
+  std::set<std::pair<NodeKey, WorldId>> lost_in_;  // While that world was the current one.
+  std::set<WorldId> kept_;
+  bool history_lost_ = false;
+  Time server_started_;
   std::set<NodeId> exited_;  // Their agents ended by themselves: silence is no fault.
   std::map<NodeId, LiveWorkers> live_;
   std::map<WorldId, WorldFacts> worlds_;

@@ -142,6 +142,20 @@ void Machine::SetLink(bool up, bool noticed) {
   link_ = up;
 }
 
+void Machine::ServerGone() {
+  if (!call_.open || !link_ || simulation_.random.Chance(simulation_.setup.weather.notice_lost)) {
+    return;
+  }
+  simulation_.agenda.After(simulation_.Delay(), [this, life = life_, call = call_] {
+    FailCall(life, call, "connection reset");
+  });
+}
+
+bool Machine::Works(WorldId world) const {
+  return agent_ && agent_->phase == AgentPhase::kRunning && agent_->leaving == Leaving::kNo &&
+         agent_->failures.empty() && placement_ && placement_->world_id == world;
+}
+
 void Machine::Signal(int signal) {
   if (agent_) {
     Tell("(gets " + SignalName(signal) + ")");
@@ -235,10 +249,12 @@ void Machine::Send(const SendReport& send) {
   call_ = Call{key, report.sequence, true};
   const Call call = call_;
   const std::uint64_t life = life_;
-  simulation_.Deliver(*this, [this, report, call, life] {
-    simulation_.server->OnCall(report, [this, call, life](const std::optional<SyncReply>& reply) {
-      simulation_.Deliver(*this, [this, call, life, reply] { OnReply(life, call, reply); });
-    });
+  const std::uint64_t server_life = simulation_.server->life();
+  const auto answer = [this, call, life](const std::optional<SyncReply>& reply) {
+    simulation_.Deliver(*this, [this, call, life, reply] { OnReply(life, call, reply); });
+  };
+  simulation_.Deliver(*this, [this, report, server_life, answer] {
+    simulation_.server->OnCall(report, server_life, answer);
   });
   simulation_.agenda.After(send.deadline, [this, call, life] {
     FailCall(life, call, "no answer from server:29400 in time");

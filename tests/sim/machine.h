@@ -34,6 +34,9 @@ class Machine {
   void Pause();
   void Resume();
   void SetLink(bool up, bool noticed);
+  void ServerGone();  // Its process is: the connection is reset, which may go unnoticed.
+  // Its agent lives, and every worker of this world that it hosts.
+  bool Works(WorldId world) const;
   bool link() const { return link_; }
   void Signal(int signal);
   // Ends the n-th living worker (modulo their number), if there is one.

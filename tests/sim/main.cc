@@ -30,6 +30,9 @@ const std::map<std::string, Mutation, std::less<>>& Mutations() {
       {"newest-report", {.believe_old_reports = true}},
       {"newest-reply", {.believe_old_replies = true, .forget_floor = true}},
       {"disconnect-grace", {.no_disconnect_grace = true}},
+      {"recovery-lease", {.no_recovery_lease = true}},
+      {"outcome-kept-first", {.tell_before_keeping = true}},
+      {"recovered-not-charged", {.charge_recovered = true}},
   };
   return mutations;
 }

@@ -41,6 +41,9 @@ Setup RandomSetup(Random& random, const Mutation& mutation, bool calm) {
   setup.conduct.ignores_term = random.Chance(0.5) ? 0.3 : 0;
   setup.conduct.spawn_fails = random.Chance(0.3) ? 0.1 : 0;
   setup.conduct.slow_exit = random.Between(Duration{1}, Duration{3'000});
+  setup.journal = random.Chance(0.6);
+  setup.slow_disk = random.Chance(0.5) ? Duration{5} : random.Between(Duration{5}, Duration{3'000});
+  setup.clock_jumps = random.Chance(0.2);
   if (calm) {
     return setup;
   }
@@ -55,6 +58,21 @@ Setup RandomSetup(Random& random, const Mutation& mutation, bool calm) {
   // Beyond every timeout: lease, graces, shutdown, start.
   setup.weather.slow_max = random.Between(Duration{200}, Duration{20'000});
   return setup;
+}
+
+// At any moment, for any time; sometimes twice in a row.
+void PlanServerCrash(Simulation& simulation, Time when) {
+  Random& random = simulation.random;
+  const Duration down = random.Chance(0.5) ? random.Between(Duration{0}, Duration{500})
+                                           : random.Between(Duration{500}, Duration{15'000});
+  const bool loses_journal = random.Chance(0.15);
+  simulation.agenda.At(when, [&simulation] { simulation.server->Crash(); });
+  simulation.agenda.At(when + down, [&simulation, loses_journal] {
+    if (loses_journal) {
+      simulation.server->LoseJournal();
+    }
+    simulation.server->Start();
+  });
 }
 
 void PlanMachineFault(Simulation& simulation, Machine& machine, Time when) {
@@ -129,7 +147,9 @@ void PlanFaults(Simulation& simulation, Duration until, bool calm) {
   for (std::uint64_t i = 0; i < faults; ++i) {
     Machine& machine = *simulation.machines[random.Below(simulation.machines.size())];
     const Time when = simulation.agenda.Now() + random.Between(Duration{0}, until);
-    if (!calm && random.Chance(0.6)) {
+    if (random.Chance(0.2)) {
+      PlanServerCrash(simulation, when);
+    } else if (!calm && random.Chance(0.6)) {
       PlanMachineFault(simulation, machine, when);
     } else {
       PlanMishap(simulation, machine, when);
@@ -180,7 +200,7 @@ History Play(std::uint64_t seed, const Mutation& mutation, TranscriptLevel level
   history.hash = simulation.transcript.hash();
   history.lines = simulation.transcript.lines();
   const CoordinatorState& state = simulation.server->state();
-  history.worlds = state.worlds_formed;
+  history.worlds = simulation.server->worlds();
   history.restarts = state.restarts_used;
   history.succeeded = state.phase == Phase::kSucceeded;
   history.lost = simulation.laws.lost();

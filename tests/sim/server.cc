@@ -5,6 +5,8 @@
 
 #include "rendezvous/core/describe.h"
 #include "rendezvous/core/node_index.h"
+#include "rendezvous/core/recovery.h"
+#include "tests/sim/machine.h"
 #include "tests/sim/simulation.h"
 
 namespace ddprun::sim {
@@ -20,10 +22,17 @@ Server::Server(Simulation& simulation) : simulation_(simulation) {
   if (simulation.setup.mutation.no_disconnect_grace) {
     config_.disconnect_grace = Duration{0};
   }
+  config_.journal = simulation.setup.journal;
+  highest_term_ = config_.term;
   state_.run_id = "run";
 }
 
-void Server::OnCall(const NodeReport& report, Answer answer) {
+void Server::OnCall(const NodeReport& report, std::uint64_t life, Answer answer) {
+  const bool to_this = life == life_ || life % 2 == 0;  // Sent while nobody was there: tried anew.
+  if (!up_ || !to_this) {
+    answer(std::nullopt);
+    return;
+  }
   if (paused_) {
     inbox_.push_back([this, report, answer] { Accept(report, answer); });
     return;
@@ -42,6 +51,8 @@ void Server::OnClosed(const NodeKey& key, std::uint64_t sequence) {
 void Server::Accept(NodeReport report, Answer answer) {
   const NodeKey key{report.node, report.incarnation};
   const Mutation& mutation = simulation_.setup.mutation;
+  config_.term = ReignAfter(config_.term, report.term);
+  highest_term_ = std::max(highest_term_, config_.term);
   if (mutation.believe_old_reports) {
     report.sequence = ++arrivals_[key];
   }
@@ -85,12 +96,133 @@ void Server::Feed(const CoordinatorEvent& event) {
     }
     RefileAll(state_, config_);
   }
+  const Phase before = state_.phase;
+  if (simulation_.setup.mutation.no_recovery_lease && before == Phase::kRecovering) {
+    state_.since = Time{};
+  }
   simulation_.laws.BeforeStep(state_);
-  const std::vector<Notice> notices = Step(state_, config_, event, now);
+  const auto [notices, persist] = Step(state_, config_, event, now);
+  if (simulation_.setup.mutation.charge_recovered && before == Phase::kRecovering && state_.drain) {
+    state_.drain->membership = false;
+  }
   simulation_.laws.AfterStep(state_, config_, std::holds_alternative<Tick>(event), now);
+  CheckRecovered(before);
   simulation_.transcript.Mark(now, event.index() + 16 * static_cast<std::uint64_t>(state_.phase));
   for (const Notice& notice : notices) {
     simulation_.transcript.Tell(now, "server", notice.text);
+  }
+  if (persist) {
+    Keep(*persist);
+  }
+}
+
+// ---- The journal ----
+void Server::Keep(const Persist& persist) {
+  writing_.push_back(persist);
+  simulation_.agenda.After(simulation_.random.Between(Duration{0}, simulation_.setup.slow_disk),
+                           [this, life = life_, persist] { OnKept(life, persist); });
+  if (simulation_.setup.mutation.tell_before_keeping) {
+    Feed(Persisted{persist.number});
+  }
+}
+
+void Server::OnKept(std::uint64_t life, const Persist& persist) {
+  if (life != life_) {
+    return;
+  }
+  while (!writing_.empty() && writing_.front().number <= persist.number) {
+    disk_ = std::move(writing_.front().record);
+    writing_.pop_front();
+  }
+  simulation_.laws.OnKept(*disk_);
+  const auto heard = [this, number = persist.number] {
+    Feed(Persisted{number});
+    AnswerWhatChanged();
+    Arm();
+  };
+  if (paused_) {
+    inbox_.push_back(heard);
+  } else {
+    heard();
+  }
+}
+
+void Server::Crash() {
+  if (!up_) {
+    return;
+  }
+  simulation_.transcript.Tell(simulation_.agenda.Now(), "server", "(is killed)");
+  up_ = paused_ = false;
+  ++life_;
+  ++timer_;
+  inbox_.clear();
+  parked_.clear();
+  arrivals_.clear();
+  worlds_ += state_.worlds_formed;
+  state_.worlds_formed = 0;
+  while (!writing_.empty() && simulation_.random.Chance(0.5)) {  // Some of it has reached the disk.
+    disk_ = std::move(writing_.front().record);
+    simulation_.laws.OnKept(*disk_);
+    writing_.pop_front();
+  }
+  writing_.clear();
+  if (!config_.journal) {
+    simulation_.laws.OnHistoryLost();
+  }
+  for (const auto& machine : simulation_.machines) {
+    machine->ServerGone();
+  }
+}
+
+void Server::Start() {
+  if (up_) {
+    return;
+  }
+  up_ = true;
+  ++life_;
+  const Time now = simulation_.agenda.Now();
+  config_.seed = simulation_.random.Next();
+  if (simulation_.setup.clock_jumps && !config_.journal) {
+    config_.term = {simulation_.random.Between(1, highest_term_.value + 1)};
+  } else {
+    config_.term = highest_term_ = highest_term_.Next();
+  }
+  const RunId run_id = state_.run_id;
+  state_ = disk_ ? Restore(*disk_, now) : CoordinatorState{};
+  state_.run_id = run_id;
+  simulation_.transcript.Tell(now, "server", disk_ ? "(starts with its journal)" : "(starts)");
+  simulation_.laws.OnServerStart(now);
+  answered_edition_ = state_.edition;
+  Arm();
+}
+
+void Server::LoseJournal() {
+  if (!config_.journal || up_) {
+    return;
+  }
+  simulation_.transcript.Tell(simulation_.agenda.Now(), "server", "(its journal is lost)");
+  disk_.reset();
+  simulation_.laws.OnHistoryLost();
+}
+
+// Nobody who works and can be heard starts over because of a new server. Only in calm weather:
+// else a report may take longer than a lease.
+void Server::CheckRecovered(Phase before) const {
+  if (before != Phase::kRecovering || state_.phase != Phase::kDraining ||
+      IsPlanned(state_.drain->cause) || !simulation_.laws.losses_forbidden()) {
+    return;
+  }
+  const bool healthy = std::all_of(
+      state_.world->members.begin(), state_.world->members.end(), [&](const Member& member) {
+        return std::any_of(
+            simulation_.machines.begin(), simulation_.machines.end(), [&](const auto& machine) {
+              return machine->node() == member.key.node && machine->Works(state_.world->id);
+            });
+      });
+  if (healthy) {
+    simulation_.laws.Break("a new server stops generation " +
+                           std::to_string(state_.world->generation.value) +
+                           ", which works on every node");
   }
 }
 
@@ -152,6 +284,9 @@ void Server::OnTimer(std::uint64_t token) {
 }
 
 void Server::Pause() {
+  if (!up_) {
+    return;
+  }
   paused_ = true;
   simulation_.transcript.Tell(simulation_.agenda.Now(), "server", "(stands still)");
 }

@@ -1,4 +1,5 @@
-// The rendezvous server of a simulation: the real coordinator core, and its driver's duties.
+// The rendezvous server of a simulation: the real coordinator core, its driver's duties, and a
+// journal on a disk that may be slow.
 //
 // A call is parked while its directive equals the echoed one, answered unchanged after the poll
 // period counted from the beat it returned, refused when a newer one of the same membership has
@@ -23,13 +24,24 @@ class Server {
 
   explicit Server(Simulation& simulation);
 
-  // A call has arrived, or its connection has closed.
-  void OnCall(const NodeReport& report, Answer answer);
+  // A call has arrived, or its connection has closed. `life` is the server's when it was sent: a
+  // connection ends with the process that it led to.
+  void OnCall(const NodeReport& report, std::uint64_t life, Answer answer);
   void OnClosed(const NodeKey& key, std::uint64_t sequence);
 
   // The process stands still; what arrives is found afterwards, before the clock is looked at.
   void Pause();
   void Resume();
+
+  // SIGKILL, and a new process at the same endpoint.
+  void Crash();
+  void Start();
+  // Its journal is gone when it starts again.
+  void LoseJournal();
+  bool up() const { return up_; }
+  std::uint64_t life() const { return life_; }  // Odd while it is up.
+  // Of all lives together.
+  std::uint64_t worlds() const { return worlds_ + state_.worlds_formed; }
 
   const CoordinatorState& state() const { return state_; }
   const CoordinatorConfig& config() const { return config_; }
@@ -46,6 +58,9 @@ class Server {
   void Close(const NodeKey& key, std::uint64_t sequence);
   void Feed(const CoordinatorEvent& event);
   void AnswerWhatChanged();
+  void Keep(const Persist& persist);
+  void OnKept(std::uint64_t life, const Persist& persist);
+  void CheckRecovered(Phase before) const;
   void Arm();
   void OnTimer(std::uint64_t token);
   Duration PollPeriod() const;
@@ -60,6 +75,12 @@ class Server {
   bool paused_ = false;
   std::deque<std::function<void()>> inbox_;
   std::uint64_t timer_ = 0;
+  bool up_ = true;
+  std::uint64_t life_ = 1;
+  std::uint64_t worlds_ = 0;
+  std::optional<RunRecord> disk_;
+  Term highest_term_;            // On disk, or as a clock that never goes back gives it.
+  std::deque<Persist> writing_;  // Not known to be on disk yet.
 };
 
 }  // namespace ddprun::sim

@@ -27,6 +27,8 @@ void Simulation::Heal() {
   transcript.Tell(agenda.Now(), "world", "(everything is well from now on)");
   setup.weather = Weather{};
   setup.conduct = Conduct{};
+  setup.slow_disk = Duration{5};
+  server->Start();
   server->Resume();
   for (const auto& machine : machines) {
     machine->SetLink(true, false);

@@ -60,6 +60,9 @@ struct Mutation {
   bool believe_old_replies = false;  // Overtaken calls' answers count as the newest call's.
   bool forget_floor = false;         // The agent does not keep what it promised.
   bool no_disconnect_grace = false;  // A closed connection is a lost node.
+  bool no_recovery_lease = false;    // A new server does not wait for those it has not heard.
+  bool tell_before_keeping = false;  // The outcome is told while it may still be forgotten.
+  bool charge_recovered = false;     // What a new server finds counts as worker failure.
 };
 
 struct Setup {
@@ -67,7 +70,10 @@ struct Setup {
   std::uint32_t machines = 2;
   std::vector<std::uint32_t> workers;  // Per machine.
   Program program = Program::kPlain;
-  Duration work{5'000};  // From "everybody is here" to the end.
+  Duration work{5'000};      // From "everybody is here" to the end.
+  bool journal = false;      // The server keeps one.
+  Duration slow_disk{5};     // A record is on disk after this long at most.
+  bool clock_jumps = false;  // A restarted server's wall clock may have gone back.
   Weather weather;
   Conduct conduct;
   Mutation mutation;

@@ -1,0 +1,330 @@
+#include "rendezvous/core/recovery.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "rendezvous/core/describe.h"
+#include "rendezvous/core/formation.h"
+#include "rendezvous/core/node_index.h"
+
+namespace ddprun {
+namespace {
+
+// What a collected place says of its part of the world.
+enum class Found { kMissing, kHosting, kSucceeded, kNotStarted, kEnded };
+
+auto Age(const Placement& placement) {
+  return std::tuple(placement.term, placement.generation, placement.world_id);
+}
+
+bool Names(const NodeReport& report, const Placement& world) {
+  return report.placement && Age(*report.placement) == Age(world);
+}
+
+// Peers are not trusted to agree: a place outside the run's own bounds is nobody's.
+bool IsPossible(const Placement& placement, const NodeReport& report, const RunShape& shape) {
+  return placement.generation > Generation{} && placement.group_size >= shape.min_nodes &&
+         placement.group_size <= shape.max_nodes && placement.group_rank < placement.group_size &&
+         std::uint64_t{placement.first_rank} + report.workers <= placement.world_size;
+}
+
+bool RecordIsNewest(const Recovery& recovery) {
+  return recovery.recorded && recovery.newest &&
+         recovery.recorded->id == recovery.newest->world_id &&
+         recovery.recorded->generation == recovery.newest->generation;
+}
+
+std::optional<std::uint32_t> PlaceOf(const Recovery& recovery, const NodeKey& key,
+                                     const NodeReport& report) {
+  if (Names(report, *recovery.newest)) {
+    return report.placement->group_rank < recovery.newest->group_size
+               ? std::optional(report.placement->group_rank)
+               : std::nullopt;
+  }
+  if (RecordIsNewest(recovery) && report.hosting == Hosting::kNothing) {
+    const auto place = recovery.recorded->places.find(key);
+    if (place != recovery.recorded->places.end()) {
+      return static_cast<std::uint32_t>(place->second);
+    }
+  }
+  return std::nullopt;
+}
+
+Found WhatIsFound(const CoordinatorState& state, std::uint32_t group_rank) {
+  const Recovery& recovery = state.recovery;
+  const auto place = recovery.places.find(group_rank);
+  if (place == recovery.places.end()) {
+    return Found::kMissing;
+  }
+  const NodeReport& report = state.nodes.at(place->second).report;
+  if (!Names(report, *recovery.newest)) {
+    return report.floor < recovery.newest->generation ? Found::kNotStarted : Found::kEnded;
+  }
+  if (report.hosting == Hosting::kWorkers && report.failures.empty()) {
+    return Found::kHosting;
+  }
+  return report.hosting == Hosting::kNothing && report.outcome == Outcome::kSucceeded
+             ? Found::kSucceeded
+             : Found::kEnded;
+}
+
+// The world from its nodes' own words. Who is missing is unknown but for its group rank; a
+// newcomer takes that place.
+World WorldFromReports(const CoordinatorState& state) {
+  const Recovery& recovery = state.recovery;
+  World world;
+  world.term = recovery.newest->term;
+  world.generation = recovery.newest->generation;
+  world.id = recovery.newest->world_id;
+  world.store = recovery.newest->store;
+  for (std::uint32_t rank = 0; rank < recovery.newest->group_size; ++rank) {
+    Member member;
+    member.first_rank = world.size;
+    if (const auto place = recovery.places.find(rank); place != recovery.places.end()) {
+      const NodeReport& report = state.nodes.at(place->second).report;
+      member.key = place->second;
+      member.workers = report.workers;
+      member.first_rank = report.placement->first_rank;
+      member.role = report.role;
+      member.role_first_rank = report.placement->role_first_rank;
+      member.role_size = report.placement->role_world_size;
+      if (member.first_rank > world.size && !world.members.empty() && world.members.back().lost) {
+        world.members.back().workers = member.first_rank - world.size;
+      }
+    } else {
+      member.key.node = "(group rank " + std::to_string(rank) + ")";
+      member.lost = true;
+    }
+    world.size = member.first_rank + member.workers;
+    world.places[member.key] = world.members.size();
+    world.members.push_back(std::move(member));
+  }
+  if (world.members.back().lost && recovery.newest->world_size > world.size) {
+    world.members.back().workers = recovery.newest->world_size - world.size;
+    world.size = recovery.newest->world_size;
+  }
+  return world;
+}
+
+World FoundWorld(const CoordinatorState& state, Time now) {
+  World world = RecordIsNewest(state.recovery) ? *state.recovery.recorded : WorldFromReports(state);
+  world.formed = now;
+  for (std::uint32_t rank = 0; rank < world.members.size(); ++rank) {
+    Member& member = world.members[rank];
+    const Found found = WhatIsFound(state, rank);
+    member.hosted = found != Found::kMissing && found != Found::kNotStarted;
+    member.succeeded = found == Found::kSucceeded;
+    member.lost = found == Found::kMissing;
+  }
+  return world;
+}
+
+// Whether ranks follow each other without gaps, as every world's do.
+bool IsWhole(const World& world, const Placement& newest) {
+  std::uint32_t next = 0;
+  for (const Member& member : world.members) {
+    if (member.first_rank != next) {
+      return false;
+    }
+    next += member.workers;
+  }
+  return next == world.size && world.size == newest.world_size;
+}
+
+// What stops this world: what the old server told its nodes, as far as they have heard it.
+StopCause CauseOfDrain(const CoordinatorState& state, const World& world) {
+  std::optional<StopCause> told;
+  bool missing = false;
+  bool leaves = false;
+  for (const Member& member : world.members) {
+    missing |= member.lost;
+    const auto node = state.nodes.find(member.key);
+    if (node == state.nodes.end()) {
+      continue;
+    }
+    const NodeReport& report = node->second.report;
+    leaves |= report.leaving == Leaving::kLeave;
+    const Stop* const stop = report.echo ? std::get_if<Stop>(&*report.echo) : nullptr;
+    const bool of_world = stop != nullptr && stop->world_id == world.id &&
+                          stop->cause != StopCause::kSuperseded &&
+                          stop->cause != StopCause::kDeclaredLost;
+    if (of_world && (!told || IsPlanned(*told))) {
+      told = stop->cause;
+    }
+  }
+  if (missing) {
+    return StopCause::kNodeLost;
+  }
+  return told ? *told : leaves ? StopCause::kLeave : StopCause::kFailure;
+}
+
+void BeginRecovery(CoordinatorTurn& turn) {
+  CoordinatorState& state = turn.state;
+  state.recovery.begun = true;
+  state.world.reset();
+  state.drain.reset();
+  state.last_call.reset();
+  RefileAll(state, turn.config);
+  turn.Enter(Phase::kRecovering);
+  turn.Say(NoticeLevel::kInfo, "run '" + state.run_id +
+                                   "' is known to its nodes from another server: collecting "
+                                   "their reports, workers go on");
+}
+
+// Every report once more, now that there is a world, or none, to relate it to.
+void ActOnAllReports(CoordinatorTurn& turn) {
+  std::vector<NodeKey> keys;
+  for (const auto& [key, node] : turn.state.nodes) {
+    if (!node.lost && !node.refused) {
+      keys.push_back(key);
+    }
+  }
+  for (const NodeKey& key : keys) {
+    if (HasEnded(turn.state)) {
+      return;
+    }
+    ActOnReport(turn, key);
+  }
+  JudgeIfDrained(turn);
+  TryForm(turn);
+}
+
+void EndRecovery(CoordinatorTurn& turn) {
+  CoordinatorState& state = turn.state;
+  state.recovery.begun = true;
+  if (!state.recovery.newest) {
+    turn.Enter(Phase::kGathering);
+    turn.Say(NoticeLevel::kInfo, "no node of run '" + state.run_id + "' has workers: going on");
+    ActOnAllReports(turn);
+    return;
+  }
+  state.world = FoundWorld(state, turn.now);
+  RefileAll(state, turn.config);
+  bool undisturbed = IsWhole(*state.world, *state.recovery.newest);
+  for (std::uint32_t rank = 0; rank < state.world->members.size(); ++rank) {
+    const Found found = WhatIsFound(state, rank);
+    undisturbed &= found != Found::kMissing && found != Found::kEnded;
+  }
+  const std::string what = Describe(*state.world);
+  if (undisturbed) {
+    turn.Enter(Phase::kRunning);
+    turn.Say(NoticeLevel::kInfo, "recovered " + what + "; no worker was disturbed");
+  } else {
+    turn.Say(NoticeLevel::kInfo, "recovered " + what + ", which cannot go on as it is");
+    BeginDrain(turn, CauseOfDrain(state, *state.world), true);
+  }
+  state.recovery.places.clear();
+  ActOnAllReports(turn);
+}
+
+// The first sign that another server has known this run, or of a newer world than was known.
+bool CallsForRecovery(const CoordinatorTurn& turn, const NodeReport& report) {
+  const CoordinatorState& state = turn.state;
+  const Recovery& recovery = state.recovery;
+  if (state.worlds_formed > 0 || state.phase == Phase::kRecovering) {
+    return false;
+  }
+  const bool possible = report.placement && IsPossible(*report.placement, report, *state.shape);
+  if (recovery.begun) {
+    return possible && report.hosting != Hosting::kNothing &&
+           (!recovery.newest || Age(*report.placement) > Age(*recovery.newest));
+  }
+  const bool of_another = report.term != Term{} && report.term != turn.config.term;
+  return report.hosting != Hosting::kNothing || report.floor > Generation{} || of_another;
+}
+
+}  // namespace
+
+CoordinatorState Restore(const RunRecord& record, Time now) {
+  CoordinatorState state;
+  state.run_id = record.run_id;
+  state.since = now;
+  state.shape = record.shape;
+  state.newest = record.reserved;
+  state.reserved = record.reserved;
+  state.restarts_used = record.restarts_used;
+  state.outcome = record.outcome;
+  if (record.outcome) {
+    const bool succeeded = record.outcome->ending == Ending::kSucceeded;
+    state.phase = succeeded ? Phase::kSucceeded : Phase::kFailed;
+    return state;
+  }
+  state.phase = Phase::kRecovering;
+  state.recovery.begun = true;
+  state.recovery.recorded = record.world;
+  if (record.world) {
+    state.recovery.newest = PlacementOf(state, *record.world, 0);
+  }
+  return state;
+}
+
+bool CollectForRecovery(CoordinatorTurn& turn, const NodeKey& key) {
+  CoordinatorState& state = turn.state;
+  Recovery& recovery = state.recovery;
+  const NodeReport& report = state.nodes.at(key).report;
+  if (CallsForRecovery(turn, report)) {
+    BeginRecovery(turn);
+  }
+  if (state.phase != Phase::kRecovering) {
+    return false;
+  }
+  if (report.placement && IsPossible(*report.placement, report, *state.shape) &&
+      (!recovery.newest || Age(*report.placement) > Age(*recovery.newest))) {
+    recovery.newest = report.placement;
+    recovery.places.clear();
+  }
+  if (!recovery.newest) {
+    return true;
+  }
+  if (const auto place = PlaceOf(recovery, key, report)) {
+    recovery.places.emplace(*place, key);
+  }
+  if (recovery.places.size() == recovery.newest->group_size) {
+    EndRecovery(turn);
+  }
+  return true;
+}
+
+void EndRecoveryIfDue(CoordinatorTurn& turn) {
+  if (turn.state.phase == Phase::kRecovering &&
+      turn.now >= EndOfRecovery(turn.state, turn.config)) {
+    EndRecovery(turn);
+  }
+}
+
+void LeavePlace(CoordinatorState& state, const NodeKey& key) {
+  std::erase_if(state.recovery.places, [&](const auto& place) { return place.second == key; });
+}
+
+std::size_t NodesToRecover(const CoordinatorState& state) {
+  const bool looking = state.phase == Phase::kRecovering && state.recovery.newest;
+  return looking ? state.recovery.newest->group_size : 0;
+}
+
+Time EndOfRecovery(const CoordinatorState& state, const CoordinatorConfig& config) {
+  return state.since + LeaseOf(state, config);
+}
+
+std::vector<NodeId> MissingFromRecovery(const CoordinatorState& state) {
+  std::vector<NodeId> missing;
+  if (!RecordIsNewest(state.recovery)) {
+    return missing;
+  }
+  const std::vector<Member>& members = state.recovery.recorded->members;
+  for (std::uint32_t rank = 0; rank < members.size() && missing.size() < kMaxNamed; ++rank) {
+    if (!state.recovery.places.contains(rank)) {
+      missing.push_back(members[rank].key.node);
+    }
+  }
+  return missing;
+}
+
+Term ReignAfter(Term own, Term heard) {
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 62;  // Beyond it no server can have counted.
+  constexpr std::uint64_t kCandidates = 16;  // The low bits are the index of a candidate server.
+  return heard <= own || heard.value > kMost ? own
+                                             : Term{(heard.value / kCandidates + 1) * kCandidates};
+}
+
+}  // namespace ddprun

@@ -1,0 +1,280 @@
+"""The rendezvous server is killed, paused and started again while two nodes work."""
+
+import os
+import re
+import signal
+import sys
+import time
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest, eventually  # noqa: E402
+
+LEASE = 3  # Seconds.
+
+
+class ServerFault(DdprunTest):
+    def setUp(self):
+        super().setUp()
+        self.endpoint = self.free_endpoint()
+        self.journal = self.path("journal")
+        self.go = self.path("go")
+        self.nodes = []
+        self.server = None
+
+    def start_server(self, journal=True):
+        flags = [f"--journal={self.journal}"] if journal else []
+        self.server = self.start("rendezvous", f"--listen={self.endpoint}", "-v", *flags)
+        self.wait_for_text(self.server, "serving at")
+
+    def kill_server(self):
+        self.server.signal(signal.SIGKILL)
+        self.server.wait()
+
+    def start_node(self, *flags, nnodes="2", program=None):
+        node = self.start(f"--nnodes={nnodes}", f"--rdzv-id={self.run_id}",
+                          f"--rdzv-endpoint={self.endpoint}", "--local-addr=127.0.0.1",
+                          "--rdzv-conf=last_call_timeout=0.2", *flags,
+                          *(program or [FAKE_WORKER, HELLO, f"--wait-file={self.go}"]))
+        self.nodes.append(node)
+        return node
+
+    def start_nodes(self, *flags, count=2, **how):
+        for _ in range(count):
+            node = self.start_node(*flags, **how)
+            # On this machine a node that finds nobody at the endpoint would carry the server itself.
+            self.wait_for_text(node, "joining the rendezvous at")
+
+    def all(self):
+        return "\n".join(run.all() for run in [self.server, *self.nodes])
+
+    def world(self, size=2, after=0):
+        """Generation -> rank -> pid of the first world above `after` in which all nodes work."""
+        def look():
+            for generation in sorted({g for n in self.nodes for g in n.generations() if g > after}):
+                found = [n.workers(generation) for n in self.nodes]
+                if all(found) and sorted(r for w in found for r in w) == list(range(size)):
+                    return generation, {r: pid for w in found for r, pid in w.items()}
+            return None
+        return self.wait_for(look, self.server, *self.nodes, what=f"a world of {size}")
+
+    def pids(self):
+        return {pid for node in self.nodes for g in node.generations() for pid in node.workers(g).values()}
+
+    def wait_until_connected(self, limit=10):
+        """Seconds until every agent has been heard by the newest server."""
+        begin = time.monotonic()
+        self.wait_for_text(self.server, "recovered generation", limit)
+        return time.monotonic() - begin
+
+    def end(self, expect=0):
+        open(self.go, "w").close()
+        for node in self.nodes:
+            self.assertEqual(node.wait(), expect, self.all())
+        self.server.signal(signal.SIGTERM)
+        self.assertEqual(self.server.wait(), 143, self.all())
+
+    # ---- Killed and started again ----
+    def restart_disturbs_nobody(self, down=0.0, journal=True):
+        self.start_server(journal)
+        self.start_nodes()
+        generation, workers = self.world()
+        for _ in range(2):
+            self.kill_server()
+            self.pause(down)
+            self.start_server(journal)
+            took = self.wait_until_connected()
+            self.assertLess(took, 1.5, self.all())
+            print(f"  agents connected {took * 1000:.0f} ms after the server served", flush=True)
+        self.end()
+        self.assertEqual(self.pids(), set(workers.values()), self.all())
+        self.assertEqual({g for n in self.nodes for g in n.generations()}, {generation}, self.all())
+
+    def pause(self, seconds):
+        """As long as another process takes: nothing else can be waited for where nothing happens."""
+        if seconds:
+            self.assertEqual(self.start(FAKE_WORKER, f"--sleep-ms={seconds * 1000:.0f}").wait(), 0)
+
+    def test_killed_with_a_journal(self):
+        self.restart_disturbs_nobody()
+
+    def test_killed_without_a_journal(self):
+        self.restart_disturbs_nobody(journal=False)
+
+    def test_away_for_longer_than_a_lease(self):
+        self.restart_disturbs_nobody(down=LEASE + 1)
+        for node in self.nodes:
+            self.assertRegex(node.err(), "cannot reach the rendezvous .*the workers go on")
+            self.assertRegex(node.err(), "is reachable again")
+
+    def test_its_journal_is_lost(self):
+        self.start_server()
+        self.start_nodes()
+        _, workers = self.world()
+        self.kill_server()
+        os.remove(self.journal)
+        self.start_server()
+        self.wait_until_connected()
+        self.end()
+        self.assertEqual(self.pids(), set(workers.values()), self.all())
+
+    def test_killed_while_nodes_are_awaited(self):
+        self.start_server()
+        self.start_nodes(count=1)
+        self.wait_for_text(self.nodes[0], "waiting for nodes: 1 of 2 are here")
+        self.kill_server()
+        self.start_server()
+        self.start_nodes(count=1)
+        self.world()
+        self.end()
+
+    def test_killed_at_many_moments_of_forming(self):
+        """Whatever was heard by then, the run comes to one world and ends well."""
+        for moment in range(6):
+            with self.subTest(moment=moment):
+                self.nodes, self.go = [], self.path(f"go{moment}")
+                self.run_id = f"run-{self.mark.value[:8]}-{moment}"
+                self.start_server()
+                self.start_nodes()
+                eventually(lambda: "formed" in self.server.err(), 10 if moment else 0)
+                self.pause(0.003 * (moment - 1) if moment > 1 else 0)
+                self.kill_server()
+                self.start_server()
+                self.world()
+                self.end()
+
+    def test_killed_while_the_run_drains(self):
+        """The failed worker's node has ended, the other ignores TERM until it is killed."""
+        self.start_server()
+        stubborn = [FAKE_WORKER, HELLO, "--ignore-term", f"--wait-file={self.go}"]
+        self.start_nodes("--max-restarts=1", program=stubborn)
+        generation, workers = self.world()
+        os.kill(workers[0], signal.SIGKILL)
+        self.wait_for_text(self.server, "stopping generation")
+        self.kill_server()
+        self.start_server()
+        second, _ = self.world(after=generation)
+        self.assertGreater(second, generation)
+        self.end()
+
+    def test_killed_while_the_run_finishes(self):
+        """One node has succeeded and may even have gone; both tell success."""
+        for moment in range(4):
+            with self.subTest(moment=moment):
+                self.nodes, self.go = [], self.path(f"go{moment}")
+                self.run_id = f"run-{self.mark.value[:8]}-{moment}"
+                self.start_server()
+                self.start_nodes()
+                _, workers = self.world()
+                open(self.go, "w").close()
+                eventually(lambda: "every worker finished" in self.server.err(), 10 if moment else 0)
+                self.pause(0.004 * (moment - 1) if moment > 1 else 0)
+                self.kill_server()
+                self.start_server()
+                self.end()
+                self.assertEqual(self.pids(), set(workers.values()), self.all())
+
+    def test_a_late_node_does_not_hear_that_its_work_succeeded(self):
+        self.start_server()
+        self.start_nodes()
+        self.world()
+        open(self.go, "w").close()
+        for node in self.nodes:
+            self.assertEqual(node.wait(), 0, self.all())
+        self.kill_server()
+        self.start_server()
+        late = self.start_node()
+        self.assertEqual(late.wait(), 69, self.all())
+        self.assertRegex(late.err(), "this run has ended before this node came")
+        self.server.signal(signal.SIGTERM)
+        self.server.wait()
+
+    def test_a_node_that_dies_with_the_server_is_replaced_after_a_lease(self):
+        self.start_server()
+        self.start_nodes(nnodes="1:2")
+        first, _ = self.world()
+        self.kill_server()
+        gone = self.nodes.pop()
+        agent = gone.agent()
+        os.kill(gone.process.pid, signal.SIGSTOP)
+        os.kill(agent, signal.SIGKILL)
+        os.kill(gone.process.pid, signal.SIGKILL)
+        gone.wait()
+        self.run_directory_stays = True
+        self.start_server()
+        self.world(size=1, after=first)
+        self.end()
+
+    # ---- Paused ----
+    def test_paused_for_longer_than_a_lease(self):
+        self.start_server()
+        self.start_nodes()
+        generation, workers = self.world()
+        self.server.signal(signal.SIGSTOP)
+        self.pause(2 * LEASE)
+        self.server.signal(signal.SIGCONT)
+        self.wait_for_text(self.nodes[0], "is reachable again")
+        self.pause(1)
+        self.end()
+        self.assertNotIn("is lost", self.server.err())
+        self.assertEqual(self.pids(), set(workers.values()), self.all())
+        self.assertEqual({g for n in self.nodes for g in n.generations()}, {generation})
+
+    # ---- The node that carries the server ----
+    def test_the_node_with_the_server_dies_and_comes_back(self):
+        carrier = self.start_node("--node-rank=0")
+        self.wait_for_text(carrier, "serving the rendezvous at")
+        other = self.start_node("--node-rank=1")
+        self.server = carrier
+        first, _ = self.world()
+        agent = carrier.agent()
+        os.kill(carrier.process.pid, signal.SIGSTOP)
+        os.kill(agent, signal.SIGKILL)
+        os.kill(carrier.process.pid, signal.SIGKILL)
+        carrier.wait()
+        self.run_directory_stays = True
+        self.wait_for_text(other, "cannot reach the rendezvous .*the workers go on")
+        self.nodes = [other]
+        self.server = self.start_node("--node-rank=0")
+        self.world(after=first)
+        open(self.go, "w").close()
+        for node in self.nodes:
+            self.assertEqual(node.wait(), 0, self.all())
+
+    # ---- What cannot be used is said ----
+    def test_a_journal_in_use_is_refused(self):
+        self.start_server()
+        second = self.start("rendezvous", f"--listen={self.free_endpoint()}",
+                            f"--journal={self.journal}")
+        self.assertEqual(second.wait(), 69, second.all())
+        self.assertRegex(second.err(), "journal .* is in use by another rendezvous server")
+        self.server.signal(signal.SIGTERM)
+        self.server.wait()
+
+    def test_a_file_that_is_no_journal_is_refused(self):
+        with open(self.journal, "w") as file:
+            file.write("notes\n")
+        server = self.start("rendezvous", f"--listen={self.endpoint}", f"--journal={self.journal}")
+        self.assertEqual(server.wait(), 2, server.all())
+        self.assertRegex(server.err(), "no journal of ddprun's")
+
+    def test_a_damaged_journal_is_said_and_the_run_goes_on(self):
+        self.start_server()
+        self.start_nodes()
+        _, workers = self.world()
+        self.kill_server()
+        with open(self.journal, "r+b") as file:
+            file.seek(60)
+            byte = file.read(1)
+            file.seek(60)
+            file.write(bytes([byte[0] ^ 0x40]))
+        self.start_server()
+        self.assertRegex(self.server.err(), "the journal is damaged: ")
+        self.wait_until_connected()
+        self.end()
+        self.assertEqual(self.pids(), set(workers.values()), self.all())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
