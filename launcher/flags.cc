@@ -53,7 +53,7 @@ Error Unknown(const std::vector<std::string>& names, const std::string& name,
       names.begin(), names.end(),
       [&](const auto& a, const auto& b) { return Distance(a, name) < Distance(b, name); });
   if (nearest != names.end() &&
-      Distance(*nearest, name) <= std::min<std::size_t>(3, name.size() / 2)) {
+      Distance(*nearest, name) <= std::min<std::size_t>(3, name.size() / 3)) {
     text += "; did you mean --" + *nearest + "?";
   }
   return {ErrorKind::kInvalid, text + more};

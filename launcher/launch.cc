@@ -14,6 +14,7 @@
 #include "launcher/preparation.h"
 #include "launcher/run_directory.h"
 #include "launcher/run_failure.h"
+#include "launcher/scrub.h"
 #include "launcher/server_role.h"
 #include "proto/exit_code.h"
 #include "rendezvous/core/describe.h"
@@ -235,6 +236,16 @@ std::vector<std::string> Remarks(const LaunchConfig& config, const Preparation& 
   return remarks;
 }
 
+// Settings that the command line does not show.
+void SayOrigins(const LaunchConfig& config) {
+  for (const auto& [name, value, origin] : config.settings) {
+    if (origin != "default" && origin != "command line") {
+      std::fprintf(stderr, "ddprun | --%s=%s is %s's\n", name.c_str(),
+                   IsSecret(name) ? "***" : value.c_str(), origin.c_str());
+    }
+  }
+}
+
 // What every worker is to find, and what not.
 void ApplyToEnvironment(const LaunchConfig& config, const Preparation& prepared) {
   for (const std::string& name : prepared.removed) {
@@ -262,6 +273,9 @@ int Launch(const LaunchConfig& config) {
   if (config.dry_run) {
     const std::string plan = DescribePlan(config, *prepared);
     return std::fputs(plan.c_str(), stdout) < 0 || std::fflush(stdout) != 0 ? 1 : kExitOk;
+  }
+  if (config.verbose) {
+    SayOrigins(config);
   }
   ApplyToEnvironment(config, *prepared);
   return RunGuarded([&](GuardLink link) {

@@ -10,10 +10,18 @@ namespace ddprun {
 namespace {
 
 constexpr std::size_t kLabel = 14;
+constexpr std::size_t kVariable = 26;
+
+std::string Padded(const std::string& label, std::size_t width) {
+  return "  " + label + std::string(label.size() < width ? width - label.size() : 1, ' ');
+}
 
 std::string Line(const std::string& label, const std::string& text) {
-  return "  " + label + std::string(label.size() < kLabel ? kLabel - label.size() : 1, ' ') + text +
-         "\n";
+  return Padded(label, kLabel) + text + "\n";
+}
+
+std::string Variable(const std::string& name, const std::string& text) {
+  return Padded(name, kVariable) + text + "\n";
 }
 
 const Setting& Find(const LaunchConfig& config, const std::string& name) {
@@ -156,35 +164,37 @@ std::string Environment(const LaunchConfig& config, const Preparation& preparati
   const std::string nodes = std::to_string(config.max_nodes);
   std::string text = "environment of every worker: " + std::to_string(inherited) +
                      " variables of ddprun's own, and\n";
-  text += Line("RANK, LOCAL_RANK", "as above");
-  text += Line("WORLD_SIZE", config.standalone ? std::to_string(config.workers)
-                                               : "workers of all nodes, of which " +
-                                                     std::to_string(config.workers) + " here");
-  text += Line("LOCAL_WORLD_SIZE", std::to_string(config.workers));
-  text += Line("GROUP_RANK", config.standalone ? "0" : "of this node, from the rendezvous");
+  text += Variable("RANK, LOCAL_RANK", "as above");
+  text += Variable("WORLD_SIZE", config.standalone ? std::to_string(config.workers)
+                                                   : "workers of all nodes, of which " +
+                                                         std::to_string(config.workers) + " here");
+  text += Variable("LOCAL_WORLD_SIZE", std::to_string(config.workers));
+  text += Variable("GROUP_RANK", config.standalone ? "0" : "of this node, from the rendezvous");
   text +=
       Line("GROUP_WORLD_SIZE",
            config.min_nodes == config.max_nodes ? nodes : "nodes that are here, at most " + nodes);
-  text += Line("ROLE_NAME", "'" + config.role + "'; ROLE_RANK and ROLE_WORLD_SIZE count this role");
-  text += Line("MASTER_ADDR, MASTER_PORT", "the store's");
-  text += Line("TORCHELASTIC_*",
+  text +=
+      Variable("ROLE_NAME", "'" + config.role + "'; ROLE_RANK and ROLE_WORLD_SIZE count this role");
+  text += Variable("MASTER_ADDR, MASTER_PORT", "the store's");
+  text +=
+      Variable("TORCHELASTIC_*",
                "RUN_ID, RESTART_COUNT, MAX_RESTARTS=" + std::to_string(config.max_restarts) +
                    ", USE_AGENT_STORE=True, ERROR_FILE, SIGNALS_TO_HANDLE=" + config.signals.text);
-  text += Line("DDPRUN_*", "TERM, GENERATION, WORLD_ID, NOTIFY_SOCKET");
+  text += Variable("DDPRUN_*", "TERM, GENERATION, WORLD_ID, NOTIFY_SOCKET");
   const auto own = GetProcessEnv("OMP_NUM_THREADS");
-  text += Line("OMP_NUM_THREADS",
-               preparation.omp_threads
-                   ? std::to_string(*preparation.omp_threads) +
-                         " because it is not set: " + std::to_string(preparation.cpus) +
-                         " CPUs for " + std::to_string(config.workers) + " workers"
-               : own ? *own + ", as it is set"
-                     : "not set, because one worker may use all CPUs");
+  text += Variable("OMP_NUM_THREADS",
+                   preparation.omp_threads
+                       ? std::to_string(*preparation.omp_threads) +
+                             " because it is not set: " + std::to_string(preparation.cpus) +
+                             " CPUs for " + std::to_string(config.workers) + " workers"
+                   : own ? *own + ", as it is set"
+                         : "not set, because one worker may use all CPUs");
   if (!preparation.removed.empty()) {
     std::string names;
     for (const std::string& name : preparation.removed) {
       names += (names.empty() ? "" : ", ") + name;
     }
-    text += Line("without", names + " (--scrub-env)");
+    text += Variable("without", names + " (--scrub-env)");
   }
   return text;
 }
@@ -211,7 +221,7 @@ std::string Ending(const LaunchConfig& config) {
   return "when something fails\n" +
          Line("restarts", "at most " + std::to_string(config.max_restarts) +
                               " after failures of workers, counted over all nodes") +
-         Line("to stop", config.signals.text + " goes to the workers, SIGKILL after " +
+         Line("to stop", config.signals.text + " go on to the workers, SIGKILL follows after " +
                              FormatDuration(config.shutdown_timeout));
 }
 

@@ -48,7 +48,7 @@ REFUSED = [
     (["--shutdown-timeout=-1"], "--shutdown-timeout .*'-1'"),
     (["--shutdown-timeout=nan"], "--shutdown-timeout .*'nan'"),
     (["-m", "--no-python"], "--module and --no-python"),
-    (["--nnodes=2", "--local-addr=192.0.2.1", "--rdzv-endpoint=127.0.0.1:0"], "'192.0.2.1'.*--local-addr"),
+    (["--nnodes=2", "--local-addr=192.0.2.1", "--rdzv-endpoint=127.0.0.1:0"], "'192.0.2.1:0': Cannot assign.*--local-addr"),
     (["--nnodes=2", "--local-addr=no-such-host.invalid"], "'no-such-host.invalid'.*--local-addr"),
 ]
 

@@ -238,9 +238,18 @@ class Cpus(DdprunTest):
             self.assertRegex(plan, rf"CPUs {cpus}\n")
 
     def test_the_share_of_threads_is_said_once(self):
-        run = self.run_ddprun(TWO, FAKE_WORKER)
-        self.assertEqual(run.err().count("OMP_NUM_THREADS"), 1)
+        del self.environment["OMP_NUM_THREADS"]
+        run = self.run_ddprun(TWO, FAKE_WORKER, f"--env-file={self.path('env.%r')}")
+        share = max(1, len(os.sched_getaffinity(0)) // 2)
+        self.assertEqual(run.err().count(f"OMP_NUM_THREADS={share} for each worker"), 1, run.all())
+        self.assertEqual(self.environment_of(self.path("env.1"))["OMP_NUM_THREADS"], str(share))
         self.assertEqual(self.run_ddprun(FAKE_WORKER).err(), "")
+        self.assertEqual(self.run_ddprun(TWO, FAKE_WORKER, environment={"OMP_NUM_THREADS": "3"}).err(), "")
+
+    def test_verbose_says_what_is_not_on_the_command_line(self):
+        run = self.run_ddprun("-v", "--nnodes=1", FAKE_WORKER, environment={"PET_MAX_RESTARTS": "2"})
+        self.assertIn("--max-restarts=2 is PET_MAX_RESTARTS's\n", run.err())
+        self.assertNotIn("--nnodes=1", run.err())
 
 
 class Habits(DdprunTest):
