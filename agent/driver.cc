@@ -263,6 +263,9 @@ void AgentDriver::SpawnWorkers(const Placement& placement) {
   }
   for (std::uint32_t local = 0; local < options_.core.workers; ++local) {
     pids_[local] = runner_.PidOf(local);
+    if (options_.on_worker) {
+      options_.on_worker({placement, local, pids_[local], {}});
+    }
   }
   // Alone it is no news: nothing else could have been started.
   const bool alone = options_.core.shape.max_nodes == 1;
@@ -277,6 +280,9 @@ void AgentDriver::OnWorkerEnded(std::uint32_t local_rank, ExitStatus status,
                                 const std::vector<std::string>& last_lines) {
   if (!state_.placement || local_rank >= pids_.size()) {
     return;
+  }
+  if (options_.on_worker) {
+    options_.on_worker({*state_.placement, local_rank, pids_[local_rank], status});
   }
   FailureDetails details;
   if (!Succeeded(status)) {

@@ -208,7 +208,8 @@ Result<CommandLine> Resolve(const RawFlags& raw, const std::vector<std::string>&
   config.dry_run = raw.dry_run;
   ResolvePlugIns(raw, problems);
   config.log_dir = raw.log_dir;
-  config.verbose = raw.verbose || raw.event_log_handler == "console";
+  config.verbose = raw.verbose;
+  config.console_events = raw.event_log_handler == "console";
   if (rest.empty()) {
     problems.Add("no program is given: " + name + " [options] PROGRAM [arguments]");
   } else {

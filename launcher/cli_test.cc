@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include "launcher/raw_flags.h"
+#include "launcher/scrub.h"
 
 namespace ddprun {
 namespace {
@@ -270,6 +271,16 @@ TEST(Gpus, AreCountedAsCudaCountsThem) {
   ::setenv("CUDA_VISIBLE_DEVICES", "", 1);
   EXPECT_EQ(CountGpus(), 0u);
   ::unsetenv("CUDA_VISIBLE_DEVICES");
+}
+
+TEST(Secrets, AreKnownByTheirNames) {
+  for (const char* name :
+       {"DDPRUN_TOKEN", "token-file", "AWS_SECRET_ACCESS_KEY", "WANDB_API_KEY"}) {
+    EXPECT_TRUE(IsSecret(name)) << name;
+  }
+  for (const char* name : {"NCCL_DEBUG", "SLURM_JOB_ID", "nnodes", ""}) {
+    EXPECT_FALSE(IsSecret(name)) << name;
+  }
 }
 
 TEST(OutputFlags, FiltersAndRanks) {

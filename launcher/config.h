@@ -73,6 +73,7 @@ struct LaunchConfig {
   std::vector<std::string> stdout_filters;                // --duplicate-stdout-filters
   std::vector<std::string> stderr_filters;
   bool verbose = false;
+  bool console_events = false;  // --event-log-handler=console
   bool dry_run = false;
 
   // Files are wanted for some stream of some worker.

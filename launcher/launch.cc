@@ -3,12 +3,14 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <random>
 
 #include "agent/driver.h"
 #include "agent/guard.h"
 #include "common/log.h"
+#include "launcher/event_log.h"
 #include "launcher/node_slot.h"
 #include "launcher/plan.h"
 #include "launcher/preparation.h"
@@ -36,6 +38,12 @@ std::string HostName() {
 // Before the log is set up, and on the guard's side.
 void Complain(LogLevel level, const std::string& text) {
   std::fprintf(stderr, "%s %s\n", Colored(level, "ddprun:").c_str(), text.c_str());
+}
+
+// One write, so that lines stay whole.
+void SayEvent(const std::string& event) {
+  const std::string line = event + "\n";
+  (void)!::write(STDERR_FILENO, line.data(), line.size());
 }
 
 int ExitCodeOf(const Error& error) {
@@ -115,6 +123,12 @@ class Agent {
     options.virtual_local_rank = config_.virtual_local_rank;
     options.command = prepared_.command;
     options.cpus = prepared_.numa.cpus;
+    if (config_.console_events) {
+      options.on_worker = [this](const WorkerNews& news) {
+        restarts_used_ = news.placement.restarts_used;
+        SayEvent(WorkerEvent(config_, HostName(), news, std::chrono::system_clock::now()));
+      };
+    }
     DescribeOutput(options);
   }
 
@@ -179,6 +193,10 @@ class Agent {
   void OnExit(const Exit& exit) {
     ended_ = true;
     exit_code_ = exit.code;
+    if (config_.console_events) {
+      SayEvent(EndEvent(config_, HostName(), exit.code == kExitOk, restarts_used_,
+                        std::chrono::system_clock::now()));
+    }
     Report(exit);
     if (!role_.server || exit.code == kExitUnavailable) {
       loop_.Stop();
@@ -220,6 +238,7 @@ class Agent {
   ServerRole role_;
   std::unique_ptr<AgentDriver> driver_;
   const std::uint64_t oom_kills_at_start_ = OomKills();
+  std::uint32_t restarts_used_ = 0;
   int exit_code_ = 1;
   bool ended_ = false;
 };

@@ -139,9 +139,10 @@ void AddOutput(CLI::App& app, RawFlags& raw) {
                "attempt's directory; ,, is a comma");
   output.Value("--duplicate-stderr-filters", raw.stderr_filters, "TEXT,...",
                "The same for stderr: filtered_stderr.log");
-  output.Value("--event-log-handler", raw.event_log_handler, "null|console",
-               "console: every step of ddprun's own on stderr, as -v does; a Python plug-in is "
-               "refused");
+  output.Value(
+      "--event-log-handler", raw.event_log_handler, "null|console",
+      "console: torchrun's events, one JSON object per line on stderr, when a worker starts "
+      "or ends and when the agent does; a Python plug-in is refused");
   output.Value("--logs-specs", raw.logs_specs, "default",
                "Only 'default': Python plug-ins that choose the log files are refused");
   output.Switch("-v,--verbose", raw.verbose, "Say every step of ddprun's own");

@@ -1,5 +1,6 @@
 """What a user sees of the command line: plans, reports, names, completion, CPUs, colours."""
 
+import json
 import os
 import pty
 import re
@@ -12,7 +13,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
-from ddprun_runs import DDPRUN, FAKE_WORKER, DdprunTest, eventually  # noqa: E402
+from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest, eventually  # noqa: E402
 
 BUILD = os.environ.get("DDPRUN_BUILD", "")
 TWO = "--nproc-per-node=2"
@@ -294,6 +295,22 @@ class Habits(DdprunTest):
             os.close(theirs)
             self.assertEqual(ESCAPE.encode() in os.read(ours, 4096), colours)
             os.close(ours)
+
+
+class Events(DdprunTest):
+    def test_on_the_console(self):
+        run = self.run_ddprun("--event-log-handler=console", "--rdzv-id=mine", TWO, FAKE_WORKER, HELLO,
+                              "--on-restart=0", "--exit=3", expect=3)
+        events = [json.loads(line) for line in run.err().splitlines() if line.startswith("{")]
+        names = [(event["source"], event["name"].rsplit(".")[-1]) for event in events]
+        self.assertEqual(names[:2], [("WORKER", "START")] * 2)
+        self.assertEqual(sorted(names[2:4]), [("WORKER", "FAILED")] * 2)
+        self.assertEqual(names[4:], [("AGENT", "FAILED")])
+        start = events[0]["metadata"]
+        self.assertEqual((start["run_id"], start["global_rank"], start["state"]), ("mine", 0, "START"))
+        self.assertEqual(int(start["worker_id"]), run.workers()[0])
+        codes = [json.loads(event["metadata"]["metadata"])["exit_code"] for event in events[2:4]]
+        self.assertIn([3], codes)
 
 
 class Installed(DdprunTest):
