@@ -80,11 +80,10 @@ AgentDriver::AgentDriver(Loop& loop, AgentOptions options, std::unique_ptr<SyncC
 AgentDriver::~AgentDriver() = default;
 
 Result<void> AgentDriver::Start() {
-  OfferStore();
-  if (offered_.port == 0) {
+  if (const Result<void> offered = BindStore(); !offered) {
     return Error{ErrorKind::kInvalid,
-                 "cannot listen for the workers' store on '" + options_.store_address +
-                     "': is this one of this machine's addresses? (--local-addr)"};
+                 "no place for the workers' store: " + offered.error().message +
+                     ": is this one of this machine's addresses? (--local-addr)"};
   }
   RETURN_IF_ERROR(StartWatchdog());
   Feed(Started{DrawIncarnation(), offered_});
@@ -126,22 +125,24 @@ void AgentDriver::CarryOut(const AgentEffect& effect) {
 }
 
 // ---- Stores ----
+Result<void> AgentDriver::BindStore() {
+  if (offered_store_) {
+    return {};
+  }
+  auto store = std::make_unique<StoreServer>(loop_, StoreOptions{});
+  if (options_.literal_store) {
+    offered_ = *options_.literal_store;
+  } else {
+    offered_ = {options_.store_address, 0};
+    ASSIGN_OR_RETURN(offered_.port, store->Listen(options_.store_address, 0));
+  }
+  offered_store_ = std::move(store);
+  return {};
+}
+
 Endpoint AgentDriver::OfferStore() {
-  if (!offered_store_) {
-    auto store = std::make_unique<StoreServer>(loop_, StoreOptions{});
-    if (options_.literal_store) {
-      offered_ = *options_.literal_store;
-      offered_store_ = std::move(store);
-      return offered_;
-    }
-    const Result<std::uint16_t> port = store->Listen(options_.store_address, 0);
-    if (!port) {
-      Log(LogLevel::kWarning, port.error().message);
-      offered_ = {options_.store_address, 0};
-      return offered_;
-    }
-    offered_ = {options_.store_address, *port};
-    offered_store_ = std::move(store);
+  if (const Result<void> offered = BindStore(); !offered) {
+    Log(LogLevel::kWarning, offered.error().message);
   }
   return offered_;
 }
@@ -235,6 +236,7 @@ Result<std::vector<WorkerSpec>> AgentDriver::PrepareWorkers(const Placement& pla
         spec.environment[name] = value;
       }
     }
+    spec.cpus = local < options_.cpus.size() ? options_.cpus[local] : CpuSet{};
     specs.push_back(std::move(spec));
   }
   return specs;
@@ -261,6 +263,9 @@ void AgentDriver::SpawnWorkers(const Placement& placement) {
   }
   for (std::uint32_t local = 0; local < options_.core.workers; ++local) {
     pids_[local] = runner_.PidOf(local);
+    if (options_.on_worker) {
+      options_.on_worker({placement, local, pids_[local], {}});
+    }
   }
   // Alone it is no news: nothing else could have been started.
   const bool alone = options_.core.shape.max_nodes == 1;
@@ -275,6 +280,9 @@ void AgentDriver::OnWorkerEnded(std::uint32_t local_rank, ExitStatus status,
                                 const std::vector<std::string>& last_lines) {
   if (!state_.placement || local_rank >= pids_.size()) {
     return;
+  }
+  if (options_.on_worker) {
+    options_.on_worker({*state_.placement, local_rank, pids_[local_rank], status});
   }
   FailureDetails details;
   if (!Succeeded(status)) {

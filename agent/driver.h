@@ -25,6 +25,14 @@
 
 namespace ddprun {
 
+// A worker was started, or has ended.
+struct WorkerNews {
+  const Placement& placement;
+  std::uint32_t local_rank = 0;
+  std::int64_t pid = 0;
+  std::optional<ExitStatus> ended;
+};
+
 struct AgentOptions {
   AgentConfig core;
   Command command;
@@ -37,6 +45,8 @@ struct AgentOptions {
   // Set: the stores do not listen, they are found here, and OnStoreClient brings their clients.
   std::optional<Endpoint> literal_store;
   bool virtual_local_rank = false;
+  std::vector<CpuSet> cpus;  // By local rank; none, or an empty one: the agent's own.
+  std::function<void(const WorkerNews&)> on_worker;  // None: nobody wants to know.
 };
 
 // How a worker of this node ended, for people only.
@@ -85,7 +95,8 @@ class AgentDriver {
   void TakeStore(const Placement& placement);
   void CloseUnneededStore();
   void AdoptWaiting();
-  Endpoint OfferStore();
+  Result<void> BindStore();
+  Endpoint OfferStore();  // Port 0 where none could be bound.
   std::filesystem::path NewAttemptDirectory(const Placement& placement);
 
   void OnWorkerEnded(std::uint32_t local_rank, ExitStatus status,

@@ -26,7 +26,8 @@ using boost::system::error_code;
 // What a worker's process must be, for any Boost.Process launcher. on_exec_setup runs in the child,
 // between clone and execve, on memory shared with the agent: system calls only.
 struct WorkerSetup {
-  const char* directory = nullptr;  // nullptr: the agent's own.
+  const char* directory = nullptr;                   // nullptr: the agent's own.
+  const std::vector<unsigned long>* cpus = nullptr;  // A mask; nullptr: the agent's own.
   ChildStdio stdio{};
   const char* const* environment = nullptr;
   pid_t agent = 0;
@@ -57,6 +58,11 @@ bool WorkerSetup::Apply() {
   }
   if (::getppid() != agent) {  // It died before prctl: nobody would tell us.
     errno = ESRCH;
+    return false;
+  }
+  step = "bind to its CPUs";
+  if (cpus != nullptr && ::syscall(SYS_sched_setaffinity, 0, cpus->size() * sizeof(unsigned long),
+                                   cpus->data()) != 0) {
     return false;
   }
   step = "set the limits of";
@@ -172,6 +178,16 @@ std::vector<const char*> Pointers(const std::vector<std::string>& strings) {
   return pointers;
 }
 
+// As the kernel takes it: bit n of the row of words is CPU n.
+std::vector<unsigned long> MaskOf(const CpuSet& cpus) {
+  constexpr int kBits = 8 * sizeof(unsigned long);
+  std::vector<unsigned long> mask(cpus.empty() ? 0 : *cpus.rbegin() / kBits + 1);
+  for (const int cpu : cpus) {
+    mask[cpu / kBits] |= 1UL << (cpu % kBits);
+  }
+  return mask;
+}
+
 }  // namespace
 
 const std::array<std::optional<rlimit>, RLIMIT_NLIMITS>& UserLimits() {
@@ -196,7 +212,9 @@ Result<pid_t> LaunchWorker(Loop& loop, const WorkerSpec& spec, const ChildStdio&
   }
   const std::vector<const char*> environment = Pointers(assignments);
   std::vector<const char*> argv = Pointers(spec.command.argv);
+  const std::vector<unsigned long> mask = MaskOf(spec.cpus);
   WorkerSetup setup{.directory = spec.directory.empty() ? nullptr : spec.directory.c_str(),
+                    .cpus = mask.empty() ? nullptr : &mask,
                     .stdio = stdio,
                     .environment = environment.data(),
                     .agent = ::getpid()};

@@ -56,11 +56,10 @@ std::uint32_t BitsFor(std::uint32_t local_rank, std::uint32_t all,
 }
 
 std::string PrefixOf(const OutputRequest& output, const WorkerEnv& env) {
-  std::string prefix = output.prefix_template;
-  ReplaceAll(prefix, "${local_rank}", std::to_string(env.local_rank));
-  ReplaceAll(prefix, "${rank}", std::to_string(env.rank));
-  ReplaceAll(prefix, "${role_name}", env.role_name);
-  return prefix;
+  return ExpandTemplate(output.prefix_template, {{"local_rank", std::to_string(env.local_rank)},
+                                                 {"rank", std::to_string(env.rank)},
+                                                 {"role_name", env.role_name},
+                                                 {"hostname", output.hostname}});
 }
 
 StreamPlan PlanStream(const OutputRequest& output, const WorkerEnv& env, std::uint32_t bit) {
@@ -134,26 +133,29 @@ Result<fs::path> FindProgram(const std::string& name, const GetEnv& get_env) {
   return Error{ErrorKind::kNotFound, message};
 }
 
-Result<Interpreter> FindPython(const GetEnv& get_env) {
+Result<Interpreter> FindPython(const GetEnv& get_env, const fs::path& called_from) {
   if (const auto given = get_env("PYTHON_EXEC"); given && !given->empty()) {
     Result<fs::path> file = FindProgram(*given, get_env);
     if (!file) {
       return Error{file.error().kind, file.error().message + " (PYTHON_EXEC names it)"};
     }
-    return Interpreter{*given, *file, "PYTHON_EXEC"};
+    return Interpreter{*given, *file, "PYTHON_EXEC names it"};
   }
   std::vector<std::pair<fs::path, std::string>> places;
   std::error_code ignored;
   if (const fs::path self = fs::read_symlink("/proc/self/exe", ignored); !self.empty()) {
-    places.emplace_back(self.parent_path(), "beside ddprun");
+    places.emplace_back(self.parent_path(), "it is beside ddprun");
+  }
+  if (!called_from.empty()) {
+    places.emplace_back(called_from, "it is beside the link that ddprun was called by");
   }
   for (const char* variable : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
     if (const auto prefix = get_env(variable); prefix && !prefix->empty()) {
-      places.emplace_back(fs::path(*prefix) / "bin", variable);
+      places.emplace_back(fs::path(*prefix) / "bin", "it is the one of " + std::string(variable));
     }
   }
   for (fs::path& directory : SearchPath(get_env)) {
-    places.emplace_back(std::move(directory), "PATH");
+    places.emplace_back(std::move(directory), "it is the first in PATH");
   }
   for (const auto& [directory, why] : places) {
     for (const char* name : {"python3", "python"}) {
@@ -173,14 +175,21 @@ Result<Command> FindCommand(const ProgramRequest& request, const GetEnv& get_env
     return Error{ErrorKind::kInvalid, "--module needs Python, so --no-python cannot go with it"};
   }
   Command command;
+  const std::vector<std::string> local_rank =
+      request.pass_local_rank ? std::vector<std::string>{"--local-rank=${local_rank}"}
+                              : std::vector<std::string>{};
   const bool script = fs::path(request.program).extension() == ".py" && !request.no_python;
   if (request.module || script || request.run_path) {
     if (!request.module && ::access(request.program.c_str(), R_OK) != 0) {
       return SystemError("read the script", request.program, errno);
     }
-    ASSIGN_OR_RETURN(const Interpreter python, FindPython(get_env));
+    ASSIGN_OR_RETURN(const Interpreter python, FindPython(get_env, request.called_from));
     command.file = python.file;
     command.argv = {python.name, "-u"};
+    command.why = std::string(request.module     ? "--module"
+                              : request.run_path ? "--run-path"
+                                                 : "*.py") +
+                  " runs under Python, unbuffered; this one because " + python.why;
     std::string program = request.program;
     if (request.module) {
       command.argv.push_back("-m");
@@ -192,7 +201,9 @@ Result<Command> FindCommand(const ProgramRequest& request, const GetEnv& get_env
   } else {
     ASSIGN_OR_RETURN(command.file, FindProgram(request.program, get_env));
     command.argv = {request.program};
+    command.why = request.no_python ? "executed itself: --no-python" : "executed itself: not *.py";
   }
+  command.argv.insert(command.argv.end(), local_rank.begin(), local_rank.end());
   command.argv.insert(command.argv.end(), request.args.begin(), request.args.end());
   return command;
 }
@@ -238,19 +249,56 @@ std::optional<std::size_t> OmpThreads(const std::map<std::string, std::string>& 
   return std::max<std::size_t>(1, allowed_cpus / workers);
 }
 
-std::size_t AllowedCpus() {
+std::string ExpandTemplate(const std::string& text,
+                           const std::map<std::string, std::string>& values) {
+  const auto in_name = [](char c) {
+    return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+  };
+  std::string out;
+  for (std::size_t i = 0; i < text.size();) {
+    const bool braced = text.compare(i, 2, "${") == 0;
+    const std::size_t begin = i + (braced ? 2 : 1);
+    std::size_t end = begin;
+    while (text[i] == '$' && end < text.size() && in_name(text[end])) {
+      ++end;
+    }
+    const auto value = values.find(text.substr(std::min(begin, text.size()), end - begin));
+    const bool closed = !braced || (end < text.size() && text[end] == '}');
+    if (text.compare(i, 2, "$$") == 0) {
+      out += '$';
+      i += 2;
+    } else if (text[i] == '$' && closed && value != values.end()) {
+      out += value->second;
+      i = end + (braced ? 1 : 0);
+    } else {
+      out += text[i++];
+    }
+  }
+  return out;
+}
+
+CpuSet AllowedCpuSet() {
+  CpuSet allowed;
   // The kernel refuses a set smaller than its own, so it grows until it fits.
   for (int cpus = 1024; cpus <= 1 << 20; cpus *= 2) {
     cpu_set_t* const set = CPU_ALLOC(cpus);
     const std::size_t size = CPU_ALLOC_SIZE(cpus);
     const bool known = set != nullptr && ::sched_getaffinity(0, size, set) == 0;
-    const int count = known ? CPU_COUNT_S(size, set) : 0;
+    for (int cpu = 0; known && cpu < cpus; ++cpu) {
+      if (CPU_ISSET_S(cpu, size, set)) {
+        allowed.insert(cpu);
+      }
+    }
     CPU_FREE(set);
     if (known) {
-      return static_cast<std::size_t>(std::max(count, 1));
+      break;
     }
   }
-  return 1;
+  return allowed;
+}
+
+std::size_t AllowedCpus() {
+  return std::max<std::size_t>(AllowedCpuSet().size(), 1);
 }
 
 }  // namespace ddprun

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/numa_binding.h"
 #include "common/result.h"
 #include "proto/worker_env.h"
 
@@ -26,26 +27,31 @@ struct ProgramRequest {
   bool module = false;     // python -m PROGRAM
   bool no_python = false;  // Run the program itself even when it is called *.py.
   bool run_path = false;   // Python runs the program as a script, whatever it is called.
+  // The first argument is --local-rank=<n>, as torch.distributed.launch passes it.
+  bool pass_local_rank = false;
+  // Where the name is that ddprun was called by: a link in a virtual environment, perhaps.
+  std::filesystem::path called_from;
 };
 
 // What is handed to execve; argv[0] is included.
 struct Command {
   std::filesystem::path file;
   std::vector<std::string> argv;
+  std::string why;  // For people: what decided how the program is run.
 };
 
 // A name with a slash is itself; else beside the running executable, then PATH. The error names
 // what was searched.
 Result<std::filesystem::path> FindProgram(const std::string& name, const GetEnv& get_env);
 
-// Where Python is looked for, in this order: PYTHON_EXEC, beside the running executable (one
-// virtual environment holds both), VIRTUAL_ENV, CONDA_PREFIX, PATH.
+// Where Python is looked for, in this order: PYTHON_EXEC, beside the running executable or the link
+// it was called by (one virtual environment holds both), VIRTUAL_ENV, CONDA_PREFIX, PATH.
 struct Interpreter {
   std::string name;  // argv[0]
   std::filesystem::path file;
   std::string why;  // "PYTHON_EXEC"
 };
-Result<Interpreter> FindPython(const GetEnv& get_env);
+Result<Interpreter> FindPython(const GetEnv& get_env, const std::filesystem::path& called_from);
 
 // *.py, modules and run_path run with `python -u`; all else directly.
 Result<Command> FindCommand(const ProgramRequest& request, const GetEnv& get_env);
@@ -65,6 +71,7 @@ struct WorkerSpec {
   Command command;
   std::map<std::string, std::string> environment;  // All of it.
   std::filesystem::path directory;                 // Empty: the agent's own.
+  CpuSet cpus;                                     // Empty: the agent's own.
   StreamPlan out;
   StreamPlan err;
 };
@@ -77,8 +84,10 @@ struct OutputRequest {
   std::map<std::uint32_t, std::uint32_t> redirects_of;  // Local rank -> bits.
   std::map<std::uint32_t, std::uint32_t> tee_of;
   std::optional<std::vector<std::uint32_t>> console_ranks;  // Others are not shown.
-  // Before every teed console line; ${role_name}, ${local_rank} and ${rank} are replaced.
+  // Before every teed console line; see ExpandTemplate. Knows role_name, local_rank, rank and
+  // hostname.
   std::string prefix_template = "[${role_name}${local_rank}]:";
+  std::string hostname;
   bool prefix_all = false;                  // Before lines that are not teed too.
   std::vector<std::string> stdout_filters;  // Of teed streams, see StreamPlan.
   std::vector<std::string> stderr_filters;
@@ -97,7 +106,13 @@ std::map<std::string, std::string> ProcessEnvironment();
 std::optional<std::size_t> OmpThreads(const std::map<std::string, std::string>& environment,
                                       std::size_t workers, std::size_t allowed_cpus);
 
-// CPUs this process may run on; at least 1.
+// "${name}" and "$name" with the value of the name, "$$" as "$"; what has no value stays: as
+// Python's string.Template does it, and so torchrun.
+std::string ExpandTemplate(const std::string& text,
+                           const std::map<std::string, std::string>& values);
+
+// CPUs this process may run on; their number is at least 1.
+CpuSet AllowedCpuSet();
 std::size_t AllowedCpus();
 
 }  // namespace ddprun

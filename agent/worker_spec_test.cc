@@ -97,6 +97,21 @@ TEST(MakeWorkerSpec, WithoutADirectoryThereAreNoFiles) {
 }
 
 // torchrun says 1, which leaves most of a CPU node idle; a user's own number always stands.
+TEST(Templates, AreExpandedAsPythonsAre) {
+  const std::map<std::string, std::string> values = {{"rank", "3"}, {"role_name", "${rank}"}};
+  const std::vector<std::pair<std::string, std::string>> table = {
+      {"${rank}:$rank:$$rank", "3:3:$rank"},
+      {"${role_name}", "${rank}"},
+      {"$ranks ${ranks} ${rank", "$ranks ${ranks} ${rank"},
+      {"$", "$"},
+      {"${}$", "${}$"},
+      {"a$rank-b", "a3-b"},
+      {"", ""}};
+  for (const auto& [text, expected] : table) {
+    EXPECT_EQ(ExpandTemplate(text, values), expected) << text;
+  }
+}
+
 TEST(OmpThreads, ShareOfTheAllowedCpus) {
   EXPECT_EQ(OmpThreads({}, 4, 16), 4U);
   EXPECT_EQ(OmpThreads({}, 4, 2), 1U);

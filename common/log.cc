@@ -3,6 +3,9 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <unistd.h>
+
+#include <cstdlib>
 #include <memory>
 
 namespace ddprun {
@@ -22,7 +25,36 @@ spdlog::level::level_enum ToSpdlog(LogLevel level) {
   return spdlog::level::err;
 }
 
+std::string who_said;  // Before the bar.
+
+bool IsSet(const char* variable) {
+  const char* const value = std::getenv(variable);
+  return value != nullptr && *value != '\0';
+}
+
 }  // namespace
+
+bool ColorsOnStderr() {
+  static const bool colors = [] {
+    if (IsSet("NO_COLOR")) {
+      return false;
+    }
+    if (IsSet("CLICOLOR_FORCE") && std::string_view(std::getenv("CLICOLOR_FORCE")) != "0") {
+      return true;
+    }
+    const char* const terminal = std::getenv("TERM");
+    return ::isatty(STDERR_FILENO) == 1 && terminal != nullptr &&
+           std::string_view(terminal) != "dumb";
+  }();
+  return colors;
+}
+
+std::string Colored(LogLevel level, const std::string& text) {
+  if (level < LogLevel::kWarning || !ColorsOnStderr()) {
+    return text;
+  }
+  return (level == LogLevel::kError ? "\033[31m" : "\033[33m") + text + "\033[0m";
+}
 
 std::string Printable(std::string_view text) {
   std::string out;
@@ -44,7 +76,8 @@ std::string Printable(std::string_view text) {
 void StartLog(const std::string& who, LogLevel least) {
   auto logger =
       std::make_shared<spdlog::logger>("ddprun", std::make_shared<spdlog::sinks::stderr_sink_mt>());
-  logger->set_pattern(who + " | %v");
+  logger->set_pattern("%v");
+  who_said = who;
   logger->set_level(ToSpdlog(least));
   logger->flush_on(spdlog::level::trace);
   spdlog::set_default_logger(std::move(logger));
@@ -52,7 +85,7 @@ void StartLog(const std::string& who, LogLevel least) {
 
 void Log(LogLevel level, std::string_view text) {
   const std::string visible = Printable(text);
-  spdlog::default_logger_raw()->log(ToSpdlog(level), "{}", visible);
+  spdlog::default_logger_raw()->log(ToSpdlog(level), "{} | {}", Colored(level, who_said), visible);
 }
 
 }  // namespace ddprun

@@ -1,7 +1,8 @@
 // ddprun's own lines on stderr: "ddprun n03 | text". What the workers print never passes here.
 //
 // One line per call; control characters in the text are made visible, since text may quote bytes
-// of a peer or a worker. Any thread.
+// of a peer or a worker. Any thread. On a terminal what stands before the bar is yellow for a
+// warning, red for an error; NO_COLOR, CLICOLOR_FORCE and TERM=dumb mean what they mean everywhere.
 #pragma once
 
 #include <string>
@@ -18,5 +19,11 @@ void StartLog(const std::string& who, LogLevel least);
 std::string Printable(std::string_view text);
 
 void Log(LogLevel level, std::string_view text);
+
+// `text` in the colour of `level`, if stderr is to have colours.
+std::string Colored(LogLevel level, const std::string& text);
+
+// Whether stderr is to have colours: looked up once.
+bool ColorsOnStderr();
 
 }  // namespace ddprun

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "launcher/completion.h"
 #include "launcher/config_file.h"
 #include "launcher/flags.h"
 #include "launcher/help.h"
@@ -59,6 +60,18 @@ void ResolveEndpoint(const RawFlags& raw, LaunchConfig& config, Problems& proble
     problems.Check(endpoint);
     config.endpoint = endpoint ? *endpoint : config.endpoint;
     return;
+  }
+  const bool address_counts = raw.endpoint.empty() && !raw.standalone && config.max_nodes > 1;
+  for (const auto& [flag, value] :
+       {std::pair("--master-addr", raw.master_addr), std::pair("--master-port", raw.master_port)}) {
+    const bool counts = is_static || (flag == std::string("--master-addr") && address_counts);
+    if (!value.empty() && (!counts || raw.standalone)) {
+      config.remarks.push_back(std::string(flag) + "=" + value + " does not count: " +
+                               (raw.standalone ? "--standalone needs no address"
+                                : !raw.endpoint.empty()
+                                    ? "--rdzv-endpoint says where the nodes meet"
+                                    : "it is for --rdzv-backend=static alone"));
+    }
   }
   const std::string where = !raw.endpoint.empty() ? raw.endpoint : raw.master_addr;
   if (!where.empty()) {
@@ -125,8 +138,38 @@ void ResolveElasticity(const RawFlags& raw, LaunchConfig& config, Problems& prob
   }
 }
 
-Result<CommandLine> Resolve(const RawFlags& raw, const std::vector<std::string>& rest) {
+void ResolveProgram(const RawFlags& raw, LaunchConfig& config, Problems& problems) {
+  if (raw.module && (raw.no_python || raw.run_path)) {
+    problems.Add("--module and --" + std::string(raw.run_path ? "run-path" : "no-python") +
+                 " exclude each other");
+  }
+  if (raw.use_env && raw.pass_local_rank) {
+    problems.Add("--use-env and --pass-local-rank exclude each other");
+  }
+  if (raw.role.size() > 128) {  // Empty is what some job runners pass.
+    problems.Add("--role must be at most 128 characters: '" + raw.role + "'");
+  }
+  if (raw.start_method != "spawn" && raw.start_method != "fork" &&
+      raw.start_method != "forkserver") {
+    problems.Add("--start-method must be spawn, fork or forkserver (and means nothing here): '" +
+                 raw.start_method + "'");
+  }
+  const Result<NumaMode> numa = ParseNumaMode(raw.numa_binding);
+  problems.Check(numa);
+  config.numa = numa ? *numa : NumaMode::kNone;
+  config.role = raw.role;
+  config.module = raw.module;
+  config.no_python = raw.no_python && !raw.run_path;
+  config.run_path = raw.run_path;
+  config.pass_local_rank = raw.pass_local_rank;
+  config.virtual_local_rank = raw.virtual_local_rank;
+  config.scrub_env = raw.scrub_env;
+}
+
+Result<CommandLine> Resolve(const RawFlags& raw, const std::vector<std::string>& rest,
+                            const std::string& name, std::vector<Setting> settings) {
   LaunchConfig config;
+  config.settings = std::move(settings);
   Problems problems;
   const auto nodes = ParseNodes(raw.nnodes);
   problems.Check(nodes);
@@ -149,6 +192,7 @@ Result<CommandLine> Resolve(const RawFlags& raw, const std::vector<std::string>&
   config.shutdown_timeout = shutdown ? *shutdown : config.shutdown_timeout;
   config.signals = ParseSignals(raw.signals, raw.signals != RawFlags{}.signals);
   problems.Check(ParseSeconds("--monitor-interval", raw.monitor_interval));
+  ResolveProgram(raw, config, problems);
   problems.Check(ParseStreams("--redirects", raw.redirects, config.redirects, config.redirects_of));
   problems.Check(ParseStreams("--tee", raw.tee, config.tee, config.tee_of));
   if (raw.prefix != "none" && raw.prefix != "rank") {
@@ -160,25 +204,14 @@ Result<CommandLine> Resolve(const RawFlags& raw, const std::vector<std::string>&
   config.stdout_filters = ParseFilters(raw.stdout_filters);
   config.stderr_filters = ParseFilters(raw.stderr_filters);
   config.prefix_template = raw.prefix_template;
-  if (raw.module && (raw.no_python || raw.run_path)) {
-    problems.Add("--module and --" + std::string(raw.run_path ? "run-path" : "no-python") +
-                 " exclude each other");
-  }
-  if (raw.role.size() > 128) {  // Empty is what some job runners pass.
-    problems.Add("--role must be at most 128 characters: '" + raw.role + "'");
-  }
   config.prefix_rank = raw.prefix == "rank";
-  config.role = raw.role;
-  config.module = raw.module;
-  config.no_python = raw.no_python && !raw.run_path;
-  config.run_path = raw.run_path;
-  config.virtual_local_rank = raw.virtual_local_rank;
-  config.scrub_env = raw.scrub_env;
+  config.dry_run = raw.dry_run;
   ResolvePlugIns(raw, problems);
   config.log_dir = raw.log_dir;
-  config.verbose = raw.verbose || raw.event_log_handler == "console";
+  config.verbose = raw.verbose;
+  config.console_events = raw.event_log_handler == "console";
   if (rest.empty()) {
-    problems.Add("no program is given: ddprun [options] PROGRAM [arguments]");
+    problems.Add("no program is given: " + name + " [options] PROGRAM [arguments]");
   } else {
     config.program = rest.front();
     config.args.assign(rest.begin() + 1, rest.end());
@@ -217,7 +250,7 @@ Result<CommandLine> ParseServer(const std::vector<std::string>& args) {
   app.add_flag("-v,--verbose", config.verbose, "Say every step");
   app.add_flag("-h,--help", help, "This help");
   ASSIGN_OR_RETURN(SplitLine line, SplitFlags(app, args));
-  RETURN_IF_ERROR(Parse(app, line.flags));
+  RETURN_IF_ERROR(Parse(app, ToArguments(LayOver({line.settings}))));
   if (help) {
     return CommandLine(Print{app.help()});
   }
@@ -231,44 +264,114 @@ Result<CommandLine> ParseServer(const std::vector<std::string>& args) {
   return CommandLine(config);
 }
 
-}  // namespace
+Result<CommandLine> ParseCompletion(const std::vector<std::string>& args) {
+  if (args.size() != 1) {
+    return Error{ErrorKind::kInvalid, "one shell is wanted: ddprun completion bash|zsh|fish"};
+  }
+  if (args.front() == "-h" || args.front() == "--help") {
+    return CommandLine(Print{CompletionHelp()});
+  }
+  ASSIGN_OR_RETURN(std::string script, CompletionScript(args.front(), "ddprun"));
+  return CommandLine(Print{std::move(script)});
+}
 
-Result<CommandLine> ParseCommandLine(const std::vector<std::string>& args, const GetEnv& get_env) {
-  if (!args.empty() && args.front() == "rendezvous") {
-    return ParseServer({args.begin() + 1, args.end()});
+Result<CommandLine> ParseEnv(const std::vector<std::string>& args) {
+  if (args.empty()) {
+    return CommandLine(ShowEnvironment{});
   }
-  if (args.size() == 1 && args.front() == "--version") {
-    return CommandLine(Print{VersionText()});
+  if (args.front() == "-h" || args.front() == "--help") {
+    return CommandLine(
+        Print{"usage: ddprun env\n\nVersions, GPUs, CPUs, limits, interfaces and the "
+              "environment that ddprun sees.\n"});
   }
-  CLI::App app{"Starts and supervises distributed training", "ddprun"};
+  return Invalid("ddprun env takes no argument", args.front());
+}
+
+// What counts where nobody says anything: torchrun's own variables.
+std::vector<Setting> OtherDefaults(const GetEnv& get_env) {
+  std::vector<Setting> found;
+  for (const auto& [flag, variable] :
+       {std::pair("shutdown-timeout", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"),
+        std::pair("log-line-prefix-template", "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE")}) {
+    if (const auto value = get_env(variable); value && !value->empty()) {
+      found.push_back({flag, *value, variable});
+    }
+  }
+  return found;
+}
+
+std::optional<std::string> ValueOf(const std::vector<Setting>& settings, const std::string& name) {
+  const auto found = std::find_if(settings.begin(), settings.end(),
+                                  [&](const Setting& setting) { return setting.name == name; });
+  return found == settings.end() ? std::nullopt : std::optional(found->value);
+}
+
+// Every flag that means something for a run, set or not.
+std::vector<Setting> Effective(const std::vector<Setting>& given) {
+  std::vector<Setting> defaults;
+  for (const FlagRow& row : FlagTable()) {
+    if (row.group != "Help" || row.name == "config") {
+      defaults.push_back({row.name, row.form.empty() ? "false" : row.fallback, "default"});
+    }
+  }
+  const std::size_t known = defaults.size();
+  std::vector<Setting> all = LayOver({defaults, given});
+  all.resize(known);  // The rest only print.
+  return all;
+}
+
+Result<CommandLine> ParseLaunch(const std::vector<std::string>& args, const GetEnv& get_env,
+                                const std::string& name) {
+  CLI::App app{"Starts and supervises distributed training", name};
   app.set_help_flag();
-  app.option_defaults()->take_last();  // As torchrun: wrappers append what overrides.
   RawFlags raw;
-  const auto other_default = [&](const char* variable, std::string& value) {
-    const auto set = get_env(variable);
-    value = set && !set->empty() ? *set : value;
-  };
-  other_default("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", raw.shutdown_timeout);
-  other_default("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", raw.prefix_template);
   AddFlags(app, raw);
   ASSIGN_OR_RETURN(SplitLine line, SplitFlags(app, args));
-  std::vector<std::string> flags = FlagsFromEnvironment(app, line.flags, get_env);
-  flags.insert(flags.end(), line.flags.begin(), line.flags.end());
-  RETURN_IF_ERROR(Parse(app, flags));
-  ASSIGN_OR_RETURN(const std::vector<Setting> file, SettingsFromFile(app, raw.config));
-  if (!file.empty()) {  // What nobody has said yet.
-    std::vector<std::string> all = FlagsFromFile(app, file);
-    all.insert(all.end(), flags.begin(), flags.end());
-    raw = RawFlags{};
-    RETURN_IF_ERROR(Parse(app, all));
-  }
+  const std::vector<Setting> environment = SettingsFromEnvironment(app, get_env);
+  ASSIGN_OR_RETURN(const std::vector<Setting> file,
+                   SettingsFromFile(app, ValueOf(LayOver({environment, line.settings}), "config")));
+  const std::vector<Setting> settings =
+      LayOver({OtherDefaults(get_env), file, environment, line.settings});
+  RETURN_IF_ERROR(Parse(app, ToArguments(settings)));
   if (raw.version) {
     return CommandLine(Print{VersionText()});
   }
   if (raw.short_help || raw.help) {
-    return CommandLine(Print{raw.help ? LongHelp(app) : ShortHelp()});
+    return CommandLine(Print{raw.help ? LongHelp(name) : ShortHelp(name)});
   }
-  return Resolve(raw, line.rest);
+  if (!raw.print_completion.empty()) {
+    ASSIGN_OR_RETURN(std::string script, CompletionScript(raw.print_completion, name));
+    return CommandLine(Print{std::move(script)});
+  }
+  return Resolve(raw, line.rest, name, Effective(settings));
+}
+
+}  // namespace
+
+std::string ProgramName(const std::string& argv0) {
+  return argv0.substr(argv0.rfind('/') + 1) == "torchrun" ? "torchrun" : "ddprun";
+}
+
+Result<CommandLine> ParseCommandLine(const std::vector<std::string>& args, const GetEnv& get_env,
+                                     const std::string& name) {
+  if (args.size() == 1 && args.front() == "--version") {
+    return CommandLine(Print{VersionText()});
+  }
+  const std::string verb = name == "ddprun" && !args.empty() ? args.front() : "";
+  if (verb.empty() || verb.front() == '-') {
+    return ParseLaunch(args, get_env, name);
+  }
+  const std::vector<std::string> rest(args.begin() + 1, args.end());
+  if (verb == "rendezvous") {
+    return ParseServer(rest);
+  }
+  if (verb == "env") {
+    return ParseEnv(rest);
+  }
+  if (verb == "completion") {
+    return ParseCompletion(rest);
+  }
+  return ParseLaunch(args, get_env, name);
 }
 
 }  // namespace ddprun

@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include "launcher/raw_flags.h"
+#include "launcher/scrub.h"
+
 namespace ddprun {
 namespace {
 
@@ -63,6 +66,61 @@ TEST(CommandLine, FlagBeatsOwnVariableBeatsTorchruns) {
   EXPECT_EQ(Launch({"--nnodes=3", "p"}, env).max_nodes, 3u);
   EXPECT_EQ(Launch({"p"}, env).max_restarts, 9u);
   EXPECT_EQ(Launch({"-r", "1", "p"}, env).redirects, 1u);
+}
+
+TEST(CommandLine, EverySettingHasItsOrigin) {
+  const LaunchConfig config = Launch({"-r", "1", "--nnodes=2", "--nnodes=3", "-mv", "p"},
+                                     {{"PET_NNODES", "5"},
+                                      {"PET_ROLE", "a"},
+                                      {"DDPRUN_TEE", "0"},
+                                      {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "7"}});
+  std::map<std::string, std::string> found;
+  for (const Setting& setting : config.settings) {
+    found[setting.name] = setting.value + " " + setting.origin;
+  }
+  EXPECT_EQ(found["redirects"], "1 command line");
+  EXPECT_EQ(found["nnodes"], "3 command line");
+  EXPECT_EQ(found["module"], "true command line");
+  EXPECT_EQ(found["verbose"], "true command line");
+  EXPECT_EQ(found["role"], "a PET_ROLE");
+  EXPECT_EQ(found["tee"], "0 DDPRUN_TEE");
+  EXPECT_EQ(found["shutdown-timeout"], "7 TORCH_ELASTIC_SHUTDOWN_TIMEOUT");
+  EXPECT_EQ(found["max-restarts"], "0 default");
+  EXPECT_EQ(found.count("help"), 0u);
+  EXPECT_EQ(config.shutdown_timeout, Duration{7000});
+}
+
+TEST(CommandLine, AsTorchrunNoWordIsAVerb) {
+  EXPECT_EQ(ProgramName("/usr/bin/torchrun"), "torchrun");
+  EXPECT_EQ(ProgramName("torchrun2"), "ddprun");
+  for (const char* verb : {"env", "completion", "rendezvous"}) {
+    EXPECT_FALSE(
+        std::holds_alternative<LaunchConfig>(*ParseCommandLine({verb, "-h"}, Environment({}))))
+        << verb;
+    const auto line = ParseCommandLine({verb, "-h"}, Environment({}), "torchrun");
+    ASSERT_TRUE(line);
+    EXPECT_EQ(std::get<LaunchConfig>(*line).program, verb);
+  }
+}
+
+TEST(CommandLine, WhatDoesNotCountIsSaid) {
+  EXPECT_TRUE(Launch({"--master-addr=n0", "p"}).remarks.empty());
+  EXPECT_TRUE(
+      Launch({"--nnodes=2", "--rdzv-backend=c10d", "--master-addr=n0", "p"}).remarks.empty());
+  EXPECT_EQ(Launch({"--rdzv-endpoint=n0:1", "--master-addr=n0", "--master-port=1", "p"}).remarks,
+            (std::vector<std::string>{
+                "--master-addr=n0 does not count: --rdzv-endpoint says where the nodes meet",
+                "--master-port=1 does not count: --rdzv-endpoint says where the nodes meet"}));
+  EXPECT_EQ(Launch({"--rdzv-backend=c10d", "--master-port=1", "p"}).remarks.size(), 1u);
+}
+
+// What describes the flags is made of this table.
+TEST(Flags, SayWhatTheirValuesAre) {
+  for (const FlagRow& row : FlagTable()) {
+    EXPECT_FALSE(row.help.empty()) << row.name;
+    EXPECT_NE(row.form, "TEXT") << row.name;  // CLI11's word where nobody said anything.
+    EXPECT_FALSE(row.group.empty()) << row.name;
+  }
 }
 
 TEST(CommandLine, OfAFlagGivenTwiceTheLaterCounts) {
@@ -128,6 +186,14 @@ TEST(CommandLine, BadInputIsNamed) {
       {{"--restart-window=-1h", "p"}, "--restart-window must be"},
       {{"--restart-window=soon", "p"}, "'soon'"},
       {{"--crash-loop-limit=-1", "p"}, "--crash-loop-limit must be 0 or more"},
+      {{"--rdzv-conf=read_timeout=x", "p"}, "--rdzv-conf read_timeout must be"},
+      {{"--rdzv-conf=join_timeout=1,", "p"}, "key=value"},
+      {{"--numa-binding=x", "p"}, "--numa-binding must be"},
+      {{"--start-method=x", "p"}, "--start-method must be"},
+      {{"--use-env", "--pass-local-rank", "p"}, "exclude each other"},
+      {{"completion"}, "one shell is wanted"},
+      {{"completion", "tcsh"}, "'tcsh'"},
+      {{"env", "more"}, "takes no argument: 'more'"},
       {{"--shutdown-timeout=-1", "p"}, "--shutdown-timeout must be"},
       {{"--redirects=4", "p"}, "--redirects must be"},
       {{"--tee=0:9", "p"}, "--tee must be"},
@@ -205,6 +271,16 @@ TEST(Gpus, AreCountedAsCudaCountsThem) {
   ::setenv("CUDA_VISIBLE_DEVICES", "", 1);
   EXPECT_EQ(CountGpus(), 0u);
   ::unsetenv("CUDA_VISIBLE_DEVICES");
+}
+
+TEST(Secrets, AreKnownByTheirNames) {
+  for (const char* name :
+       {"DDPRUN_TOKEN", "token-file", "AWS_SECRET_ACCESS_KEY", "WANDB_API_KEY"}) {
+    EXPECT_TRUE(IsSecret(name)) << name;
+  }
+  for (const char* name : {"NCCL_DEBUG", "SLURM_JOB_ID", "nnodes", ""}) {
+    EXPECT_FALSE(IsSecret(name)) << name;
+  }
 }
 
 TEST(OutputFlags, FiltersAndRanks) {

@@ -2,6 +2,8 @@
 
 #include <signal.h>
 
+#include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <filesystem>
 #include <set>
@@ -187,35 +189,87 @@ HandledSignals ParseSignals(const std::string& text, bool given) {
   return handled;
 }
 
+Result<NumaMode> ParseNumaMode(const std::string& text) {
+  static const std::map<std::string, NumaMode> kModes = {{"none", NumaMode::kNone},
+                                                         {"node", NumaMode::kNode},
+                                                         {"socket", NumaMode::kSocket},
+                                                         {"exclusive", NumaMode::kExclusive},
+                                                         {"core-complex", NumaMode::kCoreComplex}};
+  const auto found = kModes.find(text);
+  if (found == kModes.end()) {
+    return Invalid("--numa-binding must be none, node, socket, exclusive or core-complex", text);
+  }
+  return found->second;
+}
+
+namespace {
+
+enum class ConfValue { kSeconds, kCount, kTruth, kText };
+
+// What torchrun's own backends tune; here the lease and the long poll need no tuning.
+const std::map<std::string, ConfValue>& IgnoredConf() {
+  static const std::map<std::string, ConfValue> kKeys = {
+      {"close_timeout", ConfValue::kSeconds},
+      {"heartbeat_timeout", ConfValue::kSeconds},
+      {"heartbeat", ConfValue::kSeconds},
+      {"keep_alive_interval", ConfValue::kSeconds},
+      {"keep_alive_max_attempt", ConfValue::kCount},
+      {"read_timeout", ConfValue::kSeconds},
+      {"is_host", ConfValue::kTruth},
+      {"store_type", ConfValue::kText},
+      {"use_libuv", ConfValue::kTruth},
+      {"timeout", ConfValue::kSeconds},
+      {"rank", ConfValue::kCount}};
+  return kKeys;
+}
+
+std::string Trimmed(const std::string& text) {
+  const std::size_t begin = std::min(text.find_first_not_of(' '), text.size());
+  return text.substr(begin, text.find_last_not_of(' ') + 1 - begin);
+}
+
+Result<void> CheckIgnored(const std::string& key, const std::string& value, ConfValue kind) {
+  const std::string name = "--rdzv-conf " + key;
+  static const std::set<std::string> kTruths = {"1", "true",  "t", "yes", "y", "on",
+                                                "0", "false", "f", "no",  "n", "off"};
+  std::string small = value;
+  std::transform(small.begin(), small.end(), small.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (kind == ConfValue::kSeconds) {
+    RETURN_IF_ERROR(ParseSeconds(name, value));
+  } else if (kind == ConfValue::kCount && !ParseCount(value)) {
+    return Invalid(name + " must be a number, 0 or more", value);
+  } else if (kind == ConfValue::kTruth && !kTruths.contains(small)) {
+    return Invalid(name + " must be true or false", value);
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<void> ParseRendezvousConf(const std::string& text, LaunchConfig& config) {
-  // What torchrun's own backends tune; here the lease and the long poll need no tuning.
-  static const std::set<std::string> kAccepted = {"close_timeout",
-                                                  "heartbeat_timeout",
-                                                  "heartbeat",
-                                                  "keep_alive_interval",
-                                                  "keep_alive_max_attempt",
-                                                  "read_timeout",
-                                                  "is_host",
-                                                  "store_type",
-                                                  "use_libuv",
-                                                  "timeout",
-                                                  "rank"};
-  for (const std::string& pair : Split(text, ',')) {
+  if (Trimmed(text).empty()) {
+    return {};
+  }
+  for (const std::string& pair : Split(text + ",", ',')) {
     const std::size_t equals = pair.find('=');
-    const std::string key = pair.substr(0, equals);
-    const std::string value = equals == std::string::npos ? "" : pair.substr(equals + 1);
+    const std::string key = Trimmed(pair.substr(0, equals));
+    const std::string value = equals == std::string::npos ? "" : Trimmed(pair.substr(equals + 1));
     if (key.empty() || value.empty()) {
       return Invalid("--rdzv-conf must be key=value,key=value", text);
     }
+    const auto ignored = IgnoredConf().find(key);
     if (key == "join_timeout") {
       ASSIGN_OR_RETURN(config.join_timeout, ParseSeconds("--rdzv-conf join_timeout", value));
     } else if (key == "last_call_timeout") {
       ASSIGN_OR_RETURN(config.last_call, ParseSeconds("--rdzv-conf last_call_timeout", value));
-    } else if (!kAccepted.contains(key)) {
+    } else if (ignored == IgnoredConf().end()) {
       return Invalid(
           "--rdzv-conf knows join_timeout and last_call_timeout (and accepts "
           "torchrun's other keys), not",
           key);
+    } else {
+      RETURN_IF_ERROR(CheckIgnored(key, value, ignored->second));
     }
   }
   return {};

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "agent/numa_binding.h"
 #include "common/endpoint.h"
 #include "common/result.h"
 #include "common/time.h"
@@ -20,6 +22,13 @@ struct HandledSignals {
   std::string text;                  // As given; every worker finds it in its environment.
   std::set<int> numbers;             // Passed on to the workers.
   std::vector<std::string> unknown;  // Said once, and left out.
+};
+
+// What one flag is set to, by whom.
+struct Setting {
+  std::string name;  // Of the long flag, without dashes.
+  std::string value;
+  std::string origin;  // For people: "command line", "PET_NNODES", "run.toml:3", "default"
 };
 
 struct LaunchConfig {
@@ -46,6 +55,9 @@ struct LaunchConfig {
   bool module = false;
   bool no_python = false;
   bool run_path = false;
+  bool pass_local_rank = false;
+  std::filesystem::path called_from;  // Where the name is that ddprun was called by.
+  NumaMode numa = NumaMode::kNone;
   bool virtual_local_rank = false;
   bool scrub_env = false;
   HandledSignals signals;
@@ -61,6 +73,16 @@ struct LaunchConfig {
   std::vector<std::string> stdout_filters;                // --duplicate-stdout-filters
   std::vector<std::string> stderr_filters;
   bool verbose = false;
+  bool console_events = false;  // --event-log-handler=console
+  bool dry_run = false;
+
+  // Files are wanted for some stream of some worker.
+  bool KeepsOutput() const {
+    return redirects != 0 || tee != 0 || !redirects_of.empty() || !tee_of.empty();
+  }
+
+  std::vector<Setting> settings;     // Of every flag, for people: --dry-run shows them.
+  std::vector<std::string> remarks;  // What was asked for and does not count; said once.
 };
 
 struct ServerConfig {
@@ -91,6 +113,9 @@ Result<void> ParseRendezvousConf(const std::string& text, LaunchConfig& config);
 
 // "SIGTERM,SIGINT". Without `given` SIGUSR1 and SIGUSR2 are passed on too.
 HandledSignals ParseSignals(const std::string& text, bool given);
+
+// none, node, socket, exclusive, core-complex
+Result<NumaMode> ParseNumaMode(const std::string& text);
 
 // Seconds, fractions too, as a duration that is not negative.
 Result<Duration> ParseSeconds(const std::string& flag, const std::string& text);

@@ -77,7 +77,8 @@ Result<std::vector<Setting>> ParseConfigFile(const CLI::App& app, const std::str
     std::string key = Trimmed(line.substr(0, equals));
     std::replace(key.begin(), key.end(), '_', '-');
     const CLI::Option* const option = key.empty() ? nullptr : app.get_option_no_throw("--" + key);
-    if (option == nullptr || key == "config" || key == "help" || key == "version") {
+    if (option == nullptr || key == "config" || key == "help" || key == "version" ||
+        key == "print-completion") {
       return bad("unknown name '" + key + "': names are those of the flags (ddprun --help)");
     }
     const std::optional<std::string> value = Value(Trimmed(line.substr(equals + 1)));

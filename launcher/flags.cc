@@ -6,8 +6,16 @@
 namespace ddprun {
 namespace {
 
+constexpr const char* kOn = "true";
+constexpr const char* kCommandLine = "command line";
+
 bool TakesValue(const CLI::Option* option) {
   return option->get_items_expected_max() > 0;
+}
+
+// Its long name, or the one letter of a flag that has no other.
+std::string NameOf(const CLI::Option* option) {
+  return option->get_lnames().empty() ? option->get_snames().front() : option->get_lnames().front();
 }
 
 std::vector<std::string> LongNames(const CLI::App& app) {
@@ -38,29 +46,22 @@ std::size_t Distance(const std::string& a, const std::string& b) {
   return row[b.size()];
 }
 
-Error Unknown(const std::vector<std::string>& names, const std::string& name) {
+Error Unknown(const std::vector<std::string>& names, const std::string& name,
+              const std::string& more) {
   std::string text = "unknown option --" + name;
   const auto nearest = std::min_element(
       names.begin(), names.end(),
       [&](const auto& a, const auto& b) { return Distance(a, name) < Distance(b, name); });
   if (nearest != names.end() &&
-      Distance(*nearest, name) <= std::min<std::size_t>(3, name.size() / 2)) {
+      Distance(*nearest, name) <= std::min<std::size_t>(3, name.size() / 3)) {
     text += "; did you mean --" + *nearest + "?";
   }
-  return {ErrorKind::kInvalid, text + " (ddprun --help lists all)"};
-}
-
-// CLI11 would take the next word for the value that "--name=" lacks.
-void Append(std::vector<std::string>& flags, const std::string& name, const std::string& value) {
-  if (value.empty()) {
-    flags.insert(flags.end(), {name, ""});
-  } else {
-    flags.push_back(name + (name.starts_with("--") ? "=" : "") + value);
-  }
+  return {ErrorKind::kInvalid, text + more};
 }
 
 // The one known name that `given` is, or is a prefix of.
-Result<std::string> Canonical(const std::vector<std::string>& names, std::string given) {
+Result<std::string> Canonical(const std::vector<std::string>& names, std::string given,
+                              const std::string& more) {
   std::replace(given.begin(), given.end(), '_', '-');
   if (std::find(names.begin(), names.end(), given) != names.end()) {
     return given;
@@ -78,27 +79,19 @@ Result<std::string> Canonical(const std::vector<std::string>& names, std::string
     }
     return Error{ErrorKind::kInvalid, text};
   }
-  return Unknown(names, given);
+  return Unknown(names, given, more);
 }
 
 }  // namespace
 
-std::vector<std::string> FlagsFromFile(const CLI::App& app, const std::vector<Setting>& settings) {
-  std::vector<std::string> found;
-  for (const Setting& setting : settings) {
-    if (app.get_option("--" + setting.name)->count() == 0) {
-      Append(found, "--" + setting.name, setting.value);
-    }
-  }
-  return found;
-}
-
 Result<SplitLine> SplitFlags(const CLI::App& app, const std::vector<std::string>& args) {
   const std::vector<std::string> names = LongNames(app);
+  const std::string more = " (" + app.get_name() + " --help lists all)";
   SplitLine line;
   std::size_t i = 0;
-  for (; i < args.size(); ++i) {
-    const std::string& arg = args[i];
+  std::vector<std::string> words = args;
+  for (; i < words.size(); ++i) {
+    const std::string arg = words[i];
     if (arg == "--") {
       ++i;
       break;
@@ -110,7 +103,8 @@ Result<SplitLine> SplitFlags(const CLI::App& app, const std::vector<std::string>
     std::optional<std::string> value;
     if (arg.starts_with("--")) {
       const std::size_t equals = arg.find('=');
-      ASSIGN_OR_RETURN(const std::string canonical, Canonical(names, arg.substr(2, equals - 2)));
+      ASSIGN_OR_RETURN(const std::string canonical,
+                       Canonical(names, arg.substr(2, equals - 2), more));
       name = "--" + canonical;
       if (equals != std::string::npos) {
         value = arg.substr(equals + 1);
@@ -120,55 +114,77 @@ Result<SplitLine> SplitFlags(const CLI::App& app, const std::vector<std::string>
     }
     const CLI::Option* const option = app.get_option_no_throw(name);
     if (option == nullptr) {
-      return Error{ErrorKind::kInvalid, "unknown option " + arg + " (ddprun --help lists all)"};
+      return Error{ErrorKind::kInvalid, "unknown option " + arg + more};
     }
-    if (TakesValue(option) && !value) {
-      if (i + 1 == args.size()) {
+    if (!TakesValue(option) && value && name.size() == 2) {  // -mv: two switches in one word.
+      words[i--] = "-" + *value;
+      value.reset();
+    } else if (TakesValue(option) && !value) {
+      if (i + 1 == words.size()) {
         return Error{ErrorKind::kInvalid, "option " + name + " needs a value"};
       }
-      value = args[++i];
+      value = words[++i];
     }
-    if (value) {
-      Append(line.flags, name, *value);
-    } else {
-      line.flags.push_back(name);
-    }
+    line.settings.push_back({NameOf(option), value.value_or(kOn), kCommandLine});
   }
-  line.rest.assign(args.begin() + static_cast<std::ptrdiff_t>(std::min(i, args.size())),
-                   args.end());
+  line.rest.assign(words.begin() + static_cast<std::ptrdiff_t>(std::min(i, words.size())),
+                   words.end());
   return line;
 }
 
-std::vector<std::string> FlagsFromEnvironment(const CLI::App& app,
-                                              const std::vector<std::string>& flags,
-                                              const GetEnv& get_env) {
-  std::vector<std::string> found;
+std::vector<Setting> SettingsFromEnvironment(const CLI::App& app, const GetEnv& get_env) {
+  std::vector<Setting> found;
   for (const CLI::Option* option : app.get_options()) {
-    if (option->get_lnames().empty() || option->get_lnames().front() == "help") {
+    const std::string name = NameOf(option);
+    if (name.size() == 1 || name == "help" || name == "version" || name == "print-completion") {
       continue;
     }
-    const std::string& name = option->get_lnames().front();
-    const bool given = std::any_of(flags.begin(), flags.end(), [&](const std::string& flag) {
-      const bool by_short = std::any_of(
-          option->get_snames().begin(), option->get_snames().end(),
-          [&](const std::string& s) { return flag.size() >= 2 && flag.substr(0, 2) == "-" + s; });
-      return flag == "--" + name || flag.starts_with("--" + name + "=") || by_short;
-    });
     std::string variable = name;
     for (char& c : variable) {
       c = c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
     }
-    std::optional<std::string> value = get_env("DDPRUN_" + variable);
-    if (!value) {
-      value = get_env("PET_" + variable);
+    for (const char* prefix : {"DDPRUN_", "PET_"}) {
+      const std::optional<std::string> value = get_env(prefix + variable);
+      if (!value) {
+        continue;
+      }
+      if (!value->empty() || TakesValue(option)) {  // An empty switch says nothing.
+        found.push_back({name, *value, prefix + variable});
+      }
+      break;
     }
-    const bool says_nothing = value && value->empty() && !TakesValue(option);
-    if (given || !value || says_nothing) {
-      continue;
-    }
-    Append(found, "--" + name, *value);
   }
   return found;
+}
+
+std::vector<Setting> LayOver(const std::vector<std::vector<Setting>>& lists) {
+  std::vector<Setting> all;
+  for (const std::vector<Setting>& list : lists) {
+    for (const Setting& setting : list) {
+      const auto known = std::find_if(
+          all.begin(), all.end(), [&](const Setting& other) { return other.name == setting.name; });
+      if (known == all.end()) {
+        all.push_back(setting);
+      } else {
+        *known = setting;
+      }
+    }
+  }
+  return all;
+}
+
+std::vector<std::string> ToArguments(const std::vector<Setting>& settings) {
+  std::vector<std::string> arguments;
+  for (const auto& [name, value, origin] : settings) {
+    if (value.empty()) {  // CLI11 would take the next word for the value that "--name=" lacks.
+      arguments.insert(arguments.end(), {"--" + name, ""});
+    } else if (name.size() == 1) {
+      arguments.push_back("-" + name);
+    } else {
+      arguments.push_back("--" + name + "=" + value);
+    }
+  }
+  return arguments;
 }
 
 }  // namespace ddprun

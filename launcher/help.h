@@ -1,13 +1,15 @@
-// The two sizes of help, and the version.
+// The two sizes of help, and the version. `name` is what ddprun was called: ddprun or torchrun.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 
 namespace ddprun {
 
 std::string VersionText();
-std::string ShortHelp();
-std::string LongHelp(const CLI::App& app);
+std::string ShortHelp(const std::string& name);
+std::string LongHelp(const std::string& name);
+
+// `text` in lines of at most `width` characters, each after the first behind `indent` blanks.
+std::string Wrapped(const std::string& text, std::size_t indent, std::size_t width);
 
 }  // namespace ddprun

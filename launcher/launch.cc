@@ -3,14 +3,17 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <random>
 
 #include "agent/driver.h"
 #include "agent/guard.h"
-#include "agent/worker_gpu.h"
 #include "common/log.h"
+#include "launcher/event_log.h"
 #include "launcher/node_slot.h"
+#include "launcher/plan.h"
+#include "launcher/preparation.h"
 #include "launcher/run_directory.h"
 #include "launcher/run_failure.h"
 #include "launcher/scrub.h"
@@ -32,6 +35,17 @@ std::string HostName() {
   return name;
 }
 
+// Before the log is set up, and on the guard's side.
+void Complain(LogLevel level, const std::string& text) {
+  std::fprintf(stderr, "%s %s\n", Colored(level, "ddprun:").c_str(), text.c_str());
+}
+
+// One write, so that lines stay whole.
+void SayEvent(const std::string& event) {
+  const std::string line = event + "\n";
+  (void)!::write(STDERR_FILENO, line.data(), line.size());
+}
+
 int ExitCodeOf(const Error& error) {
   return error.kind == ErrorKind::kInvalid ? kExitUsage : kExitUnavailable;
 }
@@ -39,8 +53,8 @@ int ExitCodeOf(const Error& error) {
 // One agent, from its first report to its exit code.
 class Agent {
  public:
-  Agent(LaunchConfig config, Command command, GuardLink link)
-      : config_(std::move(config)), command_(std::move(command)), link_(std::move(link)) {}
+  Agent(LaunchConfig config, Preparation preparation, GuardLink link)
+      : config_(std::move(config)), prepared_(std::move(preparation)), link_(std::move(link)) {}
 
   Result<int> Run() {
     RETURN_IF_ERROR(SetUp());
@@ -107,7 +121,14 @@ class Agent {
     options.core.server = role_.where;
     options.core.shutdown_timeout = config_.shutdown_timeout;
     options.virtual_local_rank = config_.virtual_local_rank;
-    options.command = command_;
+    options.command = prepared_.command;
+    options.cpus = prepared_.numa.cpus;
+    if (config_.console_events) {
+      options.on_worker = [this](const WorkerNews& news) {
+        restarts_used_ = news.placement.restarts_used;
+        SayEvent(WorkerEvent(config_, HostName(), news, std::chrono::system_clock::now()));
+      };
+    }
     DescribeOutput(options);
   }
 
@@ -121,29 +142,18 @@ class Agent {
     options.output.stderr_filters = config_.stderr_filters;
     options.output.prefix_all = config_.prefix_rank;
     options.output.prefix_template = config_.prefix_template;
-    static const std::string kHost = "${hostname}";
-    std::string& prefix = options.output.prefix_template;
-    for (std::size_t at = prefix.find(kHost); at != std::string::npos;
-         at = prefix.find(kHost, at)) {
-      prefix.replace(at, kHost.size(), options.core.host);
-      at += options.core.host.size();
-    }
+    options.output.hostname = options.core.host;
     options.discard_logs = config_.log_dir == kNoFiles;
-    options.keep_logs = WantsFiles() && !options.discard_logs;
+    options.keep_logs = config_.KeepsOutput() && !options.discard_logs;
     options.run_directory = directory_->path();
     options.directory_stays = !directory_->temporary();
-  }
-
-  bool WantsFiles() const {
-    return config_.redirects != 0 || config_.tee != 0 || !config_.redirects_of.empty() ||
-           !config_.tee_of.empty();
   }
 
   // As torchrun: files that were asked for without a place get one in the temporary directory,
   // and stay there.
   Result<void> MakeRunDirectory() {
     std::string log_dir = config_.log_dir == kNoFiles ? "" : config_.log_dir;
-    const bool nowhere = config_.log_dir.empty() && WantsFiles();
+    const bool nowhere = config_.log_dir.empty() && config_.KeepsOutput();
     if (nowhere) {
       ASSIGN_OR_RETURN(log_dir, MakeTemporaryLogDirectory());
     }
@@ -183,6 +193,10 @@ class Agent {
   void OnExit(const Exit& exit) {
     ended_ = true;
     exit_code_ = exit.code;
+    if (config_.console_events) {
+      SayEvent(EndEvent(config_, HostName(), exit.code == kExitOk, restarts_used_,
+                        std::chrono::system_clock::now()));
+    }
     Report(exit);
     if (!role_.server || exit.code == kExitUnavailable) {
       loop_.Stop();
@@ -218,56 +232,73 @@ class Agent {
 
   Loop loop_;  // First: everything below may hold a part of it.
   LaunchConfig config_;
-  Command command_;
+  Preparation prepared_;
   GuardLink link_;
   std::optional<RunDirectory> directory_;
   ServerRole role_;
   std::unique_ptr<AgentDriver> driver_;
   const std::uint64_t oom_kills_at_start_ = OomKills();
+  std::uint32_t restarts_used_ = 0;
   int exit_code_ = 1;
   bool ended_ = false;
 };
 
+// What the user should know before anything starts.
+std::vector<std::string> Remarks(const LaunchConfig& config, const Preparation& prepared) {
+  std::vector<std::string> remarks = config.remarks;
+  for (const std::string& name : config.signals.unknown) {
+    remarks.push_back("--signals-to-handle: '" + name +
+                      "' is left out: SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 can be "
+                      "passed on");
+  }
+  remarks.insert(remarks.end(), prepared.numa.warnings.begin(), prepared.numa.warnings.end());
+  return remarks;
+}
+
+// Settings that the command line does not show.
+void SayOrigins(const LaunchConfig& config) {
+  for (const auto& [name, value, origin] : config.settings) {
+    if (origin != "default" && origin != "command line") {
+      std::fprintf(stderr, "ddprun | --%s=%s is %s's\n", name.c_str(),
+                   IsSecret(name) ? "***" : value.c_str(), origin.c_str());
+    }
+  }
+}
+
+// What every worker is to find, and what not.
+void ApplyToEnvironment(const LaunchConfig& config, const Preparation& prepared) {
+  for (const std::string& name : prepared.removed) {
+    ::unsetenv(name.c_str());
+  }
+  if (prepared.omp_threads) {
+    ::setenv("OMP_NUM_THREADS", std::to_string(*prepared.omp_threads).c_str(), 1);
+    std::fprintf(stderr, "ddprun | OMP_NUM_THREADS=%zu for each worker: %zu CPUs for %u workers\n",
+                 *prepared.omp_threads, prepared.cpus, config.workers);
+  }
+  ::setenv("TORCHELASTIC_SIGNALS_TO_HANDLE", config.signals.text.c_str(), 1);
+}
+
 }  // namespace
 
 int Launch(const LaunchConfig& config) {
-  const Result<Command> command = FindCommand(
-      ProgramRequest{config.program, config.args, config.module, config.no_python, config.run_path},
-      GetProcessEnv);
-  if (!command) {
-    std::fprintf(stderr, "ddprun: %s\n", command.error().message.c_str());
+  const Result<Preparation> prepared = Prepare(config);
+  if (!prepared) {
+    Complain(LogLevel::kError, prepared.error().message);
     return kExitUsage;
   }
-  if (config.virtual_local_rank) {
-    if (const auto gpu = AloneOnItsGpu(config.workers - 1, ProcessEnvironment()); !gpu) {
-      std::fprintf(stderr, "ddprun: %s\n", gpu.error().message.c_str());
-      return kExitUsage;
-    }
+  for (const std::string& remark : Remarks(config, *prepared)) {
+    Complain(LogLevel::kWarning, remark);
   }
-  if (config.scrub_env) {
-    for (const auto& [name, value] : ProcessEnvironment()) {
-      if (BelongsToMpi(name)) {
-        ::unsetenv(name.c_str());
-      }
-    }
+  if (config.dry_run) {
+    const std::string plan = DescribePlan(config, *prepared);
+    return std::fputs(plan.c_str(), stdout) < 0 || std::fflush(stdout) != 0 ? 1 : kExitOk;
   }
-  const std::size_t cpus = AllowedCpus();
-  if (const auto threads = OmpThreads(ProcessEnvironment(), config.workers, cpus)) {
-    ::setenv("OMP_NUM_THREADS", std::to_string(*threads).c_str(), 1);
-    if (config.verbose) {
-      std::fprintf(stderr, "ddprun | OMP_NUM_THREADS=%zu: %zu CPUs for %u workers\n", *threads,
-                   cpus, config.workers);
-    }
+  if (config.verbose) {
+    SayOrigins(config);
   }
-  ::setenv("TORCHELASTIC_SIGNALS_TO_HANDLE", config.signals.text.c_str(), 1);
-  for (const std::string& name : config.signals.unknown) {
-    std::fprintf(stderr,
-                 "ddprun: --signals-to-handle: '%s' is left out: SIGTERM, SIGINT, SIGHUP, "
-                 "SIGQUIT, SIGUSR1 and SIGUSR2 can be passed on\n",
-                 name.c_str());
-  }
+  ApplyToEnvironment(config, *prepared);
   return RunGuarded([&](GuardLink link) {
-    Agent agent(config, *command, std::move(link));
+    Agent agent(config, *prepared, std::move(link));
     const Result<int> code = agent.Run();
     if (!code) {
       StartLog("ddprun", LogLevel::kInfo);

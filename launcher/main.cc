@@ -1,11 +1,17 @@
 // ddprun: see README.md. Parses the command line and carries out its verb.
+#include <unistd.h>
+
 #include <cstdio>
+#include <filesystem>
+#include <sstream>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "common/log.h"
 #include "common/overload.h"
 #include "launcher/cli.h"
+#include "launcher/environment_report.h"
 #include "launcher/launch.h"
 #include "launcher/serve.h"
 #include "proto/exit_code.h"
@@ -17,14 +23,35 @@ int PrintOut(const std::string& text) {
   return std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0 ? 1 : kExitOk;
 }
 
-int Main(const std::vector<std::string>& args) {
-  const Result<CommandLine> line = ParseCommandLine(args, GetProcessEnv);
+// The directory of the file that the shell found under this name: where a link is, not what it
+// points to.
+std::filesystem::path CalledFrom(const std::string& argv0) {
+  if (argv0.find('/') != std::string::npos) {
+    return std::filesystem::path(argv0).parent_path();
+  }
+  std::stringstream path(GetProcessEnv("PATH").value_or(""));
+  for (std::string directory; std::getline(path, directory, ':');) {
+    if (::access((directory + "/" + argv0).c_str(), X_OK) == 0) {
+      return directory;
+    }
+  }
+  return {};
+}
+
+int Main(const std::string& argv0, const std::vector<std::string>& args) {
+  const std::string name = ProgramName(argv0);
+  const Result<CommandLine> line = ParseCommandLine(args, GetProcessEnv, name);
   if (!line) {
-    std::fprintf(stderr, "ddprun: %s\n", line.error().message.c_str());
+    std::fprintf(stderr, "%s %s\n", Colored(LogLevel::kError, name + ":").c_str(),
+                 line.error().message.c_str());
     return kExitUsage;
   }
   return std::visit(Overload{
-                        [](const LaunchConfig& config) { return Launch(config); },
+                        [&](LaunchConfig config) {
+                          config.called_from = CalledFrom(argv0);
+                          return Launch(config);
+                        },
+                        [](const ShowEnvironment&) { return PrintOut(EnvironmentReport()); },
                         [](const ServerConfig& config) { return Serve(config); },
                         [](const Print& print) { return PrintOut(print.text); },
                     },
@@ -35,5 +62,6 @@ int Main(const std::vector<std::string>& args) {
 }  // namespace ddprun
 
 int main(int argc, char** argv) {
-  return ddprun::Main(std::vector<std::string>(argv + 1, argv + argc));
+  return ddprun::Main(argc > 0 ? argv[0] : "ddprun",
+                      std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc));
 }

@@ -1,128 +1,178 @@
 #include "launcher/raw_flags.h"
 
+#include <algorithm>
+#include <sstream>
+
 namespace ddprun {
 namespace {
 
+// One headline of the help.
+class Group {
+ public:
+  Group(CLI::App& app, const char* name) : app_(app), name_(name) {}
+
+  void Value(const char* flag, std::string& value, const char* form, const char* help) {
+    app_.add_option(flag, value, help)->type_name(form)->capture_default_str()->group(name_);
+  }
+  void Switch(const char* flag, bool& value, const char* help) {
+    app_.add_flag(flag, value, help)->group(name_);
+  }
+
+ private:
+  CLI::App& app_;
+  const char* name_;
+};
+
 void AddSize(CLI::App& app, RawFlags& raw) {
-  app.add_option("--nnodes", raw.nnodes, "Nodes: N, or MIN:MAX for an elastic run")->group("Size");
-  app.add_option("--scale-up", raw.scale_up,
-                 "When a node comes while fewer than MAX run: restart (take it in: all workers get "
-                 "--shutdown-timeout to save, then start again together) or never (it waits as a "
-                 "spare). The first node's word counts")
-      ->group("Size");
-  app.add_option("--nproc-per-node", raw.workers,
-                 "Workers on this node: a number, auto, gpu or cpu")
-      ->group("Size");
-  app.add_option("--node-rank", raw.node_rank,
-                 "This node's rank, where ranks are fixed by hand; rank 0 carries the server")
-      ->group("Size");
+  Group size(app, "Size");
+  size.Value("--nnodes", raw.nnodes, "N|MIN:MAX", "Nodes: N, or MIN:MAX for an elastic run");
+  size.Value("--scale-up", raw.scale_up, "restart|never",
+             "When a node comes while fewer than MAX run: restart (take it in: all workers get "
+             "--shutdown-timeout to save, then start again together) or never (it waits as a "
+             "spare). The first node's word counts");
+  size.Value("--nproc-per-node", raw.workers, "N|auto|gpu|cpu",
+             "Workers on this node: a number, one per visible GPU, one per allowed CPU; auto: GPUs "
+             "if there are any, else CPUs");
+  size.Value("--node-rank", raw.node_rank, "N",
+             "This node's rank, where ranks are fixed by hand; rank 0 carries the server");
 }
 
 void AddRendezvous(CLI::App& app, RawFlags& raw) {
-  const auto option = [&](const char* name, std::string& value, const char* help) {
-    app.add_option(name, value, help)->group("Rendezvous");
-  };
-  option("--rdzv-endpoint", raw.endpoint,
-         "Where the nodes meet, HOST:PORT (default 127.0.0.1:29400); whoever has that address and "
-         "comes first carries the server");
-  option("--rdzv-id", raw.run_id, "Name of the run; a server keeps runs apart by it");
-  option("--rdzv-backend", raw.backend,
-         "ddprun, c10d or static: all are served by ddprun's own server");
-  option("--rdzv-conf", raw.conf,
-         "join_timeout=SECONDS (600), last_call_timeout=SECONDS (5); torchrun's other keys are "
-         "accepted and mean nothing here");
-  app.add_flag("--standalone", raw.standalone, "One node, no sockets for others (the default)")
-      ->group("Rendezvous");
-  option("--local-addr", raw.local_address, "Address under which other nodes reach this one");
-  option("--master-addr", raw.master_addr,
-         "Static rendezvous: the host of node rank 0 (default 127.0.0.1); MASTER_ADDR of every "
-         "worker is this very word. Not used beside --rdzv-endpoint");
-  option("--master-port", raw.master_port,
-         "Static rendezvous: its port (default 29500 with --master-addr); MASTER_PORT of every "
-         "worker is this very number, shared by the rendezvous and the workers' store");
+  Group rendezvous(app, "Rendezvous");
+  rendezvous.Value("--rdzv-endpoint", raw.endpoint, "HOST[:PORT]",
+                   "Where the nodes meet (default 127.0.0.1:29400); whoever has that address and "
+                   "comes first carries the server");
+  rendezvous.Value("--rdzv-id", raw.run_id, "NAME",
+                   "Name of the run; a server keeps runs apart by it");
+  rendezvous.Value("--rdzv-backend", raw.backend, "ddprun|c10d|static",
+                   "All are served by ddprun's own server");
+  rendezvous.Value("--rdzv-conf", raw.conf, "KEY=VALUE,...",
+                   "join_timeout=SECONDS (600), last_call_timeout=SECONDS (5); torchrun's other "
+                   "keys are checked and mean nothing here");
+  rendezvous.Switch("--standalone", raw.standalone,
+                    "One node, no sockets for others: what one node is without it too");
+  rendezvous.Value("--local-addr", raw.local_address, "ADDRESS",
+                   "Address under which other nodes reach this one (default: the one that faces "
+                   "the endpoint)");
+  rendezvous.Value("--master-addr", raw.master_addr, "HOST",
+                   "Static rendezvous: the host of node rank 0 (default 127.0.0.1); MASTER_ADDR of "
+                   "every worker is this very word. Not used beside --rdzv-endpoint, --standalone "
+                   "or --rdzv-backend=c10d");
+  rendezvous.Value("--master-port", raw.master_port, "PORT",
+                   "Static rendezvous: its port (default 29500 with --master-addr); MASTER_PORT of "
+                   "every worker is this very number, shared by the rendezvous and the workers' "
+                   "store. Not used where --master-addr is not");
 }
 
 void AddProgram(CLI::App& app, RawFlags& raw) {
-  const auto flag = [&](const char* name, bool& value, const char* help) {
-    app.add_flag(name, value, help)->group("Program");
-  };
-  flag("-m,--module", raw.module, "PROGRAM is a Python module");
-  flag("--no-python", raw.no_python, "Execute PROGRAM itself, even a .py file");
-  flag("--run-path", raw.run_path,
-       "Run PROGRAM through Python's runpy.run_path, whatever it is called; wins over --no-python");
-  flag("--use-env", raw.use_env,
-       "Accepted for torch.distributed.launch's sake: the local rank is always LOCAL_RANK");
-  flag("--virtual-local-rank", raw.virtual_local_rank,
-       "LOCAL_RANK=0 for every worker, and CUDA_VISIBLE_DEVICES its one GPU");
-  flag("--scrub-env", raw.scrub_env,
-       "Take MPI's variables (OMPI_*, PMI_*, PMIX_*, MPI_*, HYDRA_*) out of the workers' "
-       "environment");
-  app.add_option("--role", raw.role, "Name of the workers' role")->group("Program");
-  app.add_option("--start-method", raw.start_method,
-                 "Accepted for torchrun's sake: workers are always executed anew")
-      ->group("Program");
+  Group program(app, "Program");
+  program.Switch("-m,--module", raw.module, "PROGRAM is a Python module");
+  program.Switch("--no-python", raw.no_python, "Execute PROGRAM itself, even a .py file");
+  program.Switch("--run-path", raw.run_path,
+                 "Run PROGRAM through Python's runpy.run_path, whatever it is called; wins over "
+                 "--no-python");
+  program.Switch("--pass-local-rank", raw.pass_local_rank,
+                 "Give PROGRAM --local-rank=<n> as its first argument, as torch.distributed.launch "
+                 "does; LOCAL_RANK is set all the same");
+  program.Switch("--use-env", raw.use_env,
+                 "Accepted for torch.distributed.launch's sake: the local rank is in LOCAL_RANK, "
+                 "and no argument (not with --pass-local-rank)");
+  program.Switch("--virtual-local-rank", raw.virtual_local_rank,
+                 "LOCAL_RANK=0 for every worker, and CUDA_VISIBLE_DEVICES its one GPU");
+  program.Value(
+      "--numa-binding", raw.numa_binding, "none|node|socket|exclusive|core-complex",
+      "Bind each worker to CPUs near its GPU: its NUMA node, its socket, its own share of "
+      "the node's cores, or one last-level cache. Without GPUs workers are spread over "
+      "the nodes. Always within the CPUs that ddprun itself may use; needs no numactl");
+  program.Switch("--scrub-env", raw.scrub_env,
+                 "Take MPI's variables (OMPI_*, PMI_*, PMIX_*, MPI_*, HYDRA_*) out of the workers' "
+                 "environment");
+  program.Value("--role", raw.role, "NAME", "Name of the workers' role");
+  program.Value("--start-method", raw.start_method, "spawn|fork|forkserver",
+                "Accepted for torchrun's sake, where it is about Python functions: here every "
+                "worker is a program that is executed anew");
 }
 
 void AddEnding(CLI::App& app, RawFlags& raw) {
-  const auto option = [&](const char* name, std::string& value, const char* help) {
-    app.add_option(name, value, help)->group("Restarts and signals");
-  };
-  option("--max-restarts", raw.max_restarts,
-         "Worker failures after which the run still goes on, counted over all nodes");
-  option("--restart-window", raw.restart_window,
-         "Only failures within this time count against --max-restarts: SECONDS, or as 10m, 1h "
-         "(default 0: all of the run's)");
-  option("--crash-loop-limit", raw.crash_loop_limit,
-         "Failures in a row without a step beyond the highest one, after which the run ends with 76 "
-         "although restarts are left (default 3; 0: never). Steps are what workers tell as STEP=N "
-         "on the notify socket, as ddprun-train does; where none does, nothing is concluded");
-  option("--shutdown-timeout", raw.shutdown_timeout,
-         "Seconds from a forwarded signal to SIGKILL (default 30, or "
-         "TORCH_ELASTIC_SHUTDOWN_TIMEOUT)");
-  option("--signals-to-handle", raw.signals,
-         "Signals that are passed on to the workers. SIGUSR1 and SIGUSR2 do not stop the run, and "
-         "are passed on too unless this flag leaves them out; of another one that is left out the "
-         "run dies at once");
-  option("--monitor-interval", raw.monitor_interval,
-         "Accepted for torchrun's sake: a worker's end is noticed at once");
+  Group ending(app, "Restarts and signals");
+  ending.Value("--max-restarts", raw.max_restarts, "N",
+               "Worker failures after which the run still goes on, counted over all nodes");
+  ending.Value(
+      "--restart-window", raw.restart_window, "DURATION",
+      "Only failures within this time count against --max-restarts: SECONDS, or as 10m, 1h; "
+      "0: all of the run's");
+  ending.Value(
+      "--crash-loop-limit", raw.crash_loop_limit, "N",
+      "Failures in a row without a step beyond the highest one, after which the run ends "
+      "with 76 although restarts are left; 0: never. Steps are what workers tell as STEP=N "
+      "on the notify socket, as ddprun-train does; where none does, nothing is concluded");
+  ending.Value("--shutdown-timeout", raw.shutdown_timeout, "SECONDS",
+               "From a forwarded signal to SIGKILL (TORCH_ELASTIC_SHUTDOWN_TIMEOUT changes the "
+               "default)");
+  ending.Value(
+      "--signals-to-handle", raw.signals, "SIGNAL,...",
+      "Signals that are passed on to the workers. SIGUSR1 and SIGUSR2 do not stop the run, "
+      "and are passed on too unless this flag leaves them out; of another one that is "
+      "left out the run dies at once");
+  ending.Value("--monitor-interval", raw.monitor_interval, "SECONDS",
+               "Accepted for torchrun's sake, which looks after its workers this often: here their "
+               "end wakes ddprun at once");
 }
 
 void AddOutput(CLI::App& app, RawFlags& raw) {
-  const auto option = [&](const char* name, std::string& value, const char* help) {
-    app.add_option(name, value, help)->group("Output");
-  };
-  option(
-      "--log-dir", raw.log_dir,
-      "Keep the workers' output below DIR/<run id>_<unique>/attempt_<n>/<local rank>; /dev/null: "
-      "write no file at all");
-  option("-r,--redirects", raw.redirects,
-         "Streams to files only: 1 stdout, 2 stderr, 3 both, or 0:3,1:0 by local rank");
-  option("-t,--tee", raw.tee, "Streams to files and console, same form");
-  option("--prefix", raw.prefix, "rank: [<role><local rank>]: before every line");
-  option("--log-line-prefix-template", raw.prefix_template,
-         "Before teed lines; knows ${role_name}, ${local_rank}, ${rank}, ${hostname}");
-  option("--local-ranks-filter", raw.shown_ranks,
-         "Only these local ranks, as 0,2, are shown on the console; files have all");
-  option("--duplicate-stdout-filters", raw.stdout_filters,
-         "Teed lines with any of these texts, as a,b, also go to filtered_stdout.log in the "
-         "attempt's directory; ,, is a comma");
-  option("--duplicate-stderr-filters", raw.stderr_filters,
-         "The same for stderr: filtered_stderr.log");
-  option("--event-log-handler", raw.event_log_handler,
-         "null, or console: every step on stderr, as -v does; a Python plug-in is refused");
-  option("--logs-specs", raw.logs_specs,
-         "Only 'default': Python plug-ins that choose the log files are refused");
+  Group output(app, "Output");
+  output.Value("--log-dir", raw.log_dir, "DIR",
+               "Keep the workers' output below DIR/<run id>_<unique>/attempt_<n>/<local rank>; "
+               "/dev/null: write no file at all");
+  output.Value("-r,--redirects", raw.redirects, "BITS",
+               "Streams to files only: 1 stdout, 2 stderr, 3 both, or 0:3,1:0 by local rank");
+  output.Value("-t,--tee", raw.tee, "BITS", "Streams to files and console, same form");
+  output.Value("--prefix", raw.prefix, "none|rank",
+               "rank: [<role><local rank>]: before every line");
+  output.Value("--log-line-prefix-template", raw.prefix_template, "TEMPLATE",
+               "Before teed lines; knows ${role_name}, ${local_rank}, ${rank}, ${hostname} "
+               "(TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE changes the default)");
+  output.Value("--local-ranks-filter", raw.shown_ranks, "RANKS",
+               "Only these local ranks, as 0,2, are shown on the console; files have all");
+  output.Value("--duplicate-stdout-filters", raw.stdout_filters, "TEXT,...",
+               "Teed lines with any of these texts, as a,b, also go to filtered_stdout.log in the "
+               "attempt's directory; ,, is a comma");
+  output.Value("--duplicate-stderr-filters", raw.stderr_filters, "TEXT,...",
+               "The same for stderr: filtered_stderr.log");
+  output.Value(
+      "--event-log-handler", raw.event_log_handler, "null|console",
+      "console: torchrun's events, one JSON object per line on stderr, when a worker starts "
+      "or ends and when the agent does; a Python plug-in is refused");
+  output.Value("--logs-specs", raw.logs_specs, "default",
+               "Only 'default': Python plug-ins that choose the log files are refused");
+  output.Switch("-v,--verbose", raw.verbose, "Say every step of ddprun's own");
 }
 
 void AddHelp(CLI::App& app, RawFlags& raw) {
-  app.add_flag("-v,--verbose", raw.verbose, "Say every step of ddprun's own")->group("Output");
-  app.add_option("--config", raw.config,
-                 "File of `name = value` lines, names as the flags' (default ddprun.toml where "
-                 "there is one); flags and environment count more")
-      ->group("Help");
-  app.add_flag("--version", raw.version, "Print the version")->group("Help");
-  app.add_flag("-h", raw.short_help, "The short help")->group("Help");
-  app.add_flag("--help", raw.help, "Every flag")->group("Help");
+  Group help(app, "Help");
+  help.Switch("--dry-run", raw.dry_run,
+              "Say what would be done, and where each setting comes from; start nothing");
+  help.Value(
+      "--config", raw.config, "FILE",
+      "File of `name = value` lines, names as the flags' (default ddprun.toml where there is "
+      "one); flags and environment count more");
+  help.Value("--print-completion", raw.print_completion, "bash|zsh|fish",
+             "Print the shell's completion script, as `ddprun completion` does");
+  help.Switch("--version", raw.version, "Print the version");
+  help.Switch("-h", raw.short_help, "The short help");
+  help.Switch("--help", raw.help, "Every flag");
+}
+
+// The words of "N|auto|gpu".
+std::vector<std::string> Words(const std::string& form) {
+  std::vector<std::string> words;
+  std::stringstream stream(form);
+  for (std::string word; std::getline(stream, word, '|');) {
+    if (std::none_of(word.begin(), word.end(), [](char c) { return c >= 'A' && c <= 'Z'; })) {
+      words.push_back(word);
+    }
+  }
+  return words;
 }
 
 }  // namespace
@@ -134,6 +184,33 @@ void AddFlags(CLI::App& app, RawFlags& raw) {
   AddEnding(app, raw);
   AddOutput(app, raw);
   AddHelp(app, raw);
+}
+
+std::string FlagRow::Spelling() const {
+  const std::string dashed = name.empty() ? "" : "--" + name;
+  const std::string both = short_name.empty() ? "" : "-" + short_name + (name.empty() ? "" : ", ");
+  return both + dashed + (form.empty() ? "" : " " + form);
+}
+
+std::vector<FlagRow> FlagTable() {
+  CLI::App app;
+  RawFlags raw;
+  app.set_help_flag();
+  AddFlags(app, raw);
+  std::vector<FlagRow> rows;
+  for (const CLI::Option* option : app.get_options()) {
+    const bool valued = option->get_items_expected_max() > 0;
+    FlagRow row;
+    row.name = option->get_lnames().empty() ? "" : option->get_lnames().front();
+    row.short_name = option->get_snames().empty() ? "" : option->get_snames().front();
+    row.form = valued ? option->get_type_name() : "";
+    row.choices = Words(row.form);
+    row.fallback = valued ? option->get_default_str() : "";
+    row.group = option->get_group();
+    row.help = option->get_description();
+    rows.push_back(std::move(row));
+  }
+  return rows;
 }
 
 }  // namespace ddprun

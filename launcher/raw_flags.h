@@ -1,9 +1,13 @@
-// Every flag as text, with its name, default and help. What the texts mean together is decided in
-// cli.cc; nothing is checked here.
+// Every flag as text, with its name, the form of its value, default, group and help. What the texts
+// mean together is decided in cli.cc; nothing is checked here.
+//
+// Help, manual page, reference, shell completion and the settings file know flags from here alone.
+// In a form, small letters are words to choose from and capitals stand for a value: "N|auto|cpu".
 #pragma once
 
 #include <CLI/CLI.hpp>
 #include <string>
+#include <vector>
 
 namespace ddprun {
 
@@ -32,8 +36,10 @@ struct RawFlags {
   bool no_python = false;
   bool run_path = false;
   bool use_env = false;
+  bool pass_local_rank = false;
   bool virtual_local_rank = false;
   bool scrub_env = false;
+  std::string numa_binding = "none";
   std::string log_dir;
   std::string redirects = "0";
   std::string tee = "0";
@@ -45,7 +51,9 @@ struct RawFlags {
   std::string event_log_handler = "null";
   std::string logs_specs;
   std::string config;
+  std::string print_completion;
   bool verbose = false;
+  bool dry_run = false;
   bool version = false;
   bool short_help = false;
   bool help = false;
@@ -53,5 +61,21 @@ struct RawFlags {
 
 // `raw` must outlive `app`.
 void AddFlags(CLI::App& app, RawFlags& raw);
+
+// One flag, for whoever describes them.
+struct FlagRow {
+  std::string name;                  // Without dashes; empty: it has a short name alone.
+  std::string short_name;            // Mostly empty.
+  std::string form;                  // Of its value; empty: it takes none.
+  std::vector<std::string> choices;  // The words in `form`.
+  std::string fallback;              // Its default; empty: none, or told in `help`.
+  std::string group;
+  std::string help;
+
+  std::string Spelling() const;  // "-r, --redirects BITS"
+};
+
+// In the order of the help.
+std::vector<FlagRow> FlagTable();
 
 }  // namespace ddprun

@@ -8,4 +8,7 @@ namespace ddprun {
 
 bool BelongsToMpi(std::string_view variable);
 
+// The value of a variable or flag of this name must not be shown: DDPRUN_TOKEN.
+bool IsSecret(std::string_view name);
+
 }  // namespace ddprun

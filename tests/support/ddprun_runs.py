@@ -155,7 +155,8 @@ class DdprunTest(unittest.TestCase):
             os.mkdir(self.path(name), 0o700)
         self.environment = {k: v for k, v in os.environ.items() if not FOREIGN.fullmatch(k)}
         self.environment.update(
-            DDPRUN_TEST_MARK=self.mark.value, XDG_RUNTIME_DIR=self.path("run"), TMPDIR=self.path("tmp")
+            DDPRUN_TEST_MARK=self.mark.value, XDG_RUNTIME_DIR=self.path("run"), TMPDIR=self.path("tmp"),
+            OMP_NUM_THREADS="1",  # Else ddprun says what it makes it.
         )
         self.run_id = "test-" + self.mark.value[:12]
 

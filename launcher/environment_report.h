@@ -1,0 +1,12 @@
+// What ddprun sees of this machine, as text: `ddprun env`. For reports of faults, and to see what a
+// node of a cluster is like. Loads no library, opens no device and no port; values of secrets are
+// not shown.
+#pragma once
+
+#include <string>
+
+namespace ddprun {
+
+std::string EnvironmentReport();
+
+}  // namespace ddprun

@@ -1,0 +1,259 @@
+#include "launcher/plan.h"
+
+#include <algorithm>
+
+#include "agent/worker_gpu.h"
+#include "launcher/interfaces.h"
+#include "launcher/scrub.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kLabel = 14;
+constexpr std::size_t kVariable = 26;
+
+std::string Padded(const std::string& label, std::size_t width) {
+  return "  " + label + std::string(label.size() < width ? width - label.size() : 1, ' ');
+}
+
+std::string Line(const std::string& label, const std::string& text) {
+  return Padded(label, kLabel) + text + "\n";
+}
+
+std::string Variable(const std::string& name, const std::string& text) {
+  return Padded(name, kVariable) + text + "\n";
+}
+
+const Setting& Find(const LaunchConfig& config, const std::string& name) {
+  static const Setting kUnknown{"", "", "default"};
+  const auto found = std::find_if(config.settings.begin(), config.settings.end(),
+                                  [&](const Setting& setting) { return setting.name == name; });
+  return found == config.settings.end() ? kUnknown : *found;
+}
+
+bool IsGiven(const LaunchConfig& config, const std::string& name) {
+  const Setting& setting = Find(config, name);
+  return setting.origin != "default" && !setting.value.empty() && setting.value != "false";
+}
+
+// As a shell would need it, so that it can be copied.
+std::string Quoted(const std::string& word) {
+  const auto plain = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           std::string_view("%+,-./:=@_").find(c) != std::string_view::npos;
+  };
+  if (!word.empty() && std::all_of(word.begin(), word.end(), plain)) {
+    return word;
+  }
+  std::string text = "'";
+  for (const char c : word) {
+    text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  }
+  return text + "'";
+}
+
+std::string Program(const Command& command) {
+  std::string argv;
+  for (const std::string& word : command.argv) {
+    argv += (argv.empty() ? "" : " ") + Quoted(word);
+  }
+  std::error_code ignored;
+  return "program\n" + Line("file", command.file.native()) + Line("because", command.why) +
+         Line("argv", argv) + Line("directory", std::filesystem::current_path(ignored).native());
+}
+
+std::string WhyAlone(const LaunchConfig& config) {
+  return IsGiven(config, "standalone") ? "standalone because of --standalone"
+                                       : "standalone because --nnodes allows one node alone";
+}
+
+std::string Server(const LaunchConfig& config) {
+  const std::string where = ToString(config.endpoint);
+  if (config.standalone) {
+    return "this process, " + std::string(config.literal_master
+                                              ? "and the workers' store at " + where
+                                              : "without a port: no other node can come");
+  }
+  const std::string rank = config.node_rank ? std::to_string(*config.node_rank) : "";
+  if (config.node_rank && *config.node_rank > 0) {
+    return "the node of rank 0, at " + where + "; this one is rank " + rank;
+  }
+  const std::optional<std::string> interface = InterfaceOfHost(config.endpoint.host);
+  const std::string here = interface ? "an address of this machine (" + *interface + ")"
+                                     : "no address of this machine, as far as it is known here";
+  if (config.node_rank) {
+    const bool given = IsGiven(config, "node-rank");
+    return "this node, at " + where + ", because it is rank 0" +
+           (given ? "" : " (--node-rank is not given)") + "; " + config.endpoint.host + " is " +
+           here;
+  }
+  return "whoever has the address " + config.endpoint.host + " and binds port " +
+         std::to_string(config.endpoint.port) + " first, because no --node-rank is given; it is " +
+         here;
+}
+
+std::string Store(const LaunchConfig& config) {
+  if (config.literal_master) {
+    return ToString(config.endpoint) + ", this very address and port, because of " +
+           (IsGiven(config, "master-port") ? "--master-port" : "--master-addr");
+  }
+  return "a free port " +
+         std::string(config.standalone && config.local_address.empty()
+                         ? "of 127.0.0.1"
+                         : "of the node that has group rank 0") +
+         ", a new one after every restart";
+}
+
+std::string Rendezvous(const LaunchConfig& config) {
+  const std::string nodes =
+      std::to_string(config.min_nodes) +
+      (config.min_nodes == config.max_nodes ? "" : " to " + std::to_string(config.max_nodes));
+  const std::string conf =
+      "join within " + FormatDuration(config.join_timeout) +
+      (config.min_nodes < config.max_nodes
+           ? "; " + FormatDuration(config.last_call) + " for more nodes once the fewest are here"
+           : "");
+  return "nodes\n" + Line("count", nodes + (config.standalone ? ", " + WhyAlone(config) : "")) +
+         Line("run id", config.run_id.empty() ? "drawn at the start, because the run is standalone"
+                                              : config.run_id) +
+         Line("server", Server(config)) + Line("store", Store(config)) +
+         (config.standalone ? "" : Line("patience", conf));
+}
+
+std::string WorkerCount(const LaunchConfig& config, const Preparation& preparation) {
+  const std::string asked = Find(config, "nproc-per-node").value;
+  const std::string count = std::to_string(config.workers) + " on this node";
+  if (asked == "gpu" || (asked == "auto" && CountGpus() > 0)) {
+    return count + ": one per visible GPU (--nproc-per-node=" + asked + ")";
+  }
+  if (asked == "cpu" || asked == "auto") {
+    return count + ": one per allowed CPU, of which there are " + std::to_string(preparation.cpus) +
+           (asked == "auto" ? ", because no GPU is visible (--nproc-per-node=auto)"
+                            : " (--nproc-per-node=cpu)");
+  }
+  return count;
+}
+
+std::string Workers(const LaunchConfig& config, const Preparation& preparation) {
+  std::string text = "workers\n" + Line("count", WorkerCount(config, preparation));
+  const std::map<std::string, std::string> environment = ProcessEnvironment();
+  for (std::uint32_t local = 0; local < config.workers; ++local) {
+    std::string own = "RANK=" +
+                      (config.standalone ? std::to_string(local)
+                                         : "<first of this node> + " + std::to_string(local)) +
+                      " LOCAL_RANK=" + std::to_string(config.virtual_local_rank ? 0 : local);
+    if (config.virtual_local_rank) {
+      if (const auto gpu = AloneOnItsGpu(local, environment)) {
+        own += " CUDA_VISIBLE_DEVICES=" + gpu->at("CUDA_VISIBLE_DEVICES");
+      }
+    }
+    if (config.numa != NumaMode::kNone) {
+      const CpuSet& cpus = preparation.numa.cpus[local];
+      own += cpus.empty() ? ", CPUs as ddprun's own" : ", CPUs " + ToString(cpus);
+    }
+    text += Line("local rank " + std::to_string(local), own);
+  }
+  if (config.numa != NumaMode::kNone) {
+    text += Line("CPUs", preparation.numa.basis);
+  }
+  return text;
+}
+
+std::string Environment(const LaunchConfig& config, const Preparation& preparation) {
+  const std::size_t inherited = ProcessEnvironment().size() - preparation.removed.size();
+  const std::string nodes = std::to_string(config.max_nodes);
+  std::string text = "environment of every worker: " + std::to_string(inherited) +
+                     " variables of ddprun's own, and\n";
+  text += Variable("RANK, LOCAL_RANK", "as above");
+  text += Variable("WORLD_SIZE", config.standalone ? std::to_string(config.workers)
+                                                   : "workers of all nodes, of which " +
+                                                         std::to_string(config.workers) + " here");
+  text += Variable("LOCAL_WORLD_SIZE", std::to_string(config.workers));
+  text += Variable("GROUP_RANK", config.standalone ? "0" : "of this node, from the rendezvous");
+  text +=
+      Line("GROUP_WORLD_SIZE",
+           config.min_nodes == config.max_nodes ? nodes : "nodes that are here, at most " + nodes);
+  text +=
+      Variable("ROLE_NAME", "'" + config.role + "'; ROLE_RANK and ROLE_WORLD_SIZE count this role");
+  text += Variable("MASTER_ADDR, MASTER_PORT", "the store's");
+  text +=
+      Variable("TORCHELASTIC_*",
+               "RUN_ID, RESTART_COUNT, MAX_RESTARTS=" + std::to_string(config.max_restarts) +
+                   ", USE_AGENT_STORE=True, ERROR_FILE, SIGNALS_TO_HANDLE=" + config.signals.text);
+  text += Variable("DDPRUN_*", "TERM, GENERATION, WORLD_ID, NOTIFY_SOCKET");
+  const auto own = GetProcessEnv("OMP_NUM_THREADS");
+  text += Variable("OMP_NUM_THREADS",
+                   preparation.omp_threads
+                       ? std::to_string(*preparation.omp_threads) +
+                             " because it is not set: " + std::to_string(preparation.cpus) +
+                             " CPUs for " + std::to_string(config.workers) + " workers"
+                   : own ? *own + ", as it is set"
+                         : "not set, because one worker may use all CPUs");
+  if (!preparation.removed.empty()) {
+    std::string names;
+    for (const std::string& name : preparation.removed) {
+      names += (names.empty() ? "" : ", ") + name;
+    }
+    text += Variable("without", names + " (--scrub-env)");
+  }
+  return text;
+}
+
+std::string Output(const LaunchConfig& config) {
+  std::string logs = config.log_dir.empty() ? GetProcessEnv("TMPDIR").value_or("/tmp") +
+                                                  "/torchelastic_<unique>, because no --log-dir "
+                                                  "is given"
+                                            : config.log_dir;
+  if (config.log_dir == "/dev/null") {
+    logs = "none, because of --log-dir=/dev/null";
+  } else if (!config.KeepsOutput()) {
+    logs = "none, because neither --redirects nor --tee is given";
+  } else {
+    logs += ", below it <run id>_<unique>/attempt_<n>/<local rank>";
+  }
+  const bool bare = config.workers == 1 && !config.KeepsOutput() && !config.prefix_rank;
+  return "output\n" + Line("log files", logs) +
+         Line("console", bare ? "the worker has ddprun's own stdin, stdout and stderr"
+                              : "whole lines of all workers, in between each other");
+}
+
+std::string Ending(const LaunchConfig& config) {
+  return "when something fails\n" +
+         Line("restarts", "at most " + std::to_string(config.max_restarts) +
+                              " after failures of workers, counted over all nodes") +
+         Line("to stop", config.signals.text + " go on to the workers, SIGKILL follows after " +
+                             FormatDuration(config.shutdown_timeout));
+}
+
+std::string Settings(const LaunchConfig& config) {
+  std::size_t name_width = 0;
+  std::size_t value_width = 0;
+  for (const Setting& setting : config.settings) {
+    name_width = std::max(name_width, setting.name.size());
+    value_width = std::max(value_width, std::min<std::size_t>(setting.value.size() + 2, 32));
+  }
+  std::string text =
+      "settings (command line before DDPRUN_* before PET_* before file before default)\n";
+  for (const Setting& setting : config.settings) {
+    const std::string value = IsSecret(setting.name) ? "***" : Quoted(setting.value);
+    text += "  --" + setting.name + std::string(name_width + 2 - setting.name.size(), ' ') + value +
+            std::string(value.size() < value_width ? value_width - value.size() : 0, ' ') + "  " +
+            setting.origin + "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string DescribePlan(const LaunchConfig& config, const Preparation& preparation) {
+  std::string text =
+      "ddprun " DDPRUN_VERSION ": what would be done (--dry-run: nothing is started)\n";
+  for (const std::string& section :
+       {Program(preparation.command), Rendezvous(config), Workers(config, preparation),
+        Environment(config, preparation), Output(config), Ending(config), Settings(config)}) {
+    text += "\n" + section;
+  }
+  return text;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,14 @@
+// What a launch would do, in words, with the origin of every setting: --dry-run. Starts nothing and
+// opens no port; a host name may be looked up.
+#pragma once
+
+#include <string>
+
+#include "launcher/config.h"
+#include "launcher/preparation.h"
+
+namespace ddprun {
+
+std::string DescribePlan(const LaunchConfig& config, const Preparation& preparation);
+
+}  // namespace ddprun

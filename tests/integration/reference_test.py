@@ -1,0 +1,89 @@
+"""Help, manual pages and the reference name every flag; `--rewrite` writes what is generated.
+
+reference_test.py FLAG_REFERENCE ROOT [--rewrite]
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+
+DDPRUN = os.environ.get("DDPRUN", "")
+TRAIN = os.environ.get("DDPRUN_TRAIN", "")
+REFERENCE, ROOT = sys.argv[1:3]
+GENERATED = {  # File -> form, first and last line of what is generated.
+    "docs/man/ddprun.1": ("man", '.\\" flags', '.\\" end of flags'),
+    "docs/command-line.md": ("markdown", "<!-- flags", "<!-- end of flags"),
+}
+
+
+def output(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def read(name):
+    with open(os.path.join(ROOT, name)) as file:
+        return file.read()
+
+
+def generated(name):
+    form, first, last = GENERATED[name]
+    text = read(name)
+    begin = text.index("\n", text.index(first)) + 1
+    return text[:begin] + output(REFERENCE, form) + text[text.index(last):]
+
+
+def flags_in_help(binary):
+    found = set(re.findall(r"^  (?:-\w, ?)?(--[a-z][\w-]*)", output(binary, "--help"), re.M))
+    assert len(found) > 5, found
+    return found
+
+
+class Documents(unittest.TestCase):
+    def test_what_is_generated_is_new(self):
+        for name in GENERATED:
+            self.assertEqual(read(name), generated(name),
+                             f"{name} is old: run this test's command with --rewrite")
+
+    def test_every_flag_is_in_help_page_and_reference(self):
+        table = set(re.findall(r"`(--[\w-]+)`", output(REFERENCE, "markdown")))
+        self.assertEqual(table - flags_in_help(DDPRUN), set())
+        page = read("docs/man/ddprun.1").replace("\\-", "-")
+        for flag in table:
+            self.assertIn(f"{flag}\\fR", page)
+
+    def test_every_flag_of_the_trainer_is_in_its_page(self):
+        if not TRAIN:
+            self.skipTest("built without ddprun-train")
+        page = read("docs/man/ddprun-train.1").replace("\\-", "-")
+        for flag in flags_in_help(TRAIN):
+            self.assertIn(f"{flag}\\fR", page)
+
+    def test_pages_have_their_sections(self):
+        sections = {"ddprun.1": ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "ENVIRONMENT", "FILES",
+                                 '"EXIT STATUS"', "SIGNALS", "EXAMPLES"]}
+        sections["ddprun-train.1"] = sections["ddprun.1"]
+        sections["ddprun.toml.5"] = ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXAMPLES"]
+        for name, wanted in sections.items():
+            found = re.findall(r"^\.SH (.*)$", read(f"docs/man/{name}"), re.M)
+            self.assertEqual([s for s in found if s in wanted], wanted, name)
+
+    def test_groff_has_nothing_to_say(self):
+        if not shutil.which("groff"):
+            self.skipTest("no groff")
+        for name in ("ddprun.1", "ddprun-train.1", "ddprun.toml.5"):
+            ran = subprocess.run(["groff", "-man", "-ww", "-z", "-Tutf8",
+                                  os.path.join(ROOT, "docs/man", name)], capture_output=True, text=True)
+            self.assertEqual((ran.returncode, ran.stderr), (0, ""))
+
+
+if __name__ == "__main__":
+    if sys.argv[3:] == ["--rewrite"]:
+        for name in GENERATED:
+            new = generated(name)
+            with open(os.path.join(ROOT, name), "w") as file:
+                file.write(new)
+    else:
+        unittest.main(argv=sys.argv[:1], verbosity=2)

@@ -1,0 +1,77 @@
+// Prints the table of ddprun's flags as the manual page's OPTIONS ("man") or as Markdown
+// ("markdown"), so that both documents are what the binary knows.
+#include <cstdio>
+#include <string>
+
+#include "launcher/raw_flags.h"
+
+namespace ddprun {
+namespace {
+
+std::string Replaced(std::string text, const std::string& what, const std::string& with) {
+  for (std::size_t at = text.find(what); at != std::string::npos;
+       at = text.find(what, at + with.size())) {
+    text.replace(at, what.size(), with);
+  }
+  return text;
+}
+
+std::string Roff(const std::string& text) {
+  return Replaced(Replaced(text, "\\", "\\e"), "-", "\\-");
+}
+
+void PrintMan() {
+  std::string group;
+  for (const FlagRow& row : FlagTable()) {
+    if (row.group != group) {
+      group = row.group;
+      std::printf(".SS %s\n", group.c_str());
+    }
+    const std::string dashed = row.name.empty() ? "" : "--" + row.name;
+    const std::string letter = row.short_name.empty() ? "" : "-" + row.short_name;
+    const std::string names = letter + (letter.empty() || dashed.empty() ? "" : ", ") + dashed;
+    std::printf(".TP\n\\fB%s\\fR", Roff(names).c_str());
+    if (!row.form.empty()) {
+      std::printf(" \\fI%s\\fR", Roff(row.form).c_str());
+    }
+    std::printf("\n%s.\n", Roff(row.help).c_str());
+    if (!row.fallback.empty()) {
+      std::printf("Default: %s.\n", Roff(row.fallback).c_str());
+    }
+  }
+}
+
+void PrintMarkdown() {
+  std::string group;
+  for (const FlagRow& row : FlagTable()) {
+    if (row.group != group) {
+      group = row.group;
+      std::printf("\n### %s\n\n| flag | value | default | |\n|---|---|---|---|\n", group.c_str());
+    }
+    const std::string form = Replaced(row.form, "|", "\\|");
+    const std::string value = form.empty() ? "" : "`" + form + "`";
+    const std::string names = row.name.empty() ? "`-" + row.short_name + "`"
+                              : row.short_name.empty()
+                                  ? "`--" + row.name + "`"
+                                  : "`--" + row.name + "`, `-" + row.short_name + "`";
+    const std::string fallback = row.fallback.empty() ? "" : "`" + row.fallback + "`";
+    std::printf("| %s | %s | %s | %s |\n", names.c_str(), value.c_str(), fallback.c_str(),
+                Replaced(Replaced(row.help, "|", "\\|"), "<", "&lt;").c_str());
+  }
+}
+
+}  // namespace
+}  // namespace ddprun
+
+int main(int argc, char** argv) {
+  const std::string form = argc == 2 ? argv[1] : "";
+  if (form == "man") {
+    ddprun::PrintMan();
+  } else if (form == "markdown") {
+    ddprun::PrintMarkdown();
+  } else {
+    std::fprintf(stderr, "usage: flag_reference man|markdown\n");
+    return 2;
+  }
+  return 0;
+}
