@@ -170,9 +170,9 @@ std::string Environment(const LaunchConfig& config, const Preparation& preparati
                                                          std::to_string(config.workers) + " here");
   text += Variable("LOCAL_WORLD_SIZE", std::to_string(config.workers));
   text += Variable("GROUP_RANK", config.standalone ? "0" : "of this node, from the rendezvous");
-  text +=
-      Line("GROUP_WORLD_SIZE",
-           config.min_nodes == config.max_nodes ? nodes : "nodes that are here, at most " + nodes);
+  text += Variable("GROUP_WORLD_SIZE", config.min_nodes == config.max_nodes
+                                           ? nodes
+                                           : "nodes that are here, at most " + nodes);
   text +=
       Variable("ROLE_NAME", "'" + config.role + "'; ROLE_RANK and ROLE_WORLD_SIZE count this role");
   text += Variable("MASTER_ADDR, MASTER_PORT", "the store's");

@@ -108,6 +108,7 @@ def values():
     yield line("--max-restarts=1.5")
     yield line("--max-restarts=x")
     yield line("--monitor-interval=x")
+    yield line("--start-method=thread")
     yield line("--node-rank=x")
     yield line("--node-rank=1", why="ranks")
     yield line("--master-port=x")
