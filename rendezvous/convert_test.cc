@@ -140,10 +140,10 @@ std::vector<Directive> EveryDirective() {
   all.emplace_back(Save{{4}, {77}, 12});
   all.emplace_back(Finish{Ending::kFailed, 137, kBytes, Failure(Killed{9, false})});
   all.emplace_back(Finish{Ending::kSucceeded, 0, "", {}});
-  for (const WaitFor what : {WaitFor::kNodes, WaitFor::kLastCall, WaitFor::kDrain, WaitFor::kPeers,
-                             WaitFor::kSpare, WaitFor::kSettling, WaitFor::kHeldBack,
-                             WaitFor::kNoGrowth, WaitFor::kFinishing, WaitFor::kEarlierSelf,
-                             WaitFor::kRecovery}) {
+  for (const WaitFor what :
+       {WaitFor::kNodes, WaitFor::kLastCall, WaitFor::kDrain, WaitFor::kPeers, WaitFor::kSpare,
+        WaitFor::kSettling, WaitFor::kHeldBack, WaitFor::kNoGrowth, WaitFor::kFinishing,
+        WaitFor::kEarlierSelf, WaitFor::kRecovery}) {
     all.emplace_back(Wait{{what, 0, 0, 0, {}, 0ms}});
   }
   for (const StopCause cause :

@@ -323,8 +323,7 @@ class Bench {
     const double before = server_.CpuSeconds();
     const auto begin = Clock::now();
     RunFor(Duration(static_cast<Duration::rep>(1'000 * seconds)));
-    figures_.idle_percent =
-        100'000 * (server_.CpuSeconds() - before) / MillisecondsSince(begin);
+    figures_.idle_percent = 100'000 * (server_.CpuSeconds() - before) / MillisecondsSince(begin);
   }
 
   const Options options_;
@@ -390,15 +389,14 @@ int Main(int argc, char** argv) {
   const bool large = options.agents > 1'000;
   const auto bar = [&](double small, double big) { return large ? big : small; };
   std::printf("%zu nodes%*s%4s%11s%11s%11s\n", options.agents, 33, "", "n", "min", "median", "max");
-  bool good = Row("cold: nobody connected to all told to run", figures.cold, "ms",
-                  bar(1'500, 12'000));
+  bool good =
+      Row("cold: nobody connected to all told to run", figures.cold, "ms", bar(1'500, 12'000));
   if (!figures.warm.empty()) {
     good &= Row("warm: last report to all told to run", figures.warm, "ms", bar(250, 1'000));
   }
   good &= Row("server memory per node", {figures.kilobytes}, "kB", large ? 40 : 0);
   good &= Row("server CPU while nothing happens", {figures.idle_percent}, "% of a core", 5);
-  std::printf("calls without an answer: %llu\n",
-              static_cast<unsigned long long>(figures.failures));
+  std::printf("calls without an answer: %llu\n", static_cast<unsigned long long>(figures.failures));
   std::fflush(stdout);
   return good || !options.check ? 0 : 1;
 }

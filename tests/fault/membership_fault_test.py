@@ -21,6 +21,7 @@ class Membership(DdprunTest):
     """A server of its own, and machines that reach it over links of their own."""
 
     MACHINES = 3
+    LINKS = True  # Some test cuts them.
 
     def setUp(self):
         super().setUp()
@@ -35,7 +36,7 @@ class Membership(DdprunTest):
         command = self.network.on_server([DDPRUN, "rendezvous", f"--listen={self.network.listen}"])
         self.server = self.start(*command[1:], executable=command[0])
         self.wait_for_text(self.server, "serving at")
-        if not in_namespaces:
+        if not in_namespaces and self.LINKS:
             self.network.started()
 
     def tearDown(self):
@@ -46,7 +47,7 @@ class Membership(DdprunTest):
         command = [DDPRUN, f"--nnodes={nnodes}", f"--rdzv-id={self.run_id}",
                    f"--rdzv-endpoint={self.network.endpoint(machine)}",
                    "--rdzv-conf=last_call_timeout=0.1", "--max-restarts=0", *flags]
-        if not self.network.silent:
+        if self.LINKS and not self.network.silent:
             command.append(f"--node-rank={machine}")  # Slots are locked per endpoint.
         work = work or [HELLO, f"--env-file={self.path('env.%r.%g')}", f"--wait-file={self.go}"]
         command = self.network.on_machine(machine, [*command, FAKE_WORKER, *work])
@@ -171,13 +172,16 @@ class Losses(Membership):
                 f"--rdzv-endpoint={proxy.endpoint}", FAKE_WORKER, HELLO, f"--wait-file={self.go}")
         first = self.world([0, 1, 2])
         for _ in range(3):
-            self.wait_for(lambda: proxy.cut() == 3, *self.nodes.values(), what="three connections")
+            self.wait_for(lambda: len(proxy.pairs) >= 3, *self.nodes.values(), what="3 connections")
+            proxy.cut()
         self.end([0, 1, 2])
         for run in self.nodes.values():
             self.assertEqual(run.generations(), [first], run.all())
 
 
 class Growth(Membership):
+    LINKS = False
+
     def test_two_joiners_at_once_make_one_restart(self):
         self.join(0)
         first = self.world([0])

@@ -40,8 +40,8 @@ class Namespace:
 def namespaces_work():
     if os.geteuid() != 0 or not all(map(shutil.which, ("ip", "unshare", "nsenter"))):
         return False
-    return subprocess.run(["unshare", "--net", "ip", "link", "add", "a", "type", "veth", "peer",
-                           "name", "b"], stderr=subprocess.DEVNULL, check=False).returncode == 0
+    return subprocess.run(["unshare", "--net", "ip", "link", "add", "name", "m0", "type", "veth",
+                           "peer", "name", "eth0"], stderr=subprocess.DEVNULL, check=False).returncode == 0
 
 
 class NamespaceNetwork:
@@ -51,8 +51,8 @@ class NamespaceNetwork:
         self.server = Namespace()
         self.machines = [Namespace() for _ in range(machines)]
         for i, machine in enumerate(self.machines):
-            self.server.run("ip", "link", "add", f"m{i}", "type", "veth", "peer", "name", "eth0",
-                            "netns", str(machine.holder.pid))
+            self.server.run("ip", "link", "add", "name", f"m{i}", "type", "veth", "peer", "name",
+                            "eth0", "netns", str(machine.holder.pid))
             self.server.run("ip", "address", "add", f"10.99.{i}.1/30", "dev", f"m{i}")
             self.server.run("ip", "link", "set", f"m{i}", "up")
             machine.run("ip", "address", "add", f"10.99.{i}.2/30", "dev", "eth0")
@@ -101,10 +101,11 @@ class LoopbackNetwork:
         self.count = machines
 
     def started(self):
+        """The server listens: links to it can be made."""
         self.proxies = [TcpProxy(self.listen) for _ in range(self.count)]
 
     def endpoint(self, i):
-        return self.proxies[i].endpoint
+        return self.proxies[i].endpoint if self.proxies else self.listen
 
     def on_server(self, command):
         return command
