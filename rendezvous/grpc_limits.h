@@ -5,8 +5,8 @@
 namespace ddprun {
 
 inline constexpr int kMaxMessageBytes = 1 << 20;
-// Only tidies up connections whose other end is gone: leases and deadlines notice that sooner. Every
-// 10 s the pings of 10,000 nodes would cost the server more than their calls.
+// Only tidies up connections whose other end is gone: leases and deadlines notice that sooner.
+// Every 10 s the pings of 10,000 nodes would cost the server more than their calls.
 inline constexpr int kKeepaliveMs = 60'000;
 inline constexpr int kKeepaliveTimeoutMs = 10'000;
 inline constexpr int kLeastPingIntervalMs = 2'000;

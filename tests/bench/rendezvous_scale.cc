@@ -138,7 +138,7 @@ struct Options {
 
 struct Figures {
   std::vector<double> cold, warm;  // Milliseconds.
-  double cold_cpu = 0;  // The server's, milliseconds.
+  double cold_cpu = 0;             // The server's, milliseconds.
   double idle_percent = 0;
   double kilobytes = 0;
   std::uint64_t failures = 0;
