@@ -62,14 +62,14 @@ second='' off_at='' on_at='' alone='' together='' accuracy='' epoch_shown=''
 while line=; IFS= read -r -t "$silence" -u "$output" line || [[ -n $line ]]; do
   printf '%s\n' "$line" >>"$folder/first.log"
   [[ ! $line =~ acc(uracy)?[\ :=]+[0-9.]+\ ?% ]] || accuracy=$line  # The last one is final.
-  if [[ $line =~ "serving the rendezvous at" && -z $second ]]; then
+  if [[ $line == *"serving the rendezvous at"* && -z $second ]]; then
     show "$line"
     start_second &
     second=$!
   elif [[ ! $line =~ epoch\ ([0-9]+)/[0-9]+\ step\ ([0-9]+)/([0-9]+) ]]; then
     show "$line"
-    [[ -z $off_at || ! $line =~ "(1 rank," ]] || alone=$(seconds_since "$off_at")
-    [[ -z $on_at || ! $line =~ "(2 ranks," ]] || together=$(seconds_since "$on_at")
+    [[ -z $off_at || $line != *"(1 rank,"* ]] || alone=$(seconds_since "$off_at")
+    [[ -z $on_at || $line != *"(2 ranks,"* ]] || together=$(seconds_since "$on_at")
   else
     epoch=${BASH_REMATCH[1]} step=${BASH_REMATCH[2]} steps=${BASH_REMATCH[3]}
     if [[ $epoch != "$epoch_shown" ]]; then
