@@ -51,7 +51,7 @@ NodeReport FullReport() {
   report.term = {5};
   report.beat = 123456789;
   report.echo = Stop{{3}, {9}, StopCause::kScaleUp};
-  report.shape = {2, 4, 3, 1'234ms, 5'678ms, false};
+  report.shape = {2, 4, 3, 1'234ms, 5'678ms, false, 60'000ms, 5};
   report.host = "n1";
   report.node_rank = 0;
   report.workers = 4;
@@ -134,14 +134,16 @@ TEST(Convert, EveryValueOfAReportsEnumsSurvives) {
 std::vector<Directive> EveryDirective() {
   std::vector<Directive> all;
   all.emplace_back(Wait{{WaitFor::kNodes, 3, 4, 5, {"n03", "n04"}, 2'000ms}});
-  all.emplace_back(Wait{{WaitFor::kSpare, 3, 4, 5, {}, {}}});
+  all.emplace_back(Wait{{WaitFor::kHeldBack, 3, 4, 5, {}, 8'000ms, 3, 60'000ms}});
   all.emplace_back(ddprun::Run{SomePlacement()});
   all.emplace_back(StopSoon{{4}, {77}, 30'000ms});
   all.emplace_back(Save{{4}, {77}, 12});
   all.emplace_back(Finish{Ending::kFailed, 137, kBytes, Failure(Killed{9, false})});
   all.emplace_back(Finish{Ending::kSucceeded, 0, "", {}});
-  for (const WaitFor what : {WaitFor::kNodes, WaitFor::kLastCall, WaitFor::kDrain, WaitFor::kPeers,
-                             WaitFor::kSpare, WaitFor::kEarlierSelf, WaitFor::kRecovery}) {
+  for (const WaitFor what :
+       {WaitFor::kNodes, WaitFor::kLastCall, WaitFor::kDrain, WaitFor::kPeers, WaitFor::kSpare,
+        WaitFor::kSettling, WaitFor::kHeldBack, WaitFor::kNoGrowth, WaitFor::kFinishing,
+        WaitFor::kEarlierSelf, WaitFor::kRecovery}) {
     all.emplace_back(Wait{{what, 0, 0, 0, {}, 0ms}});
   }
   for (const StopCause cause :
@@ -226,6 +228,7 @@ TEST(Convert, ReportsThatCannotBeUsedAreRefusedByField) {
       {"shape.min_nodes", [&](auto& w) { w.mutable_shape()->set_min_nodes(0); }},
       {"shape.min_nodes", [&](auto& w) { w.mutable_shape()->set_min_nodes(5); }},
       {"shape.last_call", [&](auto& w) { w.mutable_shape()->set_last_call_ms(-1); }},
+      {"shape.restart_window", [&](auto& w) { w.mutable_shape()->set_restart_window_ms(-1); }},
       {"shape.join_timeout", [&](auto& w) { w.mutable_shape()->set_join_timeout_ms(INT64_MAX); }},
       {"node_rank", [&](auto& w) { w.set_node_rank(100'000); }},
       {"workers", [&](auto& w) { w.set_workers(0); }},
@@ -316,6 +319,7 @@ TEST(Convert, DirectivesThatCannotBeUsedAreRefusedByField) {
   EXPECT_EQ(error_of(Stop{}, [](auto& d) { d.mutable_stop()->clear_cause(); }), "stop.cause");
   EXPECT_EQ(error_of(Stop{}, [](auto& d) { d.mutable_stop()->set_generation(UINT64_MAX); }),
             "stop.generation");
+  EXPECT_EQ(error_of(Wait{}, [](auto& d) { d.mutable_wait()->set_span_ms(-1); }), "wait.span");
   EXPECT_EQ(error_of(StopSoon{}, [](auto& d) { d.mutable_stop_soon()->set_remaining_ms(-1); }),
             "stop_soon.remaining");
   EXPECT_EQ(error_of(StopSoon{}, [](auto& d) { d.mutable_stop_soon()->set_generation(~0ull); }),

@@ -22,9 +22,8 @@ std::uint32_t Used(const CoordinatorState& state, Time now) {
     return state.restarts_used;
   }
   const auto& charged = state.budget.charged;
-  return static_cast<std::uint32_t>(
-      std::count_if(charged.begin(), charged.end(),
-                    [&](Time when) { return Counts(*state.shape, when, now); }));
+  return static_cast<std::uint32_t>(std::count_if(
+      charged.begin(), charged.end(), [&](Time when) { return Counts(*state.shape, when, now); }));
 }
 
 // Counts this incident among those without progress; true when they are too many.
@@ -36,8 +35,8 @@ bool IsCrashLoop(Budget& budget, const RunShape& shape) {
 }
 
 Finish CrashLoop(const CoordinatorState& state, const Judgement& judgement) {
-  const std::string what = judgement.root ? Describe(*judgement.root)
-                                          : state.drain->spawn_failures.front();
+  const std::string what =
+      judgement.root ? Describe(*judgement.root) : state.drain->spawn_failures.front();
   return Finish{Ending::kFailed, kDoNotRestart,
                 what + "; the workers failed " + std::to_string(state.budget.stuck) +
                     " times in a row without getting beyond step " +
@@ -76,10 +75,10 @@ Judgement JudgeWithinBudget(CoordinatorState& state, Time now) {
 }
 
 std::string RestartsInWords(const CoordinatorState& state, Time now) {
-  const std::string window = HasWindow(*state.shape)
-                                 ? " within " + FormatDuration(state.shape->restart_window)
-                                 : "";
-  return std::to_string(Used(state, now)) + " of " + std::to_string(state.shape->max_restarts) + window;
+  const std::string window =
+      HasWindow(*state.shape) ? " within " + FormatDuration(state.shape->restart_window) : "";
+  return std::to_string(Used(state, now)) + " of " + std::to_string(state.shape->max_restarts) +
+         window;
 }
 
 }  // namespace ddprun

@@ -43,11 +43,12 @@ TEST_F(Growing, NotOnceANodeHasSucceeded) {
   Node z(other, "n2", {.min_nodes = 1, .max_nodes = 3, .last_call = 0s});
   x.Says(At(0s));
   y.Says(At(0s));
+  other.Pass(At(150ms));
   x.report.placement = Placement{};
-  x.Ends(Outcome::kStopped, {}, At(0s));
+  x.Ends(Outcome::kStopped, {}, At(200ms));
   ASSERT_EQ(other.state.phase, Phase::kDraining);
   x.report.floor = {1};
-  x.Says(At(0s));
+  x.Says(At(200ms));
   ASSERT_EQ(other.state.world->members.size(), 2u);
   x.Hosts(At(1s));
   y.Hosts(At(1s));

@@ -15,8 +15,9 @@ namespace ddprun {
 std::strong_ordering CompareNatural(std::string_view a, std::string_view b);
 
 // At most max_nodes of the ready nodes (node_index.h says which count). Members of the last world
-// first, where something must be left out. Order: explicit node rank; else the last world's nodes keep their places and
-// newcomers take the lost ones' places; else host name, then order of joining.
+// first, where something must be left out. Order: explicit node rank; else the last world's nodes
+// keep their places and newcomers take the lost ones' places; else host name, then order of
+// joining.
 std::vector<NodeKey> ChooseMembers(const CoordinatorState& state);
 
 // Contiguous ranks per node in the given order; the store is group rank 0's offered port.

@@ -35,9 +35,9 @@ std::string ArrivalsInWords(const CoordinatorState& state) {
       names += (names.empty() ? "" : " ") + key.node;
     }
   }
-  return named == 1 ? "node " + names + " joins: restarting with it"
-                    : "nodes " + names + (named > kMaxNamed ? " ..." : "") +
-                          " join: restarting with them";
+  return named == 1
+             ? "node " + names + " joins: restarting with it"
+             : "nodes " + names + (named > kMaxNamed ? " ..." : "") + " join: restarting with them";
 }
 
 }  // namespace

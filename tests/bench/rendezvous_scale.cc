@@ -9,22 +9,15 @@
 // memory   the server's growth per node, in resident pages
 //
 // --check: fails when a figure is beyond the bar of this many nodes (1,000 and 10,000 have one).
-#include <fcntl.h>
-#include <signal.h>
-#include <spawn.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <functional>
 #include <memory>
 #include <random>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -32,6 +25,7 @@
 #include "common/loop.h"
 #include "common/overload.h"
 #include "rendezvous/client.h"
+#include "tests/bench/server_process.h"
 
 namespace ddprun {
 namespace {
@@ -42,74 +36,6 @@ using std::chrono_literals::operator""ms;
 double MillisecondsSince(Clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
 }
-
-[[noreturn]] void Fail(const std::string& text) {
-  std::fprintf(stderr, "rendezvous_scale: %s\n", text.c_str());
-  std::exit(1);
-}
-
-// ---- The server's process ----
-class ServerProcess {
- public:
-  explicit ServerProcess(const std::string& ddprun) {
-    int out[2];
-    if (::pipe2(out, O_CLOEXEC) != 0) {
-      Fail("no pipe");
-    }
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, out[1], STDERR_FILENO);
-    std::string name = ddprun, verb = "rendezvous", listen = "--listen=127.0.0.1:0";
-    char* argv[] = {name.data(), verb.data(), listen.data(), nullptr};
-    if (::posix_spawn(&pid_, name.c_str(), &actions, nullptr, argv, environ) != 0) {
-      Fail("cannot execute '" + ddprun + "'");
-    }
-    ::close(out[1]);
-    std::string said;
-    char c;
-    while (::read(out[0], &c, 1) == 1 && c != '\n') {
-      said += c;
-    }
-    const std::size_t at = said.find("127.0.0.1:");
-    if (at == std::string::npos) {
-      Fail("the server does not say where it serves: " + said);
-    }
-    port_ = static_cast<std::uint16_t>(std::atoi(said.c_str() + at + 10));
-    stderr_ = out[0];  // Kept open, unread: it says little.
-  }
-  ~ServerProcess() {
-    ::kill(pid_, SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
-    ::close(stderr_);
-  }
-
-  Endpoint endpoint() const { return {"127.0.0.1", port_}; }
-
-  double ResidentKilobytes() const {
-    std::ifstream file("/proc/" + std::to_string(pid_) + "/statm");
-    double pages = 0;
-    file >> pages >> pages;
-    return pages * static_cast<double>(::sysconf(_SC_PAGESIZE)) / 1024;
-  }
-
-  double CpuSeconds() const {
-    std::ifstream file("/proc/" + std::to_string(pid_) + "/stat");
-    std::string text((std::istreambuf_iterator<char>(file)), {});
-    std::istringstream fields(text.substr(text.rfind(')') + 2));
-    std::string skipped;
-    double user = 0, system = 0;
-    for (int i = 0; i < 11; ++i) {
-      fields >> skipped;
-    }
-    fields >> user >> system;
-    return (user + system) / static_cast<double>(::sysconf(_SC_CLK_TCK));
-  }
-
- private:
-  pid_t pid_ = 0;
-  std::uint16_t port_ = 0;
-  int stderr_ = -1;
-};
 
 // ---- The nodes ----
 // Counts what the nodes of one round have been told.
@@ -212,6 +138,7 @@ struct Options {
 
 struct Figures {
   std::vector<double> cold, warm;  // Milliseconds.
+  double cold_cpu = 0;             // The server's, milliseconds.
   double idle_percent = 0;
   double kilobytes = 0;
   std::uint64_t failures = 0;
@@ -237,7 +164,7 @@ class Bench {
       WarmRound(i);
       EndRound();
     }
-    figures_.failures = failures_;
+    figures_.failures = failures_ + round_.failures;
     return figures_;
   }
 
@@ -293,6 +220,7 @@ class Bench {
     }
     RunUntil("cold", [&] { return AllRun(); });
     figures_.cold.push_back(MillisecondsSince(begin));
+    figures_.cold_cpu = 1'000 * server_.CpuSeconds();
     RunFor(2'000ms);  // Until all have reported that they host it.
   }
 
@@ -323,8 +251,7 @@ class Bench {
     const double before = server_.CpuSeconds();
     const auto begin = Clock::now();
     RunFor(Duration(static_cast<Duration::rep>(1'000 * seconds)));
-    figures_.idle_percent =
-        100'000 * (server_.CpuSeconds() - before) / MillisecondsSince(begin);
+    figures_.idle_percent = 100'000 * (server_.CpuSeconds() - before) / MillisecondsSince(begin);
   }
 
   const Options options_;
@@ -390,15 +317,15 @@ int Main(int argc, char** argv) {
   const bool large = options.agents > 1'000;
   const auto bar = [&](double small, double big) { return large ? big : small; };
   std::printf("%zu nodes%*s%4s%11s%11s%11s\n", options.agents, 33, "", "n", "min", "median", "max");
-  bool good = Row("cold: nobody connected to all told to run", figures.cold, "ms",
-                  bar(1'500, 12'000));
+  bool good =
+      Row("cold: nobody connected to all told to run", figures.cold, "ms", bar(1'500, 12'000));
+  Row("cold: the server's CPU time", {figures.cold_cpu}, "ms", 0);
   if (!figures.warm.empty()) {
     good &= Row("warm: last report to all told to run", figures.warm, "ms", bar(250, 1'000));
   }
   good &= Row("server memory per node", {figures.kilobytes}, "kB", large ? 40 : 0);
   good &= Row("server CPU while nothing happens", {figures.idle_percent}, "% of a core", 5);
-  std::printf("calls without an answer: %llu\n",
-              static_cast<unsigned long long>(figures.failures));
+  std::printf("calls without an answer: %llu\n", static_cast<unsigned long long>(figures.failures));
   std::fflush(stdout);
   return good || !options.check ? 0 : 1;
 }

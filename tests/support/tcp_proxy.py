@@ -2,6 +2,8 @@
 
     pass    forwards, each piece `delay` seconds late
     stall   connections stay open and new ones are accepted, but nothing is forwarded: a partition
+    deaf    the same, but only towards the client
+    dumb    the same, but only towards the server
     refuse  new connections are closed at once
 """
 
@@ -71,14 +73,14 @@ class TcpProxy:
                 continue
             with self.changed:
                 self.pairs.append((client, server))
-            for one, other in ((client, server), (server, client)):
-                threading.Thread(target=self._pump, args=(one, other), daemon=True).start()
+            for one, other, held in ((client, server, "dumb"), (server, client, "deaf")):
+                threading.Thread(target=self._pump, args=(one, other, held), daemon=True).start()
 
-    def _pump(self, source, sink):
+    def _pump(self, source, sink, held):
         try:
             while piece := source.recv(65536):
                 with self.changed:
-                    self.changed.wait_for(lambda: self.mode != "stall" or self.closed)
+                    self.changed.wait_for(lambda: self.mode not in ("stall", held) or self.closed)
                     if self.delay:
                         self.changed.wait_for(lambda: self.closed, self.delay)
                 sink.sendall(piece)

@@ -1,0 +1,179 @@
+// When a running world stops for nodes that come later, and for whom it does not.
+#include "rendezvous/core/growth.h"
+
+#include <gtest/gtest.h>
+
+#include "rendezvous/core/describe.h"
+#include "rendezvous/core/invariants.h"
+#include "rendezvous/core/story.h"
+
+namespace ddprun {
+namespace {
+
+using std::chrono_literals::operator""ms;
+using std::chrono_literals::operator""s;
+
+constexpr RunShape kUpToFour{.min_nodes = 1, .max_nodes = 4, .last_call = 0s};
+
+// One node that hosts generation 1 of a run that may have four.
+struct Arrivals : testing::Test {
+  Story story;
+  Node a{story, "n0", kUpToFour};
+  Node b{story, "n1", kUpToFour};
+  Node c{story, "n2", kUpToFour};
+  Node d{story, "n3", kUpToFour};
+  void SetUp() override {
+    a.Says(At(0s));
+    a.Hosts(At(0s));
+  }
+  void TearDown() override {
+    EXPECT_EQ(BrokenInvariant(story.state, story.config, At(100s)), std::nullopt);
+  }
+  void Refresh(Node& node, Time now) {
+    story.Pass(now);
+    node.Hears(now).Says(now);
+  }
+};
+
+// Else ten nodes that a scheduler starts one after the other make ten restarts.
+TEST_F(Arrivals, ThoseThatComeCloseTogetherMakeOneRestart) {
+  b.Says(At(1s));
+  EXPECT_EQ(b.Waits(At(1s)).what, WaitFor::kSettling);
+  EXPECT_EQ(b.Waits(At(1s)).remaining, 150ms);
+  story.Pass(At(1'100ms));
+  c.Says(At(1'100ms));
+  story.Pass(At(1'249ms));
+  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  story.Pass(At(1'250ms));
+  EXPECT_EQ(std::get<Stop>(a.Told(At(1'250ms))).cause, StopCause::kScaleUp);
+  EXPECT_TRUE(story.Said("nodes n1 n2 join"));
+  a.Ends(Outcome::kStopped, {}, At(2s));
+  EXPECT_EQ(story.state.world->members.size(), 3u);
+  EXPECT_EQ(story.state.restarts_used, 0u);
+}
+
+TEST_F(Arrivals, WhenTheWorldIsFullNobodyElseIsWaitedFor) {
+  b.Says(At(1s));
+  c.Says(At(1s));
+  d.Says(At(1s));
+  EXPECT_EQ(story.state.phase, Phase::kDraining);
+}
+
+// A stream of arrivals must not put the growth off for ever.
+TEST_F(Arrivals, TheFirstArrivalWaitsForASecondAtMost) {
+  constexpr RunShape kMany{.min_nodes = 1, .max_nodes = 100, .last_call = 0s};
+  Story other;
+  Node first(other, "n0", kMany);
+  first.Says(At(0s));
+  first.Hosts(At(0s));
+  std::vector<Node> later;
+  int came = 0;
+  for (; other.state.phase == Phase::kRunning && came < 50; ++came) {
+    const Time now = At(1s + 100ms * came);
+    other.Pass(now);
+    later.emplace_back(other, "m" + std::to_string(came), kMany).Says(now);
+  }
+  EXPECT_GE(came, 10);
+  EXPECT_LE(came, 12);
+}
+
+TEST_F(Arrivals, AnArrivalThatIsLostAgainStopsNobody) {
+  b.Says(At(1s));
+  b.Closes(At(1'010ms));
+  story.config.settle = 500ms;
+  c.Says(At(1'020ms));
+  c.report.leaving = Leaving::kLeave;
+  c.Says(At(1'030ms));
+  story.Pass(At(1'600ms));
+  EXPECT_EQ(story.state.phase, Phase::kRunning);
+}
+
+TEST_F(Arrivals, ASpareStepsInAtOnceForALostNode) {
+  constexpr RunShape kPair{.min_nodes = 2, .max_nodes = 2};
+  Story other;
+  Node x(other, "n0", kPair), y(other, "n1", kPair), spare(other, "n2", kPair);
+  x.Says(At(0s));
+  y.Says(At(0s));
+  x.Hosts(At(0s));
+  y.Hosts(At(0s));
+  spare.Says(At(1s));
+  EXPECT_EQ(spare.Waits(At(1s)).what, WaitFor::kSpare);
+  y.Closes(At(2s));
+  other.Pass(At(2'200ms));
+  x.Ends(Outcome::kStopped, {}, At(2'300ms));
+  EXPECT_EQ(std::get<ddprun::Run>(spare.Told(At(2'300ms))).placement.group_rank, 1u);
+}
+
+// Joins as n1 with a new agent and is lost again, `times` times, a second each.
+void Flap(Arrivals& test, Time from, int times) {
+  for (int i = 0; i < times; ++i) {
+    const Time now = from + 1s * i;
+    test.Refresh(test.a, now);
+    Node flapping(test.story, "n1", kUpToFour, 100 + static_cast<std::uint64_t>(i));
+    flapping.Says(now);
+    flapping.Closes(now + 1ms);
+    test.story.Pass(now + 201ms);
+  }
+}
+
+TEST_F(Arrivals, OneLossIsForgiven) {
+  story.config.settle = 800ms;  // Beyond the disconnect grace: it never makes the world stop.
+  Flap(*this, At(1s), 1);
+  b.Says(At(2s));
+  EXPECT_EQ(b.Waits(At(2s)).what, WaitFor::kSettling);
+}
+
+TEST_F(Arrivals, AFlappingNodeIsHeldBackForAGrowingTime) {
+  story.config.settle = 800ms;
+  Flap(*this, At(1s), 3);  // Lost at 1.2, 2.2 and 3.2 s.
+  Refresh(a, At(3'500ms));
+  b.Says(At(3'500ms));
+  const WaitReason reason = b.Waits(At(3'500ms));
+  EXPECT_EQ(reason.what, WaitFor::kHeldBack);
+  EXPECT_EQ(reason.losses, 3u);
+  EXPECT_EQ(Describe(reason), "held back for 7.7 s: this node was lost 3 times in 3.0 s");
+  EXPECT_EQ(story.state.growth.go, std::nullopt);
+  for (Duration t = 5s; t <= 11s; t += 1s) {
+    Refresh(a, At(t));
+    b.Hears(At(t)).Says(At(t));
+    EXPECT_EQ(story.state.phase, Phase::kRunning);
+  }
+  story.Pass(At(12'100ms));
+  EXPECT_EQ(story.state.phase, Phase::kDraining);
+}
+
+// Rather a doubtful node than no world.
+TEST_F(Arrivals, WhereTheOthersAreTooFewAFlappingNodeIsTaken) {
+  constexpr RunShape kPair{.min_nodes = 2, .max_nodes = 3, .last_call = 0s};
+  Story other;
+  NoteLoss(other.state.growth, "n1", At(0s));
+  NoteLoss(other.state.growth, "n1", At(1s));
+  Node x(other, "n0", kPair), y(other, "n1", kPair), z(other, "n2", kPair);
+  x.Says(At(2s));
+  y.Says(At(2s));
+  EXPECT_TRUE(y.IsTold<ddprun::Run>(At(2s)));
+  EXPECT_EQ(other.state.index.held, 1u);
+}
+
+TEST_F(Arrivals, LossesAreForgottenAfterTenMinutes) {
+  Growth growth;
+  NoteLoss(growth, "n1", At(0s));
+  NoteLoss(growth, "n1", At(1s));
+  EXPECT_TRUE(HoldBack(growth, "n1", At(2s)));
+  EXPECT_FALSE(HoldBack(growth, "n2", At(2s)));
+  EXPECT_FALSE(HoldBack(growth, "n1", At(6s)));  // Stayed away for long enough by itself.
+  EXPECT_FALSE(HoldBack(growth, "n1", At(700s)));
+  NoteLoss(growth, "n1", At(700s));
+  EXPECT_EQ(growth.losses.at("n1").size(), 1u);
+}
+
+TEST_F(Arrivals, TheHoldIsBounded) {
+  Growth growth;
+  for (int i = 0; i < 40; ++i) {
+    NoteLoss(growth, "n1", At(1s * i));
+  }
+  EXPECT_EQ(HoldBack(growth, "n1", At(40s))->until, At(39s + 120s));
+}
+
+}  // namespace
+}  // namespace ddprun

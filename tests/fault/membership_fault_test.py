@@ -1,0 +1,261 @@
+"""Worlds that grow and shrink while machines, agents and links fail: nobody waits without a reason."""
+
+import os
+import re
+import signal
+import sys
+import time
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest  # noqa: E402
+from networks import LoopbackNetwork, NamespaceNetwork, namespaces_work, power_off  # noqa: E402
+from tcp_proxy import TcpProxy  # noqa: E402
+
+LEASE = 3.0  # Seconds of silence after which a node is lost.
+SLACK = 3.0  # A busy machine; what is promised is measured by tests/bench/recovery.py.
+
+
+class Membership(DdprunTest):
+    """A server of its own, and machines that reach it over links of their own."""
+
+    MACHINES = 3
+    LINKS = True  # Some test cuts them.
+
+    def setUp(self):
+        super().setUp()
+        self.go = self.path("go")
+        self.nodes = {}  # Machine -> its run.
+        in_namespaces = namespaces_work()
+        if in_namespaces:
+            self.network = NamespaceNetwork(self.MACHINES)
+        else:
+            self.network = LoopbackNetwork(self.MACHINES, self.free_endpoint())
+        self.addCleanup(self.network.close)
+        command = self.network.on_server([DDPRUN, "rendezvous", f"--listen={self.network.listen}"])
+        self.server = self.start(*command[1:], executable=command[0])
+        self.wait_for_text(self.server, "serving at")
+        if not in_namespaces and self.LINKS:
+            self.network.started()
+
+    def tearDown(self):
+        self.server.signal(signal.SIGTERM)
+        self.server.wait()
+
+    def join(self, machine, *flags, nnodes="1:3", work=()):
+        command = [DDPRUN, f"--nnodes={nnodes}", f"--rdzv-id={self.run_id}",
+                   f"--rdzv-endpoint={self.network.endpoint(machine)}",
+                   "--rdzv-conf=last_call_timeout=0.1", "--max-restarts=0", *flags]
+        if self.LINKS and not self.network.silent:
+            command.append(f"--node-rank={machine}")  # Slots are locked per endpoint.
+        work = work or [HELLO, f"--env-file={self.path('env.%r.%g')}", f"--wait-file={self.go}"]
+        command = self.network.on_machine(machine, [*command, FAKE_WORKER, *work])
+        run = self.start(*command[1:], executable=command[0])
+        self.nodes[machine] = run
+        return run
+
+    def world(self, machines, after=0, sizes=None, limit=30):
+        """The first generation above `after` that is just these machines."""
+        sizes = sizes or [1] * len(machines)
+        runs = [self.nodes[m] for m in machines]
+
+        def look():
+            for generation in sorted({g for run in runs for g in run.generations() if g > after}):
+                workers = [run.workers(generation) for run in runs]
+                ranks = sorted(rank for w in workers for rank in w)
+                if [len(w) for w in workers] == sizes and ranks == list(range(sum(sizes))):
+                    return generation
+            return None
+        return self.wait_for(look, *self.nodes.values(), limit=limit,
+                             what=f"a world of machines {machines} after generation {after}")
+
+    def restart_count(self, generation):
+        path = self.path(f"env.0.{generation}")
+        return int(self.environment_of(path)["TORCHELASTIC_RESTART_COUNT"])
+
+    def world_size(self, generation):
+        return int(self.environment_of(self.path(f"env.0.{generation}"))["WORLD_SIZE"])
+
+    def kill_agent(self, machine):
+        self.run_directory_stays = True
+        os.kill(self.nodes[machine].agent(), signal.SIGKILL)
+
+    def end(self, machines, expect=0):
+        open(self.go, "w").close()
+        told = "\n".join(run.all() for run in self.nodes.values())
+        for machine in machines:
+            self.assertEqual(self.nodes[machine].wait(), expect, told)
+
+
+class Losses(Membership):
+    def two(self):
+        self.join(0, nnodes="1:2")
+        self.join(1, nnodes="1:2")
+        return self.world([0, 1])
+
+    def test_a_machine_that_is_switched_off_costs_a_lease(self):
+        first = self.two()
+        self.run_directory_stays = True
+        begin = time.monotonic()
+        power_off(self.network, 1, [self.nodes[1]])
+        second = self.world([0], first)
+        self.assertLess(time.monotonic() - begin, LEASE + 0.5 + SLACK)
+        self.assertEqual((self.world_size(second), self.restart_count(second)), (1, 0))
+        self.end([0])
+
+    def test_a_node_whose_link_was_cut_comes_back(self):
+        first = self.two()
+        self.network.cut(1)
+        second = self.world([0], first)
+        self.wait_for_text(self.nodes[1], "cannot reach the rendezvous .*the workers go on")
+        self.network.heal(1)
+        self.wait_for_text(self.nodes[1], "this node was declared lost")
+        third = self.world([0, 1], second)
+        self.assertEqual(self.restart_count(third), 0)
+        self.end([0, 1])
+
+    def test_a_node_that_hears_nothing_is_lost_and_comes_back(self):
+        first = self.two()
+        self.network.deafen(1)
+        second = self.world([0], first)
+        self.network.heal(1)
+        self.world([0, 1], second)
+        self.end([0, 1])
+
+    def test_a_node_that_cannot_speak_is_lost_and_comes_back(self):
+        first = self.two()
+        self.network.silence(1)
+        second = self.world([0], first)
+        self.network.heal(1)
+        self.world([0, 1], second)
+        self.end([0, 1])
+
+    def test_a_killed_agent_costs_the_other_node_no_lease(self):
+        first = self.two()
+        begin = time.monotonic()
+        self.kill_agent(1)
+        second = self.world([0], first)
+        self.assertLess(time.monotonic() - begin, LEASE)
+        self.assertEqual(self.restart_count(second), 0)
+        self.assertEqual(self.nodes[1].wait(), 137)
+        self.end([0])
+
+    def test_below_min_the_run_waits_and_says_until_when(self):
+        self.join(0, nnodes="2:3")
+        self.join(1, nnodes="2:3")
+        first = self.world([0, 1])
+        self.kill_agent(1)
+        self.wait_for_text(self.nodes[0], r"waiting for nodes: 1 of 2 are here; missing \S+; "
+                                          r"giving up in \d+ min")
+        self.nodes[1].wait()
+        self.join(2, nnodes="2:3")
+        second = self.world([0, 2], first)
+        self.assertEqual(self.restart_count(second), 0)
+        self.end([0, 2])
+
+    def test_a_proxy_that_restarts_stops_nobody(self):
+        if self.network.silent:
+            # Behind one address translator, as in a container host.
+            endpoint = self.free_endpoint()
+            self.server.signal(signal.SIGTERM)
+            self.server.wait()
+            self.server = self.start("rendezvous", f"--listen={endpoint}")
+            self.wait_for_text(self.server, "serving at")
+        else:
+            endpoint = self.network.listen
+        proxy = TcpProxy(endpoint)
+        self.addCleanup(proxy.close)
+        for rank in range(3):
+            self.nodes[rank] = self.start(
+                "--nnodes=3", f"--node-rank={rank}", f"--rdzv-id={self.run_id}",
+                f"--rdzv-endpoint={proxy.endpoint}", FAKE_WORKER, HELLO, f"--wait-file={self.go}")
+        first = self.world([0, 1, 2])
+        for _ in range(3):
+            self.wait_for(lambda: len(proxy.pairs) >= 3, *self.nodes.values(), what="3 connections")
+            proxy.cut()
+        self.end([0, 1, 2])
+        for run in self.nodes.values():
+            self.assertEqual(run.generations(), [first], run.all())
+
+
+class Growth(Membership):
+    LINKS = False
+
+    def test_two_joiners_at_once_make_one_restart(self):
+        self.join(0)
+        first = self.world([0])
+        self.join(1)
+        self.join(2)
+        self.world([0, 1, 2], first)
+        self.end([0, 1, 2])
+        self.assertEqual(len(self.nodes[0].generations()), 2, self.nodes[0].all())
+
+    def test_a_spare_replaces_a_lost_node_at_once(self):
+        self.join(0, nnodes="2")
+        self.join(1, nnodes="2")
+        first = self.world([0, 1])
+        self.join(2, nnodes="2")
+        self.wait_for_text(self.nodes[2], "waiting as a spare")
+        begin = time.monotonic()
+        self.kill_agent(1)
+        second = self.world([0, 2], first)
+        self.assertLess(time.monotonic() - begin, LEASE)
+        self.assertEqual(self.restart_count(second), 0)
+        self.nodes[1].wait()
+        self.end([0, 2])
+
+    def test_nodes_with_different_numbers_of_workers(self):
+        self.join(0, "--nproc-per-node=2")
+        self.join(1, "--nproc-per-node=3", "--role=reader")
+        first = self.world([0, 1], sizes=[2, 3])
+        self.join(2)
+        second = self.world([0, 1, 2], first, sizes=[2, 3, 1])
+        self.kill_agent(1)
+        third = self.world([0, 2], second, sizes=[2, 1])
+        self.assertEqual(self.world_size(third), 3)
+        self.nodes[1].wait()
+        self.end([0, 2])
+
+    def test_a_run_that_may_not_grow_keeps_the_joiner_as_a_spare(self):
+        self.join(0, "--scale-up=never", nnodes="1:2")
+        first = self.world([0])
+        self.join(1, "--scale-up=never", nnodes="1:2")
+        self.wait_for_text(self.nodes[1], r"does not grow \(--scale-up=never\); waiting as a spare")
+        self.kill_agent(0)
+        self.nodes[0].wait()
+        self.world([1], first)
+        self.end([1])
+
+    def test_a_node_that_is_lost_again_and_again_is_held_back(self):
+        self.join(0, nnodes="1:2")
+        generation = self.world([0])
+        for _ in range(2):
+            self.join(1, nnodes="1:2")
+            generation = self.world([0, 1], generation)
+            self.kill_agent(1)
+            generation = self.world([0], generation)
+            self.nodes[1].wait()
+        self.join(1, nnodes="1:2")
+        self.wait_for_text(self.nodes[1], r"held back for [\d.]+ s: this node was lost 2 times in")
+        self.world([0, 1], generation)
+        self.end([0, 1])
+
+    def test_a_crash_loop_ends_with_76(self):
+        run = self.join(0, "--max-restarts=9", nnodes="1:2",
+                        work=[HELLO, "--step-ms=1", "--steps=5", "--exit=3"])
+        self.assertEqual(run.wait(), 76, run.all())
+        self.assertEqual(len(run.generations()), 3, run.all())
+        self.assertRegex(run.err(), r"failed 3 times in a row without getting beyond step 5")
+
+    def test_old_failures_are_forgiven_within_a_window(self):
+        run = self.join(0, "--max-restarts=1", "--restart-window=0.2", nnodes="1:2",
+                        work=[HELLO, "--on-restart=4", "--exit=0", "--always", "--sleep-ms=250",
+                              "--exit=3"])
+        self.assertEqual(run.wait(), 0, run.all())
+        self.assertEqual(len(re.findall(r"restarting all workers", self.server.err())), 4,
+                         self.server.err())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,142 @@
+"""Machines of a test, each with a network link that can be cut, made deaf or dumb, or switched off.
+
+With root every machine is a network namespace of its own, linked to the server's by a veth pair, so
+what is cut is silent, as a pulled cable is. Elsewhere each reaches the server through a proxy on
+loopback that stops forwarding.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+
+from ddprun_runs import eventually
+from tcp_proxy import TcpProxy
+
+PORT = 29400
+NOBODY = "02:00:00:00:00:01"  # A link address that no machine has.
+
+
+class Namespace:
+    """Lives as long as its holder, a process that only waits for the end of its input."""
+
+    def __init__(self):
+        self.holder = subprocess.Popen(["unshare", "--net", "cat"], stdin=subprocess.PIPE)
+        own = os.readlink("/proc/self/ns/net")
+        assert eventually(lambda: os.readlink(f"/proc/{self.holder.pid}/ns/net") != own)
+        self.run("ip", "link", "set", "lo", "up")
+
+    def command(self, *command):
+        return ["nsenter", f"--target={self.holder.pid}", "--net", "--", *command]
+
+    def run(self, *command):
+        subprocess.run(self.command(*command), check=True, stdout=subprocess.DEVNULL)
+
+    def close(self):
+        self.holder.stdin.close()
+        self.holder.wait()
+
+
+def namespaces_work():
+    if os.geteuid() != 0 or not all(map(shutil.which, ("ip", "unshare", "nsenter"))):
+        return False
+    return subprocess.run(["unshare", "--net", "ip", "link", "add", "name", "m0", "type", "veth",
+                           "peer", "name", "eth0"], stderr=subprocess.DEVNULL, check=False).returncode == 0
+
+
+class NamespaceNetwork:
+    silent = True
+
+    def __init__(self, machines):
+        self.server = Namespace()
+        self.machines = [Namespace() for _ in range(machines)]
+        for i, machine in enumerate(self.machines):
+            self.server.run("ip", "link", "add", "name", f"m{i}", "type", "veth", "peer", "name",
+                            "eth0", "netns", str(machine.holder.pid))
+            self.server.run("ip", "address", "add", f"10.99.{i}.1/30", "dev", f"m{i}")
+            self.server.run("ip", "link", "set", f"m{i}", "up")
+            machine.run("ip", "address", "add", f"10.99.{i}.2/30", "dev", "eth0")
+            machine.run("ip", "link", "set", "eth0", "up")
+            machine.run("ip", "route", "add", "default", "via", f"10.99.{i}.1")
+        self.listen = f"0.0.0.0:{PORT}"
+
+    def endpoint(self, _):
+        return f"10.99.0.1:{PORT}"  # Of the server, by whatever link.
+
+    def on_server(self, command):
+        return self.server.command(*command)
+
+    def on_machine(self, i, command):
+        return self.machines[i].command(*command)
+
+    def cut(self, i):
+        self.server.run("ip", "link", "set", f"m{i}", "down")
+
+    def deafen(self, i):
+        """What the server sends does not arrive; what the machine says does."""
+        self.server.run("ip", "neighbour", "replace", f"10.99.{i}.2", "lladdr", NOBODY, "dev", f"m{i}",
+                        "nud", "permanent")
+
+    def silence(self, i):
+        """What the machine says does not arrive; what the server sends does."""
+        self.machines[i].run("ip", "neighbour", "replace", f"10.99.{i}.1", "lladdr", NOBODY, "dev",
+                             "eth0", "nud", "permanent")
+
+    def heal(self, i):
+        self.server.run("ip", "link", "set", f"m{i}", "up")
+        self.server.run("ip", "neighbour", "flush", "dev", f"m{i}", "nud", "permanent")
+        self.machines[i].run("ip", "neighbour", "flush", "dev", "eth0", "nud", "permanent")
+
+    def close(self):
+        for namespace in (*self.machines, self.server):
+            namespace.close()
+
+
+class LoopbackNetwork:
+    silent = False
+
+    def __init__(self, machines, server):
+        self.listen = server
+        self.proxies = None
+        self.count = machines
+
+    def started(self):
+        """The server listens: links to it can be made."""
+        self.proxies = [TcpProxy(self.listen) for _ in range(self.count)]
+
+    def endpoint(self, i):
+        return self.proxies[i].endpoint if self.proxies else self.listen
+
+    def on_server(self, command):
+        return command
+
+    def on_machine(self, _, command):
+        return command
+
+    def cut(self, i):
+        self.proxies[i].set("stall")
+
+    def deafen(self, i):
+        self.proxies[i].set("deaf")
+
+    def silence(self, i):
+        self.proxies[i].set("dumb")
+
+    def heal(self, i):
+        self.proxies[i].set("pass")
+        self.proxies[i].cut()  # What was held back is late now, as after a real cut.
+
+    def close(self):
+        for proxy in self.proxies or ():
+            proxy.close()
+
+
+def power_off(network, i, runs):
+    """The machine is gone at once: its link is dead before its processes are."""
+    network.cut(i)
+    for run in runs:
+        agent = run.agent()
+        os.kill(run.process.pid, signal.SIGSTOP)  # A guard that outlived its agent would tidy up.
+        os.kill(agent, signal.SIGKILL)
+        os.kill(run.process.pid, signal.SIGKILL)
+        run.wait()
