@@ -140,11 +140,12 @@ class Failure(support.TrainerTest):
         workers = self.run_world([], ranks=2, environment={"GLOO_SOCKET_IFNAME": "nope9"}, expect=1)
         self.assertIn("nope9", self.complaint(workers[0])[-1])
 
-    def test_termination_is_immediate(self):
+    def test_termination_saves_and_asks_for_a_restart(self):
         (worker,) = self.start(ENDLESS)
         self.assertTrue(worker.wait_for_step(1))
         worker.kill(signal.SIGTERM)
-        self.assertEqual(worker.wait(5), -signal.SIGTERM)
+        self.assertEqual(worker.wait(5), 75)
+        self.assertRegex(worker.text("err"), r"saved at step \d+")
 
     def test_metrics_survive_restarts(self):
         arguments = ["--epochs=1", "--limit-train=640", "--metrics=m.jsonl"]

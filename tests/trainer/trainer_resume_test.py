@@ -126,8 +126,8 @@ class Resume(support.TrainerTest):
         whole = self.undisturbed(SHORT, 2)
         workers = self.start(SHORT, ranks=2, generation=1, ordered=False)
         self.assertTrue(workers[0].wait_for_step(100))
-        workers[0].kill(signal.SIGTERM)
-        self.assertEqual(workers[0].wait(), -signal.SIGTERM)
+        workers[0].kill(signal.SIGKILL)
+        self.assertEqual(workers[0].wait(), -signal.SIGKILL)
         self.assertEqual(workers[1].wait(), 75)
         last = self.run_world(SHORT + ["--dump-parameters=resumed.st"], ranks=2, generation=2,
                               ordered=False)
