@@ -209,6 +209,7 @@ TEST(CommandLine, BadInputIsNamed) {
       {{}, "no program is given"},
       {{"rendezvous", "--listen=nowhere:x"}, "port of an endpoint"},
       {{"rendezvous", "more"}, "no further argument"},
+      {{"rendezvous", "--journal="}, "--journal must name a file"},
   };
   for (const auto& [args, expected] : table) {
     if (expected.empty()) {
@@ -263,6 +264,14 @@ TEST(CommandLine, ServerAlone) {
       ParseCommandLine({"rendezvous", "--listen=[::1]:0"}, Environment({}));
   ASSERT_TRUE(line);
   EXPECT_EQ(std::get<ServerConfig>(*line).listen, (Endpoint{"::1", 0}));
+  EXPECT_EQ(std::get<ServerConfig>(*line).journal, "");
+}
+
+TEST(CommandLine, ServerWithAJournal) {
+  const Result<CommandLine> line =
+      ParseCommandLine({"rendezvous", "--journal=runs.journal"}, Environment({}));
+  ASSERT_TRUE(line);
+  EXPECT_EQ(std::get<ServerConfig>(*line).journal, "runs.journal");
 }
 
 TEST(Gpus, AreCountedAsCudaCountsThem) {

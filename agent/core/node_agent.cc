@@ -91,8 +91,8 @@ void OnWait(AgentTurn& turn, const Wait& wait) {
   reason.remaining.reset();
   if (turn.state.waiting != reason) {
     turn.state.waiting = reason;
-    turn.Tell(reason.what == WaitFor::kDrain ? SayLevel::kDetail : SayLevel::kInfo,
-              Describe(wait.reason));
+    const bool brief = reason.what == WaitFor::kDrain || reason.what == WaitFor::kJournal;
+    turn.Tell(brief ? SayLevel::kDetail : SayLevel::kInfo, Describe(wait.reason));
   }
 }
 

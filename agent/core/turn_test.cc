@@ -106,7 +106,9 @@ TEST_F(Agent, WorkersGoOnWithoutAServer) {
   EXPECT_TRUE(Did<SendReport>());
 }
 
-TEST_F(Agent, RetriesBackOffToAQuarterOfASecond) {
+// Four tries per poll period, so that a small run finds a server that is back at once; at most one
+// a second, and no more often than that in a run of thousands, whose poll periods are long.
+TEST_F(Agent, RetriesBackOffToAQuarterOfThePollPeriod) {
   std::vector<Duration> waits;
   Duration now = 0s;
   for (int i = 0; i < 8; ++i) {
@@ -119,6 +121,14 @@ TEST_F(Agent, RetriesBackOffToAQuarterOfASecond) {
   EXPECT_EQ(waits.front(), 20ms);
   EXPECT_EQ(waits[1], 40ms);
   EXPECT_EQ(waits.back(), 250ms);
+  Feed(Replied{state.sequence, {Wait{}, 5, 60s, 20s, {1}}, {99}}, now);
+  for (int i = 0; i < 8; ++i) {
+    Feed(CallFailed{state.sequence, "refused"}, now);
+    now += std::chrono::duration_cast<Duration>(*NextWake(state, config) - At(now));
+    Feed(AgentTick{}, now);
+  }
+  Feed(CallFailed{state.sequence, "refused"}, now);
+  EXPECT_EQ(*NextWake(state, config), At(now + 1s));
 }
 
 // The address of the first failure is the first error line a user sees; noise would bury it.

@@ -258,10 +258,12 @@ void ExpirePhase(CoordinatorTurn& turn) {
 // stopping and starting by the lateness: what nodes had to say may be waiting in the socket.
 // A grace more, so that what was due at the wake-up is not due at once.
 void ForgiveOwnPause(CoordinatorState& state, const CoordinatorConfig& config, Time now) {
-  if (!state.wake || now <= *state.wake + kLate) {
+  // Once per pause: what a tick alone settles stays due while the messages behind it are fed.
+  const Time awake = std::max(state.wake.value_or(now), state.stepped);
+  if (now <= awake + kLate) {
     return;
   }
-  const auto late = now - *state.wake + config.disconnect_grace;
+  const auto late = now - awake + config.disconnect_grace;
   if (state.drain) {
     state.drain->began += late;
   }
@@ -332,6 +334,7 @@ CoordinatorEffects Step(CoordinatorState& state, const CoordinatorConfig& config
              },
              event);
   state.wake = NextWake(state, config);
+  state.stepped = now;
   return {std::move(turn.notices), RecordIfChanged(state, config, before)};
 }
 

@@ -193,10 +193,14 @@ struct Budget {
 
 // What a server that is new to a run has found out about the world that its nodes may still run.
 struct Recovery {
-  std::optional<Placement> newest;          // Of the newest world heard of; the shared part counts.
-  std::map<std::uint32_t, NodeKey> places;  // Group rank in it -> who has reported.
-  std::optional<World> recorded;            // The journal's last, as it was formed.
-  bool begun = false;                       // Recovering has been entered once.
+  struct Place {
+    NodeKey key;
+    NodeReport report;  // Stays when a node that knows the end is gone.
+  };
+  std::optional<Placement> newest;        // Of the newest world heard of; the shared part counts.
+  std::map<std::uint32_t, Place> places;  // Group rank in it -> who has reported.
+  std::optional<World> recorded;          // The journal's last, as it was formed.
+  bool begun = false;                     // Recovering has been entered once.
 };
 
 // What a journal keeps of a run: enough for a new server to go on, together with the reports.
@@ -229,6 +233,7 @@ struct CoordinatorState {
   std::optional<Drain> drain;
   std::optional<Finish> outcome;
   std::optional<Time> wake;  // NextWake after the last Step: tells a late tick.
+  Time stepped{};            // The last Step's.
   Recovery recovery;
   Generation reserved;                // As recorded; generations stay below it.
   std::uint64_t records = 0;          // Asked for so far.

@@ -200,6 +200,11 @@ std::vector<std::string> Describe(const CoordinatorState& state, const Coordinat
   if (state.world) {
     head += ", " + Describe(*state.world);
   }
+  if (state.phase == Phase::kRecovering && state.recovery.newest) {
+    const Placement& newest = *state.recovery.newest;
+    head += ", looking for the " + Count(newest.group_size, "node") + " of generation " +
+            std::to_string(newest.generation.value);
+  }
   if (state.outcome) {
     head += "; " + state.outcome->text;
   }

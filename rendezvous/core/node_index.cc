@@ -45,8 +45,9 @@ Filed FactsOf(const CoordinatorState& state, const CoordinatorConfig& config, co
   facts.ready = able && !node.held;
   facts.held = able && node.held;
   facts.outsider = facts.ready && IsOutsider(state, key);
-  facts.coming = !able && !node.lost && !node.refused && node.report.leaving == Leaving::kNo &&
-                 !node.report.draining && node.report.unkillable == 0;
+  facts.coming = !able && !node.lost && !node.refused && !node.acknowledged &&
+                 node.report.leaving == Leaving::kNo && !node.report.draining &&
+                 node.report.unkillable == 0;
   facts.served = !node.lost && !node.acknowledged;
   return facts;
 }
@@ -113,8 +114,9 @@ void CallRoll(const CoordinatorState& state, std::size_t rank, RollCall& roll) {
 bool IsReady(const CoordinatorState& state, const NodeKey& key) {
   const NodeState& node = state.nodes.at(key);
   const NodeReport& report = node.report;
-  if (node.lost || node.refused || report.leaving != Leaving::kNo || report.draining ||
-      report.hosting != Hosting::kNothing || report.unkillable > 0) {
+  // Who knows an end, an earlier server's perhaps, is about to go.
+  if (node.lost || node.refused || node.acknowledged || report.leaving != Leaving::kNo ||
+      report.draining || report.hosting != Hosting::kNothing || report.unkillable > 0) {
     return false;
   }
   const auto first = state.nodes.lower_bound(NodeKey{key.node, Incarnation{0}});

@@ -57,9 +57,13 @@ Found WhatIsFound(const CoordinatorState& state, std::uint32_t group_rank) {
   if (place == recovery.places.end()) {
     return Found::kMissing;
   }
-  const NodeReport& report = state.nodes.at(place->second).report;
+  const NodeReport& report = place->second.report;
+  const bool here = state.nodes.contains(place->second.key);
   if (!Names(report, *recovery.newest)) {
-    return report.floor < recovery.newest->generation ? Found::kNotStarted : Found::kEnded;
+    const bool leaves = report.echo && std::holds_alternative<Finish>(*report.echo);
+    return !here                                                   ? Found::kMissing
+           : !leaves && report.floor < recovery.newest->generation ? Found::kNotStarted
+                                                                   : Found::kEnded;
   }
   if (report.hosting == Hosting::kWorkers && report.failures.empty()) {
     return Found::kHosting;
@@ -82,8 +86,8 @@ World WorldFromReports(const CoordinatorState& state) {
     Member member;
     member.first_rank = world.size;
     if (const auto place = recovery.places.find(rank); place != recovery.places.end()) {
-      const NodeReport& report = state.nodes.at(place->second).report;
-      member.key = place->second;
+      const NodeReport& report = place->second.report;
+      member.key = place->second.key;
       member.workers = report.workers;
       member.first_rank = report.placement->first_rank;
       member.role = report.role;
@@ -278,7 +282,10 @@ bool CollectForRecovery(CoordinatorTurn& turn, const NodeKey& key) {
     return true;
   }
   if (const auto place = PlaceOf(recovery, key, report)) {
-    recovery.places.emplace(*place, key);
+    const auto taken = recovery.places.try_emplace(*place).first;
+    if (taken->second.key == NodeKey{} || taken->second.key == key) {
+      taken->second = {key, report};
+    }
   }
   if (recovery.places.size() == recovery.newest->group_size) {
     EndRecovery(turn);
@@ -294,7 +301,7 @@ void EndRecoveryIfDue(CoordinatorTurn& turn) {
 }
 
 void LeavePlace(CoordinatorState& state, const NodeKey& key) {
-  std::erase_if(state.recovery.places, [&](const auto& place) { return place.second == key; });
+  std::erase_if(state.recovery.places, [&](const auto& place) { return place.second.key == key; });
 }
 
 std::size_t NodesToRecover(const CoordinatorState& state) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "rendezvous/core/describe.h"
 #include "rendezvous/core/invariants.h"
 #include "rendezvous/core/record.h"
 #include "rendezvous/core/story.h"
@@ -161,6 +162,18 @@ TEST_F(Recovering, NobodyWithWorkersMeansGatheringAfterALease) {
   EXPECT_EQ(c.Waits(At(8s)).what, WaitFor::kLastCall);
 }
 
+// It will exit whatever a new server says, so no world may be formed with it.
+TEST_F(Recovering, WhoKnowsAnEndTakesNoPart) {
+  Story fresh;
+  fresh.config.term = {2};
+  Node c(fresh, "n0", kElastic);
+  c.report.term = {1};
+  c.report.echo = Finish{Ending::kSucceeded, 0, "all workers finished", {}};
+  c.Says(At(5s));
+  fresh.Pass(At(20s));
+  EXPECT_EQ(fresh.state.worlds_formed, 0u);
+}
+
 TEST_F(Recovering, FreshNodesAloneNeedNoRecovery) {
   Story fresh;
   Node c(fresh, "n0", kTwo);
@@ -201,6 +214,21 @@ TEST_F(Recovering, TheCauseThatNodesWereToldStays) {
   EXPECT_EQ(std::get<Stop>(a.Told(At(5s))).cause, StopCause::kScaleUp);
 }
 
+// It knows how the run ended, by the old server's word: its success counts although it is gone.
+TEST_F(Recovering, ANodeThatKnewTheEndAndLeftStillCounts) {
+  a.Ends(Outcome::kSucceeded, {}, At(4s));
+  RestartWithout(At(5s));
+  a.report.echo = Finish{Ending::kSucceeded, 0, "all workers finished", {}};
+  a.Says(At(5s));
+  b.report.hosting = Hosting::kNothing;
+  b.report.placement.reset();
+  b.report.floor = {};
+  b.Says(At(6s));
+  story.Pass(At(8s));  // Its lease is over at the moment at which the others are given up.
+  EXPECT_EQ(story.state.phase, Phase::kGathering);
+  EXPECT_EQ(story.state.world->generation, Generation{1});
+}
+
 TEST_F(Recovering, ALostNodeLeavesItsPlace) {
   Form(kElastic);
   RestartWithout(At(5s));
@@ -215,6 +243,8 @@ TEST_F(Recovering, ALostNodeLeavesItsPlace) {
 // ---- With a journal ----
 TEST_F(Recovering, AJournalStartsThereAndNamesTheMissing) {
   RestartWith(At(5s));
+  EXPECT_NE(Describe(story.state, story.config, At(5s)).front().find("2 nodes of generation 1"),
+            std::string::npos);
   b.Says(At(5s));
   EXPECT_EQ(b.Waits(At(5s)).missing, std::vector<std::string>{"n0"});
   a.Says(At(5s));
@@ -230,6 +260,24 @@ TEST_F(Recovering, AJournalsNodeThatHasNotStartedIsTold) {
   b.Says(At(5s));
   ASSERT_EQ(story.state.phase, Phase::kRunning);
   EXPECT_EQ(std::get<ddprun::Run>(a.Told(At(5s))).placement.group_rank, 0u);
+}
+
+// It was told that it may leave: it will never start, so its peers must not wait for it.
+TEST_F(Recovering, AJournalsNodeThatLeavesIsNotWaitedFor) {
+  Form(kElastic);
+  RestartWith(At(5s));
+  a.report.hosting = Hosting::kNothing;
+  a.report.placement.reset();
+  a.report.leaving = Leaving::kLeave;
+  a.report.echo = Finish{Ending::kLeft, 143, "left", {}};
+  a.Says(At(5s));
+  b.Says(At(6s));
+  EXPECT_TRUE(b.IsTold<Stop>(At(6s)));
+  b.Ends(Outcome::kStopped, {}, At(7s));
+  b.Hears(At(8s)).Says(At(8s));
+  story.Pass(At(9s));
+  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  EXPECT_EQ(story.state.world->members.size(), 1u);
 }
 
 TEST_F(Recovering, GenerationsStayAboveTheReservedBlock) {
@@ -281,6 +329,20 @@ TEST_F(Recovering, APausedServerGivesTheLeaseAgain) {
   EXPECT_EQ(story.state.phase, Phase::kRecovering);
   b.Says(At(60s));
   EXPECT_EQ(story.state.phase, Phase::kRunning);
+}
+
+// What waited in the socket is fed one by one; the pause was one.
+TEST_F(Recovering, APauseIsForgivenOnce) {
+  story.state.last_call = At(3s);  // Something that only a tick settles stays due meanwhile.
+  story.state.phase = Phase::kGathering;
+  story.Tick(At(1s));
+  const Time before = story.state.nodes.at({"n0", {1}}).expires;
+  for (int i = 0; i < 5; ++i) {
+    a.Closes(At(20s), false);
+    story.state.last_call = At(3s);
+  }
+  EXPECT_LE(story.state.nodes.at({"n0", {1}}).expires, before + 18s);
+  story.state.last_call.reset();
 }
 
 TEST(Term, OfAServerWhoseClockWentBackIsRaised) {

@@ -47,6 +47,9 @@ void Laws::AfterStep(const CoordinatorState& state, const CoordinatorConfig& con
   NoteRecovered(state);
   const bool formed = state.world && state.phase == Phase::kRunning &&
                       state.world->term == config.term && state.worlds_formed > 0;
+  if (formed) {
+    formed_.insert(state.world->id);
+  }
   if (formed && (!world_before_ || world_before_->id != state.world->id)) {
     if (world_before_ && state.world->generation <= world_before_->generation) {
       Break("generation " + Name(state.world->generation) + " follows " +
@@ -104,7 +107,7 @@ void Laws::CheckOneWorld(const CoordinatorState& state, const CoordinatorConfig&
     const bool unheard = !state.nodes.contains(live.key) &&
                          (forgotten || now >= server_started_ + LeaseOf(state, config));
     const bool fenced = ever_lost_.contains(live.key) || lost_in_.contains({live.key, id}) ||
-                        unheard || (forgotten && live.placement.term != config.term);
+                        unheard || (forgotten && !formed_.contains(id));
     if (id != state.world->id && !fenced) {
       Break("generation " + Name(state.world->generation) + " was formed while " + node +
             " still runs generation " + Name(live.placement.generation));

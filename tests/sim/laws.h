@@ -46,7 +46,10 @@ class Laws {
   bool losses_forbidden() const { return losses_forbidden_; }
 
   // ---- A server that dies ----
-  void OnServerStart(Time now) { server_started_ = now; }
+  void OnServerStart(Time now) {
+    server_started_ = now;
+    formed_.clear();
+  }
   // A record is on disk: a new server will know this world.
   void OnKept(const RunRecord& record);
   // A server dies, or starts again, without its journal: one outcome for all is not promised then,
@@ -76,6 +79,7 @@ class Laws {
   std::set<NodeKey> ever_lost_;
   std::set<std::pair<NodeKey, WorldId>> lost_in_;  // While that world was the current one.
   std::set<WorldId> kept_;
+  std::set<WorldId> formed_;  // By the server that lives now.
   bool history_lost_ = false;
   Time server_started_;
   std::set<NodeId> exited_;  // Their agents ended by themselves: silence is no fault.

@@ -157,8 +157,7 @@ void PlanFaults(Simulation& simulation, Duration until, bool calm) {
   }
 }
 
-std::string StillAlive(const Simulation& simulation) {
-  std::string text = "after healing the run did not end in time:";
+std::string InWords(const Simulation& simulation, std::string text) {
   const Server& server = *simulation.server;
   for (const std::string& line :
        Describe(server.state(), server.config(), simulation.agenda.Now())) {
@@ -169,12 +168,13 @@ std::string StillAlive(const Simulation& simulation) {
 
 void CheckEnd(Simulation& simulation) {
   if (!simulation.Quiet()) {
-    simulation.laws.Break(StillAlive(simulation));
+    simulation.laws.Break(InWords(simulation, "after healing the run did not end in time:"));
     return;
   }
   const CoordinatorState& state = simulation.server->state();
   if (state.outcome && !IsOver(state)) {
-    simulation.laws.Break("the run has ended, but the server may never forget it");
+    simulation.laws.Break(
+        InWords(simulation, "the run has ended, but the server may never forget it:"));
   }
 }
 
