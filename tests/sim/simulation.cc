@@ -81,7 +81,7 @@ void Simulation::WorkerJoined(const Placement& placement, std::uint32_t rank) {
 void Simulation::FinishAfterWork(WorldId world) {
   agenda.After(setup.work, [this, world] {
     Job& ended = jobs_[world];
-    if (ended.broken && setup.program != Program::kIndependent) {
+    if (ended.hung || (ended.broken && setup.program != Program::kIndependent)) {
       return;
     }
     ended.done = true;
@@ -89,6 +89,17 @@ void Simulation::FinishAfterWork(WorldId world) {
       machine->FinishWorkers(world);
     }
   });
+}
+
+std::uint64_t Simulation::WorkerSteps(WorldId world, std::uint32_t rank) {
+  Job& job = jobs_[world];
+  std::uint64_t& own = job.steps[rank];
+  const bool behind = std::any_of(job.joined.begin(), job.joined.end(),
+                                  [&](std::uint32_t other) { return job.steps[other] < own; });
+  if (job.joined.size() == job.size && !behind) {
+    ++own;
+  }
+  return own;
 }
 
 void Simulation::WorkerDied(WorldId world, std::uint32_t rank, bool finished) {
