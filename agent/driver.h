@@ -40,7 +40,6 @@ struct AgentOptions {
   OutputRequest output;                 // `directory` is filled in per generation.
   bool keep_logs = false;               // --log-dir was given: files are wanted, and kept.
   bool discard_logs = false;            // --log-dir=/dev/null: no file of a worker at all.
-  bool directory_stays = false;         // The run directory outlives the agent.
   std::filesystem::path run_directory;  // Exists, mode 0700.
   bool directory_stays = false;         // It outlives the run.
   std::string store_address;            // Where this node's stores listen, and are found.
