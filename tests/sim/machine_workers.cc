@@ -128,6 +128,9 @@ void Machine::PeerDied(WorldId world) {
   }
   const bool trainer = program == Program::kTrainer;
   for (std::size_t i = 0; i < workers_.size(); ++i) {
+    if (workers_[i].hung) {
+      continue;  // It does not see that either.
+    }
     EndSoon(i, simulation_.random.Between(Duration{1}, Duration{50}),
             Exited{trainer ? kRestartMe : 1}, trainer);
   }
