@@ -213,7 +213,8 @@ void Server::LoseJournal() {
 // else a report may take longer than a lease.
 void Server::CheckRecovered(Phase before) const {
   if (before != Phase::kRecovering || state_.phase != Phase::kDraining ||
-      IsPlanned(state_.drain->cause) || !simulation_.laws.losses_forbidden()) {
+      IsPlanned(state_.drain->cause) || state_.drain->hang ||
+      !simulation_.laws.losses_forbidden()) {
     return;
   }
   const bool healthy = std::all_of(

@@ -104,6 +104,9 @@ std::uint64_t Simulation::WorkerSteps(WorldId world, std::uint32_t rank) {
 
 void Simulation::WorkerDied(WorldId world, std::uint32_t rank, bool finished) {
   Job& job = jobs_[world];
+  if (finished) {
+    job.steps[rank] = ~std::uint64_t{0};  // Nobody waits for it.
+  }
   if (finished && !job.done) {
     // Done early: the others do not wait for it.
     if (job.joined.insert(rank).second && job.joined.size() == job.size) {
