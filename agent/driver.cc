@@ -13,6 +13,7 @@
 #include "common/files.h"
 #include "common/log.h"
 #include "common/overload.h"
+#include "rendezvous/core/describe.h"
 
 namespace ddprun {
 namespace {
@@ -75,6 +76,7 @@ AgentDriver::AgentDriver(Loop& loop, AgentOptions options, std::unique_ptr<SyncC
               [this](std::uint32_t local_rank, const Notification& notification) {
                 OnNotification(local_rank, notification);
               }),
+      stack_taker_(loop, "/proc/self/exe"),
       environment_(ProcessEnvironment()) {}
 
 AgentDriver::~AgentDriver() = default;
@@ -100,6 +102,9 @@ void AgentDriver::Feed(const AgentEvent& event) {
     CarryOut(effect);
   }
   CloseUnneededStore();
+  const Wait* const wait =
+      state_.phase == AgentPhase::kIdle && state_.echo ? std::get_if<Wait>(&*state_.echo) : nullptr;
+  SetLiveLine(wait == nullptr ? "" : "ddprun | " + Describe(wait->reason));
   timer_.ArmAt(NextWake(state_, options_.core), [this] { Feed(AgentTick{}); });
 }
 
@@ -118,6 +123,7 @@ void AgentDriver::CarryOut(const AgentEffect& effect) {
                  [&](const Spawn& spawn) { SpawnWorkers(spawn.placement); },
                  [&](const SignalWorkers& s) { runner_.SignalAll(s.signal, s.end_at_once); },
                  [&](const KillWorkers&) { runner_.KillAll(); },
+                 [&](const TakeStacks& take) { TakeStacksOf(take); },
                  [&](const Exit& exit) { on_exit_(exit); },
                  [&](const Say& say) { Log(ToLogLevel(say.level), say.text); },
              },
@@ -301,6 +307,7 @@ void AgentDriver::OnAllGone() {
     return;
   }
   notify_.Close();
+  stack_taker_.Forget();
   if (watchdog_) {
     watchdog_->Forget();
   }
@@ -349,9 +356,45 @@ void AgentDriver::OnNotification(std::uint32_t local_rank, const Notification& n
   if (local_rank < said_hello_.size() && notification.ready) {
     said_hello_[local_rank] = true;
   }
-  if (notification.step) {
-    Feed(WorkerStepped{*notification.step});
+  constexpr std::uint64_t kLongest = std::uint64_t{1} << 40;  // Twelve days.
+  WorkerSpoke spoke{local_rank, notification.ready, notification.step, notification.phase, {}};
+  if (const auto microseconds = notification.extend_microseconds) {
+    spoke.extend =
+        std::chrono::ceil<Duration>(std::chrono::microseconds(std::min(*microseconds, kLongest)));
   }
+  Feed(spoke);
+}
+
+// ---- Hung workers ----
+void AgentDriver::TakeStacksOf(const TakeStacks& take) {
+  std::vector<StackJob> jobs;
+  for (const std::uint32_t local : take.local_ranks) {
+    const pid_t pid = runner_.PidOf(local);
+    if (pid != 0) {
+      const std::filesystem::path own = last_attempt_.directory / std::to_string(local);
+      const std::string rank = std::to_string(state_.placement->first_rank + local);
+      jobs.push_back({pid, "stacks of rank " + rank + " (pid " + std::to_string(pid) + ")",
+                      own / kStacksFile, own / "stderr.log"});
+    }
+  }
+  // Shorter than the core waits, so that what a slow tool has found is still written.
+  const Duration limit = options_.core.stop_grace * 8 / 10;
+  stack_taker_.Take(std::move(jobs), limit, [this, take] { OnStacksTaken(take); });
+}
+
+void AgentDriver::OnStacksTaken(const TakeStacks& take) {
+  constexpr std::size_t kMaxShown = 8 * 1024;
+  const std::filesystem::path& attempt = last_attempt_.directory;
+  if (options_.directory_stays) {
+    Log(LogLevel::kWarning,
+        "the workers' stacks are in " + attempt.native() + "/<local rank>/" + kStacksFile);
+  } else if (!take.local_ranks.empty()) {  // The files go with the run.
+    const auto first = std::to_string(take.local_ranks.front());
+    const Result<std::string> text = ReadFile(attempt / first / kStacksFile, 2 << 20);
+    Log(LogLevel::kWarning, text ? text->substr(0, kMaxShown) + "(--log-dir keeps those of all)"
+                                 : text.error().message);
+  }
+  Feed(StacksTaken{take.generation});
 }
 
 }  // namespace ddprun

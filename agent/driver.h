@@ -16,6 +16,7 @@
 #include "agent/core/node_agent.h"
 #include "agent/notify_socket.h"
 #include "agent/process_runner.h"
+#include "agent/stack_taker.h"
 #include "agent/timer_watchdog.h"
 #include "agent/worker_spec.h"
 #include "common/files.h"
@@ -58,6 +59,9 @@ struct EndedWorker {
   FailureDetails details;
   Duration ran{0};
 };
+
+// Of a hung worker, in its directory.
+inline constexpr const char* kStacksFile = "stacks.txt";
 
 // The generation that this node ran last.
 struct LastAttempt {
@@ -105,6 +109,8 @@ class AgentDriver {
   void OnTimerExpired(const TimerRequest& request);
   Result<void> StartWatchdog();
   void OnNotification(std::uint32_t local_rank, const Notification& notification);
+  void TakeStacksOf(const TakeStacks& take);
+  void OnStacksTaken(const TakeStacks& take);
 
   Loop& loop_;
   AgentOptions options_;
@@ -114,6 +120,7 @@ class AgentDriver {
   LoopTimer timer_;
   ProcessRunner runner_;
   NotifySockets notify_;
+  StackTaker stack_taker_;
   std::unique_ptr<TimerWatchdog> watchdog_;     // TORCHELASTIC_ENABLE_FILE_TIMER=1 alone.
   std::unique_ptr<StoreServer> offered_store_;  // Bound, for a generation yet to come.
   std::unique_ptr<StoreServer> store_;          // Of the generation that this node leads.

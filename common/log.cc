@@ -2,11 +2,13 @@
 
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
-
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <mutex>
 
 namespace ddprun {
 namespace {
@@ -30,6 +32,35 @@ std::string who_said;  // Before the bar.
 bool IsSet(const char* variable) {
   const char* const value = std::getenv(variable);
   return value != nullptr && *value != '\0';
+}
+
+// What is on the terminal's last line, without a newline.
+struct LiveLine {
+  std::mutex mutex;
+  const bool terminal = ::isatty(STDERR_FILENO) == 1;
+  std::string text;
+
+  void Clear() const {
+    if (!text.empty()) {
+      std::fputs("\r\x1b[K", stderr);
+      std::fflush(stderr);
+    }
+  }
+  void Draw() const {
+    if (!text.empty()) {
+      winsize size{};
+      const bool known = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
+      const std::size_t width = known ? size.ws_col - 1u : 79u;
+      const std::string line = Printable(text).substr(0, width);
+      std::fputs(line.c_str(), stderr);
+      std::fflush(stderr);
+    }
+  }
+};
+
+LiveLine& TheLiveLine() {
+  static LiveLine line;
+  return line;
 }
 
 }  // namespace
@@ -85,7 +116,25 @@ void StartLog(const std::string& who, LogLevel least) {
 
 void Log(LogLevel level, std::string_view text) {
   const std::string visible = Printable(text);
+  const std::lock_guard lock(TheLiveLine().mutex);
+  const bool shown = spdlog::default_logger_raw()->should_log(ToSpdlog(level));
+  if (shown) {
+    TheLiveLine().Clear();
+  }
   spdlog::default_logger_raw()->log(ToSpdlog(level), "{} | {}", Colored(level, who_said), visible);
+  if (shown) {
+    TheLiveLine().Draw();
+  }
+}
+
+void SetLiveLine(std::string_view text) {
+  LiveLine& line = TheLiveLine();
+  const std::lock_guard lock(line.mutex);
+  if (line.terminal && text != line.text) {
+    line.Clear();
+    line.text = text;
+    line.Draw();
+  }
 }
 
 }  // namespace ddprun

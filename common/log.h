@@ -26,4 +26,8 @@ std::string Colored(LogLevel level, const std::string& text);
 // Whether stderr is to have colours: looked up once.
 bool ColorsOnStderr();
 
+// One line below all others that is written over in place, for what changes every second; only
+// where stderr is a terminal, else nothing. Empty: none. Cut to the terminal's width.
+void SetLiveLine(std::string_view text);
+
 }  // namespace ddprun

@@ -8,6 +8,7 @@
 #include "launcher/flags.h"
 #include "launcher/help.h"
 #include "launcher/raw_flags.h"
+#include "launcher/verbs.h"
 
 namespace ddprun {
 namespace {
@@ -109,6 +110,7 @@ void ResolveRendezvous(const RawFlags& raw, LaunchConfig& config, Problems& prob
   }
   config.run_id = config.standalone && raw.run_id == "none" ? "" : raw.run_id;
   config.local_address = raw.local_address;
+  config.token_file = raw.token_file;
 }
 
 void ResolvePlugIns(const RawFlags& raw, Problems& problems) {
@@ -190,6 +192,9 @@ Result<CommandLine> Resolve(const RawFlags& raw, const std::vector<std::string>&
   const Result<Duration> shutdown = ParseSeconds("--shutdown-timeout", raw.shutdown_timeout);
   problems.Check(shutdown);
   config.shutdown_timeout = shutdown ? *shutdown : config.shutdown_timeout;
+  const Result<Duration> hang = ParseDuration("--hang-timeout", raw.hang_timeout);
+  problems.Check(hang);
+  config.hang_timeout = hang ? *hang : config.hang_timeout;
   config.signals = ParseSignals(raw.signals, raw.signals != RawFlags{}.signals);
   problems.Check(ParseSeconds("--monitor-interval", raw.monitor_interval));
   ResolveProgram(raw, config, problems);
@@ -222,22 +227,7 @@ Result<CommandLine> Resolve(const RawFlags& raw, const std::vector<std::string>&
   return CommandLine(std::move(config));
 }
 
-// CLI11 takes its arguments last one first. Of a flag given twice the later one counts, as
-// everywhere.
-Result<void> Parse(CLI::App& app, std::vector<std::string> flags) {
-  for (CLI::Option* option : app.get_options()) {
-    option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  }
-  std::reverse(flags.begin(), flags.end());
-  try {
-    app.parse(flags);
-  } catch (const CLI::ParseError& error) {
-    return Error{ErrorKind::kInvalid, error.what()};
-  }
-  return {};
-}
-
-Result<CommandLine> ParseServer(const std::vector<std::string>& args) {
+Result<CommandLine> ParseServer(const std::vector<std::string>& args, const GetEnv& get_env) {
   CLI::App app{"Runs a rendezvous server alone, until it is stopped", "ddprun rendezvous"};
   app.set_help_flag();
   std::string listen = "127.0.0.1:29400";
@@ -247,15 +237,22 @@ Result<CommandLine> ParseServer(const std::vector<std::string>& args) {
   CLI::Option* const journal = app.add_option(
       "--journal", config.journal,
       "FILE that survives this server: one started again with it goes on with its runs");
+  app.add_option("--token-file", config.token_file,
+                 "File (mode 600) with the token of `ddprun drain` and `ddprun stop`, or "
+                 "DDPRUN_TOKEN or DDPRUN_TOKEN_FILE; without one they are refused");
   app.add_flag("-v,--verbose", config.verbose, "Say every step");
   app.add_flag("-h,--help", help, "This help");
   ASSIGN_OR_RETURN(SplitLine line, SplitFlags(app, args));
-  RETURN_IF_ERROR(Parse(app, ToArguments(LayOver({line.settings}))));
+  RETURN_IF_ERROR(ParseFlags(app, ToArguments(LayOver({line.settings}))));
   if (help) {
     return CommandLine(Print{app.help()});
   }
   if (!line.rest.empty()) {
     return Invalid("ddprun rendezvous takes no further argument", line.rest.front());
+  }
+  config.token = get_env("DDPRUN_TOKEN").value_or("");
+  if (config.token_file.empty()) {
+    config.token_file = get_env("DDPRUN_TOKEN_FILE").value_or("");
   }
   ASSIGN_OR_RETURN(config.listen, ParseEndpoint(listen, 29400));
   if (journal->count() > 0 && config.journal.empty()) {
@@ -332,7 +329,7 @@ Result<CommandLine> ParseLaunch(const std::vector<std::string>& args, const GetE
                    SettingsFromFile(app, ValueOf(LayOver({environment, line.settings}), "config")));
   const std::vector<Setting> settings =
       LayOver({OtherDefaults(get_env), file, environment, line.settings});
-  RETURN_IF_ERROR(Parse(app, ToArguments(settings)));
+  RETURN_IF_ERROR(ParseFlags(app, ToArguments(settings)));
   if (raw.version) {
     return CommandLine(Print{VersionText()});
   }
@@ -343,7 +340,9 @@ Result<CommandLine> ParseLaunch(const std::vector<std::string>& args, const GetE
     ASSIGN_OR_RETURN(std::string script, CompletionScript(raw.print_completion, name));
     return CommandLine(Print{std::move(script)});
   }
-  return Resolve(raw, line.rest, name, Effective(settings));
+  ASSIGN_OR_RETURN(CommandLine resolved, Resolve(raw, line.rest, name, Effective(settings)));
+  std::get<LaunchConfig>(resolved).token = get_env("DDPRUN_TOKEN").value_or("");
+  return resolved;
 }
 
 }  // namespace
@@ -363,13 +362,17 @@ Result<CommandLine> ParseCommandLine(const std::vector<std::string>& args, const
   }
   const std::vector<std::string> rest(args.begin() + 1, args.end());
   if (verb == "rendezvous") {
-    return ParseServer(rest);
+    return ParseServer(rest, get_env);
   }
   if (verb == "env") {
     return ParseEnv(rest);
   }
   if (verb == "completion") {
     return ParseCompletion(rest);
+  }
+  if (IsVerb(verb)) {
+    ASSIGN_OR_RETURN(VerbRequest request, ParseVerb(args, get_env));
+    return CommandLine(std::move(request));
   }
   return ParseLaunch(args, get_env, name);
 }

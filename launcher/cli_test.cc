@@ -248,6 +248,35 @@ TEST(CommandLine, ElasticityHasItsFlags) {
   EXPECT_EQ(Launch({"--restart-window=90", "p"}).restart_window, std::chrono::seconds(90));
 }
 
+TEST(CommandLine, TheHangTimeoutIsATimeAndOffByDefault) {
+  EXPECT_EQ(Launch({"p"}).hang_timeout, Duration{0});
+  const std::map<std::string, int> milliseconds = {
+      {"30", 30'000},  {"0.5", 500},      {"90s", 90'000},    {"250ms", 250},
+      {"5m", 300'000}, {"2min", 120'000}, {"1.5h", 5'400'000}};
+  for (const auto& [text, expected] : milliseconds) {
+    EXPECT_EQ(Launch({"--hang-timeout=" + text, "p"}).hang_timeout, Duration{expected}) << text;
+  }
+  EXPECT_EQ(Launch({"p"}, {{"PET_HANG_TIMEOUT", "7"}}).hang_timeout, Duration{7'000});
+  for (const char* bad : {"-1", "x", "5 s", "3d", "s", "1e3", "."}) {
+    EXPECT_NE(Refusal({"--hang-timeout", bad, "p"}).find("--hang-timeout must be a time"),
+              std::string::npos)
+        << bad;
+  }
+}
+
+TEST(CommandLine, TheTokenComesFromAFileOrTheEnvironmentNeverFromAFlag) {
+  const LaunchConfig config = Launch({"--token-file=t", "p"}, {{"DDPRUN_TOKEN", "secret"}});
+  EXPECT_EQ(config.token_file, "t");
+  EXPECT_EQ(config.token, "secret");
+  const auto server = ParseCommandLine({"rendezvous"}, Environment({{"DDPRUN_TOKEN_FILE", "f"}}));
+  EXPECT_EQ(std::get<ServerConfig>(*server).token_file, "f");
+}
+
+TEST(CommandLine, AVerbIsTheFirstWordUnlessDashesSayItIsAProgram) {
+  EXPECT_TRUE(std::holds_alternative<VerbRequest>(*ParseCommandLine({"status"}, Environment({}))));
+  EXPECT_EQ(Launch({"--", "status"}).program, "status");
+}
+
 TEST(CommandLine, HelpAndVersionNeedNoProgram) {
   for (const char* flag : {"--help", "-h", "--version"}) {
     const Result<CommandLine> line = ParseCommandLine({flag}, Environment({}));

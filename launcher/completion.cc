@@ -102,7 +102,7 @@ complete -F _@ @
 
 constexpr const char* kBashVerbs = R"(case $program in
       completion) COMPREPLY=($(compgen -W 'bash zsh fish' -- "$cur")) ;;
-      rendezvous) COMPREPLY=($(compgen -W '--listen= --journal= --verbose --help' -- "$cur")) ;;
+      rendezvous) COMPREPLY=($(compgen -W '--listen= --journal= --token-file= --verbose --help' -- "$cur")) ;;
       env) return ;;
     esac
     [[ $program != @(completion|rendezvous) ]] || return)";
@@ -130,7 +130,7 @@ std::string Bash(const std::string& name, bool verbs) {
   ReplaceAll(script, "%values%", values);
   ReplaceAll(script, "%flags%", Joined(flags, "\n"));
   ReplaceAll(script, "%verbs%", verbs ? kBashVerbs : ":");
-  ReplaceAll(script, "%verb_names%", verbs ? "rendezvous env completion" : "");
+  ReplaceAll(script, "%verb_names%", verbs ? "rendezvous env completion status drain stop stacks" : "");
   ReplaceAll(script, "_@", "_" + name);
   ReplaceAll(script, "for @:", "for " + name + ":");
   ReplaceAll(script, " @\n", " " + name + "\n");
@@ -169,7 +169,7 @@ std::string Zsh(const std::string& name, bool verbs) {
                 ",--" + row.name + equals + "}'" + help + action + "' \\\n";
     }
   }
-  const std::string words = verbs ? "\"verbs:verb:(rendezvous env completion)\" " : "";
+  const std::string words = verbs ? "\"verbs:verb:(rendezvous env completion status drain stop stacks)\" " : "";
   return script + "  '(-)1:program:{_alternative " + words +
          "\"commands:command:_command_names -e\" \"files:file:_files\"}' \\\n"
          "  '*::argument:_normal'\n";
@@ -216,7 +216,7 @@ std::string Fish(const std::string& name, bool verbs) {
     script += " -d '" + Quoted(Brief(row), "") + "'\n";
   }
   if (verbs) {
-    script += command + " -a 'rendezvous env completion'\n";
+    script += command + " -a 'rendezvous env completion status drain stop stacks'\n";
     script += "complete -c " + name +
               " -n '__fish_seen_subcommand_from completion' -x -a 'bash zsh fish'\n";
   }

@@ -158,14 +158,17 @@ Result<Duration> ParseSeconds(const std::string& flag, const std::string& text) 
 }
 
 Result<Duration> ParseDuration(const std::string& flag, const std::string& text) {
-  static const std::map<char, int> kUnits = {{'s', 1}, {'m', 60}, {'h', 3600}};
-  const auto unit = text.empty() ? kUnits.end() : kUnits.find(text.back());
-  const std::string number = unit == kUnits.end() ? text : text.substr(0, text.size() - 1);
-  const Result<Duration> value = ParseSeconds(flag, number);
-  if (!value) {
-    return Invalid(flag + " must be seconds, or a number with s, m or h, 0 or more", text);
+  static const std::map<std::string, double> kUnits = {{"", 1},   {"s", 1},    {"ms", 0.001},
+                                                       {"m", 60}, {"min", 60}, {"h", 3600}};
+  const std::size_t letters = std::min(text.find_first_not_of("0123456789."), text.size());
+  const auto unit = kUnits.find(text.substr(letters));
+  const Result<Duration> number = ParseSeconds(flag, text.substr(0, letters));
+  if (unit == kUnits.end() || !number ||
+      static_cast<double>(number->count()) * unit->second > 1e12) {
+    return Invalid(flag + " must be a time such as 30, 90s, 500ms, 5m or 2h", text);
   }
-  return *value * (unit == kUnits.end() ? 1 : unit->second);
+  return Duration(
+      static_cast<Duration::rep>(std::stod(text.substr(0, letters)) * 1000 * unit->second));
 }
 
 HandledSignals ParseSignals(const std::string& text, bool given) {

@@ -41,6 +41,8 @@ struct LaunchConfig {
   bool literal_master = false;  // The workers' MASTER_ADDR:MASTER_PORT is exactly `endpoint`.
   std::string run_id;           // Empty: to be drawn (standalone).
   std::string local_address;    // Empty: found out.
+  std::string token_file;       // --token-file: proof for control verbs.
+  std::string token;            // DDPRUN_TOKEN; no worker sees it.
   std::string role = "default";
   bool scale_up = true;
   std::uint32_t max_restarts = 0;
@@ -49,6 +51,7 @@ struct LaunchConfig {
   Duration last_call{5'000};
   Duration join_timeout{600'000};
   Duration shutdown_timeout{30'000};
+  Duration hang_timeout{0};  // 0: no worker is judged by its heartbeats.
 
   std::string program;
   std::vector<std::string> args;
@@ -88,6 +91,8 @@ struct LaunchConfig {
 struct ServerConfig {
   Endpoint listen{"127.0.0.1", 29400};
   std::string journal;  // Empty: none is kept.
+  std::string token_file;
+  std::string token;
   bool verbose = false;
 };
 
@@ -120,7 +125,7 @@ Result<NumaMode> ParseNumaMode(const std::string& text);
 // Seconds, fractions too, as a duration that is not negative.
 Result<Duration> ParseSeconds(const std::string& flag, const std::string& text);
 
-// Seconds, or with a unit: "90", "1.5h", "10m", "30s".
+// "30", "90s", "500ms", "5m", "2h". Without a unit: seconds.
 Result<Duration> ParseDuration(const std::string& flag, const std::string& text);
 
 // GPUs as CUDA_VISIBLE_DEVICES and /dev/nvidia<n> tell, without any driver call.

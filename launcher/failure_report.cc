@@ -67,6 +67,9 @@ void PutWorker(std::string& out, std::size_t index, const FailedWorker& worker) 
          (killed != nullptr ? "  (" + SignalName(killed->signal) + ")" : "") + "\n";
   PutText(out, "  error_file: ", worker.error_file.empty() ? "<N/A>" : worker.error_file);
   PutText(out, "  traceback : ", TracebackText(worker));
+  if (!worker.stacks.empty()) {
+    PutText(out, "  stacks    : ", worker.stacks);
+  }
 }
 
 bool SameEnd(const FailedWorker& a, const FailedWorker& b) {
@@ -140,12 +143,21 @@ nlohmann::ordered_json ToJson(const FailedWorker& worker) {
   json["error_file"] = worker.error_file;
   json["message"] = worker.message;
   json["traceback"] = worker.traceback;
+  json["stacks"] = worker.stacks;
   return json;
 }
 
 }  // namespace
 
 std::string HintFor(const FailureFacts& facts) {
+  if (!facts.hang.empty()) {
+    return std::string(facts.nobody_lags ? "no rank lags behind the others: look for the one whose "
+                                           "stack differs"
+                                         : "the stacks show where this rank stood while its peers "
+                                           "waited") +
+           (facts.root.stacks.empty() ? " (--log-dir keeps the stacks)" : "") +
+           "; ddprun killed the workers";
+  }
   const ExitStatus& status = facts.root.status;
   if (status == ExitStatus(Killed{SIGKILL}) && facts.oom_kills_grew) {
     return "the kernel killed a process here because memory ran out (cgroup memory.events: "
@@ -183,9 +195,15 @@ std::string FormatFailureReport(const FailureFacts& facts) {
   std::string out = thick;
   out += Printable(facts.program) + " FAILED\n" + thin + "Failures:\n";
   PutOthers(out, facts.others);
-  out += thin + "Root Cause (first observed failure):\n";
+  out += thin + (facts.hang.empty() ? "Root Cause (first observed failure):\n"
+                 : facts.nobody_lags
+                     ? "Root Cause: the workers hung; this is one of them, no rank lags:\n"
+                     : "Root Cause: this worker hung:\n");
   PutWorker(out, 0, facts.root);
   out += thin;
+  if (!facts.hang.empty()) {
+    PutText(out, "hung      : ", facts.hang);
+  }
   if (!facts.last_lines.empty()) {
     out += "last lines of rank " + std::to_string(facts.root.rank) + " on stderr:\n";
     for (const std::string& line : facts.last_lines) {
@@ -212,6 +230,12 @@ std::string FailureJson(const FailureFacts& facts) {
   json["restarts_used"] = facts.restarts_used;
   json["max_restarts"] = facts.max_restarts;
   json["root_cause"] = ToJson(facts.root);
+  json["hang"] = facts.hang.empty()
+                     ? nlohmann::ordered_json(nullptr)
+                     : nlohmann::ordered_json{
+                           {"why", facts.hang},
+                           {"rank", facts.nobody_lags ? nlohmann::ordered_json(nullptr)
+                                                      : nlohmann::ordered_json(facts.root.rank)}};
   json["other_failures"] = nlohmann::ordered_json::array();
   for (const FailedWorker& other : facts.others) {
     json["other_failures"].push_back(ToJson(other));

@@ -25,6 +25,7 @@ struct FailedWorker {
   std::string error_file;                                   // Empty: it left none.
   std::string message;    // "ValueError: boom", from the error file; may be empty.
   std::string traceback;  // From the error file; may be empty.
+  std::string stacks;     // File with where it stood when it hung; empty: there is none.
 };
 
 struct FailureFacts {
@@ -39,6 +40,8 @@ struct FailureFacts {
   std::uint32_t restarts_used = 0;
   std::uint32_t max_restarts = 0;
   std::optional<Duration> ran;  // How long the root cause lived.
+  std::string hang;          // Why the root cause, or all of them, count as hung; empty: no hang.
+  bool nobody_lags = false;  // A hang of all: the root cause only stands for them.
   bool oom_kills_grew = false;  // The kernel killed something in our memory cgroup meanwhile.
 };
 

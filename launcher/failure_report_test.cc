@@ -116,5 +116,29 @@ TEST(FailureReport, JsonHasTheSameFactsWhateverTheBytes) {
   EXPECT_EQ(json["other_failures"][0]["rank"], 0);
 }
 
+TEST(FailureReport, AHangNamesTheRankTheReasonAndTheStacks) {
+  FailureFacts facts = Facts(Killed{SIGKILL});
+  facts.exit_code = 124;
+  facts.hang = "no step for 30.0 s (its peers are at step 120, it is at step 118)";
+  facts.root.stacks = "logs/0/stacks.txt";
+  const std::string text = FormatFailureReport(facts);
+  EXPECT_NE(text.find("Root Cause: this worker hung:\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("  stacks    : logs/0/stacks.txt\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("hung      : no step for 30.0 s ("), std::string::npos) << text;
+  EXPECT_EQ(HintFor(facts).find("somebody sent SIGKILL"), std::string::npos);  // We did.
+  const auto json = nlohmann::json::parse(FailureJson(facts));
+  EXPECT_EQ(json["hang"]["rank"], facts.root.rank);
+  EXPECT_EQ(json["root_cause"]["stacks"], "logs/0/stacks.txt");
+}
+
+TEST(FailureReport, AHangOfAllBlamesNobody) {
+  FailureFacts facts = Facts(Killed{SIGKILL});
+  facts.hang = "no step for 30.0 s";
+  facts.nobody_lags = true;
+  EXPECT_NE(FormatFailureReport(facts).find("Root Cause: the workers hung; this is one of them"),
+            std::string::npos);
+  EXPECT_EQ(nlohmann::json::parse(FailureJson(facts))["hang"]["rank"], nullptr);
+}
+
 }  // namespace
 }  // namespace ddprun

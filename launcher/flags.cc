@@ -187,4 +187,17 @@ std::vector<std::string> ToArguments(const std::vector<Setting>& settings) {
   return arguments;
 }
 
+Result<void> ParseFlags(CLI::App& app, std::vector<std::string> flags) {
+  for (CLI::Option* option : app.get_options()) {
+    option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  }
+  std::reverse(flags.begin(), flags.end());
+  try {
+    app.parse(flags);
+  } catch (const CLI::ParseError& error) {
+    return Error{ErrorKind::kInvalid, error.what()};
+  }
+  return {};
+}
+
 }  // namespace ddprun

@@ -29,4 +29,8 @@ std::vector<Setting> LayOver(const std::vector<std::vector<Setting>>& lists);
 // "--name=value", for CLI11.
 std::vector<std::string> ToArguments(const std::vector<Setting>& settings);
 
+// CLI11 takes its arguments last one first. Of a flag given twice the later one counts, as
+// everywhere.
+Result<void> ParseFlags(CLI::App& app, std::vector<std::string> flags);
+
 }  // namespace ddprun

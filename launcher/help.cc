@@ -14,6 +14,8 @@ constexpr const char* kUsage = R"(usage: ddprun [options] [--] PROGRAM [argument
        ddprun rendezvous [--listen=HOST:PORT] [--journal=FILE]    the rendezvous server alone
        ddprun env                                                 what ddprun sees of this machine
        ddprun completion bash|zsh|fish                            a script for the shell
+       ddprun status | drain NODE | stop                          look at a run, and end it
+       ddprun stacks PID                                          where its threads stand
 )";
 
 constexpr const char* kShort = R"(
@@ -36,7 +38,7 @@ torchrun's environment, watches it, and restarts all workers when one fails or a
   -v                                say every step of ddprun's own
 
 --help lists every flag. Exit codes: 0 all workers finished; the root-cause worker's own code,
-128+N if signal N killed it; 2 bad command line; 69 no rendezvous.
+128+N if signal N killed it; 2 bad command line; 69 no rendezvous; 124 workers hung.
 )";
 
 std::string Named(std::string text, const std::string& name) {

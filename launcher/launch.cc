@@ -17,8 +17,10 @@
 #include "launcher/run_directory.h"
 #include "launcher/run_failure.h"
 #include "launcher/scrub.h"
+#include "launcher/server_files.h"
 #include "launcher/server_role.h"
 #include "proto/exit_code.h"
+#include "rendezvous/control_token.h"
 #include "rendezvous/core/describe.h"
 
 namespace ddprun {
@@ -46,7 +48,7 @@ void SayEvent(const std::string& event) {
   (void)!::write(STDERR_FILENO, line.data(), line.size());
 }
 
-int ExitCodeOf(const Error& error) {
+int LaunchCodeOf(const Error& error) {
   return error.kind == ErrorKind::kInvalid ? kExitUsage : kExitUnavailable;
 }
 
@@ -92,6 +94,7 @@ class Agent {
     ASSIGN_OR_RETURN(options.store_address, FindLocalAddress(config_));
     RETURN_IF_ERROR(MakeRunDirectory());
     ASSIGN_OR_RETURN(role_, TakeServerRole(loop_, config_));
+    RETURN_IF_ERROR(OpenToOperators());
     Describe(options);
     if (role_.store_port != 0) {
       options.literal_store = {config_.endpoint.host, role_.store_port};
@@ -102,6 +105,21 @@ class Agent {
       role_.OnStoreClients(loop_,
                            [this](UniqueFd socket) { driver_->OnStoreClient(std::move(socket)); });
     }
+    return {};
+  }
+
+  // So that `ddprun status`, `drain` and `stop` find the server, and those who may use them can.
+  Result<void> OpenToOperators() {
+    if (!role_.server) {
+      return {};
+    }
+    ASSIGN_OR_RETURN(std::string token, ChooseToken(config_.token_file, config_.token));
+    token = token.empty() ? DrawToken() : token;
+    ASSIGN_OR_RETURN(const Endpoint endpoint, ParseEndpoint(role_.where, 0));
+    ASSIGN_OR_RETURN(ServerFiles files,
+                     ServerFiles::Publish(directory_->path(), endpoint, config_.run_id, token));
+    server_files_.emplace(std::move(files));
+    role_.coordinator->SetToken(std::move(token));
     return {};
   }
 
@@ -120,6 +138,7 @@ class Agent {
     options.core.role = config_.role;
     options.core.server = role_.where;
     options.core.shutdown_timeout = config_.shutdown_timeout;
+    options.core.hang_timeout = config_.hang_timeout;
     options.virtual_local_rank = config_.virtual_local_rank;
     options.command = prepared_.command;
     options.cpus = prepared_.numa.cpus;
@@ -169,6 +188,7 @@ class Agent {
 
   [[noreturn]] void DieNow(int signal) {
     KillAllDescendants(kSweepLimit);
+    server_files_.reset();
     directory_.reset();  // A temporary one goes with the run.
     ::_exit(kExitSignalBase + signal);
   }
@@ -236,6 +256,7 @@ class Agent {
   GuardLink link_;
   std::optional<RunDirectory> directory_;
   ServerRole role_;
+  std::optional<ServerFiles> server_files_;
   std::unique_ptr<AgentDriver> driver_;
   const std::uint64_t oom_kills_at_start_ = OomKills();
   std::uint32_t restarts_used_ = 0;
@@ -270,6 +291,7 @@ void ApplyToEnvironment(const LaunchConfig& config, const Preparation& prepared)
   for (const std::string& name : prepared.removed) {
     ::unsetenv(name.c_str());
   }
+  ::unsetenv("DDPRUN_TOKEN");  // Workers need it for nothing.
   if (prepared.omp_threads) {
     ::setenv("OMP_NUM_THREADS", std::to_string(*prepared.omp_threads).c_str(), 1);
     std::fprintf(stderr, "ddprun | OMP_NUM_THREADS=%zu for each worker: %zu CPUs for %u workers\n",
@@ -303,7 +325,7 @@ int Launch(const LaunchConfig& config) {
     if (!code) {
       StartLog("ddprun", LogLevel::kInfo);
       Log(LogLevel::kError, code.error().message);
-      return ExitCodeOf(code.error());
+      return LaunchCodeOf(code.error());
     }
     return *code;
   });

@@ -53,6 +53,7 @@ int Main(const std::string& argv0, const std::vector<std::string>& args) {
                         },
                         [](const ShowEnvironment&) { return PrintOut(EnvironmentReport()); },
                         [](const ServerConfig& config) { return Serve(config); },
+                        [](const VerbRequest& request) { return CarryOut(request); },
                         [](const Print& print) { return PrintOut(print.text); },
                     },
                     *line);

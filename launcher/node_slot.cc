@@ -16,7 +16,9 @@ namespace {
 
 constexpr int kMaxSlots = 256;
 
-Result<std::filesystem::path> LockDirectory() {
+}  // namespace
+
+Result<std::filesystem::path> UserDirectory() {
   std::filesystem::path directory;
   if (const auto runtime = GetProcessEnv("XDG_RUNTIME_DIR"); runtime && !runtime->empty()) {
     directory = std::filesystem::path(*runtime) / "ddprun";
@@ -29,18 +31,16 @@ Result<std::filesystem::path> LockDirectory() {
     return SystemError("look at", directory.native(), errno);
   }
   if (!S_ISDIR(info.st_mode) || info.st_uid != ::getuid() || (info.st_mode & 022) != 0) {
-    return Error{ErrorKind::kRefused, "the lock directory '" + directory.native() +
+    return Error{ErrorKind::kRefused, "the directory '" + directory.native() +
                                           "' must be a directory that only this user can write "
                                           "to: remove it, or set XDG_RUNTIME_DIR"};
   }
   return directory;
 }
 
-}  // namespace
-
 Result<NodeSlot> TakeNodeSlot(const std::string& host, const Endpoint& endpoint,
                               const RunId& run_id) {
-  ASSIGN_OR_RETURN(const std::filesystem::path directory, LockDirectory());
+  ASSIGN_OR_RETURN(const std::filesystem::path directory, UserDirectory());
   const std::uint64_t key = std::hash<std::string>{}(ToString(endpoint) + "/" + run_id);
   for (int slot = 0; slot < kMaxSlots; ++slot) {
     const std::filesystem::path path =

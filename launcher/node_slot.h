@@ -3,6 +3,7 @@
 // that is started again takes its old place once nothing of it is left.
 #pragma once
 
+#include <filesystem>
 #include <string>
 
 #include "common/endpoint.h"
@@ -16,7 +17,10 @@ struct NodeSlot {
   UniqueFd lock;  // Held by an exclusive flock until the last duplicate is closed.
 };
 
-// Locks live in $XDG_RUNTIME_DIR or /tmp/ddprun-UID, a directory that must be the user's own.
+// Of this user on this machine: $XDG_RUNTIME_DIR/ddprun or /tmp/ddprun-UID; refused unless it is
+// the user's own. Locks live here, and links to the run directories of servers.
+Result<std::filesystem::path> UserDirectory();
+
 Result<NodeSlot> TakeNodeSlot(const std::string& host, const Endpoint& endpoint,
                               const RunId& run_id);
 

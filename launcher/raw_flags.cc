@@ -54,6 +54,9 @@ void AddRendezvous(CLI::App& app, RawFlags& raw) {
   rendezvous.Value("--local-addr", raw.local_address, "ADDRESS",
                    "Address under which other nodes reach this one (default: the one that faces "
                    "the endpoint)");
+  rendezvous.Value("--token-file", raw.token_file, "FILE",
+                   "The token (in a file of mode 600; or DDPRUN_TOKEN) that `ddprun drain` and "
+                   "`ddprun stop` must show; else one is drawn, and is in the server's run directory");
   rendezvous.Value("--master-addr", raw.master_addr, "HOST",
                    "Static rendezvous: the host of node rank 0 (default 127.0.0.1); MASTER_ADDR of "
                    "every worker is this very word. Not used beside --rdzv-endpoint, --standalone "
@@ -109,6 +112,10 @@ void AddEnding(CLI::App& app, RawFlags& raw) {
   ending.Value("--shutdown-timeout", raw.shutdown_timeout, "SECONDS",
                "From a forwarded signal to SIGKILL (TORCH_ELASTIC_SHUTDOWN_TIMEOUT changes the "
                "default)");
+  ending.Value("--hang-timeout", raw.hang_timeout, "DURATION",
+               "Workers that tell STEP= or PHASE= on DDPRUN_NOTIFY_SOCKET and make no progress for "
+               "this long hang: their stacks are kept and all workers restarted. 30, 90s, 5m; 0: "
+               "never (docs/writing-a-worker.md)");
   ending.Value(
       "--signals-to-handle", raw.signals, "SIGNAL,...",
       "Signals that are passed on to the workers. SIGUSR1 and SIGUSR2 do not stop the run, "

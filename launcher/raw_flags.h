@@ -21,6 +21,7 @@ struct RawFlags {
   std::string conf;
   bool standalone = false;
   std::string local_address;
+  std::string token_file;
   std::string master_addr;
   std::string master_port;
   std::string scale_up = "restart";
@@ -28,6 +29,7 @@ struct RawFlags {
   std::string restart_window = "0";
   std::string crash_loop_limit = "3";
   std::string shutdown_timeout = "30";
+  std::string hang_timeout = "0";
   std::string signals = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";
   std::string monitor_interval = "0.1";
   std::string start_method = "spawn";

@@ -35,6 +35,13 @@ FailedWorker ToFailed(std::uint32_t rank, std::uint32_t local_rank, std::int64_t
   return worker;
 }
 
+// Where it stood when it hung.
+void AddStacks(FailedWorker& worker, const LastAttempt& attempt, bool stays) {
+  std::error_code ignored;
+  const fs::path file = attempt.directory / std::to_string(worker.local_rank) / kStacksFile;
+  worker.stacks = stays && fs::exists(file, ignored) ? file.native() : "";
+}
+
 FailureFacts Gather(const Exit& exit, const LaunchConfig& config, const LastAttempt& attempt,
                     bool stays) {
   const WorkerFailure& root = *exit.finish->root;
@@ -46,6 +53,8 @@ FailureFacts Gather(const Exit& exit, const LaunchConfig& config, const LastAtte
   facts.restarts_used = attempt.restarts_used;
   facts.max_restarts = config.max_restarts;
   facts.root = ToFailed(root.rank, root.local_rank, root.pid, root.host, root.status, root.details);
+  facts.hang = root.hang;
+  facts.nobody_lags = root.nobody_lags;
   std::istringstream lines(root.last_lines);
   for (std::string line; std::getline(lines, line);) {
     facts.last_lines.push_back(line);
@@ -56,8 +65,10 @@ FailureFacts Gather(const Exit& exit, const LaunchConfig& config, const LastAtte
     if (ended.rank != root.rank || ended.pid != root.pid || root.host != host) {
       facts.others.push_back(
           ToFailed(ended.rank, ended.local_rank, ended.pid, host, ended.status, ended.details));
+      AddStacks(facts.others.back(), attempt, stays);
       continue;
     }
+    AddStacks(facts.root, attempt, stays);
     facts.ran = ended.ran;
     const fs::path log = attempt.directory / std::to_string(ended.local_rank) / "stderr.log";
     std::error_code ignored;

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "common/log.h"
+#include "launcher/server_files.h"
 #include "launcher/server_role.h"
 #include "proto/exit_code.h"
 #include "rendezvous/core/recovery.h"
@@ -61,7 +62,12 @@ int Serve(const ServerConfig& config) {
   if (const Result<void> begun = BeginReign(*kept, reign); !begun) {
     return Refuse(begun.error());
   }
+  Result<std::string> token = ChooseToken(config.token_file, config.token);
+  if (!token) {
+    return Refuse(token.error());
+  }
   CoordinatorDriver coordinator(loop, reign);
+  coordinator.SetToken(*std::move(token));
   RendezvousServer server(loop, coordinator.Handlers(), AcceptorOptions{});
   const Result<Endpoint> bound = server.Listen(config.listen);
   if (!bound) {

@@ -13,6 +13,7 @@ inline constexpr int kExitUnavailable =
 // a peer was lost. Only meant so after the worker said hello on the notify socket.
 inline constexpr int kExitRestart = 75;
 inline constexpr int kExitDoNotRestart = 76;  // Same condition: restarting cannot help.
+inline constexpr int kExitHung = 124;         // Workers hung until the budget was spent.
 inline constexpr int kExitSignalBase = 128;
 inline constexpr int kExitInterrupted = 130;
 inline constexpr int kExitTerminated = 143;

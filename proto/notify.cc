@@ -9,6 +9,17 @@
 #include <cstring>
 
 namespace ddprun {
+namespace {
+
+std::optional<std::uint64_t> Number(std::string_view text) {
+  std::uint64_t value = 0;
+  const char* const last = text.data() + text.size();
+  const auto [parsed, error] = std::from_chars(text.data(), last, value);
+  const bool whole = error == std::errc{} && parsed == last && !text.empty();
+  return whole ? std::optional(value) : std::nullopt;
+}
+
+}  // namespace
 
 Notification ParseNotification(std::string_view datagram) {
   Notification notification;
@@ -26,11 +37,12 @@ Notification ParseNotification(std::string_view datagram) {
     if (name == "READY") {
       notification.ready = value == "1";
     } else if (name == "STEP") {
-      std::uint64_t step = 0;
-      const char* const last = value.data() + value.size();
-      const auto [parsed, error] = std::from_chars(value.data(), last, step);
-      if (error == std::errc{} && parsed == last && !value.empty()) {
+      if (const auto step = Number(value)) {
         notification.step = step;
+      }
+    } else if (name == "EXTEND_TIMEOUT_USEC") {
+      if (const auto extend = Number(value)) {
+        notification.extend_microseconds = extend;
       }
     } else if (name == "PHASE") {
       const bool printable =

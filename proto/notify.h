@@ -4,6 +4,9 @@
 //                      "restart me" and "do not restart"
 //   STEP=1200          progress, a counter that only grows within a generation
 //   PHASE=checkpoint   what it is doing, one word
+//   EXTEND_TIMEOUT_USEC=60000000
+//                      as systemd's: the next progress may come that much later than now, however
+//                      short --hang-timeout is; the next STEP or other PHASE ends it
 //
 // Unix datagram socket named by DDPRUN_NOTIFY_SOCKET; at most kMaxNotifyBytes each; unknown names
 // are ignored, malformed lines are dropped. A worker that cannot send loses nothing but its say.
@@ -23,6 +26,7 @@ struct Notification {
   bool ready = false;
   std::optional<std::uint64_t> step;
   std::optional<std::string> phase;  // At most 64 printable characters.
+  std::optional<std::uint64_t> extend_microseconds;
 };
 
 // Never fails: what is not understood is not there.

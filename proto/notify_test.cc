@@ -6,19 +6,23 @@ namespace ddprun {
 namespace {
 
 TEST(Notify, ReadsItsLines) {
-  const Notification n = ParseNotification("READY=1\nSTEP=1200\nPHASE=checkpoint\n");
+  const Notification n =
+      ParseNotification("READY=1\nSTEP=1200\nPHASE=checkpoint\nEXTEND_TIMEOUT_USEC=5\n");
   EXPECT_TRUE(n.ready);
   EXPECT_EQ(n.step, 1200u);
   EXPECT_EQ(n.phase, "checkpoint");
+  EXPECT_EQ(n.extend_microseconds, 5u);
 }
 
 TEST(Notify, DropsWhatItDoesNotUnderstand) {
   const Notification n = ParseNotification(
-      "\n=\nSTEP=\nSTEP=-1\nSTEP=99999999999999999999999\nSTEP=7x\nPHASE=\nPHASE=\x01\nOTHER="
+      "\n=\nSTEP=\nSTEP=-1\nSTEP=99999999999999999999999\nSTEP=7x\nPHASE=\nPHASE=\x01\nEXTEND_"
+      "TIMEOUT_USEC=-1\nOTHER="
       "1\nREADY=2");
   EXPECT_FALSE(n.ready);
   EXPECT_FALSE(n.step);
   EXPECT_FALSE(n.phase);
+  EXPECT_FALSE(n.extend_microseconds);
   EXPECT_FALSE(ParseNotification("PHASE=" + std::string(65, 'x')).phase);
 }
 

@@ -214,8 +214,10 @@ void GrpcSyncChannel::Cancel() {
   state_->Cancel();
 }
 
-Result<std::vector<std::string>> DescribeRun(const Endpoint& endpoint, const RunId& run_id,
-                                             Duration timeout) {
+namespace {
+
+Result<v1::DescribeReply> Describe(const Endpoint& endpoint, const RunId& run_id,
+                                   Duration timeout) {
   ASSIGN_OR_RETURN(const std::string target, GrpcTarget(endpoint, Lookup::kMayBlock));
   const std::unique_ptr<Stub> stub = v1::Rendezvous::NewStub(OpenChannel(target));
   grpc::ClientContext context;
@@ -227,7 +229,42 @@ Result<std::vector<std::string>> DescribeRun(const Endpoint& endpoint, const Run
   if (!status.ok()) {
     return ErrorOf(status, endpoint, timeout);
   }
+  return reply;
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> DescribeRun(const Endpoint& endpoint, const RunId& run_id,
+                                             Duration timeout) {
+  ASSIGN_OR_RETURN(const v1::DescribeReply reply, Describe(endpoint, run_id, timeout));
   return std::vector<std::string>(reply.lines().begin(), reply.lines().end());
+}
+
+Result<std::vector<RunStatus>> AskStatus(const Endpoint& endpoint, const RunId& run_id,
+                                         Duration timeout) {
+  ASSIGN_OR_RETURN(const v1::DescribeReply reply, Describe(endpoint, run_id, timeout));
+  Result<std::vector<RunStatus>> runs = StatusFromProto(reply);
+  if (!runs) {
+    return Error{ErrorKind::kRefused, "the rendezvous at " + ToString(endpoint) +
+                                          " sent a malformed reply: " + runs.error().message};
+  }
+  return runs;
+}
+
+Result<std::string> AskControl(const Endpoint& endpoint, const ControlRequest& request,
+                               Duration timeout) {
+  ASSIGN_OR_RETURN(const std::string target, GrpcTarget(endpoint, Lookup::kMayBlock));
+  const std::unique_ptr<Stub> stub = v1::Rendezvous::NewStub(OpenChannel(target));
+  grpc::ClientContext context;
+  context.set_deadline(In(timeout));
+  v1::ControlRequest wire;
+  ToProto(request, &wire);
+  v1::ControlReply reply;
+  const grpc::Status status = stub->Control(&context, wire, &reply);
+  if (!status.ok()) {
+    return ErrorOf(status, endpoint, timeout);
+  }
+  return reply.text();
 }
 
 }  // namespace ddprun

@@ -33,4 +33,12 @@ class GrpcSyncChannel final : public SyncChannel {
 Result<std::vector<std::string>> DescribeRun(const Endpoint& endpoint, const RunId& run_id,
                                              Duration timeout);
 
+// The same in values.
+Result<std::vector<RunStatus>> AskStatus(const Endpoint& endpoint, const RunId& run_id,
+                                         Duration timeout);
+
+// What follows, in words. Blocks likewise.
+Result<std::string> AskControl(const Endpoint& endpoint, const ControlRequest& request,
+                               Duration timeout);
+
 }  // namespace ddprun

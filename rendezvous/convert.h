@@ -9,14 +9,23 @@
 #include "common/result.h"
 #include "proto/rendezvous.pb.h"
 #include "rendezvous/core/messages.h"
+#include "rendezvous/core/status.h"
+#include "rendezvous/transport.h"
 
 namespace ddprun {
 
 inline constexpr std::size_t kMaxNameBytes = 255;   // Run id, node id, host name, role.
 inline constexpr std::size_t kMaxTextBytes = 4096;  // A text for people.
+inline constexpr std::size_t kMaxTokenBytes = 4096;
 
 Result<NodeReport> ReportFromProto(const v1::SyncRequest& wire);
 Result<SyncReply> ReplyFromProto(const v1::SyncReply& wire);
+
+// Looks from outside and an operator's wishes: convert_status.cc.
+Result<std::vector<RunStatus>> StatusFromProto(const v1::DescribeReply& wire);
+Result<ControlRequest> ControlFromProto(const v1::ControlRequest& wire);
+void ToProto(const std::vector<RunStatus>& runs, v1::DescribeReply* wire);
+void ToProto(const ControlRequest& request, v1::ControlRequest* wire);
 
 void ToProto(const NodeReport& report, v1::SyncRequest* wire);
 void ToProto(const SyncReply& reply, v1::SyncReply* wire);

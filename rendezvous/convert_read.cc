@@ -84,6 +84,8 @@ WorkerFailure Read(const v1::WorkerFailure& wire, Reader& in) {
   failure.details.message =
       in.Text("failure.error_message", wire.error_message(), kMaxErrorMessage);
   failure.details.traceback = in.Text("failure.traceback", wire.traceback(), kMaxTraceback);
+  failure.hang = in.Text("failure.hang", wire.hang(), kMaxHangText);
+  failure.nobody_lags = wire.nobody_lags();
   return failure;
 }
 
@@ -102,6 +104,18 @@ Finish Read(const v1::Finish& wire, Reader& in) {
 }
 
 namespace {
+
+Standing Read(const v1::Standing& wire, Reader& in) {
+  Standing standing;
+  standing.step = wire.step();
+  standing.phase = in.OptionalName("standing.phase", wire.phase());
+  standing.first_rank =
+      in.Number<std::uint32_t>("standing.first_rank", wire.first_rank(), 0, kMaxWorld - 1);
+  standing.count = in.Number<std::uint32_t>("standing.count", wire.count(), 1, kMaxWorkers);
+  standing.late = in.Number<std::uint32_t>("standing.late", wire.late(), 0, standing.count);
+  standing.allowed = in.Duration("standing.allowed", wire.allowed_ms());
+  return standing;
+}
 
 WaitReason Read(const v1::Wait& wire, Reader& in) {
   WaitReason reason;
@@ -176,6 +190,13 @@ void ReadWorkers(const v1::SyncRequest& wire, Reader& in, NodeReport& report) {
     report.hung_rank = in.Number<std::uint32_t>("hung_rank", wire.hung_rank(), 0, kMaxWorld - 1);
   }
   report.progress = wire.progress();
+  if (wire.standings_size() > static_cast<int>(kMaxStandings)) {
+    in.Refuse("standings", "has more than " + std::to_string(kMaxStandings) + " entries");
+    return;
+  }
+  for (const v1::Standing& standing : wire.standings()) {
+    report.standings.push_back(Read(standing, in));
+  }
 }
 
 }  // namespace

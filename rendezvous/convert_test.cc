@@ -67,6 +67,7 @@ NodeReport FullReport() {
   report.unkillable = 1;
   report.hung_rank = 0;
   report.progress = 1000;
+  report.standings = {{998, "data", 3, 1, 1, Duration(30'000)}, {1000, "", 0, 2, 0, Duration(0)}};
   report.leaving = Leaving::kStopRun;
   report.draining = true;
   return report;
@@ -287,6 +288,17 @@ TEST(Convert, PlacementsAndFailuresThatCannotBeUsedAreRefusedByField) {
       {"spawn_failure", [&](auto& w) { w.set_spawn_failure(std::string(kMaxTextBytes + 1, 'x')); }},
       {"unkillable", [&](auto& w) { w.set_unkillable(4097); }},
       {"hung_rank", [&](auto& w) { w.set_hung_rank(UINT32_MAX); }},
+      {"standing.count", [&](auto& w) { w.mutable_standings(0)->set_count(0); }},
+      {"standing.late", [&](auto& w) { w.mutable_standings(0)->set_late(2); }},
+      {"standing.phase", [&](auto& w) { w.mutable_standings(0)->set_phase("\n"); }},
+      {"standing.first_rank", [&](auto& w) { w.mutable_standings(0)->set_first_rank(UINT32_MAX); }},
+      {"standing.allowed", [&](auto& w) { w.mutable_standings(0)->set_allowed_ms(-1); }},
+      {"standings",
+       [&](auto& w) {
+         for (std::size_t i = 0; i < kMaxStandings; ++i) {
+           *w.add_standings() = w.standings(0);
+         }
+       }},
   };
   ExpectRefused(refusals);
 }

@@ -76,6 +76,17 @@ void Write(const WorkerFailure& failure, v1::WorkerFailure* wire) {
   wire->set_error_file(std::string(Head(failure.details.error_file, kMaxPath)));
   wire->set_error_message(std::string(Head(failure.details.message, kMaxErrorMessage)));
   wire->set_traceback(std::string(Tail(failure.details.traceback, kMaxTraceback)));
+  wire->set_hang(std::string(Head(failure.hang, kMaxHangText)));
+  wire->set_nobody_lags(failure.nobody_lags);
+}
+
+void Write(const Standing& standing, v1::Standing* wire) {
+  wire->set_step(standing.step);
+  wire->set_phase(standing.phase);
+  wire->set_first_rank(standing.first_rank);
+  wire->set_count(standing.count);
+  wire->set_late(standing.late);
+  wire->set_allowed_ms(standing.allowed.count());
 }
 
 void Write(const WaitReason& reason, v1::Wait* wire) {
@@ -166,6 +177,9 @@ void ToProto(const NodeReport& report, v1::SyncRequest* wire) {
     wire->set_hung_rank(*report.hung_rank);
   }
   wire->set_progress(report.progress);
+  for (std::size_t i = 0; i < std::min(report.standings.size(), kMaxStandings); ++i) {
+    Write(report.standings[i], wire->add_standings());
+  }
   wire->set_leaving(ToWire(kLeaving, report.leaving));
   wire->set_draining(report.draining);
 }

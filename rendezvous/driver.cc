@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/log.h"
+#include "rendezvous/core/control.h"
 #include "rendezvous/core/describe.h"
 #include "rendezvous/core/recovery.h"
 
@@ -54,6 +55,8 @@ RendezvousHandlers CoordinatorDriver::Handlers() {
       },
       [this](const CallName& name) { OnCancel(name); },
       [this](const RunId& run_id) { return DescribeRuns(run_id); },
+      [this](const RunId& run_id) { return StatusOfRuns(run_id); },
+      [this](const ControlRequest& request) { return OnControl(request); },
   };
 }
 
@@ -116,9 +119,7 @@ void CoordinatorDriver::Feed(const RunId& run_id, const CoordinatorEvent& event)
 
 void CoordinatorDriver::Decide(const RunId& run_id, RunEntry& run, const CoordinatorEvent& event) {
   CoordinatorEffects effects = Step(run.state, config_, event, loop_.Now());
-  for (const Notice& notice : effects.notices) {
-    Log(ToLogLevel(notice.level), notice.text);
-  }
+  Tell(run, effects.notices);
   if (effects.persist && journal_) {
     journal_->Keep(effects.persist->record, [this, run_id, number = effects.persist->number] {
       Feed(run_id, Persisted{number});
@@ -184,6 +185,16 @@ void CoordinatorDriver::AnswerIfDue(const RunId& run_id, RunEntry& run, const No
   Decide(run_id, run, ended);
 }
 
+void CoordinatorDriver::Tell(RunEntry& run, const std::vector<Notice>& notices) {
+  for (const Notice& notice : notices) {
+    Log(ToLogLevel(notice.level), notice.text);
+    run.notices.emplace_back(loop_.Now(), notice);
+    if (run.notices.size() > kMaxPastNotices) {
+      run.notices.pop_front();
+    }
+  }
+}
+
 void CoordinatorDriver::Arm(const RunId& run_id, RunEntry& run) {
   const Time now = loop_.Now();
   if (IsOver(run.state) && !run.forget) {
@@ -245,6 +256,55 @@ Result<std::vector<std::string>> CoordinatorDriver::DescribeRuns(const RunId& ru
     return Error{ErrorKind::kNotFound, "this server knows no run '" + run_id + "'"};
   }
   return lines;
+}
+
+Result<std::vector<RunStatus>> CoordinatorDriver::StatusOfRuns(const RunId& run_id) const {
+  const Time now = loop_.Now();
+  std::vector<RunStatus> statuses;
+  for (const auto& [id, run] : runs_) {
+    if (!run_id.empty() && run_id != id) {
+      continue;
+    }
+    RunStatus status = StatusOf(run->state, config_, now);
+    if (run_id.empty() && runs_.size() > 1) {  // A list: the rest is told to who names the run.
+      status.more_nodes += static_cast<std::uint32_t>(status.nodes.size());
+      status.nodes.clear();
+    } else {
+      for (const auto& [when, notice] : run->notices) {
+        status.notices.push_back(
+            {std::chrono::floor<Duration>(now - when), notice.level, notice.text});
+      }
+    }
+    statuses.push_back(std::move(status));
+  }
+  return statuses;
+}
+
+Result<std::string> CoordinatorDriver::OnControl(const ControlRequest& request) {
+  if (Result<void> allowed = gate_.Check(request.token); !allowed) {
+    Log(LogLevel::kWarning, "refused a control verb (" + std::to_string(gate_.refused()) +
+                                " with a wrong token so far): " + allowed.error().message);
+    return allowed.error();
+  }
+  auto found = runs_.find(request.run_id);
+  if (request.run_id.empty() && runs_.size() == 1) {
+    found = runs_.begin();
+  }
+  if (found == runs_.end()) {
+    return Error{ErrorKind::kNotFound,
+                 request.run_id.empty()
+                     ? "this server has " + std::to_string(runs_.size()) +
+                           " runs: name one with --rdzv-id (ddprun status lists them)"
+                     : "this server knows no run '" + request.run_id + "'"};
+  }
+  const Controlled controlled{request.verb, request.node};
+  const ControlAnswer answer = AnswerTo(found->second->state, controlled);
+  if (!answer.accepted) {
+    return Error{ErrorKind::kRefused, answer.text};
+  }
+  const RunId run_id = found->first;
+  Advance(run_id, *found->second, controlled);
+  return answer.text;
 }
 
 void CoordinatorDriver::WhenUnneeded(std::function<void()> callback) {

@@ -6,6 +6,7 @@
 // the same run id may be used again.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "common/loop.h"
+#include "rendezvous/control_token.h"
 #include "rendezvous/core/coordinator.h"
 #include "rendezvous/journal.h"
 #include "rendezvous/transport.h"
@@ -38,6 +40,10 @@ class CoordinatorDriver {
   void OnReport(NodeReport report, std::shared_ptr<PendingSync> call);
   void OnCancel(const CallName& name);
   Result<std::vector<std::string>> DescribeRuns(const RunId& run_id) const;
+  Result<std::vector<RunStatus>> StatusOfRuns(const RunId& run_id) const;
+  // Needs the token; without one set, nobody has it.
+  Result<std::string> OnControl(const ControlRequest& request);
+  void SetToken(std::string token) { gate_.SetToken(std::move(token)); }
 
   // Nodes that still need this server: neither lost nor told, and acknowledged, how it ended.
   std::size_t NodesServed() const;
@@ -60,6 +66,7 @@ class CoordinatorDriver {
     LoopTimer timer;
     std::optional<Time> armed;
     std::optional<Time> forget;
+    std::deque<std::pair<Time, Notice>> notices;  // The last ones.
     std::uint64_t edition = 0;  // Of the state when every parked call was last looked at.
   };
 
@@ -73,6 +80,7 @@ class CoordinatorDriver {
   // If its directive is no longer the one it echoes, or it was parked for a poll period.
   void AnswerIfDue(const RunId& run_id, RunEntry& run, const NodeKey& key);
   void Arm(const RunId& run_id, RunEntry& run);
+  void Tell(RunEntry& run, const std::vector<Notice>& notices);
   SyncReply ReplyWith(const RunEntry& run, Directive directive) const;
 
   Loop& loop_;
@@ -80,6 +88,7 @@ class CoordinatorDriver {
   std::unique_ptr<Journal> journal_;  // None: nothing is kept.
   std::map<RunId, std::unique_ptr<RunEntry>> runs_;
   std::function<void()> when_unneeded_;
+  TokenGate gate_;
 };
 
 }  // namespace ddprun

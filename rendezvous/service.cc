@@ -56,6 +56,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
 
 using SyncCall = UnaryCall<v1::SyncReply>;
 using DescribeCall = UnaryCall<v1::DescribeReply>;
+using ControlCall = UnaryCall<v1::ControlReply>;
 
 grpc::Status StatusOf(const Error& error) {
   switch (error.kind) {
@@ -162,11 +163,41 @@ grpc::ServerUnaryReactor* RendezvousService::Describe(grpc::CallbackServerContex
       call->Refuse(StatusOf(lines.error()));
       return;
     }
+    const auto runs = inbox->handlers.status ? inbox->handlers.status(run_id)
+                                             : Result<std::vector<RunStatus>>({});
     call->Answer([&](v1::DescribeReply* wire) {
       for (const std::string& line : *lines) {
         wire->add_lines(line);
       }
+      if (runs) {
+        ToProto(*runs, wire);
+      }
     });
+  });
+  return call.get();
+}
+
+grpc::ServerUnaryReactor* RendezvousService::Control(grpc::CallbackServerContext* context,
+                                                     const v1::ControlRequest* request,
+                                                     v1::ControlReply* reply) {
+  const Result<ControlRequest> asked = ControlFromProto(*request);
+  if (!asked || !inbox_->handlers.control) {
+    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+    reactor->Finish(asked ? grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "")
+                          : StatusOf(asked.error()));
+    return reactor;
+  }
+  const auto call = ControlCall::Open(reply, [] {});
+  inbox_->loop.Post([inbox = inbox_, call, asked = *asked] {
+    if (inbox->closed) {
+      return;
+    }
+    const Result<std::string> text = inbox->handlers.control(asked);
+    if (!text) {
+      call->Refuse(StatusOf(text.error()));
+      return;
+    }
+    call->Answer([&](v1::ControlReply* wire) { wire->set_text(text->substr(0, kMaxTextBytes)); });
   });
   return call.get();
 }

@@ -22,6 +22,9 @@ class RendezvousService final : public v1::Rendezvous::CallbackService {
   grpc::ServerUnaryReactor* Describe(grpc::CallbackServerContext* context,
                                      const v1::DescribeRequest* request,
                                      v1::DescribeReply* reply) override;
+  grpc::ServerUnaryReactor* Control(grpc::CallbackServerContext* context,
+                                    const v1::ControlRequest* request,
+                                    v1::ControlReply* reply) override;
 
   // On the loop: refuses every parked call; the handlers hear nothing from here on.
   void Close();

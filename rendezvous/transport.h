@@ -18,6 +18,7 @@
 #include "common/result.h"
 #include "common/time.h"
 #include "rendezvous/core/messages.h"
+#include "rendezvous/core/status.h"
 
 namespace ddprun {
 
@@ -43,7 +44,15 @@ inline CallName NameOf(const NodeReport& report) {
   return {report.run_id, report.node, report.incarnation, report.sequence};
 }
 
-// What a server's owner does with what arrives. All three must be set.
+// What an operator asks, and the proof that he may.
+struct ControlRequest {
+  RunId run_id;  // Empty: the server's only run.
+  ControlVerb verb = ControlVerb::kStop;
+  NodeId node;  // Of kDrain.
+  std::string token;
+};
+
+// What a server's owner does with what arrives. The first three must be set.
 struct RendezvousHandlers {
   std::function<void(NodeReport, std::shared_ptr<PendingSync>)> sync;
   // The call's connection closed, or its client gave it up, before an answer had left. The node's
@@ -51,6 +60,10 @@ struct RendezvousHandlers {
   std::function<void(const CallName&)> cancel;
   // A run in words, for people. An empty run id: all runs.
   std::function<Result<std::vector<std::string>>(const RunId&)> describe;
+  // The same in values.
+  std::function<Result<std::vector<RunStatus>>(const RunId&)> status;
+  // What follows, in words.
+  std::function<Result<std::string>(const ControlRequest&)> control;
 };
 
 // A node's side: at most one call is open.

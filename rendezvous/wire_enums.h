@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "proto/rendezvous.pb.h"
-#include "rendezvous/core/messages.h"
+#include "rendezvous/core/coordinator.h"
 
 namespace ddprun {
 
@@ -26,7 +26,7 @@ inline constexpr Names<WaitFor, v1::WaitFor, 12> kWaitFor{{
     {WaitFor::kRecovery, v1::WAIT_FOR_RECOVERY},
     {WaitFor::kJournal, v1::WAIT_FOR_JOURNAL},
 }};
-inline constexpr Names<StopCause, v1::StopCause, 7> kStopCause{{
+inline constexpr Names<StopCause, v1::StopCause, 8> kStopCause{{
     {StopCause::kFailure, v1::STOP_CAUSE_FAILURE},
     {StopCause::kNodeLost, v1::STOP_CAUSE_NODE_LOST},
     {StopCause::kDeclaredLost, v1::STOP_CAUSE_DECLARED_LOST},
@@ -34,6 +34,7 @@ inline constexpr Names<StopCause, v1::StopCause, 7> kStopCause{{
     {StopCause::kLeave, v1::STOP_CAUSE_LEAVE},
     {StopCause::kOperator, v1::STOP_CAUSE_OPERATOR},
     {StopCause::kSuperseded, v1::STOP_CAUSE_SUPERSEDED},
+    {StopCause::kHang, v1::STOP_CAUSE_HANG},
 }};
 inline constexpr Names<Ending, v1::Ending, 5> kEnding{{
     {Ending::kSucceeded, v1::ENDING_SUCCEEDED},
@@ -58,6 +59,15 @@ inline constexpr Names<Leaving, v1::Leaving, 3> kLeaving{{
     {Leaving::kNo, v1::LEAVING_NO},
     {Leaving::kLeave, v1::LEAVING_LEAVE},
     {Leaving::kStopRun, v1::LEAVING_STOP_RUN},
+}};
+inline constexpr Names<NoticeLevel, v1::NoticeLevel, 3> kNoticeLevel{{
+    {NoticeLevel::kDetail, v1::NOTICE_LEVEL_DETAIL},
+    {NoticeLevel::kInfo, v1::NOTICE_LEVEL_INFO},
+    {NoticeLevel::kWarning, v1::NOTICE_LEVEL_WARNING},
+}};
+inline constexpr Names<ControlVerb, v1::ControlVerb, 2> kControlVerb{{
+    {ControlVerb::kDrain, v1::CONTROL_VERB_DRAIN},
+    {ControlVerb::kStop, v1::CONTROL_VERB_STOP},
 }};
 
 }  // namespace ddprun

@@ -40,21 +40,38 @@ struct Heard {
 class WireTest : public testing::Test {
  protected:
   RendezvousHandlers Handlers() {
-    return {[this](NodeReport report, std::shared_ptr<PendingSync> call) {
-              loop_.CheckOnLoop();
-              reports_.push_back(std::move(report));
-              parked_.push_back(std::move(call));
-            },
-            [this](const CallName& name) { cancelled_.push_back(name); },
-            [this](const RunId& run) -> Result<std::vector<std::string>> {
-              if (shut_down_in_describe_) {
-                shut_down_in_describe_();
-              }
-              if (run == "unknown") {
-                return Error{ErrorKind::kNotFound, "no run 'unknown' here"};
-              }
-              return std::vector<std::string>{"run " + run, "\xff"};
-            }};
+    return {
+        [this](NodeReport report, std::shared_ptr<PendingSync> call) {
+          loop_.CheckOnLoop();
+          reports_.push_back(std::move(report));
+          parked_.push_back(std::move(call));
+        },
+        [this](const CallName& name) { cancelled_.push_back(name); },
+        [this](const RunId& run) -> Result<std::vector<std::string>> {
+          if (shut_down_in_describe_) {
+            shut_down_in_describe_();
+          }
+          if (run == "unknown") {
+            return Error{ErrorKind::kNotFound, "no run 'unknown' here"};
+          }
+          return std::vector<std::string>{"run " + run, "\xff"};
+        },
+        [](const RunId& run) -> Result<std::vector<RunStatus>> {
+          RunStatus status;
+          status.run_id = run;
+          status.phase = "running";
+          status.outcome = "\xff";
+          status.nodes = {{"n0", "h0", {7}, "running", Duration(300), 2, true, 4, 118, "data", 1}};
+          status.notices = {{Duration(5), NoticeLevel::kWarning, "\xff"}};
+          return std::vector<RunStatus>{status};
+        },
+        [this](const ControlRequest& request) -> Result<std::string> {
+          asked_.push_back(request);
+          if (request.token != "secret") {
+            return Error{ErrorKind::kRefused, "no"};
+          }
+          return std::string("done");
+        }};
   }
 
   void Serve(Endpoint endpoint) {
@@ -92,6 +109,7 @@ class WireTest : public testing::Test {
   std::vector<NodeReport> reports_;
   std::vector<std::shared_ptr<PendingSync>> parked_;
   std::vector<CallName> cancelled_;
+  std::vector<ControlRequest> asked_;
   std::vector<Heard> heard_;
   std::function<void()> shut_down_in_describe_;
   std::optional<RendezvousServer> server_;

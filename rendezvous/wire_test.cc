@@ -294,6 +294,39 @@ TEST_F(WireTest, DescribePutsARunIntoWords) {
   EXPECT_TRUE(unknown.error().message.ends_with("no run 'unknown' here"));
 }
 
+TEST_F(WireTest, StatusComesBackInValues) {
+  Serve({"127.0.0.1", 0});
+  using Runs = std::vector<RunStatus>;
+  const auto runs = Beside<Runs>([&] { return AskStatus(endpoint_, "r1", 5s); });
+  ASSERT_TRUE(runs) << runs.error().message;
+  EXPECT_EQ(*runs, *Handlers().status("r1"));
+  EXPECT_FALSE(Beside<Runs>([&] { return AskStatus(endpoint_, "unknown", 5s); }));
+  server_.reset();
+  const auto nobody = Beside<Runs>([&] { return AskStatus(endpoint_, "r1", 5s); });
+  ASSERT_FALSE(nobody);
+  EXPECT_EQ(nobody.error().kind, ErrorKind::kUnavailable);
+}
+
+TEST_F(WireTest, ControlCarriesTheWishAndItsProof) {
+  Serve({"127.0.0.1", 0});
+  ControlRequest request{"r1", ControlVerb::kDrain, "n1", "secret"};
+  const auto ask = [&] {
+    return Beside<std::string>([&] { return AskControl(endpoint_, request, 5s); });
+  };
+  const auto done = ask();
+  ASSERT_TRUE(done) << done.error().message;
+  EXPECT_EQ(*done, "done");
+  ASSERT_EQ(asked_.size(), 1u);
+  EXPECT_EQ(asked_[0].run_id, "r1");
+  EXPECT_EQ(asked_[0].node, "n1");
+  EXPECT_EQ(asked_[0].verb, ControlVerb::kDrain);
+  request.token = "guess";
+  EXPECT_EQ(ask().error().kind, ErrorKind::kRefused);
+  request = {"r1", ControlVerb::kDrain, "", "secret"};  // Whom?
+  EXPECT_EQ(ask().error().kind, ErrorKind::kInvalid);
+  EXPECT_EQ(asked_.size(), 2u);
+}
+
 TEST_F(WireTest, OnePortServesAgentsProbesAndAStore) {
   std::vector<UniqueFd> store;
   Serve({"127.0.0.1", 0});

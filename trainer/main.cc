@@ -90,7 +90,7 @@ int Main(int argc, char** argv) {
     EndAtOnce(env.error());
   }
   const Notifier notifier(env->notify_socket);
-  notifier.Send("READY=1\nPHASE=load");
+  notifier.Send("READY=1\nPHASE=load\nEXTEND_TIMEOUT_USEC=600000000");
   Result<Dataset> dataset = FindDataset(config.dataset)->load(config.data_root);
   if (!dataset) {
     EndAtOnce(dataset.error());

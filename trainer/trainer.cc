@@ -15,12 +15,10 @@ namespace ddprun {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using std::chrono_literals::operator""ms;
 
 constexpr std::uint64_t kEvaluationBatch = 1000;
 constexpr std::uint64_t kFirstReport = 10;  // Steps; enough to know how long one takes.
 constexpr double kMaxReport = 1e6;
-constexpr auto kNotifyInterval = 100ms;
 constexpr double kAgreeInterval = 0.1;  // Seconds; asking costs an all-reduce of two numbers.
 
 double SecondsSince(Clock::time_point start) {
@@ -41,7 +39,7 @@ Result<void> WriteParameters(const std::filesystem::path& path,
 
 Trainer::Trainer(const TrainConfig& config, const WorkerEnv& env, const Dataset& dataset,
                  const Notifier& notifier)
-    : config_(config), env_(env), dataset_(dataset), notifier_(notifier) {}
+    : config_(config), env_(env), dataset_(dataset), heartbeat_(notifier) {}
 
 Result<TrainingEnd> Trainer::Run() {
   Result<TrainingEnd> done = RunToTheEnd();
@@ -52,9 +50,9 @@ Result<TrainingEnd> Trainer::Run() {
 }
 
 Result<TrainingEnd> Trainer::RunToTheEnd() {
-  notifier_.Send("PHASE=join");
+  heartbeat_.Phase(kJoinPhase);
   RETURN_IF_ERROR(JoinWorld());
-  notifier_.Send("PHASE=restore");
+  heartbeat_.Phase(kRestorePhase);
   ASSIGN_OR_RETURN(const StartPlan plan, AgreeOnStart());
   if (plan.refusal) {
     return *plan.refusal;
@@ -64,7 +62,6 @@ Result<TrainingEnd> Trainer::RunToTheEnd() {
     return TrainingEnd::kFinished;
   }
   RETURN_IF_ERROR(StartLearner(plan));
-  notifier_.Send("PHASE=train");
   StopRequest::Catch(env_.run_id.empty());
   while (state_.epoch < Epochs()) {
     RETURN_IF_ERROR(TakeStep());
@@ -147,7 +144,7 @@ Result<void> Trainer::StartLearner(const StartPlan& plan) {
   report_at_ = state_.step + kFirstReport;
   agree_at_ = state_.step + 1;
   reported_at_ = agreed_at_ = Clock::now();
-  notified_at_ = reported_at_ - kNotifyInterval;  // The first step is news at once.
+  heartbeat_.Step(state_.step);
   if (IsRankZero()) {
     LogStart(plan);
   }
@@ -181,8 +178,10 @@ Result<void> Trainer::TakeStep() {
   if (!order_ || batch.first == 0) {
     order_.emplace(samples, state_.seed, batch.epoch);
   }
+  heartbeat_.Phase(kDataPhase);
   FillShare(*order_, batch, env_.rank, env_.world_size, indices_);
   GatherBatch(dataset_, dataset_.train, indices_, learner_->images(), learner_->labels());
+  heartbeat_.Phase(kStepPhase);
   ASSIGN_OR_RETURN(
       const Score score,
       learner_->Step(indices_.size(), batch.count, StepSeed(state_.seed, state_.step, env_.rank)));
@@ -197,7 +196,7 @@ Result<void> Trainer::TakeStep() {
   if (epoch_ended || state_.step >= report_at_) {
     RETURN_IF_ERROR(Report(batch.epoch, epoch_ended));
   }
-  NotifyStep();
+  heartbeat_.Step(state_.step);
   if (checkpointing_) {
     RETURN_IF_ERROR(SaveIfDue(epoch_ended));
   }
@@ -223,7 +222,7 @@ Result<void> Trainer::AgreeOnStop() {
 
 // The others wait for rank 0: the first one to end has its node's launcher stop those beside it.
 Result<void> Trainer::SaveAndStop() {
-  notifier_.Send("PHASE=checkpoint\nSTEP=" + std::to_string(state_.step));
+  heartbeat_.Phase(kCheckpointPhase);
   Result<void> saved;
   if (IsRankZero()) {
     saved = checkpointing_->SaveNow(MakeSnapshot());
@@ -282,14 +281,6 @@ Result<void> Trainer::Report(std::uint64_t epoch, bool epoch_ended) {
   return {};
 }
 
-void Trainer::NotifyStep() {
-  const Clock::time_point now = Clock::now();
-  if (now - notified_at_ >= kNotifyInterval) {
-    notified_at_ = now;
-    notifier_.Send("STEP=" + std::to_string(state_.step));
-  }
-}
-
 Result<Trainer::Evaluation> Trainer::Evaluate(const Samples& samples) {
   Score score;
   for (std::uint64_t i = env_.rank; i < samples.count;) {
@@ -308,13 +299,13 @@ Result<Trainer::Evaluation> Trainer::Evaluate(const Samples& samples) {
 }
 
 Result<void> Trainer::Finish() {
-  notifier_.Send("PHASE=evaluate\nSTEP=" + std::to_string(state_.step));
+  heartbeat_.Phase(kEvaluatePhase);
   ASSIGN_OR_RETURN(const Evaluation train, Evaluate(dataset_.train));
   ASSIGN_OR_RETURN(const Evaluation test, Evaluate(dataset_.test));
   if (!IsRankZero()) {
     return {};
   }
-  notifier_.Send("PHASE=checkpoint");
+  heartbeat_.Phase(kCheckpointPhase);
   state_.finished = true;
   state_.metrics = {{"train_accuracy", train.accuracy},
                     {"train_loss", train.loss},

@@ -17,6 +17,7 @@
 #include "trainer/checkpointing.h"
 #include "trainer/config.h"
 #include "trainer/datasets/dataset.h"
+#include "trainer/heartbeat.h"
 #include "trainer/learner.h"
 #include "trainer/process_group.h"
 #include "trainer/progress.h"
@@ -61,7 +62,6 @@ class Trainer {
   Result<void> Finish();
   Result<void> SayFinishedBefore(const TrainState& state);
   void LogStart(const StartPlan& plan) const;
-  void NotifyStep();
   void PrintResult(const TrainState& state);
   Snapshot MakeSnapshot() const;
 
@@ -73,8 +73,8 @@ class Trainer {
   const TrainConfig& config_;
   const WorkerEnv& env_;
   const Dataset& dataset_;
-  const Notifier& notifier_;
 
+  Heartbeat heartbeat_;
   std::unique_ptr<ProcessGroup> group_;
   std::unique_ptr<Learner> learner_;              // Taken apart before the group.
   std::unique_ptr<Checkpointing> checkpointing_;  // Rank 0 only.
@@ -94,7 +94,6 @@ class Trainer {
   std::uint64_t report_at_ = 0;
   std::uint64_t reported_step_ = 0;
   std::chrono::steady_clock::time_point reported_at_;
-  std::chrono::steady_clock::time_point notified_at_;
 };
 
 }  // namespace ddprun

@@ -53,6 +53,7 @@ std::string Describe(const AgentEffect& effect) {
           },
           [](const SignalWorkers& s) { return "signal workers: " + SignalName(s.signal); },
           [](const KillWorkers&) { return std::string("kill workers"); },
+          [](const TakeStacks&) { return std::string("take the workers' stacks"); },
           [](const Exit& exit) {
             return "exit " + std::to_string(exit.code) +
                    (exit.finish         ? ": " + exit.finish->text

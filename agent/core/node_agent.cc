@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "agent/core/describe.h"
+#include "agent/core/health.h"
 #include "agent/core/turn.h"
 #include "common/overload.h"
 #include "rendezvous/core/describe.h"
@@ -50,6 +51,7 @@ void OnRun(AgentTurn& turn, const Run& run) {
   state.alive = turn.config.workers;
   state.succeeded = 0;
   state.progress = 0;
+  state.heartbeats.clear();
   state.planned = false;
   state.waiting.reset();
   turn.effects.push_back(Spawn{run.placement});
@@ -69,7 +71,11 @@ void OnStop(AgentTurn& turn, const Stop& stop, Incarnation spare) {
   }
   if (state.phase == AgentPhase::kRunning && stop.generation >= state.placement->generation) {
     turn.Tell(SayLevel::kInfo, "stopping the workers: " + Describe(stop.cause));
-    BeginStop(turn, IsPlanned(stop.cause), kSigTerm);
+    if (stop.cause == StopCause::kHang) {
+      BeginHangStop(turn);
+    } else {
+      BeginStop(turn, IsPlanned(stop.cause), kSigTerm);
+    }
   } else if (state.phase == AgentPhase::kStopping && state.planned && !IsPlanned(stop.cause)) {
     HurryStop(turn);
   }
@@ -164,6 +170,7 @@ void OnWorkerEnded(AgentTurn& turn, const WorkerEnded& ended) {
     return;
   }
   state.alive -= state.alive > 0 ? 1 : 0;
+  state.heartbeats.erase(ended.local_rank);
   if (state.unkillable > 0) {
     state.unkillable = std::max(1u, state.alive);
   }
@@ -267,8 +274,11 @@ void OnSignal(AgentTurn& turn, int signal) {
 void OnTick(AgentTurn& turn) {
   AgentState& state = turn.state;
   const auto due = [&](const std::optional<Time>& when) { return when && turn.now >= *when; };
+  FindLateWorkers(turn);
   if (due(state.kill_at)) {
-    if (state.alive > 0) {
+    if (state.taking_stacks) {
+      turn.Tell(SayLevel::kInfo, "taking the stacks lasts too long: killing the workers");
+    } else if (state.alive > 0) {
       turn.Tell(SayLevel::kWarning,
                 std::to_string(state.alive) + " workers have not ended in time: killing them");
     }
@@ -311,7 +321,10 @@ void SendIfDue(AgentTurn& turn, const NodeReport& before) {
   AgentState& state = turn.state;
   const bool over = state.phase == AgentPhase::kDone && !state.exit_at;
   NodeReport report = ReportOf(state, turn.config);
-  if (over || (!turn.send && report == before)) {
+  NodeReport known = before;
+  known.standings = report.standings;  // Progress travels with the next report:
+  known.progress = report.progress;    // alone it is no reason to speak.
+  if (over || (!turn.send && report == known)) {
     return;
   }
   report.sequence = ++state.sequence;
@@ -341,17 +354,18 @@ std::vector<AgentEffect> Step(AgentState& state, const AgentConfig& config, cons
                  [&](const WorkerEnded& ended) { OnWorkerEnded(turn, ended); },
                  [&](const AllGone& gone) { OnAllGone(turn, gone); },
                  [&](const SpawnFailed& failed) { OnSpawnFailed(turn, failed); },
-                 // Travels with the next report: progress alone is no reason to speak.
-                 [&](const WorkerStepped& stepped) {
-                   state.progress = std::max(state.progress, stepped.step);
+                 [&](const WorkerSpoke& spoke) { OnWorkerSpoke(turn, spoke); },
+                 [&](const StacksTaken& taken) {
+                   if (state.taking_stacks && state.phase == AgentPhase::kStopping &&
+                       taken.generation == state.placement->generation) {
+                     KillNow(turn);
+                   }
                  },
                  [&](const SignalArrived& arrived) { OnSignal(turn, arrived.signal); },
                  [&](const AgentTick&) { OnTick(turn); },
              },
              event);
-  if (!std::holds_alternative<WorkerStepped>(event)) {
-    SendIfDue(turn, before);
-  }
+  SendIfDue(turn, before);
   return std::move(turn.effects);
 }
 

@@ -34,6 +34,7 @@ struct AgentConfig {
   Duration stop_grace{5'000};         // TERM to KILL after a failure or loss.
   Duration shutdown_timeout{30'000};  // TERM to KILL in a planned stop.
   Duration outage_limit{600'000};     // An idle node without a server gives up after it.
+  Duration hang_timeout{0};           // Without progress for longer, a worker is late; 0: never.
 };
 
 // ---- Events ----
@@ -69,15 +70,23 @@ struct SpawnFailed {
   std::string text;
   Endpoint store;
 };
-struct WorkerStepped {
-  std::uint64_t step = 0;
+// On the notify socket.
+struct WorkerSpoke {
+  std::uint32_t local_rank = 0;
+  bool ready = false;
+  std::optional<std::uint64_t> step;
+  std::optional<std::string> phase;
+  std::optional<Duration> extend;  // The next progress may come this much later than now.
+};
+struct StacksTaken {
+  Generation generation;
 };
 struct SignalArrived {
   int signal = 0;
 };
 struct AgentTick {};
 using AgentEvent = std::variant<Started, Replied, CallFailed, WorkerEnded, AllGone, SpawnFailed,
-                                WorkerStepped, SignalArrived, AgentTick>;
+                                WorkerSpoke, StacksTaken, SignalArrived, AgentTick>;
 
 // ---- Effects ----
 struct SendReport {  // Replaces the call in flight.
@@ -92,6 +101,11 @@ struct SignalWorkers {
   bool end_at_once = false;  // A peer is gone: there is nothing to save together.
 };
 struct KillWorkers {};
+// Of every worker, into files, these first; answered by StacksTaken, or too late.
+struct TakeStacks {
+  Generation generation;
+  std::vector<std::uint32_t> local_ranks;  // The furthest behind first.
+};
 struct Exit {
   int code = 0;
   std::optional<Finish> finish;  // What the coordinator said, if it did.
@@ -102,9 +116,21 @@ struct Say {
   SayLevel level = SayLevel::kInfo;
   std::string text;
 };
-using AgentEffect = std::variant<SendReport, Spawn, SignalWorkers, KillWorkers, Exit, Say>;
+using AgentEffect =
+    std::variant<SendReport, Spawn, SignalWorkers, KillWorkers, TakeStacks, Exit, Say>;
 
 // ---- State ----
+// A worker that said hello and runs.
+struct Heartbeat {
+  std::uint64_t step = 0;
+  std::string phase;
+  Time since;           // Of its last progress: a larger STEP, another PHASE, or the hello.
+  Duration allowed{0};  // From then on.
+  bool late = false;
+  bool forgiven = false;  // The agent was paused since: it was given time once.
+  bool operator==(const Heartbeat&) const = default;
+};
+
 enum class AgentPhase { kIdle, kRunning, kStopping, kDone };
 
 struct AgentState {
@@ -128,9 +154,11 @@ struct AgentState {
   std::uint32_t alive = 0;  // Workers whose status is not known yet.
   std::uint32_t succeeded = 0;
   std::uint64_t progress = 0;
+  std::map<std::uint32_t, Heartbeat> heartbeats;  // By local rank.
   Time first_failure;
 
   bool planned = false;               // The stop in progress gives time to save.
+  bool taking_stacks = false;         // The workers hang: they are killed once that is done.
   std::optional<Time> kill_at;        // TERM to KILL.
   std::optional<Time> unkillable_at;  // KILL to "cannot be killed".
   std::uint32_t unkillable = 0;

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "agent/core/describe.h"
+#include "agent/core/health.h"
 #include "agent/core/node_agent.h"
 
 namespace ddprun {
@@ -46,6 +47,8 @@ NodeReport ReportOf(const AgentState& state, const AgentConfig& config) {
   report.restarts_used = state.restarts_used;
   report.unkillable = state.unkillable;
   report.progress = state.progress;
+  report.standings = StandingsOf(state);
+  report.hung_rank = LateRank(state);
   report.leaving = state.leaving;
   return report;
 }
@@ -61,6 +64,7 @@ std::optional<Time> NextWake(const AgentState& state, const AgentConfig& config)
   consider(state.unkillable_at);
   consider(state.exit_at);
   consider(state.retry_at);
+  consider(NextLate(state, config));
   if (state.phase == AgentPhase::kIdle) {
     consider(state.heard + OutageLimit(state, config));
   }

@@ -49,6 +49,7 @@ void HurryStop(AgentTurn& turn) {
 
 void KillNow(AgentTurn& turn) {
   turn.state.kill_at.reset();
+  turn.state.taking_stacks = false;
   turn.state.unkillable_at = turn.now + kUnkillable;
   turn.effects.push_back(KillWorkers{});
 }
@@ -74,6 +75,8 @@ void BecomeIdle(AgentTurn& turn, Generation generation) {
   state.phase = AgentPhase::kIdle;
   state.floor = std::max(state.floor, generation);
   state.kill_at.reset();
+  state.taking_stacks = false;
+  state.heartbeats.clear();
   state.unkillable_at.reset();
   state.unkillable = 0;
   state.alive = 0;

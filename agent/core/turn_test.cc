@@ -141,7 +141,7 @@ TEST_F(Agent, AWaitIsToldOncePerReason) {
 
 TEST_F(Agent, ProgressTravelsWithTheNextReport) {
   TellRun(1, 1s);
-  Feed(WorkerStepped{7}, 2s);
+  Feed(WorkerSpoke{.step = 7}, 2s);
   EXPECT_FALSE(Did<SendReport>());
   TellRun(1, 3s);
   EXPECT_EQ(Find<SendReport>()->report.progress, 7u);

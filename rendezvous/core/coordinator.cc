@@ -6,8 +6,10 @@
 
 #include "common/overload.h"
 #include "rendezvous/core/budget.h"
+#include "rendezvous/core/control.h"
 #include "rendezvous/core/describe.h"
 #include "rendezvous/core/growth.h"
+#include "rendezvous/core/hang.h"
 #include "rendezvous/core/node_index.h"
 #include "rendezvous/core/record.h"
 #include "rendezvous/core/recovery.h"
@@ -47,6 +49,7 @@ void ReportFromMember(CoordinatorTurn& turn, const NodeKey& key, Member& member,
   if (state.phase == Phase::kRunning && (promised_away || failed)) {
     BeginDrain(turn, StopCause::kFailure, false);
   }
+  LookForHang(turn, key, report);
   if (state.phase == Phase::kDraining) {
     CollectEvidence(turn, key, report);
   }
@@ -103,6 +106,10 @@ void Arrive(CoordinatorTurn& turn, NodeState& node, const NodeReport& report) {
     node.expires = std::max(node.expires, std::min(turn.now, beat) + lease);
   }
   node.report = report;
+  node.heard = turn.now;
+  if (node.asked_to_leave) {
+    node.report.leaving = std::max(node.report.leaving, Leaving::kLeave);
+  }
   node.call_open = true;
   node.unconnected.reset();
   node.cancelled.reset();
@@ -324,6 +331,7 @@ CoordinatorEffects Step(CoordinatorState& state, const CoordinatorConfig& config
   std::visit(Overload{
                  [&](const Reported& reported) { OnReport(turn, reported.report); },
                  [&](const CallEnded& ended) { OnCallEnded(turn, ended); },
+                 [&](const Controlled& controlled) { OnControlled(turn, controlled); },
                  [&](const Tick&) {
                    ExpireNodes(turn);
                    if (!HasEnded(state)) {

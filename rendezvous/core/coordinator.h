@@ -59,7 +59,13 @@ struct Tick {};
 struct Persisted {
   std::uint64_t number = 0;
 };
-using CoordinatorEvent = std::variant<Reported, CallEnded, Tick, Persisted>;
+// What somebody allowed to (that is checked before) asks of the run: core/control.h.
+enum class ControlVerb { kDrain, kStop };
+struct Controlled {
+  ControlVerb verb = ControlVerb::kStop;
+  NodeId node;  // Of kDrain.
+};
+using CoordinatorEvent = std::variant<Reported, CallEnded, Tick, Persisted, Controlled>;
 
 enum class NoticeLevel { kDetail, kInfo, kWarning };
 struct Notice {
@@ -100,6 +106,7 @@ struct Filed {
 struct NodeState {
   NodeReport report;         // The newest.
   std::uint64_t joined = 0;  // Order of first contact.
+  Time heard;                // Arrival of the newest report.
   Time expires;              // The lease's end.
   bool call_open = false;
   std::optional<Time> unconnected;     // Since when no call is open.
@@ -108,6 +115,7 @@ struct NodeState {
   bool lost = false;                   // Told to stop and to draw a new incarnation.
   std::optional<std::string> refused;  // Why it cannot be part of the run.
   bool acknowledged = false;           // Has echoed its Finish.
+  bool asked_to_leave = false;         // By ddprun drain: as if its own report said so.
   std::optional<Time> forget;          // Lost: remembered until then, so that it hears of it.
   std::optional<Held> held;
   Filed filed;
@@ -173,6 +181,13 @@ struct Drain {
   bool planned = false;     // So it began: later failures are its consequence.
   std::vector<Evidence> evidence;
   std::vector<std::string> spawn_failures;  // "n1: cannot execute ..."
+  std::optional<WorkerFailure> hang;        // Cause kHang: who lags, and why that is a hang.
+};
+
+// Somebody's workers make no progress; whose fault it is, is told by every member's next report.
+struct HangEnquiry {
+  Generation generation;
+  std::set<NodeKey> unheard;  // Members that have not reported since.
 };
 
 // Nodes that came while a world runs, taken together; and who was lost when.
@@ -231,6 +246,7 @@ struct CoordinatorState {
                               // so that a driver need not look at every parked call each time.
   std::optional<Time> last_call;
   std::optional<Drain> drain;
+  std::optional<HangEnquiry> hang_enquiry;
   std::optional<Finish> outcome;
   std::optional<Time> wake;  // NextWake after the last Step: tells a late tick.
   Time stepped{};            // The last Step's.

@@ -44,9 +44,13 @@ std::string Describe(const WorkerFailure& failure) {
   if (!failure.host.empty()) {
     where += ", host " + failure.host;
   }
+  if (failure.nobody_lags) {
+    return "the workers hang: " + failure.hang;
+  }
   const bool killed = std::holds_alternative<Killed>(failure.status);
   return "rank " + std::to_string(failure.rank) + " (" + where + ") " +
-         (killed ? "was " : "ended with ") + Describe(failure.status);
+         (!failure.hang.empty() ? "hung: " + failure.hang
+                                : (killed ? "was " : "ended with ") + Describe(failure.status));
 }
 
 std::string Describe(const WaitReason& reason) {
@@ -127,6 +131,8 @@ std::string Describe(StopCause cause) {
       return "a node leaves";
     case StopCause::kOperator:
       return "somebody stops the run";
+    case StopCause::kHang:
+      return "workers make no progress";
     case StopCause::kSuperseded:
       return "its world is not the current one";
   }

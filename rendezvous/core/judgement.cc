@@ -11,6 +11,7 @@ using std::chrono_literals::operator""s;
 
 constexpr int kDoNotRestart = 76;
 constexpr int kInterrupted = 130;
+constexpr int kHung = 124;
 
 bool SaysDoNotRestart(const WorkerFailure& failure) {
   return failure.said_hello && failure.status == ExitStatus(Exited{kDoNotRestart});
@@ -18,8 +19,24 @@ bool SaysDoNotRestart(const WorkerFailure& failure) {
 
 // A worker's "restart me" is not passed on: a scheduler would requeue the run for ever.
 int ExitCodeOf(const WorkerFailure& root) {
+  if (!root.hang.empty()) {
+    return kHung;  // Not 137: nobody but us has killed it.
+  }
   return IsCollateral(root) && std::holds_alternative<Exited>(root.status) ? 1
                                                                            : ShellCode(root.status);
+}
+
+// Who was found lagging, and how that worker ended once it was killed.
+WorkerFailure HungWorker(const Drain& drain) {
+  WorkerFailure root = *drain.hang;
+  for (const Evidence& evidence : drain.evidence) {
+    if (evidence.failure.rank == root.rank) {
+      root = evidence.failure;
+      root.hang = drain.hang->hang;
+      root.nobody_lags = drain.hang->nobody_lags;
+    }
+  }
+  return root;
 }
 
 }  // namespace
@@ -45,7 +62,7 @@ Judgement Judge(const Drain& drain, std::uint32_t restarts_used, std::uint32_t m
     judgement.outcome = Finish{Ending::kFailed, kInterrupted, "the run was stopped on request", {}};
     return judgement;
   }
-  judgement.root = RootCause(drain.evidence);
+  judgement.root = drain.hang ? std::optional(HungWorker(drain)) : RootCause(drain.evidence);
   const auto last_word =
       std::find_if(drain.evidence.begin(), drain.evidence.end(),
                    [](const Evidence& e) { return SaysDoNotRestart(e.failure); });

@@ -16,6 +16,7 @@ bool IsPlanned(StopCause cause) {
     case StopCause::kFailure:
     case StopCause::kNodeLost:
     case StopCause::kDeclaredLost:
+    case StopCause::kHang:
     case StopCause::kSuperseded:
       return false;
   }

@@ -83,6 +83,7 @@ enum class StopCause {
   kScaleUp,
   kLeave,       // A node leaves on request.
   kOperator,    // Somebody stops the run.
+  kHang,        // Workers make no progress: take their stacks, then kill them.
   kSuperseded,  // The workers belong to a world that is not the current one.
 };
 // Planned stops give workers the shutdown timeout, so that checkpoints finish.
@@ -109,11 +110,14 @@ struct WorkerFailure {
   bool stopped_by_us = false;  // It ended after the agent had begun to stop it.
   Duration after{0};           // Since the first failure of this node's generation.
   std::string host;
-  std::string last_lines;  // The end of its stderr, at most kMaxLastLines bytes.
+  std::string last_lines;    // The end of its stderr, at most kMaxLastLines bytes.
+  std::string hang;          // Why it counts as hung; empty: it ended by itself, or was stopped.
+  bool nobody_lags = false;  // A hang of all: this rank stands for them, it is not to blame.
   FailureDetails details;
   bool operator==(const WorkerFailure&) const = default;
 };
 inline constexpr std::size_t kMaxLastLines = 4096;
+inline constexpr std::size_t kMaxHangText = 512;
 inline constexpr std::size_t kMaxFailures = 8;  // Per report, in wait order.
 
 // Stopped by us, or "restart me" after hello: not a cause of its own.
@@ -166,6 +170,19 @@ using Directive = std::variant<Wait, Run, Stop, StopSoon, Save, Finish>;
 bool SameDirective(const Directive& a, const Directive& b);
 
 // ---- Reports ----
+// Workers of one node that are equally far, by their own word (STEP and PHASE). Only those that
+// said hello and still run are counted anywhere.
+struct Standing {
+  std::uint64_t step = 0;
+  std::string phase;             // May be empty.
+  std::uint32_t first_rank = 0;  // The lowest of them.
+  std::uint32_t count = 1;
+  std::uint32_t late = 0;  // How many made no progress for longer than they may (--hang-timeout).
+  Duration allowed{0};     // How long that was, for people.
+  bool operator==(const Standing&) const = default;
+};
+inline constexpr std::size_t kMaxStandings = 4;
+
 enum class Hosting { kNothing, kWorkers, kStopping };
 enum class Outcome {
   kNone,       // No generation has ended on this node.
@@ -193,15 +210,16 @@ struct NodeReport {
   Endpoint store;  // A bound port offered for the next generation.
 
   Hosting hosting = Hosting::kNothing;
-  std::optional<Placement> placement;   // Of the workers hosted now, or last.
-  Outcome outcome = Outcome::kNone;     // Of that placement, once it has ended.
-  std::vector<WorkerFailure> failures;  // Of that placement, first one first.
-  std::string spawn_failure;            // What the system said; empty: none.
-  Generation floor;                     // Will never run this one or an earlier one.
-  std::uint32_t restarts_used = 0;      // As last told.
-  std::uint32_t unkillable = 0;         // Workers that outlived SIGKILL.
-  std::optional<std::uint32_t> hung_rank;
-  std::uint64_t progress = 0;  // Highest STEP of a worker.
+  std::optional<Placement> placement;      // Of the workers hosted now, or last.
+  Outcome outcome = Outcome::kNone;        // Of that placement, once it has ended.
+  std::vector<WorkerFailure> failures;     // Of that placement, first one first.
+  std::string spawn_failure;               // What the system said; empty: none.
+  Generation floor;                        // Will never run this one or an earlier one.
+  std::uint32_t restarts_used = 0;         // As last told.
+  std::uint32_t unkillable = 0;            // Workers that outlived SIGKILL.
+  std::optional<std::uint32_t> hung_rank;  // The lowest rank here that is late.
+  std::uint64_t progress = 0;              // Highest STEP of a worker.
+  std::vector<Standing> standings;         // The furthest behind first.
   Leaving leaving = Leaving::kNo;
   bool draining = false;  // Take part in no further world.
   bool operator==(const NodeReport&) const = default;

@@ -141,7 +141,7 @@ void BeginDrain(CoordinatorTurn& turn, StopCause cause, bool membership) {
     }
     return;
   }
-  state.drain = Drain{cause, turn.now, membership, IsPlanned(cause), {}, {}};
+  state.drain = Drain{cause, turn.now, membership, IsPlanned(cause), {}, {}, {}};
   turn.Enter(Phase::kDraining);
   turn.Say(NoticeLevel::kDetail, "stopping generation " +
                                      std::to_string(state.world->generation.value) + ": " +

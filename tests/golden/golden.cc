@@ -6,7 +6,8 @@
 // A file begins with its script, one command per line, each after "> ":
 //
 //   > machines 2 min 1 max 2 restarts 1 workers 2 work 8s
-//   > at 2s kill n1              also: exit N CODE, crash N, start N, term N, int N, cut N, mend N
+//   > at 2s kill n1              also: exit N CODE, crash N, start N, term N, int N, cut N, mend N,
+//                                hang N WORKER
 //
 // and goes on with the transcript. Blank lines before the transcript are ignored.
 #include <algorithm>
@@ -71,6 +72,8 @@ Setup SetupFrom(const std::string& line) {
       setup.shape.max_restarts = number;
     } else if (name == "workers") {
       workers = number;
+    } else if (name == "silence") {
+      setup.hang_timeout = Milliseconds(value);
     } else if (name == "work") {
       setup.work = Milliseconds(value);
     } else {
@@ -85,6 +88,8 @@ Setup SetupFrom(const std::string& line) {
 void Do(const std::string& what, Machine& machine, int code) {
   if (what == "kill") {
     machine.EndAWorker(0, Killed{9});
+  } else if (what == "hang") {
+    machine.HangAWorker(static_cast<std::size_t>(code));
   } else if (what == "exit") {
     machine.EndAWorker(0, Exited{code});
   } else if (what == "crash") {

@@ -33,6 +33,7 @@ Machine::Machine(Simulation& simulation, std::uint32_t index) : simulation_(simu
   config_.stop_grace = Duration{2'000};
   config_.shutdown_timeout = Duration{4'000};
   config_.outage_limit = Duration{90'000};
+  config_.hang_timeout = simulation.setup.hang_timeout;
 }
 
 void Machine::Tell(const std::string& text) {
@@ -228,6 +229,15 @@ void Machine::CarryOut(const AgentEffect& effect) {
                    }
                  },
                  [&](const KillWorkers&) { KillAll(); },
+                 [&](const TakeStacks& take) {
+                   simulation_.agenda.After(
+                       simulation_.random.Between(Duration{10}, Duration{6'000}),
+                       [this, life = life_, take] {
+                         if (life == life_) {
+                           Feed(StacksTaken{take.generation});
+                         }
+                       });
+                 },
                  [&](const Exit& exit) {
                    exit_ = exit;
                    ended_ = true;

@@ -41,6 +41,8 @@ class Machine {
   void Signal(int signal);
   // Ends the n-th living worker (modulo their number), if there is one.
   void EndAWorker(std::size_t n, ExitStatus status);
+  // It makes no further step.
+  void HangAWorker(std::size_t n);
 
   // ---- The simulated program ----
   void FinishWorkers(WorldId world);
@@ -53,6 +55,7 @@ class Machine {
     bool alive = true;
     bool ignores_term = false;
     bool dying = false;  // KILL has reached it.
+    bool hung = false;
     Duration term_delay{0};
     Duration kill_delay{0};
   };
@@ -71,6 +74,8 @@ class Machine {
   void FailCall(std::uint64_t life, const Call& call, const std::string& text);
   void TellServerClosed(const Call& call, bool sure);
   void SpawnWorkers(const Placement& placement);
+  void Beat(std::uint64_t batch, std::size_t worker);
+  void Hang(std::uint64_t batch, std::size_t worker);
   void AllGone(std::uint64_t batch);
   void EndAgent();
   void KillAll();

@@ -12,6 +12,7 @@ namespace {
 constexpr int kSigKill = 9;
 constexpr int kSigSegv = 11;
 constexpr int kRestartMe = 75;
+constexpr Duration kBeat{250};
 
 }  // namespace
 
@@ -51,13 +52,50 @@ void Machine::SpawnWorkers(const Placement& placement) {
     simulation_.agenda.After(random.Between(Duration{5}, Duration{300}), [this, batch, i] {
       if (batch == batch_ && workers_[i].alive) {
         simulation_.WorkerJoined(*placement_, placement_->first_rank + workers_[i].local_rank);
+        if (simulation_.setup.hang_timeout > Duration{0}) {
+          Beat(batch, i);
+        }
       }
     });
+    if (simulation_.setup.hang_timeout > Duration{0} && random.Chance(conduct.hangs)) {
+      simulation_.agenda.After(random.Between(Duration{1}, 2 * simulation_.setup.work),
+                               [this, batch, i] { Hang(batch, i); });
+    }
     if (random.Chance(conduct.fails)) {
       const ExitStatus status =
           random.Chance(0.5) ? ExitStatus(Killed{kSigSegv}) : ExitStatus(Exited{3});
       EndSoon(i, random.Between(Duration{1}, 2 * simulation_.setup.work), status, false);
     }
+  }
+}
+
+// Steps like a program whose ranks meet in a collective, and says so.
+void Machine::Beat(std::uint64_t batch, std::size_t index) {
+  if (batch != batch_ || !workers_[index].alive || workers_[index].dying) {
+    return;
+  }
+  const Worker& worker = workers_[index];
+  if (!worker.hung) {
+    const std::uint64_t step =
+        simulation_.WorkerSteps(placement_->world_id, placement_->first_rank + worker.local_rank);
+    Feed(WorkerSpoke{worker.local_rank, true, step, {}, {}});
+  }
+  simulation_.agenda.After(kBeat, [this, batch, index] { Beat(batch, index); });
+}
+
+void Machine::Hang(std::uint64_t batch, std::size_t index) {
+  if (batch != batch_ || !workers_[index].alive || workers_[index].dying) {
+    return;
+  }
+  Worker& worker = workers_[index];
+  worker.hung = worker.ignores_term = true;
+  simulation_.WorkerHangs(placement_->world_id);
+  Tell("(rank " + std::to_string(placement_->first_rank + worker.local_rank) + " hangs)");
+}
+
+void Machine::HangAWorker(std::size_t n) {
+  if (!workers_.empty()) {
+    Hang(batch_, n % workers_.size());
   }
 }
 
@@ -90,6 +128,9 @@ void Machine::PeerDied(WorldId world) {
   }
   const bool trainer = program == Program::kTrainer;
   for (std::size_t i = 0; i < workers_.size(); ++i) {
+    if (workers_[i].hung) {
+      continue;  // It does not see that either.
+    }
     EndSoon(i, simulation_.random.Between(Duration{1}, Duration{50}),
             Exited{trainer ? kRestartMe : 1}, trainer);
   }

@@ -44,6 +44,10 @@ Setup RandomSetup(Random& random, const Mutation& mutation, bool calm) {
   setup.journal = random.Chance(0.6);
   setup.slow_disk = random.Chance(0.5) ? Duration{5} : random.Between(Duration{5}, Duration{3'000});
   setup.clock_jumps = random.Chance(0.2);
+  if (setup.work.count() % 4 == 0) {  // Not drawn: other seeds keep their histories.
+    setup.hang_timeout = Duration{1'000 + setup.work.count() % 7 * 1'000};
+    setup.conduct.hangs = 0.1;
+  }
   if (calm) {
     return setup;
   }

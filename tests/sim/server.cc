@@ -107,6 +107,10 @@ void Server::Feed(const CoordinatorEvent& event) {
   }
   simulation_.laws.AfterStep(state_, config_, std::holds_alternative<Tick>(event), now);
   CheckRecovered(before);
+  if (state_.phase == Phase::kDraining && state_.drain->hang &&
+      !simulation_.MayHang(state_.world->id)) {
+    simulation_.laws.Break("a world was stopped as hung in which no worker hangs");
+  }
   simulation_.transcript.Mark(now, event.index() + 16 * static_cast<std::uint64_t>(state_.phase));
   for (const Notice& notice : notices) {
     simulation_.transcript.Tell(now, "server", notice.text);
@@ -209,7 +213,8 @@ void Server::LoseJournal() {
 // else a report may take longer than a lease.
 void Server::CheckRecovered(Phase before) const {
   if (before != Phase::kRecovering || state_.phase != Phase::kDraining ||
-      IsPlanned(state_.drain->cause) || !simulation_.laws.losses_forbidden()) {
+      IsPlanned(state_.drain->cause) || state_.drain->hang ||
+      !simulation_.laws.losses_forbidden()) {
     return;
   }
   const bool healthy = std::all_of(

@@ -81,7 +81,7 @@ void Simulation::WorkerJoined(const Placement& placement, std::uint32_t rank) {
 void Simulation::FinishAfterWork(WorldId world) {
   agenda.After(setup.work, [this, world] {
     Job& ended = jobs_[world];
-    if (ended.broken && setup.program != Program::kIndependent) {
+    if (ended.hung || (ended.broken && setup.program != Program::kIndependent)) {
       return;
     }
     ended.done = true;
@@ -91,8 +91,22 @@ void Simulation::FinishAfterWork(WorldId world) {
   });
 }
 
+std::uint64_t Simulation::WorkerSteps(WorldId world, std::uint32_t rank) {
+  Job& job = jobs_[world];
+  std::uint64_t& own = job.steps[rank];
+  const bool behind = std::any_of(job.joined.begin(), job.joined.end(),
+                                  [&](std::uint32_t other) { return job.steps[other] < own; });
+  if (job.joined.size() == job.size && !behind) {
+    ++own;
+  }
+  return own;
+}
+
 void Simulation::WorkerDied(WorldId world, std::uint32_t rank, bool finished) {
   Job& job = jobs_[world];
+  if (finished) {
+    job.steps[rank] = ~std::uint64_t{0};  // Nobody waits for it.
+  }
   if (finished && !job.done) {
     // Done early: the others do not wait for it.
     if (job.joined.insert(rank).second && job.joined.size() == job.size) {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -51,6 +52,7 @@ struct Conduct {
   double stuck = 0;         // Outlives KILL for a while.
   double spawn_fails = 0;
   Duration slow_exit{50};  // TERM to its end, at most.
+  double hangs = 0;        // Per worker: makes no further step, and does not see TERM.
 };
 
 // Rules of design section 4 that can be broken from outside, to show what each is needed for.
@@ -74,6 +76,7 @@ struct Setup {
   bool journal = false;      // The server keeps one.
   Duration slow_disk{5};     // A record is on disk after this long at most.
   bool clock_jumps = false;  // A restarted server's wall clock may have gone back.
+  Duration hang_timeout{0};  // 0: workers send no heartbeats.
   Weather weather;
   Conduct conduct;
   Mutation mutation;
@@ -85,6 +88,8 @@ struct Job {
   std::set<std::uint32_t> joined;
   bool broken = false;
   bool done = false;
+  bool hung = false;
+  std::map<std::uint32_t, std::uint64_t> steps;  // By rank; none is two ahead of another.
 };
 
 class Simulation {
@@ -104,6 +109,11 @@ class Simulation {
   void Deliver(const Machine& machine, std::function<void()> arrive);
   Duration Delay();
   void WorkerJoined(const Placement& placement, std::uint32_t rank);
+  // The rank's next step, or its last one again while its peers are behind.
+  std::uint64_t WorkerSteps(WorldId world, std::uint32_t rank);
+  void WorkerHangs(WorldId world) { jobs_[world].hung = true; }
+  // A hang may be found: some worker hangs, or waits for one that died.
+  bool MayHang(WorldId world) { return jobs_[world].hung || jobs_[world].broken; }
   void WorkerDied(WorldId world, std::uint32_t rank, bool finished);
 
   Agenda agenda;

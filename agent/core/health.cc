@@ -1,0 +1,152 @@
+#include "agent/core/health.h"
+
+#include <algorithm>
+
+namespace ddprun {
+namespace {
+
+using std::chrono_literals::operator""ms;
+using std::chrono_literals::operator""s;
+
+// Beyond this, a tick came late because this agent was paused.
+constexpr auto kLate = 100ms;
+constexpr Duration kAfterPause = 1s;  // For what waits in the sockets.
+constexpr Duration kLongestExtension = std::chrono::hours(24 * 7);
+
+bool Watches(const AgentState& state, const AgentConfig& config) {
+  return state.phase == AgentPhase::kRunning && config.hang_timeout > Duration{0};
+}
+
+Time Due(const Heartbeat& heartbeat) {
+  return heartbeat.since + heartbeat.allowed;
+}
+
+}  // namespace
+
+void OnWorkerSpoke(AgentTurn& turn, const WorkerSpoke& spoke) {
+  AgentState& state = turn.state;
+  if (!HasWorkers(state)) {
+    return;
+  }
+  state.progress = std::max(state.progress, spoke.step.value_or(0));
+  const bool first = !state.heartbeats.contains(spoke.local_rank);
+  if (first && !spoke.ready && !spoke.step) {
+    return;
+  }
+  Heartbeat& heartbeat = state.heartbeats[spoke.local_rank];
+  const bool stepped = spoke.step && *spoke.step > heartbeat.step;
+  const bool moved = spoke.phase && *spoke.phase != heartbeat.phase;
+  if (stepped) {
+    heartbeat.step = *spoke.step;
+  }
+  if (moved) {
+    heartbeat.phase = *spoke.phase;
+  }
+  if (first || stepped || moved) {
+    heartbeat.since = turn.now;
+    heartbeat.allowed = turn.config.hang_timeout;
+    heartbeat.forgiven = false;
+  }
+  if (spoke.extend) {
+    const auto silent = std::chrono::ceil<Duration>(turn.now - heartbeat.since);
+    heartbeat.allowed =
+        std::max(heartbeat.allowed, silent + std::min(*spoke.extend, kLongestExtension));
+  }
+  if (heartbeat.late && turn.now < Due(heartbeat)) {
+    heartbeat.late = false;
+    turn.send = true;
+  }
+}
+
+void FindLateWorkers(AgentTurn& turn) {
+  const std::optional<Time> due = NextLate(turn.state, turn.config);
+  if (!due || turn.now < *due) {
+    return;
+  }
+  const bool paused = turn.now > *due + kLate;
+  for (auto& [local_rank, heartbeat] : turn.state.heartbeats) {
+    if (paused && !heartbeat.late && !heartbeat.forgiven) {
+      heartbeat.since += turn.now - *due + kAfterPause;
+      heartbeat.forgiven = true;  // Once: on a busy machine every tick is late.
+    } else if (!heartbeat.late && turn.now >= Due(heartbeat)) {
+      heartbeat.late = true;
+      turn.send = true;
+      turn.Tell(SayLevel::kDetail,
+                "rank " + std::to_string(turn.state.placement->first_rank + local_rank) +
+                    " has made no progress for " + FormatDuration(heartbeat.allowed));
+    }
+  }
+}
+
+std::optional<Time> NextLate(const AgentState& state, const AgentConfig& config) {
+  std::optional<Time> next;
+  if (Watches(state, config)) {
+    for (const auto& [local_rank, heartbeat] : state.heartbeats) {
+      if (!heartbeat.late) {
+        next = next ? std::min(*next, Due(heartbeat)) : Due(heartbeat);
+      }
+    }
+  }
+  return next;
+}
+
+std::vector<Standing> StandingsOf(const AgentState& state) {
+  std::vector<Standing> standings;
+  for (const auto& [local_rank, heartbeat] : state.heartbeats) {
+    auto same = std::find_if(standings.begin(), standings.end(), [&](const Standing& s) {
+      return s.step == heartbeat.step && s.phase == heartbeat.phase;
+    });
+    if (same == standings.end()) {
+      standings.push_back({heartbeat.step, heartbeat.phase,
+                           state.placement->first_rank + local_rank, 0, 0, Duration{0}});
+      same = standings.end() - 1;
+    }
+    ++same->count;
+    if (heartbeat.late) {
+      ++same->late;
+      same->allowed = std::max(same->allowed, heartbeat.allowed);
+    }
+  }
+  std::stable_sort(standings.begin(), standings.end(),
+                   [](const Standing& a, const Standing& b) { return a.step < b.step; });
+  for (; standings.size() > kMaxStandings; standings.pop_back()) {
+    Standing& last = standings[kMaxStandings - 1];  // Those ahead need not be told apart.
+    last.count += standings.back().count;
+    last.late += standings.back().late;
+  }
+  return standings;
+}
+
+std::optional<std::uint32_t> LateRank(const AgentState& state) {
+  for (const auto& [local_rank, heartbeat] : state.heartbeats) {
+    if (heartbeat.late) {
+      return state.placement->first_rank + local_rank;
+    }
+  }
+  return std::nullopt;
+}
+
+void BeginHangStop(AgentTurn& turn) {
+  AgentState& state = turn.state;
+  if (state.phase != AgentPhase::kRunning) {
+    return;
+  }
+  TakeStacks take{state.placement->generation, {}};
+  for (std::uint32_t local = 0; local < turn.config.workers; ++local) {
+    take.local_ranks.push_back(local);
+  }
+  // Those without a heartbeat may be what the others wait for.
+  const auto step = [&](std::uint32_t local) {
+    const auto found = state.heartbeats.find(local);
+    return found == state.heartbeats.end() ? 0 : found->second.step;
+  };
+  std::stable_sort(take.local_ranks.begin(), take.local_ranks.end(),
+                   [&](std::uint32_t a, std::uint32_t b) { return step(a) < step(b); });
+  state.phase = AgentPhase::kStopping;
+  state.planned = false;
+  state.taking_stacks = true;
+  state.kill_at = turn.now + turn.config.stop_grace;
+  turn.effects.push_back(std::move(take));
+}
+
+}  // namespace ddprun

@@ -1,0 +1,33 @@
+// Decides whether a worker of this node is late: without progress for longer than it may be.
+//
+// Progress is a STEP larger than every earlier one, or a PHASE other than the last. The watch
+// begins with a worker's hello (READY or STEP): one that never says hello is never late. Late is
+// not hung: which rank hangs, if any, is the coordinator's to say, who hears of all of them.
+//
+// Internal to agent/core.
+#pragma once
+
+#include "agent/core/turn.h"
+
+namespace ddprun {
+
+void OnWorkerSpoke(AgentTurn& turn, const WorkerSpoke& spoke);
+
+// Who has become late. A tick that comes late itself (this agent was paused) judges nobody: what
+// workers said meanwhile may be waiting in their sockets.
+void FindLateWorkers(AgentTurn& turn);
+
+// When the next worker becomes late if it makes no progress.
+std::optional<Time> NextLate(const AgentState& state, const AgentConfig& config);
+
+std::vector<Standing> StandingsOf(const AgentState& state);
+
+// The lowest rank that is late.
+std::optional<std::uint32_t> LateRank(const AgentState& state);
+
+// From Running: the stacks of all workers, those furthest behind first, then SIGKILL; SIGKILL after
+// the grace of a failure at the latest. Never TERM: a rank blocked with a dead peer does not see
+// it.
+void BeginHangStop(AgentTurn& turn);
+
+}  // namespace ddprun

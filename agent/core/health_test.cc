@@ -1,0 +1,155 @@
+#include "agent/core/health.h"
+
+#include <gtest/gtest.h>
+
+#include "agent/core/story.h"
+
+namespace ddprun {
+namespace {
+
+// A node with two workers, ranks 4 and 5, that may be silent for ten seconds.
+struct Health : Agent {
+  void SetUp() override {
+    config.hang_timeout = 10s;
+    Agent::SetUp();
+    TellRun(1, 1s);
+  }
+  void Says(std::uint32_t local_rank, std::uint64_t step, Duration when) {
+    Feed(WorkerSpoke{.local_rank = local_rank, .step = step}, when);
+  }
+  void Tick(Duration when) { Feed(AgentTick{}, when); }
+  std::optional<std::uint32_t> Late() { return ReportOf(state, config).hung_rank; }
+};
+
+TEST_F(Health, SilenceAfterAHelloIsLateAndTold) {
+  Says(1, 7, 2s);
+  EXPECT_EQ(NextWake(state, config), At(12s));
+  Tick(12s);
+  ASSERT_TRUE(Did<SendReport>());
+  const NodeReport& report = Find<SendReport>()->report;
+  EXPECT_EQ(report.hung_rank, 5u);
+  EXPECT_EQ(report.standings, (std::vector<Standing>{{7, "", 5, 1, 1, 10s}}));
+  EXPECT_EQ(state.phase, AgentPhase::kRunning);  // The coordinator decides.
+}
+
+TEST_F(Health, WhoNeverSaidHelloIsNeverLate) {
+  Feed(WorkerSpoke{.local_rank = 0, .phase = "import"}, 2s);
+  EXPECT_EQ(NextLate(state, config), std::nullopt);
+}
+
+TEST_F(Health, OnlyProgressCounts) {
+  struct Case {
+    const char* what;
+    WorkerSpoke spoke;
+    bool progress;
+  };
+  const std::vector<Case> cases = {
+      {"a larger step", {.step = 8}, true},         {"the same step", {.step = 7}, false},
+      {"a smaller step", {.step = 6}, false},       {"another phase", {.phase = "reduce"}, true},
+      {"the same phase", {.phase = "data"}, false}, {"another hello", {.ready = true}, false}};
+  Duration now = 2s;
+  for (const Case& c : cases) {
+    state.heartbeats.clear();
+    Feed(WorkerSpoke{.step = 7, .phase = "data"}, now);
+    Feed(c.spoke, now + 5s);
+    EXPECT_EQ(NextLate(state, config), At(now + (c.progress ? 15s : 10s))) << c.what;
+    now += 6s;
+  }
+}
+
+TEST_F(Health, AnExtensionLastsUntilTheNextProgress) {
+  Feed(WorkerSpoke{.step = 7, .phase = "checkpoint", .extend = 60s}, 2s);
+  EXPECT_EQ(NextLate(state, config), At(62s));
+  Feed(WorkerSpoke{.extend = 60s}, 50s);
+  EXPECT_EQ(NextLate(state, config), At(110s));
+  Says(0, 8, 55s);
+  EXPECT_EQ(NextLate(state, config), At(65s));
+}
+
+TEST_F(Health, ProgressOfALateWorkerIsToldAtOnce) {
+  Says(0, 7, 2s);
+  Tick(12s);
+  EXPECT_EQ(Late(), 4u);
+  Says(0, 8, 13s);
+  ASSERT_TRUE(Did<SendReport>());
+  EXPECT_EQ(Late(), std::nullopt);
+}
+
+// Else a paused agent would take its own silence for the workers'.
+TEST_F(Health, ALateTickJudgesNobody) {
+  Says(0, 7, 2s);
+  Tick(30s);
+  EXPECT_EQ(Late(), std::nullopt);
+  EXPECT_EQ(NextLate(state, config), At(31s));
+  Tick(31s);
+  EXPECT_EQ(Late(), 4u);
+}
+
+TEST_F(Health, ABusyMachinesLateTicksJudgeInTheEnd) {
+  Says(0, 7, 2s);
+  Tick(13s);
+  Tick(15s);
+  EXPECT_EQ(Late(), 4u);
+}
+
+TEST_F(Health, WhoHasEndedIsNotWatched) {
+  Says(0, 7, 2s);
+  Ends(0, Exited{0}, 3s);
+  EXPECT_EQ(NextLate(state, config), std::nullopt);
+  EXPECT_TRUE(ReportOf(state, config).standings.empty());
+}
+
+TEST_F(Health, WithoutATimeoutNobodyIsLateButStandingsAreTold) {
+  config.hang_timeout = Duration{0};
+  Says(0, 7, 2s);
+  EXPECT_EQ(NextLate(state, config), std::nullopt);
+  EXPECT_EQ(ReportOf(state, config).standings.size(), 1u);
+}
+
+TEST_F(Health, StandingsAreGroupedAndBounded) {
+  config.workers = 8;
+  state.alive = 8;
+  for (std::uint32_t local = 0; local < 8; ++local) {
+    Says(local, 100 - local / 2 * 10, 2s);  // 100 100 90 90 80 80 70 70
+  }
+  Says(0, 200, 3s);
+  const std::vector<Standing> standings = ReportOf(state, config).standings;
+  ASSERT_EQ(standings.size(), kMaxStandings);
+  EXPECT_EQ(standings.front(), (Standing{70, "", 10, 2, 0, Duration{0}}));
+  EXPECT_EQ(standings.back().step, 100u);
+  EXPECT_EQ(standings.back().count, 2u);  // The one at 200 is with them.
+}
+
+TEST_F(Health, AHangStopTakesStacksAndThenKills) {
+  Says(0, 9, 2s);
+  Says(1, 7, 2s);
+  TellStop(1, StopCause::kHang, 20s);
+  ASSERT_TRUE(Did<TakeStacks>());
+  EXPECT_EQ(Find<TakeStacks>()->local_ranks, (std::vector<std::uint32_t>{1, 0}));
+  EXPECT_FALSE(Did<SignalWorkers>() || Did<KillWorkers>());
+  Feed(StacksTaken{{1}}, 21s);
+  EXPECT_TRUE(Did<KillWorkers>());
+  Feed(StacksTaken{{1}}, 22s);
+  EXPECT_FALSE(Did<KillWorkers>());
+}
+
+TEST_F(Health, StacksThatTakeTooLongAreNotWaitedFor) {
+  TellStop(1, StopCause::kHang, 20s);
+  EXPECT_EQ(NextWake(state, config), At(25s));
+  Tick(25s);
+  EXPECT_TRUE(Did<KillWorkers>());
+}
+
+TEST_F(Health, StacksOfAnEarlierGenerationKillNobody) {
+  TellStop(1, StopCause::kHang, 20s);
+  Ends(0, Killed{9}, 20s);
+  Ends(1, Killed{9}, 20s);
+  Gone(20s);
+  TellRun(2, 21s);
+  TellStop(2, StopCause::kHang, 22s);
+  Feed(StacksTaken{{1}}, 23s);
+  EXPECT_FALSE(Did<KillWorkers>());
+}
+
+}  // namespace
+}  // namespace ddprun

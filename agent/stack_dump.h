@@ -1,0 +1,25 @@
+// Where every thread of a process stands, as text: what the kernel says, then py-spy (Python) or
+// gdb where one of them is installed.
+//
+// For a process of its own (`ddprun stacks`), since it blocks: on /proc, and on the tools, which
+// get `limit` at most and are killed then. Bounded: kMaxThreads threads and kMaxToolBytes bytes.
+// Never changes the process, but for the moment in which a tool holds it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "common/time.h"
+
+namespace ddprun {
+
+inline constexpr std::size_t kMaxThreads = 256;
+inline constexpr std::size_t kMaxToolBytes = 256 * 1024;
+
+// Calls `put` with each part as soon as it is known, the kernel's first. False: no such process.
+bool DumpStacks(pid_t pid, Duration limit, const std::function<void(std::string_view)>& put);
+
+}  // namespace ddprun

@@ -1,0 +1,127 @@
+#include "agent/stack_taker.h"
+
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <cerrno>
+#include <utility>
+
+#include "agent/worker_launcher.h"
+#include "agent/worker_spec.h"
+#include "common/files.h"
+#include "common/log.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kAtOnce = 8;
+
+}  // namespace
+
+class StackTaker::State : public std::enable_shared_from_this<State> {
+ public:
+  State(Loop& loop, std::string program) : loop_(loop), program_(std::move(program)) {}
+
+  void Take(std::vector<StackJob> jobs, Duration limit, std::function<void()> done) {
+    Forget();
+    jobs_ = std::move(jobs);
+    limit_ = limit;
+    done_ = std::move(done);
+    loop_.Post([weak = weak_from_this(), round = round_] {
+      if (const auto self = weak.lock(); self && self->round_ == round) {
+        self->Next();
+      }
+    });
+  }
+
+  void Forget() {
+    ++round_;
+    jobs_.clear();
+    running_ = 0;
+    started_ = 0;
+    done_ = nullptr;
+  }
+
+ private:
+  using Pidfd = boost::asio::posix::stream_descriptor;
+
+  void Next() {
+    while (running_ < kAtOnce && started_ < jobs_.size()) {
+      const Result<pid_t> child = Start(jobs_[started_++]);
+      if (!child) {
+        Log(LogLevel::kWarning, child.error().message);
+        continue;
+      }
+      const int fd = static_cast<int>(::syscall(SYS_pidfd_open, *child, 0));
+      if (fd < 0) {
+        continue;  // It has ended, and its status is taken.
+      }
+      ++running_;
+      Await(std::make_shared<Pidfd>(loop_.io(), fd));
+    }
+    if (running_ == 0 && started_ == jobs_.size() && done_) {
+      std::exchange(done_, nullptr)();
+    }
+  }
+
+  void Await(const std::shared_ptr<Pidfd>& pidfd) {
+    pidfd->async_wait(
+        boost::asio::posix::descriptor_base::wait_read,
+        [weak = weak_from_this(), pidfd, round = round_](boost::system::error_code error) {
+          const auto self = weak.lock();
+          if (!error && self && self->round_ == round) {
+            --self->running_;
+            self->Next();
+          }
+        });
+  }
+
+  Result<pid_t> Start(const StackJob& job) {
+    const UniqueFd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
+    const UniqueFd file(
+        ::open(job.file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!nothing || !file) {
+      return SystemError("write the stacks to", job.file.native(), errno);
+    }
+    WorkerSpec spec;
+    spec.command.file = program_;
+    spec.command.argv = {"ddprun",  "stacks",
+                         "--limit", std::to_string(static_cast<double>(limit_.count()) / 1000),
+                         "--title", job.title};
+    if (!job.also.empty()) {
+      spec.command.argv.insert(spec.command.argv.end(), {"--also", job.also.native()});
+    }
+    spec.command.argv.push_back(std::to_string(job.pid));
+    spec.environment = ProcessEnvironment();
+    return LaunchWorker(loop_, spec, {nothing.get(), file.get(), file.get()});
+  }
+
+  Loop& loop_;
+  const std::string program_;
+  std::vector<StackJob> jobs_;
+  Duration limit_{0};
+  std::function<void()> done_;
+  std::size_t running_ = 0;
+  std::size_t started_ = 0;
+  std::uint64_t round_ = 0;
+};
+
+StackTaker::StackTaker(Loop& loop, std::string program)
+    : state_(std::make_shared<State>(loop, std::move(program))) {}
+
+StackTaker::~StackTaker() {
+  state_->Forget();
+}
+
+void StackTaker::Take(std::vector<StackJob> jobs, Duration limit, std::function<void()> done) {
+  state_->Take(std::move(jobs), limit, std::move(done));
+}
+
+void StackTaker::Forget() {
+  state_->Forget();
+}
+
+}  // namespace ddprun

@@ -1,0 +1,35 @@
+#include "launcher/control.h"
+
+#include <cstdio>
+
+#include "common/log.h"
+#include "proto/exit_code.h"
+#include "rendezvous/client.h"
+
+namespace ddprun {
+namespace {
+
+constexpr Duration kPatience{5'000};
+
+}  // namespace
+
+int AskFor(const ControlWish& wish) {
+  const char* const verb = wish.verb == ControlVerb::kDrain ? "drain" : "stop";
+  const auto fail = [&](const Error& error) {
+    std::fprintf(stderr, "ddprun %s: %s\n", verb, Printable(error.message).c_str());
+    return ExitCodeOf(error);
+  };
+  const Result<ServerPlace> place = FindServer(wish.server);
+  if (!place) {
+    return fail(place.error());
+  }
+  const Result<std::string> text = AskControl(
+      place->endpoint, {wish.server.run_id, wish.verb, wish.node, place->token}, kPatience);
+  if (!text) {
+    return fail(text.error());
+  }
+  std::printf("%s\n", Printable(*text).c_str());
+  return std::fflush(stdout) == 0 ? kExitOk : 1;
+}
+
+}  // namespace ddprun

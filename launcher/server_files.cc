@@ -1,0 +1,172 @@
+#include "launcher/server_files.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "common/files.h"
+#include "launcher/node_slot.h"
+#include "proto/exit_code.h"
+#include "rendezvous/control_token.h"
+#include "rendezvous/hello.h"
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMaxFile = 4096;
+constexpr std::uint16_t kDefaultPort = 29400;
+constexpr Duration kHelloTimeout{1'000};
+constexpr const char* kLinkPrefix = "server-";
+
+Result<ServerPlace> PlaceIn(const fs::path& run_directory) {
+  Result<std::string> text = ReadFile(run_directory / "endpoint", kMaxFile);
+  if (!text) {
+    return Error{
+        ErrorKind::kInvalid,
+        text.error().message + ": is it the run directory of a node that carries a server?"};
+  }
+  text->erase(std::min(text->find('\n'), text->size()));
+  ServerPlace place;
+  ASSIGN_OR_RETURN(place.endpoint, ParseEndpoint(*text, 0));
+  if (const Result<std::string> token = ReadTokenFile(run_directory / "token")) {
+    place.token = *token;
+  }
+  return place;
+}
+
+struct Linked {
+  std::string run_id;
+  ServerPlace place;
+};
+
+// Those that answer.
+std::vector<Linked> LinkedServers(const RunId& run_id) {
+  std::vector<Linked> found;
+  const Result<fs::path> directory = UserDirectory();
+  std::error_code error;
+  if (!directory) {
+    return found;
+  }
+  for (fs::directory_iterator entry(*directory, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().native();
+    const std::size_t dash = name.find('-', std::string(kLinkPrefix).size());
+    if (!name.starts_with(kLinkPrefix) || dash == std::string::npos ||
+        (!run_id.empty() && name.substr(dash + 1) != run_id)) {
+      continue;
+    }
+    const Result<ServerPlace> place = PlaceIn(entry->path());
+    if (place && Hello(place->endpoint, kHelloTimeout)) {
+      found.push_back({name.substr(dash + 1), *place});
+    }
+  }
+  return found;
+}
+
+// The address it was asked at may differ from the one it binds: the port tells.
+std::string TokenFor(const Endpoint& endpoint, const RunId& run_id) {
+  for (const Linked& linked : LinkedServers(run_id)) {
+    if (linked.place.endpoint == endpoint) {
+      return linked.place.token;
+    }
+  }
+  return "";
+}
+
+Result<ServerPlace> FindLinked(const RunId& run_id) {
+  const std::vector<Linked> found = LinkedServers(run_id);
+  const std::string of = run_id.empty() ? "" : " of the run '" + run_id + "'";
+  if (found.empty()) {
+    return Error{ErrorKind::kUnavailable,
+                 "no rendezvous server" + of +
+                     " of yours is on this machine: say --endpoint=HOST:PORT (or DDPRUN_ENDPOINT); "
+                     "a run of one node (--standalone) has no server that can be asked"};
+  }
+  if (found.size() > 1) {
+    std::string names;
+    for (const Linked& linked : found) {
+      names += " " + linked.run_id + "@" + ToString(linked.place.endpoint);
+    }
+    return Error{
+        ErrorKind::kInvalid,
+        "several servers" + of + " are on this machine, say --endpoint=HOST:PORT:" + names};
+  }
+  return found.front().place;
+}
+
+}  // namespace
+
+Result<ServerPlace> FindServer(const ServerQuery& query) {
+  ServerPlace place;
+  ASSIGN_OR_RETURN(const std::string token, ChooseToken(query.token_file, query.token));
+  if (!query.endpoint.empty()) {
+    ASSIGN_OR_RETURN(place.endpoint, ParseEndpoint(query.endpoint, kDefaultPort));
+    place.token = token.empty() ? TokenFor(place.endpoint, "") : token;
+    return place;
+  }
+  if (!query.run_dir.empty()) {
+    ASSIGN_OR_RETURN(place, PlaceIn(query.run_dir));
+  } else {
+    ASSIGN_OR_RETURN(place, FindLinked(query.run_id));
+  }
+  place.token = token.empty() ? place.token : token;
+  return place;
+}
+
+Result<std::string> ChooseToken(const std::string& token_file, const std::string& token) {
+  if (!token_file.empty()) {
+    return ReadTokenFile(token_file);
+  }
+  return token;
+}
+
+Result<ServerFiles> ServerFiles::Publish(const fs::path& run_directory, const Endpoint& endpoint,
+                                         const RunId& run_id, const std::string& token) {
+  const std::string text = ToString(endpoint);
+  const fs::path file = run_directory / "endpoint";
+  const UniqueFd fd(::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  if (!fd) {
+    return SystemError("write", file.native(), errno);
+  }
+  RETURN_IF_ERROR(WriteAll(fd.get(), text + "\n", file));
+  RETURN_IF_ERROR(WriteTokenFile(run_directory / "token", token));
+  ASSIGN_OR_RETURN(const fs::path directory, UserDirectory());
+  const fs::path link =
+      directory / (kLinkPrefix + Hex(std::hash<std::string>{}(text)) + "-" + run_id);
+  ::unlink(link.c_str());  // Of an agent that could not remove it.
+  if (::symlink(run_directory.c_str(), link.c_str()) != 0) {
+    return SystemError("make the link", link.native(), errno);
+  }
+  return ServerFiles(link);
+}
+
+ServerFiles::ServerFiles(ServerFiles&& other) noexcept : link_(std::exchange(other.link_, {})) {}
+
+ServerFiles::~ServerFiles() {
+  if (!link_.empty()) {
+    ::unlink(link_.c_str());
+  }
+}
+
+int ExitCodeOf(const Error& error) {
+  switch (error.kind) {
+    case ErrorKind::kInvalid:
+      return kExitUsage;
+    case ErrorKind::kUnavailable:
+      return kExitUnavailable;
+    case ErrorKind::kRefused:
+    case ErrorKind::kNotFound:
+    case ErrorKind::kSystem:
+      return 1;
+  }
+  return 1;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,61 @@
+// How the verbs find a server and its token: what the agent that carries it leaves in its run
+// directory, and the link by which this user's verbs on this machine find that directory.
+//
+//   <run directory>/endpoint    HOST:PORT
+//   <run directory>/token       mode 0600; who can read it may drain and stop
+//   <user directory>/server-<hash>-<run id>  ->  <run directory>
+//
+// The link goes with the agent; one that was left behind by a crash leads to a server that does not
+// answer, and is passed over.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "common/endpoint.h"
+#include "common/ids.h"
+#include "common/result.h"
+#include "proto/worker_env.h"
+
+namespace ddprun {
+
+// What the command line and the environment say of a server.
+struct ServerQuery {
+  std::string endpoint;    // --endpoint or DDPRUN_ENDPOINT
+  std::string run_dir;     // --run-dir or DDPRUN_RUN_DIR
+  RunId run_id;            // --rdzv-id; empty: any, or all
+  std::string token_file;  // --token-file or DDPRUN_TOKEN_FILE
+  std::string token;       // DDPRUN_TOKEN
+};
+
+struct ServerPlace {
+  Endpoint endpoint;
+  std::string token;  // Empty: none was found.
+};
+
+// --endpoint, else --run-dir, else the one server that this user's links lead to. kUnavailable:
+// there is none; kInvalid: what was said cannot be used.
+Result<ServerPlace> FindServer(const ServerQuery& query);
+
+// The token to serve with: from the file, else the given one, else empty.
+Result<std::string> ChooseToken(const std::string& token_file, const std::string& token);
+
+// The files of one served run, until it goes.
+class ServerFiles {
+ public:
+  static Result<ServerFiles> Publish(const std::filesystem::path& run_directory,
+                                     const Endpoint& endpoint, const RunId& run_id,
+                                     const std::string& token);
+  ServerFiles(ServerFiles&& other) noexcept;
+  ServerFiles(const ServerFiles&) = delete;
+  ~ServerFiles();  // Removes the link.
+
+ private:
+  explicit ServerFiles(std::filesystem::path link) : link_(std::move(link)) {}
+  std::filesystem::path link_;
+};
+
+// A verb's exit code for an error: 2 for bad input, 69 for nobody there, else 1.
+int ExitCodeOf(const Error& error);
+
+}  // namespace ddprun

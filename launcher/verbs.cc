@@ -1,0 +1,154 @@
+#include "launcher/verbs.h"
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <cstdio>
+
+#include "common/overload.h"
+#include "launcher/config.h"
+#include "launcher/flags.h"
+#include "proto/exit_code.h"
+
+namespace ddprun {
+namespace {
+
+// One verb's command line: its flags, from the environment too, and the words after them.
+struct VerbLine {
+  CLI::App app;
+  bool help = false;
+  std::vector<std::string> rest;
+
+  VerbLine(const std::string& what, const std::string& verb) : app(what, "ddprun " + verb) {
+    app.set_help_flag();
+    app.add_flag("-h,--help", help, "This help");
+  }
+
+  // Flags may follow the words too, as in `drain n1 --endpoint=...`.
+  Result<void> Parse(const std::vector<std::string>& args, const GetEnv& get_env) {
+    std::vector<std::string> left(args.begin() + 1, args.end());
+    std::vector<Setting> given;
+    while (!left.empty()) {
+      ASSIGN_OR_RETURN(SplitLine line, SplitFlags(app, left));
+      given.insert(given.end(), line.settings.begin(), line.settings.end());
+      left.clear();
+      if (!line.rest.empty()) {
+        rest.push_back(line.rest.front());
+        left.assign(line.rest.begin() + 1, line.rest.end());
+      }
+    }
+    return ParseFlags(app, ToArguments(LayOver({SettingsFromEnvironment(app, get_env), given})));
+  }
+};
+
+Result<VerbRequest> ParseStacks(const std::vector<std::string>& args) {
+  VerbLine line("Prints where every thread of the processes PID... and of their descendants stands",
+                "stacks");
+  StacksRequest request;
+  std::string limit = "10s";
+  line.app.add_option("--limit", limit, "Time for gdb or py-spy (default 10s)");
+  line.app.add_option("--title", request.title, "First line");
+  line.app.add_option("--also", request.also, "Appended to this file too, if it exists");
+  RETURN_IF_ERROR(line.Parse(args, [](const std::string&) { return std::nullopt; }));
+  if (line.help) {
+    return VerbRequest(HelpRequest{line.app.help()});
+  }
+  ASSIGN_OR_RETURN(request.limit, ParseDuration("--limit", limit));
+  for (const std::string& word : line.rest) {
+    std::int64_t pid = 0;
+    const char* const end = word.data() + word.size();
+    const auto [parsed, error] = std::from_chars(word.data(), end, pid);
+    if (error != std::errc{} || parsed != end || pid <= 0 || pid > INT32_MAX) {
+      return Invalid("ddprun stacks takes process ids", word);
+    }
+    request.pids.push_back(pid);
+  }
+  if (request.pids.empty()) {
+    return Error{ErrorKind::kInvalid, "no process is given: ddprun stacks PID..."};
+  }
+  return VerbRequest(std::move(request));
+}
+
+void AddServerFlags(CLI::App& app, ServerQuery& query) {
+  app.add_option("--endpoint", query.endpoint,
+                 "HOST:PORT of the server, as --rdzv-endpoint (default: the one that an agent of "
+                 "yours carries on this machine)");
+  app.add_option("--run-dir", query.run_dir, "Or: the run directory of the node that carries it");
+  app.add_option("--rdzv-id", query.run_id, "The run, where a server has several");
+}
+
+Result<VerbRequest> ParseStatus(const std::vector<std::string>& args, const GetEnv& get_env) {
+  VerbLine line("Shows a server's runs: what they do, what they wait for, their nodes", "status");
+  StatusRequest request;
+  std::string format = "text";
+  AddServerFlags(line.app, request.server);
+  line.app.add_option("-o,--output", format, "text or json (default text)");
+  RETURN_IF_ERROR(line.Parse(args, get_env));
+  if (line.help) {
+    return VerbRequest(HelpRequest{line.app.help()});
+  }
+  if (!line.rest.empty()) {
+    return Invalid("ddprun status takes no further argument", line.rest.front());
+  }
+  if (format != "text" && format != "json") {
+    return Invalid("--output must be text or json", format);
+  }
+  request.json = format == "json";
+  return VerbRequest(std::move(request));
+}
+
+Result<VerbRequest> ParseControl(const std::vector<std::string>& args, const GetEnv& get_env) {
+  ControlWish wish;
+  const std::string& verb = args.front();
+  const bool drain = verb == "drain";
+  wish.verb = drain ? ControlVerb::kDrain : ControlVerb::kStop;
+  VerbLine line(drain ? "NODE leaves its run, planned: its workers get the shutdown timeout, "
+                        "nothing is charged, the other nodes go on"
+                      : "Stops a run: all workers get the shutdown timeout",
+                verb);
+  AddServerFlags(line.app, wish.server);
+  line.app.add_option("--token-file", wish.server.token_file,
+                      "File with the server's token (or DDPRUN_TOKEN; not needed for a server "
+                      "that an agent of yours carries on this machine)");
+  RETURN_IF_ERROR(line.Parse(args, get_env));
+  if (line.help) {
+    return VerbRequest(HelpRequest{line.app.help()});
+  }
+  wish.server.token = get_env("DDPRUN_TOKEN").value_or("");
+  if (line.rest.size() != (drain ? 1u : 0u)) {
+    return line.rest.empty()
+               ? Result<VerbRequest>(
+                     Error{ErrorKind::kInvalid,
+                           "no node is given: ddprun drain NODE (ddprun status lists the nodes)"})
+               : Result<VerbRequest>(
+                     Invalid("ddprun " + verb + " takes no such argument", line.rest.back()));
+  }
+  wish.node = drain ? line.rest.front() : "";
+  return VerbRequest(std::move(wish));
+}
+
+}  // namespace
+
+bool IsVerb(const std::string& word) {
+  return word == "stacks" || word == "status" || word == "drain" || word == "stop";
+}
+
+Result<VerbRequest> ParseVerb(const std::vector<std::string>& args, const GetEnv& get_env) {
+  if (args.front() == "stacks") {
+    return ParseStacks(args);
+  }
+  return args.front() == "status" ? ParseStatus(args, get_env) : ParseControl(args, get_env);
+}
+
+int CarryOut(const VerbRequest& request) {
+  return std::visit(Overload{
+                        [](const StacksRequest& stacks) { return PrintStacks(stacks); },
+                        [](const StatusRequest& status) { return PrintStatus(status); },
+                        [](const ControlWish& wish) { return AskFor(wish); },
+                        [](const HelpRequest& help) {
+                          return std::fputs(help.text.c_str(), stdout) < 0 ? 1 : kExitOk;
+                        },
+                    },
+                    request);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,33 @@
+// The verbs beside launching and serving: what each is asked to do, and doing it.
+//
+// A verb is the first word of the command line; a program of such a name is started by
+// `ddprun -- status`. Verbs read their flags like the launcher: flag > DDPRUN_<FLAG> > default.
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "common/result.h"
+#include "launcher/control.h"
+#include "launcher/stacks.h"
+#include "launcher/status.h"
+#include "proto/worker_env.h"
+
+namespace ddprun {
+
+struct HelpRequest {
+  std::string text;
+};
+
+using VerbRequest = std::variant<StacksRequest, StatusRequest, ControlWish, HelpRequest>;
+
+bool IsVerb(const std::string& word);
+
+// `args` begins with the verb. Errors are kInvalid: exit 2.
+Result<VerbRequest> ParseVerb(const std::vector<std::string>& args, const GetEnv& get_env);
+
+// The exit code.
+int CarryOut(const VerbRequest& request);
+
+}  // namespace ddprun

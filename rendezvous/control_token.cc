@@ -1,0 +1,87 @@
+#include "rendezvous/control_token.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <random>
+
+#include "common/files.h"
+#include "common/ids.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kLeastToken = 16;
+constexpr std::size_t kMaxFile = 4096;
+
+// Takes as long for every content; the length is no secret.
+bool SameInConstantTime(std::string_view a, std::string_view b) {
+  if (a.size() != b.size()) {
+    return false;
+  }
+  volatile unsigned difference = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    difference = difference | static_cast<unsigned char>(a[i] ^ b[i]);
+  }
+  return difference == 0;
+}
+
+}  // namespace
+
+std::string DrawToken() {
+  std::random_device device;
+  std::string token;
+  for (int i = 0; i < 4; ++i) {
+    token += Hex(static_cast<std::uint64_t>(device()) << 32 | device());
+  }
+  return token;
+}
+
+Result<std::string> ReadTokenFile(const std::filesystem::path& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat info {};
+  if (!fd || ::fstat(fd.get(), &info) != 0) {
+    Error error = SystemError("read the token file", path.native(), errno);
+    error.kind = ErrorKind::kInvalid;
+    return error;
+  }
+  if ((info.st_mode & 077) != 0) {
+    return Invalid("a token file must be readable by its owner alone (chmod 600)", path.native());
+  }
+  ASSIGN_OR_RETURN(std::string token, ReadFile(path, kMaxFile));
+  token.erase(std::min(token.find_first_of("\r\n"), token.size()));
+  if (token.size() < kLeastToken) {
+    return Invalid("the token in its file must have at least 16 characters", path.native());
+  }
+  return token;
+}
+
+Result<void> WriteTokenFile(const std::filesystem::path& path, const std::string& token) {
+  const UniqueFd fd(
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!fd) {
+    return SystemError("make the token file", path.native(), errno);
+  }
+  return WriteAll(fd.get(), token + "\n", path);
+}
+
+Result<void> TokenGate::Check(std::string_view given) {
+  if (!enabled()) {
+    return Error{ErrorKind::kRefused,
+                 "this server takes no control verbs, since it has no token: start it with "
+                 "--token-file=FILE or DDPRUN_TOKEN"};
+  }
+  if (SameInConstantTime(given, token_)) {
+    return {};
+  }
+  ++refused_;
+  return Error{ErrorKind::kRefused,
+               given.empty()
+                   ? "a token is needed: --token-file=FILE or DDPRUN_TOKEN (the node that "
+                     "carries the server has it in its run directory)"
+                   : "this is not the server's token"};
+}
+
+}  // namespace ddprun

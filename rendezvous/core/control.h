@@ -1,0 +1,23 @@
+// What an operator may ask of a run: that a node leaves it, or that all of it stops.
+//
+// Pure. Whether somebody may ask is decided before (rendezvous/control_token.h). Draining is a
+// planned leave: the world drains with the shutdown timeout, nothing is charged, the others go on
+// without the node, and it finishes with Finish(left). Stopping is the INT of any agent.
+#pragma once
+
+#include <string>
+
+#include "rendezvous/core/turn.h"
+
+namespace ddprun {
+
+// What would follow, in words; the error names what is wrong with the wish. Changes nothing.
+struct ControlAnswer {
+  bool accepted = false;
+  std::string text;
+};
+ControlAnswer AnswerTo(const CoordinatorState& state, const Controlled& controlled);
+
+void OnControlled(CoordinatorTurn& turn, const Controlled& controlled);
+
+}  // namespace ddprun

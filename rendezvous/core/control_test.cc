@@ -1,0 +1,88 @@
+#include "rendezvous/core/control.h"
+
+#include <gtest/gtest.h>
+
+#include "rendezvous/core/story.h"
+
+namespace ddprun {
+namespace {
+
+using std::chrono_literals::operator""s;
+
+struct Control : testing::Test {
+  Story story;
+  RunShape shape{.min_nodes = 1, .max_nodes = 2};
+  Node a{story, "n0", shape};
+  Node b{story, "n1", shape};
+
+  void SetUp() override {
+    a.Says(At(0s));
+    b.Says(At(0s));
+    a.Hosts(At(0s));
+    b.Hosts(At(0s));
+    ASSERT_EQ(story.state.phase, Phase::kRunning);
+  }
+  void Ask(ControlVerb verb, const NodeId& node, Time now) {
+    story.Feed(Controlled{verb, node}, now);
+  }
+};
+
+TEST_F(Control, ADrainedNodeLeavesUnchargedAndTheOthersGoOn) {
+  Ask(ControlVerb::kDrain, "n1", At(1s));
+  EXPECT_EQ(std::get<Stop>(a.Told(At(1s))).cause, StopCause::kLeave);
+  a.Ends(Outcome::kStopped, {}, At(2s));
+  b.Ends(Outcome::kStopped, {}, At(2s));
+  EXPECT_EQ(std::get<Finish>(b.Told(At(2s))).ending, Ending::kLeft);
+  EXPECT_TRUE(a.IsTold<ddprun::Run>(At(2s)));
+  EXPECT_EQ(story.state.restarts_used, 0u);
+}
+
+TEST_F(Control, AStoppedRunEndsWith130) {
+  Ask(ControlVerb::kStop, "", At(1s));
+  EXPECT_EQ(std::get<Stop>(b.Told(At(1s))).cause, StopCause::kOperator);
+  a.Ends(Outcome::kStopped, {}, At(2s));
+  b.Ends(Outcome::kStopped, {}, At(2s));
+  EXPECT_EQ(std::get<Finish>(a.Told(At(2s))).exit_code, 130);
+}
+
+TEST(ControlBeforeAWorld, StopEndsAWaitingRunAtOnceAndDrainLetsANodeGo) {
+  Story story;
+  Node a(story, "n0", {.min_nodes = 2, .max_nodes = 2});
+  a.Says(At(0s));
+  story.Feed(Controlled{ControlVerb::kDrain, "n0"}, At(1s));
+  EXPECT_EQ(std::get<Finish>(a.Told(At(1s))).ending, Ending::kLeft);
+  story.Feed(Controlled{ControlVerb::kStop, ""}, At(2s));
+  EXPECT_EQ(story.state.phase, Phase::kFailed);
+}
+
+// Its next report, sent before it heard of the wish, must not take the wish back.
+TEST_F(Control, ADrainOutlivesTheNodesOwnReports) {
+  Ask(ControlVerb::kDrain, "n1", At(1s));
+  b.report.leaving = Leaving::kNo;
+  b.Says(At(1s));
+  a.Ends(Outcome::kStopped, {}, At(2s));
+  b.Ends(Outcome::kStopped, {}, At(2s));
+  EXPECT_TRUE(b.IsTold<Finish>(At(2s)));
+}
+
+TEST_F(Control, AnswersSayWhatFollowsOrWhatIsWrong) {
+  const auto answer = [&](ControlVerb verb, const NodeId& node) {
+    return AnswerTo(story.state, Controlled{verb, node});
+  };
+  EXPECT_EQ(answer(ControlVerb::kDrain, "n1").text,
+            "node n1 leaves the run 'run'; the others go on");
+  EXPECT_EQ(answer(ControlVerb::kDrain, "n7").text,
+            "the run 'run' has no node 'n7': its nodes are n0 n1");
+  EXPECT_FALSE(answer(ControlVerb::kDrain, "n7").accepted);
+  story.state.shape->min_nodes = 2;
+  EXPECT_EQ(answer(ControlVerb::kDrain, "n0").text,
+            "node n0 leaves the run 'run'; 1 of at least 2 nodes are left: the run waits for more");
+  Ask(ControlVerb::kStop, "", At(1s));
+  a.Ends(Outcome::kStopped, {}, At(2s));
+  b.Ends(Outcome::kStopped, {}, At(2s));
+  EXPECT_EQ(answer(ControlVerb::kStop, "").text,
+            "the run 'run' has ended: the run was stopped on request");
+}
+
+}  // namespace
+}  // namespace ddprun

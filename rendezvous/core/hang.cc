@@ -1,0 +1,190 @@
+#include "rendezvous/core/hang.h"
+
+#include <algorithm>
+#include <map>
+
+namespace ddprun {
+namespace {
+
+// A member whose workers count: it hosts this world, and has not finished it.
+const NodeReport* HostReport(const CoordinatorState& state, const Member& member) {
+  const auto found = state.nodes.find(member.key);
+  if (member.lost || member.succeeded || found == state.nodes.end()) {
+    return nullptr;
+  }
+  const NodeReport& report = found->second.report;
+  const bool hosts = report.hosting == Hosting::kWorkers && SpeaksOfWorld(report, *state.world);
+  return hosts ? &report : nullptr;
+}
+
+struct Standings {
+  std::vector<Standing> behind;  // At the lowest STEP.
+  std::uint32_t behind_count = 0;
+  std::uint32_t count = 0;  // Of all.
+  std::uint64_t next = 0;   // Lowest and highest STEP of the others.
+  std::uint64_t highest = 0;
+  std::uint32_t workers = 0;  // Of the members that still have some.
+};
+
+Standings Collect(const CoordinatorState& state) {
+  std::vector<Standing> all;
+  Standings found;
+  for (const Member& member : state.world->members) {
+    if (const NodeReport* const report = HostReport(state, member)) {
+      all.insert(all.end(), report->standings.begin(), report->standings.end());
+      found.workers += member.workers;
+    }
+  }
+  if (all.empty()) {
+    return found;
+  }
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Standing& a, const Standing& b) { return a.step < b.step; });
+  for (const Standing& standing : all) {
+    found.count += standing.count;
+    if (standing.step == all.front().step) {
+      found.behind_count += standing.count;
+      found.behind.push_back(standing);
+    } else {
+      found.next = found.next == 0 ? standing.step : found.next;
+    }
+  }
+  found.highest = all.back().step;
+  return found;
+}
+
+// The one worker whose PHASE is its own while all others of at least two share another.
+const Standing* OddOne(const std::vector<Standing>& behind, std::string* others) {
+  std::map<std::string, std::uint32_t> counts;
+  for (const Standing& standing : behind) {
+    counts[standing.phase] += standing.count;
+  }
+  if (counts.size() != 2) {
+    return nullptr;
+  }
+  const auto low = counts.begin()->second == 1 ? counts.begin() : std::next(counts.begin());
+  const auto high = low == counts.begin() ? std::next(low) : counts.begin();
+  if (low->second != 1 || high->second < 2) {
+    return nullptr;
+  }
+  *others = high->first;
+  return &*std::find_if(behind.begin(), behind.end(),
+                        [&](const Standing& s) { return s.phase == low->first; });
+}
+
+std::string InPhase(const std::string& phase) {
+  return phase.empty() ? "" : " in phase '" + phase + "'";
+}
+
+std::string Ranks(std::uint32_t count) {
+  return std::to_string(count) + " rank" + (count == 1 ? "" : "s");
+}
+
+// "its peers are at step 120, it is at 118"
+std::string WhyBehind(const Standings& found, const Standing& first) {
+  const std::string at = "step " + std::to_string(first.step) + InPhase(first.phase);
+  if (found.count == 1) {
+    return "it is at " + at;
+  }
+  const std::string steps =
+      found.next == found.highest
+          ? "step " + std::to_string(found.next)
+          : "steps " + std::to_string(found.next) + " to " + std::to_string(found.highest);
+  if (found.behind_count == 1) {
+    return "its peers are at " + steps + ", it is at " + at;
+  }
+  return "it and " + Ranks(found.behind_count - 1) + " more are at " + at + ", the others at " +
+         steps;
+}
+
+// Names the worker: which member has this rank.
+WorkerFailure Blame(const CoordinatorState& state, std::uint32_t rank, std::string why) {
+  WorkerFailure failure;
+  failure.rank = rank;
+  failure.status = Killed{9};  // What becomes of it.
+  failure.stopped_by_us = true;
+  failure.hang = std::move(why);
+  for (const Member& member : state.world->members) {
+    if (rank >= member.first_rank && rank < member.first_rank + member.workers) {
+      failure.local_rank = rank - member.first_rank;
+      const auto node = state.nodes.find(member.key);
+      failure.host = node == state.nodes.end() ? "" : node->second.report.host;
+    }
+  }
+  return failure;
+}
+
+}  // namespace
+
+std::optional<WorkerFailure> FindHang(const CoordinatorState& state) {
+  const Standings found = Collect(state);
+  if (found.behind.empty() || std::any_of(found.behind.begin(), found.behind.end(),
+                                          [](const Standing& s) { return s.late < s.count; })) {
+    return std::nullopt;
+  }
+  if (found.highest == 0 && found.count < found.workers) {
+    return std::nullopt;
+  }
+  const Standing& first =
+      *std::min_element(found.behind.begin(), found.behind.end(),
+                        [](const auto& a, const auto& b) { return a.first_rank < b.first_rank; });
+  const std::string silent = "no step for " + FormatDuration(first.allowed);
+  if (found.count == 1 || found.behind_count * 2 <= found.count) {
+    return Blame(state, first.first_rank, silent + " (" + WhyBehind(found, first) + ")");
+  }
+  std::string others;
+  if (const Standing* const odd = OddOne(found.behind, &others)) {
+    return Blame(state, odd->first_rank,
+                 silent + " (its peers are" + (others.empty() ? " in no phase" : InPhase(others)) +
+                     ", it is" + (odd->phase.empty() ? " in none" : InPhase(odd->phase)) +
+                     ", all at step " + std::to_string(odd->step) + ")");
+  }
+  const bool same_phase = std::all_of(found.behind.begin(), found.behind.end(),
+                                      [&](const Standing& s) { return s.phase == first.phase; });
+  WorkerFailure failure = Blame(
+      state, first.first_rank,
+      silent + " (" +
+          (found.behind_count == found.count
+               ? "all " + Ranks(found.count)
+               : std::to_string(found.behind_count) + " of " + Ranks(found.count)) +
+          " are at step " + std::to_string(first.step) + (same_phase ? InPhase(first.phase) : "") +
+          "; which of them is to blame is unknown)");
+  failure.nobody_lags = true;
+  return failure;
+}
+
+void LookForHang(CoordinatorTurn& turn, const NodeKey& key, const NodeReport& report) {
+  CoordinatorState& state = turn.state;
+  if (state.phase != Phase::kRunning) {
+    return;
+  }
+  std::optional<HangEnquiry>& enquiry = state.hang_enquiry;
+  if (!enquiry || enquiry->generation != state.world->generation) {
+    if (!report.hung_rank) {
+      return;
+    }
+    enquiry = HangEnquiry{state.world->generation, {}};
+    for (const Member& member : state.world->members) {
+      if (!member.hosted && !member.lost) {
+        enquiry.reset();  // Its peers wait for its workers; the start deadline ends that.
+        return;
+      }
+      if (!member.lost && !member.succeeded) {
+        enquiry->unheard.insert(member.key);
+      }
+    }
+  }
+  enquiry->unheard.erase(key);
+  if (!enquiry->unheard.empty()) {
+    return;  // Whoever stays silent is lost after its lease, which drains the world anyway.
+  }
+  enquiry.reset();  // The next word of a late worker asks everybody again.
+  std::optional<WorkerFailure> hang = FindHang(state);
+  if (!hang) {
+    return;
+  }
+  BeginDrain(turn, StopCause::kHang, false);
+  state.drain->hang = std::move(hang);
+}
+
+}  // namespace ddprun

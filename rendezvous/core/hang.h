@@ -1,0 +1,34 @@
+// Decides whether a running world hangs, and which rank is to blame, from what its workers said of
+// their STEP and PHASE.
+//
+// Pure. An agent only finds that a worker of its own is *late*: without progress for longer than it
+// may be. Late is not hung: a rank that waits in a collective for a slow peer, or for rank 0's
+// checkpoint, is late through no fault. A world hangs when everybody who is furthest behind is
+// late; that is looked at once every member has reported after the first word of a late worker, so
+// that no old standing is judged.
+//
+//   the ranks at the lowest STEP are...         to blame
+//   not all late                                nobody, so far
+//   at most half of all                         the first of them
+//   more, one of them alone in its PHASE while
+//     all others share another (three or more)  that one
+//   anything else                               unknown: nobody lags
+//
+// Workers that never said hello, have ended, or are of a lost node count nowhere; but before the
+// first STEP of a world nobody is to blame until all of its workers have said hello: who is there
+// waits for who still starts.
+#pragma once
+
+#include <optional>
+
+#include "rendezvous/core/turn.h"
+
+namespace ddprun {
+
+// Who is to blame (rank, local rank, host) and why, or nothing: the world does not hang.
+std::optional<WorkerFailure> FindHang(const CoordinatorState& state);
+
+// After each report of a member; drains the world if it hangs.
+void LookForHang(CoordinatorTurn& turn, const NodeKey& key, const NodeReport& report);
+
+}  // namespace ddprun

@@ -1,0 +1,191 @@
+#include "rendezvous/core/hang.h"
+
+#include <gtest/gtest.h>
+
+#include "rendezvous/core/describe.h"
+#include "rendezvous/core/story.h"
+
+namespace ddprun {
+namespace {
+
+using std::chrono_literals::operator""ms;
+using std::chrono_literals::operator""s;
+
+Standing Late(std::uint32_t rank, std::uint64_t step, const std::string& phase = "",
+              std::uint32_t count = 1) {
+  return {step, phase, rank, count, count, 30s};
+}
+
+Standing InTime(std::uint32_t rank, std::uint64_t step, const std::string& phase = "") {
+  return {step, phase, rank, 1, 0, Duration{0}};
+}
+
+// Two nodes with two workers each, ranks 0-1 and 2-3.
+struct Hangs : testing::Test {
+  Story story;
+  RunShape shape{.min_nodes = 2, .max_nodes = 2, .max_restarts = 1};
+  Node a{story, "n0", shape};
+  Node b{story, "n1", shape};
+
+  void SetUp() override {
+    a.report.workers = b.report.workers = 2;
+    a.Says(At(0s));
+    b.Says(At(0s));
+    a.Hosts(At(0s));
+    b.Hosts(At(0s));
+    ASSERT_EQ(story.state.phase, Phase::kRunning);
+  }
+  static void Stand(Node& node, std::vector<Standing> standings, Time now) {
+    node.report.hung_rank.reset();
+    for (const Standing& standing : standings) {
+      if (standing.late > 0 && !node.report.hung_rank) {
+        node.report.hung_rank = standing.first_rank;
+      }
+    }
+    node.report.standings = std::move(standings);
+    node.Hears(now).Says(now);
+  }
+  // Both report, so that what is judged is fresh.
+  void Stand(std::vector<Standing> of_a, std::vector<Standing> of_b, Time now = At(31s)) {
+    Stand(a, std::move(of_a), now);
+    Stand(b, std::move(of_b), now);
+  }
+  std::string Why() {
+    return story.state.drain && story.state.drain->hang ? Describe(*story.state.drain->hang) : "";
+  }
+};
+
+TEST_F(Hangs, TheRankBehindItsPeersIsToBlame) {
+  Stand({Late(0, 120, "", 2)}, {Late(3, 118, "forward"), Late(2, 120)});
+  EXPECT_EQ(Why(),
+            "rank 3 (local rank 1, host n1) hung: no step for 30.0 s (its peers are at step 120, "
+            "it is at step 118 in phase 'forward')");
+  EXPECT_EQ(std::get<Stop>(a.Told(At(31s))).cause, StopCause::kHang);
+}
+
+// Rank 0 writes a checkpoint for as long as it may; the others wait for it and are late.
+TEST_F(Hangs, NobodyIsToBlameWhileTheOneBehindMayStillWork) {
+  Stand({InTime(0, 118, "checkpoint"), Late(1, 119)}, {Late(2, 119, "", 2)});
+  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  Stand({Late(0, 118, "checkpoint"), Late(1, 119)}, {Late(2, 119, "", 2)}, At(32s));
+  EXPECT_EQ(Why().substr(0, 40), "rank 0 (local rank 0, host n0) hung: no ");
+}
+
+TEST_F(Hangs, AtOneStepTheOddPhaseIsToBlame) {
+  Stand({Late(0, 7, "reduce", 2)}, {Late(2, 7, "data"), Late(3, 7, "reduce")});
+  EXPECT_EQ(story.state.drain->hang->rank, 2u);
+  EXPECT_FALSE(story.state.drain->hang->nobody_lags);
+  EXPECT_NE(Why().find("its peers are in phase 'reduce', it is in phase 'data', all at step 7"),
+            std::string::npos)
+      << Why();
+}
+
+TEST_F(Hangs, UnknownWhenAllAreEqual) {
+  Stand({Late(0, 7, "x", 2)}, {Late(2, 7, "x", 2)});
+  EXPECT_TRUE(story.state.drain->hang->nobody_lags);
+  EXPECT_EQ(Why(),
+            "the workers hang: no step for 30.0 s (all 4 ranks are at step 7 in phase 'x'; which "
+            "of them is to blame is unknown)");
+}
+
+TEST_F(Hangs, UnknownWhenTwoPhasesAreEquallyCommon) {
+  Stand({Late(0, 7, "a", 2)}, {Late(2, 7, "b", 2)});
+  EXPECT_TRUE(story.state.drain->hang->nobody_lags);
+}
+
+TEST_F(Hangs, UnknownWhenMostAreBehindOneThatFinishedItsStepFirst) {
+  Stand({Late(0, 7), Late(1, 8)}, {Late(2, 7, "", 2)});
+  EXPECT_TRUE(story.state.drain->hang->nobody_lags);
+  EXPECT_NE(Why().find("3 of 4 ranks are at step 7"), std::string::npos) << Why();
+}
+
+TEST_F(Hangs, HalfOfAllBehindTogetherAreTold) {
+  Stand({Late(0, 9, "", 2)}, {Late(2, 7, "", 2)});
+  EXPECT_NE(Why().find("it and 1 rank more are at step 7, the others at step 9"), std::string::npos)
+      << Why();
+}
+
+// The standing of the other node is from before: it may have moved on since.
+TEST_F(Hangs, OldStandingsAreNotJudged) {
+  Stand(b, {InTime(2, 100), InTime(3, 100)}, At(10s));
+  Stand(a, {Late(0, 120, "", 2)}, At(31s));
+  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  Stand(b, {InTime(2, 121), InTime(3, 121)}, At(32s));
+  EXPECT_EQ(Why().substr(0, 6), "rank 0");
+}
+
+TEST_F(Hangs, WhoSaysNothingOnTheSocketCountsNowhere) {
+  Stand({Late(1, 5)}, {});
+  EXPECT_EQ(Why(), "rank 1 (local rank 1, host n0) hung: no step for 30.0 s (it is at step 5)");
+}
+
+// Rank 3 still imports its libraries; its peers have said hello and wait for it to join.
+TEST_F(Hangs, ASlowStartOfOneWorkerIsNobodysHang) {
+  Stand({Late(0, 0, "join", 2)}, {Late(2, 0, "join")});
+  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  Stand({Late(0, 0, "join", 2)}, {Late(2, 0, "join"), Late(3, 0, "join")}, At(60s));
+  EXPECT_TRUE(story.state.drain->hang->nobody_lags);
+}
+
+TEST(HangsAtTheStart, ANodeThatHasNotStartedIsWaitedFor) {
+  Story story;
+  const RunShape shape{.min_nodes = 2, .max_nodes = 2};
+  Node a(story, "n0", shape);
+  Node b(story, "n1", shape);
+  a.Says(At(0s));
+  b.Says(At(0s));
+  a.Hosts(At(0s));
+  Hangs::Stand(a, {Late(0, 0)}, At(10s));
+  b.Hears(At(10s)).Says(At(10s));
+  EXPECT_EQ(story.state.phase, Phase::kRunning);
+}
+
+TEST_F(Hangs, AFinishedNodeIsNotWaitedFor) {
+  b.Ends(Outcome::kSucceeded, {}, At(20s));
+  Stand(a, {Late(0, 5, "evaluate"), InTime(1, 6)}, At(31s));
+  EXPECT_EQ(story.state.drain->hang->rank, 0u);
+}
+
+// The killed worker's own end completes the report; the budget is charged, then spent.
+TEST_F(Hangs, IsChargedAndEndsTheRunWith124WhenTheBudgetIsSpent) {
+  for (const std::uint64_t generation : {1u, 2u}) {
+    ASSERT_EQ(story.state.world->generation, Generation{generation});
+    const Time now = At(generation * 40s);
+    Stand({Late(0, 120, "", 2)}, {Late(2, 118), Late(3, 120)}, now);
+    ASSERT_EQ(story.state.phase, Phase::kDraining);
+    WorkerFailure killed = Failure(Killed{9});
+    killed.rank = 2;
+    killed.pid = 4711;
+    killed.stopped_by_us = true;
+    a.report.standings.clear();
+    b.report.standings.clear();
+    a.report.hung_rank.reset();
+    b.report.hung_rank.reset();
+    a.Ends(Outcome::kStopped, {}, now + 1s);
+    b.Ends(Outcome::kStopped, {killed}, now + 1s);
+    if (generation == 1) {
+      EXPECT_EQ(story.state.restarts_used, 1u);
+      a.Hosts(now + 2s);
+      b.Hosts(now + 2s);
+    }
+  }
+  ASSERT_EQ(story.state.phase, Phase::kFailed);
+  EXPECT_EQ(story.state.outcome->exit_code, 124);
+  EXPECT_EQ(story.state.outcome->root->pid, 4711);
+  EXPECT_EQ(story.state.outcome->text,
+            "rank 2 (local rank 0, pid 4711, host host) hung: no step for 30.0 s (its peers are "
+            "at step 120, it is at step 118); 1 of 1 restarts are used");
+}
+
+// It may have hung because of the lost node.
+TEST_F(Hangs, IsNotChargedWhenANodeIsLostMeanwhile) {
+  Stand({Late(0, 118), Late(1, 120)}, {Late(2, 120, "", 2)});
+  a.Ends(Outcome::kStopped, {}, At(32s));
+  b.Closes(At(32s));
+  story.Pass(At(33s));
+  EXPECT_EQ(story.state.phase, Phase::kGathering);
+  EXPECT_EQ(story.state.restarts_used, 0u);
+}
+
+}  // namespace
+}  // namespace ddprun

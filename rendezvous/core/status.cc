@@ -1,0 +1,164 @@
+#include "rendezvous/core/status.h"
+
+#include <algorithm>
+
+#include "rendezvous/core/describe.h"
+#include "rendezvous/core/node_index.h"
+
+namespace ddprun {
+namespace {
+
+const Member* MemberOf(const CoordinatorState& state, const NodeKey& key) {
+  if (!state.world) {
+    return nullptr;
+  }
+  const auto place = state.world->places.find(key);
+  return place == state.world->places.end() ? nullptr : &state.world->members[place->second];
+}
+
+std::string StateOf(const CoordinatorState& state, const NodeKey& key, const NodeState& node,
+                    const Member* member) {
+  const bool active = state.phase == Phase::kRunning || state.phase == Phase::kDraining;
+  if (node.acknowledged) {
+    return "gone";
+  }
+  if (node.lost) {
+    return "lost";
+  }
+  if (node.refused) {
+    return "refused";
+  }
+  if (active && member != nullptr && member->succeeded) {
+    return "finished";
+  }
+  if (node.report.unkillable > 0) {
+    return "unkillable";
+  }
+  if (node.report.hosting == Hosting::kStopping) {
+    return "stopping";
+  }
+  if (node.report.leaving != Leaving::kNo) {
+    return "leaving";
+  }
+  if (node.report.hosting == Hosting::kWorkers) {
+    return "running";
+  }
+  if (state.phase == Phase::kRunning && member != nullptr) {
+    return "starting";
+  }
+  if (!IsReady(state, key)) {
+    return "waiting";
+  }
+  return state.phase == Phase::kRunning ? "spare" : "ready";
+}
+
+NodeStatus Look(const CoordinatorState& state, const NodeKey& key, const NodeState& node,
+                Time now) {
+  const Member* const member = MemberOf(state, key);
+  NodeStatus status;
+  status.node = key.node;
+  status.host = node.report.host;
+  status.incarnation = key.incarnation;
+  status.state = StateOf(state, key, node, member);
+  status.last_seen = std::chrono::floor<Duration>(std::max(now, node.heard) - node.heard);
+  status.workers = node.report.workers;
+  status.in_world = member != nullptr && !member->lost;
+  status.first_rank = status.in_world ? member->first_rank : 0;
+  for (const Standing& standing : node.report.standings) {
+    status.late += standing.late;
+  }
+  if (!node.report.standings.empty()) {
+    status.step = node.report.standings.front().step;
+    status.phase = node.report.standings.front().phase;
+  }
+  return status;
+}
+
+// Members that are not yet (or still) where the phase wants them.
+std::string Names(const CoordinatorState& state, bool (*wanted)(const Member&, const NodeState&)) {
+  std::string names;
+  std::size_t count = 0;
+  for (const Member& member : state.world->members) {
+    const auto node = state.nodes.find(member.key);
+    if (!member.lost && node != state.nodes.end() && wanted(member, node->second) &&
+        count++ < kMaxNamed) {
+      names += (names.empty() ? "" : " ") + member.key.node;
+    }
+  }
+  return names + (count > kMaxNamed ? " ..." : "");
+}
+
+std::string WaitsFor(const CoordinatorState& state, const CoordinatorConfig& config, Time now) {
+  switch (state.phase) {
+    case Phase::kRecovering:
+    case Phase::kGathering: {
+      for (const auto& [key, node] : state.nodes) {
+        const Directive told = DirectiveFor(state, config, key.node, key.incarnation, now);
+        if (const Wait* const wait = std::get_if<Wait>(&told); wait != nullptr && !node.lost) {
+          return Describe(wait->reason);
+        }
+      }
+      return "waiting for a first node";
+    }
+    case Phase::kDraining:
+      return "stopping generation " + std::to_string(state.world->generation.value) + " (" +
+             Describe(state.drain->cause) + "): waiting for " +
+             Names(state, [](const Member&, const NodeState& node) {
+               return node.report.hosting != Hosting::kNothing;
+             });
+    case Phase::kRunning: {
+      const std::string starting =
+          Names(state, [](const Member& m, const NodeState&) { return !m.hosted; });
+      if (!starting.empty()) {
+        return "waiting until the workers are started on " + starting;
+      }
+      const bool some = std::any_of(state.world->members.begin(), state.world->members.end(),
+                                    [](const Member& m) { return m.succeeded; });
+      return some ? "some nodes' workers have finished; waiting for those of " +
+                        Names(state, [](const Member& m, const NodeState&) { return !m.succeeded; })
+                  : "";
+    }
+    case Phase::kSucceeded:
+    case Phase::kFailed:
+      return "";
+  }
+  return "";
+}
+
+}  // namespace
+
+RunStatus StatusOf(const CoordinatorState& state, const CoordinatorConfig& config, Time now) {
+  RunStatus status;
+  status.run_id = state.run_id;
+  status.phase = Describe(state.phase);
+  status.phase_since = std::chrono::floor<Duration>(std::max(now, state.since) - state.since);
+  if (state.shape) {
+    status.min_nodes = state.shape->min_nodes;
+    status.max_nodes = state.shape->max_nodes;
+    status.max_restarts = state.shape->max_restarts;
+  }
+  status.restarts_used = state.restarts_used;
+  if (state.world) {
+    status.generation = state.world->generation;
+    status.group_size = static_cast<std::uint32_t>(state.world->members.size());
+    status.world_size = state.world->size;
+  }
+  status.waits_for = WaitsFor(state, config, now);
+  if (state.outcome) {
+    status.outcome = state.outcome->text;
+    status.exit_code = state.outcome->exit_code;
+  }
+  for (const auto& [key, node] : state.nodes) {
+    status.nodes.push_back(Look(state, key, node, now));
+  }
+  std::stable_sort(status.nodes.begin(), status.nodes.end(), [](const auto& a, const auto& b) {
+    return a.in_world != b.in_world ? a.in_world : a.in_world && a.first_rank < b.first_rank;
+  });
+  if (status.nodes.size() > kMaxListedNodes) {
+    status.more_nodes = static_cast<std::uint32_t>(status.nodes.size() - kMaxListedNodes);
+    status.nodes.resize(kMaxListedNodes);
+  }
+  return status;
+}
+
+}  // namespace ddprun

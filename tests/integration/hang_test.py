@@ -1,0 +1,133 @@
+"""Hung workers: who is blamed, what becomes of the run, and the stacks it leaves."""
+
+import json
+import os
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest, read_text  # noqa: E402
+
+# Rank 1 stops at step 5, the others at 8.
+LAG = ("--notify=READY=1", "--on-rank=1", "--steps=5", "--hang", "--always", "--steps=8", "--hang")
+
+
+class Hangs(DdprunTest):
+    def setUp(self):
+        super().setUp()
+        self.logs = self.path("logs")
+
+    def failure(self):
+        (name,) = os.listdir(self.logs)
+        with open(os.path.join(self.logs, name, "failure.json")) as file:
+            return json.load(file)
+
+    def hung(self, *arguments, flags=(), environment=None):
+        return self.run_ddprun("--nproc-per-node=2", "--hang-timeout=700ms",
+                               f"--log-dir={self.logs}", *flags, FAKE_WORKER, *arguments,
+                               expect=124, environment=environment, limit=60)
+
+    def test_the_rank_that_lags_is_blamed_and_its_stacks_are_kept(self):
+        run = self.hung(*LAG, flags=("--redirects=2",))
+        self.assertRegex(run.err(), r"the run failed: rank 1 \(local rank 1, pid \d+, host \S+\) "
+                                    r"hung: no step for 700 ms \(its peers are at step 8, it is at "
+                                    r"step 5\); no restarts are allowed")
+        told = self.failure()
+        self.assertEqual((told["exit_code"], told["hang"]["rank"]), (124, 1))
+        self.assertEqual(told["root_cause"]["exitcode"], -9)
+        stacks = read_text(told["root_cause"]["stacks"])
+        self.assertIn(f"  stacks    : {told['root_cause']['stacks']}\n", run.err())
+        self.assertRegex(stacks, r"== stacks of rank 1 \(pid \d+\)\n-- process \d+:\nthread \d+ "
+                                 r"\(fake_worker\): state S")
+        # Every rank's, and in its log.
+        for rank in (0, 1):
+            own = os.path.join(os.path.dirname(os.path.dirname(told["root_cause"]["stacks"])),
+                               str(rank))
+            self.assertIn(f"stacks of rank {rank} ", read_text(os.path.join(own, "stacks.txt")))
+            self.assertIn(f"stacks of rank {rank} ", read_text(os.path.join(own, "stderr.log")))
+
+    def test_it_is_charged_and_the_workers_start_again(self):
+        run = self.run_ddprun("--nproc-per-node=2", "--hang-timeout=700ms", "--max-restarts=1",
+                              FAKE_WORKER, HELLO, "--on-restart=1", "--exit=0", "--always", *LAG,
+                              limit=60)
+        self.assertEqual(run.generations(), [1, 2])
+        self.assertRegex(run.err(), r"restarting all workers \(1 of 1\): rank 1 \(.*\) hung: no step")
+        # Nobody asked for files, so the one to look at is shown.
+        self.assertIn("stacks of rank 1 ", run.err())
+
+    def test_a_stopped_worker_counts_as_hung_and_is_killed(self):
+        self.hung("--on-rank=0", "--steps=3", "--stop-self", "--always", "--steps=4", "--hang")
+        told = self.failure()
+        self.assertEqual((told["hang"]["rank"], told["root_cause"]["exitcode"]), (0, -9))
+        self.assertIn("state T", read_text(told["root_cause"]["stacks"]))
+
+    def test_unknown_when_all_are_equal(self):
+        run = self.hung("--steps=4", "--hang")
+        self.assertIn("the workers hang: no step for 700 ms (all 2 ranks are at step 4; which of "
+                      "them is to blame is unknown)", run.err())
+        self.assertIsNone(self.failure()["hang"]["rank"])
+
+    def test_who_never_said_hello_is_never_judged(self):
+        self.run_ddprun("--hang-timeout=200ms", FAKE_WORKER, "--notify=PHASE=import",
+                        "--sleep-ms=1500")
+
+    def test_a_worker_may_ask_for_more_time(self):
+        self.run_ddprun("--hang-timeout=300ms", FAKE_WORKER, "--steps=2",
+                        "--notify=PHASE=checkpoint\nEXTEND_TIMEOUT_USEC=20000000",
+                        "--sleep-ms=1500", "--notify=STEP=3")
+
+    def test_without_the_flag_silence_is_no_failure(self):
+        self.run_ddprun(FAKE_WORKER, "--steps=2", "--sleep-ms=1500")
+
+    def test_a_slow_tool_is_not_waited_for(self):
+        os.mkdir(self.path("bin"))
+        for name in ("gdb", "py-spy"):
+            with open(self.path("bin", name), "w") as file:
+                file.write("#!/bin/sh\necho a frame of $$\nexec sleep 1000\n")
+            os.chmod(self.path("bin", name), 0o755)
+        self.hung(*LAG, environment={"PATH": self.path("bin") + ":" + os.environ["PATH"]})
+        stacks = read_text(self.failure()["root_cause"]["stacks"])
+        self.assertRegex(stacks, r"-- gdb:\na frame of \d+\n\(gdb took too long: stopped\)\n")
+
+
+class TwoNodes(DdprunTest):
+    def test_the_rank_that_lags_may_be_on_another_node(self):
+        endpoint = self.free_endpoint()
+        nodes = [
+            self.start("--nnodes=2", f"--node-rank={rank}", f"--rdzv-id={self.run_id}",
+                       f"--rdzv-endpoint={endpoint}", "--nproc-per-node=2", "--hang-timeout=1s",
+                       FAKE_WORKER, "--on-rank=2", "--steps=5", "--hang", "--always", "--steps=8",
+                       "--hang")
+            for rank in range(2)
+        ]
+        for node in nodes:
+            self.assertEqual(node.wait(60), 124, "\n".join(n.all() for n in nodes))
+            self.assertRegex(node.err(), r"the run failed: rank 2 \(.*\) hung: no step for 1\.0 s "
+                                         r"\(its peers are at step 8, it is at step 5\)")
+
+
+class Flag(DdprunTest):
+    def test_bad_values_are_refused(self):
+        for value in ("-1", "x", "5 s", "", "3d", "1e99"):
+            with self.subTest(value):
+                run = self.run_ddprun(f"--hang-timeout={value}", FAKE_WORKER, expect=2)
+                self.assertIn("--hang-timeout must be a time", run.err())
+
+
+class Stacks(DdprunTest):
+    def test_by_hand(self):
+        run = self.start("--nproc-per-node=1", FAKE_WORKER, HELLO, "--hang")
+        pid = self.wait_for_workers(run, 1)[0]
+        asked = self.start("stacks", "--limit=20s", str(pid))
+        self.assertEqual(asked.wait(60), 0, asked.all())
+        self.assertRegex(asked.out(), rf"thread {pid} \(fake_worker\): state S")
+        gone = self.start("stacks", "999999999")
+        self.assertEqual(gone.wait(), 1)
+        self.assertIn("there is no such process", gone.out())
+        run.signal(15)
+        run.wait()
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

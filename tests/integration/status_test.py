@@ -1,0 +1,215 @@
+"""What operators ask and say: ddprun status, drain and stop, and who may."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest, eventually, read_text  # noqa: E402
+
+TOKEN = "a token that nobody guesses"
+
+
+class Operators(DdprunTest):
+    def setUp(self):
+        super().setUp()
+        self.endpoint = self.free_endpoint()
+
+    def start_node(self, *arguments, nnodes="1:2", run_id=None, environment=None):
+        return self.start(f"--nnodes={nnodes}", f"--rdzv-id={run_id or self.run_id}",
+                          f"--rdzv-endpoint={self.endpoint}", "--rdzv-conf=last_call_timeout=60",
+                          FAKE_WORKER, *(arguments or (HELLO, "--hang")), environment=environment)
+
+    def ask(self, *arguments, expect=0, environment=None):
+        run = self.start(*arguments, environment=environment)
+        self.assertEqual(run.wait(), expect, run.all())
+        return run
+
+    def status(self):
+        """No runs as long as nobody serves."""
+        asked = self.start("status", f"--endpoint={self.endpoint}", "-o", "json")
+        code = asked.wait()
+        self.assertIn(code, (0, 69), asked.all())
+        return json.loads(asked.out()) if code == 0 else {"runs": []}
+
+    def in_state(self, state, count):
+        def look():
+            runs = self.status()["runs"]
+            found = [n for n in runs[0]["nodes"] if n["state"] == state] if runs else []
+            return len(found) == count and runs[0]
+        return self.wait_for(look, what=f"{count} nodes {state}")
+
+    def stop_server(self, server):
+        server.signal(signal.SIGTERM)
+        server.wait()
+
+    def two_running(self):
+        nodes = [self.start_node()]
+        self.wait_for_text(nodes[0], "serving the rendezvous")
+        nodes.append(self.start_node())
+        return nodes, self.in_state("running", 2)
+
+
+class Status(Operators):
+    def test_a_waiting_run_says_for_what(self):
+        node = self.start_node(nnodes="2")
+        run = self.in_state("ready", 1)
+        self.assertEqual(run["phase"], "gathering")
+        self.assertRegex(run["waits_for"], r"waiting for nodes: 1 of 2 are here; giving up in")
+        # Found without a flag: this user's server on this machine.
+        text = self.ask("status").out()
+        self.assertRegex(text, rf"run {self.run_id}: GATHERING for .*\nwaiting for nodes: 1 of 2")
+        by_environment = self.ask("status", environment={"DDPRUN_ENDPOINT": self.endpoint}).out()
+        self.assertIn("GATHERING", by_environment)
+        self.stop_server(node)
+
+    def test_a_running_one_shows_nodes_steps_and_events(self):
+        nodes = [self.start_node(HELLO, "--steps=7", "--notify=PHASE=reduce", "--hang")
+                 for _ in range(2)]
+        self.wait_for(lambda: (runs := self.status()["runs"]) and
+                      [(n["step"], n["phase"]) for n in runs[0]["nodes"]] == [(7, "reduce")] * 2,
+                      *nodes, what="steps of both nodes")
+        run = self.status()["runs"][0]
+        self.assertEqual((run["world_size"], run["generation"], run["waits_for"]), (2, 1, ""))
+        self.assertEqual([n["first_rank"] for n in run["nodes"]], [0, 1])
+        self.assertTrue(any("formed generation 1" in e["text"] for e in run["events"]))
+        self.assertRegex(self.ask("status").out(), r"RUNNING for .*2 nodes and 2 workers")
+        for node in nodes:
+            node.signal(signal.SIGINT)
+        for node in nodes:
+            node.wait()
+
+    def test_several_runs_are_listed(self):
+        server = self.start("rendezvous", f"--listen={self.endpoint}")
+        self.wait_for_text(server, "serving at")
+        nodes = [self.start_node(nnodes="2", run_id=name) for name in ("one", "two")]
+        self.wait_for(lambda: len(self.status()["runs"]) == 2, *nodes)
+        text = self.ask("status", f"--endpoint={self.endpoint}").out()
+        self.assertRegex(text, r"2 runs at .*\nrun one: GATHERING.*\nrun two: GATHERING")
+        one = self.ask("status", f"--endpoint={self.endpoint}", "--rdzv-id=two").out()
+        self.assertTrue(one.startswith("run two:"), one)
+        self.ask("status", f"--endpoint={self.endpoint}", "--rdzv-id=three", expect=1)
+        for node in nodes:
+            node.signal(signal.SIGTERM)
+            node.wait()
+        self.stop_server(server)
+
+    def test_nobody_there_is_69(self):
+        run = self.ask("status", f"--endpoint={self.endpoint}", expect=69)
+        self.assertRegex(run.err(), rf"ddprun status: .*{self.endpoint}.*refused")
+        run = self.ask("status", expect=69)
+        self.assertIn("say --endpoint=HOST:PORT", run.err())
+
+
+class LiveLine(Operators):
+    def test_a_terminal_sees_the_reason_and_the_time_left_on_one_line(self):
+        ours, theirs = os.openpty()
+        self.addCleanup(os.close, ours)
+        os.set_blocking(ours, False)
+        run = subprocess.Popen(
+            [DDPRUN, "--nnodes=2", f"--rdzv-id={self.run_id}", f"--rdzv-endpoint={self.endpoint}",
+             FAKE_WORKER], env={**self.environment}, stdin=subprocess.DEVNULL, stderr=theirs,
+            start_new_session=True)
+        os.close(theirs)
+        seen = b""
+
+        def live():
+            nonlocal seen
+            try:
+                seen += os.read(ours, 65536)
+            except (BlockingIOError, OSError):
+                pass
+            # Written over at least once: without a newline between.
+            return re.search(rb"1 of 2 are here; giving up in \S+ min \S+ s\r\x1b\[K[^\n]*"
+                             rb"giving up in", seen)
+
+        self.assertTrue(eventually(live), seen)
+        run.terminate()
+        run.wait()
+
+
+class Control(Operators):
+    def test_a_drained_node_leaves_and_the_other_goes_on(self):
+        nodes, run = self.two_running()
+        leaver = next(n["node"] for n in run["nodes"] if n["node"].endswith("#1"))
+        said = self.ask("drain", leaver).out()
+        self.assertIn(f"node {leaver} leaves the run '{self.run_id}'; the others go on", said)
+        self.assertEqual(nodes[1].wait(), 143, nodes[1].all())
+        self.assertIn("this node left the run on request", nodes[1].err())
+        run = self.wait_for(lambda: (r := self.status()["runs"][0])["generation"] == 2 and r,
+                            nodes[0], limit=90)
+        self.assertEqual(run["restarts_used"], 0)
+        self.ask("stop")
+        self.assertEqual(nodes[0].wait(), 130, nodes[0].all())
+        self.assertIn("the run was stopped on request", nodes[0].err())
+
+    def test_stop_ends_all_nodes(self):
+        nodes, _ = self.two_running()
+        self.assertIn("stops; its workers get the shutdown timeout", self.ask("stop").out())
+        for node in nodes:
+            self.assertEqual(node.wait(), 130, node.all())
+
+    def test_an_unknown_node_is_told_with_the_known_ones(self):
+        nodes, run = self.two_running()
+        refused = self.ask("drain", "nobody", expect=1)
+        self.assertIn(f"has no node 'nobody': its nodes are {run['nodes'][0]['node']}",
+                      refused.err())
+        self.ask("stop")
+        for node in nodes:
+            node.wait()
+
+    def test_a_wrong_token_or_none_is_refused_and_counted(self):
+        node = self.start_node(nnodes="2", environment={"DDPRUN_TOKEN": TOKEN})
+        self.in_state("ready", 1)
+        at = f"--endpoint={self.endpoint}"
+        elsewhere = {"XDG_RUNTIME_DIR": self.path("tmp")}  # Where no link leads to the token.
+        none = self.ask("stop", at, expect=1, environment=elsewhere)
+        self.assertIn("a token is needed", none.err())
+        wrong = self.ask("stop", at, expect=1, environment={**elsewhere, "DDPRUN_TOKEN": "w" * 27})
+        self.assertIn("this is not the server's token", wrong.err())
+        self.wait_for_text(node, r"refused a control verb \(2 with a wrong token so far\)")
+        with open(self.path("token"), "w") as file:
+            file.write(TOKEN + "\n")
+        os.chmod(self.path("token"), 0o600)
+        self.ask("stop", at, f"--token-file={self.path('token')}", environment=elsewhere)
+        self.assertEqual(node.wait(), 130, node.all())
+        os.rmdir(self.path("tmp", "ddprun"))
+        self.assertNotIn(TOKEN, node.err() + wrong.err())
+
+    def test_a_server_alone_needs_a_token_to_be_controlled(self):
+        server = self.start("rendezvous", f"--listen={self.endpoint}")
+        self.wait_for_text(server, "serving at")
+        refused = self.ask("stop", f"--endpoint={self.endpoint}", expect=1)
+        self.assertIn("start it with --token-file=FILE or DDPRUN_TOKEN", refused.err())
+        self.stop_server(server)
+        server = self.start("rendezvous", f"--listen={self.endpoint}",
+                            environment={"DDPRUN_TOKEN": TOKEN})
+        self.wait_for_text(server, "serving at")
+        refused = self.ask("stop", f"--endpoint={self.endpoint}", expect=1,
+                           environment={"DDPRUN_TOKEN": TOKEN})
+        self.assertIn("this server has 0 runs", refused.err())
+        self.stop_server(server)
+
+    def test_the_token_is_for_its_owner_alone_and_no_workers(self):
+        logs = self.path("logs")
+        node = self.start("--nnodes=1:2", f"--rdzv-id={self.run_id}", f"--log-dir={logs}",
+                          f"--rdzv-endpoint={self.endpoint}", "--rdzv-conf=last_call_timeout=0",
+                          FAKE_WORKER, f"--env-file={self.path('env')}", "--hang",
+                          environment={"DDPRUN_TOKEN": TOKEN})
+        self.assertNotIn("DDPRUN_TOKEN", self.environment_of(self.path("env")))
+        (name,) = os.listdir(logs)
+        path = os.path.join(logs, name, "token")
+        self.assertEqual((read_text(path), os.stat(path).st_mode & 0o777), (TOKEN + "\n", 0o600))
+        self.ask("stop", f"--run-dir={os.path.join(logs, name)}")
+        node.wait()
+        self.assertTrue(eventually(
+            lambda: not [n for n in os.listdir(self.path("run", "ddprun")) if "server-" in n]))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

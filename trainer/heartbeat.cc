@@ -1,0 +1,51 @@
+#include "trainer/heartbeat.h"
+
+#include <chrono>
+#include <string>
+
+namespace ddprun {
+namespace {
+
+constexpr std::chrono::milliseconds kInterval{100};
+
+}  // namespace
+
+Heartbeat::Heartbeat(const Notifier& notifier) : notifier_(notifier) {
+  thread_ = std::thread([this] { Run(); });
+}
+
+Heartbeat::~Heartbeat() {
+  {
+    const std::lock_guard lock(mutex_);
+    end_ = true;
+  }
+  ends_.notify_one();
+  thread_.join();
+}
+
+void Heartbeat::Run() {
+  std::uint64_t told_step = 0;
+  const TrainPhase* told_phase = nullptr;
+  std::unique_lock lock(mutex_);
+  do {
+    const std::uint64_t step = step_.load(std::memory_order_relaxed);
+    const TrainPhase* const phase = phase_.load(std::memory_order_relaxed);
+    std::string lines;
+    if (step != told_step) {
+      lines = "STEP=" + std::to_string(step) + "\n";
+    }
+    if (phase != told_phase) {
+      lines += std::string("PHASE=") + phase->name + "\n";
+      if (phase->may_last_seconds > 0) {
+        lines += "EXTEND_TIMEOUT_USEC=" + std::to_string(phase->may_last_seconds) + "000000\n";
+      }
+    }
+    if (!lines.empty()) {
+      notifier_.Send(lines);
+    }
+    told_step = step;
+    told_phase = phase;
+  } while (!ends_.wait_for(lock, kInterval, [this] { return end_; }));
+}
+
+}  // namespace ddprun

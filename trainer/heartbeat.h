@@ -1,0 +1,57 @@
+// Tells the agent how far this worker is: STEP and PHASE on the notify socket.
+//
+// A thread of its own sends, at most ten times a second and only what has changed, so that a step
+// costs two stores however short it is, and the last step before a hang is always told: all ranks
+// of a world that hangs are then compared at the step they really stand at. The thread knows
+// nothing but the two values; it never makes a hung worker look alive.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+
+#include "proto/notify.h"
+
+namespace ddprun {
+
+// What a rank is doing. Every rank goes through the same ones in the same order, so that the odd
+// one of a hung world is the rank to look at.
+struct TrainPhase {
+  const char* name;
+  std::uint64_t may_last_seconds = 0;  // However short --hang-timeout is; 0: that one decides.
+};
+inline constexpr TrainPhase kLoadPhase{"load", 600};
+inline constexpr TrainPhase kJoinPhase{"join", 600};  // The collective's own time-out ends it.
+inline constexpr TrainPhase kRestorePhase{"restore", 600};
+inline constexpr TrainPhase kDataPhase{"data"};
+inline constexpr TrainPhase kStepPhase{"step"};
+inline constexpr TrainPhase kEvaluatePhase{"evaluate", 600};
+inline constexpr TrainPhase kCheckpointPhase{"checkpoint", 600};
+
+class Heartbeat {
+ public:
+  // Outlives this.
+  explicit Heartbeat(const Notifier& notifier);
+  ~Heartbeat();
+  Heartbeat(const Heartbeat&) = delete;
+  Heartbeat& operator=(const Heartbeat&) = delete;
+
+  void Step(std::uint64_t step) { step_.store(step, std::memory_order_relaxed); }
+  // One of the constants above: only the address is kept.
+  void Phase(const TrainPhase& phase) { phase_.store(&phase, std::memory_order_relaxed); }
+
+ private:
+  void Run();
+
+  const Notifier& notifier_;
+  std::atomic<std::uint64_t> step_{0};
+  std::atomic<const TrainPhase*> phase_{nullptr};
+  std::mutex mutex_;
+  std::condition_variable ends_;
+  bool end_ = false;
+  std::thread thread_;  // Last: it uses all of the above.
+};
+
+}  // namespace ddprun

@@ -1,0 +1,80 @@
+#include "trainer/heartbeat.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <string>
+
+namespace ddprun {
+namespace {
+
+// An agent's end of the notify socket.
+struct Socket : testing::Test {
+  std::string path = "/tmp/ddprun_heartbeat_" + std::to_string(::getpid());
+  int fd = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+  void SetUp() override {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
+    ::unlink(path.c_str());
+    ASSERT_EQ(::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    const timeval limit{10, 0};
+    ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  }
+  void TearDown() override {
+    ::close(fd);
+    ::unlink(path.c_str());
+  }
+  std::string Next() const {
+    char bytes[256];
+    const ssize_t got = ::recv(fd, bytes, sizeof bytes, 0);
+    return got < 0 ? "(nothing)" : std::string(bytes, static_cast<std::size_t>(got));
+  }
+};
+
+// Else ranks that stand at one step would look as if one lagged, or none.
+TEST_F(Socket, TheLastStepIsAlwaysToldHoweverFastItCame) {
+  const Notifier notifier(path);
+  Heartbeat heartbeat(notifier);
+  for (std::uint64_t step = 1; step <= 100'000; ++step) {
+    heartbeat.Step(step);
+  }
+  heartbeat.Phase(kStepPhase);
+  std::uint64_t seen = 0;
+  std::string phase;
+  while (seen < 100'000 || phase.empty()) {
+    const Notification told = ParseNotification(Next());
+    ASSERT_TRUE(told.step || told.phase);
+    seen = told.step.value_or(seen);
+    phase = told.phase.value_or(phase);
+  }
+  EXPECT_EQ(phase, "step");
+}
+
+TEST_F(Socket, ALongPhaseAsksForTime) {
+  const Notifier notifier(path);
+  Heartbeat heartbeat(notifier);
+  heartbeat.Phase(kCheckpointPhase);
+  EXPECT_EQ(Next(), "PHASE=checkpoint\nEXTEND_TIMEOUT_USEC=600000000\n");
+}
+
+TEST_F(Socket, NothingIsSaidTwice) {
+  const Notifier notifier(path);
+  {
+    Heartbeat heartbeat(notifier);
+    heartbeat.Step(7);
+    EXPECT_EQ(Next(), "STEP=7\n");
+    heartbeat.Step(7);
+    heartbeat.Step(8);
+    EXPECT_EQ(Next(), "STEP=8\n");
+  }
+  char byte = 0;
+  EXPECT_LT(::recv(fd, &byte, 1, MSG_DONTWAIT), 0);
+}
+
+}  // namespace
+}  // namespace ddprun
