@@ -36,6 +36,8 @@ struct Weather {
   Duration slow_max{0};
 };
 
+enum class Way;
+
 // What kind of program the workers are: what they do when a peer dies.
 enum class Program {
   kTrainer,      // Says hello, ends with 75.
@@ -74,6 +76,7 @@ struct Setup {
   bool journal = false;      // The server keeps one.
   Duration slow_disk{5};     // A record is on disk after this long at most.
   bool clock_jumps = false;  // A restarted server's wall clock may have gone back.
+  bool tells_steps = false;  // The program: as ddprun-train does.
   Weather weather;
   Conduct conduct;
   Mutation mutation;
@@ -85,6 +88,8 @@ struct Job {
   std::set<std::uint32_t> joined;
   bool broken = false;
   bool done = false;
+  std::uint64_t first_step = 0;  // Where it resumed.
+  std::optional<Time> began;     // Everybody was there.
 };
 
 class Simulation {
@@ -101,10 +106,13 @@ class Simulation {
 
   // Carries a message from or to a machine, as the weather allows; `arrive` may happen not at all,
   // late, or twice.
-  void Deliver(const Machine& machine, std::function<void()> arrive);
+  void Deliver(const Machine& machine, Way way, std::function<void()> arrive);
   Duration Delay();
   void WorkerJoined(const Placement& placement, std::uint32_t rank);
   void WorkerDied(WorldId world, std::uint32_t rank, bool finished);
+
+  // How far a world's workers have got by now: twenty steps a second, saved every forty.
+  std::uint64_t StepOf(WorldId world);
 
   Agenda agenda;
   Random random;
@@ -118,6 +126,7 @@ class Simulation {
   void FinishAfterWork(WorldId world);
 
   std::map<WorldId, Job> jobs_;
+  std::uint64_t reached_ = 0;  // By any world.
 };
 
 }  // namespace ddprun::sim
