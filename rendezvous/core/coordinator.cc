@@ -204,7 +204,7 @@ void ExpireNodes(CoordinatorTurn& turn) {
     }
     if (node.acknowledged && turn.now >= node.expires) {
       node.lost = true;  // It knows the outcome and is gone, as it should be.
-      node.forget = turn.now;
+      node.forget = node.expires + kLeasesUntilForgotten * LeaseOf(state, turn.config);
     } else if (auto why = node.acknowledged ? std::nullopt : WhyLost(turn, key, node)) {
       lost.emplace_back(key, *std::move(why));
     }
@@ -332,6 +332,9 @@ CoordinatorEffects Step(CoordinatorState& state, const CoordinatorConfig& config
              },
              event);
   state.wake = NextWake(state, config);
+  if (state.wake) {
+    state.wake = std::max(*state.wake, now);  // What is overdue already is forgiven only once.
+  }
   return {std::move(turn.notices), RecordIfChanged(state, config, before)};
 }
 
