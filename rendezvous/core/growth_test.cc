@@ -142,6 +142,19 @@ TEST_F(Arrivals, AFlappingNodeIsHeldBackForAGrowingTime) {
   EXPECT_EQ(story.state.phase, Phase::kDraining);
 }
 
+// A hold that ended while this server stood still must not make every later report look late: that
+// would put off all leases again and again.
+TEST_F(Arrivals, AnOverdueHoldIsForgivenOnce) {
+  story.config.settle = 800ms;
+  Flap(*this, At(1s), 3);
+  Refresh(a, At(3'500ms));
+  b.Says(At(3'500ms));
+  for (Duration t = 20s; t <= 21s; t += 100ms) {  // Queued up; the timer is still to come.
+    a.Hears(At(t)).Says(At(t));
+  }
+  EXPECT_LE(story.state.nodes.at({"n1", {1}}).expires, At(21s + 3s + 1s));
+}
+
 // Rather a doubtful node than no world.
 TEST_F(Arrivals, WhereTheOthersAreTooFewAFlappingNodeIsTaken) {
   constexpr RunShape kPair{.min_nodes = 2, .max_nodes = 3, .last_call = 0s};

@@ -10,12 +10,6 @@
 #include "rendezvous/core/recovery.h"
 
 namespace ddprun {
-namespace {
-
-constexpr int kLeasesRemembered = 10;  // Lost memberships.
-
-}  // namespace
-
 bool HasEnded(const CoordinatorState& state) {
   return state.phase == Phase::kSucceeded || state.phase == Phase::kFailed;
 }
@@ -152,7 +146,7 @@ void Lose(CoordinatorTurn& turn, const NodeKey& key, const std::string& why) {
   CoordinatorState& state = turn.state;
   NodeState& node = state.nodes.at(key);
   node.lost = true;
-  node.forget = node.expires + kLeasesRemembered * LeaseOf(state, turn.config);
+  node.forget = node.expires + kLeasesUntilForgotten * LeaseOf(state, turn.config);
   ++state.edition;
   if (!node.acknowledged) {
     turn.Say(NoticeLevel::kWarning, "node " + key.node + " is lost: " + why);

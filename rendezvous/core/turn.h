@@ -27,6 +27,8 @@ struct CoordinatorTurn {
   }
 };
 
+inline constexpr int kLeasesUntilForgotten = 10;  // Lost memberships, and those that knew the end.
+
 bool HasEnded(const CoordinatorState& state);
 
 // The node's place in the current world; nullptr for outsiders and members that were lost.

@@ -58,6 +58,8 @@ void Laws::AfterStep(const CoordinatorState& state, const CoordinatorConfig& con
     CheckOneWorld(state, config, now);
   }
   CheckBudget(state);
+  CheckWindow(state, config, now);
+  CheckGrowth(state);
   if (const auto wake = NextWake(state, config)) {
     if (ticked && *wake <= now) {
       Break("the coordinator wants to be woken in the past");
@@ -131,6 +133,39 @@ void Laws::CheckBudget(const CoordinatorState& state) {
       Break("the loss of " + member.key.node + " in generation " + Name(world_before_->generation) +
             " was charged as a worker failure");
     }
+  }
+}
+
+// Counted here once more: never more incidents paid for within any window than the budget has.
+void Laws::CheckWindow(const CoordinatorState& state, const CoordinatorConfig& config, Time now) {
+  const bool recovers = phase_before_ == Phase::kRecovering || state.phase == Phase::kRecovering;
+  if (charged_by_ != config.term || recovers) {
+    charges_.clear();
+    charged_by_ = config.term;
+    return;
+  }
+  if (!state.shape || state.shape->restart_window == Duration{0}) {
+    return;
+  }
+  if (state.restarts_used > restarts_before_ && phase_before_ == Phase::kDraining) {
+    charges_.push_back(now);
+  }
+  std::erase_if(charges_, [&](Time when) { return now - when >= state.shape->restart_window; });
+  if (charges_.size() > state.shape->max_restarts) {
+    Break("more incidents were paid for within the restart window than the budget has");
+  }
+}
+
+// A world stops for arrivals only where it may grow, has room, and somebody welcome is there.
+void Laws::CheckGrowth(const CoordinatorState& state) {
+  if (phase_before_ != Phase::kRunning || state.phase != Phase::kDraining ||
+      state.drain->cause != StopCause::kScaleUp) {
+    return;
+  }
+  const World& world = *state.world;
+  if (!state.shape->scale_up || world.members.size() >= state.shape->max_nodes ||
+      world.roll.unfinished.size() < world.members.size() || state.index.outsiders == 0) {
+    Break("generation " + Name(world.generation) + " was stopped for arrivals for nothing");
   }
 }
 

@@ -69,11 +69,15 @@ class Laws {
   void CheckOneWorld(const CoordinatorState& state, const CoordinatorConfig& config, Time now);
   void NoteRecovered(const CoordinatorState& state);
   void CheckBudget(const CoordinatorState& state);
+  void CheckWindow(const CoordinatorState& state, const CoordinatorConfig& config, Time now);
+  void CheckGrowth(const CoordinatorState& state);
 
   std::optional<std::string> broken_;
   bool losses_forbidden_ = false;
   std::optional<World> world_before_;
   std::uint32_t restarts_before_ = 0;
+  std::vector<Time> charges_;  // Under the server of this term: another one knows none of them.
+  Term charged_by_;
   Phase phase_before_ = Phase::kGathering;
   std::uint64_t lost_ = 0;  // Those that had not acknowledged the end.
   std::set<NodeKey> ever_lost_;

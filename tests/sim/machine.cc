@@ -157,6 +157,14 @@ bool Machine::Works(WorldId world) const {
          agent_->failures.empty() && placement_ && placement_->world_id == world;
 }
 
+void Machine::SetWays(bool speaks, bool hears) {
+  if (speaks != speaks_ || hears != hears_) {
+    Tell(!speaks ? "(cannot speak)" : !hears ? "(hears nothing)" : "(speaks and hears again)");
+  }
+  speaks_ = speaks;
+  hears_ = hears;
+}
+
 void Machine::Signal(int signal) {
   if (agent_) {
     Tell("(gets " + SignalName(signal) + ")");
@@ -261,9 +269,10 @@ void Machine::Send(const SendReport& send) {
   const std::uint64_t life = life_;
   const std::uint64_t server_life = simulation_.server->life();
   const auto answer = [this, call, life](const std::optional<SyncReply>& reply) {
-    simulation_.Deliver(*this, [this, call, life, reply] { OnReply(life, call, reply); });
+    simulation_.Deliver(*this, Way::kToMachine,
+                        [this, call, life, reply] { OnReply(life, call, reply); });
   };
-  simulation_.Deliver(*this, [this, report, server_life, answer] {
+  simulation_.Deliver(*this, Way::kToServer, [this, report, server_life, answer] {
     simulation_.server->OnCall(report, server_life, answer);
   });
   simulation_.agenda.After(send.deadline, [this, call, life] {

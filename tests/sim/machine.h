@@ -15,6 +15,7 @@
 namespace ddprun::sim {
 
 class Simulation;
+enum class Way { kToServer, kToMachine };
 
 class Machine {
  public:
@@ -37,7 +38,9 @@ class Machine {
   void ServerGone();  // Its process is: the connection is reset, which may go unnoticed.
   // Its agent lives, and every worker of this world that it hosts.
   bool Works(WorldId world) const;
-  bool link() const { return link_; }
+  // One direction alone; both ends think that all is well.
+  void SetWays(bool speaks, bool hears);
+  bool Carries(Way way) const { return link_ && (way == Way::kToServer ? speaks_ : hears_); }
   void Signal(int signal);
   // Ends the n-th living worker (modulo their number), if there is one.
   void EndAWorker(std::size_t n, ExitStatus status);
@@ -93,6 +96,8 @@ class Machine {
   bool wants_start_ = false;
   bool paused_ = false;
   bool link_ = true;
+  bool speaks_ = true;
+  bool hears_ = true;
   std::deque<AgentEvent> inbox_;
   std::uint64_t life_ = 0;  // Of the agent's process: what belongs to an earlier one is void.
   std::uint64_t timer_ = 0;

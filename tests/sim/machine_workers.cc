@@ -168,6 +168,9 @@ void Machine::EndWorker(std::uint64_t batch, std::size_t index, ExitStatus statu
   worker.alive = false;
   const std::uint32_t rank = placement_->first_rank + worker.local_rank;
   Tell("(rank " + std::to_string(rank) + " ends: " + Describe(status) + ")");
+  if (simulation_.setup.tells_steps && simulation_.setup.hang_timeout == Duration{0}) {
+    Feed(WorkerSpoke{worker.local_rank, true, simulation_.StepOf(placement_->world_id), {}, {}});
+  }
   Feed(WorkerEnded{placement_->generation, worker.local_rank, worker.pid, status, hello, "", {}});
   simulation_.WorkerDied(placement_->world_id, rank, Succeeded(status));
   if (AnyWorker()) {

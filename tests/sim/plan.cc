@@ -5,6 +5,7 @@
 
 #include "rendezvous/core/describe.h"
 #include "tests/sim/machine.h"
+#include "tests/sim/plan_members.h"
 #include "tests/sim/server.h"
 
 namespace ddprun::sim {
@@ -187,12 +188,16 @@ void CheckEnd(Simulation& simulation) {
 History Play(std::uint64_t seed, const Mutation& mutation, TranscriptLevel level) {
   Random random(seed);
   const bool calm = IsCalm(seed);
-  Simulation simulation(RandomSetup(random, mutation, calm), random.Next(), level);
+  Setup setup = RandomSetup(random, mutation, calm);
+  MemberPlan members(seed, calm);
+  members.Vary(setup);
+  Simulation simulation(setup, random.Next(), level);
   if (calm) {
     simulation.laws.ForbidLosses();
   }
   const Duration until = random.Between(Duration{5'000}, Duration{40'000});
   PlanFaults(simulation, until, calm);
+  members.Plan(simulation, until);
   simulation.agenda.At(Time{until}, [&simulation] { simulation.Heal(); });
   const Time end = Time{until + kLiveness};
   simulation.RunUntil(end);

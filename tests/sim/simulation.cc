@@ -7,6 +7,12 @@
 #include "tests/sim/server.h"
 
 namespace ddprun::sim {
+namespace {
+
+constexpr Duration kStep{50};
+constexpr std::uint64_t kSavedEvery = 40;  // Steps.
+
+}  // namespace
 
 Simulation::Simulation(const Setup& given, std::uint64_t seed, TranscriptLevel level)
     : random(seed), setup(given), transcript(level) {
@@ -32,6 +38,7 @@ void Simulation::Heal() {
   server->Resume();
   for (const auto& machine : machines) {
     machine->SetLink(true, false);
+    machine->SetWays(true, true);
     machine->Resume();
     machine->Start();
   }
@@ -48,14 +55,14 @@ Duration Simulation::Delay() {
                                      : random.Between(weather.min_delay, weather.max_delay);
 }
 
-void Simulation::Deliver(const Machine& machine, std::function<void()> arrive) {
+void Simulation::Deliver(const Machine& machine, Way way, std::function<void()> arrive) {
   const int copies = random.Chance(setup.weather.duplicate) ? 2 : 1;
   for (int i = 0; i < copies; ++i) {
-    if (!machine.link() || random.Chance(setup.weather.lose)) {
+    if (!machine.Carries(way) || random.Chance(setup.weather.lose)) {
       continue;
     }
-    agenda.After(Delay(), [&machine, arrive] {
-      if (machine.link()) {
+    agenda.After(Delay(), [&machine, way, arrive] {
+      if (machine.Carries(way)) {
         arrive();
       }
     });
@@ -67,6 +74,10 @@ void Simulation::WorkerJoined(const Placement& placement, std::uint32_t rank) {
   Job& job = jobs_[world];
   job.size = placement.world_size;
   job.joined.insert(rank);
+  if (!job.began && job.joined.size() == job.size) {
+    job.began = agenda.Now();
+    job.first_step = reached_ / kSavedEvery * kSavedEvery;
+  }
   if (job.broken && setup.program != Program::kIndependent) {
     for (const auto& machine : machines) {
       machine->PeerDied(world);
@@ -76,6 +87,16 @@ void Simulation::WorkerJoined(const Placement& placement, std::uint32_t rank) {
   if (setup.program == Program::kIndependent || job.joined.size() == job.size) {
     FinishAfterWork(world);
   }
+}
+
+std::uint64_t Simulation::StepOf(WorldId world) {
+  const Job& job = jobs_[world];
+  if (!job.began) {
+    return 0;
+  }
+  const auto steps = static_cast<std::uint64_t>((agenda.Now() - *job.began) / kStep);
+  reached_ = std::max(reached_, job.first_step + steps);
+  return job.first_step + steps;
 }
 
 void Simulation::FinishAfterWork(WorldId world) {

@@ -37,6 +37,8 @@ struct Weather {
   Duration slow_max{0};
 };
 
+enum class Way;
+
 // What kind of program the workers are: what they do when a peer dies.
 enum class Program {
   kTrainer,      // Says hello, ends with 75.
@@ -77,6 +79,7 @@ struct Setup {
   Duration slow_disk{5};     // A record is on disk after this long at most.
   bool clock_jumps = false;  // A restarted server's wall clock may have gone back.
   Duration hang_timeout{0};  // 0: workers send no heartbeats.
+  bool tells_steps = false;  // The program: as ddprun-train does.
   Weather weather;
   Conduct conduct;
   Mutation mutation;
@@ -90,6 +93,8 @@ struct Job {
   bool done = false;
   bool hung = false;
   std::map<std::uint32_t, std::uint64_t> steps;  // By rank; none is two ahead of another.
+  std::uint64_t first_step = 0;  // Where it resumed.
+  std::optional<Time> began;     // Everybody was there.
 };
 
 class Simulation {
@@ -106,7 +111,7 @@ class Simulation {
 
   // Carries a message from or to a machine, as the weather allows; `arrive` may happen not at all,
   // late, or twice.
-  void Deliver(const Machine& machine, std::function<void()> arrive);
+  void Deliver(const Machine& machine, Way way, std::function<void()> arrive);
   Duration Delay();
   void WorkerJoined(const Placement& placement, std::uint32_t rank);
   // The rank's next step, or its last one again while its peers are behind.
@@ -115,6 +120,9 @@ class Simulation {
   // A hang may be found: some worker hangs, or waits for one that died.
   bool MayHang(WorldId world) { return jobs_[world].hung || jobs_[world].broken; }
   void WorkerDied(WorldId world, std::uint32_t rank, bool finished);
+
+  // How far a world's workers have got by now: twenty steps a second, saved every forty.
+  std::uint64_t StepOf(WorldId world);
 
   Agenda agenda;
   Random random;
@@ -128,6 +136,7 @@ class Simulation {
   void FinishAfterWork(WorldId world);
 
   std::map<WorldId, Job> jobs_;
+  std::uint64_t reached_ = 0;  // By any world.
 };
 
 }  // namespace ddprun::sim
