@@ -194,6 +194,21 @@ void ActOnAllReports(CoordinatorTurn& turn) {
   TryForm(turn);
 }
 
+// One that was heard, but not of the world that it belongs to, is as lost as one never heard: what
+// it runs now is not known.
+void LoseTheSilent(CoordinatorTurn& turn) {
+  std::vector<NodeKey> silent;
+  for (const Member& member : turn.state.world->members) {
+    const auto node = turn.state.nodes.find(member.key);
+    if (member.lost && node != turn.state.nodes.end() && !node->second.lost) {
+      silent.push_back(member.key);
+    }
+  }
+  for (const NodeKey& key : silent) {
+    Lose(turn, key, "it has not told a new server that it runs the newest world");
+  }
+}
+
 void EndRecovery(CoordinatorTurn& turn) {
   CoordinatorState& state = turn.state;
   state.recovery.begun = true;
@@ -217,6 +232,7 @@ void EndRecovery(CoordinatorTurn& turn) {
   } else {
     turn.Say(NoticeLevel::kInfo, "recovered " + what + ", which cannot go on as it is");
     BeginDrain(turn, CauseOfDrain(state, *state.world), true);
+    LoseTheSilent(turn);
   }
   state.recovery.places.clear();
   ActOnAllReports(turn);

@@ -262,6 +262,22 @@ TEST_F(Recovering, AJournalsNodeThatHasNotStartedIsTold) {
   EXPECT_EQ(std::get<ddprun::Run>(a.Told(At(5s))).placement.group_rank, 0u);
 }
 
+// What it said belongs to an older world; what it runs by now is not known.
+TEST_F(Recovering, AJournalsNodeThatSpeaksOnlyOfAnOlderWorldIsLost) {
+  Form(kElastic);
+  RestartWith(At(5s));
+  a.report.placement->world_id = {77};
+  a.report.placement->generation = {0};
+  a.report.hosting = Hosting::kStopping;
+  a.Says(At(5s));
+  b.Says(At(5s));
+  b.Hears(At(7s)).Says(At(7s));
+  a.Hears(At(7s)).Says(At(7s));
+  story.Pass(At(8s));
+  EXPECT_EQ(std::get<Stop>(a.Told(At(8s))).cause, StopCause::kDeclaredLost);
+  EXPECT_EQ(std::get<Stop>(b.Told(At(8s))).cause, StopCause::kNodeLost);
+}
+
 // It was told that it may leave: it will never start, so its peers must not wait for it.
 TEST_F(Recovering, AJournalsNodeThatLeavesIsNotWaitedFor) {
   Form(kElastic);

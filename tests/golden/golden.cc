@@ -8,6 +8,7 @@
 //   > machines 2 min 1 max 2 restarts 1 workers 2 work 8s
 //   > at 2s kill n1              also: exit N CODE, crash N, start N, term N, int N, cut N, mend N,
 //                                hang N WORKER
+//   > at 3s crash server         also: start server; "journal 1" in the first line: it keeps one
 //
 // and goes on with the transcript. Blank lines before the transcript are ignored.
 #include <algorithm>
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "tests/sim/machine.h"
+#include "tests/sim/server.h"
 #include "tests/sim/simulation.h"
 
 namespace ddprun::sim {
@@ -74,6 +76,8 @@ Setup SetupFrom(const std::string& line) {
       workers = number;
     } else if (name == "silence") {
       setup.hang_timeout = Milliseconds(value);
+    } else if (name == "journal") {
+      setup.journal = number != 0;
     } else if (name == "work") {
       setup.work = Milliseconds(value);
     } else {
@@ -109,6 +113,16 @@ void Do(const std::string& what, Machine& machine, int code) {
   }
 }
 
+void DoToServer(const std::string& what, Server& server) {
+  if (what == "crash") {
+    server.Crash();
+  } else if (what == "start") {
+    server.Start();
+  } else {
+    Fail("the server cannot", what);
+  }
+}
+
 std::vector<std::string> Play(const std::vector<std::string>& script) {
   if (script.empty()) {
     Fail("the script is empty", "");
@@ -120,6 +134,11 @@ std::vector<std::string> Play(const std::vector<std::string>& script) {
     int code = 0;
     in >> at >> when >> what >> node >> code;
     std::size_t index = 0;
+    if (at == "at" && node == "server") {
+      simulation.agenda.At(Time{Milliseconds(when)},
+                           [what, &simulation] { DoToServer(what, *simulation.server); });
+      continue;
+    }
     if (at != "at" || node.size() != 2 || (index = node[1] - '0') >= simulation.machines.size()) {
       Fail("cannot understand", script[i]);
     }
