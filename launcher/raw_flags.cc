@@ -54,9 +54,10 @@ void AddRendezvous(CLI::App& app, RawFlags& raw) {
   rendezvous.Value("--local-addr", raw.local_address, "ADDRESS",
                    "Address under which other nodes reach this one (default: the one that faces "
                    "the endpoint)");
-  rendezvous.Value("--token-file", raw.token_file, "FILE",
-                   "The token (in a file of mode 600; or DDPRUN_TOKEN) that `ddprun drain` and "
-                   "`ddprun stop` must show; else one is drawn, and is in the server's run directory");
+  rendezvous.Value(
+      "--token-file", raw.token_file, "FILE",
+      "The token (in a file of mode 600; or DDPRUN_TOKEN) that `ddprun drain` and "
+      "`ddprun stop` must show; else one is drawn, and is in the server's run directory");
   rendezvous.Value("--master-addr", raw.master_addr, "HOST",
                    "Static rendezvous: the host of node rank 0 (default 127.0.0.1); MASTER_ADDR of "
                    "every worker is this very word. Not used beside --rdzv-endpoint, --standalone "
