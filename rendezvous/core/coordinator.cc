@@ -211,6 +211,7 @@ void ExpireNodes(CoordinatorTurn& turn) {
     }
     if (node.acknowledged && turn.now >= node.expires) {
       node.lost = true;  // It knows the outcome and is gone, as it should be.
+      LeavePlace(state, key);
       node.forget = turn.now;
     } else if (auto why = node.acknowledged ? std::nullopt : WhyLost(turn, key, node)) {
       lost.emplace_back(key, *std::move(why));
