@@ -178,6 +178,20 @@ void LookForHang(CoordinatorTurn& turn, const NodeKey& key, const NodeReport& re
   if (!enquiry->unheard.empty()) {
     return;  // Whoever stays silent is lost after its lease, which drains the world anyway.
   }
+  // Whoever is ahead may have been heard after those behind, who have moved on since.
+  const Standings found = Collect(state);
+  const bool fresh = !found.behind.empty() && !report.standings.empty() &&
+                     report.standings.front().step == found.behind.front().step;
+  if (!fresh && !found.behind.empty()) {
+    for (const Member& member : state.world->members) {
+      const NodeReport* const other = HostReport(state, member);
+      if (other != nullptr && !other->standings.empty() &&
+          other->standings.front().step == found.behind.front().step) {
+        enquiry->unheard.insert(member.key);
+      }
+    }
+    return;
+  }
   enquiry.reset();  // The next word of a late worker asks everybody again.
   std::optional<WorkerFailure> hang = FindHang(state);
   if (!hang) {

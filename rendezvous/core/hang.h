@@ -4,8 +4,8 @@
 // Pure. An agent only finds that a worker of its own is *late*: without progress for longer than it
 // may be. Late is not hung: a rank that waits in a collective for a slow peer, or for rank 0's
 // checkpoint, is late through no fault. A world hangs when everybody who is furthest behind is
-// late; that is looked at once every member has reported after the first word of a late worker, so
-// that no old standing is judged.
+// late; that is looked at once every member has reported after the first word of a late worker, and
+// with the report of a node that is furthest behind, so that no old standing is judged.
 //
 //   the ranks at the lowest STEP are...         to blame
 //   not all late                                nobody, so far
