@@ -130,7 +130,8 @@ std::string Bash(const std::string& name, bool verbs) {
   ReplaceAll(script, "%values%", values);
   ReplaceAll(script, "%flags%", Joined(flags, "\n"));
   ReplaceAll(script, "%verbs%", verbs ? kBashVerbs : ":");
-  ReplaceAll(script, "%verb_names%", verbs ? "rendezvous env completion status drain stop stacks" : "");
+  ReplaceAll(script, "%verb_names%",
+             verbs ? "rendezvous env completion status drain stop stacks" : "");
   ReplaceAll(script, "_@", "_" + name);
   ReplaceAll(script, "for @:", "for " + name + ":");
   ReplaceAll(script, " @\n", " " + name + "\n");
@@ -169,7 +170,8 @@ std::string Zsh(const std::string& name, bool verbs) {
                 ",--" + row.name + equals + "}'" + help + action + "' \\\n";
     }
   }
-  const std::string words = verbs ? "\"verbs:verb:(rendezvous env completion status drain stop stacks)\" " : "";
+  const std::string words =
+      verbs ? "\"verbs:verb:(rendezvous env completion status drain stop stacks)\" " : "";
   return script + "  '(-)1:program:{_alternative " + words +
          "\"commands:command:_command_names -e\" \"files:file:_files\"}' \\\n"
          "  '*::argument:_normal'\n";
