@@ -87,7 +87,7 @@ void Laws::NoteRecovered(const CoordinatorState& state) {
   for (const Member& member : state.world->members) {
     if (member.lost) {
       lost_in_.emplace(member.key, state.world->id);
-    } else if (state.phase == Phase::kRunning) {
+    } else if (state.phase == Phase::kRunning || (state.drain && !state.drain->membership)) {
       lost_in_.erase({member.key, state.world->id});
     }
   }

@@ -102,11 +102,11 @@ void Server::Feed(const CoordinatorEvent& event) {
   }
   simulation_.laws.BeforeStep(state_);
   const auto [notices, persist] = Step(state_, config_, event, now);
+  simulation_.laws.AfterStep(state_, config_, std::holds_alternative<Tick>(event), now);
+  CheckRecovered(before);
   if (simulation_.setup.mutation.charge_recovered && before == Phase::kRecovering && state_.drain) {
     state_.drain->membership = false;
   }
-  simulation_.laws.AfterStep(state_, config_, std::holds_alternative<Tick>(event), now);
-  CheckRecovered(before);
   if (state_.phase == Phase::kDraining && state_.drain->hang &&
       !simulation_.MayHang(state_.world->id)) {
     simulation_.laws.Break("a world was stopped as hung in which no worker hangs");
