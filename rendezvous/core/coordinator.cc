@@ -212,6 +212,9 @@ void ExpireNodes(CoordinatorTurn& turn) {
     if (node.acknowledged && turn.now >= node.expires) {
       node.lost = true;  // It knows the outcome and is gone, as it should be.
       LeavePlace(state, key);
+      if (Member* const member = FindMember(state, key)) {
+        member->lost = true;  // Nobody waits for it to stop.
+      }
       node.forget = node.expires + kLeasesUntilForgotten * LeaseOf(state, turn.config);
     } else if (auto why = node.acknowledged ? std::nullopt : WhyLost(turn, key, node)) {
       lost.emplace_back(key, *std::move(why));

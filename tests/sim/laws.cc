@@ -169,6 +169,13 @@ void Laws::CheckGrowth(const CoordinatorState& state) {
   }
 }
 
+void Laws::OnFalseHang() {
+  ++false_hangs_;
+  if (losses_forbidden_) {
+    Break("a world was stopped as hung in which no worker hangs");
+  }
+}
+
 void Laws::OnDirective(const NodeId& node, const Directive& directive) {
   const Wait* const wait = std::get_if<Wait>(&directive);
   if (wait == nullptr) {

@@ -41,8 +41,11 @@ class Laws {
   // Nobody spins: `who` has been woken at `now`.
   void OnWoken(const std::string& who, Time now, std::uint64_t limit);
   std::uint64_t lost() const { return lost_; }
-  // In calm weather nobody who lives is taken for lost.
+  // In calm weather nobody who lives is taken for lost, and no world for hung in which nobody
+  // hangs. Where messages are delayed for longer than any timeout it may happen, and is counted.
   void ForbidLosses() { losses_forbidden_ = true; }
+  void OnFalseHang();
+  std::uint64_t false_hangs() const { return false_hangs_; }
   bool losses_forbidden() const { return losses_forbidden_; }
 
   // ---- A server that dies ----
@@ -80,6 +83,7 @@ class Laws {
   Term charged_by_;
   Phase phase_before_ = Phase::kGathering;
   std::uint64_t lost_ = 0;  // Those that had not acknowledged the end.
+  std::uint64_t false_hangs_ = 0;
   std::set<NodeKey> ever_lost_;
   std::set<std::pair<NodeKey, WorldId>> lost_in_;  // While that world was the current one.
   std::set<WorldId> kept_;

@@ -154,7 +154,8 @@ void Machine::EndSoon(std::size_t worker, Duration delay, ExitStatus status, boo
   }
   simulation_.agenda.After(delay, [this, batch = batch_, worker, status, hello] {
     const bool killed = status == ExitStatus(Killed{kSigKill});
-    if (batch == batch_ && (killed || !workers_[worker].dying)) {
+    const bool ends_itself = !workers_[worker].dying && !workers_[worker].hung;
+    if (batch == batch_ && (killed || ends_itself)) {
       EndWorker(batch, worker, status, hello);
     }
   });

@@ -94,7 +94,7 @@ Options Parse(int argc, char** argv) {
 }
 
 struct Totals {
-  std::uint64_t failed = 0, succeeded = 0, worlds = 0, lost = 0, restarts = 0;
+  std::uint64_t failed = 0, succeeded = 0, worlds = 0, lost = 0, restarts = 0, false_hangs = 0;
 };
 
 bool PlayOne(std::uint64_t seed, const Options& options, Totals& totals) {
@@ -106,6 +106,7 @@ bool PlayOne(std::uint64_t seed, const Options& options, Totals& totals) {
   totals.worlds += history.worlds;
   totals.lost += history.lost;
   totals.restarts += history.restarts;
+  totals.false_hangs += history.false_hangs;
   totals.succeeded += history.succeeded ? 1 : 0;
   std::string problem = history.broken.value_or("");
   if (problem.empty() && options.mutated.empty() &&
@@ -135,11 +136,12 @@ int Main(int argc, char** argv) {
   }
   std::printf(
       "%zu seeds, %llu broke a law; %llu runs succeeded, %llu worlds formed, "
-      "%llu memberships lost, %llu restarts charged\n",
+      "%llu memberships lost, %llu restarts charged, %llu false hangs\n",
       options.seeds.size(), static_cast<unsigned long long>(totals.failed),
       static_cast<unsigned long long>(totals.succeeded),
       static_cast<unsigned long long>(totals.worlds), static_cast<unsigned long long>(totals.lost),
-      static_cast<unsigned long long>(totals.restarts));
+      static_cast<unsigned long long>(totals.restarts),
+      static_cast<unsigned long long>(totals.false_hangs));
   return totals.failed > 0 || !options.mutated.empty() ? 1 : 0;
 }
 

@@ -213,6 +213,7 @@ History Play(std::uint64_t seed, const Mutation& mutation, TranscriptLevel level
   history.restarts = state.restarts_used;
   history.succeeded = state.phase == Phase::kSucceeded;
   history.lost = simulation.laws.lost();
+  history.false_hangs = simulation.laws.false_hangs();
   return history;
 }
 

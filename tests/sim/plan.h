@@ -17,6 +17,7 @@ struct History {
   // For statistics: what the history has reached.
   std::uint64_t worlds = 0;
   std::uint64_t lost = 0;
+  std::uint64_t false_hangs = 0;
   std::uint32_t restarts = 0;
   bool succeeded = false;
 };

@@ -107,9 +107,9 @@ void Server::Feed(const CoordinatorEvent& event) {
   if (simulation_.setup.mutation.charge_recovered && before == Phase::kRecovering && state_.drain) {
     state_.drain->membership = false;
   }
-  if (state_.phase == Phase::kDraining && state_.drain->hang &&
+  if (before != Phase::kDraining && state_.phase == Phase::kDraining && state_.drain->hang &&
       !simulation_.MayHang(state_.world->id)) {
-    simulation_.laws.Break("a world was stopped as hung in which no worker hangs");
+    simulation_.laws.OnFalseHang();
   }
   simulation_.transcript.Mark(now, event.index() + 16 * static_cast<std::uint64_t>(state_.phase));
   for (const Notice& notice : notices) {

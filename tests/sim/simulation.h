@@ -93,8 +93,8 @@ struct Job {
   bool done = false;
   bool hung = false;
   std::map<std::uint32_t, std::uint64_t> steps;  // By rank; none is two ahead of another.
-  std::uint64_t first_step = 0;  // Where it resumed.
-  std::optional<Time> began;     // Everybody was there.
+  std::uint64_t first_step = 0;                  // Where it resumed.
+  std::optional<Time> began;                     // Everybody was there.
 };
 
 class Simulation {
