@@ -33,6 +33,7 @@ const std::map<std::string, Mutation, std::less<>>& Mutations() {
       {"recovery-lease", {.no_recovery_lease = true}},
       {"outcome-kept-first", {.tell_before_keeping = true}},
       {"recovered-not-charged", {.charge_recovered = true}},
+      {"judging-at-the-end", {.judge_early = true}},
   };
   return mutations;
 }

@@ -96,6 +96,15 @@ void Server::Feed(const CoordinatorEvent& event) {
     }
     RefileAll(state_, config_);
   }
+  if (simulation_.setup.mutation.judge_early && state_.phase == Phase::kDraining &&
+      !state_.drain->evidence.empty()) {
+    for (auto& [key, node] : state_.nodes) {
+      node.report.hosting = Hosting::kNothing;
+      node.report.unkillable = 0;
+      node.report.floor = std::max(node.report.floor, state_.world->generation);
+    }
+    RefileAll(state_, config_);
+  }
   const Phase before = state_.phase;
   if (simulation_.setup.mutation.no_recovery_lease && before == Phase::kRecovering) {
     state_.since = Time{};

@@ -67,6 +67,7 @@ struct Mutation {
   bool no_recovery_lease = false;    // A new server does not wait for those it has not heard.
   bool tell_before_keeping = false;  // The outcome is told while it may still be forgotten.
   bool charge_recovered = false;     // What a new server finds counts as worker failure.
+  bool judge_early = false;          // With the first evidence, not when all have stopped.
 };
 
 struct Setup {
