@@ -65,8 +65,9 @@ void Server::Accept(NodeReport report, Answer answer) {
     parked_.erase(overtaken);
   }
   const bool own_beat = report.term == config_.term && report.beat > 0;
-  const Time from =
-      own_beat ? Time(std::chrono::microseconds(report.beat)) : simulation_.agenda.Now();
+  const Time from = own_beat && !simulation_.setup.mutation.poll_from_arrival
+                        ? Time(std::chrono::microseconds(report.beat))
+                        : simulation_.agenda.Now();
   reporter_ = key;
   Feed(Reported{report});
   parked_[key] = Parked{report.sequence, report.echo, from + PollPeriod(), std::move(answer)};
@@ -104,6 +105,9 @@ void Server::Feed(const CoordinatorEvent& event) {
       node.report.floor = std::max(node.report.floor, state_.world->generation);
     }
     RefileAll(state_, config_);
+  }
+  if (simulation_.setup.mutation.no_forgiveness) {
+    state_.stepped = now;
   }
   const Phase before = state_.phase;
   if (simulation_.setup.mutation.no_recovery_lease && before == Phase::kRecovering) {

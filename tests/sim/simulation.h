@@ -68,6 +68,8 @@ struct Mutation {
   bool tell_before_keeping = false;  // The outcome is told while it may still be forgotten.
   bool charge_recovered = false;     // What a new server finds counts as worker failure.
   bool judge_early = false;          // With the first evidence, not when all have stopped.
+  bool no_forgiveness = false;       // A tick that comes late does not extend leases.
+  bool poll_from_arrival = false;    // A repeated call is parked for a whole poll period again.
 };
 
 struct Setup {
