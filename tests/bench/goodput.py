@@ -93,6 +93,8 @@ def undisturbed(launcher, program, seconds):
     training = Training(launcher, program)
     training.runs(seconds)
     points = training.stop()
+    if len(points) < 10:
+        sys.exit(f"{launcher}: hardly a step within {seconds:g} s; give more --quiet-seconds")
     points = points[len(points) // 5:]
     return (points[-1][0] - points[0][0]) / (points[-1][1] - points[0][1])
 
