@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <map>
 
@@ -18,7 +19,6 @@
 namespace ddprun {
 namespace {
 
-using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -265,7 +265,11 @@ TEST_F(ProcessRunnerTest, WorkersInheritNothingOfTheAgents) {
 
 TEST_F(ProcessRunnerTest, PidsAreThoseOfTheWorkers) {
   Spawn(2, {"--hang"});
-  EXPECT_THAT(mark_.Living(), Contains(runner_.PidOf(1)));
+  // Spawn returns inside the worker's execve, a moment before /proc tells of its new environment.
+  EXPECT_TRUE(RunUntil([this] {
+    const std::vector<pid_t> living = mark_.Living();
+    return std::find(living.begin(), living.end(), runner_.PidOf(1)) != living.end();
+  }));
   ::kill(runner_.PidOf(1), SIGUSR1);
   EXPECT_TRUE(RunUntil([this] { return ended_.contains(1); }));
   EXPECT_EQ(ended_.at(1), ExitStatus(Killed{SIGUSR1}));
