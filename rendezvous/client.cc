@@ -51,8 +51,7 @@ Result<SyncReply> ReplyOf(const Call& call, const grpc::Status& status, const En
 
 class GrpcSyncChannel::State : public std::enable_shared_from_this<GrpcSyncChannel::State> {
  public:
-  State(Loop& loop, const Endpoint& endpoint)
-      : loop_(loop), endpoint_(endpoint), lookup_limit_(loop) {}
+  State(Loop& loop, const Endpoint& endpoint) : loop_(loop), endpoint_(endpoint), limit_(loop) {}
 
   void Send(const NodeReport& report, Duration deadline, Done done);
   void Cancel();
@@ -60,6 +59,7 @@ class GrpcSyncChannel::State : public std::enable_shared_from_this<GrpcSyncChann
 
  private:
   void LookUp();
+  void OnOverdue();
   void OnTarget(const Result<std::string>& target);
   void Connect();
   void Start();
@@ -74,7 +74,7 @@ class GrpcSyncChannel::State : public std::enable_shared_from_this<GrpcSyncChann
   Time looked_up_;
   bool is_name_ = false;
   bool looking_up_ = false;
-  LoopTimer lookup_limit_;  // A look-up cannot be cancelled; the call that waits for it can.
+  LoopTimer limit_;  // The current call's deadline: gRPC's own would cost a timer at both ends.
   std::shared_ptr<std::atomic<int>> in_grpc_ = std::make_shared<std::atomic<int>>(0);
 };
 
@@ -86,6 +86,7 @@ void GrpcSyncChannel::State::Send(const NodeReport& report, Duration deadline, D
   current_->deadline = deadline;
   current_->due = loop_.Now() + deadline;
   current_->done = std::move(done);
+  limit_.ArmAt(current_->due, [this] { OnOverdue(); });
   const bool old = is_name_ && loop_.Now() - looked_up_ > kLookUpAgainAfter;
   if (!stub_ && !target_.empty() && !old) {
     Connect();
@@ -98,20 +99,27 @@ void GrpcSyncChannel::State::Send(const NodeReport& report, Duration deadline, D
 }
 
 void GrpcSyncChannel::State::Cancel() {
-  lookup_limit_.Cancel();
+  limit_.Cancel();
   if (current_) {
     current_->context.TryCancel();
     current_.reset();
   }
 }
 
+// A fresh connection next time: the old one may be half open. A look-up that is under way cannot
+// be cancelled; the call that waits for it can.
+void GrpcSyncChannel::State::OnOverdue() {
+  current_->context.TryCancel();
+  const std::string waited = FormatDuration(current_->deadline);
+  const std::string where = "cannot reach the rendezvous at " + ToString(endpoint_) + ": ";
+  const bool connected = stub_ != nullptr;
+  stub_.reset();
+  End(current_, Error{ErrorKind::kUnavailable, connected ? where + "no answer within " + waited
+                                                         : where + "looking up '" + endpoint_.host +
+                                                               "' takes longer than " + waited});
+}
+
 void GrpcSyncChannel::State::LookUp() {
-  lookup_limit_.ArmAt(current_->due, [this] {
-    End(current_,
-        Error{ErrorKind::kUnavailable,
-              "cannot reach the rendezvous at " + ToString(endpoint_) + ": looking up '" +
-                  endpoint_.host + "' takes longer than " + FormatDuration(current_->deadline)});
-  });
   if (looking_up_) {
     return;  // An earlier call asked; its answer serves this one.
   }
@@ -138,7 +146,6 @@ void GrpcSyncChannel::State::OnTarget(const Result<std::string>& target) {
   if (!current_) {
     return;
   }
-  lookup_limit_.Cancel();
   if (!target) {
     End(current_, target.error());
     return;
@@ -154,8 +161,6 @@ void GrpcSyncChannel::State::Connect() {
 }
 
 void GrpcSyncChannel::State::Start() {
-  const auto left = std::chrono::ceil<Duration>(current_->due - loop_.Now());
-  current_->context.set_deadline(In(left));
   in_grpc_->fetch_add(1);
   const auto call = current_;
   stub_->async()->Sync(
@@ -176,10 +181,9 @@ void GrpcSyncChannel::State::OnStatus(const std::shared_ptr<Call>& call,
   if (call != current_) {
     return;  // Replaced or given up meanwhile.
   }
-  // A fresh connection next time: after silence because the old one may be half open, after a
-  // failure because gRPC would not try again for 100 ms, and says no meanwhile.
-  if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED ||
-      status.error_code() == grpc::StatusCode::UNAVAILABLE) {
+  // A fresh connection next time: after a failure gRPC would not try again for 100 ms, and says no
+  // meanwhile.
+  if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
     stub_.reset();
   }
   End(call, ReplyOf(*call, status, endpoint_));
@@ -188,6 +192,7 @@ void GrpcSyncChannel::State::OnStatus(const std::shared_ptr<Call>& call,
 // `done` may send again, or destroy the channel.
 void GrpcSyncChannel::State::End(const std::shared_ptr<Call>& call, Result<SyncReply> reply) {
   const auto ended = call;
+  limit_.Cancel();
   current_.reset();
   ended->done(ended->sequence, std::move(reply));
 }

@@ -5,12 +5,11 @@
 namespace ddprun {
 
 inline constexpr int kMaxMessageBytes = 1 << 20;
-// Only tidies up connections whose other end is gone: leases and deadlines notice that sooner.
-// Every 10 s the pings of 10,000 nodes would cost the server more than their calls.
-inline constexpr int kKeepaliveMs = 60'000;
-inline constexpr int kKeepaliveTimeoutMs = 10'000;
+// gRPC's own keepalive is off at both ends: for 10,000 nodes its timers and pings cost the server
+// more than their calls. An agent always has a call with a deadline, the coordinator has leases,
+// and connections whose other end is gone are tidied up by the kernel (server.cc). Strangers' pings
+// are taken this often; more often is answered with GOAWAY.
 inline constexpr int kLeastPingIntervalMs = 2'000;
-static_assert(kLeastPingIntervalMs < kKeepaliveMs);
 
 // The library writes no lines of its own on our stderr, unless GRPC_VERBOSITY asks for them: what
 // matters comes back as an Error. Done once per process, however often it is called.

@@ -3,8 +3,12 @@
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 
 #include <chrono>
+#include <climits>
 #include <utility>
 
 #include "common/check.h"
@@ -22,6 +26,17 @@ constexpr std::chrono::milliseconds kShutdownGrace{200};
 constexpr std::size_t kMemoryBytes = std::size_t{1} << 30;  // 10,000 agents take a third of it.
 constexpr int kStreamsPerConnection = 16;                   // An agent has one call, or two.
 
+// Closes the connection of a host that vanished, some two minutes later: the kernel asks it.
+void TidyUpWhenItsHostIsGone(int fd) {
+  const auto set = [fd](int level, int option, int value) {
+    ::setsockopt(fd, level, option, &value, sizeof value);
+  };
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, 60);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, 20);
+  set(IPPROTO_TCP, TCP_KEEPCNT, 3);
+}
+
 void SetLimits(grpc::ServerBuilder& builder) {
   grpc::ResourceQuota quota("rendezvous");
   quota.Resize(kMemoryBytes);
@@ -33,11 +48,15 @@ void SetLimits(grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10'000);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  // The default answers a client's keepalive with GOAWAY, too_many_pings.
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, INT_MAX);
+  // What costs each call or connection something and is not used. A call's own deadline is kept by
+  // the agent, which cancels the call: ten thousand parked calls need no timers here.
+  builder.AddChannelArgument(GRPC_ARG_ENABLE_DEADLINE_CHECKS, 0);
+  builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_COMPRESSION, 0);
+  builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
+  builder.AddChannelArgument(GRPC_ARG_ENABLE_CENSUS, 0);
+  builder.AddChannelArgument(GRPC_ARG_ENABLE_CHANNELZ, 0);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CHANNEL_TRACE_EVENT_MEMORY_PER_NODE, 0);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                              kLeastPingIntervalMs);
 }
@@ -84,6 +103,7 @@ Result<Endpoint> RendezvousServer::Listen(const Endpoint& endpoint) {
   AcceptorHandlers handlers;
   handlers.grpc = [hand_over = serving->hand_over.get(), listener](UniqueFd fd) {
     HandOver::NewConnectionParameters connection;
+    TidyUpWhenItsHostIsGone(fd.get());
     connection.listener_fd = listener;
     connection.fd = fd.Release();
     hand_over->HandleNewConnection(&connection);

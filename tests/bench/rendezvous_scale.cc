@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -132,7 +133,7 @@ struct Options {
   std::string ddprun;
   std::size_t agents = 1000;
   int rounds = 5;
-  int idle = 0;  // Seconds; 0: one and a half poll periods.
+  int idle = 0;  // Seconds; 0: whole poll periods, at least 10 s.
   bool check = false;
 };
 
@@ -246,8 +247,9 @@ class Bench {
   }
 
   void Idle() {
-    const double lease = std::max(3.0, 0.006 * static_cast<double>(options_.agents));
-    const double seconds = options_.idle > 0 ? options_.idle : lease / 2;
+    // Whole poll periods: all nodes were answered at one moment, so their calls come in waves.
+    const double period = std::max(1.0, 0.007 / 3 * static_cast<double>(options_.agents));
+    const double seconds = options_.idle > 0 ? options_.idle : std::ceil(10 / period) * period;
     const double before = server_.CpuSeconds();
     const auto begin = Clock::now();
     RunFor(Duration(static_cast<Duration::rep>(1'000 * seconds)));
