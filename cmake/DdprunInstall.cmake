@@ -21,7 +21,8 @@ install(FILES ${completions}/fish DESTINATION ${share}/fish/vendor_completions.d
         COMPONENT launcher)
 
 if(DDPRUN_WITH_TRAINER)
-  install(TARGETS ddprun-train RUNTIME COMPONENT trainer)
-  install(FILES docs/man/ddprun-train.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT trainer)
+  install(TARGETS ddprun-train ddprun-bench-comm RUNTIME COMPONENT trainer)
+  install(FILES docs/man/ddprun-train.1 docs/man/ddprun-bench-comm.1
+          DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT trainer)
   install(DIRECTORY ${CMAKE_BINARY_DIR}/share/ddprun DESTINATION ${share} COMPONENT trainer)
 endif()

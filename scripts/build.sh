@@ -19,7 +19,7 @@ for argument in "$@"; do
     *) cmake_arguments+=("$argument") ;;
   esac
 done
-[[ $trainer == OFF || ${targets[0]} == all ]] || targets+=(bin/ddprun-train)
+[[ $trainer == OFF || ${targets[0]} == all ]] || targets+=(bin/ddprun-train bin/ddprun-bench-comm)
 
 "$root/scripts/setup.sh" "${setup_flags[@]}"
 

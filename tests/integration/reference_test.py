@@ -61,6 +61,13 @@ class Documents(unittest.TestCase):
         for flag in flags_in_help(TRAIN):
             self.assertIn(f"{flag}\\fR", page)
 
+    def test_every_flag_of_the_benchmark_is_in_its_page(self):
+        if not TRAIN:
+            self.skipTest("built without ddprun-train")
+        page = read("docs/man/ddprun-bench-comm.1").replace("\\-", "-")
+        for flag in flags_in_help(os.path.join(os.path.dirname(TRAIN), "ddprun-bench-comm")):
+            self.assertIn(f"{flag}\\fR", page)
+
     def test_pages_have_their_sections(self):
         sections = {"ddprun.1": ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "ENVIRONMENT", "FILES",
                                  '"EXIT STATUS"', "SIGNALS", "EXAMPLES"]}
@@ -73,7 +80,7 @@ class Documents(unittest.TestCase):
     def test_groff_has_nothing_to_say(self):
         if not shutil.which("groff"):
             self.skipTest("no groff")
-        for name in ("ddprun.1", "ddprun-train.1", "ddprun.toml.5"):
+        for name in ("ddprun.1", "ddprun-train.1", "ddprun-bench-comm.1", "ddprun.toml.5"):
             ran = subprocess.run(["groff", "-man", "-ww", "-z", "-Tutf8",
                                   os.path.join(ROOT, "docs/man", name)], capture_output=True, text=True)
             self.assertEqual((ran.returncode, ran.stderr), (0, ""))

@@ -1,0 +1,171 @@
+// ddprun-bench-comm: what communication between the ranks costs, and whether it is right.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <string_view>
+
+#include "common/files.h"
+#include "common/log.h"
+#include "proto/exit_code.h"
+#include "proto/worker_env.h"
+#include "trainer/comm/bench_options.h"
+#include "trainer/comm/check.h"
+#include "trainer/comm/measure.h"
+#include "trainer/learner.h"
+
+namespace ddprun {
+namespace {
+
+constexpr int kExitWrong = 1;
+
+// A group that lost a peer cannot be destroyed in bounded time.
+[[noreturn]] void EndAtOnce(const Error& error) {
+  Log(LogLevel::kError, error.message);
+  std::fflush(nullptr);
+  _exit(error.kind == ErrorKind::kUnavailable ? kExitRestart
+        : error.kind == ErrorKind::kSystem    ? kExitWrong
+                                              : kExitUsage);
+}
+
+// A table on rank 0's stdout, and in a file when one is asked for.
+class Table {
+ public:
+  Table(bool shown, std::filesystem::path csv, std::string header)
+      : shown_(shown), csv_(std::move(csv)), lines_(std::move(header) + "\n") {}
+
+  void Row(const std::string& line, const std::string& csv) {
+    if (shown_) {
+      std::puts(line.c_str());
+      std::fflush(stdout);
+      lines_ += csv.empty() ? "" : csv + "\n";
+    }
+  }
+  Result<void> Save() const {
+    if (!shown_ || csv_.empty()) {
+      return {};
+    }
+    std::FILE* const file = std::fopen(csv_.c_str(), "w");
+    if (file == nullptr) {
+      return SystemError("write", csv_.string(), errno);
+    }
+    const bool written = std::fwrite(lines_.data(), 1, lines_.size(), file) == lines_.size();
+    if (std::fclose(file) != 0 || !written) {
+      return SystemError("write", csv_.string(), errno);
+    }
+    return {};
+  }
+
+ private:
+  const bool shown_;
+  const std::filesystem::path csv_;
+  std::string lines_;
+};
+
+template <class... Arguments>
+std::string Format(const char* format, Arguments... arguments) {
+  char text[256];
+  std::snprintf(text, sizeof text, format, arguments...);
+  return text;
+}
+
+std::string SizeText(std::int64_t bytes) {
+  if (bytes >= 1 << 20 && bytes % (1 << 20) == 0) {
+    return std::to_string(bytes >> 20) + " MiB";
+  }
+  if (bytes >= 1 << 10 && bytes % (1 << 10) == 0) {
+    return std::to_string(bytes >> 10) + " KiB";
+  }
+  return std::to_string(bytes) + " B";
+}
+
+// Whether everything was right.
+Result<bool> Check(ProcessGroup& group, const std::string& library, const BenchOptions& options) {
+  ASSIGN_OR_RETURN(const std::vector<CheckedRow> rows, CheckCollectives(group, library));
+  Table table(group.rank() == 0, options.csv, "collective,operation,made_by,ranks,right");
+  table.Row(Format("%-15s %-8s %-22s %s", "collective", "op", "made by", "result"), "");
+  bool all_right = true;
+  for (const CheckedRow& row : rows) {
+    // What the library lacks is made here: the row after it.
+    const bool lacking = row.made_by.starts_with("not in ");
+    all_right = all_right && (row.right || lacking);
+    const char* const result = row.right ? "right" : lacking ? "-" : "WRONG";
+    table.Row(Format("%-15s %-8s %-22s %s", row.collective.c_str(), row.operation.c_str(),
+                     row.made_by.c_str(), result),
+              Format("\"%s\",%s,%s,%u,%s", row.collective.c_str(), row.operation.c_str(),
+                     row.made_by.c_str(), group.size(), result));
+  }
+  RETURN_IF_ERROR(table.Save());
+  return all_right;
+}
+
+Result<bool> Measure(ProcessGroup& group, const std::string& library, const BenchOptions& options) {
+  Table table(group.rank() == 0, options.csv,
+              "operation,made_by,ranks,bytes,rounds,min_us,median_us,max_us,mb_per_s,right");
+  table.Row(Format("%-17s %-20s %8s %9s %9s %9s %8s", "operation", "made by", "size", "min us",
+                   "median", "max", "MB/s"),
+            "");
+  bool all_right = true;
+  for (const auto measure : {MeasureSends, MeasureReductions}) {
+    for (const std::int64_t bytes : options.bytes) {
+      ASSIGN_OR_RETURN(const std::vector<Measured> rows,
+                       measure(group, library, bytes, options.rounds));
+      for (const Measured& row : rows) {
+        all_right = all_right && row.right;
+        table.Row(Format("%-17s %-20s %8s %9.1f %9.1f %9.1f %8.1f%s", row.operation.c_str(),
+                         row.made_by.c_str(), SizeText(bytes).c_str(), row.least(), row.median(),
+                         row.most(), row.megabytes_per_second(), row.right ? "" : "  WRONG"),
+                  Format("\"%s\",\"%s\",%u,%lld,%zu,%.2f,%.2f,%.2f,%.2f,%s", row.operation.c_str(),
+                         row.made_by.c_str(), group.size(), static_cast<long long>(bytes),
+                         row.microseconds.size(), row.least(), row.median(), row.most(),
+                         row.megabytes_per_second(), row.right ? "right" : "WRONG"));
+      }
+    }
+  }
+  RETURN_IF_ERROR(table.Save());
+  return all_right;
+}
+
+int Main(int argc, char** argv) {
+  const auto parsed = ParseBench(argc, argv);
+  if (const auto* const early = std::get_if<EarlyExit>(&parsed)) {
+    std::fputs(early->text.c_str(), early->code == kExitOk ? stdout : stderr);
+    return early->code;
+  }
+  const auto& options = std::get<BenchOptions>(parsed);
+  StartLog("ddprun-bench-comm", LogLevel::kInfo);
+  const Result<WorkerEnv> env = FromEnvironment(GetProcessEnv);
+  if (!env) {
+    EndAtOnce(env.error());
+  }
+  if (env->world_size < 2) {
+    EndAtOnce({ErrorKind::kInvalid,
+               "one rank has nobody to talk to: start two or more, as in ddprun "
+               "--nproc-per-node=2 ddprun-bench-comm"});
+  }
+  SetThreads(1);
+  GroupOptions group_options;
+  group_options.timeout = std::chrono::seconds(options.collective_timeout);
+  group_options.interface = GetProcessEnv("GLOO_SOCKET_IFNAME").value_or("");
+  const auto group = ProcessGroup::Join(*env, group_options);
+  if (!group) {
+    EndAtOnce(group.error());
+  }
+  const Result<bool> right = (options.check ? Check : Measure)(**group, "gloo", options);
+  if (!right) {
+    EndAtOnce(right.error());
+  }
+  if (!*right) {
+    Log(LogLevel::kError, "a result is wrong, see WRONG in the table");
+    return kExitWrong;
+  }
+  return kExitOk;
+}
+
+}  // namespace
+}  // namespace ddprun
+
+int main(int argc, char** argv) {
+  return ddprun::Main(argc, argv);
+}

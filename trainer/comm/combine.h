@@ -1,0 +1,38 @@
+// How the numbers of several ranks become one, element by element.
+//
+// Pure and free of libtorch. Half-precision elements are combined in single precision and rounded
+// after each pair. An average is a sum, divided once all ranks are in it (Average).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace ddprun {
+
+enum class ReduceOp { kSum, kProduct, kMin, kMax, kBand, kBor, kBxor, kAvg };
+inline constexpr ReduceOp kReduceOps[] = {ReduceOp::kSum,  ReduceOp::kProduct, ReduceOp::kMin,
+                                          ReduceOp::kMax,  ReduceOp::kBand,    ReduceOp::kBor,
+                                          ReduceOp::kBxor, ReduceOp::kAvg};
+
+enum class Element { kF64, kF32, kF16, kBF16, kI64, kI32, kI8, kU8 };
+
+struct Reduction {
+  ReduceOp op = ReduceOp::kSum;
+  Element element = Element::kF32;
+};
+
+std::size_t SizeOf(Element element);
+std::string_view NameOf(ReduceOp op);
+
+// Bitwise operations are for integers.
+bool Defined(const Reduction& reduction);
+
+// into[i] = into[i] OP other[i]. Of a defined reduction only.
+void Combine(const Reduction& reduction, void* into, const void* other, std::size_t count);
+
+// The last step of kAvg, nothing for the others: data[i] /= ranks.
+void Average(const Reduction& reduction, void* data, std::size_t count, std::size_t ranks);
+
+}  // namespace ddprun

@@ -1,0 +1,238 @@
+#include "trainer/comm/library.h"
+
+#include <ATen/ATen.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "trainer/torch_group.h"
+
+namespace ddprun {
+namespace {
+
+using Bytes = std::span<std::byte>;
+using WorkPointer = c10::intrusive_ptr<c10d::Work>;
+
+at::ScalarType TypeOf(Element element) {
+  switch (element) {
+    case Element::kF64:
+      return at::kDouble;
+    case Element::kF32:
+      return at::kFloat;
+    case Element::kF16:
+      return at::kHalf;
+    case Element::kBF16:
+      return at::kBFloat16;
+    case Element::kI64:
+      return at::kLong;
+    case Element::kI32:
+      return at::kInt;
+    case Element::kI8:
+      return at::kChar;
+    case Element::kU8:
+      return at::kByte;
+  }
+  return at::kByte;
+}
+
+c10d::ReduceOp OperationOf(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kSum:
+      return c10d::ReduceOp::SUM;
+    case ReduceOp::kProduct:
+      return c10d::ReduceOp::PRODUCT;
+    case ReduceOp::kMin:
+      return c10d::ReduceOp::MIN;
+    case ReduceOp::kMax:
+      return c10d::ReduceOp::MAX;
+    case ReduceOp::kBand:
+      return c10d::ReduceOp::BAND;
+    case ReduceOp::kBor:
+      return c10d::ReduceOp::BOR;
+    case ReduceOp::kBxor:
+      return c10d::ReduceOp::BXOR;
+    case ReduceOp::kAvg:
+      return c10d::ReduceOp::AVG;
+  }
+  return c10d::ReduceOp::SUM;
+}
+
+at::Tensor TensorOf(Bytes bytes, at::ScalarType type = at::kByte) {
+  const auto count = static_cast<std::int64_t>(bytes.size() / c10::elementSize(type));
+  return at::from_blob(bytes.data(), {count}, type);
+}
+
+std::vector<at::Tensor> SharesOf(Bytes all, std::size_t size, at::ScalarType type = at::kByte) {
+  return TensorOf(all, type).chunk(static_cast<std::int64_t>(size));
+}
+
+// Starts the collective and waits for it; what it throws is an error.
+template <class Start>
+Result<void> Done(ProcessGroup& group, const std::string& doing, Start start) {
+  try {
+    start(*group.torch()->group)->wait();
+    return {};
+  } catch (const std::exception&) {
+    return CollectiveError(group.rank(), doing);
+  }
+}
+
+class WorkTransfer : public Transfer {
+ public:
+  WorkTransfer(ProcessGroup& group, std::string doing, std::vector<at::Tensor> tensors)
+      : group_(group), doing_(std::move(doing)), tensors_(std::move(tensors)) {}
+
+  // Throws nothing: an error waits for Wait.
+  template <class Begin>
+  void Start(Begin begin) {
+    try {
+      work_ = begin(*group_.torch()->group, tensors_);
+    } catch (const std::exception&) {
+      error_ = CollectiveError(group_.rank(), doing_);
+    }
+  }
+  Result<void> Wait() override {
+    if (error_) {
+      return *error_;
+    }
+    return Done(group_, doing_, [&](c10d::ProcessGroup&) { return work_; });
+  }
+
+ private:
+  ProcessGroup& group_;
+  const std::string doing_;
+  std::vector<at::Tensor> tensors_;
+  WorkPointer work_;
+  std::optional<Error> error_;
+};
+
+class GroupWire : public Wire {
+ public:
+  explicit GroupWire(ProcessGroup& group) : group_(group) {}
+  std::size_t rank() const override { return group_.rank(); }
+  std::size_t size() const override { return group_.size(); }
+
+  std::unique_ptr<Transfer> StartSend(std::span<const std::byte> bytes, std::size_t to) override {
+    // Only read from; libtorch has no tensor of constants.
+    const Bytes data(const_cast<std::byte*>(bytes.data()), bytes.size());
+    auto transfer = std::make_unique<WorkTransfer>(group_, "send to rank " + std::to_string(to),
+                                                   std::vector{TensorOf(data)});
+    transfer->Start([&](c10d::ProcessGroup& torch, std::vector<at::Tensor>& tensors) {
+      return torch.send(tensors, static_cast<int>(to), 0);
+    });
+    return transfer;
+  }
+  std::unique_ptr<Transfer> StartRecv(Bytes bytes, std::size_t from) override {
+    auto transfer = std::make_unique<WorkTransfer>(
+        group_, "receive from rank " + std::to_string(from), std::vector{TensorOf(bytes)});
+    transfer->Start([&](c10d::ProcessGroup& torch, std::vector<at::Tensor>& tensors) {
+      return torch.recv(tensors, static_cast<int>(from), 0);
+    });
+    return transfer;
+  }
+
+ private:
+  ProcessGroup& group_;
+};
+
+}  // namespace
+
+Result<void> Library::Barrier() {
+  return Done(group_, "meet at a barrier",
+              [](c10d::ProcessGroup& torch) { return torch.barrier(); });
+}
+
+Result<void> Library::Broadcast(Bytes data, std::size_t root) {
+  std::vector<at::Tensor> tensors = {TensorOf(data)};
+  return Done(group_, "broadcast", [&](c10d::ProcessGroup& torch) {
+    c10d::BroadcastOptions options;
+    options.rootRank = static_cast<std::int64_t>(root);
+    return torch.broadcast(tensors, options);
+  });
+}
+
+Result<void> Library::AllReduce(const Reduction& reduction, Bytes data) {
+  std::vector<at::Tensor> tensors = {TensorOf(data, TypeOf(reduction.element))};
+  return Done(group_, "all-reduce", [&](c10d::ProcessGroup& torch) {
+    c10d::AllreduceOptions options;
+    options.reduceOp = OperationOf(reduction.op);
+    return torch.allreduce(tensors, options);
+  });
+}
+
+Result<void> Library::Reduce(const Reduction& reduction, Bytes data, std::size_t root) {
+  std::vector<at::Tensor> tensors = {TensorOf(data, TypeOf(reduction.element))};
+  return Done(group_, "reduce", [&](c10d::ProcessGroup& torch) {
+    c10d::ReduceOptions options;
+    options.reduceOp = OperationOf(reduction.op);
+    options.rootRank = static_cast<std::int64_t>(root);
+    return torch.reduce(tensors, options);
+  });
+}
+
+Result<void> Library::Scatter(Bytes all, Bytes own, std::size_t root) {
+  std::vector<at::Tensor> out = {TensorOf(own)};
+  std::vector<std::vector<at::Tensor>> in;
+  if (group_.rank() == root) {
+    in.push_back(SharesOf(all, group_.size()));
+  }
+  return Done(group_, "scatter", [&](c10d::ProcessGroup& torch) {
+    c10d::ScatterOptions options;
+    options.rootRank = static_cast<std::int64_t>(root);
+    return torch.scatter(out, in, options);
+  });
+}
+
+Result<void> Library::Gather(Bytes own, Bytes all, std::size_t root) {
+  std::vector<at::Tensor> in = {TensorOf(own)};
+  std::vector<std::vector<at::Tensor>> out;
+  if (group_.rank() == root) {
+    out.push_back(SharesOf(all, group_.size()));
+  }
+  return Done(group_, "gather", [&](c10d::ProcessGroup& torch) {
+    c10d::GatherOptions options;
+    options.rootRank = static_cast<std::int64_t>(root);
+    return torch.gather(out, in, options);
+  });
+}
+
+Result<void> Library::AllGather(Bytes own, Bytes all) {
+  std::vector<at::Tensor> in = {TensorOf(own)};
+  std::vector<std::vector<at::Tensor>> out = {SharesOf(all, group_.size())};
+  return Done(group_, "all-gather",
+              [&](c10d::ProcessGroup& torch) { return torch.allgather(out, in); });
+}
+
+Result<void> Library::ReduceScatter(const Reduction& reduction, Bytes all, Bytes own) {
+  const at::ScalarType type = TypeOf(reduction.element);
+  std::vector<at::Tensor> out = {TensorOf(own, type)};
+  std::vector<std::vector<at::Tensor>> in = {SharesOf(all, group_.size(), type)};
+  return Done(group_, "reduce-scatter", [&](c10d::ProcessGroup& torch) {
+    c10d::ReduceScatterOptions options;
+    options.reduceOp = OperationOf(reduction.op);
+    return torch.reduce_scatter(out, in, options);
+  });
+}
+
+Result<void> Library::AllToAll(Bytes in, Bytes out) {
+  std::vector<at::Tensor> from = SharesOf(in, group_.size());
+  std::vector<at::Tensor> to = SharesOf(out, group_.size());
+  return Done(group_, "all-to-all",
+              [&](c10d::ProcessGroup& torch) { return torch.alltoall(to, from); });
+}
+
+Result<std::int64_t> Library::Count(const std::string& name, std::int64_t more) {
+  try {
+    return group_.torch()->group->getStore()->add(name, more);
+  } catch (const std::exception&) {
+    return CollectiveError(group_.rank(), "count in the store");
+  }
+}
+
+std::unique_ptr<Wire> LibraryWire(ProcessGroup& group) {
+  return std::make_unique<GroupWire>(group);
+}
+
+}  // namespace ddprun
