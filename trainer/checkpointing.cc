@@ -81,6 +81,8 @@ Result<StartPlan> Checkpointing::ChooseStart(const TrainState& asked,
                                           config_.checkpoint_dir.string() + "'"};
   }
   saver_ = std::make_unique<Saver>(store_, SaverOptions{});
+  copier_ = std::make_unique<SnapshotCopier>(
+      [this](Snapshot&& snapshot) { CHECK(saver_->Save(std::move(snapshot))); });
   return plan;
 }
 
@@ -90,18 +92,21 @@ bool Checkpointing::Due(std::uint64_t step, bool epoch_ended) const {
          (interval.time && std::chrono::steady_clock::now() - last_handed_over_ >= *interval.time);
 }
 
-void Checkpointing::Save(Snapshot&& snapshot) {
+void Checkpointing::Save(SnapshotView view, TrainState state) {
   last_handed_over_ = std::chrono::steady_clock::now();
-  const std::uint64_t step = snapshot.state.step;
-  if (!saver_->Save(std::move(snapshot)) && !skipped_) {
+  copier_->Wait();
+  if (saver_->HasRoom()) {
+    copier_->Begin(std::move(view), std::move(state), saver_->TakeSpent());
+  } else if (!skipped_) {
     skipped_ = true;
-    say_(LogLevel::kWarning, "the checkpoint of step " + std::to_string(step) +
+    say_(LogLevel::kWarning, "the checkpoint of step " + std::to_string(state.step) +
                                  " is skipped: the disk is slower than --checkpoint-every asks for "
                                  "(said once)");
   }
 }
 
 Result<void> Checkpointing::SaveNow(Snapshot&& snapshot) {
+  copier_->Wait();
   saver_->Drain();
   RETURN_IF_ERROR(Poll());
   const std::uint64_t step = snapshot.state.step;

@@ -17,6 +17,7 @@
 #include "proto/worker_env.h"
 #include "trainer/checkpoint/checkpoint_store.h"
 #include "trainer/checkpoint/saver.h"
+#include "trainer/checkpoint/snapshot_copier.h"
 #include "trainer/config.h"
 #include "trainer/start_plan.h"
 
@@ -37,8 +38,10 @@ class Checkpointing {
 
   // Whether a save is due after `step`.
   bool Due(std::uint64_t step, bool epoch_ended) const;
-  // In the background. Skipped, like a bus that is full, while an earlier one still waits.
-  void Save(Snapshot&& snapshot);
+  // In the background, the copy too: WaitForCopy before anything viewed changes. Skipped, like a
+  // bus that is full, while an earlier one still waits.
+  void Save(SnapshotView view, TrainState state);
+  void WaitForCopy() { copier_->Wait(); }
   // Writes this one before it returns; an error if that failed.
   Result<void> SaveNow(Snapshot&& snapshot);
   // Writes the last one and closes the directory; an error if either failed.
@@ -62,7 +65,8 @@ class Checkpointing {
   const WorkerEnv& env_;
   const Say say_;
   CheckpointStore store_;
-  std::unique_ptr<Saver> saver_;  // After ChooseStart. Before that the store is ours.
+  std::unique_ptr<Saver> saver_;            // After ChooseStart. Before that the store is ours.
+  std::unique_ptr<SnapshotCopier> copier_;  // Likewise; hands over to the saver.
   std::chrono::steady_clock::time_point last_handed_over_;
   std::optional<std::uint64_t> last_saved_;
   bool last_failed_ = false;

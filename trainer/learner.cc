@@ -32,11 +32,12 @@ std::string ShapeText(c10::IntArrayRef shape) {
   return "[" + text + "]";
 }
 
-Tensor CopyOf(const std::string& name, const at::Tensor& tensor, DType dtype) {
+TensorView ViewOf(const std::string& name, const at::Tensor& tensor, DType dtype) {
   CHECK(tensor.is_contiguous());
-  Tensor copy{name, dtype, tensor.sizes().vec(), {}};
-  copy.bytes.assign(static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes());
-  return copy;
+  return {name,
+          dtype,
+          tensor.sizes().vec(),
+          {static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes()}};
 }
 
 using TensorIndex = std::map<std::string, const Tensor*>;
@@ -120,6 +121,7 @@ struct Learner::Impl {
   std::vector<at::Tensor> adam_steps;  // once per parameter.
   at::Tensor weight;                   // What a sample's loss counts in this step.
   Buckets buckets;
+  std::function<void()> before_update;
   std::unique_ptr<c10d::Reducer> reducer;  // None in a group of one. Last: refers to the others.
 };
 
@@ -221,6 +223,9 @@ Score Learner::Impl::TakeStep(std::int64_t count, std::uint64_t global_count, st
   // The reducer divides by the number of ranks; this undoes it and divides by all samples.
   weight.fill_(static_cast<double>(group.size()) / static_cast<double>(global_count));
   loss.backward(weight);
+  if (before_update) {
+    before_update();
+  }
   UpdateParameters();
   if (reducer) {
     RebuildBuckets();
@@ -292,17 +297,24 @@ std::string Learner::Describe() const {
   return text;
 }
 
-void Learner::CopyTo(Snapshot& snapshot) const {
+void Learner::BeforeUpdate(std::function<void()> wait) {
+  impl_->before_update = std::move(wait);
+}
+
+SnapshotView Learner::View() const {
   const TorchModel& model = *impl_->model;
-  const at::Tensor steps = at::full({}, impl_->steps, at::kLong);
-  snapshot.optimizer.push_back(CopyOf("step", steps, DType::kI64));
+  SnapshotView view;
+  view.optimizer.push_back({"step",
+                            DType::kI64,
+                            {},
+                            {reinterpret_cast<const char*>(&impl_->steps), sizeof impl_->steps}});
   for (std::size_t i = 0; i < model.parameters.size(); ++i) {
     const std::string& name = model.names[i];
-    snapshot.model.push_back(CopyOf(name, model.parameters[i], DType::kF32));
-    snapshot.optimizer.push_back(CopyOf("exp_avg." + name, impl_->average[i], DType::kF32));
-    snapshot.optimizer.push_back(
-        CopyOf("exp_avg_sq." + name, impl_->average_square[i], DType::kF32));
+    view.model.push_back(ViewOf(name, model.parameters[i], DType::kF32));
+    view.optimizer.push_back(ViewOf("exp_avg." + name, impl_->average[i], DType::kF32));
+    view.optimizer.push_back(ViewOf("exp_avg_sq." + name, impl_->average_square[i], DType::kF32));
   }
+  return view;
 }
 
 Result<void> Learner::CopyFrom(const Snapshot& snapshot) {

@@ -10,12 +10,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "common/result.h"
-#include "trainer/checkpoint/snapshot.h"
+#include "trainer/checkpoint/snapshot_copier.h"
 #include "trainer/models/model.h"
 #include "trainer/process_group.h"
 
@@ -68,8 +69,12 @@ class Learner {
   // Names, shapes and sizes: equal only for equal models.
   std::string Describe() const;
 
-  // Parameters and optimizer state, copied.
-  void CopyTo(Snapshot& snapshot) const;
+  // Called in each Step once gradients are averaged, just before parameters and optimizer state
+  // change; from one such call to the next they do not (SnapshotCopier's contract).
+  void BeforeUpdate(std::function<void()> wait);
+
+  // Parameters and optimizer state, where they lie as long as the learner lives.
+  SnapshotView View() const;
   Result<void> CopyFrom(const Snapshot& snapshot);
 
   // How gradients are grouped and ordered; empty before the first step and in a group of one.

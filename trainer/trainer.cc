@@ -32,7 +32,8 @@ void PrintAccuracy(const char* of, double accuracy, double loss, double samples)
 Result<void> WriteParameters(const std::filesystem::path& path,
                              const std::vector<Tensor>& parameters) {
   const std::string header = SafetensorsHeader(parameters, {{"format", "pt"}});
-  return RealFileSystem().Write(path, SafetensorsParts(header, parameters));
+  RETURN_IF_ERROR(RealFileSystem().Write(path, SafetensorsParts(header, parameters)));
+  return {};
 }
 
 }  // namespace
@@ -147,9 +148,11 @@ Result<void> Trainer::StartLearner(const StartPlan& plan) {
   heartbeat_.Step(state_.step);
   if (IsRankZero()) {
     LogStart(plan);
+    learner_->BeforeUpdate([this] { checkpointing_->WaitForCopy(); });
   }
   if (checkpointing_ && plan.kind == StartKind::kFresh) {
-    checkpointing_->Save(MakeSnapshot());  // A directory that cannot be written shows at once.
+    checkpointing_->Save(learner_->View(),
+                         StateNow());  // A directory that cannot be written shows at once.
   }
   return {};
 }
@@ -241,7 +244,7 @@ Result<void> Trainer::SaveIfDue(bool epoch_ended) {
   RETURN_IF_ERROR(checkpointing_->Poll());
   // The last one is saved by Finish, with the result in it.
   if (state_.epoch < Epochs() && checkpointing_->Due(state_.step, epoch_ended)) {
-    checkpointing_->Save(MakeSnapshot());
+    checkpointing_->Save(learner_->View(), StateNow());
   }
   return {};
 }
@@ -352,12 +355,14 @@ Result<void> Trainer::SayFinishedBefore(const TrainState& state) {
 
 // The generators' states are not in it: what a step draws at random is a function of (seed, step,
 // rank), see StepSeed.
+TrainState Trainer::StateNow() const {
+  TrainState state = state_;
+  state.buckets = learner_->buckets();
+  return state;
+}
+
 Snapshot Trainer::MakeSnapshot() const {
-  Snapshot snapshot;
-  learner_->CopyTo(snapshot);
-  snapshot.state = state_;
-  snapshot.state.buckets = learner_->buckets();
-  return snapshot;
+  return CopyNow(learner_->View(), StateNow());
 }
 
 std::uint64_t Trainer::Epochs() const {

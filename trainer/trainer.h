@@ -63,6 +63,7 @@ class Trainer {
   Result<void> SayFinishedBefore(const TrainState& state);
   void LogStart(const StartPlan& plan) const;
   void PrintResult(const TrainState& state);
+  TrainState StateNow() const;
   Snapshot MakeSnapshot() const;
 
   bool IsRankZero() const { return env_.rank == 0; }

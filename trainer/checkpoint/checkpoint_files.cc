@@ -45,7 +45,7 @@ Result<std::map<std::uint32_t, RankState>> ToRankStates(std::vector<Tensor> tens
     if (error != std::errc() || tensor.dtype != DType::kU8 || (rest != kCpu && rest != kDevice)) {
       return Invalid("'" + tensor.name + "' is no generator's state in", path.native());
     }
-    (rest == kCpu ? out[rank].cpu_rng : out[rank].device_rng) = std::move(tensor.bytes);
+    (rest == kCpu ? out[rank].cpu_rng : out[rank].device_rng) = std::string_view(tensor.bytes);
   }
   return out;
 }
@@ -58,18 +58,18 @@ Result<std::vector<Tensor>> ReadTensors(FileSystem& files, const fs::path& direc
   if (listed == state.files.end() || listed->bytes > std::numeric_limits<std::size_t>::max() / 2) {
     return Invalid("state.json does not list", path.native());
   }
-  ASSIGN_OR_RETURN(const std::string bytes, files.Read(path, listed->bytes));
-  if (bytes.size() != listed->bytes) {
-    return Invalid("the file has " + std::to_string(bytes.size()) + " bytes instead of " +
+  ASSIGN_OR_RETURN(const DigestedBytes read, files.ReadDigested(path, listed->bytes));
+  if (read.bytes.size() != listed->bytes) {
+    return Invalid("the file has " + std::to_string(read.bytes.size()) + " bytes instead of " +
                        std::to_string(listed->bytes),
                    path.native());
   }
-  if (Digest(bytes) != listed->xxh64) {
-    return Invalid("the file was changed (its xxh64 is " + Hex(Digest(bytes)) + " instead of " +
+  if (read.xxh64 != listed->xxh64) {
+    return Invalid("the file was changed (its xxh64 is " + Hex(read.xxh64) + " instead of " +
                        Hex(listed->xxh64) + ")",
                    path.native());
   }
-  ASSIGN_OR_RETURN(SafetensorsFile file, ParseSafetensors(bytes, path.native()));
+  ASSIGN_OR_RETURN(SafetensorsFile file, ParseSafetensors(read.bytes, path.native()));
   return std::move(file.tensors);
 }
 
@@ -100,40 +100,37 @@ CheckpointFiles::CheckpointFiles(const Snapshot& snapshot, TrainState state)
     : rank_tensors_(ToTensors(snapshot.rank_states)) {
   const SafetensorsMetadata metadata{
       {"format", "pt"}, {"step", std::to_string(state.step)}, {"model", state.model}};
-  StateFile file;
   const auto add = [&](const char* name, const std::vector<Tensor>& tensors) {
     parts_.push_back({name, SafetensorsHeader(tensors, metadata), tensors});
-    const std::vector<std::string_view> pieces = SafetensorsParts(parts_.back().header, tensors);
-    FileDigest entry{name, 0, Digest(pieces)};
-    for (const std::string_view piece : pieces) {
-      entry.bytes += piece.size();
+    FileDigest entry{name, parts_.back().header.size(), 0};
+    for (const Tensor& tensor : tensors) {
+      entry.bytes += tensor.bytes.size();
     }
     bytes_ += entry.bytes;
-    file.files.push_back(std::move(entry));
+    state_.files.push_back(std::move(entry));
   };
   parts_.reserve(3);
   add(kModel, snapshot.model);
   add(kOptimizer, snapshot.optimizer);
   add(kRankStates, rank_tensors_);
-  file.state = std::move(state);
-  file.state.total_bytes = bytes_;
-  state_text_ = ToJson(file);
-  digest_ = Digest(state_text_);
-  sidecar_ = Hex(digest_) + "\n";
-  bytes_ += state_text_.size() + sidecar_.size();
+  state_.state = std::move(state);
+  state_.state.total_bytes = bytes_;
+  // Digests have a fixed width: the text is as long now as it will be with them.
+  bytes_ += ToJson(state_).size() + Hex(0).size() + 1;
 }
 
-Result<void> CheckpointFiles::Write(FileSystem& files, const fs::path& directory) const {
-  const auto write = [&](const fs::path& path,
-                         const std::vector<std::string_view>& pieces) -> Result<void> {
-    RETURN_IF_ERROR(files.Write(path, pieces));
-    return files.Sync(path);
-  };
-  for (const Part& part : parts_) {
-    RETURN_IF_ERROR(write(directory / part.name, SafetensorsParts(part.header, part.tensors)));
+Result<std::uint64_t> CheckpointFiles::Write(FileSystem& files, const fs::path& directory) {
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    const fs::path path = directory / parts_[i].name;
+    ASSIGN_OR_RETURN(state_.files[i].xxh64,
+                     files.Write(path, SafetensorsParts(parts_[i].header, parts_[i].tensors)));
+    RETURN_IF_ERROR(files.Sync(path));
   }
-  RETURN_IF_ERROR(write(directory / kState, {state_text_}));
-  return write(directory / kSidecar, {sidecar_});
+  ASSIGN_OR_RETURN(const std::uint64_t digest, files.Write(directory / kState, {ToJson(state_)}));
+  RETURN_IF_ERROR(files.Sync(directory / kState));
+  RETURN_IF_ERROR(files.Write(directory / kSidecar, {Hex(digest) + "\n"}));
+  RETURN_IF_ERROR(files.Sync(directory / kSidecar));
+  return digest;
 }
 
 Result<std::uint64_t> ReadSidecar(FileSystem& files, const fs::path& path) {

@@ -22,10 +22,9 @@ class CheckpointFiles {
   CheckpointFiles(const CheckpointFiles&) = delete;
   CheckpointFiles& operator=(const CheckpointFiles&) = delete;
 
-  // Writes and syncs every file, not the directory.
-  Result<void> Write(FileSystem& files, const std::filesystem::path& directory) const;
-  std::uint64_t bytes() const { return bytes_; }
-  std::uint64_t digest() const { return digest_; }  // Of state.json.
+  // Writes and syncs every file, not the directory; the digest of state.json.
+  Result<std::uint64_t> Write(FileSystem& files, const std::filesystem::path& directory);
+  std::uint64_t bytes() const { return bytes_; }  // Of all files together.
 
  private:
   struct Part {
@@ -36,10 +35,8 @@ class CheckpointFiles {
 
   std::vector<Tensor> rank_tensors_;
   std::vector<Part> parts_;
-  std::string state_text_;
-  std::string sidecar_;
+  StateFile state_;  // Its digests are known once the files are written.
   std::uint64_t bytes_ = 0;
-  std::uint64_t digest_ = 0;
 };
 
 struct ReadOutcome {

@@ -208,7 +208,7 @@ Result<SaveReport> CheckpointStore::Save(const Snapshot& snapshot) {
   state.generation = writer_->generation;
   state.world_id = writer_->world_id;
   state.parent = lineage_.empty() ? "" : lineage_.front().directory;
-  const CheckpointFiles contents(snapshot, std::move(state));
+  CheckpointFiles contents(snapshot, std::move(state));
 
   const std::uint64_t wanted = contents.bytes();
   const Result<std::uint64_t> available = files_.FreeBytes(config_.directory);
@@ -220,12 +220,13 @@ Result<SaveReport> CheckpointStore::Save(const Snapshot& snapshot) {
   }
   ASSIGN_OR_RETURN(const std::string name, FreeName(snapshot.state.step));
   const fs::path temporary = config_.directory / (std::string(kTemporary) + name);
-  if (Result<void> written = Publish(contents, temporary, config_.directory / name); !written) {
+  Result<std::uint64_t> written = Publish(contents, temporary, config_.directory / name);
+  if (!written) {
     (void)files_.Remove(temporary);
     return WithSpace(std::move(written).error(), wanted);
   }
 
-  SaveReport report{{name, contents.digest()}, wanted, {}};
+  SaveReport report{{name, *written}, wanted, {}};
   std::vector<CheckpointRef> lineage{report.ref};
   lineage.insert(lineage.end(), lineage_.begin(), lineage_.end());
   lineage.resize(std::min(lineage.size(), config_.keep_last + kRememberPruned));
@@ -237,14 +238,15 @@ Result<SaveReport> CheckpointStore::Save(const Snapshot& snapshot) {
 }
 
 // A crash at any line leaves the old head; the new directory counts only once the record names it.
-Result<void> CheckpointStore::Publish(const CheckpointFiles& contents, const fs::path& temporary,
-                                      const fs::path& final_path) {
+Result<std::uint64_t> CheckpointStore::Publish(CheckpointFiles& contents, const fs::path& temporary,
+                                               const fs::path& final_path) {
   RETURN_IF_ERROR(files_.Remove(temporary));
   RETURN_IF_ERROR(files_.MakeDirectory(temporary));
-  RETURN_IF_ERROR(contents.Write(files_, temporary));
+  ASSIGN_OR_RETURN(const std::uint64_t digest, contents.Write(files_, temporary));
   RETURN_IF_ERROR(files_.Sync(temporary));
   RETURN_IF_ERROR(files_.Rename(temporary, final_path));
-  return files_.Sync(config_.directory);
+  RETURN_IF_ERROR(files_.Sync(config_.directory));
+  return digest;
 }
 
 void CheckpointStore::Prune(std::vector<std::string>& warnings) {

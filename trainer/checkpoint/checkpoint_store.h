@@ -101,8 +101,8 @@ class CheckpointStore {
   void RemoveLeftovers(const std::vector<std::string>& names, std::vector<std::string>& warnings);
   Result<void> NameUncommitted(std::vector<std::string>& warnings) const;
   Result<std::string> FreeName(std::uint64_t step) const;
-  Result<void> Publish(const CheckpointFiles& contents, const std::filesystem::path& temporary,
-                       const std::filesystem::path& final_path);
+  Result<std::uint64_t> Publish(CheckpointFiles& contents, const std::filesystem::path& temporary,
+                                const std::filesystem::path& final_path);
   void Prune(std::vector<std::string>& warnings);
   Error WithSpace(Error error, std::uint64_t wanted) const;
 

@@ -27,11 +27,11 @@ Tensor Filled(const std::string& name, DType dtype, std::vector<std::int64_t> sh
   for (const std::int64_t size : shape) {
     bytes *= static_cast<std::size_t>(size);
   }
-  Tensor tensor{name, dtype, std::move(shape), std::string(bytes, '\0')};
+  std::string values(bytes, '\0');
   for (std::size_t i = 0; i < bytes; ++i) {
-    tensor.bytes[i] = static_cast<char>(dtype == DType::kBool ? i % 2 : i % 61);
+    values[i] = static_cast<char>(dtype == DType::kBool ? i % 2 : i % 61);
   }
-  return tensor;
+  return {name, dtype, std::move(shape), std::move(values)};
 }
 
 int Write(const fs::path& directory) {
@@ -71,7 +71,7 @@ int Print(const fs::path& path) {
       shape += (shape.empty() ? "" : ",") + std::to_string(size);
     }
     unsigned long long sum = 0;
-    for (const unsigned char byte : tensor.bytes) {
+    for (const unsigned char byte : std::string_view(tensor.bytes)) {
       sum += byte;
     }
     std::printf("%s %s [%s] %llu\n", tensor.name.c_str(), std::string(NameOf(tensor.dtype)).c_str(),

@@ -9,15 +9,32 @@
 
 namespace ddprun {
 
-std::uint64_t Digest(const std::vector<std::string_view>& parts) {
-  XXH64_state_t state;
-  CHECK(XXH64_reset(&state, 0) == XXH_OK);
-  for (const std::string_view part : parts) {
-    if (!part.empty()) {
-      CHECK(XXH64_update(&state, part.data(), part.size()) == XXH_OK);
-    }
+struct StreamDigest::State {
+  XXH64_state_t xxh64;
+};
+
+StreamDigest::StreamDigest() : state_(std::make_unique<State>()) {
+  CHECK(XXH64_reset(&state_->xxh64, 0) == XXH_OK);
+}
+
+StreamDigest::~StreamDigest() = default;
+
+void StreamDigest::Add(std::string_view piece) {
+  if (!piece.empty()) {
+    CHECK(XXH64_update(&state_->xxh64, piece.data(), piece.size()) == XXH_OK);
   }
-  return XXH64_digest(&state);
+}
+
+std::uint64_t StreamDigest::Value() const {
+  return XXH64_digest(&state_->xxh64);
+}
+
+std::uint64_t Digest(const std::vector<std::string_view>& parts) {
+  StreamDigest digest;
+  for (const std::string_view part : parts) {
+    digest.Add(part);
+  }
+  return digest.Value();
 }
 
 std::uint64_t Digest(std::string_view bytes) {

@@ -1,23 +1,41 @@
 #include "trainer/checkpoint/file_system.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "common/files.h"
+#include "trainer/checkpoint/digest.h"
 
 namespace ddprun {
 namespace fs = std::filesystem;
 namespace {
 
 constexpr std::size_t kMaxNames = 1'000'000;
+constexpr std::size_t kSmallPiece = 64 << 10;
+constexpr std::size_t kWriteChunk = 256 << 10;
+constexpr std::size_t kReadChunk = 256 << 10;
 constexpr unsigned kDirectoryMode = 0777;  // The umask decides, as for anything a program makes.
 
 Error WithNotFound(Error error, int error_number) {
   error.kind = error_number == ENOENT ? ErrorKind::kNotFound : ErrorKind::kSystem;
   return error;
+}
+
+Result<void> WriteDigested(int fd, std::string_view bytes, const fs::path& path,
+                           StreamDigest& digest) {
+  while (!bytes.empty()) {
+    const std::string_view chunk = bytes.substr(0, kWriteChunk);
+    digest.Add(chunk);
+    RETURN_IF_ERROR(WriteAll(fd, chunk, path));
+    bytes.remove_prefix(chunk.size());
+  }
+  return {};
 }
 
 class OperatingSystemFiles : public FileSystem {
@@ -43,18 +61,59 @@ class OperatingSystemFiles : public FileSystem {
     return ReadFile(path, max_bytes);
   }
 
-  Result<void> Write(const fs::path& path, const std::vector<std::string_view>& parts) override {
+  Result<DigestedBytes> ReadDigested(const fs::path& path, std::size_t max_bytes) override {
+    const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    struct stat info {};
+    if (!fd || ::fstat(fd.get(), &info) != 0) {
+      return WithNotFound(SystemError("open", path.native(), errno), errno);
+    }
+    const auto size = static_cast<std::size_t>(info.st_size);
+    if (size > max_bytes) {
+      return Invalid("the file is larger than " + std::to_string(max_bytes) + " bytes",
+                     path.native());
+    }
+    Bytes bytes = Bytes::Uninitialized(size);
+    StreamDigest digest;
+    for (std::size_t at = 0; at < size;) {
+      const ssize_t got =
+          ::read(fd.get(), bytes.mutable_data() + at, std::min(kReadChunk, size - at));
+      if (got < 0 && errno == EINTR) {
+        continue;
+      }
+      if (got <= 0) {
+        return got < 0 ? SystemError("read", path.native(), errno)
+                       : Invalid("the file became shorter while it was read", path.native());
+      }
+      digest.Add({bytes.data() + at, static_cast<std::size_t>(got)});
+      at += static_cast<std::size_t>(got);
+    }
+    return DigestedBytes{std::move(bytes), digest.Value()};
+  }
+
+  Result<std::uint64_t> Write(const fs::path& path,
+                              const std::vector<std::string_view>& parts) override {
     UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
     if (!fd) {
       return WithNotFound(SystemError("create", path.native(), errno), errno);
     }
-    for (const std::string_view part : parts) {
-      RETURN_IF_ERROR(WriteAll(fd.get(), part, path));
+    StreamDigest digest;
+    std::string small;  // Pieces not worth a system call each.
+    for (std::string_view part : parts) {
+      if (part.size() < kSmallPiece) {
+        small += part;
+      }
+      if (part.size() >= kSmallPiece || small.size() >= kWriteChunk) {
+        RETURN_IF_ERROR(WriteDigested(fd.get(), std::exchange(small, {}), path, digest));
+      }
+      if (part.size() >= kSmallPiece) {
+        RETURN_IF_ERROR(WriteDigested(fd.get(), part, path, digest));
+      }
     }
+    RETURN_IF_ERROR(WriteDigested(fd.get(), small, path, digest));
     if (::close(fd.Release()) != 0) {  // Where quotas on network file systems speak up.
       return SystemError("close", path.native(), errno);
     }
-    return {};
+    return digest.Value();
   }
 
   Result<void> Sync(const fs::path& path) override { return SyncPath(path); }

@@ -13,8 +13,14 @@
 #include <vector>
 
 #include "common/result.h"
+#include "trainer/checkpoint/bytes.h"
 
 namespace ddprun {
+
+struct DigestedBytes {
+  Bytes bytes;
+  std::uint64_t xxh64 = 0;
+};
 
 class FileSystem {
  public:
@@ -24,9 +30,14 @@ class FileSystem {
   virtual Result<std::vector<std::string>> List(const std::filesystem::path& directory) = 0;
   // kNotFound where there is no file; refused beyond max_bytes.
   virtual Result<std::string> Read(const std::filesystem::path& path, std::size_t max_bytes) = 0;
-  // A new file made of the parts; an older one of that name is replaced. Not durable yet.
-  virtual Result<void> Write(const std::filesystem::path& path,
-                             const std::vector<std::string_view>& parts) = 0;
+  // The same for large files, all of it or an error. The digest is taken while the bytes are in the
+  // processor's cache, which makes it nearly free.
+  virtual Result<DigestedBytes> ReadDigested(const std::filesystem::path& path,
+                                             std::size_t max_bytes) = 0;
+  // A new file made of the parts, and the xxh64 of it; an older one of that name is replaced. Not
+  // durable yet.
+  virtual Result<std::uint64_t> Write(const std::filesystem::path& path,
+                                      const std::vector<std::string_view>& parts) = 0;
   virtual Result<void> Sync(const std::filesystem::path& path) = 0;
   // Gives `existing` a second name. False: `name` is taken.
   virtual Result<bool> Link(const std::filesystem::path& existing,

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "common/check.h"
+#include "trainer/checkpoint/digest.h"
 #include "trainer/checkpoint/file_system.h"
 
 namespace ddprun {
@@ -73,8 +74,13 @@ class MemoryFileSystem : public FileSystem {
     }
     return nodes_[id].bytes;
   }
-  Result<void> Write(const std::filesystem::path& path,
-                     const std::vector<std::string_view>& parts) override {
+  Result<DigestedBytes> ReadDigested(const std::filesystem::path& path,
+                                     std::size_t max_bytes) override {
+    ASSIGN_OR_RETURN(const std::string bytes, Read(path, max_bytes));
+    return DigestedBytes{bytes, Digest(bytes)};
+  }
+  Result<std::uint64_t> Write(const std::filesystem::path& path,
+                              const std::vector<std::string_view>& parts) override {
     const Result<void> begun = Begin("write", path);
     ASSIGN_OR_RETURN(const int parent, Get("write", path.parent_path()));
     std::string bytes;
@@ -82,13 +88,16 @@ class MemoryFileSystem : public FileSystem {
       bytes += part;
     }
     if (!begun && dead_before_) {
-      return begun;
+      return begun.error();
     }
     Node node;
     node.bytes = begun ? bytes : bytes.substr(0, bytes.size() / 2);
     nodes_[++last_id_] = node;
     nodes_[parent].names[path.filename()] = last_id_;
-    return begun;
+    if (!begun) {
+      return begun.error();
+    }
+    return Digest(bytes);
   }
   Result<void> Sync(const std::filesystem::path& path) override {
     RETURN_IF_ERROR(Begin("sync", path));

@@ -159,21 +159,22 @@ std::vector<std::string_view> SafetensorsParts(std::string_view header,
   return parts;
 }
 
-Result<SafetensorsFile> ParseSafetensors(std::string_view file, std::string_view name) {
+Result<SafetensorsFile> ParseSafetensors(const Bytes& file, std::string_view name) {
   if (file.size() < kLengthBytes) {
     return Invalid("too short for a safetensors file", name);
   }
   std::uint64_t header_bytes = 0;
   for (std::size_t i = 0; i < kLengthBytes; ++i) {
-    header_bytes |= std::uint64_t{static_cast<unsigned char>(file[i])} << (8 * i);
+    header_bytes |= std::uint64_t{static_cast<unsigned char>(file.data()[i])} << (8 * i);
   }
   if (header_bytes > kMaxSafetensorsHeader || header_bytes > file.size() - kLengthBytes) {
     return Invalid("the safetensors header claims " + std::to_string(header_bytes) + " bytes",
                    name);
   }
   json header;
-  RETURN_IF_ERROR(ParseHeader(file.substr(kLengthBytes, header_bytes), name, header));
-  const std::string_view data = file.substr(kLengthBytes + header_bytes);
+  RETURN_IF_ERROR(ParseHeader(file.Slice(kLengthBytes, header_bytes), name, header));
+  const std::size_t begin = kLengthBytes + static_cast<std::size_t>(header_bytes);
+  const Bytes data = file.Slice(begin, file.size() - begin);
 
   SafetensorsFile out;
   std::vector<std::pair<Tensor, Span>> found;
@@ -196,7 +197,7 @@ Result<SafetensorsFile> ParseSafetensors(std::string_view file, std::string_view
                      name);
     }
     covered = span.end;
-    tensor.bytes = data.substr(span.begin, span.end - span.begin);
+    tensor.bytes = data.Slice(span.begin, span.end - span.begin);
     out.tensors.push_back(std::move(tensor));
   }
   if (covered != data.size()) {

@@ -34,7 +34,7 @@ std::string SafetensorsHeader(const std::vector<Tensor>& tensors,
 std::vector<std::string_view> SafetensorsParts(std::string_view header,
                                                const std::vector<Tensor>& tensors);
 
-// `name` stands in the messages.
-Result<SafetensorsFile> ParseSafetensors(std::string_view file, std::string_view name);
+// The tensors are slices of the file. `name` stands in the messages.
+Result<SafetensorsFile> ParseSafetensors(const Bytes& file, std::string_view name);
 
 }  // namespace ddprun

@@ -115,7 +115,7 @@ TEST(Safetensors, SurvivesEveryFlippedByteAndEveryTruncation) {
   const std::string good = Join(SafetensorsParts(header, tensors));
   int refused = 0;
   for (std::size_t i = 0; i < good.size(); ++i) {
-    EXPECT_FALSE(ParseSafetensors(std::string_view(good).substr(0, i), "file"));
+    EXPECT_FALSE(ParseSafetensors(good.substr(0, i), "file"));
     for (const int bit : {1, 16, 128}) {
       std::string flipped = good;
       flipped[i] = static_cast<char>(flipped[i] ^ bit);

@@ -31,6 +31,16 @@ Saver::~Saver() {
   watcher_.join();
 }
 
+bool Saver::HasRoom() const {
+  const std::lock_guard lock(mutex_);
+  return !queued_;
+}
+
+std::optional<Snapshot> Saver::TakeSpent() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(spent_, std::nullopt);
+}
+
 bool Saver::Save(Snapshot&& snapshot) {
   {
     const std::lock_guard lock(mutex_);
@@ -111,6 +121,9 @@ void Saver::RunSaver() {
     lock.unlock();
     changed_.notify_all();
     SaveResult result = SaveOne(*snapshot);
+    lock.lock();
+    snapshot.swap(spent_);
+    lock.unlock();
     snapshot.reset();  // Gigabytes: given back outside of the lock.
     lock.lock();
     saving_ = false;

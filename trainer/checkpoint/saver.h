@@ -43,6 +43,10 @@ class Saver {
   Saver(const Saver&) = delete;
   Saver& operator=(const Saver&) = delete;
 
+  // Whether Save would take one now. Only the caller of Save changes that to no.
+  bool HasRoom() const;
+  // A snapshot that was written, for its memory. None: none is to spare.
+  std::optional<Snapshot> TakeSpent();
   // Hands over. False: one is queued already, and the snapshot is untouched (Drain and try again,
   // or skip this one).
   bool Save(Snapshot&& snapshot);
@@ -68,6 +72,7 @@ class Saver {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<Snapshot> queued_;
+  std::optional<Snapshot> spent_;
   bool saving_ = false;
   bool stopping_ = false;        // The destructor waits for the saver.
   bool watched_enough_ = false;  // And then for the watcher.

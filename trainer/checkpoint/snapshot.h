@@ -14,6 +14,7 @@
 
 #include "common/ids.h"
 #include "common/result.h"
+#include "trainer/checkpoint/bytes.h"
 
 namespace ddprun {
 
@@ -26,7 +27,7 @@ struct Tensor {
   std::string name;
   DType dtype = DType::kF32;
   std::vector<std::int64_t> shape;  // Empty: a scalar.
-  std::string bytes;                // Contiguous, row-major, little-endian.
+  Bytes bytes;                      // Contiguous, row-major, little-endian.
   bool operator==(const Tensor&) const = default;
 };
 

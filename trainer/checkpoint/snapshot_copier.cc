@@ -1,0 +1,123 @@
+#include "trainer/checkpoint/snapshot_copier.h"
+
+#include <cstring>
+#include <utility>
+
+#include "common/check.h"
+
+namespace ddprun {
+namespace {
+
+bool SameLayout(const std::vector<TensorView>& view, const std::vector<Tensor>& tensors) {
+  if (view.size() != tensors.size()) {
+    return false;
+  }
+  for (std::size_t i = 0; i < view.size(); ++i) {
+    if (view[i].name != tensors[i].name || view[i].dtype != tensors[i].dtype ||
+        view[i].shape != tensors[i].shape || view[i].bytes.size() != tensors[i].bytes.size()) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Room for all tensors in one block, or the room that is there.
+void Prepare(const std::vector<TensorView>& view, std::vector<Tensor>& tensors) {
+  if (SameLayout(view, tensors)) {
+    return;
+  }
+  std::size_t total = 0;
+  for (const TensorView& tensor : view) {
+    total += tensor.bytes.size();
+  }
+  const Bytes block = Bytes::Uninitialized(total);
+  tensors.clear();
+  std::size_t begin = 0;
+  for (const TensorView& tensor : view) {
+    tensors.push_back(
+        {tensor.name, tensor.dtype, tensor.shape, block.Slice(begin, tensor.bytes.size())});
+    begin += tensor.bytes.size();
+  }
+}
+
+enum class Which { kForwardChanges, kOthers };
+
+void Copy(const std::vector<TensorView>& view, std::vector<Tensor>& tensors, Which which) {
+  for (std::size_t i = 0; i < view.size(); ++i) {
+    if (view[i].forward_changes_it == (which == Which::kForwardChanges) && !view[i].bytes.empty()) {
+      std::memcpy(tensors[i].bytes.mutable_data(), view[i].bytes.data(), view[i].bytes.size());
+    }
+  }
+}
+
+void Copy(const SnapshotView& view, Snapshot& snapshot, Which which) {
+  Copy(view.model, snapshot.model, which);
+  Copy(view.optimizer, snapshot.optimizer, which);
+}
+
+}  // namespace
+
+SnapshotCopier::SnapshotCopier(std::function<void(Snapshot&&)> done,
+                               std::function<void()> before_copy)
+    : done_(std::move(done)), before_copy_(std::move(before_copy)), thread_([this] { Run(); }) {}
+
+SnapshotCopier::~SnapshotCopier() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void SnapshotCopier::Begin(SnapshotView view, TrainState state, std::optional<Snapshot> spent) {
+  Wait();
+  view_ = std::move(view);
+  snapshot_ = spent ? *std::move(spent) : Snapshot{};
+  snapshot_.rank_states.clear();
+  snapshot_.state = std::move(state);
+  Prepare(view_.model, snapshot_.model);
+  Prepare(view_.optimizer, snapshot_.optimizer);
+  Copy(view_, snapshot_, Which::kForwardChanges);
+  {
+    const std::lock_guard lock(mutex_);
+    copying_ = true;
+  }
+  changed_.notify_all();
+}
+
+void SnapshotCopier::Wait() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return !copying_; });
+}
+
+void SnapshotCopier::Run() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return copying_ || stopping_; });
+    if (!copying_) {
+      return;
+    }
+    lock.unlock();
+    if (before_copy_) {
+      before_copy_();
+    }
+    Copy(view_, snapshot_, Which::kOthers);
+    done_(std::move(snapshot_));
+    lock.lock();
+    copying_ = false;
+    changed_.notify_all();
+  }
+}
+
+Snapshot CopyNow(const SnapshotView& view, TrainState state) {
+  Snapshot snapshot;
+  snapshot.state = std::move(state);
+  Prepare(view.model, snapshot.model);
+  Prepare(view.optimizer, snapshot.optimizer);
+  Copy(view, snapshot, Which::kForwardChanges);
+  Copy(view, snapshot, Which::kOthers);
+  return snapshot;
+}
+
+}  // namespace ddprun

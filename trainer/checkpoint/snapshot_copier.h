@@ -1,0 +1,67 @@
+// Copies a training's tensors on a thread beside the next forward and backward, so that the loop
+// waits for a checkpoint's copy only as far as it outlasts them.
+//
+// The contract: between Begin and the return of Wait nothing changes the viewed tensors. Whoever
+// changes them calls Wait first; it costs nothing when no copy runs. Begin itself copies what a
+// forward already changes, and the state. A copy is made into the memory of a spent snapshot of the
+// same layout where there is one: fresh memory costs several times the copying.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "trainer/checkpoint/snapshot.h"
+
+namespace ddprun {
+
+// A tensor where it lives: host memory, contiguous.
+struct TensorView {
+  std::string name;
+  DType dtype = DType::kF32;
+  std::vector<std::int64_t> shape;
+  std::string_view bytes;
+  bool forward_changes_it = false;  // Such as the statistics of a batch norm.
+};
+
+struct SnapshotView {
+  std::vector<TensorView> model;
+  std::vector<TensorView> optimizer;
+};
+
+class SnapshotCopier {
+ public:
+  // `done` gets each finished copy, on the copier's thread. `before_copy` is for tests.
+  explicit SnapshotCopier(std::function<void(Snapshot&&)> done,
+                          std::function<void()> before_copy = {});
+  // Finishes the copy that runs.
+  ~SnapshotCopier();
+  SnapshotCopier(const SnapshotCopier&) = delete;
+  SnapshotCopier& operator=(const SnapshotCopier&) = delete;
+
+  // Waits for the copy before, if it still runs. `spent` gives its memory.
+  void Begin(SnapshotView view, TrainState state, std::optional<Snapshot> spent);
+  // Until the copy is made and handed over.
+  void Wait();
+
+ private:
+  void Run();
+
+  const std::function<void(Snapshot&&)> done_;
+  const std::function<void()> before_copy_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool copying_ = false;
+  bool stopping_ = false;
+  SnapshotView view_;  // These two are the copier's while copying_.
+  Snapshot snapshot_;
+  std::thread thread_;  // Last: it uses all above.
+};
+
+// The same at once, here.
+Snapshot CopyNow(const SnapshotView& view, TrainState state);
+
+}  // namespace ddprun
