@@ -9,6 +9,8 @@
 namespace ddprun::sim {
 namespace {
 
+constexpr std::uint64_t kMostLosses = 300;  // No plan has that many faults.
+
 std::string Name(Generation generation) {
   return std::to_string(generation.value);
 }
@@ -36,7 +38,9 @@ void Laws::AfterStep(const CoordinatorState& state, const CoordinatorConfig& con
     if (!node.lost || !ever_lost_.insert(key).second || node.acknowledged) {
       continue;
     }
-    ++lost_;
+    if (++lost_ > kMostLosses) {
+      Break("node " + key.node + " is taken for lost again and again");
+    }
     if (losses_forbidden_ && !exited_.contains(key.node)) {
       Break("node " + key.node + " was taken for lost although nothing was wrong with it");
     }
@@ -72,7 +76,7 @@ void Laws::AfterStep(const CoordinatorState& state, const CoordinatorConfig& con
 void Laws::NoteRecovered(const CoordinatorState& state) {
   const bool left = phase_before_ == Phase::kRecovering && state.phase != Phase::kRecovering;
   if (left && state.recovery.newest) {
-    for (const auto& [node, live] : live_) {
+    for (const auto& [host, live] : live_) {
       const WorldId id = live.placement.world_id;
       if (id == state.recovery.newest->world_id && !state.nodes.contains(live.key)) {
         lost_in_.emplace(live.key, id);
@@ -102,7 +106,7 @@ void Laws::OnKept(const RunRecord& record) {
 // A new world was formed: whoever still runs another one must be a node that was lost, or one that
 // this server has not heard for as long as a lost one, or run a world of which no record is left.
 void Laws::CheckOneWorld(const CoordinatorState& state, const CoordinatorConfig& config, Time now) {
-  for (const auto& [node, live] : live_) {
+  for (const auto& [host, live] : live_) {
     const WorldId id = live.placement.world_id;
     const bool last = world_before_ && world_before_->id == id;
     const bool forgotten = !last && (history_lost_ || !kept_.contains(id));
@@ -111,7 +115,7 @@ void Laws::CheckOneWorld(const CoordinatorState& state, const CoordinatorConfig&
     const bool fenced = ever_lost_.contains(live.key) || lost_in_.contains({live.key, id}) ||
                         unheard || (forgotten && !formed_.contains(id));
     if (id != state.world->id && !fenced) {
-      Break("generation " + Name(state.world->generation) + " was formed while " + node +
+      Break("generation " + Name(state.world->generation) + " was formed while " + host +
             " still runs generation " + Name(live.placement.generation));
     }
   }
@@ -191,11 +195,11 @@ void Laws::OnDirective(const NodeId& node, const Directive& directive) {
   }
 }
 
-void Laws::OnSpawn(const CoordinatorState& state, const LiveWorkers& spawned) {
-  const NodeId& node = spawned.key.node;
+void Laws::OnSpawn(const CoordinatorState& state, const std::string& host,
+                   const LiveWorkers& spawned) {
   const Placement& placement = spawned.placement;
-  if (const auto found = live_.find(node); found != live_.end()) {
-    Break(node + " starts generation " + Name(placement.generation) + " while it still runs " +
+  if (const auto found = live_.find(host); found != live_.end()) {
+    Break(host + " starts generation " + Name(placement.generation) + " while it still runs " +
           Name(found->second.placement.generation));
   }
   const bool current = state.world && state.world->id == placement.world_id;
@@ -205,7 +209,7 @@ void Laws::OnSpawn(const CoordinatorState& state, const LiveWorkers& spawned) {
     lost_in_.emplace(spawned.key, placement.world_id);
   }
   if (!current && heard && !ever_lost_.contains(spawned.key)) {
-    Break(node + " starts generation " + Name(placement.generation) +
+    Break(host + " starts generation " + Name(placement.generation) +
           ", which is not the current one");
   }
   const auto [entry, fresh] = worlds_.try_emplace(placement.world_id, WorldFacts{placement, {}});
@@ -218,22 +222,23 @@ void Laws::OnSpawn(const CoordinatorState& state, const LiveWorkers& spawned) {
   }
   for (std::uint32_t i = 0; i < spawned.workers; ++i) {
     const std::uint32_t rank = placement.first_rank + i;
-    const bool first = facts.rank_owner.emplace(rank, node).second;
+    const bool first = facts.rank_owner.emplace(rank, host).second;
     if (!first || rank >= placement.world_size) {
       Break("rank " + std::to_string(rank) + " of generation " + Name(placement.generation) +
             " was given twice or is too large");
     }
   }
-  live_[node] = spawned;
+  live_[host] = spawned;
 }
 
-void Laws::OnGone(const NodeId& node) {
-  live_.erase(node);
+void Laws::OnGone(const std::string& host) {
+  live_.erase(host);
 }
 
-void Laws::OnExit(const NodeId& node, const std::optional<Finish>& finish) {
-  if (live_.contains(node)) {
-    Break("the agent of " + node + " ended before its workers");
+void Laws::OnExit(const std::string& host, const NodeId& node,
+                  const std::optional<Finish>& finish) {
+  if (live_.contains(host)) {
+    Break("the agent of " + host + " ended before its workers");
   }
   exited_.insert(node);
   const bool of_run =
@@ -242,7 +247,7 @@ void Laws::OnExit(const NodeId& node, const std::optional<Finish>& finish) {
     return;
   }
   if (outcome_ && *outcome_ != *finish && !history_lost_) {
-    Break(node + " tells '" + finish->text + "', another node told '" + outcome_->text + "'");
+    Break(host + " tells '" + finish->text + "', another node told '" + outcome_->text + "'");
   }
   outcome_ = finish;
 }

@@ -35,9 +35,10 @@ class Laws {
                  Time now);
   void OnDirective(const NodeId& node, const Directive& directive);
 
-  void OnSpawn(const CoordinatorState& state, const LiveWorkers& spawned);
-  void OnGone(const NodeId& node);
-  void OnExit(const NodeId& node, const std::optional<Finish>& finish);
+  // Machines go by their host's name: two of them may claim to be the same node.
+  void OnSpawn(const CoordinatorState& state, const std::string& host, const LiveWorkers& spawned);
+  void OnGone(const std::string& host);
+  void OnExit(const std::string& host, const NodeId& node, const std::optional<Finish>& finish);
   // Nobody spins: `who` has been woken at `now`.
   void OnWoken(const std::string& who, Time now, std::uint64_t limit);
   std::uint64_t lost() const { return lost_; }

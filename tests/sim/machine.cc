@@ -25,8 +25,8 @@ std::string WithoutNumber(const std::string& text) {
 
 Machine::Machine(Simulation& simulation, std::uint32_t index) : simulation_(simulation) {
   config_.run_id = "run";
-  config_.node = "n" + std::to_string(index);
-  config_.host = config_.node;
+  config_.node = "n" + std::to_string(index == simulation.setup.twin ? 0 : index);
+  config_.host = "n" + std::to_string(index);
   config_.shape = simulation.setup.shape;
   config_.workers = simulation.setup.workers.at(index);
   config_.server = "server:29400";
@@ -37,7 +37,7 @@ Machine::Machine(Simulation& simulation, std::uint32_t index) : simulation_(simu
 }
 
 void Machine::Tell(const std::string& text) {
-  simulation_.transcript.Tell(simulation_.agenda.Now(), config_.node, text);
+  simulation_.transcript.Tell(simulation_.agenda.Now(), config_.host, text);
 }
 
 void Machine::Start() {
@@ -60,7 +60,7 @@ void Machine::Start() {
 }
 
 Endpoint Machine::NextStore() {
-  return {config_.node, static_cast<std::uint16_t>(1000 + ++ports_)};
+  return {config_.host, static_cast<std::uint16_t>(1000 + ++ports_)};
 }
 
 void Machine::EndAgent() {
@@ -187,7 +187,7 @@ void Machine::Feed(const AgentEvent& event) {
 
 void Machine::Handle(const AgentEvent& event) {
   const Time now = simulation_.agenda.Now();
-  simulation_.laws.OnWoken(config_.node, now, kAgentPace);
+  simulation_.laws.OnWoken(config_.host, now, kAgentPace);
   if (simulation_.setup.mutation.forget_floor && std::holds_alternative<Replied>(event)) {
     agent_->floor = {};
   }
@@ -251,7 +251,7 @@ void Machine::CarryOut(const AgentEffect& effect) {
                    ended_ = true;
                    EndAgent();
                    TellServerClosed(call_, false);
-                   simulation_.laws.OnExit(config_.node, exit.finish);
+                   simulation_.laws.OnExit(config_.host, config_.node, exit.finish);
                  },
                  [&](const Say&) {},
              },

@@ -20,7 +20,8 @@ void Machine::SpawnWorkers(const Placement& placement) {
   Random& random = simulation_.random;
   const Conduct& conduct = simulation_.setup.conduct;
   const NodeKey key{config_.node, agent_->incarnation};
-  simulation_.laws.OnSpawn(simulation_.server->state(), {key, placement, config_.workers});
+  simulation_.laws.OnSpawn(simulation_.server->state(), config_.host,
+                           {key, placement, config_.workers});
   const std::uint64_t batch = ++batch_;
   placement_ = placement;
   workers_.clear();
@@ -29,7 +30,7 @@ void Machine::SpawnWorkers(const Placement& placement) {
       if (batch == batch_ && placement_) {
         const Generation generation = placement_->generation;
         placement_.reset();
-        simulation_.laws.OnGone(config_.node);
+        simulation_.laws.OnGone(config_.host);
         Feed(SpawnFailed{generation, "cannot execute 'train': No such file or directory",
                          NextStore()});
       }
@@ -189,7 +190,7 @@ void Machine::AllGone(std::uint64_t batch) {
   }
   const Generation generation = placement_->generation;
   placement_.reset();
-  simulation_.laws.OnGone(config_.node);
+  simulation_.laws.OnGone(config_.host);
   Feed(ddprun::AllGone{generation, NextStore()});
   if (wants_start_) {
     Start();

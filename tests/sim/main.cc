@@ -35,6 +35,7 @@ const std::map<std::string, Mutation, std::less<>>& Mutations() {
       {"outcome-kept-first", {.tell_before_keeping = true}},
       {"recovered-not-charged", {.charge_recovered = true}},
       {"judging-at-the-end", {.judge_early = true}},
+      {"successor-grace", {.no_successor_grace = true}},
   };
   return mutations;
 }
@@ -143,7 +144,8 @@ int CompareSpeed(const std::vector<std::uint64_t>& seeds) {
               static_cast<unsigned long long>(with));
   bool all_help = true;
   for (const auto& [rule, mutation] : {std::pair{"late-ticks", Mutation{.no_forgiveness = true}},
-                                       {"poll-from-beat", Mutation{.poll_from_arrival = true}}}) {
+                                       {"poll-from-beat", Mutation{.poll_from_arrival = true}},
+                                       {"several-at-once", Mutation{.no_several_at_once = true}}}) {
     const std::uint64_t without = MembershipsLost(seeds, mutation);
     std::printf("without %s: %llu\n", rule, static_cast<unsigned long long>(without));
     all_help &= without > with;

@@ -6,12 +6,16 @@ namespace ddprun::sim {
 namespace {
 
 constexpr std::uint64_t kOwnSource = 0x6d656d626572ULL;
+constexpr std::uint64_t kLateSource = 0x7477696eULL;
 constexpr Duration kLongestFlap{1'500};
 
 }  // namespace
 
 MemberPlan::MemberPlan(std::uint64_t seed, bool calm)
-    : random_(seed ^ kOwnSource), active_(random_.Chance(0.5)), calm_(calm) {}
+    : random_(seed ^ kOwnSource),
+      late_random_(seed ^ kLateSource),
+      active_(random_.Chance(0.5)),
+      calm_(calm) {}
 
 void MemberPlan::Vary(Setup& setup) {
   first_added_ = setup.machines;
@@ -29,6 +33,9 @@ void MemberPlan::Vary(Setup& setup) {
   if (random_.Chance(0.4)) {
     setup.shape.restart_window = random_.Between(Duration{500}, Duration{30'000});
   }
+  if (added > 0 && late_random_.Chance(0.2)) {
+    setup.twin = first_added_;
+  }
 }
 
 void MemberPlan::Plan(Simulation& simulation, Duration until) {
@@ -40,6 +47,10 @@ void MemberPlan::Plan(Simulation& simulation, Duration until) {
   }
   if (!active_ || calm_) {
     return;
+  }
+  if (late_random_.Chance(0.3)) {
+    PlanProxyRestart(simulation,
+                     simulation.agenda.Now() + late_random_.Between(Duration{0}, until));
   }
   for (std::uint64_t i = random_.Below(4); i > 0; --i) {
     Machine& machine = *simulation.machines[random_.Below(simulation.machines.size())];
@@ -61,6 +72,14 @@ void MemberPlan::PlanFlapping(Simulation& simulation, Machine& machine, Time whe
     when += random_.Between(Duration{50}, kLongestFlap);
   }
   simulation.agenda.At(when, [&machine] { machine.Start(); });
+}
+
+void MemberPlan::PlanProxyRestart(Simulation& simulation, Time when) {
+  const Duration down = late_random_.Between(Duration{50}, Duration{2'000});
+  for (const auto& machine : simulation.machines) {
+    simulation.agenda.At(when, [&machine = *machine] { machine.SetLink(false, true); });
+    simulation.agenda.At(when + down, [&machine = *machine] { machine.SetLink(true, false); });
+  }
 }
 
 void MemberPlan::PlanOneWayLink(Simulation& simulation, Machine& machine, Time when) {

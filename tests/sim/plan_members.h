@@ -1,7 +1,8 @@
 // Half of all histories have more of what changes a world: many nodes that come at once, nodes that
-// come and die again and again, links that carry only one way, spares, windows and crash loops.
+// come and die again and again, links that carry only one way, spares, windows and crash loops,
+// two machines that claim to be the same node, all connections closed at once (a proxy restarts).
 //
-// Draws from a source of its own, so that the other half of the seeds keep their histories.
+// Draws from sources of its own, so that the other half of the seeds keep their histories.
 #pragma once
 
 #include "tests/sim/simulation.h"
@@ -20,8 +21,10 @@ class MemberPlan {
  private:
   void PlanFlapping(Simulation& simulation, Machine& machine, Time when);
   void PlanOneWayLink(Simulation& simulation, Machine& machine, Time when);
+  void PlanProxyRestart(Simulation& simulation, Time when);
 
   Random random_;
+  Random late_random_;  // For what came later: what came before keeps its draws.
   bool active_;
   bool calm_;
   std::uint32_t first_added_ = 0;

@@ -109,6 +109,7 @@ void Server::Feed(const CoordinatorEvent& event) {
   if (simulation_.setup.mutation.no_forgiveness) {
     state_.stepped = now;
   }
+  BreakLossRules(now);
   const Phase before = state_.phase;
   if (simulation_.setup.mutation.no_recovery_lease && before == Phase::kRecovering) {
     state_.since = Time{};
@@ -131,6 +132,23 @@ void Server::Feed(const CoordinatorEvent& event) {
   if (persist) {
     Keep(*persist);
   }
+}
+
+void Server::BreakLossRules(Time now) {
+  const Mutation& mutation = simulation_.setup.mutation;
+  if (!mutation.no_successor_grace && !mutation.no_several_at_once) {
+    return;
+  }
+  for (auto& [key, node] : state_.nodes) {
+    if (mutation.no_successor_grace && !node.lost && !node.acknowledged &&
+        HasSuccessor(state_, key)) {
+      node.unconnected = Time{};
+    }
+    if (mutation.no_several_at_once && !node.lost && node.cancelled && node.lease_decides) {
+      node.expires = now;
+    }
+  }
+  RefileAll(state_, config_);
 }
 
 // ---- The journal ----

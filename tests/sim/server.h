@@ -57,6 +57,7 @@ class Server {
   void Accept(NodeReport report, Answer answer);
   void Close(const NodeKey& key, std::uint64_t sequence);
   void Feed(const CoordinatorEvent& event);
+  void BreakLossRules(Time now);
   void AnswerWhatChanged();
   void Keep(const Persist& persist);
   void OnKept(std::uint64_t life, const Persist& persist);

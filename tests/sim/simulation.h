@@ -68,14 +68,17 @@ struct Mutation {
   bool tell_before_keeping = false;  // The outcome is told while it may still be forgotten.
   bool charge_recovered = false;     // What a new server finds counts as worker failure.
   bool judge_early = false;          // With the first evidence, not when all have stopped.
+  bool no_successor_grace = false;   // A second agent of a node ousts the first at once.
   bool no_forgiveness = false;       // A tick that comes late does not extend leases.
   bool poll_from_arrival = false;    // A repeated call is parked for a whole poll period again.
+  bool no_several_at_once = false;   // Many closed connections are as many lost nodes.
 };
 
 struct Setup {
   RunShape shape;
   std::uint32_t machines = 2;
   std::vector<std::uint32_t> workers;  // Per machine.
+  std::optional<std::uint32_t> twin;   // This machine says that it is n0, as the first one does.
   Program program = Program::kPlain;
   Duration work{5'000};      // From "everybody is here" to the end.
   bool journal = false;      // The server keeps one.
