@@ -12,6 +12,9 @@
 #include <variant>
 #include <vector>
 
+#include "trainer/arguments.h"
+#include "trainer/optimizer_options.h"
+
 namespace ddprun {
 
 enum class ResumeMode {
@@ -26,13 +29,22 @@ struct CheckpointInterval {
   std::optional<std::chrono::seconds> time;
 };
 
+// Where the model's recipe decides, what stands here is that of mlp.
 struct TrainConfig {
   std::string model = "mlp";
-  std::string dataset = "mnist";
+  std::string model_arg;            // "layers=1,ff=64"
+  std::string dataset = "mnist";    // By the model's recipe.
+  std::string data_arg;             // Likewise.
   std::filesystem::path data_root;  // Empty: the data that came with the trainer.
   std::int64_t epochs = 5;
-  std::int64_t batch = 64;  // Of one rank; times the world size it is the global batch.
-  double lr = 1e-3;
+  std::int64_t batch = 64;  // Of one rank; times the world size it is the global batch. Recipe.
+  std::int64_t micro_batch = 0;        // The most samples of one forward; 0: as many as --batch.
+  std::string optimizer = "adam";      // Recipe.
+  double lr = 1e-3;                    // Recipe.
+  bool scale_lr = false;               // Times the global batch's number of --batch.
+  std::optional<double> weight_decay;  // None: the optimizer's default.
+  double momentum = 0;
+  bool nesterov = false;
   std::int64_t seed = 1;
   std::filesystem::path checkpoint_dir;  // Empty: checkpoints/<dataset>-<model>.
   std::string checkpoint_every = "200";
@@ -50,6 +62,9 @@ struct TrainConfig {
   // What the texts above mean; set by Parse once they are valid.
   ResumeMode resume_mode = ResumeMode::kAuto;
   CheckpointInterval checkpoint_interval;
+  Arguments model_arguments;
+  Arguments data_arguments;
+  OptimizerOptions optimizer_options;
 };
 
 // Ends the program before it began: help, version, a wrong command line.

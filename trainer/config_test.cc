@@ -49,6 +49,55 @@ TEST(Config, ReadsEveryFlag) {
   EXPECT_DOUBLE_EQ(config.bucket_mib, 0.5);
 }
 
+TEST(Config, WhatTheCommandLineLeavesOutIsTheModelsRecipe) {
+  const auto vgg = std::get<TrainConfig>(ParseAll({"--model=vgg11"}));
+  EXPECT_EQ(vgg.dataset, "mnist32");
+  EXPECT_EQ(vgg.batch, 128);
+  EXPECT_EQ(vgg.micro_batch, 128);
+  EXPECT_DOUBLE_EQ(vgg.lr, 5e-4);
+  EXPECT_NE(vgg.data_root.string().find("share/ddprun/mnist"), std::string::npos);
+  const auto toy = std::get<TrainConfig>(
+      ParseAll({"--model=toy", "--lr=0.5", "--momentum=0.9", "--nesterov", "--weight-decay=0.1"}));
+  EXPECT_EQ(toy.optimizer_options.kind, OptimizerKind::kSgd);
+  EXPECT_DOUBLE_EQ(toy.lr, 0.5);
+  EXPECT_DOUBLE_EQ(toy.optimizer_options.momentum, 0.9);
+  EXPECT_DOUBLE_EQ(toy.optimizer_options.weight_decay, 0.1);
+  EXPECT_TRUE(toy.optimizer_options.nesterov);
+  const auto transformer = std::get<TrainConfig>(
+      ParseAll({"--model=transformer", "--model-arg=layers=1,heads=4", "--data-arg=d_model=32",
+                "--optimizer=adamw", "--scale-lr", "--micro-batch=8"}));
+  EXPECT_EQ(transformer.model_arguments.Whole("layers"), 1);
+  EXPECT_EQ(transformer.data_arguments.Whole("d_model"), 32);
+  EXPECT_DOUBLE_EQ(transformer.optimizer_options.weight_decay, 0.01);
+  EXPECT_TRUE(transformer.scale_lr);
+  EXPECT_EQ(transformer.micro_batch, 8);
+}
+
+TEST(Config, AModelAndDataThatDoNotFitAreRefusedWithThoseThatDo) {
+  const auto says = [](const std::vector<const char*>& arguments, const char* text) {
+    const EarlyExit exit = Refusal(arguments);
+    EXPECT_EQ(exit.code, 2);
+    EXPECT_NE(exit.text.find(text), std::string::npos) << exit.text;
+  };
+  says(
+      {"--model=vgg11", "--dataset=mnist"},
+      "data sets that fit it: mnist32, cifar10, synthetic; models that fit this data: mlp, linear");
+  says({"--model=mlp", "--dataset=toy"}, "models that fit this data: toy");
+  says({"--model=transformer", "--data-arg=d_model=30"}, "do not divide among its heads=8");
+  says({"--dataset=cifar10"}, "--data-root=DIR must say where its files are");
+  says({"--model=linear", "--model-arg=hidden=3"}, "--model-arg of linear: 'hidden=3'");
+}
+
+TEST(Config, RefusesOptimizersThatMakeNoSense) {
+  EXPECT_NE(Refusal({"--optimizer=lion"}).text.find("adam, adamw or sgd"), std::string::npos);
+  EXPECT_NE(Refusal({"--momentum=0.9"}).text.find("are for --optimizer=sgd"), std::string::npos);
+  EXPECT_NE(Refusal({"--optimizer=sgd", "--nesterov"}).text.find("--nesterov needs --momentum"),
+            std::string::npos);
+  EXPECT_NE(Refusal({"--optimizer=sgd", "--momentum=1"}).text.find("--momentum must be"),
+            std::string::npos);
+  EXPECT_NE(Refusal({"--weight-decay=-1"}).text.find("--weight-decay must be"), std::string::npos);
+}
+
 TEST(Config, NamesEveryProblemAtOnce) {
   const EarlyExit exit =
       Refusal({"--model=vgg", "--dataset=cifar", "--epochs=0", "--batch=0", "--lr=-1", "--seed=-1",

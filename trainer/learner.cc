@@ -4,68 +4,22 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
-#include <cstring>
+#include <array>
 #include <map>
 #include <torch/csrc/distributed/c10d/comm.hpp>
-#include <torch/csrc/distributed/c10d/reducer.hpp>
 #include <utility>
 
 #include "common/check.h"
+#include "trainer/gradient_exchange.h"
 #include "trainer/models/torch_model.h"
+#include "trainer/optimizer.h"
+#include "trainer/tensor_copies.h"
 #include "trainer/torch_group.h"
 
 namespace ddprun {
 namespace {
 
-constexpr double kBeta1 = 0.9;
-constexpr double kBeta2 = 0.999;
-constexpr double kEpsilon = 1e-8;
 constexpr std::size_t kBroadcastBytes = std::size_t{250} << 20;
-// As PyTorch does: a small first bucket lets the first all-reduce begin early.
-constexpr std::size_t kFirstBucketBytes = std::size_t{1} << 20;
-
-std::string ShapeText(c10::IntArrayRef shape) {
-  std::string text;
-  for (const std::int64_t dimension : shape) {
-    text += (text.empty() ? "" : ",") + std::to_string(dimension);
-  }
-  return "[" + text + "]";
-}
-
-TensorView ViewOf(const std::string& name, const at::Tensor& tensor, DType dtype) {
-  CHECK(tensor.is_contiguous());
-  return {name,
-          dtype,
-          tensor.sizes().vec(),
-          {static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes()}};
-}
-
-using TensorIndex = std::map<std::string, const Tensor*>;
-
-TensorIndex IndexOf(const std::vector<Tensor>& tensors) {
-  TensorIndex index;
-  for (const Tensor& tensor : tensors) {
-    index[tensor.name] = &tensor;
-  }
-  return index;
-}
-
-Result<void> CopyInto(const TensorIndex& index, const std::string& name, DType dtype,
-                      at::Tensor& tensor) {
-  const auto found = index.find(name);
-  if (found == index.end()) {
-    return Invalid("the checkpoint lacks a tensor of this model", name);
-  }
-  const Tensor& saved = *found->second;
-  if (saved.dtype != dtype || saved.shape != tensor.sizes().vec() ||
-      saved.bytes.size() != tensor.nbytes()) {
-    return Invalid("a tensor of the checkpoint has another type or shape than this model's " +
-                       ShapeText(tensor.sizes()),
-                   name);
-  }
-  std::memcpy(tensor.mutable_data_ptr(), saved.bytes.data(), saved.bytes.size());
-  return {};
-}
 
 std::uint64_t CountCorrect(const at::Tensor& logits, const std::int64_t* labels) {
   const float* row = logits.const_data_ptr<float>();
@@ -75,6 +29,32 @@ std::uint64_t CountCorrect(const at::Tensor& logits, const std::int64_t* labels)
     correct += std::max_element(row, row + classes) - row == labels[i];
   }
   return correct;
+}
+
+at::Tensor RoomFor(std::int64_t samples, const Shape& shape) {
+  Shape all = shape;
+  all.insert(all.begin(), samples);
+  return at::zeros(all, at::kFloat);
+}
+
+// Memory for the samples of one part.
+struct Slot {
+  std::vector<at::Tensor> inputs;
+  at::Tensor targets;
+  at::Tensor labels;
+};
+
+Slot MakeSlot(const Task& task, std::int64_t samples) {
+  Slot slot;
+  for (const Shape& shape : task.inputs) {
+    slot.inputs.push_back(RoomFor(samples, shape));
+  }
+  if (task.classifies()) {
+    slot.labels = at::zeros({samples}, at::kLong);
+  } else {
+    slot.targets = RoomFor(samples, task.target);
+  }
+  return slot;
 }
 
 }  // namespace
@@ -87,164 +67,149 @@ struct Learner::Impl {
   Impl(const ModelEntry& entry, const LearnerOptions& learner_options, ProcessGroup& process_group)
       : options(learner_options),
         group(process_group),
-        model(entry.make(options.shape, options.seed)),
-        name(entry.name),
-        adam_step(at::zeros({}, at::kFloat)),
+        model(entry.make(options.task, options.model_arguments, options.seed)),
+        optimizer(options.optimizer, model->names, model->parameters),
         weight(at::zeros({}, at::kFloat)) {
     for (at::Tensor& parameter : model->parameters) {
       CHECK(parameter.scalar_type() == at::kFloat && parameter.is_contiguous());
       parameter.set_requires_grad(true);
-      average.push_back(at::zeros_like(parameter));
-      average_square.push_back(at::zeros_like(parameter));
-      adam_steps.push_back(adam_step);
     }
   }
 
-  Result<void> Start(std::size_t capacity, const Buckets& recorded);
-  bool UsableHere(const Buckets& recorded) const;
-  void MakeReducer(const Buckets& recorded);
-  void RebuildBuckets();
-  Score TakeStep(std::int64_t count, std::uint64_t global_count, std::uint64_t seed);
-  void UpdateParameters();
+  Result<void> Start(std::size_t part, std::size_t evaluation, const Buckets& recorded);
+  void Broadcast(const std::vector<at::Tensor>& tensors) const;
+  Score AddGradients(const Part& part);
+  at::Tensor Loss(const at::Tensor& output, const Slot& slot, std::int64_t count) const;
+  Score ScoreOf(const at::Tensor& output, const at::Tensor& loss, const Slot& slot) const;
+  Result<std::vector<at::Tensor>> Gradients() const;
+  std::vector<NamedTensor> ModelState() const;
 
   const LearnerOptions options;
   ProcessGroup& group;
   const std::shared_ptr<TorchModel> model;
-  const std::string name;
+  Optimizer optimizer;
   at::Generator random = at::globalContext().defaultGenerator(at::kCPU);
-  at::Tensor images;
-  at::Tensor labels;
-  std::vector<at::Tensor> average;         // Adam's exp_avg
-  std::vector<at::Tensor> average_square;  // Adam's exp_avg_sq
-  std::int64_t steps = 0;
-  at::Tensor adam_step;                // `steps`, as the kernel wants it,
-  std::vector<at::Tensor> adam_steps;  // once per parameter.
-  at::Tensor weight;                   // What a sample's loss counts in this step.
-  Buckets buckets;
+  std::array<Slot, kSlots> slots;
+  at::Tensor weight;  // What a sample's loss counts in this step.
+  const Buckets no_buckets;
   std::function<void()> before_update;
-  std::unique_ptr<c10d::Reducer> reducer;  // None in a group of one. Last: refers to the others.
+  std::unique_ptr<GradientExchange>
+      exchange;  // None in a group of one. Last: refers to the others.
 };
 
-Result<void> Learner::Impl::Start(std::size_t capacity, const Buckets& recorded) {
-  const auto samples = static_cast<std::int64_t>(capacity);
-  images = at::zeros({samples, options.shape.inputs}, at::kFloat);
-  labels = at::zeros({samples}, at::kLong);
+void Learner::Impl::Broadcast(const std::vector<at::Tensor>& tensors) const {
+  const at::NoGradGuard no_grad;
+  // Coalescing wants one type at a time.
+  std::map<at::ScalarType, std::vector<at::Tensor>> by_type;
+  for (const at::Tensor& tensor : tensors) {
+    by_type[tensor.scalar_type()].push_back(tensor);
+  }
+  for (const auto& [type, same] : by_type) {
+    c10d::broadcast_coalesced(group.torch()->group, same, kBroadcastBytes, 0);
+  }
+}
+
+Result<void> Learner::Impl::Start(std::size_t part, std::size_t evaluation,
+                                  const Buckets& recorded) {
+  for (std::size_t i = 0; i < kSlots; ++i) {
+    const std::size_t samples = i == kEvaluationSlot ? evaluation : part;
+    slots[i] = MakeSlot(options.task, static_cast<std::int64_t>(samples));
+  }
   if (group.torch() == nullptr) {
     return {};
   }
   try {
-    const at::NoGradGuard no_grad;
-    const at::Tensor step_count = at::full({1}, steps, at::kLong);
-    c10d::broadcast_coalesced(group.torch()->group, {step_count}, kBroadcastBytes, 0);
-    steps = step_count.item<std::int64_t>();
-    for (const std::vector<at::Tensor>* tensors : {&model->parameters, &average, &average_square}) {
-      c10d::broadcast_coalesced(group.torch()->group, *tensors, kBroadcastBytes, 0);
+    std::vector<at::Tensor> tensors = model->parameters;
+    tensors.insert(tensors.end(), model->buffers.begin(), model->buffers.end());
+    for (const NamedTensor& item : optimizer.state()) {
+      tensors.push_back(item.tensor);
     }
-    MakeReducer(recorded);
+    Broadcast(tensors);
+    exchange = std::make_unique<GradientExchange>(model->parameters, *group.torch(), recorded,
+                                                  options.bucket_bytes);
     return {};
   } catch (const std::exception&) {
     return CollectiveError(group.rank(), "receive the parameters");
   }
 }
 
-// Every parameter exactly once, or the record is of no use.
-bool Learner::Impl::UsableHere(const Buckets& recorded) const {
-  std::vector<int> seen(model->parameters.size(), 0);
-  std::size_t count = 0;
-  for (const std::vector<std::size_t>& bucket : recorded) {
-    for (const std::size_t index : bucket) {
-      if (index >= seen.size() || seen[index]++ != 0) {
-        return false;
-      }
-      ++count;
-    }
-    if (bucket.empty()) {
-      return false;
-    }
+// The sum over samples, so that parts and ranks add up. Of float targets: over all their numbers.
+at::Tensor Learner::Impl::Loss(const at::Tensor& output, const Slot& slot,
+                               std::int64_t count) const {
+  if (options.task.classifies()) {
+    return at::cross_entropy_loss(output, slot.labels.narrow(0, 0, count), {}, at::Reduction::Sum);
   }
-  return count == seen.size();
+  return at::mse_loss(output, slot.targets.narrow(0, 0, count), at::Reduction::Sum);
 }
 
-void Learner::Impl::MakeReducer(const Buckets& recorded) {
-  const std::size_t first = std::min(kFirstBucketBytes, options.bucket_bytes);
-  const std::vector<bool> sparse(model->parameters.size(), false);
-  Buckets initial = recorded;
-  if (!UsableHere(recorded)) {
-    initial = std::get<0>(c10d::compute_bucket_assignment_by_size(
-        model->parameters, {first, options.bucket_bytes}, sparse));
-    std::reverse(initial.begin(), initial.end());  // Backward begins at the last layer.
-  } else {
-    buckets = recorded;
+Score Learner::Impl::ScoreOf(const at::Tensor& output, const at::Tensor& loss,
+                             const Slot& slot) const {
+  const auto samples = static_cast<std::uint64_t>(output.size(0));
+  if (options.task.classifies()) {
+    return {loss.item<float>(), CountCorrect(output, slot.labels.const_data_ptr<std::int64_t>()),
+            samples};
   }
-  reducer = std::make_unique<c10d::Reducer>(
-      model->parameters, initial, group.torch()->group, sparse,
-      /*bucket_bytes_cap=*/static_cast<std::int64_t>(options.bucket_bytes),
-      /*find_unused_parameters=*/false, /*gradient_as_bucket_view=*/true,
-      std::unordered_map<std::size_t, std::string>{},
-      /*first_bucket_bytes_cap=*/static_cast<std::int64_t>(first),
-      /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false,
-      std::vector<std::int64_t>{static_cast<std::int64_t>(first),
-                                static_cast<std::int64_t>(options.bucket_bytes)});
+  return {loss.item<double>() / static_cast<double>(NumbersIn(options.task.target)), 0, samples};
 }
 
-// Once, after the first step: buckets in the order in which gradients became ready, agreed upon by
-// all ranks. Recorded, since with three ranks or more the order decides how sums are rounded.
-void Learner::Impl::RebuildBuckets() {
-  if (!reducer->rebuild_buckets()) {
-    return;
-  }
-  buckets.clear();
-  for (const c10d::GradBucket& bucket : reducer->get_grad_buckets()) {
-    std::vector<std::size_t>& indices = buckets.emplace_back();
-    for (const at::Tensor& parameter : bucket.getParameters()) {
-      const auto found =
-          std::find_if(model->parameters.begin(), model->parameters.end(),
-                       [&](const at::Tensor& candidate) { return candidate.is_same(parameter); });
-      CHECK(found != model->parameters.end());
-      indices.push_back(static_cast<std::size_t>(found - model->parameters.begin()));
+Score Learner::Impl::AddGradients(const Part& part) {
+  const Slot& slot = slots[part.slot];
+  const auto count = static_cast<std::int64_t>(part.count);
+  if (part.first) {
+    random.set_current_seed(part.seed);
+    for (at::Tensor& parameter : model->parameters) {
+      parameter.mutable_grad().reset();  // zero_grad's detach_ is refused on views into buckets.
     }
   }
-}
-
-Score Learner::Impl::TakeStep(std::int64_t count, std::uint64_t global_count, std::uint64_t seed) {
-  random.set_current_seed(seed);
-  for (at::Tensor& parameter : model->parameters) {
-    parameter.mutable_grad().reset();  // zero_grad's detach_ is refused on views into buckets.
+  if (exchange && part.last) {
+    exchange->BeforeForward();
   }
-  if (reducer) {
-    reducer->prepare_for_forward();
+  std::vector<at::Tensor> inputs;
+  for (const at::Tensor& input : slot.inputs) {
+    inputs.push_back(input.narrow(0, 0, count));
   }
-  const at::Tensor logits = model->forward(model->parameters, images.narrow(0, 0, count));
-  const at::Tensor loss =
-      at::cross_entropy_loss(logits, labels.narrow(0, 0, count), {}, at::Reduction::Sum);
-  if (reducer) {
-    reducer->prepare_for_backward({});
+  const at::Tensor output = model->forward(inputs, /*training=*/true);
+  const at::Tensor loss = Loss(output, slot, count);
+  if (exchange && part.last) {
+    exchange->BeforeBackward();
   }
-  // The reducer divides by the number of ranks; this undoes it and divides by all samples.
-  weight.fill_(static_cast<double>(group.size()) / static_cast<double>(global_count));
+  // The exchange divides by the number of ranks; this undoes it and divides by all samples.
+  const double numbers =
+      options.task.classifies() ? 1 : static_cast<double>(NumbersIn(options.task.target));
+  weight.fill_(static_cast<double>(group.size()) /
+               (static_cast<double>(part.global_count) * numbers));
   loss.backward(weight);
-  if (before_update) {
-    before_update();
-  }
-  UpdateParameters();
-  if (reducer) {
-    RebuildBuckets();
-  }
-  return {loss.item<float>(), CountCorrect(logits, labels.const_data_ptr<std::int64_t>()),
-          static_cast<std::uint64_t>(count)};
+  return ScoreOf(output, loss, slot);
 }
 
-void Learner::Impl::UpdateParameters() {
-  const at::NoGradGuard no_grad;
+Result<std::vector<at::Tensor>> Learner::Impl::Gradients() const {
   std::vector<at::Tensor> gradients;
   gradients.reserve(model->parameters.size());
-  for (const at::Tensor& parameter : model->parameters) {
-    gradients.push_back(parameter.grad());
+  std::string unused;
+  for (std::size_t i = 0; i < model->parameters.size(); ++i) {
+    gradients.push_back(model->parameters[i].grad());
+    if (!gradients.back().defined()) {
+      unused += (unused.empty() ? "" : ", ") + model->names[i];
+    }
   }
-  adam_step.fill_(++steps);
-  at::_fused_adam_(model->parameters, gradients, average, average_square, {}, adam_steps,
-                   options.lr, kBeta1, kBeta2, /*weight_decay=*/0, kEpsilon, /*amsgrad=*/false,
-                   /*maximize=*/false);
+  if (!unused.empty()) {
+    return Error{ErrorKind::kInvalid,
+                 "these parameters have no part in the loss, so they have no gradient: " + unused +
+                     ". Every parameter must be used in every forward; leave out those that are "
+                     "not"};
+  }
+  return gradients;
+}
+
+std::vector<NamedTensor> Learner::Impl::ModelState() const {
+  std::vector<NamedTensor> state;
+  for (std::size_t i = 0; i < model->parameters.size(); ++i) {
+    state.push_back({model->names[i], model->parameters[i]});
+  }
+  for (std::size_t i = 0; i < model->buffers.size(); ++i) {
+    state.push_back({model->buffer_names[i], model->buffers[i]});
+  }
+  return state;
 }
 
 Learner::Learner(const ModelEntry& model, const LearnerOptions& options, ProcessGroup& group)
@@ -252,37 +217,75 @@ Learner::Learner(const ModelEntry& model, const LearnerOptions& options, Process
 
 Learner::~Learner() = default;
 
-float* Learner::images() {
-  return impl_->images.mutable_data_ptr<float>();
+BatchRoom Learner::room(std::size_t slot) {
+  const Slot& tensors = impl_->slots[slot];
+  BatchRoom room;
+  for (std::size_t i = 0; i < tensors.inputs.size(); ++i) {
+    room.inputs[i] = tensors.inputs[i].mutable_data_ptr<float>();
+  }
+  if (tensors.labels.defined()) {
+    room.labels = tensors.labels.mutable_data_ptr<std::int64_t>();
+  } else {
+    room.targets = tensors.targets.mutable_data_ptr<float>();
+  }
+  return room;
 }
 
-std::int64_t* Learner::labels() {
-  return impl_->labels.mutable_data_ptr<std::int64_t>();
+Result<void> Learner::Start(std::size_t part, std::size_t evaluation, const Buckets& buckets) {
+  return impl_->Start(part, evaluation, buckets);
 }
 
-Result<void> Learner::Start(std::size_t capacity, const Buckets& buckets) {
-  return impl_->Start(capacity, buckets);
-}
-
-Result<Score> Learner::Step(std::size_t count, std::uint64_t global_count, std::uint64_t seed) {
-  CHECK(static_cast<std::int64_t>(count) <= impl_->images.size(0) && global_count > 0);
+Result<Score> Learner::Backward(const Part& part) {
+  CHECK(static_cast<std::int64_t>(part.count) <= impl_->slots[part.slot].inputs[0].size(0) &&
+        part.global_count > 0);
   try {
-    return impl_->TakeStep(static_cast<std::int64_t>(count), global_count, seed);
+    return impl_->AddGradients(part);
   } catch (const std::exception&) {
-    return CollectiveError(impl_->group.rank(), "finish step " + std::to_string(impl_->steps + 1));
+    return CollectiveError(impl_->group.rank(),
+                           "finish step " + std::to_string(impl_->optimizer.steps() + 1));
+  }
+}
+
+Result<void> Learner::Update(double lr) {
+  ASSIGN_OR_RETURN(const std::vector<at::Tensor> gradients, impl_->Gradients());
+  if (impl_->before_update) {
+    impl_->before_update();
+  }
+  try {
+    impl_->optimizer.Step(gradients, lr);
+    if (impl_->exchange) {
+      impl_->exchange->AfterStep();
+    }
+    return {};
+  } catch (const std::exception&) {
+    return CollectiveError(impl_->group.rank(), "update the parameters");
+  }
+}
+
+Result<void> Learner::ShareBuffers() {
+  if (impl_->group.torch() == nullptr || impl_->model->buffers.empty()) {
+    return {};
+  }
+  try {
+    impl_->Broadcast(impl_->model->buffers);
+    return {};
+  } catch (const std::exception&) {
+    return CollectiveError(impl_->group.rank(), "receive the buffers");
   }
 }
 
 Result<Score> Learner::Evaluate(std::size_t count) {
-  CHECK(static_cast<std::int64_t>(count) <= impl_->images.size(0));
+  const Slot& tensors = impl_->slots[kEvaluationSlot];
+  const auto samples = static_cast<std::int64_t>(count);
+  CHECK(samples <= tensors.inputs[0].size(0));
   try {
     const at::NoGradGuard no_grad;
-    const auto samples = static_cast<std::int64_t>(count);
-    const at::Tensor logits =
-        impl_->model->forward(impl_->model->parameters, impl_->images.narrow(0, 0, samples));
-    const at::Tensor loss =
-        at::cross_entropy_loss(logits, impl_->labels.narrow(0, 0, samples), {}, at::Reduction::Sum);
-    return Score{loss.item<float>(), CountCorrect(logits, labels()), count};
+    std::vector<at::Tensor> inputs;
+    for (const at::Tensor& input : tensors.inputs) {
+      inputs.push_back(input.narrow(0, 0, samples));
+    }
+    const at::Tensor output = impl_->model->forward(inputs, /*training=*/false);
+    return impl_->ScoreOf(output, impl_->Loss(output, tensors, samples), tensors);
   } catch (const std::exception&) {
     return CollectiveError(impl_->group.rank(), "evaluate the model");
   }
@@ -290,9 +293,8 @@ Result<Score> Learner::Evaluate(std::size_t count) {
 
 std::string Learner::Describe() const {
   std::string text;
-  for (std::size_t i = 0; i < impl_->model->parameters.size(); ++i) {
-    text += (i == 0 ? "" : " ") + impl_->model->names[i] +
-            ShapeText(impl_->model->parameters[i].sizes());
+  for (const NamedTensor& item : impl_->ModelState()) {
+    text += (text.empty() ? "" : " ") + item.name + ShapeText(item.tensor.sizes());
   }
   return text;
 }
@@ -302,40 +304,22 @@ void Learner::BeforeUpdate(std::function<void()> wait) {
 }
 
 SnapshotView Learner::View() const {
-  const TorchModel& model = *impl_->model;
-  SnapshotView view;
-  view.optimizer.push_back({"step",
-                            DType::kI64,
-                            {},
-                            {reinterpret_cast<const char*>(&impl_->steps), sizeof impl_->steps}});
-  for (std::size_t i = 0; i < model.parameters.size(); ++i) {
-    const std::string& name = model.names[i];
-    view.model.push_back(ViewOf(name, model.parameters[i], DType::kF32));
-    view.optimizer.push_back(ViewOf("exp_avg." + name, impl_->average[i], DType::kF32));
-    view.optimizer.push_back(ViewOf("exp_avg_sq." + name, impl_->average_square[i], DType::kF32));
+  SnapshotView view{ViewsOf(impl_->ModelState()), ViewsOf(impl_->optimizer.state())};
+  for (TensorView& tensor : view.model) {
+    const std::vector<std::string>& buffers = impl_->model->buffer_names;
+    tensor.forward_changes_it =
+        std::find(buffers.begin(), buffers.end(), tensor.name) != buffers.end();
   }
   return view;
 }
 
 Result<void> Learner::CopyFrom(const Snapshot& snapshot) {
-  TorchModel& model = *impl_->model;
-  const TensorIndex parameters = IndexOf(snapshot.model);
-  const TensorIndex optimizer = IndexOf(snapshot.optimizer);
-  at::Tensor steps = at::zeros({}, at::kLong);
-  RETURN_IF_ERROR(CopyInto(optimizer, "step", DType::kI64, steps));
-  impl_->steps = steps.item<std::int64_t>();
-  for (std::size_t i = 0; i < model.parameters.size(); ++i) {
-    const std::string& name = model.names[i];
-    RETURN_IF_ERROR(CopyInto(parameters, name, DType::kF32, model.parameters[i]));
-    RETURN_IF_ERROR(CopyInto(optimizer, "exp_avg." + name, DType::kF32, impl_->average[i]));
-    RETURN_IF_ERROR(
-        CopyInto(optimizer, "exp_avg_sq." + name, DType::kF32, impl_->average_square[i]));
-  }
-  return {};
+  RETURN_IF_ERROR(CopyBack(snapshot.model, impl_->ModelState()));
+  return CopyBack(snapshot.optimizer, impl_->optimizer.state());
 }
 
 const Buckets& Learner::buckets() const {
-  return impl_->buckets;
+  return impl_->exchange ? impl_->exchange->buckets() : impl_->no_buckets;
 }
 
 }  // namespace ddprun

@@ -1,11 +1,12 @@
 // The model, its optimizer and how they take one step together with all ranks.
 //
-// A step is forward, backward with gradients averaged over the ranks while backward still runs
-// (c10d's Reducer, buckets), then Adam. Gradients are weighted so that the result is that of one
-// process with the whole global batch, however unevenly its samples are dealt out. Knows nothing
-// of epochs, files or time. Torch-free to its callers.
+// A step is one or more parts, each a forward and a backward whose gradients add up; the last one
+// averages them over the ranks while its backward still runs. Then the optimizer. Gradients are
+// weighted so that the result is that of one process with the whole global batch, however unevenly
+// its samples are dealt out and cut into parts. Knows nothing of epochs, files or time. Torch-free
+// to its callers.
 //
-// An error of kind kUnavailable means that a peer is gone; the learner is of no use after that.
+// An error of kind kUnavailable means that a peer is gone; the learner is of no use after any.
 #pragma once
 
 #include <cstddef>
@@ -13,26 +14,29 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "common/result.h"
+#include "trainer/buckets.h"
 #include "trainer/checkpoint/snapshot_copier.h"
 #include "trainer/models/model.h"
+#include "trainer/optimizer_options.h"
 #include "trainer/process_group.h"
+#include "trainer/task.h"
 
 namespace ddprun {
 
 struct LearnerOptions {
-  ModelShape shape;
+  Task task;
+  Arguments model_arguments;
   std::uint64_t seed = 1;
-  double lr = 1e-3;
+  OptimizerOptions optimizer;
   std::size_t bucket_bytes = std::size_t{25} << 20;
 };
 
 // Of this rank's samples.
 struct Score {
   double loss_sum = 0;
-  std::uint64_t correct = 0;
+  std::uint64_t correct = 0;  // Classification only.
   std::uint64_t samples = 0;
 
   Score& operator+=(const Score& other) {
@@ -43,37 +47,52 @@ struct Score {
   }
 };
 
-using Buckets = std::vector<std::vector<std::size_t>>;
+struct Part {
+  std::size_t slot = 0;            // Where the samples were put,
+  std::size_t count = 0;           // and how many.
+  std::uint64_t global_count = 0;  // Samples of the step, on all ranks.
+  std::uint64_t seed = 0;          // Of the step here; feeds whatever the model draws at random.
+  bool first = true;
+  bool last = true;
+};
 
 class Learner {
  public:
+  // Batches that can be in memory at a time: one is learned from, the next one is filled; and one
+  // to evaluate.
+  static constexpr std::size_t kSlots = 3;
+  static constexpr std::size_t kEvaluationSlot = 2;
+
   Learner(const ModelEntry& model, const LearnerOptions& options, ProcessGroup& group);
   ~Learner();
 
-  // Rank 0's parameters and optimizer state on all ranks, then ready for steps. `capacity` is the
-  // most samples of one step or evaluation here. `buckets` is what a checkpoint recorded, so that a
-  // resumed run adds gradients up in the same order as the run that went on; empty: none yet.
-  Result<void> Start(std::size_t capacity, const Buckets& buckets);
+  // Rank 0's parameters, buffers and optimizer state on all ranks, then ready for steps. `part` and
+  // `evaluation` are the most samples of one Backward and one Evaluate here. `buckets` is what a
+  // checkpoint recorded, so that a resumed run adds gradients up in the same order as the run that
+  // went on; empty: none yet.
+  Result<void> Start(std::size_t part, std::size_t evaluation, const Buckets& buckets);
 
-  // Where the caller puts the next samples, after Start; room for `capacity` of them.
-  float* images();
-  std::int64_t* labels();
+  // Where the caller puts the next samples, after Start.
+  BatchRoom room(std::size_t slot);
 
-  // One optimizer step with the first `count` samples put in place, of `global_count` on all ranks
-  // together. `seed` feeds whatever the model draws at random.
-  Result<Score> Step(std::size_t count, std::uint64_t global_count, std::uint64_t seed);
+  // kInvalid: a parameter takes no part in the loss; the message names it.
+  Result<Score> Backward(const Part& part);
+  // After the last part.
+  Result<void> Update(double lr);
 
-  // No learning; only this rank.
+  // Before evaluations: rank 0's buffers are everybody's.
+  Result<void> ShareBuffers();
+  // No learning; only this rank, with the samples in kEvaluationSlot.
   Result<Score> Evaluate(std::size_t count);
 
   // Names, shapes and sizes: equal only for equal models.
   std::string Describe() const;
 
-  // Called in each Step once gradients are averaged, just before parameters and optimizer state
-  // change; from one such call to the next they do not (SnapshotCopier's contract).
+  // Called in each Update just before parameters and optimizer state change; from one such call to
+  // the next they do not (SnapshotCopier's contract), but for buffers: a forward changes those.
   void BeforeUpdate(std::function<void()> wait);
 
-  // Parameters and optimizer state, where they lie as long as the learner lives.
+  // Parameters, buffers and optimizer state, where they lie as long as the learner lives.
   SnapshotView View() const;
   Result<void> CopyFrom(const Snapshot& snapshot);
 

@@ -91,7 +91,8 @@ int Main(int argc, char** argv) {
   }
   const Notifier notifier(env->notify_socket);
   notifier.Send("READY=1\nPHASE=load\nEXTEND_TIMEOUT_USEC=600000000");
-  Result<Dataset> dataset = FindDataset(config.dataset)->load(config.data_root);
+  Result<Dataset> dataset =
+      FindDataset(config.dataset)->load(config.data_root, config.data_arguments);
   if (!dataset) {
     EndAtOnce(dataset.error());
   }

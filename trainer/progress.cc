@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -47,14 +48,19 @@ std::string Clock(double seconds) {
 
 std::string ProgressLine(const ProgressPoint& point) {
   char text[256];
-  std::snprintf(
-      text, sizeof text, "epoch %llu/%llu step %llu/%llu loss %.4f acc %.1f%% ",
-      static_cast<unsigned long long>(point.epoch + 1),
-      static_cast<unsigned long long>(point.epochs), static_cast<unsigned long long>(point.step),
-      static_cast<unsigned long long>(point.total_steps), point.loss, 100 * point.accuracy);
+  std::snprintf(text, sizeof text, "epoch %llu/%llu step %llu/%llu loss %.4f ",
+                static_cast<unsigned long long>(point.epoch + 1),
+                static_cast<unsigned long long>(point.epochs),
+                static_cast<unsigned long long>(point.step),
+                static_cast<unsigned long long>(point.total_steps), point.loss);
+  char accuracy[32] = "";
+  if (std::isfinite(point.accuracy)) {
+    std::snprintf(accuracy, sizeof accuracy, "acc %.1f%% ", 100 * point.accuracy);
+  }
   const double seconds_left =
       static_cast<double>(point.samples_left) / point.samples_per_second;  // Infinity: "?".
-  return text + Rate(point.samples_per_second) + " samples/s eta " + Clock(seconds_left) +
+  return std::string(text) + accuracy + Rate(point.samples_per_second) + " samples/s eta " +
+         Clock(seconds_left) +
          (point.last_checkpoint ? " ckpt " + std::to_string(*point.last_checkpoint) : "");
 }
 
@@ -115,16 +121,18 @@ void MetricsFile::Append(const ProgressPoint& point) {
   }
   const double time =
       std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-  const nlohmann::json object = {
+  nlohmann::json object = {
       {"time", time},
       {"generation", generation_.value},
       {"world_size", world_size_},
       {"epoch", point.epoch},
       {"step", point.step},
       {"loss", point.loss},
-      {"accuracy", point.accuracy},
       {"samples_per_second", point.samples_per_second},
   };
+  if (std::isfinite(point.accuracy)) {
+    object["accuracy"] = point.accuracy;
+  }
   // One write each: lines of an old and a new generation never mix.
   if (const Result<void> written = WriteAll(fd_, object.dump() + "\n", "the metrics file");
       !written) {

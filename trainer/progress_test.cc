@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace ddprun {
 namespace {
 
@@ -21,6 +23,12 @@ TEST(ProgressLine, SaysWhereWeAreAndHowLongItTakes) {
   point.samples_left = 512000ull * 3601;
   EXPECT_EQ(ProgressLine(point),
             "epoch 3/5 step 1200/4690 loss 0.4123 acc 88.1% 512k samples/s eta 1:00:01 ckpt 1000");
+}
+
+TEST(ProgressLine, LeavesOutAnAccuracyThatThereIsNot) {
+  const ProgressPoint point{.epochs = 1, .loss = 0.5, .accuracy = std::nan("")};
+  EXPECT_NE(ProgressLine(point).find("loss 0.5000 0 samples/s"), std::string::npos)
+      << ProgressLine(point);
 }
 
 TEST(ProgressLine, KnowsNoEtaWithoutASpeed) {

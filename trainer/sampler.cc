@@ -3,19 +3,9 @@
 #include <algorithm>
 
 #include "common/check.h"
+#include "trainer/random.h"
 
 namespace ddprun {
-namespace {
-
-std::uint64_t Mix(std::uint64_t value) {
-  value += 0x9e3779b97f4a7c15;
-  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
-  value = (value ^ (value >> 27)) * 0x94d049bb133111eb;
-  return value ^ (value >> 31);
-}
-
-}  // namespace
-
 Permutation::Permutation(std::uint64_t size, std::uint64_t seed, std::uint64_t epoch)
     : size_(size), half_bits_(1) {
   CHECK(size >= 1 && size <= std::uint64_t{1} << 62);

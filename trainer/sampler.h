@@ -15,8 +15,7 @@ namespace ddprun {
 
 // A Feistel network over the smallest 4^k >= size, walked until it lands inside the domain
 // (J. Black, P. Rogaway: Ciphers with Arbitrary Finite Domains, CT-RSA 2002). The round function
-// is the finaliser of SplitMix64 (G. Steele, D. Lea, C. Flood: Fast Splittable Pseudorandom Number
-// Generators, OOPSLA 2014).
+// is random.h's.
 class Permutation {
  public:
   Permutation(std::uint64_t size, std::uint64_t seed, std::uint64_t epoch);

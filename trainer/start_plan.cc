@@ -18,6 +18,23 @@ std::string Exact(double value) {
   return text;
 }
 
+struct Setting {
+  const char* name;
+  const char* words;
+};
+// What makes another training of it,
+constexpr Setting kFixed[] = {{"limit_train", "--limit-train"},
+                              {"optimizer", "--optimizer"},
+                              {"model_arguments", "--model-arg"},
+                              {"data_arguments", "--data-arg"}};
+// and what may change on the way; said.
+constexpr Setting kFree[] = {{"lr", "learning rate"},
+                             {"scale_lr", "scaling of the learning rate"},
+                             {"weight_decay", "weight decay"},
+                             {"momentum", "momentum"},
+                             {"nesterov", "use of Nesterov's momentum"},
+                             {"micro_batch", "most samples of one forward"}};
+
 std::string Hyperparameter(const TrainState& state, const std::string& name) {
   const auto found = state.hyperparameters.find(name);
   return found == state.hyperparameters.end() ? "unknown" : found->second;
@@ -73,8 +90,15 @@ TrainState FreshState(const TrainConfig& config, std::uint32_t world_size,
   state.rank_batch = static_cast<std::uint64_t>(config.batch);
   state.global_batch = state.rank_batch * world_size;
   state.hyperparameters = {
-      {"optimizer", "adam"},
+      {"optimizer", config.optimizer},
       {"lr", Exact(config.lr)},
+      {"scale_lr", config.scale_lr ? "yes" : "no"},
+      {"weight_decay", Exact(config.optimizer_options.weight_decay)},
+      {"momentum", Exact(config.momentum)},
+      {"nesterov", config.nesterov ? "yes" : "no"},
+      {"micro_batch", std::to_string(config.micro_batch)},
+      {"model_arguments", config.model_arguments.Text()},
+      {"data_arguments", config.data_arguments.Text()},
       {"limit_train", config.limit_train ? std::to_string(*config.limit_train) : "none"},
   };
   state.versions = {{"ddprun", DDPRUN_VERSION}, {"libtorch", DDPRUN_LIBTORCH_VERSION}};
@@ -95,9 +119,11 @@ Result<TrainState> ContinueFrom(const TrainState& saved, const TrainState& asked
   if (saved.seed != asked.seed) {
     return differs("--seed", std::to_string(saved.seed), std::to_string(asked.seed));
   }
-  if (Hyperparameter(saved, "limit_train") != Hyperparameter(asked, "limit_train")) {
-    return differs("--limit-train", Hyperparameter(saved, "limit_train"),
-                   Hyperparameter(asked, "limit_train"));
+  for (const Setting& setting : kFixed) {
+    const std::string before = Hyperparameter(saved, setting.name);
+    if (const std::string now = Hyperparameter(asked, setting.name); before != now) {
+      return differs(setting.words, before, now);
+    }
   }
   if (saved.global_batch == 0 || saved.global_batch > kMaxGlobalBatch) {
     return Invalid("the checkpoint's global batch is absurd", std::to_string(saved.global_batch));
@@ -110,9 +136,12 @@ Result<TrainState> ContinueFrom(const TrainState& saved, const TrainState& asked
   state.finished = saved.finished;
   state.loss = saved.loss;
   state.metrics = saved.metrics;
-  if (Hyperparameter(saved, "lr") != Hyperparameter(asked, "lr")) {
-    notes.push_back("the learning rate changes from " + Hyperparameter(saved, "lr") + " to " +
-                    Hyperparameter(asked, "lr"));
+  for (const Setting& setting : kFree) {
+    const std::string before = Hyperparameter(saved, setting.name);
+    if (const std::string now = Hyperparameter(asked, setting.name); before != now) {
+      notes.push_back("the " + std::string(setting.words) + " changes from " + before + " to " +
+                      now);
+    }
   }
   if (saved.global_batch == asked.global_batch) {
     return state;

@@ -7,8 +7,6 @@
 #include <utility>
 
 #include "common/log.h"
-#include "trainer/checkpoint/file_system.h"
-#include "trainer/checkpoint/safetensors.h"
 #include "trainer/stop_request.h"
 
 namespace ddprun {
@@ -16,8 +14,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::uint64_t kEvaluationBatch = 1000;
-constexpr std::uint64_t kFirstReport = 10;  // Steps; enough to know how long one takes.
 constexpr double kMaxReport = 1e6;
 constexpr double kAgreeInterval = 0.1;  // Seconds; asking costs an all-reduce of two numbers.
 
@@ -25,22 +21,15 @@ double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-void PrintAccuracy(const char* of, double accuracy, double loss, double samples) {
-  std::printf("%s accuracy %.2f%%, loss %.4f (%.0f samples)\n", of, 100 * accuracy, loss, samples);
-}
-
-Result<void> WriteParameters(const std::filesystem::path& path,
-                             const std::vector<Tensor>& parameters) {
-  const std::string header = SafetensorsHeader(parameters, {{"format", "pt"}});
-  RETURN_IF_ERROR(RealFileSystem().Write(path, SafetensorsParts(header, parameters)));
-  return {};
-}
-
 }  // namespace
 
 Trainer::Trainer(const TrainConfig& config, const WorkerEnv& env, const Dataset& dataset,
                  const Notifier& notifier)
-    : config_(config), env_(env), dataset_(dataset), heartbeat_(notifier) {}
+    : config_(config),
+      env_(env),
+      dataset_(dataset),
+      model_(*FindModel(config.model)),
+      heartbeat_(notifier) {}
 
 Result<TrainingEnd> Trainer::Run() {
   Result<TrainingEnd> done = RunToTheEnd();
@@ -75,126 +64,29 @@ Result<TrainingEnd> Trainer::RunToTheEnd() {
   return TrainingEnd::kFinished;
 }
 
-Result<void> Trainer::JoinWorld() {
-  GroupOptions options;
-  options.timeout = std::chrono::seconds(config_.collective_timeout);
-  const std::string interfaces = GetProcessEnv("GLOO_SOCKET_IFNAME").value_or("");
-  options.interface = interfaces.substr(0, interfaces.find(','));  // A list, for PyTorch.
-  ASSIGN_OR_RETURN(group_, ProcessGroup::Join(env_, options));
-  LearnerOptions learner;
-  learner.shape = {dataset_.train.pixels, dataset_.classes};
-  learner.seed = static_cast<std::uint64_t>(config_.seed);
-  learner.lr = config_.lr;
-  learner.bucket_bytes = static_cast<std::size_t>(config_.bucket_mib * (1 << 20));
-  ASSIGN_OR_RETURN(sample_log_, SampleLog::Open(config_.sample_log, env_));
-  learner_ = std::make_unique<Learner>(*FindModel(config_.model), learner, *group_);
-  return {};
-}
-
-// Never each rank by its own look at the disk: they could see different things.
-Result<StartPlan> Trainer::AgreeOnStart() {
-  std::string text;
-  if (IsRankZero()) {
-    Result<StartPlan> plan = ChooseStart();
-    if (!plan) {
-      plan = StartPlan{.refusal = plan.error()};
-    }
-    text = ToText(*plan);
-  }
-  ASSIGN_OR_RETURN(text, group_->BroadcastText(std::move(text)));
-  ASSIGN_OR_RETURN(StartPlan plan, StartPlanFromText(text));
-  if (plan.refusal && !IsRankZero()) {
-    plan.refusal->message = "rank 0 did not start (its own line says why)";
-  }
-  return plan;
-}
-
-Result<StartPlan> Trainer::ChooseStart() {
-  printer_.emplace(config_.progress_every);
-  ASSIGN_OR_RETURN(metrics_, MetricsFile::Open(config_.metrics, env_.generation, env_.world_size));
-  const std::string description = learner_->Describe();
-  const Checkpointing::Say say = [this](LogLevel level, const std::string& text) {
-    printer_->EndLine();
-    Log(level, text);
-  };
-  ASSIGN_OR_RETURN(checkpointing_, Checkpointing::Open(config_, env_, description, say));
-  std::optional<Snapshot> loaded;
-  ASSIGN_OR_RETURN(
-      const StartPlan plan,
-      checkpointing_->ChooseStart(FreshState(config_, env_.world_size, description), loaded));
-  if (loaded) {
-    RETURN_IF_ERROR(learner_->CopyFrom(*loaded));
-  }
-  return plan;
-}
-
-Result<void> Trainer::StartLearner(const StartPlan& plan) {
-  state_ = plan.state;
-  state_.finished = false;
-  state_.metrics.clear();  // Results of the training that this one goes on from.
-  if (state_.samples_in_epoch >= dataset_.train.count) {
-    return Invalid(
-        "the checkpoint has used more samples of its epoch than the data set has",
-        std::to_string(state_.samples_in_epoch) + " of " + std::to_string(dataset_.train.count));
-  }
-  const std::uint64_t share = std::min<std::uint64_t>(
-      LargestShare(state_.global_batch, env_.world_size), dataset_.train.count);
-  RETURN_IF_ERROR(
-      learner_->Start(static_cast<std::size_t>(std::max(share, kEvaluationBatch)), state_.buckets));
-  reported_step_ = agreed_step_ = state_.step;
-  report_at_ = state_.step + kFirstReport;
-  agree_at_ = state_.step + 1;
-  reported_at_ = agreed_at_ = Clock::now();
-  heartbeat_.Step(state_.step);
-  if (IsRankZero()) {
-    LogStart(plan);
-    learner_->BeforeUpdate([this] { checkpointing_->WaitForCopy(); });
-  }
-  if (checkpointing_ && plan.kind == StartKind::kFresh) {
-    checkpointing_->Save(learner_->View(),
-                         StateNow());  // A directory that cannot be written shows at once.
-  }
-  return {};
-}
-
-void Trainer::LogStart(const StartPlan& plan) const {
-  for (const std::string& note : plan.notes) {
-    Log(LogLevel::kInfo, note);
-  }
-  const std::string where = " (" + std::to_string(env_.world_size) +
-                            (env_.world_size == 1 ? " rank" : " ranks") + ", global batch " +
-                            std::to_string(state_.global_batch) + ", checkpoints in " +
-                            config_.checkpoint_dir.string() + ")";
-  if (plan.kind == StartKind::kResume) {
-    Log(LogLevel::kInfo, "resumed at step " + std::to_string(state_.step) + ", epoch " +
-                             std::to_string(state_.epoch + 1) + " of " +
-                             std::to_string(config_.epochs) + where);
-  } else {
-    Log(LogLevel::kInfo, "training " + config_.model + " on " + config_.dataset + where);
-  }
-}
-
 Result<void> Trainer::TakeStep() {
-  const std::uint64_t samples = dataset_.train.count;
-  const GlobalBatch batch =
-      BatchAt({state_.epoch, state_.samples_in_epoch}, samples, state_.global_batch);
-  if (!order_ || batch.first == 0) {
-    order_.emplace(samples, state_.seed, batch.epoch);
-  }
-  heartbeat_.Phase(kDataPhase);
-  FillShare(*order_, batch, env_.rank, env_.world_size, indices_);
-  GatherBatch(dataset_, dataset_.train, indices_, learner_->images(), learner_->labels());
-  heartbeat_.Phase(kStepPhase);
-  ASSIGN_OR_RETURN(
-      const Score score,
-      learner_->Step(indices_.size(), batch.count, StepSeed(state_.seed, state_.step, env_.rank)));
-  tally_ += score;
+  const FeedPart* part = nullptr;
+  do {
+    heartbeat_.Phase(kDataPhase);
+    part = &feed_->Next();
+    heartbeat_.Phase(kStepPhase);
+    ASSIGN_OR_RETURN(const Score score,
+                     learner_->Backward({.slot = part->slot,
+                                         .count = part->count,
+                                         .global_count = part->batch.count,
+                                         .seed = StepSeed(state_.seed, state_.step, env_.rank),
+                                         .first = part->begins_step(),
+                                         .last = part->ends_step()}));
+    tally_ += score;
+  } while (!part->ends_step());
+  RETURN_IF_ERROR(learner_->Update(LearningRate()));
 
-  const Cursor cursor = CursorAfter(batch, samples);
+  const GlobalBatch batch = part->batch;
+  const Cursor cursor = CursorAfter(batch, dataset_.train.count);
   ++state_.step;
   state_.epoch = cursor.epoch;
   state_.samples_in_epoch = cursor.consumed;
-  RETURN_IF_ERROR(sample_log_->Append(batch.epoch, state_.step, indices_));
+  RETURN_IF_ERROR(sample_log_->Append(batch.epoch, state_.step, part->share));
   const bool epoch_ended = cursor.epoch != batch.epoch;
   if (epoch_ended || state_.step >= report_at_) {
     RETURN_IF_ERROR(Report(batch.epoch, epoch_ended));
@@ -269,7 +161,7 @@ Result<void> Trainer::Report(std::uint64_t epoch, bool epoch_ended) {
     point.step = state_.step;
     point.total_steps = state_.step + StepsLeft();
     point.loss = sums[0] / sums[2];
-    point.accuracy = sums[1] / sums[2];
+    point.accuracy = dataset_.task.classifies() ? sums[1] / sums[2] : std::nan("");
     point.samples_per_second = sums[2] / seconds;
     point.samples_left = SamplesLeft();
     point.last_checkpoint = checkpointing_->last_saved();
@@ -284,75 +176,6 @@ Result<void> Trainer::Report(std::uint64_t epoch, bool epoch_ended) {
   return {};
 }
 
-Result<Trainer::Evaluation> Trainer::Evaluate(const Samples& samples) {
-  Score score;
-  for (std::uint64_t i = env_.rank; i < samples.count;) {
-    indices_.clear();
-    for (; i < samples.count && indices_.size() < kEvaluationBatch; i += env_.world_size) {
-      indices_.push_back(static_cast<std::uint32_t>(i));
-    }
-    GatherBatch(dataset_, samples, indices_, learner_->images(), learner_->labels());
-    ASSIGN_OR_RETURN(const Score part, learner_->Evaluate(indices_.size()));
-    score += part;
-  }
-  std::array<double, 3> sums = {score.loss_sum, static_cast<double>(score.correct),
-                                static_cast<double>(score.samples)};
-  RETURN_IF_ERROR(group_->Sum(sums));
-  return Evaluation{sums[0] / sums[2], sums[1] / sums[2]};
-}
-
-Result<void> Trainer::Finish() {
-  heartbeat_.Phase(kEvaluatePhase);
-  ASSIGN_OR_RETURN(const Evaluation train, Evaluate(dataset_.train));
-  ASSIGN_OR_RETURN(const Evaluation test, Evaluate(dataset_.test));
-  if (!IsRankZero()) {
-    return {};
-  }
-  heartbeat_.Phase(kCheckpointPhase);
-  state_.finished = true;
-  state_.metrics = {{"train_accuracy", train.accuracy},
-                    {"train_loss", train.loss},
-                    {"train_samples", dataset_.train.count},
-                    {"test_accuracy", test.accuracy},
-                    {"test_loss", test.loss},
-                    {"test_samples", dataset_.test.count}};
-  if (!config_.dump_parameters.empty()) {
-    RETURN_IF_ERROR(WriteParameters(config_.dump_parameters, MakeSnapshot().model));
-  }
-  RETURN_IF_ERROR(checkpointing_->Finish(MakeSnapshot()));
-  PrintResult(state_);
-  return {};
-}
-
-void Trainer::PrintResult(const TrainState& state) {
-  printer_->EndLine();
-  for (const std::string of : {"train", "test"}) {
-    const auto metric = [&](const char* name) {
-      const auto found = state.metrics.find(of + name);
-      return found == state.metrics.end() ? std::nan("") : found->second;
-    };
-    PrintAccuracy(of.c_str(), metric("_accuracy"), metric("_loss"), metric("_samples"));
-  }
-  std::fflush(stdout);
-}
-
-Result<void> Trainer::SayFinishedBefore(const TrainState& state) {
-  if (!IsRankZero()) {
-    return {};
-  }
-  if (!config_.dump_parameters.empty()) {
-    RETURN_IF_ERROR(WriteParameters(config_.dump_parameters, MakeSnapshot().model));
-  }
-  RETURN_IF_ERROR(checkpointing_->Close());
-  Log(LogLevel::kInfo,
-      "this training is finished already: " + std::to_string(state.epoch) + " epochs, " +
-          std::to_string(state.step) + " steps, in " + config_.checkpoint_dir.string() +
-          ". Train on with more --epochs; start afresh with --resume=never or another "
-          "--checkpoint-dir. Its result was:");
-  PrintResult(state);
-  return {};
-}
-
 // The generators' states are not in it: what a step draws at random is a function of (seed, step,
 // rank), see StepSeed.
 TrainState Trainer::StateNow() const {
@@ -363,6 +186,13 @@ TrainState Trainer::StateNow() const {
 
 Snapshot Trainer::MakeSnapshot() const {
   return CopyNow(learner_->View(), StateNow());
+}
+
+// --scale-lr goes by the batch, not by the ranks that happen to share it now.
+double Trainer::LearningRate() const {
+  const auto batches =
+      static_cast<double>(state_.global_batch) / static_cast<double>(state_.rank_batch);
+  return config_.scale_lr ? config_.lr * batches : config_.lr;
 }
 
 std::uint64_t Trainer::Epochs() const {

@@ -1,6 +1,7 @@
 // One worker's training, from joining its world to the final lines: the step loop.
 //
-// Reads top to bottom in RunToTheEnd. Every rank takes the same steps on its share of each global
+// Reads top to bottom in RunToTheEnd (trainer.cc; how it begins and ends: trainer_start.cc,
+// trainer_finish.cc). Every rank takes the same steps on its share of each global
 // batch; rank 0 alone prints, chooses the checkpoint to start from and saves. Torch-free: tensors
 // live in the learner, peers in the process group. A stop request to any rank makes all of them
 // save and end after the same step, at most about 0.1 s later or at the next step.
@@ -14,11 +15,13 @@
 #include "common/result.h"
 #include "proto/notify.h"
 #include "proto/worker_env.h"
+#include "trainer/batch_feed.h"
 #include "trainer/checkpointing.h"
 #include "trainer/config.h"
 #include "trainer/datasets/dataset.h"
 #include "trainer/heartbeat.h"
 #include "trainer/learner.h"
+#include "trainer/models/model.h"
 #include "trainer/process_group.h"
 #include "trainer/progress.h"
 #include "trainer/sample_log.h"
@@ -67,6 +70,8 @@ class Trainer {
   Snapshot MakeSnapshot() const;
 
   bool IsRankZero() const { return env_.rank == 0; }
+  std::uint64_t LargestPart() const;
+  double LearningRate() const;
   std::uint64_t Epochs() const;
   std::uint64_t StepsLeft() const;
   std::uint64_t SamplesLeft() const;
@@ -74,6 +79,7 @@ class Trainer {
   const TrainConfig& config_;
   const WorkerEnv& env_;
   const Dataset& dataset_;
+  const ModelEntry& model_;
 
   Heartbeat heartbeat_;
   std::unique_ptr<ProcessGroup> group_;
@@ -82,10 +88,9 @@ class Trainer {
   std::optional<ProgressPrinter> printer_;        // Rank 0 only.
   std::optional<MetricsFile> metrics_;            // Rank 0 only.
   std::optional<SampleLog> sample_log_;
+  std::optional<BatchFeed> feed_;  // Fills the learner's memory, so taken apart before it.
 
-  TrainState state_;                  // Step and cursor in it are those of the last finished step.
-  std::optional<Permutation> order_;  // Of the epoch in state_.
-  std::vector<std::uint32_t> indices_;  // This rank's share; kept to keep its memory.
+  TrainState state_;  // Step and cursor in it are those of the last finished step.
 
   Score tally_;                 // Since the last report.
   std::uint64_t agree_at_ = 0;  // The step at which all ranks ask whether one should stop.

@@ -45,7 +45,14 @@ T OrDie(Result<T> result) {
 struct World {
   explicit World(std::int64_t inputs)
       : group(OrDie(ProcessGroup::Join(WorkerEnv{}, GroupOptions{}))),
-        learner(*FindModel("mlp"), LearnerOptions{.shape = {inputs, 10}}, *group) {}
+        learner(*FindModel("mlp"), Options(inputs), *group) {}
+
+  static LearnerOptions Options(std::int64_t inputs) {
+    LearnerOptions options;
+    options.task = {.inputs = {{inputs}}, .classes = 10, .target = {}};
+    options.model_arguments = *Arguments::Parse("", FindModel("mlp")->arguments);
+    return options;
+  }
 
   CheckpointConfig Config(const std::string& directory) const {
     CheckpointConfig config;
@@ -73,8 +80,8 @@ void Train(const std::string& directory, std::uint64_t steps, std::uint64_t ever
     copier.Wait();
     stands_still += MillisecondsSince(start);
   });
-  OrDie(learner.Start(batch, {}));
-  std::fill(learner.images(), learner.images() + static_cast<std::int64_t>(batch) * inputs, 0.5F);
+  OrDie(learner.Start(batch, batch, {}));
+  std::fill_n(learner.room(0).inputs[0], static_cast<std::int64_t>(batch) * inputs, 0.5F);
   TrainState state;
   state.model = "mlp";
   state.model_description = learner.Describe();
@@ -82,7 +89,8 @@ void Train(const std::string& directory, std::uint64_t steps, std::uint64_t ever
   std::vector<double> waits;
   for (std::uint64_t step = 1; step <= steps; ++step) {
     const Clock::time_point start = Clock::now();
-    OrDie(learner.Step(batch, batch, step));
+    OrDie(learner.Backward({.count = batch, .global_count = batch, .seed = step}));
+    OrDie(learner.Update(1e-3));
     if (step > 1 && (step - 1) % every == 0) {
       waits.push_back(std::exchange(stands_still, 0));
     }

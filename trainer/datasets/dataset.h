@@ -1,50 +1,58 @@
-// A data set in memory, and the table of those the trainer knows.
+// A data set and the table of those the trainer knows.
 //
-// Images stay bytes, as read: a batch is normalised while it is gathered. Nothing here depends on
-// libtorch.
+// Samples are not kept as the model sees them: a batch is gathered, augmented and normalised into
+// the room it is given, from bytes in memory or out of a generator. Gathering is pure: the same
+// samples and key give the same numbers, on whichever rank and in whatever order; any thread may
+// do it. Nothing here depends on libtorch.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <optional>
 #include <span>
 #include <string_view>
-#include <vector>
 
 #include "common/result.h"
+#include "trainer/arguments.h"
+#include "trainer/task.h"
 
 namespace ddprun {
 
+// With the sample's index, what random changes to a sample depend on.
+struct AugmentKey {
+  std::uint64_t seed = 0;
+  std::uint64_t epoch = 0;
+};
+
 struct Samples {
   std::uint32_t count = 0;
-  std::uint32_t pixels = 0;          // Of one image.
-  std::vector<std::uint8_t> images;  // count * pixels
-  std::vector<std::uint8_t> labels;  // count, each below Dataset::classes
+  // The samples at `indices`, each below count, to `room`. Without a key: as they are.
+  std::function<void(std::span<const std::uint32_t> indices, const std::optional<AugmentKey>& key,
+                     const BatchRoom& room)>
+      gather;
 };
 
 struct Dataset {
-  std::uint32_t classes = 0;
-  // What a pixel byte is to the model: (byte / 255 - mean) / deviation.
-  std::array<float, 256> normalised{};
+  Task task;
   Samples train;
   Samples test;
 };
 
-std::array<float, 256> NormalisationTable(double mean, double deviation);
-
-// Copies the images and labels at `indices` to the model's input and target buffers, which have
-// room for all of them.
-void GatherBatch(const Dataset& dataset, const Samples& samples,
-                 std::span<const std::uint32_t> indices, float* images, std::int64_t* labels);
-
 struct DatasetEntry {
   std::string_view name;
   std::string_view about;
-  Result<Dataset> (*load)(const std::filesystem::path& root);
+  // Whose files it reads, of those that come along; empty: it reads none, or they must be named.
+  std::string_view bundled;
+  bool reads_files;
+  std::span<const ArgumentEntry> arguments;
+  Task (*task)(const Arguments& arguments);
+  Result<Dataset> (*load)(const std::filesystem::path& root, const Arguments& arguments);
 };
 
-// To add a data set: a loader beside mnist.cc, and a line in the table in dataset.cc.
-std::span<const DatasetEntry> KnownDatasets();
+// To add a data set: a file beside toy.cc that defines its entry, and a line in the table in
+// dataset.cc.
+std::span<const DatasetEntry* const> KnownDatasets();
 const DatasetEntry* FindDataset(std::string_view name);
 
 // Where a data set lies that came with the trainer: ../share/ddprun/<name> beside the directory of

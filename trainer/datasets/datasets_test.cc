@@ -4,10 +4,10 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "trainer/datasets/dataset.h"
 #include "trainer/datasets/idx.h"
-#include "trainer/datasets/mnist.h"
 
 namespace ddprun {
 namespace {
@@ -41,6 +41,25 @@ class Datasets : public testing::Test {
   }
   static std::string Labels(const std::string& labels) {
     return "\0\0\x08\x01\0\0\0"s + static_cast<char>(labels.size()) + labels;
+  }
+  Result<Dataset> Load(const std::string& name, const std::string& arguments) {
+    const DatasetEntry& entry = *FindDataset(name);
+    return entry.load(root_, *Arguments::Parse(arguments, entry.arguments));
+  }
+  // One file of CIFAR-10: record i has label i % 10 and image bytes i % 256.
+  static std::string CifarBatch() {
+    std::string bytes;
+    for (int record = 0; record < 10'000; ++record) {
+      bytes += static_cast<char>(record % 10) + std::string(3072, static_cast<char>(record));
+    }
+    return bytes;
+  }
+  void WriteCifar(const std::string& under) {
+    fs::create_directories(root_ / under);
+    for (const std::string name : {"data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4",
+                                   "data_batch_5", "test_batch"}) {
+      Write(under + name + ".bin", CifarBatch());
+    }
   }
   void WriteMnist() {
     WriteGz("train-images-idx3-ubyte.gz", Images(3, 28, '\xff'));
@@ -115,24 +134,172 @@ TEST_F(Datasets, IdxNamesAMissingFile) {
   EXPECT_NE(array.error().message.find("No such file"), std::string::npos);
 }
 
+// The samples at `indices` as the model would see them.
+struct Gathered {
+  std::vector<float> input;
+  std::vector<float> second;
+  std::vector<float> targets;
+  std::vector<std::int64_t> labels;
+  bool operator==(const Gathered&) const = default;
+};
+
+Gathered Gather(const Task& task, const Samples& samples, const std::vector<std::uint32_t>& indices,
+                const std::optional<AugmentKey>& key) {
+  const std::size_t count = indices.size();
+  const auto room_for = [&](const Shape& shape) {
+    return count * static_cast<std::size_t>(NumbersIn(shape));
+  };
+  Gathered out;
+  out.input.resize(room_for(task.inputs[0]));
+  out.second.resize(task.inputs.size() > 1 ? room_for(task.inputs[1]) : 0);
+  out.targets.resize(task.classifies() ? 0 : room_for(task.target));
+  out.labels.resize(task.classifies() ? count : 0);
+  samples.gather(indices, key,
+                 {.inputs = {out.input.data(), out.second.data()},
+                  .targets = out.targets.data(),
+                  .labels = out.labels.data()});
+  return out;
+}
+
 TEST_F(Datasets, MnistIsNormalisedWhileABatchIsGathered) {
   WriteMnist();
-  const Result<Dataset> mnist = LoadMnist(root_);
+  const Result<Dataset> mnist = Load("mnist", "");
   ASSERT_TRUE(mnist) << mnist.error().message;
   EXPECT_EQ(mnist->train.count, 3u);
   EXPECT_EQ(mnist->test.count, 2u);
-  std::vector<float> images(2 * 784);
-  std::vector<std::int64_t> labels(2);
-  const std::vector<std::uint32_t> indices = {2, 0};
-  GatherBatch(*mnist, mnist->train, indices, images.data(), labels.data());
-  EXPECT_EQ(labels, (std::vector<std::int64_t>{3, 1}));
-  EXPECT_FLOAT_EQ(images[0], static_cast<float>((1.0 - 0.1307) / 0.3081));
-  EXPECT_FLOAT_EQ(mnist->normalised[0], static_cast<float>(-0.1307 / 0.3081));
+  EXPECT_EQ(mnist->task, FindDataset("mnist")->task({}));
+  const Gathered train = Gather(mnist->task, mnist->train, {2, 0}, AugmentKey{1, 2});
+  EXPECT_EQ(train.labels, (std::vector<std::int64_t>{3, 1}));
+  EXPECT_FLOAT_EQ(train.input[0], static_cast<float>((1.0 - 0.1307) / 0.3081));
+  const Gathered test = Gather(mnist->task, mnist->test, {1}, std::nullopt);
+  EXPECT_FLOAT_EQ(test.input[783], static_cast<float>(-0.1307 / 0.3081));
+}
+
+TEST_F(Datasets, Mnist32HasABorderOfTwoAndThreeEqualChannels) {
+  WriteMnist();
+  const Result<Dataset> padded = Load("mnist32", "");
+  ASSERT_TRUE(padded) << padded.error().message;
+  const std::vector<float> image =
+      Gather(padded->task, padded->train, {0}, std::nullopt).input;  // White all over.
+  const float white = static_cast<float>((1.0 - 0.1307) / 0.3081);
+  for (std::size_t i = 0; i < image.size(); ++i) {
+    const std::size_t row = i / 32 % 32;
+    const std::size_t column = i % 32;
+    const bool inside = row >= 2 && row < 30 && column >= 2 && column < 30;
+    ASSERT_FLOAT_EQ(image[i], inside ? white : static_cast<float>(-0.1307 / 0.3081)) << i;
+  }
+}
+
+TEST_F(Datasets, Cifar10IsReadFromTheFolderOfItsArchiveToo) {
+  for (const std::string under : {"", "cifar-10-batches-bin/"}) {
+    WriteCifar(under);
+    const Result<Dataset> cifar = Load("cifar10", "");
+    ASSERT_TRUE(cifar) << cifar.error().message;
+    EXPECT_EQ(cifar->train.count, 50'000u);
+    EXPECT_EQ(cifar->test.count, 10'000u);
+    const Gathered batch = Gather(cifar->task, cifar->train, {49'999, 3}, std::nullopt);
+    EXPECT_EQ(batch.labels, (std::vector<std::int64_t>{9, 3}));
+    EXPECT_FLOAT_EQ(batch.input[3072 + 1024],
+                    static_cast<float>((3.0 / 255 - 0.4822) / 0.2435));  // Green of the second.
+    fs::remove_all(root_ / "data_batch_1.bin");
+  }
+}
+
+TEST_F(Datasets, Cifar10SaysWhatIsWrongWithWhichFile) {
+  const auto message = [&] {
+    const Result<Dataset> cifar = Load("cifar10", "");
+    return cifar ? "loaded" : cifar.error().message;
+  };
+  EXPECT_NE(message().find("data_batch_1.bin': No such file"), std::string::npos) << message();
+  WriteCifar("");
+  Write("data_batch_4.bin", CifarBatch().substr(1));
+  EXPECT_NE(message().find("data_batch_4.bin': 30729999 bytes instead of the 30730000"),
+            std::string::npos)
+      << message();
+  std::string bytes = CifarBatch();
+  bytes[3073 * 17] = 10;
+  Write("data_batch_4.bin", bytes);
+  EXPECT_NE(message().find("label 10 in record 17"), std::string::npos) << message();
+  Write("data_batch_4.bin", "");
+  EXPECT_NE(message().find("0 bytes instead"), std::string::npos) << message();
+  fs::remove(root_ / "data_batch_4.bin");
+  fs::create_directory(root_ / "data_batch_4.bin");
+  EXPECT_NE(message().find("not a regular file"), std::string::npos) << message();
+}
+
+// What torchvision would do to an image: cut at an offset out of a frame of zeros, then mirrored.
+TEST_F(Datasets, AugmentationIsACropAndAFlip) {
+  const Result<Dataset> drawn = Load("synthetic", "train=40,test=1");
+  ASSERT_TRUE(drawn) << drawn.error().message;
+  const float black = static_cast<float>((0.0 - 0.5) / 0.25);
+  int moved = 0;
+  int flipped_images = 0;
+  for (std::uint32_t index = 0; index < 40; ++index) {
+    const std::vector<float> plain = Gather(drawn->task, drawn->train, {index}, std::nullopt).input;
+    const std::vector<float> changed =
+        Gather(drawn->task, drawn->train, {index}, AugmentKey{1, 0}).input;
+    int matches = 0;
+    for (int way = 0; way < 9 * 9 * 2; ++way) {
+      const int down = way / 9 % 9 - 4;
+      const int right = way % 9 - 4;
+      const bool flip = way >= 81;
+      bool same = true;
+      for (int i = 0; same && i < 3 * 32 * 32; ++i) {
+        const int row = i / 32 % 32 + down;
+        const int column = (flip ? 31 - i % 32 : i % 32) + right;
+        const bool inside = row >= 0 && row < 32 && column >= 0 && column < 32;
+        same = changed[i] == (inside ? plain[i / 1024 * 1024 + row * 32 + column] : black);
+      }
+      matches += same;
+      moved += same && (down != 0 || right != 0);
+      flipped_images += same && flip;
+    }
+    EXPECT_EQ(matches, 1) << index;
+  }
+  EXPECT_GT(moved, 30);
+  EXPECT_GT(flipped_images, 8);
+  EXPECT_LT(flipped_images, 32);
+}
+
+TEST_F(Datasets, AugmentationDependsOnSeedEpochAndSampleAlone) {
+  const Result<Dataset> drawn = Load("synthetic", "train=20,test=1");
+  const auto gather = [&](const std::vector<std::uint32_t>& indices, AugmentKey key) {
+    return Gather(drawn->task, drawn->train, indices, key).input;
+  };
+  const std::vector<float> alone = gather({7}, {1, 3});
+  const std::vector<float> among = gather({2, 7, 9}, {1, 3});
+  EXPECT_TRUE(std::equal(alone.begin(), alone.end(), among.begin() + 3072));
+  EXPECT_NE(alone, gather({7}, {1, 4}));
+  EXPECT_NE(alone, gather({7}, {2, 3}));
+}
+
+TEST_F(Datasets, MadeUpSetsAreTheSameForEverybodyAndDifferBySeed) {
+  for (const std::string name : {"synthetic", "toy", "seq2seq"}) {
+    const std::string arguments = "train=9,test=5";
+    const Result<Dataset> one = Load(name, arguments);
+    const Result<Dataset> two = Load(name, arguments);
+    const Result<Dataset> other = Load(name, arguments + ",seed=2");
+    ASSERT_TRUE(one && two && other);
+    EXPECT_EQ(one->train.count, 9u);
+    EXPECT_EQ(one->test.count, 5u);
+    const Gathered numbers = Gather(one->task, one->train, {0, 4}, std::nullopt);
+    EXPECT_EQ(numbers, Gather(two->task, two->train, {0, 4}, std::nullopt)) << name;
+    EXPECT_NE(numbers, Gather(other->task, other->train, {0, 4}, std::nullopt)) << name;
+    EXPECT_NE(numbers, Gather(one->task, one->test, {0, 4}, std::nullopt)) << name;
+  }
+}
+
+TEST_F(Datasets, ArgumentsShapeTheSequences) {
+  const Result<Dataset> drawn = Load("seq2seq", "source=2,target=3,d_model=8");
+  ASSERT_TRUE(drawn);
+  EXPECT_EQ(drawn->task.inputs, (std::vector<Shape>{{2, 8}, {3, 8}}));
+  const Gathered batch = Gather(drawn->task, drawn->train, {5}, std::nullopt);
+  EXPECT_EQ(batch.targets, batch.second);
 }
 
 TEST_F(Datasets, MnistSaysWhatIsWrongWithWhichFile) {
   const auto message = [&] {
-    const Result<Dataset> mnist = LoadMnist(root_);
+    const Result<Dataset> mnist = Load("mnist", "");
     return mnist ? "loaded" : mnist.error().message;
   };
   EXPECT_NE(message().find("neither train-images-idx3-ubyte nor"), std::string::npos) << message();
@@ -148,6 +315,7 @@ TEST_F(Datasets, MnistSaysWhatIsWrongWithWhichFile) {
 
 TEST_F(Datasets, TableKnowsMnist) {
   ASSERT_NE(FindDataset("mnist"), nullptr);
+  EXPECT_EQ(KnownDatasets().front(), FindDataset("mnist"));
   EXPECT_EQ(FindDataset("cifar"), nullptr);
 }
 

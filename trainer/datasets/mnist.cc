@@ -1,10 +1,10 @@
-#include "trainer/datasets/mnist.h"
-
 #include <algorithm>
 #include <string>
 #include <utility>
 
+#include "trainer/datasets/entries.h"
 #include "trainer/datasets/idx.h"
+#include "trainer/datasets/images.h"
 
 namespace ddprun {
 namespace {
@@ -14,8 +14,18 @@ namespace fs = std::filesystem;
 constexpr std::uint32_t kSide = 28;
 constexpr std::uint32_t kClasses = 10;
 // Of the training set's pixels, the usual constants.
-constexpr double kMean = 0.1307;
-constexpr double kDeviation = 0.3081;
+constexpr std::array<double, 3> kMean = {0.1307, 0.1307, 0.1307};
+constexpr std::array<double, 3> kDeviation = {0.3081, 0.3081, 0.3081};
+
+constexpr ImageFormat kPlain = {
+    .stored_side = kSide, .side = kSide, .mean = kMean, .deviation = kDeviation};
+// Cropped like CIFAR-10, but never flipped: a mirrored digit is another one.
+constexpr ImageFormat kPadded = {.stored_side = kSide,
+                                 .channels = 3,
+                                 .side = 32,
+                                 .mean = kMean,
+                                 .deviation = kDeviation,
+                                 .crop_padding = 4};
 
 Result<fs::path> FindFile(const fs::path& root, const std::string& name) {
   std::error_code ignored;
@@ -29,7 +39,7 @@ Result<fs::path> FindFile(const fs::path& root, const std::string& name) {
                    "' (--data-root=DIR names the directory of the four files)"};
 }
 
-Result<Samples> LoadSamples(const fs::path& root, const std::string& prefix) {
+Result<ImageBytes> LoadBytes(const fs::path& root, const std::string& prefix) {
   ASSIGN_OR_RETURN(const fs::path image_path, FindFile(root, prefix + "-images-idx3-ubyte"));
   ASSIGN_OR_RETURN(const fs::path label_path, FindFile(root, prefix + "-labels-idx1-ubyte"));
   ASSIGN_OR_RETURN(IdxArray images, ReadIdx(image_path, 3));
@@ -53,17 +63,42 @@ Result<Samples> LoadSamples(const fs::path& root, const std::string& prefix) {
                                           std::to_string(largest - labels.bytes.begin()) +
                                           "; labels are 0 to 9"};
   }
-  return Samples{images.dimensions[0], kSide * kSide, std::move(images.bytes),
-                 std::move(labels.bytes)};
+  const std::uint32_t count = images.dimensions[0];
+  const auto owner =
+      std::make_shared<const std::pair<IdxArray, IdxArray>>(std::move(images), std::move(labels));
+  return ImageBytes{.count = count,
+                    .per_piece = count,
+                    .image_stride = kSide * kSide,
+                    .label_stride = 1,
+                    .pieces = {{owner->first.bytes.data(), owner->second.bytes.data()}},
+                    .owner = owner};
+}
+
+Result<Dataset> Load(const fs::path& root, const ImageFormat& format) {
+  ASSIGN_OR_RETURN(ImageBytes train, LoadBytes(root, "train"));
+  ASSIGN_OR_RETURN(ImageBytes test, LoadBytes(root, "t10k"));
+  return Dataset{ImageTask(format, kClasses), MakeImageSamples(format, std::move(train)),
+                 MakeImageSamples(format, std::move(test))};
 }
 
 }  // namespace
 
-Result<Dataset> LoadMnist(const fs::path& root) {
-  ASSIGN_OR_RETURN(Samples train, LoadSamples(root, "train"));
-  ASSIGN_OR_RETURN(Samples test, LoadSamples(root, "t10k"));
-  return Dataset{kClasses, NormalisationTable(kMean, kDeviation), std::move(train),
-                 std::move(test)};
-}
+constinit const DatasetEntry kMnist = {
+    .name = "mnist",
+    .about = "handwritten digits: 60,000 + 10,000 images of 28x28, 10 classes",
+    .bundled = "mnist",
+    .reads_files = true,
+    .arguments = {},
+    .task = [](const Arguments&) { return ImageTask(kPlain, kClasses); },
+    .load = [](const fs::path& root, const Arguments&) { return Load(root, kPlain); }};
+
+constinit const DatasetEntry kMnist32 = {
+    .name = "mnist32",
+    .about = "mnist padded to 3x32x32, cropped at random",
+    .bundled = "mnist",
+    .reads_files = true,
+    .arguments = {},
+    .task = [](const Arguments&) { return ImageTask(kPadded, kClasses); },
+    .load = [](const fs::path& root, const Arguments&) { return Load(root, kPadded); }};
 
 }  // namespace ddprun

@@ -1,16 +1,15 @@
-#include "trainer/models/mlp.h"
-
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 
 #include <cmath>
 
+#include "trainer/models/entries.h"
 #include "trainer/models/torch_model.h"
 
 namespace ddprun {
 namespace {
 
-constexpr std::int64_t kHidden = 50;
+constexpr ArgumentEntry kMlpArguments[] = {{"hidden", 50, 1, 65536}};
 
 // As nn.Linear does by default: uniform in +-1/sqrt(inputs), weight and bias.
 void AddLinear(TorchModel& model, const std::string& name, std::int64_t inputs,
@@ -24,27 +23,76 @@ void AddLinear(TorchModel& model, const std::string& name, std::int64_t inputs,
   model.parameters.back().uniform_(-bound, bound, generator);
 }
 
+std::string MisfitOfClassifier(const Task& task, const Arguments&) {
+  return task.inputs.size() == 1 && task.classifies() ? "" : "it classifies one input";
+}
+
+std::string MisfitOfToy(const Task& task, const Arguments&) {
+  const bool fits =
+      task.inputs == std::vector<Shape>{{10}} && !task.classifies() && task.target == Shape{5};
+  return fits ? "" : "it makes 5 numbers of 10";
+}
+
+std::shared_ptr<TorchModel> TwoLayers(const std::string& first, const std::string& second,
+                                      std::int64_t inputs, std::int64_t hidden,
+                                      std::int64_t outputs, std::uint64_t seed) {
+  const at::Generator generator = at::detail::createCPUGenerator(seed);
+  auto model = std::make_shared<TorchModel>();
+  AddLinear(*model, first, inputs, hidden, generator);
+  AddLinear(*model, second, hidden, outputs, generator);
+  model->forward = [p = model->parameters](const std::vector<at::Tensor>& batch, bool) {
+    return at::linear(at::linear(batch[0].flatten(1), p[0], p[1]).relu_(), p[2], p[3]);
+  };
+  return model;
+}
+
+std::shared_ptr<TorchModel> MakeMlp(const Task& task, const Arguments& arguments,
+                                    std::uint64_t seed) {
+  return TwoLayers("fc1", "fc2", NumbersIn(task.inputs[0]), arguments.Whole("hidden"), task.classes,
+                   seed);
+}
+
+std::shared_ptr<TorchModel> MakeToy(const Task&, const Arguments&, std::uint64_t seed) {
+  return TwoLayers("net1", "net2", 10, 10, 5, seed);
+}
+
+std::shared_ptr<TorchModel> MakeLinear(const Task& task, const Arguments&, std::uint64_t seed) {
+  const at::Generator generator = at::detail::createCPUGenerator(seed);
+  auto model = std::make_shared<TorchModel>();
+  AddLinear(*model, "fc", NumbersIn(task.inputs[0]), task.classes, generator);
+  model->forward = [p = model->parameters](const std::vector<at::Tensor>& batch, bool) {
+    return at::linear(batch[0].flatten(1), p[0], p[1]);
+  };
+  return model;
+}
+
 }  // namespace
 
-std::shared_ptr<TorchModel> MakeMlp(const ModelShape& shape, std::uint64_t seed) {
-  const at::Generator generator = at::detail::createCPUGenerator(seed);
-  auto model = std::make_shared<TorchModel>();
-  AddLinear(*model, "fc1", shape.inputs, kHidden, generator);
-  AddLinear(*model, "fc2", kHidden, shape.outputs, generator);
-  model->forward = [](const std::vector<at::Tensor>& p, const at::Tensor& inputs) {
-    return at::linear(at::linear(inputs, p[0], p[1]).relu_(), p[2], p[3]);
-  };
-  return model;
-}
+constinit const ModelEntry kMlp = {.name = "mlp",
+                                   .about = "two linear layers, 50 hidden units, ReLU",
+                                   .recipe = {"mnist", "adam", 1e-3, 64},
+                                   .most_threads = 1,
+                                   .evaluation_batch = 1000,
+                                   .arguments = kMlpArguments,
+                                   .misfit = MisfitOfClassifier,
+                                   .make = MakeMlp};
 
-std::shared_ptr<TorchModel> MakeLinear(const ModelShape& shape, std::uint64_t seed) {
-  const at::Generator generator = at::detail::createCPUGenerator(seed);
-  auto model = std::make_shared<TorchModel>();
-  AddLinear(*model, "fc", shape.inputs, shape.outputs, generator);
-  model->forward = [](const std::vector<at::Tensor>& p, const at::Tensor& inputs) {
-    return at::linear(inputs, p[0], p[1]);
-  };
-  return model;
-}
+constinit const ModelEntry kLinear = {.name = "linear",
+                                      .about = "one linear layer: softmax regression",
+                                      .recipe = {"mnist", "adam", 1e-3, 64},
+                                      .most_threads = 1,
+                                      .evaluation_batch = 1000,
+                                      .arguments = {},
+                                      .misfit = MisfitOfClassifier,
+                                      .make = MakeLinear};
+
+constinit const ModelEntry kToy = {.name = "toy",
+                                   .about = "10-10-5 with ReLU, mean squared error",
+                                   .recipe = {"toy", "sgd", 1e-2, 20},
+                                   .most_threads = 1,
+                                   .evaluation_batch = 1000,
+                                   .arguments = {},
+                                   .misfit = MisfitOfToy,
+                                   .make = MakeToy};
 
 }  // namespace ddprun

@@ -1,25 +1,22 @@
 #include "trainer/models/model.h"
 
-#include "trainer/models/mlp.h"
+#include "trainer/models/entries.h"
 
 namespace ddprun {
 namespace {
 
-constexpr ModelEntry kModels[] = {
-    {"mlp", "two linear layers, 50 hidden units, ReLU", 1, MakeMlp},
-    {"linear", "one linear layer: softmax regression", 1, MakeLinear},
-};
+constexpr const ModelEntry* kModels[] = {&kMlp, &kLinear, &kToy, &kVgg11, &kTransformer};
 
 }  // namespace
 
-std::span<const ModelEntry> KnownModels() {
+std::span<const ModelEntry* const> KnownModels() {
   return kModels;
 }
 
 const ModelEntry* FindModel(std::string_view name) {
-  for (const ModelEntry& entry : kModels) {
-    if (entry.name == name) {
-      return &entry;
+  for (const ModelEntry* const entry : kModels) {
+    if (entry->name == name) {
+      return entry;
     }
   }
   return nullptr;

@@ -1,5 +1,5 @@
-// A model: its parameters under PyTorch's names, and the way from a batch to logits; and the table
-// of those the trainer knows.
+// A model: its parameters and buffers under PyTorch's names, and the way from a batch to its
+// outputs; and the table of those the trainer knows.
 //
 // Torch-free: only a model's own file and the learner see inside (models/torch_model.h).
 #pragma once
@@ -7,28 +7,42 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
+
+#include "trainer/arguments.h"
+#include "trainer/task.h"
 
 namespace ddprun {
 
 struct TorchModel;
 
-struct ModelShape {
-  std::int64_t inputs = 0;   // Numbers of one sample.
-  std::int64_t outputs = 0;  // Classes.
+// What a training of this model uses where the command line says nothing.
+struct Recipe {
+  std::string_view dataset;
+  std::string_view optimizer;
+  double lr;
+  std::int64_t batch;
 };
 
 struct ModelEntry {
   std::string_view name;
   std::string_view about;
+  Recipe recipe;
   // More threads per rank than this make a step slower, far slower on busy cores.
   int most_threads;
+  // Samples of one evaluation forward: bounds its memory.
+  std::uint64_t evaluation_batch;
+  std::span<const ArgumentEntry> arguments;
+  // Why it cannot be trained on such samples with these arguments; empty: it can.
+  std::string (*misfit)(const Task& task, const Arguments& arguments);
   // Freshly initialised; the same seed gives the same parameters.
-  std::shared_ptr<TorchModel> (*make)(const ModelShape& shape, std::uint64_t seed);
+  std::shared_ptr<TorchModel> (*make)(const Task& task, const Arguments& arguments,
+                                      std::uint64_t seed);
 };
 
-// To add a model: a file beside mlp.cc, and a line in the table in model.cc.
-std::span<const ModelEntry> KnownModels();
+// To add a model: a file beside mlp.cc that defines its entry, and a line in the table in model.cc.
+std::span<const ModelEntry* const> KnownModels();
 const ModelEntry* FindModel(std::string_view name);
 
 }  // namespace ddprun

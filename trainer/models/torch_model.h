@@ -1,7 +1,9 @@
 // What a model is to libtorch. Included only by files that see libtorch anyway.
 //
 // A model must be deterministic given the default generator, which the learner seeds before every
-// step; parameters are float32, and every one takes part in every forward.
+// step. Parameters are float32 and contiguous, and every one takes part in every forward. Buffers
+// (running statistics) may be of any type; those that count are rank 0's: saved from there, sent
+// to all ranks at the start and before each evaluation.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,9 +17,11 @@ namespace ddprun {
 struct TorchModel {
   std::vector<std::string> names;  // As module.state_dict() names them in Python.
   std::vector<at::Tensor> parameters;
-  // [samples, inputs] -> logits [samples, outputs]; zero samples are fine.
-  std::function<at::Tensor(const std::vector<at::Tensor>& parameters, const at::Tensor& inputs)>
-      forward;
+  std::vector<std::string> buffer_names;
+  std::vector<at::Tensor> buffers;
+  // `inputs` are the task's, each with the samples as first dimension: zero samples are fine. The
+  // result is [samples, classes] or of the targets' shape.
+  std::function<at::Tensor(const std::vector<at::Tensor>& inputs, bool training)> forward;
 };
 
 }  // namespace ddprun

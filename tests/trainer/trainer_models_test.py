@@ -1,0 +1,128 @@
+"""Every model of the table trains, alone and with a peer, and goes on to the same bits when stopped."""
+
+import json
+import os
+import unittest
+
+import support
+
+TINY = {
+    "toy": ["--model=toy", "--data-arg=train=4000,test=40", "--momentum=0.9"],
+    "vgg11": ["--model=vgg11", "--dataset=synthetic", "--model-arg=width=4",
+              "--data-arg=train=130,test=20", "--batch=8"],
+    "transformer": ["--model=transformer", "--model-arg=heads=2,layers=1,ff=16",
+                    "--data-arg=train=120,test=8,d_model=8,target=3", "--batch=8",
+                    "--optimizer=adamw", "--scale-lr"],
+}
+# Ranks that get no sample of the last step of an epoch: 17 = 8 + 8 + 1.
+UNEVEN = {
+    "vgg11": ["--model=vgg11", "--dataset=synthetic", "--model-arg=width=4",
+              "--data-arg=train=17,test=3", "--batch=4"],
+    "transformer": ["--model=transformer", "--model-arg=heads=2,layers=1,ff=16",
+                    "--data-arg=train=17,test=3,d_model=8,target=3", "--batch=4"],
+}
+
+
+def loss(worker, of="train"):
+    for line in worker.text("out").splitlines():
+        if line.startswith(of + " "):
+            return float(line.split("loss ")[1].split()[0])
+    raise AssertionError(worker.text("out"))
+
+
+class Models(support.TrainerTest):
+    def trained(self, arguments, name, ranks=1, epochs=2):
+        self.checkpoints = self.path(name + ".ckpt")
+        workers = self.run_world(
+            arguments + [f"--epochs={epochs}", "--checkpoint-every=7",
+                         f"--dump-parameters={name}.st"], ranks=ranks)
+        return workers[0], self.bytes_of(name + ".st")
+
+    def test_interrupted_at_a_step_is_as_undisturbed(self):
+        for model, arguments in TINY.items():
+            for ranks in (1, 2):
+                with self.subTest(model=model, ranks=ranks):
+                    name = f"{model}{ranks}"
+                    _, whole = self.trained(arguments, name + "whole", ranks, epochs=3)
+                    self.checkpoints = self.path(name + ".ckpt")
+                    full = arguments + ["--epochs=3", "--checkpoint-every=2",
+                                        f"--dump-parameters={name}.st"]
+                    workers = self.start(full, ranks=ranks, generation=1)
+                    self.assertTrue(workers[0].wait_for_step(5), "it ended too early")
+                    workers[0].kill()
+                    workers[0].wait()
+                    for other in workers[1:]:
+                        self.assertEqual(other.wait(), 75, other.text("err"))
+                    last = self.run_world(full + ["--resume=must"], ranks=ranks, generation=2)
+                    self.assertIn("resumed at step", last[0].text("err"))
+                    self.assert_same_bits(whole, self.bytes_of(name + ".st"), name)
+
+    def test_every_model_learns(self):
+        arguments = {
+            "toy": TINY["toy"] + ["--lr=0.05"],
+            "vgg11": TINY["vgg11"] + ["--data-arg=train=400,test=50", "--lr=0.003"],
+            "transformer": TINY["transformer"] + ["--lr=0.003"],
+        }
+        for model, flags in arguments.items():
+            with self.subTest(model=model):
+                first = loss(self.trained(flags, model + "1", epochs=1)[0])
+                last = loss(self.trained(flags, model + "12", epochs=12)[0])
+                print(f"{model}: loss {first} after 1 epoch, {last} after 12", flush=True)
+                self.assertLess(last, 0.8 * first)
+
+    # Parts and ranks are only ways to compute the same gradient. (Not with batch norm, whose
+    # statistics are of what is computed at a time.)
+    def test_parts_and_ranks_give_the_same_step(self):
+        for model, arguments in (("toy", TINY["toy"]), ("mlp", ["--limit-train=600"])):
+            whole = self.trained(arguments + ["--batch=24"], model + "whole")[1]
+            parts, log = self.trained(arguments + ["--batch=24", "--micro-batch=5"],
+                                      model + "parts")[::-1]
+            self.assertIn("in parts of at most 5", log.text("err"))
+            ranks = self.trained(arguments + ["--batch=12", "--micro-batch=5"], model + "ranks",
+                                 ranks=2)[1]
+            for other in (parts, ranks):
+                self.assertLess(support.largest_difference(whole, other), 2e-6)
+
+    def test_a_rank_without_samples_takes_part(self):
+        for model, arguments in UNEVEN.items():
+            worker, data = self.trained(arguments, model + "uneven", ranks=2)
+            self.assertIn("(17 samples)", worker.text("out"))
+            self.assertTrue(all(value == value for value in support.parameters(data)))
+
+    def test_a_smaller_world_keeps_the_global_batch_in_parts(self):
+        arguments = TINY["toy"] + ["--epochs=4", "--dump-parameters=small.st"]
+        _, whole = self.trained(TINY["toy"], "whole", ranks=2, epochs=4)
+        self.checkpoints = self.path("ckpt")
+        workers = self.start(arguments + ["--checkpoint-every=1"], ranks=2, generation=1)
+        self.assertTrue(workers[0].wait_for_step(7))
+        for worker in workers:
+            worker.kill()
+            worker.wait()
+        alone = self.run_world(arguments + ["--resume=must"], ranks=1, generation=2)[0]
+        self.assertIn("the global batch stays 40", alone.text("err"))
+        self.assertIn("its 40 samples of a step in parts of at most 20", alone.text("err"))
+        self.assertLess(support.largest_difference(whole, self.bytes_of("small.st")), 1e-6)
+
+    def test_buffers_are_in_the_checkpoint_under_their_names(self):
+        _, data = self.trained(TINY["vgg11"], "named", ranks=2, epochs=1)
+        size = int.from_bytes(data[:8], "little")
+        header = json.loads(data[8:8 + size])
+        for name in ("features.0.weight", "features.1.running_mean", "features.26.running_var",
+                     "features.26.num_batches_tracked", "classifier.bias"):
+            self.assertIn(name, header)
+        self.assertEqual(header["features.1.num_batches_tracked"]["dtype"], "I64")
+        start, end = header["features.1.num_batches_tracked"]["data_offsets"]
+        steps = int.from_bytes(data[8 + size + start:8 + size + end], "little")
+        self.assertEqual(steps, 9)  # 130 samples in steps of 16.
+
+    def test_another_optimizer_or_model_argument_is_another_training(self):
+        self.trained(TINY["transformer"], "mine", epochs=1)
+        flags = ("--optimizer=adam", "--model-arg=heads=4,layers=1,ff=16")
+        for generation, flag in enumerate(flags, 2):
+            refused = self.run_world(TINY["transformer"] + [flag, "--epochs=2"], expect=2,
+                                     generation=generation)[0]
+            self.assertIn(flag.split("=")[0], refused.text("err"))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

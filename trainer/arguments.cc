@@ -1,0 +1,95 @@
+#include "trainer/arguments.h"
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <set>
+
+#include "common/check.h"
+
+namespace ddprun {
+namespace {
+
+std::string Text(double number) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.12g", number);
+  return text;
+}
+
+std::string Known(std::span<const ArgumentEntry> known) {
+  std::string text;
+  for (const ArgumentEntry& entry : known) {
+    text +=
+        (text.empty() ? "" : ", ") + std::string(entry.name) + " (" + Text(entry.standard) + ")";
+  }
+  return text.empty() ? "it takes none" : "known, with their defaults: " + text;
+}
+
+const ArgumentEntry* Find(std::string_view name, std::span<const ArgumentEntry> known) {
+  for (const ArgumentEntry& entry : known) {
+    if (entry.name == name) {
+      return &entry;
+    }
+  }
+  return nullptr;
+}
+
+Result<double> ValueOf(const std::string& text, const ArgumentEntry& entry) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  const bool number = !text.empty() && end == text.c_str() + text.size() && std::isfinite(value);
+  if (!number || value < entry.least || value > entry.most ||
+      (entry.whole && value != std::floor(value))) {
+    return Error{ErrorKind::kInvalid, std::string(entry.name) + " must be a " +
+                                          (entry.whole ? "whole number" : "number") + " from " +
+                                          Text(entry.least) + " to " + Text(entry.most) +
+                                          ", not '" + text + "'"};
+  }
+  return value;
+}
+
+}  // namespace
+
+Result<Arguments> Arguments::Parse(std::string_view text, std::span<const ArgumentEntry> known) {
+  Arguments arguments;
+  for (const ArgumentEntry& entry : known) {
+    arguments.values_[std::string(entry.name)] = entry.standard;
+  }
+  std::set<std::string_view> given;
+  while (!text.empty()) {
+    const std::string_view part = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(text.size(), part.size() + 1));
+    const std::string_view name = part.substr(0, part.find('='));
+    const ArgumentEntry* const entry = Find(name, known);
+    if (entry == nullptr || name.size() == part.size()) {
+      return Error{ErrorKind::kInvalid, "'" + std::string(part) + "' is not NAME=VALUE of an " +
+                                            "argument there is; " + Known(known)};
+    }
+    if (!given.insert(name).second) {
+      return Error{ErrorKind::kInvalid, std::string(name) + " is given twice"};
+    }
+    ASSIGN_OR_RETURN(arguments.values_[std::string(name)],
+                     ValueOf(std::string(part.substr(name.size() + 1)), *entry));
+  }
+  return arguments;
+}
+
+double Arguments::Number(std::string_view name) const {
+  const auto found = values_.find(name);
+  CHECK(found != values_.end());
+  return found->second;
+}
+
+std::int64_t Arguments::Whole(std::string_view name) const {
+  return static_cast<std::int64_t>(Number(name));
+}
+
+std::string Arguments::Text() const {
+  std::string text;
+  for (const auto& [name, value] : values_) {
+    text += (text.empty() ? "" : ",") + name + "=" + ddprun::Text(value);
+  }
+  return text;
+}
+
+}  // namespace ddprun

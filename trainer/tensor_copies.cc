@@ -1,0 +1,87 @@
+#include "trainer/tensor_copies.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "common/check.h"
+
+namespace ddprun {
+namespace {
+
+DType TypeOf(const at::Tensor& tensor) {
+  switch (tensor.scalar_type()) {
+    case at::kDouble:
+      return DType::kF64;
+    case at::kFloat:
+      return DType::kF32;
+    case at::kLong:
+      return DType::kI64;
+    case at::kInt:
+      return DType::kI32;
+    case at::kByte:
+      return DType::kU8;
+    case at::kBool:
+      return DType::kBool;
+    default:
+      CHECK(false);  // No model of the table has others.
+  }
+}
+
+}  // namespace
+
+std::string ShapeText(c10::IntArrayRef shape) {
+  std::string text;
+  for (const std::int64_t dimension : shape) {
+    text += (text.empty() ? "" : ",") + std::to_string(dimension);
+  }
+  return "[" + text + "]";
+}
+
+std::vector<TensorView> ViewsOf(const std::vector<NamedTensor>& tensors) {
+  std::vector<const NamedTensor*> order;
+  for (const NamedTensor& item : tensors) {
+    order.push_back(&item);
+  }
+  std::stable_sort(order.begin(), order.end(), [](const NamedTensor* one, const NamedTensor* two) {
+    return one->tensor.element_size() > two->tensor.element_size();
+  });
+  std::vector<TensorView> views;
+  for (const NamedTensor* const item : order) {
+    const at::Tensor& tensor = item->tensor;
+    CHECK(tensor.is_contiguous());
+    views.push_back(
+        {.name = item->name,
+         .dtype = TypeOf(tensor),
+         .shape = tensor.sizes().vec(),
+         .bytes = {static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes()}});
+  }
+  return views;
+}
+
+Result<void> CopyBack(const std::vector<Tensor>& from, const std::vector<NamedTensor>& to) {
+  std::map<std::string_view, const Tensor*> index;
+  for (const Tensor& tensor : from) {
+    index[tensor.name] = &tensor;
+  }
+  for (const NamedTensor& item : to) {
+    const auto found = index.find(item.name);
+    if (found == index.end()) {
+      return Invalid("the checkpoint lacks a tensor of this model", item.name);
+    }
+    const Tensor& saved = *found->second;
+    const at::Tensor& tensor = item.tensor;
+    if (saved.dtype != TypeOf(tensor) || saved.shape != tensor.sizes().vec() ||
+        saved.bytes.size() != tensor.nbytes()) {
+      return Invalid("a tensor of the checkpoint has another type or shape than this model's " +
+                         ShapeText(tensor.sizes()),
+                     item.name);
+    }
+    std::memcpy(tensor.mutable_data_ptr(), saved.bytes.data(), saved.bytes.size());
+  }
+  return {};
+}
+
+}  // namespace ddprun

@@ -1,0 +1,106 @@
+// How a training ends: evaluated, saved, its result said.
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "common/log.h"
+#include "trainer/checkpoint/file_system.h"
+#include "trainer/checkpoint/safetensors.h"
+#include "trainer/trainer.h"
+
+namespace ddprun {
+namespace {
+
+void PrintScore(const char* of, double accuracy, double loss, double samples) {
+  std::printf("%s ", of);
+  if (std::isfinite(accuracy)) {
+    std::printf("accuracy %.2f%%, ", 100 * accuracy);
+  }
+  std::printf("loss %.4f (%.0f samples)\n", loss, samples);
+}
+
+Result<void> WriteParameters(const std::filesystem::path& path,
+                             const std::vector<Tensor>& parameters) {
+  const std::string header = SafetensorsHeader(parameters, {{"format", "pt"}});
+  RETURN_IF_ERROR(RealFileSystem().Write(path, SafetensorsParts(header, parameters)));
+  return {};
+}
+
+}  // namespace
+
+Result<Trainer::Evaluation> Trainer::Evaluate(const Samples& samples) {
+  RETURN_IF_ERROR(learner_->ShareBuffers());
+  Score score;
+  std::vector<std::uint32_t> indices;
+  for (std::uint64_t i = env_.rank; i < samples.count;) {
+    indices.clear();
+    for (; i < samples.count && indices.size() < model_.evaluation_batch; i += env_.world_size) {
+      indices.push_back(static_cast<std::uint32_t>(i));
+    }
+    samples.gather(indices, std::nullopt, learner_->room(Learner::kEvaluationSlot));
+    ASSIGN_OR_RETURN(const Score part, learner_->Evaluate(indices.size()));
+    score += part;
+  }
+  std::array<double, 3> sums = {score.loss_sum, static_cast<double>(score.correct),
+                                static_cast<double>(score.samples)};
+  RETURN_IF_ERROR(group_->Sum(sums));
+  return Evaluation{sums[0] / sums[2], sums[1] / sums[2]};
+}
+
+Result<void> Trainer::Finish() {
+  heartbeat_.Phase(kEvaluatePhase);
+  ASSIGN_OR_RETURN(const Evaluation train, Evaluate(dataset_.train));
+  ASSIGN_OR_RETURN(const Evaluation test, Evaluate(dataset_.test));
+  if (!IsRankZero()) {
+    return {};
+  }
+  heartbeat_.Phase(kCheckpointPhase);
+  state_.finished = true;
+  state_.metrics = {{"train_loss", train.loss},
+                    {"train_samples", dataset_.train.count},
+                    {"test_loss", test.loss},
+                    {"test_samples", dataset_.test.count}};
+  if (dataset_.task.classifies()) {
+    state_.metrics["train_accuracy"] = train.accuracy;
+    state_.metrics["test_accuracy"] = test.accuracy;
+  }
+  if (!config_.dump_parameters.empty()) {
+    RETURN_IF_ERROR(WriteParameters(config_.dump_parameters, MakeSnapshot().model));
+  }
+  RETURN_IF_ERROR(checkpointing_->Finish(MakeSnapshot()));
+  PrintResult(state_);
+  return {};
+}
+
+void Trainer::PrintResult(const TrainState& state) {
+  printer_->EndLine();
+  for (const std::string of : {"train", "test"}) {
+    const auto metric = [&](const char* name) {
+      const auto found = state.metrics.find(of + name);
+      return found == state.metrics.end() ? std::nan("") : found->second;
+    };
+    PrintScore(of.c_str(), metric("_accuracy"), metric("_loss"), metric("_samples"));
+  }
+  std::fflush(stdout);
+}
+
+Result<void> Trainer::SayFinishedBefore(const TrainState& state) {
+  if (!IsRankZero()) {
+    return {};
+  }
+  if (!config_.dump_parameters.empty()) {
+    RETURN_IF_ERROR(WriteParameters(config_.dump_parameters, MakeSnapshot().model));
+  }
+  RETURN_IF_ERROR(checkpointing_->Close());
+  Log(LogLevel::kInfo,
+      "this training is finished already: " + std::to_string(state.epoch) + " epochs, " +
+          std::to_string(state.step) + " steps, in " + config_.checkpoint_dir.string() +
+          ". Train on with more --epochs; start afresh with --resume=never or another "
+          "--checkpoint-dir. Its result was:");
+  PrintResult(state);
+  return {};
+}
+
+}  // namespace ddprun

@@ -1,0 +1,138 @@
+// How a training begins: the world, the checkpoint to go on from, the learner.
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "common/log.h"
+#include "trainer/trainer.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::uint64_t kFirstReport = 10;  // Steps; enough to know how long one takes.
+
+}  // namespace
+
+Result<void> Trainer::JoinWorld() {
+  GroupOptions options;
+  options.timeout = std::chrono::seconds(config_.collective_timeout);
+  const std::string interfaces = GetProcessEnv("GLOO_SOCKET_IFNAME").value_or("");
+  options.interface = interfaces.substr(0, interfaces.find(','));  // A list, for PyTorch.
+  ASSIGN_OR_RETURN(group_, ProcessGroup::Join(env_, options));
+  LearnerOptions learner;
+  learner.task = dataset_.task;
+  learner.model_arguments = config_.model_arguments;
+  learner.seed = static_cast<std::uint64_t>(config_.seed);
+  learner.optimizer = config_.optimizer_options;
+  learner.bucket_bytes = static_cast<std::size_t>(config_.bucket_mib * (1 << 20));
+  ASSIGN_OR_RETURN(sample_log_, SampleLog::Open(config_.sample_log, env_));
+  learner_ = std::make_unique<Learner>(model_, learner, *group_);
+  return {};
+}
+
+// Never each rank by its own look at the disk: they could see different things.
+Result<StartPlan> Trainer::AgreeOnStart() {
+  std::string text;
+  if (IsRankZero()) {
+    Result<StartPlan> plan = ChooseStart();
+    if (!plan) {
+      plan = StartPlan{.refusal = plan.error()};
+    }
+    text = ToText(*plan);
+  }
+  ASSIGN_OR_RETURN(text, group_->BroadcastText(std::move(text)));
+  ASSIGN_OR_RETURN(StartPlan plan, StartPlanFromText(text));
+  if (plan.refusal && !IsRankZero()) {
+    plan.refusal->message = "rank 0 did not start (its own line says why)";
+  }
+  return plan;
+}
+
+Result<StartPlan> Trainer::ChooseStart() {
+  printer_.emplace(config_.progress_every);
+  ASSIGN_OR_RETURN(metrics_, MetricsFile::Open(config_.metrics, env_.generation, env_.world_size));
+  const std::string description = learner_->Describe();
+  const Checkpointing::Say say = [this](LogLevel level, const std::string& text) {
+    printer_->EndLine();
+    Log(level, text);
+  };
+  ASSIGN_OR_RETURN(checkpointing_, Checkpointing::Open(config_, env_, description, say));
+  std::optional<Snapshot> loaded;
+  ASSIGN_OR_RETURN(
+      const StartPlan plan,
+      checkpointing_->ChooseStart(FreshState(config_, env_.world_size, description), loaded));
+  if (loaded) {
+    RETURN_IF_ERROR(learner_->CopyFrom(*loaded));
+  }
+  return plan;
+}
+
+Result<void> Trainer::StartLearner(const StartPlan& plan) {
+  state_ = plan.state;
+  state_.finished = false;
+  state_.metrics.clear();  // Results of the training that this one goes on from.
+  if (state_.samples_in_epoch >= dataset_.train.count) {
+    return Invalid(
+        "the checkpoint has used more samples of its epoch than the data set has",
+        std::to_string(state_.samples_in_epoch) + " of " + std::to_string(dataset_.train.count));
+  }
+  const std::uint64_t part = LargestPart();
+  RETURN_IF_ERROR(learner_->Start(static_cast<std::size_t>(part),
+                                  static_cast<std::size_t>(model_.evaluation_batch),
+                                  state_.buckets));
+  feed_.emplace(dataset_.train,
+                FeedPlan{.start = {state_.epoch, state_.samples_in_epoch},
+                         .seed = state_.seed,
+                         .global_batch = state_.global_batch,
+                         .most_per_part = part,
+                         .rank = env_.rank,
+                         .world_size = env_.world_size,
+                         .ahead = false},
+                std::array{learner_->room(0), learner_->room(1)});
+  reported_step_ = agreed_step_ = state_.step;
+  report_at_ = state_.step + kFirstReport;
+  agree_at_ = state_.step + 1;
+  reported_at_ = agreed_at_ = std::chrono::steady_clock::now();
+  heartbeat_.Step(state_.step);
+  if (IsRankZero()) {
+    LogStart(plan);
+    learner_->BeforeUpdate([this] { checkpointing_->WaitForCopy(); });
+  }
+  if (checkpointing_ && plan.kind == StartKind::kFresh) {
+    // A directory that cannot be written shows at once.
+    checkpointing_->Save(learner_->View(), StateNow());
+  }
+  return {};
+}
+
+// Of a step on this rank, at a time.
+std::uint64_t Trainer::LargestPart() const {
+  const std::uint64_t share = std::min<std::uint64_t>(
+      LargestShare(state_.global_batch, env_.world_size), dataset_.train.count);
+  return std::min(share, static_cast<std::uint64_t>(config_.micro_batch));
+}
+
+void Trainer::LogStart(const StartPlan& plan) const {
+  for (const std::string& note : plan.notes) {
+    Log(LogLevel::kInfo, note);
+  }
+  const std::uint64_t share = LargestShare(state_.global_batch, env_.world_size);
+  if (const std::uint64_t part = LargestPart(); part < share) {
+    Log(LogLevel::kInfo, "each rank learns from its " + std::to_string(share) +
+                             " samples of a step in parts of at most " + std::to_string(part) +
+                             ", whose gradients add up");
+  }
+  const std::string where = " (" + std::to_string(env_.world_size) +
+                            (env_.world_size == 1 ? " rank" : " ranks") + ", global batch " +
+                            std::to_string(state_.global_batch) + ", checkpoints in " +
+                            config_.checkpoint_dir.string() + ")";
+  if (plan.kind == StartKind::kResume) {
+    Log(LogLevel::kInfo, "resumed at step " + std::to_string(state_.step) + ", epoch " +
+                             std::to_string(state_.epoch + 1) + " of " +
+                             std::to_string(config_.epochs) + where);
+  } else {
+    Log(LogLevel::kInfo, "training " + config_.model + " on " + config_.dataset + where);
+  }
+}
+
+}  // namespace ddprun
