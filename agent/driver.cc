@@ -111,14 +111,11 @@ void AgentDriver::Feed(const AgentEvent& event) {
 void AgentDriver::CarryOut(const AgentEffect& effect) {
   std::visit(Overload{
                  [&](const SendReport& send) {
-                   channel_->Send(send.report, send.deadline,
-                                  [this](std::uint64_t sequence, Result<SyncReply> reply) {
-                                    if (reply) {
-                                      Feed(Replied{sequence, *reply, DrawIncarnation()});
-                                    } else {
-                                      Feed(CallFailed{sequence, reply.error().message});
-                                    }
-                                  });
+                   channel_->Send(send.report, send.deadline, [this](auto sequence, auto reply) {
+                     Feed(reply ? AgentEvent(Replied{sequence, *reply, DrawIncarnation()})
+                                : CallFailed{sequence, reply.error().message,
+                                             reply.error().kind == ErrorKind::kInvalid});
+                   });
                  },
                  [&](const Spawn& spawn) { SpawnWorkers(spawn.placement); },
                  [&](const SignalWorkers& s) { runner_.SignalAll(s.signal, s.end_at_once); },

@@ -1,5 +1,8 @@
 #include "common/endpoint.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
 #include <charconv>
 
 namespace ddprun {
@@ -54,6 +57,24 @@ std::string ToString(const Endpoint& endpoint) {
   const bool bracket = endpoint.host.find(':') != std::string::npos;
   return (bracket ? "[" + endpoint.host + "]" : endpoint.host) + ":" +
          std::to_string(endpoint.port);
+}
+
+bool IsWildcard(const std::string& host) {
+  in_addr v4{};
+  in6_addr v6{};
+  if (host.empty() || host == "*") {
+    return true;
+  }
+  return (::inet_pton(AF_INET, host.c_str(), &v4) == 1 && v4.s_addr == 0) ||
+         (::inet_pton(AF_INET6, host.c_str(), &v6) == 1 && IN6_IS_ADDR_UNSPECIFIED(&v6));
+}
+
+bool IsLoopback(const std::string& host) {
+  in_addr v4{};
+  in6_addr v6{};
+  return host == "localhost" ||
+         (::inet_pton(AF_INET, host.c_str(), &v4) == 1 && ntohl(v4.s_addr) >> 24 == 127) ||
+         (::inet_pton(AF_INET6, host.c_str(), &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6));
 }
 
 }  // namespace ddprun

@@ -22,4 +22,9 @@ Result<Endpoint> ParseEndpoint(std::string_view text, std::optional<std::uint16_
 
 std::string ToString(const Endpoint& endpoint);
 
+// "0.0.0.0", "::", "*", or nothing: every address of the machine.
+bool IsWildcard(const std::string& host);
+// A name or number that only this machine reaches. A name that may mean more is not.
+bool IsLoopback(const std::string& host);
+
 }  // namespace ddprun

@@ -28,5 +28,19 @@ TEST(Endpoint, IsWrittenSoThatItCanBeRead) {
   }
 }
 
+TEST(Endpoint, KnowsHowFarAnAddressReaches) {
+  for (const char* host : {"0.0.0.0", "::", "0:0:0:0:0:0:0:0", "*", ""}) {
+    EXPECT_TRUE(IsWildcard(host)) << host;
+    EXPECT_FALSE(IsLoopback(host)) << host;
+  }
+  for (const char* host : {"127.0.0.1", "127.8.9.1", "::1", "localhost"}) {
+    EXPECT_TRUE(IsLoopback(host)) << host;
+    EXPECT_FALSE(IsWildcard(host)) << host;
+  }
+  for (const char* host : {"n0", "10.0.0.1", "fe80::1", "127", "localhost.example"}) {
+    EXPECT_FALSE(IsLoopback(host) || IsWildcard(host)) << host;
+  }
+}
+
 }  // namespace
 }  // namespace ddprun

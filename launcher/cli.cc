@@ -111,6 +111,7 @@ void ResolveRendezvous(const RawFlags& raw, LaunchConfig& config, Problems& prob
   config.run_id = config.standalone && raw.run_id == "none" ? "" : raw.run_id;
   config.local_address = raw.local_address;
   config.token_file = raw.token_file;
+  config.insecure = raw.insecure;
 }
 
 void ResolvePlugIns(const RawFlags& raw, Problems& problems) {
@@ -227,6 +228,17 @@ Result<CommandLine> Resolve(const RawFlags& raw, const std::vector<std::string>&
   return CommandLine(std::move(config));
 }
 
+// Every address at once is a mistake more often than a wish.
+Result<void> CheckExposure(const Endpoint& endpoint, const std::string& proof, bool insecure) {
+  if (!IsWildcard(endpoint.host) || !proof.empty() || insecure) {
+    return {};
+  }
+  return Invalid(
+      "on every address of this machine anybody who reaches it could join: name one "
+      "address, or give a token (--token-file, DDPRUN_TOKEN), or say --insecure",
+      ToString(endpoint));
+}
+
 Result<CommandLine> ParseServer(const std::vector<std::string>& args, const GetEnv& get_env) {
   CLI::App app{"Runs a rendezvous server alone, until it is stopped", "ddprun rendezvous"};
   app.set_help_flag();
@@ -238,8 +250,10 @@ Result<CommandLine> ParseServer(const std::vector<std::string>& args, const GetE
       "--journal", config.journal,
       "FILE that survives this server: one started again with it goes on with its runs");
   app.add_option("--token-file", config.token_file,
-                 "File (mode 600) with the token of `ddprun drain` and `ddprun stop`, or "
-                 "DDPRUN_TOKEN or DDPRUN_TOKEN_FILE; without one they are refused");
+                 "File (mode 600) with the token that all must show, or DDPRUN_TOKEN or "
+                 "DDPRUN_TOKEN_FILE; without one any node may join, and nobody drain or stop");
+  app.add_flag("--insecure", config.insecure,
+               "Serve on every address (0.0.0.0, ::) though there is no token");
   app.add_flag("-v,--verbose", config.verbose, "Say every step");
   app.add_flag("-h,--help", help, "This help");
   ASSIGN_OR_RETURN(SplitLine line, SplitFlags(app, args));
@@ -255,6 +269,7 @@ Result<CommandLine> ParseServer(const std::vector<std::string>& args, const GetE
     config.token_file = get_env("DDPRUN_TOKEN_FILE").value_or("");
   }
   ASSIGN_OR_RETURN(config.listen, ParseEndpoint(listen, 29400));
+  RETURN_IF_ERROR(CheckExposure(config.listen, config.token_file + config.token, config.insecure));
   if (journal->count() > 0 && config.journal.empty()) {
     return Error{ErrorKind::kInvalid, "--journal must name a file"};
   }
@@ -341,7 +356,12 @@ Result<CommandLine> ParseLaunch(const std::vector<std::string>& args, const GetE
     return CommandLine(Print{std::move(script)});
   }
   ASSIGN_OR_RETURN(CommandLine resolved, Resolve(raw, line.rest, name, Effective(settings)));
-  std::get<LaunchConfig>(resolved).token = get_env("DDPRUN_TOKEN").value_or("");
+  LaunchConfig& config = std::get<LaunchConfig>(resolved);
+  config.token = get_env("DDPRUN_TOKEN").value_or("");
+  if (!config.standalone) {
+    RETURN_IF_ERROR(
+        CheckExposure(config.endpoint, config.token_file + config.token, config.insecure));
+  }
   return resolved;
 }
 

@@ -102,7 +102,7 @@ complete -F _@ @
 
 constexpr const char* kBashVerbs = R"(case $program in
       completion) COMPREPLY=($(compgen -W 'bash zsh fish' -- "$cur")) ;;
-      rendezvous) COMPREPLY=($(compgen -W '--listen= --journal= --token-file= --verbose --help' -- "$cur")) ;;
+      rendezvous) COMPREPLY=($(compgen -W '--listen= --journal= --token-file= --insecure --verbose --help' -- "$cur")) ;;
       env) return ;;
     esac
     [[ $program != @(completion|rendezvous) ]] || return)";

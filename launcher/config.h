@@ -41,8 +41,9 @@ struct LaunchConfig {
   bool literal_master = false;  // The workers' MASTER_ADDR:MASTER_PORT is exactly `endpoint`.
   std::string run_id;           // Empty: to be drawn (standalone).
   std::string local_address;    // Empty: found out.
-  std::string token_file;       // --token-file: proof for control verbs.
+  std::string token_file;       // --token-file: what all must show.
   std::string token;            // DDPRUN_TOKEN; no worker sees it.
+  bool insecure = false;        // --insecure: everybody may call on every address.
   std::string role = "default";
   bool scale_up = true;
   std::uint32_t max_restarts = 0;
@@ -93,6 +94,7 @@ struct ServerConfig {
   std::string journal;  // Empty: none is kept.
   std::string token_file;
   std::string token;
+  bool insecure = false;
   bool verbose = false;
 };
 

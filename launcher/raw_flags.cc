@@ -56,8 +56,12 @@ void AddRendezvous(CLI::App& app, RawFlags& raw) {
                    "the endpoint)");
   rendezvous.Value(
       "--token-file", raw.token_file, "FILE",
-      "The token (in a file of mode 600; or DDPRUN_TOKEN) that `ddprun drain` and "
-      "`ddprun stop` must show; else one is drawn, and is in the server's run directory");
+      "The token (in a file of mode 600; or DDPRUN_TOKEN) that every node must show to the "
+      "rendezvous, and `ddprun status`, `drain` and `stop` too. Without one any node may join, and "
+      "the server draws one for drain and stop alone, in its run directory");
+  rendezvous.Switch(
+      "--insecure", raw.insecure,
+      "Serve on every address of this machine (0.0.0.0, ::) though there is no token");
   rendezvous.Value("--master-addr", raw.master_addr, "HOST",
                    "Static rendezvous: the host of node rank 0 (default 127.0.0.1); MASTER_ADDR of "
                    "every worker is this very word. Not used beside --rdzv-endpoint, --standalone "

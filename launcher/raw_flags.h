@@ -22,6 +22,7 @@ struct RawFlags {
   bool standalone = false;
   std::string local_address;
   std::string token_file;
+  bool insecure = false;
   std::string master_addr;
   std::string master_port;
   std::string scale_up = "restart";

@@ -67,13 +67,15 @@ int Serve(const ServerConfig& config) {
     return Refuse(token.error());
   }
   CoordinatorDriver coordinator(loop, reign);
-  coordinator.SetToken(*std::move(token));
   RendezvousServer server(loop, coordinator.Handlers(), AcceptorOptions{});
+  server.RequireToken(*token);
+  coordinator.SetToken(*std::move(token));
   const Result<Endpoint> bound = server.Listen(config.listen);
   if (!bound) {
     Log(LogLevel::kError, bound.error().message);
     return kExitUnavailable;
   }
+  WarnIfOpen(*bound, config.token_file + config.token);
   Log(LogLevel::kInfo, "serving at " + ToString(*bound) +
                            (config.journal.empty() ? "" : ", journal in " + config.journal));
   if (kept->file) {

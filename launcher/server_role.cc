@@ -14,6 +14,7 @@
 
 #include "common/files.h"
 #include "common/log.h"
+#include "launcher/server_files.h"
 #include "rendezvous/client.h"
 #include "rendezvous/hello.h"
 #include "rendezvous/listen_socket.h"
@@ -100,6 +101,14 @@ void ServerRole::OnStoreClients(Loop& loop, std::function<void(UniqueFd)> adopt)
   }
 }
 
+void WarnIfOpen(const Endpoint& endpoint, const std::string& proof) {
+  if (proof.empty() && !IsLoopback(endpoint.host)) {
+    Log(LogLevel::kWarning, "whoever reaches " + ToString(endpoint) +
+                                " can join its runs: give every node the same token with "
+                                "--token-file=FILE or DDPRUN_TOKEN to prevent it");
+  }
+}
+
 void RaiseFileLimit() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
@@ -137,16 +146,19 @@ Result<ServerRole> TakeServerRole(Loop& loop, const LaunchConfig& config) {
     return role;
   }
   role.where = ToString(config.endpoint);
+  ASSIGN_OR_RETURN(const std::string token, ChooseToken(config.token_file, config.token));
   if (MayServe(config)) {
     auto coordinator = std::make_unique<CoordinatorDriver>(loop, NewReign(config));
     auto server =
         std::make_unique<RendezvousServer>(loop, coordinator->Handlers(), AcceptorOptions{});
+    server->RequireToken(token);
     const Result<std::optional<Endpoint>> bound = BindOrFind(*server, config.endpoint);
     if (bound && *bound) {
       RaiseFileLimit();
       role.where = ToString(**bound);
       role.store_port = config.literal_master ? (*bound)->port : 0;
       Log(LogLevel::kInfo, "serving the rendezvous at " + role.where);
+      WarnIfOpen(**bound, token);
       role.channel = std::make_unique<LocalSyncChannel>(loop, coordinator->Handlers());
       role.coordinator = std::move(coordinator);
       role.server = std::move(server);
@@ -163,7 +175,7 @@ Result<ServerRole> TakeServerRole(Loop& loop, const LaunchConfig& config) {
                                   "--rdzv-endpoint right?)");
     }
   }
-  role.channel = std::make_unique<GrpcSyncChannel>(loop, config.endpoint);
+  role.channel = std::make_unique<GrpcSyncChannel>(loop, config.endpoint, token);
   return role;
 }
 

@@ -39,6 +39,9 @@ Result<ServerRole> TakeServerRole(Loop& loop, const LaunchConfig& config);
 // user's own (UserLimits).
 void RaiseFileLimit();
 
+// Says once that nothing keeps strangers out, where strangers could come.
+void WarnIfOpen(const Endpoint& endpoint, const std::string& proof);
+
 CoordinatorConfig NewReign(const LaunchConfig& config);
 
 // This machine's address as the other nodes reach it: the source address of a packet to the

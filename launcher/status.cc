@@ -187,7 +187,7 @@ int PrintStatus(const StatusRequest& request) {
     std::fprintf(stderr, "ddprun status: %s\n", place.error().message.c_str());
     return ExitCodeOf(place.error());
   }
-  const auto runs = AskStatus(place->endpoint, request.server.run_id, kPatience);
+  const auto runs = AskStatus(place->endpoint, request.server.run_id, kPatience, place->token);
   if (!runs) {
     std::fprintf(stderr, "ddprun status: %s\n", Printable(runs.error().message).c_str());
     return ExitCodeOf(runs.error());

@@ -74,6 +74,9 @@ void AddServerFlags(CLI::App& app, ServerQuery& query) {
                  "yours carries on this machine)");
   app.add_option("--run-dir", query.run_dir, "Or: the run directory of the node that carries it");
   app.add_option("--rdzv-id", query.run_id, "The run, where a server has several");
+  app.add_option("--token-file", query.token_file,
+                 "File with the server's token (or DDPRUN_TOKEN; not needed for a server that an "
+                 "agent of yours carries on this machine)");
 }
 
 Result<VerbRequest> ParseStatus(const std::vector<std::string>& args, const GetEnv& get_env) {
@@ -93,6 +96,7 @@ Result<VerbRequest> ParseStatus(const std::vector<std::string>& args, const GetE
     return Invalid("--output must be text or json", format);
   }
   request.json = format == "json";
+  request.server.token = get_env("DDPRUN_TOKEN").value_or("");
   return VerbRequest(std::move(request));
 }
 
@@ -106,9 +110,6 @@ Result<VerbRequest> ParseControl(const std::vector<std::string>& args, const Get
                       : "Stops a run: all workers get the shutdown timeout",
                 verb);
   AddServerFlags(line.app, wish.server);
-  line.app.add_option("--token-file", wish.server.token_file,
-                      "File with the server's token (or DDPRUN_TOKEN; not needed for a server "
-                      "that an agent of yours carries on this machine)");
   RETURN_IF_ERROR(line.Parse(args, get_env));
   if (line.help) {
     return VerbRequest(HelpRequest{line.app.help()});

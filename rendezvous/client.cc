@@ -9,6 +9,7 @@
 #include "proto/rendezvous.grpc.pb.h"
 #include "rendezvous/convert.h"
 #include "rendezvous/grpc_channel.h"
+#include "rendezvous/wire_gate.h"
 
 namespace ddprun {
 namespace {
@@ -51,7 +52,8 @@ Result<SyncReply> ReplyOf(const Call& call, const grpc::Status& status, const En
 
 class GrpcSyncChannel::State : public std::enable_shared_from_this<GrpcSyncChannel::State> {
  public:
-  State(Loop& loop, const Endpoint& endpoint) : loop_(loop), endpoint_(endpoint), limit_(loop) {}
+  State(Loop& loop, const Endpoint& endpoint, std::string token)
+      : loop_(loop), endpoint_(endpoint), token_(std::move(token)), limit_(loop) {}
 
   void Send(const NodeReport& report, Duration deadline, Done done);
   void Cancel();
@@ -68,6 +70,7 @@ class GrpcSyncChannel::State : public std::enable_shared_from_this<GrpcSyncChann
 
   Loop& loop_;
   const Endpoint endpoint_;
+  const std::string token_;
   std::shared_ptr<Call> current_;
   std::unique_ptr<Stub> stub_;  // None: not connected yet, or the connection was given up.
   std::string target_;          // The last look-up's result.
@@ -161,6 +164,7 @@ void GrpcSyncChannel::State::Connect() {
 }
 
 void GrpcSyncChannel::State::Start() {
+  ShowToken(current_->context, token_);
   in_grpc_->fetch_add(1);
   const auto call = current_;
   stub_->async()->Sync(
@@ -203,8 +207,8 @@ void GrpcSyncChannel::State::WaitForGrpc() {
   }
 }
 
-GrpcSyncChannel::GrpcSyncChannel(Loop& loop, const Endpoint& endpoint)
-    : state_(std::make_shared<State>(loop, endpoint)) {}
+GrpcSyncChannel::GrpcSyncChannel(Loop& loop, const Endpoint& endpoint, std::string token)
+    : state_(std::make_shared<State>(loop, endpoint, std::move(token))) {}
 
 GrpcSyncChannel::~GrpcSyncChannel() {
   state_->Cancel();
@@ -221,12 +225,13 @@ void GrpcSyncChannel::Cancel() {
 
 namespace {
 
-Result<v1::DescribeReply> Describe(const Endpoint& endpoint, const RunId& run_id,
-                                   Duration timeout) {
+Result<v1::DescribeReply> Describe(const Endpoint& endpoint, const RunId& run_id, Duration timeout,
+                                   const std::string& token) {
   ASSIGN_OR_RETURN(const std::string target, GrpcTarget(endpoint, Lookup::kMayBlock));
   const std::unique_ptr<Stub> stub = v1::Rendezvous::NewStub(OpenChannel(target));
   grpc::ClientContext context;
   context.set_deadline(In(timeout));
+  ShowToken(context, token);
   v1::DescribeRequest request;
   request.set_run_id(run_id);
   v1::DescribeReply reply;
@@ -240,14 +245,14 @@ Result<v1::DescribeReply> Describe(const Endpoint& endpoint, const RunId& run_id
 }  // namespace
 
 Result<std::vector<std::string>> DescribeRun(const Endpoint& endpoint, const RunId& run_id,
-                                             Duration timeout) {
-  ASSIGN_OR_RETURN(const v1::DescribeReply reply, Describe(endpoint, run_id, timeout));
+                                             Duration timeout, const std::string& token) {
+  ASSIGN_OR_RETURN(const v1::DescribeReply reply, Describe(endpoint, run_id, timeout, token));
   return std::vector<std::string>(reply.lines().begin(), reply.lines().end());
 }
 
 Result<std::vector<RunStatus>> AskStatus(const Endpoint& endpoint, const RunId& run_id,
-                                         Duration timeout) {
-  ASSIGN_OR_RETURN(const v1::DescribeReply reply, Describe(endpoint, run_id, timeout));
+                                         Duration timeout, const std::string& token) {
+  ASSIGN_OR_RETURN(const v1::DescribeReply reply, Describe(endpoint, run_id, timeout, token));
   Result<std::vector<RunStatus>> runs = StatusFromProto(reply);
   if (!runs) {
     return Error{ErrorKind::kRefused, "the rendezvous at " + ToString(endpoint) +
@@ -262,6 +267,7 @@ Result<std::string> AskControl(const Endpoint& endpoint, const ControlRequest& r
   const std::unique_ptr<Stub> stub = v1::Rendezvous::NewStub(OpenChannel(target));
   grpc::ClientContext context;
   context.set_deadline(In(timeout));
+  ShowToken(context, request.token);
   v1::ControlRequest wire;
   ToProto(request, &wire);
   v1::ControlReply reply;

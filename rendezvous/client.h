@@ -18,7 +18,8 @@ namespace ddprun {
 
 class GrpcSyncChannel final : public SyncChannel {
  public:
-  GrpcSyncChannel(Loop& loop, const Endpoint& endpoint);
+  // `token`: shown with every call, where the server asks for one.
+  GrpcSyncChannel(Loop& loop, const Endpoint& endpoint, std::string token = "");
   ~GrpcSyncChannel() override;  // Waits for gRPC to let go of cancelled calls: microseconds.
 
   void Send(const NodeReport& report, Duration deadline, Done done) override;
@@ -31,11 +32,11 @@ class GrpcSyncChannel final : public SyncChannel {
 
 // A run in words, or all runs for an empty id. Blocks for `timeout` at most, beside a look-up.
 Result<std::vector<std::string>> DescribeRun(const Endpoint& endpoint, const RunId& run_id,
-                                             Duration timeout);
+                                             Duration timeout, const std::string& token = "");
 
 // The same in values.
 Result<std::vector<RunStatus>> AskStatus(const Endpoint& endpoint, const RunId& run_id,
-                                         Duration timeout);
+                                         Duration timeout, const std::string& token = "");
 
 // What follows, in words. Blocks likewise.
 Result<std::string> AskControl(const Endpoint& endpoint, const ControlRequest& request,

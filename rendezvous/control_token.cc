@@ -16,8 +16,9 @@ namespace {
 constexpr std::size_t kLeastToken = 16;
 constexpr std::size_t kMaxFile = 4096;
 
-// Takes as long for every content; the length is no secret.
-bool SameInConstantTime(std::string_view a, std::string_view b) {
+}  // namespace
+
+bool SameToken(std::string_view a, std::string_view b) {
   if (a.size() != b.size()) {
     return false;
   }
@@ -27,8 +28,6 @@ bool SameInConstantTime(std::string_view a, std::string_view b) {
   }
   return difference == 0;
 }
-
-}  // namespace
 
 std::string DrawToken() {
   std::random_device device;
@@ -73,7 +72,7 @@ Result<void> TokenGate::Check(std::string_view given) {
                  "this server takes no control verbs, since it has no token: start it with "
                  "--token-file=FILE or DDPRUN_TOKEN"};
   }
-  if (SameInConstantTime(given, token_)) {
+  if (SameToken(given, token_)) {
     return {};
   }
   ++refused_;

@@ -23,6 +23,9 @@ Result<std::string> ReadTokenFile(const std::filesystem::path& path);
 // Mode 0600 from its first moment.
 Result<void> WriteTokenFile(const std::filesystem::path& path, const std::string& token);
 
+// Takes as long for every content; the length is no secret.
+bool SameToken(std::string_view a, std::string_view b);
+
 class TokenGate {
  public:
   void SetToken(std::string token) { token_ = std::move(token); }

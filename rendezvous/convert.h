@@ -18,6 +18,10 @@ inline constexpr std::size_t kMaxNameBytes = 255;   // Run id, node id, host nam
 inline constexpr std::size_t kMaxTextBytes = 4096;  // A text for people.
 inline constexpr std::size_t kMaxTokenBytes = 4096;
 
+// Counts up when old and new nodes would misunderstand each other; a node of another one is
+// refused.
+inline constexpr std::uint32_t kProtocol = 1;
+
 Result<NodeReport> ReportFromProto(const v1::SyncRequest& wire);
 Result<SyncReply> ReplyFromProto(const v1::SyncReply& wire);
 

@@ -202,6 +202,11 @@ void ReadWorkers(const v1::SyncRequest& wire, Reader& in, NodeReport& report) {
 }  // namespace
 
 Result<NodeReport> ReportFromProto(const v1::SyncRequest& wire) {
+  if (wire.protocol() != kProtocol) {
+    return Error{ErrorKind::kInvalid, "the server speaks protocol " + std::to_string(kProtocol) +
+                                          ", this node " + std::to_string(wire.protocol()) +
+                                          ": run the same ddprun on every node"};
+  }
   Reader in;
   NodeReport report;
   report.run_id = in.Name("run_id", wire.run_id());

@@ -144,6 +144,7 @@ void Write(const Directive& directive, v1::Directive* wire) {
 }  // namespace
 
 void ToProto(const NodeReport& report, v1::SyncRequest* wire) {
+  wire->set_protocol(kProtocol);
   wire->set_run_id(report.run_id);
   wire->set_node(report.node);
   wire->set_incarnation(report.incarnation.value);

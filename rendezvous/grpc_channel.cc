@@ -151,6 +151,10 @@ Error ErrorOf(const grpc::Status& status, const Endpoint& endpoint, Duration wai
     case grpc::StatusCode::UNIMPLEMENTED:
       return {ErrorKind::kRefused, "what listens at " + where +
                                        " is not a ddprun rendezvous: " + status.error_message()};
+    case grpc::StatusCode::UNAUTHENTICATED:
+      return {ErrorKind::kInvalid, "the rendezvous at " + where +
+                                       " refused this call: " + status.error_message() +
+                                       "; give it with --token-file=FILE or DDPRUN_TOKEN"};
     case grpc::StatusCode::DEADLINE_EXCEEDED:
       return {ErrorKind::kUnavailable, "cannot reach the rendezvous at " + where +
                                            ": no answer within " + FormatDuration(waited)};

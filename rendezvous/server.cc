@@ -64,7 +64,8 @@ void SetLimits(grpc::ServerBuilder& builder) {
 }  // namespace
 
 struct RendezvousServer::Serving {
-  Serving(Loop& loop, RendezvousHandlers handlers) : service(loop, std::move(handlers)) {}
+  Serving(Loop& loop, RendezvousHandlers handlers, const std::string& token)
+      : service(loop, std::move(handlers), token) {}
 
   RendezvousService service;
   std::unique_ptr<HandOver> hand_over;
@@ -87,7 +88,7 @@ Result<Endpoint> RendezvousServer::Listen(const Endpoint& endpoint) {
   CHECK(serving_ == nullptr);
   ASSIGN_OR_RETURN(ListenSocket socket, ListenOn(endpoint));
   PrepareGrpc();
-  auto serving = std::make_unique<Serving>(loop_, handlers_);
+  auto serving = std::make_unique<Serving>(loop_, handlers_, token_);
   grpc::ServerBuilder builder;
   SetLimits(builder);
   builder.RegisterService(&serving->service);

@@ -7,6 +7,8 @@
 
 #include <functional>
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "common/endpoint.h"
 #include "common/files.h"
@@ -27,6 +29,9 @@ class RendezvousServer {
   // Who takes the connections of c10d store clients; nobody: they are closed.
   void SetStore(std::function<void(UniqueFd)> store);
 
+  // Before Listen: every call must show it. Probes over HTTP and store clients have no way to.
+  void RequireToken(std::string token) { token_ = std::move(token); }
+
   // Binds exactly the host named and serves. The endpoint as asked for, with the port bound. May
   // block while a name is looked up. A refused Listen may be tried again. kUnavailable: the port is
   // in use, and the message says by whom; kNotFound: the host is not this machine.
@@ -42,6 +47,7 @@ class RendezvousServer {
   Loop& loop_;
   RendezvousHandlers handlers_;
   AcceptorOptions options_;
+  std::string token_;
   std::function<void(UniqueFd)> store_;
   std::unique_ptr<Serving> serving_;
 };

@@ -73,6 +73,13 @@ grpc::Status StatusOf(const Error& error) {
   return {grpc::StatusCode::FAILED_PRECONDITION, error.message};
 }
 
+grpc::ServerUnaryReactor* EndAtOnce(grpc::CallbackServerContext* context,
+                                    const grpc::Status& status) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  reactor->Finish(status);
+  return reactor;
+}
+
 // The loop's side of a Sync call.
 class GrpcPendingSync final : public PendingSync {
  public:
@@ -116,19 +123,21 @@ struct RendezvousService::Inbox {
   bool closed = false;  // All but `loop` is the loop's.
 };
 
-RendezvousService::RendezvousService(Loop& loop, RendezvousHandlers handlers)
-    : inbox_(std::make_shared<Inbox>(Inbox{loop, std::move(handlers)})) {
+RendezvousService::RendezvousService(Loop& loop, RendezvousHandlers handlers, std::string token)
+    : gate_(loop, std::move(token)),
+      inbox_(std::make_shared<Inbox>(Inbox{loop, std::move(handlers)})) {
   CHECK(inbox_->handlers.sync && inbox_->handlers.cancel && inbox_->handlers.describe);
 }
 
 grpc::ServerUnaryReactor* RendezvousService::Sync(grpc::CallbackServerContext* context,
                                                   const v1::SyncRequest* request,
                                                   v1::SyncReply* reply) {
+  if (const grpc::Status allowed = gate_.Check(*context); !allowed.ok()) {
+    return EndAtOnce(context, allowed);
+  }
   Result<NodeReport> report = ReportFromProto(*request);
   if (!report) {
-    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-    reactor->Finish(StatusOf(report.error()));
-    return reactor;
+    return EndAtOnce(context, StatusOf(report.error()));
   }
   const auto call = SyncCall::Open(reply, [inbox = inbox_, name = NameOf(*report)] {
     inbox->loop.Post([inbox, name] {
@@ -148,10 +157,11 @@ grpc::ServerUnaryReactor* RendezvousService::Sync(grpc::CallbackServerContext* c
 grpc::ServerUnaryReactor* RendezvousService::Describe(grpc::CallbackServerContext* context,
                                                       const v1::DescribeRequest* request,
                                                       v1::DescribeReply* reply) {
+  if (const grpc::Status allowed = gate_.Check(*context); !allowed.ok()) {
+    return EndAtOnce(context, allowed);
+  }
   if (request->run_id().size() > kMaxNameBytes) {
-    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-    reactor->Finish({grpc::StatusCode::INVALID_ARGUMENT, "run_id is too long"});
-    return reactor;
+    return EndAtOnce(context, {grpc::StatusCode::INVALID_ARGUMENT, "run_id is too long"});
   }
   const auto call = DescribeCall::Open(reply, [] {});
   inbox_->loop.Post([inbox = inbox_, call, run_id = request->run_id()] {
@@ -180,12 +190,15 @@ grpc::ServerUnaryReactor* RendezvousService::Describe(grpc::CallbackServerContex
 grpc::ServerUnaryReactor* RendezvousService::Control(grpc::CallbackServerContext* context,
                                                      const v1::ControlRequest* request,
                                                      v1::ControlReply* reply) {
+  if (const grpc::Status allowed = gate_.Check(*context); !allowed.ok()) {
+    return EndAtOnce(context, allowed);
+  }
   const Result<ControlRequest> asked = ControlFromProto(*request);
-  if (!asked || !inbox_->handlers.control) {
-    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-    reactor->Finish(asked ? grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "")
-                          : StatusOf(asked.error()));
-    return reactor;
+  if (!asked) {
+    return EndAtOnce(context, StatusOf(asked.error()));
+  }
+  if (!inbox_->handlers.control) {
+    return EndAtOnce(context, {grpc::StatusCode::UNIMPLEMENTED, ""});
   }
   const auto call = ControlCall::Open(reply, [] {});
   inbox_->loop.Post([inbox = inbox_, call, asked = *asked] {

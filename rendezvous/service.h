@@ -10,12 +10,14 @@
 #include "common/loop.h"
 #include "proto/rendezvous.grpc.pb.h"
 #include "rendezvous/transport.h"
+#include "rendezvous/wire_gate.h"
 
 namespace ddprun {
 
 class RendezvousService final : public v1::Rendezvous::CallbackService {
  public:
-  RendezvousService(Loop& loop, RendezvousHandlers handlers);
+  // `token`: what every call must show; empty: nothing.
+  RendezvousService(Loop& loop, RendezvousHandlers handlers, std::string token = "");
 
   grpc::ServerUnaryReactor* Sync(grpc::CallbackServerContext* context,
                                  const v1::SyncRequest* request, v1::SyncReply* reply) override;
@@ -31,6 +33,7 @@ class RendezvousService final : public v1::Rendezvous::CallbackService {
 
  private:
   struct Inbox;
+  WireGate gate_;
   std::shared_ptr<Inbox> inbox_;  // Shared with what is posted and not delivered yet.
 };
 

@@ -74,8 +74,9 @@ class WireTest : public testing::Test {
         }};
   }
 
-  void Serve(Endpoint endpoint) {
+  void Serve(Endpoint endpoint, const std::string& token = "") {
     server_.emplace(loop_, Handlers(), AcceptorOptions{});
+    server_->RequireToken(token);
     const Result<Endpoint> bound = server_->Listen(endpoint);
     ASSERT_TRUE(bound) << bound.error().message;
     endpoint_ = *bound;

@@ -219,6 +219,33 @@ TEST_F(WireTest, AStrangersWordsAreAnError) {
       << heard_[0].reply.error().message;
 }
 
+TEST_F(WireTest, WithATokenOnlyThoseWhoShowItAreHeard) {
+  using Runs = std::vector<RunStatus>;
+  Serve({"127.0.0.1", 0}, "sesame-sesame-sesame");
+  for (const std::string token : {"", "guess", "sesame-sesame-sesamE"}) {
+    heard_.clear();
+    GrpcSyncChannel channel(loop_, endpoint_, token);
+    channel.Send(Report(1), 5s, Note());
+    ASSERT_TRUE(UntilHeard(1));
+    ASSERT_FALSE(heard_[0].reply);
+    EXPECT_EQ(heard_[0].reply.error().kind, ErrorKind::kInvalid);
+    EXPECT_NE(heard_[0].reply.error().message.find("--token-file=FILE or DDPRUN_TOKEN"),
+              std::string::npos)
+        << heard_[0].reply.error().message;
+    const auto look = Beside<Runs>([&] { return AskStatus(endpoint_, "r1", 5s, token); });
+    ASSERT_FALSE(look);
+    EXPECT_EQ(look.error().kind, ErrorKind::kInvalid);
+    EXPECT_FALSE(Beside<std::string>([&] {
+      return AskControl(endpoint_, {"r1", ControlVerb::kStop, "", token}, 5s);
+    }));
+  }
+  EXPECT_TRUE(reports_.empty() && asked_.empty());
+  GrpcSyncChannel channel(loop_, endpoint_, "sesame-sesame-sesame");
+  channel.Send(Report(1), 5s, Note());
+  ASSERT_TRUE(UntilParked(1));
+  EXPECT_TRUE(Beside<Runs>([&] { return AskStatus(endpoint_, "r1", 5s, "sesame-sesame-sesame"); }));
+}
+
 TEST_F(WireTest, NamesAreLookedUp) {
   Serve({"localhost", 0});
   GrpcSyncChannel channel(loop_, endpoint_);
@@ -295,8 +322,9 @@ TEST_F(WireTest, DescribePutsARunIntoWords) {
 }
 
 TEST_F(WireTest, StatusComesBackInValues) {
-  Serve({"127.0.0.1", 0});
   using Runs = std::vector<RunStatus>;
+  Serve({"127.0.0.1", 0});
+
   const auto runs = Beside<Runs>([&] { return AskStatus(endpoint_, "r1", 5s); });
   ASSERT_TRUE(runs) << runs.error().message;
   EXPECT_EQ(*runs, *Handlers().status("r1"));

@@ -19,6 +19,7 @@ constexpr int kSigInt = 2;  // POSIX numbers; <signal.h> stays out of the core.
 constexpr int kSigUsr1 = 10;
 constexpr int kSigUsr2 = 12;
 constexpr int kSigTerm = 15;
+constexpr int kUsage = 2;
 constexpr int kUnavailable = 69;
 constexpr Duration kFirstBackoff = 20ms;  // gRPC's own default, 1 s, is a lost second per cut.
 constexpr Duration kLastBackoff = 1s;
@@ -149,6 +150,10 @@ void OnCallFailed(AgentTurn& turn, const CallFailed& failed) {
     return;
   }
   state.call_open = false;
+  if (failed.hopeless && !state.ever_heard && !HasWorkers(state)) {
+    ExitNow(turn, kUsage, failed.text);
+    return;
+  }
   const Duration last = std::clamp(state.poll_period / kTriesPerPoll, kFirstBackoff, kLastBackoff);
   state.backoff = std::clamp(state.backoff * 2, kFirstBackoff, last);
   state.retry_at = turn.now + state.backoff;

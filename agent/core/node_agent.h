@@ -50,6 +50,7 @@ struct Replied {
 struct CallFailed {
   std::uint64_t sequence = 0;
   std::string text;
+  bool hopeless = false;  // The server cannot use this node's calls: token, protocol.
 };
 struct WorkerEnded {
   Generation generation;

@@ -81,6 +81,15 @@ TEST_F(Agent, UserSignalsGoToTheWorkersAndChangeNothing) {
   EXPECT_FALSE(Did<SendReport>());
 }
 
+// A token or a protocol does not become right by waiting; workers that run do not mind.
+TEST_F(Agent, WhatCannotBecomeRightEndsAnAgentThatWasNeverHeard) {
+  Feed(Started{{1}, {}}, 0s);
+  Feed(CallFailed{state.sequence, "the server wants a token", true}, 1s);
+  ASSERT_NE(Find<Exit>(), nullptr);
+  EXPECT_EQ(Find<Exit>()->code, 2);
+  EXPECT_EQ(Find<Exit>()->text, "the server wants a token");
+}
+
 TEST_F(Agent, IdleItGivesUpAfterTheOutageLimit) {
   Told(Wait{}, 1s);
   Feed(CallFailed{state.sequence, "connection refused"}, 2s);

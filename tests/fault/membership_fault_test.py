@@ -33,7 +33,8 @@ class Membership(DdprunTest):
         else:
             self.network = LoopbackNetwork(self.MACHINES, self.free_endpoint())
         self.addCleanup(self.network.close)
-        command = self.network.on_server([DDPRUN, "rendezvous", f"--listen={self.network.listen}"])
+        command = self.network.on_server([DDPRUN, "rendezvous", f"--listen={self.network.listen}",
+                                          "--insecure"])
         self.server = self.start(*command[1:], executable=command[0])
         self.wait_for_text(self.server, "serving at")
         if not in_namespaces and self.LINKS:

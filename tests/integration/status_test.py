@@ -19,6 +19,7 @@ class Operators(DdprunTest):
     def setUp(self):
         super().setUp()
         self.endpoint = self.free_endpoint()
+        self.looker = {}
 
     def start_node(self, *arguments, nnodes="1:2", run_id=None, environment=None):
         return self.start(f"--nnodes={nnodes}", f"--rdzv-id={run_id or self.run_id}",
@@ -32,7 +33,8 @@ class Operators(DdprunTest):
 
     def status(self):
         """No runs as long as nobody serves."""
-        asked = self.start("status", f"--endpoint={self.endpoint}", "-o", "json")
+        asked = self.start("status", f"--endpoint={self.endpoint}", "-o", "json",
+                           environment=self.looker)
         code = asked.wait()
         self.assertIn(code, (0, 69), asked.all())
         return json.loads(asked.out()) if code == 0 else {"runs": []}
@@ -164,7 +166,7 @@ class Control(Operators):
             node.wait()
 
     def test_a_wrong_token_or_none_is_refused_and_counted(self):
-        node = self.start_node(nnodes="2", environment={"DDPRUN_TOKEN": TOKEN})
+        node = self.start_node(nnodes="2")  # It draws a token.
         self.in_state("ready", 1)
         at = f"--endpoint={self.endpoint}"
         elsewhere = {"XDG_RUNTIME_DIR": self.path("tmp")}  # Where no link leads to the token.
@@ -173,6 +175,24 @@ class Control(Operators):
         wrong = self.ask("stop", at, expect=1, environment={**elsewhere, "DDPRUN_TOKEN": "w" * 27})
         self.assertIn("this is not the server's token", wrong.err())
         self.wait_for_text(node, r"refused a control verb \(2 with a wrong token so far\)")
+        self.ask("status", at, environment=elsewhere)
+        self.ask("stop", at)
+        self.assertEqual(node.wait(), 130, node.all())
+        os.rmdir(self.path("tmp", "ddprun"))
+
+    def test_with_a_token_given_nobody_else_even_looks(self):
+        node = self.start_node(nnodes="2", environment={"DDPRUN_TOKEN": TOKEN})
+        self.looker = {"DDPRUN_TOKEN": TOKEN}
+        self.in_state("ready", 1)
+        at = f"--endpoint={self.endpoint}"
+        elsewhere = {"XDG_RUNTIME_DIR": self.path("tmp")}
+        for verb in ("status", "stop"):
+            none = self.ask(verb, at, expect=2, environment=elsewhere)
+            self.assertIn("the server wants a token; give it with --token-file", none.err())
+            wrong = self.ask(verb, at, expect=2,
+                             environment={**elsewhere, "DDPRUN_TOKEN": "w" * 27})
+            self.assertIn("this is not the server's token", wrong.err())
+        self.wait_for_text(node, r"was refused: it shows no token \(1 refused so far\)")
         with open(self.path("token"), "w") as file:
             file.write(TOKEN + "\n")
         os.chmod(self.path("token"), 0o600)

@@ -45,6 +45,35 @@ class FixedRanks(DdprunTest):
                     for name in ("MASTER_ADDR", "MASTER_PORT", "DDPRUN_WORLD_ID"):
                         self.assertEqual(env[name], envs[0][name])
 
+    def token_file(self, name, token):
+        path = self.path(name)
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
+            file.write(token + "\n")
+        return f"--token-file={path}"
+
+    def test_with_a_token_only_those_who_have_it_take_part(self):
+        right = self.token_file("right", "correct-horse-battery")
+        wrong = self.token_file("wrong", "incorrect-horse-battery")
+        path = self.path("env.%r")
+        first = self.start_node(0, f"--env-file={path}", flags=(right,))
+        self.wait_for_text(first, "serving the rendezvous")
+        for stranger in (self.start_node(1, flags=(wrong,)), self.start_node(1, flags=())):
+            self.assertEqual(stranger.wait(20), 2, stranger.all())
+            self.assertIn("refused this call", stranger.all())
+            self.assertIn("--token-file=FILE or DDPRUN_TOKEN", stranger.all())
+        self.wait_for_text(first, "was refused: it shows")
+        self.end([first, self.start_node(1, f"--env-file={path}", flags=(right,))], 0)
+        for rank in range(2):
+            self.assertNotIn("correct-horse", str(self.environment_of(path.replace("%r", str(rank)))))
+
+    def test_every_address_without_a_token_needs_a_word(self):
+        server = self.start("rendezvous", "--listen=0.0.0.0:0")
+        self.assertEqual(server.wait(20), 2, server.all())
+        self.assertIn("--insecure", server.all())
+        node = self.start("--nnodes=2", "--rdzv-endpoint=0.0.0.0:0", FAKE_WORKER)
+        self.assertEqual(node.wait(20), 2, node.all())
+        self.assertIn("--insecure", node.all())
+
     def test_a_worker_killed_on_one_node_restarts_both(self):
         go = self.path("go")
         nodes = self.start_nodes(HELLO, f"--wait-file={go}",

@@ -1,0 +1,44 @@
+// Who may call a server at all: with a token asked for, only those who show it in a call's
+// metadata.
+//
+// Checked on gRPC's threads before anything of a call is looked at. What was refused is counted and
+// said on the loop: the first time, and then at most once in ten seconds, whoever knocks how often.
+// Does not protect against listeners on the network: that needs TLS.
+#pragma once
+
+#include <grpcpp/client_context.h>
+#include <grpcpp/server_context.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "common/loop.h"
+
+namespace ddprun {
+
+class WireGate {
+ public:
+  // Empty: everybody may call.
+  WireGate(Loop& loop, std::string token);
+
+  // OK, or UNAUTHENTICATED with what the caller can do about it.
+  grpc::Status Check(const grpc::CallbackServerContext& context);
+
+ private:
+  void Tell(const std::string& peer, bool had_none);
+
+  struct Told {
+    Time last{};
+    bool ever = false;
+  };
+  Loop& loop_;
+  const std::string token_;
+  std::atomic<std::uint64_t> refused_{0};
+  std::shared_ptr<Told> told_ = std::make_shared<Told>();  // The loop's.
+};
+
+// The client's side. Empty: none.
+void ShowToken(grpc::ClientContext& context, const std::string& token);
+
+}  // namespace ddprun
