@@ -83,6 +83,10 @@ void AddRunOptions(CLI::App& app, TrainConfig& config) {
   app.add_option("--collective-timeout", config.collective_timeout,
                  "Seconds after which a silent peer counts as gone")
       ->capture_default_str();
+  app.add_option("--backend", config.backend,
+                 "auto: shared memory where all ranks are on one node, else Gloo; gloo; shm: "
+                 "shared memory or an error")
+      ->capture_default_str();
   app.add_option("--bucket-mib", config.bucket_mib,
                  "Gradients are all-reduced in buckets of this many MiB during backward")
       ->capture_default_str();
@@ -114,6 +118,7 @@ void FollowRecipe(const CLI::App& app, TrainConfig& config) {
 // What valid texts mean, and the defaults that depend on other flags.
 void Resolve(TrainConfig& config) {
   const DatasetEntry& dataset = *FindDataset(config.dataset);
+  config.backend_choice = *ParseBackend(config.backend);
   config.resume_mode = *ParseResumeMode(config.resume);
   config.checkpoint_interval = *ParseCheckpointInterval(config.checkpoint_every);
   config.model_arguments = *Arguments::Parse(config.model_arg, FindModel(config.model)->arguments);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "trainer/arguments.h"
+#include "trainer/comm/backend.h"
 #include "trainer/optimizer_options.h"
 
 namespace ddprun {
@@ -57,11 +58,13 @@ struct TrainConfig {
   std::int64_t threads = 0;                 // 0: this rank's share of the cores.
   std::int64_t collective_timeout = 120;    // Seconds.
   double bucket_mib = 25;
+  std::string backend = "auto";
   std::optional<double> progress_every;  // Seconds; none: 1, or 0.2 on a terminal.
 
   // What the texts above mean; set by Parse once they are valid.
   ResumeMode resume_mode = ResumeMode::kAuto;
   CheckpointInterval checkpoint_interval;
+  BackendChoice backend_choice = BackendChoice::kAuto;
   Arguments model_arguments;
   Arguments data_arguments;
   OptimizerOptions optimizer_options;

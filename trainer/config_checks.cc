@@ -163,6 +163,9 @@ std::vector<std::string> Problems(const TrainConfig& config) {
     problems.push_back("--checkpoint-every must be steps (200) or seconds (30s), not '" +
                        config.checkpoint_every + "'");
   }
+  if (!ParseBackend(config.backend)) {
+    problems.push_back("--backend must be auto, gloo or shm, not '" + config.backend + "'");
+  }
   if (!ParseResumeMode(config.resume)) {
     problems.push_back("--resume must be auto, never or must, not '" + config.resume + "'");
   }

@@ -29,8 +29,8 @@ TEST(Config, ReadsEveryFlag) {
   const auto config = std::get<TrainConfig>(ParseAll(
       {"--model=mlp", "--dataset=mnist", "--data-root=/d", "--epochs=7", "--batch=32", "--lr=0.01",
        "--seed=9", "--checkpoint-dir=/c", "--checkpoint-every=30s", "--resume=must",
-       "--keep-last=5", "--limit-train=1000", "--metrics=/m", "--dump-parameters=/p", "--threads=2",
-       "--collective-timeout=9", "--bucket-mib=0.5"}));
+       "--backend=shm", "--keep-last=5", "--limit-train=1000", "--metrics=/m",
+       "--dump-parameters=/p", "--threads=2", "--collective-timeout=9", "--bucket-mib=0.5"}));
   EXPECT_EQ(config.data_root, "/d");
   EXPECT_EQ(config.epochs, 7);
   EXPECT_EQ(config.batch, 32);
@@ -40,6 +40,7 @@ TEST(Config, ReadsEveryFlag) {
   EXPECT_EQ(config.checkpoint_interval.time, std::chrono::seconds(30));
   EXPECT_FALSE(config.checkpoint_interval.steps);
   EXPECT_EQ(config.resume_mode, ResumeMode::kMust);
+  EXPECT_EQ(config.backend_choice, BackendChoice::kShm);
   EXPECT_EQ(config.keep_last, 5);
   EXPECT_EQ(config.limit_train, 1000);
   EXPECT_EQ(config.metrics, "/m");
@@ -101,13 +102,13 @@ TEST(Config, RefusesOptimizersThatMakeNoSense) {
 TEST(Config, NamesEveryProblemAtOnce) {
   const EarlyExit exit =
       Refusal({"--model=vgg", "--dataset=cifar", "--epochs=0", "--batch=0", "--lr=-1", "--seed=-1",
-               "--checkpoint-every=2m", "--resume=maybe", "--keep-last=1", "--limit-train=0",
-               "--threads=-1", "--collective-timeout=0", "--bucket-mib=0"});
+               "--checkpoint-every=2m", "--resume=maybe", "--backend=mpi", "--keep-last=1",
+               "--limit-train=0", "--threads=-1", "--collective-timeout=0", "--bucket-mib=0"});
   EXPECT_EQ(exit.code, 2);
   for (const char* flag :
        {"--model: there is no 'vgg'; known: mlp, linear", "--dataset: there is no 'cifar'",
-        "--epochs", "--batch", "--lr", "--seed", "--checkpoint-every", "--resume", "--keep-last",
-        "--limit-train", "--threads", "--collective-timeout", "--bucket-mib"}) {
+        "--epochs", "--batch", "--lr", "--seed", "--checkpoint-every", "--resume", "--backend",
+        "--keep-last", "--limit-train", "--threads", "--collective-timeout", "--bucket-mib"}) {
     EXPECT_NE(exit.text.find(flag), std::string::npos) << flag << " in\n" << exit.text;
   }
 }

@@ -17,6 +17,8 @@
 #include <vector>
 
 #include "common/files.h"
+#include "trainer/comm/shared_join.h"
+#include "trainer/comm/shm_backend.h"
 #include "trainer/torch_group.h"
 
 namespace ddprun {
@@ -69,37 +71,102 @@ Result<std::string> AddressTowards(const Endpoint& endpoint) {
   return error;
 }
 
-c10::intrusive_ptr<c10d::Store> ConnectStore(const WorkerEnv& env,
-                                             std::chrono::milliseconds timeout) {
+c10::intrusive_ptr<c10d::Store> ConnectStore(const WorkerEnv& env, const GroupOptions& group) {
   c10d::TCPStoreOptions options;
   options.port = env.master.port;
   options.isServer = false;
   options.waitWorkers = false;
-  options.timeout = timeout;
+  options.timeout = group.timeout;
   auto store = c10::make_intrusive<c10d::TCPStore>(env.master.host, options);
   // A store that outlives a generation must not show the next one what this one wrote.
-  return c10::make_intrusive<c10d::PrefixStore>(
-      "ddprun-train/" + std::to_string(env.generation.value) + "-" + Hex(env.world_id.value),
-      store);
+  return c10::make_intrusive<c10d::PrefixStore>("ddprun-train/" +
+                                                    std::to_string(env.generation.value) + "-" +
+                                                    Hex(env.world_id.value) + "/" + group.name,
+                                                store);
 }
 
-std::unique_ptr<TorchGroup> FormGroup(const WorkerEnv& env, const GroupOptions& options,
-                                      const std::string& own_address) {
-  const auto store = ConnectStore(env, options.timeout);
-  const auto rank = static_cast<int>(env.rank);
-  const auto size = static_cast<int>(env.world_size);
+class StoreBoard : public Board {
+ public:
+  explicit StoreBoard(c10d::Store& store) : store_(store) {}
+  Result<void> Set(const std::string& key, const std::string& text) override {
+    return Try([&] { store_.set(key, std::vector<std::uint8_t>(text.begin(), text.end())); });
+  }
+  Result<std::string> Get(const std::string& key) override {
+    std::vector<std::uint8_t> bytes;
+    RETURN_IF_ERROR(Try([&] { bytes = store_.get(key); }));
+    return std::string(bytes.begin(), bytes.end());
+  }
+
+ private:
+  template <class Call>
+  static Result<void> Try(Call call) {
+    try {
+      call();
+      return {};
+    } catch (const std::exception&) {
+      return DescribeCurrentException();
+    }
+  }
+  c10d::Store& store_;
+};
+
+// Asked of all ranks or of none: they have the same options and the same launcher.
+Result<SharedOutcome> ShareMemory(const WorkerEnv& env, const GroupOptions& options,
+                                  c10d::Store& store) {
+  if (options.backend == BackendChoice::kGloo) {
+    return SharedOutcome{nullptr, "--backend=gloo"};
+  }
+  if (options.backend == BackendChoice::kAuto && env.local_world_size != env.world_size) {
+    return SharedOutcome{nullptr, "not all ranks are of one node"};
+  }
+  StoreBoard board(store);
+  ASSIGN_OR_RETURN(SharedOutcome outcome,
+                   JoinShared(board, env.rank, env.world_size, options.timeout));
+  if (!outcome.world && options.backend == BackendChoice::kShm) {
+    return Error{ErrorKind::kInvalid, "--backend=shm: the ranks do not share memory: " +
+                                          outcome.why_not + "; use --backend=auto or gloo"};
+  }
+  return outcome;
+}
+
+c10::intrusive_ptr<c10d::Backend> MakeGloo(const c10::intrusive_ptr<c10d::Store>& store, int rank,
+                                           int size, const GroupOptions& options,
+                                           const std::string& own_address) {
   auto gloo_options = c10d::ProcessGroupGloo::Options::create(options.timeout);
   gloo_options->threads = 1;
   gloo_options->devices.push_back(
       options.interface.empty()
           ? c10d::ProcessGroupGloo::createDeviceForHostname(own_address)
           : c10d::ProcessGroupGloo::createDeviceForInterface(options.interface));
-  auto gloo = c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size, gloo_options);
-  auto group = c10::make_intrusive<c10d::ProcessGroup>(store, rank, size);
-  group->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
-  group->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO,
-                    c10::intrusive_ptr<c10d::Backend>(gloo));
-  return std::make_unique<TorchGroup>(TorchGroup{std::move(group)});
+  return c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size, gloo_options);
+}
+
+Result<std::unique_ptr<TorchGroup>> FormGroup(const WorkerEnv& env, const GroupOptions& options) {
+  using BackendType = c10d::ProcessGroup::BackendType;
+  const auto store = ConnectStore(env, options);
+  ASSIGN_OR_RETURN(SharedOutcome shared, ShareMemory(env, options, *store));
+  const auto rank = static_cast<int>(env.rank);
+  const auto size = static_cast<int>(env.world_size);
+  auto torch = std::make_unique<TorchGroup>();
+  c10::intrusive_ptr<c10d::Backend> backend;
+  if (shared.world) {
+    torch->backend = "shm";
+    torch->note = "the ranks talk through shared memory";
+    backend = MakeShmBackend(std::move(shared.world));
+  } else {
+    std::string own_address;
+    if (options.interface.empty()) {
+      ASSIGN_OR_RETURN(own_address, AddressTowards(env.master));
+    }
+    torch->backend = "gloo";
+    torch->note = "the ranks talk through Gloo (" + shared.why_not + ")";
+    backend = MakeGloo(store, rank, size, options, own_address);
+  }
+  const BackendType type = torch->backend == "gloo" ? BackendType::GLOO : BackendType::CUSTOM;
+  torch->group = c10::make_intrusive<c10d::ProcessGroup>(store, rank, size);
+  torch->group->setDefaultBackend(type);
+  torch->group->setBackend(c10::DeviceType::CPU, type, backend);
+  return torch;
 }
 
 void Broadcast(TorchGroup& torch, at::Tensor tensor) {
@@ -136,16 +203,12 @@ Result<std::unique_ptr<ProcessGroup>> ProcessGroup::Join(const WorkerEnv& env,
                                                          const GroupOptions& options) {
   std::unique_ptr<TorchGroup> torch;
   if (env.world_size > 1) {
-    std::string own_address;
     if (!options.interface.empty() && if_nametoindex(options.interface.c_str()) == 0) {
       return SystemError("use the network interface (GLOO_SOCKET_IFNAME)", options.interface,
                          errno);
     }
-    if (options.interface.empty()) {
-      ASSIGN_OR_RETURN(own_address, AddressTowards(env.master));
-    }
     try {
-      torch = FormGroup(env, options, own_address);
+      ASSIGN_OR_RETURN(torch, FormGroup(env, options));
     } catch (const std::exception&) {
       Error error = DescribeCurrentException();
       error.message =
@@ -161,7 +224,11 @@ Result<std::unique_ptr<ProcessGroup>> ProcessGroup::Join(const WorkerEnv& env,
 
 ProcessGroup::ProcessGroup(std::uint32_t rank, std::uint32_t size,
                            std::unique_ptr<TorchGroup> torch)
-    : rank_(rank), size_(size), torch_(std::move(torch)) {}
+    : backend_(torch ? torch->backend : "none"),
+      note_(torch ? torch->note : ""),
+      rank_(rank),
+      size_(size),
+      torch_(std::move(torch)) {}
 
 ProcessGroup::~ProcessGroup() = default;
 

@@ -1,5 +1,9 @@
-// The ranks of one generation and what they do together: a Gloo process group formed over the
-// generation's store.
+// The ranks of one generation and what they do together: a process group formed over the
+// generation's store, through shared memory where all ranks are on one node, else through Gloo.
+//
+// Chosen for the whole world, by all ranks alike; ranks of one node do not share memory when others
+// are elsewhere. Sums through shared memory are formed in rank order, so that they are the same in
+// every run; Gloo's are too, in another order: with three ranks or more they differ in rounding.
 //
 // A process without peers has a group of one that needs no store. A collective that fails is
 // ErrorKind::kUnavailable: a peer is gone, or silent for longer than the timeout. The group cannot
@@ -14,6 +18,7 @@
 
 #include "common/result.h"
 #include "proto/worker_env.h"
+#include "trainer/comm/backend.h"
 
 namespace ddprun {
 
@@ -24,6 +29,8 @@ struct GroupOptions {
   // Network interface for the ranks' connections (GLOO_SOCKET_IFNAME). Empty: the one that
   // reaches the store.
   std::string interface;
+  BackendChoice backend = BackendChoice::kAuto;
+  std::string name = "main";  // A second group of the same generation needs another one.
 };
 
 class ProcessGroup {
@@ -35,6 +42,11 @@ class ProcessGroup {
   std::uint32_t rank() const { return rank_; }
   std::uint32_t size() const { return size_; }
 
+  // "shm" or "gloo", which decides how sums are rounded; "none" in a group of one.
+  const std::string& backend() const { return backend_; }
+  // Which and why, for the log.
+  const std::string& note() const { return note_; }
+
   // Rank 0's text on every rank.
   Result<std::string> BroadcastText(std::string text);
   // Every element becomes its sum over the ranks.
@@ -45,6 +57,9 @@ class ProcessGroup {
 
  private:
   ProcessGroup(std::uint32_t rank, std::uint32_t size, std::unique_ptr<TorchGroup> torch);
+
+  std::string backend_ = "none";
+  std::string note_;
 
   std::uint32_t rank_;
   std::uint32_t size_;

@@ -143,6 +143,12 @@ Result<TrainState> ContinueFrom(const TrainState& saved, const TrainState& asked
                       now);
     }
   }
+  const std::string backend_before = Hyperparameter(saved, "backend");
+  const std::string backend = Hyperparameter(asked, "backend");
+  if (asked.world_size > 2 && saved.world_size > 2 && backend_before != backend) {
+    notes.push_back("sums over the ranks are formed by " + backend + ", before by " +
+                    backend_before + ": from here on they are rounded in another order");
+  }
   if (saved.global_batch == asked.global_batch) {
     return state;
   }

@@ -10,6 +10,8 @@ namespace ddprun {
 
 struct TorchGroup {
   c10::intrusive_ptr<c10d::ProcessGroup> group;
+  std::string backend;
+  std::string note;
 };
 
 // The exception being handled, in words. What the transport threw means that a peer is gone

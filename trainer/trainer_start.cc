@@ -18,6 +18,7 @@ Result<void> Trainer::JoinWorld() {
   options.timeout = std::chrono::seconds(config_.collective_timeout);
   const std::string interfaces = GetProcessEnv("GLOO_SOCKET_IFNAME").value_or("");
   options.interface = interfaces.substr(0, interfaces.find(','));  // A list, for PyTorch.
+  options.backend = config_.backend_choice;
   ASSIGN_OR_RETURN(group_, ProcessGroup::Join(env_, options));
   LearnerOptions learner;
   learner.task = dataset_.task;
@@ -57,10 +58,10 @@ Result<StartPlan> Trainer::ChooseStart() {
     Log(level, text);
   };
   ASSIGN_OR_RETURN(checkpointing_, Checkpointing::Open(config_, env_, description, say));
+  TrainState asked = FreshState(config_, env_.world_size, description);
+  asked.hyperparameters["backend"] = group_->backend();
   std::optional<Snapshot> loaded;
-  ASSIGN_OR_RETURN(
-      const StartPlan plan,
-      checkpointing_->ChooseStart(FreshState(config_, env_.world_size, description), loaded));
+  ASSIGN_OR_RETURN(const StartPlan plan, checkpointing_->ChooseStart(asked, loaded));
   if (loaded) {
     RETURN_IF_ERROR(learner_->CopyFrom(*loaded));
   }
@@ -113,6 +114,9 @@ std::uint64_t Trainer::LargestPart() const {
 }
 
 void Trainer::LogStart(const StartPlan& plan) const {
+  if (env_.world_size > 1) {
+    Log(LogLevel::kInfo, group_->note());
+  }
   for (const std::string& note : plan.notes) {
     Log(LogLevel::kInfo, note);
   }

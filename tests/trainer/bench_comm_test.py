@@ -15,6 +15,8 @@ REDUCING = "reduce all_reduce reduce_scatter".split()
 MOVING = ["send, recv", "isend, irecv", "sendrecv", "broadcast", "scatter", "gather", "all_gather",
           "all_to_all", "barrier"]
 
+SHARED = ["broadcast", "all_gather", "reduce", "all_reduce", "barrier"]
+
 
 class BenchComm(unittest.TestCase):
     def start(self, ranks, *arguments):
@@ -67,12 +69,15 @@ class BenchComm(unittest.TestCase):
             ours = {(r["collective"], r["operation"]) for r in rows
                     if r["right"] == "right" and r["made_by"] == "built from send/recv"}
             self.assertGreaterEqual(ours, {w for w in wanted if w[0] in REDUCING})
+            shared = {(r["collective"], r["operation"]) for r in rows
+                      if r["right"] == "right" and r["made_by"] == "shared memory"}
+            self.assertEqual(shared, {w for w in wanted if w[0] in SHARED})
 
     def test_the_table_of_times(self):
         rows = self.rows_of(3, "--bytes=4,1000", "--rounds=5")
         reductions = [r for r in rows if r["operation"].endswith("reduce")]
         self.assertEqual(len(rows) - len(reductions), 4)
-        self.assertEqual(len(reductions), 2 * 2 * 5)  # Sizes, operations, ways.
+        self.assertEqual(len(reductions), 2 * 2 * 6)  # Sizes, operations, ways.
         for row in rows:
             self.assertEqual((row["right"], row["rounds"]), ("right", "5"))
             times = [float(row[name]) for name in ("min_us", "median_us", "max_us")]

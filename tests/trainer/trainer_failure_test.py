@@ -103,25 +103,28 @@ class Failure(support.TrainerTest):
         self.assertIn("generation 2", self.complaint(old)[-1])
 
     def test_a_dead_peer_ends_the_others_at_once(self):
-        for victim in (0, 1):
-            self.checkpoints = self.path(f"ckpt{victim}")
-            workers = self.start(ENDLESS, ranks=2)
+        ends = {"gloo": "(closed|reset) by peer", "shm": r"the process of rank \d has ended"}
+        for victim, backend in ((0, "gloo"), (1, "gloo"), (0, "shm"), (1, "shm")):
+            self.checkpoints = self.path(f"ckpt-{backend}{victim}")
+            workers = self.start(ENDLESS + ["--backend=" + backend], ranks=2)
             self.assertTrue(workers[0].wait_for_step(20))
             survivor = workers[1 - victim]
             killed_at = time.monotonic()
             workers[victim].kill()
             self.assertEqual(survivor.wait(10), 75)
             took = time.monotonic() - killed_at
-            print(f"rank {1 - victim} ended {1000 * took:.0f} ms after its peer", flush=True)
+            print(f"rank {1 - victim} ended {1000 * took:.0f} ms after its peer ({backend})", flush=True)
             self.assertRegex(self.complaint(survivor)[-1],
-                             rf"a peer of rank {1 - victim} is gone: .*(closed|reset) by peer")
+                             rf"a peer of rank {1 - victim} is gone: .*{ends[backend]}")
 
     def test_a_silent_peer_counts_as_gone_after_the_timeout(self):
-        workers = self.start(ENDLESS + ["--collective-timeout=2"], ranks=2)
-        self.assertTrue(workers[0].wait_for_step(20))
-        workers[1].kill(signal.SIGSTOP)
-        self.assertEqual(workers[0].wait(20), 75)
-        self.assertRegex(self.complaint(workers[0])[-1], "a peer of rank 0 is gone: .*imed out")
+        for backend, says in (("gloo", "[Tt]imed out"), ("shm", "rank 1 has been silent for 2000 ms")):
+            self.checkpoints = self.path("ckpt-" + backend)
+            workers = self.start(ENDLESS + ["--collective-timeout=2", "--backend=" + backend], ranks=2)
+            self.assertTrue(workers[0].wait_for_step(20))
+            workers[1].kill(signal.SIGSTOP)
+            self.assertEqual(workers[0].wait(20), 75)
+            self.assertRegex(self.complaint(workers[0])[-1], "a peer of rank 0 is gone: .*" + says)
 
     def test_a_peer_that_never_comes(self):
         workers = self.start(["--collective-timeout=1"], ranks=2)
@@ -134,10 +137,22 @@ class Failure(support.TrainerTest):
         self.assertEqual(worker.wait(20), 75)
         self.assertIn("127.0.0.1:1", self.complaint(worker)[-1])
 
+    def test_backend_is_chosen_by_where_the_ranks_are(self):
+        short = ["--epochs=1", "--limit-train=640", "--checkpoint-every=1000"]
+        two_nodes = {"LOCAL_WORLD_SIZE": "1", "LOCAL_RANK": "0"}
+        cases = [([], None, "through shared memory"),
+                 ([], two_nodes, "through Gloo (not all ranks are of one node)"),
+                 (["--backend=shm"], two_nodes, "through shared memory"),
+                 (["--backend=gloo"], None, "through Gloo (--backend=gloo)")]
+        for i, (flags, environment, says) in enumerate(cases):
+            workers = self.run_world(short + flags + [f"--checkpoint-dir=c{i}"], ranks=2,
+                                     environment=environment)
+            self.assertIn("the ranks talk " + says, workers[0].text("err"))
+
     def test_interface(self):
-        self.run_world(["--epochs=1", "--limit-train=640"], ranks=2,
+        self.run_world(["--epochs=1", "--limit-train=640", "--backend=gloo"], ranks=2,
                        environment={"GLOO_SOCKET_IFNAME": "lo,other"})
-        workers = self.run_world([], ranks=2, environment={"GLOO_SOCKET_IFNAME": "nope9"}, expect=1)
+        workers = self.run_world(["--backend=gloo"], ranks=2, environment={"GLOO_SOCKET_IFNAME": "nope9"}, expect=1)
         self.assertIn("nope9", self.complaint(workers[0])[-1])
 
     def test_termination_saves_and_asks_for_a_restart(self):

@@ -45,12 +45,23 @@ class Resume(support.TrainerTest):
     # With three ranks the order in which gradients lie in their buckets decides how sums are
     # rounded, so it must come back too. Small buckets make several of them.
     def test_three_ranks_and_several_buckets(self):
-        for mib in ("25", "0.005"):
-            arguments = SHORT + ["--bucket-mib=" + mib]
-            self.checkpoints = self.path("ckpt" + mib)
-            whole = self.undisturbed(arguments, 3, "three" + mib)
+        for mib, backend in (("25", "gloo"), ("0.005", "gloo"), ("0.005", "shm")):
+            arguments = SHORT + ["--bucket-mib=" + mib, "--backend=" + backend]
+            self.checkpoints = self.path("ckpt" + mib + backend)
+            whole = self.undisturbed(arguments, 3, "three" + mib + backend)
             last, resumed = self.killed_and_resumed(arguments, 3, [60], victim=2)
-            self.assert_same_bits(whole, resumed, "bucket-mib " + mib)
+            self.assert_same_bits(whole, resumed, f"bucket-mib {mib}, {backend}")
+
+    # Shared memory adds up rank by rank, however gradients are cut into buckets. Another backend
+    # adds in another order, which is said.
+    def test_shared_memory_needs_no_order_of_buckets(self):
+        arguments = SHORT + ["--backend=shm"]
+        one = self.undisturbed(arguments + ["--bucket-mib=25"], 3, "one")
+        several = self.undisturbed(arguments + ["--bucket-mib=0.005"], 3, "several")
+        self.assert_same_bits(one, several)
+        self.run_world(SHORT + ["--backend=shm", "--epochs=1"], ranks=3)
+        workers = self.run_world(SHORT + ["--backend=gloo", "--resume=must"], ranks=3, generation=2)
+        self.assertIn("formed by gloo, before by shm", workers[0].text("err"))
 
     def test_alone_with_a_time_interval(self):
         arguments = ["--epochs=2", "--limit-train=32000", "--checkpoint-every=1s"]

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "common/files.h"
 #include "common/log.h"
@@ -80,9 +82,22 @@ std::string SizeText(std::int64_t bytes) {
   return std::to_string(bytes) + " B";
 }
 
+struct Groups {
+  std::unique_ptr<ProcessGroup> gloo;
+  std::unique_ptr<ProcessGroup> shared;  // Null where the ranks do not share memory.
+};
+
+constexpr const char* kGloo = "gloo";
+constexpr const char* kShared = "shared memory";
+
 // Whether everything was right.
-Result<bool> Check(ProcessGroup& group, const std::string& library, const BenchOptions& options) {
-  ASSIGN_OR_RETURN(const std::vector<CheckedRow> rows, CheckCollectives(group, library));
+Result<bool> Check(const Groups& groups, const BenchOptions& options) {
+  ProcessGroup& group = *groups.gloo;
+  ASSIGN_OR_RETURN(std::vector<CheckedRow> rows, CheckCollectives(group, kGloo));
+  if (groups.shared) {
+    ASSIGN_OR_RETURN(const std::vector<CheckedRow> more, CheckCollectives(*groups.shared, kShared));
+    rows.insert(rows.end(), more.begin(), more.end());
+  }
   Table table(group.rank() == 0, options.csv, "collective,operation,made_by,ranks,right");
   table.Row(Format("%-15s %-8s %-22s %s", "collective", "op", "made by", "result"), "");
   bool all_right = true;
@@ -100,17 +115,23 @@ Result<bool> Check(ProcessGroup& group, const std::string& library, const BenchO
   return all_right;
 }
 
-Result<bool> Measure(ProcessGroup& group, const std::string& library, const BenchOptions& options) {
+Result<bool> Measure(const Groups& groups, const BenchOptions& options) {
+  ProcessGroup& group = *groups.gloo;
   Table table(group.rank() == 0, options.csv,
               "operation,made_by,ranks,bytes,rounds,min_us,median_us,max_us,mb_per_s,right");
   table.Row(Format("%-17s %-20s %8s %9s %9s %9s %8s", "operation", "made by", "size", "min us",
                    "median", "max", "MB/s"),
             "");
   bool all_right = true;
-  for (const auto measure : {MeasureSends, MeasureReductions}) {
+  for (const auto measure : {MeasureSends, MeasureReductions, MeasureShared}) {
+    ProcessGroup* const measured = measure == MeasureShared ? groups.shared.get() : &group;
     for (const std::int64_t bytes : options.bytes) {
-      ASSIGN_OR_RETURN(const std::vector<Measured> rows,
-                       measure(group, library, bytes, options.rounds));
+      if (measured == nullptr) {
+        continue;
+      }
+      ASSIGN_OR_RETURN(
+          const std::vector<Measured> rows,
+          measure(*measured, measured == &group ? kGloo : kShared, bytes, options.rounds));
       for (const Measured& row : rows) {
         all_right = all_right && row.right;
         table.Row(Format("%-17s %-20s %8s %9.1f %9.1f %9.1f %8.1f%s", row.operation.c_str(),
@@ -148,11 +169,21 @@ int Main(int argc, char** argv) {
   GroupOptions group_options;
   group_options.timeout = std::chrono::seconds(options.collective_timeout);
   group_options.interface = GetProcessEnv("GLOO_SOCKET_IFNAME").value_or("");
-  const auto group = ProcessGroup::Join(*env, group_options);
-  if (!group) {
-    EndAtOnce(group.error());
+  Groups groups;
+  for (const auto& [backend, group] : {std::pair(BackendChoice::kGloo, &groups.gloo),
+                                       std::pair(BackendChoice::kAuto, &groups.shared)}) {
+    group_options.backend = backend;
+    group_options.name = backend == BackendChoice::kGloo ? "gloo" : "auto";
+    Result<std::unique_ptr<ProcessGroup>> joined = ProcessGroup::Join(*env, group_options);
+    if (!joined) {
+      EndAtOnce(joined.error());
+    }
+    *group = *std::move(joined);
   }
-  const Result<bool> right = (options.check ? Check : Measure)(**group, "gloo", options);
+  if (groups.shared->backend() != "shm") {
+    groups.shared.reset();
+  }
+  const Result<bool> right = (options.check ? Check : Measure)(groups, options);
   if (!right) {
     EndAtOnce(right.error());
   }

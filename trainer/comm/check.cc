@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -110,6 +111,12 @@ class Checker {
 
   Result<void> Row(const std::string& collective, std::string_view operation,
                    const std::string& made_by, const Attempt& attempt) {
+    constexpr std::string_view kShared[] = {"broadcast", "all_gather", "reduce", "all_reduce",
+                                            "barrier"};
+    if (group_.backend() == "shm" &&
+        (made_by != name_ || std::ranges::find(kShared, collective) == std::end(kShared))) {
+      return {};
+    }
     const Result<bool> right = attempt();
     if (!right && right.error().kind != ErrorKind::kSystem) {
       return right.error();

@@ -20,6 +20,7 @@ struct CheckedRow {
 };
 
 // The same rows on every rank. An error: a peer is gone.
+// Of a group that shares memory only those that it has.
 Result<std::vector<CheckedRow>> CheckCollectives(ProcessGroup& group, const std::string& library);
 
 }  // namespace ddprun

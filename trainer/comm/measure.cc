@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <string_view>
 #include <utility>
 
 namespace ddprun {
@@ -136,6 +137,54 @@ class Sends {
   Floats in_;
 };
 
+struct Way {
+  const char* operation;
+  std::string made_by;
+  bool at_root;  // Only rank 0 has the result.
+  std::function<Result<void>(std::span<std::byte>)> run;
+};
+
+std::vector<Way> LibraryWays(Library& theirs, const std::string& name) {
+  using Bytes = std::span<std::byte>;
+  return {{"reduce", name, true, [&](Bytes data) { return theirs.Reduce(kSum, data, 0); }},
+          {"all-reduce", name, false, [&](Bytes data) { return theirs.AllReduce(kSum, data); }}};
+}
+
+void AddBuiltWays(Wire& wire, std::vector<Way>& ways) {
+  using Bytes = std::span<std::byte>;
+  for (const Style style : {Style::kBlocking, Style::kOverlapped}) {
+    const std::string calls = style == Style::kBlocking ? "send/recv" : "isend/irecv";
+    ways.push_back({"reduce", calls + ", naive", true, [&wire, style](Bytes data) {
+                      return ReduceNaive(wire, style, kSum, data, 0);
+                    }});
+    ways.push_back({"reduce", calls + ", ring", true,
+                    [&wire, style](Bytes data) { return ReduceRing(wire, style, kSum, data, 0); }});
+    ways.push_back({"all-reduce", calls + ", naive", false, [&wire, style](Bytes data) {
+                      return AllReduceNaive(wire, style, kSum, data);
+                    }});
+    ways.push_back({"all-reduce", calls + ", ring", false,
+                    [&wire, style](Bytes data) { return AllReduceRing(wire, style, kSum, data); }});
+  }
+  std::stable_sort(ways.begin(), ways.end(), [](const Way& a, const Way& b) {
+    return std::string_view(a.operation) > b.operation;  // "reduce" first.
+  });
+}
+
+Result<std::vector<Measured>> MeasureWays(ProcessGroup& group, const std::vector<Way>& ways,
+                                          std::int64_t bytes, std::int64_t rounds) {
+  Floats data(static_cast<std::size_t>(bytes) / sizeof(float));
+  std::vector<Measured> rows;
+  for (const Way& way : ways) {
+    const Round round{
+        [&] { Fill(data, group.rank()); }, [&] { return way.run(BytesOf(data)); },
+        [&] { return (way.at_root && group.rank() != 0) || HoldsSum(data, group.size()); }};
+    ASSIGN_OR_RETURN(Measured row,
+                     Time(group, {way.operation, way.made_by, bytes, {}, false}, rounds, 1, round));
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
 }  // namespace
 
 Result<std::vector<Measured>> MeasureSends(ProcessGroup& group, const std::string& library,
@@ -157,47 +206,17 @@ Result<std::vector<Measured>> MeasureSends(ProcessGroup& group, const std::strin
 
 Result<std::vector<Measured>> MeasureReductions(ProcessGroup& group, const std::string& library,
                                                 std::int64_t bytes, std::int64_t rounds) {
-  using Bytes = std::span<std::byte>;
-  struct Way {
-    const char* operation;
-    std::string made_by;
-    bool at_root;  // Only rank 0 has the result.
-    std::function<Result<void>(Bytes)> run;
-  };
   Library theirs(group);
   const std::unique_ptr<Wire> wire = LibraryWire(group);
-  std::vector<Way> ways = {
-      {"reduce", library, true, [&](Bytes data) { return theirs.Reduce(kSum, data, 0); }},
-      {"all-reduce", library, false, [&](Bytes data) { return theirs.AllReduce(kSum, data); }}};
-  for (const Style style : {Style::kBlocking, Style::kOverlapped}) {
-    const std::string calls = style == Style::kBlocking ? "send/recv" : "isend/irecv";
-    ways.push_back({"reduce", calls + ", naive", true, [&wire, style](Bytes data) {
-                      return ReduceNaive(*wire, style, kSum, data, 0);
-                    }});
-    ways.push_back({"reduce", calls + ", ring", true, [&wire, style](Bytes data) {
-                      return ReduceRing(*wire, style, kSum, data, 0);
-                    }});
-    ways.push_back({"all-reduce", calls + ", naive", false, [&wire, style](Bytes data) {
-                      return AllReduceNaive(*wire, style, kSum, data);
-                    }});
-    ways.push_back({"all-reduce", calls + ", ring", false, [&wire, style](Bytes data) {
-                      return AllReduceRing(*wire, style, kSum, data);
-                    }});
-  }
-  std::stable_sort(ways.begin(), ways.end(), [](const Way& a, const Way& b) {
-    return std::string(a.operation) > b.operation;  // "reduce" first.
-  });
-  Floats data(static_cast<std::size_t>(bytes) / sizeof(float));
-  std::vector<Measured> rows;
-  for (const Way& way : ways) {
-    const Round round{
-        [&] { Fill(data, group.rank()); }, [&] { return way.run(BytesOf(data)); },
-        [&] { return (way.at_root && group.rank() != 0) || HoldsSum(data, group.size()); }};
-    ASSIGN_OR_RETURN(Measured row,
-                     Time(group, {way.operation, way.made_by, bytes, {}, false}, rounds, 1, round));
-    rows.push_back(std::move(row));
-  }
-  return rows;
+  std::vector<Way> ways = LibraryWays(theirs, library);
+  AddBuiltWays(*wire, ways);
+  return MeasureWays(group, ways, bytes, rounds);
+}
+
+Result<std::vector<Measured>> MeasureShared(ProcessGroup& group, const std::string& library,
+                                            std::int64_t bytes, std::int64_t rounds) {
+  Library theirs(group);
+  return MeasureWays(group, LibraryWays(theirs, library), bytes, rounds);
 }
 
 }  // namespace ddprun

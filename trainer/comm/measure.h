@@ -32,6 +32,10 @@ struct Measured {
 Result<std::vector<Measured>> MeasureSends(ProcessGroup& group, const std::string& library,
                                            std::int64_t bytes, std::int64_t rounds);
 
+// Of a group that shares memory, which sends no messages.
+Result<std::vector<Measured>> MeasureShared(ProcessGroup& group, const std::string& library,
+                                            std::int64_t bytes, std::int64_t rounds);
+
 // Reduce and all-reduce: the library's, and ours from send/recv and isend/irecv, naive and ring.
 Result<std::vector<Measured>> MeasureReductions(ProcessGroup& group, const std::string& library,
                                                 std::int64_t bytes, std::int64_t rounds);
