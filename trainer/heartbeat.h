@@ -42,6 +42,9 @@ class Heartbeat {
   // One of the constants above: only the address is kept.
   void Phase(const TrainPhase& phase) { phase_.store(&phase, std::memory_order_relaxed); }
 
+  std::uint64_t step() const { return step_.load(std::memory_order_relaxed); }
+  const TrainPhase* phase() const { return phase_.load(std::memory_order_relaxed); }
+
  private:
   void Run();
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/log.h"
+#include "trainer/stop_guard.h"
 #include "trainer/stop_request.h"
 
 namespace ddprun {
@@ -53,13 +54,19 @@ Result<TrainingEnd> Trainer::RunToTheEnd() {
   }
   RETURN_IF_ERROR(StartLearner(plan));
   StopRequest::Catch(env_.run_id.empty());
+  std::optional<StopGuard> guard;
+  if (env_.world_size > 1) {
+    guard.emplace(heartbeat_);
+  }
   while (state_.epoch < Epochs()) {
     RETURN_IF_ERROR(TakeStep());
     if (stop_ && state_.epoch < Epochs()) {
+      guard.reset();
       RETURN_IF_ERROR(SaveAndStop());
       return TrainingEnd::kStopped;
     }
   }
+  guard.reset();
   RETURN_IF_ERROR(Finish());
   return TrainingEnd::kFinished;
 }
