@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+"""Samples per second and time to the first step: ddprun-train beside two Python scripts.
+
+    python3 tests/bench/train.py build/bin --python=VENV/bin/python3
+
+VENV: with the torch that ddprun-train was built with (scripts/setup.sh --torch). The peers are
+train_peer.py's two styles. All run one thread per rank, under the same launcher, with the same batch,
+number of samples and seed, save nothing meanwhile, and are measured in turn, so that what else the
+machine does hits all of them. Ratios are taken within a turn; the bound is the lower end of a
+one-sided 95% interval of their geometric mean.
+"""
+
+import argparse
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+LIMIT = 300
+# Of Student's distribution, one-sided 95%, by turns less one; beyond: close enough.
+STUDENT = {9: 1.833, 10: 1.812, 11: 1.796, 12: 1.782, 13: 1.771, 14: 1.761, 19: 1.729}
+ROWS = [  # Model, workers, batch of each, samples.
+    ("mlp", 1, 64, 60_000),
+    ("mlp", 2, 64, 60_000),
+    ("mlp", 2, 8, 16_000),
+    ("vgg11", 1, 16, 480),
+    ("transformer", 1, 8, 176),
+]
+DATA = {"mlp": ["--dataset=mnist"], "transformer": ["--dataset=seq2seq"],
+        "vgg11": ["--dataset=synthetic", "--data-arg=test=100"]}
+
+
+class Bench:
+    def __init__(self, asked, scratch):
+        self.bin, self.python, self.scratch = os.path.abspath(asked.bin), asked.python, scratch
+        self.data = os.path.join(self.bin, "../share/ddprun/mnist")
+        self.flags = asked.flags.split()
+        kept = ("PATH", "HOME", "LANG", "TMPDIR")
+        self.environment = {**{k: v for k, v in os.environ.items() if k in kept},
+                            "OMP_NUM_THREADS": "1"}
+
+    def run(self, workers, command):
+        """When it was started, and its output."""
+        if workers > 1:
+            command = [os.path.join(self.bin, "ddprun"), f"--nproc-per-node={workers}", *command]
+        begin = time.time()
+        ran = subprocess.run(command, env=self.environment, cwd=self.scratch, capture_output=True,
+                             text=True, timeout=LIMIT, check=False)
+        if ran.returncode != 0:
+            sys.exit(f"{command} ended with {ran.returncode}:\n{ran.stderr}")
+        return begin, ran.stdout
+
+    def ours(self, model, workers, batch, samples):
+        """Seconds to the tenth step, samples per second after it."""
+        with tempfile.TemporaryDirectory(dir=self.scratch) as folder:
+            metrics = os.path.join(folder, "metrics.jsonl")
+            begin, _ = self.run(workers, [
+                os.path.join(self.bin, "ddprun-train"), f"--model={model}", *DATA[model],
+                "--epochs=1", f"--batch={batch}",
+                f"--limit-train={samples}", "--checkpoint-every=1000000000",
+                f"--checkpoint-dir={folder}/checkpoints", f"--metrics={metrics}", *self.flags])
+            with open(metrics) as file:
+                points = [json.loads(line) for line in file]
+        first, last = points[0], points[-1]
+        # A last batch that is not full counts as one for the peers too.
+        rate = (last["step"] - first["step"]) * batch * workers / (last["time"] - first["time"])
+        return first["time"] - begin, rate
+
+    def peer(self, style, model, workers, batch, samples):
+        begin, out = self.run(workers, [self.python, os.path.join(HERE, "train_peer.py"), style, model,
+                                        self.data, str(batch), str(samples)])
+        first, rate = map(float, out.split()[-2:])
+        return first - begin, rate
+
+
+def print_ratio(name, ratios):
+    logs = [math.log(ratio) for ratio in ratios]
+    count = len(logs)
+    spread = statistics.stdev(logs) / math.sqrt(count) if count > 1 else math.inf
+    middle = statistics.mean(logs)
+    bound = math.exp(middle - STUDENT.get(count - 1, 1.833) * spread)
+    print(f"  {name:40} {math.exp(middle):6.2f}x   at least {bound:5.2f}x   "
+          f"{min(ratios):.2f} to {max(ratios):.2f}", flush=True)
+
+
+def print_values(name, values, unit):
+    print(f"  {name:40} {statistics.median(values):10.5g} {unit}   "
+          f"{min(values):.5g} to {max(values):.5g}", flush=True)
+
+
+def measure(bench, turns, model, workers, batch, samples):
+    print(f"{model}, batch {batch}, {workers} worker(s), {turns} turns:", flush=True)
+    results = {"ddprun-train": [], "tuned": [], "dataloader": []}
+    for _ in range(turns):
+        results["ddprun-train"].append(bench.ours(model, workers, batch, samples))
+        for style in ("tuned", "dataloader"):
+            results[style].append(bench.peer(style, model, workers, batch, samples))
+    for name, values in results.items():
+        print_values(name, [rate for _, rate in values], "samples/s")
+    ours = results["ddprun-train"]
+    for style in ("tuned", "dataloader"):
+        print_ratio(f"samples/s against {style}",
+                    [mine[1] / theirs[1] for mine, theirs in zip(ours, results[style])])
+    if model != "mlp":
+        return  # Ours are taken at the tenth step, which is next to nothing for the mlp alone.
+    for name, values in results.items():
+        print_values(f"exec to first step: {name}", [first for first, _ in values], "s")
+    print_ratio("exec to first step against tuned",
+                [theirs[0] / mine[0] for mine, theirs in zip(ours, results["tuned"])])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("bin", help="where ddprun and ddprun-train are")
+    parser.add_argument("--python", required=True, help="an interpreter with torch")
+    parser.add_argument("--turns", type=int, default=10)
+    parser.add_argument("--models", default="mlp,vgg11,transformer")
+    parser.add_argument("--flags", default="", help="more of ddprun-train's, as --backend=gloo")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="ddprun_bench_") as scratch:
+        bench = Bench(asked, scratch)
+        for row in (row for row in ROWS if row[0] in asked.models.split(",")):
+            measure(bench, asked.turns, *row)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""The trainer's models as one writes them in Python, in two styles; the peers of train.py.
+
+train_peer.py STYLE MODEL DATA BATCH SAMPLES, under torchrun's environment or alone; DATA: MNIST's IDX
+files, unpacked, for the mlp; the others learn from made-up numbers, not augmented. STYLE: dataloader (an idiomatic script) or tuned (all samples as one tensor, indexed). One
+epoch of the first SAMPLES. Prints when the first optimizer step was done, as seconds since 1970, and
+the samples per second of the whole world after the tenth.
+"""
+
+import os
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+
+WARM_UP = 10  # Steps, before the rate is taken.
+
+
+def idx(path, header):
+    with open(path, "rb") as file:
+        return torch.frombuffer(bytearray(file.read()[header:]), dtype=torch.uint8)
+
+
+def mnist(root):
+    images = idx(os.path.join(root, "train-images-idx3-ubyte"), 16).view(-1, 784)
+    labels = idx(os.path.join(root, "train-labels-idx1-ubyte"), 8).long()
+    return (images.float() / 255 - 0.1307) / 0.3081, labels
+
+
+def vgg11():
+    layers, channels = [], 3
+    for width in (64, 0, 128, 0, 256, 256, 0, 512, 512, 0, 512, 512, 0):
+        if width == 0:
+            layers.append(nn.MaxPool2d(2, 2))
+        else:
+            layers += [nn.Conv2d(channels, width, 3, padding=1), nn.BatchNorm2d(width), nn.ReLU(True)]
+            channels = width
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(512, 10))
+
+
+class Translator(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.transformer = nn.Transformer(512, batch_first=True)
+
+    def forward(self, sequences):
+        return self.transformer(sequences[:, :1], sequences[:, 1:])
+
+
+def made(name, root, samples):
+    """Model, loss, inputs, what they should give."""
+    torch.manual_seed(1)
+    if name == "mlp":
+        images, labels = mnist(root)
+        model = nn.Sequential(nn.Linear(784, 50), nn.ReLU(), nn.Linear(50, 10))
+        return model, nn.CrossEntropyLoss(), images[:samples], labels[:samples]
+    if name == "vgg11":
+        return (vgg11(), nn.CrossEntropyLoss(), torch.randn(samples, 3, 32, 32),
+                torch.randint(10, (samples,)))
+    return (Translator(), nn.MSELoss(), torch.randn(samples, 21, 512),
+            torch.randn(samples, 20, 512))
+
+
+def batches_of_loader(images, labels, batch, rank, world):
+    data = TensorDataset(images, labels)
+    return DataLoader(data, batch, sampler=DistributedSampler(data, world, rank, seed=1))
+
+
+def batches_of_indices(images, labels, batch, rank, world):
+    order = torch.randperm(len(images), generator=torch.Generator().manual_seed(1))
+    for indices in order[rank::world].split(batch):
+        yield images[indices], labels[indices]
+
+
+def main():
+    style, name, root, batch, samples = *sys.argv[1:4], *map(int, sys.argv[4:6])
+    torch.set_num_threads(1)
+    rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+    model, loss_of, images, labels = made(name, root, samples)
+    if world > 1:
+        dist.init_process_group("gloo")
+        model = DistributedDataParallel(model, gradient_as_bucket_view=True)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True)
+    batches_of = {"dataloader": batches_of_loader, "tuned": batches_of_indices}[style]
+    times = []
+    for inputs, wanted in batches_of(images, labels, batch, rank, world):
+        optimizer.zero_grad(set_to_none=True)
+        loss_of(model(inputs), wanted).backward()
+        optimizer.step()
+        times.append(time.time())
+    if rank == 0:
+        rate = (len(times) - WARM_UP) * batch * world / (times[-1] - times[WARM_UP - 1])
+        print(f"{times[0]:.6f} {rate:.1f}", flush=True)
+    if world > 1:
+        dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
