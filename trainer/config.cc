@@ -161,6 +161,7 @@ std::variant<TrainConfig, EarlyExit> Parse(int argc, const char* const* argv) {
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   AddTaskOptions(app, config);
   AddOptimizerOptions(app, config);
+  AddLearningOptions(app, config.learning);
   AddCheckpointOptions(app, config);
   AddRunOptions(app, config);
   try {

@@ -14,6 +14,7 @@
 
 #include "trainer/arguments.h"
 #include "trainer/comm/backend.h"
+#include "trainer/learning_options.h"
 #include "trainer/optimizer_options.h"
 
 namespace ddprun {
@@ -59,6 +60,7 @@ struct TrainConfig {
   std::int64_t collective_timeout = 120;    // Seconds.
   double bucket_mib = 25;
   std::string backend = "auto";
+  LearningOptions learning;
   std::optional<double> progress_every;  // Seconds; none: 1, or 0.2 on a terminal.
 
   // What the texts above mean; set by Parse once they are valid.

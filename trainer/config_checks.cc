@@ -143,6 +143,8 @@ std::vector<std::string> Problems(const TrainConfig& config) {
   std::vector<std::string> problems;
   CheckTask(problems, config);
   CheckOptimizer(problems, config);
+  const std::vector<std::string> learning = LearningProblems(config.learning);
+  problems.insert(problems.end(), learning.begin(), learning.end());
   CheckRange(problems, "--epochs", config.epochs, 1, kMaxEpochs);
   CheckRange(problems, "--batch", config.batch, 1, kMaxBatch);
   CheckRange(problems, "--micro-batch", config.micro_batch, 0, kMaxBatch);

@@ -99,6 +99,41 @@ TEST(Config, RefusesOptimizersThatMakeNoSense) {
   EXPECT_NE(Refusal({"--weight-decay=-1"}).text.find("--weight-decay must be"), std::string::npos);
 }
 
+TEST(Config, ReadsHowToLearn) {
+  const auto config = std::get<TrainConfig>(
+      ParseAll({"--schedule=step", "--warmup-steps=5", "--decay-every=10", "--decay-factor=0.5",
+                "--clip-norm=1", "--autocast=bf16", "--compress=fp16", "--deterministic",
+                "--prefetch=on", "--stage-dir=/s", "--result=/r"}));
+  const Schedule schedule = ScheduleOf(config.learning, 100);
+  EXPECT_EQ(schedule.kind, ScheduleKind::kStep);
+  EXPECT_EQ(schedule.warmup_steps, 5u);
+  EXPECT_EQ(schedule.decay_every, 10u);
+  EXPECT_DOUBLE_EQ(schedule.decay_factor, 0.5);
+  EXPECT_DOUBLE_EQ(*config.learning.clip_norm, 1);
+  EXPECT_EQ(config.learning.autocast, "bf16");
+  EXPECT_EQ(ParseCompression(config.learning.compress), Compression::kFloat16);
+  EXPECT_TRUE(config.learning.deterministic);
+  EXPECT_TRUE(PrefetchWanted(config.learning, 1));
+  EXPECT_EQ(config.learning.stage_dir, "/s");
+  EXPECT_EQ(config.learning.result, "/r");
+  EXPECT_FALSE(PrefetchWanted({}, 64 * 784));
+  EXPECT_TRUE(PrefetchWanted({}, 128 * 3072));
+}
+
+TEST(Config, RefusesToLearnSo) {
+  const EarlyExit exit = Refusal({"--schedule=linear", "--warmup-steps=-1", "--decay-every=-1",
+                                  "--decay-factor=0", "--clip-norm=0", "--autocast=fp16",
+                                  "--compress=int8", "--sync-batchnorm", "--prefetch=maybe"});
+  EXPECT_EQ(exit.code, 2);
+  for (const char* text :
+       {"--schedule must", "--warmup-steps must", "--decay-every must", "--decay-factor must",
+        "--clip-norm must", "--autocast must", "--compress must", "--sync-batchnorm: there is none",
+        "--prefetch must"}) {
+    EXPECT_NE(exit.text.find(text), std::string::npos) << text << " in\n" << exit.text;
+  }
+  EXPECT_NE(Refusal({"--schedule=step"}).text.find("--decay-every must"), std::string::npos);
+}
+
 TEST(Config, NamesEveryProblemAtOnce) {
   const EarlyExit exit =
       Refusal({"--model=vgg", "--dataset=cifar", "--epochs=0", "--batch=0", "--lr=-1", "--seed=-1",

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "trainer/buckets.h"
+#include "trainer/learning_options.h"
 #include "trainer/torch_group.h"
 
 namespace c10d {
@@ -24,7 +25,7 @@ class GradientExchange {
  public:
   // `recorded`: the order of an earlier run, ignored unless it has every parameter exactly once.
   GradientExchange(std::vector<at::Tensor> parameters, TorchGroup& group, const Buckets& recorded,
-                   std::size_t bucket_bytes);
+                   std::size_t bucket_bytes, Compression compression);
   ~GradientExchange();
 
   // Around a forward whose backward shall exchange what has been added up until then.

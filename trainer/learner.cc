@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <ATen/autocast_mode.h>
 
 #include <algorithm>
 #include <array>
@@ -37,6 +38,35 @@ at::Tensor RoomFor(std::int64_t samples, const Shape& shape) {
   return at::zeros(all, at::kFloat);
 }
 
+// Matrix products and convolutions in bfloat16 as long as it lives, the rest as autocast decides.
+class Autocast {
+ public:
+  explicit Autocast(bool wanted) : wanted_(wanted) {
+    if (wanted_) {
+      at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
+      at::autocast::set_autocast_enabled(at::kCPU, true);
+    }
+  }
+  ~Autocast() {
+    if (wanted_) {
+      at::autocast::set_autocast_enabled(at::kCPU, false);
+      at::autocast::clear_cache();  // Weights change with the next update.
+    }
+  }
+  Autocast(const Autocast&) = delete;
+  Autocast& operator=(const Autocast&) = delete;
+
+ private:
+  const bool wanted_;
+};
+
+// As torch.nn.utils.clip_grad_norm_. Gradients are averaged by now, so every rank gets the same.
+void ClipNorm(const std::vector<at::Tensor>& gradients, double most) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor norm = at::stack(at::_foreach_norm(gradients)).norm();
+  at::_foreach_mul_(gradients, at::clamp_max(most / (norm + 1e-6), 1.0));
+}
+
 // Memory for the samples of one part.
 struct Slot {
   std::vector<at::Tensor> inputs;
@@ -63,6 +93,10 @@ void SetThreads(int threads) {
   at::set_num_threads(threads);
 }
 
+void DemandDeterminism() {
+  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
+}
+
 struct Learner::Impl {
   Impl(const ModelEntry& entry, const LearnerOptions& learner_options, ProcessGroup& process_group)
       : options(learner_options),
@@ -79,6 +113,7 @@ struct Learner::Impl {
   Result<void> Start(std::size_t part, std::size_t evaluation, const Buckets& recorded);
   void Broadcast(const std::vector<at::Tensor>& tensors) const;
   Score AddGradients(const Part& part);
+  at::Tensor Output(const std::vector<at::Tensor>& inputs, bool training) const;
   at::Tensor Loss(const at::Tensor& output, const Slot& slot, std::int64_t count) const;
   Score ScoreOf(const at::Tensor& output, const at::Tensor& loss, const Slot& slot) const;
   Result<std::vector<at::Tensor>> Gradients() const;
@@ -126,7 +161,7 @@ Result<void> Learner::Impl::Start(std::size_t part, std::size_t evaluation,
     }
     Broadcast(tensors);
     exchange = std::make_unique<GradientExchange>(model->parameters, *group.torch(), recorded,
-                                                  options.bucket_bytes);
+                                                  options.bucket_bytes, options.compression);
     return {};
   } catch (const std::exception&) {
     return CollectiveError(group.rank(), "receive the parameters");
@@ -168,7 +203,7 @@ Score Learner::Impl::AddGradients(const Part& part) {
   for (const at::Tensor& input : slot.inputs) {
     inputs.push_back(input.narrow(0, 0, count));
   }
-  const at::Tensor output = model->forward(inputs, /*training=*/true);
+  const at::Tensor output = Output(inputs, /*training=*/true);
   const at::Tensor loss = Loss(output, slot, count);
   if (exchange && part.last) {
     exchange->BeforeBackward();
@@ -180,6 +215,12 @@ Score Learner::Impl::AddGradients(const Part& part) {
                (static_cast<double>(part.global_count) * numbers));
   loss.backward(weight);
   return ScoreOf(output, loss, slot);
+}
+
+// float32, whatever it was computed in.
+at::Tensor Learner::Impl::Output(const std::vector<at::Tensor>& inputs, bool training) const {
+  const Autocast autocast(options.bfloat16);
+  return model->forward(inputs, training).to(at::kFloat);
 }
 
 Result<std::vector<at::Tensor>> Learner::Impl::Gradients() const {
@@ -252,6 +293,9 @@ Result<void> Learner::Update(double lr) {
     impl_->before_update();
   }
   try {
+    if (impl_->options.clip_norm > 0) {
+      ClipNorm(gradients, impl_->options.clip_norm);
+    }
     impl_->optimizer.Step(gradients, lr);
     if (impl_->exchange) {
       impl_->exchange->AfterStep();
@@ -284,7 +328,7 @@ Result<Score> Learner::Evaluate(std::size_t count) {
     for (const at::Tensor& input : tensors.inputs) {
       inputs.push_back(input.narrow(0, 0, samples));
     }
-    const at::Tensor output = impl_->model->forward(inputs, /*training=*/false);
+    const at::Tensor output = impl_->Output(inputs, /*training=*/false);
     return impl_->ScoreOf(output, impl_->Loss(output, tensors, samples), tensors);
   } catch (const std::exception&) {
     return CollectiveError(impl_->group.rank(), "evaluate the model");

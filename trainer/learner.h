@@ -18,6 +18,7 @@
 #include "common/result.h"
 #include "trainer/buckets.h"
 #include "trainer/checkpoint/snapshot_copier.h"
+#include "trainer/learning_options.h"
 #include "trainer/models/model.h"
 #include "trainer/optimizer_options.h"
 #include "trainer/process_group.h"
@@ -31,6 +32,9 @@ struct LearnerOptions {
   std::uint64_t seed = 1;
   OptimizerOptions optimizer;
   std::size_t bucket_bytes = std::size_t{25} << 20;
+  double clip_norm = 0;   // Of all averaged gradients together; 0: none.
+  bool bfloat16 = false;  // Forward under autocast.
+  Compression compression = Compression::kNone;
 };
 
 // Of this rank's samples.
@@ -106,5 +110,8 @@ class Learner {
 
 // Fixed for the process, before any other use of libtorch.
 void SetThreads(int threads);
+
+// Likewise. From then on an operation that cannot repeat its bits is an error.
+void DemandDeterminism();
 
 }  // namespace ddprun

@@ -16,6 +16,7 @@
 #include "trainer/datasets/dataset.h"
 #include "trainer/learner.h"
 #include "trainer/models/model.h"
+#include "trainer/staging.h"
 #include "trainer/stop_request.h"
 #include "trainer/trainer.h"
 
@@ -77,6 +78,21 @@ void LimitTrainingSet(const TrainConfig& config, Dataset& dataset) {
   }
 }
 
+Result<Dataset> LoadData(const TrainConfig& config, const WorkerEnv& env) {
+  const DatasetEntry& entry = *FindDataset(config.dataset);
+  std::filesystem::path root = config.data_root;
+  const std::vector<std::string> files = entry.files(root);
+  if (!config.learning.stage_dir.empty() && !files.empty()) {
+    const StagePlan plan{.source = root,
+                         .files = files,
+                         .directory = config.learning.stage_dir,
+                         .name = config.dataset};
+    ASSIGN_OR_RETURN(root, Stage(plan, env.local_rank == 0,
+                                 [](const std::string& text) { Log(LogLevel::kInfo, text); }));
+  }
+  return entry.load(root, config.data_arguments);
+}
+
 int Main(int argc, char** argv) {
   const auto parsed = Parse(argc, argv);
   if (const auto* const early = std::get_if<EarlyExit>(&parsed)) {
@@ -91,13 +107,15 @@ int Main(int argc, char** argv) {
   }
   const Notifier notifier(env->notify_socket);
   notifier.Send("READY=1\nPHASE=load\nEXTEND_TIMEOUT_USEC=600000000");
-  Result<Dataset> dataset =
-      FindDataset(config.dataset)->load(config.data_root, config.data_arguments);
+  Result<Dataset> dataset = LoadData(config, *env);
   if (!dataset) {
     EndAtOnce(dataset.error());
   }
   LimitTrainingSet(config, *dataset);
   SetThreads(ThreadsFor(config, *env));
+  if (config.learning.deterministic) {
+    DemandDeterminism();
+  }
   Trainer trainer(config, *env, *dataset, notifier);
   const Result<TrainingEnd> end = trainer.Run();
   if (!end) {

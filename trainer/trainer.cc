@@ -199,7 +199,8 @@ Snapshot Trainer::MakeSnapshot() const {
 double Trainer::LearningRate() const {
   const auto batches =
       static_cast<double>(state_.global_batch) / static_cast<double>(state_.rank_batch);
-  return config_.scale_lr ? config_.lr * batches : config_.lr;
+  const double lr = config_.scale_lr ? config_.lr * batches : config_.lr;
+  return lr * LearningRateFactor(schedule_, state_.step);
 }
 
 std::uint64_t Trainer::Epochs() const {

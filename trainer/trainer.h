@@ -66,6 +66,7 @@ class Trainer {
   Result<void> SayFinishedBefore(const TrainState& state);
   void LogStart(const StartPlan& plan) const;
   void PrintResult(const TrainState& state);
+  Result<void> WriteResult(const TrainState& state) const;
   TrainState StateNow() const;
   Snapshot MakeSnapshot() const;
 
@@ -90,6 +91,7 @@ class Trainer {
   std::optional<SampleLog> sample_log_;
   std::optional<BatchFeed> feed_;  // Fills the learner's memory, so taken apart before it.
 
+  Schedule schedule_;
   TrainState state_;  // Step and cursor in it are those of the last finished step.
 
   Score tally_;                 // Since the last report.

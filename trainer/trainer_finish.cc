@@ -2,6 +2,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -70,8 +71,29 @@ Result<void> Trainer::Finish() {
     RETURN_IF_ERROR(WriteParameters(config_.dump_parameters, MakeSnapshot().model));
   }
   RETURN_IF_ERROR(checkpointing_->Finish(MakeSnapshot()));
+  RETURN_IF_ERROR(WriteResult(state_));
   PrintResult(state_);
   return {};
+}
+
+Result<void> Trainer::WriteResult(const TrainState& state) const {
+  if (config_.learning.result.empty()) {
+    return {};
+  }
+  const nlohmann::json json = {
+      {"model", state.model},          {"dataset", state.dataset},
+      {"epochs", state.epoch},         {"steps", state.step},
+      {"world_size", env_.world_size}, {"global_batch", state.global_batch},
+      {"metrics", state.metrics},      {"hyperparameters", state.hyperparameters}};
+  const std::string text = json.dump(2) + "\n";
+  std::filesystem::path temporary = config_.learning.result;
+  temporary += ".part";
+  RETURN_IF_ERROR(RealFileSystem().Write(temporary, {text}));
+  std::error_code error;
+  std::filesystem::rename(temporary, config_.learning.result, error);
+  return error ? SystemError("write the result (--result)", config_.learning.result.string(),
+                             error.value())
+               : Result<void>();
 }
 
 void Trainer::PrintResult(const TrainState& state) {
@@ -93,6 +115,7 @@ Result<void> Trainer::SayFinishedBefore(const TrainState& state) {
   if (!config_.dump_parameters.empty()) {
     RETURN_IF_ERROR(WriteParameters(config_.dump_parameters, MakeSnapshot().model));
   }
+  RETURN_IF_ERROR(WriteResult(state));
   RETURN_IF_ERROR(checkpointing_->Close());
   Log(LogLevel::kInfo,
       "this training is finished already: " + std::to_string(state.epoch) + " epochs, " +

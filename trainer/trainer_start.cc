@@ -25,6 +25,9 @@ Result<void> Trainer::JoinWorld() {
   learner.model_arguments = config_.model_arguments;
   learner.seed = static_cast<std::uint64_t>(config_.seed);
   learner.optimizer = config_.optimizer_options;
+  learner.clip_norm = config_.learning.clip_norm.value_or(0);
+  learner.bfloat16 = config_.learning.autocast == "bf16";
+  learner.compression = *ParseCompression(config_.learning.compress);
   learner.bucket_bytes = static_cast<std::size_t>(config_.bucket_mib * (1 << 20));
   ASSIGN_OR_RETURN(sample_log_, SampleLog::Open(config_.sample_log, env_));
   learner_ = std::make_unique<Learner>(model_, learner, *group_);
@@ -77,7 +80,12 @@ Result<void> Trainer::StartLearner(const StartPlan& plan) {
         "the checkpoint has used more samples of its epoch than the data set has",
         std::to_string(state_.samples_in_epoch) + " of " + std::to_string(dataset_.train.count));
   }
+  schedule_ = ScheduleOf(config_.learning, state_.step + StepsLeft());
   const std::uint64_t part = LargestPart();
+  std::uint64_t numbers = 0;  // Of a batch, to fill.
+  for (const Shape& shape : dataset_.task.inputs) {
+    numbers += part * static_cast<std::uint64_t>(NumbersIn(shape));
+  }
   RETURN_IF_ERROR(learner_->Start(static_cast<std::size_t>(part),
                                   static_cast<std::size_t>(model_.evaluation_batch),
                                   state_.buckets));
@@ -88,7 +96,7 @@ Result<void> Trainer::StartLearner(const StartPlan& plan) {
                          .most_per_part = part,
                          .rank = env_.rank,
                          .world_size = env_.world_size,
-                         .ahead = false},
+                         .ahead = PrefetchWanted(config_.learning, numbers)},
                 std::array{learner_->room(0), learner_->room(1)});
   reported_step_ = agreed_step_ = state_.step;
   report_at_ = state_.step + kFirstReport;

@@ -15,6 +15,7 @@ constexpr std::uint32_t kClasses = 10;
 constexpr std::uint32_t kImageBytes = 3 * kSide * kSide;
 constexpr std::uint32_t kRecordBytes = 1 + kImageBytes;
 constexpr std::uint32_t kRecords = 10'000;
+constexpr const char* kFolder = "cifar-10-batches-bin";  // As the archive unpacks.
 
 // Of the training set's pixels, the usual constants.
 constexpr ImageFormat kFormat = {.planes = 3,
@@ -55,7 +56,7 @@ Result<Samples> LoadSamples(const fs::path& root, const std::vector<std::string>
   auto files = std::make_shared<std::vector<MappedFile>>();
   for (const std::string& name : names) {
     std::error_code ignored;
-    const fs::path nested = root / "cifar-10-batches-bin" / name;  // As the archive unpacks.
+    const fs::path nested = root / kFolder / name;
     ASSIGN_OR_RETURN(MappedFile file,
                      OpenBatch(fs::exists(nested, ignored) ? nested : root / name));
     const std::uint8_t* const data = file.bytes().data();
@@ -65,6 +66,21 @@ Result<Samples> LoadSamples(const fs::path& root, const std::vector<std::string>
   }
   out.owner = std::move(files);
   return MakeImageSamples(kFormat, std::move(out));
+}
+
+std::vector<std::string> Files(const fs::path& root) {
+  const fs::path nested = root / kFolder;
+  std::error_code ignored;
+  std::vector<std::string> files =
+      FilesThere(fs::exists(nested, ignored) ? nested : root,
+                 {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin",
+                  "data_batch_5.bin", "test_batch.bin"});
+  if (fs::exists(nested, ignored)) {
+    for (std::string& file : files) {
+      file = kFolder + ("/" + file);
+    }
+  }
+  return files;
 }
 
 Result<Dataset> Load(const fs::path& root, const Arguments&) {
@@ -82,6 +98,7 @@ constinit const DatasetEntry kCifar10 = {
     .about = "50,000 + 10,000 images of 3x32x32, 10 classes (binary version; not shipped)",
     .bundled = "",
     .reads_files = true,
+    .files = Files,
     .arguments = {},
     .task = [](const Arguments&) { return ImageTask(kFormat, kClasses); },
     .load = Load};

@@ -25,6 +25,18 @@ const DatasetEntry* FindDataset(std::string_view name) {
   return nullptr;
 }
 
+std::vector<std::string> FilesThere(const std::filesystem::path& root,
+                                    std::initializer_list<const char*> names) {
+  std::vector<std::string> found;
+  std::error_code ignored;
+  for (const char* const name : names) {
+    if (std::filesystem::is_regular_file(root / name, ignored)) {
+      found.emplace_back(name);
+    }
+  }
+  return found;
+}
+
 std::filesystem::path BundledDatasetRoot(std::string_view name) {
   std::error_code error;
   const auto executable = std::filesystem::read_symlink("/proc/self/exe", error);

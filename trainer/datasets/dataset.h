@@ -11,7 +11,9 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/result.h"
 #include "trainer/arguments.h"
@@ -45,6 +47,8 @@ struct DatasetEntry {
   // Whose files it reads, of those that come along; empty: it reads none, or they must be named.
   std::string_view bundled;
   bool reads_files;
+  // Those of its files that are under `root`, by their names below it.
+  std::vector<std::string> (*files)(const std::filesystem::path& root);
   std::span<const ArgumentEntry> arguments;
   Task (*task)(const Arguments& arguments);
   Result<Dataset> (*load)(const std::filesystem::path& root, const Arguments& arguments);
@@ -54,6 +58,10 @@ struct DatasetEntry {
 // dataset.cc.
 std::span<const DatasetEntry* const> KnownDatasets();
 const DatasetEntry* FindDataset(std::string_view name);
+
+// Those of `names` that are files under `root`.
+std::vector<std::string> FilesThere(const std::filesystem::path& root,
+                                    std::initializer_list<const char*> names);
 
 // Where a data set lies that came with the trainer: ../share/ddprun/<name> beside the directory of
 // the executable.

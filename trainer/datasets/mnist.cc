@@ -74,6 +74,13 @@ Result<ImageBytes> LoadBytes(const fs::path& root, const std::string& prefix) {
                     .owner = owner};
 }
 
+std::vector<std::string> Files(const fs::path& root) {
+  return FilesThere(
+      root, {"train-images-idx3-ubyte", "train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte",
+             "train-labels-idx1-ubyte.gz", "t10k-images-idx3-ubyte", "t10k-images-idx3-ubyte.gz",
+             "t10k-labels-idx1-ubyte", "t10k-labels-idx1-ubyte.gz"});
+}
+
 Result<Dataset> Load(const fs::path& root, const ImageFormat& format) {
   ASSIGN_OR_RETURN(ImageBytes train, LoadBytes(root, "train"));
   ASSIGN_OR_RETURN(ImageBytes test, LoadBytes(root, "t10k"));
@@ -88,6 +95,7 @@ constinit const DatasetEntry kMnist = {
     .about = "handwritten digits: 60,000 + 10,000 images of 28x28, 10 classes",
     .bundled = "mnist",
     .reads_files = true,
+    .files = Files,
     .arguments = {},
     .task = [](const Arguments&) { return ImageTask(kPlain, kClasses); },
     .load = [](const fs::path& root, const Arguments&) { return Load(root, kPlain); }};
@@ -97,6 +105,7 @@ constinit const DatasetEntry kMnist32 = {
     .about = "mnist padded to 3x32x32, cropped at random",
     .bundled = "mnist",
     .reads_files = true,
+    .files = Files,
     .arguments = {},
     .task = [](const Arguments&) { return ImageTask(kPadded, kClasses); },
     .load = [](const fs::path& root, const Arguments&) { return Load(root, kPadded); }};

@@ -74,6 +74,7 @@ constinit const DatasetEntry kSynthetic = {
     .about = "made up: images of 3x32x32 in 10 classes",
     .bundled = "",
     .reads_files = false,
+    .files = [](const fs::path&) { return std::vector<std::string>(); },
     .arguments = kImageArguments,
     .task = [](const Arguments&) { return ImageTask(kImageFormat, kClasses); },
     .load = DrawImageSet};

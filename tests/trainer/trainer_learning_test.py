@@ -1,0 +1,99 @@
+"""The flags about how a step is computed, and where data and results are."""
+
+import json
+import math
+import os
+import unittest
+
+import support
+from trainer_models_test import TINY, loss
+
+TOY = ["--model=toy", "--data-arg=train=400,test=40"]
+
+
+class Learning(support.TrainerTest):
+    def trained(self, arguments, name, ranks=1):
+        self.checkpoints = self.path(name + ".ckpt")
+        workers = self.run_world(arguments + [f"--dump-parameters={name}.st"], ranks=ranks)
+        return workers, self.bytes_of(name + ".st")
+
+    # One step of SGD moves the parameters by the norm of the gradient times the learning rate.
+    def test_clipping_is_of_the_whole_averaged_gradient(self):
+        one_step = TOY + ["--limit-train=40", "--batch=40", "--epochs=1"]
+        _, before = self.trained(one_step + ["--lr=1e-30"], "before")
+        for ranks in (1, 2):
+            share = [f"--batch={40 // ranks}", "--lr=1"]
+            _, clipped = self.trained(one_step + share + ["--clip-norm=0.01"], f"c{ranks}", ranks)
+            _, loose = self.trained(one_step + share + ["--clip-norm=1000"], f"l{ranks}", ranks)
+            self.assertAlmostEqual(self.distance(before, clipped), 0.01, delta=1e-4)
+            self.assertGreater(self.distance(before, loose), 0.1)
+
+    def distance(self, one, other):
+        one, other = support.parameters(one), support.parameters(other)
+        return math.sqrt(sum((a - b) ** 2 for name in one for a, b in zip(one[name], other[name])))
+
+    def test_compressed_gradients_are_close_and_not_equal(self):
+        arguments = TOY + ["--epochs=2"]
+        _, whole = self.trained(arguments, "whole", ranks=2)
+        for kind, most in (("fp16", 1e-3), ("bf16", 1e-2)):
+            _, small = self.trained(arguments + ["--compress=" + kind], kind, ranks=2)
+            difference = support.largest_difference(whole, small)
+            print(f"{kind}: largest difference {difference:.2g}", flush=True)
+            self.assertGreater(difference, 0)
+            self.assertLess(difference, most)
+
+    def test_bfloat16_learns_about_as_well(self):
+        flags = TINY["transformer"] + ["--epochs=4", "--lr=0.003"]
+        whole = self.trained(flags, "f32")
+        cast = self.trained(flags + ["--autocast=bf16"], "bf16", ranks=2)
+        self.assertNotEqual(whole[1], cast[1])
+        self.assertLess(loss(cast[0][0]), 1.2 * loss(whole[0][0]))
+
+    def test_a_schedule_goes_on_where_it_was(self):
+        arguments = TOY + ["--data-arg=train=4000,test=40", "--epochs=3", "--schedule=cosine",
+                           "--warmup-steps=30", "--momentum=0.9", "--nesterov", "--clip-norm=1"]
+        _, whole = self.trained(arguments, "whole")
+        _, constant = self.trained([a for a in arguments if "schedule" not in a], "constant")
+        self.assertNotEqual(whole, constant)
+        self.checkpoints = self.path("ckpt")
+        worker = self.start(arguments + ["--checkpoint-every=3"])[0]
+        self.assertTrue(worker.wait_for_step(50))
+        worker.kill()
+        worker.wait()
+        self.run_world(arguments + ["--resume=must", "--dump-parameters=resumed.st"], generation=2)
+        self.assert_same_bits(whole, self.bytes_of("resumed.st"))
+
+    def test_prefetch_and_determinism_change_no_bit(self):
+        arguments = TINY["vgg11"] + ["--epochs=2", "--micro-batch=3"]
+        _, whole = self.trained(arguments + ["--prefetch=off"], "off", ranks=2)
+        _, ahead = self.trained(arguments + ["--prefetch=on", "--deterministic"], "on", ranks=2)
+        self.assert_same_bits(whole, ahead)
+
+    def test_staged_data_is_copied_by_one_rank_and_the_same(self):
+        arguments = ["--limit-train=640", "--epochs=1"]
+        staged = arguments + ["--stage-dir=" + self.path("local")]
+        _, plain = self.trained(arguments, "plain", ranks=2)
+        workers, copy = self.trained(staged, "staged", ranks=2)
+        self.assert_same_bits(plain, copy)
+        self.assertIn("copying mnist from", workers[0].text("err"))
+        self.assertNotIn("copying mnist", workers[1].text("err"))
+        again, _ = self.trained(staged, "again", ranks=2)
+        self.assertNotIn("copying", again[0].text("err"))
+        names = [n for n in os.listdir(self.path("local")) if not n.startswith(".lock-")]
+        self.assertEqual(len(names), 1, names)
+
+    def test_the_result_is_json_also_of_a_training_that_is_finished_already(self):
+        arguments = TOY + ["--epochs=2", "--result=" + self.path("result.json")]
+        self.trained(arguments, "r", ranks=2)
+        with open(self.path("result.json")) as file:
+            first = json.load(file)
+        self.assertEqual((first["model"], first["world_size"], first["steps"]), ("toy", 2, 20))
+        self.assertGreater(first["metrics"]["test_loss"], 0)
+        os.unlink(self.path("result.json"))
+        self.run_world(arguments, ranks=2, generation=2)
+        with open(self.path("result.json")) as file:
+            self.assertEqual(json.load(file)["metrics"], first["metrics"])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,46 @@
+// The flags about how a step is computed and what the learning rate does: part of TrainConfig.
+//
+// As config.h: adding the flags reads nothing, the problems are all that is wrong.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trainer/schedule.h"
+
+namespace CLI {
+class App;
+}
+
+namespace ddprun {
+
+enum class Compression { kNone, kFloat16, kBFloat16 };
+
+struct LearningOptions {
+  std::string schedule = "constant";
+  std::int64_t warmup_steps = 0;
+  std::int64_t decay_every = 0;  // Steps; --schedule=step needs it.
+  double decay_factor = 0.1;
+  std::optional<double> clip_norm;
+  std::string autocast = "off";
+  std::string compress = "off";
+  bool deterministic = false;
+  bool sync_batchnorm = false;  // Always refused: see LearningProblems.
+  std::string prefetch = "auto";
+  std::filesystem::path result;     // Empty: none.
+  std::filesystem::path stage_dir;  // Empty: data is read where it is.
+};
+
+void AddLearningOptions(CLI::App& app, LearningOptions& options);
+std::vector<std::string> LearningProblems(const LearningOptions& options);
+
+// Of valid options.
+Schedule ScheduleOf(const LearningOptions& options, std::uint64_t total_steps);
+std::optional<Compression> ParseCompression(const std::string& text);
+// Whether to fill batches on a thread, for parts of so many numbers.
+bool PrefetchWanted(const LearningOptions& options, std::uint64_t numbers);
+
+}  // namespace ddprun

@@ -1,0 +1,42 @@
+#include "trainer/schedule.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace ddprun {
+
+std::optional<ScheduleKind> ParseSchedule(std::string_view name) {
+  if (name == "constant") {
+    return ScheduleKind::kConstant;
+  }
+  if (name == "step") {
+    return ScheduleKind::kStep;
+  }
+  if (name == "cosine") {
+    return ScheduleKind::kCosine;
+  }
+  return std::nullopt;
+}
+
+double LearningRateFactor(const Schedule& schedule, std::uint64_t step) {
+  if (step < schedule.warmup_steps) {
+    return static_cast<double>(step + 1) / static_cast<double>(schedule.warmup_steps);
+  }
+  const std::uint64_t since = step - schedule.warmup_steps;
+  switch (schedule.kind) {
+    case ScheduleKind::kConstant:
+      return 1;
+    case ScheduleKind::kStep:
+      return std::pow(schedule.decay_factor, static_cast<double>(since / schedule.decay_every));
+    case ScheduleKind::kCosine: {
+      const std::uint64_t rest =
+          std::max(schedule.total_steps, schedule.warmup_steps + 1) - schedule.warmup_steps;
+      const double done = std::min(1.0, static_cast<double>(since) / static_cast<double>(rest));
+      return 0.5 * (1 + std::cos(std::numbers::pi * done));
+    }
+  }
+  return 1;
+}
+
+}  // namespace ddprun
