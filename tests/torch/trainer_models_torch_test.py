@@ -1,5 +1,7 @@
-"""Is what ddprun-train trains what PyTorch would? Its files are loaded into torch's own modules and
-give the same outputs; and torch's own optimizers, from the same start, arrive at the same parameters.
+"""Does ddprun-train train what PyTorch would?
+
+Its files, loaded into torch's own modules, give the same outputs; and torch's own optimizers, from
+the same start, arrive at the same parameters.
 """
 
 import gzip
@@ -123,7 +125,8 @@ class Torch(unittest.TestCase):
     @torch.no_grad()
     def test_mlp_and_vgg11_give_the_same_outputs(self):
         images, labels = mnist_test()
-        padded = nn.functional.pad(images, (2, 2, 2, 2), value=-0.1307 / 0.3081).expand(-1, 3, -1, -1)
+        padded = nn.functional.pad(images, (2, 2, 2, 2), value=-0.1307 / 0.3081)
+        padded = padded.expand(-1, 3, -1, -1)
         vgg = ["--model=vgg11", "--model-arg=width=4", "--batch=32"]
         for arguments, module, data in (([], Mlp(), images), (vgg, Vgg11(4), padded)):
             state, metrics = self.train(arguments + ["--epochs=1", "--limit-train=640"],
@@ -214,8 +217,8 @@ class Torch(unittest.TestCase):
             return source, target, target
         self.same_training(
             ["--model=transformer", "--model-arg=heads=2,layers=1,ff=16,dropout=0", "--epochs=2",
-             "--data-arg=train=160,test=1,d_model=8,source=3,target=3", "--batch=16", "--optimizer=adamw",
-             "--lr=0.003", "--schedule=cosine", "--warmup-steps=4", "--clip-norm=1"],
+             "--data-arg=train=160,test=1,d_model=8,source=3,target=3", "--batch=16",
+             "--optimizer=adamw", "--lr=0.003", "--schedule=cosine", "--warmup-steps=4", "--clip-norm=1"],
             nn.Transformer(8, 2, 1, 1, 16, dropout=0, batch_first=True),
             lambda p: torch.optim.AdamW(p, lr=0.003, weight_decay=0.01), data, cosine, 1)
 
