@@ -80,9 +80,9 @@ TEST(Config, AModelAndDataThatDoNotFitAreRefusedWithThoseThatDo) {
     EXPECT_EQ(exit.code, 2);
     EXPECT_NE(exit.text.find(text), std::string::npos) << exit.text;
   };
-  says(
-      {"--model=vgg11", "--dataset=mnist"},
-      "data sets that fit it: mnist32, cifar10, synthetic; models that fit this data: mlp, linear");
+  says({"--model=vgg11", "--dataset=mnist"},
+       "data sets that fit it: mnist32, cifar10, synthetic; models that fit this data: mlp, "
+       "linear, cnn");
   says({"--model=mlp", "--dataset=toy"}, "models that fit this data: toy");
   says({"--model=transformer", "--data-arg=d_model=30"}, "do not divide among its heads=8");
   says({"--dataset=cifar10"}, "--data-root=DIR must say where its files are");
@@ -141,9 +141,10 @@ TEST(Config, NamesEveryProblemAtOnce) {
                "--limit-train=0", "--threads=-1", "--collective-timeout=0", "--bucket-mib=0"});
   EXPECT_EQ(exit.code, 2);
   for (const char* flag :
-       {"--model: there is no 'vgg'; known: mlp, linear", "--dataset: there is no 'cifar'",
-        "--epochs", "--batch", "--lr", "--seed", "--checkpoint-every", "--resume", "--backend",
-        "--keep-last", "--limit-train", "--threads", "--collective-timeout", "--bucket-mib"}) {
+       {"--model: there is no 'vgg'; known: mlp, linear, toy, cnn",
+        "--dataset: there is no 'cifar'", "--epochs", "--batch", "--lr", "--seed",
+        "--checkpoint-every", "--resume", "--backend", "--keep-last", "--limit-train", "--threads",
+        "--collective-timeout", "--bucket-mib"}) {
     EXPECT_NE(exit.text.find(flag), std::string::npos) << flag << " in\n" << exit.text;
   }
 }

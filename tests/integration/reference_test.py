@@ -68,6 +68,13 @@ class Documents(unittest.TestCase):
         for flag in flags_in_help(os.path.join(os.path.dirname(TRAIN), "ddprun-bench-comm")):
             self.assertIn(f"{flag}\\fR", page)
 
+    def test_files_shown_whole_are_the_files(self):
+        shown = re.findall(r"`(trainer/[\w/]+\.cc)`[^\n]*:\n\n```cpp\n(.*?)```",
+                           read("docs/training.md"), re.S)
+        self.assertEqual(len(shown), 2)
+        for name, text in shown:
+            self.assertEqual(text, read(name), f"docs/training.md shows an older {name}")
+
     def test_pages_have_their_sections(self):
         sections = {"ddprun.1": ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "ENVIRONMENT", "FILES",
                                  '"EXIT STATUS"', "SIGNALS", "EXAMPLES"]}

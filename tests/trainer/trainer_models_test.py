@@ -8,6 +8,8 @@ import support
 
 TINY = {
     "toy": ["--model=toy", "--data-arg=train=4000,test=40", "--momentum=0.9"],
+    "cnn": ["--model=cnn", "--dataset=synthetic", "--model-arg=width=2",
+            "--data-arg=train=130,test=20", "--batch=8"],
     "vgg11": ["--model=vgg11", "--dataset=synthetic", "--model-arg=width=4",
               "--data-arg=train=130,test=20", "--batch=8"],
     "transformer": ["--model=transformer", "--model-arg=heads=2,layers=1,ff=16",
@@ -60,6 +62,7 @@ class Models(support.TrainerTest):
     def test_every_model_learns(self):
         arguments = {
             "toy": TINY["toy"] + ["--lr=0.05"],
+            "mlp": ["--dataset=circle", "--lr=0.01"],
             "vgg11": TINY["vgg11"] + ["--data-arg=train=400,test=50", "--lr=0.003"],
             "transformer": TINY["transformer"] + ["--lr=0.003"],
         }

@@ -7,8 +7,8 @@
 namespace ddprun {
 namespace {
 
-constexpr const DatasetEntry* kDatasets[] = {&kMnist,     &kMnist32, &kCifar10,
-                                             &kSynthetic, &kToyData, &kSeq2Seq};
+constexpr const DatasetEntry* kDatasets[] = {&kMnist,   &kMnist32, &kCifar10, &kSynthetic,
+                                             &kToyData, &kSeq2Seq, &kCircle};
 
 }  // namespace
 

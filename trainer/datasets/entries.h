@@ -16,8 +16,10 @@ extern const DatasetEntry kCifar10;
 
 // Made up, the same for everybody. synthetic: 3x32x32 images, a pattern per class under noise.
 // toy: 10 random numbers, and 5 that depend on them linearly. seq2seq: random vectors.
+// circle: points in two classes.
 extern const DatasetEntry kSynthetic;
 extern const DatasetEntry kToyData;
 extern const DatasetEntry kSeq2Seq;
+extern const DatasetEntry kCircle;
 
 }  // namespace ddprun

@@ -12,6 +12,9 @@ extern const ModelEntry kMlp;
 extern const ModelEntry kLinear;
 extern const ModelEntry kToy;
 
+// Two convolutions with pooling and one linear layer: nn.Sequential's names. (cnn.cc)
+extern const ModelEntry kCnn;
+
 // torchvision's vgg11_bn features for 32x32 images (features.0.weight ... features.26.bias), then
 // one linear layer `classifier` on the 512 numbers that five poolings leave. (vgg11.cc)
 extern const ModelEntry kVgg11;

@@ -5,7 +5,7 @@
 namespace ddprun {
 namespace {
 
-constexpr const ModelEntry* kModels[] = {&kMlp, &kLinear, &kToy, &kVgg11, &kTransformer};
+constexpr const ModelEntry* kModels[] = {&kMlp, &kLinear, &kToy, &kCnn, &kVgg11, &kTransformer};
 
 }  // namespace
 
