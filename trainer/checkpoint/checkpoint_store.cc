@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "trainer/checkpoint/best_record.h"
 #include "trainer/checkpoint/checkpoint_files.h"
 #include "trainer/checkpoint/digest.h"
 
@@ -72,6 +73,11 @@ Result<std::vector<std::string>> CheckpointStore::Claim(const Writer& writer) {
   lineage_ = claim->lineage;
   last_record_ = claim->number;
   RemoveLeftovers(seen, warnings);
+  if (Result<std::optional<CheckpointRef>> best = ReadBest(files_, config_.directory)) {
+    best_ = *std::move(best);
+  } else {
+    warnings.push_back("the best checkpoint is not known: " + best.error().message);
+  }
   return warnings;
 }
 
@@ -233,8 +239,41 @@ Result<SaveReport> CheckpointStore::Save(const Snapshot& snapshot) {
   ASSIGN_OR_RETURN(const FenceRecord record, fence_.Commit(*writer_, lineage));  // Commit point.
   lineage_ = std::move(lineage);
   last_record_ = record.number;
+  if (snapshot.state.best) {
+    MarkBest(report.ref, report.warnings);
+  }
   Prune(report.warnings);
   return report;
+}
+
+void CheckpointStore::MarkBest(const CheckpointRef& ref, std::vector<std::string>& warnings) {
+  Result<void> written = CheckFence();  // A newer world's record is not to be overwritten.
+  if (written) {
+    written = WriteBest(files_, config_.directory, ref, writer_->world_id);
+  }
+  if (!written) {
+    warnings.push_back("'" + ref.directory +
+                       "' is not recorded as the best: " + written.error().message);
+    return;
+  }
+  surpassed_ = best_ ? best_->directory : "";
+  best_ = ref;
+}
+
+Result<std::optional<LoadedCheckpoint>> CheckpointStore::LoadBest() const {
+  if (!best_) {
+    return std::optional<LoadedCheckpoint>();
+  }
+  ASSIGN_OR_RETURN(LoadedCheckpoint best, LoadExactly(*best_));
+  return std::optional(std::move(best));
+}
+
+bool CheckpointStore::IsKept(const std::string& name) const {
+  const auto end =
+      lineage_.begin() + static_cast<std::ptrdiff_t>(std::min(config_.keep_last, lineage_.size()));
+  return (best_ && best_->directory == name) ||
+         std::any_of(lineage_.begin(), end,
+                     [&](const CheckpointRef& ref) { return ref.directory == name; });
 }
 
 // A crash at any line leaves the old head; the new directory counts only once the record names it.
@@ -256,17 +295,22 @@ void CheckpointStore::Prune(std::vector<std::string>& warnings) {
   }
   std::vector<std::string> doomed;
   for (std::size_t i = config_.keep_last; i < lineage_.size(); ++i) {
-    if (Contains(*names, lineage_[i].directory)) {
+    if (Contains(*names, lineage_[i].directory) && !IsKept(lineage_[i].directory)) {
       doomed.push_back(lineage_[i].directory);
     }
   }
   // What this world wrote but could not commit: no record can name it any more.
   const std::string mine = "-" + Hex(writer_->world_id.value);
   for (const std::string& name : *names) {
-    if (IsCheckpointName(name) && name.find(mine) != name.npos && !Contains(lineage_, name)) {
+    if (IsCheckpointName(name) && name.find(mine) != name.npos && !Contains(lineage_, name) &&
+        !IsKept(name)) {
       doomed.push_back(name);
     }
   }
+  if (Contains(*names, surpassed_) && !IsKept(surpassed_) && !Contains(doomed, surpassed_)) {
+    doomed.push_back(surpassed_);
+  }
+  surpassed_.clear();
   for (const std::string& name : doomed) {
     const fs::path trash = config_.directory / (std::string(kTrash) + name);
     Result<void> removed = files_.Rename(config_.directory / name, trash);

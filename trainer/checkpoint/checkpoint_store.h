@@ -5,13 +5,15 @@
 //                                          rank-states.safetensors state.json state.json.xxh64
 //   ckpt/fence-17                          who may write, and the lineage (fence_log.h)
 //   ckpt/fence-alive                       that the holder still runs (alive_file.h)
+//   ckpt/best.json                         the one with the best validation, kept as long as it is
 //   ckpt/.tmp-*  .trash-*                  being written; being removed
 //
 // Save: temporary directory, every file and the directory fsynced, renamed, the parent fsynced,
 // then the commit record: that link is the commit point. Load follows the lineage of the newest
 // record and takes the first valid checkpoint, never simply the largest step. Of checkpoints
-// nothing is ever removed but my own head's ancestors beyond keep_last, and what I wrote and could
-// not commit; and only after a successful commit.
+// nothing is ever removed but my own head's ancestors beyond keep_last (never the best one), a best
+// one that was surpassed, and what I wrote and could not commit; and only after a successful
+// commit.
 //
 // Refused by the fence is ErrorKind::kRefused, and nothing else is: exit with kExitDoNotRestart.
 // Every other error of Save leaves the older checkpoints as they were: training may go on.
@@ -79,8 +81,14 @@ class CheckpointStore {
   // A checkpoint's directory, anywhere, that a person chose. After Claim, saves descend from it.
   Result<LoadedCheckpoint> LoadFrom(const std::filesystem::path& path);
 
+  // The one with the best validation of this lineage. None: there is none.
+  Result<std::optional<LoadedCheckpoint>> LoadBest() const;
+
   // After Claim, in the place of Load: saves descend from nothing, and what is there stays.
-  void StartAfresh() { lineage_.clear(); }
+  void StartAfresh() {
+    lineage_.clear();
+    best_.reset();
+  }
 
   // After Claim.
   Result<SaveReport> Save(const Snapshot& snapshot);
@@ -103,6 +111,8 @@ class CheckpointStore {
   Result<std::string> FreeName(std::uint64_t step) const;
   Result<std::uint64_t> Publish(CheckpointFiles& contents, const std::filesystem::path& temporary,
                                 const std::filesystem::path& final_path);
+  void MarkBest(const CheckpointRef& ref, std::vector<std::string>& warnings);
+  bool IsKept(const std::string& name) const;
   void Prune(std::vector<std::string>& warnings);
   Error WithSpace(Error error, std::uint64_t wanted) const;
 
@@ -112,6 +122,8 @@ class CheckpointStore {
   AliveFile alive_;
   std::optional<Writer> writer_;        // Set by Claim.
   std::vector<CheckpointRef> lineage_;  // What the next checkpoint descends from, nearest first.
+  std::optional<CheckpointRef> best_;   // As best.json says.
+  std::string surpassed_;               // Once the best; to be removed. Empty: none.
   std::uint64_t last_record_ = 0;       // My newest fence record, as far as I know.
 };
 

@@ -117,7 +117,7 @@ class MemoryFileSystem : public FileSystem {
     RETURN_IF_ERROR(Begin("rename", from));
     ASSIGN_OR_RETURN(const int id, Get("rename", from));
     ASSIGN_OR_RETURN(const int parent, Get("rename", to.parent_path()));
-    CHECK(from.parent_path() == to.parent_path() && !Exists(to));
+    CHECK(from.parent_path() == to.parent_path());
     nodes_[parent].names.erase(from.filename());
     nodes_[parent].names[to.filename()] = id;
     return {};

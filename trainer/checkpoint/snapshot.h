@@ -61,6 +61,9 @@ struct TrainState {
   std::map<std::string, double> metrics;
   std::map<std::string, std::string> versions;
 
+  // Of all so far, this one had the best validation. Not in state.json: best.json says it.
+  bool best = false;
+
   // Filled in by CheckpointStore::Save; what stands there before is overwritten.
   RunId run_id;
   Term term;

@@ -1,0 +1,23 @@
+// best.json in a checkpoint directory: which checkpoint had the best validation.
+//
+//   {"directory":"step-00000900-9f0c55aa01234567","digest":"<xxh64 of its state.json>"}
+//
+// Replaced by a rename: at any instant the old record or the new one.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+
+#include "trainer/checkpoint/fence_log.h"
+#include "trainer/checkpoint/file_system.h"
+
+namespace ddprun {
+
+// None: there is no record.
+Result<std::optional<CheckpointRef>> ReadBest(FileSystem& files,
+                                              const std::filesystem::path& directory);
+
+Result<void> WriteBest(FileSystem& files, const std::filesystem::path& directory,
+                       const CheckpointRef& best, WorldId writer);
+
+}  // namespace ddprun
