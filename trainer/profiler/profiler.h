@@ -1,0 +1,45 @@
+// --profile: records the steps that the schedule names, then prints the table and writes the trace.
+//
+// Every rank records and writes <directory>/trace-generation-<g>-rank-<r>.json; rank 0's table goes
+// to stderr.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "common/result.h"
+#include "proto/worker_env.h"
+#include "trainer/profiler/recorder.h"
+#include "trainer/profiler/schedule.h"
+
+namespace ddprun {
+
+class Profiler {
+ public:
+  // An empty directory: does nothing. Else it is made.
+  static Result<Profiler> Open(const std::filesystem::path& directory,
+                               const ProfileSchedule& schedule, const WorkerEnv& env);
+
+  // Before each step.
+  void BeginStep();
+  // After each step; writes when an active phase is over.
+  Result<void> EndStep();
+  // The run ends: writes what the last phase, cut short, has.
+  Result<void> Finish();
+
+ private:
+  Result<void> Write();
+
+  std::filesystem::path directory_;
+  ProfileSchedule schedule_;
+  std::uint32_t rank_ = 0;
+  std::uint64_t generation_ = 0;
+  std::uint64_t step_ = 0;
+  std::unique_ptr<OperatorRecorder> recorder_;  // While steps are recorded.
+  std::vector<ProfiledEvent> events_;           // Of all active phases so far.
+  bool written_ = true;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,170 @@
+#include "trainer/profiler/report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kNameWidth = 46;
+constexpr std::uint64_t kFirstAsyncRow = 1'000'000;  // Above any thread's number.
+
+struct Row {
+  std::string name;
+  std::uint64_t calls = 0;
+  std::int64_t total = 0;
+  std::int64_t self = 0;
+  std::int64_t bytes = 0;
+};
+
+// Parents before their children.
+void SortForNesting(std::vector<ProfiledEvent>& events) {
+  std::sort(events.begin(), events.end(), [](const ProfiledEvent& a, const ProfiledEvent& b) {
+    return std::tuple(a.thread, a.begin, -a.end) < std::tuple(b.thread, b.begin, -b.end);
+  });
+}
+
+std::string BytesText(std::int64_t bytes) {
+  char text[32];
+  const auto size = static_cast<double>(bytes);
+  if (std::abs(bytes) >= 1'000'000) {
+    std::snprintf(text, sizeof text, "%.2f MB", size / 1e6);
+  } else if (std::abs(bytes) >= 1'000) {
+    std::snprintf(text, sizeof text, "%.2f kB", size / 1e3);
+  } else {
+    std::snprintf(text, sizeof text, "%lld B", static_cast<long long>(bytes));
+  }
+  return text;
+}
+
+std::vector<Row> RowsOf(std::vector<ProfiledEvent>& events) {
+  SortForNesting(events);
+  std::map<std::string, Row> rows;
+  std::vector<const ProfiledEvent*> open;
+  for (const ProfiledEvent& event : events) {
+    const std::int64_t took = event.end - event.begin;
+    Row& row = rows[event.name];
+    row.name = event.name;
+    ++row.calls;
+    row.total += took;
+    row.self += took;
+    row.bytes += event.bytes;
+    if (event.kind == EventKind::kAsync) {
+      continue;
+    }
+    while (!open.empty() && (open.back()->thread != event.thread || open.back()->end < event.end)) {
+      open.pop_back();
+    }
+    if (!open.empty()) {
+      rows[open.back()->name].self -= took;
+    }
+    open.push_back(&event);
+  }
+  std::vector<Row> sorted;
+  for (auto& [name, row] : rows) {
+    sorted.push_back(std::move(row));
+  }
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const Row& a, const Row& b) { return a.self > b.self; });
+  return sorted;
+}
+
+// The first row whose last event is over.
+std::size_t FreeRow(std::vector<std::int64_t>& ends, const ProfiledEvent& event) {
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    if (ends[i] <= event.begin) {
+      ends[i] = event.end;
+      return i;
+    }
+  }
+  ends.push_back(event.end);
+  return ends.size() - 1;
+}
+
+const char* CategoryOf(EventKind kind) {
+  switch (kind) {
+    case EventKind::kOperator:
+      return "operator";
+    case EventKind::kRange:
+      return "range";
+    case EventKind::kAsync:
+      return "communication";
+  }
+  return "";
+}
+
+json NameOfRow(const char* what, std::uint32_t rank, std::uint64_t row, const std::string& name) {
+  return {{"name", what}, {"ph", "M"}, {"pid", rank}, {"tid", row}, {"args", {{"name", name}}}};
+}
+
+}  // namespace
+
+std::string OperatorTable(std::vector<ProfiledEvent> events, std::size_t rows) {
+  const std::vector<Row> table = RowsOf(events);
+  std::int64_t all_self = 0;
+  for (const Row& row : table) {
+    all_self += row.self;
+  }
+  char line[256];
+  std::snprintf(line, sizeof line, "%-*s %7s %11s %11s %6s %10s\n", static_cast<int>(kNameWidth),
+                "name", "calls", "total ms", "self ms", "self", "memory");
+  std::string text = line;
+  for (std::size_t i = 0; i < std::min(rows, table.size()); ++i) {
+    const Row& row = table[i];
+    std::snprintf(
+        line, sizeof line, "%-*s %7llu %11.3f %11.3f %5.1f%% %10s\n", static_cast<int>(kNameWidth),
+        row.name.substr(0, kNameWidth).c_str(), static_cast<unsigned long long>(row.calls),
+        static_cast<double>(row.total) / 1e6, static_cast<double>(row.self) / 1e6,
+        all_self > 0 ? 100 * static_cast<double>(row.self) / static_cast<double>(all_self) : 0,
+        BytesText(row.bytes).c_str());
+    text += line;
+  }
+  return text;
+}
+
+std::string ChromeTrace(std::vector<ProfiledEvent> events, std::uint32_t rank) {
+  SortForNesting(events);
+  std::int64_t origin = events.empty() ? 0 : events.front().begin;
+  for (const ProfiledEvent& event : events) {
+    origin = std::min(origin, event.begin);
+  }
+  std::sort(events.begin(), events.end(), [](const ProfiledEvent& a, const ProfiledEvent& b) {
+    return std::pair(a.begin, -a.end) < std::pair(b.begin, -b.end);
+  });
+  json out = json::array();
+  out.push_back(NameOfRow("process_name", rank, 0, "rank " + std::to_string(rank)));
+  std::map<std::uint64_t, bool> threads;
+  std::vector<std::int64_t> async_ends;
+  for (const ProfiledEvent& event : events) {
+    std::uint64_t row = event.thread;
+    if (event.kind == EventKind::kAsync) {
+      const std::size_t before = async_ends.size();
+      row = kFirstAsyncRow + FreeRow(async_ends, event);
+      if (async_ends.size() > before) {
+        out.push_back(NameOfRow("thread_name", rank, row, "communication"));
+      }
+    } else if (threads.emplace(row, true).second) {
+      out.push_back(NameOfRow("thread_name", rank, row, "thread " + std::to_string(row)));
+    }
+    out.push_back({{"name", event.name},
+                   {"cat", CategoryOf(event.kind)},
+                   {"ph", "X"},
+                   {"ts", static_cast<double>(event.begin - origin) / 1e3},
+                   {"dur", static_cast<double>(event.end - event.begin) / 1e3},
+                   {"pid", rank},
+                   {"tid", row},
+                   {"args", {{"bytes", event.bytes}}}});
+  }
+  return json{{"traceEvents", std::move(out)}, {"displayTimeUnit", "ms"}}.dump(
+             -1, ' ', false, json::error_handler_t::replace) +
+         "\n";
+}
+
+}  // namespace ddprun

@@ -1,0 +1,77 @@
+#include "trainer/publishing.h"
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "trainer/checkpoint/digest.h"
+#include "trainer/checkpoint/safetensors.h"
+
+namespace ddprun {
+namespace fs = std::filesystem;
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kParameters = "model.safetensors";
+constexpr const char* kDescription = "model.json";
+
+std::string DescriptionOf(const TrainState& state, std::uint64_t bytes, std::uint64_t digest) {
+  json metrics = json::object();
+  for (const auto& [name, value] : state.metrics) {
+    metrics[name] = std::isfinite(value) ? json(value) : json(nullptr);
+  }
+  const json out = {{"model", state.model},
+                    {"parameters", state.model_description},
+                    {"dataset", state.dataset},
+                    {"step", state.step},
+                    {"epoch", state.epoch},
+                    {"hyperparameters", state.hyperparameters},
+                    {"metrics", metrics},
+                    {"versions", state.versions},
+                    {"file", {{"name", kParameters}, {"bytes", bytes}, {"xxh64", Hex(digest)}}}};
+  return out.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+// Under a name that no reader looks at.
+Result<std::uint64_t> WriteBeside(FileSystem& files, const fs::path& path,
+                                  const std::vector<std::string_view>& parts) {
+  ASSIGN_OR_RETURN(const std::uint64_t digest, files.Write(path, parts));
+  RETURN_IF_ERROR(files.Sync(path));
+  return digest;
+}
+
+}  // namespace
+
+Result<void> Publish(FileSystem& files, const fs::path& directory,
+                     const std::vector<Tensor>& parameters, const TrainState& state) {
+  RETURN_IF_ERROR(files.MakeDirectory(directory));
+  // For the directory's own name. Not all parents may be opened.
+  (void)files.Sync(fs::absolute(directory).lexically_normal().parent_path());
+  const fs::path new_parameters = directory / (std::string(".new-") + kParameters);
+  const fs::path new_description = directory / (std::string(".new-") + kDescription);
+  const std::string header = SafetensorsHeader(parameters, {{"format", "pt"}});
+  const std::vector<std::string_view> parts = SafetensorsParts(header, parameters);
+  std::uint64_t bytes = 0;
+  for (const std::string_view part : parts) {
+    bytes += part.size();
+  }
+  ASSIGN_OR_RETURN(const std::uint64_t digest, WriteBeside(files, new_parameters, parts));
+  RETURN_IF_ERROR(WriteBeside(files, new_description, {DescriptionOf(state, bytes, digest)}));
+  // Until the new one is there no description, rather than one of other parameters.
+  RETURN_IF_ERROR(files.Remove(directory / kDescription));
+  RETURN_IF_ERROR(files.Sync(directory));
+  RETURN_IF_ERROR(files.Rename(new_parameters, directory / kParameters));
+  RETURN_IF_ERROR(files.Rename(new_description, directory / kDescription));
+  return files.Sync(directory);
+}
+
+Result<std::vector<Tensor>> ReadParameters(FileSystem& files, const fs::path& path) {
+  const fs::path file = fs::is_directory(path) ? path / kParameters : path;
+  constexpr std::size_t kAny = std::numeric_limits<std::size_t>::max() / 2;
+  ASSIGN_OR_RETURN(const DigestedBytes read, files.ReadDigested(file, kAny));
+  ASSIGN_OR_RETURN(SafetensorsFile parsed, ParseSafetensors(read.bytes, file.native()));
+  return std::move(parsed.tensors);
+}
+
+}  // namespace ddprun

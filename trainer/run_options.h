@@ -1,0 +1,38 @@
+// What a person does with a training beside running it: validate, stop early, publish, start from
+// somebody's parameters, profile. A part of ddprun-train's command line (config.h).
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "trainer/profiler/schedule.h"
+
+namespace CLI {
+class App;
+}
+
+namespace ddprun {
+
+struct RunOptions {
+  std::int64_t validate_every = 0;      // Steps; 0: never.
+  std::int64_t validation_samples = 0;  // The last ones of the training set; 0: the test set.
+  bool keep_best = false;
+  std::int64_t early_stop = 0;    // Validations without a gain; 0: never.
+  std::filesystem::path publish;  // Directory. Empty: none.
+  std::filesystem::path init_from;
+  std::string init_strict = "yes";
+  std::vector<std::string> freeze;  // Prefixes of parameters' names.
+  std::filesystem::path profile;    // Directory. Empty: none.
+  std::string profile_schedule = "1,1,3";
+
+  // What the text above means; set by FinishRunOptions once it is valid.
+  ProfileSchedule schedule;
+};
+
+void AddRunOptions(CLI::App& app, RunOptions& options);
+void CheckRunOptions(const RunOptions& options, std::vector<std::string>& problems);
+void FinishRunOptions(RunOptions& options);
+
+}  // namespace ddprun
