@@ -3,6 +3,9 @@
 //   READY=1            hello: the worker speaks this protocol, so its exit codes 75 and 76 mean
 //                      "restart me" and "do not restart"
 //   STEP=1200          progress, a counter that only grows within a generation
+//   LOSS=0.41  SAMPLES_PER_S=51200  CHECKPOINT=1000
+//                      how well it goes, from the rank that knows; CHECKPOINT is the step of the
+//                      newest one. For whoever listens: an agent passes over them
 //   PHASE=checkpoint   what it is doing, one word
 //   EXTEND_TIMEOUT_USEC=60000000
 //                      as systemd's: the next progress may come that much later than now, however

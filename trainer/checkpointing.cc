@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/check.h"
+#include "trainer/early_stopping.h"
 
 namespace ddprun {
 namespace {
@@ -71,7 +72,9 @@ Result<StartPlan> Checkpointing::ChooseStart(const TrainState& asked,
     Snapshot& snapshot = outcome->checkpoint->snapshot;
     ASSIGN_OR_RETURN(plan.state, ContinueFrom(snapshot.state, asked, plan.notes));
     plan.kind = StartKind::kResume;
-    if (plan.state.finished && plan.state.epoch >= static_cast<std::uint64_t>(config_.epochs)) {
+    const bool early = config_.run.early_stop > 0 && plan.state.metrics.count(kStoppedEarly) > 0;
+    if (plan.state.finished &&
+        (early || plan.state.epoch >= static_cast<std::uint64_t>(config_.epochs))) {
       plan.kind = StartKind::kFinished;
     }
     last_saved_ = snapshot.state.step;
@@ -92,9 +95,12 @@ bool Checkpointing::Due(std::uint64_t step, bool epoch_ended) const {
          (interval.time && std::chrono::steady_clock::now() - last_handed_over_ >= *interval.time);
 }
 
-void Checkpointing::Save(SnapshotView view, TrainState state) {
+void Checkpointing::Save(SnapshotView view, TrainState state, bool must) {
   last_handed_over_ = std::chrono::steady_clock::now();
   copier_->Wait();
+  if (must) {
+    saver_->Drain();
+  }
   if (saver_->HasRoom()) {
     copier_->Begin(std::move(view), std::move(state), saver_->TakeSpent());
   } else if (!skipped_) {
@@ -122,9 +128,10 @@ Result<void> Checkpointing::SaveNow(Snapshot&& snapshot) {
   return {};
 }
 
-Result<void> Checkpointing::Finish(Snapshot&& snapshot) {
-  RETURN_IF_ERROR(SaveNow(std::move(snapshot)));
-  return saver_->Close();
+Result<std::optional<LoadedCheckpoint>> Checkpointing::LoadBest() {
+  copier_->Wait();
+  saver_->Drain();  // The store is ours while the saver has nothing to do.
+  return store_.LoadBest();
 }
 
 Result<void> Checkpointing::Close() {

@@ -39,16 +39,16 @@ class Checkpointing {
   // Whether a save is due after `step`.
   bool Due(std::uint64_t step, bool epoch_ended) const;
   // In the background, the copy too: WaitForCopy before anything viewed changes. Skipped, like a
-  // bus that is full, while an earlier one still waits.
-  void Save(SnapshotView view, TrainState state);
+  // bus that is full, while an earlier one still waits; with `must` it waits for that one instead.
+  void Save(SnapshotView view, TrainState state, bool must);
   void WaitForCopy() { copier_->Wait(); }
   // Writes this one before it returns; an error if that failed.
   Result<void> SaveNow(Snapshot&& snapshot);
-  // Writes the last one and closes the directory; an error if either failed.
-  Result<void> Finish(Snapshot&& snapshot);
-
-  // This run is done with the directory without having saved anything.
+  // This run is done with the directory.
   Result<void> Close();
+
+  // The checkpoint with the best validation; none: there is none.
+  Result<std::optional<LoadedCheckpoint>> LoadBest();
 
   // Says what became of saves. The only error: another world has taken over (kRefused). A failed
   // save is said, and training goes on with the older checkpoints.

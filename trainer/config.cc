@@ -67,7 +67,10 @@ void AddCheckpointOptions(CLI::App& app, TrainConfig& config) {
 }
 
 void AddRunOptions(CLI::App& app, TrainConfig& config) {
-  app.add_option("--metrics", config.metrics, "Append progress to this file, one JSON per line");
+  app.add_option(
+      "--metrics", config.metrics,
+      "Append progress to this file, one JSON per line; none: do not (default: metrics.jsonl "
+      "in --checkpoint-dir)");
   app.add_option("--dump-parameters", config.dump_parameters,
                  "Write the final parameters to this file (safetensors)");
   app.add_option("--sample-log", config.sample_log,
@@ -139,6 +142,12 @@ void Resolve(TrainConfig& config) {
       config.weight_decay.value_or(optimizer.kind == OptimizerKind::kAdamW ? 0.01 : 0);
   optimizer.momentum = config.momentum;
   optimizer.nesterov = config.nesterov;
+  if (config.metrics.empty()) {
+    config.metrics = config.checkpoint_dir / "metrics.jsonl";
+  } else if (config.metrics == "none") {
+    config.metrics.clear();
+  }
+  FinishRunOptions(config.run);
 }
 
 EarlyExit WrongCommandLine(const std::vector<std::string>& problems) {
@@ -164,6 +173,7 @@ std::variant<TrainConfig, EarlyExit> Parse(int argc, const char* const* argv) {
   AddLearningOptions(app, config.learning);
   AddCheckpointOptions(app, config);
   AddRunOptions(app, config);
+  AddRunOptions(app, config.run);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {  // --help, --version

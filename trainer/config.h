@@ -16,6 +16,7 @@
 #include "trainer/comm/backend.h"
 #include "trainer/learning_options.h"
 #include "trainer/optimizer_options.h"
+#include "trainer/run_options.h"
 
 namespace ddprun {
 
@@ -53,7 +54,7 @@ struct TrainConfig {
   std::string resume = "auto";
   std::int64_t keep_last = 3;
   std::optional<std::int64_t> limit_train;  // Only the first samples of the training set.
-  std::filesystem::path metrics;            // Empty: none.
+  std::filesystem::path metrics;            // Empty: metrics.jsonl beside the checkpoints.
   std::filesystem::path dump_parameters;    // Empty: none.
   std::filesystem::path sample_log;         // Directory. Empty: none.
   std::int64_t threads = 0;                 // 0: this rank's share of the cores.
@@ -62,6 +63,8 @@ struct TrainConfig {
   std::string backend = "auto";
   LearningOptions learning;
   std::optional<double> progress_every;  // Seconds; none: 1, or 0.2 on a terminal.
+
+  RunOptions run;
 
   // What the texts above mean; set by Parse once they are valid.
   ResumeMode resume_mode = ResumeMode::kAuto;

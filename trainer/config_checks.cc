@@ -171,6 +171,7 @@ std::vector<std::string> Problems(const TrainConfig& config) {
   if (!ParseResumeMode(config.resume)) {
     problems.push_back("--resume must be auto, never or must, not '" + config.resume + "'");
   }
+  CheckRunOptions(config.run, problems);
   return problems;
 }
 

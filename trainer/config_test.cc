@@ -178,5 +178,32 @@ TEST(Config, CheckpointIntervalIsStepsOrSeconds) {
   }
 }
 
+TEST(Config, ReadsWhatIsDoneWithATraining) {
+  const auto config = std::get<TrainConfig>(
+      ParseAll({"--validate-every=10", "--validation-samples=100", "--keep-best", "--early-stop=3",
+                "--publish=/out", "--init-from=/old", "--init-strict=no", "--freeze=a,b.c",
+                "--profile=/prof", "--profile-schedule=1,2,3,4", "--metrics=none"}));
+  EXPECT_EQ(config.run.validate_every, 10);
+  EXPECT_EQ(config.run.validation_samples, 100);
+  EXPECT_TRUE(config.run.keep_best);
+  EXPECT_EQ(config.run.early_stop, 3);
+  EXPECT_EQ(config.run.publish, "/out");
+  EXPECT_EQ(config.run.init_from, "/old");
+  EXPECT_EQ(config.run.freeze, (std::vector<std::string>{"a", "b.c"}));
+  EXPECT_EQ(config.run.schedule, (ProfileSchedule{1, 2, 3, 4}));
+  EXPECT_TRUE(config.metrics.empty());
+  EXPECT_EQ(std::get<TrainConfig>(ParseAll({"--checkpoint-dir=/c"})).metrics, "/c/metrics.jsonl");
+}
+
+TEST(Config, WhatNeedsValidationSaysSo) {
+  const EarlyExit refusal = Refusal({"--keep-best", "--early-stop=2", "--init-strict=perhaps",
+                                     "--profile-schedule=1,1", "--validation-samples=-1"});
+  EXPECT_EQ(refusal.code, 2);
+  for (const char* const words : {"--keep-best needs", "--early-stop needs", "--init-strict must",
+                                  "--profile-schedule must", "--validation-samples must"}) {
+    EXPECT_NE(refusal.text.find(words), std::string::npos) << words;
+  }
+}
+
 }  // namespace
 }  // namespace ddprun

@@ -1,6 +1,7 @@
 #include "trainer/heartbeat.h"
 
 #include <chrono>
+#include <cstdio>
 #include <string>
 
 namespace ddprun {
@@ -21,6 +22,17 @@ Heartbeat::~Heartbeat() {
   }
   ends_.notify_one();
   thread_.join();
+}
+
+void Heartbeat::Report(const TrainReport& report) {
+  char text[128];
+  std::snprintf(text, sizeof text, "LOSS=%.6g\nSAMPLES_PER_S=%.6g\n", report.loss,
+                report.samples_per_second);
+  std::string lines = text;
+  if (report.last_checkpoint) {
+    lines += "CHECKPOINT=" + std::to_string(*report.last_checkpoint) + "\n";
+  }
+  notifier_.Send(lines);
 }
 
 void Heartbeat::Run() {

@@ -1,4 +1,5 @@
-// Tells the agent how far this worker is: STEP and PHASE on the notify socket.
+// Tells the agent how far this worker is: STEP and PHASE on the notify socket; and how well it
+// goes.
 //
 // A thread of its own sends, at most ten times a second and only what has changed, so that a step
 // costs two stores however short it is, and the last step before a hang is always told: all ranks
@@ -10,6 +11,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "proto/notify.h"
@@ -30,6 +32,12 @@ inline constexpr TrainPhase kStepPhase{"step"};
 inline constexpr TrainPhase kEvaluatePhase{"evaluate", 600};
 inline constexpr TrainPhase kCheckpointPhase{"checkpoint", 600};
 
+struct TrainReport {
+  double loss = 0;
+  double samples_per_second = 0;
+  std::optional<std::uint64_t> last_checkpoint;  // Step.
+};
+
 class Heartbeat {
  public:
   // Outlives this.
@@ -39,6 +47,8 @@ class Heartbeat {
   Heartbeat& operator=(const Heartbeat&) = delete;
 
   void Step(std::uint64_t step) { step_.store(step, std::memory_order_relaxed); }
+  // What rank 0 reports; told as it is.
+  void Report(const TrainReport& report);
   // One of the constants above: only the address is kept.
   void Phase(const TrainPhase& phase) { phase_.store(&phase, std::memory_order_relaxed); }
 

@@ -76,5 +76,18 @@ TEST_F(Socket, NothingIsSaidTwice) {
   EXPECT_LT(::recv(fd, &byte, 1, MSG_DONTWAIT), 0);
 }
 
+// The agent passes over what it does not know.
+TEST_F(Socket, TellsHowItGoes) {
+  const Notifier notifier(path);
+  Heartbeat heartbeat(notifier);
+  heartbeat.Report({0.25, 51200, 1000});
+  const std::string told = Next();
+  EXPECT_EQ(told, "LOSS=0.25\nSAMPLES_PER_S=51200\nCHECKPOINT=1000\n");
+  const Notification understood = ParseNotification(told);
+  EXPECT_FALSE(understood.step || understood.phase || understood.ready);
+  heartbeat.Report({0.5, 1, std::nullopt});
+  EXPECT_EQ(Next(), "LOSS=0.5\nSAMPLES_PER_S=1\n");
+}
+
 }  // namespace
 }  // namespace ddprun

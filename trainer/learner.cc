@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 #include <utility>
 
@@ -14,6 +15,7 @@
 #include "trainer/gradient_exchange.h"
 #include "trainer/models/torch_model.h"
 #include "trainer/optimizer.h"
+#include "trainer/profiler/recorder.h"
 #include "trainer/tensor_copies.h"
 #include "trainer/torch_group.h"
 
@@ -97,16 +99,35 @@ void DemandDeterminism() {
   at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
 }
 
+// A frozen parameter is a buffer: part of the model, without gradient or optimizer.
+std::shared_ptr<TorchModel> Freeze(std::shared_ptr<TorchModel> model,
+                                   const std::vector<std::string>& prefixes) {
+  std::vector<std::string> names;
+  std::vector<at::Tensor> parameters;
+  for (std::size_t i = 0; i < model->parameters.size(); ++i) {
+    const std::string& name = model->names[i];
+    const bool frozen =
+        std::any_of(prefixes.begin(), prefixes.end(),
+                    [&](const std::string& prefix) { return name.starts_with(prefix); });
+    (frozen ? model->buffer_names : names).push_back(name);
+    (frozen ? model->buffers : parameters).push_back(model->parameters[i]);
+    model->parameters[i].set_requires_grad(!frozen);
+  }
+  model->names = std::move(names);
+  model->parameters = std::move(parameters);
+  return model;
+}
+
 struct Learner::Impl {
   Impl(const ModelEntry& entry, const LearnerOptions& learner_options, ProcessGroup& process_group)
       : options(learner_options),
         group(process_group),
-        model(entry.make(options.task, options.model_arguments, options.seed)),
+        model(Freeze(entry.make(options.task, options.model_arguments, options.seed),
+                     options.freeze)),
         optimizer(options.optimizer, model->names, model->parameters),
         weight(at::zeros({}, at::kFloat)) {
     for (at::Tensor& parameter : model->parameters) {
       CHECK(parameter.scalar_type() == at::kFloat && parameter.is_contiguous());
-      parameter.set_requires_grad(true);
     }
   }
 
@@ -203,8 +224,10 @@ Score Learner::Impl::AddGradients(const Part& part) {
   for (const at::Tensor& input : slot.inputs) {
     inputs.push_back(input.narrow(0, 0, count));
   }
+  std::optional<NamedRange> range(std::in_place, "forward");
   const at::Tensor output = Output(inputs, /*training=*/true);
   const at::Tensor loss = Loss(output, slot, count);
+  range.reset();
   if (exchange && part.last) {
     exchange->BeforeBackward();
   }
@@ -213,7 +236,9 @@ Score Learner::Impl::AddGradients(const Part& part) {
       options.task.classifies() ? 1 : static_cast<double>(NumbersIn(options.task.target));
   weight.fill_(static_cast<double>(group.size()) /
                (static_cast<double>(part.global_count) * numbers));
+  range.emplace("backward");
   loss.backward(weight);
+  range.reset();
   return ScoreOf(output, loss, slot);
 }
 
@@ -293,6 +318,7 @@ Result<void> Learner::Update(double lr) {
     impl_->before_update();
   }
   try {
+    const NamedRange range("optimizer");
     if (impl_->options.clip_norm > 0) {
       ClipNorm(gradients, impl_->options.clip_norm);
     }

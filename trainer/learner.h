@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "common/result.h"
 #include "trainer/buckets.h"
@@ -35,6 +36,7 @@ struct LearnerOptions {
   double clip_norm = 0;   // Of all averaged gradients together; 0: none.
   bool bfloat16 = false;  // Forward under autocast.
   Compression compression = Compression::kNone;
+  std::vector<std::string> freeze;  // Parameters whose names begin so are not trained.
 };
 
 // Of this rank's samples.

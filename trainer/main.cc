@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <variant>
+#include <vector>
 
 #include "common/log.h"
 #include "proto/exit_code.h"
@@ -16,6 +18,7 @@
 #include "trainer/datasets/dataset.h"
 #include "trainer/learner.h"
 #include "trainer/models/model.h"
+#include "trainer/sagemaker.h"
 #include "trainer/staging.h"
 #include "trainer/stop_request.h"
 #include "trainer/trainer.h"
@@ -65,8 +68,11 @@ int CodeOfStop(const WorkerEnv& env) {
 
 // At once and without destructors: a process group that lost a peer waits in them for its
 // time-out, while the launcher waits for this process.
-[[noreturn]] void EndAtOnce(const Error& error) {
+[[noreturn]] void EndAtOnce(const Error& error, const std::optional<SageMaker>& sagemaker) {
   Log(LogLevel::kError, error.message);
+  if (sagemaker && error.kind != ErrorKind::kUnavailable) {  // A lost peer is not the reason.
+    WriteFailure(*sagemaker, error.message);
+  }
   std::fflush(nullptr);
   _exit(ExitCodeFor(error.kind));
 }
@@ -93,9 +99,31 @@ Result<Dataset> LoadData(const TrainConfig& config, const WorkerEnv& env) {
   return entry.load(root, config.data_arguments);
 }
 
+// A person's flags come last, and the last of a flag counts.
+std::variant<TrainConfig, EarlyExit> ParseWith(const std::optional<SageMaker>& sagemaker, int argc,
+                                               char** argv) {
+  std::vector<const char*> arguments(argv, argv + argc);
+  if (sagemaker) {
+    std::vector<const char*> more;
+    for (const std::string& argument : sagemaker->arguments) {
+      more.push_back(argument.c_str());
+    }
+    arguments.insert(arguments.begin() + 1, more.begin(), more.end());
+  }
+  return Parse(static_cast<int>(arguments.size()), arguments.data());
+}
+
 int Main(int argc, char** argv) {
-  const auto parsed = Parse(argc, argv);
+  const Result<std::optional<SageMaker>> sagemaker = DetectSageMaker(environ);
+  if (!sagemaker) {
+    StartLog("ddprun-train", LogLevel::kInfo);
+    EndAtOnce(sagemaker.error(), std::nullopt);
+  }
+  const auto parsed = ParseWith(*sagemaker, argc, argv);
   if (const auto* const early = std::get_if<EarlyExit>(&parsed)) {
+    if (*sagemaker && early->code != kExitOk) {
+      WriteFailure(**sagemaker, early->text);
+    }
     std::fputs(early->text.c_str(), early->code == kExitOk ? stdout : stderr);
     return early->code;
   }
@@ -103,15 +131,21 @@ int Main(int argc, char** argv) {
   StartLog("ddprun-train", LogLevel::kInfo);
   const Result<WorkerEnv> env = FromEnvironment(GetProcessEnv);
   if (!env) {
-    EndAtOnce(env.error());
+    EndAtOnce(env.error(), *sagemaker);
   }
   const Notifier notifier(env->notify_socket);
   notifier.Send("READY=1\nPHASE=load\nEXTEND_TIMEOUT_USEC=600000000");
   Result<Dataset> dataset = LoadData(config, *env);
   if (!dataset) {
-    EndAtOnce(dataset.error());
+    EndAtOnce(dataset.error(), *sagemaker);
   }
   LimitTrainingSet(config, *dataset);
+  if (config.run.validation_samples > 0) {
+    const auto samples = static_cast<std::uint32_t>(config.run.validation_samples);
+    if (const Result<void> split = SplitValidation(*dataset, samples); !split) {
+      EndAtOnce(split.error(), *sagemaker);
+    }
+  }
   SetThreads(ThreadsFor(config, *env));
   if (config.learning.deterministic) {
     DemandDeterminism();
@@ -119,7 +153,7 @@ int Main(int argc, char** argv) {
   Trainer trainer(config, *env, *dataset, notifier);
   const Result<TrainingEnd> end = trainer.Run();
   if (!end) {
-    EndAtOnce(end.error());
+    EndAtOnce(end.error(), *sagemaker);
   }
   return *end == TrainingEnd::kStopped ? CodeOfStop(*env) : kExitOk;
 }

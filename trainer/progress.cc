@@ -10,6 +10,7 @@
 
 #include "common/files.h"
 #include "common/log.h"
+#include "trainer/profiler/memory.h"
 
 namespace ddprun {
 namespace {
@@ -122,13 +123,15 @@ void MetricsFile::Append(const ProgressPoint& point) {
   const double time =
       std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   nlohmann::json object = {
-      {"time", time},
-      {"generation", generation_.value},
+      {"t", time},
+      {"gen", generation_.value},
       {"world_size", world_size_},
       {"epoch", point.epoch},
       {"step", point.step},
       {"loss", point.loss},
-      {"samples_per_second", point.samples_per_second},
+      {"lr", point.lr},
+      {"samples_per_s", point.samples_per_second},
+      {"mem", ResidentBytes()},
   };
   if (std::isfinite(point.accuracy)) {
     object["accuracy"] = point.accuracy;

@@ -24,6 +24,7 @@ struct Setting {
 };
 // What makes another training of it,
 constexpr Setting kFixed[] = {{"limit_train", "--limit-train"},
+                              {"validation_samples", "--validation-samples"},
                               {"optimizer", "--optimizer"},
                               {"model_arguments", "--model-arg"},
                               {"data_arguments", "--data-arg"}};
@@ -113,6 +114,7 @@ TrainState FreshState(const TrainConfig& config, std::uint32_t world_size,
       {"compress", config.learning.compress},
       {"model_arguments", config.model_arguments.Text()},
       {"data_arguments", config.data_arguments.Text()},
+      {"validation_samples", std::to_string(config.run.validation_samples)},
       {"limit_train", config.limit_train ? std::to_string(*config.limit_train) : "none"},
   };
   state.versions = {{"ddprun", DDPRUN_VERSION}, {"libtorch", DDPRUN_LIBTORCH_VERSION}};

@@ -58,10 +58,11 @@ Result<TrainingEnd> Trainer::RunToTheEnd() {
   if (env_.world_size > 1) {
     guard.emplace(heartbeat_);
   }
-  while (state_.epoch < Epochs()) {
+  while (!Done()) {
     RETURN_IF_ERROR(TakeStep());
-    if (stop_ && state_.epoch < Epochs()) {
+    if (stop_ && !Done()) {
       guard.reset();
+      RETURN_IF_ERROR(profiler_.Finish());
       RETURN_IF_ERROR(SaveAndStop());
       return TrainingEnd::kStopped;
     }
@@ -73,9 +74,13 @@ Result<TrainingEnd> Trainer::RunToTheEnd() {
 
 Result<void> Trainer::TakeStep() {
   const FeedPart* part = nullptr;
+  profiler_.BeginStep();
   do {
     heartbeat_.Phase(kDataPhase);
-    part = &feed_->Next();
+    {
+      const NamedRange range("data");
+      part = &feed_->Next();
+    }
     heartbeat_.Phase(kStepPhase);
     ASSIGN_OR_RETURN(const Score score,
                      learner_->Backward({.slot = part->slot,
@@ -99,7 +104,18 @@ Result<void> Trainer::TakeStep() {
     RETURN_IF_ERROR(Report(batch.epoch, epoch_ended));
   }
   heartbeat_.Step(state_.step);
+  RETURN_IF_ERROR(AfterStep(epoch_ended));
+  return profiler_.EndStep();
+}
+
+Result<void> Trainer::AfterStep(bool epoch_ended) {
+  const auto every = static_cast<std::uint64_t>(config_.run.validate_every);
+  best_ = false;
+  if (every > 0 && state_.step % every == 0) {
+    RETURN_IF_ERROR(Validate());
+  }
   if (checkpointing_) {
+    const NamedRange range("checkpoint");
     RETURN_IF_ERROR(SaveIfDue(epoch_ended));
   }
   return state_.step >= agree_at_ ? AgreeOnStop() : Result<void>();
@@ -113,7 +129,9 @@ Result<void> Trainer::AgreeOnStop() {
     const auto steps = static_cast<double>(state_.step - agreed_step_);
     next = std::clamp(std::floor(steps / seconds * kAgreeInterval), 1.0, kMaxReport);
   }
-  std::array<double, 2> sums = {StopRequest::Signal() ? 1.0 : 0.0, next};
+  const bool stop = StopRequest::Signal() || (run_files_ && run_files_->StopAsked());
+  save_asked_ = save_asked_ || (run_files_ && run_files_->TakeSave());
+  std::array<double, 2> sums = {stop ? 1.0 : 0.0, next};
   RETURN_IF_ERROR(group_->Sum(sums));
   stop_ = sums[0] > 0;
   agreed_step_ = state_.step;
@@ -141,9 +159,14 @@ Result<void> Trainer::SaveAndStop() {
 
 Result<void> Trainer::SaveIfDue(bool epoch_ended) {
   RETURN_IF_ERROR(checkpointing_->Poll());
+  const bool must = (best_ && config_.run.keep_best) || save_asked_;
   // The last one is saved by Finish, with the result in it.
-  if (state_.epoch < Epochs() && checkpointing_->Due(state_.step, epoch_ended)) {
-    checkpointing_->Save(learner_->View(), StateNow());
+  if (must || (!Done() && checkpointing_->Due(state_.step, epoch_ended))) {
+    checkpointing_->Save(learner_->View(), StateNow(), must);
+  }
+  if (std::exchange(save_asked_, false)) {
+    printer_->EndLine();
+    Log(LogLevel::kInfo, "saving step " + std::to_string(state_.step) + ", as SAVE asked");
   }
   return {};
 }
@@ -169,12 +192,14 @@ Result<void> Trainer::Report(std::uint64_t epoch, bool epoch_ended) {
     point.total_steps = state_.step + StepsLeft();
     point.loss = sums[0] / sums[2];
     point.accuracy = dataset_.task.classifies() ? sums[1] / sums[2] : std::nan("");
+    point.lr = LearningRate();
     point.samples_per_second = sums[2] / seconds;
     point.samples_left = SamplesLeft();
     point.last_checkpoint = checkpointing_->last_saved();
     state_.loss = point.loss;
     printer_->Print(point, epoch_ended);
     metrics_->Append(point);
+    heartbeat_.Report({point.loss, point.samples_per_second, point.last_checkpoint});
   }
   tally_ = {};
   reported_step_ = state_.step;
@@ -188,6 +213,7 @@ Result<void> Trainer::Report(std::uint64_t epoch, bool epoch_ended) {
 TrainState Trainer::StateNow() const {
   TrainState state = state_;
   state.buckets = learner_->buckets();
+  state.best = best_ && config_.run.keep_best;
   return state;
 }
 

@@ -23,7 +23,9 @@
 #include "trainer/learner.h"
 #include "trainer/models/model.h"
 #include "trainer/process_group.h"
+#include "trainer/profiler/profiler.h"
 #include "trainer/progress.h"
+#include "trainer/run_files.h"
 #include "trainer/sample_log.h"
 #include "trainer/sampler.h"
 
@@ -56,13 +58,18 @@ class Trainer {
   Result<StartPlan> AgreeOnStart();
   Result<StartPlan> ChooseStart();  // Rank 0.
   Result<void> StartLearner(const StartPlan& plan);
+  Result<void> StartFromOthers(StartPlan& plan);  // Rank 0: --init-from.
   Result<void> TakeStep();
+  Result<void> AfterStep(bool epoch_ended);
+  bool Done() const { return stopped_early_ || state_.epoch >= Epochs(); }
   Result<void> AgreeOnStop();
   Result<void> SaveAndStop();
   Result<void> SaveIfDue(bool epoch_ended);
+  Result<void> Validate();
   Result<void> Report(std::uint64_t epoch, bool epoch_ended);
   Result<Evaluation> Evaluate(const Samples& samples);
   Result<void> Finish();
+  Result<void> PublishResult();
   Result<void> SayFinishedBefore(const TrainState& state);
   void LogStart(const StartPlan& plan) const;
   void PrintResult(const TrainState& state);
@@ -93,6 +100,12 @@ class Trainer {
 
   Schedule schedule_;
   TrainState state_;  // Step and cursor in it are those of the last finished step.
+
+  Profiler profiler_;
+  std::optional<RunFiles> run_files_;  // Rank 0 only.
+  bool best_ = false;                  // The step just taken has the best validation so far.
+  bool save_asked_ = false;            // By SAVE.
+  bool stopped_early_ = false;
 
   Score tally_;                 // Since the last report.
   std::uint64_t agree_at_ = 0;  // The step at which all ranks ask whether one should stop.

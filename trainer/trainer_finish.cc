@@ -9,6 +9,9 @@
 #include "common/log.h"
 #include "trainer/checkpoint/file_system.h"
 #include "trainer/checkpoint/safetensors.h"
+#include "trainer/early_stopping.h"
+#include "trainer/profiler/memory.h"
+#include "trainer/publishing.h"
 #include "trainer/trainer.h"
 
 namespace ddprun {
@@ -51,6 +54,11 @@ Result<Trainer::Evaluation> Trainer::Evaluate(const Samples& samples) {
 }
 
 Result<void> Trainer::Finish() {
+  RETURN_IF_ERROR(profiler_.Finish());
+  if (IsRankZero() && !config_.run.profile.empty()) {
+    printer_->EndLine();
+    Log(LogLevel::kInfo, "memory of this rank after the last step: " + MemoryMeasured());
+  }
   heartbeat_.Phase(kEvaluatePhase);
   ASSIGN_OR_RETURN(const Evaluation train, Evaluate(dataset_.train));
   ASSIGN_OR_RETURN(const Evaluation test, Evaluate(dataset_.test));
@@ -59,6 +67,7 @@ Result<void> Trainer::Finish() {
   }
   heartbeat_.Phase(kCheckpointPhase);
   state_.finished = true;
+  const std::map<std::string, double> validation = ValidationMetrics(state_.metrics);
   state_.metrics = {{"train_loss", train.loss},
                     {"train_samples", dataset_.train.count},
                     {"test_loss", test.loss},
@@ -67,10 +76,17 @@ Result<void> Trainer::Finish() {
     state_.metrics["train_accuracy"] = train.accuracy;
     state_.metrics["test_accuracy"] = test.accuracy;
   }
+  state_.metrics.insert(validation.begin(), validation.end());
+  if (stopped_early_) {
+    state_.metrics[kStoppedEarly] = 1;
+  }
   if (!config_.dump_parameters.empty()) {
     RETURN_IF_ERROR(WriteParameters(config_.dump_parameters, MakeSnapshot().model));
   }
-  RETURN_IF_ERROR(checkpointing_->Finish(MakeSnapshot()));
+  best_ = false;  // Was saved as such.
+  RETURN_IF_ERROR(checkpointing_->SaveNow(MakeSnapshot()));
+  RETURN_IF_ERROR(PublishResult());
+  RETURN_IF_ERROR(checkpointing_->Close());
   RETURN_IF_ERROR(WriteResult(state_));
   PrintResult(state_);
   return {};
@@ -96,6 +112,25 @@ Result<void> Trainer::WriteResult(const TrainState& state) const {
                : Result<void>();
 }
 
+// Parameters of the best checkpoint where best ones are kept, else the last.
+Result<void> Trainer::PublishResult() {
+  if (config_.run.publish.empty()) {
+    return {};
+  }
+  Snapshot snapshot = MakeSnapshot();
+  if (config_.run.keep_best) {
+    ASSIGN_OR_RETURN(std::optional<LoadedCheckpoint> best, checkpointing_->LoadBest());
+    if (best) {
+      snapshot = std::move(best->snapshot);
+    }
+  }
+  RETURN_IF_ERROR(Publish(RealFileSystem(), config_.run.publish, snapshot.model, snapshot.state));
+  printer_->EndLine();
+  Log(LogLevel::kInfo, "published the parameters of step " + std::to_string(snapshot.state.step) +
+                           " in " + config_.run.publish.native());
+  return {};
+}
+
 void Trainer::PrintResult(const TrainState& state) {
   printer_->EndLine();
   for (const std::string of : {"train", "test"}) {
@@ -112,9 +147,11 @@ Result<void> Trainer::SayFinishedBefore(const TrainState& state) {
   if (!IsRankZero()) {
     return {};
   }
+  state_ = state;
   if (!config_.dump_parameters.empty()) {
     RETURN_IF_ERROR(WriteParameters(config_.dump_parameters, MakeSnapshot().model));
   }
+  RETURN_IF_ERROR(PublishResult());
   RETURN_IF_ERROR(WriteResult(state));
   RETURN_IF_ERROR(checkpointing_->Close());
   Log(LogLevel::kInfo,

@@ -4,7 +4,11 @@
 #include <utility>
 
 #include "common/log.h"
+#include "trainer/early_stopping.h"
+#include "trainer/profiler/memory.h"
+#include "trainer/publishing.h"
 #include "trainer/trainer.h"
+#include "trainer/transfer.h"
 
 namespace ddprun {
 namespace {
@@ -28,9 +32,16 @@ Result<void> Trainer::JoinWorld() {
   learner.clip_norm = config_.learning.clip_norm.value_or(0);
   learner.bfloat16 = config_.learning.autocast == "bf16";
   learner.compression = *ParseCompression(config_.learning.compress);
+  learner.freeze = config_.run.freeze;
   learner.bucket_bytes = static_cast<std::size_t>(config_.bucket_mib * (1 << 20));
   ASSIGN_OR_RETURN(sample_log_, SampleLog::Open(config_.sample_log, env_));
   learner_ = std::make_unique<Learner>(model_, learner, *group_);
+  const std::vector<TensorView> tensors = learner_->View().model;
+  if (std::all_of(tensors.begin(), tensors.end(),
+                  [](const TensorView& tensor) { return tensor.forward_changes_it; })) {
+    return Error{ErrorKind::kInvalid, "--freeze leaves no parameter to train"};
+  }
+  ASSIGN_OR_RETURN(profiler_, Profiler::Open(config_.run.profile, config_.run.schedule, env_));
   return {};
 }
 
@@ -54,27 +65,49 @@ Result<StartPlan> Trainer::AgreeOnStart() {
 
 Result<StartPlan> Trainer::ChooseStart() {
   printer_.emplace(config_.progress_every);
-  ASSIGN_OR_RETURN(metrics_, MetricsFile::Open(config_.metrics, env_.generation, env_.world_size));
   const std::string description = learner_->Describe();
   const Checkpointing::Say say = [this](LogLevel level, const std::string& text) {
     printer_->EndLine();
     Log(level, text);
   };
   ASSIGN_OR_RETURN(checkpointing_, Checkpointing::Open(config_, env_, description, say));
+  // After the directory was made, where the metrics may be.
+  ASSIGN_OR_RETURN(metrics_, MetricsFile::Open(config_.metrics, env_.generation, env_.world_size));
+  run_files_.emplace(config_.checkpoint_dir);
+  if (run_files_->StopAsked()) {
+    return Error{ErrorKind::kRefused, "'" + (config_.checkpoint_dir / "STOP").native() +
+                                          "' asks not to train: remove it to train on"};
+  }
   TrainState asked = FreshState(config_, env_.world_size, description);
   asked.hyperparameters["backend"] = group_->backend();
   std::optional<Snapshot> loaded;
-  ASSIGN_OR_RETURN(const StartPlan plan, checkpointing_->ChooseStart(asked, loaded));
+  ASSIGN_OR_RETURN(StartPlan plan, checkpointing_->ChooseStart(asked, loaded));
   if (loaded) {
     RETURN_IF_ERROR(learner_->CopyFrom(*loaded));
+  } else if (!config_.run.init_from.empty()) {
+    RETURN_IF_ERROR(StartFromOthers(plan));
   }
   return plan;
+}
+
+Result<void> Trainer::StartFromOthers(StartPlan& plan) {
+  ASSIGN_OR_RETURN(const std::vector<Tensor> given,
+                   ReadParameters(RealFileSystem(), config_.run.init_from));
+  Snapshot mine = CopyNow(learner_->View(), {});
+  ASSIGN_OR_RETURN(const TransferReport report,
+                   Transfer(given, config_.run.init_strict == "yes", mine.model));
+  plan.notes.push_back("parameters from '" + config_.run.init_from.native() +
+                       "': " + Describe(report));
+  return learner_->CopyFrom(mine);
 }
 
 Result<void> Trainer::StartLearner(const StartPlan& plan) {
   state_ = plan.state;
   state_.finished = false;
-  state_.metrics.clear();  // Results of the training that this one goes on from.
+  // Of the results of the training that this one goes on from, only those that go on too.
+  state_.metrics = ValidationMetrics(state_.metrics);
+  stopped_early_ =
+      EnoughValidations(state_.metrics, static_cast<std::uint64_t>(config_.run.early_stop));
   if (state_.samples_in_epoch >= dataset_.train.count) {
     return Invalid(
         "the checkpoint has used more samples of its epoch than the data set has",
@@ -105,11 +138,15 @@ Result<void> Trainer::StartLearner(const StartPlan& plan) {
   heartbeat_.Step(state_.step);
   if (IsRankZero()) {
     LogStart(plan);
+    if (!config_.run.profile.empty()) {
+      Log(LogLevel::kInfo, "memory of a rank: " + MemoryEstimate(learner_->View()) + "; " +
+                               MemoryMeasured() + " before the first step");
+    }
     learner_->BeforeUpdate([this] { checkpointing_->WaitForCopy(); });
   }
   if (checkpointing_ && plan.kind == StartKind::kFresh) {
     // A directory that cannot be written shows at once.
-    checkpointing_->Save(learner_->View(), StateNow());
+    checkpointing_->Save(learner_->View(), StateNow(), /*must=*/false);
   }
   return {};
 }

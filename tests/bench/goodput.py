@@ -31,7 +31,7 @@ def points_of(path):
     for line in measuring.read_text(path).splitlines():
         try:
             entry = json.loads(line)
-            points.append((entry["time"], entry["step"]))
+            points.append((entry["t"], entry["step"]))
         except ValueError:
             pass
     return points

@@ -61,7 +61,7 @@ def main():
         if rank == 0 and time.monotonic() - noted >= 0.2:
             noted = time.monotonic()
             with open(asked.metrics, "a") as file:
-                file.write(json.dumps({"time": time.time(), "step": step}) + "\n")
+                file.write(json.dumps({"t": time.time(), "step": step}) + "\n")
 
 
 if __name__ == "__main__":

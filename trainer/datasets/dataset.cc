@@ -4,6 +4,9 @@
 
 #include "trainer/datasets/entries.h"
 
+#include <string>
+#include <vector>
+
 namespace ddprun {
 namespace {
 
@@ -41,6 +44,25 @@ std::filesystem::path BundledDatasetRoot(std::string_view name) {
   std::error_code error;
   const auto executable = std::filesystem::read_symlink("/proc/self/exe", error);
   return (executable.parent_path() / ".." / "share" / "ddprun" / name).lexically_normal();
+}
+
+Result<void> SplitValidation(Dataset& dataset, std::uint32_t count) {
+  if (count >= dataset.train.count) {
+    return Invalid("--validation-samples leaves nothing to train on",
+                   std::to_string(count) + " of " + std::to_string(dataset.train.count));
+  }
+  const std::uint32_t first = dataset.train.count -= count;
+  const auto gather = [first, all = dataset.train.gather](std::span<const std::uint32_t> indices,
+                                                          const std::optional<AugmentKey>& key,
+                                                          const BatchRoom& room) {
+    std::vector<std::uint32_t> shifted(indices.begin(), indices.end());
+    for (std::uint32_t& index : shifted) {
+      index += first;
+    }
+    all(shifted, key, room);
+  };
+  dataset.validation = Samples{count, gather};
+  return {};
 }
 
 }  // namespace ddprun

@@ -39,7 +39,12 @@ struct Dataset {
   Task task;
   Samples train;
   Samples test;
+  std::optional<Samples> validation;  // Taken from train; none: the test set stands in.
 };
+
+// Takes the last `count` samples of the training set away for validation; they are gathered as they
+// are, without a key. kInvalid: there are not that many and one more.
+Result<void> SplitValidation(Dataset& dataset, std::uint32_t count);
 
 struct DatasetEntry {
   std::string_view name;
