@@ -140,11 +140,10 @@ TEST(Config, NamesEveryProblemAtOnce) {
                "--checkpoint-every=2m", "--resume=maybe", "--backend=mpi", "--keep-last=1",
                "--limit-train=0", "--threads=-1", "--collective-timeout=0", "--bucket-mib=0"});
   EXPECT_EQ(exit.code, 2);
-  for (const char* flag :
-       {"--model: there is no 'vgg'; known: mlp, linear, toy, cnn",
-        "--dataset: there is no 'cifar'", "--epochs", "--batch", "--lr", "--seed",
-        "--checkpoint-every", "--resume", "--backend", "--keep-last", "--limit-train", "--threads",
-        "--collective-timeout", "--bucket-mib"}) {
+  for (const char* flag : {"--model: there is no 'vgg'; known: mlp, linear, toy, cnn",
+                           "--dataset: there is no 'cifar'", "--epochs", "--batch", "--lr",
+                           "--seed", "--checkpoint-every", "--resume", "--backend", "--keep-last",
+                           "--limit-train", "--threads", "--collective-timeout", "--bucket-mib"}) {
     EXPECT_NE(exit.text.find(flag), std::string::npos) << flag << " in\n" << exit.text;
   }
 }

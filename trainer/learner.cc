@@ -100,8 +100,8 @@ void DemandDeterminism() {
 }
 
 // A frozen parameter is a buffer: part of the model, without gradient or optimizer.
-std::shared_ptr<TorchModel> Freeze(std::shared_ptr<TorchModel> model,
-                                   const std::vector<std::string>& prefixes) {
+static std::shared_ptr<TorchModel> Freeze(std::shared_ptr<TorchModel> model,
+                                          const std::vector<std::string>& prefixes) {
   std::vector<std::string> names;
   std::vector<at::Tensor> parameters;
   for (std::size_t i = 0; i < model->parameters.size(); ++i) {

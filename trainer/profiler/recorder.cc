@@ -10,7 +10,6 @@
 #include <mutex>
 #include <utility>
 
-
 namespace ddprun {
 namespace {
 
