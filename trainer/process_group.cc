@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <new>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -132,6 +133,9 @@ Result<SharedOutcome> ShareMemory(const WorkerEnv& env, const GroupOptions& opti
 c10::intrusive_ptr<c10d::Backend> MakeGloo(const c10::intrusive_ptr<c10d::Store>& store, int rank,
                                            int size, const GroupOptions& options,
                                            const std::string& own_address) {
+  // Gloo writes to a peer that is gone with writev, whose signal would end this process before it
+  // can say so. Python, which Gloo is used from elsewhere, ignores it too.
+  std::signal(SIGPIPE, SIG_IGN);
   auto gloo_options = c10d::ProcessGroupGloo::Options::create(options.timeout);
   gloo_options->threads = 1;
   gloo_options->devices.push_back(
