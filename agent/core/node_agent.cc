@@ -20,6 +20,8 @@ constexpr int kSigUsr1 = 10;
 constexpr int kSigUsr2 = 12;
 constexpr int kSigTerm = 15;
 constexpr int kUsage = 2;
+constexpr Duration kLargeWorldsPoll{3'000};  // Of some 1,300 nodes.
+constexpr int kStartsPerPoll = 20;           // What is spread takes this part of a poll period.
 constexpr int kUnavailable = 69;
 constexpr Duration kFirstBackoff = 20ms;  // gRPC's own default, 1 s, is a lost second per cut.
 constexpr Duration kLastBackoff = 1s;
@@ -322,6 +324,22 @@ void OnTick(AgentTurn& turn) {
   }
 }
 
+// In a large world all nodes are told to run at one moment. If each answered at once, those told
+// last would wait behind the answers of the first, so each takes a moment of its own. News of its
+// workers does not wait for it.
+bool HoldsBackItsStart(AgentTurn& turn) {
+  AgentState& state = turn.state;
+  const bool starts =
+      std::any_of(turn.effects.begin(), turn.effects.end(),
+                  [](const AgentEffect& effect) { return std::holds_alternative<Spawn>(effect); });
+  if (!starts || state.poll_period < kLargeWorldsPoll) {
+    return false;
+  }
+  const auto share = static_cast<Duration::rep>(state.incarnation.value % 1'000);
+  state.retry_at = turn.now + state.poll_period / kStartsPerPoll * share / 1'000;
+  return true;
+}
+
 void SendIfDue(AgentTurn& turn, const NodeReport& before) {
   AgentState& state = turn.state;
   const bool over = state.phase == AgentPhase::kDone && !state.exit_at;
@@ -329,7 +347,7 @@ void SendIfDue(AgentTurn& turn, const NodeReport& before) {
   NodeReport known = before;
   known.standings = report.standings;  // Progress travels with the next report:
   known.progress = report.progress;    // alone it is no reason to speak.
-  if (over || (!turn.send && report == known)) {
+  if (over || (!turn.send && report == known) || HoldsBackItsStart(turn)) {
     return;
   }
   report.sequence = ++state.sequence;

@@ -23,6 +23,23 @@ TEST_F(Agent, RunsWhatItHasNotPromisedAway) {
   EXPECT_TRUE(NeedsStore(state));
 }
 
+// Ten thousand nodes told to run at once do not all answer at once; what happens is told at once.
+TEST_F(Agent, InALargeWorldTheStartIsReportedInAMomentOfItsOwn) {
+  state.incarnation = {500};
+  Told(Wait{}, 1s);
+  Feed(Replied{state.sequence, {RunOf(1), 5, 60s, 20s, {1}}, {99}}, 2s);
+  EXPECT_TRUE(Did<Spawn>());
+  EXPECT_FALSE(Did<SendReport>());
+  EXPECT_EQ(*NextWake(state, config), At(2'500ms));
+  const AgentState held = state;
+  Feed(AgentTick{}, 2'500ms);
+  EXPECT_EQ(Find<SendReport>()->report.hosting, Hosting::kWorkers);
+  state = held;
+  Ends(0, Exited{1}, 2'100ms);
+  ASSERT_TRUE(Did<SendReport>());
+  EXPECT_EQ(Find<SendReport>()->report.failures.size(), 1u);
+}
+
 // The answer was under way while the coordinator was told "I host nothing, floor 2".
 TEST_F(Agent, NeverRunsAtOrBelowItsFloor) {
   TellStop(2, StopCause::kFailure, 1s);
