@@ -29,6 +29,18 @@ std::int64_t Microseconds(Time time) {
   return time.time_since_epoch().count();
 }
 
+// In a large world calls are answered in batches: one by one each costs several threads a sleep.
+constexpr Duration kLargeWorldsPoll{3'000};
+constexpr int kBatchesPerPoll = 64;
+
+Time ParkedUntil(Time beat, Duration poll) {
+  const Time until = beat + poll;
+  if (poll < kLargeWorldsPoll) {
+    return until;
+  }
+  return until - until.time_since_epoch() % (poll / kBatchesPerPoll);
+}
+
 }  // namespace
 
 CoordinatorDriver::CoordinatorDriver(Loop& loop, const CoordinatorConfig& config)
@@ -94,7 +106,7 @@ void CoordinatorDriver::OnReport(NodeReport report, std::shared_ptr<PendingSync>
                         ? std::min(now, Time(std::chrono::microseconds(report.beat)))
                         : now;
   Park(run, NodeKey{report.node, report.incarnation},
-       Parked{std::move(call), report.sequence, report.echo, beat + poll});
+       Parked{std::move(call), report.sequence, report.echo, ParkedUntil(beat, poll)});
   Advance(run_id, run, Reported{std::move(report)});
 }
 

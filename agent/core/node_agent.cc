@@ -21,7 +21,7 @@ constexpr int kSigUsr2 = 12;
 constexpr int kSigTerm = 15;
 constexpr int kUsage = 2;
 constexpr Duration kLargeWorldsPoll{3'000};  // Of some 1,300 nodes.
-constexpr int kStartsPerPoll = 20;           // What is spread takes this part of a poll period.
+constexpr int kStartsPerPoll = 12;           // What is spread takes this part of a poll period.
 constexpr int kUnavailable = 69;
 constexpr Duration kFirstBackoff = 20ms;  // gRPC's own default, 1 s, is a lost second per cut.
 constexpr Duration kLastBackoff = 1s;

@@ -27,7 +27,7 @@ TEST_F(Agent, RunsWhatItHasNotPromisedAway) {
 TEST_F(Agent, InALargeWorldTheStartIsReportedInAMomentOfItsOwn) {
   state.incarnation = {500};
   Told(Wait{}, 1s);
-  Feed(Replied{state.sequence, {RunOf(1), 5, 60s, 20s, {1}}, {99}}, 2s);
+  Feed(Replied{state.sequence, {RunOf(1), 5, 36s, 12s, {1}}, {99}}, 2s);
   EXPECT_TRUE(Did<Spawn>());
   EXPECT_FALSE(Did<SendReport>());
   EXPECT_EQ(*NextWake(state, config), At(2'500ms));

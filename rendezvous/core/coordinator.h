@@ -33,7 +33,7 @@ struct CoordinatorConfig {
   Term term;                          // This server's reign.
   std::uint64_t seed = 0;             // World ids are drawn from it.
   Duration base_lease{3'000};         // The lease is max(base, nodes * per node), so that 10,000
-  Duration lease_per_node{7};         // nodes cost a few percent of a core.
+  Duration lease_per_node{9};         // nodes cost a few percent of a core.
   Duration disconnect_grace{200};     // Closed connection to lost; agents reconnect in 20-50 ms.
   Duration stop_grace{5'000};         // TERM to KILL after a failure or loss.
   Duration shutdown_timeout{30'000};  // TERM to KILL in a planned stop.

@@ -222,7 +222,7 @@ class Bench {
     RunUntil("cold", [&] { return AllRun(); });
     figures_.cold.push_back(MillisecondsSince(begin));
     figures_.cold_cpu = 1'000 * server_.CpuSeconds();
-    RunFor(2'000ms);  // Until all have reported that they host it.
+    RunFor(4'000ms);  // Until all have reported that they host it.
   }
 
   void WarmRound(int number) {
@@ -248,7 +248,7 @@ class Bench {
 
   void Idle() {
     // Whole poll periods: all nodes were answered at one moment, so their calls come in waves.
-    const double period = std::max(1.0, 0.007 / 3 * static_cast<double>(options_.agents));
+    const double period = std::max(1.0, 0.009 / 3 * static_cast<double>(options_.agents));
     const double seconds = options_.idle > 0 ? options_.idle : std::ceil(10 / period) * period;
     const double before = server_.CpuSeconds();
     const auto begin = Clock::now();
