@@ -66,7 +66,7 @@ void AddCheckpointOptions(CLI::App& app, TrainConfig& config) {
       ->capture_default_str();
 }
 
-void AddRunOptions(CLI::App& app, TrainConfig& config) {
+void AddProcessOptions(CLI::App& app, TrainConfig& config) {
   app.add_option(
       "--metrics", config.metrics,
       "Append progress to this file, one JSON per line; none: do not (default: metrics.jsonl "
@@ -172,7 +172,7 @@ std::variant<TrainConfig, EarlyExit> Parse(int argc, const char* const* argv) {
   AddOptimizerOptions(app, config);
   AddLearningOptions(app, config.learning);
   AddCheckpointOptions(app, config);
-  AddRunOptions(app, config);
+  AddProcessOptions(app, config);
   AddRunOptions(app, config.run);
   try {
     app.parse(argc, argv);
