@@ -24,5 +24,9 @@ if(DDPRUN_WITH_TRAINER)
   install(TARGETS ddprun-train ddprun-bench-comm RUNTIME COMPONENT trainer)
   install(FILES docs/man/ddprun-train.1 docs/man/ddprun-bench-comm.1
           DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT trainer)
+  if(TARGET ddprun_cuda)
+    install(TARGETS ddprun_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_BINDIR}/../lib/ddprun
+            COMPONENT trainer)
+  endif()
   install(DIRECTORY ${CMAKE_BINARY_DIR}/share/ddprun DESTINATION ${share} COMPONENT trainer)
 endif()

@@ -3,6 +3,8 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "proto/task_env.h"
+
 namespace ddprun {
 namespace {
 
@@ -65,7 +67,8 @@ Result<WorkerEnv> FromEnvironment(const GetEnv& get) {
     return get(name).value_or(fallback);
   };
   if (const auto rank = get("RANK"); !rank || rank->empty()) {
-    return env;
+    ASSIGN_OR_RETURN(const std::optional<WorkerEnv> task, FromTask(get));
+    return task.value_or(env);
   }
   using U32 = std::uint32_t;
   using U64 = std::uint64_t;

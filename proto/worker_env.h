@@ -36,6 +36,7 @@ struct WorkerEnv {
   Generation generation;      // DDPRUN_GENERATION
   WorldId world_id;           // DDPRUN_WORLD_ID, 16 hexadecimal digits
   std::string notify_socket;  // DDPRUN_NOTIFY_SOCKET; empty: nobody listens.
+  bool hosts_store = false;   // No agent does, and this is rank 0.
 };
 
 // Name -> value, to be laid over the agent's own environment.
@@ -46,9 +47,9 @@ using GetEnv = std::function<std::optional<std::string>(const std::string& name)
 // The process's own environment.
 std::optional<std::string> GetProcessEnv(const std::string& name);
 
-// The worker's side. RANK absent: a lone process, rank 0 of 1 without a store (master.host empty).
-// Started by plain torchrun the DDPRUN_* are absent: term and world id 0, generation =
-// TORCHELASTIC_RESTART_COUNT + 1.
+// The worker's side. RANK absent: a task of srun or mpirun (task_env.h), else a lone process, rank
+// 0 of 1 without a store (master.host empty). Started by plain torchrun the DDPRUN_* are absent:
+// term and world id 0, generation = TORCHELASTIC_RESTART_COUNT + 1.
 Result<WorkerEnv> FromEnvironment(const GetEnv& get);
 
 }  // namespace ddprun

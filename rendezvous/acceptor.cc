@@ -1,5 +1,6 @@
 #include "rendezvous/acceptor.h"
 
+#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -11,12 +12,15 @@
 #include <cerrno>
 #include <cstring>
 #include <map>
+#include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "common/log.h"
 #include "rendezvous/first_bytes.h"
 #include "rendezvous/http.h"
+#include "rendezvous/turned_away.h"
 
 namespace ddprun {
 namespace {
@@ -25,13 +29,37 @@ using Descriptor = boost::asio::posix::stream_descriptor;
 using Wait = boost::asio::posix::descriptor_base;
 
 constexpr int kAcceptsPerTurn = 64;
+// A fatal alert, protocol_version (RFC 8446, 6.2): "connection closed" alone would be tried again.
+constexpr std::string_view kNoTlsHere("\x15\x03\x01\x00\x02\x02\x46", 7);
 constexpr Duration kPauseWithoutDescriptors{100};
+constexpr std::uint64_t kLinesPerWindow = 5;
+
+// Without the port: who the connections of one machine belong to.
+std::string AddressOf(const sockaddr_storage& peer) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  const void* address = nullptr;
+  if (peer.ss_family == AF_INET) {
+    address = &reinterpret_cast<const sockaddr_in&>(peer).sin_addr;
+  } else if (peer.ss_family == AF_INET6) {
+    address = &reinterpret_cast<const sockaddr_in6&>(peer).sin6_addr;
+  }
+  const bool known = address != nullptr && ::inet_ntop(peer.ss_family, address, text.data(),
+                                                       static_cast<socklen_t>(text.size()));
+  return known ? text.data() : "somebody";
+}
 
 // A wait is over only when more than `bytes` have come: bytes that were looked at stay in the
 // socket, and would end every wait at once.
 void WaitForMoreThan(int fd, std::size_t bytes) {
   const int low_water = static_cast<int>(bytes) + 1;
   ::setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &low_water, sizeof low_water);
+}
+
+// What came is read first: to close before that would reset the connection, and the alert with it.
+void RefuseTls(int fd) {
+  std::array<char, 4096> hello;
+  static_cast<void>(::recv(fd, hello.data(), hello.size(), 0));
+  static_cast<void>(::send(fd, kNoTlsHere.data(), kNoTlsHere.size(), MSG_NOSIGNAL));
 }
 
 }  // namespace
@@ -43,6 +71,7 @@ class Acceptor::State : public std::enable_shared_from_this<Acceptor::State> {
         options_(options),
         handlers_(std::move(handlers)),
         listener_(loop.io()),
+        turned_away_(loop, "rendezvous", kLinesPerWindow),
         expiry_(loop),
         pause_(loop) {}
 
@@ -55,6 +84,7 @@ class Acceptor::State : public std::enable_shared_from_this<Acceptor::State> {
     boost::system::error_code ignored;
     listener_.close(ignored);
     guests_.clear();
+    of_address_.clear();
     expiry_.Cancel();
     pause_.Cancel();
   }
@@ -66,28 +96,33 @@ class Acceptor::State : public std::enable_shared_from_this<Acceptor::State> {
     std::size_t seen = 0;  // First bytes looked at.
     std::string request;   // Of an HTTP client; taken, not only looked at.
     bool http = false;
+    std::string address;
   };
   using Guests = std::map<std::uint64_t, Guest>;  // In order of arrival, so of deadlines.
 
   void WaitForConnections();
   void AcceptSome();
-  void Admit(int fd);
+  void Admit(int fd, const std::string& address);
+  void MakeRoomFor(const std::string& address);
   void WaitForBytes(std::uint64_t id, Guest& guest);
   void OnReadable(Guests::iterator guest);
   void Decide(Guests::iterator guest);
   void ReadRequest(Guests::iterator guest);
   void HandOver(Guests::iterator guest, const std::function<void(UniqueFd)>& to);
   void Remove(Guests::iterator guest);
+  void TurnAway(Guests::iterator guest, std::string_view reason);
   void ArmExpiry();
 
   Loop& loop_;
   const AcceptorOptions options_;
   AcceptorHandlers handlers_;
   Descriptor listener_;
+  TurnedAway turned_away_;
   LoopTimer expiry_;
   LoopTimer pause_;
   bool out_of_descriptors_ = false;
   Guests guests_;
+  std::map<std::string, std::set<std::uint64_t>> of_address_;  // Their guests, oldest first.
   std::uint64_t next_id_ = 0;
 };
 
@@ -102,11 +137,13 @@ void Acceptor::State::WaitForConnections() {
 
 void Acceptor::State::AcceptSome() {
   for (int i = 0; i < kAcceptsPerTurn; ++i) {
-    const int fd =
-        ::accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    sockaddr_storage peer{};
+    socklen_t size = sizeof peer;
+    const int fd = ::accept4(listener_.native_handle(), reinterpret_cast<sockaddr*>(&peer), &size,
+                             SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd >= 0) {
       out_of_descriptors_ = false;
-      Admit(fd);
+      Admit(fd, AddressOf(peer));
       continue;
     }
     if (errno == EAGAIN || errno == EWOULDBLOCK) {
@@ -125,12 +162,15 @@ void Acceptor::State::AcceptSome() {
   WaitForConnections();
 }
 
-void Acceptor::State::Admit(int fd) {
+void Acceptor::State::Admit(int fd, const std::string& address) {
+  if (!LeavesRoom(fd)) {
+    ::close(fd);
+    turned_away_.Note(address, "nearly all descriptors (ulimit -n) are in use");
+    return;
+  }
   const int on = 1;
   ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  if (guests_.size() >= options_.max_undecided) {
-    guests_.erase(guests_.begin());
-  }
+  MakeRoomFor(address);
   Descriptor socket(loop_.io());
   boost::system::error_code error;
   socket.assign(fd, error);
@@ -139,10 +179,21 @@ void Acceptor::State::Admit(int fd) {
     return;
   }
   const std::uint64_t id = next_id_++;
-  const auto [guest, added] =
-      guests_.emplace(id, Guest{std::move(socket), loop_.Now() + options_.patience, 0, {}, false});
+  const auto [guest, added] = guests_.emplace(
+      id, Guest{std::move(socket), loop_.Now() + options_.patience, 0, {}, false, address});
+  of_address_[address].insert(id);
   WaitForBytes(id, guest->second);
   ArmExpiry();
+}
+
+void Acceptor::State::MakeRoomFor(const std::string& address) {
+  const auto own = of_address_.find(address);
+  if (own != of_address_.end() && own->second.size() >= options_.max_undecided_of_one) {
+    TurnAway(guests_.find(*own->second.begin()),
+             "it did not say what it is, and its address has too many of the kind");
+  } else if (guests_.size() >= options_.max_undecided) {
+    TurnAway(guests_.begin(), "it did not say what it is, and there are too many of the kind");
+  }
 }
 
 void Acceptor::State::WaitForBytes(std::uint64_t id, Guest& guest) {
@@ -185,6 +236,12 @@ void Acceptor::State::Decide(Guests::iterator guest) {
     case Protocol::kGrpc:
       HandOver(guest, handlers_.grpc);
       return;
+    case Protocol::kTls:
+      if (!handlers_.tls) {
+        RefuseTls(fd);
+      }
+      HandOver(guest, handlers_.tls);
+      return;
     case Protocol::kStore:
       HandOver(guest, handlers_.store);
       return;
@@ -194,7 +251,7 @@ void Acceptor::State::Decide(Guests::iterator guest) {
       ReadRequest(guest);
       return;
     case Protocol::kUnknown:
-      Remove(guest);
+      TurnAway(guest, "nobody here speaks what it speaks");
       return;
   }
 }
@@ -209,7 +266,7 @@ void Acceptor::State::ReadRequest(Guests::iterator guest) {
     return;
   }
   request.append(bytes.data(), static_cast<std::size_t>(count));
-  const std::optional<std::string> reply = HttpReply(request);
+  const std::optional<std::string> reply = HttpReply(request, options_.run_id);
   if (!reply) {
     WaitForBytes(guest->first, guest->second);
     return;
@@ -231,8 +288,18 @@ void Acceptor::State::HandOver(Guests::iterator guest, const std::function<void(
 }
 
 void Acceptor::State::Remove(Guests::iterator guest) {
+  const auto own = of_address_.find(guest->second.address);
+  own->second.erase(guest->first);
+  if (own->second.empty()) {
+    of_address_.erase(own);
+  }
   guests_.erase(guest);
   ArmExpiry();
+}
+
+void Acceptor::State::TurnAway(Guests::iterator guest, std::string_view reason) {
+  turned_away_.Note(guest->second.address, reason);
+  Remove(guest);
 }
 
 // One timer for all: everybody has the same patience, so the oldest is always the next.
@@ -243,7 +310,7 @@ void Acceptor::State::ArmExpiry() {
   }
   expiry_.ArmAt(guests_.begin()->second.deadline, [this] {
     while (!guests_.empty() && guests_.begin()->second.deadline <= loop_.Now()) {
-      guests_.erase(guests_.begin());
+      TurnAway(guests_.begin(), "it did not say what it is in time");
     }
     ArmExpiry();
   });

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -26,9 +27,12 @@ const std::string kValidate("\x00\xce\xf7\x85\x3c\x03\x01", 7);
 // A peer on loopback, as rude as the test wants.
 class Peer {
  public:
-  explicit Peer(std::uint16_t port) : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  explicit Peer(std::uint16_t port, const char* from = "127.0.0.1")
+      : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
+    ::inet_pton(AF_INET, from, &address.sin_addr);
+    EXPECT_EQ(::bind(fd_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
     address.sin_port = htons(port);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     EXPECT_EQ(::connect(fd_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
@@ -58,13 +62,15 @@ class Peer {
 
 class AcceptorTest : public testing::Test {
  protected:
-  void Start(AcceptorOptions options) {
+  void Start(AcceptorOptions options, std::function<void(UniqueFd)> tls = nullptr) {
     Result<ListenSocket> listener = ListenOn({"127.0.0.1", 0});
     ASSERT_TRUE(listener) << listener.error().message;
     endpoint_ = listener->endpoint;
-    acceptor_.emplace(loop_, options,
-                      AcceptorHandlers{[this](UniqueFd fd) { grpc_.push_back(std::move(fd)); },
-                                       [this](UniqueFd fd) { store_.push_back(std::move(fd)); }});
+    acceptor_.emplace(
+        loop_, options,
+        AcceptorHandlers{.grpc = [this](UniqueFd fd) { grpc_.push_back(std::move(fd)); },
+                         .tls = std::move(tls),
+                         .store = [this](UniqueFd fd) { store_.push_back(std::move(fd)); }});
     acceptor_->Start(std::move(listener->fd));
   }
 
@@ -113,6 +119,19 @@ TEST_F(AcceptorTest, ARequestThatNeverEndsIsCutOff) {
 TEST_F(AcceptorTest, GarbageIsClosedWithoutAWord) {
   Start({});
   EXPECT_EQ(Ask("\xff\xfe\xfd"), "");
+  EXPECT_TRUE(grpc_.empty() && store_.empty());
+}
+
+TEST_F(AcceptorTest, ATlsHelloIsHandedOverOrAnsweredWithAnAlert) {
+  const std::string hello("\x16\x03\x01\x00\x05hello", 10);
+  Start({});
+  EXPECT_EQ(Ask(hello), std::string("\x15\x03\x01\x00\x02\x02\x46", 7));
+  std::vector<UniqueFd> tls;
+  Start({}, [&tls](UniqueFd fd) { tls.push_back(std::move(fd)); });
+  Peer peer(endpoint_.port);
+  peer.Say(hello);
+  ASSERT_TRUE(PumpUntil(loop_, [&] { return tls.size() == 1; }));
+  EXPECT_EQ(Read(tls[0]), hello);
   EXPECT_TRUE(grpc_.empty() && store_.empty());
 }
 
@@ -186,6 +205,42 @@ TEST_F(AcceptorTest, TooManyUndecidedCostTheOldest) {
   Settle();
   EXPECT_FALSE(second.Closed());
   EXPECT_FALSE(third.Closed());
+}
+
+// Who floods must not push out those of other addresses.
+TEST_F(AcceptorTest, TooManyOfOneAddressCostItsOwnOldest) {
+  Start({.max_undecided = 3, .max_undecided_of_one = 2});
+  Peer other(endpoint_.port, "127.0.0.2");
+  Settle();
+  Peer first(endpoint_.port);
+  Settle();
+  Peer second(endpoint_.port);
+  Peer third(endpoint_.port);
+  EXPECT_TRUE(PumpUntil(
+      loop_, [&] { return first.Closed(); }, 5s));
+  Settle();
+  EXPECT_FALSE(other.Closed());
+  EXPECT_FALSE(second.Closed());
+  EXPECT_FALSE(third.Closed());
+}
+
+// Workers, logs and files need descriptors too.
+TEST_F(AcceptorTest, TheLastDescriptorsAreNotForStrangers) {
+  Start({});
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  Peer peer(endpoint_.port);
+  Peer late(endpoint_.port);
+  peer.Say(kPreface);
+  const int used = ::dup(0);
+  ::close(used);
+  const rlimit tight{static_cast<rlim_t>(used) + 2, before.rlim_max};  // A quarter is spare.
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &tight), 0);
+  EXPECT_TRUE(PumpUntil(loop_, [&] { return peer.Closed() && late.Closed(); }));
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  Peer welcome(endpoint_.port);
+  welcome.Say(kPreface);
+  EXPECT_TRUE(PumpUntil(loop_, [&] { return grpc_.size() == 1; }));
 }
 
 TEST_F(AcceptorTest, EndsWithConnectionsUndecided) {

@@ -36,9 +36,10 @@ struct Call {
   SyncChannel::Done done;
 };
 
-Result<SyncReply> ReplyOf(const Call& call, const grpc::Status& status, const Endpoint& endpoint) {
+Result<SyncReply> ReplyOf(const Call& call, const grpc::Status& status, const Endpoint& endpoint,
+                          const Tls& tls) {
   if (!status.ok()) {
-    return ErrorOf(status, endpoint, call.deadline);
+    return ErrorOf(status, endpoint, call.deadline, tls);
   }
   Result<SyncReply> reply = ReplyFromProto(call.reply);
   if (!reply) {
@@ -52,8 +53,8 @@ Result<SyncReply> ReplyOf(const Call& call, const grpc::Status& status, const En
 
 class GrpcSyncChannel::State : public std::enable_shared_from_this<GrpcSyncChannel::State> {
  public:
-  State(Loop& loop, const Endpoint& endpoint, std::string token)
-      : loop_(loop), endpoint_(endpoint), token_(std::move(token)), limit_(loop) {}
+  State(Loop& loop, const Endpoint& endpoint, Access access)
+      : loop_(loop), endpoint_(endpoint), access_(std::move(access)), limit_(loop) {}
 
   void Send(const NodeReport& report, Duration deadline, Done done);
   void Cancel();
@@ -70,7 +71,7 @@ class GrpcSyncChannel::State : public std::enable_shared_from_this<GrpcSyncChann
 
   Loop& loop_;
   const Endpoint endpoint_;
-  const std::string token_;
+  const Access access_;
   std::shared_ptr<Call> current_;
   std::unique_ptr<Stub> stub_;  // None: not connected yet, or the connection was given up.
   std::string target_;          // The last look-up's result.
@@ -160,11 +161,11 @@ void GrpcSyncChannel::State::OnTarget(const Result<std::string>& target) {
 }
 
 void GrpcSyncChannel::State::Connect() {
-  stub_ = v1::Rendezvous::NewStub(OpenChannel(target_));
+  stub_ = v1::Rendezvous::NewStub(OpenChannel(target_, endpoint_.host, access_.tls));
 }
 
 void GrpcSyncChannel::State::Start() {
-  ShowToken(current_->context, token_);
+  ShowToken(current_->context, access_.token);
   in_grpc_->fetch_add(1);
   const auto call = current_;
   stub_->async()->Sync(
@@ -190,7 +191,7 @@ void GrpcSyncChannel::State::OnStatus(const std::shared_ptr<Call>& call,
   if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
     stub_.reset();
   }
-  End(call, ReplyOf(*call, status, endpoint_));
+  End(call, ReplyOf(*call, status, endpoint_, access_.tls));
 }
 
 // `done` may send again, or destroy the channel.
@@ -207,8 +208,8 @@ void GrpcSyncChannel::State::WaitForGrpc() {
   }
 }
 
-GrpcSyncChannel::GrpcSyncChannel(Loop& loop, const Endpoint& endpoint, std::string token)
-    : state_(std::make_shared<State>(loop, endpoint, std::move(token))) {}
+GrpcSyncChannel::GrpcSyncChannel(Loop& loop, const Endpoint& endpoint, Access access)
+    : state_(std::make_shared<State>(loop, endpoint, std::move(access))) {}
 
 GrpcSyncChannel::~GrpcSyncChannel() {
   state_->Cancel();
@@ -226,18 +227,19 @@ void GrpcSyncChannel::Cancel() {
 namespace {
 
 Result<v1::DescribeReply> Describe(const Endpoint& endpoint, const RunId& run_id, Duration timeout,
-                                   const std::string& token) {
+                                   const Access& access) {
   ASSIGN_OR_RETURN(const std::string target, GrpcTarget(endpoint, Lookup::kMayBlock));
-  const std::unique_ptr<Stub> stub = v1::Rendezvous::NewStub(OpenChannel(target));
+  const std::unique_ptr<Stub> stub =
+      v1::Rendezvous::NewStub(OpenChannel(target, endpoint.host, access.tls));
   grpc::ClientContext context;
   context.set_deadline(In(timeout));
-  ShowToken(context, token);
+  ShowToken(context, access.token);
   v1::DescribeRequest request;
   request.set_run_id(run_id);
   v1::DescribeReply reply;
   const grpc::Status status = stub->Describe(&context, request, &reply);
   if (!status.ok()) {
-    return ErrorOf(status, endpoint, timeout);
+    return ErrorOf(status, endpoint, timeout, access.tls);
   }
   return reply;
 }
@@ -245,14 +247,14 @@ Result<v1::DescribeReply> Describe(const Endpoint& endpoint, const RunId& run_id
 }  // namespace
 
 Result<std::vector<std::string>> DescribeRun(const Endpoint& endpoint, const RunId& run_id,
-                                             Duration timeout, const std::string& token) {
-  ASSIGN_OR_RETURN(const v1::DescribeReply reply, Describe(endpoint, run_id, timeout, token));
+                                             Duration timeout, const Access& access) {
+  ASSIGN_OR_RETURN(const v1::DescribeReply reply, Describe(endpoint, run_id, timeout, access));
   return std::vector<std::string>(reply.lines().begin(), reply.lines().end());
 }
 
 Result<std::vector<RunStatus>> AskStatus(const Endpoint& endpoint, const RunId& run_id,
-                                         Duration timeout, const std::string& token) {
-  ASSIGN_OR_RETURN(const v1::DescribeReply reply, Describe(endpoint, run_id, timeout, token));
+                                         Duration timeout, const Access& access) {
+  ASSIGN_OR_RETURN(const v1::DescribeReply reply, Describe(endpoint, run_id, timeout, access));
   Result<std::vector<RunStatus>> runs = StatusFromProto(reply);
   if (!runs) {
     return Error{ErrorKind::kRefused, "the rendezvous at " + ToString(endpoint) +
@@ -262,9 +264,10 @@ Result<std::vector<RunStatus>> AskStatus(const Endpoint& endpoint, const RunId& 
 }
 
 Result<std::string> AskControl(const Endpoint& endpoint, const ControlRequest& request,
-                               Duration timeout) {
+                               Duration timeout, const Tls& tls) {
   ASSIGN_OR_RETURN(const std::string target, GrpcTarget(endpoint, Lookup::kMayBlock));
-  const std::unique_ptr<Stub> stub = v1::Rendezvous::NewStub(OpenChannel(target));
+  const std::unique_ptr<Stub> stub =
+      v1::Rendezvous::NewStub(OpenChannel(target, endpoint.host, tls));
   grpc::ClientContext context;
   context.set_deadline(In(timeout));
   ShowToken(context, request.token);
@@ -273,7 +276,7 @@ Result<std::string> AskControl(const Endpoint& endpoint, const ControlRequest& r
   v1::ControlReply reply;
   const grpc::Status status = stub->Control(&context, wire, &reply);
   if (!status.ok()) {
-    return ErrorOf(status, endpoint, timeout);
+    return ErrorOf(status, endpoint, timeout, tls);
   }
   return reply.text();
 }

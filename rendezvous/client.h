@@ -12,14 +12,14 @@
 #include "common/endpoint.h"
 #include "common/loop.h"
 #include "common/result.h"
+#include "rendezvous/tls.h"
 #include "rendezvous/transport.h"
 
 namespace ddprun {
 
 class GrpcSyncChannel final : public SyncChannel {
  public:
-  // `token`: shown with every call, where the server asks for one.
-  GrpcSyncChannel(Loop& loop, const Endpoint& endpoint, std::string token = "");
+  GrpcSyncChannel(Loop& loop, const Endpoint& endpoint, Access access = {});
   ~GrpcSyncChannel() override;  // Waits for gRPC to let go of cancelled calls: microseconds.
 
   void Send(const NodeReport& report, Duration deadline, Done done) override;
@@ -32,14 +32,14 @@ class GrpcSyncChannel final : public SyncChannel {
 
 // A run in words, or all runs for an empty id. Blocks for `timeout` at most, beside a look-up.
 Result<std::vector<std::string>> DescribeRun(const Endpoint& endpoint, const RunId& run_id,
-                                             Duration timeout, const std::string& token = "");
+                                             Duration timeout, const Access& access = {});
 
 // The same in values.
 Result<std::vector<RunStatus>> AskStatus(const Endpoint& endpoint, const RunId& run_id,
-                                         Duration timeout, const std::string& token = "");
+                                         Duration timeout, const Access& access = {});
 
 // What follows, in words. Blocks likewise.
 Result<std::string> AskControl(const Endpoint& endpoint, const ControlRequest& request,
-                               Duration timeout);
+                               Duration timeout, const Tls& tls = {});
 
 }  // namespace ddprun

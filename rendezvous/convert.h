@@ -10,6 +10,7 @@
 #include "proto/rendezvous.pb.h"
 #include "rendezvous/core/messages.h"
 #include "rendezvous/core/status.h"
+#include "rendezvous/core/witness.h"
 #include "rendezvous/transport.h"
 
 namespace ddprun {
@@ -30,6 +31,12 @@ Result<std::vector<RunStatus>> StatusFromProto(const v1::DescribeReply& wire);
 Result<ControlRequest> ControlFromProto(const v1::ControlRequest& wire);
 void ToProto(const std::vector<RunStatus>& runs, v1::DescribeReply* wire);
 void ToProto(const ControlRequest& request, v1::ControlRequest* wire);
+
+// Claims among listed nodes: convert_witness.cc.
+Result<WitnessRequest> WitnessRequestFromProto(const v1::WitnessRequest& wire);
+Result<WitnessAnswer> WitnessAnswerFromProto(const v1::WitnessReply& wire);
+void ToProto(const WitnessRequest& request, v1::WitnessRequest* wire);
+void ToProto(const WitnessAnswer& answer, v1::WitnessReply* wire);
 
 void ToProto(const NodeReport& report, v1::SyncRequest* wire);
 void ToProto(const SyncReply& reply, v1::SyncReply* wire);

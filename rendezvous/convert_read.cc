@@ -23,6 +23,7 @@ RunShape Read(const v1::RunShape& wire, Reader& in) {
   shape.scale_up = wire.scale_up();
   shape.restart_window = in.Duration("shape.restart_window", wire.restart_window_ms());
   shape.crash_loop_limit = wire.crash_loop_limit();
+  shape.fence_after = in.Duration("shape.fence_after", wire.fence_after_ms());
   return shape;
 }
 
@@ -229,6 +230,9 @@ Result<NodeReport> ReportFromProto(const v1::SyncRequest& wire) {
   ReadWorkers(wire, in, report);
   report.leaving = in.Enum("leaving", kLeaving, wire.leaving());
   report.draining = wire.draining();
+  report.requeues = wire.requeues();
+  report.job_ends_unix =
+      in.Number<std::int64_t>("job_ends_unix", wire.job_ends_unix(), 0, kMaxUnixMs / 1000);
   if (!in.ok()) {
     return in.error();
   }

@@ -42,6 +42,8 @@ void Write(const RunStatus& run, v1::RunStatus* wire) {
   wire->set_max_nodes(run.max_nodes);
   wire->set_restarts_used(run.restarts_used);
   wire->set_max_restarts(run.max_restarts);
+  wire->set_requeues(run.requeues);
+  wire->set_job_ends_unix(run.job_ends_unix);
   wire->set_waits_for(Cut(run.waits_for));
   wire->set_outcome(Cut(run.outcome));
   wire->set_exit_code(static_cast<std::uint32_t>(run.exit_code));
@@ -85,6 +87,9 @@ RunStatus Read(const v1::RunStatus& wire, Reader& in) {
   run.max_nodes = wire.max_nodes();
   run.restarts_used = wire.restarts_used();
   run.max_restarts = wire.max_restarts();
+  run.requeues = wire.requeues();
+  run.job_ends_unix =
+      in.Number<std::int64_t>("job_ends_unix", wire.job_ends_unix(), 0, kMaxUnixMs / 1000);
   run.waits_for = in.Text("waits_for", wire.waits_for(), kMaxTextBytes);
   run.outcome = in.Text("outcome", wire.outcome(), kMaxTextBytes);
   run.exit_code = static_cast<int>(in.Number<std::uint32_t>("exit_code", wire.exit_code(), 0, 255));

@@ -51,7 +51,7 @@ NodeReport FullReport() {
   report.term = {5};
   report.beat = 123456789;
   report.echo = Stop{{3}, {9}, StopCause::kScaleUp};
-  report.shape = {2, 4, 3, 1'234ms, 5'678ms, false, 60'000ms, 5};
+  report.shape = {2, 4, 3, 1'234ms, 5'678ms, false, 60'000ms, 5, 9'000ms};
   report.host = "n1";
   report.node_rank = 0;
   report.workers = 4;
@@ -70,6 +70,8 @@ NodeReport FullReport() {
   report.standings = {{998, "data", 3, 1, 1, Duration(30'000)}, {1000, "", 0, 2, 0, Duration(0)}};
   report.leaving = Leaving::kStopRun;
   report.draining = true;
+  report.requeues = 2;
+  report.job_ends_unix = 1'795'320'000;
   return report;
 }
 
@@ -287,6 +289,7 @@ TEST(Convert, PlacementsAndFailuresThatCannotBeUsedAreRefusedByField) {
        [&](auto& w) { w.mutable_failures(0)->set_traceback(std::string(kMaxTraceback + 1, 'x')); }},
       {"spawn_failure", [&](auto& w) { w.set_spawn_failure(std::string(kMaxTextBytes + 1, 'x')); }},
       {"unkillable", [&](auto& w) { w.set_unkillable(4097); }},
+      {"job_ends_unix", [&](auto& w) { w.set_job_ends_unix(-1); }},
       {"hung_rank", [&](auto& w) { w.set_hung_rank(UINT32_MAX); }},
       {"standing.count", [&](auto& w) { w.mutable_standings(0)->set_count(0); }},
       {"standing.late", [&](auto& w) { w.mutable_standings(0)->set_late(2); }},

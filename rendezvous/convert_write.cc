@@ -39,6 +39,7 @@ void Write(const RunShape& shape, v1::RunShape* wire) {
   wire->set_scale_up(shape.scale_up);
   wire->set_restart_window_ms(shape.restart_window.count());
   wire->set_crash_loop_limit(shape.crash_loop_limit);
+  wire->set_fence_after_ms(shape.fence_after.count());
 }
 
 namespace {
@@ -183,6 +184,8 @@ void ToProto(const NodeReport& report, v1::SyncRequest* wire) {
   }
   wire->set_leaving(ToWire(kLeaving, report.leaving));
   wire->set_draining(report.draining);
+  wire->set_requeues(report.requeues);
+  wire->set_job_ends_unix(report.job_ends_unix);
 }
 
 void ToProto(const SyncReply& reply, v1::SyncReply* wire) {

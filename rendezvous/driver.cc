@@ -74,6 +74,10 @@ RendezvousHandlers CoordinatorDriver::Handlers() {
 
 void CoordinatorDriver::OnReport(NodeReport report, std::shared_ptr<PendingSync> call) {
   const RunId run_id = report.run_id;
+  if (retired_) {
+    call->Refuse({ErrorKind::kUnavailable, "this server has stepped down"});
+    return;
+  }
   auto found = runs_.find(run_id);
   if (found == runs_.end()) {
     if (runs_.size() >= kMaxRuns) {
@@ -83,6 +87,11 @@ void CoordinatorDriver::OnReport(NodeReport report, std::shared_ptr<PendingSync>
     }
     found = runs_.emplace(run_id, std::make_unique<RunEntry>(loop_)).first;
     found->second->state.run_id = run_id;
+    if (succeeds_) {
+      RunRecord unknown;
+      unknown.run_id = run_id;
+      found->second->state = Restore(unknown, loop_.Now());
+    }
   }
   RunEntry& run = *found->second;
   if (!IsNewest(run.state, report)) {
@@ -91,6 +100,11 @@ void CoordinatorDriver::OnReport(NodeReport report, std::shared_ptr<PendingSync>
   }
   // Its nodes would ignore a server of a lower term than they have heard.
   if (const Term reign = ReignAfter(config_.term, report.term); reign != config_.term) {
+    if (on_later_term_) {
+      call->Refuse({ErrorKind::kUnavailable, "this server has been succeeded by a later one"});
+      loop_.Post([callback = on_later_term_, term = report.term] { callback(term); });
+      return;
+    }
     Log(LogLevel::kWarning, "node " + report.node +
                                 " has heard a later server than this one (has " +
                                 "this machine's clock gone back?): reigning after it");
@@ -317,6 +331,13 @@ Result<std::string> CoordinatorDriver::OnControl(const ControlRequest& request) 
   const RunId run_id = found->first;
   Advance(run_id, *found->second, controlled);
   return answer.text;
+}
+
+void CoordinatorDriver::Retire() {
+  retired_ = true;
+  when_unneeded_ = nullptr;
+  on_later_term_ = nullptr;
+  runs_.clear();
 }
 
 void CoordinatorDriver::WhenUnneeded(std::function<void()> callback) {

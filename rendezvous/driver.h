@@ -34,6 +34,15 @@ class CoordinatorDriver {
   // an earlier one kept there are taken over.
   void UseJournal(std::unique_ptr<Journal> journal, const std::vector<RunRecord>& runs);
 
+  // Before anything arrives: another server reigned before this one, so what its runs' nodes still
+  // do is found out from their reports before anything is formed.
+  void Succeed() { succeeds_ = true; }
+  // A node has heard a later server: called instead of reigning after that one. On the loop, and
+  // not from inside the report's arrival.
+  void OnLaterTerm(std::function<void(Term)> callback) { on_later_term_ = std::move(callback); }
+  // Forgets every run: parked calls are refused, nothing happens any more.
+  void Retire();
+
   // What a server's transports call.
   RendezvousHandlers Handlers();
 
@@ -88,6 +97,9 @@ class CoordinatorDriver {
   std::unique_ptr<Journal> journal_;  // None: nothing is kept.
   std::map<RunId, std::unique_ptr<RunEntry>> runs_;
   std::function<void()> when_unneeded_;
+  std::function<void(Term)> on_later_term_;  // None: this server reigns after the later one.
+  bool succeeds_ = false;
+  bool retired_ = false;
   TokenGate gate_;
 };
 

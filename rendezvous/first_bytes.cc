@@ -17,8 +17,11 @@ bool IsUpper(char c) {
 }  // namespace
 
 Protocol ProtocolOf(std::string_view first_bytes) {
-  if (first_bytes.starts_with(kHttp2Preface) || first_bytes.starts_with(kTlsHello)) {
+  if (first_bytes.starts_with(kHttp2Preface)) {
     return Protocol::kGrpc;
+  }
+  if (first_bytes.starts_with(kTlsHello)) {
+    return Protocol::kTls;
   }
   if (first_bytes.starts_with(kStoreValidate)) {
     return Protocol::kStore;

@@ -10,7 +10,8 @@ namespace ddprun {
 
 enum class Protocol {
   kUndecided,  // More bytes are needed.
-  kGrpc,       // The HTTP/2 preface, or a TLS hello.
+  kGrpc,       // The HTTP/2 preface.
+  kTls,        // A TLS hello.
   kStore,      // A c10d TCPStore client's VALIDATE query.
   kHttp,       // A request line of HTTP/1.
   kUnknown,

@@ -13,7 +13,7 @@ const std::string kValidate("\x00\xce\xf7\x85\x3c\x00\x01", 7);
 
 TEST(FirstBytes, TellEveryProtocol) {
   EXPECT_EQ(ProtocolOf(kPreface), Protocol::kGrpc);
-  EXPECT_EQ(ProtocolOf(kTls), Protocol::kGrpc);
+  EXPECT_EQ(ProtocolOf(kTls), Protocol::kTls);
   EXPECT_EQ(ProtocolOf(kValidate), Protocol::kStore);
   EXPECT_EQ(ProtocolOf("GET / HTTP/1.1\r\n"), Protocol::kHttp);
   EXPECT_EQ(ProtocolOf("POST / HTTP/1.1\r\n"), Protocol::kHttp);

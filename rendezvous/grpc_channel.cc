@@ -1,6 +1,7 @@
 #include "rendezvous/grpc_channel.h"
 
 #include <absl/synchronization/mutex.h>
+#include <google/protobuf/stubs/logging.h>
 #include <grpc/support/log.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
@@ -12,6 +13,7 @@
 #include <string_view>
 
 #include "rendezvous/grpc_limits.h"
+#include "rendezvous/wire_gate.h"
 
 namespace ddprun {
 namespace {
@@ -56,6 +58,25 @@ bool IsFromStranger(const grpc::Status& status) {
          status.error_message().find("Trying to connect an http1.x server") != std::string::npos;
 }
 
+// gRPC has no code for these either. A handshake that failed fails again; a connection that only
+// ended may have met a server that went, or one that wants a certificate.
+Error TlsError(const std::string& message, const Endpoint& endpoint, const Tls& tls) {
+  const std::string where = "the rendezvous at " + ToString(endpoint);
+  if (message.find("is not in peer certificate") != std::string::npos) {
+    return {ErrorKind::kInvalid,
+            "cannot trust " + where + ": its certificate does not name '" + endpoint.host + "'"};
+  }
+  constexpr std::string_view kHandshake = "Ssl handshake failed: ";
+  if (const std::size_t at = message.rfind(kHandshake); at != std::string::npos) {
+    return {ErrorKind::kInvalid,
+            "cannot speak TLS with " + where + ": " + message.substr(at + kHandshake.size()) +
+                " (does it speak TLS? is its certificate signed by --tls-ca?)"};
+  }
+  return {ErrorKind::kUnavailable,
+          "cannot reach " + where + ": " + LastCause(message) +
+              (tls.serves() ? "" : " (over TLS; a server may want to see --tls-cert)")};
+}
+
 // The threads that run callbacks come and go with the channels and servers that use them, and
 // gRPC 1.51 aborts ("ref_counted.h: prior > 0") when the last user goes while a new one comes. One
 // call on a channel that never connects (no credentials make a lame one) uses them for ever.
@@ -87,6 +108,7 @@ void PrepareGrpc() {
     absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
     if (std::getenv("GRPC_VERBOSITY") == nullptr) {
       gpr_set_log_function([](gpr_log_func_args*) {});
+      google::protobuf::SetLogHandler(nullptr);  // Strangers choose how often it has what to say.
     }
     return new Anchor;
   }();
@@ -115,7 +137,8 @@ Result<std::string> GrpcTarget(const Endpoint& endpoint, Lookup lookup) {
   return target;
 }
 
-std::shared_ptr<grpc::Channel> OpenChannel(const std::string& target) {
+std::shared_ptr<grpc::Channel> OpenChannel(const std::string& target, const std::string& host,
+                                           const Tls& tls) {
   PrepareGrpc();
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -133,11 +156,17 @@ std::shared_ptr<grpc::Channel> OpenChannel(const std::string& target) {
   arguments.SetInt(GRPC_ARG_MAX_CHANNEL_TRACE_EVENT_MEMORY_PER_NODE, 0);
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
   arguments.SetMaxSendMessageSize(kMaxMessageBytes);
+  if (tls.calls()) {
+    arguments.SetString(GRPC_ARG_DEFAULT_AUTHORITY, host);  // What the certificate must name.
+    return grpc::CreateCustomChannel(
+        target, grpc::SslCredentials({tls.authority, tls.key, tls.certificate}), arguments);
+  }
   arguments.SetString(GRPC_ARG_DEFAULT_AUTHORITY, "rendezvous");
   return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
 }
 
-Error ErrorOf(const grpc::Status& status, const Endpoint& endpoint, Duration waited) {
+Error ErrorOf(const grpc::Status& status, const Endpoint& endpoint, Duration waited,
+              const Tls& tls) {
   const std::string where = ToString(endpoint);
   switch (status.error_code()) {
     case grpc::StatusCode::INVALID_ARGUMENT:
@@ -152,6 +181,11 @@ Error ErrorOf(const grpc::Status& status, const Endpoint& endpoint, Duration wai
       return {ErrorKind::kRefused, "what listens at " + where +
                                        " is not a ddprun rendezvous: " + status.error_message()};
     case grpc::StatusCode::UNAUTHENTICATED:
+      if (status.error_message() == kTlsWanted) {
+        return {ErrorKind::kInvalid, "the rendezvous at " + where +
+                                         " refused this call: " + status.error_message() +
+                                         "; say whose certificate it has with --tls-ca=FILE"};
+      }
       return {ErrorKind::kInvalid, "the rendezvous at " + where +
                                        " refused this call: " + status.error_message() +
                                        "; give it with --token-file=FILE or DDPRUN_TOKEN"};
@@ -162,6 +196,9 @@ Error ErrorOf(const grpc::Status& status, const Endpoint& endpoint, Duration wai
       if (IsFromStranger(status)) {
         return {ErrorKind::kRefused, "what listens at " + where +
                                          " is not a ddprun rendezvous: it does not speak HTTP/2"};
+      }
+      if (tls.calls()) {
+        return TlsError(status.error_message(), endpoint, tls);
       }
       return {ErrorKind::kUnavailable,
               "cannot reach the rendezvous at " + where + ": " + LastCause(status.error_message())};

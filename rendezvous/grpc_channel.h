@@ -10,6 +10,7 @@
 #include "common/endpoint.h"
 #include "common/result.h"
 #include "common/time.h"
+#include "rendezvous/tls.h"
 
 namespace ddprun {
 
@@ -19,10 +20,13 @@ enum class Lookup { kAddressOnly, kMayBlock };
 // target: the host is a name, and Lookup::kAddressOnly forbids to ask for it.
 Result<std::string> GrpcTarget(const Endpoint& endpoint, Lookup lookup);
 
-// A channel of its own: connections are shared with no other channel of the process.
-std::shared_ptr<grpc::Channel> OpenChannel(const std::string& target);
+// A channel of its own: connections are shared with no other channel of the process. With TLS the
+// server's certificate must name `host`.
+std::shared_ptr<grpc::Channel> OpenChannel(const std::string& target, const std::string& host,
+                                           const Tls& tls);
 
-// For a status that is not OK. `waited`: the call's deadline.
-Error ErrorOf(const grpc::Status& status, const Endpoint& endpoint, Duration waited);
+// For a status that is not OK. `waited`: the call's deadline; `tls`: what the call was made with.
+Error ErrorOf(const grpc::Status& status, const Endpoint& endpoint, Duration waited,
+              const Tls& tls);
 
 }  // namespace ddprun

@@ -98,9 +98,24 @@ std::string Quote(std::string_view bytes) {
   return "'" + shown + "'";
 }
 
+// Of a health report: the run that its server is for.
+RunId RunIn(std::string_view body) {
+  const std::size_t line = body.find('\n' + std::string(kHealthRun));
+  if (line == std::string_view::npos) {
+    return "";
+  }
+  body.remove_prefix(line + 1 + kHealthRun.size());
+  return RunId(body.substr(0, body.find('\n')));
+}
+
 }  // namespace
 
 Result<void> Hello(const Endpoint& endpoint, Duration timeout) {
+  RETURN_IF_ERROR(AskRun(endpoint, timeout));
+  return {};
+}
+
+Result<RunId> AskRun(const Endpoint& endpoint, Duration timeout) {
   const Clock::time_point deadline = Clock::now() + timeout;
   ASSIGN_OR_RETURN(const UniqueFd fd, ConnectTo(endpoint, deadline));
   constexpr std::string_view kRequest = "GET /healthz HTTP/1.0\r\n\r\n";
@@ -112,7 +127,7 @@ Result<void> Hello(const Endpoint& endpoint, Duration timeout) {
   const std::size_t body = reply.find("\r\n\r\n");
   if (reply.starts_with("HTTP/1.0 200") && body != std::string::npos &&
       std::string_view(reply).substr(body + 4).starts_with(kHealthGreeting)) {
-    return {};
+    return RunIn(std::string_view(reply).substr(body + 4));
   }
   const std::string what = "what listens at " + ToString(endpoint);
   if (!reply.empty()) {

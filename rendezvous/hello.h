@@ -5,6 +5,7 @@
 #pragma once
 
 #include "common/endpoint.h"
+#include "common/ids.h"
 #include "common/result.h"
 #include "common/time.h"
 
@@ -13,5 +14,8 @@ namespace ddprun {
 // kRefused: something else answers there, and the message says what. kUnavailable: nobody does, or
 // not in time.
 Result<void> Hello(const Endpoint& endpoint, Duration timeout);
+
+// The same, and which run it serves; empty: any.
+Result<RunId> AskRun(const Endpoint& endpoint, Duration timeout);
 
 }  // namespace ddprun

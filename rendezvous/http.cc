@@ -16,7 +16,7 @@ std::string Reply(std::string_view status, std::string_view body, bool with_body
 
 }  // namespace
 
-std::optional<std::string> HttpReply(std::string_view request) {
+std::optional<std::string> HttpReply(std::string_view request, std::string_view run) {
   const bool complete = request.find("\r\n\r\n") != std::string_view::npos ||
                         request.find("\n\n") != std::string_view::npos;
   if (!complete) {
@@ -32,7 +32,11 @@ std::optional<std::string> HttpReply(std::string_view request) {
   path = path.substr(0, path.find_first_of(" ?"));
   const bool get = method == "GET";
   if ((get || method == "HEAD") && path == "/healthz") {
-    return Reply("200 OK", std::string(kHealthGreeting) + DDPRUN_VERSION + "\n", get);
+    std::string body = std::string(kHealthGreeting) + DDPRUN_VERSION + "\n";
+    if (!run.empty()) {
+      body += std::string(kHealthRun) + std::string(run) + "\n";
+    }
+    return Reply("200 OK", body, get);
   }
   return Reply("404 Not Found", "this is a ddprun rendezvous; try /healthz\n", method != "HEAD");
 }

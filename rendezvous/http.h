@@ -14,7 +14,10 @@ inline constexpr std::size_t kMaxHttpRequest = 4096;
 // How /healthz begins, and how one ddprun knows another.
 inline constexpr std::string_view kHealthGreeting = "ddprun rendezvous ";
 
-// nullopt: the request's head is not complete yet.
-std::optional<std::string> HttpReply(std::string_view request);
+// The line of it that names the one run of a server that an agent carries.
+inline constexpr std::string_view kHealthRun = "run ";
+
+// nullopt: the request's head is not complete yet. `run`: to be told; empty: it serves any.
+std::optional<std::string> HttpReply(std::string_view request, std::string_view run);
 
 }  // namespace ddprun

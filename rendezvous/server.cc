@@ -9,12 +9,15 @@
 
 #include <chrono>
 #include <climits>
+#include <string>
 #include <utility>
 
 #include "common/check.h"
+#include "rendezvous/connection_watch.h"
 #include "rendezvous/grpc_limits.h"
 #include "rendezvous/listen_socket.h"
 #include "rendezvous/service.h"
+#include "rendezvous/turned_away.h"
 
 namespace ddprun {
 namespace {
@@ -24,7 +27,8 @@ using HandOver = grpc::experimental::ExternalConnectionAcceptor;
 // So that answers already given leave before their connections close.
 constexpr std::chrono::milliseconds kShutdownGrace{200};
 constexpr std::size_t kMemoryBytes = std::size_t{1} << 30;  // 10,000 agents take a third of it.
-constexpr int kStreamsPerConnection = 16;                   // An agent has one call, or two.
+constexpr std::uint64_t kLinesPerWindow = 5;
+constexpr int kStreamsPerConnection = 16;  // An agent has one call, or two.
 
 // Closes the connection of a host that vanished, some two minutes later: the kernel asks it.
 void TidyUpWhenItsHostIsGone(int fd) {
@@ -61,14 +65,64 @@ void SetLimits(grpc::ServerBuilder& builder) {
                              kLeastPingIntervalMs);
 }
 
+std::function<void(UniqueFd)> HandTo(HandOver& hand_over, int listener,
+                                     std::function<void(int)> follow) {
+  return [&hand_over, listener, follow = std::move(follow)](UniqueFd fd) {
+    HandOver::NewConnectionParameters connection;
+    TidyUpWhenItsHostIsGone(fd.get());
+    follow(fd.get());
+    connection.listener_fd = listener;
+    connection.fd = fd.Release();
+    hand_over.HandleNewConnection(&connection);
+  };
+}
+
+// With an authority, who calls must show a certificate that it signed.
+std::shared_ptr<grpc::ServerCredentials> TlsCredentials(const Tls& tls) {
+  grpc::SslServerCredentialsOptions options(
+      tls.authority.empty() ? GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE
+                            : GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  options.pem_root_certs = tls.authority;
+  options.pem_key_cert_pairs.push_back({tls.key, tls.certificate});
+  return grpc::SslServerCredentials(options);
+}
+
 }  // namespace
 
 struct RendezvousServer::Serving {
-  Serving(Loop& loop, RendezvousHandlers handlers, const std::string& token)
-      : service(loop, std::move(handlers), token) {}
+  Serving(Loop& loop, RendezvousHandlers handlers, const Access& access, Duration call_patience)
+      : patience(call_patience),
+        service(loop, std::move(handlers), access.token, access.tls.serves()),
+        watch(loop, [this](const std::string& peer) { service.OnClosed(peer); }),
+        turned_away(loop, "rendezvous", kLinesPerWindow),
+        silence(loop) {}
 
+  void Follow(int fd) {
+    if (const std::string peer = watch.Watch(fd); !peer.empty()) {
+      const bool first = !service.NextSilent(patience);
+      service.OnOpened(peer);
+      if (first) {
+        EndTheSilent();
+      }
+    }
+  }
+
+  void EndTheSilent() {
+    for (const std::string& peer : service.Silent(patience)) {
+      turned_away.Note(peer,
+                       "it made no call that may be made here within " + FormatDuration(patience));
+      watch.End(peer);
+    }
+    silence.ArmAt(service.NextSilent(patience), [this] { EndTheSilent(); });
+  }
+
+  const Duration patience;
   RendezvousService service;
+  ConnectionWatch watch;
+  TurnedAway turned_away;
+  LoopTimer silence;
   std::unique_ptr<HandOver> hand_over;
+  std::unique_ptr<HandOver> hand_over_tls;  // None: TLS is not spoken here.
   std::unique_ptr<grpc::Server> server;
   std::unique_ptr<Acceptor> acceptor;
 };
@@ -88,13 +142,18 @@ Result<Endpoint> RendezvousServer::Listen(const Endpoint& endpoint) {
   CHECK(serving_ == nullptr);
   ASSIGN_OR_RETURN(ListenSocket socket, ListenOn(endpoint));
   PrepareGrpc();
-  auto serving = std::make_unique<Serving>(loop_, handlers_, token_);
+  auto serving = std::make_unique<Serving>(loop_, handlers_, access_, options_.call_patience);
   grpc::ServerBuilder builder;
   SetLimits(builder);
   builder.RegisterService(&serving->service);
   serving->hand_over = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
       grpc::InsecureServerCredentials());
+  if (access_.tls.serves()) {
+    serving->hand_over_tls = builder.experimental().AddExternalConnectionAcceptor(
+        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+        TlsCredentials(access_.tls));
+  }
   serving->server = builder.BuildAndStart();
   if (serving->server == nullptr) {
     return Error{ErrorKind::kSystem, "cannot serve on " + ToString(endpoint) +
@@ -102,13 +161,12 @@ Result<Endpoint> RendezvousServer::Listen(const Endpoint& endpoint) {
   }
   const int listener = socket.fd.get();
   AcceptorHandlers handlers;
-  handlers.grpc = [hand_over = serving->hand_over.get(), listener](UniqueFd fd) {
-    HandOver::NewConnectionParameters connection;
-    TidyUpWhenItsHostIsGone(fd.get());
-    connection.listener_fd = listener;
-    connection.fd = fd.Release();
-    hand_over->HandleNewConnection(&connection);
-  };
+  // Who calls in the clear where TLS is served is heard as well: that is how it learns why not.
+  const auto follow = [serving = serving.get()](int fd) { serving->Follow(fd); };
+  handlers.grpc = HandTo(*serving->hand_over, listener, follow);
+  if (serving->hand_over_tls) {
+    handlers.tls = HandTo(*serving->hand_over_tls, listener, follow);
+  }
   handlers.store = [this](UniqueFd fd) {
     if (store_) {
       store_(std::move(fd));

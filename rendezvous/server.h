@@ -15,6 +15,7 @@
 #include "common/loop.h"
 #include "common/result.h"
 #include "rendezvous/acceptor.h"
+#include "rendezvous/tls.h"
 #include "rendezvous/transport.h"
 
 namespace ddprun {
@@ -29,8 +30,9 @@ class RendezvousServer {
   // Who takes the connections of c10d store clients; nobody: they are closed.
   void SetStore(std::function<void(UniqueFd)> store);
 
-  // Before Listen: every call must show it. Probes over HTTP and store clients have no way to.
-  void RequireToken(std::string token) { token_ = std::move(token); }
+  // Before Listen: every call must show the token, and where there is a certificate speak TLS.
+  // Probes over HTTP and store clients have no way to.
+  void Require(Access access) { access_ = std::move(access); }
 
   // Binds exactly the host named and serves. The endpoint as asked for, with the port bound. May
   // block while a name is looked up. A refused Listen may be tried again. kUnavailable: the port is
@@ -47,7 +49,7 @@ class RendezvousServer {
   Loop& loop_;
   RendezvousHandlers handlers_;
   AcceptorOptions options_;
-  std::string token_;
+  Access access_;
   std::function<void(UniqueFd)> store_;
   std::unique_ptr<Serving> serving_;
 };

@@ -8,6 +8,7 @@
 
 #include "common/check.h"
 #include "rendezvous/convert.h"
+#include "rendezvous/peer_calls.h"
 
 namespace ddprun {
 namespace {
@@ -57,6 +58,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
 using SyncCall = UnaryCall<v1::SyncReply>;
 using DescribeCall = UnaryCall<v1::DescribeReply>;
 using ControlCall = UnaryCall<v1::ControlReply>;
+using WitnessCall = UnaryCall<v1::WitnessReply>;
 
 grpc::Status StatusOf(const Error& error) {
   switch (error.kind) {
@@ -120,11 +122,44 @@ struct RendezvousService::Inbox {
   Loop& loop;
   RendezvousHandlers handlers;
   std::shared_ptr<GrpcPendingSync::Open> open = std::make_shared<GrpcPendingSync::Open>();
+  PeerCalls peers;
   bool closed = false;  // All but `loop` is the loop's.
+
+  // Whether a call may be looked at: not once this is closed, nor where they come too fast.
+  template <class Call>
+  bool Admits(Call& call, const std::string& peer) {
+    if (closed) {
+      return false;
+    }
+    if (!peers.Admit(peer, loop.Now())) {
+      call.Refuse({grpc::StatusCode::UNAVAILABLE, "too many calls of this connection at a time"});
+      return false;
+    }
+    return true;
+  }
+  void OnSync(NodeReport report, std::shared_ptr<PendingSync> call, const std::string& peer);
+  void OnCancel(const std::string& peer, const CallName& name);
 };
 
-RendezvousService::RendezvousService(Loop& loop, RendezvousHandlers handlers, std::string token)
-    : gate_(loop, std::move(token)),
+void RendezvousService::Inbox::OnSync(NodeReport report, std::shared_ptr<PendingSync> call,
+                                      const std::string& peer) {
+  const CallName name = NameOf(report);
+  const bool connected = peers.Called(peer, name);
+  handlers.sync(std::move(report), std::move(call));
+  if (!connected && !closed) {
+    handlers.cancel(name);
+  }
+}
+
+void RendezvousService::Inbox::OnCancel(const std::string& peer, const CallName& name) {
+  if (!closed && !peers.IsTold(peer, name)) {
+    handlers.cancel(name);
+  }
+}
+
+RendezvousService::RendezvousService(Loop& loop, RendezvousHandlers handlers, std::string token,
+                                     bool tls)
+    : gate_(loop, std::move(token), tls),
       inbox_(std::make_shared<Inbox>(Inbox{loop, std::move(handlers)})) {
   CHECK(inbox_->handlers.sync && inbox_->handlers.cancel && inbox_->handlers.describe);
 }
@@ -139,16 +174,13 @@ grpc::ServerUnaryReactor* RendezvousService::Sync(grpc::CallbackServerContext* c
   if (!report) {
     return EndAtOnce(context, StatusOf(report.error()));
   }
-  const auto call = SyncCall::Open(reply, [inbox = inbox_, name = NameOf(*report)] {
-    inbox->loop.Post([inbox, name] {
-      if (!inbox->closed) {
-        inbox->handlers.cancel(name);
-      }
-    });
+  const std::string peer = PlainPeer(context->peer());
+  const auto call = SyncCall::Open(reply, [inbox = inbox_, peer, name = NameOf(*report)] {
+    inbox->loop.Post([inbox, peer, name] { inbox->OnCancel(peer, name); });
   });
-  inbox_->loop.Post([inbox = inbox_, call, report = *std::move(report)]() mutable {
-    if (!inbox->closed) {
-      inbox->handlers.sync(std::move(report), std::make_shared<GrpcPendingSync>(call, inbox->open));
+  inbox_->loop.Post([inbox = inbox_, call, peer, report = *std::move(report)]() mutable {
+    if (inbox->Admits(*call, peer)) {
+      inbox->OnSync(std::move(report), std::make_shared<GrpcPendingSync>(call, inbox->open), peer);
     }
   });
   return call.get();  // It keeps itself until gRPC is done.
@@ -164,8 +196,9 @@ grpc::ServerUnaryReactor* RendezvousService::Describe(grpc::CallbackServerContex
     return EndAtOnce(context, {grpc::StatusCode::INVALID_ARGUMENT, "run_id is too long"});
   }
   const auto call = DescribeCall::Open(reply, [] {});
-  inbox_->loop.Post([inbox = inbox_, call, run_id = request->run_id()] {
-    if (inbox->closed) {
+  const std::string peer = PlainPeer(context->peer());
+  inbox_->loop.Post([inbox = inbox_, call, peer, run_id = request->run_id()] {
+    if (!inbox->Admits(*call, peer)) {
       return;
     }
     const Result<std::vector<std::string>> lines = inbox->handlers.describe(run_id);
@@ -201,8 +234,9 @@ grpc::ServerUnaryReactor* RendezvousService::Control(grpc::CallbackServerContext
     return EndAtOnce(context, {grpc::StatusCode::UNIMPLEMENTED, ""});
   }
   const auto call = ControlCall::Open(reply, [] {});
-  inbox_->loop.Post([inbox = inbox_, call, asked = *asked] {
-    if (inbox->closed) {
+  const std::string peer = PlainPeer(context->peer());
+  inbox_->loop.Post([inbox = inbox_, call, peer, asked = *asked] {
+    if (!inbox->Admits(*call, peer)) {
       return;
     }
     const Result<std::string> text = inbox->handlers.control(asked);
@@ -213,6 +247,56 @@ grpc::ServerUnaryReactor* RendezvousService::Control(grpc::CallbackServerContext
     call->Answer([&](v1::ControlReply* wire) { wire->set_text(text->substr(0, kMaxTextBytes)); });
   });
   return call.get();
+}
+
+grpc::ServerUnaryReactor* RendezvousService::Witness(grpc::CallbackServerContext* context,
+                                                     const v1::WitnessRequest* request,
+                                                     v1::WitnessReply* reply) {
+  if (const grpc::Status allowed = gate_.Check(*context); !allowed.ok()) {
+    return EndAtOnce(context, allowed);
+  }
+  const Result<WitnessRequest> asked = WitnessRequestFromProto(*request);
+  if (!asked) {
+    return EndAtOnce(context, StatusOf(asked.error()));
+  }
+  if (!inbox_->handlers.witness) {
+    return EndAtOnce(
+        context, {grpc::StatusCode::FAILED_PRECONDITION, "this server is on no list of endpoints"});
+  }
+  const auto call = WitnessCall::Open(reply, [] {});
+  const std::string peer = PlainPeer(context->peer());
+  inbox_->loop.Post([inbox = inbox_, call, peer, asked = *asked] {
+    if (!inbox->Admits(*call, peer)) {
+      return;
+    }
+    const Result<WitnessAnswer> answer = inbox->handlers.witness(asked);
+    if (!answer) {
+      call->Refuse(StatusOf(answer.error()));
+      return;
+    }
+    call->Answer([&](v1::WitnessReply* wire) { ToProto(*answer, wire); });
+  });
+  return call.get();
+}
+
+void RendezvousService::OnOpened(const std::string& peer) {
+  inbox_->peers.Opened(peer, inbox_->loop.Now());
+}
+
+void RendezvousService::OnClosed(const std::string& peer) {
+  for (const CallName& name : inbox_->peers.Closed(peer)) {
+    if (!inbox_->closed) {
+      inbox_->handlers.cancel(name);
+    }
+  }
+}
+
+std::vector<std::string> RendezvousService::Silent(Duration patience) {
+  return inbox_->peers.Silent(inbox_->loop.Now(), patience);
+}
+
+std::optional<Time> RendezvousService::NextSilent(Duration patience) const {
+  return inbox_->peers.NextSilent(patience);
 }
 
 void RendezvousService::Close() {

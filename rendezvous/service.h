@@ -6,6 +6,9 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "common/loop.h"
 #include "proto/rendezvous.grpc.pb.h"
@@ -16,8 +19,9 @@ namespace ddprun {
 
 class RendezvousService final : public v1::Rendezvous::CallbackService {
  public:
-  // `token`: what every call must show; empty: nothing.
-  RendezvousService(Loop& loop, RendezvousHandlers handlers, std::string token = "");
+  // `token`: what every call must show; empty: nothing. `tls`: refuse who does not speak it.
+  RendezvousService(Loop& loop, RendezvousHandlers handlers, std::string token = "",
+                    bool tls = false);
 
   grpc::ServerUnaryReactor* Sync(grpc::CallbackServerContext* context,
                                  const v1::SyncRequest* request, v1::SyncReply* reply) override;
@@ -27,6 +31,17 @@ class RendezvousService final : public v1::Rendezvous::CallbackService {
   grpc::ServerUnaryReactor* Control(grpc::CallbackServerContext* context,
                                     const v1::ControlRequest* request,
                                     v1::ControlReply* reply) override;
+  grpc::ServerUnaryReactor* Witness(grpc::CallbackServerContext* context,
+                                    const v1::WitnessRequest* request,
+                                    v1::WitnessReply* reply) override;
+
+  // On the loop: a connection, by its other end ("1.2.3.4:5"), has begun or has been closed there.
+  // Those that nobody tells of are known by their open calls alone.
+  void OnOpened(const std::string& peer);
+  void OnClosed(const std::string& peer);
+  // Connections that have lasted so long without a call that was let in, and when to look again.
+  std::vector<std::string> Silent(Duration patience);
+  std::optional<Time> NextSilent(Duration patience) const;
 
   // On the loop: refuses every parked call; the handlers hear nothing from here on.
   void Close();

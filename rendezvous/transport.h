@@ -19,6 +19,7 @@
 #include "common/time.h"
 #include "rendezvous/core/messages.h"
 #include "rendezvous/core/status.h"
+#include "rendezvous/core/witness.h"
 
 namespace ddprun {
 
@@ -55,8 +56,9 @@ struct ControlRequest {
 // What a server's owner does with what arrives. The first three must be set.
 struct RendezvousHandlers {
   std::function<void(NodeReport, std::shared_ptr<PendingSync>)> sync;
-  // The call's connection closed, or its client gave it up, before an answer had left. The node's
-  // next report may have arrived before this. Always comes after the call's own `sync`.
+  // The call's connection closed, or its client gave it up: before an answer had left, or since
+  // then, with no newer call. The node's next report may have arrived before this. Always comes
+  // after the call's own `sync`.
   std::function<void(const CallName&)> cancel;
   // A run in words, for people. An empty run id: all runs.
   std::function<Result<std::vector<std::string>>(const RunId&)> describe;
@@ -64,6 +66,8 @@ struct RendezvousHandlers {
   std::function<Result<std::vector<RunStatus>>(const RunId&)> status;
   // What follows, in words.
   std::function<Result<std::string>(const ControlRequest&)> control;
+  // Of a node that is on a list: what it knows of claims to the server's part.
+  std::function<Result<WitnessAnswer>(const WitnessRequest&)> witness;
 };
 
 // A node's side: at most one call is open.

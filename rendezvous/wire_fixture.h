@@ -74,9 +74,9 @@ class WireTest : public testing::Test {
         }};
   }
 
-  void Serve(Endpoint endpoint, const std::string& token = "") {
+  void Serve(Endpoint endpoint, const Access& access = {}) {
     server_.emplace(loop_, Handlers(), AcceptorOptions{});
-    server_->RequireToken(token);
+    server_->Require(access);
     const Result<Endpoint> bound = server_->Listen(endpoint);
     ASSERT_TRUE(bound) << bound.error().message;
     endpoint_ = *bound;

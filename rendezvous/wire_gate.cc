@@ -1,5 +1,7 @@
 #include "rendezvous/wire_gate.h"
 
+#include <grpc/grpc_security_constants.h>
+
 #include <string_view>
 #include <utility>
 
@@ -12,11 +14,26 @@ namespace {
 constexpr const char* kHeader = "ddprun-token-bin";  // "-bin": any bytes.
 constexpr Duration kTellAgainAfter{10'000};
 
+bool IsEncrypted(const grpc::CallbackServerContext& context) {
+  const auto context_of_peer = context.auth_context();
+  if (!context_of_peer) {
+    return false;
+  }
+  const auto kind = context_of_peer->FindPropertyValues(GRPC_TRANSPORT_SECURITY_TYPE_PROPERTY_NAME);
+  return kind.size() == 1 && kind.front() == GRPC_SSL_TRANSPORT_SECURITY_TYPE;
+}
+
 }  // namespace
 
-WireGate::WireGate(Loop& loop, std::string token) : loop_(loop), token_(std::move(token)) {}
+WireGate::WireGate(Loop& loop, std::string token, bool tls)
+    : loop_(loop), token_(std::move(token)), tls_(tls) {}
 
 grpc::Status WireGate::Check(const grpc::CallbackServerContext& context) {
+  if (tls_ && !IsEncrypted(context)) {
+    ++refused_;
+    Tell(context.peer(), "it came in the clear");
+    return {grpc::StatusCode::UNAUTHENTICATED, kTlsWanted};
+  }
   if (token_.empty()) {
     return grpc::Status::OK;
   }
@@ -26,20 +43,19 @@ grpc::Status WireGate::Check(const grpc::CallbackServerContext& context) {
     return grpc::Status::OK;
   }
   ++refused_;
-  Tell(context.peer(), !has_one);
+  Tell(context.peer(), has_one ? "it shows a wrong token" : "it shows no token");
   return {grpc::StatusCode::UNAUTHENTICATED,
           has_one ? "this is not the server's token" : "the server wants a token"};
 }
 
-void WireGate::Tell(const std::string& peer, bool had_none) {
-  loop_.Post([&loop = loop_, told = told_, peer, had_none, count = refused_.load()] {
+void WireGate::Tell(const std::string& peer, const char* why) {
+  loop_.Post([&loop = loop_, told = told_, peer, why, count = refused_.load()] {
     if (told->ever && loop.Now() - told->last < kTellAgainAfter) {
       return;
     }
     told->ever = true;
     told->last = loop.Now();
-    Log(LogLevel::kWarning, "a call from " + peer.substr(0, 100) + " was refused: " +
-                                (had_none ? "it shows no token" : "it shows a wrong token") + " (" +
+    Log(LogLevel::kWarning, "a call from " + peer.substr(0, 100) + " was refused: " + why + " (" +
                                 std::to_string(count) + " refused so far)");
   });
 }

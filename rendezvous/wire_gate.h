@@ -1,9 +1,9 @@
 // Who may call a server at all: with a token asked for, only those who show it in a call's
-// metadata.
+// metadata; where TLS is served, only those who speak it.
 //
 // Checked on gRPC's threads before anything of a call is looked at. What was refused is counted and
 // said on the loop: the first time, and then at most once in ten seconds, whoever knocks how often.
-// Does not protect against listeners on the network: that needs TLS.
+// A token alone does not protect against listeners on the network: that needs TLS.
 #pragma once
 
 #include <grpcpp/client_context.h>
@@ -19,14 +19,14 @@ namespace ddprun {
 
 class WireGate {
  public:
-  // Empty: everybody may call.
-  WireGate(Loop& loop, std::string token);
+  // An empty token: none is asked for.
+  WireGate(Loop& loop, std::string token, bool tls);
 
   // OK, or UNAUTHENTICATED with what the caller can do about it.
   grpc::Status Check(const grpc::CallbackServerContext& context);
 
  private:
-  void Tell(const std::string& peer, bool had_none);
+  void Tell(const std::string& peer, const char* why);
 
   struct Told {
     Time last{};
@@ -34,9 +34,13 @@ class WireGate {
   };
   Loop& loop_;
   const std::string token_;
+  const bool tls_;
   std::atomic<std::uint64_t> refused_{0};
   std::shared_ptr<Told> told_ = std::make_shared<Told>();  // The loop's.
 };
+
+// What a call in the clear is told by a server that speaks TLS.
+inline constexpr const char* kTlsWanted = "it speaks TLS alone";
 
 // The client's side. Empty: none.
 void ShowToken(grpc::ClientContext& context, const std::string& token);

@@ -221,10 +221,10 @@ TEST_F(WireTest, AStrangersWordsAreAnError) {
 
 TEST_F(WireTest, WithATokenOnlyThoseWhoShowItAreHeard) {
   using Runs = std::vector<RunStatus>;
-  Serve({"127.0.0.1", 0}, "sesame-sesame-sesame");
+  Serve({"127.0.0.1", 0}, {"sesame-sesame-sesame", {}});
   for (const std::string token : {"", "guess", "sesame-sesame-sesamE"}) {
     heard_.clear();
-    GrpcSyncChannel channel(loop_, endpoint_, token);
+    GrpcSyncChannel channel(loop_, endpoint_, {token, {}});
     channel.Send(Report(1), 5s, Note());
     ASSERT_TRUE(UntilHeard(1));
     ASSERT_FALSE(heard_[0].reply);
@@ -232,7 +232,7 @@ TEST_F(WireTest, WithATokenOnlyThoseWhoShowItAreHeard) {
     EXPECT_NE(heard_[0].reply.error().message.find("--token-file=FILE or DDPRUN_TOKEN"),
               std::string::npos)
         << heard_[0].reply.error().message;
-    const auto look = Beside<Runs>([&] { return AskStatus(endpoint_, "r1", 5s, token); });
+    const auto look = Beside<Runs>([&] { return AskStatus(endpoint_, "r1", 5s, {token, {}}); });
     ASSERT_FALSE(look);
     EXPECT_EQ(look.error().kind, ErrorKind::kInvalid);
     EXPECT_FALSE(Beside<std::string>([&] {
@@ -240,10 +240,11 @@ TEST_F(WireTest, WithATokenOnlyThoseWhoShowItAreHeard) {
     }));
   }
   EXPECT_TRUE(reports_.empty() && asked_.empty());
-  GrpcSyncChannel channel(loop_, endpoint_, "sesame-sesame-sesame");
+  const Access access{"sesame-sesame-sesame", {}};
+  GrpcSyncChannel channel(loop_, endpoint_, access);
   channel.Send(Report(1), 5s, Note());
   ASSERT_TRUE(UntilParked(1));
-  EXPECT_TRUE(Beside<Runs>([&] { return AskStatus(endpoint_, "r1", 5s, "sesame-sesame-sesame"); }));
+  EXPECT_TRUE(Beside<Runs>([&] { return AskStatus(endpoint_, "r1", 5s, access); }));
 }
 
 TEST_F(WireTest, NamesAreLookedUp) {

@@ -8,6 +8,7 @@
 #include "rendezvous/core/budget.h"
 #include "rendezvous/core/control.h"
 #include "rendezvous/core/describe.h"
+#include "rendezvous/core/fencing.h"
 #include "rendezvous/core/growth.h"
 #include "rendezvous/core/hang.h"
 #include "rendezvous/core/node_index.h"
@@ -83,10 +84,12 @@ std::optional<std::string> WhyRefused(const CoordinatorState& state, const NodeR
   const RunShape& shape = *state.shape;
   const auto range = [](const RunShape& s) {
     return "--nnodes=" + std::to_string(s.min_nodes) + ":" + std::to_string(s.max_nodes) +
-           " --max-restarts=" + std::to_string(s.max_restarts);
+           " --max-restarts=" + std::to_string(s.max_restarts) +
+           (s.fence_after == Duration{0} ? "" : " --fence-after=" + FormatDuration(s.fence_after));
   };
   if (report.shape.min_nodes != shape.min_nodes || report.shape.max_nodes != shape.max_nodes ||
-      report.shape.max_restarts != shape.max_restarts) {
+      report.shape.max_restarts != shape.max_restarts ||
+      report.shape.fence_after != shape.fence_after) {
     return "this node asks for " + range(report.shape) + ", but the run '" + state.run_id +
            "' has " + range(shape) + ": give every node the same options";
   }
@@ -104,6 +107,9 @@ void Arrive(CoordinatorTurn& turn, NodeState& node, const NodeReport& report) {
   } else if (report.term == turn.config.term) {
     const Time beat{std::chrono::microseconds(std::max<std::int64_t>(0, report.beat))};
     node.expires = std::max(node.expires, std::min(turn.now, beat) + lease);
+  }
+  if (node.forget) {  // Until it speaks as another one, it must hear what it is told as this one.
+    node.forget = std::max(*node.forget, turn.now + kLeasesUntilForgotten * lease);
   }
   node.report = report;
   node.heard = turn.now;
@@ -152,6 +158,11 @@ void OnReport(CoordinatorTurn& turn, const NodeReport& report) {
   if (report.placement) {
     state.newest = std::max(state.newest, report.placement->generation);
   }
+  if (HasEnded(state)) {
+    return;
+  }
+  FenceAnew(turn, report);
+  EndFenceOf(turn, report);
   if (node.lost || HasEnded(state)) {
     return;
   }
@@ -245,9 +256,12 @@ void ExpirePhase(CoordinatorTurn& turn) {
         IsPlanned(state.drain->cause) ? turn.config.shutdown_timeout : turn.config.stop_grace;
     if (turn.now >= state.drain->began + grace + LeaseOf(state, turn.config)) {
       for (const std::size_t rank : std::set<std::size_t>(state.world->roll.undrained)) {
-        Lose(turn, state.world->members[rank].key, "its workers cannot be stopped");
+        if (const Member& member = state.world->members[rank]; !member.lost) {
+          Lose(turn, NodeKey(member.key), "its workers cannot be stopped");
+        }
       }
     }
+    EndFences(turn);
   }
   JudgeIfDrained(turn);
   TryForm(turn);

@@ -145,13 +145,14 @@ struct Member {
   bool hosted = false;          // Has been seen hosting this world.
   bool succeeded = false;
   bool lost = false;
+  std::optional<Time> fence;  // Lost, but its workers may run until then (--fence-after).
 };
 
 // Who of a world has not done what is waited for, by group rank.
 struct RollCall {
   std::set<std::size_t> silent;      // Neither lost nor seen hosting the world.
   std::set<std::size_t> unfinished;  // Has not succeeded.
-  std::set<std::size_t> undrained;   // Neither lost nor drained.
+  std::set<std::size_t> undrained;   // Neither drained nor lost with its fence over.
   std::set<std::size_t> lost;
   bool operator==(const RollCall&) const = default;
 };

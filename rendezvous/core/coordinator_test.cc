@@ -207,6 +207,22 @@ TEST_F(Pair, ALeaseThatIsOverLosesTheNode) {
   EXPECT_EQ(stop.cause, StopCause::kDeclaredLost);
 }
 
+// It stops its workers under the membership that it was told is over: were that forgotten
+// meanwhile, the same words would seem to be a newcomer's.
+TEST_F(Pair, ALostNodeThatComesBackIsRememberedWhileItSpeaks) {
+  a.Hears(At(1s)).Says(At(1s));
+  story.Pass(At(3s));
+  b.Says(At(32s));
+  ASSERT_EQ(std::get<Stop>(b.Told(At(32s))).cause, StopCause::kDeclaredLost);
+  b.report.hosting = Hosting::kStopping;
+  b.Hears(At(32s)).Says(At(32s));
+  story.Tick(At(40s));
+  ASSERT_TRUE(b.IsTold<Stop>(At(40s)));
+  EXPECT_EQ(std::get<Stop>(b.Told(At(40s))).cause, StopCause::kDeclaredLost);
+  story.Tick(At(70s));  // It has gone on as another membership since.
+  EXPECT_FALSE(b.IsTold<Stop>(At(70s)));
+}
+
 // A node that says something but hears nothing returns an old beat.
 TEST_F(Pair, ANodeThatHearsNothingIsAsLostAsASilentOne) {
   for (Duration t = 1s; t <= 3s; t += 1s) {

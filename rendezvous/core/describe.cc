@@ -48,9 +48,11 @@ std::string Describe(const WorkerFailure& failure) {
     return "the workers hang: " + failure.hang;
   }
   const bool killed = std::holds_alternative<Killed>(failure.status);
+  const std::string why = failure.details.message == kMemoryRanOut ? ": memory ran out" : "";
   return "rank " + std::to_string(failure.rank) + " (" + where + ") " +
-         (!failure.hang.empty() ? "hung: " + failure.hang
-                                : (killed ? "was " : "ended with ") + Describe(failure.status));
+         (!failure.hang.empty()
+              ? "hung: " + failure.hang
+              : (killed ? "was " : "ended with ") + Describe(failure.status) + why);
 }
 
 std::string Describe(const WaitReason& reason) {

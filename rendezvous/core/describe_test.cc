@@ -13,6 +13,11 @@ TEST(Describe, AFailureNamesWhoAndHow) {
   WorkerFailure failure{.rank = 5, .local_rank = 1, .pid = 77, .status = Killed{9}, .host = "h"};
   EXPECT_EQ(Describe(failure),
             "rank 5 (local rank 1, pid 77, host h) was killed by signal 9 (SIGKILL)");
+  failure.details.message = kMemoryRanOut;
+  EXPECT_EQ(
+      Describe(failure),
+      "rank 5 (local rank 1, pid 77, host h) was killed by signal 9 (SIGKILL): memory ran out");
+  failure.details.message = "anything else";
   failure.status = Exited{3};
   failure.pid = 0;
   EXPECT_EQ(Describe(failure), "rank 5 (local rank 1, host h) ended with exit code 3");

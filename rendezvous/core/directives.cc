@@ -3,6 +3,7 @@
 #include <set>
 
 #include "rendezvous/core/coordinator.h"
+#include "rendezvous/core/fencing.h"
 #include "rendezvous/core/formation.h"
 #include "rendezvous/core/growth.h"
 #include "rendezvous/core/node_index.h"
@@ -38,7 +39,7 @@ std::vector<std::string> Names(const World& world, const std::set<std::size_t>& 
     if (names.size() == kMaxNamed) {
       break;
     }
-    if (!world.members[rank].lost) {
+    if (!world.members[rank].lost || world.members[rank].fence) {
       names.push_back(world.members[rank].key.node);
     }
   }
@@ -228,7 +229,14 @@ std::optional<Time> NextWake(const CoordinatorState& state, const CoordinatorCon
     case Phase::kDraining: {
       const Duration grace =
           IsPlanned(state.drain->cause) ? config.shutdown_timeout : config.stop_grace;
-      consider(state.drain->began + grace + LeaseOf(state, config));
+      const RollCall& roll = state.world->roll;
+      if (!std::includes(roll.lost.begin(), roll.lost.end(), roll.undrained.begin(),
+                         roll.undrained.end())) {
+        consider(state.drain->began + grace + LeaseOf(state, config));
+      }
+      if (const std::optional<Time> fence = NextFence(state)) {
+        consider(*fence);
+      }
       break;
     }
     case Phase::kSucceeded:

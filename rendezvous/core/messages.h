@@ -28,6 +28,8 @@ struct RunShape {
   bool scale_up = true;                // A later node makes a running world below max grow.
   Duration restart_window{0};          // Only incidents this young count; 0: all of the run.
   std::uint32_t crash_loop_limit = 3;  // Incidents in a row without progress; 0: no limit.
+  Duration fence_after{0};             // A node cut off for so long kills its workers itself, so
+                                       // nobody takes a lost one's place earlier; 0: never.
   auto operator<=>(const RunShape&) const = default;
 };
 
@@ -97,6 +99,8 @@ struct FailureDetails {
   std::string traceback;     // From the error file; where it is long, its end.
   bool operator==(const FailureDetails&) const = default;
 };
+// As a message: of a worker that the kernel killed.
+inline constexpr const char* kMemoryRanOut = "memory ran out: the kernel killed it";
 inline constexpr std::size_t kMaxPath = 4096;
 inline constexpr std::size_t kMaxErrorMessage = 2048;
 inline constexpr std::size_t kMaxTraceback = 8192;
@@ -221,7 +225,9 @@ struct NodeReport {
   std::uint64_t progress = 0;              // Highest STEP of a worker.
   std::vector<Standing> standings;         // The furthest behind first.
   Leaving leaving = Leaving::kNo;
-  bool draining = false;  // Take part in no further world.
+  bool draining = false;           // Take part in no further world.
+  std::uint32_t requeues = 0;      // How often the scheduler started the job again; for people,
+  std::int64_t job_ends_unix = 0;  // as when it ends: seconds since 1970; 0: not known.
   bool operator==(const NodeReport&) const = default;
 };
 

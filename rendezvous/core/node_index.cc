@@ -143,6 +143,9 @@ bool HasSuccessor(const CoordinatorState& state, const NodeKey& key) {
 }
 
 bool IsDrained(const CoordinatorState& state, const Member& member) {
+  if (member.fence) {
+    return false;
+  }
   const auto found = state.nodes.find(member.key);
   return member.lost || found == state.nodes.end() ||
          (found->second.report.hosting == Hosting::kNothing &&

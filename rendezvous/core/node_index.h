@@ -16,7 +16,8 @@ bool IsReady(const CoordinatorState& state, const NodeKey& key);
 // A newer membership of the same node is waiting for this one to end.
 bool HasSuccessor(const CoordinatorState& state, const NodeKey& key);
 
-// Hosts nothing and has promised not to run this generation, or is lost. Silent is neither.
+// Hosts nothing and has promised not to run this generation, or is lost and its fence is over.
+// Silent is neither.
 bool IsDrained(const CoordinatorState& state, const Member& member);
 
 // Nodes that could form a world now. One that is held back counts only where the others are fewer

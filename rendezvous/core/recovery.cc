@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "rendezvous/core/describe.h"
+#include "rendezvous/core/fencing.h"
 #include "rendezvous/core/formation.h"
 #include "rendezvous/core/node_index.h"
 
@@ -87,12 +88,16 @@ World WorldFromReports(const CoordinatorState& state) {
     member.first_rank = world.size;
     if (const auto place = recovery.places.find(rank); place != recovery.places.end()) {
       const NodeReport& report = place->second.report;
-      member.key = place->second.key;
-      member.workers = report.workers;
-      member.first_rank = report.placement->first_rank;
-      member.role = report.role;
-      member.role_first_rank = report.placement->role_first_rank;
-      member.role_size = report.placement->role_world_size;
+      if (Names(report, *recovery.newest)) {
+        member.key = place->second.key;
+        member.workers = report.workers;
+        member.first_rank = report.placement->first_rank;
+        member.role = report.role;
+        member.role_first_rank = report.placement->role_first_rank;
+        member.role_size = report.placement->role_world_size;
+      } else {  // It has its place from the record.
+        member = recovery.recorded->members[rank];
+      }
       if (member.first_rank > world.size && !world.members.empty() && world.members.back().lost) {
         world.members.back().workers = member.first_rank - world.size;
       }
@@ -111,8 +116,20 @@ World WorldFromReports(const CoordinatorState& state) {
   return world;
 }
 
+// A server that recovered the world without some of its nodes recorded no more of those than their
+// group ranks. Once one of them reports, the reports together know more than the record.
+bool RecordNamesWhoReports(const Recovery& recovery) {
+  const auto& members = recovery.recorded->members;
+  return std::all_of(recovery.places.begin(), recovery.places.end(), [&](const auto& place) {
+    return place.first < members.size() && members[place.first].key == place.second.key;
+  });
+}
+
 World FoundWorld(const CoordinatorState& state, Time now) {
-  World world = RecordIsNewest(state.recovery) ? *state.recovery.recorded : WorldFromReports(state);
+  const Recovery& recovery = state.recovery;
+  World world = RecordIsNewest(recovery) && RecordNamesWhoReports(recovery)
+                    ? *recovery.recorded
+                    : WorldFromReports(state);
   world.formed = now;
   for (std::uint32_t rank = 0; rank < world.members.size(); ++rank) {
     Member& member = world.members[rank];
@@ -120,6 +137,9 @@ World FoundWorld(const CoordinatorState& state, Time now) {
     member.hosted = found != Found::kMissing && found != Found::kNotStarted;
     member.succeeded = found == Found::kSucceeded;
     member.lost = found == Found::kMissing;
+    if (member.lost) {  // An earlier server may have answered it while this one began.
+      member.fence = FenceFrom(state, now, now);
+    }
   }
   return world;
 }
@@ -326,7 +346,10 @@ std::size_t NodesToRecover(const CoordinatorState& state) {
 }
 
 Time EndOfRecovery(const CoordinatorState& state, const CoordinatorConfig& config) {
-  return state.since + LeaseOf(state, config);
+  const Duration lease = LeaseOf(state, config);
+  // Whom nobody has told about may run a world that nobody has told about.
+  const bool knows_none = state.shape && !state.recovery.newest;
+  return state.since + (knows_none ? std::max(lease, state.shape->fence_after) : lease);
 }
 
 std::vector<NodeId> MissingFromRecovery(const CoordinatorState& state) {

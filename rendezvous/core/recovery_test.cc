@@ -251,6 +251,32 @@ TEST_F(Recovering, AJournalStartsThereAndNamesTheMissing) {
   EXPECT_EQ(story.state.phase, Phase::kRunning);
 }
 
+// A server that recovered without a node recorded no more of it than its group rank. (Seed
+// 149894654668: the next server then waited for a node of that name, and ended.)
+TEST_F(Recovering, AJournalThatDoesNotKnowANodeIsCompletedByItsReport) {
+  Form(kElastic);
+  story.config.term = {2};
+  story.state = {};
+  story.state.run_id = "run";
+  b.Says(At(5s));
+  b.Hears(At(7s)).Says(At(7s));
+  story.Pass(At(8s));
+  ASSERT_EQ(story.state.phase, Phase::kDraining);
+  journal = story.persist->record;
+  story.config.term = {3};
+  story.state = Restore(*journal, At(9s));
+  a.Says(At(9s));
+  b.Hears(At(9s)).Says(At(9s));
+  EXPECT_EQ(story.state.world->members[0].key.node, "n0");
+  a.Hears(At(11s)).Says(At(11s));
+  b.Hears(At(11s)).Says(At(11s));
+  story.Pass(At(13s));
+  a.Ends(Outcome::kStopped, {}, At(13s));
+  b.Ends(Outcome::kStopped, {}, At(13s));
+  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  EXPECT_EQ(story.state.world->members.size(), 2u);
+}
+
 // The old server died between forming the world and telling it: nobody needs to start over.
 TEST_F(Recovering, AJournalsNodeThatHasNotStartedIsTold) {
   RestartWith(At(5s));

@@ -125,6 +125,15 @@ std::string WaitsFor(const CoordinatorState& state, const CoordinatorConfig& con
   return "";
 }
 
+// Nodes may be of several jobs: the first end is what all of them meet.
+void AddJob(const NodeReport& report, RunStatus& status) {
+  status.requeues = std::max(status.requeues, report.requeues);
+  const bool first = status.job_ends_unix == 0 || report.job_ends_unix < status.job_ends_unix;
+  if (report.job_ends_unix != 0 && first) {
+    status.job_ends_unix = report.job_ends_unix;
+  }
+}
+
 }  // namespace
 
 RunStatus StatusOf(const CoordinatorState& state, const CoordinatorConfig& config, Time now) {
@@ -150,6 +159,9 @@ RunStatus StatusOf(const CoordinatorState& state, const CoordinatorConfig& confi
   }
   for (const auto& [key, node] : state.nodes) {
     status.nodes.push_back(Look(state, key, node, now));
+    if (!node.lost) {
+      AddJob(node.report, status);
+    }
   }
   std::stable_sort(status.nodes.begin(), status.nodes.end(), [](const auto& a, const auto& b) {
     return a.in_world != b.in_world ? a.in_world : a.in_world && a.first_rank < b.first_rank;

@@ -48,9 +48,11 @@ struct RunStatus {
   std::uint32_t max_nodes = 0;
   std::uint32_t restarts_used = 0;
   std::uint32_t max_restarts = 0;
-  std::string waits_for;  // Why nothing moves, in words; empty: it trains, or is over.
-  std::string outcome;    // Of a run that has ended; empty: it has not.
-  int exit_code = 0;      // With it.
+  std::uint32_t requeues = 0;      // How often a scheduler started the job again.
+  std::int64_t job_ends_unix = 0;  // The first end that a node knows of; 0: none does.
+  std::string waits_for;           // Why nothing moves, in words; empty: it trains, or is over.
+  std::string outcome;             // Of a run that has ended; empty: it has not.
+  int exit_code = 0;               // With it.
   std::vector<NodeStatus> nodes;
   std::uint32_t more_nodes = 0;
   std::vector<PastNotice> notices;  // Oldest first; filled in by whoever keeps them.

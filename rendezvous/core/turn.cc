@@ -4,6 +4,7 @@
 
 #include "rendezvous/core/budget.h"
 #include "rendezvous/core/describe.h"
+#include "rendezvous/core/fencing.h"
 #include "rendezvous/core/formation.h"
 #include "rendezvous/core/growth.h"
 #include "rendezvous/core/node_index.h"
@@ -156,7 +157,16 @@ void Lose(CoordinatorTurn& turn, const NodeKey& key, const std::string& why) {
   Member* const member = FindMember(state, key);
   const bool mattered = member != nullptr && !member->succeeded;
   if (member != nullptr) {
+    if (!member->succeeded && !IsDrained(state, *member)) {
+      member->fence = FenceFrom(state, node.heard, turn.now);
+    }
     member->lost = true;
+    if (member->fence) {
+      turn.Say(NoticeLevel::kInfo,
+               "nobody takes the place of node " + key.node + " for " +
+                   FormatDuration(std::chrono::floor<Duration>(*member->fence - turn.now)) +
+                   ": so long its workers may run on (--fence-after)");
+    }
   }
   Refile(state, turn.config, key.node);
   if (mattered && (state.phase == Phase::kRunning || state.phase == Phase::kDraining)) {

@@ -1,7 +1,7 @@
 // The moves that several events of the coordinator share: losing a node, draining, judging,
 // forming.
 //
-// Internal to rendezvous/core: only coordinator.cc, recovery.cc and turn.cc include it.
+// Internal to rendezvous/core: only coordinator.cc, fencing.cc, recovery.cc and turn.cc include it.
 #pragma once
 
 #include <string>

@@ -10,7 +10,6 @@
 #include <span>
 
 #include "common/endpoint.h"
-#include "common/log.h"
 
 namespace ddprun {
 namespace {
@@ -22,7 +21,6 @@ constexpr std::size_t kReadBytes = 256 << 10;
 constexpr std::size_t kPieces = 16;
 constexpr int kAcceptsPerTurn = 64;
 constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
-constexpr Duration kLogWindow = std::chrono::seconds(10);
 constexpr std::uint64_t kLogsPerWindow = 10;
 
 std::string NameOf(const tcp::endpoint& endpoint) {
@@ -43,6 +41,7 @@ StoreServer::StoreServer(Loop& loop, const StoreOptions& options)
       accept_again_(loop),
       silence_(loop),
       read_buffer_(kReadBytes),
+      turned_away_(loop, "store", kLogsPerWindow),
       life_(std::make_shared<char>()) {}
 
 StoreServer::~StoreServer() {
@@ -118,7 +117,7 @@ void StoreServer::AcceptAll() {
       break;
     }
     if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-      LogDrop("the next one", SystemError("accept", "a store client", errno).message);
+      turned_away_.Note("the next one", SystemError("accept", "a store client", errno).message);
       accept_again_.ArmAt(loop_.Now() + kAcceptPause, [this] { ArmAccept(); });
       return;
     }
@@ -146,9 +145,11 @@ void StoreServer::Adopt(int socket, std::string_view read) {
   if (error) {
     return;  // Gone already.
   }
-  if (connections_.size() >= options_.max_connections) {
-    LogDrop(NameOf(peer),
-            "there are " + std::to_string(connections_.size()) + " connections already");
+  const bool allowed =
+      options_.allowed.Allows(peer.address(), owned.local_endpoint(error).address());
+  if (!allowed || connections_.size() >= options_.max_connections || !LeavesRoom(socket)) {
+    turned_away_.Note(NameOf(peer), allowed ? "there are too many connections already"
+                                            : "--store-allow does not name its address");
     return;
   }
   owned.non_blocking(true, error);
@@ -162,6 +163,7 @@ void StoreServer::Adopt(int socket, std::string_view read) {
   if (silent_until_.size() == 1) {
     silence_.ArmAt(silent_until_.front().first, [this] { ExpireSilent(); });
   }
+  BoundSilent();
   Process(last_id_, read);
 }
 
@@ -354,12 +356,25 @@ void StoreServer::Drop(StoreClientId id, std::string_view reason) {
     return;
   }
   if (!reason.empty()) {
-    LogDrop(found->second.peer, reason);
+    turned_away_.Note(found->second.peer, reason);
   }
   traffic_ -= found->second.charged;
   connections_.erase(found);
   table_.Forget(id, answers_);
   Deliver();
+}
+
+// Who floods with connections that say nothing pushes out its own; a client says VALIDATE at once.
+void StoreServer::BoundSilent() {
+  while (silent_until_.size() > options_.max_silent) {
+    const StoreClientId id = silent_until_.front().second;
+    silent_until_.pop_front();
+    const auto found = connections_.find(id);
+    if (found != connections_.end() && !found->second.parser.validated()) {
+      Drop(id, "it said nothing, and more than " + std::to_string(options_.max_silent) +
+                   " others came");
+    }
+  }
 }
 
 void StoreServer::ExpireSilent() {
@@ -375,24 +390,6 @@ void StoreServer::ExpireSilent() {
   if (!silent_until_.empty()) {
     silence_.ArmAt(silent_until_.front().first, [this] { ExpireSilent(); });
   }
-}
-
-void StoreServer::LogDrop(const std::string& peer, std::string_view reason) {
-  const Time now = loop_.Now();
-  if (now - log_window_ > kLogWindow) {
-    log_window_ = now;
-    logged_ = 0;
-    if (not_logged_ > 0) {
-      Log(LogLevel::kWarning, "store: " + std::to_string(not_logged_) +
-                                  " more connections were closed for reasons like these");
-      not_logged_ = 0;
-    }
-  }
-  if (++logged_ > kLogsPerWindow) {
-    ++not_logged_;
-    return;
-  }
-  Log(LogLevel::kWarning, "store: closed the connection of " + peer + ": " + std::string(reason));
 }
 
 }  // namespace ddprun

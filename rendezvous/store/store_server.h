@@ -21,8 +21,10 @@
 
 #include "common/loop.h"
 #include "common/result.h"
+#include "rendezvous/store/allow_list.h"
 #include "rendezvous/store/store_protocol.h"
 #include "rendezvous/store/store_table.h"
+#include "rendezvous/turned_away.h"
 
 namespace ddprun {
 
@@ -32,8 +34,10 @@ struct StoreOptions {
   std::size_t max_connection_bytes = 512 << 20;
   std::size_t max_traffic_bytes = 1 << 30;
   std::size_t max_connections = 32 << 10;
+  std::size_t max_silent = 4096;  // That have not said VALIDATE; beyond, the oldest is closed.
   Duration validate_timeout = std::chrono::seconds(10);
   StoreLimits limits;
+  AllowList allowed;  // From where clients may come.
 };
 
 class StoreServer {
@@ -58,6 +62,7 @@ class StoreServer {
 
   std::size_t connections() const { return connections_.size(); }
   std::size_t bytes() const { return table_.bytes(); }
+  std::uint64_t turned_away() const { return turned_away_.count(); }
 
  private:
   struct Connection {
@@ -85,7 +90,7 @@ class StoreServer {
   void BoundTraffic(StoreClientId id);
   void Drop(StoreClientId id, std::string_view reason);
   void ExpireSilent();
-  void LogDrop(const std::string& peer, std::string_view reason);
+  void BoundSilent();
 
   Loop& loop_;
   StoreOptions options_;
@@ -100,9 +105,7 @@ class StoreServer {
   std::vector<StoreAnswer> answers_;                         // Not delivered yet.
   bool delivering_ = false;
   std::vector<char> read_buffer_;
-  Time log_window_;
-  std::uint64_t logged_ = 0;
-  std::uint64_t not_logged_ = 0;
+  TurnedAway turned_away_;
   std::shared_ptr<char> life_;  // Handlers that outlive the server find it gone.
 };
 

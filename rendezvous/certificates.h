@@ -1,0 +1,97 @@
+// For tests: certificates of a day, made in memory.
+#pragma once
+
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/x509v3.h>
+
+#include <memory>
+#include <string>
+
+#include "common/check.h"
+
+namespace ddprun {
+
+struct Pem {
+  std::string certificate;
+  std::string key;
+};
+
+class TestAuthority {
+ public:
+  explicit TestAuthority(const char* name)
+      : key_(NewKey()), certificate_(Make(key_.get(), name, "CA:TRUE", "")) {}
+
+  std::string certificate() const { return Text(certificate_.get()); }
+
+  // `names`: as in "IP:127.0.0.1,DNS:localhost".
+  Pem Issue(const std::string& names) const {
+    const Key key = NewKey();
+    const Certificate certificate = Make(key.get(), "node", "CA:FALSE", names);
+    BIO* const out = BIO_new(BIO_s_mem());
+    CHECK(PEM_write_bio_PrivateKey(out, key.get(), nullptr, nullptr, 0, nullptr, nullptr) == 1);
+    return {Text(certificate.get()), TakeText(out)};
+  }
+
+ private:
+  struct Free {
+    void operator()(X509* object) const { X509_free(object); }
+    void operator()(EVP_PKEY* object) const { EVP_PKEY_free(object); }
+  };
+  using Certificate = std::unique_ptr<X509, Free>;
+  using Key = std::unique_ptr<EVP_PKEY, Free>;
+
+  static Key NewKey() {
+    Key key(EVP_EC_gen("P-256"));
+    CHECK(key != nullptr);
+    return key;
+  }
+
+  // Signed by this authority, or by itself while there is none yet.
+  Certificate Make(EVP_PKEY* key, const char* name, const char* constraints,
+                   const std::string& names) const {
+    Certificate made(X509_new());
+    X509_set_version(made.get(), X509_VERSION_3);
+    ASN1_INTEGER_set(X509_get_serialNumber(made.get()), ++serial_);
+    X509_gmtime_adj(X509_getm_notBefore(made.get()), -3600);
+    X509_gmtime_adj(X509_getm_notAfter(made.get()), 86400);
+    X509_set_pubkey(made.get(), key);
+    X509_NAME* const subject = X509_get_subject_name(made.get());
+    X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_ASC,
+                               reinterpret_cast<const unsigned char*>(name), -1, -1, 0);
+    const bool own = key == key_.get();
+    X509_set_issuer_name(made.get(), own ? subject : X509_get_subject_name(certificate_.get()));
+    AddExtension(made.get(), NID_basic_constraints, constraints);
+    if (!names.empty()) {
+      AddExtension(made.get(), NID_subject_alt_name, names.c_str());
+    }
+    CHECK(X509_sign(made.get(), key_.get(), EVP_sha256()) > 0);
+    return made;
+  }
+
+  static void AddExtension(X509* certificate, int kind, const char* value) {
+    X509_EXTENSION* const extension = X509V3_EXT_conf_nid(nullptr, nullptr, kind, value);
+    CHECK(extension != nullptr && X509_add_ext(certificate, extension, -1) == 1);
+    X509_EXTENSION_free(extension);
+  }
+
+  static std::string Text(X509* certificate) {
+    BIO* const out = BIO_new(BIO_s_mem());
+    CHECK(PEM_write_bio_X509(out, certificate) == 1);
+    return TakeText(out);
+  }
+
+  static std::string TakeText(BIO* out) {
+    char* data = nullptr;
+    const long size = BIO_get_mem_data(out, &data);
+    std::string text(data, static_cast<std::size_t>(size));
+    BIO_free(out);
+    return text;
+  }
+
+  mutable int serial_ = 0;
+  Key key_;
+  Certificate certificate_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,178 @@
+#include "rendezvous/connection_watch.h"
+
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/files.h"
+#include "rendezvous/client.h"
+#include "rendezvous/pump.h"
+#include "rendezvous/wire_fixture.h"
+
+namespace ddprun {
+namespace {
+
+// Both ends of a connection over loopback.
+struct Pair {
+  UniqueFd here;
+  UniqueFd there;
+  std::string name;  // Of the other end.
+};
+
+Pair Connect() {
+  Pair pair;
+  const UniqueFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  auto* const any = reinterpret_cast<sockaddr*>(&address);
+  socklen_t size = sizeof address;
+  EXPECT_EQ(::bind(listener.get(), any, size), 0);
+  EXPECT_EQ(::listen(listener.get(), 1), 0);
+  EXPECT_EQ(::getsockname(listener.get(), any, &size), 0);
+  pair.there = UniqueFd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  EXPECT_EQ(::connect(pair.there.get(), any, size), 0);
+  EXPECT_EQ(::getsockname(pair.there.get(), any, &size), 0);
+  pair.here = UniqueFd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  pair.name = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+  return pair;
+}
+
+using namespace std::chrono_literals;
+
+class Watching : public testing::Test {
+ protected:
+  bool Until(std::size_t count) {
+    return PumpUntil(loop_, [&] { return closed_.size() >= count; });
+  }
+
+  Loop loop_;
+  std::vector<std::string> closed_;
+  ConnectionWatch watch_{loop_, [this](const std::string& peer) { closed_.push_back(peer); }};
+};
+
+TEST_F(Watching, TheOtherEndCloses) {
+  Pair one = Connect();
+  Pair two = Connect();
+  EXPECT_EQ(watch_.Watch(one.here.get()), one.name);
+  EXPECT_EQ(watch_.Watch(two.here.get()), two.name);
+  ASSERT_EQ(::send(one.there.get(), "bytes", 5, MSG_NOSIGNAL), 5);  // That nobody reads.
+  two.there.Reset();
+  ASSERT_TRUE(Until(1));
+  EXPECT_EQ(closed_, (std::vector<std::string>{two.name}));
+  one.there.Reset();
+  ASSERT_TRUE(Until(2));
+  EXPECT_EQ(closed_[1], one.name);
+}
+
+TEST_F(Watching, TheReaderShutsItDownAndNothingOfItStays) {
+  Pair pair = Connect();
+  EXPECT_EQ(watch_.Watch(pair.here.get()), pair.name);
+  ASSERT_EQ(::shutdown(pair.here.get(), SHUT_RDWR), 0);
+  pair.here.Reset();
+  char byte = 0;
+  EXPECT_EQ(::recv(pair.there.get(), &byte, 1, 0), 0);  // The other end hears of it.
+  pair.there.Reset();
+  ASSERT_TRUE(Until(1));
+}
+
+TEST_F(Watching, ItIsEndedForBothSides) {
+  Pair pair = Connect();
+  watch_.End(pair.name);  // Not watched yet.
+  EXPECT_EQ(watch_.Watch(pair.here.get()), pair.name);
+  watch_.End(pair.name);
+  ASSERT_TRUE(Until(1));
+  char byte = 0;
+  EXPECT_EQ(::recv(pair.there.get(), &byte, 1, 0), 0);
+}
+
+TEST_F(Watching, ManyAtOnce) {
+  std::vector<Pair> pairs;
+  for (int i = 0; i < 150; ++i) {
+    pairs.push_back(Connect());
+    EXPECT_EQ(watch_.Watch(pairs.back().here.get()), pairs.back().name);
+  }
+  for (Pair& pair : pairs) {
+    pair.there.Reset();
+  }
+  ASSERT_TRUE(Until(pairs.size()));
+}
+
+TEST_F(Watching, WhatIsNoConnectionIsPassedOver) {
+  const UniqueFd alone(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  EXPECT_EQ(watch_.Watch(alone.get()), "");
+}
+
+TEST(ConnectionWatchEnd, SaysNothingOnceItIsDestroyed) {
+  Loop loop;
+  Pair pair = Connect();
+  {
+    ConnectionWatch watch(loop, [](const std::string&) { FAIL() << "it is gone"; });
+    EXPECT_EQ(watch.Watch(pair.here.get()), pair.name);
+  }
+  pair.there.Reset();
+  loop.io().poll();
+}
+
+// gRPC says nothing of a connection that carries no call; an agent killed just then is lost too.
+TEST_F(WireTest, AConnectionThatClosesBetweenTwoCallsIsACancelledCall) {
+  for (const char* host : {"127.0.0.1", "::1"}) {
+    Serve({host, 0});
+    GrpcSyncChannel other(loop_, endpoint_);
+    {
+      GrpcSyncChannel channel(loop_, endpoint_);
+      other.Send(Report(1), 5s, Note());
+      channel.Send(Report(2), 5s, Note());
+      ASSERT_TRUE(UntilParked(2));
+      for (const auto& call : parked_) {
+        call->Answer(Reply(1));
+      }
+      ASSERT_TRUE(UntilHeard(2));
+      EXPECT_TRUE(cancelled_.empty());
+    }
+    ASSERT_TRUE(Until([&] { return !cancelled_.empty(); })) << host;
+    EXPECT_EQ(cancelled_, (std::vector<CallName>{NameOf(Report(2))}));
+    heard_.clear();
+    parked_.clear();
+    cancelled_.clear();
+  }
+}
+
+// A descriptor for nothing: who speaks gRPC must also call, and show its token.
+TEST_F(WireTest, AConnectionOnWhichNobodyCallsIsClosed) {
+  AcceptorOptions options;
+  options.call_patience = 100ms;
+  server_.emplace(loop_, Handlers(), options);
+  const Result<Endpoint> bound = server_->Listen({"127.0.0.1", 0});
+  ASSERT_TRUE(bound) << bound.error().message;
+  GrpcSyncChannel caller(loop_, *bound);
+  caller.Send(Report(1), 5s, Note());
+  ASSERT_TRUE(UntilParked(1));
+
+  const UniqueFd silent(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(bound->port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(::connect(silent.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  const std::string preface("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0", 33);
+  ASSERT_EQ(::send(silent.get(), preface.data(), preface.size(), MSG_NOSIGNAL), 33);
+  std::array<char, 4096> bytes;
+  const bool closed = Until([&] {
+    const ssize_t got = ::recv(silent.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+    return got == 0 || (got < 0 && errno == ECONNRESET);
+  });
+  EXPECT_TRUE(closed);
+  EXPECT_TRUE(cancelled_.empty() && heard_.empty());
+  parked_[0]->Answer(Reply(2));
+  EXPECT_TRUE(UntilHeard(1));
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,30 @@
+// --fence-after: how long a lost node's workers may still run, and so how long nobody may take
+// their place. Off (0) in a run that does not ask for it: then what keeps them harmless is the
+// store of their own generation and the fence of their checkpoints.
+//
+// A node counts from when it *sent* the last report that was answered, the coordinator from when
+// that or a later one *arrived*: so the node's workers are killed before the coordinator's wait is
+// over, and no clocks are compared. A second more is given to the killing itself.
+#pragma once
+
+#include "rendezvous/core/turn.h"
+
+namespace ddprun {
+
+// For a node last heard at `heard`. Nothing: its workers cannot run any more.
+std::optional<Time> FenceFrom(const CoordinatorState& state, Time heard, Time now);
+
+// The next fence of the world's lost members that ends.
+std::optional<Time> NextFence(const CoordinatorState& state);
+
+// Those that are over.
+void EndFences(CoordinatorTurn& turn);
+
+// A member that was lost is back, with workers: it is answered, so the time begins anew. They stop
+// like others do.
+void FenceAnew(CoordinatorTurn& turn, const NodeReport& report);
+
+// A member that was lost is back and has promised: nothing of it runs any more.
+void EndFenceOf(CoordinatorTurn& turn, const NodeReport& report);
+
+}  // namespace ddprun

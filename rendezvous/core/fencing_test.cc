@@ -1,0 +1,128 @@
+#include "rendezvous/core/fencing.h"
+
+#include <gtest/gtest.h>
+
+#include "rendezvous/core/invariants.h"
+#include "rendezvous/core/story.h"
+
+namespace ddprun {
+namespace {
+
+using std::chrono_literals::operator""ms;
+using std::chrono_literals::operator""s;
+
+constexpr RunShape kFenced{.min_nodes = 1, .max_nodes = 2, .fence_after = Duration(10'000)};
+
+// Two nodes host generation 1; n1 is not heard again after second 1.
+struct Fencing : testing::Test {
+  Story story;
+  Node a{story, "n0", kFenced};
+  Node b{story, "n1", kFenced};
+
+  void SetUp() override { Form(kFenced); }
+  void TearDown() override {
+    EXPECT_EQ(BrokenInvariant(story.state, story.config, At(60s)), std::nullopt);
+  }
+  void Form(const RunShape& shape) {
+    story.state = {};
+    story.state.run_id = "run";
+    a.report.shape = b.report.shape = shape;
+    a.Says(At(0s));
+    b.Says(At(0s));
+    a.Hosts(At(1s));
+    b.Hosts(At(1s));
+    ASSERT_EQ(story.state.phase, Phase::kRunning);
+  }
+  // n0 goes on talking, and stops its workers when told to.
+  void PassWithA(Duration from, Duration until) {
+    for (Duration when = from; when <= until; when += 500ms) {
+      story.Pass(At(when));
+      if (a.IsTold<Stop>(At(when)) && a.report.hosting == Hosting::kWorkers) {
+        a.Ends(Outcome::kStopped, {}, At(when));
+      } else {
+        a.Hears(At(when)).Says(At(when));
+      }
+    }
+  }
+};
+
+TEST_F(Fencing, ALostNodeIsNotReplacedBeforeItsWorkersMustBeGone) {
+  PassWithA(2s, 11'500ms);
+  EXPECT_EQ(story.state.phase, Phase::kDraining);
+  EXPECT_TRUE(story.state.world->members[1].lost);
+  EXPECT_EQ(a.Waits(At(11'500ms)).missing, std::vector<std::string>{"n1"});
+  PassWithA(12s, 12s);  // Last heard at 1 s; a second is for the killing.
+  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  EXPECT_EQ(story.state.world->generation, Generation{2});
+  EXPECT_EQ(story.state.world->members.size(), 1u);
+}
+
+TEST_F(Fencing, WithoutItALeaseIsEnough) {
+  RunShape shape = kFenced;
+  shape.fence_after = Duration{0};
+  Form(shape);
+  PassWithA(2s, 5s);
+  EXPECT_EQ(story.state.world->generation, Generation{2});
+}
+
+// Closed connections say nothing of the workers behind them.
+TEST_F(Fencing, AClosedConnectionIsNoProof) {
+  b.Closes(At(2s));
+  PassWithA(2s, 11'500ms);
+  EXPECT_EQ(story.state.phase, Phase::kDraining);
+}
+
+// It has been answered, so it does not kill them as one that is cut off does: they have their
+// grace.
+TEST_F(Fencing, ALostNodeThatComesBackWithWorkersIsWaitedFor) {
+  PassWithA(2s, 9s);
+  ASSERT_EQ(std::get<Stop>(b.Told(At(9s))).cause, StopCause::kDeclaredLost);
+  b.report.hosting = Hosting::kStopping;
+  b.Hears(At(9s)).Says(At(9s));
+  PassWithA(10s, 14s);
+  EXPECT_EQ(story.state.phase, Phase::kDraining);
+  b.Ends(Outcome::kStopped, {}, At(14s));
+  EXPECT_EQ(story.state.world->generation, Generation{2});
+}
+
+// Waiting on would cost time for nothing.
+TEST_F(Fencing, ANodeThatComesBackWithoutWorkersEndsItsFence) {
+  PassWithA(2s, 6s);
+  ASSERT_EQ(story.state.phase, Phase::kDraining);
+  Node back(story, "n1", kFenced, 2);
+  back.report.floor = {1};
+  back.Says(At(6'500ms));
+  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  EXPECT_EQ(story.state.world->members.size(), 2u);
+}
+
+// Another machine on its place knows nothing about the workers of the lost one.
+TEST_F(Fencing, AStrangerOnItsPlaceDoesNot) {
+  PassWithA(2s, 6s);
+  Node stranger(story, "n1", kFenced, 2);
+  stranger.Says(At(6'500ms));
+  EXPECT_EQ(story.state.phase, Phase::kDraining);
+}
+
+TEST_F(Fencing, ANewServerWaitsForThoseItHasNeverHeard) {
+  story.config.term = {2};
+  story.state = {};
+  story.state.run_id = "run";
+  a.Says(At(20s));
+  EXPECT_EQ(story.state.phase, Phase::kRecovering);
+  PassWithA(20'500ms, 33'500ms);
+  EXPECT_EQ(story.state.phase, Phase::kDraining);
+  PassWithA(34s, 34s);  // Recovery takes a lease.
+  EXPECT_EQ(story.state.world->generation, Generation{2});
+}
+
+TEST_F(Fencing, NodesThatWantAnotherFenceAreRefused) {
+  RunShape other = kFenced;
+  other.fence_after = Duration{0};
+  Node stranger(story, "n2", other);
+  stranger.Says(At(2s));
+  EXPECT_TRUE(story.Said("--fence-after=10"));
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,124 @@
+#include "rendezvous/peer_calls.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kCallersOfOne = 16;      // As many as streams may be open on one.
+constexpr std::size_t kClosedRemembered = 64;  // Calls that were on their way come within moments.
+
+bool OfSameCaller(const CallName& a, const CallName& b) {
+  return a.run_id == b.run_id && a.node == b.node && a.incarnation == b.incarnation;
+}
+
+}  // namespace
+
+std::string PlainPeer(std::string_view grpc_peer) {
+  const auto scheme = grpc_peer.find(':');
+  std::string_view rest =
+      scheme == std::string_view::npos ? grpc_peer : grpc_peer.substr(scheme + 1);
+  std::string plain;
+  while (!rest.empty()) {
+    const bool opens = rest.starts_with("%5B");
+    const bool closes = rest.starts_with("%5D");
+    plain += opens ? '[' : closes ? ']' : rest.front();
+    rest.remove_prefix(opens || closes ? 3 : 1);
+  }
+  return plain;
+}
+
+void PeerCalls::Opened(const std::string& peer, Time now) {
+  Connection connection;
+  connection.opened = now;
+  connection.filled = now;
+  open_[peer] = std::move(connection);
+  closed_.erase(peer);
+  uncalled_.emplace_back(now, peer);
+}
+
+bool PeerCalls::Admit(const std::string& peer, Time now) {
+  const auto open = open_.find(peer);
+  if (open == open_.end()) {
+    return true;
+  }
+  Connection& connection = open->second;
+  connection.called = true;
+  constexpr Duration kPerCall = Duration{1'000} / kCallsPerSecond;
+  const auto more = (now - connection.filled) / kPerCall;
+  if (more > 0) {
+    connection.left =
+        static_cast<int>(std::min<std::int64_t>(kCallsAtOnce, connection.left + more));
+    connection.filled += more * kPerCall;
+  }
+  if (connection.left == 0) {
+    return false;
+  }
+  --connection.left;
+  return true;
+}
+
+std::vector<std::string> PeerCalls::Silent(Time now, Duration patience) {
+  std::vector<std::string> silent;
+  while (!uncalled_.empty() && uncalled_.front().first + patience <= now) {
+    const auto open = open_.find(uncalled_.front().second);
+    if (open != open_.end() && !open->second.called &&
+        open->second.opened == uncalled_.front().first) {
+      silent.push_back(open->first);
+    }
+    uncalled_.pop_front();
+  }
+  return silent;
+}
+
+std::optional<Time> PeerCalls::NextSilent(Duration patience) const {
+  return uncalled_.empty() ? std::nullopt : std::optional(uncalled_.front().first + patience);
+}
+
+bool PeerCalls::Called(const std::string& peer, const CallName& name) {
+  if (const auto closed = closed_.find(peer); closed != closed_.end()) {
+    if (closed->second.size() < kCallersOfOne) {
+      closed->second.push_back(name);
+    }
+    return false;
+  }
+  const auto open = open_.find(peer);
+  if (open == open_.end()) {
+    return true;
+  }
+  Calls& calls = open->second.calls;
+  const auto known = std::find_if(calls.begin(), calls.end(),
+                                  [&](const CallName& call) { return OfSameCaller(call, name); });
+  if (known != calls.end()) {
+    *known = name;
+  } else if (calls.size() < kCallersOfOne) {
+    calls.push_back(name);
+  }
+  return true;
+}
+
+std::vector<CallName> PeerCalls::Closed(const std::string& peer) {
+  const auto open = open_.find(peer);
+  if (open == open_.end()) {
+    return {};
+  }
+  Calls calls = std::move(open->second.calls);
+  open_.erase(open);
+  closed_[peer] = calls;
+  latest_.push_back(peer);
+  if (latest_.size() > kClosedRemembered) {
+    closed_.erase(latest_.front());
+    latest_.pop_front();
+  }
+  return calls;
+}
+
+bool PeerCalls::IsTold(const std::string& peer, const CallName& name) const {
+  const auto closed = closed_.find(peer);
+  return closed != closed_.end() &&
+         std::find(closed->second.begin(), closed->second.end(), name) != closed->second.end();
+}
+
+}  // namespace ddprun

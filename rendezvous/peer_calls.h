@@ -1,0 +1,65 @@
+// Whose calls each connection carried, so that a connection that closes between two calls is known
+// as the loss of a caller and not only as silence.
+//
+// gRPC tells of a closed connection through the calls that are open on it, and of nothing else. An
+// agent is between two calls for the time its next report takes, so one that is killed just then
+// would be missed until its lease ends. Also bounds what one connection may ask for: how long it
+// may last without a call, and how fast its calls may come. Decides nothing about nodes; holds no
+// socket.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/time.h"
+#include "rendezvous/transport.h"
+
+namespace ddprun {
+
+// "1.2.3.4:5", "[::1]:5" of gRPC's "ipv4:1.2.3.4:5", "ipv6:%5B::1%5D:5", "ipv6:[::1]:5".
+std::string PlainPeer(std::string_view grpc_peer);
+
+// Calls of one connection beyond this many a second are refused; so many may come at once. An agent
+// makes a few in a second at most; a proxy may carry several agents.
+inline constexpr int kCallsPerSecond = 100;
+inline constexpr int kCallsAtOnce = 512;
+
+class PeerCalls {
+ public:
+  void Opened(const std::string& peer, Time now);
+  // Of every call that may be made here, whatever it asks for. False: they come too fast.
+  bool Admit(const std::string& peer, Time now);
+  // Connections that have lasted so long without a call; each is named once.
+  std::vector<std::string> Silent(Time now, Duration patience);
+  // When the next of them might be due; none: nothing is waited for.
+  std::optional<Time> NextSilent(Duration patience) const;
+  // A call arrived. False: its connection has closed already, and nobody waits for the answer.
+  // Calls of connections that nobody opened here are not followed.
+  bool Called(const std::string& peer, const CallName& name);
+  // The newest call of each caller, whose loss is to be told now.
+  std::vector<CallName> Closed(const std::string& peer);
+  // Whether Closed, or a Called that was false, named this call: gRPC may tell of it as well.
+  bool IsTold(const std::string& peer, const CallName& name) const;
+
+ private:
+  using Calls = std::vector<CallName>;  // One of each caller, few: a proxy may carry several.
+  struct Connection {
+    Calls calls;
+    Time opened;
+    bool called = false;
+    int left = kCallsAtOnce;  // Calls that may come at once.
+    Time filled;              // When it was last counted up.
+  };
+  std::map<std::string, Connection> open_;
+  std::deque<std::pair<Time, std::string>>
+      uncalled_;                         // In order of opening; may have called since.
+  std::map<std::string, Calls> closed_;  // The latest, with what was told of them.
+  std::deque<std::string> latest_;       // Closed ones, in order; each is in closed_ or forgotten.
+};
+
+}  // namespace ddprun

@@ -1,0 +1,123 @@
+#include "rendezvous/peer_calls.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace ddprun {
+namespace {
+
+using Calls = std::vector<CallName>;
+using Names = std::vector<std::string>;
+using namespace std::chrono_literals;
+
+Time At(Duration since_start) {
+  return Time{std::chrono::seconds(1'000) + since_start};
+}
+
+CallName Call(const std::string& node, std::uint64_t sequence) {
+  return {"run", node, {7}, sequence};
+}
+
+TEST(PlainPeer, IsTheAddressOfEachOfGrpcsSpellings) {
+  EXPECT_EQ(PlainPeer("ipv4:127.0.0.1:4242"), "127.0.0.1:4242");
+  EXPECT_EQ(PlainPeer("ipv6:%5B::1%5D:4242"), "[::1]:4242");
+  EXPECT_EQ(PlainPeer("ipv6:[::1]:4242"), "[::1]:4242");
+  EXPECT_EQ(PlainPeer("somebody"), "somebody");
+}
+
+TEST(PeerCalls, AConnectionThatClosesNamesTheNewestCallOfEachCaller) {
+  PeerCalls peers;
+  peers.Opened("a:1", At(0s));
+  peers.Opened("b:2", At(0s));
+  EXPECT_TRUE(peers.Called("a:1", Call("n0", 1)));
+  EXPECT_TRUE(peers.Called("a:1", Call("n1", 5)));
+  EXPECT_TRUE(peers.Called("b:2", Call("n2", 9)));
+  EXPECT_TRUE(peers.Called("a:1", Call("n0", 2)));
+  EXPECT_EQ(peers.Closed("a:1"), (Calls{Call("n0", 2), Call("n1", 5)}));
+  EXPECT_TRUE(peers.Closed("a:1").empty());
+  EXPECT_EQ(peers.Closed("b:2"), (Calls{Call("n2", 9)}));
+}
+
+TEST(PeerCalls, ACallThatArrivesAfterTheEndOfItsConnectionIsToldAtOnce) {
+  PeerCalls peers;
+  peers.Opened("a:1", At(0s));
+  EXPECT_TRUE(peers.Called("a:1", Call("n0", 1)));
+  EXPECT_EQ(peers.Closed("a:1").size(), 1u);
+  EXPECT_TRUE(peers.IsTold("a:1", Call("n0", 1)));
+  EXPECT_FALSE(peers.IsTold("a:1", Call("n0", 2)));
+  EXPECT_FALSE(peers.Called("a:1", Call("n0", 2)));
+  EXPECT_TRUE(peers.IsTold("a:1", Call("n0", 2)));
+}
+
+TEST(PeerCalls, APortIsUsedAgain) {
+  PeerCalls peers;
+  peers.Opened("a:1", At(0s));
+  EXPECT_TRUE(peers.Closed("a:1").empty());
+  peers.Opened("a:1", At(0s));
+  EXPECT_TRUE(peers.Called("a:1", Call("n0", 3)));
+  EXPECT_FALSE(peers.IsTold("a:1", Call("n0", 3)));
+  EXPECT_EQ(peers.Closed("a:1"), (Calls{Call("n0", 3)}));
+}
+
+TEST(PeerCalls, AConnectionNobodyOpenedIsNotFollowed) {
+  PeerCalls peers;
+  EXPECT_TRUE(peers.Called("a:1", Call("n0", 1)));
+  EXPECT_TRUE(peers.Closed("a:1").empty());
+}
+
+TEST(PeerCalls, RemembersFewCallersAndFewClosedConnections) {
+  PeerCalls peers;
+  peers.Opened("a:1", At(0s));
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_TRUE(peers.Called("a:1", Call("n" + std::to_string(i), 1)));
+  }
+  EXPECT_EQ(peers.Closed("a:1").size(), 16u);
+  for (int i = 0; i < 100; ++i) {
+    const std::string peer = "b:" + std::to_string(i);
+    peers.Opened(peer, At(0s));
+    peers.Closed(peer);
+  }
+  EXPECT_TRUE(peers.Called("a:1", Call("n0", 2)));  // Forgotten, so nobody's.
+  EXPECT_FALSE(peers.Called("b:99", Call("n0", 2)));
+}
+
+TEST(PeerCalls, AConnectionWithoutACallIsNamedOnceItsTimeIsOver) {
+  PeerCalls peers;
+  EXPECT_EQ(peers.NextSilent(30s), std::nullopt);
+  peers.Opened("a:1", At(0s));
+  peers.Opened("b:2", At(1s));
+  peers.Opened("c:3", At(2s));
+  peers.Opened("d:4", At(3s));
+  EXPECT_TRUE(peers.Admit("b:2", At(4s)));
+  peers.Closed("c:3");
+  EXPECT_EQ(peers.NextSilent(30s), At(30s));
+  EXPECT_TRUE(peers.Silent(At(29s), 30s).empty());
+  EXPECT_EQ(peers.Silent(At(30s), 30s), Names{"a:1"});
+  EXPECT_EQ(peers.Silent(At(40s), 30s), Names{"d:4"});
+  EXPECT_EQ(peers.NextSilent(30s), std::nullopt);
+}
+
+TEST(PeerCalls, CallsThatComeTooFastAreRefusedUntilTheyDoNot) {
+  PeerCalls peers;
+  peers.Opened("a:1", At(0s));
+  peers.Opened("b:2", At(0s));
+  for (int i = 0; i < kCallsAtOnce; ++i) {
+    EXPECT_TRUE(peers.Admit("a:1", At(0s)));
+  }
+  EXPECT_FALSE(peers.Admit("a:1", At(0s)));
+  EXPECT_TRUE(peers.Admit("b:2", At(0s)));
+  EXPECT_TRUE(peers.Admit("nobody:3", At(0s)));
+  for (int i = 0; i < kCallsPerSecond; ++i) {
+    EXPECT_TRUE(peers.Admit("a:1", At(1s)));
+  }
+  EXPECT_FALSE(peers.Admit("a:1", At(1s)));
+  for (int i = 0; i < kCallsAtOnce; ++i) {
+    EXPECT_TRUE(peers.Admit("a:1", At(100s)));
+  }
+  EXPECT_FALSE(peers.Admit("a:1", At(100s)));
+}
+
+}  // namespace
+}  // namespace ddprun

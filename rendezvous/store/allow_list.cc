@@ -1,0 +1,63 @@
+#include "rendezvous/store/allow_list.h"
+
+#include <algorithm>
+#include <sstream>
+
+namespace ddprun {
+namespace {
+
+namespace ip = boost::asio::ip;
+
+constexpr std::size_t kMostNetworks = 256;
+
+ip::address Undressed(const ip::address& address) {
+  if (address.is_v6() && address.to_v6().is_v4_mapped()) {
+    return ip::make_address_v4(ip::v4_mapped, address.to_v6());
+  }
+  return address;
+}
+
+}  // namespace
+
+Result<AllowList> AllowList::Parse(const std::string& text) {
+  AllowList list;
+  std::istringstream parts(text);
+  for (std::string part; std::getline(parts, part, ',');) {
+    boost::system::error_code v4_error;
+    boost::system::error_code v6_error;
+    const bool bare = part.find('/') == std::string::npos;
+    const ip::network_v4 v4 = ip::make_network_v4(bare ? part + "/32" : part, v4_error);
+    const ip::network_v6 v6 = ip::make_network_v6(bare ? part + "/128" : part, v6_error);
+    if (!v4_error) {
+      list.v4_.push_back(v4.canonical());
+    } else if (!v6_error) {
+      list.v6_.push_back(v6.canonical());
+    } else {
+      return Invalid("--store-allow takes addresses and networks such as 10.0.0.0/8, with commas",
+                     part);
+    }
+    if (list.v4_.size() + list.v6_.size() > kMostNetworks) {
+      return Invalid("--store-allow takes at most 256 networks", text.substr(0, 40) + "...");
+    }
+  }
+  return list;
+}
+
+bool AllowList::Allows(ip::address peer, ip::address own) const {
+  peer = Undressed(peer);
+  own = Undressed(own);
+  if ((v4_.empty() && v6_.empty()) || peer == own) {
+    return true;
+  }
+  if (peer.is_v4()) {
+    return std::any_of(v4_.begin(), v4_.end(), [&](const ip::network_v4& network) {
+      return ip::network_v4(peer.to_v4(), network.prefix_length()).network() == network.network();
+    });
+  }
+  return std::any_of(v6_.begin(), v6_.end(), [&](const ip::network_v6& network) {
+    return ip::network_v6(ip::address_v6(peer.to_v6().to_bytes()), network.prefix_length())
+               .network() == network.network();
+  });
+}
+
+}  // namespace ddprun

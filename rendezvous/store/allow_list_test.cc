@@ -1,0 +1,62 @@
+#include "rendezvous/store/allow_list.h"
+
+#include <gtest/gtest.h>
+
+namespace ddprun {
+namespace {
+
+bool Lets(const std::string& list, const std::string& peer, const std::string& own = "9.9.9.9") {
+  const Result<AllowList> parsed = AllowList::Parse(list);
+  EXPECT_TRUE(parsed) << parsed.error().message;
+  return parsed->Allows(boost::asio::ip::make_address(peer), boost::asio::ip::make_address(own));
+}
+
+TEST(AllowList, AnEmptyOneLetsEverybodyIn) {
+  EXPECT_TRUE(Lets("", "1.2.3.4"));
+  EXPECT_TRUE(Lets("", "fd00::1"));
+}
+
+TEST(AllowList, LetsInWhomItNames) {
+  EXPECT_TRUE(Lets("10.0.0.0/8", "10.255.0.1"));
+  EXPECT_FALSE(Lets("10.0.0.0/8", "11.0.0.1"));
+  EXPECT_FALSE(Lets("10.0.0.0/8", "fd00::1"));
+  EXPECT_TRUE(Lets("10.0.0.0/8,192.168.1.7", "192.168.1.7"));
+  EXPECT_FALSE(Lets("10.0.0.0/8,192.168.1.7", "192.168.1.8"));
+  EXPECT_TRUE(Lets("10.1.2.3/8", "10.9.9.9"));  // Bits of a host in it do not matter.
+  EXPECT_TRUE(Lets("0.0.0.0/0", "1.2.3.4"));
+  EXPECT_TRUE(Lets("fd00::/8", "fd12::9"));
+  EXPECT_FALSE(Lets("fd00::/8", "fe80::1%1"));
+  EXPECT_TRUE(Lets("fe80::/10", "fe80::1%1"));
+  EXPECT_FALSE(Lets("::/0", "1.2.3.4"));
+}
+
+TEST(AllowList, TakesIpv4InIpv6ForIpv4) {
+  EXPECT_TRUE(Lets("10.0.0.0/8", "::ffff:10.0.0.1", "::ffff:9.9.9.9"));
+  EXPECT_FALSE(Lets("10.0.0.0/8", "::ffff:11.0.0.1", "::ffff:9.9.9.9"));
+}
+
+TEST(AllowList, AlwaysLetsInTheOwnNode) {
+  EXPECT_TRUE(Lets("10.0.0.0/8", "192.168.1.7", "192.168.1.7"));
+  EXPECT_TRUE(Lets("10.0.0.0/8", "::ffff:192.168.1.7", "192.168.1.7"));
+}
+
+TEST(AllowList, RefusesWhatIsNoNetwork) {
+  for (const char* const text : {"10.0.0.0/33", "10.0.0/8", "host", ",", "10.0.0.0/8,",
+                                 "10.0.0.0/-1", "fd00::/129", "10.0.0.0/8 "}) {
+    const Result<AllowList> parsed = AllowList::Parse(text);
+    if (text == std::string("10.0.0.0/8,")) {
+      EXPECT_TRUE(parsed);  // A last comma harms nobody.
+      continue;
+    }
+    ASSERT_FALSE(parsed) << text;
+    EXPECT_EQ(parsed.error().kind, ErrorKind::kInvalid);
+  }
+  std::string many;
+  for (int i = 0; i < 300; ++i) {
+    many += "10.0.0.1,";
+  }
+  EXPECT_FALSE(AllowList::Parse(many));
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,125 @@
+// For tests: a store server on a loop of its own, and clients that send and read raw bytes.
+#pragma once
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <boost/asio/read.hpp>
+#include <boost/asio/write.hpp>
+#include <future>
+#include <memory>
+#include <thread>
+
+#include "rendezvous/store/store_server.h"
+#include "rendezvous/store/store_wire_testing.h"
+
+namespace ddprun {
+
+using namespace std::chrono_literals;
+using boost::asio::ip::tcp;
+
+// A server on a loop thread of its own, on any free port.
+class Served {
+ public:
+  explicit Served(const StoreOptions& options = {}, const std::string& host = "127.0.0.1")
+      : server_(loop_, options) {
+    const auto port = server_.Listen(host, 0);
+    CHECK(port.has_value());
+    port_ = *port;
+    thread_ = std::thread([this] { loop_.Run(); });
+  }
+  template <class Work>
+  auto On(Work work) {
+    using Answer = decltype(work(server_));
+    auto task = std::make_shared<std::packaged_task<Answer()>>([&] { return work(server_); });
+    std::future<Answer> answer = task->get_future();
+    loop_.Post([task] { (*task)(); });
+    return answer.get();
+  }
+
+  ~Served() {
+    On([](StoreServer& server) { server.Close(); });
+    loop_.Stop();
+    thread_.join();
+  }
+
+  std::size_t Connections() {
+    return On([](StoreServer& server) { return server.connections(); });
+  }
+
+  // Each look is a round trip over the loop, so that what came before it has been handled.
+  void UntilConnections(std::size_t count) {
+    const auto end = std::chrono::steady_clock::now() + 10s;
+    while (Connections() != count && std::chrono::steady_clock::now() < end) {
+      std::this_thread::yield();
+    }
+    EXPECT_EQ(Connections(), count);
+  }
+
+  std::uint16_t port() const { return port_; }
+
+ private:
+  Loop loop_;
+  StoreServer server_;
+  std::thread thread_;
+  std::uint16_t port_ = 0;
+};
+
+// A client that sends and reads raw bytes; a read that takes 10 s fails.
+class Client {
+ public:
+  explicit Client(const Served& served, bool validate = true, const char* host = "127.0.0.1",
+                  const char* from = nullptr)
+      : socket_(io_) {
+    if (from != nullptr) {
+      socket_.open(boost::asio::ip::tcp::v4());
+      socket_.bind({boost::asio::ip::make_address(from), 0});
+    }
+    socket_.connect({boost::asio::ip::make_address(host), served.port()});
+    const timeval limit{10, 0};
+    CHECK(::setsockopt(socket_.native_handle(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) ==
+          0);
+    if (validate) {
+      Send(wire::Validate());
+    }
+  }
+
+  void Send(std::string_view bytes) {
+    while (!bytes.empty()) {
+      const ssize_t sent =
+          ::send(socket_.native_handle(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      if (sent <= 0) {
+        return;  // The server closed the connection; the next Read tells.
+      }
+      bytes.remove_prefix(static_cast<std::size_t>(sent));
+    }
+  }
+
+  // `size` bytes, fewer where the connection ends before.
+  std::string Read(std::size_t size) {
+    std::string bytes(size, 0);
+    const ssize_t got = ::recv(socket_.native_handle(), bytes.data(), size, MSG_WAITALL);
+    EXPECT_TRUE(got >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK)) << "nothing came in 10 s";
+    bytes.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    return bytes;
+  }
+
+  std::string Ask(std::string_view request, std::size_t reply_size) {
+    Send(request);
+    return Read(reply_size);
+  }
+
+  bool Closed() { return Read(1).empty(); }
+
+  // The server has handled all that was sent before.
+  void Settle() { EXPECT_EQ(Ask(wire::Ping(7), 4), wire::Raw(std::uint32_t{7})); }
+
+  tcp::socket& socket() { return socket_; }
+
+ private:
+  boost::asio::io_context io_;
+  tcp::socket socket_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,309 @@
+#include "rendezvous/succession_driver.h"
+
+#include <future>
+#include <utility>
+
+#include "common/check.h"
+#include "common/log.h"
+#include "common/overload.h"
+#include "rendezvous/client.h"
+#include "rendezvous/core/recovery.h"
+#include "rendezvous/local_channel.h"
+
+namespace ddprun {
+namespace {
+
+constexpr Duration kPatience{2'000};  // For a last write.
+
+LogLevel ToLogLevel(NoticeLevel level) {
+  return level == NoticeLevel::kDetail ? LogLevel::kDebug
+         : level == NoticeLevel::kInfo ? LogLevel::kInfo
+                                       : LogLevel::kWarning;
+}
+
+const Error kNotServing{ErrorKind::kUnavailable, "this node does not serve the rendezvous"};
+
+SuccessionEvent EventOf(const Result<std::optional<Claim>>& found, Time began) {
+  if (found) {
+    return DirectoryRead{began, *found};
+  }
+  return found.error().kind == ErrorKind::kRefused
+             ? SuccessionEvent(ClaimsContested{})
+             : SuccessionEvent(DirectoryUnreadable{found.error().message});
+}
+
+}  // namespace
+
+SuccessionDriver::SuccessionDriver(Loop& loop, SuccessionOptions options, FollowingChannel* channel)
+    : loop_(loop),
+      options_(std::move(options)),
+      claims_(options_.claims),
+      channel_(channel),
+      witness_(loop.Now()),
+      timer_(loop) {
+  if (channel_ != nullptr) {
+    channel_->OnAnswer([this](const SyncReply& reply) {
+      Feed(ServerHeard{reply.term, reply.lease});
+    });
+  }
+}
+
+SuccessionDriver::~SuccessionDriver() {
+  *alive_ = false;
+  if (channel_ != nullptr) {
+    channel_->OnAnswer(nullptr);
+    channel_->SpeakThrough(nullptr);
+  }
+}
+
+std::unique_ptr<RendezvousServer> SuccessionDriver::NewRendezvous() {
+  RendezvousHandlers handlers{
+      [this](NodeReport report, std::shared_ptr<PendingSync> call) {
+        if (coordinator_) {
+          coordinator_->OnReport(std::move(report), std::move(call));
+        } else {
+          call->Refuse(kNotServing);
+        }
+      },
+      [this](const CallName& name) {
+        if (coordinator_) {
+          coordinator_->OnCancel(name);
+        }
+      },
+      [this](const RunId& run_id) -> Result<std::vector<std::string>> {
+        return coordinator_ ? coordinator_->DescribeRuns(run_id) : kNotServing;
+      },
+      [this](const RunId& run_id) -> Result<std::vector<RunStatus>> {
+        return coordinator_ ? coordinator_->StatusOfRuns(run_id) : kNotServing;
+      },
+      [this](const ControlRequest& request) -> Result<std::string> {
+        return coordinator_ ? coordinator_->OnControl(request) : kNotServing;
+      },
+  };
+  if (options_.list != 0) {
+    handlers.witness = [this](const WitnessRequest& request) -> Result<WitnessAnswer> {
+      if (request.list != options_.list) {
+        return Error{ErrorKind::kRefused,
+                     "this node was given another list of endpoints: every node needs the same "
+                     "--rdzv-endpoint"};
+      }
+      return witness_.Answer(request, loop_.Now());
+    };
+  }
+  auto server = std::make_unique<RendezvousServer>(loop_, std::move(handlers), AcceptorOptions{});
+  server->Require(options_.access);
+  return server;
+}
+
+void SuccessionDriver::UseServer(std::unique_ptr<RendezvousServer> server, const Endpoint& endpoint,
+                                 std::size_t place) {
+  server_ = std::move(server);
+  endpoint_ = endpoint;
+  options_.core.place = place;
+  options_.core.may_begin = place == 0;
+  options_.places.insert(options_.places.begin(), options_.core.given);
+}
+
+// A witness answers whether it serves or not.
+void SuccessionDriver::CloseServer() {
+  if (options_.list == 0) {
+    server_.reset();
+  }
+}
+
+void SuccessionDriver::Start() {
+  options_.core.may_serve = options_.list == 0 || server_ != nullptr;
+  BeginSuccession(state_, loop_.Now());
+  Feed(SuccessionTick{});
+}
+
+void SuccessionDriver::Feed(const SuccessionEvent& event) {
+  loop_.CheckOnLoop();
+  for (const SuccessionEffect& effect : Step(state_, options_.core, event, loop_.Now())) {
+    CarryOut(effect);
+  }
+  timer_.ArmAt(NextWake(state_, options_.core), [this] { Feed(SuccessionTick{}); });
+}
+
+void SuccessionDriver::CarryOut(const SuccessionEffect& effect) {
+  std::visit(Overload{
+                 [&](const ReadDirectory&) { Read(); },
+                 [&](const TakeClaim& take) { Take(take); },
+                 [&](const MoveCounter& move) { Move(move.claim); },
+                 [&](const Follow& follow) { GoTo(follow.endpoint); },
+                 [&](const StepDown& down) { LetGo(down); },
+                 [&](const Notice& notice) { Log(ToLogLevel(notice.level), notice.text); },
+             },
+             effect);
+}
+
+// ---- The claims, on the pool thread ----
+Duration SuccessionDriver::Lease() const {
+  return std::max(options_.core.lease, state_.lease);
+}
+
+void SuccessionDriver::Read() {
+  using Found = Result<std::optional<Claim>>;
+  const auto found = std::make_shared<Found>(std::optional<Claim>());
+  const Time began = loop_.Now();
+  loop_.RunBlocking([claims = claims_, lease = Lease(), found] { *found = claims->Newest(lease); },
+                    [this, alive = alive_, found, began] {
+                      if (*alive) {
+                        Feed(EventOf(*found, began));
+                      }
+                    });
+}
+
+void SuccessionDriver::Move(const Claim& claim) {
+  const auto moved = std::make_shared<Result<bool>>(false);
+  const Time began = loop_.Now();
+  loop_.RunBlocking(
+      [claims = claims_, lease = Lease(), claim, moved] { *moved = claims->Move(claim, lease); },
+      [this, alive = alive_, claim, moved, began] {
+        if (*alive) {
+          Feed(*moved ? SuccessionEvent(CounterMoved{began, claim, **moved})
+                      : CounterStuck{claim.number, moved->error().message});
+        }
+      });
+}
+
+void SuccessionDriver::Take(const TakeClaim& take) {
+  if (const Result<void> open = OpenServer(); !open) {
+    loop_.Post([this, alive = alive_, text = open.error().message] {
+      if (*alive) {
+        Feed(NotClaimed{false, text});
+      }
+    });
+    return;
+  }
+  CoordinatorConfig reign = options_.new_reign();
+  reign.term = ReignAfter(reign.term, take.above.Next());
+  // Witnesses forget when all of them start anew; numbers grow all the same.
+  const bool first_of_list = options_.list != 0 && take.number == 1;
+  const Claim claim{first_of_list ? reign.term.value : take.number, reign.term, endpoint_, 0,
+                    false};
+  const auto made = std::make_shared<Result<void>>();
+  const auto token = std::make_shared<Result<std::string>>(options_.operators_token);
+  const Time began = loop_.Now();
+  loop_.RunBlocking(
+      [claims = claims_, lease = Lease(), claim, made, token] {
+        *made = claims->Make(claim, lease);
+        if (*made) {
+          *token = claims->Announce(claim.endpoint, **token);
+        }
+      },
+      [this, alive = alive_, take, claim, reign, made, token, began] {
+        if (!*alive) {
+          return;
+        }
+        if (!*made) {
+          CloseServer();
+          Feed(NotClaimed{made->error().kind == ErrorKind::kRefused, made->error().message});
+          return;
+        }
+        if (!*token) {
+          Log(LogLevel::kWarning,
+              token->error().message + ": verbs on other machines will not find this server");
+        }
+        Reign(reign, take, claim, *token ? **token : options_.operators_token);
+        Feed(Claimed{began, claim});
+      });
+}
+
+// ---- Serving ----
+Result<void> SuccessionDriver::OpenServer() {
+  if (server_) {
+    return {};
+  }
+  Error refused{ErrorKind::kUnavailable, "no place to serve at is known"};
+  for (const Endpoint& place : options_.places) {
+    auto server = NewRendezvous();
+    const Result<Endpoint> bound = server->Listen(place);
+    if (bound) {
+      server_ = std::move(server);
+      endpoint_ = {IsWildcard(place.host) ? endpoint_.host : place.host, bound->port};
+      return {};
+    }
+    refused = bound.error();
+  }
+  return refused;
+}
+
+void SuccessionDriver::Reign(const CoordinatorConfig& reign, const TakeClaim& take,
+                             const Claim& claim, const std::string& token) {
+  coordinator_ = std::make_unique<CoordinatorDriver>(loop_, reign);
+  coordinator_->OnLaterTerm([this, alive = alive_](Term term) {
+    if (*alive) {
+      Feed(LaterTermHeard{term});
+    }
+  });
+  if (take.successor) {
+    coordinator_->Succeed();
+    Log(LogLevel::kWarning, "taking the server's part over (claim " + std::to_string(take.number) +
+                                " in " + claims_->Where() + ")");
+  }
+  Log(LogLevel::kInfo, "serving the rendezvous at " + ToString(endpoint_));
+  if (options_.on_serving) {
+    options_.on_serving({*coordinator_, claim.endpoint, token});
+  }
+  if (channel_ != nullptr) {
+    channel_->SpeakThrough(std::make_unique<LocalSyncChannel>(loop_, coordinator_->Handlers()));
+  }
+}
+
+void SuccessionDriver::GoTo(const Endpoint& endpoint) {
+  CloseServer();  // Bound in the hope to be first.
+  Log(LogLevel::kInfo, "joining the rendezvous at " + ToString(endpoint));
+  if (channel_ != nullptr) {
+    channel_->SpeakThrough(std::make_unique<GrpcSyncChannel>(loop_, endpoint, options_.access));
+  }
+}
+
+void SuccessionDriver::LetGo(const StepDown& down) {
+  Log(LogLevel::kWarning, "this node's server steps down: " + down.text);
+  if (channel_ != nullptr) {
+    channel_->SpeakThrough(nullptr);
+  }
+  coordinator_->Retire();
+  retired_.push_back(std::move(coordinator_));
+  CloseServer();
+  Claim closed = down.claim;
+  closed.closed = true;
+  loop_.RunBlocking(
+      [claims = claims_, lease = Lease(), closed] { (void)claims->Move(closed, lease); }, [] {});
+  if (options_.on_stepped_down) {
+    options_.on_stepped_down();
+  }
+}
+
+void SuccessionDriver::Close() {
+  if (options_.list != 0 && server_) {
+    server_->Shutdown();  // Its witness answers no more, and says so at once.
+  }
+  if (state_.phase == SuccessionPhase::kServing) {
+    GiveUp();
+  }
+  if (server_) {
+    server_->Shutdown();
+  }
+}
+
+void SuccessionDriver::GiveUp() {
+  Claim closed = *state_.newest;
+  closed.closed = true;
+  // After what the pool thread still writes, or that would open it again.
+  const auto moved = std::make_shared<std::promise<Result<bool>>>();
+  std::future<Result<bool>> result = moved->get_future();
+  loop_.RunBlocking([claims = claims_, lease = Lease(), closed,
+                     moved] { moved->set_value(claims->Move(closed, lease)); },
+                    [] {});
+  // At the end of a run the others of a list are gone, and nobody needs to know.
+  const LogLevel level = options_.list == 0 ? LogLevel::kWarning : LogLevel::kDebug;
+  if (result.wait_for(kPatience) != std::future_status::ready) {
+    Log(level, "the claim could not be given up: " + claims_->Where() + " is silent");
+  } else if (const Result<bool> moved_at_last = result.get(); !moved_at_last) {
+    Log(level, "the claim could not be given up: " + moved_at_last.error().message);
+  }
+}
+
+}  // namespace ddprun

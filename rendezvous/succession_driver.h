@@ -1,0 +1,94 @@
+// Feeds the succession core with what is read about claims and heard from servers, and carries out
+// its effects: reading and writing claims on the pool thread, opening and closing this node's
+// server, changing whom its agent speaks to. On a list of endpoints its server is always open, and
+// answers as a witness.
+//
+// No judgement here: who serves is core/succession's. Lives on the loop.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/loop.h"
+#include "rendezvous/claims.h"
+#include "rendezvous/core/succession.h"
+#include "rendezvous/core/witness.h"
+#include "rendezvous/driver.h"
+#include "rendezvous/following_channel.h"
+#include "rendezvous/server.h"
+
+namespace ddprun {
+
+// What a reign begins with.
+struct NewServer {
+  CoordinatorDriver& coordinator;
+  const Endpoint& endpoint;
+  const std::string& token;  // Of its operators: a shared run directory's, if there is one.
+};
+
+struct SuccessionOptions {
+  SuccessionConfig core;
+  std::shared_ptr<Claims> claims;
+  std::uint64_t list = 0;        // Digest of the list where claims are kept by one; else 0.
+  std::vector<Endpoint> places;  // Where this node would serve: the first that can be bound.
+  Access access;                 // What every node shows, and asks of the others.
+  std::string operators_token;   // Unless the directory has one already.
+  std::function<CoordinatorConfig()> new_reign;
+  std::function<void(const NewServer&)> on_serving;
+  std::function<void()> on_stepped_down;
+};
+
+class SuccessionDriver {
+ public:
+  // `channel`: of this node's agent, and must outlive this; none: a server alone.
+  SuccessionDriver(Loop& loop, SuccessionOptions options, FollowingChannel* channel);
+  ~SuccessionDriver();
+
+  // A server that hears this node's, for whoever binds it.
+  std::unique_ptr<RendezvousServer> NewRendezvous();
+  // It is bound already, where `endpoint` says: to the endpoint given, place 0, and then it may
+  // begin, or to another one of the list. Before Start.
+  void UseServer(std::unique_ptr<RendezvousServer> server, const Endpoint& endpoint,
+                 std::size_t place);
+
+  void Start();
+
+  // None: another node serves.
+  CoordinatorDriver* coordinator() const { return coordinator_.get(); }
+
+  // Gives the claim up, so that nobody waits for it to go stale. Blocks for one write. Once the
+  // loop has ended, or right before.
+  void Close();
+
+ private:
+  void Feed(const SuccessionEvent& event);
+  void CarryOut(const SuccessionEffect& effect);
+  void Read();
+  void Take(const TakeClaim& take);
+  void Reign(const CoordinatorConfig& reign, const TakeClaim& take, const Claim& claim,
+             const std::string& token);
+  void Move(const Claim& claim);
+  void GoTo(const Endpoint& endpoint);
+  void LetGo(const StepDown& down);
+  void GiveUp();
+  Result<void> OpenServer();
+  void CloseServer();
+  Duration Lease() const;
+
+  Loop& loop_;
+  SuccessionOptions options_;
+  const std::shared_ptr<Claims> claims_;
+  FollowingChannel* channel_;
+  SuccessionState state_;
+  Witness witness_;
+  LoopTimer timer_;
+  std::unique_ptr<CoordinatorDriver> coordinator_;
+  std::vector<std::unique_ptr<CoordinatorDriver>> retired_;  // What they posted may still come.
+  std::unique_ptr<RendezvousServer> server_;                 // Before coordinator_'s end.
+  Endpoint endpoint_;                                        // Of server_.
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace ddprun

@@ -1,0 +1,41 @@
+#include "rendezvous/turned_away.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+namespace ddprun {
+namespace {
+
+TEST(TurnedAway, CountsAllAndLogsAFew) {
+  Loop loop;
+  TurnedAway turned_away(loop, "store", 2);
+  testing::internal::CaptureStdout();
+  for (int i = 0; i < 1000; ++i) {
+    turned_away.Note("10.0.0.1:" + std::to_string(i), "it said nothing");
+  }
+  const std::string log = testing::internal::GetCapturedStdout();
+  EXPECT_EQ(turned_away.count(), 1000u);
+  EXPECT_NE(log.find("store: closed the connection of 10.0.0.1:1: it said nothing (2 so far)"),
+            std::string::npos)
+      << log;
+  EXPECT_EQ(log.find("10.0.0.1:2:"), std::string::npos);
+}
+
+TEST(LeavesRoom, KeepsDescriptorsFree) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit small{400, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &small), 0);
+  EXPECT_TRUE(LeavesRoom(299));
+  EXPECT_FALSE(LeavesRoom(300));
+  const rlimit large{2000, before.rlim_max};
+  if (before.rlim_max >= 2000) {
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &large), 0);
+    EXPECT_TRUE(LeavesRoom(2000 - kSpareDescriptors - 1));
+    EXPECT_FALSE(LeavesRoom(2000 - kSpareDescriptors));
+  }
+  ::setrlimit(RLIMIT_NOFILE, &before);
+}
+
+}  // namespace
+}  // namespace ddprun
