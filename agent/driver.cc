@@ -92,10 +92,6 @@ Result<void> AgentDriver::Start() {
   return {};
 }
 
-void AgentDriver::OnSignal(int signal) {
-  Feed(SignalArrived{signal});
-}
-
 void AgentDriver::Feed(const AgentEvent& event) {
   loop_.CheckOnLoop();
   for (const AgentEffect& effect : Step(state_, options_.core, event, loop_.Now())) {
@@ -104,7 +100,8 @@ void AgentDriver::Feed(const AgentEvent& event) {
   CloseUnneededStore();
   const Wait* const wait =
       state_.phase == AgentPhase::kIdle && state_.echo ? std::get_if<Wait>(&*state_.echo) : nullptr;
-  SetLiveLine(wait == nullptr ? "" : "ddprun | " + Describe(wait->reason));
+  SetLiveLine(
+      wait == nullptr ? "" : "ddprun | " + Describe(wait->reason) + TimeLeft(state_, loop_.Now()));
   timer_.ArmAt(NextWake(state_, options_.core), [this] { Feed(AgentTick{}); });
 }
 
@@ -132,7 +129,8 @@ Result<void> AgentDriver::BindStore() {
   if (offered_store_) {
     return {};
   }
-  auto store = std::make_unique<StoreServer>(loop_, StoreOptions{});
+  auto store =
+      std::make_unique<StoreServer>(loop_, StoreOptions{.allowed = options_.store_allowed});
   if (options_.literal_store) {
     offered_ = *options_.literal_store;
   } else {
@@ -201,7 +199,7 @@ std::filesystem::path AgentDriver::NewAttemptDirectory(const Placement& placemen
 Result<std::vector<WorkerSpec>> AgentDriver::PrepareWorkers(const Placement& placement) {
   const std::filesystem::path attempt = NewAttemptDirectory(placement);
   const std::uint32_t count = options_.core.workers;
-  last_attempt_ = {attempt, placement.restarts_used, loop_.Now(), {}};
+  last_attempt_ = {attempt, placement.restarts_used, loop_.Now(), {}, MemoryKills()};
   ASSIGN_OR_RETURN(const std::vector<std::string> sockets,
                    notify_.Open(options_.run_directory, count));
   OutputRequest output = options_.output;
@@ -215,9 +213,9 @@ Result<std::vector<WorkerSpec>> AgentDriver::PrepareWorkers(const Placement& pla
     RETURN_IF_ERROR(MakeDirectories(own, 0700));
     WorkerEnv env;
     env.rank = placement.first_rank + local;
-    env.local_rank = local;
+    env.local_rank = options_.core.first_local_rank + local;
     env.world_size = placement.world_size;
-    env.local_world_size = count;
+    env.local_world_size = std::max(count, options_.local_world_size);
     env.group_rank = placement.group_rank;
     env.group_world_size = placement.group_size;
     env.role_name = options_.core.role;
@@ -233,6 +231,7 @@ Result<std::vector<WorkerSpec>> AgentDriver::PrepareWorkers(const Placement& pla
     env.world_id = placement.world_id;
     env.notify_socket = sockets[local];
     WorkerSpec spec = MakeWorkerSpec(options_.command, env, environment_, output);
+    spec.local_rank = local;  // Of this agent.
     if (options_.virtual_local_rank) {
       ASSIGN_OR_RETURN(const auto variables, AloneOnItsGpu(local, environment_));
       for (const auto& [name, value] : variables) {
@@ -290,6 +289,7 @@ void AgentDriver::OnWorkerEnded(std::uint32_t local_rank, ExitStatus status,
   FailureDetails details;
   if (!Succeeded(status)) {
     details = ReadDetails(ErrorFileOf(last_attempt_, local_rank), options_.directory_stays);
+    details = WithMemoryKill(std::move(details), status, last_attempt_.memory_kills);
     details.unix_ms = WallClockMs();
     last_attempt_.failed.push_back(
         {state_.placement->first_rank + local_rank, local_rank, pids_[local_rank], status, details,

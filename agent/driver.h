@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "agent/core/node_agent.h"
+#include "agent/memory_kills.h"
 #include "agent/notify_socket.h"
 #include "agent/process_runner.h"
 #include "agent/stack_taker.h"
@@ -43,10 +44,12 @@ struct AgentOptions {
   std::filesystem::path run_directory;  // Exists, mode 0700.
   bool directory_stays = false;         // It outlives the run.
   std::string store_address;            // Where this node's stores listen, and are found.
+  AllowList store_allowed;              // Who may speak to them.
   // Set: the stores do not listen, they are found here, and OnStoreClient brings their clients.
   std::optional<Endpoint> literal_store;
   bool virtual_local_rank = false;
-  std::vector<CpuSet> cpus;  // By local rank; none, or an empty one: the agent's own.
+  std::uint32_t local_world_size = 0;  // Workers of all agents on this machine; 0: of this one.
+  std::vector<CpuSet> cpus;            // By local rank; none, or an empty one: the agent's own.
   std::function<void(const WorkerNews&)> on_worker;  // None: nobody wants to know.
 };
 
@@ -69,6 +72,7 @@ struct LastAttempt {
   std::uint32_t restarts_used = 0;
   Time started;
   std::vector<EndedWorker> failed;  // In wait order; those that we stopped too.
+  std::uint64_t memory_kills = 0;   // Before it began.
 };
 
 std::filesystem::path ErrorFileOf(const LastAttempt& attempt, std::uint32_t local_rank);
@@ -82,7 +86,8 @@ class AgentDriver {
   // Offers the first store port and speaks to the rendezvous. An error: no port could be bound.
   Result<void> Start();
 
-  void OnSignal(int signal);
+  void OnSignal(int signal) { Feed(SignalArrived{signal}); }
+  void OnJobEnd(const JobEndKnown& known) { Feed(known); }
 
   const LastAttempt& last_attempt() const { return last_attempt_; }
   // A connection to the literal store, from whoever listens there.

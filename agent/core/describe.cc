@@ -34,6 +34,12 @@ std::string Describe(const AgentState& state) {
   return text;
 }
 
+std::string TimeLeft(const AgentState& state, Time now) {
+  return state.job_end && state.job_end->ends > now
+             ? "; the job ends in " + FormatDuration(state.job_end->ends - now)
+             : "";
+}
+
 std::string Describe(const AgentEffect& effect) {
   return std::visit(
       Overload{

@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "agent/core/describe.h"
+#include "agent/core/fencing.h"
 #include "agent/core/health.h"
+#include "agent/core/signals.h"
 #include "agent/core/turn.h"
 #include "common/overload.h"
 #include "rendezvous/core/describe.h"
@@ -15,11 +17,9 @@ namespace {
 using std::chrono_literals::operator""ms;
 using std::chrono_literals::operator""s;
 
-constexpr int kSigInt = 2;  // POSIX numbers; <signal.h> stays out of the core.
-constexpr int kSigUsr1 = 10;
-constexpr int kSigUsr2 = 12;
-constexpr int kSigTerm = 15;
+constexpr int kSigTerm = 15;  // POSIX number; <signal.h> stays out of the core.
 constexpr int kUsage = 2;
+constexpr int kRestart = 75;
 constexpr Duration kLargeWorldsPoll{3'000};  // Of some 1,300 nodes.
 constexpr int kStartsPerPoll = 12;           // What is spread takes this part of a poll period.
 constexpr int kUnavailable = 69;
@@ -56,6 +56,8 @@ void OnRun(AgentTurn& turn, const Run& run) {
   state.progress = 0;
   state.heartbeats.clear();
   state.planned = false;
+  state.saved = false;
+  state.unsaved = false;
   state.waiting.reset();
   turn.effects.push_back(Spawn{run.placement});
 }
@@ -114,7 +116,7 @@ void OnReplied(AgentTurn& turn, const Replied& replied) {
   state.call_open = false;
   if (state.phase == AgentPhase::kDone) {
     if (state.exit_at) {  // The acknowledgement has arrived.
-      ExitNow(turn, ExitCodeFor(state, *state.finish), "");
+      ExitNow(turn, ExitCodeFor(state, turn.config, *state.finish), "");
     }
     return;
   }
@@ -127,6 +129,7 @@ void OnReplied(AgentTurn& turn, const Replied& replied) {
   }
   state.outage_told = false;
   state.heard = turn.now;
+  state.answered = state.sent;
   state.ever_heard = true;
   state.backoff = Duration{0};
   state.retry_at.reset();
@@ -163,11 +166,9 @@ void OnCallFailed(AgentTurn& turn, const CallFailed& failed) {
   if (state.phase != AgentPhase::kDone && !state.outage_told &&
       turn.now >= state.heard + state.poll_period) {
     state.outage_told = true;
-    turn.Tell(
-        SayLevel::kWarning,
-        failed.text + (HasWorkers(state) ? "; the workers go on, trying again"
-                                         : "; trying again, giving up in " +
-                                               FormatDuration(OutageLimit(state, turn.config))));
+    const std::string what = OutageInWords(state, turn.config);
+    const std::string& who = turn.config.successor;
+    turn.Tell(SayLevel::kWarning, failed.text + what + (who.empty() ? "" : " (" + who + ")"));
   }
 }
 
@@ -182,17 +183,19 @@ void OnWorkerEnded(AgentTurn& turn, const WorkerEnded& ended) {
     state.unkillable = std::max(1u, state.alive);
   }
   const bool stopping = state.phase == AgentPhase::kStopping;
-  if (Succeeded(ended.status)) {
+  if (Succeeded(ended.status) || state.fenced) {
     state.succeeded += stopping ? 0 : 1;
     return;
   }
+  const bool saved = ended.said_hello && ended.status == ExitStatus(Exited{kRestart});
+  (saved ? state.saved : state.unsaved) = true;
   if (state.failures.empty()) {
     state.first_failure = turn.now;
   }
   if (state.failures.size() < kMaxFailures) {
     WorkerFailure failure;
     failure.rank = state.placement->first_rank + ended.local_rank;
-    failure.local_rank = ended.local_rank;
+    failure.local_rank = turn.config.first_local_rank + ended.local_rank;
     failure.pid = ended.pid;
     failure.status = ended.status;
     failure.said_hello = ended.said_hello;
@@ -241,47 +244,14 @@ void OnSpawnFailed(AgentTurn& turn, const SpawnFailed& failed) {
   BecomeIdle(turn, failed.generation);
 }
 
-void OnSignal(AgentTurn& turn, int signal) {
-  AgentState& state = turn.state;
-  if (state.phase == AgentPhase::kDone) {
-    return;
-  }
-  const std::string name = SignalName(signal);
-  if (signal == kSigUsr1 || signal == kSigUsr2) {
-    if (HasWorkers(state)) {
-      turn.effects.push_back(SignalWorkers{signal});
-    }
-    return;
-  }
-  if (state.signal != 0) {
-    turn.Tell(SayLevel::kWarning, "got " + name + " again: killing the workers");
-    if (HasWorkers(state)) {
-      state.phase = AgentPhase::kStopping;
-      KillNow(turn);
-    } else {
-      ExitNow(turn, kSignalBase + state.signal, "stopped by " + name);
-    }
-    return;
-  }
-  state.signal = signal;
-  const bool alone = turn.config.shape.max_nodes == 1 && HasWorkers(state);
-  state.leaving = alone || signal == kSigInt ? Leaving::kStopRun : Leaving::kLeave;
-  if (state.phase == AgentPhase::kRunning) {
-    turn.Tell(SayLevel::kWarning,
-              "got " + name + ": passing it on to the workers; they have " +
-                  FormatDuration(turn.config.shutdown_timeout) +
-                  " to end (--shutdown-timeout), a second signal kills them now");
-    BeginStop(turn, true, signal);
-  } else if (state.phase == AgentPhase::kIdle) {
-    turn.Tell(SayLevel::kWarning, "got " + name + ": leaving the run");
-    state.exit_at = turn.now + kLeaveAlone;
-  }
-}
-
 void OnTick(AgentTurn& turn) {
   AgentState& state = turn.state;
   const auto due = [&](const std::optional<Time>& when) { return when && turn.now >= *when; };
   FindLateWorkers(turn);
+  FenceIfDue(turn);
+  if (due(StopTime(state))) {
+    OnTimeUp(turn);
+  }
   if (due(state.kill_at)) {
     if (state.taking_stacks) {
       turn.Tell(SayLevel::kInfo, "taking the stacks lasts too long: killing the workers");
@@ -300,12 +270,12 @@ void OnTick(AgentTurn& turn) {
   }
   if (due(state.exit_at)) {
     if (state.finish) {
-      ExitNow(turn, ExitCodeFor(state, *state.finish), "");
+      ExitNow(turn, ExitCodeFor(state, turn.config, *state.finish), "");
       return;
     }
     const bool silent = turn.now >= state.heard + 2 * state.poll_period + kLeaveAlone;
     if (state.retry_at || !state.ever_heard || silent) {
-      ExitNow(turn, kSignalBase + state.signal, "stopped by " + SignalName(state.signal));
+      ExitNow(turn, StopCode(state, turn.config), "stopped by " + SignalName(state.signal));
       return;
     }
     state.exit_at = turn.now + kLeaveAlone;  // The server is there: it will say when.
@@ -352,6 +322,7 @@ void SendIfDue(AgentTurn& turn, const NodeReport& before) {
   }
   report.sequence = ++state.sequence;
   state.call_open = true;
+  state.sent = turn.now;
   state.retry_at.reset();
   const Duration first =
       std::min(kLongestFirstCall, kFirstCallDeadline * (1 + state.backoff / kFirstBackoff));
@@ -385,6 +356,7 @@ std::vector<AgentEffect> Step(AgentState& state, const AgentConfig& config, cons
                    }
                  },
                  [&](const SignalArrived& arrived) { OnSignal(turn, arrived.signal); },
+                 [&](const JobEndKnown& known) { state.job_end = known; },
                  [&](const AgentTick&) { OnTick(turn); },
              },
              event);

@@ -29,12 +29,16 @@ struct AgentConfig {
   RunShape shape;
   std::optional<std::uint32_t> node_rank;
   std::uint32_t workers = 1;
+  std::uint32_t first_local_rank = 0;  // Other agents have the ranks before on this machine.
   std::string role = "default";
-  std::string server;                 // For people: where the rendezvous is.
+  std::string server;                 // For people: where the rendezvous is,
+  std::string successor;              // and who takes its part over; empty: not to be told.
   Duration stop_grace{5'000};         // TERM to KILL after a failure or loss.
   Duration shutdown_timeout{30'000};  // TERM to KILL in a planned stop.
   Duration outage_limit{600'000};     // An idle node without a server gives up after it.
   Duration hang_timeout{0};           // Without progress for longer, a worker is late; 0: never.
+  bool preemptible = false;           // A scheduler's signals mean: save, the run will go on later.
+  std::uint32_t requeues = 0;         // How often the scheduler started the job again; for people.
 };
 
 // ---- Events ----
@@ -85,9 +89,15 @@ struct StacksTaken {
 struct SignalArrived {
   int signal = 0;
 };
+// The machine is taken away then. A later word replaces an earlier one.
+struct JobEndKnown {
+  Time ends;
+  std::int64_t unix_seconds = 0;  // The same moment, for people.
+  std::optional<Time> stop;       // When the workers are to save and end; none: nobody asked.
+};
 struct AgentTick {};
 using AgentEvent = std::variant<Started, Replied, CallFailed, WorkerEnded, AllGone, SpawnFailed,
-                                WorkerSpoke, StacksTaken, SignalArrived, AgentTick>;
+                                WorkerSpoke, StacksTaken, SignalArrived, JobEndKnown, AgentTick>;
 
 // ---- Effects ----
 struct SendReport {  // Replaces the call in flight.
@@ -164,12 +174,18 @@ struct AgentState {
   std::optional<Time> unkillable_at;  // KILL to "cannot be killed".
   std::uint32_t unkillable = 0;
 
+  std::optional<JobEndKnown> job_end;
   Leaving leaving = Leaving::kNo;
-  int signal = 0;  // The first that asked to end; 0: none.
+  int signal = 0;        // The first that asked to end, or the job's end did (TERM); 0: none.
+  bool saved = false;    // A worker ended with "start me again" after hello,
+  bool unsaved = false;  // or in another way than that or success.
   std::optional<Finish> finish;
   std::optional<Time> exit_at;  // Done: the acknowledgement is not waited for longer.
 
-  Time heard;  // Last reply, or the start.
+  Time heard;           // Last reply, or the start.
+  Time sent;            // The newest call,
+  Time answered;        // and the newest of those that were answered.
+  bool fenced = false;  // The workers are being killed: nobody answered for too long.
   bool ever_heard = false;
   bool outage_told = false;
   std::optional<Time> retry_at;

@@ -2,8 +2,10 @@
 #include <algorithm>
 
 #include "agent/core/describe.h"
+#include "agent/core/fencing.h"
 #include "agent/core/health.h"
 #include "agent/core/node_agent.h"
+#include "agent/core/signals.h"
 
 namespace ddprun {
 
@@ -50,6 +52,8 @@ NodeReport ReportOf(const AgentState& state, const AgentConfig& config) {
   report.standings = StandingsOf(state);
   report.hung_rank = LateRank(state);
   report.leaving = state.leaving;
+  report.requeues = config.requeues;
+  report.job_ends_unix = state.job_end ? state.job_end->unix_seconds : 0;
   return report;
 }
 
@@ -65,6 +69,8 @@ std::optional<Time> NextWake(const AgentState& state, const AgentConfig& config)
   consider(state.exit_at);
   consider(state.retry_at);
   consider(NextLate(state, config));
+  consider(FenceTime(state, config));
+  consider(StopTime(state));
   if (state.phase == AgentPhase::kIdle) {
     consider(state.heard + OutageLimit(state, config));
   }

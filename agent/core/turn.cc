@@ -7,7 +7,9 @@ namespace {
 
 constexpr Duration kAcknowledgement{200};
 constexpr Duration kUnkillable{5'000};  // KILL to giving up on a process.
-constexpr int kSigTerm = 15;            // POSIX number; <signal.h> stays out of the core.
+constexpr int kSigInt = 2;              // POSIX numbers; <signal.h> stays out of the core.
+constexpr int kSigTerm = 15;
+constexpr int kRestart = 75;
 
 }  // namespace
 
@@ -15,9 +17,19 @@ bool HasWorkers(const AgentState& state) {
   return state.phase == AgentPhase::kRunning || state.phase == AgentPhase::kStopping;
 }
 
-int ExitCodeFor(const AgentState& state, const Finish& finish) {
+int StopCode(const AgentState& state, const AgentConfig& config) {
+  const bool planned = config.preemptible || (state.job_end && state.job_end->stop);
+  const bool nothing_lost = state.saved || !state.placement;  // A spare has nothing to save.
+  const bool saved = planned && nothing_lost && !state.unsaved;
+  return saved && state.signal != kSigInt ? kRestart : kSignalBase + state.signal;
+}
+
+int ExitCodeFor(const AgentState& state, const AgentConfig& config, const Finish& finish) {
   const bool stopped = finish.ending != Ending::kSucceeded && finish.ending != Ending::kRefused;
-  return state.signal != 0 && stopped ? kSignalBase + state.signal : finish.exit_code;
+  const int code = StopCode(state, config);
+  const bool on_request = finish.exit_code == kSignalBase + kSigInt;
+  const bool own = code == kRestart ? on_request : state.signal != 0;
+  return stopped && own ? code : finish.exit_code;
 }
 
 void ExitNow(AgentTurn& turn, int code, std::string text) {
@@ -76,6 +88,7 @@ void BecomeIdle(AgentTurn& turn, Generation generation) {
   state.floor = std::max(state.floor, generation);
   state.kill_at.reset();
   state.taking_stacks = false;
+  state.fenced = false;
   state.heartbeats.clear();
   state.unkillable_at.reset();
   state.unkillable = 0;

@@ -1,6 +1,6 @@
 // The moves that several events of the node agent share: beginning a stop, becoming idle, ending.
 //
-// Internal to agent/core: only node_agent.cc and turn.cc include it.
+// Internal to agent/core: only fencing, node_agent.cc and turn.cc include it.
 #pragma once
 
 #include <string>
@@ -28,8 +28,12 @@ inline constexpr Duration kLeaveAlone{1'000};  // A leaver without a server does
 // A generation's processes are there, or not all gone yet.
 bool HasWorkers(const AgentState& state);
 
-// The Finish's own code, or 128+N where the user's signal N ended this node.
-int ExitCodeFor(const AgentState& state, const Finish& finish);
+// Of a node that ends because a signal asked for it, or because a scheduler's did so elsewhere:
+// 128+N; 75 where it was a scheduler's and every worker here has saved: it may start the run again.
+int StopCode(const AgentState& state, const AgentConfig& config);
+
+// The Finish's own code, or StopCode where it counts.
+int ExitCodeFor(const AgentState& state, const AgentConfig& config, const Finish& finish);
 
 void ExitNow(AgentTurn& turn, int code, std::string text);
 

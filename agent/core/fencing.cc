@@ -1,0 +1,39 @@
+#include "agent/core/fencing.h"
+
+#include "agent/core/describe.h"
+
+namespace ddprun {
+
+std::optional<Time> FenceTime(const AgentState& state, const AgentConfig& config) {
+  const bool off = config.shape.fence_after == Duration{0} || state.fenced || !HasWorkers(state);
+  return off ? std::nullopt : std::optional<Time>(state.answered + config.shape.fence_after);
+}
+
+void FenceIfDue(AgentTurn& turn) {
+  AgentState& state = turn.state;
+  const std::optional<Time> fence = FenceTime(state, turn.config);
+  if (!fence || turn.now < *fence) {
+    return;
+  }
+  turn.Tell(SayLevel::kWarning,
+            "the rendezvous at " + turn.config.server + " has not answered for " +
+                FormatDuration(turn.config.shape.fence_after) +
+                " (--fence-after): killing the workers, for others may take their place now");
+  state.fenced = true;
+  state.phase = AgentPhase::kStopping;
+  state.planned = false;
+  KillNow(turn);
+}
+
+std::string OutageInWords(const AgentState& state, const AgentConfig& config) {
+  if (!HasWorkers(state)) {
+    return "; trying again, giving up in " + FormatDuration(OutageLimit(state, config));
+  }
+  const Duration fence = config.shape.fence_after;
+  return "; the workers go on, trying again" +
+         (fence == Duration{0} ? ""
+                               : "; without an answer for " + FormatDuration(fence) +
+                                     " they are killed (--fence-after)");
+}
+
+}  // namespace ddprun

@@ -1,0 +1,21 @@
+// --fence-after: a node that nobody has answered for so long kills its own workers, for the others
+// may be about to replace them. Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "agent/core/turn.h"
+
+namespace ddprun {
+
+// When the workers are killed unless a report is answered before: counted from when the last
+// answered one was sent, since the coordinator counts from its arrival. Nothing: never.
+std::optional<Time> FenceTime(const AgentState& state, const AgentConfig& config);
+
+void FenceIfDue(AgentTurn& turn);
+
+// What becomes of the node while it has no server: "; the workers go on, ...".
+std::string OutageInWords(const AgentState& state, const AgentConfig& config);
+
+}  // namespace ddprun

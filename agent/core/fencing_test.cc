@@ -1,0 +1,67 @@
+#include "agent/core/fencing.h"
+
+#include <gtest/gtest.h>
+
+#include "agent/core/story.h"
+
+namespace ddprun {
+namespace {
+
+struct Fenced : Agent {
+  void SetUp() override {
+    config.shape.fence_after = Duration(10'000);
+    Agent::SetUp();
+  }
+};
+
+TEST_F(Fenced, WhoIsNotAnsweredKillsItsWorkers) {
+  TellRun(1, 1s);  // The next report leaves now,
+  TellRun(1, 2s);  // is answered a second later, and another one leaves.
+  EXPECT_EQ(*NextWake(state, config), At(11s));  // From when the answered one was sent.
+  Feed(CallFailed{state.sequence, "no route", false}, 4s);
+  EXPECT_NE(Find<Say>()->text.find("without an answer for 10"), std::string::npos);
+  Feed(AgentTick{}, 10'900ms);
+  EXPECT_FALSE(Did<KillWorkers>());
+  Feed(AgentTick{}, 11s);
+  EXPECT_TRUE(Did<KillWorkers>());
+  EXPECT_FALSE(Did<SignalWorkers>());
+  EXPECT_NE(Find<Say>()->text.find("--fence-after"), std::string::npos);
+}
+
+// That the fence kills them is nobody's failure: no restart is charged for it.
+TEST_F(Fenced, TheirEndIsNoFailure) {
+  TellRun(1, 1s);
+  Feed(AgentTick{}, 11s);
+  Ends(0, Killed{9}, 11s);
+  Ends(1, Killed{9}, 11s);
+  Gone(11s);
+  const NodeReport report = ReportOf(state, config);
+  EXPECT_EQ(report.hosting, Hosting::kNothing);
+  EXPECT_EQ(report.outcome, Outcome::kStopped);
+  EXPECT_TRUE(report.failures.empty());
+  EXPECT_EQ(report.floor, Generation{1});
+  Told(RunOf(2), 20s);  // Back, and told to run again.
+  EXPECT_TRUE(Did<Spawn>());
+}
+
+TEST_F(Fenced, AnAnswerCountsFromItsQuestion) {
+  TellRun(1, 1s);
+  TellRun(1, 9s);
+  Feed(AgentTick{}, 11s);
+  EXPECT_TRUE(Did<KillWorkers>());  // The answered report was sent at 1 s: what it said is old.
+}
+
+TEST_F(Fenced, WithoutWorkersThereIsNothingToFence) {
+  Told(Wait{}, 1s);
+  EXPECT_EQ(FenceTime(state, config), std::nullopt);
+}
+
+TEST_F(Agent, ByDefaultWorkersOutliveTheirServer) {
+  TellRun(1, 1s);
+  EXPECT_EQ(FenceTime(state, config), std::nullopt);
+  Feed(AgentTick{}, 3600s);
+  EXPECT_FALSE(Did<KillWorkers>());
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,177 @@
+// What a scheduler's signals do to a node: save, end, and say that the run may be started again.
+#include <gtest/gtest.h>
+
+#include "agent/core/story.h"
+
+namespace ddprun {
+namespace {
+
+constexpr int kQuit = 3, kUsr2 = 12;
+
+struct Preempted : Agent {
+  void SetUp() override {
+    config.preemptible = true;
+    Agent::SetUp();
+    TellRun(1, 1s);
+  }
+  void EndsSaying(std::uint32_t local_rank, int code, bool hello, Duration when) {
+    Feed(
+        WorkerEnded{state.placement->generation, local_rank, 100 + local_rank, Exited{code}, hello},
+        when);
+  }
+  int CodeAfter(const Finish& finish, Duration when) {
+    Gone(when);
+    Told(finish, when);
+    Feed(AgentTick{}, when + 200ms);
+    return Find<Exit>() != nullptr ? Find<Exit>()->code : -1;
+  }
+  const Finish stopped{Ending::kFailed, 130, "the run was stopped on request", {}};
+};
+
+TEST_F(Preempted, AnyOfItsSignalsStopsTheRunOnce) {
+  Feed(SignalArrived{kUsr1}, 2s);
+  EXPECT_EQ(Find<SignalWorkers>()->signal, kUsr1);
+  EXPECT_FALSE(Find<SignalWorkers>()->end_at_once);
+  EXPECT_EQ(Find<SendReport>()->report.leaving, Leaving::kStopRun);
+  for (const int again : {kTerm, kTerm, kUsr2}) {  // As a time limit does: TERM twice in 10 ms.
+    Feed(SignalArrived{again}, 2s + 10ms);
+    EXPECT_FALSE(Did<SignalWorkers>());
+    EXPECT_FALSE(Did<KillWorkers>());
+  }
+  EXPECT_EQ(*NextWake(state, config), At(32s));
+}
+
+TEST_F(Preempted, WhenEveryWorkerHasSavedTheRunMayBeStartedAgain) {
+  Feed(SignalArrived{kTerm}, 2s);
+  EndsSaying(0, 75, true, 3s);
+  EndsSaying(1, 75, true, 3s);
+  EXPECT_EQ(CodeAfter(stopped, 3s), 75);
+}
+
+TEST_F(Preempted, WhoHearsOfItFromAnotherNodeEndsAlike) {
+  TellStop(1, StopCause::kOperator, 2s);
+  EndsSaying(0, 75, true, 3s);
+  EndsSaying(1, 0, true, 3s);
+  EXPECT_EQ(CodeAfter(stopped, 3s), 75);
+}
+
+// A scheduler would start again, for ever, what has lost all it did.
+TEST_F(Preempted, AWorkerThatDidNotSaveMakesItAnEndBySignal) {
+  Feed(SignalArrived{kUsr2}, 2s);
+  EndsSaying(0, 75, true, 3s);
+  EndsSaying(1, 1, true, 3s);
+  EXPECT_EQ(CodeAfter(stopped, 3s), 140);
+}
+
+TEST_F(Preempted, ACodeWithoutHelloMeansNothing) {
+  Feed(SignalArrived{kTerm}, 2s);
+  EndsSaying(0, 75, false, 3s);
+  EndsSaying(1, 75, false, 3s);
+  EXPECT_EQ(CodeAfter(stopped, 3s), 143);
+}
+
+TEST_F(Preempted, ARunThatSucceedsMeanwhileHasSucceeded) {
+  Feed(SignalArrived{kTerm}, 2s);
+  EndsSaying(0, 0, true, 3s);
+  EndsSaying(1, 0, true, 3s);
+  EXPECT_EQ(CodeAfter(Finish{Ending::kSucceeded, 0, "done", {}}, 3s), 0);
+}
+
+TEST_F(Preempted, AFailureBeforeIsStillAFailure) {
+  EndsSaying(0, 3, true, 2s);
+  EndsSaying(1, 75, true, 2s);
+  EXPECT_EQ(CodeAfter(Finish{Ending::kFailed, 3, "failed", {}}, 3s), 3);
+}
+
+// Nobody sends a signal: the agent itself knows when.
+TEST_F(Preempted, WhenTheJobEndsSoonTheWorkersAreToldInTime) {
+  Feed(JobEndKnown{At(100s), 1'700'000'000, At(80s)}, 2s);
+  EXPECT_EQ(ReportOf(state, config).job_ends_unix, 1'700'000'000);
+  EXPECT_EQ(*NextWake(state, config), At(80s));
+  Feed(AgentTick{}, 79s);
+  EXPECT_FALSE(Did<SignalWorkers>());
+  Feed(AgentTick{}, 80s);
+  EXPECT_EQ(Find<SignalWorkers>()->signal, kTerm);
+  EXPECT_EQ(Find<SendReport>()->report.leaving, Leaving::kStopRun);
+  Feed(SignalArrived{kUsr1}, 81s);  // The scheduler's own, later: one stop, not two.
+  EXPECT_FALSE(Did<SignalWorkers>());
+  EndsSaying(0, 75, true, 82s);
+  EndsSaying(1, 75, true, 82s);
+  EXPECT_EQ(CodeAfter(stopped, 82s), 75);
+}
+
+TEST_F(Preempted, AnEndWithoutAWishIsOnlyShown) {
+  Feed(JobEndKnown{At(100s), 1'700'000'000, {}}, 2s);
+  EXPECT_FALSE(NextWake(state, config));
+  Feed(AgentTick{}, 99s);
+  EXPECT_TRUE(effects.empty());
+}
+
+// Without a scheduler, by --time-limit: a person's signals keep their meaning.
+TEST_F(Preempted, AnEndThatTheUserNamedMakesItRestartableToo) {
+  config.preemptible = false;
+  Feed(JobEndKnown{At(100s), 1'700'000'000, At(80s)}, 2s);
+  Feed(AgentTick{}, 80s);
+  EndsSaying(0, 75, true, 82s);
+  EndsSaying(1, 0, true, 82s);
+  EXPECT_EQ(CodeAfter(stopped, 82s), 75);
+}
+
+// The run fails by itself while a scheduler stops its tasks because of that: not to be started
+// again.
+TEST_F(Preempted, AFailureElsewhereIsNotHiddenByASignal) {
+  TellStop(1, StopCause::kFailure, 2s);
+  Feed(SignalArrived{kTerm}, 2s);
+  EndsSaying(0, 75, true, 3s);
+  EndsSaying(1, 75, true, 3s);
+  EXPECT_EQ(CodeAfter(Finish{Ending::kFailed, 3, "failed", {}}, 3s), 3);
+}
+
+TEST_F(Preempted, WhileTheNextWorldGathersNothingIsLost) {
+  EndsSaying(0, 3, true, 2s);
+  EndsSaying(1, 75, true, 2s);
+  Gone(2s);
+  Told(Wait{{.what = WaitFor::kNodes}}, 3s);
+  Feed(SignalArrived{kTerm}, 4s);
+  Told(stopped, 4s);
+  Feed(AgentTick{}, 4s + 200ms);
+  ASSERT_TRUE(Did<Exit>());
+  EXPECT_EQ(Find<Exit>()->code, 75);
+}
+
+struct Spare : Agent {
+  void SetUp() override {
+    config.preemptible = true;
+    Agent::SetUp();
+    Told(Wait{{.what = WaitFor::kSpare}}, 1s);
+  }
+};
+
+TEST_F(Spare, HasNothingToSave) {
+  Feed(SignalArrived{kTerm}, 2s);
+  Told(Finish{Ending::kFailed, 130, "the run was stopped on request", {}}, 2s);
+  Feed(AgentTick{}, 2s + 200ms);
+  ASSERT_TRUE(Did<Exit>());
+  EXPECT_EQ(Find<Exit>()->code, 75);
+}
+
+TEST_F(Spare, HearsOfItFromAnotherNode) {
+  Told(Finish{Ending::kFailed, 130, "the run was stopped on request", {}}, 2s);
+  Feed(AgentTick{}, 2s + 200ms);
+  ASSERT_TRUE(Did<Exit>());
+  EXPECT_EQ(Find<Exit>()->code, 75);
+}
+
+// The terminal's keys are a person's, and a second one is in earnest.
+TEST_F(Preempted, InterruptAndQuitMeanWhatTheyAlwaysDo) {
+  Feed(SignalArrived{kInt}, 2s);
+  EXPECT_EQ(Find<SendReport>()->report.leaving, Leaving::kStopRun);
+  Feed(SignalArrived{kQuit}, 3s);
+  EXPECT_TRUE(Did<KillWorkers>());
+  EndsSaying(0, 75, true, 3s);
+  EndsSaying(1, 75, true, 3s);
+  EXPECT_EQ(CodeAfter(stopped, 3s), 130);
+}
+
+}  // namespace
+}  // namespace ddprun

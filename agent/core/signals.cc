@@ -1,0 +1,105 @@
+#include "agent/core/signals.h"
+
+#include <algorithm>
+
+namespace ddprun {
+namespace {
+
+constexpr int kSigInt = 2;  // POSIX numbers; <signal.h> stays out of the core.
+constexpr int kSigQuit = 3;
+constexpr int kSigUsr1 = 10;
+constexpr int kSigUsr2 = 12;
+constexpr int kSigTerm = 15;
+
+// Of an idle node: it never had workers, or what became of them is judged and the next world
+// gathers.
+bool NothingIsUnsaved(const AgentState& state) {
+  const Wait* const wait = state.echo ? std::get_if<Wait>(&*state.echo) : nullptr;
+  return state.outcome == Outcome::kNone ||
+         (wait != nullptr && wait->reason.what != WaitFor::kDrain);
+}
+
+// All nodes are told, so whoever hears it first stops the run.
+void Preempt(AgentTurn& turn, int signal, const std::string& why) {
+  AgentState& state = turn.state;
+  state.signal = signal;
+  state.leaving = Leaving::kStopRun;
+  if (state.phase == AgentPhase::kRunning) {
+    turn.Tell(SayLevel::kWarning, why + ": the workers have " +
+                                      FormatDuration(turn.config.shutdown_timeout) +
+                                      " to save and end (--shutdown-timeout)");
+    BeginStop(turn, true, signal);
+  } else if (state.phase == AgentPhase::kIdle) {
+    turn.Tell(SayLevel::kWarning, why + ": leaving the run");
+    if (NothingIsUnsaved(state)) {
+      state.saved = true;
+      state.unsaved = false;
+    }
+    state.exit_at = turn.now + kLeaveAlone;
+  }
+}
+
+// A scheduler tells its tasks in several ways, and more than once, that they will be stopped: the
+// first one counts.
+void OnPreemption(AgentTurn& turn, int signal) {
+  if (turn.state.signal != 0) {
+    turn.Tell(SayLevel::kDetail, "got " + SignalName(signal) + " too: stopping already");
+    return;
+  }
+  Preempt(turn, signal, "got " + SignalName(signal) + " from the scheduler");
+}
+
+}  // namespace
+
+void OnSignal(AgentTurn& turn, int signal) {
+  AgentState& state = turn.state;
+  if (state.phase == AgentPhase::kDone) {
+    return;
+  }
+  const std::string name = SignalName(signal);
+  if (turn.config.preemptible && signal != kSigInt && signal != kSigQuit) {
+    OnPreemption(turn, signal);
+    return;
+  }
+  if (signal == kSigUsr1 || signal == kSigUsr2) {
+    if (HasWorkers(state)) {
+      turn.effects.push_back(SignalWorkers{signal});
+    }
+    return;
+  }
+  if (state.signal != 0) {
+    turn.Tell(SayLevel::kWarning, "got " + name + " again: killing the workers");
+    if (HasWorkers(state)) {
+      state.phase = AgentPhase::kStopping;
+      KillNow(turn);
+    } else {
+      ExitNow(turn, kSignalBase + state.signal, "stopped by " + name);
+    }
+    return;
+  }
+  state.signal = signal;
+  const bool alone = turn.config.shape.max_nodes == 1 && HasWorkers(state);
+  state.leaving = alone || signal == kSigInt ? Leaving::kStopRun : Leaving::kLeave;
+  if (state.phase == AgentPhase::kRunning) {
+    turn.Tell(SayLevel::kWarning,
+              "got " + name + ": passing it on to the workers; they have " +
+                  FormatDuration(turn.config.shutdown_timeout) +
+                  " to end (--shutdown-timeout), a second signal kills them now");
+    BeginStop(turn, true, signal);
+  } else if (state.phase == AgentPhase::kIdle) {
+    turn.Tell(SayLevel::kWarning, "got " + name + ": leaving the run");
+    state.exit_at = turn.now + kLeaveAlone;
+  }
+}
+
+std::optional<Time> StopTime(const AgentState& state) {
+  const bool counts = state.signal == 0 && !state.finish && state.phase != AgentPhase::kDone;
+  return counts && state.job_end ? state.job_end->stop : std::nullopt;
+}
+
+void OnTimeUp(AgentTurn& turn) {
+  const auto left = std::max<Time::duration>(turn.state.job_end->ends - turn.now, {});
+  Preempt(turn, kSigTerm, "the job ends in " + FormatDuration(left) + " (--stop-before)");
+}
+
+}  // namespace ddprun
