@@ -3,116 +3,18 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "launcher/cli_rendezvous.h"
+#include "launcher/cli_server.h"
 #include "launcher/completion.h"
 #include "launcher/config_file.h"
 #include "launcher/flags.h"
 #include "launcher/help.h"
+#include "launcher/look_around.h"
 #include "launcher/raw_flags.h"
 #include "launcher/verbs.h"
 
 namespace ddprun {
 namespace {
-
-struct Problems {
-  std::string text;
-
-  template <class T>
-  void Check(const Result<T>& result) {
-    if (!result) {
-      Add(result.error().message);
-    }
-  }
-  void Add(const std::string& problem) { text += (text.empty() ? "" : "\n") + problem; }
-};
-
-std::optional<std::uint32_t> NotNegative(const std::string& text) {
-  char* end = nullptr;
-  const long long value = std::strtoll(text.c_str(), &end, 10);
-  const bool good = !text.empty() && *end == '\0' && value >= 0 && value <= 1'000'000'000;
-  return good ? std::optional(static_cast<std::uint32_t>(value)) : std::nullopt;
-}
-
-// torchrun's static rendezvous: one address and port, known to everybody beforehand, which is also
-// the workers' MASTER_ADDR and MASTER_PORT.
-void ResolveEndpoint(const RawFlags& raw, LaunchConfig& config, Problems& problems) {
-  if (raw.backend == "static" && !raw.endpoint.empty() && !raw.standalone) {
-    const Result<Endpoint> endpoint = ParseEndpoint(raw.endpoint, 29400);
-    problems.Check(endpoint);
-    config.endpoint = endpoint ? *endpoint : config.endpoint;
-    config.literal_master = config.endpoint.port != 0;
-    return;
-  }
-  const bool is_static = raw.backend != "c10d" && raw.endpoint.empty();
-  const bool named = !raw.master_port.empty() || (config.max_nodes > 1 && !raw.master_addr.empty());
-  if (is_static && !raw.standalone && named) {
-    const std::string host = raw.master_addr.empty() ? "127.0.0.1" : raw.master_addr;
-    const std::optional<std::uint32_t> port =
-        raw.master_port.empty() ? 29500 : NotNegative(raw.master_port);
-    if (!port || *port > 65535 || (*port == 0 && config.max_nodes > 1)) {
-      problems.Add("--master-port must be a port that every node knows, 1 to 65535: '" +
-                   raw.master_port + "'");
-      return;
-    }
-    config.literal_master = true;
-    const bool bare_v6 = host.find(':') != std::string::npos && host.front() != '[';
-    const Result<Endpoint> endpoint = bare_v6
-                                          ? Endpoint{host, static_cast<std::uint16_t>(*port)}
-                                          : ParseEndpoint(host, static_cast<std::uint16_t>(*port));
-    problems.Check(endpoint);
-    config.endpoint = endpoint ? *endpoint : config.endpoint;
-    return;
-  }
-  const bool address_counts = raw.endpoint.empty() && !raw.standalone && config.max_nodes > 1;
-  for (const auto& [flag, value] :
-       {std::pair("--master-addr", raw.master_addr), std::pair("--master-port", raw.master_port)}) {
-    const bool counts = is_static || (flag == std::string("--master-addr") && address_counts);
-    if (!value.empty() && (!counts || raw.standalone)) {
-      config.remarks.push_back(std::string(flag) + "=" + value + " does not count: " +
-                               (raw.standalone ? "--standalone needs no address"
-                                : !raw.endpoint.empty()
-                                    ? "--rdzv-endpoint says where the nodes meet"
-                                    : "it is for --rdzv-backend=static alone"));
-    }
-  }
-  const std::string where = !raw.endpoint.empty() ? raw.endpoint : raw.master_addr;
-  if (!where.empty()) {
-    const Result<Endpoint> endpoint = ParseEndpoint(where, 29400);
-    problems.Check(endpoint);
-    config.endpoint = endpoint ? *endpoint : config.endpoint;
-  }
-}
-
-void ResolveRendezvous(const RawFlags& raw, LaunchConfig& config, Problems& problems) {
-  if (raw.backend != "ddprun" && raw.backend != "c10d" && raw.backend != "static") {
-    problems.Add("--rdzv-backend='" + raw.backend +
-                 "' is not served: leave the flag out, or say c10d or static; ddprun brings its "
-                 "own server, so no etcd and no plug-in is needed");
-  }
-  config.standalone = config.max_nodes == 1 || raw.standalone;
-  if (raw.standalone && config.max_nodes > 1) {
-    problems.Add("--standalone is for one node, but --nnodes=" + raw.nnodes);
-  }
-  ResolveEndpoint(raw, config, problems);
-  if (!raw.node_rank.empty()) {
-    config.node_rank = NotNegative(raw.node_rank);
-    if (!config.node_rank || *config.node_rank >= config.max_nodes) {
-      problems.Add("--node-rank must be from 0 to " + std::to_string(config.max_nodes - 1) +
-                   " with --nnodes=" + raw.nnodes + ": '" + raw.node_rank + "'");
-    }
-  } else if (config.literal_master && !config.standalone) {
-    config.node_rank = 0;  // As torchrun: the node whose address is named may leave it out.
-  }
-  const auto printable = [](char c) { return c > ' ' && c <= '~' && c != '/'; };
-  if (raw.run_id.empty() || raw.run_id.size() > 128 ||
-      !std::all_of(raw.run_id.begin(), raw.run_id.end(), printable)) {
-    problems.Add("--rdzv-id must be 1 to 128 printable characters without spaces and '/': '" +
-                 raw.run_id + "'");
-  }
-  config.run_id = config.standalone && raw.run_id == "none" ? "" : raw.run_id;
-  config.local_address = raw.local_address;
-  config.token_file = raw.token_file;
-  config.insecure = raw.insecure;
-}
 
 void ResolvePlugIns(const RawFlags& raw, Problems& problems) {
   if (raw.event_log_handler != "null" && raw.event_log_handler != "console") {
@@ -138,6 +40,32 @@ void ResolveElasticity(const RawFlags& raw, LaunchConfig& config, Problems& prob
     config.crash_loop_limit = *limit;
   } else {
     problems.Add("--crash-loop-limit must be 0 or more: '" + raw.crash_loop_limit + "'");
+  }
+  const Result<Duration> fence = ParseFence(raw.fence_after, config.max_nodes);
+  problems.Check(fence);
+  config.fence_after = fence ? *fence : config.fence_after;
+}
+
+void ResolveJobEnd(const RawFlags& raw, LaunchConfig& config, Problems& problems) {
+  const Result<Duration> before = ParseDuration("--stop-before", raw.stop_before);
+  problems.Check(before);
+  config.stop_before = before ? *before : config.stop_before;
+  if (!raw.time_limit.empty()) {
+    const Result<Duration> limit = ParseDuration("--time-limit", raw.time_limit);
+    problems.Check(limit);
+    config.time_limit = limit ? *limit : config.time_limit;
+  }
+  if (config.stop_before == Duration{0}) {
+    return;
+  }
+  const Surroundings& around = config.around;
+  if (config.time_limit == Duration{0} && around.job.empty()) {
+    config.remarks.push_back(
+        "--stop-before does not count: nobody says when the job ends (--time-limit does)");
+  } else if (config.stop_before < config.shutdown_timeout) {
+    config.remarks.push_back("--stop-before=" + FormatDuration(config.stop_before) +
+                             " is less than the workers have to save: --shutdown-timeout=" +
+                             FormatDuration(config.shutdown_timeout));
   }
 }
 
@@ -170,9 +98,11 @@ void ResolveProgram(const RawFlags& raw, LaunchConfig& config, Problems& problem
 }
 
 Result<CommandLine> Resolve(const RawFlags& raw, const std::vector<std::string>& rest,
-                            const std::string& name, std::vector<Setting> settings) {
+                            const std::string& name, std::vector<Setting> settings,
+                            Surroundings around) {
   LaunchConfig config;
   config.settings = std::move(settings);
+  config.around = std::move(around);
   Problems problems;
   const auto nodes = ParseNodes(raw.nnodes);
   problems.Check(nodes);
@@ -183,6 +113,9 @@ Result<CommandLine> Resolve(const RawFlags& raw, const std::vector<std::string>&
   problems.Check(workers);
   config.workers = workers ? *workers : 1;
   ResolveRendezvous(raw, config, problems);
+  if (const std::string why = WhyImpossible(config); !why.empty()) {
+    problems.Add(why);
+  }
   problems.Check(ParseRendezvousConf(raw.conf, config));
   if (const auto restarts = NotNegative(raw.max_restarts)) {
     config.max_restarts = *restarts;
@@ -193,6 +126,7 @@ Result<CommandLine> Resolve(const RawFlags& raw, const std::vector<std::string>&
   const Result<Duration> shutdown = ParseSeconds("--shutdown-timeout", raw.shutdown_timeout);
   problems.Check(shutdown);
   config.shutdown_timeout = shutdown ? *shutdown : config.shutdown_timeout;
+  ResolveJobEnd(raw, config, problems);
   const Result<Duration> hang = ParseDuration("--hang-timeout", raw.hang_timeout);
   problems.Check(hang);
   config.hang_timeout = hang ? *hang : config.hang_timeout;
@@ -212,11 +146,12 @@ Result<CommandLine> Resolve(const RawFlags& raw, const std::vector<std::string>&
   config.prefix_template = raw.prefix_template;
   config.prefix_rank = raw.prefix == "rank";
   config.dry_run = raw.dry_run;
+  config.auto_srun = !raw.no_auto_srun;
   ResolvePlugIns(raw, problems);
   config.log_dir = raw.log_dir;
   config.verbose = raw.verbose;
   config.console_events = raw.event_log_handler == "console";
-  if (rest.empty()) {
+  if (rest.empty() || rest.front().empty()) {
     problems.Add("no program is given: " + name + " [options] PROGRAM [arguments]");
   } else {
     config.program = rest.front();
@@ -226,54 +161,6 @@ Result<CommandLine> Resolve(const RawFlags& raw, const std::vector<std::string>&
     return Error{ErrorKind::kInvalid, problems.text};
   }
   return CommandLine(std::move(config));
-}
-
-// Every address at once is a mistake more often than a wish.
-Result<void> CheckExposure(const Endpoint& endpoint, const std::string& proof, bool insecure) {
-  if (!IsWildcard(endpoint.host) || !proof.empty() || insecure) {
-    return {};
-  }
-  return Invalid(
-      "on every address of this machine anybody who reaches it could join: name one "
-      "address, or give a token (--token-file, DDPRUN_TOKEN), or say --insecure",
-      ToString(endpoint));
-}
-
-Result<CommandLine> ParseServer(const std::vector<std::string>& args, const GetEnv& get_env) {
-  CLI::App app{"Runs a rendezvous server alone, until it is stopped", "ddprun rendezvous"};
-  app.set_help_flag();
-  std::string listen = "127.0.0.1:29400";
-  bool help = false;
-  ServerConfig config;
-  app.add_option("--listen", listen, "HOST:PORT, port 0 for any free one")->capture_default_str();
-  CLI::Option* const journal = app.add_option(
-      "--journal", config.journal,
-      "FILE that survives this server: one started again with it goes on with its runs");
-  app.add_option("--token-file", config.token_file,
-                 "File (mode 600) with the token that all must show, or DDPRUN_TOKEN or "
-                 "DDPRUN_TOKEN_FILE; without one any node may join, and nobody drain or stop");
-  app.add_flag("--insecure", config.insecure,
-               "Serve on every address (0.0.0.0, ::) though there is no token");
-  app.add_flag("-v,--verbose", config.verbose, "Say every step");
-  app.add_flag("-h,--help", help, "This help");
-  ASSIGN_OR_RETURN(SplitLine line, SplitFlags(app, args));
-  RETURN_IF_ERROR(ParseFlags(app, ToArguments(LayOver({line.settings}))));
-  if (help) {
-    return CommandLine(Print{app.help()});
-  }
-  if (!line.rest.empty()) {
-    return Invalid("ddprun rendezvous takes no further argument", line.rest.front());
-  }
-  config.token = get_env("DDPRUN_TOKEN").value_or("");
-  if (config.token_file.empty()) {
-    config.token_file = get_env("DDPRUN_TOKEN_FILE").value_or("");
-  }
-  ASSIGN_OR_RETURN(config.listen, ParseEndpoint(listen, 29400));
-  RETURN_IF_ERROR(CheckExposure(config.listen, config.token_file + config.token, config.insecure));
-  if (journal->count() > 0 && config.journal.empty()) {
-    return Error{ErrorKind::kInvalid, "--journal must name a file"};
-  }
-  return CommandLine(config);
 }
 
 Result<CommandLine> ParseCompletion(const std::vector<std::string>& args) {
@@ -299,12 +186,13 @@ Result<CommandLine> ParseEnv(const std::vector<std::string>& args) {
   return Invalid("ddprun env takes no argument", args.front());
 }
 
-// What counts where nobody says anything: torchrun's own variables.
+// What counts where nobody says anything: torchrun's own variables, and one of its users'.
 std::vector<Setting> OtherDefaults(const GetEnv& get_env) {
   std::vector<Setting> found;
   for (const auto& [flag, variable] :
        {std::pair("shutdown-timeout", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"),
-        std::pair("log-line-prefix-template", "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE")}) {
+        std::pair("log-line-prefix-template", "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"),
+        std::pair("nproc-per-node", "PET_N_PROC_PER_NODE")}) {  // Kubeflow's operator v1's.
     if (const auto value = get_env(variable); value && !value->empty()) {
       found.push_back({flag, *value, variable});
     }
@@ -342,8 +230,10 @@ Result<CommandLine> ParseLaunch(const std::vector<std::string>& args, const GetE
   const std::vector<Setting> environment = SettingsFromEnvironment(app, get_env);
   ASSIGN_OR_RETURN(const std::vector<Setting> file,
                    SettingsFromFile(app, ValueOf(LayOver({environment, line.settings}), "config")));
-  const std::vector<Setting> settings =
+  const std::vector<Setting> said =
       LayOver({OtherDefaults(get_env), file, environment, line.settings});
+  ASSIGN_OR_RETURN(Surroundings around, LookAround(get_env, said, name));
+  const std::vector<Setting> settings = LayOver({around.settings, said});
   RETURN_IF_ERROR(ParseFlags(app, ToArguments(settings)));
   if (raw.version) {
     return CommandLine(Print{VersionText()});
@@ -355,12 +245,13 @@ Result<CommandLine> ParseLaunch(const std::vector<std::string>& args, const GetE
     ASSIGN_OR_RETURN(std::string script, CompletionScript(raw.print_completion, name));
     return CommandLine(Print{std::move(script)});
   }
-  ASSIGN_OR_RETURN(CommandLine resolved, Resolve(raw, line.rest, name, Effective(settings)));
+  ASSIGN_OR_RETURN(CommandLine resolved,
+                   Resolve(raw, line.rest, name, Effective(settings), std::move(around)));
   LaunchConfig& config = std::get<LaunchConfig>(resolved);
   config.token = get_env("DDPRUN_TOKEN").value_or("");
   if (!config.standalone) {
-    RETURN_IF_ERROR(
-        CheckExposure(config.endpoint, config.token_file + config.token, config.insecure));
+    RETURN_IF_ERROR(CheckExposure(
+        config.endpoint, config.token_file + config.token + config.tls.authority, config.insecure));
   }
   return resolved;
 }

@@ -3,36 +3,12 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include "launcher/cli_fixture.h"
 #include "launcher/raw_flags.h"
 #include "launcher/scrub.h"
 
 namespace ddprun {
 namespace {
-
-GetEnv Environment(std::map<std::string, std::string> values) {
-  return [values = std::move(values)](const std::string& name) -> std::optional<std::string> {
-    const auto found = values.find(name);
-    return found == values.end() ? std::nullopt : std::optional(found->second);
-  };
-}
-
-LaunchConfig Launch(const std::vector<std::string>& args,
-                    std::map<std::string, std::string> env = {}) {
-  const Result<CommandLine> line = ParseCommandLine(args, Environment(std::move(env)));
-  if (!line) {
-    ADD_FAILURE() << line.error().message;
-    return {};
-  }
-  return std::get<LaunchConfig>(*line);
-}
-
-std::string Refusal(const std::vector<std::string>& args,
-                    std::map<std::string, std::string> env = {}) {
-  const Result<CommandLine> line = ParseCommandLine(args, Environment(std::move(env)));
-  EXPECT_FALSE(line);
-  EXPECT_TRUE(line || line.error().kind == ErrorKind::kInvalid);
-  return line ? "" : line.error().message;
-}
 
 TEST(CommandLine, WhatFollowsTheProgramIsItsOwn) {
   const LaunchConfig config =
@@ -66,6 +42,34 @@ TEST(CommandLine, FlagBeatsOwnVariableBeatsTorchruns) {
   EXPECT_EQ(Launch({"--nnodes=3", "p"}, env).max_nodes, 3u);
   EXPECT_EQ(Launch({"p"}, env).max_restarts, 9u);
   EXPECT_EQ(Launch({"-r", "1", "p"}, env).redirects, 1u);
+}
+
+// What a scheduler says counts less than all that somebody has said, and more than a default.
+TEST(CommandLine, ASchedulersWordIsBelowEveryOther) {
+  const std::map<std::string, std::string> step = {
+      {"SLURM_JOB_ID", "5"},         {"SLURM_STEP_ID", "0"},
+      {"SLURM_STEP_NUM_NODES", "2"}, {"SLURM_STEP_NUM_TASKS", "2"},
+      {"SLURM_NODEID", "1"},         {"SLURM_PROCID", "1"},
+      {"SLURM_LOCALID", "0"},        {"SLURM_STEP_TASKS_PER_NODE", "1(x2)"},
+      {"SLURM_GPUS_ON_NODE", "3"},   {"SLURM_STEP_NODELIST", "n[1-2]"},
+      {"SLURMD_NODENAME", "n2"},     {"PET_ROLE", "a"}};
+  const LaunchConfig config = Launch({"p"}, step);
+  EXPECT_EQ(config.max_nodes, 2u);
+  EXPECT_EQ(config.node_rank, 1u);
+  EXPECT_EQ(config.endpoint.host, "n1");
+  EXPECT_EQ(config.run_id, "5.0.0");
+  EXPECT_EQ(config.workers, 3u);
+  EXPECT_EQ(config.around.node, "n2");
+  EXPECT_EQ(Launch({"--nproc-per-node=2", "p"}, step).workers, 2u);
+  EXPECT_FALSE(Launch({"--nnodes=1", "p"}, step).around.IsPlaced());
+  EXPECT_TRUE(Launch({"--nnodes=1", "p"}, step).standalone);
+  EXPECT_NE(Refusal({"--nnodes=3", "p"}, step).find("Slurm step 5.0 has 2"), std::string::npos);
+  const auto as_torchrun = ParseCommandLine({"p"}, Environment(step), "torchrun");
+  ASSERT_TRUE(as_torchrun);
+  EXPECT_TRUE(std::get<LaunchConfig>(*as_torchrun).standalone);
+  EXPECT_TRUE(std::holds_alternative<Print>(
+      *ParseCommandLine({"--help"}, Environment({{"PALS_RANKID", "0"}}))));
+  EXPECT_EQ(Launch({"p"}, {{"PET_N_PROC_PER_NODE", "4"}}).workers, 4u);
 }
 
 TEST(CommandLine, EverySettingHasItsOrigin) {
@@ -186,6 +190,8 @@ TEST(CommandLine, BadInputIsNamed) {
       {{"--restart-window=-1h", "p"}, "--restart-window must be"},
       {{"--restart-window=soon", "p"}, "'soon'"},
       {{"--crash-loop-limit=-1", "p"}, "--crash-loop-limit must be 0 or more"},
+      {{"--fence-after=5", "--nnodes=2", "p"}, "--fence-after must be 0 or at least 6.0 s"},
+      {{"--fence-after=2m", "--nnodes=10000", "p"}, "--fence-after must be 0 or at least 3 min"},
       {{"--rdzv-conf=read_timeout=x", "p"}, "--rdzv-conf read_timeout must be"},
       {{"--rdzv-conf=join_timeout=1,", "p"}, "key=value"},
       {{"--numa-binding=x", "p"}, "--numa-binding must be"},
@@ -207,9 +213,12 @@ TEST(CommandLine, BadInputIsNamed) {
       {{"--logs-specs=mine", "p"}, "--logs-specs='mine' would be a Python plug-in"},
       {{"--rdzv-id=a/b", "p"}, "--rdzv-id must be"},
       {{}, "no program is given"},
+      {{""}, "no program is given"},
       {{"rendezvous", "--listen=nowhere:x"}, "port of an endpoint"},
       {{"rendezvous", "more"}, "no further argument"},
       {{"rendezvous", "--journal="}, "--journal must name a file"},
+      {{"rendezvous", "--journal=a", "--run-dir=b"}, "exclude each other"},
+      {{"--nnodes=2", "--run-dir=d", "--master-addr=n0", "p"}, "excludes a static rendezvous"},
   };
   for (const auto& [args, expected] : table) {
     if (expected.empty()) {
@@ -240,8 +249,8 @@ TEST(CommandLine, ElasticityHasItsFlags) {
   EXPECT_TRUE(plain.scale_up);
   EXPECT_EQ(plain.restart_window, Duration{0});
   EXPECT_EQ(plain.crash_loop_limit, 3u);
-  const LaunchConfig config =
-      Launch({"--scale-up=never", "--restart-window=1.5h", "--crash-loop-limit=0", "p"});
+  const LaunchConfig config = Launch({"--scale-up=never", "--fence-after=30",
+                                      "--restart-window=1.5h", "--crash-loop-limit=0", "p"});
   EXPECT_FALSE(config.scale_up);
   EXPECT_EQ(config.restart_window, std::chrono::minutes(90));
   EXPECT_EQ(config.crash_loop_limit, 0u);

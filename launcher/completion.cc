@@ -30,6 +30,9 @@ std::string Brief(const FlagRow& row) {
   return text.empty() ? row.name : text;
 }
 
+constexpr const char* kVerbNames =
+    "rendezvous env completion status drain stop stacks publish slurm-script";
+
 // Spellings of all flags that take a value, for a shell's case.
 std::string Valued(const std::string& separator) {
   std::vector<std::string> names;
@@ -102,10 +105,11 @@ complete -F _@ @
 
 constexpr const char* kBashVerbs = R"(case $program in
       completion) COMPREPLY=($(compgen -W 'bash zsh fish' -- "$cur")) ;;
-      rendezvous) COMPREPLY=($(compgen -W '--listen= --journal= --token-file= --insecure --verbose --help' -- "$cur")) ;;
+      rendezvous) COMPREPLY=($(compgen -W '--listen= --journal= --run-dir= --token-file= --tls-cert= --tls-key= --tls-ca= --insecure --verbose --help' -- "$cur")) ;;
+      slurm-script) COMPREPLY=($(compgen -W '--nodes= --gpus= --cpus= --nproc-per-node= --time= --warning= --elastic --spares= --least= --array= --name= --sbatch= --help' -- "$cur")) ;;
       env) return ;;
     esac
-    [[ $program != @(completion|rendezvous) ]] || return)";
+    [[ $program != @(completion|rendezvous|slurm-script) ]] || return)";
 
 std::string Bash(const std::string& name, bool verbs) {
   std::string values;
@@ -130,8 +134,7 @@ std::string Bash(const std::string& name, bool verbs) {
   ReplaceAll(script, "%values%", values);
   ReplaceAll(script, "%flags%", Joined(flags, "\n"));
   ReplaceAll(script, "%verbs%", verbs ? kBashVerbs : ":");
-  ReplaceAll(script, "%verb_names%",
-             verbs ? "rendezvous env completion status drain stop stacks" : "");
+  ReplaceAll(script, "%verb_names%", verbs ? kVerbNames : "");
   ReplaceAll(script, "_@", "_" + name);
   ReplaceAll(script, "for @:", "for " + name + ":");
   ReplaceAll(script, " @\n", " " + name + "\n");
@@ -170,8 +173,7 @@ std::string Zsh(const std::string& name, bool verbs) {
                 ",--" + row.name + equals + "}'" + help + action + "' \\\n";
     }
   }
-  const std::string words =
-      verbs ? "\"verbs:verb:(rendezvous env completion status drain stop stacks)\" " : "";
+  const std::string words = verbs ? std::string("\"verbs:verb:(") + kVerbNames + ")\" " : "";
   return script + "  '(-)1:program:{_alternative " + words +
          "\"commands:command:_command_names -e\" \"files:file:_files\"}' \\\n"
          "  '*::argument:_normal'\n";
@@ -218,7 +220,7 @@ std::string Fish(const std::string& name, bool verbs) {
     script += " -d '" + Quoted(Brief(row), "") + "'\n";
   }
   if (verbs) {
-    script += command + " -a 'rendezvous env completion status drain stop stacks'\n";
+    script += command + " -a '" + kVerbNames + "'\n";
     script += "complete -c " + name +
               " -n '__fish_seen_subcommand_from completion' -x -a 'bash zsh fish'\n";
   }

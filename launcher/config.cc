@@ -10,6 +10,8 @@
 #include <sstream>
 
 #include "agent/worker_spec.h"
+#include "rendezvous/core/coordinator.h"
+#include "rendezvous/core/witness.h"
 
 namespace ddprun {
 namespace {
@@ -35,6 +37,42 @@ std::vector<std::string> Split(const std::string& text, char separator) {
 
 }  // namespace
 
+Result<std::vector<Endpoint>> ParseCandidates(const std::string& text, std::uint16_t default_port) {
+  std::vector<Endpoint> list;
+  for (const std::string& part : Split(text, ',')) {
+    ASSIGN_OR_RETURN(const Endpoint endpoint, ParseEndpoint(part, default_port));
+    if (endpoint.port == 0 || IsWildcard(endpoint.host)) {
+      return Invalid(
+          "--rdzv-endpoint: every endpoint of a list needs a host and a port that all "
+          "nodes know",
+          part);
+    }
+    if (std::find(list.begin(), list.end(), endpoint) != list.end()) {
+      return Invalid("--rdzv-endpoint names an endpoint twice", part);
+    }
+    list.push_back(endpoint);
+  }
+  if (list.size() > kMostWitnesses) {
+    return Error{ErrorKind::kInvalid, "--rdzv-endpoint: " + std::to_string(list.size()) +
+                                          " endpoints, at most " + std::to_string(kMostWitnesses) +
+                                          " can be listed"};
+  }
+  return list;
+}
+
+std::string WhyListDoesNotCount(const std::vector<Endpoint>& list, bool standalone, bool run_dir) {
+  if (standalone) {
+    return "a run of one node has nobody who could take its server's part over";
+  }
+  if (run_dir) {
+    return "--run-dir says who serves";
+  }
+  return list.size() >= kLeastWitnesses
+             ? ""
+             : "of two nodes one cannot tell whether the other is gone; name three or more, or a "
+               "directory that all share with --run-dir";
+}
+
 Result<std::pair<std::uint32_t, std::uint32_t>> ParseNodes(const std::string& text) {
   const std::size_t colon = text.find(':');
   const std::string low = text.substr(0, colon);
@@ -58,6 +96,10 @@ std::uint32_t CountGpus() {
     }
     return count;
   }
+  return CountDevices();
+}
+
+std::uint32_t CountDevices() {
   std::uint32_t count = 0;
   std::error_code error;
   for (; std::filesystem::exists("/dev/nvidia" + std::to_string(count), error); ++count) {
@@ -169,6 +211,20 @@ Result<Duration> ParseDuration(const std::string& flag, const std::string& text)
   }
   return Duration(
       static_cast<Duration::rep>(std::stod(text.substr(0, letters)) * 1000 * unit->second));
+}
+
+// A lease as rendezvous/core reckons it.
+Result<Duration> ParseFence(const std::string& text, std::uint32_t max_nodes) {
+  ASSIGN_OR_RETURN(const Duration fence, ParseDuration("--fence-after", text));
+  const CoordinatorConfig reckoned;
+  const Duration least =
+      2 * std::max<Duration>(reckoned.base_lease, reckoned.lease_per_node * max_nodes);
+  if (fence > Duration{0} && fence < least) {
+    return Invalid("--fence-after must be 0 or at least " + FormatDuration(least) + " for " +
+                       std::to_string(max_nodes) + " nodes, twice what makes a silent one lost",
+                   text);
+  }
+  return fence;
 }
 
 HandledSignals ParseSignals(const std::string& text, bool given) {

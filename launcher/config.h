@@ -14,6 +14,10 @@
 #include "common/endpoint.h"
 #include "common/result.h"
 #include "common/time.h"
+#include "launcher/environment/surroundings.h"
+#include "launcher/setting.h"
+#include "rendezvous/store/allow_list.h"
+#include "rendezvous/tls.h"
 
 namespace ddprun {
 
@@ -24,26 +28,24 @@ struct HandledSignals {
   std::vector<std::string> unknown;  // Said once, and left out.
 };
 
-// What one flag is set to, by whom.
-struct Setting {
-  std::string name;  // Of the long flag, without dashes.
-  std::string value;
-  std::string origin;  // For people: "command line", "PET_NNODES", "run.toml:3", "default"
-};
-
 struct LaunchConfig {
   std::uint32_t min_nodes = 1;
   std::uint32_t max_nodes = 1;
   std::uint32_t workers = 1;  // --nproc-per-node
   std::optional<std::uint32_t> node_rank;
-  bool standalone = true;  // No other node can come: no socket is opened.
-  Endpoint endpoint{"127.0.0.1", 29400};
+  bool standalone = true;                 // No other node can come: no socket is opened.
+  Endpoint endpoint{"127.0.0.1", 29400};  // The first of the list, where there is one.
+  std::vector<Endpoint> candidates;       // The whole list; empty: one endpoint was given.
   bool literal_master = false;  // The workers' MASTER_ADDR:MASTER_PORT is exactly `endpoint`.
   std::string run_id;           // Empty: to be drawn (standalone).
   std::string local_address;    // Empty: found out.
+  std::string interface;        // --interface: whose address that is.
   std::string token_file;       // --token-file: what all must show.
   std::string token;            // DDPRUN_TOKEN; no worker sees it.
+  AllowList store_allowed;      // --store-allow
+  TlsFiles tls;                 // --tls-cert, --tls-key, --tls-ca
   bool insecure = false;        // --insecure: everybody may call on every address.
+  std::string run_dir;          // --run-dir: shared by the nodes; empty: nobody takes over.
   std::string role = "default";
   bool scale_up = true;
   std::uint32_t max_restarts = 0;
@@ -53,6 +55,9 @@ struct LaunchConfig {
   Duration join_timeout{600'000};
   Duration shutdown_timeout{30'000};
   Duration hang_timeout{0};  // 0: no worker is judged by its heartbeats.
+  Duration fence_after{0};   // 0: a node that is cut off keeps its workers.
+  Duration stop_before{0};   // 0: nobody is told that the job will end.
+  Duration time_limit{0};    // 0: the scheduler knows, if anybody does.
 
   std::string program;
   std::vector<std::string> args;
@@ -79,11 +84,15 @@ struct LaunchConfig {
   bool verbose = false;
   bool console_events = false;  // --event-log-handler=console
   bool dry_run = false;
+  bool auto_srun = true;                 // Where srun was forgotten it is put before ddprun.
+  std::vector<std::string> own_command;  // As ddprun was called.
 
   // Files are wanted for some stream of some worker.
   bool KeepsOutput() const {
     return redirects != 0 || tee != 0 || !redirects_of.empty() || !tee_of.empty();
   }
+
+  Surroundings around;  // Who started this process, and as which node.
 
   std::vector<Setting> settings;     // Of every flag, for people: --dry-run shows them.
   std::vector<std::string> remarks;  // What was asked for and does not count; said once.
@@ -92,11 +101,23 @@ struct LaunchConfig {
 struct ServerConfig {
   Endpoint listen{"127.0.0.1", 29400};
   std::string journal;  // Empty: none is kept.
+  std::string run_dir;  // Empty: nobody else takes over.
   std::string token_file;
   std::string token;
+  TlsFiles tls;
   bool insecure = false;
   bool verbose = false;
 };
+
+// Whether the nodes know where else than at one endpoint a server may be.
+inline bool HasSuccession(const LaunchConfig& config) {
+  return !config.run_dir.empty() || !config.candidates.empty();
+}
+
+// "HOST[:PORT],HOST[:PORT],...": two or more, no two alike.
+Result<std::vector<Endpoint>> ParseCandidates(const std::string& text, std::uint16_t default_port);
+// For people; empty: its nodes may take over from each other.
+std::string WhyListDoesNotCount(const std::vector<Endpoint>& list, bool standalone, bool run_dir);
 
 // "2" -> 2:2, "1:4". Anything else, zero, or MIN > MAX is refused.
 Result<std::pair<std::uint32_t, std::uint32_t>> ParseNodes(const std::string& text);
@@ -130,7 +151,12 @@ Result<Duration> ParseSeconds(const std::string& flag, const std::string& text);
 // "30", "90s", "500ms", "5m", "2h". Without a unit: seconds.
 Result<Duration> ParseDuration(const std::string& flag, const std::string& text);
 
+// --fence-after: 0, or at least two leases of so many nodes.
+Result<Duration> ParseFence(const std::string& text, std::uint32_t max_nodes);
+
 // GPUs as CUDA_VISIBLE_DEVICES and /dev/nvidia<n> tell, without any driver call.
 std::uint32_t CountGpus();
+// As /dev/nvidia<n> tells alone.
+std::uint32_t CountDevices();
 
 }  // namespace ddprun

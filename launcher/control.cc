@@ -23,8 +23,9 @@ int AskFor(const ControlWish& wish) {
   if (!place) {
     return fail(place.error());
   }
-  const Result<std::string> text = AskControl(
-      place->endpoint, {wish.server.run_id, wish.verb, wish.node, place->token}, kPatience);
+  const Result<std::string> text =
+      AskControl(place->endpoint, {wish.server.run_id, wish.verb, wish.node, place->access.token},
+                 kPatience, place->access.tls);
   if (!text) {
     return fail(text.error());
   }

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "common/log.h"
+#include "rendezvous/core/messages.h"
 
 namespace ddprun {
 namespace {
@@ -159,9 +160,9 @@ std::string HintFor(const FailureFacts& facts) {
            "; ddprun killed the workers";
   }
   const ExitStatus& status = facts.root.status;
-  if (status == ExitStatus(Killed{SIGKILL}) && facts.oom_kills_grew) {
-    return "the kernel killed a process here because memory ran out (cgroup memory.events: "
-           "oom_kill): fewer data loader workers, a smaller batch, or a larger memory limit";
+  if (facts.root.message == kMemoryRanOut) {
+    return "the cgroup's memory limit was met (it counts oom_kill): fewer data loader workers, a "
+           "smaller batch, or a larger limit (Slurm: --mem)";
   }
   if (Mentions(facts, "CUDA out of memory") || Mentions(facts, "OutOfMemoryError")) {
     return "the GPU's memory ran out: a smaller batch, gradient accumulation, or "
@@ -213,8 +214,13 @@ std::string FormatFailureReport(const FailureFacts& facts) {
   if (!facts.log.empty()) {
     PutText(out, "log       : ", facts.log);
   }
-  out += "restarts  : " + std::to_string(facts.restarts_used) + " of " +
-         std::to_string(facts.max_restarts) + " used (--max-restarts)\n";
+  out +=
+      "restarts  : " + std::to_string(facts.restarts_used) + " of " +
+      std::to_string(facts.max_restarts) + " used (--max-restarts)" +
+      (facts.requeues == 0 ? ""
+                           : "; the scheduler requeued the job " + std::to_string(facts.requeues) +
+                                 (facts.requeues == 1 ? " time" : " times")) +
+      "\n";
   if (const std::string hint = HintFor(facts); !hint.empty()) {
     out += "hint      : " + hint + "\n";
   }
@@ -229,6 +235,7 @@ std::string FailureJson(const FailureFacts& facts) {
   json["summary"] = facts.summary;
   json["restarts_used"] = facts.restarts_used;
   json["max_restarts"] = facts.max_restarts;
+  json["requeues"] = facts.requeues;
   json["root_cause"] = ToJson(facts.root);
   json["hang"] = facts.hang.empty()
                      ? nlohmann::ordered_json(nullptr)

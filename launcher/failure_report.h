@@ -39,10 +39,10 @@ struct FailureFacts {
   std::string log;                      // Where all of them are; empty: not kept.
   std::uint32_t restarts_used = 0;
   std::uint32_t max_restarts = 0;
+  std::uint32_t requeues = 0;   // How often the scheduler had started the job again.
   std::optional<Duration> ran;  // How long the root cause lived.
   std::string hang;          // Why the root cause, or all of them, count as hung; empty: no hang.
   bool nobody_lags = false;  // A hang of all: the root cause only stands for them.
-  bool oom_kills_grew = false;  // The kernel killed something in our memory cgroup meanwhile.
 };
 
 // Lines, each with its newline; control characters made visible.

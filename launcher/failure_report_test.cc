@@ -6,6 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "rendezvous/core/messages.h"
+
 namespace ddprun {
 namespace {
 
@@ -90,8 +92,8 @@ TEST(FailureReport, ControlCharactersAreVisible) {
 TEST(FailureReport, HintsComeFromWhatIsKnown) {
   EXPECT_EQ(HintFor(Facts(Exited{1})), "");
   FailureFacts oom = Facts(Killed{SIGKILL});
-  oom.oom_kills_grew = true;
-  EXPECT_THAT(HintFor(oom), HasSubstr("memory ran out"));
+  oom.root.message = kMemoryRanOut;
+  EXPECT_THAT(HintFor(oom), HasSubstr("--mem"));
   EXPECT_THAT(HintFor(Facts(Killed{SIGSEGV, true})), HasSubstr("a core file was written"));
   FailureFacts usage = Facts(Exited{2});
   EXPECT_EQ(HintFor(usage), "");
@@ -114,6 +116,14 @@ TEST(FailureReport, JsonHasTheSameFactsWhateverTheBytes) {
   EXPECT_EQ(json["exit_code"], 139);
   EXPECT_EQ(json["root_cause"]["exitcode"], -11);
   EXPECT_EQ(json["other_failures"][0]["rank"], 0);
+}
+
+TEST(FailureReport, ARequeuedJobSaysSo) {
+  FailureFacts facts = Facts(Exited{3});
+  facts.requeues = 2;
+  EXPECT_THAT(FormatFailureReport(facts),
+              HasSubstr("0 of 3 used (--max-restarts); the scheduler requeued the job 2 times\n"));
+  EXPECT_EQ(nlohmann::json::parse(FailureJson(facts))["requeues"], 2);
 }
 
 TEST(FailureReport, AHangNamesTheRankTheReasonAndTheStacks) {

@@ -16,6 +16,8 @@ constexpr const char* kUsage = R"(usage: ddprun [options] [--] PROGRAM [argument
        ddprun completion bash|zsh|fish                            a script for the shell
        ddprun status | drain NODE | stop                          look at a run, and end it
        ddprun stacks PID                                          where its threads stand
+       ddprun publish NEW FINAL                                   a worker's result, fenced
+       ddprun slurm-script [--nodes=N] [--gpus=N] PROGRAM         a batch script for Slurm
 )";
 
 constexpr const char* kShort = R"(

@@ -5,20 +5,29 @@
 
 #include <chrono>
 #include <cstdio>
+#include <fstream>
 #include <random>
 
 #include "agent/driver.h"
 #include "agent/guard.h"
 #include "common/log.h"
+#include "launcher/addresses.h"
+#include "launcher/agent_options.h"
+#include "launcher/beginning.h"
 #include "launcher/event_log.h"
+#include "launcher/job_end.h"
+#include "launcher/job_rescue.h"
 #include "launcher/node_slot.h"
 #include "launcher/plan.h"
 #include "launcher/preparation.h"
 #include "launcher/run_directory.h"
 #include "launcher/run_failure.h"
-#include "launcher/scrub.h"
 #include "launcher/server_files.h"
 #include "launcher/server_role.h"
+#include "launcher/shared_token.h"
+#include "launcher/srun_watch.h"
+#include "launcher/store_probe.h"
+#include "launcher/under_srun.h"
 #include "proto/exit_code.h"
 #include "rendezvous/control_token.h"
 #include "rendezvous/core/describe.h"
@@ -58,16 +67,25 @@ class Agent {
   Agent(LaunchConfig config, Preparation preparation, GuardLink link)
       : config_(std::move(config)), prepared_(std::move(preparation)), link_(std::move(link)) {}
 
+  ~Agent() {  // These hold on to the driver's channel.
+    role_.succession.reset();
+    role_.seeker.reset();
+  }
+
   Result<int> Run() {
     RETURN_IF_ERROR(SetUp());
     link_.Watch(
         loop_, [this](int signal) { OnSignal(signal); }, [this] { DieNow(SIGKILL); });
     RETURN_IF_ERROR(driver_->Start());
+    if (role_.succession) {
+      role_.succession->Start();
+    }
+    WatchSrun();
+    job_end_ = std::make_unique<JobEnd>(
+        loop_, config_, [this](const JobEndKnown& known) { driver_->OnJobEnd(known); });
     loop_.Run();
     driver_->FlushOutput(kFlushLimit);
-    if (role_.server) {
-      role_.server->Shutdown();
-    }
+    role_.Close();
     return exit_code_;
   }
 
@@ -79,7 +97,12 @@ class Agent {
     }
     AgentOptions options;
     options.core.host = HostName();
-    if (config_.node_rank) {
+    const Surroundings& around = config_.around;
+    if (around.IsPlaced() && !config_.standalone) {
+      options.core.node = around.node.empty()
+                              ? options.core.host + "." + std::to_string(*around.index)
+                              : around.node;
+    } else if (config_.node_rank) {
       options.core.node = "node" + std::to_string(*config_.node_rank);
     } else if (config_.standalone) {
       options.core.node = options.core.host;
@@ -91,9 +114,18 @@ class Agent {
     }
     StartLog(config_.standalone ? "ddprun" : "ddprun " + options.core.node,
              config_.verbose ? LogLevel::kDebug : LogLevel::kInfo);
+    if (around.IsPlaced() || !around.job.empty()) {
+      Log(around.IsPlaced() ? LogLevel::kInfo : LogLevel::kDebug, around.line);
+    }
     ASSIGN_OR_RETURN(options.store_address, FindLocalAddress(config_));
+    ASSIGN_OR_RETURN(config_.endpoint, FindMeetingPoint(config_));
+    options.store_allowed = config_.store_allowed;
     RETURN_IF_ERROR(MakeRunDirectory());
-    ASSIGN_OR_RETURN(role_, TakeServerRole(loop_, config_));
+    const bool has_token = !config_.token.empty() || !config_.token_file.empty();
+    if (around.IsPlaced() && !config_.run_dir.empty() && !has_token && !config_.tls.any()) {
+      ASSIGN_OR_RETURN(config_.token_file, ShareToken(config_.run_dir, config_.run_id));
+    }
+    ASSIGN_OR_RETURN(role_, TakeServerRole(loop_, config_, Succession()));
     RETURN_IF_ERROR(OpenToOperators());
     Describe(options);
     if (role_.store_port != 0) {
@@ -108,64 +140,82 @@ class Agent {
     return {};
   }
 
+  void WatchSrun() {
+    if (config_.around.waiter) {
+      srun_watch_ = std::make_unique<SrunWatch>(loop_, *config_.around.waiter, [this] {
+        Log(LogLevel::kError, "srun is gone: nobody waits for this step any more");
+        OnSignal(SIGTERM);
+      });
+    }
+  }
+
+  ServerNews Succession() {
+    return {[this](const NewServer& server) {
+              if (const Result<void> open = Publish(server.endpoint, server.token); !open) {
+                Log(LogLevel::kWarning, open.error().message);
+              }
+              server.coordinator.SetToken(server.token);
+              if (ended_) {
+                ServeOn(server.coordinator);
+              }
+            },
+            [this] {
+              server_files_.reset();
+              if (ended_) {
+                End();
+              }
+            }};
+  }
+
+  Result<void> Publish(const Endpoint& endpoint, const std::string& token) {
+    server_files_.reset();
+    ASSIGN_OR_RETURN(ServerFiles files, ServerFiles::Publish(directory_->path(), endpoint,
+                                                             config_.run_id, token, config_.tls));
+    server_files_.emplace(std::move(files));
+    return {};
+  }
+
   // So that `ddprun status`, `drain` and `stop` find the server, and those who may use them can.
   Result<void> OpenToOperators() {
     if (!role_.server) {
       return {};
     }
-    ASSIGN_OR_RETURN(std::string token, ChooseToken(config_.token_file, config_.token));
-    token = token.empty() ? DrawToken() : token;
+    ASSIGN_OR_RETURN(const Access access,
+                     ChooseAccess(config_.token_file, config_.token, config_.tls));
+    const std::string token = access.token.empty() ? DrawToken() : access.token;
     ASSIGN_OR_RETURN(const Endpoint endpoint, ParseEndpoint(role_.where, 0));
-    ASSIGN_OR_RETURN(ServerFiles files,
-                     ServerFiles::Publish(directory_->path(), endpoint, config_.run_id, token));
-    server_files_.emplace(std::move(files));
-    role_.coordinator->SetToken(std::move(token));
+    RETURN_IF_ERROR(Publish(endpoint, token));
+    role_.coordinator->SetToken(token);
     return {};
   }
 
   void Describe(AgentOptions& options) {
-    options.core.run_id = config_.run_id;
-    options.core.shape = {.min_nodes = config_.min_nodes,
-                          .max_nodes = config_.max_nodes,
-                          .max_restarts = config_.max_restarts,
-                          .last_call = config_.last_call,
-                          .join_timeout = config_.join_timeout,
-                          .scale_up = config_.scale_up,
-                          .restart_window = config_.restart_window,
-                          .crash_loop_limit = config_.crash_loop_limit};
-    options.core.node_rank = config_.node_rank;
-    options.core.workers = config_.workers;
-    options.core.role = config_.role;
-    options.core.server = role_.where;
-    options.core.shutdown_timeout = config_.shutdown_timeout;
-    options.core.hang_timeout = config_.hang_timeout;
+    DescribeCore(config_, role_.where, options.core);
+    if (config_.around.seat) {
+      options.local_world_size = config_.around.seat->local_size;
+    }
     options.virtual_local_rank = config_.virtual_local_rank;
     options.command = prepared_.command;
     options.cpus = prepared_.numa.cpus;
-    if (config_.console_events) {
-      options.on_worker = [this](const WorkerNews& news) {
-        restarts_used_ = news.placement.restarts_used;
-        SayEvent(WorkerEvent(config_, HostName(), news, std::chrono::system_clock::now()));
-      };
-    }
-    DescribeOutput(options);
-  }
-
-  void DescribeOutput(AgentOptions& options) {
-    options.output.redirects = config_.redirects;
-    options.output.tee = config_.tee;
-    options.output.redirects_of = config_.redirects_of;
-    options.output.tee_of = config_.tee_of;
-    options.output.console_ranks = config_.shown_ranks;
-    options.output.stdout_filters = config_.stdout_filters;
-    options.output.stderr_filters = config_.stderr_filters;
-    options.output.prefix_all = config_.prefix_rank;
-    options.output.prefix_template = config_.prefix_template;
+    options.on_worker = [this](const WorkerNews& news) { OnWorker(news); };
+    options.output = OutputOf(config_);
     options.output.hostname = options.core.host;
     options.discard_logs = config_.log_dir == kNoFiles;
     options.keep_logs = config_.KeepsOutput() && !options.discard_logs;
     options.run_directory = directory_->path();
     options.directory_stays = !directory_->temporary();
+  }
+
+  void OnWorker(const WorkerNews& news) {
+    if (news.ended) {
+      store_probe_.Cancel();  // Of a node that is being lost its store tells nothing new.
+    } else if (news.local_rank == 0 && config_.max_nodes > 1) {
+      store_probe_.Begin(news.placement.store);
+    }
+    if (config_.console_events) {
+      restarts_used_ = news.placement.restarts_used;
+      SayEvent(WorkerEvent(config_, HostName(), news, std::chrono::system_clock::now()));
+    }
   }
 
   // As torchrun: files that were asked for without a place get one in the temporary directory,
@@ -218,18 +268,37 @@ class Agent {
                         std::chrono::system_clock::now()));
     }
     Report(exit);
-    if (!role_.server || exit.code == kExitUnavailable) {
-      loop_.Stop();
+    CoordinatorDriver* const serving = role_.Serving();
+    if (serving == nullptr || exit.code == kExitUnavailable) {
+      End();
       return;
     }
-    if (const std::size_t nodes = role_.coordinator->NodesServed(); nodes > 0) {
+    if (const std::size_t nodes = serving->NodesServed(); nodes > 0) {
       // At the run's end the others only have to hear of it; else they train on.
       const bool over = !exit.finish || exit.finish->ending != Ending::kLeft;
       Log(over ? LogLevel::kDebug : LogLevel::kInfo,
           "this node is done; it serves the rendezvous on for " + std::to_string(nodes) +
               " other node" + (nodes == 1 ? "" : "s") + " (a signal stops it)");
     }
-    role_.coordinator->WhenUnneeded([this] { loop_.Stop(); });
+    ServeOn(*serving);
+  }
+
+  void ServeOn(CoordinatorDriver& coordinator) {
+    coordinator.WhenUnneeded([this] { End(); });
+  }
+
+  // Nothing is left to do here, but perhaps for the job.
+  void End() {
+    if (rescue_) {
+      return;
+    }
+    rescue_ = std::make_unique<JobRescue>(loop_, config_.around, [this](const std::string& text) {
+      Log(LogLevel::kWarning, text);
+      if (!directory_->temporary()) {  // srun is gone, and with it who shows what is printed.
+        std::ofstream(directory_->path() / "rescue.txt", std::ios::app) << text << "\n";
+      }
+    });
+    rescue_->Begin(exit_code_, role_.Serving() != nullptr, [this] { loop_.Stop(); });
   }
 
   void Report(const Exit& exit) {
@@ -243,10 +312,15 @@ class Agent {
       return;
     }
     const bool failed = finish.ending == Ending::kFailed;
+    if (exit.code == kExitRestart) {
+      Log(LogLevel::kWarning,
+          "stopped for the scheduler, and saved: exit code 75, start this run again");
+      return;
+    }
     Log(LogLevel::kError, (failed ? "the run failed: " : "") + finish.text);
     if (failed && finish.root) {
       driver_->FlushOutput(kReportFlushLimit);  // The report stands below what the workers printed.
-      ReportFailure(exit, config_, driver_->last_attempt(), *directory_, oom_kills_at_start_);
+      ReportFailure(exit, config_, driver_->last_attempt(), *directory_);
     }
   }
 
@@ -258,51 +332,22 @@ class Agent {
   ServerRole role_;
   std::optional<ServerFiles> server_files_;
   std::unique_ptr<AgentDriver> driver_;
-  const std::uint64_t oom_kills_at_start_ = OomKills();
+  std::unique_ptr<SrunWatch> srun_watch_;
+  StoreProbe store_probe_{loop_, StoreProbe::kPatience,
+                          [](const std::string& text) { Log(LogLevel::kWarning, text); }};
+  std::unique_ptr<JobEnd> job_end_;
+  std::unique_ptr<JobRescue> rescue_;
   std::uint32_t restarts_used_ = 0;
   int exit_code_ = 1;
   bool ended_ = false;
 };
 
-// What the user should know before anything starts.
-std::vector<std::string> Remarks(const LaunchConfig& config, const Preparation& prepared) {
-  std::vector<std::string> remarks = config.remarks;
-  for (const std::string& name : config.signals.unknown) {
-    remarks.push_back("--signals-to-handle: '" + name +
-                      "' is left out: SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 can be "
-                      "passed on");
-  }
-  remarks.insert(remarks.end(), prepared.numa.warnings.begin(), prepared.numa.warnings.end());
-  return remarks;
-}
-
-// Settings that the command line does not show.
-void SayOrigins(const LaunchConfig& config) {
-  for (const auto& [name, value, origin] : config.settings) {
-    if (origin != "default" && origin != "command line") {
-      std::fprintf(stderr, "ddprun | --%s=%s is %s's\n", name.c_str(),
-                   IsSecret(name) ? "***" : value.c_str(), origin.c_str());
-    }
-  }
-}
-
-// What every worker is to find, and what not.
-void ApplyToEnvironment(const LaunchConfig& config, const Preparation& prepared) {
-  for (const std::string& name : prepared.removed) {
-    ::unsetenv(name.c_str());
-  }
-  ::unsetenv("DDPRUN_TOKEN");  // Workers need it for nothing.
-  if (prepared.omp_threads) {
-    ::setenv("OMP_NUM_THREADS", std::to_string(*prepared.omp_threads).c_str(), 1);
-    std::fprintf(stderr, "ddprun | OMP_NUM_THREADS=%zu for each worker: %zu CPUs for %u workers\n",
-                 *prepared.omp_threads, prepared.cpus, config.workers);
-  }
-  ::setenv("TORCHELASTIC_SIGNALS_TO_HANDLE", config.signals.text.c_str(), 1);
-}
-
 }  // namespace
 
 int Launch(const LaunchConfig& config) {
+  if (!config.around.launcher.empty()) {
+    return StartUnderSrun(config);
+  }
   const Result<Preparation> prepared = Prepare(config);
   if (!prepared) {
     Complain(LogLevel::kError, prepared.error().message);

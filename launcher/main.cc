@@ -38,6 +38,14 @@ std::filesystem::path CalledFrom(const std::string& argv0) {
   return {};
 }
 
+// For another directory: a name stays a name.
+std::string Lasting(const std::string& argv0) {
+  std::error_code error;
+  const bool is_path = argv0.find('/') != std::string::npos;
+  const std::filesystem::path path = std::filesystem::absolute(argv0, error);
+  return is_path && !error ? path.native() : argv0;
+}
+
 int Main(const std::string& argv0, const std::vector<std::string>& args) {
   const std::string name = ProgramName(argv0);
   const Result<CommandLine> line = ParseCommandLine(args, GetProcessEnv, name);
@@ -49,6 +57,8 @@ int Main(const std::string& argv0, const std::vector<std::string>& args) {
   return std::visit(Overload{
                         [&](LaunchConfig config) {
                           config.called_from = CalledFrom(argv0);
+                          config.own_command = args;
+                          config.own_command.insert(config.own_command.begin(), Lasting(argv0));
                           return Launch(config);
                         },
                         [](const ShowEnvironment&) { return PrintOut(EnvironmentReport()); },

@@ -4,6 +4,7 @@
 
 #include "agent/worker_gpu.h"
 #include "launcher/interfaces.h"
+#include "launcher/quoted.h"
 #include "launcher/scrub.h"
 
 namespace ddprun {
@@ -36,21 +37,9 @@ bool IsGiven(const LaunchConfig& config, const std::string& name) {
   return setting.origin != "default" && !setting.value.empty() && setting.value != "false";
 }
 
-// As a shell would need it, so that it can be copied.
-std::string Quoted(const std::string& word) {
-  const auto plain = [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-           std::string_view("%+,-./:=@_").find(c) != std::string_view::npos;
-  };
-  if (!word.empty() && std::all_of(word.begin(), word.end(), plain)) {
-    return word;
-  }
-  std::string text = "'";
-  for (const char c : word) {
-    text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  }
-  return text + "'";
-}
+}  // namespace
+
+namespace {
 
 std::string Program(const Command& command) {
   std::string argv;
@@ -87,6 +76,10 @@ std::string Server(const LaunchConfig& config) {
            (given ? "" : " (--node-rank is not given)") + "; " + config.endpoint.host + " is " +
            here;
   }
+  if (!config.candidates.empty()) {
+    return "at first the node that has the address " + where + ", the list's first, which is " +
+           here;
+  }
   return "whoever has the address " + config.endpoint.host + " and binds port " +
          std::to_string(config.endpoint.port) + " first, because no --node-rank is given; it is " +
          here;
@@ -95,7 +88,9 @@ std::string Server(const LaunchConfig& config) {
 std::string Store(const LaunchConfig& config) {
   if (config.literal_master) {
     return ToString(config.endpoint) + ", this very address and port, because of " +
-           (IsGiven(config, "master-port") ? "--master-port" : "--master-addr");
+           (IsGiven(config, "master-port")     ? "--master-port"
+            : IsGiven(config, "rdzv-endpoint") ? "--rdzv-backend=static"
+                                               : "--master-addr");
   }
   return "a free port " +
          std::string(config.standalone && config.local_address.empty()
@@ -113,10 +108,21 @@ std::string Rendezvous(const LaunchConfig& config) {
       (config.min_nodes < config.max_nodes
            ? "; " + FormatDuration(config.last_call) + " for more nodes once the fewest are here"
            : "");
-  return "nodes\n" + Line("count", nodes + (config.standalone ? ", " + WhyAlone(config) : "")) +
+  return "nodes\n" + Line("found", config.around.line) +
+         Line("count", nodes + (config.standalone ? ", " + WhyAlone(config) : "")) +
          Line("run id", config.run_id.empty() ? "drawn at the start, because the run is standalone"
                                               : config.run_id) +
          Line("server", Server(config)) + Line("store", Store(config)) +
+         (config.candidates.empty()
+              ? ""
+              : Line("takeover",
+                     "by a node of the list in --rdzv-endpoint that the majority of "
+                     "its " +
+                         std::to_string(config.candidates.size()) + " nodes backs")) +
+         (config.run_dir.empty()
+              ? ""
+              : Line("takeover", "whoever has the newest claim in " + config.run_dir +
+                                     " carries the server; any node may take it over")) +
          (config.standalone ? "" : Line("patience", conf));
 }
 

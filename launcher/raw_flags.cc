@@ -39,9 +39,12 @@ void AddSize(CLI::App& app, RawFlags& raw) {
 
 void AddRendezvous(CLI::App& app, RawFlags& raw) {
   Group rendezvous(app, "Rendezvous");
-  rendezvous.Value("--rdzv-endpoint", raw.endpoint, "HOST[:PORT]",
-                   "Where the nodes meet (default 127.0.0.1:29400); whoever has that address and "
-                   "comes first carries the server");
+  rendezvous.Value(
+      "--rdzv-endpoint", raw.endpoint, "HOST[:PORT]",
+      "Where the nodes meet (default 127.0.0.1:29400); whoever has that address and "
+      "comes first carries the server. Three or more, separated by commas, each on a "
+      "host of its own: when the server's host dies another one of them takes its part "
+      "over, as long as a majority of them can talk to each other");
   rendezvous.Value("--rdzv-id", raw.run_id, "NAME",
                    "Name of the run; a server keeps runs apart by it");
   rendezvous.Value("--rdzv-backend", raw.backend, "ddprun|c10d|static",
@@ -55,13 +58,34 @@ void AddRendezvous(CLI::App& app, RawFlags& raw) {
                    "Address under which other nodes reach this one (default: the one that faces "
                    "the endpoint)");
   rendezvous.Value(
+      "--interface", raw.interface, "NAME",
+      "Network interface, as ib0, whose address that is without --local-addr; workers find "
+      "its name in "
+      "GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME too, unless these are set");
+  rendezvous.Value(
       "--token-file", raw.token_file, "FILE",
       "The token (in a file of mode 600; or DDPRUN_TOKEN) that every node must show to the "
       "rendezvous, and `ddprun status`, `drain` and `stop` too. Without one any node may join, and "
       "the server draws one for drain and stop alone, in its run directory");
+  rendezvous.Value("--tls-ca", raw.tls_ca, "FILE",
+                   "Speak TLS with the rendezvous: what this certificate (PEM) signed is trusted. "
+                   "The server's must name the host in --rdzv-endpoint");
+  rendezvous.Value("--tls-cert", raw.tls_cert, "FILE",
+                   "This node's certificate (PEM), signed by --tls-ca. A server asks for one; a "
+                   "node without one never carries the server");
+  rendezvous.Value("--tls-key", raw.tls_key, "FILE",
+                   "The key of --tls-cert (PEM, mode 600, no passphrase)");
+  rendezvous.Value("--store-allow", raw.store_allow, "CIDR,...",
+                   "Addresses and networks whose workers may speak to the store that this node "
+                   "hosts (default: all; its own are always let in)");
   rendezvous.Switch(
       "--insecure", raw.insecure,
       "Serve on every address of this machine (0.0.0.0, ::) though there is no token");
+  rendezvous.Value(
+      "--run-dir", raw.run_dir, "DIR",
+      "A directory that all nodes share: where the host of the server dies, another node takes its "
+      "part over and the run goes on. Each run's own; the server is then wherever the claims in it "
+      "say. Not with a static rendezvous");
   rendezvous.Value("--master-addr", raw.master_addr, "HOST",
                    "Static rendezvous: the host of node rank 0 (default 127.0.0.1); MASTER_ADDR of "
                    "every worker is this very word. Not used beside --rdzv-endpoint, --standalone "
@@ -70,6 +94,21 @@ void AddRendezvous(CLI::App& app, RawFlags& raw) {
                    "Static rendezvous: its port (default 29500 with --master-addr); MASTER_PORT of "
                    "every worker is this very number, shared by the rendezvous and the workers' "
                    "store. Not used where --master-addr is not");
+}
+
+void AddScheduler(CLI::App& app, RawFlags& raw) {
+  Group scheduler(app, "Scheduler");
+  scheduler.Switch("--no-auto-srun", raw.no_auto_srun,
+                   "In a Slurm job, but outside of a step: say what to write instead of putting "
+                   "srun before ddprun");
+  scheduler.Value(
+      "--stop-before", raw.stop_before, "DURATION",
+      "This long before the job ends every worker gets SIGTERM and --shutdown-timeout to save; "
+      "where all have saved ddprun ends with 75: start this job again. 90s, 5m; 0: never. Slurm "
+      "says when the job ends, elsewhere --time-limit");
+  scheduler.Value("--time-limit", raw.time_limit, "DURATION",
+                  "The job ends this long after ddprun's start (default: what the scheduler says): "
+                  "for --stop-before, and shown by `ddprun status`. 90s, 5m, 24h");
 }
 
 void AddProgram(CLI::App& app, RawFlags& raw) {
@@ -121,6 +160,10 @@ void AddEnding(CLI::App& app, RawFlags& raw) {
                "Workers that tell STEP= or PHASE= on DDPRUN_NOTIFY_SOCKET and make no progress for "
                "this long hang: their stacks are kept and all workers restarted. 30, 90s, 5m; 0: "
                "never (docs/writing-a-worker.md)");
+  ending.Value("--fence-after", raw.fence_after, "DURATION",
+               "A node that the rendezvous has not answered for this long kills its own workers, "
+               "and a lost node is not replaced earlier: so two worlds never run at once, whatever "
+               "the program. 30, 90s, 5m; 0: the workers of a node that is cut off go on");
   ending.Value(
       "--signals-to-handle", raw.signals, "SIGNAL,...",
       "Signals that are passed on to the workers. SIGUSR1 and SIGUSR2 do not stop the run, "
@@ -192,6 +235,7 @@ std::vector<std::string> Words(const std::string& form) {
 void AddFlags(CLI::App& app, RawFlags& raw) {
   AddSize(app, raw);
   AddRendezvous(app, raw);
+  AddScheduler(app, raw);
   AddProgram(app, raw);
   AddEnding(app, raw);
   AddOutput(app, raw);

@@ -21,8 +21,14 @@ struct RawFlags {
   std::string conf;
   bool standalone = false;
   std::string local_address;
+  std::string interface;
   std::string token_file;
+  std::string tls_cert;
+  std::string tls_key;
+  std::string tls_ca;
+  std::string store_allow;
   bool insecure = false;
+  std::string run_dir;
   std::string master_addr;
   std::string master_port;
   std::string scale_up = "restart";
@@ -31,6 +37,9 @@ struct RawFlags {
   std::string crash_loop_limit = "3";
   std::string shutdown_timeout = "30";
   std::string hang_timeout = "0";
+  std::string fence_after = "0";
+  std::string stop_before = "0";
+  std::string time_limit;
   std::string signals = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";
   std::string monitor_interval = "0.1";
   std::string start_method = "spawn";
@@ -55,6 +64,7 @@ struct RawFlags {
   std::string logs_specs;
   std::string config;
   std::string print_completion;
+  bool no_auto_srun = false;
   bool verbose = false;
   bool dry_run = false;
   bool version = false;

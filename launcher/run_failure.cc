@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <fstream>
 #include <sstream>
 
 #include "agent/error_file.h"
@@ -35,11 +34,18 @@ FailedWorker ToFailed(std::uint32_t rank, std::uint32_t local_rank, std::int64_t
   return worker;
 }
 
-// Where it stood when it hung.
-void AddStacks(FailedWorker& worker, const LastAttempt& attempt, bool stays) {
+// Where it stood when it hung. `own_rank`: as the attempt's directory counts, from this agent's
+// first.
+void AddStacks(FailedWorker& worker, const LastAttempt& attempt, std::uint32_t own_rank,
+               bool stays) {
   std::error_code ignored;
-  const fs::path file = attempt.directory / std::to_string(worker.local_rank) / kStacksFile;
+  const fs::path file = attempt.directory / std::to_string(own_rank) / kStacksFile;
   worker.stacks = stays && fs::exists(file, ignored) ? file.native() : "";
+}
+
+// Where the scheduler started an agent for each worker, theirs are not counted from 0.
+std::uint32_t FirstLocalRank(const LaunchConfig& config) {
+  return config.around.seat ? config.around.seat->local_rank : 0;
 }
 
 FailureFacts Gather(const Exit& exit, const LaunchConfig& config, const LastAttempt& attempt,
@@ -52,6 +58,7 @@ FailureFacts Gather(const Exit& exit, const LaunchConfig& config, const LastAtte
   facts.exit_code = exit.code;
   facts.restarts_used = attempt.restarts_used;
   facts.max_restarts = config.max_restarts;
+  facts.requeues = config.around.requeues;
   facts.root = ToFailed(root.rank, root.local_rank, root.pid, root.host, root.status, root.details);
   facts.hang = root.hang;
   facts.nobody_lags = root.nobody_lags;
@@ -63,12 +70,12 @@ FailureFacts Gather(const Exit& exit, const LaunchConfig& config, const LastAtte
   (void)!::gethostname(host, sizeof host - 1);
   for (const EndedWorker& ended : attempt.failed) {
     if (ended.rank != root.rank || ended.pid != root.pid || root.host != host) {
-      facts.others.push_back(
-          ToFailed(ended.rank, ended.local_rank, ended.pid, host, ended.status, ended.details));
-      AddStacks(facts.others.back(), attempt, stays);
+      facts.others.push_back(ToFailed(ended.rank, FirstLocalRank(config) + ended.local_rank,
+                                      ended.pid, host, ended.status, ended.details));
+      AddStacks(facts.others.back(), attempt, ended.local_rank, stays);
       continue;
     }
-    AddStacks(facts.root, attempt, stays);
+    AddStacks(facts.root, attempt, ended.local_rank, stays);
     facts.ran = ended.ran;
     const fs::path log = attempt.directory / std::to_string(ended.local_rank) / "stderr.log";
     std::error_code ignored;
@@ -88,8 +95,8 @@ void WriteTextFile(const fs::path& path, const std::string& text) {
 
 // As torchrun's agent does for its own parent. Of a worker of this node the whole file, else what
 // its node told of it.
-void CopyErrorFile(const WorkerFailure& root, const LastAttempt& attempt,
-                   const FailureFacts& facts) {
+void CopyErrorFile(const WorkerFailure& root, const LaunchConfig& config,
+                   const LastAttempt& attempt, const FailureFacts& facts) {
   const auto own = GetProcessEnv("TORCHELASTIC_ERROR_FILE");
   if (!own || own->empty()) {
     return;
@@ -98,7 +105,8 @@ void CopyErrorFile(const WorkerFailure& root, const LastAttempt& attempt,
   const int code = killed != nullptr ? -killed->signal : std::get<Exited>(root.status).code;
   std::optional<std::string> text;
   if (facts.ran) {
-    text = WithErrorCode(ReadErrorFile(ErrorFileOf(attempt, root.local_rank)), code);
+    text = WithErrorCode(
+        ReadErrorFile(ErrorFileOf(attempt, root.local_rank - FirstLocalRank(config))), code);
   }
   text = text ? text : MakeErrorFile(root.details, code);
   if (text) {
@@ -108,36 +116,14 @@ void CopyErrorFile(const WorkerFailure& root, const LastAttempt& attempt,
 
 }  // namespace
 
-std::uint64_t OomKills() {
-  std::ifstream membership("/proc/self/cgroup");
-  for (std::string line; std::getline(membership, line);) {
-    const bool unified = line.starts_with("0::");
-    const std::size_t memory = line.find(":memory:");
-    if (!unified && memory == std::string::npos) {
-      continue;
-    }
-    const std::string group = line.substr(unified ? 3 : memory + 8);
-    std::ifstream events(unified ? "/sys/fs/cgroup" + group + "/memory.events"
-                                 : "/sys/fs/cgroup/memory" + group + "/memory.oom_control");
-    std::string name;
-    for (std::uint64_t count = 0; events >> name >> count;) {
-      if (name == "oom_kill") {
-        return count;
-      }
-    }
-  }
-  return 0;
-}
-
 void ReportFailure(const Exit& exit, const LaunchConfig& config, const LastAttempt& attempt,
-                   const RunDirectory& directory, std::uint64_t oom_kills_at_start) {
-  FailureFacts facts = Gather(exit, config, attempt, !directory.temporary());
-  facts.oom_kills_grew = OomKills() > oom_kills_at_start;
+                   const RunDirectory& directory) {
+  const FailureFacts facts = Gather(exit, config, attempt, !directory.temporary());
   if (!directory.temporary()) {
     WriteTextFile(directory.path() / "failure.json", FailureJson(facts));
     Log(LogLevel::kError, "logs are in " + directory.path().native());
   }
-  CopyErrorFile(*exit.finish->root, attempt, facts);
+  CopyErrorFile(*exit.finish->root, config, attempt, facts);
   const Result<void> said = WriteAll(STDERR_FILENO, FormatFailureReport(facts), "standard error");
   (void)said;  // Nobody listens: the exit code is left.
 }

@@ -1,6 +1,7 @@
 #include "launcher/serve.h"
 
 #include <signal.h>
+#include <unistd.h>
 
 #include <boost/asio/signal_set.hpp>
 #include <optional>
@@ -9,6 +10,8 @@
 #include "launcher/server_files.h"
 #include "launcher/server_role.h"
 #include "proto/exit_code.h"
+#include "rendezvous/claim_directory.h"
+#include "rendezvous/control_token.h"
 #include "rendezvous/core/recovery.h"
 
 namespace ddprun {
@@ -42,9 +45,61 @@ Result<void> BeginReign(Kept& kept, CoordinatorConfig& reign) {
   return kept.file->Append(Reign{reign.term});
 }
 
+std::string HostName() {
+  char name[256] = "localhost";
+  (void)!::gethostname(name, sizeof name - 1);
+  return name;
+}
+
 int Refuse(const Error& error) {
   Log(LogLevel::kError, error.message);
   return error.kind == ErrorKind::kInvalid ? kExitUsage : kExitUnavailable;
+}
+
+// The exit code of whatever stopped it.
+int RunUntilStopped(Loop& loop) {
+  int stopped_by = 0;
+  boost::asio::signal_set signals(loop.io(), SIGINT, SIGTERM);
+  signals.async_wait([&](boost::system::error_code, int signal) {
+    stopped_by = signal;
+    Log(LogLevel::kInfo, "stopped by " + SignalName(signal));
+    loop.Stop();
+  });
+  loop.Run();
+  return kExitSignalBase + stopped_by;
+}
+
+// Serves while it has the newest claim of the run directory, and stands by while a node has it.
+int ServeInTurn(const ServerConfig& config, Loop& loop) {
+  const auto claims = std::make_shared<ClaimDirectory>(config.run_dir);
+  if (const Result<void> prepared = claims->Prepare(); !prepared) {
+    return Refuse(prepared.error());
+  }
+  SuccessionOptions options;
+  options.claims = claims;
+  options.core.given = config.listen;
+  options.new_reign = [] { return NewReign(LaunchConfig{}); };
+  Result<Access> access = ChooseAccess(config.token_file, config.token, config.tls);
+  if (!access) {
+    return Refuse(access.error());
+  }
+  options.access = *access;
+  options.operators_token = access->token.empty() ? DrawToken() : access->token;
+  options.on_serving = [](const NewServer& server) { server.coordinator.SetToken(server.token); };
+  SuccessionDriver succession(loop, std::move(options), nullptr);
+  std::unique_ptr<RendezvousServer> server = succession.NewRendezvous();
+  Result<Endpoint> bound = server->Listen(config.listen);
+  if (!bound) {
+    Log(LogLevel::kError, bound.error().message);
+    return kExitUnavailable;
+  }
+  WarnIfOpen(*bound, *access);
+  bound->host = IsWildcard(bound->host) ? HostName() : bound->host;
+  succession.UseServer(std::move(server), *bound, /*place=*/0);
+  succession.Start();
+  const int code = RunUntilStopped(loop);
+  succession.Close();
+  return code;
 }
 
 }  // namespace
@@ -53,7 +108,9 @@ int Serve(const ServerConfig& config) {
   StartLog("ddprun rendezvous", config.verbose ? LogLevel::kDebug : LogLevel::kInfo);
   RaiseFileLimit();
   Loop loop;
-  boost::asio::signal_set signals(loop.io(), SIGINT, SIGTERM);
+  if (!config.run_dir.empty()) {
+    return ServeInTurn(config, loop);
+  }
   Result<Kept> kept = OpenJournal(config.journal);
   if (!kept) {
     return Refuse(kept.error());
@@ -62,35 +119,29 @@ int Serve(const ServerConfig& config) {
   if (const Result<void> begun = BeginReign(*kept, reign); !begun) {
     return Refuse(begun.error());
   }
-  Result<std::string> token = ChooseToken(config.token_file, config.token);
-  if (!token) {
-    return Refuse(token.error());
+  const Result<Access> access = ChooseAccess(config.token_file, config.token, config.tls);
+  if (!access) {
+    return Refuse(access.error());
   }
   CoordinatorDriver coordinator(loop, reign);
   RendezvousServer server(loop, coordinator.Handlers(), AcceptorOptions{});
-  server.RequireToken(*token);
-  coordinator.SetToken(*std::move(token));
+  server.Require(*access);
+  coordinator.SetToken(access->token);
   const Result<Endpoint> bound = server.Listen(config.listen);
   if (!bound) {
     Log(LogLevel::kError, bound.error().message);
     return kExitUnavailable;
   }
-  WarnIfOpen(*bound, config.token_file + config.token);
+  WarnIfOpen(*bound, *access);
   Log(LogLevel::kInfo, "serving at " + ToString(*bound) +
                            (config.journal.empty() ? "" : ", journal in " + config.journal));
   if (kept->file) {
     coordinator.UseJournal(std::make_unique<Journal>(loop, *std::move(kept->file)),
                            kept->found.runs);
   }
-  int stopped_by = 0;
-  signals.async_wait([&](boost::system::error_code, int signal) {
-    stopped_by = signal;
-    Log(LogLevel::kInfo, "stopped by " + SignalName(signal));
-    loop.Stop();
-  });
-  loop.Run();
+  const int code = RunUntilStopped(loop);
   server.Shutdown();
-  return kExitSignalBase + stopped_by;
+  return code;
 }
 
 }  // namespace ddprun

@@ -6,12 +6,15 @@
 #include <algorithm>
 #include <cerrno>
 #include <functional>
+#include <sstream>
 #include <utility>
 #include <vector>
 
 #include "common/files.h"
+#include "launcher/config.h"
 #include "launcher/node_slot.h"
 #include "proto/exit_code.h"
+#include "rendezvous/client.h"
 #include "rendezvous/control_token.h"
 #include "rendezvous/hello.h"
 
@@ -23,7 +26,35 @@ namespace fs = std::filesystem;
 constexpr std::size_t kMaxFile = 4096;
 constexpr std::uint16_t kDefaultPort = 29400;
 constexpr Duration kHelloTimeout{1'000};
+constexpr Duration kLookPatience{2'000};
 constexpr const char* kLinkPrefix = "server-";
+constexpr const char* kTlsFile = "tls";
+constexpr std::size_t kMaxTlsNames = 4 * 4096;
+
+std::string AbsoluteOrEmpty(const std::string& file) {
+  return file.empty() ? "" : fs::absolute(file).native();
+}
+
+Result<void> WriteTlsNames(const fs::path& path, const TlsFiles& files) {
+  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  if (!fd) {
+    return SystemError("write", path.native(), errno);
+  }
+  return WriteAll(fd.get(),
+                  AbsoluteOrEmpty(files.certificate) + "\n" + AbsoluteOrEmpty(files.key) + "\n" +
+                      AbsoluteOrEmpty(files.authority) + "\n",
+                  path);
+}
+
+Result<TlsFiles> ReadTlsNames(const fs::path& path) {
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxTlsNames));
+  std::istringstream lines(text);
+  TlsFiles files;
+  std::getline(lines, files.certificate);
+  std::getline(lines, files.key);
+  std::getline(lines, files.authority);
+  return files;
+}
 
 Result<ServerPlace> PlaceIn(const fs::path& run_directory) {
   Result<std::string> text = ReadFile(run_directory / "endpoint", kMaxFile);
@@ -36,7 +67,11 @@ Result<ServerPlace> PlaceIn(const fs::path& run_directory) {
   ServerPlace place;
   ASSIGN_OR_RETURN(place.endpoint, ParseEndpoint(*text, 0));
   if (const Result<std::string> token = ReadTokenFile(run_directory / "token")) {
-    place.token = *token;
+    place.access.token = *token;
+  }
+  if (fs::exists(run_directory / kTlsFile)) {
+    ASSIGN_OR_RETURN(const TlsFiles files, ReadTlsNames(run_directory / kTlsFile));
+    ASSIGN_OR_RETURN(place.access.tls, ReadTls(files));
   }
   return place;
 }
@@ -71,13 +106,13 @@ std::vector<Linked> LinkedServers(const RunId& run_id) {
 }
 
 // The address it was asked at may differ from the one it binds: the port tells.
-std::string TokenFor(const Endpoint& endpoint, const RunId& run_id) {
+Access AccessTo(const Endpoint& endpoint, const RunId& run_id) {
   for (const Linked& linked : LinkedServers(run_id)) {
     if (linked.place.endpoint == endpoint) {
-      return linked.place.token;
+      return linked.place.access;
     }
   }
-  return "";
+  return {};
 }
 
 Result<ServerPlace> FindLinked(const RunId& run_id) {
@@ -101,14 +136,39 @@ Result<ServerPlace> FindLinked(const RunId& run_id) {
   return found.front().place;
 }
 
+// Whichever of the endpoints serves now.
+Result<ServerPlace> FindOnList(const ServerQuery& query, const Access& given) {
+  ASSIGN_OR_RETURN(const std::vector<Endpoint> list, ParseCandidates(query.endpoint, kDefaultPort));
+  std::string trouble;
+  for (const Endpoint& endpoint : list) {
+    const auto runs = AskStatus(endpoint, query.run_id, kLookPatience, given);
+    if (runs || runs.error().kind == ErrorKind::kNotFound) {
+      return ServerPlace{endpoint, given};
+    }
+    trouble += (trouble.empty() ? "" : "; ") + runs.error().message;
+  }
+  return Error{ErrorKind::kUnavailable, "no endpoint of the list serves: " + trouble};
+}
+
 }  // namespace
 
 Result<ServerPlace> FindServer(const ServerQuery& query) {
   ServerPlace place;
-  ASSIGN_OR_RETURN(const std::string token, ChooseToken(query.token_file, query.token));
+  ASSIGN_OR_RETURN(const Access given, ChooseAccess(query.token_file, query.token, query.tls));
+  // What was said wins; where nothing was said, what the server's own node has left.
+  const auto fill = [&given](Access& access) {
+    access.token = given.token.empty() ? access.token : given.token;
+    access.tls = given.tls.calls() || given.tls.serves() ? given.tls : access.tls;
+  };
+  if (query.endpoint.find(',') != std::string::npos) {
+    return FindOnList(query, given);
+  }
   if (!query.endpoint.empty()) {
     ASSIGN_OR_RETURN(place.endpoint, ParseEndpoint(query.endpoint, kDefaultPort));
-    place.token = token.empty() ? TokenFor(place.endpoint, "") : token;
+    if (given.token.empty() || !query.tls.any()) {
+      place.access = AccessTo(place.endpoint, "");
+    }
+    fill(place.access);
     return place;
   }
   if (!query.run_dir.empty()) {
@@ -116,19 +176,23 @@ Result<ServerPlace> FindServer(const ServerQuery& query) {
   } else {
     ASSIGN_OR_RETURN(place, FindLinked(query.run_id));
   }
-  place.token = token.empty() ? place.token : token;
+  fill(place.access);
   return place;
 }
 
-Result<std::string> ChooseToken(const std::string& token_file, const std::string& token) {
+Result<Access> ChooseAccess(const std::string& token_file, const std::string& token,
+                            const TlsFiles& tls) {
+  Access access{token, {}};
   if (!token_file.empty()) {
-    return ReadTokenFile(token_file);
+    ASSIGN_OR_RETURN(access.token, ReadTokenFile(token_file));
   }
-  return token;
+  ASSIGN_OR_RETURN(access.tls, ReadTls(tls));
+  return access;
 }
 
 Result<ServerFiles> ServerFiles::Publish(const fs::path& run_directory, const Endpoint& endpoint,
-                                         const RunId& run_id, const std::string& token) {
+                                         const RunId& run_id, const std::string& token,
+                                         const TlsFiles& tls) {
   const std::string text = ToString(endpoint);
   const fs::path file = run_directory / "endpoint";
   const UniqueFd fd(::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
@@ -136,7 +200,11 @@ Result<ServerFiles> ServerFiles::Publish(const fs::path& run_directory, const En
     return SystemError("write", file.native(), errno);
   }
   RETURN_IF_ERROR(WriteAll(fd.get(), text + "\n", file));
+  ::unlink((run_directory / "token").c_str());  // Of an earlier reign of this node's.
   RETURN_IF_ERROR(WriteTokenFile(run_directory / "token", token));
+  if (tls.any()) {
+    RETURN_IF_ERROR(WriteTlsNames(run_directory / kTlsFile, tls));
+  }
   ASSIGN_OR_RETURN(const fs::path directory, UserDirectory());
   const fs::path link =
       directory / (kLinkPrefix + Hex(std::hash<std::string>{}(text)) + "-" + run_id);

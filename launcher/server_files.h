@@ -3,6 +3,8 @@
 //
 //   <run directory>/endpoint    HOST:PORT
 //   <run directory>/token       mode 0600; who can read it may drain and stop
+//   <run directory>/tls         the absolute names of the three files of TLS, a line each; none
+//                               without it
 //   <user directory>/server-<hash>-<run id>  ->  <run directory>
 //
 // The link goes with the agent; one that was left behind by a crash leads to a server that does not
@@ -16,6 +18,7 @@
 #include "common/ids.h"
 #include "common/result.h"
 #include "proto/worker_env.h"
+#include "rendezvous/tls.h"
 
 namespace ddprun {
 
@@ -26,26 +29,28 @@ struct ServerQuery {
   RunId run_id;            // --rdzv-id; empty: any, or all
   std::string token_file;  // --token-file or DDPRUN_TOKEN_FILE
   std::string token;       // DDPRUN_TOKEN
+  TlsFiles tls;            // --tls-cert, --tls-key, --tls-ca or DDPRUN_TLS_CERT, ...
 };
 
 struct ServerPlace {
   Endpoint endpoint;
-  std::string token;  // Empty: none was found.
+  Access access;  // An empty token: none was found.
 };
 
 // --endpoint, else --run-dir, else the one server that this user's links lead to. kUnavailable:
 // there is none; kInvalid: what was said cannot be used.
 Result<ServerPlace> FindServer(const ServerQuery& query);
 
-// The token to serve with: from the file, else the given one, else empty.
-Result<std::string> ChooseToken(const std::string& token_file, const std::string& token);
+// What to show and to ask for: the token from the file, else the given one, else none.
+Result<Access> ChooseAccess(const std::string& token_file, const std::string& token,
+                            const TlsFiles& tls);
 
 // The files of one served run, until it goes.
 class ServerFiles {
  public:
   static Result<ServerFiles> Publish(const std::filesystem::path& run_directory,
                                      const Endpoint& endpoint, const RunId& run_id,
-                                     const std::string& token);
+                                     const std::string& token, const TlsFiles& tls);
   ServerFiles(ServerFiles&& other) noexcept;
   ServerFiles(const ServerFiles&) = delete;
   ~ServerFiles();  // Removes the link.

@@ -1,21 +1,21 @@
 #include "launcher/server_role.h"
 
-#include <arpa/inet.h>
-#include <netdb.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <chrono>
-#include <cstring>
 #include <optional>
 #include <random>
 #include <thread>
 
 #include "common/files.h"
 #include "common/log.h"
+#include "launcher/addresses.h"
 #include "launcher/server_files.h"
+#include "rendezvous/claim_directory.h"
 #include "rendezvous/client.h"
+#include "rendezvous/client_witness.h"
+#include "rendezvous/control_token.h"
 #include "rendezvous/hello.h"
 #include "rendezvous/listen_socket.h"
 #include "rendezvous/local_channel.h"
@@ -28,8 +28,16 @@ constexpr Duration kSilentPort{1'000};
 constexpr Duration kLookAgain{20};
 constexpr int kTermIndexBits = 4;  // The low bits are left for the index of a candidate server.
 
+std::string HostName() {
+  char name[256] = "localhost";
+  (void)!::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+// With TLS only a node that has a certificate can.
 bool MayServe(const LaunchConfig& config) {
-  return config.node_rank.value_or(0) == 0;
+  const std::uint32_t place = config.around.index.value_or(config.node_rank.value_or(0));
+  return place == 0 && (!config.tls.any() || !config.tls.certificate.empty());
 }
 
 // Binds the endpoint, or finds out that a ddprun rendezvous has it: then there is no endpoint. For
@@ -59,34 +67,22 @@ Result<std::optional<Endpoint>> BindOrFind(RendezvousServer& server, const Endpo
   }
 }
 
-// The numeric address of `host`, or of the way to it.
-Result<std::string> ResolveAddress(const std::string& host, std::uint16_t port, bool way_to_it) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_DGRAM;
-  addrinfo* found = nullptr;
-  const int failed = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
-  if (failed != 0) {
-    return Error{ErrorKind::kUnavailable,
-                 "cannot look up the host '" + host + "': " + ::gai_strerror(failed)};
-  }
-  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> release(found, ::freeaddrinfo);
-  sockaddr_storage address{};
-  socklen_t length = found->ai_addrlen;
-  std::memcpy(&address, found->ai_addr, length);
-  if (way_to_it) {
-    const UniqueFd probe(::socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-    length = sizeof address;
-    if (!probe || ::connect(probe.get(), found->ai_addr, found->ai_addrlen) != 0 ||
-        ::getsockname(probe.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0) {
-      return SystemError("find a route from this machine to", host, errno);
+// The first free one of the ports that every node knows.
+Result<Endpoint> BindFirstFree(RendezvousServer& server, const Endpoint& first,
+                               std::uint16_t ports) {
+  std::string tried;
+  for (std::uint16_t i = 0; i < ports; ++i) {
+    const Result<Endpoint> bound =
+        server.Listen({first.host, static_cast<std::uint16_t>(first.port + i)});
+    if (bound || bound.error().kind != ErrorKind::kUnavailable) {
+      return bound;
     }
+    Log(LogLevel::kDebug, bound.error().message + ": trying the next port");
+    tried = bound.error().message;
   }
-  char text[INET6_ADDRSTRLEN] = "";
-  if (::getnameinfo(reinterpret_cast<sockaddr*>(&address), length, text, sizeof text, nullptr, 0,
-                    NI_NUMERICHOST) != 0) {
-    return Error{ErrorKind::kUnavailable, "the host '" + host + "' has no numeric address"};
-  }
-  return std::string(text);
+  return Error{ErrorKind::kRefused, "all " + std::to_string(ports) + " ports from " +
+                                        ToString(first) + " on are in use; the last: " + tried +
+                                        ": give another with --rdzv-endpoint"};
 }
 
 }  // namespace
@@ -101,8 +97,9 @@ void ServerRole::OnStoreClients(Loop& loop, std::function<void(UniqueFd)> adopt)
   }
 }
 
-void WarnIfOpen(const Endpoint& endpoint, const std::string& proof) {
-  if (proof.empty() && !IsLoopback(endpoint.host)) {
+void WarnIfOpen(const Endpoint& endpoint, const Access& access) {
+  const bool asks = !access.token.empty() || (access.tls.serves() && access.tls.calls());
+  if (!asks && !IsLoopback(endpoint.host)) {
     Log(LogLevel::kWarning, "whoever reaches " + ToString(endpoint) +
                                 " can join its runs: give every node the same token with "
                                 "--token-file=FILE or DDPRUN_TOKEN to prevent it");
@@ -128,7 +125,100 @@ CoordinatorConfig NewReign(const LaunchConfig& config) {
   return reign;
 }
 
-Result<ServerRole> TakeServerRole(Loop& loop, const LaunchConfig& config) {
+void ServerRole::Close() {
+  if (succession) {
+    succession->Close();
+  }
+  if (server) {
+    server->Shutdown();
+  }
+}
+
+namespace {
+
+// The first endpoint of the list that is this machine's and free: this node is a witness there, and
+// may serve. None: it is on no list, and joins.
+Result<void> BindOnList(SuccessionDriver& succession, const std::vector<Endpoint>& list) {
+  for (std::size_t place = 0; place < list.size(); ++place) {
+    std::unique_ptr<RendezvousServer> server = succession.NewRendezvous();
+    const Result<std::optional<Endpoint>> bound = BindOrFind(*server, list[place]);
+    if (!bound && bound.error().kind != ErrorKind::kNotFound) {
+      return bound.error();
+    }
+    if (bound && *bound) {
+      succession.UseServer(std::move(server), list[place], place);
+      return {};
+    }
+  }
+  Log(LogLevel::kInfo,
+      "no endpoint of the list is free on this machine: this node never carries "
+      "the server");
+  return {};
+}
+
+Result<std::optional<Endpoint>> Bind(RendezvousServer& server, const LaunchConfig& config) {
+  if (config.around.ports <= 1) {
+    return BindOrFind(server, config.endpoint);
+  }
+  ASSIGN_OR_RETURN(const Endpoint bound,
+                   BindFirstFree(server, config.endpoint, config.around.ports));
+  return std::optional(bound);
+}
+
+// In a shared directory: the endpoint itself comes first where it is this machine's; then the
+// address that other nodes reach this one at, with the same port if it is free.
+Result<ServerRole> JoinSuccession(Loop& loop, const LaunchConfig& config, ServerNews news) {
+  ServerRole role;
+  role.where = ToString(config.endpoint) + " (or its successor)";
+  SuccessionOptions options;
+  options.core.given = config.endpoint;
+  ASSIGN_OR_RETURN(options.access, ChooseAccess(config.token_file, config.token, config.tls));
+  if (config.candidates.empty()) {
+    const auto directory = std::make_shared<ClaimDirectory>(config.run_dir);
+    RETURN_IF_ERROR(directory->Prepare());
+    options.claims = directory;
+  } else {
+    options.claims = std::make_shared<WitnessClient>(config.candidates, options.access);
+    options.core.claims = "the majority of the list";
+    options.core.thirds_to_let_go = kThirdsToLetGo;
+    options.list = DigestOf(config.candidates);
+  }
+  options.operators_token = options.access.token.empty() ? DrawToken() : options.access.token;
+  options.new_reign = [config] { return NewReign(config); };
+  options.on_serving = [on_serving = std::move(news.on_serving)](const NewServer& server) {
+    RaiseFileLimit();
+    on_serving(server);
+  };
+  options.on_stepped_down = std::move(news.on_stepped_down);
+  ASSIGN_OR_RETURN(const std::string address, FindLocalAddress(config));
+  options.places = {{address, config.endpoint.port}, {address, 0}};
+  auto channel = std::make_unique<FollowingChannel>(loop);
+  role.succession = std::make_unique<SuccessionDriver>(loop, std::move(options), channel.get());
+  role.channel = std::move(channel);
+  if (!config.candidates.empty()) {
+    RETURN_IF_ERROR(BindOnList(*role.succession, config.candidates));
+  } else if (MayServe(config)) {
+    std::unique_ptr<RendezvousServer> server = role.succession->NewRendezvous();
+    Result<std::optional<Endpoint>> bound = BindOrFind(*server, config.endpoint);
+    // Who takes any of several ports takes a free one, and the claim says which.
+    if (!bound && bound.error().kind != ErrorKind::kNotFound && config.around.ports <= 1) {
+      return bound.error();
+    }
+    if (bound && *bound) {
+      Endpoint known = **bound;
+      known.host = IsWildcard(known.host) ? HostName() : known.host;
+      role.succession->UseServer(std::move(server), known, /*place=*/0);
+    }
+  }
+  return role;
+}
+
+}  // namespace
+
+Result<ServerRole> TakeServerRole(Loop& loop, const LaunchConfig& config, ServerNews news) {
+  if (HasSuccession(config)) {
+    return JoinSuccession(loop, config, std::move(news));
+  }
   ServerRole role;
   if (config.standalone) {
     role.coordinator = std::make_unique<CoordinatorDriver>(loop, NewReign(config));
@@ -146,19 +236,19 @@ Result<ServerRole> TakeServerRole(Loop& loop, const LaunchConfig& config) {
     return role;
   }
   role.where = ToString(config.endpoint);
-  ASSIGN_OR_RETURN(const std::string token, ChooseToken(config.token_file, config.token));
+  ASSIGN_OR_RETURN(const Access access, ChooseAccess(config.token_file, config.token, config.tls));
   if (MayServe(config)) {
     auto coordinator = std::make_unique<CoordinatorDriver>(loop, NewReign(config));
-    auto server =
-        std::make_unique<RendezvousServer>(loop, coordinator->Handlers(), AcceptorOptions{});
-    server->RequireToken(token);
-    const Result<std::optional<Endpoint>> bound = BindOrFind(*server, config.endpoint);
+    auto server = std::make_unique<RendezvousServer>(loop, coordinator->Handlers(),
+                                                     AcceptorOptions{.run_id = config.run_id});
+    server->Require(access);
+    const Result<std::optional<Endpoint>> bound = Bind(*server, config);
     if (bound && *bound) {
       RaiseFileLimit();
       role.where = ToString(**bound);
       role.store_port = config.literal_master ? (*bound)->port : 0;
       Log(LogLevel::kInfo, "serving the rendezvous at " + role.where);
-      WarnIfOpen(**bound, token);
+      WarnIfOpen(**bound, access);
       role.channel = std::make_unique<LocalSyncChannel>(loop, coordinator->Handlers());
       role.coordinator = std::move(coordinator);
       role.server = std::move(server);
@@ -175,29 +265,15 @@ Result<ServerRole> TakeServerRole(Loop& loop, const LaunchConfig& config) {
                                   "--rdzv-endpoint right?)");
     }
   }
-  role.channel = std::make_unique<GrpcSyncChannel>(loop, config.endpoint, token);
+  if (config.around.ports > 1) {
+    auto channel = std::make_unique<FollowingChannel>(loop);
+    role.seeker = std::make_unique<ServerSeeker>(
+        loop, ServerQuest{config.endpoint, config.around.ports, config.run_id, access}, *channel);
+    role.channel = std::move(channel);
+    return role;
+  }
+  role.channel = std::make_unique<GrpcSyncChannel>(loop, config.endpoint, access);
   return role;
-}
-
-Result<std::string> FindLocalAddress(const LaunchConfig& config) {
-  constexpr std::uint16_t kAnyPort = 9;  // Nothing is sent; "discard" by its name.
-  if (!config.local_address.empty()) {
-    Result<std::string> own = ResolveAddress(config.local_address, kAnyPort, false);
-    if (!own) {
-      return Error{ErrorKind::kInvalid, own.error().message + " (--local-addr)"};
-    }
-    return own;
-  }
-  if (config.standalone) {
-    return std::string("127.0.0.1");
-  }
-  Result<std::string> address = ResolveAddress(config.endpoint.host, kAnyPort, true);
-  if (!address) {
-    return Error{address.error().kind, address.error().message +
-                                           ": is --rdzv-endpoint right? (--local-addr gives this "
-                                           "node's own address)"};
-  }
-  return address;
 }
 
 }  // namespace ddprun

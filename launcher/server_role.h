@@ -2,24 +2,35 @@
 //
 // Fixed ranks: node rank 0 alone tries. Elastic: whoever holds the endpoint's address and binds
 // first; a port in use is joined if a ddprun rendezvous answers there. Standalone: no socket, but
-// for the workers' store where its port was given.
+// for the workers' store where its port was given. With a shared directory: whoever has the newest
+// claim in it, which changes while the run goes on.
 #pragma once
 
 #include <functional>
 #include <memory>
 
 #include "launcher/config.h"
+#include "launcher/server_seeker.h"
 #include "rendezvous/acceptor.h"
 #include "rendezvous/driver.h"
 #include "rendezvous/server.h"
+#include "rendezvous/succession_driver.h"
 #include "rendezvous/transport.h"
 
 namespace ddprun {
 
+// Told when this node begins, or ceases, to carry the server of a run with a shared directory.
+struct ServerNews {
+  std::function<void(const NewServer&)> on_serving;
+  std::function<void()> on_stepped_down;
+};
+
 struct ServerRole {
+  std::unique_ptr<SuccessionDriver> succession;    // With a shared directory: instead of the next.
   std::unique_ptr<CoordinatorDriver> coordinator;  // None: another node carries the server.
   std::unique_ptr<RendezvousServer> server;        // None: nobody else can come.
   std::unique_ptr<SyncChannel> channel;            // Of this node's agent.
+  std::unique_ptr<ServerSeeker> seeker;            // Until the channel knows where to.
   std::string where;                               // For people.
   // The workers' store is at one literal endpoint: its port, and where only this node needs it, the
   // socket that listens there.
@@ -27,25 +38,29 @@ struct ServerRole {
   UniqueFd store_socket;
   std::unique_ptr<Acceptor> store_door;
 
+  // What serves other nodes now; none: nothing here does.
+  CoordinatorDriver* Serving() const {
+    return succession ? succession->coordinator() : server ? coordinator.get() : nullptr;
+  }
+  // The loop has ended.
+  void Close();
+
   // From now on, whoever connects to the literal store.
   void OnStoreClients(Loop& loop, std::function<void(UniqueFd)> adopt);
 };
 
-Result<ServerRole> TakeServerRole(Loop& loop, const LaunchConfig& config);
+// `news` is for a run with a shared directory, whose succession is yet to be started.
+Result<ServerRole> TakeServerRole(Loop& loop, const LaunchConfig& config, ServerNews news);
 
-// A new reign: larger than every earlier one on a machine whose clock goes forward. A name and an
-// order, never a time-out.
 // Each node is an open connection; the soft limit is often 1,024. Workers get the
 // user's own (UserLimits).
 void RaiseFileLimit();
 
 // Says once that nothing keeps strangers out, where strangers could come.
-void WarnIfOpen(const Endpoint& endpoint, const std::string& proof);
+void WarnIfOpen(const Endpoint& endpoint, const Access& access);
 
+// A new reign: larger than every earlier one on a machine whose clock goes forward. A name and an
+// order, never a time-out.
 CoordinatorConfig NewReign(const LaunchConfig& config);
-
-// This machine's address as the other nodes reach it: the source address of a packet to the
-// endpoint. Loopback where nobody else can come.
-Result<std::string> FindLocalAddress(const LaunchConfig& config);
 
 }  // namespace ddprun

@@ -26,8 +26,22 @@ std::string Count(std::uint32_t n, const std::string& one) {
   return std::to_string(n) + " " + one + (n == 1 ? "" : "s");
 }
 
+// ", requeued 2 times, the job ends in 3 h 20 min": what its scheduler does with it.
+std::string Job(const RunStatus& run, std::int64_t now_unix) {
+  std::string text;
+  if (run.requeues > 0) {
+    text += ", requeued " + Count(run.requeues, "time");
+  }
+  if (run.job_ends_unix > 0 && run.outcome.empty()) {
+    const std::int64_t left = run.job_ends_unix - now_unix;
+    text += left > 0 ? ", the job ends in " + FormatDuration(std::chrono::seconds(left))
+                     : ", the job's time is over";
+  }
+  return text;
+}
+
 // "run demo: RUNNING for 12.0 s, generation 2 of 2 nodes and 4 workers, restarts 1 of 3"
-std::string Headline(const RunStatus& run) {
+std::string Headline(const RunStatus& run, std::int64_t now_unix) {
   std::string text =
       "run " + run.run_id + ": " + Upper(run.phase) + " for " + FormatDuration(run.phase_since);
   if (run.generation.value > 0) {
@@ -38,7 +52,7 @@ std::string Headline(const RunStatus& run) {
           (run.max_nodes == run.min_nodes ? "" : ":" + std::to_string(run.max_nodes)) +
           "), restarts " + std::to_string(run.restarts_used) + " of " +
           std::to_string(run.max_restarts);
-  return text;
+  return text + Job(run, now_unix);
 }
 
 std::string Ranks(const NodeStatus& node) {
@@ -85,8 +99,8 @@ std::string Nodes(const RunStatus& run) {
   return Table(rows) + (more == 0 ? "" : "  and " + std::to_string(more) + " more\n");
 }
 
-std::string OneRun(const RunStatus& run) {
-  std::string text = Headline(run) + "\n";
+std::string OneRun(const RunStatus& run, std::int64_t now_unix) {
+  std::string text = Headline(run, now_unix) + "\n";
   if (!run.waits_for.empty()) {
     text += run.waits_for + "\n";
   }
@@ -124,7 +138,7 @@ nlohmann::ordered_json ToJson(const NodeStatus& node) {
   return json;
 }
 
-nlohmann::ordered_json ToJson(const RunStatus& run) {
+nlohmann::ordered_json ToJson(const RunStatus& run, std::int64_t now_unix) {
   nlohmann::ordered_json json;
   json["run_id"] = run.run_id;
   json["phase"] = run.phase;
@@ -136,6 +150,9 @@ nlohmann::ordered_json ToJson(const RunStatus& run) {
   json["max_nodes"] = run.max_nodes;
   json["restarts_used"] = run.restarts_used;
   json["max_restarts"] = run.max_restarts;
+  json["requeues"] = run.requeues;
+  json["job_seconds_left"] =
+      run.job_ends_unix > 0 ? nlohmann::ordered_json(run.job_ends_unix - now_unix) : nullptr;
   json["waits_for"] = run.waits_for;
   json["outcome"] = run.outcome;
   json["exit_code"] = run.outcome.empty() ? nullptr : nlohmann::ordered_json(run.exit_code);
@@ -155,28 +172,30 @@ nlohmann::ordered_json ToJson(const RunStatus& run) {
 
 }  // namespace
 
-std::string FormatStatus(const std::vector<RunStatus>& runs, const Endpoint& endpoint) {
+std::string FormatStatus(const std::vector<RunStatus>& runs, const Endpoint& endpoint,
+                         std::int64_t now_unix) {
   std::string text;
   if (runs.empty()) {
     text = "the server at " + ToString(endpoint) + " has no run yet\n";
   } else if (runs.size() == 1) {
-    text = OneRun(runs.front());
+    text = OneRun(runs.front(), now_unix);
   } else {
     text = Count(static_cast<std::uint32_t>(runs.size()), "run") + " at " + ToString(endpoint) +
            " (--rdzv-id=NAME shows one of them):\n";
     for (const RunStatus& run : runs) {
-      text += Headline(run) + (run.waits_for.empty() ? "" : "; " + run.waits_for) + "\n";
+      text += Headline(run, now_unix) + (run.waits_for.empty() ? "" : "; " + run.waits_for) + "\n";
     }
   }
   return Printable(text);
 }
 
-std::string StatusJson(const std::vector<RunStatus>& runs, const Endpoint& endpoint) {
+std::string StatusJson(const std::vector<RunStatus>& runs, const Endpoint& endpoint,
+                       std::int64_t now_unix) {
   nlohmann::ordered_json json;
   json["endpoint"] = ToString(endpoint);
   json["runs"] = nlohmann::ordered_json::array();
   for (const RunStatus& run : runs) {
-    json["runs"].push_back(ToJson(run));
+    json["runs"].push_back(ToJson(run, now_unix));
   }
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
@@ -187,13 +206,14 @@ int PrintStatus(const StatusRequest& request) {
     std::fprintf(stderr, "ddprun status: %s\n", place.error().message.c_str());
     return ExitCodeOf(place.error());
   }
-  const auto runs = AskStatus(place->endpoint, request.server.run_id, kPatience, place->token);
+  const auto runs = AskStatus(place->endpoint, request.server.run_id, kPatience, place->access);
   if (!runs) {
     std::fprintf(stderr, "ddprun status: %s\n", Printable(runs.error().message).c_str());
     return ExitCodeOf(runs.error());
   }
-  const std::string text =
-      request.json ? StatusJson(*runs, place->endpoint) : FormatStatus(*runs, place->endpoint);
+  const std::int64_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  const std::string text = request.json ? StatusJson(*runs, place->endpoint, now)
+                                        : FormatStatus(*runs, place->endpoint, now);
   return std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0 ? 1 : kExitOk;
 }
 

@@ -3,6 +3,7 @@
 // Only formatting of what the server tells; asks once, never waits for a change.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -18,10 +19,13 @@ struct StatusRequest {
 };
 
 // One run: the whole of it; several: one line each, as the server lists them.
-std::string FormatStatus(const std::vector<RunStatus>& runs, const Endpoint& endpoint);
+// `now_unix`: seconds since 1970, for the time that the job has left.
+std::string FormatStatus(const std::vector<RunStatus>& runs, const Endpoint& endpoint,
+                         std::int64_t now_unix);
 
 // One object: {"endpoint": ..., "runs": [...]}; durations in seconds.
-std::string StatusJson(const std::vector<RunStatus>& runs, const Endpoint& endpoint);
+std::string StatusJson(const std::vector<RunStatus>& runs, const Endpoint& endpoint,
+                       std::int64_t now_unix);
 
 // To stdout. 0; 69: no server answers; 1: it knows no such run.
 int PrintStatus(const StatusRequest& request);

@@ -1,44 +1,16 @@
 #include "launcher/verbs.h"
 
-#include <CLI/CLI.hpp>
 #include <charconv>
 #include <cstdio>
 
 #include "common/overload.h"
 #include "launcher/config.h"
-#include "launcher/flags.h"
+#include "launcher/verb_line.h"
+#include "launcher/verb_slurm_script.h"
 #include "proto/exit_code.h"
 
 namespace ddprun {
 namespace {
-
-// One verb's command line: its flags, from the environment too, and the words after them.
-struct VerbLine {
-  CLI::App app;
-  bool help = false;
-  std::vector<std::string> rest;
-
-  VerbLine(const std::string& what, const std::string& verb) : app(what, "ddprun " + verb) {
-    app.set_help_flag();
-    app.add_flag("-h,--help", help, "This help");
-  }
-
-  // Flags may follow the words too, as in `drain n1 --endpoint=...`.
-  Result<void> Parse(const std::vector<std::string>& args, const GetEnv& get_env) {
-    std::vector<std::string> left(args.begin() + 1, args.end());
-    std::vector<Setting> given;
-    while (!left.empty()) {
-      ASSIGN_OR_RETURN(SplitLine line, SplitFlags(app, left));
-      given.insert(given.end(), line.settings.begin(), line.settings.end());
-      left.clear();
-      if (!line.rest.empty()) {
-        rest.push_back(line.rest.front());
-        left.assign(line.rest.begin() + 1, line.rest.end());
-      }
-    }
-    return ParseFlags(app, ToArguments(LayOver({SettingsFromEnvironment(app, get_env), given})));
-  }
-};
 
 Result<VerbRequest> ParseStacks(const std::vector<std::string>& args) {
   VerbLine line("Prints where every thread of the processes PID... and of their descendants stands",
@@ -77,6 +49,12 @@ void AddServerFlags(CLI::App& app, ServerQuery& query) {
   app.add_option("--token-file", query.token_file,
                  "File with the server's token (or DDPRUN_TOKEN; not needed for a server that an "
                  "agent of yours carries on this machine)");
+  app.add_option("--tls-ca", query.tls.authority,
+                 "The server speaks TLS: what this certificate signed is trusted (or "
+                 "DDPRUN_TLS_CA; the same exception)");
+  app.add_option("--tls-cert", query.tls.certificate,
+                 "The certificate to show to a server that asks for one (or DDPRUN_TLS_CERT)");
+  app.add_option("--tls-key", query.tls.key, "Its key (or DDPRUN_TLS_KEY)");
 }
 
 Result<VerbRequest> ParseStatus(const std::vector<std::string>& args, const GetEnv& get_env) {
@@ -127,15 +105,38 @@ Result<VerbRequest> ParseControl(const std::vector<std::string>& args, const Get
   return VerbRequest(std::move(wish));
 }
 
+Result<VerbRequest> ParsePublish(const std::vector<std::string>& args) {
+  VerbLine line(
+      "Makes the file or directory NEW visible as FINAL, unless a newer world of its run "
+      "has published: then it ends with 76 and nothing is replaced",
+      "publish");
+  RETURN_IF_ERROR(line.Parse(args, [](const std::string&) { return std::nullopt; }));
+  if (line.help) {
+    return VerbRequest(HelpRequest{line.app.help()});
+  }
+  if (line.rest.size() != 2) {
+    return Error{ErrorKind::kInvalid, "ddprun publish takes two names: ddprun publish NEW FINAL"};
+  }
+  return VerbRequest(PublishWish{line.rest[0], line.rest[1]});
+}
+
 }  // namespace
 
 bool IsVerb(const std::string& word) {
-  return word == "stacks" || word == "status" || word == "drain" || word == "stop";
+  return word == "stacks" || word == "status" || word == "drain" || word == "stop" ||
+         word == "publish" || word == "slurm-script";
 }
 
 Result<VerbRequest> ParseVerb(const std::vector<std::string>& args, const GetEnv& get_env) {
   if (args.front() == "stacks") {
     return ParseStacks(args);
+  }
+  if (args.front() == "publish") {
+    return ParsePublish(args);
+  }
+  if (args.front() == "slurm-script") {
+    ASSIGN_OR_RETURN(std::string text, ParseSlurmScript(args));
+    return VerbRequest(HelpRequest{std::move(text)});
   }
   return args.front() == "status" ? ParseStatus(args, get_env) : ParseControl(args, get_env);
 }
@@ -145,6 +146,7 @@ int CarryOut(const VerbRequest& request) {
                         [](const StacksRequest& stacks) { return PrintStacks(stacks); },
                         [](const StatusRequest& status) { return PrintStatus(status); },
                         [](const ControlWish& wish) { return AskFor(wish); },
+                        [](const PublishWish& wish) { return PublishAs(wish, GetProcessEnv); },
                         [](const HelpRequest& help) {
                           return std::fputs(help.text.c_str(), stdout) < 0 ? 1 : kExitOk;
                         },

@@ -10,6 +10,7 @@
 
 #include "common/result.h"
 #include "launcher/control.h"
+#include "launcher/publish.h"
 #include "launcher/stacks.h"
 #include "launcher/status.h"
 #include "proto/worker_env.h"
@@ -20,7 +21,8 @@ struct HelpRequest {
   std::string text;
 };
 
-using VerbRequest = std::variant<StacksRequest, StatusRequest, ControlWish, HelpRequest>;
+using VerbRequest =
+    std::variant<StacksRequest, StatusRequest, ControlWish, PublishWish, HelpRequest>;
 
 bool IsVerb(const std::string& word);
 

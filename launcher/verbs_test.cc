@@ -53,6 +53,56 @@ TEST(Verbs, StacksTakesProcesses) {
   EXPECT_EQ(std::get<StacksRequest>(*parsed).limit, 500ms);
 }
 
+std::string Script(std::vector<std::string> args) {
+  args.insert(args.begin(), "slurm-script");
+  const auto parsed = Parsed(args);
+  return parsed ? std::get<HelpRequest>(*parsed).text : parsed.error().message;
+}
+
+bool Has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST(Verbs, SlurmScriptSaysWhatWasAsked) {
+  const std::string text =
+      Script({"--nodes=3", "--gpus=2", "--name=big", "--sbatch=--partition=gpu", "--sbatch=--mem=0",
+              "./train", "--lr=0.1", "a b"});
+  EXPECT_TRUE(text.starts_with("#!/bin/bash\n")) << text;
+  for (const char* part :
+       {"\n#SBATCH --job-name=big\n",
+        "\n#SBATCH --nodes=3 --ntasks-per-node=1 --cpus-per-task=8\n#SBATCH --gpus-per-node=2\n",
+        "\n#SBATCH --signal=USR1@180\n", "--shutdown-timeout=150",
+        "\n#SBATCH --partition=gpu\n#SBATCH --mem=0\n", "  ./train --lr=0.1 'a b' \"$@\"\n"}) {
+    EXPECT_TRUE(Has(text, part)) << part << text;
+  }
+  EXPECT_FALSE(Has(text, "checkpoint-dir"));
+  EXPECT_FALSE(Has(text, "%n")) << text;
+}
+
+TEST(Verbs, SlurmScriptHasItsForms) {
+  const std::string elastic = Script({"--elastic", "--nodes=4", "--spares=2", "ddprun-train"});
+  EXPECT_TRUE(Has(elastic, "#SBATCH --nodes=6 ")) << elastic;
+  EXPECT_TRUE(Has(elastic, "#SBATCH --no-kill\n"));
+  EXPECT_TRUE(Has(elastic, "--nnodes=3:4 "));
+  EXPECT_TRUE(Has(elastic, "ddprun-train --checkpoint-dir=\"ckpt-$SLURM_JOB_ID\" \"$@\""));
+  const std::string array = Script({"--array=5", "ddprun-train", "--checkpoint-dir=here"});
+  EXPECT_TRUE(Has(array, "#SBATCH --array=0-4%1\n")) << array;
+  EXPECT_TRUE(Has(array, "ddprun-train --checkpoint-dir=here \"$@\""));
+}
+
+TEST(Verbs, SlurmScriptNamesAllProblemsAtOnce) {
+  const std::string text =
+      Script({"--elastic", "--array=0", "--gpus=x", "--name=a b", "--sbatch=partition"});
+  for (const char* part :
+       {"--elastic and --array", "--gpus must be a number, 0 or more: 'x'",
+        "--name must be one word: 'a b'", "--sbatch takes a flag", "no program is given"}) {
+    EXPECT_TRUE(Has(text, part)) << part << "\n" << text;
+  }
+  EXPECT_TRUE(Has(Script({"--spares=1", "x"}), "need --elastic"));
+  EXPECT_TRUE(Has(Script({"--array=2", "--nodes=2", "x"}), "one node"));
+  EXPECT_TRUE(Has(Script({"--elastic", "--nodes=2", "--least=3", "x"}), "more than --nodes=2"));
+}
+
 TEST(Verbs, BadLinesAreNamed) {
   EXPECT_NE(Problem({"status", "x"}).find("no further argument: 'x'"), std::string::npos);
   EXPECT_NE(Problem({"status", "-o", "xml"}).find("text or json"), std::string::npos);
@@ -61,13 +111,14 @@ TEST(Verbs, BadLinesAreNamed) {
   EXPECT_NE(Problem({"drain"}).find("ddprun drain NODE"), std::string::npos);
   EXPECT_NE(Problem({"drain", "a", "b"}).find("'b'"), std::string::npos);
   EXPECT_NE(Problem({"stop", "a"}).find("'a'"), std::string::npos);
+  EXPECT_NE(Problem({"publish", "a"}).find("two names"), std::string::npos);
   EXPECT_NE(Problem({"stacks"}).find("PID"), std::string::npos);
   EXPECT_NE(Problem({"stacks", "-1x"}).find("unknown option"), std::string::npos);
   EXPECT_NE(Problem({"stacks", "0"}).find("'0'"), std::string::npos);
 }
 
 TEST(Verbs, EveryOneHasHelp) {
-  for (const char* verb : {"status", "drain", "stop", "stacks"}) {
+  for (const char* verb : {"status", "drain", "stop", "stacks", "publish", "slurm-script"}) {
     ASSERT_TRUE(IsVerb(verb));
     const auto parsed = Parsed({verb, "--help"});
     ASSERT_TRUE(parsed);

@@ -1,0 +1,46 @@
+#include "launcher/agent_options.h"
+
+namespace ddprun {
+
+void DescribeCore(const LaunchConfig& config, const std::string& server, AgentConfig& core) {
+  core.run_id = config.run_id;
+  core.shape = {.min_nodes = config.min_nodes,
+                .max_nodes = config.max_nodes,
+                .max_restarts = config.max_restarts,
+                .last_call = config.last_call,
+                .join_timeout = config.join_timeout,
+                .scale_up = config.scale_up,
+                .restart_window = config.restart_window,
+                .crash_loop_limit = config.crash_loop_limit,
+                .fence_after = config.fence_after};
+  core.node_rank = config.node_rank;
+  core.workers = config.workers;
+  core.first_local_rank = config.around.seat ? config.around.seat->local_rank : 0;
+  core.role = config.role;
+  core.server = server;
+  core.successor = config.standalone ? ""
+                   : !HasSuccession(config)
+                       ? "without --run-dir, or three endpoints, no other node takes the "
+                         "server's part over"
+                       : "another node takes the server's part over if it stays away";
+  core.shutdown_timeout = config.shutdown_timeout;
+  core.hang_timeout = config.hang_timeout;
+  core.preemptible = config.around.tells_before_end;
+  core.requeues = config.around.requeues;
+}
+
+OutputRequest OutputOf(const LaunchConfig& config) {
+  OutputRequest output;
+  output.redirects = config.redirects;
+  output.tee = config.tee;
+  output.redirects_of = config.redirects_of;
+  output.tee_of = config.tee_of;
+  output.console_ranks = config.shown_ranks;
+  output.stdout_filters = config.stdout_filters;
+  output.stderr_filters = config.stderr_filters;
+  output.prefix_all = config.prefix_rank;
+  output.prefix_template = config.prefix_template;
+  return output;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,54 @@
+#include "launcher/beginning.h"
+
+#include <stdlib.h>
+
+#include <cstdio>
+
+#include "launcher/look_around.h"
+#include "launcher/scrub.h"
+
+namespace ddprun {
+
+std::vector<std::string> Remarks(const LaunchConfig& config, const Preparation& prepared) {
+  std::vector<std::string> remarks = config.remarks;
+  for (const std::string& name : config.signals.unknown) {
+    remarks.push_back("--signals-to-handle: '" + name +
+                      "' is left out: SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 can be "
+                      "passed on");
+  }
+  remarks.insert(remarks.end(), prepared.numa.warnings.begin(), prepared.numa.warnings.end());
+  const std::vector<std::string> warnings = WarningsOf(config, prepared.cpus);
+  remarks.insert(remarks.end(), warnings.begin(), warnings.end());
+  return remarks;
+}
+
+void SayOrigins(const LaunchConfig& config) {
+  for (const auto& [name, value, origin] : config.settings) {
+    if (origin != "default" && origin != "command line") {
+      std::fprintf(stderr, "ddprun | --%s=%s is %s's\n", name.c_str(),
+                   IsSecret(name) ? "***" : value.c_str(), origin.c_str());
+    }
+  }
+}
+
+void ApplyToEnvironment(const LaunchConfig& config, const Preparation& prepared) {
+  for (const std::string& name : prepared.removed) {
+    ::unsetenv(name.c_str());
+  }
+  ::unsetenv("DDPRUN_TOKEN");  // Workers need it for nothing.
+  if (prepared.omp_threads) {
+    ::setenv("OMP_NUM_THREADS", std::to_string(*prepared.omp_threads).c_str(), 1);
+    if (!config.around.seat) {  // Else every process of the node would say so.
+      std::fprintf(stderr,
+                   "ddprun | OMP_NUM_THREADS=%zu for each worker: %zu CPUs for %u workers\n",
+                   *prepared.omp_threads, prepared.cpus, config.workers);
+    }
+  }
+  if (!config.interface.empty()) {
+    ::setenv("GLOO_SOCKET_IFNAME", config.interface.c_str(), 0);
+    ::setenv("NCCL_SOCKET_IFNAME", config.interface.c_str(), 0);
+  }
+  ::setenv("TORCHELASTIC_SIGNALS_TO_HANDLE", config.signals.text.c_str(), 1);
+}
+
+}  // namespace ddprun

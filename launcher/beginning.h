@@ -1,0 +1,21 @@
+// What a launch says, and sets in its own environment, before anything starts.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launcher/config.h"
+#include "launcher/preparation.h"
+
+namespace ddprun {
+
+// What the user should know.
+std::vector<std::string> Remarks(const LaunchConfig& config, const Preparation& prepared);
+
+// On stderr, the settings that the command line does not show.
+void SayOrigins(const LaunchConfig& config);
+
+// What every worker is to find in its environment, and what not.
+void ApplyToEnvironment(const LaunchConfig& config, const Preparation& prepared);
+
+}  // namespace ddprun

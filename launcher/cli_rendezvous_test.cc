@@ -1,0 +1,50 @@
+#include <gtest/gtest.h>
+
+#include "launcher/cli_fixture.h"
+
+namespace ddprun {
+namespace {
+
+TEST(CommandLine, ARunDirectoryIsForRunsOfSeveralNodes) {
+  const LaunchConfig two = Launch({"--nnodes=2", "--run-dir=d", "p"});
+  EXPECT_EQ(two.run_dir, "d");
+  EXPECT_TRUE(two.remarks.empty());
+  const LaunchConfig one = Launch({"p"}, {{"DDPRUN_RUN_DIR", "d"}});
+  EXPECT_EQ(one.run_dir, "");
+  ASSERT_EQ(one.remarks.size(), 1u);
+  EXPECT_NE(one.remarks.front().find("--run-dir does not count"), std::string::npos);
+}
+
+TEST(CommandLine, ThreeEndpointsAreAListWhoseNodesTakeOver) {
+  const LaunchConfig three = Launch({"--nnodes=2:3", "--rdzv-endpoint=a:1,b,[::1]:3", "p"});
+  EXPECT_EQ(three.endpoint, (Endpoint{"a", 1}));
+  EXPECT_EQ(three.candidates, (std::vector<Endpoint>{{"a", 1}, {"b", 29400}, {"::1", 3}}));
+  const auto remark = [](const std::vector<std::string>& args) {
+    const LaunchConfig config = Launch(args);
+    EXPECT_TRUE(config.candidates.empty());
+    EXPECT_EQ(config.endpoint.host, "a");
+    return config.remarks.empty() ? "" : config.remarks.front();
+  };
+  EXPECT_NE(remark({"--nnodes=2", "--rdzv-endpoint=a,b", "p"}).find("of two nodes"),
+            std::string::npos);
+  EXPECT_NE(remark({"--nnodes=2", "--run-dir=d", "--rdzv-endpoint=a,b,c", "p"}).find("--run-dir"),
+            std::string::npos);
+  for (const auto& [list, words] :
+       {std::pair("a,b,a", "names an endpoint twice: 'a'"), std::pair("a,b:0,c", "'b:0'"),
+        std::pair("a,0.0.0.0:1,c", "'0.0.0.0:1'"),
+        std::pair("a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,q", "at most 15")}) {
+    const std::string said = Refusal({"--nnodes=2", std::string("--rdzv-endpoint=") + list, "p"});
+    EXPECT_NE(said.find(words), std::string::npos) << said;
+  }
+}
+
+// torchrun's static rendezvous has one master, which cannot be a list.
+TEST(CommandLine, AStaticRendezvousHasOneEndpoint) {
+  const std::string said =
+      Refusal({"--nnodes=3", "--rdzv-backend=static", "--rdzv-endpoint=a,b,c", "p"});
+  EXPECT_NE(said.find("--rdzv-backend=static has one endpoint"), std::string::npos) << said;
+  EXPECT_NE(said.find("a,b,c"), std::string::npos) << said;
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,95 @@
+#include "launcher/cli_server.h"
+
+#include <CLI/CLI.hpp>
+
+#include "launcher/flags.h"
+
+namespace ddprun {
+namespace {
+
+void FillFromEnvironment(const GetEnv& get_env, const char* name, std::string& value) {
+  if (value.empty()) {
+    value = get_env(name).value_or("");
+  }
+}
+
+// A server that may have to call its successor checks that one too.
+Result<void> CheckTls(const TlsFiles& files, bool has_successors) {
+  if (files.any() && (files.certificate.empty() || files.key.empty())) {
+    return Error{ErrorKind::kInvalid, "a server that speaks TLS needs --tls-cert and --tls-key"};
+  }
+  if (files.any() && has_successors && files.authority.empty()) {
+    return Error{ErrorKind::kInvalid, "with --run-dir a server that speaks TLS needs --tls-ca too"};
+  }
+  return {};
+}
+
+}  // namespace
+
+// Every address at once is a mistake more often than a wish.
+Result<void> CheckExposure(const Endpoint& endpoint, const std::string& proof, bool insecure) {
+  if (!IsWildcard(endpoint.host) || !proof.empty() || insecure) {
+    return {};
+  }
+  return Invalid(
+      "on every address of this machine anybody who reaches it could join: name one "
+      "address, or give a token (--token-file, DDPRUN_TOKEN) or certificates (--tls-ca), or say "
+      "--insecure",
+      ToString(endpoint));
+}
+
+Result<CommandLine> ParseServer(const std::vector<std::string>& args, const GetEnv& get_env) {
+  CLI::App app{"Runs a rendezvous server alone, until it is stopped", "ddprun rendezvous"};
+  app.set_help_flag();
+  std::string listen = "127.0.0.1:29400";
+  bool help = false;
+  ServerConfig config;
+  app.add_option("--listen", listen, "HOST:PORT, port 0 for any free one")->capture_default_str();
+  CLI::Option* const journal = app.add_option(
+      "--journal", config.journal,
+      "FILE that survives this server: one started again with it goes on with its runs");
+  app.add_option("--run-dir", config.run_dir,
+                 "DIR that all nodes share: a node takes over if this server dies, and this one "
+                 "takes over if such a node does");
+  app.add_option("--token-file", config.token_file,
+                 "File (mode 600) with the token that all must show, or DDPRUN_TOKEN or "
+                 "DDPRUN_TOKEN_FILE; without one any node may join, and nobody drain or stop");
+  app.add_option("--tls-cert", config.tls.certificate,
+                 "Speak TLS alone: the certificate (PEM), which must name the host that nodes call "
+                 "(or DDPRUN_TLS_CERT)");
+  app.add_option("--tls-key", config.tls.key, "Its key (PEM, mode 600; or DDPRUN_TLS_KEY)");
+  app.add_option("--tls-ca", config.tls.authority,
+                 "Turn away who shows no certificate that this one signed (or DDPRUN_TLS_CA)");
+  app.add_flag("--insecure", config.insecure,
+               "Serve on every address (0.0.0.0, ::) though there is no token");
+  app.add_flag("-v,--verbose", config.verbose, "Say every step");
+  app.add_flag("-h,--help", help, "This help");
+  ASSIGN_OR_RETURN(SplitLine line, SplitFlags(app, args));
+  RETURN_IF_ERROR(ParseFlags(app, ToArguments(LayOver({line.settings}))));
+  if (help) {
+    return CommandLine(Print{app.help()});
+  }
+  if (!line.rest.empty()) {
+    return Invalid("ddprun rendezvous takes no further argument", line.rest.front());
+  }
+  config.token = get_env("DDPRUN_TOKEN").value_or("");
+  FillFromEnvironment(get_env, "DDPRUN_TOKEN_FILE", config.token_file);
+  FillFromEnvironment(get_env, "DDPRUN_TLS_CERT", config.tls.certificate);
+  FillFromEnvironment(get_env, "DDPRUN_TLS_KEY", config.tls.key);
+  FillFromEnvironment(get_env, "DDPRUN_TLS_CA", config.tls.authority);
+  RETURN_IF_ERROR(CheckTls(config.tls, !config.run_dir.empty()));
+  ASSIGN_OR_RETURN(config.listen, ParseEndpoint(listen, 29400));
+  RETURN_IF_ERROR(CheckExposure(
+      config.listen, config.token_file + config.token + config.tls.authority, config.insecure));
+  if (journal->count() > 0 && config.journal.empty()) {
+    return Error{ErrorKind::kInvalid, "--journal must name a file"};
+  }
+  if (!config.journal.empty() && !config.run_dir.empty()) {
+    return Error{ErrorKind::kInvalid,
+                 "--journal and --run-dir exclude each other: with a run directory the next server "
+                 "may be another node, which learns of the runs from their nodes"};
+  }
+  return CommandLine(config);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,17 @@
+// The command line of `ddprun rendezvous`, and what a server's address demands of anybody who opens
+// one. Checks texts only; nothing is opened.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launcher/cli.h"
+
+namespace ddprun {
+
+Result<CommandLine> ParseServer(const std::vector<std::string>& args, const GetEnv& get_env);
+
+// `proof`: a token, or where one is; empty: none. Refused where everybody could come unasked.
+Result<void> CheckExposure(const Endpoint& endpoint, const std::string& proof, bool insecure);
+
+}  // namespace ddprun

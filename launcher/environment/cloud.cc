@@ -1,0 +1,162 @@
+// Kubernetes' indexed jobs, Kubeflow's PyTorchJob, SageMaker.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "launcher/environment/reading.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::uint16_t kPort = 29'400;  // A pod's ports are its own.
+constexpr const char* kResourceConfig = "/opt/ml/input/config/resourceconfig.json";
+
+std::string Line(const Surroundings& around, const Place& place) {
+  return around.name + ": node " + std::to_string(place.index) + " of " +
+         std::to_string(place.count) + (around.node.empty() ? "" : ", " + around.node);
+}
+
+// The name with a domain that this host has in /etc/hosts, where its kubelet wrote it.
+std::string LongName(const SurroundingsQuery& query, const std::string& host) {
+  const Result<std::string> hosts = query.read_file("/etc/hosts");
+  std::stringstream lines(hosts ? *hosts : "");
+  for (std::string line; std::getline(lines, line);) {
+    std::stringstream words(line.substr(0, line.find('#')));
+    for (std::string word; words >> word;) {
+      if (word.starts_with(host + ".")) {
+        return word;
+      }
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+Result<std::optional<Surroundings>> ReadPyTorchJob(const SurroundingsQuery& query) {
+  // Of a worker, RANK counts processes, and LOCAL_RANK stands beside it.
+  if (!Text(query, "RANK") || !Text(query, "WORLD_SIZE") || !Text(query, "MASTER_ADDR") ||
+      Text(query, "LOCAL_RANK")) {
+    return std::optional<Surroundings>();
+  }
+  Surroundings around{.scheduler = Scheduler::kPyTorchJob, .name = "PyTorchJob"};
+  Place place{.port = kPort,
+              .run_id = "pytorchjob",
+              .count_origin = "WORLD_SIZE, of nodes",
+              .index_origin = "RANK, of nodes",
+              .host_origin = "MASTER_ADDR, MASTER_PORT",
+              .run_origin = "PyTorchJob"};
+  ASSIGN_OR_RETURN(place.count, CountOf(query, "WORLD_SIZE", "RANK"));
+  ASSIGN_OR_RETURN(place.index, CountOf(query, "RANK", "WORLD_SIZE"));
+  ASSIGN_OR_RETURN(const auto port, Count(query, "MASTER_PORT"));
+  if (place.index >= place.count || port.value_or(1) == 0 || port.value_or(1) > 65'535) {
+    return Invalid("RANK must be below WORLD_SIZE, and MASTER_PORT a port",
+                   std::to_string(place.index) + " of " + std::to_string(place.count));
+  }
+  place.host = *Text(query, "MASTER_ADDR");
+  place.port = static_cast<std::uint16_t>(port.value_or(kPort));
+  around.settings.push_back(WorkersByGpus(query));
+  if (const auto workers = Text(query, "NPROC_PER_NODE")) {
+    around.settings.back() = {"nproc-per-node", *workers, "NPROC_PER_NODE"};
+  }
+  SetPlace(query, place, around);
+  around.line = Line(around, place);
+  return std::optional(std::move(around));
+}
+
+Result<std::optional<Surroundings>> ReadKubernetes(const SurroundingsQuery& query) {
+  ASSIGN_OR_RETURN(const auto index, Count(query, "JOB_COMPLETION_INDEX"));
+  if (!index) {
+    return std::optional<Surroundings>();
+  }
+  Surroundings around{.scheduler = Scheduler::kKubernetes, .name = "Kubernetes indexed job"};
+  around.node = Text(query, "HOSTNAME").value_or("");
+  const std::string ending = "-" + std::to_string(*index);
+  const std::string nodes = Said(query, "nnodes").value_or("");
+  const std::size_t colon = nodes.find(':');
+  const std::string most = colon == std::string::npos ? nodes : nodes.substr(colon + 1);
+  const auto parse = [](const std::string& text) {
+    const bool digits =
+        !text.empty() && text.size() < 7 &&
+        std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+    return digits ? static_cast<std::uint32_t>(std::stoul(text)) : 0;
+  };
+  Place place{.count = parse(most),
+              .index = *index,
+              .port = kPort,
+              .count_origin = "--nnodes",
+              .index_origin = "JOB_COMPLETION_INDEX",
+              .host_origin = "this pod's name in /etc/hosts",
+              .run_origin = "HOSTNAME"};
+  const std::string name = LongName(query, around.node);
+  if (place.count == 0 || !around.node.ends_with(ending) || (place.count > 1 && name.empty()) ||
+      place.index >= place.count) {
+    return Error{ErrorKind::kInvalid,
+                 "this is pod " + std::to_string(*index) +
+                     " of an indexed job of Kubernetes, which does not say how many there are: "
+                     "give --nnodes=<completions>, and where the pods have no subdomain (a "
+                     "headless service) --rdzv-endpoint=<host of pod 0>:29400 with --node-rank"};
+  }
+  const std::string job = around.node.substr(0, around.node.size() - ending.size());
+  place.run_id = job;
+  place.host = job + "-0" + name.substr(std::min(around.node.size(), name.size()));
+  around.settings.push_back(WorkersByGpus(query));
+  SetPlace(query, place, around);
+  around.tells_before_end = true;
+  around.line = Line(around, place);
+  return std::optional(std::move(around));
+}
+
+Result<std::optional<Surroundings>> ReadSageMaker(const SurroundingsQuery& query) {
+  const auto list = Text(query, "SM_HOSTS");
+  std::string current = Text(query, "SM_CURRENT_HOST").value_or("");
+  std::string interface = Text(query, "SM_NETWORK_INTERFACE_NAME").value_or("");
+  std::string origin = "SM_HOSTS";
+  nlohmann::json hosts;
+  if (list) {
+    hosts = nlohmann::json::parse(*list, nullptr, false);
+  } else {
+    const Result<std::string> file = query.read_file(kResourceConfig);
+    if (!file) {
+      return std::optional<Surroundings>();
+    }
+    const auto config = nlohmann::json::parse(*file, nullptr, false);
+    if (config.is_object()) {
+      hosts = config.value("hosts", nlohmann::json());
+      current = config.value("current_host", "");
+      interface = config.value("network_interface_name", "");
+    }
+    origin = kResourceConfig;
+  }
+  Surroundings around{.scheduler = Scheduler::kSageMaker, .name = "SageMaker"};
+  for (const nlohmann::json& host : hosts.is_array() ? hosts : nlohmann::json::array()) {
+    if (host.is_string()) {
+      around.hosts.push_back(host.get<std::string>());
+    }
+  }
+  std::sort(around.hosts.begin(), around.hosts.end());
+  const auto own = std::find(around.hosts.begin(), around.hosts.end(), current);
+  if (own == around.hosts.end()) {
+    return Invalid(origin + " does not name this host", current);
+  }
+  around.node = current;
+  const Place place{.count = static_cast<std::uint32_t>(around.hosts.size()),
+                    .index = static_cast<std::uint32_t>(own - around.hosts.begin()),
+                    .host = around.hosts.front(),
+                    .port = kPort,
+                    .run_id = Text(query, "TRAINING_JOB_NAME").value_or("sagemaker"),
+                    .count_origin = origin,
+                    .index_origin = origin,
+                    .host_origin = origin,
+                    .run_origin = "TRAINING_JOB_NAME"};
+  around.settings.push_back(WorkersByGpus(query));
+  if (!interface.empty() && place.count > 1) {
+    around.settings.push_back({"interface", interface, "SM_NETWORK_INTERFACE_NAME"});
+  }
+  SetPlace(query, place, around);
+  around.tells_before_end = true;
+  around.line = Line(around, place);
+  return std::optional(std::move(around));
+}
+
+}  // namespace ddprun

@@ -1,0 +1,191 @@
+// Processes that mpirun, mpiexec or jsrun started. None of them says where rank 0 is, so that comes
+// from MASTER_ADDR, from all being on one machine, or from the batch system's list of hosts.
+#include "launcher/environment/reading.h"
+#include "proto/hostlist.h"
+
+namespace ddprun {
+namespace {
+
+struct Dialect {
+  Scheduler scheduler;
+  const char* name;
+  std::vector<const char*> rank;  // The first that is set counts.
+  std::vector<const char*> size;
+  std::vector<const char*> local_rank;
+  std::vector<const char*> local_size;
+  std::vector<const char*> job;
+};
+
+const std::vector<Dialect>& Dialects() {
+  static const std::vector<Dialect> kAll = {
+      {Scheduler::kOpenMpi,
+       "Open MPI",
+       {"OMPI_COMM_WORLD_RANK"},
+       {"OMPI_COMM_WORLD_SIZE"},
+       {"OMPI_COMM_WORLD_LOCAL_RANK"},
+       {"OMPI_COMM_WORLD_LOCAL_SIZE"},
+       {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_ess_jobid"}},
+      {Scheduler::kPmi,
+       "PMI",
+       {"PMI_RANK"},
+       {"PMI_SIZE"},
+       {"MPI_LOCALRANKID", "PMI_LOCAL_RANK", "PALS_LOCAL_RANKID"},
+       {"MPI_LOCALNRANKS", "PMI_LOCAL_SIZE", "PALS_LOCAL_SIZE"},
+       {"PMI_JOBID", "PALS_APID", "SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID"}},
+      {Scheduler::kPals,
+       "PALS",
+       {"PALS_RANKID"},
+       {"PALS_SIZE"},
+       {"PALS_LOCAL_RANKID"},
+       {"PALS_LOCAL_SIZE"},
+       {"PALS_APID", "PBS_JOBID"}},
+      {Scheduler::kLsf,
+       "LSF's jsrun",
+       {"JSM_NAMESPACE_RANK"},
+       {"JSM_NAMESPACE_SIZE"},
+       {"JSM_NAMESPACE_LOCAL_RANK"},
+       {"JSM_NAMESPACE_LOCAL_SIZE"},
+       {"LSB_JOBID"}},
+  };
+  return kAll;
+}
+
+struct Found {
+  std::string name;
+  std::optional<std::uint32_t> value;
+};
+
+Result<Found> First(const SurroundingsQuery& query, const std::vector<const char*>& names) {
+  for (const char* name : names) {
+    ASSIGN_OR_RETURN(const auto value, Count(query, name));
+    if (value) {
+      return Found{name, value};
+    }
+  }
+  return Found{names.front(), std::nullopt};
+}
+
+struct Meeting {
+  std::string host;
+  std::uint16_t port = 0;
+  std::uint16_t ports = 1;
+  std::string origin;
+};
+
+Result<Meeting> WhereTheyMeet(const SurroundingsQuery& query, const std::string& job,
+                              bool one_machine, Surroundings& around) {
+  Meeting meeting{.port = PortOfJob(job), .ports = kPortsTried};
+  if (const auto master = Text(query, "MASTER_ADDR")) {
+    ASSIGN_OR_RETURN(const auto port, Count(query, "MASTER_PORT"));
+    if (port && *port <= 65'535) {
+      meeting.port = static_cast<std::uint16_t>(*port);
+      meeting.ports = 1;
+    }
+    meeting.host = *master;
+    meeting.origin = port ? "MASTER_ADDR, MASTER_PORT" : "MASTER_ADDR";
+    return meeting;
+  }
+  if (one_machine) {
+    meeting.host = "127.0.0.1";
+    meeting.origin = "all processes are on this machine";
+    return meeting;
+  }
+  if (const auto list = Text(query, "SLURM_JOB_NODELIST")) {
+    ASSIGN_OR_RETURN(around.hosts, ExpandHostlist(*list));
+    meeting.origin = "SLURM_JOB_NODELIST";
+  } else if (const auto nodes = Text(query, "PBS_NODEFILE")) {
+    ASSIGN_OR_RETURN(around.hosts, ReadHosts(query, *nodes));
+    meeting.origin = "PBS_NODEFILE";
+  } else if (const auto file = Text(query, "LSB_DJOB_HOSTFILE")) {
+    ASSIGN_OR_RETURN(around.hosts, ReadHosts(query, *file));
+    if (around.hosts.size() > 1) {
+      around.hosts.erase(around.hosts.begin());  // The node that jsrun was called on runs nothing.
+    }
+    meeting.origin = "LSB_DJOB_HOSTFILE";
+  }
+  around.hosts = Unique(around.hosts);
+  if (around.hosts.empty()) {
+    return Error{ErrorKind::kInvalid,
+                 around.name +
+                     " does not say where rank 0 is: set MASTER_ADDR to its host for "
+                     "every process (mpirun -x MASTER_ADDR=HOST, mpiexec -genv "
+                     "MASTER_ADDR HOST), or give --rdzv-endpoint=HOST:PORT, --nnodes "
+                     "and --node-rank"};
+  }
+  meeting.host = around.hosts.front();
+  return meeting;
+}
+
+Result<Surroundings> ReadDialect(const SurroundingsQuery& query, const Dialect& dialect) {
+  Surroundings around{.scheduler = dialect.scheduler, .name = dialect.name};
+  ASSIGN_OR_RETURN(Found size, First(query, dialect.size));
+  ASSIGN_OR_RETURN(const Found rank, First(query, dialect.rank));
+  ASSIGN_OR_RETURN(const Found local_rank, First(query, dialect.local_rank));
+  ASSIGN_OR_RETURN(const Found local_size, First(query, dialect.local_size));
+  if (!size.value || !rank.value || *rank.value >= *size.value || !local_rank.value ||
+      !local_size.value || *local_rank.value >= *local_size.value ||
+      *local_size.value > *size.value) {
+    return Error{ErrorKind::kInvalid,
+                 around.name + " started this process, but " + rank.name + ", " + size.name + ", " +
+                     local_rank.name + " and " + local_size.name +
+                     " do not say which of how many it is: start one ddprun per node and give "
+                     "--nnodes, --node-rank and --rdzv-endpoint"};
+  }
+  const bool one_machine = *local_size.value == *size.value;
+  std::string job = one_machine ? "process-" + std::to_string(query.parent) : "job";
+  for (const char* name : dialect.job) {
+    if (const auto text = Text(query, name)) {
+      job = *text;
+      break;
+    }
+  }
+  ASSIGN_OR_RETURN(const Meeting meeting, WhereTheyMeet(query, job, one_machine, around));
+  if (*local_size.value > 1) {
+    const std::string workers = Said(query, "nproc-per-node").value_or("1");
+    if (workers != "1" || Said(query, "nnodes")) {
+      return Error{ErrorKind::kInvalid,
+                   around.name + " started " + std::to_string(*local_size.value) +
+                       " ddprun on this machine: each is one worker then, and " +
+                       (workers != "1" ? "--nproc-per-node=" + workers : "--nnodes") +
+                       " contradicts that. For one ddprun per node that starts its workers "
+                       "itself say mpirun --map-by ppr:1:node (mpiexec -ppn 1); else leave the "
+                       "flag out"};
+    }
+    around.seat = Seat{*local_rank.value, *local_size.value};
+    around.settings.push_back({"nproc-per-node", "1", "one process of " + around.name});
+  } else {
+    around.settings.push_back(WorkersByGpus(query));
+  }
+  around.on_first_node = one_machine;
+  around.ports = meeting.ports;
+  SetPlace(query,
+           {.count = *size.value,
+            .index = *rank.value,
+            .host = meeting.host,
+            .port = meeting.port,
+            .run_id = "mpi-" + job.substr(0, 100),
+            .count_origin = size.name,
+            .index_origin = rank.name,
+            .host_origin = meeting.origin,
+            .run_origin = "the job's name"},
+           around);
+  around.line = around.name + ": " + (around.seat ? "worker " : "node ") +
+                std::to_string(*rank.value) + " of " + std::to_string(*size.value);
+  return around;
+}
+
+}  // namespace
+
+Result<std::optional<Surroundings>> ReadMpi(const SurroundingsQuery& query) {
+  for (const Dialect& dialect : Dialects()) {
+    // PALS alone may leave its size out; of the others one variable is no word of a launcher's.
+    const bool sized = Text(query, dialect.size.front()) || dialect.scheduler == Scheduler::kPals;
+    if (Text(query, dialect.rank.front()) && sized) {
+      ASSIGN_OR_RETURN(Surroundings around, ReadDialect(query, dialect));
+      return std::optional(std::move(around));
+    }
+  }
+  return std::optional<Surroundings>();
+}
+
+}  // namespace ddprun

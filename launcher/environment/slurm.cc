@@ -1,0 +1,243 @@
+// Slurm's steps and jobs. What each variable means was looked at with Slurm 22.05: in a step
+// SLURM_NODEID and SLURM_PROCID are the step's own, also where it has but some of the job's nodes;
+// a batch script has SLURM_PROCID=0 and no SLURM_STEP_ID; SLURM_LAUNCH_NODE_IPADDR is srun's host,
+// not the first node's; a job keeps its id when it is requeued; of a heterogeneous step the step's
+// own variables span all parts.
+#include <algorithm>
+#include <charconv>
+
+#include "launcher/environment/reading.h"
+#include "proto/hostlist.h"
+
+namespace ddprun {
+namespace {
+
+// Steps that nobody asked for have ids from here on: interactive, batch script, extern.
+constexpr std::uint64_t kFirstSpecialStep = 4'294'967'290;
+
+std::optional<std::uint64_t> StepOf(const SurroundingsQuery& query) {
+  const std::string text = Text(query, "SLURM_STEP_ID").value_or("");
+  std::uint64_t step = 0;
+  const char* const end = text.data() + text.size();
+  const auto [parsed, error] = std::from_chars(text.data(), end, step);
+  const bool good = !text.empty() && error == std::errc{} && parsed == end;
+  return good && step < kFirstSpecialStep ? std::optional(step) : std::nullopt;
+}
+
+// mpirun inside of a Slurm job starts its daemons as a step, and they start us.
+bool IsBeneathMpi(const SurroundingsQuery& query) {
+  const auto tasks = Text(query, "SLURM_STEP_NUM_TASKS");
+  const auto pmi = Text(query, "PMI_SIZE");
+  return Text(query, "OMPI_COMM_WORLD_SIZE") || (pmi && pmi != tasks);
+}
+
+Result<std::vector<std::string>> HostsOf(const SurroundingsQuery& query,
+                                         const std::vector<const char*>& names) {
+  for (const char* name : names) {
+    if (const auto list = Text(query, name)) {
+      Result<std::vector<std::string>> hosts = ExpandHostlist(*list);
+      if (!hosts) {
+        return Error{ErrorKind::kInvalid, std::string(name) + ": " + hosts.error().message};
+      }
+      return hosts;
+    }
+  }
+  return std::vector<std::string>();
+}
+
+// What is the job's, whoever asks.
+Result<void> ReadJob(const SurroundingsQuery& query, Surroundings& around) {
+  around.job = Text(query, "SLURM_JOB_ID").value_or("");
+  around.node = Text(query, "SLURMD_NODENAME").value_or("");
+  ASSIGN_OR_RETURN(const auto requeues, Count(query, "SLURM_RESTART_COUNT"));
+  around.requeues = requeues.value_or(0);
+  if (const auto end = Text(query, "SLURM_JOB_END_TIME")) {
+    std::int64_t seconds = 0;
+    std::from_chars(end->data(), end->data() + end->size(), seconds);
+    around.ends_at = seconds > 0 ? std::optional(seconds) : std::nullopt;
+  }
+  around.tells_before_end = true;
+  return {};
+}
+
+// The part of the run's name that tells it from all others, requeued ones included.
+std::string RunIdOf(const Surroundings& around, const std::string& step) {
+  return around.job + "." + step + "." + std::to_string(around.requeues);
+}
+
+std::string JobInWords(const SurroundingsQuery& query, const Surroundings& around) {
+  std::string text;
+  const auto array = Text(query, "SLURM_ARRAY_JOB_ID");
+  const auto task = Text(query, "SLURM_ARRAY_TASK_ID");
+  if (array && task) {
+    text += ", task " + *task + " of array " + *array;
+  }
+  if (around.requeues > 0) {
+    text += ", requeued " + std::to_string(around.requeues) + " time" +
+            (around.requeues == 1 ? "" : "s");
+  }
+  return text;
+}
+
+struct Step {
+  std::uint32_t nodes = 1;
+  std::uint32_t tasks = 1;
+  std::uint32_t node = 0;
+  std::uint32_t task = 0;
+  std::uint32_t local_task = 0;
+  std::uint32_t local_tasks = 1;
+};
+
+Result<Step> ReadStep(const SurroundingsQuery& query, std::size_t hosts) {
+  Step step;
+  ASSIGN_OR_RETURN(step.nodes, CountOf(query, "SLURM_STEP_NUM_NODES", "SLURM_STEP_ID"));
+  ASSIGN_OR_RETURN(step.tasks, CountOf(query, "SLURM_STEP_NUM_TASKS", "SLURM_STEP_ID"));
+  ASSIGN_OR_RETURN(step.node, CountOf(query, "SLURM_NODEID", "SLURM_STEP_ID"));
+  ASSIGN_OR_RETURN(step.task, CountOf(query, "SLURM_PROCID", "SLURM_STEP_ID"));
+  ASSIGN_OR_RETURN(step.local_task, CountOf(query, "SLURM_LOCALID", "SLURM_STEP_ID"));
+  if (hosts != step.nodes || step.node >= step.nodes || step.task >= step.tasks) {
+    return Error{ErrorKind::kInvalid,
+                 "Slurm's variables contradict each other: SLURM_STEP_NODELIST names " +
+                     std::to_string(hosts) + " nodes, this is node " + std::to_string(step.node) +
+                     " of " + std::to_string(step.nodes) + ", task " + std::to_string(step.task) +
+                     " of " + std::to_string(step.tasks) +
+                     ": give --nnodes, --node-rank and --rdzv-endpoint instead"};
+  }
+  const auto counts = ExpandCounts(Text(query, "SLURM_STEP_TASKS_PER_NODE").value_or(""));
+  const bool told = counts && step.node < counts->size();
+  step.local_tasks = told ? (*counts)[step.node] : 1;
+  if (step.local_task >= step.local_tasks) {
+    return Invalid("SLURM_LOCALID is not below this node's count in SLURM_STEP_TASKS_PER_NODE",
+                   std::to_string(step.local_task));
+  }
+  return step;
+}
+
+// Several tasks on a node: each is one worker.
+Result<void> TakeSeat(const SurroundingsQuery& query, const Step& step, Surroundings& around) {
+  const std::string workers = Said(query, "nproc-per-node").value_or("1");
+  if (workers != "1" || Said(query, "nnodes")) {
+    return Error{
+        ErrorKind::kInvalid,
+        "Slurm started " + std::to_string(step.tasks) + " ddprun on " + std::to_string(step.nodes) +
+            " nodes: each is one worker then, and " +
+            (workers != "1" ? "--nproc-per-node=" + workers : "--nnodes") +
+            " contradicts that. For one ddprun per node that starts its workers itself say "
+            "srun --ntasks-per-node=1 (and -c for its CPUs); else leave the flag out"};
+  }
+  around.seat = Seat{step.local_task, step.local_tasks};
+  around.settings.push_back({"nproc-per-node", "1", "one task of srun is one worker"});
+  ASSIGN_OR_RETURN(around.cpus, Count(query, "SLURM_CPUS_PER_TASK"));
+  return {};
+}
+
+}  // namespace
+
+Result<std::optional<Surroundings>> ReadSlurm(const SurroundingsQuery& query) {
+  const std::optional<std::uint64_t> id = StepOf(query);
+  if (!id || !Text(query, "SLURM_JOB_ID") || IsBeneathMpi(query)) {
+    return std::optional<Surroundings>();
+  }
+  Surroundings around{.scheduler = Scheduler::kSlurm};
+  RETURN_IF_ERROR(ReadJob(query, around));
+  ASSIGN_OR_RETURN(around.hosts,
+                   HostsOf(query, {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"}));
+  ASSIGN_OR_RETURN(const Step step, ReadStep(query, around.hosts.size()));
+  const std::string number = std::to_string(*id);
+  const bool seats = step.tasks > step.nodes;
+  Place place;
+  place.count = seats ? step.tasks : step.nodes;
+  place.index = seats ? step.task : step.node;
+  place.host = around.hosts.front();
+  place.port = PortOfJob(around.job + "." + number);
+  place.run_id = RunIdOf(around, number);
+  place.count_origin = seats ? "SLURM_STEP_NUM_TASKS" : "SLURM_STEP_NUM_NODES";
+  place.index_origin = seats ? "SLURM_PROCID" : "SLURM_NODEID";
+  place.host_origin = "SLURM_STEP_NODELIST, port from job and step";
+  place.run_origin = "SLURM_JOB_ID, SLURM_STEP_ID, SLURM_RESTART_COUNT";
+  if (seats) {
+    RETURN_IF_ERROR(TakeSeat(query, step, around));
+    around.node += "." + std::to_string(step.local_task);
+  } else {
+    ASSIGN_OR_RETURN(around.cpus, Count(query, "SLURM_CPUS_ON_NODE"));
+    around.settings.push_back(WorkersByGpus(query));
+  }
+  ASSIGN_OR_RETURN(const auto port, Count(query, "SLURM_SRUN_COMM_PORT"));
+  if (const auto host = Text(query, "SLURM_SRUN_COMM_HOST"); host && port && *port <= 65'535) {
+    around.waiter = Endpoint{*host, static_cast<std::uint16_t>(*port)};
+  }
+  SetPlace(query, place, around);
+  around.settings.push_back({"log-dir", "ddprun_logs", "a Slurm step's working directory"});
+  around.on_first_node = step.node == 0;
+  around.speaks_for_job = step.task == 0;
+  around.ports = kPortsTried;
+  around.name = "Slurm step " + around.job + "." + number;
+  around.line = around.name + JobInWords(query, around) + ": " + (seats ? "worker " : "node ") +
+                std::to_string(place.index) + " of " + std::to_string(place.count) +
+                (around.node.empty() ? "" : ", " + around.node);
+  return std::optional(std::move(around));
+}
+
+namespace {
+
+// "4(x2)" -> 4; none where nodes differ.
+std::optional<std::uint32_t> EqualCount(const std::string& text) {
+  const auto counts = ExpandCounts(text);
+  const bool equal = counts && !counts->empty() &&
+                     std::all_of(counts->begin(), counts->end(),
+                                 [&](std::uint32_t count) { return count == counts->front(); });
+  return equal ? std::optional(counts->front()) : std::nullopt;
+}
+
+// The step that one ddprun per node needs. sbatch's own --ntasks and --cpus-per-task would reach
+// srun as variables: both are said.
+std::vector<std::string> SrunWords(const SurroundingsQuery& query, std::uint32_t nodes) {
+  const std::string count = std::to_string(nodes);
+  std::vector<std::string> words = {
+      "srun",       "--kill-on-bad-exit=0", "--wait=0",           "--no-kill",
+      "-N" + count, "-n" + count,           "--ntasks-per-node=1"};
+  const auto cpus = EqualCount(Text(query, "SLURM_JOB_CPUS_PER_NODE").value_or(""));
+  if (cpus) {
+    words.push_back("-c" + std::to_string(*cpus));
+  }
+  return words;
+}
+
+}  // namespace
+
+Result<std::optional<Surroundings>> ReadSlurmBatch(const SurroundingsQuery& query) {
+  if (!Text(query, "SLURM_JOB_ID") || StepOf(query) || IsBeneathMpi(query)) {
+    return std::optional<Surroundings>();
+  }
+  Surroundings around{.scheduler = Scheduler::kSlurmBatch};
+  RETURN_IF_ERROR(ReadJob(query, around));
+  ASSIGN_OR_RETURN(around.hosts, HostsOf(query, {"SLURM_JOB_NODELIST", "SLURM_NODELIST"}));
+  ASSIGN_OR_RETURN(auto nodes, Count(query, "SLURM_JOB_NUM_NODES"));
+  if (!nodes) {
+    ASSIGN_OR_RETURN(nodes, Count(query, "SLURM_NNODES"));
+  }
+  if (!nodes && around.hosts.empty()) {
+    return std::optional<Surroundings>();  // A number alone is what somebody else left behind.
+  }
+  around.name = "Slurm job " + around.job + " without a step";
+  around.speaks_for_job = true;
+  // The shell of salloc is not even on the job's node, and has no SLURMD_NODENAME.
+  if (nodes.value_or(1) > 1 || around.node.empty()) {
+    around.launcher = SrunWords(query, nodes.value_or(1));
+    around.line = around.name + JobInWords(query, around) + ": srun was forgotten";
+    return std::optional(std::move(around));
+  }
+  ASSIGN_OR_RETURN(around.cpus, Count(query, "SLURM_CPUS_ON_NODE"));
+  around.settings.push_back(WorkersByGpus(query));
+  SetPlace(query,
+           {.count = 1,
+            .run_id = RunIdOf(around, "batch"),
+            .count_origin = "SLURM_JOB_NUM_NODES",
+            .run_origin = "SLURM_JOB_ID, SLURM_RESTART_COUNT"},
+           around);
+  around.settings.push_back({"log-dir", "ddprun_logs", "a Slurm job's working directory"});
+  around.line = around.name + JobInWords(query, around) + ": the one node " + around.node;
+  return std::optional(std::move(around));
+}
+
+}  // namespace ddprun

@@ -1,0 +1,375 @@
+// Every scheduler's variables, as a real one set them (captured/*.env; the first line says where
+// from, or that it is after documentation), and what is derived from them.
+#include "launcher/environment/surroundings.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+
+#include "launcher/environment/reading.h"
+
+namespace ddprun {
+namespace {
+
+using Variables = std::map<std::string, std::string>;
+
+Variables Captured(const std::string& name) {
+  std::ifstream file(std::string(CAPTURED) + "/" + name + ".env");
+  Variables variables;
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t equals = line.find('=');
+    if (!line.starts_with('#') && equals != std::string::npos) {
+      variables[line.substr(0, equals)] = line.substr(equals + 1);
+    }
+  }
+  EXPECT_FALSE(variables.empty()) << name;
+  return variables;
+}
+
+struct Case {
+  Variables variables;
+  std::vector<Setting> said = {};
+  std::uint32_t gpus = 0;
+  Variables files = {};
+};
+
+Result<Surroundings> Look(const Case& given) {
+  SurroundingsQuery query;
+  query.get_env = [&](const std::string& name) -> std::optional<std::string> {
+    const auto found = given.variables.find(name);
+    return found == given.variables.end() ? std::nullopt : std::optional(found->second);
+  };
+  query.said = given.said;
+  query.gpus = given.gpus;
+  query.parent = 77;
+  query.read_file = [&](const std::string& path) -> Result<std::string> {
+    const auto found = given.files.find(path);
+    if (found == given.files.end()) {
+      return Error{ErrorKind::kNotFound, "no " + path};
+    }
+    return found->second;
+  };
+  return DetectSurroundings(query);
+}
+
+Surroundings Found(const Case& given) {
+  const Result<Surroundings> around = Look(given);
+  EXPECT_TRUE(around) << (around ? "" : around.error().message);
+  return around ? *around : Surroundings{};
+}
+
+std::string Refusal(const Case& given) {
+  const Result<Surroundings> around = Look(given);
+  EXPECT_FALSE(around);
+  EXPECT_TRUE(around || around.error().kind == ErrorKind::kInvalid);
+  return around ? "" : around.error().message;
+}
+
+// "nnodes=3 rdzv-id=1.0.0", without ports.
+std::string Settings(const Surroundings& around) {
+  std::string text;
+  for (const Setting& setting : around.settings) {
+    const bool endpoint = setting.name == "rdzv-endpoint";
+    const std::string value =
+        endpoint ? setting.value.substr(0, setting.value.rfind(':')) : setting.value;
+    EXPECT_FALSE(setting.origin.empty()) << setting.name;
+    text += (text.empty() ? "" : " ") + setting.name + "=" + value;
+  }
+  return text;
+}
+
+std::string ValueOf(const Surroundings& around, const std::string& name) {
+  for (const Setting& setting : around.settings) {
+    if (setting.name == name) {
+      return setting.value;
+    }
+  }
+  return "none";
+}
+
+bool Contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST(Slurm, AStepIsANodeOfIt) {
+  const Surroundings around = Found({Captured("slurm_step")});
+  EXPECT_EQ(around.scheduler, Scheduler::kSlurm);
+  EXPECT_EQ(Settings(around),
+            "nproc-per-node=1 nnodes=3 rdzv-id=1.0.0 node-rank=1 rdzv-endpoint=127.0.1.1 "
+            "log-dir=ddprun_logs");
+  EXPECT_EQ(around.line, "Slurm step 1.0: node 1 of 3, 127.0.1.2");
+  EXPECT_EQ(around.index, 1u);
+  EXPECT_FALSE(around.on_first_node);
+  EXPECT_EQ(around.node, "127.0.1.2");
+  EXPECT_EQ(around.hosts.size(), 3u);
+  EXPECT_EQ(around.cpus, 1u);
+  EXPECT_EQ(around.ports, kPortsTried);
+  EXPECT_EQ(around.waiter, (Endpoint{"127.0.0.1", 41797}));
+  EXPECT_TRUE(around.tells_before_end);
+  EXPECT_FALSE(around.seat);
+}
+
+TEST(Slurm, ThePortIsTheSameForAStepAndAnotherForTheNext) {
+  Variables variables = Captured("slurm_step");
+  const std::string port = ValueOf(Found({variables}), "rdzv-endpoint");
+  variables["SLURM_NODEID"] = variables["SLURM_PROCID"] = "2";
+  EXPECT_EQ(ValueOf(Found({variables}), "rdzv-endpoint"), port);
+  variables["SLURM_STEP_ID"] = "1";
+  EXPECT_NE(ValueOf(Found({variables}), "rdzv-endpoint"), port);
+  for (int job = 0; job < 20'000; ++job) {
+    const std::uint16_t one = PortOfJob(std::to_string(job) + ".0");
+    ASSERT_TRUE(one >= kFirstJobPort && one + kPortsTried < 32'768) << one;
+  }
+}
+
+TEST(Slurm, AStepMayHaveFewerNodesThanItsJob) {
+  const Surroundings around = Found({Captured("slurm_subset")});
+  EXPECT_EQ(ValueOf(around, "nnodes"), "2");
+  EXPECT_EQ(ValueOf(around, "node-rank"), "1");
+  EXPECT_EQ(around.hosts, (std::vector<std::string>{"127.0.1.2", "127.0.1.3"}));
+}
+
+TEST(Slurm, AHeterogeneousStepIsOne) {
+  const Surroundings around = Found({Captured("slurm_het")});
+  EXPECT_EQ(ValueOf(around, "nnodes"), "3");
+  EXPECT_EQ(ValueOf(around, "node-rank"), "1");
+}
+
+TEST(Slurm, GpusMakeWorkers) {
+  Variables variables = Captured("slurm_gpus");
+  EXPECT_EQ(ValueOf(Found({variables}), "nproc-per-node"), "2");
+  variables["CUDA_VISIBLE_DEVICES"] = "0,1,2";
+  EXPECT_EQ(ValueOf(Found({variables}), "nproc-per-node"), "3");
+  variables.erase("CUDA_VISIBLE_DEVICES");
+  EXPECT_EQ(ValueOf(Found({variables}), "nproc-per-node"), "2");
+  variables.erase("SLURM_STEP_GPUS");
+  EXPECT_EQ(ValueOf(Found({variables}), "nproc-per-node"), "2");
+  variables.erase("SLURM_GPUS_ON_NODE");
+  EXPECT_EQ(ValueOf(Found({variables, {}, 4}), "nproc-per-node"), "4");
+  EXPECT_EQ(ValueOf(Found({variables}), "nproc-per-node"), "1");
+  EXPECT_EQ(Found({variables}).cpus, 2u);
+}
+
+TEST(Slurm, ARequeuedJobIsAnotherRun) {
+  Variables variables = Captured("slurm_step");
+  variables["SLURM_RESTART_COUNT"] = "2";
+  variables["SLURM_JOB_END_TIME"] = "1795320000";
+  const Surroundings around = Found({variables});
+  EXPECT_EQ(ValueOf(around, "rdzv-id"), "1.0.2");
+  EXPECT_EQ(around.requeues, 2u);
+  EXPECT_EQ(around.ends_at, 1'795'320'000);
+  EXPECT_FALSE(around.speaks_for_job);
+  variables["SLURM_NODEID"] = variables["SLURM_PROCID"] = "0";
+  EXPECT_TRUE(Found({variables}).speaks_for_job);
+  EXPECT_TRUE(Contains(around.line, "requeued 2 times")) << around.line;
+}
+
+TEST(Slurm, ATaskOfAnArraySaysSo) {
+  const Surroundings around = Found({Captured("slurm_array")});
+  EXPECT_TRUE(Contains(around.line, ", task 3 of array 9")) << around.line;
+  EXPECT_EQ(Settings(around), "nproc-per-node=1 nnodes=1 rdzv-id=9.0.0 log-dir=ddprun_logs");
+}
+
+TEST(Slurm, BetweenMinAndMaxNoRankIsFixed) {
+  const Surroundings around = Found({Captured("slurm_step"), {{"nnodes", "2:3", "command line"}}});
+  EXPECT_EQ(ValueOf(around, "node-rank"), "none");
+  EXPECT_EQ(around.index, 1u);
+}
+
+TEST(Slurm, SeveralTasksOnANodeAreAWorkerEach) {
+  for (const char* capture : {"slurm_tasks", "slurm_pmi2"}) {
+    const Surroundings around = Found({Captured(capture)});
+    EXPECT_EQ(around.scheduler, Scheduler::kSlurm) << capture;
+    EXPECT_EQ(ValueOf(around, "nnodes"), "4");
+    EXPECT_EQ(ValueOf(around, "nproc-per-node"), "1");
+    ASSERT_TRUE(around.seat);
+    EXPECT_EQ(around.seat->local_size, around.index == 3u ? 2u : 3u);  // srun -n4: 3 and 1.
+  }
+  const Surroundings last = Found({Captured("slurm_tasks")});
+  EXPECT_EQ(ValueOf(last, "node-rank"), "3");
+  EXPECT_EQ(last.seat->local_rank, 1u);
+  EXPECT_EQ(last.node, "127.0.1.2.1");
+  const Surroundings uneven = Found({Captured("slurm_uneven")});
+  EXPECT_EQ(uneven.seat->local_size, 1u);
+  EXPECT_EQ(ValueOf(uneven, "nnodes"), "5");
+}
+
+TEST(Slurm, TasksAndWorkersTogetherAreRefused) {
+  for (const Setting& said :
+       {Setting{"nproc-per-node", "8", "command line"}, Setting{"nnodes", "2", "command line"}}) {
+    const std::string refusal = Refusal({Captured("slurm_tasks"), {said}});
+    EXPECT_TRUE(Contains(refusal, "--ntasks-per-node=1")) << refusal;
+  }
+}
+
+TEST(Slurm, OutsideOfAStepSrunWasForgotten) {
+  const Surroundings batch = Found({Captured("slurm_batch")});
+  EXPECT_EQ(batch.scheduler, Scheduler::kSlurmBatch);
+  EXPECT_EQ(batch.launcher,
+            (std::vector<std::string>{"srun", "--kill-on-bad-exit=0", "--wait=0", "--no-kill",
+                                      "-N3", "-n3", "--ntasks-per-node=1", "-c2"}));
+  EXPECT_FALSE(batch.IsPlaced());
+  EXPECT_FALSE(Found({Captured("slurm_salloc")}).launcher.empty());
+  EXPECT_EQ(Found({{{"SLURM_JOB_ID", "7"}}}).scheduler, Scheduler::kNone);  // Left behind.
+  Variables one = Captured("slurm_batch");
+  one["SLURM_NNODES"] = one["SLURM_JOB_NUM_NODES"] = "1";
+  const Surroundings alone = Found({one});
+  EXPECT_TRUE(alone.launcher.empty());
+  EXPECT_EQ(ValueOf(alone, "rdzv-id"), "4.batch.0");
+  Variables interactive = Captured("slurm_step");
+  interactive["SLURM_STEP_ID"] = "4294967290";
+  EXPECT_EQ(Found({interactive}).scheduler, Scheduler::kSlurmBatch);
+}
+
+TEST(Slurm, ContradictionsAreRefused) {
+  for (const auto& [name, value] :
+       {std::pair("SLURM_STEP_NODELIST", "n[1-2]"), std::pair("SLURM_STEP_NODELIST", "n[3-1]"),
+        std::pair("SLURM_NODEID", "3"), std::pair("SLURM_NODEID", ""),
+        std::pair("SLURM_PROCID", "x"), std::pair("SLURM_LOCALID", "7")}) {
+    Variables variables = Captured("slurm_step");
+    variables[name] = value;
+    EXPECT_FALSE(Refusal({variables}).empty()) << name << "=" << value;
+  }
+}
+
+TEST(CommandLineFirst, WhoSaysWhereIsNotAskedWhere) {
+  for (const Setting& said :
+       {Setting{"rdzv-endpoint", "n0:29400", "command line"},
+        Setting{"master-addr", "n0", "PET_MASTER_ADDR"}, Setting{"node-rank", "0", "run.toml:1"},
+        Setting{"standalone", "true", "command line"}, Setting{"nnodes", "1", "command line"}}) {
+    const Surroundings around = Found({Captured("slurm_step"), {said}});
+    EXPECT_EQ(around.scheduler, Scheduler::kCommandLine) << said.name;
+    EXPECT_EQ(Settings(around), "");
+    EXPECT_FALSE(around.IsPlaced());
+    EXPECT_EQ(around.job, "1");  // Facts are facts.
+    EXPECT_TRUE(around.tells_before_end);
+    EXPECT_TRUE(Contains(around.line, said.origin)) << around.line;
+  }
+  const Surroundings twice =
+      Found({Captured("slurm_tasks"), {{"rdzv-endpoint", "n0:1", "command line"}}});
+  EXPECT_TRUE(twice.warnings.empty());  // Said by the first on each node alone.
+  Variables first = Captured("slurm_tasks");
+  first["SLURM_LOCALID"] = "0";
+  EXPECT_EQ(Found({first, {{"rdzv-endpoint", "n0:1", "command line"}}}).warnings.size(), 1u);
+}
+
+TEST(CommandLineFirst, KubeflowV2SaysAllInFlags) {
+  const Surroundings around = Found(
+      {Captured("kubeflow_v2"), {{"master-addr", "train-node-0-0.train", "PET_MASTER_ADDR"}}});
+  EXPECT_EQ(around.scheduler, Scheduler::kCommandLine);
+}
+
+TEST(Worker, HasAPlaceAlready) {
+  Variables variables = Captured("slurm_step");
+  variables["TORCHELASTIC_RUN_ID"] = "1.0.0";
+  const Surroundings around = Found({variables});
+  EXPECT_EQ(around.scheduler, Scheduler::kWorker);
+  EXPECT_EQ(Settings(around), "");
+  EXPECT_FALSE(around.tells_before_end);
+}
+
+TEST(OpenMpi, OnOneMachineEachIsAWorker) {
+  const Surroundings around = Found({Captured("openmpi")});
+  EXPECT_EQ(around.scheduler, Scheduler::kOpenMpi);
+  EXPECT_EQ(Settings(around), "nproc-per-node=1 nnodes=4 rdzv-id=mpi-" +
+                                  Captured("openmpi")["PMIX_NAMESPACE"] +
+                                  " node-rank=2 rdzv-endpoint=127.0.0.1");
+  ASSERT_TRUE(around.seat);
+  EXPECT_EQ(around.seat->local_rank, 2u);
+  EXPECT_TRUE(around.on_first_node);
+}
+
+TEST(OpenMpi, OnSeveralTheHostOfRank0MustBeKnown) {
+  Variables variables = Captured("openmpi_two");
+  const std::string refusal = Refusal({variables});
+  EXPECT_TRUE(Contains(refusal, "-x MASTER_ADDR=HOST")) << refusal;
+  variables["MASTER_ADDR"] = "n0";
+  EXPECT_EQ(ValueOf(Found({variables}), "rdzv-endpoint").substr(0, 3), "n0:");
+  EXPECT_EQ(Found({variables}).ports, kPortsTried);
+  variables["MASTER_PORT"] = "4321";
+  EXPECT_EQ(ValueOf(Found({variables}), "rdzv-endpoint"), "n0:4321");
+  EXPECT_EQ(Found({variables}).ports, 1u);
+}
+
+// Its daemons are the tasks of a step then; the processes are mpirun's.
+TEST(OpenMpi, InsideOfASlurmJobItIsMpirunsPlaceThatCounts) {
+  Variables variables = Captured("slurm_step");
+  variables.merge(Captured("openmpi_two"));
+  const Surroundings around = Found({variables});
+  EXPECT_EQ(around.scheduler, Scheduler::kOpenMpi);
+  EXPECT_EQ(ValueOf(around, "rdzv-endpoint").substr(0, 10), "127.0.1.1:");
+}
+
+TEST(Pmi, TheBatchSystemsListSaysWhereTheyMeet) {
+  const Variables files = {{"/nodes", "x1\nx1\nx2\nx2\n"}, {"/lsfhosts", "login\nc1\nc2\n"}};
+  const Surroundings hydra = Found({Captured("mpich"), {}, 0, files});
+  EXPECT_EQ(hydra.scheduler, Scheduler::kPmi);
+  EXPECT_EQ(hydra.hosts, (std::vector<std::string>{"x1", "x2"}));
+  EXPECT_EQ(ValueOf(hydra, "rdzv-endpoint").substr(0, 3), "x1:");
+  EXPECT_EQ(hydra.seat->local_rank, 0u);
+  const Surroundings pals = Found({Captured("pals"), {}, 0, files});
+  EXPECT_EQ(pals.scheduler, Scheduler::kPals);
+  EXPECT_EQ(ValueOf(pals, "node-rank"), "3");
+  EXPECT_EQ(pals.seat->local_rank, 1u);
+  const Surroundings lsf = Found({Captured("lsf"), {}, 6, files});
+  EXPECT_EQ(lsf.scheduler, Scheduler::kLsf);
+  EXPECT_EQ(ValueOf(lsf, "rdzv-endpoint").substr(0, 3), "c1:");
+  EXPECT_EQ(ValueOf(lsf, "nproc-per-node"), "6");
+  EXPECT_FALSE(lsf.seat);
+}
+
+TEST(OpenMpi, OneVariableIsNoLauncher) {
+  EXPECT_EQ(Found({{{"OMPI_COMM_WORLD_RANK", "0"}}}).scheduler, Scheduler::kNone);
+}
+
+TEST(Pmi, WhoCannotTellItsPlaceIsRefused) {
+  Variables variables = Captured("mpich");
+  variables.erase("MPI_LOCALNRANKS");
+  EXPECT_TRUE(Contains(Refusal({variables}), "MPI_LOCALNRANKS"));
+}
+
+TEST(PyTorchJob, ItsRanksAreNodes) {
+  Variables variables = Captured("pytorchjob");
+  const Surroundings around = Found({variables, {}, 2});
+  EXPECT_EQ(around.scheduler, Scheduler::kPyTorchJob);
+  EXPECT_EQ(ValueOf(around, "rdzv-endpoint"), "train-master-0:23456");
+  EXPECT_EQ(ValueOf(around, "node-rank"), "1");
+  EXPECT_EQ(ValueOf(around, "nproc-per-node"), "2");
+  variables["LOCAL_RANK"] = "0";  // Of processes, then.
+  EXPECT_EQ(Found({variables}).scheduler, Scheduler::kNone);
+}
+
+TEST(Kubernetes, AnIndexedJobNeedsItsSize) {
+  const Variables files = {{"/etc/hosts", "10.1.0.7\ttrain-2.svc.ns.svc.cluster.local\ttrain-2\n"}};
+  const Case bare{Captured("kubernetes"), {}, 0, files};
+  EXPECT_TRUE(Contains(Refusal(bare), "--nnodes=<completions>"));
+  const Surroundings around =
+      Found({Captured("kubernetes"), {{"nnodes", "4", "command line"}}, 0, files});
+  EXPECT_EQ(around.scheduler, Scheduler::kKubernetes);
+  EXPECT_EQ(ValueOf(around, "rdzv-endpoint"), "train-0.svc.ns.svc.cluster.local:29400");
+  EXPECT_EQ(ValueOf(around, "node-rank"), "2");
+  EXPECT_EQ(ValueOf(around, "rdzv-id"), "train");
+}
+
+TEST(SageMaker, TheFirstOfTheSortedHostsIsNode0) {
+  const Surroundings around = Found({Captured("sagemaker")});
+  EXPECT_EQ(around.scheduler, Scheduler::kSageMaker);
+  EXPECT_EQ(Settings(around),
+            "nproc-per-node=4 interface=eth0 nnodes=2 rdzv-id=resnet-2026 node-rank=1 "
+            "rdzv-endpoint=algo-1");
+  const Variables files = {{"/opt/ml/input/config/resourceconfig.json",
+                            R"({"current_host":"algo-1","hosts":["algo-1","algo-2"]})"}};
+  EXPECT_EQ(ValueOf(Found({{{"X", "1"}}, {}, 0, files}), "node-rank"), "0");
+  EXPECT_FALSE(Refusal({{{"SM_HOSTS", "[\"a\"]"}, {"SM_CURRENT_HOST", "b"}}}).empty());
+}
+
+TEST(Nothing, IsOneNode) {
+  const Surroundings around = Found({{{"HOME", "/root"}}});
+  EXPECT_EQ(around.scheduler, Scheduler::kNone);
+  EXPECT_EQ(Settings(around), "");
+  EXPECT_FALSE(around.IsPlaced());
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,22 @@
+// `ddprun publish NEW FINAL`: what a worker made becomes visible as FINAL, unless a newer world of
+// its run has taken its place (trainer/checkpoint/fenced_publish.h).
+//
+// For programs in any language that write results of their own. Which world asks is read from the
+// worker's environment; outside of ddprun every call is a world of its own, which nobody refuses.
+#pragma once
+
+#include <filesystem>
+
+#include "proto/worker_env.h"
+
+namespace ddprun {
+
+struct PublishWish {
+  std::filesystem::path source;
+  std::filesystem::path target;
+};
+
+// The exit code; kExitDoNotRestart: refused, nothing was replaced.
+int PublishAs(const PublishWish& wish, const GetEnv& get_env);
+
+}  // namespace ddprun

@@ -1,0 +1,96 @@
+#include "launcher/server_seeker.h"
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "common/log.h"
+#include "rendezvous/client.h"
+#include "rendezvous/hello.h"
+
+namespace ddprun {
+namespace {
+
+constexpr Duration kPatience{1'000};  // With one port.
+constexpr Duration kFirstPause{5};    // The nodes of a step start within milliseconds.
+constexpr Duration kLongestPause{250};
+
+// A port that stays silent ends the round, since the host itself may be, and is asked last from
+// then on, since a stranger may sit there.
+std::optional<Endpoint> Ask(const ServerQuest& quest, std::vector<std::uint16_t>& ports) {
+  for (std::size_t i = 0; i < ports.size(); ++i) {
+    const Endpoint here{quest.first.host, ports[i]};
+    const auto begin = std::chrono::steady_clock::now();
+    const Result<RunId> run = AskRun(here, kPatience);
+    if (run && *run == quest.run_id) {
+      return here;
+    }
+    if (run || run.error().kind == ErrorKind::kRefused) {
+      Log(LogLevel::kDebug,
+          run ? "run " + *run + " is served at " + ToString(here) : run.error().message);
+    } else if (std::chrono::steady_clock::now() >= begin + kPatience) {
+      const auto silent = ports.begin() + static_cast<std::ptrdiff_t>(i);
+      std::rotate(silent, silent + 1, ports.end());
+      return std::nullopt;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+class ServerSeeker::State : public std::enable_shared_from_this<State> {
+ public:
+  State(Loop& loop, ServerQuest quest, FollowingChannel& channel)
+      : loop_(loop), quest_(std::move(quest)), channel_(&channel), pause_timer_(loop) {
+    for (std::uint16_t i = 0; i < quest_.ports; ++i) {
+      ports_.push_back(static_cast<std::uint16_t>(quest_.first.port + i));
+    }
+  }
+
+  void Look() {
+    auto found = std::make_shared<std::optional<Endpoint>>();
+    loop_.RunBlocking(
+        [self = shared_from_this(), found] { *found = Ask(self->quest_, self->ports_); },
+        [self = shared_from_this(), found] { self->OnAnswer(*found); });
+  }
+
+  void Close() {
+    channel_ = nullptr;
+    pause_timer_.Cancel();
+  }
+
+ private:
+  void OnAnswer(const std::optional<Endpoint>& found) {
+    if (channel_ == nullptr) {
+      return;
+    }
+    if (found) {
+      Log(LogLevel::kDebug, "run " + quest_.run_id + " is served at " + ToString(*found));
+      channel_->SpeakThrough(std::make_unique<GrpcSyncChannel>(loop_, *found, quest_.access));
+      return;
+    }
+    pause_ = std::min(kLongestPause, std::max(kFirstPause, pause_ * 2));
+    pause_timer_.ArmAt(loop_.Now() + pause_, [self = shared_from_this()] { self->Look(); });
+  }
+
+  Loop& loop_;
+  const ServerQuest quest_;
+  std::vector<std::uint16_t> ports_;  // In the order to ask them; the pool's while it asks.
+  FollowingChannel* channel_;         // None: nobody wants to know any more.
+  LoopTimer pause_timer_;
+  Duration pause_{0};
+};
+
+ServerSeeker::ServerSeeker(Loop& loop, ServerQuest quest, FollowingChannel& channel)
+    : state_(std::make_shared<State>(loop, std::move(quest), channel)) {
+  state_->Look();
+}
+
+ServerSeeker::~ServerSeeker() {
+  state_->Close();
+}
+
+}  // namespace ddprun

@@ -1,0 +1,14 @@
+// What one flag is set to, and by whom.
+#pragma once
+
+#include <string>
+
+namespace ddprun {
+
+struct Setting {
+  std::string name;  // Of the long flag, without dashes.
+  std::string value;
+  std::string origin;  // For people: "command line", "PET_NNODES", "run.toml:3", "default"
+};
+
+}  // namespace ddprun

@@ -1,0 +1,37 @@
+// Notices that the srun of this step is gone. Slurm tells its tasks nothing of that: they run on,
+// what they print goes nowhere, and nobody waits for their end.
+//
+// Looks, every two seconds, whether somebody still listens at the port that srun has for its tasks.
+// Only from the host that srun runs on, the first node's in a batch script: a connection would be
+// noticed too, but srun tells its user of every one. Elsewhere it looks at nothing.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "common/endpoint.h"
+#include "common/loop.h"
+
+namespace ddprun {
+
+// Whether a table of the kernel, as /proc/net/tcp, has a listening socket of this port.
+bool HasListener(std::string_view table, std::uint16_t port);
+
+class SrunWatch {
+ public:
+  // `on_gone` once, on the loop. Watches nothing unless somebody listens there now.
+  SrunWatch(Loop& loop, const Endpoint& srun, std::function<void()> on_gone);
+
+ private:
+  void Look();
+
+  Loop& loop_;
+  std::uint16_t port_ = 0;
+  std::function<void()> on_gone_;
+  int missed_ = 0;
+  LoopTimer timer_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,28 @@
+// One verb's command line: its flags, from the environment too, and the words after them.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "common/result.h"
+#include "launcher/setting.h"
+#include "proto/worker_env.h"
+
+namespace ddprun {
+
+struct VerbLine {
+  CLI::App app;
+  bool help = false;
+  std::vector<std::string> rest;
+
+  VerbLine(const std::string& what, const std::string& verb);
+
+  // Flags may follow the words too, as in `drain n1 --endpoint=...`.
+  Result<void> Parse(const std::vector<std::string>& args, const GetEnv& get_env);
+
+  // What follows the first word is a program's own. No variable counts. The flags as given.
+  Result<std::vector<Setting>> ParseUpToProgram(const std::vector<std::string>& args);
+};
+
+}  // namespace ddprun
