@@ -87,8 +87,12 @@ void AddProcessOptions(CLI::App& app, TrainConfig& config) {
                  "Seconds after which a silent peer counts as gone")
       ->capture_default_str();
   app.add_option("--backend", config.backend,
-                 "auto: shared memory where all ranks are on one node, else Gloo; gloo; shm: "
-                 "shared memory or an error")
+                 "auto: NCCL between GPUs, else shared memory where all ranks are on one node, "
+                 "else Gloo; gloo; shm; nccl")
+      ->capture_default_str();
+  app.add_option("--device", config.device,
+                 "auto: this local rank's GPU where there is one, else the CPU; cpu; cuda: the "
+                 "GPU or an error; cuda:N: this one")
       ->capture_default_str();
   app.add_option("--bucket-mib", config.bucket_mib,
                  "Gradients are all-reduced in buckets of this many MiB during backward")
@@ -122,6 +126,7 @@ void FollowRecipe(const CLI::App& app, TrainConfig& config) {
 void Resolve(TrainConfig& config) {
   const DatasetEntry& dataset = *FindDataset(config.dataset);
   config.backend_choice = *ParseBackend(config.backend);
+  config.device_wish = *ParseDevice(config.device);
   config.resume_mode = *ParseResumeMode(config.resume);
   config.checkpoint_interval = *ParseCheckpointInterval(config.checkpoint_every);
   config.model_arguments = *Arguments::Parse(config.model_arg, FindModel(config.model)->arguments);

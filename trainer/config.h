@@ -14,6 +14,7 @@
 
 #include "trainer/arguments.h"
 #include "trainer/comm/backend.h"
+#include "trainer/device/choose_device.h"
 #include "trainer/learning_options.h"
 #include "trainer/optimizer_options.h"
 #include "trainer/run_options.h"
@@ -61,6 +62,7 @@ struct TrainConfig {
   std::int64_t collective_timeout = 120;    // Seconds.
   double bucket_mib = 25;
   std::string backend = "auto";
+  std::string device = "auto";
   LearningOptions learning;
   std::optional<double> progress_every;  // Seconds; none: 1, or 0.2 on a terminal.
 
@@ -70,6 +72,7 @@ struct TrainConfig {
   ResumeMode resume_mode = ResumeMode::kAuto;
   CheckpointInterval checkpoint_interval;
   BackendChoice backend_choice = BackendChoice::kAuto;
+  DeviceWish device_wish;
   Arguments model_arguments;
   Arguments data_arguments;
   OptimizerOptions optimizer_options;

@@ -108,6 +108,39 @@ void CheckOptimizer(std::vector<std::string>& problems, const TrainConfig& confi
   }
 }
 
+void CheckDevice(std::vector<std::string>& problems, const TrainConfig& config) {
+  const std::optional<DeviceWish> wish = ParseDevice(config.device);
+  if (!wish) {
+    problems.push_back("--device must be auto, cpu, cuda or cuda:N, not '" + config.device + "'");
+    return;
+  }
+  const std::optional<BackendChoice> backend = ParseBackend(config.backend);
+  if (wish->kind == DeviceKind::kCpu && backend == BackendChoice::kNccl) {
+    problems.push_back("--backend=nccl is for GPUs, not for --device=cpu");
+  }
+  if (wish->kind == DeviceKind::kCuda && backend == BackendChoice::kShm) {
+    problems.push_back("--backend=shm is for CPUs, not for --device=" + config.device);
+  }
+}
+
+// A graph holds what one GPU does by itself or with NCCL.
+void CheckCudaGraph(std::vector<std::string>& problems, const TrainConfig& config) {
+  if (!config.learning.cuda_graph) {
+    return;
+  }
+  const auto not_with = [&](bool given, const std::string& what, const char* why) {
+    if (given) {
+      problems.push_back("--cuda-graph is not for " + what + ": " + why);
+    }
+  };
+  not_with(config.device == "cpu", "--device=cpu", "it is a GPU that replays it");
+  not_with(config.backend == "gloo" || config.backend == "shm", "--backend=" + config.backend,
+           "gradients would pass through the host, whose work no graph holds");
+  not_with(config.learning.compress != "off", "--compress",
+           "gradients are unpacked by the host's work");
+  not_with(!config.run.split_devices.empty(), "--split-devices", "it is recorded on one device");
+}
+
 }  // namespace
 
 std::optional<CheckpointInterval> ParseCheckpointInterval(const std::string& text) {
@@ -166,8 +199,10 @@ std::vector<std::string> Problems(const TrainConfig& config) {
                        config.checkpoint_every + "'");
   }
   if (!ParseBackend(config.backend)) {
-    problems.push_back("--backend must be auto, gloo or shm, not '" + config.backend + "'");
+    problems.push_back("--backend must be auto, gloo, shm or nccl, not '" + config.backend + "'");
   }
+  CheckDevice(problems, config);
+  CheckCudaGraph(problems, config);
   if (!ParseResumeMode(config.resume)) {
     problems.push_back("--resume must be auto, never or must, not '" + config.resume + "'");
   }

@@ -102,17 +102,19 @@ TEST(Config, RefusesOptimizersThatMakeNoSense) {
 TEST(Config, ReadsHowToLearn) {
   const auto config = std::get<TrainConfig>(
       ParseAll({"--schedule=step", "--warmup-steps=5", "--decay-every=10", "--decay-factor=0.5",
-                "--clip-norm=1", "--autocast=bf16", "--compress=fp16", "--deterministic",
-                "--prefetch=on", "--stage-dir=/s", "--result=/r"}));
+                "--clip-norm=1", "--grad-norm", "--autocast=bf16", "--compress=fp16",
+                "--deterministic", "--prefetch=on", "--stage-dir=/s", "--result=/r"}));
   const Schedule schedule = ScheduleOf(config.learning, 100);
   EXPECT_EQ(schedule.kind, ScheduleKind::kStep);
   EXPECT_EQ(schedule.warmup_steps, 5u);
   EXPECT_EQ(schedule.decay_every, 10u);
   EXPECT_DOUBLE_EQ(schedule.decay_factor, 0.5);
   EXPECT_DOUBLE_EQ(*config.learning.clip_norm, 1);
+  EXPECT_TRUE(config.learning.grad_norm);
   EXPECT_EQ(config.learning.autocast, "bf16");
   EXPECT_EQ(ParseCompression(config.learning.compress), Compression::kFloat16);
   EXPECT_TRUE(config.learning.deterministic);
+  EXPECT_FALSE(config.learning.cuda_graph);
   EXPECT_TRUE(PrefetchWanted(config.learning, 1));
   EXPECT_EQ(config.learning.stage_dir, "/s");
   EXPECT_EQ(config.learning.result, "/r");
@@ -120,9 +122,21 @@ TEST(Config, ReadsHowToLearn) {
   EXPECT_TRUE(PrefetchWanted({}, 128 * 3072));
 }
 
+TEST(Config, AGraphOfTheStepIsForOneGpuOrNccl) {
+  EXPECT_TRUE(std::get<TrainConfig>(ParseAll({"--cuda-graph", "--backend=nccl", "--autocast=fp16"}))
+                  .learning.cuda_graph);
+  const EarlyExit exit = Refusal({"--cuda-graph", "--device=cpu", "--backend=gloo",
+                                  "--compress=bf16", "--split-devices=cpu,cpu"});
+  EXPECT_EQ(exit.code, 2);
+  for (const char* text : {"not for --device=cpu: it is a GPU", "not for --backend=gloo:",
+                           "not for --compress:", "not for --split-devices:"}) {
+    EXPECT_NE(exit.text.find(text), std::string::npos) << exit.text;
+  }
+}
+
 TEST(Config, RefusesToLearnSo) {
   const EarlyExit exit = Refusal({"--schedule=linear", "--warmup-steps=-1", "--decay-every=-1",
-                                  "--decay-factor=0", "--clip-norm=0", "--autocast=fp16",
+                                  "--decay-factor=0", "--clip-norm=0", "--autocast=half",
                                   "--compress=int8", "--sync-batchnorm", "--prefetch=maybe"});
   EXPECT_EQ(exit.code, 2);
   for (const char* text :
@@ -178,10 +192,10 @@ TEST(Config, CheckpointIntervalIsStepsOrSeconds) {
 }
 
 TEST(Config, ReadsWhatIsDoneWithATraining) {
-  const auto config = std::get<TrainConfig>(
-      ParseAll({"--validate-every=10", "--validation-samples=100", "--keep-best", "--early-stop=3",
-                "--publish=/out", "--init-from=/old", "--init-strict=no", "--freeze=a,b.c",
-                "--profile=/prof", "--profile-schedule=1,2,3,4", "--metrics=none"}));
+  const auto config = std::get<TrainConfig>(ParseAll(
+      {"--validate-every=10", "--validation-samples=100", "--keep-best", "--early-stop=3",
+       "--publish=/out", "--init-from=/old", "--init-strict=no", "--freeze=a,b.c",
+       "--profile=/prof", "--profile-schedule=1,2,3,4", "--metrics=none", "--skew=1:250,0:5"}));
   EXPECT_EQ(config.run.validate_every, 10);
   EXPECT_EQ(config.run.validation_samples, 100);
   EXPECT_TRUE(config.run.keep_best);
@@ -190,8 +204,18 @@ TEST(Config, ReadsWhatIsDoneWithATraining) {
   EXPECT_EQ(config.run.init_from, "/old");
   EXPECT_EQ(config.run.freeze, (std::vector<std::string>{"a", "b.c"}));
   EXPECT_EQ(config.run.schedule, (ProfileSchedule{1, 2, 3, 4}));
+  EXPECT_EQ(config.run.skews, (std::vector<Skew>{{1, std::chrono::milliseconds(250)},
+                                                 {0, std::chrono::milliseconds(5)}}));
   EXPECT_TRUE(config.metrics.empty());
   EXPECT_EQ(std::get<TrainConfig>(ParseAll({"--checkpoint-dir=/c"})).metrics, "/c/metrics.jsonl");
+}
+
+TEST(Config, SkewIsRanksAndMilliseconds) {
+  EXPECT_TRUE(ParseSkews("")->empty());
+  for (const char* text : {"1", "1:", ":5", "1:-5", "1:5,", "1:5s", "a:5", "-1:5", "1:3600001"}) {
+    EXPECT_FALSE(ParseSkews(text)) << text;
+    EXPECT_NE(Refusal({"--skew", text}).text.find("--skew must"), std::string::npos) << text;
+  }
 }
 
 TEST(Config, WhatNeedsValidationSaysSo) {

@@ -30,6 +30,7 @@ inline constexpr TrainPhase kRestorePhase{"restore", 600};
 inline constexpr TrainPhase kDataPhase{"data"};
 inline constexpr TrainPhase kStepPhase{"step"};
 inline constexpr TrainPhase kEvaluatePhase{"evaluate", 600};
+inline constexpr TrainPhase kEvaluatedPhase{"evaluated", 600};  // Waits for the others' shares.
 inline constexpr TrainPhase kCheckpointPhase{"checkpoint", 600};
 
 struct TrainReport {

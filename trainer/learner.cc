@@ -2,91 +2,45 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <ATen/autocast_mode.h>
+#include <c10/core/CachingDeviceAllocator.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
-#include <array>
+#include <cstdlib>
 #include <map>
 #include <optional>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 #include <utility>
 
 #include "common/check.h"
-#include "trainer/gradient_exchange.h"
-#include "trainer/models/torch_model.h"
-#include "trainer/optimizer.h"
+#include "trainer/learner_impl.h"
+#include "trainer/loss_scaler.h"
+#include "trainer/models/placement.h"
 #include "trainer/profiler/recorder.h"
-#include "trainer/tensor_copies.h"
 #include "trainer/torch_group.h"
 
 namespace ddprun {
 namespace {
 
+static_assert(Learner::kSlots == BatchSlots::kSlots);
 constexpr std::size_t kBroadcastBytes = std::size_t{250} << 20;
 
-std::uint64_t CountCorrect(const at::Tensor& logits, const std::int64_t* labels) {
-  const float* row = logits.const_data_ptr<float>();
-  const std::int64_t classes = logits.size(1);
-  std::uint64_t correct = 0;
-  for (std::int64_t i = 0; i < logits.size(0); ++i, row += classes) {
-    correct += std::max_element(row, row + classes) - row == labels[i];
-  }
-  return correct;
+at::Device TorchDevice(const Device& device) {
+  return device.kind == DeviceKind::kCuda
+             ? at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(device.index))
+             : at::Device(at::kCPU);
 }
 
-at::Tensor RoomFor(std::int64_t samples, const Shape& shape) {
-  Shape all = shape;
-  all.insert(all.begin(), samples);
-  return at::zeros(all, at::kFloat);
-}
-
-// Matrix products and convolutions in bfloat16 as long as it lives, the rest as autocast decides.
-class Autocast {
- public:
-  explicit Autocast(bool wanted) : wanted_(wanted) {
-    if (wanted_) {
-      at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
-      at::autocast::set_autocast_enabled(at::kCPU, true);
+// In place, for those who hold the tensors already.
+std::shared_ptr<TorchModel> MoveTo(at::Device device, std::shared_ptr<TorchModel> model) {
+  for (const std::vector<at::Tensor>& tensors : {model->parameters, model->buffers}) {
+    for (const at::Tensor& tensor : tensors) {
+      if (tensor.device() != device) {
+        tensor.set_data(tensor.detach().to(device));
+      }
     }
   }
-  ~Autocast() {
-    if (wanted_) {
-      at::autocast::set_autocast_enabled(at::kCPU, false);
-      at::autocast::clear_cache();  // Weights change with the next update.
-    }
-  }
-  Autocast(const Autocast&) = delete;
-  Autocast& operator=(const Autocast&) = delete;
-
- private:
-  const bool wanted_;
-};
-
-// As torch.nn.utils.clip_grad_norm_. Gradients are averaged by now, so every rank gets the same.
-void ClipNorm(const std::vector<at::Tensor>& gradients, double most) {
-  const at::NoGradGuard no_grad;
-  const at::Tensor norm = at::stack(at::_foreach_norm(gradients)).norm();
-  at::_foreach_mul_(gradients, at::clamp_max(most / (norm + 1e-6), 1.0));
-}
-
-// Memory for the samples of one part.
-struct Slot {
-  std::vector<at::Tensor> inputs;
-  at::Tensor targets;
-  at::Tensor labels;
-};
-
-Slot MakeSlot(const Task& task, std::int64_t samples) {
-  Slot slot;
-  for (const Shape& shape : task.inputs) {
-    slot.inputs.push_back(RoomFor(samples, shape));
-  }
-  if (task.classifies()) {
-    slot.labels = at::zeros({samples}, at::kLong);
-  } else {
-    slot.targets = RoomFor(samples, task.target);
-  }
-  return slot;
+  return model;
 }
 
 }  // namespace
@@ -96,88 +50,78 @@ void SetThreads(int threads) {
 }
 
 void DemandDeterminism() {
+  setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);  // Else cuBLAS is refused.
+  at::globalContext().setDeterministicCuDNN(true);
   at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
 }
 
 // A frozen parameter is a buffer: part of the model, without gradient or optimizer.
-static std::shared_ptr<TorchModel> Freeze(std::shared_ptr<TorchModel> model,
-                                          const std::vector<std::string>& prefixes) {
+static const TorchModel& Freeze(TorchModel& model, const std::vector<std::string>& prefixes) {
   std::vector<std::string> names;
   std::vector<at::Tensor> parameters;
-  for (std::size_t i = 0; i < model->parameters.size(); ++i) {
-    const std::string& name = model->names[i];
+  for (std::size_t i = 0; i < model.parameters.size(); ++i) {
+    const std::string& name = model.names[i];
     const bool frozen =
         std::any_of(prefixes.begin(), prefixes.end(),
                     [&](const std::string& prefix) { return name.starts_with(prefix); });
-    (frozen ? model->buffer_names : names).push_back(name);
-    (frozen ? model->buffers : parameters).push_back(model->parameters[i]);
-    model->parameters[i].set_requires_grad(!frozen);
+    (frozen ? model.buffer_names : names).push_back(name);
+    (frozen ? model.buffers : parameters).push_back(model.parameters[i]);
+    model.parameters[i].set_requires_grad(!frozen);
   }
-  model->names = std::move(names);
-  model->parameters = std::move(parameters);
+  model.names = std::move(names);
+  model.parameters = std::move(parameters);
   return model;
 }
 
-struct Learner::Impl {
-  Impl(const ModelEntry& entry, const LearnerOptions& learner_options, ProcessGroup& process_group)
-      : options(learner_options),
-        group(process_group),
-        model(Freeze(entry.make(options.task, options.model_arguments, options.seed),
-                     options.freeze)),
-        optimizer(options.optimizer, model->names, model->parameters),
-        weight(at::zeros({}, at::kFloat)) {
-    for (at::Tensor& parameter : model->parameters) {
-      CHECK(parameter.scalar_type() == at::kFloat && parameter.is_contiguous());
-    }
+Learner::Impl::Impl(const ModelEntry& entry, const LearnerOptions& learner_options,
+                    ProcessGroup& process_group)
+    : options(learner_options),
+      group(process_group),
+      device(TorchDevice(options.device)),
+      apart(options.apart || !device.is_cpu()),
+      model(MoveTo(device, entry.make(options.task, options.model_arguments, options.seed))),
+      placed(Place(*model, options.split_devices)),
+      optimizer(options.optimizer, Freeze(*model, options.freeze).names, model->parameters),
+      random(at::globalContext().defaultGenerator(device)),
+      weight(at::zeros({}, at::TensorOptions(at::kFloat).device(device))),
+      tally(at::zeros({2}, at::TensorOptions(at::kDouble).device(device))),
+      loss_scale(at::tensor({LossScale{}.scale, LossScale{}.good_steps}, at::kDouble)) {
+  for (at::Tensor& parameter : model->parameters) {
+    CHECK(parameter.scalar_type() == at::kFloat && parameter.is_contiguous());
   }
-
-  Result<void> Start(std::size_t part, std::size_t evaluation, const Buckets& recorded);
-  void Broadcast(const std::vector<at::Tensor>& tensors) const;
-  Score AddGradients(const Part& part);
-  at::Tensor Output(const std::vector<at::Tensor>& inputs, bool training) const;
-  at::Tensor Loss(const at::Tensor& output, const Slot& slot, std::int64_t count) const;
-  Score ScoreOf(const at::Tensor& output, const at::Tensor& loss, const Slot& slot) const;
-  Result<std::vector<at::Tensor>> Gradients() const;
-  std::vector<NamedTensor> ModelState() const;
-
-  const LearnerOptions options;
-  ProcessGroup& group;
-  const std::shared_ptr<TorchModel> model;
-  Optimizer optimizer;
-  at::Generator random = at::globalContext().defaultGenerator(at::kCPU);
-  std::array<Slot, kSlots> slots;
-  at::Tensor weight;  // What a sample's loss counts in this step.
-  const Buckets no_buckets;
-  std::function<void()> before_update;
-  std::unique_ptr<GradientExchange>
-      exchange;  // None in a group of one. Last: refers to the others.
-};
+}
 
 void Learner::Impl::Broadcast(const std::vector<at::Tensor>& tensors) const {
   const at::NoGradGuard no_grad;
-  // Coalescing wants one type at a time.
-  std::map<at::ScalarType, std::vector<at::Tensor>> by_type;
+  // Coalescing wants one type on one device at a time.
+  std::map<std::pair<at::ScalarType, std::string>, std::vector<at::Tensor>> kinds;
   for (const at::Tensor& tensor : tensors) {
-    by_type[tensor.scalar_type()].push_back(tensor);
+    if (group.size() > 1 || !tensor.device().is_cpu()) {  // NCCL alone with itself has no CPU part.
+      kinds[{tensor.scalar_type(), tensor.device().str()}].push_back(tensor);
+    }
   }
-  for (const auto& [type, same] : by_type) {
+  for (const auto& [kind, same] : kinds) {
     c10d::broadcast_coalesced(group.torch()->group, same, kBroadcastBytes, 0);
   }
 }
 
 Result<void> Learner::Impl::Start(std::size_t part, std::size_t evaluation,
                                   const Buckets& recorded) {
-  for (std::size_t i = 0; i < kSlots; ++i) {
-    const std::size_t samples = i == kEvaluationSlot ? evaluation : part;
-    slots[i] = MakeSlot(options.task, static_cast<std::int64_t>(samples));
-  }
-  if (group.torch() == nullptr) {
-    return {};
-  }
+  RETURN_IF_ERROR(placed);
   try {
+    if (options.graph && device.is_cuda()) {
+      // The default stream cannot be recorded; nor can what was made for it, such as DDP's hooks.
+      const c10::impl::VirtualGuardImpl gpu(device.type());
+      const c10::Stream before = gpu.exchangeStream(gpu.getStreamFromGlobalPool(device));
+      before.synchronize();
+    }
+    slots.emplace(options.task, device, apart, part, evaluation);
+    if (group.torch() == nullptr) {
+      return {};
+    }
     std::vector<at::Tensor> tensors = model->parameters;
     tensors.insert(tensors.end(), model->buffers.begin(), model->buffers.end());
-    for (const NamedTensor& item : optimizer.state()) {
+    for (const NamedTensor& item : OptimizerState()) {
       tensors.push_back(item.tensor);
     }
     Broadcast(tensors);
@@ -190,83 +134,6 @@ Result<void> Learner::Impl::Start(std::size_t part, std::size_t evaluation,
 }
 
 // The sum over samples, so that parts and ranks add up. Of float targets: over all their numbers.
-at::Tensor Learner::Impl::Loss(const at::Tensor& output, const Slot& slot,
-                               std::int64_t count) const {
-  if (options.task.classifies()) {
-    return at::cross_entropy_loss(output, slot.labels.narrow(0, 0, count), {}, at::Reduction::Sum);
-  }
-  return at::mse_loss(output, slot.targets.narrow(0, 0, count), at::Reduction::Sum);
-}
-
-Score Learner::Impl::ScoreOf(const at::Tensor& output, const at::Tensor& loss,
-                             const Slot& slot) const {
-  const auto samples = static_cast<std::uint64_t>(output.size(0));
-  if (options.task.classifies()) {
-    return {loss.item<float>(), CountCorrect(output, slot.labels.const_data_ptr<std::int64_t>()),
-            samples};
-  }
-  return {loss.item<double>() / static_cast<double>(NumbersIn(options.task.target)), 0, samples};
-}
-
-Score Learner::Impl::AddGradients(const Part& part) {
-  const Slot& slot = slots[part.slot];
-  const auto count = static_cast<std::int64_t>(part.count);
-  if (part.first) {
-    random.set_current_seed(part.seed);
-    for (at::Tensor& parameter : model->parameters) {
-      parameter.mutable_grad().reset();  // zero_grad's detach_ is refused on views into buckets.
-    }
-  }
-  if (exchange && part.last) {
-    exchange->BeforeForward();
-  }
-  std::vector<at::Tensor> inputs;
-  for (const at::Tensor& input : slot.inputs) {
-    inputs.push_back(input.narrow(0, 0, count));
-  }
-  std::optional<NamedRange> range(std::in_place, "forward");
-  const at::Tensor output = Output(inputs, /*training=*/true);
-  const at::Tensor loss = Loss(output, slot, count);
-  range.reset();
-  if (exchange && part.last) {
-    exchange->BeforeBackward();
-  }
-  // The exchange divides by the number of ranks; this undoes it and divides by all samples.
-  const double numbers =
-      options.task.classifies() ? 1 : static_cast<double>(NumbersIn(options.task.target));
-  weight.fill_(static_cast<double>(group.size()) /
-               (static_cast<double>(part.global_count) * numbers));
-  range.emplace("backward");
-  loss.backward(weight);
-  range.reset();
-  return ScoreOf(output, loss, slot);
-}
-
-// float32, whatever it was computed in.
-at::Tensor Learner::Impl::Output(const std::vector<at::Tensor>& inputs, bool training) const {
-  const Autocast autocast(options.bfloat16);
-  return model->forward(inputs, training).to(at::kFloat);
-}
-
-Result<std::vector<at::Tensor>> Learner::Impl::Gradients() const {
-  std::vector<at::Tensor> gradients;
-  gradients.reserve(model->parameters.size());
-  std::string unused;
-  for (std::size_t i = 0; i < model->parameters.size(); ++i) {
-    gradients.push_back(model->parameters[i].grad());
-    if (!gradients.back().defined()) {
-      unused += (unused.empty() ? "" : ", ") + model->names[i];
-    }
-  }
-  if (!unused.empty()) {
-    return Error{ErrorKind::kInvalid,
-                 "these parameters have no part in the loss, so they have no gradient: " + unused +
-                     ". Every parameter must be used in every forward; leave out those that are "
-                     "not"};
-  }
-  return gradients;
-}
-
 std::vector<NamedTensor> Learner::Impl::ModelState() const {
   std::vector<NamedTensor> state;
   for (std::size_t i = 0; i < model->parameters.size(); ++i) {
@@ -278,32 +145,37 @@ std::vector<NamedTensor> Learner::Impl::ModelState() const {
   return state;
 }
 
+std::vector<NamedTensor> Learner::Impl::OptimizerState() const {
+  std::vector<NamedTensor> state = optimizer.state();
+  if (options.precision == Precision::kFloat16) {
+    state.push_back({kLossScale, loss_scale});
+  }
+  return state;
+}
+
 Learner::Learner(const ModelEntry& model, const LearnerOptions& options, ProcessGroup& group)
     : impl_(std::make_unique<Impl>(model, options, group)) {}
 
 Learner::~Learner() = default;
 
 BatchRoom Learner::room(std::size_t slot) {
-  const Slot& tensors = impl_->slots[slot];
-  BatchRoom room;
-  for (std::size_t i = 0; i < tensors.inputs.size(); ++i) {
-    room.inputs[i] = tensors.inputs[i].mutable_data_ptr<float>();
-  }
-  if (tensors.labels.defined()) {
-    room.labels = tensors.labels.mutable_data_ptr<std::int64_t>();
-  } else {
-    room.targets = tensors.targets.mutable_data_ptr<float>();
-  }
-  return room;
+  return impl_->slots->room(slot);
+}
+
+bool Learner::Replays() const {
+  return impl_->recorded.has_value();
+}
+
+bool Learner::HasParameters() const {
+  return !impl_->model->parameters.empty();
 }
 
 Result<void> Learner::Start(std::size_t part, std::size_t evaluation, const Buckets& buckets) {
   return impl_->Start(part, evaluation, buckets);
 }
 
-Result<Score> Learner::Backward(const Part& part) {
-  CHECK(static_cast<std::int64_t>(part.count) <= impl_->slots[part.slot].inputs[0].size(0) &&
-        part.global_count > 0);
+Result<void> Learner::Backward(const Part& part) {
+  CHECK(part.count <= impl_->slots->most(part.slot) && part.global_count > 0);
   try {
     return impl_->AddGradients(part);
   } catch (const std::exception&) {
@@ -314,15 +186,19 @@ Result<Score> Learner::Backward(const Part& part) {
 
 Result<void> Learner::Update(double lr) {
   ASSIGN_OR_RETURN(const std::vector<at::Tensor> gradients, impl_->Gradients());
-  if (impl_->before_update) {
+  if (impl_->before_update && !impl_->apart) {  // Of what lies apart it reads a copy.
     impl_->before_update();
   }
   try {
     const NamedRange range("optimizer");
-    if (impl_->options.clip_norm > 0) {
-      ClipNorm(gradients, impl_->options.clip_norm);
+    const bool finite = impl_->Unscale(gradients);
+    if (impl_->options.clip_norm > 0 || impl_->options.measure_norm) {
+      // Averaged by now, so every rank gets the same.
+      impl_->norm = ClipNorm(gradients, impl_->options.clip_norm);
     }
-    impl_->optimizer.Step(gradients, lr);
+    if (finite) {
+      impl_->optimizer.Step(gradients, lr);
+    }
     if (impl_->exchange) {
       impl_->exchange->AfterStep();
     }
@@ -330,6 +206,22 @@ Result<void> Learner::Update(double lr) {
   } catch (const std::exception&) {
     return CollectiveError(impl_->group.rank(), "update the parameters");
   }
+}
+
+std::optional<double> Learner::GradientNorm() const {
+  return impl_->norm.defined() ? std::optional<double>(impl_->norm.item<double>()) : std::nullopt;
+}
+
+std::optional<DeviceMemory> Learner::MemoryOnDevice() const {
+  if (impl_->device.is_cpu()) {
+    return std::nullopt;
+  }
+  const auto all = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+  const c10::CachingAllocator::Stat stat = c10::getDeviceAllocator(impl_->device.type())
+                                               ->getDeviceStats(impl_->device.index())
+                                               .allocated_bytes[all];
+  return DeviceMemory{static_cast<std::uint64_t>(stat.current),
+                      static_cast<std::uint64_t>(stat.peak)};
 }
 
 Result<void> Learner::ShareBuffers() {
@@ -344,18 +236,27 @@ Result<void> Learner::ShareBuffers() {
   }
 }
 
+Result<Score> Learner::TakeScore() {
+  try {
+    return impl_->TakeScore();
+  } catch (const std::exception&) {
+    return CollectiveError(impl_->group.rank(), "compute the loss");
+  }
+}
+
 Result<Score> Learner::Evaluate(std::size_t count) {
-  const Slot& tensors = impl_->slots[kEvaluationSlot];
-  const auto samples = static_cast<std::int64_t>(count);
-  CHECK(samples <= tensors.inputs[0].size(0));
+  CHECK(count <= impl_->slots->most(kEvaluationSlot));
   try {
     const at::NoGradGuard no_grad;
-    std::vector<at::Tensor> inputs;
-    for (const at::Tensor& input : tensors.inputs) {
-      inputs.push_back(input.narrow(0, 0, samples));
-    }
-    const at::Tensor output = impl_->Output(inputs, /*training=*/false);
-    return impl_->ScoreOf(output, impl_->Loss(output, tensors, samples), tensors);
+    const Score training = impl_->TakeScore();
+    const Batch batch = impl_->slots->Take(kEvaluationSlot, count);
+    const at::Tensor output = impl_->Output(batch.inputs, /*training=*/false);
+    impl_->AddScore(output, impl_->Loss(output, batch), batch);
+    impl_->slots->Done();
+    impl_->score.samples += count;
+    const Score found = impl_->TakeScore();
+    impl_->score = training;
+    return found;
   } catch (const std::exception&) {
     return CollectiveError(impl_->group.rank(), "evaluate the model");
   }
@@ -374,7 +275,17 @@ void Learner::BeforeUpdate(std::function<void()> wait) {
 }
 
 SnapshotView Learner::View() const {
-  SnapshotView view{ViewsOf(impl_->ModelState()), ViewsOf(impl_->optimizer.state())};
+  if (impl_->apart) {
+    if (impl_->before_update) {
+      impl_->before_update();  // The copy before this one may still be read.
+    }
+    return {ViewsOf(impl_->model_mirror.Copy(impl_->ModelState())),
+            ViewsOf(impl_->optimizer_mirror.Copy(impl_->OptimizerState())), [impl = impl_.get()] {
+              impl->model_mirror.Wait();
+              impl->optimizer_mirror.Wait();
+            }};
+  }
+  SnapshotView view{ViewsOf(impl_->ModelState()), ViewsOf(impl_->OptimizerState()), {}};
   for (TensorView& tensor : view.model) {
     const std::vector<std::string>& buffers = impl_->model->buffer_names;
     tensor.forward_changes_it =
@@ -385,7 +296,10 @@ SnapshotView Learner::View() const {
 
 Result<void> Learner::CopyFrom(const Snapshot& snapshot) {
   RETURN_IF_ERROR(CopyBack(snapshot.model, impl_->ModelState()));
-  return CopyBack(snapshot.optimizer, impl_->optimizer.state());
+  const bool scaled = std::any_of(snapshot.optimizer.begin(), snapshot.optimizer.end(),
+                                  [](const Tensor& tensor) { return tensor.name == kLossScale; });
+  // One that was trained without a scale goes on with a fresh one.
+  return CopyBack(snapshot.optimizer, scaled ? impl_->OptimizerState() : impl_->optimizer.state());
 }
 
 const Buckets& Learner::buckets() const {

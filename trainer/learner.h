@@ -13,12 +13,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "common/result.h"
 #include "trainer/buckets.h"
 #include "trainer/checkpoint/snapshot_copier.h"
+#include "trainer/device/step_graph.h"
 #include "trainer/learning_options.h"
 #include "trainer/models/model.h"
 #include "trainer/optimizer_options.h"
@@ -33,10 +35,17 @@ struct LearnerOptions {
   std::uint64_t seed = 1;
   OptimizerOptions optimizer;
   std::size_t bucket_bytes = std::size_t{25} << 20;
-  double clip_norm = 0;   // Of all averaged gradients together; 0: none.
-  bool bfloat16 = false;  // Forward under autocast.
+  double clip_norm = 0;                       // Of all averaged gradients together; 0: none.
+  bool measure_norm = false;                  // Of them, also where nothing is clipped.
+  Precision precision = Precision::kFloat32;  // Of the forward, under autocast.
   Compression compression = Compression::kNone;
-  std::vector<std::string> freeze;  // Parameters whose names begin so are not trained.
+  std::vector<std::string> freeze;         // Parameters whose names begin so are not trained.
+  std::vector<std::string> split_devices;  // One for each part of the model; none: not split.
+  Device device;                           // Where the model lies and steps are computed.
+  // Forward and backward of steps of one part are recorded in it and replayed; null: never.
+  std::shared_ptr<StepGraph> graph;
+  // For tests: batches and snapshots are copied to and from the model's memory also on the CPU.
+  bool apart = false;
 };
 
 // Of this rank's samples.
@@ -51,6 +60,12 @@ struct Score {
     samples += other.samples;
     return *this;
   }
+};
+
+// Of this process on its GPU, as libtorch's allocator counts it.
+struct DeviceMemory {
+  std::uint64_t bytes = 0;
+  std::uint64_t peak = 0;
 };
 
 struct Part {
@@ -81,10 +96,27 @@ class Learner {
   // Where the caller puts the next samples, after Start.
   BatchRoom room(std::size_t slot);
 
-  // kInvalid: a parameter takes no part in the loss; the message names it.
-  Result<Score> Backward(const Part& part);
-  // After the last part.
+  // Whether there is anything to train.
+  bool HasParameters() const;
+
+  // Whether steps are replayed from a graph by now. It is recorded after kWarmSteps steps.
+  bool Replays() const;
+  static constexpr std::size_t kWarmSteps = 11;  // As PyTorch demands of one with DDP in it.
+
+  // On a GPU these two only tell it what to do, and do not wait until it is done. From the return
+  // of Backward on the slot may be filled again.
+  Result<void> Backward(const Part& part);
+  // After the last part. kInvalid: a parameter takes no part in the loss; the message names it.
+  // With float16 a step whose gradients overflow changes nothing but the scale of the loss.
   Result<void> Update(double lr);
+  // Of all parts since the last call, here. Waits for the GPU.
+  Result<Score> TakeScore();
+  // Of all averaged gradients together in the last Update, before clipping: the same on every rank.
+  // None: not asked for, or no step yet.
+  std::optional<double> GradientNorm() const;
+
+  // None where the model lies in the host's memory.
+  std::optional<DeviceMemory> MemoryOnDevice() const;
 
   // Before evaluations: rank 0's buffers are everybody's.
   Result<void> ShareBuffers();
@@ -98,7 +130,8 @@ class Learner {
   // the next they do not (SnapshotCopier's contract), but for buffers: a forward changes those.
   void BeforeUpdate(std::function<void()> wait);
 
-  // Parameters, buffers and optimizer state, where they lie as long as the learner lives.
+  // Parameters, buffers and optimizer state, in the host's memory as long as the learner lives:
+  // where they are used, or copies, valid from the view's wait() until the next View.
   SnapshotView View() const;
   Result<void> CopyFrom(const Snapshot& snapshot);
 

@@ -3,6 +3,9 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "trainer/checkpoint/snapshot_copier.h"
 #include "trainer/models/torch_model.h"
 
 namespace ddprun {
@@ -40,21 +43,24 @@ constexpr ModelEntry kModel = {.name = "one weight",
                                .make = Make};
 
 struct World {
-  explicit World(const char* arguments, double clip_norm)
+  explicit World(const char* arguments, double clip_norm, bool measure_norm = false)
+      : World(Options(arguments, clip_norm, measure_norm)) {}
+  explicit World(const LearnerOptions& options)
       : group(std::move(*ProcessGroup::Join(WorkerEnv{}, GroupOptions{}))),
-        learner(kModel, Options(arguments, clip_norm), *group) {
+        learner(kModel, options, *group) {
     EXPECT_TRUE(learner.Start(4, 4, {}));
     for (std::size_t i = 0; i < 4; ++i) {  // y = 3 x, from y = x.
       learner.room(0).inputs[0][i] = 1;
       learner.room(0).targets[i] = 3;
     }
   }
-  static LearnerOptions Options(const char* arguments, double clip_norm) {
+  static LearnerOptions Options(const char* arguments, double clip_norm, bool measure_norm) {
     LearnerOptions options;
     options.task = {.inputs = {{1}}, .classes = 0, .target = {1}};
     options.model_arguments = *Arguments::Parse(arguments, kForget);
     options.optimizer.kind = OptimizerKind::kSgd;
     options.clip_norm = clip_norm;
+    options.measure_norm = measure_norm;
     return options;
   }
   float Weight() const {
@@ -79,17 +85,16 @@ TEST(Learner, AParameterWithoutPartInTheLossIsNamed) {
 TEST(Learner, PartsAddUpToTheMeanOfTheGlobalBatch) {
   for (const std::size_t parts : {1, 2, 4}) {
     World world("", 0);
-    Score score;
     for (std::size_t part = 0; part < parts; ++part) {
-      const Result<Score> some = world.learner.Backward(
-          {.count = 4 / parts, .global_count = 4, .first = part == 0, .last = part + 1 == parts});
-      ASSERT_TRUE(some);
-      score += *some;
+      ASSERT_TRUE(world.learner.Backward(
+          {.count = 4 / parts, .global_count = 4, .first = part == 0, .last = part + 1 == parts}));
     }
+    const Score score = *world.learner.TakeScore();
     ASSERT_TRUE(world.learner.Update(0.1));
     EXPECT_FLOAT_EQ(world.Weight(), 1.4F) << parts;
     EXPECT_DOUBLE_EQ(score.loss_sum, 16);
     EXPECT_EQ(score.samples, 4u);
+    EXPECT_EQ(world.learner.TakeScore()->samples, 0u);
   }
 }
 
@@ -98,6 +103,22 @@ TEST(Learner, ClipsToTheNorm) {
   ASSERT_TRUE(world.learner.Backward({.count = 4, .global_count = 4}));
   ASSERT_TRUE(world.learner.Update(0.1));
   EXPECT_NEAR(world.Weight(), 1.05F, 1e-6);
+  ASSERT_TRUE(world.learner.GradientNorm());
+  EXPECT_NEAR(*world.learner.GradientNorm(), 4, 1e-6);  // Before clipping.
+}
+
+TEST(Learner, MeasuresTheNormWithoutClipping) {
+  World measured("", 0, /*measure_norm=*/true);
+  EXPECT_FALSE(measured.learner.GradientNorm());  // No step yet.
+  ASSERT_TRUE(measured.learner.Backward({.count = 4, .global_count = 4}));
+  ASSERT_TRUE(measured.learner.Update(0.1));
+  EXPECT_NEAR(*measured.learner.GradientNorm(), 4, 1e-6);
+  EXPECT_NEAR(measured.Weight(), 1.4F, 1e-6);
+
+  World silent("", 0);
+  ASSERT_TRUE(silent.learner.Backward({.count = 4, .global_count = 4}));
+  ASSERT_TRUE(silent.learner.Update(0.1));
+  EXPECT_FALSE(silent.learner.GradientNorm());
 }
 
 TEST(Learner, ABufferIsPartOfTheModelAndKnownToChangeInAForward) {
@@ -111,6 +132,137 @@ TEST(Learner, ABufferIsPartOfTheModelAndKnownToChangeInAForward) {
   EXPECT_EQ(*reinterpret_cast<const std::int64_t*>(model[0].bytes.data()), 3);
   ASSERT_TRUE(world.learner.Evaluate(2));
   EXPECT_EQ(*reinterpret_cast<const std::int64_t*>(model[0].bytes.data()), 3);
+}
+
+// As on a GPU: what is learned from, and what a snapshot sees, are copies.
+TEST(Learner, LearnsTheSameFromMemoryApart) {
+  LearnerOptions options = World::Options("", 0, false);
+  options.apart = true;
+  World world(options);
+  for (std::size_t step = 0; step < 3; ++step) {
+    ASSERT_TRUE(world.learner.Backward({.count = 4, .global_count = 4}));
+    std::fill_n(world.learner.room(0).inputs[0], 4, 7.0F);  // Free to be filled again.
+    ASSERT_TRUE(world.learner.Update(0.1));
+    std::fill_n(world.learner.room(0).inputs[0], 4, 1.0F);
+  }
+  int waits = 0;
+  world.learner.BeforeUpdate([&] { ++waits; });
+  const Snapshot after = CopyNow(world.learner.View(), {});
+  EXPECT_EQ(waits, 1);  // Until the copy before this one has been read.
+  EXPECT_FALSE(world.learner.View().model[0].forward_changes_it);
+  ASSERT_TRUE(world.learner.Backward({.count = 4, .global_count = 4}));
+  ASSERT_TRUE(world.learner.Update(0.1));
+  EXPECT_NEAR(world.Weight(), 3 - 2 * 0.8 * 0.8 * 0.8 * 0.8, 1e-6);
+  EXPECT_NEAR(*reinterpret_cast<const float*>(after.model.back().bytes.data()),
+              3 - 2 * 0.8 * 0.8 * 0.8, 1e-6);
+
+  World other("", 0);  // Here they are where they are used.
+  ASSERT_TRUE(other.learner.CopyFrom(after));
+  EXPECT_NEAR(other.Weight(), 3 - 2 * 0.8 * 0.8 * 0.8, 1e-6);
+}
+
+// A GPU's graph as the learner sees it: recording does nothing, each replay does the work.
+class FakeGraph : public StepGraph {
+ public:
+  Result<void> Record(const std::function<void()>& work) override {
+    EXPECT_FALSE(work_);
+    work_ = work;
+    return {};
+  }
+  Result<void> Replay() override {
+    ++replays;
+    work_();
+    return {};
+  }
+  int replays = 0;
+
+ private:
+  std::function<void()> work_;
+};
+
+// Steps of four samples and, every fifth time, of three, as at the end of an epoch.
+std::vector<float> WeightsOverSteps(World& world, std::size_t steps, Score& score) {
+  std::vector<float> weights;
+  for (std::size_t step = 1; step <= steps; ++step) {
+    for (std::size_t i = 0; i < 4; ++i) {
+      world.learner.room(0).targets[i] = static_cast<float>(step % 7 + i);
+    }
+    const std::size_t count = step % 5 == 0 ? 3 : 4;
+    EXPECT_TRUE(world.learner.Backward({.count = count, .global_count = count}));
+    EXPECT_TRUE(world.learner.Update(0.1));
+    weights.push_back(world.Weight());
+  }
+  score = *world.learner.TakeScore();
+  return weights;
+}
+
+TEST(Learner, ReplaysFullStepsOnceItIsWarmAndLearnsTheSame) {
+  constexpr std::size_t kSteps = 40;  // 32 of them full.
+  LearnerOptions options = World::Options("", 0, false);
+  World plain(options);
+  Score expected;
+  const std::vector<float> weights = WeightsOverSteps(plain, kSteps, expected);
+  EXPECT_FALSE(plain.learner.Replays());
+
+  const auto graph = std::make_shared<FakeGraph>();
+  options.graph = graph;
+  World world(options);
+  Score score;
+  EXPECT_EQ(WeightsOverSteps(world, kSteps, score), weights);
+  EXPECT_TRUE(world.learner.Replays());
+  EXPECT_EQ(graph->replays, 32 - static_cast<int>(Learner::kWarmSteps));
+  EXPECT_EQ(score.samples, expected.samples);
+  EXPECT_EQ(score.loss_sum, expected.loss_sum);
+}
+
+TEST(Learner, StepsOfSeveralPartsAreNotReplayed) {
+  LearnerOptions options = World::Options("", 0, false);
+  const auto graph = std::make_shared<FakeGraph>();
+  options.graph = graph;
+  World world(options);
+  for (std::size_t step = 0; step < 2 * Learner::kWarmSteps; ++step) {
+    for (const bool first : {true, false}) {
+      ASSERT_TRUE(
+          world.learner.Backward({.count = 2, .global_count = 4, .first = first, .last = !first}));
+    }
+    ASSERT_TRUE(world.learner.Update(0.01));
+  }
+  EXPECT_EQ(graph->replays, 0);
+}
+
+double LossScaleIn(const Snapshot& snapshot) {
+  for (const Tensor& tensor : snapshot.optimizer) {
+    if (tensor.name == "loss_scale") {
+      return *reinterpret_cast<const double*>(tensor.bytes.data());
+    }
+  }
+  return 0;
+}
+
+// At the first scale the gradient of 65536 is more than float16 holds; at half of it all is well.
+TEST(Learner, SkipsAStepThatOverflowsAndKeepsTheScaleInItsSnapshot) {
+  LearnerOptions options = World::Options("", 0, false);
+  options.precision = Precision::kFloat16;
+  World world(options);
+  ASSERT_TRUE(world.learner.Backward({.count = 4, .global_count = 4}));
+  ASSERT_TRUE(world.learner.Update(0.1));
+  EXPECT_EQ(world.Weight(), 1);
+  EXPECT_EQ(LossScaleIn(CopyNow(world.learner.View(), {})), 32768);
+  std::size_t steps = 1;
+  for (; world.Weight() == 1 && steps < 10; ++steps) {
+    ASSERT_TRUE(world.learner.Backward({.count = 4, .global_count = 4}));
+    ASSERT_TRUE(world.learner.Update(0.1));
+  }
+  EXPECT_NEAR(world.Weight(), 1.4, 1e-3);
+  const Snapshot after = CopyNow(world.learner.View(), {});
+  EXPECT_EQ(LossScaleIn(after), 65536 / static_cast<double>(1 << (steps - 1)));
+
+  World resumed(options);
+  ASSERT_TRUE(resumed.learner.CopyFrom(after));
+  EXPECT_EQ(LossScaleIn(CopyNow(resumed.learner.View(), {})), LossScaleIn(after));
+  World plain("", 0);  // From float16 to float32 and back: the scale is dropped, then fresh.
+  ASSERT_TRUE(plain.learner.CopyFrom(after));
+  ASSERT_TRUE(resumed.learner.CopyFrom(CopyNow(plain.learner.View(), {})));
 }
 
 }  // namespace

@@ -29,14 +29,19 @@ void AddLearningOptions(CLI::App& app, LearningOptions& options) {
       ->capture_default_str();
   app.add_option("--clip-norm", options.clip_norm,
                  "Scale gradients down to this norm over all parameters, if theirs is larger");
+  app.add_flag("--grad-norm", options.grad_norm,
+               "Report the gradients' norm over all parameters, as --clip-norm does");
   app.add_option("--autocast", options.autocast,
-                 "bf16: forward in bfloat16 where libtorch's autocast holds it safe; off")
+                 "bf16, fp16 (GPUs): forward in 16 bits where libtorch's autocast holds it safe; "
+                 "off")
       ->capture_default_str();
   app.add_option("--compress", options.compress,
                  "Gradients travel between ranks as fp16 or bf16; off: as they are")
       ->capture_default_str();
   app.add_flag("--deterministic", options.deterministic,
                "An error instead of any operation without a deterministic implementation");
+  app.add_flag("--cuda-graph", options.cuda_graph,
+               "On a GPU: record forward and backward of a step once, and replay them");
   app.add_flag("--sync-batchnorm", options.sync_batchnorm, "Refused, with the reason");
   app.add_option("--prefetch", options.prefetch,
                  "Gather the next batch on a thread: on, off, or auto (large batches)")
@@ -67,9 +72,8 @@ std::vector<std::string> LearningProblems(const LearningOptions& options) {
   if (options.clip_norm && !(*options.clip_norm > 0 && *options.clip_norm < 1e30)) {
     problems.push_back("--clip-norm must be a number above 0");
   }
-  if (!IsOneOf(options.autocast, {"off", "bf16"})) {
-    problems.push_back("--autocast must be off or bf16, not '" + options.autocast +
-                       "' (fp16 needs a GPU and a scaler)");
+  if (!ParsePrecision(options.autocast)) {
+    problems.push_back("--autocast must be off, bf16 or fp16, not '" + options.autocast + "'");
   }
   if (!ParseCompression(options.compress)) {
     problems.push_back("--compress must be off, fp16 or bf16, not '" + options.compress + "'");
@@ -93,6 +97,19 @@ Schedule ScheduleOf(const LearningOptions& options, std::uint64_t total_steps) {
           .decay_every = static_cast<std::uint64_t>(std::max<std::int64_t>(1, options.decay_every)),
           .decay_factor = options.decay_factor,
           .total_steps = total_steps};
+}
+
+std::optional<Precision> ParsePrecision(const std::string& text) {
+  if (text == "off") {
+    return Precision::kFloat32;
+  }
+  if (text == "fp16") {
+    return Precision::kFloat16;
+  }
+  if (text == "bf16") {
+    return Precision::kBFloat16;
+  }
+  return std::nullopt;
 }
 
 std::optional<Compression> ParseCompression(const std::string& text) {

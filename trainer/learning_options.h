@@ -17,6 +17,7 @@ class App;
 
 namespace ddprun {
 
+enum class Precision { kFloat32, kFloat16, kBFloat16 };
 enum class Compression { kNone, kFloat16, kBFloat16 };
 
 struct LearningOptions {
@@ -25,9 +26,11 @@ struct LearningOptions {
   std::int64_t decay_every = 0;  // Steps; --schedule=step needs it.
   double decay_factor = 0.1;
   std::optional<double> clip_norm;
+  bool grad_norm = false;
   std::string autocast = "off";
   std::string compress = "off";
   bool deterministic = false;
+  bool cuda_graph = false;
   bool sync_batchnorm = false;  // Always refused: see LearningProblems.
   std::string prefetch = "auto";
   std::filesystem::path result;     // Empty: none.
@@ -39,6 +42,8 @@ std::vector<std::string> LearningProblems(const LearningOptions& options);
 
 // Of valid options.
 Schedule ScheduleOf(const LearningOptions& options, std::uint64_t total_steps);
+// Of --autocast.
+std::optional<Precision> ParsePrecision(const std::string& text);
 std::optional<Compression> ParseCompression(const std::string& text);
 // Whether to fill batches on a thread, for parts of so many numbers.
 bool PrefetchWanted(const LearningOptions& options, std::uint64_t numbers);

@@ -14,6 +14,10 @@
 
 namespace ddprun {
 
+// As torch.nn.utils.clip_grad_norm_: the norm over all gradients, which are scaled down to `most`
+// if it is larger; 0: only measured.
+at::Tensor ClipNorm(const std::vector<at::Tensor>& gradients, double most);
+
 struct NamedTensor {
   std::string name;
   at::Tensor tensor;  // Shares its memory with the owner.
@@ -23,7 +27,7 @@ class Optimizer {
  public:
   // `names` and `parameters` go together; the tensors are updated in place.
   Optimizer(const OptimizerOptions& options, const std::vector<std::string>& names,
-            std::vector<at::Tensor> parameters);
+            const std::vector<at::Tensor>& parameters);
 
   // One gradient for each parameter.
   void Step(const std::vector<at::Tensor>& gradients, double lr);
@@ -36,13 +40,22 @@ class Optimizer {
   const std::vector<NamedTensor>& state() const { return state_; }
 
  private:
+  // What is on one device: a kernel wants no other.
+  struct Group {
+    std::vector<std::size_t> places;  // Among all parameters.
+    std::vector<at::Tensor> parameters;
+    at::Tensor float_steps;               // As Adam's kernel wants it,
+    std::vector<at::Tensor> every_steps;  // once per parameter.
+    std::vector<at::Tensor> first;        // exp_avg or momentum_buffer
+    std::vector<at::Tensor> second;       // exp_avg_sq
+  };
+  Group& GroupOf(const at::Tensor& parameter);
+  void Update(Group& group, const std::vector<at::Tensor>& gradients, double lr,
+              std::int64_t step) const;
+
   const OptimizerOptions options_;
-  const std::vector<at::Tensor> parameters_;
   at::Tensor steps_;
-  at::Tensor float_steps_;               // As Adam's kernel wants it,
-  std::vector<at::Tensor> every_steps_;  // once per parameter.
-  std::vector<at::Tensor> first_;        // exp_avg or momentum_buffer
-  std::vector<at::Tensor> second_;       // exp_avg_sq
+  std::vector<Group> groups_;
   std::vector<NamedTensor> state_;
 };
 

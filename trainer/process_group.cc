@@ -20,6 +20,7 @@
 #include "common/files.h"
 #include "trainer/comm/shared_join.h"
 #include "trainer/comm/shm_backend.h"
+#include "trainer/nccl_group.h"
 #include "trainer/torch_group.h"
 
 namespace ddprun {
@@ -75,9 +76,13 @@ Result<std::string> AddressTowards(const Endpoint& endpoint) {
 c10::intrusive_ptr<c10d::Store> ConnectStore(const WorkerEnv& env, const GroupOptions& group) {
   c10d::TCPStoreOptions options;
   options.port = env.master.port;
-  options.isServer = false;
   options.waitWorkers = false;
   options.timeout = group.timeout;
+  if (env.hosts_store) {  // One for all groups, as long as the process lives.
+    options.isServer = true;
+    static const auto served = c10::make_intrusive<c10d::TCPStore>(env.master.host, options);
+  }
+  options.isServer = false;
   auto store = c10::make_intrusive<c10d::TCPStore>(env.master.host, options);
   // A store that outlives a generation must not show the next one what this one wrote.
   return c10::make_intrusive<c10d::PrefixStore>("ddprun-train/" +
@@ -117,7 +122,7 @@ Result<SharedOutcome> ShareMemory(const WorkerEnv& env, const GroupOptions& opti
   if (options.backend == BackendChoice::kGloo) {
     return SharedOutcome{nullptr, "--backend=gloo"};
   }
-  if (options.backend == BackendChoice::kAuto && env.local_world_size != env.world_size) {
+  if (options.backend != BackendChoice::kShm && env.local_world_size != env.world_size) {
     return SharedOutcome{nullptr, "not all ranks are of one node"};
   }
   StoreBoard board(store);
@@ -145,31 +150,49 @@ c10::intrusive_ptr<c10d::Backend> MakeGloo(const c10::intrusive_ptr<c10d::Store>
   return c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size, gloo_options);
 }
 
-Result<std::unique_ptr<TorchGroup>> FormGroup(const WorkerEnv& env, const GroupOptions& options) {
+// What lies in the CPU's memory travels through this, also between ranks that compute on GPUs.
+Result<void> AddCpuBackend(TorchGroup& torch, const c10::intrusive_ptr<c10d::Store>& store,
+                           const WorkerEnv& env, const GroupOptions& options) {
   using BackendType = c10d::ProcessGroup::BackendType;
-  const auto store = ConnectStore(env, options);
   ASSIGN_OR_RETURN(SharedOutcome shared, ShareMemory(env, options, *store));
-  const auto rank = static_cast<int>(env.rank);
-  const auto size = static_cast<int>(env.world_size);
-  auto torch = std::make_unique<TorchGroup>();
   c10::intrusive_ptr<c10d::Backend> backend;
+  BackendType type = BackendType::CUSTOM;
   if (shared.world) {
-    torch->backend = "shm";
-    torch->note = "the ranks talk through shared memory";
+    torch.backend = "shm";
+    torch.note = "the ranks talk through shared memory";
     backend = MakeShmBackend(std::move(shared.world));
   } else {
     std::string own_address;
     if (options.interface.empty()) {
       ASSIGN_OR_RETURN(own_address, AddressTowards(env.master));
     }
-    torch->backend = "gloo";
-    torch->note = "the ranks talk through Gloo (" + shared.why_not + ")";
-    backend = MakeGloo(store, rank, size, options, own_address);
+    torch.backend = "gloo";
+    torch.note = "the ranks talk through Gloo (" + shared.why_not + ")";
+    type = BackendType::GLOO;
+    backend = MakeGloo(store, static_cast<int>(env.rank), static_cast<int>(env.world_size), options,
+                       own_address);
   }
-  const BackendType type = torch->backend == "gloo" ? BackendType::GLOO : BackendType::CUSTOM;
-  torch->group = c10::make_intrusive<c10d::ProcessGroup>(store, rank, size);
-  torch->group->setDefaultBackend(type);
-  torch->group->setBackend(c10::DeviceType::CPU, type, backend);
+  torch.group->setDefaultBackend(type);
+  torch.group->setBackend(c10::DeviceType::CPU, type, backend);
+  if (options.device.plugin && options.backend == BackendChoice::kGloo) {
+    torch.group->setBackend(c10::DeviceType::CUDA, type, backend);  // By way of the CPU.
+  }
+  return {};
+}
+
+Result<std::unique_ptr<TorchGroup>> FormGroup(const WorkerEnv& env, const GroupOptions& options) {
+  if (env.world_size == 1) {
+    return NcclAlone(env, options);
+  }
+  const auto store = ConnectStore(env, options);
+  RETURN_IF_ERROR(AgreeOnDevices(*store, env, options));
+  auto torch = std::make_unique<TorchGroup>();
+  torch->group = c10::make_intrusive<c10d::ProcessGroup>(store, static_cast<int>(env.rank),
+                                                         static_cast<int>(env.world_size));
+  RETURN_IF_ERROR(AddCpuBackend(*torch, store, env, options));
+  if (options.device.plugin && options.backend != BackendChoice::kGloo) {
+    RETURN_IF_ERROR(AddNccl(*torch, store, env, options));
+  }
   return torch;
 }
 
@@ -184,7 +207,10 @@ Error DescribeCurrentException() {
   try {
     throw;
   } catch (const c10::DistError& error) {
-    return {ErrorKind::kUnavailable, Essence(error.what_without_backtrace())};
+    const std::string text = Essence(error.what_without_backtrace());
+    // NCCL's watchdog reports the GPU's own trouble in the same way.
+    const bool own = text.find("CUDA error") != std::string::npos;
+    return {own ? ErrorKind::kSystem : ErrorKind::kUnavailable, text};
   } catch (const c10::Error& error) {
     return {ErrorKind::kSystem, Essence(error.what_without_backtrace())};
   } catch (const std::bad_alloc&) {
@@ -206,7 +232,8 @@ Error CollectiveError(std::uint32_t rank, const std::string& doing) {
 Result<std::unique_ptr<ProcessGroup>> ProcessGroup::Join(const WorkerEnv& env,
                                                          const GroupOptions& options) {
   std::unique_ptr<TorchGroup> torch;
-  if (env.world_size > 1) {
+  const bool nccl_asked = options.device.plugin && options.backend == BackendChoice::kNccl;
+  if (env.world_size > 1 || nccl_asked) {
     if (!options.interface.empty() && if_nametoindex(options.interface.c_str()) == 0) {
       return SystemError("use the network interface (GLOO_SOCKET_IFNAME)", options.interface,
                          errno);
@@ -237,7 +264,7 @@ ProcessGroup::ProcessGroup(std::uint32_t rank, std::uint32_t size,
 ProcessGroup::~ProcessGroup() = default;
 
 Result<std::string> ProcessGroup::BroadcastText(std::string text) {
-  if (!torch_) {
+  if (size_ == 1) {
     return text;
   }
   try {
@@ -259,7 +286,7 @@ Result<std::string> ProcessGroup::BroadcastText(std::string text) {
 }
 
 Result<void> ProcessGroup::Sum(std::span<double> values) {
-  if (!torch_) {
+  if (size_ == 1) {
     return {};
   }
   try {

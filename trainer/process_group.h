@@ -2,8 +2,10 @@
 // generation's store, through shared memory where all ranks are on one node, else through Gloo.
 //
 // Chosen for the whole world, by all ranks alike; ranks of one node do not share memory when others
-// are elsewhere. Sums through shared memory are formed in rank order, so that they are the same in
-// every run; Gloo's are too, in another order: with three ranks or more they differ in rounding.
+// are elsewhere. Ranks that compute on GPUs have NCCL as well, for what lies there: all must, and
+// each on its own GPU (kInvalid). Sums through shared memory are formed in rank order, so that they
+// are the same in every run; Gloo's are too, in another order: with three ranks or more they differ
+// in rounding.
 //
 // A process without peers has a group of one that needs no store. A collective that fails is
 // ErrorKind::kUnavailable: a peer is gone, or silent for longer than the timeout. The group cannot
@@ -19,6 +21,7 @@
 #include "common/result.h"
 #include "proto/worker_env.h"
 #include "trainer/comm/backend.h"
+#include "trainer/device/choose_device.h"
 
 namespace ddprun {
 
@@ -30,6 +33,7 @@ struct GroupOptions {
   // reaches the store.
   std::string interface;
   BackendChoice backend = BackendChoice::kAuto;
+  Device device;              // Where this rank's tensors are.
   std::string name = "main";  // A second group of the same generation needs another one.
 };
 
@@ -42,7 +46,8 @@ class ProcessGroup {
   std::uint32_t rank() const { return rank_; }
   std::uint32_t size() const { return size_; }
 
-  // "shm" or "gloo", which decides how sums are rounded; "none" in a group of one.
+  // What carries gradients: "shm", "gloo" or "nccl", which decides how sums are rounded; "none" in
+  // a group of one, unless NCCL was asked for by name.
   const std::string& backend() const { return backend_; }
   // Which and why, for the log.
   const std::string& note() const { return note_; }
@@ -52,7 +57,7 @@ class ProcessGroup {
   // Every element becomes its sum over the ranks.
   Result<void> Sum(std::span<double> values);
 
-  // For files that see libtorch; null in a group of one.
+  // For files that see libtorch; null where backend() is "none".
   TorchGroup* torch() { return torch_.get(); }
 
  private:
@@ -65,5 +70,9 @@ class ProcessGroup {
   std::uint32_t size_;
   std::unique_ptr<TorchGroup> torch_;
 };
+
+// NCCL's own thread gives up on a collective by an exception that nobody can catch: `end` is told
+// of it there, and ends the process.
+void EndWhenNcclGivesUp(void (*end)(const Error&));
 
 }  // namespace ddprun

@@ -58,10 +58,18 @@ std::string ProgressLine(const ProgressPoint& point) {
   if (std::isfinite(point.accuracy)) {
     std::snprintf(accuracy, sizeof accuracy, "acc %.1f%% ", 100 * point.accuracy);
   }
+  char norm[32] = "";
+  if (point.gradient_norm) {
+    std::snprintf(norm, sizeof norm, "norm %.3g ", *point.gradient_norm);
+  }
+  char lr[32];
+  std::snprintf(lr, sizeof lr, "lr %.1e ", point.lr);
+  const std::string each =
+      point.ranks > 1 ? "(" + Rate(point.samples_per_second / point.ranks) + "/rank) " : "";
   const double seconds_left =
       static_cast<double>(point.samples_left) / point.samples_per_second;  // Infinity: "?".
-  return std::string(text) + accuracy + Rate(point.samples_per_second) + " samples/s eta " +
-         Clock(seconds_left) +
+  return std::string(text) + accuracy + norm + lr + Rate(point.samples_per_second) + " samples/s " +
+         each + "eta " + Clock(seconds_left) +
          (point.last_checkpoint ? " ckpt " + std::to_string(*point.last_checkpoint) : "");
 }
 
@@ -135,6 +143,13 @@ void MetricsFile::Append(const ProgressPoint& point) {
   };
   if (std::isfinite(point.accuracy)) {
     object["accuracy"] = point.accuracy;
+  }
+  if (point.gradient_norm && std::isfinite(*point.gradient_norm)) {  // JSON has no infinity.
+    object["grad_norm"] = *point.gradient_norm;
+  }
+  if (point.gpu_bytes && point.gpu_peak) {
+    object["gpu_mem"] = *point.gpu_bytes;
+    object["gpu_mem_peak"] = *point.gpu_peak;
   }
   // One write each: lines of an old and a new generation never mix.
   if (const Result<void> written = WriteAll(fd_, object.dump() + "\n", "the metrics file");

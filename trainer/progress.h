@@ -23,10 +23,15 @@ struct ProgressPoint {
   double lr = 0;
   double samples_per_second = 0;
   std::uint64_t samples_left = 0;
+  std::uint32_t ranks = 1;
+  std::optional<std::uint64_t> gpu_bytes;        // Of rank 0 on its GPU, now
+  std::optional<std::uint64_t> gpu_peak;         // and at most.
+  std::optional<double> gradient_norm;           // Of the last step, before clipping.
   std::optional<std::uint64_t> last_checkpoint;  // Step.
 };
 
-// "epoch 3/5 step 1200/4690 loss 0.412 acc 88.1% 5.1k samples/s eta 0:12 ckpt 1000"
+// "epoch 3/5 step 1200/4690 loss 0.412 acc 88.1% norm 1.93 lr 1.0e-03 5.1k samples/s (2.6k/rank)
+// eta 0:12 ckpt 1000", in one line; what is not known or says nothing is left out.
 std::string ProgressLine(const ProgressPoint& point);
 
 class ProgressPrinter {

@@ -14,20 +14,24 @@ TEST(ProgressLine, SaysWhereWeAreAndHowLongItTakes) {
                       .total_steps = 4690,
                       .loss = 0.41234,
                       .accuracy = 0.8812,
+                      .lr = 1e-3,
                       .samples_per_second = 5120,
                       .samples_left = 5120 * 192};
   EXPECT_EQ(ProgressLine(point),
-            "epoch 3/5 step 1200/4690 loss 0.4123 acc 88.1% 5.1k samples/s eta 3:12");
+            "epoch 3/5 step 1200/4690 loss 0.4123 acc 88.1% lr 1.0e-03 5.1k samples/s eta 3:12");
   point.last_checkpoint = 1000;
   point.samples_per_second = 512000;
+  point.ranks = 4;
+  point.gradient_norm = 1.93456;
   point.samples_left = 512000ull * 3601;
   EXPECT_EQ(ProgressLine(point),
-            "epoch 3/5 step 1200/4690 loss 0.4123 acc 88.1% 512k samples/s eta 1:00:01 ckpt 1000");
+            "epoch 3/5 step 1200/4690 loss 0.4123 acc 88.1% norm 1.93 lr 1.0e-03 512k samples/s "
+            "(128k/rank) eta 1:00:01 ckpt 1000");
 }
 
 TEST(ProgressLine, LeavesOutAnAccuracyThatThereIsNot) {
   const ProgressPoint point{.epochs = 1, .loss = 0.5, .accuracy = std::nan("")};
-  EXPECT_NE(ProgressLine(point).find("loss 0.5000 0 samples/s"), std::string::npos)
+  EXPECT_NE(ProgressLine(point).find("loss 0.5000 lr 0.0e+00 0 samples/s"), std::string::npos)
       << ProgressLine(point);
 }
 

@@ -1,8 +1,38 @@
 #include "trainer/run_options.h"
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 
 namespace ddprun {
+namespace {
+
+constexpr std::uint32_t kMostSkew = 3'600'000;
+
+}  // namespace
+
+std::optional<std::vector<Skew>> ParseSkews(const std::string& text) {
+  std::vector<Skew> skews;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (at != end) {
+    Skew skew;
+    std::uint32_t milliseconds = 0;
+    const auto rank = std::from_chars(at, end, skew.rank);
+    if (rank.ec != std::errc{} || rank.ptr == end || *rank.ptr != ':') {
+      return std::nullopt;
+    }
+    const auto by = std::from_chars(rank.ptr + 1, end, milliseconds);
+    const bool more = by.ptr != end;
+    if (by.ec != std::errc{} || milliseconds > kMostSkew ||
+        (more && (*by.ptr != ',' || by.ptr + 1 == end))) {
+      return std::nullopt;
+    }
+    skew.by = std::chrono::milliseconds(milliseconds);
+    skews.push_back(skew);
+    at = more ? by.ptr + 1 : end;
+  }
+  return skews;
+}
 
 void AddRunOptions(CLI::App& app, RunOptions& options) {
   app.add_option("--validate-every", options.validate_every,
@@ -30,11 +60,18 @@ void AddRunOptions(CLI::App& app, RunOptions& options) {
                  "Do not train parameters whose names begin with one of these")
       ->delimiter(',')
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--split-devices", options.split_devices,
+                 "Put the first part of the model on the first of these devices, the second on the "
+                 "second: cpu,cpu or cuda:0,cuda:1")
+      ->delimiter(',');
   app.add_option("--profile", options.profile,
                  "Record operators and write a trace per rank to this directory");
   app.add_option("--profile-schedule", options.profile_schedule,
                  "Steps to wait, to warm up, to record, and how often: wait,warmup,active[,repeat]")
       ->capture_default_str();
+  app.add_option("--skew", options.skew,
+                 "RANK:MILLISECONDS,...: make these ranks slower by so much in every step, to see "
+                 "what the others do");
 }
 
 void CheckRunOptions(const RunOptions& options, std::vector<std::string>& problems) {
@@ -65,10 +102,17 @@ void CheckRunOptions(const RunOptions& options, std::vector<std::string>& proble
         "step at least, not '" +
         options.profile_schedule + "'");
   }
+  if (!ParseSkews(options.skew)) {
+    problems.push_back(
+        "--skew must be RANK:MILLISECONDS,... with at most 3600000 milliseconds, "
+        "not '" +
+        options.skew + "'");
+  }
 }
 
 void FinishRunOptions(RunOptions& options) {
   options.schedule = *ParseProfileSchedule(options.profile_schedule);
+  options.skews = *ParseSkews(options.skew);
 }
 
 }  // namespace ddprun

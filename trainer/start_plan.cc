@@ -175,7 +175,8 @@ Result<TrainState> ContinueFrom(const TrainState& saved, const TrainState& asked
                     ")");
   } else {
     state.global_batch = saved.global_batch;
-    notes.push_back("the world has " + std::to_string(asked.world_size) + " ranks instead of " +
+    notes.push_back("the world has " + std::to_string(asked.world_size) +
+                    (asked.world_size == 1 ? " rank" : " ranks") + " instead of " +
                     std::to_string(saved.world_size) + "; the global batch stays " +
                     std::to_string(saved.global_batch) + " samples, dealt out evenly");
   }

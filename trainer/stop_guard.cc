@@ -16,22 +16,36 @@ namespace {
 
 constexpr std::chrono::milliseconds kInterval{200};
 
+RankIs WhatItIs(const TrainPhase* phase) {
+  if (phase == &kStepPhase || phase == &kDataPhase) {
+    return RankIs::kStepping;
+  }
+  return phase == &kEvaluatedPhase ? RankIs::kWaiting : RankIs::kBusy;
+}
+
 }  // namespace
 
-bool OverdueStop::Look(Time now, std::uint64_t step, bool stepping, bool asked_to_stop) {
+bool OverdueStop::Look(Time now, std::uint64_t step, RankIs is, bool asked_to_stop) {
   if (step != step_) {
     longest_ = std::max<std::chrono::nanoseconds>(longest_, now - step_since_);
+  }
+  if (step != step_ || is != RankIs::kStepping) {
     step_since_ = now;
   }
-  if (step != step_ || !stepping || asked_to_stop != asked_) {
+  if (is == RankIs::kBusy) {
+    busy_since_ = is_ == RankIs::kBusy ? busy_since_ : now;
+    busy_ = now - busy_since_;
+  }
+  if (step != step_ || (is != is_ && is_ != RankIs::kBusy) || is == RankIs::kBusy ||
+      asked_to_stop != asked_) {
     since_ = now;
   }
-  if (!stepping) {
-    step_since_ = now;
-  }
   step_ = step;
+  is_ = is;
   asked_ = asked_to_stop;
-  return asked_ && now - since_ > kPatience + 2 * longest_;
+  const std::chrono::nanoseconds usual =
+      is == RankIs::kWaiting ? std::max(longest_, busy_) : longest_;
+  return asked_ && now - since_ > kPatience + 2 * usual;
 }
 
 StopGuard::StopGuard(const Heartbeat& heartbeat) : heartbeat_(heartbeat) {
@@ -52,12 +66,14 @@ void StopGuard::Run() {
   OverdueStop stop(Clock::now());
   std::unique_lock lock(mutex_);
   while (!ends_.wait_for(lock, kInterval, [this] { return end_; })) {
-    const TrainPhase* const phase = heartbeat_.phase();
-    const bool stepping = phase == &kStepPhase || phase == &kDataPhase;
-    if (stop.Look(Clock::now(), heartbeat_.step(), stepping, StopRequest::Signal().has_value())) {
-      Log(LogLevel::kError,
-          "asked to stop, but step " + std::to_string(heartbeat_.step() + 1) +
-              " does not end: a peer hangs. Ending without saving; the last checkpoint stays");
+    const RankIs is = WhatItIs(heartbeat_.phase());
+    if (stop.Look(Clock::now(), heartbeat_.step(), is, StopRequest::Signal().has_value())) {
+      const std::string what =
+          is == RankIs::kWaiting ? "the validation after step " + std::to_string(heartbeat_.step())
+                                 : "step " + std::to_string(heartbeat_.step() + 1);
+      Log(LogLevel::kError, "asked to stop, but " + what +
+                                " does not end: a peer hangs. Ending without saving; the last "
+                                "checkpoint stays");
       std::fflush(nullptr);
       _exit(kExitRestart);
     }

@@ -3,9 +3,10 @@
 // All ranks stop at a step on which they agree, and a peer that neither computes nor dies lets
 // nobody agree: without this the others would wait for it until --collective-timeout, and their
 // launcher for them. A stop is overdue when no step has ended for kPatience and twice the longest
-// step so far. Then the process ends with "start me again" and saves nothing, as it does when a
-// peer is gone; that closes its connections, so that its peers end too. Looks at steps alone: not
-// while data is evaluated or a checkpoint is written.
+// step so far; and a validation, when this rank's share is done and the others' are not after so
+// long and twice its own. Then the process ends with "start me again" and saves nothing, as it does
+// when a peer is gone; that closes its connections, so that its peers end too. What this rank does
+// itself takes its time: its share of a validation, a checkpoint.
 #pragma once
 
 #include <chrono>
@@ -18,6 +19,12 @@
 
 namespace ddprun {
 
+enum class RankIs {
+  kStepping,
+  kWaiting,  // For the others' shares of a validation.
+  kBusy,     // With something of its own.
+};
+
 // Pure: told the time and what is seen at it.
 class OverdueStop {
  public:
@@ -26,14 +33,16 @@ class OverdueStop {
 
   explicit OverdueStop(Time now) : since_(now) {}
 
-  // `stepping`: the process is in its step loop, not in something that takes its time.
-  bool Look(Time now, std::uint64_t step, bool stepping, bool asked_to_stop);
+  bool Look(Time now, std::uint64_t step, RankIs is, bool asked_to_stop);
 
  private:
   std::uint64_t step_ = 0;
-  Time since_;  // The step began, or the stop was asked for, whichever came later.
+  RankIs is_ = RankIs::kBusy;
+  Time since_;  // This began, or the stop was asked for, whichever came later.
   Time step_since_ = since_;
-  std::chrono::nanoseconds longest_{0};
+  Time busy_since_ = since_;
+  std::chrono::nanoseconds longest_{0};  // Step.
+  std::chrono::nanoseconds busy_{0};     // The last time.
   bool asked_ = false;
 };
 

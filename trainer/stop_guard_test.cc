@@ -6,6 +6,7 @@ namespace ddprun {
 namespace {
 
 using std::chrono::seconds;
+using enum RankIs;
 
 OverdueStop::Time At(int second) {
   return OverdueStop::Time{} + seconds(second);
@@ -13,34 +14,56 @@ OverdueStop::Time At(int second) {
 
 TEST(OverdueStop, WithoutARequestAHangIsNotItsAffair) {
   OverdueStop stop(At(0));
-  EXPECT_FALSE(stop.Look(At(1), 1, true, false));
-  EXPECT_FALSE(stop.Look(At(1000), 1, true, false));
+  EXPECT_FALSE(stop.Look(At(1), 1, kStepping, false));
+  EXPECT_FALSE(stop.Look(At(1000), 1, kStepping, false));
 }
 
 // Otherwise a request in the middle of a long hang would end it at once.
 TEST(OverdueStop, PatienceBeginsWithTheRequest) {
   OverdueStop stop(At(0));
-  stop.Look(At(0), 0, true, false);
-  EXPECT_FALSE(stop.Look(At(100), 0, true, true));
-  EXPECT_FALSE(stop.Look(At(105), 0, true, true));
-  EXPECT_TRUE(stop.Look(At(106), 0, true, true));
+  stop.Look(At(0), 0, kStepping, false);
+  EXPECT_FALSE(stop.Look(At(100), 0, kStepping, true));
+  EXPECT_FALSE(stop.Look(At(105), 0, kStepping, true));
+  EXPECT_TRUE(stop.Look(At(106), 0, kStepping, true));
 }
 
 TEST(OverdueStop, AStepThatEndsBeginsItAnew) {
   OverdueStop stop(At(0));
-  stop.Look(At(0), 0, true, true);
-  EXPECT_FALSE(stop.Look(At(4), 1, true, true));
-  EXPECT_FALSE(stop.Look(At(4 + 5 + 2 * 4), 1, true, true));
-  EXPECT_TRUE(stop.Look(At(4 + 5 + 2 * 4 + 1), 1, true, true));
+  stop.Look(At(0), 0, kStepping, true);
+  EXPECT_FALSE(stop.Look(At(4), 1, kStepping, true));
+  EXPECT_FALSE(stop.Look(At(4 + 5 + 2 * 4), 1, kStepping, true));
+  EXPECT_TRUE(stop.Look(At(4 + 5 + 2 * 4 + 1), 1, kStepping, true));
 }
 
 TEST(OverdueStop, SavingAndEvaluatingTakeTheirTime) {
   OverdueStop stop(At(0));
-  stop.Look(At(0), 0, true, true);
-  EXPECT_FALSE(stop.Look(At(100), 0, false, true));
-  EXPECT_FALSE(stop.Look(At(200), 0, false, true));
-  EXPECT_FALSE(stop.Look(At(204), 0, true, true));
-  EXPECT_TRUE(stop.Look(At(206), 0, true, true));
+  stop.Look(At(0), 0, kStepping, true);
+  EXPECT_FALSE(stop.Look(At(100), 0, kBusy, true));
+  EXPECT_FALSE(stop.Look(At(200), 0, kBusy, true));
+  EXPECT_FALSE(stop.Look(At(204), 0, kStepping, true));
+  EXPECT_TRUE(stop.Look(At(206), 0, kStepping, true));
+}
+
+// Its share takes a minute, so the others' may take as long again; a hung peer's never ends.
+TEST(OverdueStop, InAValidationTheOthersHaveWhatItsOwnShareTook) {
+  OverdueStop stop(At(0));
+  stop.Look(At(0), 0, kStepping, true);
+  stop.Look(At(1), 1, kBusy, true);
+  stop.Look(At(61), 1, kBusy, true);
+  EXPECT_FALSE(stop.Look(At(62), 1, kWaiting, true));
+  EXPECT_FALSE(stop.Look(At(61 + 5 + 2 * 60), 1, kWaiting, true));
+  EXPECT_TRUE(stop.Look(At(61 + 5 + 2 * 60 + 1), 1, kWaiting, true));
+}
+
+// A validation is no measure for the steps after it.
+TEST(OverdueStop, AStepIsMeasuredByStepsAlone) {
+  OverdueStop stop(At(0));
+  stop.Look(At(0), 0, kStepping, true);
+  stop.Look(At(1), 1, kBusy, true);
+  stop.Look(At(61), 1, kWaiting, true);
+  EXPECT_FALSE(stop.Look(At(62), 1, kStepping, true));
+  EXPECT_FALSE(stop.Look(At(62 + 5 + 2 * 1), 1, kStepping, true));
+  EXPECT_TRUE(stop.Look(At(62 + 5 + 2 * 1 + 1), 1, kStepping, true));
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 #include "trainer/tensor_copies.h"
 
-#include <ATen/core/Tensor.h>
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
 #include <cstring>
@@ -79,9 +81,44 @@ Result<void> CopyBack(const std::vector<Tensor>& from, const std::vector<NamedTe
                          ShapeText(tensor.sizes()),
                      item.name);
     }
-    std::memcpy(tensor.mutable_data_ptr(), saved.bytes.data(), saved.bytes.size());
+    if (tensor.device().is_cpu()) {
+      std::memcpy(tensor.mutable_data_ptr(), saved.bytes.data(), saved.bytes.size());
+    } else {
+      const at::NoGradGuard no_grad;
+      tensor.copy_(at::from_blob(const_cast<char*>(saved.bytes.data()), tensor.sizes(),
+                                 tensor.scalar_type()));
+    }
   }
   return {};
+}
+
+std::vector<NamedTensor> HostMirror::Copy(const std::vector<NamedTensor>& tensors) {
+  const at::NoGradGuard no_grad;
+  std::map<c10::DeviceIndex, at::Device> gpus;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const at::Tensor& from = tensors[i].tensor;
+    if (from.device().is_cuda()) {
+      gpus.emplace(from.device().index(), from.device());
+    }
+    if (i == copies_.size()) {
+      copies_.push_back(
+          {tensors[i].name, at::empty(from.sizes(), at::TensorOptions()
+                                                        .dtype(from.scalar_type())
+                                                        .pinned_memory(from.device().is_cuda()))});
+    }
+    copies_[i].tensor.copy_(from, /*non_blocking=*/true);
+  }
+  for (const auto& [index, gpu] : gpus) {
+    c10::Event& event = arrived_.try_emplace(index, gpu.type()).first->second;
+    event.record(c10::impl::VirtualGuardImpl(gpu.type()).getStream(gpu));
+  }
+  return copies_;
+}
+
+void HostMirror::Wait() const {
+  for (const auto& [index, event] : arrived_) {
+    event.synchronize();
+  }
 }
 
 }  // namespace ddprun

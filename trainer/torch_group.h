@@ -9,9 +9,17 @@
 namespace ddprun {
 
 struct TorchGroup {
+  TorchGroup() = default;
+  ~TorchGroup();  // Only once all ranks are done, see ProcessGroup.
+  TorchGroup(const TorchGroup&) = delete;
+  TorchGroup& operator=(const TorchGroup&) = delete;
+
   c10::intrusive_ptr<c10d::ProcessGroup> group;
   std::string backend;
   std::string note;
+  c10::intrusive_ptr<c10d::Backend> nccl;  // Null where tensors lie on the CPU.
+  at::Device device = at::kCPU;            // Of what `nccl` carries.
+  double seconds = 0;                      // Of the last collective of comm/library there.
 };
 
 // The exception being handled, in words. What the transport threw means that a peer is gone

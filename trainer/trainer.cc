@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <thread>
 #include <utility>
 
 #include "common/log.h"
@@ -25,11 +26,12 @@ double SecondsSince(Clock::time_point start) {
 }  // namespace
 
 Trainer::Trainer(const TrainConfig& config, const WorkerEnv& env, const Dataset& dataset,
-                 const Notifier& notifier)
+                 const Notifier& notifier, const Device& device)
     : config_(config),
       env_(env),
       dataset_(dataset),
       model_(*FindModel(config.model)),
+      device_(device),
       heartbeat_(notifier) {}
 
 Result<TrainingEnd> Trainer::Run() {
@@ -75,6 +77,11 @@ Result<TrainingEnd> Trainer::RunToTheEnd() {
 Result<void> Trainer::TakeStep() {
   const FeedPart* part = nullptr;
   profiler_.BeginStep();
+  heartbeat_.Phase(kDataPhase);
+  if (skew_.count() > 0) {
+    const NamedRange range("skew");
+    std::this_thread::sleep_for(skew_);
+  }
   do {
     heartbeat_.Phase(kDataPhase);
     {
@@ -82,14 +89,12 @@ Result<void> Trainer::TakeStep() {
       part = &feed_->Next();
     }
     heartbeat_.Phase(kStepPhase);
-    ASSIGN_OR_RETURN(const Score score,
-                     learner_->Backward({.slot = part->slot,
-                                         .count = part->count,
-                                         .global_count = part->batch.count,
-                                         .seed = StepSeed(state_.seed, state_.step, env_.rank),
-                                         .first = part->begins_step(),
-                                         .last = part->ends_step()}));
-    tally_ += score;
+    RETURN_IF_ERROR(learner_->Backward({.slot = part->slot,
+                                        .count = part->count,
+                                        .global_count = part->batch.count,
+                                        .seed = StepSeed(state_.seed, state_.step, env_.rank),
+                                        .first = part->begins_step(),
+                                        .last = part->ends_step()}));
   } while (!part->ends_step());
   RETURN_IF_ERROR(learner_->Update(LearningRate()));
 
@@ -104,6 +109,14 @@ Result<void> Trainer::TakeStep() {
     RETURN_IF_ERROR(Report(batch.epoch, epoch_ended));
   }
   heartbeat_.Step(state_.step);
+  if (!replays_ && learner_->Replays()) {
+    replays_ = true;
+    if (IsRankZero()) {
+      printer_->EndLine();
+      Log(LogLevel::kInfo, "full steps are replayed from a CUDA graph, recorded at step " +
+                               std::to_string(state_.step));
+    }
+  }
   RETURN_IF_ERROR(AfterStep(epoch_ended));
   return profiler_.EndStep();
 }
@@ -111,14 +124,16 @@ Result<void> Trainer::TakeStep() {
 Result<void> Trainer::AfterStep(bool epoch_ended) {
   const auto every = static_cast<std::uint64_t>(config_.run.validate_every);
   best_ = false;
-  if (every > 0 && state_.step % every == 0) {
+  const bool validate = every > 0 && state_.step % every == 0;
+  if (validate) {
     RETURN_IF_ERROR(Validate());
   }
   if (checkpointing_) {
     const NamedRange range("checkpoint");
     RETURN_IF_ERROR(SaveIfDue(epoch_ended));
   }
-  return state_.step >= agree_at_ ? AgreeOnStop() : Result<void>();
+  // After a validation at once: the next one may be sooner than it was thought to ask.
+  return validate || state_.step >= agree_at_ ? AgreeOnStop() : Result<void>();
 }
 
 // As in Report: rank 0 says in the same sum when to ask again.
@@ -181,8 +196,9 @@ Result<void> Trainer::Report(std::uint64_t epoch, bool epoch_ended) {
     next = std::clamp(steps / seconds * std::chrono::duration<double>(printer_->interval()).count(),
                       1.0, kMaxReport);
   }
-  std::array<double, 4> sums = {tally_.loss_sum, static_cast<double>(tally_.correct),
-                                static_cast<double>(tally_.samples), std::ceil(next)};
+  ASSIGN_OR_RETURN(const Score tally, learner_->TakeScore());
+  std::array<double, 4> sums = {tally.loss_sum, static_cast<double>(tally.correct),
+                                static_cast<double>(tally.samples), std::ceil(next)};
   RETURN_IF_ERROR(group_->Sum(sums));
   if (IsRankZero()) {
     ProgressPoint point;
@@ -195,13 +211,18 @@ Result<void> Trainer::Report(std::uint64_t epoch, bool epoch_ended) {
     point.lr = LearningRate();
     point.samples_per_second = sums[2] / seconds;
     point.samples_left = SamplesLeft();
+    point.ranks = env_.world_size;
+    point.gradient_norm = learner_->GradientNorm();
+    if (const std::optional<DeviceMemory> memory = learner_->MemoryOnDevice()) {
+      point.gpu_bytes = memory->bytes;
+      point.gpu_peak = memory->peak;
+    }
     point.last_checkpoint = checkpointing_->last_saved();
     state_.loss = point.loss;
     printer_->Print(point, epoch_ended);
     metrics_->Append(point);
     heartbeat_.Report({point.loss, point.samples_per_second, point.last_checkpoint});
   }
-  tally_ = {};
   reported_step_ = state_.step;
   reported_at_ = Clock::now();
   report_at_ = state_.step + static_cast<std::uint64_t>(sums[3]);

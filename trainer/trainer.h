@@ -19,6 +19,7 @@
 #include "trainer/checkpointing.h"
 #include "trainer/config.h"
 #include "trainer/datasets/dataset.h"
+#include "trainer/device/choose_device.h"
 #include "trainer/heartbeat.h"
 #include "trainer/learner.h"
 #include "trainer/models/model.h"
@@ -40,7 +41,7 @@ class Trainer {
  public:
   // All outlive the trainer.
   Trainer(const TrainConfig& config, const WorkerEnv& env, const Dataset& dataset,
-          const Notifier& notifier);
+          const Notifier& notifier, const Device& device);
 
   // kUnavailable: a peer is gone, start the world again. kRefused: another world or run owns the
   // checkpoints. kInvalid: the command line does not fit what is there. After an error the process
@@ -72,6 +73,7 @@ class Trainer {
   Result<void> PublishResult();
   Result<void> SayFinishedBefore(const TrainState& state);
   void LogStart(const StartPlan& plan) const;
+  void LogDevice() const;
   void PrintResult(const TrainState& state);
   Result<void> WriteResult(const TrainState& state) const;
   TrainState StateNow() const;
@@ -88,6 +90,7 @@ class Trainer {
   const WorkerEnv& env_;
   const Dataset& dataset_;
   const ModelEntry& model_;
+  const Device& device_;
 
   Heartbeat heartbeat_;
   std::unique_ptr<ProcessGroup> group_;
@@ -101,13 +104,15 @@ class Trainer {
   Schedule schedule_;
   TrainState state_;  // Step and cursor in it are those of the last finished step.
 
+  std::chrono::milliseconds skew_{0};  // Waited in each step (--skew).
+
   Profiler profiler_;
   std::optional<RunFiles> run_files_;  // Rank 0 only.
   bool best_ = false;                  // The step just taken has the best validation so far.
   bool save_asked_ = false;            // By SAVE.
   bool stopped_early_ = false;
+  bool replays_ = false;  // Said that steps are replayed.
 
-  Score tally_;                 // Since the last report.
   std::uint64_t agree_at_ = 0;  // The step at which all ranks ask whether one should stop.
   std::uint64_t agreed_step_ = 0;
   std::chrono::steady_clock::time_point agreed_at_;

@@ -47,6 +47,7 @@ Result<Trainer::Evaluation> Trainer::Evaluate(const Samples& samples) {
     ASSIGN_OR_RETURN(const Score part, learner_->Evaluate(indices.size()));
     score += part;
   }
+  heartbeat_.Phase(kEvaluatedPhase);
   std::array<double, 3> sums = {score.loss_sum, static_cast<double>(score.correct),
                                 static_cast<double>(score.samples)};
   RETURN_IF_ERROR(group_->Sum(sums));
@@ -61,6 +62,7 @@ Result<void> Trainer::Finish() {
   }
   heartbeat_.Phase(kEvaluatePhase);
   ASSIGN_OR_RETURN(const Evaluation train, Evaluate(dataset_.train));
+  heartbeat_.Phase(kEvaluatePhase);
   ASSIGN_OR_RETURN(const Evaluation test, Evaluate(dataset_.test));
   if (!IsRankZero()) {
     return {};

@@ -1,6 +1,7 @@
 // How a training begins: the world, the checkpoint to go on from, the learner.
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <utility>
 
 #include "common/log.h"
@@ -23,6 +24,7 @@ Result<void> Trainer::JoinWorld() {
   const std::string interfaces = GetProcessEnv("GLOO_SOCKET_IFNAME").value_or("");
   options.interface = interfaces.substr(0, interfaces.find(','));  // A list, for PyTorch.
   options.backend = config_.backend_choice;
+  options.device = device_;
   ASSIGN_OR_RETURN(group_, ProcessGroup::Join(env_, options));
   LearnerOptions learner;
   learner.task = dataset_.task;
@@ -30,15 +32,36 @@ Result<void> Trainer::JoinWorld() {
   learner.seed = static_cast<std::uint64_t>(config_.seed);
   learner.optimizer = config_.optimizer_options;
   learner.clip_norm = config_.learning.clip_norm.value_or(0);
-  learner.bfloat16 = config_.learning.autocast == "bf16";
+  learner.measure_norm = config_.learning.grad_norm;
+  learner.precision = *ParsePrecision(config_.learning.autocast);
+  if (learner.precision == Precision::kFloat16 && device_.kind == DeviceKind::kCpu) {
+    return Error{ErrorKind::kInvalid,
+                 "--autocast=fp16 is for GPUs, and this rank computes on the CPU; --autocast=bf16 "
+                 "is for both"};
+  }
+  if (learner.precision == Precision::kFloat16 && !config_.run.split_devices.empty()) {
+    return Error{ErrorKind::kInvalid, "--autocast=fp16 is not for a model on --split-devices"};
+  }
+  if (config_.learning.cuda_graph) {
+    if (!device_.plugin) {
+      return Error{ErrorKind::kInvalid,
+                   "--cuda-graph is for GPUs, and this rank computes on the CPU"};
+    }
+    ASSIGN_OR_RETURN(learner.graph, device_.plugin->MakeStepGraph());
+  }
+  learner.device = device_;
   learner.compression = *ParseCompression(config_.learning.compress);
   learner.freeze = config_.run.freeze;
+  learner.split_devices = config_.run.split_devices;
   learner.bucket_bytes = static_cast<std::size_t>(config_.bucket_mib * (1 << 20));
   ASSIGN_OR_RETURN(sample_log_, SampleLog::Open(config_.sample_log, env_));
-  learner_ = std::make_unique<Learner>(model_, learner, *group_);
-  const std::vector<TensorView> tensors = learner_->View().model;
-  if (std::all_of(tensors.begin(), tensors.end(),
-                  [](const TensorView& tensor) { return tensor.forward_changes_it; })) {
+  try {
+    learner_ = std::make_unique<Learner>(model_, learner, *group_);
+  } catch (const std::exception& error) {  // The GPU's memory, perhaps.
+    const std::string text = error.what();
+    return Error{ErrorKind::kSystem, "cannot make the model: " + text.substr(0, text.find('\n'))};
+  }
+  if (!learner_->HasParameters()) {
     return Error{ErrorKind::kInvalid, "--freeze leaves no parameter to train"};
   }
   ASSIGN_OR_RETURN(profiler_, Profiler::Open(config_.run.profile, config_.run.schedule, env_));
@@ -131,6 +154,9 @@ Result<void> Trainer::StartLearner(const StartPlan& plan) {
                          .world_size = env_.world_size,
                          .ahead = PrefetchWanted(config_.learning, numbers)},
                 std::array{learner_->room(0), learner_->room(1)});
+  for (const Skew& skew : config_.run.skews) {
+    skew_ = skew.rank == env_.rank ? skew.by : skew_;
+  }
   reported_step_ = agreed_step_ = state_.step;
   report_at_ = state_.step + kFirstReport;
   agree_at_ = state_.step + 1;
@@ -158,18 +184,48 @@ std::uint64_t Trainer::LargestPart() const {
   return std::min(share, static_cast<std::uint64_t>(config_.micro_batch));
 }
 
+void Trainer::LogDevice() const {
+  if (!device_.note.empty()) {
+    Log(LogLevel::kInfo, device_.note);
+  }
+  if (!device_.plugin) {
+    return;
+  }
+  const Result<DeviceFacts> gpu = device_.plugin->Describe(device_.index);
+  if (!gpu) {
+    Log(LogLevel::kWarning, gpu.error().message);
+    return;
+  }
+  constexpr double kGiB = 1 << 30;
+  char memory[64];
+  std::snprintf(memory, sizeof memory, ", %.1f of %.1f GiB free",
+                static_cast<double>(gpu->free_bytes) / kGiB,
+                static_cast<double>(gpu->total_bytes) / kGiB);
+  Log(LogLevel::kInfo,
+      "computing on GPU " + std::to_string(device_.index) + " (" + gpu->name + memory + ")");
+}
+
 void Trainer::LogStart(const StartPlan& plan) const {
-  if (env_.world_size > 1) {
+  LogDevice();
+  if (!group_->note().empty()) {
     Log(LogLevel::kInfo, group_->note());
   }
   for (const std::string& note : plan.notes) {
     Log(LogLevel::kInfo, note);
   }
+  for (const Skew& skew : config_.run.skews) {
+    Log(LogLevel::kInfo, "rank " + std::to_string(skew.rank) + " is made slower by " +
+                             std::to_string(skew.by.count()) + " ms in every step (--skew)" +
+                             (skew.rank < env_.world_size ? "" : ", but there is none"));
+  }
   const std::uint64_t share = LargestShare(state_.global_batch, env_.world_size);
   if (const std::uint64_t part = LargestPart(); part < share) {
     Log(LogLevel::kInfo, "each rank learns from its " + std::to_string(share) +
                              " samples of a step in parts of at most " + std::to_string(part) +
-                             ", whose gradients add up");
+                             ", whose gradients add up" +
+                             (config_.learning.cuda_graph
+                                  ? "; --cuda-graph records only steps of one part: none here"
+                                  : ""));
   }
   const std::string where = " (" + std::to_string(env_.world_size) +
                             (env_.world_size == 1 ? " rank" : " ranks") + ", global batch " +

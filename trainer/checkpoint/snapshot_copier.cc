@@ -78,7 +78,9 @@ void SnapshotCopier::Begin(SnapshotView view, TrainState state, std::optional<Sn
   snapshot_.state = std::move(state);
   Prepare(view_.model, snapshot_.model);
   Prepare(view_.optimizer, snapshot_.optimizer);
-  Copy(view_, snapshot_, Which::kForwardChanges);
+  if (!view_.wait) {
+    Copy(view_, snapshot_, Which::kForwardChanges);
+  }
   {
     const std::lock_guard lock(mutex_);
     copying_ = true;
@@ -102,6 +104,10 @@ void SnapshotCopier::Run() {
     if (before_copy_) {
       before_copy_();
     }
+    if (view_.wait) {
+      view_.wait();
+      Copy(view_, snapshot_, Which::kForwardChanges);
+    }
     Copy(view_, snapshot_, Which::kOthers);
     done_(std::move(snapshot_));
     lock.lock();
@@ -115,6 +121,9 @@ Snapshot CopyNow(const SnapshotView& view, TrainState state) {
   snapshot.state = std::move(state);
   Prepare(view.model, snapshot.model);
   Prepare(view.optimizer, snapshot.optimizer);
+  if (view.wait) {
+    view.wait();
+  }
   Copy(view, snapshot, Which::kForwardChanges);
   Copy(view, snapshot, Which::kOthers);
   return snapshot;

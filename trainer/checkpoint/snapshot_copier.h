@@ -3,8 +3,9 @@
 //
 // The contract: between Begin and the return of Wait nothing changes the viewed tensors. Whoever
 // changes them calls Wait first; it costs nothing when no copy runs. Begin itself copies what a
-// forward already changes, and the state. A copy is made into the memory of a spent snapshot of the
-// same layout where there is one: fresh memory costs several times the copying.
+// forward already changes, and the state; of tensors that are still on their way here nothing. A
+// copy is made into the memory of a spent snapshot of the same layout where there is one: fresh
+// memory costs several times the copying.
 #pragma once
 
 #include <condition_variable>
@@ -30,6 +31,9 @@ struct TensorView {
 struct SnapshotView {
   std::vector<TensorView> model;
   std::vector<TensorView> optimizer;
+  // Called before the first byte is read, by the thread that reads; returns when all are there.
+  // Empty: they are.
+  std::function<void()> wait;
 };
 
 class SnapshotCopier {

@@ -7,9 +7,12 @@
 namespace ddprun {
 
 enum class BackendChoice {
-  kAuto,  // Shared memory where all ranks are workers of one node and prove that they share it.
+  // Between GPUs NCCL; between CPUs shared memory where all ranks are workers of one node and prove
+  // that they share it, else Gloo.
+  kAuto,
   kGloo,
-  kShm,  // Shared memory, or an error.
+  kShm,   // Shared memory, or an error.
+  kNccl,  // NCCL between GPUs, or an error.
 };
 
 inline std::optional<BackendChoice> ParseBackend(std::string_view text) {
@@ -21,6 +24,9 @@ inline std::optional<BackendChoice> ParseBackend(std::string_view text) {
   }
   if (text == "shm") {
     return BackendChoice::kShm;
+  }
+  if (text == "nccl") {
+    return BackendChoice::kNccl;
   }
   return std::nullopt;
 }

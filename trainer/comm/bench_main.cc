@@ -85,10 +85,12 @@ std::string SizeText(std::int64_t bytes) {
 struct Groups {
   std::unique_ptr<ProcessGroup> gloo;
   std::unique_ptr<ProcessGroup> shared;  // Null where the ranks do not share memory.
+  std::unique_ptr<ProcessGroup> nccl;    // Null where they have no GPUs.
 };
 
 constexpr const char* kGloo = "gloo";
 constexpr const char* kShared = "shared memory";
+constexpr const char* kNccl = "nccl";
 
 // Whether everything was right.
 Result<bool> Check(const Groups& groups, const BenchOptions& options) {
@@ -96,6 +98,10 @@ Result<bool> Check(const Groups& groups, const BenchOptions& options) {
   ASSIGN_OR_RETURN(std::vector<CheckedRow> rows, CheckCollectives(group, kGloo));
   if (groups.shared) {
     ASSIGN_OR_RETURN(const std::vector<CheckedRow> more, CheckCollectives(*groups.shared, kShared));
+    rows.insert(rows.end(), more.begin(), more.end());
+  }
+  if (groups.nccl) {
+    ASSIGN_OR_RETURN(const std::vector<CheckedRow> more, CheckCollectives(*groups.nccl, kNccl));
     rows.insert(rows.end(), more.begin(), more.end());
   }
   Table table(group.rank() == 0, options.csv, "collective,operation,made_by,ranks,right");
@@ -123,15 +129,21 @@ Result<bool> Measure(const Groups& groups, const BenchOptions& options) {
                    "median", "max", "MB/s"),
             "");
   bool all_right = true;
-  for (const auto measure : {MeasureSends, MeasureReductions, MeasureShared}) {
-    ProcessGroup* const measured = measure == MeasureShared ? groups.shared.get() : &group;
+  struct Part {
+    decltype(&MeasureSends) measure;
+    ProcessGroup* measured;
+    const char* name;
+  };
+  for (const auto& [measure, measured, name] :
+       {Part{MeasureSends, &group, kGloo}, Part{MeasureReductions, &group, kGloo},
+        Part{MeasureShared, groups.shared.get(), kShared},
+        Part{MeasureShared, groups.nccl.get(), kNccl}}) {
     for (const std::int64_t bytes : options.bytes) {
       if (measured == nullptr) {
         continue;
       }
-      ASSIGN_OR_RETURN(
-          const std::vector<Measured> rows,
-          measure(*measured, measured == &group ? kGloo : kShared, bytes, options.rounds));
+      ASSIGN_OR_RETURN(const std::vector<Measured> rows,
+                       measure(*measured, name, bytes, options.rounds));
       for (const Measured& row : rows) {
         all_right = all_right && row.right;
         table.Row(Format("%-17s %-20s %8s %9.1f %9.1f %9.1f %8.1f%s", row.operation.c_str(),
@@ -146,6 +158,27 @@ Result<bool> Measure(const Groups& groups, const BenchOptions& options) {
   }
   RETURN_IF_ERROR(table.Save());
   return all_right;
+}
+
+// Where each rank has a GPU, which every rank finds out for itself.
+Result<void> JoinNccl(const WorkerEnv& env, const BenchOptions& options, GroupOptions group_options,
+                      Groups& groups) {
+  ASSIGN_OR_RETURN(group_options.device,
+                   OpenDevice(*ParseDevice(options.device), BackendChoice::kAuto, env));
+  double have = group_options.device.plugin ? 1 : 0;
+  RETURN_IF_ERROR(groups.gloo->Sum(std::span(&have, 1)));
+  if (have == 0) {
+    return {};
+  }
+  if (have < env.world_size) {
+    return Error{ErrorKind::kInvalid, "only " + std::to_string(static_cast<int>(have)) + " of " +
+                                          std::to_string(env.world_size) +
+                                          " ranks have a GPU: --device=cpu leaves NCCL out"};
+  }
+  group_options.backend = BackendChoice::kNccl;
+  group_options.name = kNccl;
+  ASSIGN_OR_RETURN(groups.nccl, ProcessGroup::Join(env, group_options));
+  return {};
 }
 
 int Main(int argc, char** argv) {
@@ -182,6 +215,9 @@ int Main(int argc, char** argv) {
   }
   if (groups.shared->backend() != "shm") {
     groups.shared.reset();
+  }
+  if (Result<void> joined = JoinNccl(*env, options, group_options, groups); !joined) {
+    EndAtOnce(joined.error());
   }
   const Result<bool> right = (options.check ? Check : Measure)(groups, options);
   if (!right) {

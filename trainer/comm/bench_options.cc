@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "proto/exit_code.h"
+#include "trainer/device/choose_device.h"
 
 namespace ddprun {
 namespace {
@@ -29,6 +30,9 @@ std::vector<std::string> Problems(const BenchOptions& options) {
   }
   if (options.rounds < 1 || options.rounds > 100'000) {
     problems.push_back("--rounds must be 1 to 100000, not " + std::to_string(options.rounds));
+  }
+  if (!ParseDevice(options.device)) {
+    problems.push_back("--device must be auto, cpu, cuda or cuda:N, not '" + options.device + "'");
   }
   if (options.collective_timeout < 1 || options.collective_timeout > 86'400) {
     problems.push_back("--collective-timeout must be 1 to 86400 seconds, not " +
@@ -56,6 +60,9 @@ std::variant<BenchOptions, EarlyExit> ParseBench(int argc, const char* const* ar
       ->capture_default_str();
   app.add_option("--rounds", options.rounds, "Times each is measured")->capture_default_str();
   app.add_option("--csv", options.csv, "Write the table to this file too");
+  app.add_option("--device", options.device,
+                 "auto, cpu, cuda or cuda:N: on GPUs NCCL is measured and checked too")
+      ->capture_default_str();
   app.add_option("--collective-timeout", options.collective_timeout,
                  "Seconds after which a silent peer counts as gone")
       ->capture_default_str();

@@ -17,6 +17,7 @@ struct BenchOptions {
   std::int64_t rounds = 30;
   std::filesystem::path csv;  // Empty: none.
   std::int64_t collective_timeout = 60;
+  std::string device = "auto";  // Where there is a GPU for each rank, NCCL is looked at too.
 };
 
 std::variant<BenchOptions, EarlyExit> ParseBench(int argc, const char* const* argv);

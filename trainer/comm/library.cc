@@ -1,7 +1,9 @@
 #include "trainer/comm/library.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <utility>
@@ -59,20 +61,63 @@ c10d::ReduceOp OperationOf(ReduceOp op) {
   return c10d::ReduceOp::SUM;
 }
 
-at::Tensor TensorOf(Bytes bytes, at::ScalarType type = at::kByte) {
-  const auto count = static_cast<std::int64_t>(bytes.size() / c10::elementSize(type));
-  return at::from_blob(bytes.data(), {count}, type);
-}
+// The callers' bytes as tensors: where they are, or for NCCL copies on the GPU.
+class Stage {
+ public:
+  explicit Stage(ProcessGroup& group) : torch_(*group.torch()) {}
 
-std::vector<at::Tensor> SharesOf(Bytes all, std::size_t size, at::ScalarType type = at::kByte) {
-  return TensorOf(all, type).chunk(static_cast<std::int64_t>(size));
-}
+  at::Tensor TensorOf(Bytes bytes, at::ScalarType type = at::kByte) {
+    const auto count = static_cast<std::int64_t>(bytes.size() / c10::elementSize(type));
+    const at::Tensor here = at::from_blob(bytes.data(), {count}, type);
+    if (torch_.device.is_cpu()) {
+      return here;
+    }
+    copies_.push_back({here, here.to(torch_.device)});
+    return copies_.back().there;
+  }
+  std::vector<at::Tensor> SharesOf(Bytes all, std::size_t size, at::ScalarType type = at::kByte) {
+    return TensorOf(all, type).chunk(static_cast<std::int64_t>(size));
+  }
+
+  // Waits for the work that `start` begins, alone on a GPU: what came before is done by then.
+  template <class Start>
+  void Run(Start start) {
+    if (torch_.device.is_cpu()) {
+      start(*torch_.group)->wait();
+      return;
+    }
+    const c10::Stream stream =
+        c10::impl::VirtualGuardImpl(torch_.device.type()).getStream(torch_.device);
+    stream.synchronize();
+    const auto begin = std::chrono::steady_clock::now();
+    start(*torch_.group)->wait();
+    stream.synchronize();
+    torch_.seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  }
+  // The results, to where the callers look for them.
+  void Fetch() {
+    for (const Copy& copy : copies_) {
+      copy.here.copy_(copy.there);
+    }
+  }
+  at::Device device() const { return torch_.device; }
+
+ private:
+  struct Copy {
+    at::Tensor here;
+    at::Tensor there;
+  };
+  TorchGroup& torch_;
+  std::vector<Copy> copies_;
+};
 
 // Starts the collective and waits for it; what it throws is an error.
 template <class Start>
-Result<void> Done(ProcessGroup& group, const std::string& doing, Start start) {
+Result<void> Done(ProcessGroup& group, Stage& stage, const std::string& doing, Start start) {
   try {
-    start(*group.torch()->group)->wait();
+    stage.Run(start);
+    stage.Fetch();
     return {};
   } catch (const std::exception&) {
     return CollectiveError(group.rank(), doing);
@@ -81,8 +126,8 @@ Result<void> Done(ProcessGroup& group, const std::string& doing, Start start) {
 
 class WorkTransfer : public Transfer {
  public:
-  WorkTransfer(ProcessGroup& group, std::string doing, std::vector<at::Tensor> tensors)
-      : group_(group), doing_(std::move(doing)), tensors_(std::move(tensors)) {}
+  WorkTransfer(ProcessGroup& group, std::string doing, Bytes bytes)
+      : group_(group), doing_(std::move(doing)), stage_(group), tensors_{stage_.TensorOf(bytes)} {}
 
   // Throws nothing: an error waits for Wait.
   template <class Begin>
@@ -97,12 +142,13 @@ class WorkTransfer : public Transfer {
     if (error_) {
       return *error_;
     }
-    return Done(group_, doing_, [&](c10d::ProcessGroup&) { return work_; });
+    return Done(group_, stage_, doing_, [&](c10d::ProcessGroup&) { return work_; });
   }
 
  private:
   ProcessGroup& group_;
   const std::string doing_;
+  Stage stage_;
   std::vector<at::Tensor> tensors_;
   WorkPointer work_;
   std::optional<Error> error_;
@@ -117,16 +163,16 @@ class GroupWire : public Wire {
   std::unique_ptr<Transfer> StartSend(std::span<const std::byte> bytes, std::size_t to) override {
     // Only read from; libtorch has no tensor of constants.
     const Bytes data(const_cast<std::byte*>(bytes.data()), bytes.size());
-    auto transfer = std::make_unique<WorkTransfer>(group_, "send to rank " + std::to_string(to),
-                                                   std::vector{TensorOf(data)});
+    auto transfer =
+        std::make_unique<WorkTransfer>(group_, "send to rank " + std::to_string(to), data);
     transfer->Start([&](c10d::ProcessGroup& torch, std::vector<at::Tensor>& tensors) {
       return torch.send(tensors, static_cast<int>(to), 0);
     });
     return transfer;
   }
   std::unique_ptr<Transfer> StartRecv(Bytes bytes, std::size_t from) override {
-    auto transfer = std::make_unique<WorkTransfer>(
-        group_, "receive from rank " + std::to_string(from), std::vector{TensorOf(bytes)});
+    auto transfer =
+        std::make_unique<WorkTransfer>(group_, "receive from rank " + std::to_string(from), bytes);
     transfer->Start([&](c10d::ProcessGroup& torch, std::vector<at::Tensor>& tensors) {
       return torch.recv(tensors, static_cast<int>(from), 0);
     });
@@ -140,13 +186,18 @@ class GroupWire : public Wire {
 }  // namespace
 
 Result<void> Library::Barrier() {
-  return Done(group_, "meet at a barrier",
-              [](c10d::ProcessGroup& torch) { return torch.barrier(); });
+  Stage stage(group_);
+  return Done(group_, stage, "meet at a barrier", [&](c10d::ProcessGroup& torch) {
+    c10d::BarrierOptions options;
+    options.device = stage.device();  // Else the CPU's backend would meet.
+    return torch.barrier(options);
+  });
 }
 
 Result<void> Library::Broadcast(Bytes data, std::size_t root) {
-  std::vector<at::Tensor> tensors = {TensorOf(data)};
-  return Done(group_, "broadcast", [&](c10d::ProcessGroup& torch) {
+  Stage stage(group_);
+  std::vector<at::Tensor> tensors = {stage.TensorOf(data)};
+  return Done(group_, stage, "broadcast", [&](c10d::ProcessGroup& torch) {
     c10d::BroadcastOptions options;
     options.rootRank = static_cast<std::int64_t>(root);
     return torch.broadcast(tensors, options);
@@ -154,8 +205,9 @@ Result<void> Library::Broadcast(Bytes data, std::size_t root) {
 }
 
 Result<void> Library::AllReduce(const Reduction& reduction, Bytes data) {
-  std::vector<at::Tensor> tensors = {TensorOf(data, TypeOf(reduction.element))};
-  return Done(group_, "all-reduce", [&](c10d::ProcessGroup& torch) {
+  Stage stage(group_);
+  std::vector<at::Tensor> tensors = {stage.TensorOf(data, TypeOf(reduction.element))};
+  return Done(group_, stage, "all-reduce", [&](c10d::ProcessGroup& torch) {
     c10d::AllreduceOptions options;
     options.reduceOp = OperationOf(reduction.op);
     return torch.allreduce(tensors, options);
@@ -163,8 +215,9 @@ Result<void> Library::AllReduce(const Reduction& reduction, Bytes data) {
 }
 
 Result<void> Library::Reduce(const Reduction& reduction, Bytes data, std::size_t root) {
-  std::vector<at::Tensor> tensors = {TensorOf(data, TypeOf(reduction.element))};
-  return Done(group_, "reduce", [&](c10d::ProcessGroup& torch) {
+  Stage stage(group_);
+  std::vector<at::Tensor> tensors = {stage.TensorOf(data, TypeOf(reduction.element))};
+  return Done(group_, stage, "reduce", [&](c10d::ProcessGroup& torch) {
     c10d::ReduceOptions options;
     options.reduceOp = OperationOf(reduction.op);
     options.rootRank = static_cast<std::int64_t>(root);
@@ -173,12 +226,13 @@ Result<void> Library::Reduce(const Reduction& reduction, Bytes data, std::size_t
 }
 
 Result<void> Library::Scatter(Bytes all, Bytes own, std::size_t root) {
-  std::vector<at::Tensor> out = {TensorOf(own)};
+  Stage stage(group_);
+  std::vector<at::Tensor> out = {stage.TensorOf(own)};
   std::vector<std::vector<at::Tensor>> in;
   if (group_.rank() == root) {
-    in.push_back(SharesOf(all, group_.size()));
+    in.push_back(stage.SharesOf(all, group_.size()));
   }
-  return Done(group_, "scatter", [&](c10d::ProcessGroup& torch) {
+  return Done(group_, stage, "scatter", [&](c10d::ProcessGroup& torch) {
     c10d::ScatterOptions options;
     options.rootRank = static_cast<std::int64_t>(root);
     return torch.scatter(out, in, options);
@@ -186,12 +240,13 @@ Result<void> Library::Scatter(Bytes all, Bytes own, std::size_t root) {
 }
 
 Result<void> Library::Gather(Bytes own, Bytes all, std::size_t root) {
-  std::vector<at::Tensor> in = {TensorOf(own)};
+  Stage stage(group_);
+  std::vector<at::Tensor> in = {stage.TensorOf(own)};
   std::vector<std::vector<at::Tensor>> out;
   if (group_.rank() == root) {
-    out.push_back(SharesOf(all, group_.size()));
+    out.push_back(stage.SharesOf(all, group_.size()));
   }
-  return Done(group_, "gather", [&](c10d::ProcessGroup& torch) {
+  return Done(group_, stage, "gather", [&](c10d::ProcessGroup& torch) {
     c10d::GatherOptions options;
     options.rootRank = static_cast<std::int64_t>(root);
     return torch.gather(out, in, options);
@@ -199,17 +254,19 @@ Result<void> Library::Gather(Bytes own, Bytes all, std::size_t root) {
 }
 
 Result<void> Library::AllGather(Bytes own, Bytes all) {
-  std::vector<at::Tensor> in = {TensorOf(own)};
-  std::vector<std::vector<at::Tensor>> out = {SharesOf(all, group_.size())};
-  return Done(group_, "all-gather",
+  Stage stage(group_);
+  std::vector<at::Tensor> in = {stage.TensorOf(own)};
+  std::vector<std::vector<at::Tensor>> out = {stage.SharesOf(all, group_.size())};
+  return Done(group_, stage, "all-gather",
               [&](c10d::ProcessGroup& torch) { return torch.allgather(out, in); });
 }
 
 Result<void> Library::ReduceScatter(const Reduction& reduction, Bytes all, Bytes own) {
+  Stage stage(group_);
   const at::ScalarType type = TypeOf(reduction.element);
-  std::vector<at::Tensor> out = {TensorOf(own, type)};
-  std::vector<std::vector<at::Tensor>> in = {SharesOf(all, group_.size(), type)};
-  return Done(group_, "reduce-scatter", [&](c10d::ProcessGroup& torch) {
+  std::vector<at::Tensor> out = {stage.TensorOf(own, type)};
+  std::vector<std::vector<at::Tensor>> in = {stage.SharesOf(all, group_.size(), type)};
+  return Done(group_, stage, "reduce-scatter", [&](c10d::ProcessGroup& torch) {
     c10d::ReduceScatterOptions options;
     options.reduceOp = OperationOf(reduction.op);
     return torch.reduce_scatter(out, in, options);
@@ -217,10 +274,16 @@ Result<void> Library::ReduceScatter(const Reduction& reduction, Bytes all, Bytes
 }
 
 Result<void> Library::AllToAll(Bytes in, Bytes out) {
-  std::vector<at::Tensor> from = SharesOf(in, group_.size());
-  std::vector<at::Tensor> to = SharesOf(out, group_.size());
-  return Done(group_, "all-to-all",
+  Stage stage(group_);
+  std::vector<at::Tensor> from = stage.SharesOf(in, group_.size());
+  std::vector<at::Tensor> to = stage.SharesOf(out, group_.size());
+  return Done(group_, stage, "all-to-all",
               [&](c10d::ProcessGroup& torch) { return torch.alltoall(to, from); });
+}
+
+std::optional<double> Library::Seconds() const {
+  const TorchGroup& torch = *group_.torch();
+  return torch.device.is_cpu() ? std::nullopt : std::optional(torch.seconds);
 }
 
 Result<std::int64_t> Library::Count(const std::string& name, std::int64_t more) {

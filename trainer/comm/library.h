@@ -1,4 +1,5 @@
-// The process group's own collectives on plain bytes, and its send and receive as a Wire.
+// The process group's own collectives on plain bytes, and its send and receive as a Wire. With NCCL
+// the bytes are copied to the GPU and back around each.
 //
 // Torch-free to its callers. Kinds of errors as of the process group: kUnavailable, a peer is gone;
 // kSystem, the library cannot do this (said on every rank before anything is sent).
@@ -7,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -34,6 +36,9 @@ class Library {
   Result<void> ReduceScatter(const Reduction& reduction, std::span<std::byte> all,
                              std::span<std::byte> own);
   Result<void> AllToAll(std::span<std::byte> in, std::span<std::byte> out);
+
+  // How long the last one took between GPUs, without those copies. None: not between GPUs.
+  std::optional<double> Seconds() const;
 
   // Adds to a number in the generation's store; the sum so far.
   Result<std::int64_t> Count(const std::string& name, std::int64_t more);

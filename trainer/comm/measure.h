@@ -32,7 +32,7 @@ struct Measured {
 Result<std::vector<Measured>> MeasureSends(ProcessGroup& group, const std::string& library,
                                            std::int64_t bytes, std::int64_t rounds);
 
-// Of a group that shares memory, which sends no messages.
+// Reduce and all-reduce alone: of a group that shares memory, which sends no messages, or of NCCL.
 Result<std::vector<Measured>> MeasureShared(ProcessGroup& group, const std::string& library,
                                             std::int64_t bytes, std::int64_t rounds);
 

@@ -11,7 +11,7 @@ namespace ddprun {
 namespace {
 
 constexpr const DatasetEntry* kDatasets[] = {&kMnist,   &kMnist32, &kCifar10, &kSynthetic,
-                                             &kToyData, &kSeq2Seq, &kCircle};
+                                             &kToyData, &kSeq2Seq, &kCircle,  &kHdf5};
 
 }  // namespace
 

@@ -50,11 +50,12 @@ struct DatasetEntry {
   std::string_view name;
   std::string_view about;
   // Whose files it reads, of those that come along; empty: it reads none, or they must be named.
-  std::string_view bundled;
-  bool reads_files;
+  std::string_view bundled = "";
+  bool reads_files = false;
   // Those of its files that are under `root`, by their names below it.
-  std::vector<std::string> (*files)(const std::filesystem::path& root);
-  std::span<const ArgumentEntry> arguments;
+  std::vector<std::string> (*files)(const std::filesystem::path& root) =
+      [](const std::filesystem::path&) { return std::vector<std::string>(); };
+  std::span<const ArgumentEntry> arguments = {};
   Task (*task)(const Arguments& arguments);
   Result<Dataset> (*load)(const std::filesystem::path& root, const Arguments& arguments);
 };

@@ -77,7 +77,8 @@ TEST_F(Datasets, IdxReadsPlainAndCompressedAlike) {
     const Result<IdxArray> array = ReadIdx(path, 3);
     ASSERT_TRUE(array) << array.error().message;
     EXPECT_EQ(array->dimensions, (std::vector<std::uint32_t>{2, 3, 3}));
-    EXPECT_EQ(array->bytes, std::vector<std::uint8_t>(18, 'x'));
+    EXPECT_EQ(std::vector<std::uint8_t>(array->bytes.begin(), array->bytes.end()),
+              std::vector<std::uint8_t>(18, 'x'));
   }
 }
 
@@ -105,6 +106,15 @@ TEST_F(Datasets, IdxRefusesWhatIsNotWhole) {
     EXPECT_NE(array.error().message.find(bad.says), std::string::npos) << array.error().message;
     EXPECT_NE(array.error().message.find(path.string()), std::string::npos);
   }
+}
+
+// Memory is not taken for what a few bytes only claim to hold.
+TEST_F(Datasets, IdxRefusesAGzipThatPromisesMoreThanItsBytesCanHold) {
+  const Result<IdxArray> claims =
+      ReadIdx(WriteGz("claims.gz", "\0\0\x08\x01\x3f\xff\xff\xff"s + "few"), 1);
+  ASSERT_FALSE(claims);
+  EXPECT_NE(claims.error().message.find("promises 1073741823 bytes"), std::string::npos);
+  EXPECT_NE(claims.error().message.find("cannot hold as many"), std::string::npos);
 }
 
 TEST_F(Datasets, IdxRefusesACutOrDamagedGzip) {
@@ -311,6 +321,20 @@ TEST_F(Datasets, MnistSaysWhatIsWrongWithWhichFile) {
   WriteMnist();
   Write("t10k-images-idx3-ubyte", Images(2, 27, '\0'));
   EXPECT_NE(message().find("27x27 instead of 28x28"), std::string::npos) << message();
+}
+
+// Pages come when they are touched: a large file costs nothing at the start, and less with a limit.
+TEST_F(Datasets, APlainMnistFileIsMappedAndAPackedOneIsNot) {
+  WriteMnist();
+  const Result<Dataset> mnist = Load("mnist", "");
+  ASSERT_TRUE(mnist);
+  std::ifstream file("/proc/self/maps");
+  const std::string maps((std::istreambuf_iterator<char>(file)), {});
+  EXPECT_NE(maps.find((root_ / "t10k-images-idx3-ubyte").string()), std::string::npos);
+  EXPECT_EQ(maps.find((root_ / "train-images-idx3-ubyte.gz").string()), std::string::npos);
+  fs::remove(root_ / "t10k-images-idx3-ubyte");  // What is mapped stays.
+  EXPECT_EQ(Gather(mnist->task, mnist->test, {1}, std::nullopt).labels,
+            (std::vector<std::int64_t>{9}));
 }
 
 TEST_F(Datasets, TableKnowsMnist) {

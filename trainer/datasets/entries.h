@@ -22,4 +22,7 @@ extern const DatasetEntry kToyData;
 extern const DatasetEntry kSeq2Seq;
 extern const DatasetEntry kCircle;
 
+// seq2seq's kind of sequences from an HDF5 file. (hdf5.cc)
+extern const DatasetEntry kHdf5;
+
 }  // namespace ddprun

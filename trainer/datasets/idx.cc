@@ -7,9 +7,15 @@
 #include <cerrno>
 #include <memory>
 #include <string>
+#include <utility>
+
+#include "trainer/datasets/mapped_file.h"
 
 namespace ddprun {
 namespace {
+
+// What deflate can make of a byte at most (zlib's "Technical Details": 1032 to 1).
+constexpr std::size_t kMostUnpacked = 1032;
 
 struct CloseGz {
   void operator()(gzFile file) const { gzclose_r(file); }
@@ -57,33 +63,24 @@ std::string HexMagic(std::uint32_t magic) {
   return text.data();
 }
 
-}  // namespace
-
-Result<IdxArray> ReadIdx(const std::filesystem::path& path, std::size_t expected_dimensions) {
-  errno = 0;
-  const GzFile file(gzopen(path.c_str(), "rbe"));
-  if (!file) {
-    return SystemError("open", path.string(), errno == 0 ? ENOMEM : errno);
-  }
-  gzbuffer(file.get(), 1u << 18);
-
-  std::vector<std::uint8_t> header(4 + 4 * expected_dimensions);
-  ASSIGN_OR_RETURN(const std::size_t header_size,
-                   Read(file.get(), path, header.data(), header.size()));
-  const auto expected_magic = static_cast<std::uint32_t>(0x0800 + expected_dimensions);
-  if (header_size >= 4 && BigEndian32(header.data()) != expected_magic) {
+// The sizes that the header claims; `header` may be shorter than it should.
+Result<std::vector<std::uint32_t>> Dimensions(const std::filesystem::path& path,
+                                              std::span<const std::uint8_t> header,
+                                              std::size_t expected) {
+  const std::size_t header_size = 4 + 4 * expected;
+  const auto expected_magic = static_cast<std::uint32_t>(0x0800 + expected);
+  if (header.size() >= 4 && BigEndian32(header.data()) != expected_magic) {
     return BadFile(path, "not the expected IDX file: magic number " +
                              HexMagic(BigEndian32(header.data())) + " instead of " +
                              HexMagic(expected_magic));
   }
-  if (header_size < header.size()) {
-    return BadFile(path, "truncated: the header has " + std::to_string(header.size()) +
-                             " bytes, the file only " + std::to_string(header_size));
+  if (header.size() < header_size) {
+    return BadFile(path, "truncated: the header has " + std::to_string(header_size) +
+                             " bytes, the file only " + std::to_string(header.size()));
   }
-
-  IdxArray array;
+  std::vector<std::uint32_t> dimensions;
   std::size_t size = 1;
-  for (std::size_t i = 0; i < expected_dimensions; ++i) {
+  for (std::size_t i = 0; i < expected; ++i) {
     const std::uint32_t dimension = BigEndian32(header.data() + 4 + 4 * i);
     if (dimension == 0 || dimension > kMaxIdxBytes / size) {
       return BadFile(path, "its header claims no data, or more than " +
@@ -91,21 +88,91 @@ Result<IdxArray> ReadIdx(const std::filesystem::path& path, std::size_t expected
                                std::to_string(i) + " is " + std::to_string(dimension) + ")");
     }
     size *= dimension;
-    array.dimensions.push_back(dimension);
+    dimensions.push_back(dimension);
   }
-  array.bytes.resize(size);
-  ASSIGN_OR_RETURN(const std::size_t got, Read(file.get(), path, array.bytes.data(), size));
-  if (got < size) {
+  return dimensions;
+}
+
+std::size_t Product(const std::vector<std::uint32_t>& dimensions) {
+  std::size_t size = 1;
+  for (const std::uint32_t dimension : dimensions) {
+    size *= dimension;
+  }
+  return size;
+}
+
+Error TooShort(const std::filesystem::path& path, std::size_t promised, std::size_t there) {
+  return BadFile(path, "truncated: its header promises " + std::to_string(promised) +
+                           " bytes of data, there are " + std::to_string(there));
+}
+
+Error TooLong(const std::filesystem::path& path, std::size_t promised) {
+  return BadFile(path, "longer than the " + std::to_string(promised) +
+                           " bytes of data that its header promises");
+}
+
+Result<IdxArray> FromMapped(const std::filesystem::path& path, MappedFile mapped,
+                            std::size_t dimensions) {
+  const auto file = std::make_shared<const MappedFile>(std::move(mapped));
+  const std::size_t header_size = std::min(file->bytes().size(), 4 + 4 * dimensions);
+  IdxArray array;
+  ASSIGN_OR_RETURN(array.dimensions,
+                   Dimensions(path, file->bytes().first(header_size), dimensions));
+  const std::size_t size = Product(array.dimensions);
+  array.bytes = file->bytes().subspan(header_size);
+  if (array.bytes.size() < size) {
+    return TooShort(path, size, array.bytes.size());
+  }
+  if (array.bytes.size() > size) {
+    return TooLong(path, size);
+  }
+  array.owner = file;
+  return array;
+}
+
+Result<IdxArray> Unpack(const std::filesystem::path& path, std::size_t dimensions,
+                        std::size_t packed_size) {
+  errno = 0;
+  const GzFile file(gzopen(path.c_str(), "rbe"));
+  if (!file) {
+    return SystemError("open", path.string(), errno == 0 ? ENOMEM : errno);
+  }
+  gzbuffer(file.get(), 1u << 18);
+  std::vector<std::uint8_t> header(4 + 4 * dimensions);
+  ASSIGN_OR_RETURN(const std::size_t header_size,
+                   Read(file.get(), path, header.data(), header.size()));
+  header.resize(header_size);
+  IdxArray array;
+  ASSIGN_OR_RETURN(array.dimensions, Dimensions(path, header, dimensions));
+  const std::size_t size = Product(array.dimensions);
+  if (size / kMostUnpacked > packed_size) {  // Before memory is taken for what cannot come.
     return BadFile(path, "truncated: its header promises " + std::to_string(size) +
-                             " bytes of data, there are " + std::to_string(got));
+                             " bytes of data, and its " + std::to_string(packed_size) +
+                             " compressed bytes cannot hold as many");
+  }
+  const auto bytes = std::make_shared<std::vector<std::uint8_t>>(size);
+  ASSIGN_OR_RETURN(const std::size_t got, Read(file.get(), path, bytes->data(), size));
+  if (got < size) {
+    return TooShort(path, size, got);
   }
   std::uint8_t extra = 0;
   ASSIGN_OR_RETURN(const std::size_t more, Read(file.get(), path, &extra, 1));
   if (more != 0) {
-    return BadFile(path, "longer than the " + std::to_string(size) +
-                             " bytes of data that its header promises");
+    return TooLong(path, size);
   }
+  array.bytes = *bytes;
+  array.owner = bytes;
   return array;
+}
+
+}  // namespace
+
+Result<IdxArray> ReadIdx(const std::filesystem::path& path, std::size_t expected_dimensions) {
+  ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
+  const std::span<const std::uint8_t> bytes = file.bytes();
+  const bool packed = bytes.size() >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b;
+  return packed ? Unpack(path, expected_dimensions, bytes.size())
+                : FromMapped(path, std::move(file), expected_dimensions);
 }
 
 }  // namespace ddprun

@@ -48,14 +48,10 @@ Result<Dataset> DrawSequences(const fs::path&, const Arguments& arguments) {
 
 }  // namespace
 
-constinit const DatasetEntry kSeq2Seq = {
-    .name = "seq2seq",
-    .about = "made up: pairs of random sequences of vectors",
-    .bundled = "",
-    .reads_files = false,
-    .files = [](const fs::path&) { return std::vector<std::string>(); },
-    .arguments = kSequenceArguments,
-    .task = SequenceTask,
-    .load = DrawSequences};
+constinit const DatasetEntry kSeq2Seq = {.name = "seq2seq",
+                                         .about = "made up: pairs of random sequences of vectors",
+                                         .arguments = kSequenceArguments,
+                                         .task = SequenceTask,
+                                         .load = DrawSequences};
 
 }  // namespace ddprun

@@ -53,14 +53,10 @@ Result<Dataset> DrawToy(const fs::path&, const Arguments& arguments) {
 
 }  // namespace
 
-constinit const DatasetEntry kToyData = {
-    .name = "toy",
-    .about = "made up: 5 numbers that depend on 10",
-    .bundled = "",
-    .reads_files = false,
-    .files = [](const fs::path&) { return std::vector<std::string>(); },
-    .arguments = kToyArguments,
-    .task = ToyTask,
-    .load = DrawToy};
+constinit const DatasetEntry kToyData = {.name = "toy",
+                                         .about = "made up: 5 numbers that depend on 10",
+                                         .arguments = kToyArguments,
+                                         .task = ToyTask,
+                                         .load = DrawToy};
 
 }  // namespace ddprun

@@ -23,6 +23,11 @@ void AddLinear(TorchModel& model, const std::string& name, std::int64_t inputs,
   model.parameters.back().uniform_(-bound, bound, generator);
 }
 
+// Where its parameters are.
+at::Tensor Linear(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias) {
+  return at::linear(input.to(weight.device()), weight, bias);
+}
+
 std::string MisfitOfClassifier(const Task& task, const Arguments&) {
   return task.inputs.size() == 1 && task.classifies() ? "" : "it classifies one input";
 }
@@ -40,8 +45,9 @@ std::shared_ptr<TorchModel> TwoLayers(const std::string& first, const std::strin
   auto model = std::make_shared<TorchModel>();
   AddLinear(*model, first, inputs, hidden, generator);
   AddLinear(*model, second, hidden, outputs, generator);
+  model->parts = {0, 0, 1, 1};
   model->forward = [p = model->parameters](const std::vector<at::Tensor>& batch, bool) {
-    return at::linear(at::linear(batch[0].flatten(1), p[0], p[1]).relu_(), p[2], p[3]);
+    return Linear(Linear(batch[0].flatten(1), p[0], p[1]).relu_(), p[2], p[3]);
   };
   return model;
 }

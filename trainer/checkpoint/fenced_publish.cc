@@ -1,0 +1,199 @@
+#include "trainer/checkpoint/fenced_publish.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/files.h"
+
+namespace ddprun {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::size_t kKeepVersions = 3;  // So that a reader of the last one can finish.
+constexpr int kMostRounds = 1000;
+
+fs::path StoreOf(const fs::path& target) {
+  return target.parent_path() / ("." + target.filename().native() + ".published");
+}
+
+std::string CodeText(const std::error_code& code) {
+  return code.message();
+}
+
+class Publisher {
+ public:
+  Publisher(FileSystem& files, const PublishRequest& request)
+      : files_(files),
+        source_(request.source),
+        target_(request.target),
+        writer_(request.writer),
+        before_(request.before),
+        store_(StoreOf(request.target)),
+        log_(files, store_) {}
+
+  Result<Published> Publish() {
+    RETURN_IF_ERROR(CheckPaths());
+    RETURN_IF_ERROR(SyncAll());
+    RETURN_IF_ERROR(files_.MakeDirectory(store_));
+    Before("claim");
+    std::vector<std::string> warnings;
+    const Liveness nobody{[](const FenceRecord&) { return Result<bool>(false); }, [] {}};
+    ASSIGN_OR_RETURN(const FenceRecord mine, log_.Claim(writer_, nobody, warnings));
+    ASSIGN_OR_RETURN(const std::string name, Move(mine.number + 1));
+    Before("commit");
+    std::vector<CheckpointRef> lineage = mine.lineage;
+    lineage.insert(lineage.begin(), CheckpointRef{name, 0});  // Versions are not digested.
+    lineage.resize(std::min(lineage.size(), kKeepVersions));
+    ASSIGN_OR_RETURN(const FenceRecord commit, log_.Commit(writer_, lineage));
+    ASSIGN_OR_RETURN(const FenceRecord newest, Follow());
+    Before("prune");
+    Prune(mine, name);
+    return Published{store_ / name, commit.number, newest.lineage.front().directory != name};
+  }
+
+ private:
+  void Before(const std::string& next) const {
+    if (before_) {
+      before_(next);
+    }
+  }
+
+  Result<void> CheckPaths() const {
+    std::error_code code;
+    if (!fs::exists(fs::symlink_status(source_, code))) {
+      return Invalid("there is nothing to publish", source_.native());
+    }
+    if (target_.filename().empty() || target_.filename() == "." || target_.filename() == "..") {
+      return Invalid("what to publish it as must end in a name", target_.native());
+    }
+    const fs::file_status status = fs::symlink_status(target_, code);
+    if (fs::is_symlink(status)) {
+      const fs::path to = fs::read_symlink(target_, code);
+      if (to.parent_path() == store_.filename()) {
+        return {};
+      }
+      return Invalid("'" + target_.native() +
+                         "' is a link that ddprun publish did not make: move it away; it points to",
+                     to.native());
+    }
+    if (fs::exists(status)) {
+      return Invalid("ddprun publish replaces only what it published: move it away",
+                     target_.native());
+    }
+    return {};
+  }
+
+  Result<void> SyncAll() const {
+    RETURN_IF_ERROR(files_.Sync(source_));
+    std::error_code code;
+    if (!fs::is_directory(fs::symlink_status(source_, code))) {
+      return {};
+    }
+    fs::recursive_directory_iterator entry(source_, code);
+    for (const fs::recursive_directory_iterator end; !code && entry != end; entry.increment(code)) {
+      const fs::file_status status = entry->symlink_status(code);
+      if (fs::is_regular_file(status) || fs::is_directory(status)) {
+        RETURN_IF_ERROR(files_.Sync(entry->path()));
+      }
+    }
+    if (code) {
+      return Error{ErrorKind::kSystem, "cannot read '" + source_.native() + "': " + CodeText(code)};
+    }
+    return {};
+  }
+
+  // The name of the version.
+  Result<std::string> Move(std::uint64_t number) {
+    char digits[24];
+    std::snprintf(digits, sizeof digits, "%08llu", static_cast<unsigned long long>(number));
+    // Ranks of one world may publish at once, on many machines.
+    std::random_device random;
+    const std::string name = std::string("step-") + digits + "-" + Hex(writer_.world_id.value) +
+                             "." + std::to_string(random());
+    Before("move");
+    RETURN_IF_ERROR(files_.Rename(source_, store_ / name));
+    RETURN_IF_ERROR(files_.Sync(store_));
+    return name;
+  }
+
+  // The link to the newest committed version, also when that is not mine any more.
+  Result<FenceRecord> Follow() {
+    for (int round = 0; round < kMostRounds; ++round) {
+      std::vector<std::string> warnings;
+      ASSIGN_OR_RETURN(const std::optional<FenceRecord> newest, log_.Newest(warnings));
+      if (!newest || newest->lineage.empty()) {
+        return Error{ErrorKind::kSystem, "the records in '" + store_.native() +
+                                             "' are gone: was it emptied meanwhile?"};
+      }
+      const fs::path wanted = store_.filename() / newest->lineage.front().directory;
+      std::error_code code;
+      if (fs::read_symlink(target_, code) == wanted && !code) {
+        return *newest;
+      }
+      Before("link");
+      const fs::path temporary = store_ / (".link-" + Hex(writer_.world_id.value));
+      fs::remove(temporary, code);
+      fs::create_symlink(wanted, temporary, code);
+      if (code && code != std::errc::file_exists) {  // Another rank of this world made it.
+        return Error{ErrorKind::kSystem,
+                     "cannot make the link '" + temporary.native() + "': " + CodeText(code)};
+      }
+      const Result<void> renamed = files_.Rename(temporary, target_);
+      if (!renamed && renamed.error().kind != ErrorKind::kNotFound) {
+        return renamed.error();
+      }
+      const fs::path parent = target_.parent_path();
+      RETURN_IF_ERROR(files_.Sync(parent.empty() ? fs::path(".") : parent));
+    }
+    return Error{ErrorKind::kUnavailable, "others keep publishing '" + target_.native() + "'"};
+  }
+
+  // Versions that fell out of the lineage, and what worlds before this one left without a commit.
+  // Only older ones than `mine`, since a newer world may publish at any moment.
+  void Prune(const FenceRecord& before, const std::string& mine) {
+    const Result<std::vector<std::string>> names = files_.List(store_);
+    for (const std::string& name : names ? *names : std::vector<std::string>{}) {
+      const bool foreign = name.find(Hex(writer_.world_id.value)) == name.npos;
+      const std::size_t index = IndexIn(before.lineage, name);
+      // Of mine that are not committed a peer may be at work on one.
+      const bool unwanted = index < before.lineage.size() ? index + 1 >= kKeepVersions : foreign;
+      if (IsCheckpointName(name) && NumberOf(name) < NumberOf(mine) && unwanted) {
+        (void)files_.Remove(store_ / name);  // Room only.
+      }
+    }
+    log_.Prune();
+  }
+
+  // Its size where it is not in it.
+  static std::size_t IndexIn(const std::vector<CheckpointRef>& lineage, const std::string& name) {
+    const auto found = std::find_if(lineage.begin(), lineage.end(), [&](const CheckpointRef& ref) {
+      return ref.directory == name;
+    });
+    return static_cast<std::size_t>(found - lineage.begin());
+  }
+
+  static std::uint64_t NumberOf(const std::string& version) {
+    return std::strtoull(version.c_str() + std::string_view("step-").size(), nullptr, 10);
+  }
+
+  FileSystem& files_;
+  const fs::path source_;
+  const fs::path target_;
+  const Writer writer_;
+  const std::function<void(const std::string&)> before_;
+  const fs::path store_;
+  FenceLog log_;
+};
+
+}  // namespace
+
+Result<Published> PublishFenced(FileSystem& files, const PublishRequest& request) {
+  return Publisher(files, request).Publish();
+}
+
+}  // namespace ddprun

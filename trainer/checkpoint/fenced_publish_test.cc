@@ -1,0 +1,148 @@
+#include "trainer/checkpoint/fenced_publish.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <utility>
+
+#include "common/files.h"
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class FencedPublish : public ::testing::Test {
+ protected:
+  FencedPublish()
+      : directory_(fs::path(::testing::TempDir()) / ("publish-" + std::to_string(getpid()))) {
+    fs::remove_all(directory_);
+    fs::create_directories(directory_);
+  }
+  ~FencedPublish() override { fs::remove_all(directory_); }
+
+  static Writer World(std::uint64_t generation, const std::string& run = "run") {
+    return MakeWriter(run, Term{1}, Generation{generation}, WorldId{0xabc000 + generation});
+  }
+  fs::path Source(const std::string& text) const {
+    const fs::path path = directory_ / ("new-" + text);
+    std::ofstream(path) << text;
+    return path;
+  }
+  Result<Published> Publish(const Writer& writer, const std::string& text,
+                            std::function<void(const std::string&)> before = {}) const {
+    return PublishFenced(RealFileSystem(),
+                         {Source(text), directory_ / "model", writer, std::move(before)});
+  }
+  std::string Final() const { return *ReadFile(directory_ / "model", 100); }
+  std::vector<std::string> Versions() const {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(directory_ / ".model.published")) {
+      if (entry.path().filename().native().starts_with("step-")) {
+        names.push_back(*ReadFile(entry.path(), 100));
+      }
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  const fs::path directory_;
+};
+
+TEST_F(FencedPublish, TheNewestIsSeenAndThreeAreKept) {
+  for (const char* text : {"a", "b", "c", "d", "e"}) {
+    const Result<Published> published = Publish(World(1), text);
+    ASSERT_TRUE(published) << published.error().message;
+    EXPECT_FALSE(published->replaced);
+    EXPECT_EQ(Final(), text);
+    EXPECT_FALSE(fs::exists(directory_ / (std::string("new-") + text)));
+  }
+  EXPECT_THAT(Versions(), ElementsAre("c", "d", "e"));
+  ASSERT_TRUE(Publish(World(2), "f"));
+  EXPECT_EQ(Final(), "f");
+}
+
+TEST_F(FencedPublish, AnOlderGenerationIsRefusedAndKeepsItsFile) {
+  ASSERT_TRUE(Publish(World(2), "newer"));
+  const Result<Published> late = Publish(World(1), "older");
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().kind, ErrorKind::kRefused);
+  EXPECT_THAT(late.error().message, HasSubstr("generation 2"));
+  EXPECT_EQ(Final(), "newer");
+  EXPECT_TRUE(fs::exists(directory_ / "new-older"));
+}
+
+// The old world stands still before each of its operations in turn, while the new one publishes.
+TEST_F(FencedPublish, WhereverAnOldWorldStoodStillTheNewVersionStays) {
+  std::vector<std::string> places;
+  ASSERT_TRUE(Publish(World(1), "0", [&](const std::string& next) { places.push_back(next); }));
+  ASSERT_THAT(places, ElementsAre("claim", "move", "commit", "link", "prune"));
+  std::uint64_t generation = 1;
+  for (const std::string& place : places) {
+    const Writer old_world = World(++generation);
+    const Writer new_world = World(++generation);
+    const std::string text = "new at " + place;
+    bool stood_still = false;
+    const Result<Published> late = Publish(old_world, "old at " + place, [&](const auto& next) {
+      if (next == place && !std::exchange(stood_still, true)) {
+        const Result<Published> published = Publish(new_world, text);
+        ASSERT_TRUE(published) << published.error().message;
+      }
+    });
+    EXPECT_EQ(Final(), text) << place;
+    // Once committed it was the newest for a while; before, it never is.
+    const bool committed = place == "link" || place == "prune";
+    ASSERT_EQ(bool(late), committed) << place;
+    if (!committed) {
+      EXPECT_EQ(late.error().kind, ErrorKind::kRefused) << late.error().message;
+    }
+    // And the next one publishes as ever.
+    ASSERT_TRUE(Publish(World(++generation), "after"));
+    EXPECT_EQ(Final(), "after");
+  }
+  EXPECT_LE(Versions().size(), 3u);  // What was refused left nothing for good.
+}
+
+TEST_F(FencedPublish, RanksOfOneWorldMayPublishAtOnce) {
+  const Result<Published> first = Publish(World(1), "one", [&](const std::string& next) {
+    if (next == "move" || next == "commit") {
+      ASSERT_TRUE(Publish(World(1), "two at " + next));
+    }
+  });
+  ASSERT_TRUE(first) << first.error().message;
+  EXPECT_EQ(Final(), "one");
+}
+
+TEST_F(FencedPublish, ADirectoryIsPublishedWithAllInIt) {
+  const fs::path source = directory_ / "tree";
+  fs::create_directories(source / "deep");
+  std::ofstream(source / "deep" / "file") << "text";
+  const Result<Published> published =
+      PublishFenced(RealFileSystem(), {source, directory_ / "out", World(1), {}});
+  ASSERT_TRUE(published) << published.error().message;
+  EXPECT_EQ(*ReadFile(directory_ / "out" / "deep" / "file", 10), "text");
+}
+
+TEST_F(FencedPublish, WhatItDidNotMakeIsLeftAlone) {
+  std::ofstream(directory_ / "model") << "precious";
+  Result<Published> refused = Publish(World(1), "a");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::kInvalid);
+  EXPECT_EQ(Final(), "precious");
+  fs::remove(directory_ / "model");
+  fs::create_symlink("elsewhere", directory_ / "model");
+  refused = Publish(World(1), "a");
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("did not make"));
+  EXPECT_FALSE(
+      PublishFenced(RealFileSystem(), {directory_ / "none", directory_ / "x", World(1), {}}));
+  EXPECT_FALSE(PublishFenced(RealFileSystem(), {Source("a"), directory_ / "..", World(1), {}}));
+}
+
+}  // namespace
+}  // namespace ddprun

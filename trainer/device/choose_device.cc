@@ -1,0 +1,167 @@
+#include "trainer/device/choose_device.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <utility>
+
+namespace ddprun {
+namespace fs = std::filesystem;
+namespace {
+
+std::string Join(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) {
+    text += (text.empty() ? "" : ", ") + name;
+  }
+  return text;
+}
+
+// The files that the driver makes, one for each GPU that this process may open.
+std::vector<std::string> DriverFiles() {
+  std::vector<std::string> files;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator("/dev", error)) {
+    const std::string name = entry.path().filename();
+    constexpr std::string_view kPrefix = "nvidia";
+    if (name.starts_with(kPrefix) && name.size() > kPrefix.size() &&
+        std::all_of(name.begin() + kPrefix.size(), name.end(),
+                    [](char digit) { return digit >= '0' && digit <= '9'; })) {
+      files.push_back(entry.path());
+    }
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+std::string Visible(const GpusHere& here) {
+  return here.visible ? " (CUDA_VISIBLE_DEVICES='" + *here.visible + "')" : "";
+}
+
+// Why no GPU can be used; empty: one can.
+std::string Obstacle(const GpusHere& here) {
+  if (here.trouble) {
+    return here.trouble->message;
+  }
+  if (here.devices.count == 0) {
+    return "CUDA finds no GPU" + Visible(here) + ": " + here.devices.why_none;
+  }
+  return "";
+}
+
+std::string Driver(const GpusHere& here) {
+  return here.driver_files.empty() ? "there is no /dev/nvidia0 or the like, so no NVIDIA driver"
+                                   : "the driver shows " + Join(here.driver_files);
+}
+
+std::string Asked(const DeviceWish& wish, BackendChoice backend) {
+  if (wish.kind != DeviceKind::kCuda) {
+    return backend == BackendChoice::kNccl ? "--backend=nccl" : "--device=auto";
+  }
+  return "--device=cuda" + (wish.index ? ":" + std::to_string(*wish.index) : "");
+}
+
+// Every rank of the node sees the same GPUs, or one of its own (--virtual-local-rank).
+Result<Device> ChooseGpu(const DeviceWish& wish, BackendChoice backend, const WorkerEnv& env,
+                         const GpusHere& here) {
+  const int count = here.devices.count;
+  const std::string there =
+      std::to_string(count) + (count == 1 ? " GPU" : " GPUs") + " can be seen here" + Visible(here);
+  const bool share = backend == BackendChoice::kGloo;
+  if (wish.index) {
+    if (*wish.index >= count) {
+      return Error{ErrorKind::kInvalid, Asked(wish, backend) + ": " + there};
+    }
+    if (env.local_world_size > 1 && !share) {
+      return Error{ErrorKind::kInvalid,
+                   Asked(wish, backend) + " puts all " + std::to_string(env.local_world_size) +
+                       " ranks of this node on one GPU, which NCCL refuses; --device=cuda gives "
+                       "each its own, --backend=gloo lets them share one"};
+    }
+    return Device{.kind = DeviceKind::kCuda, .index = *wish.index};
+  }
+  const auto local = static_cast<int>(env.local_rank);
+  // With one GPU made visible to each, local ranks are all 0; who shares one is found in the group.
+  const bool own = count == 1 && local == 0 && here.visible;
+  if (local >= count || (static_cast<int>(env.local_world_size) > count && !own)) {
+    return Error{ErrorKind::kInvalid,
+                 Asked(wish, backend) + ": " + std::to_string(env.local_world_size) +
+                     " ranks on this node, and " + there +
+                     "; each rank needs its own: start fewer (--nproc-per-node=" +
+                     std::to_string(count) + "), or train on the CPU with --device=cpu"};
+  }
+  return Device{.kind = DeviceKind::kCuda, .index = local};
+}
+
+}  // namespace
+
+std::optional<DeviceWish> ParseDevice(std::string_view text) {
+  if (text == "auto") {
+    return DeviceWish{};
+  }
+  if (text == "cpu") {
+    return DeviceWish{DeviceKind::kCpu, std::nullopt};
+  }
+  if (text == "cuda") {
+    return DeviceWish{DeviceKind::kCuda, std::nullopt};
+  }
+  constexpr std::string_view kPrefix = "cuda:";
+  if (!text.starts_with(kPrefix)) {
+    return std::nullopt;
+  }
+  int index = 0;
+  const char* const end = text.data() + text.size();
+  const auto [parsed, error] = std::from_chars(text.data() + kPrefix.size(), end, index);
+  if (error != std::errc{} || parsed != end || index < 0 || index > 127) {
+    return std::nullopt;
+  }
+  return DeviceWish{DeviceKind::kCuda, index};
+}
+
+Result<Device> ChooseDevice(const DeviceWish& wish, BackendChoice backend, const WorkerEnv& env,
+                            const GpusHere& here) {
+  const bool demanded = wish.kind == DeviceKind::kCuda || backend == BackendChoice::kNccl;
+  if (wish.kind == DeviceKind::kCpu || backend == BackendChoice::kShm ||
+      (here.driver_files.empty() && !demanded)) {
+    return Device{};
+  }
+  const std::string obstacle = Obstacle(here);
+  if (obstacle.empty()) {
+    return ChooseGpu(wish, backend, env, here);
+  }
+  if (demanded) {
+    return Error{ErrorKind::kInvalid, Asked(wish, backend) + " needs a GPU: " + obstacle + "; " +
+                                          Driver(here) +
+                                          ". --device=cpu --backend=auto trains "
+                                          "without one"};
+  }
+  return Device{.note = "training on the CPU although " + Driver(here) + ": " + obstacle};
+}
+
+Result<Device> OpenDevice(const DeviceWish& wish, BackendChoice backend, const WorkerEnv& env) {
+  std::optional<GpuPlugin> plugin;
+  GpusHere here{.driver_files = DriverFiles(), .visible = GetProcessEnv("CUDA_VISIBLE_DEVICES")};
+  const bool demanded = wish.kind == DeviceKind::kCuda || backend == BackendChoice::kNccl;
+  const bool possible = !here.driver_files.empty() && backend != BackendChoice::kShm;
+  if (wish.kind != DeviceKind::kCpu && (demanded || possible)) {
+    Result<GpuPlugin> loaded = GpuPlugin::Load(GpuPlugin::DefaultPath());
+    if (!loaded) {
+      here.trouble = loaded.error();
+    } else if (Result<DeviceCount> devices = loaded->CountDevices(); !devices) {
+      here.trouble = devices.error();
+    } else {
+      here.devices = *devices;
+      plugin = *loaded;
+    }
+  } else {
+    here.driver_files.clear();
+  }
+  Result<Device> device = ChooseDevice(wish, backend, env, here);
+  if (device && device->kind == DeviceKind::kCuda) {
+    RETURN_IF_ERROR(plugin->SetDevice(device->index));
+    device->plugin = std::move(plugin);
+  }
+  return device;
+}
+
+}  // namespace ddprun

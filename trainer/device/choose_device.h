@@ -1,0 +1,56 @@
+// Where a rank computes: the one place that decides it, from --device, the launcher's environment
+// and the GPUs that are there.
+//
+// Whether there is a GPU is told by the driver's files, without CUDA, so that a machine without one
+// never loads CUDA's libraries. One process per GPU: LOCAL_RANK names it among those that
+// CUDA_VISIBLE_DEVICES leaves visible. ChooseDevice is pure.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/result.h"
+#include "proto/worker_env.h"
+#include "trainer/comm/backend.h"
+#include "trainer/device/gpu_plugin.h"
+
+namespace ddprun {
+
+enum class DeviceKind {
+  kAuto,  // A GPU where there is one that can be used.
+  kCpu,
+  kCuda,
+};
+
+// --device=auto|cpu|cuda|cuda:N
+struct DeviceWish {
+  DeviceKind kind = DeviceKind::kAuto;
+  std::optional<int> index;
+};
+
+std::optional<DeviceWish> ParseDevice(std::string_view text);
+
+struct GpusHere {
+  std::vector<std::string> driver_files;  // "/dev/nvidia0"
+  std::optional<std::string> visible;     // CUDA_VISIBLE_DEVICES
+  std::optional<Error> trouble;           // The plug-in cannot be used,
+  DeviceCount devices;                    // or what it counted.
+};
+
+struct Device {
+  DeviceKind kind = DeviceKind::kCpu;  // Never kAuto.
+  int index = 0;
+  std::string note;  // What a person should know who might have expected another one; or empty.
+  std::optional<GpuPlugin> plugin;  // Where it is a GPU, in use by this thread.
+};
+
+// kInvalid: what was asked for cannot be had.
+Result<Device> ChooseDevice(const DeviceWish& wish, BackendChoice backend, const WorkerEnv& env,
+                            const GpusHere& here);
+
+// With this machine's GPUs.
+Result<Device> OpenDevice(const DeviceWish& wish, BackendChoice backend, const WorkerEnv& env);
+
+}  // namespace ddprun

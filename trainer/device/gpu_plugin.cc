@@ -1,0 +1,169 @@
+#include "trainer/device/gpu_plugin.h"
+
+#include <dlfcn.h>
+
+#include <exception>
+#include <utility>
+
+#include "trainer/device/cuda_api.h"
+
+namespace ddprun {
+namespace fs = std::filesystem;
+namespace {
+
+std::string LoaderError() {
+  const char* const text = dlerror();
+  return text == nullptr ? "the loader gave no reason" : text;
+}
+
+Error FailedIn(const fs::path& path, const std::string& tried, int status, const char* reason) {
+  std::string text(reason);
+  text.resize(std::min(text.size(), text.find('\n')));  // Advice and stacks follow.
+  return {status == kDdprunCudaPeerGone ? ErrorKind::kUnavailable : ErrorKind::kSystem,
+          "cannot " + tried + " through '" + path.native() + "': " + text};
+}
+
+class CudaStepGraph : public StepGraph {
+ public:
+  CudaStepGraph(fs::path path, const DdprunCudaApi& api, DdprunCudaGraph* graph)
+      : path_(std::move(path)), api_(&api), graph_(graph) {}
+  ~CudaStepGraph() override { api_->free_graph(graph_); }
+  CudaStepGraph(const CudaStepGraph&) = delete;
+  CudaStepGraph& operator=(const CudaStepGraph&) = delete;
+
+  Result<void> Record(const std::function<void()>& work) override {
+    constexpr const char* kTried = "record the step as a CUDA graph";
+    DdprunCudaReason reason{};
+    if (const int status = api_->begin_graph(graph_, &reason); status != kDdprunCudaOk) {
+      return FailedIn(path_, kTried, status, reason.text);
+    }
+    std::exception_ptr thrown;
+    try {
+      work();
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+    // Also after a failure: the stream would keep all that it is told.
+    const int status = api_->end_graph(graph_, &reason);
+    if (thrown) {
+      std::rethrow_exception(thrown);
+    }
+    if (status != kDdprunCudaOk) {
+      return FailedIn(path_, kTried, status, reason.text);
+    }
+    return {};
+  }
+
+  Result<void> Replay() override {
+    DdprunCudaReason reason{};
+    if (const int status = api_->replay_graph(graph_, &reason); status != kDdprunCudaOk) {
+      return FailedIn(path_, "start the step's CUDA graph", status, reason.text);
+    }
+    return {};
+  }
+
+ private:
+  const fs::path path_;
+  const DdprunCudaApi* const api_;
+  DdprunCudaGraph* const graph_;
+};
+
+}  // namespace
+
+fs::path GpuPlugin::DefaultPath() {
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  return (program.parent_path() / ".." / "lib" / "ddprun" / "libddprun_cuda.so").lexically_normal();
+}
+
+Result<GpuPlugin> GpuPlugin::Load(const fs::path& path) {
+  std::error_code error;
+  if (!fs::exists(path, error)) {
+    return Error{ErrorKind::kNotFound, "the GPU plug-in '" + path.native() +
+                                           "' is not there; scripts/build.sh --cuda builds it"};
+  }
+  // Global: libtorch_cuda, which comes along, registers its kernels with the libtorch in here.
+  void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
+  if (handle == nullptr) {
+    return Error{ErrorKind::kSystem,
+                 "cannot load the GPU plug-in '" + path.native() + "': " + LoaderError()};
+  }
+  const auto function = reinterpret_cast<DdprunCudaApiFunction>(dlsym(handle, kDdprunCudaApiName));
+  if (function == nullptr) {
+    return Error{ErrorKind::kSystem,
+                 "'" + path.native() + "' is no GPU plug-in of ddprun-train: " + LoaderError()};
+  }
+  const DdprunCudaApi& api = *function();
+  if (api.version != kDdprunCudaVersion) {
+    return Error{ErrorKind::kSystem, "the GPU plug-in '" + path.native() + "' has version " +
+                                         std::to_string(api.version) + ", this program wants " +
+                                         std::to_string(kDdprunCudaVersion) +
+                                         ": build both from the same source"};
+  }
+  return GpuPlugin(path, api);
+}
+
+GpuPlugin::GpuPlugin(fs::path path, const DdprunCudaApi& api)
+    : path_(std::move(path)), api_(&api) {}
+
+Error GpuPlugin::Failed(const std::string& tried, int status, const char* reason) const {
+  return FailedIn(path_, tried, status, reason);
+}
+
+Result<DeviceCount> GpuPlugin::CountDevices() const {
+  DeviceCount found;
+  DdprunCudaReason reason{};
+  if (const int status = api_->count_devices(&found.count, &reason); status != kDdprunCudaOk) {
+    return Failed("count the GPUs", status, reason.text);
+  }
+  found.why_none = reason.text;
+  return found;
+}
+
+Result<void> GpuPlugin::SetDevice(int device) const {
+  DdprunCudaReason reason{};
+  if (const int status = api_->set_device(device, &reason); status != kDdprunCudaOk) {
+    return Failed("use GPU " + std::to_string(device), status, reason.text);
+  }
+  return {};
+}
+
+Result<DeviceFacts> GpuPlugin::Describe(int device) const {
+  DdprunCudaDevice out{};
+  DdprunCudaReason reason{};
+  if (const int status = api_->describe(device, &out, &reason); status != kDdprunCudaOk) {
+    return Failed("ask about GPU " + std::to_string(device), status, reason.text);
+  }
+  return DeviceFacts{out.name, out.identity, out.free_bytes, out.total_bytes};
+}
+
+Result<c10d::Backend*> GpuPlugin::MakeNccl(c10d::Store* store, int rank, int size, int device,
+                                           std::chrono::milliseconds timeout) const {
+  c10d::Backend* backend = nullptr;
+  DdprunCudaReason reason{};
+  if (const int status =
+          api_->make_nccl(store, rank, size, device, timeout.count(), &backend, &reason);
+      status != kDdprunCudaOk) {
+    return Failed("connect rank " + std::to_string(rank) + " of " + std::to_string(size) +
+                      " on GPU " + std::to_string(device) + " with NCCL " + NcclVersion(),
+                  status, reason.text);
+  }
+  return backend;
+}
+
+Result<std::unique_ptr<StepGraph>> GpuPlugin::MakeStepGraph() const {
+  DdprunCudaGraph* graph = nullptr;
+  DdprunCudaReason reason{};
+  if (const int status = api_->make_graph(&graph, &reason); status != kDdprunCudaOk) {
+    return Failed("make a CUDA graph", status, reason.text);
+  }
+  return std::unique_ptr<StepGraph>(std::make_unique<CudaStepGraph>(path_, *api_, graph));
+}
+
+std::string GpuPlugin::NcclVersion() const {
+  const int code = api_->nccl_version;  // 23007
+  return std::to_string(code / 10000) + "." + std::to_string(code / 100 % 100) + "." +
+         std::to_string(code % 100);
+}
+
+}  // namespace ddprun

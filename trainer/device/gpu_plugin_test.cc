@@ -1,0 +1,67 @@
+#include "trainer/device/gpu_plugin.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+namespace ddprun {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(GpuPlugin, AFileThatIsNotThereIsNamed) {
+  const Result<GpuPlugin> plugin = GpuPlugin::Load("/nowhere/libddprun_cuda.so");
+  ASSERT_FALSE(plugin);
+  EXPECT_EQ(plugin.error().kind, ErrorKind::kNotFound);
+  EXPECT_THAT(plugin.error().message, HasSubstr("'/nowhere/libddprun_cuda.so' is not there"));
+}
+
+TEST(GpuPlugin, WhatTheLoaderAnsweredIsSaid) {
+  const std::filesystem::path path =
+      std::filesystem::path(::testing::TempDir()) / "not_a_library.so";
+  std::ofstream(path) << "text";
+  const Result<GpuPlugin> plugin = GpuPlugin::Load(path);
+  std::filesystem::remove(path);
+  ASSERT_FALSE(plugin);
+  EXPECT_EQ(plugin.error().kind, ErrorKind::kSystem);
+  EXPECT_THAT(plugin.error().message, HasSubstr("file too short"));
+}
+
+#ifdef DDPRUN_CUDA_PLUGIN
+// The one that was built, on whatever machine this is.
+TEST(GpuPlugin, LoadsAndCountsAlsoWithoutAGpu) {
+  const Result<GpuPlugin> plugin = GpuPlugin::Load(DDPRUN_CUDA_PLUGIN);
+  ASSERT_TRUE(plugin) << plugin.error().message;
+  EXPECT_THAT(plugin->NcclVersion(), HasSubstr("2."));
+  const Result<DeviceCount> devices = plugin->CountDevices();
+  ASSERT_TRUE(devices) << devices.error().message;
+  EXPECT_EQ(devices->count == 0, !devices->why_none.empty()) << devices->why_none;
+  // One more than there are: refused with a reason, and nothing thrown through the border.
+  const Result<void> set = plugin->SetDevice(devices->count);
+  ASSERT_FALSE(set);
+  EXPECT_THAT(set.error().message, HasSubstr("cannot use GPU"));
+  const Result<DeviceFacts> facts = plugin->Describe(devices->count);
+  ASSERT_FALSE(facts);
+  EXPECT_THAT(facts.error().message, HasSubstr("cannot ask about GPU"));
+  const Result<std::unique_ptr<StepGraph>> graph = plugin->MakeStepGraph();
+  ASSERT_TRUE(graph) << graph.error().message;
+  if (devices->count == 0) {
+    bool ran = false;
+    const Result<void> recorded = (*graph)->Record([&] { ran = true; });
+    ASSERT_FALSE(recorded);
+    EXPECT_FALSE(ran);
+    EXPECT_THAT(recorded.error().message, HasSubstr("cannot record the step as a CUDA graph"));
+  }
+  if (devices->count > 0) {
+    ASSERT_TRUE(plugin->SetDevice(0));
+    const Result<DeviceFacts> first = plugin->Describe(0);
+    ASSERT_TRUE(first) << first.error().message;
+    EXPECT_EQ(first->identity.size(), 32U);
+    EXPECT_GT(first->total_bytes, first->free_bytes);
+  }
+}
+#endif
+
+}  // namespace
+}  // namespace ddprun
