@@ -51,6 +51,9 @@ void Laws::AfterStep(const CoordinatorState& state, const CoordinatorConfig& con
   NoteRecovered(state);
   const bool formed = state.world && state.phase == Phase::kRunning &&
                       state.world->term == config.term && state.worlds_formed > 0;
+  if (formed && splits_) {
+    CheckName(state.world->term, state.world->generation, state.world->id);
+  }
   if (formed) {
     formed_.insert(state.world->id);
   }
@@ -103,18 +106,47 @@ void Laws::OnKept(const RunRecord& record) {
   }
 }
 
+void Laws::OnReign(Term term) {
+  if (!reigns_.insert(term).second) {
+    Break("two servers reign under term " + std::to_string(term.value));
+  }
+}
+
+void Laws::CheckName(Term term, Generation generation, WorldId id) {
+  const auto known = names_.emplace(std::pair(term, generation), id).first;
+  if (known->second != id) {
+    Break("two worlds have the name term " + std::to_string(term.value) + ", generation " +
+          Name(generation));
+  }
+}
+
 // A new world was formed: whoever still runs another one must be a node that was lost, or one that
 // this server has not heard for as long as a lost one, or run a world of which no record is left.
 void Laws::CheckOneWorld(const CoordinatorState& state, const CoordinatorConfig& config, Time now) {
   for (const auto& [host, live] : live_) {
     const WorldId id = live.placement.world_id;
+    if (splits_) {
+      // Whatever servers think of each other: who is cut off has killed its workers by now.
+      const bool known = (world_before_ && world_before_->id == id) ||  // To this server.
+                         state.nodes.contains(live.key);
+      if (id != state.world->id && state.shape->fence_after > Duration{0} && known &&
+          !ever_paused_.contains(host)) {
+        Break("generation " + Name(state.world->generation) + " was formed while " + host +
+              ", which --fence-after stops in time, still runs generation " +
+              Name(live.placement.generation));
+      }
+      continue;
+    }
     const bool last = world_before_ && world_before_->id == id;
     const bool forgotten = !last && (history_lost_ || !kept_.contains(id));
     const bool unheard = !state.nodes.contains(live.key) &&
                          (forgotten || now >= server_started_ + LeaseOf(state, config));
     const bool fenced = ever_lost_.contains(live.key) || lost_in_.contains({live.key, id}) ||
                         unheard || (forgotten && !formed_.contains(id));
-    if (id != state.world->id && !fenced) {
+    // Who is cut off for as long as --fence-after kills its workers, lost or not.
+    const bool kills_itself =
+        last && state.shape->fence_after > Duration{0} && !ever_paused_.contains(host);
+    if (id != state.world->id && (!fenced || kills_itself)) {
       Break("generation " + Name(state.world->generation) + " was formed while " + host +
             " still runs generation " + Name(live.placement.generation));
     }
@@ -126,7 +158,7 @@ void Laws::CheckBudget(const CoordinatorState& state) {
   const bool spent = state.phase == Phase::kFailed && phase_before_ != Phase::kFailed &&
                      state.outcome->text.find("restarts are") != std::string::npos;
   const bool recovers = phase_before_ == Phase::kRecovering || state.phase == Phase::kRecovering;
-  if (!world_before_ || recovers || (!charged && !spent)) {
+  if (!world_before_ || recovers || splits_ || (!charged && !spent)) {
     return;
   }
   if (state.restarts_used > restarts_before_ + 1) {
@@ -195,13 +227,9 @@ void Laws::OnDirective(const NodeId& node, const Directive& directive) {
   }
 }
 
-void Laws::OnSpawn(const CoordinatorState& state, const std::string& host,
-                   const LiveWorkers& spawned) {
+void Laws::OnTold(const CoordinatorState& state, const std::string& host,
+                  const LiveWorkers& spawned) {
   const Placement& placement = spawned.placement;
-  if (const auto found = live_.find(host); found != live_.end()) {
-    Break(host + " starts generation " + Name(placement.generation) + " while it still runs " +
-          Name(found->second.placement.generation));
-  }
   const bool current = state.world && state.world->id == placement.world_id;
   // What a dead server said may be heard until a new one is; whoever acts on it is late.
   const bool heard = state.nodes.contains(spawned.key);
@@ -211,6 +239,17 @@ void Laws::OnSpawn(const CoordinatorState& state, const std::string& host,
   if (!current && heard && !ever_lost_.contains(spawned.key)) {
     Break(host + " starts generation " + Name(placement.generation) +
           ", which is not the current one");
+  }
+}
+
+void Laws::OnSpawn(const std::string& host, const LiveWorkers& spawned) {
+  const Placement& placement = spawned.placement;
+  if (const auto found = live_.find(host); found != live_.end()) {
+    Break(host + " starts generation " + Name(placement.generation) + " while it still runs " +
+          Name(found->second.placement.generation));
+  }
+  if (splits_) {
+    CheckName(placement.term, placement.generation, placement.world_id);
   }
   const auto [entry, fresh] = worlds_.try_emplace(placement.world_id, WorldFacts{placement, {}});
   WorldFacts& facts = entry->second;

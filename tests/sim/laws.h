@@ -36,8 +36,12 @@ class Laws {
   void OnDirective(const NodeId& node, const Directive& directive);
 
   // Machines go by their host's name: two of them may claim to be the same node.
-  void OnSpawn(const CoordinatorState& state, const std::string& host, const LiveWorkers& spawned);
+  void OnSpawn(const std::string& host, const LiveWorkers& spawned);
+  // What the server that told it so thinks of that now.
+  void OnTold(const CoordinatorState& state, const std::string& host, const LiveWorkers& spawned);
   void OnGone(const std::string& host);
+  // Its agent stands still: it cannot kill its workers in time.
+  void OnPause(const std::string& host) { ever_paused_.insert(host); }
   void OnExit(const std::string& host, const NodeId& node, const std::optional<Finish>& finish);
   // Nobody spins: `who` has been woken at `now`.
   void OnWoken(const std::string& who, Time now, std::uint64_t limit);
@@ -48,6 +52,11 @@ class Laws {
   void OnFalseHang();
   std::uint64_t false_hangs() const { return false_hangs_; }
   bool losses_forbidden() const { return losses_forbidden_; }
+
+  // Several may serve at once, each with a world of its own; fences keep one of them harmless.
+  void OnReign(Term term);
+  void AllowSplits() { splits_ = history_lost_ = true; }
+  std::uint64_t reigns() const { return reigns_.size(); }
 
   // ---- A server that dies ----
   void OnServerStart(Time now) {
@@ -70,6 +79,7 @@ class Laws {
     std::uint64_t count = 0;
   };
 
+  void CheckName(Term term, Generation generation, WorldId id);
   void CheckOneWorld(const CoordinatorState& state, const CoordinatorConfig& config, Time now);
   void NoteRecovered(const CoordinatorState& state);
   void CheckBudget(const CoordinatorState& state);
@@ -87,9 +97,13 @@ class Laws {
   std::uint64_t false_hangs_ = 0;
   std::set<NodeKey> ever_lost_;
   std::set<std::pair<NodeKey, WorldId>> lost_in_;  // While that world was the current one.
+  std::set<std::string> ever_paused_;
   std::set<WorldId> kept_;
   std::set<WorldId> formed_;  // By the server that lives now.
   bool history_lost_ = false;
+  bool splits_ = false;
+  std::set<Term> reigns_;
+  std::map<std::pair<Term, Generation>, WorldId> names_;
   Time server_started_;
   std::set<NodeId> exited_;  // Their agents ended by themselves: silence is no fault.
   std::map<NodeId, LiveWorkers> live_;

@@ -5,6 +5,7 @@
 
 #include "agent/core/describe.h"
 #include "common/overload.h"
+#include "tests/sim/candidate.h"
 #include "tests/sim/server.h"
 #include "tests/sim/simulation.h"
 
@@ -23,7 +24,8 @@ std::string WithoutNumber(const std::string& text) {
 
 }  // namespace
 
-Machine::Machine(Simulation& simulation, std::uint32_t index) : simulation_(simulation) {
+Machine::Machine(Simulation& simulation, std::uint32_t index)
+    : simulation_(simulation), index_(index), server_(simulation.server.get()) {
   config_.run_id = "run";
   config_.node = "n" + std::to_string(index == simulation.setup.twin ? 0 : index);
   config_.host = "n" + std::to_string(index);
@@ -41,6 +43,13 @@ void Machine::Tell(const std::string& text) {
 }
 
 void Machine::Start() {
+  if (!agent_) {
+    powered_ = true;
+  }
+  if (bare_) {
+    candidate_->Start();
+    return;
+  }
   if (agent_ || ended_) {
     return;
   }
@@ -55,8 +64,14 @@ void Machine::Start() {
   paused_ = false;
   agent_.emplace();
   said_.clear();
+  if (candidate_ != nullptr) {
+    server_ = nullptr;
+  }
   Tell("(starts)");
   Feed(Started{{simulation_.random.Next()}, NextStore()});
+  if (candidate_ != nullptr) {
+    candidate_->Start();
+  }
 }
 
 Endpoint Machine::NextStore() {
@@ -72,6 +87,9 @@ void Machine::EndAgent() {
 }
 
 void Machine::Crash(bool noticed) {
+  if (candidate_ != nullptr) {
+    candidate_->Kill();
+  }
   if (!agent_) {
     return;
   }
@@ -89,11 +107,15 @@ void Machine::Crash(bool noticed) {
 }
 
 void Machine::PowerOff(bool noticed) {
-  if (!agent_) {
+  if (!agent_ && (candidate_ == nullptr || !candidate_->up())) {
     return;
   }
   Tell("(loses power)");
   EndAgent();
+  powered_ = false;
+  if (candidate_ != nullptr) {
+    candidate_->Kill();
+  }
   if (noticed) {
     TellServerClosed(call_, false);
   }
@@ -105,11 +127,24 @@ void Machine::PowerOff(bool noticed) {
 void Machine::Pause() {
   if (agent_ && !paused_) {
     Tell("(the agent stands still)");
+    simulation_.laws.OnPause(config_.host);
     paused_ = true;
+  }
+  if (candidate_ != nullptr) {
+    candidate_->Pause();
   }
 }
 
+void Machine::Freeze() {
+  frozen_ = true;
+  Pause();
+}
+
 void Machine::Resume() {
+  frozen_ = false;
+  if (candidate_ != nullptr) {
+    candidate_->Resume();
+  }
   if (!paused_) {
     return;
   }
@@ -143,8 +178,10 @@ void Machine::SetLink(bool up, bool noticed) {
   link_ = up;
 }
 
-void Machine::ServerGone() {
-  if (!call_.open || !link_ || simulation_.random.Chance(simulation_.setup.weather.notice_lost)) {
+void Machine::ServerGone(const Server& server) {
+  const bool reaches = simulation_.Linked(*this, Way::kToMachine, server);
+  if (call_.to != &server || !reaches || !call_.open || !link_ ||
+      simulation_.random.Chance(simulation_.setup.weather.notice_lost)) {
     return;
   }
   simulation_.agenda.After(simulation_.Delay(), [this, life = life_, call = call_] {
@@ -190,6 +227,9 @@ void Machine::Handle(const AgentEvent& event) {
   simulation_.laws.OnWoken(config_.host, now, kAgentPace);
   if (simulation_.setup.mutation.forget_floor && std::holds_alternative<Replied>(event)) {
     agent_->floor = {};
+  }
+  if (simulation_.setup.mutation.no_fence_kill) {
+    agent_->answered = now;
   }
   const std::vector<AgentEffect> effects = Step(*agent_, config_, event, now);
   simulation_.transcript.Mark(
@@ -251,6 +291,9 @@ void Machine::CarryOut(const AgentEffect& effect) {
                    ended_ = true;
                    EndAgent();
                    TellServerClosed(call_, false);
+                   if (candidate_ != nullptr) {
+                     candidate_->AgentEnded(exit.code);
+                   }
                    simulation_.laws.OnExit(config_.host, config_.node, exit.finish);
                  },
                  [&](const Say&) {},
@@ -264,28 +307,47 @@ void Machine::Send(const SendReport& send) {
   }
   const NodeReport& report = send.report;
   const NodeKey key{report.node, report.incarnation};
-  call_ = Call{key, report.sequence, true};
+  call_ = Call{key, report.sequence, true, 0, server_};
+  sent_ = send;
+  Forward();
+}
+
+void Machine::Forward() {
+  call_.server_life = call_.to == nullptr ? 0 : call_.to->life();
   const Call call = call_;
   const std::uint64_t life = life_;
-  const std::uint64_t server_life = simulation_.server->life();
-  const auto answer = [this, call, life](const std::optional<SyncReply>& reply) {
-    simulation_.Deliver(*this, Way::kToMachine,
-                        [this, call, life, reply] { OnReply(life, call, reply); });
-  };
-  simulation_.Deliver(*this, Way::kToServer, [this, report, server_life, answer] {
-    simulation_.server->OnCall(report, server_life, answer);
-  });
-  simulation_.agenda.After(send.deadline, [this, call, life] {
+  if (call.to != nullptr) {
+    const auto answer = [this, call, life](const std::optional<SyncReply>& reply) {
+      simulation_.Deliver(*this, Way::kToMachine, *call.to,
+                          [this, call, life, reply] { OnReply(life, call, reply); });
+    };
+    simulation_.Deliver(*this, Way::kToServer, *call.to, [report = sent_.report, call, answer] {
+      call.to->OnCall(report, call.server_life, answer);
+    });
+  }
+  simulation_.agenda.After(sent_.deadline, [this, call, life] {
     FailCall(life, call, "no answer from server:29400 in time");
   });
   if (simulation_.random.Chance(simulation_.setup.weather.cut)) {
-    simulation_.agenda.After(simulation_.random.Between(Duration{1}, send.deadline),
+    simulation_.agenda.After(simulation_.random.Between(Duration{1}, sent_.deadline),
                              [this, call, life] { FailCall(life, call, "connection reset"); });
   }
 }
 
+void Machine::Follow(Server* server) {
+  server_ = server;
+  if (!agent_ || !call_.open || call_.to == server) {
+    return;
+  }
+  TellServerClosed(call_, false);
+  call_.to = server;
+  ++call_.attempt;
+  Forward();
+}
+
 void Machine::FailCall(std::uint64_t life, const Call& call, const std::string& text) {
-  if (life != life_ || !call_.open || call_.sequence != call.sequence || call_.key != call.key) {
+  if (life != life_ || !call_.open || call_.sequence != call.sequence || call_.key != call.key ||
+      call_.attempt != call.attempt) {
     return;
   }
   call_.open = false;
@@ -302,8 +364,14 @@ void Machine::OnReply(std::uint64_t life, const Call& call, const std::optional<
     FailCall(life, call, "refused");
     return;
   }
+  if (newest && call_.attempt != call.attempt) {
+    return;  // It was taken back from that server.
+  }
   if (newest) {
     call_.open = false;
+    if (candidate_ != nullptr) {
+      candidate_->Heard(*reply);
+    }
   }
   // An overtaken call's answer is the core's to drop.
   const bool believed = newest || simulation_.setup.mutation.believe_old_replies;
@@ -312,11 +380,14 @@ void Machine::OnReply(std::uint64_t life, const Call& call, const std::optional<
 
 void Machine::TellServerClosed(const Call& call, bool sure) {
   const bool lost = !link_ || simulation_.random.Chance(simulation_.setup.weather.notice_lost);
-  if (!call.open || (lost && !sure)) {
+  if (call.sequence == 0 || call.to == nullptr || (lost && !sure)) {
     return;
   }
-  simulation_.agenda.After(simulation_.Delay(),
-                           [this, call] { simulation_.server->OnClosed(call.key, call.sequence); });
+  simulation_.agenda.After(simulation_.Delay(), [this, call] {
+    if (simulation_.Linked(*this, Way::kToServer, *call.to)) {
+      call.to->OnClosed(call.key, call.sequence, call.server_life);
+    }
+  });
 }
 
 bool Machine::AnyWorker() const {

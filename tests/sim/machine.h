@@ -14,6 +14,8 @@
 
 namespace ddprun::sim {
 
+class Candidate;
+class Server;
 class Simulation;
 enum class Way { kToServer, kToMachine };
 
@@ -21,6 +23,19 @@ class Machine {
  public:
   Machine(Simulation& simulation, std::uint32_t index);
 
+  // Its process may carry the server too; that lives and dies with it.
+  void Carry(Candidate& candidate) {
+    candidate_ = &candidate;
+    server_ = nullptr;
+  }
+  // A server alone: no agent of the run is on this machine.
+  void LeaveOutAgent() { bare_ = true; }
+  // Whom its agent speaks to from now on; a call that is open is sent there anew. Null: nobody.
+  void Follow(Server* server);
+  const Server* server() const { return server_; }
+
+  std::uint32_t index() const { return index_; }
+  const std::string& host() const { return config_.host; }
   const NodeId& node() const { return config_.node; }
   bool alive() const { return agent_.has_value(); }
   // Its agent has ended by itself, as told or asked: no new one comes.
@@ -35,15 +50,22 @@ class Machine {
   void Pause();
   void Resume();
   void SetLink(bool up, bool noticed);
-  void ServerGone();  // Its process is: the connection is reset, which may go unnoticed.
+  // Its process is: the connection is reset, which may go unnoticed.
+  void ServerGone(const Server& server);
   // Its agent lives, and every worker of this world that it hosts.
   bool Works(WorldId world) const;
   // One direction alone; both ends think that all is well.
   void SetWays(bool speaks, bool hears);
   bool Carries(Way way) const { return link_ && (way == Way::kToServer ? speaks_ : hears_); }
+  bool powered() const { return powered_; }
+  // None of its processes moves, workers included, until it is resumed.
+  void Freeze();
+  bool frozen() const { return frozen_; }
   void Signal(int signal);
   // Ends the n-th living worker (modulo their number), if there is one.
   void EndAWorker(std::size_t n, ExitStatus status);
+  // The rank's own doing, after its hello.
+  void EndRank(WorldId world, std::uint32_t rank, ExitStatus status);
   // It makes no further step.
   void HangAWorker(std::size_t n);
 
@@ -58,6 +80,7 @@ class Machine {
     bool alive = true;
     bool ignores_term = false;
     bool dying = false;  // KILL has reached it.
+    bool said_hello = false;
     bool hung = false;
     Duration term_delay{0};
     Duration kill_delay{0};
@@ -66,6 +89,9 @@ class Machine {
     NodeKey key;
     std::uint64_t sequence = 0;
     bool open = false;
+    std::uint64_t server_life = 0;
+    Server* to = nullptr;
+    std::uint64_t attempt = 0;  // It was sent to another server before.
   };
 
   void Feed(const AgentEvent& event);
@@ -73,6 +99,7 @@ class Machine {
   void Arm();
   void CarryOut(const AgentEffect& effect);
   void Send(const SendReport& send);
+  void Forward();
   void OnReply(std::uint64_t life, const Call& call, const std::optional<SyncReply>& reply);
   void FailCall(std::uint64_t life, const Call& call, const std::string& text);
   void TellServerClosed(const Call& call, bool sure);
@@ -89,6 +116,9 @@ class Machine {
   void Tell(const std::string& text);
 
   Simulation& simulation_;
+  const std::uint32_t index_;
+  Candidate* candidate_ = nullptr;
+  Server* server_;
   AgentConfig config_;
   std::optional<AgentState> agent_;
   std::optional<Exit> exit_;
@@ -98,10 +128,14 @@ class Machine {
   bool link_ = true;
   bool speaks_ = true;
   bool hears_ = true;
+  bool powered_ = true;
+  bool frozen_ = false;
+  bool bare_ = false;
   std::deque<AgentEvent> inbox_;
   std::uint64_t life_ = 0;  // Of the agent's process: what belongs to an earlier one is void.
   std::uint64_t timer_ = 0;
   Call call_;
+  SendReport sent_;          // What it carries.
   std::uint64_t batch_ = 0;  // Of workers: one per spawn.
   std::vector<Worker> workers_;
   std::optional<Placement> placement_;  // Of the workers, until all are gone.

@@ -20,8 +20,11 @@ void Machine::SpawnWorkers(const Placement& placement) {
   Random& random = simulation_.random;
   const Conduct& conduct = simulation_.setup.conduct;
   const NodeKey key{config_.node, agent_->incarnation};
-  simulation_.laws.OnSpawn(simulation_.server->state(), config_.host,
-                           {key, placement, config_.workers});
+  const LiveWorkers spawned{key, placement, config_.workers};
+  if (candidate_ == nullptr) {
+    simulation_.laws.OnTold(server_->state(), config_.host, spawned);
+  }
+  simulation_.laws.OnSpawn(config_.host, spawned);
   const std::uint64_t batch = ++batch_;
   placement_ = placement;
   workers_.clear();
@@ -52,8 +55,10 @@ void Machine::SpawnWorkers(const Placement& placement) {
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     simulation_.agenda.After(random.Between(Duration{5}, Duration{300}), [this, batch, i] {
       if (batch == batch_ && workers_[i].alive) {
-        simulation_.WorkerJoined(*placement_, placement_->first_rank + workers_[i].local_rank);
+        simulation_.WorkerJoined(*this, *placement_,
+                                 placement_->first_rank + workers_[i].local_rank);
         if (simulation_.setup.hang_timeout > Duration{0}) {
+          workers_[i].said_hello = true;
           Beat(batch, i);
         }
       }
@@ -89,6 +94,9 @@ void Machine::Hang(std::uint64_t batch, std::size_t index) {
     return;
   }
   Worker& worker = workers_[index];
+  if (simulation_.setup.hang_timeout > Duration{0} && !worker.said_hello) {
+    return;  // Nobody promises to find that one: it may not speak the protocol at all.
+  }
   worker.hung = worker.ignores_term = true;
   simulation_.WorkerHangs(placement_->world_id);
   Tell("(rank " + std::to_string(placement_->first_rank + worker.local_rank) + " hangs)");
@@ -109,6 +117,12 @@ void Machine::EndAWorker(std::size_t n, ExitStatus status) {
   }
   if (!living.empty()) {
     EndSoon(living[n % living.size()], Duration{0}, status, false);
+  }
+}
+
+void Machine::EndRank(WorldId world, std::uint32_t rank, ExitStatus status) {
+  if (placement_ && placement_->world_id == world) {
+    EndSoon(rank - placement_->first_rank, Duration{0}, status, true);
   }
 }
 
@@ -174,7 +188,7 @@ void Machine::EndWorker(std::uint64_t batch, std::size_t index, ExitStatus statu
     Feed(WorkerSpoke{worker.local_rank, true, simulation_.StepOf(placement_->world_id), {}, {}});
   }
   Feed(WorkerEnded{placement_->generation, worker.local_rank, worker.pid, status, hello, "", {}});
-  simulation_.WorkerDied(placement_->world_id, rank, Succeeded(status));
+  simulation_.WorkerDied(*this, placement_->world_id, rank, Succeeded(status));
   if (AnyWorker()) {
     return;
   }

@@ -4,8 +4,10 @@
 //   ddprun_sim --file=seeds.txt             seeds that broke a law once
 //   ddprun_sim --seed=14 --verbose          one history in words
 //   ddprun_sim --mutate=floors --seeds=500  succeeds if a seed shows that the rule is needed
+//   ddprun_sim --full ...                   machines carry the server, workers save checkpoints
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <fstream>
 #include <map>
 #include <string>
@@ -17,16 +19,41 @@
 namespace ddprun::sim {
 namespace {
 
+constexpr std::uint64_t kPlayedTwice = 5'000;  // The first so many seeds.
+
 struct Options {
   std::vector<std::uint64_t> seeds;
   Mutation mutation;
   std::string mutated;
   bool speed = false;  // Compares the rules that only spare restarts.
   bool verbose = false;
+  bool full = false;
 };
 
-const std::map<std::string, Mutation, std::less<>>& Mutations() {
-  static const std::map<std::string, Mutation, std::less<>> mutations = {
+using MutationTable = std::map<std::string, Mutation, std::less<>>;
+
+const MutationTable& FullMutations() {
+  static const MutationTable mutations = {
+      {"standstill", {.no_standstill = true}},
+      {"step-down", {.keep_serving = true}},
+      {"exclusion", {.no_exclusion = true}},
+      {"later-terms", {.forget_terms = true}},
+      {"majority", {.no_majority = true}},
+      {"memory", {.no_memory = true}},
+      {"fence-kill", {.no_fence_kill = true}},
+      {"fence-wait", {.no_fence_wait = true}},
+      {"claim-order", {.claim_always = true}},
+      {"commit-mine", {.commit_always = true}},
+      {"one-writer-a-number", {.overwrite = true}},
+      {"lineage", {.resume_largest = true}},
+      {"sync", {.no_sync = true}},
+      {"reread", {.no_reread = true}},
+  };
+  return mutations;
+}
+
+const MutationTable& Mutations() {
+  static const MutationTable mutations = {
       {"floors", {.invent_promises = true}},
       {"newest-report", {.believe_old_reports = true}},
       {"newest-reply", {.believe_old_replies = true, .forget_floor = true}},
@@ -36,6 +63,8 @@ const std::map<std::string, Mutation, std::less<>>& Mutations() {
       {"recovered-not-charged", {.charge_recovered = true}},
       {"judging-at-the-end", {.judge_early = true}},
       {"successor-grace", {.no_successor_grace = true}},
+      {"fence-kill", {.no_fence_kill = true}},
+      {"fence-wait", {.no_fence_wait = true}},
   };
   return mutations;
 }
@@ -43,7 +72,7 @@ const std::map<std::string, Mutation, std::less<>>& Mutations() {
 [[noreturn]] void Usage(std::string_view argument) {
   std::fprintf(stderr,
                "ddprun_sim: cannot use '%.*s'; usage: ddprun_sim (--seeds=N [--base=HEX] | "
-               "--seed=N | --file=PATH) [--mutate=RULE | --speed] [--verbose]\n",
+               "--seed=N | --file=PATH) [--full] [--mutate=RULE | --speed] [--verbose]\n",
                static_cast<int>(argument.size()), argument.data());
   std::exit(2);
 }
@@ -77,9 +106,12 @@ Options Parse(int argc, char** argv) {
       options.seeds.push_back(std::strtoull(value.c_str(), nullptr, 10));
     } else if (argument.starts_with("--file=")) {
       options.seeds = SeedsIn(value);
-    } else if (argument.starts_with("--mutate=") && Mutations().contains(value)) {
+    } else if (argument == "--full") {
+      options.full = true;
+    } else if (const MutationTable& table = options.full ? FullMutations() : Mutations();
+               argument.starts_with("--mutate=") && table.contains(value)) {
       options.mutated = value;
-      options.mutation = Mutations().at(value);
+      options.mutation = table.at(value);
     } else if (argument == "--speed") {
       options.speed = true;
     } else if (argument == "--verbose") {
@@ -100,32 +132,59 @@ Options Parse(int argc, char** argv) {
 
 struct Totals {
   std::uint64_t failed = 0, succeeded = 0, worlds = 0, lost = 0, restarts = 0, false_hangs = 0;
+  std::uint64_t played = 0, reigns = 0, commits = 0, refused = 0;
+  std::uint64_t hash = 0;  // Of all histories: tells whether a change has changed any.
 };
 
+std::uint64_t playing = 0;
+bool playing_full = false;
+
+// A core that ends the process must not take its seed with it.
+[[noreturn]] void TellSeed() {
+  std::fprintf(stderr,
+               "seed %llu ends the process\n    replay: ddprun_sim%s --seed=%llu --verbose\n",
+               static_cast<unsigned long long>(playing), playing_full ? " --full" : "",
+               static_cast<unsigned long long>(playing));
+  std::abort();
+}
+
+History PlayAsAsked(std::uint64_t seed, const Options& options, TranscriptLevel level) {
+  return options.full ? PlayFull(seed, options.mutation, level)
+                      : Play(seed, options.mutation, level);
+}
+
 bool PlayOne(std::uint64_t seed, const Options& options, Totals& totals) {
+  playing = seed;
+  playing_full = options.full;
   const TranscriptLevel level = options.verbose ? TranscriptLevel::kWords : TranscriptLevel::kHash;
-  const History history = Play(seed, options.mutation, level);
+  const History history = PlayAsAsked(seed, options, level);
   for (const std::string& line : history.lines) {
     std::printf("%s\n", line.c_str());
   }
   totals.worlds += history.worlds;
+  totals.reigns += history.reigns;
+  totals.commits += history.commits;
+  totals.refused += history.refused;
   totals.lost += history.lost;
   totals.restarts += history.restarts;
   totals.false_hangs += history.false_hangs;
   totals.succeeded += history.succeeded ? 1 : 0;
+  totals.hash = totals.hash * 0x100000001b3ULL ^ history.hash;
   std::string problem = history.broken.value_or("");
-  if (problem.empty() && options.mutated.empty() &&
-      Play(seed, options.mutation, TranscriptLevel::kHash).hash != history.hash) {
+  const bool again = totals.played++ < kPlayedTwice && options.mutated.empty();
+  if (problem.empty() && again &&
+      PlayAsAsked(seed, options, TranscriptLevel::kHash).hash != history.hash) {
     problem = "the same seed gave two different histories";
   }
   if (problem.empty()) {
     return true;
   }
   ++totals.failed;
-  const std::string mutate = options.mutated.empty() ? "" : " --mutate=" + options.mutated;
-  std::printf("seed %llu: %s\n    replay: ddprun_sim --seed=%llu%s --verbose\n",
-              static_cast<unsigned long long>(seed), problem.c_str(),
-              static_cast<unsigned long long>(seed), mutate.c_str());
+  const std::string mutate = (options.full ? " --full" : "") +
+                             (options.mutated.empty() ? "" : " --mutate=" + options.mutated);
+  std::printf("seed %llu: %s\n    replay: ddprun_sim%s --seed=%llu --verbose\n",
+              static_cast<unsigned long long>(seed), problem.c_str(), mutate.c_str(),
+              static_cast<unsigned long long>(seed));
   return false;
 }
 
@@ -155,6 +214,7 @@ int CompareSpeed(const std::vector<std::uint64_t>& seeds) {
 
 int Main(int argc, char** argv) {
   const Options options = Parse(argc, argv);
+  std::set_terminate(TellSeed);
   if (options.speed) {
     return CompareSpeed(options.seeds);
   }
@@ -168,12 +228,19 @@ int Main(int argc, char** argv) {
   }
   std::printf(
       "%zu seeds, %llu broke a law; %llu runs succeeded, %llu worlds formed, "
-      "%llu memberships lost, %llu restarts charged, %llu false hangs\n",
+      "%llu memberships lost, %llu restarts charged, %llu false hangs; hash %016llx\n",
       options.seeds.size(), static_cast<unsigned long long>(totals.failed),
       static_cast<unsigned long long>(totals.succeeded),
       static_cast<unsigned long long>(totals.worlds), static_cast<unsigned long long>(totals.lost),
       static_cast<unsigned long long>(totals.restarts),
-      static_cast<unsigned long long>(totals.false_hangs));
+      static_cast<unsigned long long>(totals.false_hangs),
+      static_cast<unsigned long long>(totals.hash));
+  if (options.full) {
+    std::printf("%llu reigns, %llu checkpoints, %llu worlds kept out of them\n",
+                static_cast<unsigned long long>(totals.reigns),
+                static_cast<unsigned long long>(totals.commits),
+                static_cast<unsigned long long>(totals.refused));
+  }
   return totals.failed > 0 || !options.mutated.empty() ? 1 : 0;
 }
 

@@ -62,6 +62,9 @@ Setup RandomSetup(Random& random, const Mutation& mutation, bool calm) {
   setup.weather.max_delay = random.Between(Duration{1}, Duration{200});
   // Beyond every timeout: lease, graces, shutdown, start.
   setup.weather.slow_max = random.Between(Duration{200}, Duration{20'000});
+  if (setup.work.count() % 5 == 1 && setup.conduct.stuck == 0) {  // Not drawn either.
+    setup.shape.fence_after = Duration{6'000 + setup.work.count() % 9 * 1'000};
+  }
   return setup;
 }
 

@@ -20,8 +20,15 @@ struct History {
   std::uint64_t false_hangs = 0;
   std::uint32_t restarts = 0;
   bool succeeded = false;
+  std::uint64_t reigns = 0;
+  std::uint64_t commits = 0;
+  std::uint64_t refused = 0;  // Worlds that their checkpoints' fence kept out.
 };
 
 History Play(std::uint64_t seed, const Mutation& mutation, TranscriptLevel level);
+
+// The same where machines carry the server, which may be lost with them, and where workers advance
+// the head of their checkpoints.
+History PlayFull(std::uint64_t seed, const Mutation& mutation, TranscriptLevel level);
 
 }  // namespace ddprun::sim

@@ -1,7 +1,7 @@
 """Plays fresh seeds that follow from the commit, so that every commit tries other histories and
 the same commit always the same ones.
 
-usage: run_fresh.py DDPRUN_SIM SOURCE_DIR COUNT
+usage: run_fresh.py DDPRUN_SIM SOURCE_DIR COUNT [ARGUMENT...]
 """
 import subprocess
 import sys
@@ -17,11 +17,11 @@ def commit_of(source_dir):
 
 
 def main():
-    if len(sys.argv) != 4:
+    if len(sys.argv) < 4:
         sys.exit(__doc__)
-    simulator, source_dir, count = sys.argv[1:]
-    return subprocess.run([simulator, f"--seeds={count}", f"--base={commit_of(source_dir)}"],
-                          check=False).returncode
+    simulator, source_dir, count, *more = sys.argv[1:]
+    command = [simulator, *more, f"--seeds={count}", f"--base={commit_of(source_dir)}"]
+    return subprocess.run(command, check=False).returncode
 
 
 if __name__ == "__main__":

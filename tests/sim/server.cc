@@ -13,7 +13,10 @@ namespace ddprun::sim {
 
 constexpr std::uint64_t kServerPace = 4'000;  // Wake-ups per simulated second.
 
-Server::Server(Simulation& simulation) : simulation_(simulation) {
+Server::Server(Simulation& simulation, std::optional<std::uint32_t> host)
+    : simulation_(simulation),
+      host_(host),
+      name_(host ? "server" + std::to_string(*host) : "server") {
   config_.term = {7};
   config_.seed = simulation.random.Next();
   config_.stop_grace = Duration{2'000};
@@ -25,11 +28,20 @@ Server::Server(Simulation& simulation) : simulation_(simulation) {
   config_.journal = simulation.setup.journal;
   highest_term_ = config_.term;
   state_.run_id = "run";
+  if (host_) {
+    up_ = false;
+    life_ = 0;
+    config_.journal = false;
+  }
+}
+
+// What was sent while nobody was there was tried anew.
+bool Server::IsTo(std::uint64_t life) const {
+  return up_ && (life == life_ || life % 2 == 0);
 }
 
 void Server::OnCall(const NodeReport& report, std::uint64_t life, Answer answer) {
-  const bool to_this = life == life_ || life % 2 == 0;  // Sent while nobody was there: tried anew.
-  if (!up_ || !to_this) {
+  if (!IsTo(life)) {
     answer(std::nullopt);
     return;
   }
@@ -40,7 +52,10 @@ void Server::OnCall(const NodeReport& report, std::uint64_t life, Answer answer)
   Accept(report, std::move(answer));
 }
 
-void Server::OnClosed(const NodeKey& key, std::uint64_t sequence) {
+void Server::OnClosed(const NodeKey& key, std::uint64_t sequence, std::uint64_t life) {
+  if (!IsTo(life)) {
+    return;
+  }
   if (paused_) {
     inbox_.push_back([this, key, sequence] { Close(key, sequence); });
     return;
@@ -51,6 +66,17 @@ void Server::OnClosed(const NodeKey& key, std::uint64_t sequence) {
 void Server::Accept(NodeReport report, Answer answer) {
   const NodeKey key{report.node, report.incarnation};
   const Mutation& mutation = simulation_.setup.mutation;
+  if (succeeds_) {
+    succeeds_ = false;
+    RunRecord unknown;
+    unknown.run_id = state_.run_id;
+    state_ = Restore(unknown, simulation_.agenda.Now());
+  }
+  if (on_later_term_ && ReignAfter(config_.term, report.term) != config_.term) {
+    answer(std::nullopt);
+    on_later_term_(report.term);
+    return;
+  }
   config_.term = ReignAfter(config_.term, report.term);
   highest_term_ = std::max(highest_term_, config_.term);
   if (mutation.believe_old_reports) {
@@ -77,20 +103,21 @@ void Server::Accept(NodeReport report, Answer answer) {
 
 void Server::Close(const NodeKey& key, std::uint64_t sequence) {
   const auto found = parked_.find(key);
-  if (found == parked_.end() ||
-      (found->second.sequence != sequence && !simulation_.setup.mutation.believe_old_reports)) {
-    return;  // Answered before, or overtaken.
+  if (found != parked_.end()) {
+    if (found->second.sequence != sequence && !simulation_.setup.mutation.believe_old_reports) {
+      return;  // Overtaken.
+    }
+    sequence = found->second.sequence;
+    parked_.erase(found);
   }
-  const std::uint64_t known = found->second.sequence;
-  parked_.erase(found);
-  Feed(CallEnded{key.node, key.incarnation, known, true});
+  Feed(CallEnded{key.node, key.incarnation, sequence, true});
   AnswerWhatChanged();
   Arm();
 }
 
 void Server::Feed(const CoordinatorEvent& event) {
   const Time now = simulation_.agenda.Now();
-  simulation_.laws.OnWoken("server", now, kServerPace);
+  simulation_.laws.OnWoken(name_, now, kServerPace);
   if (simulation_.setup.mutation.invent_promises && state_.phase == Phase::kDraining) {
     for (auto& [key, node] : state_.nodes) {
       node.report.floor = std::max(node.report.floor, state_.world->generation);
@@ -127,7 +154,7 @@ void Server::Feed(const CoordinatorEvent& event) {
   }
   simulation_.transcript.Mark(now, event.index() + 16 * static_cast<std::uint64_t>(state_.phase));
   for (const Notice& notice : notices) {
-    simulation_.transcript.Tell(now, "server", notice.text);
+    simulation_.transcript.Tell(now, name_, notice.text);
   }
   if (persist) {
     Keep(*persist);
@@ -136,8 +163,13 @@ void Server::Feed(const CoordinatorEvent& event) {
 
 void Server::BreakLossRules(Time now) {
   const Mutation& mutation = simulation_.setup.mutation;
-  if (!mutation.no_successor_grace && !mutation.no_several_at_once) {
+  if (!mutation.no_successor_grace && !mutation.no_several_at_once && !mutation.no_fence_wait) {
     return;
+  }
+  if (mutation.no_fence_wait && state_.world) {
+    for (Member& member : state_.world->members) {
+      member.fence.reset();
+    }
   }
   for (auto& [key, node] : state_.nodes) {
     if (mutation.no_successor_grace && !node.lost && !node.acknowledged &&
@@ -186,7 +218,7 @@ void Server::Crash() {
   if (!up_) {
     return;
   }
-  simulation_.transcript.Tell(simulation_.agenda.Now(), "server", "(is killed)");
+  simulation_.transcript.Tell(simulation_.agenda.Now(), name_, "(is killed)");
   up_ = paused_ = false;
   ++life_;
   ++timer_;
@@ -205,7 +237,7 @@ void Server::Crash() {
     simulation_.laws.OnHistoryLost();
   }
   for (const auto& machine : simulation_.machines) {
-    machine->ServerGone();
+    machine->ServerGone(*this);
   }
 }
 
@@ -225,7 +257,7 @@ void Server::Start() {
   const RunId run_id = state_.run_id;
   state_ = disk_ ? Restore(*disk_, now) : CoordinatorState{};
   state_.run_id = run_id;
-  simulation_.transcript.Tell(now, "server", disk_ ? "(starts with its journal)" : "(starts)");
+  simulation_.transcript.Tell(now, name_, disk_ ? "(starts with its journal)" : "(starts)");
   simulation_.laws.OnServerStart(now);
   answered_edition_ = state_.edition;
   Arm();
@@ -235,7 +267,7 @@ void Server::LoseJournal() {
   if (!config_.journal || up_) {
     return;
   }
-  simulation_.transcript.Tell(simulation_.agenda.Now(), "server", "(its journal is lost)");
+  simulation_.transcript.Tell(simulation_.agenda.Now(), name_, "(its journal is lost)");
   disk_.reset();
   simulation_.laws.OnHistoryLost();
 }
@@ -279,8 +311,7 @@ void Server::AnswerWhatChanged() {
       }
       const bool receipt = it->second.echo && std::holds_alternative<Finish>(*it->second.echo);
       if (changed && !receipt && simulation_.transcript.words()) {
-        simulation_.transcript.Tell(now, "server",
-                                    "tells " + key.node + " to " + Describe(directive));
+        simulation_.transcript.Tell(now, name_, "tells " + key.node + " to " + Describe(directive));
       }
       if (!receipt) {
         simulation_.laws.OnDirective(key.node, directive);
@@ -324,7 +355,7 @@ void Server::Pause() {
     return;
   }
   paused_ = true;
-  simulation_.transcript.Tell(simulation_.agenda.Now(), "server", "(stands still)");
+  simulation_.transcript.Tell(simulation_.agenda.Now(), name_, "(stands still)");
 }
 
 void Server::Resume() {
@@ -332,7 +363,7 @@ void Server::Resume() {
     return;
   }
   paused_ = false;
-  simulation_.transcript.Tell(simulation_.agenda.Now(), "server", "(goes on)");
+  simulation_.transcript.Tell(simulation_.agenda.Now(), name_, "(goes on)");
   if (simulation_.random.Chance(0.5)) {
     OnTimer(++timer_);  // The timer may be found before what has arrived, or after it.
   }

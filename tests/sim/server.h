@@ -22,12 +22,21 @@ class Server {
   // nullopt: refused.
   using Answer = std::function<void(const std::optional<SyncReply>&)>;
 
-  explicit Server(Simulation& simulation);
+  // `host`: the index of the machine that carries it; none: it stands elsewhere, and is up.
+  Server(Simulation& simulation, std::optional<std::uint32_t> host);
+  const std::optional<std::uint32_t>& host() const { return host_; }
+
+  // ---- One of several, on a machine ----
+  // A reign of its own begins; `successor`: after another one's.
+  void Reign(Term term, bool successor);
+  // Forgets everything; what is parked is refused.
+  void StepDown();
+  void OnLaterTerm(std::function<void(Term)> callback) { on_later_term_ = std::move(callback); }
 
   // A call has arrived, or its connection has closed. `life` is the server's when it was sent: a
   // connection ends with the process that it led to.
   void OnCall(const NodeReport& report, std::uint64_t life, Answer answer);
-  void OnClosed(const NodeKey& key, std::uint64_t sequence);
+  void OnClosed(const NodeKey& key, std::uint64_t sequence, std::uint64_t life);
 
   // The process stands still; what arrives is found afterwards, before the clock is looked at.
   void Pause();
@@ -60,6 +69,7 @@ class Server {
   void BreakLossRules(Time now);
   void AnswerWhatChanged();
   void Keep(const Persist& persist);
+  bool IsTo(std::uint64_t life) const;
   void OnKept(std::uint64_t life, const Persist& persist);
   void CheckRecovered(Phase before) const;
   void Arm();
@@ -67,6 +77,10 @@ class Server {
   Duration PollPeriod() const;
 
   Simulation& simulation_;
+  const std::optional<std::uint32_t> host_;
+  const std::string name_;
+  std::function<void(Term)> on_later_term_;  // None: this server reigns after the later one.
+  bool succeeds_ = false;
   CoordinatorConfig config_;
   CoordinatorState state_;
   std::map<NodeKey, Parked> parked_;

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "tests/sim/candidate.h"
 #include "tests/sim/machine.h"
 #include "tests/sim/server.h"
+#include "tests/sim/training.h"
 
 namespace ddprun::sim {
 namespace {
@@ -16,7 +18,7 @@ constexpr std::uint64_t kSavedEvery = 40;  // Steps.
 
 Simulation::Simulation(const Setup& given, std::uint64_t seed, TranscriptLevel level)
     : random(seed), setup(given), transcript(level) {
-  server = std::make_unique<Server>(*this);
+  server = std::make_unique<Server>(*this, std::nullopt);
   for (std::uint32_t i = 0; i < setup.machines; ++i) {
     machines.push_back(std::make_unique<Machine>(*this, i));
   }
@@ -34,6 +36,14 @@ void Simulation::Heal() {
   setup.weather = Weather{};
   setup.conduct = Conduct{};
   setup.slow_disk = Duration{5};
+  setup.stale_claims = setup.stale_listings = setup.long_pauses = 0;
+  cuts.clear();
+  for (const auto& candidate : candidates) {
+    candidate->SetDirectory(true);
+  }
+  if (training) {
+    training->Heal();
+  }
   server->Start();
   server->Resume();
   for (const auto& machine : machines) {
@@ -55,23 +65,46 @@ Duration Simulation::Delay() {
                                      : random.Between(weather.min_delay, weather.max_delay);
 }
 
-void Simulation::Deliver(const Machine& machine, Way way, std::function<void()> arrive) {
+bool Simulation::Reaches(std::uint32_t from, std::uint32_t to) const {
+  return from == to || (machines[from]->powered() && machines[to]->powered() &&
+                        machines[from]->Carries(Way::kToServer) &&
+                        machines[to]->Carries(Way::kToMachine) && !cuts.contains({from, to}));
+}
+
+bool Simulation::Linked(const Machine& machine, Way way, const Server& server_of_it) const {
+  if (!server_of_it.host()) {
+    return true;
+  }
+  const std::uint32_t there = *server_of_it.host();
+  return way == Way::kToServer ? Reaches(machine.index(), there) : Reaches(there, machine.index());
+}
+
+void Simulation::Deliver(const Machine& machine, Way way, const Server& server_of_it,
+                         std::function<void()> arrive) {
+  if (server_of_it.host() == machine.index()) {
+    agenda.After(Duration{0}, std::move(arrive));  // In its own process.
+    return;
+  }
+  const auto carried = [this, &machine, way, &server_of_it] {
+    return server_of_it.host() ? Linked(machine, way, server_of_it) : machine.Carries(way);
+  };
   const int copies = random.Chance(setup.weather.duplicate) ? 2 : 1;
   for (int i = 0; i < copies; ++i) {
-    if (!machine.Carries(way) || random.Chance(setup.weather.lose)) {
+    if (!carried() || random.Chance(setup.weather.lose)) {
       continue;
     }
-    agenda.After(Delay(), [&machine, way, arrive] {
-      if (machine.Carries(way)) {
+    agenda.After(Delay(), [carried, arrive] {
+      if (carried()) {
         arrive();
       }
     });
   }
 }
 
-void Simulation::WorkerJoined(const Placement& placement, std::uint32_t rank) {
+void Simulation::WorkerJoined(Machine& machine, const Placement& placement, std::uint32_t rank) {
   const WorldId world = placement.world_id;
   Job& job = jobs_[world];
+  job.where[rank] = &machine;
   job.size = placement.world_size;
   job.joined.insert(rank);
   if (!job.began && job.joined.size() == job.size) {
@@ -79,8 +112,14 @@ void Simulation::WorkerJoined(const Placement& placement, std::uint32_t rank) {
     job.first_step = reached_ / kSavedEvery * kSavedEvery;
   }
   if (job.broken && setup.program != Program::kIndependent) {
-    for (const auto& machine : machines) {
-      machine->PeerDied(world);
+    for (const auto& peer : machines) {
+      peer->PeerDied(world);
+    }
+    return;
+  }
+  if (training) {
+    if (job.joined.size() == job.size) {
+      training->Begin(placement);
     }
     return;
   }
@@ -105,11 +144,15 @@ void Simulation::FinishAfterWork(WorldId world) {
     if (ended.hung || (ended.broken && setup.program != Program::kIndependent)) {
       return;
     }
-    ended.done = true;
-    for (const auto& machine : machines) {
-      machine->FinishWorkers(world);
-    }
+    FinishWorld(world);
   });
+}
+
+void Simulation::FinishWorld(WorldId world) {
+  jobs_[world].done = true;
+  for (const auto& machine : machines) {
+    machine->FinishWorkers(world);
+  }
 }
 
 std::uint64_t Simulation::WorkerSteps(WorldId world, std::uint32_t rank) {
@@ -123,8 +166,11 @@ std::uint64_t Simulation::WorkerSteps(WorldId world, std::uint32_t rank) {
   return own;
 }
 
-void Simulation::WorkerDied(WorldId world, std::uint32_t rank, bool finished) {
+void Simulation::WorkerDied(Machine& machine, WorldId world, std::uint32_t rank, bool finished) {
   Job& job = jobs_[world];
+  if (training) {
+    training->WorkerDied(world, rank);
+  }
   if (finished) {
     job.steps[rank] = ~std::uint64_t{0};  // Nobody waits for it.
   }
@@ -140,9 +186,18 @@ void Simulation::WorkerDied(WorldId world, std::uint32_t rank, bool finished) {
     return;
   }
   job.broken = true;
-  for (const auto& machine : machines) {
-    machine->PeerDied(world);
+  for (const auto& peer : machines) {
+    TellPeer(machine, *peer, world);
   }
+}
+
+// Where nothing gets through it waits in a collective, and finds out later.
+void Simulation::TellPeer(const Machine& from, Machine& to, WorldId world) {
+  if (!training || Reaches(from.index(), to.index())) {
+    to.PeerDied(world);
+    return;
+  }
+  agenda.After(Duration{1'000}, [this, &from, &to, world] { TellPeer(from, to, world); });
 }
 
 }  // namespace ddprun::sim

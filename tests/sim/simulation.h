@@ -22,8 +22,11 @@
 
 namespace ddprun::sim {
 
+class Candidate;
 class Machine;
+class RunDirectory;
 class Server;
+class Training;
 
 // What the network does to each message and call. All zero but delay: calm.
 struct Weather {
@@ -72,6 +75,22 @@ struct Mutation {
   bool no_forgiveness = false;       // A tick that comes late does not extend leases.
   bool poll_from_arrival = false;    // A repeated call is parked for a whole poll period again.
   bool no_several_at_once = false;   // Many closed connections are as many lost nodes.
+  bool no_fence_kill = false;        // An agent that is cut off keeps its workers (--fence-after).
+  bool no_fence_wait = false;        // A lost node is replaced before its own fence is over.
+  // ---- Where the server's part moves ----
+  bool no_standstill = false;  // Who misses the server does not watch the counter.
+  bool keep_serving = false;   // A holder that cannot write goes on.
+  bool no_exclusion = false;   // A number can be made twice.
+  bool forget_terms = false;   // A new reign's term is its clock's alone.
+  bool no_majority = false;    // One that backs a claim is enough to make it.
+  bool no_memory = false;      // A witness that has just started counts as one that knows.
+  // Of the fence of checkpoints.
+  bool claim_always = false;    // A world claims whatever newer one has claimed before.
+  bool commit_always = false;   // It takes the newest record for its own.
+  bool overwrite = false;       // A record's number can be made twice.
+  bool resume_largest = false;  // The largest step that lies there is loaded.
+  bool no_sync = false;         // Nothing is forced to disk.
+  bool no_reread = false;       // The fence is looked at for a save alone.
 };
 
 struct Setup {
@@ -89,6 +108,17 @@ struct Setup {
   Weather weather;
   Conduct conduct;
   Mutation mutation;
+  // ---- Where the server's part moves ----
+  std::uint32_t listed = 0;  // So many machines keep the claims; 0: a directory that all share.
+  double stale_claims = 0;   // A read of that shows what was long ago.
+  bool shared_disk = true;   // Of checkpoints; else each machine has its own.
+  double stale_listings = 0;
+  double long_pauses = 0;   // Of rank 0, between any two operations on files.
+  std::uint64_t steps = 0;  // Of the whole training,
+  std::uint64_t save_every = 1;
+  Duration step_time{100};
+  std::size_t keep_last = 3;
+  bool heedless = false;  // Rank 0 makes steps though its peers cannot be reached.
 };
 
 // One world's workers, wherever they run: a program that works only while all of it is there.
@@ -99,6 +129,7 @@ struct Job {
   bool done = false;
   bool hung = false;
   std::map<std::uint32_t, std::uint64_t> steps;  // By rank; none is two ahead of another.
+  std::map<std::uint32_t, Machine*> where;       // By rank.
   std::uint64_t first_step = 0;                  // Where it resumed.
   std::optional<Time> began;                     // Everybody was there.
 };
@@ -117,15 +148,21 @@ class Simulation {
 
   // Carries a message from or to a machine, as the weather allows; `arrive` may happen not at all,
   // late, or twice.
-  void Deliver(const Machine& machine, Way way, std::function<void()> arrive);
+  void Deliver(const Machine& machine, Way way, const Server& server, std::function<void()> arrive);
+  // The server's end of it, where that is a machine too.
+  bool Linked(const Machine& machine, Way way, const Server& server) const;
+  // What one machine sends to the other gets there.
+  bool Reaches(std::uint32_t from, std::uint32_t to) const;
   Duration Delay();
-  void WorkerJoined(const Placement& placement, std::uint32_t rank);
+  void WorkerJoined(Machine& machine, const Placement& placement, std::uint32_t rank);
   // The rank's next step, or its last one again while its peers are behind.
   std::uint64_t WorkerSteps(WorldId world, std::uint32_t rank);
   void WorkerHangs(WorldId world) { jobs_[world].hung = true; }
   // A hang may be found: some worker hangs, or waits for one that died.
   bool MayHang(WorldId world) { return jobs_[world].hung || jobs_[world].broken; }
-  void WorkerDied(WorldId world, std::uint32_t rank, bool finished);
+  void WorkerDied(Machine& machine, WorldId world, std::uint32_t rank, bool finished);
+  void FinishWorld(WorldId world);
+  Job& job(WorldId world) { return jobs_[world]; }
 
   // How far a world's workers have got by now: twenty steps a second, saved every forty.
   std::uint64_t StepOf(WorldId world);
@@ -138,7 +175,15 @@ class Simulation {
   std::unique_ptr<Server> server;
   std::vector<std::unique_ptr<Machine>> machines;
 
+  // ---- Only where the server's part moves from one machine to another ----
+  std::unique_ptr<RunDirectory> run_directory;
+  std::vector<std::unique_ptr<Server>> servers;            // One per machine, or none.
+  std::vector<std::unique_ptr<Candidate>> candidates;      // One per machine, or none.
+  std::unique_ptr<Training> training;                      // What the workers do; none: they wait.
+  std::set<std::pair<std::uint32_t, std::uint32_t>> cuts;  // One way, between two machines.
+
  private:
+  void TellPeer(const Machine& from, Machine& to, WorldId world);
   void FinishAfterWork(WorldId world);
 
   std::map<WorldId, Job> jobs_;

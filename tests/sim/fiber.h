@@ -1,0 +1,53 @@
+// Code that is written as if it were alone, and sleeps in simulated time: the real checkpoint code
+// calls file operations one after the other, and between any two of them the world goes on.
+//
+// Runs on a stack of its own in the one thread there is. What is not done when the simulation ends
+// is told so, never sleeps again and must return soon.
+#pragma once
+
+#include <ucontext.h>
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+
+#include "tests/sim/agenda.h"
+
+namespace ddprun::sim {
+
+class Fiber {
+ public:
+  // Begins at once, and is back here when it sleeps for the first time.
+  Fiber(Agenda& agenda, std::function<void(Fiber&)> body);
+  ~Fiber();
+  Fiber(const Fiber&) = delete;
+  Fiber& operator=(const Fiber&) = delete;
+
+  // From within.
+  void Sleep(Duration duration);
+  bool abandoned() const { return abandoned_; }
+
+  bool done() const { return done_; }
+  static Fiber& Current();
+
+ private:
+  static Fiber* current_;
+  static void Enter(unsigned low, unsigned high);
+  void Resume();
+  void Suspend();
+
+  Agenda& agenda_;
+  std::function<void(Fiber&)> body_;
+  std::unique_ptr<char[]> stack_;
+  ucontext_t own_{};
+  ucontext_t caller_{};
+  bool done_ = false;
+  bool abandoned_ = false;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  // The address sanitizer's, which must know of stacks.
+  void* shadow_ = nullptr;
+  const void* caller_stack_ = nullptr;
+  std::size_t caller_size_ = 0;
+};
+
+}  // namespace ddprun::sim

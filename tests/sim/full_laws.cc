@@ -1,0 +1,82 @@
+// FullPlan: what must be true of its servers, and after healing.
+#include <algorithm>
+
+#include "rendezvous/core/describe.h"
+#include "tests/sim/candidate.h"
+#include "tests/sim/full_plan.h"
+#include "tests/sim/machine.h"
+#include "tests/sim/server.h"
+
+namespace ddprun::sim {
+namespace {
+
+constexpr Duration kLook{50};
+constexpr int kLooksTogether = 3;        // Waking, a process has a moment to find out.
+constexpr int kLooksTogetherStale = 40;  // Who read what was long ago is found out by its rival.
+
+}  // namespace
+
+void FullPlan::Watch() {
+  const auto active =
+      std::count_if(simulation_.candidates.begin(), simulation_.candidates.end(),
+                    [](const auto& one) { return one->serves() && !one->paused(); });
+  overlaps_ = active > 1 ? overlaps_ + 1 : 0;
+  const bool stale = simulation_.setup.stale_claims > 0;
+  if (overlaps_ >= (stale ? kLooksTogetherStale : kLooksTogether)) {
+    simulation_.laws.Break("two servers act side by side");
+  }
+  simulation_.agenda.After(kLook, [this] { Watch(); });
+}
+
+bool FullPlan::OneServer() const {
+  const Server* only = nullptr;
+  std::uint32_t witnesses = 0;
+  for (std::uint32_t i = 0; i < simulation_.candidates.size(); ++i) {
+    Candidate& candidate = *simulation_.candidates[i];
+    witnesses += candidate.up() && i < simulation_.setup.listed ? 1 : 0;
+    if (candidate.serves()) {
+      if (only != nullptr) {
+        return false;
+      }
+      only = &candidate.server();
+    }
+  }
+  const bool possible = simulation_.setup.listed == 0 || witnesses > simulation_.setup.listed / 2;
+  return std::all_of(simulation_.machines.begin(), simulation_.machines.end(),
+                     [&](const auto& machine) {
+                       const bool finds = only != nullptr && machine->server() == only;
+                       return !machine->alive() || finds || !possible;
+                     });
+}
+
+void FullPlan::LookForOneServer(int looks_left) {
+  settled_ = settled_ || OneServer();
+  if (settled_) {
+    return;
+  }
+  if (looks_left == 0) {
+    simulation_.laws.Break("long after healing there is not one server that all follow");
+    return;
+  }
+  simulation_.agenda.After(Duration{1'000},
+                           [this, looks_left] { LookForOneServer(looks_left - 1); });
+}
+
+void FullPlan::CheckEnd() {
+  if (simulation_.Quiet()) {
+    return;
+  }
+  std::string text = "after healing the run did not end in time:";
+  for (const auto& candidate : simulation_.candidates) {
+    if (candidate->serves()) {
+      const Server& server = candidate->server();
+      for (const std::string& line :
+           Describe(server.state(), server.config(), simulation_.agenda.Now())) {
+        text += "\n    " + line;
+      }
+    }
+  }
+  simulation_.laws.Break(text);
+}
+
+}  // namespace ddprun::sim

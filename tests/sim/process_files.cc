@@ -1,0 +1,179 @@
+#include "tests/sim/process_files.h"
+
+#include <algorithm>
+
+#include "tests/sim/fiber.h"
+#include "tests/sim/simulation.h"
+
+namespace ddprun::sim {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr Duration kLook{200};
+constexpr Duration kLongest{40'000};
+constexpr double kBrief = 0.3;  // Operations that take any time worth mention.
+
+bool IsRecord(const fs::path& path) {
+  return path.filename().native().starts_with("fence-");
+}
+
+}  // namespace
+
+ProcessFiles::ProcessFiles(Simulation& simulation, Disk& disk, std::function<bool()> stuck)
+    : simulation_(simulation), disk_(disk), stuck_(std::move(stuck)) {}
+
+void ProcessFiles::Kill(bool with_power) {
+  if (!killed_) {
+    last_lands_ = !with_power && simulation_.random.Chance(0.3);
+  }
+  killed_ = true;
+}
+
+Result<void> ProcessFiles::Begin() {
+  const Error gone{ErrorKind::kSystem, "the process is gone"};
+  Fiber& fiber = Fiber::Current();
+  Random& random = simulation_.random;
+  if (killed_ || fiber.abandoned()) {
+    return gone;
+  }
+  if (random.Chance(simulation_.setup.long_pauses)) {
+    held_ = true;
+    fiber.Sleep(random.Between(Duration{100}, kLongest));
+    held_ = false;
+    ++hindered_;
+  } else if (random.Chance(kBrief)) {
+    fiber.Sleep(random.Between(Duration{1}, Duration{20}));
+  }
+  while (!killed_ && !fiber.abandoned() && stuck_()) {
+    held_ = true;
+    fiber.Sleep(kLook);
+    held_ = false;
+    ++hindered_;
+  }
+  if (fiber.abandoned() || (killed_ && !last_lands_)) {
+    return gone;
+  }
+  if (killed_) {  // Its request is on its way; it does not hear the answer.
+    last_lands_ = false;
+    fiber.Sleep(random.Between(Duration{0}, kLongest));
+    return fiber.abandoned() ? Result<void>(gone) : Result<void>();
+  }
+  return {};
+}
+
+void ProcessFiles::OnChanged(const fs::path& path) {
+  seen_ = simulation_.agenda.Now();
+  if (simulation_.setup.stale_listings == 0 || path.parent_path() != kCheckpoints) {
+    return;
+  }
+  const Time oldest = seen_ - kOldestListing;
+  while (disk_.past.size() > 1 && disk_.past[1].when < oldest) {
+    disk_.past.pop_front();
+  }
+  disk_.past.push_back({seen_, disk_.files.List(kCheckpoints).value()});
+}
+
+const Disk::Listing* ProcessFiles::OldListing() {
+  if (!simulation_.random.Chance(simulation_.setup.stale_listings)) {
+    return nullptr;
+  }
+  const Time now = simulation_.agenda.Now();
+  seen_ = std::max(seen_, now - simulation_.random.Between(Duration{0}, kOldestListing));
+  const auto after =
+      std::partition_point(disk_.past.begin(), disk_.past.end(),
+                           [this](const Disk::Listing& past) { return past.when <= seen_; });
+  return after == disk_.past.begin() ? nullptr : &*std::prev(after);
+}
+
+Result<std::vector<std::string>> ProcessFiles::List(const fs::path& directory) {
+  RETURN_IF_ERROR(Begin());
+  if (directory == kCheckpoints) {
+    if (const Disk::Listing* const old = OldListing()) {
+      return old->names;
+    }
+    seen_ = simulation_.agenda.Now();
+  }
+  return disk_.files.List(directory);
+}
+
+Result<std::string> ProcessFiles::Read(const fs::path& path, std::size_t max_bytes) {
+  RETURN_IF_ERROR(Begin());
+  ASSIGN_OR_RETURN(std::string text, disk_.files.Read(path, max_bytes));
+  if (!IsRecord(path)) {
+    return text;
+  }
+  if (const Disk::Listing* const old = OldListing()) {  // Nor does a lookup ask the server.
+    const auto& names = old->names;
+    if (std::find(names.begin(), names.end(), path.filename().native()) == names.end()) {
+      return Error{ErrorKind::kNotFound, path.native() + " is not seen yet"};
+    }
+  }
+  if (mine_) {
+    FenceRecord record = FenceRecordFromText(text, 1, path.native()).value();
+    record.writer = *mine_;
+    return ToText(record);
+  }
+  return text;
+}
+
+Result<DigestedBytes> ProcessFiles::ReadDigested(const fs::path& path, std::size_t max_bytes) {
+  RETURN_IF_ERROR(Begin());
+  return disk_.files.ReadDigested(path, max_bytes);
+}
+
+Result<std::uint64_t> ProcessFiles::Write(const fs::path& path,
+                                          const std::vector<std::string_view>& parts) {
+  RETURN_IF_ERROR(Begin());
+  ASSIGN_OR_RETURN(const std::uint64_t digest, disk_.files.Write(path, parts));
+  OnChanged(path);
+  return digest;
+}
+
+Result<void> ProcessFiles::Sync(const fs::path& path) {
+  RETURN_IF_ERROR(Begin());
+  return simulation_.setup.mutation.no_sync ? Result<void>() : disk_.files.Sync(path);
+}
+
+Result<bool> ProcessFiles::Link(const fs::path& existing, const fs::path& name) {
+  RETURN_IF_ERROR(Begin());
+  if (simulation_.setup.mutation.overwrite && disk_.files.Exists(name)) {
+    RETURN_IF_ERROR(disk_.files.Remove(name));
+  }
+  ASSIGN_OR_RETURN(const bool linked, disk_.files.Link(existing, name));
+  if (linked && IsRecord(name)) {
+    const std::string text = disk_.files.Read(name, 1 << 16).value();
+    const std::uint64_t number = std::stoull(name.filename().native().substr(6));
+    disk_.log.OnRecord(FenceRecordFromText(text, number, name.native()).value());
+  }
+  OnChanged(name);
+  return linked;
+}
+
+Result<void> ProcessFiles::Rename(const fs::path& from, const fs::path& to) {
+  RETURN_IF_ERROR(Begin());
+  RETURN_IF_ERROR(disk_.files.Rename(from, to));
+  OnChanged(to);
+  return {};
+}
+
+Result<void> ProcessFiles::MakeDirectory(const fs::path& path) {
+  RETURN_IF_ERROR(Begin());
+  RETURN_IF_ERROR(disk_.files.MakeDirectory(path));
+  OnChanged(path);
+  return {};
+}
+
+Result<void> ProcessFiles::Remove(const fs::path& path) {
+  RETURN_IF_ERROR(Begin());
+  RETURN_IF_ERROR(disk_.files.Remove(path));
+  OnChanged(path);
+  return {};
+}
+
+Result<std::uint64_t> ProcessFiles::FreeBytes(const fs::path& directory) {
+  RETURN_IF_ERROR(Begin());
+  return disk_.files.FreeBytes(directory);
+}
+
+}  // namespace ddprun::sim

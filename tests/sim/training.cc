@@ -1,0 +1,329 @@
+#include "tests/sim/training.h"
+
+#include <algorithm>
+
+#include "tests/sim/machine.h"
+#include "tests/sim/simulation.h"
+#include "trainer/checkpoint/checkpoint_fixtures.h"
+
+namespace ddprun::sim {
+namespace {
+
+constexpr int kBroken = 1;
+constexpr int kDoNotRestart = 76;
+constexpr Duration kLook{200};
+constexpr std::uint64_t kSlowestStart = 40'000;  // Milliseconds.
+constexpr Duration kLookAtFence{1'000};
+constexpr Duration kNoticed{6'000};  // An older world's rank 0 that nothing hinders has ended.
+
+CheckpointConfig StoreConfig(const Setup& setup) {
+  CheckpointConfig config = ConfigFor(kCheckpoints);
+  config.keep_last = setup.keep_last;
+  return config;
+}
+
+}  // namespace
+
+Training::Process::Process(Training& training, Disk& disk_of_it, Machine& machine_of_it,
+                           const Placement& placement_of_it, std::uint32_t rank_of_it)
+    : machine(machine_of_it),
+      disk(disk_of_it),
+      placement(placement_of_it),
+      rank(rank_of_it),
+      files(training.simulation_, disk_of_it,
+            [&training, this] {
+              const auto reachable = training.reachable_.find(machine.index());
+              return machine.frozen() ||
+                     (reachable != training.reachable_.end() && !reachable->second);
+            }),
+      store(files, StoreConfig(training.simulation_.setup)) {}
+
+Training::Training(Simulation& simulation) : simulation_(simulation) {}
+
+Training::~Training() = default;
+
+Disk& Training::DiskOf(const Machine& machine) {
+  const std::uint32_t key = simulation_.setup.shared_disk ? 0 : machine.index();
+  std::unique_ptr<Disk>& disk = disks_[key];
+  if (!disk) {
+    disk = std::make_unique<Disk>(simulation_.laws);
+    for (const std::filesystem::path path : {"/nowhere-ddprun", kCheckpoints}) {
+      (void)disk->files.MakeDirectory(path);
+      (void)disk->files.Sync(path.parent_path());
+    }
+  }
+  return *disk;
+}
+
+Training::Process& Training::Add(Machine& machine, const Placement& placement, std::uint32_t rank) {
+  processes_.push_back(std::make_unique<Process>(*this, DiskOf(machine), machine, placement, rank));
+  return *processes_.back();
+}
+
+void Training::Begin(const Placement& placement) {
+  const Job& job = simulation_.job(placement.world_id);
+  Machine& machine = *job.where.at(0);
+  if (!job.where.contains(0) || loading_.contains(placement.world_id)) {
+    return;
+  }
+  loading_[placement.world_id] = 0;
+  Placement shared = placement;
+  shared.first_rank = shared.group_rank = 0;
+  Process& process = Add(machine, shared, 0);
+  process.disk.log.OnWorld(placement.world_id, placement.term, placement.generation);
+  process.work = std::make_unique<Fiber>(simulation_.agenda,
+                                         [this, &process](Fiber&) { RunRankZero(process); });
+}
+
+void Training::WorkerDied(WorldId world, std::uint32_t rank) {
+  for (const auto& process : processes_) {
+    if (process->placement.world_id == world && process->rank == rank) {
+      const bool own_disk = !simulation_.setup.shared_disk;
+      process->files.Kill(own_disk && !process->machine.powered());
+    }
+  }
+}
+
+void Training::OnPowerCut(std::uint32_t machine) {
+  const auto found = disks_.find(machine);
+  if (simulation_.setup.shared_disk || found == disks_.end()) {
+    return;
+  }
+  Disk& disk = *found->second;
+  disk.files.Restart(MemoryFileSystem::PowerCut::kLosesSome,
+                     static_cast<unsigned>(simulation_.random.Next()));
+  FenceLog fence(disk.files, kCheckpoints);
+  std::vector<std::string> warnings;
+  const auto newest = fence.Newest(warnings);
+  disk.log.OnPowerCut(newest ? *newest : std::nullopt);
+}
+
+void Training::Heal() {
+  reachable_.clear();
+}
+
+std::uint64_t Training::commits() const {
+  std::uint64_t commits = 0;
+  for (const auto& [machine, disk] : disks_) {
+    commits += disk->log.commits();
+  }
+  return commits;
+}
+
+void Training::End(Process& process, int code) {
+  process.ended = true;
+  process.machine.EndRank(process.placement.world_id, process.rank, Exited{code});
+}
+
+void Training::End(Process& process, const Error& error) {
+  const bool refused = error.kind == ErrorKind::kRefused;
+  refused_ += refused ? 1 : 0;
+  if (simulation_.transcript.words()) {
+    simulation_.transcript.Tell(
+        simulation_.agenda.Now(), process.machine.host(),
+        "(rank " + std::to_string(process.rank) + " ends: " + error.message + ")");
+  }
+  End(process, refused ? kDoNotRestart : kBroken);
+}
+
+// ---- Rank 0 ----
+void Training::RunRankZero(Process& process) {
+  std::optional<LoadedCheckpoint> loaded;
+  // Now and then the start itself is slow enough for newer worlds to come first.
+  const std::uint64_t chance = process.placement.world_id.value;
+  const double slow = 20 * simulation_.setup.long_pauses;
+  if (static_cast<double>(chance % 100) < 100 * slow) {
+    Fiber::Current().Sleep(Duration{static_cast<Duration::rep>(chance / 100 % kSlowestStart)});
+    if (process.over()) {
+      return;
+    }
+  }
+  if (!Claim(process) || !Load(process, loaded)) {
+    return;
+  }
+  process.watch = std::make_unique<Fiber>(simulation_.agenda,
+                                          [this, &process](Fiber&) { WatchFence(process); });
+  const WorldId world = process.placement.world_id;
+  while (!process.over() && !Together(process)) {
+    Fiber::Current().Sleep(kLook);
+  }
+  if (process.over()) {
+    return;
+  }
+  const std::map<std::uint32_t, Machine*> where = simulation_.job(world).where;
+  for (const auto& [rank, machine] : where) {
+    const auto below = where.find(rank - 1);
+    const bool first =
+        machine != &process.machine && (below == where.end() || below->second != machine);
+    if (first && loaded && simulation_.setup.shared_disk) {
+      ++loading_[world];
+      Process& other = Add(*machine, process.placement, rank);
+      other.work = std::make_unique<Fiber>(
+          simulation_.agenda,
+          [this, &other, ref = loaded->ref](Fiber&) { LoadElsewhere(other, ref); });
+    }
+  }
+  while (!process.over() && loading_[world] > 0) {
+    Fiber::Current().Sleep(kLook);
+  }
+  MakeSteps(process, loaded ? loaded->snapshot.state.step : 0);
+}
+
+bool Training::Claim(Process& process) {
+  const Mutation& mutation = simulation_.setup.mutation;
+  const Placement& placement = process.placement;
+  Writer writer = MakeWriter("run", placement.term, placement.generation, placement.world_id);
+  if (mutation.claim_always) {
+    writer.term = {~std::uint64_t{0}};
+    writer.generation = {++inflated_};
+  }
+  const Result<std::vector<std::string>> claimed = process.store.Claim(writer);
+  if (process.over()) {
+    return false;
+  }
+  if (!claimed) {
+    End(process, claimed.error());
+    return false;
+  }
+  if (mutation.commit_always) {
+    process.files.PretendToBe(writer);
+  }
+  ExpectEndOfOlder(process);
+  return true;
+}
+
+bool Training::Load(Process& process, std::optional<LoadedCheckpoint>& loaded) {
+  Result<LoadOutcome> outcome = process.store.Load();
+  if (process.over()) {
+    return false;
+  }
+  const WorldId world = process.placement.world_id;
+  if (!outcome) {
+    process.disk.log.OnUnreadable(world, outcome.error().message);
+    End(process, outcome.error());
+    return false;
+  }
+  loaded = std::move(outcome->checkpoint);
+  if (simulation_.setup.mutation.resume_largest) {
+    LoadLargest(process, loaded);
+    if (process.over()) {
+      return false;
+    }
+  }
+  process.disk.log.OnLoaded(world, loaded ? std::optional(loaded->ref) : std::nullopt);
+  return true;
+}
+
+void Training::LoadLargest(Process& process, std::optional<LoadedCheckpoint>& loaded) {
+  std::string largest;
+  for (const std::string& name : process.disk.files.List(kCheckpoints).value()) {
+    largest = IsCheckpointName(name) ? std::max(largest, name) : largest;
+  }
+  if (largest.empty()) {
+    return;
+  }
+  Result<LoadedCheckpoint> found =
+      process.store.LoadFrom(std::filesystem::path(kCheckpoints) / largest);
+  if (found) {
+    loaded = *std::move(found);
+  }
+}
+
+void Training::LoadElsewhere(Process& process, const CheckpointRef& ref) {
+  const Result<LoadedCheckpoint> loaded = process.store.LoadExactly(ref);
+  if (process.over()) {
+    return;
+  }
+  --loading_[process.placement.world_id];
+  if (!loaded) {
+    process.disk.log.OnUnreadable(process.placement.world_id, loaded.error().message);
+    End(process, loaded.error());
+  }
+}
+
+void Training::MakeSteps(Process& process, std::uint64_t step) {
+  const Setup& setup = simulation_.setup;
+  while (!process.over() && step < setup.steps) {
+    Fiber::Current().Sleep(setup.step_time * setup.save_every);
+    if (process.over()) {
+      return;
+    }
+    if (process.machine.frozen() || !Together(process)) {
+      continue;
+    }
+    step = std::min(step + setup.save_every, setup.steps);
+    const Result<SaveReport> saved = process.store.Save(SnapshotAt(step));
+    if (process.over()) {
+      return;
+    }
+    if (saved) {
+      process.disk.log.OnAcknowledged(saved->ref);
+    } else if (saved.error().kind == ErrorKind::kRefused) {
+      End(process, saved.error());
+    }
+  }
+  if (process.over()) {
+    return;
+  }
+  const Result<void> closed = process.store.Close();
+  if (process.over()) {
+    return;
+  }
+  if (!closed) {
+    End(process, closed.error());
+    return;
+  }
+  process.ended = true;
+  simulation_.FinishWorld(process.placement.world_id);
+}
+
+bool Training::Together(const Process& process) const {
+  const Job& job = simulation_.job(process.placement.world_id);
+  if (simulation_.setup.heedless) {
+    return true;
+  }
+  return !job.broken && std::all_of(job.where.begin(), job.where.end(), [&](const auto& entry) {
+    const std::uint32_t here = process.machine.index();
+    const std::uint32_t there = entry.second->index();
+    return simulation_.Reaches(here, there) && simulation_.Reaches(there, here) &&
+           !entry.second->frozen();
+  });
+}
+
+// ---- What else must be true ----
+void Training::WatchFence(Process& process) {
+  while (!process.over()) {
+    Fiber::Current().Sleep(kLookAtFence);
+    if (process.over() || simulation_.setup.mutation.no_reread) {
+      return;
+    }
+    const Result<void> mine = process.store.CheckFence();
+    if (process.over()) {
+      return;
+    }
+    if (!mine && mine.error().kind == ErrorKind::kRefused) {
+      End(process, mine.error());
+    }
+  }
+}
+
+// Looking at the fence each second bounds how long a stale world runs beside a new one.
+void Training::ExpectEndOfOlder(const Process& claimant) {
+  for (const auto& process : processes_) {
+    if (!process->watch || &process->disk != &claimant.disk || process.get() == &claimant ||
+        process->ended || process->files.dead()) {
+      continue;
+    }
+    const std::uint64_t hindered = process->files.hindered();
+    const Duration old = simulation_.setup.stale_listings > 0 ? kOldestListing : Duration{0};
+    simulation_.agenda.After(kNoticed + old, [this, &older = *process, hindered] {
+      if (!older.ended && !older.files.dead() && older.files.hindered() == hindered &&
+          !older.files.held() && !older.disk.log.Holds(older.placement.world_id)) {
+        simulation_.laws.Break("generation " + std::to_string(older.placement.generation.value) +
+                               " trains on beside a newer world's claim");
+      }
+    });
+  }
+}
+
+}  // namespace ddprun::sim
