@@ -19,6 +19,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--data", required=True)
     parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--lr", type=float, default=1e-3)
     parser.add_argument("--checkpoint-every", type=int, default=200)
     parser.add_argument("--checkpoint-dir", default="ckpt")
     parser.add_argument("--metrics", required=True)
@@ -32,7 +33,7 @@ def main():
     torch.manual_seed(1)
     model = torch.nn.Sequential(
         torch.nn.Linear(784, 50), torch.nn.ReLU(), torch.nn.Linear(50, 10))
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True)
+    optimizer = torch.optim.Adam(model.parameters(), lr=asked.lr, fused=True)
     step = 0
     path = os.path.join(asked.checkpoint_dir, "last.pt")
     if os.path.exists(path):

@@ -16,6 +16,7 @@ import time
 
 from measuring import LIMIT, Table, arguments, clean_environment, milliseconds
 
+from certificates import Certificates
 from ddprun_runs import children_of, eventually, read_text
 
 
@@ -133,9 +134,9 @@ def node_off(launcher, stamp):
     return took
 
 
-def node_joins(launcher, stamp):
+def node_joins(launcher, stamp, *flags):
     """From the second agent's exec: its own start is part of it, the workers end at once on TERM."""
-    pair = Pair(launcher, stamp, "1:2", "--rdzv-conf=last_call_timeout=0.05")
+    pair = Pair(launcher, stamp, "1:2", "--rdzv-conf=last_call_timeout=0.05", *flags)
     pair.join()
     pair.world(1)
     begin = time.monotonic_ns()
@@ -143,6 +144,28 @@ def node_joins(launcher, stamp):
     took = since(begin, pair.world(2))
     pair.end()
     return took
+
+
+def print_cost_of_access(table, launcher, asked):
+    """A token, and a token with TLS, against neither: in turn, so that ratios mean something."""
+    with tempfile.TemporaryDirectory(prefix="ddprun_bench_") as scratch:
+        certificates = Certificates(scratch)
+        certificates.authority("ca")
+        certificates.certificate("node", "ca", "IP:127.0.0.1")
+        token = os.path.join(scratch, "token")
+        with open(os.open(token, os.O_CREAT | os.O_WRONLY, 0o600), "w") as file:
+            file.write("a token for a benchmark\n")
+        ways = {"neither token nor TLS": (), "token": (f"--token-file={token}",),
+                "token and TLS": (f"--token-file={token}", *certificates.flags("node"))}
+        killed = {name: [] for name in ways}
+        joined = {name: [] for name in ways}
+        while len(killed["token"]) < asked.runs:
+            for name, flags in ways.items():
+                killed[name] += worker_killed(launcher, asked.stamp, 5, *flags)
+                joined[name].append(node_joins(launcher, asked.stamp, *flags))
+        for name in ways:
+            table.row(f"{name}: worker killed to both nodes' run again", killed[name])
+            table.row(f"{name}: node joins a running 1:2 to both run", joined[name])
 
 
 def main():
@@ -160,6 +183,7 @@ def main():
                                                 "--rdzv-backend=c10d")
     for name, values in killed.items():
         table.row(f"{name}: worker killed to both nodes' run again", values)
+    print_cost_of_access(table, own, asked)
     rows = {"agent killed to the survivor's world runs": agent_killed,
             "node silent (lease 3 s) to the survivor's runs": node_off,
             "node joins a running 1:2 to both run": node_joins}

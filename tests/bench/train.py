@@ -68,8 +68,8 @@ class Bench:
                 points = [json.loads(line) for line in file]
         first, last = points[0], points[-1]
         # A last batch that is not full counts as one for the peers too.
-        rate = (last["step"] - first["step"]) * batch * workers / (last["time"] - first["time"])
-        return first["time"] - begin, rate
+        rate = (last["step"] - first["step"]) * batch * workers / (last["t"] - first["t"])
+        return first["t"] - begin, rate
 
     def peer(self, style, model, workers, batch, samples):
         begin, out = self.run(workers, [self.python, os.path.join(HERE, "train_peer.py"), style, model,

@@ -4,7 +4,6 @@ import os
 import re
 import signal
 import sys
-import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
@@ -13,8 +12,8 @@ from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest  # noqa: E402
 from networks import LoopbackNetwork, NamespaceNetwork, namespaces_work, power_off  # noqa: E402
 from tcp_proxy import TcpProxy  # noqa: E402
 
-LEASE = 3.0  # Seconds of silence after which a node is lost.
-SLACK = 3.0  # A busy machine; what is promised is measured by tests/bench/recovery.py.
+# Why a node is lost whose agent was killed; how fast is measured by tests/bench/recovery.py.
+NO_LEASE = r"is lost: its connection closed and it did not come back within 200 ms"
 
 
 class Membership(DdprunTest):
@@ -98,10 +97,9 @@ class Losses(Membership):
     def test_a_machine_that_is_switched_off_costs_a_lease(self):
         first = self.two()
         self.run_directory_stays = True
-        begin = time.monotonic()
         power_off(self.network, 1, [self.nodes[1]])
         second = self.world([0], first)
-        self.assertLess(time.monotonic() - begin, LEASE + 0.5 + SLACK)
+        self.assertRegex(self.server.err(), r"is lost: nothing heard for its lease of 3\.0 s")
         self.assertEqual((self.world_size(second), self.restart_count(second)), (1, 0))
         self.end([0])
 
@@ -134,10 +132,9 @@ class Losses(Membership):
 
     def test_a_killed_agent_costs_the_other_node_no_lease(self):
         first = self.two()
-        begin = time.monotonic()
         self.kill_agent(1)
         second = self.world([0], first)
-        self.assertLess(time.monotonic() - begin, LEASE)
+        self.assertRegex(self.server.err(), NO_LEASE)
         self.assertEqual(self.restart_count(second), 0)
         self.assertEqual(self.nodes[1].wait(), 137)
         self.end([0])
@@ -198,10 +195,9 @@ class Growth(Membership):
         first = self.world([0, 1])
         self.join(2, nnodes="2")
         self.wait_for_text(self.nodes[2], "waiting as a spare")
-        begin = time.monotonic()
         self.kill_agent(1)
         second = self.world([0, 2], first)
-        self.assertLess(time.monotonic() - begin, LEASE)
+        self.assertRegex(self.server.err(), NO_LEASE)
         self.assertEqual(self.restart_count(second), 0)
         self.nodes[1].wait()
         self.end([0, 2])

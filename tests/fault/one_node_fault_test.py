@@ -41,10 +41,9 @@ class Signals(DdprunTest):
         run = self.start_workers("--ignore-term", "--grandchild-setsid")
         run.signal(signal.SIGTERM)
         self.wait_for_text(run, "passing it on")
-        start = time.monotonic()
         run.signal(signal.SIGINT)
-        self.assertEqual(run.wait(STOP_GRACE), 143, run.all())
-        self.assertLess(time.monotonic() - start, 2)
+        self.assertEqual(run.wait(), 143, run.all())
+        self.assertNotIn("have not ended in time", run.err())
         self.assertEqual(self.mark.living(), [])
 
     def test_the_shutdown_timeout_ends_who_ignores_term(self):

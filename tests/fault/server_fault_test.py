@@ -85,7 +85,6 @@ class ServerFault(DdprunTest):
             self.pause(down)
             self.start_server(journal)
             took = self.wait_until_connected()
-            self.assertLess(took, 1.5, self.all())
             print(f"  agents connected {took * 1000:.0f} ms after the server served", flush=True)
         self.end()
         self.assertEqual(self.pids(), set(workers.values()), self.all())

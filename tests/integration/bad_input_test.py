@@ -18,7 +18,7 @@ USAGE, UNAVAILABLE = 2, 69
 REFUSED = [
     (["--nope"], "unknown option --nope"),
     (["--nproc-per-nod3=2"], "did you mean --nproc-per-node"),
-    (["--no"], "ambiguous: it could be --node-rank --no-python"),
+    (["--no"], "ambiguous: it could be --node-rank --no-auto-srun --no-python"),
     (["-x"], "unknown option -x"),
     *[([f"--nnodes={bad}"], f"--nnodes must be N or MIN:MAX .*'{bad}'")
       for bad in ("0", "-1", "a", "2:1", "1:2:3", "1:", ":2", "", "1.5", "99999999999", "1 ", "0:3")],
@@ -45,6 +45,11 @@ REFUSED = [
     (["--redirects=4"], "--redirects .*'4'"),
     (["--tee=0:x"], "--tee .*'0:x'"),
     (["--prefix=foo"], "--prefix .*'foo'"),
+    (["--nnodes=2", "--fence-after=5"], r"--fence-after must be 0 or at least 6.0 s for 2 nodes.*'5'"),
+    (["--nnodes=10000", "--fence-after=2m"], r"--fence-after must be 0 or at least 3 min.*'2m'"),
+    (["--stop-before=soon"], "--stop-before must be a time .*'soon'"),
+    (["--time-limit=never"], "--time-limit must be a time .*'never'"),
+    (["--fence-after=soon"], "--fence-after must be .*'soon'"),
     (["--shutdown-timeout=-1"], "--shutdown-timeout .*'-1'"),
     (["--shutdown-timeout=nan"], "--shutdown-timeout .*'nan'"),
     (["-m", "--no-python"], "--module and --no-python"),

@@ -74,6 +74,7 @@ class Documents(unittest.TestCase):
         self.assertEqual(len(shown), 2)
         for name, text in shown:
             self.assertEqual(text, read(name), f"docs/training.md shows an older {name}")
+            self.assertLessEqual(text.count("\n"), 30, name)
 
     def test_pages_have_their_sections(self):
         sections = {"ddprun.1": ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "ENVIRONMENT", "FILES",

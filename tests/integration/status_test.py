@@ -86,6 +86,18 @@ class Status(Operators):
         for node in nodes:
             node.wait()
 
+    # Whoever looks sees how long the job has still, and how often it was requeued.
+    def test_what_the_scheduler_does_is_shown(self):
+        node = self.start_node(nnodes="2", environment={
+            "DDPRUN_TIME_LIMIT": "5h", "SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "1",
+            "SLURMD_NODENAME": "n1", "SLURM_RESTART_COUNT": "2"})
+        run = self.in_state("ready", 1)
+        self.assertEqual(run["requeues"], 2)
+        self.assertLessEqual(run["job_seconds_left"], 5 * 3600)
+        self.assertRegex(self.ask("status").out(), r", requeued 2 times, the job ends in \d h \d\d min\n")
+        self.assertRegex(node.err(), r"the job ends in 5 h 00 min \(--time-limit\)")
+        self.stop_server(node)
+
     def test_several_runs_are_listed(self):
         server = self.start("rendezvous", f"--listen={self.endpoint}")
         self.wait_for_text(server, "serving at")

@@ -20,9 +20,10 @@ LAYERS = {
     "rendezvous": {"base", "runtime", "proto", "rendezvous/core", "rendezvous"},
     "agent/core": {"base", "agent/core"},
     "agent": {"base", "runtime", "proto", "rendezvous/core", "rendezvous", "agent/core", "agent"},
+    "trainer/checkpoint": {"base", "proto", "trainer/checkpoint"},
     "launcher": {"base", "runtime", "proto", "rendezvous/core", "rendezvous", "agent/core", "agent",
-                 "launcher"},
-    "trainer": {"base", "runtime", "proto", "trainer"},
+                 "trainer/checkpoint", "launcher"},
+    "trainer": {"base", "runtime", "proto", "trainer/checkpoint", "trainer"},
 }
 # Single headers that a lower part opens to one above: what both ends of the wire say, and its words.
 OPENED = {("agent/core", "rendezvous/core/messages.h"),
@@ -54,7 +55,7 @@ def part_of(path):
     if path.startswith("common/"):
         return "runtime" if path.replace("_test", "") in RUNTIME else "base"
     for part in ("rendezvous/core", "agent/core", "proto", "rendezvous", "agent", "launcher",
-                 "trainer"):
+                 "trainer/checkpoint", "trainer"):
         if path.startswith(part + "/"):
             return part
     return None

@@ -56,8 +56,8 @@ class Death(TorchTest):
         run = self.start("-c", 'echo $$ >"$0/cgroup.procs" && exec "$@"', cgroup, DDPRUN,
                          "--nproc-per-node=2", program("dies.py"), "memory", executable="/bin/sh")
         self.assertEqual(run.wait(LIMIT), 137, run.all())
-        self.assertRegex(run.err(), r"the run failed: rank 1 .*killed by signal 9 \(SIGKILL\)")
-        self.assertRegex(run.err(), "hint      : the kernel killed a process here because memory ran")
+        self.assertRegex(run.err(), r"the run failed: rank 1 .*killed by signal 9 \(SIGKILL\): memory ran out")
+        self.assertRegex(run.err(), "hint      : the cgroup's memory limit was met")
 
 
 class Report(TorchTest):

@@ -4,10 +4,11 @@ import unittest
 
 from torch_runs import TorchTest
 
-# What a job step of two tasks finds; ddprun is started once per node, and starts the two.
+# What the script of a job of one node and two tasks finds; ddprun is started once, and starts both.
 SLURM = {"SLURM_NTASKS": "2", "SLURM_JOB_NAME": "train", "SLURM_JOB_ID": "7", "SLURM_PROCID": "0",
          "SLURM_LOCALID": "0", "SLURM_NODEID": "0", "SLURM_NTASKS_PER_NODE": "2",
-         "SLURM_NODELIST": "localhost"}
+         "SLURM_NODELIST": "localhost", "SLURM_JOB_NODELIST": "localhost", "SLURM_NNODES": "1",
+         "SLURM_JOB_NUM_NODES": "1", "SLURMD_NODENAME": "localhost"}
 
 
 class Accelerate(TorchTest):

@@ -1,7 +1,7 @@
 """Does ddprun-train train what PyTorch would?
 
-Its files, loaded into torch's own modules, give the same outputs; and torch's own optimizers, from
-the same start, arrive at the same parameters.
+Its files, loaded into torch's own modules, give the same outputs, and so does a file of torch's in the
+trainer; and torch's own optimizers, from the same start, arrive at the same parameters.
 """
 
 import gzip
@@ -14,7 +14,7 @@ import unittest
 
 import numpy as np
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import nn
 
 TRAIN = os.environ["DDPRUN_TRAIN"]
@@ -64,6 +64,18 @@ def mnist_test():
     images = read("t10k-images-idx3-ubyte.gz", 16).reshape(-1, 1, 28, 28).astype(np.float32)
     images = (torch.from_numpy(images) / 255 - 0.1307) / 0.3081
     return images, torch.from_numpy(read("t10k-labels-idx1-ubyte.gz", 8).astype(np.int64))
+
+
+def mnist32_training(samples, seed=1, epoch=0):
+    """Cropped as the trainer crops it, trainer/datasets/images.cc."""
+    with gzip.open(os.path.join(MNIST, "train-images-idx3-ubyte.gz")) as file:
+        images = np.frombuffer(file.read()[16:], dtype=np.uint8).reshape(-1, 28, 28)
+    cropped = np.empty((len(samples), 3, 32, 32), dtype=np.float32)
+    for out, sample in zip(cropped, samples):
+        draw = int(mix(mix(mix(seed) ^ np.uint64(epoch)) ^ np.uint64(sample)))
+        row, column = (draw & 0xFFFFFF) % 9, (draw >> 24 & 0xFFFFFF) % 9
+        out[:] = np.pad(images[sample], 6)[row:row + 32, column:column + 32]
+    return (torch.from_numpy(cropped) / 255 - 0.1307) / 0.3081
 
 
 class Mlp(nn.Module):
@@ -151,6 +163,58 @@ class Torch(unittest.TestCase):
         source, target = sequences(1, range(30), 2, 5, 16)
         loss = nn.functional.mse_loss(module(source, target), target).item()
         self.assertAlmostEqual(loss, metrics["test_loss"], delta=1e-5 * loss)
+
+    def given(self, module, arguments, name):
+        """What the trainer makes of a state_dict that Python wrote, in one step that moves nothing."""
+        generator = torch.Generator().manual_seed(7)
+        for key, tensor in module.state_dict().items():
+            if key.endswith("running_var"):
+                tensor.uniform_(0.5, 2, generator=generator)
+            elif tensor.is_floating_point():  # No zero, which a tiny step would move.
+                tensor.add_(torch.empty_like(tensor).uniform_(0.001, 0.01, generator=generator))
+        file = os.path.join(self.directory, name + ".given")
+        save_file(module.state_dict(), file)
+        state, metrics = self.train(
+            [*arguments, "--init-from=" + file, "--lr=1e-30", "--epochs=1", "--batch=8",
+             f"--sample-log={self.directory}/{name}.log"], name)
+        for key, _ in module.named_parameters():
+            self.assertTrue(torch.equal(state[key], module.state_dict()[key]), key)
+        return state, metrics["test_loss"]
+
+    @torch.no_grad()
+    def test_a_state_dict_of_python_gives_the_same_outputs_in_the_trainer(self):
+        images, labels = mnist_test()
+        cnn = nn.Sequential(
+            nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Conv2d(8, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Flatten(), nn.Linear(16 * 7 * 7, 10))
+        for module, model in ((Mlp(), "mlp"), (cnn, "cnn")):
+            _, loss = self.given(module, ["--model=" + model, "--limit-train=8"], model)
+            own = nn.functional.cross_entropy(module(images), labels).item()
+            self.assertAlmostEqual(loss, own, delta=1e-5 * own, msg=model)
+        module = nn.Transformer(16, 2, 2, 2, 32, batch_first=True)
+        _, loss = self.given(
+            module, ["--model=transformer", "--model-arg=heads=2,layers=2,ff=32",
+                     "--data-arg=train=8,test=30,d_model=16,source=2,target=5"], "transformer")
+        source, target = sequences(1, range(30), 2, 5, 16)
+        own = nn.functional.mse_loss(module.eval()(source, target), target).item()
+        self.assertAlmostEqual(loss, own, delta=1e-5 * own)
+
+    @torch.no_grad()
+    def test_batch_norms_buffers_of_python_go_on_in_the_trainer(self):
+        module = Vgg11(4)
+        state, loss = self.given(
+            module, ["--model=vgg11", "--model-arg=width=4", "--limit-train=8"], "vgg11")
+        (log,) = os.listdir(os.path.join(self.directory, "vgg11.log"))
+        with open(os.path.join(self.directory, "vgg11.log", log)) as file:
+            (samples,) = [json.loads(line)["samples"] for line in file]
+        module.train()(mnist32_training(samples))  # What the one step did to the running statistics.
+        for key, own in module.named_buffers():
+            self.assertTrue(torch.allclose(state[key], own, rtol=1e-4, atol=1e-5), key)
+        images, labels = mnist_test()
+        padded = nn.functional.pad(images, (2, 2, 2, 2), value=-0.1307 / 0.3081).expand(-1, 3, -1, -1)
+        own = nn.functional.cross_entropy(module.eval()(padded), labels).item()
+        self.assertAlmostEqual(loss, own, delta=1e-4 * own)
 
     def test_the_full_sizes_have_torchs_names_and_shapes(self):
         few = ["--epochs=1", "--batch=2"]

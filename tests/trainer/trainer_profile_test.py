@@ -1,6 +1,7 @@
-"""The profiler's traces: they parse, intervals nest, ranges are named, all-reduce overlaps backward."""
+"""The profiler's traces: strict JSON that viewers take, intervals nest, all-reduce overlaps backward."""
 
 import json
+import math
 import os
 import sys
 import unittest
@@ -13,6 +14,20 @@ ACTIVE = 3
 EPSILON = 0.002  # Microseconds: what rounding to nanoseconds can do.
 
 
+def strictly(path):
+    """JSON without what only Python takes: NaN, or a key twice."""
+    def refuse(constant):
+        raise AssertionError(f"{path}: {constant} is no JSON")
+
+    def unique(pairs):
+        names = [name for name, _ in pairs]
+        assert len(set(names)) == len(names), f"{path}: a key twice in {pairs}"
+        return dict(pairs)
+
+    with open(path, encoding="utf-8") as file:
+        return json.load(file, parse_constant=refuse, object_pairs_hook=unique)
+
+
 def ends(event):
     return event["ts"] + event["dur"]
 
@@ -21,11 +36,34 @@ class ProfileTest(TrainerTest):
     def traces(self, ranks):
         found = []
         for rank in range(ranks):
-            with open(self.path(f"prof/trace-generation-1-rank-{rank}.json")) as file:
-                events = json.load(file)["traceEvents"]
-            self.assertEqual({event["pid"] for event in events}, {rank})
+            trace = strictly(self.path(f"prof/trace-generation-1-rank-{rank}.json"))
+            self.assertIn(trace["displayTimeUnit"], ("ms", "ns"))
+            events = trace["traceEvents"]
+            self.assert_events(events, rank)
             found.append([event for event in events if event["ph"] == "X"])
         return found
+
+    def assert_events(self, events, rank):
+        """What the trace event format asks of complete events and of metadata, and no other kind."""
+        rows, named = set(), set()
+        for event in events:
+            self.assertEqual((event["pid"], type(event["tid"])), (rank, int), event)
+            self.assertIs(type(event["name"]), str)
+            self.assertTrue(event["name"], event)
+            if event["ph"] == "M":
+                self.assertIn(event["name"], ("process_name", "thread_name"))
+                self.assertIs(type(event["args"]["name"]), str)
+                named |= {event["tid"]} if event["name"] == "thread_name" else set()
+                continue
+            self.assertEqual(event["ph"], "X", event)
+            self.assertIn(event["cat"], ("operator", "range", "communication"))
+            for key in ("ts", "dur"):
+                self.assertIn(type(event[key]), (int, float), event)
+                self.assertTrue(math.isfinite(event[key]) and event[key] >= 0, event)
+            rows.add(event["tid"])
+        self.assertEqual(rows, named, "every row has a name")
+        self.assertTrue(any(e["ph"] == "M" and e["name"] == "process_name" for e in events))
+        self.assertLess(max(e["ts"] + e["dur"] for e in events if e["ph"] == "X"), 600e6)
 
     def profile(self, ranks, *more):
         return self.run_world(
@@ -77,6 +115,34 @@ class ProfileTest(TrainerTest):
                 handed = min(e["ts"] for e in inside if e["name"] == "c10d::allreduce_")
                 computed = [e for e in inside if e["name"] == "aten::mm" and e["ts"] > handed]
                 self.assertTrue(computed, "nothing is left to compute beside the all-reduce")
+
+
+    # Buckets beyond what is reduced in the training thread (512 KiB): a thread of the backend takes
+    # them, and computing goes on.
+    def test_through_shared_memory_backward_computes_while_large_buckets_travel(self):
+        self.run_world(
+            ["--model=transformer", "--model-arg=heads=2,layers=2,ff=1024", "--batch=4",
+             "--data-arg=train=64,test=2,d_model=256,source=4,target=8", "--bucket-mib=1",
+             "--backend=shm", "--epochs=1", "--checkpoint-every=1000",
+             "--profile=" + self.path("prof"), f"--profile-schedule=2,1,{ACTIVE}"], ranks=2)
+        for rank, events in enumerate(self.traces(2)):
+            self.assert_nested(events)
+            hidden = 0
+            backwards = [e for e in events if e["name"] == "backward"]
+            self.assertEqual(len(backwards), ACTIVE)
+            for backward in backwards:
+                inside = [e for e in events if backward["ts"] <= e["ts"] < ends(backward)]
+                travels = [e for e in inside if e["name"] == "shm:all_reduce"]
+                products = [e for e in inside if e["name"] == "aten::mm"]
+                self.assertGreater(len(travels), 2, "several buckets")
+                beside = [(t, p) for t in travels for p in products
+                          if t["ts"] < p["ts"] < ends(t)]
+                self.assertTrue(beside, "no product began while an all-reduce was under way")
+                # And wholly beside computing: the last product comes after its end.
+                hidden += sum(ends(t) < max(p["ts"] for p in products) for t in travels)
+            print(f"rank {rank}: {hidden} all-reduces of {ACTIVE} steps ended before backward did",
+                  flush=True)
+            self.assertGreater(hidden, 0)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import ctypes
 import os
 import signal
 import sys
+import time
 import unittest
 
 import support
@@ -96,6 +97,40 @@ class Stop(support.TrainerTest):
             self.assertEqual(workers[0].wait(30), 75)
             self.assertIn("asked to stop, but step", workers[0].text("err"))
             self.assertNotIn("saved at step", workers[0].text("err"))
+
+    def validating(self, samples):
+        """Two ranks in a validation of samples that are made up on the way."""
+        self.checkpoints = self.path(f"validating{samples}.ckpt")
+        workers = self.start(
+            ["--model=mlp", "--model-arg=hidden=10000", "--dataset=circle", "--epochs=1000",
+             f"--data-arg=train=640,test={samples}", "--validate-every=15",
+             "--collective-timeout=600"], ranks=2, run=f"run{samples}")
+        self.assertTrue(workers[1].wait_for_phase("evaluate"))
+        return workers
+
+    # Longer than a step may take when a stop is asked for.
+    def test_a_long_validation_is_no_hang(self):
+        samples = 500_000
+        while True:
+            workers = self.validating(samples)
+            begin = time.monotonic()
+            workers[0].kill(signal.SIGTERM)
+            codes = [worker.wait(120) for worker in workers]
+            lasted = time.monotonic() - begin
+            self.assertEqual(codes, [75, 75], workers[0].text("err"))
+            self.assertIn("saved at step 15:", workers[0].text("err"))
+            print(f"a validation of {samples} samples went on for {lasted:.1f} s", flush=True)
+            if lasted > 7:
+                return
+            samples *= 2
+
+    def test_a_peer_that_hangs_in_a_validation_does_not_keep_the_others_from_stopping(self):
+        workers = self.validating(200_000)
+        workers[1].kill(signal.SIGSTOP)
+        workers[0].kill(signal.SIGTERM)
+        self.assertEqual(workers[0].wait(), 75)
+        self.assertIn("asked to stop, but the validation after step 15 does not end",
+                      workers[0].text("err"))
 
     # A launcher that knows of a lost peer must not wait for a save that cannot come.
     def test_told_to_end_at_once_it_does_not_save(self):

@@ -1,0 +1,177 @@
+"""How soon the survivors' next world runs after the host of the server is off.
+
+    takeover.py build/bin/ddprun build/tests/exec_stamp [--runs=5]
+
+Every machine is a network namespace on one bridge (needs root); off is: its link is cut and its
+processes are killed, so nobody hears of it. All see one folder as the run directory. In turn: three
+nodes and two, from the cut to the exec of the last worker of the next world; three nodes with a list
+of endpoints instead of a folder; and a server alone on its host, killed for good, from the kill to
+the new server's word that every worker was found.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from measuring import LIMIT, Table, arguments, clean_environment, milliseconds
+
+from bridge_network import BridgeNetwork
+from ddprun_runs import children_of, eventually, read_text
+from networks import namespaces_work
+
+LEASE = 3.0
+BARS = {3: 3 * LEASE + 1, 2: 5 * LEASE + 1}
+
+
+class Machines:
+    def __init__(self, count, ddprun, stamp, listed=False):
+        self.network = BridgeNetwork(count)
+        self.scratch = tempfile.TemporaryDirectory(prefix="ddprun_bench_")
+        self.stamps = os.path.join(self.scratch.name, "stamps")
+        self.environment = {**clean_environment(), "XDG_RUNTIME_DIR": self.scratch.name}
+        self.ddprun, self.stamp = ddprun, stamp
+        places = [f"{self.network.address(i)}:29400" for i in range(count)]
+        self.endpoint = ",".join(places) if listed else places[0]
+        self.shared = os.path.join(self.scratch.name, "shared")
+        self.succession = [] if listed else [f"--run-dir={self.shared}"]
+        self.seen = 0
+        self.runs = {}
+
+    def start(self, machine, *arguments):
+        with open(self.log(machine), "wb") as log:
+            self.runs[machine] = subprocess.Popen(
+                self.network.on_machine(machine, [self.ddprun, *arguments]), env=self.environment,
+                cwd=self.scratch.name, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                start_new_session=True)
+
+    def start_node(self, machine, nnodes):
+        self.start(machine, f"--nnodes={nnodes}", "--rdzv-id=bench", "-v",
+                   f"--rdzv-endpoint={self.endpoint}", *self.succession,
+                   "--rdzv-conf=last_call_timeout=0.2", "--no-python", self.stamp, self.stamps)
+
+    def log(self, machine):
+        return os.path.join(self.scratch.name, f"log{machine}")
+
+    def wait(self, condition, what):
+        found = eventually(condition, LIMIT)
+        if not found:
+            logs = [read_text(self.log(machine)) for machine in self.runs]
+            self.end()
+            sys.exit(f"no {what} within {LIMIT} s\n" + "\n".join(logs))
+        return found
+
+    def wait_for_text(self, machine, text):
+        self.wait(lambda: text in read_text(self.log(machine)), text)
+
+    def world(self, size):
+        """When the last of the next world's `size` workers was executed, ns."""
+        def look():
+            lines = [line.split() for line in read_text(self.stamps).splitlines()][self.seen:]
+            worlds = [lines[i:i + size] for i in range(len(lines) - size + 1)]
+            return next((w for w in worlds if sorted(int(r) for r, _, _ in w) == list(range(size))), None)
+        found = self.wait(look, f"world of {size}")
+        self.skip()
+        return max(int(ns) for _, _, ns in found)
+
+    def skip(self):
+        """What was executed so far belongs to no world that is waited for."""
+        self.seen = len(read_text(self.stamps).splitlines())
+
+    def tree(self, machine):
+        found, todo = [], [self.runs[machine].pid]
+        while todo:
+            found.append(todo.pop())
+            todo += children_of(found[-1])
+        return found
+
+    def kill(self, machine):
+        pids = self.tree(machine)
+        os.kill(pids[0], signal.SIGSTOP)  # A guard that outlived its agent would tidy up.
+        for pid in reversed(pids):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        self.runs.pop(machine).wait()
+
+    def end(self):
+        for machine in list(self.runs):
+            self.kill(machine)
+        self.network.close()
+        self.scratch.cleanup()
+
+
+def host_off(asked, nodes, moment, listed=False):
+    machines = Machines(nodes, asked.ddprun, asked.stamp, listed)
+    machines.start_node(0, f"1:{nodes}")
+    if not listed:  # Of a list nobody serves before all are there.
+        machines.wait_for_text(0, "serving the rendezvous at")
+    for machine in range(1, nodes):
+        machines.start_node(machine, f"1:{nodes}")
+    machines.world(nodes)
+    try:
+        # Counters and polls meet the cut at any moment; witnesses count once they are two leases old.
+        machines.runs[nodes - 1].wait((2.4 * LEASE if listed else 1.2) + moment)
+    except subprocess.TimeoutExpired:
+        pass
+    machines.skip()
+    begin = time.monotonic_ns()
+    machines.network.cut(0)
+    machines.kill(0)
+    took = (machines.world(nodes - 1) - begin) / 1e6
+    machines.end()
+    return took
+
+
+def server_off(asked):
+    machines = Machines(3, asked.ddprun, asked.stamp)
+    machines.start(0, "rendezvous", f"--listen={machines.endpoint}", f"--run-dir={machines.shared}")
+    machines.wait_for_text(0, "serving the rendezvous at")
+    for machine in (1, 2):
+        machines.start_node(machine, "2")
+    machines.world(2)
+    machines.skip()
+    begin = time.monotonic_ns()
+    machines.network.cut(0)
+    machines.kill(0)
+    machines.wait(lambda: any("no worker was disturbed" in read_text(machines.log(m)) for m in (1, 2)),
+                  "takeover")
+    took = milliseconds(begin)
+    restarts = len(read_text(machines.stamps).splitlines()) - machines.seen
+    machines.end()
+    return took, restarts
+
+
+def main():
+    asked = arguments(__doc__.splitlines()[0], {"stamp": "build/tests/exec_stamp"})
+    if not namespaces_work() or not shutil.which("nsenter"):
+        sys.exit("needs root and network namespaces")
+    kinds = {"3 nodes": (3, False), "2 nodes": (2, False), "3 nodes with a list": (3, True)}
+    times = {kind: [] for kind in kinds}
+    alone, restarted = [], 0
+    for i in range(asked.runs):  # In turn, so that the machine's moods meet all alike.
+        for kind, (nodes, listed) in kinds.items():
+            times[kind].append(host_off(asked, nodes, i * 0.37 % 1, listed))
+        took, restarts = server_off(asked)
+        alone.append(took)
+        restarted += restarts
+    table = Table()
+    bars = {kind: BARS[nodes] for kind, (nodes, _) in kinds.items()}
+    for kind, values in times.items():
+        table.row(f"{kind}, server's host off to the survivors' world runs (bar {bars[kind]:.0f} s)",
+                  values)
+    table.row("server alone, its host off to all found", alone)
+    print(f"workers restarted when the server alone was lost: {restarted}")
+    late = [f"{kind}: {max(values) / 1e3:.1f} s" for kind, values in times.items()
+            if max(values) / 1e3 > bars[kind]]
+    print("beyond the bar: " + ("; ".join(late) or "none"))
+
+
+if __name__ == "__main__":
+    begin = time.monotonic_ns()
+    main()
+    print(f"whole benchmark {milliseconds(begin) / 1e3:.0f} s")

@@ -1,0 +1,189 @@
+"""Workers of a world that others have left behind: killed by their own node where it was asked to
+(--fence-after), and harmless where they go on."""
+
+import json
+import os
+import re
+import signal
+import sys
+import textwrap
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+from ddprun_runs import FAKE_WORKER, HELLO, TRAIN, DdprunTest, read_text  # noqa: E402
+from tcp_proxy import TcpProxy  # noqa: E402
+
+# Speaks to the store of its generation, says so, and once more when it is told to.
+STORE_CLIENT = textwrap.dedent("""
+    import os, socket, struct, sys
+    def text(value):
+        return struct.pack("<Q", len(value)) + value
+    print("worker", os.environ["RANK"], os.environ["DDPRUN_GENERATION"], os.getpid(), flush=True)
+    where = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+    store = socket.create_connection(where, 30)
+    store.sendall(b"\\0" + struct.pack("<I", 0x3C85F7CE) + b"\\1" + text(b"key") + text(b"value"))
+    store.sendall(b"\\3" + text(b"key"))
+    print("store says", store.recv(64), flush=True)
+    go = sys.argv[1]
+    while not os.path.exists(go):
+        pass
+    for name, attempt in (("old", lambda: store), ("new", lambda: socket.create_connection(where, 30))):
+        try:
+            one = attempt()
+            one.sendall(b"\\1" + text(b"late") + text(b"x") + b"\\3" + text(b"late"))
+            print(name, "connection:", "open" if one.recv(64) else "closed", flush=True)
+        except OSError as error:
+            print(name, "connection: closed", error, flush=True)
+""")
+
+
+class Fences(DdprunTest):
+    def setUp(self):
+        super().setUp()
+        self.endpoint = self.free_endpoint()
+        self.go = self.path("go")
+        self.run_directory_stays = True  # A killed agent cannot remove its own.
+
+    def start_node(self, endpoint, *arguments):
+        return self.start("--nnodes=1:2", f"--rdzv-id={self.run_id}", f"--rdzv-endpoint={endpoint}",
+                          "--rdzv-conf=last_call_timeout=0.3", *arguments)
+
+    def worker(self):
+        return (FAKE_WORKER, HELLO, f"--wait-file={self.go}")
+
+    def world_of_two(self, first, second, after=0):
+        def look():
+            common = set(first.generations()) & set(second.generations())
+            return max((g for g in common if g > after), default=None)
+        return self.wait_for(look, first, second, what="a world of two")
+
+    @staticmethod
+    def stat(pid):
+        """From the state on; the last field is the wait status of a zombie."""
+        return read_text(f"/proc/{pid}/stat").rsplit(") ", 1)[-1].split()
+
+    def lives(self, pid):
+        return pid in self.mark.living()
+
+    def stop_node(self, node):
+        """As a frozen machine: agent, guard and worker."""
+        pids = [*node.workers().values(), node.agent(), node.process.pid]
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        return pids
+
+    def kill(self, pids):
+        for pid in pids:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+    def test_who_is_cut_off_kills_its_workers_before_others_take_their_place(self):
+        first = self.start_node(self.endpoint, "--node-rank=0", "--fence-after=6", *self.worker())
+        self.wait_for_text(first, "serving the rendezvous at")
+        proxy = TcpProxy(self.endpoint)
+        self.addCleanup(proxy.close)
+        second = self.start_node(proxy.endpoint, "--node-rank=1", "--fence-after=6", *self.worker())
+        generation = self.world_of_two(first, second)
+        (cut_off,) = second.workers(generation).values()
+        proxy.set("stall")
+        self.wait_for(lambda: max(first.generations()) > generation, first, second, what="the next world")
+        self.assertFalse(self.lives(cut_off), first.all() + second.all())
+        self.assertRegex(second.err(), r"has not answered for 6.0 s \(--fence-after\): killing the workers")
+        self.assertIn("nobody takes the place of node", first.err())
+        proxy.set("pass")
+        self.world_of_two(first, second, after=generation)
+        open(self.go, "w").close()
+        self.assertEqual([first.wait(), second.wait()], [0, 0], first.all() + second.all())
+
+    def test_by_default_workers_that_are_cut_off_go_on(self):
+        first = self.start_node(self.endpoint, "--node-rank=0", *self.worker())
+        self.wait_for_text(first, "serving the rendezvous at")
+        proxy = TcpProxy(self.endpoint)
+        self.addCleanup(proxy.close)
+        second = self.start_node(proxy.endpoint, "--node-rank=1", *self.worker())
+        generation = self.world_of_two(first, second)
+        (cut_off,) = second.workers(generation).values()
+        proxy.set("stall")
+        self.wait_for(lambda: max(first.generations()) > generation, first, second, what="the next world")
+        self.assertTrue(self.lives(cut_off), first.all() + second.all())
+        proxy.set("pass")
+        self.world_of_two(first, second, after=generation)
+        open(self.go, "w").close()
+        self.assertEqual([first.wait(), second.wait()], [0, 0], first.all() + second.all())
+
+    def next_generation(self, node, after):
+        """Its only worker dies; the next one takes its place."""
+        self.kill(node.workers().values())
+        return self.wait_for(lambda: max((g for g in node.generations() if g > after), default=None), node,
+                             what=f"a generation after {after}")
+
+    def test_a_worker_that_slept_through_two_generations_reaches_no_store(self):
+        program = self.path("client.py")
+        with open(program, "w") as file:
+            file.write(STORE_CLIENT)
+        python = ("--max-restarts=3", "--no-python", sys.executable, program, self.go)
+        first = self.start_node(self.endpoint, *python)
+        self.wait_for_text(first, "serving the rendezvous at")
+        sleeper = self.start_node(self.endpoint, *python)
+        generation = self.world_of_two(first, sleeper)
+        self.wait_for(lambda: "store says" in sleeper.out(), sleeper, what="the store's answer")
+        pids = self.stop_node(sleeper)
+        after = self.wait_for(lambda: max(first.generations()) > generation and max(first.generations()),
+                              first, what="a generation without the sleeper")
+        self.next_generation(first, after)
+        output = sleeper.paths["out"]
+        open(self.go, "w").close()
+        os.kill(pids[0], signal.SIGCONT)  # The worker alone: its agent would end it.
+        # What it prints goes through its agent, which sleeps on; it has said all when it ends.
+        self.wait_for(lambda: self.stat(pids[0])[0] == "Z", first, what="the sleeper's end")
+        for pid in pids[1:]:
+            os.kill(pid, signal.SIGCONT)
+        said = self.wait_for(lambda: (t := read_text(output)) and "new connection" in t and t, sleeper,
+                             what="the sleeper's words")
+        self.assertIn("old connection: closed", said)
+        self.assertIn("new connection: closed", said)
+        self.assertEqual(first.wait(), 0, first.all() + sleeper.all())
+        sleeper.signal(signal.SIGTERM)  # The server has gone, perhaps before it was back.
+        sleeper.wait()
+
+    def fence_generations(self):
+        """Generations in the fence log of the checkpoints, in its order."""
+        folder = self.path("ckpt")
+        numbers = sorted(int(name[6:]) for name in os.listdir(folder) if re.fullmatch(r"fence-\d+", name))
+        return [json.loads(read_text(os.path.join(folder, f"fence-{n}")).splitlines()[0])["generation"]
+                for n in numbers]
+
+    @unittest.skipUnless(TRAIN, "no trainer in this build")
+    def test_a_trainer_that_slept_through_two_generations_ends_with_76(self):
+        server = self.start("rendezvous", f"--listen={self.endpoint}")
+        self.wait_for_text(server, "serving")
+        train = ("--max-restarts=3", TRAIN, "--epochs=1000000", "--limit-train=640", "--threads=1",
+                 "--checkpoint-every=100", f"--checkpoint-dir={self.path('ckpt')}", "--metrics=none")
+        sleeper = self.start_node(self.endpoint, *train)
+        self.wait_for(lambda: os.path.isdir(self.path("ckpt")) and len(self.fence_generations()) > 2,
+                      sleeper, what="a checkpoint")
+        (worker,) = [pid for pid in self.mark.living(TRAIN) if pid not in (sleeper.process.pid, sleeper.agent())]
+        stopped = [worker, sleeper.agent(), sleeper.process.pid]
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+        other = self.start_node(self.endpoint, *train)
+        self.wait_for(lambda: self.fence_generations()[-1] == 2, other, what="the next world's claim")
+        self.kill(pid for pid in self.mark.living(TRAIN)
+                  if pid not in (*stopped, other.process.pid, other.agent()))
+        self.wait_for(lambda: self.fence_generations()[-1] == 3, other, what="the world after it")
+        os.kill(worker, signal.SIGCONT)  # Alone: its agent would end it.
+        said = self.wait_for_text(sleeper, r"ddprun-train.*was taken over by.*generation 3.*")
+        fields = self.wait_for(lambda: (f := self.stat(worker)) and f[0] == "Z" and f, sleeper,
+                               what="the end of the worker, whose agent sleeps on")
+        self.assertEqual(int(fields[-1]) >> 8, 76, sleeper.all())
+        for pid in stopped[1:]:
+            os.kill(pid, signal.SIGCONT)
+        self.assertEqual(len(re.findall("was taken over by", sleeper.err())), 1, sleeper.all())
+        self.assertNotIn(1, self.fence_generations()[self.fence_generations().index(2):], said)
+
+
+if __name__ == "__main__":
+    unittest.main()

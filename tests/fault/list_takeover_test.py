@@ -1,0 +1,142 @@
+"""The host that carries the server is lost, and another node of the list of endpoints takes over;
+no directory is shared. A majority of the list decides: who reaches none waits, and says so."""
+
+import os
+import signal
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+from ddprun_runs import FAKE_WORKER  # noqa: E402
+from machines import LIMIT, MachinesTest  # noqa: E402
+
+
+class ListTakeover(MachinesTest):
+    machines = 4
+
+    def setUp(self):
+        super().setUp()
+        if self.network:
+            places = [f"{self.network.address(i)}:29400" for i in range(3)]
+        else:
+            places = [self.free_endpoint() for _ in range(3)]
+        self.endpoint = ",".join(places)
+
+    # All of a list start together: only when each has answered that it knows nothing one may serve
+    # before two leases have passed.
+    def start_nodes(self, count, nnodes):
+        for i in range(count):
+            self.start_node(i, nnodes=nnodes)
+        generation = self.world(count)
+        self.assertEqual(len(self.servers()), 1, self.all())
+        return generation
+
+    def server(self):
+        (server,) = self.servers()
+        return server
+
+    def test_three_nodes_lose_the_server_host_and_it_comes_back(self):
+        first = self.start_nodes(3, "1:3")
+        old = self.server()
+        self.lose_host(old)
+        second = self.world(2, after=first)
+        self.assertIn("taking the server's part over", self.server().err())
+        if self.network:
+            self.network.heal(old.machine)
+        back = self.start_node(old.machine, nnodes="1:3")
+        self.world(3, after=second)
+        self.assertNotIn("serving the rendezvous at", back.err())
+        self.end()
+
+    def test_verbs_ask_the_list(self):
+        self.start_nodes(3, "1:3")
+        asked = self.launch(1, "status", f"--endpoint={self.endpoint}")
+        self.assertEqual(asked.wait(), 0, asked.all())
+        self.assertIn(self.run_id, asked.out())
+        self.end()
+
+    def test_a_node_that_is_not_on_the_list_follows(self):
+        first = self.start_nodes(3, "1:4")
+        other = self.start_node(3, nnodes="1:4")
+        second = self.world(4, after=first)
+        self.lose_host(self.server())
+        self.world(3, after=second)
+        self.assertNotIn("serving the rendezvous at", other.err())
+        if self.network:
+            self.assertIn("this node never carries the server", other.err())
+        self.end()
+
+    def test_one_of_three_is_no_majority_and_waits(self):
+        first = self.start_nodes(3, "1:3")
+        for node in list(self.nodes):
+            if len(self.nodes) > 1 and (node in self.servers() or len(self.nodes) == 2):
+                self.lose_host(node)
+        last = self.nodes[0]
+        self.wait_for_text(last, "of the 3 nodes of the list answer, and it takes 2")
+        self.assertEqual(self.start(FAKE_WORKER, "--sleep-ms=8000").wait(), 0)  # Beyond two leases.
+        self.assertNotIn("taking the server's part over", self.all())
+        self.assertEqual(max(last.generations()), first, self.all())
+        # A second node of the list is back; two leases later it counts, and they go on.
+        if self.network:
+            for node in self.lost:
+                self.network.heal(node.machine)
+        self.start_node(self.lost[0].machine, nnodes="1:3")
+        self.world(2, after=first)
+        self.end()
+
+    def test_the_server_that_stood_still_steps_down(self):
+        first = self.start_nodes(3, "1:3")
+        old = self.server()
+        agent = self.agent_of(old)
+        os.kill(agent, signal.SIGSTOP)
+        self.nodes.remove(old)
+        second = self.world(2, after=first)
+        os.kill(agent, signal.SIGCONT)
+        self.nodes.append(old)
+        self.wait_for_text(old, "this node's server steps down")
+        self.world(3, after=second)
+        self.end()
+
+    def test_the_side_with_the_majority_goes_on_and_the_other_steps_down(self):
+        if self.network is None:
+            self.skipTest("needs root: a network namespace per machine")
+        first = self.start_nodes(3, "1:3")
+        old = self.server()
+        self.network.cut(old.machine)
+        self.nodes.remove(old)
+        second = self.world(2, after=first)
+        self.assertIn("this node's server steps down", self.wait_for(
+            lambda: "this node's server steps down" in old.err() and old.err(), *self.nodes, old,
+            limit=LIMIT, what="stepping down"))
+        self.network.heal(old.machine)
+        self.nodes.append(old)
+        self.world(3, after=second)
+        self.end()
+
+    def test_a_blip_shorter_than_a_lease_changes_nothing(self):
+        first = self.start_nodes(3, "3")
+        agent = self.agent_of(self.server())
+        os.kill(agent, signal.SIGSTOP)
+        self.assertEqual(self.start(FAKE_WORKER, "--sleep-ms=2000").wait(), 0)
+        os.kill(agent, signal.SIGCONT)
+        self.assertEqual(self.start(FAKE_WORKER, "--sleep-ms=5000").wait(), 0)
+        self.end()
+        self.assertEqual(len([n for n in self.nodes if "serving the rendezvous" in n.err()]), 1)
+        for node in self.nodes:
+            self.assertEqual(node.generations(), [first], self.all())
+
+    def test_nodes_with_different_lists_are_told(self):
+        self.start_nodes(3, "1:3")
+        places = self.endpoint.split(",")
+        self.endpoint = ",".join([places[1], places[0], places[2]])
+        stranger = self.start_node(3, nnodes="1:4")
+        self.wait_for_text(stranger, "was given another list of endpoints")
+        self.nodes.remove(stranger)
+        stranger.signal(signal.SIGTERM)
+        self.end()
+        stranger.wait()
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

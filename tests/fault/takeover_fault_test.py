@@ -1,0 +1,172 @@
+"""The host that carries the server is lost, and a node with the shared run directory takes over.
+
+The directory is one folder for all machines (tests/support/machines.py).
+"""
+
+import os
+import re
+import signal
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+from certificates import Certificates  # noqa: E402
+from ddprun_runs import FAKE_WORKER, read_text  # noqa: E402
+from machines import LIMIT, MachinesTest  # noqa: E402
+
+
+class Takeover(MachinesTest):
+    def setUp(self):
+        super().setUp()
+        self.shared = self.path("shared")
+        self.flags = [f"--run-dir={self.shared}"]
+
+    def claims(self):
+        return {int(name[5:]): read_text(os.path.join(self.shared, name))
+                for name in os.listdir(self.shared) if name.startswith("term-")}
+
+    # ---- The host dies ----
+    def test_three_nodes_lose_the_server_host(self):
+        second = self.host_is_lost(3)
+        if self.network:
+            self.network.heal(0)
+        back = self.start_node(0, nnodes="1:3")
+        self.world(3, after=second)
+        self.assertIn("joining the rendezvous at", back.err())
+        self.assertNotIn("serving the rendezvous at", back.err())
+        self.end()
+        self.assertEqual(sorted(self.claims()), [1, 2])
+        self.assertTrue(self.claims()[2].endswith("closed 1\n"), self.claims())
+
+    def test_three_nodes_with_a_token_and_tls_lose_the_server_host(self):
+        """The successor proves itself by its own certificate, and asks for the same token."""
+        certificates = Certificates(self.path("."))
+        certificates.authority("ca")
+        for i in range(self.machines):
+            host = self.network.address(i) if self.network else self.endpoint.rsplit(":", 1)[0]
+            certificates.certificate(f"n{i}", "ca", f"IP:{host},IP:127.0.0.1")
+        with open(os.open(self.path("token"), os.O_CREAT | os.O_WRONLY, 0o600), "w") as file:
+            file.write("a token of the user's own\n")
+        self.access = lambda i: (*certificates.flags(f"n{i}"), f"--token-file={self.path('token')}")
+        second = self.host_is_lost(3)
+        if self.network:
+            self.network.heal(0)
+        stranger = self.launch(0, "--nnodes=1:3", f"--rdzv-id={self.run_id}", f"--run-dir={self.shared}",
+                               f"--rdzv-endpoint={self.endpoint}", *certificates.flags("n0"), FAKE_WORKER)
+        self.assertEqual(stranger.wait(), 2, stranger.all() + self.all())
+        self.assertIn("token", stranger.err())
+        self.start_node(0, nnodes="1:3")
+        self.world(3, after=second)
+        self.end()
+
+    def test_two_nodes_lose_the_server_host(self):
+        self.host_is_lost(2)
+        self.end()
+
+    def test_two_hosts_are_lost_one_after_the_other(self):
+        second = self.host_is_lost(3)
+        self.lose_host(self.servers()[0])
+        self.world(1, after=second)
+        self.end()
+        self.assertEqual(sorted(self.claims()), [1, 2, 3])
+
+    def test_a_late_joiner_finds_the_new_server(self):
+        second = self.host_is_lost(2)
+        self.start_node(2, nnodes="1:2")
+        self.world(2, after=second)
+        self.end()
+
+    # ---- The server alone dies ----
+    def test_a_lone_server_dies_for_good_and_no_worker_notices(self):
+        server = self.launch(0, "rendezvous", f"--listen={self.endpoint}", f"--run-dir={self.shared}")
+        self.wait_for_text(server, "serving the rendezvous at")
+        for i in (1, 2):
+            self.start_node(i, nnodes="2")
+        generation = self.world(2)
+        workers = [n.workers() for n in self.nodes]
+        server.signal(signal.SIGKILL)
+        server.wait()
+        self.wait_for(lambda: any("recovered generation" in n.err() for n in self.nodes), *self.nodes,
+                      limit=LIMIT, what="a takeover")
+        self.assertEqual([n.workers() for n in self.nodes], workers, self.all())
+        self.end()
+        for node in self.nodes:
+            self.assertEqual(node.generations(), [generation], self.all())
+
+    # ---- The network splits, and heals ----
+    def test_the_old_server_steps_down_when_its_network_heals(self):
+        if self.network is None:
+            self.skipTest("needs root: a network namespace per machine")
+        first = self.start_nodes(2, "1:2")
+        old = self.nodes[0]
+        # Its agent and workers stand still: it can neither write its claim nor know of the other.
+        agent = self.agent_of(old)
+        self.network.cut(0)
+        os.kill(agent, signal.SIGSTOP)
+        self.nodes.remove(old)
+        second = self.world(1, after=first)
+        self.network.heal(0)
+        os.kill(agent, signal.SIGCONT)
+        self.nodes.append(old)
+        self.wait_for_text(old, "this node's server steps down")
+        self.world(2, after=second)
+        self.end()
+
+    # ---- What does nothing ----
+    def test_a_server_that_is_stopped_for_less_than_a_lease_stays(self):
+        generation = self.start_nodes(2, "2")
+        agent = self.agent_of(self.nodes[0])
+        os.kill(agent, signal.SIGSTOP)
+        self.assertEqual(self.start(FAKE_WORKER, "--sleep-ms=2000").wait(), 0)
+        os.kill(agent, signal.SIGCONT)
+        self.assertEqual(self.start(FAKE_WORKER, "--sleep-ms=6000").wait(), 0)
+        self.end()
+        self.assertEqual(sorted(self.claims()), [1], self.all())
+        for node in self.nodes:
+            self.assertEqual(node.generations(), [generation], self.all())
+
+    def test_a_run_after_a_run_in_the_same_directory_starts_at_once(self):
+        self.start_nodes(2, "2")
+        self.end()
+        os.remove(self.go)
+        self.nodes = []
+        self.start_nodes(2, "2")
+        self.end()
+        self.assertEqual(sorted(self.claims()), [1, 2])
+        self.assertNotIn("taking the server's part over", self.all())
+
+    def test_verbs_find_the_server_by_the_shared_directory(self):
+        second = self.host_is_lost(2)
+        self.assertGreater(second, 0)
+        address = self.nodes[0].machine
+        status = self.launch(address, "status", f"--run-dir={self.shared}")
+        self.assertEqual(status.wait(), 0, status.all())
+        self.assertIn(self.run_id, status.out())
+        stop = self.launch(address, "stop", f"--run-dir={self.shared}")
+        self.assertEqual(stop.wait(), 0, stop.all())
+        for node in self.nodes:
+            self.assertEqual(node.wait(), 130, self.all())
+
+    # ---- What cannot be used is said ----
+    def test_a_place_that_is_no_directory_is_refused(self):
+        open(self.shared, "w").close()
+        node = self.start_node(0, nnodes="2")
+        self.assertEqual(node.wait(), 2, node.all())
+        self.assertRegex(node.err(), "--run-dir")
+
+    def test_a_directory_that_becomes_unwritable_makes_the_server_step_down(self):
+        self.start_nodes(1, "1:2")
+        for name in os.listdir(self.shared):
+            os.remove(os.path.join(self.shared, name))
+        os.rmdir(self.shared)
+        self.wait_for_text(self.nodes[0], "this node's server steps down")
+        self.wait_for_text(self.nodes[0], "the run directory cannot be read")
+        os.mkdir(self.shared)
+        self.wait_for(lambda: len(re.findall("serving the rendezvous", self.nodes[0].err())) == 2,
+                      *self.nodes, what="serving again")
+        self.end()
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

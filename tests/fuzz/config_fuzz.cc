@@ -1,0 +1,98 @@
+// ddprun's command line, its environment and its settings file, as any script may make them.
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+
+#include "common/check.h"
+#include "launcher/cli.h"
+#include "launcher/config_file.h"
+#include "launcher/control.h"
+#include "launcher/raw_flags.h"
+#include "launcher/stacks.h"
+#include "launcher/status.h"
+#include "tests/fuzz/fuzz_input.h"
+#include "tests/fuzz/scratch.h"
+
+namespace ddprun {
+
+// What verbs do is not done here, and needs no gRPC then.
+int PrintStacks(const StacksRequest&) {
+  CHECK(false);
+}
+int PrintStatus(const StatusRequest&) {
+  CHECK(false);
+}
+int AskFor(const ControlWish&) {
+  CHECK(false);
+}
+int PublishAs(const PublishWish&, const GetEnv&) {
+  CHECK(false);
+}
+
+}  // namespace ddprun
+
+namespace {
+
+using namespace ddprun;
+
+void ReadFile(const std::string& text) {
+  static RawFlags raw;
+  static CLI::App* const app = [] {
+    auto* made = new CLI::App();
+    made->set_help_flag();  // The table has its own.
+    AddFlags(*made, raw);
+    return made;
+  }();
+  const Result<std::vector<Setting>> settings = ParseConfigFile(*app, "ddprun.toml", text);
+  CHECK(settings || !settings.error().message.empty());
+}
+
+// One argument a line; "NAME=value" lines before a line "--" are the environment.
+void ReadCommandLine(std::vector<std::string> lines, const std::string& name) {
+  std::map<std::string, std::string> environment;
+  if (const auto end = std::find(lines.begin(), lines.end(), "--"); end != lines.end()) {
+    for (auto line = lines.begin(); line != end; ++line) {
+      const std::size_t equals = line->find('=');
+      if (equals != line->npos) {
+        environment[line->substr(0, equals)] = line->substr(equals + 1);
+      }
+    }
+    lines.erase(lines.begin(), end + 1);
+  }
+  const auto get = [&](const std::string& variable) -> std::optional<std::string> {
+    const auto found = environment.find(variable);
+    return found == environment.end() ? std::nullopt : std::optional(found->second);
+  };
+  const Result<CommandLine> parsed = ParseCommandLine(lines, get, name);
+  if (!parsed) {
+    CHECK(!parsed.error().message.empty());
+    return;
+  }
+  if (const auto* const config = std::get_if<LaunchConfig>(&*parsed)) {
+    CHECK(config->min_nodes >= 1 && config->min_nodes <= config->max_nodes);
+    CHECK(config->workers >= 1 && !config->program.empty());
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const ScratchDirectory scratch;  // No ddprun.toml of anybody's is here.
+  static const bool moved = ::chdir(scratch.path().c_str()) == 0;
+  CHECK(moved);
+  FuzzInput input(data, size);
+  switch (input.Byte() % 3) {
+    case 0:
+      ReadFile(input.RestText());
+      break;
+    case 1:
+      ReadCommandLine(input.Pieces("\n"), "ddprun");
+      break;
+    default:
+      ReadCommandLine(input.Pieces("\n"), "torchrun");
+      break;
+  }
+  return 0;
+}

@@ -1,0 +1,61 @@
+// Everything that peers and operators send a server, and a server its nodes: bytes to Protobuf to
+// values. What is taken must go back over the wire as it came.
+#include <google/protobuf/stubs/logging.h>
+#include "rendezvous/convert.h"
+
+#include "tests/fuzz/fuzz_input.h"
+
+namespace {
+
+using namespace ddprun;
+
+template <class Wire, class Read>
+void Converse(const std::string& bytes, const Read& read) {
+  Wire came;
+  if (!came.ParseFromString(bytes)) {
+    return;
+  }
+  const auto value = read(came);
+  if (!value) {
+    CHECK(!value.error().message.empty());
+    return;
+  }
+  Wire written;
+  ToProto(*value, &written);
+  const auto again = read(written);
+  CHECK(again);  // Nothing is written that reading would refuse.
+  Wire rewritten;
+  ToProto(*again, &rewritten);
+  CHECK(written.SerializeAsString() == rewritten.SerializeAsString());
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const auto silenced = google::protobuf::SetLogHandler(nullptr);
+  static_cast<void>(silenced);
+  FuzzInput input(data, size);
+  const std::uint8_t kind = input.Byte();
+  const std::string bytes = input.RestText();
+  switch (kind % 6) {
+    case 0:
+      Converse<v1::SyncRequest>(bytes, ReportFromProto);
+      break;
+    case 1:
+      Converse<v1::SyncReply>(bytes, ReplyFromProto);
+      break;
+    case 2:
+      Converse<v1::DescribeReply>(bytes, StatusFromProto);
+      break;
+    case 3:
+      Converse<v1::ControlRequest>(bytes, ControlFromProto);
+      break;
+    case 4:
+      Converse<v1::WitnessRequest>(bytes, WitnessRequestFromProto);
+      break;
+    default:
+      Converse<v1::WitnessReply>(bytes, WitnessAnswerFromProto);
+      break;
+  }
+  return 0;
+}

@@ -1,0 +1,19 @@
+// What a dying worker left in its error file, and what anybody wrote into the watchdog's pipe.
+#include "agent/error_file.h"
+#include "agent/timer_request.h"
+#include "common/check.h"
+#include "tests/fuzz/fuzz_input.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace ddprun;
+  const std::string text = FuzzInput(data, size).RestText();
+  const std::optional<WorkerError> error = ParseErrorFile(text);
+  const std::optional<std::string> coded = WithErrorCode(text, 3);
+  CHECK(!error || coded);  // Whatever is an error of a worker is a JSON object.
+  if (error) {
+    const std::optional<WorkerError> again = ParseErrorFile(*coded);
+    CHECK(again && again->message == error->message);
+  }
+  ParseTimerRequest(text);
+  return 0;
+}

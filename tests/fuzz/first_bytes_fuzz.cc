@@ -1,0 +1,26 @@
+// Who speaks on a new connection, byte by byte, and the little HTTP that the port answers.
+#include <algorithm>
+
+#include "common/check.h"
+#include "rendezvous/first_bytes.h"
+#include "rendezvous/http.h"
+#include "tests/fuzz/fuzz_input.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace ddprun;
+  const std::string_view bytes = FuzzInput(data, size).Rest();
+  Protocol decided = Protocol::kUndecided;
+  for (std::size_t length = 1; length <= std::min(bytes.size(), kMaxFirstBytes); ++length) {
+    const Protocol protocol = ProtocolOf(bytes.substr(0, length));
+    // Nobody is handed over on bytes that more bytes would have given another meaning.
+    CHECK(decided == Protocol::kUndecided || protocol == decided);
+    decided = protocol;
+  }
+  CHECK(bytes.size() < kMaxFirstBytes || decided != Protocol::kUndecided);
+
+  const std::string_view request = bytes.substr(0, kMaxHttpRequest);
+  const std::optional<std::string> reply = HttpReply(request, "run");
+  CHECK(reply || request.size() < kMaxHttpRequest);
+  CHECK(!reply || (reply->starts_with("HTTP/1.0 ") && reply->size() < 1024));
+  return 0;
+}

@@ -1,0 +1,52 @@
+// What every fuzz target is made of: the bytes of one input, taken apart front to back.
+//
+// A target is one function, LLVMFuzzerTestOneInput: libFuzzer calls it (scripts/fuzz.sh), or
+// replay_main.cc with the inputs kept under corpus/. It aborts, by CHECK or by a sanitizer, on
+// whatever must not be, and reads nothing but its input.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun {
+
+class FuzzInput {
+ public:
+  FuzzInput(const std::uint8_t* data, std::size_t size)
+      : rest_(reinterpret_cast<const char*>(data), size) {}
+
+  // 0 where nothing is left.
+  std::uint8_t Byte() {
+    if (rest_.empty()) {
+      return 0;
+    }
+    const auto byte = static_cast<std::uint8_t>(rest_.front());
+    rest_.remove_prefix(1);
+    return byte;
+  }
+
+  std::string_view Rest() const { return rest_; }
+  std::string RestText() const { return std::string(rest_); }
+
+  // What is left, cut at each `separator`.
+  std::vector<std::string> Pieces(std::string_view separator) const {
+    std::vector<std::string> pieces;
+    std::string_view left = rest_;
+    for (std::size_t at = left.find(separator); at != left.npos; at = left.find(separator)) {
+      pieces.emplace_back(left.substr(0, at));
+      left.remove_prefix(at + separator.size());
+    }
+    pieces.emplace_back(left);
+    return pieces;
+  }
+
+ private:
+  std::string_view rest_;
+};
+
+}  // namespace ddprun
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);

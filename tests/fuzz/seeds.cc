@@ -1,0 +1,286 @@
+// Makes the first inputs of the fuzz targets with the project's own writers: fuzz_seeds DIRECTORY.
+// scripts/fuzz.sh --merge then keeps those that count.
+#include <zlib.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "agent/error_file.h"
+#include "rendezvous/claim_directory.h"
+#include "rendezvous/convert.h"
+#include "rendezvous/journal_file.h"
+#include "rendezvous/store/store_wire_testing.h"
+#include "trainer/checkpoint/fence_log.h"
+#include "trainer/checkpoint/safetensors.h"
+
+namespace ddprun {
+namespace {
+
+using namespace std::chrono_literals;
+namespace fs = std::filesystem;
+
+fs::path root;
+
+void Seed(const std::string& target, const std::string& name, const std::string& bytes) {
+  fs::create_directories(root / target);
+  std::ofstream(root / target / name, std::ios::binary) << bytes;
+}
+
+std::string Kind(int kind) {
+  return std::string(1, static_cast<char>(kind));
+}
+
+template <class Wire, class Value>
+std::string Bytes(const Value& value) {
+  Wire wire;
+  ToProto(value, &wire);
+  return wire.SerializeAsString();
+}
+
+Placement SomePlacement() {
+  return {.term = {5},
+          .generation = {4},
+          .world_id = {0xfedcba9876543210},
+          .group_rank = 1,
+          .group_size = 4,
+          .first_rank = 4,
+          .world_size = 16,
+          .role_first_rank = 2,
+          .role_world_size = 8,
+          .store = {"n0", 41231},
+          .restarts_used = 2};
+}
+
+WorkerFailure SomeFailure(const ExitStatus& status) {
+  return {.rank = 7,
+          .local_rank = 3,
+          .pid = 4242,
+          .status = status,
+          .said_hello = true,
+          .stopped_by_us = true,
+          .after = 17ms,
+          .host = "n1",
+          .last_lines = "Traceback\n",
+          .details = {1'795'263'336'042, "/logs/error.json", "ValueError: boom", "File x"}};
+}
+
+NodeReport SomeReport() {
+  NodeReport report;
+  report.run_id = "run";
+  report.node = "n1#0";
+  report.incarnation = {0xffffffffffffffff};
+  report.sequence = 99;
+  report.term = {5};
+  report.beat = 123456789;
+  report.echo = Stop{{3}, {9}, StopCause::kScaleUp};
+  report.shape = {2, 4, 3, 1'234ms, 5'678ms, false, 60'000ms, 5};
+  report.host = "n1";
+  report.node_rank = 0;
+  report.workers = 4;
+  report.role = "trainer";
+  report.store = {"::1", 65535};
+  report.hosting = Hosting::kStopping;
+  report.placement = SomePlacement();
+  report.outcome = Outcome::kFailed;
+  report.failures = {SomeFailure(Exited{3}), SomeFailure(Killed{9, true})};
+  report.spawn_failure = "no such program";
+  report.floor = {4};
+  report.unkillable = 1;
+  report.hung_rank = 0;
+  report.progress = 1000;
+  report.standings = {{998, "data", 3, 1, 1, Duration(30'000)}, {1000, "", 0, 2, 0, Duration(0)}};
+  report.leaving = Leaving::kStopRun;
+  report.requeues = 2;
+  report.job_ends_unix = 1'795'320'000;
+  return report;
+}
+
+void Convert() {
+  Seed("convert", "report", Kind(0) + Bytes<v1::SyncRequest>(SomeReport()));
+  NodeReport idle;
+  idle.run_id = idle.node = idle.host = "n0";
+  idle.shape = {1, 2};
+  idle.workers = 1;
+  Seed("convert", "idle", Kind(0) + Bytes<v1::SyncRequest>(idle));
+  const WaitReason reason{.what = WaitFor::kNodes,
+                          .have = 1,
+                          .need = 2,
+                          .want = 3,
+                          .missing = {"n1", "n2"},
+                          .remaining = 3s};
+  const Finish finish{Ending::kFailed, 3, "the run failed", SomeFailure(Exited{3})};
+  int number = 0;
+  for (const Directive& directive :
+       {Directive(Wait{reason}), Directive(Run{SomePlacement()}),
+        Directive(Stop{{4}, {5}, StopCause::kFailure}), Directive(StopSoon{{4}, {5}, 30s}),
+        Directive(Save{{4}, {5}, 7}), Directive(finish)}) {
+    const SyncReply reply{directive, 17, 3s, 1s, {5}};
+    Seed("convert", "reply" + std::to_string(number++), Kind(1) + Bytes<v1::SyncReply>(reply));
+  }
+  RunStatus status;
+  status.run_id = "run";
+  status.nodes.resize(2);
+  status.notices.resize(1);
+  Seed("convert", "status", Kind(2) + Bytes<v1::DescribeReply>(std::vector<RunStatus>{status}));
+  const ControlRequest drain{"run", ControlVerb::kDrain, "n1", std::string(32, 't')};
+  Seed("convert", "control", Kind(3) + Bytes<v1::ControlRequest>(drain));
+}
+
+RunRecord SomeRecord(bool ended) {
+  RunRecord record;
+  record.run_id = "run";
+  record.shape = RunShape{2, 4, 3, 1s, 5s, true, 60s, 5};
+  record.reserved = {100};
+  record.restarts_used = 1;
+  if (ended) {
+    record.outcome = Finish{Ending::kFailed, 3, "the run failed", SomeFailure(Killed{9, true})};
+    return record;
+  }
+  World world;
+  world.term = {3};
+  world.generation = {4};
+  world.id = {5};
+  world.store = {"n0", 29500};
+  for (const char* const node : {"n0", "n1"}) {
+    world.members.push_back({.key = {node, {7}}, .workers = 2, .first_rank = world.size});
+    world.size += 2;
+  }
+  record.world = world;
+  return record;
+}
+
+void Journals() {
+  const fs::path path = root / "journal.tmp";
+  fs::remove(path);
+  JournalContents found;
+  Result<JournalFile> journal = JournalFile::Open(path, found);
+  CHECK(journal);
+  std::string framed = Kind(2);
+  int number = 0;
+  for (const JournalEntry& entry :
+       {JournalEntry(Reign{{40}}), JournalEntry(SomeRecord(false)), JournalEntry(SomeRecord(true)),
+        JournalEntry(Forgotten{"run"})}) {
+    Seed("journal", "record" + std::to_string(number++), Kind(0) + Encode(entry));
+    CHECK(journal->Append(entry));
+    framed += (framed.size() > 1 ? "\xff\xfe" : "") + Encode(entry);
+  }
+  Seed("journal", "file", Kind(1) + ReadFile(path, 1 << 20).value());
+  Seed("journal", "framed", framed);
+  fs::remove(path);
+}
+
+void Stores() {
+  using namespace wire;
+  const std::string all = Set("k", "v") + CompareSet("k", "v", "w") + Get("k") + Add("n", 3) +
+                          Check({"k", "x"}) + wire::Wait({"k"}) + GetNumKeys() + DeleteKey("k") +
+                          wire::Append("a", "b") + MultiGet({"a", "n"}) +
+                          MultiSet({"p", "1", "q", "2"}) + CancelWait() + Ping(77) +
+                          QueuePush("q1", "v") + QueuePop("q1") + QueueLen("q1") + ListKeys() +
+                          Barrier("b", 2) + Barrier("b", 2);
+  Seed("store", "all", Kind(5) + Kind(1) + Validate() + all);
+  Seed("store", "waits",
+       Kind(0) + Kind(2) + Validate() + wire::Wait({"x"}) + QueuePop("q") + Set("x", "1") +
+           QueuePush("q", "2") + QueuePop("q"));
+  Seed("first_bytes", "store", Validate());
+  Seed("first_bytes", "http2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+  Seed("first_bytes", "tls", "\x16\x03\x01");
+  Seed("first_bytes", "health", "GET /healthz HTTP/1.1\r\nHost: n0\r\n\r\n");
+  Seed("first_bytes", "head", "HEAD /x?y HTTP/1.0\n\n");
+}
+
+void Texts() {
+  Seed("notify", "all",
+       "READY=1\nSTEP=1200\nLOSS=0.41\nPHASE=checkpoint\nEXTEND_TIMEOUT_USEC=60000000\n");
+  Seed("claim", "open", Encode(Claim{4, {1'795'263'336'042}, {"n0", 29400}, 17, false}));
+  Seed("claim", "closed", Encode(Claim{4, {8}, {"::1", 1}, 0, true}));
+  const FailureDetails details{1'795'263'336'042, "", "ValueError: boom", "File x, line 3"};
+  Seed("error_file", "record", MakeErrorFile(details, 3).value());
+  Seed("error_file", "flat", R"({"message": "boom", "timestamp": 1795263336})");
+  Seed("error_file", "timer",
+       R"({"version": 1, "pid": 42, "scope_id": "s", "expiration_time": 17.5, "signal": 9})");
+  Seed("config", "file",
+       Kind(0) + "nnodes = 2\nnproc-per-node = \"4\" # four\nstandalone = true\n");
+  Seed("config", "line",
+       Kind(1) +
+           "DDPRUN_TOKEN=0123456789abcdef\nPET_NNODES=1:4\n--\n"
+           "--nproc_per_node=2\n--rdzv-endpoint=n0:29400\n"
+           "--rdzv-conf=join_timeout=60,last_call_timeout=0.5\n"
+           "--redirects=0:3,1:1\n--store-allow=10.0.0.0/8,fd00::/8\n"
+           "--hang-timeout=5m\ntrain.py\n--lr=1\n");
+  Seed("config", "serve",
+       Kind(1) + "rendezvous\n--listen=0.0.0.0:29400\n--journal=j\n--insecure\n");
+  Seed("config", "publish", Kind(1) + "publish\nNEW\nFINAL");
+  Seed("config", "verb", Kind(1) + "drain\n--endpoint=n0:29400\nn1\n");
+  Seed("config", "torchrun", Kind(2) + "--standalone\n--nproc-per-node=auto\n-m\nmodule\n");
+  Seed("trainer_config", "line",
+       "--model=mlp\n--model-arg=hidden=64,dropout=0.5\n--steps=200\n"
+       "--checkpoint-every=30s\n--resume=auto\n--optimizer=adamw\n"
+       "--device=cpu\n--skew=1:250\n--profile-schedule=1,1,3");
+}
+
+void Checkpoints() {
+  FenceRecord claim{1, RecordKind::kClaim, MakeWriter("run", {3}, {3}, {4}), {}};
+  const CheckpointRef ref{"step-00000100-0000000000000004", 17};
+  FenceRecord commit{2, RecordKind::kCommit, claim.writer, {ref}};
+  FenceRecord other{3, RecordKind::kClose, MakeWriter("other", {9}, {9}, {10}), {ref}};
+  std::string log = Kind(2);
+  for (const FenceRecord& record : {claim, commit, other}) {
+    const std::string text = ToText(record);
+    const std::string line = text.substr(0, text.find('\n'));
+    Seed("fence", "whole" + std::to_string(record.number), Kind(0) + text);
+    Seed("fence", "line" + std::to_string(record.number), Kind(1) + line);
+    log += (log.size() > 1 ? "\n" : "") + line;
+    Seed("fence", "log" + std::to_string(record.number), log + "\n!torn");
+  }
+  const std::vector<Tensor> tensors = {{"weight", DType::kF32, {2, 3}, std::string(24, 'w')},
+                                       {"bias", DType::kBF16, {2}, std::string(4, 'b')},
+                                       {"steps", DType::kU8, {}, std::string(1, 's')}};
+  const std::string header = SafetensorsHeader(tensors, {{"format", "pt"}});
+  std::string file = header;
+  for (const Tensor& tensor : tensors) {
+    file += std::string_view(tensor.bytes);
+  }
+  Seed("safetensors", "file", Kind(0) + file);
+  Seed("safetensors", "header", Kind(30) + header.substr(8));
+
+  StateFile state;
+  state.state.model = "mlp";
+  state.state.dataset = "mnist";
+  state.state.buckets = {{0, 1}, {2}};
+  state.state.hyperparameters = {{"lr", "0.1"}};
+  state.state.loss = 0.25;
+  state.files = {{"model.safetensors", 29, 17}};
+  Seed("state", "state", Kind(0) + ToJson(state));
+  Seed("state", "best",
+       Kind(1) + R"({"directory":")" + ref.directory + R"(","digest":"0000000000000011"})");
+}
+
+void Data() {
+  const std::string plain(
+      "\0\0\x08\x03\0\0\0\x02\0\0\0\x02\0\0\0\x02"
+      "12345678",
+      24);
+  Seed("idx", "plain", Kind(2) + plain);
+  const fs::path path = root / "packed.tmp";
+  gzFile file = gzopen(path.c_str(), "wb");
+  CHECK(file != nullptr && gzwrite(file, plain.data(), static_cast<unsigned>(plain.size())) > 0);
+  gzclose(file);
+  Seed("idx", "packed", Kind(2) + ReadFile(path, 1 << 20).value());
+  fs::remove(path);
+}
+
+}  // namespace
+}  // namespace ddprun
+
+int main(int argc, char** argv) {
+  CHECK(argc == 2);
+  ddprun::root = argv[1];
+  std::filesystem::create_directories(ddprun::root);
+  ddprun::Convert();
+  ddprun::Journals();
+  ddprun::Stores();
+  ddprun::Texts();
+  ddprun::Checkpoints();
+  ddprun::Data();
+  return 0;
+}

@@ -1,0 +1,111 @@
+// What strangers send the workers' store: the stream is cut anywhere, and means the same however it
+// is cut; what it asks for is done by a table that never holds more than its bound.
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "rendezvous/store/store_protocol.h"
+#include "rendezvous/store/store_table.h"
+#include "tests/fuzz/fuzz_input.h"
+
+namespace {
+
+using namespace ddprun;
+
+constexpr std::size_t kMaxStore = 4096;
+constexpr StoreLimits kLimits = {
+    .key_bytes = 64, .value_bytes = 1024, .keys = 64, .request_bytes = 8192};
+
+bool Same(const StoreRequest& a, const StoreRequest& b) {
+  return a.op == b.op && a.keys == b.keys && a.values == b.values && a.number == b.number;
+}
+
+struct Parsed {
+  std::vector<StoreRequest> requests;
+  std::optional<std::string> error;
+};
+
+// In pieces of `step` bytes.
+Parsed ParseAll(std::string_view bytes, std::size_t step) {
+  StoreParser parser(kLimits);
+  Parsed parsed;
+  while (!bytes.empty() && !parsed.error) {
+    std::string_view piece = bytes.substr(0, step);
+    bytes.remove_prefix(piece.size());
+    while (true) {
+      auto request = parser.Parse(piece);
+      CHECK(parser.held() <= kLimits.request_bytes + sizeof(std::string));
+      if (!request) {
+        CHECK(!request.error().message.empty());
+        parsed.error = request.error().message;
+        break;
+      }
+      if (!*request) {
+        CHECK(piece.empty());
+        break;
+      }
+      parsed.requests.push_back(**std::move(request));
+    }
+  }
+  return parsed;
+}
+
+// What is to be sent leaves whole, in whatever pieces the socket takes it.
+void Drain(StoreOutput& output, std::size_t step) {
+  std::size_t left = output.bytes();
+  while (!output.empty()) {
+    std::array<std::string_view, 3> pieces;
+    const std::size_t count = output.Gather(pieces);
+    CHECK(count > 0);
+    std::size_t gathered = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      gathered += pieces[i].size();
+    }
+    CHECK(gathered > 0 && gathered <= left);
+    const std::size_t sent = std::min(step, gathered);
+    output.Consume(sent);
+    left -= sent;
+    CHECK(output.bytes() == left);
+  }
+  CHECK(left == 0);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  FuzzInput input(data, size);
+  const std::size_t step = input.Byte() % 32 + 1;
+  const std::size_t clients = input.Byte() % 3 + 1;
+  const Parsed whole = ParseAll(input.Rest(), size + 1);
+  const Parsed cut = ParseAll(input.Rest(), step);
+  CHECK(whole.error == cut.error);
+  CHECK(std::equal(whole.requests.begin(), whole.requests.end(), cut.requests.begin(),
+                   cut.requests.end(), Same));
+
+  StoreTable table(kMaxStore);
+  std::vector<StoreAnswer> answers;
+  StoreOutput output;
+  for (std::size_t i = 0; i < whole.requests.size(); ++i) {
+    const StoreClientId client{i % clients + 1};
+    if (whole.requests[i].op == StoreOp::kValidate) {
+      continue;
+    }
+    if (!table.Apply(client, whole.requests[i], answers)) {
+      table.Forget(client, answers);
+    }
+    CHECK(table.bytes() <= kMaxStore);
+    for (const StoreAnswer& answer : answers) {
+      CHECK(answer.client.value >= 1 && answer.client.value <= clients);
+      output.Append(answer.reply);
+    }
+    answers.clear();
+  }
+  Drain(output, step);
+  for (std::uint64_t client = 1; client <= clients; ++client) {
+    table.Forget({client}, answers);
+  }
+  CHECK(table.waiters() == 0);
+  table.Clear();
+  CHECK(table.bytes() == 0);
+  return 0;
+}

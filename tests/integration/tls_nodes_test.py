@@ -1,0 +1,69 @@
+"""Two nodes whose calls go over TLS, the verbs beside them, and those who are turned away."""
+
+import os
+import signal
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+from certificates import Certificates  # noqa: E402
+from ddprun_runs import FAKE_WORKER, DdprunTest  # noqa: E402
+
+
+class Tls(DdprunTest):
+    def setUp(self):
+        super().setUp()
+        self.endpoint = self.free_endpoint()
+        self.certificates = Certificates(self.path("."))
+        self.authority, self.certificate = self.certificates.authority, self.certificates.certificate
+        self.flags = self.certificates.flags
+        self.authority("ca")
+        self.certificate("node", "ca", f"IP:{self.host()}")
+
+    def host(self):
+        return self.endpoint.rsplit(":", 1)[0]
+
+    def start_node(self, rank, *arguments, flags):
+        return self.start("--nnodes=2", f"--node-rank={rank}", f"--rdzv-id={self.run_id}",
+                          f"--rdzv-endpoint={self.endpoint}", *flags, FAKE_WORKER, *arguments)
+
+    def test_only_those_whom_the_authority_signed_take_part(self):
+        self.authority("other")
+        self.certificate("impostor", "other", f"IP:{self.host()}")
+        first = self.start_node(0, flags=self.flags("node"))
+        self.wait_for_text(first, "serving the rendezvous")
+        for flags, why in (((), "--tls-ca=FILE"),
+                           (self.flags("impostor", "other"), "signed by --tls-ca?")):
+            stranger = self.start_node(1, flags=flags)
+            self.assertEqual(stranger.wait(30), 2, stranger.all())
+            self.assertIn(why, stranger.all())
+        second = self.start_node(1, flags=self.flags("node"))
+        for node in (first, second):
+            self.assertEqual(node.wait(30), 0, first.all() + second.all())
+        self.assertEqual(self.mark.living(), [])
+
+    def test_verbs_find_the_files_of_a_server_of_this_machine(self):
+        node = self.start_node(0, flags=self.flags("node"))
+        self.wait_for_text(node, "serving the rendezvous")
+        status = self.start("status", f"--endpoint={self.endpoint}")
+        self.assertEqual(status.wait(30), 0, status.all())
+        self.assertIn(self.run_id, status.all())
+        stop = self.start("stop", f"--endpoint={self.endpoint}", f"--rdzv-id={self.run_id}")
+        self.assertEqual(stop.wait(30), 0, stop.all())
+        node.wait(30)
+        self.assertEqual(self.mark.living(), [])
+
+    def test_a_certificate_for_another_host_is_not_believed(self):
+        self.certificate("elsewhere", "ca", "DNS:elsewhere.example")
+        first = self.start_node(0, flags=self.flags("elsewhere"))
+        self.wait_for_text(first, "serving the rendezvous")
+        second = self.start_node(1, flags=self.flags("node"))
+        self.assertEqual(second.wait(30), 2, second.all())
+        self.assertIn(f"does not name '{self.host()}'", second.all())
+        first.signal(signal.SIGTERM)
+        first.wait(30)
+
+
+if __name__ == "__main__":
+    unittest.main()

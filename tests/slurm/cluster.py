@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+"""A real Slurm on this machine: slurmctld and a slurmd per node, on loopback addresses alone.
+
+    cluster.py run NODES COMMAND [ARGUMENT...]     COMMAND with SLURM_CONF set, then all is taken down
+
+Node names are addresses (127.0.1.1, ...), so that whatever a list of nodes names can be reached
+without a line in /etc/hosts. Needs Debian's slurmctld, slurmd and slurm-client; neither root, nor
+munge, nor systemd, nor an accounting database. Each cluster has its own directory and ports.
+Up in under half a second.
+"""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+from ddprun_runs import eventually, read_text  # noqa: E402
+
+PROGRAMS = ("slurmctld", "slurmd", "srun", "sbatch", "scontrol", "sinfo", "scancel", "squeue")
+SBIN = "/usr/sbin:/sbin"  # Not in every user's PATH.
+# A job that is requeued waits for cred_expire and a second more; 5 is the least that Slurm takes.
+CONF = """ClusterName=tests
+SlurmctldHost={host}({address})
+SlurmUser={user}
+SlurmdUser={user}
+SlurmctldPort={port}
+AuthType=auth/none
+CredType=cred/none
+AuthInfo=cred_expire=5
+StateSaveLocation={directory}/state
+SlurmdSpoolDir={directory}/spool/%n
+SlurmctldPidFile={directory}/slurmctld.pid
+SlurmdPidFile={directory}/slurmd-%n.pid
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+MpiDefault=none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SlurmdParameters=config_overrides
+ReturnToService=2
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+KillWait=5
+SlurmdTimeout={slurmd_timeout}
+SlurmctldTimeout=10
+MessageTimeout=5
+TCPTimeout=2
+SchedulerParameters=batch_sched_delay=0,sched_interval=2,bf_interval=3
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+PartitionName=low Nodes=ALL Default=YES MaxTime=INFINITE PriorityTier=1 GraceTime=4
+PartitionName=high Nodes=ALL MaxTime=INFINITE PriorityTier=100 PreemptMode=off
+"""
+
+
+def find(program):
+    return shutil.which(program, path=os.environ.get("PATH", "") + ":" + SBIN)
+
+
+def missing():
+    """The programs of Slurm that are not installed."""
+    return [program for program in PROGRAMS if not find(program)]
+
+
+def free_ports(count):
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("", 0))
+        return [one.getsockname()[1] for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
+
+
+class Cluster:
+    slurmd_timeout = 10  # Seconds until Slurm itself takes a silent node for lost.
+
+    def __init__(self, nodes):
+        self.nodes = [f"127.0.1.{i + 1}" for i in range(nodes)]
+        self.directory = tempfile.mkdtemp(prefix="ddprun_slurm_")
+        self.conf = os.path.join(self.directory, "slurm.conf")
+        self.daemons = []
+
+    def up(self):
+        host = socket.gethostname().split(".")[0]
+        user = subprocess.check_output(["id", "-un"], text=True).strip()
+        controller, *ports = free_ports(1 + len(self.nodes))
+        text = self.settings(host=host, address="127.0.0.1", user=user, port=controller)
+        for node, port in zip(self.nodes, ports):
+            os.makedirs(os.path.join(self.directory, "spool", node))
+            text += f"NodeName={node} NodeHostname={host} Port={port} CPUs=4 RealMemory=1000\n"
+        with open(self.conf, "w") as file:
+            file.write(text)
+        with open(os.path.join(self.directory, "cgroup.conf"), "w") as file:
+            file.write("CgroupPlugin=autodetect\n")
+        self.spawn("slurmctld", find("slurmctld"), "-D", "-f", self.conf)
+        for node in self.nodes:
+            self.spawn(node, find("slurmd"), "-D", "-N", node, "-f", self.conf)
+        states = ["idle"] * len(self.nodes)
+        if not eventually(lambda: self.run("sinfo", "-h", "-N", "-p", "low", "-o", "%T")
+                          .stdout.split() == states):
+            told = self.log()
+            self.down()
+            raise RuntimeError(f"Slurm did not come up:\n{told}")
+        return self
+
+    def settings(self, **words):
+        os.makedirs(os.path.join(self.directory, "state"))
+        return CONF.format(directory=self.directory, slurmd_timeout=self.slurmd_timeout, **words)
+
+    def spawn(self, name, *command):
+        with open(os.path.join(self.directory, name + ".log"), "ab") as log:
+            self.daemons.append(subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/",
+                start_new_session=True, env=self.environment(clean=True)))
+        return self.daemons[-1]
+
+    def command(self, _, program, *arguments):
+        """Words that run a program of Slurm, in a directory that is the caller's anyway."""
+        return [find(program), *arguments]
+
+    def environment(self, clean=False):
+        environment = dict(os.environ, SLURM_CONF=self.conf)
+        environment["PATH"] = environment.get("PATH", "") + ":" + SBIN
+        if clean:  # Daemons of a test are none of its processes.
+            environment.pop("DDPRUN_TEST_MARK", None)
+        return environment
+
+    def run(self, *command, limit=20):
+        return subprocess.run(self.command("/", *command), env=self.environment(), text=True,
+                              capture_output=True, timeout=limit, check=False)
+
+    def is_empty(self):
+        return not self.run("squeue", "-h").stdout.strip()
+
+    def log(self):
+        return "".join(f"--- {name}\n{read_text(os.path.join(self.directory, name))}"
+                       for name in sorted(os.listdir(self.directory)) if name.endswith(".log"))
+
+    def down(self):
+        """Ends every job first, or their processes would be orphaned."""
+        for job in self.run("squeue", "-h", "-o", "%A").stdout.split():
+            self.run("scancel", job)
+        eventually(self.is_empty, 15)
+        self.stop_daemons()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def stop_daemons(self):
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            for daemon in self.daemons:
+                if daemon.poll() is None:
+                    daemon.send_signal(number)
+            eventually(lambda: all(d.poll() is not None for d in self.daemons), 5)
+
+
+def main(arguments, kind, why_not, usage):
+    if len(arguments) < 3 or arguments[0] != "run":
+        print(usage, file=sys.stderr)
+        return 2
+    if why_not():
+        print(why_not(), file=sys.stderr)
+        return 1
+    cluster = kind(int(arguments[1])).up()
+    try:
+        return subprocess.run(cluster.command(os.getcwd(), *arguments[2:]),
+                              env=cluster.environment(), check=False).returncode
+    finally:
+        cluster.down()
+
+
+def lacking():
+    """What this machine lacks for a Slurm; empty: nothing."""
+    lacks = " ".join(missing())
+    return "Slurm is not installed (scripts/setup.sh does): lacks " + lacks if lacks else ""
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:], Cluster, lacking, __doc__))

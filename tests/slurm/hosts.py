@@ -1,0 +1,220 @@
+#!/usr/bin/env python3
+"""A real Slurm on hosts of its own, which can be switched off and cut. Needs root.
+
+    hosts.py run HOSTS COMMAND [ARGUMENT...]     COMMAND on the login host, then all is taken down
+
+Every host (n01, n02, ...) has its own network, hostname, processes, /etc/hosts and, where there is
+cgroup v1, its own part of the cgroups; "ctl" carries slurmctld and is where srun and sbatch are
+called. The files are everybody's, as a cluster's shared disk. Nothing is added to the network of
+the machine itself.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+from bridge_network import BridgeNetwork  # noqa: E402
+from cluster import Cluster, find, lacking, main  # noqa: E402
+from ddprun_runs import children_of, eventually  # noqa: E402
+from networks import namespaces_work  # noqa: E402
+
+CGROUPS = "/sys/fs/cgroup"
+CONTROLLERS = ("freezer", "memory", "cpuset", "cpu", "cpuacct", "devices", "pids", "blkio")
+MEMORY = 1000  # MB a node has; half of it is what a job gets that does not ask.
+OWN = ["unshare", "--uts", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+CGROUP_CONF = """CgroupPlugin=cgroup/v1
+CgroupAutomount=no
+ConstrainCores=no
+ConstrainRAMSpace=yes
+ConstrainSwapSpace=yes
+AllowedSwapSpace=0
+ConstrainDevices=no
+"""
+# Its own /proc comes with the process ids; slurmd's orphans are the shell's, which waits for them.
+BEGIN = """
+hostname "$1"
+mount --bind "$2" /etc/hosts
+[ -z "$3" ] || for one in $4; do mount --bind "$5/$one/$3" "$5/$one"; done
+shift 5
+"$@" &
+wait $!
+"""
+BEGIN_LOGIN = 'hostname "$1"; mount --bind "$2" /etc/hosts; shift 2; exec "$@"'
+
+
+def why_not():
+    """What this machine lacks for hosts; empty: nothing."""
+    if lacking():
+        return lacking()
+    if os.geteuid() != 0:
+        return "needs root: a network, hostname and process namespace per host"
+    if not namespaces_work():
+        return "needs network namespaces: ip, unshare, nsenter, and a kernel that lets root use them"
+    probe = subprocess.run([*OWN, "true"], capture_output=True, text=True, check=False)
+    return "" if probe.returncode == 0 else f"needs uts, mount and pid namespaces: {probe.stderr}"
+
+
+def has_cgroups():
+    """Whether Slurm's plugin can be used: 22.05 does version 2 only with systemd."""
+    return all(os.path.ismount(os.path.join(CGROUPS, name)) for name in CONTROLLERS)
+
+
+class HostCluster(Cluster):
+    def __init__(self, hosts, slurmd_timeout=Cluster.slurmd_timeout):
+        self.slurmd_timeout = slurmd_timeout
+        self.nodes = [f"n{i + 1:02}" for i in range(hosts)]
+        self.directory = tempfile.mkdtemp(prefix="ddprun_slurm_")
+        self.conf = os.path.join(self.directory, "slurm.conf")
+        self.daemons = []
+        self.power = {}  # Node -> the process whose end is that of all its processes.
+        self.network = BridgeNetwork(1 + hosts)
+        self.cgroups = has_cgroups()
+        self.hosts_file = os.path.join(self.directory, "hosts")
+
+    def address(self, node):
+        return self.network.address(1 + self.nodes.index(node))
+
+    def write(self, name, text):
+        path = os.path.join(self.directory, name)
+        with open(path, "w") as file:
+            file.write(text)
+        return path
+
+    def _configure(self):
+        user = subprocess.check_output(["id", "-un"], text=True).strip()
+        lines = ["127.0.0.1 localhost", f"{self.network.address(0)} ctl"]
+        text = self.settings(host="ctl", address=self.network.address(0), user=user, port=6817)
+        if self.cgroups:
+            for plugin, less in (("Proctrack", "linuxproc"), ("Task", "none")):
+                kind = plugin.lower()
+                key = "ProctrackType" if kind == "proctrack" else "TaskPlugin"
+                text = text.replace(f"{key}={kind}/{less}", f"{key}={kind}/cgroup")
+            text = text.replace("CR_Core\n", f"CR_Core_Memory\nDefMemPerNode={MEMORY // 2}\n")
+        for node in self.nodes:
+            os.makedirs(os.path.join(self.directory, "spool", node))
+            lines.append(f"{self.address(node)} {node}")
+            text += f"NodeName={node} NodeAddr={self.address(node)} CPUs=4 RealMemory={MEMORY}\n"
+        self.write("slurm.conf", text)
+        self.write("hosts", "\n".join(lines) + "\n")
+        self.write("cgroup.conf", CGROUP_CONF if self.cgroups else "CgroupPlugin=autodetect\n")
+
+    def up(self):
+        self._configure()
+        self.spawn("slurmctld", *self.network.on_machine(0, [
+            "unshare", "--uts", "--mount", "bash", "-c", BEGIN_LOGIN, "--", "ctl", self.hosts_file,
+            find("slurmctld"), "-D", "-f", self.conf]))
+        for node in self.nodes:
+            self.on(node)
+        self.wait_until_idle()
+        return self
+
+    def command(self, directory, program, *arguments):
+        """On the login host."""
+        login = str(self.daemons[0].pid)
+        return ["nsenter", f"--target={login}", "--net", "--uts", "--mount", "--",
+                "env", "-C", directory, find(program), *arguments]
+
+    def _group(self, node):
+        return f"{os.path.basename(self.directory)}-{node}" if self.cgroups else ""
+
+    def _make_groups(self, node):
+        for name in CONTROLLERS if self.cgroups else ():
+            path = os.path.join(CGROUPS, name, self._group(node))
+            os.makedirs(path, exist_ok=True)
+            for file in ("cpuset.cpus", "cpuset.mems") if name == "cpuset" else ():
+                with open(os.path.join(CGROUPS, name, file)) as whole:
+                    with open(os.path.join(path, file), "w") as part:
+                        part.write(whole.read())
+
+    def on(self, node, hosts_file=None):
+        """Switches a host on; its /etc/hosts may differ from the others'."""
+        self._make_groups(node)
+        self.heal(node)
+        self.power[node] = self.spawn(node, *self.network.on_machine(1 + self.nodes.index(node), [
+            *OWN, "bash", "-c", BEGIN, "--", node, hosts_file or self.hosts_file, self._group(node),
+            " ".join(CONTROLLERS), CGROUPS, find("slurmd"), "-D", "-N", node, "-f", self.conf]))
+
+    def off(self, node):
+        """All at once: its link is dead before its processes are, so nobody hears of it."""
+        self.cut(node)
+        self._kill(self.power.pop(node))
+
+    def _kill(self, unshare):
+        for first in children_of(unshare.pid):
+            os.kill(first, 9)  # The first process of a namespace takes all others along.
+        unshare.kill()
+        unshare.wait()
+
+    def cut(self, node):
+        self.network.cut(1 + self.nodes.index(node))
+
+    def heal(self, node):
+        self.network.heal(1 + self.nodes.index(node))
+
+    def add_interface(self, node, name, address):
+        """To a network that no other host is on; it goes when the cluster does."""
+        host = self.network.machines[1 + self.nodes.index(node)]
+        host.run("ip", "link", "add", "name", name, "type", "veth", "peer", "name", f"{name}-end")
+        host.run("ip", "address", "add", f"{address}/24", "dev", name)
+        host.run("ip", "link", "set", f"{name}-end", "up")
+        host.run("ip", "link", "set", name, "up")
+
+    def restore(self):
+        """Every host on and linked, and no job left."""
+        for node in self.nodes:
+            if node not in self.power:
+                self.on(node)
+            self.heal(node)
+        for job in self.run("squeue", "-h", "-o", "%A").stdout.split():
+            self.run("scancel", job)
+        self.wait_until_idle()
+
+    def wait_until_idle(self):
+        looks = 0
+
+        def look():
+            nonlocal looks
+            looks += 1
+            lines = self.run("sinfo", "-h", "-N", "-p", "low", "-o", "%n %T").stdout.splitlines()
+            found = dict(line.split() for line in lines)
+            for node, state in found.items():
+                if state.startswith("down"):
+                    self.run("scontrol", "update", f"nodename={node}", "state=resume")
+                elif state.endswith("*") and looks % 20 == 0:
+                    self.run("scontrol", "reconfigure")  # Else slurmctld does not look for an hour.
+            return found and set(found.values()) == {"idle"}
+        if not eventually(look, 40):
+            told = self.run("sinfo", "-N", "-l").stdout + self.run("squeue").stdout
+            self.down()
+            raise RuntimeError(f"Slurm's hosts do not get idle:\n{told}")
+
+    def down(self):
+        for job in self.run("squeue", "-h", "-o", "%A").stdout.split():
+            self.run("scancel", job)
+        eventually(self.is_empty, 15)
+        for unshare in self.power.values():
+            self._kill(unshare)
+        self.stop_daemons()
+        self.network.close()
+        for name in CONTROLLERS if self.cgroups else ():
+            for node in self.nodes:
+                top = os.path.join(CGROUPS, name, self._group(node))
+                for path, _, _ in os.walk(top, topdown=False):
+                    eventually(lambda: self._remove_group(path), 2)
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    @staticmethod
+    def _remove_group(path):
+        try:
+            os.rmdir(path)
+        except OSError:
+            return not os.path.exists(path)
+        return True
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:], HostCluster, why_not, __doc__))

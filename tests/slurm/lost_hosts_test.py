@@ -1,0 +1,190 @@
+"""What Slurm and ddprun make of a host that is lost: the slow part, of which each test waits until
+Slurm itself has noticed. Not in every CI run: ctest -C whole."""
+
+import json
+import os
+import signal
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+from host_runs import DDPRUN, LIMIT, HostsTest, eventually, read_text  # noqa: E402
+
+from ddprun_runs import TRAIN, command_of  # noqa: E402
+from sample_audit import audit_samples  # noqa: E402
+
+SAMPLES, EPOCHS, BATCH = 48000, 2, 16
+
+
+class Training(HostsTest):
+    """The real trainer, whose collectives hang where a peer is silent."""
+
+    slurmd_timeout = 10
+
+    def program(self):
+        return [TRAIN, f"--epochs={EPOCHS}", f"--limit-train={SAMPLES}", f"--batch={BATCH}",
+                "--threads=1", "--checkpoint-every=100", f"--checkpoint-dir={self.path('ckpt')}",
+                f"--sample-log={self.path('samples')}"]
+
+    def wait_for_steps(self, *told):
+        """Beyond the first checkpoint."""
+        log = self.path("samples", "generation-1.rank-1.jsonl")
+        found = eventually(lambda: read_text(log).count("\n") > 150, 2 * LIMIT)
+        self.assertTrue(found, self.told(told))
+
+    def test_a_spare_trains_on_for_a_host_that_is_off(self):
+        run = self.srun("-N3", "--ntasks-per-node=1", "--no-kill", "--kill-on-bad-exit=0",
+                        *self.agent("--nnodes=2:2", program=self.program()))
+        self.wait_for_steps(run)
+        victim = next(n for n in ("n02", "n03") if "started generation 1:" in self.words(n))
+        self.cluster.off(victim)
+        self.assertEqual(run.wait(3 * LIMIT), 0, self.told([run]))
+        audit = audit_samples(self.path("samples"))
+        self.assertEqual(audit.generations, [1, 2])
+        for epoch in range(EPOCHS):
+            self.assertTrue(sorted(audit.epochs[epoch]) == list(range(SAMPLES)), f"epoch {epoch}")
+
+    def test_the_batch_host_is_off_and_the_requeued_job_resumes(self):
+        words = self.quoted(self.agent(program=self.program()))
+        job, out = self.batch(f"srun {words}\n", "-N2", "--ntasks-per-node=1", "--requeue")
+        self.wait_for_steps(out)
+        self.cluster.off("n01")
+        self.wait_for_state(job, "COMPLETED 0:0", out, 4 * LIMIT)
+        self.assertRegex(read_text(out) + self.words(), r"resumed at step [1-9]\d*00,")
+        taken = {}  # Both jobs began with generation 1, in the same files: the last word counts.
+        for rank in (0, 1):
+            for line in read_text(self.path("samples", f"generation-1.rank-{rank}.jsonl")).splitlines():
+                step = json.loads(line)
+                taken[step["step"], rank] = [(step["epoch"], sample) for sample in step["samples"]]
+        everything = [(epoch, sample) for epoch in range(EPOCHS) for sample in range(SAMPLES)]
+        self.assertTrue(sorted(sum(taken.values(), [])) == everything, "a sample is missing, or twice")
+
+
+class Unnoticed(HostsTest):
+    def test_the_first_host_is_off_and_another_one_serves(self):
+        run = self.srun("-N3", "--ntasks-per-node=1", "--no-kill", "--kill-on-bad-exit=0",
+                        *self.agent("--nnodes=1:3", f"--run-dir={self.path('shared')}"))
+        first, _ = self.world(3, run)
+        self.cluster.off("n01")
+        _, after = self.world(2, run, after=first)
+        self.assertEqual(sorted(after.values()), ["n02", "n03"])
+        self.assertRegex(self.words(), r"ddprun n0[23] \| taking the server's part over")
+        self.release()
+        self.wait_for_ends({"n02": 0, "n03": 0}, run)
+
+    # Only the agent on srun's own host can see that it is gone; the others hear of it from that one.
+    def test_srun_vanishes_on_another_host_than_the_workers(self):
+        words = self.quoted(self.agent(program=[*self.agent()[-3:-1], "--hang"]))
+        job, out = self.batch(f"srun --ntasks-per-node=1 {words}\nexec sleep 600\n", "-N2")
+        self.world(2, out)
+        pids = [pid for pid in self.mark.living("srun --ntasks") if command_of(pid).startswith("srun")]
+        for pid in sorted(pids, reverse=True):  # First its shepherd, which would end the step.
+            os.kill(pid, signal.SIGKILL)
+        self.wait_for_ends({"n01": 143, "n02": 130}, out)
+        self.assertIn("srun is gone: nobody waits for this step any more", self.words("n01"))
+        self.assertTrue(self.state(job).startswith("RUNNING"), self.state(job))
+
+
+class Noticed(HostsTest):
+    slurmd_timeout = 10  # And some seconds more.
+
+    def script(self, *srun, agent=()):
+        words = " ".join([*srun, self.quoted(self.agent(*agent))])
+        return f"srun --kill-on-bad-exit=0 --wait=0 {words}\necho srun ends with $?\n"
+
+    def field(self, job, name):
+        words = self.cluster.run("scontrol", "show", "job", job).stdout.split()
+        return next((word.split("=", 1)[1] for word in words if word.startswith(name + "=")), "")
+
+    def wait_for_field(self, job, name, value, *told):
+        found = eventually(lambda: self.field(job, name) == value, 2 * LIMIT)
+        self.assertTrue(found, f"{name} is {self.field(job, name)}, not {value}\n{self.told(told)}")
+
+    # ddprun has gone on for long when Slurm ends the job.
+    def test_without_no_kill_slurm_ends_the_job(self):
+        job, out = self.batch(self.script(agent=("--nnodes=1:3",)), "-N3", "--ntasks-per-node=1",
+                              "--no-requeue")
+        first, _ = self.world(3, out)
+        self.cluster.off("n03")
+        self.world(2, out, after=first)
+        self.wait_for_state(job, "NODE_FAIL", out)
+        found = eventually(lambda: len(self.ends()) == 2, LIMIT)
+        self.assertTrue(found, self.told([out]))
+        self.assertIn("got SIGTERM from the scheduler", self.words())
+        self.assertIn("DUE TO NODE FAILURE", read_text(out))
+
+    def test_with_no_kill_the_job_shrinks_and_ends_well(self):
+        job, out = self.batch(self.script("--no-kill", agent=("--nnodes=2:2",)), "-N3",
+                              "--ntasks-per-node=1", "--no-kill")
+        first, ranks = self.world(2, out)
+        self.cluster.off(next(node for node in sorted(ranks.values()) if node != "n01"))
+        second, _ = self.world(2, out, after=first)
+        self.wait_for_field(job, "NumNodes", "2", out)
+        self.assertEqual(max(self.worlds()), second, "Slurm's own news disturbs nobody")
+        self.release()
+        self.wait_for_state(job, "COMPLETED 0:0", out)
+        self.assertIn("srun ends with 0", read_text(out))
+
+    # Slurm requeues a job whose script is gone.
+    def test_the_batch_host_is_lost_and_the_job_requeued(self):
+        job, out = self.batch(self.script(agent=("--nnodes=1:2",)), "-N2", "--ntasks-per-node=1",
+                              "--requeue")
+        self.world(2, out)
+        self.cluster.off("n01")
+        self.wait_for_field(job, "Restarts", "1", out)
+        self.release()
+        self.wait_for_state(job, "COMPLETED 0:0", out, 3 * LIMIT)
+        self.assertIn("requeued 1 time: node 1 of 2", self.words())
+        self.assertEqual(self.ends(), {"n02": 0, "n03": 0}, self.told([out]))
+
+    # The run goes on to its end without script and srun. The job would stay, with nothing in it.
+    def test_the_batch_host_is_lost_with_no_kill(self):
+        job, out = self.batch(
+            self.script("--no-kill", agent=("--nnodes=1:3", f"--run-dir={self.path('shared')}")), "-N3",
+            "--ntasks-per-node=1", "--no-kill")
+        first, _ = self.world(3, out)
+        self.cluster.off("n01")
+        second, _ = self.world(2, out, after=first)
+        self.wait_for_field(job, "NumNodes", "2", out)
+        self.assertEqual(self.field(job, "BatchHost"), "n01")
+        self.assertEqual(max(self.worlds()), second, "Slurm's own news disturbs nobody")
+        self.release()
+        self.wait_for_ends({"n02": 0, "n03": 0}, out)
+        self.wait_for_state(job, "CANCELLED", out)
+        self.assertRegex(self.words(), f"n01, is lost: nobody waits for this step. It ended with 0: scancel {job}")
+
+    # Too few are left: a survivor has Slurm start the job again on other hosts, which Slurm itself does
+    # not under --no-kill.
+    def test_the_batch_host_is_lost_and_too_few_are_left(self):
+        job, out = self.batch(
+            f"export DDPRUN_RUN_DIR={self.path('shared')}.$SLURM_RESTART_COUNT\n"
+            + self.script("--no-kill", agent=("--nnodes=3", "--rdzv-conf=join_timeout=45")), "-N3",
+            "--ntasks-per-node=1", "--no-kill", "--requeue")
+        self.world(3, out)
+        self.cluster.off("n01")
+        self.wait_for_field(job, "Restarts", "1", out)
+        self.release()
+        self.wait_for_state(job, "COMPLETED 0:0", out, 3 * LIMIT)
+        self.assertIn("requeued 1 time: node 2 of 3", self.words())
+
+    # Slurm has given the host up: what still runs there is killed when it is back, and srun ends
+    # with 137 though the others have finished.
+    def test_a_link_that_is_cut_for_longer_than_slurm_waits(self):
+        run = self.srun("-N3", "--ntasks-per-node=1", "--no-kill", *self.agent("--nnodes=1:3"))
+        first, _ = self.world(3, run)
+        self.cluster.cut("n02")
+        self.world(2, run, after=first)
+        self.wait_for(lambda: "Node failure on n02" in run.err(), run, limit=LIMIT)
+        self.cluster.heal("n02")
+        self.cluster.run("scontrol", "update", "nodename=n02", "state=resume")
+        self.wait_for(lambda: "n02: task 1: Killed" in run.err(), run, limit=LIMIT)
+        self.wait_for(lambda: sorted(max(self.worlds().items())[1].values()) == ["n01", "n03"], run,
+                      limit=LIMIT)  # It may have joined again before.
+        self.release()
+        self.assertEqual(run.wait(), 137, self.told([run]))
+        self.assertEqual(self.ends(), {"n01": 0, "n03": 0}, self.words())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

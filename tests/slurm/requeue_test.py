@@ -1,0 +1,101 @@
+"""What a scheduler stops is saved and goes on: requeue and preemption, with ddprun-train.
+
+The oracle is the trainer's sample log: no step is taken twice, none is left out.
+"""
+
+import os
+import re
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+from slurm_runs import DDPRUN, SlurmTest, eventually, read_text  # noqa: E402
+
+from ddprun_runs import TRAIN  # noqa: E402
+from sample_audit import audit_samples  # noqa: E402
+
+SAMPLES = 24000
+EPOCHS = 2
+STEPS = EPOCHS * SAMPLES // 32  # Two ranks with a batch of 16 each.
+REQUEUE = "rc=$?; [ $rc = 75 ] && exec scontrol requeue $SLURM_JOB_ID; exit $rc\n"
+
+
+class Requeued(SlurmTest):
+    def submit(self, *flags, end=REQUEUE):
+        training = (
+            f"{TRAIN} --epochs={EPOCHS} --limit-train={SAMPLES} --batch=16 --checkpoint-every=100000 "
+            f"--checkpoint-dir={self.path('ckpt')} --sample-log={self.path('samples')}")
+        return self.batch(
+            "echo begins with restart count ${SLURM_RESTART_COUNT:-0}\n"
+            f"srun --kill-on-bad-exit=0 --wait=0 {DDPRUN} {training}\n" + end,
+            "--nodes=2", "--ntasks-per-node=1", "--requeue", *flags)
+
+    def wait_for_training(self, out, since=0):
+        found = eventually(lambda: re.search(r" step ([2-9]\d|\d{3,})/", read_text(out)[since:]), 60)
+        self.assertTrue(found, read_text(out))
+
+    def assert_went_on(self, job, out):
+        self.wait_for_state(job, "COMPLETED 0:0", out, 90)
+        text = read_text(out)
+        [stopped] = re.findall(r"saved at step (\d+)", text)
+        self.assertIn(f"resumed at step {stopped},", text)
+        self.assertIn(f"Slurm step {job}.0, requeued 1 time: node 0 of 2", text)
+        self.assertEqual(audit_samples(self.path("samples")).steps_taken, STEPS, text)
+
+    # TERM comes at once, and twice more when the grace of the partition is over. Who has ended by then
+    # is not requeued by Slurm itself: the script's last line does it.
+    def test_preempted_it_loses_no_step(self):
+        job, out = self.submit("--partition=low")
+        self.wait_for_training(out)
+        other, _ = self.other_job()
+        self.wait_for_state(job, "PENDING", out)
+        self.cluster.run("scancel", other)
+        self.assert_went_on(job, out)
+
+    def other_job(self):
+        path = self.path("other.sh")
+        with open(path, "w") as file:
+            file.write("#!/bin/bash\nexec sleep 600\n")
+        told = self.cluster.run("sbatch", "--parsable", "--partition=high", "--nodes=4", "--exclusive",
+                                "--output=/dev/null", path)
+        self.assertEqual(told.returncode, 0, told.stderr)
+        return told.stdout.strip(), path
+
+    # Slurm says nothing by itself: squeue tells how long the job has, and the agents stop in time. Here
+    # it answers once the training is on its way, and the second time that nothing ends.
+    def test_what_knows_its_end_stops_before(self):
+        go, path = self.path("go"), self.path("bin")
+        os.mkdir(path)
+        squeue = os.path.join(path, "squeue")
+        with open(squeue, "w") as file:
+            file.write("#!/bin/sh\n[ -n \"$SLURM_RESTART_COUNT\" ] && exec echo UNLIMITED\n"
+                       f"while [ ! -e {go} ]; do sleep 0.1; done\necho \"$@\" >&2\necho 5:01\n")
+        os.chmod(squeue, 0o755)
+        self.environment["PATH"] = path + ":" + self.environment["PATH"]
+        self.environment["DDPRUN_STOP_BEFORE"] = "5m"
+        job, out = self.submit()
+        self.wait_for_training(out)
+        with open(go, "w"):
+            pass
+        self.assert_went_on(job, out)
+        text = read_text(out)
+        self.assertIn("the job ends in 5 min 01 s (squeue); the workers are told 5 min 00 s before", text)
+        self.assertRegex(text, r"the job ends in \d min \d\d s \(--stop-before\): the workers have 30.0 s to save")
+        self.assertIn("saved: exit code 75, start this run again", text)
+        self.assertIn("squeue says of the time that is left: UNLIMITED", text)
+
+    def test_requeued_by_hand_it_goes_on(self):
+        job, out = self.submit(end="")
+        self.wait_for_training(out)
+        self.cluster.run("scontrol", "requeue", job)
+        self.assert_went_on(job, out)
+
+    def test_what_fails_is_not_requeued(self):
+        job, out = self.batch(f"srun {DDPRUN} {TRAIN} --model=nonsense\n" + REQUEUE, "--nodes=2",
+                              "--ntasks-per-node=1", "--requeue")
+        self.wait_for_state(job, "FAILED 2:0", out)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

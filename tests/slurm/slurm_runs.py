@@ -1,0 +1,101 @@
+"""What the tests with a real Slurm share: one cluster per file of tests, srun and sbatch in it."""
+
+import atexit
+import os
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+from cluster import Cluster, lacking  # noqa: E402
+from ddprun_runs import DDPRUN, DdprunTest, eventually, read_text  # noqa: E402
+
+NODES = 4
+LIMIT = 40  # Seconds, of a step.
+
+
+def port_of(job):
+    """As launcher/environment has it: where a step's nodes meet."""
+    value = 2166136261
+    for byte in job.encode():
+        value = (value ^ byte) * 16777619 % 2**32
+    return 20000 + value % 10000
+
+
+class SlurmTest(DdprunTest):
+    cluster = None
+
+    @classmethod
+    def setUpClass(cls):
+        if lacking():
+            if os.environ.get("CI") == "true":
+                raise RuntimeError(lacking())
+            raise unittest.SkipTest(lacking())
+        cls.cluster = cls.begin()
+        atexit.register(cls.cluster.down)
+
+    @classmethod
+    def begin(cls):
+        return Cluster(NODES).up()
+
+    @classmethod
+    def tearDownClass(cls):
+        if cls.cluster:
+            cls.cluster.down()
+            atexit.unregister(cls.cluster.down)
+
+    def setUp(self):
+        super().setUp()
+        self.environment.update(SLURM_CONF=self.cluster.conf,
+                                PATH=self.cluster.environment()["PATH"])
+        self.addCleanup(self._end_jobs)  # Before what is left is looked for.
+
+    def _end_jobs(self):
+        for job in self.cluster.run("squeue", "-h", "-o", "%A").stdout.split():
+            self.cluster.run("scancel", job)
+        self.assertTrue(eventually(self.cluster.is_empty, 20), "jobs do not end")
+
+    def srun(self, *arguments, environment=None):
+        """A step in a job of its own, by srun's arguments."""
+        program, *rest = self.cluster.command(self.directory, "srun", *arguments)
+        return self.start(*rest, environment=environment, executable=program)
+
+    def step(self, *arguments, expect=0, environment=None, limit=LIMIT):
+        run = self.srun(*arguments, environment=environment)
+        self.assertEqual(run.wait(limit), expect, run.all())
+        return run
+
+    def batch(self, script, *flags):
+        """Submits a script; its number, and where its output goes."""
+        path, out = self.path("job.sh"), self.path("job.out")
+        with open(path, "w") as file:
+            file.write("#!/bin/bash\n" + script)
+        told = subprocess.run(
+            self.cluster.command(self.directory, "sbatch", "--parsable", "--open-mode=append",
+                                 f"--output={out}", *flags, path),
+            env=self.environment, cwd=self.directory, text=True, capture_output=True, timeout=20,
+            check=False)
+        self.assertEqual(told.returncode, 0, told.stderr)
+        return told.stdout.strip(), out
+
+    def state(self, job):
+        """"COMPLETED 0:0", as Slurm has it; empty once it has forgotten the job."""
+        words = dict(word.split("=", 1) for word in
+                     self.cluster.run("scontrol", "show", "job", job).stdout.split() if "=" in word)
+        return f"{words.get('JobState', '')} {words.get('ExitCode', '')}"
+
+    def wait_for_state(self, job, state, out, limit=LIMIT):
+        found = eventually(lambda: self.state(job).startswith(state), limit)
+        self.assertTrue(found, f"job {job} is {self.state(job)}, not {state}\n{read_text(out)}")
+
+    def environments(self, pattern, count):
+        """Of all workers, by rank."""
+        return [self.environment_of(pattern.replace("%r", str(rank))) for rank in range(count)]
+
+    def workers_pattern(self):
+        return self.path("env.%r")
+
+
+__all__ = ["DDPRUN", "LIMIT", "NODES", "SlurmTest", "eventually", "port_of", "read_text"]

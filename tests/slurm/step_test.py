@@ -1,0 +1,271 @@
+"""`srun ddprun PROGRAM` with a real Slurm: what is derived in a step, and what goes wrong there."""
+
+import json
+import os
+import re
+import signal
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+from slurm_runs import DDPRUN, SlurmTest, port_of, read_text  # noqa: E402
+
+from ddprun_runs import FAKE_WORKER, HELLO, children_of, command_of  # noqa: E402
+
+
+class Step(SlurmTest):
+    def test_one_agent_per_node_is_all_there_is_to_say(self):
+        pattern = self.workers_pattern()
+        run = self.step("-N3", "--ntasks-per-node=1", "-c2", DDPRUN, "--nproc-per-node=2", FAKE_WORKER,
+                        f"--env-file={pattern}")
+        envs = self.environments(pattern, 6)
+        job = envs[0]["SLURM_JOB_ID"]
+        for rank, env in enumerate(envs):
+            self.assertEqual(env["RANK"], str(rank))
+            self.assertEqual(env["LOCAL_RANK"], str(rank % 2))
+            self.assertEqual(env["SLURM_NODEID"], str(rank // 2), "ranks follow SLURM_NODEID")
+            self.assertEqual(env["GROUP_RANK"], env["SLURM_NODEID"])
+            self.assertEqual((env["WORLD_SIZE"], env["LOCAL_WORLD_SIZE"]), ("6", "2"))
+            self.assertEqual(env["TORCHELASTIC_RUN_ID"], f"{job}.0.0")
+            self.assertEqual(env["MASTER_PORT"], envs[0]["MASTER_PORT"])
+        self.assertIn(f"Slurm step {job}.0: node 2 of 3, 127.0.1.3", run.err())
+        self.assertIn(f"serving the rendezvous at 127.0.1.1:{port_of(job + '.0')}", run.err())
+        logs = os.listdir(self.path("ddprun_logs"))
+        self.assertEqual([name.split("_")[0] for name in logs], [f"{job}.0.0"] * 3)
+
+    def test_every_setting_says_where_it_is_from(self):
+        run = self.step("-N2", "--ntasks-per-node=1", DDPRUN, "--dry-run", "--max-restarts=3", FAKE_WORKER)
+        for pattern in (r"found +Slurm step \d+\.0: node 1 of 2", r"--nnodes +2 +SLURM_STEP_NUM_NODES",
+                        r"--node-rank +1 +SLURM_NODEID", r"--max-restarts +3 +command line",
+                        r"--rdzv-endpoint +127\.0\.1\.1:2\d{4} +SLURM_STEP_NODELIST"):
+            self.assertRegex(run.out(), pattern)
+
+    # By the real squeue, whose answer the first node alone asks for.
+    def test_the_jobs_end_is_known(self):
+        run = self.srun("-N2", "--ntasks-per-node=1", "--time=10", DDPRUN, "--stop-before=90s", FAKE_WORKER,
+                        HELLO, "--hang")
+        self.wait_for(lambda: "the job ends in" in run.err(), run)
+        self.assertRegex(run.err(), r"127.0.1.1 \| the job ends in \d+ min \d\d s \(squeue\); the workers "
+                                    r"are told 1 min 30 s before")
+        self.assertNotIn("127.0.1.2 | the job ends", run.err())
+        run.signal(signal.SIGTERM)
+        run.wait()
+        self.assert_gone(10)
+
+    def test_flags_and_variables_count_more(self):
+        pattern = self.workers_pattern()
+        self.step("-N2", "--ntasks-per-node=1", DDPRUN, "--rdzv-id=mine", FAKE_WORKER,
+                  f"--env-file={pattern}", environment={"PET_NPROC_PER_NODE": "3"})
+        envs = self.environments(pattern, 6)
+        self.assertEqual({env["TORCHELASTIC_RUN_ID"] for env in envs}, {"mine"})
+
+    def test_a_step_of_some_of_the_nodes_is_a_world_of_its_own(self):
+        pattern = self.workers_pattern()
+        job, out = self.batch(
+            f"srun -N2 -n2 -r1 {DDPRUN} {FAKE_WORKER} --env-file={pattern}\n", "-N3")
+        self.wait_for_state(job, "COMPLETED 0:0", out)
+        envs = self.environments(pattern, 2)
+        self.assertEqual([env["SLURMD_NODENAME"] for env in envs], ["127.0.1.2", "127.0.1.3"])
+
+    # The ports of a step are known beforehand, so somebody else may have them: strangers are passed
+    # over, on every node.
+    def test_taken_ports_are_passed_over(self):
+        pattern = self.workers_pattern()
+        hold = self.path("hold.py")
+        with open(hold, "w") as file:
+            file.write(
+                "import http.server, os, socket, sys, threading\n"
+                "first = int(sys.argv[1])\n"
+                "class Quiet(http.server.BaseHTTPRequestHandler):\n"
+                "    log_message = lambda *_: None\n"
+                "server = http.server.HTTPServer(('127.0.1.1', first), Quiet)\n"
+                "threading.Thread(target=server.serve_forever, daemon=True).start()\n"
+                "silent = socket.create_server(('127.0.1.1', first + 1))\n"
+                "other = os.spawnlp(os.P_NOWAIT, sys.argv[2], sys.argv[2], 'rendezvous',"
+                " f'--listen=127.0.1.1:{first + 2}')\n"
+                "code = os.spawnvp(os.P_WAIT, sys.argv[3], sys.argv[3:])\n"
+                "os.kill(other, 15)\n"
+                "sys.exit(code)\n")
+        # The batch script's first step is number 0.
+        job, out = self.batch(
+            f"port=$({sys.executable} -c 'import sys; sys.path.insert(0, sys.argv[1]);"
+            f" import slurm_runs; print(slurm_runs.port_of(sys.argv[2]))'"
+            f" {os.path.dirname(os.path.abspath(__file__))} $SLURM_JOB_ID.0)\n"
+            f"{sys.executable} {hold} $port {DDPRUN} srun -N3 -n3 {DDPRUN} {FAKE_WORKER}"
+            f" --env-file={pattern}\n", "-N3")
+        self.wait_for_state(job, "COMPLETED 0:0", out)
+        self.environments(pattern, 3)
+        self.assertRegex(read_text(out), f"serving the rendezvous at 127.0.1.1:{port_of(job + '.0') + 3}\n")
+
+    # The nodes draw one token between them; nobody sees it, nor do the workers.
+    def test_a_shared_directory_brings_a_token(self):
+        pattern = self.workers_pattern()
+        run = self.step("-N3", "--ntasks-per-node=1", DDPRUN, f"--run-dir={self.path('shared')}", FAKE_WORKER,
+                        f"--env-file={pattern}")
+        [name] = [n for n in os.listdir(self.path("shared")) if n.startswith("token-")]
+        self.assertEqual(os.stat(self.path("shared", name)).st_mode & 0o777, 0o600)
+        token = read_text(self.path("shared", name)).strip()
+        self.assertGreater(len(token), 16)
+        for env in self.environments(pattern, 3):
+            self.assertNotIn(token, str(env))
+        self.assertNotIn("can join its runs", run.err())
+
+    def test_more_nodes_than_the_step_has_are_refused_at_once(self):
+        run = self.step("-N2", "--ntasks-per-node=1", DDPRUN, "--nnodes=3", FAKE_WORKER, expect=2)
+        self.assertRegex(run.err(), r"--nnodes wants 3 nodes, but Slurm step \d+\.0 has 2")
+
+    def test_one_cpu_for_many_workers_is_said(self):
+        run = self.step("-N1", "-n1", DDPRUN, "--nproc-per-node=4", FAKE_WORKER)
+        self.assertRegex(run.err(), "gives this node 1 CPU for 4 workers: give srun itself --cpus-per-task=4")
+        run = self.step("-N1", "-n1", "-c4", DDPRUN, "--nproc-per-node=2", FAKE_WORKER)
+        self.assertNotIn("for 2 workers: give srun", run.err())
+
+    def test_a_failure_is_every_tasks(self):
+        run = self.step("-N2", "--ntasks-per-node=1", DDPRUN, FAKE_WORKER, "--on-rank=1", "--exit=9",
+                        "--always", expect=9)
+        self.assertRegex(run.err(), r"the run failed: rank 1 .*exit code 9")
+        told = [json.loads(read_text(self.path("ddprun_logs", name, "failure.json")))["exit_code"]
+                for name in os.listdir(self.path("ddprun_logs"))]
+        self.assertEqual(told, [9, 9])
+
+
+class TheScriptEverybodyHas(SlurmTest):
+    def test_it_runs_literally(self):
+        pattern = self.workers_pattern()
+        torchrun = self.path("torchrun")
+        os.symlink(DDPRUN, torchrun)
+        for launcher in (DDPRUN, torchrun):
+            with self.subTest(launcher=launcher):
+                job, out = self.batch(
+                    "nodes=( $( scontrol show hostnames $SLURM_JOB_NODELIST ) )\n"
+                    "export MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n1)\n"
+                    f"srun {launcher} --nnodes=$SLURM_JOB_NUM_NODES --nproc_per_node=2 --rdzv_id=100 "
+                    f"--rdzv_backend=c10d --rdzv_endpoint=$MASTER_ADDR:29400 {FAKE_WORKER} "
+                    f"--env-file={pattern}\n", "--nodes=3", "--ntasks=3")
+                self.wait_for_state(job, "COMPLETED 0:0", out)
+                envs = self.environments(pattern, 6)
+                self.assertEqual({env["TORCHELASTIC_RUN_ID"] for env in envs}, {"100"})
+                self.assertEqual({env["WORLD_SIZE"] for env in envs}, {"6"})
+
+
+class SeveralTasks(SlurmTest):
+    def test_each_task_of_a_node_is_one_worker(self):
+        pattern = self.workers_pattern()
+        run = self.step("-N2", "--ntasks-per-node=2", DDPRUN, FAKE_WORKER, f"--env-file={pattern}")
+        for rank, env in enumerate(self.environments(pattern, 4)):
+            self.assertEqual(env["RANK"], env["SLURM_PROCID"])
+            self.assertEqual(env["LOCAL_RANK"], env["SLURM_LOCALID"])
+            self.assertEqual((env["WORLD_SIZE"], env["LOCAL_WORLD_SIZE"]), ("4", "2"))
+        self.assertIn("worker 3 of 4", run.err())
+
+    def test_a_dead_worker_of_a_task_restarts_all(self):
+        go = self.path("go")
+        run = self.srun("-N2", "--ntasks-per-node=2", DDPRUN, "--max-restarts=1", FAKE_WORKER, HELLO,
+                        f"--wait-file={go}")
+        workers = self.wait_for_workers(run, 4)
+        os.kill(workers[3], signal.SIGKILL)
+        again = self.wait_for(lambda: run.generations()[1:], run)[0]
+        self.wait_for_workers(run, 4, again)
+        open(go, "w").close()
+        self.assertEqual(run.wait(), 0, run.all())
+
+    # Each agent has one worker, which is not the node's first for that.
+    def test_a_failure_names_the_nodes_local_rank(self):
+        run = self.step("-N1", "--ntasks-per-node=2", DDPRUN, FAKE_WORKER, "--on-rank=1", "--exit=9",
+                        "--always", expect=9)
+        self.assertIn("rank 1 (local rank 1, pid", run.err())
+        self.assertRegex(run.err(), r"rank +: 1 \(local_rank: 1\)")
+
+    def test_tasks_and_workers_together_are_refused(self):
+        run = self.step("-N2", "--ntasks-per-node=2", DDPRUN, "--nproc-per-node=2", FAKE_WORKER, expect=2)
+        self.assertIn("srun --ntasks-per-node=1", run.err())
+
+
+class SrunForgotten(SlurmTest):
+    def test_it_is_put_before(self):
+        pattern = self.workers_pattern()
+        job, out = self.batch(f"{DDPRUN} --nproc-per-node=2 {FAKE_WORKER} --env-file={pattern}\n",
+                              "--nodes=3", "--ntasks-per-node=2")
+        self.wait_for_state(job, "COMPLETED 0:0", out)
+        envs = self.environments(pattern, 6)
+        self.assertEqual({env["LOCAL_WORLD_SIZE"] for env in envs}, {"2"})
+        self.assertEqual({env["OMP_NUM_THREADS"] for env in envs}, {"1"})
+        text = read_text(out)
+        self.assertRegex(text, r"srun was forgotten, so it is put before:\n +srun .*-N3 -n3 "
+                               r"--ntasks-per-node=1 -c2 \S+ddprun --nproc-per-node=2")
+        self.assertNotIn("DDPRUN_TOKEN", str(envs))
+        self.assertNotIn("can join its runs", text)
+
+    def test_or_the_line_is_said(self):
+        job, out = self.batch(f"{DDPRUN} --no-auto-srun {FAKE_WORKER}\n", "--nodes=3")
+        self.wait_for_state(job, "FAILED 2:0", out)
+        self.assertRegex(read_text(out), r"srun was forgotten .*Say:\n +srun .*-N3 ")
+        job, out = self.batch(f"{DDPRUN} --dry-run {FAKE_WORKER}\n", "--nodes=2")
+        self.wait_for_state(job, "COMPLETED 0:0", out)
+        self.assertRegex(read_text(out), r"would be executed \(--no-auto-srun: not\):\n +srun .*-N2 ")
+
+    def test_a_job_of_one_node_needs_none(self):
+        pattern = self.workers_pattern()
+        job, out = self.batch(f"{DDPRUN} {FAKE_WORKER} --env-file={pattern}\n", "--nodes=1")
+        self.wait_for_state(job, "COMPLETED 0:0", out)
+        [env] = self.environments(pattern, 1)
+        self.assertEqual(env["TORCHELASTIC_RUN_ID"], f"{job}.batch.0")
+
+
+class Ending(SlurmTest):
+    def start_hanging(self, *flags):
+        run = self.srun("-N2", "--ntasks-per-node=1", *flags, DDPRUN, "--nproc-per-node=2", FAKE_WORKER,
+                        HELLO, "--hang")
+        self.wait_for_workers(run, 4)
+        return run
+
+    # srun hands its own TERM on as KILL, without a word before.
+    def test_a_killed_srun_leaves_nothing(self):
+        run = self.start_hanging()
+        run.signal(signal.SIGTERM)
+        self.assertEqual(run.wait(), 137, run.all())
+        self.assert_gone(10)
+
+    def test_a_cancelled_job_leaves_nothing(self):
+        run = self.start_hanging()
+        [job] = self.cluster.run("squeue", "-h", "-o", "%A").stdout.split()
+        self.cluster.run("scancel", job)
+        run.wait()
+        # Slurm signals agents and workers at once: a worker may die of it before its agent hears.
+        self.assertRegex(run.err(), "from the scheduler: the workers have|was killed by signal 15")
+        self.assert_gone(15)
+
+    def test_an_agent_that_is_killed_does_not_hold_the_step(self):
+        run = self.start_hanging("--kill-on-bad-exit=0")
+        agents = [pid for pid in self.mark.living("bin/ddprun --nproc")]
+        self.assertTrue(agents)
+        for pid in agents:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        self.assertEqual(run.wait(20), 137, run.all())
+        self.assert_gone(10)
+
+    # Slurm tells nobody: the tasks would run on for ever, and print into nothing. With srun goes the
+    # shepherd that it has beside it, which ends the step of one that dies alone.
+    def test_a_srun_that_vanishes_ends_its_step(self):
+        run = self.start_hanging()
+        shepherds = children_of(run.process.pid)
+        self.assertEqual([os.path.basename(command_of(p).split()[0]) for p in shepherds], ["srun"])
+        for pid in (*shepherds, run.process.pid):
+            os.kill(pid, signal.SIGKILL)
+        run.wait()
+        self.assert_gone(25)
+
+    # Whoever detaches itself from a worker would keep srun's step open for ever.
+    def test_a_leftover_child_does_not_hold_the_step(self):
+        run = self.step("-N2", "--ntasks-per-node=1", DDPRUN, "bash", "-c", "setsid sleep 600 & exit 0",
+                        limit=20)
+        self.assertNotIn("Timed out", run.err())
+        self.assert_gone(5)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

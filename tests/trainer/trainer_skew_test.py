@@ -1,0 +1,61 @@
+"""One rank is slower than the others, or so slow that they take it for gone."""
+
+import json
+import unittest
+
+import support
+
+TOY = ["--model=toy", "--data-arg=train=400,test=40", "--epochs=1"]  # 10 steps of two ranks.
+STEPS = 4  # That are looked at.
+
+
+class Skew(support.TrainerTest):
+    def seconds(self, rank, of):
+        """Of all ranges and operations that `of` chooses, in the rank's trace."""
+        with open(self.path(f"prof/trace-generation-1-rank-{rank}.json")) as file:
+            events = [e for e in json.load(file)["traceEvents"] if e["ph"] == "X"]
+        return sum(e["dur"] for e in events if of(e)) / 1e6
+
+    def test_the_others_wait_for_a_slow_rank_in_the_all_reduce_and_the_numbers_stay(self):
+        def reducing(event):
+            return event["cat"] == "communication" and "all" in event["name"]
+
+        for backend in ("shm", "gloo"):
+            flags = TOY + ["--backend=" + backend]
+            self.checkpoints = self.path(backend + "even.ckpt")
+            self.run_world(flags + ["--dump-parameters=even.st"], ranks=2)
+            self.checkpoints = self.path(backend + "skew.ckpt")
+            workers = self.run_world(
+                flags + ["--skew=1:150", "--dump-parameters=skew.st", "--profile=" + self.path("prof"),
+                         f"--profile-schedule=2,1,{STEPS}"], ranks=2)
+            self.assertIn("rank 1 is made slower by 150 ms in every step (--skew)",
+                          workers[0].text("err"))
+            self.assert_same_bits(self.bytes_of("even.st"), self.bytes_of("skew.st"), backend)
+            self.assertGreaterEqual(self.seconds(1, lambda e: e["name"] == "skew"), STEPS * 0.15)
+            self.assertEqual(self.seconds(0, lambda e: e["name"] == "skew"), 0)
+            waited = [self.seconds(rank, reducing) for rank in range(2)]
+            print(f"{backend}: seconds in all-reduces of {STEPS} steps: {waited}", flush=True)
+            self.assertGreater(waited[0], STEPS * 0.15 / 2)
+            self.assertLess(waited[1], waited[0])
+
+    def test_who_is_too_slow_for_the_time_out_counts_as_gone(self):
+        said = {"shm": "rank 1 has been silent for 2000 ms", "gloo": "Timed out waiting 2000ms"}
+        for backend, words in said.items():
+            self.checkpoints = self.path(backend + ".ckpt")
+            workers = self.run_world(
+                TOY + ["--skew=1:5000", "--collective-timeout=2", "--backend=" + backend], ranks=2,
+                expect=75)
+            first = workers[0].text("err")
+            self.assertIn("a peer of rank 0 is gone: cannot finish step 1: ", first)
+            self.assertIn(words, first)
+            # When it wakes up, the others have ended.
+            self.assertIn("a peer of rank 1 is gone", workers[1].text("err"))
+
+    def test_a_rank_that_there_is_not_is_said(self):
+        workers = self.run_world(TOY + ["--skew=5:60000"])
+        self.assertIn("rank 5 is made slower by 60000 ms in every step (--skew), but there is none",
+                      workers[0].text("err"))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
