@@ -7,56 +7,24 @@ set -euo pipefail
 script_name=demo
 # shellcheck source=lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source=demo_lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/demo_lib.sh"
 epochs=6
 silence=60  # Seconds without a line after which the run counts as hung.
 [[ $# -eq 0 ]] || die 2 "takes no arguments"
 
-bin=${DDPRUN_BIN:-$root/${DDPRUN_BUILD_DIR:-build}/bin}
-[[ -x $bin/ddprun && -x $bin/ddprun-train ]] || "$root/scripts/build.sh"
-runs=$root/${DDPRUN_BUILD_DIR:-build}/demo
-mkdir -p "$runs"
-folder=$(mktemp -d "$runs/nodes-XXXXXX")
-export NODE_LOSS_DEMO=${folder##*/}.$$  # By it every process of the run is found again.
+begin_demo nodes 34
 port=$((20000 + RANDOM % 10000))
 command=("$bin/ddprun" --nnodes=1:2 "--rdzv-id=${folder##*/}" "--rdzv-endpoint=127.0.0.1:$port"
   "$bin/ddprun-train" --model=mlp --dataset=mnist "--epochs=$epochs" --progress-every=0.1)
-begin=$EPOCHREALTIME
-
-# Every process that carries the mark of a node: first, second, or "" for both.
-processes_of() {
-  local variables
-  for variables in /proc/[0-9]*/environ; do
-    if tr '\0' '\n' 2>/dev/null <"$variables" | grep -q -- "^DEMO_NODE=$NODE_LOSS_DEMO.$1"; then
-      variables=${variables%/environ}
-      echo "${variables#/proc/}"
-    fi
-  done 2>/dev/null
-}
+end_with kill_all
 
 start_second() {
-  DEMO_NODE=$NODE_LOSS_DEMO.second exec "${command[@]}" </dev/null >>"$folder/second.log" 2>&1
-}
-
-end_all() {
-  local pids
-  mapfile -t pids < <(processes_of "")
-  [[ ${#pids[@]} -eq 0 ]] || kill -KILL "${pids[@]}" 2>/dev/null || true
-}
-trap end_all EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM HUP
-
-# Shows a line, stamped, cut to the screen; a hurried log cannot fill it.
-lines_shown=0
-show() {
-  [[ $lines_shown -lt 34 ]] || return 0
-  lines_shown=$((lines_shown + 1))
-  printf '%7s  %.*s\n' "$(seconds_since "$begin")" 125 "$1"
+  DEMO_RUN=$mark.second exec "${command[@]}" </dev/null >>"$folder/second.log" 2>&1
 }
 
 say "ddprun --nnodes=1:2 ddprun-train --model=mlp --dataset=mnist --epochs=$epochs, on two nodes"
-cd "$folder"
-exec {output}< <(DEMO_NODE=$NODE_LOSS_DEMO.first exec "${command[@]}" 2>&1 </dev/null)
+exec {output}< <(DEMO_RUN=$mark.first exec "${command[@]}" 2>&1 </dev/null)
 first=$!
 second='' off_at='' on_at='' alone='' together='' accuracy='' epoch_shown=''
 while line=; IFS= read -r -t "$silence" -u "$output" line || [[ -n $line ]]; do
@@ -100,9 +68,7 @@ wait "$first" || code=$?
 [[ -n $together ]] || die 1 "the nodes never trained together again: $folder/first.log"
 wait "$second" || code=$?
 [[ $code -eq 0 ]] || die 1 "the second node ended with $code; its output: $folder/second.log"
-trap - EXIT
-left=$(processes_of "")
-[[ -z $left ]] || die 1 "processes of the run are left: ${left//$'\n'/ }"
+nothing_left
 [[ -n $accuracy ]] || die 1 "no line tells the final accuracy: $folder/first.log"
 say "final: ${accuracy:0:100}"
 say "a node lost: trains alone after $alone; a node back: together after $together; no restart charged"

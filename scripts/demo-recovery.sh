@@ -7,6 +7,8 @@ set -euo pipefail
 script_name=demo
 # shellcheck source=lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source=demo_lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/demo_lib.sh"
 epochs=3
 silence=60  # Seconds without a line after which the run counts as hung.
 [[ $# -eq 0 ]] || die 2 "takes no arguments"
@@ -38,40 +40,15 @@ worker_of_local_rank_1() {
   done
 }
 
-# Every process that carries this run's mark, wherever in the process tree it has gone.
-processes_left() {
-  local folder
-  for folder in /proc/[0-9]*; do
-    if has_variable "${folder#/proc/}" "RECOVERY_DEMO=$mark" 2>/dev/null; then
-      echo "${folder#/proc/}"
-    fi
-  done
-}
-
 # is_middle STEP STEPS EPOCHS: after the first epoch, before the run's end, far from an epoch's edge.
 is_middle() {
   local position=$(($1 * $3 * 100 / $2 % 100))
   (($1 * $3 >= $2 && $1 * 10 < $2 * 9 && position >= 5 && position <= 95))
 }
 
-# Shows a line, stamped, cut to the screen; a hurried log cannot fill it.
-lines_shown=0
-show() {
-  [[ $lines_shown -lt 32 ]] || return 0
-  lines_shown=$((lines_shown + 1))
-  printf '%7s  %.*s\n' "$(seconds_since "$begin")" 125 "$1"
-}
-
-bin=${DDPRUN_BIN:-$root/${DDPRUN_BUILD_DIR:-build}/bin}
-[[ -x $bin/ddprun && -x $bin/ddprun-train ]] || "$root/scripts/build.sh"
-runs=$root/${DDPRUN_BUILD_DIR:-build}/demo
-mkdir -p "$runs"
-folder=$(mktemp -d "$runs/run-XXXXXX")
-mark=${folder##*/}.$$
+begin_demo run 32
 say "ddprun --nproc-per-node=2 --max-restarts=3 ddprun-train --model=mlp --dataset=mnist --epochs=$epochs --progress-every=0.1"
-begin=$EPOCHREALTIME
-cd "$folder"
-exec {output}< <(RECOVERY_DEMO=$mark exec "$bin/ddprun" --nproc-per-node=2 --max-restarts=3 \
+exec {output}< <(DEMO_RUN=$mark.all exec "$bin/ddprun" --nproc-per-node=2 --max-restarts=3 \
   "$bin/ddprun-train" --model=mlp --dataset=mnist "--epochs=$epochs" --progress-every=0.1 \
   2>&1 </dev/null)
 run_pid=$!
@@ -79,9 +56,7 @@ end_run() {
   kill -TERM "$run_pid" 2>/dev/null || return 0
   timeout 10 tail --pid="$run_pid" -f /dev/null || kill -KILL "$run_pid" 2>/dev/null || true
 }
-trap end_run EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM HUP
+end_with end_run
 
 killed='' killed_at='' restarted='' resumed='' accuracy='' epoch_shown=''
 while line=; IFS= read -r -t "$silence" -u "$output" line || [[ -n $line ]]; do
@@ -119,7 +94,7 @@ fi
 code=0
 wait "$run_pid" || code=$?
 trap - EXIT
-left=$(processes_left)
+left=$(processes_of "")
 [[ $code -eq 0 ]] || die 1 "ddprun ended with $code; its output: $folder/output.log"
 [[ -z $left ]] || die 1 "processes of the run are left: ${left//$'\n'/ }"
 [[ -n $killed ]] || die 1 "the run ended before a worker could be killed: $folder/output.log"

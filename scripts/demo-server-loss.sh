@@ -8,19 +8,12 @@ set -euo pipefail
 script_name=demo
 # shellcheck source=lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source=demo_lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/demo_lib.sh"
 epochs=8
 silence=60  # Seconds without a line after which the run counts as hung.
 [[ $# -eq 0 ]] || die 2 "takes no arguments"
 
-# Every process that carries this run's mark, wherever in the process tree it has gone.
-processes_left() {
-  local folder
-  for folder in /proc/[0-9]*; do
-    if grep -qxz -- "SERVER_DEMO=$mark" "$folder/environ" 2>/dev/null; then
-      echo "${folder#/proc/}"
-    fi
-  done
-}
 # Of both nodes: the guard's child is the agent, the agent's child the worker.
 workers() {
   local node agent agents
@@ -32,26 +25,11 @@ workers() {
   done | xargs
 }
 
-lines_shown=0
-show() {
-  [[ $lines_shown -lt 32 ]] || return 0  # A hurried log cannot fill the screen.
-  lines_shown=$((lines_shown + 1))
-  printf '%7s  %.*s\n' "$(seconds_since "$begin")" 125 "$1"
-}
-
-bin=${DDPRUN_BIN:-$root/${DDPRUN_BUILD_DIR:-build}/bin}
-[[ -x $bin/ddprun && -x $bin/ddprun-train ]] || "$root/scripts/build.sh"
-runs=$root/${DDPRUN_BUILD_DIR:-build}/demo
-mkdir -p "$runs"
-folder=$(mktemp -d "$runs/run-XXXXXX")
-mark=${folder##*/}.$$
-cd "$folder"
-mkfifo output
-exec {output}<>output
-begin=$EPOCHREALTIME
+begin_demo server 32
+open_output
 pids=()
 start_server() {
-  SERVER_DEMO=$mark "$bin/ddprun" rendezvous "--listen=127.0.0.1:$1" --journal=journal \
+  DEMO_RUN=$mark.server "$bin/ddprun" rendezvous "--listen=127.0.0.1:$1" --journal=journal \
     >&"$output" 2>&1 </dev/null &
   server=$!
   disown "$server"  # Its death is no news to the shell.
@@ -60,9 +38,7 @@ end_all() {
   kill -TERM "${pids[@]}" "$server" 2>/dev/null || true
   timeout 10 tail --pid="$server" -f /dev/null || true
 }
-trap end_all EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM HUP
+end_with end_all
 
 say "ddprun rendezvous --listen=127.0.0.1:0 --journal=journal"
 start_server 0
@@ -72,22 +48,14 @@ show "$line"
 port=${BASH_REMATCH[1]}
 say "twice: ddprun --nnodes=2 --rdzv-endpoint=127.0.0.1:$port ddprun-train --dataset=mnist --epochs=$epochs --progress-every=0.2"
 for node in 0 1; do
-  SERVER_DEMO=$mark "$bin/ddprun" --nnodes=2 --rdzv-id=demo "--rdzv-endpoint=127.0.0.1:$port" \
+  DEMO_RUN=$mark.server "$bin/ddprun" --nnodes=2 --rdzv-id=demo "--rdzv-endpoint=127.0.0.1:$port" \
     "$bin/ddprun-train" --model=mlp --dataset=mnist "--epochs=$epochs" --progress-every=0.2 \
     >&"$output" 2>&1 </dev/null &
   pids[node]=$!
 done
 
-before='' killed_at='' back_at='' recovered='' without=0 step_before=0 accuracy='' part='' heard=$EPOCHREALTIME
-while kill -0 "${pids[@]}" 2>/dev/null || IFS= read -r -t 0 -u "$output"; do
-  if ! IFS= read -r -t 0.2 -u "$output" line; then
-    part+=$line
-    [[ $(seconds_since "$heard") != "$silence".* ]] || die 1 "nothing is said: $folder/output.log"
-    continue
-  fi
-  line=$part$line part=''
-  heard=$EPOCHREALTIME
-  printf '%s\n' "$line" >>"$folder/output.log"
+before='' killed_at='' back_at='' recovered='' without=0 step_before=0 accuracy=''
+while next_line kill -0 "${pids[@]}" 2>/dev/null; do
   [[ ! $line =~ test\ accuracy ]] || accuracy=$line
   if [[ ! $line =~ epoch\ ([0-9]+)/([0-9]+)\ step\ ([0-9]+)/([0-9]+) ]]; then
     show "$line"
@@ -125,10 +93,8 @@ for pid in "${pids[@]}"; do
 done
 kill -TERM "$server"
 timeout 10 tail --pid="$server" -f /dev/null || die 1 "the server does not stop"
-trap - EXIT
-left=$(processes_left)
+nothing_left
 [[ $code -eq 0 ]] || die 1 "a node ended with $code; its output: $folder/output.log"
-[[ -z $left ]] || die 1 "processes of the run are left: ${left//$'\n'/ }"
 [[ -n $killed_at ]] || die 1 "the run ended before the server could be killed: $folder/output.log"
 [[ $without -gt 0 ]] || die 1 "nobody trained while there was no server: $folder/output.log"
 [[ -n $recovered ]] || die 1 "the new server never recovered the run: $folder/output.log"

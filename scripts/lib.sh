@@ -33,5 +33,9 @@ torch_venv() {
   printf '%s/torch-venv-%s' "$cache" \
     "$(hash_of "$root/scripts/pins/tests.txt" "$root/scripts/pins/torch.txt")"
 }
+# What compiling against CUDA needs and the torch venv lacks.
+cuda_headers() { printf '%s/cuda-headers-%s' "$cache" "$(hash_of "$root/scripts/pins/cuda.txt")"; }
+# Where the torch venv has its packages, if it is there.
+torch_packages() { printf '%s\n' "$(torch_venv)"/lib/python3*/site-packages; }
 # Beside the torch venv, not in it: another list here costs no second download of torch.
 frameworks() { printf '%s/frameworks-%s' "$cache" "$(hash_of "$root/scripts/pins/frameworks.txt")"; }

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Installs what a fresh Debian 12 misses to build and test ddprun: packages, libtorch, and with
-# --tests the Python packages that tests read files with, with --torch the real torch, accelerate
-# and Lightning as well.
+# Installs what a fresh Debian 12 misses to build and test ddprun: packages, libtorch, with --fuzz
+# the compiler of the fuzz targets, and with --tests that and the Python packages that tests read
+# files with, with --torch the real torch, accelerate and Lightning as well, with --cuda the real
+# torch, which has the libraries for GPUs, and headers.
 #
 # What is there is left alone; a second run takes under a second. Downloads go to one cache that
 # all clones share: $DDPRUN_CACHE, else $XDG_CACHE_HOME/ddprun, else ~/.cache/ddprun.
@@ -14,7 +15,7 @@ started=$EPOCHREALTIME
 pins=$root/scripts/pins
 scratch=
 
-usage() { say "usage: scripts/setup.sh [--no-libtorch] [--tests] [--torch]"; }
+usage() { say "usage: scripts/setup.sh [--no-libtorch] [--fuzz] [--tests] [--torch] [--cuda]"; }
 
 packages_in() { grep -v -e '^#' -e '^$' "$1"; }
 
@@ -41,6 +42,7 @@ find_python() {
 install_packages() {
   local wanted missing begin
   mapfile -t wanted < <(packages_in "$pins/debian.txt")
+  [[ $want_fuzz == no ]] || mapfile -t -O "${#wanted[@]}" wanted < <(packages_in "$pins/fuzz.txt")
   find_python pip >/dev/null || wanted+=(python3-pip)
   # venv alone can be imported where Debian has left ensurepip out.
   [[ $want_venv == no ]] || find_python ensurepip >/dev/null || wanted+=(python3-venv)
@@ -147,27 +149,29 @@ install_venv() {
   say "$what installed in $(seconds_since "$begin") ($(du -sm "$folder" | cut -f1) MB)"
 }
 
-install_frameworks() {
-  local folder begin
-  folder=$(frameworks)
-  ! is_complete "$folder" "$pins/frameworks.txt" || return 0
-  need_space 100 "accelerate and Lightning"
-  say "installing accelerate and Lightning into $folder: 4 MB to download, 18 MB on disk"
+# install_beside FOLDER MEGABYTES WHAT REMARK PINS: by the torch venv's Python, not into it.
+install_beside() {
+  local folder=$1 megabytes=$2 what=$3 remark=$4 list=$5 begin
+  ! is_complete "$folder" "$list" || return 0
+  need_space "$megabytes" "$what"
+  say "installing $what into $folder$remark"
   begin=$EPOCHREALTIME
   run_pip "$(torch_venv)/bin/python3" install --no-cache-dir --no-deps --no-compile \
-    --require-hashes --only-binary=:all: --target "$scratch/frameworks" -r "$pins/frameworks.txt"
-  hash_of "$pins/frameworks.txt" >"$scratch/frameworks/$stamp_name"
+    --require-hashes --only-binary=:all: --target "$scratch/beside" -r "$list"
+  hash_of "$list" >"$scratch/beside/$stamp_name"
   rm -rf "$folder"
-  mv -T "$scratch/frameworks" "$folder"
-  say "accelerate and Lightning installed in $(seconds_since "$begin")"
+  mv -T "$scratch/beside" "$folder"
+  say "$what installed in $(seconds_since "$begin")"
 }
 
-want_libtorch=yes want_tests=no want_torch=no want_venv=no
+want_libtorch=yes want_fuzz=no want_tests=no want_torch=no want_cuda=no want_venv=no
 for argument in "$@"; do
   case $argument in
     --no-libtorch) want_libtorch=no ;;
-    --tests) want_tests=yes want_venv=yes ;;
+    --fuzz) want_fuzz=yes ;;
+    --tests) want_tests=yes want_venv=yes want_fuzz=yes ;;
     --torch) want_torch=yes want_venv=yes ;;
+    --cuda) want_cuda=yes want_venv=yes ;;
     -h | --help) usage; exit 0 ;;
     *) usage >&2; die 2 "unknown option $argument" ;;
   esac
@@ -181,7 +185,10 @@ lock_cache
 [[ $want_libtorch == no ]] || install_libtorch
 [[ $want_tests == no ]] || install_venv "$(test_venv)" 500 "Python packages of the tests" \
   "" "$pins/tests.txt"
-[[ $want_torch == no ]] || install_venv "$(torch_venv)" 7000 "torch $torch_version" \
+[[ $want_torch$want_cuda == nono ]] || install_venv "$(torch_venv)" 7000 "torch $torch_version" \
   ": 2.4 GB to download, 4 GB on disk" "$pins/tests.txt" "$pins/torch.txt"
-[[ $want_torch == no ]] || install_frameworks
+[[ $want_torch == no ]] || install_beside "$(frameworks)" 100 "accelerate and Lightning" \
+  ": 4 MB to download, 18 MB on disk" "$pins/frameworks.txt"
+[[ $want_cuda == no ]] || install_beside "$(cuda_headers)" 100 "CUDA headers" \
+  ": 4 MB to download, 21 MB on disk" "$pins/cuda.txt"
 say "all there ($(seconds_since "$started"))"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds everything and runs the tests: scripts/test.sh [--no-torch] [CTEST ARGUMENT...]
-#   -L LABEL, --label LABEL   one tree: unit golden sim style scripts integration fault torch
-#                             trainer
+#   -L LABEL, --label LABEL   one tree: unit golden sim style scripts integration fault slurm
+#                             torch trainer
 #   --no-torch                without the real torch (2.4 GB to download, 4 GB on disk), and so
 #                             without label torch: unmodified PyTorch programs under ddprun
 # Ends with ctest's own summary and exit code.
