@@ -59,6 +59,7 @@ class Worker:
         self.process = subprocess.Popen(
             [TRAIN] + arguments, env=env, cwd=directory,
             stdin=subprocess.DEVNULL, stdout=self.files["out"], stderr=self.files["err"],
+            preexec_fn=lambda: os.nice(5),  # A test that acts at a step must not be outrun.
         )
 
     def wait_for_step(self, step):
@@ -75,6 +76,30 @@ class Worker:
             except socket.timeout:
                 if self.process.poll() is not None:
                     return False
+        return True
+
+    def listen(self):
+        """Takes in what has been said on the notify socket; does not wait."""
+        self.socket.settimeout(0)
+        try:
+            while True:
+                for line in self.socket.recv(4096).decode().splitlines():
+                    key, _, value = line.partition("=")
+                    self.said[key] = value
+        except (BlockingIOError, socket.timeout):
+            pass
+
+    def wait_for_phase(self, phase):
+        """Until the worker says so; False if it ended before."""
+        deadline = time.monotonic() + LIMIT
+        while self.said.get("PHASE") != phase:
+            if time.monotonic() > deadline:
+                raise AssertionError(f"no phase {phase} within {LIMIT} s: {self.text('err')}")
+            try:
+                self.process.wait(0.005)
+                return False
+            except subprocess.TimeoutExpired:
+                self.listen()
         return True
 
     def wait_for_text(self, text):
@@ -155,6 +180,19 @@ class TrainerTest(unittest.TestCase):
             self.assertEqual(worker.wait(), expect, f"rank {rank}: {worker.text('err')}")
         return workers
 
+    def interrupt(self, arguments, name, ranks, step, ordered=True):
+        """Kills rank 0 at `step`, behind a commit; again where the training, or the kill, was faster."""
+        for attempt in range(20):
+            self.checkpoints = self.path(f"{name}.{attempt}.ckpt")
+            workers = self.start(arguments, ranks=ranks, ordered=ordered)
+            early = workers[0].wait_for_step(step)
+            workers[0].kill()
+            ends = [worker.wait() for worker in workers]
+            if early and ends == [-signal.SIGKILL] + [75] * (ranks - 1) and self.is_committed():
+                return
+            self.assertTrue(set(ends) <= {0, 75, -signal.SIGKILL}, workers[0].text("err"))
+        self.fail("no kill came between a checkpoint and the end of the training")
+
     def run_alone(self, arguments, expect=0):
         """A process without any launcher."""
         self.started += 1
@@ -184,7 +222,13 @@ class TrainerTest(unittest.TestCase):
         records = [n for n in os.listdir(self.checkpoints) if n[len("fence-"):].isdigit()]
         newest = max(records, key=lambda n: int(n[len("fence-"):]))
         with open(os.path.join(self.checkpoints, newest)) as file:
-            return json.loads(file.readline())["lineage"][0]["directory"]
+            lineage = json.loads(file.readline())["lineage"]
+        return lineage[0]["directory"] if lineage else None
+
+    def is_committed(self):
+        """Whether there is a checkpoint to resume from."""
+        records = [n for n in os.listdir(self.checkpoints) if n[len("fence-"):].isdigit()]
+        return bool(records and self.directories()) and bool(self.head())
 
 
 def accuracy(worker, of="test"):

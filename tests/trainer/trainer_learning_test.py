@@ -24,9 +24,17 @@ class Learning(support.TrainerTest):
         for ranks in (1, 2):
             share = [f"--batch={40 // ranks}", "--lr=1"]
             _, clipped = self.trained(one_step + share + ["--clip-norm=0.01"], f"c{ranks}", ranks)
-            _, loose = self.trained(one_step + share + ["--clip-norm=1000"], f"l{ranks}", ranks)
+            loose_run, loose = self.trained(one_step + share + ["--clip-norm=1000"], f"l{ranks}", ranks)
             self.assertAlmostEqual(self.distance(before, clipped), 0.01, delta=1e-4)
-            self.assertGreater(self.distance(before, loose), 0.1)
+            moved = self.distance(before, loose)
+            self.assertGreater(moved, 0.1)
+            # With a learning rate of 1 that is the gradient, and what is reported of it.
+            with open(os.path.join(self.checkpoints, "metrics.jsonl")) as file:
+                (point,) = map(json.loads, file)
+            self.assertAlmostEqual(point["grad_norm"], moved, delta=1e-4 * moved)
+            self.assertLessEqual(
+                {"t", "gen", "step", "epoch", "loss", "lr", "samples_per_s", "mem"}, point.keys())
+            self.assertIn(f" norm {moved:.3g} lr 1.0e+00 ", loose_run[0].text("err"))
 
     def distance(self, one, other):
         one, other = support.parameters(one), support.parameters(other)
@@ -55,11 +63,7 @@ class Learning(support.TrainerTest):
         _, whole = self.trained(arguments, "whole")
         _, constant = self.trained([a for a in arguments if "schedule" not in a], "constant")
         self.assertNotEqual(whole, constant)
-        self.checkpoints = self.path("ckpt")
-        worker = self.start(arguments + ["--checkpoint-every=3"])[0]
-        self.assertTrue(worker.wait_for_step(50))
-        worker.kill()
-        worker.wait()
+        self.interrupt(arguments + ["--checkpoint-every=3"], "ckpt", ranks=1, step=50)
         self.run_world(arguments + ["--resume=must", "--dump-parameters=resumed.st"], generation=2)
         self.assert_same_bits(whole, self.bytes_of("resumed.st"))
 

@@ -1,7 +1,9 @@
 """Every model of the table trains, alone and with a peer, and goes on to the same bits when stopped."""
 
+import glob
 import json
 import os
+import signal
 import unittest
 
 import support
@@ -40,21 +42,48 @@ class Models(support.TrainerTest):
                          f"--dump-parameters={name}.st"], ranks=ranks)
         return workers[0], self.bytes_of(name + ".st")
 
+    def test_a_model_in_two_parts_is_the_same_model(self):
+        split = ["--split-devices=cpu,cpu"]
+        for model in ("toy", "mlp"):
+            flags = {"toy": TINY["toy"], "mlp": ["--limit-train=640", "--clip-norm=1"]}[model]
+            for ranks in (1, 2):
+                _, whole = self.trained(flags, f"whole{model}{ranks}", ranks)
+                _, parts = self.trained(flags + split, f"parts{model}{ranks}", ranks)
+                self.assert_same_bits(whole, parts, f"{model}, {ranks} ranks")
+        # What was saved in one piece is gone on with in two.
+        flags = TINY["toy"] + ["--checkpoint-every=3"]
+        self.interrupt(flags + ["--epochs=2"], "mapped", ranks=2, step=8)
+        self.run_world(flags + split + ["--epochs=2", "--resume=must", "--dump-parameters=mapped.st"],
+                       ranks=2, generation=2)
+        self.assert_same_bits(self.bytes_of("wholetoy2.st"), self.bytes_of("mapped.st"))
+
+    def test_a_model_is_split_only_where_that_can_be(self):
+        for number, (flags, words) in enumerate((
+                (["--model=toy", "--split-devices=cpu"], "a device for each of the model's 2 parts"),
+                (["--model=linear", "--split-devices=cpu,cpu"], "this model cannot be split"),
+                (["--model=toy", "--split-devices=cpu,warp:1"], "cannot put net2.weight on 'warp:1'"),
+                (["--model=toy", "--split-devices=cpu,cuda:99"], "on 'cuda:99': "))):
+            self.checkpoints = self.path(f"refused{number}.ckpt")
+            (worker,) = self.run_world(flags + ["--epochs=1"], expect=2)
+            self.assertIn(words, worker.text("err"))
+
+    def test_a_graph_of_the_step_is_refused_where_there_is_no_gpu(self):
+        (worker,) = self.run_world(["--cuda-graph", "--device=cpu"], expect=2)
+        self.assertIn("--cuda-graph is not for --device=cpu", worker.text("err"))
+        if not glob.glob("/dev/nvidia[0-9]*"):
+            (worker,) = self.run_world(["--cuda-graph"], generation=2, expect=2)
+            self.assertIn("--cuda-graph is for GPUs, and this rank computes on the CPU",
+                          worker.text("err"))
+
     def test_interrupted_at_a_step_is_as_undisturbed(self):
         for model, arguments in TINY.items():
             for ranks in (1, 2):
                 with self.subTest(model=model, ranks=ranks):
                     name = f"{model}{ranks}"
                     _, whole = self.trained(arguments, name + "whole", ranks, epochs=3)
-                    self.checkpoints = self.path(name + ".ckpt")
                     full = arguments + ["--epochs=3", "--checkpoint-every=2",
                                         f"--dump-parameters={name}.st"]
-                    workers = self.start(full, ranks=ranks, generation=1)
-                    self.assertTrue(workers[0].wait_for_step(5), "it ended too early")
-                    workers[0].kill()
-                    workers[0].wait()
-                    for other in workers[1:]:
-                        self.assertEqual(other.wait(), 75, other.text("err"))
+                    self.interrupt(full, name, ranks, step=5)
                     last = self.run_world(full + ["--resume=must"], ranks=ranks, generation=2)
                     self.assertIn("resumed at step", last[0].text("err"))
                     self.assert_same_bits(whole, self.bytes_of(name + ".st"), name)
@@ -95,12 +124,7 @@ class Models(support.TrainerTest):
     def test_a_smaller_world_keeps_the_global_batch_in_parts(self):
         arguments = TINY["toy"] + ["--epochs=4", "--dump-parameters=small.st"]
         _, whole = self.trained(TINY["toy"], "whole", ranks=2, epochs=4)
-        self.checkpoints = self.path("ckpt")
-        workers = self.start(arguments + ["--checkpoint-every=1"], ranks=2, generation=1)
-        self.assertTrue(workers[0].wait_for_step(7))
-        for worker in workers:
-            worker.kill()
-            worker.wait()
+        self.interrupt(arguments + ["--checkpoint-every=1"], "small", ranks=2, step=7)
         alone = self.run_world(arguments + ["--resume=must"], ranks=1, generation=2)[0]
         self.assertIn("the global batch stays 40", alone.text("err"))
         self.assertIn("its 40 samples of a step in parts of at most 20", alone.text("err"))

@@ -17,16 +17,32 @@ class Resume(support.TrainerTest):
                          f"--dump-parameters={name}.st"], ranks=ranks)
         return self.bytes_of(name + ".st")
 
-    def killed_and_resumed(self, arguments, ranks, steps, victim=0, ranks_after=None):
-        """Kills `victim` once it has taken each of `steps`, a generation each; then to the end."""
+    def killed(self, arguments, ranks, steps, victim):
+        """Kills `victim` once it has taken each of `steps`.
+
+        False: the training had ended by then, or had not committed a checkpoint."""
         for generation, step in enumerate(steps, 1):
             workers = self.start(arguments, ranks=ranks, generation=generation)
-            self.assertTrue(workers[victim].wait_for_step(step), "it ended too early")
+            early = workers[victim].wait_for_step(step)
             workers[victim].kill()
-            workers[victim].wait()
             for rank, worker in enumerate(workers):
-                if rank != victim:
-                    self.assertEqual(worker.wait(), 75, worker.text("err"))
+                expected = -signal.SIGKILL if rank == victim else 75
+                end = worker.wait()
+                self.assertIn(end, (0, expected), worker.text("err"))
+                early = early and end == expected
+            if not early:
+                return False
+        return self.is_committed()
+
+    def killed_and_resumed(self, arguments, ranks, steps, victim=0, ranks_after=None):
+        """Kills `victim` once it has taken each of `steps`, a generation each; then to the end."""
+        first = self.checkpoints
+        for attempt in range(10):
+            self.checkpoints = f"{first}.{attempt}"
+            if self.killed(arguments, ranks, steps, victim):
+                break
+        else:
+            self.fail("no kill came between a checkpoint and the end of the training")
         last = self.run_world(arguments + ["--dump-parameters=resumed.st", "--resume=must"],
                               ranks=ranks_after or ranks, generation=len(steps) + 1)
         return last, self.bytes_of("resumed.st")
@@ -83,11 +99,7 @@ class Resume(support.TrainerTest):
 
     def test_a_damaged_checkpoint_is_passed_over(self):
         whole = self.undisturbed(SHORT, 2)
-        workers = self.start(SHORT, ranks=2)
-        self.assertTrue(workers[0].wait_for_step(100))
-        for worker in workers:
-            worker.kill()
-            worker.wait()
+        self.interrupt(SHORT, "damaged", ranks=2, step=100)
         newest = self.head()
         path = os.path.join(self.checkpoints, newest, "model.safetensors")
         with open(path, "r+b") as file:
@@ -123,23 +135,20 @@ class Resume(support.TrainerTest):
         old = self.directories()
         self.run_alone(arguments + ["--resume=never", "--seed=2", "--model=linear"])
         self.assertTrue(set(old) <= set(self.directories()), "another lineage was pruned")
-        arguments = SHORT + ["--resume=never"]
-        workers = self.start(arguments, run="a run", generation=1)
-        self.assertTrue(workers[0].wait_for_step(100))
-        workers[0].kill()
-        workers[0].wait()
-        restarted = self.run_world(arguments, run="a run", generation=2)
-        self.assertIn("resumed at step", restarted[0].text("err"))
-        self.assertIn("training mlp", workers[0].text("err"))
+        endless = ["--epochs=100000", "--limit-train=6400", "--checkpoint-every=10", "--resume=never"]
+        (worker,) = self.start(endless, generation=1)
+        while "CHECKPOINT" not in worker.said:
+            self.assertTrue(worker.wait_for_step(int(worker.said.get("STEP", 0)) + 10))
+        self.assertIn("training mlp", worker.text("err"))
+        worker.kill()
+        worker.wait()
+        (restarted,) = self.start(endless, generation=2)
+        self.assertTrue(restarted.wait_for_text("resumed at step"), restarted.text("err"))
 
     # Plain torchrun names neither term nor world; a restart there must be able to claim too.
     def test_restart_without_ddprun(self):
         whole = self.undisturbed(SHORT, 2)
-        workers = self.start(SHORT, ranks=2, generation=1, ordered=False)
-        self.assertTrue(workers[0].wait_for_step(100))
-        workers[0].kill(signal.SIGKILL)
-        self.assertEqual(workers[0].wait(), -signal.SIGKILL)
-        self.assertEqual(workers[1].wait(), 75)
+        self.interrupt(SHORT, "plain", ranks=2, step=100, ordered=False)
         last = self.run_world(SHORT + ["--dump-parameters=resumed.st"], ranks=2, generation=2,
                               ordered=False)
         self.assertIn("resumed at step", last[0].text("err"))
