@@ -1,6 +1,7 @@
 #include "agent/error_file.h"
 
 #include <charconv>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "common/files.h"
@@ -11,9 +12,15 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kMaxBytes = 1024 * 1024;
+constexpr double kMostSeconds = 1e15;
 
 // A number, or the decimal text of one.
 std::optional<std::int64_t> Seconds(const json& value) {
+  if (value.is_number_float()) {
+    const double seconds = value.get<double>();
+    const bool possible = std::abs(seconds) <= kMostSeconds;  // Else the conversion is undefined.
+    return possible ? std::optional(static_cast<std::int64_t>(seconds)) : std::nullopt;
+  }
   if (value.is_number()) {
     return value.get<std::int64_t>();
   }

@@ -57,7 +57,7 @@ fuzz() {
     -print_final_stats=1 -artifact_prefix="$crashes/$target-" "$found/$target" \
     "$root/tests/fuzz/corpus/$target" >"$log" 2>&1 </dev/null || status=$?
   if [[ $status -ne 0 ]]; then
-    tail -n 60 "$log" >&2
+    grep -v '^#[0-9]' "$log" | tail -n 60 >&2  # Without what was found on the way.
     say "$target: BROKEN, by a file in $crashes"
     return 1
   fi
