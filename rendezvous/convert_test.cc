@@ -146,7 +146,7 @@ std::vector<Directive> EveryDirective() {
   for (const WaitFor what :
        {WaitFor::kNodes, WaitFor::kLastCall, WaitFor::kDrain, WaitFor::kPeers, WaitFor::kSpare,
         WaitFor::kSettling, WaitFor::kHeldBack, WaitFor::kNoGrowth, WaitFor::kFinishing,
-        WaitFor::kEarlierSelf, WaitFor::kRecovery}) {
+        WaitFor::kEarlierSelf, WaitFor::kRecovery, WaitFor::kClaim, WaitFor::kJournal}) {
     all.emplace_back(Wait{{what, 0, 0, 0, {}, 0ms}});
   }
   for (const StopCause cause :

@@ -94,6 +94,7 @@ void CoordinatorDriver::OnReport(NodeReport report, std::shared_ptr<PendingSync>
     }
   }
   RunEntry& run = *found->second;
+  run.state.claim_good = claim_good_;
   if (!IsNewest(run.state, report)) {
     call->Refuse({ErrorKind::kRefused, "a newer call of this node has arrived"});
     return;
@@ -331,6 +332,16 @@ Result<std::string> CoordinatorDriver::OnControl(const ControlRequest& request) 
   const RunId run_id = found->first;
   Advance(run_id, *found->second, controlled);
   return answer.text;
+}
+
+void CoordinatorDriver::ClaimIsGood(Time until) {
+  if (claim_good_ == until) {
+    return;
+  }
+  claim_good_ = until;
+  for (const auto& [run_id, run] : runs_) {
+    Advance(run_id, *run, ClaimGood{until});
+  }
 }
 
 void CoordinatorDriver::Retire() {

@@ -40,6 +40,8 @@ class CoordinatorDriver {
   // A node has heard a later server: called instead of reigning after that one. On the loop, and
   // not from inside the report's arrival.
   void OnLaterTerm(std::function<void(Term)> callback) { on_later_term_ = std::move(callback); }
+  // Only who holds a claim serves, and this one's is good until then.
+  void ClaimIsGood(Time until);
   // Forgets every run: parked calls are refused, nothing happens any more.
   void Retire();
 
@@ -99,6 +101,7 @@ class CoordinatorDriver {
   std::function<void()> when_unneeded_;
   std::function<void(Term)> on_later_term_;  // None: this server reigns after the later one.
   bool succeeds_ = false;
+  std::optional<Time> claim_good_;
   bool retired_ = false;
   TokenGate gate_;
 };

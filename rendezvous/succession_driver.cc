@@ -122,6 +122,9 @@ void SuccessionDriver::Feed(const SuccessionEvent& event) {
   for (const SuccessionEffect& effect : Step(state_, options_.core, event, loop_.Now())) {
     CarryOut(effect);
   }
+  if (coordinator_ && state_.phase == SuccessionPhase::kServing) {
+    coordinator_->ClaimIsGood(ClaimGoodUntil(state_, options_.core));
+  }
   timer_.ArmAt(NextWake(state_, options_.core), [this] { Feed(SuccessionTick{}); });
 }
 

@@ -12,7 +12,7 @@ namespace ddprun {
 template <class Value, class Wire, std::size_t kSize>
 using Names = std::array<std::pair<Value, Wire>, kSize>;
 
-inline constexpr Names<WaitFor, v1::WaitFor, 12> kWaitFor{{
+inline constexpr Names<WaitFor, v1::WaitFor, 13> kWaitFor{{
     {WaitFor::kNodes, v1::WAIT_FOR_NODES},
     {WaitFor::kLastCall, v1::WAIT_FOR_LAST_CALL},
     {WaitFor::kDrain, v1::WAIT_FOR_DRAIN},
@@ -24,6 +24,7 @@ inline constexpr Names<WaitFor, v1::WaitFor, 12> kWaitFor{{
     {WaitFor::kFinishing, v1::WAIT_FOR_FINISHING},
     {WaitFor::kEarlierSelf, v1::WAIT_FOR_EARLIER_SELF},
     {WaitFor::kRecovery, v1::WAIT_FOR_RECOVERY},
+    {WaitFor::kClaim, v1::WAIT_FOR_CLAIM},
     {WaitFor::kJournal, v1::WAIT_FOR_JOURNAL},
 }};
 inline constexpr Names<StopCause, v1::StopCause, 8> kStopCause{{

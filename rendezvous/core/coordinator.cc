@@ -357,10 +357,14 @@ CoordinatorEffects Step(CoordinatorState& state, const CoordinatorConfig& config
                    }
                  },
                  [&](const Persisted& persisted) { OnPersisted(state, persisted.number); },
+                 [&](const ClaimGood& good) {
+                   state.claim_good = good.until;
+                   TryForm(turn);
+                 },
              },
              event);
-  state.wake = NextWake(state, config);
   state.stepped = now;
+  state.wake = NextWake(state, config);
   return {std::move(turn.notices), RecordIfChanged(state, config, before)};
 }
 
@@ -379,6 +383,10 @@ Duration LeaseOf(const CoordinatorState& state, const CoordinatorConfig& config)
 
 bool IsOver(const CoordinatorState& state) {
   return HasEnded(state) && state.index.served == 0;
+}
+
+bool ClaimIsInDoubt(const CoordinatorState& state, Time now) {
+  return state.claim_good && now > *state.claim_good;
 }
 
 }  // namespace ddprun

@@ -59,13 +59,19 @@ struct Tick {};
 struct Persisted {
   std::uint64_t number = 0;
 };
+// Only who holds a claim serves here (core/succession.h), and this one is good until then. Beyond
+// it the server may be on the losing side of a split: what runs goes on, but it forms no world.
+// Never fed to a server that needs no claim.
+struct ClaimGood {
+  Time until;
+};
 // What somebody allowed to (that is checked before) asks of the run: core/control.h.
 enum class ControlVerb { kDrain, kStop };
 struct Controlled {
   ControlVerb verb = ControlVerb::kStop;
   NodeId node;  // Of kDrain.
 };
-using CoordinatorEvent = std::variant<Reported, CallEnded, Tick, Persisted, Controlled>;
+using CoordinatorEvent = std::variant<Reported, CallEnded, Tick, Persisted, Controlled, ClaimGood>;
 
 enum class NoticeLevel { kDetail, kInfo, kWarning };
 struct Notice {
@@ -212,6 +218,8 @@ struct Recovery {
   struct Place {
     NodeKey key;
     NodeReport report;  // Stays when a node that knows the end is gone.
+    std::optional<StopCause>
+        told;  // By the old server; what this one says since replaces the echo.
   };
   std::optional<Placement> newest;        // Of the newest world heard of; the shared part counts.
   std::map<std::uint32_t, Place> places;  // Group rank in it -> who has reported.
@@ -246,6 +254,7 @@ struct CoordinatorState {
   std::uint64_t edition = 0;  // Moves when what others than the reporting node are told may change,
                               // so that a driver need not look at every parked call each time.
   std::optional<Time> last_call;
+  std::optional<Time> claim_good;  // Until then; none: this server needs no claim.
   std::optional<Drain> drain;
   std::optional<HangEnquiry> hang_enquiry;
   std::optional<Finish> outcome;
@@ -288,6 +297,9 @@ Duration LeaseOf(const CoordinatorState& state, const CoordinatorConfig& config)
 
 // The run is over and every node that must know it does: the server may forget the run.
 bool IsOver(const CoordinatorState& state);
+
+// Its server must have a claim, and that is not known to be good: it forms no world.
+bool ClaimIsInDoubt(const CoordinatorState& state, Time now);
 
 // At most this many memberships are remembered per run; more are refused.
 inline constexpr std::size_t kMaxMemberships = 200'000;

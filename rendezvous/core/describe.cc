@@ -113,6 +113,10 @@ std::string Describe(const WaitReason& reason) {
         text += "; going on without the missing in " + FormatDuration(*reason.remaining);
       }
       return text + "; workers go on";
+    case WaitFor::kClaim:
+      return "enough nodes are here (" + std::to_string(reason.have) +
+             "), but the server cannot renew its claim to serve, so it forms no world: waiting "
+             "until it can, or until another node takes its part over";
     case WaitFor::kJournal:
       return "the run has ended; waiting until its outcome is in the server's journal";
   }

@@ -61,6 +61,10 @@ WaitReason GatheringReason(const CoordinatorState& state, Time now) {
   reason.have = std::min(CountReady(state), state.shape->max_nodes);
   reason.need = state.shape->min_nodes;
   reason.want = state.shape->max_nodes;
+  if (reason.have >= reason.need && ClaimIsInDoubt(state, now)) {
+    reason.what = WaitFor::kClaim;
+    return reason;
+  }
   if (state.last_call) {
     reason.what = WaitFor::kLastCall;
     reason.remaining = Until(*state.last_call, now);
@@ -214,7 +218,7 @@ std::optional<Time> NextWake(const CoordinatorState& state, const CoordinatorCon
       if (state.shape) {
         consider(state.since + state.shape->join_timeout);
       }
-      if (state.last_call) {
+      if (state.last_call && !ClaimIsInDoubt(state, state.stepped)) {
         consider(*state.last_call);
       }
       break;

@@ -132,5 +132,22 @@ TEST(Formation, AReformationWaitsForTheNotReadyUntilTheLastCall) {
   EXPECT_EQ(Names(*story.state.world), (Order{"n0"}));
 }
 
+// It may be on the losing side of a split: what runs goes on, but nothing new begins.
+TEST(Formation, NoWorldIsFormedWhileTheServersClaimIsInDoubt) {
+  Story story;
+  const RunShape shape{.min_nodes = 1, .max_nodes = 2, .last_call = 500ms};
+  story.Feed(ClaimGood{At(2s)}, At(0s));
+  Node a(story, "n0", shape);
+  a.Says(At(1'900ms));
+  EXPECT_EQ(a.Waits(At(1'900ms)).what, WaitFor::kLastCall);
+  story.Pass(At(2'400ms));
+  EXPECT_EQ(story.state.phase, Phase::kGathering);
+  EXPECT_EQ(a.Waits(At(2'400ms)).what, WaitFor::kClaim);
+  EXPECT_TRUE(!NextWake(story.state, story.config) ||
+              *NextWake(story.state, story.config) > At(2'400ms));
+  story.Feed(ClaimGood{At(2'600ms)}, At(2'600ms));
+  EXPECT_EQ(story.state.phase, Phase::kRunning);
+}
+
 }  // namespace
 }  // namespace ddprun

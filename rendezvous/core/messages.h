@@ -62,6 +62,7 @@ enum class WaitFor {
   kFinishing,    // There is room, but workers have finished already: too late to join.
   kEarlierSelf,  // An earlier membership of the same node is not over yet.
   kRecovery,     // The server is new and collects reports.
+  kClaim,        // Enough are here, but the server may have lost its claim to serve.
   kJournal,      // The outcome is not safely on disk yet.
 };
 

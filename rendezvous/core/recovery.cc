@@ -74,6 +74,16 @@ Found WhatIsFound(const CoordinatorState& state, std::uint32_t group_rank) {
              : Found::kEnded;
 }
 
+bool AllGoOn(const CoordinatorState& state) {
+  for (std::uint32_t rank = 0; rank < state.recovery.newest->group_size; ++rank) {
+    const Found found = WhatIsFound(state, rank);
+    if (found == Found::kMissing || found == Found::kEnded) {
+      return false;
+    }
+  }
+  return true;
+}
+
 // The world from its nodes' own words. Who is missing is unknown but for its group rank; a
 // newcomer takes that place.
 World WorldFromReports(const CoordinatorState& state) {
@@ -125,20 +135,23 @@ bool RecordNamesWhoReports(const Recovery& recovery) {
   });
 }
 
-World FoundWorld(const CoordinatorState& state, Time now) {
+World FoundWorld(const CoordinatorTurn& turn) {
+  const CoordinatorState& state = turn.state;
   const Recovery& recovery = state.recovery;
+  // An earlier server may have answered whom this one has not heard, while this one began.
+  const Time answered = std::min(turn.now, state.since + LeaseOf(state, turn.config));
   World world = RecordIsNewest(recovery) && RecordNamesWhoReports(recovery)
                     ? *recovery.recorded
                     : WorldFromReports(state);
-  world.formed = now;
+  world.formed = turn.now;
   for (std::uint32_t rank = 0; rank < world.members.size(); ++rank) {
     Member& member = world.members[rank];
     const Found found = WhatIsFound(state, rank);
     member.hosted = found != Found::kMissing && found != Found::kNotStarted;
     member.succeeded = found == Found::kSucceeded;
     member.lost = found == Found::kMissing;
-    if (member.lost) {  // An earlier server may have answered it while this one began.
-      member.fence = FenceFrom(state, now, now);
+    if (member.lost) {
+      member.fence = FenceFrom(state, answered, turn.now);
     }
   }
   return world;
@@ -156,6 +169,15 @@ bool IsWhole(const World& world, const Placement& newest) {
   return next == world.size && world.size == newest.world_size;
 }
 
+// Why the old server stopped that world, if this node has heard so.
+std::optional<StopCause> ToldCause(const NodeReport& report, WorldId world) {
+  const Stop* const stop = report.echo ? std::get_if<Stop>(&*report.echo) : nullptr;
+  const bool of_world = stop != nullptr && stop->world_id == world &&
+                        stop->cause != StopCause::kSuperseded &&
+                        stop->cause != StopCause::kDeclaredLost;
+  return of_world ? std::optional(stop->cause) : std::nullopt;
+}
+
 // What stops this world: what the old server told its nodes, as far as they have heard it.
 StopCause CauseOfDrain(const CoordinatorState& state, const World& world) {
   std::optional<StopCause> told;
@@ -164,17 +186,11 @@ StopCause CauseOfDrain(const CoordinatorState& state, const World& world) {
   for (const Member& member : world.members) {
     missing |= member.lost;
     const auto node = state.nodes.find(member.key);
-    if (node == state.nodes.end()) {
-      continue;
-    }
-    const NodeReport& report = node->second.report;
-    leaves |= report.leaving == Leaving::kLeave;
-    const Stop* const stop = report.echo ? std::get_if<Stop>(&*report.echo) : nullptr;
-    const bool of_world = stop != nullptr && stop->world_id == world.id &&
-                          stop->cause != StopCause::kSuperseded &&
-                          stop->cause != StopCause::kDeclaredLost;
-    if (of_world && (!told || IsPlanned(*told))) {
-      told = stop->cause;
+    leaves |= node != state.nodes.end() && node->second.report.leaving == Leaving::kLeave;
+  }
+  for (const auto& [rank, place] : state.recovery.places) {
+    if (place.told && (!told || IsPlanned(*told))) {
+      told = place.told;
     }
   }
   if (missing) {
@@ -238,15 +254,10 @@ void EndRecovery(CoordinatorTurn& turn) {
     ActOnAllReports(turn);
     return;
   }
-  state.world = FoundWorld(state, turn.now);
+  state.world = FoundWorld(turn);
   RefileAll(state, turn.config);
-  bool undisturbed = IsWhole(*state.world, *state.recovery.newest);
-  for (std::uint32_t rank = 0; rank < state.world->members.size(); ++rank) {
-    const Found found = WhatIsFound(state, rank);
-    undisturbed &= found != Found::kMissing && found != Found::kEnded;
-  }
   const std::string what = Describe(*state.world);
-  if (undisturbed) {
+  if (IsWhole(*state.world, *state.recovery.newest) && AllGoOn(state)) {
     turn.Enter(Phase::kRunning);
     turn.Say(NoticeLevel::kInfo, "recovered " + what + "; no worker was disturbed");
   } else {
@@ -320,10 +331,17 @@ bool CollectForRecovery(CoordinatorTurn& turn, const NodeKey& key) {
   if (const auto place = PlaceOf(recovery, key, report)) {
     const auto taken = recovery.places.try_emplace(*place).first;
     if (taken->second.key == NodeKey{} || taken->second.key == key) {
-      taken->second = {key, report};
+      taken->second.key = key;
+      taken->second.report = report;
+      if (const auto cause = ToldCause(report, recovery.newest->world_id)) {
+        taken->second.told = cause;
+      }
     }
   }
-  if (recovery.places.size() == recovery.newest->group_size) {
+  // A world that ended, and of which no record says that it is the newest, may have been followed
+  // by one whose nodes have not been heard yet.
+  const bool all_told = recovery.places.size() == recovery.newest->group_size;
+  if (all_told && (RecordIsNewest(recovery) || AllGoOn(state))) {
     EndRecovery(turn);
   }
   return true;
@@ -348,8 +366,9 @@ std::size_t NodesToRecover(const CoordinatorState& state) {
 Time EndOfRecovery(const CoordinatorState& state, const CoordinatorConfig& config) {
   const Duration lease = LeaseOf(state, config);
   // Whom nobody has told about may run a world that nobody has told about.
-  const bool knows_none = state.shape && !state.recovery.newest;
-  return state.since + (knows_none ? std::max(lease, state.shape->fence_after) : lease);
+  const bool sure = !state.shape || RecordIsNewest(state.recovery);
+  const auto fence = sure ? std::nullopt : FenceFrom(state, state.since, state.since);
+  return std::max(state.since + lease, fence.value_or(state.since));
 }
 
 std::vector<NodeId> MissingFromRecovery(const CoordinatorState& state) {

@@ -7,7 +7,8 @@
 namespace ddprun {
 namespace {
 
-constexpr int kMovesPerLease = 3;  // Also the fraction in which config.thirds_to_let_go counts.
+constexpr int kMovesPerLease = 3;     // Also the fraction in which config.thirds_to_let_go counts.
+constexpr int kThirdsUntilDoubt = 2;  // Before nodes that are cut off count as lost: a lease.
 constexpr int kReadsPerLeaseWhenMissed = 10;  // Nodes must find a new server within a lease.
 constexpr int kLeasesUntilStale = 2;
 constexpr std::size_t kMostTurns = 6;
@@ -196,6 +197,7 @@ void OnClaimed(SuccessionTurn& turn, const Claimed& claimed) {
   state.highest = std::max(state.highest, claimed.claim.term);
   state.highest_heard = state.highest;
   state.kept = claimed.began;
+  state.renewed = turn.now;
   state.busy = false;
   state.next = turn.now + LeaseNow(state, turn.config) / kMovesPerLease;
 }
@@ -229,6 +231,7 @@ void OnMoved(SuccessionTurn& turn, const CounterMoved& moved) {
   }
   state.told_unreadable = false;
   state.kept = moved.began;
+  state.renewed = turn.now;
   state.newest = moved.claim;
   state.next = turn.now + LeaseNow(state, turn.config) / kMovesPerLease;
 }
@@ -316,6 +319,12 @@ std::optional<Time> NextWake(const SuccessionState& state, const SuccessionConfi
     wake = wake ? std::min(*wake, limit) : limit;
   }
   return wake;
+}
+
+Time ClaimGoodUntil(const SuccessionState& state, const SuccessionConfig& config) {
+  // However slow the claims are: at the moment when a move has succeeded nothing is in doubt.
+  return std::max(state.kept + LeaseNow(state, config) / kMovesPerLease * kThirdsUntilDoubt,
+                  state.renewed);
 }
 
 void BeginSuccession(SuccessionState& state, Time now) {

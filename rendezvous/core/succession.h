@@ -155,6 +155,7 @@ struct SuccessionState {
   bool busy = false;  // Reading, or moving the counter.
   Time next;          // The next read, or move.
   Time kept;          // Serving: the last write that succeeded had begun then.
+  Time renewed;       // It had succeeded then.
   Time stepped;       // The last event's moment.
   bool told_missing = false;
   bool told_refused = false;
@@ -165,6 +166,10 @@ std::vector<SuccessionEffect> Step(SuccessionState& state, const SuccessionConfi
                                    const SuccessionEvent& event, Time now);
 
 std::optional<Time> NextWake(const SuccessionState& state, const SuccessionConfig& config);
+
+// Serving: no other node can have a newer claim before then. Not as long as the holder itself goes
+// on serving, since a world formed in doubt would only be thrown away.
+Time ClaimGoodUntil(const SuccessionState& state, const SuccessionConfig& config);
 
 // Before the first event.
 void BeginSuccession(SuccessionState& state, Time now);

@@ -1,95 +1,10 @@
-#include "rendezvous/core/succession.h"
+#include "rendezvous/core/succession_fixture.h"
 
-#include <gtest/gtest.h>
-
-#include <string>
-#include <variant>
-
-namespace ddprun {
+namespace ddprun::succession {
 namespace {
 
 using std::chrono_literals::operator""ms;
 using std::chrono_literals::operator""s;
-
-Time At(Duration since_start) {
-  return Time{std::chrono::seconds(1'000) + since_start};
-}
-
-Claim ClaimOf(std::uint64_t number, std::uint64_t counter) {
-  return {number, Term{100 * number}, {"n" + std::to_string(number), 29400}, counter, false};
-}
-
-// One node's succession; every event is followed by what the driver would ask.
-struct Node {
-  SuccessionState state;
-  SuccessionConfig config;
-  std::vector<SuccessionEffect> effects;  // Of the last event.
-
-  explicit Node(bool may_begin) {
-    config.may_begin = may_begin;
-    config.given = {"n1", 29400};
-    BeginSuccession(state, At(0s));
-  }
-  void Feed(const SuccessionEvent& event, Time now) { effects = Step(state, config, event, now); }
-  void Tick(Time now) { Feed(SuccessionTick{}, now); }
-  // A read that takes no time.
-  void Read(std::optional<Claim> newest, Time now) {
-    Tick(now);
-    EXPECT_TRUE(Has<ReadDirectory>()) << "nothing was to be read";
-    Feed(DirectoryRead{now, std::move(newest)}, now);
-  }
-  void Heard(Term term, Time now) { Feed(ServerHeard{term, 3s}, now); }
-  void Serve(std::uint64_t number, Time now) {
-    Feed(Claimed{now, ClaimOf(number, 0)}, now);
-    ASSERT_EQ(state.phase, SuccessionPhase::kServing);
-  }
-  // A write that takes no time.
-  void Move(Time now, bool superseded = false) {
-    Tick(now);
-    ASSERT_TRUE(Has<MoveCounter>()) << "nothing was to be written";
-    Feed(CounterMoved{now, Get<MoveCounter>().claim, superseded}, now);
-  }
-
-  template <class T>
-  bool Has() const {
-    for (const SuccessionEffect& effect : effects) {
-      if (std::holds_alternative<T>(effect)) {
-        return true;
-      }
-    }
-    return false;
-  }
-  template <class T>
-  const T& Get() const {
-    for (const SuccessionEffect& effect : effects) {
-      if (const T* const found = std::get_if<T>(&effect)) {
-        return *found;
-      }
-    }
-    static const T kNone{};
-    ADD_FAILURE() << "no such effect";
-    return kNone;
-  }
-  // Reads as often as it wants to until `end`, and finds this; true: it wants to take over.
-  bool ReadUntil(Time end, const std::optional<Claim>& newest) {
-    for (auto wake = NextWake(state, config); wake && *wake <= end;
-         wake = NextWake(state, config)) {
-      Read(newest, *wake);
-      if (Has<TakeClaim>()) {
-        return true;
-      }
-    }
-    return false;
-  }
-};
-
-// A follower of claim 1 that has heard its server once.
-Node Follower() {
-  Node node(false);
-  node.Read(ClaimOf(1, 5), At(0s));
-  node.Heard(Term{100}, At(0s));
-  return node;
-}
 
 // ---- The first claim ----
 TEST(Succession, WhoHoldsTheEndpointMakesTheFirstClaim) {
@@ -289,103 +204,6 @@ TEST(Succession, AnOldRunsClosedClaimIsForWhoHoldsTheEndpoint) {
   EXPECT_FALSE(other.ReadUntil(At(60s), closed));
 }
 
-// ---- Serving ----
-TEST(Succession, TheHolderMovesItsCounterEveryThirdOfALease) {
-  Node node(true);
-  node.Serve(1, At(0s));
-  EXPECT_EQ(NextWake(node.state, node.config), At(1s));
-  node.Move(At(1s));
-  EXPECT_EQ(node.state.newest->counter, 1u);
-  EXPECT_EQ(NextWake(node.state, node.config), At(2s));
-}
-
-TEST(Succession, AHolderThatCannotWriteForALeaseStepsDown) {
-  Node node(true);
-  node.Serve(1, At(0s));
-  node.Move(At(1s));
-  node.Tick(At(2s));
-  node.Feed(CounterStuck{1, "no space"}, At(2s));
-  EXPECT_NE(node.Get<Notice>().text.find("no space"), std::string::npos);
-  for (Time now = At(2300ms); now < At(5s); now += 300ms) {
-    node.Tick(now);
-    ASSERT_FALSE(node.Has<StepDown>());
-    node.Feed(CounterStuck{1, "no space"}, now);
-  }
-  node.Tick(At(5s));
-  EXPECT_TRUE(node.Has<StepDown>());
-  EXPECT_EQ(node.state.phase, SuccessionPhase::kFollowing);
-}
-
-// A write that hangs, or a process that stood still.
-TEST(Succession, AHolderThatHearsNothingOfItsWriteStepsDown) {
-  Node node(true);
-  node.Serve(1, At(0s));
-  node.Tick(At(1s));
-  ASSERT_TRUE(node.Has<MoveCounter>());
-  EXPECT_EQ(NextWake(node.state, node.config), At(2s));
-  node.Tick(At(3999ms));
-  EXPECT_FALSE(node.Has<StepDown>());
-  node.Tick(At(4s));
-  EXPECT_TRUE(node.Has<StepDown>());
-}
-
-// What was written began before it hung: only from then on is it known.
-TEST(Succession, AWriteCountsFromItsBeginning) {
-  Node node(true);
-  node.Serve(1, At(0s));
-  node.Tick(At(1s));
-  const Claim written = node.Get<MoveCounter>().claim;
-  node.Feed(CounterMoved{At(1s), written, false}, At(3900ms));
-  EXPECT_EQ(node.state.kept, At(1s));
-  node.Tick(At(5s));
-  EXPECT_TRUE(node.Has<StepDown>());
-}
-
-TEST(Succession, AHolderThatSeesANewerClaimStepsDownAndFollowsIt) {
-  Node node(true);
-  node.Serve(1, At(0s));
-  node.Move(At(1s), true);
-  EXPECT_TRUE(node.Has<StepDown>());
-  node.Read(ClaimOf(2, 1), At(1s));
-  EXPECT_EQ(node.Get<Follow>().endpoint, ClaimOf(2, 1).endpoint);
-}
-
-TEST(Succession, AHolderWhoseNodesHaveHeardALaterServerStepsDown) {
-  Node node(true);
-  node.Serve(1, At(0s));
-  node.Feed(LaterTermHeard{Term{100}}, At(1s));
-  EXPECT_FALSE(node.Has<StepDown>());
-  node.Feed(LaterTermHeard{Term{101}}, At(1s));
-  EXPECT_TRUE(node.Has<StepDown>());
-  EXPECT_EQ(node.state.highest, Term{101});
-}
-
-// Nobody else wanted it meanwhile: it need not wait for itself.
-TEST(Succession, WhoLetGoTakesItsOwnClaimAgainAtOnce) {
-  Node node(true);
-  node.Serve(1, At(0s));
-  node.Tick(At(4s));
-  Claim closed = node.Get<StepDown>().claim;
-  closed.closed = true;
-  node.Feed(DirectoryRead{At(4s), closed}, At(4s));
-  EXPECT_EQ(node.Get<TakeClaim>().number, 2u);
-  EXPECT_TRUE(node.Get<TakeClaim>().successor);
-}
-
-TEST(Succession, AnOldClaimsLateWriteMeansNothingToTheNewOne) {
-  Node node(true);
-  node.Serve(1, At(0s));
-  node.Tick(At(1s));
-  ASSERT_TRUE(node.Has<MoveCounter>());
-  const Claim old = node.Get<MoveCounter>().claim;
-  node.Tick(At(4s));
-  node.Feed(DirectoryRead{At(4s), ClaimOf(1, 0)}, At(4s));
-  node.Serve(2, At(4s));
-  node.Feed(CounterMoved{At(1s), old, true}, At(5s));
-  EXPECT_FALSE(node.Has<StepDown>());
-  EXPECT_EQ(node.state.newest->number, 2u);
-}
-
 // ---- Servers of the past ----
 TEST(Succession, AnAnswerOfAnOlderServerIsNotTheServersAnswer) {
   Node node(false);
@@ -397,4 +215,4 @@ TEST(Succession, AnAnswerOfAnOlderServerIsNotTheServersAnswer) {
 }
 
 }  // namespace
-}  // namespace ddprun
+}  // namespace ddprun::succession

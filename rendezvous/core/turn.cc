@@ -80,6 +80,9 @@ void TryForm(CoordinatorTurn& turn) {
       return;
     }
   }
+  if (ClaimIsInDoubt(state, turn.now)) {
+    return;
+  }
   state.last_call.reset();
   state.drain.reset();
   state.world = MakeWorld(state, turn.config, ChooseMembers(state), turn.now);

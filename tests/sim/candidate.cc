@@ -153,6 +153,9 @@ void Candidate::Feed(SuccessionEvent event) {
   for (const SuccessionEffect& effect : Step(state_, config_, event, now)) {
     CarryOut(effect);
   }
+  if (serves() && !simulation_.setup.mutation.form_in_doubt) {
+    server_.ClaimIsGood(ClaimGoodUntil(state_, config_));
+  }
   Arm();
 }
 

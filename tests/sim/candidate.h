@@ -38,6 +38,8 @@ class RunDirectory {
   bool Move(const Claim& claim, Time now);
   // As it was then.
   std::optional<Claim> NewestAt(Time when) const;
+  // When a claim of this term was last made or moved.
+  Time MovedAt(Term term) const { return moved_.at(term); }
 
  private:
   struct Snapshot {
@@ -47,6 +49,7 @@ class RunDirectory {
   void Note(Time now);
 
   std::map<std::uint64_t, Claim> claims_;
+  std::map<Term, Time> moved_;
   std::vector<Snapshot> past_;
 };
 

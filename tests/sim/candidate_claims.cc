@@ -25,12 +25,14 @@ bool RunDirectory::Make(const Claim& claim, bool exclusive, Time now) {
     return false;
   }
   claims_[claim.number] = claim;
+  moved_[claim.term] = now;
   Note(now);
   return true;
 }
 
 bool RunDirectory::Move(const Claim& claim, Time now) {
   claims_[claim.number] = claim;
+  moved_[claim.term] = now;
   Note(now);
   return claims_.contains(claim.number + 1);
 }

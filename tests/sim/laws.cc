@@ -63,6 +63,10 @@ void Laws::AfterStep(const CoordinatorState& state, const CoordinatorConfig& con
             Name(world_before_->generation));
     }
     CheckOneWorld(state, config, now);
+    if (formers_reign_ && config.term < *reigns_.rbegin()) {
+      Break("generation " + Name(state.world->generation) +
+            " was formed by a server that another one had followed");
+    }
   }
   CheckBudget(state);
   CheckWindow(state, config, now);

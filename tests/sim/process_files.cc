@@ -38,17 +38,17 @@ Result<void> ProcessFiles::Begin() {
     return gone;
   }
   if (random.Chance(simulation_.setup.long_pauses)) {
-    held_ = true;
+    ++held_;
     fiber.Sleep(random.Between(Duration{100}, kLongest));
-    held_ = false;
+    --held_;
     ++hindered_;
   } else if (random.Chance(kBrief)) {
     fiber.Sleep(random.Between(Duration{1}, Duration{20}));
   }
   while (!killed_ && !fiber.abandoned() && stuck_()) {
-    held_ = true;
+    ++held_;
     fiber.Sleep(kLook);
-    held_ = false;
+    --held_;
     ++hindered_;
   }
   if (fiber.abandoned() || (killed_ && !last_lands_)) {

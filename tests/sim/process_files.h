@@ -49,7 +49,7 @@ class ProcessFiles final : public FileSystem {
   bool dead() const { return killed_; }
   // How often it was kept from going on for long; and whether it is so now.
   std::uint64_t hindered() const { return hindered_; }
-  bool held() const { return held_ || stuck_(); }
+  bool held() const { return held_ > 0 || stuck_(); }
 
   Result<std::vector<std::string>> List(const std::filesystem::path& directory) override;
   Result<std::string> Read(const std::filesystem::path& path, std::size_t max_bytes) override;
@@ -77,7 +77,7 @@ class ProcessFiles final : public FileSystem {
   bool killed_ = false;
   bool last_lands_ = false;
   std::uint64_t hindered_ = 0;
-  bool held_ = false;
+  int held_ = 0;  // Fibers of it that are.
   std::optional<Writer> mine_;
   Time seen_;  // What was so then, or later, is what this process sees.
 };

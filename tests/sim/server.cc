@@ -71,6 +71,7 @@ void Server::Accept(NodeReport report, Answer answer) {
     RunRecord unknown;
     unknown.run_id = state_.run_id;
     state_ = Restore(unknown, simulation_.agenda.Now());
+    state_.claim_good = claim_good_;
   }
   if (on_later_term_ && ReignAfter(config_.term, report.term) != config_.term) {
     answer(std::nullopt);
@@ -138,6 +139,7 @@ void Server::Feed(const CoordinatorEvent& event) {
   }
   BreakLossRules(now);
   const Phase before = state_.phase;
+  const std::uint64_t worlds = state_.worlds_formed;
   if (simulation_.setup.mutation.no_recovery_lease && before == Phase::kRecovering) {
     state_.since = Time{};
   }
@@ -145,6 +147,9 @@ void Server::Feed(const CoordinatorEvent& event) {
   const auto [notices, persist] = Step(state_, config_, event, now);
   simulation_.laws.AfterStep(state_, config_, std::holds_alternative<Tick>(event), now);
   CheckRecovered(before);
+  if (state_.worlds_formed > worlds) {
+    CheckClaim(now);
+  }
   if (simulation_.setup.mutation.charge_recovered && before == Phase::kRecovering && state_.drain) {
     state_.drain->membership = false;
   }

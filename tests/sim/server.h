@@ -31,6 +31,7 @@ class Server {
   void Reign(Term term, bool successor);
   // Forgets everything; what is parked is refused.
   void StepDown();
+  void ClaimIsGood(Time until);
   void OnLaterTerm(std::function<void(Term)> callback) { on_later_term_ = std::move(callback); }
 
   // A call has arrived, or its connection has closed. `life` is the server's when it was sent: a
@@ -71,6 +72,7 @@ class Server {
   void Keep(const Persist& persist);
   bool IsTo(std::uint64_t life) const;
   void OnKept(std::uint64_t life, const Persist& persist);
+  void CheckClaim(Time now) const;
   void CheckRecovered(Phase before) const;
   void Arm();
   void OnTimer(std::uint64_t token);
@@ -81,6 +83,7 @@ class Server {
   const std::string name_;
   std::function<void(Term)> on_later_term_;  // None: this server reigns after the later one.
   bool succeeds_ = false;
+  std::optional<Time> claim_good_;
   CoordinatorConfig config_;
   CoordinatorState state_;
   std::map<NodeKey, Parked> parked_;

@@ -1,6 +1,7 @@
 // Server: one of several, which reigns when its machine holds the claim.
 #include <utility>
 
+#include "tests/sim/candidate.h"
 #include "tests/sim/server.h"
 #include "tests/sim/simulation.h"
 
@@ -15,9 +16,28 @@ void Server::Reign(Term term, bool successor) {
   state_ = CoordinatorState{};
   state_.run_id = run_id;
   succeeds_ = successor;
+  claim_good_.reset();
   simulation_.laws.OnServerStart(simulation_.agenda.Now());
   answered_edition_ = state_.edition;
   Arm();
+}
+
+void Server::ClaimIsGood(Time until) {
+  if (!up_ || claim_good_ == until) {
+    return;
+  }
+  claim_good_ = until;
+  Feed(ClaimGood{until});
+  AnswerWhatChanged();
+  Arm();
+}
+
+// Whose claim has not moved for a lease may be on the losing side of a split, about to step down.
+void Server::CheckClaim(Time now) const {
+  const bool in_directory = simulation_.run_directory && simulation_.setup.listed == 0;
+  if (in_directory && now - simulation_.run_directory->MovedAt(config_.term) > config_.base_lease) {
+    simulation_.laws.Break(name_ + " forms a world with a claim that has not moved for a lease");
+  }
 }
 
 void Server::StepDown() {

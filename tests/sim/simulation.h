@@ -79,6 +79,7 @@ struct Mutation {
   bool no_fence_wait = false;        // A lost node is replaced before its own fence is over.
   // ---- Where the server's part moves ----
   bool no_standstill = false;  // Who misses the server does not watch the counter.
+  bool form_in_doubt = false;  // A holder forms worlds whether its claim is good or not.
   bool keep_serving = false;   // A holder that cannot write goes on.
   bool no_exclusion = false;   // A number can be made twice.
   bool forget_terms = false;   // A new reign's term is its clock's alone.
