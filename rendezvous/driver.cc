@@ -6,6 +6,7 @@
 #include "common/log.h"
 #include "rendezvous/core/control.h"
 #include "rendezvous/core/describe.h"
+#include "rendezvous/core/record.h"
 #include "rendezvous/core/recovery.h"
 
 namespace ddprun {

@@ -13,7 +13,8 @@
 namespace ddprun {
 namespace {
 
-constexpr Duration kPatience{2'000};  // For a last write.
+constexpr Duration kPatience{2'000};                                // For a last write.
+constexpr std::uint64_t kTermsToDrawFrom = std::uint64_t{1} << 20;  // A minute of the clock's.
 
 LogLevel ToLogLevel(NoticeLevel level) {
   return level == NoticeLevel::kDetail ? LogLevel::kDebug
@@ -180,7 +181,10 @@ void SuccessionDriver::Take(const TakeClaim& take) {
     return;
   }
   CoordinatorConfig reign = options_.new_reign();
-  reign.term = ReignAfter(reign.term, take.above.Next());
+  // Where witnesses have forgotten a reign its successor knows no better than that one did: names
+  // of reigns must differ all the same.
+  const Term heard{take.above.value + 1 + reign.seed % kTermsToDrawFrom};
+  reign.term = ReignAfter(reign.term, heard);
   // Witnesses forget when all of them start anew; numbers grow all the same.
   const bool first_of_list = options_.list != 0 && take.number == 1;
   const Claim claim{first_of_list ? reign.term.value : take.number, reign.term, endpoint_, 0,

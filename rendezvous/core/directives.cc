@@ -91,8 +91,8 @@ WaitReason RecoveringReason(const CoordinatorState& state, const CoordinatorConf
   reason.have = static_cast<std::uint32_t>(state.recovery.places.size());
   reason.want = static_cast<std::uint32_t>(NodesToRecover(state));
   if (reason.want == 0) {  // No world is known: who is here matters.
-    reason.have = static_cast<std::uint32_t>(state.nodes.size());
     reason.want = state.shape->max_nodes;
+    reason.have = std::min(static_cast<std::uint32_t>(state.nodes.size()), reason.want);
   }
   reason.missing = MissingFromRecovery(state);
   reason.remaining = Until(EndOfRecovery(state, config), now);

@@ -116,6 +116,28 @@ TEST_F(Fencing, ANewServerWaitsForThoseItHasNeverHeard) {
   EXPECT_EQ(story.state.world->generation, Generation{2});
 }
 
+// (Seed 80201407850.) A new server's own answers count, however late in its recovery.
+TEST_F(Fencing, ANodeLostWhileAServerRecoversHasItsFenceFromThen) {
+  story.config.term = {2};
+  story.state = {};
+  story.state.run_id = "run";
+  a.report.outcome = Outcome::kStopped;
+  a.report.hosting = Hosting::kNothing;
+  a.report.floor = {1};
+  a.Says(At(20s));
+  b.Says(At(20s));
+  PassWithA(20'500ms, 22s);
+  b.Hears(At(22s)).Says(At(22s));
+  PassWithA(22'500ms, 24s);
+  b.Hears(At(24s)).Says(At(24s));
+  PassWithA(24'500ms, 31s);  // The fence of whom nobody has heard: 20 s, 10 s, and 1 s.
+  ASSERT_EQ(story.state.phase, Phase::kDraining);
+  PassWithA(31'500ms, 34'500ms);
+  EXPECT_EQ(story.state.phase, Phase::kDraining);
+  PassWithA(35s, 35s);
+  EXPECT_EQ(story.state.world->generation, Generation{2});
+}
+
 TEST_F(Fencing, NodesThatWantAnotherFenceAreRefused) {
   RunShape other = kFenced;
   other.fence_after = Duration{0};

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "rendezvous/core/formation.h"
+
 namespace ddprun {
 namespace {
 
@@ -19,6 +21,29 @@ RunRecord RecordOf(const CoordinatorState& state) {
 }
 
 }  // namespace
+
+CoordinatorState Restore(const RunRecord& record, Time now) {
+  CoordinatorState state;
+  state.run_id = record.run_id;
+  state.since = now;
+  state.shape = record.shape;
+  state.newest = record.reserved;
+  state.reserved = record.reserved;
+  state.restarts_used = record.restarts_used;
+  state.outcome = record.outcome;
+  if (record.outcome) {
+    const bool succeeded = record.outcome->ending == Ending::kSucceeded;
+    state.phase = succeeded ? Phase::kSucceeded : Phase::kFailed;
+    return state;
+  }
+  state.phase = Phase::kRecovering;
+  state.recovery.begun = true;
+  state.recovery.recorded = record.world;
+  if (record.world) {
+    state.recovery.newest = PlacementOf(state, *record.world, 0);
+  }
+  return state;
+}
 
 RecordMark MarkOf(const CoordinatorState& state) {
   const std::optional<World>& world = WorldToKeep(state);

@@ -11,6 +11,9 @@
 
 namespace ddprun {
 
+// A run as a new server finds it in its journal: Recovering, or at its end.
+CoordinatorState Restore(const RunRecord& record, Time now);
+
 // What a new record is needed for, if it changes.
 struct RecordMark {
   bool shape = false;

@@ -135,11 +135,22 @@ bool RecordNamesWhoReports(const Recovery& recovery) {
   });
 }
 
+// When the missing may have had their last answer: of an earlier server, while this one began, or
+// of this one.
+Time MissingAnswered(const CoordinatorTurn& turn) {
+  Time answered = std::min(turn.now, turn.state.since + LeaseOf(turn.state, turn.config));
+  for (const auto& [key, node] : turn.state.nodes) {
+    if (node.lost) {
+      answered = std::max(answered, node.heard);
+    }
+  }
+  return answered;
+}
+
 World FoundWorld(const CoordinatorTurn& turn) {
   const CoordinatorState& state = turn.state;
   const Recovery& recovery = state.recovery;
-  // An earlier server may have answered whom this one has not heard, while this one began.
-  const Time answered = std::min(turn.now, state.since + LeaseOf(state, turn.config));
+  const Time answered = MissingAnswered(turn);
   World world = RecordIsNewest(recovery) && RecordNamesWhoReports(recovery)
                     ? *recovery.recorded
                     : WorldFromReports(state);
@@ -286,29 +297,6 @@ bool CallsForRecovery(const CoordinatorTurn& turn, const NodeReport& report) {
 }
 
 }  // namespace
-
-CoordinatorState Restore(const RunRecord& record, Time now) {
-  CoordinatorState state;
-  state.run_id = record.run_id;
-  state.since = now;
-  state.shape = record.shape;
-  state.newest = record.reserved;
-  state.reserved = record.reserved;
-  state.restarts_used = record.restarts_used;
-  state.outcome = record.outcome;
-  if (record.outcome) {
-    const bool succeeded = record.outcome->ending == Ending::kSucceeded;
-    state.phase = succeeded ? Phase::kSucceeded : Phase::kFailed;
-    return state;
-  }
-  state.phase = Phase::kRecovering;
-  state.recovery.begun = true;
-  state.recovery.recorded = record.world;
-  if (record.world) {
-    state.recovery.newest = PlacementOf(state, *record.world, 0);
-  }
-  return state;
-}
 
 bool CollectForRecovery(CoordinatorTurn& turn, const NodeKey& key) {
   CoordinatorState& state = turn.state;

@@ -12,13 +12,14 @@
 //     (term, generation, world id) than the newest known------------------------> Recovering
 //
 //   Recovering
-//   | report    | collected; the newest (term, generation, world id) is the world looked for; a
-//   |           | place in it is taken by a report that names it, or, where the journal knows the
-//   |           | world's nodes, by one that hosts nothing: it has not heard of it yet, or has
-//   ended | all places taken, each hosting, succeeded or not started-> Running, nobody restarts |
-//   all places taken, but some are stopping or have failed  -> Draining, not charged | node lost |
-//   its place is free again | a lease   | missing ones are lost -> Draining, not charged; no world
-//   heard of -> Gathering
+//   | report    | collected; the newest (term, generation, world id) is the world looked for; |
+//   |           | who names it takes its place there; so does who hosts nothing, where the    |
+//   |           | journal knows it as a member (it has not heard of it yet, or has ended)     |
+//   | all taken | each hosts, succeeded or has not started -> Running, nobody restarts        |
+//   |           | else, the journal knows no newer world -> Draining, not charged             |
+//   | node lost | its place is free again                                                     |
+//   | a lease   | -> Draining, not charged, the missing are lost; no world heard of ->        |
+//   |           | Gathering. With --fence-after, and no journal, it is as long as that        |
 //
 // The cause of such a drain is the one that the nodes were told last, so that a planned stop keeps
 // its time to save.
@@ -27,9 +28,6 @@
 #include "rendezvous/core/turn.h"
 
 namespace ddprun {
-
-// A run as a new server finds it in its journal.
-CoordinatorState Restore(const RunRecord& record, Time now);
 
 // The part of a report that recovery takes. True: nothing else is to be done with it.
 bool CollectForRecovery(CoordinatorTurn& turn, const NodeKey& key);

@@ -98,7 +98,8 @@ void Candidate::Take(const TakeClaim& take) {
       static_cast<std::uint64_t>(simulation_.agenda.Now().time_since_epoch() / 1ms + clock_);
   Claim claim{take.number, {wall * 16}, PlaceOf(index_), 0, false};
   if (!simulation_.setup.mutation.forget_terms) {
-    claim.term = ReignAfter(claim.term, take.above.Next());
+    const std::uint64_t drawn = simulation_.random.Below(std::uint64_t{1} << 20);
+    claim.term = ReignAfter(claim.term, {take.above.value + 1 + drawn});
   }
   if (simulation_.setup.listed > 0) {
     claim.number = take.number == 1 ? claim.term.value : take.number;

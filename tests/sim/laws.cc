@@ -63,7 +63,7 @@ void Laws::AfterStep(const CoordinatorState& state, const CoordinatorConfig& con
             Name(world_before_->generation));
     }
     CheckOneWorld(state, config, now);
-    if (formers_reign_ && config.term < *reigns_.rbegin()) {
+    if (formers_reign_ && config.term != last_reign_) {
       Break("generation " + Name(state.world->generation) +
             " was formed by a server that another one had followed");
     }
@@ -111,6 +111,7 @@ void Laws::OnKept(const RunRecord& record) {
 }
 
 void Laws::OnReign(Term term) {
+  last_reign_ = term;
   if (!reigns_.insert(term).second) {
     Break("two servers reign under term " + std::to_string(term.value));
   }
@@ -130,8 +131,9 @@ void Laws::CheckOneWorld(const CoordinatorState& state, const CoordinatorConfig&
   for (const auto& [host, live] : live_) {
     const WorldId id = live.placement.world_id;
     if (splits_) {
-      // Whatever servers think of each other: who is cut off has killed its workers by now.
-      const bool known = (world_before_ && world_before_->id == id) ||  // To this server.
+      // Whatever servers think of each other: who is cut off has killed its workers by now. Only a
+      // server to whom nobody told of an older one knows of no reason to wait.
+      const bool known = state.recovery.begun || (world_before_ && world_before_->id == id) ||
                          state.nodes.contains(live.key);
       if (id != state.world->id && state.shape->fence_after > Duration{0} && known &&
           !ever_paused_.contains(host)) {

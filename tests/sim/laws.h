@@ -106,6 +106,7 @@ class Laws {
   bool splits_ = false;
   bool formers_reign_ = false;
   std::set<Term> reigns_;
+  Term last_reign_;
   std::map<std::pair<Term, Generation>, WorldId> names_;
   Time server_started_;
   std::set<NodeId> exited_;  // Their agents ended by themselves: silence is no fault.

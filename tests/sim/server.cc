@@ -5,6 +5,7 @@
 
 #include "rendezvous/core/describe.h"
 #include "rendezvous/core/node_index.h"
+#include "rendezvous/core/record.h"
 #include "rendezvous/core/recovery.h"
 #include "tests/sim/machine.h"
 #include "tests/sim/simulation.h"
