@@ -19,7 +19,8 @@ TEST(ErrorFile, TheFormOfRecord) {
 TEST(ErrorFile, TheFlatForm) {
   EXPECT_EQ(ParseErrorFile(R"({"message": "out of luck", "timestamp": 12})"),
             (WorkerError{"out of luck", "", 12}));
-  for (const char* const beyond : {"1e300", "-1e300", "1e18"}) {  // Of what a count of seconds holds.
+  for (const char* const beyond :
+       {"1e300", "-1e300", "1e18"}) {  // Of what a count of seconds holds.
     EXPECT_EQ(ParseErrorFile(std::string(R"({"message": "m", "timestamp": )") + beyond + "}"),
               (WorkerError{"m", {}, {}}));
   }

@@ -19,7 +19,26 @@ Result<void> CheckTls(const TlsFiles& files, bool has_successors) {
     return Error{ErrorKind::kInvalid, "a server that speaks TLS needs --tls-cert and --tls-key"};
   }
   if (files.any() && has_successors && files.authority.empty()) {
-    return Error{ErrorKind::kInvalid, "with --run-dir a server that speaks TLS needs --tls-ca too"};
+    return Error{ErrorKind::kInvalid,
+                 "with --run-dir or --rdzv-endpoint a server that speaks TLS needs --tls-ca too"};
+  }
+  return {};
+}
+
+// The list that its nodes have.
+Result<void> ParseList(const std::string& text, const CLI::Option& listen, ServerConfig& config) {
+  if (text.empty()) {
+    return {};
+  }
+  if (listen.count() > 0 || !config.journal.empty() || !config.run_dir.empty()) {
+    return Error{ErrorKind::kInvalid,
+                 "--rdzv-endpoint, the list of the nodes, says where this server is and who takes "
+                 "over: leave --listen, --journal and --run-dir out"};
+  }
+  ASSIGN_OR_RETURN(config.candidates, ParseCandidates(text, 29400));
+  const std::string why = WhyListDoesNotCount(config.candidates, false, false);
+  if (!why.empty()) {
+    return Error{ErrorKind::kInvalid, "--rdzv-endpoint=" + text + ": " + why};
   }
   return {};
 }
@@ -42,15 +61,21 @@ Result<CommandLine> ParseServer(const std::vector<std::string>& args, const GetE
   CLI::App app{"Runs a rendezvous server alone, until it is stopped", "ddprun rendezvous"};
   app.set_help_flag();
   std::string listen = "127.0.0.1:29400";
+  std::string list;
   bool help = false;
   ServerConfig config;
-  app.add_option("--listen", listen, "HOST:PORT, port 0 for any free one")->capture_default_str();
+  CLI::Option* const listens =
+      app.add_option("--listen", listen, "HOST:PORT, port 0 for any free one")
+          ->capture_default_str();
   CLI::Option* const journal = app.add_option(
       "--journal", config.journal,
       "FILE that survives this server: one started again with it goes on with its runs");
   app.add_option("--run-dir", config.run_dir,
                  "DIR that all nodes share: a node takes over if this server dies, and this one "
                  "takes over if such a node does");
+  app.add_option("--rdzv-endpoint", list,
+                 "HOST:PORT,HOST:PORT,... the list that all nodes have, one place of it on this "
+                 "machine: this server counts there as a node's does");
   app.add_option("--token-file", config.token_file,
                  "File (mode 600) with the token that all must show, or DDPRUN_TOKEN or "
                  "DDPRUN_TOKEN_FILE; without one any node may join, and nobody drain or stop");
@@ -77,7 +102,8 @@ Result<CommandLine> ParseServer(const std::vector<std::string>& args, const GetE
   FillFromEnvironment(get_env, "DDPRUN_TLS_CERT", config.tls.certificate);
   FillFromEnvironment(get_env, "DDPRUN_TLS_KEY", config.tls.key);
   FillFromEnvironment(get_env, "DDPRUN_TLS_CA", config.tls.authority);
-  RETURN_IF_ERROR(CheckTls(config.tls, !config.run_dir.empty()));
+  RETURN_IF_ERROR(ParseList(list, *listens, config));
+  RETURN_IF_ERROR(CheckTls(config.tls, !config.run_dir.empty() || !list.empty()));
   ASSIGN_OR_RETURN(config.listen, ParseEndpoint(listen, 29400));
   RETURN_IF_ERROR(CheckExposure(
       config.listen, config.token_file + config.token + config.tls.authority, config.insecure));

@@ -230,6 +230,24 @@ TEST(CommandLine, BadInputIsNamed) {
   }
 }
 
+TEST(CommandLine, AServerAloneHasOnePlaceOnTheNodesList) {
+  const auto server =
+      ParseCommandLine({"rendezvous", "--rdzv-endpoint=a:1,b,c:3"}, Environment({}));
+  ASSERT_TRUE(server) << server.error().message;
+  EXPECT_EQ(std::get<ServerConfig>(*server).candidates,
+            (std::vector<Endpoint>{{"a", 1}, {"b", 29400}, {"c", 3}}));
+  const std::vector<std::pair<std::vector<std::string>, std::string>> refused = {
+      {{"--rdzv-endpoint=a:1,b:1,c:1", "--listen=a:1"}, "leave --listen"},
+      {{"--rdzv-endpoint=a:1,b:1,c:1", "--run-dir=d"}, "leave --listen"},
+      {{"--rdzv-endpoint=a:1,b:1"}, "name three or more"},
+      {{"--rdzv-endpoint=a:1,b:1,a:1"}, "names an endpoint twice"},
+      {{"--rdzv-endpoint=a:1,b:1,c:1", "--tls-cert=c", "--tls-key=k"}, "needs --tls-ca too"}};
+  for (auto [args, expected] : refused) {
+    args.insert(args.begin(), "rendezvous");
+    EXPECT_NE(Refusal(args).find(expected), std::string::npos) << Refusal(args);
+  }
+}
+
 TEST(CommandLine, EveryProblemIsToldAtOnce) {
   const std::string message = Refusal({"--nnodes=0", "--nproc-per-node=0", "--max-restarts=x"});
   for (const char* part : {"--nnodes", "--nproc-per-node", "--max-restarts", "no program"}) {

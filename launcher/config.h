@@ -102,6 +102,9 @@ struct ServerConfig {
   Endpoint listen{"127.0.0.1", 29400};
   std::string journal;  // Empty: none is kept.
   std::string run_dir;  // Empty: nobody else takes over.
+  // The nodes' list: it is a witness at the first place that is this machine's and free, and
+  // `listen` does not count.
+  std::vector<Endpoint> candidates;
   std::string token_file;
   std::string token;
   TlsFiles tls;

@@ -69,33 +69,54 @@ int RunUntilStopped(Loop& loop) {
   return kExitSignalBase + stopped_by;
 }
 
-// Serves while it has the newest claim of the run directory, and stands by while a node has it.
-int ServeInTurn(const ServerConfig& config, Loop& loop) {
-  const auto claims = std::make_shared<ClaimDirectory>(config.run_dir);
-  if (const Result<void> prepared = claims->Prepare(); !prepared) {
-    return Refuse(prepared.error());
+Result<void> ChooseClaims(const ServerConfig& config, SuccessionOptions& options) {
+  if (!config.candidates.empty()) {
+    KeepClaimsOnList(config.candidates, options);
+    return {};
   }
-  SuccessionOptions options;
-  options.claims = claims;
+  const auto directory = std::make_shared<ClaimDirectory>(config.run_dir);
+  options.claims = directory;
   options.core.given = config.listen;
+  return directory->Prepare();
+}
+
+Result<void> Open(SuccessionDriver& succession, const ServerConfig& config, const Access& access) {
+  if (!config.candidates.empty()) {
+    ASSIGN_OR_RETURN(const bool listed, BindOnList(succession, config.candidates));
+    WarnIfOpen(config.candidates.front(), access);
+    return listed ? Result<void>()
+                  : Error{ErrorKind::kUnavailable,
+                          "no endpoint of --rdzv-endpoint is an address of this machine and free: "
+                          "a server that is on no list is of no use to its nodes"};
+  }
+  std::unique_ptr<RendezvousServer> server = succession.NewRendezvous();
+  ASSIGN_OR_RETURN(Endpoint bound, server->Listen(config.listen));
+  WarnIfOpen(bound, access);
+  bound.host = IsWildcard(bound.host) ? HostName() : bound.host;
+  succession.UseServer(std::move(server), bound, /*place=*/0);
+  return {};
+}
+
+// Serves while it has the newest claim of the run directory, or of the list, and stands by while a
+// node has it; of a list it is a witness all the time.
+int ServeInTurn(const ServerConfig& config, Loop& loop) {
+  SuccessionOptions options;
   options.new_reign = [] { return NewReign(LaunchConfig{}); };
   Result<Access> access = ChooseAccess(config.token_file, config.token, config.tls);
   if (!access) {
     return Refuse(access.error());
   }
   options.access = *access;
+  if (const Result<void> chosen = ChooseClaims(config, options); !chosen) {
+    return Refuse(chosen.error());
+  }
   options.operators_token = access->token.empty() ? DrawToken() : access->token;
   options.on_serving = [](const NewServer& server) { server.coordinator.SetToken(server.token); };
   SuccessionDriver succession(loop, std::move(options), nullptr);
-  std::unique_ptr<RendezvousServer> server = succession.NewRendezvous();
-  Result<Endpoint> bound = server->Listen(config.listen);
-  if (!bound) {
-    Log(LogLevel::kError, bound.error().message);
+  if (const Result<void> open = Open(succession, config, *access); !open) {
+    Log(LogLevel::kError, open.error().message);
     return kExitUnavailable;
   }
-  WarnIfOpen(*bound, *access);
-  bound->host = IsWildcard(bound->host) ? HostName() : bound->host;
-  succession.UseServer(std::move(server), *bound, /*place=*/0);
   succession.Start();
   const int code = RunUntilStopped(loop);
   succession.Close();
@@ -108,7 +129,7 @@ int Serve(const ServerConfig& config) {
   StartLog("ddprun rendezvous", config.verbose ? LogLevel::kDebug : LogLevel::kInfo);
   RaiseFileLimit();
   Loop loop;
-  if (!config.run_dir.empty()) {
+  if (!config.run_dir.empty() || !config.candidates.empty()) {
     return ServeInTurn(config, loop);
   }
   Result<Kept> kept = OpenJournal(config.journal);

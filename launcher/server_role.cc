@@ -125,6 +125,29 @@ CoordinatorConfig NewReign(const LaunchConfig& config) {
   return reign;
 }
 
+Result<bool> BindOnList(SuccessionDriver& succession, const std::vector<Endpoint>& list) {
+  for (std::size_t place = 0; place < list.size(); ++place) {
+    std::unique_ptr<RendezvousServer> server = succession.NewRendezvous();
+    const Result<std::optional<Endpoint>> bound = BindOrFind(*server, list[place]);
+    if (!bound && bound.error().kind != ErrorKind::kNotFound) {
+      return bound.error();
+    }
+    if (bound && *bound) {
+      succession.UseServer(std::move(server), list[place], place);
+      return true;
+    }
+  }
+  return false;
+}
+
+void KeepClaimsOnList(const std::vector<Endpoint>& list, SuccessionOptions& options) {
+  options.claims = std::make_shared<WitnessClient>(list, options.access);
+  options.core.claims = "the majority of the list";
+  options.core.thirds_to_let_go = kThirdsToLetGo;
+  options.core.given = list.front();
+  options.list = DigestOf(list);
+}
+
 void ServerRole::Close() {
   if (succession) {
     succession->Close();
@@ -135,26 +158,6 @@ void ServerRole::Close() {
 }
 
 namespace {
-
-// The first endpoint of the list that is this machine's and free: this node is a witness there, and
-// may serve. None: it is on no list, and joins.
-Result<void> BindOnList(SuccessionDriver& succession, const std::vector<Endpoint>& list) {
-  for (std::size_t place = 0; place < list.size(); ++place) {
-    std::unique_ptr<RendezvousServer> server = succession.NewRendezvous();
-    const Result<std::optional<Endpoint>> bound = BindOrFind(*server, list[place]);
-    if (!bound && bound.error().kind != ErrorKind::kNotFound) {
-      return bound.error();
-    }
-    if (bound && *bound) {
-      succession.UseServer(std::move(server), list[place], place);
-      return {};
-    }
-  }
-  Log(LogLevel::kInfo,
-      "no endpoint of the list is free on this machine: this node never carries "
-      "the server");
-  return {};
-}
 
 Result<std::optional<Endpoint>> Bind(RendezvousServer& server, const LaunchConfig& config) {
   if (config.around.ports <= 1) {
@@ -178,10 +181,7 @@ Result<ServerRole> JoinSuccession(Loop& loop, const LaunchConfig& config, Server
     RETURN_IF_ERROR(directory->Prepare());
     options.claims = directory;
   } else {
-    options.claims = std::make_shared<WitnessClient>(config.candidates, options.access);
-    options.core.claims = "the majority of the list";
-    options.core.thirds_to_let_go = kThirdsToLetGo;
-    options.list = DigestOf(config.candidates);
+    KeepClaimsOnList(config.candidates, options);
   }
   options.operators_token = options.access.token.empty() ? DrawToken() : options.access.token;
   options.new_reign = [config] { return NewReign(config); };
@@ -196,7 +196,12 @@ Result<ServerRole> JoinSuccession(Loop& loop, const LaunchConfig& config, Server
   role.succession = std::make_unique<SuccessionDriver>(loop, std::move(options), channel.get());
   role.channel = std::move(channel);
   if (!config.candidates.empty()) {
-    RETURN_IF_ERROR(BindOnList(*role.succession, config.candidates));
+    ASSIGN_OR_RETURN(const bool listed, BindOnList(*role.succession, config.candidates));
+    if (!listed) {
+      Log(LogLevel::kInfo,
+          "no endpoint of the list is free on this machine: this node never carries "
+          "the server");
+    }
   } else if (MayServe(config)) {
     std::unique_ptr<RendezvousServer> server = role.succession->NewRendezvous();
     Result<std::optional<Endpoint>> bound = BindOrFind(*server, config.endpoint);

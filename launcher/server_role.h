@@ -52,6 +52,13 @@ struct ServerRole {
 // `news` is for a run with a shared directory, whose succession is yet to be started.
 Result<ServerRole> TakeServerRole(Loop& loop, const LaunchConfig& config, ServerNews news);
 
+// The first endpoint of the list that is this machine's and free: `succession` is a witness there,
+// and may serve. False: none is, so it never serves.
+Result<bool> BindOnList(SuccessionDriver& succession, const std::vector<Endpoint>& list);
+
+// Claims that the nodes of a list keep, with the access that the options have.
+void KeepClaimsOnList(const std::vector<Endpoint>& list, SuccessionOptions& options);
+
 // Each node is an open connection; the soft limit is often 1,024. Workers get the
 // user's own (UserLimits).
 void RaiseFileLimit();

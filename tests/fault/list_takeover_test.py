@@ -49,6 +49,22 @@ class ListTakeover(MachinesTest):
         self.assertNotIn("serving the rendezvous at", back.err())
         self.end()
 
+    # Two nodes and a third machine that only keeps the claim: still a majority when one node is lost.
+    def test_a_server_alone_counts_on_the_list(self):
+        witness = self.launch(2, "rendezvous", f"--rdzv-endpoint={self.endpoint}", "-v")
+        self.addCleanup(witness.signal, signal.SIGKILL)
+        first = self.start_nodes(2, "1:2")
+        old = self.server()
+        self.lose_host(old)
+        self.world(1, after=first)
+        # The node's, or the witness: whoever looked first.
+        takers = [run for run in (*self.nodes, witness)
+                  if "taking the server's part over" in run.err()]
+        self.assertEqual(len(takers), 1, self.all() + witness.all())
+        self.end()
+        witness.signal(signal.SIGTERM)
+        self.assertEqual(witness.wait(), 143, witness.all())
+
     def test_verbs_ask_the_list(self):
         self.start_nodes(3, "1:3")
         asked = self.launch(1, "status", f"--endpoint={self.endpoint}")
@@ -109,6 +125,7 @@ class ListTakeover(MachinesTest):
         self.assertIn("this node's server steps down", self.wait_for(
             lambda: "this node's server steps down" in old.err() and old.err(), *self.nodes, old,
             limit=LIMIT, what="stepping down"))
+        self.assertEqual(old.generations(), [first], "a world was formed on the losing side")
         self.network.heal(old.machine)
         self.nodes.append(old)
         self.world(3, after=second)
