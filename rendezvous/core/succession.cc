@@ -189,6 +189,13 @@ void OnHeard(SuccessionTurn& turn, const ServerHeard& heard) {
   state.lease = heard.lease;
 }
 
+void Keep(SuccessionTurn& turn, Time began) {
+  turn.state.kept = began;
+  if (began >= turn.state.woke) {  // Else the answer is as old as the sleep.
+    turn.state.renewed = turn.now;
+  }
+}
+
 void OnClaimed(SuccessionTurn& turn, const Claimed& claimed) {
   SuccessionState& state = turn.state;
   state.phase = SuccessionPhase::kServing;
@@ -196,8 +203,7 @@ void OnClaimed(SuccessionTurn& turn, const Claimed& claimed) {
   state.own = claimed.claim.number;
   state.highest = std::max(state.highest, claimed.claim.term);
   state.highest_heard = state.highest;
-  state.kept = claimed.began;
-  state.renewed = turn.now;
+  Keep(turn, claimed.began);
   state.busy = false;
   state.next = turn.now + LeaseNow(state, turn.config) / kMovesPerLease;
 }
@@ -230,8 +236,7 @@ void OnMoved(SuccessionTurn& turn, const CounterMoved& moved) {
     turn.Say(NoticeLevel::kInfo, turn.config.claims + " can be written again");
   }
   state.told_unreadable = false;
-  state.kept = moved.began;
-  state.renewed = turn.now;
+  Keep(turn, moved.began);
   state.newest = moved.claim;
   state.next = turn.now + LeaseNow(state, turn.config) / kMovesPerLease;
 }
@@ -258,6 +263,7 @@ void ForgiveStandingStill(SuccessionTurn& turn) {
   SuccessionState& state = turn.state;
   if (turn.now > state.stepped + LeaseNow(state, turn.config) / kMovesPerLease + kLate) {
     state.heard = turn.now;
+    state.woke = turn.now;
   }
   state.stepped = turn.now;
 }
@@ -322,7 +328,7 @@ std::optional<Time> NextWake(const SuccessionState& state, const SuccessionConfi
 }
 
 Time ClaimGoodUntil(const SuccessionState& state, const SuccessionConfig& config) {
-  // However slow the claims are: at the moment when a move has succeeded nothing is in doubt.
+  // However slow the claims are: at the moment when a move is seen to succeed nothing is in doubt.
   return std::max(state.kept + LeaseNow(state, config) / kMovesPerLease * kThirdsUntilDoubt,
                   state.renewed);
 }

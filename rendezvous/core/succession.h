@@ -155,7 +155,8 @@ struct SuccessionState {
   bool busy = false;  // Reading, or moving the counter.
   Time next;          // The next read, or move.
   Time kept;          // Serving: the last write that succeeded had begun then.
-  Time renewed;       // It had succeeded then.
+  Time renewed;       // It was seen to succeed then.
+  Time woke;          // This process was last found to have stood still.
   Time stepped;       // The last event's moment.
   bool told_missing = false;
   bool told_refused = false;

@@ -116,12 +116,30 @@ TEST(Succession, AClaimIsInDoubtSoonerThanALeaseWithoutAMove) {
   EXPECT_EQ(ClaimGoodUntil(node.state, node.config), At(3s));
 }
 
+// (Seed 272970155170: woken after another had taken over, with the answer of a move of long ago.)
+TEST(Succession, AnAnswerFromBeforeASleepLeavesTheClaimInDoubt) {
+  for (const bool tick_first : {false, true}) {
+    Node node(true);
+    node.Serve(1, At(0s));
+    node.Tick(At(1s));
+    const Claim moved = node.Get<MoveCounter>().claim;
+    if (tick_first) {
+      node.Tick(At(3'800ms));
+    }
+    node.Feed(CounterMoved{At(1s), moved, false}, At(3'800ms));
+    EXPECT_EQ(ClaimGoodUntil(node.state, node.config), At(3s));
+  }
+}
+
 // Else no world could be formed where each write takes that long.
 TEST(Succession, AMoveThatHasJustSucceededIsGoodHoweverLongItTook) {
   Node node(true);
   node.Serve(1, At(0s));
   node.Tick(At(1s));
-  node.Feed(CounterMoved{At(1s), node.Get<MoveCounter>().claim, false}, At(3'900ms));
+  const Claim moved = node.Get<MoveCounter>().claim;
+  node.Tick(At(2s));
+  node.Tick(At(3s));
+  node.Feed(CounterMoved{At(1s), moved, false}, At(3'900ms));
   EXPECT_EQ(ClaimGoodUntil(node.state, node.config), At(3'900ms));
 }
 

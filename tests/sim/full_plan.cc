@@ -27,9 +27,6 @@ FullPlan::FullPlan(std::uint64_t seed, const Mutation& mutation, TranscriptLevel
   agenda.At(kBegin, [] {});
   agenda.DoNext(kBegin);
   simulation_.laws.AllowSplits();
-  if (simulation_.setup.stale_claims == 0) {
-    simulation_.laws.ExpectFormersToReign();
-  }
   simulation_.run_directory = std::make_unique<RunDirectory>(agenda.Now());
   simulation_.training = std::make_unique<Training>(simulation_);
   for (std::uint32_t i = 0; i < simulation_.setup.machines; ++i) {

@@ -63,10 +63,6 @@ void Laws::AfterStep(const CoordinatorState& state, const CoordinatorConfig& con
             Name(world_before_->generation));
     }
     CheckOneWorld(state, config, now);
-    if (formers_reign_ && config.term != last_reign_) {
-      Break("generation " + Name(state.world->generation) +
-            " was formed by a server that another one had followed");
-    }
   }
   CheckBudget(state);
   CheckWindow(state, config, now);
@@ -111,7 +107,6 @@ void Laws::OnKept(const RunRecord& record) {
 }
 
 void Laws::OnReign(Term term) {
-  last_reign_ = term;
   if (!reigns_.insert(term).second) {
     Break("two servers reign under term " + std::to_string(term.value));
   }

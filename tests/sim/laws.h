@@ -56,8 +56,6 @@ class Laws {
   // Several may serve at once, each with a world of its own; fences keep one of them harmless.
   void OnReign(Term term);
   void AllowSplits() { splits_ = history_lost_ = true; }
-  // Claims are read as they are: who forms a world reigns last.
-  void ExpectFormersToReign() { formers_reign_ = true; }
   std::uint64_t reigns() const { return reigns_.size(); }
 
   // ---- A server that dies ----
@@ -104,9 +102,7 @@ class Laws {
   std::set<WorldId> formed_;  // By the server that lives now.
   bool history_lost_ = false;
   bool splits_ = false;
-  bool formers_reign_ = false;
   std::set<Term> reigns_;
-  Term last_reign_;
   std::map<std::pair<Term, Generation>, WorldId> names_;
   Time server_started_;
   std::set<NodeId> exited_;  // Their agents ended by themselves: silence is no fault.

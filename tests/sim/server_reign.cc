@@ -33,8 +33,13 @@ void Server::ClaimIsGood(Time until) {
 }
 
 // Whose claim has not moved for a lease may be on the losing side of a split, about to step down.
+// Where claims are read as they are, who forms a world also has the newest.
 void Server::CheckClaim(Time now) const {
   const bool in_directory = simulation_.run_directory && simulation_.setup.listed == 0;
+  if (in_directory && simulation_.setup.stale_claims == 0 &&
+      simulation_.run_directory->NewestAt(now)->term != config_.term) {
+    simulation_.laws.Break(name_ + " forms a world although another server has followed it");
+  }
   if (in_directory && now - simulation_.run_directory->MovedAt(config_.term) > config_.base_lease) {
     simulation_.laws.Break(name_ + " forms a world with a claim that has not moved for a lease");
   }
