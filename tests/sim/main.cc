@@ -216,7 +216,8 @@ int Main(int argc, char** argv) {
   for (const std::uint64_t seed : options.seeds) {
     const bool held = PlayOne(seed, options, totals);
     if (!held && !options.mutated.empty()) {
-      std::printf("without the rule '%s' a law breaks: it is needed\n", options.mutated.c_str());
+      std::printf("seed %llu: without the rule '%s' a law breaks: it is needed\n",
+                  static_cast<unsigned long long>(seed), options.mutated.c_str());
       return 0;
     }
   }
