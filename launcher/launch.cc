@@ -279,6 +279,11 @@ class Agent {
       Log(over ? LogLevel::kDebug : LogLevel::kInfo,
           "this node is done; it serves the rendezvous on for " + std::to_string(nodes) +
               " other node" + (nodes == 1 ? "" : "s") + " (a signal stops it)");
+    } else if (const Duration stays = serving->StaysFor(); stays > Duration{0}) {
+      Log(LogLevel::kInfo,
+          "this node is done; it took the server's part over, so it serves on for " +
+              FormatDuration(stays) +
+              ": nodes that have not found it yet must hear how the run ended");
     }
     ServeOn(*serving);
   }

@@ -45,7 +45,7 @@ Time ParkedUntil(Time beat, Duration poll) {
 }  // namespace
 
 CoordinatorDriver::CoordinatorDriver(Loop& loop, const CoordinatorConfig& config)
-    : loop_(loop), config_(config) {}
+    : loop_(loop), config_(config), stay_(loop) {}
 
 void CoordinatorDriver::UseJournal(std::unique_ptr<Journal> journal,
                                    const std::vector<RunRecord>& runs) {
@@ -228,9 +228,7 @@ void CoordinatorDriver::Arm(const RunId& run_id, RunEntry& run) {
   if (IsOver(run.state) && !run.forget) {
     run.forget = now + kLeasesRemembered * LeaseOf(run.state, config_);
   }
-  if (when_unneeded_ && NodesServed() == 0) {
-    loop_.Post(std::exchange(when_unneeded_, nullptr));
-  }
+  EndIfUnneeded();
   std::optional<Time> wake = NextWake(run.state, config_);
   const auto consider = [&](Time when) { wake = wake ? std::min(*wake, when) : when; };
   if (!run.due.empty()) {
@@ -347,17 +345,37 @@ void CoordinatorDriver::ClaimIsGood(Time until) {
 
 void CoordinatorDriver::Retire() {
   retired_ = true;
+  stay_.Cancel();
   when_unneeded_ = nullptr;
   on_later_term_ = nullptr;
   runs_.clear();
 }
 
 void CoordinatorDriver::WhenUnneeded(std::function<void()> callback) {
-  if (NodesServed() == 0) {
-    loop_.Post(std::move(callback));
-  } else {
-    when_unneeded_ = std::move(callback);
+  when_unneeded_ = std::move(callback);
+  EndIfUnneeded();
+}
+
+void CoordinatorDriver::EndIfUnneeded() {
+  if (!when_unneeded_ || NodesServed() > 0) {
+    return;
   }
+  if (StaysFor() > Duration{0}) {
+    stay_.ArmAt(stays_until_, [this] { EndIfUnneeded(); });
+    return;
+  }
+  loop_.Post(std::exchange(when_unneeded_, nullptr));
+}
+
+void CoordinatorDriver::Succeed() {
+  succeeds_ = true;
+  stays_until_ = loop_.Now() + config_.base_lease;
+}
+
+Duration CoordinatorDriver::StaysFor() const {
+  const Time now = loop_.Now();
+  return stays_until_ && now < *stays_until_ ? std::chrono::ceil<Duration>(*stays_until_ - now)
+                                             : Duration{0};
 }
 
 std::size_t CoordinatorDriver::NodesServed() const {

@@ -36,7 +36,7 @@ class CoordinatorDriver {
 
   // Before anything arrives: another server reigned before this one, so what its runs' nodes still
   // do is found out from their reports before anything is formed.
-  void Succeed() { succeeds_ = true; }
+  void Succeed();
   // A node has heard a later server: called instead of reigning after that one. On the loop, and
   // not from inside the report's arrival.
   void OnLaterTerm(std::function<void(Term)> callback) { on_later_term_ = std::move(callback); }
@@ -58,6 +58,10 @@ class CoordinatorDriver {
 
   // Nodes that still need this server: neither lost nor told, and acknowledged, how it ended.
   std::size_t NodesServed() const;
+
+  // One that another server preceded stays for a lease after its beginning: nodes that it has never
+  // heard of may be about to find it, and must hear how their run ended.
+  Duration StaysFor() const;
 
   // Called on the loop when nobody needs this server any more, at once if that is so already.
   void WhenUnneeded(std::function<void()> callback);
@@ -81,6 +85,7 @@ class CoordinatorDriver {
     std::uint64_t edition = 0;  // Of the state when every parked call was last looked at.
   };
 
+  void EndIfUnneeded();
   // One Step, and what it asks for.
   void Decide(const RunId& run_id, RunEntry& run, const CoordinatorEvent& event);
   void Feed(const RunId& run_id, const CoordinatorEvent& event);
@@ -101,6 +106,8 @@ class CoordinatorDriver {
   std::function<void()> when_unneeded_;
   std::function<void(Term)> on_later_term_;  // None: this server reigns after the later one.
   bool succeeds_ = false;
+  std::optional<Time> stays_until_;
+  LoopTimer stay_;
   std::optional<Time> claim_good_;
   bool retired_ = false;
   TokenGate gate_;

@@ -111,7 +111,7 @@ void Candidate::EndWhenUnneeded(std::uint64_t life) {
   if (life != life_ || !up_) {
     return;
   }
-  if (!paused_ && serves() && server_.state().index.served == 0) {
+  if (!paused_ && serves() && server_.state().index.served == 0 && !server_.Stays()) {
     Tell("(serves no longer: nobody needs it)");
     GiveUp();
     return;

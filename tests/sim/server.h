@@ -49,6 +49,8 @@ class Server {
   // Its journal is gone when it starts again.
   void LoseJournal();
   bool up() const { return up_; }
+  // Who served before it may have left it nodes that it has not heard of yet.
+  bool Stays() const;
   std::uint64_t life() const { return life_; }  // Odd while it is up.
   // Of all lives together.
   std::uint64_t worlds() const { return worlds_ + state_.worlds_formed; }
@@ -83,6 +85,7 @@ class Server {
   const std::string name_;
   std::function<void(Term)> on_later_term_;  // None: this server reigns after the later one.
   bool succeeds_ = false;
+  std::optional<Time> stays_until_;
   std::optional<Time> claim_good_;
   CoordinatorConfig config_;
   CoordinatorState state_;

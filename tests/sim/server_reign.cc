@@ -16,10 +16,18 @@ void Server::Reign(Term term, bool successor) {
   state_ = CoordinatorState{};
   state_.run_id = run_id;
   succeeds_ = successor;
+  stays_until_.reset();
+  if (successor) {
+    stays_until_ = simulation_.agenda.Now() + config_.base_lease;
+  }
   claim_good_.reset();
   simulation_.laws.OnServerStart(simulation_.agenda.Now());
   answered_edition_ = state_.edition;
   Arm();
+}
+
+bool Server::Stays() const {
+  return stays_until_ && simulation_.agenda.Now() < *stays_until_;
 }
 
 void Server::ClaimIsGood(Time until) {
