@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
+#include <algorithm>
 #include <charconv>
 
 namespace ddprun {
@@ -15,6 +16,11 @@ Result<std::uint16_t> ParsePort(std::string_view text, std::string_view whole) {
     return Invalid("the port of an endpoint must be a number from 0 to 65535", whole);
   }
   return static_cast<std::uint16_t>(value);
+}
+
+// Else what ToString makes of it could mean another endpoint, or none.
+bool IsOfHost(char c) {
+  return c > ' ' && c <= '~' && c != '[' && c != ']';
 }
 
 }  // namespace
@@ -45,6 +51,9 @@ Result<Endpoint> ParseEndpoint(std::string_view text, std::optional<std::uint16_
   }
   if (host.empty() || (!has_port && !default_port)) {
     return Invalid("an endpoint must be host:port", text);
+  }
+  if (!std::all_of(host.begin(), host.end(), IsOfHost)) {
+    return Invalid("the host of an endpoint must be printable, without spaces and brackets", text);
   }
   if (!has_port) {
     return Endpoint{std::string(host), *default_port};

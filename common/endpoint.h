@@ -17,7 +17,8 @@ struct Endpoint {
   auto operator<=>(const Endpoint&) const = default;
 };
 
-// "host:port", "[v6]:port"; "host" alone where default_port is given. Port 0 is accepted.
+// "host:port", "[v6]:port"; "host" alone where default_port is given. Port 0 is accepted. A host is
+// printable ASCII without spaces and brackets.
 Result<Endpoint> ParseEndpoint(std::string_view text, std::optional<std::uint16_t> default_port);
 
 std::string ToString(const Endpoint& endpoint);
