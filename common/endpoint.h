@@ -17,8 +17,7 @@ struct Endpoint {
   auto operator<=>(const Endpoint&) const = default;
 };
 
-// "host:port", "[v6]:port"; "host" alone where default_port is given. Port 0 is accepted. A host is
-// printable ASCII without spaces and brackets.
+// "host:port", "[v6]:port"; "host" alone with a default_port. Port 0 is taken, odd bytes are not.
 Result<Endpoint> ParseEndpoint(std::string_view text, std::optional<std::uint16_t> default_port);
 
 std::string ToString(const Endpoint& endpoint);
