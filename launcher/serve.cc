@@ -83,11 +83,14 @@ Result<void> ChooseClaims(const ServerConfig& config, SuccessionOptions& options
 Result<void> Open(SuccessionDriver& succession, const ServerConfig& config, const Access& access) {
   if (!config.candidates.empty()) {
     ASSIGN_OR_RETURN(const bool listed, BindOnList(succession, config.candidates));
+    if (!listed) {
+      return Error{
+          ErrorKind::kUnavailable,
+          "no endpoint of --rdzv-endpoint is an address of this machine and free: a server "
+          "that is on no list is of no use to its nodes"};
+    }
     WarnIfOpen(config.candidates.front(), access);
-    return listed ? Result<void>()
-                  : Error{ErrorKind::kUnavailable,
-                          "no endpoint of --rdzv-endpoint is an address of this machine and free: "
-                          "a server that is on no list is of no use to its nodes"};
+    return {};
   }
   std::unique_ptr<RendezvousServer> server = succession.NewRendezvous();
   ASSIGN_OR_RETURN(Endpoint bound, server->Listen(config.listen));
@@ -101,6 +104,7 @@ Result<void> Open(SuccessionDriver& succession, const ServerConfig& config, cons
 // node has it; of a list it is a witness all the time.
 int ServeInTurn(const ServerConfig& config, Loop& loop) {
   SuccessionOptions options;
+  options.core.listens = false;
   options.new_reign = [] { return NewReign(LaunchConfig{}); };
   Result<Access> access = ChooseAccess(config.token_file, config.token, config.tls);
   if (!access) {

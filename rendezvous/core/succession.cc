@@ -93,6 +93,16 @@ bool IsFree(const SuccessionState& state, const SuccessionConfig& config, Time b
          Missed(state, config, now);
 }
 
+// What an agent's calls tell elsewhere.
+void HearByClaim(SuccessionTurn& turn, const std::optional<Claim>& found) {
+  SuccessionState& state = turn.state;
+  if (!turn.config.listens && found && state.newest && found->term == state.newest->term &&
+      found->counter > state.newest->counter) {
+    state.heard = turn.now;
+    state.told_missing = false;
+  }
+}
+
 void OnRead(SuccessionTurn& turn, const DirectoryRead& read) {
   SuccessionState& state = turn.state;
   if (state.phase != SuccessionPhase::kFollowing) {
@@ -101,6 +111,7 @@ void OnRead(SuccessionTurn& turn, const DirectoryRead& read) {
   const Duration lease = LeaseNow(state, turn.config);
   state.busy = false;
   state.told_unreadable = false;
+  HearByClaim(turn, read.newest);
   const bool missed = Missed(state, turn.config, turn.now);
   state.next = turn.now + (missed ? UntilNextLook(state, turn.config) : lease / kMovesPerLease);
   if (!read.newest) {

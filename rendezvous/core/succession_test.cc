@@ -67,6 +67,18 @@ TEST(Succession, ASilentServerIsNoReasonWhileItsCounterMoves) {
 }
 
 // What it did not hear meanwhile is its own fault; and what it then reads may be old.
+// A server alone has no agent that would hear the one that serves.
+TEST(Succession, WithoutAnAgentAMovingCounterIsTheServersAnswer) {
+  Node node(false);
+  node.config.listens = false;
+  for (int i = 0; i < 10; ++i) {
+    node.Read(ClaimOf(1, static_cast<std::uint64_t>(i)), At(i * 1s));
+    EXPECT_FALSE(node.Has<Notice>()) << i;
+  }
+  EXPECT_FALSE(node.ReadUntil(At(14s), ClaimOf(1, 9)));
+  EXPECT_TRUE(node.ReadUntil(At(16s), ClaimOf(1, 9)));
+}
+
 TEST(Succession, WhoStoodStillDoesNotTakeTheServerForSilent) {
   Node node = Follower();
   node.Tick(At(7s));

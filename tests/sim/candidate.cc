@@ -51,6 +51,7 @@ void Candidate::Start() {
   agent_ended_ = false;
   ++life_;
   state_ = SuccessionState{};
+  config_.listens = !machine_.bare();
   pool_free_.reset();
   witness_.reset();
   if (index_ < simulation_.setup.listed) {

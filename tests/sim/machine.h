@@ -30,6 +30,7 @@ class Machine {
   }
   // A server alone: no agent of the run is on this machine.
   void LeaveOutAgent() { bare_ = true; }
+  bool bare() const { return bare_; }
   // Whom its agent speaks to from now on; a call that is open is sent there anew. Null: nobody.
   void Follow(Server* server);
   const Server* server() const { return server_; }
