@@ -218,8 +218,8 @@ struct Recovery {
   struct Place {
     NodeKey key;
     NodeReport report;  // Stays when a node that knows the end is gone.
-    std::optional<StopCause>
-        told;  // By the old server; what this one says since replaces the echo.
+    // By the old server; what this one says since replaces the echo.
+    std::optional<StopCause> told;
   };
   std::optional<Placement> newest;        // Of the newest world heard of; the shared part counts.
   std::map<std::uint32_t, Place> places;  // Group rank in it -> who has reported.
