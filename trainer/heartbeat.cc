@@ -24,6 +24,15 @@ Heartbeat::~Heartbeat() {
   thread_.join();
 }
 
+void Heartbeat::Resume(std::uint64_t step) {
+  const std::lock_guard lock(mutex_);
+  step_.store(step, std::memory_order_relaxed);
+  if (step != told_step_) {
+    notifier_.Send("STEP=" + std::to_string(step) + "\n");
+    told_step_ = step;
+  }
+}
+
 void Heartbeat::Report(const TrainReport& report) {
   char text[128];
   std::snprintf(text, sizeof text, "LOSS=%.6g\nSAMPLES_PER_S=%.6g\n", report.loss,
@@ -36,14 +45,13 @@ void Heartbeat::Report(const TrainReport& report) {
 }
 
 void Heartbeat::Run() {
-  std::uint64_t told_step = 0;
   const TrainPhase* told_phase = nullptr;
   std::unique_lock lock(mutex_);
   do {
     const std::uint64_t step = step_.load(std::memory_order_relaxed);
     const TrainPhase* const phase = phase_.load(std::memory_order_relaxed);
     std::string lines;
-    if (step != told_step) {
+    if (step != told_step_) {
       lines = "STEP=" + std::to_string(step) + "\n";
     }
     if (phase != told_phase) {
@@ -55,7 +63,7 @@ void Heartbeat::Run() {
     if (!lines.empty()) {
       notifier_.Send(lines);
     }
-    told_step = step;
+    told_step_ = step;
     told_phase = phase;
   } while (!ends_.wait_for(lock, kInterval, [this] { return end_; }));
 }

@@ -48,6 +48,9 @@ class Heartbeat {
   Heartbeat& operator=(const Heartbeat&) = delete;
 
   void Step(std::uint64_t step) { step_.store(step, std::memory_order_relaxed); }
+  // The step that training goes on from, told before this returns: that a world came so far is
+  // progress (--crash-loop-limit), however soon it ends.
+  void Resume(std::uint64_t step);
   // What rank 0 reports; told as it is.
   void Report(const TrainReport& report);
   // One of the constants above: only the address is kept.
@@ -63,6 +66,7 @@ class Heartbeat {
   std::atomic<std::uint64_t> step_{0};
   std::atomic<const TrainPhase*> phase_{nullptr};
   std::mutex mutex_;
+  std::uint64_t told_step_ = 0;
   std::condition_variable ends_;
   bool end_ = false;
   std::thread thread_;  // Last: it uses all of the above.

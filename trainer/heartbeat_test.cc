@@ -76,6 +76,21 @@ TEST_F(Socket, NothingIsSaidTwice) {
   EXPECT_LT(::recv(fd, &byte, 1, MSG_DONTWAIT), 0);
 }
 
+// A world that is killed before the thread's next turn has still told where it went on.
+TEST_F(Socket, WhereTrainingGoesOnIsToldAtOnceAndOnce) {
+  const Notifier notifier(path);
+  {
+    Heartbeat heartbeat(notifier);
+    heartbeat.Resume(700);
+    char bytes[64];
+    const ssize_t got = ::recv(fd, bytes, sizeof bytes, MSG_DONTWAIT);
+    ASSERT_GT(got, 0) << "nothing was told";
+    EXPECT_EQ(std::string(bytes, static_cast<std::size_t>(got)), "STEP=700\n");
+  }
+  char byte = 0;
+  EXPECT_LT(::recv(fd, &byte, 1, MSG_DONTWAIT), 0);
+}
+
 // The agent passes over what it does not know.
 TEST_F(Socket, TellsHowItGoes) {
   const Notifier notifier(path);

@@ -161,7 +161,7 @@ Result<void> Trainer::StartLearner(const StartPlan& plan) {
   report_at_ = state_.step + kFirstReport;
   agree_at_ = state_.step + 1;
   reported_at_ = agreed_at_ = std::chrono::steady_clock::now();
-  heartbeat_.Step(state_.step);
+  heartbeat_.Resume(state_.step);
   if (IsRankZero()) {
     LogStart(plan);
     if (!config_.run.profile.empty()) {
