@@ -20,7 +20,8 @@ class TrainingMembership(DdprunTest):
             "--nnodes=1:2", f"--rdzv-id={self.run_id}", f"--rdzv-endpoint={endpoint}",
             "--rdzv-conf=last_call_timeout=0.2", TRAIN, f"--epochs={EPOCHS}", f"--batch={BATCH}",
             "--checkpoint-every=1000000", "--threads=1", f"--checkpoint-dir={self.path('ckpt')}",
-            f"--sample-log={self.path('samples')}")
+            f"--sample-log={self.path('samples')}",
+            "--skew=0:1")  # Else a fast machine may have trained all before the second node is there.
 
     def trains(self, generation, rank):
         """That rank of that generation has finished some steps."""
