@@ -65,7 +65,9 @@ class Example(SlurmTest):
         told = self.start(
             "--parsable", f"--output={self.out}", "--cpus-per-task=1", *flags, path, "--epochs=2",
             f"--limit-train={samples}", "--batch=16", "--checkpoint-every=100000",
-            f"--sample-log={self.path('samples')}", executable="sbatch")
+            f"--sample-log={self.path('samples')}",
+            "--skew=0:4",  # Else a fast machine may have trained all before Slurm acts.
+            executable="sbatch")
         self.assertEqual(told.wait(), 0, told.all())
         return told.out().strip()
 

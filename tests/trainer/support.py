@@ -19,12 +19,18 @@ TRAIN = os.environ["DDPRUN_TRAIN"]
 STORE_HOST = os.environ["DDPRUN_STORE_HOST"]
 MNIST = os.environ["DDPRUN_MNIST"]
 LIMIT = 60
+ATTEMPTS = 8
 
 CONTRACT = (
     "RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK MASTER_ADDR MASTER_PORT "
     "TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT DDPRUN_TERM DDPRUN_GENERATION "
     "DDPRUN_WORLD_ID DDPRUN_NOTIFY_SOCKET GLOO_SOCKET_IFNAME"
 ).split()
+
+
+def slowed(attempt):
+    """Flags of a training that an attempt before this one could not catch: longer steps, equal bits."""
+    return [f"--skew=0:{5 << attempt}"] if attempt else []
 
 
 class Store:
@@ -180,15 +186,22 @@ class TrainerTest(unittest.TestCase):
             self.assertEqual(worker.wait(), expect, f"rank {rank}: {worker.text('err')}")
         return workers
 
+    def wait_for_commit(self, worker):
+        """Until there is a checkpoint to resume from; False if the worker ended before."""
+        while not self.is_committed():
+            if not worker.wait_for_step(int(worker.said["STEP"]) + 1):
+                return False
+        return True
+
     def interrupt(self, arguments, name, ranks, step, ordered=True):
-        """Kills rank 0 at `step`, behind a commit; again where the training, or the kill, was faster."""
-        for attempt in range(20):
+        """Kills rank 0 at `step`, behind a commit; again, slower, where the training outran that."""
+        for attempt in range(ATTEMPTS):
             self.checkpoints = self.path(f"{name}.{attempt}.ckpt")
-            workers = self.start(arguments, ranks=ranks, ordered=ordered)
-            early = workers[0].wait_for_step(step)
+            workers = self.start(arguments + slowed(attempt), ranks=ranks, ordered=ordered)
+            early = workers[0].wait_for_step(step) and self.wait_for_commit(workers[0])
             workers[0].kill()
             ends = [worker.wait() for worker in workers]
-            if early and ends == [-signal.SIGKILL] + [75] * (ranks - 1) and self.is_committed():
+            if early and ends == [-signal.SIGKILL] + [75] * (ranks - 1):
                 return
             self.assertTrue(set(ends) <= {0, 75, -signal.SIGKILL}, workers[0].text("err"))
         self.fail("no kill came between a checkpoint and the end of the training")

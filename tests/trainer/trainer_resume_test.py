@@ -20,10 +20,10 @@ class Resume(support.TrainerTest):
     def killed(self, arguments, ranks, steps, victim):
         """Kills `victim` once it has taken each of `steps`.
 
-        False: the training had ended by then, or had not committed a checkpoint."""
+        False: the training had ended by then, or before it committed a checkpoint."""
         for generation, step in enumerate(steps, 1):
             workers = self.start(arguments, ranks=ranks, generation=generation)
-            early = workers[victim].wait_for_step(step)
+            early = workers[victim].wait_for_step(step) and self.wait_for_commit(workers[victim])
             workers[victim].kill()
             for rank, worker in enumerate(workers):
                 expected = -signal.SIGKILL if rank == victim else 75
@@ -32,14 +32,14 @@ class Resume(support.TrainerTest):
                 early = early and end == expected
             if not early:
                 return False
-        return self.is_committed()
+        return True
 
     def killed_and_resumed(self, arguments, ranks, steps, victim=0, ranks_after=None):
         """Kills `victim` once it has taken each of `steps`, a generation each; then to the end."""
         first = self.checkpoints
-        for attempt in range(10):
+        for attempt in range(support.ATTEMPTS):
             self.checkpoints = f"{first}.{attempt}"
-            if self.killed(arguments, ranks, steps, victim):
+            if self.killed(arguments + support.slowed(attempt), ranks, steps, victim):
                 break
         else:
             self.fail("no kill came between a checkpoint and the end of the training")

@@ -15,6 +15,7 @@ from sample_audit import audit_samples  # noqa: E402
 
 SAMPLES = 24000
 SHORT = ["--epochs=2", f"--limit-train={SAMPLES}", "--batch=16", "--checkpoint-every=100000"]
+SLOWED = SHORT + ["--skew=0:3"]  # Else a fast machine has trained all before it is asked to stop.
 STEPS_OF_TWO = 2 * SAMPLES // 32
 
 
@@ -43,7 +44,7 @@ class Stop(support.TrainerTest):
         self.checkpoints = self.path("undisturbed.ckpt")
         self.run_world(SHORT + ["--dump-parameters=undisturbed.st"], ranks=2)
         self.checkpoints = self.path("ckpt")
-        logged = SHORT + ["--sample-log=samples"]
+        logged = SLOWED + ["--sample-log=samples"]
         step = 0
         requests = ((0, signal.SIGTERM), (1, signal.SIGTERM), (1, signal.SIGUSR1))
         for generation, (victim, number) in enumerate(requests, 1):
@@ -58,7 +59,7 @@ class Stop(support.TrainerTest):
         self.assertEqual(audit.steps_taken, STEPS_OF_TWO, "no step may be taken twice")
 
     def test_the_world_may_change_and_every_sample_is_used_once_an_epoch(self):
-        logged = SHORT + ["--sample-log=samples"]
+        logged = SLOWED + ["--sample-log=samples"]
         step = self.stopped(logged, 2, 40)
         step = self.stopped(logged, 3, step + 30, victim=2, generation=2)
         step = self.stopped(logged, 1, step + 50, generation=3)
@@ -77,7 +78,7 @@ class Stop(support.TrainerTest):
     def test_alone_the_shells_codes_are_given_and_training_goes_on(self):
         for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
             worker = support.Worker(
-                SHORT + ["--checkpoint-dir=" + self.checkpoints, "--progress-every=0.05"], {},
+                SLOWED + ["--checkpoint-dir=" + self.checkpoints, "--progress-every=0.05"], {},
                 self.directory, "alone")
             self.addCleanup(worker.close)
             self.assertTrue(worker.wait_for_text("epoch 1/2 step"))
@@ -134,7 +135,7 @@ class Stop(support.TrainerTest):
 
     # A launcher that knows of a lost peer must not wait for a save that cannot come.
     def test_told_to_end_at_once_it_does_not_save(self):
-        workers = self.start(SHORT, ranks=2)
+        workers = self.start(SLOWED, ranks=2)
         self.assertTrue(workers[1].wait_for_step(20))
         workers[0].kill(signal.SIGSTOP)  # No rank can finish a step any more.
         queue_signal(workers[1].process.pid, signal.SIGTERM, 0x646470)
