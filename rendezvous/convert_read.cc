@@ -225,6 +225,8 @@ Result<NodeReport> ReportFromProto(const v1::SyncRequest& wire) {
     report.node_rank = in.Number<std::uint32_t>("node_rank", wire.node_rank(), 0, kMaxNodes - 1);
   }
   report.workers = in.Number<std::uint32_t>("workers", wire.workers(), 1, kMaxWorkers);
+  report.first_local_rank =
+      in.Number<std::uint32_t>("first_local_rank", wire.first_local_rank(), 0, kMaxWorkers - 1);
   report.role = in.OptionalName("role", wire.role());
   report.store = Read(wire.store(), in);
   ReadWorkers(wire, in, report);

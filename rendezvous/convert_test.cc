@@ -55,6 +55,7 @@ NodeReport FullReport() {
   report.host = "n1";
   report.node_rank = 0;
   report.workers = 4;
+  report.first_local_rank = 2;
   report.role = "trainer";
   report.store = {"::1", 65535};
   report.hosting = Hosting::kStopping;
@@ -236,6 +237,7 @@ TEST(Convert, ReportsThatCannotBeUsedAreRefusedByField) {
       {"node_rank", [&](auto& w) { w.set_node_rank(100'000); }},
       {"workers", [&](auto& w) { w.set_workers(0); }},
       {"workers", [&](auto& w) { w.set_workers(4097); }},
+      {"first_local_rank", [&](auto& w) { w.set_first_local_rank(4096); }},
       {"store.host", [&](auto& w) { w.mutable_store()->set_host(long_name); }},
       {"store.port", [&](auto& w) { w.mutable_store()->set_port(65536); }},
       {"hosting", [&](auto& w) { w.clear_hosting(); }},

@@ -161,6 +161,7 @@ void ToProto(const NodeReport& report, v1::SyncRequest* wire) {
     wire->set_node_rank(*report.node_rank);
   }
   wire->set_workers(report.workers);
+  wire->set_first_local_rank(report.first_local_rank);
   wire->set_role(report.role);
   Write(report.store, wire->mutable_store());
   wire->set_hosting(ToWire(kHosting, report.hosting));

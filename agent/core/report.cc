@@ -27,6 +27,7 @@ NodeReport ReportOf(const AgentState& state, const AgentConfig& config) {
   report.host = config.host;
   report.node_rank = config.node_rank;
   report.workers = config.workers;
+  report.first_local_rank = config.first_local_rank;
   report.role = config.role;
   report.store = state.store;
   switch (state.phase) {

@@ -107,8 +107,10 @@ WorkerFailure Blame(const CoordinatorState& state, std::uint32_t rank, std::stri
   for (const Member& member : state.world->members) {
     if (rank >= member.first_rank && rank < member.first_rank + member.workers) {
       failure.local_rank = rank - member.first_rank;
-      const auto node = state.nodes.find(member.key);
-      failure.host = node == state.nodes.end() ? "" : node->second.report.host;
+      if (const auto node = state.nodes.find(member.key); node != state.nodes.end()) {
+        failure.local_rank += node->second.report.first_local_rank;
+        failure.host = node->second.report.host;
+      }
     }
   }
   return failure;

@@ -66,6 +66,13 @@ TEST_F(Hangs, TheRankBehindItsPeersIsToBlame) {
   EXPECT_EQ(std::get<Stop>(a.Told(At(31s))).cause, StopCause::kHang);
 }
 
+// Under Slurm an agent per task has one worker each: all of a machine's have its host's name.
+TEST_F(Hangs, TheLocalRankIsTheMachinesNotTheAgents) {
+  b.report.first_local_rank = 4;
+  Stand({Late(0, 120, "", 2)}, {Late(3, 118), Late(2, 120)});
+  EXPECT_EQ(Why().substr(0, 38), "rank 3 (local rank 5, host n1) hung: n");
+}
+
 // Rank 0 writes a checkpoint for as long as it may; the others wait for it and are late.
 TEST_F(Hangs, NobodyIsToBlameWhileTheOneBehindMayStillWork) {
   Stand({InTime(0, 118, "checkpoint"), Late(1, 119)}, {Late(2, 119, "", 2)});

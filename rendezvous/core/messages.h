@@ -211,6 +211,7 @@ struct NodeReport {
   std::string host;                        // For people, and for the order of ranks.
   std::optional<std::uint32_t> node_rank;  // --node-rank, where ranks are explicit.
   std::uint32_t workers = 1;               // Of this node: --nproc-per-node.
+  std::uint32_t first_local_rank = 0;      // Other agents of the machine have those before.
   std::string role = "default";
   Endpoint store;  // A bound port offered for the next generation.
 
