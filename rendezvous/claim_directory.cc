@@ -46,7 +46,10 @@ std::optional<std::string> ValueOf(const std::string& line, const std::string& n
 std::string Encode(const Claim& claim) {
   return std::string(kKind) + "\nterm " + Padded(claim.term.value) + "\nendpoint " +
          ToString(claim.endpoint) + "\ncounter " + Padded(claim.counter) + "\nclosed " +
-         (claim.closed ? "1" : "0") + "\n";
+         (!claim.closed ? "0"
+          : claim.over  ? "2"
+                        : "1") +
+         "\n";
 }
 
 Result<Claim> DecodeClaim(const std::string& text, std::uint64_t number) {
@@ -62,10 +65,10 @@ Result<Claim> DecodeClaim(const std::string& text, std::uint64_t number) {
   const auto term = ParseNumber(ValueOf(lines[1], "term").value_or(""));
   const auto counter = ParseNumber(ValueOf(lines[3], "counter").value_or(""));
   const std::string closed = ValueOf(lines[4], "closed").value_or("");
-  if (!term || !counter || (closed != "0" && closed != "1")) {
+  if (!term || !counter || (closed != "0" && closed != "1" && closed != "2")) {
     return bad;
   }
-  Claim claim{number, {*term}, {}, *counter, closed == "1"};
+  Claim claim{number, {*term}, {}, *counter, closed != "0", closed == "2"};
   ASSIGN_OR_RETURN(claim.endpoint, ParseEndpoint(ValueOf(lines[2], "endpoint").value_or(""), {}));
   return claim;
 }

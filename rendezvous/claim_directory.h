@@ -1,6 +1,7 @@
 // The claims in a directory that nodes share, as files.
 //
 //   <directory>/term-<n>    five lines of fixed width: kind, term, endpoint, counter, closed
+//                           (0: no, 1: let go, 2: its run is over)
 //   <directory>/endpoint    of the server that serves now, for people and verbs
 //   <directory>/token       what its operators must show, mode 0600; stays when the server moves
 //

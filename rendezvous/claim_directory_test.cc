@@ -115,6 +115,18 @@ TEST_F(Claims, TheCounterMovesInPlaceAndANewerClaimIsSeen) {
   EXPECT_EQ(NewestOf(directory).number, 2u);
 }
 
+TEST_F(Claims, HowAClaimWasClosedIsKept) {
+  ClaimDirectory directory(path_);
+  Claim claim = ClaimOf(1);
+  ASSERT_TRUE(directory.Make(claim));
+  for (const bool over : {false, true}) {
+    claim.closed = true;
+    claim.over = over;
+    ASSERT_TRUE(directory.Move(claim));
+    EXPECT_EQ(NewestOf(directory), claim);
+  }
+}
+
 // Where it was removed, its holder must not bring it back: its number may be another's by then.
 TEST_F(Claims, AClaimThatIsGoneCannotBeMoved) {
   ClaimDirectory directory(path_);

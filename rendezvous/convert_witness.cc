@@ -19,6 +19,7 @@ Claim Read(const v1::Claim& wire, Reader& in) {
   claim.endpoint = Read(wire.endpoint(), in);
   claim.counter = in.Count("claim.counter", wire.counter());
   claim.closed = wire.closed();
+  claim.over = claim.closed && wire.over();
   return claim;
 }
 
@@ -28,6 +29,7 @@ void Write(const Claim& claim, v1::Claim* wire) {
   Write(claim.endpoint, wire->mutable_endpoint());
   wire->set_counter(claim.counter);
   wire->set_closed(claim.closed);
+  wire->set_over(claim.over);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "rendezvous/core/describe.h"
 #include "rendezvous/core/record.h"
 #include "rendezvous/core/recovery.h"
+#include "rendezvous/core/turn.h"
 
 namespace ddprun {
 namespace {
@@ -88,6 +89,7 @@ void CoordinatorDriver::OnReport(NodeReport report, std::shared_ptr<PendingSync>
     }
     found = runs_.emplace(run_id, std::make_unique<RunEntry>(loop_)).first;
     found->second->state.run_id = run_id;
+    had_runs_ = true;
     if (succeeds_) {
       RunRecord unknown;
       unknown.run_id = run_id;
@@ -376,6 +378,12 @@ Duration CoordinatorDriver::StaysFor() const {
   const Time now = loop_.Now();
   return stays_until_ && now < *stays_until_ ? std::chrono::ceil<Duration>(*stays_until_ - now)
                                              : Duration{0};
+}
+
+bool CoordinatorDriver::RunsHaveEnded() const {
+  return (had_runs_ || !succeeds_) && std::all_of(runs_.begin(), runs_.end(), [](const auto& run) {
+           return HasEnded(run.second->state);
+         });
 }
 
 std::size_t CoordinatorDriver::NodesServed() const {

@@ -63,6 +63,10 @@ class CoordinatorDriver {
   // heard of may be about to find it, and must hear how their run ended.
   Duration StaysFor() const;
 
+  // No run of this server goes on, and if another server preceded it, it has heard what became of
+  // that one's.
+  bool RunsHaveEnded() const;
+
   // Called on the loop when nobody needs this server any more, at once if that is so already.
   void WhenUnneeded(std::function<void()> callback);
 
@@ -106,6 +110,7 @@ class CoordinatorDriver {
   std::function<void()> when_unneeded_;
   std::function<void(Term)> on_later_term_;  // None: this server reigns after the later one.
   bool succeeds_ = false;
+  bool had_runs_ = false;
   std::optional<Time> stays_until_;
   LoopTimer stay_;
   std::optional<Time> claim_good_;

@@ -274,10 +274,9 @@ void SuccessionDriver::LetGo(const StepDown& down) {
   coordinator_->Retire();
   retired_.push_back(std::move(coordinator_));
   CloseServer();
-  Claim closed = down.claim;
-  closed.closed = true;
   loop_.RunBlocking(
-      [claims = claims_, lease = Lease(), closed] { (void)claims->Move(closed, lease); }, [] {});
+      [claims = claims_, lease = Lease(), claim = down.claim] { (void)claims->Move(claim, lease); },
+      [] {});
   if (options_.on_stepped_down) {
     options_.on_stepped_down();
   }
@@ -296,8 +295,7 @@ void SuccessionDriver::Close() {
 }
 
 void SuccessionDriver::GiveUp() {
-  Claim closed = *state_.newest;
-  closed.closed = true;
+  const Claim closed = ClosedClaim(state_, coordinator_->RunsHaveEnded());
   // After what the pool thread still writes, or that would open it again.
   const auto moved = std::make_shared<std::promise<Result<bool>>>();
   std::future<Result<bool>> result = moved->get_future();

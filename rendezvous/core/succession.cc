@@ -51,7 +51,7 @@ void BecomeFollower(SuccessionTurn& turn) {
 }
 
 void LetGo(SuccessionTurn& turn, std::string text) {
-  turn.effects.push_back(StepDown{std::move(text), *turn.state.newest});
+  turn.effects.push_back(StepDown{std::move(text), ClosedClaim(turn.state, false)});
   BecomeFollower(turn);
 }
 
@@ -59,9 +59,9 @@ void Take(SuccessionTurn& turn) {
   SuccessionState& state = turn.state;
   state.phase = SuccessionPhase::kTaking;
   const std::uint64_t last = state.newest ? state.newest->number : 0;
-  // A holder closes its claim when it steps down too: only to a stranger it is an old run's.
+  // Only to a stranger what is over is an old run's: it was not of that run.
   const bool known = state.ever_heard || state.own == last;
-  const bool successor = last > 0 && (!state.newest->closed || known);
+  const bool successor = last > 0 && (!state.newest->over || known);
   turn.effects.push_back(TakeClaim{last + 1, state.highest, successor});
 }
 
@@ -212,6 +212,7 @@ void OnClaimed(SuccessionTurn& turn, const Claimed& claimed) {
   state.phase = SuccessionPhase::kServing;
   state.newest = claimed.claim;
   state.own = claimed.claim.number;
+  state.tried = claimed.claim.counter;
   state.highest = std::max(state.highest, claimed.claim.term);
   state.highest_heard = state.highest;
   Keep(turn, claimed.began);
@@ -292,7 +293,7 @@ void OnTick(SuccessionTurn& turn) {
   state.busy = true;
   if (state.phase == SuccessionPhase::kServing) {
     Claim claim = *state.newest;
-    ++claim.counter;
+    claim.counter = ++state.tried;
     turn.effects.push_back(MoveCounter{std::move(claim)});
   } else {
     turn.effects.push_back(ReadDirectory{});
@@ -342,6 +343,14 @@ Time ClaimGoodUntil(const SuccessionState& state, const SuccessionConfig& config
   // However slow the claims are: at the moment when a move is seen to succeed nothing is in doubt.
   return std::max(state.kept + LeaseNow(state, config) / kMovesPerLease * kThirdsUntilDoubt,
                   state.renewed);
+}
+
+Claim ClosedClaim(const SuccessionState& state, bool over) {
+  Claim claim = *state.newest;
+  claim.counter = state.tried + 1;
+  claim.closed = true;
+  claim.over = over;
+  return claim;
 }
 
 void BeginSuccession(SuccessionState& state, Time now) {

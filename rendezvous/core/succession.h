@@ -8,13 +8,15 @@
 // takes over because of a refused connection, nor because of a directory that cannot be read.
 //
 // A claim is OPEN while its holder serves: its counter moves every third of a lease. It is CLOSED
-// when its holder has given it up, and STALE when its counter stood still for two leases.
+// when its holder has given it up (OVER: since the run has ended; else the run may go on without
+// it), and STALE when its counter stood still for two leases.
 //
 //   | what is heard         | Following                    | Taking         | Serving            |
 //   |-----------------------|------------------------------|----------------|--------------------|
 //   | no claim, or a closed | where this node holds the    | -              | -                  |
-//   |   one of an old run   | endpoint given -> Taking;    |                |                    |
-//   |                       | else wait for who does       |                |                    |
+//   |   one, and no server  | endpoint given -> Taking (a  |                |                    |
+//   |   was ever heard      | successor where it was let   |                |                    |
+//   |                       | go); else wait for who does  |                |                    |
 //   | newer claim, open     | follow its endpoint          | -              | step down          |
 //   | counter moved         | the two leases begin anew    | -              | -                  |
 //   | newest claim stale,   | -> Taking                    | -              | -                  |
@@ -63,6 +65,7 @@ struct Claim {
   Endpoint endpoint;         // Where that server is.
   std::uint64_t counter = 0;
   bool closed = false;
+  bool over = false;  // Closed because the run has ended: who finds it begins another one.
   bool operator==(const Claim&) const = default;
 };
 
@@ -133,7 +136,7 @@ struct Follow {  // The agent speaks to this server from now on.
 };
 struct StepDown {  // Stop serving; close the claim if that is possible.
   std::string text;
-  Claim claim;
+  Claim claim;  // As it shall be.
 };
 using SuccessionEffect =
     std::variant<ReadDirectory, TakeClaim, MoveCounter, Follow, StepDown, Notice>;
@@ -155,10 +158,13 @@ struct SuccessionState {
   Time begun;         // This process's own start.
   bool busy = false;  // Reading, or moving the counter.
   Time next;          // The next read, or move.
-  Time kept;          // Serving: the last write that succeeded had begun then.
-  Time renewed;       // It was seen to succeed then.
-  Time woke;          // This process was last found to have stood still.
-  Time stepped;       // The last event's moment.
+  // Serving: as last written, whatever came of it. One that was written but not acknowledged must
+  // not be written again: its readers would not see that it has moved.
+  std::uint64_t tried = 0;
+  Time kept;     // Serving: the last write that succeeded had begun then.
+  Time renewed;  // It was seen to succeed then.
+  Time woke;     // This process was last found to have stood still.
+  Time stepped;  // The last event's moment.
   bool told_missing = false;
   bool told_refused = false;
   bool told_unreadable = false;
@@ -172,6 +178,9 @@ std::optional<Time> NextWake(const SuccessionState& state, const SuccessionConfi
 // Serving: no other node can have a newer claim before then. Not as long as the holder itself goes
 // on serving, since a world formed in doubt would only be thrown away.
 Time ClaimGoodUntil(const SuccessionState& state, const SuccessionConfig& config);
+
+// The claim of the holder that gives it up.
+Claim ClosedClaim(const SuccessionState& state, bool over);
 
 // Before the first event.
 void BeginSuccession(SuccessionState& state, Time now);

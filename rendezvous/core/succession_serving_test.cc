@@ -58,6 +58,25 @@ TEST(Succession, AWriteCountsFromItsBeginning) {
   EXPECT_TRUE(node.Has<StepDown>());
 }
 
+// It may have been written, and the answer lost: written again the same, readers would not see that
+// the holder lives, while the holder counts on it.
+TEST(Succession, NoCounterIsWrittenTwice) {
+  Node node(true);
+  node.Serve(1, At(0s));
+  node.Tick(At(1s));
+  EXPECT_EQ(node.Get<MoveCounter>().claim.counter, 1u);
+  node.Feed(CounterStuck{1, "no answer"}, At(1100ms));
+  node.Tick(*NextWake(node.state, node.config));
+  const Claim again = node.Get<MoveCounter>().claim;
+  EXPECT_EQ(again.counter, 2u);
+  node.Feed(CounterMoved{At(1500ms), again, false}, At(1500ms));
+  EXPECT_EQ(node.state.newest->counter, 2u);
+  node.Tick(At(2500ms));
+  EXPECT_EQ(node.Get<MoveCounter>().claim.counter, 3u);
+  node.Tick(At(6s));
+  EXPECT_EQ(node.Get<StepDown>().claim.counter, 4u);
+}
+
 TEST(Succession, AHolderThatSeesANewerClaimStepsDownAndFollowsIt) {
   Node node(true);
   node.Serve(1, At(0s));

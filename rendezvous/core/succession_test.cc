@@ -201,9 +201,19 @@ TEST(Succession, ANodeOfTheRunTakesAClosedClaimAtOnce) {
   EXPECT_EQ(node.Get<TakeClaim>().number, 2u);
 }
 
-TEST(Succession, AnOldRunsClosedClaimIsForWhoHoldsTheEndpoint) {
+// Its holder stepped down while the run went on: nodes that this one has never heard may run a
+// world.
+TEST(Succession, WhoBeginsAfterAClaimThatWasLetGoIsASuccessor) {
   Claim closed = ClaimOf(4, 9);
   closed.closed = true;
+  Node first(true);
+  first.Read(closed, At(0s));
+  EXPECT_TRUE(first.Get<TakeClaim>().successor);
+}
+
+TEST(Succession, AnOldRunsClosedClaimIsForWhoHoldsTheEndpoint) {
+  Claim closed = ClaimOf(4, 9);
+  closed.closed = closed.over = true;
   Node first(true);
   first.Read(closed, At(0s));
   EXPECT_EQ(first.Get<TakeClaim>().number, 5u);

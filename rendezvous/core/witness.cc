@@ -55,6 +55,7 @@ bool Witness::Move(const WitnessRequest& request, Time now) {
   if (newest_ && SameMaker(*newest_, claim)) {  // Requests may overtake each other.
     claim.counter = std::max(claim.counter, newest_->counter);
     claim.closed = claim.closed || newest_->closed;
+    claim.over = claim.over || newest_->over;
   } else if (newest_ && claim.term < newest_->term) {
     // Of one number the one that found no majority never moves.
     const bool loser = claim.number == newest_->number && newest_->counter == 0;

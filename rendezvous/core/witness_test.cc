@@ -58,12 +58,13 @@ TEST(Witness, KeepsToAHolderThatMovedWithinALease) {
 TEST(Witness, AClosedClaimIsReplacedAtOnceAndStaysClosed) {
   Witness witness(kStart);
   Claim closed = ClaimOf(1, "a", 5);
-  closed.closed = true;
+  closed.closed = closed.over = true;
   const Time later = kStart + 10s;
   ASSERT_TRUE(witness.Answer(Ask(WitnessVerb::kMove, closed), later).accepted);
   // What was sent before it and comes after it.
   const auto answer = witness.Answer(Ask(WitnessVerb::kMove, ClaimOf(1, "a", 4)), later);
   EXPECT_TRUE(answer.newest->closed);
+  EXPECT_TRUE(answer.newest->over);
   EXPECT_EQ(answer.newest->counter, 5u);
   EXPECT_TRUE(witness.Answer(Ask(WitnessVerb::kBack, ClaimOf(2, "b")), later).accepted);
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/overload.h"
+#include "rendezvous/core/turn.h"
 #include "tests/sim/machine.h"
 #include "tests/sim/simulation.h"
 
@@ -210,9 +211,7 @@ void Candidate::LetGo(const StepDown& down) {
   Tell("(its server steps down: " + down.text + ")");
   machine_.Follow(nullptr);
   server_.StepDown();
-  Claim closed = down.claim;
-  closed.closed = true;
-  Move(closed, false);
+  Move(down.claim, false);
   if (agent_ended_) {
     Kill();
   }
@@ -220,8 +219,10 @@ void Candidate::LetGo(const StepDown& down) {
 
 void Candidate::GiveUp() {
   if (serves()) {
-    Claim closed = *state_.newest;
-    closed.closed = true;
+    const Claim closed = ClosedClaim(state_, HasEnded(server_.state()));
+    if (closed.over) {
+      simulation_.laws.OnRunOver();
+    }
     if (simulation_.setup.listed > 0) {
       for (std::uint32_t i = 0; i < simulation_.setup.listed; ++i) {
         SendTo(*simulation_.candidates[i], {WitnessVerb::kMove, closed, false, state_.lease, 0},

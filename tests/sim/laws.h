@@ -59,6 +59,8 @@ class Laws {
   std::uint64_t reigns() const { return reigns_.size(); }
 
   // ---- A server that dies ----
+  // Some server has closed its claim since the run has ended.
+  void OnRunOver() { run_over_ = true; }
   void OnServerStart(Time now) {
     server_started_ = now;
     formed_.clear();
@@ -93,6 +95,7 @@ class Laws {
   std::vector<Time> charges_;  // Under the server of this term: another one knows none of them.
   Term charged_by_;
   Phase phase_before_ = Phase::kGathering;
+  bool run_over_ = false;
   std::uint64_t lost_ = 0;  // Those that had not acknowledged the end.
   std::uint64_t false_hangs_ = 0;
   std::set<NodeKey> ever_lost_;

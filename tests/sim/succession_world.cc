@@ -167,9 +167,7 @@ void SuccessionWorld::CarryOut(Machine& machine, const SuccessionEffect& effect)
                  [&](const StepDown& down) {
                    Tell(machine, "steps down: " + down.text);
                    machine.target.reset();
-                   Claim closed = down.claim;
-                   closed.closed = true;
-                   Move(machine, closed, false);
+                   Move(machine, down.claim, false);
                  },
                  [&](const Notice& notice) { Tell(machine, notice.text); },
              },
