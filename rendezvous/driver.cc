@@ -382,7 +382,7 @@ Duration CoordinatorDriver::StaysFor() const {
 
 bool CoordinatorDriver::RunsHaveEnded() const {
   return (had_runs_ || !succeeds_) && std::all_of(runs_.begin(), runs_.end(), [](const auto& run) {
-           return HasEnded(run.second->state);
+           return NoWorkersRemain(run.second->state);
          });
 }
 

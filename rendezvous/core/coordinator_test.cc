@@ -4,6 +4,7 @@
 
 #include "rendezvous/core/invariants.h"
 #include "rendezvous/core/story.h"
+#include "rendezvous/core/turn.h"
 
 namespace ddprun {
 namespace {
@@ -340,6 +341,28 @@ TEST_F(Pair, ALossDuringAPlannedDrainShortensTheGrace) {
   story.Pass(At(2'200ms));
   EXPECT_EQ(std::get<Stop>(b.Told(At(3s))).cause, StopCause::kNodeLost);
   EXPECT_GE(*NextWake(story.state, story.config), At(2'200ms));
+}
+
+TEST_F(Pair, NoWorkersRemainOnceAllHaveLeftInOrder) {
+  for (Node* node : {&a, &b}) {
+    EXPECT_FALSE(NoWorkersRemain(story.state));
+    node->report.leaving = Leaving::kLeave;
+    node->Ends(Outcome::kStopped, {}, At(1s));
+  }
+  for (Node* node : {&a, &b}) {
+    EXPECT_FALSE(NoWorkersRemain(story.state));
+    node->Hears(At(1s)).Says(At(1s));
+  }
+  EXPECT_TRUE(NoWorkersRemain(story.state));
+}
+
+TEST_F(Pair, OfANodeThatIsLostWorkersMayRemain) {
+  a.report.leaving = Leaving::kLeave;
+  a.Ends(Outcome::kStopped, {}, At(1s));
+  a.Hears(At(1s)).Says(At(1s));
+  story.Pass(At(10s));
+  ASSERT_TRUE(story.state.nodes.at({"n1", {1}}).lost);
+  EXPECT_FALSE(NoWorkersRemain(story.state));
 }
 
 TEST_F(Pair, AFailureAfterAPlannedDrainBeganIsItsConsequence) {

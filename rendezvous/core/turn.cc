@@ -15,6 +15,13 @@ bool HasEnded(const CoordinatorState& state) {
   return state.phase == Phase::kSucceeded || state.phase == Phase::kFailed;
 }
 
+bool NoWorkersRemain(const CoordinatorState& state) {
+  return HasEnded(state) ||
+         (state.phase != Phase::kRecovering &&
+          std::all_of(state.nodes.begin(), state.nodes.end(),
+                      [](const auto& entry) { return entry.second.acknowledged; }));
+}
+
 Member* FindMember(CoordinatorState& state, const NodeKey& key) {
   if (!state.world) {
     return nullptr;

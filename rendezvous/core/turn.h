@@ -31,6 +31,9 @@ inline constexpr int kLeasesUntilForgotten = 10;  // Lost memberships, and those
 
 bool HasEnded(const CoordinatorState& state);
 
+// The run has ended, or all of its nodes have left it in order: nowhere can workers of it run.
+bool NoWorkersRemain(const CoordinatorState& state);
+
 // The node's place in the current world; nullptr for outsiders and members that were lost.
 Member* FindMember(CoordinatorState& state, const NodeKey& key);
 

@@ -219,7 +219,7 @@ void Candidate::LetGo(const StepDown& down) {
 
 void Candidate::GiveUp() {
   if (serves()) {
-    const Claim closed = ClosedClaim(state_, HasEnded(server_.state()));
+    const Claim closed = ClosedClaim(state_, NoWorkersRemain(server_.state()));
     if (closed.over) {
       simulation_.laws.OnRunOver();
     }
