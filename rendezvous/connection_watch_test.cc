@@ -147,7 +147,7 @@ TEST_F(WireTest, AConnectionThatClosesBetweenTwoCallsIsACancelledCall) {
 // A descriptor for nothing: who speaks gRPC must also call, and show its token.
 TEST_F(WireTest, AConnectionOnWhichNobodyCallsIsClosed) {
   AcceptorOptions options;
-  options.call_patience = 100ms;
+  options.call_patience = 2s;
   server_.emplace(loop_, Handlers(), options);
   const Result<Endpoint> bound = server_->Listen({"127.0.0.1", 0});
   ASSERT_TRUE(bound) << bound.error().message;

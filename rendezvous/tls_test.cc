@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -117,7 +118,8 @@ TEST_F(TlsTest, TheHostMayHaveAName) {
 class TlsFilesTest : public testing::Test {
  protected:
   TlsFilesTest() {
-    directory_ = std::filesystem::path(testing::TempDir()) / "ddprun_tls_test";
+    directory_ = std::filesystem::path(testing::TempDir()) /
+                 ("ddprun_tls_test" + std::to_string(::getpid()));
     std::filesystem::remove_all(directory_);
     std::filesystem::create_directories(directory_);
   }

@@ -27,7 +27,7 @@ descendants_of() {
   done
 }
 
-has_variable() { tr '\0' '\n' 2>/dev/null <"/proc/$1/environ" | grep -qx -- "$2"; }
+has_variable() { grep -qzx -- "$2" "/proc/$1/environ"; }
 
 # The worker itself comes before its helpers, which inherit its environment.
 worker_of_local_rank_1() {

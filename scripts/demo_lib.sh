@@ -20,7 +20,7 @@ begin_demo() {
 processes_of() {
   local variables
   for variables in /proc/[0-9]*/environ; do
-    if tr '\0' '\n' 2>/dev/null <"$variables" | grep -q -- "^DEMO_RUN=$mark\.$1"; then
+    if grep -qz -- "^DEMO_RUN=$mark\.$1" "$variables"; then
       variables=${variables%/environ}
       echo "${variables#/proc/}"
     fi

@@ -17,6 +17,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <map>
 #include <memory>
 #include <random>
 #include <string>
@@ -44,7 +45,7 @@ struct Round {
   std::size_t waiting = 0;
   std::size_t running = 0;
   std::size_t over = 0;
-  std::uint64_t failures = 0;  // Calls without an answer.
+  std::map<std::string, std::uint64_t> failures;  // Calls without an answer: how many, by why.
   std::function<void()> progress;
 };
 
@@ -108,7 +109,7 @@ class ScaleNode {
 
   void OnReply(std::uint64_t sequence, const Result<SyncReply>& reply) {
     if (!reply) {
-      ++round_->failures;
+      ++round_->failures[reply.error().message];
       Feed(CallFailed{sequence, reply.error().message});
       return;
     }
@@ -142,7 +143,7 @@ struct Figures {
   double cold_cpu = 0;             // The server's, milliseconds.
   double idle_percent = 0;
   double kilobytes = 0;
-  std::uint64_t failures = 0;
+  std::map<std::string, std::uint64_t> failures;  // As a round's, with the round's name.
 };
 
 class Bench {
@@ -165,7 +166,7 @@ class Bench {
       WarmRound(i);
       EndRound();
     }
-    figures_.failures = failures_ + round_.failures;
+    KeepFailures();
     return figures_;
   }
 
@@ -201,10 +202,16 @@ class Bench {
   }
 
   void NewRound(const std::string& name) {
-    failures_ += round_.failures;
+    KeepFailures();
     round_ = Round{};
     round_.progress = [] {};
     run_id_ = name;
+  }
+
+  void KeepFailures() {
+    for (const auto& [why, count] : round_.failures) {
+      figures_.failures[run_id_ + ": " + why] += count;
+    }
   }
 
   void Join(std::size_t node) {
@@ -263,7 +270,6 @@ class Bench {
   std::vector<std::unique_ptr<ScaleNode>> nodes_;
   Round round_;
   RunId run_id_;
-  std::uint64_t failures_ = 0;
   Figures figures_;
 };
 
@@ -327,7 +333,10 @@ int Main(int argc, char** argv) {
   }
   good &= Row("server memory per node", {figures.kilobytes}, "kB", large ? 40 : 0);
   good &= Row("server CPU while nothing happens", {figures.idle_percent}, "% of a core", 5);
-  std::printf("calls without an answer: %llu\n", static_cast<unsigned long long>(figures.failures));
+  for (const auto& [why, count] : figures.failures) {
+    std::printf("%llu calls without an answer in round %s\n",
+                static_cast<unsigned long long>(count), why.c_str());
+  }
   std::fflush(stdout);
   return good || !options.check ? 0 : 1;
 }

@@ -8,7 +8,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
-from ddprun_runs import FAKE_WORKER  # noqa: E402
+from ddprun_runs import FAKE_WORKER, LATE  # noqa: E402
 from machines import LIMIT, MachinesTest  # noqa: E402
 
 
@@ -135,11 +135,13 @@ class ListTakeover(MachinesTest):
         first = self.start_nodes(3, "3")
         agent = self.agent_of(self.server())
         os.kill(agent, signal.SIGSTOP)
-        self.assertEqual(self.start(FAKE_WORKER, "--sleep-ms=2000").wait(), 0)
+        self.assertEqual(self.start(FAKE_WORKER, "--sleep-ms=1000").wait(), 0)
         os.kill(agent, signal.SIGCONT)
         self.assertEqual(self.start(FAKE_WORKER, "--sleep-ms=5000").wait(), 0)
         self.end()
         self.assertEqual(len([n for n in self.nodes if "serving the rendezvous" in n.err()]), 1)
+        if LATE in self.all():
+            return  # This machine stood still for longer than a node has to come back.
         for node in self.nodes:
             self.assertEqual(node.generations(), [first], self.all())
 

@@ -12,7 +12,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
 from certificates import Certificates  # noqa: E402
-from ddprun_runs import FAKE_WORKER, read_text  # noqa: E402
+from ddprun_runs import FAKE_WORKER, LATE, read_text  # noqa: E402
 from machines import LIMIT, MachinesTest  # noqa: E402
 
 
@@ -118,11 +118,13 @@ class Takeover(MachinesTest):
         generation = self.start_nodes(2, "2")
         agent = self.agent_of(self.nodes[0])
         os.kill(agent, signal.SIGSTOP)
-        self.assertEqual(self.start(FAKE_WORKER, "--sleep-ms=2000").wait(), 0)
+        self.assertEqual(self.start(FAKE_WORKER, "--sleep-ms=1000").wait(), 0)
         os.kill(agent, signal.SIGCONT)
         self.assertEqual(self.start(FAKE_WORKER, "--sleep-ms=6000").wait(), 0)
         self.end()
         self.assertEqual(sorted(self.claims()), [1], self.all())
+        if LATE in self.all():
+            return  # This machine stood still for longer than a node has to come back.
         for node in self.nodes:
             self.assertEqual(node.generations(), [generation], self.all())
 

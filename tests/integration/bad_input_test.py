@@ -140,7 +140,7 @@ class Http(http.server.BaseHTTPRequestHandler):
 
 
 class Network(DdprunTest):
-    def start_node(self, endpoint, *flags, timeout=1):
+    def start_node(self, endpoint, *flags, timeout=3):
         return self.start("--nnodes=2", f"--rdzv-id={self.run_id}", f"--rdzv-endpoint={endpoint}",
                           f"--rdzv-conf=join_timeout={timeout}", *flags, FAKE_WORKER)
 
@@ -169,24 +169,27 @@ class Network(DdprunTest):
 
     def test_a_port_that_gets_free_in_time_is_taken(self):
         # As when the server of an earlier run ends, or another agent does not listen yet.
-        with socket.socket() as bound:
-            bound.bind(("127.0.0.1", 0))
-            endpoint = f"127.0.0.1:{bound.getsockname()[1]}"
-            run = self.start_node(endpoint, "-v", "--nnodes=1:2", "--rdzv-conf=last_call_timeout=0")
-            self.wait_for_text(run, "nobody answers: looking again")
+        for _ in range(5):  # It must get free within a second, which this process may be late for.
+            with socket.socket() as bound:
+                bound.bind(("127.0.0.1", 0))
+                endpoint = f"127.0.0.1:{bound.getsockname()[1]}"
+                run = self.start_node(endpoint, "-v", "--nnodes=1:2", "--rdzv-conf=last_call_timeout=0")
+                self.wait_for_text(run, "nobody answers: looking again")
+            if run.wait() == 0:
+                break
+            self.assertIn("is in use by", run.err())
         self.ends(run, f"serving the rendezvous at {endpoint}", expect=0)
 
     def test_nobody_is_at_the_endpoint(self):
         endpoint = self.free_endpoint()
         run = self.start_node(endpoint, "--node-rank=1")
-        self.ends(run, f"no rendezvous at {endpoint} for 1.0 s: .*Connection refused")
+        self.ends(run, f"no rendezvous at {endpoint} for 3.0 s: .*Connection refused")
 
     def test_many_nodes_that_try_in_vain_all_say_so(self):
         # gRPC's callback threads come and go with each attempt; 1.51 by itself aborts one in twenty.
         endpoint = self.free_endpoint()
-        for _ in range(6):
-            runs = [self.start_node(endpoint, "--node-rank=1", "--rdzv-conf=join_timeout=0.1")
-                    for _ in range(8)]
+        for _ in range(4):
+            runs = [self.start_node(endpoint, "--node-rank=1") for _ in range(8)]
             for run in runs:
                 self.ends(run, "Connection refused")
 

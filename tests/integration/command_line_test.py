@@ -304,7 +304,8 @@ class Habits(DdprunTest):
 class Events(DdprunTest):
     def test_on_the_console(self):
         run = self.run_ddprun("--event-log-handler=console", "--rdzv-id=mine", TWO, FAKE_WORKER, HELLO,
-                              "--on-restart=0", "--exit=3", expect=3)
+                              f"--touch={self.path('ready.%r')}", f"--wait-file={self.path('ready.0')}",
+                              f"--wait-file={self.path('ready.1')}", "--on-restart=0", "--exit=3", expect=3)
         events = [json.loads(line) for line in run.err().splitlines() if line.startswith("{")]
         names = [(event["source"], event["name"].rsplit(".")[-1]) for event in events]
         self.assertEqual(names[:2], [("WORKER", "START")] * 2)

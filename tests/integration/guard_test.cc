@@ -24,7 +24,7 @@ using testing::Launched;
 using ::testing::Not;
 using ::testing::SizeIs;
 
-constexpr std::chrono::seconds kSoon{1};
+constexpr std::chrono::seconds kSoon{10};
 
 class GuardTest : public ::testing::Test {
  protected:

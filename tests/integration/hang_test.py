@@ -24,14 +24,14 @@ class Hangs(DdprunTest):
             return json.load(file)
 
     def hung(self, *arguments, flags=(), environment=None):
-        return self.run_ddprun("--nproc-per-node=2", "--hang-timeout=700ms",
+        return self.run_ddprun("--nproc-per-node=2", "--hang-timeout=2s",
                                f"--log-dir={self.logs}", *flags, FAKE_WORKER, *arguments,
                                expect=124, environment=environment, limit=60)
 
     def test_the_rank_that_lags_is_blamed_and_its_stacks_are_kept(self):
         run = self.hung(*LAG, flags=("--redirects=2",))
         self.assertRegex(run.err(), r"the run failed: rank 1 \(local rank 1, pid \d+, host \S+\) "
-                                    r"hung: no step for 700 ms \(its peers are at step 8, it is at "
+                                    r"hung: no step for 2.0 s \(its peers are at step 8, it is at "
                                     r"step 5\); no restarts are allowed")
         told = self.failure()
         self.assertEqual((told["exit_code"], told["hang"]["rank"]), (124, 1))
@@ -48,7 +48,7 @@ class Hangs(DdprunTest):
             self.assertIn(f"stacks of rank {rank} ", read_text(os.path.join(own, "stderr.log")))
 
     def test_it_is_charged_and_the_workers_start_again(self):
-        run = self.run_ddprun("--nproc-per-node=2", "--hang-timeout=700ms", "--max-restarts=1",
+        run = self.run_ddprun("--nproc-per-node=2", "--hang-timeout=2s", "--max-restarts=1",
                               FAKE_WORKER, HELLO, "--on-restart=1", "--exit=0", "--always", *LAG,
                               limit=60)
         self.assertEqual(run.generations(), [1, 2])
@@ -64,7 +64,7 @@ class Hangs(DdprunTest):
 
     def test_unknown_when_all_are_equal(self):
         run = self.hung("--steps=4", "--hang")
-        self.assertIn("the workers hang: no step for 700 ms (all 2 ranks are at step 4; which of "
+        self.assertIn("the workers hang: no step for 2.0 s (all 2 ranks are at step 4; which of "
                       "them is to blame is unknown)", run.err())
         self.assertIsNone(self.failure()["hang"]["rank"])
 
@@ -73,9 +73,9 @@ class Hangs(DdprunTest):
                         "--sleep-ms=1500")
 
     def test_a_worker_may_ask_for_more_time(self):
-        self.run_ddprun("--hang-timeout=300ms", FAKE_WORKER, "--steps=2",
+        self.run_ddprun("--hang-timeout=2s", FAKE_WORKER, "--steps=2",
                         "--notify=PHASE=checkpoint\nEXTEND_TIMEOUT_USEC=20000000",
-                        "--sleep-ms=1500", "--notify=STEP=3")
+                        "--sleep-ms=5000", "--notify=STEP=3")
 
     def test_without_the_flag_silence_is_no_failure(self):
         self.run_ddprun(FAKE_WORKER, "--steps=2", "--sleep-ms=1500")
@@ -96,14 +96,14 @@ class TwoNodes(DdprunTest):
         endpoint = self.free_endpoint()
         nodes = [
             self.start("--nnodes=2", f"--node-rank={rank}", f"--rdzv-id={self.run_id}",
-                       f"--rdzv-endpoint={endpoint}", "--nproc-per-node=2", "--hang-timeout=1s",
+                       f"--rdzv-endpoint={endpoint}", "--nproc-per-node=2", "--hang-timeout=3s",
                        FAKE_WORKER, "--on-rank=2", "--steps=5", "--hang", "--always", "--steps=8",
                        "--hang")
             for rank in range(2)
         ]
         for node in nodes:
             self.assertEqual(node.wait(60), 124, "\n".join(n.all() for n in nodes))
-            self.assertRegex(node.err(), r"the run failed: rank 2 \(.*\) hung: no step for 1\.0 s "
+            self.assertRegex(node.err(), r"the run failed: rank 2 \(.*\) hung: no step for 3\.0 s "
                                          r"\(its peers are at step 8, it is at step 5\)")
 
 

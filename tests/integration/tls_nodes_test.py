@@ -45,7 +45,7 @@ class Tls(DdprunTest):
 
     def test_verbs_find_the_files_of_a_server_of_this_machine(self):
         node = self.start_node(0, flags=self.flags("node"))
-        self.wait_for_text(node, "serving the rendezvous")
+        self.wait_for_text(node, "waiting for nodes: 1 of 2")
         status = self.start("status", f"--endpoint={self.endpoint}")
         self.assertEqual(status.wait(30), 0, status.all())
         self.assertIn(self.run_id, status.all())

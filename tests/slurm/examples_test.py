@@ -66,7 +66,7 @@ class Example(SlurmTest):
             "--parsable", f"--output={self.out}", "--cpus-per-task=1", *flags, path, "--epochs=2",
             f"--limit-train={samples}", "--batch=16", "--checkpoint-every=100000",
             f"--sample-log={self.path('samples')}",
-            "--skew=0:4",  # Else a fast machine may have trained all before Slurm acts.
+            "--skew=0:10",  # Else a fast machine may have trained all before Slurm acts.
             executable="sbatch")
         self.assertEqual(told.wait(), 0, told.all())
         return told.out().strip()

@@ -25,12 +25,12 @@ class Training(HostsTest):
     def program(self):
         return [TRAIN, f"--epochs={EPOCHS}", f"--limit-train={SAMPLES}", f"--batch={BATCH}",
                 "--threads=1", "--checkpoint-every=100", f"--checkpoint-dir={self.path('ckpt')}",
-                f"--sample-log={self.path('samples')}"]
+                f"--sample-log={self.path('samples')}", "--skew=0:10"]
 
     def wait_for_steps(self, *told):
         """Beyond the first checkpoint."""
         log = self.path("samples", "generation-1.rank-1.jsonl")
-        found = eventually(lambda: read_text(log).count("\n") > 150, 2 * LIMIT)
+        found = eventually(lambda: read_text(log).count("\n") > 250, 2 * LIMIT)
         self.assertTrue(found, self.told(told))
 
     def test_a_spare_trains_on_for_a_host_that_is_off(self):

@@ -26,7 +26,7 @@ class Requeued(SlurmTest):
         training = (
             f"{TRAIN} --epochs={EPOCHS} --limit-train={SAMPLES} --batch=16 --checkpoint-every=100000 "
             f"--checkpoint-dir={self.path('ckpt')} --sample-log={self.path('samples')} "
-            "--skew=0:4")  # Else a fast machine may have trained all before Slurm acts.
+            "--skew=0:10")  # Else a fast machine may have trained all before Slurm acts.
         return self.batch(
             "echo begins with restart count ${SLURM_RESTART_COUNT:-0}\n"
             f"srun --kill-on-bad-exit=0 --wait=0 {DDPRUN} {training}\n" + end,

@@ -75,7 +75,7 @@ class Step(SlurmTest):
         hold = self.path("hold.py")
         with open(hold, "w") as file:
             file.write(
-                "import http.server, os, socket, sys, threading\n"
+                "import http.server, os, select, socket, sys, threading\n"
                 "first = int(sys.argv[1])\n"
                 "class Quiet(http.server.BaseHTTPRequestHandler):\n"
                 "    log_message = lambda *_: None\n"
@@ -84,6 +84,12 @@ class Step(SlurmTest):
                 "silent = socket.create_server(('127.0.1.1', first + 1))\n"
                 "other = os.spawnlp(os.P_NOWAIT, sys.argv[2], sys.argv[2], 'rendezvous',"
                 " f'--listen=127.0.1.1:{first + 2}')\n"
+                "while True:\n"
+                "    try:\n"
+                "        socket.create_connection(('127.0.1.1', first + 2)).close()\n"
+                "        break\n"
+                "    except OSError:\n"
+                "        select.select([], [], [], 0.01)\n"
                 "code = os.spawnvp(os.P_WAIT, sys.argv[3], sys.argv[3:])\n"
                 "os.kill(other, 15)\n"
                 "sys.exit(code)\n")
@@ -245,7 +251,7 @@ class Ending(SlurmTest):
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
-        self.assertEqual(run.wait(20), 137, run.all())
+        self.assertEqual(run.wait(), 137, run.all())
         self.assert_gone(10)
 
     # Slurm tells nobody: the tasks would run on for ever, and print into nothing. With srun goes the
@@ -261,8 +267,7 @@ class Ending(SlurmTest):
 
     # Whoever detaches itself from a worker would keep srun's step open for ever.
     def test_a_leftover_child_does_not_hold_the_step(self):
-        run = self.step("-N2", "--ntasks-per-node=1", DDPRUN, "bash", "-c", "setsid sleep 600 & exit 0",
-                        limit=20)
+        run = self.step("-N2", "--ntasks-per-node=1", DDPRUN, "bash", "-c", "setsid sleep 600 & exit 0")
         self.assertNotIn("Timed out", run.err())
         self.assert_gone(5)
 

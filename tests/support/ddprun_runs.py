@@ -21,6 +21,8 @@ DDPRUN = os.environ.get("DDPRUN", "")
 FAKE_WORKER = os.environ.get("DDPRUN_FAKE_WORKER", "")
 TRAIN = os.environ.get("DDPRUN_TRAIN", "")
 LIMIT = 30  # Seconds; a wait that needs them all is a failure.
+# A node lost through no fault of its own, where the whole machine stood still.
+LATE = "is lost: its connection closed and it did not come back within 200 ms"
 
 # What a launcher above the test, or its shell, may have set.
 FOREIGN = re.compile(
@@ -126,13 +128,13 @@ class Run:
 
     def workers(self, generation=None):
         """rank -> pid of those who said "worker RANK GENERATION PID", newest generation or given."""
-        found = [tuple(map(int, w)) for w in re.findall(r"worker (\d+) (\d+) (\d+)$", self.out(), re.M)]
+        found = [tuple(map(int, w)) for w in re.findall(r"worker (\d+) (\d+) (\d+)\n", self.out())]
         if generation is None:
             generation = max((g for _, g, _ in found), default=0)
         return {rank: pid for rank, g, pid in found if g == generation}
 
     def generations(self):
-        return sorted({int(g) for g in re.findall(r"worker \d+ (\d+) \d+$", self.out(), re.M)})
+        return sorted({int(g) for g in re.findall(r"worker \d+ (\d+) \d+\n", self.out())})
 
 
 # What a fake worker says first, so that Run.workers finds it.
@@ -162,8 +164,9 @@ class DdprunTest(unittest.TestCase):
 
     def _nothing_is_left(self):
         # A test that failed may have left its runs going; its own message is the one to read.
-        left = eventually(lambda: not self.mark.living(), 2) or self.mark.living()
-        if left is not True:
+        eventually(lambda: not self.mark.living(), 10)
+        left = self.mark.living()
+        if left:
             told = [f"{pid} {command_of(pid)}" for pid in left]
             self.mark.kill()
             self.fail(f"processes outlive the test: {told}")

@@ -3,6 +3,7 @@
 //
 // Says each signal the guard passes on ("signal 15") on stdout and passes it to the workers. Exits
 // with the first worker's failure, or 0.
+#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -36,7 +37,10 @@ int RunAgent(ddprun::GuardLink link, std::uint32_t workers, const ddprun::Comman
   link.Watch(
       loop,
       [&](int signal) {
-        std::cout << "signal " << signal << std::endl;
+        pollfd room{STDOUT_FILENO, POLLOUT, 0};
+        if (::poll(&room, 1, 0) == 1) {  // Blocked output must not freeze the loop.
+          std::cout << "signal " << signal << std::endl;
+        }
         runner.SignalAll(signal);
       },
       [] {

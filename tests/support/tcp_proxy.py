@@ -84,6 +84,8 @@ class TcpProxy:
                     if self.delay:
                         self.changed.wait_for(lambda: self.closed, self.delay)
                 sink.sendall(piece)
+            with self.changed:  # A silent network does not pass on that one end has gone.
+                self.changed.wait_for(lambda: self.mode not in ("stall", held) or self.closed)
             sink.shutdown(socket.SHUT_WR)
         except OSError:
             self._reset(source)

@@ -186,19 +186,19 @@ class TrainerTest(unittest.TestCase):
             self.assertEqual(worker.wait(), expect, f"rank {rank}: {worker.text('err')}")
         return workers
 
-    def wait_for_commit(self, worker):
-        """Until there is a checkpoint to resume from; False if the worker ended before."""
-        while not self.is_committed():
+    def wait_for_commit(self, worker, commits=1):
+        """Until there are so many checkpoints to resume from; False if the worker ended before."""
+        while not self.is_committed(commits):
             if not worker.wait_for_step(int(worker.said["STEP"]) + 1):
                 return False
         return True
 
-    def interrupt(self, arguments, name, ranks, step, ordered=True):
+    def interrupt(self, arguments, name, ranks, step, ordered=True, commits=1):
         """Kills rank 0 at `step`, behind a commit; again, slower, where the training outran that."""
         for attempt in range(ATTEMPTS):
             self.checkpoints = self.path(f"{name}.{attempt}.ckpt")
             workers = self.start(arguments + slowed(attempt), ranks=ranks, ordered=ordered)
-            early = workers[0].wait_for_step(step) and self.wait_for_commit(workers[0])
+            early = workers[0].wait_for_step(step) and self.wait_for_commit(workers[0], commits)
             workers[0].kill()
             ends = [worker.wait() for worker in workers]
             if early and ends == [-signal.SIGKILL] + [75] * (ranks - 1):
@@ -230,18 +230,21 @@ class TrainerTest(unittest.TestCase):
         """Names of the checkpoint directories, oldest first."""
         return sorted(n for n in os.listdir(self.checkpoints) if n.startswith("step-"))
 
-    def head(self):
-        """The newest committed checkpoint; a later directory may lack its commit record."""
+    def lineage(self):
+        """Directories of the committed checkpoints, newest first."""
         records = [n for n in os.listdir(self.checkpoints) if n[len("fence-"):].isdigit()]
-        newest = max(records, key=lambda n: int(n[len("fence-"):]))
-        with open(os.path.join(self.checkpoints, newest)) as file:
-            lineage = json.loads(file.readline())["lineage"]
-        return lineage[0]["directory"] if lineage else None
+        if not records:
+            return []
+        with open(os.path.join(self.checkpoints, max(records, key=lambda n: int(n[len("fence-"):])))) as file:
+            return [c["directory"] for c in json.loads(file.readline())["lineage"]]
 
-    def is_committed(self):
-        """Whether there is a checkpoint to resume from."""
-        records = [n for n in os.listdir(self.checkpoints) if n[len("fence-"):].isdigit()]
-        return bool(records and self.directories()) and bool(self.head())
+    def head(self):
+        """The newest committed checkpoint, or None; a later directory may lack its commit record."""
+        return next(iter(self.lineage()), None)
+
+    def is_committed(self, commits=1):
+        """Whether there are so many checkpoints to resume from."""
+        return len(self.lineage()) >= commits
 
 
 def accuracy(worker, of="test"):

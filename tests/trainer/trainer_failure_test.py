@@ -118,9 +118,9 @@ class Failure(support.TrainerTest):
                              rf"a peer of rank {1 - victim} is gone: .*{ends[backend]}")
 
     def test_a_silent_peer_counts_as_gone_after_the_timeout(self):
-        for backend, says in (("gloo", "[Tt]imed out"), ("shm", "rank 1 has been silent for 2000 ms")):
+        for backend, says in (("gloo", "[Tt]imed out"), ("shm", "rank 1 has been silent for 5000 ms")):
             self.checkpoints = self.path("ckpt-" + backend)
-            workers = self.start(ENDLESS + ["--collective-timeout=2", "--backend=" + backend], ranks=2)
+            workers = self.start(ENDLESS + ["--collective-timeout=5", "--backend=" + backend], ranks=2)
             self.assertTrue(workers[0].wait_for_step(20))
             workers[1].kill(signal.SIGSTOP)
             self.assertEqual(workers[0].wait(), 75)
@@ -134,7 +134,7 @@ class Failure(support.TrainerTest):
     def test_no_store(self):
         (worker,) = self.start(["--collective-timeout=1"],
                                environment={"WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2})
-        self.assertEqual(worker.wait(20), 75)
+        self.assertEqual(worker.wait(), 75)
         self.assertIn("127.0.0.1:1", self.complaint(worker)[-1])
 
     # Said by every rank alike, whatever is missing here: plug-in, driver or GPU.

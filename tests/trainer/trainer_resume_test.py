@@ -99,7 +99,7 @@ class Resume(support.TrainerTest):
 
     def test_a_damaged_checkpoint_is_passed_over(self):
         whole = self.undisturbed(SHORT, 2)
-        self.interrupt(SHORT, "damaged", ranks=2, step=100)
+        self.interrupt(SHORT, "damaged", ranks=2, step=100, commits=2)
         newest = self.head()
         path = os.path.join(self.checkpoints, newest, "model.safetensors")
         with open(path, "r+b") as file:

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <fstream>
 
@@ -18,8 +19,8 @@ TEST(GpuPlugin, AFileThatIsNotThereIsNamed) {
 }
 
 TEST(GpuPlugin, WhatTheLoaderAnsweredIsSaid) {
-  const std::filesystem::path path =
-      std::filesystem::path(::testing::TempDir()) / "not_a_library.so";
+  const std::filesystem::path path = std::filesystem::path(::testing::TempDir()) /
+                                     ("not_a_library" + std::to_string(::getpid()) + ".so");
   std::ofstream(path) << "text";
   const Result<GpuPlugin> plugin = GpuPlugin::Load(path);
   std::filesystem::remove(path);

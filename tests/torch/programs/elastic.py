@@ -48,8 +48,10 @@ def main(way):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     start = load(model, optimizer)
     for step in range(start, STEPS):
-        if way and start == 0 and step == BAD_STEP and rank == world - 1:
-            be_lost(way)
+        if way and start == 0 and step == BAD_STEP:
+            dist.barrier()  # Rank 0 has saved.
+            if rank == world - 1:
+                be_lost(way)
         data = torch.randn(8 * world, 10, generator=torch.Generator().manual_seed(step))
         optimizer.zero_grad()
         outputs = model(data[rank::world])

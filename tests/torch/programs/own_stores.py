@@ -27,12 +27,13 @@ def main():
     launchers = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), world,
                               False, LIMIT)
     mixed = launchers.check(["from 0"])
-    dist.barrier()
+    dist.barrier()  # Everybody has read.
+    del store, own
+    dist.barrier()  # Nobody comes to that port before its store has gone.
     dist.destroy_process_group()
 
     # tcp:// on a port of their own: rank 0 hosts there, whatever the launcher hosts elsewhere.
     address = f"tcp://127.0.0.1:{port[0]}"
-    del store, own
     dist.init_process_group("gloo", init_method=address, rank=rank, world_size=world, timeout=LIMIT)
     value = torch.tensor([rank + 1])
     dist.all_reduce(value)
