@@ -1,7 +1,7 @@
 // How a rendezvous server does with very many nodes: real agent cores and real gRPC connections in
 // this process, the real `ddprun rendezvous` as another.
 //
-//   rendezvous_scale DDPRUN [--agents=1000] [--rounds=5] [--idle=SECONDS] [--check]
+//   rendezvous_scale DDPRUN [--agents=1000] [--rounds=5] [--idle=SECONDS] [--windows=N] [--check]
 //
 // cold     nobody is connected -> every node has been told to run
 // warm     all but one wait; that one's first report -> the last node has been told to run
@@ -135,13 +135,14 @@ struct Options {
   std::size_t agents = 1000;
   int rounds = 5;
   int idle = 0;  // Seconds; 0: whole poll periods, at least 10 s.
+  int windows = 3;
   bool check = false;
 };
 
 struct Figures {
   std::vector<double> cold, warm;  // Milliseconds.
   double cold_cpu = 0;             // The server's, milliseconds.
-  double idle_percent = 0;
+  std::vector<double> idle_percent;
   double kilobytes = 0;
   std::map<std::string, std::uint64_t> failures;  // As a round's, with the round's name.
 };
@@ -257,10 +258,13 @@ class Bench {
     // Whole poll periods: all nodes were answered at one moment, so their calls come in waves.
     const double period = std::max(1.0, 0.009 / 3 * static_cast<double>(options_.agents));
     const double seconds = options_.idle > 0 ? options_.idle : std::ceil(10 / period) * period;
-    const double before = server_.CpuSeconds();
-    const auto begin = Clock::now();
-    RunFor(Duration(static_cast<Duration::rep>(1'000 * seconds)));
-    figures_.idle_percent = 100'000 * (server_.CpuSeconds() - before) / MillisecondsSince(begin);
+    for (int i = 0; i < options_.windows; ++i) {
+      const double before = server_.CpuSeconds();
+      const auto begin = Clock::now();
+      RunFor(Duration(static_cast<Duration::rep>(1'000 * seconds)));
+      figures_.idle_percent.push_back(100'000 * (server_.CpuSeconds() - before) /
+                                      MillisecondsSince(begin));
+    }
   }
 
   const Options options_;
@@ -294,6 +298,8 @@ Options Parse(int argc, char** argv) {
       options.rounds = value();
     } else if (argument.starts_with("--idle=")) {
       options.idle = value();
+    } else if (argument.starts_with("--windows=") && value() > 0) {
+      options.windows = value();
     } else if (argument == "--check") {
       options.check = true;
     } else if (!argument.starts_with("-") && options.ddprun.empty()) {
@@ -303,7 +309,9 @@ Options Parse(int argc, char** argv) {
     }
   }
   if (options.ddprun.empty()) {
-    Fail("usage: rendezvous_scale DDPRUN [--agents=N] [--rounds=N] [--idle=SECONDS] [--check]");
+    Fail(
+        "usage: rendezvous_scale DDPRUN [--agents=N] [--rounds=N] [--idle=SECONDS] [--windows=N] "
+        "[--check]");
   }
   return options;
 }
@@ -332,7 +340,7 @@ int Main(int argc, char** argv) {
     good &= Row("warm: last report to all told to run", figures.warm, "ms", bar(250, 1'000));
   }
   good &= Row("server memory per node", {figures.kilobytes}, "kB", large ? 40 : 0);
-  good &= Row("server CPU while nothing happens", {figures.idle_percent}, "% of a core", 5);
+  good &= Row("server CPU while nothing happens", figures.idle_percent, "% of a core", 5);
   for (const auto& [why, count] : figures.failures) {
     std::printf("%llu calls without an answer in round %s\n",
                 static_cast<unsigned long long>(count), why.c_str());
