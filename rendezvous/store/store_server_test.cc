@@ -180,6 +180,7 @@ TEST(StoreServer, UnsentRepliesAreBounded) {
   Client good(served);
   greedy.Send(wire::Set("/big", std::string(8 << 20, 'x')));
   greedy.Settle();
+  good.Settle();
   greedy.Send(wire::MultiGet(std::vector<std::string>(100, "/big")));
   served.UntilConnections(1);
   good.Settle();
@@ -258,7 +259,9 @@ TEST(StoreServer, SurvivesAnyBytes) {
       good.Settle();
     }
   }
-  served.UntilConnections(1);
+  Client last(served);
+  last.Settle();
+  served.UntilConnections(2);
   good.Settle();
 }
 

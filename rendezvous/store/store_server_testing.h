@@ -48,13 +48,16 @@ class Served {
     return On([](StoreServer& server) { return server.connections(); });
   }
 
-  // Each look is a round trip over the loop, so that what came before it has been handled.
+  // Each look is a round trip over the loop, so that what came before it has been handled: but a
+  // connection that was made and not accepted yet is not counted (see Client::Settle).
   void UntilConnections(std::size_t count) {
-    const auto end = std::chrono::steady_clock::now() + 10s;
-    while (Connections() != count && std::chrono::steady_clock::now() < end) {
+    const auto end = std::chrono::steady_clock::now() + 60s;
+    std::size_t seen = Connections();
+    while (seen != count && std::chrono::steady_clock::now() < end) {
       std::this_thread::yield();
+      seen = Connections();
     }
-    EXPECT_EQ(Connections(), count);
+    EXPECT_EQ(seen, count);
   }
 
   std::uint16_t port() const { return port_; }
@@ -112,7 +115,7 @@ class Client {
 
   bool Closed() { return Read(1).empty(); }
 
-  // The server has handled all that was sent before.
+  // The server has handled all that was sent before, and accepted all who came before.
   void Settle() { EXPECT_EQ(Ask(wire::Ping(7), 4), wire::Raw(std::uint32_t{7})); }
 
   tcp::socket& socket() { return socket_; }
