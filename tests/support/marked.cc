@@ -6,7 +6,7 @@
 
 #include <atomic>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 #include <thread>
 
 namespace ddprun::testing {
@@ -70,8 +70,11 @@ ScratchDirectory::~ScratchDirectory() {
 }
 
 std::string ReadText(const fs::path& path) {
+  // Not by istreambuf_iterator: that throws where a file of /proc is of a process that just ended.
   std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
 }
 
 }  // namespace ddprun::testing
