@@ -183,6 +183,7 @@ Result<ServerRole> JoinSuccession(Loop& loop, const LaunchConfig& config, Server
   } else {
     KeepClaimsOnList(config.candidates, options);
   }
+  options.fence_after = config.fence_after;
   options.operators_token = options.access.token.empty() ? DrawToken() : options.access.token;
   options.new_reign = [config] { return NewReign(config); };
   options.on_serving = [on_serving = std::move(news.on_serving)](const NewServer& server) {

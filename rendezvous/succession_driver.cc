@@ -40,7 +40,7 @@ SuccessionDriver::SuccessionDriver(Loop& loop, SuccessionOptions options, Follow
       options_(std::move(options)),
       claims_(options_.claims),
       channel_(channel),
-      witness_(loop.Now()),
+      witness_(loop.Now(), options_.fence_after),
       timer_(loop) {
   if (channel_ != nullptr) {
     channel_->OnAnswer([this](const SyncReply& reply) {

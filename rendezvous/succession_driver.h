@@ -35,6 +35,7 @@ struct SuccessionOptions {
   std::vector<Endpoint> places;  // Where this node would serve: the first that can be bound.
   Access access;                 // What every node shows, and asks of the others.
   std::string operators_token;   // Unless the directory has one already.
+  Duration fence_after{0};       // Of the run, as far as this node knows it; see core/witness.h.
   std::function<CoordinatorConfig()> new_reign;
   std::function<void(const NewServer&)> on_serving;
   std::function<void()> on_stepped_down;

@@ -5,11 +5,6 @@
 #include "rendezvous/core/node_index.h"
 
 namespace ddprun {
-namespace {
-
-constexpr Duration kKillTakes{1'000};  // Of a large process: its memory is given back first.
-
-}  // namespace
 
 std::optional<Time> FenceFrom(const CoordinatorState& state, Time heard, Time now) {
   if (!state.shape || state.shape->fence_after == Duration{0}) {

@@ -11,6 +11,8 @@
 
 namespace ddprun {
 
+inline constexpr Duration kKillTakes{1'000};  // Of a large process: its memory is given back first.
+
 // For a node last heard at `heard`. Nothing: its workers cannot run any more.
 std::optional<Time> FenceFrom(const CoordinatorState& state, Time heard, Time now);
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "rendezvous/core/fencing.h"
+
 namespace ddprun {
 namespace {
 
@@ -14,14 +16,20 @@ bool SameMaker(const Claim& a, const Claim& b) {
 }  // namespace
 
 // ---- One witness ----
+bool Witness::JustStarted(const WitnessRequest& request, Time now) const {
+  return now < started_ + kLeasesToKnow * request.lease;
+}
+
 WitnessAnswer Witness::Answer(const WitnessRequest& request, Time now) {
-  const bool fresh = now < started_ + kLeasesToKnow * request.lease;
+  // A holder whose claim was forgotten here answers nobody any more two leases after the start.
+  const Duration fence = fence_after_ > Duration{0} ? fence_after_ + kKillTakes : Duration{0};
+  const bool fresh = JustStarted(request, now - fence);
   bool accepted = true;
   switch (request.verb) {
     case WitnessVerb::kLook:
       break;
     case WitnessVerb::kBack:
-      accepted = Back(request, fresh, now);
+      accepted = Back(request, now);
       break;
     case WitnessVerb::kMove:
       accepted = Move(request, now);
@@ -35,14 +43,15 @@ WitnessAnswer Witness::Answer(const WitnessRequest& request, Time now) {
   return {fresh, accepted, newest_};
 }
 
-bool Witness::Back(const WitnessRequest& request, bool fresh, Time now) {
+bool Witness::Back(const WitnessRequest& request, Time now) {
   const Claim& claim = request.claim;
   if (newest_ && SameMaker(*newest_, claim)) {
     return true;  // Asked again.
   }
   const bool first = request.everybody_new && !newest_;
   const bool kept = newest_ && !newest_->closed && now < moved_ + request.lease;
-  if ((fresh && !first) || kept || (newest_ && claim.number <= newest_->number)) {
+  if ((JustStarted(request, now) && !first) || kept ||
+      (newest_ && claim.number <= newest_->number)) {
     return false;
   }
   before_ = std::exchange(newest_, claim);

@@ -7,8 +7,9 @@
 // it steps down (succession.h, which decides all of that as if this were a directory). A witness
 // remembers in its memory alone: one that has just started knows of nothing, and is no part of a
 // majority until two leases have passed, by when a holder has moved its counter there or has
-// stepped down. Only when every node of the list has just started nobody can hold a claim, and
-// the first one need not wait.
+// stepped down; with --fence-after until that time is over too, by when the workers of a claim that
+// it may have forgotten have been killed. Only when every node of the list has just started nobody
+// can hold a claim, and the first one need not wait.
 //
 //   | asked to          | the witness                                                           |
 //   |-------------------|-----------------------------------------------------------------------|
@@ -64,15 +65,19 @@ struct WitnessAnswer {
 
 class Witness {
  public:
-  explicit Witness(Time started) : started_(started) {}
+  // `fence_after`: of this node's run; 0: workers of a forgotten claim are nobody's concern.
+  explicit Witness(Time started, Duration fence_after = Duration{0})
+      : started_(started), fence_after_(fence_after) {}
 
   WitnessAnswer Answer(const WitnessRequest& request, Time now);
 
  private:
-  bool Back(const WitnessRequest& request, bool fresh, Time now);
+  bool JustStarted(const WitnessRequest& request, Time now) const;
+  bool Back(const WitnessRequest& request, Time now);
   bool Move(const WitnessRequest& request, Time now);
 
   const Time started_;
+  const Duration fence_after_;
   std::optional<Claim> newest_;
   std::optional<Claim> before_;  // What newest_ replaced, as long as it was not moved.
   Time moved_;                   // newest_ was made or moved then.

@@ -26,6 +26,16 @@ TEST(Witness, KnowsNothingForTwoLeasesAfterItsStart) {
   EXPECT_TRUE(witness.Answer(Ask(WitnessVerb::kBack, ClaimOf(1)), kStart + 6s).accepted);
 }
 
+// Else two that know nothing would begin a run beside workers that a third one remembers.
+TEST(Witness, WithAFenceItKnowsNothingUntilForgottenWorkersHaveBeenKilled) {
+  Witness witness(kStart, 30s);
+  const Time known = kStart + 6s + 30s + 1s;
+  EXPECT_TRUE(witness.Answer(Ask(WitnessVerb::kLook), known - Duration{1}).fresh);
+  EXPECT_FALSE(witness.Answer(Ask(WitnessVerb::kLook), known).fresh);
+  // Whom to back is a question of who may still serve.
+  EXPECT_TRUE(witness.Answer(Ask(WitnessVerb::kBack, ClaimOf(1)), kStart + 6s).accepted);
+}
+
 TEST(Witness, BacksTheFirstAtOnceWhereEverybodyIsNewButOnlyOne) {
   Witness witness(kStart);
   WitnessRequest first = Ask(WitnessVerb::kBack, ClaimOf(1, "a"));

@@ -57,7 +57,8 @@ void Candidate::Start() {
   witness_.reset();
   if (index_ < simulation_.setup.listed) {
     const bool knows = simulation_.setup.mutation.no_memory;
-    witness_.emplace(knows ? Time{} : simulation_.agenda.Now());
+    witness_.emplace(knows ? Time{} : simulation_.agenda.Now(),
+                     simulation_.setup.shape.fence_after);
   }
   BeginSuccession(state_, simulation_.agenda.Now());
   Feed(SuccessionTick{});
@@ -221,7 +222,7 @@ void Candidate::GiveUp() {
   if (serves()) {
     const Claim closed = ClosedClaim(state_, NoWorkersRemain(server_.state()));
     if (closed.over) {
-      simulation_.laws.OnRunOver();
+      simulation_.laws.OnRunForgotten();
     }
     if (simulation_.setup.listed > 0) {
       for (std::uint32_t i = 0; i < simulation_.setup.listed; ++i) {
@@ -239,6 +240,9 @@ void Candidate::Reign(const TakeClaim& take, const Claim& claim) {
   Tell("(serves with claim " + std::to_string(claim.number) + ", term " +
        std::to_string(claim.term.value) + (take.successor ? ", as a successor)" : ")"));
   simulation_.laws.OnReign(claim.term);
+  if (!take.successor && simulation_.setup.listed > 0 && everybody_new_) {
+    simulation_.laws.OnRunForgotten();
+  }
   server_.Reign(claim.term, take.successor);
   machine_.Follow(&server_);
   if (agent_ended_) {

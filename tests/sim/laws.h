@@ -59,8 +59,9 @@ class Laws {
   std::uint64_t reigns() const { return reigns_.size(); }
 
   // ---- A server that dies ----
-  // Some server has closed its claim since the run has ended.
-  void OnRunOver() { run_over_ = true; }
+  // Some server has closed its claim since the run has ended, or one begins with a list of which
+  // every node has just started: none knows of a run.
+  void OnRunForgotten() { run_forgotten_ = true; }
   void OnServerStart(Time now) {
     server_started_ = now;
     formed_.clear();
@@ -95,7 +96,7 @@ class Laws {
   std::vector<Time> charges_;  // Under the server of this term: another one knows none of them.
   Term charged_by_;
   Phase phase_before_ = Phase::kGathering;
-  bool run_over_ = false;
+  bool run_forgotten_ = false;
   std::uint64_t lost_ = 0;  // Those that had not acknowledged the end.
   std::uint64_t false_hangs_ = 0;
   std::set<NodeKey> ever_lost_;
