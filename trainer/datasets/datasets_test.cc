@@ -200,6 +200,27 @@ TEST_F(Datasets, Mnist32HasABorderOfTwoAndThreeEqualChannels) {
   }
 }
 
+// mnist computes them, several at a time; what has a border looks them up.
+TEST_F(Datasets, ANumberIsTheSameComputedAndLookedUp) {
+  WriteMnist();
+  std::string image = Images(1, 28, '\0');
+  for (std::size_t i = 0; i < 784; ++i) {
+    image[16 + i] = static_cast<char>(i);
+  }
+  Write("t10k-images-idx3-ubyte", image);
+  Write("t10k-labels-idx1-ubyte", Labels("\1"));
+  const Result<Dataset> plain = Load("mnist", "");
+  const Result<Dataset> padded = Load("mnist32", "");
+  ASSERT_TRUE(plain && padded);
+  const Gathered computed = Gather(plain->task, plain->test, {0}, std::nullopt);
+  const Gathered looked_up = Gather(padded->task, padded->test, {0}, std::nullopt);
+  for (std::size_t i = 0; i < 784; ++i) {
+    const double exact = (static_cast<double>(i % 256) / 255 - 0.1307) / 0.3081;
+    ASSERT_NEAR(computed.input[i], exact, 3e-7) << i;
+    ASSERT_EQ(computed.input[i], looked_up.input[(i / 28 + 2) * 32 + i % 28 + 2]) << i;
+  }
+}
+
 TEST_F(Datasets, Cifar10IsReadFromTheFolderOfItsArchiveToo) {
   for (const std::string under : {"", "cifar-10-batches-bin/"}) {
     WriteCifar(under);
