@@ -28,20 +28,26 @@ void FullPlan::Watch() {
   simulation_.agenda.After(kLook, [this] { Watch(); });
 }
 
+// Those of a list who gave up joining are gone for good; fewer than a majority can have no server.
+bool FullPlan::MayBeServed() const {
+  const std::uint32_t listed = simulation_.setup.listed;
+  const auto end = simulation_.candidates.begin() + listed;
+  const auto witnesses = std::count_if(simulation_.candidates.begin(), end,
+                                       [](const auto& candidate) { return candidate->up(); });
+  return listed == 0 || witnesses > listed / 2;
+}
+
 bool FullPlan::OneServer() const {
   const Server* only = nullptr;
-  std::uint32_t witnesses = 0;
-  for (std::uint32_t i = 0; i < simulation_.candidates.size(); ++i) {
-    Candidate& candidate = *simulation_.candidates[i];
-    witnesses += candidate.up() && i < simulation_.setup.listed ? 1 : 0;
-    if (candidate.serves()) {
+  for (const auto& candidate : simulation_.candidates) {
+    if (candidate->serves()) {
       if (only != nullptr) {
         return false;
       }
-      only = &candidate.server();
+      only = &candidate->server();
     }
   }
-  const bool possible = simulation_.setup.listed == 0 || witnesses > simulation_.setup.listed / 2;
+  const bool possible = MayBeServed();
   return std::all_of(simulation_.machines.begin(), simulation_.machines.end(),
                      [&](const auto& machine) {
                        const bool finds = only != nullptr && machine->server() == only;
@@ -62,8 +68,9 @@ void FullPlan::LookForOneServer(int looks_left) {
                            [this, looks_left] { LookForOneServer(looks_left - 1); });
 }
 
+// Without a server the workers of a broken world hang for as long as they like.
 void FullPlan::CheckEnd() {
-  if (simulation_.Quiet()) {
+  if (simulation_.Quiet() || !MayBeServed()) {
     return;
   }
   std::string text = "after healing the run did not end in time:";

@@ -38,6 +38,7 @@ class FullPlan {
   // ---- What must be true ----
   void Watch();
   void LookForOneServer(int looks_left);
+  bool MayBeServed() const;
   bool OneServer() const;
   void CheckEnd();
 
