@@ -14,7 +14,7 @@ namespace ddprun {
 namespace {
 
 constexpr Duration kPatience{2'000};                                // For a last write.
-constexpr std::uint64_t kTermsToDrawFrom = std::uint64_t{1} << 20;  // A minute of the clock's.
+constexpr std::uint64_t kTermsToDrawFrom = std::uint64_t{1} << 17;  // 8 s of the clock's.
 
 LogLevel ToLogLevel(NoticeLevel level) {
   return level == NoticeLevel::kDetail ? LogLevel::kDebug

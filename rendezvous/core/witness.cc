@@ -65,6 +65,8 @@ bool Witness::Move(const WitnessRequest& request, Time now) {
     claim.counter = std::max(claim.counter, newest_->counter);
     claim.closed = claim.closed || newest_->closed;
     claim.over = claim.over || newest_->over;
+  } else if (newest_ && claim.closed && !newest_->closed && now < moved_ + request.lease) {
+    return false;  // Its holder stood still while the list forgot it and another one began.
   } else if (newest_ && claim.term < newest_->term) {
     // Of one number the one that found no majority never moves.
     const bool loser = claim.number == newest_->number && newest_->counter == 0;
@@ -94,9 +96,10 @@ bool Ballot::Decided() const {
   }
   switch (request_.verb) {
     case WitnessVerb::kLook:
-      return std::count_if(entries_.begin(), entries_.end(), [](const Entry& one) {
-               return !one.answer.fresh;
-             }) >= static_cast<std::ptrdiff_t>(Majority());
+      return std::count_if(entries_.begin(), entries_.end(),
+                           [](const Entry& one) { return !one.answer.fresh; }) >=
+                 static_cast<std::ptrdiff_t>(Majority()) &&
+             (KnownToMajority() || !Disagree());
     case WitnessVerb::kBack:
     case WitnessVerb::kMove:
       return Accepted() >= Majority() || entries_.size() - Accepted() > listed_ - Majority();
@@ -118,17 +121,45 @@ bool Ballot::EverybodyNew() const {
                      [](const Entry& one) { return one.answer.fresh && !one.answer.newest; });
 }
 
+bool Ballot::Disagree() const {
+  const Claim* first = nullptr;
+  for (const Entry& one : entries_) {
+    if (one.answer.newest && first != nullptr && !SameMaker(*one.answer.newest, *first)) {
+      return true;
+    }
+    first = one.answer.newest ? &*one.answer.newest : first;
+  }
+  return false;
+}
+
+// The one that was made last, whatever its term: the list may have forgotten one of a later term,
+// which then is known to those alone whom its holder reaches.
+std::optional<Claim> Ballot::KnownToMajority() const {
+  for (const Entry& one : entries_) {
+    const auto same = [&](const Entry& other) {
+      return one.answer.newest && other.answer.newest &&
+             SameMaker(*one.answer.newest, *other.answer.newest);
+    };
+    const auto known = std::count_if(entries_.begin(), entries_.end(), same);
+    if (static_cast<std::size_t>(known) >= Majority()) {
+      return one.answer.newest;
+    }
+  }
+  return std::nullopt;
+}
+
 Result<std::optional<Claim>> Ballot::Newest() const {
   if (EverybodyNew()) {
     return std::optional<Claim>();
   }
+  const std::optional<Claim> prevailing = KnownToMajority();
   std::size_t knowing = 0;
   std::optional<Claim> newest;
   bool tied = false;  // Two made the same number, and neither has moved yet.
   for (const Entry& one : entries_) {
     knowing += one.answer.fresh ? 0 : 1;
     const std::optional<Claim>& claim = one.answer.newest;
-    if (!claim) {
+    if (!claim || (prevailing && !SameMaker(*claim, *prevailing))) {
       continue;
     }
     const bool same_number = newest && claim->number == newest->number;

@@ -18,6 +18,7 @@
 //   |                   | claim it knows is open and has moved within a lease                   |
 //   | move a counter    | accepts it unless it knows of a later term; a claim that it did not   |
 //   |                   | know has been made all the same, since only holders move              |
+//   | close a claim     | the same, unless it knows another one that has moved within a lease   |
 //   | release a claim   | forgets one that was never moved: its maker found no majority         |
 //
 // So a candidate's claim is made a lease after the holder's last move at the earliest, and two by
@@ -113,6 +114,8 @@ class Ballot {
     WitnessAnswer answer;
   };
   std::size_t Majority() const { return listed_ / 2 + 1; }
+  std::optional<Claim> KnownToMajority() const;
+  bool Disagree() const;  // Of whose claim is the newest.
   Error TooFew(const std::string& what, std::size_t have) const;
 
   const std::size_t listed_;

@@ -101,10 +101,33 @@ Ballot Look(const std::vector<WitnessAnswer>& answers) {
   return BallotOf(WitnessVerb::kLook, {}, answers);
 }
 
+// Its holder stood still while all others of the list were started anew.
+TEST(Witness, AForgottenClaimIsNotClosedOverOneThatMoves) {
+  Witness witness(kStart);
+  const Time later = kStart + 10s;
+  ASSERT_TRUE(witness.Answer(Ask(WitnessVerb::kMove, ClaimOf(7, "new", 1)), later).accepted);
+  Claim forgotten{5, Term{1'000}, {"old", 29400}, 9, true};
+  const WitnessAnswer answer = witness.Answer(Ask(WitnessVerb::kMove, forgotten), later);
+  EXPECT_FALSE(answer.accepted);
+  EXPECT_EQ(answer.newest, ClaimOf(7, "new", 1));
+  EXPECT_TRUE(witness.Answer(Ask(WitnessVerb::kMove, forgotten), later + kLease).accepted);
+}
+
+TEST(Ballot, WhatAMajorityKnowsIsTheNewestWhateverItsTerm) {
+  const Claim forgotten{5, Term{1'000}, {"old", 29400}, 9, true};
+  const Claim now = ClaimOf(7, "new", 1);
+  const Claim moved = ClaimOf(7, "new", 2);
+  EXPECT_EQ(*Look({{false, true, forgotten}, {false, true, now}, {false, true, moved}}).Newest(),
+            moved);
+  EXPECT_EQ(*Look({{false, true, forgotten}, {false, true, now}}).Newest(), forgotten);
+}
+
 TEST(Ballot, ReadsTheNewestOfAMajorityThatKnows) {
   const Ballot two = Look({{false, true, ClaimOf(1)}, {false, true, ClaimOf(2)}});
-  EXPECT_TRUE(two.Decided());
+  EXPECT_FALSE(two.Decided());  // The third may know of one of them too.
   EXPECT_EQ(*two.Newest(), ClaimOf(2));
+  EXPECT_TRUE(Look({{false, true, ClaimOf(2)}, {false, true, ClaimOf(2, "a", 1)}}).Decided());
+  EXPECT_TRUE(Look({{false, true, ClaimOf(2)}, {false, true, {}}}).Decided());
   const Ballot one = Look({{false, true, ClaimOf(1)}});
   EXPECT_FALSE(one.Decided());
   EXPECT_EQ(one.Newest().error().message, "1 of the 3 nodes of the list answer, and it takes 2");

@@ -98,7 +98,7 @@ void Candidate::Take(const TakeClaim& take) {
       static_cast<std::uint64_t>(simulation_.agenda.Now().time_since_epoch() / 1ms + clock_);
   Claim claim{take.number, {wall * 16}, PlaceOf(index_), 0, false};
   if (!simulation_.setup.mutation.forget_terms) {
-    const std::uint64_t drawn = simulation_.random.Below(std::uint64_t{1} << 20);
+    const std::uint64_t drawn = simulation_.random.Below(std::uint64_t{1} << 17);
     claim.term = ReignAfter(claim.term, {take.above.value + 1 + drawn});
   }
   if (simulation_.setup.listed > 0) {
