@@ -25,6 +25,18 @@ void FenceIfDue(AgentTurn& turn) {
   KillNow(turn);
 }
 
+bool ComesTooLate(AgentTurn& turn) {
+  const Duration fence = turn.config.shape.fence_after;
+  const auto age = std::chrono::duration_cast<Duration>(turn.now - turn.state.answered);
+  if (fence == Duration{0} || age < fence) {
+    return false;
+  }
+  turn.Tell(SayLevel::kWarning, "no workers are started by an answer of the rendezvous at " +
+                                    turn.config.server + " that took " + FormatDuration(age) +
+                                    " (--fence-after): asking again");
+  return true;
+}
+
 std::string OutageInWords(const AgentState& state, const AgentConfig& config) {
   if (!HasWorkers(state)) {
     return "; trying again, giving up in " + FormatDuration(OutageLimit(state, config));

@@ -15,6 +15,10 @@ std::optional<Time> FenceTime(const AgentState& state, const AgentConfig& config
 
 void FenceIfDue(AgentTurn& turn);
 
+// Of an answer that has just come: it is older than a fence, so the others may have replaced this
+// node by now, and no workers may be started by it. Says so.
+bool ComesTooLate(AgentTurn& turn);
+
 // What becomes of the node while it has no server: "; the workers go on, ...".
 std::string OutageInWords(const AgentState& state, const AgentConfig& config);
 

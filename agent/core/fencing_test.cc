@@ -51,6 +51,19 @@ TEST_F(Fenced, AnAnswerCountsFromItsQuestion) {
   EXPECT_TRUE(Did<KillWorkers>());  // The answered report was sent at 1 s: what it said is old.
 }
 
+// The others may have waited for the fence of a node that had not even begun.
+TEST_F(Fenced, AnAnswerOlderThanTheFenceStartsNothing) {
+  Told(Wait{}, 1s);
+  const std::optional<Directive> echo = state.echo;
+  Told(RunOf(1), 11s);  // Asked at 1 s.
+  EXPECT_FALSE(Did<Spawn>());
+  EXPECT_NE(Find<Say>()->text.find("--fence-after"), std::string::npos);
+  EXPECT_EQ(state.echo, echo);
+  EXPECT_TRUE(Did<SendReport>());  // At once; what still holds is told again.
+  Told(RunOf(1), 12s);
+  EXPECT_TRUE(Did<Spawn>());
+}
+
 TEST_F(Fenced, WithoutWorkersThereIsNothingToFence) {
   Told(Wait{}, 1s);
   EXPECT_EQ(FenceTime(state, config), std::nullopt);

@@ -136,8 +136,11 @@ void OnReplied(AgentTurn& turn, const Replied& replied) {
   state.term = replied.reply.term;
   state.beat = replied.reply.beat;
   state.poll_period = replied.reply.poll_period;
-  state.echo = replied.reply.directive;
   turn.send = true;
+  if (std::holds_alternative<Run>(replied.reply.directive) && ComesTooLate(turn)) {
+    return;  // Not echoed: it is told again at once where it still holds.
+  }
+  state.echo = replied.reply.directive;
   std::visit(Overload{
                  [&](const Wait& wait) { OnWait(turn, wait); },
                  [&](const Run& run) { OnRun(turn, run); },
