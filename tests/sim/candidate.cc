@@ -58,7 +58,9 @@ void Candidate::Start() {
   if (index_ < simulation_.setup.listed) {
     const bool knows = simulation_.setup.mutation.no_memory;
     witness_.emplace(knows ? Time{} : simulation_.agenda.Now(),
-                     simulation_.setup.shape.fence_after);
+                     simulation_.setup.mutation.no_fence_memory
+                         ? Duration{0}
+                         : simulation_.setup.shape.fence_after);
   }
   BeginSuccession(state_, simulation_.agenda.Now());
   Feed(SuccessionTick{});
