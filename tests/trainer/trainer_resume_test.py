@@ -30,7 +30,7 @@ class Resume(support.TrainerTest):
                 end = worker.wait()
                 self.assertIn(end, (0, expected), worker.text("err"))
                 early = early and end == expected
-            if not early:
+            if not early or self.is_finished():
                 return False
         return True
 
