@@ -13,8 +13,8 @@ using Table = std::array<float, 256>;
 
 // A pixel's number is the same whether it is looked up or computed, several at a time.
 struct Normalisation {
-  float scale = 1;
-  float shift = 0;
+  float scale;
+  float shift;
 
   Normalisation(double mean, double deviation)
       : scale(static_cast<float>(1.0 / (255.0 * deviation))),
@@ -74,8 +74,7 @@ class ImageSamples {
       } else {
         Place(image, PlacementFor(index, key), out);
       }
-      const ImageBytes::Piece& piece = bytes_.pieces[index / bytes_.per_piece];
-      *label++ = piece.labels[index % bytes_.per_piece * bytes_.label_stride];
+      *label++ = *LabelAt(index);
       out += numbers;
     }
   }
@@ -84,6 +83,11 @@ class ImageSamples {
   const std::uint8_t* ImageAt(std::uint32_t index) const {
     return bytes_.pieces[index / bytes_.per_piece].images +
            std::size_t{index % bytes_.per_piece} * bytes_.image_stride;
+  }
+
+  const std::uint8_t* LabelAt(std::uint32_t index) const {
+    return bytes_.pieces[index / bytes_.per_piece].labels +
+           std::size_t{index % bytes_.per_piece} * bytes_.label_stride;
   }
 
   void Prefetch(std::uint32_t index) const {
