@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/files.h"
+#include "common/json.h"
 
 namespace ddprun {
 namespace {
@@ -43,7 +44,7 @@ std::string Text(const json& object, const char* key) {
 }  // namespace
 
 std::optional<WorkerError> ParseErrorFile(const std::string& text) {
-  const json file = json::parse(text, nullptr, false);
+  const json file = ParseJson(text);
   if (!file.is_object() || !file.contains("message")) {
     return std::nullopt;
   }
@@ -66,7 +67,7 @@ std::optional<WorkerError> ParseErrorFile(const std::string& text) {
 }
 
 std::optional<std::string> WithErrorCode(const std::string& text, int exit_code) {
-  nlohmann::ordered_json file = nlohmann::ordered_json::parse(text, nullptr, false);
+  auto file = ParseJson<nlohmann::ordered_json>(text);
   if (!file.is_object()) {
     return std::nullopt;
   }

@@ -38,6 +38,22 @@ TEST(ErrorFile, NothingElseIsAnError) {
             (WorkerError{"", "", {}}));
 }
 
+// Copying and writing such values took more stack than the agent has.
+TEST(ErrorFile, OneThatNestsWithoutEndIsNone) {
+  constexpr int kDepth = 100'000;
+  std::string objects;
+  for (int i = 0; i < kDepth; ++i) {
+    objects += R"({"message":)";
+  }
+  objects += "1" + std::string(kDepth, '}');
+  const std::string arrays =
+      R"({"message":)" + std::string(kDepth, '[') + std::string(kDepth, ']') + "}";
+  for (const std::string& text : {objects, arrays}) {
+    EXPECT_FALSE(ParseErrorFile(text));
+    EXPECT_FALSE(WithErrorCode(text, 3));
+  }
+}
+
 TEST(ErrorFile, TheParentsCopyHasTheExitCode) {
   EXPECT_EQ(WithErrorCode(R"({"message":{"message":"m"}})", 3),
             R"({"message":{"message":"m","errorCode":3}})");

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "common/json.h"
+
 namespace ddprun {
 namespace {
 
@@ -12,7 +14,7 @@ constexpr int kLastSignal = 64;
 }  // namespace
 
 std::optional<TimerRequest> ParseTimerRequest(std::string_view line) {
-  const nlohmann::json json = nlohmann::json::parse(line, nullptr, false);
+  const nlohmann::json json = ParseJson(line);
   if (!json.is_object()) {
     return std::nullopt;
   }

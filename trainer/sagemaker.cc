@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/files.h"
+#include "common/json.h"
 
 namespace ddprun {
 namespace fs = std::filesystem;
@@ -48,13 +49,13 @@ std::string TextOf(const json& value) {
   if (!value.is_string()) {
     return value.dump();
   }
-  const json inner = json::parse(value.get<std::string>(), nullptr, false);
+  const json inner = ParseJson(value.get<std::string>());
   return inner.is_string() ? inner.get<std::string>() : value.get<std::string>();
 }
 
 Result<void> AddHyperparameters(const std::string& text, const std::string& source,
                                 Variables& values) {
-  const json object = json::parse(text, nullptr, false);
+  const json object = ParseJson(text);
   if (!object.is_object()) {
     return Invalid("the hyperparameters are not a JSON object", source);
   }

@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "common/json.h"
+
 namespace ddprun {
 namespace {
 
@@ -64,7 +66,10 @@ std::string ToText(const StartPlan& plan) {
 Result<StartPlan> StartPlanFromText(std::string_view text) {
   StartPlan plan;
   try {
-    const nlohmann::json json = nlohmann::json::parse(text);
+    const nlohmann::json json = ParseJson(text);
+    if (!json.is_object()) {
+      return Invalid("rank 0 sent a plan that is no JSON object", text.substr(0, 40));
+    }
     const int kind = json.at("kind").get<int>();
     if (kind < 0 || kind > static_cast<int>(StartKind::kFinished)) {
       return Invalid("rank 0 sent a plan of an unknown kind", std::to_string(kind));

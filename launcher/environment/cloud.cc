@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "common/json.h"
 #include "launcher/environment/reading.h"
 
 namespace ddprun {
@@ -114,13 +115,13 @@ Result<std::optional<Surroundings>> ReadSageMaker(const SurroundingsQuery& query
   std::string origin = "SM_HOSTS";
   nlohmann::json hosts;
   if (list) {
-    hosts = nlohmann::json::parse(*list, nullptr, false);
+    hosts = ParseJson(*list);
   } else {
     const Result<std::string> file = query.read_file(kResourceConfig);
     if (!file) {
       return std::optional<Surroundings>();
     }
-    const auto config = nlohmann::json::parse(*file, nullptr, false);
+    const auto config = ParseJson(*file);
     if (config.is_object()) {
       hosts = config.value("hosts", nlohmann::json());
       current = config.value("current_host", "");

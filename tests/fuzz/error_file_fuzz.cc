@@ -6,7 +6,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace ddprun;
-  const std::string text = FuzzInput(data, size).RestText();
+  const std::string text = FuzzInput(data, size).DeepText();
   const std::optional<WorkerError> error = ParseErrorFile(text);
   const std::optional<std::string> coded = WithErrorCode(text, 3);
   CHECK(!error || coded);  // Whatever is an error of a worker is a JSON object.

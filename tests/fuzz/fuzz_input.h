@@ -31,6 +31,21 @@ class FuzzInput {
   std::string_view Rest() const { return rest_; }
   std::string RestText() const { return std::string(rest_); }
 
+  // What is left; but OPEN~MIDDLE~CLOSE is a text with OPEN before and CLOSE behind MIDDLE so many
+  // times that together they are beyond any depth: no input of a few kB is by itself.
+  std::string DeepText() const {
+    const std::vector<std::string> parts = Pieces("~");
+    if (parts.size() != 3) {
+      return RestText();
+    }
+    std::string before, after;
+    while (before.size() + after.size() < kDeepBytes) {
+      before += parts[0] + " ";
+      after += parts[2] + " ";
+    }
+    return before + parts[1] + after;
+  }
+
   // What is left, cut at each `separator`.
   std::vector<std::string> Pieces(std::string_view separator) const {
     std::vector<std::string> pieces;
@@ -44,6 +59,8 @@ class FuzzInput {
   }
 
  private:
+  static constexpr std::size_t kDeepBytes = 600'000;
+
   std::string_view rest_;
 };
 

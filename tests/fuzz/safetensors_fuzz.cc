@@ -36,7 +36,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     return 0;
   }
   // The header with its right length, and as many bytes of tensors as `kind` says.
-  const std::string header = input.RestText();
+  const std::string header = input.DeepText();
   std::string file;
   for (int shift = 0; shift < 64; shift += 8) {
     file.push_back(static_cast<char>(std::uint64_t{header.size()} >> shift));

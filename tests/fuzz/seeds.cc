@@ -196,6 +196,7 @@ void Texts() {
   const FailureDetails details{1'795'263'336'042, "", "ValueError: boom", "File x, line 3"};
   Seed("error_file", "record", MakeErrorFile(details, 3).value());
   Seed("error_file", "flat", R"({"message": "boom", "timestamp": 1795263336})");
+  Seed("error_file", "deep", "{\"message\":~1~}");
   Seed("error_file", "timer",
        R"({"version": 1, "pid": 42, "scope_id": "s", "expiration_time": 17.5, "signal": 9})");
   Seed("config", "file",
@@ -242,6 +243,7 @@ void Checkpoints() {
   }
   Seed("safetensors", "file", Kind(0) + file);
   Seed("safetensors", "header", Kind(30) + header.substr(8));
+  Seed("safetensors", "deep", Kind(1) + "[~~]");
 
   StateFile state;
   state.state.model = "mlp";

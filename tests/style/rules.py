@@ -121,6 +121,16 @@ def _core_links(file):
             yield f"{file.path}: a core links {library}; ddprun_base alone is allowed"
 
 
+def json_has_one_door(files):
+    """Who parses JSON bounds its depth: common/json.h does."""
+    for file in files:
+        if not file.is_cpp or file.is_test or file.path == "common/json.h":
+            continue
+        for number, code in enumerate(file.cpp_code.splitlines(), 1):
+            if re.search(r"\bjson::(parse|sax_parse)\s*\(", code):
+                yield f"{file.path}:{number}: parses JSON of any depth: ParseJson (common/json.h)"
+
+
 def no_sleep_in_tests(files):
     in_code = re.compile(r"\b(sleep_for|sleep_until|u?sleep|nanosleep)\s*\(|\b(time|asyncio)\.sleep\b")
     in_shell = re.compile(r"(^|[;&|(]|\bdo|\bthen)\s*sleep\s+[\d.$]")
@@ -234,5 +244,5 @@ def readme_table(files):
         yield f"README.md: the table does not name {folder}/"
 
 
-RULES = [layers, foreign_headers, pure_cores, no_sleep_in_tests, sizes, common_stays_common,
-         headers_open_well, tests_are_registered, no_bare_todo, no_place_but_this, readme_table]
+RULES = [layers, foreign_headers, pure_cores, json_has_one_door, no_sleep_in_tests, sizes,
+         common_stays_common, headers_open_well, tests_are_registered, no_bare_todo, no_place_but_this, readme_table]

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/json.h"
 #include "trainer/checkpoint/json_fields.h"
 
 namespace ddprun {
@@ -22,7 +23,7 @@ Result<std::optional<CheckpointRef>> ReadBest(FileSystem& files, const fs::path&
   if (!text) {
     return text.error();
   }
-  const nlohmann::json in = nlohmann::json::parse(*text, nullptr, false);
+  const nlohmann::json in = ParseJson(*text);
   if (!in.is_object()) {
     return Invalid("not a JSON object", path.native());
   }

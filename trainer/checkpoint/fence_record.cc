@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "common/json.h"
 #include "trainer/checkpoint/digest.h"
 #include "trainer/checkpoint/fence_log.h"
 #include "trainer/checkpoint/json_fields.h"
@@ -101,7 +102,7 @@ Result<FenceRecord> FenceRecordFromText(std::string_view text, std::uint64_t num
   if (line.empty() || text.substr(line.size()) != Hex(Digest(line)) + "\n") {
     return Invalid("the fence record is damaged (its digest does not match)", name);
   }
-  const json in = json::parse(line, nullptr, false);
+  const json in = ParseJson(line);
   JsonFields fields(in, name);
   FenceRecord record;
   record.number = number;

@@ -6,6 +6,8 @@
 #include <optional>
 #include <set>
 
+#include "common/json.h"
+
 namespace ddprun {
 namespace {
 
@@ -65,9 +67,11 @@ Result<void> ParseHeader(std::string_view text, std::string_view name, json& hea
     }
     return true;
   };
-  header = json::parse(text, watch, false);
+  header = ParseJson(text, watch);
   if (!header.is_object()) {
-    return Invalid("the safetensors header is not a JSON object", name);
+    return Invalid("the safetensors header is not a JSON object (nested " +
+                       std::to_string(kMaxJsonDepth) + " deep at most)",
+                   name);
   }
   if (duplicate) {
     return Invalid("the safetensors header names '" + *duplicate + "' twice", name);

@@ -14,6 +14,7 @@ std::string FileOf(const std::string& header, std::size_t data_bytes) {
   std::string out(8, '\0');
   out[0] = static_cast<char>(header.size() & 0xff);
   out[1] = static_cast<char>(header.size() >> 8);
+  out[2] = static_cast<char>(header.size() >> 16);
   return out + header + std::string(data_bytes, 'x');
 }
 
@@ -74,6 +75,9 @@ TEST(Safetensors, RefusesEveryKindOfCorruptFile) {
       {"not a JSON object", FileOf("[]", 0)},
       {"not a JSON object", FileOf("{\"a\":", 0)},
       {"not a JSON object", FileOf(std::string(10'000, '['), 0)},
+      {"64 deep", FileOf(R"({"a":{"shape":[],"data_offsets":[],"dtype":)" +
+                             std::string(100'000, '[') + std::string(100'000, ']') + "}}",
+                         0)},
       {"names 'a' twice", FileOf("{" + a + "," + a + "}", 4)},
       {"names 'dtype' twice",
        FileOf(R"({"a":{"dtype":"U8","dtype":"U8","shape":[0],"data_offsets":[0,0]}})", 0)},

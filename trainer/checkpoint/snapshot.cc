@@ -3,6 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "common/json.h"
 #include "trainer/checkpoint/json_fields.h"
 
 namespace ddprun {
@@ -158,7 +159,7 @@ std::string ToJson(const StateFile& file) {
 }
 
 Result<StateFile> StateFileFromJson(std::string_view text, std::string_view name) {
-  const json in = json::parse(text, nullptr, false);
+  const json in = ParseJson(text);
   if (!in.is_object()) {
     return Invalid("not a JSON object", name);
   }
