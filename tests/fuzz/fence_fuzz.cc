@@ -21,6 +21,7 @@ void ReadRecord(const std::string& text) {
   for (const CheckpointRef& ref : record->lineage) {
     CHECK(ref.directory.find('/') == std::string::npos);
   }
+  CHECK(!record->best || IsCheckpointName(record->best->directory));
   const Result<FenceRecord> again = FenceRecordFromText(ToText(*record), 7, "fence-7");
   CHECK(again);
   CHECK(*again == *record);
@@ -53,7 +54,8 @@ void UseLog(const std::vector<std::string>& pieces, bool others_live) {
     CHECK(after && *after == *before);  // Who was refused changed nothing.
     return;
   }
-  CHECK(!*before || claimed->lineage == (**before).lineage);  // Nobody's checkpoints are hidden.
+  // Nobody's checkpoints are hidden.
+  CHECK(!*before || (claimed->lineage == (**before).lineage && claimed->best == (**before).best));
   CHECK(log.CheckMine(writer));
   const CheckpointRef head{"step-00000100-0000000000000005", 17};
   const Result<FenceRecord> committed = log.Commit(writer, {head});

@@ -97,7 +97,31 @@ TEST(CheckpointBest, ATrainingBegunAfreshLeavesTheOldBestAlone) {
   EXPECT_THAT(Checkpoints(files), testing::Contains(old));
 }
 
-// A crash anywhere in a save leaves best.json naming a whole checkpoint: the old best or the new.
+TEST(CheckpointBest, IsNotAnotherLineagesAfterARestartBeforeTheFirstOne) {
+  MemoryFileSystem files;
+  std::string old;
+  {
+    CheckpointStore store(files, Config());
+    ASSERT_TRUE(store.Claim(World("a", 1)));
+    old = SaveStep(store, 1, true);
+    ASSERT_TRUE(store.Close());
+  }
+  {
+    CheckpointStore afresh(files, Config());
+    ASSERT_TRUE(afresh.Claim(World("b", 2)));
+    afresh.StartAfresh();
+    SaveStep(afresh, 2, false);
+  }  // Killed.
+  CheckpointStore again(files, Config());
+  ASSERT_TRUE(again.Claim(World("b", 3)));
+  ASSERT_EQ(again.Load()->checkpoint->snapshot.state.step, 2u);
+  EXPECT_EQ(BestStep(again), 0u) << "it publishes what another training found";
+  SaveStep(again, 3, true);
+  EXPECT_EQ(BestStep(again), 3u);
+  EXPECT_THAT(Checkpoints(files), testing::Contains(old));
+}
+
+// A crash anywhere in a save leaves a whole checkpoint as the best: the old one or the new.
 TEST(CheckpointBest, IsWholeWhereverASaveIsCutShort) {
   MemoryFileSystem disk;
   {

@@ -8,6 +8,7 @@
 #include "trainer/checkpoint/best_record.h"
 #include "trainer/checkpoint/checkpoint_files.h"
 #include "trainer/checkpoint/digest.h"
+#include "trainer/checkpoint/orphans.h"
 
 namespace ddprun {
 namespace fs = std::filesystem;
@@ -71,13 +72,10 @@ Result<std::vector<std::string>> CheckpointStore::Claim(const Writer& writer) {
   }
   writer_ = writer;
   lineage_ = claim->lineage;
+  best_ = claim->best;
   last_record_ = claim->number;
+  claim_ = *std::move(claim);
   RemoveLeftovers(seen, warnings);
-  if (Result<std::optional<CheckpointRef>> best = ReadBest(files_, config_.directory)) {
-    best_ = *std::move(best);
-  } else {
-    warnings.push_back("the best checkpoint is not known: " + best.error().message);
-  }
   return warnings;
 }
 
@@ -174,7 +172,7 @@ Result<LoadedCheckpoint> CheckpointStore::LoadFrom(const fs::path& path) {
     return read.error;
   }
   // Only a checkpoint of this very directory can be an ancestor; any other is a fresh start here.
-  lineage_.clear();
+  StartAfresh();
   std::error_code ignored;
   if (fs::equivalent(path / "..", config_.directory, ignored) &&
       IsCheckpointName(read.checkpoint->ref.directory)) {
@@ -206,6 +204,7 @@ Result<SaveReport> CheckpointStore::Save(const Snapshot& snapshot) {
   ASSIGN_OR_RETURN(const FenceRecord newest, fence_.CheckMine(*writer_));
   if (newest.number != last_record_) {
     lineage_ = newest.lineage;  // My last commit was made after all; its answer got lost.
+    SetBest(newest.best);
     last_record_ = newest.number;
   }
   TrainState state = snapshot.state;
@@ -236,28 +235,35 @@ Result<SaveReport> CheckpointStore::Save(const Snapshot& snapshot) {
   std::vector<CheckpointRef> lineage{report.ref};
   lineage.insert(lineage.end(), lineage_.begin(), lineage_.end());
   lineage.resize(std::min(lineage.size(), config_.keep_last + kRememberPruned));
-  ASSIGN_OR_RETURN(const FenceRecord record, fence_.Commit(*writer_, lineage));  // Commit point.
+  const std::optional<CheckpointRef> best = snapshot.state.best ? report.ref : best_;
+  ASSIGN_OR_RETURN(const FenceRecord record,
+                   fence_.Commit(*writer_, lineage, best));  // Commit point.
   lineage_ = std::move(lineage);
   last_record_ = record.number;
   if (snapshot.state.best) {
-    MarkBest(report.ref, report.warnings);
+    SetBest(best);
+    TellBest(report.warnings);
   }
   Prune(report.warnings);
   return report;
 }
 
-void CheckpointStore::MarkBest(const CheckpointRef& ref, std::vector<std::string>& warnings) {
-  Result<void> written = CheckFence();  // A newer world's record is not to be overwritten.
+void CheckpointStore::SetBest(const std::optional<CheckpointRef>& best) {
+  if (best_ && best_ != best) {
+    surpassed_ = best_->directory;
+  }
+  best_ = best;
+}
+
+void CheckpointStore::TellBest(std::vector<std::string>& warnings) {
+  Result<void> written = CheckFence();  // A newer world's file is not to be overwritten.
   if (written) {
-    written = WriteBest(files_, config_.directory, ref, writer_->world_id);
+    written = WriteBest(files_, config_.directory, *best_, writer_->world_id);
   }
   if (!written) {
-    warnings.push_back("'" + ref.directory +
-                       "' is not recorded as the best: " + written.error().message);
-    return;
+    warnings.push_back("'" + best_->directory +
+                       "' is the best, but best.json does not say so: " + written.error().message);
   }
-  surpassed_ = best_ ? best_->directory : "";
-  best_ = ref;
 }
 
 Result<std::optional<LoadedCheckpoint>> CheckpointStore::LoadBest() const {
@@ -288,30 +294,47 @@ Result<std::uint64_t> CheckpointStore::Publish(CheckpointFiles& contents, const 
   return digest;
 }
 
+std::set<std::string> CheckpointStore::Doomed(const std::vector<std::string>& names) {
+  std::set<std::string> doomed;
+  for (std::size_t i = config_.keep_last; i < lineage_.size(); ++i) {
+    doomed.insert(lineage_[i].directory);
+  }
+  // What this world wrote but could not commit: no record can name it any more.
+  const std::string mine = "-" + Hex(writer_->world_id.value);
+  for (const std::string& name : names) {
+    if (IsCheckpointName(name) && name.find(mine) != name.npos && !Contains(lineage_, name)) {
+      doomed.insert(name);
+    }
+  }
+  doomed.insert(surpassed_);
+  surpassed_.clear();
+  if (claim_) {
+    doomed.merge(PredecessorsOrphans(names, *claim_));
+    claim_.reset();
+  }
+  std::erase_if(doomed,
+                [&](const std::string& name) { return IsKept(name) || !Contains(names, name); });
+  return doomed;
+}
+
+std::set<std::string> CheckpointStore::PredecessorsOrphans(const std::vector<std::string>& names,
+                                                           const FenceRecord& claim) const {
+  const std::vector<std::string> found = Orphans(names, claim, fence_.Before(claim.number));
+  std::set<std::string> orphans(found.begin(), found.end());
+  // A release of this program that kept the best one by this file alone.
+  const Result<std::optional<CheckpointRef>> told = ReadBest(files_, config_.directory);
+  if (told && *told) {
+    orphans.erase((*told)->directory);
+  }
+  return orphans;
+}
+
 void CheckpointStore::Prune(std::vector<std::string>& warnings) {
   const Result<std::vector<std::string>> names = files_.List(config_.directory);
   if (!names || !fence_.CheckMine(*writer_)) {
     return;  // A newer world may be loading one of them.
   }
-  std::vector<std::string> doomed;
-  for (std::size_t i = config_.keep_last; i < lineage_.size(); ++i) {
-    if (Contains(*names, lineage_[i].directory) && !IsKept(lineage_[i].directory)) {
-      doomed.push_back(lineage_[i].directory);
-    }
-  }
-  // What this world wrote but could not commit: no record can name it any more.
-  const std::string mine = "-" + Hex(writer_->world_id.value);
-  for (const std::string& name : *names) {
-    if (IsCheckpointName(name) && name.find(mine) != name.npos && !Contains(lineage_, name) &&
-        !IsKept(name)) {
-      doomed.push_back(name);
-    }
-  }
-  if (Contains(*names, surpassed_) && !IsKept(surpassed_) && !Contains(doomed, surpassed_)) {
-    doomed.push_back(surpassed_);
-  }
-  surpassed_.clear();
-  for (const std::string& name : doomed) {
+  for (const std::string& name : Doomed(*names)) {
     const fs::path trash = config_.directory / (std::string(kTrash) + name);
     Result<void> removed = files_.Rename(config_.directory / name, trash);
     if (removed) {

@@ -5,15 +5,17 @@
 //                                          rank-states.safetensors state.json state.json.xxh64
 //   ckpt/fence-17                          who may write, and the lineage (fence_log.h)
 //   ckpt/fence-alive                       that the holder still runs (alive_file.h)
-//   ckpt/best.json                         the one with the best validation, kept as long as it is
+//   ckpt/best.json                         the one with the best validation, for people to find:
+//                                          what counts is the record, so that each lineage has its
+//                                          own and no other one keeps, publishes or removes it
 //   ckpt/.tmp-*  .trash-*                  being written; being removed
 //
 // Save: temporary directory, every file and the directory fsynced, renamed, the parent fsynced,
 // then the commit record: that link is the commit point. Load follows the lineage of the newest
 // record and takes the first valid checkpoint, never simply the largest step. Of checkpoints
 // nothing is ever removed but my own head's ancestors beyond keep_last (never the best one), a best
-// one that was surpassed, and what I wrote and could not commit; and only after a successful
-// commit.
+// one that was surpassed, and what I or an earlier world wrote and could not commit (orphans.h);
+// and only after a successful commit.
 //
 // Refused by the fence is ErrorKind::kRefused, and nothing else is: exit with kExitDoNotRestart.
 // Every other error of Save leaves the older checkpoints as they were: training may go on.
@@ -25,6 +27,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -84,7 +87,7 @@ class CheckpointStore {
   // The one with the best validation of this lineage. None: there is none.
   Result<std::optional<LoadedCheckpoint>> LoadBest() const;
 
-  // After Claim, in the place of Load: saves descend from nothing, and what is there stays.
+  // After Claim, in the place of Load: saves descend from nothing, and what was committed stays.
   void StartAfresh() {
     lineage_.clear();
     best_.reset();
@@ -111,9 +114,13 @@ class CheckpointStore {
   Result<std::string> FreeName(std::uint64_t step) const;
   Result<std::uint64_t> Publish(CheckpointFiles& contents, const std::filesystem::path& temporary,
                                 const std::filesystem::path& final_path);
-  void MarkBest(const CheckpointRef& ref, std::vector<std::string>& warnings);
+  void SetBest(const std::optional<CheckpointRef>& best);
+  void TellBest(std::vector<std::string>& warnings);
   bool IsKept(const std::string& name) const;
   void Prune(std::vector<std::string>& warnings);
+  std::set<std::string> Doomed(const std::vector<std::string>& names);
+  std::set<std::string> PredecessorsOrphans(const std::vector<std::string>& names,
+                                            const FenceRecord& claim) const;
   Error WithSpace(Error error, std::uint64_t wanted) const;
 
   FileSystem& files_;
@@ -122,8 +129,9 @@ class CheckpointStore {
   AliveFile alive_;
   std::optional<Writer> writer_;        // Set by Claim.
   std::vector<CheckpointRef> lineage_;  // What the next checkpoint descends from, nearest first.
-  std::optional<CheckpointRef> best_;   // As best.json says.
+  std::optional<CheckpointRef> best_;   // Of this lineage.
   std::string surpassed_;               // Once the best; to be removed. Empty: none.
+  std::optional<FenceRecord> claim_;    // Until its predecessors' orphans are removed.
   std::uint64_t last_record_ = 0;       // My newest fence record, as far as I know.
 };
 

@@ -196,9 +196,10 @@ Result<FenceRecord> FenceLog::Claim(const Writer& writer, const Liveness& livene
     }
     RETURN_IF_ERROR(CheckClaim(writer, tail, liveness));
     liveness.hold();
-    FenceRecord claim{tail.last_number + 1, RecordKind::kClaim, writer, {}};
+    FenceRecord claim{tail.last_number + 1, RecordKind::kClaim, writer, {}, {}};
     if (tail.newest) {
       claim.lineage = tail.newest->lineage;
+      claim.best = tail.newest->best;
     }
     ASSIGN_OR_RETURN(const bool written, Append(claim));
     if (written) {
@@ -232,7 +233,7 @@ Result<FenceRecord> FenceLog::CheckMine(const Writer& writer) const {
 }
 
 Result<FenceRecord> FenceLog::AppendMine(const Writer& writer, RecordKind kind,
-                                         const std::vector<CheckpointRef>* lineage) {
+                                         const FenceRecord* head) {
   for (int race = 0; race < kMaxRaces; ++race) {
     ASSIGN_OR_RETURN(const FenceRecord newest, CheckMine(writer));
     if (newest.kind == RecordKind::kClose) {
@@ -242,8 +243,8 @@ Result<FenceRecord> FenceLog::AppendMine(const Writer& writer, RecordKind kind,
       return Refused("checkpoint directory '" + directory_.native() + "' was closed by " +
                      Describe(writer));
     }
-    FenceRecord record{newest.number + 1, kind, writer,
-                       lineage == nullptr ? newest.lineage : *lineage};
+    const FenceRecord& from = head == nullptr ? newest : *head;
+    FenceRecord record{newest.number + 1, kind, writer, from.lineage, from.best};
     ASSIGN_OR_RETURN(const bool written, Append(record));
     if (written) {
       return record;
@@ -254,13 +255,28 @@ Result<FenceRecord> FenceLog::AppendMine(const Writer& writer, RecordKind kind,
 }
 
 Result<FenceRecord> FenceLog::Commit(const Writer& writer,
-                                     const std::vector<CheckpointRef>& lineage) {
+                                     const std::vector<CheckpointRef>& lineage,
+                                     const std::optional<CheckpointRef>& best) {
   CHECK(!lineage.empty() && lineage.size() <= kMaxLineage);
-  return AppendMine(writer, RecordKind::kCommit, &lineage);
+  const FenceRecord head{.lineage = lineage, .best = best};
+  return AppendMine(writer, RecordKind::kCommit, &head);
 }
 
 Result<FenceRecord> FenceLog::Close(const Writer& writer) {
   return AppendMine(writer, RecordKind::kClose, nullptr);
+}
+
+// By number, not by listing, which may be old.
+std::vector<FenceRecord> FenceLog::Before(std::uint64_t number) const {
+  std::vector<FenceRecord> records;
+  while (number-- > 1 && records.size() < kKeepRecords) {
+    Result<FenceRecord> record = ReadRecord(number);
+    if (!record) {
+      break;
+    }
+    records.push_back(*std::move(record));
+  }
+  return records;
 }
 
 void FenceLog::Prune() {

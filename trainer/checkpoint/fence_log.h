@@ -67,6 +67,8 @@ struct FenceRecord {
   // The head first, then its ancestors. Empty: no checkpoint yet. The ancestors stand here too so
   // that a head whose state.json is broken does not hide its parent.
   std::vector<CheckpointRef> lineage;
+  // The one of this lineage that had the best validation; kept and published by it alone.
+  std::optional<CheckpointRef> best;
   bool operator==(const FenceRecord&) const = default;
 };
 
@@ -95,11 +97,16 @@ class FenceLog {
   // The record under which I may load and commit from now on.
   Result<FenceRecord> Claim(const Writer& writer, const Liveness& liveness,
                             std::vector<std::string>& warnings);
-  Result<FenceRecord> Commit(const Writer& writer, const std::vector<CheckpointRef>& lineage);
+  Result<FenceRecord> Commit(const Writer& writer, const std::vector<CheckpointRef>& lineage,
+                             const std::optional<CheckpointRef>& best = std::nullopt);
   Result<FenceRecord> Close(const Writer& writer);
 
   // kRefused unless the newest record is mine and open.
   Result<FenceRecord> CheckMine(const Writer& writer) const;
+
+  // The records right before `number`, nearest first: as far as each can be read. Whose newest
+  // record is among them has none that is not. At most as many as Prune keeps.
+  std::vector<FenceRecord> Before(std::uint64_t number) const;
 
   // Removes records far behind the newest, but never a run's last one. Failures do not matter.
   void Prune();
@@ -117,8 +124,7 @@ class FenceLog {
   Result<void> CheckClaim(const Writer& writer, const Tail& tail, const Liveness& liveness) const;
   // True: written as that number. False: the number is taken by somebody else.
   Result<bool> Append(const FenceRecord& record) const;
-  Result<FenceRecord> AppendMine(const Writer& writer, RecordKind kind,
-                                 const std::vector<CheckpointRef>* lineage);
+  Result<FenceRecord> AppendMine(const Writer& writer, RecordKind kind, const FenceRecord* head);
   std::filesystem::path PathOf(std::uint64_t number) const;
 
   FileSystem& files_;

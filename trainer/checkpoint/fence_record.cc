@@ -32,6 +32,17 @@ RunId PrintableRunId(const RunId& run_id) {
   return out == run_id ? out : out + "#" + Hex(Digest(run_id));
 }
 
+json ToJson(const CheckpointRef& ref) {
+  return {{"directory", ref.directory}, {"state_xxh64", Hex(ref.digest)}};
+}
+
+std::optional<CheckpointRef> RefFrom(const json& entry) {
+  JsonFields fields(entry, "");
+  CheckpointRef ref{fields.Text("directory"), fields.HexText("state_xxh64")};
+  return fields.problem() || !IsCheckpointName(ref.directory) ? std::nullopt
+                                                              : std::optional(std::move(ref));
+}
+
 }  // namespace
 
 std::string_view NameOf(RecordKind kind) {
@@ -81,16 +92,19 @@ bool IsCheckpointName(std::string_view name) {
 std::string ToText(const FenceRecord& record) {
   json lineage = json::array();
   for (const CheckpointRef& ref : record.lineage) {
-    lineage.push_back({{"directory", ref.directory}, {"state_xxh64", Hex(ref.digest)}});
+    lineage.push_back(ToJson(ref));
   }
-  const json out = {{"schema", kSchema},
-                    {"kind", NameOf(record.kind)},
-                    {"run_id", record.writer.run_id},
-                    {"term", record.writer.term.value},
-                    {"generation", record.writer.generation.value},
-                    {"world_id", Hex(record.writer.world_id.value)},
-                    {"ordered", record.writer.ordered},
-                    {"lineage", lineage}};
+  json out = {{"schema", kSchema},
+              {"kind", NameOf(record.kind)},
+              {"run_id", record.writer.run_id},
+              {"term", record.writer.term.value},
+              {"generation", record.writer.generation.value},
+              {"world_id", Hex(record.writer.world_id.value)},
+              {"ordered", record.writer.ordered},
+              {"lineage", lineage}};
+  if (record.best) {
+    out["best"] = ToJson(*record.best);
+  }
   const std::string line = out.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
   return line + Hex(Digest(line)) + "\n";
 }
@@ -122,12 +136,17 @@ Result<FenceRecord> FenceRecordFromText(std::string_view text, std::uint64_t num
                    Generation{fields.Unsigned("generation")}, WorldId{fields.HexText("world_id")},
                    fields.Flag("ordered")};
   for (const json& entry : fields.Array("lineage")) {
-    JsonFields ref(entry, name);
-    record.lineage.push_back({ref.Text("directory"), ref.HexText("state_xxh64")});
-    if (ref.problem() || !IsCheckpointName(record.lineage.back().directory) ||
-        record.lineage.size() > kMaxLineage) {
+    const std::optional<CheckpointRef> ref = RefFrom(entry);
+    if (!ref || record.lineage.size() == kMaxLineage) {
       fields.Fail("lineage", "a short list of checkpoints");
       break;
+    }
+    record.lineage.push_back(*ref);
+  }
+  if (in.is_object() && in.contains("best")) {
+    record.best = RefFrom(in["best"]);
+    if (!record.best) {
+      fields.Fail("best", "a checkpoint");
     }
   }
   if (fields.problem()) {
