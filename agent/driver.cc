@@ -1,6 +1,5 @@
 #include "agent/driver.h"
 
-#include <poll.h>
 #include <signal.h>
 
 #include <chrono>
@@ -77,18 +76,19 @@ AgentDriver::AgentDriver(Loop& loop, AgentOptions options, std::unique_ptr<SyncC
                 OnNotification(local_rank, notification);
               }),
       stack_taker_(loop, "/proc/self/exe"),
+      store_(options_.store),
       environment_(ProcessEnvironment()) {}
 
 AgentDriver::~AgentDriver() = default;
 
 Result<void> AgentDriver::Start() {
-  if (const Result<void> offered = BindStore(); !offered) {
+  if (const Result<void> offered = store_.Bind(); !offered) {
     return Error{ErrorKind::kInvalid,
                  "no place for the workers' store: " + offered.error().message +
                      ": is this one of this machine's addresses? (--local-addr)"};
   }
   RETURN_IF_ERROR(StartWatchdog());
-  Feed(Started{DrawIncarnation(), offered_});
+  Feed(Started{DrawIncarnation(), store_.Offer()});
   return {};
 }
 
@@ -124,66 +124,10 @@ void AgentDriver::CarryOut(const AgentEffect& effect) {
              effect);
 }
 
-// ---- Stores ----
-Result<void> AgentDriver::BindStore() {
-  if (offered_store_) {
-    return {};
-  }
-  auto store =
-      std::make_unique<StoreServer>(loop_, StoreOptions{.allowed = options_.store_allowed});
-  if (options_.literal_store) {
-    offered_ = *options_.literal_store;
-  } else {
-    offered_ = {options_.store_address, 0};
-    ASSIGN_OR_RETURN(offered_.port, store->Listen(options_.store_address, 0));
-  }
-  offered_store_ = std::move(store);
-  return {};
-}
-
-Endpoint AgentDriver::OfferStore() {
-  if (const Result<void> offered = BindStore(); !offered) {
-    Log(LogLevel::kWarning, offered.error().message);
-  }
-  return offered_;
-}
-
-void AgentDriver::TakeStore(const Placement& placement) {
-  store_.reset();
-  if (placement.group_rank == 0) {
-    store_ = std::move(offered_store_);
-    AdoptWaiting();
-  }
-}
-
-// A worker on another node may come before this node has heard of its generation.
-void AgentDriver::OnStoreClient(UniqueFd socket) {
-  constexpr std::size_t kMaxWaiting = 4096;
-  if (store_) {
-    store_->Adopt(socket.Release(), {});
-    return;
-  }
-  waiting_clients_.push_back(std::move(socket));
-  if (waiting_clients_.size() > kMaxWaiting) {
-    waiting_clients_.pop_front();
-  }
-}
-
-// Workers of an older generation are dead when a new one starts, so their connections have ended;
-// what they still had to say must not reach the new store.
-void AgentDriver::AdoptWaiting() {
-  for (UniqueFd& client : std::exchange(waiting_clients_, {})) {
-    pollfd state{client.get(), POLLRDHUP, 0};
-    if (::poll(&state, 1, 0) == 0) {
-      store_->Adopt(client.Release(), {});
-    }
-  }
-}
-
 // Clients of an older generation must not meet each other, nor a newer one's keys.
 void AgentDriver::CloseUnneededStore() {
-  if (store_ && !NeedsStore(state_)) {
-    store_.reset();
+  if (!NeedsStore(state_)) {
+    store_.End();
   }
 }
 
@@ -245,13 +189,16 @@ Result<std::vector<WorkerSpec>> AgentDriver::PrepareWorkers(const Placement& pla
 }
 
 void AgentDriver::SpawnWorkers(const Placement& placement) {
-  TakeStore(placement);
+  store_.End();
+  if (placement.group_rank == 0) {
+    store_.Begin();
+  }
   said_hello_.assign(options_.core.workers, false);
   pids_.assign(options_.core.workers, 0);
   const Generation generation = placement.generation;
   const auto fail = [this, generation](const Error& error) {
     loop_.Post([this, generation, text = error.message] {
-      Feed(SpawnFailed{generation, text, OfferStore()});
+      Feed(SpawnFailed{generation, text, store_.Offer()});
     });
   };
   const Result<std::vector<WorkerSpec>> specs = PrepareWorkers(placement);
@@ -308,7 +255,7 @@ void AgentDriver::OnAllGone() {
   if (watchdog_) {
     watchdog_->Forget();
   }
-  Feed(AllGone{state_.placement->generation, OfferStore()});
+  Feed(AllGone{state_.placement->generation, store_.Offer()});
 }
 
 // As torchrun: the variable turns it on, a preset TORCHELASTIC_TIMER_FILE says where.

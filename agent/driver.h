@@ -4,7 +4,6 @@
 // No judgement here: what to do is agent/core's. Lives on the loop of the agent process.
 #pragma once
 
-#include <deque>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -15,6 +14,7 @@
 
 #include "agent/core/node_agent.h"
 #include "agent/memory_kills.h"
+#include "agent/node_stores.h"
 #include "agent/notify_socket.h"
 #include "agent/process_runner.h"
 #include "agent/stack_taker.h"
@@ -22,7 +22,6 @@
 #include "agent/worker_spec.h"
 #include "common/files.h"
 #include "common/loop.h"
-#include "rendezvous/store/store_server.h"
 #include "rendezvous/transport.h"
 
 namespace ddprun {
@@ -43,10 +42,7 @@ struct AgentOptions {
   bool discard_logs = false;            // --log-dir=/dev/null: no file of a worker at all.
   std::filesystem::path run_directory;  // Exists, mode 0700.
   bool directory_stays = false;         // It outlives the run.
-  std::string store_address;            // Where this node's stores listen, and are found.
-  AllowList store_allowed;              // Who may speak to them.
-  // Set: the stores do not listen, they are found here, and OnStoreClient brings their clients.
-  std::optional<Endpoint> literal_store;
+  StorePlace store;                     // Of this node.
   bool virtual_local_rank = false;
   std::uint32_t local_world_size = 0;  // Workers of all agents on this machine; 0: of this one.
   std::vector<CpuSet> cpus;            // By local rank; none, or an empty one: the agent's own.
@@ -91,7 +87,7 @@ class AgentDriver {
 
   const LastAttempt& last_attempt() const { return last_attempt_; }
   // A connection to the literal store, from whoever listens there.
-  void OnStoreClient(UniqueFd socket);
+  void OnStoreClient(UniqueFd socket) { store_.OnClient(std::move(socket)); }
 
   // Gives what the workers printed a moment to reach a slow console.
   void FlushOutput(Duration limit) { runner_.FlushOutput(limit); }
@@ -101,11 +97,7 @@ class AgentDriver {
   void CarryOut(const AgentEffect& effect);
   void SpawnWorkers(const Placement& placement);
   Result<std::vector<WorkerSpec>> PrepareWorkers(const Placement& placement);
-  void TakeStore(const Placement& placement);
   void CloseUnneededStore();
-  void AdoptWaiting();
-  Result<void> BindStore();
-  Endpoint OfferStore();  // Port 0 where none could be bound.
   std::filesystem::path NewAttemptDirectory(const Placement& placement);
 
   void OnWorkerEnded(std::uint32_t local_rank, ExitStatus status,
@@ -126,11 +118,8 @@ class AgentDriver {
   ProcessRunner runner_;
   NotifySockets notify_;
   StackTaker stack_taker_;
-  std::unique_ptr<TimerWatchdog> watchdog_;     // TORCHELASTIC_ENABLE_FILE_TIMER=1 alone.
-  std::unique_ptr<StoreServer> offered_store_;  // Bound, for a generation yet to come.
-  std::unique_ptr<StoreServer> store_;          // Of the generation that this node leads.
-  Endpoint offered_;
-  std::deque<UniqueFd> waiting_clients_;  // Of the literal store, for a generation yet to come.
+  std::unique_ptr<TimerWatchdog> watchdog_;  // TORCHELASTIC_ENABLE_FILE_TIMER=1 alone.
+  NodeStores store_;
   std::map<std::string, std::string> environment_;
   std::vector<bool> said_hello_;
   std::vector<std::int64_t> pids_;

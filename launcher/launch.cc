@@ -117,9 +117,9 @@ class Agent {
     if (around.IsPlaced() || !around.job.empty()) {
       Log(around.IsPlaced() ? LogLevel::kInfo : LogLevel::kDebug, around.line);
     }
-    ASSIGN_OR_RETURN(options.store_address, FindLocalAddress(config_));
+    ASSIGN_OR_RETURN(options.store.address, FindLocalAddress(config_));
     ASSIGN_OR_RETURN(config_.endpoint, FindMeetingPoint(config_));
-    options.store_allowed = config_.store_allowed;
+    options.store.options.allowed = config_.store_allowed;
     RETURN_IF_ERROR(MakeRunDirectory());
     const bool has_token = !config_.token.empty() || !config_.token_file.empty();
     if (around.IsPlaced() && !config_.run_dir.empty() && !has_token && !config_.tls.any()) {
@@ -129,7 +129,7 @@ class Agent {
     RETURN_IF_ERROR(OpenToOperators());
     Describe(options);
     if (role_.store_port != 0) {
-      options.literal_store = {config_.endpoint.host, role_.store_port};
+      options.store.literal = {config_.endpoint.host, role_.store_port};
     }
     driver_ = std::make_unique<AgentDriver>(loop_, std::move(options), std::move(role_.channel),
                                             [this](const Exit& exit) { OnExit(exit); });

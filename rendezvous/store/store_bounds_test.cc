@@ -1,4 +1,5 @@
 #include "rendezvous/store/store_server_testing.h"
+#include "rendezvous/store/store_thread.h"
 
 namespace ddprun {
 namespace {
@@ -27,6 +28,61 @@ TEST(StoreServer, SilentConnectionsAreBounded) {
   working.Settle();
   EXPECT_EQ(served.Connections(), 3u);
   EXPECT_EQ(served.On([](StoreServer& server) { return server.turned_away(); }), 1u);
+}
+
+// 1.2 MB of questions for one value of 16 kB had an answer of 2 GB built.
+TEST(StoreServer, AnAnswerBeyondARequestsBoundIsNotBuilt) {
+  Served served({.limits = {.request_bytes = 1 << 20}});
+  Client good(served);
+  good.Send(wire::Set("/v", std::string(16'000, 'x')));
+  good.Settle();
+  Client greedy(served);
+  greedy.Send(wire::MultiGet(std::vector<std::string>(100, "/v")));
+  EXPECT_TRUE(greedy.Closed());  // Not one byte of it.
+  EXPECT_EQ(good.Ask(wire::MultiGet({"/v", "/v"}), 2 * 16'008).size(), 2 * 16'008u);
+  for (int i = 0; i < 150; ++i) {
+    good.Send(wire::Set("/" + std::to_string(i) + std::string(8'000, 'k'), ""));
+  }
+  good.Settle();
+  Client lists(served);
+  lists.Send(wire::ListKeys());
+  EXPECT_TRUE(lists.Closed());
+  good.Settle();
+}
+
+// Readers that stand still, each with an answer that may be, together keep no more than the bound.
+TEST(StoreServer, UntakenAnswersOfAllAreBounded) {
+  constexpr std::size_t kBound = 64 << 20;
+  Served served({.max_traffic_bytes = kBound});
+  Client good(served);
+  good.Send(wire::Set("/big", std::string(8 << 20, 'x')));
+  good.Settle();
+  std::vector<std::unique_ptr<Client>> still;
+  for (int i = 0; i < 12; ++i) {
+    still.push_back(std::make_unique<Client>(served));
+    still.back()->Send(wire::MultiGet({"/big", "/big"}));
+    good.Settle();
+    EXPECT_LE(served.On([](StoreServer& server) { return server.traffic(); }), kBound);
+  }
+  EXPECT_GE(served.On([](StoreServer& server) { return server.turned_away(); }), 8u);
+  EXPECT_EQ(good.Ask(wire::Get("/big"), 8 + (8 << 20)).size(), 8u + (8 << 20));
+}
+
+// Whoever keeps a store busy keeps nobody else from anything.
+TEST(StoreThread, AStoreLivesApartFromItsOwner) {
+  StoreThread thread;
+  auto listener = ListenForStore("127.0.0.1", 0);
+  ASSERT_TRUE(listener);
+  std::promise<void> released;
+  thread.loop().Post([held = released.get_future().share()] { held.wait(); });
+  auto store = std::make_unique<HostedStore>(thread, StoreOptions{}, std::move(listener->fd));
+  Client client(listener->port);  // In the backlog.
+  client.Send(wire::Ping(7));
+  store->Adopt(UniqueFd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)));
+  released.set_value();
+  EXPECT_EQ(client.Read(4), wire::Raw(std::uint32_t{7}));
+  store.reset();
+  EXPECT_TRUE(client.Closed());
 }
 
 }  // namespace

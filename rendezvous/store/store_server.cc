@@ -27,10 +27,6 @@ std::string NameOf(const tcp::endpoint& endpoint) {
   return ToString(Endpoint{endpoint.address().to_string(), endpoint.port()});
 }
 
-Error ListenError(const tcp::endpoint& endpoint, int error_number) {
-  return SystemError("listen for store clients on", NameOf(endpoint), error_number);
-}
-
 }  // namespace
 
 StoreServer::StoreServer(Loop& loop, const StoreOptions& options)
@@ -48,52 +44,13 @@ StoreServer::~StoreServer() {
   Reset();
 }
 
-Result<std::uint16_t> StoreServer::Listen(const std::string& host, std::uint16_t port) {
+void StoreServer::Serve(UniqueFd listener) {
   CHECK(!acceptor_.is_open());
-  if (host.empty()) {
-    auto opened = Open({tcp::v6(), port});
-    if (!opened) {  // A machine without IPv6, or the port is taken there as well.
-      RETURN_IF_ERROR(Open({tcp::v4(), port}));
-    }
-  } else {
-    boost::system::error_code error;
-    const asio::ip::address address = asio::ip::make_address(host, error);
-    if (error) {
-      return Invalid("the store listens on an IP address, not on a name", host);
-    }
-    RETURN_IF_ERROR(Open({address, port}));
-  }
+  sockaddr_storage local{};
+  socklen_t size = sizeof(local);
+  CHECK(::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&local), &size) == 0);
+  acceptor_.assign(local.ss_family == AF_INET6 ? tcp::v6() : tcp::v4(), listener.Release());
   ArmAccept();
-  boost::system::error_code error;
-  return acceptor_.local_endpoint(error).port();
-}
-
-Result<void> StoreServer::Open(const tcp::endpoint& endpoint) {
-  const bool v6 = endpoint.address().is_v6();
-  const int family = v6 ? AF_INET6 : AF_INET;
-  const int fd = ::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) {
-    return ListenError(endpoint, errno);
-  }
-  const int on = 1;
-  const int off = 0;
-  // REUSEADDR: a literal port must be usable again while old connections linger.
-  if (::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
-      (v6 && endpoint.address().is_unspecified() &&
-       ::setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)) != 0) ||
-      ::bind(fd, endpoint.data(), static_cast<socklen_t>(endpoint.size())) != 0 ||
-      ::listen(fd, SOMAXCONN) != 0) {
-    const int error_number = errno;
-    ::close(fd);
-    return ListenError(endpoint, error_number);
-  }
-  boost::system::error_code error;
-  acceptor_.assign(endpoint.protocol(), fd, error);
-  if (error) {
-    ::close(fd);
-    return ListenError(endpoint, error.value());
-  }
-  return {};
 }
 
 void StoreServer::ArmAccept() {
@@ -264,6 +221,9 @@ void StoreServer::Process(StoreClientId id, std::string_view bytes) {
       ArmRead(id, connection);
       break;
     }
+    if (!HasRoomFor(id, connection, **request)) {
+      return;
+    }
     if (const auto done = table_.Apply(id, **std::move(request), answers_); !done) {
       Drop(id, done.error().message);
       return;
@@ -320,35 +280,6 @@ bool StoreServer::Flush(StoreClientId id, Connection& connection) {
   return true;
 }
 
-void StoreServer::Charge(Connection& connection) {
-  traffic_ -= connection.charged;
-  connection.charged =
-      connection.parser.held() + connection.output.bytes() + connection.unread.size();
-  traffic_ += connection.charged;
-}
-
-void StoreServer::BoundTraffic(StoreClientId id) {
-  const auto found = connections_.find(id);
-  if (found == connections_.end()) {
-    return;
-  }
-  Charge(found->second);
-  if (found->second.charged > options_.max_connection_bytes) {
-    Drop(id, "unfinished requests and unsent replies of more than " +
-                 std::to_string(options_.max_connection_bytes) + " bytes");
-  } else if (traffic_ > options_.max_traffic_bytes) {
-    auto largest = found;
-    for (auto other = connections_.begin(); other != connections_.end(); ++other) {
-      if (other->second.charged > largest->second.charged) {
-        largest = other;
-      }
-    }
-    Drop(largest->first, "unfinished requests and unsent replies of all connections exceed " +
-                             std::to_string(options_.max_traffic_bytes) +
-                             " bytes, and it holds the most");
-  }
-}
-
 // An empty reason: the peer ended it.
 void StoreServer::Drop(StoreClientId id, std::string_view reason) {
   const auto found = connections_.find(id);
@@ -362,34 +293,6 @@ void StoreServer::Drop(StoreClientId id, std::string_view reason) {
   connections_.erase(found);
   table_.Forget(id, answers_);
   Deliver();
-}
-
-// Who floods with connections that say nothing pushes out its own; a client says VALIDATE at once.
-void StoreServer::BoundSilent() {
-  while (silent_until_.size() > options_.max_silent) {
-    const StoreClientId id = silent_until_.front().second;
-    silent_until_.pop_front();
-    const auto found = connections_.find(id);
-    if (found != connections_.end() && !found->second.parser.validated()) {
-      Drop(id, "it said nothing, and more than " + std::to_string(options_.max_silent) +
-                   " others came");
-    }
-  }
-}
-
-void StoreServer::ExpireSilent() {
-  const Time now = loop_.Now();
-  while (!silent_until_.empty() && silent_until_.front().first <= now) {
-    const StoreClientId id = silent_until_.front().second;
-    silent_until_.pop_front();
-    const auto found = connections_.find(id);
-    if (found != connections_.end() && !found->second.parser.validated()) {
-      Drop(id, "it did not say what it is within " + FormatDuration(options_.validate_timeout));
-    }
-  }
-  if (!silent_until_.empty()) {
-    silence_.ArmAt(silent_until_.front().first, [this] { ExpireSilent(); });
-  }
 }
 
 }  // namespace ddprun

@@ -3,7 +3,8 @@
 //
 // Decides nothing about keys (store_table.h) or bytes (store_protocol.h). Never lets one peer
 // disturb another: what a peer sends wrong, too large or too much ends that peer's connection,
-// with one logged reason. All on the loop thread; nothing blocks.
+// with one logged reason, and no answer is built before it is known to fit. All on the loop thread;
+// nothing blocks.
 //
 //   readable --bytes--> parser --request--> table --answers--> outputs --> writable
 // A connection with a reply that its peer has not taken yet is not read from.
@@ -19,8 +20,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/files.h"
 #include "common/loop.h"
-#include "common/result.h"
 #include "rendezvous/store/allow_list.h"
 #include "rendezvous/store/store_protocol.h"
 #include "rendezvous/store/store_table.h"
@@ -30,7 +31,8 @@ namespace ddprun {
 
 struct StoreOptions {
   std::size_t max_store_bytes = 1 << 30;
-  // Unfinished requests and unsent replies: of one connection, and of all together.
+  // Unfinished requests and unsent replies: of one connection, and of all together. A single reply
+  // is bounded as a single request is.
   std::size_t max_connection_bytes = 512 << 20;
   std::size_t max_traffic_bytes = 1 << 30;
   std::size_t max_connections = 32 << 10;
@@ -47,10 +49,8 @@ class StoreServer {
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;
 
-  // `host`: an address, or empty for every one of this machine (IPv4 and IPv6). Port 0: any free
-  // one. The port that it listens on now. Call it once; connections wait in the backlog until
-  // the loop runs.
-  Result<std::uint16_t> Listen(const std::string& host, std::uint16_t port);
+  // Takes the connections that come to `listener`, which listens and does not block. Call it once.
+  void Serve(UniqueFd listener);
 
   // Takes over a connection that somebody else accepted, with what was read from it already.
   void Adopt(int socket, std::string_view read);
@@ -62,6 +62,7 @@ class StoreServer {
 
   std::size_t connections() const { return connections_.size(); }
   std::size_t bytes() const { return table_.bytes(); }
+  std::size_t traffic() const { return traffic_; }
   std::uint64_t turned_away() const { return turned_away_.count(); }
 
  private:
@@ -75,7 +76,6 @@ class StoreServer {
     bool reading = false;     // A wait for more bytes is armed.
   };
 
-  Result<void> Open(const boost::asio::ip::tcp::endpoint& endpoint);
   void Reset();
   void ArmAccept();
   void AcceptAll();
@@ -87,7 +87,9 @@ class StoreServer {
   void Deliver();
   bool Flush(StoreClientId id, Connection& connection);
   void Charge(Connection& connection);
+  bool HasRoomFor(StoreClientId id, Connection& connection, const StoreRequest& request);
   void BoundTraffic(StoreClientId id);
+  void KeepBounds(StoreClientId id, const Connection& connection);
   void Drop(StoreClientId id, std::string_view reason);
   void ExpireSilent();
   void BoundSilent();

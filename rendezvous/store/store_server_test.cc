@@ -40,12 +40,10 @@ TEST(StoreServer, EmptyHostMeansBothFamilies) {
 
 TEST(StoreServer, AnAddressInUseIsAnError) {
   Served served;
-  Loop loop;
-  StoreServer second(loop, {});
-  const auto port = second.Listen("127.0.0.1", served.port());
-  ASSERT_FALSE(port);
-  EXPECT_NE(port.error().message.find("Address already in use"), std::string::npos);
-  EXPECT_FALSE(second.Listen("localhost", 0));
+  const auto second = ListenForStore("127.0.0.1", served.port());
+  ASSERT_FALSE(second);
+  EXPECT_NE(second.error().message.find("Address already in use"), std::string::npos);
+  EXPECT_FALSE(ListenForStore("localhost", 0));
 }
 
 TEST(StoreServer, DescriptorsDoNotReachWorkers) {

@@ -11,6 +11,7 @@
 #include <memory>
 #include <thread>
 
+#include "rendezvous/store/store_listener.h"
 #include "rendezvous/store/store_server.h"
 #include "rendezvous/store/store_wire_testing.h"
 
@@ -24,9 +25,10 @@ class Served {
  public:
   explicit Served(const StoreOptions& options = {}, const std::string& host = "127.0.0.1")
       : server_(loop_, options) {
-    const auto port = server_.Listen(host, 0);
-    CHECK(port.has_value());
-    port_ = *port;
+    auto listener = ListenForStore(host, 0);
+    CHECK(listener.has_value());
+    port_ = listener->port;
+    server_.Serve(std::move(listener->fd));
     thread_ = std::thread([this] { loop_.Run(); });
   }
   template <class Work>
@@ -74,12 +76,16 @@ class Client {
  public:
   explicit Client(const Served& served, bool validate = true, const char* host = "127.0.0.1",
                   const char* from = nullptr)
+      : Client(served.port(), validate, host, from) {}
+
+  explicit Client(std::uint16_t port, bool validate = true, const char* host = "127.0.0.1",
+                  const char* from = nullptr)
       : socket_(io_) {
     if (from != nullptr) {
       socket_.open(boost::asio::ip::tcp::v4());
       socket_.bind({boost::asio::ip::make_address(from), 0});
     }
-    socket_.connect({boost::asio::ip::make_address(host), served.port()});
+    socket_.connect({boost::asio::ip::make_address(host), port});
     const timeval limit{10, 0};
     CHECK(::setsockopt(socket_.native_handle(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) ==
           0);

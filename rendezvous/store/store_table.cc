@@ -10,8 +10,6 @@ namespace {
 
 constexpr std::uint8_t kStopWaiting = 0;
 constexpr std::uint8_t kWaitCanceled = 1;
-constexpr std::uint8_t kReady = 0;
-constexpr std::uint8_t kNotReady = 1;
 
 // What an entry costs beside its own bytes, so that many empty ones are bounded too.
 constexpr std::size_t kEntryBytes = 128;
@@ -54,7 +52,7 @@ Result<void> StoreTable::Apply(StoreClientId client, StoreRequest request, Answe
     case StoreOp::kAdd:
       return Add(client, keys[0], number, answers);
     case StoreOp::kWait: {
-      std::set<std::string> missing = Missing(keys);
+      std::set<std::string> missing = Missing(std::move(keys));
       if (!missing.empty()) {
         return WaitFor(client, std::move(missing));
       }
@@ -92,39 +90,6 @@ Result<void> StoreTable::Apply(StoreClientId client, StoreRequest request, Answe
   CHECK(false);  // The parser knows no other op.
 }
 
-StoreReply StoreTable::Read(const StoreRequest& request) const {
-  switch (request.op) {
-    case StoreOp::kGet:
-    case StoreOp::kMultiGet: {
-      ValuesReply reply;
-      for (const std::string& key : request.keys) {
-        reply.values.push_back(Find(key));
-      }
-      return reply;
-    }
-    case StoreOp::kCheck:
-      return ByteReply{Missing(request.keys).empty() ? kReady : kNotReady};
-    case StoreOp::kGetNumKeys:
-      return NumberReply{static_cast<std::int64_t>(values_.size())};
-    case StoreOp::kPing:
-      return NonceReply{static_cast<std::uint32_t>(request.number)};
-    case StoreOp::kQueueLen: {
-      const auto queue = queues_.find(request.keys[0]);
-      const std::size_t length = queue == queues_.end() ? 0 : queue->second.size();
-      return NumberReply{static_cast<std::int64_t>(length)};
-    }
-    case StoreOp::kListKeys: {
-      KeysReply reply;
-      for (const auto& [key, value] : values_) {
-        reply.keys.push_back(key);
-      }
-      return reply;
-    }
-    default:
-      CHECK(false);  // Apply sends only these here.
-  }
-}
-
 void StoreTable::Forget(StoreClientId client, Answers& answers) {
   StopWaiting(client);
   const auto offer = offered_.find(client);
@@ -148,6 +113,7 @@ void StoreTable::Clear() {
   waiting_for_.clear();
   offered_.clear();
   bytes_ = 0;
+  key_bytes_ = 0;
 }
 
 Result<void> StoreTable::Set(const std::string& key, std::string value, Answers& answers) {
@@ -290,6 +256,7 @@ Result<void> StoreTable::Store(const std::string& key, StoreValue value) {
   }
   if (entry == values_.end()) {
     values_.emplace(key, std::move(value));
+    key_bytes_ += key.size();
   } else {
     entry->second = std::move(value);
   }
@@ -302,23 +269,9 @@ std::int64_t StoreTable::Delete(const std::string& key) {
     return 0;
   }
   bytes_ -= Cost(key, entry->second);
+  key_bytes_ -= key.size();
   values_.erase(entry);
   return 1;
-}
-
-std::set<std::string> StoreTable::Missing(const std::vector<std::string>& keys) const {
-  std::set<std::string> missing;
-  for (const std::string& key : keys) {
-    if (!values_.contains(key) && !queues_.contains(key)) {
-      missing.insert(key);
-    }
-  }
-  return missing;
-}
-
-StoreValue StoreTable::Find(const std::string& key) const {
-  const auto entry = values_.find(key);
-  return entry == values_.end() ? nullptr : entry->second;
 }
 
 void StoreTable::Wake(const std::string& key, Answers& answers) {

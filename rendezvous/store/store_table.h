@@ -37,6 +37,9 @@ class StoreTable {
   // Appends the answers in the order in which they are to be sent. Any op but VALIDATE.
   Result<void> Apply(StoreClientId client, StoreRequest request, std::vector<StoreAnswer>& answers);
 
+  // At most so many bytes would answer this request now. Builds nothing.
+  std::size_t ReplyBytes(const StoreRequest& request) const;
+
   // The client is gone: it waits no longer, and a queued value that it was woken for and did not
   // take is offered to the next one.
   void Forget(StoreClientId client, std::vector<StoreAnswer>& answers);
@@ -70,7 +73,8 @@ class StoreTable {
 
   Result<void> Store(const std::string& key, StoreValue value);
   std::int64_t Delete(const std::string& key);
-  std::set<std::string> Missing(const std::vector<std::string>& keys) const;
+  std::set<std::string> Missing(std::vector<std::string> keys) const;
+  bool Has(const std::string& key) const;
   StoreValue Find(const std::string& key) const;
   void Wake(const std::string& key, Answers& answers);
   void WakeOne(const std::string& queue, Answers& answers);
@@ -79,6 +83,7 @@ class StoreTable {
 
   std::size_t max_bytes_;
   std::size_t bytes_ = 0;
+  std::size_t key_bytes_ = 0;  // Of values_ alone.
   std::uint64_t last_ticket_ = 0;
   std::map<std::string, StoreValue> values_;
   std::map<std::string, std::deque<StoreValue>> queues_;  // Never an empty one.

@@ -90,6 +90,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (whole.requests[i].op == StoreOp::kValidate) {
       continue;
     }
+    const std::size_t foretold = table.ReplyBytes(whole.requests[i]);
+    const std::size_t before = output.bytes();
     if (!table.Apply(client, whole.requests[i], answers)) {
       table.Forget(client, answers);
     }
@@ -98,6 +100,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       CHECK(answer.client.value >= 1 && answer.client.value <= clients);
       output.Append(answer.reply);
     }
+    CHECK(output.bytes() - before <= foretold + answers.size());  // A byte for each who is woken.
     answers.clear();
   }
   Drain(output, step);

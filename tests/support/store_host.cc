@@ -10,6 +10,7 @@
 
 #include "common/endpoint.h"
 #include "common/log.h"
+#include "rendezvous/store/store_listener.h"
 #include "rendezvous/store/store_server.h"
 
 namespace ddprun {
@@ -33,11 +34,12 @@ int Main(int argc, char** argv) {
   StartLog("store_host", LogLevel::kInfo);
   Loop loop;
   StoreServer server(loop, {});
-  const auto port = server.Listen(endpoint->host, endpoint->port);
-  if (!port) {
-    return Fail(port.error().message);
+  auto listener = ListenForStore(endpoint->host, endpoint->port);
+  if (!listener) {
+    return Fail(listener.error().message);
   }
-  std::printf("listening %d\n", *port);
+  server.Serve(std::move(listener->fd));
+  std::printf("listening %d\n", listener->port);
   std::fflush(stdout);
 
   boost::asio::posix::stream_descriptor input(loop.io(), ::dup(STDIN_FILENO));

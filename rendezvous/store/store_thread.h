@@ -1,0 +1,49 @@
+// A thread of its own for the workers' stores, so that who keeps a store busy, worker or stranger,
+// does not keep the agent's loop from its work.
+//
+// Decides nothing. What happens to a store is posted there and carried out in that order; nothing
+// comes back, and nobody waits but the destructor. A store and its connections live on that thread
+// alone; what its owner holds is a handle.
+#pragma once
+
+#include <memory>
+#include <thread>
+
+#include "common/files.h"
+#include "common/loop.h"
+#include "rendezvous/store/store_server.h"
+
+namespace ddprun {
+
+class StoreThread {
+ public:
+  StoreThread();
+  ~StoreThread();  // After every HostedStore. Waits for the turn that the thread is in.
+  StoreThread(const StoreThread&) = delete;
+  StoreThread& operator=(const StoreThread&) = delete;
+
+  Loop& loop() { return loop_; }
+
+ private:
+  Loop loop_;
+  std::thread thread_;
+};
+
+// A store from its generation's beginning to its end.
+class HostedStore {
+ public:
+  // `listener`: where its clients come; none: they are handed over.
+  HostedStore(StoreThread& thread, StoreOptions options, UniqueFd listener);
+  ~HostedStore();  // Its connections end soon after.
+  HostedStore(const HostedStore&) = delete;
+  HostedStore& operator=(const HostedStore&) = delete;
+
+  void Adopt(UniqueFd client);
+
+ private:
+  struct Place;
+  Loop& loop_;
+  std::shared_ptr<Place> place_;  // Shared with what is posted; used on the thread alone.
+};
+
+}  // namespace ddprun
