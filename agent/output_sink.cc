@@ -1,75 +1,24 @@
 #include "agent/output_sink.h"
 
-#include <limits.h>
-#include <poll.h>
-#include <signal.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <boost/asio/post.hpp>
-#include <cerrno>
 #include <cstring>
 #include <future>
 #include <utility>
 
 #include "common/check.h"
+#include "common/line_writer.h"
 #include "common/log.h"
 
 namespace ddprun {
-namespace {
-
-// What one write(2) puts: a pipe keeps up to PIPE_BUF bytes together, so lines are grouped up to
-// that; a longer line goes alone, in one write.
-std::string_view NextPiece(std::string_view bytes, bool pipe) {
-  if (!pipe || bytes.size() <= PIPE_BUF) {
-    return bytes;
-  }
-  std::size_t end = bytes.rfind('\n', PIPE_BUF - 1);
-  if (end == std::string_view::npos) {
-    end = bytes.find('\n');
-  }
-  return bytes.substr(0, end == std::string_view::npos ? end : end + 1);
-}
-
-// On the sink's thread. 0, or the error number of the first refusal.
-int WriteLines(int fd, bool pipe, std::string_view bytes) {
-  sigset_t broken_pipe;
-  ::sigemptyset(&broken_pipe);
-  ::sigaddset(&broken_pipe, SIGPIPE);
-  ::pthread_sigmask(SIG_BLOCK, &broken_pipe, nullptr);  // EPIPE is enough.
-  while (!bytes.empty()) {
-    std::string_view piece = NextPiece(bytes, pipe);
-    bytes.remove_prefix(piece.size());
-    while (!piece.empty()) {
-      const ssize_t put = ::write(fd, piece.data(), piece.size());
-      if (put >= 0) {
-        piece.remove_prefix(static_cast<std::size_t>(put));
-      } else if (errno == EAGAIN) {  // Whoever gave us the descriptor made it non-blocking.
-        pollfd writable{fd, POLLOUT, 0};
-        ::poll(&writable, 1, -1);
-      } else if (errno != EINTR) {
-        return errno;
-      }
-    }
-  }
-  return 0;
-}
-
-}  // namespace
-
 // Outlives the sink when its thread is stuck in write(2).
 struct OutputSink::Shared {
   enum class Phase { kIdle, kWriting, kAbandoned };
   UniqueFd fd;
-  bool pipe = false;
   std::atomic<Phase> phase = Phase::kIdle;
 };
 
 OutputSink::OutputSink(Loop& loop, UniqueFd fd, std::string name)
     : loop_(loop), name_(std::move(name)), shared_(std::make_shared<Shared>()) {
-  struct stat info {};
-  shared_->pipe =
-      ::fstat(fd.get(), &info) == 0 && (S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode));
   shared_->fd = std::move(fd);
 }
 
@@ -100,7 +49,7 @@ void OutputSink::StartWriting() {
   shared_->phase = Shared::Phase::kWriting;
   boost::asio::post(*thread_,
                     [this, shared = shared_, batch = std::exchange(pending_, {})]() mutable {
-                      const int error_number = WriteLines(shared->fd.get(), shared->pipe, batch);
+                      const int error_number = WriteLines(shared->fd.get(), batch);
                       auto writing = Shared::Phase::kWriting;
                       if (shared->phase.compare_exchange_strong(writing, Shared::Phase::kIdle)) {
                         loop_.Post([this, shared, error_number] {
@@ -139,7 +88,7 @@ void OutputSink::Flush(Duration limit) {
   }
   auto written = std::make_shared<std::promise<void>>();
   boost::asio::post(*thread_, [shared = shared_, written, batch = std::exchange(pending_, {})] {
-    WriteLines(shared->fd.get(), shared->pipe, batch);
+    WriteLines(shared->fd.get(), batch);
     written->set_value();
   });
   stuck_ = written->get_future().wait_for(limit) != std::future_status::ready;

@@ -385,8 +385,11 @@ pid_t ProcessRunner::PidOf(std::uint32_t local_rank) const {
 }
 
 void ProcessRunner::FlushOutput(Duration limit) {
+  constexpr Duration kLeast{100};  // The other one may have used it all up.
+  const Time end = state_->loop.Now() + limit;
   state_->consoles.out.Flush(limit);
-  state_->consoles.err.Flush(limit);
+  state_->consoles.err.Flush(
+      std::max(kLeast, std::chrono::floor<Duration>(end - state_->loop.Now())));
 }
 
 }  // namespace ddprun

@@ -1,14 +1,17 @@
 #include "common/log.h"
 
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <cstdio>
+#include <atomic>
 #include <cstdlib>
 #include <memory>
-#include <mutex>
+
+#include "common/check.h"
+#include "common/files.h"
+#include "common/line_writer.h"
 
 namespace ddprun {
 namespace {
@@ -34,34 +37,20 @@ bool IsSet(const char* variable) {
   return value != nullptr && *value != '\0';
 }
 
-// What is on the terminal's last line, without a newline.
-struct LiveLine {
-  std::mutex mutex;
-  const bool terminal = ::isatty(STDERR_FILENO) == 1;
-  std::string text;
+constexpr std::size_t kRoom = 1024 * 1024;  // Ten thousand lines.
 
-  void Clear() const {
-    if (!text.empty()) {
-      std::fputs("\r\x1b[K", stderr);
-      std::fflush(stderr);
-    }
+// Set once, and never destroyed: its thread may be stuck when the process ends.
+std::atomic<LineWriter*> writer = nullptr;
+
+class QueueSink final : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
+ private:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    writer.load()->Put({line.data(), line.size()});
   }
-  void Draw() const {
-    if (!text.empty()) {
-      winsize size{};
-      const bool known = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
-      const std::size_t width = known ? size.ws_col - 1u : 79u;
-      const std::string line = Printable(text).substr(0, width);
-      std::fputs(line.c_str(), stderr);
-      std::fflush(stderr);
-    }
-  }
+  void flush_() override {}
 };
-
-LiveLine& TheLiveLine() {
-  static LiveLine line;
-  return line;
-}
 
 }  // namespace
 
@@ -105,35 +94,48 @@ std::string Printable(std::string_view text) {
 }
 
 void StartLog(const std::string& who, LogLevel least) {
-  auto logger =
-      std::make_shared<spdlog::logger>("ddprun", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  std::shared_ptr<spdlog::sinks::sink> sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
+  if (LineWriter* const queue = writer) {
+    queue->SetName(who);
+    sink = std::make_shared<QueueSink>();
+  }
+  auto logger = std::make_shared<spdlog::logger>("ddprun", std::move(sink));
   logger->set_pattern("%v");
   who_said = who;
   logger->set_level(ToSpdlog(least));
   logger->flush_on(spdlog::level::trace);
+  logger->set_error_handler([](const std::string&) { throw; });  // Memory that cannot be had.
   spdlog::set_default_logger(std::move(logger));
 }
 
-void Log(LogLevel level, std::string_view text) {
-  const std::string visible = Printable(text);
-  const std::lock_guard lock(TheLiveLine().mutex);
-  const bool shown = spdlog::default_logger_raw()->should_log(ToSpdlog(level));
-  if (shown) {
-    TheLiveLine().Clear();
+void QueueLog() {
+  CHECK(writer == nullptr);
+  writer = new LineWriter(STDERR_FILENO, kRoom);
+}
+
+void FlushLog(Duration limit) {
+  if (LineWriter* const queue = writer) {
+    queue->Flush(limit);
   }
-  spdlog::default_logger_raw()->log(ToSpdlog(level), "{} | {}", Colored(level, who_said), visible);
-  if (shown) {
-    TheLiveLine().Draw();
+}
+
+void Log(LogLevel level, std::string_view text) {
+  spdlog::default_logger_raw()->log(ToSpdlog(level), "{} | {}", Colored(level, who_said),
+                                    Printable(text));
+}
+
+void LogAsIs(std::string_view lines) {
+  if (LineWriter* const queue = writer) {
+    queue->Put(lines);
+  } else {
+    (void)WriteAll(STDERR_FILENO, lines, "standard error");
   }
 }
 
 void SetLiveLine(std::string_view text) {
-  LiveLine& line = TheLiveLine();
-  const std::lock_guard lock(line.mutex);
-  if (line.terminal && text != line.text) {
-    line.Clear();
-    line.text = text;
-    line.Draw();
+  static const bool terminal = ::isatty(STDERR_FILENO) == 1;
+  if (LineWriter* const queue = writer; queue != nullptr && terminal) {
+    queue->SetLive(Printable(text));
   }
 }
 

@@ -1,12 +1,15 @@
 // ddprun's own lines on stderr: "ddprun n03 | text". What the workers print never passes here.
 //
 // One line per call; control characters in the text are made visible, since text may quote bytes
-// of a peer or a worker. Any thread. On a terminal what stands before the bar is yellow for a
-// warning, red for an error; NO_COLOR, CLICOLOR_FORCE and TERM=dumb mean what they mean everywhere.
+// of a peer or a worker. Any thread. Written at once, until QueueLog is called. On a terminal what
+// stands before the bar is yellow for a warning, red for an error; NO_COLOR, CLICOLOR_FORCE and
+// TERM=dumb mean what they mean everywhere.
 #pragma once
 
 #include <string>
 #include <string_view>
+
+#include "common/time.h"
 
 namespace ddprun {
 
@@ -15,10 +18,21 @@ enum class LogLevel { kDebug, kInfo, kWarning, kError };
 // `who` stands before the bar: "ddprun", "ddprun n03". Lines below `least` are dropped.
 void StartLog(const std::string& who, LogLevel least);
 
+// From here on nobody waits for stderr: lines are handed to a thread (common/line_writer.h). For a
+// process whose loop others depend on; it does not fork afterwards, and calls FlushLog before it
+// ends.
+void QueueLog();
+
+// Blocks until stderr has taken every line, or the limit is over. Nothing without QueueLog.
+void FlushLog(Duration limit);
+
 // `text` with every control character but newline and tab made visible.
 std::string Printable(std::string_view text);
 
 void Log(LogLevel level, std::string_view text);
+
+// Whole lines among the others, as they are: a report, an event for programs.
+void LogAsIs(std::string_view lines);
 
 // `text` in the colour of `level`, if stderr is to have colours.
 std::string Colored(LogLevel level, const std::string& text);
@@ -27,7 +41,7 @@ std::string Colored(LogLevel level, const std::string& text);
 bool ColorsOnStderr();
 
 // One line below all others that is written over in place, for what changes every second; only
-// where stderr is a terminal, else nothing. Empty: none. Cut to the terminal's width.
+// where stderr is a terminal, and after QueueLog. Empty: none. Cut to the terminal's width.
 void SetLiveLine(std::string_view text);
 
 }  // namespace ddprun

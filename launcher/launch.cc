@@ -37,6 +37,7 @@ namespace {
 
 constexpr Duration kFlushLimit{2'000};  // For a slow console to take what the workers printed.
 constexpr const char* kNoFiles = "/dev/null";  // As --log-dir.
+constexpr Duration kLogFlushLimit{1'000};      // For what ddprun itself says.
 constexpr Duration kReportFlushLimit{500};     // Well below a lease: the server may be here.
 constexpr Duration kSweepLimit{5'000};
 
@@ -49,12 +50,6 @@ std::string HostName() {
 // Before the log is set up, and on the guard's side.
 void Complain(LogLevel level, const std::string& text) {
   std::fprintf(stderr, "%s %s\n", Colored(level, "ddprun:").c_str(), text.c_str());
-}
-
-// One write, so that lines stay whole.
-void SayEvent(const std::string& event) {
-  const std::string line = event + "\n";
-  (void)!::write(STDERR_FILENO, line.data(), line.size());
 }
 
 int LaunchCodeOf(const Error& error) {
@@ -214,7 +209,7 @@ class Agent {
     }
     if (config_.console_events) {
       restarts_used_ = news.placement.restarts_used;
-      SayEvent(WorkerEvent(config_, HostName(), news, std::chrono::system_clock::now()));
+      LogAsIs(WorkerEvent(config_, HostName(), news, std::chrono::system_clock::now()) + "\n");
     }
   }
 
@@ -238,6 +233,7 @@ class Agent {
 
   [[noreturn]] void DieNow(int signal) {
     KillAllDescendants(kSweepLimit);
+    FlushLog(kLogFlushLimit);
     server_files_.reset();
     directory_.reset();  // A temporary one goes with the run.
     ::_exit(kExitSignalBase + signal);
@@ -264,8 +260,9 @@ class Agent {
     ended_ = true;
     exit_code_ = exit.code;
     if (config_.console_events) {
-      SayEvent(EndEvent(config_, HostName(), exit.code == kExitOk, restarts_used_,
-                        std::chrono::system_clock::now()));
+      LogAsIs(EndEvent(config_, HostName(), exit.code == kExitOk, restarts_used_,
+                       std::chrono::system_clock::now()) +
+              "\n");
     }
     Report(exit);
     CoordinatorDriver* const serving = role_.Serving();
@@ -347,6 +344,17 @@ class Agent {
   bool ended_ = false;
 };
 
+int RunAgent(const LaunchConfig& config, const Preparation& prepared, GuardLink link) {
+  Agent agent(config, prepared, std::move(link));
+  const Result<int> code = agent.Run();
+  if (!code) {
+    StartLog("ddprun", LogLevel::kInfo);
+    Log(LogLevel::kError, code.error().message);
+    return LaunchCodeOf(code.error());
+  }
+  return *code;
+}
+
 }  // namespace
 
 int Launch(const LaunchConfig& config) {
@@ -370,14 +378,10 @@ int Launch(const LaunchConfig& config) {
   }
   ApplyToEnvironment(config, *prepared);
   return RunGuarded([&](GuardLink link) {
-    Agent agent(config, *prepared, std::move(link));
-    const Result<int> code = agent.Run();
-    if (!code) {
-      StartLog("ddprun", LogLevel::kInfo);
-      Log(LogLevel::kError, code.error().message);
-      return LaunchCodeOf(code.error());
-    }
-    return *code;
+    QueueLog();
+    const int code = RunAgent(config, *prepared, std::move(link));
+    FlushLog(kLogFlushLimit);
+    return code;
   });
 }
 

@@ -124,8 +124,7 @@ void ReportFailure(const Exit& exit, const LaunchConfig& config, const LastAttem
     Log(LogLevel::kError, "logs are in " + directory.path().native());
   }
   CopyErrorFile(*exit.finish->root, config, attempt, facts);
-  const Result<void> said = WriteAll(STDERR_FILENO, FormatFailureReport(facts), "standard error");
-  (void)said;  // Nobody listens: the exit code is left.
+  LogAsIs(FormatFailureReport(facts));
 }
 
 }  // namespace ddprun

@@ -127,15 +127,7 @@ int ServeInTurn(const ServerConfig& config, Loop& loop) {
   return code;
 }
 
-}  // namespace
-
-int Serve(const ServerConfig& config) {
-  StartLog("ddprun rendezvous", config.verbose ? LogLevel::kDebug : LogLevel::kInfo);
-  RaiseFileLimit();
-  Loop loop;
-  if (!config.run_dir.empty() || !config.candidates.empty()) {
-    return ServeInTurn(config, loop);
-  }
+int ServeAlone(const ServerConfig& config, Loop& loop) {
   Result<Kept> kept = OpenJournal(config.journal);
   if (!kept) {
     return Refuse(kept.error());
@@ -166,6 +158,24 @@ int Serve(const ServerConfig& config) {
   }
   const int code = RunUntilStopped(loop);
   server.Shutdown();
+  return code;
+}
+
+int ServeUntilStopped(const ServerConfig& config) {
+  Loop loop;
+  const bool in_turn = !config.run_dir.empty() || !config.candidates.empty();
+  return in_turn ? ServeInTurn(config, loop) : ServeAlone(config, loop);
+}
+
+}  // namespace
+
+int Serve(const ServerConfig& config) {
+  constexpr Duration kFlushLimit{1'000};
+  QueueLog();
+  StartLog("ddprun rendezvous", config.verbose ? LogLevel::kDebug : LogLevel::kInfo);
+  RaiseFileLimit();
+  const int code = ServeUntilStopped(config);
+  FlushLog(kFlushLimit);
   return code;
 }
 

@@ -1,0 +1,180 @@
+#include "common/line_writer.h"
+
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <condition_variable>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+bool IsPipe(int fd) {
+  struct stat info {};
+  return ::fstat(fd, &info) == 0 && (S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode));
+}
+
+// What one write(2) puts; a line that is longer than PIPE_BUF goes alone.
+std::string_view NextPiece(std::string_view bytes, bool pipe) {
+  if (!pipe || bytes.size() <= PIPE_BUF) {
+    return bytes;
+  }
+  std::size_t end = bytes.rfind('\n', PIPE_BUF - 1);
+  if (end == std::string_view::npos) {
+    end = bytes.find('\n');
+  }
+  return bytes.substr(0, end == std::string_view::npos ? end : end + 1);
+}
+
+std::string_view CutToWidth(int fd, std::string_view text) {
+  winsize size{};
+  const bool known = ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
+  return text.substr(0, known ? size.ws_col - 1u : 79u);
+}
+
+}  // namespace
+
+int WriteLines(int fd, std::string_view lines) {
+  sigset_t broken_pipe;
+  ::sigemptyset(&broken_pipe);
+  ::sigaddset(&broken_pipe, SIGPIPE);
+  ::pthread_sigmask(SIG_BLOCK, &broken_pipe, nullptr);  // EPIPE is enough.
+  const bool pipe = IsPipe(fd);
+  while (!lines.empty()) {
+    std::string_view piece = NextPiece(lines, pipe);
+    lines.remove_prefix(piece.size());
+    while (!piece.empty()) {
+      const ssize_t put = ::write(fd, piece.data(), piece.size());
+      if (put >= 0) {
+        piece.remove_prefix(static_cast<std::size_t>(put));
+      } else if (errno == EAGAIN) {  // Whoever gave us the descriptor made it non-blocking.
+        pollfd writable{fd, POLLOUT, 0};
+        ::poll(&writable, 1, -1);
+      } else if (errno != EINTR) {
+        return errno;
+      }
+    }
+  }
+  return 0;
+}
+
+struct LineWriter::Shared {
+  Shared(int fd_in, std::size_t room_in) : fd(fd_in), room(room_in) {}
+
+  bool Done() const { return waiting.empty() && dropped == 0 && live == shown && !writing; }
+
+  void Run();
+  // With the lock.
+  static void Wake(const std::shared_ptr<Shared>& self);
+  std::string Next();  // What is to be written now.
+
+  const int fd;
+  const std::size_t room;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::string name;
+  std::string waiting;
+  std::size_t dropped = 0;  // Lines, after those that wait.
+  std::string live;
+  std::string shown;  // Of `live`, on the terminal.
+  bool writing = false;
+  bool started = false;
+  bool closed = false;
+};
+
+// The thread gets no signal: those are for the threads that wait for them.
+void LineWriter::Shared::Wake(const std::shared_ptr<Shared>& self) {
+  if (self->started) {
+    self->changed.notify_all();
+    return;
+  }
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    std::thread([self] { self->Run(); }).detach();
+    self->started = true;
+  } catch (const std::system_error&) {  // No thread can be had: the next line tries again.
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void LineWriter::Shared::Run() {
+  std::unique_lock lock(mutex);
+  while (true) {
+    changed.wait(lock, [this] { return closed || !Done(); });
+    if (Done()) {
+      return;
+    }
+    const std::string next = Next();
+    writing = true;
+    lock.unlock();
+    WriteLines(fd, next);
+    lock.lock();
+    writing = false;
+    changed.notify_all();
+  }
+}
+
+std::string LineWriter::Shared::Next() {
+  std::string next = shown.empty() ? "" : "\r\x1b[K";
+  next += std::exchange(waiting, {});
+  if (const std::size_t lines = std::exchange(dropped, 0); lines > 0) {
+    next += name + " | " + std::to_string(lines) + (lines == 1 ? " line was" : " lines were") +
+            " dropped here: nobody read what ddprun says\n";
+  }
+  shown = live;
+  next += CutToWidth(fd, shown);
+  return next;
+}
+
+LineWriter::LineWriter(int fd, std::size_t room) : shared_(std::make_shared<Shared>(fd, room)) {}
+
+LineWriter::~LineWriter() {
+  const std::lock_guard lock(shared_->mutex);
+  shared_->closed = true;
+  shared_->changed.notify_all();
+}
+
+void LineWriter::SetName(std::string name) {
+  const std::lock_guard lock(shared_->mutex);
+  shared_->name = std::move(name);
+}
+
+void LineWriter::Put(std::string_view lines) {
+  const std::lock_guard lock(shared_->mutex);
+  if (shared_->dropped > 0 || shared_->waiting.size() + lines.size() > shared_->room) {
+    shared_->dropped += static_cast<std::size_t>(std::count(lines.begin(), lines.end(), '\n'));
+  } else {
+    shared_->waiting += lines;
+  }
+  Shared::Wake(shared_);
+}
+
+void LineWriter::SetLive(std::string_view text) {
+  const std::lock_guard lock(shared_->mutex);
+  if (shared_->live != text) {
+    shared_->live = text;
+    Shared::Wake(shared_);
+  }
+}
+
+bool LineWriter::Flush(Duration limit) {
+  std::unique_lock lock(shared_->mutex);
+  if (!shared_->Done()) {
+    Shared::Wake(shared_);
+  }
+  return shared_->changed.wait_for(lock, limit, [this] { return shared_->Done(); });
+}
+
+}  // namespace ddprun

@@ -1,0 +1,48 @@
+// Lines for a terminal, pipe or file whose other side may stand still: who puts a line never waits.
+//
+// A thread that does nothing but write(2), started at the first line. Bounded: what does not fit is
+// dropped, and counted at its place among the lines once there is room again. Order is kept. What
+// the system refuses (full disk, closed pipe) is dropped. Any thread may call. A thread does not
+// survive fork(): nobody may fork who has put a line.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "common/time.h"
+
+namespace ddprun {
+
+class LineWriter {
+ public:
+  // Does not own `fd`. At most `room` bytes wait, beside those that are being written.
+  LineWriter(int fd, std::size_t room);
+  // Leaves a thread that is stuck in write(2) behind; it touches nothing of this object's.
+  ~LineWriter();
+  LineWriter(const LineWriter&) = delete;
+  LineWriter& operator=(const LineWriter&) = delete;
+
+  // Who says that lines were dropped: "ddprun n03".
+  void SetName(std::string name);
+
+  // Whole lines.
+  void Put(std::string_view lines);
+
+  // One line below all others that is written over in place; empty: none. For a terminal.
+  void SetLive(std::string_view text);
+
+  // Blocks until everything is written or the limit is over. True: it is.
+  bool Flush(Duration limit);
+
+ private:
+  struct Shared;
+  std::shared_ptr<Shared> shared_;  // With the thread.
+};
+
+// Whole lines to `fd`: a pipe keeps up to PIPE_BUF bytes together, so lines are grouped up to that,
+// and another writer to the same pipe never lands inside one. Blocks; from now on the calling
+// thread gets no SIGPIPE. 0, or the error number of the first refusal.
+int WriteLines(int fd, std::string_view lines);
+
+}  // namespace ddprun
