@@ -1,34 +1,56 @@
-# ddprun_test(NAME SOURCES files... LIBRARIES targets... [LABEL label] [ARGS ...] [TIMEOUT seconds])
-# One GoogleTest binary, one ctest entry. The label is "unit" unless another is given.
+# What a test takes of the machine is said in quarters of a core (ctest's PROCESSORS): scripts/test.sh
+# hands out four for each core. 1: it waits; 4: it computes; 8: it trains on two workers.
 if(DDPRUN_TESTS)
   find_package(GTest REQUIRED)
 endif()
 
+# ddprun_test(NAME SOURCES files... LIBRARIES targets... [LABEL label] [ARGS ...] [TIMEOUT seconds]
+#             [QUARTERS n])
+# One GoogleTest binary, one ctest entry. The label is "unit" unless another is given; units are
+# part of `scripts/test.sh --quick`.
 function(ddprun_test name)
   if(NOT DDPRUN_TESTS)
     return()
   endif()
-  cmake_parse_arguments(T "" "LABEL;TIMEOUT;PYTHON" "SOURCES;LIBRARIES;ARGS" ${ARGN})
+  cmake_parse_arguments(T "" "LABEL;TIMEOUT;QUARTERS" "SOURCES;LIBRARIES;ARGS" ${ARGN})
   if(NOT T_LABEL)
-    set(T_LABEL unit)
+    set(T_LABEL unit quick)
+  endif()
+  if(T_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "a test has no ${T_UNPARSED_ARGUMENTS} (cmake/DdprunTest.cmake)")
   endif()
   if(NOT T_TIMEOUT)
     set(T_TIMEOUT 120)
+  endif()
+  if(NOT T_QUARTERS)
+    set(T_QUARTERS 2)
   endif()
   add_executable(${name} ${T_SOURCES})
   target_link_libraries(${name} PRIVATE ${T_LIBRARIES} GTest::gtest GTest::gmock GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_test(NAME ${name} COMMAND ${name} ${T_ARGS})
-  set_tests_properties(${name} PROPERTIES LABELS ${T_LABEL} TIMEOUT ${T_TIMEOUT})
+  set_tests_properties(${name} PROPERTIES LABELS "${T_LABEL}" TIMEOUT ${T_TIMEOUT}
+                       PROCESSORS ${T_QUARTERS})
 endfunction()
 
-# ddprun_run_test(FILE.py LABEL label [TIMEOUT seconds] [PYTHON python3] [SERIAL] [WHOLE])
+# ddprun_run_test(FILE.py LABEL label [TIMEOUT seconds] [PYTHON python3] [QUARTERS n] [COST seconds]
+#                 [WHOLE])
 # One Python file of tests that start the real binaries; python3's standard library is all it needs,
-# unless PYTHON names another one. WHOLE: too slow for each run, it takes part with ctest -C whole.
+# unless PYTHON names another one. COST: about how long it takes, so that the long ones begin first.
+# WHOLE: too slow for each run, it takes part with ctest -C whole.
 function(ddprun_run_test file)
-  cmake_parse_arguments(T "SERIAL;WHOLE" "LABEL;TIMEOUT;PYTHON" "" ${ARGN})
+  cmake_parse_arguments(T "WHOLE" "LABEL;TIMEOUT;PYTHON;QUARTERS;COST" "" ${ARGN})
+  if(T_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "a test has no ${T_UNPARSED_ARGUMENTS} (cmake/DdprunTest.cmake)")
+  endif()
   if(NOT T_TIMEOUT)
     set(T_TIMEOUT 120)
+  endif()
+  if(NOT T_QUARTERS)
+    set(T_QUARTERS 1)
+  endif()
+  if(NOT T_COST)
+    set(T_COST 10)
   endif()
   if(NOT T_PYTHON)
     find_package(Python3 REQUIRED COMPONENTS Interpreter)
@@ -45,8 +67,5 @@ function(ddprun_run_test file)
     list(APPEND binaries "DDPRUN_TRAIN=$<TARGET_FILE:ddprun-train>")
   endif()
   set_tests_properties(${name} PROPERTIES LABELS ${T_LABEL} TIMEOUT ${T_TIMEOUT}
-                       ENVIRONMENT "${binaries}")
-  if(T_SERIAL)
-    set_tests_properties(${name} PROPERTIES RUN_SERIAL TRUE)
-  endif()
+                       PROCESSORS ${T_QUARTERS} COST ${T_COST} ENVIRONMENT "${binaries}")
 endfunction()

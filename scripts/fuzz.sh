@@ -2,7 +2,7 @@
 # Feeds the fuzz targets of tests/fuzz with made-up input: scripts/fuzz.sh [OPTION...] [TARGET...]
 #   --seconds=N  of each target (60)
 #   --jobs=N     targets at a time (2)
-#   --seed=N     makes up the same inputs again (0: others each time)
+#   --seed=N     makes up the same inputs again (0: others each time; commit: others each commit)
 #   --merge      keeps what was found: smallest inputs that reach as much, in tests/fuzz/corpus
 #   --no-setup   nothing is installed
 # Builds into build-fuzz/ with clang. What breaks a target stays in build-fuzz/crashes: run the
@@ -26,6 +26,8 @@ for argument in "$@"; do
     *) targets+=("$argument") ;;
   esac
 done
+[[ $seed != commit ]] ||
+  seed=$((16#$(git -C "$root" rev-parse --short=7 HEAD 2>/dev/null | cut -c1-7 || echo 1)))
 [[ $seconds =~ ^[0-9]+$ && $jobs =~ ^[1-9][0-9]*$ && $seed =~ ^[0-9]+$ ]] ||
   die 2 "--seconds, --jobs and --seed take a number"
 known=()

@@ -1,19 +1,26 @@
 #!/usr/bin/env bash
-# Builds everything and runs the tests: scripts/test.sh [--no-torch] [CTEST ARGUMENT...]
-#   -L LABEL, --label LABEL   one tree: unit golden sim style scripts integration fault slurm
+# Builds everything and runs the tests: scripts/test.sh [--quick] [--no-torch] [CTEST ARGUMENT...]
+#   --quick                   what answers within a minute: units, transcripts, short simulations,
+#                             style; without libtorch, in a build folder of its own
+#   -L LABEL, --label LABEL   one tree: unit golden sim style scripts integration fault slurm fuzz
 #                             torch trainer
+#   -R NAME                   the tests whose names match
+#   -C whole                  also what is too slow for each change
 #   --no-torch                without the real torch (2.4 GB to download, 4 GB on disk), and so
 #                             without label torch: unmodified PyTorch programs under ddprun
-# Ends with ctest's own summary and exit code.
+# What fails is run once more by itself; what then passes is named as flaky and does not count.
+# DDPRUN_TEST_JOBS: quarters of a core that tests may take together (all of this machine's).
+# Exit codes: 0 none failed, 2 none was run or the usage is wrong, else ctest's.
 set -euo pipefail
 script_name='test'
 # shellcheck source=lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-want_torch=yes ctest_arguments=() extra=()
+want_torch=yes quick=no ctest_arguments=() extra=()
 while [[ $# -gt 0 ]]; do
   case $1 in
-    -h | --help) sed -n '2,7s/^# //p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,13s/^# //p' "$0"; exit 0 ;;
+    --quick) quick=yes want_torch=no ;;
     --no-torch) want_torch=no ;;
     --label) [[ $# -ge 2 ]] || die 2 "--label needs a name"; ctest_arguments+=(-L "^$2\$"); shift ;;
     --label=*) ctest_arguments+=(-L "^${1#*=}\$") ;;
@@ -21,20 +28,23 @@ while [[ $# -gt 0 ]]; do
   esac
   shift
 done
+[[ $want_torch == yes || ${CI:-} != true ]] ||
+  die 2 "CI=true: the tests with torch may not be left out (--no-torch, --quick)"
 
-if [[ $want_torch == yes ]]; then
+if [[ $quick == yes ]]; then
+  "$root/scripts/setup.sh" --no-libtorch
+  export DDPRUN_BUILD_DIR=${DDPRUN_BUILD_DIR:-build}-quick
+  extra=(--no-trainer)
+  ctest_arguments+=(-L '^quick$')
+elif [[ $want_torch == yes ]]; then
   "$root/scripts/setup.sh" --tests --torch
-  DDPRUN_TEST_PYTHON=$(torch_venv)/bin/python3
-  extra=(-DDDPRUN_FRAMEWORKS="$(frameworks)")
+  extra=(-DDDPRUN_TEST_PYTHON="$(torch_venv)/bin/python3" -DDDPRUN_FRAMEWORKS="$(frameworks)")
 else
-  [[ ${CI:-} != true ]] || die 2 "CI=true: the tests with torch may not be left out (--no-torch)"
   "$root/scripts/setup.sh" --tests
-  DDPRUN_TEST_PYTHON=$(test_venv)/bin/python3
+  extra=(-DDDPRUN_TEST_PYTHON="$(test_venv)/bin/python3")
 fi
-export DDPRUN_TEST_PYTHON
-"$root/scripts/build.sh" --all -DDDPRUN_TESTS=ON -DDDPRUN_TEST_PYTHON="$DDPRUN_TEST_PYTHON" \
-  "${extra[@]}"
+"$root/scripts/build.sh" --all -DDDPRUN_TESTS=ON "${extra[@]}"
 
-cd "$root/${DDPRUN_BUILD_DIR:-build}"
-# Two at a time: most wait for processes; what needs the machine alone says so (RUN_SERIAL).
-exec ctest --output-on-failure --no-tests=error -j "${DDPRUN_TEST_JOBS:-2}" "${ctest_arguments[@]}"
+# A test says what it takes of the machine in quarters of a core (PROCESSORS); most wait.
+exec python3 "$root/scripts/run_tests.py" "$root/${DDPRUN_BUILD_DIR:-build}" --no-tests=error \
+  -j "${DDPRUN_TEST_JOBS:-$((4 * $(nproc)))}" "${ctest_arguments[@]}"
