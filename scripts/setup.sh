@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Installs what a fresh Debian 12 misses to build and test ddprun: packages, libtorch, with --fuzz
-# the compiler of the fuzz targets, and with --tests that and the Python packages that tests read
-# files with, with --torch the real torch, accelerate and Lightning as well, with --cuda the real
-# torch, which has the libraries for GPUs, and headers.
+# Installs what a fresh Debian 12 misses to build ddprun: packages and libtorch. More, by flag:
+#   --quick  what units and the style test need      --fuzz   the compiler of the fuzz targets
+#   --tests  both, and what whole programs are tested with: Slurm, Open MPI, Python packages
+#   --torch  the real torch, accelerate and Lightning
+#   --cuda   the real torch, which has the libraries for GPUs, and headers
 #
 # What is there is left alone; a second run takes under a second. Downloads go to one cache that
 # all clones share: $DDPRUN_CACHE, else $XDG_CACHE_HOME/ddprun, else ~/.cache/ddprun.
@@ -15,7 +16,7 @@ started=$EPOCHREALTIME
 pins=$root/scripts/pins
 scratch=
 
-usage() { say "usage: scripts/setup.sh [--no-libtorch] [--fuzz] [--tests] [--torch] [--cuda]"; }
+usage() { say "usage: scripts/setup.sh [--no-libtorch] [--quick] [--fuzz] [--tests] [--torch] [--cuda]"; }
 
 packages_in() { grep -v -e '^#' -e '^$' "$1"; }
 
@@ -40,9 +41,11 @@ find_python() {
 }
 
 install_packages() {
-  local wanted missing begin
+  local wanted missing begin list
   mapfile -t wanted < <(packages_in "$pins/debian.txt")
-  [[ $want_fuzz == no ]] || mapfile -t -O "${#wanted[@]}" wanted < <(packages_in "$pins/fuzz.txt")
+  for list in "${package_lists[@]}"; do
+    mapfile -t -O "${#wanted[@]}" wanted < <(packages_in "$pins/$list.txt")
+  done
   find_python pip >/dev/null || wanted+=(python3-pip)
   # venv alone can be imported where Debian has left ensurepip out.
   [[ $want_venv == no ]] || find_python ensurepip >/dev/null || wanted+=(python3-venv)
@@ -164,12 +167,13 @@ install_beside() {
   say "$what installed in $(seconds_since "$begin")"
 }
 
-want_libtorch=yes want_fuzz=no want_tests=no want_torch=no want_cuda=no want_venv=no
+package_lists=() want_libtorch=yes want_tests=no want_torch=no want_cuda=no want_venv=no
 for argument in "$@"; do
   case $argument in
     --no-libtorch) want_libtorch=no ;;
-    --fuzz) want_fuzz=yes ;;
-    --tests) want_tests=yes want_venv=yes want_fuzz=yes ;;
+    --quick) package_lists+=(debian-quick) ;;
+    --fuzz) package_lists+=(fuzz) ;;
+    --tests) want_tests=yes want_venv=yes package_lists+=(debian-quick debian-tests fuzz) ;;
     --torch) want_torch=yes want_venv=yes ;;
     --cuda) want_cuda=yes want_venv=yes ;;
     -h | --help) usage; exit 0 ;;

@@ -32,7 +32,7 @@ done
   die 2 "CI=true: the tests with torch may not be left out (--no-torch, --quick)"
 
 if [[ $quick == yes ]]; then
-  "$root/scripts/setup.sh" --no-libtorch
+  "$root/scripts/setup.sh" --no-libtorch --quick
   export DDPRUN_BUILD_DIR=${DDPRUN_BUILD_DIR:-build}-quick
   extra=(--no-trainer)
   ctest_arguments+=(-L '^quick$')

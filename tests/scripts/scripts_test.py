@@ -91,6 +91,14 @@ class Setup(unittest.TestCase):
         self.assertIn("cannot make the cache folder /proc/none", result.stderr)
 
 
+    def test_building_asks_for_no_service(self):
+        """The first command of the README installs what building needs: no scheduler, no MPI."""
+        pins = ROOT / "scripts/pins"
+        build = {line for line in (pins / "debian.txt").read_text().splitlines() if line[:1] not in ("", "#")}
+        for word in ("slurm", "munge", "openmpi", "gtest", "clang", "shellcheck"):
+            self.assertEqual([package for package in build if word in package], [])
+
+
 if __name__ == "__main__":
     ROOT, BUILD = pathlib.Path(sys.argv.pop(1)).resolve(), pathlib.Path(sys.argv.pop(1)).resolve()
     unittest.main()
