@@ -185,6 +185,10 @@ Result<std::unique_ptr<TorchGroup>> FormGroup(const WorkerEnv& env, const GroupO
     return NcclAlone(env, options);
   }
   const auto store = ConnectStore(env, options);
+  if (options.settle) {
+    StoreBoard board(*store);
+    RETURN_IF_ERROR(options.settle(board));
+  }
   RETURN_IF_ERROR(AgreeOnDevices(*store, env, options));
   auto torch = std::make_unique<TorchGroup>();
   torch->group = c10::make_intrusive<c10d::ProcessGroup>(store, static_cast<int>(env.rank),

@@ -14,6 +14,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -25,6 +26,7 @@
 
 namespace ddprun {
 
+class Board;
 struct TorchGroup;
 
 struct GroupOptions {
@@ -35,6 +37,8 @@ struct GroupOptions {
   BackendChoice backend = BackendChoice::kAuto;
   Device device;              // Where this rank's tensors are.
   std::string name = "main";  // A second group of the same generation needs another one.
+  // What the ranks have to settle before they are a group; null: nothing.
+  std::function<Result<void>(Board&)> settle;
 };
 
 class ProcessGroup {

@@ -8,6 +8,7 @@
 #include "trainer/early_stopping.h"
 #include "trainer/profiler/memory.h"
 #include "trainer/publishing.h"
+#include "trainer/shared_settings.h"
 #include "trainer/trainer.h"
 #include "trainer/transfer.h"
 
@@ -25,6 +26,9 @@ Result<void> Trainer::JoinWorld() {
   options.interface = interfaces.substr(0, interfaces.find(','));  // A list, for PyTorch.
   options.backend = config_.backend_choice;
   options.device = device_;
+  options.settle = [this](Board& board) {
+    return AgreeOnSettings(board, SharedSettingsOf(config_, dataset_), env_.rank, env_.world_size);
+  };
   ASSIGN_OR_RETURN(group_, ProcessGroup::Join(env_, options));
   LearnerOptions learner;
   learner.task = dataset_.task;

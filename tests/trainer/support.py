@@ -152,8 +152,10 @@ class TrainerTest(unittest.TestCase):
         self.checkpoints = os.path.join(self.directory, "ckpt")
         self.started = 0
 
-    def start(self, arguments, ranks=1, run="run", generation=1, ordered=True, environment=None):
-        """The workers of one generation. Without `ordered`: as plain torchrun starts them."""
+    def start(self, arguments, ranks=1, run="run", generation=1, ordered=True, environment=None,
+              more=None):
+        """The workers of one generation. Without `ordered`: as plain torchrun starts them. `more`:
+        arguments of single ranks."""
         store = None
         if ranks > 1:
             store = Store()
@@ -170,7 +172,7 @@ class TrainerTest(unittest.TestCase):
                 world = f"{self.started:04x}{generation:012x}"
                 env.update(DDPRUN_TERM=1, DDPRUN_GENERATION=generation, DDPRUN_WORLD_ID=world)
             env.update(environment or {})
-            all_arguments = list(arguments)
+            all_arguments = list(arguments) + (more or {}).get(rank, [])
             if not any(a.startswith("--checkpoint-dir") for a in arguments):
                 all_arguments.append("--checkpoint-dir=" + self.checkpoints)
             worker = Worker(all_arguments, {k: str(v) for k, v in env.items()}, self.directory,

@@ -179,6 +179,20 @@ class Failure(support.TrainerTest):
         self.assertEqual(worker.wait(), 75)
         self.assertRegex(worker.text("err"), r"saved at step \d+")
 
+    def test_ranks_that_were_started_differently_say_so_and_ask_not_to_be_restarted(self):
+        said = ("the ranks were not started alike: --lr is 0.5 on rank 1, 0.01 on rank 0. All ranks "
+                "of a training need the same; nothing was trained")
+        for worker in self.run_world(["--model=toy", "--lr=0.01"], ranks=2, more={1: ["--lr=0.5"]},
+                                     expect=76):
+            self.assertIn(said, worker.text("err"))
+            worker.listen()
+            self.assertIn("READY", worker.said)
+        # Whichever backend they would have met through.
+        for worker in self.run_world(["--model=toy"], ranks=2, more={1: ["--backend=gloo"]},
+                                     expect=76):
+            self.assertIn("--backend is gloo on rank 1, auto on rank 0", worker.text("err"))
+        self.assertFalse(os.path.exists(self.checkpoints))
+
     def test_metrics_survive_restarts(self):
         arguments = ["--epochs=1", "--limit-train=640", "--metrics=m.jsonl"]
         self.run_alone(arguments)

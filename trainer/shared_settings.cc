@@ -1,0 +1,180 @@
+#include "trainer/shared_settings.h"
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "common/json.h"
+
+namespace ddprun {
+namespace {
+
+constexpr const char* kFirst = "settings";
+constexpr const char* kVerdict = "settings/verdict";
+constexpr const char* kEqual = "equal";  // Stores may refuse an empty text.
+constexpr std::size_t kNamed = 3;        // Ranks; the others are counted.
+
+std::string KeyOf(const char* what, std::size_t rank) {
+  return "settings/" + std::string(what) + "/" + std::to_string(rank);
+}
+
+// Short where that is exact: "0.01", not "0.0100000000000000002".
+std::string Text(double value) {
+  char text[40];
+  for (const int digits : {6, 17}) {
+    std::snprintf(text, sizeof text, "%.*g", digits, value);
+    if (std::stod(text) == value) {
+      break;
+    }
+  }
+  return text;
+}
+
+std::string Text(const std::optional<double>& value) {
+  return value ? Text(*value) : "off";
+}
+
+std::string Text(bool value) {
+  return value ? "on" : "off";
+}
+
+std::string Joined(const std::vector<std::string>& values) {
+  std::string text;
+  for (const std::string& value : values) {
+    text += (text.empty() ? "" : ",") + value;
+  }
+  return text.empty() ? "none" : text;
+}
+
+void AddLearning(SharedSettings& settings, const LearningOptions& options) {
+  settings.insert({{"--schedule", options.schedule},
+                   {"--warmup-steps", std::to_string(options.warmup_steps)},
+                   {"--decay-every", std::to_string(options.decay_every)},
+                   {"--decay-factor", Text(options.decay_factor)},
+                   {"--clip-norm", Text(options.clip_norm)},
+                   {"--grad-norm", Text(options.grad_norm)},
+                   {"--autocast", options.autocast},
+                   {"--compress", options.compress},
+                   {"--deterministic", Text(options.deterministic)},
+                   {"--cuda-graph", Text(options.cuda_graph)}});
+}
+
+}  // namespace
+
+SharedSettings SharedSettingsOf(const TrainConfig& config, const Dataset& dataset) {
+  const RunOptions& run = config.run;
+  SharedSettings settings = {
+      {"the version of ddprun-train", DDPRUN_VERSION},
+      {"--model", config.model},
+      {"--model-arg", config.model_arguments.Text()},
+      {"--dataset", config.dataset},
+      {"--data-arg", config.data_arguments.Text()},
+      {"the number of training samples", std::to_string(dataset.train.count)},
+      {"the number of test samples", std::to_string(dataset.test.count)},
+      {"--validation-samples", std::to_string(run.validation_samples)},
+      {"--epochs", std::to_string(config.epochs)},
+      {"--batch", std::to_string(config.batch)},
+      {"--micro-batch", std::to_string(config.micro_batch)},
+      {"--seed", std::to_string(config.seed)},
+      {"--optimizer", config.optimizer},
+      {"--lr", Text(config.lr)},
+      {"--scale-lr", Text(config.scale_lr)},
+      {"--weight-decay", Text(config.optimizer_options.weight_decay)},
+      {"--momentum", Text(config.momentum)},
+      {"--nesterov", Text(config.nesterov)},
+      {"--bucket-mib", Text(config.bucket_mib)},
+      {"--backend", config.backend},
+      {"--validate-every", std::to_string(run.validate_every)},
+      {"--freeze", Joined(run.freeze)},
+      // Each rank may have devices of its own, but the same parts.
+      {"the number of --split-devices", std::to_string(run.split_devices.size())}};
+  AddLearning(settings, config.learning);
+  return settings;
+}
+
+std::string Difference(const SharedSettings& first, const SharedSettings& mine, std::size_t rank) {
+  std::string text;
+  const auto add = [&](const std::string& name, const std::string& here, const std::string& there) {
+    text += (text.empty() ? "" : "; ") + name + " is " + here + " on rank " + std::to_string(rank) +
+            ", " + there + " on rank 0";
+  };
+  for (const auto& [name, value] : mine) {
+    const auto found = first.find(name);
+    if (found == first.end() || found->second != value) {
+      add(name, value, found == first.end() ? "unknown" : found->second);
+    }
+  }
+  for (const auto& [name, value] : first) {
+    if (!mine.contains(name)) {
+      add(name, "unknown", value);
+    }
+  }
+  return text;
+}
+
+namespace {
+
+std::string ToText(const SharedSettings& settings) {
+  return nlohmann::json(settings).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+SharedSettings FromText(const std::string& text) {
+  SharedSettings settings;
+  const nlohmann::json in = ParseJson(text);
+  if (in.is_object()) {
+    for (const auto& [name, value] : in.items()) {
+      settings[name] = value.is_string() ? value.get<std::string>() : "no text";
+    }
+  }
+  return settings;
+}
+
+// Rank 0 hears everybody, so that all know of one.
+Result<std::string> Judge(Board& board, const SharedSettings& settings, std::size_t size) {
+  RETURN_IF_ERROR(board.Set(kFirst, ToText(settings)));
+  std::string verdict;
+  std::size_t others = 0;
+  for (std::size_t rank = 1; rank < size; ++rank) {
+    ASSIGN_OR_RETURN(const std::string difference, board.Get(KeyOf("difference", rank)));
+    if (difference != kEqual && ++others <= kNamed) {
+      verdict += (verdict.empty() ? "" : "; ") + difference;
+    }
+  }
+  if (others > kNamed) {
+    verdict += "; and " + std::to_string(others - kNamed) + " more ranks differ";
+  }
+  verdict = others == 0 ? kEqual : verdict;
+  RETURN_IF_ERROR(board.Set(kVerdict, verdict));
+  for (std::size_t rank = 1; others > 0 && rank < size; ++rank) {
+    RETURN_IF_ERROR(board.Get(KeyOf("heard", rank)));  // The board may be mine, and end with me.
+  }
+  return verdict;
+}
+
+Result<std::string> Compare(Board& board, const SharedSettings& settings, std::size_t rank) {
+  ASSIGN_OR_RETURN(const std::string first, board.Get(kFirst));
+  // What is no UTF-8 is replaced on both sides.
+  const std::string difference = Difference(FromText(first), FromText(ToText(settings)), rank);
+  RETURN_IF_ERROR(board.Set(KeyOf("difference", rank), difference.empty() ? kEqual : difference));
+  ASSIGN_OR_RETURN(std::string verdict, board.Get(kVerdict));
+  RETURN_IF_ERROR(board.Set(KeyOf("heard", rank), "yes"));
+  return verdict;
+}
+
+}  // namespace
+
+Result<void> AgreeOnSettings(Board& board, const SharedSettings& settings, std::size_t rank,
+                             std::size_t size) {
+  if (size == 1) {
+    return {};
+  }
+  ASSIGN_OR_RETURN(const std::string verdict,
+                   rank == 0 ? Judge(board, settings, size) : Compare(board, settings, rank));
+  if (verdict == kEqual) {
+    return {};
+  }
+  return Error{ErrorKind::kRefused,
+               "the ranks were not started alike: " + verdict +
+                   ". All ranks of a training need the same; nothing was trained"};
+}
+
+}  // namespace ddprun

@@ -1,0 +1,34 @@
+// Decides whether all ranks of a world were started with the same training: what each was given, as
+// text, compared through the generation's store before the ranks do anything else together.
+//
+// Compared is what must be equal for the steps to be one training's: what decides parameters,
+// samples, gradients and which collectives follow each other. Not what a rank does by itself
+// (threads, paths of data, prefetching) nor what rank 0 alone decides (checkpoints, early stopping,
+// metrics).
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+
+#include "common/result.h"
+#include "trainer/comm/shared_join.h"
+#include "trainer/config.h"
+#include "trainer/datasets/dataset.h"
+
+namespace ddprun {
+
+// What it is, as a person knows it ("--lr"), and its value.
+using SharedSettings = std::map<std::string, std::string>;
+
+SharedSettings SharedSettingsOf(const TrainConfig& config, const Dataset& dataset);
+
+// "--lr is 0.5 on rank 1, 0.01 on rank 0". Empty: they are equal.
+std::string Difference(const SharedSettings& first, const SharedSettings& mine, std::size_t rank);
+
+// By all ranks, once per board. kRefused on all of them where one was given others than rank 0: to
+// start again would not help.
+Result<void> AgreeOnSettings(Board& board, const SharedSettings& settings, std::size_t rank,
+                             std::size_t size);
+
+}  // namespace ddprun

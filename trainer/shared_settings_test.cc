@@ -1,0 +1,119 @@
+#include "trainer/shared_settings.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+namespace ddprun {
+namespace {
+
+class ThreadBoard : public Board {
+ public:
+  Result<void> Set(const std::string& key, const std::string& text) override {
+    const std::lock_guard lock(mutex_);
+    texts_[key] = text;
+    changed_.notify_all();
+    return {};
+  }
+  Result<std::string> Get(const std::string& key) override {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return texts_.contains(key); });
+    return texts_[key];
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::string, std::string> texts_;
+};
+
+SharedSettings Given(const std::vector<const char*>& more) {
+  std::vector<const char*> arguments = {"ddprun-train", "--model=toy"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  const auto config = Parse(static_cast<int>(arguments.size()), arguments.data());
+  Dataset dataset;
+  dataset.train.count = 1000;
+  return SharedSettingsOf(std::get<TrainConfig>(config), dataset);
+}
+
+// What each rank hears.
+std::vector<std::string> Agree(const std::vector<SharedSettings>& ranks) {
+  ThreadBoard board;
+  std::vector<std::string> heard(ranks.size());
+  std::vector<std::thread> threads;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    threads.emplace_back([&, rank] {
+      const Result<void> agreed = AgreeOnSettings(board, ranks[rank], rank, ranks.size());
+      heard[rank] = agreed ? "" : agreed.error().message;
+      EXPECT_TRUE(agreed || agreed.error().kind == ErrorKind::kRefused);
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  return heard;
+}
+
+TEST(SharedSettings, AreEqualWhateverRanksMayDoByThemselves) {
+  EXPECT_EQ(Difference(Given({}),
+                       Given({"--threads=3", "--prefetch=on", "--checkpoint-dir=x", "--data-root=y",
+                              "--progress-every=2"}),
+                       1),
+            "");
+  // The optimizer's own default, given.
+  EXPECT_EQ(Difference(Given({}), Given({"--weight-decay=0"}), 1), "");
+}
+
+TEST(SharedSettings, DifferInEachOptionThatMakesAnotherTraining) {
+  for (const char* const option : {"--lr=0.5",
+                                   "--seed=7",
+                                   "--epochs=9",
+                                   "--batch=3",
+                                   "--micro-batch=2",
+                                   "--optimizer=adamw",
+                                   "--weight-decay=0.5",
+                                   "--clip-norm=1",
+                                   "--grad-norm",
+                                   "--autocast=bf16",
+                                   "--compress=fp16",
+                                   "--schedule=cosine",
+                                   "--warmup-steps=4",
+                                   "--bucket-mib=1",
+                                   "--backend=gloo",
+                                   "--scale-lr",
+                                   "--freeze=fc1",
+                                   "--validate-every=5",
+                                   "--split-devices=cpu,cpu",
+                                   "--deterministic"}) {
+    EXPECT_NE(Difference(Given({}), Given({option}), 1), "") << option;
+  }
+  SharedSettings fewer = Given({});
+  fewer["the number of training samples"] = "999";
+  EXPECT_EQ(Difference(Given({}), fewer, 2),
+            "the number of training samples is 999 on rank 2, 1000 on rank 0");
+}
+
+TEST(SharedSettings, ThatAreEqualLetAllRanksStart) {
+  EXPECT_THAT(Agree({Given({}), Given({}), Given({})}), testing::Each(""));
+}
+
+TEST(SharedSettings, ThatDifferEndAllRanksWithBothValues) {
+  const std::vector<std::string> heard =
+      Agree({Given({"--lr=0.01"}), Given({"--lr=0.01"}), Given({"--lr=0.5", "--seed=2"})});
+  EXPECT_THAT(heard,
+              testing::Each("the ranks were not started alike: --lr is 0.5 on rank 2, 0.01 on "
+                            "rank 0; --seed is 2 on rank 2, 1 on rank 0. All ranks of a "
+                            "training need the same; nothing was trained"));
+}
+
+TEST(SharedSettings, OfManyRanksNameAFew) {
+  std::vector<SharedSettings> ranks(12, Given({"--lr=0.5"}));
+  ranks[0] = Given({"--lr=0.01"});
+  EXPECT_THAT(Agree(ranks), testing::Each(testing::HasSubstr("; and 8 more ranks differ")));
+}
+
+}  // namespace
+}  // namespace ddprun
