@@ -11,6 +11,7 @@
 #include <boost/version.hpp>
 #include <cstring>
 #include <filesystem>
+#include <sstream>
 
 #include "agent/gpu_list.h"
 #include "agent/numa_binding.h"
@@ -74,7 +75,8 @@ std::vector<fs::path> SitesOf(const fs::path& python) {
   return sites;
 }
 
-// The RUNPATH of an executable: where it looks for its libraries. Empty: none, or no such file.
+// The RUNPATH of an executable: where it looks for its libraries, separated by colons. Empty: none,
+// or no such file.
 std::string RunPath(const fs::path& path) {
   constexpr std::size_t kMaxFile = 64 << 20;
   const Result<std::string> file = ReadFile(path.native(), kMaxFile);
@@ -118,9 +120,15 @@ std::string Trainer() {
   if (!fs::exists(path, ignored)) {
     return "not beside ddprun";
   }
-  const fs::path libraries = RunPath(path);
+  const std::string run_path = RunPath(path);
+  fs::path libraries = run_path;  // Where none has it: all of them.
+  bool there = false;
+  std::istringstream entries(run_path);
+  for (std::string entry; !there && std::getline(entries, entry, ':');) {
+    there = !entry.empty() && fs::exists(fs::path(entry) / "libtorch_cpu.so", ignored);
+    libraries = there ? fs::path(entry) : libraries;
+  }
   const std::string version = PackageVersion(libraries.parent_path().parent_path(), "torch");
-  const bool there = fs::exists(libraries / "libtorch_cpu.so", ignored);
   return path.native() + ", libtorch " + (version.empty() ? "of unknown version" : version) +
          (there ? " in " : " is MISSING in ") + libraries.native();
 }
