@@ -1,8 +1,12 @@
 #include "trainer/comm/combine.h"
 
+#include <array>
 #include <bit>
 #include <concepts>
 #include <cstring>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 #include "common/check.h"
 
@@ -47,19 +51,70 @@ struct WideOf<T> {
 template <class T>
 using Wide = typename WideOf<T>::Type;
 
-template <class T, class Operation>
-void Apply(void* into, const void* other, std::size_t count, Operation operation) {
-  auto* const mine = static_cast<T*>(into);
-  const auto* const theirs = static_cast<const T*>(other);
-  for (std::size_t i = 0; i < count; ++i) {
-    mine[i] = T(operation(static_cast<Wide<T>>(mine[i]), static_cast<Wide<T>>(theirs[i])));
+// mine[i] = operation(mine[i]), and the like for two; the bodies of both versions.
+template <class T, class Operation, class... Others>
+[[gnu::always_inline]] inline void EachPlain(Operation operation, std::size_t begin,
+                                             std::size_t count, T* mine, const Others*... theirs) {
+  for (std::size_t i = begin; i < count; ++i) {
+    mine[i] = T(operation(static_cast<Wide<T>>(mine[i]), static_cast<Wide<T>>(theirs[i])...));
   }
 }
 
+#if defined(__x86_64__)
+// Without FMA, which would round a product and a sum once instead of twice.
+#define DDPRUN_WIDE [[gnu::target("avx2,f16c")]]
+
+constexpr std::size_t kLanes = 8;
+using Lanes = std::array<float, kLanes>;
+
+DDPRUN_WIDE inline Lanes Load(const Half* halves) {
+  Lanes lanes;
+  _mm256_storeu_ps(lanes.data(),
+                   _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(halves))));
+  return lanes;
+}
+
+DDPRUN_WIDE inline void Store(const Lanes& lanes, Half* halves) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(halves),
+                   _mm256_cvtps_ph(_mm256_loadu_ps(lanes.data()), _MM_FROUND_TO_NEAREST_INT));
+}
+
+template <class T, class Operation, class... Others>
+DDPRUN_WIDE void EachWide(Operation operation, std::size_t count, T* mine,
+                          const Others*... theirs) {
+  std::size_t done = 0;
+  if constexpr (std::same_as<T, Half>) {  // Compilers convert these one by one.
+    for (; done + kLanes <= count; done += kLanes) {
+      Lanes values = Load(mine + done);
+      [&](const auto&... others) {
+        for (std::size_t i = 0; i < kLanes; ++i) {
+          values[i] = operation(values[i], others[i]...);
+        }
+      }(Load(theirs + done)...);
+      Store(values, mine + done);
+    }
+  }
+  EachPlain(operation, done, count, mine, theirs...);
+}
+#endif
+
+template <class T, class Operation, class... Others>
+void Each(Instructions with, Operation operation, std::size_t count, T* mine,
+          const Others*... theirs) {
+#if defined(__x86_64__)
+  if (with == Instructions::kWide) {
+    return EachWide(operation, count, mine, theirs...);
+  }
+#endif
+  EachPlain(operation, 0, count, mine, theirs...);
+}
+
 template <class T>
-void CombineAs(ReduceOp op, void* into, const void* other, std::size_t count) {
+void CombineAs(ReduceOp op, Instructions with, void* into, const void* other, std::size_t count) {
   using W = Wide<T>;
-  const auto apply = [&](auto operation) { Apply<T>(into, other, count, operation); };
+  const auto apply = [&](auto operation) {
+    Each(with, operation, count, static_cast<T*>(into), static_cast<const T*>(other));
+  };
   switch (op) {
     case ReduceOp::kSum:
     case ReduceOp::kAvg:
@@ -89,12 +144,10 @@ void CombineAs(ReduceOp op, void* into, const void* other, std::size_t count) {
 }
 
 template <class T>
-void AverageAs(void* data, std::size_t count, std::size_t ranks) {
-  auto* const values = static_cast<T*>(data);
+void AverageAs(Instructions with, void* data, std::size_t count, std::size_t ranks) {
   const auto divisor = static_cast<Wide<T>>(ranks);
-  for (std::size_t i = 0; i < count; ++i) {
-    values[i] = T(static_cast<Wide<T>>(values[i]) / divisor);
-  }
+  Each(
+      with, [divisor](Wide<T> value) { return value / divisor; }, count, static_cast<T*>(data));
 }
 
 // Calls `function` with a value of the element's type.
@@ -142,14 +195,25 @@ bool Defined(const Reduction& reduction) {
   return integral || !bitwise;
 }
 
-void Combine(const Reduction& reduction, void* into, const void* other, std::size_t count) {
-  As(reduction.element,
-     [&](auto zero) { CombineAs<decltype(zero)>(reduction.op, into, other, count); });
+Instructions BestInstructions() {
+#if defined(__x86_64__)
+  static const bool wide = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
+  return wide ? Instructions::kWide : Instructions::kPlain;
+#else
+  return Instructions::kPlain;
+#endif
 }
 
-void Average(const Reduction& reduction, void* data, std::size_t count, std::size_t ranks) {
+void Combine(const Reduction& reduction, void* into, const void* other, std::size_t count,
+             Instructions with) {
+  As(reduction.element,
+     [&](auto zero) { CombineAs<decltype(zero)>(reduction.op, with, into, other, count); });
+}
+
+void Average(const Reduction& reduction, void* data, std::size_t count, std::size_t ranks,
+             Instructions with) {
   if (reduction.op == ReduceOp::kAvg) {
-    As(reduction.element, [&](auto zero) { AverageAs<decltype(zero)>(data, count, ranks); });
+    As(reduction.element, [&](auto zero) { AverageAs<decltype(zero)>(with, data, count, ranks); });
   }
 }
 

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "common/check.h"
+#include "trainer/comm/rank_cores.h"
 
 namespace ddprun {
 
@@ -24,6 +25,8 @@ struct alignas(128) RankArea {
   std::atomic<std::uint32_t> arrived;  // Meetings this rank has come to; the futex.
   std::atomic<std::uint32_t> sleepers;
   SharedWorld::Doing doing[2];
+  std::atomic<std::uint32_t> told_cores;  // Once it has written:
+  cpu_set_t cores;                        // where it may run.
 };
 
 namespace {
@@ -70,11 +73,12 @@ void FutexWakeAll(std::atomic<std::uint32_t>& word) {
           0);
 }
 
-bool CoreForEveryRank(std::size_t ranks) {
+// None where they cannot be known.
+cpu_set_t OwnCores() {
   cpu_set_t cores;
   CPU_ZERO(&cores);
-  return sched_getaffinity(0, sizeof cores, &cores) == 0 &&
-         static_cast<std::size_t>(CPU_COUNT(&cores)) >= ranks;
+  (void)sched_getaffinity(0, sizeof cores, &cores);
+  return cores;
 }
 
 void Pause() {
@@ -113,9 +117,12 @@ SharedWorld::SharedWorld(SharedMapping mapping, Lifelines lifelines, std::size_t
       rank_(rank),
       size_(size),
       timeout_(timeout),
-      spins_(CoreForEveryRank(size)) {
+      spin_(kMostSpin) {
   static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
   CHECK(rank < size && lifelines_.peers.size() == size);
+  RankArea& own = Area(rank);
+  own.cores = OwnCores();
+  own.told_cores.store(1, std::memory_order_release);
 }
 
 RankArea& SharedWorld::Area(std::size_t rank) const {
@@ -241,7 +248,22 @@ Result<void> SharedWorld::WaitFor(std::size_t peer) {
   if (Reached(arrived.load(std::memory_order_acquire), meetings_)) {
     return {};
   }
-  return spins_ && Spin(arrived) ? Result<void>{} : Sleep(peer);
+  return MaySpin() && Spin(arrived) ? Result<void>{} : Sleep(peer);
+}
+
+bool SharedWorld::MaySpin() {
+  if (spins_) {
+    return *spins_;
+  }
+  std::vector<cpu_set_t> cores;
+  for (std::size_t rank = 0; rank < size_; ++rank) {
+    if (Area(rank).told_cores.load(std::memory_order_acquire) == 0) {
+      return false;  // It has not even begun.
+    }
+    cores.push_back(Area(rank).cores);
+  }
+  spins_ = CoreForEach(cores);
+  return *spins_;
 }
 
 // Whether that was enough.

@@ -3,7 +3,8 @@
 // Results are formed in rank order, element by element, so that they are the same bits on every
 // rank and in every run, whatever the timing and however the data is cut up. No thread of its own
 // and no system call where nobody has to wait: a rank that waits looks at its peers for a moment
-// where there are cores for all of them, then sleeps on a futex.
+// where there are cores for all of them (rank_cores.h; each tells which it may run on), then sleeps
+// on a futex.
 //
 // A wait ends with kUnavailable within milliseconds when a peer's process ends (each rank's
 // lifeline is a pipe that only it can write to), after the timeout when a peer is silent, at once
@@ -17,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -85,6 +87,7 @@ class SharedWorld {
   Result<void> ReduceChunk(const Reduction& reduction, std::span<std::byte> chunk);
   Result<void> Meet(const Doing& doing);
   Result<void> WaitFor(std::size_t peer);
+  bool MaySpin();
   bool Spin(const std::atomic<std::uint32_t>& arrived);
   Result<void> Sleep(std::size_t peer);
   Result<void> LookAround() const;
@@ -94,11 +97,11 @@ class SharedWorld {
   const std::size_t rank_;
   const std::size_t size_;
   const std::chrono::milliseconds timeout_;
-  const bool spins_;            // There is a core for every rank.
+  std::optional<bool> spins_;   // There is a core for every rank. None: not all have told yet.
   std::uint32_t meetings_ = 0;  // How often this rank has met the others.
   std::uint32_t operations_ = 0;
   std::uint32_t waits_ = 0;  // That were not over at once.
-  std::chrono::nanoseconds spin_{0};
+  std::chrono::nanoseconds spin_;
   std::atomic<bool> aborted_{false};
 };
 
