@@ -7,6 +7,7 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <new>
 #include <optional>
 #include <string>
 #include <thread>
@@ -137,9 +139,17 @@ int WaitForAgent(Guard& guard) {
   }
 }
 
+// For at most a second: words that nobody reads keep no launch from ending.
 void Say(const std::string& text) {
+  struct sigaction interrupt {};
+  interrupt.sa_handler = [](int) {};  // Without SA_RESTART: write(2) returns.
+  ::sigaction(SIGALRM, &interrupt, nullptr);
+  const itimerval every_second{{1, 0}, {1, 0}};  // A first one may come before the write.
+  ::setitimer(ITIMER_REAL, &every_second, nullptr);
   const std::string line = "ddprun: " + text + "\n";
   (void)!::write(STDERR_FILENO, line.data(), line.size());
+  const itimerval never{};
+  ::setitimer(ITIMER_REAL, &never, nullptr);
 }
 
 bool NoChildren() {
@@ -147,14 +157,21 @@ bool NoChildren() {
   return ::waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT) != 0 && errno == ECHILD;
 }
 
+// Whether nothing is left. Memory that cannot be had now may be had the next time.
+bool SweepOnce(std::vector<pid_t>& living) {
+  try {
+    living = SweepChildren({});
+    return living.empty() && NoChildren();
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
 // The agent is dead, so every descendant has come, or comes, to us.
 void EndWhatIsLeft(Guard& guard) {
   guard.link.Reset();
-  for (int round = 1;; ++round) {
-    const std::vector<pid_t> living = SweepChildren({});
-    if (living.empty() && NoChildren()) {
-      return;
-    }
+  std::vector<pid_t> living;
+  for (int round = 1; !SweepOnce(living); ++round) {
     if (round % kSayAfterRounds == 0 && !living.empty()) {
       Say("waiting for process " + std::to_string(living.front()) +
           ", which does not die of SIGKILL (stuck in the kernel?)");
@@ -262,11 +279,12 @@ int RunGuarded(const std::function<int(GuardLink)>& agent_main) {
   agent_end.Reset();
   ::setpgid(guard.agent, guard.agent);  // As the agent does: whoever comes first.
   guard.signals = UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+  ::signal(SIGPIPE, SIG_IGN);  // Nothing comes before the sweep: no words, nor their refusal.
   const ExitStatus status = DecodeWaitStatus(WaitForAgent(guard));
-  if (const Killed* const killed = std::get_if<Killed>(&status)) {
-    Say("the agent was " + Describe(*killed) + "; ending what it started");
-  }
   EndWhatIsLeft(guard);
+  if (const Killed* const killed = std::get_if<Killed>(&status)) {
+    Say("the agent was " + Describe(*killed) + "; ended what it started");
+  }
   if (!guard.directory.empty()) {  // Not there after an orderly end.
     std::error_code ignored;
     std::filesystem::remove_all(guard.directory, ignored);

@@ -109,7 +109,7 @@ class NothingIsLeft(DdprunTest):
         os.kill(run.agent(), signal.SIGKILL)
         self.assertEqual(run.wait(), 137, run.all())
         self.assertEqual(self.mark.living(), [])
-        self.assertIn("the agent was killed by signal 9 (SIGKILL); ending what it started", run.err())
+        self.assertIn("the agent was killed by signal 9 (SIGKILL); ended what it started", run.err())
 
     def test_the_guard_is_killed_while_the_agent_stops_workers(self):
         run = self.start_stubborn()
