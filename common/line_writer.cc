@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <system_error>
@@ -170,11 +171,19 @@ void LineWriter::SetLive(std::string_view text) {
 }
 
 bool LineWriter::Flush(Duration limit) {
-  std::unique_lock lock(shared_->mutex);
+  const auto end = std::chrono::steady_clock::now() + limit;
+  std::unique_lock lock(shared_->mutex, std::try_to_lock);
+  while (!lock && std::chrono::steady_clock::now() < end) {
+    std::this_thread::yield();  // Held for moments, or for ever by a thread that is being ended.
+    (void)lock.try_lock();
+  }
+  if (!lock) {
+    return false;
+  }
   if (!shared_->Done()) {
     Shared::Wake(shared_);
   }
-  return shared_->changed.wait_for(lock, limit, [this] { return shared_->Done(); });
+  return shared_->changed.wait_until(lock, end, [this] { return shared_->Done(); });
 }
 
 }  // namespace ddprun

@@ -1,13 +1,18 @@
 #include "common/log.h"
 
+#include <signal.h>
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <memory>
+#include <new>
 
 #include "common/check.h"
 #include "common/files.h"
@@ -51,6 +56,46 @@ class QueueSink final : public spdlog::sinks::base_sink<spdlog::details::null_mu
   }
   void flush_() override {}
 };
+
+constexpr Duration kLastFlush{500};
+int exit_code_of_exceptions = 1;
+
+// What is not caught is still at hand in a terminate handler. Only as long as the handler runs.
+const char* WhatWasThrown(bool& memory) {
+  try {
+    throw;
+  } catch (const std::bad_alloc& error) {
+    memory = true;
+    return error.what();
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "of an unknown type";
+  }
+}
+
+[[noreturn]] void SayWhatWasThrown() {
+  static std::atomic_flag begun;
+  while (begun.test_and_set()) {
+    ::pause();  // Another thread is at it.
+  }
+  ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGALRM, [](int) { ::_exit(exit_code_of_exceptions); });
+  ::alarm(2);
+  FlushLog(kLastFlush);
+  bool memory = false;
+  const char* const what = std::current_exception() ? WhatWasThrown(memory) : "none";
+  char line[1024];
+  const int size = std::snprintf(
+      line, sizeof line, "%s | %s (%.500s): ddprun ends with %d, and ends what it started; %s\n",
+      who_said.empty() ? "ddprun" : who_said.c_str(),
+      memory ? "out of memory" : "internal error, an exception that nothing expected", what,
+      exit_code_of_exceptions,
+      memory ? "is it limited (ulimit -v, memory.max of its cgroup)?"
+             : "this is a defect of ddprun");
+  (void)!::write(STDERR_FILENO, line, std::min(sizeof line - 1, static_cast<std::size_t>(size)));
+  ::_exit(exit_code_of_exceptions);
+}
 
 }  // namespace
 
@@ -111,6 +156,11 @@ void StartLog(const std::string& who, LogLevel least) {
 void QueueLog() {
   CHECK(writer == nullptr);
   writer = new LineWriter(STDERR_FILENO, kRoom);
+}
+
+void EndOnException(int exit_code) {
+  exit_code_of_exceptions = exit_code;
+  std::set_terminate(SayWhatWasThrown);
 }
 
 void FlushLog(Duration limit) {

@@ -26,6 +26,10 @@ void QueueLog();
 // Blocks until stderr has taken every line, or the limit is over. Nothing without QueueLog.
 void FlushLog(Duration limit);
 
+// From here on an exception that nobody catches, on any thread, ends the process with this code,
+// after one line that takes no memory. Within two seconds, whoever reads.
+void EndOnException(int exit_code);
+
 // `text` with every control character but newline and tab made visible.
 std::string Printable(std::string_view text);
 

@@ -40,7 +40,8 @@ torchrun's environment, watches it, and restarts all workers when one fails or a
   -v                                say every step of ddprun's own
 
 --help lists every flag. Exit codes: 0 all workers finished; the root-cause worker's own code,
-128+N if signal N killed it; 2 bad command line; 69 no rendezvous; 124 workers hung.
+128+N if signal N killed it; 2 bad command line; 69 no rendezvous; 70 ddprun itself failed;
+124 workers hung.
 )";
 
 std::string Named(std::string text, const std::string& name) {

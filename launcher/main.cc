@@ -73,6 +73,7 @@ int Main(const std::string& argv0, const std::vector<std::string>& args) {
 }  // namespace ddprun
 
 int main(int argc, char** argv) {
+  ddprun::EndOnException(ddprun::kExitInternal);
   return ddprun::Main(argc > 0 ? argv[0] : "ddprun",
                       std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc));
 }

@@ -9,6 +9,8 @@ inline constexpr int kExitOk = 0;
 inline constexpr int kExitUsage = 2;  // Bad command line or configuration.
 inline constexpr int kExitUnavailable =
     69;  // Rendezvous unreachable or never formed (EX_UNAVAILABLE).
+// Out of memory, or another exception that nothing caught (EX_SOFTWARE).
+inline constexpr int kExitInternal = 70;
 // Stopped for preemption after a checkpoint: requeue me (EX_TEMPFAIL). From a worker: restart me,
 // a peer was lost. Only meant so after the worker said hello on the notify socket.
 inline constexpr int kExitRestart = 75;

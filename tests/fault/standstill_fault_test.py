@@ -3,7 +3,9 @@
 import os
 import pty
 import re
+import resource
 import signal
+import socket
 import subprocess
 import sys
 import termios
@@ -12,7 +14,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
-from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest, eventually  # noqa: E402
+from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest, eventually, read_text  # noqa: E402
 
 # Fails once it is told to, in the first generation; then hangs.
 FAILS_ONCE = ["--on-restart=0", "--wait-file={go}", "--exit=1", "--always", "--hang"]
@@ -47,12 +49,18 @@ class FullPipe:
             data += piece
             self.text = data[self.filling:].decode(errors="replace")
 
+    def drop(self):
+        """Nobody can read it any more."""
+        os.close(self.reader)
+        self.reader = None
+
     def close(self):
         if self.writer is not None:
             os.close(self.writer)
         if self.thread is not None:
             self.thread.join()
-        os.close(self.reader)
+        if self.reader is not None:
+            os.close(self.reader)
 
 
 class Standstill(DdprunTest):
@@ -114,6 +122,20 @@ class Standstill(DdprunTest):
         run = self.start("--nproc-per-node=2", FAKE_WORKER, "--print-err=why", "--exit=7", err=pipe.writer)
         self.assertEqual(run.wait(), 7)
 
+    # The guard's words come after its sweep, and nobody has to hear them.
+    def test_the_agent_is_killed_while_nobody_reads_or_can(self):
+        for reader in ("stands still", "is gone"):
+            with self.subTest(reader):
+                pipe = FullPipe(self)
+                run = self.start("--nproc-per-node=2", FAKE_WORKER, "--ignore-term", "--grandchild-setsid",
+                                 HELLO, "--hang", err=pipe.writer)
+                self.wait_for_workers(run, 2)
+                if reader == "is gone":
+                    pipe.drop()
+                os.kill(run.agent(), signal.SIGKILL)
+                self.assertEqual(run.wait(), 137)
+                self.assertEqual(self.mark.living(), [])
+
     # The live line of a node that waits for another one.
     def test_a_terminal_that_was_stopped(self):
         master, terminal = pty.openpty()
@@ -141,6 +163,50 @@ class Standstill(DdprunTest):
                 pass
             return re.search(pattern.encode(), shown)
         self.assertTrue(eventually(found), f"/{pattern}/ on the terminal: {shown}")
+
+
+class NoMemory(DdprunTest):
+    def allow_no_more(self, pid):
+        """Not a byte of address space beyond what it has."""
+        size = int(re.search(r"VmSize:\s+(\d+) kB", read_text(f"/proc/{pid}/status")).group(1))
+        if size > 1 << 30:
+            self.skipTest("AddressSanitizer's allocator ends the process by itself")
+        resource.prlimit(pid, resource.RLIMIT_AS, (size * 1024, size * 1024))
+
+    # The lines that it keeps for a reader who stands still do not fit.
+    def test_an_agent_without_memory_says_so_and_leaves_nothing(self):
+        pipe = FullPipe(self)
+        go = self.path("go")
+        run = self.start("--nproc-per-node=2", FAKE_WORKER, "--grandchild-setsid", HELLO,
+                         f"--touch={self.path('there')}.%r", f"--wait-file={go}", "--spew=4", "--hang",
+                         out=pipe.writer)
+        self.wait_for(lambda: all(os.path.exists(self.path(f"there.{r}")) for r in "01"), run)
+        self.allow_no_more(run.agent())
+        open(go, "w").close()
+        self.assertEqual(run.wait(), 70, run.all())
+        self.assertEqual(self.mark.living(), [])
+        self.assertRegex(run.err(), r"^ddprun \| out of memory \(std::bad_alloc\): ddprun ends with 70, and ends "
+                                    r"what it started; is it limited \(ulimit -v, .*\)\?\n$")
+
+    def test_a_server_without_memory_says_so(self):
+        endpoint = self.free_endpoint()
+        server = self.start("rendezvous", f"--listen={endpoint}")
+        self.wait_for_text(server, "serving at")
+        self.allow_no_more(server.process.pid)
+        host, port = endpoint.split(":")
+        strangers = []
+        self.addCleanup(lambda: [s.close() for s in strangers])
+
+        def gone():
+            if server.process.poll() is None and len(strangers) < 8000:
+                try:
+                    strangers.append(socket.create_connection((host, int(port)), 1))
+                except OSError:
+                    pass
+            return server.process.poll() is not None
+        self.wait_for(gone, server)
+        self.assertEqual(server.wait(), 70, server.all())
+        self.assertIn("ddprun rendezvous | out of memory (std::bad_alloc): ddprun ends with 70", server.err())
 
 
 if __name__ == "__main__":

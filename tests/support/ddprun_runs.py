@@ -92,13 +92,14 @@ class Mark:
 class Run:
     """One ddprun: the guard is its process, the agent the guard's only child."""
 
-    def __init__(self, arguments, environment, directory, name, executable, stderr=None):
+    def __init__(self, arguments, environment, directory, name, executable, stdout=None, stderr=None):
         self.paths = {s: os.path.join(directory, f"{name}.{s}") for s in ("out", "err")}
         with open(self.paths["out"], "wb") as out, open(self.paths["err"], "wb") as err:
             # Its own session: a test's signals to it reach nobody else.
             self.process = subprocess.Popen(
                 [executable, *arguments], env=environment, cwd=directory, start_new_session=True,
-                stdin=subprocess.DEVNULL, stdout=out, stderr=err if stderr is None else stderr,
+                stdin=subprocess.DEVNULL, stdout=out if stdout is None else stdout,
+                stderr=err if stderr is None else stderr,
             )
 
     def out(self):
@@ -176,11 +177,11 @@ class DdprunTest(unittest.TestCase):
     def path(self, *names):
         return os.path.join(self.directory, *names)
 
-    def start(self, *arguments, environment=None, executable=DDPRUN, err=None):
-        """`err`: a descriptor for stderr, in place of the file that Run.err reads."""
+    def start(self, *arguments, environment=None, executable=DDPRUN, out=None, err=None):
+        """`out`, `err`: descriptors in place of the files that Run reads."""
         self.started += 1
         run = Run(list(arguments), {**self.environment, **(environment or {})}, self.directory,
-                  f"run{self.started}", executable, err)
+                  f"run{self.started}", executable, out, err)
         self.addCleanup(self._end, run)
         return run
 
