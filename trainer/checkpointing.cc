@@ -95,13 +95,18 @@ bool Checkpointing::Due(std::uint64_t step, bool epoch_ended) const {
          (interval.time && std::chrono::steady_clock::now() - last_handed_over_ >= *interval.time);
 }
 
-void Checkpointing::Save(SnapshotView view, TrainState state, bool must) {
+bool Checkpointing::HasRoom() {
+  copier_->Wait();
+  return saver_->HasRoom();
+}
+
+void Checkpointing::Save(SnapshotView view, TrainState state, bool best) {
   last_handed_over_ = std::chrono::steady_clock::now();
   copier_->Wait();
-  if (must) {
-    saver_->Drain();
-  }
-  if (saver_->HasRoom()) {
+  std::optional<Snapshot> surpassed = best ? saver_->TakeQueued() : std::nullopt;
+  if (surpassed) {
+    copier_->Begin(std::move(view), std::move(state), std::move(surpassed));
+  } else if (saver_->HasRoom()) {
     copier_->Begin(std::move(view), std::move(state), saver_->TakeSpent());
   } else if (!skipped_) {
     skipped_ = true;

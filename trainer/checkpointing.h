@@ -38,9 +38,12 @@ class Checkpointing {
 
   // Whether a save is due after `step`.
   bool Due(std::uint64_t step, bool epoch_ended) const;
-  // In the background, the copy too: WaitForCopy before anything viewed changes. Skipped, like a
-  // bus that is full, while an earlier one still waits; with `must` it waits for that one instead.
-  void Save(SnapshotView view, TrainState state, bool must);
+  // In the background, the copy too: WaitForCopy before anything viewed changes. Never waits for
+  // the disk. Skipped, like a bus that is full, while an earlier one still waits; the best one so
+  // far takes that one's place instead.
+  void Save(SnapshotView view, TrainState state, bool best);
+  // Whether it would not be skipped. Waits for the copy.
+  bool HasRoom();
   void WaitForCopy() { copier_->Wait(); }
   // Writes this one before it returns; an error if that failed.
   Result<void> SaveNow(Snapshot&& snapshot);

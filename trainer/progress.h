@@ -5,11 +5,13 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "common/ids.h"
 #include "common/result.h"
+#include "trainer/disk_thread.h"
 
 namespace ddprun {
 
@@ -56,17 +58,26 @@ class ProgressPrinter {
   std::optional<std::chrono::steady_clock::time_point> last_;
 };
 
+// Written on a thread: a disk that hangs, or a FIFO that nobody reads, does not hold up who
+// appends. Lines wait for it, as many as DiskThread queues; what comes on top is dropped, and that
+// is said.
 class MetricsFile {
  public:
-  // An empty path: Append does nothing.
+  // An empty path: Append does nothing. An error: it cannot be opened; not that it has not been
+  // yet.
   static Result<MetricsFile> Open(const std::filesystem::path& path, Generation generation,
                                   std::uint32_t world_size);
   void Append(const ProgressPoint& point);
+  // Until all is written, but not for long: what still is not is said.
+  void Finish();
 
  private:
-  int fd_ = -1;  // Open until the process ends.
+  struct File;
+  std::shared_ptr<File> file_;  // The thread's as well, which may outlive this. Null: none.
+  std::unique_ptr<DiskThread> thread_;
   Generation generation_;
   std::uint32_t world_size_ = 1;
+  std::uint64_t dropped_ = 0;
 };
 
 }  // namespace ddprun

@@ -39,6 +39,9 @@ Result<TrainingEnd> Trainer::Run() {
   if (printer_) {
     printer_->EndLine();
   }
+  if (metrics_) {
+    metrics_->Finish();
+  }
   return done;
 }
 
@@ -144,9 +147,9 @@ Result<void> Trainer::AgreeOnStop() {
     const auto steps = static_cast<double>(state_.step - agreed_step_);
     next = std::clamp(std::floor(steps / seconds * kAgreeInterval), 1.0, kMaxReport);
   }
-  const bool stop = StopRequest::Signal() || (run_files_ && run_files_->StopAsked());
-  save_asked_ = save_asked_ || (run_files_ && run_files_->TakeSave());
-  std::array<double, 2> sums = {stop ? 1.0 : 0.0, next};
+  const RunFiles::Asked asked = run_files_ ? run_files_->Poll() : RunFiles::Asked{};
+  save_asked_ = save_asked_ || asked.save;
+  std::array<double, 2> sums = {StopRequest::Signal() || asked.stop ? 1.0 : 0.0, next};
   RETURN_IF_ERROR(group_->Sum(sums));
   stop_ = sums[0] > 0;
   agreed_step_ = state_.step;
@@ -174,12 +177,15 @@ Result<void> Trainer::SaveAndStop() {
 
 Result<void> Trainer::SaveIfDue(bool epoch_ended) {
   RETURN_IF_ERROR(checkpointing_->Poll());
-  const bool must = (best_ && config_.run.keep_best) || save_asked_;
+  const bool best = best_ && config_.run.keep_best;
+  // Of no step in particular, so it waits until the disk has taken one of those before.
+  const bool asked = save_asked_ && (best || checkpointing_->HasRoom());
   // The last one is saved by Finish, with the result in it.
-  if (must || (!Done() && checkpointing_->Due(state_.step, epoch_ended))) {
-    checkpointing_->Save(learner_->View(), StateNow(), must);
+  if (best || asked || (!Done() && checkpointing_->Due(state_.step, epoch_ended))) {
+    checkpointing_->Save(learner_->View(), StateNow(), best);
   }
-  if (std::exchange(save_asked_, false)) {
+  if (asked) {
+    save_asked_ = false;
     printer_->EndLine();
     Log(LogLevel::kInfo, "saving step " + std::to_string(state_.step) + ", as SAVE asked");
   }

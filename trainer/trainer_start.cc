@@ -101,7 +101,7 @@ Result<StartPlan> Trainer::ChooseStart() {
   // After the directory was made, where the metrics may be.
   ASSIGN_OR_RETURN(metrics_, MetricsFile::Open(config_.metrics, env_.generation, env_.world_size));
   run_files_.emplace(config_.checkpoint_dir);
-  if (run_files_->StopAsked()) {
+  if (RunFiles::StopAsked(config_.checkpoint_dir)) {
     return Error{ErrorKind::kRefused, "'" + (config_.checkpoint_dir / "STOP").native() +
                                           "' asks not to train: remove it to train on"};
   }
@@ -176,7 +176,7 @@ Result<void> Trainer::StartLearner(const StartPlan& plan) {
   }
   if (checkpointing_ && plan.kind == StartKind::kFresh) {
     // A directory that cannot be written shows at once.
-    checkpointing_->Save(learner_->View(), StateNow(), /*must=*/false);
+    checkpointing_->Save(learner_->View(), StateNow(), /*best=*/false);
   }
   return {};
 }

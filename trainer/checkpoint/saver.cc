@@ -41,6 +41,11 @@ std::optional<Snapshot> Saver::TakeSpent() {
   return std::exchange(spent_, std::nullopt);
 }
 
+std::optional<Snapshot> Saver::TakeQueued() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(queued_, std::nullopt);
+}
+
 bool Saver::Save(Snapshot&& snapshot) {
   {
     const std::lock_guard lock(mutex_);

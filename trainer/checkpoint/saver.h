@@ -1,6 +1,6 @@
 // Writes checkpoints on a thread of its own, so that the training loop waits for the copy only.
 //
-// One save in flight and at most one queued; a queued one is never replaced. A second thread shows
+// One save in flight and at most one queued, which only its owner takes back. A second thread shows
 // that this world lives (fence-alive) and asks the fence once a second whether another world has
 // taken over, also during a save of minutes. The store belongs to these threads from construction
 // to destruction. The methods are for the training loop; only Drain, Close and the destructor wait
@@ -47,6 +47,9 @@ class Saver {
   bool HasRoom() const;
   // A snapshot that was written, for its memory. None: none is to spare.
   std::optional<Snapshot> TakeSpent();
+  // The queued one back, unwritten, for one that matters more and for its memory. None: there is
+  // none.
+  std::optional<Snapshot> TakeQueued();
   // Hands over. False: one is queued already, and the snapshot is untouched (Drain and try again,
   // or skip this one).
   bool Save(Snapshot&& snapshot);

@@ -135,9 +135,16 @@ TEST(SaverQueue, RefusesAThirdWhileTheDiskIsSlow) {
   Snapshot third = SnapshotAt(3);
   EXPECT_FALSE(saver.Save(std::move(third)));
   EXPECT_EQ(third.model, SnapshotAt(3).model);
+  // One that matters more takes the place of the queued one, whatever the disk does.
+  EXPECT_EQ(saver.TakeQueued()->state.step, 2u);
+  EXPECT_FALSE(saver.TakeQueued());
+  EXPECT_TRUE(saver.Save(std::move(third)));
   go_on.release();
   saver.Drain();
-  EXPECT_EQ(saver.TakeResults().size(), 2u);
+  const std::vector<SaveResult> results = saver.TakeResults();
+  ASSERT_EQ(results.size(), 2u);
+  EXPECT_EQ(results[0].step, 1u);
+  EXPECT_EQ(results[1].step, 3u);
 }
 
 }  // namespace
