@@ -160,7 +160,7 @@ bool NoChildren() {
 // Whether nothing is left. Memory that cannot be had now may be had the next time.
 bool SweepOnce(std::vector<pid_t>& living) {
   try {
-    living = SweepChildren({});
+    living = SweepChildren({}, Reach::kEverybody);
     return living.empty() && NoChildren();
   } catch (const std::bad_alloc&) {
     return false;
@@ -294,7 +294,7 @@ int RunGuarded(const std::function<int(GuardLink)>& agent_main) {
 
 bool KillAllDescendants(Duration limit) {
   const auto end = std::chrono::steady_clock::now() + limit;
-  while (!SweepChildren({}).empty() || !NoChildren()) {
+  while (!SweepChildren({}, Reach::kEverybody).empty() || !NoChildren()) {
     if (std::chrono::steady_clock::now() >= end) {
       return false;
     }

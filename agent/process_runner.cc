@@ -66,7 +66,6 @@ class ProcessRunner::State : public std::enable_shared_from_this<State> {
   void Finish();
   void ArmUnkillable();
   std::set<pid_t> RunningWorkers() const;
-  std::set<pid_t> Spared() const;
 
   RunnerConfig config_;
   RunnerEvents events_;
@@ -74,9 +73,8 @@ class ProcessRunner::State : public std::enable_shared_from_this<State> {
   LoopTimer look_again_;
   LoopTimer unkillable_;
   LoopTimer drain_limit_;
-  std::set<pid_t> not_ours_;  // Children from before the generation.
-  bool killing_ = false;      // Nothing of the generation may live any longer.
-  bool draining_ = false;     // No process is left; output is.
+  bool killing_ = false;   // Nothing of the generation may live any longer.
+  bool draining_ = false;  // No process is left; output is.
   bool closed_ = false;
 };
 
@@ -97,8 +95,6 @@ Result<void> ProcessRunner::State::Spawn(const std::vector<WorkerSpec>& specs) {
   if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
     return SystemError("become the reaper of", "the workers' descendants", errno);
   }
-  const std::vector<pid_t> children = ChildrenOf(::getpid());
-  not_ours_ = {children.begin(), children.end()};
   killing_ = draining_ = false;
   if (Result<void> launched = Launch(specs); !launched) {
     UndoLaunch();
@@ -157,7 +153,7 @@ void ProcessRunner::State::UndoLaunch() {
   }
   workers.clear();
   while (true) {
-    const std::vector<pid_t> living = SweepChildren(not_ours_);
+    const std::vector<pid_t> living = SweepChildren({}, Reach::kWhatWorkersLeave);
     if (living.empty()) {
       return;
     }
@@ -221,26 +217,27 @@ void ProcessRunner::State::LookAtChildren() {
     return;
   }
   if (!killing_) {
-    ReapChildren(Spared());
+    ReapChildren(RunningWorkers(), Reach::kWhatWorkersLeave);
     return;
   }
   if (RunningWorkers().empty() && ChildrenGone()) {
     BeginDrain();
     return;
   }
-  SweepChildren(Spared());
+  SweepChildren(RunningWorkers(), Reach::kWhatWorkersLeave);
   look_again_.ArmAt(loop.Now() + kLookAgain, [this] { LookAtChildren(); });
 }
 
 // A process without children has no descendants. The list may have missed one that was changing
 // parents, so the kernel's own answer is asked for where it is not clouded by other children.
 bool ProcessRunner::State::ChildrenGone() {
-  if (!SweepChildren(not_ours_).empty()) {
+  if (!SweepChildren({}, Reach::kWhatWorkersLeave).empty()) {
     return false;
   }
   siginfo_t child{};
   const bool none = ::waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT) != 0;
-  return (none && errno == ECHILD) || (!not_ours_.empty() && SweepChildren(not_ours_).empty());
+  return (none && errno == ECHILD) ||
+         (HasHelpers() && SweepChildren({}, Reach::kWhatWorkersLeave).empty());
 }
 
 void ProcessRunner::State::BeginDrain() {
@@ -274,7 +271,7 @@ void ProcessRunner::State::ArmUnkillable() {
   unkillable_.ArmAt(loop.Now() + config_.unkillable_after, [this] {
     const std::set<pid_t> running = RunningWorkers();
     std::set<pid_t> left = running;
-    const std::vector<pid_t> strays = SweepChildren(Spared());
+    const std::vector<pid_t> strays = SweepChildren(RunningWorkers(), Reach::kWhatWorkersLeave);
     left.insert(strays.begin(), strays.end());
     if (!left.empty()) {
       events_.on_unkillable({left.begin(), left.end()});
@@ -311,7 +308,7 @@ void ProcessRunner::State::KillAll() {
   if (!std::exchange(killing_, true)) {
     ArmUnkillable();
   }
-  SweepChildren(Spared());
+  SweepChildren(RunningWorkers(), Reach::kWhatWorkersLeave);
   look_again_.ArmAt(loop.Now() + kLookAgain, [this] { LookAtChildren(); });
 }
 
@@ -325,7 +322,7 @@ void ProcessRunner::State::Close() {
     worker->pidfd.close(ignored);
   }
   if (!workers.empty()) {
-    SweepChildren(not_ours_);
+    SweepChildren({}, Reach::kWhatWorkersLeave);
   }
   boost::system::error_code ignored;
   child_signal_.cancel(ignored);
@@ -341,12 +338,6 @@ std::set<pid_t> ProcessRunner::State::RunningWorkers() const {
       pids.insert(worker->pid);
     }
   }
-  return pids;
-}
-
-std::set<pid_t> ProcessRunner::State::Spared() const {
-  std::set<pid_t> pids = RunningWorkers();
-  pids.insert(not_ours_.begin(), not_ours_.end());
   return pids;
 }
 

@@ -2,8 +2,8 @@
 // left: workers, their sessions, and whatever they forked away (this process is a subreaper).
 //
 // Decides nothing: who is stopped when is the caller's. Never polls: pidfds, pipes and SIGCHLD
-// wake it. Whatever this process started before Spawn is left alone; everything that becomes its
-// descendant afterwards belongs to the generation and does not outlive it.
+// wake it. What this process starts for itself (WorkerSpec::helper) is left alone; every other
+// child that it has or gets belongs to the generation and does not outlive it.
 //
 //   Spawn -> on_ended (each worker, in wait order) -> strays killed, output drained -> on_all_gone
 #pragma once

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <cstdlib>
@@ -69,6 +70,11 @@ void SignalInSessions(pid_t pid, const std::set<pid_t>& sessions, const std::vec
   }
 }
 
+// Of a direct child: only this process reaps it, so its id is its own.
+bool IsHelper(pid_t child) {
+  return ::getsid(child) == ::getsid(0);
+}
+
 }  // namespace
 
 std::vector<pid_t> ChildrenOf(pid_t pid) {
@@ -120,18 +126,24 @@ void SignalSessions(const std::set<pid_t>& sessions, const std::set<pid_t>& skip
   }
 }
 
-std::vector<pid_t> ReapChildren(const std::set<pid_t>& spared) {
+bool HasHelpers() {
+  const std::vector<pid_t> children = ChildrenOf(::getpid());
+  return std::any_of(children.begin(), children.end(), IsHelper);
+}
+
+std::vector<pid_t> ReapChildren(const std::set<pid_t>& spared, Reach reach) {
   std::vector<pid_t> living;
   for (const pid_t pid : ChildrenOf(::getpid())) {
-    if (!spared.contains(pid) && ::waitpid(pid, nullptr, WNOHANG) == 0) {
+    const bool meant = reach == Reach::kEverybody || !IsHelper(pid);
+    if (meant && !spared.contains(pid) && ::waitpid(pid, nullptr, WNOHANG) == 0) {
       living.push_back(pid);
     }
   }
   return living;
 }
 
-std::vector<pid_t> SweepChildren(const std::set<pid_t>& spared) {
-  std::vector<pid_t> living = ReapChildren(spared);
+std::vector<pid_t> SweepChildren(const std::set<pid_t>& spared, Reach reach) {
+  std::vector<pid_t> living = ReapChildren(spared, reach);
   for (const pid_t pid : living) {
     ::kill(pid, SIGKILL);
   }

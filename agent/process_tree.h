@@ -24,12 +24,20 @@ std::vector<pid_t> DescendantsOf(pid_t pid, const std::set<pid_t>& skipped);
 void SignalSessions(const std::set<pid_t>& sessions, const std::set<pid_t>& skipped,
                     const std::vector<int>& signals);
 
+// Whose children are meant. A worker begins a session of its own, and nobody can join another's, so
+// no worker and nothing that one leaves is ever in this process's session; what this process starts
+// for itself is (WorkerSpec::helper).
+enum class Reach { kEverybody, kWhatWorkersLeave };
+
 // Direct children not in `spared`: takes the status of the dead, returns the living. Never touches
 // a spared one.
-std::vector<pid_t> ReapChildren(const std::set<pid_t>& spared);
+std::vector<pid_t> ReapChildren(const std::set<pid_t>& spared, Reach reach);
 
 // The same, and kills the living. Their own children come to this process (a subreaper) as they
 // die, so whoever wants them all gone sweeps until nothing is returned.
-std::vector<pid_t> SweepChildren(const std::set<pid_t>& spared);
+std::vector<pid_t> SweepChildren(const std::set<pid_t>& spared, Reach reach);
+
+// Whether this process has a child in its own session.
+bool HasHelpers();
 
 }  // namespace ddprun

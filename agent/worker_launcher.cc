@@ -31,6 +31,7 @@ struct WorkerSetup {
   ChildStdio stdio{};
   const char* const* environment = nullptr;
   pid_t agent = 0;
+  bool helper = false;
   const char* step = "execute";  // What was being tried, for the message.
 
   template <class Launcher>
@@ -49,7 +50,7 @@ struct WorkerSetup {
 
 bool WorkerSetup::Apply() {
   step = "start a session for";
-  if (::setsid() < 0) {
+  if (helper ? ::setpgid(0, 0) != 0 : ::setsid() < 0) {
     return false;
   }
   step = "tie to its agent";
@@ -217,7 +218,8 @@ Result<pid_t> LaunchWorker(Loop& loop, const WorkerSpec& spec, const ChildStdio&
                     .cpus = mask.empty() ? nullptr : &mask,
                     .stdio = stdio,
                     .environment = environment.data(),
-                    .agent = ::getpid()};
+                    .agent = ::getpid(),
+                    .helper = spec.helper};
   error_code ec;
   auto worker = SharedMemoryLauncher{}(loop.io().get_executor(), ec, spec.command.file.native(),
                                        argv.data(), setup);

@@ -1,4 +1,5 @@
-// Starts one worker process with everything a worker's process must be: a session of its own, dead
+// Starts one worker process with everything a worker's process must be: a session of its own
+// (a helper: a process group), dead
 // when the agent dies, default signals, the user's limits, no descriptor but its three.
 //
 // Blocks until execve has succeeded or failed, well below a millisecond. Waits for nobody.

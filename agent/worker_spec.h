@@ -74,6 +74,9 @@ struct WorkerSpec {
   CpuSet cpus;                                     // Empty: the agent's own.
   StreamPlan out;
   StreamPlan err;
+  // Not a worker: in the agent's own session, a process group of its own, and not swept with what
+  // workers leave.
+  bool helper = false;
 };
 
 // How the workers' output is wanted, torchrun's words: bit 1 stdout, bit 2 stderr.

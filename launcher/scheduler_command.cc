@@ -45,6 +45,7 @@ class SchedulerCommand::State : public std::enable_shared_from_this<State> {
     ASSIGN_OR_RETURN(spec.command.file, FindProgram(words.front(), GetProcessEnv));
     spec.command.argv = words;
     spec.environment = ProcessEnvironment();
+    spec.helper = true;
     const UniqueFd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
     printed_ = UniqueFd(::memfd_create("printed", MFD_CLOEXEC));
     said_ = UniqueFd(::memfd_create("said", MFD_CLOEXEC));
@@ -82,11 +83,10 @@ class SchedulerCommand::State : public std::enable_shared_from_this<State> {
  private:
   void Kill() {
     if (pid_ != 0) {
-      ::kill(pid_, SIGKILL);
+      ::kill(-pid_, SIGKILL);  // A site's own squeue may be a script.
     }
   }
 
-  // Its status may have been taken by the sweep after a generation: then only its words are left.
   void OnEnded() {
     int wait_status = 0;
     const pid_t taken = ::waitpid(std::exchange(pid_, 0), &wait_status, WNOHANG);

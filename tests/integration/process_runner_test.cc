@@ -208,6 +208,22 @@ TEST_F(ProcessRunnerTest, ChildrenFromBeforeAreLeftAlone) {
   EXPECT_EQ(::waitpid(hanging, &status, 0), hanging);
 }
 
+// squeue may answer when the first generation is long over.
+TEST_F(ProcessRunnerTest, AHelperThatWasStartedMeanwhileIsLeftAlone) {
+  Spawn(2, {"--grandchild-setsid", "--wait-file=" + Scratch("go")});
+  std::vector<WorkerSpec> helper = Specs(1, {"--hang"});
+  helper[0].helper = true;
+  const Result<pid_t> pid = LaunchWorker(loop_, helper[0], {0, 1, 2});
+  ASSERT_TRUE(pid) << pid.error().message;
+  std::ofstream(Scratch("go")).close();
+  ASSERT_TRUE(RunUntilAllGone());
+  EXPECT_THAT(mark_.Living(), ElementsAre(*pid));
+  int status = 0;
+  EXPECT_EQ(::waitpid(*pid, &status, WNOHANG), 0);
+  ::kill(-*pid, SIGKILL);
+  EXPECT_EQ(::waitpid(*pid, &status, 0), *pid);
+}
+
 TEST_F(ProcessRunnerTest, TheLastLinesOfAFailedWorkerAreTold) {
   Spawn(2, {"--on-rank=1", "--lines-err=500", "--print-err=the reason", "--exit=1"});
   ASSERT_TRUE(RunUntilAllGone());
