@@ -251,7 +251,8 @@ Result<CommandLine> ParseLaunch(const std::vector<std::string>& args, const GetE
   config.token = get_env("DDPRUN_TOKEN").value_or("");
   if (!config.standalone) {
     RETURN_IF_ERROR(CheckExposure(
-        config.endpoint, config.token_file + config.token + config.tls.authority, config.insecure));
+        config.endpoint, config.token_file + config.token + config.tls.authority + config.run_dir,
+        config.insecure));
   }
   return resolved;
 }

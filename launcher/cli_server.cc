@@ -78,7 +78,9 @@ Result<CommandLine> ParseServer(const std::vector<std::string>& args, const GetE
                  "machine: this server counts there as a node's does");
   app.add_option("--token-file", config.token_file,
                  "File (mode 600) with the token that all must show, or DDPRUN_TOKEN or "
-                 "DDPRUN_TOKEN_FILE; without one any node may join, and nobody drain or stop");
+                 "DDPRUN_TOKEN_FILE; without one those who share a run directory, or this user's "
+                 "nodes on loopback, have one all the same; else any node may join, and nobody "
+                 "drain or stop");
   app.add_option("--tls-cert", config.tls.certificate,
                  "Speak TLS alone: the certificate (PEM), which must name the host that nodes call "
                  "(or DDPRUN_TLS_CERT)");
@@ -86,7 +88,7 @@ Result<CommandLine> ParseServer(const std::vector<std::string>& args, const GetE
   app.add_option("--tls-ca", config.tls.authority,
                  "Turn away who shows no certificate that this one signed (or DDPRUN_TLS_CA)");
   app.add_flag("--insecure", config.insecure,
-               "Serve on every address (0.0.0.0, ::) though there is no token");
+               "Draw no token, let everybody join, and serve on every address (0.0.0.0, ::) too");
   app.add_flag("-v,--verbose", config.verbose, "Say every step");
   app.add_flag("-h,--help", help, "This help");
   ASSIGN_OR_RETURN(SplitLine line, SplitFlags(app, args));
@@ -106,7 +108,8 @@ Result<CommandLine> ParseServer(const std::vector<std::string>& args, const GetE
   RETURN_IF_ERROR(CheckTls(config.tls, !config.run_dir.empty() || !list.empty()));
   ASSIGN_OR_RETURN(config.listen, ParseEndpoint(listen, 29400));
   RETURN_IF_ERROR(CheckExposure(
-      config.listen, config.token_file + config.token + config.tls.authority, config.insecure));
+      config.listen, config.token_file + config.token + config.tls.authority + config.run_dir,
+      config.insecure));
   if (journal->count() > 0 && config.journal.empty()) {
     return Error{ErrorKind::kInvalid, "--journal must name a file"};
   }

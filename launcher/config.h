@@ -44,7 +44,7 @@ struct LaunchConfig {
   std::string token;            // DDPRUN_TOKEN; no worker sees it.
   AllowList store_allowed;      // --store-allow
   TlsFiles tls;                 // --tls-cert, --tls-key, --tls-ca
-  bool insecure = false;        // --insecure: everybody may call on every address.
+  bool insecure = false;        // --insecure: no token is drawn, everybody may call.
   std::string run_dir;          // --run-dir: shared by the nodes; empty: nobody takes over.
   std::string role = "default";
   bool scale_up = true;

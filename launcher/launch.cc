@@ -22,14 +22,13 @@
 #include "launcher/preparation.h"
 #include "launcher/run_directory.h"
 #include "launcher/run_failure.h"
+#include "launcher/run_token.h"
 #include "launcher/server_files.h"
 #include "launcher/server_role.h"
-#include "launcher/shared_token.h"
 #include "launcher/srun_watch.h"
 #include "launcher/store_probe.h"
 #include "launcher/under_srun.h"
 #include "proto/exit_code.h"
-#include "rendezvous/control_token.h"
 #include "rendezvous/core/describe.h"
 
 namespace ddprun {
@@ -116,10 +115,7 @@ class Agent {
     ASSIGN_OR_RETURN(config_.endpoint, FindMeetingPoint(config_));
     options.store.options.allowed = config_.store_allowed;
     RETURN_IF_ERROR(MakeRunDirectory());
-    const bool has_token = !config_.token.empty() || !config_.token_file.empty();
-    if (around.IsPlaced() && !config_.run_dir.empty() && !has_token && !config_.tls.any()) {
-      ASSIGN_OR_RETURN(config_.token_file, ShareToken(config_.run_dir, config_.run_id));
-    }
+    RETURN_IF_ERROR(FindToken(config_));
     ASSIGN_OR_RETURN(role_, TakeServerRole(loop_, config_, Succession()));
     RETURN_IF_ERROR(OpenToOperators());
     Describe(options);
@@ -175,12 +171,9 @@ class Agent {
     if (!role_.server) {
       return {};
     }
-    ASSIGN_OR_RETURN(const Access access,
-                     ChooseAccess(config_.token_file, config_.token, config_.tls));
-    const std::string token = access.token.empty() ? DrawToken() : access.token;
     ASSIGN_OR_RETURN(const Endpoint endpoint, ParseEndpoint(role_.where, 0));
-    RETURN_IF_ERROR(Publish(endpoint, token));
-    role_.coordinator->SetToken(token);
+    RETURN_IF_ERROR(Publish(endpoint, role_.operators_token));
+    role_.coordinator->SetToken(role_.operators_token);
     return {};
   }
 

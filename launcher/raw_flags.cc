@@ -65,8 +65,10 @@ void AddRendezvous(CLI::App& app, RawFlags& raw) {
   rendezvous.Value(
       "--token-file", raw.token_file, "FILE",
       "The token (in a file of mode 600; or DDPRUN_TOKEN) that every node must show to the "
-      "rendezvous, and `ddprun status`, `drain` and `stop` too. Without one any node may join, and "
-      "the server draws one for drain and stop alone, in its run directory");
+      "rendezvous, and `ddprun status`, `drain` and `stop` too. Without one nodes that share "
+      "--run-dir, or whose endpoint is on loopback, draw one by themselves; else any node may "
+      "join, "
+      "and the server draws one for drain and stop alone, in its run directory");
   rendezvous.Value("--tls-ca", raw.tls_ca, "FILE",
                    "Speak TLS with the rendezvous: what this certificate (PEM) signed is trusted. "
                    "The server's must name the host in --rdzv-endpoint");
@@ -80,7 +82,8 @@ void AddRendezvous(CLI::App& app, RawFlags& raw) {
                    "hosts (default: all; its own are always let in)");
   rendezvous.Switch(
       "--insecure", raw.insecure,
-      "Serve on every address of this machine (0.0.0.0, ::) though there is no token");
+      "Draw no token: everybody who reaches the endpoint may join. On every node. Also lets the "
+      "server serve on every address of this machine (0.0.0.0, ::)");
   rendezvous.Value(
       "--run-dir", raw.run_dir, "DIR",
       "A directory that all nodes share: where the host of the server dies, another node takes its "

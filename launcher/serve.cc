@@ -7,11 +7,11 @@
 #include <optional>
 
 #include "common/log.h"
+#include "launcher/run_token.h"
 #include "launcher/server_files.h"
 #include "launcher/server_role.h"
 #include "proto/exit_code.h"
 #include "rendezvous/claim_directory.h"
-#include "rendezvous/control_token.h"
 #include "rendezvous/core/recovery.h"
 
 namespace ddprun {
@@ -114,7 +114,11 @@ int ServeInTurn(const ServerConfig& config, Loop& loop) {
   if (const Result<void> chosen = ChooseClaims(config, options); !chosen) {
     return Refuse(chosen.error());
   }
-  options.operators_token = access->token.empty() ? DrawToken() : access->token;
+  const Result<std::string> operators = OperatorsToken(*access, config.run_dir);
+  if (!operators) {
+    return Refuse(operators.error());
+  }
+  options.operators_token = *operators;
   options.on_serving = [](const NewServer& server) { server.coordinator.SetToken(server.token); };
   SuccessionDriver succession(loop, std::move(options), nullptr);
   if (const Result<void> open = Open(succession, config, *access); !open) {
@@ -161,7 +165,10 @@ int ServeAlone(const ServerConfig& config, Loop& loop) {
   return code;
 }
 
-int ServeUntilStopped(const ServerConfig& config) {
+int ServeUntilStopped(ServerConfig config) {
+  if (const Result<void> found = FindToken(config); !found) {
+    return Refuse(found.error());
+  }
   Loop loop;
   const bool in_turn = !config.run_dir.empty() || !config.candidates.empty();
   return in_turn ? ServeInTurn(config, loop) : ServeAlone(config, loop);

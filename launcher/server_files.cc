@@ -13,6 +13,7 @@
 #include "common/files.h"
 #include "launcher/config.h"
 #include "launcher/node_slot.h"
+#include "launcher/run_token.h"
 #include "proto/exit_code.h"
 #include "rendezvous/client.h"
 #include "rendezvous/control_token.h"
@@ -105,14 +106,23 @@ std::vector<Linked> LinkedServers(const RunId& run_id) {
   return found;
 }
 
-// The address it was asked at may differ from the one it binds: the port tells.
-Access AccessTo(const Endpoint& endpoint, const RunId& run_id) {
-  for (const Linked& linked : LinkedServers(run_id)) {
-    if (linked.place.endpoint == endpoint) {
+// What this user knows on this machine. Loopback has many names: the port tells.
+Access AccessTo(const Endpoint& endpoint, bool insecure) {
+  for (const Linked& linked : LinkedServers("")) {
+    const Endpoint& known = linked.place.endpoint;
+    const bool both_here = IsLoopback(known.host) && IsLoopback(endpoint.host);
+    if (known == endpoint || (both_here && known.port == endpoint.port)) {
       return linked.place.access;
     }
   }
-  return {};
+  return {insecure ? "" : TokenSharedAt(endpoint), {}};
+}
+
+// What was said wins; where nothing was said, what the server's own node has left.
+Access With(const Access& given, Access known) {
+  known.token = given.token.empty() ? known.token : given.token;
+  known.tls = given.tls.calls() || given.tls.serves() ? given.tls : known.tls;
+  return known;
 }
 
 Result<ServerPlace> FindLinked(const RunId& run_id) {
@@ -141,9 +151,11 @@ Result<ServerPlace> FindOnList(const ServerQuery& query, const Access& given) {
   ASSIGN_OR_RETURN(const std::vector<Endpoint> list, ParseCandidates(query.endpoint, kDefaultPort));
   std::string trouble;
   for (const Endpoint& endpoint : list) {
-    const auto runs = AskStatus(endpoint, query.run_id, kLookPatience, given);
+    const Access access =
+        given.token.empty() ? With(given, AccessTo(endpoint, query.insecure)) : given;
+    const auto runs = AskStatus(endpoint, query.run_id, kLookPatience, access);
     if (runs || runs.error().kind == ErrorKind::kNotFound) {
-      return ServerPlace{endpoint, given};
+      return ServerPlace{endpoint, access};
     }
     trouble += (trouble.empty() ? "" : "; ") + runs.error().message;
   }
@@ -155,20 +167,15 @@ Result<ServerPlace> FindOnList(const ServerQuery& query, const Access& given) {
 Result<ServerPlace> FindServer(const ServerQuery& query) {
   ServerPlace place;
   ASSIGN_OR_RETURN(const Access given, ChooseAccess(query.token_file, query.token, query.tls));
-  // What was said wins; where nothing was said, what the server's own node has left.
-  const auto fill = [&given](Access& access) {
-    access.token = given.token.empty() ? access.token : given.token;
-    access.tls = given.tls.calls() || given.tls.serves() ? given.tls : access.tls;
-  };
   if (query.endpoint.find(',') != std::string::npos) {
     return FindOnList(query, given);
   }
   if (!query.endpoint.empty()) {
     ASSIGN_OR_RETURN(place.endpoint, ParseEndpoint(query.endpoint, kDefaultPort));
     if (given.token.empty() || !query.tls.any()) {
-      place.access = AccessTo(place.endpoint, "");
+      place.access = AccessTo(place.endpoint, query.insecure);
     }
-    fill(place.access);
+    place.access = With(given, place.access);
     return place;
   }
   if (!query.run_dir.empty()) {
@@ -176,12 +183,15 @@ Result<ServerPlace> FindServer(const ServerQuery& query) {
   } else {
     ASSIGN_OR_RETURN(place, FindLinked(query.run_id));
   }
-  fill(place.access);
+  place.access = With(given, place.access);
   return place;
 }
 
 Result<Access> ChooseAccess(const std::string& token_file, const std::string& token,
                             const TlsFiles& tls) {
+  if (token_file.empty() && !token.empty() && token.size() < kLeastToken) {
+    return Error{ErrorKind::kInvalid, "the token in DDPRUN_TOKEN must have at least 16 characters"};
+  }
   Access access{token, {}};
   if (!token_file.empty()) {
     ASSIGN_OR_RETURN(access.token, ReadTokenFile(token_file));

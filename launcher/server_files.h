@@ -29,6 +29,7 @@ struct ServerQuery {
   RunId run_id;            // --rdzv-id; empty: any, or all
   std::string token_file;  // --token-file or DDPRUN_TOKEN_FILE
   std::string token;       // DDPRUN_TOKEN
+  bool insecure = false;   // --insecure: a token that is only found does not count.
   TlsFiles tls;            // --tls-cert, --tls-key, --tls-ca or DDPRUN_TLS_CERT, ...
 };
 

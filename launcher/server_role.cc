@@ -11,6 +11,7 @@
 #include "common/files.h"
 #include "common/log.h"
 #include "launcher/addresses.h"
+#include "launcher/run_token.h"
 #include "launcher/server_files.h"
 #include "rendezvous/claim_directory.h"
 #include "rendezvous/client.h"
@@ -114,6 +115,14 @@ void RaiseFileLimit() {
   }
 }
 
+Result<std::string> OperatorsToken(const Access& access, const std::string& run_dir) {
+  if (!access.token.empty() || run_dir.empty()) {
+    return access.token.empty() ? DrawToken() : access.token;
+  }
+  ASSIGN_OR_RETURN(const std::string file, ShareToken(std::filesystem::path(run_dir) / "token"));
+  return ReadTokenFile(file);
+}
+
 CoordinatorConfig NewReign(const LaunchConfig& config) {
   const auto wall = std::chrono::system_clock::now().time_since_epoch();
   const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(wall).count();
@@ -184,7 +193,7 @@ Result<ServerRole> JoinSuccession(Loop& loop, const LaunchConfig& config, Server
     KeepClaimsOnList(config.candidates, options);
   }
   options.fence_after = config.fence_after;
-  options.operators_token = options.access.token.empty() ? DrawToken() : options.access.token;
+  ASSIGN_OR_RETURN(options.operators_token, OperatorsToken(options.access, config.run_dir));
   options.new_reign = [config] { return NewReign(config); };
   options.on_serving = [on_serving = std::move(news.on_serving)](const NewServer& server) {
     RaiseFileLimit();
@@ -245,9 +254,11 @@ Result<ServerRole> TakeServerRole(Loop& loop, const LaunchConfig& config, Server
   ASSIGN_OR_RETURN(const Access access, ChooseAccess(config.token_file, config.token, config.tls));
   if (MayServe(config)) {
     auto coordinator = std::make_unique<CoordinatorDriver>(loop, NewReign(config));
-    auto server = std::make_unique<RendezvousServer>(loop, coordinator->Handlers(),
-                                                     AcceptorOptions{.run_id = config.run_id});
+    auto server = std::make_unique<RendezvousServer>(
+        loop, coordinator->Handlers(), AcceptorOptions{.health = {.run = config.run_id}});
     server->Require(access);
+    ASSIGN_OR_RETURN(role.operators_token, OperatorsToken(access, ""));
+    server->Prove(role.operators_token);
     const Result<std::optional<Endpoint>> bound = Bind(*server, config);
     if (bound && *bound) {
       RaiseFileLimit();

@@ -32,6 +32,7 @@ struct ServerRole {
   std::unique_ptr<SyncChannel> channel;            // Of this node's agent.
   std::unique_ptr<ServerSeeker> seeker;            // Until the channel knows where to.
   std::string where;                               // For people.
+  std::string operators_token;                     // Of `server`.
   // The workers' store is at one literal endpoint: its port, and where only this node needs it, the
   // socket that listens there.
   std::uint16_t store_port = 0;  // 0: no literal store is on this node.
@@ -65,6 +66,10 @@ void RaiseFileLimit();
 
 // Says once that nothing keeps strangers out, where strangers could come.
 void WarnIfOpen(const Endpoint& endpoint, const Access& access);
+
+// What drain and stop need: the token that everybody shows; else one that the servers of a run
+// directory share, or that is drawn for this one alone.
+Result<std::string> OperatorsToken(const Access& access, const std::string& run_dir);
 
 // A new reign: larger than every earlier one on a machine whose clock goes forward. A name and an
 // order, never a time-out.

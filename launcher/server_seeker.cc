@@ -23,13 +23,13 @@ std::optional<Endpoint> Ask(const ServerQuest& quest, std::vector<std::uint16_t>
   for (std::size_t i = 0; i < ports.size(); ++i) {
     const Endpoint here{quest.first.host, ports[i]};
     const auto begin = std::chrono::steady_clock::now();
-    const Result<RunId> run = AskRun(here, kPatience);
-    if (run && *run == quest.run_id) {
+    const Result<bool> serves = Serves(here, quest.run_id, quest.access.token, kPatience);
+    if (serves && *serves) {
       return here;
     }
-    if (run || run.error().kind == ErrorKind::kRefused) {
+    if (serves || serves.error().kind == ErrorKind::kRefused) {
       Log(LogLevel::kDebug,
-          run ? "run " + *run + " is served at " + ToString(here) : run.error().message);
+          serves ? "another run is served at " + ToString(here) : serves.error().message);
     } else if (std::chrono::steady_clock::now() >= begin + kPatience) {
       const auto silent = ports.begin() + static_cast<std::ptrdiff_t>(i);
       std::rotate(silent, silent + 1, ports.end());

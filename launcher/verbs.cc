@@ -49,6 +49,9 @@ void AddServerFlags(CLI::App& app, ServerQuery& query) {
   app.add_option("--token-file", query.token_file,
                  "File with the server's token (or DDPRUN_TOKEN; not needed for a server that an "
                  "agent of yours carries on this machine)");
+  app.add_flag("--insecure", query.insecure,
+               "The server was started so: do without the token that this user's nodes on loopback "
+               "share");
   app.add_option("--tls-ca", query.tls.authority,
                  "The server speaks TLS: what this certificate signed is trusted (or "
                  "DDPRUN_TLS_CA; the same exception)");

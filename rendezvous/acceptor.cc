@@ -19,7 +19,6 @@
 
 #include "common/log.h"
 #include "rendezvous/first_bytes.h"
-#include "rendezvous/http.h"
 #include "rendezvous/turned_away.h"
 
 namespace ddprun {
@@ -68,7 +67,7 @@ class Acceptor::State : public std::enable_shared_from_this<Acceptor::State> {
  public:
   State(Loop& loop, AcceptorOptions options, AcceptorHandlers handlers)
       : loop_(loop),
-        options_(options),
+        options_(std::move(options)),
         handlers_(std::move(handlers)),
         listener_(loop.io()),
         turned_away_(loop, "rendezvous", kLinesPerWindow),
@@ -266,7 +265,7 @@ void Acceptor::State::ReadRequest(Guests::iterator guest) {
     return;
   }
   request.append(bytes.data(), static_cast<std::size_t>(count));
-  const std::optional<std::string> reply = HttpReply(request, options_.run_id);
+  const std::optional<std::string> reply = HttpReply(request, options_.health);
   if (!reply) {
     WaitForBytes(guest->first, guest->second);
     return;
@@ -317,7 +316,7 @@ void Acceptor::State::ArmExpiry() {
 }
 
 Acceptor::Acceptor(Loop& loop, AcceptorOptions options, AcceptorHandlers handlers)
-    : state_(std::make_shared<State>(loop, options, std::move(handlers))) {}
+    : state_(std::make_shared<State>(loop, std::move(options), std::move(handlers))) {}
 
 Acceptor::~Acceptor() {
   state_->Close();

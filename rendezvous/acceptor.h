@@ -18,9 +18,9 @@
 #include <memory>
 
 #include "common/files.h"
-#include "common/ids.h"
 #include "common/loop.h"
 #include "common/time.h"
+#include "rendezvous/http.h"
 
 namespace ddprun {
 
@@ -29,7 +29,7 @@ struct AcceptorOptions {
   std::size_t max_undecided = 1024;        // Beyond it the oldest undecided connection is closed,
   std::size_t max_undecided_of_one = 512;  // or the oldest of that address.
   Duration call_patience{30'000};          // The server's, for the first call of a gRPC connection.
-  RunId run_id;                            // The one run served, for who asks by HTTP; empty: any.
+  Health health;                           // For who asks by HTTP.
 };
 
 // Each gets a socket that is connected, not blocking and close-on-exec. An unset one closes it.

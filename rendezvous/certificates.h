@@ -23,14 +23,13 @@ class TestAuthority {
       : key_(NewKey()), certificate_(Make(key_.get(), name, "CA:TRUE", "")) {}
 
   std::string certificate() const { return Text(certificate_.get()); }
+  std::string key() const { return Text(key_.get()); }
 
   // `names`: as in "IP:127.0.0.1,DNS:localhost".
   Pem Issue(const std::string& names) const {
     const Key key = NewKey();
     const Certificate certificate = Make(key.get(), "node", "CA:FALSE", names);
-    BIO* const out = BIO_new(BIO_s_mem());
-    CHECK(PEM_write_bio_PrivateKey(out, key.get(), nullptr, nullptr, 0, nullptr, nullptr) == 1);
-    return {Text(certificate.get()), TakeText(out)};
+    return {Text(certificate.get()), Text(key.get())};
   }
 
  private:
@@ -78,6 +77,12 @@ class TestAuthority {
   static std::string Text(X509* certificate) {
     BIO* const out = BIO_new(BIO_s_mem());
     CHECK(PEM_write_bio_X509(out, certificate) == 1);
+    return TakeText(out);
+  }
+
+  static std::string Text(EVP_PKEY* key) {
+    BIO* const out = BIO_new(BIO_s_mem());
+    CHECK(PEM_write_bio_PrivateKey(out, key, nullptr, nullptr, 0, nullptr, nullptr) == 1);
     return TakeText(out);
   }
 

@@ -164,19 +164,20 @@ Result<bool> ClaimDirectory::Move(const Claim& claim, Duration) {
   return next.has_value();
 }
 
-Result<std::string> ClaimDirectory::Announce(const Endpoint& endpoint, const std::string& token) {
-  ASSIGN_OR_RETURN(const fs::path beside, WriteBeside(ToString(endpoint) + "\n"));
-  if (::rename(beside.c_str(), (path_ / "endpoint").c_str()) != 0) {
+Result<void> ClaimDirectory::Replace(const fs::path& file, const std::string& text) const {
+  ASSIGN_OR_RETURN(const fs::path beside, WriteBeside(text));  // Mode 0600.
+  if (::rename(beside.c_str(), file.c_str()) != 0) {
     const int failed = errno;
     ::unlink(beside.c_str());
-    return SystemError("write", (path_ / "endpoint").native(), failed);
+    return SystemError("write", file.native(), failed);
   }
-  const fs::path file = path_ / "token";
-  if (Result<std::string> known = ReadTokenFile(file)) {
-    return known;
-  }
-  RETURN_IF_ERROR(WriteTokenFile(file, token));
-  return token;
+  return {};
+}
+
+Result<void> ClaimDirectory::Announce(const Endpoint& endpoint, const std::string& token) {
+  RETURN_IF_ERROR(Replace(path_ / "endpoint", ToString(endpoint) + "\n"));
+  const Result<std::string> known = ReadTokenFile(path_ / "token");
+  return known && *known == token ? Result<void>() : Replace(path_ / "token", token + "\n");
 }
 
 }  // namespace ddprun

@@ -34,13 +34,14 @@ class ClaimDirectory final : public Claims {
   Result<std::optional<Claim>> Newest(Duration lease = {}) override;
   Result<void> Make(const Claim& claim, Duration lease = {}) override;
   Result<bool> Move(const Claim& claim, Duration lease = {}) override;
-  Result<std::string> Announce(const Endpoint& endpoint, const std::string& token) override;
+  Result<void> Announce(const Endpoint& endpoint, const std::string& token) override;
   std::string Where() const override { return "the run directory '" + path_.native() + "'"; }
 
  private:
   std::filesystem::path FileOf(std::uint64_t number) const;
   // A file that nobody knows yet, with this text on disk.
   Result<std::filesystem::path> WriteBeside(const std::string& text) const;
+  Result<void> Replace(const std::filesystem::path& file, const std::string& text) const;
 
   std::filesystem::path path_;
 };

@@ -29,9 +29,8 @@ class Claims {
   // As `claim` now is. True: there is a newer one.
   virtual Result<bool> Move(const Claim& claim, Duration lease) = 0;
 
-  // Tells people where the server is and, if it is not known yet, what its operators must show; the
-  // token that counts.
-  virtual Result<std::string> Announce(const Endpoint& endpoint, const std::string& token) = 0;
+  // Tells people where the server is, and what its operators must show.
+  virtual Result<void> Announce(const Endpoint& endpoint, const std::string& token) = 0;
 
   // "the run directory '/shared/run'", for people.
   virtual std::string Where() const = 0;

@@ -37,9 +37,9 @@ struct Call {
 };
 
 Result<SyncReply> ReplyOf(const Call& call, const grpc::Status& status, const Endpoint& endpoint,
-                          const Tls& tls) {
+                          const Access& access) {
   if (!status.ok()) {
-    return ErrorOf(status, endpoint, call.deadline, tls);
+    return ErrorOf(status, endpoint, call.deadline, access);
   }
   Result<SyncReply> reply = ReplyFromProto(call.reply);
   if (!reply) {
@@ -161,7 +161,7 @@ void GrpcSyncChannel::State::OnTarget(const Result<std::string>& target) {
 }
 
 void GrpcSyncChannel::State::Connect() {
-  stub_ = v1::Rendezvous::NewStub(OpenChannel(target_, endpoint_.host, access_.tls));
+  stub_ = v1::Rendezvous::NewStub(OpenChannel(target_, endpoint_.host, access_));
 }
 
 void GrpcSyncChannel::State::Start() {
@@ -191,7 +191,7 @@ void GrpcSyncChannel::State::OnStatus(const std::shared_ptr<Call>& call,
   if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
     stub_.reset();
   }
-  End(call, ReplyOf(*call, status, endpoint_, access_.tls));
+  End(call, ReplyOf(*call, status, endpoint_, access_));
 }
 
 // `done` may send again, or destroy the channel.
@@ -230,7 +230,7 @@ Result<v1::DescribeReply> Describe(const Endpoint& endpoint, const RunId& run_id
                                    const Access& access) {
   ASSIGN_OR_RETURN(const std::string target, GrpcTarget(endpoint, Lookup::kMayBlock));
   const std::unique_ptr<Stub> stub =
-      v1::Rendezvous::NewStub(OpenChannel(target, endpoint.host, access.tls));
+      v1::Rendezvous::NewStub(OpenChannel(target, endpoint.host, access));
   grpc::ClientContext context;
   context.set_deadline(In(timeout));
   ShowToken(context, access.token);
@@ -239,7 +239,7 @@ Result<v1::DescribeReply> Describe(const Endpoint& endpoint, const RunId& run_id
   v1::DescribeReply reply;
   const grpc::Status status = stub->Describe(&context, request, &reply);
   if (!status.ok()) {
-    return ErrorOf(status, endpoint, timeout, access.tls);
+    return ErrorOf(status, endpoint, timeout, access);
   }
   return reply;
 }
@@ -265,9 +265,10 @@ Result<std::vector<RunStatus>> AskStatus(const Endpoint& endpoint, const RunId& 
 
 Result<std::string> AskControl(const Endpoint& endpoint, const ControlRequest& request,
                                Duration timeout, const Tls& tls) {
+  const Access access{request.token, tls};
   ASSIGN_OR_RETURN(const std::string target, GrpcTarget(endpoint, Lookup::kMayBlock));
   const std::unique_ptr<Stub> stub =
-      v1::Rendezvous::NewStub(OpenChannel(target, endpoint.host, tls));
+      v1::Rendezvous::NewStub(OpenChannel(target, endpoint.host, access));
   grpc::ClientContext context;
   context.set_deadline(In(timeout));
   ShowToken(context, request.token);
@@ -276,7 +277,7 @@ Result<std::string> AskControl(const Endpoint& endpoint, const ControlRequest& r
   v1::ControlReply reply;
   const grpc::Status status = stub->Control(&context, wire, &reply);
   if (!status.ok()) {
-    return ErrorOf(status, endpoint, timeout, tls);
+    return ErrorOf(status, endpoint, timeout, access);
   }
   return reply.text();
 }

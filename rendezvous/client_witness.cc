@@ -95,7 +95,7 @@ void WitnessClient::Start(std::size_t witness, const WitnessRequest& request,
     peer.target = *std::move(target);
   }
   if (!peer.stub) {
-    peer.stub = v1::Rendezvous::NewStub(OpenChannel(peer.target, endpoint.host, access_.tls));
+    peer.stub = v1::Rendezvous::NewStub(OpenChannel(peer.target, endpoint.host, access_));
   }
   const Duration patience = std::max(request.lease / kRoundsPerLease, kLeastPatience);
   const auto call = std::make_shared<Call>();
@@ -113,10 +113,10 @@ void WitnessClient::Start(std::size_t witness, const WitnessRequest& request,
   peer.stub->async()->Witness(
       &call->context, &call->request, &call->reply,
       [call, round, witness, endpoint, patience, stub = peer.stub, calls = calls_,
-       tls = access_.tls](const grpc::Status& status) {
+       access = access_](const grpc::Status& status) {
         Result<WitnessAnswer> answer =
             status.ok() ? WitnessAnswerFromProto(call->reply)
-                        : Result<WitnessAnswer>(ErrorOf(status, endpoint, patience, tls));
+                        : Result<WitnessAnswer>(ErrorOf(status, endpoint, patience, access));
         {
           const std::lock_guard lock(round->mutex);
           --round->open;
@@ -188,8 +188,8 @@ Result<bool> WitnessClient::Move(const Claim& claim, Duration lease) {
   return moved ? moved : Explained(moved.error());
 }
 
-Result<std::string> WitnessClient::Announce(const Endpoint&, const std::string& token) {
-  return token;  // Its own run directory tells verbs on its machine; on others they name the list.
+Result<void> WitnessClient::Announce(const Endpoint&, const std::string&) {
+  return {};  // Its own run directory tells verbs on its machine; on others they name the list.
 }
 
 std::string WitnessClient::Where() const {

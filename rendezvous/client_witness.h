@@ -27,7 +27,7 @@ class WitnessClient final : public Claims {
   Result<std::optional<Claim>> Newest(Duration lease) override;
   Result<void> Make(const Claim& claim, Duration lease) override;
   Result<bool> Move(const Claim& claim, Duration lease) override;
-  Result<std::string> Announce(const Endpoint& endpoint, const std::string& token) override;
+  Result<void> Announce(const Endpoint& endpoint, const std::string& token) override;
   std::string Where() const override;
 
  private:

@@ -13,7 +13,6 @@
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kLeastToken = 16;
 constexpr std::size_t kMaxFile = 4096;
 
 }  // namespace

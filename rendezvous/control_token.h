@@ -4,6 +4,7 @@
 // control anything: an empty one matches nothing, not even an empty one.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -12,6 +13,8 @@
 #include "common/result.h"
 
 namespace ddprun {
+
+inline constexpr std::size_t kLeastToken = 16;  // Characters; what is shorter can be guessed.
 
 // 256 random bits as hexadecimal digits.
 std::string DrawToken();

@@ -6,13 +6,20 @@
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/security/credentials.h>
+#include <grpcpp/security/tls_certificate_provider.h>
+#include <grpcpp/security/tls_certificate_verifier.h>
+#include <grpcpp/security/tls_credentials_options.h>
 #include <netdb.h>
 #include <sys/socket.h>
 
 #include <cstdlib>
+#include <functional>
 #include <string_view>
+#include <utility>
 
+#include "common/check.h"
 #include "rendezvous/grpc_limits.h"
+#include "rendezvous/token_proof.h"
 #include "rendezvous/wire_gate.h"
 
 namespace ddprun {
@@ -58,6 +65,38 @@ bool IsFromStranger(const grpc::Status& status) {
          status.error_message().find("Trying to connect an http1.x server") != std::string::npos;
 }
 
+constexpr const char* kUnproven = "the certificate does not prove the token";
+
+// A caller that has a token and no authority.
+Error ProofError(const std::string& message, const Endpoint& endpoint) {
+  const std::string who = "what listens at " + ToString(endpoint);
+  constexpr const char* kGive =
+      "; give both the same with --token-file=FILE or DDPRUN_TOKEN, if it is the rendezvous";
+  if (message.find(kUnproven) != std::string::npos) {
+    return {ErrorKind::kInvalid,
+            who +
+                " does not prove that it has the same token as this side, so it was told nothing: "
+                "it has another one (another user's run?), or certificates (--tls-ca=FILE)" +
+                kGive};
+  }
+  if (message.find("alert protocol version") != std::string::npos) {  // As a server without one.
+    return {ErrorKind::kInvalid,
+            who +
+                " does not speak TLS, so it cannot prove that it has the same token as this side, "
+                "and was told nothing: it has none (--insecure?)" +
+                kGive};
+  }
+  constexpr std::string_view kHandshake = "Tls handshake failed: ";
+  if (const std::size_t at = message.rfind(kHandshake); at != std::string::npos) {
+    return {ErrorKind::kRefused, who +
+                                     " is not a ddprun rendezvous with a token, and was told "
+                                     "nothing: no TLS with it, " +
+                                     message.substr(at + kHandshake.size())};
+  }
+  return {ErrorKind::kUnavailable,
+          "cannot reach the rendezvous at " + ToString(endpoint) + ": " + LastCause(message)};
+}
+
 // gRPC has no code for these either. A handshake that failed fails again; a connection that only
 // ended may have met a server that went, or one that wants a certificate.
 Error TlsError(const std::string& message, const Endpoint& endpoint, const Tls& tls) {
@@ -75,6 +114,47 @@ Error TlsError(const std::string& message, const Endpoint& endpoint, const Tls& 
   return {ErrorKind::kUnavailable,
           "cannot reach " + where + ": " + LastCause(message) +
               (tls.serves() ? "" : " (over TLS; a server may want to see --tls-cert)")};
+}
+
+// The token is the only proof that a server has of its own, and callers want to see it.
+class ProofOfToken final : public grpc::experimental::ExternalCertificateVerifier {
+ public:
+  explicit ProofOfToken(std::string token) : token_(std::move(token)) {}
+
+  bool Verify(grpc::experimental::TlsCustomVerificationCheckRequest* request,
+              std::function<void(grpc::Status)>, grpc::Status* result) override {
+    const grpc::string_ref certificate = request->peer_cert();
+    if (!ProvesToken({certificate.data(), certificate.size()}, token_)) {
+      *result = {grpc::StatusCode::UNAUTHENTICATED, kUnproven};
+    }
+    return true;
+  }
+  void Cancel(grpc::experimental::TlsCustomVerificationCheckRequest*) override {}
+
+ private:
+  const std::string token_;
+};
+
+// Without one gRPC reads all that the system trusts, though nobody is asked to have signed.
+const std::string& SomeAuthority() {
+  static const std::string authority = [] {
+    const Result<Tls> drawn = DrawCertificate("nobody's");
+    CHECK(drawn.has_value());
+    return drawn->certificate;
+  }();
+  return authority;
+}
+
+std::shared_ptr<grpc::ChannelCredentials> TokenCredentials(const std::string& token) {
+  using grpc::experimental::ExternalCertificateVerifier;
+  grpc::experimental::TlsChannelCredentialsOptions options;
+  options.set_certificate_provider(
+      std::make_shared<grpc::experimental::StaticDataCertificateProvider>(SomeAuthority()));
+  options.watch_root_certs();
+  options.set_verify_server_certs(false);  // In the handshake; then by the verifier.
+  options.set_check_call_host(false);
+  options.set_certificate_verifier(ExternalCertificateVerifier::Create<ProofOfToken>(token));
+  return grpc::experimental::TlsCredentials(options);
 }
 
 // The threads that run callbacks come and go with the channels and servers that use them, and
@@ -138,7 +218,7 @@ Result<std::string> GrpcTarget(const Endpoint& endpoint, Lookup lookup) {
 }
 
 std::shared_ptr<grpc::Channel> OpenChannel(const std::string& target, const std::string& host,
-                                           const Tls& tls) {
+                                           const Access& access) {
   PrepareGrpc();
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -156,17 +236,21 @@ std::shared_ptr<grpc::Channel> OpenChannel(const std::string& target, const std:
   arguments.SetInt(GRPC_ARG_MAX_CHANNEL_TRACE_EVENT_MEMORY_PER_NODE, 0);
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
   arguments.SetMaxSendMessageSize(kMaxMessageBytes);
+  const Tls& tls = access.tls;
   if (tls.calls()) {
     arguments.SetString(GRPC_ARG_DEFAULT_AUTHORITY, host);  // What the certificate must name.
     return grpc::CreateCustomChannel(
         target, grpc::SslCredentials({tls.authority, tls.key, tls.certificate}), arguments);
   }
   arguments.SetString(GRPC_ARG_DEFAULT_AUTHORITY, "rendezvous");
-  return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
+  return grpc::CreateCustomChannel(
+      target,
+      access.token.empty() ? grpc::InsecureChannelCredentials() : TokenCredentials(access.token),
+      arguments);
 }
 
 Error ErrorOf(const grpc::Status& status, const Endpoint& endpoint, Duration waited,
-              const Tls& tls) {
+              const Access& access) {
   const std::string where = ToString(endpoint);
   switch (status.error_code()) {
     case grpc::StatusCode::INVALID_ARGUMENT:
@@ -197,8 +281,11 @@ Error ErrorOf(const grpc::Status& status, const Endpoint& endpoint, Duration wai
         return {ErrorKind::kRefused, "what listens at " + where +
                                          " is not a ddprun rendezvous: it does not speak HTTP/2"};
       }
-      if (tls.calls()) {
-        return TlsError(status.error_message(), endpoint, tls);
+      if (access.tls.calls()) {
+        return TlsError(status.error_message(), endpoint, access.tls);
+      }
+      if (!access.token.empty()) {
+        return ProofError(status.error_message(), endpoint);
       }
       return {ErrorKind::kUnavailable,
               "cannot reach the rendezvous at " + where + ": " + LastCause(status.error_message())};

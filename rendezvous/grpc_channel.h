@@ -20,13 +20,14 @@ enum class Lookup { kAddressOnly, kMayBlock };
 // target: the host is a name, and Lookup::kAddressOnly forbids to ask for it.
 Result<std::string> GrpcTarget(const Endpoint& endpoint, Lookup lookup);
 
-// A channel of its own: connections are shared with no other channel of the process. With TLS the
-// server's certificate must name `host`.
+// A channel of its own: connections are shared with no other channel of the process. With an
+// authority the server's certificate must name `host`, else with a token it must prove that.
 std::shared_ptr<grpc::Channel> OpenChannel(const std::string& target, const std::string& host,
-                                           const Tls& tls);
+                                           const Access& access);
 
-// For a status that is not OK. `waited`: the call's deadline; `tls`: what the call was made with.
+// For a status that is not OK. `waited`: the call's deadline; `access`: what the call was made
+// with.
 Error ErrorOf(const grpc::Status& status, const Endpoint& endpoint, Duration waited,
-              const Tls& tls);
+              const Access& access);
 
 }  // namespace ddprun

@@ -10,7 +10,9 @@
 #include <string>
 
 #include "common/files.h"
+#include "rendezvous/control_token.h"
 #include "rendezvous/http.h"
+#include "rendezvous/token_proof.h"
 
 namespace ddprun {
 namespace {
@@ -98,36 +100,30 @@ std::string Quote(std::string_view bytes) {
   return "'" + shown + "'";
 }
 
-// Of a health report: the run that its server is for.
-RunId RunIn(std::string_view body) {
-  const std::size_t line = body.find('\n' + std::string(kHealthRun));
+// Of a health report: what follows `name` on a line; empty: there is no such line.
+std::string LineOf(std::string_view body, std::string_view name) {
+  const std::size_t line = body.find('\n' + std::string(name));
   if (line == std::string_view::npos) {
     return "";
   }
-  body.remove_prefix(line + 1 + kHealthRun.size());
-  return RunId(body.substr(0, body.find('\n')));
+  body.remove_prefix(line + 1 + name.size());
+  return std::string(body.substr(0, body.find('\n')));
 }
 
-}  // namespace
-
-Result<void> Hello(const Endpoint& endpoint, Duration timeout) {
-  RETURN_IF_ERROR(AskRun(endpoint, timeout));
-  return {};
-}
-
-Result<RunId> AskRun(const Endpoint& endpoint, Duration timeout) {
+// The health report.
+Result<std::string> Ask(const Endpoint& endpoint, const std::string& path, Duration timeout) {
   const Clock::time_point deadline = Clock::now() + timeout;
   ASSIGN_OR_RETURN(const UniqueFd fd, ConnectTo(endpoint, deadline));
-  constexpr std::string_view kRequest = "GET /healthz HTTP/1.0\r\n\r\n";
+  const std::string request = "GET " + path + " HTTP/1.0\r\n\r\n";
   // A new connection's send buffer is empty: so few bytes are taken whole.
-  if (::send(fd.get(), kRequest.data(), kRequest.size(), MSG_NOSIGNAL) < 0) {
+  if (::send(fd.get(), request.data(), request.size(), MSG_NOSIGNAL) < 0) {
     return SystemError("greet the rendezvous at", ToString(endpoint), errno);
   }
   const std::string reply = ReadReply(fd.get(), deadline);
   const std::size_t body = reply.find("\r\n\r\n");
   if (reply.starts_with("HTTP/1.0 200") && body != std::string::npos &&
       std::string_view(reply).substr(body + 4).starts_with(kHealthGreeting)) {
-    return RunIn(std::string_view(reply).substr(body + 4));
+    return reply.substr(body + 4);
   }
   const std::string what = "what listens at " + ToString(endpoint);
   if (!reply.empty()) {
@@ -139,6 +135,28 @@ Result<RunId> AskRun(const Endpoint& endpoint, Duration timeout) {
                  what + " is not a ddprun rendezvous: it closed the connection without a word"};
   }
   return Error{ErrorKind::kUnavailable, what + " said nothing within " + FormatDuration(timeout)};
+}
+
+}  // namespace
+
+Result<void> Hello(const Endpoint& endpoint, Duration timeout) {
+  RETURN_IF_ERROR(Ask(endpoint, "/healthz", timeout));
+  return {};
+}
+
+Result<bool> Serves(const Endpoint& endpoint, const RunId& run, const std::string& token,
+                    Duration timeout) {
+  const std::string nonce = token.empty() ? "" : DrawNonce();
+  ASSIGN_OR_RETURN(const std::string report,
+                   Ask(endpoint, token.empty() ? "/healthz" : "/healthz?nonce=" + nonce, timeout));
+  if (!token.empty()) {
+    return SameToken(LineOf(report, kHealthProof), HealthProof(token, nonce, endpoint.port, run));
+  }
+  if (report.find('\n' + std::string(kHealthToken) + '\n') != std::string::npos) {
+    return Error{ErrorKind::kRefused, "the rendezvous at " + ToString(endpoint) +
+                                          " wants a token, and this node has none"};
+  }
+  return LineOf(report, kHealthRun) == run;
 }
 
 }  // namespace ddprun

@@ -4,6 +4,8 @@
 // Blocks for `timeout` at most, beside the name's look-up: for the blocking pool, not the loop.
 #pragma once
 
+#include <string>
+
 #include "common/endpoint.h"
 #include "common/ids.h"
 #include "common/result.h"
@@ -15,7 +17,9 @@ namespace ddprun {
 // not in time.
 Result<void> Hello(const Endpoint& endpoint, Duration timeout);
 
-// The same, and which run it serves; empty: any.
-Result<RunId> AskRun(const Endpoint& endpoint, Duration timeout);
+// The same, and whether it serves the run: it says so where there is no token, else it proves that
+// it has this one, and that run. Without a token one that wants one is kRefused.
+Result<bool> Serves(const Endpoint& endpoint, const RunId& run, const std::string& token,
+                    Duration timeout);
 
 }  // namespace ddprun

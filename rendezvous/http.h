@@ -1,9 +1,11 @@
-// The little HTTP that the rendezvous' port answers: GET /healthz, for probes and for people.
+// The little HTTP that the rendezvous' port answers: GET /healthz, for probes, for people, and for
+// nodes that look for the server of their run.
 //
-// Pure. HTTP/1.0, one request per connection, no body is read.
+// Pure but for what it is given. HTTP/1.0, one request per connection, no body is read.
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,8 +18,21 @@ inline constexpr std::string_view kHealthGreeting = "ddprun rendezvous ";
 
 // The line of it that names the one run of a server that an agent carries.
 inline constexpr std::string_view kHealthRun = "run ";
+// Instead of it, where only who has the token may know.
+inline constexpr std::string_view kHealthToken = "a token is needed";
+// The line that answers "/healthz?nonce=...".
+inline constexpr std::string_view kHealthProof = "proof ";
 
-// nullopt: the request's head is not complete yet. `run`: to be told; empty: it serves any.
-std::optional<std::string> HttpReply(std::string_view request, std::string_view run);
+struct Health {
+  std::string run;  // To be told; empty: it serves any.
+  // Set: a token is needed, the run's name is told to nobody, and a nonce is answered with this.
+  std::function<std::string(std::string_view nonce)> prove;
+};
+
+// nullopt: the request's head is not complete yet.
+std::optional<std::string> HttpReply(std::string_view request, const Health& health);
+
+// 32 lower-case hexadecimal digits.
+bool IsNonce(std::string_view text);
 
 }  // namespace ddprun

@@ -17,6 +17,7 @@
 #include "rendezvous/grpc_limits.h"
 #include "rendezvous/listen_socket.h"
 #include "rendezvous/service.h"
+#include "rendezvous/token_proof.h"
 #include "rendezvous/turned_away.h"
 
 namespace ddprun {
@@ -87,6 +88,14 @@ std::shared_ptr<grpc::ServerCredentials> TlsCredentials(const Tls& tls) {
   return grpc::SslServerCredentials(options);
 }
 
+// The user's, or one that proves the token; none without either.
+Result<Tls> CertificateOf(const Access& access, const std::string& token) {
+  if (access.tls.serves() || token.empty()) {
+    return access.tls;
+  }
+  return DrawCertificate(token);
+}
+
 }  // namespace
 
 struct RendezvousServer::Serving {
@@ -128,7 +137,7 @@ struct RendezvousServer::Serving {
 };
 
 RendezvousServer::RendezvousServer(Loop& loop, RendezvousHandlers handlers, AcceptorOptions options)
-    : loop_(loop), handlers_(std::move(handlers)), options_(options) {}
+    : loop_(loop), handlers_(std::move(handlers)), options_(std::move(options)) {}
 
 RendezvousServer::~RendezvousServer() {
   Shutdown();
@@ -142,6 +151,8 @@ Result<Endpoint> RendezvousServer::Listen(const Endpoint& endpoint) {
   CHECK(serving_ == nullptr);
   ASSIGN_OR_RETURN(ListenSocket socket, ListenOn(endpoint));
   PrepareGrpc();
+  ASSIGN_OR_RETURN(const Tls tls,
+                   CertificateOf(access_, access_.token.empty() ? proven_ : access_.token));
   auto serving = std::make_unique<Serving>(loop_, handlers_, access_, options_.call_patience);
   grpc::ServerBuilder builder;
   SetLimits(builder);
@@ -149,10 +160,10 @@ Result<Endpoint> RendezvousServer::Listen(const Endpoint& endpoint) {
   serving->hand_over = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
       grpc::InsecureServerCredentials());
-  if (access_.tls.serves()) {
+  if (tls.serves()) {
     serving->hand_over_tls = builder.experimental().AddExternalConnectionAcceptor(
         grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
-        TlsCredentials(access_.tls));
+        TlsCredentials(tls));
   }
   serving->server = builder.BuildAndStart();
   if (serving->server == nullptr) {
@@ -161,7 +172,7 @@ Result<Endpoint> RendezvousServer::Listen(const Endpoint& endpoint) {
   }
   const int listener = socket.fd.get();
   AcceptorHandlers handlers;
-  // Who calls in the clear where TLS is served is heard as well: that is how it learns why not.
+  // Who calls in the clear where TLS is wanted is heard as well: that is how it learns why not.
   const auto follow = [serving = serving.get()](int fd) { serving->Follow(fd); };
   handlers.grpc = HandTo(*serving->hand_over, listener, follow);
   if (serving->hand_over_tls) {
@@ -172,7 +183,14 @@ Result<Endpoint> RendezvousServer::Listen(const Endpoint& endpoint) {
       store_(std::move(fd));
     }
   };
-  serving->acceptor = std::make_unique<Acceptor>(loop_, options_, std::move(handlers));
+  AcceptorOptions options = options_;
+  if (!access_.token.empty()) {
+    options.health.prove = [token = access_.token, port = socket.endpoint.port,
+                            run = options.health.run](std::string_view nonce) {
+      return HealthProof(token, nonce, port, run);
+    };
+  }
+  serving->acceptor = std::make_unique<Acceptor>(loop_, std::move(options), std::move(handlers));
   serving->acceptor->Start(std::move(socket.fd));
   serving_ = std::move(serving);
   return socket.endpoint;

@@ -30,9 +30,14 @@ class RendezvousServer {
   // Who takes the connections of c10d store clients; nobody: they are closed.
   void SetStore(std::function<void(UniqueFd)> store);
 
-  // Before Listen: every call must show the token, and where there is a certificate speak TLS.
-  // Probes over HTTP and store clients have no way to.
+  // Before Listen: every call must show the token, and speak TLS where there is one or the other.
+  // Without a certificate of the user's the server draws one that proves the token. Store clients
+  // have no way to.
   void Require(Access access) { access_ = std::move(access); }
+
+  // Before Listen, where no token is required: who has this one may have it proven, and call over
+  // TLS.
+  void Prove(std::string token) { proven_ = std::move(token); }
 
   // Binds exactly the host named and serves. The endpoint as asked for, with the port bound. May
   // block while a name is looked up. A refused Listen may be tried again. kUnavailable: the port is
@@ -50,6 +55,7 @@ class RendezvousServer {
   RendezvousHandlers handlers_;
   AcceptorOptions options_;
   Access access_;
+  std::string proven_;
   std::function<void(UniqueFd)> store_;
   std::unique_ptr<Serving> serving_;
 };

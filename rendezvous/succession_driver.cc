@@ -93,6 +93,7 @@ std::unique_ptr<RendezvousServer> SuccessionDriver::NewRendezvous() {
   }
   auto server = std::make_unique<RendezvousServer>(loop_, std::move(handlers), AcceptorOptions{});
   server->Require(options_.access);
+  server->Prove(options_.operators_token);
   return server;
 }
 
@@ -190,16 +191,17 @@ void SuccessionDriver::Take(const TakeClaim& take) {
   const Claim claim{first_of_list ? reign.term.value : take.number, reign.term, endpoint_, 0,
                     false};
   const auto made = std::make_shared<Result<void>>();
-  const auto token = std::make_shared<Result<std::string>>(options_.operators_token);
+  const auto announced = std::make_shared<Result<void>>();
   const Time began = loop_.Now();
   loop_.RunBlocking(
-      [claims = claims_, lease = Lease(), claim, made, token] {
+      [claims = claims_, lease = Lease(), claim, made, announced,
+       token = options_.operators_token] {
         *made = claims->Make(claim, lease);
         if (*made) {
-          *token = claims->Announce(claim.endpoint, **token);
+          *announced = claims->Announce(claim.endpoint, token);
         }
       },
-      [this, alive = alive_, take, claim, reign, made, token, began] {
+      [this, alive = alive_, take, claim, reign, made, announced, began] {
         if (!*alive) {
           return;
         }
@@ -208,11 +210,11 @@ void SuccessionDriver::Take(const TakeClaim& take) {
           Feed(NotClaimed{made->error().kind == ErrorKind::kRefused, made->error().message});
           return;
         }
-        if (!*token) {
+        if (!*announced) {
           Log(LogLevel::kWarning,
-              token->error().message + ": verbs on other machines will not find this server");
+              announced->error().message + ": verbs on other machines will not find this server");
         }
-        Reign(reign, take, claim, *token ? **token : options_.operators_token);
+        Reign(reign, take, claim);
         Feed(Claimed{began, claim});
       });
 }
@@ -237,7 +239,7 @@ Result<void> SuccessionDriver::OpenServer() {
 }
 
 void SuccessionDriver::Reign(const CoordinatorConfig& reign, const TakeClaim& take,
-                             const Claim& claim, const std::string& token) {
+                             const Claim& claim) {
   coordinator_ = std::make_unique<CoordinatorDriver>(loop_, reign);
   coordinator_->OnLaterTerm([this, alive = alive_](Term term) {
     if (*alive) {
@@ -251,7 +253,7 @@ void SuccessionDriver::Reign(const CoordinatorConfig& reign, const TakeClaim& ta
   }
   Log(LogLevel::kInfo, "serving the rendezvous at " + ToString(endpoint_));
   if (options_.on_serving) {
-    options_.on_serving({*coordinator_, claim.endpoint, token});
+    options_.on_serving({*coordinator_, claim.endpoint, options_.operators_token});
   }
   if (channel_ != nullptr) {
     channel_->SpeakThrough(std::make_unique<LocalSyncChannel>(loop_, coordinator_->Handlers()));

@@ -25,7 +25,7 @@ namespace ddprun {
 struct NewServer {
   CoordinatorDriver& coordinator;
   const Endpoint& endpoint;
-  const std::string& token;  // Of its operators: a shared run directory's, if there is one.
+  const std::string& token;  // Of its operators.
 };
 
 struct SuccessionOptions {
@@ -34,7 +34,7 @@ struct SuccessionOptions {
   std::uint64_t list = 0;        // Digest of the list where claims are kept by one; else 0.
   std::vector<Endpoint> places;  // Where this node would serve: the first that can be bound.
   Access access;                 // What every node shows, and asks of the others.
-  std::string operators_token;   // Unless the directory has one already.
+  std::string operators_token;   // The same as access's, where that has one.
   Duration fence_after{0};       // Of the run, as far as this node knows it; see core/witness.h.
   std::function<CoordinatorConfig()> new_reign;
   std::function<void(const NewServer&)> on_serving;
@@ -68,8 +68,7 @@ class SuccessionDriver {
   void CarryOut(const SuccessionEffect& effect);
   void Read();
   void Take(const TakeClaim& take);
-  void Reign(const CoordinatorConfig& reign, const TakeClaim& take, const Claim& claim,
-             const std::string& token);
+  void Reign(const CoordinatorConfig& reign, const TakeClaim& take, const Claim& claim);
   void Move(const Claim& claim);
   void GoTo(const Endpoint& endpoint);
   void LetGo(const StepDown& down);

@@ -6,7 +6,8 @@
 //                         nothing that it signed (mutual TLS); a caller with one speaks TLS and
 //                         wants the certificate to name the host that it called
 //
-// Files are read once, at start. Probes over HTTP and the workers' store stay in the clear.
+// Files are read once, at start. A server with a token and no certificate draws one that proves the
+// token (token_proof). The workers' store stays in the clear.
 #pragma once
 
 #include <string>

@@ -103,6 +103,8 @@ TEST_F(TlsTest, AServerInTheClearIsNotSpokenTo) {
 TEST_F(TlsTest, TheTokenIsAskedForAsWell) {
   Serve({"127.0.0.1", 0}, {"sesame-sesame-sesame", Node(ours_)});
   EXPECT_THAT(TryToJoin({"", Node(ours_)}), HasSubstr("wants a token"));
+  EXPECT_THAT(TryToJoin({"sesame-sesame-sesamE", Node(ours_)}),
+              HasSubstr("this is not the server's token"));
   EXPECT_EQ(TryToJoin({"sesame-sesame-sesame", Node(ours_)}), "");
   const auto runs = Beside<std::vector<RunStatus>>([&] {
     return AskStatus(endpoint_, "r1", 5s, {"sesame-sesame-sesame", Node(ours_)});

@@ -1,9 +1,8 @@
 // Who may call a server at all: with a token asked for, only those who show it in a call's
-// metadata; where TLS is served, only those who speak it.
+// metadata, over TLS; where the user's certificates are, only those who speak TLS.
 //
 // Checked on gRPC's threads before anything of a call is looked at. What was refused is counted and
 // said on the loop: the first time, and then at most once in ten seconds, whoever knocks how often.
-// A token alone does not protect against listeners on the network: that needs TLS.
 #pragma once
 
 #include <grpcpp/client_context.h>
@@ -19,7 +18,7 @@ namespace ddprun {
 
 class WireGate {
  public:
-  // An empty token: none is asked for.
+  // An empty token: none is asked for. `tls`: there is a certificate of the user's.
   WireGate(Loop& loop, std::string token, bool tls);
 
   // OK, or UNAUTHENTICATED with what the caller can do about it.

@@ -337,7 +337,9 @@ TEST_F(WireTest, StatusComesBackInValues) {
 }
 
 TEST_F(WireTest, ControlCarriesTheWishAndItsProof) {
-  Serve({"127.0.0.1", 0});
+  server_.emplace(loop_, Handlers(), AcceptorOptions{});
+  server_->Prove("secret");
+  endpoint_ = *server_->Listen({"127.0.0.1", 0});
   ControlRequest request{"r1", ControlVerb::kDrain, "n1", "secret"};
   const auto ask = [&] {
     return Beside<std::string>([&] { return AskControl(endpoint_, request, 5s); });
@@ -349,7 +351,9 @@ TEST_F(WireTest, ControlCarriesTheWishAndItsProof) {
   EXPECT_EQ(asked_[0].run_id, "r1");
   EXPECT_EQ(asked_[0].node, "n1");
   EXPECT_EQ(asked_[0].verb, ControlVerb::kDrain);
-  request.token = "guess";
+  request.token = "guess";  // Not shown to a server that does not prove it.
+  EXPECT_EQ(ask().error().kind, ErrorKind::kInvalid);
+  request.token = "";
   EXPECT_EQ(ask().error().kind, ErrorKind::kRefused);
   request = {"r1", ControlVerb::kDrain, "", "secret"};  // Whom?
   EXPECT_EQ(ask().error().kind, ErrorKind::kInvalid);

@@ -155,8 +155,8 @@ def print_cost_of_access(table, launcher, asked):
         token = os.path.join(scratch, "token")
         with open(os.open(token, os.O_CREAT | os.O_WRONLY, 0o600), "w") as file:
             file.write("a token for a benchmark\n")
-        ways = {"neither token nor TLS": (), "token": (f"--token-file={token}",),
-                "token and TLS": (f"--token-file={token}", *certificates.flags("node"))}
+        ways = {"neither token nor TLS": ("--insecure",), "token": (f"--token-file={token}",),
+                "token and certificates": (f"--token-file={token}", *certificates.flags("node"))}
         killed = {name: [] for name in ways}
         joined = {name: [] for name in ways}
         while len(killed["token"]) < asked.runs:

@@ -1,13 +1,15 @@
 // How a rendezvous server does with very many nodes: real agent cores and real gRPC connections in
 // this process, the real `ddprun rendezvous` as another.
 //
-//   rendezvous_scale DDPRUN [--agents=1000] [--rounds=5] [--idle=SECONDS] [--windows=N] [--check]
+//   rendezvous_scale DDPRUN [--agents=1000] [--rounds=5] [--idle=SECONDS] [--windows=N] [--token]
+//                    [--check]
 //
 // cold     nobody is connected -> every node has been told to run
 // warm     all but one wait; that one's first report -> the last node has been told to run
 // idle     the server's share of a core while all nodes run and nothing happens
 // memory   the server's growth per node, in resident pages
 //
+// --token: with one, so every connection is TLS and its server proves the token in its certificate.
 // --check: fails when a figure is beyond the bar of this many nodes (1,000 and 10,000 have one).
 #include <sys/resource.h>
 
@@ -52,8 +54,8 @@ struct Round {
 // A node as the agent's driver runs it, but for processes: its workers are said to have started.
 class ScaleNode {
  public:
-  ScaleNode(Loop& loop, const Endpoint& endpoint, std::size_t number)
-      : loop_(loop), channel_(loop, endpoint), timer_(loop) {
+  ScaleNode(Loop& loop, const Endpoint& endpoint, const Access& access, std::size_t number)
+      : loop_(loop), channel_(loop, endpoint, access), timer_(loop) {
     config_.node = "host-" + std::to_string(number);
     config_.host = config_.node;
     config_.server = "the server";
@@ -136,6 +138,7 @@ struct Options {
   int rounds = 5;
   int idle = 0;  // Seconds; 0: whole poll periods, at least 10 s.
   int windows = 3;
+  std::string token;
   bool check = false;
 };
 
@@ -149,14 +152,16 @@ struct Figures {
 
 class Bench {
  public:
-  explicit Bench(const Options& options) : options_(options), server_(options.ddprun) {
+  explicit Bench(const Options& options)
+      : options_(options), server_(options.ddprun, options.token) {
     empty_ = server_.ResidentKilobytes();
   }
 
   Figures Run() {
     nodes_.reserve(options_.agents);
     for (std::size_t i = 0; i < options_.agents; ++i) {
-      nodes_.push_back(std::make_unique<ScaleNode>(loop_, server_.endpoint(), i));
+      nodes_.push_back(
+          std::make_unique<ScaleNode>(loop_, server_.endpoint(), Access{options_.token, {}}, i));
     }
     ColdRound();
     figures_.kilobytes =
@@ -300,6 +305,8 @@ Options Parse(int argc, char** argv) {
       options.idle = value();
     } else if (argument.starts_with("--windows=") && value() > 0) {
       options.windows = value();
+    } else if (argument == "--token") {
+      options.token = "a token for a benchmark";
     } else if (argument == "--check") {
       options.check = true;
     } else if (!argument.starts_with("-") && options.ddprun.empty()) {
@@ -311,7 +318,7 @@ Options Parse(int argc, char** argv) {
   if (options.ddprun.empty()) {
     Fail(
         "usage: rendezvous_scale DDPRUN [--agents=N] [--rounds=N] [--idle=SECONDS] [--windows=N] "
-        "[--check]");
+        "[--token] [--check]");
   }
   return options;
 }

@@ -25,7 +25,9 @@ namespace ddprun {
 
 class ServerProcess {
  public:
-  explicit ServerProcess(const std::string& ddprun) {
+  // Without a token none is drawn either.
+  explicit ServerProcess(const std::string& ddprun, const std::string& token = "") {
+    ::setenv("DDPRUN_TOKEN", token.c_str(), 1);
     int out[2];
     if (::pipe2(out, O_CLOEXEC) != 0) {
       Fail("no pipe");
@@ -34,7 +36,9 @@ class ServerProcess {
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, out[1], STDERR_FILENO);
     std::string name = ddprun, verb = "rendezvous", listen = "--listen=127.0.0.1:0";
-    char* argv[] = {name.data(), verb.data(), listen.data(), nullptr};
+    std::string insecure = "--insecure";
+    char* argv[] = {name.data(), verb.data(), listen.data(),
+                    token.empty() ? insecure.data() : nullptr, nullptr};
     if (::posix_spawn(&pid_, name.c_str(), &actions, nullptr, argv, environ) != 0) {
       Fail("cannot execute '" + ddprun + "'");
     }

@@ -19,8 +19,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   CHECK(bytes.size() < kMaxFirstBytes || decided != Protocol::kUndecided);
 
   const std::string_view request = bytes.substr(0, kMaxHttpRequest);
-  const std::optional<std::string> reply = HttpReply(request, "run");
-  CHECK(reply || request.size() < kMaxHttpRequest);
-  CHECK(!reply || (reply->starts_with("HTTP/1.0 ") && reply->size() < 1024));
+  const Health named{"run", nullptr};
+  const Health proven{"run", [](std::string_view nonce) {
+                        CHECK(IsNonce(nonce));
+                        return std::string(64, 'f');
+                      }};
+  for (const Health& health : {named, proven}) {
+    const std::optional<std::string> reply = HttpReply(request, health);
+    CHECK(reply || request.size() < kMaxHttpRequest);
+    CHECK(!reply || (reply->starts_with("HTTP/1.0 ") && reply->size() < 1024));
+    CHECK(!reply || !health.prove || reply->find("run run") == std::string::npos);
+  }
   return 0;
 }

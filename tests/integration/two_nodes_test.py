@@ -57,11 +57,13 @@ class FixedRanks(DdprunTest):
         path = self.path("env.%r")
         first = self.start_node(0, f"--env-file={path}", flags=(right,))
         self.wait_for_text(first, "serving the rendezvous")
-        for stranger in (self.start_node(1, flags=(wrong,)), self.start_node(1, flags=())):
+        for flags, why in (((wrong,), "does not prove that it has the same token"),
+                           (("--insecure",), "refused this call: the server wants a token")):
+            stranger = self.start_node(1, flags=flags)
             self.assertEqual(stranger.wait(20), 2, stranger.all())
-            self.assertIn("refused this call", stranger.all())
+            self.assertIn(why, stranger.all())
             self.assertIn("--token-file=FILE or DDPRUN_TOKEN", stranger.all())
-        self.wait_for_text(first, "was refused: it shows")
+        self.wait_for_text(first, "was refused: it shows no token")
         self.end([first, self.start_node(1, f"--env-file={path}", flags=(right,))], 0)
         for rank in range(2):
             self.assertNotIn("correct-horse", str(self.environment_of(path.replace("%r", str(rank)))))

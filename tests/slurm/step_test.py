@@ -109,7 +109,7 @@ class Step(SlurmTest):
         pattern = self.workers_pattern()
         run = self.step("-N3", "--ntasks-per-node=1", DDPRUN, f"--run-dir={self.path('shared')}", FAKE_WORKER,
                         f"--env-file={pattern}")
-        [name] = [n for n in os.listdir(self.path("shared")) if n.startswith("token-")]
+        [name] = [n for n in os.listdir(self.path("shared")) if n == "token"]
         self.assertEqual(os.stat(self.path("shared", name)).st_mode & 0o777, 0o600)
         token = read_text(self.path("shared", name)).strip()
         self.assertGreater(len(token), 16)

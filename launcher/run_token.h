@@ -1,0 +1,33 @@
+// The token that nodes have in common where nobody has given them one: what they can share unasked,
+// because they share a directory.
+//
+//   --run-dir=DIR                    DIR/token
+//   every endpoint is on loopback    <user directory>/token: one user's, on one machine
+//   --insecure, or certificates      none
+//   anything else                    none
+//
+// Mode 0600; who comes first draws it. One for all of a user's runs on loopback: who can read it
+// can read any, and what is in between (a forwarded port) is of no account.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "common/endpoint.h"
+#include "common/result.h"
+#include "launcher/config.h"
+
+namespace ddprun {
+
+// The file's name, for --token-file. It is whole from the moment it is there: made beside and
+// linked to its name, which only one node can do.
+Result<std::string> ShareToken(const std::filesystem::path& file);
+
+// Where nothing was said that excludes it: names the file with the shared token in `token_file`.
+Result<void> FindToken(LaunchConfig& config);
+Result<void> FindToken(ServerConfig& config);
+
+// What is shared there already, for verbs; empty: nothing.
+std::string TokenSharedAt(const Endpoint& endpoint);
+
+}  // namespace ddprun

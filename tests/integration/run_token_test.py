@@ -1,0 +1,139 @@
+"""The token that nodes share unasked: who is let in by it, and that strangers are told nothing."""
+
+import os
+import signal
+import socket
+import sys
+import threading
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+from ddprun_runs import FAKE_WORKER, DdprunTest, read_text  # noqa: E402
+
+
+class RunToken(DdprunTest):
+    def setUp(self):
+        super().setUp()
+        self.endpoint = self.free_endpoint()
+        os.mkdir(self.path("elsewhere"), 0o700)
+        self.elsewhere = {"XDG_RUNTIME_DIR": self.path("elsewhere")}  # As another user has it.
+
+    def start_node(self, rank, *flags, worker=(), endpoint="", environment=None):
+        return self.start("--nnodes=2", f"--node-rank={rank}", f"--rdzv-id={self.run_id}",
+                          f"--rdzv-endpoint={endpoint or self.endpoint}", *flags, FAKE_WORKER, *worker,
+                          environment=environment)
+
+    def end(self, *nodes):
+        for node in nodes:
+            self.assertEqual(node.wait(), 0, "\n".join(n.all() for n in nodes))
+        self.assertEqual(self.mark.living(), [])
+
+    def shared(self):
+        """The token of this user's nodes on loopback, which nobody else can read."""
+        path = self.path("run", "ddprun", "token")
+        self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
+        token = read_text(path).strip()
+        self.assertEqual(len(token), 64)
+        return token
+
+    def test_one_users_nodes_on_one_machine_have_one(self):
+        first = self.start_node(0, worker=(f"--env-file={self.path('env.%r')}",))
+        self.wait_for_text(first, "serving the rendezvous")
+        token = self.shared()
+        for flags, why in (((), "does not prove that it has the same token"),
+                           (("--insecure",), "the server wants a token")):
+            stranger = self.start_node(1, *flags, environment=self.elsewhere)
+            self.assertEqual(stranger.wait(), 2, stranger.all())
+            self.assertIn(why, stranger.err())
+            self.assertIn("--token-file=FILE or DDPRUN_TOKEN", stranger.err())
+        second = self.start_node(1, worker=(f"--env-file={self.path('env.%r')}",))
+        self.end(first, second)
+        self.assertEqual(self.shared(), token, "it stays")
+        for rank in range(2):
+            self.assertNotIn(token, str(self.environment_of(self.path(f"env.{rank}"))))
+        self.assertNotIn(token, first.all() + second.all())
+
+    def test_whatever_loopback_is_called(self):
+        port = self.endpoint.rsplit(":", 1)[1]
+        self.end(self.start_node(0, endpoint=f"localhost:{port}"),
+                 self.start_node(1, endpoint=f"127.0.0.1:{port}"))
+
+    def test_who_does_without_one_says_so_on_every_node(self):
+        first = self.start_node(0, "--insecure")
+        self.wait_for_text(first, "serving the rendezvous")
+        careful = self.start_node(1)
+        self.assertEqual(careful.wait(), 2, careful.all())
+        self.assertIn("does not prove that it has the same token", careful.err())
+        self.end(first, self.start_node(1, "--insecure", environment=self.elsewhere))
+
+    def test_a_server_alone_on_loopback_has_the_same(self):
+        server = self.start("rendezvous", f"--listen={self.endpoint}")
+        self.wait_for_text(server, "serving at")
+        stranger = self.start("status", f"--endpoint={self.endpoint}", environment=self.elsewhere)
+        self.assertEqual(stranger.wait(), 2, stranger.all())
+        self.assertIn("the server wants a token", stranger.err())
+        first = self.start_node(0)
+        self.wait_for_text(first, "waiting for nodes: 1 of 2")
+        self.run_verb("status", self.run_id)
+        self.run_verb("stop", "stops")
+        self.assertEqual(first.wait(), 130, first.all())
+        server.signal(signal.SIGTERM)
+        server.wait()
+
+    def run_verb(self, verb, says):
+        run = self.start(verb, f"--endpoint={self.endpoint}", f"--rdzv-id={self.run_id}")
+        self.assertEqual(run.wait(), 0, run.all())
+        self.assertIn(says, run.out())
+
+    def test_a_run_directory_brings_one(self):
+        directory = f"--run-dir={self.path('shared')}"
+        first = self.start_node(0, directory)
+        self.wait_for_text(first, "serving the rendezvous")
+        path = self.path("shared", "token")
+        self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
+        token = read_text(path)
+        stranger = self.start("status", f"--endpoint={self.endpoint}", environment=self.elsewhere)
+        self.assertEqual(stranger.wait(), 2, stranger.all())
+        self.assertIn("the server wants a token", stranger.err())
+        # Another machine's node has the directory, and nothing else.
+        self.end(first, self.start_node(1, directory, environment=self.elsewhere))
+        self.assertEqual(read_text(path), token)
+
+    def test_a_squatter_at_the_endpoint_is_told_nothing(self):
+        host, port = self.endpoint.rsplit(":", 1)
+        heard = []
+        with socket.create_server((host, int(port))) as squatter:
+            def listen():
+                guest, _ = squatter.accept()
+                with guest:
+                    guest.sendall(b"\0\0\0\4\0\0\0\0\0")  # SETTINGS: HTTP/2 is spoken here.
+                    while data := guest.recv(4096):
+                        heard.append(data)
+            ear = threading.Thread(target=listen)
+            ear.start()
+            node = self.start_node(1, "--rdzv-conf=join_timeout=1")
+            self.assertEqual(node.wait(), 69, node.all())
+            ear.join(20)
+        self.assertIn("is not a ddprun rendezvous with a token, and was told nothing", node.err())
+        said = b"".join(heard)
+        self.assertTrue(said.startswith(b"\x16\x03"), said)  # A hello of TLS.
+        self.assertNotIn(b"PRI *", said)
+
+    def test_a_short_token_is_refused(self):
+        node = self.start_node(0, environment={"DDPRUN_TOKEN": "guess"})
+        self.assertEqual(node.wait(), 2, node.all())
+        self.assertIn("DDPRUN_TOKEN must have at least 16 characters", node.err())
+
+    def test_a_directory_of_somebody_else_is_not_used(self):
+        os.chmod(self.path("run"), 0o755)
+        os.mkdir(self.path("run", "ddprun"))
+        os.chmod(self.path("run", "ddprun"), 0o777)
+        node = self.start_node(0)
+        self.assertEqual(node.wait(), 2, node.all())
+        self.assertIn("only this user can write to", node.err())
+        self.assertIn("--token-file=FILE gives them one, and --insecure goes without", node.err())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
