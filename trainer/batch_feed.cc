@@ -27,16 +27,19 @@ BatchFeed::~BatchFeed() {
   filler_.join();
 }
 
-const FeedPart& BatchFeed::Next() {
+Result<const FeedPart*> BatchFeed::Next() {
   if (!plan_.ahead) {
-    Fill(parts_[0], 0);
-    return parts_[0];
+    RETURN_IF_ERROR(Fill(parts_[0], 0));
+    return &parts_[0];
   }
   std::unique_lock<std::mutex> lock(mutex_);
   const std::uint64_t wanted = asked_++;
   changed_.notify_all();
-  changed_.wait(lock, [&] { return filled_ > wanted; });
-  return parts_[wanted % kSlots];
+  changed_.wait(lock, [&] { return filled_ > wanted || failed_; });
+  if (filled_ <= wanted) {
+    return *failed_;
+  }
+  return &parts_[wanted % kSlots];
 }
 
 // A slot is free once its reader has asked for the part after the one in it.
@@ -49,16 +52,23 @@ void BatchFeed::FillAhead() {
         return;
       }
     }
-    Fill(parts_[number % kSlots], number % kSlots);
+    const Result<void> filled = Fill(parts_[number % kSlots], number % kSlots);
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      filled_ = number + 1;
+      if (filled) {
+        filled_ = number + 1;
+      } else {
+        failed_ = filled.error();
+      }
     }
     changed_.notify_all();
+    if (!filled) {
+      return;
+    }
   }
 }
 
-void BatchFeed::Fill(FeedPart& part, std::size_t slot) {
+Result<void> BatchFeed::Fill(FeedPart& part, std::size_t slot) {
   FeedPart& now = last_;
   if (now.ends_step()) {
     now.batch = BatchAt(cursor_, samples_.count, plan_.global_batch);
@@ -73,9 +83,10 @@ void BatchFeed::Fill(FeedPart& part, std::size_t slot) {
   }
   now.count = std::min<std::size_t>(now.share.size() - now.first, plan_.most_per_part);
   now.slot = slot;
-  samples_.gather(std::span(now.share).subspan(now.first, now.count),
-                  AugmentKey{plan_.seed, now.batch.epoch}, rooms_[slot]);
+  RETURN_IF_ERROR(samples_.gather(std::span(now.share).subspan(now.first, now.count),
+                                  AugmentKey{plan_.seed, now.batch.epoch}, rooms_[slot]));
   part = now;
+  return {};
 }
 
 }  // namespace ddprun

@@ -50,11 +50,11 @@ class BatchFeed {
             const std::array<BatchRoom, kSlots>& rooms);
   ~BatchFeed();
 
-  // Valid until the next call.
-  const FeedPart& Next();
+  // Valid until the next call. An error: a sample could not be read; so are all calls after it.
+  Result<const FeedPart*> Next();
 
  private:
-  void Fill(FeedPart& part, std::size_t slot);
+  Result<void> Fill(FeedPart& part, std::size_t slot);
   void FillAhead();
 
   const Samples& samples_;
@@ -69,8 +69,9 @@ class BatchFeed {
   std::array<FeedPart, kSlots> parts_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::uint64_t asked_ = 0;   // Calls of Next begun.
-  std::uint64_t filled_ = 0;  // Parts ready.
+  std::uint64_t asked_ = 0;      // Calls of Next begun.
+  std::uint64_t filled_ = 0;     // Parts ready.
+  std::optional<Error> failed_;  // The part after those filled.
   bool stop_ = false;
   std::thread filler_;  // Last: uses the others.
 };

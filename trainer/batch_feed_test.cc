@@ -7,11 +7,13 @@ namespace {
 
 // Samples that are their own index.
 Samples Numbers(std::uint32_t count) {
-  return {count, [](std::span<const std::uint32_t> indices, const std::optional<AugmentKey>& key,
-                    const BatchRoom& room) {
+  return {count,
+          [](std::span<const std::uint32_t> indices, const std::optional<AugmentKey>& key,
+             const BatchRoom& room) -> Result<void> {
             for (std::size_t i = 0; i < indices.size(); ++i) {
               room.inputs[0][i] = static_cast<float>(indices[i] + 1000 * key->epoch);
             }
+            return {};
           }};
 }
 
@@ -33,7 +35,7 @@ std::vector<Seen> Take(const FeedPlan& plan, int parts, std::uint32_t samples) {
   BatchFeed feed(numbers, plan, rooms);
   std::vector<Seen> seen;
   for (int i = 0; i < parts; ++i) {
-    const FeedPart& part = feed.Next();
+    const FeedPart& part = **feed.Next();
     const float* const first = memory[part.slot].data();
     seen.push_back(
         {part.batch.epoch, part.begins_step(), part.ends_step(), {first, first + part.count}});
@@ -76,6 +78,29 @@ TEST(BatchFeed, AheadGivesTheSameParts) {
     plan.ahead = true;
     EXPECT_EQ(behind, Take(plan, 300, 100));
     EXPECT_EQ(behind.front().epoch, 2u);
+  }
+}
+
+// Said by who asks for the part, on whichever thread it failed.
+TEST(BatchFeed, SaysWhatCouldNotBeRead) {
+  for (const bool ahead : {false, true}) {
+    int gathered = 0;  // Read once the feed has failed or ended.
+    const Samples samples = {100,
+                             [&](std::span<const std::uint32_t>, const std::optional<AugmentKey>&,
+                                 const BatchRoom&) -> Result<void> {
+                               if (++gathered == 3) {
+                                 return Error{ErrorKind::kSystem, "the file is gone"};
+                               }
+                               return {};
+                             }};
+    const FeedPlan plan{.global_batch = 8, .most_per_part = 8, .ahead = ahead};
+    BatchFeed feed(samples, plan, {});
+    EXPECT_TRUE(feed.Next());
+    EXPECT_TRUE(feed.Next());
+    const Result<const FeedPart*> third = feed.Next();
+    ASSERT_FALSE(third);
+    EXPECT_EQ(third.error().message, "the file is gone");
+    EXPECT_EQ(gathered, 3);
   }
 }
 

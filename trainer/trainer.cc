@@ -89,7 +89,7 @@ Result<void> Trainer::TakeStep() {
     heartbeat_.Phase(kDataPhase);
     {
       const NamedRange range("data");
-      part = &feed_->Next();
+      ASSIGN_OR_RETURN(part, feed_->Next());
     }
     heartbeat_.Phase(kStepPhase);
     RETURN_IF_ERROR(learner_->Backward({.slot = part->slot,

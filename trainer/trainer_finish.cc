@@ -43,7 +43,8 @@ Result<Trainer::Evaluation> Trainer::Evaluate(const Samples& samples) {
     for (; i < samples.count && indices.size() < model_.evaluation_batch; i += env_.world_size) {
       indices.push_back(static_cast<std::uint32_t>(i));
     }
-    samples.gather(indices, std::nullopt, learner_->room(Learner::kEvaluationSlot));
+    RETURN_IF_ERROR(
+        samples.gather(indices, std::nullopt, learner_->room(Learner::kEvaluationSlot)));
     ASSIGN_OR_RETURN(const Score part, learner_->Evaluate(indices.size()));
     score += part;
   }

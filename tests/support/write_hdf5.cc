@@ -15,6 +15,7 @@ namespace ddprun {
 namespace {
 
 constexpr std::uint32_t kAtATime = 64;  // Samples in memory.
+constexpr hsize_t kChunk = 16;          // Samples.
 
 void Must(bool done, const char* what) {
   if (!done) {
@@ -28,7 +29,13 @@ hid_t MakeArray(hid_t group, const char* name, std::uint32_t count, const Shape&
   std::vector<hsize_t> shape = {count};
   shape.insert(shape.end(), sample.begin(), sample.end());
   const hid_t space = H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr);
-  const hid_t array = H5Dcreate2(group, name, type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+  hid_t layout = H5P_DEFAULT;
+  if (type == H5T_NATIVE_DOUBLE) {  // In chunks too, so that both layouts are read.
+    layout = H5Pcreate(H5P_DATASET_CREATE);
+    shape[0] = std::min<hsize_t>(shape[0], kChunk);
+    Must(H5Pset_chunk(layout, static_cast<int>(shape.size()), shape.data()) >= 0, "set chunks");
+  }
+  const hid_t array = H5Dcreate2(group, name, type, space, H5P_DEFAULT, layout, H5P_DEFAULT);
   Must(array >= 0, "make an array");
   H5Sclose(space);
   return array;
@@ -60,7 +67,7 @@ void Write(hid_t file, const char* part, const Task& task, const Samples& sample
   for (std::uint32_t first = 0; first < samples.count; first += kAtATime) {
     std::vector<std::uint32_t> indices(std::min(kAtATime, samples.count - first));
     std::iota(indices.begin(), indices.end(), first);
-    samples.gather(indices, std::nullopt, room);
+    Must(samples.gather(indices, std::nullopt, room).has_value(), "gather");
     const auto count = static_cast<std::uint32_t>(indices.size());
     Append(source, first, count, task.inputs[0], sources.data());
     Append(target, first, count, task.inputs[1], targets.data());

@@ -55,6 +55,24 @@ class Hdf5(support.TrainerTest):
         os.makedirs(self.root)
         self.refused("not there, or not an HDF5 file")
 
+    @unittest.skipUnless(WRITE_HDF5, "built without HDF5")
+    def test_a_sample_that_cannot_be_read_ends_the_training_with_the_reason(self):
+        self.write(SHAPE + ",train=100,test=20", "double")
+        file = os.path.join(self.root, "seq2seq.h5")
+        with open(file, "rb") as whole:
+            data = whole.read()
+        with open(file, "wb") as damaged:  # Where samples are found: seen when one is read.
+            damaged.write(data.replace(b"TREE\x01", b"EERT\x01"))
+        for prefetch in ("on", "off"):
+            self.checkpoints = self.path(prefetch + ".ckpt")
+            first, other = self.start(
+                MODEL + ["--dataset=hdf5", "--data-arg=" + SHAPE, "--data-root=" + self.root,
+                         "--prefetch=" + prefetch, "--publish=out"], ranks=2)
+            for worker in (first, other):
+                self.assertEqual(worker.wait(), 1)
+                self.assertRegex(worker.text("err"), r"ddprun-train \| cannot read 1 samples from \d+ "
+                                 r"on of '.*seq2seq.h5: train/source': the file is damaged or gone")
+
     @unittest.skipIf(WRITE_HDF5, "built with HDF5")
     def test_without_hdf5_it_says_what_to_do(self):
         self.root = self.directory

@@ -59,7 +59,7 @@ Result<void> SplitValidation(Dataset& dataset, std::uint32_t count) {
     for (std::uint32_t& index : shifted) {
       index += first;
     }
-    all(shifted, key, room);
+    return all(shifted, key, room);
   };
   dataset.validation = Samples{count, gather};
   return {};

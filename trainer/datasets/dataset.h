@@ -29,9 +29,10 @@ struct AugmentKey {
 
 struct Samples {
   std::uint32_t count = 0;
-  // The samples at `indices`, each below count, to `room`. Without a key: as they are.
-  std::function<void(std::span<const std::uint32_t> indices, const std::optional<AugmentKey>& key,
-                     const BatchRoom& room)>
+  // The samples at `indices`, each below count, to `room`. Without a key: as they are. An error: a
+  // file could not be read; what is in the room then is no batch.
+  std::function<Result<void>(std::span<const std::uint32_t> indices,
+                             const std::optional<AugmentKey>& key, const BatchRoom& room)>
       gather;
 };
 

@@ -164,10 +164,10 @@ Gathered Gather(const Task& task, const Samples& samples, const std::vector<std:
   out.second.resize(task.inputs.size() > 1 ? room_for(task.inputs[1]) : 0);
   out.targets.resize(task.classifies() ? 0 : room_for(task.target));
   out.labels.resize(task.classifies() ? count : 0);
-  samples.gather(indices, key,
-                 {.inputs = {out.input.data(), out.second.data()},
-                  .targets = out.targets.data(),
-                  .labels = out.labels.data()});
+  EXPECT_TRUE(samples.gather(indices, key,
+                             {.inputs = {out.input.data(), out.second.data()},
+                              .targets = out.targets.data(),
+                              .labels = out.labels.data()}));
   return out;
 }
 

@@ -1,8 +1,5 @@
 // seq2seq's kind of sequences out of an HDF5 file, seq2seq.h5: train/source and train/target,
 // test/source and test/target, each [samples, positions, d_model].
-#include <unistd.h>
-
-#include <cstdio>
 #include <vector>
 
 #include "common/check.h"
@@ -24,14 +21,6 @@ Task SequenceTask(const Arguments& arguments) {
   const Shape source = {arguments.Whole("source"), arguments.Whole("d_model")};
   const Shape target = {arguments.Whole("target"), arguments.Whole("d_model")};
   return {.inputs = {source, target}, .classes = 0, .target = target};
-}
-
-// A batch cannot be made without it, and nobody can go on with half of one.
-void MustRead(const Hdf5Array& array, std::uint64_t sample, float* out) {
-  if (const Result<void> read = array.Read(sample, 1, out); !read) {
-    std::fprintf(stderr, "ddprun-train | %s\n", read.error().message.c_str());
-    _exit(1);
-  }
 }
 
 class Sequences {
@@ -59,16 +48,16 @@ class Sequences {
     return Samples{
         static_cast<std::uint32_t>(count),
         [shared](std::span<const std::uint32_t> indices, const std::optional<AugmentKey>&,
-                 const BatchRoom& room) { shared->Gather(indices, room); }};
+                 const BatchRoom& room) { return shared->Gather(indices, room); }};
   }
 
  private:
-  void Gather(std::span<const std::uint32_t> indices, const BatchRoom& room) const {
+  Result<void> Gather(std::span<const std::uint32_t> indices, const BatchRoom& room) const {
     for (std::size_t i = 0; i < kMaxInputs; ++i) {
       float* out = room.inputs[i];
       for (const std::uint32_t index : indices) {
         if (memory_[i].empty()) {
-          MustRead(arrays_[i], index, out);
+          RETURN_IF_ERROR(arrays_[i].Read(index, 1, out));
         } else {
           std::copy_n(memory_[i].data() + index * numbers_[i], numbers_[i], out);
         }
@@ -76,6 +65,7 @@ class Sequences {
       }
     }
     std::copy_n(room.inputs[1], indices.size() * numbers_[1], room.targets);  // Is to be told.
+    return {};
   }
 
   std::array<Hdf5Array, kMaxInputs> arrays_;

@@ -202,7 +202,10 @@ Samples MakeImageSamples(const ImageFormat& format, ImageBytes bytes) {
   auto images = std::make_shared<const ImageSamples>(format, std::move(bytes));
   return {count,
           [images](std::span<const std::uint32_t> indices, const std::optional<AugmentKey>& key,
-                   const BatchRoom& room) { images->Gather(indices, key, room); }};
+                   const BatchRoom& room) -> Result<void> {
+            images->Gather(indices, key, room);
+            return {};
+          }};
 }
 
 Task ImageTask(const ImageFormat& format, std::int64_t classes) {

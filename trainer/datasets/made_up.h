@@ -29,7 +29,7 @@ Result<Dataset> MakeUp(const std::filesystem::path&, const Arguments& arguments)
     return Samples{static_cast<std::uint32_t>(arguments.Whole(count)),
                    [task, key = MadeUpKey(arguments, part)](std::span<const std::uint32_t> indices,
                                                             const std::optional<AugmentKey>&,
-                                                            const BatchRoom& room) {
+                                                            const BatchRoom& room) -> Result<void> {
                      BatchRoom place = room;
                      for (const std::uint32_t index : indices) {
                        Draw(Mix(key ^ index), place);
@@ -42,6 +42,7 @@ Result<Dataset> MakeUp(const std::filesystem::path&, const Arguments& arguments)
                          place.targets += NumbersIn(task.target);
                        }
                      }
+                     return {};
                    }};
   };
   return Dataset{task, samples("train", 0), samples("test", 1)};

@@ -19,8 +19,10 @@ Task SequenceTask(const Arguments& arguments) {
 // Uniform in [0, 1), as torch.rand; what is to be told is the target sequence itself.
 Samples SequenceSamples(std::uint32_t count, std::uint64_t key, std::size_t source,
                         std::size_t target) {
-  return {count, [key, source, target](std::span<const std::uint32_t> indices,
-                                       const std::optional<AugmentKey>&, const BatchRoom& room) {
+  return {count,
+          [key, source, target](std::span<const std::uint32_t> indices,
+                                const std::optional<AugmentKey>&,
+                                const BatchRoom& room) -> Result<void> {
             float* out[] = {room.inputs[0], room.inputs[1]};
             float* told = room.targets;
             for (const std::uint32_t index : indices) {
@@ -32,6 +34,7 @@ Samples SequenceSamples(std::uint32_t count, std::uint64_t key, std::size_t sour
                 *told++ = *out[1]++ = UniformFloat(Mix(~draw ^ i));
               }
             }
+            return {};
           }};
 }
 
