@@ -97,6 +97,18 @@ for precision in bf16 fp16; do
   run "vgg11 under $precision autocast" "${command[@]}" || true
 done
 
+# A thread copies the parameters, and calls CUDA, while the step is recorded.
+mapfile -t command < <(train --cuda-graph --epochs=1 --limit-train=20000 --checkpoint-every=1 \
+  --checkpoint-dir=graph-saves)
+run "a CUDA graph recorded while checkpoints are copied" "${command[@]}" &&
+  expect "a CUDA graph recorded while checkpoints are copied" "replayed from a CUDA graph"
+
+second=cpu
+[[ $gpus -eq 1 ]] || second=cuda:1
+mapfile -t command < <(train --model=toy --split-devices=cuda:0,$second --clip-norm=0.1 --epochs=1 \
+  --checkpoint-dir=clipped)
+run "gradients of cuda:0 and $second clipped together" "${command[@]}" || true
+
 mapfile -t command < <(train --backend=nccl --epochs=1 --checkpoint-dir=one-nccl)
 run "NCCL with one rank" "${command[@]}" && expect "NCCL with one rank" "through NCCL"
 mapfile -t command < <(train --backend=gloo --device=cuda:0 --epochs=1 --limit-train=20000 \
@@ -106,6 +118,13 @@ if [[ $gpus -gt 1 ]]; then
   mapfile -t command < <(train --model=vgg11 --epochs=1 --limit-train=20000 --checkpoint-dir=all)
   run "NCCL with all $gpus GPUs" "$bin/ddprun" --nproc-per-node="$gpus" "${command[@]}" &&
     expect "NCCL with all GPUs" "through NCCL"
+  # 63 samples a step, of three ranks once: 32 and 31 for two.
+  uneven=(--batch=21 --limit-train=6300 --checkpoint-dir=uneven)
+  run "three ranks on the CPU" "$bin/ddprun" --nproc-per-node=3 "$bin/ddprun-train" --device=cpu \
+    --epochs=1 "${uneven[@]}" || true
+  mapfile -t command < <(train --cuda-graph --resume=must --epochs=4 "${uneven[@]}")
+  run "graphs of 32 and of 31 samples" "$bin/ddprun" --nproc-per-node=2 "${command[@]}" &&
+    expect "graphs of 32 and of 31 samples" "replayed from a CUDA graph"
   run "every collective of NCCL" "$bin/ddprun" --nproc-per-node="$gpus" "$bin/ddprun-bench-comm" \
     --device=cuda --check || true
 fi

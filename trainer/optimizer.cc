@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include <map>
+#include <string>
 #include <utility>
 
 namespace ddprun {
@@ -15,7 +17,14 @@ at::Tensor ClipNorm(const std::vector<at::Tensor>& gradients, double most) {
   }
   at::Tensor norm = at::stack(norms).norm();
   if (most > 0) {
-    at::_foreach_mul_(gradients, at::clamp_max(most / (norm + 1e-6), 1.0));
+    const at::Tensor factor = at::clamp_max(most / (norm + 1e-6), 1.0);
+    std::map<std::string, std::vector<at::Tensor>> devices;  // A factor serves those of its own.
+    for (const at::Tensor& gradient : gradients) {
+      devices[gradient.device().str()].push_back(gradient);
+    }
+    for (const auto& [name, there] : devices) {
+      at::_foreach_mul_(there, factor.to(there[0].device()));
+    }
   }
   return norm;
 }

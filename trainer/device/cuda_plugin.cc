@@ -96,7 +96,8 @@ int MakeGraph(DdprunCudaGraph** out, DdprunCudaReason* reason) {
 }
 
 int BeginGraph(DdprunCudaGraph* graph, DdprunCudaReason* reason) {
-  return Try(reason, [&] { graph->graph.capture_begin(); });
+  // Other threads go on using the GPU meanwhile: the copier of snapshots, NCCL's watchdog.
+  return Try(reason, [&] { graph->graph.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal); });
 }
 
 int EndGraph(DdprunCudaGraph* graph, DdprunCudaReason* reason) {
