@@ -7,13 +7,15 @@ VENV: with the torch that ddprun-train was built with (scripts/setup.sh --torch)
 train_peer.py's two styles. All run one thread per rank, under the same launcher, with the same batch,
 number of samples and seed, save nothing meanwhile, and are measured in turn, so that what else the
 machine does hits all of them. Ratios are taken within a turn; the bound is the lower end of a
-one-sided 95% interval of their geometric mean.
+one-sided 95% interval of their geometric mean. Two nodes are two agents of this machine that know
+each other by address alone, so their ranks talk through Gloo over TCP.
 """
 
 import argparse
 import json
 import math
 import os
+import socket
 import statistics
 import subprocess
 import sys
@@ -24,15 +26,26 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 LIMIT = 300
 # Of Student's distribution, one-sided 95%, by turns less one; beyond: close enough.
 STUDENT = {9: 1.833, 10: 1.812, 11: 1.796, 12: 1.782, 13: 1.771, 14: 1.761, 19: 1.729}
-ROWS = [  # Model, workers, batch of each, samples.
-    ("mlp", 1, 64, 60_000),
-    ("mlp", 2, 64, 60_000),
-    ("mlp", 2, 8, 16_000),
-    ("vgg11", 1, 16, 480),
-    ("transformer", 1, 8, 176),
+ROWS = [  # Model, nodes, workers of each, batch of each worker, samples.
+    ("mlp", 1, 1, 64, 60_000),
+    ("mlp", 1, 2, 64, 60_000),
+    ("mlp", 1, 2, 8, 16_000),
+    ("mlp", 2, 1, 64, 60_000),
+    ("vgg11", 1, 1, 16, 480),
+    ("vgg11", 1, 2, 16, 960),
+    ("vgg11", 2, 1, 16, 960),
+    ("transformer", 1, 1, 8, 176),
+    ("transformer", 1, 2, 8, 352),
+    ("transformer", 2, 1, 8, 352),
 ]
 DATA = {"mlp": ["--dataset=mnist"], "transformer": ["--dataset=seq2seq"],
         "vgg11": ["--dataset=synthetic", "--data-arg=test=100"]}
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 class Bench:
@@ -44,22 +57,29 @@ class Bench:
         self.environment = {**{k: v for k, v in os.environ.items() if k in kept},
                             "OMP_NUM_THREADS": "1"}
 
-    def run(self, workers, command):
+    def run(self, nodes, workers, command):
         """When it was started, and its output."""
-        if workers > 1:
-            command = [os.path.join(self.bin, "ddprun"), f"--nproc-per-node={workers}", *command]
+        launch = []
+        if nodes * workers > 1:
+            launch = [os.path.join(self.bin, "ddprun"), f"--nproc-per-node={workers}"]
+        if nodes > 1:
+            launch += [f"--nnodes={nodes}", "--rdzv-id=bench", f"--rdzv-endpoint=127.0.0.1:{free_port()}"]
         begin = time.time()
-        ran = subprocess.run(command, env=self.environment, cwd=self.scratch, capture_output=True,
-                             text=True, timeout=LIMIT, check=False)
-        if ran.returncode != 0:
-            sys.exit(f"{command} ended with {ran.returncode}:\n{ran.stderr}")
-        return begin, ran.stdout
+        agents = [subprocess.Popen(
+            launch + ([f"--node-rank={node}"] if nodes > 1 else []) + command, env=self.environment,
+            cwd=self.scratch, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True) for node in range(nodes)]
+        said = [agent.communicate(timeout=LIMIT) for agent in agents]
+        for agent, (_, errors) in zip(agents, said):
+            if agent.returncode != 0:
+                sys.exit(f"{launch + command} ended with {agent.returncode}:\n{errors}")
+        return begin, said[0][0]
 
-    def ours(self, model, workers, batch, samples):
+    def ours(self, model, nodes, workers, batch, samples):
         """Seconds to the tenth step, samples per second after it."""
         with tempfile.TemporaryDirectory(dir=self.scratch) as folder:
             metrics = os.path.join(folder, "metrics.jsonl")
-            begin, _ = self.run(workers, [
+            begin, _ = self.run(nodes, workers, [
                 os.path.join(self.bin, "ddprun-train"), f"--model={model}", *DATA[model],
                 "--epochs=1", f"--batch={batch}",
                 f"--limit-train={samples}", "--checkpoint-every=1000000000",
@@ -68,11 +88,11 @@ class Bench:
                 points = [json.loads(line) for line in file]
         first, last = points[0], points[-1]
         # A last batch that is not full counts as one for the peers too.
-        rate = (last["step"] - first["step"]) * batch * workers / (last["t"] - first["t"])
+        rate = (last["step"] - first["step"]) * batch * nodes * workers / (last["t"] - first["t"])
         return first["t"] - begin, rate
 
-    def peer(self, style, model, workers, batch, samples):
-        begin, out = self.run(workers, [self.python, os.path.join(HERE, "train_peer.py"), style, model,
+    def peer(self, style, model, nodes, workers, batch, samples):
+        begin, out = self.run(nodes, workers, [self.python, os.path.join(HERE, "train_peer.py"), style, model,
                                         self.data, str(batch), str(samples)])
         first, rate = map(float, out.split()[-2:])
         return first - begin, rate
@@ -93,13 +113,14 @@ def print_values(name, values, unit):
           f"{min(values):.5g} to {max(values):.5g}", flush=True)
 
 
-def measure(bench, turns, model, workers, batch, samples):
-    print(f"{model}, batch {batch}, {workers} worker(s), {turns} turns:", flush=True)
+def measure(bench, turns, model, nodes, workers, batch, samples):
+    row = (model, nodes, workers, batch, samples)
+    print(f"{model}, batch {batch}, {nodes} node(s) of {workers} worker(s), {turns} turns:", flush=True)
     results = {"ddprun-train": [], "tuned": [], "dataloader": []}
     for _ in range(turns):
-        results["ddprun-train"].append(bench.ours(model, workers, batch, samples))
+        results["ddprun-train"].append(bench.ours(*row))
         for style in ("tuned", "dataloader"):
-            results[style].append(bench.peer(style, model, workers, batch, samples))
+            results[style].append(bench.peer(style, *row))
     for name, values in results.items():
         print_values(name, [rate for _, rate in values], "samples/s")
     ours = results["ddprun-train"]
