@@ -55,7 +55,7 @@ void DemandDeterminism() {
   at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
 }
 
-// A frozen parameter is a buffer: part of the model, without gradient or optimizer.
+// A frozen parameter is part of the model, without gradient or optimizer.
 static const TorchModel& Freeze(TorchModel& model, const std::vector<std::string>& prefixes) {
   std::vector<std::string> names;
   std::vector<at::Tensor> parameters;
@@ -64,8 +64,8 @@ static const TorchModel& Freeze(TorchModel& model, const std::vector<std::string
     const bool frozen =
         std::any_of(prefixes.begin(), prefixes.end(),
                     [&](const std::string& prefix) { return name.starts_with(prefix); });
-    (frozen ? model.buffer_names : names).push_back(name);
-    (frozen ? model.buffers : parameters).push_back(model.parameters[i]);
+    (frozen ? model.frozen_names : names).push_back(name);
+    (frozen ? model.frozen : parameters).push_back(model.parameters[i]);
     model.parameters[i].set_requires_grad(!frozen);
   }
   model.names = std::move(names);
@@ -121,19 +121,21 @@ Result<void> Learner::Impl::Start(std::size_t part, std::size_t evaluation,
     }
     std::vector<at::Tensor> tensors = model->parameters;
     tensors.insert(tensors.end(), model->buffers.begin(), model->buffers.end());
+    tensors.insert(tensors.end(), model->frozen.begin(), model->frozen.end());
     for (const NamedTensor& item : OptimizerState()) {
       tensors.push_back(item.tensor);
     }
     Broadcast(tensors);
-    exchange = std::make_unique<GradientExchange>(model->parameters, *group.torch(), recorded,
-                                                  options.bucket_bytes, options.compression);
+    if (options.sync) {
+      exchange = std::make_unique<GradientExchange>(model->parameters, *group.torch(), recorded,
+                                                    options.bucket_bytes, options.compression);
+    }
     return {};
   } catch (const std::exception&) {
     return CollectiveError(group.rank(), "receive the parameters");
   }
 }
 
-// The sum over samples, so that parts and ranks add up. Of float targets: over all their numbers.
 std::vector<NamedTensor> Learner::Impl::ModelState() const {
   std::vector<NamedTensor> state;
   for (std::size_t i = 0; i < model->parameters.size(); ++i) {
@@ -141,6 +143,9 @@ std::vector<NamedTensor> Learner::Impl::ModelState() const {
   }
   for (std::size_t i = 0; i < model->buffers.size(); ++i) {
     state.push_back({model->buffer_names[i], model->buffers[i]});
+  }
+  for (std::size_t i = 0; i < model->frozen.size(); ++i) {
+    state.push_back({model->frozen_names[i], model->frozen[i]});
   }
   return state;
 }
@@ -236,6 +241,24 @@ Result<void> Learner::ShareBuffers() {
   }
 }
 
+Result<double> Learner::DistanceFromRankZero() {
+  try {
+    const at::NoGradGuard no_grad;
+    std::vector<at::Tensor> first;
+    for (const at::Tensor& parameter : impl_->model->parameters) {
+      first.push_back(parameter.detach().clone());
+    }
+    impl_->Broadcast(first);
+    double most = 0;
+    for (std::size_t i = 0; i < first.size(); ++i) {
+      most = std::max(most, (first[i] - impl_->model->parameters[i]).abs().max().item<double>());
+    }
+    return most;
+  } catch (const std::exception&) {
+    return CollectiveError(impl_->group.rank(), "compare the parameters");
+  }
+}
+
 Result<Score> Learner::TakeScore() {
   try {
     return impl_->TakeScore();
@@ -251,7 +274,7 @@ Result<Score> Learner::Evaluate(std::size_t count) {
     const Score training = impl_->TakeScore();
     const Batch batch = impl_->slots->Take(kEvaluationSlot, count);
     const at::Tensor output = impl_->Output(batch.inputs, /*training=*/false);
-    impl_->AddScore(output, impl_->Loss(output, batch), batch);
+    impl_->AddScore(output, impl_->LossOf(output, batch), batch);
     impl_->slots->Done();
     impl_->score.samples += count;
     const Score found = impl_->TakeScore();

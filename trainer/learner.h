@@ -39,7 +39,9 @@ struct LearnerOptions {
   bool measure_norm = false;                  // Of them, also where nothing is clipped.
   Precision precision = Precision::kFloat32;  // Of the forward, under autocast.
   Compression compression = Compression::kNone;
-  std::vector<std::string> freeze;         // Parameters whose names begin so are not trained.
+  Loss loss = Loss::kByTargets;
+  bool sync = true;                 // False: gradients stay this rank's, to see how ranks part.
+  std::vector<std::string> freeze;  // Parameters whose names begin so are not trained.
   std::vector<std::string> split_devices;  // One for each part of the model; none: not split.
   Device device;                           // Where the model lies and steps are computed.
   // Forward and backward of steps of one part are recorded in it and replayed; null: never.
@@ -75,6 +77,8 @@ struct Part {
   std::uint64_t seed = 0;          // Of the step here; feeds whatever the model draws at random.
   bool first = true;
   bool last = true;
+  // A step of one part on every rank, with as many samples here as in all such steps.
+  bool regular = true;
 };
 
 class Learner {
@@ -117,6 +121,9 @@ class Learner {
 
   // None where the model lies in the host's memory.
   std::optional<DeviceMemory> MemoryOnDevice() const;
+
+  // The largest difference of a parameter's number here and on rank 0: by all ranks together.
+  Result<double> DistanceFromRankZero();
 
   // Before evaluations: rank 0's buffers are everybody's.
   Result<void> ShareBuffers();

@@ -37,7 +37,8 @@ struct Learner::Impl {
   // As ForwardBackward of a whole step, from the graph once there is one.
   Result<void> GraphStep(const Batch& batch);
   at::Tensor Output(const std::vector<at::Tensor>& inputs, bool training) const;
-  at::Tensor Loss(const at::Tensor& output, const Batch& batch) const;
+  at::Tensor LossOf(const at::Tensor& output, const Batch& batch) const;
+  double LossesOfOneSample() const;
   void AddScore(const at::Tensor& output, const at::Tensor& loss, const Batch& batch);
   Score TakeScore();
   bool Unscale(const std::vector<at::Tensor>& gradients);

@@ -15,7 +15,8 @@
 namespace ddprun {
 namespace {
 
-std::uint64_t CountCorrect(const at::Tensor& logits, const std::int64_t* labels) {
+std::uint64_t CountCorrect(const at::Tensor& output, const std::int64_t* labels) {
+  const at::Tensor logits = output.contiguous();  // A model may end with a transposition.
   const float* row = logits.const_data_ptr<float>();
   const std::int64_t classes = logits.size(1);
   std::uint64_t correct = 0;
@@ -52,18 +53,33 @@ class Autocast {
 
 }  // namespace
 
-at::Tensor Learner::Impl::Loss(const at::Tensor& output, const Batch& batch) const {
+// The sum over samples, so that parts and ranks add up.
+at::Tensor Learner::Impl::LossOf(const at::Tensor& output, const Batch& batch) const {
   if (options.task.classifies()) {
     return at::cross_entropy_loss(output, batch.labels, {}, at::Reduction::Sum);
   }
+  if (options.loss == Loss::kCrossEntropy) {
+    return at::cross_entropy_loss(output, batch.targets, {}, at::Reduction::Sum);
+  }
   return at::mse_loss(output, batch.targets, at::Reduction::Sum);
+}
+
+// How many losses are in a sample's, of which PyTorch takes the mean: for float targets one of each
+// number, or one of each distribution.
+double Learner::Impl::LossesOfOneSample() const {
+  if (options.task.classifies()) {
+    return 1;
+  }
+  const Shape& target = options.task.target;
+  const auto numbers = static_cast<double>(NumbersIn(target));
+  return options.loss == Loss::kCrossEntropy ? numbers / static_cast<double>(target[0]) : numbers;
 }
 
 // Of a device nothing is asked here: the loop would wait for all that it was told before.
 void Learner::Impl::AddScore(const at::Tensor& output, const at::Tensor& loss, const Batch& batch) {
   const at::NoGradGuard no_grad;
   const bool labels = options.task.classifies();
-  const double numbers = labels ? 1 : static_cast<double>(NumbersIn(options.task.target));
+  const double numbers = LossesOfOneSample();
   if (!device.is_cpu()) {
     tally.select(0, 0).add_(loss, 1 / numbers);
     if (labels) {
@@ -91,16 +107,16 @@ Result<void> Learner::Impl::AddGradients(const Part& part) {
   if (part.first) {
     random.set_current_seed(part.seed);
   }
-  // The exchange divides by the number of ranks; this undoes it and divides by all samples.
-  const double numbers =
-      options.task.classifies() ? 1 : static_cast<double>(NumbersIn(options.task.target));
+  // The exchange divides by the number of ranks; this undoes it and divides by all samples. Without
+  // an exchange it makes the mean over this rank's, if all have as many.
+  const double numbers = LossesOfOneSample();
   const double scale =
       options.precision == Precision::kFloat16 ? *loss_scale.const_data_ptr<double>() : 1;
   weight.fill_(scale * (static_cast<double>(group.size()) /
                         (static_cast<double>(part.global_count) * numbers)));
   const Batch batch = slots->Take(part.slot, part.count);
-  const bool whole = part.first && part.last && part.count == slots->most(part.slot);
-  if (options.graph && whole) {
+  // All ranks record the same step: what NCCL does in a graph it does with all of them.
+  if (options.graph && part.regular && part.first && part.last) {
     RETURN_IF_ERROR(GraphStep(batch));
   } else {
     ForwardBackward(batch, part.first, part.last);
@@ -146,7 +162,7 @@ void Learner::Impl::ForwardBackward(const Batch& batch, bool first, bool last) {
   }
   std::optional<NamedRange> range(std::in_place, "forward");
   const at::Tensor output = Output(batch.inputs, /*training=*/true);
-  const at::Tensor loss = Loss(output, batch);
+  const at::Tensor loss = LossOf(output, batch);
   range.reset();
   if (exchange && last) {
     exchange->BeforeBackward();

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "trainer/checkpoint/snapshot_copier.h"
 #include "trainer/models/torch_model.h"
@@ -48,7 +49,7 @@ struct World {
   explicit World(const LearnerOptions& options)
       : group(std::move(*ProcessGroup::Join(WorkerEnv{}, GroupOptions{}))),
         learner(kModel, options, *group) {
-    EXPECT_TRUE(learner.Start(4, 4, {}));
+    EXPECT_TRUE(learner.Start(5, 4, {}));  // More than most steps have here: others' shares.
     for (std::size_t i = 0; i < 4; ++i) {  // y = 3 x, from y = x.
       learner.room(0).inputs[0][i] = 1;
       learner.room(0).targets[i] = 3;
@@ -188,7 +189,8 @@ std::vector<float> WeightsOverSteps(World& world, std::size_t steps, Score& scor
       world.learner.room(0).targets[i] = static_cast<float>(step % 7 + i);
     }
     const std::size_t count = step % 5 == 0 ? 3 : 4;
-    EXPECT_TRUE(world.learner.Backward({.count = count, .global_count = count}));
+    EXPECT_TRUE(
+        world.learner.Backward({.count = count, .global_count = count, .regular = count == 4}));
     EXPECT_TRUE(world.learner.Update(0.1));
     weights.push_back(world.Weight());
   }
@@ -204,6 +206,7 @@ TEST(Learner, ReplaysFullStepsOnceItIsWarmAndLearnsTheSame) {
   const std::vector<float> weights = WeightsOverSteps(plain, kSteps, expected);
   EXPECT_FALSE(plain.learner.Replays());
 
+  // As a rank with one sample less than the others has it: a step is whole by what all know.
   const auto graph = std::make_shared<FakeGraph>();
   options.graph = graph;
   World world(options);
@@ -213,6 +216,106 @@ TEST(Learner, ReplaysFullStepsOnceItIsWarmAndLearnsTheSame) {
   EXPECT_EQ(graph->replays, 32 - static_cast<int>(Learner::kWarmSteps));
   EXPECT_EQ(score.samples, expected.samples);
   EXPECT_EQ(score.loss_sum, expected.loss_sum);
+}
+
+// Steps of one part here, where another rank needs two, are recorded nowhere.
+TEST(Learner, StepsThatAreNotRegularEverywhereAreNotReplayed) {
+  LearnerOptions options = World::Options("", 0, false);
+  const auto graph = std::make_shared<FakeGraph>();
+  options.graph = graph;
+  World world(options);
+  for (std::size_t step = 0; step < 2 * Learner::kWarmSteps; ++step) {
+    ASSERT_TRUE(world.learner.Backward({.count = 4, .global_count = 9, .regular = false}));
+    ASSERT_TRUE(world.learner.Update(0.01));
+  }
+  EXPECT_EQ(graph->replays, 0);
+}
+
+TEST(Learner, AFrozenParameterIsNotCopiedAsABufferIs) {
+  LearnerOptions options = World::Options("forget=1", 0, false);
+  options.freeze = {"forgotten"};
+  World world(options);
+  ASSERT_TRUE(world.learner.Backward({.count = 4, .global_count = 4}));
+  ASSERT_TRUE(world.learner.Update(0.1));
+  int changing = 0;
+  std::vector<std::string> names;
+  for (const TensorView& tensor : world.learner.View().model) {
+    names.push_back(tensor.name);
+    changing += tensor.forward_changes_it ? 1 : 0;
+    EXPECT_EQ(tensor.forward_changes_it, tensor.name == "seen") << tensor.name;
+  }
+  EXPECT_EQ(names.size(), 3u);
+  EXPECT_EQ(changing, 1);
+}
+
+// Ends as a Transformer does that computes with positions first.
+std::shared_ptr<TorchModel> MakeTransposed(const Task&, const Arguments&, std::uint64_t) {
+  auto model = std::make_shared<TorchModel>();
+  model->names = {"weight"};
+  model->parameters = {at::ones({1})};
+  model->forward = [p = model->parameters](const std::vector<at::Tensor>& batch, bool) {
+    return (batch[0] * p[0]).t().contiguous().t();
+  };
+  return model;
+}
+
+// The numbers that it is given, times one.
+std::shared_ptr<TorchModel> MakeScaled(const Task&, const Arguments&, std::uint64_t) {
+  auto model = std::make_shared<TorchModel>();
+  model->names = {"weight"};
+  model->parameters = {at::ones({1})};
+  model->forward = [p = model->parameters](const std::vector<at::Tensor>& batch, bool) {
+    return batch[0] * p[0];
+  };
+  return model;
+}
+
+constexpr ModelEntry EntryOf(std::shared_ptr<TorchModel> (*make)(const Task&, const Arguments&,
+                                                                 std::uint64_t)) {
+  return {.name = "scaled",
+          .about = "",
+          .recipe = {"", "sgd", 0.1, 1},
+          .most_threads = 1,
+          .evaluation_batch = 2,
+          .arguments = {},
+          .misfit = nullptr,
+          .make = make};
+}
+
+constexpr ModelEntry kTransposed = EntryOf(MakeTransposed);
+constexpr ModelEntry kScaled = EntryOf(MakeScaled);
+
+TEST(Learner, CountsWhatIsRightHoweverTheOutputLiesInMemory) {
+  const auto group = std::move(*ProcessGroup::Join(WorkerEnv{}, GroupOptions{}));
+  LearnerOptions options;
+  options.task = {.inputs = {{3}}, .classes = 3, .target = {}};
+  Learner learner(kTransposed, options, *group);
+  ASSERT_TRUE(learner.Start(2, 2, {}));
+  const BatchRoom room = learner.room(Learner::kEvaluationSlot);
+  const float logits[] = {9, 1, 2, 0, 1, 7};  // Classes 0 and 2.
+  std::copy_n(logits, 6, room.inputs[0]);
+  room.labels[0] = 0;
+  room.labels[1] = 2;
+  EXPECT_EQ(learner.Evaluate(2)->correct, 2u);
+}
+
+// As torch.nn.functional.cross_entropy of the same numbers in Python: the mean over distributions.
+TEST(Learner, FloatTargetsCanBeProbabilities) {
+  const auto group = std::move(*ProcessGroup::Join(WorkerEnv{}, GroupOptions{}));
+  LearnerOptions options;
+  options.task = {.inputs = {{2, 3}}, .classes = 0, .target = {2, 3}};
+  options.loss = Loss::kCrossEntropy;
+  Learner learner(kScaled, options, *group);
+  ASSERT_TRUE(learner.Start(1, 1, {}));
+  const BatchRoom room = learner.room(Learner::kEvaluationSlot);
+  const float numbers[] = {0, 1, 2, 0, 0, 0};  // Of two classes, three times.
+  const float targets[] = {1, 0.5F, 0, 0, 0.5F, 1};
+  std::copy_n(numbers, 6, room.inputs[0]);
+  std::copy_n(targets, 6, room.targets);
+  const double first = std::log(2);                       // -log(1/2)
+  const double second = std::log(1 + std::exp(1)) - 0.5;  // Half of each.
+  const double third = std::log(1 + std::exp(2));         // The smaller one is right.
+  EXPECT_NEAR(learner.Evaluate(1)->loss_sum, (first + second + third) / 3, 1e-6);
 }
 
 TEST(Learner, StepsOfSeveralPartsAreNotReplayed) {

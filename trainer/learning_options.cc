@@ -38,6 +38,11 @@ void AddLearningOptions(CLI::App& app, LearningOptions& options) {
   app.add_option("--compress", options.compress,
                  "Gradients travel between ranks as fp16 or bf16; off: as they are")
       ->capture_default_str();
+  app.add_option("--loss", options.loss,
+                 "auto: cross entropy of labels, mean squared error of float targets; "
+                 "cross-entropy: float targets are probabilities, of classes along their first "
+                 "dimension")
+      ->capture_default_str();
   app.add_flag("--deterministic", options.deterministic,
                "An error instead of any operation without a deterministic implementation");
   app.add_flag("--cuda-graph", options.cuda_graph,
@@ -77,6 +82,9 @@ std::vector<std::string> LearningProblems(const LearningOptions& options) {
   }
   if (!ParseCompression(options.compress)) {
     problems.push_back("--compress must be off, fp16 or bf16, not '" + options.compress + "'");
+  }
+  if (!ParseLoss(options.loss)) {
+    problems.push_back("--loss must be auto or cross-entropy, not '" + options.loss + "'");
   }
   if (options.sync_batchnorm) {
     problems.push_back(
@@ -121,6 +129,16 @@ std::optional<Compression> ParseCompression(const std::string& text) {
   }
   if (text == "bf16") {
     return Compression::kBFloat16;
+  }
+  return std::nullopt;
+}
+
+std::optional<Loss> ParseLoss(const std::string& text) {
+  if (text == "auto") {
+    return Loss::kByTargets;
+  }
+  if (text == "cross-entropy") {
+    return Loss::kCrossEntropy;
   }
   return std::nullopt;
 }

@@ -19,6 +19,7 @@ namespace ddprun {
 
 enum class Precision { kFloat32, kFloat16, kBFloat16 };
 enum class Compression { kNone, kFloat16, kBFloat16 };
+enum class Loss { kByTargets, kCrossEntropy };
 
 struct LearningOptions {
   std::string schedule = "constant";
@@ -29,6 +30,7 @@ struct LearningOptions {
   bool grad_norm = false;
   std::string autocast = "off";
   std::string compress = "off";
+  std::string loss = "auto";
   bool deterministic = false;
   bool cuda_graph = false;
   bool sync_batchnorm = false;  // Always refused: see LearningProblems.
@@ -45,6 +47,8 @@ Schedule ScheduleOf(const LearningOptions& options, std::uint64_t total_steps);
 // Of --autocast.
 std::optional<Precision> ParsePrecision(const std::string& text);
 std::optional<Compression> ParseCompression(const std::string& text);
+// Of --loss.
+std::optional<Loss> ParseLoss(const std::string& text);
 // Whether to fill batches on a thread, for parts of so many numbers.
 bool PrefetchWanted(const LearningOptions& options, std::uint64_t numbers);
 

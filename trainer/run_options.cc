@@ -72,6 +72,8 @@ void AddRunOptions(CLI::App& app, RunOptions& options) {
   app.add_option("--skew", options.skew,
                  "RANK:MILLISECONDS,...: make these ranks slower by so much in every step, to see "
                  "what the others do");
+  app.add_flag("--no-sync", options.no_sync,
+               "Do not average gradients over the ranks, to see how far their models part");
 }
 
 void CheckRunOptions(const RunOptions& options, std::vector<std::string>& problems) {

@@ -54,6 +54,7 @@ void AddLearning(SharedSettings& settings, const LearningOptions& options) {
                    {"--grad-norm", Text(options.grad_norm)},
                    {"--autocast", options.autocast},
                    {"--compress", options.compress},
+                   {"--loss", options.loss},
                    {"--deterministic", Text(options.deterministic)},
                    {"--cuda-graph", Text(options.cuda_graph)}});
 }
@@ -85,6 +86,7 @@ SharedSettings SharedSettingsOf(const TrainConfig& config, const Dataset& datase
       {"--backend", config.backend},
       {"--validate-every", std::to_string(run.validate_every)},
       {"--freeze", Joined(run.freeze)},
+      {"--no-sync", Text(run.no_sync)},
       // Each rank may have devices of its own, but the same parts.
       {"the number of --split-devices", std::to_string(run.split_devices.size())}};
   AddLearning(settings, config.learning);

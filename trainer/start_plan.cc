@@ -25,11 +25,11 @@ struct Setting {
   const char* words;
 };
 // What makes another training of it,
-constexpr Setting kFixed[] = {{"limit_train", "--limit-train"},
-                              {"validation_samples", "--validation-samples"},
-                              {"optimizer", "--optimizer"},
-                              {"model_arguments", "--model-arg"},
-                              {"data_arguments", "--data-arg"}};
+constexpr Setting kFixed[] = {
+    {"limit_train", "--limit-train"}, {"validation_samples", "--validation-samples"},
+    {"optimizer", "--optimizer"},     {"loss", "--loss"},
+    {"no_sync", "--no-sync"},         {"model_arguments", "--model-arg"},
+    {"data_arguments", "--data-arg"}};
 // and what may change on the way; said.
 constexpr Setting kFree[] = {{"lr", "learning rate"},
                              {"scale_lr", "scaling of the learning rate"},
@@ -47,7 +47,11 @@ constexpr Setting kFree[] = {{"lr", "learning rate"},
 
 std::string Hyperparameter(const TrainState& state, const std::string& name) {
   const auto found = state.hyperparameters.find(name);
-  return found == state.hyperparameters.end() ? "unknown" : found->second;
+  if (found != state.hyperparameters.end()) {
+    return found->second;
+  }
+  // As before there was a choice.
+  return name == "loss" ? "auto" : name == "no_sync" ? "no" : "unknown";
 }
 
 }  // namespace
@@ -121,6 +125,8 @@ TrainState FreshState(const TrainConfig& config, std::uint32_t world_size,
       {"data_arguments", config.data_arguments.Text()},
       {"validation_samples", std::to_string(config.run.validation_samples)},
       {"limit_train", config.limit_train ? std::to_string(*config.limit_train) : "none"},
+      {"loss", config.learning.loss},
+      {"no_sync", config.run.no_sync ? "yes" : "no"},
   };
   state.versions = {{"ddprun", DDPRUN_VERSION}, {"libtorch", DDPRUN_LIBTORCH_VERSION}};
   return state;

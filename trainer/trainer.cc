@@ -97,7 +97,8 @@ Result<void> Trainer::TakeStep() {
                                         .global_count = part->batch.count,
                                         .seed = StepSeed(state_.seed, state_.step, env_.rank),
                                         .first = part->begins_step(),
-                                        .last = part->ends_step()}));
+                                        .last = part->ends_step(),
+                                        .regular = IsRegular(part->batch)}));
   } while (!part->ends_step());
   RETURN_IF_ERROR(learner_->Update(LearningRate()));
 
@@ -137,6 +138,13 @@ Result<void> Trainer::AfterStep(bool epoch_ended) {
   }
   // After a validation at once: the next one may be sooner than it was thought to ask.
   return validate || state_.step >= agree_at_ ? AgreeOnStop() : Result<void>();
+}
+
+// Decided by what all ranks know alike.
+bool Trainer::IsRegular(const GlobalBatch& batch) const {
+  return batch.count == std::min<std::uint64_t>(state_.global_batch, dataset_.train.count) &&
+         LargestShare(batch.count, env_.world_size) <=
+             static_cast<std::uint64_t>(config_.micro_batch);
 }
 
 // As in Report: rank 0 says in the same sum when to ask again.

@@ -70,6 +70,7 @@ class Trainer {
   Result<void> Report(std::uint64_t epoch, bool epoch_ended);
   Result<Evaluation> Evaluate(const Samples& samples);
   Result<void> Finish();
+  Result<void> SayHowFarApart();
   Result<void> PublishResult();
   Result<void> SayFinishedBefore(const TrainState& state);
   void LogStart(const StartPlan& plan) const;
@@ -81,6 +82,7 @@ class Trainer {
 
   bool IsRankZero() const { return env_.rank == 0; }
   std::uint64_t LargestPart() const;
+  bool IsRegular(const GlobalBatch& batch) const;  // As Part::regular.
   double LearningRate() const;
   std::uint64_t Epochs() const;
   std::uint64_t StepsLeft() const;

@@ -62,6 +62,9 @@ Result<void> Trainer::Finish() {
     Log(LogLevel::kInfo, "memory of this rank after the last step: " + MemoryMeasured());
   }
   heartbeat_.Phase(kEvaluatePhase);
+  if (config_.run.no_sync && env_.world_size > 1) {
+    RETURN_IF_ERROR(SayHowFarApart());
+  }
   ASSIGN_OR_RETURN(const Evaluation train, Evaluate(dataset_.train));
   heartbeat_.Phase(kEvaluatePhase);
   ASSIGN_OR_RETURN(const Evaluation test, Evaluate(dataset_.test));
@@ -92,6 +95,24 @@ Result<void> Trainer::Finish() {
   RETURN_IF_ERROR(checkpointing_->Close());
   RETURN_IF_ERROR(WriteResult(state_));
   PrintResult(state_);
+  return {};
+}
+
+Result<void> Trainer::SayHowFarApart() {
+  std::vector<double> distances(env_.world_size, 0);
+  ASSIGN_OR_RETURN(distances[env_.rank], learner_->DistanceFromRankZero());
+  RETURN_IF_ERROR(group_->Sum(distances));
+  if (!IsRankZero()) {
+    return {};
+  }
+  printer_->EndLine();
+  for (std::uint32_t rank = 1; rank < env_.world_size; ++rank) {
+    char text[120];
+    std::snprintf(text, sizeof text,
+                  "after %llu steps rank %u's parameters differ from rank 0's by up to %.3g",
+                  static_cast<unsigned long long>(state_.step), rank, distances[rank]);
+    Log(LogLevel::kInfo, text);
+  }
   return {};
 }
 

@@ -55,6 +55,8 @@ Result<void> Trainer::JoinWorld() {
   }
   learner.device = device_;
   learner.compression = *ParseCompression(config_.learning.compress);
+  learner.loss = *ParseLoss(config_.learning.loss);
+  learner.sync = !config_.run.no_sync;
   learner.freeze = config_.run.freeze;
   learner.split_devices = config_.run.split_devices;
   learner.bucket_bytes = static_cast<std::size_t>(config_.bucket_mib * (1 << 20));
@@ -221,6 +223,11 @@ void Trainer::LogStart(const StartPlan& plan) const {
     Log(LogLevel::kInfo, "rank " + std::to_string(skew.rank) + " is made slower by " +
                              std::to_string(skew.by.count()) + " ms in every step (--skew)" +
                              (skew.rank < env_.world_size ? "" : ", but there is none"));
+  }
+  if (config_.run.no_sync) {
+    Log(LogLevel::kWarning,
+        "gradients are not averaged (--no-sync): each rank trains a model of its own on its share; "
+        "checkpoints are rank 0's");
   }
   const std::uint64_t share = LargestShare(state_.global_batch, env_.world_size);
   if (const std::uint64_t part = LargestPart(); part < share) {

@@ -1,6 +1,7 @@
 """One rank is slower than the others, or so slow that they take it for gone."""
 
 import json
+import re
 import unittest
 
 import support
@@ -37,6 +38,13 @@ class Skew(support.TrainerTest):
             print(f"{backend}: seconds in all-reduces of {STEPS} steps: {waited}", flush=True)
             self.assertGreater(waited[0], STEPS * 0.15 / 2)
             self.assertLess(waited[1], waited[0])
+
+    def test_without_sync_ranks_part_and_with_it_they_do_not(self):
+        said = r"after 10 steps rank 1's parameters differ from rank 0's by up to ([0-9.e-]+)"
+        alone = self.run_world(TOY + ["--no-sync"], ranks=2)[0].text("err")
+        self.assertIn("gradients are not averaged (--no-sync)", alone)
+        self.assertRegex(alone, said)
+        self.assertGreater(float(re.search(said, alone)[1]), 1e-4)
 
     def test_who_is_too_slow_for_the_time_out_counts_as_gone(self):
         said = {"shm": "rank 1 has been silent for 5000 ms", "gloo": "Timed out waiting 5000ms"}

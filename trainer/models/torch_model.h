@@ -19,6 +19,9 @@ struct TorchModel {
   std::vector<at::Tensor> parameters;
   std::vector<std::string> buffer_names;
   std::vector<at::Tensor> buffers;
+  // Parameters that are not trained (--freeze): a part of the model that nothing ever changes.
+  std::vector<std::string> frozen_names;
+  std::vector<at::Tensor> frozen;
   // Of each parameter, which part of the model it is in, from 0, if that can be spread over devices
   // (placement.h): forward then takes what it works on to where the next part's parameters are.
   std::vector<std::size_t> parts;
