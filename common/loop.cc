@@ -1,6 +1,9 @@
 #include "common/loop.h"
 
 #include <boost/asio/post.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <condition_variable>
+#include <mutex>
 #include <utility>
 
 #include "common/check.h"
@@ -23,11 +26,58 @@ SteadyTime ToSteady(Time time) {
 
 }  // namespace
 
+// One thread, and what it has to do. Outlives the loop where something hangs.
+class Loop::Lane : public std::enable_shared_from_this<Lane> {
+ public:
+  explicit Lane(Loop& loop) : loop_(&loop), thread_(new boost::asio::thread_pool(1)) {}
+
+  void Run(std::function<void()> work, std::function<void()> done) {
+    {
+      const std::lock_guard lock(mutex_);
+      ++left_;
+    }
+    boost::asio::post(*thread_, [self = shared_from_this(), work = std::move(work),
+                                 done = std::move(done)]() mutable {
+      work();
+      const std::lock_guard lock(self->mutex_);
+      if (self->loop_ != nullptr) {
+        self->loop_->Post(std::move(done));
+      } else {  // What it holds may need the loop to end in order; the process is about to end.
+        new std::function<void()>(std::move(done));
+      }
+      --self->left_;
+      self->changed_.notify_all();
+    });
+  }
+
+  // The loop ends. Waits for what is under way; what hangs is left behind with its thread.
+  void Close() {
+    std::unique_lock lock(mutex_);
+    loop_ = nullptr;
+    if (changed_.wait_for(lock, kPatience, [this] { return left_ == 0; })) {
+      lock.unlock();
+      thread_->join();
+      delete thread_;
+    }
+  }
+
+ private:
+  static constexpr Duration kPatience{1'000};
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  Loop* loop_;  // nullptr: it has ended.
+  std::size_t left_ = 0;
+  boost::asio::thread_pool* const thread_;  // Not owned: its end waits for what it does.
+};
+
 Loop::Loop() : io_(1), keep_(boost::asio::make_work_guard(io_)) {}
 
 Loop::~Loop() {
-  if (pool_) {
-    pool_->join();
+  for (const auto& lane : {names_, disk_}) {
+    if (lane) {
+      lane->Close();
+    }
   }
 }
 
@@ -45,13 +95,17 @@ void Loop::Post(std::function<void()> work) {
 }
 
 void Loop::RunBlocking(std::function<void()> work, std::function<void()> done) {
-  if (!pool_) {
-    pool_ = std::make_unique<boost::asio::thread_pool>(1);
+  if (!names_) {
+    names_ = std::make_shared<Lane>(*this);
   }
-  boost::asio::post(*pool_, [this, work = std::move(work), done = std::move(done)]() mutable {
-    work();
-    Post(std::move(done));
-  });
+  names_->Run(std::move(work), std::move(done));
+}
+
+void Loop::RunOnDisk(std::function<void()> work, std::function<void()> done) {
+  if (!disk_) {
+    disk_ = std::make_shared<Lane>(*this);
+  }
+  disk_->Run(std::move(work), std::move(done));
 }
 
 Time Loop::Now() const {

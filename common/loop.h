@@ -1,12 +1,12 @@
 // The one loop thread that owns a process's mutable state, and the only source of Time.
 //
 // Everything else posts to it: gRPC's threads, the blocking pool. Never blocks: what can block
-// (DNS, fsync) goes to RunBlocking. Post may be called from any thread; all else on the loop.
+// (DNS, fsync) goes to RunBlocking and RunOnDisk. Post may be called from any thread; all else on
+// the loop.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -30,8 +30,13 @@ class Loop {
   // Any thread. Runs later, on the loop, in order of posting.
   void Post(std::function<void()> work);
 
-  // `work` on the one pool thread (started at the first use), then `done` on the loop.
+  // `work` on the one thread for names and strangers (started at the first use), then `done` on the
+  // loop. In order.
   void RunBlocking(std::function<void()> work, std::function<void()> done);
+
+  // The same on a thread of the disk's, which may hang for ever: then nothing that comes after it
+  // is done, but names are still found, and the loop's end waits a moment and leaves it behind.
+  void RunOnDisk(std::function<void()> work, std::function<void()> done);
 
   Time Now() const;
 
@@ -44,7 +49,9 @@ class Loop {
   boost::asio::io_context io_;
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> keep_;
   std::thread::id thread_;
-  std::unique_ptr<boost::asio::thread_pool> pool_;
+  class Lane;
+  std::shared_ptr<Lane> names_;
+  std::shared_ptr<Lane> disk_;
 };
 
 // One moment at which something must happen; arming replaces the earlier moment.

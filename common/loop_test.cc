@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <future>
 #include <string>
 #include <thread>
 
@@ -58,6 +59,17 @@ TEST(Loop, BlockingWorkComesBackToTheLoop) {
   });
   loop.Run();
   EXPECT_NE(worker, std::this_thread::get_id());
+}
+
+// Neither the search for another server's name, nor the end.
+TEST(Loop, ADiskThatHangsHoldsUpNobody) {
+  Loop loop;
+  loop.Post([&] {
+    loop.RunOnDisk([] { std::promise<void>().get_future().wait(); },
+                   [] { ADD_FAILURE() << "it hangs"; });
+    loop.RunBlocking([] {}, [&] { loop.Stop(); });
+  });
+  loop.Run();
 }
 
 }  // namespace

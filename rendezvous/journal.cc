@@ -37,23 +37,23 @@ void Journal::WriteNext() {
   const auto next =
       std::make_shared<Waiting>(std::move(waiting_.extract(waiting_.begin()).mapped()));
   const auto result = std::make_shared<Result<void>>();
-  loop_.RunBlocking([file = file_, next, result] { *result = file->Append(next->entry); },
-                    [this, next, result] {
-                      writing_ = false;
-                      if (!*result && !failing_) {
-                        Log(LogLevel::kError,
-                            "the journal cannot be written: " + result->error().message +
-                                "; the runs go on, but a server that restarts now will know only "
-                                "what agents report (it is tried again with the next record)");
-                      } else if (*result && failing_) {
-                        Log(LogLevel::kInfo, "the journal can be written again");
-                      }
-                      failing_ = !*result;
-                      next->kept();
-                      if (!writing_) {
-                        WriteNext();
-                      }
-                    });
+  loop_.RunOnDisk([file = file_, next, result] { *result = file->Append(next->entry); },
+                  [this, next, result] {
+                    writing_ = false;
+                    if (!*result && !failing_) {
+                      Log(LogLevel::kError,
+                          "the journal cannot be written: " + result->error().message +
+                              "; the runs go on, but a server that restarts now will know only "
+                              "what agents report (it is tried again with the next record)");
+                    } else if (*result && failing_) {
+                      Log(LogLevel::kInfo, "the journal can be written again");
+                    }
+                    failing_ = !*result;
+                    next->kept();
+                    if (!writing_) {
+                      WriteNext();
+                    }
+                  });
 }
 
 }  // namespace ddprun

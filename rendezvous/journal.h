@@ -1,4 +1,4 @@
-// Keeps records on disk without making the loop wait: one at a time on the blocking-pool thread,
+// Keeps records on disk without making the loop wait: one at a time on the disk's thread,
 // and of a run whose records pile up behind a slow disk only the newest.
 //
 // Decides nothing about runs. A record that cannot be written is said once per outage and counts as
@@ -34,7 +34,7 @@ class Journal {
   void WriteNext();
 
   Loop& loop_;
-  std::shared_ptr<JournalFile> file_;  // The pool thread's while a record is being written.
+  std::shared_ptr<JournalFile> file_;  // The disk thread's while a record is being written.
   std::map<RunId, Waiting> waiting_;   // "": a reign.
   bool writing_ = false;
   bool failing_ = false;

@@ -142,7 +142,7 @@ void SuccessionDriver::CarryOut(const SuccessionEffect& effect) {
              effect);
 }
 
-// ---- The claims, on the pool thread ----
+// ---- The claims, on the disk's thread ----
 Duration SuccessionDriver::Lease() const {
   return std::max(options_.core.lease, state_.lease);
 }
@@ -151,18 +151,18 @@ void SuccessionDriver::Read() {
   using Found = Result<std::optional<Claim>>;
   const auto found = std::make_shared<Found>(std::optional<Claim>());
   const Time began = loop_.Now();
-  loop_.RunBlocking([claims = claims_, lease = Lease(), found] { *found = claims->Newest(lease); },
-                    [this, alive = alive_, found, began] {
-                      if (*alive) {
-                        Feed(EventOf(*found, began));
-                      }
-                    });
+  loop_.RunOnDisk([claims = claims_, lease = Lease(), found] { *found = claims->Newest(lease); },
+                  [this, alive = alive_, found, began] {
+                    if (*alive) {
+                      Feed(EventOf(*found, began));
+                    }
+                  });
 }
 
 void SuccessionDriver::Move(const Claim& claim) {
   const auto moved = std::make_shared<Result<bool>>(false);
   const Time began = loop_.Now();
-  loop_.RunBlocking(
+  loop_.RunOnDisk(
       [claims = claims_, lease = Lease(), claim, moved] { *moved = claims->Move(claim, lease); },
       [this, alive = alive_, claim, moved, began] {
         if (*alive) {
@@ -193,7 +193,7 @@ void SuccessionDriver::Take(const TakeClaim& take) {
   const auto made = std::make_shared<Result<void>>();
   const auto announced = std::make_shared<Result<void>>();
   const Time began = loop_.Now();
-  loop_.RunBlocking(
+  loop_.RunOnDisk(
       [claims = claims_, lease = Lease(), claim, made, announced,
        token = options_.operators_token] {
         *made = claims->Make(claim, lease);
@@ -276,7 +276,7 @@ void SuccessionDriver::LetGo(const StepDown& down) {
   coordinator_->Retire();
   retired_.push_back(std::move(coordinator_));
   CloseServer();
-  loop_.RunBlocking(
+  loop_.RunOnDisk(
       [claims = claims_, lease = Lease(), claim = down.claim] { (void)claims->Move(claim, lease); },
       [] {});
   if (options_.on_stepped_down) {
@@ -298,12 +298,12 @@ void SuccessionDriver::Close() {
 
 void SuccessionDriver::GiveUp() {
   const Claim closed = ClosedClaim(state_, coordinator_->RunsHaveEnded());
-  // After what the pool thread still writes, or that would open it again.
+  // After what the disk's thread still writes, or that would open it again.
   const auto moved = std::make_shared<std::promise<Result<bool>>>();
   std::future<Result<bool>> result = moved->get_future();
-  loop_.RunBlocking([claims = claims_, lease = Lease(), closed,
-                     moved] { moved->set_value(claims->Move(closed, lease)); },
-                    [] {});
+  loop_.RunOnDisk([claims = claims_, lease = Lease(), closed,
+                   moved] { moved->set_value(claims->Move(closed, lease)); },
+                  [] {});
   // At the end of a run the others of a list are gone, and nobody needs to know.
   const LogLevel level = options_.list == 0 ? LogLevel::kWarning : LogLevel::kDebug;
   if (result.wait_for(kPatience) != std::future_status::ready) {

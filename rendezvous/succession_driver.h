@@ -1,5 +1,5 @@
 // Feeds the succession core with what is read about claims and heard from servers, and carries out
-// its effects: reading and writing claims on the pool thread, opening and closing this node's
+// its effects: reading and writing claims on the disk's thread, opening and closing this node's
 // server, changing whom its agent speaks to. On a list of endpoints its server is always open, and
 // answers as a witness.
 //

@@ -151,6 +151,28 @@ class Standstill(DdprunTest):
         first.signal(signal.SIGINT)
         self.assertEqual([first.wait(), second.wait()], [130, 130])
 
+    # Its claim cannot be read, nor given up.
+    def test_a_run_directory_that_hangs_keeps_nobody_from_ending(self):
+        shared = self.path("shared")
+        run = self.start("--nnodes=1:2", f"--run-dir={shared}", f"--rdzv-endpoint={self.endpoint}",
+                         "--local-addr=127.0.0.1", "--rdzv-conf=last_call_timeout=0.1", FAKE_WORKER, HELLO,
+                         "--hang")
+        self.wait_for_workers(run, 1)
+        claim = os.path.join(shared, "term-2")
+        os.mkfifo(claim)
+        # Whoever reads it waits for a line, as for a disk that does not answer.
+        writer = self.wait_for(lambda: self.open_for_writing(claim), run, what="the claim's reader")
+        self.addCleanup(os.close, writer)
+        run.signal(signal.SIGINT)
+        self.assertEqual(run.wait(), 130, run.all())
+        self.assertIn("the claim could not be given up", run.err())
+
+    def open_for_writing(self, path):
+        try:
+            return os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:  # ENXIO: nobody has it open for reading.
+            return None
+
     def read_terminal(self, master, pattern):
         os.set_blocking(master, False)
         shown = b""
