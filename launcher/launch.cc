@@ -290,7 +290,9 @@ class Agent {
     rescue_ = std::make_unique<JobRescue>(loop_, config_.around, [this](const std::string& text) {
       Log(LogLevel::kWarning, text);
       if (!directory_->temporary()) {  // srun is gone, and with it who shows what is printed.
-        std::ofstream(directory_->path() / "rescue.txt", std::ios::app) << text << "\n";
+        loop_.RunOnDisk([path = directory_->path() / "rescue.txt",
+                         text] { std::ofstream(path, std::ios::app) << text << "\n"; },
+                        [] {});
       }
     });
     rescue_->Begin(exit_code_, role_.Serving() != nullptr, [this] { loop_.Stop(); });
