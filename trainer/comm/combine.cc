@@ -4,6 +4,7 @@
 #include <bit>
 #include <concepts>
 #include <cstring>
+#include <type_traits>
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -50,6 +51,18 @@ struct WideOf<T> {
 };
 template <class T>
 using Wide = typename WideOf<T>::Type;
+
+// Sums and products of whole numbers wrap, as libtorch's.
+template <class T>
+struct WrappingOf {
+  using Type = T;
+};
+template <std::integral T>
+struct WrappingOf<T> {
+  using Type = std::make_unsigned_t<T>;
+};
+template <class T>
+using Wrapping = typename WrappingOf<T>::Type;
 
 // mine[i] = operation(mine[i]), and the like for two; the bodies of both versions.
 template <class T, class Operation, class... Others>
@@ -118,9 +131,13 @@ void CombineAs(ReduceOp op, Instructions with, void* into, const void* other, st
   switch (op) {
     case ReduceOp::kSum:
     case ReduceOp::kAvg:
-      return apply([](W a, W b) { return a + b; });
+      return apply([](W a, W b) {
+        return static_cast<W>(static_cast<Wrapping<W>>(a) + static_cast<Wrapping<W>>(b));
+      });
     case ReduceOp::kProduct:
-      return apply([](W a, W b) { return a * b; });
+      return apply([](W a, W b) {
+        return static_cast<W>(static_cast<Wrapping<W>>(a) * static_cast<Wrapping<W>>(b));
+      });
     case ReduceOp::kMin:  // A NaN of either side stays.
       return apply([](W a, W b) { return b < a || b != b ? b : a; });
     case ReduceOp::kMax:
