@@ -242,10 +242,19 @@ Result<std::unique_ptr<ProcessGroup>> ProcessGroup::Join(const WorkerEnv& env,
       return SystemError("use the network interface (GLOO_SOCKET_IFNAME)", options.interface,
                          errno);
     }
+    Result<std::unique_ptr<TorchGroup>> formed = Error{};
     try {
-      ASSIGN_OR_RETURN(torch, FormGroup(env, options));
+      formed = FormGroup(env, options);
     } catch (const std::exception&) {
-      Error error = DescribeCurrentException();
+      formed = DescribeCurrentException();
+    }
+    if (formed) {
+      torch = *std::move(formed);
+    } else {
+      Error error = std::move(formed).error();
+      if (error.kind == ErrorKind::kInvalid || error.kind == ErrorKind::kRefused) {
+        return error;  // Says who and what itself.
+      }
       error.message =
           "rank " + std::to_string(env.rank) + " cannot join the world of " +
           std::to_string(env.world_size) + " ranks at the store " + ToString(env.master) +

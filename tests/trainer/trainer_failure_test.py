@@ -130,6 +130,8 @@ class Failure(support.TrainerTest):
         workers = self.start(["--collective-timeout=1"], ranks=2)
         workers[1].kill(signal.SIGSTOP)
         self.assertEqual(workers[0].wait(), 75)
+        self.assertIn("rank 0 cannot join the world of 2 ranks at the store",
+                      workers[0].text("err"))
 
     def test_no_store(self):
         (worker,) = self.start(["--collective-timeout=1"],
