@@ -135,12 +135,13 @@ class ProofOfToken final : public grpc::experimental::ExternalCertificateVerifie
   const std::string token_;
 };
 
-// Without one gRPC reads all that the system trusts, though nobody is asked to have signed.
-const std::string& SomeAuthority() {
-  static const std::string authority = [] {
+// Without an authority gRPC reads all that the system trusts, though nobody is asked to have
+// signed. One for all channels: it is parsed when it is made.
+const std::shared_ptr<grpc::experimental::CertificateProviderInterface>& SomeAuthority() {
+  static const std::shared_ptr<grpc::experimental::CertificateProviderInterface> authority = [] {
     const Result<Tls> drawn = DrawCertificate("nobody's");
     CHECK(drawn.has_value());
-    return drawn->certificate;
+    return std::make_shared<grpc::experimental::StaticDataCertificateProvider>(drawn->certificate);
   }();
   return authority;
 }
@@ -148,8 +149,7 @@ const std::string& SomeAuthority() {
 std::shared_ptr<grpc::ChannelCredentials> TokenCredentials(const std::string& token) {
   using grpc::experimental::ExternalCertificateVerifier;
   grpc::experimental::TlsChannelCredentialsOptions options;
-  options.set_certificate_provider(
-      std::make_shared<grpc::experimental::StaticDataCertificateProvider>(SomeAuthority()));
+  options.set_certificate_provider(SomeAuthority());
   options.watch_root_certs();
   options.set_verify_server_certs(false);  // In the handshake; then by the verifier.
   options.set_check_call_host(false);
