@@ -18,8 +18,10 @@ constexpr Duration kFirstPause{5};    // The nodes of a step start within millis
 constexpr Duration kLongestPause{250};
 
 // A port that stays silent ends the round, since the host itself may be, and is asked last from
-// then on, since a stranger may sit there.
-std::optional<Endpoint> Ask(const ServerQuest& quest, std::vector<std::uint16_t>& ports) {
+// then on, since a stranger may sit there. `told`: that one side lacks a token, which may be
+// another run's business.
+std::optional<Endpoint> Ask(const ServerQuest& quest, std::vector<std::uint16_t>& ports,
+                            bool& told) {
   for (std::size_t i = 0; i < ports.size(); ++i) {
     const Endpoint here{quest.first.host, ports[i]};
     const auto begin = std::chrono::steady_clock::now();
@@ -27,7 +29,13 @@ std::optional<Endpoint> Ask(const ServerQuest& quest, std::vector<std::uint16_t>
     if (serves && *serves) {
       return here;
     }
-    if (serves || serves.error().kind == ErrorKind::kRefused) {
+    const bool mixed = !serves && serves.error().kind == ErrorKind::kInvalid;
+    if (mixed && !std::exchange(told, true)) {
+      Log(LogLevel::kWarning, serves.error().message +
+                                  " (--token-file=FILE or DDPRUN_TOKEN): if that is run " +
+                                  quest.run_id + ", this node looks for it in vain");
+    }
+    if (serves || mixed || serves.error().kind == ErrorKind::kRefused) {
       Log(LogLevel::kDebug,
           serves ? "another run is served at " + ToString(here) : serves.error().message);
     } else if (std::chrono::steady_clock::now() >= begin + kPatience) {
@@ -52,9 +60,9 @@ class ServerSeeker::State : public std::enable_shared_from_this<State> {
 
   void Look() {
     auto found = std::make_shared<std::optional<Endpoint>>();
-    loop_.RunBlocking(
-        [self = shared_from_this(), found] { *found = Ask(self->quest_, self->ports_); },
-        [self = shared_from_this(), found] { self->OnAnswer(*found); });
+    loop_.RunBlocking([self = shared_from_this(),
+                       found] { *found = Ask(self->quest_, self->ports_, self->told_); },
+                      [self = shared_from_this(), found] { self->OnAnswer(*found); });
   }
 
   void Close() {
@@ -79,6 +87,7 @@ class ServerSeeker::State : public std::enable_shared_from_this<State> {
   Loop& loop_;
   const ServerQuest quest_;
   std::vector<std::uint16_t> ports_;  // In the order to ask them; the pool's while it asks.
+  bool told_ = false;                 // The pool's.
   FollowingChannel* channel_;         // None: nobody wants to know any more.
   LoopTimer pause_timer_;
   Duration pause_{0};

@@ -149,14 +149,19 @@ Result<bool> Serves(const Endpoint& endpoint, const RunId& run, const std::strin
   const std::string nonce = token.empty() ? "" : DrawNonce();
   ASSIGN_OR_RETURN(const std::string report,
                    Ask(endpoint, token.empty() ? "/healthz" : "/healthz?nonce=" + nonce, timeout));
-  if (!token.empty()) {
-    return SameToken(LineOf(report, kHealthProof), HealthProof(token, nonce, endpoint.port, run));
+  const std::string who = "the rendezvous at " + ToString(endpoint);
+  const bool named = LineOf(report, kHealthRun) == run;
+  if (token.empty() && report.find('\n' + std::string(kHealthToken) + '\n') != std::string::npos) {
+    return Error{ErrorKind::kInvalid, who + " wants a token, and this node has none"};
   }
-  if (report.find('\n' + std::string(kHealthToken) + '\n') != std::string::npos) {
-    return Error{ErrorKind::kRefused, "the rendezvous at " + ToString(endpoint) +
-                                          " wants a token, and this node has none"};
+  if (token.empty()) {
+    return named;
   }
-  return LineOf(report, kHealthRun) == run;
+  if (named) {
+    return Error{ErrorKind::kInvalid,
+                 who + " serves this run without a token, and this node has one"};
+  }
+  return SameToken(LineOf(report, kHealthProof), HealthProof(token, nonce, endpoint.port, run));
 }
 
 }  // namespace ddprun

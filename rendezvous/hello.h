@@ -18,7 +18,7 @@ namespace ddprun {
 Result<void> Hello(const Endpoint& endpoint, Duration timeout);
 
 // The same, and whether it serves the run: it says so where there is no token, else it proves that
-// it has this one, and that run. Without a token one that wants one is kRefused.
+// it has this one, and that run. kInvalid: one side has a token and the other has not.
 Result<bool> Serves(const Endpoint& endpoint, const RunId& run, const std::string& token,
                     Duration timeout);
 

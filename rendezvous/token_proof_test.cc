@@ -209,7 +209,8 @@ TEST_F(HealthTest, NamesTheRunWhereThereIsNoToken) {
   ServeRun("");
   EXPECT_EQ(*Ask("run", ""), true);
   EXPECT_EQ(*Ask("another", ""), false);
-  EXPECT_EQ(*Ask("run", kToken), false);
+  EXPECT_THAT(Ask("run", kToken).error().message, HasSubstr("serves this run without a token"));
+  EXPECT_EQ(*Ask("another", kToken), false);
 }
 
 TEST_F(HealthTest, ElseProvesItToWhoHasTheToken) {
@@ -218,7 +219,7 @@ TEST_F(HealthTest, ElseProvesItToWhoHasTheToken) {
   EXPECT_EQ(*Ask("another", kToken), false);
   EXPECT_EQ(*Ask("run", kOther), false);
   EXPECT_THAT(Ask("run", "").error().message, HasSubstr("wants a token, and this node has none"));
-  EXPECT_EQ(Ask("run", "").error().kind, ErrorKind::kRefused);
+  EXPECT_EQ(Ask("run", "").error().kind, ErrorKind::kInvalid);
 }
 
 TEST(HttpReply, TellsNobodyTheRunOfAServerWithAToken) {
