@@ -1,4 +1,5 @@
 // ddprun: see README.md. Parses the command line and carries out its verb.
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -46,6 +47,16 @@ std::string Lasting(const std::string& argv0) {
   return is_path && !error ? path.native() : argv0;
 }
 
+// Where one of 0, 1 and 2 was closed, a socket would get its number, and lines would be written
+// into that.
+void FillStandardDescriptors() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(fd, F_GETFD) < 0) {
+      (void)!::open("/dev/null", O_RDWR);  // The lowest number that is free.
+    }
+  }
+}
+
 int Main(const std::string& argv0, const std::vector<std::string>& args) {
   const std::string name = ProgramName(argv0);
   const Result<CommandLine> line = ParseCommandLine(args, GetProcessEnv, name);
@@ -73,6 +84,7 @@ int Main(const std::string& argv0, const std::vector<std::string>& args) {
 }  // namespace ddprun
 
 int main(int argc, char** argv) {
+  ddprun::FillStandardDescriptors();
   ddprun::EndOnException(ddprun::kExitInternal);
   return ddprun::Main(argc > 0 ? argv[0] : "ddprun",
                       std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc));

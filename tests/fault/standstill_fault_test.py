@@ -136,6 +136,17 @@ class Standstill(DdprunTest):
                 self.assertEqual(run.wait(), 137)
                 self.assertEqual(self.mark.living(), [])
 
+    # Its number would go to a socket between agent and guard, and lines into that.
+    def test_stderr_was_closed(self):
+        run = self.start("-c", 'exec "$@" 2>&-', "sh", DDPRUN, "-v", FAKE_WORKER, HELLO, "--hang",
+                         executable="/bin/sh")
+        [worker] = self.wait_for_workers(run, 1).values()
+        for pid in (run.process.pid, run.agent(), worker):
+            self.assertEqual(os.readlink(f"/proc/{pid}/fd/2"), "/dev/null")
+        os.kill(run.agent(), signal.SIGKILL)
+        self.assertEqual(run.wait(), 137)
+        self.assertEqual(self.mark.living(), [])
+
     # The live line of a node that waits for another one.
     def test_a_terminal_that_was_stopped(self):
         master, terminal = pty.openpty()
