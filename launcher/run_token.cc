@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -70,8 +71,11 @@ Result<void> FindTokenOf(Config& config, std::vector<Endpoint> meet) {
 }  // namespace
 
 Result<std::string> ShareToken(const fs::path& file) {
-  if (::access(file.c_str(), F_OK) == 0) {
-    return file.native();
+  struct stat info {};
+  if (::stat(file.c_str(), &info) == 0) {
+    return S_ISREG(info.st_mode)  // Else reading it might never end.
+               ? Result<std::string>(file.native())
+               : Invalid("what lies in the place of the run's token is no file", file.native());
   }
   RETURN_IF_ERROR(MakeDirectories(file.parent_path(), 0700));
   ASSIGN_OR_RETURN(const std::string beside, WriteBeside(file, DrawToken()));

@@ -125,6 +125,13 @@ class RunToken(DdprunTest):
         self.assertEqual(node.wait(), 2, node.all())
         self.assertIn("DDPRUN_TOKEN must have at least 16 characters", node.err())
 
+    def test_a_pipe_in_its_place_is_not_read(self):
+        os.mkdir(self.path("shared"), 0o700)
+        os.mkfifo(self.path("shared", "token"), 0o600)
+        node = self.start_node(0, f"--run-dir={self.path('shared')}")
+        self.assertEqual(node.wait(), 2, node.all())
+        self.assertIn("what lies in the place of the run's token is no file", node.err())
+
     def test_a_directory_of_somebody_else_is_not_used(self):
         os.chmod(self.path("run"), 0o755)
         os.mkdir(self.path("run", "ddprun"))
