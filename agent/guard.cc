@@ -144,6 +144,10 @@ void Say(const std::string& text) {
   struct sigaction interrupt {};
   interrupt.sa_handler = [](int) {};  // Without SA_RESTART: write(2) returns.
   ::sigaction(SIGALRM, &interrupt, nullptr);
+  sigset_t alarm;
+  ::sigemptyset(&alarm);
+  ::sigaddset(&alarm, SIGALRM);
+  ::sigprocmask(SIG_UNBLOCK, &alarm, nullptr);   // Whoever started us may have blocked it.
   const itimerval every_second{{1, 0}, {1, 0}};  // A first one may come before the write.
   ::setitimer(ITIMER_REAL, &every_second, nullptr);
   const std::string line = "ddprun: " + text + "\n";

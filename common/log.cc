@@ -81,6 +81,10 @@ const char* WhatWasThrown(bool& memory) {
   }
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGALRM, [](int) { ::_exit(exit_code_of_exceptions); });
+  sigset_t alarm;
+  ::sigemptyset(&alarm);
+  ::sigaddset(&alarm, SIGALRM);
+  ::pthread_sigmask(SIG_UNBLOCK, &alarm, nullptr);
   ::alarm(2);
   FlushLog(kLastFlush);
   bool memory = false;
