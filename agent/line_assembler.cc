@@ -45,7 +45,7 @@ void LineAssembler::Finish(std::string& lines) {
   if (line_.empty()) {
     line_ = std::exchange(update_, {});
   }
-  if (!line_.empty()) {
+  if (!line_.empty() || open_) {
     EndLine("\n", lines);
   }
   returned_ = false;
@@ -56,24 +56,26 @@ void LineAssembler::Extend(std::string_view text, std::string& lines) {
     const std::size_t fits = kMaxLine - line_.size();
     line_.append(text.substr(0, fits));
     text.remove_prefix(fits);
-    EndLine("\n", lines);
+    EndLine("", lines);
+    open_ = true;
   }
   line_.append(text);
 }
 
 void LineAssembler::EndLine(std::string_view ending, std::string& lines) {
-  lines += prefix_;
+  lines += open_ ? "" : prefix_;
   lines += line_;
   lines += ending;
   line_.clear();
+  open_ = false;
   update_.clear();  // Overwritten, as on a terminal.
 }
 
 void LineAssembler::EndUpdate(Time now, std::string& lines) {
-  if (line_.empty()) {
+  if (line_.empty() && !open_) {
     return;  // A return at the start of a line: the update follows it.
   }
-  if (!shown_at_ || now - *shown_at_ >= kBetweenUpdates) {
+  if (open_ || !shown_at_ || now - *shown_at_ >= kBetweenUpdates) {
     shown_at_ = now;
     EndLine("\n", lines);
     return;
@@ -91,6 +93,7 @@ std::string LinesWithAny(std::string_view lines, const std::vector<std::string>&
           return line.find(needle, skipped) != std::string_view::npos;
         })) {
       found += line;
+      found += line.ends_with('\n') ? "" : "\n";
     }
   }
   return found;

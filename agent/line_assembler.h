@@ -1,10 +1,10 @@
 // Bytes of a worker's stream, as they come, to whole lines for a console that several workers
 // share.
 //
-// Pure and bounded: a line is held until it ends or has kMaxLine bytes (then it is cut, each piece
-// a line of its own). A progress bar's updates, which end in a lone carriage return, become lines
-// too, at most one per second and the last one always, since a return would overwrite others'
-// lines.
+// Pure and bounded: a line is held until it ends or has kMaxLine bytes (then it is given out in
+// pieces, and stays one line while nobody else's comes between). A progress bar's updates, which
+// end in a lone carriage return, become lines too, at most one per second and the last one always,
+// since a return would overwrite others' lines.
 #pragma once
 
 #include <cstddef>
@@ -31,20 +31,24 @@ class LineAssembler {
   // Appends what is left as a last, completed line.
   void Finish(std::string& lines);
 
+  // What was appended so far ends within a line, and goes on there without a prefix.
+  bool open() const { return open_; }
+
  private:
   void Extend(std::string_view text, std::string& lines);
   void EndLine(std::string_view ending, std::string& lines);
   void EndUpdate(Time now, std::string& lines);
 
   std::string prefix_;
-  std::string line_;              // Without its end.
+  std::string line_;              // Without its end, nor what was given out already:
+  bool open_ = false;             // then the prefix too.
   bool returned_ = false;         // line_ was followed by \r; the next byte says what that means.
   std::string update_;            // The newest progress update that was not shown.
   std::optional<Time> shown_at_;  // When an update was shown last.
 };
 
-// Those of `lines` (each with its end) in which any of `needles` occurs after their first `skipped`
-// bytes, the prefix.
+// Those of `lines` (each with its end, which the last may lack) in which any of `needles` occurs
+// after their first `skipped` bytes, the prefix.
 std::string LinesWithAny(std::string_view lines, const std::vector<std::string>& needles,
                          std::size_t skipped);
 

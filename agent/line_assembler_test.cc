@@ -30,6 +30,7 @@ TEST(LinesWithAny, KeepsWholeLinesInTheirOrder) {
   EXPECT_EQ(LinesWithAny("pear\n", {"apple"}, 0), "");
   EXPECT_EQ(LinesWithAny("[r0]:pear\n[r0]:r0\n", {"r0"}, 5), "[r0]:r0\n");
   EXPECT_EQ(LinesWithAny("", {"apple"}, 0), "");
+  EXPECT_EQ(LinesWithAny("a pear\na piece of an apple", {"apple"}, 0), "a piece of an apple\n");
 }
 
 TEST(LineAssembler, ALineIsHeldUntilItEnds) {
@@ -46,16 +47,27 @@ TEST(LineAssembler, EveryLineHasThePrefixAndEmptyOnesStay) {
 }
 
 // A worker that never ends its line must not fill the agent's memory.
-TEST(LineAssembler, ALineWithoutEndIsCut) {
-  Fed fed("");
+TEST(LineAssembler, ALineWithoutEndIsGivenOutInPieces) {
+  Fed fed("[r0]:");
   const std::string endless(3 * LineAssembler::kMaxLine + 5, 'x');
   std::string lines;
   for (std::size_t at = 0; at < endless.size(); at += 1000) {
     lines += fed.Take(std::string_view(endless).substr(at, 1000));
   }
-  const std::string piece = std::string(LineAssembler::kMaxLine, 'x') + "\n";
-  EXPECT_EQ(lines, piece + piece + piece);
-  EXPECT_EQ(fed.Finish(), "xxxxx\n");
+  EXPECT_EQ(lines, "[r0]:" + std::string(3 * LineAssembler::kMaxLine, 'x'));
+  EXPECT_TRUE(fed.assembler.open());
+  EXPECT_EQ(fed.Take("y\nz\n"), "xxxxxy\n[r0]:z\n");
+  EXPECT_FALSE(fed.assembler.open());
+}
+
+TEST(LineAssembler, APieceEndsWithItsStream) {
+  Fed fed("");
+  const std::string piece(LineAssembler::kMaxLine, 'x');
+  EXPECT_EQ(fed.Take(piece), "");
+  EXPECT_EQ(fed.Take("yy"), piece);
+  EXPECT_EQ(fed.Finish(), "yy\n");
+  EXPECT_EQ(fed.Take(piece + "y\r1%\r2%"), piece + "y\n");
+  EXPECT_EQ(fed.Finish(), "2%\n");
 }
 
 // A return would put the cursor on another worker's line.

@@ -32,7 +32,8 @@ class OutputSink {
   OutputSink(const OutputSink&) = delete;
   OutputSink& operator=(const OutputSink&) = delete;
 
-  // Whole lines, so that another writer to the same pipe never lands inside one.
+  // Whole lines, so that another writer to the same pipe never lands inside one; pieces of one that
+  // is very long.
   void Append(std::string_view lines);
 
   bool HasRoom() const { return pending_.size() < kRoom; }

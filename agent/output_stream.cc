@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -70,18 +71,37 @@ void OutputStream::Take(std::string_view bytes) {
   }
   if (plan_.console != nullptr || plan_.filtered) {
     std::string lines;
+    const bool goes_on = assembler_.open();
     assembler_.Feed(bytes, loop_.Now(), lines);
-    ShowLines(lines);
+    ShowLines(lines, goes_on);
   }
 }
 
-void OutputStream::ShowLines(const std::string& lines) {
-  if (plan_.console != nullptr) {
-    plan_.console->Append(lines);
+// `goes_on`: they begin within a line, without a prefix.
+void OutputStream::ShowLines(const std::string& lines, bool goes_on) {
+  if (plan_.console != nullptr && !lines.empty()) {
+    Show(lines, goes_on);
   }
   if (plan_.filtered) {
-    plan_.filtered->Append(LinesWithAny(lines, plan_.filters, plan_.prefix.size()));
+    const std::size_t end = goes_on ? std::min(lines.find('\n'), lines.size() - 1) + 1 : 0;
+    const std::string_view all = lines;
+    plan_.filtered->Append(LinesWithAny(all.substr(0, end), plan_.filters, 0));
+    plan_.filtered->Append(LinesWithAny(all.substr(end), plan_.filters, plan_.prefix.size()));
   }
+}
+
+// Somebody else's long line ends where this one's come between, and begins anew after them.
+void OutputStream::Show(const std::string& lines, bool goes_on) {
+  OpenLine& open = *plan_.open_line;
+  const bool ours = open.stream == this;
+  if (open.stream != nullptr && !ours) {
+    open.console->Append("\n");
+  }
+  if (goes_on && !ours) {
+    plan_.console->Append(plan_.prefix);
+  }
+  plan_.console->Append(lines);
+  open = assembler_.open() ? OpenLine{this, plan_.console} : OpenLine{};
 }
 
 void OutputStream::ReadAllThereIs() {
@@ -108,8 +128,9 @@ void OutputStream::End() {
   pipe_.close(ignored);
   if (plan_.console != nullptr || plan_.filtered) {
     std::string lines;
+    const bool goes_on = assembler_.open();
     assembler_.Finish(lines);
-    ShowLines(lines);
+    ShowLines(lines, goes_on);
   }
   SayWhenDrained();
 }

@@ -17,10 +17,19 @@
 
 namespace ddprun {
 
+class OutputStream;
+
+// The line that does not end yet on one of the agent's consoles, which may be one terminal.
+struct OpenLine {
+  const OutputStream* stream = nullptr;  // nullptr: every line has ended.
+  OutputSink* console = nullptr;
+};
+
 class OutputStream : public std::enable_shared_from_this<OutputStream> {
  public:
   struct Plan {
     OutputSink* console = nullptr;         // nullptr: not shown.
+    OpenLine* open_line = nullptr;         // Of all streams; there where a console is.
     std::unique_ptr<OutputSink> file;      // nullptr: none. Bytes as they are.
     std::unique_ptr<OutputSink> filtered;  // nullptr: none. Console lines that a filter knows.
     std::vector<std::string> filters;
@@ -49,7 +58,8 @@ class OutputStream : public std::enable_shared_from_this<OutputStream> {
   Outcome ReadOnePiece();
   void Take(std::string_view bytes);
   void End();
-  void ShowLines(const std::string& lines);
+  void ShowLines(const std::string& lines, bool goes_on);
+  void Show(const std::string& lines, bool goes_on);
   OutputSink* FullSink() const;
   OutputSink* UnwrittenFile() const;
   void SayWhenDrained();

@@ -1,13 +1,13 @@
 #include "agent/worker_output.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <utility>
 
-#include "agent/output_stream.h"
 #include "common/check.h"
 #include "common/files.h"
 
@@ -17,6 +17,24 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr off_t kTailOfFile = 64 * 1024;
+
+// With what helps where ddprun has as many files open as it may.
+Error Refused(std::string_view tried, std::string_view on, int error_number) {
+  Error error = SystemError(tried, on, error_number);
+  rlimit files{};
+  if (error_number == EMFILE && ::getrlimit(RLIMIT_NOFILE, &files) == 0) {
+    error.message += "; ddprun may have " + std::to_string(files.rlim_cur) +
+                     " files open at once (ulimit -n), of which each worker needs up to ten: raise "
+                     "the limit, or start fewer workers on this node";
+  }
+  return error;
+}
+
+std::string NameOf(const WorkerSpec& spec) {
+  const auto rank = spec.environment.find("RANK");
+  const std::string local = "local rank " + std::to_string(spec.local_rank);
+  return rank == spec.environment.end() ? local : "rank " + rank->second + " (" + local + ")";
+}
 
 // Above 2, so that connecting one of 0, 1 and 2 never overwrites the source of the next.
 UniqueFd AboveStdio(UniqueFd fd) {
@@ -29,7 +47,7 @@ UniqueFd AboveStdio(UniqueFd fd) {
 Result<UniqueFd> OpenFile(const fs::path& path, int flags) {
   UniqueFd fd = AboveStdio(UniqueFd(::open(path.c_str(), flags | O_CLOEXEC, 0644)));
   if (!fd) {
-    return SystemError("open", path.native(), errno);
+    return Refused("open", path.native(), errno);
   }
   return fd;
 }
@@ -68,7 +86,7 @@ Consoles::Consoles(Loop& loop)
 class WorkerOutput::State {
  public:
   Result<void> OpenStdin(bool inherit);
-  Result<void> OpenStream(Loop& loop, int target, const StreamPlan& plan, OutputSink& console,
+  Result<void> OpenStream(Loop& loop, int target, const WorkerSpec& spec, Consoles& consoles,
                           bool inherit);
   bool drained() const;
   void SayWhenDrained();
@@ -91,9 +109,11 @@ Result<void> WorkerOutput::State::OpenStdin(bool inherit) {
   return {};
 }
 
-Result<void> WorkerOutput::State::OpenStream(Loop& loop, int target, const StreamPlan& plan,
-                                             OutputSink& console, bool inherit) {
+Result<void> WorkerOutput::State::OpenStream(Loop& loop, int target, const WorkerSpec& spec,
+                                             Consoles& consoles, bool inherit) {
   const bool is_error = target == STDERR_FILENO;
+  const StreamPlan& plan = is_error ? spec.err : spec.out;
+  OutputSink& console = is_error ? consoles.err : consoles.out;
   if (inherit && plan.console && plan.file.empty() && plan.prefix.empty()) {
     stdio[target] = target;
     return {};
@@ -117,15 +137,17 @@ Result<void> WorkerOutput::State::OpenStream(Loop& loop, int target, const Strea
   // Unshown errors pass here too: their last lines explain a failure.
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) {
-    return SystemError("make a pipe for the output of", plan.file.native(), errno);
+    return Refused("make a pipe for the output of", NameOf(spec), errno);
   }
   UniqueFd read_end = AboveStdio(UniqueFd(ends[0]));
   UniqueFd write_end = AboveStdio(UniqueFd(ends[1]));
   if (!read_end || !write_end) {
-    return SystemError("duplicate", "pipe", errno);
+    return Refused("duplicate a pipe for the output of", NameOf(spec), errno);
   }
-  OutputStream::Plan stream{
-      .console = plan.console ? &console : nullptr, .prefix = plan.prefix, .keep_tail = is_error};
+  OutputStream::Plan stream{.console = plan.console ? &console : nullptr,
+                            .open_line = &consoles.open_line,
+                            .prefix = plan.prefix,
+                            .keep_tail = is_error};
   if (file) {
     stream.file = std::make_unique<OutputSink>(loop, std::move(file), plan.file.native());
   }
@@ -165,8 +187,8 @@ Result<std::unique_ptr<WorkerOutput>> WorkerOutput::Open(Loop& loop, Consoles& c
                                                          const WorkerSpec& spec, bool inherit) {
   auto state = std::make_shared<State>();
   RETURN_IF_ERROR(state->OpenStdin(inherit));
-  RETURN_IF_ERROR(state->OpenStream(loop, STDOUT_FILENO, spec.out, consoles.out, inherit));
-  RETURN_IF_ERROR(state->OpenStream(loop, STDERR_FILENO, spec.err, consoles.err, inherit));
+  RETURN_IF_ERROR(state->OpenStream(loop, STDOUT_FILENO, spec, consoles, inherit));
+  RETURN_IF_ERROR(state->OpenStream(loop, STDERR_FILENO, spec, consoles, inherit));
   return std::unique_ptr<WorkerOutput>(new WorkerOutput(std::move(state)));
 }
 

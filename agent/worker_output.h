@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "agent/output_sink.h"
+#include "agent/output_stream.h"
 #include "agent/worker_launcher.h"
 #include "agent/worker_spec.h"
 #include "common/loop.h"
@@ -24,6 +25,7 @@ struct Consoles {
   explicit Consoles(Loop& loop);
   OutputSink out;
   OutputSink err;
+  OpenLine open_line;  // Of both.
 };
 
 class WorkerOutput {

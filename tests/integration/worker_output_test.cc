@@ -78,6 +78,43 @@ TEST_F(WorkerOutputTest, ThePartialLastLineIsShown) {
   EXPECT_EQ(launch.output(), "the end\n");
 }
 
+// A long list that a program prints, or its base64 image.
+TEST_F(WorkerOutputTest, ALineOfManyPiecesIsOneLine) {
+  const std::string longest(300'000, 'x');
+  testing::ScratchDirectory scratch;
+  const std::string text = (scratch.path() / "text").native();
+  std::ofstream(text) << longest << "\nend\n";
+  Launched launch(Argv(2, {"--on-rank=1", "--print-file=" + text}), {});
+  launch.ReadToEnd();
+  EXPECT_EQ(launch.output(), longest + "\nend\n");
+}
+
+// Rank 1's line comes when half of rank 0's is there.
+TEST_F(WorkerOutputTest, AnothersLineEndsALongOne) {
+  const std::string half(100'000, 'x');
+  testing::ScratchDirectory scratch;
+  const std::string text = (scratch.path() / "text").native();
+  const std::string go = (scratch.path() / "go").native();
+  std::ofstream(text) << half;
+  Launched launch(
+      Argv(2, {"--on-rank=0", "--print-file=" + text, "--wait-file=" + go + ".1", "--always",
+               "--on-rank=1", "--wait-file=" + go, "--print=short", "--touch=" + go + ".1",
+               "--always", "--on-rank=0", "--wait-file=" + go + ".2", "--print-file=" + text}),
+      {});
+  ASSERT_TRUE(launch.ReadUntil("x"));
+  std::ofstream(go).close();
+  ASSERT_TRUE(launch.ReadUntil("short\n"));
+  std::ofstream(go + ".2").close();
+  launch.ReadToEnd();
+  const std::size_t at = launch.output().find("short");
+  ASSERT_NE(at, std::string::npos);
+  EXPECT_EQ(launch.output()[at - 1], '\n');
+  std::string rest = launch.output();
+  std::erase(rest, '\n');
+  EXPECT_EQ(rest.size(), 2 * half.size() + std::string("short").size());
+  EXPECT_THAT(launch.output(), EndsWith("x\n"));
+}
+
 // `ddprun ... | head`: training is worth more than its output.
 TEST_F(WorkerOutputTest, AClosedStdoutStopsNobody) {
   Launched launch(Argv(2, {"--spew=8"}), {});

@@ -28,6 +28,7 @@ conditions, for all actions that follow (until --always):
   --on-rank=N --on-local-rank=N --on-restart=N --on-generation=N --always
 actions (%r in a value: RANK, %g: DDPRUN_GENERATION, %p: process id):
   --print=TEXT --print-err=TEXT       a line on stdout or stderr
+  --print-file=PATH                   its bytes on stdout
   --print-raw=TEXT                    without a newline; \r and \n are understood
   --lines=N --lines-err=N             N numbered lines "rank R line I END"
   --spew=MB                           that many MB of such lines on stdout
@@ -194,6 +195,11 @@ std::map<std::string, Action> Actions() {
       {"--print", [](const auto& v) { Put(1, Expand(v) + "\n"); }},
       {"--print-err", [](const auto& v) { Put(2, Expand(v) + "\n"); }},
       {"--print-raw", [](const auto& v) { Put(1, Unescape(Expand(v))); }},
+      {"--print-file",
+       [](const auto& v) {
+         std::ifstream in(Expand(v));
+         Put(1, std::string(std::istreambuf_iterator<char>(in), {}));
+       }},
       {"--lines", [=](const auto& v) { PutLines(1, number(v)); }},
       {"--lines-err", [=](const auto& v) { PutLines(2, number(v)); }},
       {"--spew", [=](const auto& v) { Spew(number(v)); }},
