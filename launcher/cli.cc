@@ -116,7 +116,8 @@ Result<CommandLine> Resolve(const RawFlags& raw, const std::vector<std::string>&
   if (const std::string why = WhyImpossible(config); !why.empty()) {
     problems.Add(why);
   }
-  problems.Check(ParseRendezvousConf(raw.conf, config));
+  const bool is_static = config.literal_master || raw.backend == "static";
+  problems.Check(ParseRendezvousConf(raw.conf, is_static, config));
   if (const auto restarts = NotNegative(raw.max_restarts)) {
     config.max_restarts = *restarts;
   } else {

@@ -38,6 +38,23 @@ TEST(CommandLine, ThreeEndpointsAreAListWhoseNodesTakeOver) {
   }
 }
 
+// As torchrun's static rendezvous; its other ones know no such key, and users pass it all the same.
+TEST(CommandLine, AStaticRendezvousKnowsItsJoinTimeoutAsTimeout) {
+  const auto join = [](std::vector<std::string> args) {
+    args.insert(args.begin(), "--nnodes=2");
+    args.push_back("p");
+    return Launch(args).join_timeout;
+  };
+  EXPECT_EQ(join({"--master-addr=a", "--rdzv-conf=timeout=7"}), Duration{7'000});
+  EXPECT_EQ(join({"--rdzv-backend=static", "--rdzv-endpoint=a", "--rdzv-conf=timeout=7"}),
+            Duration{7'000});
+  EXPECT_EQ(join({"--master-addr=a", "--rdzv-conf=join_timeout=8,timeout=7"}), Duration{8'000});
+  EXPECT_EQ(join({"--rdzv-endpoint=a", "--rdzv-conf=timeout=7"}), Duration{600'000});
+  EXPECT_NE(Refusal({"--nnodes=2", "--master-addr=a", "--rdzv-conf=timeout=-7", "p"})
+                .find("--rdzv-conf timeout must be"),
+            std::string::npos);
+}
+
 // torchrun's static rendezvous has one master, which cannot be a list.
 TEST(CommandLine, AStaticRendezvousHasOneEndpoint) {
   const std::string said =

@@ -306,10 +306,11 @@ Result<void> CheckIgnored(const std::string& key, const std::string& value, Conf
 
 }  // namespace
 
-Result<void> ParseRendezvousConf(const std::string& text, LaunchConfig& config) {
+Result<void> ParseRendezvousConf(const std::string& text, bool is_static, LaunchConfig& config) {
   if (Trimmed(text).empty()) {
     return {};
   }
+  std::optional<Duration> join, timeout;
   for (const std::string& pair : Split(text + ",", ',')) {
     const std::size_t equals = pair.find('=');
     const std::string key = Trimmed(pair.substr(0, equals));
@@ -319,7 +320,9 @@ Result<void> ParseRendezvousConf(const std::string& text, LaunchConfig& config) 
     }
     const auto ignored = IgnoredConf().find(key);
     if (key == "join_timeout") {
-      ASSIGN_OR_RETURN(config.join_timeout, ParseSeconds("--rdzv-conf join_timeout", value));
+      ASSIGN_OR_RETURN(join, ParseSeconds("--rdzv-conf join_timeout", value));
+    } else if (key == "timeout" && is_static) {
+      ASSIGN_OR_RETURN(timeout, ParseSeconds("--rdzv-conf timeout", value));
     } else if (key == "last_call_timeout") {
       ASSIGN_OR_RETURN(config.last_call, ParseSeconds("--rdzv-conf last_call_timeout", value));
     } else if (ignored == IgnoredConf().end()) {
@@ -331,6 +334,7 @@ Result<void> ParseRendezvousConf(const std::string& text, LaunchConfig& config) 
       RETURN_IF_ERROR(CheckIgnored(key, value, ignored->second));
     }
   }
+  config.join_timeout = join.value_or(timeout.value_or(config.join_timeout));
   return {};
 }
 

@@ -139,8 +139,9 @@ Result<std::optional<std::vector<std::uint32_t>>> ParseRanks(const std::string& 
 // "apple,orange"; two commas together are one that belongs to a filter.
 std::vector<std::string> ParseFilters(const std::string& text);
 
-// "join_timeout=600,last_call_timeout=0.5". Keys of torchrun that mean nothing here are accepted.
-Result<void> ParseRendezvousConf(const std::string& text, LaunchConfig& config);
+// "join_timeout=600,last_call_timeout=0.5". Keys of torchrun that mean nothing here are accepted;
+// where its rendezvous is static, its timeout is the join timeout unless that is said too.
+Result<void> ParseRendezvousConf(const std::string& text, bool is_static, LaunchConfig& config);
 
 // "SIGTERM,SIGINT". Without `given` SIGUSR1 and SIGUSR2 are passed on too.
 HandledSignals ParseSignals(const std::string& text, bool given);

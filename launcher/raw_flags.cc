@@ -50,8 +50,9 @@ void AddRendezvous(CLI::App& app, RawFlags& raw) {
   rendezvous.Value("--rdzv-backend", raw.backend, "ddprun|c10d|static",
                    "All are served by ddprun's own server");
   rendezvous.Value("--rdzv-conf", raw.conf, "KEY=VALUE,...",
-                   "join_timeout=SECONDS (600), last_call_timeout=SECONDS (5); torchrun's other "
-                   "keys are checked and mean nothing here");
+                   "join_timeout=SECONDS (600; of a static rendezvous also called timeout), "
+                   "last_call_timeout=SECONDS (5); torchrun's other keys are checked and mean "
+                   "nothing here");
   rendezvous.Switch("--standalone", raw.standalone,
                     "One node, no sockets for others: what one node is without it too");
   rendezvous.Value("--local-addr", raw.local_address, "ADDRESS",
