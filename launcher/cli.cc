@@ -212,7 +212,7 @@ std::vector<Setting> Effective(const std::vector<Setting>& given) {
   std::vector<Setting> defaults;
   for (const FlagRow& row : FlagTable()) {
     if (row.group != "Help" || row.name == "config") {
-      defaults.push_back({row.name, row.form.empty() ? "false" : row.fallback, "default"});
+      defaults.push_back({row.name, row.form.empty() ? "false" : row.fallback, kDefault});
     }
   }
   const std::size_t known = defaults.size();
@@ -221,20 +221,11 @@ std::vector<Setting> Effective(const std::vector<Setting>& given) {
   return all;
 }
 
-Result<CommandLine> ParseLaunch(const std::vector<std::string>& args, const GetEnv& get_env,
-                                const std::string& name) {
-  CLI::App app{"Starts and supervises distributed training", name};
-  app.set_help_flag();
-  RawFlags raw;
-  AddFlags(app, raw);
-  ASSIGN_OR_RETURN(SplitLine line, SplitFlags(app, args));
-  const std::vector<Setting> environment = SettingsFromEnvironment(app, get_env);
-  ASSIGN_OR_RETURN(const std::vector<Setting> file,
-                   SettingsFromFile(app, ValueOf(LayOver({environment, line.settings}), "config")));
-  const std::vector<Setting> said =
-      LayOver({OtherDefaults(get_env), file, environment, line.settings});
-  ASSIGN_OR_RETURN(Surroundings around, LookAround(get_env, said, name));
-  const std::vector<Setting> settings = LayOver({around.settings, said});
+// `app` fills `raw`.
+Result<CommandLine> Understand(CLI::App& app, const RawFlags& raw,
+                               const std::vector<std::string>& rest, const std::string& name,
+                               const std::vector<Setting>& settings, Surroundings around,
+                               const GetEnv& get_env) {
   RETURN_IF_ERROR(ParseFlags(app, ToArguments(settings)));
   if (raw.version) {
     return CommandLine(Print{VersionText()});
@@ -247,7 +238,7 @@ Result<CommandLine> ParseLaunch(const std::vector<std::string>& args, const GetE
     return CommandLine(Print{std::move(script)});
   }
   ASSIGN_OR_RETURN(CommandLine resolved,
-                   Resolve(raw, line.rest, name, Effective(settings), std::move(around)));
+                   Resolve(raw, rest, name, Effective(settings), std::move(around)));
   LaunchConfig& config = std::get<LaunchConfig>(resolved);
   config.token = get_env("DDPRUN_TOKEN").value_or("");
   if (!config.standalone) {
@@ -256,6 +247,30 @@ Result<CommandLine> ParseLaunch(const std::vector<std::string>& args, const GetE
         config.insecure));
   }
   return resolved;
+}
+
+Result<CommandLine> ParseLaunch(const std::vector<std::string>& args, const GetEnv& get_env,
+                                const std::string& name) {
+  CLI::App app{"Starts and supervises distributed training", name};
+  app.set_help_flag();
+  RawFlags raw;
+  AddFlags(app, raw);
+  ASSIGN_OR_RETURN(SplitLine line, SplitFlags(app, args));
+  const std::vector<Setting> environment = SettingsFromEnvironment(app, get_env);
+  const std::vector<Setting> here = LayOver({environment, line.settings});
+  const Result<std::vector<Setting>> file = SettingsFromFile(app, ValueOf(here, "config"));
+  if (!file) {
+    return Error{file.error().kind, WithOrigins(file.error().message, here)};
+  }
+  const std::vector<Setting> said = LayOver({OtherDefaults(get_env), *file, here});
+  ASSIGN_OR_RETURN(Surroundings around, LookAround(get_env, said, name));
+  const std::vector<Setting> settings = LayOver({around.settings, said});
+  Result<CommandLine> understood =
+      Understand(app, raw, line.rest, name, settings, std::move(around), get_env);
+  if (!understood) {
+    return Error{understood.error().kind, WithOrigins(understood.error().message, settings)};
+  }
+  return understood;
 }
 
 }  // namespace

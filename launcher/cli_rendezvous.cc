@@ -36,7 +36,7 @@ void ResolveEndpoint(const RawFlags& raw, LaunchConfig& config, Problems& proble
       return;
     }
     const Result<Endpoint> endpoint = ParseEndpoint(raw.endpoint, 29400);
-    problems.Check(endpoint);
+    problems.Check("--rdzv-endpoint", endpoint);
     config.endpoint = endpoint ? *endpoint : config.endpoint;
     config.literal_master = config.endpoint.port != 0;
     return;
@@ -57,7 +57,7 @@ void ResolveEndpoint(const RawFlags& raw, LaunchConfig& config, Problems& proble
     const Result<Endpoint> endpoint = bare_v6
                                           ? Endpoint{host, static_cast<std::uint16_t>(*port)}
                                           : ParseEndpoint(host, static_cast<std::uint16_t>(*port));
-    problems.Check(endpoint);
+    problems.Check("--master-addr", endpoint);
     config.endpoint = endpoint ? *endpoint : config.endpoint;
     return;
   }
@@ -78,7 +78,7 @@ void ResolveEndpoint(const RawFlags& raw, LaunchConfig& config, Problems& proble
     ResolveCandidates(raw, config, problems);
   } else if (!where.empty()) {
     const Result<Endpoint> endpoint = ParseEndpoint(where, 29400);
-    problems.Check(endpoint);
+    problems.Check(raw.endpoint.empty() ? "--master-addr" : "--rdzv-endpoint", endpoint);
     config.endpoint = endpoint ? *endpoint : config.endpoint;
   }
 }

@@ -21,6 +21,13 @@ struct Problems {
       Add(result.error().message);
     }
   }
+  // The error does not say which flag it is about.
+  template <class T>
+  void Check(const std::string& flag, const Result<T>& result) {
+    if (!result) {
+      Add(flag + ": " + result.error().message);
+    }
+  }
   void Add(const std::string& problem) { text += (text.empty() ? "" : "\n") + problem; }
 };
 

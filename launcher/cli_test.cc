@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <fstream>
+
 #include "launcher/cli_fixture.h"
 #include "launcher/raw_flags.h"
 #include "launcher/scrub.h"
@@ -92,6 +94,30 @@ TEST(CommandLine, EverySettingHasItsOrigin) {
   EXPECT_EQ(found["max-restarts"], "0 default");
   EXPECT_EQ(found.count("help"), 0u);
   EXPECT_EQ(config.shutdown_timeout, Duration{7000});
+}
+
+TEST(CommandLine, AProblemTellsWhoSetTheFlag) {
+  EXPECT_EQ(Refusal({"p"}, {{"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "-3"}}),
+            "--shutdown-timeout must be a number of seconds, 0 or more: '-3' (--shutdown-timeout "
+            "is from TORCH_ELASTIC_SHUTDOWN_TIMEOUT=-3)");
+  EXPECT_EQ(Refusal({"--shutdown-timeout=-3", "p"}),
+            "--shutdown-timeout must be a number of seconds, 0 or more: '-3'");
+  const std::string two =
+      Refusal({"--standalone", "p"}, {{"PET_NNODES", "4"}, {"DDPRUN_MAX_RESTARTS", "x"}});
+  EXPECT_NE(two.find("but --nnodes=4 (--nnodes is from PET_NNODES=4)\n"), std::string::npos) << two;
+  EXPECT_NE(two.find("'x' (--max-restarts is from DDPRUN_MAX_RESTARTS=x)"), std::string::npos);
+  EXPECT_NE(Refusal({"--nnodes=2", "p"}, {{"PET_RDZV_ENDPOINT", "a:b"}})
+                .find("(--rdzv-endpoint is from PET_RDZV_ENDPOINT=a:b)"),
+            std::string::npos);
+  EXPECT_NE(Refusal({"p"}, {{"DDPRUN_CONFIG", "/no/such"}}).find("DDPRUN_CONFIG=/no/such)"),
+            std::string::npos);
+}
+
+TEST(CommandLine, AProblemTellsTheLineOfAFile) {
+  const std::string path = testing::TempDir() + "/cli_test.toml";
+  std::ofstream(path) << "# mine\nshutdown-timeout = -3\n";
+  EXPECT_NE(Refusal({"--config=" + path, "p"}).find("(--shutdown-timeout is from " + path + ":2)"),
+            std::string::npos);
 }
 
 TEST(CommandLine, AsTorchrunNoWordIsAVerb) {

@@ -40,7 +40,11 @@ std::vector<std::string> Split(const std::string& text, char separator) {
 Result<std::vector<Endpoint>> ParseCandidates(const std::string& text, std::uint16_t default_port) {
   std::vector<Endpoint> list;
   for (const std::string& part : Split(text, ',')) {
-    ASSIGN_OR_RETURN(const Endpoint endpoint, ParseEndpoint(part, default_port));
+    const Result<Endpoint> parsed = ParseEndpoint(part, default_port);
+    if (!parsed) {
+      return Error{ErrorKind::kInvalid, "--rdzv-endpoint: " + parsed.error().message};
+    }
+    const Endpoint& endpoint = *parsed;
     if (endpoint.port == 0 || IsWildcard(endpoint.host)) {
       return Invalid(
           "--rdzv-endpoint: every endpoint of a list needs a host and a port that all "

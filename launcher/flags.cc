@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cctype>
+#include <sstream>
 
 namespace ddprun {
 namespace {
 
 constexpr const char* kOn = "true";
-constexpr const char* kCommandLine = "command line";
 
 bool TakesValue(const CLI::Option* option) {
   return option->get_items_expected_max() > 0;
@@ -57,6 +57,27 @@ Error Unknown(const std::vector<std::string>& names, const std::string& name,
     text += "; did you mean --" + *nearest + "?";
   }
   return {ErrorKind::kInvalid, text + more};
+}
+
+bool Names(const std::string& text, const std::string& flag) {
+  for (std::size_t at = text.find(flag); at != text.npos; at = text.find(flag, at + 1)) {
+    const std::size_t end = at + flag.size();
+    const bool longer =
+        end < text.size() &&
+        (std::isalnum(static_cast<unsigned char>(text[end])) != 0 || text[end] == '-');
+    if (!longer) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// A variable with its value; a file's line, or what a scheduler's words mean together, without.
+std::string OriginInWords(const Setting& setting) {
+  const bool variable = std::all_of(setting.origin.begin(), setting.origin.end(), [](char c) {
+    return std::isupper(static_cast<unsigned char>(c)) != 0 || c == '_' || std::isdigit(c) != 0;
+  });
+  return variable ? setting.origin + "=" + setting.value : setting.origin;
 }
 
 // The one known name that `given` is, or is a prefix of.
@@ -171,6 +192,23 @@ std::vector<Setting> LayOver(const std::vector<std::vector<Setting>>& lists) {
     }
   }
   return all;
+}
+
+std::string WithOrigins(const std::string& problems, const std::vector<Setting>& settings) {
+  std::string told;
+  std::stringstream lines(problems);
+  for (std::string line; std::getline(lines, line);) {
+    std::string origins;
+    for (const Setting& setting : settings) {
+      const bool theirs = setting.origin == kCommandLine || setting.origin == kDefault;
+      if (!theirs && setting.name.size() > 1 && Names(line, "--" + setting.name)) {
+        origins += (origins.empty() ? " (--" : "; --") + setting.name + " is from " +
+                   OriginInWords(setting);
+      }
+    }
+    told += (told.empty() ? "" : "\n") + line + (origins.empty() ? "" : origins + ")");
+  }
+  return told;
 }
 
 std::vector<std::string> ToArguments(const std::vector<Setting>& settings) {

@@ -12,8 +12,11 @@
 
 namespace ddprun {
 
+inline constexpr const char* kCommandLine = "command line";  // As an origin.
+inline constexpr const char* kDefault = "default";
+
 struct SplitLine {
-  std::vector<Setting> settings;  // As given, with "command line" for their origin.
+  std::vector<Setting> settings;  // As given, with kCommandLine for their origin.
   std::vector<std::string> rest;  // The program and its arguments.
 };
 
@@ -25,6 +28,10 @@ std::vector<Setting> SettingsFromEnvironment(const CLI::App& app, const GetEnv& 
 
 // Each name once, with its last setting of the last list that has one.
 std::vector<Setting> LayOver(const std::vector<std::vector<Setting>>& lists);
+
+// What is wrong with a command line, a problem on each line: where a problem names a flag that
+// somebody else than the command line has set, it is told who.
+std::string WithOrigins(const std::string& problems, const std::vector<Setting>& settings);
 
 // "--name=value", for CLI11.
 std::vector<std::string> ToArguments(const std::vector<Setting>& settings);

@@ -15,6 +15,7 @@
 #include "launcher/agent_options.h"
 #include "launcher/beginning.h"
 #include "launcher/event_log.h"
+#include "launcher/flags.h"
 #include "launcher/job_end.h"
 #include "launcher/job_rescue.h"
 #include "launcher/node_slot.h"
@@ -344,7 +345,7 @@ int RunAgent(const LaunchConfig& config, const Preparation& prepared, GuardLink 
   const Result<int> code = agent.Run();
   if (!code) {
     StartLog("ddprun", LogLevel::kInfo);
-    Log(LogLevel::kError, code.error().message);
+    Log(LogLevel::kError, WithOrigins(code.error().message, config.settings));
     return LaunchCodeOf(code.error());
   }
   return *code;
@@ -358,7 +359,7 @@ int Launch(const LaunchConfig& config) {
   }
   const Result<Preparation> prepared = Prepare(config);
   if (!prepared) {
-    Complain(LogLevel::kError, prepared.error().message);
+    Complain(LogLevel::kError, WithOrigins(prepared.error().message, config.settings));
     return kExitUsage;
   }
   for (const std::string& remark : Remarks(config, *prepared)) {
