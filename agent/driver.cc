@@ -42,7 +42,7 @@ std::string Join(const std::vector<std::string>& lines) {
   return text.size() > kMaxLastLines ? text.substr(text.size() - kMaxLastLines) : text;
 }
 
-// For people; no decision meets it.
+// For people, and beside what workers wrote of it.
 std::int64_t WallClockMs() {
   return std::chrono::floor<std::chrono::milliseconds>(
              std::chrono::system_clock::now().time_since_epoch())
@@ -234,16 +234,19 @@ void AgentDriver::OnWorkerEnded(std::uint32_t local_rank, ExitStatus status,
     options_.on_worker({*state_.placement, local_rank, pids_[local_rank], status});
   }
   FailureDetails details;
+  std::optional<Time> recorded;
   if (!Succeeded(status)) {
+    const auto ran = std::chrono::floor<Duration>(loop_.Now() - last_attempt_.started);
     details = ReadDetails(ErrorFileOf(last_attempt_, local_rank), options_.directory_stays);
     details = WithMemoryKill(std::move(details), status, last_attempt_.memory_kills);
-    details.unix_ms = WallClockMs();
-    last_attempt_.failed.push_back(
-        {state_.placement->first_rank + local_rank, local_rank, pids_[local_rank], status, details,
-         std::chrono::floor<Duration>(loop_.Now() - last_attempt_.started)});
+    if (const std::optional<Duration> ago = TakeTime(details, ran, WallClockMs())) {
+      recorded = loop_.Now() - *ago;
+    }
+    last_attempt_.failed.push_back({state_.placement->first_rank + local_rank, local_rank,
+                                    pids_[local_rank], status, details, ran});
   }
   Feed(WorkerEnded{state_.placement->generation, local_rank, pids_[local_rank], status,
-                   said_hello_[local_rank], Join(last_lines), std::move(details)});
+                   said_hello_[local_rank], Join(last_lines), std::move(details), recorded});
 }
 
 void AgentDriver::OnAllGone() {

@@ -1,5 +1,8 @@
 #include "agent/error_file.h"
 
+#include <sys/stat.h>
+
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -39,6 +42,19 @@ std::optional<std::int64_t> Seconds(const json& value) {
 std::string Text(const json& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+// 0: none that could be.
+std::int64_t LastMoment(std::int64_t seconds, const std::filesystem::path& path) {
+  constexpr std::int64_t kTick = 10;  // A kernel stamps files with the clock of its last one.
+  constexpr std::int64_t kLatest = std::int64_t{1} << 40;
+  struct stat info {};
+  if (seconds <= 0 || seconds > kLatest || ::stat(path.c_str(), &info) != 0) {
+    return 0;
+  }
+  const std::int64_t written =
+      std::int64_t{info.st_mtim.tv_sec} * 1000 + info.st_mtim.tv_nsec / 1'000'000 + kTick;
+  return std::clamp(written, seconds * 1000, seconds * 1000 + 999);
 }
 
 }  // namespace
@@ -110,6 +126,7 @@ FailureDetails ReadDetails(const std::filesystem::path& path, bool stays) {
     return details;
   }
   details.message = error->message.substr(0, kMaxErrorMessage);
+  details.unix_ms = error->timestamp ? LastMoment(*error->timestamp, path) : 0;
   details.traceback = error->traceback;
   if (details.traceback.size() > kMaxTraceback) {  // It says the cause last.
     constexpr std::string_view kCut = "...";
@@ -117,6 +134,19 @@ FailureDetails ReadDetails(const std::filesystem::path& path, bool stays) {
     details.traceback.replace(0, details.traceback.size() - kept, kCut);
   }
   return details;
+}
+
+std::optional<Duration> TakeTime(FailureDetails& details, Duration since_began,
+                                 std::int64_t now_unix_ms) {
+  const std::int64_t said = details.unix_ms;
+  const std::int64_t began = now_unix_ms - since_began.count();
+  constexpr std::int64_t kSecond = 1000;  // Whole seconds: the last moment may not be over yet.
+  if (said < began || said - said % kSecond > now_unix_ms) {
+    details.unix_ms = now_unix_ms;
+    return std::nullopt;
+  }
+  details.unix_ms = std::min(said, now_unix_ms);
+  return Duration{now_unix_ms - details.unix_ms};
 }
 
 }  // namespace ddprun

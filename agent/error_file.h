@@ -39,8 +39,14 @@ std::optional<std::string> MakeErrorFile(const FailureDetails& details, int exit
 // The file's text; empty: none, or larger than an error can be.
 std::string ReadErrorFile(const std::filesystem::path& path);
 
-// What the file says, within the bounds of messages.h, without a time. `stays`: the file outlives
-// the run, so that its path tells people something.
+// What the file says, within the bounds of messages.h. `stays`: the file outlives the run, so that
+// its path tells people something. The time is the last moment that the file can mean: torch writes
+// whole seconds, and nothing is recorded after the file was last written.
 FailureDetails ReadDetails(const std::filesystem::path& path, bool stays);
+
+// How long before `now_unix_ms` the worker had failed by its file's word. It does not count before
+// the worker's generation began, or in the future; the time of `details` becomes what counts.
+std::optional<Duration> TakeTime(FailureDetails& details, Duration since_began,
+                                 std::int64_t now_unix_ms);
 
 }  // namespace ddprun

@@ -1,6 +1,8 @@
 #include "agent/error_file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -97,6 +99,36 @@ TEST_F(ErrorFileDetails, AreBoundedAndEndWithTheCause) {
 TEST_F(ErrorFileDetails, AFileThatGoesWithTheRunIsNotNamed) {
   Write(R"({"message": "m"})");
   EXPECT_EQ(ReadDetails(path_, false), (FailureDetails{0, "", "m", ""}));
+}
+
+TEST_F(ErrorFileDetails, TheTimeIsTheLastMomentThatTheFileCanMean) {
+  Write(R"({"message": "m", "timestamp": 1000})");
+  EXPECT_EQ(ReadDetails(path_, false).unix_ms, 1'000'999);  // Written much later.
+  const timespec before[2] = {{500, 0}, {500, 0}};
+  ASSERT_EQ(::utimensat(AT_FDCWD, path_.c_str(), before, 0), 0);
+  EXPECT_EQ(ReadDetails(path_, false).unix_ms, 1'000'000);
+  for (const char* const impossible : {"-3", "0", "9e14"}) {
+    Write(std::string(R"({"message": "m", "timestamp": )") + impossible + "}");
+    EXPECT_EQ(ReadDetails(path_, false).unix_ms, 0) << impossible;
+  }
+}
+
+// It is a worker's word.
+TEST(ErrorFile, ATimeBeforeTheGenerationOrInTheFutureDoesNotCount) {
+  constexpr std::int64_t kNow = 1'795'263'336'400;
+  const auto taken = [](std::int64_t said) {
+    FailureDetails details{.unix_ms = said, .error_file = {}, .message = {}, .traceback = {}};
+    const std::optional<Duration> ago = TakeTime(details, std::chrono::seconds(10), kNow);
+    EXPECT_EQ(details.unix_ms, kNow - ago.value_or(Duration{0}).count());
+    return ago;
+  };
+  EXPECT_EQ(taken(0), std::nullopt);
+  EXPECT_EQ(taken(kNow - 10'001), std::nullopt);
+  EXPECT_EQ(taken(kNow - 10'000), Duration{10'000});
+  EXPECT_EQ(taken(kNow - 3'000), Duration{3'000});
+  EXPECT_EQ(taken(kNow + 599), Duration{0});  // This second, which is not over.
+  EXPECT_EQ(taken(kNow + 600), std::nullopt);
+  EXPECT_EQ(taken(INT64_MAX), std::nullopt);
 }
 
 TEST_F(ErrorFileDetails, NoFileNoDetailsAndABrokenOneIsSaid) {

@@ -172,7 +172,7 @@ std::string HintFor(const FailureFacts& facts) {
     return "a port the program itself opens is taken: let it use MASTER_ADDR and MASTER_PORT as "
            "given (ddprun serves the store there), or another port per run";
   }
-  if (const Killed* const killed = std::get_if<Killed>(&status)) {
+  if (const Killed* const killed = std::get_if<Killed>(&status); killed && !facts.stopped) {
     if (killed->signal == SIGSEGV || killed->signal == SIGABRT || killed->signal == SIGBUS) {
       return std::string(killed->core_dumped ? "a core file was written"
                                              : "no core file was written (ulimit -c)") +

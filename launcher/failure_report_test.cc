@@ -55,6 +55,13 @@ TEST(FailureReport, HasTorchrunsShape) {
                 thick + "\n");
 }
 
+// Who recorded an error and then outlived TERM was killed by nobody else.
+TEST(FailureReport, ARootThatWasStoppedHasNoHintAboutItsSignal) {
+  FailureFacts facts = Facts(Killed{SIGKILL});
+  facts.stopped = true;
+  EXPECT_EQ(HintFor(facts), "");
+}
+
 TEST(FailureReport, AnErrorFilesTracebackIsShownWhole) {
   FailureFacts facts = Facts(Exited{1});
   facts.root.error_file = "1/error.json";

@@ -62,6 +62,7 @@ FailureFacts Gather(const Exit& exit, const LaunchConfig& config, const LastAtte
   facts.root = ToFailed(root.rank, root.local_rank, root.pid, root.host, root.status, root.details);
   facts.hang = root.hang;
   facts.nobody_lags = root.nobody_lags;
+  facts.stopped = root.stopped_by_us;
   std::istringstream lines(root.last_lines);
   for (std::string line; std::getline(lines, line);) {
     facts.last_lines.push_back(line);

@@ -77,6 +77,7 @@ WorkerFailure Read(const v1::WorkerFailure& wire, Reader& in) {
   failure.said_hello = wire.said_hello();
   failure.stopped_by_us = wire.stopped_by_us();
   failure.after = in.Duration("failure.after", wire.after_ms());
+  failure.recorded = wire.recorded();
   failure.host = in.OptionalName("failure.host", wire.host());
   failure.last_lines = in.Text("failure.last_lines", wire.last_lines(), kMaxLastLines);
   failure.details.unix_ms =

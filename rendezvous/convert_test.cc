@@ -22,6 +22,7 @@ WorkerFailure Failure(ExitStatus status) {
           .said_hello = true,
           .stopped_by_us = true,
           .after = 17ms,
+          .recorded = true,
           .host = "n1",
           .last_lines = kBytes,
           .details = {1'795'263'336'042, "/logs/attempt_0/3/error.json", "ValueError: " + kBytes,

@@ -71,6 +71,7 @@ void Write(const WorkerFailure& failure, v1::WorkerFailure* wire) {
   wire->set_said_hello(failure.said_hello);
   wire->set_stopped_by_us(failure.stopped_by_us);
   wire->set_after_ms(failure.after.count());
+  wire->set_recorded(failure.recorded);
   wire->set_host(failure.host);
   wire->set_last_lines(std::string(Tail(failure.last_lines, kMaxLastLines)));
   wire->set_unix_ms(failure.details.unix_ms);

@@ -107,6 +107,24 @@ void OnWait(AgentTurn& turn, const Wait& wait) {
   }
 }
 
+// In the order in which they failed; `at` may be before the first one's.
+void AddFailure(AgentState& state, WorkerFailure failure, Time at) {
+  if (state.failures.empty() || at < state.first_failure) {
+    const Time before = std::exchange(state.first_failure, at);
+    for (WorkerFailure& other : state.failures) {
+      other.after += std::chrono::floor<Duration>(before - at);
+    }
+  }
+  failure.after = std::chrono::floor<Duration>(at - state.first_failure);
+  const auto place = std::upper_bound(
+      state.failures.begin(), state.failures.end(), failure,
+      [](const WorkerFailure& a, const WorkerFailure& b) { return a.after < b.after; });
+  state.failures.insert(place, std::move(failure));
+  if (state.failures.size() > kMaxFailures) {
+    state.failures.pop_back();
+  }
+}
+
 // ---- Events ----
 void OnReplied(AgentTurn& turn, const Replied& replied) {
   AgentState& state = turn.state;
@@ -192,28 +210,24 @@ void OnWorkerEnded(AgentTurn& turn, const WorkerEnded& ended) {
   }
   const bool saved = ended.said_hello && ended.status == ExitStatus(Exited{kRestart});
   (saved ? state.saved : state.unsaved) = true;
-  if (state.failures.empty()) {
-    state.first_failure = turn.now;
+  WorkerFailure failure;
+  failure.rank = state.placement->first_rank + ended.local_rank;
+  failure.local_rank = turn.config.first_local_rank + ended.local_rank;
+  failure.pid = ended.pid;
+  failure.status = ended.status;
+  failure.said_hello = ended.said_hello;
+  failure.stopped_by_us = stopping;
+  failure.recorded = ended.recorded && (!stopping || *ended.recorded < state.stop_began);
+  failure.host = turn.config.host;
+  failure.last_lines = ended.last_lines.substr(0, kMaxLastLines);
+  failure.details = ended.details;
+  if (!stopping || failure.recorded) {
+    // Alone, the coordinator beside it says the same with what follows from it.
+    turn.Tell(turn.config.shape.max_nodes == 1 ? SayLevel::kDetail : SayLevel::kWarning,
+              Describe(failure));
   }
-  if (state.failures.size() < kMaxFailures) {
-    WorkerFailure failure;
-    failure.rank = state.placement->first_rank + ended.local_rank;
-    failure.local_rank = turn.config.first_local_rank + ended.local_rank;
-    failure.pid = ended.pid;
-    failure.status = ended.status;
-    failure.said_hello = ended.said_hello;
-    failure.stopped_by_us = stopping;
-    failure.after = std::chrono::floor<Duration>(turn.now - state.first_failure);
-    failure.host = turn.config.host;
-    failure.last_lines = ended.last_lines.substr(0, kMaxLastLines);
-    failure.details = ended.details;
-    if (!stopping) {
-      // Alone, the coordinator beside it says the same with what follows from it.
-      turn.Tell(turn.config.shape.max_nodes == 1 ? SayLevel::kDetail : SayLevel::kWarning,
-                Describe(failure));
-    }
-    state.failures.push_back(std::move(failure));
-  }
+  const Time failed = failure.recorded ? *ended.recorded : turn.now;
+  AddFailure(state, std::move(failure), failed);
   if (!stopping) {
     BeginStop(turn, false, kSigTerm);
   }
@@ -224,8 +238,9 @@ void OnAllGone(AgentTurn& turn, const AllGone& gone) {
   if (!HasWorkers(state) || gone.generation != state.placement->generation) {
     return;
   }
-  const bool own_failure = std::any_of(state.failures.begin(), state.failures.end(),
-                                       [](const WorkerFailure& f) { return !f.stopped_by_us; });
+  const bool own_failure =
+      std::any_of(state.failures.begin(), state.failures.end(),
+                  [](const WorkerFailure& f) { return !f.stopped_by_us || f.recorded; });
   if (state.succeeded == turn.config.workers) {
     state.outcome = Outcome::kSucceeded;
   } else {

@@ -64,6 +64,7 @@ struct WorkerEnded {
   bool said_hello = false;
   std::string last_lines;
   FailureDetails details;
+  std::optional<Time> recorded;  // When it failed, by its error file's word.
 };
 // Every process of the generation is gone and its output is drained.
 struct AllGone {
@@ -167,6 +168,7 @@ struct AgentState {
   std::uint64_t progress = 0;
   std::map<std::uint32_t, Heartbeat> heartbeats;  // By local rank.
   Time first_failure;
+  Time stop_began;
 
   bool planned = false;               // The stop in progress gives time to save.
   bool taking_stacks = false;         // The workers hang: they are killed once that is done.

@@ -46,6 +46,7 @@ void BeginStop(AgentTurn& turn, bool planned, int signal) {
   }
   state.phase = AgentPhase::kStopping;
   state.planned = planned;
+  state.stop_began = turn.now;
   state.kill_at = turn.now + (planned ? turn.config.shutdown_timeout : turn.config.stop_grace);
   turn.effects.push_back(SignalWorkers{signal, !planned});
 }

@@ -186,6 +186,43 @@ TEST_F(Agent, AReportCarriesWhatAFailedWorkerLeft) {
   EXPECT_EQ(report.failures[0].details, details);
 }
 
+// An exception is recorded before its process is gone, and its peers die of it meanwhile.
+TEST_F(Agent, FailuresAreInTheOrderOfTheirErrorFiles) {
+  TellRun(1, 1s);
+  Ends(0, Exited{1}, 5s);
+  Feed(WorkerEnded{{1}, 1, 101, Killed{kTerm}, false, "", {}, At(3s)}, 6s);
+  const NodeReport report = ReportOf(state, config);
+  ASSERT_EQ(report.failures.size(), 2u);
+  EXPECT_EQ(report.failures[0].local_rank, 1u);
+  EXPECT_TRUE(report.failures[0].recorded && report.failures[0].stopped_by_us);
+  EXPECT_EQ(report.failures[0].after, 0s);
+  EXPECT_EQ(report.failures[1].after, 2s);
+  EXPECT_FALSE(report.failures[1].recorded);
+}
+
+TEST_F(Agent, AnErrorThatTheStopBroughtAboutIsNone) {
+  TellRun(1, 1s);
+  Ends(0, Exited{3}, 5s);
+  Feed(WorkerEnded{{1}, 1, 101, Exited{1}, false, "", {}, At(5s)}, 6s);
+  const NodeReport report = ReportOf(state, config);
+  EXPECT_EQ(report.failures[0].local_rank, 0u);
+  EXPECT_TRUE(report.failures[1].stopped_by_us);
+  EXPECT_FALSE(report.failures[1].recorded);
+  EXPECT_EQ(report.failures[1].after, 1s);
+}
+
+// The one that failed first may be the last to end.
+TEST_F(Agent, AFullReportStillTakesAnEarlierFailure) {
+  config.workers = 20;
+  TellRun(1, 1s);
+  for (std::uint32_t i = 0; i < 19; ++i) {
+    Ends(i, Exited{1}, 5s);
+  }
+  Feed(WorkerEnded{{1}, 19, 119, Killed{kTerm}, false, "", {}, At(2s)}, 6s);
+  EXPECT_EQ(state.failures.size(), kMaxFailures);
+  EXPECT_EQ(state.failures[0].local_rank, 19u);
+}
+
 TEST_F(Agent, DescribesItselfInOneLine) {
   EXPECT_EQ(Describe(state), "idle, floor 0");
   TellRun(3, 1s);

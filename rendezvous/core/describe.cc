@@ -50,8 +50,9 @@ std::string Describe(const WorkerFailure& failure) {
   const bool killed = std::holds_alternative<Killed>(failure.status);
   const std::string why = failure.details.message == kMemoryRanOut ? ": memory ran out" : "";
   return "rank " + std::to_string(failure.rank) + " (" + where + ") " +
-         (!failure.hang.empty()
-              ? "hung: " + failure.hang
+         (!failure.hang.empty() ? "hung: " + failure.hang
+          : failure.recorded && failure.stopped_by_us
+              ? "recorded an error, and was stopped before it had ended"
               : (killed ? "was " : "ended with ") + Describe(failure.status) + why);
 }
 

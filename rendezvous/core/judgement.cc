@@ -12,6 +12,11 @@ using std::chrono_literals::operator""s;
 constexpr int kDoNotRestart = 76;
 constexpr int kInterrupted = 130;
 constexpr int kHung = 124;
+constexpr int kSigAbort = 6;  // POSIX number; <signal.h> stays out of the core.
+
+// A killed worker's end is noticed later than its peers notice it: its memory and GPU go first.
+constexpr Duration kSignalNoticed = 1s;
+constexpr Duration kAbortNoticed{100};
 
 bool SaysDoNotRestart(const WorkerFailure& failure) {
   return failure.said_hello && failure.status == ExitStatus(Exited{kDoNotRestart});
@@ -22,8 +27,21 @@ int ExitCodeOf(const WorkerFailure& root) {
   if (!root.hang.empty()) {
     return kHung;  // Not 137: nobody but us has killed it.
   }
+  if (root.recorded && root.stopped_by_us && std::holds_alternative<Killed>(root.status)) {
+    return 1;  // As an exception ends a program, had we let it.
+  }
   return IsCollateral(root) && std::holds_alternative<Exited>(root.status) ? 1
                                                                            : ShellCode(root.status);
+}
+
+// `e` died of a signal, early enough to be why `first` failed.
+bool KilledBefore(const Evidence& e, const Evidence& first) {
+  const Killed* const killed = std::get_if<Killed>(&e.failure.status);
+  if (killed == nullptr || IsCollateral(e.failure)) {
+    return false;
+  }
+  const bool follows = killed->signal == kSigAbort && first.failure.recorded && e.key == first.key;
+  return e.when <= first.when + (follows ? kAbortNoticed : kSignalNoticed);
 }
 
 // Who was found lagging, and how that worker ended once it was killed.
@@ -50,9 +68,8 @@ std::optional<WorkerFailure> RootCause(const std::vector<Evidence>& evidence) {
   if (first == sorted.end()) {
     return sorted.empty() ? std::nullopt : std::optional(sorted.front().failure);
   }
-  const auto killed = std::find_if(first, sorted.end(), [&](const Evidence& e) {
-    return own(e) && std::holds_alternative<Killed>(e.failure.status) && e.when <= first->when + 1s;
-  });
+  const auto killed =
+      std::find_if(first, sorted.end(), [&](const Evidence& e) { return KilledBefore(e, *first); });
   return killed == sorted.end() ? first->failure : killed->failure;
 }
 

@@ -17,7 +17,9 @@ struct Judgement {
 };
 
 // The first failure that is not collateral, by time; a death by signal within a second of it beats
-// an exit code, since peers of a killed worker often exit first. All collateral: the first of all.
+// it, since peers of a killed worker often end first. One exception: who aborts after a worker of
+// its own node had recorded an error most often does so because of that one. All collateral: the
+// first of all.
 std::optional<WorkerFailure> RootCause(const std::vector<Evidence>& evidence);
 
 Judgement Judge(const Drain& drain, std::uint32_t restarts_used, std::uint32_t max_restarts);

@@ -26,6 +26,11 @@ Evidence Stopped(Evidence evidence) {
   return evidence;
 }
 
+Evidence Recorded(Evidence evidence) {
+  evidence.failure.recorded = true;
+  return evidence;
+}
+
 Drain Because(std::vector<Evidence> evidence) {
   Drain drain;
   drain.evidence = std::move(evidence);
@@ -51,6 +56,30 @@ TEST(Judgement, ASignalWithinASecondBeatsAnExitCode) {
   EXPECT_EQ(RootCause({exit, From("n1", 1, Killed{11}, At(1s))})->rank, 1u);
   EXPECT_EQ(RootCause({exit, From("n1", 1, Killed{11}, At(1'001ms))})->rank, 0u);
   EXPECT_EQ(RootCause({exit, Stopped(From("n1", 1, Killed{9}, At(1ms)))})->rank, 0u);
+}
+
+// Its peers die of an exception while its own process still lives, and is then stopped.
+TEST(Judgement, WhoRecordedItsErrorFirstIsTheRootThoughStopped) {
+  const Evidence peer = From("n0", 0, Exited{1}, At(5s));
+  const Evidence recorded = Recorded(Stopped(From("n0", 1, Killed{15}, At(3s))));
+  EXPECT_EQ(RootCause({peer, recorded})->rank, 1u);
+  const Judgement judgement = Judge(Because({recorded, peer}), 0, 0);
+  EXPECT_EQ(judgement.outcome->exit_code, 1);  // Not 143: the signal was ours.
+  EXPECT_NE(judgement.outcome->text.find("recorded an error"), std::string::npos);
+}
+
+TEST(Judgement, ADeathBySignalBeforeARecordIsTheRoot) {
+  const Evidence record = Recorded(From("n0", 0, Exited{1}, At(2s)));
+  EXPECT_EQ(RootCause({record, From("n0", 1, Killed{6}, At(1s))})->rank, 1u);
+  EXPECT_EQ(RootCause({record, From("n0", 1, Killed{9}, At(3s))})->rank, 1u);  // Noticed late.
+  EXPECT_EQ(RootCause({record, From("n0", 1, Killed{9}, At(3'001ms))})->rank, 0u);
+}
+
+// A program's answer to a peer's exception, as an exit code is.
+TEST(Judgement, AnAbortAfterARecordOfItsOwnNodeIsNot) {
+  const Evidence record = Recorded(From("n0", 0, Exited{1}, At(2s)));
+  EXPECT_EQ(RootCause({record, From("n0", 1, Killed{6}, At(2'500ms))})->rank, 0u);
+  EXPECT_EQ(RootCause({record, From("n1", 1, Killed{6}, At(2'500ms))})->rank, 1u);
 }
 
 TEST(Judgement, AllCollateralHasTheFirstAsRoot) {

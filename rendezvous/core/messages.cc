@@ -24,7 +24,7 @@ bool IsPlanned(StopCause cause) {
 }
 
 bool IsCollateral(const WorkerFailure& failure) {
-  return failure.stopped_by_us ||
+  return (failure.stopped_by_us && !failure.recorded) ||
          (failure.said_hello && failure.status == ExitStatus(Exited{kRestartMe}));
 }
 

@@ -94,7 +94,7 @@ bool IsPlanned(StopCause cause);
 
 // What a failed worker leaves for people, wherever they read it: nothing is decided by it.
 struct FailureDetails {
-  std::int64_t unix_ms = 0;  // When its node noticed, by that node's wall clock; 0: unknown.
+  std::int64_t unix_ms = 0;  // When it failed, by its node's wall clock; 0: unknown.
   std::string error_file;    // Its path on that node; empty: none, or none that stays.
   std::string message;       // "ValueError: boom", from the error file.
   std::string traceback;     // From the error file; where it is long, its end.
@@ -114,6 +114,7 @@ struct WorkerFailure {
   bool said_hello = false;     // READY=1 came on the notify socket: 75 and 76 have their meaning.
   bool stopped_by_us = false;  // It ended after the agent had begun to stop it.
   Duration after{0};           // Since the first failure of this node's generation.
+  bool recorded = false;       // It failed when its error file says so, not only when it ended.
   std::string host;
   std::string last_lines;    // The end of its stderr, at most kMaxLastLines bytes.
   std::string hang;          // Why it counts as hung; empty: it ended by itself, or was stopped.
@@ -123,9 +124,9 @@ struct WorkerFailure {
 };
 inline constexpr std::size_t kMaxLastLines = 4096;
 inline constexpr std::size_t kMaxHangText = 512;
-inline constexpr std::size_t kMaxFailures = 8;  // Per report, in wait order.
+inline constexpr std::size_t kMaxFailures = 8;  // Per report, in the order they failed in.
 
-// Stopped by us, or "restart me" after hello: not a cause of its own.
+// Stopped by us before it failed, or "restart me" after hello: not a cause of its own.
 bool IsCollateral(const WorkerFailure& failure);
 
 enum class Ending {

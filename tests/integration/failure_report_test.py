@@ -104,6 +104,58 @@ class ErrorFiles(DdprunTest):
         self.assertEqual((run.out(), run.err()), ("", "[]\n"))
 
 
+# Rank 1 records an error, is still there while its peer ends because of it, and is then stopped.
+LINGERS = """
+import json, os, select, signal, sys, time
+own = os.environ["TORCHELASTIC_ERROR_FILE"]
+peers = own.replace("/0/error.json", "/1/error.json")
+if os.environ["RANK"] == "1":
+    with open(own + ".part", "w") as file:
+        json.dump({"message": {"message": "ValueError: boom", "extraInfo": {
+            "py_callstack": "Traceback", "timestamp": str(int(time.time()) + int(sys.argv[1]))}}}, file)
+    os.rename(own + ".part", own)
+    signal.pause()
+while not os.path.exists(peers) or time.time() < os.stat(peers).st_mtime + 0.05:
+    select.select([], [], [], 0.01)
+sys.exit(3)
+"""
+# Rank 0 fails without a word; rank 1 records what it thinks of being stopped.
+PROTESTS = """
+import json, os, signal, sys, time
+def protest(*_):
+    with open(os.environ["TORCHELASTIC_ERROR_FILE"], "w") as file:
+        json.dump({"message": "stopped", "timestamp": int(time.time())}, file)
+    sys.exit(1)
+signal.signal(signal.SIGTERM, protest)
+pipe = open(sys.argv[1], "r" if os.environ["RANK"] == "0" else "w")  # Until both are there.
+if os.environ["RANK"] == "0":
+    sys.exit(3)
+signal.pause()
+"""
+
+
+class EarliestError(DdprunTest):
+    def fail(self, program, *args, expect):
+        with open(self.path("fails.py"), "w") as file:
+            file.write(program)
+        run = self.run_ddprun(TWO, self.path("fails.py"), *args, expect=expect)
+        return run.err().split("Root Cause (first observed failure):\n")[1]
+
+    def test_who_recorded_its_error_first_is_the_root_cause(self):
+        root = self.fail(LINGERS, "0", expect=1)
+        self.assertIn("  rank      : 1 ", root)
+        self.assertIn("  exitcode  : -15 ", root)
+
+    def test_a_time_that_cannot_be_does_not_count(self):
+        for offset in ("3600", "-3600"):
+            with self.subTest(offset):
+                self.assertIn("  rank      : 0 ", self.fail(LINGERS, offset, expect=3))
+
+    def test_an_error_that_the_stop_brought_about_is_not_the_root_cause(self):
+        os.mkfifo(self.path("both"))
+        self.assertIn("  rank      : 0 ", self.fail(PROTESTS, self.path("both"), expect=3))
+
+
 # Rank 1, on the second node, fails once both are there; the other waits for its end.
 ONE_FAILS = """
 import os, signal, sys
