@@ -26,6 +26,7 @@ void DescribeCore(const LaunchConfig& config, const std::string& server, AgentCo
   core.shutdown_timeout = config.shutdown_timeout;
   core.hang_timeout = config.hang_timeout;
   core.preemptible = config.around.tells_before_end;
+  core.leaves_alone = config.around.ends_nodes_alone && config.min_nodes < config.max_nodes;
   core.requeues = config.around.requeues;
 }
 

@@ -311,8 +311,10 @@ class Agent {
     }
     const bool failed = finish.ending == Ending::kFailed;
     if (exit.code == kExitRestart) {
-      Log(LogLevel::kWarning,
-          "stopped for the scheduler, and saved: exit code 75, start this run again");
+      const bool left = finish.ending == Ending::kLeft;
+      Log(LogLevel::kWarning, std::string(left ? "left the run" : "stopped") +
+                                  " for the scheduler, and saved: exit code 75, start this " +
+                                  (left ? "node" : "run") + " again");
       return;
     }
     Log(LogLevel::kError, (failed ? "the run failed: " : "") + finish.text);

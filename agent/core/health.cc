@@ -33,6 +33,7 @@ void OnWorkerSpoke(AgentTurn& turn, const WorkerSpoke& spoke) {
   if (first && !spoke.ready && !spoke.step) {
     return;
   }
+  state.saved_before = false;  // From now on it may have something to lose.
   Heartbeat& heartbeat = state.heartbeats[spoke.local_rank];
   const bool stepped = spoke.step && *spoke.step > heartbeat.step;
   const bool moved = spoke.phase && *spoke.phase != heartbeat.phase;

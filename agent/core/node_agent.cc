@@ -56,6 +56,7 @@ void OnRun(AgentTurn& turn, const Run& run) {
   state.progress = 0;
   state.heartbeats.clear();
   state.planned = false;
+  state.saved_before = state.saved && !state.unsaved;
   state.saved = false;
   state.unsaved = false;
   state.waiting.reset();
@@ -208,8 +209,10 @@ void OnWorkerEnded(AgentTurn& turn, const WorkerEnded& ended) {
     state.succeeded += stopping ? 0 : 1;
     return;
   }
+  state.saved_before &= !ended.said_hello;
   const bool saved = ended.said_hello && ended.status == ExitStatus(Exited{kRestart});
-  (saved ? state.saved : state.unsaved) = true;
+  const bool nothing_lost = stopping && state.saved_before;  // It had hardly begun.
+  (saved || nothing_lost ? state.saved : state.unsaved) = true;
   WorkerFailure failure;
   failure.rank = state.placement->first_rank + ended.local_rank;
   failure.local_rank = turn.config.first_local_rank + ended.local_rank;

@@ -38,6 +38,7 @@ struct AgentConfig {
   Duration outage_limit{600'000};     // An idle node without a server gives up after it.
   Duration hang_timeout{0};           // Without progress for longer, a worker is late; 0: never.
   bool preemptible = false;           // A scheduler's signals mean: save, the run will go on later.
+  bool leaves_alone = false;          // They may concern this node alone, and others go on without.
   std::uint32_t requeues = 0;         // How often the scheduler started the job again; for people.
 };
 
@@ -178,9 +179,10 @@ struct AgentState {
 
   std::optional<JobEndKnown> job_end;
   Leaving leaving = Leaving::kNo;
-  int signal = 0;        // The first that asked to end, or the job's end did (TERM); 0: none.
-  bool saved = false;    // A worker ended with "start me again" after hello,
-  bool unsaved = false;  // or in another way than that or success.
+  int signal = 0;             // The first that asked to end, or the job's end did (TERM); 0: none.
+  bool saved = false;         // A worker ended with "start me again" after hello,
+  bool unsaved = false;       // or in another way than that or success.
+  bool saved_before = false;  // The last generation here had saved; nobody of this one said hello.
   std::optional<Finish> finish;
   std::optional<Time> exit_at;  // Done: the acknowledgement is not waited for longer.
 

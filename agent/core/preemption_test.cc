@@ -107,6 +107,72 @@ TEST_F(Preempted, AnEndWithoutAWishIsOnlyShown) {
   EXPECT_TRUE(effects.empty());
 }
 
+// Kubernetes evicts one pod, or all: the same TERM for each of them.
+struct Evicted : Preempted {
+  void SetUp() override {
+    config.leaves_alone = true;
+    Preempted::SetUp();
+  }
+  const Finish left{Ending::kLeft, 143, "this node left the run on request", {}};
+};
+
+TEST_F(Evicted, ANodeLeavesAndTheRunGoesOn) {
+  Feed(SignalArrived{kTerm}, 2s);
+  EXPECT_EQ(Find<SendReport>()->report.leaving, Leaving::kLeave);
+  EndsSaying(0, 75, true, 3s);
+  EndsSaying(1, 75, true, 3s);
+  EXPECT_EQ(CodeAfter(left, 3s), 75);  // Its own part may be started again.
+}
+
+TEST_F(Evicted, WithoutASaveItEndsBySignal) {
+  Feed(SignalArrived{kTerm}, 2s);
+  EndsSaying(0, 75, true, 3s);
+  EndsSaying(1, 1, true, 3s);
+  EXPECT_EQ(CodeAfter(left, 3s), 143);
+}
+
+// Its workers saved because another node left; then it is told as well.
+TEST_F(Evicted, WhereAllAreToldTheLastHasSavedToo) {
+  TellStop(1, StopCause::kLeave, 2s);
+  EndsSaying(0, 75, true, 3s);
+  EndsSaying(1, 75, true, 3s);
+  Feed(SignalArrived{kTerm}, 3s);
+  EXPECT_EQ(CodeAfter(left, 4s), 75);
+}
+
+// The others are told while its workers start again, who have nothing to save yet.
+TEST_F(Evicted, WorkersThatHaveJustBegunLoseNothing) {
+  TellStop(1, StopCause::kLeave, 2s);
+  EndsSaying(0, 75, true, 3s);
+  EndsSaying(1, 75, true, 3s);
+  Gone(3s);
+  TellRun(2, 3s);
+  Feed(SignalArrived{kTerm}, 4s);
+  Ends(0, Killed{kTerm}, 4s);
+  Ends(1, Killed{kTerm}, 4s);
+  EXPECT_EQ(CodeAfter(left, 4s), 75);
+}
+
+TEST_F(Evicted, WorkersThatSaidHelloMustSave) {
+  TellStop(1, StopCause::kLeave, 2s);
+  EndsSaying(0, 75, true, 3s);
+  EndsSaying(1, 75, true, 3s);
+  Gone(3s);
+  TellRun(2, 3s);
+  Feed(WorkerSpoke{0, true, {}, {}, {}}, 4s);
+  Feed(SignalArrived{kTerm}, 4s);
+  Ends(0, Killed{kTerm}, 4s);
+  Ends(1, Killed{kTerm}, 4s);
+  EXPECT_EQ(CodeAfter(left, 4s), 143);
+}
+
+TEST_F(Evicted, WhomAnOperatorDrainsIsNotToBeStartedAgain) {
+  TellStop(1, StopCause::kLeave, 2s);
+  EndsSaying(0, 75, true, 3s);
+  EndsSaying(1, 75, true, 3s);
+  EXPECT_EQ(CodeAfter(left, 4s), 143);
+}
+
 // Without a scheduler, by --time-limit: a person's signals keep their meaning.
 TEST_F(Preempted, AnEndThatTheUserNamedMakesItRestartableToo) {
   config.preemptible = false;

@@ -19,11 +19,12 @@ bool NothingIsUnsaved(const AgentState& state) {
          (wait != nullptr && wait->reason.what != WaitFor::kDrain);
 }
 
-// All nodes are told, so whoever hears it first stops the run.
+// All nodes are told, so whoever hears it first stops the run; or it is this one that leaves, and
+// where all are told all leave.
 void Preempt(AgentTurn& turn, int signal, const std::string& why) {
   AgentState& state = turn.state;
   state.signal = signal;
-  state.leaving = Leaving::kStopRun;
+  state.leaving = turn.config.leaves_alone ? Leaving::kLeave : Leaving::kStopRun;
   if (state.phase == AgentPhase::kRunning) {
     turn.Tell(SayLevel::kWarning, why + ": the workers have " +
                                       FormatDuration(turn.config.shutdown_timeout) +

@@ -27,7 +27,8 @@ int StopCode(const AgentState& state, const AgentConfig& config) {
 int ExitCodeFor(const AgentState& state, const AgentConfig& config, const Finish& finish) {
   const bool stopped = finish.ending != Ending::kSucceeded && finish.ending != Ending::kRefused;
   const int code = StopCode(state, config);
-  const bool on_request = finish.exit_code == kSignalBase + kSigInt;
+  const bool on_request = finish.exit_code == kSignalBase + kSigInt ||
+                          (finish.ending == Ending::kLeft && state.signal != 0);
   const bool own = code == kRestart ? on_request : state.signal != 0;
   return stopped && own ? code : finish.exit_code;
 }

@@ -71,6 +71,11 @@ Result<std::optional<Surroundings>> ReadKubernetes(const SurroundingsQuery& quer
     return std::optional<Surroundings>();
   }
   Surroundings around{.scheduler = Scheduler::kKubernetes, .name = "Kubernetes indexed job"};
+  around.tells_before_end = true;
+  around.ends_nodes_alone = true;  // One pod is evicted, or all: the same TERM.
+  if (query.only_facts) {
+    return std::optional(std::move(around));
+  }
   around.node = Text(query, "HOSTNAME").value_or("");
   const std::string ending = "-" + std::to_string(*index);
   const std::string nodes = Said(query, "nnodes").value_or("");
@@ -103,7 +108,6 @@ Result<std::optional<Surroundings>> ReadKubernetes(const SurroundingsQuery& quer
   place.host = job + "-0" + name.substr(std::min(around.node.size(), name.size()));
   around.settings.push_back(WorkersByGpus(query));
   SetPlace(query, place, around);
-  around.tells_before_end = true;
   around.line = Line(around, place);
   return std::optional(std::move(around));
 }

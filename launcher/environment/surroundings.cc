@@ -44,6 +44,7 @@ Surroundings FactsOf(const Surroundings& found) {
   facts.requeues = found.requeues;
   facts.ends_at = found.ends_at;
   facts.tells_before_end = found.tells_before_end;
+  facts.ends_nodes_alone = found.ends_nodes_alone;
   facts.cpus = found.seat ? std::nullopt : found.cpus;
   if (found.seat && found.seat->local_rank == 0) {
     facts.warnings.push_back(
@@ -69,8 +70,13 @@ Result<Surroundings> DetectSurroundings(const SurroundingsQuery& query) {
   }
   SurroundingsQuery bare = query;
   bare.said.clear();  // What the flags contradict is not asked for here.
+  bare.only_facts = true;
   const Result<Surroundings> found = FirstThatMatches(bare);
   Surroundings around = found ? FactsOf(*found) : Surroundings();
+  if (around.ends_nodes_alone &&
+      Said(query, "nnodes").value_or("").find(':') == std::string::npos) {
+    around.tells_before_end = false;  // The others of a fixed number wait for who comes again.
+  }
   around.scheduler = Scheduler::kCommandLine;
   around.name = "the command line";
   around.line = "the command line counts: " + placed +

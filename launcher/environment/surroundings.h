@@ -78,6 +78,7 @@ struct Surroundings {
   std::uint32_t requeues = 0;           // How often it was started again as a whole.
   std::optional<std::int64_t> ends_at;  // When it is killed: seconds since 1970.
   bool tells_before_end = false;        // TERM, USR1 and USR2 mean: save, you will be stopped.
+  bool ends_nodes_alone = false;        // That is told one node, and need not concern the others.
   std::vector<std::string> launcher;    // Forgotten: the words to put before ddprun.
 
   bool IsPlaced() const { return index.has_value(); }
@@ -86,6 +87,7 @@ struct Surroundings {
 struct SurroundingsQuery {
   GetEnv get_env;
   std::vector<Setting> said;  // By the command line, the environment and the settings file.
+  bool only_facts = false;    // The user places: what no flag has is asked for alone.
   std::uint32_t gpus = 0;     // Visible on this machine.
   std::int64_t parent = 0;    // Process that started this one: its children's common name.
   std::function<Result<std::string>(const std::string& path)> read_file;

@@ -254,6 +254,19 @@ TEST(CommandLineFirst, WhoSaysWhereIsNotAskedWhere) {
   EXPECT_EQ(Found({first, {{"rdzv-endpoint", "n0:1", "command line"}}}).warnings.size(), 1u);
 }
 
+// The facts of a pod: its TERM is its own where others may go on without it.
+TEST(CommandLineFirst, APodIsToldAloneWhereverTheNodesMeet) {
+  const Setting endpoint{"rdzv-endpoint", "train-0.train:29400", "command line"};
+  const Surroundings elastic =
+      Found({Captured("kubernetes"), {endpoint, {"nnodes", "2:4", "command line"}}});
+  EXPECT_EQ(elastic.scheduler, Scheduler::kCommandLine);
+  EXPECT_EQ(Settings(elastic), "");
+  EXPECT_TRUE(elastic.tells_before_end && elastic.ends_nodes_alone);
+  const Surroundings fixed =
+      Found({Captured("kubernetes"), {endpoint, {"nnodes", "4", "command line"}}});
+  EXPECT_FALSE(fixed.tells_before_end);
+}
+
 TEST(CommandLineFirst, KubeflowV2SaysAllInFlags) {
   const Surroundings around = Found(
       {Captured("kubeflow_v2"), {{"master-addr", "train-node-0-0.train", "PET_MASTER_ADDR"}}});

@@ -7,7 +7,8 @@
 //
 //   > machines 2 min 1 max 2 restarts 1 workers 2 work 8s
 //   > at 2s kill n1              also: exit N CODE, crash N, start N, term N, int N, cut N, mend N,
-//                                hang N WORKER
+//                                hang N WORKER; "evicted 1" in the first line: TERM is a
+//                                scheduler's, of a program that saves
 //   > at 3s crash server         also: start server; "journal 1" in the first line: it keeps one
 //
 // and goes on with the transcript. Blank lines before the transcript are ignored.
@@ -78,6 +79,9 @@ Setup SetupFrom(const std::string& line) {
       setup.hang_timeout = Milliseconds(value);
     } else if (name == "journal") {
       setup.journal = number != 0;
+    } else if (name == "evicted" && number != 0) {
+      setup.evicted = true;
+      setup.program = Program::kTrainer;
     } else if (name == "work") {
       setup.work = Milliseconds(value);
     } else {

@@ -11,6 +11,41 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest  # noqa: E402
 
 
+class Pods(DdprunTest):
+    """An indexed Job of Kubernetes, whose every pod is told by a TERM of its own."""
+
+    def start_pods(self, nnodes):
+        endpoint = self.free_endpoint()
+        self.go = self.path("go")
+        pods = []
+        for i in range(2):
+            pods.append(self.start(
+                f"--nnodes={nnodes}", f"--rdzv-id={self.run_id}", f"--rdzv-endpoint={endpoint}",
+                "--rdzv-conf=last_call_timeout=30", FAKE_WORKER, "--exit-on-term=75",
+                "--notify=READY=1", HELLO, f"--wait-file={self.go}",
+                environment={"JOB_COMPLETION_INDEX": str(i), "HOSTNAME": f"train-{i}"}))
+            self.wait_for_text(pods[0], "serving the rendezvous")  # The first one carries it.
+        for pod in pods:
+            self.wait_for_workers(pod, 1, 1)
+        return pods
+
+    def test_one_that_is_evicted_leaves_and_the_other_goes_on(self):
+        stays, evicted = self.start_pods("1:2")
+        evicted.signal(signal.SIGTERM)
+        self.assertEqual(evicted.wait(), 75, evicted.all())
+        self.assertIn("left the run for the scheduler, and saved: exit code 75", evicted.err())
+        self.wait_for(lambda: stays.generations()[1:], stays)
+        open(self.go, "w").close()
+        self.assertEqual(stays.wait(), 0, stays.all())
+
+    def test_where_all_are_evicted_all_have_saved(self):
+        pods = self.start_pods("1:2")
+        for pod in pods:
+            pod.signal(signal.SIGTERM)
+        for pod in pods:
+            self.assertEqual(pod.wait(), 75, "\n".join(p.all() for p in pods))
+
+
 class FixedRanks(DdprunTest):
     def setUp(self):
         super().setUp()

@@ -13,8 +13,6 @@ namespace ddprun::sim {
 namespace {
 
 constexpr std::uint64_t kAgentPace = 400;  // Wake-ups per simulated second.
-constexpr int kSigTerm = 15;
-constexpr int kSigInt = 2;
 constexpr int kSigKill = 9;
 
 std::string WithoutNumber(const std::string& text) {
@@ -36,6 +34,7 @@ Machine::Machine(Simulation& simulation, std::uint32_t index)
   config_.shutdown_timeout = Duration{4'000};
   config_.outage_limit = Duration{90'000};
   config_.hang_timeout = simulation.setup.hang_timeout;
+  config_.preemptible = config_.leaves_alone = simulation.setup.evicted;
 }
 
 void Machine::Tell(const std::string& text) {
@@ -267,15 +266,7 @@ void Machine::CarryOut(const AgentEffect& effect) {
   std::visit(Overload{
                  [&](const SendReport& send) { Send(send); },
                  [&](const Spawn& spawn) { SpawnWorkers(spawn.placement); },
-                 [&](const SignalWorkers& sent) {
-                   for (std::size_t i = 0; i < workers_.size(); ++i) {
-                     const Worker& worker = workers_[i];
-                     const bool ends = sent.signal == kSigTerm || sent.signal == kSigInt;
-                     if (worker.alive && ends && !worker.ignores_term) {
-                       EndSoon(i, worker.term_delay, Killed{sent.signal}, false);
-                     }
-                   }
-                 },
+                 [&](const SignalWorkers& sent) { SignalAll(sent.signal); },
                  [&](const KillWorkers&) { KillAll(); },
                  [&](const TakeStacks& take) {
                    simulation_.agenda.After(

@@ -109,6 +109,7 @@ class Machine {
   void Hang(std::uint64_t batch, std::size_t worker);
   void AllGone(std::uint64_t batch);
   void EndAgent();
+  void SignalAll(int signal);
   void KillAll();
   void EndSoon(std::size_t worker, Duration delay, ExitStatus status, bool hello);
   void EndWorker(std::uint64_t batch, std::size_t worker, ExitStatus status, bool hello);

@@ -9,8 +9,10 @@
 namespace ddprun::sim {
 namespace {
 
+constexpr int kSigInt = 2;
 constexpr int kSigKill = 9;
 constexpr int kSigSegv = 11;
+constexpr int kSigTerm = 15;
 constexpr int kRestartMe = 75;
 constexpr Duration kBeat{250};
 
@@ -148,6 +150,17 @@ void Machine::PeerDied(WorldId world) {
     }
     EndSoon(i, simulation_.random.Between(Duration{1}, Duration{50}),
             Exited{trainer ? kRestartMe : 1}, trainer);
+  }
+}
+
+void Machine::SignalAll(int signal) {
+  const bool saves = simulation_.setup.evicted;
+  const ExitStatus status = saves ? ExitStatus(Exited{kRestartMe}) : Killed{signal};
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    const bool ends = signal == kSigTerm || signal == kSigInt;
+    if (workers_[i].alive && ends && !workers_[i].ignores_term) {
+      EndSoon(i, workers_[i].term_delay, status, saves);
+    }
   }
 }
 

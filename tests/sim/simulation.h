@@ -101,6 +101,7 @@ struct Setup {
   std::vector<std::uint32_t> workers;  // Per machine.
   std::optional<std::uint32_t> twin;   // This machine says that it is n0, as the first one does.
   Program program = Program::kPlain;
+  bool evicted = false;      // TERM is a scheduler's word, which takes machines one by one.
   Duration work{5'000};      // From "everybody is here" to the end.
   bool journal = false;      // The server keeps one.
   Duration slow_disk{5};     // A record is on disk after this long at most.
