@@ -27,6 +27,7 @@ void DescribeCore(const LaunchConfig& config, const std::string& server, AgentCo
   core.hang_timeout = config.hang_timeout;
   core.preemptible = config.around.tells_before_end;
   core.leaves_alone = config.around.ends_nodes_alone && config.min_nodes < config.max_nodes;
+  core.give_up_code = config.give_up_code;
   core.requeues = config.around.requeues;
 }
 

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 
 #include "launcher/cli_rendezvous.h"
 #include "launcher/cli_server.h"
@@ -40,6 +41,19 @@ void ResolveElasticity(const RawFlags& raw, LaunchConfig& config, Problems& prob
     config.crash_loop_limit = *limit;
   } else {
     problems.Add("--crash-loop-limit must be 0 or more: '" + raw.crash_loop_limit + "'");
+  }
+  if (!raw.give_up_code.empty()) {
+    const std::optional<std::uint32_t> code = NotNegative(raw.give_up_code);
+    constexpr std::array<std::uint32_t, 7> kTaken = {0, 2, 69, 70, 75, 130, 143};
+    const bool free =
+        code && *code < 256 && std::find(kTaken.begin(), kTaken.end(), *code) == kTaken.end();
+    config.give_up_code = free ? static_cast<int>(*code) : 0;
+    if (!free) {
+      problems.Add(
+          "--give-up-code must be from 1 to 255, and none of 2, 69, 70, 75, 130 and 143, which "
+          "mean something else: '" +
+          raw.give_up_code + "'");
+    }
   }
   const Result<Duration> fence = ParseFence(raw.fence_after, config.max_nodes);
   problems.Check(fence);

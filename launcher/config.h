@@ -51,6 +51,7 @@ struct LaunchConfig {
   std::uint32_t max_restarts = 0;
   Duration restart_window{0};
   std::uint32_t crash_loop_limit = 3;
+  int give_up_code = 0;  // 0: the code that tells why.
   Duration last_call{5'000};
   Duration join_timeout{600'000};
   Duration shutdown_timeout{30'000};

@@ -157,6 +157,10 @@ void AddEnding(CLI::App& app, RawFlags& raw) {
       "Failures in a row without a step beyond the highest one, after which the run ends "
       "with 76 although restarts are left; 0: never. Steps are what workers tell as STEP=N "
       "on the notify socket, as ddprun-train does; where none does, nothing is concluded");
+  ending.Value("--give-up-code", raw.give_up_code, "N",
+               "Exit code of a run that must not be tried again: the restarts are spent, a worker "
+               "asked not to be restarted (76), or workers hung (124). Default: the code that "
+               "tells why. For a scheduler's rules, as Kubernetes' podFailurePolicy");
   ending.Value("--shutdown-timeout", raw.shutdown_timeout, "SECONDS",
                "From a forwarded signal to SIGKILL (TORCH_ELASTIC_SHUTDOWN_TIMEOUT changes the "
                "default)");

@@ -35,6 +35,7 @@ struct RawFlags {
   std::string max_restarts = "0";
   std::string restart_window = "0";
   std::string crash_loop_limit = "3";
+  std::string give_up_code;
   std::string shutdown_timeout = "30";
   std::string hang_timeout = "0";
   std::string fence_after = "0";

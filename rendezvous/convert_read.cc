@@ -102,6 +102,7 @@ Finish Read(const v1::Finish& wire, Reader& in) {
   if (wire.has_root()) {
     finish.root = Read(wire.root(), in);
   }
+  finish.gave_up = wire.gave_up();
   return finish;
 }
 

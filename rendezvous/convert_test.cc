@@ -143,7 +143,7 @@ std::vector<Directive> EveryDirective() {
   all.emplace_back(ddprun::Run{SomePlacement()});
   all.emplace_back(StopSoon{{4}, {77}, 30'000ms});
   all.emplace_back(Save{{4}, {77}, 12});
-  all.emplace_back(Finish{Ending::kFailed, 137, kBytes, Failure(Killed{9, false})});
+  all.emplace_back(Finish{Ending::kFailed, 137, kBytes, Failure(Killed{9, false}), true});
   all.emplace_back(Finish{Ending::kSucceeded, 0, "", {}});
   for (const WaitFor what :
        {WaitFor::kNodes, WaitFor::kLastCall, WaitFor::kDrain, WaitFor::kPeers, WaitFor::kSpare,

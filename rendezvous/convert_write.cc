@@ -115,6 +115,7 @@ void Write(const Finish& finish, v1::Finish* wire) {
   if (finish.root) {
     Write(*finish.root, wire->mutable_root());
   }
+  wire->set_gave_up(finish.gave_up);
 }
 
 namespace {

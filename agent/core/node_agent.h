@@ -39,6 +39,7 @@ struct AgentConfig {
   Duration hang_timeout{0};           // Without progress for longer, a worker is late; 0: never.
   bool preemptible = false;           // A scheduler's signals mean: save, the run will go on later.
   bool leaves_alone = false;          // They may concern this node alone, and others go on without.
+  int give_up_code = 0;               // Where nobody should start the run again; 0: the run's own.
   std::uint32_t requeues = 0;         // How often the scheduler started the job again; for people.
 };
 

@@ -173,6 +173,22 @@ TEST_F(Evicted, WhomAnOperatorDrainsIsNotToBeStartedAgain) {
   EXPECT_EQ(CodeAfter(left, 4s), 143);
 }
 
+// --give-up-code
+TEST_F(Preempted, AGivenUpRunHasTheCodeThatWasAskedFor) {
+  config.give_up_code = 93;
+  EndsSaying(0, 3, true, 2s);
+  EndsSaying(1, 75, true, 2s);
+  EXPECT_EQ(CodeAfter(Finish{Ending::kFailed, 3, "failed", {}, true}, 3s), 93);
+}
+
+TEST_F(Preempted, AStoppedRunKeepsItsCode) {
+  config.give_up_code = 93;
+  TellStop(1, StopCause::kOperator, 2s);
+  EndsSaying(0, 3, true, 3s);
+  EndsSaying(1, 75, true, 3s);
+  EXPECT_EQ(CodeAfter(stopped, 3s), 130);
+}
+
 // Without a scheduler, by --time-limit: a person's signals keep their meaning.
 TEST_F(Preempted, AnEndThatTheUserNamedMakesItRestartableToo) {
   config.preemptible = false;

@@ -30,7 +30,10 @@ int ExitCodeFor(const AgentState& state, const AgentConfig& config, const Finish
   const bool on_request = finish.exit_code == kSignalBase + kSigInt ||
                           (finish.ending == Ending::kLeft && state.signal != 0);
   const bool own = code == kRestart ? on_request : state.signal != 0;
-  return stopped && own ? code : finish.exit_code;
+  if (stopped && own) {
+    return code;
+  }
+  return finish.gave_up && config.give_up_code != 0 ? config.give_up_code : finish.exit_code;
 }
 
 void ExitNow(AgentTurn& turn, int code, std::string text) {

@@ -32,7 +32,7 @@ bool HasWorkers(const AgentState& state);
 // 128+N; 75 where it was a scheduler's and every worker here has saved: it may start the run again.
 int StopCode(const AgentState& state, const AgentConfig& config);
 
-// The Finish's own code, or StopCode where it counts.
+// The Finish's own code, --give-up-code where it stands for that, or StopCode where it counts.
 int ExitCodeFor(const AgentState& state, const AgentConfig& config, const Finish& finish);
 
 void ExitNow(AgentTurn& turn, int code, std::string text);

@@ -42,7 +42,7 @@ Finish CrashLoop(const CoordinatorState& state, const Judgement& judgement) {
                     " times in a row without getting beyond step " +
                     std::to_string(state.budget.highest) +
                     ", so another restart would not help (--crash-loop-limit)",
-                judgement.root};
+                judgement.root, true};
 }
 
 }  // namespace

@@ -85,9 +85,9 @@ Judgement Judge(const Drain& drain, std::uint32_t restarts_used, std::uint32_t m
                    [](const Evidence& e) { return SaysDoNotRestart(e.failure); });
   if (last_word != drain.evidence.end()) {
     judgement.root = last_word->failure;
-    judgement.outcome =
-        Finish{Ending::kFailed, kDoNotRestart,
-               Describe(last_word->failure) + ": it asks not to be restarted", last_word->failure};
+    judgement.outcome = Finish{Ending::kFailed, kDoNotRestart,
+                               Describe(last_word->failure) + ": it asks not to be restarted",
+                               last_word->failure, true};
     return judgement;
   }
   if (drain.membership) {
@@ -106,9 +106,9 @@ Judgement Judge(const Drain& drain, std::uint32_t restarts_used, std::uint32_t m
                                        std::to_string(max_restarts) + " restarts are used";
   if (judgement.root) {
     judgement.outcome = Finish{Ending::kFailed, ExitCodeOf(*judgement.root),
-                               Describe(*judgement.root) + budget, judgement.root};
+                               Describe(*judgement.root) + budget, judgement.root, true};
   } else {
-    judgement.outcome = Finish{Ending::kFailed, 1, drain.spawn_failures.front() + budget, {}};
+    judgement.outcome = Finish{Ending::kFailed, 1, drain.spawn_failures.front() + budget, {}, true};
   }
   judgement.charged = false;
   return judgement;

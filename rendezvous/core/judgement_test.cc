@@ -137,6 +137,18 @@ TEST(Judgement, WorkersThatCannotStartAreChargedAndTold) {
   EXPECT_EQ(last.outcome->exit_code, 1);
 }
 
+// A scheduler's rules can tell it from a node that was killed (--give-up-code).
+TEST(Judgement, OnlyWhatWouldFailAgainIsGivenUp) {
+  const Evidence asks = Hello(From("n0", 0, Exited{76}, At(0s)));
+  EXPECT_TRUE(Judge(Because({asks}), 0, 9).outcome->gave_up);
+  EXPECT_TRUE(Judge(Because({From("n0", 0, Exited{2}, At(0s))}), 0, 0).outcome->gave_up);
+  Drain drain;
+  drain.spawn_failures = {"n0: cannot execute 'train': No such file or directory"};
+  EXPECT_TRUE(Judge(drain, 0, 0).outcome->gave_up);
+  drain.cause = StopCause::kOperator;
+  EXPECT_FALSE(Judge(drain, 0, 0).outcome->gave_up);
+}
+
 TEST(Judgement, NobodyToBlameIsNotCharged) {
   EXPECT_FALSE(Judge(Drain{}, 0, 0).charged);
   EXPECT_FALSE(Judge(Drain{}, 0, 0).outcome);

@@ -168,6 +168,7 @@ struct Finish {
   int exit_code = 0;
   std::string text;                   // One sentence for people.
   std::optional<WorkerFailure> root;  // The root cause of a failed run.
+  bool gave_up = false;               // What fails is not to be tried again.
   bool operator==(const Finish&) const = default;
 };
 using Directive = std::variant<Wait, Run, Stop, StopSoon, Save, Finish>;

@@ -3,12 +3,13 @@
 import json
 import os
 import re
+import signal
 import sys
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
-from ddprun_runs import FAKE_WORKER, DdprunTest, eventually, read_text  # noqa: E402
+from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest, eventually, read_text  # noqa: E402
 
 TWO = "--nproc-per-node=2"
 # What @record writes; the worker then fails like any other.
@@ -132,6 +133,26 @@ if os.environ["RANK"] == "0":
     sys.exit(3)
 signal.pause()
 """
+
+
+class GivenUp(DdprunTest):
+    """--give-up-code: for a scheduler's rules, which cannot tell 137 from a pod that was killed."""
+
+    def test_what_must_not_be_tried_again_has_the_code_that_was_asked_for(self):
+        for actions in (["--exit=3"], ["--signal=9"], ["--notify=READY=1", "--exit=76"]):
+            with self.subTest(actions):
+                run = self.run_ddprun("--give-up-code=93", FAKE_WORKER, *actions, expect=93)
+                self.assertIn("the run failed: rank 0", run.err())
+
+    def test_a_stop_and_a_bad_command_line_keep_theirs(self):
+        run = self.start("--give-up-code=93", FAKE_WORKER, HELLO, "--hang")
+        self.wait_for_workers(run, 1)
+        run.signal(signal.SIGTERM)
+        self.assertEqual(run.wait(), 143, run.all())
+        self.run_ddprun("--give-up-code=93", "no-such-program", expect=2)
+        for taken in ("0", "75", "143", "256", "x"):
+            run = self.run_ddprun(f"--give-up-code={taken}", FAKE_WORKER, expect=2)
+            self.assertIn("--give-up-code must be", run.err())
 
 
 class EarliestError(DdprunTest):
