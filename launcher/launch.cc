@@ -28,6 +28,7 @@
 #include "launcher/server_role.h"
 #include "launcher/srun_watch.h"
 #include "launcher/store_probe.h"
+#include "launcher/termination_log.h"
 #include "launcher/under_srun.h"
 #include "proto/exit_code.h"
 #include "rendezvous/core/describe.h"
@@ -81,6 +82,7 @@ class Agent {
     loop_.Run();
     driver_->FlushOutput(kFlushLimit);
     role_.Close();
+    WriteTerminationLog(last_words_, GetProcessEnv);
     return exit_code_;
   }
 
@@ -302,6 +304,7 @@ class Agent {
   void Report(const Exit& exit) {
     if (!exit.finish) {
       Log(LogLevel::kError, exit.text);
+      last_words_ = exit.text + "\n";
       return;
     }
     const Finish& finish = *exit.finish;
@@ -318,6 +321,7 @@ class Agent {
       return;
     }
     Log(LogLevel::kError, (failed ? "the run failed: " : "") + finish.text);
+    last_words_ = TerminationText(finish);
     if (failed && finish.root) {
       driver_->FlushOutput(kReportFlushLimit);  // The report stands below what the workers printed.
       ReportFailure(exit, config_, driver_->last_attempt(), *directory_);
@@ -339,6 +343,7 @@ class Agent {
   std::unique_ptr<JobRescue> rescue_;
   std::uint32_t restarts_used_ = 0;
   int exit_code_ = 1;
+  std::string last_words_;  // Why it failed.
   bool ended_ = false;
 };
 
@@ -347,7 +352,9 @@ int RunAgent(const LaunchConfig& config, const Preparation& prepared, GuardLink 
   const Result<int> code = agent.Run();
   if (!code) {
     StartLog("ddprun", LogLevel::kInfo);
-    Log(LogLevel::kError, WithOrigins(code.error().message, config.settings));
+    const std::string why = WithOrigins(code.error().message, config.settings);
+    Log(LogLevel::kError, why);
+    WriteTerminationLog(why + "\n", GetProcessEnv);
     return LaunchCodeOf(code.error());
   }
   return *code;
