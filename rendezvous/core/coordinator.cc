@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/overload.h"
+#include "rendezvous/core/admission.h"
 #include "rendezvous/core/budget.h"
 #include "rendezvous/core/control.h"
 #include "rendezvous/core/describe.h"
@@ -24,9 +25,6 @@ using std::chrono_literals::operator""ms;
 // Beyond this, a tick came late because this server was paused, not because nodes are gone.
 constexpr auto kLate = 100ms;
 constexpr int kUnavailable = 69;
-// Limits for what comes from sockets: sums and successors below stay far from wrapping round.
-constexpr Generation kMaxGeneration{std::uint64_t{1} << 62};
-constexpr std::uint32_t kMaxWorkers = 65'536;
 
 void ReportFromMember(CoordinatorTurn& turn, const NodeKey& key, Member& member,
                       const NodeReport& report) {
@@ -60,46 +58,6 @@ void ReportFromMember(CoordinatorTurn& turn, const NodeKey& key, Member& member,
   }
 }
 
-std::optional<std::string> WhyMalformed(const NodeReport& report) {
-  const RunShape& shape = report.shape;
-  if (shape.min_nodes < 1 || shape.min_nodes > shape.max_nodes) {
-    return "--nnodes=" + std::to_string(shape.min_nodes) + ":" + std::to_string(shape.max_nodes) +
-           " is no range of node counts";
-  }
-  if (report.workers < 1 || report.workers > kMaxWorkers) {
-    return "--nproc-per-node=" + std::to_string(report.workers) + " is not within 1 to " +
-           std::to_string(kMaxWorkers);
-  }
-  const Generation hosted = report.placement ? report.placement->generation : Generation{};
-  if (report.floor > kMaxGeneration || hosted > kMaxGeneration) {
-    return "its report names an impossible generation";
-  }
-  if (report.hosting != Hosting::kNothing && !report.placement) {
-    return "its report hosts workers of no generation";
-  }
-  return std::nullopt;
-}
-
-std::optional<std::string> WhyRefused(const CoordinatorState& state, const NodeReport& report) {
-  const RunShape& shape = *state.shape;
-  const auto range = [](const RunShape& s) {
-    return "--nnodes=" + std::to_string(s.min_nodes) + ":" + std::to_string(s.max_nodes) +
-           " --max-restarts=" + std::to_string(s.max_restarts) +
-           (s.fence_after == Duration{0} ? "" : " --fence-after=" + FormatDuration(s.fence_after));
-  };
-  if (report.shape.min_nodes != shape.min_nodes || report.shape.max_nodes != shape.max_nodes ||
-      report.shape.max_restarts != shape.max_restarts ||
-      report.shape.fence_after != shape.fence_after) {
-    return "this node asks for " + range(report.shape) + ", but the run '" + state.run_id +
-           "' has " + range(shape) + ": give every node the same options";
-  }
-  if (report.node_rank && *report.node_rank >= shape.max_nodes) {
-    return "--node-rank=" + std::to_string(*report.node_rank) +
-           " must be below --nnodes=" + std::to_string(shape.max_nodes);
-  }
-  return std::nullopt;
-}
-
 void Arrive(CoordinatorTurn& turn, NodeState& node, const NodeReport& report) {
   const Duration lease = LeaseOf(turn.state, turn.config);
   if (node.report.sequence == 0) {
@@ -116,6 +74,7 @@ void Arrive(CoordinatorTurn& turn, NodeState& node, const NodeReport& report) {
   if (node.asked_to_leave) {
     node.report.leaving = std::max(node.report.leaving, Leaving::kLeave);
   }
+  node.waited |= report.leaving == Leaving::kNo;
   node.call_open = true;
   node.unconnected.reset();
   node.cancelled.reset();
@@ -325,13 +284,16 @@ void OnCallEnded(CoordinatorTurn& turn, const CallEnded& ended) {
 
 void ActOnReport(CoordinatorTurn& turn, const NodeKey& key) {
   CoordinatorState& state = turn.state;
-  const NodeReport& report = state.nodes.at(key).report;
+  NodeReport& report = state.nodes.at(key).report;
   if (report.leaving == Leaving::kStopRun) {
-    if (state.phase == Phase::kGathering) {
+    if (!MayStopRun(state, key)) {
+      report.leaving = Leaving::kLeave;
+    } else if (state.phase == Phase::kGathering) {
       EndRun(turn, Finish{Ending::kFailed, 130, "the run was stopped on request", {}});
       return;
+    } else {
+      BeginDrain(turn, StopCause::kOperator, true);
     }
-    BeginDrain(turn, StopCause::kOperator, true);
   }
   if (Member* const member = FindMember(state, key)) {
     ReportFromMember(turn, key, *member, report);

@@ -122,6 +122,7 @@ struct NodeState {
   std::optional<std::string> refused;  // Why it cannot be part of the run.
   bool acknowledged = false;           // Has echoed its Finish.
   bool asked_to_leave = false;         // By ddprun drain: as if its own report said so.
+  bool waited = false;                 // Has said once that it stays.
   std::optional<Time> forget;          // Lost: remembered until then, so that it hears of it.
   std::optional<Held> held;
   Filed filed;

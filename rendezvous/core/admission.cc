@@ -1,0 +1,67 @@
+#include "rendezvous/core/admission.h"
+
+#include <algorithm>
+
+#include "rendezvous/core/describe.h"
+
+namespace ddprun {
+namespace {
+
+// Limits for what comes from sockets: sums and successors stay far from wrapping round.
+constexpr Generation kMaxGeneration{std::uint64_t{1} << 62};
+constexpr std::uint32_t kMaxWorkers = 65'536;
+
+}  // namespace
+
+std::optional<std::string> WhyMalformed(const NodeReport& report) {
+  const RunShape& shape = report.shape;
+  if (shape.min_nodes < 1 || shape.min_nodes > shape.max_nodes) {
+    return "--nnodes=" + std::to_string(shape.min_nodes) + ":" + std::to_string(shape.max_nodes) +
+           " is no range of node counts";
+  }
+  if (report.workers < 1 || report.workers > kMaxWorkers) {
+    return "--nproc-per-node=" + std::to_string(report.workers) + " is not within 1 to " +
+           std::to_string(kMaxWorkers);
+  }
+  const Generation hosted = report.placement ? report.placement->generation : Generation{};
+  if (report.floor > kMaxGeneration || hosted > kMaxGeneration) {
+    return "its report names an impossible generation";
+  }
+  if (report.hosting != Hosting::kNothing && !report.placement) {
+    return "its report hosts workers of no generation";
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> WhyRefused(const CoordinatorState& state, const NodeReport& report) {
+  const RunShape& shape = *state.shape;
+  const auto range = [](const RunShape& s) {
+    return "--nnodes=" + std::to_string(s.min_nodes) + ":" + std::to_string(s.max_nodes) +
+           " --max-restarts=" + std::to_string(s.max_restarts) +
+           (s.fence_after == Duration{0} ? "" : " --fence-after=" + FormatDuration(s.fence_after));
+  };
+  if (report.shape.min_nodes != shape.min_nodes || report.shape.max_nodes != shape.max_nodes ||
+      report.shape.max_restarts != shape.max_restarts ||
+      report.shape.fence_after != shape.fence_after) {
+    return "this node asks for " + range(report.shape) + ", but the run '" + state.run_id +
+           "' has " + range(shape) + ": give every node the same options";
+  }
+  if (report.node_rank && *report.node_rank >= shape.max_nodes) {
+    return "--node-rank=" + std::to_string(*report.node_rank) +
+           " must be below --nnodes=" + std::to_string(shape.max_nodes);
+  }
+  return std::nullopt;
+}
+
+bool MayStopRun(const CoordinatorState& state, const NodeKey& key) {
+  if (!state.world) {
+    return state.nodes.at(key).waited;
+  }
+  const auto& members = state.world->members;
+  return std::any_of(members.begin(), members.end(), [&](const Member& member) {
+    return member.lost ? state.phase == Phase::kGathering && member.key.node == key.node
+                       : member.key == key;
+  });
+}
+
+}  // namespace ddprun

@@ -1,0 +1,25 @@
+// Who is taken into a run, and what a report may bring about beyond its own node: what a stranger
+// can do to a run that it is let into ends here.
+//
+// Internal to rendezvous/core. Decides nothing about worlds; changes nothing.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "rendezvous/core/coordinator.h"
+
+namespace ddprun {
+
+// Why nobody could use this report, whatever the run.
+std::optional<std::string> WhyMalformed(const NodeReport& report);
+
+// Why this run cannot use it.
+std::optional<std::string> WhyRefused(const CoordinatorState& state, const NodeReport& report);
+
+// Whether the node's wish may end the run, and not only its own part: a member of the present
+// world; where none runs, of the last one, or who takes a lost one's place; before the first world,
+// who has waited for it.
+bool MayStopRun(const CoordinatorState& state, const NodeKey& key);
+
+}  // namespace ddprun

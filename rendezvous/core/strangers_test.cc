@@ -1,0 +1,119 @@
+// What a node that nobody knows may do to a run: take part, or go.
+#include <gtest/gtest.h>
+
+#include "rendezvous/core/invariants.h"
+#include "rendezvous/core/story.h"
+
+namespace ddprun {
+namespace {
+
+using std::chrono_literals::operator""s;
+
+constexpr RunShape kTwo{.min_nodes = 2, .max_nodes = 2, .max_restarts = 1};
+
+struct Strangers : testing::Test {
+  Story story;
+  Node a{story, "n0", kTwo};
+  Node b{story, "n1", kTwo};
+  Node stranger{story, "n9", kTwo};
+
+  void Form() {
+    a.Says(At(0s));
+    b.Says(At(0s));
+    a.Hosts(At(0s));
+    b.Hosts(At(0s));
+    ASSERT_EQ(story.state.phase, Phase::kRunning);
+  }
+  void TearDown() override {
+    EXPECT_EQ(BrokenInvariant(story.state, story.config, At(0s)), std::nullopt);
+  }
+};
+
+TEST_F(Strangers, OnesInterruptEndsItsOwnPartAlone) {
+  Form();
+  stranger.report.leaving = Leaving::kStopRun;
+  stranger.Says(At(1s));
+  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  EXPECT_EQ(std::get<Finish>(stranger.Told(At(1s))).ending, Ending::kLeft);
+}
+
+TEST_F(Strangers, SparesDoNotStopTheRun) {
+  Form();
+  stranger.Says(At(1s));
+  stranger.report.leaving = Leaving::kStopRun;
+  stranger.Says(At(2s));
+  EXPECT_EQ(story.state.phase, Phase::kRunning);
+}
+
+// Whoever names itself as a member does not become that one.
+TEST_F(Strangers, AMembersNameDoesNotStopTheRun) {
+  Form();
+  Node other(story, "n0", kTwo, 77);
+  other.report.leaving = Leaving::kStopRun;
+  other.Says(At(1s));
+  EXPECT_EQ(story.state.phase, Phase::kRunning);
+}
+
+TEST_F(Strangers, OnesInterruptDoesNotMakeADrainTheOperators) {
+  Form();
+  a.Ends(Outcome::kFailed, {Failure(Exited{1})}, At(1s));
+  stranger.report.leaving = Leaving::kStopRun;
+  stranger.Says(At(1s));
+  EXPECT_EQ(story.state.drain->cause, StopCause::kFailure);
+}
+
+TEST_F(Strangers, WhoDidNotWaitForTheFirstWorldDoesNotStopTheRun) {
+  a.Says(At(0s));
+  stranger.report.leaving = Leaving::kStopRun;
+  stranger.Says(At(1s));
+  EXPECT_EQ(story.state.phase, Phase::kGathering);
+  EXPECT_EQ(std::get<Finish>(stranger.Told(At(1s))).ending, Ending::kLeft);
+}
+
+// What a person started is ended by that person.
+TEST_F(Strangers, WhoWaitedForTheFirstWorldStopsTheRun) {
+  a.Says(At(0s)).Hears(At(0s));
+  a.report.leaving = Leaving::kStopRun;
+  a.Says(At(1s));
+  EXPECT_EQ(std::get<Finish>(a.Told(At(1s))).exit_code, 130);
+}
+
+TEST_F(Strangers, BetweenTwoWorldsTheLastOnesNodesStopTheRun) {
+  Form();
+  b.report.leaving = Leaving::kLeave;
+  b.Ends(Outcome::kStopped, {}, At(1s));
+  a.Ends(Outcome::kStopped, {}, At(1s));
+  ASSERT_EQ(story.state.phase, Phase::kGathering);
+  stranger.report.leaving = Leaving::kStopRun;
+  stranger.Says(At(2s));
+  EXPECT_EQ(story.state.phase, Phase::kGathering);
+  a.report.leaving = Leaving::kStopRun;
+  a.Says(At(2s));
+  EXPECT_EQ(std::get<Finish>(a.Told(At(2s))).exit_code, 130);
+}
+
+// Its agent has joined anew after it was cut off.
+TEST_F(Strangers, WhoTakesALostOnesPlaceStopsTheRun) {
+  Form();
+  a.Hears(At(2s)).Says(At(2s));
+  story.Pass(At(4s));
+  a.Ends(Outcome::kStopped, {}, At(4s));
+  ASSERT_EQ(story.state.phase, Phase::kGathering);
+  Node anew(story, "n1", kTwo, 2);
+  anew.report.leaving = Leaving::kStopRun;
+  anew.Says(At(5s));
+  EXPECT_EQ(story.state.phase, Phase::kFailed);
+}
+
+TEST_F(Strangers, AnotherWishIsLookedAtAnewOnceItIsAMember) {
+  a.Says(At(0s));
+  stranger.Says(At(0s));
+  a.Hosts(At(0s));
+  stranger.Hosts(At(0s));
+  stranger.report.leaving = Leaving::kStopRun;
+  stranger.Says(At(1s));
+  EXPECT_EQ(std::get<Stop>(a.Told(At(1s))).cause, StopCause::kOperator);
+}
+
+}  // namespace
+}  // namespace ddprun
