@@ -17,9 +17,11 @@
 #include "rendezvous/client.h"
 #include "rendezvous/client_witness.h"
 #include "rendezvous/control_token.h"
+#include "rendezvous/core/recovery.h"
 #include "rendezvous/hello.h"
 #include "rendezvous/listen_socket.h"
 #include "rendezvous/local_channel.h"
+#include "rendezvous/real_names.h"
 
 namespace ddprun {
 namespace {
@@ -27,7 +29,6 @@ namespace {
 constexpr Duration kHelloTimeout{3'000};
 constexpr Duration kSilentPort{1'000};
 constexpr Duration kLookAgain{20};
-constexpr int kTermIndexBits = 4;  // The low bits are left for the index of a candidate server.
 
 std::string HostName() {
   char name[256] = "localhost";
@@ -124,11 +125,9 @@ Result<std::string> OperatorsToken(const Access& access, const std::string& run_
 }
 
 CoordinatorConfig NewReign(const LaunchConfig& config) {
-  const auto wall = std::chrono::system_clock::now().time_since_epoch();
-  const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(wall).count();
   std::random_device device;
   CoordinatorConfig reign;
-  reign.term = {static_cast<std::uint64_t>(milliseconds) << kTermIndexBits};
+  reign.term = TermOf(static_cast<std::uint64_t>(UnixMilliseconds()));
   reign.seed = static_cast<std::uint64_t>(device()) << 32 | device();
   reign.shutdown_timeout = config.shutdown_timeout;
   return reign;

@@ -13,6 +13,7 @@
 
 #include "common/files.h"
 #include "rendezvous/control_token.h"
+#include "rendezvous/real_names.h"
 
 namespace ddprun {
 namespace {
@@ -22,6 +23,8 @@ namespace fs = std::filesystem;
 constexpr const char* kKind = "ddprun claim 1";
 constexpr const char* kPrefix = "term-";
 constexpr std::size_t kMaxClaim = 4096;
+constexpr std::uint64_t kMaxNumber = std::uint64_t{1} << 48;  // Each is one takeover.
+constexpr std::uint64_t kMaxCounter = std::uint64_t{1} << 62;
 
 std::string Padded(std::uint64_t value) {
   char text[24];
@@ -65,8 +68,14 @@ Result<Claim> DecodeClaim(const std::string& text, std::uint64_t number) {
   const auto term = ParseNumber(ValueOf(lines[1], "term").value_or(""));
   const auto counter = ParseNumber(ValueOf(lines[3], "counter").value_or(""));
   const std::string closed = ValueOf(lines[4], "closed").value_or("");
-  if (!term || !counter || (closed != "0" && closed != "1" && closed != "2")) {
+  if (!term || !counter || *counter > kMaxCounter ||
+      (closed != "0" && closed != "1" && closed != "2")) {
     return bad;
+  }
+  if (*term > RealNamesAt(UnixMilliseconds(), kServersAhead).term.value) {
+    return Error{ErrorKind::kInvalid, "claim " + std::to_string(number) + " has the term " +
+                                          std::to_string(*term) +
+                                          ", which cannot be yet: is a clock wrong by days?"};
   }
   Claim claim{number, {*term}, {}, *counter, closed != "0", closed == "2"};
   ASSIGN_OR_RETURN(claim.endpoint, ParseEndpoint(ValueOf(lines[2], "endpoint").value_or(""), {}));
@@ -113,7 +122,8 @@ Result<std::optional<Claim>> ClaimDirectory::Newest(Duration) {
        entry.increment(error)) {
     const std::string name = entry->path().filename().native();
     if (name.starts_with(kPrefix)) {
-      highest = std::max(highest, ParseNumber(name.substr(5)).value_or(0));
+      const std::uint64_t number = ParseNumber(name.substr(5)).value_or(0);
+      highest = number > kMaxNumber ? highest : std::max(highest, number);
     }
   }
   if (error) {

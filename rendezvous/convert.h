@@ -1,9 +1,9 @@
 // Reports, replies and directives between values and the wire. The border: nothing past it meets a
 // protobuf type, and nothing unchecked passes it.
 //
-// Reading trusts no byte: every enum, length, count and duration is checked, and the Error names
-// the field. Writing never makes what reading would refuse for its size: text for people and lists
-// are cut to their bounds.
+// Reading trusts no byte: every enum, length, count and duration is checked, terms and generations
+// by this machine's clock (real_names.h), and the Error names the field. Writing never makes what
+// reading would refuse for its size: text for people and lists are cut to their bounds.
 #pragma once
 
 #include "common/result.h"
@@ -24,6 +24,8 @@ inline constexpr std::size_t kMaxTokenBytes = 4096;
 inline constexpr std::uint32_t kProtocol = 1;
 
 Result<NodeReport> ReportFromProto(const v1::SyncRequest& wire);
+// Where the clock says so.
+Result<NodeReport> ReportFromProtoAt(const v1::SyncRequest& wire, std::int64_t unix_ms);
 Result<SyncReply> ReplyFromProto(const v1::SyncReply& wire);
 
 // Looks from outside and an operator's wishes: convert_status.cc.

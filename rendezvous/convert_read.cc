@@ -31,8 +31,8 @@ namespace {
 
 Placement Read(const v1::Placement& wire, Reader& in) {
   Placement placement;
-  placement.term.value = in.Count("placement.term", wire.term());
-  placement.generation.value = in.Count("placement.generation", wire.generation());
+  placement.term = in.Term("placement.term", wire.term());
+  placement.generation = in.Generation("placement.generation", wire.generation());
   placement.world_id.value = wire.world_id();
   placement.group_size =
       in.Number<std::uint32_t>("placement.group_size", wire.group_size(), 1, kMaxNodes);
@@ -152,15 +152,15 @@ Directive ReadDirective(std::string_view field, const v1::Directive& wire, Reade
       }
       return Run{Read(wire.run().placement(), in)};
     case v1::Directive::kStop:
-      return Stop{{in.Count("stop.generation", wire.stop().generation())},
+      return Stop{in.Generation("stop.generation", wire.stop().generation()),
                   {wire.stop().world_id()},
                   in.Enum("stop.cause", kStopCause, wire.stop().cause())};
     case v1::Directive::kStopSoon:
-      return StopSoon{{in.Count("stop_soon.generation", wire.stop_soon().generation())},
+      return StopSoon{in.Generation("stop_soon.generation", wire.stop_soon().generation()),
                       {wire.stop_soon().world_id()},
                       in.Duration("stop_soon.remaining", wire.stop_soon().remaining_ms())};
     case v1::Directive::kSave:
-      return Save{{in.Count("save.generation", wire.save().generation())},
+      return Save{in.Generation("save.generation", wire.save().generation()),
                   {wire.save().world_id()},
                   wire.save().number()};
     case v1::Directive::kFinish:
@@ -186,7 +186,7 @@ void ReadWorkers(const v1::SyncRequest& wire, Reader& in, NodeReport& report) {
     report.failures.push_back(Read(failure, in));
   }
   report.spawn_failure = in.Text("spawn_failure", wire.spawn_failure(), kMaxTextBytes);
-  report.floor.value = in.Count("floor", wire.floor());
+  report.floor = in.Generation("floor", wire.floor());
   report.restarts_used = wire.restarts_used();
   report.unkillable = in.Number<std::uint32_t>("unkillable", wire.unkillable(), 0, kMaxWorkers);
   if (wire.has_hung_rank()) {
@@ -205,18 +205,22 @@ void ReadWorkers(const v1::SyncRequest& wire, Reader& in, NodeReport& report) {
 }  // namespace
 
 Result<NodeReport> ReportFromProto(const v1::SyncRequest& wire) {
+  return ReportFromProtoAt(wire, UnixMilliseconds());
+}
+
+Result<NodeReport> ReportFromProtoAt(const v1::SyncRequest& wire, std::int64_t unix_ms) {
   if (wire.protocol() != kProtocol) {
     return Error{ErrorKind::kInvalid, "the server speaks protocol " + std::to_string(kProtocol) +
                                           ", this node " + std::to_string(wire.protocol()) +
                                           ": run the same ddprun on every node"};
   }
-  Reader in;
+  Reader in(unix_ms, kNodesAhead);
   NodeReport report;
   report.run_id = in.Name("run_id", wire.run_id());
   report.node = in.Name("node", wire.node());
   report.incarnation.value = wire.incarnation();
   report.sequence = wire.sequence();
-  report.term.value = in.Count("term", wire.term());
+  report.term = in.Term("term", wire.term());
   report.beat = in.Number<std::int64_t>("beat", wire.beat(), 0, INT64_MAX);
   if (wire.has_echo()) {
     report.echo = ReadDirective("echo", wire.echo(), in);
@@ -244,13 +248,13 @@ Result<NodeReport> ReportFromProto(const v1::SyncRequest& wire) {
 }
 
 Result<SyncReply> ReplyFromProto(const v1::SyncReply& wire) {
-  Reader in;
+  Reader in(kServersAhead);
   SyncReply reply;
   reply.directive = ReadDirective("directive", wire.directive(), in);
   reply.beat = in.Number<std::int64_t>("beat", wire.beat(), 0, INT64_MAX);
   reply.lease = in.Duration("lease", wire.lease_ms());
   reply.poll_period = in.Duration("poll_period", wire.poll_period_ms());
-  reply.term.value = in.Count("term", wire.term());
+  reply.term = in.Term("term", wire.term());
   if (!in.ok()) {
     return in.error();
   }

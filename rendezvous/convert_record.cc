@@ -39,8 +39,8 @@ void Write(const RunRecord& record, v1::RunRecord* wire) {
 
 World Read(const v1::WorldRecord& wire, Reader& in) {
   World world;
-  world.term.value = in.Count("world.term", wire.term());
-  world.generation.value = in.Count("world.generation", wire.generation());
+  world.term = in.Term("world.term", wire.term());
+  world.generation = in.Generation("world.generation", wire.generation());
   world.id.value = wire.world_id();
   world.store = Read(wire.store(), in);
   in.Number<int>("world.members", wire.members_size(), 1, static_cast<int>(kMaxNodes));
@@ -68,7 +68,7 @@ RunRecord Read(const v1::RunRecord& wire, Reader& in) {
     return record;
   }
   record.shape = Read(wire.shape(), in);
-  record.reserved.value = in.Count("reserved", wire.reserved());
+  record.reserved = in.Generation("reserved", wire.reserved());
   record.restarts_used = wire.restarts_used();
   if (wire.has_world()) {
     record.world = Read(wire.world(), in);
@@ -95,11 +95,11 @@ Result<JournalEntry> DecodeEntry(const std::string& bytes) {
   if (!wire.ParseFromString(bytes)) {
     return Error{ErrorKind::kInvalid, "is no record of this program's"};
   }
-  Reader in;
+  Reader in(kServersAhead);
   JournalEntry entry;
   switch (wire.kind_case()) {
     case v1::JournalEntry::kReign:
-      entry = Reign{{in.Count("reign", wire.reign())}};
+      entry = Reign{in.Term("reign", wire.reign())};
       break;
     case v1::JournalEntry::kRun:
       entry = Read(wire.run(), in);

@@ -119,7 +119,7 @@ void ToProto(const std::vector<RunStatus>& runs, v1::DescribeReply* wire) {
 }
 
 Result<std::vector<RunStatus>> StatusFromProto(const v1::DescribeReply& wire) {
-  Reader in;
+  Reader in(kServersAhead);
   std::vector<RunStatus> runs;
   if (wire.runs_size() > kMaxRuns) {
     in.Refuse("runs", "are too many");
@@ -142,7 +142,7 @@ void ToProto(const ControlRequest& request, v1::ControlRequest* wire) {
 }
 
 Result<ControlRequest> ControlFromProto(const v1::ControlRequest& wire) {
-  Reader in;
+  Reader in(kServersAhead);
   ControlRequest request;
   request.run_id = in.OptionalName("run_id", wire.run_id());
   request.verb = in.Enum("verb", kControlVerb, wire.verb());

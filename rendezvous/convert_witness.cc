@@ -14,8 +14,12 @@ constexpr Names<WitnessVerb, v1::WitnessVerb, 4> kWitnessVerb = {{
 
 Claim Read(const v1::Claim& wire, Reader& in) {
   Claim claim;
-  claim.number = in.Number<std::uint64_t>("claim.number", wire.number(), 1, kMaxCount);
-  claim.term.value = in.Count("claim.term", wire.term());
+  // A list's first claim has its reign's term for a number.
+  claim.number = in.Term("claim.number", wire.number()).value;
+  if (claim.number == 0) {
+    in.Refuse("claim.number", "is missing");
+  }
+  claim.term = in.Term("claim.term", wire.term());
   claim.endpoint = Read(wire.endpoint(), in);
   claim.counter = in.Count("claim.counter", wire.counter());
   claim.closed = wire.closed();
@@ -35,7 +39,7 @@ void Write(const Claim& claim, v1::Claim* wire) {
 }  // namespace
 
 Result<WitnessRequest> WitnessRequestFromProto(const v1::WitnessRequest& wire) {
-  Reader in;
+  Reader in(kServersAhead);
   if (wire.protocol() != kProtocol) {
     in.Refuse("protocol", "is " + std::to_string(wire.protocol()) + ", this node speaks " +
                               std::to_string(kProtocol));
@@ -53,7 +57,7 @@ Result<WitnessRequest> WitnessRequestFromProto(const v1::WitnessRequest& wire) {
 }
 
 Result<WitnessAnswer> WitnessAnswerFromProto(const v1::WitnessReply& wire) {
-  Reader in;
+  Reader in(kServersAhead);
   WitnessAnswer answer;
   answer.fresh = wire.fresh();
   answer.accepted = wire.accepted();

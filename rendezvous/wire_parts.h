@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "rendezvous/convert.h"
+#include "rendezvous/real_names.h"
 #include "rendezvous/wire_enums.h"
 
 namespace ddprun {
@@ -17,7 +18,7 @@ inline constexpr std::uint32_t kMaxNodes = 100'000;
 inline constexpr std::uint32_t kMaxWorkers = 4096;  // Of one node.
 inline constexpr std::uint32_t kMaxWorld = kMaxNodes * kMaxWorkers;
 inline constexpr Duration kMaxDuration = std::chrono::hours(24 * 366 * 10);
-// Generations and terms are counted up from what peers claim, so a claim must leave room.
+// What is counted up from what peers claim must leave room.
 inline constexpr std::uint64_t kMaxCount = std::uint64_t{1} << 62;
 inline constexpr int kMaxSignal = 64;
 inline constexpr std::int64_t kMaxUnixMs =
@@ -30,6 +31,10 @@ inline bool IsPrintable(char c) {
 // Reads fields and remembers the first that cannot be used; what it returns then is never seen.
 class Reader {
  public:
+  // `ahead`: of this clock, how far what is counted up may be.
+  Reader(std::int64_t unix_ms, ddprun::Duration ahead) : most_(RealNamesAt(unix_ms, ahead)) {}
+  explicit Reader(ddprun::Duration ahead) : Reader(UnixMilliseconds(), ahead) {}
+
   bool ok() const { return !error_; }
   Error error() const { return *error_; }
 
@@ -50,6 +55,13 @@ class Reader {
 
   std::uint64_t Count(std::string_view field, std::uint64_t value) {
     return Number<std::uint64_t>(field, value, 0, kMaxCount);
+  }
+
+  ddprun::Term Term(std::string_view field, std::uint64_t value) {
+    return {Real(field, value, most_.term.value)};
+  }
+  ddprun::Generation Generation(std::string_view field, std::uint64_t value) {
+    return {Real(field, value, most_.generation.value)};
   }
 
   ddprun::Duration Duration(std::string_view field, std::int64_t milliseconds) {
@@ -93,6 +105,16 @@ class Reader {
   }
 
  private:
+  std::uint64_t Real(std::string_view field, std::uint64_t value, std::uint64_t most) {
+    if (value > most) {
+      Refuse(field, "is " + std::to_string(value) +
+                        ", which cannot be yet: by this machine's clock it is at most " +
+                        std::to_string(most) + " (is a clock wrong by days?)");
+    }
+    return value;
+  }
+
+  const RealNames most_;
   std::optional<Error> error_;
 };
 

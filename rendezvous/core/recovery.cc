@@ -375,9 +375,7 @@ std::vector<NodeId> MissingFromRecovery(const CoordinatorState& state) {
 
 Term ReignAfter(Term own, Term heard) {
   constexpr std::uint64_t kMost = std::uint64_t{1} << 62;  // Beyond it no server can have counted.
-  constexpr std::uint64_t kCandidates = 16;  // The low bits are the index of a candidate server.
-  return heard <= own || heard.value > kMost ? own
-                                             : Term{(heard.value / kCandidates + 1) * kCandidates};
+  return heard <= own || heard.value > kMost ? own : TermOf(heard.value / kCandidates + 1);
 }
 
 }  // namespace ddprun

@@ -46,6 +46,12 @@ Time EndOfRecovery(const CoordinatorState& state, const CoordinatorConfig& confi
 // Who has not reported, as far as the journal knows names; at most kMaxNamed.
 std::vector<NodeId> MissingFromRecovery(const CoordinatorState& state);
 
+// A term is the wall clock's, in its low bits the index of a candidate server.
+inline constexpr std::uint64_t kCandidates = 16;
+inline Term TermOf(std::uint64_t unix_ms) {
+  return {unix_ms * kCandidates};
+}
+
 // A server must reign under a higher term than any its nodes have heard, or they ignore it: its own
 // term, or the next one after `heard`. A clock that went back is the only cause known.
 Term ReignAfter(Term own, Term heard);

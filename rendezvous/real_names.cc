@@ -1,0 +1,21 @@
+#include "rendezvous/real_names.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "rendezvous/core/recovery.h"
+
+namespace ddprun {
+
+RealNames RealNamesAt(std::int64_t unix_ms, Duration ahead) {
+  const auto latest = static_cast<std::uint64_t>(std::max<std::int64_t>(0, unix_ms)) +
+                      static_cast<std::uint64_t>(ahead.count());
+  return {TermOf(latest), {latest}};
+}
+
+std::int64_t UnixMilliseconds() {
+  const auto wall = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(wall).count();
+}
+
+}  // namespace ddprun

@@ -1,0 +1,32 @@
+// Which terms and generations can be real: both are counted up from what others claim, so a claim
+// far ahead would use them up for good.
+//
+// A term is made of the wall clock, and generations are formed more slowly than one in a
+// millisecond; so both lie below it, and what somebody made up today is no limit tomorrow. Never
+// orders anything by a clock: only what cannot be is told from what can.
+#pragma once
+
+#include <cstdint>
+
+#include "common/ids.h"
+#include "common/time.h"
+
+namespace ddprun {
+
+struct RealNames {
+  Term term;  // The latest.
+  Generation generation;
+};
+
+// What a node's report may name, by the clock of the server that would reign after it.
+inline constexpr Duration kNodesAhead{24 * 3'600'000};
+// What servers say of themselves: replies, claims, journals. A day more, so that what a server has
+// adopted is believed where the clock is behind its own.
+inline constexpr Duration kServersAhead = 2 * kNodesAhead;
+
+RealNames RealNamesAt(std::int64_t unix_ms, Duration ahead);
+
+// Of this machine's clock.
+std::int64_t UnixMilliseconds();
+
+}  // namespace ddprun
