@@ -1,7 +1,8 @@
 #include "common/endpoint.h"
 
-#include <arpa/inet.h>
+#include <netdb.h>
 #include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <charconv>
@@ -21,6 +22,39 @@ Result<std::uint16_t> ParsePort(std::string_view text, std::string_view whole) {
 // Else what ToString makes of it could mean another endpoint, or none.
 bool IsOfHost(char c) {
   return c > ' ' && c <= '~' && c != '[' && c != ']';
+}
+
+// An IPv4 address as IPv6 has it.
+in6_addr Mapped(const sockaddr& address) {
+  if (address.sa_family == AF_INET6) {
+    return reinterpret_cast<const sockaddr_in6&>(address).sin6_addr;
+  }
+  in6_addr mapped{};
+  mapped.s6_addr[10] = mapped.s6_addr[11] = 0xff;
+  const auto& v4 = reinterpret_cast<const sockaddr_in&>(address).sin_addr;
+  std::copy_n(reinterpret_cast<const unsigned char*>(&v4), sizeof v4, &mapped.s6_addr[12]);
+  return mapped;
+}
+
+// In any of the spellings that binding and connecting take ("0", "0x7f.1", "::ffff:0.0.0.0"); looks
+// nothing up.
+std::optional<in6_addr> NumericAddress(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_flags = AI_NUMERICHOST;
+  addrinfo* found = nullptr;
+  if (host.empty() || ::getaddrinfo(host.c_str(), nullptr, &hints, &found) != 0) {
+    return std::nullopt;
+  }
+  const in6_addr address = Mapped(*found->ai_addr);
+  ::freeaddrinfo(found);
+  return address;
+}
+
+bool IsUnspecified(const in6_addr& address) {
+  const bool mapped =
+      IN6_IS_ADDR_V4MAPPED(&address) && std::all_of(&address.s6_addr[12], &address.s6_addr[16],
+                                                    [](unsigned char byte) { return byte == 0; });
+  return mapped || IN6_IS_ADDR_UNSPECIFIED(&address);
 }
 
 }  // namespace
@@ -69,21 +103,19 @@ std::string ToString(const Endpoint& endpoint) {
 }
 
 bool IsWildcard(const std::string& host) {
-  in_addr v4{};
-  in6_addr v6{};
-  if (host.empty() || host == "*") {
-    return true;
-  }
-  return (::inet_pton(AF_INET, host.c_str(), &v4) == 1 && v4.s_addr == 0) ||
-         (::inet_pton(AF_INET6, host.c_str(), &v6) == 1 && IN6_IS_ADDR_UNSPECIFIED(&v6));
+  const std::optional<in6_addr> address = NumericAddress(host);
+  return host.empty() || host == "*" || (address && IsUnspecified(*address));
+}
+
+bool IsWildcard(const sockaddr& address) {
+  return IsUnspecified(Mapped(address));
 }
 
 bool IsLoopback(const std::string& host) {
-  in_addr v4{};
-  in6_addr v6{};
+  const std::optional<in6_addr> address = NumericAddress(host);
   return host == "localhost" ||
-         (::inet_pton(AF_INET, host.c_str(), &v4) == 1 && ntohl(v4.s_addr) >> 24 == 127) ||
-         (::inet_pton(AF_INET6, host.c_str(), &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6));
+         (address && (IN6_IS_ADDR_LOOPBACK(&*address) ||
+                      (IN6_IS_ADDR_V4MAPPED(&*address) && address->s6_addr[12] == 127)));
 }
 
 }  // namespace ddprun

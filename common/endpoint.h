@@ -9,6 +9,8 @@
 
 #include "common/result.h"
 
+struct sockaddr;
+
 namespace ddprun {
 
 struct Endpoint {
@@ -22,8 +24,9 @@ Result<Endpoint> ParseEndpoint(std::string_view text, std::optional<std::uint16_
 
 std::string ToString(const Endpoint& endpoint);
 
-// "0.0.0.0", "::", "*", or nothing: every address of the machine.
+// "0.0.0.0", "::", "*", or nothing: every address of the machine, however it is spelled ("0").
 bool IsWildcard(const std::string& host);
+bool IsWildcard(const sockaddr& address);  // IPv4 or IPv6.
 // A name or number that only this machine reaches. A name that may mean more is not.
 bool IsLoopback(const std::string& host);
 

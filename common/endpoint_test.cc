@@ -29,11 +29,13 @@ TEST(Endpoint, IsWrittenSoThatItCanBeRead) {
 }
 
 TEST(Endpoint, KnowsHowFarAnAddressReaches) {
-  for (const char* host : {"0.0.0.0", "::", "0:0:0:0:0:0:0:0", "*", ""}) {
+  for (const char* host : {"0.0.0.0", "::", "0:0:0:0:0:0:0:0", "*", "", "0", "0x0", "0.0", "00",
+                           "::ffff:0.0.0.0", "::ffff:0:0"}) {
     EXPECT_TRUE(IsWildcard(host)) << host;
     EXPECT_FALSE(IsLoopback(host)) << host;
   }
-  for (const char* host : {"127.0.0.1", "127.8.9.1", "::1", "localhost"}) {
+  for (const char* host :
+       {"127.0.0.1", "127.8.9.1", "::1", "localhost", "127.1", "::ffff:127.0.0.1"}) {
     EXPECT_TRUE(IsLoopback(host)) << host;
     EXPECT_FALSE(IsWildcard(host)) << host;
   }

@@ -124,6 +124,11 @@ Result<ListenSocket> ListenOn(const Endpoint& endpoint) {
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> addresses(found, &::freeaddrinfo);
   int error_number = EADDRNOTAVAIL;
   for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
+    if (IsWildcard(*address->ai_addr) && !IsWildcard(endpoint.host)) {
+      return Error{ErrorKind::kInvalid,
+                   "cannot listen on " + ToString(endpoint) + ": '" + endpoint.host +
+                       "' means every address of this machine here (/etc/hosts): name one address"};
+    }
     UniqueFd fd;
     error_number = BindAndListen(*address, fd);
     if (error_number == 0) {
