@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <chrono>
+#include <memory>
 #include <random>
 #include <utility>
 
@@ -64,9 +65,8 @@ AgentDriver::AgentDriver(Loop& loop, AgentOptions options, std::unique_ptr<SyncC
       timer_(loop),
       runner_(loop, RunnerConfig{},
               RunnerEvents{
-                  [this](std::uint32_t local_rank, ExitStatus status,
-                         std::vector<std::string> last_lines) {
-                    OnWorkerEnded(local_rank, status, last_lines);
+                  [this](std::uint32_t local_rank, ExitStatus status, LastErrors errors) {
+                    OnWorkerEnded(local_rank, status, std::move(errors));
                   },
                   [this] { OnAllGone(); },
                   [](std::vector<pid_t>) {},  // The core counts the time itself.
@@ -75,6 +75,7 @@ AgentDriver::AgentDriver(Loop& loop, AgentOptions options, std::unique_ptr<SyncC
               [this](std::uint32_t local_rank, const Notification& notification) {
                 OnNotification(local_rank, notification);
               }),
+      left_behind_(loop),
       stack_taker_(loop, "/proc/self/exe"),
       store_(options_.store),
       environment_(ProcessEnvironment()) {}
@@ -225,28 +226,39 @@ void AgentDriver::SpawnWorkers(const Placement& placement) {
           std::to_string(placement.world_size) + ", store at " + ToString(placement.store));
 }
 
-void AgentDriver::OnWorkerEnded(std::uint32_t local_rank, ExitStatus status,
-                                const std::vector<std::string>& last_lines) {
+void AgentDriver::OnWorkerEnded(std::uint32_t local_rank, ExitStatus status, LastErrors errors) {
   if (!state_.placement || local_rank >= pids_.size()) {
     return;
   }
   if (options_.on_worker) {
     options_.on_worker({*state_.placement, local_rank, pids_[local_rank], status});
   }
-  FailureDetails details;
-  std::optional<Time> recorded;
-  if (!Succeeded(status)) {
-    const auto ran = std::chrono::floor<Duration>(loop_.Now() - last_attempt_.started);
-    details = ReadDetails(ErrorFileOf(last_attempt_, local_rank), options_.directory_stays);
-    details = WithMemoryKill(std::move(details), status, last_attempt_.memory_kills);
-    if (const std::optional<Duration> ago = TakeTime(details, ran, WallClockMs())) {
-      recorded = loop_.Now() - *ago;
-    }
-    last_attempt_.failed.push_back({state_.placement->first_rank + local_rank, local_rank,
-                                    pids_[local_rank], status, details, ran});
+  WorkerEnded ended{state_.placement->generation,
+                    local_rank,
+                    pids_[local_rank],
+                    status,
+                    said_hello_[local_rank],
+                    {},
+                    {}};
+  if (Succeeded(status)) {
+    left_behind_.Then([this, ended = std::move(ended)] { Feed(ended); });
+    return;
   }
-  Feed(WorkerEnded{state_.placement->generation, local_rank, pids_[local_rank], status,
-                   said_hello_[local_rank], Join(last_lines), std::move(details), recorded});
+  const Duration ran = std::chrono::floor<Duration>(loop_.Now() - last_attempt_.started);
+  left_behind_.Read(
+      ErrorFileOf(last_attempt_, local_rank), std::move(errors), options_.directory_stays,
+      [this, ended = std::move(ended), ran, now = loop_.Now(), at = WallClockMs()](
+          FailureDetails details, const std::vector<std::string>& last_lines) mutable {
+        details = WithMemoryKill(std::move(details), ended.status, last_attempt_.memory_kills);
+        if (const std::optional<Duration> ago = TakeTime(details, ran, at)) {
+          ended.recorded = now - *ago;
+        }
+        last_attempt_.failed.push_back({state_.placement->first_rank + ended.local_rank,
+                                        ended.local_rank, ended.pid, ended.status, details, ran});
+        ended.last_lines = Join(last_lines);
+        ended.details = std::move(details);
+        Feed(ended);
+      });
 }
 
 void AgentDriver::OnAllGone() {
@@ -258,7 +270,7 @@ void AgentDriver::OnAllGone() {
   if (watchdog_) {
     watchdog_->Forget();
   }
-  Feed(AllGone{state_.placement->generation, store_.Offer()});
+  left_behind_.Then([this] { Feed(AllGone{state_.placement->generation, store_.Offer()}); });
 }
 
 // As torchrun: the variable turns it on, a preset TORCHELASTIC_TIMER_FILE says where.
@@ -336,10 +348,18 @@ void AgentDriver::OnStacksTaken(const TakeStacks& take) {
     Log(LogLevel::kWarning,
         "the workers' stacks are in " + attempt.native() + "/<local rank>/" + kStacksFile);
   } else if (!take.local_ranks.empty()) {  // The files go with the run.
-    const auto first = std::to_string(take.local_ranks.front());
-    const Result<std::string> text = ReadFile(attempt / first / kStacksFile, 2 << 20);
-    Log(LogLevel::kWarning, text ? text->substr(0, kMaxShown) + "(--log-dir keeps those of all)"
-                                 : text.error().message);
+    const auto file = attempt / std::to_string(take.local_ranks.front()) / kStacksFile;
+    const auto text = std::make_shared<Result<std::string>>(std::string());
+    loop_.RunBounded(
+        LeftBehind::kLimit, [text, file] { *text = ReadOrdinary(file, 2 << 20); },
+        [this, text, take](bool in_time) {
+          Log(LogLevel::kWarning,
+              !in_time ? "the workers' stacks cannot be read: their disk does not answer"
+              : *text  ? (*text)->substr(0, kMaxShown) + "(--log-dir keeps those of all)"
+                       : text->error().message);
+          Feed(StacksTaken{take.generation});
+        });
+    return;
   }
   Feed(StacksTaken{take.generation});
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "agent/core/node_agent.h"
+#include "agent/left_behind.h"
 #include "agent/memory_kills.h"
 #include "agent/node_stores.h"
 #include "agent/notify_socket.h"
@@ -100,8 +101,7 @@ class AgentDriver {
   void CloseUnneededStore();
   std::filesystem::path NewAttemptDirectory(const Placement& placement);
 
-  void OnWorkerEnded(std::uint32_t local_rank, ExitStatus status,
-                     const std::vector<std::string>& last_lines);
+  void OnWorkerEnded(std::uint32_t local_rank, ExitStatus status, LastErrors errors);
   void OnAllGone();
   void OnTimerExpired(const TimerRequest& request);
   Result<void> StartWatchdog();
@@ -117,6 +117,7 @@ class AgentDriver {
   LoopTimer timer_;
   ProcessRunner runner_;
   NotifySockets notify_;
+  LeftBehind left_behind_;
   StackTaker stack_taker_;
   std::unique_ptr<TimerWatchdog> watchdog_;  // TORCHELASTIC_ENABLE_FILE_TIMER=1 alone.
   NodeStores store_;

@@ -107,7 +107,7 @@ std::optional<std::string> MakeErrorFile(const FailureDetails& details, int exit
 }
 
 std::string ReadErrorFile(const std::filesystem::path& path) {
-  const Result<std::string> text = ReadFile(path, kMaxBytes);
+  const Result<std::string> text = ReadOrdinary(path, kMaxBytes);
   return text ? *text : "";
 }
 

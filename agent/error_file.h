@@ -36,7 +36,7 @@ std::optional<std::string> WithErrorCode(const std::string& text, int exit_code)
 // known. Nothing where the worker left neither message nor traceback.
 std::optional<std::string> MakeErrorFile(const FailureDetails& details, int exit_code);
 
-// The file's text; empty: none, or larger than an error can be.
+// The file's text; empty: none, no ordinary file, or larger than an error can be.
 std::string ReadErrorFile(const std::filesystem::path& path);
 
 // What the file says, within the bounds of messages.h. `stays`: the file outlives the run, so that

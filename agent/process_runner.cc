@@ -16,7 +16,6 @@
 #include "agent/process_tree.h"
 #include "agent/wait_status.h"
 #include "agent/worker_launcher.h"
-#include "agent/worker_output.h"
 #include "common/check.h"
 #include "proto/stop_signal.h"
 
@@ -191,7 +190,7 @@ void ProcessRunner::State::OnEnded(Worker& worker) {
   }
   const pid_t session = worker.pid;
   events_.on_ended(worker.local_rank, DecodeWaitStatus(wait_status),
-                   worker.output->LastErrorLines());
+                   worker.output->TakeLastErrors());
   if (closed_) {
     return;
   }

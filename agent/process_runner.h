@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/worker_output.h"
 #include "agent/worker_spec.h"
 #include "common/exit_status.h"
 #include "common/loop.h"
@@ -25,11 +26,8 @@ namespace ddprun {
 
 // All called on the loop, never from inside Spawn, SignalAll or KillAll.
 struct RunnerEvents {
-  // The lines are the last ones (at most 20) the worker wrote to stderr, where the agent or a log
-  // file has them.
-  std::function<void(std::uint32_t local_rank, ExitStatus status,
-                     std::vector<std::string> last_stderr_lines)>
-      on_ended;
+  // With the last lines (at most 20) that the worker wrote to stderr, or the log that has them.
+  std::function<void(std::uint32_t local_rank, ExitStatus status, LastErrors errors)> on_ended;
   // Every process of the generation is gone and its output was drained: Spawn may be called again.
   std::function<void()> on_all_gone;
   // These outlived SIGKILL for RunnerConfig::unkillable_after (uninterruptible in the kernel).

@@ -81,22 +81,20 @@ class StackTaker::State : public std::enable_shared_from_this<State> {
 
   Result<pid_t> Start(const StackJob& job) {
     const UniqueFd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
-    const UniqueFd file(
-        ::open(job.file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (!nothing || !file) {
-      return SystemError("write the stacks to", job.file.native(), errno);
+    if (!nothing) {
+      return SystemError("open", "/dev/null", errno);
     }
     WorkerSpec spec;
     spec.command.file = program_;
-    spec.command.argv = {"ddprun",  "stacks",
-                         "--limit", std::to_string(static_cast<double>(limit_.count()) / 1000),
-                         "--title", job.title};
+    spec.command.argv = {
+        "ddprun",  "stacks",  "--limit", std::to_string(static_cast<double>(limit_.count()) / 1000),
+        "--title", job.title, "--into",  job.file.native()};
     if (!job.also.empty()) {
       spec.command.argv.insert(spec.command.argv.end(), {"--also", job.also.native()});
     }
     spec.command.argv.push_back(std::to_string(job.pid));
     spec.environment = ProcessEnvironment();
-    return LaunchWorker(loop_, spec, {nothing.get(), file.get(), file.get()});
+    return LaunchWorker(loop_, spec, {nothing.get(), nothing.get(), nothing.get()});
   }
 
   Loop& loop_;

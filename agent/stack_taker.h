@@ -1,5 +1,5 @@
 // Has the stacks of hung workers written to files, by children of its own, so that neither a slow
-// tool nor a /proc file that blocks holds up the loop.
+// tool nor a file that blocks, in /proc or on the disk they go to, holds up the loop.
 //
 // The children are `<program> stacks` (agent/stack_dump.h), a few at a time, in the order given.
 // They belong to the generation like everything this process starts meanwhile: killing it ends

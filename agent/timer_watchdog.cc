@@ -44,11 +44,15 @@ class TimerWatchdog::State : public std::enable_shared_from_this<State> {
     }
     path_ = path;
     // For writing too, so that it never ends when the last worker closes it.
-    const int fd = ::open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0) {
+    UniqueFd fd(::open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
+    struct stat made {};
+    if (!fd || ::fstat(fd.get(), &made) != 0) {
       return SystemError("open the timer FIFO", path.native(), errno);
     }
-    pipe_.assign(fd);
+    if (!S_ISFIFO(made.st_mode)) {
+      return Invalid("something else took the timer FIFO's place", path.native());
+    }
+    pipe_.assign(fd.Release());
     Wait();
     return {};
   }

@@ -17,6 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr off_t kTailOfFile = 64 * 1024;
+constexpr const char* kNowhere = "/dev/null";
 
 // With what helps where ddprun has as many files open as it may.
 Error Refused(std::string_view tried, std::string_view on, int error_number) {
@@ -44,40 +45,51 @@ UniqueFd AboveStdio(UniqueFd fd) {
   return UniqueFd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
 }
 
-Result<UniqueFd> OpenFile(const fs::path& path, int flags) {
-  UniqueFd fd = AboveStdio(UniqueFd(::open(path.c_str(), flags | O_CLOEXEC, 0644)));
+Result<UniqueFd> OpenNowhere(int flags) {
+  UniqueFd fd = AboveStdio(UniqueFd(::open(kNowhere, flags | O_CLOEXEC)));
   if (!fd) {
-    return Refused("open", path.native(), errno);
+    return Refused("open", kNowhere, errno);
   }
   return fd;
 }
 
-Result<UniqueFd> OpenLog(const fs::path& path) {
+// A worker of an earlier generation may have put a FIFO there.
+Result<UniqueFd> OpenLog(const fs::path& path, int flags) {
+  if (path == kNowhere) {
+    return OpenNowhere(O_WRONLY);
+  }
   RETURN_IF_ERROR(MakeDirectories(path.parent_path(), 0755));
-  return OpenFile(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND);
+  Result<UniqueFd> file = OpenOrdinary(path, O_WRONLY | O_CREAT | O_APPEND | flags, 0644);
+  if (!file) {
+    return errno == EMFILE ? Refused("open", path.native(), EMFILE) : file.error();
+  }
+  UniqueFd fd = AboveStdio(*std::move(file));
+  if (!fd) {
+    return Refused("duplicate", path.native(), errno);
+  }
+  return fd;
 }
 
 UniqueFd DuplicateStdio(int fd) {
   UniqueFd copy(::fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
-  return copy ? std::move(copy) : UniqueFd(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+  return copy ? std::move(copy) : UniqueFd(::open(kNowhere, O_WRONLY | O_CLOEXEC));
 }
 
-// The last lines of a log that the worker wrote by itself.
-std::vector<std::string> LastLinesOf(const fs::path& path) {
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  const off_t size = fd ? ::lseek(fd.get(), 0, SEEK_END) : -1;
+}  // namespace
+
+std::vector<std::string> LastLinesOf(const fs::path& log) {
+  const Result<UniqueFd> fd = OpenOrdinary(log, O_RDONLY, 0);
+  const off_t size = fd ? ::lseek(fd->get(), 0, SEEK_END) : -1;
   if (size <= 0) {
     return {};
   }
   std::string bytes(static_cast<std::size_t>(std::min(size, kTailOfFile)), '\0');
   const ssize_t got =
-      ::pread(fd.get(), bytes.data(), bytes.size(), size - static_cast<off_t>(bytes.size()));
+      ::pread(fd->get(), bytes.data(), bytes.size(), size - static_cast<off_t>(bytes.size()));
   TailLines tail;
   tail.Feed(std::string_view(bytes).substr(0, got > 0 ? static_cast<std::size_t>(got) : 0));
   return tail.Lines();
 }
-
-}  // namespace
 
 Consoles::Consoles(Loop& loop)
     : out(loop, DuplicateStdio(STDOUT_FILENO), "standard output"),
@@ -102,7 +114,7 @@ class WorkerOutput::State {
 Result<void> WorkerOutput::State::OpenStdin(bool inherit) {
   stdio[0] = STDIN_FILENO;
   if (!inherit) {
-    ASSIGN_OR_RETURN(UniqueFd null, OpenFile("/dev/null", O_RDONLY));
+    ASSIGN_OR_RETURN(UniqueFd null, OpenNowhere(O_RDONLY));
     stdio[0] = null.get();
     child_ends.push_back(std::move(null));
   }
@@ -120,7 +132,7 @@ Result<void> WorkerOutput::State::OpenStream(Loop& loop, int target, const Worke
   }
   UniqueFd file;
   if (!plan.file.empty()) {
-    ASSIGN_OR_RETURN(file, OpenLog(plan.file));
+    ASSIGN_OR_RETURN(file, OpenLog(plan.file, O_TRUNC));
   }
   if (!plan.console && file && plan.filters.empty()) {
     error_file = is_error ? plan.file : error_file;
@@ -129,7 +141,7 @@ Result<void> WorkerOutput::State::OpenStream(Loop& loop, int target, const Worke
     return {};
   }
   if (!plan.console && !is_error && plan.filters.empty()) {
-    ASSIGN_OR_RETURN(UniqueFd null, OpenFile("/dev/null", O_WRONLY));
+    ASSIGN_OR_RETURN(UniqueFd null, OpenNowhere(O_WRONLY));
     stdio[target] = null.get();
     child_ends.push_back(std::move(null));
     return {};
@@ -152,8 +164,7 @@ Result<void> WorkerOutput::State::OpenStream(Loop& loop, int target, const Worke
     stream.file = std::make_unique<OutputSink>(loop, std::move(file), plan.file.native());
   }
   if (!plan.filters.empty()) {
-    ASSIGN_OR_RETURN(UniqueFd filtered,
-                     OpenFile(plan.filtered_file, O_WRONLY | O_CREAT | O_APPEND));
+    ASSIGN_OR_RETURN(UniqueFd filtered, OpenLog(plan.filtered_file, 0));
     stream.filters = plan.filters;
     stream.filtered =
         std::make_unique<OutputSink>(loop, std::move(filtered), plan.filtered_file.native());
@@ -209,14 +220,12 @@ void WorkerOutput::Start(std::function<void()> on_drained) {
   }
 }
 
-std::vector<std::string> WorkerOutput::LastErrorLines() {
+LastErrors WorkerOutput::TakeLastErrors() {
   for (const auto& stream : state_->streams) {
     stream->ReadAllThereIs();
   }
-  if (state_->errors) {
-    return state_->errors->LastLines();
-  }
-  return state_->error_file.empty() ? std::vector<std::string>{} : LastLinesOf(state_->error_file);
+  return state_->errors ? LastErrors{state_->errors->LastLines(), {}}
+                        : LastErrors{{}, state_->error_file};
 }
 
 bool WorkerOutput::drained() const {

@@ -6,6 +6,7 @@
 // of file is never taken for the worker's end, nor the other way round.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -28,6 +29,15 @@ struct Consoles {
   OpenLine open_line;  // Of both.
 };
 
+// What a worker wrote to stderr last, as far as the agent has it: else it is in `log`.
+struct LastErrors {
+  std::vector<std::string> lines;
+  std::filesystem::path log;  // Written by the worker itself; empty: none.
+};
+
+// The last lines of such a log. Reads a file: not for the loop.
+std::vector<std::string> LastLinesOf(const std::filesystem::path& log);
+
 class WorkerOutput {
  public:
   // Opens everything the worker needs; `inherit`: it gets the agent's own three descriptors where
@@ -45,8 +55,8 @@ class WorkerOutput {
   // on the loop, once, when every pipe has ended and every file is written.
   void Start(std::function<void()> on_drained);
 
-  // The worker has ended: takes what it left in its pipes and returns its last lines on stderr.
-  std::vector<std::string> LastErrorLines();
+  // The worker has ended: takes what it left in its pipes. Reads no file.
+  LastErrors TakeLastErrors();
 
   bool drained() const;
 

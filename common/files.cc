@@ -27,17 +27,19 @@ void UniqueFd::Reset() {
   }
 }
 
-Result<std::string> ReadFile(const std::filesystem::path& path, std::size_t max_bytes) {
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd) {
-    Error error = SystemError("open", path.native(), errno);
-    error.kind = errno == ENOENT ? ErrorKind::kNotFound : ErrorKind::kSystem;
-    return error;
-  }
+namespace {
+
+Error OpenError(const std::filesystem::path& path, int error_number) {
+  Error error = SystemError("open", path.native(), error_number);
+  error.kind = error_number == ENOENT ? ErrorKind::kNotFound : ErrorKind::kSystem;
+  return error;
+}
+
+Result<std::string> ReadToEnd(int fd, const std::filesystem::path& path, std::size_t max_bytes) {
   std::string bytes;
   char buffer[1 << 16];
   while (true) {
-    const ssize_t got = ::read(fd.get(), buffer, sizeof buffer);
+    const ssize_t got = ::read(fd, buffer, sizeof buffer);
     if (got < 0 && errno == EINTR) {
       continue;
     }
@@ -53,6 +55,40 @@ Result<std::string> ReadFile(const std::filesystem::path& path, std::size_t max_
     }
     bytes.append(buffer, static_cast<std::size_t>(got));
   }
+}
+
+}  // namespace
+
+Result<std::string> ReadFile(const std::filesystem::path& path, std::size_t max_bytes) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd) {
+    return OpenError(path, errno);
+  }
+  return ReadToEnd(fd.get(), path, max_bytes);
+}
+
+Result<UniqueFd> OpenOrdinary(const std::filesystem::path& path, int flags, unsigned mode) {
+  constexpr int kNoWaiting = O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC;
+  UniqueFd fd(::open(path.c_str(), flags | kNoWaiting, mode));
+  if (!fd && errno != ENXIO && errno != ELOOP) {  // A FIFO without a reader; a link.
+    return OpenError(path, errno);
+  }
+  struct stat info {};
+  if (!fd || ::fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
+    return Error{ErrorKind::kRefused, "cannot open '" + path.native() +
+                                          "': it is no ordinary file (a FIFO, a device or a link)"};
+  }
+  // Who gets it from us, a worker as its output, expects it to wait.
+  const int status = ::fcntl(fd.get(), F_GETFL);
+  if (status < 0 || ::fcntl(fd.get(), F_SETFL, status & ~O_NONBLOCK) != 0) {
+    return OpenError(path, errno);
+  }
+  return fd;
+}
+
+Result<std::string> ReadOrdinary(const std::filesystem::path& path, std::size_t max_bytes) {
+  ASSIGN_OR_RETURN(const UniqueFd fd, OpenOrdinary(path, O_RDONLY, 0));
+  return ReadToEnd(fd.get(), path, max_bytes);
 }
 
 Result<void> WriteAll(int fd, std::string_view bytes, const std::filesystem::path& name) {

@@ -30,8 +30,14 @@ class UniqueFd {
   int fd_ = -1;
 };
 
-// The whole file, refused beyond max_bytes.
+// The whole file, refused beyond max_bytes. Waits for as long as the file does: a FIFO for its
+// writer.
 Result<std::string> ReadFile(const std::filesystem::path& path, std::size_t max_bytes);
+
+// For a path at which somebody else may have put anything: an ordinary file, or an error. A FIFO, a
+// device and a link are refused and never waited for; a disk that hangs still is.
+Result<UniqueFd> OpenOrdinary(const std::filesystem::path& path, int flags, unsigned mode);
+Result<std::string> ReadOrdinary(const std::filesystem::path& path, std::size_t max_bytes);
 
 // Writes every byte or says why not.
 Result<void> WriteAll(int fd, std::string_view bytes, const std::filesystem::path& name);

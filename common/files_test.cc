@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include <fstream>
 
@@ -10,6 +11,8 @@
 
 namespace ddprun {
 namespace {
+
+namespace fs = std::filesystem;
 
 struct Files : testing::Test {
   Files() {
@@ -28,6 +31,31 @@ TEST_F(Files, ReadsUpToTheBoundAndNoFurther) {
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().kind, ErrorKind::kNotFound);
   EXPECT_NE(missing.error().message.find((dir / "b").native()), std::string::npos);
+}
+
+// Whoever may write into a directory may put anything there.
+TEST_F(Files, NeitherAFifoNorADeviceNorALinkIsOrdinary) {
+  const fs::path file = dir / "file";
+  std::ofstream(file) << "text";
+  const fs::path link = dir / "link";
+  fs::create_symlink(file, link);
+  const fs::path fifo = dir / "fifo";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  for (const fs::path& path : {link, fifo, fs::path("/dev/zero"), dir}) {
+    for (const int flags : {O_RDONLY, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND}) {
+      const auto opened = OpenOrdinary(path, flags, 0600);
+      ASSERT_FALSE(opened) << path;
+      EXPECT_NE(opened.error().message.find(path.native()), std::string::npos);
+    }
+    EXPECT_FALSE(ReadOrdinary(path, 100)) << path;
+  }
+  EXPECT_EQ(*ReadOrdinary(file, 100), "text");
+  EXPECT_FALSE(ReadOrdinary(file, 3));
+  EXPECT_EQ(ReadOrdinary(dir / "none", 3).error().kind, ErrorKind::kNotFound);
+  const auto fresh = OpenOrdinary(dir / "new", O_WRONLY | O_CREAT, 0600);
+  ASSERT_TRUE(fresh);
+  EXPECT_EQ(::fcntl(fresh->get(), F_GETFL) & O_NONBLOCK, 0);
+  EXPECT_NE(::fcntl(fresh->get(), F_GETFD) & FD_CLOEXEC, 0);
 }
 
 TEST_F(Files, MakesDirectoriesButNotThroughFiles) {

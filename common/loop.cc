@@ -3,7 +3,9 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <condition_variable>
+#include <future>
 #include <mutex>
+#include <system_error>
 #include <utility>
 
 #include "common/check.h"
@@ -71,9 +73,27 @@ class Loop::Lane : public std::enable_shared_from_this<Lane> {
   boost::asio::thread_pool* const thread_;  // Not owned: its end waits for what it does.
 };
 
-Loop::Loop() : io_(1), keep_(boost::asio::make_work_guard(io_)) {}
+struct Loop::Gate {
+  std::mutex mutex;
+  Loop* loop = nullptr;  // Null once it is gone.
+  std::size_t running = 0;
+};
+
+struct Loop::Errand {
+  explicit Errand(Loop& loop) : limit(loop) {}
+  LoopTimer limit;
+  std::function<void(bool)> done;
+};
+
+Loop::Loop() : io_(1), keep_(boost::asio::make_work_guard(io_)), gate_(std::make_shared<Gate>()) {
+  gate_->loop = this;
+}
 
 Loop::~Loop() {
+  {
+    const std::lock_guard lock(gate_->mutex);
+    gate_->loop = nullptr;
+  }
   for (const auto& lane : {names_, disk_}) {
     if (lane) {
       lane->Close();
@@ -106,6 +126,62 @@ void Loop::RunOnDisk(std::function<void()> work, std::function<void()> done) {
     disk_ = std::make_shared<Lane>(*this);
   }
   disk_->Run(std::move(work), std::move(done));
+}
+
+void Loop::RunBounded(Duration limit, std::function<void()> work, std::function<void(bool)> done) {
+  CheckOnLoop();
+  const std::uint64_t number = ++last_errand_;
+  auto errand = std::make_unique<Errand>(*this);
+  errand->done = std::move(done);
+  errand->limit.ArmAt(Now() + limit, [this, number] { FinishErrand(number, false); });
+  errands_.emplace(number, std::move(errand));
+  {
+    const std::lock_guard lock(gate_->mutex);
+    if (gate_->running >= kMostStuck) {
+      Post([this, number] { FinishErrand(number, false); });
+      return;
+    }
+    ++gate_->running;
+  }
+  try {
+    std::thread([gate = gate_, number, work = std::move(work)]() mutable {
+      work();
+      work = nullptr;  // What it holds may be on the disk that hangs.
+      const std::lock_guard lock(gate->mutex);
+      --gate->running;
+      if (Loop* const loop = gate->loop) {
+        loop->Post([loop, number] { loop->FinishErrand(number, true); });
+      }
+    }).detach();
+  } catch (const std::system_error&) {  // No more threads.
+    const std::lock_guard lock(gate_->mutex);
+    --gate_->running;
+    Post([this, number] { FinishErrand(number, false); });
+  }
+}
+
+void Loop::FinishErrand(std::uint64_t number, bool in_time) {
+  const auto found = errands_.find(number);
+  if (found == errands_.end()) {
+    return;  // It came too late.
+  }
+  const std::function<void(bool)> done = std::move(found->second->done);
+  errands_.erase(found);
+  done(in_time);
+}
+
+bool FinishesWithin(Duration limit, std::function<void()> work) {
+  auto finished = std::make_shared<std::promise<void>>();
+  std::future<void> future = finished->get_future();
+  try {
+    std::thread([finished, work = std::move(work)] {
+      work();
+      finished->set_value();
+    }).detach();
+  } catch (const std::system_error&) {
+    return false;
+  }
+  return future.wait_for(limit) == std::future_status::ready;
 }
 
 Time Loop::Now() const {

@@ -1,13 +1,15 @@
 // The one loop thread that owns a process's mutable state, and the only source of Time.
 //
 // Everything else posts to it: gRPC's threads, the blocking pool. Never blocks: what can block
-// (DNS, fsync) goes to RunBlocking and RunOnDisk. Post may be called from any thread; all else on
-// the loop.
+// (DNS, fsync) goes to RunBlocking and RunOnDisk, what may hang for ever to RunBounded. Post may be
+// called from any thread; all else on the loop.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -38,6 +40,13 @@ class Loop {
   // is done, but names are still found, and the loop's end waits a moment and leaves it behind.
   void RunOnDisk(std::function<void()> work, std::function<void()> done);
 
+  // For what may never return, such as a file on a disk that hangs: `work` on a thread of its own,
+  // then done(true) on the loop; or done(false) as soon as `limit` is over, or at once where
+  // kMostStuck earlier ones have not returned yet. `work` may run on after that, and after the
+  // loop's end: it owns all that it touches, and what it found counts only after done(true).
+  void RunBounded(Duration limit, std::function<void()> work, std::function<void(bool)> done);
+  static constexpr std::size_t kMostStuck = 256;
+
   Time Now() const;
 
   // Aborts when called off the loop thread while the loop runs.
@@ -52,7 +61,17 @@ class Loop {
   class Lane;
   std::shared_ptr<Lane> names_;
   std::shared_ptr<Lane> disk_;
+  struct Gate;
+  struct Errand;
+  std::shared_ptr<Gate> gate_;  // Shared with threads that may outlive the loop.
+  std::map<std::uint64_t, std::unique_ptr<Errand>> errands_;
+  std::uint64_t last_errand_ = 0;
+
+  void FinishErrand(std::uint64_t number, bool in_time);
 };
+
+// The same for who has no loop to go on with: waits. False: `limit` was over first.
+bool FinishesWithin(Duration limit, std::function<void()> work);
 
 // One moment at which something must happen; arming replaces the earlier moment.
 class LoopTimer {

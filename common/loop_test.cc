@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <future>
+#include <memory>
 #include <string>
 #include <thread>
 
@@ -45,6 +46,70 @@ TEST(LoopTimer, ArmingReplacesTheEarlierMoment) {
   });
   loop.Run();
   EXPECT_EQ(seen, "once");
+}
+
+// A disk that hangs holds up neither the loop, nor other work, nor the loop's end.
+TEST(Loop, WhatHangsIsLeftBehind) {
+  std::promise<void> disk;
+  const std::shared_future<void> answers = disk.get_future().share();
+  std::promise<void> gone;
+  {
+    Loop loop;
+    std::string seen;
+    loop.Post([&] {
+      loop.RunBounded(
+          1ms, [answers, &gone] { answers.wait(), gone.set_value_at_thread_exit(); },
+          [&](bool in_time) {
+            seen += in_time ? "hung finished;" : "hung left;";
+            loop.RunBlocking([] {},
+                             [&] {
+                               seen += "pool;";
+                               loop.RunBounded(
+                                   1min, [] {},
+                                   [&](bool other) {
+                                     seen += other ? "other" : "no other";
+                                     loop.Stop();
+                                   });
+                             });
+          });
+    });
+    loop.Run();
+    EXPECT_EQ(seen, "hung left;pool;other");
+  }
+  disk.set_value();
+  gone.get_future().wait();
+}
+
+TEST(Loop, SoManyMayHangAndNoMore) {
+  std::promise<void> disk;
+  const std::shared_future<void> answers = disk.get_future().share();
+  Loop loop;
+  std::size_t left = 0;
+  std::size_t finished = 0;
+  const auto count = [&](bool in_time) {
+    ++(in_time ? finished : left);
+    if (left == 3) {
+      disk.set_value();
+      left = 0;
+    }
+    if (finished == Loop::kMostStuck) {
+      loop.Stop();
+    }
+  };
+  loop.Post([&] {
+    for (std::size_t i = 0; i < Loop::kMostStuck + 3; ++i) {
+      loop.RunBounded(
+          10min, [answers] { answers.wait(); }, count);
+    }
+  });
+  loop.Run();
+  EXPECT_EQ(finished, Loop::kMostStuck);
+}
+
+TEST(Loop, WaitsForWorkNoLongerThanAsked) {
+  auto disk = std::make_shared<std::promise<void>>();
+  EXPECT_FALSE(FinishesWithin(1ms, [disk] { disk->get_future().wait(); }));
+  EXPECT_TRUE(FinishesWithin(1min, [disk] { disk->set_value(); }));
 }
 
 TEST(Loop, BlockingWorkComesBackToTheLoop) {

@@ -3,11 +3,14 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <memory>
+#include <optional>
 #include <sstream>
 
 #include "agent/error_file.h"
 #include "common/files.h"
 #include "common/log.h"
+#include "common/loop.h"
 #include "launcher/failure_report.h"
 #include "proto/worker_env.h"
 
@@ -15,6 +18,8 @@ namespace ddprun {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr Duration kDiskLimit{1'000};  // Below any lease: the server may be here.
 
 FailedWorker ToFailed(std::uint32_t rank, std::uint32_t local_rank, std::int64_t pid,
                       const std::string& host, const ExitStatus& status,
@@ -86,7 +91,8 @@ FailureFacts Gather(const Exit& exit, const LaunchConfig& config, const LastAtte
 }
 
 void WriteTextFile(const fs::path& path, const std::string& text) {
-  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  const UniqueFd fd(
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0644));
   const Result<void> written = fd ? WriteAll(fd.get(), text, path)
                                   : Result<void>(SystemError("write", path.native(), errno));
   if (!written) {
@@ -115,16 +121,37 @@ void CopyErrorFile(const WorkerFailure& root, const LaunchConfig& config,
   }
 }
 
+// Asks the disks, which may hang, and writes to them. Nothing: they did not answer.
+std::optional<FailureFacts> TryDisks(const Exit& exit, const LaunchConfig& config,
+                                     const LastAttempt& attempt, const RunDirectory& directory) {
+  const auto found = std::make_shared<FailureFacts>();
+  const bool stays = !directory.temporary();
+  const bool in_time =
+      FinishesWithin(kDiskLimit, [found, exit, config, attempt, stays, path = directory.path()] {
+        *found = Gather(exit, config, attempt, stays);
+        if (stays) {
+          WriteTextFile(path / "failure.json", FailureJson(*found));
+        }
+        CopyErrorFile(*exit.finish->root, config, attempt, *found);
+      });
+  return in_time ? std::optional(std::move(*found)) : std::nullopt;
+}
+
 }  // namespace
 
 void ReportFailure(const Exit& exit, const LaunchConfig& config, const LastAttempt& attempt,
                    const RunDirectory& directory) {
-  const FailureFacts facts = Gather(exit, config, attempt, !directory.temporary());
-  if (!directory.temporary()) {
-    WriteTextFile(directory.path() / "failure.json", FailureJson(facts));
-    Log(LogLevel::kError, "logs are in " + directory.path().native());
+  const std::string& place = directory.path().native();
+  std::optional<FailureFacts> known = TryDisks(exit, config, attempt, directory);
+  if (!known) {
+    Log(LogLevel::kWarning, "reading and writing what tells of the failure in " + place +
+                                " takes longer than " + FormatDuration(kDiskLimit) +
+                                " (does its disk answer?): going on without");
   }
-  CopyErrorFile(*exit.finish->root, config, attempt, facts);
+  const FailureFacts facts = known ? *std::move(known) : Gather(exit, config, attempt, false);
+  if (!directory.temporary()) {
+    Log(LogLevel::kError, "logs are in " + place);
+  }
   LogAsIs(FormatFailureReport(facts));
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 
 #include "agent/process_tree.h"
 #include "agent/stack_dump.h"
@@ -19,12 +20,20 @@ constexpr std::size_t kMaxProcesses = 32;  // A worker's helpers: data loaders.
 
 int PrintStacks(const StacksRequest& request) {
   const auto deadline = std::chrono::steady_clock::now() + request.limit;
-  const UniqueFd also(
-      request.also.empty() ? -1 : ::open(request.also.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
+  UniqueFd into(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0));
+  if (!request.into.empty()) {
+    Result<UniqueFd> file = OpenOrdinary(request.into, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    if (!file) {
+      std::fprintf(stderr, "ddprun: %s\n", file.error().message.c_str());
+      return 1;
+    }
+    into = *std::move(file);
+  }
+  const Result<UniqueFd> also = OpenOrdinary(request.also, O_WRONLY | O_APPEND, 0);
   const auto put = [&](std::string_view text) {
-    (void)WriteAll(STDOUT_FILENO, text, "standard output");
+    (void)WriteAll(into.get(), text, "standard output");
     if (also) {
-      (void)WriteAll(also.get(), text, request.also);
+      (void)WriteAll(also->get(), text, request.also);
     }
   };
   if (!request.title.empty()) {

@@ -15,10 +15,11 @@ struct StacksRequest {
   std::vector<std::int64_t> pids;
   Duration limit{10'000};  // For all of them together.
   std::string title;       // The first line; empty: none.
+  std::string into;        // This file, made anew with mode 0600; empty: stdout.
   std::string also;        // Appended to this file too, if it exists.
 };
 
-// To stdout. 0, or 1 if a process is not there.
+// 0, or 1 if a process is not there or the file cannot be made.
 int PrintStacks(const StacksRequest& request);
 
 }  // namespace ddprun

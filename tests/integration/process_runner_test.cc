@@ -31,10 +31,11 @@ class ProcessRunnerTest : public ::testing::Test {
   ProcessRunnerTest()
       : runner_(loop_, {.drain_limit = std::chrono::seconds(5)},
                 {.on_ended =
-                     [this](std::uint32_t rank, ExitStatus status, std::vector<std::string> lines) {
+                     [this](std::uint32_t rank, ExitStatus status, LastErrors errors) {
                        order_.push_back(rank);
                        ended_.emplace(rank, status);
-                       last_lines_[rank] = std::move(lines);
+                       last_lines_[rank] =
+                           errors.log.empty() ? errors.lines : LastLinesOf(errors.log);
                        if (when_ended_) {
                          when_ended_(rank);
                        }
@@ -243,13 +244,23 @@ TEST_F(ProcessRunnerTest, RedirectedStreamsAreInTheirFiles) {
 }
 
 TEST_F(ProcessRunnerTest, AFullDiskStopsNobody) {
-  std::vector<WorkerSpec> specs = Specs(2, {"--lines=5000"});
-  for (WorkerSpec& spec : specs) {
-    spec.out = {.console = true, .file = "/dev/full"};
+  std::vector<WorkerSpec> specs = Specs(2, {"--lines=50000"});
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    specs[i].out = {.console = true, .file = Scratch(std::to_string(i))};
   }
-  ASSERT_TRUE(runner_.Spawn(specs));
-  ASSERT_TRUE(RunUntilAllGone());
+  constexpr rlim_t kRoom = 100'000;
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit full{kRoom, before.rlim_max};
+  ::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &full), 0);
+  const Result<void> spawned = runner_.Spawn(specs);
+  const bool gone = spawned && RunUntilAllGone();
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  ::signal(SIGXFSZ, SIG_DFL);
+  ASSERT_TRUE(gone);
   EXPECT_EQ(ended_.at(0), ExitStatus(Exited{0}));
+  EXPECT_EQ(std::filesystem::file_size(Scratch("0")), kRoom);
 }
 
 // The agent ignores signals, raises its limit of open files and has descriptors without CLOEXEC:

@@ -26,7 +26,7 @@ int RunAgent(ddprun::GuardLink link, std::uint32_t workers, const ddprun::Comman
   int code = 0;
   ProcessRunner runner(loop, {},
                        {.on_ended =
-                            [&](std::uint32_t, ExitStatus status, const std::vector<std::string>&) {
+                            [&](std::uint32_t, ExitStatus status, const LastErrors&) {
                               if (code == 0 && !Succeeded(status)) {
                                 code = ShellCode(status);
                                 runner.SignalAll(SIGTERM);

@@ -1,0 +1,45 @@
+// What dead workers left in files, for people: the error file, and the end of a log that a worker
+// wrote by itself.
+//
+// Never reads on the loop: a worker chose what lies there, and its disk may hang. Who does not
+// answer in kLimit is gone on without. Keeps the order: everything is told as it was asked for.
+#pragma once
+
+#include <deque>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/worker_output.h"
+#include "common/loop.h"
+#include "rendezvous/core/messages.h"
+
+namespace ddprun {
+
+class LeftBehind {
+ public:
+  static constexpr Duration kLimit{1'000};
+
+  using Told = std::function<void(FailureDetails details, std::vector<std::string> last_lines)>;
+
+  explicit LeftBehind(Loop& loop) : loop_(loop) {}
+
+  // `stays`: the error file outlives the run, so that its path tells people something.
+  void Read(const std::filesystem::path& error_file, LastErrors errors, bool stays, Told told);
+
+  // Once all is told that was asked for before; at once where nothing is under way.
+  void Then(std::function<void()> call);
+
+ private:
+  void TellNext();
+
+  Loop& loop_;
+  struct Item {
+    std::function<void()> tell;  // Unset: still read.
+  };
+  std::deque<std::shared_ptr<Item>> items_;
+};
+
+}  // namespace ddprun
