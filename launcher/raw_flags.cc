@@ -78,9 +78,11 @@ void AddRendezvous(CLI::App& app, RawFlags& raw) {
                    "node without one never carries the server");
   rendezvous.Value("--tls-key", raw.tls_key, "FILE",
                    "The key of --tls-cert (PEM, mode 600, no passphrase)");
-  rendezvous.Value("--store-allow", raw.store_allow, "CIDR,...",
-                   "Addresses and networks whose workers may speak to the store that this node "
-                   "hosts (default: all; its own are always let in)");
+  rendezvous.Value(
+      "--store-allow", raw.store_allow, "CIDR,...",
+      "Addresses and networks whose workers may speak to the store that this node "
+      "hosts (default: all). On this machine its user's are let in, and no other's; any: "
+      "everybody everywhere");
   rendezvous.Switch(
       "--insecure", raw.insecure,
       "Draw no token: everybody who reaches the endpoint may join. On every node. Also lets the "

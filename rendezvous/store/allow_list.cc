@@ -21,6 +21,10 @@ ip::address Undressed(const ip::address& address) {
 
 Result<AllowList> AllowList::Parse(const std::string& text) {
   AllowList list;
+  if (text == "any") {
+    list.any_ = true;
+    return list;
+  }
   std::istringstream parts(text);
   for (std::string part; std::getline(parts, part, ',');) {
     boost::system::error_code v4_error;
@@ -33,14 +37,35 @@ Result<AllowList> AllowList::Parse(const std::string& text) {
     } else if (!v6_error) {
       list.v6_.push_back(v6.canonical());
     } else {
-      return Invalid("--store-allow takes addresses and networks such as 10.0.0.0/8, with commas",
-                     part);
+      return Invalid(
+          "--store-allow takes addresses and networks such as 10.0.0.0/8, with commas, or any",
+          part);
     }
     if (list.v4_.size() + list.v6_.size() > kMostNetworks) {
       return Invalid("--store-allow takes at most 256 networks", text.substr(0, 40) + "...");
     }
   }
   return list;
+}
+
+std::optional<std::string> AllowList::WhyNot(const ip::address& peer, const ip::address& own,
+                                             const OtherEnd& end, uid_t self) const {
+  if (any_) {
+    return std::nullopt;
+  }
+  if (const Here* const here = std::get_if<Here>(&end)) {
+    if (here->user == self || here->user == 0) {
+      return std::nullopt;
+    }
+    return "it is user " + std::to_string(here->user) +
+           "'s of this machine, and this run is user " + std::to_string(self) +
+           "'s (--store-allow=any lets everybody in)";
+  }
+  if (std::holds_alternative<Closed>(end)) {
+    return "its other end, on this machine, is closed already: nobody can tell whose it was";
+  }
+  return Allows(peer, own) ? std::nullopt
+                           : std::optional<std::string>("--store-allow does not name its address");
 }
 
 bool AllowList::Allows(ip::address peer, ip::address own) const {

@@ -5,6 +5,8 @@
 namespace ddprun {
 namespace {
 
+namespace ip = boost::asio::ip;
+
 bool Lets(const std::string& list, const std::string& peer, const std::string& own = "9.9.9.9") {
   const Result<AllowList> parsed = AllowList::Parse(list);
   EXPECT_TRUE(parsed) << parsed.error().message;
@@ -56,6 +58,36 @@ TEST(AllowList, RefusesWhatIsNoNetwork) {
     many += "10.0.0.1,";
   }
   EXPECT_FALSE(AllowList::Parse(many));
+}
+
+// What the kernel knows of this machine's sockets counts before any address.
+TEST(AllowList, OnThisMachineOnlySocketsOfTheStoresUser) {
+  const auto peer = ip::make_address("10.0.0.1");
+  const auto own = ip::make_address("10.0.0.2");
+  const AllowList nobody = *AllowList::Parse("192.168.0.1");
+  const AllowList names = *AllowList::Parse("10.0.0.0/8");
+  EXPECT_FALSE(nobody.WhyNot(peer, own, Here{1000}, 1000));
+  EXPECT_FALSE(nobody.WhyNot(peer, own, Here{0}, 1000));
+  for (const AllowList& list : {names, AllowList()}) {
+    for (const OtherEnd& end : {OtherEnd(Here{1001}), OtherEnd(Closed{})}) {
+      EXPECT_TRUE(list.WhyNot(own, own, end, 1000));
+      EXPECT_TRUE(list.WhyNot(peer, own, end, 0));
+      EXPECT_FALSE(AllowList::Parse("any")->WhyNot(peer, own, end, 1000));
+    }
+  }
+  EXPECT_NE(names.WhyNot(peer, own, Here{1001}, 1000)->find("user 1001's of this machine"),
+            std::string::npos);
+}
+
+TEST(AllowList, ElsewhereAndWhereNobodyTellsItIsTheAddress) {
+  const auto peer = ip::make_address("10.0.0.1");
+  const auto own = ip::make_address("10.0.0.2");
+  for (const OtherEnd& end : {OtherEnd(Elsewhere{}), OtherEnd(Untold{})}) {
+    EXPECT_FALSE(AllowList().WhyNot(peer, own, end, 1000));
+    EXPECT_FALSE(AllowList::Parse("10.0.0.0/8")->WhyNot(peer, own, end, 1000));
+    EXPECT_TRUE(AllowList::Parse("10.1.0.0/16")->WhyNot(peer, own, end, 1000));
+    EXPECT_FALSE(AllowList::Parse("10.1.0.0/16")->WhyNot(own, own, end, 1000));
+  }
 }
 
 }  // namespace

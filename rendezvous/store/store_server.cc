@@ -102,12 +102,22 @@ void StoreServer::Adopt(int socket, std::string_view read) {
   if (error) {
     return;  // Gone already.
   }
-  const bool allowed =
-      options_.allowed.Allows(peer.address(), owned.local_endpoint(error).address());
-  if (!allowed || connections_.size() >= options_.max_connections || !LeavesRoom(socket)) {
-    turned_away_.Note(NameOf(peer), allowed ? "there are too many connections already"
-                                            : "--store-allow does not name its address");
+  const tcp::endpoint own = owned.local_endpoint(error);
+  const OtherEnd end = FindOtherEnd(peer, own);
+  auto why_not = options_.allowed.WhyNot(peer.address(), own.address(), end, ::geteuid());
+  if (why_not && std::holds_alternative<Closed>(end)) {
+    return;  // Nobody hears an answer, and it may have been anybody.
+  }
+  if (!why_not && (connections_.size() >= options_.max_connections || !LeavesRoom(socket))) {
+    why_not = "there are too many connections already";
+  }
+  if (why_not) {
+    turned_away_.Note(NameOf(peer), *why_not);
     return;
+  }
+  owned.remote_endpoint(error);
+  if (error) {
+    return;  // Gone meanwhile: the kernel may have told of the next one from that port.
   }
   owned.non_blocking(true, error);
   owned.set_option(tcp::no_delay(true), error);

@@ -263,17 +263,5 @@ TEST(StoreServer, SurvivesAnyBytes) {
   good.Settle();
 }
 
-TEST(StoreServer, LetsInOnlyWhomTheListNames) {
-  StoreOptions options;
-  options.allowed = *AllowList::Parse("127.0.0.5,10.0.0.0/8");
-  Served served(options);
-  EXPECT_TRUE(Client(served, true, "127.0.0.1", "127.0.0.9").Closed());
-  for (const char* const from : {"127.0.0.5", "127.0.0.1"}) {  // Named; the store's own address.
-    Client client(served, true, "127.0.0.1", from);
-    client.Send(wire::Ping(7));
-    EXPECT_EQ(client.Read(4).size(), 4u) << from;
-  }
-}
-
 }  // namespace
 }  // namespace ddprun
