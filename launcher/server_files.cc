@@ -37,10 +37,7 @@ std::string AbsoluteOrEmpty(const std::string& file) {
 }
 
 Result<void> WriteTlsNames(const fs::path& path, const TlsFiles& files) {
-  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-  if (!fd) {
-    return SystemError("write", path.native(), errno);
-  }
+  ASSIGN_OR_RETURN(const UniqueFd fd, OpenOrdinary(path, O_WRONLY | O_CREAT | O_TRUNC, 0600));
   return WriteAll(fd.get(),
                   AbsoluteOrEmpty(files.certificate) + "\n" + AbsoluteOrEmpty(files.key) + "\n" +
                       AbsoluteOrEmpty(files.authority) + "\n",
@@ -205,10 +202,8 @@ Result<ServerFiles> ServerFiles::Publish(const fs::path& run_directory, const En
                                          const TlsFiles& tls) {
   const std::string text = ToString(endpoint);
   const fs::path file = run_directory / "endpoint";
-  const UniqueFd fd(::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-  if (!fd) {
-    return SystemError("write", file.native(), errno);
-  }
+  // Later reigns come while workers run, who may have put anything there.
+  ASSIGN_OR_RETURN(const UniqueFd fd, OpenOrdinary(file, O_WRONLY | O_CREAT | O_TRUNC, 0600));
   RETURN_IF_ERROR(WriteAll(fd.get(), text + "\n", file));
   ::unlink((run_directory / "token").c_str());  // Of an earlier reign of this node's.
   RETURN_IF_ERROR(WriteTokenFile(run_directory / "token", token));
