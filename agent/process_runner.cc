@@ -58,6 +58,7 @@ class ProcessRunner::State : public std::enable_shared_from_this<State> {
   void UndoLaunch();
   void WaitFor(Worker& worker);
   void OnEnded(Worker& worker);
+  void LookSoon();
   void LookAtChildren();
   bool ChildrenGone();
   void FinishIfNothingIsLeft();
@@ -69,6 +70,8 @@ class ProcessRunner::State : public std::enable_shared_from_this<State> {
   RunnerConfig config_;
   RunnerEvents events_;
   boost::asio::signal_set child_signal_;
+  bool look_is_due_ = false;
+  std::set<pid_t> ended_;  // Sessions of workers that ended since the last look.
   LoopTimer look_again_;
   LoopTimer unkillable_;
   LoopTimer drain_limit_;
@@ -188,16 +191,32 @@ void ProcessRunner::State::OnEnded(Worker& worker) {
     killing_ = true;
     ArmUnkillable();
   }
-  const pid_t session = worker.pid;
+  ended_.insert(worker.pid);
   events_.on_ended(worker.local_rank, DecodeWaitStatus(wait_status),
                    worker.output->TakeLastErrors());
-  if (closed_) {
+  if (!closed_) {
+    LookSoon();
+  }
+}
+
+// Once for all that end in one turn of the loop: each look reads the list of all children.
+void ProcessRunner::State::LookSoon() {
+  if (std::exchange(look_is_due_, true)) {
     return;
   }
-  if (!last) {
-    SignalSessions({session}, RunningWorkers(), {SIGKILL});
-  }
-  LookAtChildren();
+  loop.Post([weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (!self || self->closed_) {
+      return;
+    }
+    self->look_is_due_ = false;
+    const std::set<pid_t> ended = std::exchange(self->ended_, {});
+    const std::set<pid_t> running = self->RunningWorkers();
+    if (!ended.empty() && !running.empty()) {  // Else everything that is left is killed anyway.
+      SignalSessions(ended, running, {SIGKILL});
+    }
+    self->LookAtChildren();
+  });
 }
 
 void ProcessRunner::State::WatchChildren() {
@@ -205,7 +224,7 @@ void ProcessRunner::State::WatchChildren() {
     const auto self = weak.lock();
     if (!error && self && !self->closed_) {
       self->WatchChildren();
-      self->LookAtChildren();
+      self->LookSoon();
     }
   });
 }
