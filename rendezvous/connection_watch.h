@@ -2,9 +2,13 @@
 //
 // Keeps a duplicate of each descriptor it watches and lets it go when either side closes the
 // connection; the reader must shut the connection down when it closes it, as gRPC does. Takes no
-// byte and is not woken by any. One that cannot be watched (no descriptor left) is passed over.
+// byte, and is woken by none. Until a connection is let in it may receive so many bytes and is
+// ended within milliseconds of more: what a reader does with them, before it can know who sends
+// them, is not to be trusted (Debian's gRPC copies a header that never ends with each of its
+// frames: CVE-2023-33953).
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -13,16 +17,26 @@
 
 namespace ddprun {
 
+// Received before a connection is let in.
+inline constexpr std::uint64_t kMaxBytesOfStrangers = 64 * 1024;
+
 class ConnectionWatch {
  public:
-  // `closed` is called on the loop with what Watch returned, and never once this is destroyed.
-  ConnectionWatch(Loop& loop, std::function<void(const std::string& peer)> closed);
+  using Told = std::function<void(const std::string& peer)>;
+
+  // Both are called on the loop with what Watch returned, and never once this is destroyed.
+  // `flooded`: more came than may before it was let in; `closed` follows.
+  ConnectionWatch(Loop& loop, Told closed, Told flooded);
   ~ConnectionWatch();
   ConnectionWatch(const ConnectionWatch&) = delete;
   ConnectionWatch& operator=(const ConnectionWatch&) = delete;
 
-  // "1.2.3.4:5" or "[::1]:5", the other end. Empty: it is not watched.
+  // "1.2.3.4:5" or "[::1]:5", the other end. Empty: it cannot be watched, since it has gone or
+  // nearly all descriptors are in use; the caller must not go on with it.
   std::string Watch(int fd);
+
+  // Nothing happens to one that is not watched.
+  void LetIn(const std::string& peer);
 
   // Ends the connection for both sides; `closed` follows. Nothing happens to one that is not
   // watched.

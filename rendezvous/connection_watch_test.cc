@@ -54,7 +54,21 @@ class Watching : public testing::Test {
 
   Loop loop_;
   std::vector<std::string> closed_;
-  ConnectionWatch watch_{loop_, [this](const std::string& peer) { closed_.push_back(peer); }};
+  void Sends(const Pair& pair, std::size_t bytes) {
+    const std::string much(bytes, 'x');
+    ASSERT_EQ(::send(pair.there.get(), much.data(), much.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(much.size()));
+  }
+  // Without it, whoever waits for it waits in vain.
+  void ReadAll(const Pair& pair, std::size_t bytes) {
+    std::string much(bytes, ' ');
+    ASSERT_EQ(::recv(pair.here.get(), much.data(), much.size(), MSG_WAITALL),
+              static_cast<ssize_t>(bytes));
+  }
+
+  std::vector<std::string> flooded_;
+  ConnectionWatch watch_{loop_, [this](const std::string& peer) { closed_.push_back(peer); },
+                         [this](const std::string& peer) { flooded_.push_back(peer); }};
 };
 
 TEST_F(Watching, TheOtherEndCloses) {
@@ -109,11 +123,59 @@ TEST_F(Watching, WhatIsNoConnectionIsPassedOver) {
   EXPECT_EQ(watch_.Watch(alone.get()), "");
 }
 
+// Whoever reads them: a reader as fast as the sender leaves none to be seen.
+TEST_F(Watching, TooManyBytesEndAConnectionThatIsNotLetIn) {
+  Pair pair = Connect();
+  ASSERT_EQ(watch_.Watch(pair.here.get()), pair.name);
+  for (std::size_t sent = 0; sent < kMaxBytesOfStrangers; sent += 8192) {
+    Sends(pair, 8192);
+    ReadAll(pair, 8192);
+    loop_.io().poll();
+  }
+  EXPECT_TRUE(flooded_.empty());
+  Sends(pair, 1);
+  ReadAll(pair, 1);
+  ASSERT_TRUE(Until(1));
+  EXPECT_EQ(flooded_, std::vector<std::string>{pair.name});
+  char byte = 0;
+  EXPECT_LE(::recv(pair.here.get(), &byte, 1, MSG_DONTWAIT), 0);
+  EXPECT_NE(errno, EAGAIN);
+}
+
+TEST_F(Watching, WhatIsThereBeforeItIsWatchedCounts) {
+  Pair pair = Connect();
+  Sends(pair, kMaxBytesOfStrangers + 1);
+  ASSERT_TRUE(PumpUntil(loop_, [&] {
+    std::string much(kMaxBytesOfStrangers + 1, ' ');
+    return ::recv(pair.here.get(), much.data(), much.size(), MSG_PEEK) ==
+           static_cast<ssize_t>(much.size());
+  }));
+  ASSERT_EQ(watch_.Watch(pair.here.get()), pair.name);
+  ASSERT_TRUE(Until(1));
+}
+
+TEST_F(Watching, WhoIsLetInMaySendMore) {
+  Pair pair = Connect();
+  ASSERT_EQ(watch_.Watch(pair.here.get()), pair.name);
+  watch_.LetIn(pair.name);
+  Pair stranger = Connect();  // Looked at all the while.
+  ASSERT_EQ(watch_.Watch(stranger.here.get()), stranger.name);
+  for (int i = 0; i < 4; ++i) {
+    Sends(pair, 32768);
+    ReadAll(pair, 32768);
+    loop_.io().poll();
+  }
+  Sends(stranger, kMaxBytesOfStrangers + 1);
+  ASSERT_TRUE(Until(1));
+  EXPECT_EQ(flooded_, std::vector<std::string>{stranger.name});
+}
+
 TEST(ConnectionWatchEnd, SaysNothingOnceItIsDestroyed) {
   Loop loop;
   Pair pair = Connect();
   {
-    ConnectionWatch watch(loop, [](const std::string&) { FAIL() << "it is gone"; });
+    const auto gone = [](const std::string&) { FAIL() << "it is gone"; };
+    ConnectionWatch watch(loop, gone, gone);
     EXPECT_EQ(watch.Watch(pair.here.get()), pair.name);
   }
   pair.there.Reset();

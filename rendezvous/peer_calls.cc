@@ -60,6 +60,11 @@ bool PeerCalls::Admit(const std::string& peer, Time now) {
   return true;
 }
 
+bool PeerCalls::HasCalled(const std::string& peer) const {
+  const auto open = open_.find(peer);
+  return open != open_.end() && open->second.called;
+}
+
 std::vector<std::string> PeerCalls::Silent(Time now, Duration patience) {
   std::vector<std::string> silent;
   while (!uncalled_.empty() && uncalled_.front().first + patience <= now) {

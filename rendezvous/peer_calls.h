@@ -34,6 +34,8 @@ class PeerCalls {
   void Opened(const std::string& peer, Time now);
   // Of every call that may be made here, whatever it asks for. False: they come too fast.
   bool Admit(const std::string& peer, Time now);
+  // Whether a call of this connection has come so far.
+  bool HasCalled(const std::string& peer) const;
   // Connections that have lasted so long without a call; each is named once.
   std::vector<std::string> Silent(Time now, Duration patience);
   // When the next of them might be due; none: nothing is waited for.

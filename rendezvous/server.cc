@@ -31,6 +31,10 @@ constexpr std::size_t kMemoryBytes = std::size_t{1} << 30;  // 10,000 agents tak
 constexpr std::uint64_t kLinesPerWindow = 5;
 constexpr int kStreamsPerConnection = 16;  // An agent has one call, or two.
 
+// What may wait to be read; more than a message needs, and little enough that a stranger's flood is
+// seen before it is read.
+constexpr int kReceiveBuffer = 64 * 1024;
+
 // Closes the connection of a host that vanished, some two minutes later: the kernel asks it.
 void TidyUpWhenItsHostIsGone(int fd) {
   const auto set = [fd](int level, int option, int value) {
@@ -67,11 +71,14 @@ void SetLimits(grpc::ServerBuilder& builder) {
 }
 
 std::function<void(UniqueFd)> HandTo(HandOver& hand_over, int listener,
-                                     std::function<void(int)> follow) {
+                                     std::function<bool(int)> follow) {
   return [&hand_over, listener, follow = std::move(follow)](UniqueFd fd) {
     HandOver::NewConnectionParameters connection;
     TidyUpWhenItsHostIsGone(fd.get());
-    follow(fd.get());
+    ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUF, &kReceiveBuffer, sizeof kReceiveBuffer);
+    if (!follow(fd.get())) {
+      return;
+    }
     connection.listener_fd = listener;
     connection.fd = fd.Release();
     hand_over.HandleNewConnection(&connection);
@@ -102,18 +109,31 @@ struct RendezvousServer::Serving {
   Serving(Loop& loop, RendezvousHandlers handlers, const Access& access, Duration call_patience)
       : patience(call_patience),
         service(loop, std::move(handlers), access.token, access.tls.serves()),
-        watch(loop, [this](const std::string& peer) { service.OnClosed(peer); }),
+        watch(
+            loop, [this](const std::string& peer) { service.OnClosed(peer); },
+            [this](const std::string& peer) {
+              turned_away.Note(peer, "it sent too much before a call that may be made here");
+            }),
         turned_away(loop, "rendezvous", kLinesPerWindow),
-        silence(loop) {}
+        silence(loop) {
+    service.OnLetIn([this](const std::string& peer) { watch.LetIn(peer); });
+  }
 
-  void Follow(int fd) {
-    if (const std::string peer = watch.Watch(fd); !peer.empty()) {
-      const bool first = !service.NextSilent(patience);
-      service.OnOpened(peer);
-      if (first) {
-        EndTheSilent();
-      }
+  // False: it escapes every limit, so it is not served.
+  bool Follow(int fd) {
+    const std::string peer = watch.Watch(fd);
+    if (peer.empty()) {
+      turned_away.Note("the next one",
+                       "it has gone, or nearly all descriptors (ulimit -n) are in "
+                       "use");
+      return false;
     }
+    const bool first = !service.NextSilent(patience);
+    service.OnOpened(peer);
+    if (first) {
+      EndTheSilent();
+    }
+    return true;
   }
 
   void EndTheSilent() {
@@ -173,7 +193,7 @@ Result<Endpoint> RendezvousServer::Listen(const Endpoint& endpoint) {
   const int listener = socket.fd.get();
   AcceptorHandlers handlers;
   // Who calls in the clear where TLS is wanted is heard as well: that is how it learns why not.
-  const auto follow = [serving = serving.get()](int fd) { serving->Follow(fd); };
+  const auto follow = [serving = serving.get()](int fd) { return serving->Follow(fd); };
   handlers.grpc = HandTo(*serving->hand_over, listener, follow);
   if (serving->hand_over_tls) {
     handlers.tls = HandTo(*serving->hand_over_tls, listener, follow);

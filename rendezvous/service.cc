@@ -123,13 +123,17 @@ struct RendezvousService::Inbox {
   RendezvousHandlers handlers;
   std::shared_ptr<GrpcPendingSync::Open> open = std::make_shared<GrpcPendingSync::Open>();
   PeerCalls peers;
-  bool closed = false;  // All but `loop` is the loop's.
+  std::function<void(const std::string&)> let_in;  // May be unset.
+  bool closed = false;                             // All but `loop` is the loop's.
 
   // Whether a call may be looked at: not once this is closed, nor where they come too fast.
   template <class Call>
   bool Admits(Call& call, const std::string& peer) {
     if (closed) {
       return false;
+    }
+    if (let_in && !peers.HasCalled(peer)) {
+      let_in(peer);
     }
     if (!peers.Admit(peer, loop.Now())) {
       call.Refuse({grpc::StatusCode::UNAVAILABLE, "too many calls of this connection at a time"});
@@ -279,6 +283,10 @@ grpc::ServerUnaryReactor* RendezvousService::Witness(grpc::CallbackServerContext
   return call.get();
 }
 
+void RendezvousService::OnLetIn(std::function<void(const std::string&)> callback) {
+  inbox_->let_in = std::move(callback);
+}
+
 void RendezvousService::OnOpened(const std::string& peer) {
   inbox_->peers.Opened(peer, inbox_->loop.Now());
 }
@@ -301,6 +309,7 @@ std::optional<Time> RendezvousService::NextSilent(Duration patience) const {
 
 void RendezvousService::Close() {
   inbox_->closed = true;
+  inbox_->let_in = nullptr;
   for (GrpcPendingSync* pending : *inbox_->open) {
     pending->RefuseEarly({ErrorKind::kUnavailable, "the rendezvous is shutting down"});
   }

@@ -5,6 +5,7 @@
 // the thread that hears of it, so gRPC never waits for the loop.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -35,6 +36,9 @@ class RendezvousService final : public v1::Rendezvous::CallbackService {
                                     const v1::WitnessRequest* request,
                                     v1::WitnessReply* reply) override;
 
+  // Before the first connection: called on the loop at a connection's first call that may be made
+  // here.
+  void OnLetIn(std::function<void(const std::string& peer)> callback);
   // On the loop: a connection, by its other end ("1.2.3.4:5"), has begun or has been closed there.
   // Those that nobody tells of are known by their open calls alone.
   void OnOpened(const std::string& peer);

@@ -1,0 +1,13 @@
+// How much a TCP connection has received since it began, read by anybody or not.
+//
+// Apart from who asks: the kernel's header with this number and the C library's exclude each other.
+#pragma once
+
+#include <cstdint>
+
+namespace ddprun {
+
+// 0 where the kernel does not say.
+std::uint64_t BytesReceived(int fd);
+
+}  // namespace ddprun
