@@ -134,4 +134,24 @@ Result<void> MakeDirectories(const std::filesystem::path& path, unsigned mode) {
   return SystemError("make directory", path.native(), error_number);
 }
 
+Result<void> CheckOwnDirectory(const std::filesystem::path& path) {
+  struct stat info {};
+  if (::lstat(path.c_str(), &info) != 0) {
+    return SystemError("look at the directory", path.native(), errno);
+  }
+  const std::string what = "the directory '" + path.native() + "' ";
+  if (!S_ISDIR(info.st_mode)) {
+    return Error{ErrorKind::kRefused, what + "is a link or a file"};
+  }
+  if (info.st_uid != ::geteuid() && info.st_uid != 0) {
+    return Error{ErrorKind::kRefused, what + "belongs to another user (uid " +
+                                          std::to_string(info.st_uid) + "), who could change " +
+                                          "what is in it"};
+  }
+  if ((info.st_mode & 022) != 0) {
+    return Error{ErrorKind::kRefused, what + "may be written to by other users"};
+  }
+  return {};
+}
+
 }  // namespace ddprun

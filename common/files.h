@@ -48,4 +48,8 @@ Result<void> SyncPath(const std::filesystem::path& path);
 // The directory and its parents; existing ones are fine.
 Result<void> MakeDirectories(const std::filesystem::path& path, unsigned mode);
 
+// Whether it is a directory, no link to one, that belongs to this user, or to root, and that nobody
+// else can write to: else what is found in it may be anybody's.
+Result<void> CheckOwnDirectory(const std::filesystem::path& path);
+
 }  // namespace ddprun

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <fstream>
 
@@ -80,6 +81,24 @@ TEST(FormatDuration, IsForPeople) {
   EXPECT_EQ(FormatDuration(2s), "2.0 s");
   EXPECT_EQ(FormatDuration(250s), "4 min 10 s");
   EXPECT_EQ(FormatDuration(3700s), "1 h 01 min");
+}
+
+TEST(OwnDirectory, IsNobodyElsesToWriteTo) {
+  std::string made = "/tmp/ddprun_files_XXXXXX";
+  ASSERT_NE(::mkdtemp(made.data()), nullptr);
+  EXPECT_TRUE(CheckOwnDirectory(made));
+  const std::string link = made + "/link";
+  ASSERT_EQ(::symlink("/", link.c_str()), 0);
+  EXPECT_FALSE(CheckOwnDirectory(link));
+  EXPECT_FALSE(CheckOwnDirectory(made + "/none"));
+  ASSERT_EQ(::chmod(made.c_str(), 0770), 0);
+  EXPECT_FALSE(CheckOwnDirectory(made));
+  ASSERT_EQ(::chmod(made.c_str(), 0700), 0);
+  if (::geteuid() == 0) {
+    ASSERT_EQ(::chown(made.c_str(), 65534, 65534), 0);
+    EXPECT_FALSE(CheckOwnDirectory(made));
+  }
+  std::filesystem::remove_all(made);
 }
 
 }  // namespace

@@ -2,12 +2,13 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <filesystem>
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "proto/worker_env.h"
 
@@ -16,26 +17,41 @@ namespace {
 
 constexpr int kMaxSlots = 256;
 
+// Where a directory of this user's can be, the best first. Names in /tmp can be taken by others;
+// nobody takes one in the user's home.
+std::vector<std::filesystem::path> Places() {
+  std::vector<std::filesystem::path> places;
+  if (const auto runtime = GetProcessEnv("XDG_RUNTIME_DIR"); runtime && !runtime->empty()) {
+    places.push_back(std::filesystem::path(*runtime) / "ddprun");
+  }
+  places.push_back("/tmp/ddprun-" + std::to_string(::getuid()));
+  char host[256] = "localhost";  // Homes may be shared by machines.
+  (void)!::gethostname(host, sizeof host - 1);
+  if (const auto home = GetProcessEnv("HOME"); home && home->starts_with('/')) {
+    places.push_back(std::filesystem::path(*home) / ".cache" / "ddprun" / host);
+  }
+  return places;
+}
+
+Result<void> MakeOwn(const std::filesystem::path& directory) {
+  RETURN_IF_ERROR(MakeDirectories(directory, 0700));
+  return CheckOwnDirectory(directory);
+}
+
 }  // namespace
 
 Result<std::filesystem::path> UserDirectory() {
-  std::filesystem::path directory;
-  if (const auto runtime = GetProcessEnv("XDG_RUNTIME_DIR"); runtime && !runtime->empty()) {
-    directory = std::filesystem::path(*runtime) / "ddprun";
-  } else {
-    directory = "/tmp/ddprun-" + std::to_string(::getuid());
+  std::string refused;
+  for (const std::filesystem::path& place : Places()) {
+    const Result<void> made = MakeOwn(place);
+    if (made) {
+      return place;
+    }
+    refused += (refused.empty() ? "" : "; ") + made.error().message;
   }
-  RETURN_IF_ERROR(MakeDirectories(directory, 0700));
-  struct stat info {};
-  if (::lstat(directory.c_str(), &info) != 0) {
-    return SystemError("look at", directory.native(), errno);
-  }
-  if (!S_ISDIR(info.st_mode) || info.st_uid != ::getuid() || (info.st_mode & 022) != 0) {
-    return Error{ErrorKind::kRefused, "the directory '" + directory.native() +
-                                          "' must be a directory that only this user can write "
-                                          "to: remove it, or set XDG_RUNTIME_DIR"};
-  }
-  return directory;
+  return Error{ErrorKind::kRefused, "no directory for this user's locks: " + refused +
+                                        " (set XDG_RUNTIME_DIR to one that only this user can "
+                                        "write to)"};
 }
 
 Result<NodeSlot> TakeNodeSlot(const std::string& host, const Endpoint& endpoint,

@@ -17,8 +17,9 @@ struct NodeSlot {
   UniqueFd lock;  // Held by an exclusive flock until the last duplicate is closed.
 };
 
-// Of this user on this machine: $XDG_RUNTIME_DIR/ddprun or /tmp/ddprun-UID; refused unless it is
-// the user's own. Locks live here, and links to the run directories of servers.
+// Of this user on this machine: $XDG_RUNTIME_DIR/ddprun, /tmp/ddprun-UID or
+// ~/.cache/ddprun/HOST, the first that is the user's own and nobody else's. Locks live here, and
+// links to the run directories of servers.
 Result<std::filesystem::path> UserDirectory();
 
 Result<NodeSlot> TakeNodeSlot(const std::string& host, const Endpoint& endpoint,

@@ -49,6 +49,18 @@ Error CannotStage(const StagePlan& plan, const std::string& what, const std::err
                                   "' (--stage-dir): " + what + ": " + error.message()};
 }
 
+// The ranks train on what they find there.
+Result<void> CheckTrusted(const StagePlan& plan, const fs::path& directory) {
+  std::error_code ignored;  // A link to a directory of one's own is fine.
+  const fs::path real = fs::canonical(directory, ignored);
+  if (const Result<void> own = CheckOwnDirectory(real.empty() ? directory : real); !own) {
+    return Error{ErrorKind::kInvalid, "cannot stage " + plan.name + ": " + own.error().message +
+                                          ": name one of your own, which need not exist yet "
+                                          "(--stage-dir), or chmod go-w it"};
+  }
+  return {};
+}
+
 Result<void> Copy(const StagePlan& plan, const fs::path& temporary, const fs::path& final_path) {
   std::error_code error;
   fs::remove_all(temporary, error);  // Of a crash.
@@ -66,14 +78,15 @@ Result<void> Copy(const StagePlan& plan, const fs::path& temporary, const fs::pa
 Result<void> CopyUnderLock(const StagePlan& plan, const std::string& key,
                            const std::function<void(const std::string&)>& say) {
   RETURN_IF_ERROR(MakeDirectories(plan.directory, 0755));
+  RETURN_IF_ERROR(CheckTrusted(plan, plan.directory));
   const fs::path lock_path = plan.directory / (".lock-" + key);
-  const UniqueFd lock(open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+  const UniqueFd lock(open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
   if (!lock || flock(lock.get(), LOCK_EX) != 0) {
     return SystemError("lock", lock_path.string(), errno);
   }
   std::error_code ignored;
   if (fs::exists(plan.directory / key, ignored)) {
-    return {};
+    return CheckTrusted(plan, plan.directory / key);
   }
   say("copying " + plan.name + " from " + plan.source.string() + " to " +
       (plan.directory / key).string());
@@ -103,6 +116,8 @@ Result<fs::path> Stage(const StagePlan& plan, bool copies,
     }
     std::this_thread::sleep_for(kLook);
   }
+  RETURN_IF_ERROR(CheckTrusted(plan, plan.directory));
+  RETURN_IF_ERROR(CheckTrusted(plan, staged));
   return staged;
 }
 

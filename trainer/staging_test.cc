@@ -1,6 +1,7 @@
 #include "trainer/staging.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <fstream>
@@ -54,6 +55,32 @@ TEST_F(Staging, CopiesOnceAndAgainWhenTheOriginalsChange) {
   const Result<fs::path> second = Copy();
   EXPECT_NE(*second, *first);
   EXPECT_EQ(Read(*second / "a"), "another first");
+}
+
+// Whoever can write there chooses what is trained on.
+TEST_F(Staging, ADirectoryOfOthersIsRefused) {
+  fs::create_directories(plan_.directory);
+  fs::permissions(plan_.directory, fs::perms::all);
+  const Result<fs::path> open = Copy();
+  ASSERT_FALSE(open);
+  EXPECT_NE(open.error().message.find("may be written to by other users"), std::string::npos)
+      << open.error().message;
+  fs::permissions(plan_.directory, fs::perms::owner_all);
+  if (geteuid() == 0) {
+    ASSERT_EQ(chown(plan_.directory.c_str(), 65534, 65534), 0);
+    const Result<fs::path> theirs = Copy();
+    ASSERT_FALSE(theirs);
+    EXPECT_NE(theirs.error().message.find("belongs to another user (uid 65534)"), std::string::npos)
+        << theirs.error().message;
+  }
+}
+
+TEST_F(Staging, ACopyOfOthersIsRefusedByWhoWaitsForIt) {
+  const Result<fs::path> copy = Copy();
+  ASSERT_TRUE(copy);
+  fs::permissions(*copy, fs::perms::all);
+  EXPECT_FALSE(Copy());
+  EXPECT_FALSE(Stage(plan_, false, [](const std::string&) {}));
 }
 
 TEST_F(Staging, ALeftoverOfACrashIsReplaced) {
