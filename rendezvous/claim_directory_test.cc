@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/files.h"
+#include "rendezvous/real_names.h"
 
 namespace ddprun {
 namespace {
@@ -57,7 +58,8 @@ TEST_F(Claims, AnEmptyDirectoryHasNone) {
 
 TEST_F(Claims, WhatIsMadeIsRead) {
   ClaimDirectory directory(path_);
-  const Claim claim{1, {~std::uint64_t{0}}, {"::1", 65535}, ~std::uint64_t{0} - 1, true};
+  const Term latest = RealNamesAt(UnixMilliseconds(), kServersAhead).term;
+  const Claim claim{1, latest, {"::1", 65535}, std::uint64_t{1} << 62, true};
   ASSERT_TRUE(directory.Make(claim));
   EXPECT_EQ(NewestOf(directory), claim);
   EXPECT_EQ(Files(), 1u) << "a temporary file is left";
