@@ -194,9 +194,7 @@ void ProcessRunner::State::OnEnded(Worker& worker) {
   ended_.insert(worker.pid);
   events_.on_ended(worker.local_rank, DecodeWaitStatus(wait_status),
                    worker.output->TakeLastErrors());
-  if (!closed_) {
-    LookSoon();
-  }
+  LookSoon();
 }
 
 // Once for all that end in one turn of the loop: each look reads the list of all children.
@@ -205,17 +203,15 @@ void ProcessRunner::State::LookSoon() {
     return;
   }
   loop.Post([weak = weak_from_this()] {
-    const auto self = weak.lock();
-    if (!self || self->closed_) {
-      return;
+    if (const auto self = weak.lock(); self && !self->closed_) {
+      self->look_is_due_ = false;
+      const std::set<pid_t> ended = std::exchange(self->ended_, {});
+      const std::set<pid_t> running = self->RunningWorkers();
+      if (!ended.empty() && !running.empty()) {  // Else everything that is left is killed anyway.
+        SignalSessions(ended, running, {SIGKILL});
+      }
+      self->LookAtChildren();
     }
-    self->look_is_due_ = false;
-    const std::set<pid_t> ended = std::exchange(self->ended_, {});
-    const std::set<pid_t> running = self->RunningWorkers();
-    if (!ended.empty() && !running.empty()) {  // Else everything that is left is killed anyway.
-      SignalSessions(ended, running, {SIGKILL});
-    }
-    self->LookAtChildren();
   });
 }
 
