@@ -33,6 +33,7 @@ namespace {
 
 constexpr std::array kPassedOn = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 constexpr std::size_t kMaxHeld = 16;  // Descriptors kept for the agent.
+constexpr char kWatching = 'w';       // What the agent says once it hears signals.
 constexpr int kLookAgainMs = 50;
 constexpr int kSayAfterRounds = 10'000 / kLookAgainMs;
 
@@ -42,6 +43,8 @@ struct Guard {
   UniqueFd link;
   std::vector<UniqueFd> held;
   std::string directory;  // Absolute; to be removed at the end. Empty: none.
+  bool watching = false;  // The agent is: until then a signal ends it here.
+  int ended_by = 0;
 };
 
 // A signal the user told us to ignore (nohup) stays ignored.
@@ -60,8 +63,12 @@ sigset_t SignalsOfTheGuard() {
 }
 
 [[noreturn]] void BeAgent(const std::function<int(GuardLink)>& agent_main, UniqueFd link,
-                          const sigset_t& mask) {
-  ::setpgid(0, 0);  // A terminal's Ctrl-C and Ctrl-Z are the guard's alone.
+                          const sigset_t& mask, pid_t guard) {
+  ::setpgid(0, 0);                     // A terminal's Ctrl-C and Ctrl-Z are the guard's alone.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // Until it hears of the guard's end itself.
+  if (::getppid() != guard) {
+    ::_exit(1);
+  }
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   for (const int signal : kPassedOn) {
     ::signal(signal, SIG_IGN);
@@ -95,6 +102,7 @@ bool TakeMessage(Guard& guard) {
     return true;
   }
   const cmsghdr* const header = CMSG_FIRSTHDR(&message);
+  guard.watching |= header == nullptr && bytes[0] == kWatching;
   if (header != nullptr && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
       header->cmsg_len == CMSG_LEN(sizeof(int))) {
     int fd = -1;
@@ -107,11 +115,31 @@ bool TakeMessage(Guard& guard) {
   return true;
 }
 
+void TakeMessages(Guard& guard) {
+  pollfd there{guard.link.get(), POLLIN, 0};
+  while (::poll(&there, 1, 0) > 0 && TakeMessage(guard)) {
+  }
+}
+
+// An agent that is still being set up may wait for a file, a name server or an endpoint.
+bool EndsSetUp(Guard& guard, int signal) {
+  if (guard.watching || signal == SIGUSR1 || signal == SIGUSR2) {
+    return false;
+  }
+  TakeMessages(guard);
+  return !guard.watching;
+}
+
 // Reads every signal that has come, passing on all but SIGCHLD.
 void PassSignalsOn(Guard& guard) {
   signalfd_siginfo info{};
   while (::read(guard.signals.get(), &info, sizeof info) == sizeof info) {
     if (info.ssi_signo != SIGCHLD && guard.link) {
+      if (EndsSetUp(guard, static_cast<int>(info.ssi_signo))) {
+        guard.ended_by = static_cast<int>(info.ssi_signo);
+        ::kill(guard.agent, SIGKILL);
+        continue;
+      }
       const char number = static_cast<char>(info.ssi_signo);
       // Lost only if the agent has not read a hundred others.
       (void)!::send(guard.link.get(), &number, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -124,9 +152,7 @@ int WaitForAgent(Guard& guard) {
     int status = 0;
     const pid_t ended = ::waitpid(guard.agent, &status, WNOHANG);
     if (ended == guard.agent) {
-      pollfd last{guard.link.get(), POLLIN, 0};  // What it said just before.
-      while (::poll(&last, 1, 0) > 0 && TakeMessage(guard)) {
-      }
+      TakeMessages(guard);  // What it said just before.
       return status;
     }
     std::array<pollfd, 2> events = {pollfd{guard.signals.get(), POLLIN, 0},
@@ -223,6 +249,8 @@ void GuardLink::Watch(Loop& loop, std::function<void(int)> on_signal,
   watcher->on_signal = std::move(on_signal);
   watcher->on_guard_gone = std::move(on_guard_gone);
   watcher->Wait();
+  ::prctl(PR_SET_PDEATHSIG, 0);
+  (void)!::send(socket_.get(), &kWatching, 1, MSG_NOSIGNAL);
   // The wait in flight owns the watcher, so that it never outlives the loop; the link ends it.
   watch_ = std::shared_ptr<void>(nullptr, [weak = std::weak_ptr<Watcher>(watcher)](void*) {
     if (const auto self = weak.lock()) {
@@ -271,6 +299,7 @@ int RunGuarded(const std::function<int(GuardLink)>& agent_main) {
   sigset_t before;
   ::sigprocmask(SIG_BLOCK, &signals, &before);
   std::fflush(nullptr);
+  const pid_t self = ::getpid();
   guard.agent = ::fork();
   if (guard.agent < 0) {
     Say(std::string("cannot start the agent: ") + std::strerror(errno));
@@ -278,7 +307,7 @@ int RunGuarded(const std::function<int(GuardLink)>& agent_main) {
   }
   if (guard.agent == 0) {
     guard.link.Reset();
-    BeAgent(agent_main, std::move(agent_end), before);
+    BeAgent(agent_main, std::move(agent_end), before, self);
   }
   agent_end.Reset();
   ::setpgid(guard.agent, guard.agent);  // As the agent does: whoever comes first.
@@ -286,14 +315,15 @@ int RunGuarded(const std::function<int(GuardLink)>& agent_main) {
   ::signal(SIGPIPE, SIG_IGN);  // Nothing comes before the sweep: no words, nor their refusal.
   const ExitStatus status = DecodeWaitStatus(WaitForAgent(guard));
   EndWhatIsLeft(guard);
-  if (const Killed* const killed = std::get_if<Killed>(&status)) {
+  const Killed* const killed = std::get_if<Killed>(&status);
+  if (killed != nullptr && guard.ended_by == 0) {
     Say("the agent was " + Describe(*killed) + "; ended what it started");
   }
   if (!guard.directory.empty()) {  // Not there after an orderly end.
     std::error_code ignored;
     std::filesystem::remove_all(guard.directory, ignored);
   }
-  return ShellCode(status);
+  return killed != nullptr && guard.ended_by != 0 ? 128 + guard.ended_by : ShellCode(status);
 }
 
 bool KillAllDescendants(Duration limit) {

@@ -1,7 +1,8 @@
 // One launch is two processes that watch each other: the guard, whose pid the user and the
 // scheduler see, and the agent, its child.
 //
-//   guard   passes each signal number on, passes the exit code back, and when the agent is dead
+//   guard   passes each signal number on (or, while the agent is being set up, ends it by SIGKILL,
+//           so that nothing it waits for there makes a launch deaf), passes the exit code back, and when the agent is dead
 //           kills everything that is left of it
 //   agent   hears of signals only from the guard (so Ctrl-C, or a scheduler that signals both,
 //           counts once), and of the guard's death by end of file

@@ -92,6 +92,10 @@ void OutputSink::Flush(Duration limit) {
     written->set_value();
   });
   stuck_ = written->get_future().wait_for(limit) != std::future_status::ready;
+  if (stuck_) {
+    Log(LogLevel::kWarning,
+        "nobody read the workers' output to " + name_ + " in time: the end of it is lost");
+  }
 }
 
 }  // namespace ddprun

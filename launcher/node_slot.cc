@@ -35,7 +35,11 @@ std::vector<std::filesystem::path> Places() {
 
 Result<void> MakeOwn(const std::filesystem::path& directory) {
   RETURN_IF_ERROR(MakeDirectories(directory, 0700));
-  return CheckOwnDirectory(directory);
+  RETURN_IF_ERROR(CheckOwnDirectory(directory));
+  if (::access(directory.c_str(), W_OK | X_OK) != 0) {  // Root's, in a user's own place.
+    return SystemError("write to the directory", directory.native(), errno);
+  }
+  return {};
 }
 
 }  // namespace

@@ -48,6 +48,10 @@ Result<std::string> ReadTokenFile(const std::filesystem::path& path) {
   if ((info.st_mode & 077) != 0) {
     return Invalid("a token file must be readable by its owner alone (chmod 600)", path.native());
   }
+  if (info.st_uid != ::geteuid() && info.st_uid != 0) {
+    return Invalid("a token file must be this user's own or root's: another one's may know it",
+                   path.native());
+  }
   ASSIGN_OR_RETURN(std::string token, ReadFile(path, kMaxFile));
   token.erase(std::min(token.find_first_of("\r\n"), token.size()));
   if (token.size() < kLeastToken) {

@@ -106,7 +106,9 @@ void StoreServer::Adopt(int socket, std::string_view read) {
   const OtherEnd end = FindOtherEnd(peer, own);
   auto why_not = options_.allowed.WhyNot(peer.address(), own.address(), end, ::geteuid());
   if (why_not && std::holds_alternative<Closed>(end)) {
-    return;  // Nobody hears an answer, and it may have been anybody.
+    why_not =
+        "it was closed before it could be told whose it was, so what it sent is not taken "
+        "(--store-allow=any takes it)";
   }
   if (!why_not && (connections_.size() >= options_.max_connections || !LeavesRoom(socket))) {
     why_not = "there are too many connections already";

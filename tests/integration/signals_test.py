@@ -44,6 +44,28 @@ class Signals(DdprunTest):
                 self.assertEqual(run.wait(10), 128 + number, run.all())
                 self.assertNotIn("Traceback", run.err())
 
+    def start_set_up(self):
+        """A launch whose set-up never ends: nobody writes to the FIFO."""
+        if not os.path.exists(self.path("token")):
+            os.mkfifo(self.path("token"), 0o600)
+        return self.start("--nnodes=2", f"--rdzv-endpoint={self.free_endpoint()}",
+                          f"--token-file={self.path('token')}", FAKE_WORKER)
+
+    def test_while_the_agent_is_being_set_up(self):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+            with self.subTest(number.name):
+                run = self.start_set_up()
+                run.agent()
+                run.signal(number)
+                self.assertEqual(run.wait(10), 128 + number, run.all())
+
+    def test_an_agent_that_is_being_set_up_does_not_outlive_its_guard(self):
+        run = self.start_set_up()
+        run.agent()
+        run.signal(signal.SIGKILL)
+        run.wait(10)
+        self.assertTrue(eventually(lambda: not self.mark.living()), self.mark.living())
+
     def test_hup_and_quit_reach_the_workers(self):
         for number in (signal.SIGHUP, signal.SIGQUIT):
             with self.subTest(number.name):
