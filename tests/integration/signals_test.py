@@ -1,6 +1,7 @@
 """Signals where nothing is ordinary: before the rendezvous, stopped workers, timers that run out."""
 
 import os
+import shutil
 import signal
 import sys
 import unittest
@@ -48,23 +49,28 @@ class Signals(DdprunTest):
         """A launch whose set-up never ends: nobody writes to the FIFO."""
         if not os.path.exists(self.path("token")):
             os.mkfifo(self.path("token"), 0o600)
-        return self.start("--nnodes=2", f"--rdzv-endpoint={self.free_endpoint()}",
-                          f"--token-file={self.path('token')}", FAKE_WORKER)
+        run = self.start("--nnodes=2", f"--rdzv-endpoint={self.free_endpoint()}",
+                         f"--token-file={self.path('token')}", FAKE_WORKER)
+        agent = run.agent()
+        # In open(2), past the run directory that its guard knows of by then.
+        self.wait_for(lambda: read_bytes(f"/proc/{agent}/wchan") == b"wait_for_partner", run,
+                      what="an agent that waits for its token")
+        return run
 
     def test_while_the_agent_is_being_set_up(self):
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
             with self.subTest(number.name):
                 run = self.start_set_up()
-                run.agent()
                 run.signal(number)
                 self.assertEqual(run.wait(10), 128 + number, run.all())
 
     def test_an_agent_that_is_being_set_up_does_not_outlive_its_guard(self):
         run = self.start_set_up()
-        run.agent()
         run.signal(signal.SIGKILL)
         run.wait(10)
         self.assertTrue(eventually(lambda: not self.mark.living()), self.mark.living())
+        for left in os.listdir(self.path("tmp")):  # Of both at once, nobody is left to tidy up.
+            shutil.rmtree(self.path("tmp", left))
 
     def test_hup_and_quit_reach_the_workers(self):
         for number in (signal.SIGHUP, signal.SIGQUIT):
