@@ -1,9 +1,9 @@
 // One launch is two processes that watch each other: the guard, whose pid the user and the
 // scheduler see, and the agent, its child.
 //
-//   guard   passes each signal number on (or, while the agent is being set up, ends it by SIGKILL,
-//           so that nothing it waits for there makes a launch deaf), passes the exit code back, and when the agent is dead
-//           kills everything that is left of it
+//   guard   passes each signal number on, passes the exit code back, and when the agent is dead
+//           kills everything that is left of it. While the agent is being set up a signal ends it
+//           instead (SIGKILL): whatever it waits for there, no launch is deaf
 //   agent   hears of signals only from the guard (so Ctrl-C, or a scheduler that signals both,
 //           counts once), and of the guard's death by end of file
 //
