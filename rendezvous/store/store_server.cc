@@ -106,6 +106,10 @@ void StoreServer::Adopt(int socket, std::string_view read) {
   const OtherEnd end = FindOtherEnd(peer, own);
   auto why_not = options_.allowed.WhyNot(peer.address(), own.address(), end, ::geteuid());
   if (why_not && std::holds_alternative<Closed>(end)) {
+    char byte = 0;
+    if (read.empty() && ::recv(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) <= 0) {
+      return;  // Whoever it was has said nothing.
+    }
     why_not =
         "it was closed before it could be told whose it was, so what it sent is not taken "
         "(--store-allow=any takes it)";
