@@ -62,6 +62,17 @@ sigset_t SignalsOfTheGuard() {
   return set;
 }
 
+// Once there are threads, each growth of the table of descriptors waits for all processors (an RCU
+// grace period: some 7 ms), so it is made large enough for some hundred workers before.
+void WidenDescriptorTable() {
+  constexpr int kHighest = 4095;
+  for (int highest = kHighest; highest > 64; highest /= 2) {
+    if (const UniqueFd high(::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, highest)); high) {
+      return;
+    }
+  }
+}
+
 [[noreturn]] void BeAgent(const std::function<int(GuardLink)>& agent_main, UniqueFd link,
                           const sigset_t& mask, pid_t guard) {
   ::setpgid(0, 0);                     // A terminal's Ctrl-C and Ctrl-Z are the guard's alone.
@@ -77,6 +88,7 @@ sigset_t SignalsOfTheGuard() {
     ::signal(signal, SIG_IGN);
   }
   ::sigprocmask(SIG_SETMASK, &mask, nullptr);
+  WidenDescriptorTable();
   const int code = agent_main(GuardLink(std::move(link)));
   std::fflush(nullptr);
   // Not exit(): threads of libraries may still run, and static objects must not go under them.
