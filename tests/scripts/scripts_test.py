@@ -99,6 +99,16 @@ class Setup(unittest.TestCase):
             self.assertEqual([package for package in build if word in package], [])
 
 
+class Configure(unittest.TestCase):
+    def test_without_the_tests_as_the_first_command_of_the_readme_does(self):
+        cache = (BUILD / "CMakeCache.txt").read_text().splitlines()
+        kept = ["Libtorch_ROOT", "DDPRUN_WITH_TRAINER", "CMAKE_BUILD_TYPE"]
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        result = run("cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", "-DDDPRUN_TESTS=OFF",
+                     *("-D" + line for line in cache if line.split(":")[0] in kept))
+        self.assertEqual(result.returncode, 0, result.stderr)
+
+
 if __name__ == "__main__":
     ROOT, BUILD = pathlib.Path(sys.argv.pop(1)).resolve(), pathlib.Path(sys.argv.pop(1)).resolve()
     unittest.main()
