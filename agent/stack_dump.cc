@@ -21,17 +21,17 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kMaxProcFile = 64 * 1024;
+constexpr std::size_t kMaxOfProc = 64 * 1024;
 
-std::string Trimmed(std::string text) {
+std::string WithoutEnd(std::string text) {
   text.erase(text.find_last_not_of(" \n") + 1);
   return text;
 }
 
 // Empty where the kernel does not say, or not to us.
 std::string ProcFile(const fs::path& path) {
-  const Result<std::string> text = ReadFile(path, kMaxProcFile);
-  return text ? Trimmed(*text) : "";
+  const Result<std::string> text = ReadFile(path, kMaxOfProc);
+  return text ? WithoutEnd(*text) : "";
 }
 
 std::string StateOf(const fs::path& task) {

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -116,6 +117,12 @@ std::string AnyUsable() {
 }
 
 }  // namespace
+
+std::string HostName() {
+  char name[256] = "localhost";
+  (void)!::gethostname(name, sizeof name - 1);
+  return name;
+}
 
 Result<std::vector<std::string>> Resolve(const std::string& host) {
   ASSIGN_OR_RETURN(const Addresses found, LookUp(host));

@@ -9,10 +9,10 @@
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kMaxFile = 1 << 20;
+constexpr std::size_t kMaxSettingsFile = 1 << 20;
 constexpr const char* kHere = "ddprun.toml";
 
-std::string Trimmed(const std::string& text) {
+std::string WithoutBlanks(const std::string& text) {
   const std::size_t begin = text.find_first_not_of(" \t\r");
   return begin == std::string::npos
              ? ""
@@ -62,7 +62,7 @@ Result<std::vector<Setting>> ParseConfigFile(const CLI::App& app, const std::str
   std::stringstream stream(text);
   std::string line;
   for (int number = 1; std::getline(stream, line); ++number) {
-    line = Trimmed(WithoutComment(line));
+    line = WithoutBlanks(WithoutComment(line));
     const std::string where = name + ":" + std::to_string(number);
     const auto bad = [&](const std::string& what) {
       return Error{ErrorKind::kInvalid, where + ": " + what};
@@ -74,14 +74,14 @@ Result<std::vector<Setting>> ParseConfigFile(const CLI::App& app, const std::str
     if (line.front() == '[' || equals == std::string::npos) {
       return bad("expected `name = value`, as in `nproc-per-node = 2`: '" + line + "'");
     }
-    std::string key = Trimmed(line.substr(0, equals));
+    std::string key = WithoutBlanks(line.substr(0, equals));
     std::replace(key.begin(), key.end(), '_', '-');
     const CLI::Option* const option = key.empty() ? nullptr : app.get_option_no_throw("--" + key);
     if (option == nullptr || key == "config" || key == "help" || key == "version" ||
         key == "print-completion") {
       return bad("unknown name '" + key + "': names are those of the flags (ddprun --help)");
     }
-    const std::optional<std::string> value = Value(Trimmed(line.substr(equals + 1)));
+    const std::optional<std::string> value = Value(WithoutBlanks(line.substr(equals + 1)));
     const bool is_flag = option->get_items_expected_max() == 0;
     if (!value || (is_flag && *value != "true" && *value != "false")) {
       return bad(is_flag
@@ -101,7 +101,7 @@ Result<std::vector<Setting>> SettingsFromFile(const CLI::App& app,
     return std::vector<Setting>{};
   }
   const std::string path = given ? *named : kHere;
-  const Result<std::string> text = ReadFile(path, kMaxFile);
+  const Result<std::string> text = ReadFile(path, kMaxSettingsFile);
   if (!text) {
     return Error{ErrorKind::kInvalid, text.error().message + (given ? " (--config)" : "")};
   }

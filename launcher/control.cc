@@ -9,7 +9,7 @@
 namespace ddprun {
 namespace {
 
-constexpr Duration kPatience{5'000};
+constexpr Duration kControlPatience{5'000};
 
 }  // namespace
 
@@ -25,7 +25,7 @@ int AskFor(const ControlWish& wish) {
   }
   const Result<std::string> text =
       AskControl(place->endpoint, {wish.server.run_id, wish.verb, wish.node, place->access.token},
-                 kPatience, place->access.tls);
+                 kControlPatience, place->access.tls);
   if (!text) {
     return fail(text.error());
   }

@@ -25,11 +25,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kLabel = 26;
+constexpr std::size_t kItemLabel = 26;
 
-std::string Line(const std::string& label, const std::string& text) {
-  return "  " + label + std::string(label.size() < kLabel ? kLabel - label.size() : 1, ' ') + text +
-         "\n";
+std::string Item(const std::string& label, const std::string& text) {
+  return "  " + label +
+         std::string(label.size() < kItemLabel ? kItemLabel - label.size() : 1, ' ') + text + "\n";
 }
 
 std::vector<fs::path> Entries(const fs::path& directory, const std::string& prefix) {
@@ -156,43 +156,43 @@ std::string Versions() {
   ::uname(&system);
   std::string boost = BOOST_LIB_VERSION;
   std::replace(boost.begin(), boost.end(), '_', '.');
-  std::string text = "versions\n" + Line("ddprun", DDPRUN_VERSION);
-  text += Line("built with", "GCC " __VERSION__ ", Boost " + boost + ", gRPC " DDPRUN_GRPC_VERSION);
-  text += Line("kernel", std::string(system.sysname) + " " + system.release + " " + system.machine);
-  text += Line("glibc", ::gnu_get_libc_version());
-  text += Line("ddprun-train", Trainer());
+  std::string text = "versions\n" + Item("ddprun", DDPRUN_VERSION);
+  text += Item("built with", "GCC " __VERSION__ ", Boost " + boost + ", gRPC " DDPRUN_GRPC_VERSION);
+  text += Item("kernel", std::string(system.sysname) + " " + system.release + " " + system.machine);
+  text += Item("glibc", ::gnu_get_libc_version());
+  text += Item("ddprun-train", Trainer());
   std::vector<fs::path> sites;
   const Result<Interpreter> python = FindPython(GetProcessEnv, {});
   if (python) {
     sites = SitesOf(python->file);
-    text += Line("Python", python->file.native() + ", because " + python->why);
+    text += Item("Python", python->file.native() + ", because " + python->why);
   } else {
-    text += Line("Python", python.error().message);
+    text += Item("Python", python.error().message);
   }
   std::string torch;
   for (const fs::path& site : sites) {
     torch = torch.empty() ? Torch(site) : torch;
   }
-  return text + Line("its PyTorch", torch.empty() ? "none found" : torch) +
-         Line("NCCL", Nccl(sites));
+  return text + Item("its PyTorch", torch.empty() ? "none found" : torch) +
+         Item("NCCL", Nccl(sites));
 }
 
 std::string Devices() {
   const MachineRoots roots;
   const std::vector<Gpu> gpus = ListGpus(roots);
-  std::string text = "GPUs\n" + Line("found", std::to_string(gpus.size()));
+  std::string text = "GPUs\n" + Item("found", std::to_string(gpus.size()));
   if (const std::string driver = FirstLine(roots.proc / "driver/nvidia/version"); !driver.empty()) {
-    text += Line("driver", driver);
+    text += Item("driver", driver);
   }
   for (const Gpu& gpu : gpus) {
-    text += Line(gpu.pci, (gpu.model.empty() ? "unknown model" : gpu.model) +
+    text += Item(gpu.pci, (gpu.model.empty() ? "unknown model" : gpu.model) +
                               (gpu.uuid.empty() ? "" : ", " + gpu.uuid) + ", NUMA node " +
                               std::to_string(gpu.numa_node));
   }
   for (const char* name : {"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER",
                            "NVIDIA_VISIBLE_DEVICES"}) {
     if (const auto value = GetProcessEnv(name)) {
-      text += Line(name, "'" + *value + "'");
+      text += Item(name, "'" + *value + "'");
     }
   }
   return text;
@@ -201,22 +201,22 @@ std::string Devices() {
 std::string Cpus() {
   const CpuSet allowed = AllowedCpuSet();
   std::string text =
-      "CPUs\n" + Line("allowed", std::to_string(allowed.size()) + " of " +
+      "CPUs\n" + Item("allowed", std::to_string(allowed.size()) + " of " +
                                      std::to_string(::sysconf(_SC_NPROCESSORS_ONLN)) + ": " +
                                      ToString(allowed));
   const fs::path nodes = "/sys/devices/system/node";
   for (const int node : ParseCpuList(FirstLine(nodes / "online"))) {
-    text += Line("NUMA node " + std::to_string(node),
+    text += Item("NUMA node " + std::to_string(node),
                  FirstLine(nodes / ("node" + std::to_string(node)) / "cpulist"));
   }
   for (const char* file : {"/sys/fs/cgroup/cpu.max", "/sys/fs/cgroup/memory.max"}) {
     if (const std::string limit = FirstLine(file); !limit.empty()) {
-      text += Line(file, limit);
+      text += Item(file, limit);
     }
   }
   const long pages = ::sysconf(_SC_PHYS_PAGES);
   const long size = ::sysconf(_SC_PAGESIZE);
-  return text + Line("memory", std::to_string(pages / 1024 * size / 1024) + " MiB");
+  return text + Item("memory", std::to_string(pages / 1024 * size / 1024) + " MiB");
 }
 
 std::string Limits() {
@@ -236,7 +236,7 @@ std::string Limits() {
   for (const auto& [name, which, unit] : kLimits) {
     rlimit limit{};
     if (::getrlimit(which, &limit) == 0) {
-      text += Line(name, amount(limit.rlim_cur, unit) + ", " + amount(limit.rlim_max, unit));
+      text += Item(name, amount(limit.rlim_cur, unit) + ", " + amount(limit.rlim_max, unit));
     }
   }
   return text;
@@ -245,7 +245,7 @@ std::string Limits() {
 std::string Network() {
   char host[256] = "";
   (void)!::gethostname(host, sizeof host - 1);
-  std::string text = "network\n" + Line("host name", host);
+  std::string text = "network\n" + Item("host name", host);
   for (const Interface& one : ListInterfaces()) {
     std::string addresses;
     for (const std::string& address : one.addresses) {
@@ -253,11 +253,11 @@ std::string Network() {
     }
     const std::string speed = FirstLine(fs::path("/sys/class/net") / one.name / "speed");
     text +=
-        Line(one.name, (addresses.empty() ? "no address" : addresses) + (one.up ? "" : " (down)") +
+        Item(one.name, (addresses.empty() ? "no address" : addresses) + (one.up ? "" : " (down)") +
                            (speed.empty() || speed.front() == '-' ? "" : ", " + speed + " Mbit/s"));
   }
   for (const fs::path& device : Entries("/sys/class/infiniband", "")) {
-    text += Line(device.filename().native(), "InfiniBand or RoCE, " +
+    text += Item(device.filename().native(), "InfiniBand or RoCE, " +
                                                  FirstLine(device / "ports/1/state") + ", " +
                                                  FirstLine(device / "ports/1/rate"));
   }
@@ -271,7 +271,7 @@ std::string Variables(const std::string& title, const std::vector<std::string>& 
     const bool wanted = std::any_of(prefixes.begin(), prefixes.end(),
                                     [&](const std::string& p) { return name.starts_with(p); });
     if (wanted) {
-      text += Line(name, IsSecret(name) ? "*** (not shown)" : value);
+      text += Item(name, IsSecret(name) ? "*** (not shown)" : value);
     }
   }
   return text + (text.size() == empty ? "  none\n" : "");

@@ -33,7 +33,7 @@ Json Event(const LaunchConfig& config, const std::string& host, const std::strin
         {"duration_ms", nullptr}}}};
 }
 
-std::string Line(const Json& event) {
+std::string OneLine(const Json& event) {
   return event.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -54,22 +54,22 @@ std::string WorkerEvent(const LaunchConfig& config, const std::string& host, con
                     : killed    ? Json(-killed->signal)  // As Python has it.
                                 : Json(std::get<Exited>(*news.ended).code);
   // torchrun's is text that is JSON once more.
-  metadata["metadata"] = Line({{"group_world_size", placement.group_size},
-                               {"entry_point", config.program},
-                               {"local_rank", {news.local_rank}},
-                               {"role_rank", {placement.role_first_rank + news.local_rank}},
-                               {"role_world_size", {placement.role_world_size}},
-                               {"exit_code", Json::array({code})},
-                               {"worker_pid", {news.pid}}});
-  return Line(event);
+  metadata["metadata"] = OneLine({{"group_world_size", placement.group_size},
+                                  {"entry_point", config.program},
+                                  {"local_rank", {news.local_rank}},
+                                  {"role_rank", {placement.role_first_rank + news.local_rank}},
+                                  {"role_world_size", {placement.role_world_size}},
+                                  {"exit_code", Json::array({code})},
+                                  {"worker_pid", {news.pid}}});
+  return OneLine(event);
 }
 
 std::string EndEvent(const LaunchConfig& config, const std::string& host, bool succeeded,
                      std::uint32_t restarts, std::chrono::system_clock::time_point now) {
   Json event = Event(config, host, succeeded ? "SUCCEEDED" : "FAILED", "AGENT", now);
   event["metadata"]["agent_restarts"] = restarts;
-  event["metadata"]["metadata"] = Line({{"entry_point", config.program}});
-  return Line(event);
+  event["metadata"]["metadata"] = OneLine({{"entry_point", config.program}});
+  return OneLine(event);
 }
 
 }  // namespace ddprun

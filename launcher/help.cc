@@ -7,7 +7,7 @@
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kWidth = 100;
+constexpr std::size_t kHelpWidth = 100;
 constexpr std::size_t kColumn = 36;  // Where the flags' help begins.
 
 constexpr const char* kUsage = R"(usage: ddprun [options] [--] PROGRAM [arguments]
@@ -93,7 +93,7 @@ std::string LongHelp(const std::string& name) {
     left += left.size() < kColumn ? std::string(kColumn - left.size(), ' ')
                                   : "\n" + std::string(kColumn, ' ');
     const std::string fallback = row.fallback.empty() ? "" : " [" + row.fallback + "]";
-    text += left + Wrapped(row.help + fallback, kColumn, kWidth) + "\n";
+    text += left + Wrapped(row.help + fallback, kColumn, kHelpWidth) + "\n";
   }
   text += "\n" +
           Wrapped(
@@ -101,7 +101,7 @@ std::string LongHelp(const std::string& name) {
               "is not given is looked for in DDPRUN_<FLAG>, then PET_<FLAG> (torchrun's), then "
               "the --config file, as in DDPRUN_MAX_RESTARTS=3. ${local_rank} in an argument of "
               "PROGRAM is each worker's own.",
-              0, kWidth) +
+              0, kHelpWidth) +
           "\n";
   return text;
 }

@@ -13,7 +13,7 @@ namespace ddprun {
 namespace {
 
 // Empty for what is no IP address.
-std::string Numeric(const sockaddr* address) {
+std::string NumericOf(const sockaddr* address) {
   if (address == nullptr || (address->sa_family != AF_INET && address->sa_family != AF_INET6)) {
     return "";
   }
@@ -40,7 +40,7 @@ std::vector<Interface> ListInterfaces() {
       interfaces.push_back({.name = entry->ifa_name, .up = (entry->ifa_flags & IFF_UP) != 0});
       known = std::prev(interfaces.end());
     }
-    if (const std::string address = Numeric(entry->ifa_addr); !address.empty()) {
+    if (const std::string address = NumericOf(entry->ifa_addr); !address.empty()) {
       known->addresses.push_back(address);
     }
   }
@@ -57,7 +57,7 @@ std::optional<std::string> InterfaceOfHost(const std::string& host) {
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> release(found, ::freeaddrinfo);
   const std::vector<Interface> interfaces = ListInterfaces();
   for (const addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
-    const std::string address = Numeric(entry->ai_addr);
+    const std::string address = NumericOf(entry->ai_addr);
     for (const Interface& one : interfaces) {
       const bool loopback = one.name == "lo" && address.starts_with("127.");
       if (loopback ||

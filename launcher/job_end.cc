@@ -10,7 +10,7 @@
 namespace ddprun {
 namespace {
 
-constexpr Duration kPatience{60'000};  // A busy slurmctld; nothing waits for it.
+constexpr Duration kQueuePatience{60'000};  // A busy slurmctld; nothing waits for it.
 constexpr Duration kLongest = std::chrono::hours(24 * 366);
 
 std::chrono::milliseconds WallClock() {
@@ -64,7 +64,7 @@ JobEnd::JobEnd(Loop& loop, const LaunchConfig& config,
   } else if (around.ends_at) {
     Know(std::chrono::seconds(*around.ends_at) - WallClock(), "SLURM_JOB_END_TIME");
   } else if (config.stop_before > Duration{0} && around.speaks_for_job) {
-    squeue_.Run({"squeue", "--noheader", "--jobs=" + around.job, "--format=%L"}, kPatience,
+    squeue_.Run({"squeue", "--noheader", "--jobs=" + around.job, "--format=%L"}, kQueuePatience,
                 [this](const Result<std::string>& printed) {
                   const auto left = printed ? ParseTimeLeft(*printed) : std::nullopt;
                   if (left) {

@@ -9,7 +9,7 @@
 namespace ddprun {
 namespace {
 
-constexpr Duration kPatience{30'000};  // Each of three questions.
+constexpr Duration kQuestionPatience{30'000};  // Each of three questions.
 constexpr std::uint32_t kWhoAsk = 16;
 
 std::string Field(const std::map<std::string, std::string>& fields, const std::string& name) {
@@ -72,7 +72,7 @@ void JobRescue::Begin(int exit_code, bool serving, std::function<void()> done) {
     std::exchange(done_, nullptr)();
     return;
   }
-  command_.Run({"scontrol", "--oneliner", "show", "job", around_.job}, kPatience,
+  command_.Run({"scontrol", "--oneliner", "show", "job", around_.job}, kQuestionPatience,
                [this](const Result<std::string>& printed) { OnJob(printed); });
 }
 
@@ -86,8 +86,8 @@ void JobRescue::OnJob(const Result<std::string>& printed) {
     Leave(why);
     return;
   }
-  command_.Run({"scontrol", "--oneliner", "show", "node", Field(job_, "BatchHost")}, kPatience,
-               [this](const Result<std::string>& answer) { OnNode(answer); });
+  command_.Run({"scontrol", "--oneliner", "show", "node", Field(job_, "BatchHost")},
+               kQuestionPatience, [this](const Result<std::string>& answer) { OnNode(answer); });
 }
 
 void JobRescue::OnNode(const Result<std::string>& printed) {
@@ -110,7 +110,7 @@ void JobRescue::OnNode(const Result<std::string>& printed) {
   const std::vector<std::string> words =
       again ? std::vector<std::string>{"scontrol", "requeue", around_.job}
             : std::vector<std::string>{"scancel", around_.job};
-  command_.Run(words, kPatience, [this, what](const Result<std::string>& answer) {
+  command_.Run(words, kQuestionPatience, [this, what](const Result<std::string>& answer) {
     if (!answer) {
       say_(what + " failed: " + answer.error().message);
     }

@@ -42,12 +42,6 @@ constexpr Duration kLogFlushLimit{1'000};      // For what ddprun itself says.
 constexpr Duration kReportFlushLimit{500};     // Well below a lease: the server may be here.
 constexpr Duration kSweepLimit{5'000};
 
-std::string HostName() {
-  char name[256] = "localhost";
-  (void)!::gethostname(name, sizeof name - 1);
-  return name;
-}
-
 // Before the log is set up, and on the guard's side.
 void Complain(LogLevel level, const std::string& text) {
   std::fprintf(stderr, "%s %s\n", Colored(level, "ddprun:").c_str(), text.c_str());

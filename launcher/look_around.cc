@@ -9,7 +9,7 @@
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kMaxFile = 16 << 20;  // A line for each of a hundred thousand hosts.
+constexpr std::size_t kMaxHostFile = 16 << 20;  // A line for each of a hundred thousand hosts.
 
 bool OnlyPrints(const std::vector<Setting>& said) {
   return std::any_of(said.begin(), said.end(), [](const Setting& setting) {
@@ -28,7 +28,7 @@ Result<Surroundings> LookAround(const GetEnv& get_env, const std::vector<Setting
   SurroundingsQuery query{.get_env = get_env, .said = said};
   query.gpus = CountDevices();
   query.parent = ::getppid();
-  query.read_file = [](const std::string& path) { return ReadFile(path, kMaxFile); };
+  query.read_file = [](const std::string& path) { return ReadFile(path, kMaxHostFile); };
   if (name == "torchrun") {
     query.said.push_back({"rdzv-endpoint", "torchrun's own", "called as torchrun"});
   }

@@ -223,7 +223,7 @@ std::string Output(const LaunchConfig& config) {
                               : "whole lines of all workers, in between each other");
 }
 
-std::string Ending(const LaunchConfig& config) {
+std::string EndingLines(const LaunchConfig& config) {
   return "when something fails\n" +
          Line("restarts", "at most " + std::to_string(config.max_restarts) +
                               " after failures of workers, counted over all nodes") +
@@ -256,7 +256,7 @@ std::string DescribePlan(const LaunchConfig& config, const Preparation& preparat
       "ddprun " DDPRUN_VERSION ": what would be done (--dry-run: nothing is started)\n";
   for (const std::string& section :
        {Program(preparation.command), Rendezvous(config), Workers(config, preparation),
-        Environment(config, preparation), Output(config), Ending(config), Settings(config)}) {
+        Environment(config, preparation), Output(config), EndingLines(config), Settings(config)}) {
     text += "\n" + section;
   }
   return text;

@@ -1,4 +1,5 @@
 #include "launcher/serve.h"
+#include "launcher/addresses.h"
 
 #include <signal.h>
 #include <unistd.h>
@@ -43,12 +44,6 @@ Result<void> BeginReign(Kept& kept, CoordinatorConfig& reign) {
   }
   reign.term = ReignAfter(reign.term, kept.found.term.Next());
   return kept.file->Append(Reign{reign.term});
-}
-
-std::string HostName() {
-  char name[256] = "localhost";
-  (void)!::gethostname(name, sizeof name - 1);
-  return name;
 }
 
 int Refuse(const Error& error) {

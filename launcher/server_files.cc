@@ -24,9 +24,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMaxFile = 4096;
+constexpr std::size_t kMaxEndpointFile = 4096;
 constexpr std::uint16_t kDefaultPort = 29400;
-constexpr Duration kHelloTimeout{1'000};
+constexpr Duration kSeekTimeout{1'000};
 constexpr Duration kLookPatience{2'000};
 constexpr const char* kLinkPrefix = "server-";
 constexpr const char* kTlsFile = "tls";
@@ -55,7 +55,7 @@ Result<TlsFiles> ReadTlsNames(const fs::path& path) {
 }
 
 Result<ServerPlace> PlaceIn(const fs::path& run_directory) {
-  Result<std::string> text = ReadFile(run_directory / "endpoint", kMaxFile);
+  Result<std::string> text = ReadFile(run_directory / "endpoint", kMaxEndpointFile);
   if (!text) {
     return Error{
         ErrorKind::kInvalid,
@@ -96,7 +96,7 @@ std::vector<Linked> LinkedServers(const RunId& run_id) {
       continue;
     }
     const Result<ServerPlace> place = PlaceIn(entry->path());
-    if (place && Hello(place->endpoint, kHelloTimeout)) {
+    if (place && Hello(place->endpoint, kSeekTimeout)) {
       found.push_back({name.substr(dash + 1), *place});
     }
   }

@@ -30,12 +30,6 @@ constexpr Duration kHelloTimeout{3'000};
 constexpr Duration kSilentPort{1'000};
 constexpr Duration kLookAgain{20};
 
-std::string HostName() {
-  char name[256] = "localhost";
-  (void)!::gethostname(name, sizeof name - 1);
-  return name;
-}
-
 // With TLS only a node that has a certificate can.
 bool MayServe(const LaunchConfig& config) {
   const std::uint32_t place = config.around.index.value_or(config.node_rank.value_or(0));

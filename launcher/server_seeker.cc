@@ -13,8 +13,8 @@
 namespace ddprun {
 namespace {
 
-constexpr Duration kPatience{1'000};  // With one port.
-constexpr Duration kFirstPause{5};    // The nodes of a step start within milliseconds.
+constexpr Duration kPortPatience{1'000};  // With one port.
+constexpr Duration kFirstPause{5};        // The nodes of a step start within milliseconds.
 constexpr Duration kLongestPause{250};
 
 // A port that stays silent ends the round, since the host itself may be, and is asked last from
@@ -25,7 +25,7 @@ std::optional<Endpoint> Ask(const ServerQuest& quest, std::vector<std::uint16_t>
   for (std::size_t i = 0; i < ports.size(); ++i) {
     const Endpoint here{quest.first.host, ports[i]};
     const auto begin = std::chrono::steady_clock::now();
-    const Result<bool> serves = Serves(here, quest.run_id, quest.access.token, kPatience);
+    const Result<bool> serves = Serves(here, quest.run_id, quest.access.token, kPortPatience);
     if (serves && *serves) {
       return here;
     }
@@ -38,7 +38,7 @@ std::optional<Endpoint> Ask(const ServerQuest& quest, std::vector<std::uint16_t>
     if (serves || mixed || serves.error().kind == ErrorKind::kRefused) {
       Log(LogLevel::kDebug,
           serves ? "another run is served at " + ToString(here) : serves.error().message);
-    } else if (std::chrono::steady_clock::now() >= begin + kPatience) {
+    } else if (std::chrono::steady_clock::now() >= begin + kPortPatience) {
       const auto silent = ports.begin() + static_cast<std::ptrdiff_t>(i);
       std::rotate(silent, silent + 1, ports.end());
       return std::nullopt;

@@ -97,7 +97,7 @@ std::string Text(std::uint32_t number) {
 
 // The trainer's checkpoints outlive a requeue, whose job id stays, and not another job of this
 // name.
-std::string Program(const SlurmScriptWish& wish) {
+std::string ProgramLine(const SlurmScriptWish& wish) {
   std::string text;
   bool placed = false;
   for (const std::string& word : wish.program) {
@@ -134,7 +134,7 @@ std::string SlurmScript(const SlurmScriptWish& wish) {
       {"%timeout%", Text(timeout)},
       {"%workers%", wish.workers > 0 ? " --nproc-per-node=" + Text(wish.workers) : ""},
       {"%more%", more},
-      {"%program%", Program(wish)}};
+      {"%program%", ProgramLine(wish)}};
   std::string script = wish.form == SlurmForm::kElastic ? kElastic
                        : wish.form == SlurmForm::kArray ? kArray
                                                         : kWholeJob;

@@ -11,7 +11,7 @@
 namespace ddprun {
 namespace {
 
-constexpr Duration kPatience{5'000};
+constexpr Duration kStatusPatience{5'000};
 constexpr std::size_t kShownNodes = 40;
 constexpr std::size_t kShownNotices = 8;
 
@@ -206,7 +206,8 @@ int PrintStatus(const StatusRequest& request) {
     std::fprintf(stderr, "ddprun status: %s\n", place.error().message.c_str());
     return ExitCodeOf(place.error());
   }
-  const auto runs = AskStatus(place->endpoint, request.server.run_id, kPatience, place->access);
+  const auto runs =
+      AskStatus(place->endpoint, request.server.run_id, kStatusPatience, place->access);
   if (!runs) {
     std::fprintf(stderr, "ddprun status: %s\n", Printable(runs.error().message).c_str());
     return ExitCodeOf(runs.error());

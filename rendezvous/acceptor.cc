@@ -25,7 +25,7 @@ namespace ddprun {
 namespace {
 
 using Descriptor = boost::asio::posix::stream_descriptor;
-using Wait = boost::asio::posix::descriptor_base;
+using Readiness = boost::asio::posix::descriptor_base;
 
 constexpr int kAcceptsPerTurn = 64;
 // A fatal alert, protocol_version (RFC 8446, 6.2): "connection closed" alone would be tried again.
@@ -126,12 +126,13 @@ class Acceptor::State : public std::enable_shared_from_this<Acceptor::State> {
 };
 
 void Acceptor::State::WaitForConnections() {
-  listener_.async_wait(Wait::wait_read, [weak = weak_from_this()](boost::system::error_code error) {
-    const auto self = weak.lock();
-    if (self && !error) {
-      self->AcceptSome();
-    }
-  });
+  listener_.async_wait(Readiness::wait_read,
+                       [weak = weak_from_this()](boost::system::error_code error) {
+                         const auto self = weak.lock();
+                         if (self && !error) {
+                           self->AcceptSome();
+                         }
+                       });
 }
 
 void Acceptor::State::AcceptSome() {
@@ -196,7 +197,7 @@ void Acceptor::State::MakeRoomFor(const std::string& address) {
 }
 
 void Acceptor::State::WaitForBytes(std::uint64_t id, Guest& guest) {
-  guest.socket.async_wait(Wait::wait_read,
+  guest.socket.async_wait(Readiness::wait_read,
                           [weak = weak_from_this(), id](boost::system::error_code error) {
                             const auto self = weak.lock();
                             if (!self || error) {

@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kKind = "ddprun claim 1";
-constexpr const char* kPrefix = "term-";
+constexpr const char* kClaimPrefix = "term-";
 constexpr std::size_t kMaxClaim = 4096;
 constexpr std::uint64_t kMaxNumber = std::uint64_t{1} << 48;  // Each is one takeover.
 constexpr std::uint64_t kMaxCounter = std::uint64_t{1} << 62;
@@ -83,7 +83,7 @@ Result<Claim> DecodeClaim(const std::string& text, std::uint64_t number) {
 }
 
 fs::path ClaimDirectory::FileOf(std::uint64_t number) const {
-  return path_ / (kPrefix + std::to_string(number));
+  return path_ / (kClaimPrefix + std::to_string(number));
 }
 
 Result<fs::path> ClaimDirectory::WriteBeside(const std::string& text) const {
@@ -121,7 +121,7 @@ Result<std::optional<Claim>> ClaimDirectory::Newest(Duration) {
   for (fs::directory_iterator entry(path_, error), end; !error && entry != end;
        entry.increment(error)) {
     const std::string name = entry->path().filename().native();
-    if (name.starts_with(kPrefix)) {
+    if (name.starts_with(kClaimPrefix)) {
       const std::uint64_t number = ParseNumber(name.substr(5)).value_or(0);
       highest = number > kMaxNumber ? highest : std::max(highest, number);
     }

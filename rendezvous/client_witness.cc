@@ -20,7 +20,7 @@ using Stub = v1::Rendezvous::Stub;
 
 constexpr Duration kLeastPatience{200};
 
-gpr_timespec In(Duration duration) {
+gpr_timespec DeadlineIn(Duration duration) {
   return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
                       gpr_time_from_millis(duration.count(), GPR_TIMESPAN));
 }
@@ -99,7 +99,7 @@ void WitnessClient::Start(std::size_t witness, const WitnessRequest& request,
   }
   const Duration patience = std::max(request.lease / kRoundsPerLease, kLeastPatience);
   const auto call = std::make_shared<Call>();
-  call->context.set_deadline(In(patience));
+  call->context.set_deadline(DeadlineIn(patience));
   ShowToken(call->context, access_.token);
   ToProto(request, &call->request);
   {

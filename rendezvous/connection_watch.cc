@@ -22,7 +22,7 @@
 namespace ddprun {
 namespace {
 
-using Descriptor = boost::asio::posix::stream_descriptor;
+using EpollDescriptor = boost::asio::posix::stream_descriptor;
 
 // How often, and how many at a time, connections are looked at that are not let in.
 constexpr Duration kLook{10};
@@ -96,7 +96,7 @@ class ConnectionWatch::State : public std::enable_shared_from_this<ConnectionWat
   Told closed_;
   Told flooded_;
   // One descriptor for all of them, in which only an end counts: their bytes wake nobody here.
-  Descriptor epoll_;
+  EpollDescriptor epoll_;
   std::map<int, Watched> watched_;
   std::map<std::string, int> number_of_;
   std::set<int> strangers_;  // Not let in.
@@ -163,7 +163,7 @@ void ConnectionWatch::State::Close() {
 }
 
 void ConnectionWatch::State::Wait() {
-  epoll_.async_wait(Descriptor::wait_read,
+  epoll_.async_wait(EpollDescriptor::wait_read,
                     [weak = weak_from_this()](boost::system::error_code error) {
                       if (const auto self = weak.lock(); self && !error) {
                         self->OnReady();

@@ -13,7 +13,7 @@
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kMaxFile = 4096;
+constexpr std::size_t kMaxTokenFile = 4096;
 
 }  // namespace
 
@@ -52,7 +52,7 @@ Result<std::string> ReadTokenFile(const std::filesystem::path& path) {
     return Invalid("a token file must be this user's own or root's: another one's may know it",
                    path.native());
   }
-  ASSIGN_OR_RETURN(std::string token, ReadFile(path, kMaxFile));
+  ASSIGN_OR_RETURN(std::string token, ReadFile(path, kMaxTokenFile));
   token.erase(std::min(token.find_first_of("\r\n"), token.size()));
   if (token.size() < kLeastToken) {
     return Invalid("the token in its file must have at least 16 characters", path.native());

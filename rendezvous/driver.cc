@@ -15,18 +15,6 @@ namespace {
 
 constexpr int kLeasesRemembered = 10;  // An ended run's outcome, for those who come late.
 
-LogLevel ToLogLevel(NoticeLevel level) {
-  switch (level) {
-    case NoticeLevel::kDetail:
-      return LogLevel::kDebug;
-    case NoticeLevel::kInfo:
-      return LogLevel::kInfo;
-    case NoticeLevel::kWarning:
-      return LogLevel::kWarning;
-  }
-  return LogLevel::kWarning;
-}
-
 std::int64_t Microseconds(Time time) {
   return time.time_since_epoch().count();
 }
@@ -44,6 +32,13 @@ Time ParkedUntil(Time beat, Duration poll) {
 }
 
 }  // namespace
+
+void LogNotice(const Notice& notice) {
+  Log(notice.level == NoticeLevel::kDetail ? LogLevel::kDebug
+      : notice.level == NoticeLevel::kInfo ? LogLevel::kInfo
+                                           : LogLevel::kWarning,
+      notice.text);
+}
 
 CoordinatorDriver::CoordinatorDriver(Loop& loop, const CoordinatorConfig& config)
     : loop_(loop), config_(config), stay_(loop) {}
@@ -217,7 +212,7 @@ void CoordinatorDriver::AnswerIfDue(const RunId& run_id, RunEntry& run, const No
 
 void CoordinatorDriver::Tell(RunEntry& run, const std::vector<Notice>& notices) {
   for (const Notice& notice : notices) {
-    Log(ToLogLevel(notice.level), notice.text);
+    LogNotice(notice);
     run.notices.emplace_back(loop_.Now(), notice);
     if (run.notices.size() > kMaxPastNotices) {
       run.notices.pop_front();

@@ -24,6 +24,9 @@
 
 namespace ddprun {
 
+// Says in the log what a core wants said.
+void LogNotice(const Notice& notice);
+
 class CoordinatorDriver {
  public:
   static constexpr std::size_t kMaxRuns = 256;

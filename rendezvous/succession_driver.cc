@@ -16,12 +16,6 @@ namespace {
 constexpr Duration kPatience{2'000};                                // For a last write.
 constexpr std::uint64_t kTermsToDrawFrom = std::uint64_t{1} << 17;  // 8 s of the clock's.
 
-LogLevel ToLogLevel(NoticeLevel level) {
-  return level == NoticeLevel::kDetail ? LogLevel::kDebug
-         : level == NoticeLevel::kInfo ? LogLevel::kInfo
-                                       : LogLevel::kWarning;
-}
-
 const Error kNotServing{ErrorKind::kUnavailable, "this node does not serve the rendezvous"};
 
 SuccessionEvent EventOf(const Result<std::optional<Claim>>& found, Time began) {
@@ -137,7 +131,7 @@ void SuccessionDriver::CarryOut(const SuccessionEffect& effect) {
                  [&](const MoveCounter& move) { Move(move.claim); },
                  [&](const Follow& follow) { GoTo(follow.endpoint); },
                  [&](const StepDown& down) { LetGo(down); },
-                 [&](const Notice& notice) { Log(ToLogLevel(notice.level), notice.text); },
+                 [&](const Notice& notice) { LogNotice(notice); },
              },
              effect);
 }

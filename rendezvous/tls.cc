@@ -14,18 +14,18 @@
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kMaxFile = std::size_t{1} << 20;
+constexpr std::size_t kMaxPemFile = std::size_t{1} << 20;
 
 template <auto free>
-struct Free {
+struct FreeOf {
   template <class T>
   void operator()(T* object) const {
     free(object);
   }
 };
-using Bio = std::unique_ptr<BIO, Free<BIO_free>>;
-using Certificate = std::unique_ptr<X509, Free<X509_free>>;
-using Key = std::unique_ptr<EVP_PKEY, Free<EVP_PKEY_free>>;
+using Bio = std::unique_ptr<BIO, FreeOf<BIO_free>>;
+using Certificate = std::unique_ptr<X509, FreeOf<X509_free>>;
+using Key = std::unique_ptr<EVP_PKEY, FreeOf<EVP_PKEY_free>>;
 
 // Never asks on a terminal for a passphrase.
 int NoPassphrase(char*, int, int, void*) {
@@ -39,7 +39,7 @@ std::string Why() {
 }
 
 Result<std::string> ReadPem(const char* flag, const std::string& path) {
-  Result<std::string> text = ReadFile(path, kMaxFile);
+  Result<std::string> text = ReadFile(path, kMaxPemFile);
   if (!text) {
     return Error{ErrorKind::kInvalid, text.error().message + " (" + flag + ")"};
   }
@@ -55,13 +55,13 @@ Result<void> CheckPrivate(const std::string& path) {
   return {};
 }
 
-Bio Open(const std::string& pem) {
+Bio OpenPem(const std::string& pem) {
   return Bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
 }
 
 Result<Certificate> ParseCertificate(const char* flag, const std::string& path,
                                      const std::string& pem) {
-  Certificate certificate(PEM_read_bio_X509(Open(pem).get(), nullptr, NoPassphrase, nullptr));
+  Certificate certificate(PEM_read_bio_X509(OpenPem(pem).get(), nullptr, NoPassphrase, nullptr));
   if (!certificate) {
     return Invalid(std::string(flag) + " must name a certificate in PEM form" + Why(), path);
   }
@@ -71,7 +71,7 @@ Result<Certificate> ParseCertificate(const char* flag, const std::string& path,
 Result<void> CheckPair(const TlsFiles& files, const Tls& tls) {
   ASSIGN_OR_RETURN(const Certificate certificate,
                    ParseCertificate("--tls-cert", files.certificate, tls.certificate));
-  const Key key(PEM_read_bio_PrivateKey(Open(tls.key).get(), nullptr, NoPassphrase, nullptr));
+  const Key key(PEM_read_bio_PrivateKey(OpenPem(tls.key).get(), nullptr, NoPassphrase, nullptr));
   if (!key) {
     return Invalid("--tls-key must name a key in PEM form, without a passphrase" + Why(),
                    files.key);

@@ -11,7 +11,7 @@
 namespace ddprun {
 namespace {
 
-constexpr const char* kHeader = "ddprun-token-bin";  // "-bin": any bytes.
+constexpr const char* kTokenHeader = "ddprun-token-bin";  // "-bin": any bytes.
 constexpr Duration kTellAgainAfter{10'000};
 
 bool IsEncrypted(const grpc::CallbackServerContext& context) {
@@ -38,7 +38,7 @@ grpc::Status WireGate::Check(const grpc::CallbackServerContext& context) {
   if (token_.empty()) {
     return grpc::Status::OK;
   }
-  const auto found = context.client_metadata().find(kHeader);
+  const auto found = context.client_metadata().find(kTokenHeader);
   // Who shows one in the clear, to whoever listens, has not seen that this server has it.
   const bool has_one = encrypted && found != context.client_metadata().end();
   if (has_one && SameToken({found->second.data(), found->second.size()}, token_)) {
@@ -64,7 +64,7 @@ void WireGate::Tell(const std::string& peer, const char* why) {
 
 void ShowToken(grpc::ClientContext& context, const std::string& token) {
   if (!token.empty()) {
-    context.AddMetadata(kHeader, token);
+    context.AddMetadata(kTokenHeader, token);
   }
 }
 

@@ -21,7 +21,7 @@ void CheckRange(std::vector<std::string>& problems, const std::string& flag, std
 
 // Of all entries for which `suits` holds.
 template <class Entries, class Suits>
-std::string Names(const Entries& entries, Suits suits) {
+std::string SuitingNames(const Entries& entries, Suits suits) {
   std::string names;
   for (const auto* const entry : entries) {
     if (suits(*entry)) {
@@ -50,8 +50,8 @@ std::string MisfitProblem(const ModelEntry& model, const Arguments& model_argume
   };
   return "--model=" + std::string(model.name) +
          " cannot be trained on --dataset=" + std::string(dataset.name) + ": " + misfit +
-         "; data sets that fit it: " + Names(KnownDatasets(), data_suits) +
-         "; models that fit this data: " + Names(KnownModels(), model_suits);
+         "; data sets that fit it: " + SuitingNames(KnownDatasets(), data_suits) +
+         "; models that fit this data: " + SuitingNames(KnownModels(), model_suits);
 }
 
 void CheckTask(std::vector<std::string>& problems, const TrainConfig& config) {
@@ -59,11 +59,11 @@ void CheckTask(std::vector<std::string>& problems, const TrainConfig& config) {
   const DatasetEntry* const dataset = FindDataset(config.dataset);
   if (model == nullptr) {
     problems.push_back("--model: there is no '" + config.model +
-                       "'; known: " + Names(KnownModels(), kAny));
+                       "'; known: " + SuitingNames(KnownModels(), kAny));
   }
   if (dataset == nullptr) {
     problems.push_back("--dataset: there is no '" + config.dataset +
-                       "'; known: " + Names(KnownDatasets(), kAny));
+                       "'; known: " + SuitingNames(KnownDatasets(), kAny));
   } else if (dataset->reads_files && dataset->bundled.empty() && config.data_root.empty()) {
     problems.push_back("--dataset=" + config.dataset +
                        " does not come along: --data-root=DIR must say where its files are");

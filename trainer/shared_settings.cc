@@ -13,7 +13,7 @@ constexpr const char* kVerdict = "settings/verdict";
 constexpr const char* kEqual = "equal";  // Stores may refuse an empty text.
 constexpr std::size_t kNamed = 3;        // Ranks; the others are counted.
 
-std::string KeyOf(const char* what, std::size_t rank) {
+std::string BoardKey(const char* what, std::size_t rank) {
   return "settings/" + std::string(what) + "/" + std::to_string(rank);
 }
 
@@ -136,7 +136,7 @@ Result<std::string> Judge(Board& board, const SharedSettings& settings, std::siz
   std::string verdict;
   std::size_t others = 0;
   for (std::size_t rank = 1; rank < size; ++rank) {
-    ASSIGN_OR_RETURN(const std::string difference, board.Get(KeyOf("difference", rank)));
+    ASSIGN_OR_RETURN(const std::string difference, board.Get(BoardKey("difference", rank)));
     if (difference != kEqual && ++others <= kNamed) {
       verdict += (verdict.empty() ? "" : "; ") + difference;
     }
@@ -147,7 +147,7 @@ Result<std::string> Judge(Board& board, const SharedSettings& settings, std::siz
   verdict = others == 0 ? kEqual : verdict;
   RETURN_IF_ERROR(board.Set(kVerdict, verdict));
   for (std::size_t rank = 1; others > 0 && rank < size; ++rank) {
-    RETURN_IF_ERROR(board.Get(KeyOf("heard", rank)));  // The board may be mine, and end with me.
+    RETURN_IF_ERROR(board.Get(BoardKey("heard", rank)));  // The board may be mine, and end with me.
   }
   return verdict;
 }
@@ -156,9 +156,10 @@ Result<std::string> Compare(Board& board, const SharedSettings& settings, std::s
   ASSIGN_OR_RETURN(const std::string first, board.Get(kFirst));
   // What is no UTF-8 is replaced on both sides.
   const std::string difference = Difference(FromText(first), FromText(ToText(settings)), rank);
-  RETURN_IF_ERROR(board.Set(KeyOf("difference", rank), difference.empty() ? kEqual : difference));
+  RETURN_IF_ERROR(
+      board.Set(BoardKey("difference", rank), difference.empty() ? kEqual : difference));
   ASSIGN_OR_RETURN(std::string verdict, board.Get(kVerdict));
-  RETURN_IF_ERROR(board.Set(KeyOf("heard", rank), "yes"));
+  RETURN_IF_ERROR(board.Set(BoardKey("heard", rank), "yes"));
   return verdict;
 }
 

@@ -14,7 +14,7 @@
 namespace ddprun {
 namespace {
 
-constexpr std::chrono::milliseconds kInterval{200};
+constexpr std::chrono::milliseconds kLookInterval{200};
 
 RankIs WhatItIs(const TrainPhase* phase) {
   if (phase == &kStepPhase || phase == &kDataPhase) {
@@ -65,7 +65,7 @@ void StopGuard::Run() {
   using Clock = std::chrono::steady_clock;
   OverdueStop stop(Clock::now());
   std::unique_lock lock(mutex_);
-  while (!ends_.wait_for(lock, kInterval, [this] { return end_; })) {
+  while (!ends_.wait_for(lock, kLookInterval, [this] { return end_; })) {
     const RankIs is = WhatItIs(heartbeat_.phase());
     if (stop.Look(Clock::now(), heartbeat_.step(), is, StopRequest::Signal().has_value())) {
       const std::string what =

@@ -9,7 +9,7 @@ constexpr int kSigInt = 2;  // POSIX numbers; <signal.h> stays out of the core.
 constexpr int kSigQuit = 3;
 constexpr int kSigUsr1 = 10;
 constexpr int kSigUsr2 = 12;
-constexpr int kSigTerm = 15;
+constexpr int kPreempted = 15;
 
 // Of an idle node: it never had workers, or what became of them is judged and the next world
 // gathers.
@@ -100,7 +100,7 @@ std::optional<Time> StopTime(const AgentState& state) {
 
 void OnTimeUp(AgentTurn& turn) {
   const auto left = std::max<Time::duration>(turn.state.job_end->ends - turn.now, {});
-  Preempt(turn, kSigTerm, "the job ends in " + FormatDuration(left) + " (--stop-before)");
+  Preempt(turn, kPreempted, "the job ends in " + FormatDuration(left) + " (--stop-before)");
 }
 
 }  // namespace ddprun

@@ -7,9 +7,9 @@ namespace {
 
 constexpr Duration kAcknowledgement{200};
 constexpr Duration kUnkillable{5'000};  // KILL to giving up on a process.
-constexpr int kSigInt = 2;              // POSIX numbers; <signal.h> stays out of the core.
-constexpr int kSigTerm = 15;
-constexpr int kRestart = 75;
+constexpr int kInterrupt = 2;           // POSIX numbers; <signal.h> stays out of the core.
+constexpr int kTerminate = 15;
+constexpr int kRestartMe = 75;
 
 }  // namespace
 
@@ -21,15 +21,15 @@ int StopCode(const AgentState& state, const AgentConfig& config) {
   const bool planned = config.preemptible || (state.job_end && state.job_end->stop);
   const bool nothing_lost = state.saved || !state.placement;  // A spare has nothing to save.
   const bool saved = planned && nothing_lost && !state.unsaved;
-  return saved && state.signal != kSigInt ? kRestart : kSignalBase + state.signal;
+  return saved && state.signal != kInterrupt ? kRestartMe : kSignalBase + state.signal;
 }
 
 int ExitCodeFor(const AgentState& state, const AgentConfig& config, const Finish& finish) {
   const bool stopped = finish.ending != Ending::kSucceeded && finish.ending != Ending::kRefused;
   const int code = StopCode(state, config);
-  const bool on_request = finish.exit_code == kSignalBase + kSigInt ||
+  const bool on_request = finish.exit_code == kSignalBase + kInterrupt ||
                           (finish.ending == Ending::kLeft && state.signal != 0);
-  const bool own = code == kRestart ? on_request : state.signal != 0;
+  const bool own = code == kRestartMe ? on_request : state.signal != 0;
   if (stopped && own) {
     return code;
   }
@@ -58,7 +58,7 @@ void BeginStop(AgentTurn& turn, bool planned, int signal) {
 void HurryStop(AgentTurn& turn) {
   AgentState& state = turn.state;
   state.planned = false;
-  turn.effects.push_back(SignalWorkers{kSigTerm, true});
+  turn.effects.push_back(SignalWorkers{kTerminate, true});
   if (state.kill_at) {
     state.kill_at = std::min<Time>(*state.kill_at, turn.now + turn.config.stop_grace);
   }

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kInterrupted = 130;
 
-bool Counts(const NodeState& node) {
+bool CountsForStop(const NodeState& node) {
   return !node.lost && !node.refused && !node.acknowledged;
 }
 
@@ -20,7 +20,8 @@ auto FindNode(State& state, const NodeId& id) -> decltype(&state.nodes.begin()->
   decltype(&state.nodes.begin()->second) newest = nullptr;
   for (auto entry = state.nodes.lower_bound(NodeKey{id, {0}});
        entry != state.nodes.end() && entry->first.node == id; ++entry) {
-    if (Counts(entry->second) && (newest == nullptr || entry->second.joined > newest->joined)) {
+    if (CountsForStop(entry->second) &&
+        (newest == nullptr || entry->second.joined > newest->joined)) {
       newest = &entry->second;
     }
   }
@@ -31,7 +32,7 @@ std::string KnownNodes(const CoordinatorState& state) {
   std::string names;
   std::size_t named = 0;
   for (const auto& [key, node] : state.nodes) {
-    if (Counts(node) && named++ < kMaxNamed) {
+    if (CountsForStop(node) && named++ < kMaxNamed) {
       names += (names.empty() ? "" : " ") + key.node;
     }
   }
@@ -54,7 +55,7 @@ ControlAnswer AnswerTo(const CoordinatorState& state, const Controlled& controll
                        "': " + KnownNodes(state)};
   }
   const auto staying = std::count_if(state.nodes.begin(), state.nodes.end(), [](const auto& e) {
-    return Counts(e.second) && e.second.report.leaving == Leaving::kNo;
+    return CountsForStop(e.second) && e.second.report.leaving == Leaving::kNo;
   });
   const auto others = staying - (node->report.leaving == Leaving::kNo ? 1 : 0);
   const std::uint32_t least = state.shape->min_nodes;

@@ -65,7 +65,7 @@ void Move(NodeIndex::Agenda& agenda, const NodeKey& key, const std::optional<Tim
   }
 }
 
-void Count(std::uint32_t& count, bool before, bool now) {
+void CountChange(std::uint32_t& count, bool before, bool now) {
   count = count + (now ? 1 : 0) - (before ? 1 : 0);
 }
 
@@ -80,11 +80,11 @@ void Enter(NodeIndex& index, const NodeKey& key, const Filed& before, const File
       index.cancelled.insert(*facts.cancelled);
     }
   }
-  Count(index.ready, before.ready, facts.ready);
-  Count(index.held, before.held, facts.held);
-  Count(index.outsiders, before.outsider, facts.outsider);
-  Count(index.coming, before.coming, facts.coming);
-  Count(index.served, before.served, facts.served);
+  CountChange(index.ready, before.ready, facts.ready);
+  CountChange(index.held, before.held, facts.held);
+  CountChange(index.outsiders, before.outsider, facts.outsider);
+  CountChange(index.coming, before.coming, facts.coming);
+  CountChange(index.served, before.served, facts.served);
 }
 
 void File(CoordinatorState& state, const CoordinatorConfig& config, const NodeKey& key,

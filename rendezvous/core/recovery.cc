@@ -19,7 +19,7 @@ auto Age(const Placement& placement) {
   return std::tuple(placement.term, placement.generation, placement.world_id);
 }
 
-bool Names(const NodeReport& report, const Placement& world) {
+bool NamesWorld(const NodeReport& report, const Placement& world) {
   return report.placement && Age(*report.placement) == Age(world);
 }
 
@@ -38,7 +38,7 @@ bool RecordIsNewest(const Recovery& recovery) {
 
 std::optional<std::uint32_t> PlaceOf(const Recovery& recovery, const NodeKey& key,
                                      const NodeReport& report) {
-  if (Names(report, *recovery.newest)) {
+  if (NamesWorld(report, *recovery.newest)) {
     return report.placement->group_rank < recovery.newest->group_size
                ? std::optional(report.placement->group_rank)
                : std::nullopt;
@@ -60,7 +60,7 @@ Found WhatIsFound(const CoordinatorState& state, std::uint32_t group_rank) {
   }
   const NodeReport& report = place->second.report;
   const bool here = state.nodes.contains(place->second.key);
-  if (!Names(report, *recovery.newest)) {
+  if (!NamesWorld(report, *recovery.newest)) {
     const bool leaves = report.echo && std::holds_alternative<Finish>(*report.echo);
     return !here                                                   ? Found::kMissing
            : !leaves && report.floor < recovery.newest->generation ? Found::kNotStarted
@@ -98,7 +98,7 @@ World WorldFromReports(const CoordinatorState& state) {
     member.first_rank = world.size;
     if (const auto place = recovery.places.find(rank); place != recovery.places.end()) {
       const NodeReport& report = place->second.report;
-      if (Names(report, *recovery.newest)) {
+      if (NamesWorld(report, *recovery.newest)) {
         member.key = place->second.key;
         member.workers = report.workers;
         member.first_rank = report.placement->first_rank;

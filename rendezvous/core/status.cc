@@ -75,7 +75,8 @@ NodeStatus Look(const CoordinatorState& state, const NodeKey& key, const NodeSta
 }
 
 // Members that are not yet (or still) where the phase wants them.
-std::string Names(const CoordinatorState& state, bool (*wanted)(const Member&, const NodeState&)) {
+std::string NamesOf(const CoordinatorState& state,
+                    bool (*wanted)(const Member&, const NodeState&)) {
   std::string names;
   std::size_t count = 0;
   for (const Member& member : state.world->members) {
@@ -103,19 +104,20 @@ std::string WaitsFor(const CoordinatorState& state, const CoordinatorConfig& con
     case Phase::kDraining:
       return "stopping generation " + std::to_string(state.world->generation.value) + " (" +
              Describe(state.drain->cause) + "): waiting for " +
-             Names(state, [](const Member&, const NodeState& node) {
+             NamesOf(state, [](const Member&, const NodeState& node) {
                return node.report.hosting != Hosting::kNothing;
              });
     case Phase::kRunning: {
       const std::string starting =
-          Names(state, [](const Member& m, const NodeState&) { return !m.hosted; });
+          NamesOf(state, [](const Member& m, const NodeState&) { return !m.hosted; });
       if (!starting.empty()) {
         return "waiting until the workers are started on " + starting;
       }
       const bool some = std::any_of(state.world->members.begin(), state.world->members.end(),
                                     [](const Member& m) { return m.succeeded; });
       return some ? "some nodes' workers have finished; waiting for those of " +
-                        Names(state, [](const Member& m, const NodeState&) { return !m.succeeded; })
+                        NamesOf(state,
+                                [](const Member& m, const NodeState&) { return !m.succeeded; })
                   : "";
     }
     case Phase::kSucceeded:

@@ -12,7 +12,7 @@ constexpr int kThirdsUntilDoubt = 2;  // Before nodes that are cut off count as 
 constexpr int kReadsPerLeaseWhenMissed = 10;  // Nodes must find a new server within a lease.
 constexpr int kLeasesUntilStale = 2;
 constexpr std::size_t kMostTurns = 6;
-constexpr Duration kLate{500};  // Beyond it a tick came late because this process stood still.
+constexpr Duration kLateTick{500};  // Beyond it a tick came late because this process stood still.
 
 struct SuccessionTurn {
   SuccessionState& state;
@@ -273,7 +273,7 @@ void OnStuck(SuccessionTurn& turn, const CounterStuck& stuck) {
 // silence of the server's.
 void ForgiveStandingStill(SuccessionTurn& turn) {
   SuccessionState& state = turn.state;
-  if (turn.now > state.stepped + LeaseNow(state, turn.config) / kMovesPerLease + kLate) {
+  if (turn.now > state.stepped + LeaseNow(state, turn.config) / kMovesPerLease + kLateTick) {
     state.heard = turn.now;
     state.woke = turn.now;
   }

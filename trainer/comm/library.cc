@@ -14,7 +14,7 @@
 namespace ddprun {
 namespace {
 
-using Bytes = std::span<std::byte>;
+using ByteSpan = std::span<std::byte>;
 using WorkPointer = c10::intrusive_ptr<c10d::Work>;
 
 at::ScalarType TypeOf(Element element) {
@@ -66,7 +66,7 @@ class Stage {
  public:
   explicit Stage(ProcessGroup& group) : torch_(*group.torch()) {}
 
-  at::Tensor TensorOf(Bytes bytes, at::ScalarType type = at::kByte) {
+  at::Tensor TensorOf(ByteSpan bytes, at::ScalarType type = at::kByte) {
     const auto count = static_cast<std::int64_t>(bytes.size() / c10::elementSize(type));
     const at::Tensor here = at::from_blob(bytes.data(), {count}, type);
     if (torch_.device.is_cpu()) {
@@ -75,7 +75,8 @@ class Stage {
     copies_.push_back({here, here.to(torch_.device)});
     return copies_.back().there;
   }
-  std::vector<at::Tensor> SharesOf(Bytes all, std::size_t size, at::ScalarType type = at::kByte) {
+  std::vector<at::Tensor> SharesOf(ByteSpan all, std::size_t size,
+                                   at::ScalarType type = at::kByte) {
     return TensorOf(all, type).chunk(static_cast<std::int64_t>(size));
   }
 
@@ -126,7 +127,7 @@ Result<void> Done(ProcessGroup& group, Stage& stage, const std::string& doing, S
 
 class WorkTransfer : public Transfer {
  public:
-  WorkTransfer(ProcessGroup& group, std::string doing, Bytes bytes)
+  WorkTransfer(ProcessGroup& group, std::string doing, ByteSpan bytes)
       : group_(group), doing_(std::move(doing)), stage_(group), tensors_{stage_.TensorOf(bytes)} {}
 
   // Throws nothing: an error waits for Wait.
@@ -162,7 +163,7 @@ class GroupWire : public Wire {
 
   std::unique_ptr<Transfer> StartSend(std::span<const std::byte> bytes, std::size_t to) override {
     // Only read from; libtorch has no tensor of constants.
-    const Bytes data(const_cast<std::byte*>(bytes.data()), bytes.size());
+    const ByteSpan data(const_cast<std::byte*>(bytes.data()), bytes.size());
     auto transfer =
         std::make_unique<WorkTransfer>(group_, "send to rank " + std::to_string(to), data);
     transfer->Start([&](c10d::ProcessGroup& torch, std::vector<at::Tensor>& tensors) {
@@ -170,7 +171,7 @@ class GroupWire : public Wire {
     });
     return transfer;
   }
-  std::unique_ptr<Transfer> StartRecv(Bytes bytes, std::size_t from) override {
+  std::unique_ptr<Transfer> StartRecv(ByteSpan bytes, std::size_t from) override {
     auto transfer =
         std::make_unique<WorkTransfer>(group_, "receive from rank " + std::to_string(from), bytes);
     transfer->Start([&](c10d::ProcessGroup& torch, std::vector<at::Tensor>& tensors) {
@@ -194,7 +195,7 @@ Result<void> Library::Barrier() {
   });
 }
 
-Result<void> Library::Broadcast(Bytes data, std::size_t root) {
+Result<void> Library::Broadcast(ByteSpan data, std::size_t root) {
   Stage stage(group_);
   std::vector<at::Tensor> tensors = {stage.TensorOf(data)};
   return Done(group_, stage, "broadcast", [&](c10d::ProcessGroup& torch) {
@@ -204,7 +205,7 @@ Result<void> Library::Broadcast(Bytes data, std::size_t root) {
   });
 }
 
-Result<void> Library::AllReduce(const Reduction& reduction, Bytes data) {
+Result<void> Library::AllReduce(const Reduction& reduction, ByteSpan data) {
   Stage stage(group_);
   std::vector<at::Tensor> tensors = {stage.TensorOf(data, TypeOf(reduction.element))};
   return Done(group_, stage, "all-reduce", [&](c10d::ProcessGroup& torch) {
@@ -214,7 +215,7 @@ Result<void> Library::AllReduce(const Reduction& reduction, Bytes data) {
   });
 }
 
-Result<void> Library::Reduce(const Reduction& reduction, Bytes data, std::size_t root) {
+Result<void> Library::Reduce(const Reduction& reduction, ByteSpan data, std::size_t root) {
   Stage stage(group_);
   std::vector<at::Tensor> tensors = {stage.TensorOf(data, TypeOf(reduction.element))};
   return Done(group_, stage, "reduce", [&](c10d::ProcessGroup& torch) {
@@ -225,7 +226,7 @@ Result<void> Library::Reduce(const Reduction& reduction, Bytes data, std::size_t
   });
 }
 
-Result<void> Library::Scatter(Bytes all, Bytes own, std::size_t root) {
+Result<void> Library::Scatter(ByteSpan all, ByteSpan own, std::size_t root) {
   Stage stage(group_);
   std::vector<at::Tensor> out = {stage.TensorOf(own)};
   std::vector<std::vector<at::Tensor>> in;
@@ -239,7 +240,7 @@ Result<void> Library::Scatter(Bytes all, Bytes own, std::size_t root) {
   });
 }
 
-Result<void> Library::Gather(Bytes own, Bytes all, std::size_t root) {
+Result<void> Library::Gather(ByteSpan own, ByteSpan all, std::size_t root) {
   Stage stage(group_);
   std::vector<at::Tensor> in = {stage.TensorOf(own)};
   std::vector<std::vector<at::Tensor>> out;
@@ -253,7 +254,7 @@ Result<void> Library::Gather(Bytes own, Bytes all, std::size_t root) {
   });
 }
 
-Result<void> Library::AllGather(Bytes own, Bytes all) {
+Result<void> Library::AllGather(ByteSpan own, ByteSpan all) {
   Stage stage(group_);
   std::vector<at::Tensor> in = {stage.TensorOf(own)};
   std::vector<std::vector<at::Tensor>> out = {stage.SharesOf(all, group_.size())};
@@ -261,7 +262,7 @@ Result<void> Library::AllGather(Bytes own, Bytes all) {
               [&](c10d::ProcessGroup& torch) { return torch.allgather(out, in); });
 }
 
-Result<void> Library::ReduceScatter(const Reduction& reduction, Bytes all, Bytes own) {
+Result<void> Library::ReduceScatter(const Reduction& reduction, ByteSpan all, ByteSpan own) {
   Stage stage(group_);
   const at::ScalarType type = TypeOf(reduction.element);
   std::vector<at::Tensor> out = {stage.TensorOf(own, type)};
@@ -273,7 +274,7 @@ Result<void> Library::ReduceScatter(const Reduction& reduction, Bytes all, Bytes
   });
 }
 
-Result<void> Library::AllToAll(Bytes in, Bytes out) {
+Result<void> Library::AllToAll(ByteSpan in, ByteSpan out) {
   Stage stage(group_);
   std::vector<at::Tensor> from = stage.SharesOf(in, group_.size());
   std::vector<at::Tensor> to = stage.SharesOf(out, group_.size());

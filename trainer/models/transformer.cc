@@ -7,12 +7,12 @@
 namespace ddprun {
 namespace {
 
-constexpr ArgumentEntry kArguments[] = {{"heads", 8, 1, 1024},
-                                        {"layers", 6, 1, 1000},
-                                        {"ff", 2048, 1, 1 << 20},
-                                        {"dropout", 0.1, 0, 0.99, /*whole=*/false}};
+constexpr ArgumentEntry kTransformerArguments[] = {{"heads", 8, 1, 1024},
+                                                   {"layers", 6, 1, 1000},
+                                                   {"ff", 2048, 1, 1 << 20},
+                                                   {"dropout", 0.1, 0, 0.99, /*whole=*/false}};
 
-std::string Misfit(const Task& task, const Arguments& arguments) {
+std::string TransformerMisfit(const Task& task, const Arguments& arguments) {
   const bool fits = task.inputs.size() == 2 && task.inputs[0].size() == 2 &&
                     task.inputs[1].size() == 2 && task.inputs[0][1] == task.inputs[1][1] &&
                     task.target == task.inputs[1];
@@ -37,7 +37,8 @@ at::Tensor Forward(torch::nn::Transformer& module, const std::vector<at::Tensor>
   return module->forward(one(batch[0]), one(batch[1])).transpose(0, 1).narrow(0, 0, 0);
 }
 
-std::shared_ptr<TorchModel> Make(const Task& task, const Arguments& arguments, std::uint64_t seed) {
+std::shared_ptr<TorchModel> MakeTransformer(const Task& task, const Arguments& arguments,
+                                            std::uint64_t seed) {
   SeedInitialisation(seed);
   const std::int64_t layers = arguments.Whole("layers");
   return FromModule(
@@ -56,8 +57,8 @@ constinit const ModelEntry kTransformer = {
     .recipe = {"seq2seq", "adam", 1e-3, 32},
     .most_threads = 64,
     .evaluation_batch = 64,
-    .arguments = kArguments,
-    .misfit = Misfit,
-    .make = Make};
+    .arguments = kTransformerArguments,
+    .misfit = TransformerMisfit,
+    .make = MakeTransformer};
 
 }  // namespace ddprun

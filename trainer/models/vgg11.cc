@@ -12,7 +12,7 @@ namespace ddprun {
 namespace {
 
 // Channels of the first convolution; the others are multiples of it.
-constexpr ArgumentEntry kArguments[] = {{"width", 64, 1, 512}};
+constexpr ArgumentEntry kVggArguments[] = {{"width", 64, 1, 512}};
 // K. Simonyan, A. Zisserman: Very Deep Convolutional Networks, configuration A. 0: a pooling.
 constexpr std::int64_t kLayers[] = {1, 0, 2, 0, 4, 4, 0, 8, 8, 0, 8, 8, 0};
 
@@ -44,12 +44,13 @@ class Vgg11Impl : public torch::nn::Module {
   torch::nn::Linear classifier_{nullptr};
 };
 
-std::string Misfit(const Task& task, const Arguments&) {
+std::string VggMisfit(const Task& task, const Arguments&) {
   const bool fits = task.inputs == std::vector<Shape>{{3, 32, 32}} && task.classifies();
   return fits ? "" : "it classifies images of 3x32x32";
 }
 
-std::shared_ptr<TorchModel> Make(const Task& task, const Arguments& arguments, std::uint64_t seed) {
+std::shared_ptr<TorchModel> MakeVgg(const Task& task, const Arguments& arguments,
+                                    std::uint64_t seed) {
   SeedInitialisation(seed);
   return FromModule(std::make_shared<Vgg11Impl>(arguments.Whole("width"), task.classes),
                     [](const std::shared_ptr<Vgg11Impl>& module,
@@ -63,8 +64,8 @@ constinit const ModelEntry kVgg11 = {.name = "vgg11",
                                      .recipe = {"mnist32", "adam", 5e-4, 128},
                                      .most_threads = 64,
                                      .evaluation_batch = 250,
-                                     .arguments = kArguments,
-                                     .misfit = Misfit,
-                                     .make = Make};
+                                     .arguments = kVggArguments,
+                                     .misfit = VggMisfit,
+                                     .make = MakeVgg};
 
 }  // namespace ddprun
