@@ -13,7 +13,6 @@
 #include <utility>
 #include <vector>
 
-#undef CHECK  // libtorch's; ours comes with what follows.
 #include "trainer/comm/shared_world.h"
 
 namespace ddprun {

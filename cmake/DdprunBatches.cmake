@@ -1,0 +1,44 @@
+# Headers are most of what compiling costs here, so libraries are compiled in batches of files: half of
+# the time. A name in an unnamed namespace must then be the only one in its batch (the compiler says
+# so). -DDDPRUN_BATCHES=OFF compiles each file by itself, which is quicker where one file is changed
+# again and again, and shows that each includes what it uses; so do the trees with sanitizers.
+option(DDPRUN_BATCHES "Compile the files of libraries in batches" ON)
+
+# ddprun_in_batches(TARGET COUNT [APART file...])
+#   COUNT   batches, each of about as many files
+#   APART   files that are compiled by themselves, besides those that have options of their own
+# Not CMake's own unity build: its batches name files by where the clone lies, so that no second clone
+# would find them in the compilers' cache.
+function(ddprun_in_batches target count)
+  cmake_parse_arguments(B "" "" "APART" ${ARGN})
+  if(NOT DDPRUN_BATCHES OR DDPRUN_SANITIZE)
+    return()
+  endif()
+  get_target_property(files ${target} SOURCES)
+  set(together ${files})
+  foreach(file ${files})
+    foreach(property COMPILE_OPTIONS COMPILE_DEFINITIONS)
+      get_source_file_property(value ${file} ${property})
+      if(value)
+        list(APPEND B_APART ${file})
+      endif()
+    endforeach()
+  endforeach()
+  list(REMOVE_DUPLICATES B_APART)
+  list(REMOVE_ITEM together ${B_APART})
+  cmake_path(RELATIVE_PATH CMAKE_CURRENT_SOURCE_DIR BASE_DIRECTORY ${CMAKE_SOURCE_DIR}
+             OUTPUT_VARIABLE folder)
+  set(sources ${B_APART})
+  list(LENGTH together all)
+  foreach(batch RANGE 1 ${count})
+    math(EXPR first "${all} * (${batch} - 1) / ${count}")
+    math(EXPR size "${all} * ${batch} / ${count} - ${first}")
+    list(SUBLIST together ${first} ${size} batched)
+    list(TRANSFORM batched REPLACE "(.+)" "#include \"${folder}/\\1\"\n")
+    list(JOIN batched "" text)
+    set(path ${CMAKE_BINARY_DIR}/generated/batches/${target}_${batch}.cc)
+    file(CONFIGURE OUTPUT ${path} CONTENT "${text}" @ONLY)  # Left alone where it is the same.
+    list(APPEND sources ${path})
+  endforeach()
+  set_target_properties(${target} PROPERTIES SOURCES "${sources}")
+endfunction()
