@@ -255,6 +255,7 @@ Result<CommandLine> Understand(CLI::App& app, const RawFlags& raw,
                    Resolve(raw, rest, name, Effective(settings), std::move(around)));
   LaunchConfig& config = std::get<LaunchConfig>(resolved);
   config.token = get_env("DDPRUN_TOKEN").value_or("");
+  config.in_slurm_job = IsInSlurmJob(get_env);
   if (!config.standalone) {
     RETURN_IF_ERROR(CheckExposure(
         config.endpoint, config.token_file + config.token + config.tls.authority + config.run_dir,

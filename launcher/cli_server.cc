@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "launcher/environment/surroundings.h"
 #include "launcher/flags.h"
 
 namespace ddprun {
@@ -100,6 +101,7 @@ Result<CommandLine> ParseServer(const std::vector<std::string>& args, const GetE
     return Invalid("ddprun rendezvous takes no further argument", line.rest.front());
   }
   config.token = get_env("DDPRUN_TOKEN").value_or("");
+  config.in_slurm_job = IsInSlurmJob(get_env);
   FillFromEnvironment(get_env, "DDPRUN_TOKEN_FILE", config.token_file);
   FillFromEnvironment(get_env, "DDPRUN_TLS_CERT", config.tls.certificate);
   FillFromEnvironment(get_env, "DDPRUN_TLS_KEY", config.tls.key);

@@ -45,6 +45,7 @@ struct LaunchConfig {
   AllowList store_allowed;      // --store-allow
   TlsFiles tls;                 // --tls-cert, --tls-key, --tls-ca
   bool insecure = false;        // --insecure: no token is drawn, everybody may call.
+  bool in_slurm_job = false;    // Whose nodes may share a token by MUNGE.
   std::string run_dir;          // --run-dir: shared by the nodes; empty: nobody takes over.
   std::string role = "default";
   bool scale_up = true;
@@ -110,6 +111,7 @@ struct ServerConfig {
   std::string token;
   TlsFiles tls;
   bool insecure = false;
+  bool in_slurm_job = false;
   bool verbose = false;
 };
 

@@ -9,6 +9,7 @@
 
 #include "common/log.h"
 #include "launcher/run_token.h"
+#include "launcher/sealed_token.h"
 #include "launcher/server_files.h"
 #include "launcher/server_role.h"
 #include "proto/exit_code.h"
@@ -135,12 +136,16 @@ int ServeAlone(const ServerConfig& config, Loop& loop) {
   if (const Result<void> begun = BeginReign(*kept, reign); !begun) {
     return Refuse(begun.error());
   }
-  const Result<Access> access = ChooseAccess(config.token_file, config.token, config.tls);
+  Result<Access> access = ChooseAccess(config.token_file, config.token, config.tls);
   if (!access) {
     return Refuse(access.error());
   }
+  const SealedToken drawn = DrawSealedToken(config, *access);
+  access->token += drawn.token;
   CoordinatorDriver coordinator(loop, reign);
-  RendezvousServer server(loop, coordinator.Handlers(), AcceptorOptions{});
+  AcceptorOptions options;
+  options.health.sealed = drawn.sealed;
+  RendezvousServer server(loop, coordinator.Handlers(), options);
   server.Require(*access);
   coordinator.SetToken(access->token);
   const Result<Endpoint> bound = server.Listen(config.listen);
@@ -148,7 +153,7 @@ int ServeAlone(const ServerConfig& config, Loop& loop) {
     Log(LogLevel::kError, bound.error().message);
     return kExitUnavailable;
   }
-  WarnIfOpen(*bound, *access);
+  WarnIfOpen(*bound, *access, drawn.why_not);
   Log(LogLevel::kInfo, "serving at " + ToString(*bound) +
                            (config.journal.empty() ? "" : ", journal in " + config.journal));
   if (kept->file) {

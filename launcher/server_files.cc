@@ -14,6 +14,7 @@
 #include "launcher/config.h"
 #include "launcher/node_slot.h"
 #include "launcher/run_token.h"
+#include "launcher/sealed_token.h"
 #include "proto/exit_code.h"
 #include "rendezvous/client.h"
 #include "rendezvous/control_token.h"
@@ -122,6 +123,16 @@ Access With(const Access& given, Access known) {
   return known;
 }
 
+// Where nothing else has brought a token: the one that MUNGE may have sealed for this user.
+Result<void> UnsealToken(const ServerQuery& query, ServerPlace& place) {
+  const Tls& tls = place.access.tls;
+  if (!place.access.token.empty() || tls.calls() || tls.serves() || query.insecure) {
+    return {};
+  }
+  ASSIGN_OR_RETURN(place.access.token, TokenSealedAt(place.endpoint, query.run_id, kSeekTimeout));
+  return {};
+}
+
 Result<ServerPlace> FindLinked(const RunId& run_id) {
   const std::vector<Linked> found = LinkedServers(run_id);
   const std::string of = run_id.empty() ? "" : " of the run '" + run_id + "'";
@@ -173,6 +184,7 @@ Result<ServerPlace> FindServer(const ServerQuery& query) {
       place.access = AccessTo(place.endpoint, query.insecure);
     }
     place.access = With(given, place.access);
+    RETURN_IF_ERROR(UnsealToken(query, place));
     return place;
   }
   if (!query.run_dir.empty()) {

@@ -12,6 +12,8 @@
 #include "common/log.h"
 #include "launcher/addresses.h"
 #include "launcher/run_token.h"
+#include "launcher/sealed_channel.h"
+#include "launcher/sealed_token.h"
 #include "launcher/server_files.h"
 #include "rendezvous/claim_directory.h"
 #include "rendezvous/client.h"
@@ -93,12 +95,13 @@ void ServerRole::OnStoreClients(Loop& loop, std::function<void(UniqueFd)> adopt)
   }
 }
 
-void WarnIfOpen(const Endpoint& endpoint, const Access& access) {
+void WarnIfOpen(const Endpoint& endpoint, const Access& access, const std::string& why_no_token) {
   const bool asks = !access.token.empty() || (access.tls.serves() && access.tls.calls());
   if (!asks && !IsLoopback(endpoint.host)) {
     Log(LogLevel::kWarning, "whoever reaches " + ToString(endpoint) +
                                 " can join its runs: give every node the same token with "
-                                "--token-file=FILE or DDPRUN_TOKEN to prevent it");
+                                "--token-file=FILE or DDPRUN_TOKEN to prevent it" +
+                                (why_no_token.empty() ? "" : " (" + why_no_token + ")"));
   }
 }
 
@@ -221,34 +224,63 @@ Result<ServerRole> JoinSuccession(Loop& loop, const LaunchConfig& config, Server
   return role;
 }
 
+Result<ServerRole> StandAlone(Loop& loop, const LaunchConfig& config) {
+  ServerRole role;
+  role.coordinator = std::make_unique<CoordinatorDriver>(loop, NewReign(config));
+  role.channel = std::make_unique<LocalSyncChannel>(loop, role.coordinator->Handlers());
+  role.where = "this process";
+  if (config.literal_master) {
+    Result<ListenSocket> socket = ListenOn(config.endpoint);
+    if (!socket) {
+      return Error{socket.error().kind,
+                   socket.error().message + ": choose another --master-port or --master-addr"};
+    }
+    role.store_port = socket->endpoint.port;
+    role.store_socket = std::move(socket->fd);
+  }
+  return role;
+}
+
+// Another node carries the server. `given`: the user said what to show.
+void JoinServer(Loop& loop, const LaunchConfig& config, Access access, bool given,
+                const SealedToken& drawn, ServerRole& role) {
+  if (config.around.ports > 1) {
+    auto channel = std::make_unique<FollowingChannel>(loop);
+    role.seeker = std::make_unique<ServerSeeker>(
+        loop,
+        ServerQuest{config.endpoint, config.around.ports, config.run_id, std::move(access),
+                    !drawn.sealed.empty(), drawn.why_not},
+        *channel);
+    role.channel = std::move(channel);
+  } else if (given) {
+    role.channel = std::make_unique<GrpcSyncChannel>(loop, config.endpoint, std::move(access));
+  } else {
+    role.channel =
+        std::make_unique<SealedChannel>(loop, config.endpoint, config.run_id, std::move(access));
+  }
+}
+
 }  // namespace
 
 Result<ServerRole> TakeServerRole(Loop& loop, const LaunchConfig& config, ServerNews news) {
   if (HasSuccession(config)) {
     return JoinSuccession(loop, config, std::move(news));
   }
-  ServerRole role;
   if (config.standalone) {
-    role.coordinator = std::make_unique<CoordinatorDriver>(loop, NewReign(config));
-    role.channel = std::make_unique<LocalSyncChannel>(loop, role.coordinator->Handlers());
-    role.where = "this process";
-    if (config.literal_master) {
-      Result<ListenSocket> socket = ListenOn(config.endpoint);
-      if (!socket) {
-        return Error{socket.error().kind,
-                     socket.error().message + ": choose another --master-port or --master-addr"};
-      }
-      role.store_port = socket->endpoint.port;
-      role.store_socket = std::move(socket->fd);
-    }
-    return role;
+    return StandAlone(loop, config);
   }
+  ServerRole role;
   role.where = ToString(config.endpoint);
-  ASSIGN_OR_RETURN(const Access access, ChooseAccess(config.token_file, config.token, config.tls));
+  ASSIGN_OR_RETURN(Access access, ChooseAccess(config.token_file, config.token, config.tls));
+  const bool given = !access.token.empty() || config.tls.any() || config.insecure;
+  const SealedToken drawn = DrawSealedToken(config, access);
+  access.token += drawn.token;
   if (MayServe(config)) {
     auto coordinator = std::make_unique<CoordinatorDriver>(loop, NewReign(config));
-    auto server = std::make_unique<RendezvousServer>(
-        loop, coordinator->Handlers(), AcceptorOptions{.health = {.run = config.run_id}});
+    AcceptorOptions options;
+    options.health.run = config.run_id;
+    options.health.sealed = drawn.sealed;
+    auto server = std::make_unique<RendezvousServer>(loop, coordinator->Handlers(), options);
     server->Require(access);
     ASSIGN_OR_RETURN(role.operators_token, OperatorsToken(access, ""));
     server->Prove(role.operators_token);
@@ -258,7 +290,7 @@ Result<ServerRole> TakeServerRole(Loop& loop, const LaunchConfig& config, Server
       role.where = ToString(**bound);
       role.store_port = config.literal_master ? (*bound)->port : 0;
       Log(LogLevel::kInfo, "serving the rendezvous at " + role.where);
-      WarnIfOpen(**bound, access);
+      WarnIfOpen(**bound, access, drawn.why_not);
       role.channel = std::make_unique<LocalSyncChannel>(loop, coordinator->Handlers());
       role.coordinator = std::move(coordinator);
       role.server = std::move(server);
@@ -275,14 +307,7 @@ Result<ServerRole> TakeServerRole(Loop& loop, const LaunchConfig& config, Server
                                   "--rdzv-endpoint right?)");
     }
   }
-  if (config.around.ports > 1) {
-    auto channel = std::make_unique<FollowingChannel>(loop);
-    role.seeker = std::make_unique<ServerSeeker>(
-        loop, ServerQuest{config.endpoint, config.around.ports, config.run_id, access}, *channel);
-    role.channel = std::move(channel);
-    return role;
-  }
-  role.channel = std::make_unique<GrpcSyncChannel>(loop, config.endpoint, access);
+  JoinServer(loop, config, std::move(access), given, drawn, role);
   return role;
 }
 

@@ -64,8 +64,10 @@ void KeepClaimsOnList(const std::vector<Endpoint>& list, SuccessionOptions& opti
 // user's own (UserLimits).
 void RaiseFileLimit();
 
-// Says once that nothing keeps strangers out, where strangers could come.
-void WarnIfOpen(const Endpoint& endpoint, const Access& access);
+// Says once that nothing keeps strangers out, where strangers could come. `why_no_token`: where one
+// was looked for.
+void WarnIfOpen(const Endpoint& endpoint, const Access& access,
+                const std::string& why_no_token = "");
 
 // What drain and stop need: the token that everybody shows; else one that the servers of a run
 // directory share, or that is drawn for this one alone.

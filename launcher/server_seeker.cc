@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/log.h"
+#include "launcher/sealed_token.h"
 #include "rendezvous/client.h"
 #include "rendezvous/hello.h"
 
@@ -17,23 +18,52 @@ constexpr Duration kPortPatience{1'000};  // With one port.
 constexpr Duration kFirstPause{5};        // The nodes of a step start within milliseconds.
 constexpr Duration kLongestPause{250};
 
+struct ServerFound {
+  Endpoint endpoint;
+  std::string token;
+};
+
+// By the token that it has sealed for this user. False: it is another one.
+Result<bool> ServesUnsealed(const ServerQuest& quest, const Endpoint& here, std::string& token) {
+  ASSIGN_OR_RETURN(const HealthTold told, AskHealth(here, kPortPatience));
+  if (!told.wants_token && told.run == quest.run_id) {
+    return Error{ErrorKind::kInvalid,
+                 "the rendezvous at " + ToString(here) +
+                     " serves this run without a token, and this user's nodes share one by MUNGE"};
+  }
+  if (told.sealed.empty()) {
+    return Serves(here, quest.run_id, "", kPortPatience);
+  }
+  const Result<std::string> opened = OpenSealedToken(told.sealed, quest.run_id);
+  if (!opened) {
+    const bool others = opened.error().kind == ErrorKind::kRefused;
+    return Error{others ? ErrorKind::kRefused : ErrorKind::kInvalid,
+                 "the rendezvous at " + ToString(here) + ": " + opened.error().message};
+  }
+  token = *opened;
+  return Serves(here, quest.run_id, token, kPortPatience);
+}
+
 // A port that stays silent ends the round, since the host itself may be, and is asked last from
 // then on, since a stranger may sit there. `told`: that one side lacks a token, which may be
 // another run's business.
-std::optional<Endpoint> Ask(const ServerQuest& quest, std::vector<std::uint16_t>& ports,
-                            bool& told) {
+std::optional<ServerFound> Ask(const ServerQuest& quest, std::vector<std::uint16_t>& ports,
+                               bool& told) {
   for (std::size_t i = 0; i < ports.size(); ++i) {
     const Endpoint here{quest.first.host, ports[i]};
     const auto begin = std::chrono::steady_clock::now();
-    const Result<bool> serves = Serves(here, quest.run_id, quest.access.token, kPortPatience);
+    std::string token = quest.access.token;
+    const Result<bool> serves = quest.sealed ? ServesUnsealed(quest, here, token)
+                                             : Serves(here, quest.run_id, token, kPortPatience);
     if (serves && *serves) {
-      return here;
+      return ServerFound{here, token};
     }
     const bool mixed = !serves && serves.error().kind == ErrorKind::kInvalid;
     if (mixed && !std::exchange(told, true)) {
-      Log(LogLevel::kWarning, serves.error().message +
-                                  " (--token-file=FILE or DDPRUN_TOKEN): if that is run " +
-                                  quest.run_id + ", this node looks for it in vain");
+      Log(LogLevel::kWarning,
+          serves.error().message + " (--token-file=FILE, DDPRUN_TOKEN or --insecure on all nodes" +
+              (quest.why_not.empty() ? "" : "; " + quest.why_not) + "): if that is run " +
+              quest.run_id + ", this node looks for it in vain");
     }
     if (serves || mixed || serves.error().kind == ErrorKind::kRefused) {
       Log(LogLevel::kDebug,
@@ -59,7 +89,7 @@ class ServerSeeker::State : public std::enable_shared_from_this<State> {
   }
 
   void Look() {
-    auto found = std::make_shared<std::optional<Endpoint>>();
+    auto found = std::make_shared<std::optional<ServerFound>>();
     loop_.RunBlocking([self = shared_from_this(),
                        found] { *found = Ask(self->quest_, self->ports_, self->told_); },
                       [self = shared_from_this(), found] { self->OnAnswer(*found); });
@@ -71,13 +101,16 @@ class ServerSeeker::State : public std::enable_shared_from_this<State> {
   }
 
  private:
-  void OnAnswer(const std::optional<Endpoint>& found) {
+  void OnAnswer(const std::optional<ServerFound>& found) {
     if (channel_ == nullptr) {
       return;
     }
     if (found) {
-      Log(LogLevel::kDebug, "run " + quest_.run_id + " is served at " + ToString(*found));
-      channel_->SpeakThrough(std::make_unique<GrpcSyncChannel>(loop_, *found, quest_.access));
+      Log(LogLevel::kDebug, "run " + quest_.run_id + " is served at " + ToString(found->endpoint));
+      Access access = quest_.access;
+      access.token = found->token;
+      channel_->SpeakThrough(
+          std::make_unique<GrpcSyncChannel>(loop_, found->endpoint, std::move(access)));
       return;
     }
     pause_ = std::min(kLongestPause, std::max(kFirstPause, pause_ * 2));

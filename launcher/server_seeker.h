@@ -21,6 +21,8 @@ struct ServerQuest {
   std::uint16_t ports = 1;
   RunId run_id;
   Access access;
+  bool sealed = false;  // MUNGE works here, so the token is the one that the server has sealed.
+  std::string why_not = "";  // Else: what it said, for people.
 };
 
 class ServerSeeker {

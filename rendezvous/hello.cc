@@ -19,7 +19,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kMaxReply = 1024;
+constexpr std::size_t kMaxReply = 4096;
 constexpr std::size_t kQuoted = 40;  // Bytes of a stranger's answer that are shown.
 
 // False: the deadline passed.
@@ -110,6 +110,10 @@ std::string LineOf(std::string_view body, std::string_view name) {
   return std::string(body.substr(0, body.find('\n')));
 }
 
+bool WantsToken(std::string_view report) {
+  return report.find('\n' + std::string(kHealthToken) + '\n') != std::string_view::npos;
+}
+
 // The health report.
 Result<std::string> Ask(const Endpoint& endpoint, const std::string& path, Duration timeout) {
   const Clock::time_point deadline = Clock::now() + timeout;
@@ -144,6 +148,11 @@ Result<void> Hello(const Endpoint& endpoint, Duration timeout) {
   return {};
 }
 
+Result<HealthTold> AskHealth(const Endpoint& endpoint, Duration timeout) {
+  ASSIGN_OR_RETURN(const std::string report, Ask(endpoint, "/healthz?sealed", timeout));
+  return HealthTold{LineOf(report, kHealthRun), WantsToken(report), LineOf(report, kHealthSealed)};
+}
+
 Result<bool> Serves(const Endpoint& endpoint, const RunId& run, const std::string& token,
                     Duration timeout) {
   const std::string nonce = token.empty() ? "" : DrawNonce();
@@ -151,7 +160,7 @@ Result<bool> Serves(const Endpoint& endpoint, const RunId& run, const std::strin
                    Ask(endpoint, token.empty() ? "/healthz" : "/healthz?nonce=" + nonce, timeout));
   const std::string who = "the rendezvous at " + ToString(endpoint);
   const bool named = LineOf(report, kHealthRun) == run;
-  if (token.empty() && report.find('\n' + std::string(kHealthToken) + '\n') != std::string::npos) {
+  if (token.empty() && WantsToken(report)) {
     return Error{ErrorKind::kInvalid, who + " wants a token, and this node has none"};
   }
   if (token.empty()) {

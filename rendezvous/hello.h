@@ -17,6 +17,14 @@ namespace ddprun {
 // not in time.
 Result<void> Hello(const Endpoint& endpoint, Duration timeout);
 
+// What it says of itself to anybody.
+struct HealthTold {
+  RunId run;  // Empty: any, or nobody's business.
+  bool wants_token = false;
+  std::string sealed;  // The token, for those of one user to open; empty: it is not told so.
+};
+Result<HealthTold> AskHealth(const Endpoint& endpoint, Duration timeout);
+
 // The same, and whether it serves the run: it says so where there is no token, else it proves that
 // it has this one, and that run. kInvalid: one side has a token and the other has not.
 Result<bool> Serves(const Endpoint& endpoint, const RunId& run, const std::string& token,

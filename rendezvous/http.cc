@@ -26,6 +26,9 @@ std::string HealthReport(const Health& health, std::string_view query) {
   if (query.starts_with(kNonce) && IsNonce(query.substr(kNonce.size()))) {
     body += std::string(kHealthProof) + health.prove(query.substr(kNonce.size())) + "\n";
   }
+  if (query == "sealed" && !health.sealed.empty()) {
+    body += std::string(kHealthSealed) + health.sealed + "\n";
+  }
   return body;
 }
 

@@ -22,11 +22,14 @@ inline constexpr std::string_view kHealthRun = "run ";
 inline constexpr std::string_view kHealthToken = "a token is needed";
 // The line that answers "/healthz?nonce=...".
 inline constexpr std::string_view kHealthProof = "proof ";
+// The line that answers "/healthz?sealed": the token, for those of one user to open.
+inline constexpr std::string_view kHealthSealed = "sealed ";
 
 struct Health {
   std::string run;  // To be told; empty: it serves any.
   // Set: a token is needed, the run's name is told to nobody, and a nonce is answered with this.
   std::function<std::string(std::string_view nonce)> prove;
+  std::string sealed;  // Beside it; empty: nothing is.
 };
 
 // nullopt: the request's head is not complete yet.

@@ -57,6 +57,10 @@ Surroundings FactsOf(const Surroundings& found) {
 
 }  // namespace
 
+bool IsInSlurmJob(const GetEnv& get_env) {
+  return !get_env("SLURM_JOB_ID").value_or("").empty();
+}
+
 Result<Surroundings> DetectSurroundings(const SurroundingsQuery& query) {
   if (Text(query, "TORCHELASTIC_RUN_ID")) {
     Surroundings worker{.scheduler = Scheduler::kWorker, .name = "a worker of another launcher"};

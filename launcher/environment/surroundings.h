@@ -84,6 +84,9 @@ struct Surroundings {
   bool IsPlaced() const { return index.has_value(); }
 };
 
+// Whatever it was started by there; a step, mpirun, or by hand in salloc's shell.
+bool IsInSlurmJob(const GetEnv& get_env);
+
 struct SurroundingsQuery {
   GetEnv get_env;
   std::vector<Setting> said;  // By the command line, the environment and the settings file.

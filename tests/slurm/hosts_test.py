@@ -5,11 +5,14 @@ goes on does so by ddprun alone. lost_hosts_test has what Slurm does.
 """
 
 import os
+import re
+import subprocess
 import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+from cluster import find  # noqa: E402
 from host_runs import DDPRUN, FAKE_WORKER, HostsTest, read_text  # noqa: E402
 
 STEP = ("--ntasks-per-node=1", "--no-kill", "--kill-on-bad-exit=0")
@@ -69,6 +72,48 @@ class Hosts(HostsTest):
         for node in ("n01", "n02"):
             self.assertRegex(read_text(self.path(f"daemon.{node}")), r"\d+\n")
         self.assertNotIn("Timed out", run.err())
+
+
+@unittest.skipUnless(find("munged"), "MUNGE is not installed")
+class Munge(HostsTest):
+    def setUp(self):
+        super().setUp()
+        directory = self.path("munge")
+        os.mkdir(directory, 0o755)
+        for path in (self.directory, directory):
+            os.chmod(path, 0o755)
+        key = self.path("munge", "key")
+        with open(os.open(key, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
+            file.write(os.urandom(32))
+        self.socket = self.path("munge", "socket")
+        daemon = subprocess.Popen(
+            [find("munged"), "--foreground", "--force", f"--socket={self.socket}", f"--key-file={key}",
+             *(f"--{name}-file={self.path('munge', name)}" for name in ("pid", "log", "seed"))],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            start_new_session=True)
+        self.addCleanup(daemon.wait)
+        self.addCleanup(daemon.terminate)
+        self.wait_for(lambda: os.path.exists(self.socket), what="munged")
+        self.environment["DDPRUN_MUNGE_SOCKET"] = self.socket
+
+    # Nothing is said, and yet nobody else comes in: as another user's processes find it.
+    def test_the_nodes_of_a_step_share_a_token(self):
+        run = self.srun("-N2", *STEP, *self.agent())
+        self.world(2, run)
+        self.assertNotIn("can join its runs", self.words("n01"))
+        endpoint = re.search(r"serving the rendezvous at (\S+)", self.words("n01"))[1]
+        os.mkdir(self.path("theirs"))
+        os.chmod(self.path("theirs"), 0o777)
+        for user, code, told in ((0, 0, "RUNNING"), (65534, 2, "MUNGE cannot open .*: Unauthorized")):
+            looks = subprocess.run(
+                self.cluster.command("/", "setpriv", f"--reuid={user}", "--clear-groups", DDPRUN, "status",
+                                     f"--endpoint={endpoint}"),
+                env={**self.environment, "XDG_RUNTIME_DIR": self.path("theirs")}, text=True,
+                capture_output=True, timeout=20, check=False)
+            self.assertEqual(looks.returncode, code, looks.stdout + looks.stderr)
+            self.assertRegex(looks.stdout + looks.stderr, told)
+        self.release()
+        self.wait_for_ends({"n01": 0, "n02": 0}, run)
 
 
 class Addresses(HostsTest):

@@ -1,0 +1,38 @@
+// A token for the nodes of a Slurm job, which share a user and nothing else: drawn by who serves,
+// sealed by MUNGE for that user, and told to whoever asks at the endpoint (/healthz?sealed).
+//
+// Who opens it looks that his own user sealed it, for his own run. It may be as old as it likes,
+// and come from anybody: who cannot open it lacks the token that he would have to prove next.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "common/endpoint.h"
+#include "common/ids.h"
+#include "common/result.h"
+#include "common/time.h"
+#include "launcher/config.h"
+#include "rendezvous/tls.h"
+
+namespace ddprun {
+
+struct SealedToken {
+  std::string token;  // Empty: there is none.
+  std::string sealed;
+  std::string why_not;  // For people; empty: it is there, or nobody wants one.
+};
+
+// In a Slurm job, where no token and no certificate is given. `run`: empty for a server of any.
+// Blocks for some seconds at most.
+SealedToken DrawSealedToken(const LaunchConfig& config, const Access& access);
+SealedToken DrawSealedToken(const ServerConfig& config, const Access& access);
+
+// kRefused: another user's, or for another run.
+Result<std::string> OpenSealedToken(const std::string& sealed, const RunId& run);
+
+// What is sealed at an endpoint; empty: nothing is, or nobody answers within `patience`. An empty
+// run: of any. Blocks likewise.
+Result<std::string> TokenSealedAt(const Endpoint& endpoint, const RunId& run, Duration patience);
+
+}  // namespace ddprun

@@ -1,0 +1,184 @@
+"""The token that MUNGE seals for the nodes of a Slurm job: who gets it, and who does not.
+
+On machines of their own (network namespaces, so as root), since on loopback nodes share another one.
+MUNGE is a made-up one; tests/slurm has the real one.
+"""
+
+import os
+import re
+import shutil
+import signal
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+from bridge_network import BridgeNetwork  # noqa: E402
+from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest, read_text  # noqa: E402
+from networks import namespaces_work  # noqa: E402
+
+FAKE_MUNGE = os.environ.get("FAKE_MUNGE", "")
+ANOTHER_USER = "4711"
+# The squatter's own words at /healthz, whatever is asked.
+SQUATTER = """
+import http.server, sys
+class Health(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(sys.argv[3].encode())
+server = http.server.HTTPServer((sys.argv[1], int(sys.argv[2])), Health)
+print("listening", file=sys.stderr, flush=True)
+server.serve_forever()
+"""
+
+
+@unittest.skipUnless(namespaces_work(), "no network namespaces without root")
+class Munge(DdprunTest):
+    def setUp(self):
+        super().setUp()
+        self.network = BridgeNetwork(2)
+        self.addCleanup(self.network.close)
+        self.endpoint = f"{self.network.address(0)}:29400"
+        os.mkdir(self.path("munge"), 0o700)
+        os.mkdir(self.path("elsewhere"), 0o700)
+        self.environment.update(LD_LIBRARY_PATH=FAKE_MUNGE, DDPRUN_MUNGE_SOCKET=self.path("munge"),
+                                SLURM_JOB_ID="7")
+
+    def on(self, machine, *arguments, environment=None, program=DDPRUN):
+        command = self.network.on_machine(machine, [program])
+        # As another machine has it: nothing is found by files.
+        mine = {"XDG_RUNTIME_DIR": self.path("run" if machine == 0 else "elsewhere")}
+        return self.start(*command[1:], *arguments, executable=shutil.which(command[0]),
+                          environment={**mine, **(environment or {})})
+
+    def node(self, rank, *flags, machine=None, worker=(), environment=None):
+        return self.on(rank if machine is None else machine, "--nnodes=2", f"--node-rank={rank}",
+                       f"--rdzv-id={self.run_id}", f"--rdzv-endpoint={self.endpoint}", *flags,
+                       FAKE_WORKER, HELLO, *worker, environment=environment)
+
+    def step(self, node, *flags, worker=(), environment=None):
+        """As srun starts it."""
+        hosts = ",".join(self.network.address(i) for i in range(2))
+        return self.on(node, *flags, FAKE_WORKER, HELLO, *worker, environment={
+            "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "2", "SLURM_STEP_NUM_TASKS": "2",
+            "SLURM_NODEID": str(node), "SLURM_PROCID": str(node), "SLURM_LOCALID": "0",
+            "SLURM_STEP_NODELIST": hosts, "SLURM_STEP_TASKS_PER_NODE": "1(x2)",
+            "SLURMD_NODENAME": self.network.address(node), **(environment or {})})
+
+    def squat(self, port, text):
+        squatter = self.on(0, "-c", SQUATTER, self.network.address(0), str(port), text,
+                           program=sys.executable)
+        self.wait_for_text(squatter, "listening")
+        return squatter
+
+    def status(self):
+        looks = self.on(1, "status", f"--endpoint={self.endpoint}")
+        looks.wait()
+        return looks.out()
+
+    def end(self, *nodes):
+        for node in nodes:
+            self.assertEqual(node.wait(), 0, "\n".join(n.all() for n in nodes))
+
+    def token(self):
+        """Of the one that was sealed and asked for."""
+        for name in os.listdir(self.path("munge")):
+            text = read_text(self.path("munge", name))
+            if name + ".seen" in os.listdir(self.path("munge")):
+                return text.split("\n")[3]
+        return self.fail("nothing was sealed")
+
+    def test_the_nodes_of_one_user_share_one(self):
+        env = self.path("env.%r")
+        first = self.node(0, worker=(f"--env-file={env}",))
+        self.wait_for_text(first, "serving the rendezvous")
+        for flags, environment in (((), {"FAKE_MUNGE_USER": ANOTHER_USER}), (("--insecure",), {}),
+                                   ((), {"DDPRUN_MUNGE_SOCKET": self.path("nowhere")})):
+            stranger = self.node(1, *flags, environment=environment)
+            self.assertEqual(stranger.wait(), 2, stranger.all())
+            self.assertIn("wants a token", stranger.err())
+            if not flags:
+                self.assertRegex(stranger.err(), "MUNGE cannot open the token that was sealed: (Una|Failed)")
+        looks = self.on(1, "status", f"--endpoint={self.endpoint}")
+        self.assertEqual(looks.wait(), 0, looks.all())
+        self.assertIn(self.run_id, looks.out())
+        second = self.node(1, worker=(f"--env-file={env}",))
+        self.end(first, second)
+        for rank in range(2):
+            self.assertNotIn(self.token(), str(self.environment_of(self.path(f"env.{rank}"))))
+        self.assertNotIn(self.token(), first.all() + second.all())
+        self.assertNotIn("can join its runs", first.err())
+
+    # Outside of the job as well: whoever has the site's MUNGE, and is of that user.
+    def test_whoever_is_refused_asks(self):
+        first = self.node(0)
+        self.wait_for_text(first, "serving the rendezvous")
+        self.end(first, self.node(1, environment={"SLURM_JOB_ID": ""}))
+
+    def test_a_step_finds_its_server_past_strangers(self):
+        first = self.step(0, "--dry-run")
+        self.assertEqual(first.wait(), 0, first.all())
+        port = int(re.search(r"--rdzv-endpoint +\S+:(\d+)", first.out())[1])
+        with open(self.path("munge", "theirs"), "w") as file:
+            file.write(f"{ANOTHER_USER} -1\nddprun token 1\n7.0.0\n{'0' * 64}\n")
+        self.squat(port, "ddprun rendezvous 1\nrun 7.0.0\n")
+        self.squat(port + 1, "ddprun rendezvous 1\na token is needed\nsealed MUNGE:theirs:\n")
+        nodes = [self.step(i, "-v") for i in range(2)]
+        self.end(*nodes)
+        self.assertIn(f"serving the rendezvous at {self.network.address(0)}:{port + 2}\n", nodes[0].err())
+        self.assertIn("serves this run without a token, and this user's nodes share one by MUNGE",
+                      nodes[1].err())
+        self.assertIn(f"user {ANOTHER_USER} has sealed the token, not user {os.geteuid()}", nodes[1].err())
+
+    def test_a_server_without_a_token_is_not_joined(self):
+        server = self.on(0, "rendezvous", f"--listen={self.endpoint}", environment={"SLURM_JOB_ID": ""})
+        self.wait_for_text(server, "serving at")
+        self.assertIn("can join its runs", server.err())
+        node = self.node(1)
+        self.assertEqual(node.wait(), 2, node.all())
+        self.assertIn("does not speak TLS, so it cannot prove that it has the same token", node.err())
+        self.assertIn("--insecure", node.err())
+        server.signal(signal.SIGTERM)
+        server.wait()
+
+    # The next one draws another token.
+    def test_a_server_that_is_started_again_is_found(self):
+        go = self.path("go")
+        server = self.on(0, "rendezvous", f"--listen={self.endpoint}")
+        self.wait_for_text(server, "serving at")
+        nodes = [self.node(rank, machine=1, worker=(f"--wait-file={go}",)) for rank in range(2)]
+        for node in nodes:
+            self.wait_for_workers(node, 1)
+        server.signal(signal.SIGKILL)
+        server.wait()
+        again = self.on(0, "rendezvous", f"--listen={self.endpoint}")
+        self.wait_for_text(again, "serving at")
+        self.wait_for(lambda: "RUNNING" in self.status(), again, *nodes, what="their run")
+        open(go, "w").close()
+        self.end(*nodes)
+        self.assertEqual([node.generations() for node in nodes], [nodes[0].generations()] * 2)
+        again.signal(signal.SIGTERM)
+        again.wait()
+
+    def test_where_it_is_missing_that_is_said_once(self):
+        for trouble, why in (("fail", "fake trouble"), ("hang", "MUNGE does not answer within 3.0 s")):
+            with self.subTest(trouble=trouble):
+                open(self.path("munge", trouble), "w").close()
+                nodes = [self.node(rank) for rank in range(2)]
+                self.end(*nodes)
+                os.remove(self.path("munge", trouble))
+                said = [line for line in nodes[0].err().splitlines() if "MUNGE" in line]
+                self.assertEqual(len(said), 1, said)
+                self.assertIn("can join its runs", said[0])
+                self.assertIn(why, said[0])
+                self.assertNotIn("MUNGE", nodes[1].err())
+
+    def test_a_token_of_the_users_own_counts_more(self):
+        token = {"DDPRUN_TOKEN": "0123456789abcdef"}
+        self.end(*[self.node(rank, environment=token) for rank in range(2)])
+        self.assertEqual(os.listdir(self.path("munge")), [])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
