@@ -55,11 +55,13 @@ void FenceAnew(CoordinatorTurn& turn, const NodeReport& report) {
 }
 
 // The same node in a new membership too: its floor says that it knew the world. A stranger on its
-// place promises nothing about this generation.
+// place promises nothing about this generation, and one that has run another world of that number
+// nothing about this one.
 void EndFenceOf(CoordinatorTurn& turn, const NodeReport& report) {
   CoordinatorState& state = turn.state;
   if (!state.world || state.world->roll.lost.empty() || report.hosting != Hosting::kNothing ||
-      report.unkillable > 0 || report.floor < state.world->generation) {
+      report.unkillable > 0 || report.floor < state.world->generation ||
+      (report.placement && !SpeaksOfWorld(report, *state.world))) {
     return;
   }
   bool ended = false;

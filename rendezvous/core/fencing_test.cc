@@ -104,6 +104,17 @@ TEST_F(Fencing, AStrangerOnItsPlaceDoesNot) {
   EXPECT_EQ(story.state.phase, Phase::kDraining);
 }
 
+// (Seed 558918356947.) A server without a journal gives a number twice.
+TEST_F(Fencing, WhoHasRunAnotherWorldOfThatNumberDoesNotEither) {
+  PassWithA(2s, 6s);
+  Node other(story, "n1", kFenced, 2);
+  other.report.floor = {1};
+  other.report.placement = b.report.placement;
+  other.report.placement->world_id = {77};
+  other.Says(At(6'500ms));
+  EXPECT_EQ(story.state.phase, Phase::kDraining);
+}
+
 TEST_F(Fencing, ANewServerWaitsForThoseItHasNeverHeard) {
   story.config.term = {2};
   story.state = {};
