@@ -118,8 +118,11 @@ void CoordinatorDriver::OnReport(NodeReport report, std::shared_ptr<PendingSync>
   const Time beat = report.term == config_.term
                         ? std::min(now, Time(std::chrono::microseconds(report.beat)))
                         : now;
-  Park(run, NodeKey{report.node, report.incarnation},
-       Parked{std::move(call), report.sequence, report.echo, ParkedUntil(beat, poll)});
+  Parked parked{std::move(call), report.sequence, {}, ParkedUntil(beat, poll)};
+  if (report.echo) {
+    parked.echo = WithoutWords(*report.echo);
+  }
+  Park(run, NodeKey{report.node, report.incarnation}, std::move(parked));
   Advance(run_id, run, Reported{std::move(report)});
 }
 

@@ -178,6 +178,7 @@ grpc::ServerUnaryReactor* RendezvousService::Sync(grpc::CallbackServerContext* c
   if (!report) {
     return EndAtOnce(context, StatusOf(report.error()));
   }
+  v1::SyncRequest().Swap(const_cast<v1::SyncRequest*>(request));  // Else it stays while parked.
   const std::string peer = PlainPeer(context->peer());
   const auto call = SyncCall::Open(reply, [inbox = inbox_, peer, name = NameOf(*report)] {
     inbox->loop.Post([inbox, peer, name] { inbox->OnCancel(peer, name); });

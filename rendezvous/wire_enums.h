@@ -12,7 +12,7 @@ namespace ddprun {
 template <class Value, class Wire, std::size_t kSize>
 using Names = std::array<std::pair<Value, Wire>, kSize>;
 
-inline constexpr Names<WaitFor, v1::WaitFor, 13> kWaitFor{{
+inline constexpr Names<WaitFor, v1::WaitFor, 14> kWaitFor{{
     {WaitFor::kNodes, v1::WAIT_FOR_NODES},
     {WaitFor::kLastCall, v1::WAIT_FOR_LAST_CALL},
     {WaitFor::kDrain, v1::WAIT_FOR_DRAIN},
@@ -26,6 +26,7 @@ inline constexpr Names<WaitFor, v1::WaitFor, 13> kWaitFor{{
     {WaitFor::kRecovery, v1::WAIT_FOR_RECOVERY},
     {WaitFor::kClaim, v1::WAIT_FOR_CLAIM},
     {WaitFor::kJournal, v1::WAIT_FOR_JOURNAL},
+    {WaitFor::kRoom, v1::WAIT_FOR_ROOM},
 }};
 inline constexpr Names<StopCause, v1::StopCause, 8> kStopCause{{
     {StopCause::kFailure, v1::STOP_CAUSE_FAILURE},

@@ -53,6 +53,12 @@ std::optional<std::string> WhyRefused(const CoordinatorState& state, const NodeR
   return std::nullopt;
 }
 
+bool IsPossible(const Placement& placement, const NodeReport& report, const RunShape& shape) {
+  return placement.generation > Generation{} && placement.group_size >= shape.min_nodes &&
+         placement.group_size <= shape.max_nodes && placement.group_rank < placement.group_size &&
+         std::uint64_t{placement.first_rank} + report.workers <= placement.world_size;
+}
+
 bool MayStopRun(const CoordinatorState& state, const NodeKey& key) {
   if (!state.world) {
     return state.nodes.at(key).waited;

@@ -17,6 +17,9 @@ std::optional<std::string> WhyMalformed(const NodeReport& report);
 // Why this run cannot use it.
 std::optional<std::string> WhyRefused(const CoordinatorState& state, const NodeReport& report);
 
+// Peers are not trusted to agree: a place outside the run's own bounds is nobody's.
+bool IsPossible(const Placement& placement, const NodeReport& report, const RunShape& shape);
+
 // Whether the node's wish may end the run, and not only its own part: a member of the present
 // world; where none runs, of the last one, or who takes a lost one's place; before the first world,
 // who has waited for it.

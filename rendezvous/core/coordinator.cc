@@ -12,6 +12,7 @@
 #include "rendezvous/core/fencing.h"
 #include "rendezvous/core/growth.h"
 #include "rendezvous/core/hang.h"
+#include "rendezvous/core/keeping.h"
 #include "rendezvous/core/node_index.h"
 #include "rendezvous/core/record.h"
 #include "rendezvous/core/recovery.h"
@@ -26,7 +27,7 @@ using std::chrono_literals::operator""ms;
 constexpr auto kLate = 100ms;
 constexpr int kUnavailable = 69;
 
-void ReportFromMember(CoordinatorTurn& turn, const NodeKey& key, Member& member,
+void ReportFromMember(CoordinatorTurn& turn, const NodeKey& key, Member& member, bool leaves,
                       const NodeReport& report) {
   CoordinatorState& state = turn.state;
   if (SpeaksOfWorld(report, *state.world)) {
@@ -38,7 +39,7 @@ void ReportFromMember(CoordinatorTurn& turn, const NodeKey& key, Member& member,
     Refile(state, turn.config, key.node);
   }
   const bool active = state.phase == Phase::kRunning || state.phase == Phase::kDraining;
-  if (active && report.leaving == Leaving::kLeave && !member.succeeded) {
+  if (active && leaves && !member.succeeded) {
     BeginDrain(turn, StopCause::kLeave, true);
   }
   const bool promised_away = report.hosting == Hosting::kNothing &&
@@ -69,7 +70,8 @@ void Arrive(CoordinatorTurn& turn, NodeState& node, const NodeReport& report) {
   if (node.forget) {  // Until it speaks as another one, it must hear what it is told as this one.
     node.forget = std::max(*node.forget, turn.now + kLeasesUntilForgotten * lease);
   }
-  node.report = report;
+  node.report =
+      ToKeep(report, FindMember(turn.state, {report.node, report.incarnation}) != nullptr);
   node.heard = turn.now;
   if (node.asked_to_leave) {
     node.report.leaving = std::max(node.report.leaving, Leaving::kLeave);
@@ -95,7 +97,7 @@ void OnReport(CoordinatorTurn& turn, const NodeReport& report) {
     state.since = turn.now;
   }
   const bool known = state.nodes.contains(key);
-  if (!known && state.nodes.size() >= kMaxMemberships) {
+  if (!known && !MakeRoomFor(turn, key)) {
     return;
   }
   NodeState& node = state.nodes[key];
@@ -131,10 +133,10 @@ void OnReport(CoordinatorTurn& turn, const NodeReport& report) {
         state.restarts_used, windowed ? report.restarts_used
                                       : std::min(report.restarts_used, state.shape->max_restarts));
   }
-  if (CollectForRecovery(turn, key)) {
+  if (CollectForRecovery(turn, key, report)) {
     return;
   }
-  ActOnReport(turn, key);
+  ActOnReport(turn, key, report);
 }
 
 // Several closed at once: our side or a proxy restarted, so the lease decides and not the grace.
@@ -282,12 +284,12 @@ void OnCallEnded(CoordinatorTurn& turn, const CallEnded& ended) {
 
 }  // namespace
 
-void ActOnReport(CoordinatorTurn& turn, const NodeKey& key) {
+void ActOnReport(CoordinatorTurn& turn, const NodeKey& key, const NodeReport& report) {
   CoordinatorState& state = turn.state;
-  NodeReport& report = state.nodes.at(key).report;
-  if (report.leaving == Leaving::kStopRun) {
+  Leaving& leaving = state.nodes.at(key).report.leaving;
+  if (leaving == Leaving::kStopRun) {
     if (!MayStopRun(state, key)) {
-      report.leaving = Leaving::kLeave;
+      leaving = Leaving::kLeave;
     } else if (state.phase == Phase::kGathering) {
       EndRun(turn, Finish{Ending::kFailed, 130, "the run was stopped on request", {}});
       return;
@@ -296,7 +298,7 @@ void ActOnReport(CoordinatorTurn& turn, const NodeKey& key) {
     }
   }
   if (Member* const member = FindMember(state, key)) {
-    ReportFromMember(turn, key, *member, report);
+    ReportFromMember(turn, key, *member, leaving == Leaving::kLeave, report);
   }
   JudgeIfDrained(turn);
   TryForm(turn);
@@ -336,11 +338,19 @@ bool IsNewest(const CoordinatorState& state, const NodeReport& report) {
 }
 
 Duration LeaseOf(const CoordinatorState& state, const CoordinatorConfig& config) {
-  // Those that must come anyway count from the start: the first of 10,000 would else be given so
-  // little time that it is lost while the last ones join.
-  const std::size_t expected = state.shape ? state.shape->min_nodes : 0;
-  const std::size_t nodes = std::max({state.nodes.size(), expected, NodesToRecover(state)});
-  return std::max(config.base_lease, config.lease_per_node * static_cast<Duration::rep>(nodes));
+  return std::max(config.base_lease,
+                  config.lease_per_node * static_cast<Duration::rep>(NodesThatCount(state)));
+}
+
+std::size_t NodesThatCount(const CoordinatorState& state) {
+  if (!state.shape) {
+    return 0;
+  }
+  const std::size_t world = state.world ? state.world->members.size() : 0;
+  const bool gathers = state.phase == Phase::kGathering;
+  const std::size_t next =
+      gathers ? std::min(state.index.ready + state.index.held, state.shape->max_nodes) : 0;
+  return std::max<std::size_t>({state.shape->min_nodes, NodesToRecover(state), world, next});
 }
 
 bool IsOver(const CoordinatorState& state) {

@@ -41,6 +41,7 @@ struct CoordinatorConfig {
   Duration settle{150};               // Arrivals closer than this make one restart,
   Duration settle_limit{1'000};       // which comes at most so long after the first of them.
   bool journal = false;               // Persist is carried out: no outcome is told before it is.
+  std::size_t run_bytes = 64 << 20;   // What a run may hold, its world's members aside (keeping.h).
 };
 
 // ---- Events ----
@@ -106,11 +107,12 @@ struct Filed {
   bool outsider = false;
   bool coming = false;
   bool served = false;
+  std::size_t bytes = 0;
   bool operator==(const Filed&) const = default;
 };
 
 struct NodeState {
-  NodeReport report;         // The newest.
+  NodeReport report;         // The newest, as far as it is kept (keeping.h).
   std::uint64_t joined = 0;  // Order of first contact.
   Time heard;                // Arrival of the newest report.
   Time expires;              // The lease's end.
@@ -139,6 +141,7 @@ struct NodeIndex {
   std::uint32_t outsiders = 0;    // Of the ready: not in the current world.
   std::uint32_t coming = 0;       // Belong to the run, but are not ready yet.
   std::uint32_t served = 0;       // Neither lost, nor told and acknowledged how the run ended.
+  std::size_t bytes = 0;          // Of all.
   bool operator==(const NodeIndex&) const = default;
 };
 
@@ -188,7 +191,8 @@ struct Drain {
   bool membership = false;  // A node was lost or leaves: not charged.
   bool planned = false;     // So it began: later failures are its consequence.
   std::vector<Evidence> evidence;
-  std::vector<std::string> spawn_failures;  // "n1: cannot execute ..."
+  std::size_t bytes = 0;                    // Of the evidence.
+  std::vector<std::string> spawn_failures;  // "n1: cannot execute ...": the first ones.
   std::optional<WorkerFailure> hang;        // Cause kHang: who lags, and why that is a hang.
 };
 
@@ -218,12 +222,13 @@ struct Budget {
 struct Recovery {
   struct Place {
     NodeKey key;
-    NodeReport report;  // Stays when a node that knows the end is gone.
+    NodeReport report;  // As kept, and its failures. Stays when a node that knows the end is gone.
     // By the old server; what this one says since replaces the echo.
     std::optional<StopCause> told;
   };
   std::optional<Placement> newest;        // Of the newest world heard of; the shared part counts.
   std::map<std::uint32_t, Place> places;  // Group rank in it -> who has reported.
+  std::size_t bytes = 0;                  // Of them.
   std::optional<World> recorded;          // The journal's last, as it was formed.
   bool begun = false;                     // Recovering has been entered once.
 };
@@ -296,13 +301,16 @@ bool IsNewest(const CoordinatorState& state, const NodeReport& report);
 
 Duration LeaseOf(const CoordinatorState& state, const CoordinatorConfig& config);
 
+// Whose reports a server must have time for: a world's nodes, and before there is one those that
+// would form it. Those that must come count from the start: the first of 10,000 would else be given
+// so little time that it is lost while the last ones join. Whoever else comes counts for nothing,
+// or strangers could put off the moment at which a lost node is replaced.
+std::size_t NodesThatCount(const CoordinatorState& state);
+
 // The run is over and every node that must know it does: the server may forget the run.
 bool IsOver(const CoordinatorState& state);
 
 // Its server must have a claim, and that is not known to be good: it forms no world.
 bool ClaimIsInDoubt(const CoordinatorState& state, Time now);
-
-// At most this many memberships are remembered per run; more are refused.
-inline constexpr std::size_t kMaxMemberships = 200'000;
 
 }  // namespace ddprun

@@ -120,6 +120,9 @@ std::string Describe(const WaitReason& reason) {
              "until it can, or until another node takes its part over";
     case WaitFor::kJournal:
       return "the run has ended; waiting until its outcome is in the server's journal";
+    case WaitFor::kRoom:
+      return "the server remembers as many nodes of this run as it can, or as many agents of this "
+             "node: waiting until some are forgotten";
   }
   return text;
 }

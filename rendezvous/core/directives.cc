@@ -152,7 +152,10 @@ Directive DirectiveFor(const CoordinatorState& state, const CoordinatorConfig& c
   const NodeKey key{node_id, incarnation};
   const auto found = state.nodes.find(key);
   if (found == state.nodes.end()) {
-    return Wait{};
+    return state.shape ? Wait{{.what = WaitFor::kRoom,
+                               .need = state.shape->min_nodes,
+                               .want = state.shape->max_nodes}}
+                       : Wait{};
   }
   const NodeState& node = found->second;
   const NodeReport& report = node.report;

@@ -11,7 +11,8 @@ constexpr Duration kLossesCount = 10min;
 constexpr std::size_t kForgiven = 1;  // Losses that cost no waiting: nodes do get cut off.
 constexpr Duration kFirstHold{4'000};
 constexpr Duration kLongestHold{120'000};
-constexpr std::size_t kTidyEvery = 1'000;  // Nodes remembered.
+constexpr std::size_t kMostNodes = 4'096;  // Remembered, and of each
+constexpr std::size_t kMostLosses = 16;    // so many: the longest hold is reached by then.
 
 bool MayGrow(const CoordinatorState& state) {
   return state.phase == Phase::kRunning && state.shape->scale_up &&
@@ -70,9 +71,13 @@ void NoteLoss(Growth& growth, const NodeId& node, Time now) {
   std::vector<Time>& losses = growth.losses[node];
   ForgetOld(losses, now);
   losses.push_back(now);
-  if (growth.losses.size() % kTidyEvery == 0) {
-    std::erase_if(growth.losses,
-                  [&](const auto& entry) { return now - entry.second.back() >= kLossesCount; });
+  if (losses.size() > kMostLosses) {
+    losses.erase(losses.begin());
+  }
+  if (growth.losses.size() > kMostNodes) {
+    growth.losses.erase(std::min_element(
+        growth.losses.begin(), growth.losses.end(),
+        [](const auto& a, const auto& b) { return a.second.back() < b.second.back(); }));
   }
 }
 

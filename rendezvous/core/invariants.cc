@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "rendezvous/core/keeping.h"
 #include "rendezvous/core/node_index.h"
 
 namespace ddprun {
@@ -34,6 +35,20 @@ std::optional<std::string> BrokenWorld(const CoordinatorState& state, const Worl
                                          : std::nullopt;
 }
 
+bool BytesAreCounted(const CoordinatorState& state) {
+  std::size_t places = 0;
+  for (const auto& [rank, place] : state.recovery.places) {
+    places += BytesOf(place);
+  }
+  std::size_t evidence = 0;
+  if (state.drain) {
+    for (const Evidence& entry : state.drain->evidence) {
+      evidence += BytesOf(entry.failure);
+    }
+  }
+  return places == state.recovery.bytes && evidence == (state.drain ? state.drain->bytes : 0);
+}
+
 }  // namespace
 
 std::optional<std::string> BrokenInvariant(const CoordinatorState& state,
@@ -50,6 +65,9 @@ std::optional<std::string> BrokenInvariant(const CoordinatorState& state,
   }
   if (state.world && state.world->roll != RollCallAfresh(state)) {
     return "the roll call disagrees with the world's members";
+  }
+  if (!BytesAreCounted(state)) {
+    return "the bytes of evidence or of recovery are counted wrong";
   }
   const bool active = state.phase == Phase::kRunning || state.phase == Phase::kDraining;
   if (active && !state.world) {

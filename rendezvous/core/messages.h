@@ -64,6 +64,7 @@ enum class WaitFor {
   kRecovery,     // The server is new and collects reports.
   kClaim,        // Enough are here, but the server may have lost its claim to serve.
   kJournal,      // The outcome is not safely on disk yet.
+  kRoom,         // The server cannot remember one more node of this run.
 };
 
 struct WaitReason {
@@ -173,7 +174,10 @@ struct Finish {
 };
 using Directive = std::variant<Wait, Run, Stop, StopSoon, Save, Finish>;
 
-// Equal, a Wait's reason aside: reasons are refreshed once per poll period, not pushed.
+// Without a Wait's reason and a Finish's texts: what is left of an echo while its call is parked.
+Directive WithoutWords(const Directive& directive);
+
+// Equal without words: reasons are refreshed once per poll period, not pushed.
 bool SameDirective(const Directive& a, const Directive& b);
 
 // ---- Reports ----

@@ -18,6 +18,12 @@ TEST(Messages, OtherDirectivesDifferInEverything) {
       SameDirective(Stop{{1}, {1}, StopCause::kFailure}, Stop{{1}, {1}, StopCause::kNodeLost}));
 }
 
+TEST(Messages, AnEndIsTheSameInOtherWords) {
+  const Finish finish{Ending::kFailed, 1, "rank 0 failed", WorkerFailure{}, true};
+  EXPECT_TRUE(SameDirective(finish, WithoutWords(finish)));
+  EXPECT_FALSE(SameDirective(finish, Finish{Ending::kFailed, 2, "rank 0 failed", {}, true}));
+}
+
 TEST(Messages, PlannedStopsAreThoseThatSomebodyWanted) {
   EXPECT_TRUE(IsPlanned(StopCause::kScaleUp));
   EXPECT_TRUE(IsPlanned(StopCause::kLeave));

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "rendezvous/core/keeping.h"
+
 namespace ddprun {
 namespace {
 
@@ -49,6 +51,7 @@ Filed FactsOf(const CoordinatorState& state, const CoordinatorConfig& config, co
                  node.report.leaving == Leaving::kNo && !node.report.draining &&
                  node.report.unkillable == 0;
   facts.served = !node.lost && !node.acknowledged;
+  facts.bytes = BytesOf(key, node);
   return facts;
 }
 
@@ -85,6 +88,7 @@ void Enter(NodeIndex& index, const NodeKey& key, const Filed& before, const File
   CountChange(index.outsiders, before.outsider, facts.outsider);
   CountChange(index.coming, before.coming, facts.coming);
   CountChange(index.served, before.served, facts.served);
+  index.bytes = index.bytes + facts.bytes - before.bytes;
 }
 
 void File(CoordinatorState& state, const CoordinatorConfig& config, const NodeKey& key,
@@ -178,6 +182,7 @@ void Forget(CoordinatorState& state, const NodeKey& key) {
   const auto found = state.nodes.find(key);
   Enter(state.index, key, found->second.filed, Filed{});
   state.nodes.erase(found);
+  ++state.edition;  // Its call may be parked.
   if (state.world) {
     if (const auto place = state.world->places.find(key); place != state.world->places.end()) {
       CallRoll(state, place->second, state.world->roll);

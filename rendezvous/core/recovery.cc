@@ -4,9 +4,11 @@
 #include <tuple>
 #include <utility>
 
+#include "rendezvous/core/admission.h"
 #include "rendezvous/core/describe.h"
 #include "rendezvous/core/fencing.h"
 #include "rendezvous/core/formation.h"
+#include "rendezvous/core/keeping.h"
 #include "rendezvous/core/node_index.h"
 
 namespace ddprun {
@@ -21,13 +23,6 @@ auto Age(const Placement& placement) {
 
 bool NamesWorld(const NodeReport& report, const Placement& world) {
   return report.placement && Age(*report.placement) == Age(world);
-}
-
-// Peers are not trusted to agree: a place outside the run's own bounds is nobody's.
-bool IsPossible(const Placement& placement, const NodeReport& report, const RunShape& shape) {
-  return placement.generation > Generation{} && placement.group_size >= shape.min_nodes &&
-         placement.group_size <= shape.max_nodes && placement.group_rank < placement.group_size &&
-         std::uint64_t{placement.first_rank} + report.workers <= placement.world_size;
 }
 
 bool RecordIsNewest(const Recovery& recovery) {
@@ -224,7 +219,12 @@ void BeginRecovery(CoordinatorTurn& turn) {
 }
 
 // Every report once more, now that there is a world, or none, to relate it to.
-void ActOnAllReports(CoordinatorTurn& turn) {
+void ActOnAllReports(CoordinatorTurn& turn,
+                     const std::map<std::uint32_t, Recovery::Place>& places) {
+  std::map<NodeKey, const NodeReport*> fuller;  // With their failures.
+  for (const auto& [rank, place] : places) {
+    fuller[place.key] = &place.report;
+  }
   std::vector<NodeKey> keys;
   for (const auto& [key, node] : turn.state.nodes) {
     if (!node.lost && !node.refused) {
@@ -235,7 +235,10 @@ void ActOnAllReports(CoordinatorTurn& turn) {
     if (HasEnded(turn.state)) {
       return;
     }
-    ActOnReport(turn, key);
+    const NodeReport& newest = turn.state.nodes.at(key).report;
+    const auto place = fuller.find(key);
+    const bool same = place != fuller.end() && place->second->sequence == newest.sequence;
+    ActOnReport(turn, key, same ? *place->second : newest);
   }
   JudgeIfDrained(turn);
   TryForm(turn);
@@ -262,7 +265,7 @@ void EndRecovery(CoordinatorTurn& turn) {
   if (!state.recovery.newest) {
     turn.Enter(Phase::kGathering);
     turn.Say(NoticeLevel::kInfo, "no node of run '" + state.run_id + "' has workers: going on");
-    ActOnAllReports(turn);
+    ActOnAllReports(turn, {});
     return;
   }
   state.world = FoundWorld(turn);
@@ -276,8 +279,27 @@ void EndRecovery(CoordinatorTurn& turn) {
     BeginDrain(turn, CauseOfDrain(state, *state.world), true);
     LoseTheSilent(turn);
   }
-  state.recovery.places.clear();
-  ActOnAllReports(turn);
+  const auto places = std::exchange(state.recovery.places, {});
+  state.recovery.bytes = 0;
+  ActOnAllReports(turn, places);
+}
+
+void TakePlace(CoordinatorTurn& turn, std::uint32_t rank, const NodeKey& key,
+               const NodeReport& report) {
+  Recovery& recovery = turn.state.recovery;
+  const auto found = recovery.places.find(rank);
+  const bool room = BytesOf(turn.state) < turn.config.run_bytes;  // A liar may take many.
+  if (found == recovery.places.end() ? !room : found->second.key != key) {
+    return;
+  }
+  Recovery::Place& place = recovery.places[rank];
+  recovery.bytes -= place.key == key ? BytesOf(place) : 0;
+  place.key = key;
+  place.report = ToKeepOfPlace(report);
+  if (const auto cause = ToldCause(report, recovery.newest->world_id)) {
+    place.told = cause;
+  }
+  recovery.bytes += BytesOf(place);
 }
 
 // The first sign that another server has known this run, or of a newer world than was known.
@@ -298,10 +320,9 @@ bool CallsForRecovery(const CoordinatorTurn& turn, const NodeReport& report) {
 
 }  // namespace
 
-bool CollectForRecovery(CoordinatorTurn& turn, const NodeKey& key) {
+bool CollectForRecovery(CoordinatorTurn& turn, const NodeKey& key, const NodeReport& report) {
   CoordinatorState& state = turn.state;
   Recovery& recovery = state.recovery;
-  const NodeReport& report = state.nodes.at(key).report;
   if (CallsForRecovery(turn, report)) {
     BeginRecovery(turn);
   }
@@ -312,19 +333,13 @@ bool CollectForRecovery(CoordinatorTurn& turn, const NodeKey& key) {
       (!recovery.newest || Age(*report.placement) > Age(*recovery.newest))) {
     recovery.newest = report.placement;
     recovery.places.clear();
+    recovery.bytes = 0;
   }
   if (!recovery.newest) {
     return true;
   }
   if (const auto place = PlaceOf(recovery, key, report)) {
-    const auto taken = recovery.places.try_emplace(*place).first;
-    if (taken->second.key == NodeKey{} || taken->second.key == key) {
-      taken->second.key = key;
-      taken->second.report = report;
-      if (const auto cause = ToldCause(report, recovery.newest->world_id)) {
-        taken->second.told = cause;
-      }
-    }
+    TakePlace(turn, *place, key, report);
   }
   // A world that ended, and of which no record says that it is the newest, may have been followed
   // by one whose nodes have not been heard yet.
@@ -343,7 +358,10 @@ void EndRecoveryIfDue(CoordinatorTurn& turn) {
 }
 
 void LeavePlace(CoordinatorState& state, const NodeKey& key) {
-  std::erase_if(state.recovery.places, [&](const auto& place) { return place.second.key == key; });
+  std::erase_if(state.recovery.places, [&](const auto& place) {
+    state.recovery.bytes -= place.second.key == key ? BytesOf(place.second) : 0;
+    return place.second.key == key;
+  });
 }
 
 std::size_t NodesToRecover(const CoordinatorState& state) {

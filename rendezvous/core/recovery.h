@@ -30,7 +30,7 @@
 namespace ddprun {
 
 // The part of a report that recovery takes. True: nothing else is to be done with it.
-bool CollectForRecovery(CoordinatorTurn& turn, const NodeKey& key);
+bool CollectForRecovery(CoordinatorTurn& turn, const NodeKey& key, const NodeReport& report);
 
 // The lease of recovery is over: goes on without the missing.
 void EndRecoveryIfDue(CoordinatorTurn& turn);

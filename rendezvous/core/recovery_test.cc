@@ -209,6 +209,32 @@ TEST_F(Recovering, ANodeThatKnewTheEndAndLeftStillCounts) {
   EXPECT_EQ(story.state.world->generation, Generation{1});
 }
 
+// What was late then may have gone on: its peers are asked once all can be compared.
+TEST_F(Recovering, NobodyIsBlamedForWhatWasSaidBefore) {
+  RestartWithout(At(5s));
+  a.report.standings = b.report.standings = {{5, "", 0, 1, 1, 7s}};
+  a.report.hung_rank = 0;
+  a.Says(At(5s));
+  b.Says(At(5s));
+  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  EXPECT_EQ(story.state.hang_enquiry, std::nullopt);
+}
+
+TEST_F(Recovering, AWorkersLastWordCountsBeforeItsTextsHaveCome) {
+  RestartWith(At(5s));
+  WorkerFailure last = Failure(Exited{76});
+  last.said_hello = true;
+  last.last_lines = "the data is damaged";
+  a.report.hosting = b.report.hosting = Hosting::kNothing;
+  a.report.floor = b.report.floor = {1};
+  a.report.outcome = b.report.outcome = Outcome::kFailed;
+  a.report.failures = {last};
+  a.Says(At(5s));
+  b.Says(At(5s));
+  ASSERT_EQ(story.state.phase, Phase::kFailed);
+  EXPECT_EQ(story.state.outcome->exit_code, 76);
+}
+
 TEST_F(Recovering, ALostNodeLeavesItsPlace) {
   Form(kElastic);
   RestartWithout(At(5s));

@@ -7,6 +7,7 @@
 #include "rendezvous/core/fencing.h"
 #include "rendezvous/core/formation.h"
 #include "rendezvous/core/growth.h"
+#include "rendezvous/core/keeping.h"
 #include "rendezvous/core/node_index.h"
 #include "rendezvous/core/recovery.h"
 
@@ -50,11 +51,20 @@ void CollectEvidence(CoordinatorTurn& turn, const NodeKey& key, const NodeReport
       first = std::min(first, evidence.when);
     }
   }
-  std::erase_if(drain.evidence, [&](const Evidence& e) { return e.key == key; });
+  std::erase_if(drain.evidence, [&](const Evidence& e) {
+    drain.bytes -= e.key == key ? BytesOf(e.failure) : 0;
+    return e.key == key;
+  });
   for (const WorkerFailure& failure : report.failures) {
     drain.evidence.push_back({key, failure, first + failure.after});
+    WorkerFailure& kept = drain.evidence.back().failure;
+    const bool lags = drain.hang && drain.hang->rank == failure.rank;  // People ask for these.
+    if (!lags && drain.bytes + BytesOf(kept) > turn.config.run_bytes / 4) {
+      DropTexts(kept);
+    }
+    drain.bytes += BytesOf(kept);
   }
-  if (!report.spawn_failure.empty()) {
+  if (!report.spawn_failure.empty() && drain.spawn_failures.size() < kMostSpawnFailures) {
     const std::string text = key.node + ": " + report.spawn_failure;
     if (std::find(drain.spawn_failures.begin(), drain.spawn_failures.end(), text) ==
         drain.spawn_failures.end()) {
@@ -146,7 +156,13 @@ void BeginDrain(CoordinatorTurn& turn, StopCause cause, bool membership) {
     }
     return;
   }
-  state.drain = Drain{cause, turn.now, membership, IsPlanned(cause), {}, {}, {}};
+  state.drain = Drain{.cause = cause,
+                      .began = turn.now,
+                      .membership = membership,
+                      .planned = IsPlanned(cause),
+                      .evidence = {},
+                      .spawn_failures = {},
+                      .hang = {}};
   turn.Enter(Phase::kDraining);
   turn.Say(NoticeLevel::kDetail, "stopping generation " +
                                      std::to_string(state.world->generation.value) + ": " +

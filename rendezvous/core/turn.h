@@ -51,8 +51,9 @@ void JudgeIfDrained(CoordinatorTurn& turn);
 
 void BeginDrain(CoordinatorTurn& turn, StopCause cause, bool membership);
 
-// What the node's newest report means for the current world, or for the next one.
-void ActOnReport(CoordinatorTurn& turn, const NodeKey& key);
+// What the node's newest report means for the current world, or for the next one. `report`: with
+// what is not kept of it.
+void ActOnReport(CoordinatorTurn& turn, const NodeKey& key, const NodeReport& report);
 
 // Its lease or its grace is over, or it must be counted as if: its effects are fenced from here.
 void Lose(CoordinatorTurn& turn, const NodeKey& key, const std::string& why);

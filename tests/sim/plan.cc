@@ -65,6 +65,9 @@ Setup RandomSetup(Random& random, const Mutation& mutation, bool calm) {
   if (setup.work.count() % 5 == 1 && setup.conduct.stuck == 0) {  // Not drawn either.
     setup.shape.fence_after = Duration{6'000 + setup.work.count() % 9 * 1'000};
   }
+  if (setup.work.count() % 7 == 2) {  // Nor this: hardly more than the nodes that there are.
+    setup.run_bytes = 4'096 + std::size_t{3'000} * (setup.machines + 1);
+  }
   return setup;
 }
 

@@ -27,6 +27,7 @@ Server::Server(Simulation& simulation, std::optional<std::uint32_t> host)
     config_.disconnect_grace = Duration{0};
   }
   config_.journal = simulation.setup.journal;
+  config_.run_bytes = simulation.setup.run_bytes.value_or(config_.run_bytes);
   highest_term_ = config_.term;
   state_.run_id = "run";
   if (host_) {

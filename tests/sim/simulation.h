@@ -107,7 +107,8 @@ struct Setup {
   Duration slow_disk{5};     // A record is on disk after this long at most.
   bool clock_jumps = false;  // A restarted server's wall clock may have gone back.
   Duration hang_timeout{0};  // 0: workers send no heartbeats.
-  bool tells_steps = false;  // The program: as ddprun-train does.
+  std::optional<std::size_t> run_bytes;  // None: as always.
+  bool tells_steps = false;              // The program: as ddprun-train does.
   Weather weather;
   Conduct conduct;
   Mutation mutation;

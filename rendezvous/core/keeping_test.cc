@@ -1,0 +1,220 @@
+// What a run remembers of nodes, and how much: whoever makes them up.
+#include "rendezvous/core/keeping.h"
+
+#include <gtest/gtest.h>
+#include <malloc.h>
+
+#include "rendezvous/core/invariants.h"
+#include "rendezvous/core/story.h"
+
+namespace ddprun {
+namespace {
+
+using std::chrono_literals::operator""s;
+
+constexpr RunShape kTwo{.min_nodes = 2, .max_nodes = 2, .max_restarts = 1};
+
+WorkerFailure LongWinded(std::uint32_t rank) {
+  WorkerFailure failure = Failure(Exited{1});
+  failure.rank = rank;
+  failure.host.assign(255, 'h');
+  failure.last_lines.assign(kMaxLastLines, 'x');
+  failure.details.error_file.assign(kMaxPath, 'x');
+  failure.details.message.assign(kMaxErrorMessage, 'x');
+  failure.details.traceback.assign(kMaxTraceback, 'x');
+  failure.hang.assign(kMaxHangText, 'x');
+  return failure;
+}
+
+// As large as a report can be on the wire.
+void MakeLongWinded(NodeReport& report) {
+  report.node.resize(255, 'n');
+  report.run_id = report.host = report.role = report.store.host = std::string(255, 'x');
+  report.failures.assign(kMaxFailures, LongWinded(0));
+  report.spawn_failure.assign(4096, 'x');
+  report.standings.assign(kMaxStandings, Standing{.phase = std::string(255, 'p')});
+  report.echo = Finish{Ending::kFailed, 1, std::string(4096, 'x'), LongWinded(0)};
+  report.placement.emplace();
+  report.placement->store.host.assign(255, 'x');
+}
+
+struct Kept : testing::Test {
+  Story story;
+  Node a{story, "n0", kTwo};
+  Node b{story, "n1", kTwo};
+
+  void Form() {
+    a.Says(At(0s));
+    b.Says(At(0s));
+    a.Hosts(At(0s));
+    b.Hosts(At(0s));
+    ASSERT_EQ(story.state.phase, Phase::kRunning);
+  }
+  void TearDown() override {
+    EXPECT_EQ(BrokenInvariant(story.state, story.config, At(0s)), std::nullopt);
+  }
+  Node MadeUp(int i) { return {story, "made-up-" + std::to_string(i), kTwo}; }
+  bool Knows(const Node& node) const {
+    return story.state.nodes.contains({node.report.node, node.report.incarnation});
+  }
+};
+
+TEST_F(Kept, AMembershipOutsideTheWorldCostsFourKilobytesAtMost) {
+  Form();
+  for (int i = 0; i < 10; ++i) {
+    Node stranger = MadeUp(i);
+    MakeLongWinded(stranger.report);
+    stranger.report.run_id = "run";
+    if (i % 2 == 0) {
+      stranger.report.shape.max_nodes = 4'000'000'000;  // Refused, in words.
+    }
+    const std::size_t before = BytesOf(story.state);
+    stranger.Says(At(1s));
+    EXPECT_TRUE(Knows(stranger));
+    EXPECT_LE(BytesOf(story.state), before + kMostOutside);
+  }
+}
+
+// Asked of the allocator: what is left of 190 kB of texts.
+TEST_F(Kept, NothingElseStaysOfWhatItSaid) {
+  Form();
+  std::vector<Node> strangers;
+  for (int i = 0; i < 100; ++i) {
+    MakeLongWinded(strangers.emplace_back(MadeUp(i)).report);
+    strangers.back().report.node = std::to_string(i);
+    strangers.back().report.run_id = "run";
+  }
+  const std::size_t before = mallinfo2().uordblks;
+  for (Node& stranger : strangers) {
+    stranger.Says(At(1s));
+  }
+  EXPECT_LE(mallinfo2().uordblks - before, strangers.size() * kMostOutside);
+}
+
+TEST_F(Kept, MadeUpMembershipsStayWithinTheBudgetOfTheRun) {
+  Form();
+  story.config.run_bytes = 100'000;
+  const Directive told = a.Told(At(1s));
+  for (int i = 0; i < 1'000; ++i) {
+    Node stranger = MadeUp(i);
+    stranger.Says(At(1s));
+    ASSERT_LE(BytesOf(story.state), story.config.run_bytes);
+  }
+  EXPECT_GT(story.state.nodes.size(), 30u);
+  EXPECT_EQ(a.Told(At(1s)), told);
+  Node last = MadeUp(1'000);
+  last.Says(At(1s));
+  EXPECT_FALSE(Knows(last));
+  EXPECT_EQ(last.Waits(At(1s)).what, WaitFor::kRoom);
+}
+
+TEST_F(Kept, WhatWasLostIsForgottenForWhoComes) {
+  Form();
+  story.config.run_bytes = 100'000;
+  for (int i = 0; i < 1'000; ++i) {
+    MadeUp(i).Says(At(1s));
+  }
+  a.Hears(At(3s)).Says(At(3s));
+  b.Hears(At(3s)).Says(At(3s));
+  story.Pass(At(4s));
+  const std::uint64_t edition = story.state.edition;
+  Node comes = MadeUp(1'000);
+  comes.Says(At(4s));
+  EXPECT_TRUE(Knows(comes));
+  EXPECT_EQ(story.state.nodes.size(), 3u);
+  EXPECT_GT(story.state.edition, edition);  // Their calls may be parked.
+}
+
+TEST_F(Kept, AMemberOfTheWorldIsNeverForgotten) {
+  Form();
+  story.config.run_bytes = 0;
+  a.Hears(At(1s)).Says(At(1s));
+  story.Pass(At(5s));
+  MadeUp(1).Says(At(5s));
+  EXPECT_TRUE(Knows(a));
+  EXPECT_TRUE(story.state.nodes.at({"n1", Incarnation{1}}).lost);
+}
+
+// A node that was switched off again and again while the server stood still.
+TEST_F(Kept, ANodeMayHaveSixtyFourMemberships) {
+  Form();
+  for (std::uint64_t i = 2; i <= 70; ++i) {
+    Node again(story, "n1", kTwo, i);
+    again.Says(At(1s));
+    EXPECT_EQ(Knows(again), i <= kMostMemberships);
+  }
+  a.Hears(At(2s)).Says(At(2s));
+  b.Hears(At(2s)).Says(At(2s));
+  story.Pass(At(4s));
+  Node again(story, "n1", kTwo, 71);
+  again.Says(At(4s));
+  EXPECT_TRUE(Knows(again));
+  EXPECT_TRUE(Knows(b));
+}
+
+TEST_F(Kept, StrangersDoNotStretchTheLease) {
+  Form();
+  for (int i = 0; i < 1'000; ++i) {
+    MadeUp(i).Says(At(1s));
+  }
+  EXPECT_EQ(LeaseOf(story.state, story.config), story.config.base_lease);
+}
+
+TEST(KeptBeforeTheFirstWorld, ThoseThatWouldFormItCountForTheLease) {
+  Story story;
+  const RunShape shape{.min_nodes = 2, .max_nodes = 700};
+  for (int i = 0; i < 1'000; ++i) {
+    Node(story, "n" + std::to_string(i), shape).Says(At(0s));
+    if (i == 599) {
+      EXPECT_EQ(LeaseOf(story.state, story.config), 600 * story.config.lease_per_node);
+    }
+  }
+  EXPECT_EQ(LeaseOf(story.state, story.config), 700 * story.config.lease_per_node);
+}
+
+// Else every member of a large world could cost as much as all may.
+TEST_F(Kept, TextsOfFailuresGoFirst) {
+  Form();
+  a.Ends(Outcome::kFailed, {LongWinded(0), LongWinded(0)}, At(1s));
+  ASSERT_EQ(story.state.phase, Phase::kDraining);
+  EXPECT_EQ(story.state.drain->evidence[1].failure.last_lines.size(), kMaxLastLines);
+  story.config.run_bytes = 100'000;
+  a.Hears(At(2s));
+  a.report.failures.assign(kMaxFailures, LongWinded(0));
+  a.Says(At(2s));
+  ASSERT_EQ(story.state.drain->evidence.size(), kMaxFailures);
+  EXPECT_EQ(story.state.drain->evidence[0].failure.last_lines.size(), kMaxLastLines);
+  EXPECT_EQ(story.state.drain->evidence[7].failure.last_lines, "");
+  EXPECT_EQ(story.state.drain->evidence[7].failure.status, ExitStatus(Exited{1}));
+  EXPECT_LE(story.state.drain->bytes, 100'000u / 4);
+}
+
+// A server that is new to the run, and somebody who claims all of a world's places.
+TEST_F(Kept, PlacesInAWorldThatIsLookedForStayWithinTheBudget) {
+  story.config.run_bytes = 100'000;
+  Node liar(story, "n0", {.min_nodes = 1, .max_nodes = 100'000});
+  MakeLongWinded(liar.report);
+  liar.report.hosting = Hosting::kStopping;
+  liar.report.placement->generation = {1};
+  liar.report.placement->group_size = liar.report.placement->world_size = 100'000;
+  for (std::uint32_t rank = 0; rank < 1'000; ++rank) {
+    liar.report.placement->group_rank = liar.report.placement->first_rank = rank;
+    liar.Says(At(0s));
+    ASSERT_LE(BytesOf(story.state), story.config.run_bytes + kMostOutside);
+  }
+  EXPECT_EQ(story.state.phase, Phase::kRecovering);
+  EXPECT_GT(story.state.recovery.places.size(), 10u);
+}
+
+TEST_F(Kept, WhoSaysSomethingElseEachTimeIsKeptOnce) {
+  Form();
+  a.Ends(Outcome::kSpawnFailed, {}, At(1s));
+  for (int i = 0; i < 100; ++i) {
+    a.report.spawn_failure = "cannot execute x" + std::to_string(i);
+    a.Hears(At(1s)).Says(At(1s));
+  }
+  EXPECT_LE(story.state.drain->spawn_failures.size(), kMostSpawnFailures);
+}
+
+}  // namespace
+}  // namespace ddprun
