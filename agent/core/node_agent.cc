@@ -249,6 +249,7 @@ void OnAllGone(AgentTurn& turn, const AllGone& gone) {
   } else {
     state.outcome = own_failure ? Outcome::kFailed : Outcome::kStopped;
   }
+  state.saved |= state.alive == turn.config.workers;  // Its start was given up: none had begun.
   state.store = gone.store;
   BecomeIdle(turn, gone.generation);
 }

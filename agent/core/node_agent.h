@@ -68,7 +68,8 @@ struct WorkerEnded {
   FailureDetails details;
   std::optional<Time> recorded;  // When it failed, by its error file's word.
 };
-// Every process of the generation is gone and its output is drained.
+// Every process of the generation is gone and its output is drained. Without any WorkerEnded
+// before: it was told to stop before its workers had been started.
 struct AllGone {
   Generation generation;
   Endpoint store;  // The port offered from now on.
@@ -107,6 +108,7 @@ struct SendReport {  // Replaces the call in flight.
   NodeReport report;
   Duration deadline{0};
 };
+// Answered by SpawnFailed, or by WorkerEnded and AllGone; it may last, and be stopped meanwhile.
 struct Spawn {
   Placement placement;
 };

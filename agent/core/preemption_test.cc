@@ -153,6 +153,12 @@ TEST_F(Evicted, WorkersThatHaveJustBegunLoseNothing) {
   EXPECT_EQ(CodeAfter(left, 4s), 75);
 }
 
+// Their start took long, so it was given up.
+TEST_F(Evicted, WorkersThatHaveNotBegunLoseNothing) {
+  Feed(SignalArrived{kTerm}, 2s);
+  EXPECT_EQ(CodeAfter(left, 3s), 75);
+}
+
 TEST_F(Evicted, WorkersThatSaidHelloMustSave) {
   TellStop(1, StopCause::kLeave, 2s);
   EndsSaying(0, 75, true, 3s);
