@@ -9,7 +9,6 @@
 
 #include "agent/core/describe.h"
 #include "agent/error_file.h"
-#include "agent/worker_gpu.h"
 #include "common/files.h"
 #include "common/log.h"
 #include "common/overload.h"
@@ -17,6 +16,8 @@
 
 namespace ddprun {
 namespace {
+
+constexpr Duration kSlowStart{1'000};  // Until people are told what it waits for.
 
 Incarnation DrawIncarnation() {
   std::random_device device;
@@ -52,14 +53,10 @@ std::int64_t WallClockMs() {
 
 }  // namespace
 
-std::filesystem::path ErrorFileOf(const LastAttempt& attempt, std::uint32_t local_rank) {
-  return attempt.directory / std::to_string(local_rank) / "error.json";
-}
-
 AgentDriver::AgentDriver(Loop& loop, AgentOptions options, std::unique_ptr<SyncChannel> channel,
                          std::function<void(const Exit&)> on_exit)
     : loop_(loop),
-      options_(std::move(options)),
+      options_(std::make_shared<const AgentOptions>(std::move(options))),
       channel_(std::move(channel)),
       on_exit_(std::move(on_exit)),
       timer_(loop),
@@ -71,16 +68,19 @@ AgentDriver::AgentDriver(Loop& loop, AgentOptions options, std::unique_ptr<SyncC
                   [this] { OnAllGone(); },
                   [](std::vector<pid_t>) {},  // The core counts the time itself.
               }),
+      slow_start_(loop),
       notify_(loop,
               [this](std::uint32_t local_rank, const Notification& notification) {
                 OnNotification(local_rank, notification);
               }),
       left_behind_(loop),
       stack_taker_(loop, "/proc/self/exe"),
-      store_(options_.store),
+      store_(options_->store),
       environment_(ProcessEnvironment()) {}
 
-AgentDriver::~AgentDriver() = default;
+AgentDriver::~AgentDriver() {
+  EndGeneration();
+}
 
 Result<void> AgentDriver::Start() {
   if (const Result<void> offered = store_.Bind(); !offered) {
@@ -95,15 +95,19 @@ Result<void> AgentDriver::Start() {
 
 void AgentDriver::Feed(const AgentEvent& event) {
   loop_.CheckOnLoop();
-  for (const AgentEffect& effect : Step(state_, options_.core, event, loop_.Now())) {
+  for (const AgentEffect& effect : Step(state_, options_->core, event, loop_.Now())) {
     CarryOut(effect);
   }
   CloseUnneededStore();
+  ShowLiveLine();
+  timer_.ArmAt(NextWake(state_, options_->core), [this] { Feed(AgentTick{}); });
+}
+
+void AgentDriver::ShowLiveLine() {
   const Wait* const wait =
       state_.phase == AgentPhase::kIdle && state_.echo ? std::get_if<Wait>(&*state_.echo) : nullptr;
-  SetLiveLine(
-      wait == nullptr ? "" : "ddprun | " + Describe(wait->reason) + TimeLeft(state_, loop_.Now()));
-  timer_.ArmAt(NextWake(state_, options_.core), [this] { Feed(AgentTick{}); });
+  const std::string why = wait == nullptr ? start_waits_for_ : Describe(wait->reason);
+  SetLiveLine(why.empty() ? "" : "ddprun | " + why + TimeLeft(state_, loop_.Now()));
 }
 
 void AgentDriver::CarryOut(const AgentEffect& effect) {
@@ -138,55 +142,7 @@ void AgentDriver::CloseUnneededStore() {
 std::filesystem::path AgentDriver::NewAttemptDirectory(const Placement& placement) {
   const std::string name = "attempt_" + std::to_string(placement.restarts_used);
   const std::uint32_t used = attempts_[name]++;
-  return options_.run_directory / (used == 0 ? name : name + "." + std::to_string(used));
-}
-
-Result<std::vector<WorkerSpec>> AgentDriver::PrepareWorkers(const Placement& placement) {
-  const std::filesystem::path attempt = NewAttemptDirectory(placement);
-  const std::uint32_t count = options_.core.workers;
-  last_attempt_ = {attempt, placement.restarts_used, loop_.Now(), {}, MemoryKills()};
-  ASSIGN_OR_RETURN(const std::vector<std::string> sockets,
-                   notify_.Open(options_.run_directory, count));
-  OutputRequest output = options_.output;
-  output.directory = options_.keep_logs ? attempt : std::filesystem::path();
-  if (options_.discard_logs) {
-    output.directory = "/dev/null";
-  }
-  std::vector<WorkerSpec> specs;
-  for (std::uint32_t local = 0; local < count; ++local) {
-    const std::filesystem::path own = attempt / std::to_string(local);
-    RETURN_IF_ERROR(MakeDirectories(own, 0700));
-    WorkerEnv env;
-    env.rank = placement.first_rank + local;
-    env.local_rank = options_.core.first_local_rank + local;
-    env.world_size = placement.world_size;
-    env.local_world_size = std::max(count, options_.local_world_size);
-    env.group_rank = placement.group_rank;
-    env.group_world_size = placement.group_size;
-    env.role_name = options_.core.role;
-    env.role_rank = placement.role_first_rank + local;
-    env.role_world_size = placement.role_world_size;
-    env.master = placement.store;
-    env.restart_count = placement.restarts_used;
-    env.max_restarts = options_.core.shape.max_restarts;
-    env.run_id = options_.core.run_id;
-    env.error_file = options_.discard_logs ? "" : ErrorFileOf(last_attempt_, local).native();
-    env.term = placement.term;
-    env.generation = placement.generation;
-    env.world_id = placement.world_id;
-    env.notify_socket = sockets[local];
-    WorkerSpec spec = MakeWorkerSpec(options_.command, env, environment_, output);
-    spec.local_rank = local;  // Of this agent.
-    if (options_.virtual_local_rank) {
-      ASSIGN_OR_RETURN(const auto variables, AloneOnItsGpu(local, environment_));
-      for (const auto& [name, value] : variables) {
-        spec.environment[name] = value;
-      }
-    }
-    spec.cpus = local < options_.cpus.size() ? options_.cpus[local] : CpuSet{};
-    specs.push_back(std::move(spec));
-  }
-  return specs;
+  return options_->run_directory / (used == 0 ? name : name + "." + std::to_string(used));
 }
 
 void AgentDriver::SpawnWorkers(const Placement& placement) {
@@ -194,44 +150,74 @@ void AgentDriver::SpawnWorkers(const Placement& placement) {
   if (placement.group_rank == 0) {
     store_.Begin();
   }
-  said_hello_.assign(options_.core.workers, false);
-  pids_.assign(options_.core.workers, 0);
-  const Generation generation = placement.generation;
-  const auto fail = [this, generation](const Error& error) {
-    loop_.Post([this, generation, text = error.message] {
-      Feed(SpawnFailed{generation, text, store_.Offer()});
-    });
-  };
-  const Result<std::vector<WorkerSpec>> specs = PrepareWorkers(placement);
-  if (!specs) {
-    fail(specs.error());
+  said_hello_.assign(options_->core.workers, false);
+  pids_.assign(options_->core.workers, 0);
+  const std::filesystem::path attempt = NewAttemptDirectory(placement);
+  last_attempt_ = {attempt, placement.restarts_used, loop_.Now(), {}, MemoryKills()};
+  const std::string sockets = starts_ == 0 ? "notify" : "notify." + std::to_string(starts_);
+  ++starts_;
+  plan_ = std::make_shared<GenerationPlan>(GenerationPlan{
+      options_, environment_, placement, attempt, options_->run_directory / sockets, {}});
+  SayWhatStartWaitsFor();
+  runner_.Spawn([plan = plan_](Making& making) { return MakeWorkers(*plan, making); },
+                [this](const Result<void>& spawned) { OnSpawned(spawned); });
+}
+
+// Most starts are over when it first looks.
+void AgentDriver::SayWhatStartWaitsFor() {
+  const std::string step = runner_.Starting();
+  if (!step.empty() && step != start_waits_for_) {
+    start_waits_for_ = step;
+    Log(LogLevel::kWarning, "the workers are not started yet: " + step +
+                                " takes longer than usual (does its disk answer?)");
+    ShowLiveLine();
+  }
+  slow_start_.ArmAt(loop_.Now() + kSlowStart, [this] { SayWhatStartWaitsFor(); });
+}
+
+// Nothing of it is left but files.
+void AgentDriver::EndGeneration() {
+  slow_start_.Cancel();
+  start_waits_for_.clear();
+  notify_.Close();
+  if (plan_) {
+    runner_.Tidy([plan = std::move(plan_)]() mutable { plan.reset(); });
+  }
+}
+
+void AgentDriver::OnSpawned(const Result<void>& spawned) {
+  slow_start_.Cancel();
+  start_waits_for_.clear();
+  const Placement placement = plan_->placement;
+  if (!spawned) {
+    EndGeneration();
+    Feed(SpawnFailed{placement.generation, spawned.error().message, store_.Offer()});
     return;
   }
-  if (const Result<void> spawned = runner_.Spawn(*specs); !spawned) {
-    fail(spawned.error());
-    return;
-  }
-  for (std::uint32_t local = 0; local < options_.core.workers; ++local) {
+  notify_.Listen(plan_->sockets);
+  for (std::uint32_t local = 0; local < options_->core.workers; ++local) {
     pids_[local] = runner_.PidOf(local);
-    if (options_.on_worker) {
-      options_.on_worker({placement, local, pids_[local], {}});
+    if (options_->on_worker) {
+      options_->on_worker({placement, local, pids_[local], {}});
     }
   }
   // Alone it is no news: nothing else could have been started.
-  const bool alone = options_.core.shape.max_nodes == 1;
+  const bool alone = options_->core.shape.max_nodes == 1;
   Log(alone ? LogLevel::kDebug : LogLevel::kInfo,
-      "started generation " + std::to_string(generation.value) + ": ranks " +
+      "started generation " + std::to_string(placement.generation.value) + ": ranks " +
           std::to_string(placement.first_rank) + " to " +
-          std::to_string(placement.first_rank + options_.core.workers - 1) + " of " +
+          std::to_string(placement.first_rank + options_->core.workers - 1) + " of " +
           std::to_string(placement.world_size) + ", store at " + ToString(placement.store));
+  ShowLiveLine();
 }
 
 void AgentDriver::OnWorkerEnded(std::uint32_t local_rank, ExitStatus status, LastErrors errors) {
   if (!state_.placement || local_rank >= pids_.size()) {
     return;
   }
-  if (options_.on_worker) {
-    options_.on_worker({*state_.placement, local_rank, pids_[local_rank], status});
+  notify_.ReceiveFrom(local_rank);
+  if (options_->on_worker) {
+    options_->on_worker({*state_.placement, local_rank, pids_[local_rank], status});
   }
   WorkerEnded ended{state_.placement->generation,
                     local_rank,
@@ -246,7 +232,8 @@ void AgentDriver::OnWorkerEnded(std::uint32_t local_rank, ExitStatus status, Las
   }
   const Duration ran = std::chrono::floor<Duration>(loop_.Now() - last_attempt_.started);
   left_behind_.Read(
-      ErrorFileOf(last_attempt_, local_rank), std::move(errors), options_.directory_stays,
+      ErrorFileOf(last_attempt_.directory, local_rank), std::move(errors),
+      options_->directory_stays,
       [this, ended = std::move(ended), ran, now = loop_.Now(), at = WallClockMs()](
           FailureDetails details, const std::vector<std::string>& last_lines) mutable {
         details = WithMemoryKill(std::move(details), ended.status, last_attempt_.memory_kills);
@@ -265,7 +252,7 @@ void AgentDriver::OnAllGone() {
   if (!state_.placement) {
     return;
   }
-  notify_.Close();
+  EndGeneration();
   stack_taker_.Forget();
   if (watchdog_) {
     watchdog_->Forget();
@@ -281,7 +268,7 @@ Result<void> AgentDriver::StartWatchdog() {
   }
   std::string& path = environment_["TORCHELASTIC_TIMER_FILE"];
   if (path.empty()) {
-    path = (options_.run_directory / "watchdog_timer").native();
+    path = (options_->run_directory / "watchdog_timer").native();
   }
   watchdog_ = std::make_unique<TimerWatchdog>(
       loop_, [this](const TimerRequest& request) { OnTimerExpired(request); });
@@ -337,14 +324,14 @@ void AgentDriver::TakeStacksOf(const TakeStacks& take) {
     }
   }
   // Shorter than the core waits, so that what a slow tool has found is still written.
-  const Duration limit = options_.core.stop_grace * 8 / 10;
+  const Duration limit = options_->core.stop_grace * 8 / 10;
   stack_taker_.Take(std::move(jobs), limit, [this, take] { OnStacksTaken(take); });
 }
 
 void AgentDriver::OnStacksTaken(const TakeStacks& take) {
   constexpr std::size_t kMaxShown = 8 * 1024;
   const std::filesystem::path& attempt = last_attempt_.directory;
-  if (options_.directory_stays) {
+  if (options_->directory_stays) {
     Log(LogLevel::kWarning,
         "the workers' stacks are in " + attempt.native() + "/<local rank>/" + kStacksFile);
   } else if (!take.local_ranks.empty()) {  // The files go with the run.

@@ -12,7 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "agent/agent_options.h"
 #include "agent/core/node_agent.h"
+#include "agent/generation.h"
 #include "agent/left_behind.h"
 #include "agent/memory_kills.h"
 #include "agent/node_stores.h"
@@ -20,35 +22,11 @@
 #include "agent/process_runner.h"
 #include "agent/stack_taker.h"
 #include "agent/timer_watchdog.h"
-#include "agent/worker_spec.h"
 #include "common/files.h"
 #include "common/loop.h"
 #include "rendezvous/transport.h"
 
 namespace ddprun {
-
-// A worker was started, or has ended.
-struct WorkerNews {
-  const Placement& placement;
-  std::uint32_t local_rank = 0;
-  std::int64_t pid = 0;
-  std::optional<ExitStatus> ended;
-};
-
-struct AgentOptions {
-  AgentConfig core;
-  Command command;
-  OutputRequest output;                 // `directory` is filled in per generation.
-  bool keep_logs = false;               // --log-dir was given: files are wanted, and kept.
-  bool discard_logs = false;            // --log-dir=/dev/null: no file of a worker at all.
-  std::filesystem::path run_directory;  // Exists, mode 0700.
-  bool directory_stays = false;         // It outlives the run.
-  StorePlace store;                     // Of this node.
-  bool virtual_local_rank = false;
-  std::uint32_t local_world_size = 0;  // Workers of all agents on this machine; 0: of this one.
-  std::vector<CpuSet> cpus;            // By local rank; none, or an empty one: the agent's own.
-  std::function<void(const WorkerNews&)> on_worker;  // None: nobody wants to know.
-};
 
 // How a worker of this node ended, for people only.
 struct EndedWorker {
@@ -71,8 +49,6 @@ struct LastAttempt {
   std::vector<EndedWorker> failed;  // In wait order; those that we stopped too.
   std::uint64_t memory_kills = 0;   // Before it began.
 };
-
-std::filesystem::path ErrorFileOf(const LastAttempt& attempt, std::uint32_t local_rank);
 
 class AgentDriver {
  public:
@@ -97,7 +73,10 @@ class AgentDriver {
   void Feed(const AgentEvent& event);
   void CarryOut(const AgentEffect& effect);
   void SpawnWorkers(const Placement& placement);
-  Result<std::vector<WorkerSpec>> PrepareWorkers(const Placement& placement);
+  void OnSpawned(const Result<void>& spawned);
+  void EndGeneration();
+  void SayWhatStartWaitsFor();
+  void ShowLiveLine();
   void CloseUnneededStore();
   std::filesystem::path NewAttemptDirectory(const Placement& placement);
 
@@ -110,13 +89,17 @@ class AgentDriver {
   void OnStacksTaken(const TakeStacks& take);
 
   Loop& loop_;
-  AgentOptions options_;
+  const std::shared_ptr<const AgentOptions> options_;  // With a start that may never end.
   std::unique_ptr<SyncChannel> channel_;
   std::function<void(const Exit&)> on_exit_;
   AgentState state_;
   LoopTimer timer_;
   ProcessRunner runner_;
+  LoopTimer slow_start_;
+  std::string start_waits_for_;  // Told to people; empty: it does not take long.
   NotifySockets notify_;
+  std::shared_ptr<GenerationPlan> plan_;  // Of the last start; its sockets' files go with it.
+  std::uint32_t starts_ = 0;
   LeftBehind left_behind_;
   StackTaker stack_taker_;
   std::unique_ptr<TimerWatchdog> watchdog_;  // TORCHELASTIC_ENABLE_FILE_TIMER=1 alone.

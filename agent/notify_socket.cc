@@ -26,8 +26,7 @@ bool Fits(const fs::path& directory) {
   return directory.native().size() + 12 < sizeof(sockaddr_un::sun_path);
 }
 
-Result<fs::path> MakeSocketDirectory(const fs::path& run_directory) {
-  const fs::path wanted = run_directory / "notify";
+Result<fs::path> MakeSocketDirectory(const fs::path& wanted) {
   if (Fits(wanted)) {
     RETURN_IF_ERROR(MakeDirectories(wanted, 0700));
     return wanted;
@@ -50,7 +49,6 @@ Result<UniqueFd> Bind(const std::string& path) {
   if (!fd) {
     return SystemError("make the notify socket", path, errno);
   }
-  ::unlink(path.c_str());
   // On the socket before bind, the mode is that of the file from its first moment.
   if (::fchmod(fd.get(), 0600) != 0 ||
       ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
@@ -62,6 +60,38 @@ Result<UniqueFd> Bind(const std::string& path) {
 
 }  // namespace
 
+Result<NotifyFiles> NotifyFiles::Make(const fs::path& directory, std::uint32_t workers) {
+  NotifyFiles files;
+  ASSIGN_OR_RETURN(files.directory_, MakeSocketDirectory(directory));
+  for (std::uint32_t rank = 0; rank < workers; ++rank) {
+    std::string path = (files.directory_ / std::to_string(rank)).native();
+    ASSIGN_OR_RETURN(UniqueFd socket, Bind(path));
+    files.paths_.push_back(std::move(path));
+    files.sockets_.push_back(std::move(socket));
+  }
+  return files;
+}
+
+NotifyFiles::NotifyFiles(NotifyFiles&& other) noexcept {
+  *this = std::move(other);
+}
+
+NotifyFiles& NotifyFiles::operator=(NotifyFiles&& other) noexcept {
+  std::swap(directory_, other.directory_);
+  std::swap(paths_, other.paths_);
+  std::swap(sockets_, other.sockets_);
+  return *this;
+}
+
+NotifyFiles::~NotifyFiles() {
+  for (const std::string& path : paths_) {
+    ::unlink(path.c_str());
+  }
+  if (!directory_.empty()) {
+    ::rmdir(directory_.c_str());
+  }
+}
+
 // Shared with waits in flight.
 class NotifySockets::State : public std::enable_shared_from_this<State> {
  public:
@@ -69,7 +99,6 @@ class NotifySockets::State : public std::enable_shared_from_this<State> {
     Socket(Loop& loop, std::uint32_t rank, int fd) : local_rank(rank), descriptor(loop.io(), fd) {}
     std::uint32_t local_rank;
     boost::asio::posix::stream_descriptor descriptor;
-    std::string path;
   };
 
   State(Loop& loop_in, OnNotification call) : loop(loop_in), on_notification(std::move(call)) {}
@@ -81,7 +110,6 @@ class NotifySockets::State : public std::enable_shared_from_this<State> {
   Loop& loop;
   OnNotification on_notification;
   std::vector<std::shared_ptr<Socket>> sockets;
-  fs::path directory;
 };
 
 void NotifySockets::State::Wait(const std::shared_ptr<Socket>& socket) {
@@ -116,12 +144,8 @@ void NotifySockets::State::Close() {
   for (const auto& socket : sockets) {
     boost::system::error_code ignored;
     socket->descriptor.close(ignored);
-    ::unlink(socket->path.c_str());
   }
   sockets.clear();
-  if (!directory.empty()) {
-    ::rmdir(std::exchange(directory, {}).c_str());
-  }
 }
 
 NotifySockets::NotifySockets(Loop& loop, OnNotification on_notification)
@@ -131,20 +155,21 @@ NotifySockets::~NotifySockets() {
   state_->Close();
 }
 
-Result<std::vector<std::string>> NotifySockets::Open(const fs::path& run_directory,
-                                                     std::uint32_t workers) {
+void NotifySockets::Listen(NotifyFiles& files) {
   state_->Close();
-  ASSIGN_OR_RETURN(state_->directory, MakeSocketDirectory(run_directory));
-  std::vector<std::string> paths;
-  for (std::uint32_t rank = 0; rank < workers; ++rank) {
-    paths.push_back((state_->directory / std::to_string(rank)).native());
-    ASSIGN_OR_RETURN(UniqueFd fd, Bind(paths.back()));
-    auto socket = std::make_shared<State::Socket>(state_->loop, rank, fd.Release());
-    socket->path = paths.back();
+  std::uint32_t rank = 0;
+  for (UniqueFd& fd : files.sockets_) {
+    auto socket = std::make_shared<State::Socket>(state_->loop, rank++, fd.Release());
     state_->sockets.push_back(socket);
     state_->Wait(socket);
   }
-  return paths;
+}
+
+void NotifySockets::ReceiveFrom(std::uint32_t local_rank) {
+  if (local_rank < state_->sockets.size()) {
+    const std::shared_ptr<State::Socket> socket = state_->sockets[local_rank];
+    state_->Receive(*socket);
+  }
 }
 
 void NotifySockets::Close() {

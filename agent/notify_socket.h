@@ -12,11 +12,34 @@
 #include <string>
 #include <vector>
 
+#include "common/files.h"
 #include "common/loop.h"
 #include "common/result.h"
 #include "proto/notify.h"
 
 namespace ddprun {
+
+// The sockets of one generation, and their files: these go with the object. Waits for the disk that
+// they are on: nothing for the loop.
+class NotifyFiles {
+ public:
+  // <directory>/<local rank>, mode 0600, in a directory of their own; in one under /tmp where that
+  // path is too long for a socket.
+  static Result<NotifyFiles> Make(const std::filesystem::path& directory, std::uint32_t workers);
+  NotifyFiles() = default;
+  NotifyFiles(NotifyFiles&& other) noexcept;
+  NotifyFiles& operator=(NotifyFiles&& other) noexcept;
+  ~NotifyFiles();
+
+  // By local rank, for WorkerEnv::notify_socket.
+  const std::vector<std::string>& paths() const { return paths_; }
+
+ private:
+  friend class NotifySockets;
+  std::filesystem::path directory_;
+  std::vector<std::string> paths_;
+  std::vector<UniqueFd> sockets_;
+};
 
 class NotifySockets {
  public:
@@ -27,13 +50,13 @@ class NotifySockets {
   NotifySockets(const NotifySockets&) = delete;
   NotifySockets& operator=(const NotifySockets&) = delete;
 
-  // Sockets <run_directory>/notify/<local rank>, mode 0600, replacing those of an earlier
-  // generation; in a new directory under /tmp where that path is too long for a socket. Returns
-  // the paths by local rank, for WorkerEnv::notify_socket.
-  Result<std::vector<std::string>> Open(const std::filesystem::path& run_directory,
-                                        std::uint32_t workers);
+  // Replaces those of an earlier generation.
+  void Listen(NotifyFiles& files);
 
-  // Nothing is called back any more; the files are removed.
+  // What a worker said before its end comes before the news of that.
+  void ReceiveFrom(std::uint32_t local_rank);
+
+  // Nothing is called back any more.
   void Close();
 
  private:

@@ -2,7 +2,6 @@
 
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,7 +14,6 @@
 
 #include "agent/process_tree.h"
 #include "agent/wait_status.h"
-#include "agent/worker_launcher.h"
 #include "common/check.h"
 #include "proto/stop_signal.h"
 
@@ -43,7 +41,7 @@ class ProcessRunner::State : public std::enable_shared_from_this<State> {
  public:
   State(Loop& loop, RunnerConfig config, RunnerEvents events);
 
-  Result<void> Spawn(const std::vector<WorkerSpec>& specs);
+  void Spawn(PrepareWorkers prepare, std::function<void(Result<void>)> started);
   void SignalAll(int signal, bool end_at_once);
   void KillAll();
   void Close();
@@ -51,11 +49,12 @@ class ProcessRunner::State : public std::enable_shared_from_this<State> {
 
   Loop& loop;
   Consoles consoles;
-  std::vector<std::unique_ptr<Worker>> workers;  // Empty: nothing of a generation is left.
+  GenerationMaker maker;
+  std::vector<std::unique_ptr<Worker>> workers;  // Empty, and none made: nothing is left.
 
  private:
-  Result<void> Launch(const std::vector<WorkerSpec>& specs);
-  void UndoLaunch();
+  void Adopt(std::vector<MadeWorker> made);
+  bool GiveUpStart();
   void WaitFor(Worker& worker);
   void OnEnded(Worker& worker);
   void LookSoon();
@@ -71,7 +70,8 @@ class ProcessRunner::State : public std::enable_shared_from_this<State> {
   RunnerEvents events_;
   boost::asio::signal_set child_signal_;
   bool look_is_due_ = false;
-  std::set<pid_t> ended_;  // Sessions of workers that ended since the last look.
+  bool look_was_missed_ = false;  // Orphans may have come while the generation was made.
+  std::set<pid_t> ended_;         // Sessions of workers that ended since the last look.
   LoopTimer look_again_;
   LoopTimer unkillable_;
   LoopTimer drain_limit_;
@@ -83,6 +83,7 @@ class ProcessRunner::State : public std::enable_shared_from_this<State> {
 ProcessRunner::State::State(Loop& loop_in, RunnerConfig config, RunnerEvents events)
     : loop(loop_in),
       consoles(loop_in),
+      maker(loop_in),
       config_(config),
       events_(std::move(events)),
       child_signal_(loop_in.io(), SIGCHLD),
@@ -90,17 +91,33 @@ ProcessRunner::State::State(Loop& loop_in, RunnerConfig config, RunnerEvents eve
       unkillable_(loop_in),
       drain_limit_(loop_in) {}
 
-Result<void> ProcessRunner::State::Spawn(const std::vector<WorkerSpec>& specs) {
+void ProcessRunner::State::Spawn(PrepareWorkers prepare,
+                                 std::function<void(Result<void>)> started) {
   loop.CheckOnLoop();
-  CHECK(workers.empty() && !specs.empty());
+  CHECK(workers.empty());
+  killing_ = draining_ = look_was_missed_ = false;
   // Orphaned grandchildren come to us, so that they can be found.
   if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
-    return SystemError("become the reaper of", "the workers' descendants", errno);
+    prepare = [error = SystemError("become the reaper of", "the workers' descendants", errno)](
+                  Making&) -> Result<std::vector<WorkerSpec>> { return error; };
   }
-  killing_ = draining_ = false;
-  if (Result<void> launched = Launch(specs); !launched) {
-    UndoLaunch();
-    return launched;
+  maker.Make(std::move(prepare), [this, started](Result<std::vector<MadeWorker>> made) {
+    if (made) {
+      Adopt(*std::move(made));
+    }
+    started(made ? Result<void>() : made.error());
+  });
+}
+
+void ProcessRunner::State::Adopt(std::vector<MadeWorker> made) {
+  for (MadeWorker& one : made) {
+    auto worker = std::make_unique<Worker>(loop, one.spec.local_rank);
+    worker->pid = one.process.pid;
+    worker->running = true;
+    worker->pidfd.assign(one.process.pidfd.Release());
+    worker->output =
+        std::make_unique<WorkerOutput>(loop, consoles, one.spec, std::move(one.output));
+    workers.push_back(std::move(worker));
   }
   for (const auto& worker : workers) {
     worker->output->Start([weak = weak_from_this()] {
@@ -110,57 +127,22 @@ Result<void> ProcessRunner::State::Spawn(const std::vector<WorkerSpec>& specs) {
     });
     WaitFor(*worker);
   }
-  return {};
+  if (look_was_missed_) {
+    LookSoon();
+  }
 }
 
-Result<void> ProcessRunner::State::Launch(const std::vector<WorkerSpec>& specs) {
-  const auto name = [](const WorkerSpec& spec, Error error) {
-    error.message = "worker with local rank " + std::to_string(spec.local_rank) +
-                    " was not started: " + error.message;
-    return error;
-  };
-  for (const WorkerSpec& spec : specs) {
-    auto worker = std::make_unique<Worker>(loop, spec.local_rank);
-    auto output = WorkerOutput::Open(loop, consoles, spec, specs.size() == 1);
-    if (!output) {
-      return name(spec, output.error());
-    }
-    worker->output = *std::move(output);
-    workers.push_back(std::move(worker));
+// True: there is no generation that hears signals.
+bool ProcessRunner::State::GiveUpStart() {
+  if (!maker.making()) {
+    return workers.empty();
   }
-  for (std::size_t i = 0; i < specs.size(); ++i) {
-    Worker& worker = *workers[i];
-    const Result<pid_t> pid = LaunchWorker(loop, specs[i], worker.output->child_stdio());
-    if (!pid) {
-      return name(specs[i], pid.error());
+  maker.GiveUp([weak = weak_from_this()] {
+    if (const auto self = weak.lock(); self && !self->closed_) {
+      self->events_.on_all_gone();
     }
-    worker.pid = *pid;
-    worker.running = true;
-    const int pidfd = static_cast<int>(::syscall(SYS_pidfd_open, worker.pid, 0));
-    if (pidfd < 0) {
-      return name(specs[i], SystemError("watch", specs[i].command.file.native(), errno));
-    }
-    worker.pidfd.assign(pidfd);
-  }
-  return {};
-}
-
-// Blocks for as long as SIGKILL takes on processes that have just been started.
-void ProcessRunner::State::UndoLaunch() {
-  for (const auto& worker : workers) {
-    if (worker->running) {
-      ::kill(-worker->pid, SIGKILL);
-      ::waitpid(worker->pid, nullptr, 0);
-    }
-  }
-  workers.clear();
-  while (true) {
-    const std::vector<pid_t> living = SweepChildren({}, Reach::kWhatWorkersLeave);
-    if (living.empty()) {
-      return;
-    }
-    ::waitpid(living.front(), nullptr, 0);
-  }
+  });
+  return true;
 }
 
 void ProcessRunner::State::WaitFor(Worker& worker) {
@@ -227,6 +209,7 @@ void ProcessRunner::State::WatchChildren() {
 
 // Orphans that ended are reaped at any time; those that live are killed when nothing may live.
 void ProcessRunner::State::LookAtChildren() {
+  look_was_missed_ |= workers.empty();
   if (workers.empty() || draining_) {
     return;
   }
@@ -296,6 +279,9 @@ void ProcessRunner::State::ArmUnkillable() {
 void ProcessRunner::State::SignalAll(int signal, bool end_at_once) {
   loop.CheckOnLoop();
   const bool wakes = signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT;
+  if (wakes && GiveUpStart()) {
+    return;
+  }
   for (const auto& worker : workers) {
     if (worker->running) {
       if (end_at_once) {  // Before the group's signal: of two pending ones the first one counts.
@@ -315,7 +301,7 @@ void ProcessRunner::State::SignalAll(int signal, bool end_at_once) {
 }
 
 void ProcessRunner::State::KillAll() {
-  if (workers.empty()) {
+  if (GiveUpStart()) {
     return;
   }
   SignalAll(SIGKILL, false);
@@ -328,6 +314,7 @@ void ProcessRunner::State::KillAll() {
 
 void ProcessRunner::State::Close() {
   closed_ = true;
+  maker.GiveUp([] {});
   for (const auto& worker : workers) {
     if (worker->running) {
       ::kill(-worker->pid, SIGKILL);
@@ -364,8 +351,8 @@ ProcessRunner::~ProcessRunner() {
   state_->Close();
 }
 
-Result<void> ProcessRunner::Spawn(const std::vector<WorkerSpec>& specs) {
-  return state_->Spawn(specs);
+void ProcessRunner::Spawn(PrepareWorkers prepare, std::function<void(Result<void>)> started) {
+  state_->Spawn(std::move(prepare), std::move(started));
 }
 
 void ProcessRunner::SignalAll(int signal, bool end_at_once) {
@@ -377,7 +364,15 @@ void ProcessRunner::KillAll() {
 }
 
 bool ProcessRunner::Empty() const {
-  return state_->workers.empty();
+  return state_->workers.empty() && !state_->maker.making();
+}
+
+void ProcessRunner::Tidy(std::function<void()> work) {
+  state_->maker.Tidy(std::move(work));
+}
+
+std::string ProcessRunner::Starting() const {
+  return state_->maker.Step();
 }
 
 pid_t ProcessRunner::PidOf(std::uint32_t local_rank) const {

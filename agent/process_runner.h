@@ -2,10 +2,19 @@
 // left: workers, their sessions, and whatever they forked away (this process is a subreaper).
 //
 // Decides nothing: who is stopped when is the caller's. Never polls: pidfds, pipes and SIGCHLD
-// wake it. What this process starts for itself (WorkerSpec::helper) is left alone; every other
-// child that it has or gets belongs to the generation and does not outlive it.
+// wake it. Never waits for a disk: the generation is made by a thread (generation_maker.h). What
+// this process starts for itself (WorkerSpec::helper) is left alone; every other child that it has
+// or gets belongs to the generation and does not outlive it.
 //
-//   Spawn -> on_ended (each worker, in wait order) -> strays killed, output drained -> on_all_gone
+//   phase    | made           | cannot be made | TERM INT HUP QUIT, KillAll | other signals
+//   ---------|----------------|----------------|----------------------------|--------------
+//   Empty    |                |                | nothing                    | nothing
+//   Starting | told: Running  | told: Empty    | given up: on_all_gone when | nothing
+//            |                |                | none is left; Empty        |
+//   Running  |                |                | to the workers             | to the workers
+//
+//   Running -> on_ended (each worker, in wait order) -> strays killed, output drained ->
+//   on_all_gone
 #pragma once
 
 #include <sys/types.h>
@@ -16,8 +25,8 @@
 #include <string>
 #include <vector>
 
+#include "agent/generation_maker.h"
 #include "agent/worker_output.h"
-#include "agent/worker_spec.h"
 #include "common/exit_status.h"
 #include "common/loop.h"
 #include "common/result.h"
@@ -48,9 +57,9 @@ class ProcessRunner {
   ProcessRunner(const ProcessRunner&) = delete;
   ProcessRunner& operator=(const ProcessRunner&) = delete;
 
-  // All or none: when one cannot be started the others are killed and waited for. The previous
-  // generation must be all gone.
-  Result<void> Spawn(const std::vector<WorkerSpec>& specs);
+  // All or none: when one cannot be started the others are killed and waited for. `started` comes
+  // later, or on_all_gone in its place. The previous generation must be all gone.
+  void Spawn(PrepareWorkers prepare, std::function<void(Result<void>)> started);
 
   // To every living worker's process group and session; TERM, INT, HUP and QUIT are followed by
   // CONT, so that a stopped worker hears them. `end_at_once`: proto/stop_signal.h.
@@ -61,6 +70,12 @@ class ProcessRunner {
 
   // Nothing of a generation is left; true before the first Spawn.
   bool Empty() const;
+
+  // GenerationMaker::Tidy.
+  void Tidy(std::function<void()> work);
+
+  // What a start is doing, for people; "": nothing is being started.
+  std::string Starting() const;
 
   // 0: not running (any more).
   pid_t PidOf(std::uint32_t local_rank) const;

@@ -1,7 +1,6 @@
 #include "agent/stack_taker.h"
 
 #include <fcntl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -50,17 +49,13 @@ class StackTaker::State : public std::enable_shared_from_this<State> {
 
   void Next() {
     while (running_ < kAtOnce && started_ < jobs_.size()) {
-      const Result<pid_t> child = Start(jobs_[started_++]);
+      Result<LaunchedWorker> child = Start(jobs_[started_++]);
       if (!child) {
         Log(LogLevel::kWarning, child.error().message);
         continue;
       }
-      const int fd = static_cast<int>(::syscall(SYS_pidfd_open, *child, 0));
-      if (fd < 0) {
-        continue;  // It has ended, and its status is taken.
-      }
       ++running_;
-      Await(std::make_shared<Pidfd>(loop_.io(), fd));
+      Await(std::make_shared<Pidfd>(loop_.io(), child->pidfd.Release()));
     }
     if (running_ == 0 && started_ == jobs_.size() && done_) {
       std::exchange(done_, nullptr)();
@@ -79,7 +74,7 @@ class StackTaker::State : public std::enable_shared_from_this<State> {
         });
   }
 
-  Result<pid_t> Start(const StackJob& job) {
+  Result<LaunchedWorker> Start(const StackJob& job) {
     const UniqueFd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
     if (!nothing) {
       return SystemError("open", "/dev/null", errno);
@@ -94,7 +89,7 @@ class StackTaker::State : public std::enable_shared_from_this<State> {
     }
     spec.command.argv.push_back(std::to_string(job.pid));
     spec.environment = ProcessEnvironment();
-    return LaunchWorker(loop_, spec, {nothing.get(), nothing.get(), nothing.get()});
+    return LaunchWorker(spec, {nothing.get(), nothing.get(), nothing.get()});
   }
 
   Loop& loop_;

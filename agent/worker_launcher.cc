@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include <boost/process/v2/posix/default_launcher.hpp>
-#include <boost/process/v2/process.hpp>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -32,6 +31,7 @@ struct WorkerSetup {
   const char* const* environment = nullptr;
   pid_t agent = 0;
   bool helper = false;
+  LaunchUnderWay* under_way = nullptr;
   const char* step = "execute";  // What was being tried, for the message.
 
   template <class Launcher>
@@ -49,6 +49,10 @@ struct WorkerSetup {
 };
 
 bool WorkerSetup::Apply() {
+  if (under_way != nullptr && !under_way->BeginInChild()) {
+    errno = ECANCELED;
+    return false;
+  }
   step = "start a session for";
   if (helper ? ::setpgid(0, 0) != 0 : ::setsid() < 0) {
     return false;
@@ -108,14 +112,13 @@ bool WorkerSetup::Apply() {
 // 514); its default_launcher copies the whole address space. This one does what glibc's
 // posix_spawn does: a stack of its own and every signal blocked while memory is shared.
 struct SharedMemoryLauncher : process::posix::default_launcher {
-  template <class Executor, class Setup>
-  process::basic_process<Executor> operator()(Executor executor, error_code& ec,
-                                              const process::filesystem::path& file,
-                                              const char** arguments, Setup& setup) {
+  template <class Setup>
+  LaunchedWorker Launch(error_code& ec, const process::filesystem::path& file,
+                        const char** arguments, Setup& setup) {
     const char* const* argv = this->build_argv_(file, arguments);
     ec = process::posix::detail::on_setup(*this, file, argv, setup);
     if (ec) {
-      return process::basic_process<Executor>(executor);
+      return {};
     }
     struct Child {
       SharedMemoryLauncher& launcher;
@@ -142,15 +145,18 @@ struct SharedMemoryLauncher : process::posix::default_launcher {
     pid = Clone(run, &child, &pidfd);
     const int clone_error = errno;
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    if (setup.under_way != nullptr) {
+      setup.under_way->End();
+    }
     if (pid < 0) {
       ec.assign(clone_error, boost::system::system_category());
     } else if (ec) {
       ::close(pidfd);
       ::waitpid(pid, nullptr, 0);
     } else {
-      return process::basic_process<Executor>(executor, pid, pidfd);
+      return {pid, UniqueFd(pidfd)};
     }
-    return process::basic_process<Executor>(executor);
+    return {};
   }
 
   static pid_t Clone(int (*run)(void*), void* argument, int* pidfd) {
@@ -191,6 +197,25 @@ std::vector<unsigned long> MaskOf(const CpuSet& cpus) {
 
 }  // namespace
 
+// Either the process sees that it was given up, or who gives it up sees the process.
+bool LaunchUnderWay::BeginInChild() {
+  pid_ = ::getpid();
+  return !given_up_;
+}
+
+void LaunchUnderWay::GiveUp() {
+  const std::lock_guard lock(mutex_);
+  given_up_ = true;
+  if (const pid_t pid = pid_; pid != 0) {
+    ::kill(pid, SIGKILL);
+  }
+}
+
+void LaunchUnderWay::End() {
+  const std::lock_guard lock(mutex_);
+  pid_ = 0;
+}
+
 const std::array<std::optional<rlimit>, RLIMIT_NLIMITS>& UserLimits() {
   static const auto limits = [] {
     std::array<std::optional<rlimit>, RLIMIT_NLIMITS> found;
@@ -205,7 +230,8 @@ const std::array<std::optional<rlimit>, RLIMIT_NLIMITS>& UserLimits() {
   return limits;
 }
 
-Result<pid_t> LaunchWorker(Loop& loop, const WorkerSpec& spec, const ChildStdio& stdio) {
+Result<LaunchedWorker> LaunchWorker(const WorkerSpec& spec, const ChildStdio& stdio,
+                                    LaunchUnderWay* under_way) {
   UserLimits();  // Its first call must not be in the child.
   std::vector<std::string> assignments;
   for (const auto& [name, value] : spec.environment) {
@@ -219,12 +245,13 @@ Result<pid_t> LaunchWorker(Loop& loop, const WorkerSpec& spec, const ChildStdio&
                     .stdio = stdio,
                     .environment = environment.data(),
                     .agent = ::getpid(),
-                    .helper = spec.helper};
+                    .helper = spec.helper,
+                    .under_way = under_way};
   error_code ec;
-  auto worker = SharedMemoryLauncher{}(loop.io().get_executor(), ec, spec.command.file.native(),
-                                       argv.data(), setup);
+  LaunchedWorker worker =
+      SharedMemoryLauncher{}.Launch(ec, spec.command.file.native(), argv.data(), setup);
   if (!ec) {
-    return static_cast<pid_t>(worker.detach().id());
+    return worker;
   }
   Error error = SystemError(setup.step, spec.command.file.native(), ec.value());
   const bool executing = std::string_view(setup.step) == "execute";

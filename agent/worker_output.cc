@@ -4,11 +4,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <utility>
 
-#include "common/check.h"
 #include "common/files.h"
 
 namespace ddprun {
@@ -95,85 +93,102 @@ Consoles::Consoles(Loop& loop)
     : out(loop, DuplicateStdio(STDOUT_FILENO), "standard output"),
       err(loop, DuplicateStdio(STDERR_FILENO), "standard error") {}
 
-class WorkerOutput::State {
- public:
-  Result<void> OpenStdin(bool inherit);
-  Result<void> OpenStream(Loop& loop, int target, const WorkerSpec& spec, Consoles& consoles,
-                          bool inherit);
-  bool drained() const;
-  void SayWhenDrained();
+namespace {
 
-  std::array<int, 3> stdio{};
-  std::vector<UniqueFd> child_ends;
-  std::vector<std::shared_ptr<OutputStream>> streams;
-  std::shared_ptr<OutputStream> errors;  // Of `streams`, or none.
-  fs::path error_file;                   // Written by the worker itself, or empty.
-  std::function<void()> on_drained;
-};
+// The agent reads it in a pipe, else the worker has it as its own.
+bool PassesTheAgent(const StreamPlan& plan, bool is_error) {
+  const bool unshown_errors = is_error && plan.file.empty();  // Their last lines explain a failure.
+  return plan.console || !plan.filters.empty() || unshown_errors;
+}
 
-Result<void> WorkerOutput::State::OpenStdin(bool inherit) {
-  stdio[0] = STDIN_FILENO;
-  if (!inherit) {
-    ASSIGN_OR_RETURN(UniqueFd null, OpenNowhere(O_RDONLY));
-    stdio[0] = null.get();
-    child_ends.push_back(std::move(null));
+Result<void> OpenPipe(const WorkerSpec& spec, OpenedOutput::Stream& stream, OpenedOutput& opened) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) {
+    return Refused("make a pipe for the output of", NameOf(spec), errno);
   }
+  stream.pipe = AboveStdio(UniqueFd(ends[0]));
+  UniqueFd write_end = AboveStdio(UniqueFd(ends[1]));
+  if (!stream.pipe || !write_end) {
+    return Refused("duplicate a pipe for the output of", NameOf(spec), errno);
+  }
+  opened.stdio[stream.target] = write_end.get();
+  opened.child_ends.push_back(std::move(write_end));
   return {};
 }
 
-Result<void> WorkerOutput::State::OpenStream(Loop& loop, int target, const WorkerSpec& spec,
-                                             Consoles& consoles, bool inherit) {
+Result<void> OpenStream(int target, const WorkerSpec& spec, bool inherit, OpenedOutput& opened) {
   const bool is_error = target == STDERR_FILENO;
   const StreamPlan& plan = is_error ? spec.err : spec.out;
-  OutputSink& console = is_error ? consoles.err : consoles.out;
   if (inherit && plan.console && plan.file.empty() && plan.prefix.empty()) {
-    stdio[target] = target;
+    opened.stdio[target] = target;
     return {};
   }
   UniqueFd file;
   if (!plan.file.empty()) {
     ASSIGN_OR_RETURN(file, OpenLog(plan.file, O_TRUNC));
   }
-  if (!plan.console && file && plan.filters.empty()) {
-    error_file = is_error ? plan.file : error_file;
-    stdio[target] = file.get();
-    child_ends.push_back(std::move(file));
+  if (!PassesTheAgent(plan, is_error)) {
+    if (!file) {
+      ASSIGN_OR_RETURN(file, OpenNowhere(O_WRONLY));
+    }
+    opened.stdio[target] = file.get();
+    opened.child_ends.push_back(std::move(file));
     return {};
   }
-  if (!plan.console && !is_error && plan.filters.empty()) {
-    ASSIGN_OR_RETURN(UniqueFd null, OpenNowhere(O_WRONLY));
-    stdio[target] = null.get();
-    child_ends.push_back(std::move(null));
-    return {};
+  OpenedOutput::Stream stream{.target = target, .file = std::move(file)};
+  RETURN_IF_ERROR(OpenPipe(spec, stream, opened));
+  if (!plan.filters.empty()) {
+    ASSIGN_OR_RETURN(stream.filtered, OpenLog(plan.filtered_file, 0));
   }
-  // Unshown errors pass here too: their last lines explain a failure.
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) {
-    return Refused("make a pipe for the output of", NameOf(spec), errno);
+  opened.streams.push_back(std::move(stream));
+  return {};
+}
+
+}  // namespace
+
+Result<OpenedOutput> OpenOutput(const WorkerSpec& spec, bool inherit) {
+  OpenedOutput opened;
+  if (!inherit) {
+    ASSIGN_OR_RETURN(UniqueFd null, OpenNowhere(O_RDONLY));
+    opened.stdio[STDIN_FILENO] = null.get();
+    opened.child_ends.push_back(std::move(null));
   }
-  UniqueFd read_end = AboveStdio(UniqueFd(ends[0]));
-  UniqueFd write_end = AboveStdio(UniqueFd(ends[1]));
-  if (!read_end || !write_end) {
-    return Refused("duplicate a pipe for the output of", NameOf(spec), errno);
-  }
+  RETURN_IF_ERROR(OpenStream(STDOUT_FILENO, spec, inherit, opened));
+  RETURN_IF_ERROR(OpenStream(STDERR_FILENO, spec, inherit, opened));
+  return opened;
+}
+
+class WorkerOutput::State {
+ public:
+  void Add(Loop& loop, Consoles& consoles, const StreamPlan& plan, OpenedOutput::Stream opened);
+  bool drained() const;
+  void SayWhenDrained();
+
+  std::vector<std::shared_ptr<OutputStream>> streams;
+  std::shared_ptr<OutputStream> errors;  // Of `streams`, or none.
+  fs::path error_file;                   // Written by the worker itself, or empty.
+  std::function<void()> on_drained;
+};
+
+void WorkerOutput::State::Add(Loop& loop, Consoles& consoles, const StreamPlan& plan,
+                              OpenedOutput::Stream opened) {
+  const bool is_error = opened.target == STDERR_FILENO;
+  OutputSink& console = is_error ? consoles.err : consoles.out;
   OutputStream::Plan stream{.console = plan.console ? &console : nullptr,
                             .open_line = &consoles.open_line,
+                            .filters = plan.filters,
                             .prefix = plan.prefix,
                             .keep_tail = is_error};
-  if (file) {
-    stream.file = std::make_unique<OutputSink>(loop, std::move(file), plan.file.native());
+  if (opened.file) {
+    stream.file = std::make_unique<OutputSink>(loop, std::move(opened.file), plan.file.native());
   }
-  if (!plan.filters.empty()) {
-    ASSIGN_OR_RETURN(UniqueFd filtered, OpenLog(plan.filtered_file, 0));
-    stream.filters = plan.filters;
+  if (opened.filtered) {
     stream.filtered =
-        std::make_unique<OutputSink>(loop, std::move(filtered), plan.filtered_file.native());
+        std::make_unique<OutputSink>(loop, std::move(opened.filtered), plan.filtered_file.native());
   }
-  streams.push_back(std::make_shared<OutputStream>(loop, std::move(read_end), std::move(stream)));
+  streams.push_back(
+      std::make_shared<OutputStream>(loop, std::move(opened.pipe), std::move(stream)));
   errors = is_error ? streams.back() : errors;
-  stdio[target] = write_end.get();
-  child_ends.push_back(std::move(write_end));
-  return {};
 }
 
 bool WorkerOutput::State::drained() const {
@@ -191,25 +206,21 @@ void WorkerOutput::State::SayWhenDrained() {
   }
 }
 
-WorkerOutput::WorkerOutput(std::shared_ptr<State> state) : state_(std::move(state)) {}
+WorkerOutput::WorkerOutput(Loop& loop, Consoles& consoles, const WorkerSpec& spec,
+                           OpenedOutput opened)
+    : state_(std::make_shared<State>()) {
+  for (OpenedOutput::Stream& stream : opened.streams) {
+    const bool is_error = stream.target == STDERR_FILENO;
+    state_->Add(loop, consoles, is_error ? spec.err : spec.out, std::move(stream));
+  }
+  if (!PassesTheAgent(spec.err, true)) {
+    state_->error_file = spec.err.file;
+  }
+}
+
 WorkerOutput::~WorkerOutput() = default;
 
-Result<std::unique_ptr<WorkerOutput>> WorkerOutput::Open(Loop& loop, Consoles& consoles,
-                                                         const WorkerSpec& spec, bool inherit) {
-  auto state = std::make_shared<State>();
-  RETURN_IF_ERROR(state->OpenStdin(inherit));
-  RETURN_IF_ERROR(state->OpenStream(loop, STDOUT_FILENO, spec, consoles, inherit));
-  RETURN_IF_ERROR(state->OpenStream(loop, STDERR_FILENO, spec, consoles, inherit));
-  return std::unique_ptr<WorkerOutput>(new WorkerOutput(std::move(state)));
-}
-
-ChildStdio WorkerOutput::child_stdio() const {
-  CHECK(state_->stdio[0] == STDIN_FILENO || !state_->child_ends.empty());
-  return state_->stdio;
-}
-
 void WorkerOutput::Start(std::function<void()> on_drained) {
-  state_->child_ends.clear();
   state_->on_drained = std::move(on_drained);
   for (const auto& stream : state_->streams) {
     stream->Start([weak = std::weak_ptr<State>(state_)] {

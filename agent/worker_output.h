@@ -16,6 +16,7 @@
 #include "agent/output_stream.h"
 #include "agent/worker_launcher.h"
 #include "agent/worker_spec.h"
+#include "common/files.h"
 #include "common/loop.h"
 #include "common/result.h"
 
@@ -38,21 +39,32 @@ struct LastErrors {
 // The last lines of such a log. Reads a file: not for the loop.
 std::vector<std::string> LastLinesOf(const std::filesystem::path& log);
 
+// The descriptors of one worker's three streams, and the other ends of its pipes.
+struct OpenedOutput {
+  struct Stream {
+    int target = 0;     // STDOUT_FILENO or STDERR_FILENO.
+    UniqueFd pipe;      // To be read.
+    UniqueFd file;      // Of a tee; or none.
+    UniqueFd filtered;  // Or none.
+  };
+  ChildStdio stdio{};
+  std::vector<UniqueFd> child_ends;  // To be closed once the worker was launched.
+  std::vector<Stream> streams;
+};
+
+// Opens everything the worker needs; `inherit`: it gets the agent's own three descriptors where
+// its plan says console alone. Waits for the disks that the files are on: not for the loop.
+Result<OpenedOutput> OpenOutput(const WorkerSpec& spec, bool inherit);
+
 class WorkerOutput {
  public:
-  // Opens everything the worker needs; `inherit`: it gets the agent's own three descriptors where
-  // its plan says console alone.
-  static Result<std::unique_ptr<WorkerOutput>> Open(Loop& loop, Consoles& consoles,
-                                                    const WorkerSpec& spec, bool inherit);
+  WorkerOutput(Loop& loop, Consoles& consoles, const WorkerSpec& spec, OpenedOutput opened);
   ~WorkerOutput();
   WorkerOutput(const WorkerOutput&) = delete;
   WorkerOutput& operator=(const WorkerOutput&) = delete;
 
-  // Valid until Start.
-  ChildStdio child_stdio() const;
-
-  // After the worker was launched: closes its ends here and begins to read. on_drained is called
-  // on the loop, once, when every pipe has ended and every file is written.
+  // Begins to read. on_drained is called on the loop, once, when every pipe has ended and every
+  // file is written.
   void Start(std::function<void()> on_drained);
 
   // The worker has ended: takes what it left in its pipes. Reads no file.
@@ -65,7 +77,6 @@ class WorkerOutput {
 
  private:
   class State;
-  explicit WorkerOutput(std::shared_ptr<State> state);
   std::shared_ptr<State> state_;  // Shared with reads in flight.
 };
 

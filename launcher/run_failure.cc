@@ -113,7 +113,8 @@ void CopyErrorFile(const WorkerFailure& root, const LaunchConfig& config,
   std::optional<std::string> text;
   if (facts.ran) {
     text = WithErrorCode(
-        ReadErrorFile(ErrorFileOf(attempt, root.local_rank - FirstLocalRank(config))), code);
+        ReadErrorFile(ErrorFileOf(attempt.directory, root.local_rank - FirstLocalRank(config))),
+        code);
   }
   text = text ? text : MakeErrorFile(root.details, code);
   if (text) {

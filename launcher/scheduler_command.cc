@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -52,12 +51,10 @@ class SchedulerCommand::State : public std::enable_shared_from_this<State> {
     if (!nothing || !printed_ || !said_) {
       return SystemError("make room for what is printed by", words.front(), errno);
     }
-    ASSIGN_OR_RETURN(pid_, LaunchWorker(loop_, spec, {nothing.get(), printed_.get(), said_.get()}));
-    const int fd = static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0));
-    if (fd < 0) {
-      return SystemError("watch", words.front(), errno);
-    }
-    pidfd_.assign(fd);
+    ASSIGN_OR_RETURN(LaunchedWorker launched,
+                     LaunchWorker(spec, {nothing.get(), printed_.get(), said_.get()}));
+    pid_ = launched.pid;
+    pidfd_.assign(launched.pidfd.Release());
     pidfd_.async_wait(boost::asio::posix::descriptor_base::wait_read,
                       [weak = weak_from_this()](boost::system::error_code error) {
                         if (const auto self = weak.lock(); self && !error) {

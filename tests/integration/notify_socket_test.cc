@@ -30,6 +30,13 @@ class NotifySocketTest : public ::testing::Test {
     return condition();
   }
 
+  NotifyFiles Open(const std::string& directory, std::uint32_t workers) {
+    Result<NotifyFiles> files = NotifyFiles::Make(directory, workers);
+    EXPECT_TRUE(files) << files.error().message;
+    sockets_.Listen(*files);
+    return *std::move(files);
+  }
+
   testing::ScratchDirectory scratch_;
   Loop loop_;
   std::map<std::uint32_t, std::vector<Notification>> said_;
@@ -38,10 +45,9 @@ class NotifySocketTest : public ::testing::Test {
 
 // The socket says who speaks, not the datagram.
 TEST_F(NotifySocketTest, TheSenderIsKnownByItsSocket) {
-  const auto paths = sockets_.Open(scratch_.path(), 2);
-  ASSERT_TRUE(paths) << paths.error().message;
-  ASSERT_THAT(*paths, SizeIs(2));
-  Notifier(paths.value()[1]).Send("READY=1\nSTEP=7\n");
+  const NotifyFiles files = Open(scratch_.path() / "notify", 2);
+  ASSERT_THAT(files.paths(), SizeIs(2));
+  Notifier(files.paths()[1]).Send("READY=1\nSTEP=7\n");
   ASSERT_TRUE(RunUntil([this] { return said_.contains(1); }));
   EXPECT_TRUE(said_[1].front().ready);
   EXPECT_EQ(said_[1].front().step, 7U);
@@ -49,28 +55,30 @@ TEST_F(NotifySocketTest, TheSenderIsKnownByItsSocket) {
 }
 
 TEST_F(NotifySocketTest, OnlyTheUserMaySpeak) {
-  const auto paths = sockets_.Open(scratch_.path(), 1);
+  const NotifyFiles files = Open(scratch_.path() / "notify", 1);
   struct stat info {};
-  ASSERT_EQ(::stat(paths.value()[0].c_str(), &info), 0);
+  ASSERT_EQ(::stat(files.paths()[0].c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777, 0600U);
 }
 
 // A socket's path has at most 107 bytes; run directories are often deep.
 TEST_F(NotifySocketTest, ALongRunDirectoryFallsBackToAShortOne) {
   const std::string deep = scratch_.path() / std::string(100, 'd');
-  const auto paths = sockets_.Open(deep, 1);
-  ASSERT_TRUE(paths) << paths.error().message;
-  EXPECT_THAT(paths.value()[0], StartsWith("/tmp/ddprun-notify-"));
-  Notifier(paths.value()[0]).Send("READY=1\n");
-  EXPECT_TRUE(RunUntil([this] { return said_.contains(0); }));
-  sockets_.Close();
-  EXPECT_FALSE(std::filesystem::exists(std::filesystem::path(paths.value()[0]).parent_path()));
+  std::filesystem::path directory;
+  {
+    const NotifyFiles files = Open(deep, 1);
+    directory = std::filesystem::path(files.paths()[0]).parent_path();
+    EXPECT_THAT(directory.native(), StartsWith("/tmp/ddprun-notify-"));
+    Notifier(files.paths()[0]).Send("READY=1\n");
+    EXPECT_TRUE(RunUntil([this] { return said_.contains(0); }));
+  }
+  EXPECT_FALSE(std::filesystem::exists(directory));
 }
 
 // A worker in a tight loop of datagrams must not keep the agent from its other work.
 TEST_F(NotifySocketTest, AFloodLeavesTurnsForOthers) {
-  const auto paths = sockets_.Open(scratch_.path(), 1);
-  const Notifier flood(paths.value()[0]);
+  const NotifyFiles files = Open(scratch_.path() / "notify", 1);
+  const Notifier flood(files.paths()[0]);
   int other_work = 0;
   std::function<void()> work = [&] {
     for (int i = 0; i < 100; ++i) {
@@ -86,13 +94,20 @@ TEST_F(NotifySocketTest, AFloodLeavesTurnsForOthers) {
   EXPECT_GT(said_[0].size(), 0U);
 }
 
+// It may have ended before anybody listened.
+TEST_F(NotifySocketTest, WhatAWorkerSaidIsHeardBeforeItsEndIsTold) {
+  const NotifyFiles files = Open(scratch_.path() / "notify", 1);
+  Notifier(files.paths()[0]).Send("READY=1\n");
+  sockets_.ReceiveFrom(0);
+  EXPECT_THAT(said_[0], SizeIs(1));
+}
+
 TEST_F(NotifySocketTest, TheNextGenerationHasSocketsOfItsOwn) {
-  const auto first = sockets_.Open(scratch_.path(), 2);
-  const Notifier late(first.value()[0]);
-  const auto second = sockets_.Open(scratch_.path(), 1);
-  ASSERT_TRUE(second);
+  const NotifyFiles first = Open(scratch_.path() / "notify", 2);
+  const Notifier late(first.paths()[0]);
+  const NotifyFiles second = Open(scratch_.path() / "notify.1", 1);
   late.Send("STEP=1\n");  // A straggler of the last generation: its socket is gone.
-  Notifier(second.value()[0]).Send("STEP=2\n");
+  Notifier(second.paths()[0]).Send("STEP=2\n");
   ASSERT_TRUE(RunUntil([this] { return said_.contains(0); }));
   ASSERT_THAT(said_[0], SizeIs(1));
   EXPECT_EQ(said_[0].front().step, 2U);

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <future>
 #include <map>
 
 #include "agent/worker_launcher.h"
@@ -56,9 +57,17 @@ class ProcessRunnerTest : public ::testing::Test {
     return specs;
   }
 
+  Result<void> Spawn(const std::vector<WorkerSpec>& specs) {
+    std::optional<Result<void>> spawned;
+    runner_.Spawn([specs](Making&) -> Result<std::vector<WorkerSpec>> { return specs; },
+                  [&](const Result<void>& result) { spawned = result; });
+    EXPECT_FALSE(runner_.Empty());
+    EXPECT_TRUE(RunUntil([&] { return spawned.has_value(); }));
+    return *spawned;
+  }
   void Spawn(std::uint32_t workers, const std::vector<std::string>& args,
              const OutputRequest& output = {}) {
-    const Result<void> spawned = runner_.Spawn(Specs(workers, args, output));
+    const Result<void> spawned = Spawn(Specs(workers, args, output));
     ASSERT_TRUE(spawned) << spawned.error().message;
   }
 
@@ -155,7 +164,7 @@ TEST_F(ProcessRunnerTest, AStoppedWorkerHearsTerm) {
 TEST_F(ProcessRunnerTest, OneThatCannotStartStopsTheOthers) {
   std::vector<WorkerSpec> specs = Specs(2, {"--hang"});
   specs[1].command.file = "/nowhere/train";
-  const Result<void> spawned = runner_.Spawn(specs);
+  const Result<void> spawned = Spawn(specs);
   ASSERT_FALSE(spawned);
   EXPECT_EQ(spawned.error().message,
             "worker with local rank 1 was not started: cannot execute '/nowhere/train': No such "
@@ -168,14 +177,14 @@ TEST_F(ProcessRunnerTest, TheErrorSaysWhatTheUserCanDo) {
   std::ofstream(Scratch("script")) << "echo hello\n";
   std::vector<WorkerSpec> specs = Specs(1, {});
   specs[0].command.file = Scratch("script");
-  EXPECT_THAT(runner_.Spawn(specs).error().message, HasSubstr("chmod +x"));
+  EXPECT_THAT(Spawn(specs).error().message, HasSubstr("chmod +x"));
   std::filesystem::permissions(Scratch("script"), std::filesystem::perms::owner_all);
-  EXPECT_THAT(runner_.Spawn(specs).error().message, HasSubstr("#!"));
+  EXPECT_THAT(Spawn(specs).error().message, HasSubstr("#!"));
   std::ofstream(Scratch("script")) << "#!/nowhere/python\n";
-  EXPECT_THAT(runner_.Spawn(specs).error().message, HasSubstr("the interpreter it names is not"));
+  EXPECT_THAT(Spawn(specs).error().message, HasSubstr("the interpreter it names is not"));
   specs = Specs(1, {});
   specs[0].directory = "/nowhere";
-  EXPECT_THAT(runner_.Spawn(specs).error().message, HasSubstr("enter the working directory"));
+  EXPECT_THAT(Spawn(specs).error().message, HasSubstr("enter the working directory"));
 }
 
 TEST_F(ProcessRunnerTest, TheNextGenerationMayStartFromAllGone) {
@@ -186,6 +195,35 @@ TEST_F(ProcessRunnerTest, TheNextGenerationMayStartFromAllGone) {
   Spawn(2, {});
   ASSERT_TRUE(RunUntilAllGone());
   EXPECT_EQ(ended_.at(1), ExitStatus(Exited{0}));
+}
+
+// A disk that hangs holds up neither the loop nor the next generation, and what it lets go on later
+// finds that nobody wants it any more.
+TEST_F(ProcessRunnerTest, AStartThatIsGivenUpBeginsNothing) {
+  std::promise<void> disk;
+  std::promise<bool> wanted;
+  runner_.Spawn(
+      [&, specs = Specs(1, {"--hang"}),
+       answers = disk.get_future().share()](Making& making) -> Result<std::vector<WorkerSpec>> {
+        (void)making.Begin("reading a disk");
+        answers.wait();
+        wanted.set_value(making.Begin("going on").has_value());
+        return specs;
+      },
+      [](const Result<void>&) { FAIL() << "it was given up"; });
+  EXPECT_TRUE(RunUntil([this] { return runner_.Starting() == "reading a disk"; }));
+  runner_.SignalAll(SIGUSR1);
+  EXPECT_FALSE(runner_.Empty());
+  runner_.SignalAll(SIGTERM);
+  EXPECT_TRUE(runner_.Empty());
+  ASSERT_TRUE(RunUntilAllGone());
+  all_gone_ = false;
+  Spawn(2, {});
+  ASSERT_TRUE(RunUntilAllGone());
+  EXPECT_EQ(ended_.size(), 2U);
+  disk.set_value();
+  EXPECT_FALSE(wanted.get_future().get());
+  EXPECT_THAT(mark_.Living(), IsEmpty());
 }
 
 // What the agent started before is not the generation's: its status belongs to somebody else.
@@ -214,15 +252,16 @@ TEST_F(ProcessRunnerTest, AHelperThatWasStartedMeanwhileIsLeftAlone) {
   Spawn(2, {"--grandchild-setsid", "--wait-file=" + Scratch("go")});
   std::vector<WorkerSpec> helper = Specs(1, {"--hang"});
   helper[0].helper = true;
-  const Result<pid_t> pid = LaunchWorker(loop_, helper[0], {0, 1, 2});
-  ASSERT_TRUE(pid) << pid.error().message;
+  const Result<LaunchedWorker> launched = LaunchWorker(helper[0], {0, 1, 2});
+  ASSERT_TRUE(launched) << launched.error().message;
+  const pid_t pid = launched->pid;
   std::ofstream(Scratch("go")).close();
   ASSERT_TRUE(RunUntilAllGone());
-  EXPECT_THAT(mark_.Living(), ElementsAre(*pid));
+  EXPECT_THAT(mark_.Living(), ElementsAre(pid));
   int status = 0;
-  EXPECT_EQ(::waitpid(*pid, &status, WNOHANG), 0);
-  ::kill(-*pid, SIGKILL);
-  EXPECT_EQ(::waitpid(*pid, &status, 0), *pid);
+  EXPECT_EQ(::waitpid(pid, &status, WNOHANG), 0);
+  ::kill(-pid, SIGKILL);
+  EXPECT_EQ(::waitpid(pid, &status, 0), pid);
 }
 
 TEST_F(ProcessRunnerTest, TheLastLinesOfAFailedWorkerAreTold) {
@@ -254,7 +293,7 @@ TEST_F(ProcessRunnerTest, AFullDiskStopsNobody) {
   const rlimit full{kRoom, before.rlim_max};
   ::signal(SIGXFSZ, SIG_IGN);
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &full), 0);
-  const Result<void> spawned = runner_.Spawn(specs);
+  const Result<void> spawned = Spawn(specs);
   const bool gone = spawned && RunUntilAllGone();
   ::setrlimit(RLIMIT_FSIZE, &before);
   ::signal(SIGXFSZ, SIG_DFL);
@@ -292,7 +331,7 @@ TEST_F(ProcessRunnerTest, WorkersInheritNothingOfTheAgents) {
 
 TEST_F(ProcessRunnerTest, PidsAreThoseOfTheWorkers) {
   Spawn(2, {"--hang"});
-  // Spawn returns inside the worker's execve, a moment before /proc tells of its new environment.
+  // It is told inside the worker's execve, a moment before /proc tells of its new environment.
   EXPECT_TRUE(RunUntil([this] {
     const std::vector<pid_t> living = mark_.Living();
     return std::find(living.begin(), living.end(), runner_.PidOf(1)) != living.end();

@@ -53,10 +53,14 @@ int RunAgent(ddprun::GuardLink link, std::uint32_t workers, const ddprun::Comman
         .rank = rank, .local_rank = rank, .world_size = workers, .local_world_size = workers};
     specs.push_back(MakeWorkerSpec(command, env, ProcessEnvironment(), {}));
   }
-  if (const auto spawned = runner.Spawn(specs); !spawned) {
-    Log(LogLevel::kError, spawned.error().message);
-    return 1;
-  }
+  runner.Spawn([specs](Making&) -> Result<std::vector<WorkerSpec>> { return specs; },
+               [&](const Result<void>& spawned) {
+                 if (!spawned) {
+                   Log(LogLevel::kError, spawned.error().message);
+                   code = 1;
+                   loop.Stop();
+                 }
+               });
   loop.Run();
   runner.FlushOutput(std::chrono::seconds(1));
   return code;

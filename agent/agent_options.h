@@ -1,0 +1,39 @@
+// What an agent was started with: the same for all of its generations.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "agent/core/node_agent.h"
+#include "agent/node_stores.h"
+#include "agent/worker_spec.h"
+
+namespace ddprun {
+
+// A worker was started, or has ended.
+struct WorkerNews {
+  const Placement& placement;
+  std::uint32_t local_rank = 0;
+  std::int64_t pid = 0;
+  std::optional<ExitStatus> ended;
+};
+
+struct AgentOptions {
+  AgentConfig core;
+  Command command;
+  OutputRequest output;                 // `directory` is filled in per generation.
+  bool keep_logs = false;               // --log-dir was given: files are wanted, and kept.
+  bool discard_logs = false;            // --log-dir=/dev/null: no file of a worker at all.
+  std::filesystem::path run_directory;  // Exists, mode 0700.
+  bool directory_stays = false;         // It outlives the run.
+  StorePlace store;                     // Of this node.
+  bool virtual_local_rank = false;
+  std::uint32_t local_world_size = 0;  // Workers of all agents on this machine; 0: of this one.
+  std::vector<CpuSet> cpus;            // By local rank; none, or an empty one: the agent's own.
+  std::function<void(const WorkerNews&)> on_worker;  // None: nobody wants to know.
+};
+
+}  // namespace ddprun

@@ -1,0 +1,71 @@
+#include "agent/generation.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "agent/worker_gpu.h"
+#include "common/files.h"
+
+namespace ddprun {
+namespace {
+
+WorkerEnv EnvOf(const GenerationPlan& plan, std::uint32_t local) {
+  const AgentConfig& core = plan.options->core;
+  const Placement& placement = plan.placement;
+  WorkerEnv env;
+  env.rank = placement.first_rank + local;
+  env.local_rank = core.first_local_rank + local;
+  env.world_size = placement.world_size;
+  env.local_world_size = std::max(core.workers, plan.options->local_world_size);
+  env.group_rank = placement.group_rank;
+  env.group_world_size = placement.group_size;
+  env.role_name = core.role;
+  env.role_rank = placement.role_first_rank + local;
+  env.role_world_size = placement.role_world_size;
+  env.master = placement.store;
+  env.restart_count = placement.restarts_used;
+  env.max_restarts = core.shape.max_restarts;
+  env.run_id = core.run_id;
+  env.error_file = plan.options->discard_logs ? "" : ErrorFileOf(plan.attempt, local).native();
+  env.term = placement.term;
+  env.generation = placement.generation;
+  env.world_id = placement.world_id;
+  env.notify_socket = plan.sockets.paths()[local];
+  return env;
+}
+
+}  // namespace
+
+std::filesystem::path ErrorFileOf(const std::filesystem::path& attempt, std::uint32_t local_rank) {
+  return attempt / std::to_string(local_rank) / "error.json";
+}
+
+Result<std::vector<WorkerSpec>> MakeWorkers(GenerationPlan& plan, Making& making) {
+  const AgentOptions& options = *plan.options;
+  RETURN_IF_ERROR(making.Begin("making '" + plan.notify_directory.native() + "'"));
+  ASSIGN_OR_RETURN(plan.sockets, NotifyFiles::Make(plan.notify_directory, options.core.workers));
+  OutputRequest output = options.output;
+  output.directory = options.keep_logs ? plan.attempt : std::filesystem::path();
+  if (options.discard_logs) {
+    output.directory = "/dev/null";
+  }
+  std::vector<WorkerSpec> specs;
+  for (std::uint32_t local = 0; local < options.core.workers; ++local) {
+    const std::filesystem::path own = plan.attempt / std::to_string(local);
+    RETURN_IF_ERROR(making.Begin("making '" + own.native() + "'"));
+    RETURN_IF_ERROR(MakeDirectories(own, 0700));
+    WorkerSpec spec = MakeWorkerSpec(options.command, EnvOf(plan, local), plan.environment, output);
+    spec.local_rank = local;  // Of this agent.
+    if (options.virtual_local_rank) {
+      ASSIGN_OR_RETURN(const auto variables, AloneOnItsGpu(local, plan.environment));
+      for (const auto& [name, value] : variables) {
+        spec.environment[name] = value;
+      }
+    }
+    spec.cpus = local < options.cpus.size() ? options.cpus[local] : CpuSet{};
+    specs.push_back(std::move(spec));
+  }
+  return specs;
+}
+
+}  // namespace ddprun

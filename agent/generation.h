@@ -1,0 +1,36 @@
+// What the workers of one generation are to be, and what they find on this node's disks: an attempt
+// directory with one of its own for each, a notify socket, an environment.
+//
+// Starts nothing. Waits for disks: a maker's thread calls it (generation_maker.h).
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/agent_options.h"
+#include "agent/generation_maker.h"
+#include "agent/notify_socket.h"
+#include "rendezvous/core/messages.h"
+
+namespace ddprun {
+
+// Values of its own: the start that uses it may hang, and outlive everything else.
+struct GenerationPlan {
+  std::shared_ptr<const AgentOptions> options;
+  std::map<std::string, std::string> environment;  // The agent's.
+  Placement placement;
+  std::filesystem::path attempt;                 // To be made.
+  std::filesystem::path notify_directory;        // To be made, another one for each generation.
+  std::shared_ptr<const GenerationPlan> before;  // What it left on disks goes first.
+  NotifyFiles sockets;                           // What was made.
+};
+
+// <attempt>/<local rank>/error.json
+std::filesystem::path ErrorFileOf(const std::filesystem::path& attempt, std::uint32_t local_rank);
+
+Result<std::vector<WorkerSpec>> MakeWorkers(GenerationPlan& plan, Making& making);
+
+}  // namespace ddprun

@@ -1,0 +1,127 @@
+"""A disk that does not answer while a generation is made: the agent goes on with its work."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest, command_of  # noqa: E402
+
+HOLD_CALLS = os.environ.get("DDPRUN_HOLD_CALLS", "")
+RENEWALS = 5  # Reports of an idle node come every third of a lease.
+
+
+class HeldDisk(DdprunTest):
+    def setUp(self):
+        super().setUp()
+        self.fifo = self.path("fifo")
+        os.mkfifo(self.fifo)
+
+    def hold(self, what):
+        """The environment of a ddprun that waits in this call."""
+        return {"LD_PRELOAD": HOLD_CALLS, "ASAN_OPTIONS": "verify_asan_link_order=0",
+                "DDPRUN_HOLD": what, "DDPRUN_HOLD_FIFO": self.fifo}
+
+    def wait_until_held(self, *runs):
+        self.wait_for(lambda: os.path.exists(self.fifo + ".held"), *runs, what="the call that is held")
+
+    def let_go(self):
+        # It stays open, so that nobody waits there any more.
+        self.addCleanup(os.close, os.open(self.fifo, os.O_RDWR))
+
+    def living_workers(self):
+        return [pid for pid in self.mark.living() if command_of(pid).startswith(FAKE_WORKER)]
+
+    def logs(self):
+        return f"--log-dir={self.path('logs')}"
+
+    def node(self, endpoint, rank, *actions, hold=None, flags=()):
+        return self.start(
+            "--nnodes=2", f"--node-rank={rank}", f"--master-addr={endpoint.split(':')[0]}",
+            f"--master-port={endpoint.split(':')[1]}", f"--log-dir={self.path(f'logs{rank}')}", *flags,
+            FAKE_WORKER, HELLO, *actions, environment=hold)
+
+    def status(self, endpoint):
+        done = subprocess.run([DDPRUN, "status", f"--endpoint={endpoint}", "--output=json"],
+                              env=self.environment, capture_output=True, text=True, timeout=30)
+        return json.loads(done.stdout)["runs"][0] if done.returncode == 0 else None
+
+    def test_a_directory_that_cannot_be_made_yet(self):
+        run = self.start(self.logs(), "--nproc-per-node=2", FAKE_WORKER, HELLO, "--hang",
+                         environment=self.hold("mkdir:attempt_0/1"))
+        self.wait_until_held(run)
+        self.wait_for_text(run, r"the workers are not started yet: making '\S+/attempt_0/1' takes longer")
+        run.signal(signal.SIGTERM)
+        self.assertEqual(run.wait(), 143, run.all())
+        self.assertEqual(run.workers(), {})
+
+    def test_a_log_that_cannot_be_opened_yet(self):
+        run = self.start(self.logs(), "-r3", FAKE_WORKER, HELLO, "--exit=4",
+                         environment=self.hold("open:attempt_0/0/stdout.log"))
+        self.wait_until_held(run)
+        self.wait_for_text(run, r"opening the output of local rank 0, '\S+/attempt_0/0/stderr.log' takes")
+        self.let_go()
+        self.assertEqual(run.wait(), 4, run.all())
+
+    # The first worker runs already.
+    def test_a_program_whose_disk_hangs(self):
+        run = self.start("--nproc-per-node=3", FAKE_WORKER, HELLO, "--ignore-term", "--grandchild-setsid",
+                         "--hang", environment=self.hold("execve:LOCAL_RANK=1"))
+        self.wait_until_held(run)
+        self.wait_for_text(run, "the workers are not started yet: executing '")
+        self.wait_for(lambda: len(self.living_workers()) >= 2, run, what="worker and child")
+        run.signal(signal.SIGTERM)
+        self.assertEqual(run.wait(), 143, run.all())
+        self.assertEqual(self.mark.living(), [])
+
+    # Its lease is renewed, and when the other node fails it joins the next generation; what the
+    # disk does to the one before is nothing any more.
+    def test_a_generation_that_is_given_up_never_comes_to_life(self):
+        endpoint = self.free_endpoint()
+        go = self.path("go")
+        fails = ["--on-restart=0", f"--wait-file={go}", "--exit=1", "--always", "--hang"]
+        server = self.node(endpoint, 0, *fails, flags=["--max-restarts=1"])
+        held = self.node(endpoint, 1, "--hang", flags=["--max-restarts=1"],
+                         hold=self.hold("mkdir:attempt_0/0"))
+        self.wait_until_held(server, held)
+        [first] = self.wait_for_workers(server, 1).values()
+        generation = server.generations()[-1]
+        ages = []
+
+        def renewed():
+            run = self.status(endpoint)
+            node = next((n for n in run["nodes"] if n["node"] == "node1"), None) if run else None
+            if node:
+                ages.append(node["last_seen_seconds"])
+            return sum(b < a for a, b in zip(ages, ages[1:])) >= RENEWALS
+        self.wait_for(renewed, server, held, what="renewals of the lease")
+        self.assertNotIn("is lost", server.all())
+        open(go, "w").close()
+        newer = self.wait_for(lambda: [g for g in held.generations() if g > generation], server, held,
+                              what="the next generation")
+        self.let_go()
+        [second] = self.wait_for_workers(server, 1, newer[0]).values()
+        self.assertNotEqual(first, second)
+        self.assertEqual(len(self.living_workers()), 2)
+        server.signal(signal.SIGINT)
+        self.assertEqual([server.wait(), held.wait()], [130, 130], server.all() + held.all())
+        self.assertEqual(held.generations(), newer)
+
+    # What is begun goes with the agent, and it with its guard.
+    def test_the_guard_is_killed_while_a_program_hangs(self):
+        run = self.start("--nproc-per-node=2", FAKE_WORKER, HELLO, "--hang",
+                         environment=self.hold("execve:LOCAL_RANK=1"))
+        self.run_directory_stays = True
+        self.wait_until_held(run)
+        run.signal(signal.SIGKILL)
+        run.wait()
+        self.assert_gone(10)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

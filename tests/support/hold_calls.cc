@@ -1,0 +1,85 @@
+// For LD_PRELOAD: a disk that does not answer. A call that names what DDPRUN_HOLD says waits until
+// the FIFO DDPRUN_HOLD_FIFO has a writer; that it waits is seen by the file <FIFO>.held.
+//
+//   mkdir:PART open:PART   a path with PART in it
+//   execve:ASSIGNMENT      an environment with exactly that
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+namespace {
+
+template <class Function>
+Function* Real(const char* name, Function*) {
+  return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
+}
+
+auto* const real_open = Real("open", static_cast<int (*)(const char*, int, ...)>(nullptr));
+auto* const real_mkdir = Real("mkdir", &::mkdir);
+auto* const real_execve = Real("execve", &::execve);
+
+const std::string held = [] {
+  const char* const value = std::getenv("DDPRUN_HOLD");
+  return std::string(value == nullptr ? "" : value);
+}();
+const std::string fifo = [] {
+  const char* const value = std::getenv("DDPRUN_HOLD_FIFO");
+  return std::string(value == nullptr ? "" : value);
+}();
+const std::string sign = fifo + ".held";
+
+// What is held of this kind of call; empty: nothing.
+std::string_view PartOf(std::string_view kind) {
+  const std::string_view text = held;
+  return text.starts_with(kind) ? text.substr(kind.size()) : std::string_view();
+}
+
+// System calls only: the caller may be a child on shared memory.
+void Wait() {
+  ::close(real_open(sign.c_str(), O_WRONLY | O_CREAT, 0600));
+  ::close(real_open(fifo.c_str(), O_RDONLY));
+}
+
+void WaitIfIn(std::string_view kind, const char* path) {
+  const std::string_view part = PartOf(kind);
+  if (!part.empty() && std::string_view(path).find(part) != std::string_view::npos) {
+    Wait();
+  }
+}
+
+}  // namespace
+
+extern "C" {
+
+int open(const char* path, int flags, ...) {
+  va_list arguments;
+  va_start(arguments, flags);
+  const mode_t mode = (flags & O_CREAT) != 0 ? va_arg(arguments, mode_t) : 0;
+  va_end(arguments);
+  WaitIfIn("open:", path);
+  return real_open(path, flags, mode);
+}
+
+int mkdir(const char* path, mode_t mode) noexcept {
+  WaitIfIn("mkdir:", path);
+  return real_mkdir(path, mode);
+}
+
+int execve(const char* path, char* const* argv, char* const* environment) noexcept {
+  const std::string_view part = PartOf("execve:");
+  for (char* const* entry = environment; !part.empty() && *entry != nullptr; ++entry) {
+    if (part == *entry) {
+      Wait();
+    }
+  }
+  return real_execve(path, argv, environment);
+}
+
+}  // extern "C"
