@@ -34,6 +34,7 @@ struct AgentOptions {
   std::uint32_t local_world_size = 0;  // Workers of all agents on this machine; 0: of this one.
   std::vector<CpuSet> cpus;            // By local rank; none, or an empty one: the agent's own.
   std::function<void(const WorkerNews&)> on_worker;  // None: nobody wants to know.
+  std::function<std::string()> own_addresses;        // As a report has them; none: not to be told.
 };
 
 }  // namespace ddprun

@@ -113,7 +113,10 @@ void AgentDriver::ShowLiveLine() {
 void AgentDriver::CarryOut(const AgentEffect& effect) {
   std::visit(Overload{
                  [&](const SendReport& send) {
-                   channel_->Send(send.report, send.deadline, [this](auto sequence, auto reply) {
+                   NodeReport report = send.report;
+                   report.addresses = OwnAddresses(report.hosting);
+                   channel_->Send(report, send.deadline, [this](auto sequence, auto reply) {
+                     NotePeers(reply);
                      Feed(reply ? AgentEvent(Replied{sequence, *reply, DrawIncarnation()})
                                 : CallFailed{sequence, reply.error().message,
                                              reply.error().kind == ErrorKind::kInvalid});
@@ -127,6 +130,22 @@ void AgentDriver::CarryOut(const AgentEffect& effect) {
                  [&](const Say& say) { Log(ToLogLevel(say.level), say.text); },
              },
              effect);
+}
+
+// They may change while the process lives, but not where workers run.
+const std::string& AgentDriver::OwnAddresses(Hosting hosting) {
+  if (options_->own_addresses && (hosting == Hosting::kNothing || addresses_.empty())) {
+    addresses_ = options_->own_addresses();
+  }
+  return addresses_;
+}
+
+void AgentDriver::NotePeers(const Result<SyncReply>& reply) {
+  const Run* const run = reply ? std::get_if<Run>(&reply->directive) : nullptr;
+  if (run != nullptr) {
+    peers_of_ = run->placement.world_id;
+    peers_ = reply->peers;
+  }
 }
 
 // Clients of an older generation must not meet each other, nor a newer one's keys.
@@ -148,7 +167,7 @@ std::filesystem::path AgentDriver::NewAttemptDirectory(const Placement& placemen
 void AgentDriver::SpawnWorkers(const Placement& placement) {
   store_.End();
   if (placement.group_rank == 0) {
-    store_.Begin();
+    store_.Begin(placement.world_id == peers_of_ ? peers_ : "");
   }
   said_hello_.assign(options_->core.workers, false);
   pids_.assign(options_->core.workers, 0);

@@ -78,6 +78,8 @@ class AgentDriver {
   void SayWhatStartWaitsFor();
   void ShowLiveLine();
   void CloseUnneededStore();
+  const std::string& OwnAddresses(Hosting hosting);
+  void NotePeers(const Result<SyncReply>& reply);
   std::filesystem::path NewAttemptDirectory(const Placement& placement);
 
   void OnWorkerEnded(std::uint32_t local_rank, ExitStatus status, LastErrors errors);
@@ -104,6 +106,9 @@ class AgentDriver {
   StackTaker stack_taker_;
   std::unique_ptr<TimerWatchdog> watchdog_;  // TORCHELASTIC_ENABLE_FILE_TIMER=1 alone.
   NodeStores store_;
+  std::string addresses_;  // Of this node, as last looked up.
+  WorldId peers_of_;       // The world last told to run,
+  std::string peers_;      // and the addresses of its nodes.
   std::map<std::string, std::string> environment_;
   std::vector<bool> said_hello_;
   std::vector<std::int64_t> pids_;

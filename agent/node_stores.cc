@@ -32,14 +32,16 @@ Endpoint NodeStores::Offer() {
   return offered_;
 }
 
-void NodeStores::Begin() {
+void NodeStores::Begin(const std::string& peers) {
   if (!listener_) {
     return;
   }
   if (!thread_) {
     thread_.emplace();
   }
-  store_ = std::make_unique<HostedStore>(*thread_, place_.options,
+  StoreOptions options = place_.options;
+  options.allowed.AllowAlso(peers);
+  store_ = std::make_unique<HostedStore>(*thread_, std::move(options),
                                          std::move(*std::exchange(listener_, {})));
   AdoptWaiting();
 }

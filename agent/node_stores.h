@@ -32,8 +32,9 @@ class NodeStores {
   // The endpoint to tell others. Port 0 where none could be bound, which is said.
   Endpoint Offer();
 
-  // The generation begins whose store was offered, if one could be.
-  void Begin();
+  // The generation begins whose store was offered, if one could be. `peers`: the addresses of its
+  // nodes, who are let in beside whom the options name; empty: not known.
+  void Begin(const std::string& peers);
   void End() { store_.reset(); }
 
   // A connection to the literal store, from whoever listens there.

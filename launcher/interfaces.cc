@@ -9,6 +9,9 @@
 #include <algorithm>
 #include <memory>
 
+#include "common/endpoint.h"
+#include "rendezvous/core/messages.h"
+
 namespace ddprun {
 namespace {
 
@@ -45,6 +48,21 @@ std::vector<Interface> ListInterfaces() {
     }
   }
   return interfaces;
+}
+
+std::string OwnAddresses() {
+  std::string text;
+  std::size_t count = 0;
+  for (const Interface& one : ListInterfaces()) {
+    for (const std::string& address : one.addresses) {
+      const bool counts = one.up && !IsLoopback(address) && address.find('%') == address.npos;
+      if (counts && ++count > kMaxAddresses) {
+        return "";
+      }
+      text += counts ? (text.empty() ? "" : ",") + address : "";
+    }
+  }
+  return text;
 }
 
 std::optional<std::string> InterfaceOfHost(const std::string& host) {

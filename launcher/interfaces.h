@@ -15,6 +15,10 @@ struct Interface {
 
 std::vector<Interface> ListInterfaces();
 
+// Of those that are up, with commas; neither loopback nor IPv6's link-local ones. Empty: none, or
+// more than a node may tell.
+std::string OwnAddresses();
+
 // The interface with an address of `host`, which is looked up; none: another machine's, or unknown.
 std::optional<std::string> InterfaceOfHost(const std::string& host);
 

@@ -16,6 +16,7 @@
 #include "launcher/beginning.h"
 #include "launcher/event_log.h"
 #include "launcher/flags.h"
+#include "launcher/interfaces.h"
 #include "launcher/job_end.h"
 #include "launcher/job_rescue.h"
 #include "launcher/node_slot.h"
@@ -182,6 +183,7 @@ class Agent {
     options.virtual_local_rank = config_.virtual_local_rank;
     options.command = prepared_.command;
     options.cpus = prepared_.numa.cpus;
+    options.own_addresses = OwnAddresses;
     options.on_worker = [this](const WorkerNews& news) { OnWorker(news); };
     options.output = OutputOf(config_);
     options.output.hostname = options.core.host;

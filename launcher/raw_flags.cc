@@ -80,9 +80,9 @@ void AddRendezvous(CLI::App& app, RawFlags& raw) {
                    "The key of --tls-cert (PEM, mode 600, no passphrase)");
   rendezvous.Value(
       "--store-allow", raw.store_allow, "CIDR,...",
-      "Addresses and networks whose workers may speak to the store that this node "
-      "hosts (default: all). On this machine its user's are let in, and no other's; any: "
-      "everybody everywhere");
+      "Addresses and networks whose workers may speak to the store that this node hosts, beside "
+      "the nodes of the run. On this machine its user's are let in, and no other's; any: everybody "
+      "everywhere");
   rendezvous.Switch(
       "--insecure", raw.insecure,
       "Draw no token: everybody who reaches the endpoint may join. On every node. Also lets the "

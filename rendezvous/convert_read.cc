@@ -241,6 +241,7 @@ Result<NodeReport> ReportFromProtoAt(const v1::SyncRequest& wire, std::int64_t u
   report.requeues = wire.requeues();
   report.job_ends_unix =
       in.Number<std::int64_t>("job_ends_unix", wire.job_ends_unix(), 0, kMaxUnixMs / 1000);
+  report.addresses = in.Addresses("addresses", wire.addresses(), kMaxAddressesBytes);
   if (!in.ok()) {
     return in.error();
   }
@@ -255,6 +256,7 @@ Result<SyncReply> ReplyFromProto(const v1::SyncReply& wire) {
   reply.lease = in.Duration("lease", wire.lease_ms());
   reply.poll_period = in.Duration("poll_period", wire.poll_period_ms());
   reply.term = in.Term("term", wire.term());
+  reply.peers = in.Addresses("peers", wire.peers(), kMaxPeersBytes);
   if (!in.ok()) {
     return in.error();
   }

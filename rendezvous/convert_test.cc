@@ -74,6 +74,7 @@ NodeReport FullReport() {
   report.draining = true;
   report.requeues = 2;
   report.job_ends_unix = 1'795'320'000;
+  report.addresses = "10.0.0.2,fd00::2";
   return report;
 }
 
@@ -294,6 +295,8 @@ TEST(Convert, PlacementsAndFailuresThatCannotBeUsedAreRefusedByField) {
       {"spawn_failure", [&](auto& w) { w.set_spawn_failure(std::string(kMaxTextBytes + 1, 'x')); }},
       {"unkillable", [&](auto& w) { w.set_unkillable(4097); }},
       {"job_ends_unix", [&](auto& w) { w.set_job_ends_unix(-1); }},
+      {"addresses", [&](auto& w) { w.set_addresses("10.0.0.1 or so"); }},
+      {"addresses", [&](auto& w) { w.set_addresses(std::string(kMaxAddressesBytes + 1, '1')); }},
       {"hung_rank", [&](auto& w) { w.set_hung_rank(UINT32_MAX); }},
       {"standing.count", [&](auto& w) { w.mutable_standings(0)->set_count(0); }},
       {"standing.late", [&](auto& w) { w.mutable_standings(0)->set_late(2); }},

@@ -189,6 +189,7 @@ void ToProto(const NodeReport& report, v1::SyncRequest* wire) {
   wire->set_draining(report.draining);
   wire->set_requeues(report.requeues);
   wire->set_job_ends_unix(report.job_ends_unix);
+  wire->set_addresses(report.addresses);
 }
 
 void ToProto(const SyncReply& reply, v1::SyncReply* wire) {
@@ -197,6 +198,7 @@ void ToProto(const SyncReply& reply, v1::SyncReply* wire) {
   wire->set_lease_ms(reply.lease.count());
   wire->set_poll_period_ms(reply.poll_period.count());
   wire->set_term(reply.term.value);
+  wire->set_peers(reply.peers);
 }
 
 }  // namespace ddprun

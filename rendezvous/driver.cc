@@ -6,6 +6,7 @@
 #include "common/log.h"
 #include "rendezvous/core/control.h"
 #include "rendezvous/core/describe.h"
+#include "rendezvous/core/peers.h"
 #include "rendezvous/core/record.h"
 #include "rendezvous/core/recovery.h"
 #include "rendezvous/core/turn.h"
@@ -262,6 +263,7 @@ void CoordinatorDriver::Arm(const RunId& run_id, RunEntry& run) {
 
 SyncReply CoordinatorDriver::ReplyWith(const RunEntry& run, Directive directive) const {
   SyncReply reply;
+  reply.peers = StorePeers(run.state, directive);
   reply.directive = std::move(directive);
   reply.beat = Microseconds(loop_.Now());
   reply.lease = LeaseOf(run.state, config_);

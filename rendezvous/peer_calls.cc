@@ -30,6 +30,14 @@ std::string PlainPeer(std::string_view grpc_peer) {
   return plain;
 }
 
+std::string AddressOfPeer(std::string_view plain_peer) {
+  plain_peer = plain_peer.substr(0, plain_peer.rfind(':'));
+  if (plain_peer.starts_with('[') && plain_peer.ends_with(']')) {
+    plain_peer = plain_peer.substr(1, plain_peer.size() - 2);
+  }
+  return std::string(plain_peer.substr(0, plain_peer.find('%')));
+}
+
 void PeerCalls::Opened(const std::string& peer, Time now) {
   Connection connection;
   connection.opened = now;

@@ -23,6 +23,8 @@ namespace ddprun {
 
 // "1.2.3.4:5", "[::1]:5" of gRPC's "ipv4:1.2.3.4:5", "ipv6:%5B::1%5D:5", "ipv6:[::1]:5".
 std::string PlainPeer(std::string_view grpc_peer);
+// Of that: without the port.
+std::string AddressOfPeer(std::string_view plain_peer);
 
 // Calls of one connection beyond this many a second are refused; so many may come at once. An agent
 // makes a few in a second at most; a proxy may carry several agents.

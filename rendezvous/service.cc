@@ -149,6 +149,7 @@ void RendezvousService::Inbox::OnSync(NodeReport report, std::shared_ptr<Pending
                                       const std::string& peer) {
   const CallName name = NameOf(report);
   const bool connected = peers.Called(peer, name);
+  report.seen_at = AddressOfPeer(peer);
   handlers.sync(std::move(report), std::move(call));
   if (!connected && !closed) {
     handlers.cancel(name);

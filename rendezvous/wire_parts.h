@@ -96,6 +96,14 @@ class Reader {
     return OptionalName(field, value);
   }
 
+  // Numbers with commas; what they mean is looked at where they count.
+  std::string Addresses(std::string_view field, const std::string& value, std::size_t most) {
+    if (value.find_first_not_of("0123456789abcdefABCDEF:.,") != std::string::npos) {
+      Refuse(field, "has something that is no address");
+    }
+    return Text(field, value, most);
+  }
+
   std::string Text(std::string_view field, const std::string& value, std::size_t most) {
     if (value.size() > most) {
       Refuse(field, "has " + std::to_string(value.size()) + " bytes, at most " +

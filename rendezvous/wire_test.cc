@@ -43,12 +43,12 @@ INSTANTIATE_TEST_SUITE_P(Wire, EitherChannel, testing::Values("grpc", "local"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST_P(EitherChannel, ACallIsParkedUntilItIsAnswered) {
-  const NodeReport report = Report(3);
+  NodeReport report = Report(3);
   channel_->Send(report, 5s, Note());
   EXPECT_TRUE(reports_.empty() && heard_.empty());  // Nothing calls back from inside.
   ASSERT_TRUE(UntilParked(1));
+  report.seen_at = GetParam() == std::string("grpc") ? "127.0.0.1" : "";
   EXPECT_EQ(reports_[0], report);
-  EXPECT_TRUE(heard_.empty());
   parked_[0]->Answer(Reply(4));
   EXPECT_TRUE(heard_.empty());
   ASSERT_TRUE(UntilHeard(1));

@@ -77,6 +77,7 @@ NodeReport ToKeep(const NodeReport& report, bool in_world) {
 
 NodeReport ToKeepOfPlace(const NodeReport& report) {
   NodeReport kept = ToKeep(report, false);
+  Drop(kept.addresses);
   kept.failures = report.failures;
   for (WorkerFailure& failure : kept.failures) {
     DropTexts(failure);
@@ -88,7 +89,8 @@ std::size_t BytesOf(const NodeKey& key, const NodeState& node) {
   const NodeReport& report = node.report;
   std::size_t bytes = kTreeNode + sizeof(std::pair<NodeKey, NodeState>) + 2 * HeapOf(key.node);
   bytes += 2 * (kTreeNode + sizeof(NodeIndex::Agenda::value_type) + HeapOf(key.node));
-  bytes += HeapOf(report.host) + HeapOf(report.role) + HeapOf(report.store.host);
+  bytes += HeapOf(report.host) + HeapOf(report.role) + HeapOf(report.store.host) +
+           HeapOf(report.addresses) + HeapOf(report.seen_at);
   for (const Standing& standing : report.standings) {
     bytes += sizeof standing + HeapOf(standing.phase);
   }

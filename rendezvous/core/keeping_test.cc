@@ -28,6 +28,8 @@ WorkerFailure LongWinded(std::uint32_t rank) {
 
 // As large as a report can be on the wire.
 void MakeLongWinded(NodeReport& report) {
+  report.addresses.assign(kMaxAddressesBytes, '1');
+  report.seen_at.assign(45, '1');
   report.node.resize(255, 'n');
   report.run_id = report.host = report.role = report.store.host = std::string(255, 'x');
   report.failures.assign(kMaxFailures, LongWinded(0));

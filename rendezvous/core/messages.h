@@ -236,8 +236,14 @@ struct NodeReport {
   bool draining = false;           // Take part in no further world.
   std::uint32_t requeues = 0;      // How often the scheduler started the job again; for people,
   std::int64_t job_ends_unix = 0;  // as when it ends: seconds since 1970; 0: not known.
+  std::string addresses;  // Of this node, "10.0.0.2,fd00::2"; empty: not known, or too many.
+  std::string seen_at;    // The server's own word: from where its calls come; empty: from here.
   bool operator==(const NodeReport&) const = default;
 };
+
+inline constexpr std::size_t kMaxAddresses = 16;        // Of one node.
+inline constexpr std::size_t kMaxAddressesBytes = 640;  // As text.
+inline constexpr std::size_t kMaxPeersBytes = std::size_t{512} << 10;
 
 struct SyncReply {
   Directive directive;
@@ -245,6 +251,8 @@ struct SyncReply {
   Duration lease{3'000};        // Silence after which a node is lost.
   Duration poll_period{1'000};  // How long the server parks a call.
   Term term;
+  std::string peers;  // With Run, for group rank 0: the addresses of the world's nodes, as they are
+                      // now; empty: not known. No part of the directive, so never echoed.
   bool operator==(const SyncReply&) const = default;
 };
 

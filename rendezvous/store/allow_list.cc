@@ -10,11 +10,12 @@ namespace ip = boost::asio::ip;
 
 constexpr std::size_t kMostNetworks = 256;
 
+// Nor does it count at which of this machine's links the other one is.
 ip::address Undressed(const ip::address& address) {
   if (address.is_v6() && address.to_v6().is_v4_mapped()) {
     return ip::make_address_v4(ip::v4_mapped, address.to_v6());
   }
-  return address;
+  return address.is_v6() ? ip::address_v6(address.to_v6().to_bytes()) : address;
 }
 
 }  // namespace
@@ -48,6 +49,17 @@ Result<AllowList> AllowList::Parse(const std::string& text) {
   return list;
 }
 
+void AllowList::AllowAlso(const std::string& addresses) {
+  std::istringstream parts(addresses);
+  for (std::string part; std::getline(parts, part, ',');) {
+    boost::system::error_code error;
+    const ip::address address = ip::make_address(part, error);
+    if (!error) {
+      nodes_.insert(Undressed(address));
+    }
+  }
+}
+
 std::optional<std::string> AllowList::WhyNot(const ip::address& peer, const ip::address& own,
                                              const OtherEnd& end, uid_t self) const {
   if (any_) {
@@ -64,14 +76,19 @@ std::optional<std::string> AllowList::WhyNot(const ip::address& peer, const ip::
   if (std::holds_alternative<Closed>(end)) {
     return "its other end, on this machine, is closed already: nobody can tell whose it was";
   }
-  return Allows(peer, own) ? std::nullopt
-                           : std::optional<std::string>("--store-allow does not name its address");
+  if (Allows(peer, own)) {
+    return std::nullopt;
+  }
+  return nodes_.empty() ? "--store-allow does not name its address"
+                        : "it is none of this world's nodes, and --store-allow does not name its "
+                          "address";
 }
 
 bool AllowList::Allows(ip::address peer, ip::address own) const {
   peer = Undressed(peer);
   own = Undressed(own);
-  if ((v4_.empty() && v6_.empty()) || peer == own) {
+  if ((v4_.empty() && v6_.empty() && nodes_.empty()) || peer == own || nodes_.contains(peer) ||
+      (!nodes_.empty() && peer.is_loopback())) {
     return true;
   }
   if (peer.is_v4()) {

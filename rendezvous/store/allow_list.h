@@ -2,7 +2,8 @@
 //
 // The store's protocol has no secret in it. On this machine the kernel knows whose a client is: of
 // its sockets only this user's, and root's, are let in, whatever address they use. Of others the
-// address is all that there is to know: an empty list lets every one in. Where the kernel does not
+// address is all that there is to know: those of the world's nodes are let in, and what was said
+// beside them; where neither is known everybody. Where the kernel does not
 // tell, addresses decide about this machine's clients too, and the store's own is let in.
 #pragma once
 
@@ -10,6 +11,7 @@
 #include <boost/asio/ip/network_v4.hpp>
 #include <boost/asio/ip/network_v6.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,6 +26,10 @@ class AllowList {
   // users of this machine too. kInvalid: anything else, with the part that is wrong.
   static Result<AllowList> Parse(const std::string& text);
 
+  // Beside what was said, in words such as Parse takes, but each a single address and none of them
+  // wrong: those of a world's nodes. An empty one changes nothing.
+  void AllowAlso(const std::string& addresses);
+
   // Why this client is turned away; nothing: it may come in. `self`: whose the store is.
   std::optional<std::string> WhyNot(const boost::asio::ip::address& peer,
                                     const boost::asio::ip::address& own, const OtherEnd& end,
@@ -37,6 +43,7 @@ class AllowList {
   bool any_ = false;
   std::vector<boost::asio::ip::network_v4> v4_;
   std::vector<boost::asio::ip::network_v6> v6_;
+  std::set<boost::asio::ip::address> nodes_;
 };
 
 }  // namespace ddprun

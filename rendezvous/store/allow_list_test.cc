@@ -79,6 +79,33 @@ TEST(AllowList, OnThisMachineOnlySocketsOfTheStoresUser) {
             std::string::npos);
 }
 
+TEST(AllowList, TheNodesOfAWorldBesideWhatWasSaid) {
+  const ip::address own = ip::make_address("10.0.0.1");
+  for (const char* said : {"", "192.168.7.0/24"}) {
+    AllowList list = *AllowList::Parse(said);
+    list.AllowAlso("");
+    EXPECT_EQ(list.Allows(ip::make_address("10.9.9.9"), own), *said == '\0') << said;
+    list.AllowAlso("10.0.0.2,fd00::2,,nonsense,::ffff:10.0.0.3");
+    for (const char* peer :
+         {"10.0.0.2", "::ffff:10.0.0.2", "fd00::2", "10.0.0.3", "127.0.0.1", "::1", "10.0.0.1"}) {
+      EXPECT_TRUE(list.Allows(ip::make_address(peer), own)) << said << " " << peer;
+    }
+    for (const char* peer : {"10.0.0.4", "fd00::3", "10.9.9.9"}) {
+      EXPECT_FALSE(list.Allows(ip::make_address(peer), own)) << said << " " << peer;
+      EXPECT_NE(list.WhyNot(ip::make_address(peer), own, Elsewhere{}, 0)->find("world's nodes"),
+                std::string::npos);
+    }
+    EXPECT_EQ(list.Allows(ip::make_address("192.168.7.1"), own), *said != '\0');
+  }
+}
+
+TEST(AllowList, AnyIsAny) {
+  AllowList list = *AllowList::Parse("any");
+  list.AllowAlso("10.0.0.2");
+  EXPECT_FALSE(
+      list.WhyNot(ip::make_address("10.9.9.9"), ip::make_address("10.0.0.1"), Elsewhere{}, 0));
+}
+
 TEST(AllowList, ElsewhereAndWhereNobodyTellsItIsTheAddress) {
   const auto peer = ip::make_address("10.0.0.1");
   const auto own = ip::make_address("10.0.0.2");

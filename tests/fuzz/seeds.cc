@@ -92,6 +92,7 @@ NodeReport SomeReport() {
   report.leaving = Leaving::kStopRun;
   report.requeues = 2;
   report.job_ends_unix = 1'795'320'000;
+  report.addresses = "10.0.0.2,fd00::2";
   return report;
 }
 

@@ -1,0 +1,103 @@
+"""Who reaches the store of a run that was told nothing about addresses: its own nodes.
+
+On machines of their own (network namespaces, so as root).
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+from bridge_network import BridgeNetwork  # noqa: E402
+from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest  # noqa: E402
+from networks import namespaces_work  # noqa: E402
+
+# VALIDATE and PING from an address; prints whether it was answered.
+CLIENT = """
+import socket, struct, sys
+store = socket.create_connection((sys.argv[1], int(sys.argv[2])), source_address=(sys.argv[3], 0))
+try:
+    store.sendall(b"\\0" + struct.pack("<I", 0x3C85F7CE) + b"\\15" + struct.pack("<I", 7))
+    answer = store.recv(4)
+except ConnectionError:
+    answer = b""
+print("in" if answer else "out")
+"""
+SECOND = "10.98.0.77"  # The other address of the second machine.
+
+
+@unittest.skipUnless(namespaces_work(), "no network namespaces without root")
+class Peers(DdprunTest):
+    def setUp(self):
+        super().setUp()
+        self.network = BridgeNetwork(4)
+        self.addCleanup(self.network.close)
+        self.network.machines[1].run("ip", "address", "add", SECOND + "/24", "dev", "eth0")
+        self.go = self.path("go")
+
+    def node(self, machine, *flags, nnodes="2"):
+        if ":" not in nnodes:
+            flags = (*flags, f"--node-rank={machine}")
+        command = self.network.on_machine(machine, [DDPRUN])
+        return self.start(*command[1:], f"--nnodes={nnodes}", f"--rdzv-id={self.run_id}", "--insecure",
+                          f"--rdzv-endpoint={self.network.address(0)}:29400", *flags,
+                          FAKE_WORKER, HELLO, f"--wait-file={self.go}", executable=shutil.which(command[0]))
+
+    def ask(self, store, machine, source=""):
+        host, port = store.rsplit(":", 1)
+        command = [sys.executable, "-c", CLIENT, host, port, source or self.network.address(machine)]
+        return subprocess.run(self.network.on_machine(machine, command), check=True, timeout=30,
+                              capture_output=True, text=True).stdout.strip()
+
+    def end(self, *nodes):
+        open(self.go, "w").close()
+        for node in nodes:
+            self.assertEqual(node.wait(), 0, node.all())
+
+    def store_of(self, nodes, generation=1):
+        for node in nodes:
+            self.wait_for_workers(node, 1, generation)
+        started = rf"started generation {generation}: .* store at (\S+)\n"
+        self.wait_for_text(nodes[0], started)
+        return re.search(started, nodes[0].err())[1]
+
+    def test_the_worlds_nodes_and_nobody_else(self):
+        nodes = [self.node(0), self.node(1)]
+        store = self.store_of(nodes)
+        self.assertEqual([self.ask(store, i) for i in range(3)], ["in", "in", "out"])
+        self.assertEqual(self.ask(store, 1, SECOND), "in")
+        self.assertRegex(nodes[0].err(), rf"closed the connection of {self.network.address(2)}.*: it is none of "
+                                         "this world's nodes, and --store-allow does not name its address")
+        self.end(*nodes)
+
+    def test_whom_the_user_names_beside_them(self):
+        for allowed, answer in ((f"--store-allow={self.network.address(2)}", ["in", "out"]),
+                                ("--store-allow=any", ["in", "in"])):
+            with self.subTest(allowed=allowed):
+                if os.path.exists(self.go):
+                    os.remove(self.go)
+                nodes = [self.node(0, allowed), self.node(1, allowed)]
+                store = self.store_of(nodes)
+                self.assertEqual([self.ask(store, i) for i in (2, 3)], answer)
+                self.assertEqual(self.ask(store, 1), "in")
+                self.end(*nodes)
+
+    # Each generation has its own store, and its own nodes.
+    def test_who_joins_later_is_let_in_then(self):
+        nodes = [self.node(0, nnodes="1:3", *["--rdzv-conf=last_call_timeout=0.2"])]
+        store = self.store_of(nodes)
+        self.assertEqual(self.ask(store, 1), "out")
+        nodes.append(self.node(1, nnodes="1:3"))
+        generation = self.wait_for(lambda: max(nodes[0].generations()) > 1 and max(nodes[0].generations()),
+                                   *nodes)
+        store = self.store_of(nodes, generation)
+        self.assertEqual([self.ask(store, i) for i in (1, 2)], ["in", "out"])
+        self.end(*nodes)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
