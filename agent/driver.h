@@ -66,6 +66,7 @@ class AgentDriver {
   // A connection to the literal store, from whoever listens there.
   void OnStoreClient(UniqueFd socket) { store_.OnClient(std::move(socket)); }
 
+  std::string Unread() const { return runner_.Unread(); }
   // Gives what the workers printed a moment to reach a slow console.
   void FlushOutput(Duration limit) { runner_.FlushOutput(limit); }
 

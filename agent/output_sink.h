@@ -37,6 +37,7 @@ class OutputSink {
   void Append(std::string_view lines);
 
   bool HasRoom() const { return pending_.size() < kRoom; }
+  const std::string& name() const { return name_; }
   bool Idle() const { return pending_.empty() && !writing_; }
 
   // Once, on the loop, after the write now under way.

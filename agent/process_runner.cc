@@ -384,12 +384,12 @@ pid_t ProcessRunner::PidOf(std::uint32_t local_rank) const {
   return 0;
 }
 
+std::string ProcessRunner::Unread() const {
+  return state_->consoles.Unread();
+}
+
 void ProcessRunner::FlushOutput(Duration limit) {
-  constexpr Duration kLeast{100};  // The other one may have used it all up.
-  const Time end = state_->loop.Now() + limit;
-  state_->consoles.out.Flush(limit);
-  state_->consoles.err.Flush(
-      std::max(kLeast, std::chrono::floor<Duration>(end - state_->loop.Now())));
+  state_->consoles.Flush(limit);
 }
 
 }  // namespace ddprun

@@ -80,6 +80,9 @@ class ProcessRunner {
   // 0: not running (any more).
   pid_t PidOf(std::uint32_t local_rank) const;
 
+  // What the console has not taken yet of what the workers printed, for people; "": nothing.
+  std::string Unread() const;
+
   // Blocks until the console has taken what the workers printed, or the limit is over: for an agent
   // about to exit.
   void FlushOutput(Duration limit);

@@ -158,6 +158,18 @@ Result<OpenedOutput> OpenOutput(const WorkerSpec& spec, bool inherit) {
   return opened;
 }
 
+std::string Consoles::Unread() const {
+  return !out.Idle() ? out.name() : !err.Idle() ? err.name() : "";
+}
+
+void Consoles::Flush(Duration limit) {
+  constexpr Duration kLeast{100};  // The other one may have used it all up.
+  const auto began = std::chrono::steady_clock::now();
+  out.Flush(limit);
+  const auto used = std::chrono::ceil<Duration>(std::chrono::steady_clock::now() - began);
+  err.Flush(std::max(kLeast, limit - used));
+}
+
 class WorkerOutput::State {
  public:
   void Add(Loop& loop, Consoles& consoles, const StreamPlan& plan, OpenedOutput::Stream opened);

@@ -25,6 +25,10 @@ namespace ddprun {
 // The agent's own stdout and stderr.
 struct Consoles {
   explicit Consoles(Loop& loop);
+  // What was not taken yet, for people; "": all was.
+  std::string Unread() const;
+  // Blocks until all was, or the limit is over.
+  void Flush(Duration limit);
   OutputSink out;
   OutputSink err;
   OpenLine open_line;  // Of both.

@@ -167,10 +167,9 @@ void EndOnException(int exit_code) {
   std::set_terminate(SayWhatWasThrown);
 }
 
-void FlushLog(Duration limit) {
-  if (LineWriter* const queue = writer) {
-    queue->Flush(limit);
-  }
+bool FlushLog(Duration limit) {
+  LineWriter* const queue = writer;
+  return queue == nullptr || queue->Flush(limit);
 }
 
 void Log(LogLevel level, std::string_view text) {

@@ -23,8 +23,9 @@ void StartLog(const std::string& who, LogLevel least);
 // ends.
 void QueueLog();
 
-// Blocks until stderr has taken every line, or the limit is over. Nothing without QueueLog.
-void FlushLog(Duration limit);
+// Blocks until stderr has taken every line, or the limit is over. True: it has. Nothing without
+// QueueLog.
+bool FlushLog(Duration limit);
 
 // From here on an exception that nobody catches, on any thread, ends the process with this code,
 // after one line that takes no memory. Within two seconds, whoever reads.

@@ -22,6 +22,7 @@
 #include "launcher/node_slot.h"
 #include "launcher/plan.h"
 #include "launcher/preparation.h"
+#include "launcher/reader_wait.h"
 #include "launcher/run_directory.h"
 #include "launcher/run_failure.h"
 #include "launcher/run_token.h"
@@ -37,10 +38,10 @@
 namespace ddprun {
 namespace {
 
-constexpr Duration kFlushLimit{2'000};  // For a slow console to take what the workers printed.
 constexpr const char* kNoFiles = "/dev/null";  // As --log-dir.
 constexpr Duration kLogFlushLimit{1'000};      // For what ddprun itself says.
-constexpr Duration kReportFlushLimit{500};     // Well below a lease: the server may be here.
+constexpr Duration kReportFlushLimit{500};     // The report stands below what the workers printed.
+constexpr Duration kMoment{10};
 constexpr Duration kSweepLimit{5'000};
 
 // Before the log is set up, and on the guard's side.
@@ -75,7 +76,7 @@ class Agent {
     job_end_ = std::make_unique<JobEnd>(
         loop_, config_, [this](const JobEndKnown& known) { driver_->OnJobEnd(known); });
     loop_.Run();
-    driver_->FlushOutput(kFlushLimit);
+    driver_->FlushOutput(kReportFlushLimit);
     role_.Close();
     WriteTerminationLog(last_words_, GetProcessEnv);
     return exit_code_;
@@ -232,8 +233,9 @@ class Agent {
   }
 
   void OnSignal(int signal) {
+    const bool stops = signal != SIGUSR1 && signal != SIGUSR2;
+    stopped_ |= stops;
     if (!ended_ && !config_.signals.numbers.contains(signal)) {
-      const bool stops = signal != SIGUSR1 && signal != SIGUSR2;
       Log(stops ? LogLevel::kError : LogLevel::kDebug,
           "got " + SignalName(signal) + ", which is not in --signals-to-handle=" +
               config_.signals.text + (stops ? ": killing the workers" : ": it is not passed on"));
@@ -242,7 +244,7 @@ class Agent {
       }
     } else if (!ended_) {
       driver_->OnSignal(signal);
-    } else if (signal != SIGUSR1 && signal != SIGUSR2) {
+    } else if (stops && !reader_wait_.GiveUp()) {
       Log(LogLevel::kWarning, "got " + SignalName(signal) + ": the rendezvous server stops now");
       loop_.Stop();
     }
@@ -256,7 +258,16 @@ class Agent {
                        std::chrono::system_clock::now()) +
               "\n");
     }
-    Report(exit);
+    const bool in_place = exit.finish && exit.finish->ending == Ending::kFailed;
+    reader_wait_.Begin(
+        in_place ? kReportFlushLimit : Duration{0}, [this] { return driver_->Unread(); },
+        [this, exit] {
+          Report(exit);
+          GoOnServing(exit);
+        });
+  }
+
+  void GoOnServing(const Exit& exit) {
     CoordinatorDriver* const serving = role_.Serving();
     if (serving == nullptr || exit.code == kExitUnavailable) {
       End();
@@ -294,32 +305,25 @@ class Agent {
                         [] {});
       }
     });
-    rescue_->Begin(exit_code_, role_.Serving() != nullptr, [this] { loop_.Stop(); });
+    rescue_->Begin(exit_code_, role_.Serving() != nullptr, [this] { Leave(); });
+  }
+
+  // Its part is done; what was printed is to be read.
+  void Leave() {
+    FlushLog(kMoment);
+    reader_wait_.Begin(
+        PatienceWithReaders(exit_code_, stopped_),
+        [this] {
+          const std::string unread = driver_->Unread();
+          return unread.empty() && !FlushLog(Duration{0}) ? "standard error" : unread;
+        },
+        [this] { loop_.Stop(); });
   }
 
   void Report(const Exit& exit) {
-    if (!exit.finish) {
-      Log(LogLevel::kError, exit.text);
-      last_words_ = exit.text + "\n";
-      return;
-    }
-    const Finish& finish = *exit.finish;
-    if (finish.ending == Ending::kSucceeded) {
-      Log(LogLevel::kDebug, finish.text);
-      return;
-    }
-    const bool failed = finish.ending == Ending::kFailed;
-    if (exit.code == kExitRestart) {
-      const bool left = finish.ending == Ending::kLeft;
-      Log(LogLevel::kWarning, std::string(left ? "left the run" : "stopped") +
-                                  " for the scheduler, and saved: exit code 75, start this " +
-                                  (left ? "node" : "run") + " again");
-      return;
-    }
-    Log(LogLevel::kError, (failed ? "the run failed: " : "") + finish.text);
-    last_words_ = TerminationText(finish);
-    if (failed && finish.root) {
-      driver_->FlushOutput(kReportFlushLimit);  // The report stands below what the workers printed.
+    last_words_ = SayHowItEnded(exit);
+    if (exit.finish && exit.finish->ending == Ending::kFailed && exit.finish->root &&
+        exit.code != kExitRestart) {
       ReportFailure(exit, config_, driver_->last_attempt(), *directory_);
     }
   }
@@ -337,10 +341,12 @@ class Agent {
                           [](const std::string& text) { Log(LogLevel::kWarning, text); }};
   std::unique_ptr<JobEnd> job_end_;
   std::unique_ptr<JobRescue> rescue_;
+  ReaderWait reader_wait_{loop_};
   std::uint32_t restarts_used_ = 0;
   int exit_code_ = 1;
   std::string last_words_;  // Why it failed.
   bool ended_ = false;
+  bool stopped_ = false;  // By a signal.
 };
 
 int RunAgent(const LaunchConfig& config, const Preparation& prepared, GuardLink link) {

@@ -12,6 +12,8 @@
 #include "common/log.h"
 #include "common/loop.h"
 #include "launcher/failure_report.h"
+#include "launcher/termination_log.h"
+#include "proto/exit_code.h"
 #include "proto/worker_env.h"
 
 namespace ddprun {
@@ -139,6 +141,28 @@ std::optional<FailureFacts> TryDisks(const Exit& exit, const LaunchConfig& confi
 }
 
 }  // namespace
+
+std::string SayHowItEnded(const Exit& exit) {
+  if (!exit.finish) {
+    Log(LogLevel::kError, exit.text);
+    return exit.text + "\n";
+  }
+  const Finish& finish = *exit.finish;
+  if (finish.ending == Ending::kSucceeded) {
+    Log(LogLevel::kDebug, finish.text);
+    return "";
+  }
+  if (exit.code == kExitRestart) {
+    const bool left = finish.ending == Ending::kLeft;
+    Log(LogLevel::kWarning, std::string(left ? "left the run" : "stopped") +
+                                " for the scheduler, and saved: exit code 75, start this " +
+                                (left ? "node" : "run") + " again");
+    return "";
+  }
+  const bool failed = finish.ending == Ending::kFailed;
+  Log(LogLevel::kError, (failed ? "the run failed: " : "") + finish.text);
+  return TerminationText(finish);
+}
 
 void ReportFailure(const Exit& exit, const LaunchConfig& config, const LastAttempt& attempt,
                    const RunDirectory& directory) {

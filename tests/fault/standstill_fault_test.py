@@ -1,5 +1,6 @@
 """What ddprun writes to, or reads from, stands still: its own work goes on all the same."""
 
+import glob
 import os
 import pty
 import re
@@ -117,10 +118,49 @@ class Standstill(DdprunTest):
         self.assertNotIn("dropped", pipe.text)
         self.assertTrue(pipe.text.endswith("\n"), pipe.text[-200:])
 
-    def test_nobody_reads_why_the_run_failed(self):
+    # A pager, or a pipe into a program that has other things to do: who reads late misses nothing.
+    def test_a_reader_who_is_slow_gets_everything(self):
         pipe = FullPipe(self)
-        run = self.start("--nproc-per-node=2", FAKE_WORKER, "--print-err=why", "--exit=7", err=pipe.writer)
+        run = self.start("--nproc-per-node=2", FAKE_WORKER, "--lines=500", out=pipe.writer)
+        self.wait_for_text(run, "the end waits until standard output was read; a signal")
+        self.assertEqual(len(self.mark.living()), 2)  # Guard and agent.
+        pipe.read_on()
+        self.assertEqual(run.wait(), 0)
+        pipe.thread.join()
+        for rank in range(2):
+            self.assertEqual(len(re.findall(f"^rank {rank} line .* END$", pipe.text, re.M)), 500)
+
+    def test_a_signal_ends_the_wait_for_a_reader(self):
+        pipe = FullPipe(self)
+        run = self.start("--nproc-per-node=2", FAKE_WORKER, "--lines=100", "--exit=7", out=pipe.writer)
+        self.wait_for_text(run, "the end waits until standard output was read")
+        run.signal(signal.SIGTERM)
         self.assertEqual(run.wait(), 7)
+        self.assertIn("FAILED", run.err())
+        self.assertIn("nobody read the workers' output to standard output in time", run.err())
+
+    def test_a_reader_who_goes_ends_the_wait(self):
+        pipe = FullPipe(self)
+        run = self.start("--nproc-per-node=2", FAKE_WORKER, "--lines=100", "--exit=7", out=pipe.writer)
+        self.wait_for_text(run, "the end waits until standard output was read")
+        pipe.drop()
+        self.assertEqual(run.wait(), 7)
+
+    def test_nobody_reads_why_the_run_failed(self):
+        for ends in ("a signal", "somebody reads on"):
+            with self.subTest(ends):
+                pipe = FullPipe(self)
+                logs = self.path(ends)
+                run = self.start(f"--log-dir={logs}", "--nproc-per-node=2", FAKE_WORKER, "--print-err=why",
+                                 "--exit=7", err=pipe.writer)
+                self.wait_for(lambda: glob.glob(f"{logs}/*/failure.json"), run, what="the report")
+                if ends == "a signal":
+                    run.signal(signal.SIGINT)
+                else:
+                    pipe.read_on()
+                self.assertEqual(run.wait(), 7)
+        pipe.thread.join()
+        self.assertIn("Root Cause", pipe.text)
 
     # The guard's words come after its sweep, and nobody has to hear them.
     def test_the_agent_is_killed_while_nobody_reads_or_can(self):
