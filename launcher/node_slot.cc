@@ -42,6 +42,11 @@ Result<void> MakeOwn(const std::filesystem::path& directory) {
   return {};
 }
 
+// Loopback has many names: localhost, ::1, all of 127.0.0.0/8.
+Endpoint MeetingOf(const Endpoint& endpoint) {
+  return IsLoopback(endpoint.host) ? Endpoint{"localhost", endpoint.port} : endpoint;
+}
+
 }  // namespace
 
 Result<std::filesystem::path> UserDirectory() {
@@ -61,7 +66,7 @@ Result<std::filesystem::path> UserDirectory() {
 Result<NodeSlot> TakeNodeSlot(const std::string& host, const Endpoint& endpoint,
                               const RunId& run_id) {
   ASSIGN_OR_RETURN(const std::filesystem::path directory, UserDirectory());
-  const std::uint64_t key = std::hash<std::string>{}(ToString(endpoint) + "/" + run_id);
+  const std::uint64_t key = std::hash<std::string>{}(ToString(MeetingOf(endpoint)) + "/" + run_id);
   for (int slot = 0; slot < kMaxSlots; ++slot) {
     const std::filesystem::path path =
         directory / ("slot-" + Hex(key) + "-" + std::to_string(slot));

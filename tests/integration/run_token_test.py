@@ -1,6 +1,7 @@
 """The token that nodes share unasked: who is let in by it, and that strangers are told nothing."""
 
 import os
+import re
 import signal
 import socket
 import sys
@@ -24,9 +25,12 @@ class RunToken(DdprunTest):
                           f"--rdzv-endpoint={endpoint or self.endpoint}", *flags, FAKE_WORKER, *worker,
                           environment=environment)
 
-    def end(self, *nodes):
+    def end_nodes(self, *nodes):
         for node in nodes:
             self.assertEqual(node.wait(), 0, "\n".join(n.all() for n in nodes))
+
+    def end(self, *nodes):
+        self.end_nodes(*nodes)
         self.assertEqual(self.mark.living(), [])
 
     def shared(self):
@@ -58,6 +62,19 @@ class RunToken(DdprunTest):
         port = self.endpoint.rsplit(":", 1)[1]
         self.end(self.start_node(0, endpoint=f"localhost:{port}"),
                  self.start_node(1, endpoint=f"127.0.0.1:{port}"))
+
+    # Who names it differently would be the same node twice.
+    def test_each_node_has_a_name_of_its_own_whatever_it_is_called(self):
+        server = self.start("rendezvous", "--listen=127.0.0.1:0")
+        self.wait_for_text(server, "serving at")
+        port = re.search(r"serving at 127.0.0.1:(\d+)", server.err())[1]
+        nodes = [self.start("--nnodes=2", f"--rdzv-id={self.run_id}", f"--rdzv-endpoint={host}:{port}", FAKE_WORKER)
+                 for host in ("localhost", "127.0.0.1")]
+        self.end_nodes(*nodes)
+        names = sorted(re.match(r"ddprun \S+#(\d)", node.err())[1] for node in nodes)
+        self.assertEqual(names, ["0", "1"])
+        server.signal(signal.SIGTERM)
+        server.wait()
 
     def test_who_does_without_one_says_so_on_every_node(self):
         first = self.start_node(0, "--insecure")
