@@ -35,6 +35,8 @@ Error OpenError(const std::filesystem::path& path, int error_number) {
   return error;
 }
 
+}  // namespace
+
 Result<std::string> ReadToEnd(int fd, const std::filesystem::path& path, std::size_t max_bytes) {
   std::string bytes;
   char buffer[1 << 16];
@@ -56,8 +58,6 @@ Result<std::string> ReadToEnd(int fd, const std::filesystem::path& path, std::si
     bytes.append(buffer, static_cast<std::size_t>(got));
   }
 }
-
-}  // namespace
 
 Result<std::string> ReadFile(const std::filesystem::path& path, std::size_t max_bytes) {
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));

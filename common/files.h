@@ -38,6 +38,8 @@ Result<std::string> ReadFile(const std::filesystem::path& path, std::size_t max_
 // device and a link are refused and never waited for; a disk that hangs still is.
 Result<UniqueFd> OpenOrdinary(const std::filesystem::path& path, int flags, unsigned mode);
 Result<std::string> ReadOrdinary(const std::filesystem::path& path, std::size_t max_bytes);
+// From an open one; `path` is for people.
+Result<std::string> ReadToEnd(int fd, const std::filesystem::path& path, std::size_t max_bytes);
 
 // Writes every byte or says why not.
 Result<void> WriteAll(int fd, std::string_view bytes, const std::filesystem::path& name);

@@ -105,8 +105,8 @@ std::string TokenSharedAt(const Endpoint& endpoint) {
     return "";
   }
   const Result<fs::path> directory = UserDirectory();
-  const Result<std::string> token =
-      directory ? ReadTokenFile(*directory / kName) : Result<std::string>(directory.error());
+  const Result<std::string> token = directory ? ReadOrdinaryTokenFile(*directory / kName)
+                                              : Result<std::string>(directory.error());
   return token ? *token : "";
 }
 

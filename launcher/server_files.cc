@@ -46,7 +46,7 @@ Result<void> WriteTlsNames(const fs::path& path, const TlsFiles& files) {
 }
 
 Result<TlsFiles> ReadTlsNames(const fs::path& path) {
-  ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxTlsNames));
+  ASSIGN_OR_RETURN(const std::string text, ReadOrdinary(path, kMaxTlsNames));
   std::istringstream lines(text);
   TlsFiles files;
   std::getline(lines, files.certificate);
@@ -56,7 +56,7 @@ Result<TlsFiles> ReadTlsNames(const fs::path& path) {
 }
 
 Result<ServerPlace> PlaceIn(const fs::path& run_directory) {
-  Result<std::string> text = ReadFile(run_directory / "endpoint", kMaxEndpointFile);
+  Result<std::string> text = ReadOrdinary(run_directory / "endpoint", kMaxEndpointFile);
   if (!text) {
     return Error{
         ErrorKind::kInvalid,
@@ -65,7 +65,7 @@ Result<ServerPlace> PlaceIn(const fs::path& run_directory) {
   text->erase(std::min(text->find('\n'), text->size()));
   ServerPlace place;
   ASSIGN_OR_RETURN(place.endpoint, ParseEndpoint(*text, 0));
-  if (const Result<std::string> token = ReadTokenFile(run_directory / "token")) {
+  if (const Result<std::string> token = ReadOrdinaryTokenFile(run_directory / "token")) {
     place.access.token = *token;
   }
   if (fs::exists(run_directory / kTlsFile)) {

@@ -118,7 +118,7 @@ Result<std::string> OperatorsToken(const Access& access, const std::string& run_
     return access.token.empty() ? DrawToken() : access.token;
   }
   ASSIGN_OR_RETURN(const std::string file, ShareToken(std::filesystem::path(run_dir) / "token"));
-  return ReadTokenFile(file);
+  return ReadOrdinaryTokenFile(file);
 }
 
 CoordinatorConfig NewReign(const LaunchConfig& config) {

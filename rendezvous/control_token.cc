@@ -15,6 +15,32 @@ namespace {
 
 constexpr std::size_t kMaxTokenFile = 4096;
 
+Error CannotReadToken(const std::filesystem::path& path, int error_number) {
+  Error error = SystemError("read the token file", path.native(), error_number);
+  error.kind = ErrorKind::kInvalid;
+  return error;
+}
+
+Result<std::string> TokenIn(int fd, const std::filesystem::path& path) {
+  struct stat info {};
+  if (::fstat(fd, &info) != 0) {
+    return CannotReadToken(path, errno);
+  }
+  if ((info.st_mode & 077) != 0) {
+    return Invalid("a token file must be readable by its owner alone (chmod 600)", path.native());
+  }
+  if (info.st_uid != ::geteuid() && info.st_uid != 0) {
+    return Invalid("a token file must be this user's own or root's: another one's may know it",
+                   path.native());
+  }
+  ASSIGN_OR_RETURN(std::string token, ReadToEnd(fd, path, kMaxTokenFile));
+  token.erase(std::min(token.find_first_of("\r\n"), token.size()));
+  if (token.size() < kLeastToken) {
+    return Invalid("the token in its file must have at least 16 characters", path.native());
+  }
+  return token;
+}
+
 }  // namespace
 
 bool SameToken(std::string_view a, std::string_view b) {
@@ -39,25 +65,15 @@ std::string DrawToken() {
 
 Result<std::string> ReadTokenFile(const std::filesystem::path& path) {
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  struct stat info {};
-  if (!fd || ::fstat(fd.get(), &info) != 0) {
-    Error error = SystemError("read the token file", path.native(), errno);
-    error.kind = ErrorKind::kInvalid;
-    return error;
+  if (!fd) {
+    return CannotReadToken(path, errno);
   }
-  if ((info.st_mode & 077) != 0) {
-    return Invalid("a token file must be readable by its owner alone (chmod 600)", path.native());
-  }
-  if (info.st_uid != ::geteuid() && info.st_uid != 0) {
-    return Invalid("a token file must be this user's own or root's: another one's may know it",
-                   path.native());
-  }
-  ASSIGN_OR_RETURN(std::string token, ReadFile(path, kMaxTokenFile));
-  token.erase(std::min(token.find_first_of("\r\n"), token.size()));
-  if (token.size() < kLeastToken) {
-    return Invalid("the token in its file must have at least 16 characters", path.native());
-  }
-  return token;
+  return TokenIn(fd.get(), path);
+}
+
+Result<std::string> ReadOrdinaryTokenFile(const std::filesystem::path& path) {
+  ASSIGN_OR_RETURN(const UniqueFd fd, OpenOrdinary(path, O_RDONLY, 0));
+  return TokenIn(fd.get(), path);
 }
 
 Result<void> WriteTokenFile(const std::filesystem::path& path, const std::string& token) {

@@ -22,6 +22,8 @@ std::string DrawToken();
 // The first line of the file; refused when others than its owner may read it, or when it is short
 // enough to be guessed (below 16 characters).
 Result<std::string> ReadTokenFile(const std::filesystem::path& path);
+// The same where workers of the user's, or other nodes, may have put anything: an ordinary file.
+Result<std::string> ReadOrdinaryTokenFile(const std::filesystem::path& path);
 
 // Mode 0600 from its first moment.
 Result<void> WriteTokenFile(const std::filesystem::path& path, const std::string& token);
