@@ -1,0 +1,78 @@
+"""A server with few descriptors (ulimit -n): who is served is bounded, and who is not is not read."""
+
+import os
+import shutil
+import socket
+import struct
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+from ddprun_runs import DDPRUN, DdprunTest  # noqa: E402
+
+DESCRIPTORS = 256
+STRANGERS = 400
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
+
+
+def frame(kind, payload):
+    """Of stream 1, and not its header's last."""
+    return struct.pack(">I", len(payload))[1:] + bytes([kind, 0]) + struct.pack(">I", 1) + payload
+
+
+class FewDescriptors(DdprunTest):
+    def setUp(self):
+        super().setUp()
+        self.server = self.start(f"--nofile={DESCRIPTORS}:{DESCRIPTORS}", DDPRUN, "rendezvous", "--insecure",
+                                 f"--listen={self.free_endpoint()}", executable=shutil.which("prlimit"))
+        self.wait_for_text(self.server, "serving at")
+        self.endpoint = self.server.err().split("serving at ")[1].split()[0]
+
+    def connect(self):
+        host, port = self.endpoint.rsplit(":", 1)
+        one = socket.create_connection((host, int(port)), 30)
+        self.addCleanup(one.close)
+        one.sendall(PREFACE)
+        return one
+
+    def is_served(self, one):
+        """gRPC's own SETTINGS come to who is."""
+        try:
+            return one.recv(9) != b""
+        except ConnectionResetError:
+            return False
+
+    def is_ended(self, one):
+        """By whatever it sends: 256 KiB of a header that never ends."""
+        try:
+            for _ in range(16):
+                one.sendall(frame(9, b"\0" * 16_384))
+            while one.recv(65536):
+                pass
+        except (ConnectionResetError, BrokenPipeError):
+            pass
+        except socket.timeout:
+            return False
+        return True
+
+    def status(self):
+        looks = self.start("status", f"--endpoint={self.endpoint}", "--insecure")
+        return looks.wait(), looks
+
+    def test_nobody_escapes_the_limits(self):
+        strangers = [self.connect() for _ in range(STRANGERS)]
+        served = [one for one in strangers if self.is_served(one)]
+        self.assertGreater(len(served), 20, self.server.err())
+        self.assertLess(len(served), DESCRIPTORS / 2, "each takes two descriptors")
+        self.assertIn("nearly all descriptors (ulimit -n) are in use", self.server.err())
+        for one in served:
+            one.sendall(frame(1, b""))
+        self.assertEqual([one for one in served if not self.is_ended(one)], [])
+        self.wait_for(lambda: self.status()[0] == 0, self.server, what="room for others")
+        self.server.signal(15)
+        self.server.wait()
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
