@@ -1,41 +1,22 @@
 #include "rendezvous/tls.h"
 
 #include <fcntl.h>
-#include <openssl/err.h>
 #include <openssl/pem.h>
-#include <openssl/x509.h>
 #include <sys/stat.h>
 
 #include <cerrno>
-#include <memory>
 
 #include "common/files.h"
+#include "rendezvous/openssl.h"
 
 namespace ddprun {
 namespace {
 
 constexpr std::size_t kMaxPemFile = std::size_t{1} << 20;
 
-template <auto free>
-struct FreeOf {
-  template <class T>
-  void operator()(T* object) const {
-    free(object);
-  }
-};
-using Bio = std::unique_ptr<BIO, FreeOf<BIO_free>>;
-using Certificate = std::unique_ptr<X509, FreeOf<X509_free>>;
-using Key = std::unique_ptr<EVP_PKEY, FreeOf<EVP_PKEY_free>>;
-
 // Never asks on a terminal for a passphrase.
 int NoPassphrase(char*, int, int, void*) {
   return -1;
-}
-
-std::string Why() {
-  const char* const reason = ERR_reason_error_string(ERR_peek_last_error());
-  ERR_clear_error();
-  return reason == nullptr ? "" : std::string(" (") + reason + ")";
 }
 
 Result<std::string> ReadPem(const char* flag, const std::string& path) {
@@ -63,7 +44,9 @@ Result<Certificate> ParseCertificate(const char* flag, const std::string& path,
                                      const std::string& pem) {
   Certificate certificate(PEM_read_bio_X509(OpenPem(pem).get(), nullptr, NoPassphrase, nullptr));
   if (!certificate) {
-    return Invalid(std::string(flag) + " must name a certificate in PEM form" + Why(), path);
+    return Invalid(std::string(flag) + " must name a certificate in PEM form (OpenSSL says " +
+                       LastOpenSslError() + ")",
+                   path);
   }
   return certificate;
 }
@@ -73,7 +56,8 @@ Result<void> CheckPair(const TlsFiles& files, const Tls& tls) {
                    ParseCertificate("--tls-cert", files.certificate, tls.certificate));
   const Key key(PEM_read_bio_PrivateKey(OpenPem(tls.key).get(), nullptr, NoPassphrase, nullptr));
   if (!key) {
-    return Invalid("--tls-key must name a key in PEM form, without a passphrase" + Why(),
+    return Invalid("--tls-key must name a key in PEM form, without a passphrase (OpenSSL says " +
+                       LastOpenSslError() + ")",
                    files.key);
   }
   if (X509_check_private_key(certificate.get(), key.get()) != 1) {

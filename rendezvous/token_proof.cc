@@ -1,18 +1,15 @@
 #include "rendezvous/token_proof.h"
 
-#include <openssl/err.h>
-#include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <openssl/pem.h>
-#include <openssl/x509.h>
 
 #include <algorithm>
 #include <array>
 #include <climits>
-#include <memory>
 #include <random>
 
 #include "rendezvous/control_token.h"
+#include "rendezvous/openssl.h"
 
 namespace ddprun {
 namespace {
@@ -22,17 +19,6 @@ constexpr std::string_view kCertificate = "ddprun certificate 1\n";
 constexpr std::string_view kHealth = "ddprun health 1\n";
 // Clocks of nodes differ, and nobody looks: the name is the proof.
 constexpr long kValidSeconds = 100L * 365 * 86'400;
-
-template <auto free>
-struct Free {
-  template <class T>
-  void operator()(T* object) const {
-    free(object);
-  }
-};
-using Bio = std::unique_ptr<BIO, Free<BIO_free>>;
-using Certificate = std::unique_ptr<X509, Free<X509_free>>;
-using Key = std::unique_ptr<EVP_PKEY, Free<EVP_PKEY_free>>;
 
 std::string Digest(const std::string& token, const std::string& text) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> bytes;
@@ -104,11 +90,9 @@ Result<Tls> DrawCertificate(const std::string& token) {
       PEM_write_bio_X509(certificate_text.get(), certificate.get()) != 1 ||
       PEM_write_bio_PrivateKey(key_text.get(), key.get(), nullptr, nullptr, 0, nullptr, nullptr) !=
           1) {
-    const char* const why = ERR_reason_error_string(ERR_peek_last_error());
-    ERR_clear_error();
-    return Error{ErrorKind::kSystem,
-                 "cannot draw a key pair for this server's certificate: OpenSSL says " +
-                     std::string(why == nullptr ? "nothing" : why)};
+    return Error{
+        ErrorKind::kSystem,
+        "cannot draw a key pair for this server's certificate: OpenSSL says " + LastOpenSslError()};
   }
   return Tls{TextOf(certificate_text.get()), TextOf(key_text.get()), ""};
 }
