@@ -17,7 +17,6 @@
 #include <string_view>
 #include <utility>
 
-#include "common/log.h"
 #include "rendezvous/first_bytes.h"
 #include "rendezvous/turned_away.h"
 
@@ -31,7 +30,6 @@ constexpr int kAcceptsPerTurn = 64;
 // A fatal alert, protocol_version (RFC 8446, 6.2): "connection closed" alone would be tried again.
 constexpr std::string_view kNoTlsHere("\x15\x03\x01\x00\x02\x02\x46", 7);
 constexpr Duration kPauseWithoutDescriptors{100};
-constexpr std::uint64_t kLinesPerWindow = 5;
 
 // Without the port: who the connections of one machine belong to.
 std::string AddressOf(const sockaddr_storage& peer) {
@@ -70,7 +68,8 @@ class Acceptor::State : public std::enable_shared_from_this<Acceptor::State> {
         options_(std::move(options)),
         handlers_(std::move(handlers)),
         listener_(loop.io()),
-        turned_away_(loop, "rendezvous", kLinesPerWindow),
+        turned_away_(loop, "rendezvous"),
+        lines_(loop),
         expiry_(loop),
         pause_(loop) {}
 
@@ -117,9 +116,9 @@ class Acceptor::State : public std::enable_shared_from_this<Acceptor::State> {
   AcceptorHandlers handlers_;
   Descriptor listener_;
   TurnedAway turned_away_;
+  FewLogLines lines_;
   LoopTimer expiry_;
   LoopTimer pause_;
-  bool out_of_descriptors_ = false;
   Guests guests_;
   std::map<std::string, std::set<std::uint64_t>> of_address_;  // Their guests, oldest first.
   std::uint64_t next_id_ = 0;
@@ -142,7 +141,6 @@ void Acceptor::State::AcceptSome() {
     const int fd = ::accept4(listener_.native_handle(), reinterpret_cast<sockaddr*>(&peer), &size,
                              SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd >= 0) {
-      out_of_descriptors_ = false;
       Admit(fd, AddressOf(peer));
       continue;
     }
@@ -150,10 +148,9 @@ void Acceptor::State::AcceptSome() {
       break;
     }
     if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-      if (!std::exchange(out_of_descriptors_, true)) {
-        Log(LogLevel::kWarning, std::string("cannot accept connections for now, trying again: ") +
-                                    std::strerror(errno));
-      }
+      const std::string why = std::strerror(errno);
+      lines_.Say(LogLevel::kWarning, "cannot accept connections for now",
+                 "cannot accept connections for now, trying again: " + why);
       pause_.ArmAt(loop_.Now() + kPauseWithoutDescriptors, [this] { WaitForConnections(); });
       return;
     }

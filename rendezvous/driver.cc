@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "common/log.h"
-#include "rendezvous/core/control.h"
 #include "rendezvous/core/describe.h"
 #include "rendezvous/core/peers.h"
 #include "rendezvous/core/record.h"
@@ -34,15 +33,14 @@ Time ParkedUntil(Time beat, Duration poll) {
 
 }  // namespace
 
-void LogNotice(const Notice& notice) {
-  Log(notice.level == NoticeLevel::kDetail ? LogLevel::kDebug
-      : notice.level == NoticeLevel::kInfo ? LogLevel::kInfo
-                                           : LogLevel::kWarning,
-      notice.text);
+LogLevel LevelOf(const Notice& notice) {
+  return notice.level == NoticeLevel::kDetail ? LogLevel::kDebug
+         : notice.level == NoticeLevel::kInfo ? LogLevel::kInfo
+                                              : LogLevel::kWarning;
 }
 
 CoordinatorDriver::CoordinatorDriver(Loop& loop, const CoordinatorConfig& config)
-    : loop_(loop), config_(config), stay_(loop) {}
+    : loop_(loop), config_(config), lines_(loop), stay_(loop) {}
 
 void CoordinatorDriver::UseJournal(std::unique_ptr<Journal> journal,
                                    const std::vector<RunRecord>& runs) {
@@ -105,9 +103,10 @@ void CoordinatorDriver::OnReport(NodeReport report, std::shared_ptr<PendingSync>
       loop_.Post([callback = on_later_term_, term = report.term] { callback(term); });
       return;
     }
-    Log(LogLevel::kWarning, "node " + report.node +
-                                " has heard a later server than this one (has " +
-                                "this machine's clock gone back?): reigning after it");
+    lines_.Say(LogLevel::kWarning, "a node has heard a later server",
+               "node " + report.node +
+                   " has heard a later server than this one (has this machine's clock gone back?): "
+                   "reigning after it");
     config_.term = reign;
     if (journal_) {
       journal_->BeginReign(reign);
@@ -216,7 +215,9 @@ void CoordinatorDriver::AnswerIfDue(const RunId& run_id, RunEntry& run, const No
 
 void CoordinatorDriver::Tell(RunEntry& run, const std::vector<Notice>& notices) {
   for (const Notice& notice : notices) {
-    LogNotice(notice);
+    if (!lines_.Say(LevelOf(notice), notice.reason, notice.text)) {
+      continue;
+    }
     run.notices.emplace_back(loop_.Now(), notice);
     if (run.notices.size() > kMaxPastNotices) {
       run.notices.pop_front();
@@ -270,69 +271,6 @@ SyncReply CoordinatorDriver::ReplyWith(const RunEntry& run, Directive directive)
   reply.poll_period = reply.lease / 3;
   reply.term = config_.term;
   return reply;
-}
-
-Result<std::vector<std::string>> CoordinatorDriver::DescribeRuns(const RunId& run_id) const {
-  std::vector<std::string> lines;
-  for (const auto& [id, run] : runs_) {
-    if (run_id.empty() || run_id == id) {
-      const std::vector<std::string> more = Describe(run->state, config_, loop_.Now());
-      lines.insert(lines.end(), more.begin(), more.end());
-    }
-  }
-  if (lines.empty() && !run_id.empty()) {
-    return Error{ErrorKind::kNotFound, "this server knows no run '" + run_id + "'"};
-  }
-  return lines;
-}
-
-Result<std::vector<RunStatus>> CoordinatorDriver::StatusOfRuns(const RunId& run_id) const {
-  const Time now = loop_.Now();
-  std::vector<RunStatus> statuses;
-  for (const auto& [id, run] : runs_) {
-    if (!run_id.empty() && run_id != id) {
-      continue;
-    }
-    RunStatus status = StatusOf(run->state, config_, now);
-    if (run_id.empty() && runs_.size() > 1) {  // A list: the rest is told to who names the run.
-      status.more_nodes += static_cast<std::uint32_t>(status.nodes.size());
-      status.nodes.clear();
-    } else {
-      for (const auto& [when, notice] : run->notices) {
-        status.notices.push_back(
-            {std::chrono::floor<Duration>(now - when), notice.level, notice.text});
-      }
-    }
-    statuses.push_back(std::move(status));
-  }
-  return statuses;
-}
-
-Result<std::string> CoordinatorDriver::OnControl(const ControlRequest& request) {
-  if (Result<void> allowed = gate_.Check(request.token); !allowed) {
-    Log(LogLevel::kWarning, "refused a control verb (" + std::to_string(gate_.refused()) +
-                                " with a wrong token so far): " + allowed.error().message);
-    return allowed.error();
-  }
-  auto found = runs_.find(request.run_id);
-  if (request.run_id.empty() && runs_.size() == 1) {
-    found = runs_.begin();
-  }
-  if (found == runs_.end()) {
-    return Error{ErrorKind::kNotFound,
-                 request.run_id.empty()
-                     ? "this server has " + std::to_string(runs_.size()) +
-                           " runs: name one with --rdzv-id (ddprun status lists them)"
-                     : "this server knows no run '" + request.run_id + "'"};
-  }
-  const Controlled controlled{request.verb, request.node};
-  const ControlAnswer answer = AnswerTo(found->second->state, controlled);
-  if (!answer.accepted) {
-    return Error{ErrorKind::kRefused, answer.text};
-  }
-  const RunId run_id = found->first;
-  Advance(run_id, *found->second, controlled);
-  return answer.text;
 }
 
 void CoordinatorDriver::ClaimIsGood(Time until) {

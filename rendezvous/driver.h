@@ -19,13 +19,14 @@
 #include "common/loop.h"
 #include "rendezvous/control_token.h"
 #include "rendezvous/core/coordinator.h"
+#include "rendezvous/few_lines.h"
 #include "rendezvous/journal.h"
 #include "rendezvous/transport.h"
 
 namespace ddprun {
 
-// Says in the log what a core wants said.
-void LogNotice(const Notice& notice);
+// How loud the log says what a core wants said.
+LogLevel LevelOf(const Notice& notice);
 
 class CoordinatorDriver {
  public:
@@ -115,6 +116,7 @@ class CoordinatorDriver {
   bool succeeds_ = false;
   bool had_runs_ = false;
   std::optional<Time> stays_until_;
+  FewLogLines lines_;
   LoopTimer stay_;
   std::optional<Time> claim_good_;
   bool retired_ = false;

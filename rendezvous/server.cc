@@ -28,8 +28,7 @@ using HandOver = grpc::experimental::ExternalConnectionAcceptor;
 // So that answers already given leave before their connections close.
 constexpr std::chrono::milliseconds kShutdownGrace{200};
 constexpr std::size_t kMemoryBytes = std::size_t{1} << 30;  // 10,000 agents take a third of it.
-constexpr std::uint64_t kLinesPerWindow = 5;
-constexpr int kStreamsPerConnection = 16;  // An agent has one call, or two.
+constexpr int kStreamsPerConnection = 16;                   // An agent has one call, or two.
 
 // What may wait to be read; more than a message needs, and little enough that a stranger's flood is
 // seen before it is read.
@@ -114,7 +113,7 @@ struct RendezvousServer::Serving {
             [this](const std::string& peer) {
               turned_away.Note(peer, "it sent too much before a call that may be made here");
             }),
-        turned_away(loop, "rendezvous", kLinesPerWindow),
+        turned_away(loop, "rendezvous"),
         silence(loop) {
     service.OnLetIn([this](const std::string& peer) { watch.LetIn(peer); });
   }

@@ -131,7 +131,7 @@ void SuccessionDriver::CarryOut(const SuccessionEffect& effect) {
                  [&](const MoveCounter& move) { Move(move.claim); },
                  [&](const Follow& follow) { GoTo(follow.endpoint); },
                  [&](const StepDown& down) { LetGo(down); },
-                 [&](const Notice& notice) { LogNotice(notice); },
+                 [&](const Notice& notice) { Log(LevelOf(notice), notice.text); },
              },
              effect);
 }

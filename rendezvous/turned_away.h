@@ -5,28 +5,24 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
-#include "common/loop.h"
+#include "rendezvous/few_lines.h"
 
 namespace ddprun {
 
 // On the loop.
 class TurnedAway {
  public:
-  // `who` begins each line; so many lines in ten seconds, then one with the number of the others.
-  TurnedAway(Loop& loop, std::string who, std::uint64_t lines)
-      : loop_(loop), who_(std::move(who)), lines_(lines) {}
+  // `who` begins each line.
+  TurnedAway(Loop& loop, std::string who) : who_(std::move(who)), lines_(loop) {}
 
   void Note(const std::string& peer, std::string_view reason);
   std::uint64_t count() const { return count_; }
 
  private:
-  Loop& loop_;
   const std::string who_;
-  const std::uint64_t lines_;
-  Time window_;
-  std::uint64_t logged_ = 0;
-  std::uint64_t not_logged_ = 0;
+  FewLogLines lines_;
   std::uint64_t count_ = 0;
 };
 

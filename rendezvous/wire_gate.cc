@@ -5,14 +5,12 @@
 #include <string_view>
 #include <utility>
 
-#include "common/log.h"
 #include "rendezvous/control_token.h"
 
 namespace ddprun {
 namespace {
 
 constexpr const char* kTokenHeader = "ddprun-token-bin";  // "-bin": any bytes.
-constexpr Duration kTellAgainAfter{10'000};
 
 bool IsEncrypted(const grpc::CallbackServerContext& context) {
   const auto context_of_peer = context.auth_context();
@@ -26,7 +24,10 @@ bool IsEncrypted(const grpc::CallbackServerContext& context) {
 }  // namespace
 
 WireGate::WireGate(Loop& loop, std::string token, bool tls)
-    : loop_(loop), token_(std::move(token)), tls_(tls) {}
+    : loop_(loop),
+      token_(std::move(token)),
+      tls_(tls),
+      lines_(std::make_shared<FewLogLines>(loop)) {}
 
 grpc::Status WireGate::Check(const grpc::CallbackServerContext& context) {
   const bool encrypted = IsEncrypted(context);
@@ -51,14 +52,10 @@ grpc::Status WireGate::Check(const grpc::CallbackServerContext& context) {
 }
 
 void WireGate::Tell(const std::string& peer, const char* why) {
-  loop_.Post([&loop = loop_, told = told_, peer, why, count = refused_.load()] {
-    if (told->ever && loop.Now() - told->last < kTellAgainAfter) {
-      return;
-    }
-    told->ever = true;
-    told->last = loop.Now();
-    Log(LogLevel::kWarning, "a call from " + peer.substr(0, 100) + " was refused: " + why + " (" +
-                                std::to_string(count) + " refused so far)");
+  loop_.Post([lines = lines_, peer, why, count = refused_.load()] {
+    lines->Say(LogLevel::kWarning, std::string("a call was refused: ") + why,
+               "a call from " + peer.substr(0, 100) + " was refused: " + why + " (" +
+                   std::to_string(count) + " refused so far)");
   });
 }
 

@@ -2,7 +2,7 @@
 // metadata, over TLS; where the user's certificates are, only those who speak TLS.
 //
 // Checked on gRPC's threads before anything of a call is looked at. What was refused is counted and
-// said on the loop: the first time, and then at most once in ten seconds, whoever knocks how often.
+// said on the loop, a few times (few_lines.h), whoever knocks how often.
 #pragma once
 
 #include <grpcpp/client_context.h>
@@ -12,7 +12,7 @@
 #include <memory>
 #include <string>
 
-#include "common/loop.h"
+#include "rendezvous/few_lines.h"
 
 namespace ddprun {
 
@@ -27,15 +27,11 @@ class WireGate {
  private:
   void Tell(const std::string& peer, const char* why);
 
-  struct Told {
-    Time last{};
-    bool ever = false;
-  };
   Loop& loop_;
   const std::string token_;
   const bool tls_;
   std::atomic<std::uint64_t> refused_{0};
-  std::shared_ptr<Told> told_ = std::make_shared<Told>();  // The loop's.
+  std::shared_ptr<FewLogLines> lines_;  // The loop's.
 };
 
 // What a call in the clear is told by a server that speaks TLS.

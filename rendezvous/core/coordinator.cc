@@ -108,7 +108,8 @@ void OnReport(CoordinatorTurn& turn, const NodeReport& report) {
   if (!node.refused && (malformed || !known)) {
     node.refused = malformed ? std::move(malformed) : WhyRefused(state, report);
     if (node.refused) {
-      turn.Say(NoticeLevel::kWarning, "refused node " + key.node + ": " + *node.refused);
+      turn.Say(NoticeLevel::kWarning, "refused node " + key.node + ": " + *node.refused,
+               "a node was refused");
     }
   }
   Arrive(turn, node, report);

@@ -78,6 +78,7 @@ enum class NoticeLevel { kDetail, kInfo, kWarning };
 struct Notice {
   NoticeLevel level = NoticeLevel::kInfo;
   std::string text;
+  std::string reason = {};  // Not empty: anybody may cause many of these, and few are said.
   bool operator==(const Notice&) const = default;
 };
 

@@ -176,7 +176,8 @@ void Lose(CoordinatorTurn& turn, const NodeKey& key, const std::string& why) {
   node.forget = node.expires + kLeasesUntilForgotten * LeaseOf(state, turn.config);
   ++state.edition;
   if (!node.acknowledged) {
-    turn.Say(NoticeLevel::kWarning, "node " + key.node + " is lost: " + why);
+    turn.Say(NoticeLevel::kWarning, "node " + key.node + " is lost: " + why,
+             FindMember(state, key) != nullptr ? "" : "a node in no world is lost");
     NoteLoss(state.growth, key.node, turn.now);
   }
   LeavePlace(state, key);

@@ -19,7 +19,9 @@ struct CoordinatorTurn {
   Time now;
   std::vector<Notice> notices;
 
-  void Say(NoticeLevel level, std::string text) { notices.push_back({level, std::move(text)}); }
+  void Say(NoticeLevel level, std::string text, std::string reason = {}) {
+    notices.push_back({level, std::move(text), std::move(reason)});
+  }
   void Enter(Phase phase) {
     state.phase = phase;
     ++state.edition;

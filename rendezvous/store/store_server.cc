@@ -21,7 +21,6 @@ constexpr std::size_t kReadBytes = 256 << 10;
 constexpr std::size_t kPieces = 16;
 constexpr int kAcceptsPerTurn = 64;
 constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
-constexpr std::uint64_t kLogsPerWindow = 10;
 
 std::string NameOf(const tcp::endpoint& endpoint) {
   return ToString(Endpoint{endpoint.address().to_string(), endpoint.port()});
@@ -37,7 +36,7 @@ StoreServer::StoreServer(Loop& loop, const StoreOptions& options)
       accept_again_(loop),
       silence_(loop),
       read_buffer_(kReadBytes),
-      turned_away_(loop, "store", kLogsPerWindow),
+      turned_away_(loop, "store"),
       life_(std::make_shared<char>()) {}
 
 StoreServer::~StoreServer() {

@@ -1,0 +1,66 @@
+// What strangers bring a server to say: a few lines, however often they come.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "rendezvous/driver.h"
+
+namespace ddprun {
+namespace {
+
+struct Ignored final : PendingSync {
+  void Answer(const SyncReply&) override {}
+  void Refuse(const Error&) override {}
+};
+
+struct Flooded : testing::Test {
+  Loop loop;
+  CoordinatorDriver driver{loop, CoordinatorConfig{.term = {1}}};
+
+  NodeReport ReportOf(int i, std::uint32_t nodes) {
+    NodeReport report;
+    report.run_id = "run";
+    report.node = report.host = "n" + std::to_string(i);
+    report.incarnation = {1};
+    report.sequence = 1;
+    report.shape = {.min_nodes = nodes, .max_nodes = nodes};
+    return report;
+  }
+  // What is logged while the loop runs `work` to its end.
+  std::string LinesOf(const std::function<void()>& work) {
+    testing::internal::CaptureStderr();
+    testing::internal::CaptureStdout();
+    loop.Post([&] {
+      work();
+      loop.Stop();
+    });
+    loop.Run();
+    return testing::internal::GetCapturedStdout() + testing::internal::GetCapturedStderr();
+  }
+};
+
+TEST_F(Flooded, ByWrongTokens) {
+  driver.SetToken("the right one, of this server");
+  const std::string lines = LinesOf([&] {
+    for (int i = 0; i < 250; ++i) {
+      EXPECT_FALSE(driver.OnControl({"run", ControlVerb::kStop, "", "a guess"}));
+    }
+  });
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 5) << lines.substr(0, 1'000);
+}
+
+TEST_F(Flooded, ByNodesThatAreRefused) {
+  std::vector<RunStatus> runs;
+  const std::string lines = LinesOf([&] {
+    driver.OnReport(ReportOf(0, 2), std::make_shared<Ignored>());
+    for (int i = 1; i <= 250; ++i) {
+      driver.OnReport(ReportOf(i, 3), std::make_shared<Ignored>());
+    }
+    runs = driver.StatusOfRuns("run").value();
+  });
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 5) << lines.substr(0, 1'000);
+  EXPECT_EQ(runs.at(0).notices.size(), 5u);  // What else was said stays there too.
+}
+
+}  // namespace
+}  // namespace ddprun
