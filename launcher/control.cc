@@ -5,6 +5,7 @@
 #include "common/log.h"
 #include "proto/exit_code.h"
 #include "rendezvous/client.h"
+#include "rendezvous/operators_door.h"
 
 namespace ddprun {
 namespace {
@@ -23,9 +24,10 @@ int AskFor(const ControlWish& wish) {
   if (!place) {
     return fail(place.error());
   }
+  const ControlRequest asked{wish.server.run_id, wish.verb, wish.node, place->access.token};
   const Result<std::string> text =
-      AskControl(place->endpoint, {wish.server.run_id, wish.verb, wish.node, place->access.token},
-                 kControlPatience, place->access.tls);
+      place->door.empty() ? AskControl(place->endpoint, asked, kControlPatience, place->access.tls)
+                          : AskControlAtDoor(place->door, asked, kControlPatience);
   if (!text) {
     return fail(text.error());
   }

@@ -168,6 +168,9 @@ class Agent {
   // So that `ddprun status`, `drain` and `stop` find the server, and those who may use them can.
   Result<void> OpenToOperators() {
     if (!role_.server) {
+      if (auto files = role_.OpenDoor(loop_, directory_->path(), config_.run_id)) {
+        server_files_.emplace(*std::move(files));
+      }
       return {};
     }
     ASSIGN_OR_RETURN(const Endpoint endpoint, ParseEndpoint(role_.where, 0));

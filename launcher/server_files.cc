@@ -19,6 +19,7 @@
 #include "rendezvous/client.h"
 #include "rendezvous/control_token.h"
 #include "rendezvous/hello.h"
+#include "rendezvous/operators_door.h"
 
 namespace ddprun {
 namespace {
@@ -56,6 +57,12 @@ Result<TlsFiles> ReadTlsNames(const fs::path& path) {
 }
 
 Result<ServerPlace> PlaceIn(const fs::path& run_directory) {
+  std::error_code none;
+  if (fs::is_socket(run_directory / kOperatorsDoor, none)) {
+    ServerPlace here;
+    here.door = run_directory;
+    return here;
+  }
   Result<std::string> text = ReadOrdinary(run_directory / "endpoint", kMaxEndpointFile);
   if (!text) {
     return Error{
@@ -97,7 +104,8 @@ std::vector<Linked> LinkedServers(const RunId& run_id) {
       continue;
     }
     const Result<ServerPlace> place = PlaceIn(entry->path());
-    if (place && Hello(place->endpoint, kSeekTimeout)) {
+    if (place && (place->door.empty() ? Hello(place->endpoint, kSeekTimeout).has_value()
+                                      : AnswersAtDoor(place->door))) {
       found.push_back({name.substr(dash + 1), *place});
     }
   }
@@ -108,6 +116,9 @@ std::vector<Linked> LinkedServers(const RunId& run_id) {
 Access AccessTo(const Endpoint& endpoint, bool insecure) {
   for (const Linked& linked : LinkedServers("")) {
     const Endpoint& known = linked.place.endpoint;
+    if (!linked.place.door.empty()) {
+      continue;
+    }
     const bool both_here = IsLoopback(known.host) && IsLoopback(endpoint.host);
     if (known == endpoint || (both_here && known.port == endpoint.port)) {
       return linked.place.access;
@@ -138,18 +149,19 @@ Result<ServerPlace> FindLinked(const RunId& run_id) {
   const std::string of = run_id.empty() ? "" : " of the run '" + run_id + "'";
   if (found.empty()) {
     return Error{ErrorKind::kUnavailable,
-                 "no rendezvous server" + of +
-                     " of yours is on this machine: say --endpoint=HOST:PORT (or DDPRUN_ENDPOINT); "
-                     "a run of one node (--standalone) has no server that can be asked"};
+                 "no run" + of +
+                     " of yours is served on this machine: say --endpoint=HOST:PORT (or "
+                     "DDPRUN_ENDPOINT) of one that is served elsewhere"};
   }
   if (found.size() > 1) {
     std::string names;
     for (const Linked& linked : found) {
-      names += " " + linked.run_id + "@" + ToString(linked.place.endpoint);
+      names += " " + linked.run_id + "@" + linked.place.Where();
     }
-    return Error{
-        ErrorKind::kInvalid,
-        "several servers" + of + " are on this machine, say --endpoint=HOST:PORT:" + names};
+    return Error{ErrorKind::kInvalid, "several runs" + of +
+                                          " are served on this machine, say --rdzv-id=NAME, "
+                                          "--run-dir=DIR or --endpoint=HOST:PORT:" +
+                                          names};
   }
   return found.front().place;
 }
@@ -163,7 +175,7 @@ Result<ServerPlace> FindOnList(const ServerQuery& query, const Access& given) {
         given.token.empty() ? With(given, AccessTo(endpoint, query.insecure)) : given;
     const auto runs = AskStatus(endpoint, query.run_id, kLookPatience, access);
     if (runs || runs.error().kind == ErrorKind::kNotFound) {
-      return ServerPlace{endpoint, access};
+      return ServerPlace{{}, endpoint, access};
     }
     trouble += (trouble.empty() ? "" : "; ") + runs.error().message;
   }
@@ -171,6 +183,10 @@ Result<ServerPlace> FindOnList(const ServerQuery& query, const Access& given) {
 }
 
 }  // namespace
+
+std::string ServerPlace::Where() const {
+  return door.empty() ? ToString(endpoint) : "unix:" + (door / kOperatorsDoor).native();
+}
 
 Result<ServerPlace> FindServer(const ServerQuery& query) {
   ServerPlace place;
@@ -222,9 +238,19 @@ Result<ServerFiles> ServerFiles::Publish(const fs::path& run_directory, const En
   if (tls.any()) {
     RETURN_IF_ERROR(WriteTlsNames(run_directory / kTlsFile, tls));
   }
+  return Link(run_directory, text, run_id);
+}
+
+Result<ServerFiles> ServerFiles::PublishDoor(const fs::path& run_directory, const RunId& run_id) {
+  return Link(run_directory, run_directory.native(), run_id);
+}
+
+// `where`: no two servers are at the same place at the same time.
+Result<ServerFiles> ServerFiles::Link(const fs::path& run_directory, const std::string& where,
+                                      const RunId& run_id) {
   ASSIGN_OR_RETURN(const fs::path directory, UserDirectory());
   const fs::path link =
-      directory / (kLinkPrefix + Hex(std::hash<std::string>{}(text)) + "-" + run_id);
+      directory / (kLinkPrefix + Hex(std::hash<std::string>{}(where)) + "-" + run_id);
   ::unlink(link.c_str());  // Of an agent that could not remove it.
   if (::symlink(run_directory.c_str(), link.c_str()) != 0) {
     return SystemError("make the link", link.native(), errno);

@@ -5,6 +5,9 @@
 //   <run directory>/token       mode 0600; who can read it may drain and stop
 //   <run directory>/tls         the absolute names of the three files of TLS, a line each; none
 //                               without it
+//   <run directory>/operators   of a run of one node in place of all these: the Unix socket at
+//   which
+//                               it hears this user's verbs
 //   <user directory>/server-<hash>-<run id>  ->  <run directory>
 //
 // The link goes with the agent; one that was left behind by a crash leads to a server that does not
@@ -34,8 +37,10 @@ struct ServerQuery {
 };
 
 struct ServerPlace {
+  std::filesystem::path door;  // The run directory of a run of one node; empty: `endpoint` counts.
   Endpoint endpoint;
   Access access;  // An empty token: none was found.
+  std::string Where() const;
 };
 
 // --endpoint, else --run-dir, else the one server that this user's links lead to. kUnavailable:
@@ -52,11 +57,16 @@ class ServerFiles {
   static Result<ServerFiles> Publish(const std::filesystem::path& run_directory,
                                      const Endpoint& endpoint, const RunId& run_id,
                                      const std::string& token, const TlsFiles& tls);
+  // Of a run of one node: the link alone.
+  static Result<ServerFiles> PublishDoor(const std::filesystem::path& run_directory,
+                                         const RunId& run_id);
   ServerFiles(ServerFiles&& other) noexcept;
   ServerFiles(const ServerFiles&) = delete;
   ~ServerFiles();  // Removes the link.
 
  private:
+  static Result<ServerFiles> Link(const std::filesystem::path& run_directory,
+                                  const std::string& where, const RunId& run_id);
   explicit ServerFiles(std::filesystem::path link) : link_(std::move(link)) {}
   std::filesystem::path link_;
 };

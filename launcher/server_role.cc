@@ -153,6 +153,25 @@ void KeepClaimsOnList(const std::vector<Endpoint>& list, SuccessionOptions& opti
   options.list = DigestOf(list);
 }
 
+std::optional<ServerFiles> ServerRole::OpenDoor(Loop& loop,
+                                                const std::filesystem::path& run_directory,
+                                                const RunId& run_id) {
+  if (!coordinator) {
+    return {};
+  }
+  const std::string token = DrawToken();
+  coordinator->SetToken(token);
+  auto door = OperatorsDoor::Open(loop, run_directory, coordinator->Handlers(), token);
+  auto files =
+      door ? ServerFiles::PublishDoor(run_directory, run_id) : Result<ServerFiles>(door.error());
+  if (!files) {
+    Log(LogLevel::kDebug, files.error().message);
+    return {};
+  }
+  operators_door = *std::move(door);
+  return *std::move(files);
+}
+
 void ServerRole::Close() {
   if (succession) {
     succession->Close();

@@ -6,13 +6,17 @@
 // claim in it, which changes while the run goes on.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "launcher/config.h"
+#include "launcher/server_files.h"
 #include "launcher/server_seeker.h"
 #include "rendezvous/acceptor.h"
 #include "rendezvous/driver.h"
+#include "rendezvous/operators_door.h"
 #include "rendezvous/server.h"
 #include "rendezvous/succession_driver.h"
 #include "rendezvous/transport.h"
@@ -38,11 +42,17 @@ struct ServerRole {
   std::uint16_t store_port = 0;  // 0: no literal store is on this node.
   UniqueFd store_socket;
   std::unique_ptr<Acceptor> store_door;
+  std::unique_ptr<OperatorsDoor> operators_door;
 
   // What serves other nodes now; none: nothing here does.
   CoordinatorDriver* Serving() const {
     return succession ? succession->coordinator() : server ? coordinator.get() : nullptr;
   }
+  // Where no other node can come: this machine's operators can, from now on. None: they cannot, and
+  // the run goes on without.
+  std::optional<ServerFiles> OpenDoor(Loop& loop, const std::filesystem::path& run_directory,
+                                      const RunId& run_id);
+
   // The loop has ended.
   void Close();
 

@@ -7,6 +7,7 @@
 #include "common/log.h"
 #include "proto/exit_code.h"
 #include "rendezvous/client.h"
+#include "rendezvous/operators_door.h"
 
 namespace ddprun {
 namespace {
@@ -172,15 +173,15 @@ nlohmann::ordered_json ToJson(const RunStatus& run, std::int64_t now_unix) {
 
 }  // namespace
 
-std::string FormatStatus(const std::vector<RunStatus>& runs, const Endpoint& endpoint,
+std::string FormatStatus(const std::vector<RunStatus>& runs, const std::string& where,
                          std::int64_t now_unix) {
   std::string text;
   if (runs.empty()) {
-    text = "the server at " + ToString(endpoint) + " has no run yet\n";
+    text = "the server at " + where + " has no run yet\n";
   } else if (runs.size() == 1) {
     text = OneRun(runs.front(), now_unix);
   } else {
-    text = Count(static_cast<std::uint32_t>(runs.size()), "run") + " at " + ToString(endpoint) +
+    text = Count(static_cast<std::uint32_t>(runs.size()), "run") + " at " + where +
            " (--rdzv-id=NAME shows one of them):\n";
     for (const RunStatus& run : runs) {
       text += Headline(run, now_unix) + (run.waits_for.empty() ? "" : "; " + run.waits_for) + "\n";
@@ -189,10 +190,10 @@ std::string FormatStatus(const std::vector<RunStatus>& runs, const Endpoint& end
   return Printable(text);
 }
 
-std::string StatusJson(const std::vector<RunStatus>& runs, const Endpoint& endpoint,
+std::string StatusJson(const std::vector<RunStatus>& runs, const std::string& where,
                        std::int64_t now_unix) {
   nlohmann::ordered_json json;
-  json["endpoint"] = ToString(endpoint);
+  json["endpoint"] = where;
   json["runs"] = nlohmann::ordered_json::array();
   for (const RunStatus& run : runs) {
     json["runs"].push_back(ToJson(run, now_unix));
@@ -207,14 +208,16 @@ int PrintStatus(const StatusRequest& request) {
     return ExitCodeOf(place.error());
   }
   const auto runs =
-      AskStatus(place->endpoint, request.server.run_id, kStatusPatience, place->access);
+      place->door.empty()
+          ? AskStatus(place->endpoint, request.server.run_id, kStatusPatience, place->access)
+          : AskStatusAtDoor(place->door, request.server.run_id, kStatusPatience);
   if (!runs) {
     std::fprintf(stderr, "ddprun status: %s\n", Printable(runs.error().message).c_str());
     return ExitCodeOf(runs.error());
   }
   const std::int64_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  const std::string text = request.json ? StatusJson(*runs, place->endpoint, now)
-                                        : FormatStatus(*runs, place->endpoint, now);
+  const std::string text = request.json ? StatusJson(*runs, place->Where(), now)
+                                        : FormatStatus(*runs, place->Where(), now);
   return std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0 ? 1 : kExitOk;
 }
 

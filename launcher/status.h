@@ -20,11 +20,11 @@ struct StatusRequest {
 
 // One run: the whole of it; several: one line each, as the server lists them.
 // `now_unix`: seconds since 1970, for the time that the job has left.
-std::string FormatStatus(const std::vector<RunStatus>& runs, const Endpoint& endpoint,
+std::string FormatStatus(const std::vector<RunStatus>& runs, const std::string& where,
                          std::int64_t now_unix);
 
 // One object: {"endpoint": ..., "runs": [...]}; durations in seconds.
-std::string StatusJson(const std::vector<RunStatus>& runs, const Endpoint& endpoint,
+std::string StatusJson(const std::vector<RunStatus>& runs, const std::string& where,
                        std::int64_t now_unix);
 
 // To stdout. 0; 69: no server answers; 1: it knows no such run.

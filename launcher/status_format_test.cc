@@ -32,7 +32,7 @@ RunStatus Sample() {
 }
 
 TEST(Status, OneRunIsOneScreen) {
-  EXPECT_EQ(FormatStatus({Sample()}, {"n0", 29400}, kNow),
+  EXPECT_EQ(FormatStatus({Sample()}, "n0:29400", kNow),
             "run demo: RUNNING for 12.0 s, generation 2 of 2 nodes and 4 workers (--nnodes=1:3), "
             "restarts 1 of 3\n"
             "  NODE  HOST  STATE    RANKS  SEEN        STEP  PHASE\n"
@@ -48,7 +48,7 @@ TEST(Status, TheReasonForAWaitAndTheOutcomeAreTold) {
   run.waits_for = "waiting for nodes: 1 of 2 are here";
   run.outcome = "stopped on request";
   run.exit_code = 130;
-  const std::string text = FormatStatus({run}, {"n0", 29400}, kNow);
+  const std::string text = FormatStatus({run}, "n0:29400", kNow);
   EXPECT_NE(text.find("\nwaiting for nodes: 1 of 2 are here\noutcome: stopped on request (exit "
                       "code 130)\n"),
             std::string::npos)
@@ -59,34 +59,34 @@ TEST(Status, WhatTheSchedulerDoesIsTold) {
   RunStatus run = Sample();
   run.requeues = 2;
   run.job_ends_unix = kNow + 4'000;
-  EXPECT_NE(FormatStatus({run}, {"n0", 29400}, kNow)
+  EXPECT_NE(FormatStatus({run}, "n0:29400", kNow)
                 .find("restarts 1 of 3, requeued 2 times, the job ends in 1 h 06 min\n"),
             std::string::npos);
-  EXPECT_NE(FormatStatus({run}, {"n0", 29400}, kNow + 4'000).find("the job's time is over"),
+  EXPECT_NE(FormatStatus({run}, "n0:29400", kNow + 4'000).find("the job's time is over"),
             std::string::npos);
-  const auto json = nlohmann::json::parse(StatusJson({run}, {"n0", 29400}, kNow));
+  const auto json = nlohmann::json::parse(StatusJson({run}, "n0:29400", kNow));
   EXPECT_EQ(json["runs"][0]["requeues"], 2);
   EXPECT_EQ(json["runs"][0]["job_seconds_left"], 4'000);
 }
 
 TEST(Status, SeveralRunsAreListed) {
-  const std::string text = FormatStatus({Sample(), Sample()}, {"n0", 29400}, kNow);
+  const std::string text = FormatStatus({Sample(), Sample()}, "n0:29400", kNow);
   EXPECT_TRUE(text.starts_with("2 runs at n0:29400 (--rdzv-id=NAME shows one of them):\n")) << text;
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3);
-  EXPECT_EQ(FormatStatus({}, {"n0", 29400}, kNow), "the server at n0:29400 has no run yet\n");
+  EXPECT_EQ(FormatStatus({}, "n0:29400", kNow), "the server at n0:29400 has no run yet\n");
 }
 
 // What a node or worker calls itself must not steer the terminal.
 TEST(Status, ControlCharactersAreMadeVisible) {
   RunStatus run = Sample();
   run.notices[0].text = "\x1b[2J";
-  EXPECT_EQ(FormatStatus({run}, {"n0", 29400}, kNow).find('\x1b'), std::string::npos);
+  EXPECT_EQ(FormatStatus({run}, "n0:29400", kNow).find('\x1b'), std::string::npos);
 }
 
 TEST(Status, JsonHasItAll) {
   RunStatus run = Sample();
   run.notices[0].text = "\xff";
-  const auto json = nlohmann::json::parse(StatusJson({run}, {"n0", 29400}, kNow));
+  const auto json = nlohmann::json::parse(StatusJson({run}, "n0:29400", kNow));
   EXPECT_EQ(json["endpoint"], "n0:29400");
   const auto& told = json["runs"][0];
   EXPECT_EQ(told["phase"], "running");

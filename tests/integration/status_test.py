@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import unittest
@@ -13,6 +14,70 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest, eventually, read_text  # noqa: E402
 
 TOKEN = "a token that nobody guesses"
+
+
+class OneNode(DdprunTest):
+    """A run that listens for no other node, and for nobody by TCP."""
+
+    def start_one(self, *actions, run_id=None, flags=()):
+        run = self.start(f"--rdzv-id={run_id or self.run_id}", *flags, FAKE_WORKER, HELLO,
+                         *(actions or ("--hang",)))
+        self.wait_for_workers(run, 1)
+        return run
+
+    def ask(self, *arguments, expect=0):
+        run = self.start(*arguments)
+        self.assertEqual(run.wait(), expect, run.all())
+        return run
+
+    def test_it_is_shown_and_stopped(self):
+        run = self.start_one()
+        shown = self.ask("status").out()
+        self.assertRegex(shown, f"run {self.run_id}: RUNNING")
+        told = json.loads(self.ask("status", "-o", "json").out())
+        self.assertRegex(told["endpoint"], "^unix:/.*/operators$")
+        self.assertEqual([n["state"] for n in told["runs"][0]["nodes"]], ["running"])
+        self.ask("stop")
+        self.assertEqual(run.wait(), 130, run.all())
+        self.assertIn("no run of yours is served on this machine", self.ask("status", expect=69).err())
+        self.assertEqual(os.listdir(self.path("run", "ddprun")), [])
+
+    def test_drain_is_its_leave(self):
+        run = self.start_one()
+        node = json.loads(self.ask("status", "-o", "json").out())["runs"][0]["nodes"][0]["node"]
+        self.ask("drain", "nobody", expect=1)
+        self.ask("drain", node)
+        self.assertEqual(run.wait(), 143, run.all())
+
+    # The directory's name is longer than a socket's address may be.
+    def test_of_several_one_is_named(self):
+        logs = self.path("d" * 120)
+        runs = [self.start_one(run_id=name, flags=[f"--log-dir={logs}"]) for name in ("first", "second")]
+        several = self.ask("status", expect=2).err()
+        self.assertRegex(several, "several runs are served on this machine, say --rdzv-id=NAME, .*first@unix:")
+        self.ask("stop", "--rdzv-id=second")
+        self.assertEqual(runs[1].wait(), 130)
+        directory = next(os.path.join(logs, name) for name in os.listdir(logs) if name.startswith("first_"))
+        self.assertEqual(os.stat(os.path.join(directory, "operators")).st_mode & 0o777, 0o600)
+        self.assertIn("run first: RUNNING", self.ask("status", f"--run-dir={directory}").out())
+        self.ask("stop", f"--run-dir={directory}")
+        self.assertEqual(runs[0].wait(), 130)
+
+    # Who says nothing, or nonsense, holds up nobody.
+    def test_callers_who_say_nothing(self):
+        logs = self.path("logs")
+        run = self.start_one(flags=[f"--log-dir={logs}"])
+        [name] = os.listdir(logs)
+        silent = []
+        self.addCleanup(lambda: [s.close() for s in silent])
+        for word in (b"", b"D", b"D\xff\xff\xff\xff", b"X\0\0\0\0", b"C\2\0\0\0\xff\xff"):
+            caller = socket.socket(socket.AF_UNIX)
+            caller.connect(os.path.join(logs, name, "operators"))
+            caller.sendall(word)
+            silent.append(caller)
+        self.assertIn("RUNNING", self.ask("status").out())
+        self.ask("stop")
+        self.assertEqual(run.wait(), 130)
 
 
 class Operators(DdprunTest):
