@@ -2,8 +2,7 @@
 
 #include <stdlib.h>
 
-#include <cstdio>
-
+#include "common/log.h"
 #include "launcher/look_around.h"
 #include "launcher/scrub.h"
 
@@ -22,11 +21,17 @@ std::vector<std::string> Remarks(const LaunchConfig& config, const Preparation& 
   return remarks;
 }
 
+void SayRemarks(const LaunchConfig& config, const Preparation& prepared) {
+  for (const std::string& remark : Remarks(config, prepared)) {
+    LogAsIs(Colored(LogLevel::kWarning, "ddprun:") + " " + remark + "\n");
+  }
+}
+
 void SayOrigins(const LaunchConfig& config) {
   for (const auto& [name, value, origin] : config.settings) {
     if (origin != "default" && origin != "command line") {
-      std::fprintf(stderr, "ddprun | --%s=%s is %s's\n", name.c_str(),
-                   IsSecret(name) ? "***" : value.c_str(), origin.c_str());
+      LogAsIs("ddprun | --" + name + "=" + (IsSecret(name) ? "***" : value) + " is " + origin +
+              "'s\n");
     }
   }
 }
@@ -39,9 +44,9 @@ void ApplyToEnvironment(const LaunchConfig& config, const Preparation& prepared)
   if (prepared.omp_threads) {
     ::setenv("OMP_NUM_THREADS", std::to_string(*prepared.omp_threads).c_str(), 1);
     if (!config.around.seat) {  // Else every process of the node would say so.
-      std::fprintf(stderr,
-                   "ddprun | OMP_NUM_THREADS=%zu for each worker: %zu CPUs for %u workers\n",
-                   *prepared.omp_threads, prepared.cpus, config.workers);
+      LogAsIs("ddprun | OMP_NUM_THREADS=" + std::to_string(*prepared.omp_threads) +
+              " for each worker: " + std::to_string(prepared.cpus) + " CPUs for " +
+              std::to_string(config.workers) + " workers\n");
     }
   }
   if (!config.interface.empty()) {

@@ -12,7 +12,9 @@ namespace ddprun {
 // What the user should know.
 std::vector<std::string> Remarks(const LaunchConfig& config, const Preparation& prepared);
 
-// On stderr, the settings that the command line does not show.
+// On stderr, as ddprun's own lines go there.
+void SayRemarks(const LaunchConfig& config, const Preparation& prepared);
+// The settings that the command line does not show.
 void SayOrigins(const LaunchConfig& config);
 
 // What every worker is to find in its environment, and what not.

@@ -376,19 +376,18 @@ int Launch(const LaunchConfig& config) {
     Complain(LogLevel::kError, WithOrigins(prepared.error().message, config.settings));
     return kExitUsage;
   }
-  for (const std::string& remark : Remarks(config, *prepared)) {
-    Complain(LogLevel::kWarning, remark);
-  }
   if (config.dry_run) {
+    SayRemarks(config, *prepared);
     const std::string plan = DescribePlan(config, *prepared);
     return std::fputs(plan.c_str(), stdout) < 0 || std::fflush(stdout) != 0 ? 1 : kExitOk;
   }
-  if (config.verbose) {
-    SayOrigins(config);
-  }
-  ApplyToEnvironment(config, *prepared);
   return RunGuarded([&](GuardLink link) {
-    QueueLog();
+    QueueLog();  // First of all: nobody may read what is said.
+    SayRemarks(config, *prepared);
+    if (config.verbose) {
+      SayOrigins(config);
+    }
+    ApplyToEnvironment(config, *prepared);
     const int code = RunAgent(config, *prepared, std::move(link));
     FlushLog(kLogFlushLimit);
     return code;

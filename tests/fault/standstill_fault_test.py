@@ -162,6 +162,16 @@ class Standstill(DdprunTest):
         pipe.thread.join()
         self.assertIn("Root Cause", pipe.text)
 
+    # How many threads each worker gets, before there is an agent.
+    def test_nobody_reads_a_remark_at_the_beginning(self):
+        pipe = FullPipe(self)
+        there = self.path("there")
+        del self.environment["OMP_NUM_THREADS"]
+        run = self.start("--nproc-per-node=2", FAKE_WORKER, f"--touch={there}", "--hang", err=pipe.writer)
+        self.wait_for(lambda: os.path.exists(there), run, what="a worker")
+        run.signal(signal.SIGTERM)
+        self.assertEqual(run.wait(), 143)
+
     # The guard's words come after its sweep, and nobody has to hear them.
     def test_the_agent_is_killed_while_nobody_reads_or_can(self):
         for reader in ("stands still", "is gone"):
