@@ -55,7 +55,7 @@ fuzz() {
   local target=$1 log=$build/$1.log status=0
   mkdir -p "$found/$target"
   "$build/bin/fuzz_$target" -seed="$seed" -max_total_time="$seconds" -timeout=10 \
-    -rss_limit_mb=2048 -max_len=8192 \
+    -rss_limit_mb=2048 -max_len=32768 -len_control=20 \
     -print_final_stats=1 -artifact_prefix="$crashes/$target-" "$found/$target" \
     "$root/tests/fuzz/corpus/$target" >"$log" 2>&1 </dev/null || status=$?
   if [[ $status -ne 0 ]]; then

@@ -42,8 +42,8 @@ void ReportFromMember(CoordinatorTurn& turn, const NodeKey& key, Member& member,
   if (active && leaves && !member.succeeded) {
     BeginDrain(turn, StopCause::kLeave, true);
   }
-  const bool promised_away = report.hosting == Hosting::kNothing &&
-                             report.floor >= state.world->generation && !member.succeeded;
+  // Also of who says that it hosts the world: it must not be told to run what it promised not to.
+  const bool promised_away = report.floor >= state.world->generation && !member.succeeded;
   const bool failed = SpeaksOfWorld(report, *state.world) &&
                       (!report.failures.empty() || report.hosting == Hosting::kStopping);
   if (state.phase == Phase::kRunning && (promised_away || failed)) {

@@ -1,6 +1,7 @@
 #include "rendezvous/core/keeping.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -120,6 +121,15 @@ void DropTexts(WorkerFailure& failure) {
   Drop(failure.details.error_file);
   Drop(failure.details.message);
   Drop(failure.details.traceback);
+}
+
+void LeaveOnePlaceEach(Recovery& recovery) {
+  std::set<NodeId> nodes;
+  std::erase_if(recovery.places, [&](const auto& place) {
+    const bool again = !nodes.insert(place.second.key.node).second;
+    recovery.bytes -= again ? BytesOf(place.second) : 0;
+    return again;
+  });
 }
 
 bool MakeRoomFor(CoordinatorTurn& turn, const NodeKey& key) {

@@ -33,6 +33,10 @@ std::size_t BytesOf(const CoordinatorState& state);
 // What is left names the worker and how it ended.
 void DropTexts(WorkerFailure& failure);
 
+// Who has named several places of the world looked for has the first of them alone: a world in
+// which a node is twice would never be drained.
+void LeaveOnePlaceEach(Recovery& recovery);
+
 // For a membership that is not known yet. False: it is not remembered.
 bool MakeRoomFor(CoordinatorTurn& turn, const NodeKey& key);
 

@@ -268,6 +268,7 @@ void EndRecovery(CoordinatorTurn& turn) {
     ActOnAllReports(turn, {});
     return;
   }
+  LeaveOnePlaceEach(state.recovery);
   state.world = FoundWorld(turn);
   RefileAll(state, turn.config);
   const std::string what = Describe(*state.world);

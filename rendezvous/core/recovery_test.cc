@@ -235,6 +235,17 @@ TEST_F(Recovering, AWorkersLastWordCountsBeforeItsTextsHaveCome) {
   EXPECT_EQ(story.state.outcome->exit_code, 76);
 }
 
+TEST_F(Recovering, WhoClaimsEveryPlaceHasOne) {
+  RestartWithout(At(5s));
+  a.Says(At(5s));
+  a.report.placement->group_rank = 1;
+  a.report.placement->first_rank = 1;
+  a.Hears(At(7s)).Says(At(7s));
+  EXPECT_EQ(story.state.phase, Phase::kDraining);
+  a.Ends(Outcome::kStopped, {}, At(7s));
+  EXPECT_EQ(story.state.phase, Phase::kGathering);
+}
+
 TEST_F(Recovering, ALostNodeLeavesItsPlace) {
   Form(kElastic);
   RestartWithout(At(5s));

@@ -105,6 +105,15 @@ TEST_F(Strangers, WhoTakesALostOnesPlaceStopsTheRun) {
   EXPECT_EQ(story.state.phase, Phase::kFailed);
 }
 
+// It lies, or is confused: the world is formed anew, without telling it what it will never do.
+TEST_F(Strangers, AMemberThatHostsWhatItPromisedNotToIsStopped) {
+  Form();
+  a.report.floor = a.report.placement->generation;
+  a.Says(At(1s));
+  EXPECT_TRUE(a.IsTold<Stop>(At(1s)));
+  EXPECT_EQ(BrokenInvariant(story.state, story.config, At(1s)), std::nullopt);
+}
+
 TEST_F(Strangers, AnotherWishIsLookedAtAnewOnceItIsAMember) {
   a.Says(At(0s));
   stranger.Says(At(0s));

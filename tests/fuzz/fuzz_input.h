@@ -5,13 +5,27 @@
 // whatever must not be, and reads nothing but its input.
 #pragma once
 
+#include <malloc.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
+// Of the sanitizers, where they are linked.
+extern "C" __attribute__((weak)) std::size_t __sanitizer_get_current_allocated_bytes();
+
 namespace ddprun {
+
+// What the process has from its allocator now, whoever that is.
+inline std::size_t AllocatedBytes() {
+  if (__sanitizer_get_current_allocated_bytes != nullptr) {
+    return __sanitizer_get_current_allocated_bytes();
+  }
+  const struct mallinfo2 info = mallinfo2();
+  return info.uordblks + info.hblkhd;
+}
 
 class FuzzInput {
  public:

@@ -13,6 +13,7 @@ namespace {
 using namespace ddprun;
 
 constexpr std::size_t kMaxStore = 4096;
+constexpr std::size_t kSlack = 128 * 1024;
 constexpr StoreLimits kLimits = {
     .key_bytes = 64, .value_bytes = 1024, .keys = 64, .request_bytes = 8192};
 
@@ -82,6 +83,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   CHECK(std::equal(whole.requests.begin(), whole.requests.end(), cut.requests.begin(),
                    cut.requests.end(), Same));
 
+  const std::size_t before_all = AllocatedBytes();
   StoreTable table(kMaxStore);
   std::vector<StoreAnswer> answers;
   StoreOutput output;
@@ -102,6 +104,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     CHECK(output.bytes() - before <= foretold + answers.size());  // A byte for each who is woken.
     answers.clear();
+    // Chunks of an output and a key's nodes cost more than their bytes; nothing else is held.
+    CHECK(AllocatedBytes() <= before_all + 4 * (table.bytes() + output.bytes()) + kSlack);
   }
   Drain(output, step);
   for (std::uint64_t client = 1; client <= clients; ++client) {
