@@ -8,9 +8,13 @@
 namespace ddprun {
 namespace {
 
-void FillFromEnvironment(const GetEnv& get_env, const char* name, std::string& value) {
-  if (value.empty()) {
-    value = get_env(name).value_or("");
+// A flag that was not given: from its variable.
+void FillFromEnvironment(const GetEnv& get_env, const char* name, const char* flag,
+                         std::string& value, std::vector<Setting>& settings) {
+  const std::optional<std::string> given = get_env(name);
+  if (value.empty() && given && !given->empty()) {
+    value = *given;
+    settings.push_back({flag, value, name});
   }
 }
 
@@ -102,12 +106,17 @@ Result<CommandLine> ParseServer(const std::vector<std::string>& args, const GetE
   }
   config.token = get_env("DDPRUN_TOKEN").value_or("");
   config.in_slurm_job = IsInSlurmJob(get_env);
-  FillFromEnvironment(get_env, "DDPRUN_TOKEN_FILE", config.token_file);
-  FillFromEnvironment(get_env, "DDPRUN_TLS_CERT", config.tls.certificate);
-  FillFromEnvironment(get_env, "DDPRUN_TLS_KEY", config.tls.key);
-  FillFromEnvironment(get_env, "DDPRUN_TLS_CA", config.tls.authority);
+  const auto fill = [&](const char* name, const char* flag, std::string& value) {
+    FillFromEnvironment(get_env, name, flag, value, config.settings);
+  };
+  fill("DDPRUN_TOKEN_FILE", "token-file", config.token_file);
+  fill("DDPRUN_TLS_CERT", "tls-cert", config.tls.certificate);
+  fill("DDPRUN_TLS_KEY", "tls-key", config.tls.key);
+  fill("DDPRUN_TLS_CA", "tls-ca", config.tls.authority);
   RETURN_IF_ERROR(ParseList(list, *listens, config));
-  RETURN_IF_ERROR(CheckTls(config.tls, !config.run_dir.empty() || !list.empty()));
+  if (const auto tls = CheckTls(config.tls, !config.run_dir.empty() || !list.empty()); !tls) {
+    return Error{tls.error().kind, WithOrigins(tls.error().message, config.settings)};
+  }
   ASSIGN_OR_RETURN(config.listen, ParseEndpoint(listen, 29400));
   RETURN_IF_ERROR(CheckExposure(
       config.listen, config.token_file + config.token + config.tls.authority + config.run_dir,

@@ -113,6 +113,7 @@ struct ServerConfig {
   bool insecure = false;
   bool in_slurm_job = false;
   bool verbose = false;
+  std::vector<Setting> settings;  // Those from variables: origins of what cannot be used.
 };
 
 // Whether the nodes know where else than at one endpoint a server may be.

@@ -1,5 +1,6 @@
 #include "launcher/serve.h"
 #include "launcher/addresses.h"
+#include "launcher/flags.h"
 
 #include <signal.h>
 #include <unistd.h>
@@ -104,7 +105,7 @@ int ServeInTurn(const ServerConfig& config, Loop& loop) {
   options.new_reign = [] { return NewReign(LaunchConfig{}); };
   Result<Access> access = ChooseAccess(config.token_file, config.token, config.tls);
   if (!access) {
-    return Refuse(access.error());
+    return Refuse({access.error().kind, WithOrigins(access.error().message, config.settings)});
   }
   options.access = *access;
   if (const Result<void> chosen = ChooseClaims(config, options); !chosen) {
@@ -138,7 +139,7 @@ int ServeAlone(const ServerConfig& config, Loop& loop) {
   }
   Result<Access> access = ChooseAccess(config.token_file, config.token, config.tls);
   if (!access) {
-    return Refuse(access.error());
+    return Refuse({access.error().kind, WithOrigins(access.error().message, config.settings)});
   }
   const SealedToken drawn = DrawSealedToken(config, *access);
   access->token += drawn.token;

@@ -12,6 +12,7 @@
 
 #include "common/files.h"
 #include "launcher/config.h"
+#include "launcher/flags.h"
 #include "launcher/node_slot.h"
 #include "launcher/run_token.h"
 #include "launcher/sealed_token.h"
@@ -182,20 +183,22 @@ Result<ServerPlace> FindOnList(const ServerQuery& query, const Access& given) {
   return Error{ErrorKind::kUnavailable, "no endpoint of the list serves: " + trouble};
 }
 
-}  // namespace
-
-std::string ServerPlace::Where() const {
-  return door.empty() ? ToString(endpoint) : "unix:" + (door / kOperatorsDoor).native();
+Error Of(const char* flag, const Error& error) {
+  return {error.kind, std::string(flag) + ": " + error.message};
 }
 
-Result<ServerPlace> FindServer(const ServerQuery& query) {
+Result<ServerPlace> Find(const ServerQuery& query) {
   ServerPlace place;
   ASSIGN_OR_RETURN(const Access given, ChooseAccess(query.token_file, query.token, query.tls));
   if (query.endpoint.find(',') != std::string::npos) {
     return FindOnList(query, given);
   }
   if (!query.endpoint.empty()) {
-    ASSIGN_OR_RETURN(place.endpoint, ParseEndpoint(query.endpoint, kDefaultPort));
+    const Result<Endpoint> endpoint = ParseEndpoint(query.endpoint, kDefaultPort);
+    if (!endpoint) {
+      return Of("--endpoint", endpoint.error());
+    }
+    place.endpoint = *endpoint;
     if (given.token.empty() || !query.tls.any()) {
       place.access = AccessTo(place.endpoint, query.insecure);
     }
@@ -203,13 +206,28 @@ Result<ServerPlace> FindServer(const ServerQuery& query) {
     RETURN_IF_ERROR(UnsealToken(query, place));
     return place;
   }
-  if (!query.run_dir.empty()) {
-    ASSIGN_OR_RETURN(place, PlaceIn(query.run_dir));
-  } else {
-    ASSIGN_OR_RETURN(place, FindLinked(query.run_id));
+  Result<ServerPlace> found =
+      query.run_dir.empty() ? FindLinked(query.run_id) : PlaceIn(query.run_dir);
+  if (!found) {
+    return query.run_dir.empty() ? found.error() : Of("--run-dir", found.error());
   }
+  place = *std::move(found);
   place.access = With(given, place.access);
   return place;
+}
+
+}  // namespace
+
+std::string ServerPlace::Where() const {
+  return door.empty() ? ToString(endpoint) : "unix:" + (door / kOperatorsDoor).native();
+}
+
+Result<ServerPlace> FindServer(const ServerQuery& query) {
+  Result<ServerPlace> found = Find(query);
+  if (!found) {
+    return Error{found.error().kind, WithOrigins(found.error().message, query.settings)};
+  }
+  return found;
 }
 
 Result<Access> ChooseAccess(const std::string& token_file, const std::string& token,
@@ -219,7 +237,11 @@ Result<Access> ChooseAccess(const std::string& token_file, const std::string& to
   }
   Access access{token, {}};
   if (!token_file.empty()) {
-    ASSIGN_OR_RETURN(access.token, ReadTokenFile(token_file));
+    Result<std::string> read = ReadTokenFile(token_file);
+    if (!read) {
+      return Of("--token-file", read.error());
+    }
+    access.token = *std::move(read);
   }
   ASSIGN_OR_RETURN(access.tls, ReadTls(tls));
   return access;

@@ -16,10 +16,12 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "common/endpoint.h"
 #include "common/ids.h"
 #include "common/result.h"
+#include "launcher/setting.h"
 #include "proto/worker_env.h"
 #include "rendezvous/tls.h"
 
@@ -27,13 +29,14 @@ namespace ddprun {
 
 // What the command line and the environment say of a server.
 struct ServerQuery {
-  std::string endpoint;    // --endpoint or DDPRUN_ENDPOINT
-  std::string run_dir;     // --run-dir or DDPRUN_RUN_DIR
-  RunId run_id;            // --rdzv-id; empty: any, or all
-  std::string token_file;  // --token-file or DDPRUN_TOKEN_FILE
-  std::string token;       // DDPRUN_TOKEN
-  bool insecure = false;   // --insecure: a token that is only found does not count.
-  TlsFiles tls;            // --tls-cert, --tls-key, --tls-ca or DDPRUN_TLS_CERT, ...
+  std::string endpoint;           // --endpoint or DDPRUN_ENDPOINT
+  std::string run_dir;            // --run-dir or DDPRUN_RUN_DIR
+  RunId run_id;                   // --rdzv-id; empty: any, or all
+  std::string token_file;         // --token-file or DDPRUN_TOKEN_FILE
+  std::string token;              // DDPRUN_TOKEN
+  bool insecure = false;          // --insecure: a token that is only found does not count.
+  TlsFiles tls;                   // --tls-cert, --tls-key, --tls-ca or DDPRUN_TLS_CERT, ...
+  std::vector<Setting> settings;  // All that, for the origins of what cannot be used.
 };
 
 struct ServerPlace {

@@ -21,7 +21,11 @@ Result<void> VerbLine::Parse(const std::vector<std::string>& args, const GetEnv&
       left.assign(line.rest.begin() + 1, line.rest.end());
     }
   }
-  return ParseFlags(app, ToArguments(LayOver({SettingsFromEnvironment(app, get_env), given})));
+  settings = LayOver({SettingsFromEnvironment(app, get_env), given});
+  if (const Result<void> parsed = ParseFlags(app, ToArguments(settings)); !parsed) {
+    return Error{parsed.error().kind, WithOrigins(parsed.error().message, settings)};
+  }
+  return {};
 }
 
 Result<std::vector<Setting>> VerbLine::ParseUpToProgram(const std::vector<std::string>& args) {

@@ -15,6 +15,7 @@ struct VerbLine {
   CLI::App app;
   bool help = false;
   std::vector<std::string> rest;
+  std::vector<Setting> settings;  // What Parse has found, with its origins.
 
   VerbLine(const std::string& what, const std::string& verb);
 

@@ -5,6 +5,7 @@
 
 #include "common/overload.h"
 #include "launcher/config.h"
+#include "launcher/flags.h"
 #include "launcher/verb_line.h"
 #include "launcher/verb_slurm_script.h"
 #include "proto/exit_code.h"
@@ -75,10 +76,12 @@ Result<VerbRequest> ParseStatus(const std::vector<std::string>& args, const GetE
     return Invalid("ddprun status takes no further argument", line.rest.front());
   }
   if (format != "text" && format != "json") {
-    return Invalid("--output must be text or json", format);
+    const Error refused = Invalid("--output must be text or json", format);
+    return Error{refused.kind, WithOrigins(refused.message, line.settings)};
   }
   request.json = format == "json";
   request.server.token = get_env("DDPRUN_TOKEN").value_or("");
+  request.server.settings = line.settings;
   return VerbRequest(std::move(request));
 }
 
@@ -97,6 +100,7 @@ Result<VerbRequest> ParseControl(const std::vector<std::string>& args, const Get
     return VerbRequest(HelpRequest{line.app.help()});
   }
   wish.server.token = get_env("DDPRUN_TOKEN").value_or("");
+  wish.server.settings = line.settings;
   if (line.rest.size() != (drain ? 1u : 0u)) {
     return line.rest.empty()
                ? Result<VerbRequest>(

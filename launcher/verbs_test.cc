@@ -34,6 +34,23 @@ TEST(Verbs, StatusTakesItsServerFromFlagsOrEnvironment) {
   EXPECT_FALSE(std::get<StatusRequest>(*by_environment).json);
 }
 
+TEST(Verbs, WhatCannotBeUsedIsNamedWithItsVariable) {
+  const auto output = Parsed({"status"}, {{"DDPRUN_OUTPUT", "xml"}});
+  ASSERT_FALSE(output);
+  EXPECT_NE(output.error().message.find("DDPRUN_OUTPUT=xml"), std::string::npos);
+  for (const auto& [variable, value] :
+       std::map<std::string, std::string>{{"DDPRUN_ENDPOINT", "a:b:c"},
+                                          {"DDPRUN_RUN_DIR", "/none"},
+                                          {"DDPRUN_TOKEN_FILE", "/none"}}) {
+    const auto parsed = Parsed({"status"}, {{variable, value}});
+    ASSERT_TRUE(parsed) << parsed.error().message;
+    const Result<ServerPlace> place = FindServer(std::get<StatusRequest>(*parsed).server);
+    ASSERT_FALSE(place);
+    EXPECT_NE(place.error().message.find(variable + "=" + value), std::string::npos)
+        << place.error().message;
+  }
+}
+
 TEST(Verbs, DrainNamesOneNodeAndFlagsMayFollowIt) {
   const auto parsed =
       Parsed({"drain", "n1#0", "--endpoint=n0:1"}, {{"DDPRUN_TOKEN", "0123456789abcdef"}});
