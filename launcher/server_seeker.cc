@@ -12,16 +12,17 @@
 #include "rendezvous/hello.h"
 
 namespace ddprun {
-namespace {
-
-constexpr Duration kPortPatience{1'000};  // With one port.
-constexpr Duration kFirstPause{5};        // The nodes of a step start within milliseconds.
-constexpr Duration kLongestPause{250};
 
 struct ServerFound {
   Endpoint endpoint;
   std::string token;
 };
+
+namespace {
+
+constexpr Duration kPortPatience{1'000};  // With one port.
+constexpr Duration kFirstPause{5};        // The nodes of a step start within milliseconds.
+constexpr Duration kLongestPause{250};
 
 // By the token that it has sealed for this user. False: it is another one.
 Result<bool> ServesUnsealed(const ServerQuest& quest, const Endpoint& here, std::string& token) {
