@@ -102,10 +102,11 @@ void ProcessRunner::State::Spawn(PrepareWorkers prepare,
                   Making&) -> Result<std::vector<WorkerSpec>> { return error; };
   }
   maker.Make(std::move(prepare), [this, started](Result<std::vector<MadeWorker>> made) {
+    const Result<void> outcome = made ? Result<void>() : made.error();
     if (made) {
       Adopt(*std::move(made));
     }
-    started(made ? Result<void>() : made.error());
+    started(outcome);
   });
 }
 

@@ -261,7 +261,7 @@ Result<LaunchedWorker> LaunchWorker(const WorkerSpec& spec, const ChildStdio& st
     error.message += " (the file is there; the interpreter it names is not)";
   } else if (executing && ec.value() == EACCES) {
     error.message += " (is it executable: chmod +x?)";
-  } else if (spec.directory.native().size() > 0 && !executing) {
+  } else if (!spec.directory.empty() && !executing) {
     error.message += " (directory '" + spec.directory.native() + "')";
   }
   return error;

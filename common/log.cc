@@ -108,7 +108,8 @@ bool ColorsOnStderr() {
     if (IsSet("NO_COLOR")) {
       return false;
     }
-    if (IsSet("CLICOLOR_FORCE") && std::string_view(std::getenv("CLICOLOR_FORCE")) != "0") {
+    const char* const forced = std::getenv("CLICOLOR_FORCE");
+    if (forced != nullptr && *forced != '\0' && std::string_view(forced) != "0") {
       return true;
     }
     const char* const terminal = std::getenv("TERM");

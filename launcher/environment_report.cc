@@ -268,8 +268,9 @@ std::string Variables(const std::string& title, const std::vector<std::string>& 
   std::string text = title + "\n";
   const std::size_t empty = text.size();
   for (const auto& [name, value] : ProcessEnvironment()) {
-    const bool wanted = std::any_of(prefixes.begin(), prefixes.end(),
-                                    [&](const std::string& p) { return name.starts_with(p); });
+    const bool wanted =
+        std::any_of(prefixes.begin(), prefixes.end(),
+                    [&name = name](const std::string& p) { return name.starts_with(p); });
     if (wanted) {
       text += Item(name, IsSecret(name) ? "*** (not shown)" : value);
     }

@@ -94,9 +94,10 @@ std::optional<Time> NextLate(const AgentState& state, const AgentConfig& config)
 std::vector<Standing> StandingsOf(const AgentState& state) {
   std::vector<Standing> standings;
   for (const auto& [local_rank, heartbeat] : state.heartbeats) {
-    auto same = std::find_if(standings.begin(), standings.end(), [&](const Standing& s) {
-      return s.step == heartbeat.step && s.phase == heartbeat.phase;
-    });
+    auto same = std::find_if(standings.begin(), standings.end(),
+                             [&heartbeat = heartbeat](const Standing& s) {
+                               return s.step == heartbeat.step && s.phase == heartbeat.phase;
+                             });
     if (same == standings.end()) {
       standings.push_back({heartbeat.step, heartbeat.phase,
                            state.placement->first_rank + local_rank, 0, 0, Duration{0}});
