@@ -52,13 +52,13 @@ TEST(LoopTimer, ArmingReplacesTheEarlierMoment) {
 TEST(Loop, WhatHangsIsLeftBehind) {
   std::promise<void> disk;
   const std::shared_future<void> answers = disk.get_future().share();
-  std::promise<void> gone;
+  const auto gone = std::make_shared<std::promise<void>>();  // With the thread that tells of it.
   {
     Loop loop;
     std::string seen;
     loop.Post([&] {
       loop.RunBounded(
-          1ms, [answers, &gone] { answers.wait(), gone.set_value_at_thread_exit(); },
+          1ms, [answers, gone] { answers.wait(), gone->set_value(); },
           [&](bool in_time) {
             seen += in_time ? "hung finished;" : "hung left;";
             loop.RunBlocking([] {},
@@ -77,7 +77,7 @@ TEST(Loop, WhatHangsIsLeftBehind) {
     EXPECT_EQ(seen, "hung left;pool;other");
   }
   disk.set_value();
-  gone.get_future().wait();
+  gone->get_future().wait();
 }
 
 TEST(Loop, SoManyMayHangAndNoMore) {

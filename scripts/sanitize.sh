@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Builds with the compiler's sanitizers and runs tests: scripts/sanitize.sh address|thread [CTEST ARGUMENT...]
+#   address  addresses and undefined behaviour, in everything but what holds libtorch
+#   thread   data races, in what has neither gRPC nor libtorch (these are not built for it)
+# Builds into build-address/ or build-thread/. Exit codes: 0 nothing found, 2 usage, else ctest's.
+set -euo pipefail
+script_name=sanitize
+# shellcheck source=lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+[[ $# -gt 0 ]] || die 2 "which sanitizer: address or thread?"
+kind=$1
+shift
+case $kind in
+  -h | --help) sed -n '2,5s/^# //p' "$0"; exit 0 ;;
+  address) flags=address,undefined what=(--all --no-trainer) setup=(--no-libtorch --quick) ;;
+  thread) flags=thread what=(--target=unit_tests) setup=(--quick) ;;
+  *) die 2 "no sanitizer '$kind': address or thread" ;;
+esac
+"$root/scripts/setup.sh" "${setup[@]}"
+build=${DDPRUN_BUILD_DIR:-build}-$kind
+DDPRUN_BUILD_DIR=$build "$root/scripts/build.sh" "${what[@]}" -DDDPRUN_TESTS=ON -DDDPRUN_SANITIZE="$flags"
+
+# What is found ends the program with a code that no test expects, and its report on stderr.
+export ASAN_OPTIONS=${ASAN_OPTIONS:-abort_on_error=1:detect_stack_use_after_return=1}
+export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1:abort_on_error=1}
+export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1:abort_on_error=1}
+exec python3 "$root/scripts/run_tests.py" "$root/$build" --no-tests=error \
+  -j "${DDPRUN_TEST_JOBS:-$((4 * $(nproc)))}" -LE '^(style|fuzz|scripts|slurm|torch)$' "$@"
