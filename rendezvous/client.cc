@@ -83,7 +83,7 @@ class GrpcSyncChannel::State : public std::enable_shared_from_this<GrpcSyncChann
   void Connect();
   void Start();
   void OnStatus(const std::shared_ptr<Call>& call, const grpc::Status& status);
-  void End(const std::shared_ptr<Call>& call, Result<SyncReply> reply);
+  void End(std::shared_ptr<Call> ended, Result<SyncReply> reply);
 
   Loop& loop_;
   const Endpoint endpoint_;
@@ -217,8 +217,7 @@ void GrpcSyncChannel::State::OnStatus(const std::shared_ptr<Call>& call,
 }
 
 // `done` may send again, or destroy the channel.
-void GrpcSyncChannel::State::End(const std::shared_ptr<Call>& call, Result<SyncReply> reply) {
-  const auto ended = call;
+void GrpcSyncChannel::State::End(std::shared_ptr<Call> ended, Result<SyncReply> reply) {
   limit_.Cancel();
   current_.reset();
   ended->done(ended->sequence, std::move(reply));

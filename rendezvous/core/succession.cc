@@ -282,7 +282,6 @@ void ForgiveStandingStill(SuccessionTurn& turn) {
 
 void OnTick(SuccessionTurn& turn) {
   SuccessionState& state = turn.state;
-  const Duration lease = LeaseNow(state, turn.config);
   if (state.phase == SuccessionPhase::kServing && turn.now >= LimitOf(state, turn.config)) {
     LetGo(turn, "the claim in " + turn.config.claims + " could not be written for " +
                     FormatDuration(turn.now - state.kept));
