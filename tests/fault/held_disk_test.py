@@ -1,19 +1,18 @@
-"""A disk that does not answer while a generation is made: the agent goes on with its work."""
+"""A disk that does not answer while a generation is made, or the store's thread standing still: the
+agent goes on with its work."""
 
-import json
 import os
-import re
 import signal
-import subprocess
+import socket
+import struct
 import sys
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
-from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest, command_of  # noqa: E402
+from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest, command_of  # noqa: E402
 
 HOLD_CALLS = os.environ.get("DDPRUN_HOLD_CALLS", "")
-RENEWALS = 5  # Reports of an idle node come every third of a lease.
 
 
 class HeldDisk(DdprunTest):
@@ -45,11 +44,6 @@ class HeldDisk(DdprunTest):
             "--nnodes=2", f"--node-rank={rank}", f"--master-addr={endpoint.split(':')[0]}",
             f"--master-port={endpoint.split(':')[1]}", f"--log-dir={self.path(f'logs{rank}')}", *flags,
             FAKE_WORKER, HELLO, *actions, environment=hold)
-
-    def status(self, endpoint):
-        done = subprocess.run([DDPRUN, "status", f"--endpoint={endpoint}", "--output=json"],
-                              env=self.environment, capture_output=True, text=True, timeout=30)
-        return json.loads(done.stdout)["runs"][0] if done.returncode == 0 else None
 
     def test_a_directory_that_cannot_be_made_yet(self):
         run = self.start(self.logs(), "--nproc-per-node=2", FAKE_WORKER, HELLO, "--hang",
@@ -91,15 +85,7 @@ class HeldDisk(DdprunTest):
         self.wait_until_held(server, held)
         [first] = self.wait_for_workers(server, 1).values()
         generation = server.generations()[-1]
-        ages = []
-
-        def renewed():
-            run = self.status(endpoint)
-            node = next((n for n in run["nodes"] if n["node"] == "node1"), None) if run else None
-            if node:
-                ages.append(node["last_seen_seconds"])
-            return sum(b < a for a, b in zip(ages, ages[1:])) >= RENEWALS
-        self.wait_for(renewed, server, held, what="renewals of the lease")
+        self.wait_for_renewals(endpoint, "node1", server, held)
         self.assertNotIn("is lost", server.all())
         open(go, "w").close()
         newer = self.wait_for(lambda: [g for g in held.generations() if g > generation], server, held,
@@ -111,6 +97,29 @@ class HeldDisk(DdprunTest):
         server.signal(signal.SIGINT)
         self.assertEqual([server.wait(), held.wait()], [130, 130], server.all() + held.all())
         self.assertEqual(held.generations(), newer)
+
+    # Of the node that also carries the server. Whoever reaches the store decides how long a turn of
+    # its thread takes.
+    def test_the_store_stands_still(self):
+        endpoint = self.free_endpoint()
+        about = self.path("environment")
+        server = self.node(endpoint, 0, f"--env-file={about}", "--hang", hold=self.hold("recv:hold-it"))
+        other = self.node(endpoint, 1, "--hang")
+        self.wait_for_workers(server, 1)
+        store = self.environment_of(about)
+        client = socket.create_connection((store["MASTER_ADDR"], int(store["MASTER_PORT"])), 10)
+        self.addCleanup(client.close)
+        client.sendall(b"\0" + struct.pack("<I", 0x3C85F7CE) + b"\4" + struct.pack("<Q", 7) + b"hold-it")
+        self.wait_until_held(server, other)
+        self.wait_for_renewals(endpoint, "node0", server, other)
+        server.signal(signal.SIGTERM)
+        self.wait_for_text(server, "this node is done; it serves the rendezvous on for 1 other node")
+        self.assertEqual(self.living_workers(), [])
+        other.signal(signal.SIGTERM)
+        self.assertEqual(other.wait(), 143, other.all())
+        self.let_go()
+        self.assertEqual(server.wait(), 143, server.all())
+        self.assertNotIn("is lost", server.all())
 
     # What is begun goes with the agent, and it with its guard.
     def test_the_guard_is_killed_while_a_program_hangs(self):

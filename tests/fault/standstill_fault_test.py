@@ -94,7 +94,9 @@ class Standstill(DdprunTest):
                          f"--rdzv-endpoint={self.endpoint}", "--local-addr=127.0.0.1",
                          "--rdzv-conf=last_call_timeout=0.1")
         self.replace_a_worker(node)
-        # The server answers others too.
+        # The server answers others too, and hears of the node's lease.
+        names = [n["node"] for n in self.status(self.endpoint)["nodes"]]
+        self.wait_for_renewals(self.endpoint, names[0], node, server)
         asked = subprocess.run([DDPRUN, "status", f"--endpoint={self.endpoint}"], env=self.environment,
                                capture_output=True, text=True, timeout=30)
         self.assertEqual(asked.returncode, 0, asked.stderr)

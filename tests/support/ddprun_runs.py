@@ -6,6 +6,7 @@ the one wait, bounded. Every test has its own loopback address, so no port can b
 """
 
 import atexit
+import json
 import os
 import re
 import shutil
@@ -21,6 +22,7 @@ DDPRUN = os.environ.get("DDPRUN", "")
 FAKE_WORKER = os.environ.get("DDPRUN_FAKE_WORKER", "")
 TRAIN = os.environ.get("DDPRUN_TRAIN", "")
 LIMIT = 30  # Seconds; a wait that needs them all is a failure.
+RENEWALS = 5  # An idle node reports every third of a lease.
 # A node lost through no fault of its own, where the whole machine stood still.
 LATE = "is lost: its connection closed and it did not come back within 200 ms"
 
@@ -211,6 +213,24 @@ class DdprunTest(unittest.TestCase):
     def wait_for_text(self, run, pattern, limit=LIMIT):
         return self.wait_for(lambda: re.search(pattern, run.err()), run, limit=limit,
                              what=f"/{pattern}/ on stderr")
+
+    def status(self, endpoint):
+        """Of the one run served there; None while nobody answers."""
+        done = subprocess.run([DDPRUN, "status", f"--endpoint={endpoint}", "--output=json"],
+                              env=self.environment, capture_output=True, text=True, timeout=LIMIT)
+        return json.loads(done.stdout)["runs"][0] if done.returncode == 0 else None
+
+    def wait_for_renewals(self, endpoint, name, *runs):
+        """That this node's lease is renewed for longer than it lasts."""
+        ages = []
+
+        def renewed():
+            run = self.status(endpoint)
+            node = next((n for n in run["nodes"] if n["node"] == name), None) if run else None
+            if node:
+                ages.append(node["last_seen_seconds"])
+            return sum(b < a for a, b in zip(ages, ages[1:])) >= RENEWALS
+        self.wait_for(renewed, *runs, what=f"renewals of the lease of {name}")
 
     def assert_gone(self, limit):
         """No process of the test within `limit` seconds; what is left is shown."""

@@ -1,11 +1,14 @@
-// For LD_PRELOAD: a disk that does not answer. A call that names what DDPRUN_HOLD says waits until
-// the FIFO DDPRUN_HOLD_FIFO has a writer; that it waits is seen by the file <FIFO>.held.
+// For LD_PRELOAD: a disk that does not answer, or a thread that stands still. A call that names
+// what DDPRUN_HOLD says waits until the FIFO DDPRUN_HOLD_FIFO has a writer; that it waits is seen
+// by the file <FIFO>.held.
 //
 //   mkdir:PART open:PART   a path with PART in it
 //   execve:ASSIGNMENT      an environment with exactly that
+//   recv:PART              bytes with PART in them were taken from a socket
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdarg.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -24,6 +27,7 @@ Function* Real(const char* name, Function*) {
 auto* const real_open = Real("open", static_cast<int (*)(const char*, int, ...)>(nullptr));
 auto* const real_mkdir = Real("mkdir", &::mkdir);
 auto* const real_execve = Real("execve", &::execve);
+auto* const real_recv = Real("recv", &::recv);
 
 const std::string held = [] {
   const char* const value = std::getenv("DDPRUN_HOLD");
@@ -80,6 +84,16 @@ int execve(const char* path, char* const* argv, char* const* environment) noexce
     }
   }
   return real_execve(path, argv, environment);
+}
+
+ssize_t recv(int socket, void* bytes, size_t size, int flags) {
+  const ssize_t got = real_recv(socket, bytes, size, flags);
+  const std::string_view part = PartOf("recv:");
+  if (got > 0 && (flags & MSG_PEEK) == 0 && !part.empty() &&
+      std::string_view(static_cast<const char*>(bytes), got).find(part) != std::string_view::npos) {
+    Wait();
+  }
+  return got;
 }
 
 }  // extern "C"
