@@ -23,8 +23,8 @@ constexpr int kBacklog = 4096;
 constexpr const char* kListenState = "0A";  // TCP_LISTEN, as /proc/net/tcp writes it.
 
 // Zero, or the errno of the step that failed.
-int BindAndListen(const addrinfo& address, UniqueFd& fd) {
-  fd = UniqueFd(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+int BindAndListen(const sockaddr_storage& address, UniqueFd& fd) {
+  fd = UniqueFd(::socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) {
     return errno;
   }
@@ -32,11 +32,11 @@ int BindAndListen(const addrinfo& address, UniqueFd& fd) {
   const int off = 0;
   // A restarted server must not wait for its old connections' TIME_WAIT.
   ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (address.ai_family == AF_INET6) {
+  if (address.ss_family == AF_INET6) {
     ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
   }
   // The port may turn out to be in use at either step.
-  if (::bind(fd.get(), address.ai_addr, address.ai_addrlen) != 0 ||
+  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
       ::listen(fd.get(), kBacklog) != 0) {
     return errno;
   }
@@ -107,7 +107,7 @@ bool HoldsOneOf(const fs::path& process, const std::set<std::string>& links) {
 
 }  // namespace
 
-Result<ListenSocket> ListenOn(const Endpoint& endpoint) {
+Result<ListenPlace> LookUpToListen(const Endpoint& endpoint) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
@@ -122,24 +122,37 @@ Result<ListenSocket> ListenOn(const Endpoint& endpoint) {
                                            endpoint.host + "' failed: " + ::gai_strerror(code)};
   }
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> addresses(found, &::freeaddrinfo);
-  int error_number = EADDRNOTAVAIL;
+  ListenPlace place{endpoint, {}};
   for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
     if (IsWildcard(*address->ai_addr) && !IsWildcard(endpoint.host)) {
       return Error{ErrorKind::kInvalid,
                    "cannot listen on " + ToString(endpoint) + ": '" + endpoint.host +
                        "' means every address of this machine here (/etc/hosts): name one address"};
     }
+    std::memcpy(&place.addresses.emplace_back(), address->ai_addr, address->ai_addrlen);
+  }
+  return place;
+}
+
+Result<ListenSocket> ListenAt(const ListenPlace& place) {
+  int error_number = EADDRNOTAVAIL;
+  for (const sockaddr_storage& address : place.addresses) {
     UniqueFd fd;
-    error_number = BindAndListen(*address, fd);
+    error_number = BindAndListen(address, fd);
     if (error_number == 0) {
       ASSIGN_OR_RETURN(const std::uint16_t bound, BoundPort(fd.get()));
-      return ListenSocket{std::move(fd), {endpoint.host, bound}};
+      return ListenSocket{std::move(fd), {place.endpoint.host, bound}};
     }
     if (error_number == EADDRINUSE) {
       break;  // Not on to another address of the same name: somebody serves there already.
     }
   }
-  return ListenError(endpoint, error_number);
+  return ListenError(place.endpoint, error_number);
+}
+
+Result<ListenSocket> ListenOn(const Endpoint& endpoint) {
+  ASSIGN_OR_RETURN(const ListenPlace place, LookUpToListen(endpoint));
+  return ListenAt(place);
 }
 
 std::string OwnerOfPort(std::uint16_t port) {

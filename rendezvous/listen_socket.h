@@ -3,8 +3,11 @@
 // Never SO_REUSEPORT: two servers would share one port silently. Close-on-exec, not blocking.
 #pragma once
 
+#include <sys/socket.h>
+
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "common/endpoint.h"
 #include "common/files.h"
@@ -17,8 +20,20 @@ struct ListenSocket {
   Endpoint endpoint;  // As asked for, with the port that was bound.
 };
 
-// Port 0: any free one. A host "0.0.0.0" or "::" is every address. A name is looked up, which may
-// block. kUnavailable: the port is in use; kNotFound: the host is not an address of this machine.
+// Where to listen, its name looked up.
+struct ListenPlace {
+  Endpoint endpoint;  // As asked for.
+  std::vector<sockaddr_storage> addresses;
+};
+
+// Blocks while a name is looked up. kNotFound: the host has no address.
+Result<ListenPlace> LookUpToListen(const Endpoint& endpoint);
+
+// Port 0: any free one. A host "0.0.0.0" or "::" is every address. kUnavailable: the port is in
+// use; kNotFound: the host is not an address of this machine.
+Result<ListenSocket> ListenAt(const ListenPlace& place);
+
+// The one and then the other.
 Result<ListenSocket> ListenOn(const Endpoint& endpoint);
 
 // "process 1234 (python3)"; empty when /proc does not tell, as for other users' processes.

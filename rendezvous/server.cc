@@ -167,8 +167,13 @@ void RendezvousServer::SetStore(std::function<void(UniqueFd)> store) {
 }
 
 Result<Endpoint> RendezvousServer::Listen(const Endpoint& endpoint) {
+  ASSIGN_OR_RETURN(const ListenPlace place, LookUpToListen(endpoint));
+  return ListenAt(place);
+}
+
+Result<Endpoint> RendezvousServer::ListenAt(const ListenPlace& place) {
   CHECK(serving_ == nullptr);
-  ASSIGN_OR_RETURN(ListenSocket socket, ListenOn(endpoint));
+  ASSIGN_OR_RETURN(ListenSocket socket, ddprun::ListenAt(place));
   PrepareGrpc();
   ASSIGN_OR_RETURN(const Tls tls,
                    CertificateOf(access_, access_.token.empty() ? proven_ : access_.token));
@@ -186,7 +191,7 @@ Result<Endpoint> RendezvousServer::Listen(const Endpoint& endpoint) {
   }
   serving->server = builder.BuildAndStart();
   if (serving->server == nullptr) {
-    return Error{ErrorKind::kSystem, "cannot serve on " + ToString(endpoint) +
+    return Error{ErrorKind::kSystem, "cannot serve on " + ToString(place.endpoint) +
                                          ": the gRPC library refused to start a server"};
   }
   const int listener = socket.fd.get();

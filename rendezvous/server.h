@@ -15,6 +15,7 @@
 #include "common/loop.h"
 #include "common/result.h"
 #include "rendezvous/acceptor.h"
+#include "rendezvous/listen_socket.h"
 #include "rendezvous/tls.h"
 #include "rendezvous/transport.h"
 
@@ -43,6 +44,8 @@ class RendezvousServer {
   // block while a name is looked up. A refused Listen may be tried again. kUnavailable: the port is
   // in use, and the message says by whom; kNotFound: the host is not this machine.
   Result<Endpoint> Listen(const Endpoint& endpoint);
+  // The same where the name was looked up already: never blocks.
+  Result<Endpoint> ListenAt(const ListenPlace& place);
 
   // On the loop, or once it has ended. Refuses parked calls, closes every connection, joins; takes
   // at most a fraction of a second. No handler is called afterwards. Nothing happens when not

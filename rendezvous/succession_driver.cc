@@ -167,14 +167,45 @@ void SuccessionDriver::Move(const Claim& claim) {
 }
 
 void SuccessionDriver::Take(const TakeClaim& take) {
-  if (const Result<void> open = OpenServer(); !open) {
-    loop_.Post([this, alive = alive_, text = open.error().message] {
+  if (server_) {
+    MakeClaim(take);
+  } else {
+    OpenServer(take, 0, "no place to serve at is known");
+  }
+}
+
+// At this place, or at the next ones. The name is looked up on a thread of its own: an answer that
+// comes too late opens nothing.
+void SuccessionDriver::OpenServer(const TakeClaim& take, std::size_t index, std::string refused) {
+  if (index == options_.places.size()) {
+    loop_.Post([this, alive = alive_, text = std::move(refused)] {
       if (*alive) {
         Feed(NotClaimed{false, text});
       }
     });
     return;
   }
+  const Endpoint& place = options_.places[index];
+  const Error late{ErrorKind::kUnavailable, "cannot listen on " + ToString(place) +
+                                                ": looking up '" + place.host +
+                                                "' takes longer than " + FormatDuration(Lease())};
+  const auto found = std::make_shared<Result<ListenPlace>>(late);
+  loop_.RunBounded(
+      Lease(), [place, found] { *found = LookUpToListen(place); },
+      [this, alive = alive_, take, index, late, found](bool in_time) {
+        if (!*alive) {
+          return;
+        }
+        const Result<ListenPlace> place = in_time ? *found : Result<ListenPlace>(late);
+        if (const auto open = place ? Open(*place) : Result<void>(place.error()); !open) {
+          OpenServer(take, index + 1, open.error().message);
+        } else {
+          MakeClaim(take);
+        }
+      });
+}
+
+void SuccessionDriver::MakeClaim(const TakeClaim& take) {
   CoordinatorConfig reign = options_.new_reign();
   // Where witnesses have forgotten a reign its successor knows no better than that one did: names
   // of reigns must differ all the same.
@@ -214,22 +245,13 @@ void SuccessionDriver::Take(const TakeClaim& take) {
 }
 
 // ---- Serving ----
-Result<void> SuccessionDriver::OpenServer() {
-  if (server_) {
-    return {};
-  }
-  Error refused{ErrorKind::kUnavailable, "no place to serve at is known"};
-  for (const Endpoint& place : options_.places) {
-    auto server = NewRendezvous();
-    const Result<Endpoint> bound = server->Listen(place);
-    if (bound) {
-      server_ = std::move(server);
-      endpoint_ = {IsWildcard(place.host) ? endpoint_.host : place.host, bound->port};
-      return {};
-    }
-    refused = bound.error();
-  }
-  return refused;
+Result<void> SuccessionDriver::Open(const ListenPlace& place) {
+  auto server = NewRendezvous();
+  ASSIGN_OR_RETURN(const Endpoint bound, server->ListenAt(place));
+  const std::string& host = place.endpoint.host;
+  server_ = std::move(server);
+  endpoint_ = {IsWildcard(host) ? endpoint_.host : host, bound.port};
+  return {};
 }
 
 void SuccessionDriver::Reign(const CoordinatorConfig& reign, const TakeClaim& take,

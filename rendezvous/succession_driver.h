@@ -1,7 +1,7 @@
 // Feeds the succession core with what is read about claims and heard from servers, and carries out
 // its effects: reading and writing claims on the disk's thread, opening and closing this node's
-// server, changing whom its agent speaks to. On a list of endpoints its server is always open, and
-// answers as a witness.
+// server (its name is looked up on a thread that may hang), changing whom its agent speaks to. On a
+// list of endpoints its server is always open, and answers as a witness.
 //
 // No judgement here: who serves is core/succession's. Lives on the loop.
 #pragma once
@@ -17,6 +17,7 @@
 #include "rendezvous/core/witness.h"
 #include "rendezvous/driver.h"
 #include "rendezvous/following_channel.h"
+#include "rendezvous/listen_socket.h"
 #include "rendezvous/server.h"
 
 namespace ddprun {
@@ -68,12 +69,14 @@ class SuccessionDriver {
   void CarryOut(const SuccessionEffect& effect);
   void Read();
   void Take(const TakeClaim& take);
+  void OpenServer(const TakeClaim& take, std::size_t index, std::string refused);
+  void MakeClaim(const TakeClaim& take);
   void Reign(const CoordinatorConfig& reign, const TakeClaim& take, const Claim& claim);
   void Move(const Claim& claim);
   void GoTo(const Endpoint& endpoint);
   void LetGo(const StepDown& down);
   void GiveUp();
-  Result<void> OpenServer();
+  Result<void> Open(const ListenPlace& place);
   void CloseServer();
   Duration Lease() const;
 

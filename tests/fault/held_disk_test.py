@@ -1,5 +1,4 @@
-"""A disk that does not answer while a generation is made, or the store's thread standing still: the
-agent goes on with its work."""
+"""A disk, a name server or the store's thread that does not answer: the agent goes on with its work."""
 
 import os
 import signal
@@ -114,12 +113,34 @@ class HeldDisk(DdprunTest):
         self.wait_for_renewals(endpoint, "node0", server, other)
         server.signal(signal.SIGTERM)
         self.wait_for_text(server, "this node is done; it serves the rendezvous on for 1 other node")
-        self.assertEqual(self.living_workers(), [])
+        self.wait_for(lambda: not self.living_workers(), server, other, what="the end of the workers")
         other.signal(signal.SIGTERM)
         self.assertEqual(other.wait(), 143, other.all())
         self.let_go()
         self.assertEqual(server.wait(), 143, server.all())
         self.assertNotIn("is lost", server.all())
+
+    # A node that could have been the first to serve has to look its endpoint's name up again.
+    def test_a_name_server_that_is_silent_at_a_takeover(self):
+        shared = f"--run-dir={self.path('shared')}"
+        server = self.start("rendezvous", f"--listen={self.free_endpoint()}", shared)
+        self.wait_for_text(server, "serving the rendezvous at")
+        os.remove(self.fifo)
+        with socket.socket() as probe:
+            probe.bind(("localhost", 0))
+            port = probe.getsockname()[1]
+        node = self.start("--nnodes=1:2", shared, f"--rdzv-endpoint=localhost:{port}",
+                          "--local-addr=127.0.0.1", "--rdzv-conf=last_call_timeout=0.1", FAKE_WORKER, HELLO,
+                          "--hang", environment=self.hold("getaddrinfo:localhost"))
+        workers = self.wait_for_workers(node, 1)
+        os.mkfifo(self.fifo)
+        server.signal(signal.SIGKILL)
+        server.wait()
+        self.wait_until_held(node)
+        self.wait_for_text(node, f"serving the rendezvous at 127.0.0.1:{port}")
+        self.assertEqual(node.workers(), workers)
+        node.signal(signal.SIGTERM)
+        self.assertEqual(node.wait(), 143, node.all())
 
     # What is begun goes with the agent, and it with its guard.
     def test_the_guard_is_killed_while_a_program_hangs(self):

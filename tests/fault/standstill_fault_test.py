@@ -77,6 +77,11 @@ class Standstill(DdprunTest):
         return self.start("-v", "--max-restarts=3", "--event-log-handler=console", *flags,
                           *self.fails_once(), err=pipe.writer)
 
+    def is_bound(self):
+        host, port = self.endpoint.split(":")
+        with socket.socket() as client:
+            return client.connect_ex((host, int(port))) == 0
+
     def replace_a_worker(self, run):
         [first] = self.wait_for_workers(run, 1).values()
         generation = run.generations()[-1]
@@ -90,6 +95,7 @@ class Standstill(DdprunTest):
     def test_nobody_reads_what_server_and_node_say(self):
         pipes = [FullPipe(self), FullPipe(self)]
         server = self.start("rendezvous", f"--listen={self.endpoint}", "-v", err=pipes[0].writer)
+        self.wait_for(self.is_bound, server, what="the endpoint")  # Else the node may be first.
         node = self.node(pipes[1], "--nnodes=1:2", f"--rdzv-id={self.run_id}",
                          f"--rdzv-endpoint={self.endpoint}", "--local-addr=127.0.0.1",
                          "--rdzv-conf=last_call_timeout=0.1")

@@ -4,9 +4,11 @@
 //
 //   mkdir:PART open:PART   a path with PART in it
 //   execve:ASSIGNMENT      an environment with exactly that
+//   getaddrinfo:HOST       a name to look up that is exactly this; only while the FIFO is there
 //   recv:PART              bytes with PART in them were taken from a socket
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <netdb.h>
 #include <stdarg.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -27,6 +29,7 @@ Function* Real(const char* name, Function*) {
 auto* const real_open = Real("open", static_cast<int (*)(const char*, int, ...)>(nullptr));
 auto* const real_mkdir = Real("mkdir", &::mkdir);
 auto* const real_execve = Real("execve", &::execve);
+auto* const real_getaddrinfo = Real("getaddrinfo", &::getaddrinfo);
 auto* const real_recv = Real("recv", &::recv);
 
 const std::string held = [] {
@@ -84,6 +87,14 @@ int execve(const char* path, char* const* argv, char* const* environment) noexce
     }
   }
   return real_execve(path, argv, environment);
+}
+
+int getaddrinfo(const char* host, const char* service, const addrinfo* hints, addrinfo** found) {
+  const std::string_view name = PartOf("getaddrinfo:");
+  if (!name.empty() && host != nullptr && name == host && ::access(fifo.c_str(), F_OK) == 0) {
+    Wait();
+  }
+  return real_getaddrinfo(host, service, hints, found);
 }
 
 ssize_t recv(int socket, void* bytes, size_t size, int flags) {
