@@ -26,6 +26,7 @@
 #include "launcher/run_directory.h"
 #include "launcher/run_failure.h"
 #include "launcher/run_token.h"
+#include "launcher/served_files.h"
 #include "launcher/server_files.h"
 #include "launcher/server_role.h"
 #include "launcher/srun_watch.h"
@@ -141,40 +142,38 @@ class Agent {
 
   ServerNews Succession() {
     return {[this](const NewServer& server) {
-              if (const Result<void> open = Publish(server.endpoint, server.token); !open) {
-                Log(LogLevel::kWarning, open.error().message);
-              }
+              server_files_.Write(FilesOf(server.endpoint, server.token));
               server.coordinator.SetToken(server.token);
               if (ended_) {
                 ServeOn(server.coordinator);
               }
             },
             [this] {
-              server_files_.reset();
+              server_files_.Remove();
               if (ended_) {
                 End();
               }
             }};
   }
 
-  Result<void> Publish(const Endpoint& endpoint, const std::string& token) {
-    server_files_.reset();
-    ASSIGN_OR_RETURN(ServerFiles files, ServerFiles::Publish(directory_->path(), endpoint,
-                                                             config_.run_id, token, config_.tls));
-    server_files_.emplace(std::move(files));
-    return {};
+  std::function<Result<ServerFiles>()> FilesOf(const Endpoint& endpoint, const std::string& token) {
+    return [directory = directory_->path(), endpoint, run_id = config_.run_id, token,
+            tls = config_.tls] {
+      return ServerFiles::Publish(directory, endpoint, run_id, token, tls);
+    };
   }
 
   // So that `ddprun status`, `drain` and `stop` find the server, and those who may use them can.
   Result<void> OpenToOperators() {
     if (!role_.server) {
       if (auto files = role_.OpenDoor(loop_, directory_->path(), config_.run_id)) {
-        server_files_.emplace(*std::move(files));
+        server_files_.Keep(*std::move(files));
       }
       return {};
     }
     ASSIGN_OR_RETURN(const Endpoint endpoint, ParseEndpoint(role_.where, 0));
-    RETURN_IF_ERROR(Publish(endpoint, role_.operators_token));
+    ASSIGN_OR_RETURN(ServerFiles files, FilesOf(endpoint, role_.operators_token)());
+    server_files_.Keep(std::move(files));
     role_.coordinator->SetToken(role_.operators_token);
     return {};
   }
@@ -230,7 +229,7 @@ class Agent {
   [[noreturn]] void DieNow(int signal) {
     KillAllDescendants(kSweepLimit);
     FlushLog(kLogFlushLimit);
-    server_files_.reset();
+    server_files_.RemoveNow();
     directory_.reset();  // A temporary one goes with the run.
     ::_exit(kExitSignalBase + signal);
   }
@@ -337,7 +336,7 @@ class Agent {
   GuardLink link_;
   std::optional<RunDirectory> directory_;
   ServerRole role_;
-  std::optional<ServerFiles> server_files_;
+  ServedFiles server_files_{loop_};
   std::unique_ptr<AgentDriver> driver_;
   std::unique_ptr<SrunWatch> srun_watch_;
   StoreProbe store_probe_{loop_, StoreProbe::kPatience,

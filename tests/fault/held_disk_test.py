@@ -120,8 +120,8 @@ class HeldDisk(DdprunTest):
         self.assertEqual(server.wait(), 143, server.all())
         self.assertNotIn("is lost", server.all())
 
-    # A node that could have been the first to serve has to look its endpoint's name up again.
-    def test_a_name_server_that_is_silent_at_a_takeover(self):
+    def takes_over_while_held(self, what, *flags):
+        """A node that could have been the first to serve; what it does then is held."""
         shared = f"--run-dir={self.path('shared')}"
         server = self.start("rendezvous", f"--listen={self.free_endpoint()}", shared)
         self.wait_for_text(server, "serving the rendezvous at")
@@ -129,16 +129,31 @@ class HeldDisk(DdprunTest):
         with socket.socket() as probe:
             probe.bind(("localhost", 0))
             port = probe.getsockname()[1]
-        node = self.start("--nnodes=1:2", shared, f"--rdzv-endpoint=localhost:{port}",
+        node = self.start("--nnodes=1:2", shared, f"--rdzv-endpoint=localhost:{port}", *flags,
                           "--local-addr=127.0.0.1", "--rdzv-conf=last_call_timeout=0.1", FAKE_WORKER, HELLO,
-                          "--hang", environment=self.hold("getaddrinfo:localhost"))
+                          "--hang", environment=self.hold(what))
         workers = self.wait_for_workers(node, 1)
         os.mkfifo(self.fifo)
         server.signal(signal.SIGKILL)
         server.wait()
         self.wait_until_held(node)
-        self.wait_for_text(node, f"serving the rendezvous at 127.0.0.1:{port}")
+        self.wait_for_text(node, r"serving the rendezvous at \S+:\d")
         self.assertEqual(node.workers(), workers)
+        return node, port
+
+    # It has to look its endpoint's name up again.
+    def test_a_name_server_that_is_silent_at_a_takeover(self):
+        node, port = self.takes_over_while_held("getaddrinfo:localhost")
+        self.assertIn(f"serving the rendezvous at 127.0.0.1:{port}", node.err())
+        node.signal(signal.SIGTERM)
+        self.assertEqual(node.wait(), 143, node.all())
+
+    # The run's own directory, not the shared one.
+    def test_a_disk_that_hangs_at_a_takeover(self):
+        node, _ = self.takes_over_while_held("open:/endpoint", self.logs())
+        self.wait_for_text(node, "writing where this node's server is takes longer than 1.0 s")
+        self.wait_for_text(node, r"the rendezvous at \S+ \(or its successor\) is reachable again")
+        self.let_go()
         node.signal(signal.SIGTERM)
         self.assertEqual(node.wait(), 143, node.all())
 
