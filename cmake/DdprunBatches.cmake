@@ -14,6 +14,8 @@ function(ddprun_in_batches target count)
   if(NOT DDPRUN_BATCHES)
     return()
   endif()
+  # Of types in unnamed namespaces GCC warns only where it takes their file for a header.
+  target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
   get_target_property(files ${target} SOURCES)
   set(together ${files})
   foreach(file ${files})
