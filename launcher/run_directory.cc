@@ -6,9 +6,16 @@
 #include <utility>
 
 #include "common/files.h"
+#include "common/loop.h"
 #include "proto/worker_env.h"
+#include "rendezvous/operators_door.h"
 
 namespace ddprun {
+namespace {
+
+constexpr Duration kRemovalPatience{1'000};
+
+}  // namespace
 
 Result<std::string> MakeTemporaryLogDirectory() {
   const std::filesystem::path base = GetProcessEnv("TMPDIR").value_or("/tmp");
@@ -46,11 +53,19 @@ Result<RunDirectory> RunDirectory::Make(const std::string& log_dir, const RunId&
 RunDirectory::RunDirectory(RunDirectory&& other) noexcept
     : path_(std::exchange(other.path_, {})), temporary_(std::exchange(other.temporary_, false)) {}
 
+// A disk may hang here too.
 RunDirectory::~RunDirectory() {
-  if (temporary_ && !path_.empty()) {
-    std::error_code ignored;  // What cannot be removed is in the temporary directory anyway.
-    std::filesystem::remove_all(path_, ignored);
+  if (path_.empty()) {
+    return;
   }
+  (void)FinishesWithin(kRemovalPatience, [path = path_, temporary = temporary_] {
+    std::error_code ignored;  // What cannot be removed is in the temporary directory anyway.
+    if (temporary) {
+      std::filesystem::remove_all(path, ignored);
+    } else {
+      std::filesystem::remove(path / kOperatorsDoor, ignored);
+    }
+  });
 }
 
 }  // namespace ddprun

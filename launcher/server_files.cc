@@ -1,6 +1,7 @@
 #include "launcher/server_files.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -88,6 +89,19 @@ struct Linked {
   ServerPlace place;
 };
 
+// False also where the directory is gone, with its agent that was killed: then the link goes too,
+// since whoever has read the directory's name could make it anew.
+bool LeadsToOwnDirectory(const fs::path& link) {
+  struct stat directory {};
+  if (::stat(link.c_str(), &directory) != 0) {
+    if (errno == ENOENT) {
+      ::unlink(link.c_str());
+    }
+    return false;
+  }
+  return directory.st_uid == ::geteuid() || directory.st_uid == 0;
+}
+
 // Those that answer.
 std::vector<Linked> LinkedServers(const RunId& run_id) {
   std::vector<Linked> found;
@@ -102,6 +116,9 @@ std::vector<Linked> LinkedServers(const RunId& run_id) {
     const std::size_t dash = name.find('-', std::string(kLinkPrefix).size());
     if (!name.starts_with(kLinkPrefix) || dash == std::string::npos ||
         (!run_id.empty() && name.substr(dash + 1) != run_id)) {
+      continue;
+    }
+    if (!LeadsToOwnDirectory(entry->path())) {
       continue;
     }
     const Result<ServerPlace> place = PlaceIn(entry->path());

@@ -11,6 +11,7 @@
 #include <boost/asio/read.hpp>
 #include <boost/asio/write.hpp>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -29,6 +30,7 @@ constexpr std::size_t kMostCallers = 16;
 constexpr std::uint32_t kLongestQuestion = 16 * 1024;
 constexpr std::uint32_t kLongestAnswer = 64 << 20;
 constexpr Duration kCallersPatience{5'000};
+constexpr Duration kPauseAfterError{100};
 using Head = std::array<char, 1 + sizeof(std::uint32_t)>;
 
 Head HeadOf(char kind, std::uint32_t size) {
@@ -73,7 +75,8 @@ class OperatorsDoor::State : public std::enable_shared_from_this<State> {
       : loop_(loop),
         handlers_(std::move(handlers)),
         token_(std::move(token)),
-        acceptor_(loop.io()) {}
+        acceptor_(loop.io()),
+        pause_(loop) {}
 
   void Start(UniqueFd listener) {
     acceptor_.assign(boost::asio::local::stream_protocol(), listener.Release());
@@ -112,6 +115,14 @@ class OperatorsDoor::State : public std::enable_shared_from_this<State> {
       }
       if (!error && self->callers_ < kMostCallers && IsOfThisUser(socket.native_handle())) {
         self->Hear(std::make_shared<Caller>(*self, std::move(socket)));
+      }
+      if (error) {  // No descriptor is free: the caller waits with us.
+        self->pause_.ArmAt(self->loop_.Now() + kPauseAfterError, [weak = self->weak_from_this()] {
+          if (const auto state = weak.lock(); state && !state->closed_) {
+            state->Accept();
+          }
+        });
+        return;
       }
       self->Accept();
     });
@@ -182,6 +193,7 @@ class OperatorsDoor::State : public std::enable_shared_from_this<State> {
   const RendezvousHandlers handlers_;
   const std::string token_;
   boost::asio::local::stream_protocol::acceptor acceptor_;
+  LoopTimer pause_;
   std::size_t callers_ = 0;
   bool closed_ = false;
 };
@@ -222,13 +234,19 @@ Result<UniqueFd> KnockAt(const fs::path& run_directory, Duration timeout) {
     error.kind = ErrorKind::kUnavailable;
     return error;
   }
+  if (!IsOfThisUser(socket.get())) {  // Who finds a directory's name may make it anew.
+    return Error{ErrorKind::kRefused, "'" + (run_directory / kOperatorsDoor).native() +
+                                          "' is another user's: nothing is asked there"};
+  }
   return socket;
 }
 
-bool ReceiveExactly(int fd, char* bytes, std::size_t size) {
+// In all until `end`, however slowly it drips.
+bool ReceiveExactly(int fd, char* bytes, std::size_t size,
+                    std::chrono::steady_clock::time_point end) {
   while (size > 0) {
     const ssize_t got = ::recv(fd, bytes, size, 0);
-    if (got <= 0) {
+    if (got <= 0 || std::chrono::steady_clock::now() > end) {
       return false;
     }
     bytes += got;
@@ -239,20 +257,23 @@ bool ReceiveExactly(int fd, char* bytes, std::size_t size) {
 
 Result<std::string> AskAtDoor(const fs::path& run_directory, char kind, const std::string& question,
                               Duration timeout) {
+  const auto end = std::chrono::steady_clock::now() + timeout;
   ASSIGN_OR_RETURN(const UniqueFd socket, KnockAt(run_directory, timeout));
   Head head = HeadOf(kind, static_cast<std::uint32_t>(question.size()));
   const std::string whole = std::string(head.data(), head.size()) + question;
   std::string answer;
   if (::send(socket.get(), whole.data(), whole.size(), MSG_NOSIGNAL) !=
           static_cast<ssize_t>(whole.size()) ||
-      !ReceiveExactly(socket.get(), head.data(), head.size()) || SizeIn(head) > kLongestAnswer) {
+      !ReceiveExactly(socket.get(), head.data(), head.size(), end) ||
+      SizeIn(head) > kLongestAnswer) {
     return Error{ErrorKind::kUnavailable, "the run at '" + run_directory.native() +
                                               "' did not answer within " + FormatDuration(timeout)};
   }
   answer.resize(SizeIn(head));
-  if (!ReceiveExactly(socket.get(), answer.data(), answer.size())) {
-    return Error{ErrorKind::kUnavailable,
-                 "the run at '" + run_directory.native() + "' ended while it answered"};
+  if (!ReceiveExactly(socket.get(), answer.data(), answer.size(), end)) {
+    return Error{ErrorKind::kUnavailable, "the run at '" + run_directory.native() +
+                                              "' ended while it answered, or took longer than " +
+                                              FormatDuration(timeout)};
   }
   const int refused = head[0];
   if (refused != 0) {

@@ -42,7 +42,8 @@ class OperatorsDoor {
 // Whether somebody listens there. Blocks for no longer than a connection takes.
 bool AnswersAtDoor(const std::filesystem::path& run_directory);
 
-// As AskStatus and AskControl of a server. Block for `timeout` at most.
+// As AskStatus and AskControl of a server. Block for `timeout`, and one byte's wait of as long, at
+// most. kRefused: who listens there is neither this user nor root.
 Result<std::vector<RunStatus>> AskStatusAtDoor(const std::filesystem::path& run_directory,
                                                const RunId& run_id, Duration timeout);
 Result<std::string> AskControlAtDoor(const std::filesystem::path& run_directory,

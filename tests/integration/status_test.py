@@ -62,6 +62,25 @@ class OneNode(DdprunTest):
         self.assertIn("run first: RUNNING", self.ask("status", f"--run-dir={directory}").out())
         self.ask("stop", f"--run-dir={directory}")
         self.assertEqual(runs[0].wait(), 130)
+        self.assertFalse(os.path.lexists(os.path.join(directory, "operators")))
+
+    # Who has read the name of a directory that is gone could make it anew.
+    def test_a_link_is_followed_to_ones_own_directory_alone(self):
+        self.ask("status", expect=69)
+        links = self.path("run", "ddprun")
+        os.makedirs(links, mode=0o700, exist_ok=True)
+        os.symlink(self.path("gone"), os.path.join(links, "server-1-gone"))
+        strangers = self.path("strangers")
+        os.mkdir(strangers)
+        listener = socket.socket(socket.AF_UNIX)
+        self.addCleanup(listener.close)
+        listener.bind(os.path.join(strangers, "operators"))
+        listener.listen()
+        if os.geteuid() == 0:
+            os.chown(strangers, 23456, 23456)
+            os.symlink(strangers, os.path.join(links, "server-2-strangers"))
+        self.assertIn("no run of yours", self.ask("status", expect=69).err())
+        self.assertNotIn("server-1-gone", os.listdir(links))
 
     # Who says nothing, or nonsense, holds up nobody.
     def test_callers_who_say_nothing(self):
