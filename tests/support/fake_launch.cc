@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <vector>
 #include <string>
 
 #include "agent/guard.h"
@@ -34,14 +35,24 @@ int RunAgent(ddprun::GuardLink link, std::uint32_t workers, const ddprun::Comman
                             },
                         .on_all_gone = [&] { loop.Stop(); },
                         .on_unkillable = [](const std::vector<pid_t>&) { std::abort(); }});
+  const auto pass_on = [&](int signal) {
+    pollfd room{STDOUT_FILENO, POLLOUT, 0};
+    if (::poll(&room, 1, 0) == 1) {  // Blocked output must not freeze the loop.
+      std::cout << "signal " << signal << std::endl;
+    }
+    runner.SignalAll(signal);
+  };
+  bool started = false;
+  std::vector<int>
+      early;  // Passed on once there are workers: a start that is given up has no code.
   link.Watch(
       loop,
       [&](int signal) {
-        pollfd room{STDOUT_FILENO, POLLOUT, 0};
-        if (::poll(&room, 1, 0) == 1) {  // Blocked output must not freeze the loop.
-          std::cout << "signal " << signal << std::endl;
+        if (started) {
+          pass_on(signal);
+        } else {
+          early.push_back(signal);
         }
-        runner.SignalAll(signal);
       },
       [] {
         KillAllDescendants(std::chrono::seconds(10));
@@ -55,10 +66,14 @@ int RunAgent(ddprun::GuardLink link, std::uint32_t workers, const ddprun::Comman
   }
   runner.Spawn([specs](Making&) -> Result<std::vector<WorkerSpec>> { return specs; },
                [&](const Result<void>& spawned) {
+                 started = true;
                  if (!spawned) {
                    Log(LogLevel::kError, spawned.error().message);
                    code = 1;
                    loop.Stop();
+                 }
+                 for (const int signal : early) {
+                   pass_on(signal);
                  }
                });
   loop.Run();
