@@ -33,8 +33,8 @@ constexpr Duration kCallersPatience{5'000};
 constexpr Duration kPauseAfterError{100};
 using Head = std::array<char, 1 + sizeof(std::uint32_t)>;
 
-Head HeadOf(char kind, std::uint32_t size) {
-  Head head{kind};
+Head HeadOf(std::uint8_t kind, std::uint32_t size) {
+  Head head{static_cast<char>(kind)};
   std::memcpy(&head[1], &size, sizeof size);
   return head;
 }
@@ -157,7 +157,8 @@ class OperatorsDoor::State : public std::enable_shared_from_this<State> {
                                        : caller->head[0] == kAsksControl
                                            ? Control(caller->text)
                                            : Error{ErrorKind::kInvalid, "unknown question"};
-    const char kind = answer ? 0 : static_cast<char>(1 + static_cast<int>(answer.error().kind));
+    const auto kind =
+        static_cast<std::uint8_t>(answer ? 0 : 1 + static_cast<std::uint8_t>(answer.error().kind));
     caller->text = answer ? *answer : answer.error().message;
     caller->head = HeadOf(kind, static_cast<std::uint32_t>(caller->text.size()));
     const std::array<boost::asio::const_buffer, 2> parts = {boost::asio::buffer(caller->head),
@@ -275,7 +276,7 @@ Result<std::string> AskAtDoor(const fs::path& run_directory, char kind, const st
                                               "' ended while it answered, or took longer than " +
                                               FormatDuration(timeout)};
   }
-  const int refused = head[0];
+  const int refused = static_cast<std::uint8_t>(head[0]);
   if (refused != 0) {
     const bool known = refused > 0 && refused <= 1 + static_cast<int>(ErrorKind::kSystem);
     return Error{known ? static_cast<ErrorKind>(refused - 1) : ErrorKind::kRefused, answer};
