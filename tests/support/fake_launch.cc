@@ -10,8 +10,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
-#include <vector>
 #include <string>
+#include <vector>
 
 #include "agent/guard.h"
 #include "agent/process_runner.h"
