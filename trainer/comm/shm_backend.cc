@@ -228,7 +228,7 @@ class ShmBackend : public c10d::Backend {
     return Start(c10d::OpType::ALLGATHER, "shm:all_gather", inputs, all, [this, own, all, flat] {
       Result<void> done = world_->AllGather(BytesOf(own), BytesOf(flat));
       for (std::size_t rank = 0; done && rank < all.size(); ++rank) {
-        at::Tensor output = all[rank];
+        const at::Tensor& output = all[rank];
         output.copy_(flat[static_cast<std::int64_t>(rank)].view_as(output));
       }
       return done;
