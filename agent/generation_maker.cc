@@ -8,8 +8,6 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
-#include <system_error>
-#include <thread>
 #include <utility>
 
 #include "agent/process_tree.h"
@@ -61,23 +59,16 @@ struct GenerationMaker::Line {
   bool closed = false;
 };
 
-// It gets no signal: those are for the threads that wait for them.
 std::shared_ptr<GenerationMaker::Line> GenerationMaker::Line::Start() {
   if (maker_threads >= kMostMakerThreads) {
     return nullptr;
   }
   auto line = std::make_shared<Line>();
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  try {
-    std::thread([line] { line->Serve(); }).detach();
-    ++maker_threads;
-  } catch (const std::system_error&) {
-    line.reset();
+  ++maker_threads;
+  if (!StartThread([line] { line->Serve(); })) {
+    --maker_threads;
+    return nullptr;
   }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return line;
 }
 

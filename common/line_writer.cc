@@ -12,9 +12,9 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
-#include <system_error>
-#include <thread>
 #include <utility>
+
+#include "common/loop.h"
 
 namespace ddprun {
 namespace {
@@ -92,22 +92,13 @@ struct LineWriter::Shared {
   bool closed = false;
 };
 
-// The thread gets no signal: those are for the threads that wait for them.
 void LineWriter::Shared::Wake(const std::shared_ptr<Shared>& self) {
   if (self->started) {
     self->changed.notify_all();
     return;
   }
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  try {
-    std::thread([self] { self->Run(); }).detach();
-    self->started = true;
-  } catch (const std::system_error&) {  // No thread can be had: the next line tries again.
-  }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  self->started =
+      StartThread([self] { self->Run(); });  // Where none can be had the next line tries.
 }
 
 void LineWriter::Shared::Run() {

@@ -1,5 +1,7 @@
 #include "common/loop.h"
 
+#include <signal.h>
+
 #include <boost/asio/post.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <condition_variable>
@@ -143,17 +145,16 @@ void Loop::RunBounded(Duration limit, std::function<void()> work, std::function<
     }
     ++gate_->running;
   }
-  try {
-    std::thread([gate = gate_, number, work = std::move(work)]() mutable {
-      work();
-      work = nullptr;  // What it holds may be on the disk that hangs.
-      const std::lock_guard lock(gate->mutex);
-      --gate->running;
-      if (Loop* const loop = gate->loop) {
-        loop->Post([loop, number] { loop->FinishErrand(number, true); });
-      }
-    }).detach();
-  } catch (const std::system_error&) {  // No more threads.
+  const bool started = StartThread([gate = gate_, number, work = std::move(work)]() mutable {
+    work();
+    work = nullptr;  // What it holds may be on the disk that hangs.
+    const std::lock_guard lock(gate->mutex);
+    --gate->running;
+    if (Loop* const loop = gate->loop) {
+      loop->Post([loop, number] { loop->FinishErrand(number, true); });
+    }
+  });
+  if (!started) {
     const std::lock_guard lock(gate_->mutex);
     --gate_->running;
     Post([this, number] { FinishErrand(number, false); });
@@ -170,18 +171,29 @@ void Loop::FinishErrand(std::uint64_t number, bool in_time) {
   done(in_time);
 }
 
+bool StartThread(std::function<void()> work) {
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  bool started = true;
+  try {
+    std::thread(std::move(work)).detach();
+  } catch (const std::system_error&) {
+    started = false;
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return started;
+}
+
 bool FinishesWithin(Duration limit, std::function<void()> work) {
   auto finished = std::make_shared<std::promise<void>>();
   std::future<void> future = finished->get_future();
-  try {
-    std::thread([finished, work = std::move(work)] {
-      work();
-      finished->set_value();
-    }).detach();
-  } catch (const std::system_error&) {
-    return false;
-  }
-  return future.wait_for(limit) == std::future_status::ready;
+  const bool started = StartThread([finished, work = std::move(work)] {
+    work();
+    finished->set_value();
+  });
+  return started && future.wait_for(limit) == std::future_status::ready;
 }
 
 Time Loop::Now() const {

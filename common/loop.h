@@ -70,7 +70,11 @@ class Loop {
   void FinishErrand(std::uint64_t number, bool in_time);
 };
 
-// The same for who has no loop to go on with: waits. False: `limit` was over first.
+// A thread of its own, which may outlive everything else. It gets no signal: those are for the
+// threads that wait for them. False: no thread can be had.
+bool StartThread(std::function<void()> work);
+
+// As Loop::RunBounded for who has no loop to go on with: waits. False: `limit` was over first.
 bool FinishesWithin(Duration limit, std::function<void()> work);
 
 // One moment at which something must happen; arming replaces the earlier moment.
