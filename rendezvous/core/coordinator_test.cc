@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "rendezvous/core/invariants.h"
-#include "rendezvous/core/story.h"
+#include "rendezvous/core/pair.h"
 #include "rendezvous/core/turn.h"
 
 namespace ddprun {
@@ -12,24 +12,11 @@ namespace {
 using std::chrono_literals::operator""ms;
 using std::chrono_literals::operator""s;
 
-constexpr RunShape kTwo{.min_nodes = 2, .max_nodes = 2, .max_restarts = 1};
 constexpr RunShape kElastic{.min_nodes = 1, .max_nodes = 3, .max_restarts = 0};
 
 // Two nodes that host generation 1.
-struct Pair : testing::Test {
-  Story story;
-  Node a{story, "n0", kTwo};
-  Node b{story, "n1", kTwo};
-  void SetUp() override {
-    a.Says(At(0s));
-    b.Says(At(0s));
-    a.Hosts(At(0s));
-    b.Hosts(At(0s));
-    ASSERT_EQ(story.state.phase, Phase::kRunning);
-  }
-  void TearDown() override {
-    EXPECT_EQ(BrokenInvariant(story.state, story.config, At(0s)), std::nullopt);
-  }
+struct Pair : PairOfNodes {
+  void SetUp() override { Form(); }
   void KeepAlive(Time from, Time until) {
     for (Time now = from; now <= until; now += 1s) {
       story.Pass(now);

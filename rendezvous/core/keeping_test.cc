@@ -4,15 +4,12 @@
 #include <gtest/gtest.h>
 #include <malloc.h>
 
-#include "rendezvous/core/invariants.h"
-#include "rendezvous/core/story.h"
+#include "rendezvous/core/pair.h"
 
 namespace ddprun {
 namespace {
 
 using std::chrono_literals::operator""s;
-
-constexpr RunShape kTwo{.min_nodes = 2, .max_nodes = 2, .max_restarts = 1};
 
 WorkerFailure LongWinded(std::uint32_t rank) {
   WorkerFailure failure = Failure(Exited{1});
@@ -40,21 +37,7 @@ void MakeLongWinded(NodeReport& report) {
   report.placement->store.host.assign(255, 'x');
 }
 
-struct Kept : testing::Test {
-  Story story;
-  Node a{story, "n0", kTwo};
-  Node b{story, "n1", kTwo};
-
-  void Form() {
-    a.Says(At(0s));
-    b.Says(At(0s));
-    a.Hosts(At(0s));
-    b.Hosts(At(0s));
-    ASSERT_EQ(story.state.phase, Phase::kRunning);
-  }
-  void TearDown() override {
-    EXPECT_EQ(BrokenInvariant(story.state, story.config, At(0s)), std::nullopt);
-  }
+struct Kept : PairOfNodes {
   Node MadeUp(int i) { return {story, "made-up-" + std::to_string(i), kTwo}; }
   bool Knows(const Node& node) const {
     return story.state.nodes.contains({node.report.node, node.report.incarnation});

@@ -1,32 +1,15 @@
 // What a node that nobody knows may do to a run: take part, or go.
 #include <gtest/gtest.h>
 
-#include "rendezvous/core/invariants.h"
-#include "rendezvous/core/story.h"
+#include "rendezvous/core/pair.h"
 
 namespace ddprun {
 namespace {
 
 using std::chrono_literals::operator""s;
 
-constexpr RunShape kTwo{.min_nodes = 2, .max_nodes = 2, .max_restarts = 1};
-
-struct Strangers : testing::Test {
-  Story story;
-  Node a{story, "n0", kTwo};
-  Node b{story, "n1", kTwo};
+struct Strangers : PairOfNodes {
   Node stranger{story, "n9", kTwo};
-
-  void Form() {
-    a.Says(At(0s));
-    b.Says(At(0s));
-    a.Hosts(At(0s));
-    b.Hosts(At(0s));
-    ASSERT_EQ(story.state.phase, Phase::kRunning);
-  }
-  void TearDown() override {
-    EXPECT_EQ(BrokenInvariant(story.state, story.config, At(0s)), std::nullopt);
-  }
 };
 
 TEST_F(Strangers, OnesInterruptEndsItsOwnPartAlone) {
