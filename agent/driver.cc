@@ -244,7 +244,9 @@ void AgentDriver::OnWorkerEnded(std::uint32_t local_rank, ExitStatus status, Las
                     status,
                     said_hello_[local_rank],
                     {},
-                    {}};
+                    {},
+                    {},
+                    loop_.Now()};
   if (Succeeded(status)) {
     left_behind_.Then([this, ended = std::move(ended)] { Feed(ended); });
     return;

@@ -229,7 +229,7 @@ void OnWorkerEnded(AgentTurn& turn, const WorkerEnded& ended) {
     turn.Tell(turn.config.shape.max_nodes == 1 ? SayLevel::kDetail : SayLevel::kWarning,
               Describe(failure));
   }
-  const Time failed = failure.recorded ? *ended.recorded : turn.now;
+  const Time failed = failure.recorded ? *ended.recorded : ended.noticed.value_or(turn.now);
   AddFailure(state, std::move(failure), failed);
   if (!stopping) {
     BeginStop(turn, false, kSigTerm);

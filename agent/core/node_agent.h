@@ -67,6 +67,7 @@ struct WorkerEnded {
   std::string last_lines;
   FailureDetails details;
   std::optional<Time> recorded;  // When it failed, by its error file's word.
+  std::optional<Time> noticed;   // When its end was; its files were read since. Unset: now.
 };
 // Every process of the generation is gone and its output is drained. Without any WorkerEnded
 // before: it was told to stop before its workers had been started.

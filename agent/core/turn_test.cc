@@ -211,6 +211,16 @@ TEST_F(Agent, AnErrorThatTheStopBroughtAboutIsNone) {
   EXPECT_EQ(report.failures[1].after, 1s);
 }
 
+TEST_F(Agent, AWorkerFailedWhenItsEndWasNoticedNotWhenItsFilesWereRead) {
+  TellRun(1, 1s);
+  Feed(WorkerEnded{{1}, 0, 100, Exited{3}, false, "", {}, {}, At(4'900ms)}, 5s);
+  Feed(WorkerEnded{{1}, 1, 101, Exited{1}, false, "", {}, At(4'950ms)}, 6s);
+  const NodeReport report = ReportOf(state, config);
+  ASSERT_EQ(report.failures.size(), 2u);
+  EXPECT_EQ(report.failures[0].local_rank, 0u);
+  EXPECT_EQ(report.failures[1].after, 50ms);
+}
+
 // The one that failed first may be the last to end.
 TEST_F(Agent, AFullReportStillTakesAnEarlierFailure) {
   config.workers = 20;

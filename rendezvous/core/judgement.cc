@@ -17,6 +17,7 @@ constexpr int kSigAbort = 6;  // POSIX number; <signal.h> stays out of the core.
 // A killed worker's end is noticed later than its peers notice it: its memory and GPU go first.
 constexpr Duration kSignalNoticed = 1s;
 constexpr Duration kAbortNoticed{100};
+constexpr Duration kExitNoticed{20};  // Its connections go before its parent hears of it.
 
 bool SaysDoNotRestart(const WorkerFailure& failure) {
   return failure.said_hello && failure.status == ExitStatus(Exited{kDoNotRestart});
@@ -34,13 +35,19 @@ int ExitCodeOf(const WorkerFailure& root) {
                                                                            : ShellCode(root.status);
 }
 
-// `e` died of a signal, early enough to be why `first` failed.
-bool KilledBefore(const Evidence& e, const Evidence& first) {
-  const Killed* const killed = std::get_if<Killed>(&e.failure.status);
-  if (killed == nullptr || IsCollateral(e.failure)) {
+// `e` ended without a word, early enough to be why `first` failed. Who recorded an error failed
+// then, however it ended: many a program aborts on its way out.
+bool EndedBefore(const Evidence& e, const Evidence& first) {
+  if (e.failure.recorded || IsCollateral(e.failure)) {
     return false;
   }
-  const bool follows = killed->signal == kSigAbort && first.failure.recorded && e.key == first.key;
+  const bool after_record = first.failure.recorded && e.key == first.key;
+  const Killed* const killed = std::get_if<Killed>(&e.failure.status);
+  if (killed == nullptr) {  // It ended while the process of `first` lived on.
+    const bool ended_first = first.failure.stopped_by_us && !e.failure.stopped_by_us;
+    return after_record && ended_first && e.when <= first.when + kExitNoticed;
+  }
+  const bool follows = killed->signal == kSigAbort && after_record;
   return e.when <= first.when + (follows ? kAbortNoticed : kSignalNoticed);
 }
 
@@ -68,9 +75,9 @@ std::optional<WorkerFailure> RootCause(const std::vector<Evidence>& evidence) {
   if (first == sorted.end()) {
     return sorted.empty() ? std::nullopt : std::optional(sorted.front().failure);
   }
-  const auto killed =
-      std::find_if(first, sorted.end(), [&](const Evidence& e) { return KilledBefore(e, *first); });
-  return killed == sorted.end() ? first->failure : killed->failure;
+  const auto cause =
+      std::find_if(first, sorted.end(), [&](const Evidence& e) { return EndedBefore(e, *first); });
+  return cause == sorted.end() ? first->failure : cause->failure;
 }
 
 Judgement Judge(const Drain& drain, std::uint32_t restarts_used, std::uint32_t max_restarts) {

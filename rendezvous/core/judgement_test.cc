@@ -82,6 +82,25 @@ TEST(Judgement, AnAbortAfterARecordOfItsOwnNodeIsNot) {
   EXPECT_EQ(RootCause({record, From("n1", 1, Killed{6}, At(2'500ms))})->rank, 1u);
 }
 
+// PyTorch's threads abort many a program whose interpreter ends with an exception.
+TEST(Judgement, WhoRecordedAnErrorAndThenAbortedFailedWhenItWasRecorded) {
+  const Evidence record = Recorded(From("n0", 0, Exited{1}, At(2s)));
+  const Evidence aborted = Recorded(Stopped(From("n0", 1, Killed{6}, At(2'050ms))));
+  EXPECT_EQ(RootCause({record, aborted})->rank, 0u);
+  const Evidence killed = From("n0", 0, Killed{11}, At(2'060ms));
+  EXPECT_EQ(RootCause({killed, aborted})->rank, 0u);
+}
+
+// Its peer's exception can be on disk before the agent hears of its end.
+TEST(Judgement, WhoEndedWhileTheRecordsProcessLivedOnIsTheRootWithinItsNoticeTime) {
+  const Evidence record = Recorded(Stopped(From("n0", 0, Killed{15}, At(2s))));
+  EXPECT_EQ(RootCause({record, From("n0", 1, Exited{3}, At(2'020ms))})->rank, 1u);
+  EXPECT_EQ(RootCause({record, From("n0", 1, Exited{3}, At(2'021ms))})->rank, 0u);
+  EXPECT_EQ(RootCause({record, From("n1", 1, Exited{3}, At(2'020ms))})->rank, 0u);
+  const Evidence ended = Recorded(From("n0", 0, Exited{1}, At(2s)));  // It ended first.
+  EXPECT_EQ(RootCause({ended, Stopped(From("n0", 1, Exited{3}, At(2'020ms)))})->rank, 0u);
+}
+
 TEST(Judgement, AllCollateralHasTheFirstAsRoot) {
   EXPECT_EQ(RootCause({}), std::nullopt);
   EXPECT_EQ(RootCause({Hello(From("n1", 1, Exited{75}, At(2s))),
