@@ -27,6 +27,9 @@ using EpollDescriptor = boost::asio::posix::stream_descriptor;
 // How often, and how many at a time, connections are looked at that are not let in.
 constexpr Duration kLook{10};
 constexpr std::size_t kMostAtOnce = 256;
+// The same of those whose end the kernel may not have told.
+constexpr Duration kAskAgain{1'000};
+constexpr std::size_t kMostAskedAtOnce = 1'024;
 
 // Of the other end; empty: it has gone, or has no port.
 std::string PeerOf(int fd) {
@@ -73,7 +76,8 @@ class ConnectionWatch::State : public std::enable_shared_from_this<ConnectionWat
         closed_(std::move(closed)),
         flooded_(std::move(flooded)),
         epoll_(loop.io()),
-        look_(loop) {}
+        look_(loop),
+        ask_(loop) {}
 
   std::string Watch(int fd);
   void LetIn(const std::string& peer);
@@ -81,27 +85,36 @@ class ConnectionWatch::State : public std::enable_shared_from_this<ConnectionWat
   void Close();
 
  private:
+  using Number = std::uint64_t;  // In order of coming; never used again.
   struct Watched {
-    UniqueFd fd;
+    UniqueFd copy;    // None: let go.
+    int reader = -1;  // The descriptor that its reader has, or had.
     std::string peer;
   };
   bool Begin();
   void Wait();
   void OnReady();
-  void OnEnd(int number);
+  void OnEnd(Number number);
   void LookAgain();
   void Look();
+  void LetOneCopyGo();
+  void AskTheKernel();
 
   Loop& loop_;
   Told closed_;
   Told flooded_;
   // One descriptor for all of them, in which only an end counts: their bytes wake nobody here.
   EpollDescriptor epoll_;
-  std::map<int, Watched> watched_;
-  std::map<std::string, int> number_of_;
-  std::set<int> strangers_;  // Not let in.
-  int looked_at_ = -1;       // The last of those.
+  std::map<Number, Watched> watched_;
+  std::map<std::string, Number> number_of_;
+  Number next_ = 0;
+  std::set<Number> strangers_;  // Not let in.
+  Number looked_at_ = 0;        // The last of those.
   LoopTimer look_;
+  std::set<Number> doubled_;  // Let in, with a copy.
+  std::set<Number> single_;   // Let in, without one.
+  Number asked_about_ = 0;    // The last of those.
+  LoopTimer ask_;
 };
 
 bool ConnectionWatch::State::Begin() {
@@ -124,13 +137,13 @@ std::string ConnectionWatch::State::Watch(int fd) {
     return "";
   }
   epoll_event event{};
-  event.events = EPOLLRDHUP;
-  event.data.fd = copy.get();
+  event.events = EPOLLRDHUP | EPOLLONESHOT;  // Once: without the copy nobody can take it back.
+  event.data.u64 = next_;
   if (::epoll_ctl(epoll_.native_handle(), EPOLL_CTL_ADD, copy.get(), &event) != 0) {
     return "";
   }
-  const int number = copy.get();
-  watched_[number] = {std::move(copy), peer};
+  const Number number = next_++;
+  watched_[number] = {std::move(copy), fd, peer};
   number_of_[peer] = number;
   strangers_.insert(number);
   if (strangers_.size() == 1) {
@@ -140,14 +153,58 @@ std::string ConnectionWatch::State::Watch(int fd) {
 }
 
 void ConnectionWatch::State::LetIn(const std::string& peer) {
-  if (const auto found = number_of_.find(peer); found != number_of_.end()) {
-    strangers_.erase(found->second);
+  const auto found = number_of_.find(peer);
+  if (found == number_of_.end() || strangers_.erase(found->second) == 0) {
+    return;
+  }
+  doubled_.insert(found->second);
+  if (!LeavesHalf(watched_.at(found->second).copy.get())) {
+    LetOneCopyGo();
+    LetOneCopyGo();  // So that all are gone when the other half is used up too.
   }
 }
 
 void ConnectionWatch::State::End(const std::string& peer) {
   if (const auto found = number_of_.find(peer); found != number_of_.end()) {
-    ::shutdown(found->second, SHUT_RDWR);
+    ::shutdown(watched_.at(found->second).copy.get(), SHUT_RDWR);
+  }
+}
+
+// The registration is of the connection: it stays, and tells of its end, until the reader closes
+// its own descriptor. Where the reader is the faster one nothing is told, so the kernel is asked.
+void ConnectionWatch::State::LetOneCopyGo() {
+  if (doubled_.empty()) {
+    return;
+  }
+  const Number number = *doubled_.begin();
+  doubled_.erase(number);
+  watched_.at(number).copy.Reset();
+  single_.insert(number);
+  if (single_.size() == 1) {
+    ask_.ArmAt(loop_.Now() + kAskAgain, [this] { AskTheKernel(); });
+  }
+}
+
+// By the reader's number, which may be another connection's by now, or nothing: it is only named.
+void ConnectionWatch::State::AskTheKernel() {
+  std::vector<Number> ended;
+  auto next = single_.upper_bound(asked_about_);
+  for (std::size_t left = std::min(kMostAskedAtOnce, single_.size()); left > 0; --left) {
+    next = next == single_.end() ? single_.begin() : next;
+    asked_about_ = *next;
+    const Watched& watched = watched_.at(*next);
+    if (PeerOf(watched.reader) != watched.peer) {
+      ended.push_back(*next);
+    }
+    ++next;
+  }
+  if (!single_.empty()) {
+    ask_.ArmAt(loop_.Now() + kAskAgain, [this] { AskTheKernel(); });
+  }
+  for (const Number number : ended) {
+    if (closed_) {
+      OnEnd(number);
+    }
   }
 }
 
@@ -155,7 +212,10 @@ void ConnectionWatch::State::Close() {
   closed_ = nullptr;
   flooded_ = nullptr;
   strangers_.clear();
+  doubled_.clear();
+  single_.clear();
   look_.Cancel();
+  ask_.Cancel();
   boost::system::error_code ignored;
   epoll_.close(ignored);
   watched_.clear();
@@ -177,7 +237,7 @@ void ConnectionWatch::State::OnReady() {
                                                     static_cast<int>(events.size()), 0)
                                      : 0;
   for (int i = 0; i < count && closed_; ++i) {
-    OnEnd(events[static_cast<std::size_t>(i)].data.fd);
+    OnEnd(events[static_cast<std::size_t>(i)].data.u64);
   }
   if (epoll_.is_open()) {
     Wait();
@@ -196,10 +256,11 @@ void ConnectionWatch::State::Look() {
   for (std::size_t left = std::min(kMostAtOnce, strangers_.size()); left > 0; --left) {
     next = next == strangers_.end() ? strangers_.begin() : next;
     looked_at_ = *next;
-    const bool too_much = BytesReceived(*next) > kMaxBytesOfStrangers;
+    const Watched& watched = watched_.at(*next);
+    const bool too_much = BytesReceived(watched.copy.get()) > kMaxBytesOfStrangers;
     if (too_much) {
-      EndNow(*next);
-      flooded.push_back(watched_.at(*next).peer);
+      EndNow(watched.copy.get());
+      flooded.push_back(watched.peer);
     }
     next = too_much ? strangers_.erase(next) : std::next(next);
   }
@@ -213,18 +274,21 @@ void ConnectionWatch::State::Look() {
   }
 }
 
-void ConnectionWatch::State::OnEnd(int number) {
+void ConnectionWatch::State::OnEnd(Number number) {
   const auto found = watched_.find(number);
   if (found == watched_.end()) {
     return;
   }
   // Not by closing the copy: the registration is of the connection, which the reader holds too.
-  static_cast<void>(::epoll_ctl(epoll_.native_handle(), EPOLL_CTL_DEL, number, nullptr));
+  const int copy = found->second.copy.get();
+  static_cast<void>(::epoll_ctl(epoll_.native_handle(), EPOLL_CTL_DEL, copy, nullptr));
   const std::string peer = std::move(found->second.peer);
   if (const auto own = number_of_.find(peer); own != number_of_.end() && own->second == number) {
     number_of_.erase(own);
   }
   strangers_.erase(number);
+  doubled_.erase(number);
+  single_.erase(number);
   watched_.erase(found);
   const auto closed = closed_;  // What it does may end this.
   closed(peer);

@@ -1,11 +1,13 @@
 // Says when the other end of a connection has closed it, whoever reads from it here.
 //
 // Keeps a duplicate of each descriptor it watches and lets it go when either side closes the
-// connection; the reader must shut the connection down when it closes it, as gRPC does. Takes no
-// byte, and is woken by none. Until a connection is let in it may receive so many bytes and is
-// ended within milliseconds of more: what a reader does with them, before it can know who sends
-// them, is not to be trusted (Debian's gRPC copies a header that never ends with each of its
-// frames: CVE-2023-33953).
+// connection; the reader must shut the connection down when it closes it, as gRPC does. Where more
+// than half of all descriptors are in use, those that are let in go without: a reader that closes
+// one before its end was heard of here hides that end for a second, or so many as there are
+// thousands of them. Takes no byte, and is woken by none. Until a connection is let in it may
+// receive so many bytes and is ended within milliseconds of more: what a reader does with them,
+// before it can know who sends them, is not to be trusted (Debian's gRPC copies a header that never
+// ends with each of its frames: CVE-2023-33953).
 #pragma once
 
 #include <cstdint>
@@ -39,7 +41,7 @@ class ConnectionWatch {
   void LetIn(const std::string& peer);
 
   // Ends the connection for both sides; `closed` follows. Nothing happens to one that is not
-  // watched.
+  // watched, or let in where descriptors are short.
   void End(const std::string& peer);
 
  private:

@@ -1,11 +1,15 @@
 #include "rendezvous/connection_watch.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -168,6 +172,84 @@ TEST_F(Watching, WhoIsLetInMaySendMore) {
   Sends(stranger, kMaxBytesOfStrangers + 1);
   ASSERT_TRUE(Until(1));
   EXPECT_EQ(flooded_, std::vector<std::string>{stranger.name});
+}
+
+// Of a process that may have so few that those in use now are more than half.
+class FewDescriptors : public Watching {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
+    for (int i = 0; i < 4; ++i) {
+      pairs_.push_back(Connect());
+      ASSERT_EQ(watch_.Watch(pairs_.back().here.get()), pairs_.back().name);
+    }
+    in_use_ = InUse();
+    Allow(Highest() + 8);
+  }
+  void TearDown() override { ::setrlimit(RLIMIT_NOFILE, &before_); }
+
+  static std::size_t InUse() {
+    std::size_t count = 0;
+    for (int fd = 0; fd < 4'096; ++fd) {
+      count += ::fcntl(fd, F_GETFD) != -1 ? 1u : 0u;
+    }
+    return count;
+  }
+  static int Highest() {
+    const UniqueFd next(::fcntl(0, F_DUPFD_CLOEXEC, 0));
+    return std::max(next.get(), static_cast<int>(InUse()));
+  }
+  void Allow(int descriptors) {
+    const rlimit few{static_cast<rlim_t>(descriptors), before_.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  }
+  void AllowAsBefore() { ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before_), 0); }
+  // As gRPC ends one.
+  static void Shut(Pair& pair) {
+    ::shutdown(pair.here.get(), SHUT_RDWR);
+    pair.here.Reset();
+  }
+
+  rlimit before_{};
+  std::size_t in_use_ = 0;
+  std::vector<Pair> pairs_;
+};
+
+// As many nodes as descriptors, not half of them.
+TEST_F(FewDescriptors, WhoIsLetInTakesOne) {
+  watch_.LetIn(pairs_[3].name);
+  EXPECT_EQ(InUse(), in_use_ - 1);
+  AllowAsBefore();
+  watch_.LetIn(pairs_[0].name);  // There is room: a copy of its own is quicker to tell.
+  EXPECT_EQ(InUse(), in_use_ - 1);
+  Allow(Highest() + 8);
+  watch_.LetIn(pairs_[3].name);  // Known: nothing happens.
+  EXPECT_EQ(InUse(), in_use_ - 1);
+  watch_.LetIn(pairs_[2].name);
+  EXPECT_EQ(InUse(), in_use_ - 3);
+  pairs_[0].there.Reset();
+  pairs_[3].there.Reset();
+  ASSERT_TRUE(Until(2));
+  pairs_[1].there.Reset();  // A stranger.
+  ASSERT_TRUE(Until(3));
+  EXPECT_EQ(closed_[2], pairs_[1].name);
+  pairs_[2].there.Reset();
+  ASSERT_TRUE(Until(4));
+  EXPECT_EQ(closed_[3], pairs_[2].name);
+}
+
+// Nothing is left then that the kernel could tell of.
+TEST_F(FewDescriptors, AnEndThatTheReaderHidesIsAskedFor) {
+  watch_.LetIn(pairs_[3].name);
+  watch_.LetIn(pairs_[2].name);
+  pairs_[3].there.Reset();
+  Shut(pairs_[3]);
+  pairs_[2].there.Reset();
+  Shut(pairs_[2]);
+  const Pair other = Connect();  // Has the number of one of them.
+  EXPECT_TRUE(closed_.empty());
+  ASSERT_TRUE(Until(2));
+  EXPECT_EQ(std::set(closed_.begin(), closed_.end()), (std::set{pairs_[2].name, pairs_[3].name}));
 }
 
 TEST(ConnectionWatchEnd, SaysNothingOnceItIsDestroyed) {

@@ -3,8 +3,19 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <limits>
 
 namespace ddprun {
+namespace {
+
+std::int64_t AllDescriptors() {
+  constexpr auto kNoEnd = std::numeric_limits<std::int64_t>::max();
+  rlimit limit{};
+  const bool known = ::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < kNoEnd;
+  return known ? static_cast<std::int64_t>(limit.rlim_cur) : kNoEnd;
+}
+
+}  // namespace
 
 void TurnedAway::Note(const std::string& peer, std::string_view reason) {
   ++count_;
@@ -14,12 +25,12 @@ void TurnedAway::Note(const std::string& peer, std::string_view reason) {
 }
 
 bool LeavesRoom(int descriptor) {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
-    return true;
-  }
-  const auto all = static_cast<std::int64_t>(limit.rlim_cur);
+  const std::int64_t all = AllDescriptors();
   return descriptor < all - std::min<std::int64_t>(kSpareDescriptors, all / 4);
+}
+
+bool LeavesHalf(int descriptor) {
+  return descriptor < AllDescriptors() / 2;
 }
 
 }  // namespace ddprun

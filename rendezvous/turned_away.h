@@ -33,5 +33,7 @@ inline constexpr int kSpareDescriptors = 256;
 // For a descriptor just made. Descriptors are given lowest first, so its number tells how many are
 // in use.
 bool LeavesRoom(int descriptor);
+// Likewise: whether at most half of all that there may be are in use.
+bool LeavesHalf(int descriptor);
 
 }  // namespace ddprun
