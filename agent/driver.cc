@@ -53,7 +53,7 @@ std::int64_t WallClockMs() {
 
 }  // namespace
 
-AgentDriver::AgentDriver(Loop& loop, AgentOptions options, std::unique_ptr<SyncChannel> channel,
+AgentDriver::AgentDriver(AsioLoop& loop, AgentOptions options, std::unique_ptr<SyncChannel> channel,
                          std::function<void(const Exit&)> on_exit)
     : loop_(loop),
       options_(std::make_shared<const AgentOptions>(std::move(options))),

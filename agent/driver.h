@@ -22,8 +22,8 @@
 #include "agent/process_runner.h"
 #include "agent/stack_taker.h"
 #include "agent/timer_watchdog.h"
+#include "common/asio_loop.h"
 #include "common/files.h"
-#include "common/loop.h"
 #include "rendezvous/transport.h"
 
 namespace ddprun {
@@ -52,7 +52,7 @@ struct LastAttempt {
 
 class AgentDriver {
  public:
-  AgentDriver(Loop& loop, AgentOptions options, std::unique_ptr<SyncChannel> channel,
+  AgentDriver(AsioLoop& loop, AgentOptions options, std::unique_ptr<SyncChannel> channel,
               std::function<void(const Exit&)> on_exit);
   ~AgentDriver();
 
@@ -91,7 +91,7 @@ class AgentDriver {
   void TakeStacksOf(const TakeStacks& take);
   void OnStacksTaken(const TakeStacks& take);
 
-  Loop& loop_;
+  AsioLoop& loop_;
   const std::shared_ptr<const AgentOptions> options_;  // With a start that may never end.
   std::unique_ptr<SyncChannel> channel_;
   std::function<void(const Exit&)> on_exit_;

@@ -226,10 +226,10 @@ void EndWhatIsLeft(Guard& guard) {
 
 }  // namespace
 
-void GuardLink::Watch(Loop& loop, std::function<void(int)> on_signal,
+void GuardLink::Watch(AsioLoop& loop, std::function<void(int)> on_signal,
                       std::function<void()> on_guard_gone) {
   struct Watcher : std::enable_shared_from_this<Watcher> {
-    Watcher(Loop& loop, int fd) : socket(loop.io(), fd) {}
+    Watcher(AsioLoop& loop, int fd) : socket(loop.io(), fd) {}
 
     void Wait() {
       socket.async_wait(boost::asio::posix::descriptor_base::wait_read,

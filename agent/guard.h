@@ -15,8 +15,8 @@
 #include <functional>
 #include <memory>
 
+#include "common/asio_loop.h"
 #include "common/files.h"
-#include "common/loop.h"
 #include "common/time.h"
 
 namespace ddprun {
@@ -28,7 +28,7 @@ class GuardLink {
 
   // Calls back on the loop until the link is destroyed. on_signal gets TERM, INT, HUP, QUIT, USR1
   // or USR2; on_guard_gone once: the agent must then KillAllDescendants and exit.
-  void Watch(Loop& loop, std::function<void(int signal)> on_signal,
+  void Watch(AsioLoop& loop, std::function<void(int signal)> on_signal,
              std::function<void()> on_guard_gone);
 
   // The guard keeps a duplicate of this descriptor, and so a lock on its file, until nothing of

@@ -96,18 +96,19 @@ NotifyFiles::~NotifyFiles() {
 class NotifySockets::State : public std::enable_shared_from_this<State> {
  public:
   struct Socket {
-    Socket(Loop& loop, std::uint32_t rank, int fd) : local_rank(rank), descriptor(loop.io(), fd) {}
+    Socket(AsioLoop& loop, std::uint32_t rank, int fd)
+        : local_rank(rank), descriptor(loop.io(), fd) {}
     std::uint32_t local_rank;
     boost::asio::posix::stream_descriptor descriptor;
   };
 
-  State(Loop& loop_in, OnNotification call) : loop(loop_in), on_notification(std::move(call)) {}
+  State(AsioLoop& loop_in, OnNotification call) : loop(loop_in), on_notification(std::move(call)) {}
 
   void Wait(const std::shared_ptr<Socket>& socket);
   void Receive(Socket& socket);
   void Close();
 
-  Loop& loop;
+  AsioLoop& loop;
   OnNotification on_notification;
   std::vector<std::shared_ptr<Socket>> sockets;
 };
@@ -148,7 +149,7 @@ void NotifySockets::State::Close() {
   sockets.clear();
 }
 
-NotifySockets::NotifySockets(Loop& loop, OnNotification on_notification)
+NotifySockets::NotifySockets(AsioLoop& loop, OnNotification on_notification)
     : state_(std::make_shared<State>(loop, std::move(on_notification))) {}
 
 NotifySockets::~NotifySockets() {

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "common/asio_loop.h"
 #include "common/files.h"
-#include "common/loop.h"
 #include "common/result.h"
 #include "proto/notify.h"
 
@@ -45,7 +45,7 @@ class NotifySockets {
  public:
   using OnNotification = std::function<void(std::uint32_t local_rank, const Notification&)>;
 
-  NotifySockets(Loop& loop, OnNotification on_notification);
+  NotifySockets(AsioLoop& loop, OnNotification on_notification);
   ~NotifySockets();
   NotifySockets(const NotifySockets&) = delete;
   NotifySockets& operator=(const NotifySockets&) = delete;

@@ -15,7 +15,7 @@ constexpr std::size_t kMostInAPipe = 1024 * 1024;
 
 }  // namespace
 
-OutputStream::OutputStream(Loop& loop, UniqueFd pipe, Plan plan)
+OutputStream::OutputStream(AsioLoop& loop, UniqueFd pipe, Plan plan)
     : loop_(loop),
       pipe_(loop.io(), pipe.Release()),
       plan_(std::move(plan)),

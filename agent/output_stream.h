@@ -12,8 +12,8 @@
 
 #include "agent/line_assembler.h"
 #include "agent/output_sink.h"
+#include "common/asio_loop.h"
 #include "common/files.h"
-#include "common/loop.h"
 
 namespace ddprun {
 
@@ -37,7 +37,7 @@ class OutputStream : public std::enable_shared_from_this<OutputStream> {
     bool keep_tail = false;
   };
 
-  OutputStream(Loop& loop, UniqueFd pipe, Plan plan);
+  OutputStream(AsioLoop& loop, UniqueFd pipe, Plan plan);
 
   // on_drained: end of file was read and the file is written. Called on the loop, once.
   void Start(std::function<void()> on_drained);
@@ -64,7 +64,7 @@ class OutputStream : public std::enable_shared_from_this<OutputStream> {
   OutputSink* UnwrittenFile() const;
   void SayWhenDrained();
 
-  Loop& loop_;
+  AsioLoop& loop_;
   boost::asio::posix::stream_descriptor pipe_;
   Plan plan_;
   LineAssembler assembler_;

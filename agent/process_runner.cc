@@ -24,7 +24,7 @@ namespace {
 constexpr Duration kLookAgain{100};
 
 struct Worker {
-  Worker(Loop& loop, std::uint32_t rank) : local_rank(rank), pidfd(loop.io()), retry(loop) {}
+  Worker(AsioLoop& loop, std::uint32_t rank) : local_rank(rank), pidfd(loop.io()), retry(loop) {}
 
   std::uint32_t local_rank;
   pid_t pid = 0;
@@ -39,7 +39,7 @@ struct Worker {
 // Shared with waits in flight; `closed` once the runner is gone.
 class ProcessRunner::State : public std::enable_shared_from_this<State> {
  public:
-  State(Loop& loop, RunnerConfig config, RunnerEvents events);
+  State(AsioLoop& loop, RunnerConfig config, RunnerEvents events);
 
   void Spawn(PrepareWorkers prepare, std::function<void(Result<void>)> started);
   void SignalAll(int signal, bool end_at_once);
@@ -47,7 +47,7 @@ class ProcessRunner::State : public std::enable_shared_from_this<State> {
   void Close();
   void WatchChildren();
 
-  Loop& loop;
+  AsioLoop& loop;
   Consoles consoles;
   GenerationMaker maker;
   std::vector<std::unique_ptr<Worker>> workers;  // Empty, and none made: nothing is left.
@@ -80,7 +80,7 @@ class ProcessRunner::State : public std::enable_shared_from_this<State> {
   bool closed_ = false;
 };
 
-ProcessRunner::State::State(Loop& loop_in, RunnerConfig config, RunnerEvents events)
+ProcessRunner::State::State(AsioLoop& loop_in, RunnerConfig config, RunnerEvents events)
     : loop(loop_in),
       consoles(loop_in),
       maker(loop_in),
@@ -343,7 +343,7 @@ std::set<pid_t> ProcessRunner::State::RunningWorkers() const {
   return pids;
 }
 
-ProcessRunner::ProcessRunner(Loop& loop, RunnerConfig config, RunnerEvents events)
+ProcessRunner::ProcessRunner(AsioLoop& loop, RunnerConfig config, RunnerEvents events)
     : state_(std::make_shared<State>(loop, config, std::move(events))) {
   state_->WatchChildren();
 }

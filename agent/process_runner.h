@@ -27,8 +27,8 @@
 
 #include "agent/generation_maker.h"
 #include "agent/worker_output.h"
+#include "common/asio_loop.h"
 #include "common/exit_status.h"
-#include "common/loop.h"
 #include "common/result.h"
 
 namespace ddprun {
@@ -51,7 +51,7 @@ struct RunnerConfig {
 
 class ProcessRunner {
  public:
-  ProcessRunner(Loop& loop, RunnerConfig config, RunnerEvents events);
+  ProcessRunner(AsioLoop& loop, RunnerConfig config, RunnerEvents events);
   // Kills what is left, without waiting for it and without calling back.
   ~ProcessRunner();
   ProcessRunner(const ProcessRunner&) = delete;

@@ -22,7 +22,7 @@ constexpr std::size_t kAtOnce = 8;
 
 class StackTaker::State : public std::enable_shared_from_this<State> {
  public:
-  State(Loop& loop, std::string program) : loop_(loop), program_(std::move(program)) {}
+  State(AsioLoop& loop, std::string program) : loop_(loop), program_(std::move(program)) {}
 
   void Take(std::vector<StackJob> jobs, Duration limit, std::function<void()> done) {
     Forget();
@@ -92,7 +92,7 @@ class StackTaker::State : public std::enable_shared_from_this<State> {
     return LaunchWorker(spec, {nothing.get(), nothing.get(), nothing.get()});
   }
 
-  Loop& loop_;
+  AsioLoop& loop_;
   const std::string program_;
   std::vector<StackJob> jobs_;
   Duration limit_{0};
@@ -102,7 +102,7 @@ class StackTaker::State : public std::enable_shared_from_this<State> {
   std::uint64_t round_ = 0;
 };
 
-StackTaker::StackTaker(Loop& loop, std::string program)
+StackTaker::StackTaker(AsioLoop& loop, std::string program)
     : state_(std::make_shared<State>(loop, std::move(program))) {}
 
 StackTaker::~StackTaker() {

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "common/loop.h"
+#include "common/asio_loop.h"
 
 namespace ddprun {
 
@@ -28,7 +28,7 @@ struct StackJob {
 class StackTaker {
  public:
   // `program` is this very one: its main knows the verb.
-  StackTaker(Loop& loop, std::string program);
+  StackTaker(AsioLoop& loop, std::string program);
   ~StackTaker();
   StackTaker(const StackTaker&) = delete;
   StackTaker& operator=(const StackTaker&) = delete;

@@ -31,7 +31,7 @@ double WallSeconds() {
 
 class TimerWatchdog::State : public std::enable_shared_from_this<State> {
  public:
-  State(Loop& loop, std::function<void(const TimerRequest&)> expire)
+  State(AsioLoop& loop, std::function<void(const TimerRequest&)> expire)
       : loop_(loop), expire_(std::move(expire)), pipe_(loop.io()), timer_(loop) {}
 
   Result<void> Listen(const std::filesystem::path& path) {
@@ -148,7 +148,7 @@ class TimerWatchdog::State : public std::enable_shared_from_this<State> {
     }
   }
 
-  Loop& loop_;
+  AsioLoop& loop_;
   std::function<void(const TimerRequest&)> expire_;
   boost::asio::posix::stream_descriptor pipe_;
   LoopTimer timer_;
@@ -159,7 +159,7 @@ class TimerWatchdog::State : public std::enable_shared_from_this<State> {
   bool closed_ = false;
 };
 
-TimerWatchdog::TimerWatchdog(Loop& loop, std::function<void(const TimerRequest&)> expire)
+TimerWatchdog::TimerWatchdog(AsioLoop& loop, std::function<void(const TimerRequest&)> expire)
     : state_(std::make_shared<State>(loop, std::move(expire))) {}
 
 TimerWatchdog::~TimerWatchdog() {

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "agent/timer_request.h"
-#include "common/loop.h"
+#include "common/asio_loop.h"
 #include "common/result.h"
 
 namespace ddprun {
@@ -21,7 +21,7 @@ class TimerWatchdog {
  public:
   // Called on the loop for a timer that is over; whether its pid is a worker is for `expire` to
   // find out.
-  TimerWatchdog(Loop& loop, std::function<void(const TimerRequest& request)> expire);
+  TimerWatchdog(AsioLoop& loop, std::function<void(const TimerRequest& request)> expire);
   ~TimerWatchdog();
   TimerWatchdog(const TimerWatchdog&) = delete;
   TimerWatchdog& operator=(const TimerWatchdog&) = delete;

@@ -172,7 +172,7 @@ void Consoles::Flush(Duration limit) {
 
 class WorkerOutput::State {
  public:
-  void Add(Loop& loop, Consoles& consoles, const StreamPlan& plan, OpenedOutput::Stream opened);
+  void Add(AsioLoop& loop, Consoles& consoles, const StreamPlan& plan, OpenedOutput::Stream opened);
   bool drained() const;
   void SayWhenDrained();
 
@@ -182,7 +182,7 @@ class WorkerOutput::State {
   std::function<void()> on_drained;
 };
 
-void WorkerOutput::State::Add(Loop& loop, Consoles& consoles, const StreamPlan& plan,
+void WorkerOutput::State::Add(AsioLoop& loop, Consoles& consoles, const StreamPlan& plan,
                               OpenedOutput::Stream opened) {
   const bool is_error = opened.target == STDERR_FILENO;
   OutputSink& console = is_error ? consoles.err : consoles.out;
@@ -218,7 +218,7 @@ void WorkerOutput::State::SayWhenDrained() {
   }
 }
 
-WorkerOutput::WorkerOutput(Loop& loop, Consoles& consoles, const WorkerSpec& spec,
+WorkerOutput::WorkerOutput(AsioLoop& loop, Consoles& consoles, const WorkerSpec& spec,
                            OpenedOutput opened)
     : state_(std::make_shared<State>()) {
   for (OpenedOutput::Stream& stream : opened.streams) {

@@ -16,8 +16,8 @@
 #include "agent/output_stream.h"
 #include "agent/worker_launcher.h"
 #include "agent/worker_spec.h"
+#include "common/asio_loop.h"
 #include "common/files.h"
-#include "common/loop.h"
 #include "common/result.h"
 
 namespace ddprun {
@@ -62,7 +62,7 @@ Result<OpenedOutput> OpenOutput(const WorkerSpec& spec, bool inherit);
 
 class WorkerOutput {
  public:
-  WorkerOutput(Loop& loop, Consoles& consoles, const WorkerSpec& spec, OpenedOutput opened);
+  WorkerOutput(AsioLoop& loop, Consoles& consoles, const WorkerSpec& spec, OpenedOutput opened);
   ~WorkerOutput();
   WorkerOutput(const WorkerOutput&) = delete;
   WorkerOutput& operator=(const WorkerOutput&) = delete;

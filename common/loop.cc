@@ -1,175 +1,14 @@
 #include "common/loop.h"
 
+#include <pthread.h>
 #include <signal.h>
 
-#include <boost/asio/post.hpp>
-#include <boost/asio/thread_pool.hpp>
-#include <condition_variable>
 #include <future>
-#include <mutex>
 #include <system_error>
+#include <thread>
 #include <utility>
 
-#include "common/check.h"
-
 namespace ddprun {
-namespace {
-
-using SteadyTime = std::chrono::steady_clock::time_point;
-
-Time FromSteady(SteadyTime time) {
-  return Time(std::chrono::duration_cast<CoreClock::duration>(time.time_since_epoch()));
-}
-
-// Rounded up, so that a timer never fires before the moment its core named.
-SteadyTime ToSteady(Time time) {
-  return SteadyTime(
-      std::chrono::ceil<std::chrono::steady_clock::duration>(time.time_since_epoch()) +
-      std::chrono::microseconds(1));
-}
-
-}  // namespace
-
-// One thread, and what it has to do. Outlives the loop where something hangs.
-class Loop::Lane : public std::enable_shared_from_this<Lane> {
- public:
-  explicit Lane(Loop& loop) : loop_(&loop), thread_(new boost::asio::thread_pool(1)) {}
-
-  void Run(std::function<void()> work, std::function<void()> done) {
-    {
-      const std::lock_guard lock(mutex_);
-      ++left_;
-    }
-    boost::asio::post(*thread_, [self = shared_from_this(), work = std::move(work),
-                                 done = std::move(done)]() mutable {
-      work();
-      const std::lock_guard lock(self->mutex_);
-      if (self->loop_ != nullptr) {
-        self->loop_->Post(std::move(done));
-      } else {  // What it holds may need the loop to end in order; the process is about to end.
-        new std::function<void()>(std::move(done));
-      }
-      --self->left_;
-      self->changed_.notify_all();
-    });
-  }
-
-  // The loop ends. Waits for what is under way; what hangs is left behind with its thread.
-  void Close() {
-    std::unique_lock lock(mutex_);
-    loop_ = nullptr;
-    if (changed_.wait_for(lock, kPatience, [this] { return left_ == 0; })) {
-      lock.unlock();
-      thread_->join();
-      delete thread_;
-    }
-  }
-
- private:
-  static constexpr Duration kPatience{1'000};
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  Loop* loop_;  // nullptr: it has ended.
-  std::size_t left_ = 0;
-  boost::asio::thread_pool* const thread_;  // Not owned: its end waits for what it does.
-};
-
-struct Loop::Gate {
-  std::mutex mutex;
-  Loop* loop = nullptr;  // Null once it is gone.
-  std::size_t running = 0;
-};
-
-struct Loop::Errand {
-  explicit Errand(Loop& loop) : limit(loop) {}
-  LoopTimer limit;
-  std::function<void(bool)> done;
-};
-
-Loop::Loop() : io_(1), keep_(boost::asio::make_work_guard(io_)), gate_(std::make_shared<Gate>()) {
-  gate_->loop = this;
-}
-
-Loop::~Loop() {
-  {
-    const std::lock_guard lock(gate_->mutex);
-    gate_->loop = nullptr;
-  }
-  for (const auto& lane : {names_, disk_}) {
-    if (lane) {
-      lane->Close();
-    }
-  }
-}
-
-void Loop::Run() {
-  thread_ = std::this_thread::get_id();
-  io_.run();
-}
-
-void Loop::Stop() {
-  io_.stop();
-}
-
-void Loop::Post(std::function<void()> work) {
-  boost::asio::post(io_, std::move(work));
-}
-
-void Loop::RunBlocking(std::function<void()> work, std::function<void()> done) {
-  if (!names_) {
-    names_ = std::make_shared<Lane>(*this);
-  }
-  names_->Run(std::move(work), std::move(done));
-}
-
-void Loop::RunOnDisk(std::function<void()> work, std::function<void()> done) {
-  if (!disk_) {
-    disk_ = std::make_shared<Lane>(*this);
-  }
-  disk_->Run(std::move(work), std::move(done));
-}
-
-void Loop::RunBounded(Duration limit, std::function<void()> work, std::function<void(bool)> done) {
-  CheckOnLoop();
-  const std::uint64_t number = ++last_errand_;
-  auto errand = std::make_unique<Errand>(*this);
-  errand->done = std::move(done);
-  errand->limit.ArmAt(Now() + limit, [this, number] { FinishErrand(number, false); });
-  errands_.emplace(number, std::move(errand));
-  {
-    const std::lock_guard lock(gate_->mutex);
-    if (gate_->running >= kMostStuck) {
-      Post([this, number] { FinishErrand(number, false); });
-      return;
-    }
-    ++gate_->running;
-  }
-  const bool started = StartThread([gate = gate_, number, work = std::move(work)]() mutable {
-    work();
-    work = nullptr;  // What it holds may be on the disk that hangs.
-    const std::lock_guard lock(gate->mutex);
-    --gate->running;
-    if (Loop* const loop = gate->loop) {
-      loop->Post([loop, number] { loop->FinishErrand(number, true); });
-    }
-  });
-  if (!started) {
-    const std::lock_guard lock(gate_->mutex);
-    --gate_->running;
-    Post([this, number] { FinishErrand(number, false); });
-  }
-}
-
-void Loop::FinishErrand(std::uint64_t number, bool in_time) {
-  const auto found = errands_.find(number);
-  if (found == errands_.end()) {
-    return;  // It came too late.
-  }
-  const std::function<void(bool)> done = std::move(found->second->done);
-  errands_.erase(found);
-  done(in_time);
-}
 
 bool StartThread(std::function<void()> work) {
   sigset_t all;
@@ -196,37 +35,17 @@ bool FinishesWithin(Duration limit, std::function<void()> work) {
   return started && future.wait_for(limit) == std::future_status::ready;
 }
 
-Time Loop::Now() const {
-  return FromSteady(std::chrono::steady_clock::now());
-}
-
-void Loop::CheckOnLoop() const {
-  CHECK(thread_ == std::thread::id() || thread_ == std::this_thread::get_id());
-}
-
-LoopTimer::LoopTimer(Loop& loop) : timer_(loop.io()) {}
+LoopTimer::LoopTimer(Loop& loop) : alarm_(loop.NewAlarm()) {}
 
 void LoopTimer::ArmAt(std::optional<Time> when, std::function<void()> fire) {
   Cancel();
-  if (!when) {
-    return;
+  if (when) {
+    alarm_->Set(*when, std::move(fire));
   }
-  armed_ = std::make_shared<bool>(true);
-  timer_.expires_at(ToSteady(*when));
-  timer_.async_wait([armed = armed_, fire = std::move(fire)](boost::system::error_code error) {
-    if (!error && *armed) {
-      *armed = false;
-      fire();
-    }
-  });
 }
 
 void LoopTimer::Cancel() {
-  if (armed_) {
-    *armed_ = false;
-    armed_.reset();
-    timer_.cancel();
-  }
+  alarm_->Cancel();
 }
 
 }  // namespace ddprun

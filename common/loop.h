@@ -1,73 +1,63 @@
-// The one loop thread that owns a process's mutable state, and the only source of Time.
+// The one loop that owns a process's mutable state, and the only source of Time: a real process's
+// (common/asio_loop.h), or a simulated one's (tests/sim/process_loop.h).
 //
 // Everything else posts to it: gRPC's threads, the blocking pool. Never blocks: what can block
 // (DNS, fsync) goes to RunBlocking and RunOnDisk, what may hang for ever to RunBounded. Post may be
 // called from any thread; all else on the loop.
 #pragma once
 
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/steady_timer.hpp>
-#include <cstdint>
+#include <cstddef>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
-#include <thread>
 
 #include "common/time.h"
 
 namespace ddprun {
 
+// A loop's side of one LoopTimer. Its end is a Cancel.
+class Alarm {
+ public:
+  virtual ~Alarm() = default;
+  // Only while nothing is armed. `fire` runs on the loop, never from inside Set.
+  virtual void Set(Time when, std::function<void()> fire) = 0;
+  virtual void Cancel() = 0;
+};
+
 class Loop {
  public:
-  Loop();
-  ~Loop();
+  Loop() = default;
+  virtual ~Loop() = default;
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
 
-  // Runs until Stop. The calling thread is the loop thread from here on.
-  void Run();
-  void Stop();
-
   // Any thread. Runs later, on the loop, in order of posting.
-  void Post(std::function<void()> work);
+  virtual void Post(std::function<void()> work) = 0;
 
   // `work` on the one thread for names and strangers (started at the first use), then `done` on the
   // loop. In order.
-  void RunBlocking(std::function<void()> work, std::function<void()> done);
+  virtual void RunBlocking(std::function<void()> work, std::function<void()> done) = 0;
 
   // The same on a thread of the disk's, which may hang for ever: then nothing that comes after it
-  // is done, but names are still found, and the loop's end waits a moment and leaves it behind.
-  void RunOnDisk(std::function<void()> work, std::function<void()> done);
+  // is done, but names are still found.
+  virtual void RunOnDisk(std::function<void()> work, std::function<void()> done) = 0;
 
   // For what may never return, such as a file on a disk that hangs: `work` on a thread of its own,
   // then done(true) on the loop; or done(false) as soon as `limit` is over, or at once where
   // kMostStuck earlier ones have not returned yet. `work` may run on after that, and after the
   // loop's end: it owns all that it touches, and what it found counts only after done(true).
-  void RunBounded(Duration limit, std::function<void()> work, std::function<void(bool)> done);
+  virtual void RunBounded(Duration limit, std::function<void()> work,
+                          std::function<void(bool)> done) = 0;
   static constexpr std::size_t kMostStuck = 256;
 
-  Time Now() const;
+  virtual Time Now() const = 0;
 
   // Aborts when called off the loop thread while the loop runs.
-  void CheckOnLoop() const;
-
-  boost::asio::io_context& io() { return io_; }
+  virtual void CheckOnLoop() const = 0;
 
  private:
-  boost::asio::io_context io_;
-  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> keep_;
-  std::thread::id thread_;
-  class Lane;
-  std::shared_ptr<Lane> names_;
-  std::shared_ptr<Lane> disk_;
-  struct Gate;
-  struct Errand;
-  std::shared_ptr<Gate> gate_;  // Shared with threads that may outlive the loop.
-  std::map<std::uint64_t, std::unique_ptr<Errand>> errands_;
-  std::uint64_t last_errand_ = 0;
-
-  void FinishErrand(std::uint64_t number, bool in_time);
+  friend class LoopTimer;
+  virtual std::unique_ptr<Alarm> NewAlarm() = 0;
 };
 
 // A thread of its own, which may outlive everything else. It gets no signal: those are for the
@@ -86,8 +76,7 @@ class LoopTimer {
   void Cancel();
 
  private:
-  boost::asio::steady_timer timer_;
-  std::shared_ptr<bool> armed_;  // False once replaced: an expiry already queued must not fire.
+  std::unique_ptr<Alarm> alarm_;
 };
 
 }  // namespace ddprun

@@ -1,4 +1,4 @@
-#include "common/loop.h"
+#include "common/asio_loop.h"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ namespace {
 using namespace std::chrono_literals;
 
 TEST(Loop, RunsPostedWorkInOrderOnOneThread) {
-  Loop loop;
+  AsioLoop loop;
   std::string seen;
   std::thread poster([&] {
     loop.Post([&] { seen += "a"; });
@@ -30,7 +30,7 @@ TEST(Loop, RunsPostedWorkInOrderOnOneThread) {
 
 // A replaced moment must not fire even when its expiry was queued already.
 TEST(LoopTimer, ArmingReplacesTheEarlierMoment) {
-  Loop loop;
+  AsioLoop loop;
   LoopTimer timer(loop);
   std::string seen;
   loop.Post([&] {
@@ -54,7 +54,7 @@ TEST(Loop, WhatHangsIsLeftBehind) {
   const std::shared_future<void> answers = disk.get_future().share();
   const auto gone = std::make_shared<std::promise<void>>();  // With the thread that tells of it.
   {
-    Loop loop;
+    AsioLoop loop;
     std::string seen;
     loop.Post([&] {
       loop.RunBounded(
@@ -83,7 +83,7 @@ TEST(Loop, WhatHangsIsLeftBehind) {
 TEST(Loop, SoManyMayHangAndNoMore) {
   std::promise<void> disk;
   const std::shared_future<void> answers = disk.get_future().share();
-  Loop loop;
+  AsioLoop loop;
   std::size_t left = 0;
   std::size_t finished = 0;
   const auto count = [&](bool in_time) {
@@ -113,7 +113,7 @@ TEST(Loop, WaitsForWorkNoLongerThanAsked) {
 }
 
 TEST(Loop, BlockingWorkComesBackToTheLoop) {
-  Loop loop;
+  AsioLoop loop;
   std::thread::id worker;
   loop.Post([&] {
     loop.RunBlocking([&] { worker = std::this_thread::get_id(); },
@@ -128,7 +128,7 @@ TEST(Loop, BlockingWorkComesBackToTheLoop) {
 
 // Neither the search for another server's name, nor the end.
 TEST(Loop, ADiskThatHangsHoldsUpNobody) {
-  Loop loop;
+  AsioLoop loop;
   loop.Post([&] {
     loop.RunOnDisk([] { std::promise<void>().get_future().wait(); },
                    [] { ADD_FAILURE() << "it hangs"; });

@@ -1,5 +1,5 @@
 // Time as the cores know it: a point on the driver's steady clock that nobody can read for
-// themselves. Only common/loop.h makes one from a real clock; simulations and tests write it.
+// themselves. Only common/asio_loop.h makes one from a real clock; simulations and tests write it.
 #pragma once
 
 #include <chrono>

@@ -55,7 +55,7 @@ std::optional<Duration> ParseTimeLeft(std::string_view text) {
              : std::optional(std::chrono::seconds(seconds));
 }
 
-JobEnd::JobEnd(Loop& loop, const LaunchConfig& config,
+JobEnd::JobEnd(AsioLoop& loop, const LaunchConfig& config,
                std::function<void(const JobEndKnown&)> on_known)
     : loop_(loop), config_(config), on_known_(std::move(on_known)), squeue_(loop) {
   const Surroundings& around = config.around;

@@ -13,7 +13,7 @@
 #include <string_view>
 
 #include "agent/core/node_agent.h"
-#include "common/loop.h"
+#include "common/asio_loop.h"
 #include "launcher/config.h"
 #include "launcher/scheduler_command.h"
 
@@ -26,12 +26,13 @@ std::optional<Duration> ParseTimeLeft(std::string_view text);
 class JobEnd {
  public:
   // `on_known` on the loop, at most once, perhaps before the constructor returns.
-  JobEnd(Loop& loop, const LaunchConfig& config, std::function<void(const JobEndKnown&)> on_known);
+  JobEnd(AsioLoop& loop, const LaunchConfig& config,
+         std::function<void(const JobEndKnown&)> on_known);
 
  private:
   void Know(Duration left, const std::string& origin);
 
-  Loop& loop_;
+  AsioLoop& loop_;
   const LaunchConfig& config_;
   std::function<void(const JobEndKnown&)> on_known_;
   SchedulerCommand squeue_;

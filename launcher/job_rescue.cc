@@ -60,7 +60,7 @@ std::string WhyLeaveAlone(const Surroundings& around, const std::map<std::string
              : "the host of its batch script, " + host + ", is " + host_state;
 }
 
-JobRescue::JobRescue(Loop& loop, const Surroundings& around,
+JobRescue::JobRescue(AsioLoop& loop, const Surroundings& around,
                      std::function<void(const std::string&)> say)
     : around_(around), say_(std::move(say)), command_(loop) {}
 

@@ -20,7 +20,7 @@
 #include <string>
 #include <string_view>
 
-#include "common/loop.h"
+#include "common/asio_loop.h"
 #include "launcher/environment/surroundings.h"
 #include "launcher/scheduler_command.h"
 
@@ -38,7 +38,8 @@ class JobRescue {
  public:
   // `serving`: this node carries the server. `say`: what was done, for where people look when
   // nobody reads what the agent prints.
-  JobRescue(Loop& loop, const Surroundings& around, std::function<void(const std::string&)> say);
+  JobRescue(AsioLoop& loop, const Surroundings& around,
+            std::function<void(const std::string&)> say);
 
   // `done` on the loop, perhaps at once, at the latest after a minute and a half.
   void Begin(int exit_code, bool serving, std::function<void()> done);

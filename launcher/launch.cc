@@ -10,6 +10,7 @@
 
 #include "agent/driver.h"
 #include "agent/guard.h"
+#include "common/asio_loop.h"
 #include "common/log.h"
 #include "launcher/addresses.h"
 #include "launcher/agent_options.h"
@@ -330,7 +331,7 @@ class Agent {
     }
   }
 
-  Loop loop_;  // First: everything below may hold a part of it.
+  AsioLoop loop_;  // First: everything below may hold a part of it.
   LaunchConfig config_;
   Preparation prepared_;
   GuardLink link_;

@@ -32,7 +32,7 @@ std::string Printed(int file) {
 
 class SchedulerCommand::State : public std::enable_shared_from_this<State> {
  public:
-  State(Loop& loop, std::string name, Done done)
+  State(AsioLoop& loop, std::string name, Done done)
       : loop_(loop),
         name_(std::move(name)),
         done_(std::move(done)),
@@ -105,7 +105,7 @@ class SchedulerCommand::State : public std::enable_shared_from_this<State> {
     }
   }
 
-  Loop& loop_;
+  AsioLoop& loop_;
   const std::string name_;
   Done done_;
   LoopTimer limit_;
@@ -116,7 +116,7 @@ class SchedulerCommand::State : public std::enable_shared_from_this<State> {
   pid_t pid_ = 0;
 };
 
-SchedulerCommand::SchedulerCommand(Loop& loop) : loop_(loop) {}
+SchedulerCommand::SchedulerCommand(AsioLoop& loop) : loop_(loop) {}
 
 SchedulerCommand::~SchedulerCommand() {
   if (state_) {

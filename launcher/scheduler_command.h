@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "common/loop.h"
+#include "common/asio_loop.h"
 #include "common/result.h"
 
 namespace ddprun {
@@ -20,7 +20,7 @@ class SchedulerCommand {
   // What it printed on stdout, cut at 64 KiB, or why it failed, with what it said on stderr.
   using Done = std::function<void(const Result<std::string>& printed)>;
 
-  explicit SchedulerCommand(Loop& loop);
+  explicit SchedulerCommand(AsioLoop& loop);
   ~SchedulerCommand();  // Kills what still runs; `done` is not called then.
 
   // `done` once, on the loop, never from inside Run. A call replaces the one before.
@@ -29,7 +29,7 @@ class SchedulerCommand {
  private:
   class State;
   std::shared_ptr<State> state_;
-  Loop& loop_;
+  AsioLoop& loop_;
 };
 
 }  // namespace ddprun

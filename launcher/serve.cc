@@ -1,4 +1,5 @@
 #include "launcher/serve.h"
+#include "common/asio_loop.h"
 #include "launcher/addresses.h"
 #include "launcher/flags.h"
 
@@ -54,7 +55,7 @@ int Refuse(const Error& error) {
 }
 
 // The exit code of whatever stopped it.
-int RunUntilStopped(Loop& loop) {
+int RunUntilStopped(AsioLoop& loop) {
   int stopped_by = 0;
   boost::asio::signal_set signals(loop.io(), SIGINT, SIGTERM);
   signals.async_wait([&](boost::system::error_code, int signal) {
@@ -99,7 +100,7 @@ Result<void> Open(SuccessionDriver& succession, const ServerConfig& config, cons
 
 // Serves while it has the newest claim of the run directory, or of the list, and stands by while a
 // node has it; of a list it is a witness all the time.
-int ServeInTurn(const ServerConfig& config, Loop& loop) {
+int ServeInTurn(const ServerConfig& config, AsioLoop& loop) {
   SuccessionOptions options;
   options.core.listens = false;
   options.new_reign = [] { return NewReign(LaunchConfig{}); };
@@ -128,7 +129,7 @@ int ServeInTurn(const ServerConfig& config, Loop& loop) {
   return code;
 }
 
-int ServeAlone(const ServerConfig& config, Loop& loop) {
+int ServeAlone(const ServerConfig& config, AsioLoop& loop) {
   Result<Kept> kept = OpenJournal(config.journal);
   if (!kept) {
     return Refuse(kept.error());
@@ -170,7 +171,7 @@ int ServeUntilStopped(ServerConfig config) {
   if (const Result<void> found = FindToken(config); !found) {
     return Refuse(found.error());
   }
-  Loop loop;
+  AsioLoop loop;
   const bool in_turn = !config.run_dir.empty() || !config.candidates.empty();
   return in_turn ? ServeInTurn(config, loop) : ServeAlone(config, loop);
 }

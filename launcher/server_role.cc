@@ -85,7 +85,7 @@ Result<Endpoint> BindFirstFree(RendezvousServer& server, const Endpoint& first,
 
 }  // namespace
 
-void ServerRole::OnStoreClients(Loop& loop, std::function<void(UniqueFd)> adopt) {
+void ServerRole::OnStoreClients(AsioLoop& loop, std::function<void(UniqueFd)> adopt) {
   if (server) {
     server->SetStore(std::move(adopt));
   } else if (store_socket) {
@@ -153,7 +153,7 @@ void KeepClaimsOnList(const std::vector<Endpoint>& list, SuccessionOptions& opti
   options.list = DigestOf(list);
 }
 
-std::optional<ServerFiles> ServerRole::OpenDoor(Loop& loop,
+std::optional<ServerFiles> ServerRole::OpenDoor(AsioLoop& loop,
                                                 const std::filesystem::path& run_directory,
                                                 const RunId& run_id) {
   if (!coordinator) {
@@ -194,7 +194,7 @@ Result<std::optional<Endpoint>> Bind(RendezvousServer& server, const LaunchConfi
 
 // In a shared directory: the endpoint itself comes first where it is this machine's; then the
 // address that other nodes reach this one at, with the same port if it is free.
-Result<ServerRole> JoinSuccession(Loop& loop, const LaunchConfig& config, ServerNews news) {
+Result<ServerRole> JoinSuccession(AsioLoop& loop, const LaunchConfig& config, ServerNews news) {
   ServerRole role;
   role.where = ToString(config.endpoint) + " (or its successor)";
   SuccessionOptions options;
@@ -243,7 +243,7 @@ Result<ServerRole> JoinSuccession(Loop& loop, const LaunchConfig& config, Server
   return role;
 }
 
-Result<ServerRole> StandAlone(Loop& loop, const LaunchConfig& config) {
+Result<ServerRole> StandAlone(AsioLoop& loop, const LaunchConfig& config) {
   ServerRole role;
   role.coordinator = std::make_unique<CoordinatorDriver>(loop, NewReign(config));
   role.channel = std::make_unique<LocalSyncChannel>(loop, role.coordinator->Handlers());
@@ -261,7 +261,7 @@ Result<ServerRole> StandAlone(Loop& loop, const LaunchConfig& config) {
 }
 
 // Another node carries the server. `given`: the user said what to show.
-void JoinServer(Loop& loop, const LaunchConfig& config, Access access, bool given,
+void JoinServer(AsioLoop& loop, const LaunchConfig& config, Access access, bool given,
                 const SealedToken& drawn, ServerRole& role) {
   if (config.around.ports > 1) {
     auto channel = std::make_unique<FollowingChannel>(loop);
@@ -281,7 +281,7 @@ void JoinServer(Loop& loop, const LaunchConfig& config, Access access, bool give
 
 }  // namespace
 
-Result<ServerRole> TakeServerRole(Loop& loop, const LaunchConfig& config, ServerNews news) {
+Result<ServerRole> TakeServerRole(AsioLoop& loop, const LaunchConfig& config, ServerNews news) {
   if (HasSuccession(config)) {
     return JoinSuccession(loop, config, std::move(news));
   }

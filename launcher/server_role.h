@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 
+#include "common/asio_loop.h"
 #include "launcher/config.h"
 #include "launcher/server_files.h"
 #include "launcher/server_seeker.h"
@@ -50,18 +51,18 @@ struct ServerRole {
   }
   // Where no other node can come: this machine's operators can, from now on. None: they cannot, and
   // the run goes on without.
-  std::optional<ServerFiles> OpenDoor(Loop& loop, const std::filesystem::path& run_directory,
+  std::optional<ServerFiles> OpenDoor(AsioLoop& loop, const std::filesystem::path& run_directory,
                                       const RunId& run_id);
 
   // The loop has ended.
   void Close();
 
   // From now on, whoever connects to the literal store.
-  void OnStoreClients(Loop& loop, std::function<void(UniqueFd)> adopt);
+  void OnStoreClients(AsioLoop& loop, std::function<void(UniqueFd)> adopt);
 };
 
 // `news` is for a run with a shared directory, whose succession is yet to be started.
-Result<ServerRole> TakeServerRole(Loop& loop, const LaunchConfig& config, ServerNews news);
+Result<ServerRole> TakeServerRole(AsioLoop& loop, const LaunchConfig& config, ServerNews news);
 
 // The first endpoint of the list that is this machine's and free: `succession` is a witness there,
 // and may serve. False: none is, so it never serves.

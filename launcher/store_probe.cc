@@ -12,7 +12,7 @@ constexpr Duration kBetweenAttempts{250};
 
 }  // namespace
 
-StoreProbe::StoreProbe(Loop& loop, Duration patience,
+StoreProbe::StoreProbe(AsioLoop& loop, Duration patience,
                        std::function<void(const std::string&)> on_unreachable)
     : loop_(loop),
       patience_(patience),

@@ -10,8 +10,8 @@
 #include <memory>
 #include <string>
 
+#include "common/asio_loop.h"
 #include "common/endpoint.h"
-#include "common/loop.h"
 
 namespace ddprun {
 
@@ -21,7 +21,8 @@ class StoreProbe {
 
   // `on_unreachable`, on the loop, once per Begin: what was tried for `patience`, what came of it,
   // and what to do.
-  StoreProbe(Loop& loop, Duration patience, std::function<void(const std::string&)> on_unreachable);
+  StoreProbe(AsioLoop& loop, Duration patience,
+             std::function<void(const std::string&)> on_unreachable);
 
   // A generation begins; of an earlier one nothing is said any more. A host that is no numeric
   // address is not looked at.
@@ -32,7 +33,7 @@ class StoreProbe {
   void Connect();
   void OnTried(const boost::system::error_code& error);
 
-  Loop& loop_;
+  AsioLoop& loop_;
   Duration patience_;
   std::function<void(const std::string&)> on_unreachable_;
   std::string name_;

@@ -30,7 +30,7 @@ class StoreProbeTest : public testing::Test {
     return {"127.0.0.1", socket.local_endpoint().port()};
   }
 
-  Loop loop_;
+  AsioLoop loop_;
   std::vector<std::string> told_;
 };
 

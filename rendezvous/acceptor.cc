@@ -63,7 +63,7 @@ void RefuseTls(int fd) {
 
 class Acceptor::State : public std::enable_shared_from_this<Acceptor::State> {
  public:
-  State(Loop& loop, AcceptorOptions options, AcceptorHandlers handlers)
+  State(AsioLoop& loop, AcceptorOptions options, AcceptorHandlers handlers)
       : loop_(loop),
         options_(std::move(options)),
         handlers_(std::move(handlers)),
@@ -111,7 +111,7 @@ class Acceptor::State : public std::enable_shared_from_this<Acceptor::State> {
   void TurnAway(Guests::iterator guest, std::string_view reason);
   void ArmExpiry();
 
-  Loop& loop_;
+  AsioLoop& loop_;
   const AcceptorOptions options_;
   AcceptorHandlers handlers_;
   Descriptor listener_;
@@ -313,7 +313,7 @@ void Acceptor::State::ArmExpiry() {
   });
 }
 
-Acceptor::Acceptor(Loop& loop, AcceptorOptions options, AcceptorHandlers handlers)
+Acceptor::Acceptor(AsioLoop& loop, AcceptorOptions options, AcceptorHandlers handlers)
     : state_(std::make_shared<State>(loop, std::move(options), std::move(handlers))) {}
 
 Acceptor::~Acceptor() {

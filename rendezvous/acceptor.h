@@ -17,8 +17,8 @@
 #include <functional>
 #include <memory>
 
+#include "common/asio_loop.h"
 #include "common/files.h"
-#include "common/loop.h"
 #include "common/time.h"
 #include "rendezvous/http.h"
 
@@ -41,7 +41,7 @@ struct AcceptorHandlers {
 
 class Acceptor {
  public:
-  Acceptor(Loop& loop, AcceptorOptions options, AcceptorHandlers handlers);
+  Acceptor(AsioLoop& loop, AcceptorOptions options, AcceptorHandlers handlers);
   ~Acceptor();  // Closes the listening socket and what is undecided.
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;

@@ -93,7 +93,7 @@ class AcceptorTest : public testing::Test {
     return {buffer, static_cast<std::size_t>(std::max<ssize_t>(count, 0))};
   }
 
-  Loop loop_;
+  AsioLoop loop_;
   Endpoint endpoint_;
   std::vector<UniqueFd> grpc_;
   std::vector<UniqueFd> store_;
@@ -281,7 +281,7 @@ TEST(ListenOn, BindsNoMoreThanTheAddressNamed) {
 }
 
 // Hello blocks, so it runs beside the loop.
-std::optional<Error> HelloBeside(Loop& loop, const Endpoint& endpoint, Duration timeout) {
+std::optional<Error> HelloBeside(AsioLoop& loop, const Endpoint& endpoint, Duration timeout) {
   std::optional<Result<void>> result;
   bool done = false;
   loop.RunBlocking([&] { result = Hello(endpoint, timeout); }, [&] { done = true; });
@@ -296,7 +296,7 @@ TEST_F(AcceptorTest, HelloKnowsADdprunRendezvous) {
 }
 
 TEST(Hello, SaysWhatAnsweredInstead) {
-  Loop loop;
+  AsioLoop loop;
   const Result<ListenSocket> other = ListenOn({"127.0.0.1", 0});
   ASSERT_TRUE(other);
   const auto answer_with = [&](std::optional<std::string> words) {

@@ -71,7 +71,7 @@ void EndNow(int fd) {
 
 class ConnectionWatch::State : public std::enable_shared_from_this<ConnectionWatch::State> {
  public:
-  State(Loop& loop, Told closed, Told flooded)
+  State(AsioLoop& loop, Told closed, Told flooded)
       : loop_(loop),
         closed_(std::move(closed)),
         flooded_(std::move(flooded)),
@@ -100,7 +100,7 @@ class ConnectionWatch::State : public std::enable_shared_from_this<ConnectionWat
   void LetOneCopyGo();
   void AskTheKernel();
 
-  Loop& loop_;
+  AsioLoop& loop_;
   Told closed_;
   Told flooded_;
   // One descriptor for all of them, in which only an end counts: their bytes wake nobody here.
@@ -294,7 +294,7 @@ void ConnectionWatch::State::OnEnd(Number number) {
   closed(peer);
 }
 
-ConnectionWatch::ConnectionWatch(Loop& loop, Told closed, Told flooded)
+ConnectionWatch::ConnectionWatch(AsioLoop& loop, Told closed, Told flooded)
     : state_(std::make_shared<State>(loop, std::move(closed), std::move(flooded))) {}
 
 ConnectionWatch::~ConnectionWatch() {

@@ -15,7 +15,7 @@
 #include <memory>
 #include <string>
 
-#include "common/loop.h"
+#include "common/asio_loop.h"
 
 namespace ddprun {
 
@@ -28,7 +28,7 @@ class ConnectionWatch {
 
   // Both are called on the loop with what Watch returned, and never once this is destroyed.
   // `flooded`: more came than may before it was let in; `closed` follows.
-  ConnectionWatch(Loop& loop, Told closed, Told flooded);
+  ConnectionWatch(AsioLoop& loop, Told closed, Told flooded);
   ~ConnectionWatch();
   ConnectionWatch(const ConnectionWatch&) = delete;
   ConnectionWatch& operator=(const ConnectionWatch&) = delete;

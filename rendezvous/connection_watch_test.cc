@@ -56,7 +56,7 @@ class Watching : public testing::Test {
     return PumpUntil(loop_, [&] { return closed_.size() >= count; });
   }
 
-  Loop loop_;
+  AsioLoop loop_;
   std::vector<std::string> closed_;
   void Sends(const Pair& pair, std::size_t bytes) {
     const std::string much(bytes, 'x');
@@ -253,7 +253,7 @@ TEST_F(FewDescriptors, AnEndThatTheReaderHidesIsAskedFor) {
 }
 
 TEST(ConnectionWatchEnd, SaysNothingOnceItIsDestroyed) {
-  Loop loop;
+  AsioLoop loop;
   Pair pair = Connect();
   {
     const auto gone = [](const std::string&) { FAIL() << "it is gone"; };

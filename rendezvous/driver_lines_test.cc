@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "common/asio_loop.h"
 #include "rendezvous/driver.h"
 
 namespace ddprun {
@@ -14,7 +15,7 @@ struct Ignored final : PendingSync {
 };
 
 struct Flooded : testing::Test {
-  Loop loop;
+  AsioLoop loop;
   CoordinatorDriver driver{loop, CoordinatorConfig{.term = {1}}};
 
   NodeReport ReportOf(int i, std::uint32_t nodes) {

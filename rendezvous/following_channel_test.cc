@@ -57,7 +57,7 @@ class Following : public testing::Test {
     done(server.sequences.back(), reply);
   }
 
-  Loop loop_;
+  AsioLoop loop_;
   Asked first_;  // Before the channels, which hold on to them.
   Asked second_;
   FollowingChannel channel_{loop_};

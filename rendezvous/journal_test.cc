@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <vector>
 
+#include "common/asio_loop.h"
+
 namespace ddprun {
 namespace {
 
@@ -17,7 +19,7 @@ TEST(Journal, KeepsTheNewestAndAnswers) {
   JournalContents found;
   std::vector<std::uint64_t> kept;
   {
-    Loop loop;  // Joins the thread that has the file.
+    AsioLoop loop;  // Joins the thread that has the file.
     Result<JournalFile> file = JournalFile::Open(path, found);
     ASSERT_TRUE(file);
     Journal journal(loop, *std::move(file));

@@ -71,7 +71,7 @@ bool IsOfThisUser(int fd) {
 
 class OperatorsDoor::State : public std::enable_shared_from_this<State> {
  public:
-  State(Loop& loop, RendezvousHandlers handlers, std::string token)
+  State(AsioLoop& loop, RendezvousHandlers handlers, std::string token)
       : loop_(loop),
         handlers_(std::move(handlers)),
         token_(std::move(token)),
@@ -190,7 +190,7 @@ class OperatorsDoor::State : public std::enable_shared_from_this<State> {
     return reply.SerializeAsString();
   }
 
-  Loop& loop_;
+  AsioLoop& loop_;
   const RendezvousHandlers handlers_;
   const std::string token_;
   boost::asio::local::stream_protocol::acceptor acceptor_;
@@ -199,7 +199,7 @@ class OperatorsDoor::State : public std::enable_shared_from_this<State> {
   bool closed_ = false;
 };
 
-Result<std::unique_ptr<OperatorsDoor>> OperatorsDoor::Open(Loop& loop,
+Result<std::unique_ptr<OperatorsDoor>> OperatorsDoor::Open(AsioLoop& loop,
                                                            const fs::path& run_directory,
                                                            RendezvousHandlers handlers,
                                                            std::string token) {

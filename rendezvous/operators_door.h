@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "common/loop.h"
+#include "common/asio_loop.h"
 #include "common/result.h"
 #include "rendezvous/transport.h"
 
@@ -25,7 +25,7 @@ inline constexpr const char* kOperatorsDoor = "operators";  // In a run director
 class OperatorsDoor {
  public:
   // Mode 0600. The path may be longer than a socket's address.
-  static Result<std::unique_ptr<OperatorsDoor>> Open(Loop& loop,
+  static Result<std::unique_ptr<OperatorsDoor>> Open(AsioLoop& loop,
                                                      const std::filesystem::path& run_directory,
                                                      RendezvousHandlers handlers,
                                                      std::string token);

@@ -3,12 +3,13 @@
 
 #include <chrono>
 
-#include "common/loop.h"
+#include "common/asio_loop.h"
 
 namespace ddprun {
 
 template <class Condition>
-bool PumpUntil(Loop& loop, const Condition& condition, Duration bound = std::chrono::seconds(10)) {
+bool PumpUntil(AsioLoop& loop, const Condition& condition,
+               Duration bound = std::chrono::seconds(10)) {
   const Time end = loop.Now() + bound;
   while (!condition()) {
     if (loop.Now() > end) {

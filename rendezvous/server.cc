@@ -105,7 +105,7 @@ Result<Tls> CertificateOf(const Access& access, const std::string& token) {
 }  // namespace
 
 struct RendezvousServer::Serving {
-  Serving(Loop& loop, RendezvousHandlers handlers, const Access& access, Duration call_patience)
+  Serving(AsioLoop& loop, RendezvousHandlers handlers, const Access& access, Duration call_patience)
       : patience(call_patience),
         service(loop, std::move(handlers), access.token, access.tls.serves()),
         watch(
@@ -155,7 +155,8 @@ struct RendezvousServer::Serving {
   std::unique_ptr<Acceptor> acceptor;
 };
 
-RendezvousServer::RendezvousServer(Loop& loop, RendezvousHandlers handlers, AcceptorOptions options)
+RendezvousServer::RendezvousServer(AsioLoop& loop, RendezvousHandlers handlers,
+                                   AcceptorOptions options)
     : loop_(loop), handlers_(std::move(handlers)), options_(std::move(options)) {}
 
 RendezvousServer::~RendezvousServer() {

@@ -10,9 +10,9 @@
 #include <string>
 #include <utility>
 
+#include "common/asio_loop.h"
 #include "common/endpoint.h"
 #include "common/files.h"
-#include "common/loop.h"
 #include "common/result.h"
 #include "rendezvous/acceptor.h"
 #include "rendezvous/listen_socket.h"
@@ -23,7 +23,7 @@ namespace ddprun {
 
 class RendezvousServer {
  public:
-  RendezvousServer(Loop& loop, RendezvousHandlers handlers, AcceptorOptions options);
+  RendezvousServer(AsioLoop& loop, RendezvousHandlers handlers, AcceptorOptions options);
   ~RendezvousServer();  // Shuts down.
   RendezvousServer(const RendezvousServer&) = delete;
   RendezvousServer& operator=(const RendezvousServer&) = delete;
@@ -54,7 +54,7 @@ class RendezvousServer {
 
  private:
   struct Serving;
-  Loop& loop_;
+  AsioLoop& loop_;
   RendezvousHandlers handlers_;
   AcceptorOptions options_;
   Access access_;

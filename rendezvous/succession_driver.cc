@@ -29,7 +29,8 @@ SuccessionEvent EventOf(const Result<std::optional<Claim>>& found, Time began) {
 
 }  // namespace
 
-SuccessionDriver::SuccessionDriver(Loop& loop, SuccessionOptions options, FollowingChannel* channel)
+SuccessionDriver::SuccessionDriver(AsioLoop& loop, SuccessionOptions options,
+                                   FollowingChannel* channel)
     : loop_(loop),
       options_(std::move(options)),
       claims_(options_.claims),

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "common/loop.h"
+#include "common/asio_loop.h"
 #include "rendezvous/claims.h"
 #include "rendezvous/core/succession.h"
 #include "rendezvous/core/witness.h"
@@ -45,7 +45,7 @@ struct SuccessionOptions {
 class SuccessionDriver {
  public:
   // `channel`: of this node's agent, and must outlive this; none: a server alone.
-  SuccessionDriver(Loop& loop, SuccessionOptions options, FollowingChannel* channel);
+  SuccessionDriver(AsioLoop& loop, SuccessionOptions options, FollowingChannel* channel);
   ~SuccessionDriver();
 
   // A server that hears this node's, for whoever binds it.
@@ -80,7 +80,7 @@ class SuccessionDriver {
   void CloseServer();
   Duration Lease() const;
 
-  Loop& loop_;
+  AsioLoop& loop_;
   SuccessionOptions options_;
   const std::shared_ptr<Claims> claims_;
   FollowingChannel* channel_;

@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include "common/asio_loop.h"
+
 namespace ddprun {
 namespace {
 
 TEST(TurnedAway, CountsAllAndLogsAFew) {
-  Loop loop;
+  AsioLoop loop;
   TurnedAway turned_away(loop, "store");
   testing::internal::CaptureStdout();
   for (int i = 0; i < 1000; ++i) {

@@ -106,7 +106,7 @@ class WireTest : public testing::Test {
     return *std::move(result);
   }
 
-  Loop loop_;
+  AsioLoop loop_;
   std::vector<NodeReport> reports_;
   std::vector<std::shared_ptr<PendingSync>> parked_;
   std::vector<CallName> cancelled_;

@@ -28,7 +28,7 @@ std::string NameOf(const tcp::endpoint& endpoint) {
 
 }  // namespace
 
-StoreServer::StoreServer(Loop& loop, const StoreOptions& options)
+StoreServer::StoreServer(AsioLoop& loop, const StoreOptions& options)
     : loop_(loop),
       options_(options),
       table_(options.max_store_bytes),

@@ -20,8 +20,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/asio_loop.h"
 #include "common/files.h"
-#include "common/loop.h"
 #include "rendezvous/store/allow_list.h"
 #include "rendezvous/store/store_protocol.h"
 #include "rendezvous/store/store_table.h"
@@ -44,7 +44,7 @@ struct StoreOptions {
 
 class StoreServer {
  public:
-  StoreServer(Loop& loop, const StoreOptions& options);
+  StoreServer(AsioLoop& loop, const StoreOptions& options);
   ~StoreServer();  // On the loop thread, or after the loop has ended.
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;
@@ -94,7 +94,7 @@ class StoreServer {
   void ExpireSilent();
   void BoundSilent();
 
-  Loop& loop_;
+  AsioLoop& loop_;
   StoreOptions options_;
   StoreTable table_;
   boost::asio::ip::tcp::acceptor acceptor_;

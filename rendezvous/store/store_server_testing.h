@@ -65,7 +65,7 @@ class Served {
   std::uint16_t port() const { return port_; }
 
  private:
-  Loop loop_;
+  AsioLoop loop_;
   StoreServer server_;
   std::thread thread_;
   std::uint16_t port_ = 0;

@@ -9,8 +9,8 @@
 #include <memory>
 #include <thread>
 
+#include "common/asio_loop.h"
 #include "common/files.h"
-#include "common/loop.h"
 #include "rendezvous/store/store_server.h"
 
 namespace ddprun {
@@ -22,10 +22,10 @@ class StoreThread {
   StoreThread(const StoreThread&) = delete;
   StoreThread& operator=(const StoreThread&) = delete;
 
-  Loop& loop() { return loop_; }
+  AsioLoop& loop() { return loop_; }
 
  private:
-  Loop loop_;
+  AsioLoop loop_;
   std::thread thread_;
 };
 
@@ -42,7 +42,7 @@ class HostedStore {
 
  private:
   struct Place;
-  Loop& loop_;
+  AsioLoop& loop_;
   std::shared_ptr<Place> place_;  // Shared with what is posted; used on the thread alone.
 };
 

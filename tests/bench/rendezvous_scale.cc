@@ -26,7 +26,7 @@
 #include <vector>
 
 #include "agent/core/node_agent.h"
-#include "common/loop.h"
+#include "common/asio_loop.h"
 #include "common/overload.h"
 #include "rendezvous/client.h"
 #include "tests/bench/server_process.h"
@@ -54,7 +54,7 @@ struct Round {
 // A node as the agent's driver runs it, but for processes: its workers are said to have started.
 class ScaleNode {
  public:
-  ScaleNode(Loop& loop, const Endpoint& endpoint, const Access& access, std::size_t number)
+  ScaleNode(AsioLoop& loop, const Endpoint& endpoint, const Access& access, std::size_t number)
       : loop_(loop), channel_(loop, endpoint, access), timer_(loop) {
     config_.node = "host-" + std::to_string(number);
     config_.host = config_.node;
@@ -123,7 +123,7 @@ class ScaleNode {
     Feed(Replied{sequence, *reply, {sequence}});
   }
 
-  Loop& loop_;
+  AsioLoop& loop_;
   AgentConfig config_;
   AgentState state_;
   GrpcSyncChannel channel_;
@@ -273,7 +273,7 @@ class Bench {
   }
 
   const Options options_;
-  Loop loop_;
+  AsioLoop loop_;
   ServerProcess server_;
   double empty_ = 0;
   std::vector<std::unique_ptr<ScaleNode>> nodes_;

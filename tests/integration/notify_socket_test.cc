@@ -38,7 +38,7 @@ class NotifySocketTest : public ::testing::Test {
   }
 
   testing::ScratchDirectory scratch_;
-  Loop loop_;
+  AsioLoop loop_;
   std::map<std::uint32_t, std::vector<Notification>> said_;
   NotifySockets sockets_;
 };

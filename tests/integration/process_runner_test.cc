@@ -89,7 +89,7 @@ class ProcessRunnerTest : public ::testing::Test {
 
   testing::ScratchDirectory scratch_;
   testing::ProcessMark mark_;
-  Loop loop_;
+  AsioLoop loop_;
   std::vector<std::uint32_t> order_;
   std::map<std::uint32_t, ExitStatus> ended_;
   std::map<std::uint32_t, std::vector<std::string>> last_lines_;

@@ -23,7 +23,7 @@ namespace {
 int RunAgent(ddprun::GuardLink link, std::uint32_t workers, const ddprun::Command& command) {
   using namespace ddprun;
   StartLog("fake_launch", LogLevel::kInfo);
-  Loop loop;
+  AsioLoop loop;
   int code = 0;
   ProcessRunner runner(loop, {},
                        {.on_ended =

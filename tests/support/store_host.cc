@@ -38,7 +38,7 @@ int Main(int argc, char** argv) {
     return Fail(endpoint.error().message);
   }
   StartLog("store_host", LogLevel::kInfo);
-  Loop loop;
+  AsioLoop loop;
   StoreServer server(loop, {.allowed = *allowed});
   auto listener = ListenForStore(endpoint->host, endpoint->port);
   if (!listener) {

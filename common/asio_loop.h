@@ -1,0 +1,56 @@
+// The loop of a real process: one thread, Asio's sockets and timers beside the turns, and threads
+// for what may block. Time is the steady clock's.
+//
+// Whoever has a socket, a process or a signal to watch takes this one; all others take Loop.
+#pragma once
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <thread>
+
+#include "common/loop.h"
+
+namespace ddprun {
+
+class AsioLoop final : public Loop {
+ public:
+  AsioLoop();
+  ~AsioLoop() override;
+
+  // Runs until Stop. The calling thread is the loop thread from here on.
+  void Run();
+  void Stop();
+
+  void Post(std::function<void()> work) override;
+  void RunBlocking(std::function<void()> work, std::function<void()> done) override;
+  // The loop's end waits a moment for the disk and leaves it behind.
+  void RunOnDisk(std::function<void()> work, std::function<void()> done) override;
+  void RunBounded(Duration limit, std::function<void()> work,
+                  std::function<void(bool)> done) override;
+  Time Now() const override;
+  void CheckOnLoop() const override;
+
+  boost::asio::io_context& io() { return io_; }
+
+ private:
+  boost::asio::io_context io_;
+  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> keep_;
+  std::thread::id thread_;
+  class Lane;
+  std::shared_ptr<Lane> names_;
+  std::shared_ptr<Lane> disk_;
+  struct Gate;
+  struct Errand;
+  std::shared_ptr<Gate> gate_;  // Shared with threads that may outlive the loop.
+  std::map<std::uint64_t, std::unique_ptr<Errand>> errands_;
+  std::uint64_t last_errand_ = 0;
+
+  std::unique_ptr<Alarm> NewAlarm() override;
+  void FinishErrand(std::uint64_t number, bool in_time);
+};
+
+}  // namespace ddprun
