@@ -143,6 +143,11 @@ Result<void> Checkpointing::Close() {
   return saver_->Close();
 }
 
+void Checkpointing::End() {
+  copier_.reset();
+  saver_.reset();
+}
+
 Result<void> Checkpointing::Poll() {
   for (const SaveResult& result : saver_->TakeResults()) {
     last_failed_ = result.error.has_value();

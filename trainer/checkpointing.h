@@ -49,6 +49,8 @@ class Checkpointing {
   Result<void> SaveNow(Snapshot&& snapshot);
   // This run is done with the directory.
   Result<void> Close();
+  // Ends its threads, which may wait for the disk. Nothing is asked of it any more.
+  void End();
 
   // The checkpoint with the best validation; none: there is none.
   Result<std::optional<LoadedCheckpoint>> LoadBest();

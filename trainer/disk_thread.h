@@ -16,6 +16,9 @@ namespace ddprun {
 class DiskThread {
  public:
   static constexpr std::size_t kMostQueued = 1024;
+  // What a training waits for a file that it can do without: at its start, and at its end.
+  static constexpr std::chrono::milliseconds kMostOpening{2000};
+  static constexpr std::chrono::milliseconds kMostFlushing{3000};
 
   DiskThread();
   ~DiskThread();

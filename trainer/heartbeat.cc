@@ -9,6 +9,10 @@ namespace {
 
 constexpr std::chrono::milliseconds kInterval{100};
 
+std::string Extension(const TrainPhase& phase) {
+  return "EXTEND_TIMEOUT_USEC=" + std::to_string(phase.may_last_seconds) + "000000\n";
+}
+
 }  // namespace
 
 Heartbeat::Heartbeat(const Notifier& notifier) : notifier_(notifier) {
@@ -44,6 +48,12 @@ void Heartbeat::Report(const TrainReport& report) {
   notifier_.Send(lines);
 }
 
+void Heartbeat::Extend() {
+  if (const TrainPhase* const now = phase(); now != nullptr && now->may_last_seconds > 0) {
+    notifier_.Send(Extension(*now));
+  }
+}
+
 void Heartbeat::Run() {
   const TrainPhase* told_phase = nullptr;
   std::unique_lock lock(mutex_);
@@ -57,7 +67,7 @@ void Heartbeat::Run() {
     if (phase != told_phase) {
       lines += std::string("PHASE=") + phase->name + "\n";
       if (phase->may_last_seconds > 0) {
-        lines += "EXTEND_TIMEOUT_USEC=" + std::to_string(phase->may_last_seconds) + "000000\n";
+        lines += Extension(*phase);
       }
     }
     if (!lines.empty()) {

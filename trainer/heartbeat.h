@@ -53,6 +53,9 @@ class Heartbeat {
   void Resume(std::uint64_t step);
   // What rank 0 reports; told as it is.
   void Report(const TrainReport& report);
+  // This rank waits for something that is not its own doing, and is alive: the phase may last as
+  // long again from now on.
+  void Extend();
   // One of the constants above: only the address is kept.
   void Phase(const TrainPhase& phase) { phase_.store(&phase, std::memory_order_relaxed); }
 

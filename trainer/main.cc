@@ -20,6 +20,7 @@
 #include "trainer/config.h"
 #include "trainer/datasets/dataset.h"
 #include "trainer/device/choose_device.h"
+#include "trainer/disk_thread.h"
 #include "trainer/learner.h"
 #include "trainer/models/model.h"
 #include "trainer/process_group.h"
@@ -82,13 +83,16 @@ int CodeOfStop(const WorkerEnv& env) {
 
 // At once and without destructors: a process group that lost a peer waits in them for its
 // time-out, while the launcher waits for this process.
-[[noreturn]] void EndAtOnce(const Error& error, const std::optional<SageMaker>& sagemaker) {
+[[noreturn]] void EndAtOnce(const Error& error, const std::optional<SageMaker>& sagemaker,
+                            std::optional<int> code = std::nullopt) {
   Log(LogLevel::kError, error.message);
   if (sagemaker && error.kind != ErrorKind::kUnavailable) {  // A lost peer is not the reason.
-    WriteFailure(*sagemaker, error.message);
+    DiskThread disk;
+    disk.Post([sagemaker, text = error.message] { WriteFailure(*sagemaker, text); });
+    (void)disk.Drain(DiskThread::kMostFlushing);
   }
   std::fflush(nullptr);
-  _exit(ExitCodeFor(error.kind));
+  _exit(code.value_or(ExitCodeFor(error.kind)));
 }
 
 void LimitTrainingSet(const TrainConfig& config, Dataset& dataset) {
@@ -174,7 +178,8 @@ int Main(int argc, char** argv) {
   Trainer trainer(config, *env, *dataset, notifier, *device);
   const Result<TrainingEnd> end = trainer.Run();
   if (!end) {
-    EndAtOnce(end.error(), *sagemaker);
+    const bool gave_up = end.error().kind == ErrorKind::kUnavailable && StopRequest::Signal();
+    EndAtOnce(end.error(), *sagemaker, gave_up ? std::optional(CodeOfStop(*env)) : std::nullopt);
   }
   return *end == TrainingEnd::kStopped ? CodeOfStop(*env) : kExitOk;
 }

@@ -18,10 +18,6 @@ namespace {
 
 using std::chrono_literals::operator""ms;
 
-// What rank 0 waits for a disk that does not answer: at start, and at the end.
-constexpr std::chrono::milliseconds kMostOpening{2000};
-constexpr std::chrono::milliseconds kMostFlushing{3000};
-
 std::string Rate(double per_second) {
   char text[32];
   if (per_second >= 1e6) {
@@ -115,65 +111,26 @@ void ProgressPrinter::EndLine() {
   }
 }
 
-// Its thread's.
-struct MetricsFile::File {
-  std::string path;
-  int fd = -1;  // Open until the process ends.
-  std::atomic<int> open_error{0};
-  std::atomic<std::uint64_t> unwritten{0};
-
-  void Open() {
-    fd = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-    open_error = fd < 0 ? errno : 0;
-  }
-
-  // One write each: lines of an old and a new generation never mix.
-  void Write(const std::string& line) {
-    --unwritten;
-    if (fd < 0) {
-      return;
-    }
-    if (const Result<void> written = WriteAll(fd, line, "the metrics file"); !written) {
-      Log(LogLevel::kWarning, written.error().message + "; no more metrics are written");
-      close(fd);
-      fd = -1;
-    }
-  }
-};
-
 Result<MetricsFile> MetricsFile::Open(const std::filesystem::path& path, Generation generation,
                                       std::uint32_t world_size) {
   MetricsFile metrics;
   metrics.generation_ = generation;
   metrics.world_size_ = world_size;
-  if (path.empty()) {
-    return metrics;
-  }
-  metrics.file_ = std::make_shared<File>();
-  metrics.file_->path = path.string();
-  metrics.thread_ = std::make_unique<DiskThread>();
-  metrics.thread_->Post([file = metrics.file_] { file->Open(); });
-  if (!metrics.thread_->Drain(kMostOpening)) {
-    Log(LogLevel::kWarning, "the metrics file '" + path.string() +
-                                "' does not open: the disk does not answer, or it is a FIFO that "
-                                "nobody reads; training goes on, its lines wait");
-  } else if (metrics.file_->fd < 0) {
-    return SystemError("write the metrics (--metrics)", path.string(), metrics.file_->open_error);
+  if (!path.empty()) {
+    ASSIGN_OR_RETURN(metrics.lines_.emplace(),
+                     LineFile::Open(path, {.what = "metrics", .flag = "--metrics"}));
   }
   return metrics;
 }
 
 void MetricsFile::Finish() {
-  if (!file_ || (thread_->Drain(kMostFlushing) && dropped_ == 0)) {
-    return;
+  if (lines_) {
+    lines_->Finish();
   }
-  Log(LogLevel::kWarning, std::to_string(file_->unwritten + dropped_) +
-                              " lines of metrics are not in '" + file_->path +
-                              "', which did not take them in time");
 }
 
 void MetricsFile::Append(const ProgressPoint& point) {
-  if (!file_) {
+  if (!lines_) {
     return;
   }
   const double time =
@@ -199,15 +156,9 @@ void MetricsFile::Append(const ProgressPoint& point) {
     object["gpu_mem"] = *point.gpu_bytes;
     object["gpu_mem_peak"] = *point.gpu_peak;
   }
-  ++file_->unwritten;
-  if (thread_->Post([file = file_, line = object.dump() + "\n"] { file->Write(line); })) {
-    return;
-  }
-  --file_->unwritten;
-  if (dropped_++ == 0) {
-    Log(LogLevel::kWarning, "the metrics file '" + file_->path +
-                                "' does not take more lines: the disk does not answer, or nobody "
-                                "reads it; they are dropped until it does (said once)");
+  if (const Result<void> written = lines_->Append(object.dump() + "\n"); !written) {
+    Log(LogLevel::kWarning, written.error().message + "; no more metrics are written");
+    lines_.reset();
   }
 }
 

@@ -5,13 +5,12 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
-#include <memory>
 #include <optional>
 #include <string>
 
 #include "common/ids.h"
 #include "common/result.h"
-#include "trainer/disk_thread.h"
+#include "trainer/line_file.h"
 
 namespace ddprun {
 
@@ -58,9 +57,7 @@ class ProgressPrinter {
   std::optional<std::chrono::steady_clock::time_point> last_;
 };
 
-// Written on a thread: a disk that hangs, or a FIFO that nobody reads, does not hold up who
-// appends. Lines wait for it, as many as DiskThread queues; what comes on top is dropped, and that
-// is said.
+// Holds up nobody, whatever its disk does (line_file.h).
 class MetricsFile {
  public:
   // An empty path: Append does nothing. An error: it cannot be opened; not that it has not been
@@ -72,12 +69,9 @@ class MetricsFile {
   void Finish();
 
  private:
-  struct File;
-  std::shared_ptr<File> file_;  // The thread's as well, which may outlive this. Null: none.
-  std::unique_ptr<DiskThread> thread_;
+  std::optional<LineFile> lines_;
   Generation generation_;
   std::uint32_t world_size_ = 1;
-  std::uint64_t dropped_ = 0;
 };
 
 }  // namespace ddprun

@@ -1,8 +1,5 @@
 #include "trainer/sample_log.h"
 
-#include <fcntl.h>
-
-#include <cerrno>
 #include <string>
 #include <utility>
 
@@ -13,19 +10,18 @@ Result<SampleLog> SampleLog::Open(const std::filesystem::path& directory, const 
   if (directory.empty()) {
     return log;
   }
-  RETURN_IF_ERROR(MakeDirectories(directory, 0755));
-  log.path_ = directory / ("generation-" + std::to_string(env.generation.value) + ".rank-" +
-                           std::to_string(env.rank) + ".jsonl");
-  log.fd_ = UniqueFd(open(log.path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
-  if (!log.fd_) {
-    return SystemError("write the sample log (--sample-log)", log.path_.string(), errno);
-  }
+  const std::string name = "generation-" + std::to_string(env.generation.value) + ".rank-" +
+                           std::to_string(env.rank) + ".jsonl";
+  ASSIGN_OR_RETURN(
+      log.lines_.emplace(),
+      LineFile::Open(directory / name,
+                     {.what = "sample log", .flag = "--sample-log", .make_directory = true}));
   return log;
 }
 
 Result<void> SampleLog::Append(std::uint64_t epoch, std::uint64_t step,
                                std::span<const std::uint32_t> samples) {
-  if (!fd_) {
+  if (!lines_) {
     return {};
   }
   std::string line = R"({"epoch":)" + std::to_string(epoch) + R"(,"step":)" + std::to_string(step) +
@@ -36,7 +32,13 @@ Result<void> SampleLog::Append(std::uint64_t epoch, std::uint64_t step,
   if (!samples.empty()) {
     line.pop_back();
   }
-  return WriteAll(fd_.get(), line + "]}\n", path_);
+  return lines_->Append(line + "]}\n");
+}
+
+void SampleLog::Finish() {
+  if (lines_) {
+    lines_->Finish();
+  }
 }
 
 }  // namespace ddprun

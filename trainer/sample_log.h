@@ -3,18 +3,20 @@
 //
 //   {"epoch":0,"step":1,"samples":[5,1022,...]}
 //
-// A line is written when its step is finished on this rank. Steps that a later generation repeats
-// are in its file again: those of the generation whose checkpoint was resumed count up to that
-// checkpoint's step.
+// A line is handed over when its step is finished on this rank, and holds up nobody, whatever the
+// disk does (line_file.h): of a rank that is killed the lines that wait are missing. Steps that a
+// later generation repeats are in its file again: those of the generation whose checkpoint was
+// resumed count up to that checkpoint's step.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 
-#include "common/files.h"
 #include "common/result.h"
 #include "proto/worker_env.h"
+#include "trainer/line_file.h"
 
 namespace ddprun {
 
@@ -24,13 +26,14 @@ class SampleLog {
   // nothing.
   static Result<SampleLog> Open(const std::filesystem::path& directory, const WorkerEnv& env);
 
-  // `step` counts from 1, `epoch` from 0.
+  // `step` counts from 1, `epoch` from 0. An error: the log has a hole from here on.
   Result<void> Append(std::uint64_t epoch, std::uint64_t step,
                       std::span<const std::uint32_t> samples);
+  // Until all is written, but not for long: what still is not is said.
+  void Finish();
 
  private:
-  std::filesystem::path path_;
-  UniqueFd fd_;
+  std::optional<LineFile> lines_;
 };
 
 }  // namespace ddprun

@@ -42,6 +42,12 @@ Result<TrainingEnd> Trainer::Run() {
   if (metrics_) {
     metrics_->Finish();
   }
+  if (sample_log_) {
+    sample_log_->Finish();
+  }
+  if (const Result<void> written = profiler_.Flush(); !written) {
+    Log(LogLevel::kWarning, written.error().message);
+  }
   return done;
 }
 
@@ -169,18 +175,23 @@ Result<void> Trainer::AgreeOnStop() {
 // The others wait for rank 0: the first one to end has its node's launcher stop those beside it.
 Result<void> Trainer::SaveAndStop() {
   heartbeat_.Phase(kCheckpointPhase);
-  Result<void> saved;
+  const std::string step = std::to_string(state_.step);
+  DiskTask task{.what = "the checkpoint to go on from (step " + step + ") is being saved in '" +
+                        config_.checkpoint_dir.native() + "'"};
   if (IsRankZero()) {
-    saved = checkpointing_->SaveNow(MakeSnapshot());
-    printer_->EndLine();
-    if (saved) {
-      Log(LogLevel::kInfo, "stopping on request, saved at step " + std::to_string(state_.step) +
-                               ": started again, training goes on from there");
-    }
+    const auto snapshot = std::make_shared<Snapshot>(MakeSnapshot());
+    task.bytes = 2 * ByteCount(*snapshot);  // One may be on its way already.
+    task.work = [this, snapshot, step] {
+      Result<void> saved = checkpointing_->SaveNow(std::move(*snapshot));
+      if (saved) {
+        Log(LogLevel::kInfo, "stopping on request, saved at step " + step +
+                                 ": started again, training goes on from there");
+      }
+      checkpointing_->End();
+      return saved;
+    };
   }
-  std::array<double, 1> all_here = {0};
-  RETURN_IF_ERROR(group_->Sum(all_here));
-  return saved;
+  return WaitForDiskTogether(std::move(task));
 }
 
 Result<void> Trainer::SaveIfDue(bool epoch_ended) {

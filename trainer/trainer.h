@@ -57,9 +57,11 @@ class Trainer {
   Result<TrainingEnd> RunToTheEnd();
   Result<void> JoinWorld();
   Result<StartPlan> AgreeOnStart();
-  Result<StartPlan> ChooseStart();  // Rank 0.
+  struct Choice;
+  Result<void> ReadStart(const TrainState& asked, Choice& choice);  // Rank 0, on the disk's thread.
+  Result<StartPlan> ChooseStart(Choice& choice);                    // Rank 0.
   Result<void> StartLearner(const StartPlan& plan);
-  Result<void> StartFromOthers(StartPlan& plan);  // Rank 0: --init-from.
+  Result<void> StartFromOthers(const std::vector<Tensor>& given, StartPlan& plan);  // Rank 0.
   Result<void> TakeStep();
   Result<void> AfterStep(bool epoch_ended);
   bool Done() const { return stopped_early_ || state_.epoch >= Epochs(); }
@@ -71,8 +73,22 @@ class Trainer {
   Result<Evaluation> Evaluate(const Samples& samples);
   Result<void> Finish();
   Result<void> SayHowFarApart();
-  Result<void> PublishResult();
+  Result<void> WriteEverything(bool save);  // Rank 0.
+  Result<void> PublishResult(const Snapshot& last);
   Result<void> SayFinishedBefore(const TrainState& state);
+  // `work` runs on a thread, and WaitForDisk returns what came of it. While it lasts this rank says
+  // so, to people and to its launcher. A stop does not wait for it for long (disk_wait.h): then an
+  // error, and `work` may go on until the process ends, so it holds what it uses beside the
+  // trainer's. `bytes`: about so many are read or written.
+  struct DiskTask {
+    std::string what;  // "the last checkpoint (step 40) is being saved in 'ckpt'"
+    std::uint64_t bytes = 0;
+    std::function<Result<void>()> work;  // Empty: another rank has it.
+  };
+  Result<void> WaitForDisk(DiskTask task);
+  // The same by all ranks, of which rank 0 has work: none takes it for gone meanwhile.
+  Result<void> WaitForDiskTogether(DiskTask task);
+  Result<void> Wait(DiskTask&& task, bool together);
   void LogStart(const StartPlan& plan) const;
   void LogDevice() const;
   void PrintResult(const TrainState& state);

@@ -86,15 +86,46 @@ Result<void> Trainer::Finish() {
   if (stopped_early_) {
     state_.metrics[kStoppedEarly] = 1;
   }
-  if (!config_.dump_parameters.empty()) {
-    RETURN_IF_ERROR(WriteParameters(config_.dump_parameters, MakeSnapshot().model));
-  }
   best_ = false;  // Was saved as such.
-  RETURN_IF_ERROR(checkpointing_->SaveNow(MakeSnapshot()));
-  RETURN_IF_ERROR(PublishResult());
-  RETURN_IF_ERROR(checkpointing_->Close());
-  RETURN_IF_ERROR(WriteResult(state_));
+  RETURN_IF_ERROR(WriteEverything(/*save=*/true));
   PrintResult(state_);
+  return {};
+}
+
+// One after the other, so that each says by itself what is waited for.
+Result<void> Trainer::WriteEverything(bool save) {
+  const auto last = std::make_shared<const Snapshot>(MakeSnapshot());
+  const std::uint64_t bytes = ByteCount(*last);
+  const std::string directory = "'" + config_.checkpoint_dir.native() + "'";
+  if (const std::filesystem::path& path = config_.dump_parameters; !path.empty()) {
+    RETURN_IF_ERROR(
+        WaitForDisk({.what = "the parameters are being written to '" + path.native() + "'",
+                     .bytes = bytes,
+                     .work = [path, last] { return WriteParameters(path, last->model); }}));
+  }
+  if (save) {
+    RETURN_IF_ERROR(
+        WaitForDisk({.what = "the last checkpoint (step " + std::to_string(state_.step) +
+                             ") is being saved in " + directory,
+                     .bytes = 2 * bytes,  // One may be on its way already.
+                     .work = [this, last] { return checkpointing_->SaveNow(Snapshot(*last)); }}));
+  }
+  if (!config_.run.publish.empty()) {
+    RETURN_IF_ERROR(WaitForDisk(
+        {.what = "the model is being published in '" + config_.run.publish.native() + "'",
+         .bytes = 2 * bytes,
+         .work = [this, last] { return PublishResult(*last); }}));
+  }
+  RETURN_IF_ERROR(
+      WaitForDisk({.what = "the checkpoints in " + directory + " are being closed", .work = [this] {
+                     Result<void> closed = checkpointing_->Close();
+                     checkpointing_->End();
+                     return closed;
+                   }}));
+  if (const std::filesystem::path& path = config_.learning.result; !path.empty()) {
+    RETURN_IF_ERROR(WaitForDisk({.what = "the result is being written to '" + path.native() + "'",
+                                 .work = [this, state = state_] { return WriteResult(state); }}));
+  }
   return {};
 }
 
@@ -117,9 +148,6 @@ Result<void> Trainer::SayHowFarApart() {
 }
 
 Result<void> Trainer::WriteResult(const TrainState& state) const {
-  if (config_.learning.result.empty()) {
-    return {};
-  }
   const nlohmann::json json = {
       {"model", state.model},          {"dataset", state.dataset},
       {"epochs", state.epoch},         {"steps", state.step},
@@ -137,11 +165,8 @@ Result<void> Trainer::WriteResult(const TrainState& state) const {
 }
 
 // Parameters of the best checkpoint where best ones are kept, else the last.
-Result<void> Trainer::PublishResult() {
-  if (config_.run.publish.empty()) {
-    return {};
-  }
-  Snapshot snapshot = MakeSnapshot();
+Result<void> Trainer::PublishResult(const Snapshot& last) {
+  Snapshot snapshot = last;
   if (config_.run.keep_best) {
     ASSIGN_OR_RETURN(std::optional<LoadedCheckpoint> best, checkpointing_->LoadBest());
     if (best) {
@@ -149,7 +174,6 @@ Result<void> Trainer::PublishResult() {
     }
   }
   RETURN_IF_ERROR(Publish(RealFileSystem(), config_.run.publish, snapshot.model, snapshot.state));
-  printer_->EndLine();
   Log(LogLevel::kInfo, "published the parameters of step " + std::to_string(snapshot.state.step) +
                            " in " + config_.run.publish.native());
   return {};
@@ -172,12 +196,7 @@ Result<void> Trainer::SayFinishedBefore(const TrainState& state) {
     return {};
   }
   state_ = state;
-  if (!config_.dump_parameters.empty()) {
-    RETURN_IF_ERROR(WriteParameters(config_.dump_parameters, MakeSnapshot().model));
-  }
-  RETURN_IF_ERROR(PublishResult());
-  RETURN_IF_ERROR(WriteResult(state));
-  RETURN_IF_ERROR(checkpointing_->Close());
+  RETURN_IF_ERROR(WriteEverything(/*save=*/false));
   Log(LogLevel::kInfo,
       "this training is finished already: " + std::to_string(state.epoch) + " epochs, " +
           std::to_string(state.step) + " steps, in " + config_.checkpoint_dir.string() +

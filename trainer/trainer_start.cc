@@ -74,11 +74,32 @@ Result<void> Trainer::JoinWorld() {
   return {};
 }
 
+// What rank 0's disk had to say.
+struct Trainer::Choice {
+  Result<void> read;
+  StartPlan plan;
+  std::optional<Snapshot> loaded;
+  std::vector<Tensor> given;  // --init-from, where nothing was loaded.
+};
+
 // Never each rank by its own look at the disk: they could see different things.
 Result<StartPlan> Trainer::AgreeOnStart() {
+  const auto choice = std::make_shared<Choice>();
+  DiskTask task{.what = "the checkpoints in '" + config_.checkpoint_dir.native() +
+                        "' are being claimed and read"};
+  if (IsRankZero()) {
+    printer_.emplace(config_.progress_every);
+    TrainState asked = FreshState(config_, env_.world_size, learner_->Describe());
+    asked.hyperparameters["backend"] = group_->backend();
+    task.work = [this, asked, choice] {
+      choice->read = ReadStart(asked, *choice);
+      return Result<void>();
+    };
+  }
+  RETURN_IF_ERROR(WaitForDiskTogether(std::move(task)));
   std::string text;
   if (IsRankZero()) {
-    Result<StartPlan> plan = ChooseStart();
+    Result<StartPlan> plan = ChooseStart(*choice);
     if (!plan) {
       plan = StartPlan{.refusal = plan.error()};
     }
@@ -92,14 +113,13 @@ Result<StartPlan> Trainer::AgreeOnStart() {
   return plan;
 }
 
-Result<StartPlan> Trainer::ChooseStart() {
-  printer_.emplace(config_.progress_every);
-  const std::string description = learner_->Describe();
+Result<void> Trainer::ReadStart(const TrainState& asked, Choice& choice) {
   const Checkpointing::Say say = [this](LogLevel level, const std::string& text) {
     printer_->EndLine();
     Log(level, text);
   };
-  ASSIGN_OR_RETURN(checkpointing_, Checkpointing::Open(config_, env_, description, say));
+  ASSIGN_OR_RETURN(checkpointing_,
+                   Checkpointing::Open(config_, env_, asked.model_description, say));
   // After the directory was made, where the metrics may be.
   ASSIGN_OR_RETURN(metrics_, MetricsFile::Open(config_.metrics, env_.generation, env_.world_size));
   run_files_.emplace(config_.checkpoint_dir);
@@ -107,21 +127,24 @@ Result<StartPlan> Trainer::ChooseStart() {
     return Error{ErrorKind::kRefused, "'" + (config_.checkpoint_dir / "STOP").native() +
                                           "' asks not to train: remove it to train on"};
   }
-  TrainState asked = FreshState(config_, env_.world_size, description);
-  asked.hyperparameters["backend"] = group_->backend();
-  std::optional<Snapshot> loaded;
-  ASSIGN_OR_RETURN(StartPlan plan, checkpointing_->ChooseStart(asked, loaded));
-  if (loaded) {
-    RETURN_IF_ERROR(learner_->CopyFrom(*loaded));
-  } else if (!config_.run.init_from.empty()) {
-    RETURN_IF_ERROR(StartFromOthers(plan));
+  ASSIGN_OR_RETURN(choice.plan, checkpointing_->ChooseStart(asked, choice.loaded));
+  if (!choice.loaded && !config_.run.init_from.empty()) {
+    ASSIGN_OR_RETURN(choice.given, ReadParameters(RealFileSystem(), config_.run.init_from));
   }
-  return plan;
+  return {};
 }
 
-Result<void> Trainer::StartFromOthers(StartPlan& plan) {
-  ASSIGN_OR_RETURN(const std::vector<Tensor> given,
-                   ReadParameters(RealFileSystem(), config_.run.init_from));
+Result<StartPlan> Trainer::ChooseStart(Choice& choice) {
+  RETURN_IF_ERROR(choice.read);
+  if (choice.loaded) {
+    RETURN_IF_ERROR(learner_->CopyFrom(*choice.loaded));
+  } else if (!config_.run.init_from.empty()) {
+    RETURN_IF_ERROR(StartFromOthers(choice.given, choice.plan));
+  }
+  return std::move(choice.plan);
+}
+
+Result<void> Trainer::StartFromOthers(const std::vector<Tensor>& given, StartPlan& plan) {
   Snapshot mine = CopyNow(learner_->View(), {});
   ASSIGN_OR_RETURN(const TransferReport report,
                    Transfer(given, config_.run.init_strict == "yes", mine.model));

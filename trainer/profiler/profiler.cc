@@ -1,9 +1,12 @@
 #include "trainer/profiler/profiler.h"
 
 #include <cstdio>
+#include <mutex>
+#include <optional>
 #include <utility>
 
 #include "trainer/checkpoint/file_system.h"
+#include "trainer/disk_wait.h"
 
 namespace ddprun {
 namespace {
@@ -12,15 +15,49 @@ constexpr std::size_t kTableRows = 25;
 
 }  // namespace
 
+struct Profiler::Trace {
+  std::filesystem::path path;
+  std::mutex mutex;  // Of all below.
+  std::optional<std::string> waiting;
+  std::size_t bytes = 0;  // Of the newest.
+  std::optional<Error> failed;
+
+  void Write() {
+    std::optional<std::string> text;
+    {
+      const std::lock_guard lock(mutex);
+      text.swap(waiting);
+    }
+    const Result<std::uint64_t> written = RealFileSystem().Write(path, {*text});
+    const std::lock_guard lock(mutex);
+    if (!written) {
+      failed = written.error();
+    }
+  }
+};
+
 Result<Profiler> Profiler::Open(const std::filesystem::path& directory,
                                 const ProfileSchedule& schedule, const WorkerEnv& env) {
   Profiler profiler;
   profiler.directory_ = directory;
   profiler.schedule_ = schedule;
   profiler.rank_ = env.rank;
-  profiler.generation_ = env.generation.value;
-  if (!directory.empty()) {
-    RETURN_IF_ERROR(RealFileSystem().MakeDirectory(directory));
+  if (directory.empty()) {
+    return profiler;
+  }
+  profiler.trace_ = std::make_shared<Trace>();
+  profiler.trace_->path = directory / ("trace-generation-" + std::to_string(env.generation.value) +
+                                       "-rank-" + std::to_string(env.rank) + ".json");
+  profiler.thread_ = std::make_unique<DiskThread>();
+  profiler.thread_->Post([trace = profiler.trace_] {
+    const Result<void> made = RealFileSystem().MakeDirectory(trace->path.parent_path());
+    const std::lock_guard lock(trace->mutex);
+    trace->failed = made ? std::nullopt : std::optional(made.error());
+  });
+  (void)profiler.thread_->Drain(DiskThread::kMostOpening);
+  const std::lock_guard lock(profiler.trace_->mutex);
+  if (profiler.trace_->failed) {
+    return *profiler.trace_->failed;
   }
   return profiler;
 }
@@ -66,10 +103,34 @@ Result<void> Profiler::Write() {
   if (rank_ == 0) {
     std::fputs(OperatorTable(events_, kTableRows).c_str(), stderr);
   }
-  const std::filesystem::path path =
-      directory_ / ("trace-generation-" + std::to_string(generation_) + "-rank-" +
-                    std::to_string(rank_) + ".json");
-  RETURN_IF_ERROR(RealFileSystem().Write(path, {ChromeTrace(events_, rank_)}));
+  std::string text = ChromeTrace(events_, rank_);
+  const std::lock_guard lock(trace_->mutex);
+  if (trace_->failed) {
+    return *trace_->failed;
+  }
+  trace_->bytes = text.size();
+  if (!std::exchange(trace_->waiting, std::move(text))) {  // Else a call for it waits already.
+    thread_->Post([trace = trace_] { trace->Write(); });
+  }
+  return {};
+}
+
+Result<void> Profiler::Flush() {
+  if (!trace_) {
+    return {};
+  }
+  std::unique_lock lock(trace_->mutex);
+  const std::chrono::milliseconds limit = DiskThread::kMostFlushing + TimeFor(trace_->bytes);
+  lock.unlock();
+  const bool done = thread_->Drain(limit);
+  lock.lock();
+  if (trace_->failed) {
+    return *trace_->failed;
+  }
+  if (!done) {
+    return Error{ErrorKind::kSystem, "the profile is not in '" + trace_->path.native() +
+                                         "', which did not take it in time"};
+  }
   return {};
 }
 

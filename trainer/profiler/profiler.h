@@ -1,7 +1,8 @@
 // --profile: records the steps that the schedule names, then prints the table and writes the trace.
 //
 // Every rank records and writes <directory>/trace-generation-<g>-rank-<r>.json; rank 0's table goes
-// to stderr.
+// to stderr. The trace is written on a thread: whatever the disk does, nobody waits for it. A newer
+// one takes the place of one that still waits, and has all that is in it.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,7 @@
 
 #include "common/result.h"
 #include "proto/worker_env.h"
+#include "trainer/disk_thread.h"
 #include "trainer/profiler/recorder.h"
 #include "trainer/profiler/schedule.h"
 
@@ -24,22 +26,27 @@ class Profiler {
 
   // Before each step.
   void BeginStep();
-  // After each step; writes when an active phase is over.
+  // After each step; hands over a trace when an active phase is over. An error: one before could
+  // not be written.
   Result<void> EndStep();
-  // The run ends: writes what the last phase, cut short, has.
+  // No more steps: hands over what the last phase, cut short, has.
   Result<void> Finish();
+  // Until all is written, but not for long. An error: it is not.
+  Result<void> Flush();
 
  private:
+  struct Trace;
   Result<void> Write();
 
   std::filesystem::path directory_;
   ProfileSchedule schedule_;
   std::uint32_t rank_ = 0;
-  std::uint64_t generation_ = 0;
   std::uint64_t step_ = 0;
   std::unique_ptr<OperatorRecorder> recorder_;  // While steps are recorded.
   std::vector<ProfiledEvent> events_;           // Of all active phases so far.
   bool written_ = true;
+  std::shared_ptr<Trace> trace_;  // The thread's as well, which may outlive this.
+  std::unique_ptr<DiskThread> thread_;
 };
 
 }  // namespace ddprun

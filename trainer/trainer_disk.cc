@@ -1,0 +1,77 @@
+// What a rank does while its disk works, or rank 0's: it says so, and stays a peer.
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+
+#include "common/log.h"
+#include "trainer/disk_wait.h"
+#include "trainer/stop_request.h"
+#include "trainer/trainer.h"
+
+namespace ddprun {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kTurn{500};
+constexpr std::chrono::seconds kTellEvery{5};
+
+}  // namespace
+
+Result<void> Trainer::WaitForDisk(DiskTask task) {
+  return Wait(std::move(task), /*together=*/false);
+}
+
+Result<void> Trainer::WaitForDiskTogether(DiskTask task) {
+  return Wait(std::move(task), /*together=*/true);
+}
+
+Result<void> Trainer::Wait(DiskTask&& task, bool together) {
+  if (printer_) {
+    printer_->EndLine();  // Before `work` has something to say.
+  }
+  DiskWait wait(Clock::now(), task.bytes);
+  std::optional<DiskWork> work;
+  if (task.work) {
+    work.emplace(std::move(task.work));
+  }
+  const auto turn = std::min<std::chrono::milliseconds>(
+      kTurn, std::chrono::seconds(config_.collective_timeout) / 4);
+  Clock::time_point told = Clock::now();
+  for (bool asked = false;;) {
+    std::optional<Result<void>> outcome;
+    if (work) {
+      outcome = work->Wait(turn);
+    }
+    const Clock::time_point now = Clock::now();
+    const DiskWait::Due due = wait.Look(now, asked);
+    // Done, asked to stop, given up: of all ranks.
+    std::array<double, 3> sums = {outcome ? 1.0 : 0.0, StopRequest::Signal() ? 1.0 : 0.0,
+                                  work && due.give_up ? 1.0 : 0.0};
+    if (together) {
+      RETURN_IF_ERROR(group_->Sum(sums));
+    }
+    if (sums[0] > 0) {
+      return outcome.value_or(Result<void>());
+    }
+    if (sums[2] > 0) {
+      return Error{ErrorKind::kUnavailable,
+                   "asked to stop, but " + task.what + " for " +
+                       std::to_string(wait.Lasted(now).count()) +
+                       " s: the disk does not answer. Ending without it; started again, training "
+                       "goes on from the checkpoint before"};
+    }
+    if (work && due.word) {
+      Log(LogLevel::kWarning, task.what + ", " + std::to_string(wait.Lasted(now).count()) +
+                                  " s so far: waiting for the disk");
+    }
+    if (now - told >= kTellEvery) {
+      told = now;
+      heartbeat_.Extend();
+    }
+    asked = sums[1] > 0;
+  }
+}
+
+}  // namespace ddprun
