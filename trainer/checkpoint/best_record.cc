@@ -1,5 +1,6 @@
 #include "trainer/checkpoint/best_record.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "common/json.h"
@@ -36,6 +37,20 @@ Result<std::optional<CheckpointRef>> ReadBest(FileSystem& files, const fs::path&
     return Invalid("this names no checkpoint", path.native());
   }
   return std::optional(best);
+}
+
+bool Descends(const std::vector<CheckpointRef>& lineage, const CheckpointRef& ref,
+              const std::vector<FenceRecord>& before) {
+  std::vector<CheckpointRef> known = lineage;
+  const auto knows = [&](const CheckpointRef& one) {
+    return std::find(known.begin(), known.end(), one) != known.end();
+  };
+  for (const FenceRecord& record : before) {  // The newest first: ancestors' records come later.
+    if (!record.lineage.empty() && knows(record.lineage.front())) {
+      known.insert(known.end(), record.lineage.begin(), record.lineage.end());
+    }
+  }
+  return knows(ref);
 }
 
 Result<void> WriteBest(FileSystem& files, const fs::path& directory, const CheckpointRef& best,

@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <vector>
 
 #include "trainer/checkpoint/fence_log.h"
 #include "trainer/checkpoint/file_system.h"
@@ -16,6 +17,11 @@ namespace ddprun {
 // None: there is no record.
 Result<std::optional<CheckpointRef>> ReadBest(FileSystem& files,
                                               const std::filesystem::path& directory);
+
+// Pure: whether the records prove that `ref` is among `lineage` or its ancestors. `before`:
+// FenceLog::Before, which knows only so many of them.
+bool Descends(const std::vector<CheckpointRef>& lineage, const CheckpointRef& ref,
+              const std::vector<FenceRecord>& before);
 
 Result<void> WriteBest(FileSystem& files, const std::filesystem::path& directory,
                        const CheckpointRef& best, WorldId writer);

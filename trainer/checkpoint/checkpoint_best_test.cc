@@ -121,6 +121,95 @@ TEST(CheckpointBest, IsNotAnotherLineagesAfterARestartBeforeTheFirstOne) {
   EXPECT_THAT(Checkpoints(files), testing::Contains(old));
 }
 
+// As a release of this program left it that named the best one by best.json alone.
+void ForgetBest(MemoryFileSystem& files) {
+  for (const std::string& name : files.List(kDirectory).value()) {
+    const auto path = std::filesystem::path(kDirectory) / name;
+    if (name.starts_with("fence-") && name != "fence-alive") {
+      FenceRecord record = FenceRecordFromText(files.Read(path, 1 << 16).value(), 1, name).value();
+      record.best.reset();
+      ASSERT_TRUE(files.Write(path, {ToText(record)}));
+    }
+  }
+}
+
+TEST(CheckpointBest, OfAnOlderReleaseIsTakenOverWhereTheRecordsConnectIt) {
+  MemoryFileSystem files;
+  std::string old;
+  {
+    CheckpointStore store(files, Config());
+    ASSERT_TRUE(store.Claim(World("a", 1)));
+    old = SaveStep(store, 1, true);
+    for (std::uint64_t step = 2; step < 30; ++step) {  // More than the lineage remembers.
+      SaveStep(store, step, false);
+    }
+  }
+  ForgetBest(files);
+  {
+    CheckpointStore next(files, Config());
+    ASSERT_TRUE(next.Claim(World("a", 2)));
+    EXPECT_THAT(next.Load()->warnings,
+                testing::ElementsAre(testing::HasSubstr("is this training's best so far")));
+    EXPECT_EQ(BestStep(next), 1u);
+    SaveStep(next, 30, false);
+  }
+  CheckpointStore again(files, Config());
+  ASSERT_TRUE(again.Claim(World("a", 3)));
+  EXPECT_THAT(again.Load()->warnings, testing::IsEmpty()) << "said once";
+  EXPECT_EQ(BestStep(again), 1u);
+  SaveStep(again, 31, true);
+  EXPECT_EQ(BestStep(again), 31u);
+  EXPECT_THAT(Checkpoints(files), testing::Not(testing::Contains(old)));
+}
+
+TEST(CheckpointBest, OfAnOlderReleaseAndAnotherLineageIsLeftAlone) {
+  MemoryFileSystem files;
+  std::string old;
+  {
+    CheckpointStore store(files, Config());
+    ASSERT_TRUE(store.Claim(World("a", 1)));
+    old = SaveStep(store, 1, true);
+    for (std::uint64_t step = 2; step < 100; ++step) {  // More than the records go back.
+      SaveStep(store, step, false);
+    }
+    ASSERT_TRUE(store.Close());
+  }
+  {
+    CheckpointStore afresh(files, Config());
+    ASSERT_TRUE(afresh.Claim(World("b", 2)));
+    afresh.StartAfresh();
+    SaveStep(afresh, 3, false);
+  }
+  ForgetBest(files);
+  CheckpointStore next(files, Config());
+  ASSERT_TRUE(next.Claim(World("b", 3)));
+  EXPECT_THAT(next.Load()->warnings,
+              testing::ElementsAre(testing::HasSubstr("neither published nor removed")));
+  EXPECT_EQ(BestStep(next), 0u);
+  for (std::uint64_t step = 4; step < 9; ++step) {
+    SaveStep(next, step, step == 4);
+  }
+  EXPECT_EQ(BestStep(next), 4u);
+  EXPECT_THAT(Checkpoints(files), testing::Contains(old));
+}
+
+// Files that are not (any more) what the record of the best one says are nobody's best.
+TEST(CheckpointBest, OfAnOlderReleaseThatIsGoneIsNotTakenOver) {
+  MemoryFileSystem files;
+  {
+    CheckpointStore store(files, Config());
+    ASSERT_TRUE(store.Claim(World("a", 1)));
+    const std::string old = SaveStep(store, 1, true);
+    SaveStep(store, 2, false);
+    ASSERT_TRUE(files.Remove(std::filesystem::path(kDirectory) / old));
+  }
+  ForgetBest(files);
+  CheckpointStore next(files, Config());
+  ASSERT_TRUE(next.Claim(World("a", 2)));
+  ASSERT_TRUE(next.Load());
+  EXPECT_EQ(BestStep(next), 0u);
+}
+
 // A crash anywhere in a save leaves a whole checkpoint as the best: the old one or the new.
 TEST(CheckpointBest, IsWholeWhereverASaveIsCutShort) {
   MemoryFileSystem disk;

@@ -75,6 +75,9 @@ Result<std::vector<std::string>> CheckpointStore::Claim(const Writer& writer) {
   best_ = claim->best;
   last_record_ = claim->number;
   claim_ = *std::move(claim);
+  if (const Result<std::optional<CheckpointRef>> told = ReadBest(files_, config_.directory)) {
+    told_ = *told;  // One that cannot be read is nobody's.
+  }
   RemoveLeftovers(seen, warnings);
   return warnings;
 }
@@ -124,6 +127,7 @@ Result<LoadOutcome> CheckpointStore::Load() {
       }
       lineage_.erase(lineage_.begin(), lineage_.begin() + static_cast<std::ptrdiff_t>(i));
       outcome.checkpoint = std::move(read.checkpoint);
+      TakeOverBest(outcome.warnings);
       return outcome;
     }
     if (read.other_model) {
@@ -142,6 +146,28 @@ Result<LoadOutcome> CheckpointStore::Load() {
   }
   RETURN_IF_ERROR(NameUncommitted(outcome.warnings));
   return outcome;
+}
+
+// A release of this program that named the best one by best.json alone.
+void CheckpointStore::TakeOverBest(std::vector<std::string>& warnings) {
+  if (best_ || !told_ || !claim_) {
+    return;
+  }
+  const CheckpointRef& ref = *told_;
+  const std::vector<FenceRecord> before = fence_.Before(claim_->number);
+  if (Descends(lineage_, ref, before)) {
+    const Result<std::uint64_t> digest = ReadSidecar(files_, config_.directory / ref.directory);
+    if (digest && *digest == ref.digest) {
+      best_ = ref;
+      warnings.push_back("'" + ref.directory +
+                         "', which best.json names, is this training's best so far");
+    }
+  } else if (std::none_of(before.begin(), before.end(),
+                          [&](const FenceRecord& record) { return record.best == ref; })) {
+    warnings.push_back("best.json names '" + ref.directory +
+                       "', and no record says that it is of this training: it is neither "
+                       "published nor removed");
+  }
 }
 
 // A start from nothing beside checkpoints that no record names must not go unnoticed.
@@ -321,10 +347,8 @@ std::set<std::string> CheckpointStore::PredecessorsOrphans(const std::vector<std
                                                            const FenceRecord& claim) const {
   const std::vector<std::string> found = Orphans(names, claim, fence_.Before(claim.number));
   std::set<std::string> orphans(found.begin(), found.end());
-  // A release of this program that kept the best one by this file alone.
-  const Result<std::optional<CheckpointRef>> told = ReadBest(files_, config_.directory);
-  if (told && *told) {
-    orphans.erase((*told)->directory);
+  if (told_) {  // Perhaps of a release of this program that kept it by that file alone.
+    orphans.erase(told_->directory);
   }
   return orphans;
 }

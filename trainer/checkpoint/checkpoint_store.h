@@ -75,7 +75,8 @@ class CheckpointStore {
   Result<std::vector<std::string>> Claim(const Writer& writer);
 
   // After Claim. An error where checkpoints are recorded but none is valid, or the one found is of
-  // another model.
+  // another model. Where no record knows of a best one, best.json's is taken over if it provably
+  // is an ancestor of the one found.
   Result<LoadOutcome> Load();
 
   // The checkpoint that rank 0 chose, for any rank, without a claim.
@@ -110,6 +111,7 @@ class CheckpointStore {
  private:
   Result<bool> PredecessorLives(const FenceRecord& newest, const Writer& writer);
   void RemoveLeftovers(const std::vector<std::string>& names, std::vector<std::string>& warnings);
+  void TakeOverBest(std::vector<std::string>& warnings);
   Result<void> NameUncommitted(std::vector<std::string>& warnings) const;
   Result<std::string> FreeName(std::uint64_t step) const;
   Result<std::uint64_t> Publish(CheckpointFiles& contents, const std::filesystem::path& temporary,
@@ -130,6 +132,7 @@ class CheckpointStore {
   std::optional<Writer> writer_;        // Set by Claim.
   std::vector<CheckpointRef> lineage_;  // What the next checkpoint descends from, nearest first.
   std::optional<CheckpointRef> best_;   // Of this lineage.
+  std::optional<CheckpointRef> told_;   // By best.json at the claim: perhaps another lineage's.
   std::string surpassed_;               // Once the best; to be removed. Empty: none.
   std::optional<FenceRecord> claim_;    // Until its predecessors' orphans are removed.
   std::uint64_t last_record_ = 0;       // My newest fence record, as far as I know.
