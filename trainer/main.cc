@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -132,6 +133,7 @@ std::variant<TrainConfig, EarlyExit> ParseWith(const std::optional<SageMaker>& s
 }
 
 int Main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);  // Whoever stops reading does not end a training.
   KeepFreedMemory();
   const Result<std::optional<SageMaker>> sagemaker = DetectSageMaker(environ);
   if (!sagemaker) {

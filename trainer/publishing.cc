@@ -67,7 +67,8 @@ Result<void> Publish(FileSystem& files, const fs::path& directory,
 }
 
 Result<std::vector<Tensor>> ReadParameters(FileSystem& files, const fs::path& path) {
-  const fs::path file = fs::is_directory(path) ? path / kParameters : path;
+  std::error_code unknown;  // Reading it says why.
+  const fs::path file = fs::is_directory(path, unknown) ? path / kParameters : path;
   constexpr std::size_t kAny = std::numeric_limits<std::size_t>::max() / 2;
   ASSIGN_OR_RETURN(const DigestedBytes read, files.ReadDigested(file, kAny));
   ASSIGN_OR_RETURN(SafetensorsFile parsed, ParseSafetensors(read.bytes, file.native()));

@@ -204,6 +204,28 @@ class Failure(support.TrainerTest):
                 self.assertIn("m.fifo' does not open", said)
                 self.assertIn("lines of metrics are not in 'm.fifo'", said)
 
+    def test_metrics_whose_reader_goes_away_do_not_end_the_training(self):
+        os.mkfifo(self.path("m.fifo"))
+        (worker,) = self.start(["--model=toy", "--epochs=200", "--metrics=m.fifo", "--progress-every=0"])
+        with open(self.path("m.fifo"), "rb") as reader:
+            self.assertIn(b'"step"', reader.readline())
+        self.assertEqual(worker.wait(), 0, worker.text("err"))
+        self.assertIn("Broken pipe; no more metrics are written", worker.text("err"))
+
+    # Opened to find out what it is, which waits for a writer.
+    def test_data_that_is_a_fifo_is_refused(self):
+        def fifo(path):
+            os.unlink(path)
+            os.mkfifo(path)
+        root = self.data_with("train-images-idx3-ubyte.gz", fifo)
+        worker = self.run_alone(["--data-root=" + root], expect=2)
+        self.assertIn("not a regular file", self.complaint(worker)[-1])
+
+    def test_parameters_that_cannot_be_looked_at(self):
+        os.symlink("loop", self.path("loop"))
+        worker = self.run_alone(["--model=toy", "--init-from=loop"], expect=1)
+        self.assertIn("cannot open 'loop'", self.complaint(worker)[-1])
+
     def test_metrics_survive_restarts(self):
         arguments = ["--epochs=1", "--limit-train=640", "--metrics=m.jsonl"]
         self.run_alone(arguments)

@@ -10,6 +10,8 @@
 #include <thread>
 #include <utility>
 
+#include "trainer/checkpoint/file_system.h"
+
 namespace ddprun {
 namespace {
 
@@ -56,7 +58,8 @@ Result<void> AliveFile::Open() {
 }
 
 Result<std::string> AliveFile::ReadCounter() const {
-  return ReadFile(path_, kContentBytes);  // Opened anew: that is what makes NFS look again.
+  // Opened anew: that is what makes NFS look again.
+  return RealFileSystem().Read(path_, kContentBytes);
 }
 
 Result<bool> AliveFile::CounterMoves() const {

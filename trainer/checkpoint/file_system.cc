@@ -27,6 +27,26 @@ Error WithNotFound(Error error, int error_number) {
   return error;
 }
 
+// For what may have been put there by anybody: a FIFO would be waited for. A link is as good as
+// what it leads to.
+Result<UniqueFd> OpenToRead(const fs::path& path, struct stat& info) {
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  if (!fd || ::fstat(fd.get(), &info) != 0) {
+    const int error_number = errno;
+    return WithNotFound(SystemError("open", path.native(), error_number), error_number);
+  }
+  if (!S_ISREG(info.st_mode)) {
+    return Invalid("this is no ordinary file", path.native());
+  }
+  return fd;
+}
+
+// What does not fit into this machine at all is not begun with.
+std::uint64_t MachineMemory() {
+  return static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
+         static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
 Result<void> WriteDigested(int fd, std::string_view bytes, const fs::path& path,
                            StreamDigest& digest) {
   while (!bytes.empty()) {
@@ -58,19 +78,23 @@ class OperatingSystemFiles : public FileSystem {
   }
 
   Result<std::string> Read(const fs::path& path, std::size_t max_bytes) override {
-    return ReadFile(path, max_bytes);
+    struct stat info {};
+    ASSIGN_OR_RETURN(const UniqueFd fd, OpenToRead(path, info));
+    return ReadToEnd(fd.get(), path, max_bytes);
   }
 
   Result<DigestedBytes> ReadDigested(const fs::path& path, std::size_t max_bytes) override {
-    const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     struct stat info {};
-    if (!fd || ::fstat(fd.get(), &info) != 0) {
-      return WithNotFound(SystemError("open", path.native(), errno), errno);
-    }
+    ASSIGN_OR_RETURN(const UniqueFd fd, OpenToRead(path, info));
     const auto size = static_cast<std::size_t>(info.st_size);
     if (size > max_bytes) {
       return Invalid("the file is larger than " + std::to_string(max_bytes) + " bytes",
                      path.native());
+    }
+    if (size > MachineMemory()) {
+      return Invalid(
+          "the file, of " + std::to_string(size) + " bytes, is larger than this machine's memory",
+          path.native());
     }
     Bytes bytes = Bytes::Uninitialized(size);
     StreamDigest digest;

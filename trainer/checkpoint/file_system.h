@@ -28,7 +28,7 @@ class FileSystem {
 
   // Names in a directory. kNotFound where there is none.
   virtual Result<std::vector<std::string>> List(const std::filesystem::path& directory) = 0;
-  // kNotFound where there is no file; refused beyond max_bytes.
+  // kNotFound where there is no file; refused beyond max_bytes, and what is no ordinary file.
   virtual Result<std::string> Read(const std::filesystem::path& path, std::size_t max_bytes) = 0;
   // The same for large files, all of it or an error. The digest is taken while the bytes are in the
   // processor's cache, which makes it nearly free.

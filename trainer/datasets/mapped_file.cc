@@ -12,7 +12,7 @@
 namespace ddprun {
 
 Result<MappedFile> MappedFile::Open(const std::filesystem::path& path) {
-  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   struct stat status {};
   if (!fd || fstat(fd.get(), &status) != 0) {
     return SystemError("open the data file", path.string(), errno);
