@@ -1,10 +1,13 @@
 #include "trainer/early_stopping.h"
 
+#include <cmath>
+
 namespace ddprun {
 
 bool NoteValidation(Metrics& metrics, std::uint64_t step, double loss) {
   const auto best = metrics.find(kBestLoss);
-  const bool better = best == metrics.end() ? loss == loss : loss < best->second;
+  // One that came back as no number was infinite: a checkpoint's JSON knows no difference.
+  const bool better = std::isfinite(loss) && (best == metrics.end() || !(best->second <= loss));
   if (better) {
     metrics[kBestLoss] = loss;
     metrics[kBestStep] = static_cast<double>(step);

@@ -18,7 +18,7 @@ inline constexpr const char* kBestStep = "best_validation_step";
 inline constexpr const char* kSinceBest = "validations_since_best";
 inline constexpr const char* kStoppedEarly = "stopped_early";
 
-// Whether `loss` (of `step`) is the best so far. A loss that is not a number never is.
+// Whether `loss` (of `step`) is the best so far. One that is infinite or no number never is.
 bool NoteValidation(Metrics& metrics, std::uint64_t step, double loss);
 
 // `patience` 0: never.

@@ -38,6 +38,16 @@ TEST(EarlyStopping, NotANumberIsNeverTheBest) {
   EXPECT_TRUE(IsBest(metrics, 2));
 }
 
+// Else a training that began with one would never find a better one once it was resumed.
+TEST(EarlyStopping, InfiniteIsNeverTheBestAndSurpassedWhereItWas) {
+  Metrics metrics;
+  EXPECT_FALSE(NoteValidation(metrics, 1, INFINITY));
+  EXPECT_TRUE(NoteValidation(metrics, 2, 7.0));
+  Metrics resumed{{kBestLoss, std::nan("")}, {kBestStep, 1}, {kSinceBest, 0}};
+  EXPECT_TRUE(NoteValidation(resumed, 2, 7.0));
+  EXPECT_TRUE(IsBest(resumed, 2));
+}
+
 TEST(EarlyStopping, GoesOnFromWhatACheckpointHolds) {
   Metrics metrics{{"test_loss", 1.0}};
   NoteValidation(metrics, 1, 0.5);
