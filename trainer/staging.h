@@ -1,10 +1,11 @@
 // A node-local copy of data files, made once per node and shared by its ranks.
 //
 // Local rank 0 copies under another name and renames when all is there, so nobody ever sees a part;
-// the others wait for that, bounded. A copy that a crash cut short is made afresh; one that is
-// complete is used again as long as the originals have the same names, sizes and times. Two
-// trainings on one node may stage at once: a lock that dies with its holder keeps them apart. A
-// directory that others can write to, or own, is refused: what is found there would be theirs.
+// the others wait for that, bounded. A copy that a crash or a power cut took some of is made
+// afresh; one that is complete is used again as long as the originals have the same names, sizes
+// and times. Two trainings on one node may stage at once: a lock that dies with its holder keeps
+// them apart. A directory that others can write to, or own, is refused: what is found there would
+// be theirs.
 #pragma once
 
 #include <chrono>

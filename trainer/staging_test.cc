@@ -57,6 +57,19 @@ TEST_F(Staging, CopiesOnceAndAgainWhenTheOriginalsChange) {
   EXPECT_EQ(Read(*second / "a"), "another first");
 }
 
+// As after a power cut: the name was on disk, and what was in it not yet.
+TEST_F(Staging, ACopyThatLostItsBytesIsMadeAfresh) {
+  const fs::path staged = *Copy();
+  fs::resize_file(staged / "inner/b", 0);
+  said_.clear();
+  EXPECT_EQ(*Copy(), staged);
+  EXPECT_NE(said_.find("copying numbers"), std::string::npos);
+  EXPECT_EQ(Read(staged / "inner/b"), "second");
+  fs::remove(staged / "a");
+  EXPECT_EQ(*Copy(), staged);
+  EXPECT_EQ(Read(staged / "a"), "first");
+}
+
 // Whoever can write there chooses what is trained on.
 TEST_F(Staging, ADirectoryOfOthersIsRefused) {
   fs::create_directories(plan_.directory);
