@@ -37,7 +37,7 @@ std::string Clock(double seconds) {
   if (!(seconds >= 0 && seconds < 1e7)) {
     return "?";
   }
-  const auto whole = static_cast<long>(seconds + 0.5);
+  const long whole = std::lround(seconds);
   if (whole >= 3600) {
     std::snprintf(text, sizeof text, "%ld:%02ld:%02ld", whole / 3600, whole / 60 % 60, whole % 60);
   } else {
@@ -51,7 +51,7 @@ std::string Clock(double seconds) {
 std::string ProgressLine(const ProgressPoint& point) {
   char text[256];
   std::snprintf(text, sizeof text, "epoch %llu/%llu step %llu/%llu loss %.4f ",
-                static_cast<unsigned long long>(point.epoch + 1),
+                static_cast<unsigned long long>(point.epoch) + 1,
                 static_cast<unsigned long long>(point.epochs),
                 static_cast<unsigned long long>(point.step),
                 static_cast<unsigned long long>(point.total_steps), point.loss);

@@ -27,8 +27,10 @@ double LearningRateFactor(const Schedule& schedule, std::uint64_t step) {
   switch (schedule.kind) {
     case ScheduleKind::kConstant:
       return 1;
-    case ScheduleKind::kStep:
-      return std::pow(schedule.decay_factor, static_cast<double>(since / schedule.decay_every));
+    case ScheduleKind::kStep: {
+      const std::uint64_t decays = since / schedule.decay_every;
+      return std::pow(schedule.decay_factor, static_cast<double>(decays));
+    }
     case ScheduleKind::kCosine: {
       const std::uint64_t rest =
           std::max(schedule.total_steps, schedule.warmup_steps + 1) - schedule.warmup_steps;

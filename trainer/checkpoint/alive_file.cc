@@ -34,8 +34,8 @@ std::string Content(const std::string& host, const Writer& writer, std::uint64_t
 
 }  // namespace
 
-AliveFile::AliveFile(std::filesystem::path directory, AliveOptions options)
-    : path_(std::move(directory) / "fence-alive"), options_(std::move(options)) {
+AliveFile::AliveFile(const std::filesystem::path& directory, AliveOptions options)
+    : path_(directory / "fence-alive"), options_(std::move(options)) {
   if (!options_.wait) {
     options_.wait = [](std::chrono::milliseconds time) { std::this_thread::sleep_for(time); };
   }

@@ -29,7 +29,7 @@ struct AliveOptions {
 
 class AliveFile {
  public:
-  AliveFile(std::filesystem::path directory, AliveOptions options);
+  AliveFile(const std::filesystem::path& directory, AliveOptions options);
 
   // Whether anybody else lives here. Leaves the shared lock with me if not.
   Result<bool> OthersLive();

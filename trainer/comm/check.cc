@@ -27,8 +27,10 @@ struct Numbers {
     }
   }
   double Get(std::size_t i) const {
-    return element == Element::kI32 ? reinterpret_cast<const std::int32_t*>(bytes.data())[i]
-                                    : reinterpret_cast<const float*>(bytes.data())[i];
+    if (element == Element::kI32) {
+      return reinterpret_cast<const std::int32_t*>(bytes.data())[i];
+    }
+    return reinterpret_cast<const float*>(bytes.data())[i];
   }
   std::size_t count() const { return bytes.size() / sizeof(float); }
 };
