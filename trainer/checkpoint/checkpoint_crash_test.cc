@@ -22,22 +22,26 @@ CheckpointConfig Config() {
   return config;
 }
 
-// A directory with a history, safely on disk.
-MemoryFileSystem DiskWithHistory() {
+// A directory with a history, safely on disk. `before`: so many saves more, at its beginning.
+MemoryFileSystem DiskWithHistory(int before = 0) {
   MemoryFileSystem files;
   EXPECT_TRUE(files.MakeDirectory(kDirectory));
   EXPECT_TRUE(files.Sync("/"));
   EXPECT_TRUE(files.Sync("/nowhere-ddprun"));
   CheckpointStore store(files, Config());
   EXPECT_TRUE(store.Claim(World("a", 1)));
+  for (int i = 0; i < before; ++i) {
+    EXPECT_TRUE(store.Save(SnapshotAt(1)));
+  }
   for (const std::uint64_t step : {20, 30, 40}) {
     EXPECT_TRUE(store.Save(SnapshotAt(step)));
   }
   return files;
 }
 
-// What a generation does; true if its save was acknowledged.
-bool RunGeneration(MemoryFileSystem& files, std::uint64_t generation, std::uint64_t step) {
+// What a generation does; true if its save was acknowledged. `afresh`: it descends from nothing.
+bool RunGeneration(MemoryFileSystem& files, std::uint64_t generation, std::uint64_t step,
+                   bool afresh = false) {
   CheckpointStore store(files, Config());
   if (!store.Claim(World("a", generation))) {
     return false;
@@ -45,13 +49,20 @@ bool RunGeneration(MemoryFileSystem& files, std::uint64_t generation, std::uint6
   if (!store.Load()) {
     return false;
   }
-  return store.Save(SnapshotAt(step)).has_value();
+  if (afresh) {
+    store.StartAfresh();
+  }
+  if (!store.Save(SnapshotAt(step))) {
+    return false;
+  }
+  (void)store.Close();  // The save stands, whatever becomes of it.
+  return true;
 }
 
-int OperationsOf(std::uint64_t generation, std::uint64_t step) {
-  MemoryFileSystem files = DiskWithHistory();
+int OperationsOf(const MemoryFileSystem& disk, bool afresh = false) {
+  MemoryFileSystem files = disk;
   files.operations = 0;
-  EXPECT_TRUE(RunGeneration(files, generation, step));
+  EXPECT_TRUE(RunGeneration(files, 2, kNew, afresh));
   return files.operations;
 }
 
@@ -79,9 +90,9 @@ bool HasLeftovers(MemoryFileSystem& files) {
                      [](const std::string& name) { return name.starts_with("."); });
 }
 
-void KillEverywhere(PowerCut cut, unsigned seed) {
-  const MemoryFileSystem disk = DiskWithHistory();
-  const int operations = OperationsOf(2, kNew);
+void KillEverywhere(PowerCut cut, unsigned seed, bool afresh = false, int before = 0) {
+  const MemoryFileSystem disk = DiskWithHistory(before);
+  const int operations = OperationsOf(disk, afresh);
   ASSERT_GT(operations, 40);
   int found_old = 0;
   int found_new = 0;
@@ -90,7 +101,7 @@ void KillEverywhere(PowerCut cut, unsigned seed) {
     MemoryFileSystem files = disk;
     files.operations = 0;
     files.kill_at = k;
-    const bool acknowledged = RunGeneration(files, 2, kNew);
+    const bool acknowledged = RunGeneration(files, 2, kNew, afresh);
     files.Restart(cut, seed + static_cast<unsigned>(k));
     const std::uint64_t step = StepFound(files, 3);
     ASSERT_TRUE(step == kOld || step == kNew) << step;
@@ -121,6 +132,21 @@ TEST(CheckpointCrash, SoDoesAPowerCutThatTakesSomeOfIt) {
   }
 }
 
+TEST(CheckpointCrash, AndWhereATrainingBeginsAfreshBesideAnOldOne) {
+  for (const auto cut : {PowerCut::kNone, PowerCut::kLosesAllUnsynced, PowerCut::kLosesSome}) {
+    KillEverywhere(cut, 0, /*afresh=*/true);
+  }
+}
+
+// More records than are kept.
+TEST(CheckpointCrash, AndWhereOldRecordsAreRemoved) {
+  const MemoryFileSystem disk = DiskWithHistory(/*before=*/80);
+  ASSERT_GT(OperationsOf(disk), OperationsOf(DiskWithHistory()) + 60);
+  for (const auto cut : {PowerCut::kNone, PowerCut::kLosesAllUnsynced}) {
+    KillEverywhere(cut, 0, /*afresh=*/false, /*before=*/80);
+  }
+}
+
 TEST(CheckpointCrash, AVeryFirstSaveIsThereOrNot) {
   MemoryFileSystem counting;
   ASSERT_TRUE(RunGeneration(counting, 1, kNew));
@@ -140,7 +166,7 @@ TEST(CheckpointCrash, AVeryFirstSaveIsThereOrNot) {
 
 void FailEverywhere(int error_number) {
   const MemoryFileSystem disk = DiskWithHistory();
-  const int operations = OperationsOf(2, kNew);
+  const int operations = OperationsOf(disk);
   int failed = 0;
   for (int k = 1; k <= operations; ++k) {
     SCOPED_TRACE("failed at operation " + std::to_string(k));
