@@ -20,10 +20,10 @@
 #include "launcher/interfaces.h"
 #include "launcher/job_end.h"
 #include "launcher/job_rescue.h"
+#include "launcher/launch_end.h"
 #include "launcher/node_slot.h"
 #include "launcher/plan.h"
 #include "launcher/preparation.h"
-#include "launcher/reader_wait.h"
 #include "launcher/run_directory.h"
 #include "launcher/run_failure.h"
 #include "launcher/run_token.h"
@@ -43,7 +43,6 @@ namespace {
 constexpr const char* kNoFiles = "/dev/null";  // As --log-dir.
 constexpr Duration kLogFlushLimit{1'000};      // For what ddprun itself says.
 constexpr Duration kReportFlushLimit{500};     // The report stands below what the workers printed.
-constexpr Duration kMoment{10};
 constexpr Duration kSweepLimit{5'000};
 
 // Before the log is set up, and on the guard's side.
@@ -80,8 +79,7 @@ class Agent {
     loop_.Run();
     driver_->FlushOutput(kReportFlushLimit);
     role_.Close();
-    WriteTerminationLog(last_words_, GetProcessEnv);
-    return exit_code_;
+    return exit_.code;
   }
 
  private:
@@ -145,15 +143,11 @@ class Agent {
     return {[this](const NewServer& server) {
               server_files_.Write(FilesOf(server.endpoint, server.token));
               server.coordinator.SetToken(server.token);
-              if (ended_) {
-                ServeOn(server.coordinator);
-              }
+              end_.OnServerCame();
             },
             [this] {
               server_files_.Remove();
-              if (ended_) {
-                End();
-              }
+              end_.OnServerWent();
             }};
   }
 
@@ -237,48 +231,77 @@ class Agent {
 
   void OnSignal(int signal) {
     const bool stops = signal != SIGUSR1 && signal != SIGUSR2;
-    stopped_ |= stops;
-    if (!ended_ && !config_.signals.numbers.contains(signal)) {
+    const bool at_work = !end_.begun();
+    if (stops) {
+      end_.OnSignal(signal);
+    }
+    if (at_work && !config_.signals.numbers.contains(signal)) {
       Log(stops ? LogLevel::kError : LogLevel::kDebug,
           "got " + SignalName(signal) + ", which is not in --signals-to-handle=" +
               config_.signals.text + (stops ? ": killing the workers" : ": it is not passed on"));
       if (stops) {
         DieNow(signal);
       }
-    } else if (!ended_) {
+    } else if (at_work) {
       driver_->OnSignal(signal);
-    } else if (stops && !reader_wait_.GiveUp()) {
-      Log(LogLevel::kWarning, "got " + SignalName(signal) + ": the rendezvous server stops now");
-      loop_.Stop();
     }
   }
 
   void OnExit(const Exit& exit) {
-    ended_ = true;
-    exit_code_ = exit.code;
+    exit_ = exit;
     if (config_.console_events) {
       LogAsIs(EndEvent(config_, HostName(), exit.code == kExitOk, restarts_used_,
                        std::chrono::system_clock::now()) +
               "\n");
     }
     const bool in_place = exit.finish && exit.finish->ending == Ending::kFailed;
-    reader_wait_.Begin(
-        in_place ? kReportFlushLimit : Duration{0}, [this] { return driver_->Unread(); },
-        [this, exit] {
-          Report(exit);
-          GoOnServing(exit);
-        });
+    end_.Begin(exit.code, in_place ? kReportFlushLimit : Duration{0});
   }
 
-  void GoOnServing(const Exit& exit) {
+  LaunchEnd::Steps StepsOfTheEnd() {
+    return {[this] { return driver_->Unread(); },
+            [this](std::function<void()> done) { Report(std::move(done)); },
+            [this](std::function<void()> done) { return ServeOn(std::move(done)); },
+            [this](std::function<void()> done) { Rescue(std::move(done)); },
+            [this] {
+              const std::string unread = driver_->Unread();
+              return unread.empty() && !FlushLog(Duration{0}) ? "standard error" : unread;
+            },
+            [this] { loop_.Stop(); }};
+  }
+
+  // For people, and in a pod for who asks what became of it.
+  void Report(std::function<void()> done) {
+    const std::string last_words = SayHowItEnded(exit_);
+    auto told = [this, last_words, done = std::move(done)] {
+      const auto write = TerminationLogWriter(last_words, GetProcessEnv);
+      if (!write) {
+        done();
+        return;
+      }
+      loop_.RunBounded(kTerminationLogLimit, write, [done](bool in_time) {
+        if (!in_time) {
+          SayTerminationLogHangs();
+        }
+        done();
+      });
+    };
+    if (exit_.finish && exit_.finish->ending == Ending::kFailed && exit_.finish->root &&
+        exit_.code != kExitRestart) {
+      ReportFailure(loop_, exit_, config_, driver_->last_attempt(), *directory_, std::move(told));
+    } else {
+      told();
+    }
+  }
+
+  bool ServeOn(std::function<void()> done) {
     CoordinatorDriver* const serving = role_.Serving();
-    if (serving == nullptr || exit.code == kExitUnavailable) {
-      End();
-      return;
+    if (serving == nullptr || exit_.code == kExitUnavailable) {
+      return false;
     }
     if (const std::size_t nodes = serving->NodesServed(); nodes > 0) {
       // At the run's end the others only have to hear of it; else they train on.
-      const bool over = !exit.finish || exit.finish->ending != Ending::kLeft;
+      const bool over = !exit_.finish || exit_.finish->ending != Ending::kLeft;
       Log(over ? LogLevel::kDebug : LogLevel::kInfo,
           "this node is done; it serves the rendezvous on for " + std::to_string(nodes) +
               " other node" + (nodes == 1 ? "" : "s") + " (a signal stops it)");
@@ -288,18 +311,12 @@ class Agent {
               FormatDuration(stays) +
               ": nodes that have not found it yet must hear how the run ended");
     }
-    ServeOn(*serving);
-  }
-
-  void ServeOn(CoordinatorDriver& coordinator) {
-    coordinator.WhenUnneeded([this] { End(); });
+    serving->WhenUnneeded(std::move(done));
+    return true;
   }
 
   // Nothing is left to do here, but perhaps for the job.
-  void End() {
-    if (rescue_) {
-      return;
-    }
+  void Rescue(std::function<void()> done) {
     rescue_ = std::make_unique<JobRescue>(loop_, config_.around, [this](const std::string& text) {
       Log(LogLevel::kWarning, text);
       if (!directory_->temporary()) {  // srun is gone, and with it who shows what is printed.
@@ -308,27 +325,7 @@ class Agent {
                         [] {});
       }
     });
-    rescue_->Begin(exit_code_, role_.Serving() != nullptr, [this] { Leave(); });
-  }
-
-  // Its part is done; what was printed is to be read.
-  void Leave() {
-    FlushLog(kMoment);
-    reader_wait_.Begin(
-        PatienceWithReaders(exit_code_, stopped_),
-        [this] {
-          const std::string unread = driver_->Unread();
-          return unread.empty() && !FlushLog(Duration{0}) ? "standard error" : unread;
-        },
-        [this] { loop_.Stop(); });
-  }
-
-  void Report(const Exit& exit) {
-    last_words_ = SayHowItEnded(exit);
-    if (exit.finish && exit.finish->ending == Ending::kFailed && exit.finish->root &&
-        exit.code != kExitRestart) {
-      ReportFailure(exit, config_, driver_->last_attempt(), *directory_);
-    }
+    rescue_->Begin(exit_.code, role_.Serving() != nullptr, std::move(done));
   }
 
   AsioLoop loop_;  // First: everything below may hold a part of it.
@@ -344,12 +341,9 @@ class Agent {
                           [](const std::string& text) { Log(LogLevel::kWarning, text); }};
   std::unique_ptr<JobEnd> job_end_;
   std::unique_ptr<JobRescue> rescue_;
-  ReaderWait reader_wait_{loop_};
   std::uint32_t restarts_used_ = 0;
-  int exit_code_ = 1;
-  std::string last_words_;  // Why it failed.
-  bool ended_ = false;
-  bool stopped_ = false;  // By a signal.
+  Exit exit_{.code = 1};
+  LaunchEnd end_{loop_, StepsOfTheEnd()};
 };
 
 int RunAgent(const LaunchConfig& config, const Preparation& prepared, GuardLink link) {
@@ -359,7 +353,10 @@ int RunAgent(const LaunchConfig& config, const Preparation& prepared, GuardLink 
     StartLog("ddprun", LogLevel::kInfo);
     const std::string why = WithOrigins(code.error().message, config.settings);
     Log(LogLevel::kError, why);
-    WriteTerminationLog(why + "\n", GetProcessEnv);
+    const auto write = TerminationLogWriter(why + "\n", GetProcessEnv);
+    if (write && !FinishesWithin(kTerminationLogLimit, write)) {
+      SayTerminationLogHangs();
+    }
     return LaunchCodeOf(code.error());
   }
   return *code;

@@ -6,11 +6,11 @@
 #include <memory>
 #include <optional>
 #include <sstream>
+#include <utility>
 
 #include "agent/error_file.h"
 #include "common/files.h"
 #include "common/log.h"
-#include "common/loop.h"
 #include "launcher/failure_report.h"
 #include "launcher/termination_log.h"
 #include "proto/exit_code.h"
@@ -124,20 +124,15 @@ void CopyErrorFile(const WorkerFailure& root, const LaunchConfig& config,
   }
 }
 
-// Asks the disks, which may hang, and writes to them. Nothing: they did not answer.
-std::optional<FailureFacts> TryDisks(const Exit& exit, const LaunchConfig& config,
-                                     const LastAttempt& attempt, const RunDirectory& directory) {
-  const auto found = std::make_shared<FailureFacts>();
-  const bool stays = !directory.temporary();
-  const bool in_time =
-      FinishesWithin(kDiskLimit, [found, exit, config, attempt, stays, path = directory.path()] {
-        *found = Gather(exit, config, attempt, stays);
-        if (stays) {
-          WriteTextFile(path / "failure.json", FailureJson(*found));
-        }
-        CopyErrorFile(*exit.finish->root, config, attempt, *found);
-      });
-  return in_time ? std::optional(std::move(*found)) : std::nullopt;
+// Asks the disks, which may hang, and writes to them.
+FailureFacts AskDisks(const Exit& exit, const LaunchConfig& config, const LastAttempt& attempt,
+                      const fs::path& directory, bool stays) {
+  FailureFacts found = Gather(exit, config, attempt, stays);
+  if (stays) {
+    WriteTextFile(directory / "failure.json", FailureJson(found));
+  }
+  CopyErrorFile(*exit.finish->root, config, attempt, found);
+  return found;
 }
 
 }  // namespace
@@ -164,20 +159,29 @@ std::string SayHowItEnded(const Exit& exit) {
   return TerminationText(finish);
 }
 
-void ReportFailure(const Exit& exit, const LaunchConfig& config, const LastAttempt& attempt,
-                   const RunDirectory& directory) {
-  const std::string& place = directory.path().native();
-  std::optional<FailureFacts> known = TryDisks(exit, config, attempt, directory);
-  if (!known) {
-    Log(LogLevel::kWarning, "reading and writing what tells of the failure in " + place +
-                                " takes longer than " + FormatDuration(kDiskLimit) +
-                                " (does its disk answer?): going on without");
-  }
-  const FailureFacts facts = known ? *std::move(known) : Gather(exit, config, attempt, false);
-  if (!directory.temporary()) {
-    Log(LogLevel::kError, "logs are in " + place);
-  }
-  LogAsIs(FormatFailureReport(facts));
+void ReportFailure(Loop& loop, const Exit& exit, const LaunchConfig& config,
+                   const LastAttempt& attempt, const RunDirectory& directory,
+                   std::function<void()> done) {
+  const auto found = std::make_shared<FailureFacts>();
+  const bool stays = !directory.temporary();
+  loop.RunBounded(
+      kDiskLimit,
+      [found, exit, config, attempt, stays, path = directory.path()] {
+        *found = AskDisks(exit, config, attempt, path, stays);
+      },
+      [found, exit, config, attempt, stays, place = directory.path().native(),
+       done = std::move(done)](bool in_time) {
+        if (!in_time) {
+          Log(LogLevel::kWarning, "reading and writing what tells of the failure in " + place +
+                                      " takes longer than " + FormatDuration(kDiskLimit) +
+                                      " (does its disk answer?): going on without");
+        }
+        if (stays) {
+          Log(LogLevel::kError, "logs are in " + place);
+        }
+        LogAsIs(FormatFailureReport(in_time ? *found : Gather(exit, config, attempt, false)));
+        done();
+      });
 }
 
 }  // namespace ddprun

@@ -4,19 +4,13 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <boost/asio/post.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <cerrno>
-#include <future>
-#include <memory>
 
 #include "common/files.h"
 #include "common/log.h"
 
 namespace ddprun {
 namespace {
-
-constexpr Duration kLimit{500};
 
 Result<void> Write(const std::filesystem::path& file, const std::string& text) {
   const UniqueFd fd(::open(file.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
@@ -48,24 +42,26 @@ std::string TerminationText(const Finish& finish) {
   return text.substr(0, kMaxTerminationLog);
 }
 
-void WriteTerminationLog(const std::string& text, const GetEnv& get_env,
-                         const std::filesystem::path& file) {
-  std::error_code none;
+std::function<void()> TerminationLogWriter(const std::string& text, const GetEnv& get_env,
+                                           const std::filesystem::path& file) {
   if (text.empty() || !get_env("KUBERNETES_SERVICE_HOST") ||
-      get_env("TORCHELASTIC_ERROR_FILE") == file.native() || !std::filesystem::exists(file, none)) {
-    return;
+      get_env("TORCHELASTIC_ERROR_FILE") == file.native()) {
+    return nullptr;
   }
-  // A thread of its own, left behind where the disk does not answer.
-  auto thread = std::make_unique<boost::asio::thread_pool>(1);
-  const auto written = std::make_shared<std::promise<Result<void>>>();
-  std::future<Result<void>> outcome = written->get_future();
-  boost::asio::post(*thread, [written, text, file] { written->set_value(Write(file, text)); });
-  if (outcome.wait_for(kLimit) != std::future_status::ready) {
-    (void)thread.release();
-    Log(LogLevel::kWarning, "cannot write '" + file.native() + "': its disk does not answer");
-  } else if (const Result<void> result = outcome.get(); !result) {
-    Log(LogLevel::kWarning, result.error().message);
-  }
+  return [text, file] {
+    std::error_code none;
+    if (!std::filesystem::exists(file, none)) {
+      return;
+    }
+    if (const Result<void> written = Write(file, text); !written) {
+      Log(LogLevel::kWarning, written.error().message);
+    }
+  };
+}
+
+void SayTerminationLogHangs() {
+  Log(LogLevel::kWarning, "what '" + std::string(kTerminationLog) +
+                              "' should tell is not written: its disk does not answer");
 }
 
 }  // namespace ddprun

@@ -19,6 +19,13 @@ Finish Failed() {
   return {Ending::kFailed, 3, "rank 1 ended with exit code 3; no restarts are allowed", root, true};
 }
 
+void WriteTerminationLog(const std::string& text, const GetEnv& get_env,
+                         const std::filesystem::path& file) {
+  if (const auto write = TerminationLogWriter(text, get_env, file)) {
+    write();
+  }
+}
+
 class TerminationLog : public testing::Test {
  protected:
   void TearDown() override { std::filesystem::remove(path_); }

@@ -157,6 +157,29 @@ class HeldDisk(DdprunTest):
         node.signal(signal.SIGTERM)
         self.assertEqual(node.wait(), 143, node.all())
 
+    def answers_while_it_reports(self):
+        """A node that carries the server cannot write how its run failed."""
+        endpoint = self.free_endpoint()
+        server = self.node(endpoint, 0, "--exit=4", hold=self.hold("open:/failure.json"))
+        other = self.node(endpoint, 1, "--hang")
+        self.wait_until_held(server, other)
+        answered = self.status(endpoint) is not None
+        in_time = answered and "takes longer than 1.0 s" not in server.err()
+        self.assertEqual(other.wait(), 4, server.all() + other.all())
+        server.signal(signal.SIGTERM)
+        self.assertEqual(server.wait(), 4, server.all())
+        self.let_go()
+        self.assertRegex(server.err(), r"the run failed: [^\n]*\n(.*\n)*.* takes longer than 1.0 s [^\n]*\n"
+                                       r"[^\n]*logs are in [^\n]*\n=+\n(.*\n)*[^\n]*Root Cause(.*\n)*=+\n")
+        for path in (self.fifo, self.fifo + ".held"):
+            os.remove(path)
+        os.mkfifo(self.fifo)
+        return in_time
+
+    # It answers others meanwhile. The machine may stand still for that second, but not each time.
+    def test_how_the_run_failed_cannot_be_written(self):
+        self.assertTrue(any(self.answers_while_it_reports() for _ in range(5)))
+
     # What is begun goes with the agent, and it with its guard.
     def test_the_guard_is_killed_while_a_program_hangs(self):
         run = self.start("--nproc-per-node=2", FAKE_WORKER, HELLO, "--hang",
