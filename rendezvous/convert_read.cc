@@ -193,6 +193,7 @@ void ReadWorkers(const v1::SyncRequest& wire, Reader& in, NodeReport& report) {
     report.hung_rank = in.Number<std::uint32_t>("hung_rank", wire.hung_rank(), 0, kMaxWorld - 1);
   }
   report.progress = wire.progress();
+  report.ended_well = in.Number<std::uint32_t>("ended_well", wire.ended_well(), 0, report.workers);
   if (wire.standings_size() > static_cast<int>(kMaxStandings)) {
     in.Refuse("standings", "has more than " + std::to_string(kMaxStandings) + " entries");
     return;

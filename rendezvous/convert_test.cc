@@ -69,6 +69,7 @@ NodeReport FullReport() {
   report.unkillable = 1;
   report.hung_rank = 0;
   report.progress = 1000;
+  report.ended_well = 1;
   report.standings = {{998, "data", 3, 1, 1, Duration(30'000)}, {1000, "", 0, 2, 0, Duration(0)}};
   report.leaving = Leaving::kStopRun;
   report.draining = true;
@@ -297,6 +298,7 @@ TEST(Convert, PlacementsAndFailuresThatCannotBeUsedAreRefusedByField) {
       {"job_ends_unix", [&](auto& w) { w.set_job_ends_unix(-1); }},
       {"addresses", [&](auto& w) { w.set_addresses("10.0.0.1 or so"); }},
       {"addresses", [&](auto& w) { w.set_addresses(std::string(kMaxAddressesBytes + 1, '1')); }},
+      {"ended_well", [&](auto& w) { w.set_ended_well(w.workers() + 1); }},
       {"hung_rank", [&](auto& w) { w.set_hung_rank(UINT32_MAX); }},
       {"standing.count", [&](auto& w) { w.mutable_standings(0)->set_count(0); }},
       {"standing.late", [&](auto& w) { w.mutable_standings(0)->set_late(2); }},

@@ -182,6 +182,7 @@ void ToProto(const NodeReport& report, v1::SyncRequest* wire) {
     wire->set_hung_rank(*report.hung_rank);
   }
   wire->set_progress(report.progress);
+  wire->set_ended_well(report.ended_well);
   for (std::size_t i = 0; i < std::min(report.standings.size(), kMaxStandings); ++i) {
     Write(report.standings[i], wire->add_standings());
   }

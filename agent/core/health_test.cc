@@ -99,6 +99,16 @@ TEST_F(Health, WhoHasEndedIsNotWatched) {
   EXPECT_TRUE(ReportOf(state, config).standings.empty());
 }
 
+// With the next report: alone it is no reason to speak.
+TEST_F(Health, HowManyHaveEndedWellIsTold) {
+  Says(1, 0, 2s);
+  EXPECT_EQ(ReportOf(state, config).ended_well, 0u);
+  const std::uint64_t sequence = state.sequence;
+  Ends(0, Exited{0}, 3s);
+  EXPECT_EQ(ReportOf(state, config).ended_well, 1u);
+  EXPECT_EQ(state.sequence, sequence);
+}
+
 TEST_F(Health, WithoutATimeoutNobodyIsLateButStandingsAreTold) {
   config.hang_timeout = Duration{0};
   Says(0, 7, 2s);

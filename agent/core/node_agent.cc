@@ -339,6 +339,7 @@ void SendIfDue(AgentTurn& turn, const NodeReport& before) {
   NodeReport known = before;
   known.standings = report.standings;  // Progress travels with the next report:
   known.progress = report.progress;    // alone it is no reason to speak.
+  known.ended_well = report.ended_well;
   if (over || (!turn.send && report == known) || HoldsBackItsStart(turn)) {
     return;
   }

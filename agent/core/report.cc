@@ -50,6 +50,7 @@ NodeReport ReportOf(const AgentState& state, const AgentConfig& config) {
   report.restarts_used = state.restarts_used;
   report.unkillable = state.unkillable;
   report.progress = state.progress;
+  report.ended_well = state.succeeded;
   report.standings = StandingsOf(state);
   report.hung_rank = LateRank(state);
   report.leaving = state.leaving;

@@ -23,7 +23,7 @@ struct Standings {
   std::uint32_t count = 0;  // Of all.
   std::uint64_t next = 0;   // Lowest and highest STEP of the others.
   std::uint64_t highest = 0;
-  std::uint32_t workers = 0;  // Of the members that still have some.
+  std::uint32_t running = 0;  // Workers; also those that said no hello.
 };
 
 Standings Collect(const CoordinatorState& state) {
@@ -32,7 +32,7 @@ Standings Collect(const CoordinatorState& state) {
   for (const Member& member : state.world->members) {
     if (const NodeReport* const report = HostReport(state, member)) {
       all.insert(all.end(), report->standings.begin(), report->standings.end());
-      found.workers += member.workers;
+      found.running += member.workers - std::min(member.workers, report->ended_well);
     }
   }
   if (all.empty()) {
@@ -124,7 +124,7 @@ std::optional<WorkerFailure> FindHang(const CoordinatorState& state) {
                                           [](const Standing& s) { return s.late < s.count; })) {
     return std::nullopt;
   }
-  if (found.highest == 0 && found.count < found.workers) {
+  if (found.highest == 0 && found.count < found.running) {
     return std::nullopt;
   }
   const Standing& first =

@@ -15,8 +15,8 @@
 //   anything else                               unknown: nobody lags
 //
 // Workers that never said hello, have ended, or are of a lost node count nowhere; but before the
-// first STEP of a world nobody is to blame until all of its workers have said hello: who is there
-// waits for who still starts.
+// first STEP of a world nobody is to blame until all of its workers that run have said hello: who
+// is there waits for who still starts.
 #pragma once
 
 #include <optional>

@@ -139,6 +139,13 @@ TEST_F(Hangs, ASlowStartOfOneWorkerIsNobodysHang) {
   EXPECT_TRUE(story.state.drain->hang->nobody_lags);
 }
 
+// It ended well without a word, or after its hello: nobody waits for its start.
+TEST_F(Hangs, WhoHasEndedIsNotWaitedForAtTheStart) {
+  b.report.ended_well = 1;
+  Stand({Late(0, 0, "join", 2)}, {Late(3, 0, "join")});
+  EXPECT_TRUE(story.state.drain->hang->nobody_lags);
+}
+
 TEST(HangsAtTheStart, ANodeThatHasNotStartedIsWaitedFor) {
   Story story;
   const RunShape shape{.min_nodes = 2, .max_nodes = 2};

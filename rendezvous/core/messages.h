@@ -234,6 +234,8 @@ struct NodeReport {
   std::vector<Standing> standings;         // The furthest behind first.
   Leaving leaving = Leaving::kNo;
   bool draining = false;           // Take part in no further world.
+  bool starting = false;           // Its workers' start lasts: perhaps none is there yet.
+  std::uint32_t ended_well = 0;    // Workers of that placement; the others still run.
   std::uint32_t requeues = 0;      // How often the scheduler started the job again; for people,
   std::int64_t job_ends_unix = 0;  // as when it ends: seconds since 1970; 0: not known.
   std::string addresses;  // Of this node, "10.0.0.2,fd00::2"; empty: not known, or too many.

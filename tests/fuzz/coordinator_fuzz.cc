@@ -170,6 +170,7 @@ void MakeUp(FuzzInput& input, const CoordinatorState& state, NodeReport& report)
                                   input.Byte() % (count + 1u), Duration{1'000}});
     }
     report.progress = std::uint64_t{1} << input.Byte() % 64;
+    report.ended_well = static_cast<std::uint32_t>(report.progress % (report.workers + 1u));
   }
   report.leaving =
       says(6) ? OneOf(input, std::array{Leaving::kLeave, Leaving::kStopRun}) : Leaving::kNo;
