@@ -189,7 +189,7 @@ void AgentDriver::SayWhatStartWaitsFor() {
     start_waits_for_ = step;
     Log(LogLevel::kWarning, "the workers are not started yet: " + step +
                                 " takes longer than usual (does its disk answer?)");
-    ShowLiveLine();
+    Feed(StartLasts{plan_->placement.generation});
   }
   slow_start_.ArmAt(loop_.Now() + kSlowStart, [this] { SayWhatStartWaitsFor(); });
 }
@@ -206,7 +206,7 @@ void AgentDriver::EndGeneration() {
 
 void AgentDriver::OnSpawned(const Result<void>& spawned) {
   slow_start_.Cancel();
-  start_waits_for_.clear();
+  const bool lasted = !std::exchange(start_waits_for_, {}).empty();
   const Placement placement = plan_->placement;
   if (!spawned) {
     EndGeneration();
@@ -228,6 +228,9 @@ void AgentDriver::OnSpawned(const Result<void>& spawned) {
           std::to_string(placement.first_rank + options_->core.workers - 1) + " of " +
           std::to_string(placement.world_size) + ", store at " + ToString(placement.store));
   ShowLiveLine();
+  if (lasted) {
+    Feed(StartLasts{placement.generation, false});
+  }
 }
 
 void AgentDriver::OnWorkerEnded(std::uint32_t local_rank, ExitStatus status, LastErrors errors) {

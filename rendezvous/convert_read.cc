@@ -239,6 +239,7 @@ Result<NodeReport> ReportFromProtoAt(const v1::SyncRequest& wire, std::int64_t u
   ReadWorkers(wire, in, report);
   report.leaving = in.Enum("leaving", kLeaving, wire.leaving());
   report.draining = wire.draining();
+  report.starting = wire.starting();
   report.requeues = wire.requeues();
   report.job_ends_unix =
       in.Number<std::int64_t>("job_ends_unix", wire.job_ends_unix(), 0, kMaxUnixMs / 1000);

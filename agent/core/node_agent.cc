@@ -53,6 +53,7 @@ void OnRun(AgentTurn& turn, const Run& run) {
   state.spawn_failure.clear();
   state.alive = turn.config.workers;
   state.succeeded = 0;
+  state.start_lasts = false;
   state.progress = 0;
   state.heartbeats.clear();
   state.planned = false;
@@ -371,6 +372,11 @@ std::vector<AgentEffect> Step(AgentState& state, const AgentConfig& config, cons
                  [&](const WorkerEnded& ended) { OnWorkerEnded(turn, ended); },
                  [&](const AllGone& gone) { OnAllGone(turn, gone); },
                  [&](const SpawnFailed& failed) { OnSpawnFailed(turn, failed); },
+                 [&](const StartLasts& start) {
+                   const bool current =
+                       HasWorkers(state) && start.generation == state.placement->generation;
+                   state.start_lasts = current ? start.lasts : state.start_lasts;
+                 },
                  [&](const WorkerSpoke& spoke) { OnWorkerSpoke(turn, spoke); },
                  [&](const StacksTaken& taken) {
                    if (state.taking_stacks && state.phase == AgentPhase::kStopping &&

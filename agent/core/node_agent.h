@@ -80,6 +80,11 @@ struct SpawnFailed {
   std::string text;
   Endpoint store;
 };
+// Whether the start of the workers lasts: it waits for a disk. Not told of one that does not.
+struct StartLasts {
+  Generation generation;
+  bool lasts = true;
+};
 // On the notify socket.
 struct WorkerSpoke {
   std::uint32_t local_rank = 0;
@@ -101,8 +106,9 @@ struct JobEndKnown {
   std::optional<Time> stop;       // When the workers are to save and end; none: nobody asked.
 };
 struct AgentTick {};
-using AgentEvent = std::variant<Started, Replied, CallFailed, WorkerEnded, AllGone, SpawnFailed,
-                                WorkerSpoke, StacksTaken, SignalArrived, JobEndKnown, AgentTick>;
+using AgentEvent =
+    std::variant<Started, Replied, CallFailed, WorkerEnded, AllGone, SpawnFailed, StartLasts,
+                 WorkerSpoke, StacksTaken, SignalArrived, JobEndKnown, AgentTick>;
 
 // ---- Effects ----
 struct SendReport {  // Replaces the call in flight.
@@ -170,6 +176,7 @@ struct AgentState {
   std::uint32_t restarts_used = 0;
   std::uint32_t alive = 0;  // Workers whose status is not known yet.
   std::uint32_t succeeded = 0;
+  bool start_lasts = false;
   std::uint64_t progress = 0;
   std::map<std::uint32_t, Heartbeat> heartbeats;  // By local rank.
   Time first_failure;

@@ -37,6 +37,7 @@ NodeReport ReportOf(const AgentState& state, const AgentConfig& config) {
       break;
     case AgentPhase::kRunning:
       report.hosting = Hosting::kWorkers;
+      report.starting = state.start_lasts;
       break;
     case AgentPhase::kStopping:
       report.hosting = Hosting::kStopping;

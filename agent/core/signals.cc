@@ -26,9 +26,11 @@ void Preempt(AgentTurn& turn, int signal, const std::string& why) {
   state.signal = signal;
   state.leaving = turn.config.leaves_alone ? Leaving::kLeave : Leaving::kStopRun;
   if (state.phase == AgentPhase::kRunning) {
-    turn.Tell(SayLevel::kWarning, why + ": the workers have " +
-                                      FormatDuration(turn.config.shutdown_timeout) +
-                                      " to save and end (--shutdown-timeout)");
+    turn.Tell(SayLevel::kWarning,
+              why + (state.start_lasts
+                         ? ": the workers are not started yet, and will not be"
+                         : ": the workers have " + FormatDuration(turn.config.shutdown_timeout) +
+                               " to save and end (--shutdown-timeout)"));
     BeginStop(turn, true, signal);
   } else if (state.phase == AgentPhase::kIdle) {
     turn.Tell(SayLevel::kWarning, why + ": leaving the run");
@@ -83,9 +85,12 @@ void OnSignal(AgentTurn& turn, int signal) {
   state.leaving = alone || signal == kSigInt ? Leaving::kStopRun : Leaving::kLeave;
   if (state.phase == AgentPhase::kRunning) {
     turn.Tell(SayLevel::kWarning,
-              "got " + name + ": passing it on to the workers; they have " +
-                  FormatDuration(turn.config.shutdown_timeout) +
-                  " to end (--shutdown-timeout), a second signal kills them now");
+              "got " + name +
+                  (state.start_lasts
+                       ? ": the workers are not started yet, and will not be"
+                       : ": passing it on to the workers; they have " +
+                             FormatDuration(turn.config.shutdown_timeout) +
+                             " to end (--shutdown-timeout), a second signal kills them now"));
     BeginStop(turn, true, signal);
   } else if (state.phase == AgentPhase::kIdle) {
     turn.Tell(SayLevel::kWarning, "got " + name + ": leaving the run");

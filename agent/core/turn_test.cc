@@ -9,6 +9,20 @@
 namespace ddprun {
 namespace {
 
+// To whom would it be passed on?
+TEST_F(Agent, ASignalDuringAStartThatLastsIsSaidSo) {
+  TellRun(1, 1s);
+  EXPECT_FALSE(ReportOf(state, config).starting);
+  Feed(StartLasts{{1}}, 2s);
+  EXPECT_TRUE(Find<SendReport>()->report.starting);
+  Feed(StartLasts{{1}, false}, 3s);
+  EXPECT_FALSE(Find<SendReport>()->report.starting);
+  Feed(StartLasts{{1}}, 4s);
+  Feed(SignalArrived{kTerm}, 5s);
+  EXPECT_EQ(Find<Say>()->text, "got SIGTERM: the workers are not started yet, and will not be");
+  EXPECT_FALSE(ReportOf(state, config).starting);
+}
+
 TEST_F(Agent, TermLeavesAndASecondOneKills) {
   TellRun(1, 1s);
   Feed(SignalArrived{kTerm}, 2s);

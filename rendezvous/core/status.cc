@@ -41,7 +41,7 @@ std::string StateOf(const CoordinatorState& state, const NodeKey& key, const Nod
     return "leaving";
   }
   if (node.report.hosting == Hosting::kWorkers) {
-    return "running";
+    return node.report.starting ? "starting" : "running";
   }
   if (state.phase == Phase::kRunning && member != nullptr) {
     return "starting";
@@ -112,6 +112,12 @@ std::string WaitsFor(const CoordinatorState& state, const CoordinatorConfig& con
           NamesOf(state, [](const Member& m, const NodeState&) { return !m.hosted; });
       if (!starting.empty()) {
         return "waiting until the workers are started on " + starting;
+      }
+      const std::string held =
+          NamesOf(state, [](const Member&, const NodeState& node) { return node.report.starting; });
+      if (!held.empty()) {
+        return "waiting until the workers are started on " + held +
+               ", which takes longer than usual (its log says what for: a disk?)";
       }
       const bool some = std::any_of(state.world->members.begin(), state.world->members.end(),
                                     [](const Member& m) { return m.succeeded; });

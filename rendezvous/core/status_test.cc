@@ -52,6 +52,24 @@ TEST_F(Status, ARunningOneShowsTheWorldByRankWithSteps) {
   EXPECT_FALSE(status.nodes[2].in_world);
 }
 
+// It hosts them since it was told to: their program is on a disk that hangs.
+TEST_F(Status, AStartThatLastsIsNoRunningNode) {
+  a.Says(At(0s));
+  b.Says(At(0s));
+  a.Hosts(At(0s));
+  b.report.starting = true;
+  b.Hosts(At(1s));
+  EXPECT_EQ(At_(2s).nodes[0].state, "running");
+  EXPECT_EQ(At_(2s).nodes[1].state, "starting");
+  EXPECT_EQ(At_(2s).waits_for,
+            "waiting until the workers are started on n1, which takes longer than usual (its log "
+            "says what for: a disk?)");
+  b.report.starting = false;
+  b.Hears(At(3s)).Says(At(3s));
+  EXPECT_EQ(At_(3s).nodes[1].state, "running");
+  EXPECT_EQ(At_(3s).waits_for, "");
+}
+
 TEST_F(Status, ADrainingOneNamesTheCauseAndWhoIsLeft) {
   a.Says(At(0s));
   b.Says(At(0s));

@@ -49,8 +49,13 @@ class HeldDisk(DdprunTest):
                          environment=self.hold("mkdir:attempt_0/1"))
         self.wait_until_held(run)
         self.wait_for_text(run, r"the workers are not started yet: making '\S+/attempt_0/1' takes longer")
+        asked = self.start("status")
+        self.assertEqual(asked.wait(), 0, asked.all())
+        self.assertRegex(asked.out(), r"waiting until the workers are started on \S+, which takes longer")
+        self.assertRegex(asked.out(), r"(?m)\bstarting\b")
         run.signal(signal.SIGTERM)
         self.assertEqual(run.wait(), 143, run.all())
+        self.assertIn("got SIGTERM: the workers are not started yet, and will not be\n", run.err())
         self.assertEqual(run.workers(), {})
 
     def test_a_log_that_cannot_be_opened_yet(self):
