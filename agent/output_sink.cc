@@ -1,8 +1,10 @@
 #include "agent/output_sink.h"
 
-#include <boost/asio/post.hpp>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
 #include <cstring>
-#include <future>
+#include <mutex>
 #include <utility>
 
 #include "common/check.h"
@@ -10,25 +12,65 @@
 #include "common/log.h"
 
 namespace ddprun {
-// Outlives the sink when its thread is stuck in write(2).
+
+// Outlives the sink while its thread is stuck in write(2) or close(2).
 struct OutputSink::Shared {
-  enum class Phase { kIdle, kWriting, kAbandoned };
-  UniqueFd fd;
-  std::atomic<Phase> phase = Phase::kIdle;
+  void Serve(const std::shared_ptr<Shared>& self);  // On the thread.
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  OutputSink* sink = nullptr;  // nullptr: gone, and with it whoever wants to hear of anything.
+  std::string batch;           // To be written next.
+  bool writing = false;
+  UniqueFd fd;  // The thread's, once there is one.
 };
+
+void OutputSink::Shared::Serve(const std::shared_ptr<Shared>& self) {
+  std::unique_lock lock(mutex);
+  while (true) {
+    changed.wait(lock, [this] { return sink == nullptr || !batch.empty(); });
+    if (batch.empty()) {
+      break;
+    }
+    writing = true;
+    std::string lines = std::exchange(batch, {});
+    lock.unlock();
+    const int error_number = WriteLines(fd.get(), lines);
+    lock.lock();
+    writing = false;
+    changed.notify_all();
+    if (sink != nullptr) {
+      sink->loop_.Post([self, error_number] {
+        if (self->sink != nullptr) {  // It changes on the loop alone.
+          self->sink->OnWritten(error_number);
+        }
+      });
+    }
+  }
+  lock.unlock();
+  fd.Reset();  // A network file system writes what it holds back.
+}
 
 OutputSink::OutputSink(Loop& loop, UniqueFd fd, std::string name)
     : loop_(loop), name_(std::move(name)), shared_(std::make_shared<Shared>()) {
   shared_->fd = std::move(fd);
+  shared_->sink = this;
 }
 
 OutputSink::~OutputSink() {
-  // Not writing: the thread is idle or about to be, and joins at once. Stuck in a write that may
-  // never return, it is left behind; it will find kAbandoned and touch nothing but `shared_`.
-  const auto before = shared_->phase.exchange(Shared::Phase::kAbandoned);
-  if (before == Shared::Phase::kWriting || stuck_) {
-    (void)thread_.release();
+  {
+    const std::lock_guard lock(shared_->mutex);
+    shared_->sink = nullptr;
+    shared_->changed.notify_all();
   }
+  if (!HaveThread()) {
+    (void)shared_->fd.Release();  // Better left open than waited for.
+  }
+}
+
+bool OutputSink::HaveThread() {
+  thread_ = thread_ || StartThread([shared = shared_] { shared->Serve(shared); });
+  return thread_;
 }
 
 void OutputSink::Append(std::string_view lines) {
@@ -42,23 +84,19 @@ void OutputSink::Append(std::string_view lines) {
 }
 
 void OutputSink::StartWriting() {
-  if (!thread_) {
-    thread_ = std::make_unique<boost::asio::thread_pool>(1);
-  }
   writing_ = true;
-  shared_->phase = Shared::Phase::kWriting;
-  boost::asio::post(*thread_,
-                    [this, shared = shared_, batch = std::exchange(pending_, {})]() mutable {
-                      const int error_number = WriteLines(shared->fd.get(), batch);
-                      auto writing = Shared::Phase::kWriting;
-                      if (shared->phase.compare_exchange_strong(writing, Shared::Phase::kIdle)) {
-                        loop_.Post([this, shared, error_number] {
-                          if (shared->phase != Shared::Phase::kAbandoned) {
-                            OnWritten(error_number);
-                          }
-                        });
-                      }
-                    });
+  if (!HaveThread()) {
+    pending_.clear();
+    loop_.Post([shared = shared_] {
+      if (shared->sink != nullptr) {
+        shared->sink->OnWritten(EAGAIN);
+      }
+    });
+    return;
+  }
+  const std::lock_guard lock(shared_->mutex);
+  shared_->batch += std::exchange(pending_, {});
+  shared_->changed.notify_all();
 }
 
 void OutputSink::OnWritten(int error_number) {
@@ -86,13 +124,13 @@ void OutputSink::Flush(Duration limit) {
   if (!thread_) {
     return;
   }
-  auto written = std::make_shared<std::promise<void>>();
-  boost::asio::post(*thread_, [shared = shared_, written, batch = std::exchange(pending_, {})] {
-    WriteLines(shared->fd.get(), batch);
-    written->set_value();
-  });
-  stuck_ = written->get_future().wait_for(limit) != std::future_status::ready;
-  if (stuck_) {
+  std::unique_lock lock(shared_->mutex);
+  shared_->batch += std::exchange(pending_, {});
+  shared_->changed.notify_all();
+  const bool written = shared_->changed.wait_for(
+      lock, limit, [this] { return shared_->batch.empty() && !shared_->writing; });
+  if (!written) {
+    lock.unlock();
     Log(LogLevel::kWarning,
         "nobody read the workers' output to " + name_ + " in time: the end of it is lost");
   }

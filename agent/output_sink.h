@@ -1,16 +1,15 @@
 // Where workers' lines go: the agent's stdout or stderr, or a log file that is also shown (tee).
 //
-// Never blocks the loop. Each sink has a thread that does nothing but write(2): readiness cannot be
-// asked for instead, since a file on a hung network file system is always "ready", another process
-// may fill a pipe between poll and write, and O_NONBLOCK would be set for everybody who shares the
-// inherited description. The thread shares nothing: it gets a batch and posts back the outcome.
+// Never blocks the loop. Each sink has a thread that does nothing but write(2), and close(2) at the
+// end: readiness cannot be asked for instead, since a file on a hung network file system is always
+// "ready" (and is written back when it is closed), another process may fill a pipe between poll and
+// write, and O_NONBLOCK would be set for everybody who shares the inherited description. The thread
+// gets a batch and posts back the outcome; one that is stuck is left behind.
 //
 // Bounded: who appends asks HasRoom first and stops reading its worker until WhenWritten. What the
 // system refuses (full disk, closed pipe) is dropped, said once, and hurts nobody.
 #pragma once
 
-#include <atomic>
-#include <boost/asio/thread_pool.hpp>
 #include <functional>
 #include <memory>
 #include <string>
@@ -48,17 +47,17 @@ class OutputSink {
 
  private:
   struct Shared;
+  bool HaveThread();
   void StartWriting();
   void OnWritten(int error_number);
 
   Loop& loop_;
   std::string name_;
   std::shared_ptr<Shared> shared_;
-  std::unique_ptr<boost::asio::thread_pool> thread_;  // Started at the first line.
   std::string pending_;
+  bool thread_ = false;  // Started at the first line, or to close.
   bool writing_ = false;
   bool complained_ = false;
-  bool stuck_ = false;
   std::vector<std::function<void()>> waiting_;
 };
 

@@ -38,6 +38,21 @@ class HeldDisk(DdprunTest):
     def logs(self):
         return f"--log-dir={self.path('logs')}"
 
+    def fails_once(self, go):
+        """Once `go` is there, in the first generation; then hangs."""
+        return [FAKE_WORKER, HELLO, "--on-restart=0", f"--wait-file={go}", "--exit=1", "--always", "--hang"]
+
+    def replaces_its_worker_and_obeys(self, run, first, go, codes=(143,)):
+        """While something is held."""
+        generation = run.generations()[-1]
+        open(go, "w").close()
+        newer = self.wait_for(lambda: [g for g in run.generations() if g > generation], run,
+                              what="a generation after the failure")
+        self.assertNotEqual(first, self.wait_for_workers(run, 1, newer[0]))
+        run.signal(signal.SIGTERM)
+        self.assertIn(run.wait(), codes, run.all())
+        self.assertEqual(self.mark.living(), [])
+
     def node(self, endpoint, rank, *actions, hold=None, flags=()):
         return self.start(
             "--nnodes=2", f"--node-rank={rank}", f"--master-addr={endpoint.split(':')[0]}",
@@ -161,6 +176,15 @@ class HeldDisk(DdprunTest):
         self.let_go()
         node.signal(signal.SIGTERM)
         self.assertEqual(node.wait(), 143, node.all())
+
+    # A network file system writes back what it holds.
+    def test_a_log_that_cannot_be_closed(self):
+        go = self.path("go")
+        run = self.start(self.logs(), "--tee=3", "--max-restarts=1", *self.fails_once(go),
+                         environment=self.hold("close:attempt_0/0/stdout.log"))
+        first = self.wait_for_workers(run, 1)
+        self.replaces_its_worker_and_obeys(run, first, go)
+        self.assertTrue(os.path.exists(self.fifo + ".held"))
 
     def answers_while_it_reports(self):
         """A node that carries the server cannot write how its run failed."""

@@ -3,7 +3,10 @@
 // by the file <FIFO>.held.
 //
 //   mkdir:PART open:PART   a path with PART in it
+//   openat:PART            a path with PART in it, and the C++ library's own remove_all
+//   close:PART             a file that was opened for writing and has PART in its path
 //   execve:ASSIGNMENT      an environment with exactly that
+//   program:PART           a program to execute whose path has PART in it
 //   getaddrinfo:HOST       a name to look up that is exactly this; only while the FIFO is there
 //   recv:PART              bytes with PART in them were taken from a socket
 #include <dlfcn.h>
@@ -27,6 +30,8 @@ Function* Real(const char* name, Function*) {
 }
 
 auto* const real_open = Real("open", static_cast<int (*)(const char*, int, ...)>(nullptr));
+auto* const real_openat = Real("openat", static_cast<int (*)(int, const char*, int, ...)>(nullptr));
+auto* const real_close = Real("close", &::close);
 auto* const real_mkdir = Real("mkdir", &::mkdir);
 auto* const real_execve = Real("execve", &::execve);
 auto* const real_getaddrinfo = Real("getaddrinfo", &::getaddrinfo);
@@ -50,8 +55,8 @@ std::string_view PartOf(std::string_view kind) {
 
 // System calls only: the caller may be a child on shared memory.
 void Wait() {
-  ::close(real_open(sign.c_str(), O_WRONLY | O_CREAT, 0600));
-  ::close(real_open(fifo.c_str(), O_RDONLY));
+  real_close(real_open(sign.c_str(), O_WRONLY | O_CREAT, 0600));
+  real_close(real_open(fifo.c_str(), O_RDONLY));
 }
 
 void WaitIfIn(std::string_view kind, const char* path) {
@@ -74,12 +79,33 @@ int open(const char* path, int flags, ...) {
   return real_open(path, flags, mode);
 }
 
+int openat(int directory, const char* path, int flags, ...) {
+  va_list arguments;
+  va_start(arguments, flags);
+  const mode_t mode = (flags & O_CREAT) != 0 ? va_arg(arguments, mode_t) : 0;
+  va_end(arguments);
+  WaitIfIn("openat:", path);
+  return real_openat(directory, path, flags, mode);
+}
+
+int close(int fd) {
+  if (!PartOf("close:").empty() && (::fcntl(fd, F_GETFL) & O_ACCMODE) != O_RDONLY) {
+    char path[4096];
+    const std::string link = "/proc/self/fd/" + std::to_string(fd);
+    const ssize_t size = ::readlink(link.c_str(), path, sizeof path - 1);
+    path[size > 0 ? size : 0] = '\0';
+    WaitIfIn("close:", path);
+  }
+  return real_close(fd);
+}
+
 int mkdir(const char* path, mode_t mode) noexcept {
   WaitIfIn("mkdir:", path);
   return real_mkdir(path, mode);
 }
 
 int execve(const char* path, char* const* argv, char* const* environment) noexcept {
+  WaitIfIn("program:", path);
   const std::string_view part = PartOf("execve:");
   for (char* const* entry = environment; !part.empty() && *entry != nullptr; ++entry) {
     if (part == *entry) {
