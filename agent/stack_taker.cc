@@ -1,10 +1,8 @@
 #include "agent/stack_taker.h"
 
 #include <fcntl.h>
-#include <unistd.h>
+#include <sys/wait.h>
 
-#include <algorithm>
-#include <boost/asio/posix/stream_descriptor.hpp>
 #include <cerrno>
 #include <utility>
 
@@ -22,7 +20,7 @@ constexpr std::size_t kAtOnce = 8;
 
 class StackTaker::State : public std::enable_shared_from_this<State> {
  public:
-  State(AsioLoop& loop, std::string program) : loop_(loop), program_(std::move(program)) {}
+  State(Loop& loop, std::string program) : loop_(loop), program_(std::move(program)) {}
 
   void Take(std::vector<StackJob> jobs, Duration limit, std::function<void()> done) {
     Forget();
@@ -39,46 +37,58 @@ class StackTaker::State : public std::enable_shared_from_this<State> {
   void Forget() {
     ++round_;
     jobs_.clear();
+    for (const auto& child : children_) {
+      child->GiveUp();
+    }
+    children_.clear();
     running_ = 0;
     started_ = 0;
     done_ = nullptr;
   }
 
  private:
-  using Pidfd = boost::asio::posix::stream_descriptor;
-
   void Next() {
     while (running_ < kAtOnce && started_ < jobs_.size()) {
-      Result<LaunchedWorker> child = Start(jobs_[started_++]);
-      if (!child) {
-        Log(LogLevel::kWarning, child.error().message);
-        continue;
-      }
       ++running_;
-      Await(std::make_shared<Pidfd>(loop_.io(), child->pidfd.Release()));
+      Run(jobs_[started_++]);
     }
     if (running_ == 0 && started_ == jobs_.size() && done_) {
       std::exchange(done_, nullptr)();
     }
   }
 
-  void Await(const std::shared_ptr<Pidfd>& pidfd) {
-    pidfd->async_wait(
-        boost::asio::posix::descriptor_base::wait_read,
-        [weak = weak_from_this(), pidfd, round = round_](boost::system::error_code error) {
-          const auto self = weak.lock();
-          if (!error && self && self->round_ == round) {
+  void Run(const StackJob& job) {
+    const auto child = std::make_shared<LaunchUnderWay>();
+    children_.push_back(child);
+    loop_.RunBounded(  // It keeps its limit itself, and then has something to write.
+        2 * limit_, [child, spec = SpecOf(job)] { RunToEnd(spec, *child); },
+        [weak = weak_from_this(), round = round_](bool) {
+          if (const auto self = weak.lock(); self && self->round_ == round) {
             --self->running_;
             self->Next();
           }
         });
   }
 
-  Result<LaunchedWorker> Start(const StackJob& job) {
+  // On a thread, which stays for as long as the child, which would die with it (PDEATHSIG). Whoever
+  // sweeps up the generation takes its status.
+  static void RunToEnd(const WorkerSpec& spec, LaunchUnderWay& under_way) {
     const UniqueFd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
-    if (!nothing) {
-      return SystemError("open", "/dev/null", errno);
+    const Result<LaunchedWorker> child =
+        nothing ? LaunchWorker(spec, {nothing.get(), nothing.get(), nothing.get()}, &under_way)
+                : SystemError("open", "/dev/null", errno);
+    if (!child) {
+      Log(LogLevel::kWarning, child.error().message);
+      return;
     }
+    siginfo_t ended{};
+    while (::waitid(P_PIDFD, static_cast<id_t>(child->pidfd.get()), &ended, WEXITED | WNOWAIT) !=
+               0 &&
+           errno == EINTR) {
+    }
+  }
+
+  WorkerSpec SpecOf(const StackJob& job) const {
     WorkerSpec spec;
     spec.command.file = program_;
     spec.command.argv = {
@@ -89,20 +99,21 @@ class StackTaker::State : public std::enable_shared_from_this<State> {
     }
     spec.command.argv.push_back(std::to_string(job.pid));
     spec.environment = ProcessEnvironment();
-    return LaunchWorker(spec, {nothing.get(), nothing.get(), nothing.get()});
+    return spec;
   }
 
-  AsioLoop& loop_;
+  Loop& loop_;
   const std::string program_;
   std::vector<StackJob> jobs_;
   Duration limit_{0};
   std::function<void()> done_;
+  std::vector<std::shared_ptr<LaunchUnderWay>> children_;  // Shared with their threads.
   std::size_t running_ = 0;
   std::size_t started_ = 0;
   std::uint64_t round_ = 0;
 };
 
-StackTaker::StackTaker(AsioLoop& loop, std::string program)
+StackTaker::StackTaker(Loop& loop, std::string program)
     : state_(std::make_shared<State>(loop, std::move(program))) {}
 
 StackTaker::~StackTaker() {

@@ -1,5 +1,6 @@
 // Has the stacks of hung workers written to files, by children of its own, so that neither a slow
-// tool nor a file that blocks, in /proc or on the disk they go to, holds up the loop.
+// tool nor a file that blocks, in /proc or on the disk they go to, holds up the loop. Nor does the
+// disk that the program is on: a thread starts each.
 //
 // The children are `<program> stacks` (agent/stack_dump.h), a few at a time, in the order given.
 // They belong to the generation like everything this process starts meanwhile: killing it ends
@@ -14,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "common/asio_loop.h"
+#include "common/loop.h"
 
 namespace ddprun {
 
@@ -28,7 +29,7 @@ struct StackJob {
 class StackTaker {
  public:
   // `program` is this very one: its main knows the verb.
-  StackTaker(AsioLoop& loop, std::string program);
+  StackTaker(Loop& loop, std::string program);
   ~StackTaker();
   StackTaker(const StackTaker&) = delete;
   StackTaker& operator=(const StackTaker&) = delete;
@@ -42,7 +43,7 @@ class StackTaker {
 
  private:
   class State;
-  std::shared_ptr<State> state_;  // Shared with waits in flight.
+  std::shared_ptr<State> state_;  // Shared with what is under way.
 };
 
 }  // namespace ddprun

@@ -6,8 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <boost/asio/posix/stream_descriptor.hpp>
 #include <cerrno>
+#include <mutex>
 #include <utility>
 
 #include "agent/wait_status.h"
@@ -30,108 +30,106 @@ std::string Printed(int file) {
 
 }  // namespace
 
-class SchedulerCommand::State : public std::enable_shared_from_this<State> {
- public:
-  State(AsioLoop& loop, std::string name, Done done)
-      : loop_(loop),
-        name_(std::move(name)),
-        done_(std::move(done)),
-        limit_(loop),
-        pidfd_(loop.io()) {}
+// The thread stays for as long as the process does, which would die with it (PDEATHSIG).
+struct SchedulerCommand::Call {
+  // ---- On the thread ----
+  Result<std::string> Ask();
+  Result<ExitStatus> WaitFor(const WorkerSpec& spec, const ChildStdio& stdio);
 
-  Result<void> Start(const std::vector<std::string>& words, Duration limit) {
-    WorkerSpec spec;
-    ASSIGN_OR_RETURN(spec.command.file, FindProgram(words.front(), GetProcessEnv));
-    spec.command.argv = words;
-    spec.environment = ProcessEnvironment();
-    spec.helper = true;
-    const UniqueFd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
-    printed_ = UniqueFd(::memfd_create("printed", MFD_CLOEXEC));
-    said_ = UniqueFd(::memfd_create("said", MFD_CLOEXEC));
-    if (!nothing || !printed_ || !said_) {
-      return SystemError("make room for what is printed by", words.front(), errno);
-    }
-    ASSIGN_OR_RETURN(LaunchedWorker launched,
-                     LaunchWorker(spec, {nothing.get(), printed_.get(), said_.get()}));
-    pid_ = launched.pid;
-    pidfd_.assign(launched.pidfd.Release());
-    pidfd_.async_wait(boost::asio::posix::descriptor_base::wait_read,
-                      [weak = weak_from_this()](boost::system::error_code error) {
-                        if (const auto self = weak.lock(); self && !error) {
-                          self->OnEnded();
-                        }
-                      });
-    limit_.ArmAt(loop_.Now() + limit, [this, limit] {
-      late_ = "has not answered for " + FormatDuration(limit);
-      Kill();
-    });
-    return {};
-  }
+  // ---- On the loop ----
+  void Kill();
+  Done done;
 
-  void Fail(const Error& error) {
-    loop_.Post([self = shared_from_this(), error] { self->Answer(error); });
-  }
-
-  void Forget() {
-    done_ = nullptr;
-    Kill();
-  }
-
- private:
-  void Kill() {
-    if (pid_ != 0) {
-      ::kill(-pid_, SIGKILL);  // A site's own squeue may be a script.
-    }
-  }
-
-  void OnEnded() {
-    int wait_status = 0;
-    const pid_t taken = ::waitpid(std::exchange(pid_, 0), &wait_status, WNOHANG);
-    limit_.Cancel();
-    if (!late_.empty()) {
-      Answer(Error{ErrorKind::kUnavailable, name_ + " " + late_});
-    } else if (taken > 0 && !Succeeded(DecodeWaitStatus(wait_status))) {
-      Answer(Error{ErrorKind::kUnavailable, name_ + " ended with " +
-                                                Describe(DecodeWaitStatus(wait_status)) + ": " +
-                                                Printed(said_.get())});
-    } else {
-      Answer(Printed(printed_.get()));
-    }
-  }
-
-  void Answer(const Result<std::string>& result) {
-    if (done_) {
-      std::exchange(done_, nullptr)(result);
-    }
-  }
-
-  AsioLoop& loop_;
-  const std::string name_;
-  Done done_;
-  LoopTimer limit_;
-  boost::asio::posix::stream_descriptor pidfd_;
-  UniqueFd printed_;
-  UniqueFd said_;
-  std::string late_;
-  pid_t pid_ = 0;
+  std::vector<std::string> words;
+  Result<std::string> answer = std::string();  // The thread's, until it has ended.
+  LaunchUnderWay under_way;
+  std::mutex mutex;
+  pid_t pid = 0;  // Begun and not reaped.
 };
 
-SchedulerCommand::SchedulerCommand(AsioLoop& loop) : loop_(loop) {}
+Result<std::string> SchedulerCommand::Call::Ask() {
+  WorkerSpec spec;
+  ASSIGN_OR_RETURN(spec.command.file, FindProgram(words.front(), GetProcessEnv));
+  spec.command.argv = words;
+  spec.environment = ProcessEnvironment();
+  spec.helper = true;
+  const UniqueFd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  const UniqueFd printed(::memfd_create("printed", MFD_CLOEXEC));
+  const UniqueFd said(::memfd_create("said", MFD_CLOEXEC));
+  if (!nothing || !printed || !said) {
+    return SystemError("make room for what is printed by", words.front(), errno);
+  }
+  ASSIGN_OR_RETURN(const ExitStatus status,
+                   WaitFor(spec, {nothing.get(), printed.get(), said.get()}));
+  if (!Succeeded(status)) {
+    return Error{ErrorKind::kUnavailable,
+                 words.front() + " ended with " + Describe(status) + ": " + Printed(said.get())};
+  }
+  return Printed(printed.get());
+}
+
+Result<ExitStatus> SchedulerCommand::Call::WaitFor(const WorkerSpec& spec,
+                                                   const ChildStdio& stdio) {
+  ASSIGN_OR_RETURN(const LaunchedWorker launched, LaunchWorker(spec, stdio, &under_way));
+  {
+    const std::lock_guard lock(mutex);
+    pid = launched.pid;
+    if (under_way.given_up()) {
+      ::kill(-pid, SIGKILL);
+    }
+  }
+  siginfo_t ended{};
+  while (::waitid(P_PID, static_cast<id_t>(launched.pid), &ended, WEXITED | WNOWAIT) != 0 &&
+         errno == EINTR) {
+  }
+  const std::lock_guard lock(mutex);
+  int wait_status = 0;
+  if (::waitpid(std::exchange(pid, 0), &wait_status, WNOHANG) != launched.pid) {
+    return Error{ErrorKind::kUnavailable, words.front() + " has ended, nobody knows how"};
+  }
+  return DecodeWaitStatus(wait_status);
+}
+
+void SchedulerCommand::Call::Kill() {
+  under_way.GiveUp();
+  const std::lock_guard lock(mutex);
+  if (pid != 0) {
+    ::kill(-pid, SIGKILL);  // A site's own squeue may be a script.
+  }
+}
+
+SchedulerCommand::SchedulerCommand(Loop& loop) : loop_(loop) {}
 
 SchedulerCommand::~SchedulerCommand() {
-  if (state_) {
-    state_->Forget();
+  Forget();
+}
+
+void SchedulerCommand::Forget() {
+  if (call_) {
+    call_->done = nullptr;
+    call_->Kill();
+    call_.reset();
   }
 }
 
 void SchedulerCommand::Run(const std::vector<std::string>& words, Duration limit, Done done) {
-  if (state_) {
-    state_->Forget();
-  }
-  state_ = std::make_shared<State>(loop_, words.front(), std::move(done));
-  if (const Result<void> started = state_->Start(words, limit); !started) {
-    state_->Fail(started.error());
-  }
+  Forget();
+  call_ = std::make_shared<Call>();
+  call_->words = words;
+  call_->done = std::move(done);
+  loop_.RunBounded(
+      limit, [call = call_] { call->answer = call->Ask(); },
+      [call = call_, limit](bool in_time) {
+        if (!in_time) {
+          call->Kill();
+        }
+        if (const Done done = std::exchange(call->done, nullptr)) {
+          done(in_time
+                   ? call->answer
+                   : Error{ErrorKind::kUnavailable,
+                           call->words.front() + " has not answered for " + FormatDuration(limit)});
+        }
+      });
 }
 
 }  // namespace ddprun

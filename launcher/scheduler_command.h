@@ -1,5 +1,6 @@
 // One call of a scheduler's own command (squeue, scontrol), beside everything else that the agent
-// does: nothing waits for it, and it never lasts longer than its limit.
+// does: nothing waits for it, and it never lasts longer than its limit. It is looked for, started
+// and waited for on a thread of its own: its disk may hang.
 //
 // Says nothing itself and decides nothing. A command that is not in PATH is an error like one that
 // fails.
@@ -10,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "common/asio_loop.h"
+#include "common/loop.h"
 #include "common/result.h"
 
 namespace ddprun {
@@ -20,16 +21,17 @@ class SchedulerCommand {
   // What it printed on stdout, cut at 64 KiB, or why it failed, with what it said on stderr.
   using Done = std::function<void(const Result<std::string>& printed)>;
 
-  explicit SchedulerCommand(AsioLoop& loop);
+  explicit SchedulerCommand(Loop& loop);
   ~SchedulerCommand();  // Kills what still runs; `done` is not called then.
 
   // `done` once, on the loop, never from inside Run. A call replaces the one before.
   void Run(const std::vector<std::string>& words, Duration limit, Done done);
 
  private:
-  class State;
-  std::shared_ptr<State> state_;
-  AsioLoop& loop_;
+  struct Call;
+  void Forget();
+  Loop& loop_;
+  std::shared_ptr<Call> call_;  // Shared with its thread.
 };
 
 }  // namespace ddprun

@@ -186,6 +186,26 @@ class HeldDisk(DdprunTest):
         self.replaces_its_worker_and_obeys(run, first, go)
         self.assertTrue(os.path.exists(self.fifo + ".held"))
 
+    def test_a_schedulers_command_whose_disk_hangs(self):
+        go, programs = self.path("go"), self.path("programs")
+        os.mkdir(programs)
+        os.symlink("/bin/true", os.path.join(programs, "squeue"))
+        run = self.start(self.logs(), "--stop-before=5m", "--max-restarts=1", *self.fails_once(go), environment={
+            **self.hold("program:/squeue"), "PATH": programs + ":" + self.environment["PATH"],
+            "SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "1", "SLURM_JOB_NODELIST": "n00",
+            "SLURMD_NODENAME": "n00"})
+        self.wait_until_held(run)
+        first = self.wait_for_workers(run, 1)
+        self.replaces_its_worker_and_obeys(run, first, go, (75, 143))  # Of Slurm; it has hardly begun.
+
+    # ddprun itself, which takes the stacks of hung workers.
+    def test_the_programs_own_disk_hangs(self):
+        run = self.start("--hang-timeout=1s", FAKE_WORKER, HELLO, "--notify=STEP=3", "--hang",
+                         environment=self.hold("program:/proc/self/exe"))
+        self.wait_until_held(run)
+        self.assertEqual(run.wait(), 124, run.all())
+        self.assertEqual(self.mark.living(), [])
+
     def answers_while_it_reports(self):
         """A node that carries the server cannot write how its run failed."""
         endpoint = self.free_endpoint()
