@@ -24,6 +24,7 @@
 #include <utility>
 #include <vector>
 
+#include "agent/directory_removal.h"
 #include "agent/process_tree.h"
 #include "agent/wait_status.h"
 #include "agent/worker_launcher.h"
@@ -142,10 +143,12 @@ bool EndsSetUp(Guard& guard, int signal) {
   return !guard.watching;
 }
 
-// Reads every signal that has come, passing on all but SIGCHLD.
-void PassSignalsOn(Guard& guard) {
+// Reads every signal that has come, passing on all but SIGCHLD. True: one of them asks for the end.
+bool PassSignalsOn(Guard& guard) {
   signalfd_siginfo info{};
+  bool ends = false;
   while (::read(guard.signals.get(), &info, sizeof info) == sizeof info) {
+    ends |= info.ssi_signo != SIGCHLD && info.ssi_signo != SIGUSR1 && info.ssi_signo != SIGUSR2;
     if (info.ssi_signo != SIGCHLD && guard.link) {
       if (EndsSetUp(guard, static_cast<int>(info.ssi_signo))) {
         guard.ended_by = static_cast<int>(info.ssi_signo);
@@ -157,6 +160,14 @@ void PassSignalsOn(Guard& guard) {
       (void)!::send(guard.link.get(), &number, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
     }
   }
+  return ends;
+}
+
+// For a moment.
+bool AwaitSignal(Guard& guard) {
+  pollfd signal{guard.signals.get(), POLLIN, 0};
+  ::poll(&signal, 1, kLookAgainMs);
+  return PassSignalsOn(guard);
 }
 
 int WaitForAgent(Guard& guard) {
@@ -218,9 +229,7 @@ void EndWhatIsLeft(Guard& guard) {
       Say("waiting for process " + std::to_string(living.front()) +
           ", which does not die of SIGKILL (stuck in the kernel?)");
     }
-    pollfd signal{guard.signals.get(), POLLIN, 0};
-    ::poll(&signal, 1, kLookAgainMs);
-    PassSignalsOn(guard);
+    AwaitSignal(guard);
   }
 }
 
@@ -332,8 +341,10 @@ int RunGuarded(const std::function<int(GuardLink)>& agent_main) {
     Say("the agent was " + Describe(*killed) + "; ended what it started");
   }
   if (!guard.directory.empty()) {  // Not there after an orderly end.
-    std::error_code ignored;
-    std::filesystem::remove_all(guard.directory, ignored);
+    const std::string left = RemoveInTime(guard.directory, [&] { return AwaitSignal(guard); });
+    if (!left.empty()) {
+      Say(left);
+    }
   }
   return killed != nullptr && guard.ended_by != 0 ? 128 + guard.ended_by : ShellCode(status);
 }

@@ -36,7 +36,8 @@ class GuardLink {
   bool HoldUntilGone(int fd);
 
   // When nothing of this launch is left, the guard removes this directory, an absolute path, and
-  // all that is in it: the agent may be killed before it can. False: the guard could not be told.
+  // all that is in it: the agent may be killed before it can. What its disk does not let go of
+  // within seconds is left behind, and told. False: the guard could not be told.
   bool RemoveWhenGone(const std::filesystem::path& directory);
 
  private:

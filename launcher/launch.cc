@@ -211,11 +211,10 @@ class Agent {
     if (nowhere) {
       ASSIGN_OR_RETURN(log_dir, MakeTemporaryLogDirectory());
     }
-    ASSIGN_OR_RETURN(RunDirectory directory, RunDirectory::Make(log_dir, config_.run_id));
+    const auto will_be = [this](const std::filesystem::path& path) { link_.RemoveWhenGone(path); };
+    ASSIGN_OR_RETURN(RunDirectory directory, RunDirectory::Make(log_dir, config_.run_id, will_be));
     directory_.emplace(std::move(directory));
-    if (directory_->temporary()) {
-      link_.RemoveWhenGone(directory_->path());
-    } else if (nowhere) {
+    if (nowhere) {
       Log(LogLevel::kInfo, "log directory set to: " + directory_->path().native() + " (--log-dir)");
     }
     return {};

@@ -1,8 +1,10 @@
 #include "launcher/run_directory.h"
 
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include <cerrno>
+#include <random>
 #include <utility>
 
 #include "common/files.h"
@@ -29,10 +31,36 @@ Result<std::string> MakeTemporaryLogDirectory() {
   return path;
 }
 
-Result<RunDirectory> RunDirectory::Make(const std::string& log_dir, const RunId& run_id) {
+namespace {
+
+// As mkdtemp, but that `will_be` is told first.
+Result<std::string> MakeUnique(const std::filesystem::path& prefix,
+                               const std::function<void(const std::filesystem::path&)>& will_be) {
+  constexpr int kTries = 100;
+  std::random_device device;
+  std::string path;
+  for (int i = 0; i < kTries; ++i) {
+    path = prefix.native() + Hex(device());
+    will_be(path);
+    if (::mkdir(path.c_str(), 0700) == 0) {
+      return path;
+    }
+    if (errno != EEXIST) {
+      break;
+    }
+  }
+  return SystemError("make the run directory", path, errno);
+}
+
+}  // namespace
+
+Result<RunDirectory> RunDirectory::Make(
+    const std::string& log_dir, const RunId& run_id,
+    const std::function<void(const std::filesystem::path&)>& will_be) {
+  const bool temporary = log_dir.empty();
   std::filesystem::path base = log_dir;
-  std::string name = run_id + "_XXXXXX";
-  if (log_dir.empty()) {
+  std::string name = run_id + "_";
+  if (temporary) {
     base = GetProcessEnv("TMPDIR").value_or("/tmp");
     name = "ddprun_" + name;
   } else {
@@ -40,14 +68,15 @@ Result<RunDirectory> RunDirectory::Make(const std::string& log_dir, const RunId&
       return Error{ErrorKind::kInvalid, made.error().message + " (--log-dir)"};
     }
   }
-  std::string path = (std::filesystem::absolute(base) / name).native();
-  if (::mkdtemp(path.data()) == nullptr) {
-    Error error = SystemError("make the run directory", path, errno);
-    error.message += log_dir.empty() ? " (TMPDIR)" : " (--log-dir)";
-    error.kind = ErrorKind::kInvalid;
-    return error;
+  const auto nobody = [](const std::filesystem::path&) {};
+  const Result<std::string> path =
+      MakeUnique(std::filesystem::absolute(base) / name,
+                 temporary ? will_be : std::function<void(const std::filesystem::path&)>(nobody));
+  if (!path) {
+    return Error{ErrorKind::kInvalid,
+                 path.error().message + (temporary ? " (TMPDIR)" : " (--log-dir)")};
   }
-  return RunDirectory(path, log_dir.empty());
+  return RunDirectory(*path, temporary);
 }
 
 RunDirectory::RunDirectory(RunDirectory&& other) noexcept

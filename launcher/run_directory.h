@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 
 #include "common/ids.h"
@@ -16,8 +17,11 @@ Result<std::string> MakeTemporaryLogDirectory();
 
 class RunDirectory {
  public:
-  // Mode 0700. `log_dir` empty: temporary.
-  static Result<RunDirectory> Make(const std::string& log_dir, const RunId& run_id);
+  // Mode 0700. `log_dir` empty: temporary. Then `will_be` is told its path before it is there: who
+  // is killed in between leaves nothing that nobody knows of.
+  static Result<RunDirectory> Make(
+      const std::string& log_dir, const RunId& run_id,
+      const std::function<void(const std::filesystem::path&)>& will_be);
   RunDirectory(RunDirectory&& other) noexcept;
   RunDirectory(const RunDirectory&) = delete;
   ~RunDirectory();

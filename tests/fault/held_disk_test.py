@@ -206,6 +206,18 @@ class HeldDisk(DdprunTest):
         self.assertEqual(run.wait(), 124, run.all())
         self.assertEqual(self.mark.living(), [])
 
+    # The guard removes it once the agent could not.
+    def test_a_temporary_directory_that_cannot_be_removed(self):
+        run = self.start(FAKE_WORKER, HELLO, "--hang", environment=self.hold("openat:tmp/ddprun_run-"))
+        self.wait_for_workers(run, 1)
+        self.run_directory_stays = True
+        run.signal(signal.SIGTERM)
+        self.wait_until_held(run)
+        self.assertEqual(run.wait(), 143, run.all())
+        self.assertEqual(self.mark.living(), [])
+        [left] = os.listdir(self.path("tmp"))
+        self.assertIn(f"/{left}' is left behind: removing it takes too long (does its disk answer?)", run.err())
+
     def answers_while_it_reports(self):
         """A node that carries the server cannot write how its run failed."""
         endpoint = self.free_endpoint()
