@@ -8,7 +8,7 @@ namespace ddprun {
 void StoreServer::Charge(Connection& connection) {
   traffic_ -= connection.charged;
   connection.charged =
-      connection.parser.held() + connection.output.bytes() + connection.unread.size();
+      connection.parser.held() + connection.output.kept() + connection.unread.size();
   traffic_ += connection.charged;
 }
 

@@ -68,6 +68,54 @@ TEST(StoreServer, UntakenAnswersOfAllAreBounded) {
   EXPECT_EQ(good.Ask(wire::Get("/big"), 8 + (8 << 20)).size(), 8u + (8 << 20));
 }
 
+// Answers of a byte, or eight: who does not read them is not read from.
+TEST(StoreServer, SmallAnswersThatNobodyTakesAreBounded) {
+  Served served;
+  Client good(served);
+  Client still(served);
+  still.Settle();
+  std::string questions;
+  for (int i = 0; i < 1'000; ++i) {
+    questions += wire::Check({"a", "b"}) + wire::Add("n", 1) + wire::Wait({"n"}) + wire::Ping(7);
+  }
+  std::size_t at = 0;
+  const auto more = [&] {
+    const ssize_t sent = ::send(still.socket().native_handle(), questions.data() + at,
+                                questions.size() - at, MSG_DONTWAIT | MSG_NOSIGNAL);
+    at = (at + static_cast<std::size_t>(std::max<ssize_t>(sent, 0))) % questions.size();
+    return sent > 0;
+  };
+  for (bool any = true; any;) {
+    while (more()) {
+    }
+    good.Settle();
+    any = more();
+  }
+  EXPECT_LE(served.On([](StoreServer& server) { return server.traffic(); }), 512u << 10);
+  EXPECT_EQ(served.Connections(), 2u);
+}
+
+// Of an answer that was taken but for its end only the end is kept.
+TEST(StoreServer, WhatIsKeptOfAHalfTakenAnswerCounts) {
+  constexpr std::size_t kValues = 4'000;
+  constexpr std::size_t kBytes = kValues * (8 + 10'000);
+  Served served;
+  Client good(served);
+  good.Send(wire::Set("/v", std::string(10'000, 'x')));
+  Client slow(served);
+  slow.Send(wire::MultiGet(std::vector<std::string>(kValues, "/v")));
+  good.Settle();
+  std::size_t taken = 0;
+  while (taken < kBytes / 2) {
+    taken += slow.Read(1 << 20).size();
+    const std::size_t kept = served.On([](StoreServer& server) { return server.traffic(); });
+    EXPECT_LE(kept, kBytes - taken + (128u << 10));
+  }
+  slow.Read(kBytes - taken);
+  slow.Settle();
+  EXPECT_EQ(served.On([](StoreServer& server) { return server.traffic(); }), 0u);
+}
+
 // Whoever keeps a store busy keeps nobody else from anything.
 TEST(StoreThread, AStoreLivesApartFromItsOwner) {
   StoreThread thread;

@@ -41,6 +41,8 @@ constexpr std::array<Shape, kStoreOps> kShapes{{
 
 // Values up to this are copied beside their length; larger ones are sent from where they lie.
 constexpr std::size_t kCopiedValue = 16 << 10;
+// Copied bytes are kept in pieces of this size: one that is sent is kept no longer.
+constexpr std::size_t kPieceBytes = 64 << 10;
 // Memory for a text is taken as it comes, not as it is announced.
 constexpr std::size_t kFirstReserve = 1 << 20;
 
@@ -223,8 +225,10 @@ void StoreOutput::Append(const StoreReply& reply) {
 }
 
 void StoreOutput::AppendRaw(std::string_view bytes) {
-  if (parts_.empty() || parts_.back().value != nullptr) {
+  const bool full = !parts_.empty() && parts_.back().text.size() + bytes.size() > kPieceBytes;
+  if (parts_.empty() || parts_.back().value != nullptr || full) {
     parts_.emplace_back();
+    parts_.back().text.reserve(full ? kPieceBytes : 0);
   }
   parts_.back().text.append(bytes);
   bytes_ += bytes.size();

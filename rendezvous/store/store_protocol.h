@@ -72,6 +72,9 @@ class StoreOutput {
   bool empty() const { return bytes_ == 0; }
   std::size_t bytes() const { return bytes_; }
 
+  // What they take: also what was sent of the first piece.
+  std::size_t kept() const { return bytes_ + sent_; }
+
   // The next bytes to send, in at most out.size() pieces; valid until the next Append or Consume.
   std::size_t Gather(std::span<std::string_view> out) const;
   void Consume(std::size_t sent);
@@ -88,8 +91,8 @@ class StoreOutput {
   void AppendValue(const StoreValue& value);
 
   std::deque<Part> parts_;
-  std::size_t sent_ = 0;  // Of the first part.
-  std::size_t bytes_ = 0;
+  std::size_t sent_ = 0;   // Of the first part.
+  std::size_t bytes_ = 0;  // To be sent.
 };
 
 }  // namespace ddprun

@@ -203,5 +203,21 @@ TEST(StoreOutput, RepliesAreTorchsBytes) {
   }
 }
 
+// Of 20 MB in small values all but the last byte was taken: they were one text, kept to its end.
+TEST(StoreOutput, WhatWasSentIsKeptNoLonger) {
+  const StoreValue value = std::make_shared<std::string>(10'000, 'x');
+  StoreOutput output;
+  output.Append(ValuesReply{std::vector<StoreValue>(2'000, value)});
+  const std::size_t whole = output.kept();
+  EXPECT_EQ(whole, output.bytes());
+  while (output.bytes() > 1) {
+    std::array<std::string_view, 1> piece;
+    ASSERT_EQ(output.Gather(piece), 1u);
+    EXPECT_LE(piece[0].size(), 128u << 10);
+    output.Consume(std::min(piece[0].size(), output.bytes() - 1));
+  }
+  EXPECT_LE(output.kept(), 128u << 10);
+}
+
 }  // namespace
 }  // namespace ddprun

@@ -14,6 +14,9 @@ constexpr std::uint8_t kWaitCanceled = 1;
 // What an entry costs beside its own bytes, so that many empty ones are bounded too.
 constexpr std::size_t kEntryBytes = 128;
 
+// And a queue, beside what is in it.
+constexpr std::size_t kQueueBytes = 768;
+
 std::size_t Cost(const std::string& key, const StoreValue& value) {
   return kEntryBytes + key.size() + value->size();
 }
@@ -21,6 +24,11 @@ std::size_t Cost(const std::string& key, const StoreValue& value) {
 // An awaited key is kept twice: with its client and with the key's other clients.
 std::size_t WaitCost(const std::string& key) {
   return 2 * (kEntryBytes + key.size());
+}
+
+// Until who was woken for a queue has come for it.
+std::size_t OfferCost(const std::string& queue) {
+  return kEntryBytes + queue.size();
 }
 
 StoreValue ValueOf(std::string bytes) {
@@ -97,6 +105,7 @@ void StoreTable::Forget(StoreClientId client, Answers& answers) {
     return;
   }
   const std::string name = std::move(offer->second);
+  bytes_ -= OfferCost(name);
   offered_.erase(offer);
   const auto queue = queues_.find(name);
   const auto offers = std::count_if(offered_.begin(), offered_.end(),
@@ -175,7 +184,7 @@ Result<void> StoreTable::MultiSet(StoreRequest request, Answers& answers) {
 
 Result<void> StoreTable::QueuePush(const std::string& key, std::string value, Answers& answers) {
   StoreValue item = ValueOf(std::move(value));
-  RETURN_IF_ERROR(Charge(Cost(key, item)));
+  RETURN_IF_ERROR(Charge(Cost(key, item) + (queues_.contains(key) ? 0 : kQueueBytes)));
   queues_[key].push_back(std::move(item));
   WakeOne(key, answers);
   return {};
@@ -184,6 +193,7 @@ Result<void> StoreTable::QueuePush(const std::string& key, std::string value, An
 StoreReply StoreTable::QueuePop(StoreClientId client, const std::string& key) {
   const auto offer = offered_.find(client);
   if (offer != offered_.end() && offer->second == key) {
+    bytes_ -= OfferCost(key);
     offered_.erase(offer);
   }
   const auto queue = queues_.find(key);
@@ -194,6 +204,7 @@ StoreReply StoreTable::QueuePop(StoreClientId client, const std::string& key) {
   queue->second.pop_front();
   bytes_ -= Cost(key, reply.value);
   if (queue->second.empty()) {
+    bytes_ -= kQueueBytes;
     queues_.erase(queue);
   }
   return reply;
@@ -307,13 +318,22 @@ void StoreTable::WakeOne(const std::string& queue, Answers& answers) {
     woke = wait->second.missing.empty();
     if (woke) {
       waits_.erase(wait);
-      offered_[client] = queue;
+      Offer(client, queue);
       Tell(answers, client, ByteReply{kStopWaiting});
     }
   }
   if (waiting->second.empty()) {
     waiting_for_.erase(waiting);
   }
+}
+
+// In place of the wait, which took more; and of an earlier offer.
+void StoreTable::Offer(StoreClientId client, const std::string& queue) {
+  if (const auto earlier = offered_.find(client); earlier != offered_.end()) {
+    bytes_ -= OfferCost(earlier->second);
+  }
+  offered_[client] = queue;
+  bytes_ += OfferCost(queue);
 }
 
 void StoreTable::StopWaiting(StoreClientId client) {

@@ -31,7 +31,8 @@ struct StoreAnswer {
 
 class StoreTable {
  public:
-  // Keys, values, queued values and awaited keys together never exceed `max_bytes`.
+  // Keys, values, queued values, awaited keys and what clients were woken for together never exceed
+  // `max_bytes`.
   explicit StoreTable(std::size_t max_bytes) : max_bytes_(max_bytes) {}
 
   // Appends the answers in the order in which they are to be sent. Any op but VALIDATE.
@@ -78,6 +79,7 @@ class StoreTable {
   StoreValue Find(const std::string& key) const;
   void Wake(const std::string& key, Answers& answers);
   void WakeOne(const std::string& queue, Answers& answers);
+  void Offer(StoreClientId client, const std::string& queue);
   void StopWaiting(StoreClientId client);
   Result<void> Charge(std::size_t more);
 

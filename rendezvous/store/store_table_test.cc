@@ -248,6 +248,32 @@ TEST_F(StoreTableTest, EmptyEntriesAreNotFree) {
   EXPECT_EQ(answer.substr(0, 8), "refused:");
 }
 
+// One empty value in a queue takes five times what it takes as a key's.
+TEST_F(StoreTableTest, QueuesAreNotFree) {
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(Push("q" + std::to_string(i), ""), "");
+  }
+  EXPECT_GE(table_.bytes(), 10 * 700u);
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(Do(1, {StoreOp::kQueuePop, {"q" + std::to_string(i)}}), "1:1[]");
+  }
+  EXPECT_EQ(table_.bytes(), 0u);
+}
+
+// Each client's is kept until it comes for the value.
+TEST_F(StoreTableTest, NamesOfQueuesThatClientsWereWokenForCount) {
+  const std::string names[] = {std::string(8'000, 'a'), std::string(8'000, 'b')};
+  for (const std::string& name : names) {
+    Do(1, {StoreOp::kWait, {name}});
+    Push(name, "");
+    EXPECT_EQ(Do(2, {StoreOp::kQueuePop, {name}}), "2:1[]");
+    EXPECT_GE(table_.bytes(), 8'000u);
+    EXPECT_LE(table_.bytes(), 9'000u);
+  }
+  Gone(1);
+  EXPECT_EQ(table_.bytes(), 0u);
+}
+
 // Whatever clients did and however they went, nothing of them stays and every byte is given back.
 TEST_F(StoreTableTest, AccountsAreEvenAfterAnyHistory) {
   std::mt19937 random(3);
