@@ -377,6 +377,10 @@ int Launch(const LaunchConfig& config) {
     const std::string plan = DescribePlan(config, *prepared);
     return std::fputs(plan.c_str(), stdout) < 0 || std::fflush(stdout) != 0 ? 1 : kExitOk;
   }
+  if (const Result<void> enough = HaveDescriptors(); !enough) {
+    Complain(LogLevel::kError, enough.error().message);
+    return kExitInternal;
+  }
   return RunGuarded([&](GuardLink link) {
     QueueLog();  // First of all: nobody may read what is said.
     SayRemarks(config, *prepared);

@@ -182,8 +182,12 @@ int Serve(const ServerConfig& config) {
   constexpr Duration kFlushLimit{1'000};
   QueueLog();
   StartLog("ddprun rendezvous", config.verbose ? LogLevel::kDebug : LogLevel::kInfo);
+  const Result<void> enough = HaveDescriptors();
+  if (!enough) {
+    Log(LogLevel::kError, enough.error().message);
+  }
   RaiseFileLimit();
-  const int code = ServeUntilStopped(config);
+  const int code = enough ? ServeUntilStopped(config) : kExitInternal;
   FlushLog(kFlushLimit);
   return code;
 }

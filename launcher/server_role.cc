@@ -8,6 +8,7 @@
 #include <random>
 #include <thread>
 
+#include "agent/worker_launcher.h"
 #include "common/files.h"
 #include "common/log.h"
 #include "launcher/addresses.h"
@@ -111,6 +112,23 @@ void RaiseFileLimit() {
     limit.rlim_cur = limit.rlim_max;
     ::setrlimit(RLIMIT_NOFILE, &limit);
   }
+}
+
+Result<void> HaveDescriptors() {
+  constexpr rlim_t kLeast = 24;  // 20 for one worker; its pipes come on top.
+  UserLimits();
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= kLeast) {
+    return {};
+  }
+  RaiseFileLimit();
+  if (limit.rlim_max >= kLeast) {
+    return {};
+  }
+  return Error{ErrorKind::kRefused, "ddprun may have " + std::to_string(limit.rlim_max) +
+                                        " files open at once (ulimit -n): too few; " +
+                                        std::to_string(kLeast) +
+                                        " would do, and up to ten more for each worker"};
 }
 
 Result<std::string> OperatorsToken(const Access& access, const std::string& run_dir) {

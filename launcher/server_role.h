@@ -75,6 +75,10 @@ void KeepClaimsOnList(const std::vector<Endpoint>& list, SuccessionOptions& opti
 // user's own (UserLimits).
 void RaiseFileLimit();
 
+// What ddprun itself needs, raised for it where that is allowed; refused where it is not. The
+// user's own limit is remembered for the workers before.
+Result<void> HaveDescriptors();
+
 // Says once that nothing keeps strangers out, where strangers could come. `why_no_token`: where one
 // was looked for.
 void WarnIfOpen(const Endpoint& endpoint, const Access& access,

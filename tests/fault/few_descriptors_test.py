@@ -9,7 +9,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
-from ddprun_runs import DDPRUN, DdprunTest  # noqa: E402
+from ddprun_runs import DDPRUN, FAKE_WORKER, DdprunTest  # noqa: E402
 
 DESCRIPTORS = 256
 STRANGERS = 400
@@ -72,6 +72,24 @@ class FewDescriptors(DdprunTest):
         self.wait_for(lambda: self.status()[0] == 0, self.server, what="room for others")
         self.server.signal(15)
         self.server.wait()
+
+
+class TooFew(DdprunTest):
+    def limited(self, soft, hard, *arguments):
+        return self.start(f"--nofile={soft}:{hard}", DDPRUN, *arguments, executable=shutil.which("prlimit"))
+
+    # It was called a defect of ddprun, wherever the last one was wanted.
+    def test_which_limit_would_do_is_said(self):
+        for arguments in ([FAKE_WORKER], ["rendezvous", "--insecure", f"--listen={self.free_endpoint()}"]):
+            with self.subTest(arguments[0]):
+                run = self.limited(10, 10, *arguments)
+                self.assertEqual(run.wait(), 70, run.all())
+                self.assertRegex(run.err(), r"^ddprun[^\n]* ddprun may have 10 files open at once \(ulimit -n\): "
+                                            r"too few; 24 would do, and up to ten more for each worker\n$")
+
+    def test_a_limit_that_may_be_raised_is(self):
+        run = self.limited(10, 64, FAKE_WORKER, "--env-file=" + self.path("there"))
+        self.assertEqual(run.wait(), 0, run.all())
 
 
 if __name__ == "__main__":
