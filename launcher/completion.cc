@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "launcher/raw_flags.h"
+#include "launcher/verbs.h"
 
 namespace ddprun {
 namespace {
@@ -30,8 +31,13 @@ std::string Brief(const FlagRow& row) {
   return text.empty() ? row.name : text;
 }
 
-constexpr const char* kVerbNames =
-    "rendezvous env completion status drain stop stacks publish slurm-script";
+std::string VerbWords() {
+  std::string words;
+  for (const std::string& name : VerbNames()) {
+    words += (words.empty() ? "" : " ") + name;
+  }
+  return words;
+}
 
 // Spellings of all flags that take a value, for a shell's case.
 std::string Valued(const std::string& separator) {
@@ -134,7 +140,7 @@ std::string Bash(const std::string& name, bool verbs) {
   ReplaceAll(script, "%values%", values);
   ReplaceAll(script, "%flags%", Joined(flags, "\n"));
   ReplaceAll(script, "%verbs%", verbs ? kBashVerbs : ":");
-  ReplaceAll(script, "%verb_names%", verbs ? kVerbNames : "");
+  ReplaceAll(script, "%verb_names%", verbs ? VerbWords() : "");
   ReplaceAll(script, "_@", "_" + name);
   ReplaceAll(script, "for @:", "for " + name + ":");
   ReplaceAll(script, " @\n", " " + name + "\n");
@@ -173,7 +179,7 @@ std::string Zsh(const std::string& name, bool verbs) {
                 ",--" + row.name + equals + "}'" + help + action + "' \\\n";
     }
   }
-  const std::string words = verbs ? std::string("\"verbs:verb:(") + kVerbNames + ")\" " : "";
+  const std::string words = verbs ? std::string("\"verbs:verb:(") + VerbWords() + ")\" " : "";
   return script + "  '(-)1:program:{_alternative " + words +
          "\"commands:command:_command_names -e\" \"files:file:_files\"}' \\\n"
          "  '*::argument:_normal'\n";
@@ -220,7 +226,7 @@ std::string Fish(const std::string& name, bool verbs) {
     script += " -d '" + Quoted(Brief(row), "") + "'\n";
   }
   if (verbs) {
-    script += command + " -a '" + kVerbNames + "'\n";
+    script += command + " -a '" + VerbWords() + "'\n";
     script += "complete -c " + name +
               " -n '__fish_seen_subcommand_from completion' -x -a 'bash zsh fish'\n";
   }

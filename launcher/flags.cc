@@ -49,11 +49,7 @@ std::size_t Distance(const std::string& a, const std::string& b) {
 Error Unknown(const std::vector<std::string>& names, const std::string& name,
               const std::string& more) {
   std::string text = "unknown option --" + name;
-  const auto nearest = std::min_element(
-      names.begin(), names.end(),
-      [&](const auto& a, const auto& b) { return Distance(a, name) < Distance(b, name); });
-  if (nearest != names.end() &&
-      Distance(*nearest, name) <= std::min<std::size_t>(3, name.size() / 3)) {
+  if (const auto nearest = Nearest(names, name, name.size() / 3)) {
     text += "; did you mean --" + *nearest + "?";
   }
   return {ErrorKind::kInvalid, text + more};
@@ -104,6 +100,16 @@ Result<std::string> Canonical(const std::vector<std::string>& names, std::string
 }
 
 }  // namespace
+
+std::optional<std::string> Nearest(const std::vector<std::string>& names, const std::string& name,
+                                   std::size_t wrong) {
+  const auto nearest = std::min_element(
+      names.begin(), names.end(),
+      [&](const auto& a, const auto& b) { return Distance(a, name) < Distance(b, name); });
+  const bool near =
+      nearest != names.end() && Distance(*nearest, name) <= std::min<std::size_t>(3, wrong);
+  return near ? std::optional(*nearest) : std::nullopt;
+}
 
 Result<SplitLine> SplitFlags(const CLI::App& app, const std::vector<std::string>& args) {
   const std::vector<std::string> names = LongNames(app);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,10 @@ Result<SplitLine> SplitFlags(const CLI::App& app, const std::vector<std::string>
 
 // DDPRUN_<NAME>, else PET_<NAME>, for every flag of `app` but those that only print.
 std::vector<Setting> SettingsFromEnvironment(const CLI::App& app, const GetEnv& get_env);
+
+// Of `names` the one that is meant, where at most so many letters, and three, are wrong.
+std::optional<std::string> Nearest(const std::vector<std::string>& names, const std::string& name,
+                                   std::size_t wrong);
 
 // Each name once, with its last setting of the last list that has one.
 std::vector<Setting> LayOver(const std::vector<std::vector<Setting>>& lists);

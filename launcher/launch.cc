@@ -34,6 +34,7 @@
 #include "launcher/store_probe.h"
 #include "launcher/termination_log.h"
 #include "launcher/under_srun.h"
+#include "launcher/verbs.h"
 #include "proto/exit_code.h"
 #include "rendezvous/core/describe.h"
 
@@ -369,7 +370,8 @@ int Launch(const LaunchConfig& config) {
   }
   const Result<Preparation> prepared = Prepare(config);
   if (!prepared) {
-    Complain(LogLevel::kError, WithOrigins(prepared.error().message, config.settings));
+    Complain(LogLevel::kError, WithOrigins(prepared.error().message, config.settings) +
+                                   PerhapsAVerb(config.own_command, prepared.error()));
     return kExitUsage;
   }
   if (config.dry_run) {

@@ -130,6 +130,19 @@ Result<VerbRequest> ParsePublish(const std::vector<std::string>& args) {
 
 }  // namespace
 
+std::vector<std::string> VerbNames() {
+  return {"rendezvous", "env",    "completion", "status",      "drain",
+          "stop",       "stacks", "publish",    "slurm-script"};
+}
+
+std::string PerhapsAVerb(const std::vector<std::string>& command, const Error& error) {
+  if (error.kind != ErrorKind::kNotFound || command.size() < 2 || command[1].starts_with('-')) {
+    return "";
+  }
+  const auto verb = Nearest(VerbNames(), command[1], command[1].size() / 2);
+  return verb ? "; or did you mean 'ddprun " + *verb + "'?" : "";
+}
+
 bool IsVerb(const std::string& word) {
   return word == "stacks" || word == "status" || word == "drain" || word == "stop" ||
          word == "publish" || word == "slurm-script";

@@ -26,6 +26,12 @@ using VerbRequest =
 
 bool IsVerb(const std::string& word);
 
+// All of ddprun's, also those that launch and serve.
+std::vector<std::string> VerbNames();
+
+// Where no program has the name of the first word: the verb that may be meant by it, for people.
+std::string PerhapsAVerb(const std::vector<std::string>& command, const Error& error);
+
 // `args` begins with the verb. Errors are kInvalid: exit 2.
 Result<VerbRequest> ParseVerb(const std::vector<std::string>& args, const GetEnv& get_env);
 

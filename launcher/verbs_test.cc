@@ -134,6 +134,18 @@ TEST(Verbs, BadLinesAreNamed) {
   EXPECT_NE(Problem({"stacks", "0"}).find("'0'"), std::string::npos);
 }
 
+TEST(Verbs, OneThatWasMeantIsNamed) {
+  const Error missing{ErrorKind::kNotFound, "program was not found"};
+  EXPECT_EQ(PerhapsAVerb({"ddprun", "statsu"}, missing), "; or did you mean 'ddprun status'?");
+  EXPECT_EQ(PerhapsAVerb({"ddprun", "drian", "n0"}, missing), "; or did you mean 'ddprun drain'?");
+  EXPECT_EQ(PerhapsAVerb({"ddprun", "my_trainer"}, missing), "");
+  EXPECT_EQ(PerhapsAVerb({"ddprun", "--nnodes=1", "statsu"}, missing), "");
+  EXPECT_EQ(PerhapsAVerb({"ddprun", "statsu"}, {ErrorKind::kInvalid, "not executable"}), "");
+  for (const std::string& name : VerbNames()) {
+    EXPECT_EQ(IsVerb(name), name != "rendezvous" && name != "env" && name != "completion");
+  }
+}
+
 TEST(Verbs, EveryOneHasHelp) {
   for (const char* verb : {"status", "drain", "stop", "stacks", "publish", "slurm-script"}) {
     ASSERT_TRUE(IsVerb(verb));
