@@ -207,6 +207,11 @@ Error Of(const char* flag, const Error& error) {
 Result<ServerPlace> Find(const ServerQuery& query) {
   ServerPlace place;
   ASSIGN_OR_RETURN(const Access given, ChooseAccess(query.token_file, query.token, query.tls));
+  if (("," + query.endpoint).find(",unix:") != std::string::npos) {
+    return Error{ErrorKind::kInvalid,
+                 "--endpoint takes HOST:PORT alone; the run that is served at unix:DIR/" +
+                     std::string(kOperatorsDoor) + " is asked with --run-dir=DIR"};
+  }
   if (query.endpoint.find(',') != std::string::npos) {
     return FindOnList(query, given);
   }

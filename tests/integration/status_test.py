@@ -37,6 +37,9 @@ class OneNode(DdprunTest):
         told = json.loads(self.ask("status", "-o", "json").out())
         self.assertRegex(told["endpoint"], "^unix:/.*/operators$")
         self.assertEqual([n["state"] for n in told["runs"][0]["nodes"]], ["running"])
+        for given in (told["endpoint"], "n0:1," + told["endpoint"]):
+            self.assertIn("unix:DIR/operators is asked with --run-dir=DIR",
+                          self.ask("status", "--endpoint=" + given, expect=2).err())
         self.ask("stop")
         self.assertEqual(run.wait(), 130, run.all())
         self.assertIn("no run of yours is served on this machine", self.ask("status", expect=69).err())
