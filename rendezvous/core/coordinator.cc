@@ -237,7 +237,7 @@ void ExpirePhase(CoordinatorTurn& turn) {
                             " nodes came within " + FormatDuration(state.shape->join_timeout) +
                             " (join_timeout)",
                         {}});
-    turn.Say(NoticeLevel::kWarning, "the run failed: " + state.outcome->text);
+    turn.Say(NoticeLevel::kDetail, "the run failed: " + state.outcome->text);  // Nodes say it.
   }
 }
 

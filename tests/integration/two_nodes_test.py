@@ -55,6 +55,11 @@ class FixedRanks(DdprunTest):
         return self.start("--nnodes=2", f"--node-rank={rank}", f"--rdzv-id={self.run_id}",
                           f"--rdzv-endpoint={self.endpoint}", *flags, FAKE_WORKER, *arguments)
 
+    def test_nobody_else_comes_and_the_server_says_so_once(self):
+        run = self.start_node(0, flags=("--rdzv-conf=join_timeout=1",))
+        self.assertEqual(run.wait(), 69, run.all())
+        self.assertEqual(len(re.findall("the run failed: 1 of 2 nodes came within 1.0 s", run.err())), 1)
+
     def start_nodes(self, *arguments, **how):
         return [self.start_node(rank, *arguments, **how) for rank in range(2)]
 
