@@ -163,6 +163,10 @@ Result<void> UnsealToken(const ServerQuery& query, ServerPlace& place) {
 }
 
 Result<ServerPlace> FindLinked(const RunId& run_id) {
+  if (const Result<fs::path> own = UserDirectory(); !own) {
+    return Error{ErrorKind::kUnavailable,
+                 own.error().message + ": say --endpoint=HOST:PORT or --run-dir=DIR"};
+  }
   const std::vector<Linked> found = LinkedServers(run_id);
   const std::string of = run_id.empty() ? "" : " of the run '" + run_id + "'";
   if (found.empty()) {

@@ -183,7 +183,8 @@ std::optional<ServerFiles> ServerRole::OpenDoor(AsioLoop& loop,
   auto files =
       door ? ServerFiles::PublishDoor(run_directory, run_id) : Result<ServerFiles>(door.error());
   if (!files) {
-    Log(LogLevel::kDebug, files.error().message);
+    Log(LogLevel::kWarning,
+        "ddprun status, drain and stop will not find this run: " + files.error().message);
     return {};
   }
   operators_door = *std::move(door);
