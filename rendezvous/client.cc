@@ -89,6 +89,7 @@ class GrpcSyncChannel::State : public std::enable_shared_from_this<GrpcSyncChann
   const Endpoint endpoint_;
   const Access access_;
   std::shared_ptr<Call> current_;
+  std::shared_ptr<grpc::Channel> channel_;  // The stub's, or that of an earlier one.
   std::unique_ptr<Stub> stub_;  // None: not connected yet, or the connection was given up.
   bool unanswered_ = true;      // No call of this connection was.
   std::string target_;          // The last look-up's result.
@@ -112,7 +113,7 @@ void GrpcSyncChannel::State::Send(const NodeReport& report, Duration deadline, D
   if (!stub_ && !target_.empty() && !old) {
     Connect();
   }
-  if (stub_) {
+  if (stub_ && !(old && unanswered_)) {
     Start();
   } else {
     LookUp();
@@ -127,14 +128,18 @@ void GrpcSyncChannel::State::Cancel() {
   }
 }
 
-// A fresh connection next time: the old one may be half open. A look-up that is under way cannot
-// be cancelled; the call that waits for it can.
+// A fresh connection next time: the old one may be half open. One that is still being made is not
+// given up for a late answer: where ten thousand nodes come at once their server would shake hands
+// again and again with those who have just left, and with nobody to the end. gRPC bounds it. A
+// look-up that is under way cannot be cancelled; the call that waits for it can.
 void GrpcSyncChannel::State::OnOverdue() {
   current_->context.TryCancel();
   const std::string waited = FormatDuration(current_->deadline);
   const std::string where = "cannot reach the rendezvous at " + ToString(endpoint_) + ": ";
   const bool connected = stub_ != nullptr;
-  stub_.reset();
+  if (!connected || channel_->GetState(false) != GRPC_CHANNEL_CONNECTING) {
+    stub_.reset();
+  }
   End(current_, Error{ErrorKind::kUnavailable, connected ? where + "no answer within " + waited
                                                          : where + "looking up '" + endpoint_.host +
                                                                "' takes longer than " + waited});
@@ -171,14 +176,17 @@ void GrpcSyncChannel::State::OnTarget(const Result<std::string>& target) {
     End(current_, target.error());
     return;
   }
-  target_ = *target;
   looked_up_ = loop_.Now();
-  Connect();
+  if (!stub_ || target_ != *target) {
+    target_ = *target;
+    Connect();
+  }
   Start();
 }
 
 void GrpcSyncChannel::State::Connect() {
-  stub_ = v1::Rendezvous::NewStub(OpenChannel(target_, endpoint_.host, access_));
+  channel_ = OpenChannel(target_, endpoint_.host, access_);
+  stub_ = v1::Rendezvous::NewStub(channel_);
   unanswered_ = true;
 }
 

@@ -28,8 +28,11 @@ namespace {
 // The least that gRPC takes is 100 ms, whatever is asked for; callers that cannot wait for it open
 // another channel.
 constexpr int kBackoffMs = 100;
-// Despite its argument's name ("min reconnect backoff") this is how long one attempt may take.
-constexpr int kConnectTimeoutMs = 5'000;
+// Despite its argument's name ("min reconnect backoff") this is how long one attempt may take, the
+// handshake with a server that has many to shake included. Less where another address waits for its
+// turn.
+constexpr int kConnectTimeoutMs = 10'000;
+constexpr int kConnectTimeoutOfManyMs = 5'000;
 
 // "%5B::1%5D:29400". IPv4 as a mapped address, so that one target can list both kinds.
 std::string TargetPart(const addrinfo& address, std::uint16_t port) {
@@ -227,7 +230,9 @@ std::shared_ptr<grpc::Channel> OpenChannel(const std::string& target, const std:
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);  // The next report is the retry.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kBackoffMs);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kBackoffMs);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);
+  const bool only_one = target.find(',') == std::string::npos;
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS,
+                   only_one ? kConnectTimeoutMs : kConnectTimeoutOfManyMs);
   arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   arguments.SetInt(GRPC_ARG_ENABLE_PER_MESSAGE_COMPRESSION, 0);
   arguments.SetInt(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);

@@ -28,7 +28,9 @@ using HandOver = grpc::experimental::ExternalConnectionAcceptor;
 // So that answers already given leave before their connections close.
 constexpr std::chrono::milliseconds kShutdownGrace{200};
 constexpr std::size_t kMemoryBytes = std::size_t{1} << 30;  // 10,000 agents take a third of it.
-constexpr int kStreamsPerConnection = 16;                   // An agent has one call, or two.
+// As for a first call: ten thousand handshakes at once take two busy cores longer than 10 s.
+constexpr int kHandshakeMs = 30'000;
+constexpr int kStreamsPerConnection = 16;  // An agent has one call, or two.
 
 // What may wait to be read; more than a message needs, and little enough that a stranger's flood is
 // seen before it is read.
@@ -55,7 +57,7 @@ void SetLimits(grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kStreamsPerConnection);
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10'000);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, INT_MAX);
   // What costs each call or connection something and is not used. A call's own deadline is kept by
   // the agent, which cancels the call: ten thousand parked calls need no timers here.
