@@ -1,8 +1,8 @@
-// How a rendezvous server does with very many nodes: real agent cores and real gRPC connections in
-// this process, the real `ddprun rendezvous` as another.
+// How a rendezvous server does with very many nodes: real agent cores in this process, each with a
+// connection of its own, the real `ddprun rendezvous` as another.
 //
 //   rendezvous_scale DDPRUN [--agents=1000] [--rounds=5] [--idle=SECONDS] [--windows=N] [--token]
-//                    [--check]
+//                    [--light] [--at-once=N] [--check]
 //
 // cold     nobody is connected -> every node has been told to run
 // warm     all but one wait; that one's first report -> the last node has been told to run
@@ -10,8 +10,13 @@
 // memory   the server's growth per node, in resident pages
 //
 // --token: with one, so every connection is TLS and its server proves the token in its certificate.
+// --light: nodes that cost their machine little (light_channel.h) instead of real gRPC clients, ten
+// thousand of which take more of two cores than their server does.
+// --at-once: so many at a time are on their way to a first answer, and each as quick as if it had a
+// machine of its own; else this one process makes them all wait for each other.
 // --check: fails when a figure is beyond the bar of this many nodes (1,000 and 10,000 have one).
-#include <sys/resource.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -29,6 +34,7 @@
 #include "common/asio_loop.h"
 #include "common/overload.h"
 #include "rendezvous/client.h"
+#include "tests/bench/light_channel.h"
 #include "tests/bench/server_process.h"
 
 namespace ddprun {
@@ -54,8 +60,8 @@ struct Round {
 // A node as the agent's driver runs it, but for processes: its workers are said to have started.
 class ScaleNode {
  public:
-  ScaleNode(AsioLoop& loop, const Endpoint& endpoint, const Access& access, std::size_t number)
-      : loop_(loop), channel_(loop, endpoint, access), timer_(loop) {
+  ScaleNode(AsioLoop& loop, std::unique_ptr<SyncChannel> channel, std::size_t number)
+      : loop_(loop), channel_(std::move(channel)), timer_(loop) {
     config_.node = "host-" + std::to_string(number);
     config_.host = config_.node;
     config_.server = "the server";
@@ -63,7 +69,7 @@ class ScaleNode {
 
   // A new membership in a new run, over the connection there is.
   void Join(const RunId& run_id, std::uint32_t nodes, Round& round) {
-    channel_.Cancel();
+    channel_->Cancel();
     round_ = &round;
     waits_ = false;
     config_.run_id = run_id;
@@ -91,10 +97,10 @@ class ScaleNode {
   void CarryOut(const AgentEffect& effect) {
     std::visit(Overload{
                    [&](const SendReport& send) {
-                     channel_.Send(send.report, send.deadline,
-                                   [this](std::uint64_t sequence, Result<SyncReply> reply) {
-                                     OnReply(sequence, reply);
-                                   });
+                     channel_->Send(send.report, send.deadline,
+                                    [this](std::uint64_t sequence, Result<SyncReply> reply) {
+                                      OnReply(sequence, reply);
+                                    });
                    },
                    [&](const Spawn&) {
                      ++round_->running;
@@ -126,7 +132,7 @@ class ScaleNode {
   AsioLoop& loop_;
   AgentConfig config_;
   AgentState state_;
-  GrpcSyncChannel channel_;
+  std::unique_ptr<SyncChannel> channel_;
   LoopTimer timer_;
   Round* round_ = nullptr;
   bool waits_ = false;
@@ -139,16 +145,28 @@ struct Options {
   int idle = 0;  // Seconds; 0: whole poll periods, at least 10 s.
   int windows = 3;
   std::string token;
+  bool light = false;
+  std::size_t at_once = SIZE_MAX;
   bool check = false;
 };
 
 struct Figures {
   std::vector<double> cold, warm;  // Milliseconds.
   double cold_cpu = 0;             // The server's, milliseconds.
+  double cold_own_cpu = 0;         // The nodes'.
+  std::size_t dialled = 0;         // Connections, of light nodes.
   std::vector<double> idle_percent;
   double kilobytes = 0;
   std::map<std::string, std::uint64_t> failures;  // As a round's, with the round's name.
 };
+
+void PrintFailures(const Figures& figures) {
+  for (const auto& [why, count] : figures.failures) {
+    std::printf("%llu calls without an answer in round %s\n",
+                static_cast<unsigned long long>(count), why.c_str());
+  }
+  std::fflush(stdout);
+}
 
 class Bench {
  public:
@@ -160,8 +178,7 @@ class Bench {
   Figures Run() {
     nodes_.reserve(options_.agents);
     for (std::size_t i = 0; i < options_.agents; ++i) {
-      nodes_.push_back(
-          std::make_unique<ScaleNode>(loop_, server_.endpoint(), Access{options_.token, {}}, i));
+      nodes_.push_back(std::make_unique<ScaleNode>(loop_, NewChannel(), i));
     }
     ColdRound();
     figures_.kilobytes =
@@ -177,6 +194,13 @@ class Bench {
   }
 
  private:
+  std::unique_ptr<SyncChannel> NewChannel() {
+    if (options_.light) {
+      return std::make_unique<LightChannel>(loop_, server_.endpoint(), options_.token);
+    }
+    return std::make_unique<GrpcSyncChannel>(loop_, server_.endpoint(), Access{options_.token, {}});
+  }
+
   // Turns the loop until `done`, which is looked at whenever a node has got somewhere.
   void RunUntil(const char* what, const std::function<bool()>& done) {
     round_.progress = [&] {
@@ -186,6 +210,8 @@ class Bench {
     };
     LoopTimer limit(loop_);
     limit.ArmAt(loop_.Now() + 120'000ms, [&] {
+      KeepFailures();
+      PrintFailures(figures_);
       Fail(std::string(what) + ": not within 120 s: " + std::to_string(round_.waiting) +
            " have waited, " + std::to_string(round_.running) + " run, " +
            std::to_string(round_.over) + " are over");
@@ -229,12 +255,18 @@ class Bench {
   void ColdRound() {
     NewRound("cold");
     const auto begin = Clock::now();
-    for (std::size_t i = 0; i < nodes_.size(); ++i) {
-      Join(i);
-    }
-    RunUntil("cold", [&] { return AllRun(); });
+    const double own = ServerProcess::CpuSecondsOf(::getpid());
+    std::size_t joined = 0;
+    RunUntil("cold", [&] {
+      while (joined < nodes_.size() && joined < round_.waiting + options_.at_once) {
+        Join(joined++);
+      }
+      return AllRun();
+    });
     figures_.cold.push_back(MillisecondsSince(begin));
     figures_.cold_cpu = 1'000 * server_.CpuSeconds();
+    figures_.cold_own_cpu = 1'000 * (ServerProcess::CpuSecondsOf(::getpid()) - own);
+    figures_.dialled = LightChannel::Dialled();
     RunFor(4'000ms);  // Until all have reported that they host it.
   }
 
@@ -282,16 +314,6 @@ class Bench {
   Figures figures_;
 };
 
-void RaiseFileLimit(std::size_t agents) {
-  rlimit limit{};
-  ::getrlimit(RLIMIT_NOFILE, &limit);
-  limit.rlim_cur = limit.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &limit);
-  if (limit.rlim_cur < agents + 100) {
-    Fail("only " + std::to_string(limit.rlim_cur) + " open files are allowed (ulimit -Hn)");
-  }
-}
-
 Options Parse(int argc, char** argv) {
   Options options;
   for (int i = 1; i < argc; ++i) {
@@ -307,6 +329,10 @@ Options Parse(int argc, char** argv) {
       options.windows = value();
     } else if (argument == "--token") {
       options.token = "a token for a benchmark";
+    } else if (argument == "--light") {
+      options.light = true;
+    } else if (argument.starts_with("--at-once=") && value() > 0) {
+      options.at_once = static_cast<std::size_t>(value());
     } else if (argument == "--check") {
       options.check = true;
     } else if (!argument.starts_with("-") && options.ddprun.empty()) {
@@ -318,7 +344,7 @@ Options Parse(int argc, char** argv) {
   if (options.ddprun.empty()) {
     Fail(
         "usage: rendezvous_scale DDPRUN [--agents=N] [--rounds=N] [--idle=SECONDS] [--windows=N] "
-        "[--token] [--check]");
+        "[--token] [--light] [--at-once=N] [--check]");
   }
   return options;
 }
@@ -336,6 +362,7 @@ bool Row(const char* name, std::vector<double> values, const char* unit, double 
 int Main(int argc, char** argv) {
   const Options options = Parse(argc, argv);
   RaiseFileLimit(options.agents);
+  ::signal(SIGPIPE, SIG_IGN);
   Figures figures = Bench(options).Run();
   const bool large = options.agents > 1'000;
   const auto bar = [&](double small, double big) { return large ? big : small; };
@@ -343,16 +370,18 @@ int Main(int argc, char** argv) {
   bool good =
       Row("cold: nobody connected to all told to run", figures.cold, "ms", bar(1'500, 12'000));
   Row("cold: the server's CPU time", {figures.cold_cpu}, "ms", 0);
+  Row("cold: the nodes' CPU time", {figures.cold_own_cpu}, "ms", 0);
+  if (options.light) {
+    Row("cold: connections per node",
+        {static_cast<double>(figures.dialled) / static_cast<double>(options.agents)}, "", 0);
+  }
   if (!figures.warm.empty()) {
     good &= Row("warm: last report to all told to run", figures.warm, "ms", bar(250, 1'000));
   }
-  good &= Row("server memory per node", {figures.kilobytes}, "kB", large ? 40 : 0);
+  good &= Row("server memory per node", {figures.kilobytes}, "kB",
+              large ? (options.token.empty() ? 40 : 110) : 0);
   good &= Row("server CPU while nothing happens", figures.idle_percent, "% of a core", 5);
-  for (const auto& [why, count] : figures.failures) {
-    std::printf("%llu calls without an answer in round %s\n",
-                static_cast<unsigned long long>(count), why.c_str());
-  }
-  std::fflush(stdout);
+  PrintFailures(figures);
   return good || !options.check ? 0 : 1;
 }
 

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,6 +22,16 @@ namespace ddprun {
 [[noreturn]] inline void Fail(const std::string& text) {
   std::fprintf(stderr, "rendezvous_scale: %s\n", text.c_str());
   std::exit(1);
+}
+
+inline void RaiseFileLimit(std::size_t agents) {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  if (limit.rlim_cur < agents + 100) {
+    Fail("only " + std::to_string(limit.rlim_cur) + " open files are allowed (ulimit -Hn)");
+  }
 }
 
 class ServerProcess {
@@ -70,8 +81,10 @@ class ServerProcess {
     return pages * static_cast<double>(::sysconf(_SC_PAGESIZE)) / 1024;
   }
 
-  double CpuSeconds() const {
-    std::ifstream file("/proc/" + std::to_string(pid_) + "/stat");
+  double CpuSeconds() const { return CpuSecondsOf(pid_); }
+
+  static double CpuSecondsOf(pid_t pid) {
+    std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
     std::string text((std::istreambuf_iterator<char>(file)), {});
     std::istringstream fields(text.substr(text.rfind(')') + 2));
     std::string skipped;
