@@ -1,13 +1,20 @@
 #include "trainer/disk_wait.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 namespace ddprun {
 
 DiskWork::DiskWork(std::function<Result<void>()> work)
     : outcome_(std::make_shared<std::optional<Result<void>>>()) {
-  thread_.Post([outcome = outcome_, work = std::move(work)] { *outcome = work(); });
+  thread_.Post([outcome = outcome_, work = std::move(work)] {
+    try {
+      *outcome = work();
+    } catch (const std::bad_alloc&) {
+      *outcome = Error{ErrorKind::kSystem, "out of memory"};
+    }
+  });
 }
 
 std::optional<Result<void>> DiskWork::Wait(std::chrono::milliseconds limit) {

@@ -4,6 +4,7 @@
 
 #include <future>
 #include <memory>
+#include <new>
 
 namespace ddprun {
 namespace {
@@ -27,6 +28,14 @@ TEST(DiskWork, TellsWhatCameOfItAndWaitsNoLongerThanAsked) {
   const std::optional<Result<void>> outcome = work.Wait(60s);
   ASSERT_TRUE(outcome);
   EXPECT_FALSE(*outcome);
+}
+
+TEST(DiskWork, MemoryThatCannotBeHadIsAnError) {
+  DiskWork work([]() -> Result<void> { throw std::bad_alloc(); });
+  const std::optional<Result<void>> outcome = work.Wait(60s);
+  ASSERT_TRUE(outcome);
+  ASSERT_FALSE(*outcome);
+  EXPECT_EQ(outcome->error().message, "out of memory");
 }
 
 TEST(DiskWait, HasAWordSoonAndThenEverMoreRarely) {

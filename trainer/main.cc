@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <new>
 #include <string>
 #include <variant>
 #include <vector>
@@ -162,7 +163,12 @@ int Main(int argc, char** argv) {
   EndWhenNcclGivesUp([](const Error& error) { EndAtOnce(error, std::nullopt); });
   const Notifier notifier(env->notify_socket);
   notifier.Send("READY=1\nPHASE=load\nEXTEND_TIMEOUT_USEC=600000000");
-  Result<Dataset> dataset = LoadData(config, *env);
+  Result<Dataset> dataset = Error{};
+  try {
+    dataset = LoadData(config, *env);
+  } catch (const std::bad_alloc&) {
+    dataset = Error{ErrorKind::kSystem, "out of memory, while the data set was loaded"};
+  }
   if (!dataset) {
     EndAtOnce(dataset.error(), *sagemaker);
   }

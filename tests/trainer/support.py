@@ -6,6 +6,7 @@ Nothing sleeps: tests wait for what a worker says (STEP=, exit), for at most LIM
 import array
 import json
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -51,7 +52,7 @@ class Store:
 class Worker:
     """One rank: its process, what it said on the notify socket, its output once it ended."""
 
-    def __init__(self, arguments, environment, directory, name):
+    def __init__(self, arguments, environment, directory, name, limits=None):
         self.path = os.path.join(directory, name + ".notify")
         if os.path.exists(self.path):
             os.unlink(self.path)
@@ -60,12 +61,16 @@ class Worker:
         self.said = {}
         env = {k: v for k, v in os.environ.items() if k not in CONTRACT}
         env.update(environment, DDPRUN_NOTIFY_SOCKET=self.path, OMP_NUM_THREADS="1")
+        def begin():
+            os.nice(5)  # A test that acts at a step must not be outrun.
+            for what, limit in (limits or {}).items():
+                resource.setrlimit(what, (limit, limit))
         # Files, not pipes: a full pipe would stop a worker that nobody reads.
         self.files = {n: open(os.path.join(directory, name + "." + n), "w+") for n in ("out", "err")}
         self.process = subprocess.Popen(
             [TRAIN] + arguments, env=env, cwd=directory,
             stdin=subprocess.DEVNULL, stdout=self.files["out"], stderr=self.files["err"],
-            preexec_fn=lambda: os.nice(5),  # A test that acts at a step must not be outrun.
+            preexec_fn=begin,
         )
 
     def wait_for_step(self, step):
@@ -153,7 +158,7 @@ class TrainerTest(unittest.TestCase):
         self.started = 0
 
     def start(self, arguments, ranks=1, run="run", generation=1, ordered=True, environment=None,
-              more=None):
+              more=None, limits=None):
         """The workers of one generation. Without `ordered`: as plain torchrun starts them. `more`:
         arguments of single ranks."""
         store = None
@@ -176,7 +181,7 @@ class TrainerTest(unittest.TestCase):
             if not any(a.startswith("--checkpoint-dir") for a in arguments):
                 all_arguments.append("--checkpoint-dir=" + self.checkpoints)
             worker = Worker(all_arguments, {k: str(v) for k, v in env.items()}, self.directory,
-                            f"g{self.started}r{rank}")
+                            f"g{self.started}r{rank}", limits)
             self.addCleanup(worker.close)
             workers.append(worker)
         return workers

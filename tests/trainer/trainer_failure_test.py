@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import resource
 import shutil
 import signal
 import time
@@ -225,6 +226,17 @@ class Failure(support.TrainerTest):
         os.symlink("loop", self.path("loop"))
         worker = self.run_alone(["--model=toy", "--init-from=loop"], expect=1)
         self.assertIn("cannot open 'loop'", self.complaint(worker)[-1])
+
+    # On whatever thread: an end with a line that says so, and the code of a system that failed.
+    def test_memory_that_cannot_be_had(self):
+        limit = 6 << 30
+        with open(self.path("large.safetensors"), "wb") as file:
+            file.truncate(limit)
+        if os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE") < limit:
+            self.skipTest("needs a machine of 6 GiB, or the file is refused for its size")
+        (worker,) = self.start(["--model=toy", "--init-from=large.safetensors"], limits={resource.RLIMIT_AS: limit})
+        self.assertEqual(worker.wait(), 1, worker.text("err"))
+        self.assertIn("out of memory", worker.text("err"))
 
     def test_metrics_survive_restarts(self):
         arguments = ["--epochs=1", "--limit-train=640", "--metrics=m.jsonl"]
