@@ -293,10 +293,11 @@ Result<SharedOutcome> Answer(Board& board, std::size_t rank, std::size_t size,
   const Hello hello{*secret, rank};
   const Result<UniqueFd> socket = Connect(*name, hello);
   RETURN_IF_ERROR(board.Set(AnswerOf(rank), socket ? kYes : socket.error().message));
-  Result<std::unique_ptr<SharedWorld>> world(nullptr);
+  std::unique_ptr<SharedWorld> world;
   if (socket) {
-    world = Receive(socket->get(), hello, size, timeout);
-    if (!world) {
+    if (auto received = Receive(socket->get(), hello, size, timeout)) {
+      world = *std::move(received);
+    } else {
       shutdown(socket->get(), SHUT_RDWR);  // Rank 0 waits no longer.
     }
   }
@@ -304,7 +305,7 @@ Result<SharedOutcome> Answer(Board& board, std::size_t rank, std::size_t size,
   if (verdict != kYes || !world) {
     return SharedOutcome{nullptr, verdict};
   }
-  return SharedOutcome{*std::move(world), ""};
+  return SharedOutcome{std::move(world), ""};
 }
 
 }  // namespace
