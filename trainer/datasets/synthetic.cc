@@ -33,7 +33,8 @@ void DrawImage(std::uint64_t draw, std::uint32_t label, std::uint8_t* out) {
     const double row = i / kSide % kSide;
     const double column = i % kSide;
     const double along = std::cos(angle) * column + std::sin(angle) * row;
-    const double wave = std::sin(along * (0.4 + 0.05 * label) + phase + i / (kSide * kSide));
+    const auto plane = i / (kSide * kSide);
+    const double wave = std::sin(along * (0.4 + 0.05 * label) + phase + plane);
     const double noise = UniformFloat(Mix(draw ^ (i + 1))) - 0.5;
     out[i] = static_cast<std::uint8_t>(127.5 + 60 * wave + 130 * noise);
   }
