@@ -275,9 +275,13 @@ TEST(ListenOn, AHostThatIsNotThisMachineIsToldApart) {
 }
 
 TEST(ListenOn, BindsNoMoreThanTheAddressNamed) {
-  const Result<ListenSocket> one = ListenOn({"127.0.0.1", 0});
-  ASSERT_TRUE(one);
-  EXPECT_TRUE(ListenOn({"127.0.0.2", one->endpoint.port}));
+  bool both = false;
+  for (int port = 0; port < 20 && !both; ++port) {  // Somebody else may have one there.
+    const Result<ListenSocket> one = ListenOn({"127.0.0.1", 0});
+    ASSERT_TRUE(one);
+    both = ListenOn({"127.0.0.2", one->endpoint.port}).has_value();
+  }
+  EXPECT_TRUE(both);
 }
 
 // Hello blocks, so it runs beside the loop.
