@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "launcher/cli_fixture.h"
@@ -114,10 +116,11 @@ TEST(CommandLine, AProblemTellsWhoSetTheFlag) {
 }
 
 TEST(CommandLine, AProblemTellsTheLineOfAFile) {
-  const std::string path = testing::TempDir() + "/cli_test.toml";
+  const std::string path = testing::TempDir() + "/cli_test." + std::to_string(::getpid()) + ".toml";
   std::ofstream(path) << "# mine\nshutdown-timeout = -3\n";
   EXPECT_NE(Refusal({"--config=" + path, "p"}).find("(--shutdown-timeout is from " + path + ":2)"),
             std::string::npos);
+  std::filesystem::remove(path);
 }
 
 TEST(CommandLine, AsTorchrunNoWordIsAVerb) {
