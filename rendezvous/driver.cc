@@ -82,13 +82,13 @@ void CoordinatorDriver::OnReport(NodeReport report, std::shared_ptr<PendingSync>
       return;
     }
     found = runs_.emplace(run_id, std::make_unique<RunEntry>(loop_)).first;
-    found->second->state.run_id = run_id;
+    CoordinatorState& state = found->second->state;
     had_runs_ = true;
     if (succeeds_) {
-      RunRecord unknown;
-      unknown.run_id = run_id;
-      found->second->state = Restore(unknown, loop_.Now());
+      state = Restore(RunRecord{}, loop_.Now());
     }
+    state.run_id = run_id;
+    state.newest = forgotten_;
   }
   RunEntry& run = *found->second;
   run.state.claim_good = claim_good_;
@@ -254,6 +254,7 @@ void CoordinatorDriver::Arm(const RunId& run_id, RunEntry& run) {
         if (journal_) {
           journal_->Forget(run_id);
         }
+        forgotten_ = std::max(forgotten_, found->second->state.newest);
         runs_.erase(found);
         return;
       }

@@ -119,6 +119,7 @@ class CoordinatorDriver {
   FewLogLines lines_;
   LoopTimer stay_;
   std::optional<Time> claim_good_;
+  Generation forgotten_;  // Of any run that was: the same run id's next world comes after its last.
   bool retired_ = false;
   TokenGate gate_;
 };

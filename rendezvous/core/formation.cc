@@ -75,6 +75,16 @@ std::uint64_t Mix(std::uint64_t value) {
   return value ^ (value >> 31);
 }
 
+// Never the same twice, whoever it is for: all runs of a server draw from its one seed, and what
+// workers share or leave behind goes by this name.
+WorldId NameOfNext(const CoordinatorState& state, const CoordinatorConfig& config) {
+  std::uint64_t name = config.seed;
+  for (const char c : state.run_id) {
+    name = Mix(name ^ static_cast<unsigned char>(c));
+  }
+  return {Mix(name ^ Mix(state.newest.Next().value))};
+}
+
 // The last world's nodes keep their places; newcomers fill the holes, then follow.
 std::vector<NodeKey> KeepPlaces(const World& last, const std::vector<NodeKey>& chosen) {
   std::map<NodeId, NodeKey> staying;
@@ -148,7 +158,7 @@ World MakeWorld(const CoordinatorState& state, const CoordinatorConfig& config,
   World world;
   world.term = config.term;
   world.generation = state.newest.Next();
-  world.id = {Mix(config.seed ^ Mix(state.worlds_formed + 1))};
+  world.id = NameOfNext(state, config);
   world.formed = now;
   std::map<std::string, std::uint32_t> role_sizes;
   for (const NodeKey& key : chosen) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "rendezvous/core/story.h"
 
 namespace ddprun {
@@ -35,6 +37,23 @@ TEST(Formation, RanksFollowHostNamesNotArrival) {
   Node(story, "n2", shape).Says(At(0s));
   Node(story, "n1", shape).Says(At(0s));
   EXPECT_EQ(Names(*story.state.world), (Order{"n1", "n2", "n10"}));
+}
+
+// What workers share, and leave behind, goes by the name of their world.
+TEST(Formation, RunsOfOneServerNameTheirWorldsApart) {
+  const RunShape alone{.min_nodes = 1, .max_nodes = 1};
+  std::set<WorldId> names;
+  for (const std::string run : {"a", "b"}) {
+    for (const std::uint64_t before : {0u, 1u}) {  // Generations of a forgotten run of that name.
+      Story story;
+      story.state.run_id = run;
+      story.state.newest = {before};
+      Node(story, "n0", alone).Says(At(0s));
+      ASSERT_TRUE(story.state.world);
+      names.insert(story.state.world->id);
+    }
+  }
+  EXPECT_EQ(names.size(), 4u);
 }
 
 TEST(Formation, ExplicitNodeRanksComeFirst) {
