@@ -1,5 +1,4 @@
 #include "launcher/serve.h"
-#include "common/asio_loop.h"
 #include "launcher/addresses.h"
 #include "launcher/flags.h"
 
@@ -9,6 +8,7 @@
 #include <boost/asio/signal_set.hpp>
 #include <optional>
 
+#include "common/asio_loop.h"
 #include "common/log.h"
 #include "launcher/run_token.h"
 #include "launcher/sealed_token.h"
@@ -17,6 +17,7 @@
 #include "proto/exit_code.h"
 #include "rendezvous/claim_directory.h"
 #include "rendezvous/core/recovery.h"
+#include "rendezvous/journal_file.h"
 
 namespace ddprun {
 namespace {
@@ -159,8 +160,8 @@ int ServeAlone(const ServerConfig& config, AsioLoop& loop) {
   Log(LogLevel::kInfo, "serving at " + ToString(*bound) +
                            (config.journal.empty() ? "" : ", journal in " + config.journal));
   if (kept->file) {
-    coordinator.UseJournal(std::make_unique<Journal>(loop, *std::move(kept->file)),
-                           kept->found.runs);
+    const auto file = std::make_shared<JournalFile>(*std::move(kept->file));
+    coordinator.UseJournal(std::make_unique<Journal>(loop, file), kept->found.runs);
   }
   const int code = RunUntilStopped(loop);
   server.Shutdown();

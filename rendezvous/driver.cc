@@ -145,8 +145,13 @@ void CoordinatorDriver::Feed(const RunId& run_id, const CoordinatorEvent& event)
   }
 }
 
+CoordinatorEffects CoordinatorDriver::TakeStep(CoordinatorState& state,
+                                               const CoordinatorEvent& event, Time now) {
+  return Step(state, config_, event, now);
+}
+
 void CoordinatorDriver::Decide(const RunId& run_id, RunEntry& run, const CoordinatorEvent& event) {
-  CoordinatorEffects effects = Step(run.state, config_, event, loop_.Now());
+  CoordinatorEffects effects = TakeStep(run.state, event, loop_.Now());
   Tell(run, effects.notices);
   if (effects.persist && journal_) {
     journal_->Keep(effects.persist->record, [this, run_id, number = effects.persist->number] {
@@ -289,6 +294,11 @@ void CoordinatorDriver::Retire() {
   stay_.Cancel();
   when_unneeded_ = nullptr;
   on_later_term_ = nullptr;
+  for (const auto& [run_id, run] : runs_) {
+    while (!run->parked.empty()) {  // In their order.
+      Unpark(*run, NodeKey(run->parked.begin()->first));
+    }
+  }
   runs_.clear();
 }
 
@@ -323,6 +333,11 @@ bool CoordinatorDriver::RunsHaveEnded() const {
   return (had_runs_ || !succeeds_) && std::all_of(runs_.begin(), runs_.end(), [](const auto& run) {
            return NoWorkersRemain(run.second->state);
          });
+}
+
+const CoordinatorState* CoordinatorDriver::StateOf(const RunId& run_id) const {
+  const auto found = runs_.find(run_id);
+  return found == runs_.end() ? nullptr : &found->second->state;
 }
 
 std::size_t CoordinatorDriver::NodesServed() const {

@@ -33,6 +33,9 @@ class CoordinatorDriver {
   static constexpr std::size_t kMaxRuns = 256;
 
   CoordinatorDriver(Loop& loop, const CoordinatorConfig& config);
+  virtual ~CoordinatorDriver() = default;
+  CoordinatorDriver(const CoordinatorDriver&) = delete;
+  CoordinatorDriver& operator=(const CoordinatorDriver&) = delete;
 
   // Before anything arrives: what must survive this server goes to the journal, and the runs that
   // an earlier one kept there are taken over.
@@ -73,6 +76,15 @@ class CoordinatorDriver {
 
   // Called on the loop when nobody needs this server any more, at once if that is so already.
   void WhenUnneeded(std::function<void()> callback);
+
+  // For who looks at every step. nullptr: no such run.
+  const CoordinatorState* StateOf(const RunId& run_id) const;
+  const CoordinatorConfig& config() const { return config_; }
+
+ protected:
+  // The core's Step, and the only one: a simulation looks at the state before it and after it.
+  virtual CoordinatorEffects TakeStep(CoordinatorState& state, const CoordinatorEvent& event,
+                                      Time now);
 
  private:
   struct Parked {

@@ -6,8 +6,8 @@
 
 namespace ddprun {
 
-Journal::Journal(Loop& loop, JournalFile file)
-    : loop_(loop), file_(std::make_shared<JournalFile>(std::move(file))) {}
+Journal::Journal(Loop& loop, std::shared_ptr<JournalDisk> disk)
+    : loop_(loop), disk_(std::move(disk)) {}
 
 void Journal::Keep(const RunRecord& record, std::function<void()> kept) {
   Add(record.run_id, {record, std::move(kept)});
@@ -37,7 +37,7 @@ void Journal::WriteNext() {
   const auto next =
       std::make_shared<Waiting>(std::move(waiting_.extract(waiting_.begin()).mapped()));
   const auto result = std::make_shared<Result<void>>();
-  loop_.RunOnDisk([file = file_, next, result] { *result = file->Append(next->entry); },
+  loop_.RunOnDisk([disk = disk_, next, result] { *result = disk->Append(next->entry); },
                   [this, next, result] {
                     writing_ = false;
                     if (!*result && !failing_) {

@@ -9,16 +9,35 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
+#include <variant>
 
 #include "common/loop.h"
-#include "rendezvous/journal_file.h"
+#include "common/result.h"
+#include "rendezvous/core/coordinator.h"
 
 namespace ddprun {
 
+// A server starts under this term.
+struct Reign {
+  Term term;
+};
+// The run is over, and everybody who had to know does.
+struct Forgotten {
+  RunId run_id;
+};
+using JournalEntry = std::variant<Reign, RunRecord, Forgotten>;
+
+// Where the entries go: a file (journal_file.h), or what stands for one in a simulation.
+class JournalDisk {
+ public:
+  virtual ~JournalDisk() = default;
+  // It survives this process when this returns. Blocks.
+  virtual Result<void> Append(const JournalEntry& entry) = 0;
+};
+
 class Journal {
  public:
-  Journal(Loop& loop, JournalFile file);
+  Journal(Loop& loop, std::shared_ptr<JournalDisk> disk);
 
   // `kept` is called on the loop when this record, or a newer one of the run, is on disk.
   void Keep(const RunRecord& record, std::function<void()> kept);
@@ -34,7 +53,7 @@ class Journal {
   void WriteNext();
 
   Loop& loop_;
-  std::shared_ptr<JournalFile> file_;  // The disk thread's while a record is being written.
+  std::shared_ptr<JournalDisk> disk_;  // The disk thread's while a record is being written.
   std::map<RunId, Waiting> waiting_;   // "": a reign.
   bool writing_ = false;
   bool failing_ = false;

@@ -14,24 +14,13 @@
 #include <filesystem>
 #include <map>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "common/files.h"
 #include "common/result.h"
-#include "rendezvous/core/coordinator.h"
+#include "rendezvous/journal.h"
 
 namespace ddprun {
-
-// A server starts under this term.
-struct Reign {
-  Term term;
-};
-// The run is over, and everybody who had to know does.
-struct Forgotten {
-  RunId run_id;
-};
-using JournalEntry = std::variant<Reign, RunRecord, Forgotten>;
 
 std::string Encode(const JournalEntry& entry);
 Result<JournalEntry> DecodeEntry(const std::string& bytes);
@@ -42,14 +31,14 @@ struct JournalContents {
   std::vector<std::string> remarks;  // What was damaged and left out, for people.
 };
 
-class JournalFile {
+class JournalFile final : public JournalDisk {
  public:
   // Makes the file if it is not there. kInvalid: the path cannot be used; kRefused: another server
   // has it.
   static Result<JournalFile> Open(const std::filesystem::path& path, JournalContents& found);
 
   // On disk when it returns. After a failure the file is as before, or is written anew next time.
-  Result<void> Append(const JournalEntry& entry);
+  Result<void> Append(const JournalEntry& entry) override;
 
  private:
   JournalFile(std::filesystem::path path, UniqueFd fd);

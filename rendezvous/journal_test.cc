@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/asio_loop.h"
+#include "rendezvous/journal_file.h"
 
 namespace ddprun {
 namespace {
@@ -22,7 +23,7 @@ TEST(Journal, KeepsTheNewestAndAnswers) {
     AsioLoop loop;  // Joins the thread that has the file.
     Result<JournalFile> file = JournalFile::Open(path, found);
     ASSERT_TRUE(file);
-    Journal journal(loop, *std::move(file));
+    Journal journal(loop, std::make_shared<JournalFile>(*std::move(file)));
     for (std::uint64_t number = 1; number <= 50; ++number) {
       RunRecord record;
       record.run_id = "run";

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "common/overload.h"
-#include "rendezvous/core/turn.h"
 #include "tests/sim/machine.h"
 #include "tests/sim/simulation.h"
 
@@ -12,7 +11,6 @@ namespace ddprun::sim {
 namespace {
 
 constexpr int kUnavailable = 69;
-constexpr Duration kLook{100};
 
 }  // namespace
 
@@ -32,11 +30,8 @@ Candidate::Candidate(Simulation& simulation, std::uint32_t index, Server& server
   config_.may_serve = listed == 0 || index < listed;
   config_.claims = listed > 0 ? "the majority of the list" : "the run directory";
   config_.thirds_to_let_go = listed > 0 ? kThirdsToLetGo : 4;
-  server_.OnLaterTerm([this](Term term) {
-    simulation_.agenda.After(Duration{0}, [this, life = life_, term] {
-      OnLoop(life, [this, term] { Feed(LaterTermHeard{term}); });
-    });
-  });
+  server_.OnLaterTerm(
+      [this](Term term) { OnLoop(life_, [this, term] { Feed(LaterTermHeard{term}); }); });
 }
 
 void Candidate::Tell(const std::string& text) {
@@ -109,19 +104,19 @@ void Candidate::AgentEnded(int exit_code) {
     GiveUp();
     return;
   }
-  EndWhenUnneeded(life_);
+  EndWhenUnneeded();
 }
 
-void Candidate::EndWhenUnneeded(std::uint64_t life) {
-  if (life != life_ || !up_) {
-    return;
-  }
-  if (!paused_ && serves() && server_.state().index.served == 0 && !server_.Stays()) {
-    Tell("(serves no longer: nobody needs it)");
-    GiveUp();
-    return;
-  }
-  simulation_.agenda.After(kLook, [this, life] { EndWhenUnneeded(life); });
+void Candidate::EndWhenUnneeded() {
+  server_.driver().WhenUnneeded([this, life = life_] {
+    OnLoop(life, [this] {
+      Tell("(serves no longer: nobody needs it)");
+      if (server_.MayBeLookedFor()) {
+        simulation_.laws.Break("a server ends before those it took over could find it");
+      }
+      GiveUp();
+    });
+  });
 }
 
 void Candidate::SetDirectory(bool reachable) {
@@ -222,7 +217,7 @@ void Candidate::LetGo(const StepDown& down) {
 
 void Candidate::GiveUp() {
   if (serves()) {
-    const Claim closed = ClosedClaim(state_, NoWorkersRemain(server_.state()));
+    const Claim closed = ClosedClaim(state_, server_.driver().RunsHaveEnded());
     if (closed.over) {
       simulation_.laws.OnRunForgotten();
     }
@@ -248,7 +243,7 @@ void Candidate::Reign(const TakeClaim& take, const Claim& claim) {
   server_.Reign(claim.term, take.successor);
   machine_.Follow(&server_);
   if (agent_ended_) {
-    EndWhenUnneeded(life_);
+    EndWhenUnneeded();
   }
 }
 

@@ -82,7 +82,7 @@ class Candidate {
   void CarryOut(const SuccessionEffect& effect);
   void Arm();
   void OnLoop(std::uint64_t life, std::function<void()> what);
-  void EndWhenUnneeded(std::uint64_t life);
+  void EndWhenUnneeded();
   void LetGo(const StepDown& down);
   // The last thing that a process does.
   void GiveUp();

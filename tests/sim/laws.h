@@ -66,6 +66,8 @@ class Laws {
     server_started_ = now;
     formed_.clear();
   }
+  // The server that knew how the run ended has forgotten it: who comes now begins another one.
+  void OnOutcomeForgotten() { outcome_.reset(); }
   // A record is on disk: a new server will know this world.
   void OnKept(const RunRecord& record);
   // A server dies, or starts again, without its journal: one outcome for all is not promised then,

@@ -14,6 +14,8 @@
 #include <string_view>
 #include <vector>
 
+#include "common/log.h"
+#include "tests/sim/broken_driver.h"
 #include "tests/sim/plan.h"
 
 namespace ddprun::sim {
@@ -114,6 +116,9 @@ Options Parse(int argc, char** argv) {
                argument.starts_with("--mutate=") && table.contains(value)) {
       options.mutated = value;
       options.mutation = table.at(value);
+    } else if (argument.starts_with("--mutate=") && RulesOfDriver().contains(value)) {
+      options.mutated = value;
+      options.mutation.of_driver = value;
     } else if (argument == "--speed") {
       options.speed = true;
     } else if (argument == "--verbose") {
@@ -122,6 +127,7 @@ Options Parse(int argc, char** argv) {
       Usage(argument);
     }
   }
+  BreakDriver(options.mutation.of_driver);
   Random random(base);
   for (std::uint64_t i = 0; i < count; ++i) {
     options.seeds.push_back(random.Below(1'000'000'000'000));
@@ -192,6 +198,7 @@ bool PlayOne(std::uint64_t seed, const Options& options, Totals& totals) {
 
 std::uint64_t MembershipsLost(const std::vector<std::uint64_t>& seeds, const Mutation& mutation) {
   std::uint64_t lost = 0;
+  BreakDriver(mutation.of_driver);
   for (const std::uint64_t seed : seeds) {
     lost += Play(seed, mutation, TranscriptLevel::kHash).lost;
   }
@@ -205,7 +212,7 @@ int CompareSpeed(const std::vector<std::uint64_t>& seeds) {
               static_cast<unsigned long long>(with));
   bool all_help = true;
   for (const auto& [rule, mutation] : {std::pair{"late-ticks", Mutation{.no_forgiveness = true}},
-                                       {"poll-from-beat", Mutation{.poll_from_arrival = true}},
+                                       {"poll-from-beat", Mutation{.of_driver = "poll-from-beat"}},
                                        {"several-at-once", Mutation{.no_several_at_once = true}}}) {
     const std::uint64_t without = MembershipsLost(seeds, mutation);
     std::printf("without %s: %llu\n", rule, static_cast<unsigned long long>(without));
@@ -217,6 +224,7 @@ int CompareSpeed(const std::vector<std::uint64_t>& seeds) {
 int Main(int argc, char** argv) {
   const Options options = Parse(argc, argv);
   std::set_terminate(TellSeed);
+  StartLog("ddprun_sim", LogLevel::kError);  // What servers say is in the transcript.
   if (options.speed) {
     return CompareSpeed(options.seeds);
   }

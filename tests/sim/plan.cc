@@ -15,7 +15,8 @@ constexpr int kSigInt = 2;
 constexpr int kSigKill = 9;
 constexpr int kSigUsr1 = 10;
 constexpr int kSigTerm = 15;
-constexpr Duration kLiveness{240'000};  // From healing to the end of every agent.
+constexpr Duration kLiveness{240'000};      // From healing to the end of every agent.
+constexpr Duration kLongForgotten{60'000};  // Twenty leases after its end.
 
 // Calm seeds check what faults would excuse: that nobody healthy is taken for lost.
 bool IsCalm(std::uint64_t seed) {
@@ -187,6 +188,10 @@ void CheckEnd(Simulation& simulation) {
     simulation.laws.Break(
         InWords(simulation, "the run has ended, but the server may never forget it:"));
   }
+  const std::optional<Time>& over = simulation.server->over_since();
+  if (state.outcome && over && simulation.agenda.Now() > *over + kLongForgotten) {
+    simulation.laws.Break(InWords(simulation, "the run has ended, but the server remembers it:"));
+  }
 }
 
 }  // namespace
@@ -214,10 +219,9 @@ History Play(std::uint64_t seed, const Mutation& mutation, TranscriptLevel level
   history.broken = simulation.laws.broken();
   history.hash = simulation.transcript.hash();
   history.lines = simulation.transcript.lines();
-  const CoordinatorState& state = simulation.server->state();
   history.worlds = simulation.server->worlds();
-  history.restarts = state.restarts_used;
-  history.succeeded = state.phase == Phase::kSucceeded;
+  history.restarts = simulation.server->restarts();
+  history.succeeded = simulation.server->succeeded();
   history.lost = simulation.laws.lost();
   history.false_hangs = simulation.laws.false_hangs();
   return history;

@@ -1,17 +1,20 @@
-// The rendezvous server of a simulation: the real coordinator core, its driver's duties, and a
-// journal on a disk that may be slow.
+// The rendezvous server of a simulation: the product's driver of the real coordinator core and its
+// journal, in a process that may stand still or be killed, on a disk that may be slow.
 //
-// A call is parked while its directive equals the echoed one, answered unchanged after the poll
-// period counted from the beat it returned, refused when a newer one of the same membership has
-// overtaken it.
+// Parks, answers and decides nothing. What is here: how calls get to the driver and answers away
+// from it, what happens to its process, and what must be true around each step of the core and
+// after each turn of the loop.
 #pragma once
 
-#include <deque>
+#include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
+#include <string>
 
-#include "rendezvous/core/coordinator.h"
+#include "rendezvous/driver.h"
+#include "tests/sim/process_loop.h"
 
 namespace ddprun::sim {
 
@@ -24,6 +27,7 @@ class Server {
 
   // `host`: the index of the machine that carries it; none: it stands elsewhere, and is up.
   Server(Simulation& simulation, std::optional<std::uint32_t> host);
+  ~Server();
   const std::optional<std::uint32_t>& host() const { return host_; }
 
   // ---- One of several, on a machine ----
@@ -33,13 +37,17 @@ class Server {
   void StepDown();
   void ClaimIsGood(Time until);
   void OnLaterTerm(std::function<void(Term)> callback) { on_later_term_ = std::move(callback); }
+  // Nodes that it has never heard of may be about to find it.
+  bool MayBeLookedFor() const;
+  // Of the server that is up.
+  CoordinatorDriver& driver() { return *driver_; }
 
   // A call has arrived, or its connection has closed. `life` is the server's when it was sent: a
   // connection ends with the process that it led to.
   void OnCall(const NodeReport& report, std::uint64_t life, Answer answer);
   void OnClosed(const NodeKey& key, std::uint64_t sequence, std::uint64_t life);
 
-  // The process stands still; what arrives is found afterwards, before the clock is looked at.
+  // The process stands still; what arrives is found afterwards.
   void Pause();
   void Resume();
 
@@ -48,60 +56,76 @@ class Server {
   void Start();
   // Its journal is gone when it starts again.
   void LoseJournal();
-  bool up() const { return up_; }
-  // Who served before it may have left it nodes that it has not heard of yet.
-  bool Stays() const;
+  bool up() const { return driver_ != nullptr; }
   std::uint64_t life() const { return life_; }  // Odd while it is up.
-  // Of all lives together.
-  std::uint64_t worlds() const { return worlds_ + state_.worlds_formed; }
 
-  const CoordinatorState& state() const { return state_; }
-  const CoordinatorConfig& config() const { return config_; }
+  // Of the run: an empty one where the server knows none, the last one while it is down.
+  const CoordinatorState& state() const;
+  const CoordinatorConfig& config() const { return driver_ ? driver_->config() : config_; }
+  // Everybody who had to know the run's end does since then; for driver's to forget.
+  const std::optional<Time>& over_since() const { return over_since_; }
+
+  // ---- Of all lives together ----
+  std::uint64_t worlds() const { return worlds_; }
+  // As last seen: a run that has ended is forgotten.
+  std::uint32_t restarts() const { return restarts_; }
+  bool succeeded() const { return succeeded_; }
 
  private:
-  struct Parked {
+  class Driver;
+  class Call;
+  class Disk;
+  struct Asked {
+    NodeKey key;
     std::uint64_t sequence = 0;
     std::optional<Directive> echo;
-    Time answer_by;
-    Answer answer;
+    bool IsOther(const Directive& directive) const {
+      return !echo || !SameDirective(directive, *echo);
+    }
   };
 
-  void Accept(NodeReport report, Answer answer);
-  void Close(const NodeKey& key, std::uint64_t sequence);
-  void Feed(const CoordinatorEvent& event);
-  void BreakLossRules(Time now);
-  void AnswerWhatChanged();
-  void Keep(const Persist& persist);
   bool IsTo(std::uint64_t life) const;
-  void OnKept(std::uint64_t life, const Persist& persist);
+  void Begin(const CoordinatorConfig& config);
+  void End(bool refuses);
+  void Accept(NodeReport report, Answer answer);
+  void NoteForgotten();
+
+  // ---- Around a step of the core ----
+  void BeforeStep(CoordinatorState& state, const CoordinatorEvent& event, Time now);
+  void AfterStep(CoordinatorState& state, const CoordinatorEvent& event,
+                 const CoordinatorEffects& effects, Time now);
+  CoordinatorEvent Spoiled(CallEnded ended, const CoordinatorState& state) const;
+  void BreakRules(CoordinatorState& state, Time now);
   void CheckClaim(Time now) const;
-  void CheckRecovered(Phase before) const;
-  void Arm();
-  void OnTimer(std::uint64_t token);
-  Duration PollPeriod() const;
+  void CheckRecovered(const CoordinatorState& state) const;
+  void OnAnswer(const Asked& asked, const Directive& directive);
+  bool IsClosing(const Asked& asked);
+  void CheckOpenCalls();
 
   Simulation& simulation_;
   const std::optional<std::uint32_t> host_;
   const std::string name_;
   std::function<void(Term)> on_later_term_;  // None: this server reigns after the later one.
-  bool succeeds_ = false;
-  std::optional<Time> stays_until_;
-  std::optional<Time> claim_good_;
-  CoordinatorConfig config_;
-  CoordinatorState state_;
-  std::map<NodeKey, Parked> parked_;
+  CoordinatorConfig config_;                 // Of the next life.
+  ProcessLoop loop_;
+  std::shared_ptr<Disk> disk_;                 // None: no journal.
+  std::unique_ptr<CoordinatorDriver> driver_;  // None: it is down.
+  std::map<std::uint64_t, Asked> calls_;       // That are open, in the order of their arrival.
+  std::uint64_t last_call_ = 0;
   std::map<NodeKey, std::uint64_t> arrivals_;  // Only where old reports are believed.
-  NodeKey reporter_;  // Of the last report: its own directive may change freely.
-  std::uint64_t answered_edition_ = 0;
-  bool paused_ = false;
-  std::deque<std::function<void()>> inbox_;
-  std::uint64_t timer_ = 0;
-  bool up_ = true;
-  std::uint64_t life_ = 1;
+  std::optional<Asked> closing_;               // The call whose end the driver hears just now.
+  CoordinatorState last_;                      // While it is down.
+  std::uint64_t life_ = 0;
+  Term highest_term_;       // As a clock that never goes back gives it.
+  bool successor_ = false;  // It reigns after another one,
+  Time began_;              // since then.
+  bool knew_run_ = false;
+  Phase phase_before_ = Phase::kGathering;
+  std::uint64_t worlds_before_ = 0;
   std::uint64_t worlds_ = 0;
-  std::optional<RunRecord> disk_;
-  Term highest_term_;            // On disk, or as a clock that never goes back gives it.
-  std::deque<Persist> writing_;  // Not known to be on disk yet.
+  std::uint32_t restarts_ = 0;
+  bool succeeded_ = false;
+  std::optional<Time> over_since_;
 };
 
 }  // namespace ddprun::sim

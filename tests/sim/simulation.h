@@ -62,6 +62,7 @@ struct Conduct {
 
 // Rules of design section 4 that can be broken from outside, to show what each is needed for.
 struct Mutation {
+  std::string of_driver;             // A rule of break_driver.py.
   bool invent_promises = false;      // Every node that hosts nothing seems to promise.
   bool believe_old_reports = false;  // Overtaken reports count as the newest.
   bool believe_old_replies = false;  // Overtaken calls' answers count as the newest call's.
@@ -73,7 +74,6 @@ struct Mutation {
   bool judge_early = false;          // With the first evidence, not when all have stopped.
   bool no_successor_grace = false;   // A second agent of a node ousts the first at once.
   bool no_forgiveness = false;       // A tick that comes late does not extend leases.
-  bool poll_from_arrival = false;    // A repeated call is parked for a whole poll period again.
   bool no_several_at_once = false;   // Many closed connections are as many lost nodes.
   bool no_fence_kill = false;        // An agent that is cut off keeps its workers (--fence-after).
   bool no_fence_wait = false;        // A lost node is replaced before its own fence is over.

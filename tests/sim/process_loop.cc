@@ -1,0 +1,149 @@
+#include "tests/sim/process_loop.h"
+
+namespace ddprun::sim {
+
+class ProcessLoop::SimAlarm final : public Alarm {
+ public:
+  explicit SimAlarm(ProcessLoop& loop) : loop_(loop) {}
+  ~SimAlarm() override { Cancel(); }
+
+  void Set(Time when, std::function<void()> fire) override {
+    armed_ = std::make_shared<Armed>(Armed{true, std::move(fire)});
+    loop_.agenda_.At(
+        when, [loop = &loop_, life = loop_.life_, alarm = armed_] { loop->OnAlarm(life, alarm); });
+  }
+
+  void Cancel() override {
+    if (armed_) {
+      armed_->armed = false;
+      armed_.reset();
+    }
+  }
+
+ private:
+  ProcessLoop& loop_;
+  std::shared_ptr<Armed> armed_;
+};
+
+std::unique_ptr<Alarm> ProcessLoop::NewAlarm() {
+  return std::make_unique<SimAlarm>(*this);
+}
+
+// One after the other: what arrives in a turn, or is posted there, has its own.
+void ProcessLoop::Turn(const std::function<void()>& what) {
+  const std::uint64_t life = life_;
+  turning_ = true;
+  what();
+  turning_ = false;
+  if (look_ && life == life_) {
+    look_();
+  }
+}
+
+void ProcessLoop::Drain() {
+  const std::uint64_t life = life_;
+  while (life == life_ && !paused_ && !turning_ && !inbox_.empty()) {
+    const std::function<void()> next = std::move(inbox_.front());
+    inbox_.pop_front();
+    Turn(next);
+  }
+}
+
+void ProcessLoop::Arrive(std::function<void()> what) {
+  inbox_.push_back(std::move(what));
+  Drain();
+}
+
+void ProcessLoop::OnAlarm(std::uint64_t life, const std::shared_ptr<Armed>& alarm) {
+  if (life != life_ || !alarm->armed) {
+    return;
+  }
+  if (paused_) {
+    late_.push_back(alarm);
+    return;
+  }
+  alarm->armed = false;
+  Turn(alarm->fire);
+  if (!firing_late_) {
+    Drain();
+  }
+}
+
+void ProcessLoop::FireLateOnes() {
+  firing_late_ = true;
+  const std::uint64_t life = life_;
+  for (const auto& alarm : std::exchange(late_, {})) {
+    OnAlarm(life, alarm);
+  }
+  firing_late_ = false;
+}
+
+void ProcessLoop::Resume(bool timers_first) {
+  paused_ = false;
+  if (timers_first) {
+    FireLateOnes();
+  }
+  Drain();
+  FireLateOnes();
+  Drain();
+}
+
+void ProcessLoop::Kill() {
+  ++life_;
+  paused_ = false;
+  inbox_.clear();
+  late_.clear();
+  while (!disk_.empty() && random_.Chance(0.5)) {
+    disk_.front().work();
+    disk_.pop_front();
+  }
+  disk_.clear();
+  disk_times_.clear();
+}
+
+void ProcessLoop::Post(std::function<void()> work) {
+  inbox_.push_back(std::move(work));
+  if (!turning_) {
+    agenda_.After(Duration{0}, [this] { Drain(); });
+  }
+}
+
+void ProcessLoop::RunBlocking(std::function<void()> work, std::function<void()> done) {
+  work();
+  Post(std::move(done));
+}
+
+void ProcessLoop::RunBounded(Duration /*limit*/, std::function<void()> work,
+                             std::function<void(bool)> done) {
+  work();
+  Post([done = std::move(done)] { done(true); });
+}
+
+void ProcessLoop::RunOnDisk(std::function<void()> work, std::function<void()> done) {
+  disk_.push_back({std::move(work), std::move(done)});
+  if (disk_.size() == 1) {
+    BeginDiskJob();
+  }
+}
+
+void ProcessLoop::BeginDiskJob() {
+  Duration takes{0};
+  if (!disk_times_.empty()) {
+    takes = disk_times_.front();
+    disk_times_.pop_front();
+  }
+  agenda_.After(takes, [this, life = life_] {
+    if (life != life_) {
+      return;
+    }
+    const DiskJob job = std::move(disk_.front());
+    disk_.pop_front();
+    job.work();
+    if (!disk_.empty()) {
+      BeginDiskJob();
+    }
+    Arrive(job.done);
+  });
+}
+
+}  // namespace ddprun::sim

@@ -1,0 +1,205 @@
+// Server: what must be true around each step of the core and after each turn of the loop, and
+// rules of the core that are broken from outside.
+#include <algorithm>
+
+#include "rendezvous/core/describe.h"
+#include "rendezvous/core/node_index.h"
+#include "rendezvous/core/recovery.h"
+#include "tests/sim/candidate.h"
+#include "tests/sim/machine.h"
+#include "tests/sim/server.h"
+#include "tests/sim/simulation.h"
+
+namespace ddprun::sim {
+namespace {
+
+constexpr std::uint64_t kServerPace = 4'000;  // Wake-ups per simulated second.
+
+}  // namespace
+
+void Server::BeforeStep(CoordinatorState& state, const CoordinatorEvent& event, Time now) {
+  simulation_.laws.OnWoken(name_, now, kServerPace);
+  if (std::holds_alternative<Tick>(event) && loop_.timers_come_first()) {
+    simulation_.laws.Break(name_ + " judges by the time before what has arrived");
+  }
+  BreakRules(state, now);
+  phase_before_ = state.phase;
+  worlds_before_ = state.worlds_formed;
+  simulation_.laws.BeforeStep(state);
+}
+
+void Server::AfterStep(CoordinatorState& state, const CoordinatorEvent& event,
+                       const CoordinatorEffects& effects, Time now) {
+  const Mutation& mutation = simulation_.setup.mutation;
+  simulation_.laws.AfterStep(state, config(), std::holds_alternative<Tick>(event), now);
+  CheckRecovered(state);
+  if (state.worlds_formed > worlds_before_) {
+    CheckClaim(now);
+    if (successor_ && !state.recovery.begun) {
+      simulation_.laws.Break(name_ + " forms a world before it knows what its predecessor left");
+    }
+  }
+  if (mutation.charge_recovered && phase_before_ == Phase::kRecovering && state.drain) {
+    state.drain->membership = false;
+  }
+  if (phase_before_ != Phase::kDraining && state.phase == Phase::kDraining && state.drain->hang &&
+      !simulation_.MayHang(state.world->id)) {
+    simulation_.laws.OnFalseHang();
+  }
+  simulation_.transcript.Mark(now, event.index() + 16 * static_cast<std::uint64_t>(state.phase));
+  if (effects.persist) {
+    loop_.DiskTakes(simulation_.random.Between(Duration{0}, simulation_.setup.slow_disk));
+  }
+  for (const Notice& notice : effects.notices) {
+    simulation_.transcript.Tell(now, name_, notice.text);
+  }
+  worlds_ += state.worlds_formed - worlds_before_;
+  restarts_ = state.restarts_used;
+  succeeded_ = state.phase == Phase::kSucceeded;
+  if (!IsOver(state)) {
+    over_since_.reset();
+  } else if (!over_since_) {
+    over_since_ = now;
+  }
+  if (mutation.tell_before_keeping && effects.persist) {
+    Step(state, config(), Persisted{effects.persist->number}, now);
+  }
+}
+
+// The end of an old call counts as the newest one's.
+CoordinatorEvent Server::Spoiled(CallEnded ended, const CoordinatorState& state) const {
+  const auto node = state.nodes.find({ended.node, ended.incarnation});
+  if (simulation_.setup.mutation.believe_old_reports && ended.cancelled &&
+      node != state.nodes.end()) {
+    ended.sequence = node->second.report.sequence;
+  }
+  return ended;
+}
+
+void Server::BreakRules(CoordinatorState& state, Time now) {
+  const Mutation& mutation = simulation_.setup.mutation;
+  bool changed = false;
+  if (state.phase == Phase::kDraining) {
+    const bool early = mutation.judge_early && !state.drain->evidence.empty();
+    for (auto& [key, node] : state.nodes) {
+      if (early) {
+        node.report.hosting = Hosting::kNothing;
+        node.report.unkillable = 0;
+      }
+      if (early || mutation.invent_promises) {
+        node.report.floor = std::max(node.report.floor, state.world->generation);
+        changed = true;
+      }
+    }
+  }
+  if (mutation.no_fence_wait && state.world) {
+    changed = true;
+    for (Member& member : state.world->members) {
+      member.fence.reset();
+    }
+  }
+  for (auto& [key, node] : state.nodes) {
+    if (mutation.no_successor_grace && !node.lost && !node.acknowledged &&
+        HasSuccessor(state, key)) {
+      node.unconnected = Time{};
+      changed = true;
+    }
+    if (mutation.no_several_at_once && !node.lost && node.cancelled && node.lease_decides) {
+      node.expires = now;
+      changed = true;
+    }
+  }
+  if (changed) {
+    RefileAll(state, config());
+  }
+  if (mutation.no_forgiveness) {
+    state.stepped = now;
+  }
+  if (mutation.no_recovery_lease && state.phase == Phase::kRecovering) {
+    state.since = Time{};
+  }
+}
+
+void Server::OnAnswer(const Asked& asked, const Directive& directive) {
+  if (asked.echo && std::holds_alternative<Finish>(*asked.echo)) {
+    return;  // The receipt of an acknowledgement.
+  }
+  Transcript& transcript = simulation_.transcript;
+  if (transcript.words() && asked.IsOther(directive)) {
+    transcript.Tell(simulation_.agenda.Now(), name_,
+                    "tells " + asked.key.node + " to " + Describe(directive));
+  }
+  simulation_.laws.OnDirective(asked.key.node, directive);
+}
+
+// That call alone, of those of its membership.
+bool Server::IsClosing(const Asked& asked) {
+  if (!closing_ || closing_->key != asked.key) {
+    return false;
+  }
+  if (closing_->sequence != asked.sequence) {
+    simulation_.laws.Break("the end of an older call of " + asked.key.node + " ended its newest");
+  }
+  return true;
+}
+
+// Whoever is told something else than it knows hears it at once: no other event may come.
+void Server::CheckOpenCalls() {
+  if (simulation_.laws.broken()) {
+    return;
+  }
+  const CoordinatorState& run = state();
+  const Time now = simulation_.agenda.Now();
+  for (const auto& [number, asked] : calls_) {
+    const NodeKey& key = asked.key;
+    if (asked.IsOther(DirectiveFor(run, config(), key.node, key.incarnation, now))) {
+      simulation_.laws.Break("what " + key.node + " is told has changed, but its call stays open");
+    }
+  }
+  const auto counted = std::count_if(run.nodes.begin(), run.nodes.end(),
+                                     [](const auto& node) { return node.second.call_open; });
+  const auto open = std::count_if(calls_.begin(), calls_.end(), [&](const auto& call) {
+    return run.nodes.contains(call.second.key);  // Else it has no room for the node.
+  });
+  if (counted != open) {
+    simulation_.laws.Break("the coordinator counts " + std::to_string(counted) + " open calls of " +
+                           std::to_string(open));
+  }
+}
+
+// Nobody who works and can be heard starts over because of a new server. Only in calm weather:
+// else a report may take longer than a lease.
+void Server::CheckRecovered(const CoordinatorState& state) const {
+  if (phase_before_ != Phase::kRecovering || state.phase != Phase::kDraining ||
+      IsPlanned(state.drain->cause) || state.drain->hang || !simulation_.laws.losses_forbidden()) {
+    return;
+  }
+  const bool healthy = std::all_of(
+      state.world->members.begin(), state.world->members.end(), [&](const Member& member) {
+        return std::any_of(
+            simulation_.machines.begin(), simulation_.machines.end(), [&](const auto& machine) {
+              return machine->node() == member.key.node && machine->Works(state.world->id);
+            });
+      });
+  if (healthy) {
+    simulation_.laws.Break("a new server stops generation " +
+                           std::to_string(state.world->generation.value) +
+                           ", which works on every node");
+  }
+}
+
+// Whose claim has not moved for a lease may be on the losing side of a split, about to step down.
+// Where claims are read as they are, who forms a world also has the newest.
+void Server::CheckClaim(Time now) const {
+  const bool in_directory = simulation_.run_directory && simulation_.setup.listed == 0;
+  if (in_directory && simulation_.setup.stale_claims == 0 &&
+      simulation_.run_directory->NewestAt(now)->term != config().term) {
+    simulation_.laws.Break(name_ + " forms a world although another server has followed it");
+  }
+  if (in_directory &&
+      now - simulation_.run_directory->MovedAt(config().term) > config().base_lease) {
+    simulation_.laws.Break(name_ + " forms a world with a claim that has not moved for a lease");
+  }
+}
+
+}  // namespace ddprun::sim
