@@ -1,31 +1,80 @@
 #include "launcher/scheduler_command.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <mutex>
+#include <string_view>
 #include <utility>
 
 #include "agent/wait_status.h"
 #include "agent/worker_launcher.h"
 #include "agent/worker_spec.h"
 #include "common/files.h"
+#include "common/log.h"
 
 namespace ddprun {
 namespace {
 
 constexpr std::size_t kMaxPrinted = 64 << 10;
 
-std::string Printed(int file) {
-  std::string text(kMaxPrinted, '\0');
-  const ssize_t read = ::pread(file, text.data(), text.size(), 0);
-  text.resize(read > 0 ? static_cast<std::size_t>(read) : 0);
-  text.erase(text.find_last_not_of(" \n\t") + 1);
-  return text;
+// What a command prints: one stream, read as it comes.
+class Stream {
+ public:
+  bool Open() {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) {
+      return false;
+    }
+    reader_ = UniqueFd(ends[0]);
+    writer_ = UniqueFd(ends[1]);
+    return ::fcntl(reader_.get(), F_SETFL, O_NONBLOCK) == 0;
+  }
+  int writer() const { return writer_.get(); }
+  int reader() const { return reader_.get(); }  // -1: nothing more is read.
+  void CloseWriter() { writer_ = UniqueFd(); }
+
+  // All that is there. With too much the reader goes, so that the command's next write is refused:
+  // what somebody prints without end would otherwise be held, or read, until the limit.
+  void Read() {
+    char piece[4096];
+    for (ssize_t size = 0; reader_ && (size = ::read(reader_.get(), piece, sizeof piece)) >= 0;) {
+      text_.append(piece, static_cast<std::size_t>(size));
+      if (size == 0 || text_.size() > kMaxPrinted) {
+        reader_ = UniqueFd();
+      }
+    }
+  }
+
+  // For people, too: whose words these are nobody knows.
+  std::string Printed() const {
+    std::string text = Printable(std::string_view(text_).substr(0, kMaxPrinted));
+    text.erase(text.find_last_not_of(" \n\t") + 1);
+    return text;
+  }
+
+ private:
+  UniqueFd reader_;
+  UniqueFd writer_;
+  std::string text_;
+};
+
+// Until the process has ended, whoever else still has its streams.
+void ReadUntilItEnds(int pidfd, Stream& printed, Stream& said) {
+  std::array<pollfd, 3> polled{};
+  while ((polled[0].revents & POLLIN) == 0) {
+    polled = {{{pidfd, POLLIN, 0}, {printed.reader(), POLLIN, 0}, {said.reader(), POLLIN, 0}}};
+    if (::poll(polled.data(), polled.size(), -1) < 0 && errno != EINTR) {
+      return;
+    }
+    printed.Read();
+    said.Read();
+  }
 }
 
 }  // namespace
@@ -34,7 +83,7 @@ std::string Printed(int file) {
 struct SchedulerCommand::Call {
   // ---- On the thread ----
   Result<std::string> Ask();
-  Result<ExitStatus> WaitFor(const WorkerSpec& spec, const ChildStdio& stdio);
+  Result<ExitStatus> WaitFor(const WorkerSpec& spec, int nothing, Stream& printed, Stream& said);
 
   // ---- On the loop ----
   void Kill();
@@ -54,23 +103,25 @@ Result<std::string> SchedulerCommand::Call::Ask() {
   spec.environment = ProcessEnvironment();
   spec.helper = true;
   const UniqueFd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
-  const UniqueFd printed(::memfd_create("printed", MFD_CLOEXEC));
-  const UniqueFd said(::memfd_create("said", MFD_CLOEXEC));
-  if (!nothing || !printed || !said) {
+  Stream printed;
+  Stream said;
+  if (!nothing || !printed.Open() || !said.Open()) {
     return SystemError("make room for what is printed by", words.front(), errno);
   }
-  ASSIGN_OR_RETURN(const ExitStatus status,
-                   WaitFor(spec, {nothing.get(), printed.get(), said.get()}));
+  ASSIGN_OR_RETURN(const ExitStatus status, WaitFor(spec, nothing.get(), printed, said));
   if (!Succeeded(status)) {
     return Error{ErrorKind::kUnavailable,
-                 words.front() + " ended with " + Describe(status) + ": " + Printed(said.get())};
+                 words.front() + " ended with " + Describe(status) + ": " + said.Printed()};
   }
-  return Printed(printed.get());
+  return printed.Printed();
 }
 
-Result<ExitStatus> SchedulerCommand::Call::WaitFor(const WorkerSpec& spec,
-                                                   const ChildStdio& stdio) {
-  ASSIGN_OR_RETURN(const LaunchedWorker launched, LaunchWorker(spec, stdio, &under_way));
+Result<ExitStatus> SchedulerCommand::Call::WaitFor(const WorkerSpec& spec, int nothing,
+                                                   Stream& printed, Stream& said) {
+  ASSIGN_OR_RETURN(const LaunchedWorker launched,
+                   LaunchWorker(spec, {nothing, printed.writer(), said.writer()}, &under_way));
+  printed.CloseWriter();
+  said.CloseWriter();
   {
     const std::lock_guard lock(mutex);
     pid = launched.pid;
@@ -78,6 +129,7 @@ Result<ExitStatus> SchedulerCommand::Call::WaitFor(const WorkerSpec& spec,
       ::kill(-pid, SIGKILL);
     }
   }
+  ReadUntilItEnds(launched.pidfd.get(), printed, said);
   siginfo_t ended{};
   while (::waitid(P_PID, static_cast<id_t>(launched.pid), &ended, WEXITED | WNOWAIT) != 0 &&
          errno == EINTR) {
