@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <sstream>
+#include <thread>
 #include <vector>
 
 #include "common/files.h"
@@ -95,6 +96,23 @@ std::string FindInPath(const std::string& name) {
   ::_exit(127);
 }
 
+// Ends what the tool started, and waits for the tool until `deadline`: it may have closed its
+// output and live on. Not at all where its output is not read any more: it stands in a write.
+int EndOf(pid_t child, bool at_once, Clock::time_point deadline) {
+  constexpr std::chrono::milliseconds kLook{10};
+  siginfo_t ended{};
+  while (!at_once && Clock::now() < deadline &&
+         ::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+         ended.si_pid == 0) {
+    std::this_thread::sleep_for(kLook);
+  }
+  ::kill(-child, SIGKILL);  // Not reaped: the group's number is still its own.
+  ::kill(child, SIGKILL);
+  int status = 1;
+  ::waitpid(child, &status, 0);
+  return status;
+}
+
 // What the tool printed, at most kMaxToolBytes; it and what it started are gone afterwards.
 bool RunTool(std::vector<std::string> command, Clock::time_point deadline,
              const std::function<void(std::string_view)>& put) {
@@ -115,6 +133,7 @@ bool RunTool(std::vector<std::string> command, Clock::time_point deadline,
   }
   to_us.Reset();
   bool in_time = child > 0;
+  bool whole = false;
   for (std::size_t taken = 0; in_time && taken < kMaxToolBytes;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
     pollfd ready{from_tool.get(), POLLIN, 0};
@@ -125,21 +144,22 @@ bool RunTool(std::vector<std::string> command, Clock::time_point deadline,
     }
     char bytes[8192];
     const ssize_t got = ::read(from_tool.get(), bytes, sizeof bytes);
-    if (got <= 0) {
+    whole = got <= 0;
+    if (whole) {
       break;
     }
     put({bytes, static_cast<std::size_t>(got)});
     taken += static_cast<std::size_t>(got);
   }
-  int status = 1;
-  if (child > 0) {
-    if (!in_time) {
-      ::kill(-child, SIGKILL);
-    }
-    ::kill(child, in_time ? 0 : SIGKILL);
-    ::waitpid(child, &status, 0);
+  if (child <= 0) {
+    return false;
   }
-  return in_time && status == 0;
+  if (in_time && !whole) {
+    put("\n(" + fs::path(command[0]).filename().native() + " prints more than " +
+        std::to_string(kMaxToolBytes >> 10) + " KiB: stopped)\n");
+  }
+  const int status = EndOf(child, !whole, deadline);
+  return in_time && (status == 0 || !whole);
 }
 
 bool IsPython(pid_t pid) {

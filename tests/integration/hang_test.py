@@ -90,6 +90,22 @@ class Hangs(DdprunTest):
         stacks = read_text(self.failure()["root_cause"]["stacks"])
         self.assertRegex(stacks, r"-- gdb:\na frame of \d+\n\(gdb took too long: stopped\)\n")
 
+    def test_a_tool_that_floods_or_falls_silent_is_not_waited_for(self):
+        os.mkdir(self.path("bin"))
+        for body, words in (("exec yes a frame of $$", r"prints more than 256 KiB: stopped"),
+                            ("echo $$ >&2; exec >&- 2>&-; exec sleep 1000", r"-- gdb:\n\d+\n")):
+            with self.subTest(body):
+                with open(self.path("bin", "gdb"), "w") as file:
+                    file.write("#!/bin/sh\n" + body + "\n")
+                os.chmod(self.path("bin", "gdb"), 0o755)
+                held = self.start("-c", "exec sleep 1000", executable="/bin/sh")
+                asked = self.start("stacks", "--limit=3s", str(held.process.pid), environment={
+                    "PATH": self.path("bin") + ":" + os.environ["PATH"]})
+                self.assertEqual(asked.wait(60), 0, asked.all())
+                self.assertRegex(asked.out(), words)
+                held.signal(9)
+                held.wait()
+
 
 class TwoNodes(DdprunTest):
     def test_the_rank_that_lags_may_be_on_another_node(self):
