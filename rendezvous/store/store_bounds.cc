@@ -30,10 +30,21 @@ bool StoreServer::HasRoomFor(StoreClientId id, Connection& connection,
 }
 
 void StoreServer::BoundTraffic(StoreClientId id) {
+  ChargeNext();
   const auto found = connections_.find(id);
   if (found != connections_.end()) {
     Charge(found->second);
     KeepBounds(id, found->second);
+  }
+}
+
+// Its share of a value grows when others let go of that, and nobody tells it.
+void StoreServer::ChargeNext() {
+  auto next = connections_.upper_bound(last_charged_);
+  next = next == connections_.end() ? connections_.begin() : next;
+  if (next != connections_.end()) {
+    last_charged_ = next->first;
+    Charge(next->second);
   }
 }
 

@@ -259,6 +259,12 @@ std::size_t StoreOutput::Gather(std::span<std::string_view> out) const {
   return count;
 }
 
+std::size_t StoreOutput::kept() const {
+  const bool value = !parts_.empty() && parts_.front().value != nullptr;
+  const long holders = value ? parts_.front().value.use_count() : 1;
+  return bytes_ + sent_ / static_cast<std::size_t>(std::max(holders, 1L));
+}
+
 void StoreOutput::Consume(std::size_t sent) {
   CHECK(sent <= bytes_);
   bytes_ -= sent;

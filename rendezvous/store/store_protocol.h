@@ -72,8 +72,9 @@ class StoreOutput {
   bool empty() const { return bytes_ == 0; }
   std::size_t bytes() const { return bytes_; }
 
-  // What they take: also what was sent of the first piece.
-  std::size_t kept() const { return bytes_ + sent_; }
+  // What they take: also what was sent of the first piece; of a value that others have too, a
+  // share.
+  std::size_t kept() const;
 
   // The next bytes to send, in at most out.size() pieces; valid until the next Append or Consume.
   std::size_t Gather(std::span<std::string_view> out) const;

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <memory>
+#include <numeric>
 #include <random>
 
 #include "rendezvous/store/store_wire_testing.h"
@@ -201,6 +204,30 @@ TEST(StoreOutput, RepliesAreTorchsBytes) {
     EXPECT_EQ(Sent(output, at_most), expected);
     EXPECT_EQ(large.use_count(), 1);
   }
+}
+
+// It is there once, however many read it.
+TEST(StoreOutput, WhatWasSentOfASharedValueIsSharedByItsHolders) {
+  constexpr std::size_t kBytes = 1 << 20;
+  StoreValue value = std::make_shared<std::string>(kBytes, 'x');
+  std::array<StoreOutput, 3> outputs;
+  for (StoreOutput& output : outputs) {
+    output.Append(ValuesReply{{value}});
+    output.Consume(output.bytes() - 1);
+    EXPECT_EQ(output.bytes(), 1u);
+  }
+  const auto kept = [&] {
+    return std::accumulate(
+        outputs.begin(), outputs.end(), std::size_t{0},
+        [](std::size_t sum, const StoreOutput& output) { return sum + output.kept(); });
+  };
+  EXPECT_LE(kept(), kBytes);
+  EXPECT_GE(kept(), kBytes / 2);
+  value = nullptr;  // The key is gone, its readers stand still.
+  EXPECT_GE(kept(), kBytes - 8);
+  outputs[0].Consume(1);
+  outputs[1].Consume(1);
+  EXPECT_GE(outputs[2].kept(), kBytes - 8);
 }
 
 // Of 20 MB in small values all but the last byte was taken: they were one text, kept to its end.

@@ -89,6 +89,7 @@ class StoreServer {
   void Charge(Connection& connection);
   bool HasRoomFor(StoreClientId id, Connection& connection, const StoreRequest& request);
   void BoundTraffic(StoreClientId id);
+  void ChargeNext();
   void KeepBounds(StoreClientId id, const Connection& connection);
   void Drop(StoreClientId id, std::string_view reason);
   void ExpireSilent();
@@ -102,6 +103,7 @@ class StoreServer {
   LoopTimer silence_;
   std::map<StoreClientId, Connection> connections_;
   StoreClientId last_id_;
+  StoreClientId last_charged_;
   std::size_t traffic_ = 0;
   std::deque<std::pair<Time, StoreClientId>> silent_until_;  // In order of time.
   std::vector<StoreAnswer> answers_;                         // Not delivered yet.
