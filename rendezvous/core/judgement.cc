@@ -17,7 +17,6 @@ constexpr int kSigAbort = 6;  // POSIX number; <signal.h> stays out of the core.
 // A killed worker's end is noticed later than its peers notice it: its memory and GPU go first.
 constexpr Duration kSignalNoticed = 1s;
 constexpr Duration kAbortNoticed{100};
-constexpr Duration kExitNoticed{20};  // Its connections go before its parent hears of it.
 
 bool SaysDoNotRestart(const WorkerFailure& failure) {
   return failure.said_hello && failure.status == ExitStatus(Exited{kDoNotRestart});
@@ -35,19 +34,14 @@ int ExitCodeOf(const WorkerFailure& root) {
                                                                            : ShellCode(root.status);
 }
 
-// `e` ended without a word, early enough to be why `first` failed. Who recorded an error failed
-// then, however it ended: many a program aborts on its way out.
-bool EndedBefore(const Evidence& e, const Evidence& first) {
-  if (e.failure.recorded || IsCollateral(e.failure)) {
+// `e` died of a signal, early enough to be why `first` failed. Who recorded an error failed then,
+// however it ended: many a program aborts on its way out.
+bool KilledBefore(const Evidence& e, const Evidence& first) {
+  const Killed* const killed = std::get_if<Killed>(&e.failure.status);
+  if (killed == nullptr || e.failure.recorded || IsCollateral(e.failure)) {
     return false;
   }
-  const bool after_record = first.failure.recorded && e.key == first.key;
-  const Killed* const killed = std::get_if<Killed>(&e.failure.status);
-  if (killed == nullptr) {  // It ended while the process of `first` lived on.
-    const bool ended_first = first.failure.stopped_by_us && !e.failure.stopped_by_us;
-    return after_record && ended_first && e.when <= first.when + kExitNoticed;
-  }
-  const bool follows = killed->signal == kSigAbort && after_record;
+  const bool follows = killed->signal == kSigAbort && first.failure.recorded && e.key == first.key;
   return e.when <= first.when + (follows ? kAbortNoticed : kSignalNoticed);
 }
 
@@ -75,9 +69,9 @@ std::optional<WorkerFailure> RootCause(const std::vector<Evidence>& evidence) {
   if (first == sorted.end()) {
     return sorted.empty() ? std::nullopt : std::optional(sorted.front().failure);
   }
-  const auto cause =
-      std::find_if(first, sorted.end(), [&](const Evidence& e) { return EndedBefore(e, *first); });
-  return cause == sorted.end() ? first->failure : cause->failure;
+  const auto killed =
+      std::find_if(first, sorted.end(), [&](const Evidence& e) { return KilledBefore(e, *first); });
+  return killed == sorted.end() ? first->failure : killed->failure;
 }
 
 Judgement Judge(const Drain& drain, std::uint32_t restarts_used, std::uint32_t max_restarts) {
