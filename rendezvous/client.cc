@@ -33,6 +33,7 @@ struct Call {
   std::uint64_t sequence = 0;
   Duration deadline{0};
   Time due;
+  bool began_ready = false;  // The connection had been made when it was started.
   SyncChannel::Done done;
 };
 
@@ -82,6 +83,7 @@ class GrpcSyncChannel::State : public std::enable_shared_from_this<GrpcSyncChann
   void OnTarget(const Result<std::string>& target);
   void Connect();
   void Start();
+  void StartAgain();
   void OnStatus(const std::shared_ptr<Call>& call, const grpc::Status& status);
   void End(std::shared_ptr<Call> ended, Result<SyncReply> reply);
 
@@ -91,7 +93,7 @@ class GrpcSyncChannel::State : public std::enable_shared_from_this<GrpcSyncChann
   std::shared_ptr<Call> current_;
   std::shared_ptr<grpc::Channel> channel_;  // The stub's, or that of an earlier one.
   std::unique_ptr<Stub> stub_;  // None: not connected yet, or the connection was given up.
-  bool unanswered_ = true;      // No call of this connection was.
+  bool unanswered_ = true;      // No call of this connection was; then it is to target_.
   std::string target_;          // The last look-up's result.
   Time looked_up_;
   bool is_name_ = false;
@@ -113,10 +115,12 @@ void GrpcSyncChannel::State::Send(const NodeReport& report, Duration deadline, D
   if (!stub_ && !target_.empty() && !old) {
     Connect();
   }
-  if (stub_ && !(old && unanswered_)) {
+  const bool connected = stub_ != nullptr;
+  if (connected) {
     Start();
-  } else {
-    LookUp();
+  }
+  if (!connected || (old && unanswered_)) {
+    LookUp();  // Beside the call: a name server that does not answer must not keep it back.
   }
 }
 
@@ -128,16 +132,19 @@ void GrpcSyncChannel::State::Cancel() {
   }
 }
 
-// A fresh connection next time: the old one may be half open. One that is still being made is not
-// given up for a late answer: where ten thousand nodes come at once their server would shake hands
-// again and again with those who have just left, and with nobody to the end. gRPC bounds it. A
-// look-up that is under way cannot be cancelled; the call that waits for it can.
+// A fresh connection next time: the old one may be half open. One that is still being made, or was
+// when the call began, is not given up for a late answer: where ten thousand nodes come at once
+// their server would shake hands again and again with those who have just left, and with nobody to
+// the end. gRPC bounds it. A look-up that is under way cannot be cancelled; the call that waits for
+// it can.
 void GrpcSyncChannel::State::OnOverdue() {
   current_->context.TryCancel();
   const std::string waited = FormatDuration(current_->deadline);
   const std::string where = "cannot reach the rendezvous at " + ToString(endpoint_) + ": ";
   const bool connected = stub_ != nullptr;
-  if (!connected || channel_->GetState(false) != GRPC_CHANNEL_CONNECTING) {
+  const auto state = connected ? channel_->GetState(false) : GRPC_CHANNEL_IDLE;
+  const bool just_ready = state == GRPC_CHANNEL_READY && !current_->began_ready;
+  if (state != GRPC_CHANNEL_CONNECTING && !just_ready) {
     stub_.reset();
   }
   End(current_, Error{ErrorKind::kUnavailable, connected ? where + "no answer within " + waited
@@ -167,20 +174,39 @@ void GrpcSyncChannel::State::LookUp() {
   }
 }
 
+// With a connection the current call runs already, and only another address is of interest.
 void GrpcSyncChannel::State::OnTarget(const Result<std::string>& target) {
   looking_up_ = false;
-  if (!current_) {
-    return;
-  }
   if (!target) {
-    End(current_, target.error());
+    if (current_ && !stub_) {
+      End(current_, target.error());
+    }
     return;
   }
   looked_up_ = loop_.Now();
-  if (!stub_ || target_ != *target) {
-    target_ = *target;
+  const bool moved = std::exchange(target_, *target) != *target;
+  if (stub_ && unanswered_ && moved) {
+    stub_.reset();
+    if (current_) {
+      StartAgain();
+    }
+  } else if (current_ && !stub_) {
     Connect();
+    Start();
   }
+}
+
+// The current call, on a connection to where the name is now.
+void GrpcSyncChannel::State::StartAgain() {
+  const auto again = std::make_shared<Call>();
+  again->request = current_->request;
+  again->sequence = current_->sequence;
+  again->deadline = current_->deadline;
+  again->due = current_->due;
+  again->done = std::move(current_->done);
+  current_->context.TryCancel();
+  current_ = again;
+  Connect();
   Start();
 }
 
@@ -194,6 +220,7 @@ void GrpcSyncChannel::State::Start() {
   if (unanswered_) {
     LeaveOutTexts(current_->request);
   }
+  current_->began_ready = channel_->GetState(false) == GRPC_CHANNEL_READY;
   ShowToken(current_->context, access_.token);
   in_grpc_->fetch_add(1);
   const auto call = current_;

@@ -1,8 +1,9 @@
 // Talks to a rendezvous server over gRPC: a node's Sync calls, and a look from outside.
 //
 // No gRPC thread exists before the first Send. A name is looked up on the blocking pool. After a
-// missed deadline or a lost server the next call makes a fresh connection, so every call is a real
-// attempt and the caller alone paces the retries.
+// missed deadline or a lost server the next call makes a fresh connection, unless the old one was
+// being made while the call waited: so every call is a real attempt and the caller alone paces the
+// retries. Where there is a connection, no call waits for a look-up.
 #pragma once
 
 #include <memory>

@@ -1,10 +1,17 @@
 #include "rendezvous/client.h"
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <array>
+#include <atomic>
+#include <future>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "common/files.h"
@@ -14,6 +21,34 @@ namespace ddprun {
 namespace {
 
 using namespace std::chrono_literals;
+
+constexpr const char* kMoving = "moving.example";
+std::atomic<const char*> moving_to = nullptr;  // kMoving's address, as text; "": unknown.
+
+// A server in as far as it says what one says first.
+class Peer {
+ public:
+  bool Accept(int listener) {
+    fd_ = UniqueFd(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
+    return static_cast<bool>(fd_);
+  }
+  void ShakeHands() {
+    static constexpr std::array<char, 9> kNoSettings = {0, 0, 0, 4};
+    EXPECT_EQ(::send(fd_.get(), kNoSettings.data(), kNoSettings.size(), MSG_NOSIGNAL), 9);
+  }
+  bool HeardCall() {
+    char piece[4096];
+    ssize_t size = 0;
+    while ((size = ::recv(fd_.get(), piece, sizeof piece, MSG_DONTWAIT)) > 0) {
+      heard_.append(piece, static_cast<std::size_t>(size));
+    }
+    return heard_.find("Rendezvous/Sync") != std::string::npos;
+  }
+
+ private:
+  UniqueFd fd_;
+  std::string heard_;
+};
 
 // A server that ten thousand have called: the kernel takes connections in, nobody shakes hands yet.
 class Busy : public WireTest {
@@ -59,5 +94,110 @@ TEST_F(Busy, ALateAnswerIsNoReasonToDialAnewBeforeTheHandshake) {
   }
 }
 
+// The handshake's end came so late that there was no time left for an answer.
+TEST_F(Busy, AConnectionThatWasMadeDuringTheCallServesTheNextOne) {
+  GrpcSyncChannel channel(loop_, endpoint_);
+  channel.Send(Report(1), 1s, Note());
+  Peer server;
+  ASSERT_TRUE(Until([&] { return server.Accept(listener_.get()); }));
+  server.ShakeHands();
+  ASSERT_TRUE(Until([&] { return server.HeardCall(); }));
+  ASSERT_TRUE(UntilHeard(1));
+  channel.Send(Report(2), 300ms, Note());
+  ASSERT_TRUE(UntilHeard(2));
+  EXPECT_EQ(Connections(), 0);
+  channel.Send(Report(3), 300ms, Note());  // It may be half open.
+  ASSERT_TRUE(UntilHeard(3));
+  EXPECT_EQ(Connections(), 1);
+}
+
+class NameServer : public Busy {
+ protected:
+  void SetUp() override {
+    Busy::SetUp();
+    moving_to = "127.0.0.1";
+  }
+  void TearDown() override {
+    Answer();
+    moving_to = nullptr;
+  }
+  // What is looked up from now on waits for Answer.
+  void Hang() {
+    hanging_.emplace();
+    loop_.RunBlocking([answer = hanging_->get_future().share()] { answer.wait(); }, [] {});
+  }
+  void Answer() {
+    if (hanging_) {
+      hanging_->set_value();
+      hanging_.reset();
+    }
+  }
+  // Until the name is looked up again.
+  void CallUntilOld(GrpcSyncChannel& channel) {
+    for (const Time end = loop_.Now() + 1100ms; loop_.Now() <= end;) {
+      channel.Send(Report(++calls_), 400ms, Note());
+      ASSERT_TRUE(UntilHeard(calls_));
+    }
+  }
+
+  std::optional<std::promise<void>> hanging_;
+  std::size_t calls_ = 0;
+};
+
+// What is being made needs no address any more.
+TEST_F(NameServer, ThatHangsKeepsNoCallFromTheConnectionThatThereIs) {
+  GrpcSyncChannel channel(loop_, {kMoving, endpoint_.port});
+  CallUntilOld(channel);
+  Hang();
+  channel.Send(Report(++calls_), 5s, Note());
+  Peer server;
+  ASSERT_TRUE(Until([&] { return server.Accept(listener_.get()); }));
+  server.ShakeHands();
+  EXPECT_TRUE(Until([&] { return server.HeardCall(); }));
+  EXPECT_EQ(Connections(), 0);
+}
+
+TEST_F(NameServer, MovesACallThatRunsToWhereTheNameIsNow) {
+  GrpcSyncChannel channel(loop_, {kMoving, endpoint_.port});
+  CallUntilOld(channel);
+  Serve({"127.0.0.2", endpoint_.port});
+  moving_to = "127.0.0.2";
+  Hang();
+  channel.Send(Report(++calls_), 5s, Note());
+  Answer();
+  ASSERT_TRUE(UntilParked(1));
+  EXPECT_EQ(reports_[0].sequence, calls_);
+  parked_[0]->Answer(Reply(1));
+  ASSERT_TRUE(UntilHeard(calls_));
+  EXPECT_TRUE(heard_.back().reply);
+}
+
+// The connection may be all that is left to reach the server by.
+TEST_F(NameServer, WithoutAnAnswerEndsNoCallThatRuns) {
+  GrpcSyncChannel channel(loop_, {kMoving, endpoint_.port});
+  CallUntilOld(channel);
+  moving_to = "";
+  channel.Send(Report(++calls_), 600ms, Note());
+  ASSERT_TRUE(UntilHeard(calls_));
+  EXPECT_NE(heard_.back().reply.error().message.find("no answer within"), std::string::npos)
+      << heard_.back().reply.error().message;
+  EXPECT_EQ(Connections(), 1);
+}
+
 }  // namespace
 }  // namespace ddprun
+
+// In place of the C library's: a name that moves.
+extern "C" int getaddrinfo(const char* host, const char* service, const addrinfo* hints,
+                           addrinfo** found) {
+  static auto* const real =
+      reinterpret_cast<decltype(&::getaddrinfo)>(::dlsym(RTLD_NEXT, "getaddrinfo"));
+  const char* const address = ddprun::moving_to;
+  const bool moves = address != nullptr && host != nullptr &&
+                     std::string_view(host) == ddprun::kMoving &&
+                     (hints->ai_flags & AI_NUMERICHOST) == 0;
+  if (moves && *address == '\0') {
+    return EAI_AGAIN;
+  }
+  return real(moves ? address : host, service, hints, found);
+}
