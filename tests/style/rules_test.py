@@ -88,7 +88,8 @@ class Samples(unittest.TestCase):
 
 class WholeTrees(unittest.TestCase):
     def test_too_many_common_headers(self):
-        headers = [File(f"common/h{number}.h", HEADER) for number in range(13)]
+        headers = [File(f"common/h{number}.h", HEADER)
+                   for number in range(rules.MAX_COMMON_HEADERS + 1)]
         self.assertEqual(len(list(rules.common_stays_common(headers))), 1)
         self.assertEqual(list(rules.common_stays_common(headers[1:])), [])
 
