@@ -3,15 +3,14 @@
 // Decides what comes next, and what a signal means meanwhile. Does none of it: the steps are the
 // caller's, and none of them makes the loop wait, so that a server that is here answers all along.
 //
-//             | its step is done              | a signal that stops           | a server's part...
-//             |                               |                               | came      | went
-//   Working   | Reading                       | noted; it is the agent's      | -         | -
-//   Reading   | Reporting                     | Reporting, without the rest   | -         | -
-//   Reporting | Serving; where nobody needs a | kept for the next step: what  | -         | -
-//             | server, Rescuing              | is told is told whole         |           |
-//   Serving   | Rescuing                      | Over                          | that one  |
-//   Rescuing Rescuing  | Leaving                       | Over                          | - | -
-//   Leaving   | Over                          | Over, without the rest        | -         | -
+//             | its step is done        | a signal that stops        | a server came | it went
+//   Working   | Reading                 | noted; it is the agent's   | -             | -
+//   Reading   | Reporting               | Reporting without the rest | -             | -
+//   Reporting | Serving, or Rescuing    | kept for the next step:    | -             | -
+//             | where nobody needs one  | what is told is told whole |               |
+//   Serving   | Rescuing                | Over                       | serve that    | Rescuing
+//   Rescuing  | Leaving                 | Over                       | -             | -
+//   Leaving   | Over                    | Over without the rest      | -             | -
 //
 // A signal that was kept has stopped nobody's reading: Leaving has its few seconds.
 #pragma once
