@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "common/files.h"
 #include "rendezvous/wire_fixture.h"
@@ -65,15 +66,18 @@ class Busy : public WireTest {
     ASSERT_EQ(::getsockname(listener_.get(), any, &size), 0);
     endpoint_ = {"127.0.0.1", ntohs(address.sin_port)};
   }
-  int Connections() const {
+  // That came since the last count. They stay open: gRPC would make another in place of a lost one.
+  int Connections() {
     int count = 0;
-    while (UniqueFd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC))) {
+    while (UniqueFd fd{::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC)}) {
+      counted_.push_back(std::move(fd));
       ++count;
     }
     return count;
   }
 
   UniqueFd listener_;
+  std::vector<UniqueFd> counted_;
 };
 
 // Each new one would stand in line behind all others, and cost the server a handshake with nobody.
