@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <functional>
 #include <memory>
@@ -19,6 +20,7 @@ constexpr const char* kLibrary = "libmunge.so.2";
 constexpr const char* kSocketVariable =
     "DDPRUN_MUNGE_SOCKET";  // munged's, where not the usual one.
 constexpr Duration kMungePatience{3'000};
+constexpr Duration kHung{1'000};  // The library itself gives a silent daemon up after 2 s.
 constexpr std::size_t kMaxSealed = 4096;
 
 // As munge.h has them (version 2 of the library).
@@ -84,14 +86,14 @@ Error MungeError(const char* tried, int code, Context* context) {
 
 Result<ContextHolder> NewContext(const char* tried) {
   if (!Munge().missing.empty()) {
-    return Error{ErrorKind::kUnavailable,
+    return Error{ErrorKind::kNotFound,
                  std::string("MUNGE cannot ") + tried + ": " + Munge().missing};
   }
   ContextHolder context(Munge().create(), Munge().destroy);
   const std::string socket = GetProcessEnv(kSocketVariable).value_or("");
   if (!context ||
       (!socket.empty() && Munge().set(context.get(), kOptionSocket, socket.c_str()) != kSuccess)) {
-    return Error{ErrorKind::kUnavailable,
+    return Error{ErrorKind::kNotFound,
                  std::string("MUNGE cannot ") + tried + ": it takes no context"};
   }
   return context;
@@ -110,7 +112,7 @@ Result<std::string> SealNow(const std::string& text) {
   const std::unique_ptr<char, void (*)(void*)> owned(sealed, &std::free);
   if (code != kSuccess || sealed == nullptr) {
     Error error = MungeError(kTried, code, context.get());
-    error.kind = ErrorKind::kUnavailable;
+    error.kind = ErrorKind::kNotFound;
     return error;
   }
   return std::string(sealed);
@@ -138,9 +140,13 @@ Result<MungeText> OpenNow(const std::string& sealed) {
 template <class T>
 Result<T> InTime(std::function<Result<T>()> work) {
   const auto result = std::make_shared<std::optional<Result<T>>>();
+  const auto begin = std::chrono::steady_clock::now();
   if (!FinishesWithin(kMungePatience, [result, work = std::move(work)] { *result = work(); })) {
     return Error{ErrorKind::kUnavailable,
                  "MUNGE does not answer within " + FormatDuration(kMungePatience)};
+  }
+  if (!**result && std::chrono::steady_clock::now() >= begin + kHung) {
+    return Error{ErrorKind::kUnavailable, (*result)->error().message};
   }
   return **result;
 }

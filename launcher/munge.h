@@ -3,7 +3,9 @@
 //
 // Its library is looked for when it is wanted first (dlopen), so neither building nor running needs
 // it. Its daemon may be missing, or hang: whatever is asked blocks for 3 s at most, and is never
-// asked on the loop. Decides nothing of what a text means.
+// asked on the loop. Decides nothing of what a text means, nor how often to ask.
+//
+// kUnavailable, of all: its daemon does not answer now, and may later.
 #pragma once
 
 #include <sys/types.h>
@@ -20,11 +22,11 @@ struct MungeText {
   uid_t sealed_by = 0;
 };
 
-// For this process's own user. "MUNGE:...:". kUnavailable: there is no MUNGE, or it does not
-// answer.
+// For this process's own user. "MUNGE:...:". kNotFound: there is no MUNGE, or it cannot.
 Result<std::string> SealByMunge(const std::string& text);
 
-// kRefused: it is for another user; kInvalid: it is none of this site's.
+// kRefused: it is for another user; kInvalid: it is none of this site's; kNotFound: there is no
+// MUNGE.
 Result<MungeText> OpenByMunge(const std::string& sealed);
 
 }  // namespace ddprun

@@ -2,8 +2,12 @@
 
 #include <unistd.h>
 
+#include <chrono>
+#include <functional>
 #include <string_view>
+#include <utility>
 
+#include "common/log.h"
 #include "launcher/munge.h"
 #include "rendezvous/control_token.h"
 #include "rendezvous/hello.h"
@@ -12,16 +16,40 @@ namespace ddprun {
 namespace {
 
 constexpr std::string_view kPurpose = "ddprun token 1\n";
+constexpr Duration kHungPatience{12'000};
+
+// A daemon that hangs, as one does while its disk or its name service does, is asked again: nodes
+// whose own answers call no server without a token.
+template <class T>
+Result<T> AskPatiently(const std::function<Result<T>()>& ask) {
+  const auto begin = std::chrono::steady_clock::now();
+  for (bool told = false;;) {
+    Result<T> answer = ask();
+    if (answer || answer.error().kind != ErrorKind::kUnavailable) {
+      return answer;
+    }
+    if (std::chrono::steady_clock::now() >= begin + kHungPatience) {
+      return Error{ErrorKind::kUnavailable,
+                   "MUNGE does not answer within " + FormatDuration(kHungPatience)};
+    }
+    if (!std::exchange(told, true)) {
+      Log(LogLevel::kWarning, answer.error().message + ": trying for " +
+                                  FormatDuration(kHungPatience) + " (a token of yours, " +
+                                  "--token-file=FILE, or --insecure does without)");
+    }
+  }
+}
 
 SealedToken DrawSealedFor(const RunId& run) {
   SealedToken drawn{DrawToken(), "", ""};
-  const Result<std::string> sealed =
-      SealByMunge(std::string(kPurpose) + run + "\n" + drawn.token + "\n");
+  const std::string text = std::string(kPurpose) + run + "\n" + drawn.token + "\n";
+  const Result<std::string> sealed = AskPatiently<std::string>([&] { return SealByMunge(text); });
   if (!sealed) {
     return {"", "", sealed.error().message};
   }
   // In a container with users of its own MUNGE knows this process by another number.
-  const Result<std::string> opened = OpenSealedToken(*sealed, run);
+  const Result<std::string> opened =
+      AskPatiently<std::string>([&] { return OpenSealedToken(*sealed, run); });
   if (!opened || *opened != drawn.token) {
     return {"", "",
             opened ? "MUNGE opens another text than it has sealed"
@@ -78,9 +106,10 @@ Result<std::string> TokenSealedAt(const Endpoint& endpoint, const RunId& run, Du
   }
   Result<std::string> token = OpenSealedToken(told->sealed, run);
   if (!token) {
-    return Error{ErrorKind::kInvalid, "the rendezvous at " + ToString(endpoint) +
-                                          " wants a token: " + token.error().message +
-                                          "; give it with --token-file=FILE or DDPRUN_TOKEN"};
+    const bool later = token.error().kind == ErrorKind::kUnavailable;
+    return Error{later ? ErrorKind::kUnavailable : ErrorKind::kInvalid,
+                 "the rendezvous at " + ToString(endpoint) + " wants a token: " +
+                     token.error().message + "; give it with --token-file=FILE or DDPRUN_TOKEN"};
   }
   return token;
 }

@@ -24,15 +24,16 @@ struct SealedToken {
 };
 
 // In a Slurm job, where no token and no certificate is given. `run`: empty for a server of any.
-// Blocks for some seconds at most.
+// Blocks for 12 s where MUNGE's daemon hangs, which it says; else for a moment.
 SealedToken DrawSealedToken(const LaunchConfig& config, const Access& access);
 SealedToken DrawSealedToken(const ServerConfig& config, const Access& access);
 
-// kRefused: another user's, or for another run.
+// kRefused: another user's, or for another run. kUnavailable: MUNGE does not answer now.
 Result<std::string> OpenSealedToken(const std::string& sealed, const RunId& run);
 
 // What is sealed at an endpoint; empty: nothing is, or nobody answers within `patience`. An empty
-// run: of any. Blocks likewise.
+// run: of any. kUnavailable: to be asked again; kInvalid: asking again does not help. Blocks for
+// 3 s more where MUNGE hangs.
 Result<std::string> TokenSealedAt(const Endpoint& endpoint, const RunId& run, Duration patience);
 
 }  // namespace ddprun

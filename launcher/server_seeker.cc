@@ -37,8 +37,9 @@ Result<bool> ServesUnsealed(const ServerQuest& quest, const Endpoint& here, std:
   }
   const Result<std::string> opened = OpenSealedToken(told.sealed, quest.run_id);
   if (!opened) {
-    const bool others = opened.error().kind == ErrorKind::kRefused;
-    return Error{others ? ErrorKind::kRefused : ErrorKind::kInvalid,
+    const ErrorKind kind = opened.error().kind;  // Another user's, or MUNGE hangs; else a mistake.
+    const bool common = kind == ErrorKind::kRefused || kind == ErrorKind::kUnavailable;
+    return Error{common ? kind : ErrorKind::kInvalid,
                  "the rendezvous at " + ToString(here) + ": " + opened.error().message};
   }
   token = *opened;

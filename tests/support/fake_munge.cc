@@ -4,6 +4,7 @@
 //   a file "hang" in there     nothing is answered any more
 //   a file "fail"              everything fails
 //   FAKE_MUNGE_USER            whom MUNGE takes the process for
+//   FAKE_MUNGE_HANG            a file: nothing is answered to this process while it is there
 #include <unistd.h>
 
 #include <cstdarg>
@@ -39,7 +40,8 @@ long Caller() {
 }
 
 int Refuses(Context& context) {
-  while (fs::exists(context.directory / "hang")) {
+  const char* const own = std::getenv("FAKE_MUNGE_HANG");
+  while (fs::exists(context.directory / "hang") || (own != nullptr && fs::exists(own))) {
     ::usleep(1'000);
   }
   if (fs::exists(context.directory / "fail") || !fs::exists(context.directory)) {
