@@ -16,50 +16,57 @@ void StoreServer::Charge(Connection& connection) {
 // it counts as if it were.
 bool StoreServer::HasRoomFor(StoreClientId id, Connection& connection,
                              const StoreRequest& request) {
-  const std::size_t reply = table_.ReplyBytes(request);
-  if (reply > options_.limits.request_bytes) {
-    Drop(id, "it asked for a reply of " + std::to_string(reply) + " bytes where at most " +
+  const StoreReplySize reply = table_.ReplySize(request);
+  if (reply.sent > options_.limits.request_bytes) {
+    Drop(id, "it asked for a reply of " + std::to_string(reply.sent) + " bytes where at most " +
                  std::to_string(options_.limits.request_bytes) + " may be");
     return false;
   }
   Charge(connection);
-  connection.charged += reply;
-  traffic_ += reply;
-  KeepBounds(id, connection);
+  connection.charged += reply.built;
+  traffic_ += reply.built;
+  KeepBounds(id, connection, reply.sent);
   return connections_.contains(id);
 }
 
 void StoreServer::BoundTraffic(StoreClientId id) {
-  ChargeNext();
   const auto found = connections_.find(id);
   if (found != connections_.end()) {
     Charge(found->second);
-    KeepBounds(id, found->second);
+    KeepBounds(id, found->second, 0);
   }
 }
 
-// Its share of a value grows when others let go of that, and nobody tells it.
-void StoreServer::ChargeNext() {
-  auto next = connections_.upper_bound(last_charged_);
-  next = next == connections_.end() ? connections_.begin() : next;
-  if (next != connections_.end()) {
-    last_charged_ = next->first;
-    Charge(next->second);
-  }
-}
-
-void StoreServer::KeepBounds(StoreClientId id, const Connection& connection) {
-  if (connection.charged > options_.max_connection_bytes) {
+// `more`: that it is about to be sent.
+void StoreServer::KeepBounds(StoreClientId id, const Connection& connection, std::size_t more) {
+  const std::size_t open =
+      connection.parser.held() + connection.output.bytes() + connection.unread.size() + more;
+  if (open > options_.max_connection_bytes) {
     Drop(id, "unfinished requests and unsent replies of more than " +
                  std::to_string(options_.max_connection_bytes) + " bytes");
   }
-  while (traffic_ > options_.max_traffic_bytes) {
-    const auto largest = std::max_element(
-        connections_.begin(), connections_.end(),
-        [](const auto& a, const auto& b) { return a.second.charged < b.second.charged; });
-    Drop(largest->first, "unfinished requests and unsent replies of all connections exceed " +
-                             std::to_string(options_.max_traffic_bytes) +
-                             " bytes, and it holds the most");
+  if (traffic() > options_.max_traffic_bytes) {
+    DropLargest();
+  }
+}
+
+// What a value takes is free when its last reader is gone, so each has a share. All are looked at,
+// piece by piece: until there is room for a while.
+void StoreServer::DropLargest() {
+  std::vector<std::pair<std::size_t, StoreClientId>> holders;
+  holders.reserve(connections_.size());
+  for (const auto& [id, connection] : connections_) {
+    holders.emplace_back(connection.charged - connection.output.kept() + connection.output.Share(),
+                         id);
+  }
+  std::sort(holders.rbegin(), holders.rend());
+  const std::size_t enough = options_.max_traffic_bytes - options_.max_traffic_bytes / 8;
+  for (const auto& [share, id] : holders) {
+    if (traffic() <= enough) {
+      return;
+    }
+    Drop(id, "unfinished requests and unsent replies of all connections exceed " +
+                 std::to_string(options_.max_traffic_bytes) + " bytes, and it holds the most");
   }
 }
 

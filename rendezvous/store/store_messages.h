@@ -3,6 +3,7 @@
 // The numbers are those of torch's TCPStore since it begins with VALIDATE; they only ever grew.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -44,6 +45,8 @@ struct StoreRequest {
 // Shared, because replies on their way to slow peers must neither copy a large value nor see it
 // change.
 using StoreValue = std::shared_ptr<const std::string>;
+// Values up to this are copied beside their length; larger ones are sent from where they lie.
+inline constexpr std::size_t kCopiedValue = 16 << 10;
 
 struct ByteReply {
   std::uint8_t byte = 0;

@@ -39,8 +39,6 @@ constexpr std::array<Shape, kStoreOps> kShapes{{
     {false, "k8"},   // BARRIER
 }};
 
-// Values up to this are copied beside their length; larger ones are sent from where they lie.
-constexpr std::size_t kCopiedValue = 16 << 10;
 // Copied bytes are kept in pieces of this size: one that is sent is kept no longer.
 constexpr std::size_t kPieceBytes = 64 << 10;
 // Memory for a text is taken as it comes, not as it is announced.
@@ -197,6 +195,12 @@ Result<void> StoreParser::TakeDone(std::optional<StoreRequest>& request) {
   return {};
 }
 
+StoreOutput::~StoreOutput() {
+  for (const Part& part : parts_) {
+    LetGo(part);
+  }
+}
+
 void StoreOutput::Append(const StoreReply& reply) {
   const auto raw = [&](const auto& value) {
     AppendRaw({reinterpret_cast<const char*>(&value), sizeof(value)});
@@ -231,6 +235,7 @@ void StoreOutput::AppendRaw(std::string_view bytes) {
     parts_.back().text.reserve(full ? kPieceBytes : 0);
   }
   parts_.back().text.append(bytes);
+  text_bytes_ += bytes.size();
   bytes_ += bytes.size();
 }
 
@@ -248,6 +253,7 @@ void StoreOutput::AppendValue(const StoreValue& value) {
   const std::uint64_t size = value->size();
   AppendRaw({reinterpret_cast<const char*>(&size), sizeof(size)});
   parts_.push_back({{}, value});
+  values_->Hold(value);
   bytes_ += size;
 }
 
@@ -260,9 +266,22 @@ std::size_t StoreOutput::Gather(std::span<std::string_view> out) const {
 }
 
 std::size_t StoreOutput::kept() const {
-  const bool value = !parts_.empty() && parts_.front().value != nullptr;
-  const long holders = value ? parts_.front().value.use_count() : 1;
-  return bytes_ + sent_ / static_cast<std::size_t>(std::max(holders, 1L));
+  return text_bytes_ + parts_.size() * sizeof(Part);
+}
+
+std::size_t StoreOutput::Share() const {
+  std::size_t bytes = kept();
+  for (const Part& part : parts_) {
+    bytes += part.value == nullptr ? 0 : values_->ShareOf(part.value);
+  }
+  return bytes;
+}
+
+void StoreOutput::LetGo(const Part& part) {
+  text_bytes_ -= part.text.size();
+  if (part.value != nullptr) {
+    values_->LetGo(part.value);
+  }
 }
 
 void StoreOutput::Consume(std::size_t sent) {
@@ -271,6 +290,7 @@ void StoreOutput::Consume(std::size_t sent) {
   sent_ += sent;
   while (!parts_.empty() && sent_ >= parts_.front().View().size()) {
     sent_ -= parts_.front().View().size();
+    LetGo(parts_.front());
     parts_.pop_front();
   }
 }

@@ -16,6 +16,7 @@
 
 #include "common/result.h"
 #include "rendezvous/store/store_messages.h"
+#include "rendezvous/store/unsent_values.h"
 
 namespace ddprun {
 
@@ -68,13 +69,19 @@ class StoreParser {
 // Replies on their way to one peer.
 class StoreOutput {
  public:
+  // `values`: of all outputs; outlives this.
+  explicit StoreOutput(UnsentValues& values) : values_(&values) {}
+  StoreOutput(StoreOutput&&) = default;  // Leaves an empty one.
+  ~StoreOutput();
+
   void Append(const StoreReply& reply);
   bool empty() const { return bytes_ == 0; }
   std::size_t bytes() const { return bytes_; }
 
-  // What they take: also what was sent of the first piece; of a value that others have too, a
-  // share.
+  // What they take beside the values that `values` counts: also what was sent of the first piece.
   std::size_t kept() const;
+  // The same and a share of each of those values. Looks at every piece.
+  std::size_t Share() const;
 
   // The next bytes to send, in at most out.size() pieces; valid until the next Append or Consume.
   std::size_t Gather(std::span<std::string_view> out) const;
@@ -90,10 +97,13 @@ class StoreOutput {
   void AppendRaw(std::string_view bytes);
   void AppendText(std::string_view text);
   void AppendValue(const StoreValue& value);
+  void LetGo(const Part& part);
 
+  UnsentValues* values_;
   std::deque<Part> parts_;
-  std::size_t sent_ = 0;   // Of the first part.
-  std::size_t bytes_ = 0;  // To be sent.
+  std::size_t sent_ = 0;        // Of the first part.
+  std::size_t bytes_ = 0;       // To be sent.
+  std::size_t text_bytes_ = 0;  // Of all parts.
 };
 
 }  // namespace ddprun

@@ -10,32 +10,41 @@ constexpr std::uint8_t kReady = 0;
 constexpr std::uint8_t kNotReady = 1;
 constexpr std::size_t kNumberBytes = 8;  // Of a count, a length or an integer.
 
-std::size_t LengthOf(const StoreValue& value) {
-  return kNumberBytes + (value == nullptr ? 0 : value->size());
+StoreReplySize SizeOf(const StoreValue& value) {
+  const std::size_t size = value == nullptr ? 0 : value->size();
+  return {kNumberBytes + size, kNumberBytes + (size > kCopiedValue ? 0 : size)};
 }
 
 }  // namespace
 
-std::size_t StoreTable::ReplyBytes(const StoreRequest& request) const {
+StoreReplySize StoreTable::ReplySize(const StoreRequest& request) const {
+  const auto text = [](std::size_t bytes) { return StoreReplySize{bytes, bytes}; };
   switch (request.op) {
     case StoreOp::kGet:
     case StoreOp::kMultiGet: {
-      std::size_t bytes = 0;
+      StoreReplySize all;
       for (const std::string& key : request.keys) {
-        bytes += LengthOf(Find(key));
+        const StoreReplySize one = SizeOf(Find(key));
+        all.sent += one.sent;
+        all.built += one.built;
       }
-      return bytes;
+      return all;
     }
     case StoreOp::kListKeys:
-      return kNumberBytes + values_.size() * kNumberBytes + key_bytes_;
+      return text(kNumberBytes + values_.size() * kNumberBytes + key_bytes_);
     case StoreOp::kCompareSet:  // One of the three.
-      return LengthOf(Find(request.keys[0])) + request.values[0].size() + request.values[1].size();
+      return text(SizeOf(Find(request.keys[0])).sent + request.values[0].size() +
+                  request.values[1].size());
     case StoreOp::kQueuePop: {
       const auto queue = queues_.find(request.keys[0]);
-      return kNumberBytes + (queue == queues_.end() ? 0 : LengthOf(queue->second.front()));
+      StoreReplySize size =
+          queue == queues_.end() ? StoreReplySize{} : SizeOf(queue->second.front());
+      size.sent += kNumberBytes;
+      size.built += kNumberBytes;
+      return size;
     }
     default:
-      return kNumberBytes;
+      return text(kNumberBytes);
   }
 }
 

@@ -128,9 +128,12 @@ void StoreServer::Adopt(int socket, std::string_view read) {
   owned.set_option(tcp::no_delay(true), error);
   owned.set_option(tcp::socket::keep_alive(true), error);
   last_id_ = last_id_.Next();
-  connections_.emplace(
-      last_id_,
-      Connection{std::move(owned), NameOf(peer), StoreParser(options_.limits), {}, {}, 0});
+  connections_.emplace(last_id_, Connection{std::move(owned),
+                                            NameOf(peer),
+                                            StoreParser(options_.limits),
+                                            StoreOutput(values_),
+                                            {},
+                                            0});
   silent_until_.emplace_back(loop_.Now() + options_.validate_timeout, last_id_);
   if (silent_until_.size() == 1) {
     silence_.ArmAt(silent_until_.front().first, [this] { ExpireSilent(); });

@@ -62,7 +62,8 @@ class StoreServer {
 
   std::size_t connections() const { return connections_.size(); }
   std::size_t bytes() const { return table_.bytes(); }
-  std::size_t traffic() const { return traffic_; }
+  // Of all connections; a value that several are sent is there once.
+  std::size_t traffic() const { return traffic_ + values_.bytes(); }
   std::uint64_t turned_away() const { return turned_away_.count(); }
 
  private:
@@ -72,7 +73,7 @@ class StoreServer {
     StoreParser parser;
     StoreOutput output;
     std::string unread;       // Read from the socket while a reply was unsent.
-    std::size_t charged = 0;  // This connection's share of traffic_.
+    std::size_t charged = 0;  // What traffic_ has of this connection.
     bool reading = false;     // A wait for more bytes is armed.
   };
 
@@ -89,8 +90,8 @@ class StoreServer {
   void Charge(Connection& connection);
   bool HasRoomFor(StoreClientId id, Connection& connection, const StoreRequest& request);
   void BoundTraffic(StoreClientId id);
-  void ChargeNext();
-  void KeepBounds(StoreClientId id, const Connection& connection);
+  void KeepBounds(StoreClientId id, const Connection& connection, std::size_t more);
+  void DropLargest();
   void Drop(StoreClientId id, std::string_view reason);
   void ExpireSilent();
   void BoundSilent();
@@ -101,10 +102,10 @@ class StoreServer {
   boost::asio::ip::tcp::acceptor acceptor_;
   LoopTimer accept_again_;
   LoopTimer silence_;
+  UnsentValues values_;
   std::map<StoreClientId, Connection> connections_;
   StoreClientId last_id_;
-  StoreClientId last_charged_;
-  std::size_t traffic_ = 0;
+  std::size_t traffic_ = 0;                                  // Beside values_.
   std::deque<std::pair<Time, StoreClientId>> silent_until_;  // In order of time.
   std::vector<StoreAnswer> answers_;                         // Not delivered yet.
   bool delivering_ = false;

@@ -29,6 +29,11 @@ struct StoreAnswer {
   StoreReply reply;
 };
 
+struct StoreReplySize {
+  std::size_t sent = 0;
+  std::size_t built = 0;  // Of that: not the large values, which are sent from where they lie.
+};
+
 class StoreTable {
  public:
   // Keys, values, queued values, awaited keys and what clients were woken for together never exceed
@@ -38,8 +43,8 @@ class StoreTable {
   // Appends the answers in the order in which they are to be sent. Any op but VALIDATE.
   Result<void> Apply(StoreClientId client, StoreRequest request, std::vector<StoreAnswer>& answers);
 
-  // At most so many bytes would answer this request now. Builds nothing.
-  std::size_t ReplyBytes(const StoreRequest& request) const;
+  // At most so long would be the answer to this request now. Builds nothing.
+  StoreReplySize ReplySize(const StoreRequest& request) const;
 
   // The client is gone: it waits no longer, and a queued value that it was woken for and did not
   // take is offered to the next one.

@@ -86,13 +86,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::size_t before_all = AllocatedBytes();
   StoreTable table(kMaxStore);
   std::vector<StoreAnswer> answers;
-  StoreOutput output;
+  UnsentValues values;
+  StoreOutput output(values);
   for (std::size_t i = 0; i < whole.requests.size(); ++i) {
     const StoreClientId client{i % clients + 1};
     if (whole.requests[i].op == StoreOp::kValidate) {
       continue;
     }
-    const std::size_t foretold = table.ReplyBytes(whole.requests[i]);
+    const std::size_t foretold = table.ReplySize(whole.requests[i]).sent;
     const std::size_t before = output.bytes();
     if (!table.Apply(client, whole.requests[i], answers)) {
       table.Forget(client, answers);
