@@ -108,6 +108,7 @@ Result<void> StoreParser::Begin(std::uint8_t op) {
   }
   request_ = StoreRequest{static_cast<StoreOp>(op)};
   held_ = 0;
+  keys_held_ = 0;
   fields_ = kShapes[op].fields;
   field_ = 0;
   items_left_ = 0;
@@ -141,6 +142,10 @@ Result<void> StoreParser::BeginText(std::uint64_t length) {
   held_ += sizeof(std::string);
   if (length > limits_.request_bytes - std::min(held_, limits_.request_bytes)) {
     return TooLarge("a request", held_ + length, limits_.request_bytes);
+  }
+  keys_held_ += key ? length : 0;
+  if (keys_held_ > limits_.keys_bytes) {
+    return TooLarge("all keys of a request", keys_held_, limits_.keys_bytes);
   }
   std::string& text = (key ? request_.keys : request_.values).emplace_back();
   text.reserve(std::min<std::size_t>(length, kFirstReserve));

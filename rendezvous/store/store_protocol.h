@@ -27,6 +27,8 @@ struct StoreLimits {  // The first three are torch's.
   std::size_t value_bytes = 8 << 20;
   std::uint64_t keys = 128 << 10;
   std::size_t request_bytes = 256 << 20;
+  // Of all keys of one request: all are looked up in one turn, and nobody is answered meanwhile.
+  std::size_t keys_bytes = 32 << 20;
 };
 
 class StoreParser {
@@ -64,6 +66,7 @@ class StoreParser {
   std::array<char, 8> number_{};
   std::size_t number_have_ = 0;
   std::size_t held_ = 0;
+  std::size_t keys_held_ = 0;  // Of that, beside what a text takes itself.
 };
 
 // Replies on their way to one peer.

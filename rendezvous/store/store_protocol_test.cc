@@ -139,6 +139,24 @@ TEST(StoreParser, WholeRequestIsBounded) {
             "bad: a request");
 }
 
+// CHECK of 128,000 keys of 2 kB kept everybody else waiting for half a second, WAIT for one and a
+// half.
+TEST(StoreParser, KeysOfARequestAreBoundedTogether) {
+  const StoreLimits small{.keys_bytes = 1000};
+  const std::string key(300, 'k');
+  for (const std::uint8_t op : {5, 6, 10}) {
+    EXPECT_EQ(ParseOne(wire::Keys(op, {key, key, key}), small).substr(0, 6),
+              (std::to_string(op) + " k=kkkk").substr(0, 6));
+    EXPECT_EQ(ParseOne(wire::Keys(op, {key, key, key, key}), small),
+              "bad: all keys of a request of 1200 where at most 1000 may be");
+  }
+  const std::string value(2000, 'v');
+  EXPECT_EQ(ParseOne(wire::MultiSet({key, value, key, value, key, value}), small).substr(0, 3),
+            "11 ");
+  EXPECT_EQ(ParseOne(wire::MultiSet({key, "", key, "", key, "", key, ""}), small).substr(0, 8),
+            "bad: all");
+}
+
 // Any bytes lead to requests within the limits or to an error, never further.
 TEST(StoreParser, SurvivesGarbage) {
   std::mt19937_64 random(20);
