@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "agent/core/node_agent.h"
-#include "agent/node_stores.h"
+#include "agent/listening_stores.h"
 #include "agent/worker_spec.h"
 
 namespace ddprun {
@@ -34,7 +34,6 @@ struct AgentOptions {
   std::uint32_t local_world_size = 0;  // Workers of all agents on this machine; 0: of this one.
   std::vector<CpuSet> cpus;            // By local rank; none, or an empty one: the agent's own.
   std::function<void(const WorkerNews&)> on_worker;  // None: nobody wants to know.
-  std::function<std::string()> own_addresses;        // As a report has them; none: not to be told.
 };
 
 }  // namespace ddprun

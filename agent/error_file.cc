@@ -136,17 +136,4 @@ FailureDetails ReadDetails(const std::filesystem::path& path, bool stays) {
   return details;
 }
 
-std::optional<Duration> TakeTime(FailureDetails& details, Duration since_began,
-                                 std::int64_t now_unix_ms) {
-  const std::int64_t said = details.unix_ms;
-  const std::int64_t began = now_unix_ms - since_began.count();
-  constexpr std::int64_t kSecond = 1000;  // Whole seconds: the last moment may not be over yet.
-  if (said < began || said - said % kSecond > now_unix_ms) {
-    details.unix_ms = now_unix_ms;
-    return std::nullopt;
-  }
-  details.unix_ms = std::min(said, now_unix_ms);
-  return Duration{now_unix_ms - details.unix_ms};
-}
-
 }  // namespace ddprun

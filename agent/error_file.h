@@ -44,9 +44,4 @@ std::string ReadErrorFile(const std::filesystem::path& path);
 // whole seconds, and nothing is recorded after the file was last written.
 FailureDetails ReadDetails(const std::filesystem::path& path, bool stays);
 
-// How long before `now_unix_ms` the worker had failed by its file's word. It does not count before
-// the worker's generation began, or in the future; the time of `details` becomes what counts.
-std::optional<Duration> TakeTime(FailureDetails& details, Duration since_began,
-                                 std::int64_t now_unix_ms);
-
 }  // namespace ddprun

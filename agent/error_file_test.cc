@@ -113,24 +113,6 @@ TEST_F(ErrorFileDetails, TheTimeIsTheLastMomentThatTheFileCanMean) {
   }
 }
 
-// It is a worker's word.
-TEST(ErrorFile, ATimeBeforeTheGenerationOrInTheFutureDoesNotCount) {
-  constexpr std::int64_t kNow = 1'795'263'336'400;
-  const auto taken = [](std::int64_t said) {
-    FailureDetails details{.unix_ms = said, .error_file = {}, .message = {}, .traceback = {}};
-    const std::optional<Duration> ago = TakeTime(details, std::chrono::seconds(10), kNow);
-    EXPECT_EQ(details.unix_ms, kNow - ago.value_or(Duration{0}).count());
-    return ago;
-  };
-  EXPECT_EQ(taken(0), std::nullopt);
-  EXPECT_EQ(taken(kNow - 10'001), std::nullopt);
-  EXPECT_EQ(taken(kNow - 10'000), Duration{10'000});
-  EXPECT_EQ(taken(kNow - 3'000), Duration{3'000});
-  EXPECT_EQ(taken(kNow + 599), Duration{0});  // This second, which is not over.
-  EXPECT_EQ(taken(kNow + 600), std::nullopt);
-  EXPECT_EQ(taken(INT64_MAX), std::nullopt);
-}
-
 TEST_F(ErrorFileDetails, NoFileNoDetailsAndABrokenOneIsSaid) {
   EXPECT_EQ(ReadDetails(path_, true), FailureDetails{});
   Write("{");

@@ -28,6 +28,9 @@ struct GenerationPlan {
   NotifyFiles sockets;                           // What was made.
 };
 
+// Of a hung worker, in its directory.
+inline constexpr const char* kStacksFile = "stacks.txt";
+
 // <attempt>/<local rank>/error.json
 std::filesystem::path ErrorFileOf(const std::filesystem::path& attempt, std::uint32_t local_rank);
 

@@ -6,15 +6,11 @@
 #pragma once
 
 #include <deque>
-#include <filesystem>
 #include <functional>
 #include <memory>
-#include <string>
-#include <vector>
 
-#include "agent/worker_output.h"
+#include "agent/node_workers.h"
 #include "common/loop.h"
-#include "rendezvous/core/messages.h"
 
 namespace ddprun {
 
@@ -22,12 +18,9 @@ class LeftBehind {
  public:
   static constexpr Duration kLimit{1'000};
 
-  using Told = std::function<void(FailureDetails details, std::vector<std::string> last_lines)>;
-
   explicit LeftBehind(Loop& loop) : loop_(loop) {}
 
-  // `stays`: the error file outlives the run, so that its path tells people something.
-  void Read(const std::filesystem::path& error_file, LastErrors errors, bool stays, Told told);
+  void Read(LeftFiles files, std::function<void(WorkerRemains)> told);
 
   // Once all is told that was asked for before; at once where nothing is under way.
   void Then(std::function<void()> call);

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "agent/driver.h"
+#include "agent/agent_options.h"
 #include "launcher/config.h"
 
 namespace ddprun {

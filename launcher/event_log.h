@@ -6,7 +6,7 @@
 #include <chrono>
 #include <string>
 
-#include "agent/driver.h"
+#include "agent/agent_options.h"
 #include "launcher/config.h"
 
 namespace ddprun {

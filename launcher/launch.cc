@@ -8,8 +8,8 @@
 #include <fstream>
 #include <random>
 
-#include "agent/driver.h"
 #include "agent/guard.h"
+#include "agent/process_agent.h"
 #include "common/asio_loop.h"
 #include "common/log.h"
 #include "launcher/addresses.h"
@@ -70,15 +70,15 @@ class Agent {
     RETURN_IF_ERROR(SetUp());
     link_.Watch(
         loop_, [this](int signal) { OnSignal(signal); }, [this] { DieNow(SIGKILL); });
-    RETURN_IF_ERROR(driver_->Start());
+    RETURN_IF_ERROR(agent_->Start());
     if (role_.succession) {
       role_.succession->Start();
     }
     WatchSrun();
     job_end_ = std::make_unique<JobEnd>(
-        loop_, config_, [this](const JobEndKnown& known) { driver_->OnJobEnd(known); });
+        loop_, config_, [this](const JobEndKnown& known) { agent_->driver.OnJobEnd(known); });
     loop_.Run();
-    driver_->FlushOutput(kReportFlushLimit);
+    agent_->workers.FlushOutput(kReportFlushLimit);
     role_.Close();
     return exit_.code;
   }
@@ -122,11 +122,12 @@ class Agent {
     if (role_.store_port != 0) {
       options.store.literal = {config_.endpoint.host, role_.store_port};
     }
-    driver_ = std::make_unique<AgentDriver>(loop_, std::move(options), std::move(role_.channel),
-                                            [this](const Exit& exit) { OnExit(exit); });
+    agent_ = std::make_unique<ProcessAgent>(
+        loop_, std::make_shared<const AgentOptions>(std::move(options)), std::move(role_.channel),
+        OwnAddresses, [this](const Exit& exit) { OnExit(exit); });
     if (role_.store_port != 0) {
       role_.OnStoreClients(loop_,
-                           [this](UniqueFd socket) { driver_->OnStoreClient(std::move(socket)); });
+                           [this](UniqueFd socket) { agent_->stores.OnClient(std::move(socket)); });
     }
     return {};
   }
@@ -182,7 +183,6 @@ class Agent {
     options.virtual_local_rank = config_.virtual_local_rank;
     options.command = prepared_.command;
     options.cpus = prepared_.numa.cpus;
-    options.own_addresses = OwnAddresses;
     options.on_worker = [this](const WorkerNews& news) { OnWorker(news); };
     options.output = OutputOf(config_);
     options.output.hostname = options.core.host;
@@ -243,7 +243,7 @@ class Agent {
         DieNow(signal);
       }
     } else if (at_work) {
-      driver_->OnSignal(signal);
+      agent_->driver.OnSignal(signal);
     }
   }
 
@@ -259,12 +259,12 @@ class Agent {
   }
 
   LaunchEnd::Steps StepsOfTheEnd() {
-    return {[this] { return driver_->Unread(); },
+    return {[this] { return agent_->workers.Unread(); },
             [this](std::function<void()> done) { Report(std::move(done)); },
             [this](std::function<void()> done) { return ServeOn(std::move(done)); },
             [this](std::function<void()> done) { Rescue(std::move(done)); },
             [this] {
-              const std::string unread = driver_->Unread();
+              const std::string unread = agent_->workers.Unread();
               return unread.empty() && !FlushLog(Duration{0}) ? "standard error" : unread;
             },
             [this] { loop_.Stop(); }};
@@ -288,7 +288,8 @@ class Agent {
     };
     if (exit_.finish && exit_.finish->ending == Ending::kFailed && exit_.finish->root &&
         exit_.code != kExitRestart) {
-      ReportFailure(loop_, exit_, config_, driver_->last_attempt(), *directory_, std::move(told));
+      ReportFailure(loop_, exit_, config_, agent_->driver.last_attempt(), *directory_,
+                    std::move(told));
     } else {
       told();
     }
@@ -335,7 +336,7 @@ class Agent {
   std::optional<RunDirectory> directory_;
   ServerRole role_;
   ServedFiles server_files_{loop_};
-  std::unique_ptr<AgentDriver> driver_;
+  std::unique_ptr<ProcessAgent> agent_;
   std::unique_ptr<SrunWatch> srun_watch_;
   StoreProbe store_probe_{loop_, StoreProbe::kPatience,
                           [](const std::string& text) { Log(LogLevel::kWarning, text); }};

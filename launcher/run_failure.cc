@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "agent/error_file.h"
+#include "agent/generation.h"
 #include "common/files.h"
 #include "common/log.h"
 #include "launcher/failure_report.h"

@@ -1,4 +1,4 @@
-#include "agent/node_stores.h"
+#include "agent/listening_stores.h"
 
 #include <poll.h>
 
@@ -9,7 +9,7 @@
 
 namespace ddprun {
 
-Result<void> NodeStores::Bind() {
+Result<void> ListeningStores::Bind() {
   if (listener_) {
     return {};
   }
@@ -25,14 +25,14 @@ Result<void> NodeStores::Bind() {
   return {};
 }
 
-Endpoint NodeStores::Offer() {
+Endpoint ListeningStores::Offer() {
   if (const Result<void> bound = Bind(); !bound) {
     Log(LogLevel::kWarning, bound.error().message);
   }
   return offered_;
 }
 
-void NodeStores::Begin(const std::string& peers) {
+void ListeningStores::Begin(const std::string& peers) {
   if (!listener_) {
     return;
   }
@@ -47,7 +47,7 @@ void NodeStores::Begin(const std::string& peers) {
 }
 
 // A worker on another node may come before this node has heard of its generation.
-void NodeStores::OnClient(UniqueFd socket) {
+void ListeningStores::OnClient(UniqueFd socket) {
   constexpr std::size_t kMaxWaiting = 4096;
   if (store_) {
     store_->Adopt(std::move(socket));
@@ -61,7 +61,7 @@ void NodeStores::OnClient(UniqueFd socket) {
 
 // Workers of an older generation are dead when a new one starts, so their connections have ended;
 // what they still had to say must not reach the new store.
-void NodeStores::AdoptWaiting() {
+void ListeningStores::AdoptWaiting() {
   for (UniqueFd& client : std::exchange(waiting_, {})) {
     pollfd state{client.get(), POLLRDHUP, 0};
     if (::poll(&state, 1, 0) == 0) {

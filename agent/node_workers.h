@@ -1,0 +1,77 @@
+// The workers of this node, one generation after the other, as its driver asks for them and hears
+// of them. Real ones are processes (process_workers.h), others are a simulation's.
+//
+//   Start -> started (a result) -> spoke* -> ended (each) -> all_gone
+//         -> all_gone: it was told to stop before it was started
+//
+// Decides nothing: who is stopped when is the caller's. Used on the loop, and calls back there,
+// never from inside a call.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "common/exit_status.h"
+#include "common/result.h"
+#include "proto/notify.h"
+#include "rendezvous/core/messages.h"
+
+namespace ddprun {
+
+// What a dead worker left, for people.
+struct WorkerRemains {
+  FailureDetails details;
+  std::vector<std::string> last_lines;
+};
+
+// Where that lies, on a disk that may hang.
+struct LeftFiles {
+  std::string directory;                // For people.
+  std::function<WorkerRemains()> read;  // On any thread, and perhaps for ever.
+  std::vector<std::string> last_lines;  // What is known without.
+};
+
+struct WorkerEnd {
+  std::uint32_t local_rank = 0;
+  std::int64_t pid = 0;
+  ExitStatus status;
+  std::int64_t unix_ms = 0;  // When it was noticed, beside what workers wrote of it.
+  LeftFiles left;            // Of one that failed.
+};
+
+struct WorkersEvents {
+  // All of them, or none: then no process of the generation is left.
+  std::function<void(const Result<void>&)> started;
+  std::function<void(std::uint32_t local_rank, const Notification&)> spoke;
+  std::function<void(WorkerEnd)> ended;  // In wait order; what it said before comes before.
+  // Nothing is left of the generation, and its output was drained.
+  std::function<void()> all_gone;
+};
+
+class NodeWorkers {
+ public:
+  virtual ~NodeWorkers() = default;
+
+  // Once, before all else.
+  virtual void Listen(WorkersEvents events) = 0;
+
+  // Of the last generation nothing may be left. Returns the directory that has one for each of
+  // them.
+  virtual std::filesystem::path Start(const Placement& placement) = 0;
+  // What the start is doing, for people; "": nothing is being started.
+  virtual std::string Starting() const = 0;
+
+  // TERM, INT, HUP and QUIT give a start up. `end_at_once`: proto/stop_signal.h.
+  virtual void SignalAll(int signal, bool end_at_once) = 0;
+  virtual void KillAll() = 0;
+
+  // Of those that run, in this order, into files, and tells people where; each within `limit`.
+  // `done` never comes once all are gone.
+  virtual void TakeStacks(const std::vector<std::uint32_t>& local_ranks, Duration limit,
+                          std::function<void()> done) = 0;
+};
+
+}  // namespace ddprun

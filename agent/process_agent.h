@@ -1,0 +1,31 @@
+// A node's agent in a process of its own: the driver on real processes and stores that listen.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "agent/agent_options.h"
+#include "agent/driver.h"
+#include "agent/listening_stores.h"
+#include "agent/process_workers.h"
+#include "common/asio_loop.h"
+
+namespace ddprun {
+
+class ProcessAgent {
+ public:
+  // `own_addresses`: as AgentParts has them.
+  ProcessAgent(AsioLoop& loop, const std::shared_ptr<const AgentOptions>& options,
+               std::unique_ptr<SyncChannel> channel, std::function<std::string()> own_addresses,
+               std::function<void(const Exit&)> on_exit);
+
+  // AgentDriver::Start; or the timers' FIFO cannot be made.
+  Result<void> Start();
+
+  ProcessWorkers workers;
+  ListeningStores stores;
+  AgentDriver driver;  // Last: it ends before what it stands on.
+};
+
+}  // namespace ddprun

@@ -1,0 +1,208 @@
+#include "agent/process_workers.h"
+
+#include <signal.h>
+
+#include <chrono>
+#include <utility>
+
+#include "agent/error_file.h"
+#include "agent/left_behind.h"
+#include "agent/memory_kills.h"
+#include "common/files.h"
+#include "common/log.h"
+
+namespace ddprun {
+namespace {
+
+std::int64_t WallClockMs() {
+  return std::chrono::floor<std::chrono::milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+ProcessWorkers::ProcessWorkers(AsioLoop& loop, std::shared_ptr<const AgentOptions> options)
+    : loop_(loop),
+      options_(std::move(options)),
+      runner_(loop, RunnerConfig{},
+              RunnerEvents{
+                  [this](std::uint32_t local_rank, ExitStatus status, LastErrors errors) {
+                    OnEnded(local_rank, status, std::move(errors));
+                  },
+                  [this] { OnAllGone(); },
+                  [](std::vector<pid_t>) {},  // The core counts the time itself.
+              }),
+      notify_(loop,
+              [this](std::uint32_t local_rank, const Notification& notification) {
+                events_.spoke(local_rank, notification);
+              }),
+      stack_taker_(loop, "/proc/self/exe"),
+      environment_(ProcessEnvironment()) {}
+
+ProcessWorkers::~ProcessWorkers() {
+  EndGeneration();
+}
+
+// torchrun's tree: attempt_<restarts>; the same count again (no worker failed) gets a suffix, so
+// that nothing is ever wiped.
+std::filesystem::path ProcessWorkers::NewAttemptDirectory(const Placement& placement) {
+  const std::string name = "attempt_" + std::to_string(placement.restarts_used);
+  const std::uint32_t used = attempts_[name]++;
+  return options_->run_directory / (used == 0 ? name : name + "." + std::to_string(used));
+}
+
+std::filesystem::path ProcessWorkers::Start(const Placement& placement) {
+  placement_ = placement;
+  pids_.assign(options_->core.workers, 0);
+  attempt_ = NewAttemptDirectory(placement);
+  memory_kills_ = MemoryKills();
+  const std::string sockets = starts_ == 0 ? "notify" : "notify." + std::to_string(starts_);
+  ++starts_;
+  plan_ = std::make_shared<GenerationPlan>(GenerationPlan{
+      options_, environment_, placement, attempt_, options_->run_directory / sockets, {}});
+  runner_.Spawn([plan = plan_](Making& making) { return MakeWorkers(*plan, making); },
+                [this](const Result<void>& spawned) { OnSpawned(spawned); });
+  return attempt_;
+}
+
+// Nothing of it is left but files.
+void ProcessWorkers::EndGeneration() {
+  notify_.Close();
+  if (plan_) {
+    runner_.Tidy([plan = std::move(plan_)]() mutable { plan.reset(); });
+  }
+}
+
+void ProcessWorkers::OnSpawned(const Result<void>& spawned) {
+  if (!spawned) {
+    EndGeneration();
+  } else {
+    notify_.Listen(plan_->sockets);
+    for (std::uint32_t local = 0; local < options_->core.workers; ++local) {
+      pids_[local] = runner_.PidOf(local);
+      Tell(local, std::nullopt);
+    }
+  }
+  events_.started(spawned);
+}
+
+void ProcessWorkers::Tell(std::uint32_t local_rank, std::optional<ExitStatus> ended) const {
+  if (options_->on_worker) {
+    options_->on_worker({placement_, local_rank, pids_[local_rank], ended});
+  }
+}
+
+void ProcessWorkers::OnEnded(std::uint32_t local_rank, ExitStatus status, LastErrors errors) {
+  notify_.ReceiveFrom(local_rank);
+  Tell(local_rank, status);
+  WorkerEnd end{local_rank, pids_[local_rank], status, WallClockMs(), {}};
+  if (!Succeeded(status)) {
+    end.left = FilesOf(local_rank, status, std::move(errors));
+  }
+  events_.ended(std::move(end));
+}
+
+LeftFiles ProcessWorkers::FilesOf(std::uint32_t local_rank, ExitStatus status,
+                                  LastErrors errors) const {
+  const std::filesystem::path error_file = ErrorFileOf(attempt_, local_rank);
+  LeftFiles left{error_file.parent_path().native(), {}, errors.lines};
+  left.read = [error_file, status, errors = std::move(errors), stays = options_->directory_stays,
+               before = memory_kills_] {
+    return WorkerRemains{WithMemoryKill(ReadDetails(error_file, stays), status, before),
+                         errors.log.empty() ? errors.lines : LastLinesOf(errors.log)};
+  };
+  return left;
+}
+
+void ProcessWorkers::OnAllGone() {
+  EndGeneration();
+  stack_taker_.Forget();
+  if (watchdog_) {
+    watchdog_->Forget();
+  }
+  events_.all_gone();
+}
+
+// ---- Timers ----
+// As torchrun: the variable turns it on, a preset TORCHELASTIC_TIMER_FILE says where.
+Result<void> ProcessWorkers::Open() {
+  const auto enabled = environment_.find("TORCHELASTIC_ENABLE_FILE_TIMER");
+  if (enabled == environment_.end() || enabled->second != "1") {
+    return {};
+  }
+  std::string& path = environment_["TORCHELASTIC_TIMER_FILE"];
+  if (path.empty()) {
+    path = (options_->run_directory / "watchdog_timer").native();
+  }
+  watchdog_ = std::make_unique<TimerWatchdog>(
+      loop_, [this](const TimerRequest& request) { OnTimerExpired(request); });
+  Result<void> listening = watchdog_->Listen(path);
+  if (!listening) {
+    return Error{ErrorKind::kInvalid, listening.error().message + " (TORCHELASTIC_TIMER_FILE)"};
+  }
+  return {};
+}
+
+void ProcessWorkers::OnTimerExpired(const TimerRequest& request) {
+  for (std::uint32_t local = 0; local < pids_.size(); ++local) {
+    // Asked of the runner: a pid that has ended may be somebody else's by now.
+    if (pids_[local] != request.pid || runner_.PidOf(local) != request.pid) {
+      continue;
+    }
+    Log(LogLevel::kWarning,
+        "the timer '" + request.scope + "' of the worker of local rank " + std::to_string(local) +
+            " (pid " + std::to_string(request.pid) + ") is over: " +
+            (request.signal > 0 ? "sending it " + SignalName(request.signal) : "no signal asked"));
+    if (request.signal > 0) {
+      ::kill(static_cast<pid_t>(request.pid), request.signal);
+    }
+    return;
+  }
+  Log(LogLevel::kDebug, "a timer of process " + std::to_string(request.pid) +
+                            ", which is no worker of this generation, is over");
+}
+
+// ---- Hung workers ----
+void ProcessWorkers::TakeStacks(const std::vector<std::uint32_t>& local_ranks, Duration limit,
+                                std::function<void()> done) {
+  std::vector<StackJob> jobs;
+  for (const std::uint32_t local : local_ranks) {
+    const pid_t pid = runner_.PidOf(local);
+    if (pid != 0) {
+      const std::filesystem::path own = attempt_ / std::to_string(local);
+      const std::string rank = std::to_string(placement_.first_rank + local);
+      jobs.push_back({pid, "stacks of rank " + rank + " (pid " + std::to_string(pid) + ")",
+                      own / kStacksFile, own / "stderr.log"});
+    }
+  }
+  stack_taker_.Take(std::move(jobs), limit, [this, local_ranks, done = std::move(done)] {
+    if (options_->directory_stays) {
+      Log(LogLevel::kWarning,
+          "the workers' stacks are in " + attempt_.native() + "/<local rank>/" + kStacksFile);
+      done();
+    } else if (!local_ranks.empty()) {
+      TellOfStacks(local_ranks.front(), done);
+    } else {
+      done();
+    }
+  });
+}
+
+// The files go with the run.
+void ProcessWorkers::TellOfStacks(std::uint32_t first, std::function<void()> done) {
+  constexpr std::size_t kMaxShown = 8 * 1024;
+  const auto file = attempt_ / std::to_string(first) / kStacksFile;
+  const auto text = std::make_shared<Result<std::string>>(std::string());
+  loop_.RunBounded(
+      LeftBehind::kLimit, [text, file] { *text = ReadOrdinary(file, 2 << 20); },
+      [text, done = std::move(done)](bool in_time) {
+        Log(LogLevel::kWarning,
+            !in_time ? "the workers' stacks cannot be read: their disk does not answer"
+            : *text  ? (*text)->substr(0, kMaxShown) + "(--log-dir keeps those of all)"
+                     : text->error().message);
+        done();
+      });
+}
+
+}  // namespace ddprun

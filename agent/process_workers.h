@@ -1,0 +1,73 @@
+// The real workers of this node: processes, their attempt directories, notify sockets, timers, and
+// what they leave behind.
+//
+// Decides nothing: who is stopped when is the caller's.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/agent_options.h"
+#include "agent/generation.h"
+#include "agent/node_workers.h"
+#include "agent/notify_socket.h"
+#include "agent/process_runner.h"
+#include "agent/stack_taker.h"
+#include "agent/timer_watchdog.h"
+#include "common/asio_loop.h"
+
+namespace ddprun {
+
+class ProcessWorkers final : public NodeWorkers {
+ public:
+  ProcessWorkers(AsioLoop& loop, std::shared_ptr<const AgentOptions> options);
+  ~ProcessWorkers() override;
+
+  // The FIFO of torchrun's timers, where they are asked for.
+  Result<void> Open();
+
+  void Listen(WorkersEvents events) override { events_ = std::move(events); }
+  std::filesystem::path Start(const Placement& placement) override;
+  std::string Starting() const override { return runner_.Starting(); }
+  void SignalAll(int signal, bool end_at_once) override { runner_.SignalAll(signal, end_at_once); }
+  void KillAll() override { runner_.KillAll(); }
+  void TakeStacks(const std::vector<std::uint32_t>& local_ranks, Duration limit,
+                  std::function<void()> done) override;
+
+  std::string Unread() const { return runner_.Unread(); }
+  // Gives what the workers printed a moment to reach a slow console.
+  void FlushOutput(Duration limit) { runner_.FlushOutput(limit); }
+
+ private:
+  std::filesystem::path NewAttemptDirectory(const Placement& placement);
+  void OnSpawned(const Result<void>& spawned);
+  void OnEnded(std::uint32_t local_rank, ExitStatus status, LastErrors errors);
+  LeftFiles FilesOf(std::uint32_t local_rank, ExitStatus status, LastErrors errors) const;
+  void OnAllGone();
+  void EndGeneration();
+  void OnTimerExpired(const TimerRequest& request);
+  void TellOfStacks(std::uint32_t first, std::function<void()> done);
+  void Tell(std::uint32_t local_rank, std::optional<ExitStatus> ended) const;
+
+  AsioLoop& loop_;
+  const std::shared_ptr<const AgentOptions> options_;  // With a start that may never end.
+  WorkersEvents events_;
+  ProcessRunner runner_;
+  NotifySockets notify_;
+  Placement placement_;                   // Of the last start,
+  std::shared_ptr<GenerationPlan> plan_;  // and its plan; its sockets' files go with it.
+  std::filesystem::path attempt_;
+  std::uint64_t memory_kills_ = 0;  // Before it began.
+  std::uint32_t starts_ = 0;
+  StackTaker stack_taker_;
+  std::unique_ptr<TimerWatchdog> watchdog_;  // TORCHELASTIC_ENABLE_FILE_TIMER=1 alone.
+  std::map<std::string, std::string> environment_;
+  std::vector<std::int64_t> pids_;
+  std::map<std::string, std::uint32_t> attempts_;  // "attempt_<n>" -> times used.
+};
+
+}  // namespace ddprun
