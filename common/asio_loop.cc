@@ -4,6 +4,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <condition_variable>
+#include <future>
 #include <mutex>
 #include <utility>
 
@@ -154,6 +155,18 @@ void AsioLoop::RunOnDisk(std::function<void()> work, std::function<void()> done)
     disk_ = std::make_shared<Lane>(*this);
   }
   disk_->Run(std::move(work), std::move(done));
+}
+
+bool AsioLoop::FinishOnDisk(Duration limit, std::function<void()> work) {
+  const auto finished = std::make_shared<std::promise<void>>();
+  const std::future<void> future = finished->get_future();
+  RunOnDisk(
+      [finished, work = std::move(work)] {
+        work();
+        finished->set_value();
+      },
+      [] {});
+  return future.wait_for(limit) == std::future_status::ready;
 }
 
 void AsioLoop::RunBounded(Duration limit, std::function<void()> work,

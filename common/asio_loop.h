@@ -29,6 +29,7 @@ class AsioLoop final : public Loop {
   void RunBlocking(std::function<void()> work, std::function<void()> done) override;
   // The loop's end waits a moment for the disk and leaves it behind.
   void RunOnDisk(std::function<void()> work, std::function<void()> done) override;
+  bool FinishOnDisk(Duration limit, std::function<void()> work) override;
   void RunBounded(Duration limit, std::function<void()> work,
                   std::function<void(bool)> done) override;
   Time Now() const override;

@@ -42,6 +42,10 @@ class Loop {
   // is done, but names are still found.
   virtual void RunOnDisk(std::function<void()> work, std::function<void()> done) = 0;
 
+  // The same once the loop has ended, or right before: waits for it, and for all that the disk's
+  // thread has to do before. False: `limit` was over first, and `work` owns all that it touches.
+  virtual bool FinishOnDisk(Duration limit, std::function<void()> work) = 0;
+
   // For what may never return, such as a file on a disk that hangs: `work` on a thread of its own,
   // then done(true) on the loop; or done(false) as soon as `limit` is over, or at once where
   // kMostStuck earlier ones have not returned yet. `work` may run on after that, and after the

@@ -126,6 +126,27 @@ TEST(Loop, BlockingWorkComesBackToTheLoop) {
   EXPECT_NE(worker, std::this_thread::get_id());
 }
 
+// After all that was asked of the disk before.
+TEST(Loop, TheLastWorkOnTheDiskIsWaitedFor) {
+  AsioLoop loop;
+  const auto seen = std::make_shared<std::string>();
+  loop.Post([&] {
+    loop.RunOnDisk([seen] { *seen += "a"; }, [] {});
+    loop.Stop();
+  });
+  loop.Run();
+  EXPECT_TRUE(loop.FinishOnDisk(1min, [seen] { *seen += "b"; }));
+  EXPECT_EQ(*seen, "ab");
+}
+
+TEST(Loop, TheLastWorkOnADiskThatHangsIsWaitedForNoLongerThanAsked) {
+  const auto answers = std::make_shared<std::promise<void>>();
+  AsioLoop loop;
+  loop.RunOnDisk([answers] { answers->get_future().wait(); }, [] {});
+  EXPECT_FALSE(loop.FinishOnDisk(1ms, [] {}));
+  answers->set_value();
+}
+
 // Neither the search for another server's name, nor the end.
 TEST(Loop, ADiskThatHangsHoldsUpNobody) {
   AsioLoop loop;

@@ -68,9 +68,10 @@ int RunUntilStopped(AsioLoop& loop) {
   return kExitSignalBase + stopped_by;
 }
 
-Result<void> ChooseClaims(const ServerConfig& config, SuccessionOptions& options) {
+Result<void> ChooseClaims(const ServerConfig& config, const Access& access,
+                          SuccessionOptions& options) {
   if (!config.candidates.empty()) {
-    KeepClaimsOnList(config.candidates, options);
+    KeepClaimsOnList(config.candidates, access, options);
     return {};
   }
   const auto directory = std::make_shared<ClaimDirectory>(config.run_dir);
@@ -79,9 +80,10 @@ Result<void> ChooseClaims(const ServerConfig& config, SuccessionOptions& options
   return directory->Prepare();
 }
 
-Result<void> Open(SuccessionDriver& succession, const ServerConfig& config, const Access& access) {
+Result<void> Open(SuccessionDriver& succession, GrpcNetwork& network, const ServerConfig& config,
+                  const Access& access) {
   if (!config.candidates.empty()) {
-    ASSIGN_OR_RETURN(const bool listed, BindOnList(succession, config.candidates));
+    ASSIGN_OR_RETURN(const bool listed, BindOnList(succession, network, config.candidates));
     if (!listed) {
       return Error{
           ErrorKind::kUnavailable,
@@ -91,7 +93,7 @@ Result<void> Open(SuccessionDriver& succession, const ServerConfig& config, cons
     WarnIfOpen(config.candidates.front(), access);
     return {};
   }
-  std::unique_ptr<RendezvousServer> server = succession.NewRendezvous();
+  std::unique_ptr<RendezvousServer> server = network.NewRendezvous(succession.Handlers());
   ASSIGN_OR_RETURN(Endpoint bound, server->Listen(config.listen));
   WarnIfOpen(bound, access);
   bound.host = IsWildcard(bound.host) ? HostName() : bound.host;
@@ -109,8 +111,7 @@ int ServeInTurn(const ServerConfig& config, AsioLoop& loop) {
   if (!access) {
     return Refuse({access.error().kind, WithOrigins(access.error().message, config.settings)});
   }
-  options.access = *access;
-  if (const Result<void> chosen = ChooseClaims(config, options); !chosen) {
+  if (const Result<void> chosen = ChooseClaims(config, *access, options); !chosen) {
     return Refuse(chosen.error());
   }
   const Result<std::string> operators = OperatorsToken(*access, config.run_dir);
@@ -118,9 +119,11 @@ int ServeInTurn(const ServerConfig& config, AsioLoop& loop) {
     return Refuse(operators.error());
   }
   options.operators_token = *operators;
+  const auto network = std::make_shared<GrpcNetwork>(loop, *access, *operators);
+  options.network = network;
   options.on_serving = [](const NewServer& server) { server.coordinator.SetToken(server.token); };
   SuccessionDriver succession(loop, std::move(options), nullptr);
-  if (const Result<void> open = Open(succession, config, *access); !open) {
+  if (const Result<void> open = Open(succession, *network, config, *access); !open) {
     Log(LogLevel::kError, open.error().message);
     return kExitUnavailable;
   }

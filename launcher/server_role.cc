@@ -148,9 +148,10 @@ CoordinatorConfig NewReign(const LaunchConfig& config) {
   return reign;
 }
 
-Result<bool> BindOnList(SuccessionDriver& succession, const std::vector<Endpoint>& list) {
+Result<bool> BindOnList(SuccessionDriver& succession, GrpcNetwork& network,
+                        const std::vector<Endpoint>& list) {
   for (std::size_t place = 0; place < list.size(); ++place) {
-    std::unique_ptr<RendezvousServer> server = succession.NewRendezvous();
+    std::unique_ptr<RendezvousServer> server = network.NewRendezvous(succession.Handlers());
     const Result<std::optional<Endpoint>> bound = BindOrFind(*server, list[place]);
     if (!bound && bound.error().kind != ErrorKind::kNotFound) {
       return bound.error();
@@ -163,8 +164,11 @@ Result<bool> BindOnList(SuccessionDriver& succession, const std::vector<Endpoint
   return false;
 }
 
-void KeepClaimsOnList(const std::vector<Endpoint>& list, SuccessionOptions& options) {
-  options.claims = std::make_shared<WitnessClient>(list, options.access);
+void KeepClaimsOnList(const std::vector<Endpoint>& list, const Access& access,
+                      SuccessionOptions& options) {
+  options.claims =
+      std::make_shared<WitnessClaims>(list, std::make_unique<GrpcWitnessCalls>(list, access));
+  options.core.listed = true;
   options.core.claims = "the majority of the list";
   options.core.thirds_to_let_go = kThirdsToLetGo;
   options.core.given = list.front();
@@ -218,16 +222,18 @@ Result<ServerRole> JoinSuccession(AsioLoop& loop, const LaunchConfig& config, Se
   role.where = ToString(config.endpoint) + " (or its successor)";
   SuccessionOptions options;
   options.core.given = config.endpoint;
-  ASSIGN_OR_RETURN(options.access, ChooseAccess(config.token_file, config.token, config.tls));
+  ASSIGN_OR_RETURN(const Access access, ChooseAccess(config.token_file, config.token, config.tls));
   if (config.candidates.empty()) {
     const auto directory = std::make_shared<ClaimDirectory>(config.run_dir);
     RETURN_IF_ERROR(directory->Prepare());
     options.claims = directory;
   } else {
-    KeepClaimsOnList(config.candidates, options);
+    KeepClaimsOnList(config.candidates, access, options);
   }
   options.fence_after = config.fence_after;
-  ASSIGN_OR_RETURN(options.operators_token, OperatorsToken(options.access, config.run_dir));
+  ASSIGN_OR_RETURN(options.operators_token, OperatorsToken(access, config.run_dir));
+  const auto network = std::make_shared<GrpcNetwork>(loop, access, options.operators_token);
+  options.network = network;
   options.new_reign = [config] { return NewReign(config); };
   options.on_serving = [on_serving = std::move(news.on_serving)](const NewServer& server) {
     RaiseFileLimit();
@@ -240,14 +246,14 @@ Result<ServerRole> JoinSuccession(AsioLoop& loop, const LaunchConfig& config, Se
   role.succession = std::make_unique<SuccessionDriver>(loop, std::move(options), channel.get());
   role.channel = std::move(channel);
   if (!config.candidates.empty()) {
-    ASSIGN_OR_RETURN(const bool listed, BindOnList(*role.succession, config.candidates));
+    ASSIGN_OR_RETURN(const bool listed, BindOnList(*role.succession, *network, config.candidates));
     if (!listed) {
       Log(LogLevel::kInfo,
           "no endpoint of the list is free on this machine: this node never carries "
           "the server");
     }
   } else if (MayServe(config)) {
-    std::unique_ptr<RendezvousServer> server = role.succession->NewRendezvous();
+    std::unique_ptr<RendezvousServer> server = network->NewRendezvous(role.succession->Handlers());
     Result<std::optional<Endpoint>> bound = BindOrFind(*server, config.endpoint);
     // Who takes any of several ports takes a free one, and the claim says which.
     if (!bound && bound.error().kind != ErrorKind::kNotFound && config.around.ports <= 1) {

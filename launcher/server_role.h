@@ -17,6 +17,7 @@
 #include "launcher/server_seeker.h"
 #include "rendezvous/acceptor.h"
 #include "rendezvous/driver.h"
+#include "rendezvous/grpc_network.h"
 #include "rendezvous/operators_door.h"
 #include "rendezvous/server.h"
 #include "rendezvous/succession_driver.h"
@@ -66,10 +67,12 @@ Result<ServerRole> TakeServerRole(AsioLoop& loop, const LaunchConfig& config, Se
 
 // The first endpoint of the list that is this machine's and free: `succession` is a witness there,
 // and may serve. False: none is, so it never serves.
-Result<bool> BindOnList(SuccessionDriver& succession, const std::vector<Endpoint>& list);
+Result<bool> BindOnList(SuccessionDriver& succession, GrpcNetwork& network,
+                        const std::vector<Endpoint>& list);
 
-// Claims that the nodes of a list keep, with the access that the options have.
-void KeepClaimsOnList(const std::vector<Endpoint>& list, SuccessionOptions& options);
+// Claims that the nodes of a list keep; `access`: what every node shows.
+void KeepClaimsOnList(const std::vector<Endpoint>& list, const Access& access,
+                      SuccessionOptions& options);
 
 // Each node is an open connection; the soft limit is often 1,024. Workers get the
 // user's own (UserLimits).

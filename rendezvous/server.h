@@ -16,15 +16,16 @@
 #include "common/result.h"
 #include "rendezvous/acceptor.h"
 #include "rendezvous/listen_socket.h"
+#include "rendezvous/serving_network.h"
 #include "rendezvous/tls.h"
 #include "rendezvous/transport.h"
 
 namespace ddprun {
 
-class RendezvousServer {
+class RendezvousServer final : public ListeningServer {
  public:
   RendezvousServer(AsioLoop& loop, RendezvousHandlers handlers, AcceptorOptions options);
-  ~RendezvousServer();  // Shuts down.
+  ~RendezvousServer() override;
   RendezvousServer(const RendezvousServer&) = delete;
   RendezvousServer& operator=(const RendezvousServer&) = delete;
 
@@ -44,13 +45,13 @@ class RendezvousServer {
   // block while a name is looked up. A refused Listen may be tried again. kUnavailable: the port is
   // in use, and the message says by whom; kNotFound: the host is not this machine.
   Result<Endpoint> Listen(const Endpoint& endpoint);
-  // The same where the name was looked up already: never blocks.
-  Result<Endpoint> ListenAt(const ListenPlace& place);
+  // The same where the name was looked up already.
+  Result<Endpoint> ListenAt(const ListenPlace& place) override;
 
   // On the loop, or once it has ended. Refuses parked calls, closes every connection, joins; takes
   // at most a fraction of a second. No handler is called afterwards. Nothing happens when not
   // listening.
-  void Shutdown();
+  void Shutdown() override;
 
  private:
   struct Serving;

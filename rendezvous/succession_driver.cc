@@ -1,20 +1,16 @@
 #include "rendezvous/succession_driver.h"
 
-#include <future>
 #include <utility>
 
 #include "common/check.h"
 #include "common/log.h"
 #include "common/overload.h"
-#include "rendezvous/client.h"
-#include "rendezvous/core/recovery.h"
 #include "rendezvous/local_channel.h"
 
 namespace ddprun {
 namespace {
 
-constexpr Duration kPatience{2'000};                                // For a last write.
-constexpr std::uint64_t kTermsToDrawFrom = std::uint64_t{1} << 17;  // 8 s of the clock's.
+constexpr Duration kPatience{2'000};  // For a last write.
 
 const Error kNotServing{ErrorKind::kUnavailable, "this node does not serve the rendezvous"};
 
@@ -29,8 +25,7 @@ SuccessionEvent EventOf(const Result<std::optional<Claim>>& found, Time began) {
 
 }  // namespace
 
-SuccessionDriver::SuccessionDriver(AsioLoop& loop, SuccessionOptions options,
-                                   FollowingChannel* channel)
+SuccessionDriver::SuccessionDriver(Loop& loop, SuccessionOptions options, FollowingChannel* channel)
     : loop_(loop),
       options_(std::move(options)),
       claims_(options_.claims),
@@ -52,7 +47,7 @@ SuccessionDriver::~SuccessionDriver() {
   }
 }
 
-std::unique_ptr<RendezvousServer> SuccessionDriver::NewRendezvous() {
+RendezvousHandlers SuccessionDriver::Handlers() {
   RendezvousHandlers handlers{
       [this](NodeReport report, std::shared_ptr<PendingSync> call) {
         if (coordinator_) {
@@ -86,13 +81,10 @@ std::unique_ptr<RendezvousServer> SuccessionDriver::NewRendezvous() {
       return witness_.Answer(request, loop_.Now());
     };
   }
-  auto server = std::make_unique<RendezvousServer>(loop_, std::move(handlers), AcceptorOptions{});
-  server->Require(options_.access);
-  server->Prove(options_.operators_token);
-  return server;
+  return handlers;
 }
 
-void SuccessionDriver::UseServer(std::unique_ptr<RendezvousServer> server, const Endpoint& endpoint,
+void SuccessionDriver::UseServer(std::unique_ptr<ListeningServer> server, const Endpoint& endpoint,
                                  std::size_t place) {
   server_ = std::move(server);
   endpoint_ = endpoint;
@@ -116,13 +108,24 @@ void SuccessionDriver::Start() {
 
 void SuccessionDriver::Feed(const SuccessionEvent& event) {
   loop_.CheckOnLoop();
-  for (const SuccessionEffect& effect : Step(state_, options_.core, event, loop_.Now())) {
+  for (const SuccessionEffect& effect : TakeStep(state_, options_.core, event, loop_.Now())) {
     CarryOut(effect);
   }
   if (coordinator_ && state_.phase == SuccessionPhase::kServing) {
     coordinator_->ClaimIsGood(ClaimGoodUntil(state_, options_.core));
   }
   timer_.ArmAt(NextWake(state_, options_.core), [this] { Feed(SuccessionTick{}); });
+}
+
+std::vector<SuccessionEffect> SuccessionDriver::TakeStep(SuccessionState& state,
+                                                         const SuccessionConfig& config,
+                                                         const SuccessionEvent& event, Time now) {
+  return Step(state, config, event, now);
+}
+
+std::unique_ptr<CoordinatorDriver> SuccessionDriver::NewCoordinator(
+    Loop& loop, const CoordinatorConfig& reign) {
+  return std::make_unique<CoordinatorDriver>(loop, reign);
 }
 
 void SuccessionDriver::CarryOut(const SuccessionEffect& effect) {
@@ -192,7 +195,7 @@ void SuccessionDriver::OpenServer(const TakeClaim& take, std::size_t index, std:
                                                 "' takes longer than " + FormatDuration(Lease())};
   const auto found = std::make_shared<Result<ListenPlace>>(late);
   loop_.RunBounded(
-      Lease(), [place, found] { *found = LookUpToListen(place); },
+      Lease(), [network = options_.network, place, found] { *found = network->LookUp(place); },
       [this, alive = alive_, take, index, late, found](bool in_time) {
         if (!*alive) {
           return;
@@ -208,14 +211,8 @@ void SuccessionDriver::OpenServer(const TakeClaim& take, std::size_t index, std:
 
 void SuccessionDriver::MakeClaim(const TakeClaim& take) {
   CoordinatorConfig reign = options_.new_reign();
-  // Where witnesses have forgotten a reign its successor knows no better than that one did: names
-  // of reigns must differ all the same.
-  const Term heard{take.above.value + 1 + reign.seed % kTermsToDrawFrom};
-  reign.term = ReignAfter(reign.term, heard);
-  // Witnesses forget when all of them start anew; numbers grow all the same.
-  const bool first_of_list = options_.list != 0 && take.number == 1;
-  const Claim claim{first_of_list ? reign.term.value : take.number, reign.term, endpoint_, 0,
-                    false};
+  const Claim claim = NewClaim(take, options_.core, reign.term, reign.seed, endpoint_);
+  reign.term = claim.term;
   const auto made = std::make_shared<Result<void>>();
   const auto announced = std::make_shared<Result<void>>();
   const Time began = loop_.Now();
@@ -247,7 +244,7 @@ void SuccessionDriver::MakeClaim(const TakeClaim& take) {
 
 // ---- Serving ----
 Result<void> SuccessionDriver::Open(const ListenPlace& place) {
-  auto server = NewRendezvous();
+  auto server = options_.network->NewServer(Handlers());
   ASSIGN_OR_RETURN(const Endpoint bound, server->ListenAt(place));
   const std::string& host = place.endpoint.host;
   server_ = std::move(server);
@@ -257,7 +254,7 @@ Result<void> SuccessionDriver::Open(const ListenPlace& place) {
 
 void SuccessionDriver::Reign(const CoordinatorConfig& reign, const TakeClaim& take,
                              const Claim& claim) {
-  coordinator_ = std::make_unique<CoordinatorDriver>(loop_, reign);
+  coordinator_ = NewCoordinator(loop_, reign);
   coordinator_->OnLaterTerm([this, alive = alive_](Term term) {
     if (*alive) {
       Feed(LaterTermHeard{term});
@@ -281,7 +278,7 @@ void SuccessionDriver::GoTo(const Endpoint& endpoint) {
   CloseServer();  // Bound in the hope to be first.
   Log(LogLevel::kInfo, "joining the rendezvous at " + ToString(endpoint));
   if (channel_ != nullptr) {
-    channel_->SpeakThrough(std::make_unique<GrpcSyncChannel>(loop_, endpoint, options_.access));
+    channel_->SpeakThrough(options_.network->ChannelTo(endpoint));
   }
 }
 
@@ -315,18 +312,17 @@ void SuccessionDriver::Close() {
 
 void SuccessionDriver::GiveUp() {
   const Claim closed = ClosedClaim(state_, coordinator_->RunsHaveEnded());
+  const auto moved = std::make_shared<Result<bool>>(false);
   // After what the disk's thread still writes, or that would open it again.
-  const auto moved = std::make_shared<std::promise<Result<bool>>>();
-  std::future<Result<bool>> result = moved->get_future();
-  loop_.RunOnDisk([claims = claims_, lease = Lease(), closed,
-                   moved] { moved->set_value(claims->Move(closed, lease)); },
-                  [] {});
+  const bool in_time = loop_.FinishOnDisk(
+      kPatience,
+      [claims = claims_, lease = Lease(), closed, moved] { *moved = claims->Move(closed, lease); });
   // At the end of a run the others of a list are gone, and nobody needs to know.
   const LogLevel level = options_.list == 0 ? LogLevel::kWarning : LogLevel::kDebug;
-  if (result.wait_for(kPatience) != std::future_status::ready) {
+  if (!in_time) {
     Log(level, "the claim could not be given up: " + claims_->Where() + " is silent");
-  } else if (const Result<bool> moved_at_last = result.get(); !moved_at_last) {
-    Log(level, "the claim could not be given up: " + moved_at_last.error().message);
+  } else if (!*moved) {
+    Log(level, "the claim could not be given up: " + moved->error().message);
   }
 }
 

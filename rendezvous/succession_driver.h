@@ -11,14 +11,13 @@
 #include <string>
 #include <vector>
 
-#include "common/asio_loop.h"
+#include "common/loop.h"
 #include "rendezvous/claims.h"
 #include "rendezvous/core/succession.h"
 #include "rendezvous/core/witness.h"
 #include "rendezvous/driver.h"
 #include "rendezvous/following_channel.h"
-#include "rendezvous/listen_socket.h"
-#include "rendezvous/server.h"
+#include "rendezvous/serving_network.h"
 
 namespace ddprun {
 
@@ -32,10 +31,10 @@ struct NewServer {
 struct SuccessionOptions {
   SuccessionConfig core;
   std::shared_ptr<Claims> claims;
+  std::shared_ptr<ServingNetwork> network;
   std::uint64_t list = 0;        // Digest of the list where claims are kept by one; else 0.
   std::vector<Endpoint> places;  // Where this node would serve: the first that can be bound.
-  Access access;                 // What every node shows, and asks of the others.
-  std::string operators_token;   // The same as access's, where that has one.
+  std::string operators_token;   // Told to operators with the endpoint.
   Duration fence_after{0};       // Of the run, as far as this node knows it; see core/witness.h.
   std::function<CoordinatorConfig()> new_reign;
   std::function<void(const NewServer&)> on_serving;
@@ -45,24 +44,36 @@ struct SuccessionOptions {
 class SuccessionDriver {
  public:
   // `channel`: of this node's agent, and must outlive this; none: a server alone.
-  SuccessionDriver(AsioLoop& loop, SuccessionOptions options, FollowingChannel* channel);
-  ~SuccessionDriver();
+  SuccessionDriver(Loop& loop, SuccessionOptions options, FollowingChannel* channel);
+  virtual ~SuccessionDriver();
+  SuccessionDriver(const SuccessionDriver&) = delete;
+  SuccessionDriver& operator=(const SuccessionDriver&) = delete;
 
-  // A server that hears this node's, for whoever binds it.
-  std::unique_ptr<RendezvousServer> NewRendezvous();
-  // It is bound already, where `endpoint` says: to the endpoint given, place 0, and then it may
-  // begin, or to another one of the list. Before Start.
-  void UseServer(std::unique_ptr<RendezvousServer> server, const Endpoint& endpoint,
+  // Of a server that whoever has this binds himself.
+  RendezvousHandlers Handlers();
+  // It is bound, where `endpoint` says: to the endpoint given, place 0, and then it may begin, or
+  // to another one of the list. Before Start.
+  void UseServer(std::unique_ptr<ListeningServer> server, const Endpoint& endpoint,
                  std::size_t place);
 
   void Start();
 
   // None: another node serves.
   CoordinatorDriver* coordinator() const { return coordinator_.get(); }
+  // For who looks at every step.
+  const SuccessionState& state() const { return state_; }
 
   // Gives the claim up, so that nobody waits for it to go stale. Blocks for one write. Once the
   // loop has ended, or right before.
   void Close();
+
+ protected:
+  // The core's Step, and the only one: a simulation looks at the state before it and after it.
+  virtual std::vector<SuccessionEffect> TakeStep(SuccessionState& state,
+                                                 const SuccessionConfig& config,
+                                                 const SuccessionEvent& event, Time now);
+  virtual std::unique_ptr<CoordinatorDriver> NewCoordinator(Loop& loop,
+                                                            const CoordinatorConfig& reign);
 
  private:
   void Feed(const SuccessionEvent& event);
@@ -80,7 +91,7 @@ class SuccessionDriver {
   void CloseServer();
   Duration Lease() const;
 
-  AsioLoop& loop_;
+  Loop& loop_;
   SuccessionOptions options_;
   const std::shared_ptr<Claims> claims_;
   FollowingChannel* channel_;
@@ -89,7 +100,7 @@ class SuccessionDriver {
   LoopTimer timer_;
   std::unique_ptr<CoordinatorDriver> coordinator_;
   std::vector<std::unique_ptr<CoordinatorDriver>> retired_;  // What they posted may still come.
-  std::unique_ptr<RendezvousServer> server_;                 // Before coordinator_'s end.
+  std::unique_ptr<ListeningServer> server_;                  // Before coordinator_'s end.
   Endpoint endpoint_;                                        // Of server_.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

@@ -84,7 +84,8 @@ class TokenTest : public WireTest {
       return AskControl(at, {"run", ControlVerb::kStop, "", kToken}, 5s);
     });
     EXPECT_EQ(stopped.error().message, refused);
-    WitnessClient witnesses({at, at, at}, access);
+    const std::vector<Endpoint> list{at, at, at};
+    WitnessClaims witnesses(list, std::make_unique<GrpcWitnessCalls>(list, access));
     const auto claims = Beside<std::optional<Claim>>([&] { return witnesses.Newest(3s); });
     EXPECT_THAT(claims.error().message, HasSubstr(refused));
     EXPECT_GE(stranger.guests(), 4);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/overload.h"
+#include "rendezvous/core/recovery.h"
 
 namespace ddprun {
 namespace {
@@ -12,6 +13,7 @@ constexpr int kThirdsUntilDoubt = 2;  // Before nodes that are cut off count as 
 constexpr int kReadsPerLeaseWhenMissed = 10;  // Nodes must find a new server within a lease.
 constexpr int kLeasesUntilStale = 2;
 constexpr std::size_t kMostTurns = 6;
+constexpr std::uint64_t kTermsToDrawFrom = std::uint64_t{1} << 17;  // 8 s of the clock's.
 constexpr Duration kLateTick{500};  // Beyond it a tick came late because this process stood still.
 
 struct SuccessionTurn {
@@ -342,6 +344,17 @@ Time ClaimGoodUntil(const SuccessionState& state, const SuccessionConfig& config
   // However slow the claims are: at the moment when a move is seen to succeed nothing is in doubt.
   return std::max(state.kept + LeaseNow(state, config) / kMovesPerLease * kThirdsUntilDoubt,
                   state.renewed);
+}
+
+Claim NewClaim(const TakeClaim& take, const SuccessionConfig& config, Term clock,
+               std::uint64_t seed, const Endpoint& endpoint) {
+  // Where witnesses have forgotten a reign its successor knows no better than that one did: names
+  // of reigns must differ all the same.
+  const Term drawn{take.above.value + 1 + seed % kTermsToDrawFrom};
+  const Term term = ReignAfter(clock, drawn);
+  // Witnesses forget when all of them start anew; numbers grow all the same.
+  const bool first_of_list = config.listed && take.number == 1;
+  return {first_of_list ? term.value : take.number, term, endpoint, 0, false};
 }
 
 Claim ClosedClaim(const SuccessionState& state, bool over) {

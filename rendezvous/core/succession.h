@@ -77,6 +77,8 @@ struct SuccessionConfig {
   // Of a lease, after the beginning of the last move of the counter that succeeded. A directory
   // leaves room for slow reads and writes of others; witnesses refuse who comes too early.
   int thirds_to_let_go = 4;
+  // Claims are kept by the nodes of a list, which forget them when all of them start anew.
+  bool listed = false;
   // On the list. Of two that tried at once, and found no majority, the earlier tries again earlier.
   std::size_t place = 0;
   Endpoint given;                            // Where the first server is awaited.
@@ -178,6 +180,12 @@ std::optional<Time> NextWake(const SuccessionState& state, const SuccessionConfi
 // Serving: no other node can have a newer claim before then. Not as long as the holder itself goes
 // on serving, since a world formed in doubt would only be thrown away.
 Time ClaimGoodUntil(const SuccessionState& state, const SuccessionConfig& config);
+
+// The claim to make, of a reign that begins at `endpoint` now: numbers and terms grow, and no two
+// reigns have one name. `clock`: the term that this machine's clock gives; `seed`: drawn for this
+// reign alone.
+Claim NewClaim(const TakeClaim& take, const SuccessionConfig& config, Term clock,
+               std::uint64_t seed, const Endpoint& endpoint);
 
 // The claim of the holder that gives it up.
 Claim ClosedClaim(const SuccessionState& state, bool over);

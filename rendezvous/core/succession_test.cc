@@ -1,3 +1,4 @@
+#include "rendezvous/core/recovery.h"
 #include "rendezvous/core/succession_fixture.h"
 
 namespace ddprun::succession {
@@ -5,6 +6,42 @@ namespace {
 
 using std::chrono_literals::operator""ms;
 using std::chrono_literals::operator""s;
+
+// ---- What a claim is called ----
+Claim Named(const TakeClaim& take, bool listed, Term clock, std::uint64_t seed) {
+  SuccessionConfig config;
+  config.listed = listed;
+  return NewClaim(take, config, clock, seed, {"n1", 29400});
+}
+
+TEST(Succession, ANewClaimHasTheNumberAskedForAndTheClocksTerm) {
+  const Claim claim = Named({4, Term{100}, true}, false, Term{9'000'000}, 5);
+  EXPECT_EQ(claim, (Claim{4, Term{9'000'000}, {"n1", 29400}, 0, false, false}));
+}
+
+// Its nodes would ignore it.
+TEST(Succession, ATermIsLaterThanEveryOneHeardWhateverTheClockSays) {
+  EXPECT_GT(Named({4, Term{100}, true}, false, Term{7}, 0).term, Term{100});
+  EXPECT_GT(Named({4, Term{100}, true}, false, Term{101}, 0).term, Term{100});
+}
+
+// Two that know of the same reign, and not of each other, with clocks behind it.
+TEST(Succession, TwoReignsAfterTheSameOneHaveTwoNames) {
+  EXPECT_NE(Named({4, Term{100}, true}, true, Term{7}, 1).term,
+            Named({4, Term{100}, true}, true, Term{7}, 50).term);
+  // But never by more than some seconds of the clock's, whatever was drawn.
+  EXPECT_LT(Named({4, Term{100}, true}, true, Term{7}, ~std::uint64_t{0}).term.value,
+            100 + 10'000 * kCandidates);
+}
+
+// Who comes back with claim 7 of before must find a later one.
+TEST(Succession, WhereTheListHasForgottenNumbersGoOnByTheClock) {
+  const Claim first = Named({1, Term{}, false}, true, Term{9'000'000}, 5);
+  EXPECT_EQ(first.number, first.term.value);
+  EXPECT_EQ(Named({first.number + 1, Term{}, false}, true, Term{9'000'000}, 5).number,
+            first.number + 1);
+  EXPECT_EQ(Named({1, Term{}, false}, false, Term{9'000'000}, 5).number, 1u);
+}
 
 // ---- The first claim ----
 TEST(Succession, WhoHoldsTheEndpointMakesTheFirstClaim) {

@@ -1,6 +1,13 @@
 #include "tests/sim/process_loop.h"
 
+#include <algorithm>
+
 namespace ddprun::sim {
+namespace {
+
+constexpr Duration kPoll{20};
+
+}  // namespace
 
 class ProcessLoop::SimAlarm final : public Alarm {
  public:
@@ -93,12 +100,17 @@ void ProcessLoop::Kill() {
   paused_ = false;
   inbox_.clear();
   late_.clear();
+  if (disk_fiber_) {
+    disk_fiber_.reset();
+    disk_.pop_front();
+  }
   while (!disk_.empty() && random_.Chance(0.5)) {
-    disk_.front().work();
+    const Fiber at_once(agenda_, [this](Fiber&) { disk_.front().work(); });
     disk_.pop_front();
   }
   disk_.clear();
   disk_times_.clear();
+  errands_.clear();
 }
 
 void ProcessLoop::Post(std::function<void()> work) {
@@ -113,10 +125,30 @@ void ProcessLoop::RunBlocking(std::function<void()> work, std::function<void()> 
   Post(std::move(done));
 }
 
-void ProcessLoop::RunBounded(Duration /*limit*/, std::function<void()> work,
+void ProcessLoop::RunBounded(Duration limit, std::function<void()> work,
                              std::function<void(bool)> done) {
-  work();
-  Post([done = std::move(done)] { done(true); });
+  const auto errand = std::make_shared<Errand>();
+  errand->done = std::move(done);
+  errands_.push_back(errand);
+  const auto finish = [this, weak = std::weak_ptr(errand)](bool in_time) {
+    if (const auto known = weak.lock()) {
+      FinishErrand(known, in_time);
+    }
+  };
+  errand->fiber = std::make_unique<Fiber>(agenda_, [this, finish, work](Fiber& fiber) {
+    work();
+    if (!fiber.abandoned()) {
+      agenda_.After(Duration{0}, [finish] { finish(true); });
+    }
+  });
+  agenda_.After(limit, [finish] { finish(false); });
+}
+
+void ProcessLoop::FinishErrand(const std::shared_ptr<Errand>& errand, bool in_time) {
+  if (const auto done = std::exchange(errand->done, nullptr)) {
+    Arrive([done, in_time] { done(in_time); });
+  }
+  std::erase_if(errands_, [](const auto& one) { return one->fiber->done(); });
 }
 
 void ProcessLoop::RunOnDisk(std::function<void()> work, std::function<void()> done) {
@@ -124,6 +156,22 @@ void ProcessLoop::RunOnDisk(std::function<void()> work, std::function<void()> do
   if (disk_.size() == 1) {
     BeginDiskJob();
   }
+}
+
+// Called from a fiber.
+bool ProcessLoop::FinishOnDisk(Duration limit, std::function<void()> work) {
+  const auto finished = std::make_shared<bool>(false);
+  RunOnDisk(
+      [finished, work = std::move(work)] {
+        work();
+        *finished = true;
+      },
+      [] {});
+  Fiber& caller = Fiber::Current();
+  for (const Time end = Now() + limit; !*finished && Now() < end && !caller.abandoned();) {
+    caller.Sleep(kPoll);
+  }
+  return *finished;
 }
 
 void ProcessLoop::BeginDiskJob() {
@@ -136,14 +184,33 @@ void ProcessLoop::BeginDiskJob() {
     if (life != life_) {
       return;
     }
-    const DiskJob job = std::move(disk_.front());
-    disk_.pop_front();
-    job.work();
-    if (!disk_.empty()) {
-      BeginDiskJob();
+    const auto slept = std::make_shared<bool>(false);
+    disk_fiber_ = std::make_unique<Fiber>(agenda_, [this, life, slept](Fiber& fiber) {
+      const std::function<void()> work = disk_.front().work;
+      work();
+      if (*slept && !fiber.abandoned()) {
+        agenda_.After(Duration{0}, [this, life] {
+          if (life == life_) {
+            EndDiskJob();
+          }
+        });
+      }
+    });
+    *slept = true;
+    if (disk_fiber_->done()) {
+      EndDiskJob();
     }
-    Arrive(job.done);
   });
+}
+
+void ProcessLoop::EndDiskJob() {
+  disk_fiber_.reset();
+  const std::function<void()> done = std::move(disk_.front().done);
+  disk_.pop_front();
+  if (!disk_.empty()) {
+    BeginDiskJob();
+  }
+  Arrive(done);
 }
 
 }  // namespace ddprun::sim

@@ -2,7 +2,8 @@
 // take.
 //
 // The process may stand still, and then everything that arrives waits; or be killed, and then
-// everything it had to do is void but what its disk has taken.
+// everything it had to do is void but what its disk has taken. Work that may block runs in a fiber,
+// where it sleeps as long as it likes.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +15,7 @@
 
 #include "common/loop.h"
 #include "tests/sim/agenda.h"
+#include "tests/sim/fiber.h"
 
 namespace ddprun::sim {
 
@@ -44,12 +46,17 @@ class ProcessLoop final : public Loop {
   // Names are found at once.
   void RunBlocking(std::function<void()> work, std::function<void()> done) override;
   void RunOnDisk(std::function<void()> work, std::function<void()> done) override;
+  bool FinishOnDisk(Duration limit, std::function<void()> work) override;
   void RunBounded(Duration limit, std::function<void()> work,
                   std::function<void(bool)> done) override;
   Time Now() const override { return agenda_.Now(); }
   void CheckOnLoop() const override {}  // There is one thread.
 
  private:
+  struct Errand {
+    std::unique_ptr<Fiber> fiber;
+    std::function<void(bool)> done;  // Empty: told already.
+  };
   struct DiskJob {
     std::function<void()> work;
     std::function<void()> done;
@@ -66,6 +73,8 @@ class ProcessLoop final : public Loop {
   void OnAlarm(std::uint64_t life, const std::shared_ptr<Armed>& alarm);
   void FireLateOnes();
   void BeginDiskJob();
+  void EndDiskJob();
+  void FinishErrand(const std::shared_ptr<Errand>& errand, bool in_time);
 
   Agenda& agenda_;
   Random& random_;
@@ -78,6 +87,8 @@ class ProcessLoop final : public Loop {
   std::vector<std::shared_ptr<Armed>> late_;  // Timers that expired while it stood still.
   std::deque<DiskJob> disk_;                  // The first is under way.
   std::deque<Duration> disk_times_;
+  std::unique_ptr<Fiber> disk_fiber_;             // That of the first.
+  std::vector<std::shared_ptr<Errand>> errands_;  // One that hangs stays.
 };
 
 }  // namespace ddprun::sim

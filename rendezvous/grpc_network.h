@@ -1,0 +1,33 @@
+// The servers of a run whose server may move, and the ways to them, over gRPC: all with one access.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "common/asio_loop.h"
+#include "rendezvous/server.h"
+#include "rendezvous/serving_network.h"
+#include "rendezvous/tls.h"
+
+namespace ddprun {
+
+class GrpcNetwork final : public ServingNetwork {
+ public:
+  // `access`: what every node shows, and asks of the others. `operators_token`: the same as
+  // access's, where that has one.
+  GrpcNetwork(AsioLoop& loop, Access access, std::string operators_token);
+
+  // For who binds it himself.
+  std::unique_ptr<RendezvousServer> NewRendezvous(RendezvousHandlers handlers);
+
+  std::unique_ptr<ListeningServer> NewServer(RendezvousHandlers handlers) override;
+  Result<ListenPlace> LookUp(const Endpoint& endpoint) const override;
+  std::unique_ptr<SyncChannel> ChannelTo(const Endpoint& endpoint) override;
+
+ private:
+  AsioLoop& loop_;
+  const Access access_;
+  const std::string operators_token_;
+};
+
+}  // namespace ddprun
