@@ -105,6 +105,25 @@ Result<void> WriteAll(int fd, std::string_view bytes, const std::filesystem::pat
   return {};
 }
 
+Result<void> WriteWhole(const std::filesystem::path& path, std::string_view text, unsigned mode) {
+  const std::string part = path.native() + ".part";
+  UniqueFd fd(::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
+  if (!fd) {
+    return SystemError("make", part, errno);
+  }
+  Result<void> written = WriteAll(fd.get(), text, path);
+  if (written && ::close(fd.Release()) != 0) {  // Where a server has the disk.
+    written = SystemError("write", path.native(), errno);
+  }
+  if (written && ::rename(part.c_str(), path.c_str()) != 0) {
+    written = SystemError("give its name to", path.native(), errno);
+  }
+  if (!written) {
+    ::unlink(part.c_str());
+  }
+  return written;
+}
+
 Result<void> SyncPath(const std::filesystem::path& path) {
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd) {

@@ -2,8 +2,11 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -73,6 +76,30 @@ TEST_F(Files, AFullDeviceIsAnErrorThatNamesTheFile) {
   ASSERT_FALSE(written);
   EXPECT_NE(written.error().message.find("the name"), std::string::npos);
   EXPECT_NE(written.error().message.find("No space left"), std::string::npos);
+}
+
+// In a process of its own: whatever is written may be ten bytes long.
+int WritesWithLittleRoom(const std::filesystem::path& path, std::string_view text) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::signal(SIGXFSZ, SIG_IGN);
+    const rlimit ten{10, 10};
+    ::_exit(::setrlimit(RLIMIT_FSIZE, &ten) == 0 && WriteWhole(path, text, 0644) ? 0 : 1);
+  }
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  return status;
+}
+
+// A disk that was full left a failure.json of no bytes, or of some.
+TEST_F(Files, WholeOrNotAtAll) {
+  EXPECT_NE(WritesWithLittleRoom(dir / "report", std::string(100, 'x')), 0);
+  EXPECT_TRUE(std::filesystem::is_empty(dir));
+  EXPECT_EQ(WritesWithLittleRoom(dir / "report", "fits"), 0);
+  EXPECT_EQ(*ReadFile(dir / "report", 100), "fits");
+  EXPECT_NE(WritesWithLittleRoom(dir / "report", std::string(100, 'x')), 0);
+  EXPECT_EQ(*ReadFile(dir / "report", 100), "fits");
+  EXPECT_FALSE(WriteWhole(dir / "nowhere/report", "x", 0644));
 }
 
 TEST(FormatDuration, IsForPeople) {

@@ -130,7 +130,11 @@ FailureFacts AskDisks(const Exit& exit, const LaunchConfig& config, const LastAt
                       const fs::path& directory, bool stays) {
   FailureFacts found = Gather(exit, config, attempt, stays);
   if (stays) {
-    WriteTextFile(directory / "failure.json", FailureJson(found));
+    const Result<void> written =
+        WriteWhole(directory / "failure.json", FailureJson(found), /*mode=*/0644);
+    if (!written) {
+      Log(LogLevel::kWarning, written.error().message);
+    }
   }
   CopyErrorFile(*exit.finish->root, config, attempt, found);
   return found;
