@@ -35,6 +35,8 @@ namespace {
 constexpr std::array kPassedOn = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 constexpr std::size_t kMaxHeld = 16;  // Descriptors kept for the agent.
 constexpr char kWatching = 'w';       // What the agent says once it hears signals.
+constexpr char kUnlessUsed = '?';     // Before a directory.
+constexpr char kUsed = 'u';
 constexpr int kLookAgainMs = 50;
 constexpr int kSayAfterRounds = 10'000 / kLookAgainMs;
 
@@ -44,6 +46,7 @@ struct Guard {
   UniqueFd link;
   std::vector<UniqueFd> held;
   std::string directory;  // Absolute; to be removed at the end. Empty: none.
+  std::string unused;     // The same, until it is used.
   bool watching = false;  // The agent is: until then a signal ends it here.
   int ended_by = 0;
 };
@@ -96,7 +99,8 @@ void WidenDescriptorTable() {
   ::_exit(code);
 }
 
-// A descriptor to hold, or the path of a directory to remove. False: the agent has closed its end.
+// A descriptor to hold, the path of a directory to remove, or one of the words. False: the agent
+// has closed its end.
 bool TakeMessage(Guard& guard) {
   char bytes[PATH_MAX];
   iovec part{bytes, sizeof bytes};
@@ -114,8 +118,15 @@ bool TakeMessage(Guard& guard) {
     guard.directory.assign(bytes, static_cast<std::size_t>(got));
     return true;
   }
+  if (bytes[0] == kUnlessUsed) {
+    guard.unused.assign(bytes + 1, static_cast<std::size_t>(got) - 1);
+    return true;
+  }
   const cmsghdr* const header = CMSG_FIRSTHDR(&message);
   guard.watching |= header == nullptr && bytes[0] == kWatching;
+  if (header == nullptr && bytes[0] == kUsed) {
+    guard.unused.clear();
+  }
   if (header != nullptr && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
       header->cmsg_len == CMSG_LEN(sizeof(int))) {
     int fd = -1;
@@ -298,11 +309,23 @@ bool GuardLink::HoldUntilGone(int fd) {
   return ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL) == 1;
 }
 
+bool GuardLink::Send(const std::string& message) {
+  return message.size() < PATH_MAX && ::send(socket_.get(), message.data(), message.size(),
+                                             MSG_NOSIGNAL) == static_cast<ssize_t>(message.size());
+}
+
 bool GuardLink::RemoveWhenGone(const std::filesystem::path& directory) {
-  const std::string& path = directory.native();
-  return path.starts_with('/') && path.size() < PATH_MAX &&
-         ::send(socket_.get(), path.data(), path.size(), MSG_NOSIGNAL) ==
-             static_cast<ssize_t>(path.size());
+  return directory.is_absolute() && Send(directory.native());
+}
+
+bool GuardLink::RemoveUnlessUsed(const std::filesystem::path& directory) {
+  return directory.is_absolute() && Send(kUnlessUsed + directory.native());
+}
+
+void GuardLink::SayUsed() {
+  if (!std::exchange(used_, true)) {
+    Send(std::string(1, kUsed));
+  }
 }
 
 int RunGuarded(const std::function<int(GuardLink)>& agent_main) {
@@ -340,8 +363,10 @@ int RunGuarded(const std::function<int(GuardLink)>& agent_main) {
   if (killed != nullptr && guard.ended_by == 0) {
     Say("the agent was " + Describe(*killed) + "; ended what it started");
   }
-  if (!guard.directory.empty()) {  // Not there after an orderly end.
-    const std::string left = RemoveInTime(guard.directory, [&] { return AwaitSignal(guard); });
+  for (const std::string& directory : {guard.directory, guard.unused}) {
+    // Often not there any more after an orderly end.
+    const std::string left =
+        directory.empty() ? "" : RemoveInTime(directory, [&] { return AwaitSignal(guard); });
     if (!left.empty()) {
       Say(left);
     }

@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "common/asio_loop.h"
 #include "common/files.h"
@@ -39,9 +40,15 @@ class GuardLink {
   // all that is in it: the agent may be killed before it can. What its disk does not let go of
   // within seconds is left behind, and told. False: the guard could not be told.
   bool RemoveWhenGone(const std::filesystem::path& directory);
+  // The same, as long as the agent has not said that something in it is to be kept.
+  bool RemoveUnlessUsed(const std::filesystem::path& directory);
+  void SayUsed();
 
  private:
+  bool Send(const std::string& message);
+
   UniqueFd socket_;
+  bool used_ = false;  // That was said.
   std::shared_ptr<void> watch_;
 };
 

@@ -193,6 +193,7 @@ class Agent {
   }
 
   void OnWorker(const WorkerNews& news) {
+    link_.SayUsed();
     if (news.ended) {
       store_probe_.Cancel();  // Of a node that is being lost its store tells nothing new.
     } else if (news.local_rank == 0 && config_.max_nodes > 1) {
@@ -205,15 +206,12 @@ class Agent {
   }
 
   // As torchrun: files that were asked for without a place get one in the temporary directory,
-  // and stay there.
+  // and stay there: once there is one.
   Result<void> MakeRunDirectory() {
-    std::string log_dir = config_.log_dir == kNoFiles ? "" : config_.log_dir;
+    const std::string log_dir = config_.log_dir == kNoFiles ? "" : config_.log_dir;
     const bool nowhere = config_.log_dir.empty() && config_.KeepsOutput();
-    if (nowhere) {
-      ASSIGN_OR_RETURN(log_dir, MakeTemporaryLogDirectory());
-    }
-    const auto will_be = [this](const std::filesystem::path& path) { link_.RemoveWhenGone(path); };
-    ASSIGN_OR_RETURN(RunDirectory directory, RunDirectory::Make(log_dir, config_.run_id, will_be));
+    ASSIGN_OR_RETURN(RunDirectory directory,
+                     RunDirectory::Make(log_dir, nowhere, config_.run_id, link_));
     directory_.emplace(std::move(directory));
     if (nowhere) {
       Log(LogLevel::kInfo, "log directory set to: " + directory_->path().native() + " (--log-dir)");
@@ -288,6 +286,7 @@ class Agent {
     };
     if (exit_.finish && exit_.finish->ending == Ending::kFailed && exit_.finish->root &&
         exit_.code != kExitRestart) {
+      link_.SayUsed();  // Also of what could not be started.
       ReportFailure(loop_, exit_, config_, agent_->driver.last_attempt(), *directory_,
                     std::move(told));
     } else {

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <functional>
 #include <random>
 #include <utility>
 
@@ -16,22 +17,6 @@ namespace ddprun {
 namespace {
 
 constexpr Duration kRemovalPatience{1'000};
-
-}  // namespace
-
-Result<std::string> MakeTemporaryLogDirectory() {
-  const std::filesystem::path base = GetProcessEnv("TMPDIR").value_or("/tmp");
-  std::string path = (std::filesystem::absolute(base) / "torchelastic_XXXXXX").native();
-  if (::mkdtemp(path.data()) == nullptr) {
-    Error error = SystemError("make a directory for logs", path, errno);
-    error.message += " (TMPDIR, or --log-dir)";
-    error.kind = ErrorKind::kInvalid;
-    return error;
-  }
-  return path;
-}
-
-namespace {
 
 // As mkdtemp, but that `will_be` is told first.
 Result<std::string> MakeUnique(const std::filesystem::path& prefix,
@@ -54,27 +39,31 @@ Result<std::string> MakeUnique(const std::filesystem::path& prefix,
 
 }  // namespace
 
-Result<RunDirectory> RunDirectory::Make(
-    const std::string& log_dir, const RunId& run_id,
-    const std::function<void(const std::filesystem::path&)>& will_be) {
-  const bool temporary = log_dir.empty();
+Result<RunDirectory> RunDirectory::Make(const std::string& log_dir, bool keeps_logs,
+                                        const RunId& run_id, GuardLink& guard) {
+  const bool temporary = log_dir.empty() && !keeps_logs;
   std::filesystem::path base = log_dir;
-  std::string name = run_id + "_";
-  if (temporary) {
-    base = GetProcessEnv("TMPDIR").value_or("/tmp");
-    name = "ddprun_" + name;
-  } else {
-    if (const Result<void> made = MakeDirectories(base, 0777); !made) {
-      return Error{ErrorKind::kInvalid, made.error().message + " (--log-dir)"};
-    }
+  const char* flag = " (--log-dir)";
+  if (log_dir.empty()) {
+    base = std::filesystem::absolute(GetProcessEnv("TMPDIR").value_or("/tmp"));
+    flag = temporary ? " (TMPDIR)" : " (TMPDIR, or --log-dir)";
+  } else if (const Result<void> made = MakeDirectories(base, 0777); !made) {
+    return Error{ErrorKind::kInvalid, made.error().message + flag};
   }
-  const auto nobody = [](const std::filesystem::path&) {};
-  const Result<std::string> path =
-      MakeUnique(std::filesystem::absolute(base) / name,
-                 temporary ? will_be : std::function<void(const std::filesystem::path&)>(nobody));
+  Result<std::string> path = base.native();
+  if (log_dir.empty() && keeps_logs) {
+    path = MakeUnique(base / "torchelastic_", [&](const auto& it) { guard.RemoveUnlessUsed(it); });
+  }
+  if (path) {
+    const std::string name = (temporary ? "ddprun_" : "") + run_id + "_";
+    path = MakeUnique(std::filesystem::absolute(*path) / name, [&](const auto& it) {
+      if (temporary) {
+        guard.RemoveWhenGone(it);
+      }
+    });
+  }
   if (!path) {
-    return Error{ErrorKind::kInvalid,
-                 path.error().message + (temporary ? " (TMPDIR)" : " (--log-dir)")};
+    return Error{ErrorKind::kInvalid, path.error().message + flag};
   }
   return RunDirectory(*path, temporary);
 }

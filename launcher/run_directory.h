@@ -1,27 +1,23 @@
-// The run directory of one agent: <log dir>/<run id>_<unique>, or one in the temporary directory
-// that goes with the agent when nobody asked for logs.
+// The run directory of one agent: <log dir>/<run id>_<unique>; where logs have no place
+// <temporary directory>/torchelastic_<unique>/<run id>_<unique>, where torchrun's users look for
+// them; and when nobody asked for logs one in the temporary directory that goes with the agent.
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <string>
 
+#include "agent/guard.h"
 #include "common/ids.h"
 #include "common/result.h"
 
 namespace ddprun {
 
-// <temporary directory>/torchelastic_<unique>, where torchrun's users look for logs without
-// --log-dir. Nobody removes it.
-Result<std::string> MakeTemporaryLogDirectory();
-
 class RunDirectory {
  public:
-  // Mode 0700. `log_dir` empty: temporary. Then `will_be` is told its path before it is there: who
-  // is killed in between leaves nothing that nobody knows of.
-  static Result<RunDirectory> Make(
-      const std::string& log_dir, const RunId& run_id,
-      const std::function<void(const std::filesystem::path&)>& will_be);
+  // Mode 0700. The guard is told of what it has to remove before that is there: who is killed in
+  // between leaves nothing that nobody knows of.
+  static Result<RunDirectory> Make(const std::string& log_dir, bool keeps_logs, const RunId& run_id,
+                                   GuardLink& guard);
   RunDirectory(RunDirectory&& other) noexcept;
   RunDirectory(const RunDirectory&) = delete;
   ~RunDirectory();

@@ -56,6 +56,19 @@ class Output(DdprunTest):
         self.assertEqual(read_text(os.path.join(directory, "attempt_0", "0", "stdout.log")), "kept\n")
         shutil.rmtree(os.path.dirname(directory))
 
+    def test_no_place_stays_where_nothing_was_started(self):
+        with self.subTest("a signal while others are waited for"):
+            run = self.start("--nnodes=2", "--node-rank=0", "-t", "3", FAKE_WORKER)
+            self.wait_for_text(run, "log directory set to")
+            self.wait_for_text(run, "serving the rendezvous")
+            run.signal(15)
+            self.assertEqual(run.wait(), 143)
+        with self.subTest("a setting that cannot be used"):
+            run = self.run_ddprun("--nnodes=2", "--node-rank=0", "-t", "3",
+                                  f"--token-file={self.path('nothing')}", FAKE_WORKER, expect=2)
+            self.assertIn("log directory set to", run.err())
+        self.assertEqual([name for name in os.listdir(self.path("tmp")) if name.startswith("torchelastic")], [])
+
     def test_a_flood_does_not_grow_the_agent(self):
         run = self.start(f"--log-dir={self.path('logs')}", "-t", "1", FAKE_WORKER, "--spew=200", HELLO,
                          "--hang")
