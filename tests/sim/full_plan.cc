@@ -89,6 +89,8 @@ void FullPlan::PlanStorm(Setup& setup) {
   setup.conduct.fails = random.Chance(0.3) ? 0.05 : 0;
   setup.conduct.ignores_term = random.Chance(0.5) ? 0.3 : 0;
   setup.conduct.spawn_fails = random.Chance(0.2) ? 0.1 : 0;
+  setup.conduct.slow_start = random.Chance(0.2) ? 0.1 : 0;
+  setup.conduct.slow_files = random.Chance(0.3) ? 0.2 : 0;
   setup.conduct.stuck = random.Chance(0.3) ? 0.1 : 0;
   setup.conduct.slow_exit = random.Between(Duration{1}, Duration{3'000});
   const double storm = random.Chance(0.5) ? 0 : 0.15 * static_cast<double>(random.Below(100)) / 100;
@@ -295,10 +297,10 @@ void FullPlan::PlanWorker(Machine& machine, Time when) {
       break;
     case 1:
     case 2:
-      machine.EndAWorker(n, Exited{1});
+      machine.workers().EndAWorker(n, Exited{1});
       break;
     default:
-      machine.EndAWorker(n, Killed{kSigKill});
+      machine.workers().EndAWorker(n, Killed{kSigKill});
       break;
   }
   (void)when;

@@ -1,16 +1,20 @@
-// One machine of a simulation: an agent (the real core and its driver's duties), its workers, and
+// One machine of a simulation: a process with the product's agent driver in it, its workers, and
 // the guard that ends them when the agent dies.
 //
-// A new agent starts only after every worker of the last one is gone, as the slot lock demands.
+// Decides nothing. What is here: how calls leave the process and answers come back, and what
+// happens to it. A new agent starts only after every worker of the last one is gone, as the slot
+// lock demands.
 #pragma once
 
-#include <deque>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
-#include "agent/core/node_agent.h"
-#include "rendezvous/core/coordinator.h"
+#include "agent/driver.h"
+#include "tests/sim/process_loop.h"
+#include "tests/sim/sim_stores.h"
+#include "tests/sim/sim_workers.h"
 
 namespace ddprun::sim {
 
@@ -22,6 +26,7 @@ enum class Way { kToServer, kToMachine };
 class Machine {
  public:
   Machine(Simulation& simulation, std::uint32_t index);
+  ~Machine();
 
   // Its process may carry the server too; that lives and dies with it.
   void Carry(Candidate& candidate) {
@@ -36,13 +41,14 @@ class Machine {
   const Server* server() const { return server_; }
 
   std::uint32_t index() const { return index_; }
+  const AgentConfig& config() const { return config_; }
   const std::string& host() const { return config_.host; }
   const NodeId& node() const { return config_.node; }
-  bool alive() const { return agent_.has_value(); }
-  // Its agent has ended by itself, as told or asked: no new one comes.
-  bool ended() const { return ended_; }
-  const AgentState& agent() const { return *agent_; }
-  std::optional<Exit> exit() const { return exit_; }
+  // Of an agent that has not ended by itself.
+  bool alive() const { return driver_ != nullptr && !ended_; }
+  const AgentState& agent() const { return driver_->state(); }
+  const std::optional<Exit>& exit() const { return exit_; }
+  SimWorkers& workers() { return workers_; }
 
   // ---- What the plan does to it ----
   void Start();                 // Waits until the last agent's workers are gone.
@@ -63,58 +69,36 @@ class Machine {
   void Freeze();
   bool frozen() const { return frozen_; }
   void Signal(int signal);
-  // Ends the n-th living worker (modulo their number), if there is one.
-  void EndAWorker(std::size_t n, ExitStatus status);
-  // The rank's own doing, after its hello.
-  void EndRank(WorldId world, std::uint32_t rank, ExitStatus status);
-  // It makes no further step.
-  void HangAWorker(std::size_t n);
 
-  // ---- The simulated program ----
-  void FinishWorkers(WorldId world);
-  void PeerDied(WorldId world);
+  void OnWorkersGone();
 
  private:
-  struct Worker {
-    std::uint32_t local_rank = 0;
-    std::int64_t pid = 0;
-    bool alive = true;
-    bool ignores_term = false;
-    bool dying = false;  // KILL has reached it.
-    bool said_hello = false;
-    bool hung = false;
-    Duration term_delay{0};
-    Duration kill_delay{0};
-  };
+  class Driver;
+  class Channel;
   struct Call {
-    NodeKey key;
-    std::uint64_t sequence = 0;
-    bool open = false;
-    std::uint64_t server_life = 0;
+    NodeReport report;
+    Duration deadline{0};
+    SyncChannel::Done done;
+    std::uint64_t life = 0;  // Of the process that made it.
     Server* to = nullptr;
-    std::uint64_t attempt = 0;  // It was sent to another server before.
+    std::uint64_t server_life = 0;
+    bool open = true;  // Neither answered nor given up, by a process that lives.
+    bool reset = false;
   };
+  using CallRef = std::shared_ptr<Call>;
 
-  void Feed(const AgentEvent& event);
-  void Handle(const AgentEvent& event);
-  void Arm();
-  void CarryOut(const AgentEffect& effect);
-  void Send(const SendReport& send);
-  void Forward();
-  void OnReply(std::uint64_t life, const Call& call, const std::optional<SyncReply>& reply);
-  void FailCall(std::uint64_t life, const Call& call, const std::string& text);
-  void TellServerClosed(const Call& call, bool sure);
-  void SpawnWorkers(const Placement& placement);
-  void Beat(std::uint64_t batch, std::size_t worker);
-  void Hang(std::uint64_t batch, std::size_t worker);
-  void AllGone(std::uint64_t batch);
   void EndAgent();
-  void SignalAll(int signal);
-  void KillAll();
-  void EndSoon(std::size_t worker, Duration delay, ExitStatus status, bool hello);
-  void EndWorker(std::uint64_t batch, std::size_t worker, ExitStatus status, bool hello);
-  bool AnyWorker() const;
-  Endpoint NextStore();
+  void OnExit(const Exit& exit);
+  void BeforeStep(AgentState& state, const AgentEvent& event, Time now);
+  void AfterStep(const AgentEvent& event, const std::vector<AgentEffect>& effects, Time now);
+  void CheckStore();
+  void Send(const NodeReport& report, Duration deadline, SyncChannel::Done done);
+  void CancelCall();
+  void Forward();
+  void Reset(const CallRef& call, bool sure);
+  void Fail(const CallRef& call, const char* text);
+  void OnReply(const CallRef& call, const std::optional<SyncReply>& reply);
+  void TellServerClosed(bool sure);
   void Tell(const std::string& text);
 
   Simulation& simulation_;
@@ -122,27 +106,22 @@ class Machine {
   Candidate* candidate_ = nullptr;
   Server* server_;
   AgentConfig config_;
-  std::optional<AgentState> agent_;
+  ProcessLoop loop_;
+  SimWorkers workers_;
+  SimStores stores_;
+  std::unique_ptr<AgentDriver> driver_;  // None: there is no agent.
   std::optional<Exit> exit_;
-  bool ended_ = false;
+  bool ended_ = false;  // By itself, as told or asked: no new one comes.
   bool wants_start_ = false;
-  bool paused_ = false;
   bool link_ = true;
   bool speaks_ = true;
   bool hears_ = true;
   bool powered_ = true;
   bool frozen_ = false;
   bool bare_ = false;
-  std::deque<AgentEvent> inbox_;
-  std::uint64_t life_ = 0;  // Of the agent's process: what belongs to an earlier one is void.
-  std::uint64_t timer_ = 0;
-  Call call_;
-  SendReport sent_;          // What it carries.
-  std::uint64_t batch_ = 0;  // Of workers: one per spawn.
-  std::vector<Worker> workers_;
-  std::optional<Placement> placement_;  // Of the workers, until all are gone.
-  std::uint16_t ports_ = 0;
-  std::string said_;  // The last report in words, so that repeats stay out of the transcript.
+  std::uint64_t life_ = 0;  // Of the agent's process.
+  CallRef call_;            // The newest one; none yet: null.
+  std::string said_;        // The last report in words, so that repeats stay out of the transcript.
 };
 
 }  // namespace ddprun::sim

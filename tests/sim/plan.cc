@@ -42,6 +42,7 @@ Setup RandomSetup(Random& random, const Mutation& mutation, bool calm) {
   setup.conduct.fails = random.Chance(0.5) ? 0.1 : 0;
   setup.conduct.ignores_term = random.Chance(0.5) ? 0.3 : 0;
   setup.conduct.spawn_fails = random.Chance(0.3) ? 0.1 : 0;
+  setup.conduct.slow_files = random.Chance(0.3) ? 0.2 : 0;
   setup.conduct.slow_exit = random.Between(Duration{1}, Duration{3'000});
   setup.journal = random.Chance(0.6);
   setup.slow_disk = random.Chance(0.5) ? Duration{5} : random.Between(Duration{5}, Duration{3'000});
@@ -53,6 +54,7 @@ Setup RandomSetup(Random& random, const Mutation& mutation, bool calm) {
   if (calm) {
     return setup;
   }
+  setup.conduct.slow_start = random.Chance(0.3) ? 0.1 : 0;
   setup.conduct.stuck = random.Chance(0.3) ? 0.1 : 0;
   const double storm = random.Chance(0.3) ? 0 : 0.2 * static_cast<double>(random.Below(100)) / 100;
   setup.weather.lose = random.Chance(0.6) ? storm : 0;
@@ -137,13 +139,14 @@ void PlanMishap(Simulation& simulation, Machine& machine, Time when) {
       break;
     case 3:
     case 4:
-      simulation.agenda.At(when, [&machine, n] { machine.EndAWorker(n, Killed{kSigKill}); });
+      simulation.agenda.At(when,
+                           [&machine, n] { machine.workers().EndAWorker(n, Killed{kSigKill}); });
       break;
     case 5:
-      simulation.agenda.At(when, [&machine, n] { machine.EndAWorker(n, Exited{0}); });
+      simulation.agenda.At(when, [&machine, n] { machine.workers().EndAWorker(n, Exited{0}); });
       break;
     default:
-      simulation.agenda.At(when, [&machine, n] { machine.EndAWorker(n, Exited{1}); });
+      simulation.agenda.At(when, [&machine, n] { machine.workers().EndAWorker(n, Exited{1}); });
       break;
   }
 }

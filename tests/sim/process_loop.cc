@@ -148,7 +148,7 @@ void ProcessLoop::FinishErrand(const std::shared_ptr<Errand>& errand, bool in_ti
   if (const auto done = std::exchange(errand->done, nullptr)) {
     Arrive([done, in_time] { done(in_time); });
   }
-  std::erase_if(errands_, [](const auto& one) { return one->fiber->done(); });
+  std::erase_if(errands_, [](const auto& one) { return one->fiber->done() && !one->done; });
 }
 
 void ProcessLoop::RunOnDisk(std::function<void()> work, std::function<void()> done) {

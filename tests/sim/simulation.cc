@@ -113,7 +113,7 @@ void Simulation::WorkerJoined(Machine& machine, const Placement& placement, std:
   }
   if (job.broken && setup.program != Program::kIndependent) {
     for (const auto& peer : machines) {
-      peer->PeerDied(world);
+      peer->workers().PeerDied(world);
     }
     return;
   }
@@ -151,7 +151,7 @@ void Simulation::FinishAfterWork(WorldId world) {
 void Simulation::FinishWorld(WorldId world) {
   jobs_[world].done = true;
   for (const auto& machine : machines) {
-    machine->FinishWorkers(world);
+    machine->workers().FinishWorkers(world);
   }
 }
 
@@ -174,9 +174,10 @@ void Simulation::WorkerDied(Machine& machine, WorldId world, std::uint32_t rank,
   if (finished) {
     job.steps[rank] = ~std::uint64_t{0};  // Nobody waits for it.
   }
-  if (finished && !job.done) {
+  if (finished) {
     // Done early: the others do not wait for it.
-    if (job.joined.insert(rank).second && job.joined.size() == job.size) {
+    const bool came = job.joined.insert(rank).second;
+    if (!job.done && came && job.joined.size() == job.size) {
       FinishAfterWork(world);
     }
     return;
@@ -194,7 +195,7 @@ void Simulation::WorkerDied(Machine& machine, WorldId world, std::uint32_t rank,
 // Where nothing gets through it waits in a collective, and finds out later.
 void Simulation::TellPeer(const Machine& from, Machine& to, WorldId world) {
   if (!training || Reaches(from.index(), to.index())) {
-    to.PeerDied(world);
+    to.workers().PeerDied(world);
     return;
   }
   agenda.After(Duration{1'000}, [this, &from, &to, world] { TellPeer(from, to, world); });

@@ -56,6 +56,8 @@ struct Conduct {
   double ignores_term = 0;  // Only KILL ends it.
   double stuck = 0;         // Outlives KILL for a while.
   double spawn_fails = 0;
+  double slow_start = 0;   // It waits for a disk, for half a minute at most.
+  double slow_files = 0;   // So does reading what a dead worker left.
   Duration slow_exit{50};  // TERM to its end, at most.
   double hangs = 0;        // Per worker: makes no further step, and does not see TERM.
 };

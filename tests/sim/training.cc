@@ -112,7 +112,7 @@ std::uint64_t Training::commits() const {
 
 void Training::End(Process& process, int code) {
   process.ended = true;
-  process.machine.EndRank(process.placement.world_id, process.rank, Exited{code});
+  process.machine.workers().EndRank(process.placement.world_id, process.rank, Exited{code});
 }
 
 void Training::End(Process& process, const Error& error) {

@@ -1,0 +1,349 @@
+#include "tests/sim/sim_workers.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "agent/left_behind.h"
+#include "tests/sim/fiber.h"
+#include "tests/sim/machine.h"
+#include "tests/sim/server.h"
+#include "tests/sim/simulation.h"
+
+namespace ddprun::sim {
+namespace {
+
+constexpr int kSigHup = 1;
+constexpr int kSigInt = 2;
+constexpr int kSigQuit = 3;
+constexpr int kSigKill = 9;
+constexpr int kSigSegv = 11;
+constexpr int kSigTerm = 15;
+constexpr int kRestartMe = 75;
+constexpr Duration kBeat{250};
+constexpr std::int64_t kUnixMs = 1'700'000'000'000;  // Where the simulated time begins.
+
+}  // namespace
+
+void SimWorkers::After(Duration delay, std::function<void()> what) {
+  simulation_.agenda.After(delay, [this, batch = batch_, what = std::move(what)] {
+    if (batch == batch_) {
+      what();
+    }
+  });
+}
+
+void SimWorkers::Arrive(std::function<void()> what) {
+  if (listened_to_) {
+    loop_.Arrive([this, batch = batch_, what = std::move(what)] {
+      if (batch == batch_) {
+        what();
+      }
+    });
+  }
+}
+
+// ---- What the driver sees ----
+std::filesystem::path SimWorkers::Start(const Placement& placement) {
+  Random& random = simulation_.random;
+  const Conduct& conduct = simulation_.setup.conduct;
+  const LiveWorkers started{
+      {machine_.node(), machine_.agent().incarnation}, placement, machine_.config().workers};
+  if (simulation_.candidates.empty()) {
+    simulation_.laws.OnTold(machine_.server()->state(), machine_.host(), started);
+  }
+  simulation_.laws.OnSpawn(machine_.host(), started);
+  ++batch_;
+  placement_ = placement;
+  workers_.clear();
+  untold_.clear();
+  starting_ = listened_to_ = true;
+  const Duration lasts = random.Chance(conduct.slow_start)
+                             ? random.Between(Duration{1'000}, Duration{30'000})
+                             : random.Between(Duration{0}, Duration{20});
+  After(lasts, [this, fails = random.Chance(conduct.spawn_fails)] {
+    Arrive([this, fails] { OnStarted(fails); });
+  });
+  return {};
+}
+
+void SimWorkers::OnStarted(bool fails) {
+  if (!std::exchange(starting_, false)) {
+    return;  // It was given up.
+  }
+  if (fails) {
+    placement_.reset();
+    simulation_.laws.OnGone(machine_.host());
+    events_.started(
+        Error{ErrorKind::kInvalid, "cannot execute 'train': No such file or directory"});
+    return;
+  }
+  BeginWorkers();
+  events_.started({});
+}
+
+void SimWorkers::BeginWorkers() {
+  Random& random = simulation_.random;
+  const Setup& setup = simulation_.setup;
+  const Conduct& conduct = setup.conduct;
+  for (std::uint32_t i = 0; i < machine_.config().workers; ++i) {
+    Worker worker;
+    worker.local_rank = i;
+    worker.pid = static_cast<std::int64_t>(100 * batch_ + i);
+    worker.ignores_term = setup.program == Program::kHanging || random.Chance(conduct.ignores_term);
+    worker.term_delay = random.Between(Duration{1}, conduct.slow_exit);
+    worker.kill_delay = random.Chance(conduct.stuck)
+                            ? random.Between(Duration{10}, Duration{15'000})
+                            : random.Between(Duration{1}, Duration{20});
+    workers_.push_back(worker);
+  }
+  for (Worker& worker : workers_) {
+    After(random.Between(Duration{5}, Duration{300}), [this, &worker] { Join(worker); });
+    if (setup.hang_timeout > Duration{0} && random.Chance(conduct.hangs)) {
+      After(random.Between(Duration{1}, 2 * setup.work), [this, &worker] { Hang(worker); });
+    }
+    if (random.Chance(conduct.fails)) {
+      const ExitStatus status =
+          random.Chance(0.5) ? ExitStatus(Killed{kSigSegv}) : ExitStatus(Exited{3});
+      EndSoon(worker, random.Between(Duration{1}, 2 * setup.work), status);
+    }
+  }
+}
+
+// True: there was one, and nothing of it is left soon.
+bool SimWorkers::GiveUpStart() {
+  if (!std::exchange(starting_, false)) {
+    return false;
+  }
+  Random& random = simulation_.random;
+  // A process that is being made ends when the step that hangs is over.
+  After(random.Chance(0.2) ? random.Between(Duration{0}, Duration{3'000}) : Duration{0},
+        [this] { AllGone(); });
+  return true;
+}
+
+void SimWorkers::SignalAll(int signal, bool /*end_at_once*/) {
+  const bool ends = signal == kSigTerm || signal == kSigInt;
+  if ((ends || signal == kSigHup || signal == kSigQuit) && GiveUpStart()) {
+    return;
+  }
+  for (Worker& worker : workers_) {
+    if (worker.alive && ends && !worker.ignores_term) {
+      const bool saves = simulation_.setup.evicted && worker.said_hello;
+      EndSoon(worker, worker.term_delay,
+              saves ? ExitStatus(Exited{kRestartMe}) : ExitStatus(Killed{signal}));
+    }
+  }
+}
+
+void SimWorkers::KillAll() {
+  if (GiveUpStart()) {
+    return;
+  }
+  for (Worker& worker : workers_) {
+    if (worker.alive && !worker.dying) {
+      EndSoon(worker, worker.kill_delay, Killed{kSigKill});
+      worker.dying = true;
+    }
+  }
+}
+
+void SimWorkers::TakeStacks(const std::vector<std::uint32_t>& /*local_ranks*/, Duration /*limit*/,
+                            std::function<void()> done) {
+  After(simulation_.random.Between(Duration{10}, Duration{6'000}), [this, done = std::move(done)] {
+    if (placement_) {
+      Arrive(done);
+    }
+  });
+}
+
+// ---- What happens to the machine ----
+void SimWorkers::OnAgentDied() {
+  listened_to_ = false;
+  events_ = {};
+}
+
+void SimWorkers::Guard(Duration after) {
+  After(after, [this] {
+    if (!listened_to_ && placement_) {
+      KillAll();
+    }
+  });
+}
+
+void SimWorkers::OnPowerOff() {
+  GiveUpStart();
+  for (Worker& worker : workers_) {
+    EndWorker(worker, Killed{kSigKill});
+  }
+}
+
+void SimWorkers::CheckHeard(const AgentEvent& event) {
+  if (const auto* const ended = std::get_if<WorkerEnded>(&event)) {
+    if (untold_.empty() || untold_.front().local_rank != ended->local_rank) {
+      simulation_.laws.Break(machine_.host() + " hears of its workers' ends in another order");
+      return;
+    }
+    if (untold_.front().said_hello != ended->said_hello) {
+      simulation_.laws.Break(machine_.host() + " does not know whether a worker has said hello");
+    }
+    untold_.pop_front();
+  } else if (std::holds_alternative<ddprun::AllGone>(event) && !untold_.empty()) {
+    simulation_.laws.Break(machine_.host() + " is told that all are gone before how one ended");
+  }
+}
+
+// ---- How they work ----
+void SimWorkers::Join(Worker& worker) {
+  if (!worker.alive) {
+    return;
+  }
+  worker.joined = true;
+  const Setup& setup = simulation_.setup;
+  const bool beats = setup.hang_timeout > Duration{0};
+  if (setup.program == Program::kTrainer || setup.evicted || simulation_.training) {
+    Say(worker, {});
+  }
+  simulation_.WorkerJoined(machine_, *placement_, RankOf(worker));
+  if (beats) {
+    Beat(worker);
+  }
+}
+
+void SimWorkers::Say(Worker& worker, std::optional<std::uint64_t> step) {
+  worker.said_hello = true;
+  Arrive([this, local = worker.local_rank, step] { events_.spoke(local, {true, step, {}, {}}); });
+}
+
+// Steps like a program whose ranks meet in a collective, and says so.
+void SimWorkers::Beat(Worker& worker) {
+  if (!worker.alive || worker.dying) {
+    return;
+  }
+  if (!worker.hung) {
+    Say(worker, simulation_.WorkerSteps(placement_->world_id, RankOf(worker)));
+  }
+  After(kBeat, [this, &worker] { Beat(worker); });
+}
+
+void SimWorkers::Hang(Worker& worker) {
+  if (!worker.alive || worker.dying || !worker.said_hello) {
+    return;  // Nobody promises to find one that may not speak the protocol at all.
+  }
+  worker.hung = worker.ignores_term = true;
+  simulation_.WorkerHangs(placement_->world_id);
+  simulation_.transcript.Tell(simulation_.agenda.Now(), machine_.host(),
+                              "(rank " + std::to_string(RankOf(worker)) + " hangs)");
+}
+
+// ---- How they end ----
+void SimWorkers::EndAWorker(std::size_t n, ExitStatus status) {
+  std::vector<Worker*> living;
+  for (Worker& worker : workers_) {
+    if (worker.alive) {
+      living.push_back(&worker);
+    }
+  }
+  if (!living.empty()) {
+    EndSoon(*living[n % living.size()], Duration{0}, status);
+  }
+}
+
+void SimWorkers::EndRank(WorldId world, std::uint32_t rank, ExitStatus status) {
+  if (Host(world)) {
+    EndSoon(workers_.at(rank - placement_->first_rank), Duration{0}, status);
+  }
+}
+
+void SimWorkers::FinishWorkers(WorldId world) {
+  if (Host(world)) {
+    for (Worker& worker : workers_) {
+      EndSoon(worker, simulation_.random.Between(Duration{0}, Duration{100}), Exited{0});
+    }
+  }
+}
+
+// Who has not come yet finds out when it comes.
+void SimWorkers::PeerDied(WorldId world) {
+  const Program program = simulation_.setup.program;
+  if (!Host(world) || (program != Program::kTrainer && program != Program::kPlain)) {
+    return;
+  }
+  for (Worker& worker : workers_) {
+    if (worker.joined && !worker.hung) {
+      EndSoon(worker, simulation_.random.Between(Duration{1}, Duration{50}),
+              Exited{program == Program::kTrainer ? kRestartMe : 1});
+    }
+  }
+}
+
+void SimWorkers::EndSoon(Worker& worker, Duration delay, ExitStatus status) {
+  if (worker.dying) {
+    return;
+  }
+  After(delay, [this, &worker, status] {
+    const bool killed = status == ExitStatus(Killed{kSigKill});
+    if (killed || (!worker.dying && !worker.hung)) {
+      EndWorker(worker, status);
+    }
+  });
+}
+
+void SimWorkers::EndWorker(Worker& worker, ExitStatus status) {
+  if (!std::exchange(worker.alive, false)) {
+    return;
+  }
+  const std::uint32_t rank = RankOf(worker);
+  simulation_.transcript.Tell(simulation_.agenda.Now(), machine_.host(),
+                              "(rank " + std::to_string(rank) + " ends: " + Describe(status) + ")");
+  const Setup& setup = simulation_.setup;
+  if (setup.tells_steps && setup.hang_timeout == Duration{0}) {
+    Say(worker, simulation_.StepOf(placement_->world_id));
+  }
+  const std::int64_t now =
+      kUnixMs + std::chrono::floor<Duration>(simulation_.agenda.Now().time_since_epoch()).count();
+  WorkerEnd end{worker.local_rank, worker.pid, status, now, {}};
+  if (!Succeeded(status)) {
+    end.left = FilesOfOne();
+  }
+  if (listened_to_) {
+    untold_.push_back({worker.local_rank, worker.said_hello});
+  }
+  Arrive([this, end] { events_.ended(end); });
+  simulation_.WorkerDied(machine_, placement_->world_id, rank, Succeeded(status));
+  if (!AnyWorker()) {
+    After(simulation_.random.Chance(0.1) ? simulation_.random.Between(Duration{0}, Duration{1'000})
+                                         : Duration{2},
+          [this] { AllGone(); });
+  }
+}
+
+// On a disk that may be slow.
+LeftFiles SimWorkers::FilesOfOne() {
+  Random& random = simulation_.random;
+  const Duration takes = random.Chance(simulation_.setup.conduct.slow_files)
+                             ? random.Between(Duration{1}, 2 * LeftBehind::kLimit)
+                             : Duration{0};
+  return {"/logs",
+          [takes] {
+            if (takes > Duration{0}) {
+              Fiber::Current().Sleep(takes);
+            }
+            return WorkerRemains{};
+          },
+          {}};
+}
+
+void SimWorkers::AllGone() {
+  if (!std::exchange(placement_, std::nullopt)) {
+    return;
+  }
+  simulation_.laws.OnGone(machine_.host());
+  Arrive([this] { events_.all_gone(); });
+  machine_.OnWorkersGone();
+}
+
+bool SimWorkers::AnyWorker() const {
+  return std::any_of(workers_.begin(), workers_.end(), [](const Worker& w) { return w.alive; });
+}
+
+}  // namespace ddprun::sim

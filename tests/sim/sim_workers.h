@@ -1,0 +1,111 @@
+// The simulated processes of a machine: how their start lasts, how they work, end, resist and
+// vanish. They outlive an agent that dies, until the guard comes.
+//
+// Checks what the agent's core hears of them: everybody's end, in order, before it is told that all
+// are gone, and whether each had said hello.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/core/node_agent.h"
+#include "agent/node_workers.h"
+
+namespace ddprun::sim {
+
+class Machine;
+class ProcessLoop;
+class Simulation;
+
+class SimWorkers final : public NodeWorkers {
+ public:
+  // `loop`: of the agent's process.
+  SimWorkers(Simulation& simulation, Machine& machine, ProcessLoop& loop)
+      : simulation_(simulation), machine_(machine), loop_(loop) {}
+
+  // ---- What the driver sees ----
+  void Listen(WorkersEvents events) override { events_ = std::move(events); }
+  std::filesystem::path Start(const Placement& placement) override;
+  std::string Starting() const override { return starting_ ? "opening '/logs'" : ""; }
+  void SignalAll(int signal, bool end_at_once) override;
+  void KillAll() override;
+  void TakeStacks(const std::vector<std::uint32_t>& local_ranks, Duration limit,
+                  std::function<void()> done) override;
+
+  // ---- What happens to the machine ----
+  bool left() const { return placement_.has_value(); }
+  bool Host(WorldId world) const { return placement_ && placement_->world_id == world; }
+  // Nobody listens any more.
+  void OnAgentDied();
+  // The guard has found out after this long, and ends what is left.
+  void Guard(Duration after);
+  void OnPowerOff();
+  // Before each step of the core.
+  void CheckHeard(const AgentEvent& event);
+
+  // ---- What the plan does to them ----
+  // Ends the n-th living worker (modulo their number), if there is one.
+  void EndAWorker(std::size_t n, ExitStatus status);
+  // It makes no further step.
+  void HangAWorker(std::size_t n);
+
+  // ---- The simulated program ----
+  // The rank's own doing, after its hello.
+  void EndRank(WorldId world, std::uint32_t rank, ExitStatus status);
+  void FinishWorkers(WorldId world);
+  void PeerDied(WorldId world);
+
+ private:
+  struct Worker {
+    std::uint32_t local_rank = 0;
+    std::int64_t pid = 0;
+    bool alive = true;
+    bool ignores_term = false;
+    bool dying = false;  // KILL has reached it.
+    bool joined = false;
+    bool said_hello = false;
+    bool hung = false;
+    Duration term_delay{0};
+    Duration kill_delay{0};
+  };
+  struct End {
+    std::uint32_t local_rank = 0;
+    bool said_hello = false;
+  };
+
+  // Unless a newer generation has been started by then.
+  void After(Duration delay, std::function<void()> what);
+  // Likewise, where the agent lives.
+  void Arrive(std::function<void()> what);
+  void OnStarted(bool fails);
+  void BeginWorkers();
+  bool GiveUpStart();
+  void Join(Worker& worker);
+  void Say(Worker& worker, std::optional<std::uint64_t> step);
+  void Beat(Worker& worker);
+  void Hang(Worker& worker);
+  void EndSoon(Worker& worker, Duration delay, ExitStatus status);
+  void EndWorker(Worker& worker, ExitStatus status);
+  LeftFiles FilesOfOne();
+  void AllGone();
+  bool AnyWorker() const;
+  std::uint32_t RankOf(const Worker& worker) const {
+    return placement_->first_rank + worker.local_rank;
+  }
+
+  Simulation& simulation_;
+  Machine& machine_;
+  ProcessLoop& loop_;
+  WorkersEvents events_;
+  bool listened_to_ = false;  // The agent lives that started them.
+  std::uint64_t batch_ = 0;   // One per start: what belongs to an earlier one is void.
+  bool starting_ = false;
+  std::vector<Worker> workers_;
+  std::optional<Placement> placement_;  // Until all are gone.
+  std::deque<End> untold_;              // Of the agent that lives.
+};
+
+}  // namespace ddprun::sim
