@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
-"""Makes a copy of the coordinator's driver each rule of which can be switched off.
+"""Makes copies of the drivers each rule of which can be switched off.
 
-break_driver.py rendezvous/driver.cc OUT.cc
+break_driver.py OUT_DIR FOLDER/SOURCE.cc... -> OUT_DIR/broken_FOLDER_SOURCE.cc..., broken_rules.cc
 
-Simulations prove with it that the rule is needed (ddprun_sim_broken --mutate=RULE). The driver
-itself knows nothing of this: a rule is a place in its text, and where that is not there exactly
+Simulations prove with them that the rule is needed (ddprun_sim_broken --mutate=RULE). The drivers
+themselves know nothing of this: a rule is a place in a text, and where that is not there exactly
 once, this fails, so that nobody loses a rule's proof without noticing."""
+import os
 import sys
 
-# Rule, the text as it is, the text that asks first.
-RULES = [
+# By file: rule, the text as it is, the text that asks first.
+RULES = {}
+RULES["rendezvous/driver.cc"] = [
     # Parked calls count from the beat they return, so that a repeated one is answered at once.
     ("poll-from-beat", "const Time beat = report.term == config_.term",
      "const Time beat = HAS && report.term == config_.term"),
@@ -54,23 +56,48 @@ RULES = [
     ("stay", "if (StaysFor() > Duration{0}) {", "if (HAS && StaysFor() > Duration{0}) {"),
 ]
 
-PRELUDE = """// Made by tests/sim/break_driver.py from the driver's own text.
-#include <set>
-#include "tests/sim/broken_driver.h"
+RULES["agent/driver.cc"] = [
+    # Time alone may change something.
+    ("agent-timer", "timer_.ArmAt(NextWake(state_, config_),",
+     "timer_.ArmAt(HAS ? NextWake(state_, config_) : std::nullopt,"),
+    # A store ends before the next generation's begins,
+    ("agent-store-end", "  parts_.stores.End();\n  if (placement.group_rank",
+     "  if (HAS) parts_.stores.End();\n  if (placement.group_rank"),
+    # on the node that was told to have it;
+    ("agent-store-begin", "  if (placement.group_rank == 0) {", "  if (HAS && placement.group_rank == 0) {"),
+    # and when nobody may need it any more.
+    ("agent-unneeded-store", "  if (!NeedsStore(state_)) {", "  if (HAS && !NeedsStore(state_)) {"),
+    # The next one has a port of its own, which the coordinator is told.
+    ("agent-offer", "Feed(AllGone{state_.placement->generation, parts_.stores.Offer()});",
+     "Feed(AllGone{state_.placement->generation, HAS ? parts_.stores.Offer() : state_.store});"),
+    ("agent-offer-after-failure", "started.error().message, parts_.stores.Offer()});",
+     "started.error().message, HAS ? parts_.stores.Offer() : state_.store});"),
+    # Who has said hello is known of each worker,
+    ("agent-hello", "said_hello_[local_rank] = true;", "said_hello_[local_rank] = HAS;"),
+    # in each generation anew.
+    ("agent-hello-anew", "  said_hello_.assign(config_.workers, false);",
+     "  if (HAS || said_hello_.empty()) said_hello_.assign(config_.workers, false);"),
+    # How each ended is known before all are gone, however long its files take,
+    ("agent-ends-first", "  left_behind_.Then([this] { Feed(AllGone",
+     "  Teller{left_behind_, HAS}.Then([this] { Feed(AllGone"),
+    # and in that order.
+    ("agent-order-of-ends", "    left_behind_.Then([this, ended", "    Teller{left_behind_, HAS}.Then([this, ended"),
+    # Who was taken for lost comes back as somebody else.
+    ("agent-incarnation", "*reply, parts_.draw()})", "*reply, HAS ? parts_.draw() : state_.incarnation})"),
+    # The coordinator hears that a start lasts,
+    ("agent-start-lasts", "      Feed(StartLasts{state_", "      if (HAS) Feed(StartLasts{state_"),
+    # and that it is over.
+    ("agent-start-is-over", "  if (lasted) {", "  if (HAS && lasted) {"),
+]
 
-namespace ddprun::sim {
-static std::string broken_rule;
-void BreakDriver(const std::string& rule) { broken_rule = rule; }
-const std::set<std::string>& RulesOfDriver() {
-  static const std::set<std::string> rules = {NAMES};
-  return rules;
-}
-static bool Has(const char* rule) { return broken_rule != rule; }
-}  // namespace ddprun::sim
+PRELUDE = """// Made by tests/sim/break_driver.py from the driver's own text.
+#include "common/loop.h"
+#include "tests/sim/broken_driver.h"
 """
 HELPERS = """
 namespace ddprun {
 namespace {
+[[maybe_unused]] bool Has(const char* rule) { return sim::BrokenRule() != rule; }
 struct Poster {
   Loop& loop;
   bool posts;
@@ -82,22 +109,57 @@ struct Poster {
     }
   }
 };
+template <class LeftBehind>
+struct Teller {
+  LeftBehind& left;
+  bool waits;
+  void Then(std::function<void()> call) {
+    if (waits) {
+      left.Then(std::move(call));
+    } else {
+      call();
+    }
+  }
+};
 }  // namespace
 }  // namespace ddprun
 """
+REGISTRY = """// Made by tests/sim/break_driver.py.
+#include "tests/sim/broken_driver.h"
+
+namespace ddprun::sim {
+static std::string broken_rule;
+void BreakDriver(const std::string& rule) { broken_rule = rule; }
+const std::string& BrokenRule() { return broken_rule; }
+const std::set<std::string>& RulesOfDriver() {
+  static const std::set<std::string> rules = {NAMES};
+  return rules;
+}
+}  // namespace ddprun::sim
+"""
+
+
+def broken(path, rules):
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    for rule, as_it_is, asked in rules:
+        if text.count(as_it_is) != 1:
+            sys.exit(f"{path}: the rule '{rule}' of {sys.argv[0]} is not there exactly once:\n  {as_it_is}")
+        text = text.replace(as_it_is, asked.replace("HAS", f'Has("{rule}")'))
+    includes, code = text.split("\nnamespace ddprun {\n", 1)
+    return PRELUDE + includes + HELPERS + "\nnamespace ddprun {\n" + code
 
 
 def main():
-    with open(sys.argv[1], encoding="utf-8") as file:
-        text = file.read()
-    for rule, as_it_is, asked in RULES:
-        if text.count(as_it_is) != 1:
-            sys.exit(f"{sys.argv[1]}: the rule '{rule}' of {sys.argv[0]} is not there exactly once:\n  {as_it_is}")
-        text = text.replace(as_it_is, asked.replace("HAS", f'sim::Has("{rule}")'))
-    includes, code = text.split("\nnamespace ddprun {\n", 1)
-    names = ", ".join(f'"{rule}"' for rule, _, _ in RULES)
-    with open(sys.argv[2], "w", encoding="utf-8") as file:
-        file.write(PRELUDE.replace("NAMES", names) + includes + HELPERS + "\nnamespace ddprun {\n" + code)
+    folder, *sources = sys.argv[1:]
+    texts = {"rules": REGISTRY.replace("NAMES", ", ".join(
+        f'"{rule}"' for rules in RULES.values() for rule, _, _ in rules))}
+    for path in sources:
+        name = "/".join(path.split("/")[-2:])
+        texts[name.removesuffix(".cc").replace("/", "_")] = broken(path, RULES[name])
+    for name, text in texts.items():
+        with open(os.path.join(folder, f"broken_{name}.cc"), "w", encoding="utf-8") as file:
+            file.write(text)
 
 
 if __name__ == "__main__":

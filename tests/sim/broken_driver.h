@@ -1,5 +1,5 @@
-// Rules of the coordinator's driver that can be switched off: none in ddprun_sim, which has the
-// driver as it is; those of break_driver.py in ddprun_sim_broken.
+// Rules of the drivers that can be switched off: none in ddprun_sim, which has the drivers as they
+// are; those of break_driver.py in ddprun_sim_broken.
 #pragma once
 
 #include <set>
@@ -9,7 +9,8 @@ namespace ddprun::sim {
 
 const std::set<std::string>& RulesOfDriver();
 
-// From here on the driver goes without this rule; empty: it has all.
+// From here on they go without this rule; empty: they have all.
 void BreakDriver(const std::string& rule);
+const std::string& BrokenRule();
 
 }  // namespace ddprun::sim

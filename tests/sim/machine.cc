@@ -10,6 +10,7 @@
 namespace ddprun::sim {
 namespace {
 
+constexpr Duration kStartLasts{1'000};
 constexpr std::uint64_t kAgentPace = 400;  // Wake-ups per simulated second.
 
 std::string WithoutNumber(const std::string& text) {
@@ -66,7 +67,7 @@ Machine::Machine(Simulation& simulation, std::uint32_t index)
   config_.outage_limit = Duration{90'000};
   config_.hang_timeout = simulation.setup.hang_timeout;
   config_.preemptible = config_.leaves_alone = simulation.setup.evicted;
-  loop_.AfterEachTurn([this] { CheckStore(); });
+  loop_.AfterEachTurn([this] { CheckTurn(); });
 }
 
 Machine::~Machine() = default;
@@ -239,7 +240,7 @@ void Machine::AfterStep(const AgentEvent& event, const std::vector<AgentEffect>&
 }
 
 // After each turn of the loop.
-void Machine::CheckStore() {
+void Machine::CheckTurn() {
   if (driver_ == nullptr) {
     return;
   }
@@ -251,6 +252,12 @@ void Machine::CheckStore() {
       stores_.open() != state.placement->store) {
     simulation_.laws.Break("nobody listens at the store of generation " +
                            std::to_string(state.placement->generation.value));
+  }
+  const std::optional<Time> since = workers_.starting_since();
+  const bool lasts = since && simulation_.agenda.Now() > *since + kStartLasts;
+  if (state.phase == AgentPhase::kRunning && loop_.on_time() &&
+      (since ? lasts && !state.start_lasts : state.start_lasts)) {
+    simulation_.laws.Break(config_.host + " does not say whether its workers' start lasts");
   }
 }
 

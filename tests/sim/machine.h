@@ -91,7 +91,7 @@ class Machine {
   void OnExit(const Exit& exit);
   void BeforeStep(AgentState& state, const AgentEvent& event, Time now);
   void AfterStep(const AgentEvent& event, const std::vector<AgentEffect>& effects, Time now);
-  void CheckStore();
+  void CheckTurn();
   void Send(const NodeReport& report, Duration deadline, SyncChannel::Done done);
   void CancelCall();
   void Forward();

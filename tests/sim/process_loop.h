@@ -38,6 +38,8 @@ class ProcessLoop final : public Loop {
   // SIGKILL. Some of what the disk had to do may be done.
   void Kill();
   bool paused() const { return paused_; }
+  // Every timer has expired that is due.
+  bool on_time() const { return late_.empty() && !firing_late_; }
   // A timer's own turn, while what has arrived before it waits.
   bool timers_come_first() const { return firing_late_ && !inbox_.empty(); }
 

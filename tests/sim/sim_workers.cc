@@ -56,7 +56,8 @@ std::filesystem::path SimWorkers::Start(const Placement& placement) {
   placement_ = placement;
   workers_.clear();
   untold_.clear();
-  starting_ = listened_to_ = true;
+  starting_ = simulation_.agenda.Now();
+  listened_to_ = true;
   const Duration lasts = random.Chance(conduct.slow_start)
                              ? random.Between(Duration{1'000}, Duration{30'000})
                              : random.Between(Duration{0}, Duration{20});
@@ -67,7 +68,7 @@ std::filesystem::path SimWorkers::Start(const Placement& placement) {
 }
 
 void SimWorkers::OnStarted(bool fails) {
-  if (!std::exchange(starting_, false)) {
+  if (!std::exchange(starting_, std::nullopt)) {
     return;  // It was given up.
   }
   if (fails) {
@@ -111,7 +112,7 @@ void SimWorkers::BeginWorkers() {
 
 // True: there was one, and nothing of it is left soon.
 bool SimWorkers::GiveUpStart() {
-  if (!std::exchange(starting_, false)) {
+  if (!std::exchange(starting_, std::nullopt)) {
     return false;
   }
   Random& random = simulation_.random;

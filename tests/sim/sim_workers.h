@@ -30,6 +30,7 @@ class SimWorkers final : public NodeWorkers {
   void Listen(WorkersEvents events) override { events_ = std::move(events); }
   std::filesystem::path Start(const Placement& placement) override;
   std::string Starting() const override { return starting_ ? "opening '/logs'" : ""; }
+  std::optional<Time> starting_since() const { return starting_; }
   void SignalAll(int signal, bool end_at_once) override;
   void KillAll() override;
   void TakeStacks(const std::vector<std::uint32_t>& local_ranks, Duration limit,
@@ -102,7 +103,7 @@ class SimWorkers final : public NodeWorkers {
   WorkersEvents events_;
   bool listened_to_ = false;  // The agent lives that started them.
   std::uint64_t batch_ = 0;   // One per start: what belongs to an earlier one is void.
-  bool starting_ = false;
+  std::optional<Time> starting_;
   std::vector<Worker> workers_;
   std::optional<Placement> placement_;  // Until all are gone.
   std::deque<End> untold_;              // Of the agent that lives.

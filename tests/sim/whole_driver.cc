@@ -1,4 +1,4 @@
-// ddprun_sim's driver is the product's.
+// ddprun_sim's drivers are the product's.
 #include "tests/sim/broken_driver.h"
 
 namespace ddprun::sim {
