@@ -68,10 +68,11 @@ int RunUntilStopped(AsioLoop& loop) {
   return kExitSignalBase + stopped_by;
 }
 
-Result<void> ChooseClaims(const ServerConfig& config, const Access& access,
+Result<void> ChooseClaims(const ServerConfig& config, const Access& access, bool sealed,
                           SuccessionOptions& options) {
   if (!config.candidates.empty()) {
-    KeepClaimsOnList(config.candidates, access, options);
+    KeepClaimsOnList(config.candidates, access, sealed ? std::optional(RunId()) : std::nullopt,
+                     options);
     return {};
   }
   const auto directory = std::make_shared<ClaimDirectory>(config.run_dir);
@@ -81,7 +82,7 @@ Result<void> ChooseClaims(const ServerConfig& config, const Access& access,
 }
 
 Result<void> Open(SuccessionDriver& succession, GrpcNetwork& network, const ServerConfig& config,
-                  const Access& access) {
+                  const Access& access, const std::string& why_no_token) {
   if (!config.candidates.empty()) {
     ASSIGN_OR_RETURN(const bool listed, BindOnList(succession, network, config.candidates));
     if (!listed) {
@@ -90,7 +91,7 @@ Result<void> Open(SuccessionDriver& succession, GrpcNetwork& network, const Serv
           "no endpoint of --rdzv-endpoint is an address of this machine and free: a server "
           "that is on no list is of no use to its nodes"};
     }
-    WarnIfOpen(config.candidates.front(), access);
+    WarnIfOpen(config.candidates.front(), access, why_no_token);
     return {};
   }
   std::unique_ptr<RendezvousServer> server = network.NewRendezvous(succession.Handlers());
@@ -111,7 +112,10 @@ int ServeInTurn(const ServerConfig& config, AsioLoop& loop) {
   if (!access) {
     return Refuse({access.error().kind, WithOrigins(access.error().message, config.settings)});
   }
-  if (const Result<void> chosen = ChooseClaims(config, *access, options); !chosen) {
+  const SealedToken drawn =
+      config.candidates.empty() ? SealedToken{} : DrawSealedToken(config, *access);
+  access->token += drawn.token;
+  if (const auto chosen = ChooseClaims(config, *access, !drawn.sealed.empty(), options); !chosen) {
     return Refuse(chosen.error());
   }
   const Result<std::string> operators = OperatorsToken(*access, config.run_dir);
@@ -120,10 +124,12 @@ int ServeInTurn(const ServerConfig& config, AsioLoop& loop) {
   }
   options.operators_token = *operators;
   const auto network = std::make_shared<GrpcNetwork>(loop, *access, *operators);
+  network->UseSealed(drawn.sealed, nullptr);
   options.network = network;
   options.on_serving = [](const NewServer& server) { server.coordinator.SetToken(server.token); };
   SuccessionDriver succession(loop, std::move(options), nullptr);
-  if (const Result<void> open = Open(succession, *network, config, *access); !open) {
+  const Result<void> open = Open(succession, *network, config, *access, drawn.why_not);
+  if (!open) {
     Log(LogLevel::kError, open.error().message);
     return kExitUnavailable;
   }

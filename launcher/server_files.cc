@@ -193,11 +193,17 @@ Result<ServerPlace> FindOnList(const ServerQuery& query, const Access& given) {
   ASSIGN_OR_RETURN(const std::vector<Endpoint> list, ParseCandidates(query.endpoint, kDefaultPort));
   std::string trouble;
   for (const Endpoint& endpoint : list) {
-    const Access access =
-        given.token.empty() ? With(given, AccessTo(endpoint, query.insecure)) : given;
-    const auto runs = AskStatus(endpoint, query.run_id, kLookPatience, access);
+    ServerPlace place{{}, endpoint, given};
+    if (given.token.empty()) {
+      place.access = With(given, AccessTo(endpoint, query.insecure));
+    }
+    if (const Result<void> unsealed = UnsealToken(query, place); !unsealed) {
+      trouble += (trouble.empty() ? "" : "; ") + unsealed.error().message;
+      continue;
+    }
+    const auto runs = AskStatus(endpoint, query.run_id, kLookPatience, place.access);
     if (runs || runs.error().kind == ErrorKind::kNotFound) {
-      return ServerPlace{{}, endpoint, access};
+      return place;
     }
     trouble += (trouble.empty() ? "" : "; ") + runs.error().message;
   }

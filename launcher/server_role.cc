@@ -32,6 +32,7 @@ namespace {
 constexpr Duration kHelloTimeout{3'000};
 constexpr Duration kSilentPort{1'000};
 constexpr Duration kLookAgain{20};
+constexpr Duration kSealPatience{1'000};
 
 // With TLS only a node that has a certificate can.
 bool MayServe(const LaunchConfig& config) {
@@ -165,9 +166,19 @@ Result<bool> BindOnList(SuccessionDriver& succession, GrpcNetwork& network,
 }
 
 void KeepClaimsOnList(const std::vector<Endpoint>& list, const Access& access,
-                      SuccessionOptions& options) {
+                      const std::optional<RunId>& sealed_for, SuccessionOptions& options) {
+  GrpcWitnessCalls::AskToken ask;
+  if (sealed_for) {
+    ask = [run = *sealed_for](const Endpoint& endpoint) {
+      const Result<std::string> token = TokenSealedAt(endpoint, run, kSealPatience);
+      if (!token) {
+        Log(LogLevel::kDebug, token.error().message);
+      }
+      return token ? *token : "";
+    };
+  }
   options.claims =
-      std::make_shared<WitnessClaims>(list, std::make_unique<GrpcWitnessCalls>(list, access));
+      std::make_shared<WitnessClaims>(list, std::make_unique<GrpcWitnessCalls>(list, access, ask));
   options.core.listed = true;
   options.core.claims = "the majority of the list";
   options.core.thirds_to_let_go = kThirdsToLetGo;
@@ -222,17 +233,30 @@ Result<ServerRole> JoinSuccession(AsioLoop& loop, const LaunchConfig& config, Se
   role.where = ToString(config.endpoint) + " (or its successor)";
   SuccessionOptions options;
   options.core.given = config.endpoint;
-  ASSIGN_OR_RETURN(const Access access, ChooseAccess(config.token_file, config.token, config.tls));
+  ASSIGN_OR_RETURN(Access access, ChooseAccess(config.token_file, config.token, config.tls));
+  // Each place of a list has a token of its own, so nothing has to be agreed on: who is refused
+  // there asks there.
+  const bool given = !access.token.empty() || config.tls.any() || config.insecure;
+  const bool own = !config.candidates.empty() && !given;
+  const SealedToken drawn = own ? DrawSealedToken(config, access) : SealedToken{};
+  access.token += drawn.token;
   if (config.candidates.empty()) {
     const auto directory = std::make_shared<ClaimDirectory>(config.run_dir);
     RETURN_IF_ERROR(directory->Prepare());
     options.claims = directory;
   } else {
-    KeepClaimsOnList(config.candidates, access, options);
+    KeepClaimsOnList(config.candidates, access, own ? std::optional(config.run_id) : std::nullopt,
+                     options);
   }
   options.fence_after = config.fence_after;
   ASSIGN_OR_RETURN(options.operators_token, OperatorsToken(access, config.run_dir));
   const auto network = std::make_shared<GrpcNetwork>(loop, access, options.operators_token);
+  if (own) {
+    network->UseSealed(drawn.sealed,
+                       [&loop, run = config.run_id, access](const Endpoint& endpoint) {
+                         return std::make_unique<SealedChannel>(loop, endpoint, run, access);
+                       });
+  }
   options.network = network;
   options.new_reign = [config] { return NewReign(config); };
   options.on_serving = [on_serving = std::move(news.on_serving)](const NewServer& server) {
@@ -251,6 +275,8 @@ Result<ServerRole> JoinSuccession(AsioLoop& loop, const LaunchConfig& config, Se
       Log(LogLevel::kInfo,
           "no endpoint of the list is free on this machine: this node never carries "
           "the server");
+    } else {
+      WarnIfOpen(config.candidates.front(), access, drawn.why_not);
     }
   } else if (MayServe(config)) {
     std::unique_ptr<RendezvousServer> server = network->NewRendezvous(role.succession->Handlers());

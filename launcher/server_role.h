@@ -70,9 +70,10 @@ Result<ServerRole> TakeServerRole(AsioLoop& loop, const LaunchConfig& config, Se
 Result<bool> BindOnList(SuccessionDriver& succession, GrpcNetwork& network,
                         const std::vector<Endpoint>& list);
 
-// Claims that the nodes of a list keep; `access`: what every node shows.
+// Claims that the nodes of a list keep; `access`: what every node shows. `sealed_for`: each has a
+// token of its own, sealed for this run; an empty one: for any.
 void KeepClaimsOnList(const std::vector<Endpoint>& list, const Access& access,
-                      SuccessionOptions& options);
+                      const std::optional<RunId>& sealed_for, SuccessionOptions& options);
 
 // Each node is an open connection; the soft limit is often 1,024. Workers get the
 // user's own (UserLimits).

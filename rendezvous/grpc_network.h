@@ -1,6 +1,8 @@
-// The servers of a run whose server may move, and the ways to them, over gRPC: all with one access.
+// The servers of a run whose server may move, and the ways to them, over gRPC: all with one access,
+// unless each server has a token of its own.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -17,6 +19,11 @@ class GrpcNetwork final : public ServingNetwork {
   // access's, where that has one.
   GrpcNetwork(AsioLoop& loop, Access access, std::string operators_token);
 
+  // Where each server has a token of its own: what those of here tell of theirs to whoever asks,
+  // and the way to another node's.
+  using WayTo = std::function<std::unique_ptr<SyncChannel>(const Endpoint&)>;
+  void UseSealed(std::string sealed, WayTo way);
+
   // For who binds it himself.
   std::unique_ptr<RendezvousServer> NewRendezvous(RendezvousHandlers handlers);
 
@@ -28,6 +35,8 @@ class GrpcNetwork final : public ServingNetwork {
   AsioLoop& loop_;
   const Access access_;
   const std::string operators_token_;
+  std::string sealed_;
+  WayTo way_;
 };
 
 }  // namespace ddprun

@@ -34,21 +34,25 @@ server.serve_forever()
 
 
 @unittest.skipUnless(namespaces_work(), "no network namespaces without root")
-class Munge(DdprunTest):
+class MungeTest(DdprunTest):
+    machines = 2
+
     def setUp(self):
         super().setUp()
-        self.network = BridgeNetwork(2)
+        self.network = BridgeNetwork(self.machines)
         self.addCleanup(self.network.close)
         self.endpoint = f"{self.network.address(0)}:29400"
         os.mkdir(self.path("munge"), 0o700)
-        os.mkdir(self.path("elsewhere"), 0o700)
+        for machine in range(1, self.machines):
+            os.mkdir(self.path(f"elsewhere{machine}"), 0o700)
         self.environment.update(LD_LIBRARY_PATH=FAKE_MUNGE, DDPRUN_MUNGE_SOCKET=self.path("munge"),
                                 SLURM_JOB_ID="7")
 
     def on(self, machine, *arguments, environment=None, program=DDPRUN):
-        command = self.network.on_machine(machine, [program])
+        named = f'echo host{machine} > /proc/sys/kernel/hostname && exec "$0" "$@"'
+        command = self.network.on_machine(machine, ["unshare", "--uts", "sh", "-c", named, program])
         # As another machine has it: nothing is found by files.
-        mine = {"XDG_RUNTIME_DIR": self.path("run" if machine == 0 else "elsewhere")}
+        mine = {"XDG_RUNTIME_DIR": self.path("run" if machine == 0 else f"elsewhere{machine}")}
         return self.start(*command[1:], *arguments, executable=shutil.which(command[0]),
                           environment={**mine, **(environment or {})})
 
@@ -81,6 +85,8 @@ class Munge(DdprunTest):
         for node in nodes:
             self.assertEqual(node.wait(), 0, "\n".join(n.all() for n in nodes))
 
+
+class Munge(MungeTest):
     def token(self):
         """Of the one that was sealed and asked for."""
         for name in os.listdir(self.path("munge")):
@@ -208,6 +214,67 @@ class Munge(DdprunTest):
         token = {"DDPRUN_TOKEN": "0123456789abcdef"}
         self.end(*[self.node(rank, environment=token) for rank in range(2)])
         self.assertEqual(os.listdir(self.path("munge")), [])
+
+
+# Each place of a list draws a token of its own, so nobody has to agree with anybody.
+class MungeList(MungeTest):
+    machines = 4
+
+    def setUp(self):
+        super().setUp()
+        self.endpoint = ",".join(f"{self.network.address(i)}:29400" for i in range(3))
+
+    def list_node(self, machine, *flags, worker=(), environment=None):
+        return self.on(machine, f"--rdzv-id={self.run_id}", f"--rdzv-endpoint={self.endpoint}", *flags,
+                       FAKE_WORKER, HELLO, *worker, environment=environment)
+
+    def serves(self, node):
+        return "serving the rendezvous at" in node.err()
+
+    def test_the_nodes_of_a_list_lose_their_server_and_know_the_next(self):
+        go = self.path("go")
+        wait = (f"--wait-file={go}",)
+        nodes = [self.list_node(i, "--nnodes=2:4", "-v", worker=wait) for i in range(3)]
+        for node in nodes:
+            self.wait_for(lambda node=node: node.workers(), *nodes, what="their run")
+            self.assertNotIn("can join its runs", node.err())
+        stranger = self.list_node(3, "--nnodes=2:4", "-v", environment={"FAKE_MUNGE_USER": ANOTHER_USER})
+        self.wait_for_text(stranger, "0 of the 3 nodes of the list answer.*the server wants a token")
+        self.wait_for_text(stranger, "MUNGE cannot open the token that was sealed: Una")
+        stranger.signal(signal.SIGTERM)
+        self.assertEqual(stranger.wait(), 143, stranger.all())
+        looks = self.on(3, "status", f"--endpoint={self.endpoint}")
+        self.assertEqual(looks.wait(), 0, looks.all())
+        self.assertIn(self.run_id, looks.out())
+        (first,) = [node for node in nodes if self.serves(node)]
+        nodes.remove(first)
+        os.kill(first.agent(), signal.SIGKILL)
+        self.wait_for(lambda: any("taking the server's part over" in node.err() for node in nodes), *nodes,
+                      what="another server")
+        late = self.list_node(3, "--nnodes=2:4", worker=wait)
+        self.wait_for(lambda: late.workers(), late, *nodes, what="the late node's workers")
+        open(go, "w").close()
+        self.end(*nodes, late)
+        sealed = [name for name in os.listdir(self.path("munge")) if not name.endswith(".seen")]
+        tokens = {read_text(self.path("munge", name)).split("\n")[3] for name in sealed}
+        self.assertEqual(len(tokens), len(sealed))
+        for node in (*nodes, late):
+            self.assertFalse([token for token in tokens if token in node.all()])
+
+    # Its munged answers later, so it comes later; a majority of the list needs nobody else.
+    def test_one_whose_daemon_hangs_holds_nobody_up(self):
+        hang, go = self.path("hang"), self.path("go")
+        open(hang, "w").close()
+        wait = (f"--wait-file={go}",)
+        first = self.list_node(0, "--nnodes=2:3", worker=wait, environment={"FAKE_MUNGE_HANG": hang})
+        others = [self.list_node(i, "--nnodes=2:3", worker=wait) for i in (1, 2)]
+        self.wait_for_text(first, "MUNGE does not answer within 3.0 s: trying for")
+        os.remove(hang)
+        for node in (first, *others):
+            self.wait_for(lambda node=node: len(node.workers()) > 0, first, *others, what="their run")
+        open(go, "w").close()
+        self.end(first, *others)
+        self.assertNotIn("can join its runs", first.err())
 
 
 if __name__ == "__main__":
