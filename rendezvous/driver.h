@@ -55,8 +55,8 @@ class CoordinatorDriver {
   // What a server's transports call.
   RendezvousHandlers Handlers();
 
-  void OnReport(NodeReport report, std::shared_ptr<PendingSync> call);
-  void OnCancel(const CallName& name);
+  virtual void OnReport(NodeReport report, std::shared_ptr<PendingSync> call);
+  virtual void OnCancel(const CallName& name);
   Result<std::vector<std::string>> DescribeRuns(const RunId& run_id) const;
   Result<std::vector<RunStatus>> StatusOfRuns(const RunId& run_id) const;
   // Needs the token; without one set, nobody has it.

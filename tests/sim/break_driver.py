@@ -56,6 +56,58 @@ RULES["rendezvous/driver.cc"] = [
     ("stay", "if (StaysFor() > Duration{0}) {", "if (HAS && StaysFor() > Duration{0}) {"),
 ]
 
+RULES["rendezvous/succession_driver.cc"] = [
+    # No world is formed with a claim that may have been lost.
+    ("good-claim", "if (coordinator_ && state_.phase == SuccessionPhase::kServing) {",
+     "if (HAS && coordinator_ && state_.phase == SuccessionPhase::kServing) {"),
+    # Who serves steps down where a node has heard a later server,
+    ("later-reign", "    if (*alive) {\n      Feed(LaterTermHeard{term});",
+     "    if (HAS && *alive) {\n      Feed(LaterTermHeard{term});"),
+    # and nobody is served by whom it has stepped down from;
+    ("retire", "  coordinator_->Retire();\n", "  if (HAS) coordinator_->Retire();\n"),
+    # what that had under way may still come back to it.
+    ("retired", "  retired_.push_back(std::move(coordinator_));",
+     "  if (HAS) retired_.push_back(std::move(coordinator_)); else coordinator_.reset();"),
+    # What it let go of need not go stale,
+    ("let-go", "{ (void)claims->Move(claim, lease); }", "{ if (HAS) (void)claims->Move(claim, lease); }"),
+    # nor what it held when it ended,
+    ("give-up", "  if (state_.phase == SuccessionPhase::kServing) {\n    GiveUp();",
+     "  if (HAS && state_.phase == SuccessionPhase::kServing) {\n    GiveUp();"),
+    # and who comes then knows whether there is a run to go on with.
+    ("run-is-over", "ClosedClaim(state_, coordinator_->RunsHaveEnded())",
+     "ClosedClaim(state_, HAS && coordinator_->RunsHaveEnded())"),
+    # Nobody listens who serves nobody: bound in the hope to be first,
+    ("close-where-second", "  CloseServer();  // Bound in the hope to be first.",
+     "  if (HAS) CloseServer();"),
+    # or until it stepped down.
+    ("close-with-the-reign", "  CloseServer();\n  loop_.RunOnDisk(", "  if (HAS) CloseServer();\n  loop_.RunOnDisk("),
+    # A name that is looked up for ever holds nobody up.
+    ("start-deadline", "  loop_.RunBounded(\n      Lease(),", "  loop_.RunBounded(\n      HAS ? Lease() : Duration{1'000'000'000},"),
+    # Agents hear of a successor by their calls.
+    ("heard", "      Feed(ServerHeard{reply.term, reply.lease});", "      if (HAS) Feed(ServerHeard{reply.term, reply.lease});"),
+    # What a run did under another server is found out first.
+    ("succeed", "    coordinator_->Succeed();", "    if (HAS) coordinator_->Succeed();"),
+    # A new reign's term is later than all that were heard of.
+    ("later-terms", "NewClaim(take, options_.core,",
+     "NewClaim(HAS ? take : TakeClaim{take.number, {}, take.successor}, options_.core,"),
+    # What was read was so when the read began, not when it ended.
+    ("slow-reads", "return DirectoryRead{began, *found};", "return DirectoryRead{HAS ? began : Time::max(), *found};"),
+    # Who has just started does not say that there is no claim.
+    ("memory", "witness_(loop.Now(), options_.fence_after)", "witness_(HAS ? loop.Now() : Time{}, options_.fence_after)"),
+    # Nor who may have forgotten a claim whose workers live on.
+    ("fence-memory", "options_.fence_after)", "HAS ? options_.fence_after : Duration{0})"),
+]
+RULES["rendezvous/witness_claims.cc"] = [
+    # A claim is made by a majority,
+    ("majority", "const Result<void> made = ballot.Made();",
+     "const Result<void> made = HAS || ballot.Accepted() == 0 ? ballot.Made() : Result<void>();"),
+    # or never.
+    ("release", "  TellAll({WitnessVerb::kRelease", "  if (HAS) TellAll({WitnessVerb::kRelease"),
+    # A stray claim is no majority's obstacle.
+    ("strays", "for (const auto& [witness, stray] : ballot.Strays()) {",
+     "if (HAS) for (const auto& [witness, stray] : ballot.Strays()) {"),
+]
+
 RULES["agent/driver.cc"] = [
     # Time alone may change something.
     ("agent-timer", "timer_.ArmAt(NextWake(state_, config_),",

@@ -1,16 +1,22 @@
 #include "tests/sim/candidate.h"
 
-#include <algorithm>
 #include <utility>
 
-#include "common/overload.h"
+#include "rendezvous/core/recovery.h"
+#include "tests/sim/channel.h"
+#include "tests/sim/claims.h"
 #include "tests/sim/machine.h"
 #include "tests/sim/simulation.h"
 
 namespace ddprun::sim {
 namespace {
 
+using std::chrono_literals::operator""h;
+using std::chrono_literals::operator""ms;
+using std::chrono_literals::operator""s;
+
 constexpr int kUnavailable = 69;
+constexpr Duration kClosedWithin{5'000};
 
 }  // namespace
 
@@ -18,20 +24,92 @@ Endpoint PlaceOf(std::uint32_t index) {
   return {"n" + std::to_string(index), 29400};
 }
 
-Candidate::Candidate(Simulation& simulation, std::uint32_t index, Server& server)
+// The product's, with a look at each step.
+class Candidate::Driver final : public SuccessionDriver {
+ public:
+  Driver(Candidate& candidate, SuccessionOptions options, FollowingChannel* channel)
+      : SuccessionDriver(candidate.loop_, std::move(options), channel), candidate_(candidate) {}
+
+ private:
+  std::vector<SuccessionEffect> TakeStep(SuccessionState& state, const SuccessionConfig& config,
+                                         const SuccessionEvent& event, Time now) override {
+    candidate_.Spoil(state, event);
+    auto effects = SuccessionDriver::TakeStep(state, config, event, now);
+    candidate_.OnStep(event, effects);
+    return effects;
+  }
+  std::unique_ptr<CoordinatorDriver> NewCoordinator(Loop& /*loop*/,
+                                                    const CoordinatorConfig& reign) override {
+    return candidate_.server_.Reign(reign, candidate_.take_.successor);
+  }
+
+  Candidate& candidate_;
+};
+
+// This machine's one port.
+class Candidate::Listener final : public ListeningServer {
+ public:
+  Listener(Server& server, RendezvousHandlers handlers)
+      : server_(server), handlers_(std::move(handlers)) {}
+  ~Listener() override { Shutdown(); }
+
+  Result<Endpoint> ListenAt(const ListenPlace& place) override {
+    listens_ = true;
+    server_.Listen(handlers_);
+    return place.endpoint;
+  }
+  void Shutdown() override {
+    if (std::exchange(listens_, false)) {
+      server_.StopListening();
+    }
+  }
+
+ private:
+  Server& server_;
+  const RendezvousHandlers handlers_;
+  bool listens_ = false;
+};
+
+class Candidate::Network final : public ServingNetwork {
+ public:
+  explicit Network(Candidate& candidate) : candidate_(candidate) {}
+
+  std::unique_ptr<ListeningServer> NewServer(RendezvousHandlers handlers) override {
+    return std::make_unique<Listener>(candidate_.server_, std::move(handlers));
+  }
+  Result<ListenPlace> LookUp(const Endpoint& endpoint) const override {
+    Fiber& caller = Fiber::Current();
+    if (!candidate_.names_) {
+      caller.Sleep(1h);
+    }
+    return ListenPlace{endpoint, {}};
+  }
+  std::unique_ptr<SyncChannel> ChannelTo(const Endpoint& endpoint) override {
+    for (const auto& other : candidate_.simulation_.candidates) {
+      if (PlaceOf(other->index_) == endpoint) {
+        return std::make_unique<SimChannel>(candidate_.simulation_, candidate_.machine_,
+                                            other->server_);
+      }
+    }
+    return nullptr;
+  }
+
+ private:
+  Candidate& candidate_;
+};
+
+Candidate::Candidate(Simulation& simulation, std::uint32_t index)
     : simulation_(simulation),
       index_(index),
-      server_(server),
-      machine_(*simulation.machines.at(index)) {
-  const std::uint32_t listed = simulation.setup.listed;
+      machine_(*simulation.machines.at(index)),
+      loop_(simulation.agenda, simulation.random),
+      server_(simulation, index, loop_) {
   clock_ = static_cast<std::int64_t>(simulation.random.Below(40'000)) - 20'000;
-  config_.may_begin = index == 0;
-  config_.given = PlaceOf(0);
-  config_.may_serve = listed == 0 || index < listed;
-  config_.claims = listed > 0 ? "the majority of the list" : "the run directory";
-  config_.thirds_to_let_go = listed > 0 ? kThirdsToLetGo : 4;
-  server_.OnLaterTerm(
-      [this](Term term) { OnLoop(life_, [this, term] { Feed(LaterTermHeard{term}); }); });
+  loop_.AfterEachTurn([this] { LookAround(); });
+}
+
+Candidate::~Candidate() {
+  Kill();
 }
 
 void Candidate::Tell(const std::string& text) {
@@ -39,212 +117,253 @@ void Candidate::Tell(const std::string& text) {
 }
 
 // ---- The process ----
+SuccessionOptions Candidate::Options() {
+  const Setup& setup = simulation_.setup;
+  SuccessionOptions options;
+  options.core.listens = !machine_.bare();
+  options.core.given = PlaceOf(0);
+  if (setup.listed > 0) {
+    std::vector<Endpoint> list;
+    for (std::uint32_t i = 0; i < setup.listed; ++i) {
+      list.push_back(PlaceOf(i));
+    }
+    options.core.listed = true;
+    options.core.claims = "the majority of the list";
+    options.core.thirds_to_let_go = kThirdsToLetGo;
+    options.list = DigestOf(list);
+    options.claims = std::make_shared<WitnessClaims>(
+        list, std::make_unique<SimWitnessCalls>(simulation_, index_));
+  } else {
+    options.claims = std::make_shared<SimDirectory>(simulation_, [this] { return directory_; });
+  }
+  options.network = std::make_shared<Network>(*this);
+  options.places = {PlaceOf(index_)};
+  options.fence_after = setup.shape.fence_after;
+  options.new_reign = [this] {
+    const auto wall =
+        static_cast<std::uint64_t>(simulation_.agenda.Now().time_since_epoch() / 1ms + clock_);
+    return server_.NewReign(TermOf(wall));
+  };
+  options.on_serving = [this](const NewServer&) { OnServing(); };
+  options.on_stepped_down = [this] { OnSteppedDown(); };
+  return options;
+}
+
 void Candidate::Start() {
   if (up_) {
     return;
   }
   up_ = true;
-  agent_ended_ = false;
+  ending_ = agent_ended_ = false;
   ++life_;
-  state_ = SuccessionState{};
-  config_.listens = !machine_.bare();
-  pool_free_.reset();
-  witness_.reset();
-  if (index_ < simulation_.setup.listed) {
-    const bool knows = simulation_.setup.mutation.no_memory;
-    witness_.emplace(knows ? Time{} : simulation_.agenda.Now(),
-                     simulation_.setup.mutation.no_fence_memory
-                         ? Duration{0}
-                         : simulation_.setup.shape.fence_after);
+  disturbed_ = simulation_.agenda.Now();
+  if (!machine_.bare()) {
+    channel_ = std::make_unique<FollowingChannel>(loop_);
   }
-  BeginSuccession(state_, simulation_.agenda.Now());
-  Feed(SuccessionTick{});
+  driver_ = std::make_unique<Driver>(*this, Options(), channel_.get());
+  Listen();
+  loop_.Arrive([this] { driver_->Start(); });
+}
+
+// Who holds the endpoint given, or is on the list, has bound it before.
+void Candidate::Listen() {
+  if (index_ < std::max(simulation_.setup.listed, 1u)) {
+    auto server = std::make_unique<Listener>(server_, driver_->Handlers());
+    (void)server->ListenAt({PlaceOf(index_), {}});
+    driver_->UseServer(std::move(server), PlaceOf(index_), index_);
+  }
 }
 
 void Candidate::Kill() {
   if (!up_) {
     return;
   }
-  server_.Crash();
-  up_ = paused_ = false;
+  up_ = false;
   ++life_;
-  ++timer_;
-  state_ = SuccessionState{};
-  inbox_.clear();
-  hanging_.clear();
-  rounds_.clear();
-  asking_ = false;
+  closing_.reset();
+  server_.Vanish();
+  driver_.reset();
+  channel_.reset();
+  loop_.Kill();
 }
 
 void Candidate::Pause() {
-  paused_ = up_;
-  server_.Pause();
+  if (up_ && !closing_) {
+    disturbed_ = simulation_.agenda.Now();
+    loop_.Pause();
+  }
 }
 
-// The timer is found before what has arrived, or after it.
 void Candidate::Resume() {
-  if (!std::exchange(paused_, false)) {
-    return;
+  if (up_ && !closing_ && loop_.paused()) {
+    disturbed_ = simulation_.agenda.Now();
+    loop_.Resume(/*timers_first=*/simulation_.random.Chance(0.5));
   }
-  if (simulation_.random.Chance(0.5)) {
-    Feed(SuccessionTick{});
-  }
-  while (!inbox_.empty() && !paused_) {
-    const auto next = std::move(inbox_.front());
-    inbox_.pop_front();
-    next();
-  }
-  Feed(SuccessionTick{});
-  server_.Resume();
-}
-
-void Candidate::AgentEnded(int exit_code) {
-  agent_ended_ = true;
-  if (!serves() || exit_code == kUnavailable) {
-    GiveUp();
-    return;
-  }
-  EndWhenUnneeded();
-}
-
-void Candidate::EndWhenUnneeded() {
-  server_.driver().WhenUnneeded([this, life = life_] {
-    OnLoop(life, [this] {
-      Tell("(serves no longer: nobody needs it)");
-      if (server_.MayBeLookedFor()) {
-        simulation_.laws.Break("a server ends before those it took over could find it");
-      }
-      GiveUp();
-    });
-  });
 }
 
 void Candidate::SetDirectory(bool reachable) {
   directory_ = reachable;
-  if (reachable) {
-    for (const auto& job : std::exchange(hanging_, {})) {
-      job();
+  disturbed_ = simulation_.agenda.Now();
+}
+
+bool Candidate::serves() const {
+  return up_ && driver_->state().phase == SuccessionPhase::kServing;
+}
+
+const Server* Candidate::speaks_to() const {
+  if (serves()) {
+    return &server_;
+  }
+  for (const auto& other : simulation_.candidates) {
+    if (up_ && driver_->state().following == PlaceOf(other->index_)) {
+      return &other->server_;
     }
   }
+  return nullptr;
 }
 
-void Candidate::Heard(const SyncReply& reply) {
-  OnLoop(life_, [this, term = reply.term, lease = reply.lease] { Feed(ServerHeard{term, lease}); });
+void Candidate::AgentEnded(int exit_code) {
+  agent_ended_ = true;
+  channel_->Cancel();
+  if (!serves() || exit_code == kUnavailable) {
+    EndProcess();
+  } else {
+    EndWhenUnneeded();
+  }
 }
 
-void Candidate::OnLoop(std::uint64_t life, std::function<void()> what) {
-  if (life != life_ || !up_) {
-    return;
-  }
-  if (paused_) {
-    inbox_.push_back([this, life, what] { OnLoop(life, what); });
-    return;
-  }
-  what();
-}
-
-void Candidate::Feed(SuccessionEvent event) {
-  if (!up_ || paused_) {
-    return;
-  }
-  Spoil(event);
-  const Time now = simulation_.agenda.Now();
-  simulation_.transcript.Mark(now, event.index() + 16 * index_ + 4096);
-  for (const SuccessionEffect& effect : Step(state_, config_, event, now)) {
-    CarryOut(effect);
-  }
-  if (serves() && !simulation_.setup.mutation.form_in_doubt) {
-    server_.ClaimIsGood(ClaimGoodUntil(state_, config_));
-  }
-  Arm();
-}
-
-void Candidate::Spoil(SuccessionEvent& event) {
-  const Mutation& mutation = simulation_.setup.mutation;
-  if (auto* const read = std::get_if<DirectoryRead>(&event)) {
-    const bool known =
-        read->newest && state_.newest && read->newest->number == state_.newest->number;
-    if (mutation.no_standstill && known && state_.still_since) {
-      state_.still_since = Time{};
-      state_.newest->counter = read->newest->counter;
+void Candidate::EndWhenUnneeded() {
+  driver_->coordinator()->WhenUnneeded([this] {
+    Tell("(serves no longer: nobody needs it)");
+    if (server_.MayBeLookedFor()) {
+      simulation_.laws.Break("a server ends before those it took over could find it");
     }
-  }
-  if (mutation.keep_serving && state_.phase == SuccessionPhase::kServing) {
-    state_.kept = simulation_.agenda.Now();
-  }
+    EndProcess();
+  });
 }
 
-void Candidate::Arm() {
-  const std::optional<Time> wake = NextWake(state_, config_);
-  const std::uint64_t token = ++timer_;
-  if (wake && up_) {
-    simulation_.agenda.At(*wake, [this, token] {
-      if (token == timer_) {
-        Feed(SuccessionTick{});
+// Its loop ends first.
+void Candidate::EndProcess() {
+  if (!std::exchange(ending_, true)) {
+    simulation_.agenda.After(Duration{0}, [this, life = life_] {
+      if (life == life_) {
+        Close();
       }
     });
   }
 }
 
-void Candidate::CarryOut(const SuccessionEffect& effect) {
-  std::visit(Overload{
-                 [&](const ReadDirectory&) { Read(); },
-                 [&](const TakeClaim& take) { Take(take); },
-                 [&](const MoveCounter& move) { Move(move.claim, true); },
-                 [&](const Follow& follow) {
-                   Tell("(follows " + ToString(follow.endpoint) + ")");
-                   for (const auto& other : simulation_.candidates) {
-                     if (PlaceOf(other->index_) == follow.endpoint) {
-                       machine_.Follow(&other->server_);
-                     }
-                   }
-                 },
-                 [&](const StepDown& down) { LetGo(down); },
-                 [&](const Notice& notice) { Tell(notice.text); },
-             },
-             effect);
-}
-
-void Candidate::LetGo(const StepDown& down) {
-  Tell("(its server steps down: " + down.text + ")");
-  machine_.Follow(nullptr);
-  server_.StepDown();
-  Move(down.claim, false);
-  if (agent_ended_) {
-    Kill();
-  }
-}
-
-void Candidate::GiveUp() {
-  if (serves()) {
-    const Claim closed = ClosedClaim(state_, server_.driver().RunsHaveEnded());
-    if (closed.over) {
-      simulation_.laws.OnRunForgotten();
-    }
-    if (simulation_.setup.listed > 0) {
-      for (std::uint32_t i = 0; i < simulation_.setup.listed; ++i) {
-        SendTo(*simulation_.candidates[i], {WitnessVerb::kMove, closed, false, state_.lease, 0},
-               [](const WitnessAnswer&) {});
-      }
-    } else if (directory_) {
-      simulation_.run_directory->Move(closed, simulation_.agenda.Now());
-    }
-  }
-  Kill();
-}
-
-void Candidate::Reign(const TakeClaim& take, const Claim& claim) {
-  Tell("(serves with claim " + std::to_string(claim.number) + ", term " +
-       std::to_string(claim.term.value) + (take.successor ? ", as a successor)" : ")"));
-  simulation_.laws.OnReign(claim.term);
-  if (!take.successor && simulation_.setup.listed > 0 && everybody_new_) {
+void Candidate::Close() {
+  loop_.Pause();
+  const std::optional<std::uint64_t> held = serves() ? driver_->state().own : std::nullopt;
+  const bool over = held && driver_->coordinator()->RunsHaveEnded();
+  if (over) {
     simulation_.laws.OnRunForgotten();
   }
-  server_.Reign(claim.term, take.successor);
-  machine_.Follow(&server_);
+  const bool reachable = directory_ && simulation_.run_directory && simulation_.setup.listed == 0;
+  const Time began = simulation_.agenda.Now();
+  closing_ = std::make_unique<Fiber>(
+      simulation_.agenda, [this, held, over, reachable, began](Fiber& fiber) {
+        driver_->Close();
+        if (fiber.abandoned()) {
+          return;
+        }
+        if (held && reachable && disturbed_ < began) {
+          const Claim& claim = simulation_.run_directory->claims().at(*held);
+          if (!claim.closed || claim.over != over) {
+            simulation_.laws.Break(
+                "who ends leaves claim " + std::to_string(*held) +
+                (claim.closed ? " that is not what has become of its run" : " open"));
+          }
+        }
+        simulation_.agenda.After(Duration{0}, [this, life = life_] {
+          if (life == life_) {
+            Kill();
+          }
+        });
+      });
+}
+
+// ---- Around a step of the core ----
+void Candidate::Spoil(SuccessionState& state, const SuccessionEvent& event) {
+  const Mutation& mutation = simulation_.setup.mutation;
+  if (const auto* const read = std::get_if<DirectoryRead>(&event)) {
+    const bool known = read->newest && state.newest && read->newest->number == state.newest->number;
+    if (mutation.no_standstill && known && state.still_since) {
+      state.still_since = Time{};
+      state.newest->counter = read->newest->counter;
+    }
+  }
+  if (mutation.keep_serving && state.phase == SuccessionPhase::kServing) {
+    state.kept = simulation_.agenda.Now();
+  }
+}
+
+void Candidate::OnStep(const SuccessionEvent& event, const std::vector<SuccessionEffect>& effects) {
+  simulation_.transcript.Mark(simulation_.agenda.Now(), event.index() + 16 * index_ + 4096);
+  for (const SuccessionEffect& effect : effects) {
+    if (const auto* const take = std::get_if<TakeClaim>(&effect)) {
+      take_ = *take;
+    } else if (const auto* const follow = std::get_if<Follow>(&effect)) {
+      Tell("(follows " + ToString(follow->endpoint) + ")");
+    } else if (const auto* const down = std::get_if<StepDown>(&effect)) {
+      Tell("(its server steps down: " + down->text + ")");
+      ExpectClosed(down->claim.number);
+    } else if (const auto* const notice = std::get_if<Notice>(&effect)) {
+      Tell(notice->text);
+    }
+  }
+}
+
+void Candidate::OnServing() {
+  const Term term = driver_->coordinator()->config().term;
+  Tell("(serves with claim " + std::to_string(take_.number) + ", term " +
+       std::to_string(term.value) + (take_.successor ? ", as a successor)" : ")"));
+  simulation_.laws.OnReign(term);
+  if (!take_.successor && simulation_.setup.listed > 0) {
+    simulation_.laws.OnRunForgotten();
+  }
   if (agent_ended_) {
     EndWhenUnneeded();
   }
+}
+
+void Candidate::OnSteppedDown() {
+  server_.SteppedDown();
+  if (agent_ended_) {
+    EndProcess();
+  }
+}
+
+// ---- What must be true of it ----
+void Candidate::LookAround() {
+  if (server_.up()) {
+    server_.CheckOpenCalls();
+  }
+  const SuccessionState& state = driver_->state();
+  if (simulation_.setup.listed == 0 && server_.listens() &&
+      state.phase == SuccessionPhase::kFollowing && (state.following || state.own)) {
+    simulation_.laws.Break("n" + std::to_string(index_) + " listens for calls, and does not serve");
+  }
+}
+
+// What was let go of is closed as soon as the directory takes it.
+void Candidate::ExpectClosed(std::uint64_t number) {
+  if (simulation_.setup.listed > 0) {
+    return;
+  }
+  simulation_.agenda.After(kClosedWithin, [this, life = life_, number] {
+    const auto& claims = simulation_.run_directory->claims();
+    if (life != life_ || !claims.contains(number) || claims.at(number).closed ||
+        claims.rbegin()->first > number) {
+      return;
+    }
+    if (!directory_ || paused() || disturbed_ + kClosedWithin > simulation_.agenda.Now()) {
+      ExpectClosed(number);
+    } else {
+      simulation_.laws.Break("claim " + std::to_string(number) + " was let go, and stays open");
+    }
+  });
 }
 
 }  // namespace ddprun::sim

@@ -48,11 +48,12 @@ bool FullPlan::OneServer() const {
     }
   }
   const bool possible = MayBeServed();
-  return std::all_of(simulation_.machines.begin(), simulation_.machines.end(),
-                     [&](const auto& machine) {
-                       const bool finds = only != nullptr && machine->server() == only;
-                       return !machine->alive() || finds || !possible;
-                     });
+  return std::all_of(
+      simulation_.machines.begin(), simulation_.machines.end(), [&](const auto& machine) {
+        const bool finds =
+            only != nullptr && simulation_.candidates[machine->index()]->speaks_to() == only;
+        return !machine->alive() || finds || !possible;
+      });
 }
 
 void FullPlan::LookForOneServer(int looks_left) {

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "tests/sim/candidate.h"
+#include "tests/sim/claims.h"
 #include "tests/sim/machine.h"
 #include "tests/sim/server.h"
 #include "tests/sim/training.h"
@@ -30,9 +31,7 @@ FullPlan::FullPlan(std::uint64_t seed, const Mutation& mutation, TranscriptLevel
   simulation_.run_directory = std::make_unique<RunDirectory>(agenda.Now());
   simulation_.training = std::make_unique<Training>(simulation_);
   for (std::uint32_t i = 0; i < simulation_.setup.machines; ++i) {
-    simulation_.servers.push_back(std::make_unique<Server>(simulation_, i));
-    simulation_.candidates.push_back(
-        std::make_unique<Candidate>(simulation_, i, *simulation_.servers.back()));
+    simulation_.candidates.push_back(std::make_unique<Candidate>(simulation_, i));
     simulation_.machines[i]->Carry(*simulation_.candidates.back());
   }
   if (bare_) {
@@ -207,7 +206,21 @@ void FullPlan::PlanEnd(Machine& machine, Time when, Duration length) {
     machine.PowerOff(noticed);
     simulation_.training->OnPowerCut(machine.index());
   }
-  simulation_.agenda.At(when + length, [&machine] { machine.Start(); });
+  const bool names = random_.Chance(0.2);  // Their server goes too: what it was asked is lost.
+  const auto set_names = [this](bool found) {
+    for (const auto& candidate : simulation_.candidates) {
+      candidate->SetNames(found);
+    }
+  };
+  if (names) {
+    set_names(false);
+  }
+  simulation_.agenda.At(when + length, [&machine, names, set_names] {
+    machine.Start();
+    if (names) {
+      set_names(true);
+    }
+  });
 }
 
 void FullPlan::PlanStandstill(Machine& machine, Time when, Duration length) {
@@ -325,8 +338,8 @@ History FullPlan::Play() {
   history.broken = simulation_.laws.broken();
   history.hash = simulation_.transcript.hash();
   history.lines = simulation_.transcript.lines();
-  for (const auto& server : simulation_.servers) {
-    history.worlds += server->worlds();
+  for (const auto& candidate : simulation_.candidates) {
+    history.worlds += candidate->server().worlds();
   }
   for (const auto& machine : simulation_.machines) {
     const auto& exit = machine->exit();

@@ -4,6 +4,7 @@
 
 #include "agent/core/describe.h"
 #include "tests/sim/candidate.h"
+#include "tests/sim/channel.h"
 #include "tests/sim/server.h"
 #include "tests/sim/simulation.h"
 
@@ -37,13 +38,31 @@ class Machine::Driver final : public AgentDriver {
   Machine& machine_;
 };
 
+// Of the agent alone: to the one server, or to whichever its process follows.
 class Machine::Channel final : public SyncChannel {
  public:
   explicit Channel(Machine& machine) : machine_(machine) {}
   void Send(const NodeReport& report, Duration deadline, Done done) override {
-    machine_.Send(report, deadline, std::move(done));
+    if (machine_.candidate_ == nullptr) {
+      machine_.channel_->Send(report, deadline, std::move(done));
+      return;
+    }
+    machine_.candidate_->channel().Send(
+        report, deadline,
+        [this, life = machine_.life_, done](std::uint64_t sequence,
+                                            const Result<SyncReply>& reply) {
+          if (life == machine_.life_) {
+            machine_.loop_.Arrive([done, sequence, reply] { done(sequence, reply); });
+          }
+        });
   }
-  void Cancel() override { machine_.CancelCall(); }
+  void Cancel() override {
+    if (machine_.candidate_ == nullptr) {
+      machine_.channel_->Cancel();
+    } else {
+      machine_.candidate_->channel().Cancel();
+    }
+  }
 
  private:
   Machine& machine_;
@@ -52,7 +71,6 @@ class Machine::Channel final : public SyncChannel {
 Machine::Machine(Simulation& simulation, std::uint32_t index)
     : simulation_(simulation),
       index_(index),
-      server_(simulation.server.get()),
       loop_(simulation.agenda, simulation.random),
       workers_(simulation, *this, loop_),
       stores_(simulation.laws, "n" + std::to_string(index)) {
@@ -68,9 +86,14 @@ Machine::Machine(Simulation& simulation, std::uint32_t index)
   config_.hang_timeout = simulation.setup.hang_timeout;
   config_.preemptible = config_.leaves_alone = simulation.setup.evicted;
   loop_.AfterEachTurn([this] { CheckTurn(); });
+  channel_ = std::make_unique<SimChannel>(simulation, *this, *simulation.server);
 }
 
 Machine::~Machine() = default;
+
+void Machine::Arrive(std::function<void()> what) {
+  (candidate_ == nullptr ? loop_ : candidate_->loop()).Arrive(std::move(what));
+}
 
 void Machine::Tell(const std::string& text) {
   simulation_.transcript.Tell(simulation_.agenda.Now(), config_.host, text);
@@ -91,7 +114,7 @@ void Machine::Start() {
   }
   said_.clear();
   if (candidate_ != nullptr) {
-    server_ = nullptr;
+    candidate_->Start();
   }
   Tell("(starts)");
   driver_ = std::make_unique<Driver>(
@@ -100,9 +123,6 @@ void Machine::Start() {
                  [this] { return Incarnation{simulation_.random.Next()}; },
                  [this] { return config_.host; }, [this](const Exit& exit) { OnExit(exit); }});
   loop_.Arrive([this] { (void)driver_->Start(); });
-  if (candidate_ != nullptr) {
-    candidate_->Start();
-  }
 }
 
 void Machine::OnWorkersGone() {
@@ -112,8 +132,8 @@ void Machine::OnWorkersGone() {
 }
 
 void Machine::EndAgent() {
-  if (call_) {
-    call_->open = false;
+  if (connection_ != nullptr) {
+    connection_->Vanish();
   }
   ++life_;
   loop_.Kill();
@@ -129,7 +149,7 @@ void Machine::OnExit(const Exit& exit) {
   simulation_.laws.OnExit(config_.host, config_.node, exit.finish);
   loop_.Post([this, code = exit.code] {
     EndAgent();
-    TellServerClosed(false);
+    TellServerClosed();
     if (candidate_ != nullptr) {
       candidate_->AgentEnded(code);
     }
@@ -137,16 +157,19 @@ void Machine::OnExit(const Exit& exit) {
 }
 
 void Machine::Crash(bool noticed) {
-  if (candidate_ != nullptr) {
-    candidate_->Kill();
-  }
   if (driver_ == nullptr) {
+    if (candidate_ != nullptr) {
+      candidate_->Kill();
+    }
     return;
   }
   Tell("(the agent crashes)");
   EndAgent();
   if (noticed) {
-    TellServerClosed(false);
+    TellServerClosed();
+  }
+  if (candidate_ != nullptr) {
+    candidate_->Kill();
   }
   workers_.Guard(simulation_.random.Between(Duration{1}, Duration{500}));
 }
@@ -158,13 +181,44 @@ void Machine::PowerOff(bool noticed) {
   Tell("(loses power)");
   EndAgent();
   powered_ = false;
+  if (noticed) {
+    TellServerClosed();
+  }
   if (candidate_ != nullptr) {
     candidate_->Kill();
   }
-  if (noticed) {
-    TellServerClosed(false);
-  }
   workers_.OnPowerOff();
+}
+
+void Machine::TellServerClosed() {
+  if (connection_ != nullptr) {
+    connection_->TellClosed(false);
+  }
+}
+
+void Machine::SetLink(bool up, bool noticed) {
+  if (link_ == up) {
+    return;
+  }
+  Tell(up ? "(network is back)" : "(network is gone)");
+  if (!up && noticed && connection_ != nullptr) {
+    connection_->Reset();
+  }
+  link_ = up;
+}
+
+void Machine::ServerGone(const Server& server) {
+  if (connection_ != nullptr) {
+    connection_->ServerGone(server);
+  }
+}
+
+void Machine::SetWays(bool speaks, bool hears) {
+  if (speaks != speaks_ || hears != hears_) {
+    Tell(!speaks ? "(cannot speak)" : !hears ? "(hears nothing)" : "(speaks and hears again)");
+  }
+  speaks_ = speaks;
+  hears_ = hears;
 }
 
 void Machine::Pause() {

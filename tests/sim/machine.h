@@ -20,6 +20,7 @@ namespace ddprun::sim {
 
 class Candidate;
 class Server;
+class SimChannel;
 class Simulation;
 enum class Way { kToServer, kToMachine };
 
@@ -29,16 +30,17 @@ class Machine {
   ~Machine();
 
   // Its process may carry the server too; that lives and dies with it.
-  void Carry(Candidate& candidate) {
-    candidate_ = &candidate;
-    server_ = nullptr;
-  }
+  void Carry(Candidate& candidate) { candidate_ = &candidate; }
   // A server alone: no agent of the run is on this machine.
   void LeaveOutAgent() { bare_ = true; }
   bool bare() const { return bare_; }
-  // Whom its agent speaks to from now on; a call that is open is sent there anew. Null: nobody.
-  void Follow(Server* server);
-  const Server* server() const { return server_; }
+  // What its agent's calls go through while there is one.
+  void Connect(SimChannel* connection) { connection_ = connection; }
+  void Disconnect(const SimChannel* connection) {
+    connection_ = connection_ == connection ? nullptr : connection_;
+  }
+  // On the loop that its connections belong to.
+  void Arrive(std::function<void()> what);
 
   std::uint32_t index() const { return index_; }
   const AgentConfig& config() const { return config_; }
@@ -57,7 +59,8 @@ class Machine {
   void Pause();
   void Resume();
   void SetLink(bool up, bool noticed);
-  // Its process is: the connection is reset, which may go unnoticed.
+  bool linked() const { return link_; }
+  // Its process is.
   void ServerGone(const Server& server);
   // Its agent lives, and every worker of this world that it hosts.
   bool Works(WorldId world) const;
@@ -75,38 +78,22 @@ class Machine {
  private:
   class Driver;
   class Channel;
-  struct Call {
-    NodeReport report;
-    Duration deadline{0};
-    SyncChannel::Done done;
-    std::uint64_t life = 0;  // Of the process that made it.
-    Server* to = nullptr;
-    std::uint64_t server_life = 0;
-    bool open = true;  // Neither answered nor given up, by a process that lives.
-    bool reset = false;
-  };
-  using CallRef = std::shared_ptr<Call>;
 
   void EndAgent();
   void OnExit(const Exit& exit);
   void BeforeStep(AgentState& state, const AgentEvent& event, Time now);
   void AfterStep(const AgentEvent& event, const std::vector<AgentEffect>& effects, Time now);
   void CheckTurn();
-  void Send(const NodeReport& report, Duration deadline, SyncChannel::Done done);
-  void CancelCall();
-  void Forward();
-  void Reset(const CallRef& call, bool sure);
-  void Fail(const CallRef& call, const char* text);
-  void OnReply(const CallRef& call, const std::optional<SyncReply>& reply);
-  void TellServerClosed(bool sure);
+  void TellServerClosed();
   void Tell(const std::string& text);
 
   Simulation& simulation_;
   const std::uint32_t index_;
   Candidate* candidate_ = nullptr;
-  Server* server_;
   AgentConfig config_;
   ProcessLoop loop_;
+  SimChannel* connection_ = nullptr;     // The agent's of now.
+  std::unique_ptr<SimChannel> channel_;  // To the one server; unused where that moves.
   SimWorkers workers_;
   SimStores stores_;
   std::unique_ptr<AgentDriver> driver_;  // None: there is no agent.
@@ -120,7 +107,6 @@ class Machine {
   bool frozen_ = false;
   bool bare_ = false;
   std::uint64_t life_ = 0;  // Of the agent's process.
-  CallRef call_;            // The newest one; none yet: null.
   std::string said_;        // The last report in words, so that repeats stay out of the transcript.
 };
 

@@ -36,21 +36,11 @@ using MutationTable = std::map<std::string, Mutation, std::less<>>;
 
 const MutationTable& FullMutations() {
   static const MutationTable mutations = {
-      {"standstill", {.no_standstill = true}},
-      {"good-claim", {.form_in_doubt = true}},
-      {"step-down", {.keep_serving = true}},
-      {"exclusion", {.no_exclusion = true}},
-      {"later-terms", {.forget_terms = true}},
-      {"majority", {.no_majority = true}},
-      {"fence-memory", {.no_fence_memory = true}},
-      {"memory", {.no_memory = true}},
-      {"fence-kill", {.no_fence_kill = true}},
-      {"fence-wait", {.no_fence_wait = true}},
-      {"claim-order", {.claim_always = true}},
-      {"commit-mine", {.commit_always = true}},
-      {"one-writer-a-number", {.overwrite = true}},
-      {"lineage", {.resume_largest = true}},
-      {"sync", {.no_sync = true}},
+      {"standstill", {.no_standstill = true}},  {"step-down", {.keep_serving = true}},
+      {"exclusion", {.no_exclusion = true}},    {"fence-kill", {.no_fence_kill = true}},
+      {"fence-wait", {.no_fence_wait = true}},  {"claim-order", {.claim_always = true}},
+      {"commit-mine", {.commit_always = true}}, {"one-writer-a-number", {.overwrite = true}},
+      {"lineage", {.resume_largest = true}},    {"sync", {.no_sync = true}},
       {"reread", {.no_reread = true}},
   };
   return mutations;

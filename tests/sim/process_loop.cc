@@ -105,8 +105,9 @@ void ProcessLoop::Kill() {
     disk_.pop_front();
   }
   while (!disk_.empty() && random_.Chance(0.5)) {
-    const Fiber at_once(agenda_, [this](Fiber&) { disk_.front().work(); });
+    const std::function<void()> work = std::move(disk_.front().work);
     disk_.pop_front();
+    const Fiber at_once(agenda_, [&work](Fiber&) { work(); });
   }
   disk_.clear();
   disk_times_.clear();
@@ -148,7 +149,7 @@ void ProcessLoop::FinishErrand(const std::shared_ptr<Errand>& errand, bool in_ti
   if (const auto done = std::exchange(errand->done, nullptr)) {
     Arrive([done, in_time] { done(in_time); });
   }
-  std::erase_if(errands_, [](const auto& one) { return one->fiber->done() && !one->done; });
+  std::erase_if(errands_, [](const auto& one) { return !one->done && one->fiber->done(); });
 }
 
 void ProcessLoop::RunOnDisk(std::function<void()> work, std::function<void()> done) {

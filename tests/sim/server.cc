@@ -1,5 +1,6 @@
 #include "tests/sim/server.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/overload.h"
@@ -8,11 +9,24 @@
 
 namespace ddprun::sim {
 
-// The product's, with a look at each step.
+// The product's, with a look at each step and at each call.
 class Server::Driver final : public CoordinatorDriver {
  public:
   Driver(Server& server, const CoordinatorConfig& config)
       : CoordinatorDriver(server.loop_, config), server_(server) {}
+  // What it has posted may still come.
+  ~Driver() override {
+    if (server_.host_ && !server_.ends_) {
+      server_.simulation_.laws.Break(server_.name_ + " is gone while its process goes on");
+    }
+  }
+
+  void OnReport(NodeReport report, std::shared_ptr<PendingSync> call) override;
+  void OnCancel(const CallName& name) override {
+    server_.closing_ = Asked{{name.node, name.incarnation}, name.sequence, {}};
+    CoordinatorDriver::OnCancel(name);
+    server_.closing_.reset();
+  }
 
  private:
   CoordinatorEffects TakeStep(CoordinatorState& state, const CoordinatorEvent& event,
@@ -28,42 +42,69 @@ class Server::Driver final : public CoordinatorDriver {
   Server& server_;
 };
 
+// Any call that the driver holds.
 class Server::Call final : public PendingSync {
  public:
-  Call(Server& server, const NodeReport& report, Server::Answer answer)
-      : server_(server),
-        life_(server.life_),
-        number_(++server.last_call_),
-        answer_(std::move(answer)) {
+  Call(Server& server, const NodeReport& report, std::shared_ptr<PendingSync> call)
+      : server_(server), number_(++server.last_call_), call_(std::move(call)) {
     server_.calls_[number_] = {{report.node, report.incarnation}, report.sequence, report.echo};
   }
-  ~Call() override { End(std::nullopt); }
+  ~Call() override {
+    if (call_) {
+      Refuse({ErrorKind::kUnavailable, "superseded"});
+    }
+  }
 
   void Answer(const SyncReply& reply) override {
     server_.OnAnswer(server_.calls_.at(number_), reply.directive);
-    End(reply);
+    server_.calls_.erase(number_);
+    std::exchange(call_, nullptr)->Answer(reply);
   }
+  // Its client may have given it up.
+  void Refuse(const Error& error) override {
+    const bool given_up = server_.IsClosing(server_.calls_.at(number_));
+    server_.calls_.erase(number_);
+    if (const auto call = std::exchange(call_, nullptr); !given_up) {
+      call->Refuse(error);
+    }
+  }
+
+ private:
+  Server& server_;
+  const std::uint64_t number_;
+  std::shared_ptr<PendingSync> call_;
+};
+
+// From another machine. Nothing comes back from a process that was killed.
+class Server::FarCall final : public PendingSync {
+ public:
+  FarCall(Server& server, Server::Answer answer)
+      : server_(server), life_(server.life_), answer_(std::move(answer)) {}
+
+  void Answer(const SyncReply& reply) override { End(reply); }
   void Refuse(const Error& /*error*/) override { End(std::nullopt); }
 
  private:
-  // Nothing comes from a process that was killed, nor to a client that has given the call up.
   void End(const std::optional<SyncReply>& reply) {
-    if (!answer_) {
-      return;
-    }
-    const bool given_up = !reply && server_.IsClosing(server_.calls_.at(number_));
-    server_.calls_.erase(number_);
-    const auto answer = std::exchange(answer_, nullptr);
-    if (life_ == server_.life_ && !given_up) {
-      answer(reply);
+    if (life_ == server_.life_) {
+      answer_(reply);
     }
   }
 
   Server& server_;
   const std::uint64_t life_;
-  const std::uint64_t number_;
-  Server::Answer answer_;
+  const Server::Answer answer_;
 };
+
+void Server::Driver::OnReport(NodeReport report, std::shared_ptr<PendingSync> call) {
+  if (server_.simulation_.setup.mutation.believe_old_reports) {
+    report.sequence = ++server_.arrivals_[{report.node, report.incarnation}];
+  }
+  server_.NoteForgotten();
+  auto counted = std::make_shared<Call>(server_, report, std::move(call));
+  CoordinatorDriver::OnReport(std::move(report), std::move(counted));
+  server_.highest_term_ = std::max(server_.highest_term_, config().term);
+}
 
 // What the journal's file says.
 class Server::Disk final : public JournalDisk {
@@ -92,34 +133,40 @@ class Server::Disk final : public JournalDisk {
   std::optional<RunRecord> run_;
 };
 
-Server::Server(Simulation& simulation, std::optional<std::uint32_t> host)
+Server::Server(Simulation& simulation)
     : simulation_(simulation),
-      host_(host),
-      name_(host ? "server" + std::to_string(*host) : "server"),
-      loop_(simulation.agenda, simulation.random) {
-  config_.term = highest_term_ = {7};
-  config_.seed = simulation.random.Next();
-  config_.stop_grace = Duration{2'000};
-  config_.shutdown_timeout = Duration{4'000};
-  config_.start_timeout = Duration{5'000};
-  if (simulation.setup.mutation.no_disconnect_grace) {
-    config_.disconnect_grace = Duration{0};
-  }
-  config_.run_bytes = simulation.setup.run_bytes.value_or(config_.run_bytes);
+      name_("server"),
+      own_loop_(std::make_unique<ProcessLoop>(simulation.agenda, simulation.random)),
+      loop_(*own_loop_) {
+  Configure();
   loop_.AfterEachTurn([this] { CheckOpenCalls(); });
-  if (host_) {
-    return;
-  }
   if (simulation.setup.journal) {
     disk_ = std::make_shared<Disk>(simulation.laws);
   }
   Begin(config_);
 }
 
+Server::Server(Simulation& simulation, std::uint32_t host, ProcessLoop& loop)
+    : simulation_(simulation), host_(host), name_("server" + std::to_string(host)), loop_(loop) {
+  Configure();
+}
+
+void Server::Configure() {
+  config_.term = highest_term_ = {7};
+  config_.seed = simulation_.random.Next();
+  config_.stop_grace = Duration{2'000};
+  config_.shutdown_timeout = Duration{4'000};
+  config_.start_timeout = Duration{5'000};
+  if (simulation_.setup.mutation.no_disconnect_grace) {
+    config_.disconnect_grace = Duration{0};
+  }
+  config_.run_bytes = simulation_.setup.run_bytes.value_or(config_.run_bytes);
+}
+
 // What is parked is not answered.
 Server::~Server() {
   ++life_;
-  driver_.reset();
+  own_.reset();
 }
 
 const CoordinatorState& Server::state() const {
@@ -133,40 +180,42 @@ const CoordinatorState& Server::state() const {
 
 void Server::Begin(const CoordinatorConfig& config) {
   ++life_;
-  driver_ = std::make_unique<Driver>(*this, config);
+  own_ = std::make_unique<Driver>(*this, config);
+  driver_ = own_.get();
   if (disk_) {
     driver_->UseJournal(std::make_unique<Journal>(loop_, disk_), disk_->Runs());
-  }
-  if (on_later_term_) {
-    driver_->OnLaterTerm(on_later_term_);
   }
   knew_run_ = driver_->StateOf("run") != nullptr;
 }
 
 // ---- Its process ----
 void Server::Crash() {
-  End(/*refuses=*/false);
-}
-
-void Server::End(bool refuses) {
   if (!up()) {
     return;
   }
   simulation_.transcript.Tell(simulation_.agenda.Now(), name_, "(is killed)");
   loop_.Kill();
-  if (!disk_) {
+  Vanish();
+  own_.reset();
+}
+
+void Server::Vanish() {
+  ends_ = true;
+  if (up() && !disk_) {
     simulation_.laws.OnHistoryLost();
   }
-  for (const auto& machine : simulation_.machines) {
-    machine->ServerGone(*this);
+  if (up() || listens()) {
+    for (const auto& machine : simulation_.machines) {
+      machine->ServerGone(*this);
+    }
   }
-  last_ = state();
-  if (refuses) {
-    driver_->Retire();
+  if (life_ % 2 == 1) {
+    ++life_;
   }
-  ++life_;
-  arrivals_.clear();
-  driver_.reset();
+  handlers_.reset();
+  if (up()) {
+    SteppedDown();
+  }
 }
 
 void Server::Start() {
@@ -212,36 +261,58 @@ void Server::Resume() {
 }
 
 // ---- One of several, on a machine ----
-void Server::Reign(Term term, bool successor) {
-  config_.term = term;
-  config_.seed = simulation_.random.Next();
+CoordinatorConfig Server::NewReign(Term clock) {
+  CoordinatorConfig reign = config_;
+  reign.term = clock;
+  reign.seed = simulation_.random.Next();
+  return reign;
+}
+
+std::unique_ptr<CoordinatorDriver> Server::Reign(const CoordinatorConfig& reign, bool successor) {
+  ends_ = false;
   simulation_.laws.OnServerStart(simulation_.agenda.Now());
-  Begin(config_);
+  auto driver = std::make_unique<Driver>(*this, reign);
+  driver_ = driver.get();
+  knew_run_ = false;
   successor_ = successor;
   began_ = simulation_.agenda.Now();
-  if (successor) {
-    driver_->Succeed();
+  return driver;
+}
+
+void Server::SteppedDown() {
+  last_ = state();
+  arrivals_.clear();
+  driver_ = nullptr;
+}
+
+void Server::Listen(const RendezvousHandlers& handlers) {
+  ++life_;
+  handlers_ = handlers;
+}
+
+void Server::StopListening() {
+  if (!listens()) {
+    return;
   }
+  for (const auto& machine : simulation_.machines) {
+    machine->ServerGone(*this);
+  }
+  ++life_;
+  handlers_.reset();
+}
+
+std::optional<Result<WitnessAnswer>> Server::AskWitness(const WitnessRequest& request) {
+  return handlers_ ? std::optional(handlers_->witness(request)) : std::nullopt;
 }
 
 bool Server::MayBeLookedFor() const {
   return successor_ && simulation_.agenda.Now() < began_ + config_.base_lease;
 }
 
-void Server::ClaimIsGood(Time until) {
-  if (up()) {
-    loop_.Arrive([this, until] { driver_->ClaimIsGood(until); });
-  }
-}
-
-void Server::StepDown() {
-  End(/*refuses=*/true);
-}
-
 // ---- What arrives ----
 // What was sent while nobody was there was tried anew.
 bool Server::IsTo(std::uint64_t life) const {
-  return up() && (life == life_ || life % 2 == 0);
+  return life_ % 2 == 1 && (life == life_ || life % 2 == 0);
 }
 
 void Server::OnCall(const NodeReport& report, std::uint64_t life, Answer answer) {
@@ -249,27 +320,26 @@ void Server::OnCall(const NodeReport& report, std::uint64_t life, Answer answer)
     answer(std::nullopt);
     return;
   }
-  loop_.Arrive([this, report, answer = std::move(answer)] { Accept(report, answer); });
-}
-
-void Server::Accept(NodeReport report, Answer answer) {
-  if (simulation_.setup.mutation.believe_old_reports) {
-    report.sequence = ++arrivals_[{report.node, report.incarnation}];
-  }
-  NoteForgotten();
-  auto call = std::make_shared<Call>(*this, report, std::move(answer));
-  driver_->OnReport(std::move(report), std::move(call));
-  highest_term_ = std::max(highest_term_, driver_->config().term);
+  loop_.Arrive([this, report, answer = std::move(answer)] {
+    auto call = std::make_shared<FarCall>(*this, answer);
+    if (handlers_) {
+      handlers_->sync(report, std::move(call));
+    } else if (up()) {
+      driver_->OnReport(report, std::move(call));
+    }
+  });
 }
 
 void Server::OnClosed(const NodeKey& key, std::uint64_t sequence, std::uint64_t life) {
   if (!IsTo(life)) {
     return;
   }
-  loop_.Arrive([this, key, sequence] {
-    closing_ = Asked{key, sequence, {}};
-    driver_->OnCancel({"run", key.node, key.incarnation, sequence});
-    closing_.reset();
+  loop_.Arrive([this, name = CallName{"run", key.node, key.incarnation, sequence}] {
+    if (handlers_) {
+      handlers_->cancel(name);
+    } else if (up()) {
+      driver_->OnCancel(name);
+    }
   });
 }
 

@@ -1,5 +1,6 @@
 // The rendezvous server of a simulation: the product's driver of the real coordinator core and its
-// journal, in a process that may stand still or be killed, on a disk that may be slow.
+// journal, in a process that may stand still or be killed, on a disk that may be slow. On a machine
+// that may carry the server the product's succession driver begins and ends it.
 //
 // Parks, answers and decides nothing. What is here: how calls get to the driver and answers away
 // from it, what happens to its process, and what must be true around each step of the core and
@@ -14,6 +15,7 @@
 #include <string>
 
 #include "rendezvous/driver.h"
+#include "rendezvous/serving_network.h"
 #include "tests/sim/process_loop.h"
 
 namespace ddprun::sim {
@@ -25,22 +27,32 @@ class Server {
   // nullopt: refused.
   using Answer = std::function<void(const std::optional<SyncReply>&)>;
 
-  // `host`: the index of the machine that carries it; none: it stands elsewhere, and is up.
-  Server(Simulation& simulation, std::optional<std::uint32_t> host);
+  // It stands elsewhere, and is up.
+  explicit Server(Simulation& simulation);
+  // Of a machine, in its process.
+  Server(Simulation& simulation, std::uint32_t host, ProcessLoop& loop);
   ~Server();
   const std::optional<std::uint32_t>& host() const { return host_; }
 
   // ---- One of several, on a machine ----
+  // With the term that its clock gives.
+  CoordinatorConfig NewReign(Term clock);
   // A reign of its own begins; `successor`: after another one's.
-  void Reign(Term term, bool successor);
-  // Forgets everything; what is parked is refused.
-  void StepDown();
-  void ClaimIsGood(Time until);
-  void OnLaterTerm(std::function<void(Term)> callback) { on_later_term_ = std::move(callback); }
+  std::unique_ptr<CoordinatorDriver> Reign(const CoordinatorConfig& reign, bool successor);
+  // It has refused what was parked, and forgets everything.
+  void SteppedDown();
+  // Its process dies: nothing comes from it any more. Before its driver goes.
+  void Vanish();
+  // Calls find these handlers from now on, or nobody.
+  void Listen(const RendezvousHandlers& handlers);
+  void StopListening();
+  bool listens() const { return handlers_.has_value(); }
+  // As a listed node answers another; none: nobody listens.
+  std::optional<Result<WitnessAnswer>> AskWitness(const WitnessRequest& request);
   // Nodes that it has never heard of may be about to find it.
   bool MayBeLookedFor() const;
-  // Of the server that is up.
-  CoordinatorDriver& driver() { return *driver_; }
+  // Whoever is told something else than it knows hears it at once: no other event may come.
+  void CheckOpenCalls();
 
   // A call has arrived, or its connection has closed. `life` is the server's when it was sent: a
   // connection ends with the process that it led to.
@@ -57,7 +69,7 @@ class Server {
   // Its journal is gone when it starts again.
   void LoseJournal();
   bool up() const { return driver_ != nullptr; }
-  std::uint64_t life() const { return life_; }  // Odd while it is up.
+  std::uint64_t life() const { return life_; }  // Odd while it can be reached.
 
   // Of the run: an empty one where the server knows none, the last one while it is down.
   const CoordinatorState& state() const;
@@ -74,6 +86,7 @@ class Server {
  private:
   class Driver;
   class Call;
+  class FarCall;
   class Disk;
   struct Asked {
     NodeKey key;
@@ -85,9 +98,8 @@ class Server {
   };
 
   bool IsTo(std::uint64_t life) const;
+  void Configure();
   void Begin(const CoordinatorConfig& config);
-  void End(bool refuses);
-  void Accept(NodeReport report, Answer answer);
   void NoteForgotten();
 
   // ---- Around a step of the core ----
@@ -100,23 +112,25 @@ class Server {
   void CheckRecovered(const CoordinatorState& state) const;
   void OnAnswer(const Asked& asked, const Directive& directive);
   bool IsClosing(const Asked& asked);
-  void CheckOpenCalls();
 
   Simulation& simulation_;
   const std::optional<std::uint32_t> host_;
   const std::string name_;
-  std::function<void(Term)> on_later_term_;  // None: this server reigns after the later one.
-  CoordinatorConfig config_;                 // Of the next life.
-  ProcessLoop loop_;
-  std::shared_ptr<Disk> disk_;                 // None: no journal.
-  std::unique_ptr<CoordinatorDriver> driver_;  // None: it is down.
-  std::map<std::uint64_t, Asked> calls_;       // That are open, in the order of their arrival.
+  CoordinatorConfig config_;               // Of the next life.
+  std::unique_ptr<ProcessLoop> own_loop_;  // None: a machine's process has it.
+  ProcessLoop& loop_;
+  std::shared_ptr<Disk> disk_;                  // None: no journal.
+  std::unique_ptr<CoordinatorDriver> own_;      // None: the succession driver has it.
+  CoordinatorDriver* driver_ = nullptr;         // None: it is down.
+  std::optional<RendezvousHandlers> handlers_;  // Where a machine's process listens.
+  std::map<std::uint64_t, Asked> calls_;        // That are open, in the order of their arrival.
   std::uint64_t last_call_ = 0;
   std::map<NodeKey, std::uint64_t> arrivals_;  // Only where old reports are believed.
   std::optional<Asked> closing_;               // The call whose end the driver hears just now.
   CoordinatorState last_;                      // While it is down.
   std::uint64_t life_ = 0;
   Term highest_term_;       // As a clock that never goes back gives it.
+  bool ends_ = false;       // Its process does.
   bool successor_ = false;  // It reigns after another one,
   Time began_;              // since then.
   bool knew_run_ = false;

@@ -6,6 +6,7 @@
 #include "rendezvous/core/node_index.h"
 #include "rendezvous/core/recovery.h"
 #include "tests/sim/candidate.h"
+#include "tests/sim/claims.h"
 #include "tests/sim/machine.h"
 #include "tests/sim/server.h"
 #include "tests/sim/simulation.h"
@@ -47,7 +48,7 @@ void Server::AfterStep(CoordinatorState& state, const CoordinatorEvent& event,
     simulation_.laws.OnFalseHang();
   }
   simulation_.transcript.Mark(now, event.index() + 16 * static_cast<std::uint64_t>(state.phase));
-  if (effects.persist) {
+  if (effects.persist && disk_) {
     loop_.DiskTakes(simulation_.random.Between(Duration{0}, simulation_.setup.slow_disk));
   }
   for (const Notice& notice : effects.notices) {
@@ -143,7 +144,6 @@ bool Server::IsClosing(const Asked& asked) {
   return true;
 }
 
-// Whoever is told something else than it knows hears it at once: no other event may come.
 void Server::CheckOpenCalls() {
   if (simulation_.laws.broken()) {
     return;

@@ -49,7 +49,7 @@ std::filesystem::path SimWorkers::Start(const Placement& placement) {
   const LiveWorkers started{
       {machine_.node(), machine_.agent().incarnation}, placement, machine_.config().workers};
   if (simulation_.candidates.empty()) {
-    simulation_.laws.OnTold(machine_.server()->state(), machine_.host(), started);
+    simulation_.laws.OnTold(simulation_.server->state(), machine_.host(), started);
   }
   simulation_.laws.OnSpawn(machine_.host(), started);
   ++batch_;

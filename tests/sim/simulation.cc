@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "tests/sim/candidate.h"
+#include "tests/sim/claims.h"
 #include "tests/sim/machine.h"
 #include "tests/sim/server.h"
 #include "tests/sim/training.h"
@@ -18,7 +19,7 @@ constexpr std::uint64_t kSavedEvery = 40;  // Steps.
 
 Simulation::Simulation(const Setup& given, std::uint64_t seed, TranscriptLevel level)
     : random(seed), setup(given), transcript(level) {
-  server = std::make_unique<Server>(*this, std::nullopt);
+  server = std::make_unique<Server>(*this);
   for (std::uint32_t i = 0; i < setup.machines; ++i) {
     machines.push_back(std::make_unique<Machine>(*this, i));
   }
@@ -40,6 +41,7 @@ void Simulation::Heal() {
   cuts.clear();
   for (const auto& candidate : candidates) {
     candidate->SetDirectory(true);
+    candidate->SetNames(true);
   }
   if (training) {
     training->Heal();

@@ -80,14 +80,9 @@ struct Mutation {
   bool no_fence_kill = false;        // An agent that is cut off keeps its workers (--fence-after).
   bool no_fence_wait = false;        // A lost node is replaced before its own fence is over.
   // ---- Where the server's part moves ----
-  bool no_standstill = false;    // Who misses the server does not watch the counter.
-  bool form_in_doubt = false;    // A holder forms worlds whether its claim is good or not.
-  bool keep_serving = false;     // A holder that cannot write goes on.
-  bool no_exclusion = false;     // A number can be made twice.
-  bool forget_terms = false;     // A new reign's term is its clock's alone.
-  bool no_majority = false;      // One that backs a claim is enough to make it.
-  bool no_memory = false;        // A witness that has just started counts as one that knows.
-  bool no_fence_memory = false;  // It counts after two leases, whatever --fence-after says.
+  bool no_standstill = false;  // Who misses the server does not watch the counter.
+  bool keep_serving = false;   // A holder that cannot write goes on.
+  bool no_exclusion = false;   // A number can be made twice.
   // Of the fence of checkpoints.
   bool claim_always = false;    // A world claims whatever newer one has claimed before.
   bool commit_always = false;   // It takes the newest record for its own.
@@ -183,7 +178,6 @@ class Simulation {
 
   // ---- Only where the server's part moves from one machine to another ----
   std::unique_ptr<RunDirectory> run_directory;
-  std::vector<std::unique_ptr<Server>> servers;            // One per machine, or none.
   std::vector<std::unique_ptr<Candidate>> candidates;      // One per machine, or none.
   std::unique_ptr<Training> training;                      // What the workers do; none: they wait.
   std::set<std::pair<std::uint32_t, std::uint32_t>> cuts;  // One way, between two machines.

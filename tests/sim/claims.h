@@ -1,0 +1,87 @@
+// Where simulated machines keep their claims: a directory that they share, which may hang and show
+// what was long ago, or the witnesses of a list, reached over the simulated network.
+//
+// What is asked of either is asked from a fiber, on a process's disk: it sleeps there. Decides
+// nothing; what must be true of each claim that is made is checked here.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rendezvous/claims.h"
+#include "rendezvous/witness_claims.h"
+#include "tests/sim/agenda.h"
+
+namespace ddprun::sim {
+
+class Candidate;
+class Simulation;
+
+// What has become of the directory over time.
+class RunDirectory {
+ public:
+  explicit RunDirectory(Time now) { Note(now); }
+
+  // False: the number is taken.
+  bool Make(const Claim& claim, bool exclusive, Time now);
+  // True: there is a newer one.
+  bool Move(const Claim& claim, Time now);
+  // As it was then.
+  std::optional<Claim> NewestAt(Time when) const;
+  // When a claim of this term was last made or moved.
+  Time MovedAt(Term term) const { return moved_.at(term); }
+  const std::map<std::uint64_t, Claim>& claims() const { return claims_; }
+
+ private:
+  struct Snapshot {
+    Time when;
+    std::optional<Claim> newest;
+  };
+  void Note(Time now);
+
+  std::map<std::uint64_t, Claim> claims_;
+  std::map<Term, Time> moved_;
+  std::vector<Snapshot> past_;
+};
+
+// As one process sees it.
+class SimDirectory final : public Claims {
+ public:
+  // `reachable`: false while what is asked of it hangs.
+  SimDirectory(Simulation& simulation, std::function<bool()> reachable);
+
+  Result<std::optional<Claim>> Newest(Duration lease) override;
+  Result<void> Make(const Claim& claim, Duration lease) override;
+  Result<bool> Move(const Claim& claim, Duration lease) override;
+  Result<void> Announce(const Endpoint& endpoint, const std::string& token) override;
+  std::string Where() const override { return "the run directory"; }
+
+ private:
+  // False: the process is killed meanwhile.
+  bool Reach();
+
+  Simulation& simulation_;
+  const std::function<bool()> reachable_;
+};
+
+// A process's way to the witnesses.
+class SimWitnessCalls final : public WitnessCalls {
+ public:
+  SimWitnessCalls(Simulation& simulation, std::uint32_t from);
+  ~SimWitnessCalls() override { *alive_ = false; }
+
+  void Send(std::size_t witness, const WitnessRequest& request, Duration patience,
+            Done done) override;
+  void Await(WitnessRound& round) override;
+
+ private:
+  Simulation& simulation_;
+  const std::uint32_t from_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace ddprun::sim
