@@ -1,9 +1,8 @@
-// A whole run in one thread and no time: both real cores, and a network, processes and a clock
-// that misbehave on order.
+// A whole run in one thread and no time: the product's drivers with their cores, and a network,
+// processes, disks and a clock that misbehave on order.
 //
-// Decides nothing about the run; the drivers' part of the conversation (parking, replacing,
-// cancelling calls, arming one timer) is done here as the real drivers must do it. What goes wrong
-// and when is the plan's business, what must never happen is the laws'.
+// Decides nothing about the run. What goes wrong and when is the plan's business, what must never
+// happen is the laws'.
 #pragma once
 
 #include <functional>
