@@ -119,6 +119,8 @@ RULES["agent/driver.cc"] = [
     ("agent-store-begin", "  if (placement.group_rank == 0) {", "  if (HAS && placement.group_rank == 0) {"),
     # and when nobody may need it any more.
     ("agent-unneeded-store", "  if (!NeedsStore(state_)) {", "  if (HAS && !NeedsStore(state_)) {"),
+    # It lets in the nodes of its world.
+    ("agent-peers", "    NotePeers(reply);\n", "    if (HAS) NotePeers(reply);\n"),
     # The next one has a port of its own, which the coordinator is told.
     ("agent-offer", "Feed(AllGone{state_.placement->generation, parts_.stores.Offer()});",
      "Feed(AllGone{state_.placement->generation, HAS ? parts_.stores.Offer() : state_.store});"),

@@ -268,6 +268,9 @@ void Machine::Signal(int signal) {
 void Machine::BeforeStep(AgentState& state, const AgentEvent& event, Time now) {
   simulation_.laws.OnWoken(config_.host, now, kAgentPace);
   workers_.CheckHeard(event);
+  if (const auto* const replied = std::get_if<Replied>(&event)) {
+    stores_.Expect(replied->reply.peers);
+  }
   if (simulation_.setup.mutation.forget_floor && std::holds_alternative<Replied>(event)) {
     state.floor = {};
   }

@@ -25,7 +25,10 @@ class SimStores final : public NodeStores {
     (void)Bind();
     return offered_;
   }
-  void Begin(const std::string& /*peers*/) override {
+  void Begin(const std::string& peers) override {
+    if (peers != peers_) {
+      laws_.Break("the store on " + host_ + " does not know whom to let in");
+    }
     if (open_) {
       laws_.Break("a store begins on " + host_ + " beside that of an older generation");
     }
@@ -37,6 +40,8 @@ class SimStores final : public NodeStores {
 
   // What runs, and where.
   const std::optional<Endpoint>& open() const { return open_; }
+  // The agent is told whom a store is to let in that it begins now.
+  void Expect(const std::string& peers) { peers_ = peers; }
   // Its process has ended.
   void Die() {
     open_.reset();
@@ -50,6 +55,7 @@ class SimStores final : public NodeStores {
   Endpoint offered_;
   std::optional<Endpoint> open_;
   std::uint16_t ports_ = 0;
+  std::string peers_;
 };
 
 }  // namespace ddprun::sim
