@@ -58,7 +58,7 @@ class AgentDriver {
   // Offers the first store port and speaks to the rendezvous. An error: no port could be bound.
   Result<void> Start();
 
-  void OnSignal(int signal) { Feed(SignalArrived{signal}); }
+  void OnSignal(int signal) { Feed(SignalArrived{signal, !parts_.workers.Starting().empty()}); }
   void OnJobEnd(const JobEndKnown& known) { Feed(known); }
 
   const LastAttempt& last_attempt() const { return last_attempt_; }

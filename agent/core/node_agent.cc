@@ -384,7 +384,7 @@ std::vector<AgentEffect> Step(AgentState& state, const AgentConfig& config, cons
                      KillNow(turn);
                    }
                  },
-                 [&](const SignalArrived& arrived) { OnSignal(turn, arrived.signal); },
+                 [&](const SignalArrived& arrived) { OnSignal(turn, arrived); },
                  [&](const JobEndKnown& known) { state.job_end = known; },
                  [&](const AgentTick&) { OnTick(turn); },
              },

@@ -98,6 +98,7 @@ struct StacksTaken {
 };
 struct SignalArrived {
   int signal = 0;
+  bool starting = false;  // The workers are, however short that lasts: nobody hears it yet.
 };
 // The machine is taken away then. A later word replaces an earlier one.
 struct JobEndKnown {

@@ -21,13 +21,14 @@ bool NothingIsUnsaved(const AgentState& state) {
 
 // All nodes are told, so whoever hears it first stops the run; or it is this one that leaves, and
 // where all are told all leave.
-void Preempt(AgentTurn& turn, int signal, const std::string& why) {
+void Preempt(AgentTurn& turn, const SignalArrived& arrived, const std::string& why) {
   AgentState& state = turn.state;
+  const int signal = arrived.signal;
   state.signal = signal;
   state.leaving = turn.config.leaves_alone ? Leaving::kLeave : Leaving::kStopRun;
   if (state.phase == AgentPhase::kRunning) {
     turn.Tell(SayLevel::kWarning,
-              why + (state.start_lasts
+              why + (state.start_lasts || arrived.starting
                          ? ": the workers are not started yet, and will not be"
                          : ": the workers have " + FormatDuration(turn.config.shutdown_timeout) +
                                " to save and end (--shutdown-timeout)"));
@@ -44,24 +45,26 @@ void Preempt(AgentTurn& turn, int signal, const std::string& why) {
 
 // A scheduler tells its tasks in several ways, and more than once, that they will be stopped: the
 // first one counts.
-void OnPreemption(AgentTurn& turn, int signal) {
+void OnPreemption(AgentTurn& turn, const SignalArrived& arrived) {
+  const std::string name = SignalName(arrived.signal);
   if (turn.state.signal != 0) {
-    turn.Tell(SayLevel::kDetail, "got " + SignalName(signal) + " too: stopping already");
+    turn.Tell(SayLevel::kDetail, "got " + name + " too: stopping already");
     return;
   }
-  Preempt(turn, signal, "got " + SignalName(signal) + " from the scheduler");
+  Preempt(turn, arrived, "got " + name + " from the scheduler");
 }
 
 }  // namespace
 
-void OnSignal(AgentTurn& turn, int signal) {
+void OnSignal(AgentTurn& turn, const SignalArrived& arrived) {
   AgentState& state = turn.state;
+  const int signal = arrived.signal;
   if (state.phase == AgentPhase::kDone) {
     return;
   }
   const std::string name = SignalName(signal);
   if (turn.config.preemptible && signal != kSigInt && signal != kSigQuit) {
-    OnPreemption(turn, signal);
+    OnPreemption(turn, arrived);
     return;
   }
   if (signal == kSigUsr1 || signal == kSigUsr2) {
@@ -86,7 +89,7 @@ void OnSignal(AgentTurn& turn, int signal) {
   if (state.phase == AgentPhase::kRunning) {
     turn.Tell(SayLevel::kWarning,
               "got " + name +
-                  (state.start_lasts
+                  (state.start_lasts || arrived.starting
                        ? ": the workers are not started yet, and will not be"
                        : ": passing it on to the workers; they have " +
                              FormatDuration(turn.config.shutdown_timeout) +
@@ -105,7 +108,7 @@ std::optional<Time> StopTime(const AgentState& state) {
 
 void OnTimeUp(AgentTurn& turn) {
   const auto left = std::max<Time::duration>(turn.state.job_end->ends - turn.now, {});
-  Preempt(turn, kPreempted, "the job ends in " + FormatDuration(left) + " (--stop-before)");
+  Preempt(turn, {kPreempted}, "the job ends in " + FormatDuration(left) + " (--stop-before)");
 }
 
 }  // namespace ddprun

@@ -10,7 +10,7 @@
 
 namespace ddprun {
 
-void OnSignal(AgentTurn& turn, int signal);
+void OnSignal(AgentTurn& turn, const SignalArrived& arrived);
 
 // When the workers must be told that the job ends; none: nobody asked, or they are stopping.
 std::optional<Time> StopTime(const AgentState& state);

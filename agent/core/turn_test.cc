@@ -23,6 +23,12 @@ TEST_F(Agent, ASignalDuringAStartThatLastsIsSaidSo) {
   EXPECT_FALSE(ReportOf(state, config).starting);
 }
 
+TEST_F(Agent, ASignalDuringAShortStartIsSaidSoToo) {
+  TellRun(1, 1s);
+  Feed(SignalArrived{kTerm, /*starting=*/true}, 1'100ms);
+  EXPECT_EQ(Find<Say>()->text, "got SIGTERM: the workers are not started yet, and will not be");
+}
+
 TEST_F(Agent, TermLeavesAndASecondOneKills) {
   TellRun(1, 1s);
   Feed(SignalArrived{kTerm}, 2s);
