@@ -95,11 +95,11 @@ Setup SetupFrom(const std::string& line) {
 
 void Do(const std::string& what, Machine& machine, int code) {
   if (what == "kill") {
-    machine.EndAWorker(0, Killed{9});
+    machine.workers().EndAWorker(0, Killed{9});
   } else if (what == "hang") {
-    machine.HangAWorker(static_cast<std::size_t>(code));
+    machine.workers().HangAWorker(static_cast<std::size_t>(code));
   } else if (what == "exit") {
-    machine.EndAWorker(0, Exited{code});
+    machine.workers().EndAWorker(0, Exited{code});
   } else if (what == "crash") {
     machine.Crash(true);
   } else if (what == "start") {

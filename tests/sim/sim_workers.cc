@@ -237,6 +237,12 @@ void SimWorkers::Hang(Worker& worker) {
 }
 
 // ---- How they end ----
+void SimWorkers::HangAWorker(std::size_t n) {
+  if (!workers_.empty()) {
+    Hang(workers_[n % workers_.size()]);
+  }
+}
+
 void SimWorkers::EndAWorker(std::size_t n, ExitStatus status) {
   std::vector<Worker*> living;
   for (Worker& worker : workers_) {
