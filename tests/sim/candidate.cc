@@ -293,6 +293,12 @@ void Candidate::Spoil(SuccessionState& state, const SuccessionEvent& event) {
       state.still_since = Time{};
       state.newest->counter = read->newest->counter;
     }
+    if (mutation.no_silence && known) {
+      state.heard = Time{};
+    }
+  }
+  if (mutation.no_lenience) {
+    state.stepped = simulation_.agenda.Now();
   }
   if (mutation.keep_serving && state.phase == SuccessionPhase::kServing) {
     state.kept = simulation_.agenda.Now();

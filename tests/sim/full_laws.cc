@@ -16,11 +16,13 @@ constexpr int kLooksTogetherStale = 40;  // Who read what was long ago is found 
 
 }  // namespace
 
+std::ptrdiff_t ActiveServers(const Simulation& simulation) {
+  return std::count_if(simulation.candidates.begin(), simulation.candidates.end(),
+                       [](const auto& one) { return one->serves() && !one->paused(); });
+}
+
 void FullPlan::Watch() {
-  const auto active =
-      std::count_if(simulation_.candidates.begin(), simulation_.candidates.end(),
-                    [](const auto& one) { return one->serves() && !one->paused(); });
-  overlaps_ = active > 1 ? overlaps_ + 1 : 0;
+  overlaps_ = ActiveServers(simulation_) > 1 ? overlaps_ + 1 : 0;
   const bool stale = simulation_.setup.stale_claims > 0;
   if (overlaps_ >= (stale ? kLooksTogetherStale : kLooksTogether)) {
     simulation_.laws.Break("two servers act side by side");
@@ -28,18 +30,17 @@ void FullPlan::Watch() {
   simulation_.agenda.After(kLook, [this] { Watch(); });
 }
 
-// Those of a list who gave up joining are gone for good; fewer than a majority can have no server.
-bool FullPlan::MayBeServed() const {
-  const std::uint32_t listed = simulation_.setup.listed;
-  const auto end = simulation_.candidates.begin() + listed;
-  const auto witnesses = std::count_if(simulation_.candidates.begin(), end,
+bool MayBeServed(const Simulation& simulation) {
+  const std::uint32_t listed = simulation.setup.listed;
+  const auto end = simulation.candidates.begin() + listed;
+  const auto witnesses = std::count_if(simulation.candidates.begin(), end,
                                        [](const auto& candidate) { return candidate->up(); });
   return listed == 0 || witnesses > listed / 2;
 }
 
-bool FullPlan::OneServer() const {
+bool OneServer(const Simulation& simulation) {
   const Server* only = nullptr;
-  for (const auto& candidate : simulation_.candidates) {
+  for (const auto& candidate : simulation.candidates) {
     if (candidate->serves()) {
       if (only != nullptr) {
         return false;
@@ -47,17 +48,17 @@ bool FullPlan::OneServer() const {
       only = &candidate->server();
     }
   }
-  const bool possible = MayBeServed();
+  const bool possible = MayBeServed(simulation);
   return std::all_of(
-      simulation_.machines.begin(), simulation_.machines.end(), [&](const auto& machine) {
+      simulation.machines.begin(), simulation.machines.end(), [&](const auto& machine) {
         const bool finds =
-            only != nullptr && simulation_.candidates[machine->index()]->speaks_to() == only;
+            only != nullptr && simulation.candidates[machine->index()]->speaks_to() == only;
         return !machine->alive() || finds || !possible;
       });
 }
 
 void FullPlan::LookForOneServer(int looks_left) {
-  settled_ = settled_ || OneServer();
+  settled_ = settled_ || OneServer(simulation_);
   if (settled_) {
     return;
   }
@@ -71,7 +72,7 @@ void FullPlan::LookForOneServer(int looks_left) {
 
 // Without a server the workers of a broken world hang for as long as they like.
 void FullPlan::CheckEnd() {
-  if (simulation_.Quiet() || !MayBeServed()) {
+  if (simulation_.Quiet() || !MayBeServed(simulation_)) {
     return;
   }
   std::string text = "after healing the run did not end in time:";

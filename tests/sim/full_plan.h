@@ -4,6 +4,7 @@
 // Calm histories lose nothing but a server that stands alone on its machine: no worker notices.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -11,6 +12,13 @@
 #include "tests/sim/simulation.h"
 
 namespace ddprun::sim {
+
+// Servers that serve and do not stand still.
+std::ptrdiff_t ActiveServers(const Simulation& simulation);
+// Those of a list who gave up joining are gone for good; fewer than a majority can have no server.
+bool MayBeServed(const Simulation& simulation);
+// All agents that live follow it, where there can be one.
+bool OneServer(const Simulation& simulation);
 
 class FullPlan {
  public:
@@ -38,8 +46,6 @@ class FullPlan {
   // ---- What must be true ----
   void Watch();
   void LookForOneServer(int looks_left);
-  bool MayBeServed() const;
-  bool OneServer() const;
   void CheckEnd();
 
   Random random_;

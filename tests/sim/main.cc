@@ -5,6 +5,7 @@
 //   ddprun_sim --seed=14 --verbose          one history in words
 //   ddprun_sim --mutate=floors --seeds=500  succeeds if a seed shows that the rule is needed
 //   ddprun_sim --full ...                   machines carry the server, workers save checkpoints
+//   ddprun_sim --succession [--list] ...    they only take it over from one another
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -30,13 +31,16 @@ struct Options {
   bool speed = false;  // Compares the rules that only spare restarts.
   bool verbose = false;
   bool full = false;
+  bool succession = false;
+  bool listed = false;  // Claims are kept by the nodes of a list.
 };
 
 using MutationTable = std::map<std::string, Mutation, std::less<>>;
 
 const MutationTable& FullMutations() {
   static const MutationTable mutations = {
-      {"standstill", {.no_standstill = true}},  {"step-down", {.keep_serving = true}},
+      {"standstill", {.no_standstill = true}},  {"silence", {.no_silence = true}},
+      {"lenience", {.no_lenience = true}},      {"step-down", {.keep_serving = true}},
       {"exclusion", {.no_exclusion = true}},    {"fence-kill", {.no_fence_kill = true}},
       {"fence-wait", {.no_fence_wait = true}},  {"claim-order", {.claim_always = true}},
       {"commit-mine", {.commit_always = true}}, {"one-writer-a-number", {.overwrite = true}},
@@ -66,7 +70,8 @@ const MutationTable& Mutations() {
 [[noreturn]] void Usage(std::string_view argument) {
   std::fprintf(stderr,
                "ddprun_sim: cannot use '%.*s'; usage: ddprun_sim (--seeds=N [--base=HEX] | "
-               "--seed=N | --file=PATH) [--full] [--mutate=RULE | --speed] [--verbose]\n",
+               "--seed=N | --file=PATH) [--full | --succession [--list]] [--mutate=RULE | --speed] "
+               "[--verbose]\n",
                static_cast<int>(argument.size()), argument.data());
   std::exit(2);
 }
@@ -102,7 +107,12 @@ Options Parse(int argc, char** argv) {
       options.seeds = SeedsIn(value);
     } else if (argument == "--full") {
       options.full = true;
-    } else if (const MutationTable& table = options.full ? FullMutations() : Mutations();
+    } else if (argument == "--succession") {
+      options.succession = true;
+    } else if (argument == "--list") {
+      options.listed = true;
+    } else if (const MutationTable& table =
+                   options.full || options.succession ? FullMutations() : Mutations();
                argument.starts_with("--mutate=") && table.contains(value)) {
       options.mutated = value;
       options.mutation = table.at(value);
@@ -135,25 +145,35 @@ struct Totals {
 };
 
 std::uint64_t playing = 0;
-bool playing_full = false;
+std::string playing_how;
 
 // A core that ends the process must not take its seed with it.
 [[noreturn]] void TellSeed() {
   std::fprintf(stderr,
                "seed %llu ends the process\n    replay: ddprun_sim%s --seed=%llu --verbose\n",
-               static_cast<unsigned long long>(playing), playing_full ? " --full" : "",
+               static_cast<unsigned long long>(playing), playing_how.c_str(),
                static_cast<unsigned long long>(playing));
   std::abort();
 }
 
+std::string ModeOf(const Options& options) {
+  return options.full         ? " --full"
+         : options.listed     ? " --succession --list"
+         : options.succession ? " --succession"
+                              : "";
+}
+
 History PlayAsAsked(std::uint64_t seed, const Options& options, TranscriptLevel level) {
+  if (options.succession) {
+    return PlaySuccession(seed, options.mutation, options.listed, level);
+  }
   return options.full ? PlayFull(seed, options.mutation, level)
                       : Play(seed, options.mutation, level);
 }
 
 bool PlayOne(std::uint64_t seed, const Options& options, Totals& totals) {
   playing = seed;
-  playing_full = options.full;
+  playing_how = ModeOf(options);
   const TranscriptLevel level = options.verbose ? TranscriptLevel::kWords : TranscriptLevel::kHash;
   const History history = PlayAsAsked(seed, options, level);
   for (const std::string& line : history.lines) {
@@ -178,8 +198,8 @@ bool PlayOne(std::uint64_t seed, const Options& options, Totals& totals) {
     return true;
   }
   ++totals.failed;
-  const std::string mutate = (options.full ? " --full" : "") +
-                             (options.mutated.empty() ? "" : " --mutate=" + options.mutated);
+  const std::string mutate =
+      ModeOf(options) + (options.mutated.empty() ? "" : " --mutate=" + options.mutated);
   std::printf("seed %llu: %s\n    replay: ddprun_sim%s --seed=%llu --verbose\n",
               static_cast<unsigned long long>(seed), problem.c_str(), mutate.c_str(),
               static_cast<unsigned long long>(seed));
@@ -236,7 +256,7 @@ int Main(int argc, char** argv) {
       static_cast<unsigned long long>(totals.restarts),
       static_cast<unsigned long long>(totals.false_hangs),
       static_cast<unsigned long long>(totals.hash));
-  if (options.full) {
+  if (options.full || options.succession) {
     std::printf("%llu reigns, %llu checkpoints, %llu worlds kept out of them\n",
                 static_cast<unsigned long long>(totals.reigns),
                 static_cast<unsigned long long>(totals.commits),

@@ -31,4 +31,8 @@ History Play(std::uint64_t seed, const Mutation& mutation, TranscriptLevel level
 // the head of their checkpoints.
 History PlayFull(std::uint64_t seed, const Mutation& mutation, TranscriptLevel level);
 
+// Only that it is taken over, with claims in a directory or by the nodes of a list.
+History PlaySuccession(std::uint64_t seed, const Mutation& mutation, bool listed,
+                       TranscriptLevel level);
+
 }  // namespace ddprun::sim

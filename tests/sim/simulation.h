@@ -80,6 +80,8 @@ struct Mutation {
   bool no_fence_wait = false;        // A lost node is replaced before its own fence is over.
   // ---- Where the server's part moves ----
   bool no_standstill = false;  // Who misses the server does not watch the counter.
+  bool no_silence = false;     // A still counter is enough, though the server answers.
+  bool no_lenience = false;    // What it missed while it stood still counts as silence.
   bool keep_serving = false;   // A holder that cannot write goes on.
   bool no_exclusion = false;   // A number can be made twice.
   // Of the fence of checkpoints.
