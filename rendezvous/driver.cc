@@ -8,7 +8,7 @@
 #include "rendezvous/core/peers.h"
 #include "rendezvous/core/record.h"
 #include "rendezvous/core/recovery.h"
-#include "rendezvous/core/turn.h"
+#include "rendezvous/core/status.h"
 
 namespace ddprun {
 namespace {

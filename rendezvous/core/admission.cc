@@ -33,8 +33,8 @@ std::optional<std::string> WhyMalformed(const NodeReport& report) {
   return std::nullopt;
 }
 
-std::optional<std::string> WhyRefused(const CoordinatorState& state, const NodeReport& report) {
-  const RunShape& shape = *state.shape;
+std::optional<std::string> WhyRefused(const Roster& roster, const NodeReport& report) {
+  const RunShape& shape = *roster.shape;
   const auto range = [](const RunShape& s) {
     return "--nnodes=" + std::to_string(s.min_nodes) + ":" + std::to_string(s.max_nodes) +
            " --max-restarts=" + std::to_string(s.max_restarts) +
@@ -43,7 +43,7 @@ std::optional<std::string> WhyRefused(const CoordinatorState& state, const NodeR
   if (report.shape.min_nodes != shape.min_nodes || report.shape.max_nodes != shape.max_nodes ||
       report.shape.max_restarts != shape.max_restarts ||
       report.shape.fence_after != shape.fence_after) {
-    return "this node asks for " + range(report.shape) + ", but the run '" + state.run_id +
+    return "this node asks for " + range(report.shape) + ", but the run '" + roster.run_id +
            "' has " + range(shape) + ": give every node the same options";
   }
   if (report.node_rank && *report.node_rank >= shape.max_nodes) {
@@ -59,14 +59,13 @@ bool IsPossible(const Placement& placement, const NodeReport& report, const RunS
          std::uint64_t{placement.first_rank} + report.workers <= placement.world_size;
 }
 
-bool MayStopRun(const CoordinatorState& state, const NodeKey& key) {
-  if (!state.world) {
-    return state.nodes.at(key).waited;
+bool MayStopRun(const Roster& roster, bool gathering, const NodeKey& key) {
+  if (!roster.world) {
+    return roster.nodes.at(key).waited;
   }
-  const auto& members = state.world->members;
+  const auto& members = roster.world->members;
   return std::any_of(members.begin(), members.end(), [&](const Member& member) {
-    return member.lost ? state.phase == Phase::kGathering && member.key.node == key.node
-                       : member.key == key;
+    return member.lost ? gathering && member.key.node == key.node : member.key == key;
   });
 }
 

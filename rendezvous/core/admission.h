@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "rendezvous/core/coordinator.h"
+#include "rendezvous/core/roster.h"
 
 namespace ddprun {
 
@@ -15,14 +15,14 @@ namespace ddprun {
 std::optional<std::string> WhyMalformed(const NodeReport& report);
 
 // Why this run cannot use it.
-std::optional<std::string> WhyRefused(const CoordinatorState& state, const NodeReport& report);
+std::optional<std::string> WhyRefused(const Roster& roster, const NodeReport& report);
 
 // Peers are not trusted to agree: a place outside the run's own bounds is nobody's.
 bool IsPossible(const Placement& placement, const NodeReport& report, const RunShape& shape);
 
 // Whether the node's wish may end the run, and not only its own part: a member of the present
 // world; where none runs, of the last one, or who takes a lost one's place; before the first world,
-// who has waited for it.
-bool MayStopRun(const CoordinatorState& state, const NodeKey& key);
+// who has waited for it. `gathering`: no world runs.
+bool MayStopRun(const Roster& roster, bool gathering, const NodeKey& key);
 
 }  // namespace ddprun

@@ -1,10 +1,10 @@
 // What a worker's failure costs, and when another restart would not help.
-#include "rendezvous/core/budget.h"
+#include "rendezvous/core/judgement.h"
 
 #include <gtest/gtest.h>
 
 #include "rendezvous/core/invariants.h"
-#include "rendezvous/core/node_index.h"
+#include "rendezvous/core/roster.h"
 #include "rendezvous/core/story.h"
 
 namespace ddprun {
@@ -57,7 +57,7 @@ TEST_F(Failing, WithAWindowOldFailuresAreForgiven) {
     Fail(0, 31s);
   }
   EXPECT_EQ(story.state.phase, Phase::kRunning);
-  EXPECT_EQ(story.state.restarts_used, 10u);  // Workers see every restart.
+  EXPECT_EQ(story.state.budget.used, 10u);  // Workers see every restart.
   EXPECT_TRUE(story.Said("(2 of 2 within " + FormatDuration(60s) + ")"));
   Fail(0, 1s);
   EXPECT_EQ(End().exit_code, 3);
@@ -72,7 +72,7 @@ TEST_F(Failing, ThreeFailuresWithoutProgressEndTheRun) {
   Fail(500, 1s);
   EXPECT_EQ(End().exit_code, 76);
   EXPECT_NE(End().text.find("3 times in a row without getting beyond step 500"), std::string::npos);
-  EXPECT_EQ(story.state.restarts_used, 2u);
+  EXPECT_EQ(story.state.budget.used, 2u);
 }
 
 TEST_F(Failing, ProgressBetweenFailuresIsNoCrashLoop) {
@@ -121,7 +121,7 @@ TEST_F(Failing, ALostNodeIsNoIncident) {
   node->report.leaving = Leaving::kLeave;  // A change of membership, whatever else failed.
   Fail(7, 1s);
   EXPECT_EQ(story.state.budget.stuck, 2u);
-  EXPECT_EQ(story.state.restarts_used, 2u);
+  EXPECT_EQ(story.state.budget.used, 2u);
 }
 
 }  // namespace

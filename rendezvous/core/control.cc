@@ -2,9 +2,6 @@
 
 #include <algorithm>
 
-#include "rendezvous/core/growth.h"
-#include "rendezvous/core/node_index.h"
-
 namespace ddprun {
 namespace {
 
@@ -15,9 +12,8 @@ bool CountsForStop(const NodeState& node) {
 }
 
 // The node's newest membership, if it has one that is not over.
-template <class State>
-auto FindNode(State& state, const NodeId& id) -> decltype(&state.nodes.begin()->second) {
-  decltype(&state.nodes.begin()->second) newest = nullptr;
+const NodeState* FindNode(const CoordinatorState& state, const NodeId& id) {
+  const NodeState* newest = nullptr;
   for (auto entry = state.nodes.lower_bound(NodeKey{id, {0}});
        entry != state.nodes.end() && entry->first.node == id; ++entry) {
     if (CountsForStop(entry->second) &&
@@ -66,36 +62,34 @@ ControlAnswer AnswerTo(const CoordinatorState& state, const Controlled& controll
                                " nodes are left: the run waits for more")};
 }
 
-void OnControlled(CoordinatorTurn& turn, const Controlled& controlled) {
-  CoordinatorState& state = turn.state;
+void OnControlled(CoordinatorStep& step, const Controlled& controlled) {
+  CoordinatorState& state = step.state;
   const ControlAnswer answer = AnswerTo(state, controlled);
   if (!answer.accepted) {
     return;
   }
-  turn.Say(NoticeLevel::kWarning, "asked by an operator: " + answer.text);
-  const bool active = state.phase == Phase::kRunning || state.phase == Phase::kDraining;
+  step.Say(NoticeLevel::kWarning, "asked by an operator: " + answer.text);
   ++state.edition;
   if (controlled.verb == ControlVerb::kStop) {
-    if (!active) {
-      EndRun(turn, Finish{Ending::kFailed, kInterrupted, "the run was stopped on request", {}});
+    if (!IsActive(state)) {
+      EndRun(step, Finish{Ending::kFailed, kInterrupted, "the run was stopped on request", {}});
       return;
     }
-    BeginDrain(turn, StopCause::kOperator, true);
-    JudgeIfDrained(turn);
+    BeginDrain(step, StopCause::kOperator, true);
+    JudgeIfDrained(step);
     return;
   }
-  NodeState& node = *FindNode(state, controlled.node);
-  node.asked_to_leave = true;
-  node.report.leaving = std::max(node.report.leaving, Leaving::kLeave);
-  Refile(state, turn.config, node.report.node);
-  const Member* const member =
-      FindMember(state, NodeKey{node.report.node, node.report.incarnation});
-  if (active && member != nullptr && !member->succeeded) {
-    BeginDrain(turn, StopCause::kLeave, true);
+  const NodeReport& report = FindNode(state, controlled.node)->report;
+  const NodeKey key{report.node, report.incarnation};
+  Change(state, step.config, key, [](NodeState& node) {
+    node.asked_to_leave = true;
+    node.report.leaving = std::max(node.report.leaving, Leaving::kLeave);
+  });
+  const Member* const member = FindMember(state, key);
+  if (IsActive(state) && member != nullptr && !member->succeeded) {
+    BeginDrain(step, StopCause::kLeave, true);
   }
-  JudgeIfDrained(turn);
-  TryForm(turn);
-  ConsiderGrowth(turn);
+  GoOn(step);
 }
 
 }  // namespace ddprun

@@ -7,9 +7,16 @@
 
 #include <string>
 
-#include "rendezvous/core/turn.h"
+#include "rendezvous/core/transitions.h"
 
 namespace ddprun {
+
+// What somebody allowed to (that is checked before) asks of the run.
+enum class ControlVerb { kDrain, kStop };
+struct Controlled {
+  ControlVerb verb = ControlVerb::kStop;
+  NodeId node;  // Of kDrain.
+};
 
 // What would follow, in words; the error names what is wrong with the wish. Changes nothing.
 struct ControlAnswer {
@@ -18,6 +25,6 @@ struct ControlAnswer {
 };
 ControlAnswer AnswerTo(const CoordinatorState& state, const Controlled& controlled);
 
-void OnControlled(CoordinatorTurn& turn, const Controlled& controlled);
+void OnControlled(CoordinatorStep& step, const Controlled& controlled);
 
 }  // namespace ddprun

@@ -34,7 +34,7 @@ TEST_F(Control, ADrainedNodeLeavesUnchargedAndTheOthersGoOn) {
   b.Ends(Outcome::kStopped, {}, At(2s));
   EXPECT_EQ(std::get<Finish>(b.Told(At(2s))).ending, Ending::kLeft);
   EXPECT_TRUE(a.IsTold<ddprun::Run>(At(2s)));
-  EXPECT_EQ(story.state.restarts_used, 0u);
+  EXPECT_EQ(story.state.budget.used, 0u);
 }
 
 TEST_F(Control, AStoppedRunEndsWith130) {

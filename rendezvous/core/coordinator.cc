@@ -6,17 +6,10 @@
 
 #include "common/overload.h"
 #include "rendezvous/core/admission.h"
-#include "rendezvous/core/budget.h"
-#include "rendezvous/core/control.h"
 #include "rendezvous/core/describe.h"
 #include "rendezvous/core/fencing.h"
-#include "rendezvous/core/growth.h"
-#include "rendezvous/core/hang.h"
 #include "rendezvous/core/keeping.h"
-#include "rendezvous/core/node_index.h"
-#include "rendezvous/core/record.h"
-#include "rendezvous/core/recovery.h"
-#include "rendezvous/core/turn.h"
+#include "rendezvous/core/transitions.h"
 
 namespace ddprun {
 namespace {
@@ -27,52 +20,101 @@ using std::chrono_literals::operator""ms;
 constexpr auto kLate = 100ms;
 constexpr int kUnavailable = 69;
 
-void ReportFromMember(CoordinatorTurn& turn, const NodeKey& key, Member& member, bool leaves,
-                      const NodeReport& report) {
-  CoordinatorState& state = turn.state;
-  if (SpeaksOfWorld(report, *state.world)) {
-    member.hosted = true;
-    if (report.hosting == Hosting::kNothing && report.outcome == Outcome::kSucceeded) {
-      member.succeeded = true;
-    }
-    NoteProgress(state.budget, report.progress);
-    Refile(state, turn.config, key.node);
-  }
-  const bool active = state.phase == Phase::kRunning || state.phase == Phase::kDraining;
-  if (active && leaves && !member.succeeded) {
-    BeginDrain(turn, StopCause::kLeave, true);
-  }
-  // Also of who says that it hosts the world: it must not be told to run what it promised not to.
-  const bool promised_away = report.floor >= state.world->generation && !member.succeeded;
-  const bool failed = SpeaksOfWorld(report, *state.world) &&
-                      (!report.failures.empty() || report.hosting == Hosting::kStopping);
-  if (state.phase == Phase::kRunning && (promised_away || failed)) {
-    BeginDrain(turn, StopCause::kFailure, false);
-  }
-  LookForHang(turn, key, report);
-  if (state.phase == Phase::kDraining) {
-    CollectEvidence(turn, key, report);
-  }
-  if (state.phase == Phase::kRunning && state.world->roll.unfinished.empty()) {
-    turn.Say(NoticeLevel::kDetail, "every worker finished");
-    EndRun(turn, Finish{Ending::kSucceeded, 0, "all workers finished", {}});
-  }
+// ---- A server that is new to the run ----
+void BeginRecovery(CoordinatorStep& step) {
+  CoordinatorState& state = step.state;
+  state.recovery.begun = true;
+  state.drain.reset();
+  state.last_call.reset();
+  ChangeAll(state, step.config, [](Roster& roster) { roster.world.reset(); });
+  step.Enter(Phase::kRecovering);
+  step.Say(NoticeLevel::kInfo, "run '" + state.run_id +
+                                   "' is known to its nodes from another server: collecting "
+                                   "their reports, workers go on");
 }
 
-void Arrive(CoordinatorTurn& turn, NodeState& node, const NodeReport& report) {
-  const Duration lease = LeaseOf(turn.state, turn.config);
+// Every report once more, now that there is a world, or none, to relate it to.
+void ActOnAllReports(CoordinatorStep& step,
+                     const std::map<std::uint32_t, Recovery::Place>& places) {
+  std::map<NodeKey, const NodeReport*> fuller;  // With their failures.
+  for (const auto& [rank, place] : places) {
+    fuller[place.key] = &place.report;
+  }
+  std::vector<NodeKey> keys;
+  for (const auto& [key, node] : step.state.nodes) {
+    if (!node.lost && !node.refused) {
+      keys.push_back(key);
+    }
+  }
+  for (const NodeKey& key : keys) {
+    if (HasEnded(step.state)) {
+      return;
+    }
+    const NodeReport& newest = step.state.nodes.at(key).report;
+    const auto place = fuller.find(key);
+    const bool same = place != fuller.end() && place->second->sequence == newest.sequence;
+    ActOnReport(step, key, same ? *place->second : newest);
+  }
+  JudgeIfDrained(step);
+  TryForm(step);
+}
+
+void EndRecovery(CoordinatorStep& step) {
+  CoordinatorState& state = step.state;
+  const Time began = state.since + LeaseOf(state, step.config);
+  std::optional<Recovered> found = Conclude(state.recovery, state, began, step.now);
+  if (!found) {
+    step.Enter(Phase::kGathering);
+    step.Say(NoticeLevel::kInfo, "no node of run '" + state.run_id + "' has workers: going on");
+    ActOnAllReports(step, {});
+    return;
+  }
+  ChangeAll(state, step.config, [&](Roster& roster) { roster.world = std::move(found->world); });
+  const std::string what = Describe(*state.world);
+  if (found->goes_on) {
+    step.Enter(Phase::kRunning);
+    step.Say(NoticeLevel::kInfo, "recovered " + what + "; no worker was disturbed");
+  } else {
+    step.Say(NoticeLevel::kInfo, "recovered " + what + ", which cannot go on as it is");
+    BeginDrain(step, found->cause, true);
+    for (const NodeKey& key : SilentMembers(state)) {
+      Lose(step, key, "it has not told a new server that it runs the newest world");
+    }
+  }
+  ActOnAllReports(step, TakePlaces(state.recovery));
+}
+
+// True: the report is recovery's alone.
+bool CollectForRecovery(CoordinatorStep& step, const NodeKey& key, const NodeReport& report) {
+  CoordinatorState& state = step.state;
+  if (state.worlds_formed == 0 && state.phase != Phase::kRecovering &&
+      CallsForRecovery(state.recovery, *state.shape, report, step.config.term)) {
+    BeginRecovery(step);
+  }
+  if (state.phase != Phase::kRecovering) {
+    return false;
+  }
+  if (Collect(state.recovery, state, key, report, step.config.run_bytes)) {
+    EndRecovery(step);
+  }
+  return true;
+}
+
+// ---- Reports ----
+void Arrive(CoordinatorStep& step, NodeState& node, const NodeReport& report) {
+  const Duration lease = LeaseOf(step.state, step.config);
   if (node.report.sequence == 0) {
-    node.expires = turn.now + lease;  // First contact.
-  } else if (report.term == turn.config.term) {
+    node.expires = step.now + lease;  // First contact.
+  } else if (report.term == step.config.term) {
     const Time beat{std::chrono::microseconds(std::max<std::int64_t>(0, report.beat))};
-    node.expires = std::max(node.expires, std::min(turn.now, beat) + lease);
+    node.expires = std::max(node.expires, std::min(step.now, beat) + lease);
   }
   if (node.forget) {  // Until it speaks as another one, it must hear what it is told as this one.
-    node.forget = std::max(*node.forget, turn.now + kLeasesUntilForgotten * lease);
+    node.forget = std::max(*node.forget, step.now + kLeasesUntilForgotten * lease);
   }
   node.report =
-      ToKeep(report, FindMember(turn.state, {report.node, report.incarnation}) != nullptr);
-  node.heard = turn.now;
+      ToKeep(report, FindMember(step.state, {report.node, report.incarnation}) != nullptr);
+  node.heard = step.now;
   if (node.asked_to_leave) {
     node.report.leaving = std::max(node.report.leaving, Leaving::kLeave);
   }
@@ -82,38 +124,43 @@ void Arrive(CoordinatorTurn& turn, NodeState& node, const NodeReport& report) {
   node.cancelled.reset();
   node.lease_decides = false;
   node.acknowledged |= report.echo && std::holds_alternative<Finish>(*report.echo);
-  Refile(turn.state, turn.config, report.node);
 }
 
-void OnReport(CoordinatorTurn& turn, const NodeReport& report) {
-  CoordinatorState& state = turn.state;
-  const NodeKey key{report.node, report.incarnation};
-  if (!IsNewest(state, report)) {
-    return;
-  }
-  std::optional<std::string> malformed = WhyMalformed(report);
+// False: nothing else is to be done with the report.
+bool TakeIn(CoordinatorStep& step, const NodeKey& key, const NodeReport& report) {
+  CoordinatorState& state = step.state;
+  const std::optional<std::string> malformed = WhyMalformed(report);
   if (!state.shape && !malformed) {
     state.shape = report.shape;
-    state.since = turn.now;
+    state.since = step.now;
   }
   const bool known = state.nodes.contains(key);
-  if (!known && !MakeRoomFor(turn, key)) {
-    return;
+  const std::size_t beside = std::min(BytesOf(state) - state.index.bytes, step.config.run_bytes);
+  if (!known &&
+      !MakeRoomFor(state, key, step.config.run_bytes - beside, state.phase == Phase::kRecovering)) {
+    return false;
   }
-  NodeState& node = state.nodes[key];
-  if (!known) {
-    node.joined = ++state.joins;
-    node.held = HoldBack(state.growth, key.node, turn.now);
-  }
-  if (!node.refused && (malformed || !known)) {
-    node.refused = malformed ? std::move(malformed) : WhyRefused(state, report);
-    if (node.refused) {
-      turn.Say(NoticeLevel::kWarning, "refused node " + key.node + ": " + *node.refused,
-               "a node was refused");
+  Change(state, step.config, key, [&](NodeState& node) {
+    if (!known) {
+      node.joined = ++state.joins;
+      node.held = HoldBack(state.growth, key.node, step.now);
     }
-  }
-  Arrive(turn, node, report);
-  if (node.refused) {
+    if (!node.refused && (malformed || !known)) {
+      node.refused = malformed ? malformed : WhyRefused(state, report);
+      if (node.refused) {
+        step.Say(NoticeLevel::kWarning, "refused node " + key.node + ": " + *node.refused,
+                 "a node was refused");
+      }
+    }
+    Arrive(step, node, report);
+  });
+  return !state.nodes.at(key).refused;
+}
+
+void OnReport(CoordinatorStep& step, const NodeReport& report) {
+  CoordinatorState& state = step.state;
+  const NodeKey key{report.node, report.incarnation};
+  if (!IsNewest(state, report) || !TakeIn(step, key, report)) {
     return;
   }
   state.newest = std::max(state.newest, report.floor);
@@ -123,23 +170,25 @@ void OnReport(CoordinatorTurn& turn, const NodeReport& report) {
   if (HasEnded(state)) {
     return;
   }
-  FenceAnew(turn, report);
-  EndFenceOf(turn, report);
-  if (node.lost || HasEnded(state)) {
+  FenceAnew(state, step.config, report, step.now);
+  if (EndFenceOf(state, step.config, report)) {
+    JudgeIfDrained(step);
+  }
+  if (state.nodes.at(key).lost || HasEnded(state)) {
     return;
   }
   if (!state.world) {
     const bool windowed = state.shape->restart_window > Duration{0};  // Older ones may have passed.
-    state.restarts_used = std::max(
-        state.restarts_used, windowed ? report.restarts_used
-                                      : std::min(report.restarts_used, state.shape->max_restarts));
+    state.budget.used = std::max(
+        state.budget.used, windowed ? report.restarts_used
+                                    : std::min(report.restarts_used, state.shape->max_restarts));
   }
-  if (CollectForRecovery(turn, key, report)) {
-    return;
+  if (!CollectForRecovery(step, key, report)) {
+    ActOnReport(step, key, report);
   }
-  ActOnReport(turn, key, report);
 }
 
+// ---- Time ----
 // Several closed at once: our side or a proxy restarted, so the lease decides and not the grace.
 bool ClosedWithOthers(const CoordinatorState& state, const CoordinatorConfig& config, Time when) {
   const auto& closed = state.index.cancelled;
@@ -149,95 +198,97 @@ bool ClosedWithOthers(const CoordinatorState& state, const CoordinatorConfig& co
 }
 
 // The rules (a) closed connection, (b) lease, (c) successor; any of them is enough.
-std::optional<std::string> WhyLost(const CoordinatorTurn& turn, const NodeKey& key,
+std::optional<std::string> WhyLost(const CoordinatorStep& step, const NodeKey& key,
                                    NodeState& node) {
-  const Duration grace = turn.config.disconnect_grace;
-  if (turn.now >= node.expires) {
-    return "nothing heard for its lease of " + FormatDuration(LeaseOf(turn.state, turn.config));
+  const Duration grace = step.config.disconnect_grace;
+  if (step.now >= node.expires) {
+    return "nothing heard for its lease of " + FormatDuration(LeaseOf(step.state, step.config));
   }
-  if (node.cancelled && !node.lease_decides && turn.now >= *node.cancelled + grace) {
-    if (!ClosedWithOthers(turn.state, turn.config, *node.cancelled)) {
+  if (node.cancelled && !node.lease_decides && step.now >= *node.cancelled + grace) {
+    if (!ClosedWithOthers(step.state, step.config, *node.cancelled)) {
       return "its connection closed and it did not come back within " + FormatDuration(grace);
     }
     node.lease_decides = true;
   }
-  if (node.unconnected && turn.now >= *node.unconnected + grace && HasSuccessor(turn.state, key)) {
+  if (node.unconnected && step.now >= *node.unconnected + grace &&
+      HasNewerMembership(step.state, key)) {
     return "a new agent of the same node has taken its place";
   }
   return std::nullopt;
 }
 
-void ExpireNodes(CoordinatorTurn& turn) {
-  CoordinatorState& state = turn.state;
+void ExpireNodes(CoordinatorStep& step) {
+  CoordinatorState& state = step.state;
   std::vector<NodeKey> due;
   for (const auto& [when, key] : state.index.due) {
-    if (when > turn.now) {
+    if (when > step.now) {
       break;
     }
     due.push_back(key);
   }
   std::vector<std::pair<NodeKey, std::string>> lost;
   for (const NodeKey& key : due) {
-    NodeState& node = state.nodes.at(key);
-    if (node.held && turn.now >= node.held->until) {
-      node.held.reset();
-    }
-    if (node.acknowledged && turn.now >= node.expires) {
-      node.lost = true;  // It knows the outcome and is gone, as it should be.
-      LeavePlace(state, key);
-      if (Member* const member = FindMember(state, key)) {
-        member->lost = true;  // Nobody waits for it to stop.
+    bool left = false;
+    Change(state, step.config, key, [&](NodeState& node) {
+      if (node.held && step.now >= node.held->until) {
+        node.held.reset();
       }
-      node.forget = node.expires + kLeasesUntilForgotten * LeaseOf(state, turn.config);
-    } else if (auto why = node.acknowledged ? std::nullopt : WhyLost(turn, key, node)) {
-      lost.emplace_back(key, *std::move(why));
+      if (node.acknowledged && step.now >= node.expires) {
+        node.lost = left = true;  // It knows the outcome and is gone, as it should be.
+        node.forget = node.expires + kLeasesUntilForgotten * LeaseOf(state, step.config);
+      } else if (auto why = node.acknowledged ? std::nullopt : WhyLost(step, key, node)) {
+        lost.emplace_back(key, *std::move(why));
+      }
+    });
+    if (left) {
+      LeavePlace(state.recovery, key);
+      ChangeMember(state, step.config, key, [](Member& member) {
+        member.lost = true;  // Nobody waits for it to stop.
+      });
     }
-    Refile(state, turn.config, key.node);
   }
   for (const auto& [key, why] : lost) {
-    Lose(turn, key, why);
+    Lose(step, key, why);
   }
   auto& forget = state.index.forget;
-  while (!forget.empty() && forget.begin()->first <= turn.now) {
+  while (!forget.empty() && forget.begin()->first <= step.now) {
     Forget(state, NodeKey(forget.begin()->second));
   }
 }
 
-void ExpirePhase(CoordinatorTurn& turn) {
-  CoordinatorState& state = turn.state;
-  EndRecoveryIfDue(turn);
+void ExpirePhase(CoordinatorStep& step) {
+  CoordinatorState& state = step.state;
+  if (state.phase == Phase::kRecovering && step.now >= EndOfRecovery(state, step.config)) {
+    EndRecovery(step);
+  }
   if (state.phase == Phase::kRunning) {
-    if (turn.now >= state.since + turn.config.start_timeout) {
+    if (step.now >= state.since + step.config.start_timeout) {
       for (const std::size_t rank : std::set<std::size_t>(state.world->roll.silent)) {
-        Lose(turn, state.world->members[rank].key, "told to run, it has not started its workers");
+        Lose(step, state.world->members[rank].key, "told to run, it has not started its workers");
       }
     }
   }
   if (state.phase == Phase::kDraining) {
-    const Duration grace =
-        IsPlanned(state.drain->cause) ? turn.config.shutdown_timeout : turn.config.stop_grace;
-    if (turn.now >= state.drain->began + grace + LeaseOf(state, turn.config)) {
+    if (step.now >= EndOfDrain(state, step.config)) {
       for (const std::size_t rank : std::set<std::size_t>(state.world->roll.undrained)) {
         if (const Member& member = state.world->members[rank]; !member.lost) {
-          Lose(turn, NodeKey(member.key), "its workers cannot be stopped");
+          Lose(step, NodeKey(member.key), "its workers cannot be stopped");
         }
       }
     }
-    EndFences(turn);
+    EndFences(state, step.config, step.now);
   }
-  JudgeIfDrained(turn);
-  TryForm(turn);
-  ConsiderGrowth(turn);
+  GoOn(step);
   if (state.phase == Phase::kGathering && state.shape &&
-      turn.now >= state.since + state.shape->join_timeout) {
+      step.now >= state.since + state.shape->join_timeout) {
     const std::uint32_t have = CountReady(state);
-    EndRun(turn, Finish{Ending::kFailed,
+    EndRun(step, Finish{Ending::kFailed,
                         kUnavailable,
                         std::to_string(have) + " of " + std::to_string(state.shape->min_nodes) +
                             " nodes came within " + FormatDuration(state.shape->join_timeout) +
                             " (join_timeout)",
                         {}});
-    turn.Say(NoticeLevel::kDetail, "the run failed: " + state.outcome->text);  // Nodes say it.
+    step.Say(NoticeLevel::kDetail, "the run failed: " + state.outcome->text);  // Nodes say it.
   }
 }
 
@@ -257,109 +308,63 @@ void ForgiveOwnPause(CoordinatorState& state, const CoordinatorConfig& config, T
   if (state.phase == Phase::kRunning || state.phase == Phase::kRecovering) {
     state.since += late;  // The start deadline, or the lease of recovery, counts from it.
   }
-  for (auto& [key, node] : state.nodes) {
-    node.expires += late;
-    if (node.cancelled) {
-      *node.cancelled += late;
+  ChangeAll(state, config, [&](Roster& roster) {
+    for (auto& [key, node] : roster.nodes) {
+      node.expires += late;
+      if (node.cancelled) {
+        *node.cancelled += late;
+      }
+      if (node.unconnected) {
+        *node.unconnected += late;
+      }
     }
-    if (node.unconnected) {
-      *node.unconnected += late;
-    }
-  }
-  RefileAll(state, config);
+  });
 }
 
-void OnCallEnded(CoordinatorTurn& turn, const CallEnded& ended) {
-  const auto found = turn.state.nodes.find({ended.node, ended.incarnation});
-  if (found == turn.state.nodes.end() || found->second.report.sequence != ended.sequence) {
+void OnCallEnded(CoordinatorStep& step, const CallEnded& ended) {
+  const auto found = step.state.nodes.find({ended.node, ended.incarnation});
+  if (found == step.state.nodes.end() || found->second.report.sequence != ended.sequence) {
     return;  // An older call: the newer one speaks for the node.
   }
-  NodeState& node = found->second;
-  node.call_open = false;
-  node.unconnected = turn.now;
-  if (ended.cancelled) {
-    node.cancelled = turn.now;
-  }
-  Refile(turn.state, turn.config, ended.node);
+  Change(step.state, step.config, NodeKey(found->first), [&](NodeState& node) {
+    node.call_open = false;
+    node.unconnected = step.now;
+    if (ended.cancelled) {
+      node.cancelled = step.now;
+    }
+  });
 }
 
 }  // namespace
 
-void ActOnReport(CoordinatorTurn& turn, const NodeKey& key, const NodeReport& report) {
-  CoordinatorState& state = turn.state;
-  Leaving& leaving = state.nodes.at(key).report.leaving;
-  if (leaving == Leaving::kStopRun) {
-    if (!MayStopRun(state, key)) {
-      leaving = Leaving::kLeave;
-    } else if (state.phase == Phase::kGathering) {
-      EndRun(turn, Finish{Ending::kFailed, 130, "the run was stopped on request", {}});
-      return;
-    } else {
-      BeginDrain(turn, StopCause::kOperator, true);
-    }
-  }
-  if (Member* const member = FindMember(state, key)) {
-    ReportFromMember(turn, key, *member, leaving == Leaving::kLeave, report);
-  }
-  JudgeIfDrained(turn);
-  TryForm(turn);
-  ConsiderGrowth(turn);
-}
-
 CoordinatorEffects Step(CoordinatorState& state, const CoordinatorConfig& config,
                         const CoordinatorEvent& event, Time now) {
-  CoordinatorTurn turn{state, config, now, {}};
-  const RecordMark before = MarkOf(state);
+  CoordinatorStep step{state, config, now, {}};
+  const RecordMark before = MarkOf(state.records, FactsOf(state));
   ForgiveOwnPause(state, config, now);
   std::visit(Overload{
-                 [&](const Reported& reported) { OnReport(turn, reported.report); },
-                 [&](const CallEnded& ended) { OnCallEnded(turn, ended); },
-                 [&](const Controlled& controlled) { OnControlled(turn, controlled); },
+                 [&](const Reported& reported) { OnReport(step, reported.report); },
+                 [&](const CallEnded& ended) { OnCallEnded(step, ended); },
+                 [&](const Controlled& controlled) { OnControlled(step, controlled); },
                  [&](const Tick&) {
-                   ExpireNodes(turn);
+                   ExpireNodes(step);
                    if (!HasEnded(state)) {
-                     ExpirePhase(turn);
+                     ExpirePhase(step);
                    }
                  },
-                 [&](const Persisted& persisted) { OnPersisted(state, persisted.number); },
+                 [&](const Persisted& persisted) {
+                   state.edition += OnPersisted(state.records, persisted.number) ? 1 : 0;
+                 },
                  [&](const ClaimGood& good) {
                    state.claim_good = good.until;
-                   TryForm(turn);
+                   TryForm(step);
                  },
              },
              event);
   state.stepped = now;
   state.wake = NextWake(state, config);
-  return {std::move(turn.notices), RecordIfChanged(state, config, before)};
-}
-
-bool IsNewest(const CoordinatorState& state, const NodeReport& report) {
-  const auto found = state.nodes.find({report.node, report.incarnation});
-  return found == state.nodes.end() || report.sequence > found->second.report.sequence;
-}
-
-Duration LeaseOf(const CoordinatorState& state, const CoordinatorConfig& config) {
-  return std::max(config.base_lease,
-                  config.lease_per_node * static_cast<Duration::rep>(NodesThatCount(state)));
-}
-
-std::size_t NodesThatCount(const CoordinatorState& state) {
-  if (!state.shape) {
-    return 0;
-  }
-  const std::size_t world = state.world ? state.world->members.size() : 0;
-  const bool gathers = state.phase == Phase::kGathering;
-  const std::size_t next =
-      gathers ? std::min(state.index.ready + state.index.held, state.shape->max_nodes) : 0;
-  return std::max<std::size_t>({state.shape->min_nodes, NodesToRecover(state), world, next});
-}
-
-bool IsOver(const CoordinatorState& state) {
-  return HasEnded(state) && state.index.served == 0;
-}
-
-bool ClaimIsInDoubt(const CoordinatorState& state, Time now) {
-  return state.claim_good && now > *state.claim_good;
+  return {std::move(step.notices),
+          config.journal ? RecordIfChanged(state.records, FactsOf(state), before) : std::nullopt};
 }
 
 }  // namespace ddprun

@@ -4,7 +4,7 @@
 
 #include "rendezvous/core/invariants.h"
 #include "rendezvous/core/pair.h"
-#include "rendezvous/core/turn.h"
+#include "rendezvous/core/transitions.h"
 
 namespace ddprun {
 namespace {
@@ -96,7 +96,7 @@ TEST_F(Pair, NextGenerationWaitsForEveryPromise) {
 }
 
 TEST_F(Pair, ASpentBudgetEndsTheRunWithTheWorkersCode) {
-  story.state.restarts_used = 1;
+  story.state.budget.used = 1;
   a.Ends(Outcome::kFailed, {Failure(Exited{3})}, At(1s));
   b.Ends(Outcome::kStopped, {}, At(1s));
   const Finish finish = std::get<Finish>(a.Told(At(1s)));
@@ -107,17 +107,17 @@ TEST_F(Pair, ASpentBudgetEndsTheRunWithTheWorkersCode) {
 
 // A dead node's peers fail first; its loss, known later, must be the verdict.
 TEST_F(Pair, ALossDuringTheDrainIsNotCharged) {
-  story.state.restarts_used = 1;
+  story.state.budget.used = 1;
   a.Ends(Outcome::kFailed, {Failure(Exited{1})}, At(1s));
   b.Closes(At(1'100ms));
   story.Pass(At(1'300ms));
   EXPECT_EQ(story.state.phase, Phase::kGathering);
-  EXPECT_EQ(story.state.restarts_used, 1u);
+  EXPECT_EQ(story.state.budget.used, 1u);
 }
 
 // The host of the store may have succeeded already; its peers fail because it is gone.
 TEST_F(Pair, TheLossOfANodeThatSucceededExcusesItsPeers) {
-  story.state.restarts_used = 1;
+  story.state.budget.used = 1;
   a.Ends(Outcome::kSucceeded, {}, At(1s));
   a.Closes(At(1s));
   story.Pass(At(1'200ms));
@@ -127,7 +127,7 @@ TEST_F(Pair, TheLossOfANodeThatSucceededExcusesItsPeers) {
 }
 
 TEST_F(Pair, ANodeThatLeavesDuringTheDrainExcusesIt) {
-  story.state.restarts_used = 1;
+  story.state.budget.used = 1;
   a.Ends(Outcome::kFailed, {Failure(Exited{1})}, At(1s));
   b.report.leaving = Leaving::kLeave;
   b.Ends(Outcome::kStopped, {}, At(2s));
@@ -314,7 +314,7 @@ TEST_F(Pair, WorkersThatCannotBeStoppedLoseTheirNode) {
     story.Pass(At(t));
   }
   EXPECT_EQ(story.state.phase, Phase::kGathering);  // 1 s + grace 5 s + lease 3 s.
-  EXPECT_EQ(story.state.restarts_used, 0u);
+  EXPECT_EQ(story.state.budget.used, 0u);
   EXPECT_EQ(std::get<Stop>(b.Told(At(9s))).cause, StopCause::kDeclaredLost);
 }
 
@@ -357,7 +357,7 @@ TEST_F(Pair, AFailureAfterAPlannedDrainBeganIsItsConsequence) {
   a.Ends(Outcome::kStopped, {}, At(1s));
   b.Ends(Outcome::kFailed, {Failure(Exited{76})}, At(2s));
   EXPECT_EQ(story.state.phase, Phase::kGathering);
-  EXPECT_EQ(story.state.restarts_used, 0u);
+  EXPECT_EQ(story.state.budget.used, 0u);
 }
 
 TEST_F(Pair, AnInterruptStopsTheRunForAll) {

@@ -3,8 +3,6 @@
 #include <algorithm>
 
 #include "common/overload.h"
-#include "rendezvous/core/budget.h"
-
 namespace ddprun {
 namespace {
 
@@ -16,25 +14,11 @@ std::string Join(const std::vector<std::string>& names) {
   return text;
 }
 
-std::string Count(std::uint32_t n, const std::string& one) {
-  return std::to_string(n) + " " + one + (n == 1 ? "" : "s");
-}
-
-std::string Hosts(const NodeReport& report) {
-  switch (report.hosting) {
-    case Hosting::kNothing:
-      return "hosts nothing";
-    case Hosting::kWorkers:
-      return "hosts generation " +
-             std::to_string(report.placement ? report.placement->generation.value : 0);
-    case Hosting::kStopping:
-      return "is stopping generation " +
-             std::to_string(report.placement ? report.placement->generation.value : 0);
-  }
-  return "";
-}
-
 }  // namespace
+
+std::string CountOf(std::uint32_t count, const std::string& one) {
+  return std::to_string(count) + " " + one + (count == 1 ? "" : "s");
+}
 
 std::string Describe(const WorkerFailure& failure) {
   std::string where = "local rank " + std::to_string(failure.local_rank);
@@ -84,9 +68,9 @@ std::string Describe(const WaitReason& reason) {
       return "own workers have finished; waiting for those of " +
              (reason.missing.empty() ? "other nodes" : Join(reason.missing));
     case WaitFor::kSpare:
-      return "the world is complete with " + Count(reason.have, "node") + "; waiting as a spare";
+      return "the world is complete with " + CountOf(reason.have, "node") + "; waiting as a spare";
     case WaitFor::kSettling:
-      return "joining the running world of " + Count(reason.have, "node") +
+      return "joining the running world of " + CountOf(reason.have, "node") +
              (reason.remaining ? " in " + FormatDuration(*reason.remaining) : "") +
              ", together with whoever else comes now";
     case WaitFor::kHeldBack:
@@ -97,7 +81,7 @@ std::string Describe(const WaitReason& reason) {
       return text + ": this node was lost " + std::to_string(reason.losses) + " times in " +
              FormatDuration(reason.span);
     case WaitFor::kNoGrowth:
-      return "the run goes on with " + Count(reason.have, "node") +
+      return "the run goes on with " + CountOf(reason.have, "node") +
              " and does not grow (--scale-up=never); waiting as a spare";
     case WaitFor::kFinishing:
       return "some nodes have finished already: too late to join; waiting for the run's end";
@@ -105,7 +89,7 @@ std::string Describe(const WaitReason& reason) {
       return "waiting until this node's earlier agent or its workers are gone";
     case WaitFor::kRecovery:
       text = "the rendezvous server is new and collects reports: " + std::to_string(reason.have) +
-             " of " + Count(reason.want, "node") + (reason.have == 1 ? " has" : " have") +
+             " of " + CountOf(reason.want, "node") + (reason.have == 1 ? " has" : " have") +
              " reported";
       if (!reason.missing.empty()) {
         text += "; missing " + Join(reason.missing);
@@ -174,66 +158,6 @@ std::string Describe(const Directive& directive) {
           },
       },
       directive);
-}
-
-std::string Describe(Phase phase) {
-  switch (phase) {
-    case Phase::kRecovering:
-      return "recovering";
-    case Phase::kGathering:
-      return "gathering";
-    case Phase::kRunning:
-      return "running";
-    case Phase::kDraining:
-      return "draining";
-    case Phase::kSucceeded:
-      return "succeeded";
-    case Phase::kFailed:
-      return "failed";
-  }
-  return "";
-}
-
-std::string Describe(const World& world) {
-  std::string text = "generation " + std::to_string(world.generation.value) + ": " +
-                     Count(static_cast<std::uint32_t>(world.members.size()), "node") + ", " +
-                     Count(world.size, "worker") + ":";
-  for (std::size_t i = 0; i < std::min(world.members.size(), kMaxNamed); ++i) {
-    text += " " + world.members[i].key.node;
-  }
-  return world.members.size() > kMaxNamed ? text + " ..." : text;
-}
-
-std::vector<std::string> Describe(const CoordinatorState& state, const CoordinatorConfig& config,
-                                  Time now) {
-  std::vector<std::string> lines;
-  std::string head = "run '" + state.run_id + "': " + Describe(state.phase) + " for " +
-                     FormatDuration(now - state.since) + ", restarts used " +
-                     (state.shape ? RestartsInWords(state, now) : "0");
-  if (state.shape && state.shape->restart_window > Duration{0}) {
-    head += ", " + std::to_string(state.restarts_used) + " in all";
-  }
-  if (state.world) {
-    head += ", " + Describe(*state.world);
-  }
-  if (state.phase == Phase::kRecovering && state.recovery.newest) {
-    const Placement& newest = *state.recovery.newest;
-    head += ", looking for the " + Count(newest.group_size, "node") + " of generation " +
-            std::to_string(newest.generation.value);
-  }
-  if (state.outcome) {
-    head += "; " + state.outcome->text;
-  }
-  lines.push_back(head);
-  for (const auto& [key, node] : state.nodes) {
-    std::string line = "node " + key.node + ": ";
-    line += node.lost ? "lost" : node.refused ? "refused: " + *node.refused : Hosts(node.report);
-    if (!node.lost && !node.refused) {
-      line += ", told to " + Describe(DirectiveFor(state, config, key.node, key.incarnation, now));
-    }
-    lines.push_back(line);
-  }
-  return lines;
 }
 
 }  // namespace ddprun

@@ -1,12 +1,15 @@
-// The only place where the coordinator's values become words. Pure.
+// The only place where what nodes and server tell each other becomes words. Pure.
 #pragma once
 
+#include <cstdint>
 #include <string>
-#include <vector>
 
-#include "rendezvous/core/coordinator.h"
+#include "rendezvous/core/messages.h"
 
 namespace ddprun {
+
+// "1 node", "3 nodes".
+std::string CountOf(std::uint32_t count, const std::string& one);
 
 std::string Describe(const WorkerFailure& failure);
 
@@ -16,14 +19,5 @@ std::string Describe(const WaitReason& reason);
 std::string Describe(const Directive& directive);
 
 std::string Describe(StopCause cause);
-
-std::string Describe(Phase phase);
-
-// "generation 4: 4 nodes, 16 workers: n0 n1 n2 n3"
-std::string Describe(const World& world);
-
-// The whole state, for people: one line on the run, one per node.
-std::vector<std::string> Describe(const CoordinatorState& state, const CoordinatorConfig& config,
-                                  Time now);
 
 }  // namespace ddprun

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "rendezvous/core/status.h"
 #include "rendezvous/core/story.h"
 
 namespace ddprun {

@@ -1,14 +1,9 @@
-// DirectiveFor and NextWake: what follows from a coordinator's state, without changing it.
+#include "rendezvous/core/directives.h"
+
 #include <algorithm>
 #include <set>
 
-#include "rendezvous/core/coordinator.h"
 #include "rendezvous/core/fencing.h"
-#include "rendezvous/core/formation.h"
-#include "rendezvous/core/growth.h"
-#include "rendezvous/core/node_index.h"
-#include "rendezvous/core/record.h"
-#include "rendezvous/core/recovery.h"
 
 namespace ddprun {
 namespace {
@@ -16,18 +11,6 @@ namespace {
 constexpr int kUsage = 2;
 constexpr int kTerminated = 143;
 constexpr int kUnavailable = 69;
-
-const Member* FindMember(const CoordinatorState& state, const NodeKey& key, std::size_t* index) {
-  if (!state.world) {
-    return nullptr;
-  }
-  const auto place = state.world->places.find(key);
-  if (place == state.world->places.end() || state.world->members[place->second].lost) {
-    return nullptr;
-  }
-  *index = place->second;
-  return &state.world->members[*index];
-}
 
 Duration Until(Time deadline, Time now) {
   return std::max(Duration{0}, std::chrono::ceil<Duration>(deadline - now));
@@ -94,7 +77,7 @@ WaitReason RecoveringReason(const CoordinatorState& state, const CoordinatorConf
     reason.want = state.shape->max_nodes;
     reason.have = std::min(static_cast<std::uint32_t>(state.nodes.size()), reason.want);
   }
-  reason.missing = MissingFromRecovery(state);
+  reason.missing = MissingFromRecovery(state.recovery);
   reason.remaining = Until(EndOfRecovery(state, config), now);
   return reason;
 }
@@ -114,7 +97,7 @@ WaitReason ReasonFor(const CoordinatorState& state, const NodeKey& key, bool mem
     return reason;
   }
   if (state.phase == Phase::kRunning && !member && IsReady(state, key)) {
-    return WhyOutside(state, key, now);
+    return WhyOutside(state.growth, state, key, now);
   }
   WaitReason reason;
   reason.have = static_cast<std::uint32_t>(state.world->members.size());
@@ -181,14 +164,10 @@ Directive DirectiveFor(const CoordinatorState& state, const CoordinatorConfig& c
   if (state.phase == Phase::kRecovering) {
     return Wait{RecoveringReason(state, config, now)};
   }
-  std::size_t index = 0;
-  const Member* const member = FindMember(state, key, &index);
+  const Member* const member = FindMember(state, key);
   const bool hosts = report.hosting != Hosting::kNothing;
-  const bool current = state.world && report.placement &&
-                       report.placement->generation == state.world->generation &&
-                       report.placement->world_id == state.world->id;
-  const bool active = state.phase == Phase::kRunning || state.phase == Phase::kDraining;
-  if (hosts && !(current && member != nullptr && active)) {
+  const bool current = state.world && SpeaksOfWorld(report, *state.world);
+  if (hosts && !(current && member != nullptr && IsActive(state))) {
     return Stop{hosted, report.placement->world_id, StopCause::kSuperseded};
   }
   if (state.phase == Phase::kDraining && member != nullptr &&
@@ -202,7 +181,7 @@ Directive DirectiveFor(const CoordinatorState& state, const CoordinatorConfig& c
     }
   }
   if (state.phase == Phase::kRunning && member != nullptr && !member->succeeded) {
-    return Run{PlacementOf(state, *state.world, index)};
+    return Run{PlacementOf(*state.world, *RankOf(*state.world, key), state.budget.used)};
   }
   return Wait{ReasonFor(state, key, member != nullptr, now)};
 }
@@ -234,12 +213,10 @@ std::optional<Time> NextWake(const CoordinatorState& state, const CoordinatorCon
       }
       break;
     case Phase::kDraining: {
-      const Duration grace =
-          IsPlanned(state.drain->cause) ? config.shutdown_timeout : config.stop_grace;
       const RollCall& roll = state.world->roll;
       if (!std::includes(roll.lost.begin(), roll.lost.end(), roll.undrained.begin(),
                          roll.undrained.end())) {
-        consider(state.drain->began + grace + LeaseOf(state, config));
+        consider(EndOfDrain(state, config));
       }
       if (const std::optional<Time> fence = NextFence(state)) {
         consider(*fence);

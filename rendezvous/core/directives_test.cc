@@ -33,7 +33,7 @@ TEST_F(Growing, ALaterNodeMakesTheWorldGrow) {
   EXPECT_EQ(b.Waits(At(1s)).what, WaitFor::kDrain);
   a.Ends(Outcome::kStopped, {}, At(2s));
   EXPECT_EQ(std::get<ddprun::Run>(b.Told(At(2s))).placement.world_size, 2u);
-  EXPECT_EQ(story.state.restarts_used, 0u);
+  EXPECT_EQ(story.state.budget.used, 0u);
 }
 
 TEST_F(Growing, NotOnceANodeHasSucceeded) {
@@ -93,7 +93,7 @@ TEST_F(Growing, ANodeThatLeavesIsToldSoOnceItHasStopped) {
   EXPECT_EQ(std::get<Finish>(b.Told(At(3s))).exit_code, 143);
   a.Ends(Outcome::kStopped, {}, At(3s));
   EXPECT_EQ(story.state.world->members.size(), 1u);
-  EXPECT_EQ(story.state.restarts_used, 0u);
+  EXPECT_EQ(story.state.budget.used, 0u);
 }
 
 TEST_F(Growing, AnEndedRunIsNoSuccessOfANewcomer) {

@@ -2,23 +2,21 @@
 
 #include <algorithm>
 
-#include "rendezvous/core/node_index.h"
-
 namespace ddprun {
 
-std::optional<Time> FenceFrom(const CoordinatorState& state, Time heard, Time now) {
-  if (!state.shape || state.shape->fence_after == Duration{0}) {
+std::optional<Time> FenceFrom(const std::optional<RunShape>& shape, Time heard, Time now) {
+  if (!shape || shape->fence_after == Duration{0}) {
     return std::nullopt;
   }
-  const Time fence = heard + state.shape->fence_after + kKillTakes;
+  const Time fence = heard + shape->fence_after + kKillTakes;
   return fence > now ? std::optional(fence) : std::nullopt;
 }
 
-std::optional<Time> NextFence(const CoordinatorState& state) {
+std::optional<Time> NextFence(const Roster& roster) {
   std::optional<Time> next;
-  if (state.world) {
-    for (const std::size_t rank : state.world->roll.lost) {
-      const std::optional<Time>& fence = state.world->members[rank].fence;
+  if (roster.world) {
+    for (const std::size_t rank : roster.world->roll.lost) {
+      const std::optional<Time>& fence = roster.world->members[rank].fence;
       if (fence && (!next || *fence < *next)) {
         next = fence;
       }
@@ -27,55 +25,58 @@ std::optional<Time> NextFence(const CoordinatorState& state) {
   return next;
 }
 
-void EndFences(CoordinatorTurn& turn) {
-  CoordinatorState& state = turn.state;
-  const std::optional<Time> next = NextFence(state);
-  if (!next || turn.now < *next) {
+void EndFences(Roster& roster, const CoordinatorConfig& config, Time now) {
+  const std::optional<Time> next = NextFence(roster);
+  if (!next || now < *next) {
     return;
   }
-  for (Member& member : state.world->members) {
-    if (member.fence && turn.now >= *member.fence) {
-      member.fence.reset();
+  ChangeAll(roster, config, [&](Roster& all) {
+    for (Member& member : all.world->members) {
+      if (member.fence && now >= *member.fence) {
+        member.fence.reset();
+      }
     }
-  }
-  RefileAll(state, turn.config);
+  });
 }
 
-void FenceAnew(CoordinatorTurn& turn, const NodeReport& report) {
-  CoordinatorState& state = turn.state;
-  if (!state.world || report.hosting == Hosting::kNothing ||
-      report.placement->world_id != state.world->id ||
-      !state.world->roll.lost.contains(report.placement->group_rank)) {
+void FenceAnew(Roster& roster, const CoordinatorConfig& config, const NodeReport& report,
+               Time now) {
+  if (!roster.world || report.hosting == Hosting::kNothing ||
+      report.placement->world_id != roster.world->id ||
+      !roster.world->roll.lost.contains(report.placement->group_rank)) {
     return;
   }
-  if (const std::optional<Time> fence = FenceFrom(state, turn.now, turn.now)) {
-    state.world->members[report.placement->group_rank].fence = fence;
-    RefileAll(state, turn.config);
+  if (const std::optional<Time> fence = FenceFrom(roster.shape, now, now)) {
+    ChangeAll(roster, config,
+              [&](Roster& all) { all.world->members[report.placement->group_rank].fence = fence; });
   }
 }
 
 // The same node in a new membership too: its floor says that it knew the world. A stranger on its
 // place promises nothing about this generation, and one that has run another world of that number
 // nothing about this one.
-void EndFenceOf(CoordinatorTurn& turn, const NodeReport& report) {
-  CoordinatorState& state = turn.state;
-  if (!state.world || state.world->roll.lost.empty() || report.hosting != Hosting::kNothing ||
-      report.unkillable > 0 || report.floor < state.world->generation ||
-      (report.placement && !SpeaksOfWorld(report, *state.world))) {
-    return;
+bool EndFenceOf(Roster& roster, const CoordinatorConfig& config, const NodeReport& report) {
+  if (!roster.world || roster.world->roll.lost.empty() || report.hosting != Hosting::kNothing ||
+      report.unkillable > 0 || report.floor < roster.world->generation ||
+      (report.placement && !SpeaksOfWorld(report, *roster.world))) {
+    return false;
   }
-  bool ended = false;
-  for (const std::size_t rank : state.world->roll.lost) {
-    Member& member = state.world->members[rank];
-    if (member.fence && member.key.node == report.node) {
-      member.fence.reset();
-      ended = true;
+  const auto& lost = roster.world->roll.lost;
+  const auto ends = [&](const Member& member) {
+    return member.fence && member.key.node == report.node;
+  };
+  if (std::none_of(lost.begin(), lost.end(),
+                   [&](std::size_t rank) { return ends(roster.world->members[rank]); })) {
+    return false;
+  }
+  ChangeAll(roster, config, [&](Roster& all) {
+    for (Member& member : all.world->members) {
+      if (member.lost && ends(member)) {
+        member.fence.reset();
+      }
     }
-  }
-  if (ended) {
-    RefileAll(state, turn.config);
-    JudgeIfDrained(turn);
-  }
+  });
+  return true;
 }
 
 }  // namespace ddprun

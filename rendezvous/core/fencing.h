@@ -7,26 +7,30 @@
 // over, and no clocks are compared. A second more is given to the killing itself.
 #pragma once
 
-#include "rendezvous/core/turn.h"
+#include <optional>
+
+#include "rendezvous/core/roster.h"
 
 namespace ddprun {
 
 inline constexpr Duration kKillTakes{1'000};  // Of a large process: its memory is given back first.
 
-// For a node last heard at `heard`. Nothing: its workers cannot run any more.
-std::optional<Time> FenceFrom(const CoordinatorState& state, Time heard, Time now);
+// For a node last heard at `heard`. Nothing: its workers cannot run any more. `shape`: unknown
+// before the first report.
+std::optional<Time> FenceFrom(const std::optional<RunShape>& shape, Time heard, Time now);
 
 // The next fence of the world's lost members that ends.
-std::optional<Time> NextFence(const CoordinatorState& state);
+std::optional<Time> NextFence(const Roster& roster);
 
 // Those that are over.
-void EndFences(CoordinatorTurn& turn);
+void EndFences(Roster& roster, const CoordinatorConfig& config, Time now);
 
 // A member that was lost is back, with workers: it is answered, so the time begins anew. They stop
 // like others do.
-void FenceAnew(CoordinatorTurn& turn, const NodeReport& report);
+void FenceAnew(Roster& roster, const CoordinatorConfig& config, const NodeReport& report, Time now);
 
-// A member that was lost is back and has promised: nothing of it runs any more.
-void EndFenceOf(CoordinatorTurn& turn, const NodeReport& report);
+// A member that was lost is back and has promised: nothing of it runs any more. True: a fence has
+// ended.
+bool EndFenceOf(Roster& roster, const CoordinatorConfig& config, const NodeReport& report);
 
 }  // namespace ddprun

@@ -5,8 +5,6 @@
 #include <map>
 #include <set>
 
-#include "rendezvous/core/node_index.h"
-
 namespace ddprun {
 namespace {
 
@@ -52,10 +50,10 @@ bool ComesBefore(const Candidate* a, const Candidate* b) {
 }
 
 // Keeps max_nodes: those of the last world first, then who came first.
-void LeaveOut(const CoordinatorState& state, std::vector<const Candidate*>& chosen) {
+void LeaveOut(const Roster& roster, std::vector<const Candidate*>& chosen) {
   std::set<NodeId> last_world;
-  if (state.world) {
-    for (const Member& member : state.world->members) {
+  if (roster.world) {
+    for (const Member& member : roster.world->members) {
       last_world.insert(member.key.node);
     }
   }
@@ -64,7 +62,7 @@ void LeaveOut(const CoordinatorState& state, std::vector<const Candidate*>& chos
     const bool b_old = last_world.contains(b->first.node);
     return a_old != b_old ? a_old : a->second.joined < b->second.joined;
   });
-  chosen.resize(state.shape->max_nodes);
+  chosen.resize(roster.shape->max_nodes);
 }
 
 // SplitMix64 (Steele, Lea, Flood 2014): distinct seeds and counters give distinct-looking ids.
@@ -77,12 +75,12 @@ std::uint64_t Mix(std::uint64_t value) {
 
 // Never the same twice, whoever it is for: all runs of a server draw from its one seed, and what
 // workers share or leave behind goes by this name.
-WorldId NameOfNext(const CoordinatorState& state, const CoordinatorConfig& config) {
+WorldId NameOf(Generation generation, const RunId& run_id, const CoordinatorConfig& config) {
   std::uint64_t name = config.seed;
-  for (const char c : state.run_id) {
+  for (const char c : run_id) {
     name = Mix(name ^ static_cast<unsigned char>(c));
   }
-  return {Mix(name ^ Mix(state.newest.Next().value))};
+  return {Mix(name ^ Mix(generation.value))};
 }
 
 // The last world's nodes keep their places; newcomers fill the holes, then follow.
@@ -131,16 +129,16 @@ std::strong_ordering CompareNatural(std::string_view a, std::string_view b) {
   return whole_a.compare(whole_b) <=> 0;
 }
 
-std::vector<NodeKey> ChooseMembers(const CoordinatorState& state) {
-  const bool with_held = NeedsHeld(state);
+std::vector<NodeKey> ChooseMembers(const Roster& roster) {
+  const bool with_held = NeedsHeld(roster);
   std::vector<const Candidate*> chosen;
-  for (const Candidate& candidate : state.nodes) {
-    if ((with_held || !candidate.second.held) && IsReady(state, candidate.first)) {
+  for (const Candidate& candidate : roster.nodes) {
+    if ((with_held || !candidate.second.held) && IsReady(roster, candidate.first)) {
       chosen.push_back(&candidate);
     }
   }
-  if (chosen.size() > state.shape->max_nodes) {
-    LeaveOut(state, chosen);
+  if (chosen.size() > roster.shape->max_nodes) {
+    LeaveOut(roster, chosen);
   }
   std::sort(chosen.begin(), chosen.end(), ComesBefore);
   const bool explicit_ranks = std::any_of(
@@ -150,19 +148,19 @@ std::vector<NodeKey> ChooseMembers(const CoordinatorState& state) {
   for (const Candidate* candidate : chosen) {
     keys.push_back(candidate->first);
   }
-  return state.world && !explicit_ranks ? KeepPlaces(*state.world, keys) : keys;
+  return roster.world && !explicit_ranks ? KeepPlaces(*roster.world, keys) : keys;
 }
 
-World MakeWorld(const CoordinatorState& state, const CoordinatorConfig& config,
+World MakeWorld(const Roster& roster, const CoordinatorConfig& config, Generation newest,
                 const std::vector<NodeKey>& chosen, Time now) {
   World world;
   world.term = config.term;
-  world.generation = state.newest.Next();
-  world.id = NameOfNext(state, config);
+  world.generation = newest.Next();
+  world.id = NameOf(world.generation, roster.run_id, config);
   world.formed = now;
   std::map<std::string, std::uint32_t> role_sizes;
   for (const NodeKey& key : chosen) {
-    const NodeReport& report = state.nodes.at(key).report;
+    const NodeReport& report = roster.nodes.at(key).report;
     Member member;
     member.key = key;
     member.workers = report.workers;
@@ -177,25 +175,8 @@ World MakeWorld(const CoordinatorState& state, const CoordinatorConfig& config,
   for (Member& member : world.members) {
     member.role_size = role_sizes[member.role];
   }
-  world.store = state.nodes.at(chosen.front()).report.store;
+  world.store = roster.nodes.at(chosen.front()).report.store;
   return world;
-}
-
-Placement PlacementOf(const CoordinatorState& state, const World& world, std::size_t group_rank) {
-  const Member& member = world.members.at(group_rank);
-  Placement placement;
-  placement.term = world.term;
-  placement.generation = world.generation;
-  placement.world_id = world.id;
-  placement.group_rank = static_cast<std::uint32_t>(group_rank);
-  placement.group_size = static_cast<std::uint32_t>(world.members.size());
-  placement.first_rank = member.first_rank;
-  placement.world_size = world.size;
-  placement.role_first_rank = member.role_first_rank;
-  placement.role_world_size = member.role_size;
-  placement.store = world.store;
-  placement.restarts_used = state.restarts_used;
-  return placement;
 }
 
 }  // namespace ddprun

@@ -14,10 +14,9 @@ constexpr Duration kLongestHold{120'000};
 constexpr std::size_t kMostNodes = 4'096;  // Remembered, and of each
 constexpr std::size_t kMostLosses = 16;    // so many: the longest hold is reached by then.
 
-bool MayGrow(const CoordinatorState& state) {
-  return state.phase == Phase::kRunning && state.shape->scale_up &&
-         state.world->members.size() < state.shape->max_nodes &&
-         state.world->roll.unfinished.size() == state.world->members.size();
+bool MayGrow(const Roster& roster) {
+  return roster.shape->scale_up && roster.world->members.size() < roster.shape->max_nodes &&
+         roster.world->roll.unfinished.size() == roster.world->members.size();
 }
 
 Duration Until(Time deadline, Time now) {
@@ -28,10 +27,10 @@ void ForgetOld(std::vector<Time>& losses, Time now) {
   std::erase_if(losses, [&](Time when) { return now - when >= kLossesCount; });
 }
 
-std::string ArrivalsInWords(const CoordinatorState& state) {
+std::string ArrivalsInWords(const Roster& roster) {
   std::string names;
   std::size_t named = 0;
-  for (const auto& [key, node] : state.nodes) {
+  for (const auto& [key, node] : roster.nodes) {
     if (node.filed.outsider && ++named <= kMaxNamed) {
       names += (names.empty() ? "" : " ") + key.node;
     }
@@ -43,28 +42,25 @@ std::string ArrivalsInWords(const CoordinatorState& state) {
 
 }  // namespace
 
-void ConsiderGrowth(CoordinatorTurn& turn) {
-  CoordinatorState& state = turn.state;
-  Growth& growth = state.growth;
-  const std::uint32_t arrivals = state.index.outsiders;
-  if (!MayGrow(state) || arrivals == 0) {
+std::optional<std::string> ConsiderGrowth(Growth& growth, const Roster& roster, bool running,
+                                          const CoordinatorConfig& config, Time now) {
+  const std::uint32_t arrivals = roster.index.outsiders;
+  if (!running || !MayGrow(roster) || arrivals == 0) {
     growth.first.reset();
     growth.go.reset();
     growth.arrivals = 0;
-    return;
+    return std::nullopt;
   }
   if (!growth.first) {
-    growth.first = turn.now;
+    growth.first = now;
   }
   if (arrivals > growth.arrivals) {
-    growth.go = std::min(turn.now + turn.config.settle, *growth.first + turn.config.settle_limit);
+    growth.go = std::min(now + config.settle, *growth.first + config.settle_limit);
   }
   growth.arrivals = arrivals;
-  const std::size_t room = state.shape->max_nodes - state.world->members.size();
-  if (arrivals >= room || turn.now >= *growth.go) {
-    turn.Say(NoticeLevel::kInfo, ArrivalsInWords(state));
-    BeginDrain(turn, StopCause::kScaleUp, true);
-  }
+  const std::size_t room = roster.shape->max_nodes - roster.world->members.size();
+  const bool now_is_the_time = arrivals >= room || now >= *growth.go;
+  return now_is_the_time ? std::optional(ArrivalsInWords(roster)) : std::nullopt;
 }
 
 void NoteLoss(Growth& growth, const NodeId& node, Time now) {
@@ -110,23 +106,23 @@ void ExplainHold(const Held& held, Time now, WaitReason& reason) {
   reason.remaining = Until(held.until, now);
 }
 
-WaitReason WhyOutside(const CoordinatorState& state, const NodeKey& key, Time now) {
-  const NodeState& node = state.nodes.at(key);
+WaitReason WhyOutside(const Growth& growth, const Roster& roster, const NodeKey& key, Time now) {
+  const NodeState& node = roster.nodes.at(key);
   WaitReason reason;
-  reason.have = static_cast<std::uint32_t>(state.world->members.size());
-  reason.need = state.shape->min_nodes;
-  reason.want = state.shape->max_nodes;
+  reason.have = static_cast<std::uint32_t>(roster.world->members.size());
+  reason.need = roster.shape->min_nodes;
+  reason.want = roster.shape->max_nodes;
   if (reason.have >= reason.want) {
     reason.what = WaitFor::kSpare;
   } else if (node.held) {
     ExplainHold(*node.held, now, reason);
-  } else if (state.world->roll.unfinished.size() < reason.have) {
+  } else if (roster.world->roll.unfinished.size() < reason.have) {
     reason.what = WaitFor::kFinishing;
-  } else if (!state.shape->scale_up) {
+  } else if (!roster.shape->scale_up) {
     reason.what = WaitFor::kNoGrowth;
   } else {
     reason.what = WaitFor::kSettling;
-    reason.remaining = Until(state.growth.go.value_or(now), now);
+    reason.remaining = Until(growth.go.value_or(now), now);
   }
   return reason;
 }

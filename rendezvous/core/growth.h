@@ -6,16 +6,28 @@
 // without it the others are too few.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
-#include "rendezvous/core/coordinator.h"
-#include "rendezvous/core/turn.h"
+#include "rendezvous/core/roster.h"
 
 namespace ddprun {
 
-// After every event while running: puts off, gives up or begins the stop for arrivals.
-void ConsiderGrowth(CoordinatorTurn& turn);
+// Nodes that came while a world runs, taken together; and who was lost when.
+struct Growth {
+  std::optional<Time> first;   // Of the arrivals not yet taken in.
+  std::optional<Time> go;      // The world stops for them then.
+  std::uint32_t arrivals = 0;  // That many were there when `go` was last put off.
+  std::map<NodeId, std::vector<Time>> losses;
+};
+
+// After every event: puts off, gives up or begins the stop for arrivals. Who arrives, in words,
+// when a running world is to stop for them now.
+std::optional<std::string> ConsiderGrowth(Growth& growth, const Roster& roster, bool running,
+                                          const CoordinatorConfig& config, Time now);
 
 void NoteLoss(Growth& growth, const NodeId& node, Time now);
 
@@ -26,6 +38,6 @@ std::optional<Held> HoldBack(const Growth& growth, const NodeId& node, Time now)
 void ExplainHold(const Held& held, Time now, WaitReason& reason);
 
 // Why an outsider that is ready waits while a world runs.
-WaitReason WhyOutside(const CoordinatorState& state, const NodeKey& key, Time now);
+WaitReason WhyOutside(const Growth& growth, const Roster& roster, const NodeKey& key, Time now);
 
 }  // namespace ddprun

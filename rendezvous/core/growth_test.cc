@@ -49,7 +49,7 @@ TEST_F(Arrivals, ThoseThatComeCloseTogetherMakeOneRestart) {
   EXPECT_TRUE(story.Said("nodes n1 n2 join"));
   a.Ends(Outcome::kStopped, {}, At(2s));
   EXPECT_EQ(story.state.world->members.size(), 3u);
-  EXPECT_EQ(story.state.restarts_used, 0u);
+  EXPECT_EQ(story.state.budget.used, 0u);
 }
 
 TEST_F(Arrivals, WhenTheWorldIsFullNobodyElseIsWaitedFor) {

@@ -7,13 +7,13 @@ namespace ddprun {
 namespace {
 
 // A member whose workers count: it hosts this world, and has not finished it.
-const NodeReport* HostReport(const CoordinatorState& state, const Member& member) {
-  const auto found = state.nodes.find(member.key);
-  if (member.lost || member.succeeded || found == state.nodes.end()) {
+const NodeReport* HostReport(const Roster& roster, const Member& member) {
+  const auto found = roster.nodes.find(member.key);
+  if (member.lost || member.succeeded || found == roster.nodes.end()) {
     return nullptr;
   }
   const NodeReport& report = found->second.report;
-  const bool hosts = report.hosting == Hosting::kWorkers && SpeaksOfWorld(report, *state.world);
+  const bool hosts = report.hosting == Hosting::kWorkers && SpeaksOfWorld(report, *roster.world);
   return hosts ? &report : nullptr;
 }
 
@@ -26,11 +26,11 @@ struct Standings {
   std::uint32_t running = 0;  // Workers; also those that said no hello.
 };
 
-Standings Collect(const CoordinatorState& state) {
+Standings Collect(const Roster& roster) {
   std::vector<Standing> all;
   Standings found;
-  for (const Member& member : state.world->members) {
-    if (const NodeReport* const report = HostReport(state, member)) {
+  for (const Member& member : roster.world->members) {
+    if (const NodeReport* const report = HostReport(roster, member)) {
       all.insert(all.end(), report->standings.begin(), report->standings.end());
       found.running += member.workers - std::min(member.workers, report->ended_well);
     }
@@ -98,16 +98,16 @@ std::string WhyBehind(const Standings& found, const Standing& first) {
 }
 
 // Names the worker: which member has this rank.
-WorkerFailure Blame(const CoordinatorState& state, std::uint32_t rank, std::string why) {
+WorkerFailure Blame(const Roster& roster, std::uint32_t rank, std::string why) {
   WorkerFailure failure;
   failure.rank = rank;
   failure.status = Killed{9};  // What becomes of it.
   failure.stopped_by_us = true;
   failure.hang = std::move(why);
-  for (const Member& member : state.world->members) {
+  for (const Member& member : roster.world->members) {
     if (rank >= member.first_rank && rank < member.first_rank + member.workers) {
       failure.local_rank = rank - member.first_rank;
-      if (const auto node = state.nodes.find(member.key); node != state.nodes.end()) {
+      if (const auto node = roster.nodes.find(member.key); node != roster.nodes.end()) {
         failure.local_rank += node->second.report.first_local_rank;
         failure.host = node->second.report.host;
       }
@@ -118,8 +118,8 @@ WorkerFailure Blame(const CoordinatorState& state, std::uint32_t rank, std::stri
 
 }  // namespace
 
-std::optional<WorkerFailure> FindHang(const CoordinatorState& state) {
-  const Standings found = Collect(state);
+std::optional<WorkerFailure> FindHang(const Roster& roster) {
+  const Standings found = Collect(roster);
   if (found.behind.empty() || std::any_of(found.behind.begin(), found.behind.end(),
                                           [](const Standing& s) { return s.late < s.count; })) {
     return std::nullopt;
@@ -132,11 +132,11 @@ std::optional<WorkerFailure> FindHang(const CoordinatorState& state) {
                         [](const auto& a, const auto& b) { return a.first_rank < b.first_rank; });
   const std::string silent = "no step for " + FormatDuration(first.allowed);
   if (found.count == 1 || found.behind_count * 2 <= found.count) {
-    return Blame(state, first.first_rank, silent + " (" + WhyBehind(found, first) + ")");
+    return Blame(roster, first.first_rank, silent + " (" + WhyBehind(found, first) + ")");
   }
   std::string others;
   if (const Standing* const odd = OddOne(found.behind, &others)) {
-    return Blame(state, odd->first_rank,
+    return Blame(roster, odd->first_rank,
                  silent + " (its peers are" + (others.empty() ? " in no phase" : InPhase(others)) +
                      ", it is" + (odd->phase.empty() ? " in none" : InPhase(odd->phase)) +
                      ", all at step " + std::to_string(odd->step) + ")");
@@ -144,7 +144,7 @@ std::optional<WorkerFailure> FindHang(const CoordinatorState& state) {
   const bool same_phase = std::all_of(found.behind.begin(), found.behind.end(),
                                       [&](const Standing& s) { return s.phase == first.phase; });
   WorkerFailure failure = Blame(
-      state, first.first_rank,
+      roster, first.first_rank,
       silent + " (" +
           (found.behind_count == found.count
                ? "all " + Ranks(found.count)
@@ -155,21 +155,17 @@ std::optional<WorkerFailure> FindHang(const CoordinatorState& state) {
   return failure;
 }
 
-void LookForHang(CoordinatorTurn& turn, const NodeKey& key, const NodeReport& report) {
-  CoordinatorState& state = turn.state;
-  if (state.phase != Phase::kRunning) {
-    return;
-  }
-  std::optional<HangEnquiry>& enquiry = state.hang_enquiry;
-  if (!enquiry || enquiry->generation != state.world->generation) {
+std::optional<WorkerFailure> LookForHang(std::optional<HangEnquiry>& enquiry, const Roster& roster,
+                                         const NodeKey& key, const NodeReport& report) {
+  if (!enquiry || enquiry->generation != roster.world->generation) {
     if (!report.hung_rank) {
-      return;
+      return std::nullopt;
     }
-    enquiry = HangEnquiry{state.world->generation, {}};
-    for (const Member& member : state.world->members) {
+    enquiry = HangEnquiry{roster.world->generation, {}};
+    for (const Member& member : roster.world->members) {
       if (!member.hosted && !member.lost) {
         enquiry.reset();  // Its peers wait for its workers; the start deadline ends that.
-        return;
+        return std::nullopt;
       }
       if (!member.lost && !member.succeeded) {
         enquiry->unheard.insert(member.key);
@@ -178,29 +174,25 @@ void LookForHang(CoordinatorTurn& turn, const NodeKey& key, const NodeReport& re
   }
   enquiry->unheard.erase(key);
   if (!enquiry->unheard.empty()) {
-    return;  // Whoever stays silent is lost after its lease, which drains the world anyway.
+    return std::nullopt;  // Whoever stays silent is lost after its lease, which drains the world
+                          // anyway.
   }
   // Whoever is ahead may have been heard after those behind, who have moved on since.
-  const Standings found = Collect(state);
+  const Standings found = Collect(roster);
   const bool fresh = !found.behind.empty() && !report.standings.empty() &&
                      report.standings.front().step == found.behind.front().step;
   if (!fresh && !found.behind.empty()) {
-    for (const Member& member : state.world->members) {
-      const NodeReport* const other = HostReport(state, member);
+    for (const Member& member : roster.world->members) {
+      const NodeReport* const other = HostReport(roster, member);
       if (other != nullptr && !other->standings.empty() &&
           other->standings.front().step == found.behind.front().step) {
         enquiry->unheard.insert(member.key);
       }
     }
-    return;
+    return std::nullopt;
   }
   enquiry.reset();  // The next word of a late worker asks everybody again.
-  std::optional<WorkerFailure> hang = FindHang(state);
-  if (!hang) {
-    return;
-  }
-  BeginDrain(turn, StopCause::kHang, false);
-  state.drain->hang = std::move(hang);
+  return FindHang(roster);
 }
 
 }  // namespace ddprun

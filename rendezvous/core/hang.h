@@ -20,15 +20,23 @@
 #pragma once
 
 #include <optional>
+#include <set>
 
-#include "rendezvous/core/turn.h"
+#include "rendezvous/core/roster.h"
 
 namespace ddprun {
 
-// Who is to blame (rank, local rank, host) and why, or nothing: the world does not hang.
-std::optional<WorkerFailure> FindHang(const CoordinatorState& state);
+// Somebody's workers make no progress; whose fault it is, is told by every member's next report.
+struct HangEnquiry {
+  Generation generation;
+  std::set<NodeKey> unheard;  // Members that have not reported since.
+};
 
-// After each report of a member; drains the world if it hangs.
-void LookForHang(CoordinatorTurn& turn, const NodeKey& key, const NodeReport& report);
+// Who is to blame (rank, local rank, host) and why, or nothing: the world does not hang.
+std::optional<WorkerFailure> FindHang(const Roster& roster);
+
+// After each report of a member of a running world, which is over if it hangs.
+std::optional<WorkerFailure> LookForHang(std::optional<HangEnquiry>& enquiry, const Roster& roster,
+                                         const NodeKey& key, const NodeReport& report);
 
 }  // namespace ddprun

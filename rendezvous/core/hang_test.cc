@@ -183,7 +183,7 @@ TEST_F(Hangs, IsChargedAndEndsTheRunWith124WhenTheBudgetIsSpent) {
     a.Ends(Outcome::kStopped, {}, now + 1s);
     b.Ends(Outcome::kStopped, {killed}, now + 1s);
     if (generation == 1) {
-      EXPECT_EQ(story.state.restarts_used, 1u);
+      EXPECT_EQ(story.state.budget.used, 1u);
       a.Hosts(now + 2s);
       b.Hosts(now + 2s);
     }
@@ -203,7 +203,7 @@ TEST_F(Hangs, IsNotChargedWhenANodeIsLostMeanwhile) {
   b.Closes(At(32s));
   story.Pass(At(33s));
   EXPECT_EQ(story.state.phase, Phase::kGathering);
-  EXPECT_EQ(story.state.restarts_used, 0u);
+  EXPECT_EQ(story.state.budget.used, 0u);
 }
 
 }  // namespace

@@ -2,8 +2,8 @@
 
 #include <set>
 
-#include "rendezvous/core/keeping.h"
-#include "rendezvous/core/node_index.h"
+#include "rendezvous/core/bytes.h"
+#include "rendezvous/core/directives.h"
 
 namespace ddprun {
 namespace {
@@ -57,7 +57,7 @@ std::optional<std::string> BrokenInvariant(const CoordinatorState& state,
                                            const CoordinatorConfig& config, Time now) {
   if (state.shape) {
     const bool windowed = state.shape->restart_window > Duration{0};
-    const std::size_t used = windowed ? state.budget.charged.size() : state.restarts_used;
+    const std::size_t used = windowed ? state.budget.charged.size() : state.budget.used;
     if (used > state.shape->max_restarts) {
       return "more restarts were used than allowed";
     }
@@ -71,15 +71,13 @@ std::optional<std::string> BrokenInvariant(const CoordinatorState& state,
   if (!BytesAreCounted(state)) {
     return "the bytes of evidence or of recovery are counted wrong";
   }
-  const bool active = state.phase == Phase::kRunning || state.phase == Phase::kDraining;
-  if (active && !state.world) {
+  if (IsActive(state) && !state.world) {
     return "running or draining without a world";
   }
   if (state.phase == Phase::kDraining && !state.drain) {
     return "draining without a drain";
   }
-  const bool ended = state.phase == Phase::kSucceeded || state.phase == Phase::kFailed;
-  if (ended != state.outcome.has_value()) {
+  if (HasEnded(state) != state.outcome.has_value()) {
     return "the outcome and the phase disagree";
   }
   if (state.world) {

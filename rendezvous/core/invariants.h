@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "rendezvous/core/coordinator.h"
+#include "rendezvous/core/state.h"
 
 namespace ddprun {
 

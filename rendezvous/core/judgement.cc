@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "rendezvous/core/bytes.h"
 #include "rendezvous/core/describe.h"
 
 namespace ddprun {
@@ -58,7 +59,76 @@ WorkerFailure HungWorker(const Drain& drain) {
   return root;
 }
 
+bool HasWindow(const RunShape& shape) {
+  return shape.restart_window > Duration{0};
+}
+
+bool Counts(const RunShape& shape, Time when, Time now) {
+  return now - when < shape.restart_window;
+}
+
+std::uint32_t Used(const Budget& budget, const RunShape& shape, Time now) {
+  if (!HasWindow(shape)) {
+    return budget.used;
+  }
+  const auto& charged = budget.charged;
+  return static_cast<std::uint32_t>(std::count_if(
+      charged.begin(), charged.end(), [&](Time when) { return Counts(shape, when, now); }));
+}
+
+// Counts this incident among those without progress; true when they are too many.
+bool IsCrashLoop(Budget& budget, const RunShape& shape) {
+  const bool progress = budget.highest > budget.reached;
+  budget.reached = budget.highest;
+  budget.stuck = progress ? 1 : budget.stuck + 1;
+  return budget.told && shape.crash_loop_limit > 0 && budget.stuck >= shape.crash_loop_limit;
+}
+
+Finish CrashLoop(const Budget& budget, const Drain& drain, const Judgement& judgement) {
+  const std::string what =
+      judgement.root ? Describe(*judgement.root) : drain.spawn_failures.front();
+  return Finish{Ending::kFailed, kDoNotRestart,
+                what + "; the workers failed " + std::to_string(budget.stuck) +
+                    " times in a row without getting beyond step " +
+                    std::to_string(budget.highest) +
+                    ", so another restart would not help (--crash-loop-limit)",
+                judgement.root, true};
+}
+
 }  // namespace
+
+void CollectEvidence(Drain& drain, const World& world, const NodeKey& key, const NodeReport& report,
+                     std::size_t most_bytes, Time now) {
+  if (drain.planned || IsPlanned(drain.cause) || !SpeaksOfWorld(report, world)) {
+    return;  // After a planned stop began, failures are its consequence.
+  }
+  Time first = now;
+  for (const Evidence& evidence : drain.evidence) {
+    if (evidence.key == key) {
+      first = std::min(first, evidence.when);
+    }
+  }
+  std::erase_if(drain.evidence, [&](const Evidence& e) {
+    drain.bytes -= e.key == key ? BytesOf(e.failure) : 0;
+    return e.key == key;
+  });
+  for (const WorkerFailure& failure : report.failures) {
+    drain.evidence.push_back({key, failure, first + failure.after});
+    WorkerFailure& kept = drain.evidence.back().failure;
+    const bool lags = drain.hang && drain.hang->rank == failure.rank;  // People ask for these.
+    if (!lags && drain.bytes + BytesOf(kept) > most_bytes) {
+      DropTexts(kept);
+    }
+    drain.bytes += BytesOf(kept);
+  }
+  if (!report.spawn_failure.empty() && drain.spawn_failures.size() < kMostSpawnFailures) {
+    const std::string text = key.node + ": " + report.spawn_failure;
+    if (std::find(drain.spawn_failures.begin(), drain.spawn_failures.end(), text) ==
+        drain.spawn_failures.end()) {
+      drain.spawn_failures.push_back(text);
+    }
+  }
+}
 
 std::optional<WorkerFailure> RootCause(const std::vector<Evidence>& evidence) {
   std::vector<Evidence> sorted = evidence;
@@ -113,6 +183,39 @@ Judgement Judge(const Drain& drain, std::uint32_t restarts_used, std::uint32_t m
   }
   judgement.charged = false;
   return judgement;
+}
+
+void NoteProgress(Budget& budget, std::uint64_t step) {
+  budget.told |= step > 0;
+  budget.highest = std::max(budget.highest, step);
+}
+
+Judgement JudgeWithinBudget(Budget& budget, const Drain& drain, const RunShape& shape, Time now) {
+  Judgement judgement = Judge(drain, Used(budget, shape, now), shape.max_restarts);
+  if (judgement.outcome && HasWindow(shape) && !budget.charged.empty()) {
+    judgement.outcome->text += " (--restart-window=" + FormatDuration(shape.restart_window) + ")";
+  }
+  if (!judgement.charged) {
+    return judgement;
+  }
+  if (IsCrashLoop(budget, shape)) {
+    judgement.charged = false;
+    judgement.outcome = CrashLoop(budget, drain, judgement);
+    return judgement;
+  }
+  ++budget.used;
+  if (HasWindow(shape)) {
+    std::erase_if(budget.charged, [&](Time when) { return !Counts(shape, when, now); });
+    budget.charged.push_back(now);
+  }
+  return judgement;
+}
+
+std::string RestartsInWords(const Budget& budget, const RunShape& shape, Time now) {
+  const std::string window =
+      HasWindow(shape) ? " within " + FormatDuration(shape.restart_window) : "";
+  return std::to_string(Used(budget, shape, now)) + " of " + std::to_string(shape.max_restarts) +
+         window;
 }
 
 }  // namespace ddprun

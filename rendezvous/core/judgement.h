@@ -1,14 +1,50 @@
 // Decides, once a world is drained, what ended it and what follows: the root cause, whether the
 // restart budget is charged, and the outcome of a run that goes on no further.
 //
-// Pure. Judged at the end and not at the first bad news, since a dead node's peers fail first.
+// Pure. Judged at the end and not at the first bad news, since a dead node's peers fail first. One
+// budget for the whole run: --max-restarts incidents, or as many within any --restart-window. A run
+// whose workers tell their steps and fail --crash-loop-limit times in a row without getting beyond
+// the highest step ends with 76, since another restart would fail the same way; where no worker
+// tells steps nothing is concluded from their absence. Never charges a drain that was a change of
+// membership.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
-#include "rendezvous/core/coordinator.h"
+#include "rendezvous/core/world.h"
 
 namespace ddprun {
+
+inline constexpr std::size_t kMostSpawnFailures = 8;  // Of one drain, in words.
+
+struct Evidence {
+  NodeKey key;
+  WorkerFailure failure;
+  Time when;  // Arrival of the node's first failure + `after`.
+};
+
+struct Drain {
+  StopCause cause = StopCause::kFailure;
+  Time began;
+  bool membership = false;  // A node was lost or leaves: not charged.
+  bool planned = false;     // So it began: later failures are its consequence.
+  std::vector<Evidence> evidence;
+  std::size_t bytes = 0;                    // Of the evidence.
+  std::vector<std::string> spawn_failures;  // "n1: cannot execute ...": the first ones.
+  std::optional<WorkerFailure> hang;        // Cause kHang: who lags, and why that is a hang.
+};
+
+struct Budget {
+  std::uint32_t used = 0;     // Incidents of the whole run.
+  std::vector<Time> charged;  // Those within the restart window, oldest first.
+  std::uint64_t highest = 0;  // STEP of any worker so far.
+  std::uint64_t reached = 0;  // `highest` when the last incident was charged.
+  bool told = false;          // Some worker tells its steps.
+  std::uint32_t stuck = 0;    // Incidents in a row without progress, that one included.
+};
 
 struct Judgement {
   bool charged = false;               // One restart of the budget.
@@ -16,12 +52,27 @@ struct Judgement {
   std::optional<WorkerFailure> root;  // What ended the world, if a worker did.
 };
 
+// What a member of the world that is drained says of its workers' ends. Texts of more than
+// `most_bytes` in all are not kept.
+void CollectEvidence(Drain& drain, const World& world, const NodeKey& key, const NodeReport& report,
+                     std::size_t most_bytes, Time now);
+
+// Some worker's STEP, as a report carries it.
+void NoteProgress(Budget& budget, std::uint64_t step);
+
 // The first failure that is not collateral, by time; a death by signal within a second of it beats
 // it, since peers of a killed worker often end first. One exception: who aborts after a worker of
 // its own node had recorded an error most often does so because of that one. All collateral: the
 // first of all.
 std::optional<WorkerFailure> RootCause(const std::vector<Evidence>& evidence);
 
+// As if `restarts_used` of `max_restarts` were used: without a window, and without crash loops.
 Judgement Judge(const Drain& drain, std::uint32_t restarts_used, std::uint32_t max_restarts);
+
+// Judges the drain that is complete, and charges the incident if it is one.
+Judgement JudgeWithinBudget(Budget& budget, const Drain& drain, const RunShape& shape, Time now);
+
+// "2 of 3", "2 of 3 within 1 h 0 min".
+std::string RestartsInWords(const Budget& budget, const RunShape& shape, Time now);
 
 }  // namespace ddprun

@@ -9,13 +9,12 @@
 
 #include <cstddef>
 
-#include "rendezvous/core/turn.h"
+#include "rendezvous/core/roster.h"
 
 namespace ddprun {
 
-inline constexpr std::size_t kMostOutside = 4096;     // Bytes, of a membership in no world.
-inline constexpr std::size_t kMostMemberships = 64;   // Of one node id.
-inline constexpr std::size_t kMostSpawnFailures = 8;  // Of one drain, in words.
+inline constexpr std::size_t kMostOutside = 4096;    // Bytes, of a membership in no world.
+inline constexpr std::size_t kMostMemberships = 64;  // Of one node id.
 
 // Without what is evidence or the driver's. Where its workers stand matters in a world alone.
 NodeReport ToKeep(const NodeReport& report, bool in_world);
@@ -24,20 +23,9 @@ NodeReport ToKeep(const NodeReport& report, bool in_world);
 // with the next one.
 NodeReport ToKeepOfPlace(const NodeReport& report);
 
-// What the membership costs, its entries in the index included.
-std::size_t BytesOf(const NodeKey& key, const NodeState& node);
-std::size_t BytesOf(const WorkerFailure& failure);
-std::size_t BytesOf(const Recovery::Place& place);
-std::size_t BytesOf(const CoordinatorState& state);
-
-// What is left names the worker and how it ended.
-void DropTexts(WorkerFailure& failure);
-
-// Who has named several places of the world looked for has the first of them alone: a world in
-// which a node is twice would never be drained.
-void LeaveOnePlaceEach(Recovery& recovery);
-
-// For a membership that is not known yet. False: it is not remembered.
-bool MakeRoomFor(CoordinatorTurn& turn, const NodeKey& key);
+// For a membership that is not known yet. False: it is not remembered. `room`: bytes that nodes may
+// take. `recovering`: then when a lost node was heard last may tell how long its workers can live,
+// and none is forgotten.
+bool MakeRoomFor(Roster& roster, const NodeKey& key, std::size_t room, bool recovering);
 
 }  // namespace ddprun

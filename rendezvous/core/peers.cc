@@ -4,16 +4,16 @@
 
 namespace ddprun {
 
-std::string StorePeers(const CoordinatorState& state, const Directive& directive) {
+std::string StorePeers(const Roster& roster, const Directive& directive) {
   const Run* const run = std::get_if<Run>(&directive);
-  if (run == nullptr || run->placement.group_rank != 0 || !state.world ||
-      state.world->id != run->placement.world_id) {
+  if (run == nullptr || run->placement.group_rank != 0 || !roster.world ||
+      roster.world->id != run->placement.world_id) {
     return "";
   }
   std::string peers;
-  for (const Member& member : state.world->members) {
-    const auto node = state.nodes.find(member.key);
-    if (node == state.nodes.end() || node->second.report.addresses.empty()) {
+  for (const Member& member : roster.world->members) {
+    const auto node = roster.nodes.find(member.key);
+    if (node == roster.nodes.end() || node->second.report.addresses.empty()) {
       return "";
     }
     const NodeReport& report = node->second.report;

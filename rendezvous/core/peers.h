@@ -9,11 +9,11 @@
 #include <cstddef>
 #include <string>
 
-#include "rendezvous/core/coordinator.h"
+#include "rendezvous/core/roster.h"
 
 namespace ddprun {
 
 // "10.0.0.2,10.0.0.3"; empty: not to be told, or unknown.
-std::string StorePeers(const CoordinatorState& state, const Directive& directive);
+std::string StorePeers(const Roster& roster, const Directive& directive);
 
 }  // namespace ddprun

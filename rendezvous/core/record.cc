@@ -2,83 +2,44 @@
 
 #include <algorithm>
 
-#include "rendezvous/core/formation.h"
-
 namespace ddprun {
 namespace {
 
-const std::optional<World>& WorldToKeep(const CoordinatorState& state) {
-  return state.world ? state.world : state.recovery.recorded;
-}
-
-RunRecord RecordOf(const CoordinatorState& state) {
-  RunRecord record{state.run_id,        state.shape,  state.reserved,
-                   state.restarts_used, std::nullopt, state.outcome};
-  if (!state.outcome) {
-    record.world = WorldToKeep(state);  // Nobody runs it again after the end.
+RunRecord RecordOf(const Records& records, const RunFacts& facts) {
+  RunRecord record{facts.run_id,        facts.shape,  records.reserved,
+                   facts.restarts_used, std::nullopt, facts.outcome};
+  if (!facts.outcome) {
+    record.world = facts.world;  // Nobody runs it again after the end.
   }
   return record;
 }
 
 }  // namespace
 
-CoordinatorState Restore(const RunRecord& record, Time now) {
-  CoordinatorState state;
-  state.run_id = record.run_id;
-  state.since = now;
-  state.shape = record.shape;
-  state.newest = record.reserved;
-  state.reserved = record.reserved;
-  state.restarts_used = record.restarts_used;
-  state.outcome = record.outcome;
-  if (record.outcome) {
-    const bool succeeded = record.outcome->ending == Ending::kSucceeded;
-    state.phase = succeeded ? Phase::kSucceeded : Phase::kFailed;
-    return state;
-  }
-  state.phase = Phase::kRecovering;
-  state.recovery.begun = true;
-  state.recovery.recorded = record.world;
-  if (record.world) {
-    state.recovery.newest = PlacementOf(state, *record.world, 0);
-  }
-  return state;
+RecordMark MarkOf(const Records& records, const RunFacts& facts) {
+  return {facts.shape.has_value(), records.reserved, facts.restarts_used,
+          facts.world ? std::optional(facts.world->id) : std::nullopt, facts.outcome.has_value()};
 }
 
-RecordMark MarkOf(const CoordinatorState& state) {
-  const std::optional<World>& world = WorldToKeep(state);
-  return {state.shape.has_value(), state.reserved, state.restarts_used,
-          world ? std::optional(world->id) : std::nullopt, state.outcome.has_value()};
-}
-
-std::optional<Persist> RecordIfChanged(CoordinatorState& state, const CoordinatorConfig& config,
+std::optional<Persist> RecordIfChanged(Records& records, const RunFacts& facts,
                                        const RecordMark& before) {
-  if (!config.journal) {
+  if (facts.newest.value + kReservedBlock / 2 > records.reserved.value) {
+    records.reserved = {facts.newest.value + kReservedBlock};
+  }
+  if (MarkOf(records, facts) == before || !facts.shape) {
     return std::nullopt;
   }
-  if (state.newest.value + kReservedBlock / 2 > state.reserved.value) {
-    state.reserved = {state.newest.value + kReservedBlock};
+  ++records.asked;
+  if (facts.outcome && !before.outcome) {
+    records.of_outcome = records.asked;
   }
-  if (MarkOf(state) == before || !state.shape) {
-    return std::nullopt;
-  }
-  ++state.records;
-  if (state.outcome && !before.outcome) {
-    state.record_of_outcome = state.records;
-  }
-  return Persist{state.records, RecordOf(state)};
+  return Persist{records.asked, RecordOf(records, facts)};
 }
 
-void OnPersisted(CoordinatorState& state, std::uint64_t number) {
-  const bool told = state.records_kept >= state.record_of_outcome;
-  state.records_kept = std::max(state.records_kept, std::min(number, state.records));
-  if (!told && state.records_kept >= state.record_of_outcome) {
-    ++state.edition;  // Everybody may hear it now.
-  }
-}
-
-bool MayTellOutcome(const CoordinatorState& state, const CoordinatorConfig& config) {
-  return !config.journal || state.records_kept >= state.record_of_outcome;
+bool OnPersisted(Records& records, std::uint64_t number) {
+  const bool told = OutcomeIsKept(records);
+  records.kept = std::max(records.kept, std::min(number, records.asked));
+  return !told && OutcomeIsKept(records);
 }
 
 }  // namespace ddprun

@@ -5,14 +5,49 @@
 // is told when it can no longer be forgotten.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
-#include "rendezvous/core/coordinator.h"
+#include "rendezvous/core/world.h"
 
 namespace ddprun {
 
-// A run as a new server finds it in its journal: Recovering, or at its end.
-CoordinatorState Restore(const RunRecord& record, Time now);
+inline constexpr std::uint64_t kReservedBlock = 100;  // Generations.
+
+// What a journal keeps of a run: enough for a new server to go on, together with the reports.
+struct RunRecord {
+  RunId run_id;
+  std::optional<RunShape> shape;
+  Generation reserved;  // No generation above it was ever given.
+  std::uint32_t restarts_used = 0;
+  std::optional<World> world;  // Members as they were formed.
+  std::optional<Finish> outcome;
+};
+
+// To be put on disk, off the loop; Persisted answers. Only with a journal, and never waited for on
+// the way to the next world.
+struct Persist {
+  std::uint64_t number = 0;
+  RunRecord record;
+};
+
+// A run's records so far.
+struct Records {
+  Generation reserved;           // As recorded; generations stay below it.
+  std::uint64_t asked = 0;       // For so many.
+  std::uint64_t kept = 0;        // Known to be on disk.
+  std::uint64_t of_outcome = 0;  // The outcome is told when this one is kept.
+};
+
+// What of a run a record would have now; refers to it.
+struct RunFacts {
+  const RunId& run_id;
+  const std::optional<RunShape>& shape;
+  Generation newest;  // Highest generation given, hosted or promised away.
+  std::uint32_t restarts_used = 0;
+  const std::optional<World>& world;
+  const std::optional<Finish>& outcome;
+};
 
 // What a new record is needed for, if it changes.
 struct RecordMark {
@@ -23,17 +58,19 @@ struct RecordMark {
   bool outcome = false;
   bool operator==(const RecordMark&) const = default;
 };
-RecordMark MarkOf(const CoordinatorState& state);
+RecordMark MarkOf(const Records& records, const RunFacts& facts);
 
-// After a Step: reserves generations and asks for a record if one is due.
-std::optional<Persist> RecordIfChanged(CoordinatorState& state, const CoordinatorConfig& config,
+// After a Step of a run that has a journal: reserves generations and asks for a record if one is
+// due.
+std::optional<Persist> RecordIfChanged(Records& records, const RunFacts& facts,
                                        const RecordMark& before);
 
-void OnPersisted(CoordinatorState& state, std::uint64_t number);
+// True: everybody may hear the outcome from now on.
+bool OnPersisted(Records& records, std::uint64_t number);
 
-// Nobody hears of an outcome that a new server would not know.
-bool MayTellOutcome(const CoordinatorState& state, const CoordinatorConfig& config);
-
-inline constexpr std::uint64_t kReservedBlock = 100;  // Generations.
+// Of a run that has a journal: nobody hears of an outcome that a new server would not know.
+inline bool OutcomeIsKept(const Records& records) {
+  return records.kept >= records.of_outcome;
+}
 
 }  // namespace ddprun

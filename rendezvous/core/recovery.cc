@@ -1,15 +1,14 @@
 #include "rendezvous/core/recovery.h"
 
 #include <algorithm>
+#include <set>
 #include <tuple>
 #include <utility>
 
 #include "rendezvous/core/admission.h"
-#include "rendezvous/core/describe.h"
+#include "rendezvous/core/bytes.h"
 #include "rendezvous/core/fencing.h"
-#include "rendezvous/core/formation.h"
 #include "rendezvous/core/keeping.h"
-#include "rendezvous/core/node_index.h"
 
 namespace ddprun {
 namespace {
@@ -47,14 +46,13 @@ std::optional<std::uint32_t> PlaceOf(const Recovery& recovery, const NodeKey& ke
   return std::nullopt;
 }
 
-Found WhatIsFound(const CoordinatorState& state, std::uint32_t group_rank) {
-  const Recovery& recovery = state.recovery;
+Found WhatIsFound(const Recovery& recovery, const Roster& roster, std::uint32_t group_rank) {
   const auto place = recovery.places.find(group_rank);
   if (place == recovery.places.end()) {
     return Found::kMissing;
   }
   const NodeReport& report = place->second.report;
-  const bool here = state.nodes.contains(place->second.key);
+  const bool here = roster.nodes.contains(place->second.key);
   if (!NamesWorld(report, *recovery.newest)) {
     const bool leaves = report.echo && std::holds_alternative<Finish>(*report.echo);
     return !here                                                   ? Found::kMissing
@@ -69,9 +67,9 @@ Found WhatIsFound(const CoordinatorState& state, std::uint32_t group_rank) {
              : Found::kEnded;
 }
 
-bool AllGoOn(const CoordinatorState& state) {
-  for (std::uint32_t rank = 0; rank < state.recovery.newest->group_size; ++rank) {
-    const Found found = WhatIsFound(state, rank);
+bool AllGoOn(const Recovery& recovery, const Roster& roster) {
+  for (std::uint32_t rank = 0; rank < recovery.newest->group_size; ++rank) {
+    const Found found = WhatIsFound(recovery, roster, rank);
     if (found == Found::kMissing || found == Found::kEnded) {
       return false;
     }
@@ -81,8 +79,7 @@ bool AllGoOn(const CoordinatorState& state) {
 
 // The world from its nodes' own words. Who is missing is unknown but for its group rank; a
 // newcomer takes that place.
-World WorldFromReports(const CoordinatorState& state) {
-  const Recovery& recovery = state.recovery;
+World WorldFromReports(const Recovery& recovery) {
   World world;
   world.term = recovery.newest->term;
   world.generation = recovery.newest->generation;
@@ -130,34 +127,25 @@ bool RecordNamesWhoReports(const Recovery& recovery) {
   });
 }
 
-// When the missing may have had their last answer: of an earlier server, while this one began, or
-// of this one.
-Time MissingAnswered(const CoordinatorTurn& turn) {
-  Time answered = std::min(turn.now, turn.state.since + LeaseOf(turn.state, turn.config));
-  for (const auto& [key, node] : turn.state.nodes) {
+World FoundWorld(const Recovery& recovery, const Roster& roster, Time began, Time now) {
+  Time answered = std::min(now, began);  // When the missing may have had their last answer.
+  for (const auto& [key, node] : roster.nodes) {
     if (node.lost) {
       answered = std::max(answered, node.heard);
     }
   }
-  return answered;
-}
-
-World FoundWorld(const CoordinatorTurn& turn) {
-  const CoordinatorState& state = turn.state;
-  const Recovery& recovery = state.recovery;
-  const Time answered = MissingAnswered(turn);
   World world = RecordIsNewest(recovery) && RecordNamesWhoReports(recovery)
                     ? *recovery.recorded
-                    : WorldFromReports(state);
-  world.formed = turn.now;
+                    : WorldFromReports(recovery);
+  world.formed = now;
   for (std::uint32_t rank = 0; rank < world.members.size(); ++rank) {
     Member& member = world.members[rank];
-    const Found found = WhatIsFound(state, rank);
+    const Found found = WhatIsFound(recovery, roster, rank);
     member.hosted = found != Found::kMissing && found != Found::kNotStarted;
     member.succeeded = found == Found::kSucceeded;
     member.lost = found == Found::kMissing;
     if (member.lost) {
-      member.fence = FenceFrom(state, answered, turn.now);
+      member.fence = FenceFrom(roster.shape, answered, now);
     }
   }
   return world;
@@ -185,16 +173,16 @@ std::optional<StopCause> ToldCause(const NodeReport& report, WorldId world) {
 }
 
 // What stops this world: what the old server told its nodes, as far as they have heard it.
-StopCause CauseOfDrain(const CoordinatorState& state, const World& world) {
+StopCause CauseOfDrain(const Recovery& recovery, const Roster& roster, const World& world) {
   std::optional<StopCause> told;
   bool missing = false;
   bool leaves = false;
   for (const Member& member : world.members) {
     missing |= member.lost;
-    const auto node = state.nodes.find(member.key);
-    leaves |= node != state.nodes.end() && node->second.report.leaving == Leaving::kLeave;
+    const auto node = roster.nodes.find(member.key);
+    leaves |= node != roster.nodes.end() && node->second.report.leaving == Leaving::kLeave;
   }
-  for (const auto& [rank, place] : state.recovery.places) {
+  for (const auto& [rank, place] : recovery.places) {
     if (place.told && (!told || IsPlanned(*told))) {
       told = place.told;
     }
@@ -205,91 +193,21 @@ StopCause CauseOfDrain(const CoordinatorState& state, const World& world) {
   return told ? *told : leaves ? StopCause::kLeave : StopCause::kFailure;
 }
 
-void BeginRecovery(CoordinatorTurn& turn) {
-  CoordinatorState& state = turn.state;
-  state.recovery.begun = true;
-  state.world.reset();
-  state.drain.reset();
-  state.last_call.reset();
-  RefileAll(state, turn.config);
-  turn.Enter(Phase::kRecovering);
-  turn.Say(NoticeLevel::kInfo, "run '" + state.run_id +
-                                   "' is known to its nodes from another server: collecting "
-                                   "their reports, workers go on");
+// Who has named several places of the world looked for has the first of them alone: a world in
+// which a node is twice would never be drained.
+void LeaveOnePlaceEach(Recovery& recovery) {
+  std::set<NodeId> nodes;
+  std::erase_if(recovery.places, [&](const auto& place) {
+    const bool again = !nodes.insert(place.second.key.node).second;
+    recovery.bytes -= again ? BytesOf(place.second) : 0;
+    return again;
+  });
 }
 
-// Every report once more, now that there is a world, or none, to relate it to.
-void ActOnAllReports(CoordinatorTurn& turn,
-                     const std::map<std::uint32_t, Recovery::Place>& places) {
-  std::map<NodeKey, const NodeReport*> fuller;  // With their failures.
-  for (const auto& [rank, place] : places) {
-    fuller[place.key] = &place.report;
-  }
-  std::vector<NodeKey> keys;
-  for (const auto& [key, node] : turn.state.nodes) {
-    if (!node.lost && !node.refused) {
-      keys.push_back(key);
-    }
-  }
-  for (const NodeKey& key : keys) {
-    if (HasEnded(turn.state)) {
-      return;
-    }
-    const NodeReport& newest = turn.state.nodes.at(key).report;
-    const auto place = fuller.find(key);
-    const bool same = place != fuller.end() && place->second->sequence == newest.sequence;
-    ActOnReport(turn, key, same ? *place->second : newest);
-  }
-  JudgeIfDrained(turn);
-  TryForm(turn);
-}
-
-// One that was heard, but not of the world that it belongs to, is as lost as one never heard: what
-// it runs now is not known.
-void LoseTheSilent(CoordinatorTurn& turn) {
-  std::vector<NodeKey> silent;
-  for (const Member& member : turn.state.world->members) {
-    const auto node = turn.state.nodes.find(member.key);
-    if (member.lost && node != turn.state.nodes.end() && !node->second.lost) {
-      silent.push_back(member.key);
-    }
-  }
-  for (const NodeKey& key : silent) {
-    Lose(turn, key, "it has not told a new server that it runs the newest world");
-  }
-}
-
-void EndRecovery(CoordinatorTurn& turn) {
-  CoordinatorState& state = turn.state;
-  state.recovery.begun = true;
-  if (!state.recovery.newest) {
-    turn.Enter(Phase::kGathering);
-    turn.Say(NoticeLevel::kInfo, "no node of run '" + state.run_id + "' has workers: going on");
-    ActOnAllReports(turn, {});
-    return;
-  }
-  LeaveOnePlaceEach(state.recovery);
-  state.world = FoundWorld(turn);
-  RefileAll(state, turn.config);
-  const std::string what = Describe(*state.world);
-  if (IsWhole(*state.world, *state.recovery.newest) && AllGoOn(state)) {
-    turn.Enter(Phase::kRunning);
-    turn.Say(NoticeLevel::kInfo, "recovered " + what + "; no worker was disturbed");
-  } else {
-    turn.Say(NoticeLevel::kInfo, "recovered " + what + ", which cannot go on as it is");
-    BeginDrain(turn, CauseOfDrain(state, *state.world), true);
-    LoseTheSilent(turn);
-  }
-  const auto places = std::exchange(state.recovery.places, {});
-  state.recovery.bytes = 0;
-  ActOnAllReports(turn, places);
-}
-
-void TakePlace(CoordinatorTurn& turn, std::uint32_t rank, const NodeKey& key,
-               const NodeReport& report) {
-  Recovery& recovery = turn.state.recovery;
+// `room`: a liar may take many.
+void TakePlace(Recovery& recovery, std::uint32_t rank, const NodeKey& key, const NodeReport& report,
+               bool room) {
   const auto found = recovery.places.find(rank);
-  const bool room = BytesOf(turn.state) < turn.config.run_bytes;  // A liar may take many.
   if (found == recovery.places.end() ? !room : found->second.key != key) {
     return;
   }
@@ -303,89 +221,99 @@ void TakePlace(CoordinatorTurn& turn, std::uint32_t rank, const NodeKey& key,
   recovery.bytes += BytesOf(place);
 }
 
-// The first sign that another server has known this run, or of a newer world than was known.
-bool CallsForRecovery(const CoordinatorTurn& turn, const NodeReport& report) {
-  const CoordinatorState& state = turn.state;
-  const Recovery& recovery = state.recovery;
-  if (state.worlds_formed > 0 || state.phase == Phase::kRecovering) {
-    return false;
-  }
-  const bool possible = report.placement && IsPossible(*report.placement, report, *state.shape);
-  if (recovery.begun) {
-    return possible && report.hosting != Hosting::kNothing &&
-           (!recovery.newest || Age(*report.placement) > Age(*recovery.newest));
-  }
-  const bool of_another = report.term != Term{} && report.term != turn.config.term;
-  return report.hosting != Hosting::kNothing || report.floor > Generation{} || of_another;
+bool IsNews(const Recovery& recovery, const RunShape& shape, const NodeReport& report) {
+  return report.placement && IsPossible(*report.placement, report, shape) &&
+         (!recovery.newest || Age(*report.placement) > Age(*recovery.newest));
 }
 
 }  // namespace
 
-bool CollectForRecovery(CoordinatorTurn& turn, const NodeKey& key, const NodeReport& report) {
-  CoordinatorState& state = turn.state;
-  Recovery& recovery = state.recovery;
-  if (CallsForRecovery(turn, report)) {
-    BeginRecovery(turn);
+std::size_t BytesOf(const Recovery::Place& place) {
+  const NodeReport& report = place.report;
+  return kTreeNode + sizeof place + 2 * HeapOf(report.node) + HeapOf(report.host) +
+         HeapOf(report.role) + HeapOf(report.store.host) +
+         report.failures.size() * sizeof(WorkerFailure);
+}
+
+bool CallsForRecovery(const Recovery& recovery, const RunShape& shape, const NodeReport& report,
+                      Term own) {
+  if (recovery.begun) {
+    return report.hosting != Hosting::kNothing && IsNews(recovery, shape, report);
   }
-  if (state.phase != Phase::kRecovering) {
-    return false;
-  }
-  if (report.placement && IsPossible(*report.placement, report, *state.shape) &&
-      (!recovery.newest || Age(*report.placement) > Age(*recovery.newest))) {
+  const bool of_another = report.term != Term{} && report.term != own;
+  return report.hosting != Hosting::kNothing || report.floor > Generation{} || of_another;
+}
+
+bool Collect(Recovery& recovery, const Roster& roster, const NodeKey& key, const NodeReport& report,
+             std::size_t most_bytes) {
+  if (IsNews(recovery, *roster.shape, report)) {
     recovery.newest = report.placement;
     recovery.places.clear();
     recovery.bytes = 0;
   }
   if (!recovery.newest) {
-    return true;
+    return false;
   }
   if (const auto place = PlaceOf(recovery, key, report)) {
-    TakePlace(turn, *place, key, report);
+    TakePlace(recovery, *place, key, report, roster.index.bytes + recovery.bytes < most_bytes);
   }
   // A world that ended, and of which no record says that it is the newest, may have been followed
   // by one whose nodes have not been heard yet.
   const bool all_told = recovery.places.size() == recovery.newest->group_size;
-  if (all_told && (RecordIsNewest(recovery) || AllGoOn(state))) {
-    EndRecovery(turn);
-  }
-  return true;
+  return all_told && (RecordIsNewest(recovery) || AllGoOn(recovery, roster));
 }
 
-void EndRecoveryIfDue(CoordinatorTurn& turn) {
-  if (turn.state.phase == Phase::kRecovering &&
-      turn.now >= EndOfRecovery(turn.state, turn.config)) {
-    EndRecovery(turn);
+std::optional<Recovered> Conclude(Recovery& recovery, const Roster& roster, Time began, Time now) {
+  recovery.begun = true;
+  if (!recovery.newest) {
+    return std::nullopt;
   }
+  LeaveOnePlaceEach(recovery);
+  Recovered found{FoundWorld(recovery, roster, began, now)};
+  found.goes_on = IsWhole(found.world, *recovery.newest) && AllGoOn(recovery, roster);
+  found.cause = CauseOfDrain(recovery, roster, found.world);
+  return found;
 }
 
-void LeavePlace(CoordinatorState& state, const NodeKey& key) {
-  std::erase_if(state.recovery.places, [&](const auto& place) {
-    state.recovery.bytes -= place.second.key == key ? BytesOf(place.second) : 0;
+std::map<std::uint32_t, Recovery::Place> TakePlaces(Recovery& recovery) {
+  recovery.bytes = 0;
+  return std::exchange(recovery.places, {});
+}
+
+std::vector<NodeKey> SilentMembers(const Roster& roster) {
+  std::vector<NodeKey> silent;
+  for (const Member& member : roster.world->members) {
+    const auto node = roster.nodes.find(member.key);
+    if (member.lost && node != roster.nodes.end() && !node->second.lost) {
+      silent.push_back(member.key);
+    }
+  }
+  return silent;
+}
+
+void LeavePlace(Recovery& recovery, const NodeKey& key) {
+  std::erase_if(recovery.places, [&](const auto& place) {
+    recovery.bytes -= place.second.key == key ? BytesOf(place.second) : 0;
     return place.second.key == key;
   });
 }
 
-std::size_t NodesToRecover(const CoordinatorState& state) {
-  const bool looking = state.phase == Phase::kRecovering && state.recovery.newest;
-  return looking ? state.recovery.newest->group_size : 0;
+// Whom nobody has told about may run a world that nobody has told about.
+Time EndOfRecovery(const Recovery& recovery, const std::optional<RunShape>& shape, Time since,
+                   Duration lease) {
+  const bool sure = RecordIsNewest(recovery);
+  const auto fence = sure ? std::nullopt : FenceFrom(shape, since, since);
+  return std::max(since + lease, fence.value_or(since));
 }
 
-Time EndOfRecovery(const CoordinatorState& state, const CoordinatorConfig& config) {
-  const Duration lease = LeaseOf(state, config);
-  // Whom nobody has told about may run a world that nobody has told about.
-  const bool sure = !state.shape || RecordIsNewest(state.recovery);
-  const auto fence = sure ? std::nullopt : FenceFrom(state, state.since, state.since);
-  return std::max(state.since + lease, fence.value_or(state.since));
-}
-
-std::vector<NodeId> MissingFromRecovery(const CoordinatorState& state) {
+std::vector<NodeId> MissingFromRecovery(const Recovery& recovery) {
   std::vector<NodeId> missing;
-  if (!RecordIsNewest(state.recovery)) {
+  if (!RecordIsNewest(recovery)) {
     return missing;
   }
-  const std::vector<Member>& members = state.recovery.recorded->members;
+  const std::vector<Member>& members = recovery.recorded->members;
   for (std::uint32_t rank = 0; rank < members.size() && missing.size() < kMaxNamed; ++rank) {
-    if (!state.recovery.places.contains(rank)) {
+    if (!recovery.places.contains(rank)) {
       missing.push_back(members[rank].key.node);
     }
   }

@@ -1,9 +1,9 @@
 // Decides how a server that is new to a run takes it over without disturbing it: what its nodes
 // may still run is found out from their reports and, where there is one, from a journal.
 //
-// Pure. Nobody is told to start or stop anything while Recovering: every directive is a Wait, which
-// changes nothing on a node. Never charges the budget for what it finds: the old server may have
-// known a loss that this one cannot.
+// Pure: collects, and says what it has found; the coordinator acts. Nobody is told to start or stop
+// anything while Recovering: every directive is a Wait, which changes nothing on a node. Never
+// charges the budget for what it finds: the old server may have known a loss that this one cannot.
 //
 //   a journal knows the run, without an outcome---------------------------------> Recovering
 //   Gathering, no world formed by this server: a report that hosts a world, has
@@ -25,26 +25,70 @@
 // its time to save.
 #pragma once
 
-#include "rendezvous/core/turn.h"
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "rendezvous/core/roster.h"
 
 namespace ddprun {
 
-// The part of a report that recovery takes. True: nothing else is to be done with it.
-bool CollectForRecovery(CoordinatorTurn& turn, const NodeKey& key, const NodeReport& report);
+// What a server that is new to a run has found out about the world that its nodes may still run.
+struct Recovery {
+  struct Place {
+    NodeKey key;
+    NodeReport report;  // As kept, and its failures. Stays when a node that knows the end is gone.
+    // By the old server; what this one says since replaces the echo.
+    std::optional<StopCause> told;
+  };
+  std::optional<Placement> newest;        // Of the newest world heard of; the shared part counts.
+  std::map<std::uint32_t, Place> places;  // Group rank in it -> who has reported.
+  std::size_t bytes = 0;                  // Of them.
+  std::optional<World> recorded;          // The journal's last, as it was formed.
+  bool begun = false;                     // Recovering has been entered once.
+};
 
-// The lease of recovery is over: goes on without the missing.
-void EndRecoveryIfDue(CoordinatorTurn& turn);
+// What was found in the end.
+struct Recovered {
+  World world;
+  bool goes_on = false;                   // All of it runs: nobody is disturbed.
+  StopCause cause = StopCause::kFailure;  // Else: what stops it.
+};
+
+std::size_t BytesOf(const Recovery::Place& place);
+
+// The first sign that another server has known this run, or of a newer world than was known. For a
+// server that has formed no world, and does not recover already.
+bool CallsForRecovery(const Recovery& recovery, const RunShape& shape, const NodeReport& report,
+                      Term own);
+
+// Takes what recovery can use of a report. True: all places are told, and nobody else need be
+// waited for. `most_bytes`: of nodes and places together.
+bool Collect(Recovery& recovery, const Roster& roster, const NodeKey& key, const NodeReport& report,
+             std::size_t most_bytes);
+
+// The looking is over; nothing: no node has workers. `began`: when the last answers of an earlier
+// server can have come at the latest.
+std::optional<Recovered> Conclude(Recovery& recovery, const Roster& roster, Time began, Time now);
+
+// Nobody looks any more: who had reported of the world that was found.
+std::map<std::uint32_t, Recovery::Place> TakePlaces(Recovery& recovery);
+
+// Members of the world found that were heard, but not of it: they are as lost as one never heard,
+// since what they run now is not known.
+std::vector<NodeKey> SilentMembers(const Roster& roster);
 
 // The node is lost: its place is free again.
-void LeavePlace(CoordinatorState& state, const NodeKey& key);
+void LeavePlace(Recovery& recovery, const NodeKey& key);
 
-// How many nodes the world has that is looked for; 0: none is known, or it was found.
-std::size_t NodesToRecover(const CoordinatorState& state);
-
-Time EndOfRecovery(const CoordinatorState& state, const CoordinatorConfig& config);
+// When the looking ends: `since` it began, a lease; with --fence-after as long as that, unless the
+// journal knows the newest world.
+Time EndOfRecovery(const Recovery& recovery, const std::optional<RunShape>& shape, Time since,
+                   Duration lease);
 
 // Who has not reported, as far as the journal knows names; at most kMaxNamed.
-std::vector<NodeId> MissingFromRecovery(const CoordinatorState& state);
+std::vector<NodeId> MissingFromRecovery(const Recovery& recovery);
 
 // A term is the wall clock's, in its low bits the index of a candidate server.
 inline constexpr std::uint64_t kCandidates = 16;

@@ -44,7 +44,7 @@ TEST_F(Recovering, AllSucceededEndsTheRun) {
 
 // The old server may have known a loss that this one cannot: the budget is spared.
 TEST_F(Recovering, AFailureFoundIsNotCharged) {
-  story.state.restarts_used = 1;
+  story.state.budget.used = 1;
   a.report.restarts_used = 1;
   RestartWithout(At(5s));
   a.report.hosting = Hosting::kNothing;
@@ -55,7 +55,7 @@ TEST_F(Recovering, AFailureFoundIsNotCharged) {
   EXPECT_EQ(std::get<Stop>(b.Told(At(8s))).cause, StopCause::kFailure);
   b.Ends(Outcome::kStopped, {}, At(9s));
   EXPECT_EQ(story.state.phase, Phase::kRunning);
-  EXPECT_EQ(story.state.restarts_used, 1u);
+  EXPECT_EQ(story.state.budget.used, 1u);
   EXPECT_GT(story.state.world->generation, Generation{1});
 }
 
@@ -83,7 +83,7 @@ TEST_F(Recovering, AfterALeaseTheMissingAreLost) {
   EXPECT_EQ(std::get<Stop>(b.Told(At(8s))).cause, StopCause::kNodeLost);
   b.Ends(Outcome::kStopped, {}, At(9s));
   EXPECT_EQ(story.state.phase, Phase::kRunning);
-  EXPECT_EQ(story.state.restarts_used, 0u);
+  EXPECT_EQ(story.state.budget.used, 0u);
   EXPECT_EQ(story.state.world->members.size(), 1u);
   // The missing one comes back with workers of the old world.
   EXPECT_TRUE(a.Says(At(10s)).IsTold<Stop>(At(10s)));

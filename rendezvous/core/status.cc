@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "rendezvous/core/describe.h"
-#include "rendezvous/core/node_index.h"
+#include "rendezvous/core/directives.h"
 
 namespace ddprun {
 namespace {
@@ -18,7 +18,6 @@ const Member* MemberOf(const CoordinatorState& state, const NodeKey& key) {
 
 std::string StateOf(const CoordinatorState& state, const NodeKey& key, const NodeState& node,
                     const Member* member) {
-  const bool active = state.phase == Phase::kRunning || state.phase == Phase::kDraining;
   if (node.acknowledged) {
     return "gone";
   }
@@ -28,7 +27,7 @@ std::string StateOf(const CoordinatorState& state, const NodeKey& key, const Nod
   if (node.refused) {
     return "refused";
   }
-  if (active && member != nullptr && member->succeeded) {
+  if (IsActive(state) && member != nullptr && member->succeeded) {
     return "finished";
   }
   if (node.report.unkillable > 0) {
@@ -142,6 +141,20 @@ void AddJob(const NodeReport& report, RunStatus& status) {
   }
 }
 
+std::string Hosts(const NodeReport& report) {
+  switch (report.hosting) {
+    case Hosting::kNothing:
+      return "hosts nothing";
+    case Hosting::kWorkers:
+      return "hosts generation " +
+             std::to_string(report.placement ? report.placement->generation.value : 0);
+    case Hosting::kStopping:
+      return "is stopping generation " +
+             std::to_string(report.placement ? report.placement->generation.value : 0);
+  }
+  return "";
+}
+
 }  // namespace
 
 RunStatus StatusOf(const CoordinatorState& state, const CoordinatorConfig& config, Time now) {
@@ -154,7 +167,7 @@ RunStatus StatusOf(const CoordinatorState& state, const CoordinatorConfig& confi
     status.max_nodes = state.shape->max_nodes;
     status.max_restarts = state.shape->max_restarts;
   }
-  status.restarts_used = state.restarts_used;
+  status.restarts_used = state.budget.used;
   if (state.world) {
     status.generation = state.world->generation;
     status.group_size = static_cast<std::uint32_t>(state.world->members.size());
@@ -179,6 +192,38 @@ RunStatus StatusOf(const CoordinatorState& state, const CoordinatorConfig& confi
     status.nodes.resize(kMaxListedNodes);
   }
   return status;
+}
+
+std::vector<std::string> Describe(const CoordinatorState& state, const CoordinatorConfig& config,
+                                  Time now) {
+  std::vector<std::string> lines;
+  std::string head = "run '" + state.run_id + "': " + Describe(state.phase) + " for " +
+                     FormatDuration(now - state.since) + ", restarts used " +
+                     (state.shape ? RestartsInWords(state.budget, *state.shape, now) : "0");
+  if (state.shape && state.shape->restart_window > Duration{0}) {
+    head += ", " + std::to_string(state.budget.used) + " in all";
+  }
+  if (state.world) {
+    head += ", " + Describe(*state.world);
+  }
+  if (state.phase == Phase::kRecovering && state.recovery.newest) {
+    const Placement& newest = *state.recovery.newest;
+    head += ", looking for the " + CountOf(newest.group_size, "node") + " of generation " +
+            std::to_string(newest.generation.value);
+  }
+  if (state.outcome) {
+    head += "; " + state.outcome->text;
+  }
+  lines.push_back(head);
+  for (const auto& [key, node] : state.nodes) {
+    std::string line = "node " + key.node + ": ";
+    line += node.lost ? "lost" : node.refused ? "refused: " + *node.refused : Hosts(node.report);
+    if (!node.lost && !node.refused) {
+      line += ", told to " + Describe(DirectiveFor(state, config, key.node, key.incarnation, now));
+    }
+    lines.push_back(line);
+  }
+  return lines;
 }
 
 }  // namespace ddprun

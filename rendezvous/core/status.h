@@ -8,7 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/core/coordinator.h"
+#include "rendezvous/core/notice.h"
+#include "rendezvous/core/state.h"
 
 namespace ddprun {
 
@@ -60,5 +61,9 @@ struct RunStatus {
 };
 
 RunStatus StatusOf(const CoordinatorState& state, const CoordinatorConfig& config, Time now);
+
+// The whole state, for people: one line on the run, one per node.
+std::vector<std::string> Describe(const CoordinatorState& state, const CoordinatorConfig& config,
+                                  Time now);
 
 }  // namespace ddprun

@@ -237,7 +237,7 @@ void PlayStrangers(FuzzInput input) {
   }
   beat();
   CHECK(alone.state.world->id == visited.state.world->id);
-  CHECK(alone.state.restarts_used == visited.state.restarts_used);
+  CHECK(alone.state.budget.used == visited.state.budget.used);
 }
 
 // From before the first world on, a liar is as welcome as any.
@@ -272,7 +272,7 @@ void PlayLiars(FuzzInput input) {
     } else if (what % 8 == 4) {
       run.Feed(CallEnded{report.node, report.incarnation, report.sequence, what >= 128}, now);
     } else if (what % 8 == 5) {
-      run.Feed(Persisted{run.state.records}, now);
+      run.Feed(Persisted{run.state.records.asked}, now);
     } else {
       now += kBeat;
       run.Feed(Tick{}, now);

@@ -25,7 +25,7 @@ void Laws::Break(std::string text) {
 
 void Laws::BeforeStep(const CoordinatorState& state) {
   world_before_ = state.world;
-  restarts_before_ = state.restarts_used;
+  restarts_before_ = state.budget.used;
   phase_before_ = state.phase;
 }
 
@@ -157,14 +157,14 @@ void Laws::CheckOneWorld(const CoordinatorState& state, const CoordinatorConfig&
 }
 
 void Laws::CheckBudget(const CoordinatorState& state) {
-  const bool charged = state.restarts_used != restarts_before_;
+  const bool charged = state.budget.used != restarts_before_;
   const bool spent = state.phase == Phase::kFailed && phase_before_ != Phase::kFailed &&
                      state.outcome->text.find("restarts are") != std::string::npos;
   const bool recovers = phase_before_ == Phase::kRecovering || state.phase == Phase::kRecovering;
   if (!world_before_ || recovers || splits_ || (!charged && !spent)) {
     return;
   }
-  if (state.restarts_used > restarts_before_ + 1) {
+  if (state.budget.used > restarts_before_ + 1) {
     Break("one incident was charged twice");
   }
   for (const Member& member : world_before_->members) {
@@ -186,7 +186,7 @@ void Laws::CheckWindow(const CoordinatorState& state, const CoordinatorConfig& c
   if (!state.shape || state.shape->restart_window == Duration{0}) {
     return;
   }
-  if (state.restarts_used > restarts_before_ && phase_before_ == Phase::kDraining) {
+  if (state.budget.used > restarts_before_ && phase_before_ == Phase::kDraining) {
     charges_.push_back(now);
   }
   std::erase_if(charges_, [&](Time when) { return now - when >= state.shape->restart_window; });

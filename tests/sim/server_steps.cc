@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "rendezvous/core/describe.h"
-#include "rendezvous/core/node_index.h"
 #include "rendezvous/core/recovery.h"
+#include "rendezvous/core/roster.h"
 #include "tests/sim/candidate.h"
 #include "tests/sim/claims.h"
 #include "tests/sim/machine.h"
@@ -55,7 +55,7 @@ void Server::AfterStep(CoordinatorState& state, const CoordinatorEvent& event,
     simulation_.transcript.Tell(now, name_, notice.text);
   }
   worlds_ += state.worlds_formed - worlds_before_;
-  restarts_ = state.restarts_used;
+  restarts_ = state.budget.used;
   succeeded_ = state.phase == Phase::kSucceeded;
   if (!IsOver(state)) {
     over_since_.reset();
@@ -101,7 +101,7 @@ void Server::BreakRules(CoordinatorState& state, Time now) {
   }
   for (auto& [key, node] : state.nodes) {
     if (mutation.no_successor_grace && !node.lost && !node.acknowledged &&
-        HasSuccessor(state, key)) {
+        HasNewerMembership(state, key)) {
       node.unconnected = Time{};
       changed = true;
     }

@@ -1,0 +1,18 @@
+// Decides what a node is told, and when time alone may change that. Follows from a coordinator's
+// state, and changes nothing.
+#pragma once
+
+#include <optional>
+
+#include "rendezvous/core/state.h"
+
+namespace ddprun {
+
+// What a node should do now. Unknown nodes wait; so does one that hosts nothing and echoes its
+// Finish: that answer is only the receipt of its acknowledgement.
+Directive DirectiveFor(const CoordinatorState& state, const CoordinatorConfig& config,
+                       const NodeId& node, Incarnation incarnation, Time now);
+
+std::optional<Time> NextWake(const CoordinatorState& state, const CoordinatorConfig& config);
+
+}  // namespace ddprun

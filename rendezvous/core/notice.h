@@ -1,0 +1,16 @@
+// What a core says to people, for its driver to log.
+#pragma once
+
+#include <string>
+
+namespace ddprun {
+
+enum class NoticeLevel { kDetail, kInfo, kWarning };
+struct Notice {
+  NoticeLevel level = NoticeLevel::kInfo;
+  std::string text;
+  std::string reason = {};  // Not empty: anybody may cause many of these, and few are said.
+  bool operator==(const Notice&) const = default;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,232 @@
+#include "rendezvous/core/roster.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "rendezvous/core/bytes.h"
+
+namespace ddprun {
+namespace {
+
+bool IsOutsider(const Roster& roster, const NodeKey& key) {
+  return FindMember(roster, key) == nullptr;
+}
+
+// The next moment at which time alone can change what is thought of the node.
+std::optional<Time> DueTime(const Roster& roster, const CoordinatorConfig& config,
+                            const NodeKey& key, const NodeState& node) {
+  if (node.lost) {
+    return std::nullopt;
+  }
+  Time due = node.expires;
+  if (node.acknowledged) {
+    return due;
+  }
+  if (node.cancelled && !node.lease_decides) {
+    due = std::min<Time>(due, *node.cancelled + config.disconnect_grace);
+  }
+  if (node.unconnected && HasNewerMembership(roster, key)) {
+    due = std::min<Time>(due, *node.unconnected + config.disconnect_grace);
+  }
+  return node.held ? std::min(due, node.held->until) : due;
+}
+
+Filed FactsOf(const Roster& roster, const CoordinatorConfig& config, const NodeKey& key,
+              const NodeState& node) {
+  Filed facts;
+  facts.due = DueTime(roster, config, key, node);
+  facts.forget = node.forget;
+  if (!node.lost) {
+    facts.cancelled = node.cancelled;
+  }
+  const bool able = IsReady(roster, key);
+  facts.ready = able && !node.held;
+  facts.held = able && node.held;
+  facts.outsider = facts.ready && IsOutsider(roster, key);
+  facts.coming = !able && !node.lost && !node.refused && !node.acknowledged &&
+                 node.report.leaving == Leaving::kNo && !node.report.draining &&
+                 node.report.unkillable == 0;
+  facts.served = !node.lost && !node.acknowledged;
+  facts.bytes = BytesOf(key, node);
+  return facts;
+}
+
+void Move(NodeIndex::Agenda& agenda, const NodeKey& key, const std::optional<Time>& from,
+          const std::optional<Time>& to) {
+  if (from == to) {
+    return;
+  }
+  if (from) {
+    agenda.erase({*from, key});
+  }
+  if (to) {
+    agenda.emplace(*to, key);
+  }
+}
+
+void CountChange(std::uint32_t& count, bool before, bool now) {
+  count = count + (now ? 1 : 0) - (before ? 1 : 0);
+}
+
+void Enter(NodeIndex& index, const NodeKey& key, const Filed& before, const Filed& facts) {
+  Move(index.due, key, before.due, facts.due);
+  Move(index.forget, key, before.forget, facts.forget);
+  if (before.cancelled != facts.cancelled) {
+    if (before.cancelled) {
+      index.cancelled.erase(index.cancelled.find(*before.cancelled));
+    }
+    if (facts.cancelled) {
+      index.cancelled.insert(*facts.cancelled);
+    }
+  }
+  CountChange(index.ready, before.ready, facts.ready);
+  CountChange(index.held, before.held, facts.held);
+  CountChange(index.outsiders, before.outsider, facts.outsider);
+  CountChange(index.coming, before.coming, facts.coming);
+  CountChange(index.served, before.served, facts.served);
+  index.bytes = index.bytes + facts.bytes - before.bytes;
+}
+
+void File(Roster& roster, const CoordinatorConfig& config, const NodeKey& key, NodeState& node) {
+  const Filed facts = FactsOf(roster, config, key, node);
+  Enter(roster.index, key, std::exchange(node.filed, facts), facts);
+}
+
+void Put(std::set<std::size_t>& set, std::size_t rank, bool in) {
+  if (in) {
+    set.insert(set.end(), rank);
+  } else {
+    set.erase(rank);
+  }
+}
+
+void CallRoll(const Roster& roster, std::size_t rank, RollCall& roll) {
+  const Member& member = roster.world->members[rank];
+  Put(roll.silent, rank, !member.hosted && !member.lost);
+  Put(roll.unfinished, rank, !member.succeeded);
+  Put(roll.undrained, rank, !IsDrained(roster, member));
+  Put(roll.lost, rank, member.lost);
+}
+
+}  // namespace
+
+bool IsReady(const Roster& roster, const NodeKey& key) {
+  const NodeState& node = roster.nodes.at(key);
+  const NodeReport& report = node.report;
+  // Who knows an end, an earlier server's perhaps, is about to go.
+  if (node.lost || node.refused || node.acknowledged || report.leaving != Leaving::kNo ||
+      report.draining || report.hosting != Hosting::kNothing || report.unkillable > 0) {
+    return false;
+  }
+  const auto first = roster.nodes.lower_bound(NodeKey{key.node, Incarnation{0}});
+  for (auto it = first; it != roster.nodes.end() && it->first.node == key.node; ++it) {
+    const NodeState& other = it->second;
+    // Who knows its end and hosts nothing will not come back.
+    const bool gone = other.acknowledged && other.report.hosting == Hosting::kNothing;
+    if (!other.lost && !other.refused && !gone && other.joined < node.joined) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool HasNewerMembership(const Roster& roster, const NodeKey& key) {
+  const NodeState& node = roster.nodes.at(key);
+  const auto first = roster.nodes.lower_bound(NodeKey{key.node, Incarnation{0}});
+  for (auto it = first; it != roster.nodes.end() && it->first.node == key.node; ++it) {
+    if (!it->second.lost && !it->second.refused && it->second.joined > node.joined) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool IsDrained(const Roster& roster, const Member& member) {
+  if (member.fence) {
+    return false;
+  }
+  const auto found = roster.nodes.find(member.key);
+  return member.lost || found == roster.nodes.end() ||
+         (found->second.report.hosting == Hosting::kNothing &&
+          found->second.report.unkillable == 0 &&
+          found->second.report.floor >= roster.world->generation);
+}
+
+const Member* FindMember(const Roster& roster, const NodeKey& key) {
+  const auto rank = roster.world ? RankOf(*roster.world, key) : std::nullopt;
+  return rank ? &roster.world->members[*rank] : nullptr;
+}
+
+bool NeedsHeld(const Roster& roster) {
+  return roster.shape && roster.index.ready < roster.shape->min_nodes;
+}
+
+std::uint32_t CountReady(const Roster& roster) {
+  return roster.index.ready + (NeedsHeld(roster) ? roster.index.held : 0);
+}
+
+void Refile(Roster& roster, const CoordinatorConfig& config, const NodeId& node) {
+  const auto first = roster.nodes.lower_bound(NodeKey{node, Incarnation{0}});
+  for (auto it = first; it != roster.nodes.end() && it->first.node == node; ++it) {
+    File(roster, config, it->first, it->second);
+    if (roster.world) {
+      if (const auto place = roster.world->places.find(it->first);
+          place != roster.world->places.end()) {
+        CallRoll(roster, place->second, roster.world->roll);
+      }
+    }
+  }
+}
+
+void Forget(Roster& roster, const NodeKey& key) {
+  const auto found = roster.nodes.find(key);
+  Enter(roster.index, key, found->second.filed, Filed{});
+  roster.nodes.erase(found);
+  ++roster.edition;  // Its call may be parked.
+  if (roster.world) {
+    if (const auto place = roster.world->places.find(key); place != roster.world->places.end()) {
+      CallRoll(roster, place->second, roster.world->roll);
+    }
+  }
+}
+
+void RefileAll(Roster& roster, const CoordinatorConfig& config) {
+  for (auto& [key, node] : roster.nodes) {
+    File(roster, config, key, node);
+  }
+  if (roster.world) {
+    for (std::size_t rank = 0; rank < roster.world->members.size(); ++rank) {
+      CallRoll(roster, rank, roster.world->roll);
+    }
+  }
+}
+
+std::size_t BytesOf(const NodeKey& key, const NodeState& node) {
+  const NodeReport& report = node.report;
+  std::size_t bytes = kTreeNode + sizeof(std::pair<NodeKey, NodeState>) + 2 * HeapOf(key.node);
+  bytes += 2 * (kTreeNode + sizeof(NodeIndex::Agenda::value_type) + HeapOf(key.node));
+  bytes += HeapOf(report.host) + HeapOf(report.role) + HeapOf(report.store.host) +
+           HeapOf(report.addresses) + HeapOf(report.seen_at);
+  for (const Standing& standing : report.standings) {
+    bytes += sizeof standing + HeapOf(standing.phase);
+  }
+  return bytes + (node.refused ? HeapOf(*node.refused) : 0);
+}
+
+NodeIndex IndexAfresh(const Roster& roster, const CoordinatorConfig& config) {
+  NodeIndex index;
+  for (const auto& [key, node] : roster.nodes) {
+    Enter(index, key, Filed{}, FactsOf(roster, config, key, node));
+  }
+  return index;
+}
+
+RollCall RollCallAfresh(const Roster& roster) {
+  RollCall roll;
+  for (std::size_t rank = 0; rank < roster.world->members.size(); ++rank) {
+    CallRoll(roster, rank, roll);
+  }
+  return roll;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,124 @@
+#include "rendezvous/core/state.h"
+
+#include <algorithm>
+
+namespace ddprun {
+
+CoordinatorState Restore(const RunRecord& record, Time now) {
+  CoordinatorState state;
+  state.run_id = record.run_id;
+  state.since = now;
+  state.shape = record.shape;
+  state.newest = record.reserved;
+  state.records.reserved = record.reserved;
+  state.budget.used = record.restarts_used;
+  state.outcome = record.outcome;
+  if (record.outcome) {
+    const bool succeeded = record.outcome->ending == Ending::kSucceeded;
+    state.phase = succeeded ? Phase::kSucceeded : Phase::kFailed;
+    return state;
+  }
+  state.phase = Phase::kRecovering;
+  state.recovery.begun = true;
+  state.recovery.recorded = record.world;
+  if (record.world) {
+    state.recovery.newest = PlacementOf(*record.world, 0, state.budget.used);
+  }
+  return state;
+}
+
+RunFacts FactsOf(const CoordinatorState& state) {
+  return {state.run_id,
+          state.shape,
+          state.newest,
+          state.budget.used,
+          state.world ? state.world : state.recovery.recorded,
+          state.outcome};
+}
+
+bool HasEnded(const CoordinatorState& state) {
+  return state.phase == Phase::kSucceeded || state.phase == Phase::kFailed;
+}
+
+bool IsActive(const CoordinatorState& state) {
+  return state.phase == Phase::kRunning || state.phase == Phase::kDraining;
+}
+
+bool NoWorkersRemain(const CoordinatorState& state) {
+  return HasEnded(state) ||
+         (state.phase != Phase::kRecovering &&
+          std::all_of(state.nodes.begin(), state.nodes.end(),
+                      [](const auto& entry) { return entry.second.acknowledged; }));
+}
+
+bool IsOver(const CoordinatorState& state) {
+  return HasEnded(state) && state.index.served == 0;
+}
+
+bool MayTellOutcome(const CoordinatorState& state, const CoordinatorConfig& config) {
+  return !config.journal || OutcomeIsKept(state.records);
+}
+
+bool ClaimIsInDoubt(const CoordinatorState& state, Time now) {
+  return state.claim_good && now > *state.claim_good;
+}
+
+bool IsNewest(const CoordinatorState& state, const NodeReport& report) {
+  const auto found = state.nodes.find({report.node, report.incarnation});
+  return found == state.nodes.end() || report.sequence > found->second.report.sequence;
+}
+
+Duration LeaseOf(const CoordinatorState& state, const CoordinatorConfig& config) {
+  return std::max(config.base_lease,
+                  config.lease_per_node * static_cast<Duration::rep>(NodesThatCount(state)));
+}
+
+std::size_t NodesThatCount(const CoordinatorState& state) {
+  if (!state.shape) {
+    return 0;
+  }
+  const std::size_t world = state.world ? state.world->members.size() : 0;
+  const bool gathers = state.phase == Phase::kGathering;
+  const std::size_t next =
+      gathers ? std::min(state.index.ready + state.index.held, state.shape->max_nodes) : 0;
+  return std::max<std::size_t>({state.shape->min_nodes, NodesToRecover(state), world, next});
+}
+
+std::size_t NodesToRecover(const CoordinatorState& state) {
+  const bool looking = state.phase == Phase::kRecovering && state.recovery.newest;
+  return looking ? state.recovery.newest->group_size : 0;
+}
+
+Time EndOfRecovery(const CoordinatorState& state, const CoordinatorConfig& config) {
+  return EndOfRecovery(state.recovery, state.shape, state.since, LeaseOf(state, config));
+}
+
+Time EndOfDrain(const CoordinatorState& state, const CoordinatorConfig& config) {
+  const Duration grace =
+      IsPlanned(state.drain->cause) ? config.shutdown_timeout : config.stop_grace;
+  return state.drain->began + grace + LeaseOf(state, config);
+}
+
+std::size_t BytesOf(const CoordinatorState& state) {
+  return state.index.bytes + state.recovery.bytes + (state.drain ? state.drain->bytes : 0);
+}
+
+std::string Describe(Phase phase) {
+  switch (phase) {
+    case Phase::kRecovering:
+      return "recovering";
+    case Phase::kGathering:
+      return "gathering";
+    case Phase::kRunning:
+      return "running";
+    case Phase::kDraining:
+      return "draining";
+    case Phase::kSucceeded:
+      return "succeeded";
+    case Phase::kFailed:
+      return "failed";
+  }
+  return "";
+}
+
+}  // namespace ddprun

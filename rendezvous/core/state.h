@@ -1,0 +1,88 @@
+// All that a coordinator knows of a run: its nodes and their world, what each feature remembers,
+// and the phase. Questions that several features' answers settle together.
+//
+// Values. Changed by coordinator's Step alone.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "rendezvous/core/growth.h"
+#include "rendezvous/core/hang.h"
+#include "rendezvous/core/judgement.h"
+#include "rendezvous/core/record.h"
+#include "rendezvous/core/recovery.h"
+#include "rendezvous/core/roster.h"
+
+namespace ddprun {
+
+// coordinator.h has the transitions.
+enum class Phase { kRecovering, kGathering, kRunning, kDraining, kSucceeded, kFailed };
+
+struct CoordinatorState : Roster {
+  Phase phase = Phase::kGathering;
+  Time since;         // Of the phase.
+  Generation newest;  // Highest generation given, hosted or promised away.
+  std::uint64_t worlds_formed = 0;
+  std::optional<Time> last_call;
+  std::optional<Time> claim_good;  // Until then; none: this server needs no claim.
+  std::optional<Drain> drain;
+  std::optional<Finish> outcome;
+  std::optional<Time> wake;  // NextWake after the last Step: tells a late tick.
+  Time stepped{};            // The last Step's.
+  Growth growth;
+  Budget budget;
+  std::optional<HangEnquiry> hang_enquiry;
+  Recovery recovery;
+  Records records;
+};
+
+// A run as a new server finds it in its journal: Recovering, or at its end.
+CoordinatorState Restore(const RunRecord& record, Time now);
+
+RunFacts FactsOf(const CoordinatorState& state);
+
+bool HasEnded(const CoordinatorState& state);
+
+// Running or draining: there is a world, and workers may live.
+bool IsActive(const CoordinatorState& state);
+
+// The run has ended, or all of its nodes have left it in order: nowhere can workers of it run.
+bool NoWorkersRemain(const CoordinatorState& state);
+
+// The run is over and every node that must know it does: the server may forget the run.
+bool IsOver(const CoordinatorState& state);
+
+// Nobody hears of an outcome that a new server would not know.
+bool MayTellOutcome(const CoordinatorState& state, const CoordinatorConfig& config);
+
+// Its server must have a claim, and that is not known to be good: it forms no world.
+bool ClaimIsInDoubt(const CoordinatorState& state, Time now);
+
+// False for a report that a newer one of the same incarnation has overtaken: drop its call.
+bool IsNewest(const CoordinatorState& state, const NodeReport& report);
+
+Duration LeaseOf(const CoordinatorState& state, const CoordinatorConfig& config);
+
+// Whose reports a server must have time for: a world's nodes, and before there is one those that
+// would form it. Those that must come count from the start: the first of 10,000 would else be given
+// so little time that it is lost while the last ones join. Whoever else comes counts for nothing,
+// or strangers could put off the moment at which a lost node is replaced.
+std::size_t NodesThatCount(const CoordinatorState& state);
+
+// How many nodes the world has that is looked for; 0: none is known, or it was found.
+std::size_t NodesToRecover(const CoordinatorState& state);
+
+Time EndOfRecovery(const CoordinatorState& state, const CoordinatorConfig& config);
+
+// When nodes that were told to stop are lost.
+Time EndOfDrain(const CoordinatorState& state, const CoordinatorConfig& config);
+
+// What the run holds in memory.
+std::size_t BytesOf(const CoordinatorState& state);
+
+std::string Describe(Phase phase);
+
+}  // namespace ddprun

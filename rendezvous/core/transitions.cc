@@ -1,0 +1,215 @@
+#include "rendezvous/core/transitions.h"
+
+#include "rendezvous/core/admission.h"
+#include "rendezvous/core/describe.h"
+#include "rendezvous/core/fencing.h"
+#include "rendezvous/core/formation.h"
+
+namespace ddprun {
+namespace {
+
+constexpr int kInterrupted = 130;
+
+void ReportFromMember(CoordinatorStep& step, const NodeKey& key, const Member& member, bool leaves,
+                      const NodeReport& report) {
+  CoordinatorState& state = step.state;
+  if (SpeaksOfWorld(report, *state.world)) {
+    NoteProgress(state.budget, report.progress);
+    ChangeMember(state, step.config, key, [&](Member& changed) {
+      changed.hosted = true;
+      changed.succeeded |=
+          report.hosting == Hosting::kNothing && report.outcome == Outcome::kSucceeded;
+    });
+  }
+  if (IsActive(state) && leaves && !member.succeeded) {
+    BeginDrain(step, StopCause::kLeave, true);
+  }
+  // Also of who says that it hosts the world: it must not be told to run what it promised not to.
+  const bool promised_away = report.floor >= state.world->generation && !member.succeeded;
+  const bool failed = SpeaksOfWorld(report, *state.world) &&
+                      (!report.failures.empty() || report.hosting == Hosting::kStopping);
+  if (state.phase == Phase::kRunning && (promised_away || failed)) {
+    BeginDrain(step, StopCause::kFailure, false);
+  }
+  if (state.phase == Phase::kRunning) {
+    if (auto hang = LookForHang(state.hang_enquiry, state, key, report)) {
+      BeginDrain(step, StopCause::kHang, false);
+      state.drain->hang = std::move(hang);
+    }
+  }
+  if (state.phase == Phase::kDraining) {
+    CollectEvidence(*state.drain, *state.world, key, report, step.config.run_bytes / 4, step.now);
+  }
+  if (state.phase == Phase::kRunning && state.world->roll.unfinished.empty()) {
+    step.Say(NoticeLevel::kDetail, "every worker finished");
+    EndRun(step, Finish{Ending::kSucceeded, 0, "all workers finished", {}});
+  }
+}
+
+}  // namespace
+
+void EndRun(CoordinatorStep& step, Finish outcome) {
+  step.Enter(outcome.ending == Ending::kSucceeded ? Phase::kSucceeded : Phase::kFailed);
+  step.state.outcome = std::move(outcome);
+}
+
+void TryForm(CoordinatorStep& step) {
+  CoordinatorState& state = step.state;
+  if (state.phase != Phase::kGathering || !state.shape) {
+    return;
+  }
+  const std::uint32_t ready = CountReady(state);
+  if (ready < state.shape->min_nodes) {
+    state.last_call.reset();
+    return;
+  }
+  const bool whole = ready >= state.shape->max_nodes || (state.world && state.index.coming == 0);
+  if (!whole) {
+    if (!state.last_call) {
+      state.last_call = step.now + state.shape->last_call;
+    }
+    if (step.now < *state.last_call) {
+      return;
+    }
+  }
+  if (ClaimIsInDoubt(state, step.now)) {
+    return;
+  }
+  state.last_call.reset();
+  state.drain.reset();
+  ChangeAll(state, step.config, [&](Roster& roster) {
+    roster.world = MakeWorld(state, step.config, state.newest, ChooseMembers(state), step.now);
+  });
+  state.newest = state.world->generation;
+  ++state.worlds_formed;
+  step.Enter(Phase::kRunning);
+  step.Say(NoticeLevel::kDetail, "formed " + Describe(*state.world));
+}
+
+void JudgeIfDrained(CoordinatorStep& step) {
+  CoordinatorState& state = step.state;
+  if (state.phase != Phase::kDraining || !state.world->roll.undrained.empty()) {
+    return;
+  }
+  // Also a node that had succeeded: it may have hosted the store.
+  const bool lost = !state.world->roll.lost.empty();
+  state.drain->membership |= lost;
+  const Judgement judgement = JudgeWithinBudget(state.budget, *state.drain, *state.shape, step.now);
+  if (judgement.outcome) {
+    step.Say(NoticeLevel::kDetail, "the run failed: " + judgement.outcome->text);
+    EndRun(step, *judgement.outcome);
+    return;
+  }
+  if (judgement.charged) {
+    step.Say(
+        NoticeLevel::kWarning,
+        "restarting all workers (" + RestartsInWords(state.budget, *state.shape, step.now) + "): " +
+            (judgement.root ? Describe(*judgement.root) : state.drain->spawn_failures.front()));
+  } else {
+    const StopCause cause = state.drain->cause == StopCause::kFailure && lost
+                                ? StopCause::kNodeLost  // The failure was its consequence.
+                                : state.drain->cause;
+    step.Say(NoticeLevel::kInfo, "generation " + std::to_string(state.world->generation.value) +
+                                     " has stopped (" + Describe(cause) +
+                                     "; not charged); forming the next one");
+  }
+  step.Enter(Phase::kGathering);
+  TryForm(step);
+}
+
+void BeginDrain(CoordinatorStep& step, StopCause cause, bool membership) {
+  CoordinatorState& state = step.state;
+  if (state.phase == Phase::kDraining) {
+    state.drain->membership |= membership;
+    if (cause == StopCause::kOperator) {
+      state.drain->cause = cause;
+      ++state.edition;
+    } else if (cause == StopCause::kNodeLost && IsPlanned(state.drain->cause) &&
+               state.drain->cause != StopCause::kOperator) {
+      state.drain->cause = cause;  // Its peers' ranks are blocked: the long grace helps nobody.
+      state.drain->began = step.now;
+      ++state.edition;
+    }
+    return;
+  }
+  state.drain = Drain{.cause = cause,
+                      .began = step.now,
+                      .membership = membership,
+                      .planned = IsPlanned(cause),
+                      .evidence = {},
+                      .spawn_failures = {},
+                      .hang = {}};
+  step.Enter(Phase::kDraining);
+  step.Say(NoticeLevel::kDetail, "stopping generation " +
+                                     std::to_string(state.world->generation.value) + ": " +
+                                     Describe(cause));
+}
+
+void GoOn(CoordinatorStep& step) {
+  CoordinatorState& state = step.state;
+  JudgeIfDrained(step);
+  TryForm(step);
+  if (const auto arrivals = ConsiderGrowth(state.growth, state, state.phase == Phase::kRunning,
+                                           step.config, step.now)) {
+    step.Say(NoticeLevel::kInfo, *arrivals);
+    BeginDrain(step, StopCause::kScaleUp, true);
+  }
+}
+
+void ActOnReport(CoordinatorStep& step, const NodeKey& key, const NodeReport& report) {
+  CoordinatorState& state = step.state;
+  Leaving& leaving = state.nodes.at(key).report.leaving;
+  if (leaving == Leaving::kStopRun) {
+    if (!MayStopRun(state, state.phase == Phase::kGathering, key)) {
+      leaving = Leaving::kLeave;
+    } else if (state.phase == Phase::kGathering) {
+      EndRun(step, Finish{Ending::kFailed, kInterrupted, "the run was stopped on request", {}});
+      return;
+    } else {
+      BeginDrain(step, StopCause::kOperator, true);
+    }
+  }
+  if (const Member* const member = FindMember(state, key)) {
+    ReportFromMember(step, key, *member, leaving == Leaving::kLeave, report);
+  }
+  GoOn(step);
+}
+
+void Lose(CoordinatorStep& step, const NodeKey& key, const std::string& why) {
+  CoordinatorState& state = step.state;
+  const Duration remembered = kLeasesUntilForgotten * LeaseOf(state, step.config);
+  LeavePlace(state.recovery, key);
+  Change(state, step.config, key, [&](NodeState& node) {
+    node.lost = true;
+    node.forget = node.expires + remembered;
+  });
+  ++state.edition;
+  const NodeState& node = state.nodes.at(key);
+  const Member* const member = FindMember(state, key);
+  if (!node.acknowledged) {
+    step.Say(NoticeLevel::kWarning, "node " + key.node + " is lost: " + why,
+             member != nullptr ? "" : "a node in no world is lost");
+    NoteLoss(state.growth, key.node, step.now);
+  }
+  if (member == nullptr) {
+    return;
+  }
+  const bool mattered = !member->succeeded;
+  ChangeMember(state, step.config, key, [&](Member& lost) {
+    if (mattered && !IsDrained(state, lost)) {
+      lost.fence = FenceFrom(state.shape, node.heard, step.now);
+    }
+    lost.lost = true;
+  });
+  if (member->fence) {
+    step.Say(NoticeLevel::kInfo,
+             "nobody takes the place of node " + key.node + " for " +
+                 FormatDuration(std::chrono::floor<Duration>(*member->fence - step.now)) +
+                 ": so long its workers may run on (--fence-after)");
+  }
+  if (mattered && IsActive(state)) {
+    BeginDrain(step, StopCause::kNodeLost, true);
+  }
+}
+
+}  // namespace ddprun

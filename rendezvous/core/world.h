@@ -1,0 +1,69 @@
+// A world: who trains with whom, and what is known of each since.
+//
+// Values. Decides nothing: who becomes a member is formation's, what is written here later is the
+// roster's, which keeps the roll call true.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "rendezvous/core/messages.h"
+
+namespace ddprun {
+
+struct NodeKey {
+  NodeId node;
+  Incarnation incarnation;
+  auto operator<=>(const NodeKey&) const = default;
+};
+
+struct Member {
+  NodeKey key;
+  std::uint32_t workers = 0;
+  std::uint32_t first_rank = 0;
+  std::string role;
+  std::uint32_t role_first_rank = 0;
+  std::uint32_t role_size = 0;  // Workers of this role in the world.
+  bool hosted = false;          // Has been seen hosting this world.
+  bool succeeded = false;
+  bool lost = false;
+  std::optional<Time> fence;  // Lost, but its workers may run until then (--fence-after).
+};
+
+// Who of a world has not done what is waited for, by group rank.
+struct RollCall {
+  std::set<std::size_t> silent;      // Neither lost nor seen hosting the world.
+  std::set<std::size_t> unfinished;  // Has not succeeded.
+  std::set<std::size_t> undrained;   // Neither drained nor lost with its fence over.
+  std::set<std::size_t> lost;
+  bool operator==(const RollCall&) const = default;
+};
+
+struct World {
+  Term term;
+  Generation generation;
+  WorldId id;
+  std::vector<Member> members;            // In group rank order.
+  std::map<NodeKey, std::size_t> places;  // Index in members.
+  std::uint32_t size = 0;                 // Workers.
+  Endpoint store;
+  Time formed;
+  RollCall roll;
+};
+
+// Group rank; nullopt for outsiders and members that were lost.
+std::optional<std::size_t> RankOf(const World& world, const NodeKey& key);
+
+bool SpeaksOfWorld(const NodeReport& report, const World& world);
+
+// What Run tells the node of this group rank.
+Placement PlacementOf(const World& world, std::size_t group_rank, std::uint32_t restarts_used);
+
+// "generation 4: 4 nodes, 16 workers: n0 n1 n2 n3"
+std::string Describe(const World& world);
+
+}  // namespace ddprun
