@@ -7,6 +7,8 @@ from source import functions_of
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 70
 MAX_COMMON_HEADERS = 13
+MAX_MODULES = 30
+MAX_README_WORDS = 600
 
 # What needs a loop or a log is run time; the rest of common/ is values.
 RUNTIME = {f"common/{stem}.{suffix}" for stem in ("asio_loop", "line_writer", "log", "loop") for suffix in ("h", "cc")}
@@ -244,5 +246,42 @@ def readme_table(files):
         yield f"README.md: the table does not name {folder}/"
 
 
-RULES = [layers, foreign_headers, pure_cores, json_has_one_door, no_sleep_in_tests, sizes,
+def _module(path):
+    """What a folder's README lists: a header, its .cc and its test count once."""
+    name = path.rsplit("/", 1)[-1].split(".", 1)[0]
+    return re.sub(r"_test$", "", name)
+
+
+def reading_order(files):
+    """A folder's README lists its files from the ground up, and includes point down that list alone."""
+    for readme in files:
+        if readme.name != "README.md" or not readme.folder:
+            continue
+        order = re.findall(r"^\d+\. `([\w./]+)`", readme.text, re.MULTILINE)
+        place = {name.rstrip("/"): number for number, name in enumerate(order)}
+        if not order:
+            continue
+        if len(readme.text.split()) > MAX_README_WORDS:
+            yield f"{readme.path}: more than {MAX_README_WORDS} words"
+        here = [file for file in files if file.is_cpp and file.path.startswith(readme.folder + "/")]
+        of = lambda path: path[len(readme.folder) + 1:].split("/", 1)[0].split(".", 1)[0]
+        product = [file for file in here if not file.is_test]
+        modules = {of(file.path) for file in product}
+        for name in sorted(modules - place.keys()):
+            yield f"{readme.path}: does not list {name}"
+        for name in sorted(place.keys() - modules):
+            yield f"{readme.path}: lists {name}, which is not there"
+        flat = {_module(file.path) for file in here if file.folder == readme.folder}
+        if len(flat & modules) > MAX_MODULES:
+            yield f"{readme.path}: {len(flat & modules)} modules at one level, {MAX_MODULES} at most"
+        for file in product:
+            for line, name, quoted in file.includes:
+                if not quoted or not name.startswith(readme.folder + "/"):
+                    continue
+                own, target = of(file.path), of(name)
+                if place.get(target, -1) > place.get(own, len(place)):
+                    yield f"{file.path}:{line}: includes {name}, which comes later in {readme.path}"
+
+
+RULES = [reading_order, layers, foreign_headers, pure_cores, json_has_one_door, no_sleep_in_tests, sizes,
          common_stays_common, headers_open_well, tests_are_registered, no_bare_todo, no_place_but_this, readme_table]

@@ -65,6 +65,7 @@ SAMPLES = [
      "curl http://127.0.0.1:8265/healthz\n"),
     (rules.no_place_but_this, "scripts/a.sh", "pip download --index-url=x torch\n",
      "pip download torch\n"),
+    (rules.reading_order, "agent/README.md", "1. `gone`: nothing.\n", "No list here.\n"),
     (rules.readme_table, "README.md", "| `gone/` | nothing |\n", "No table here.\n"),
 ]
 
@@ -100,6 +101,22 @@ class WholeTrees(unittest.TestCase):
             self.assertEqual(list(rules.tests_are_registered([test, File(path, text)])), [])
         other = File("agent/sub/CMakeLists.txt", "ddprun_test(a SOURCES extra_test.cc aa_test.cc)")
         self.assertEqual(len(list(rules.tests_are_registered([test, other]))), 1)
+
+    def test_includes_point_down_the_reading_order(self):
+        readme = File("agent/README.md", "1. `low`: first.\n2. `high`: then.\n3. `room/`: last.\n")
+        low, high = File("agent/low.h", HEADER), File("agent/high.cc", '#include "agent/low.h"\n')
+        room = File("agent/room/a.cc", '#include "agent/high.h"\n#include "agent/room/b.h"\n')
+        lawful = [readme, low, high, room, File("agent/high_test.cc", '#include "agent/room/b.h"\n')]
+        self.assertEqual(list(rules.reading_order(lawful)), [])
+        for more in (File("agent/low.cc", '#include "agent/high.h"\n'),
+                     File("agent/high.h", '#include "agent/room/b.h"\n'), File("agent/new.h", HEADER)):
+            self.assertEqual(len(list(rules.reading_order([*lawful, more]))), 1)
+        long = File("agent/README.md", readme.text + "word " * rules.MAX_README_WORDS)
+        self.assertEqual(len(list(rules.reading_order([long, *lawful[1:]]))), 1)
+        names = [f"m{number}" for number in range(rules.MAX_MODULES + 1)]
+        many = File("agent/README.md", "".join(f"1. `{name}`: a thing.\n" for name in names))
+        files = [File(f"agent/{name}.h", HEADER) for name in names]
+        self.assertEqual(len(list(rules.reading_order([many, *files]))), 1)
 
     def test_readme_table_is_the_tree(self):
         readme = File("README.md", "| `common/` | values |\n")
