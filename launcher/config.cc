@@ -16,9 +16,6 @@
 namespace ddprun {
 namespace {
 
-constexpr std::uint32_t kMaxNodes = 100'000;
-constexpr std::uint32_t kMaxWorkers = 4096;  // Per node.
-
 std::optional<std::uint32_t> ParseCount(std::string_view text) {
   std::uint32_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);

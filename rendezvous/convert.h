@@ -15,10 +15,6 @@
 
 namespace ddprun {
 
-inline constexpr std::size_t kMaxNameBytes = 255;   // Run id, node id, host name, role.
-inline constexpr std::size_t kMaxTextBytes = 4096;  // A text for people.
-inline constexpr std::size_t kMaxTokenBytes = 4096;
-
 // Counts up when old and new nodes would misunderstand each other; a node of another one is
 // refused.
 inline constexpr std::uint32_t kProtocol = 1;

@@ -238,7 +238,6 @@ Result<NodeReport> ReportFromProtoAt(const v1::SyncRequest& wire, std::int64_t u
   report.store = Read(wire.store(), in);
   ReadWorkers(wire, in, report);
   report.leaving = in.Enum("leaving", kLeaving, wire.leaving());
-  report.draining = wire.draining();
   report.starting = wire.starting();
   report.requeues = wire.requeues();
   report.job_ends_unix =

@@ -72,7 +72,6 @@ NodeReport FullReport() {
   report.ended_well = 1;
   report.standings = {{998, "data", 3, 1, 1, Duration(30'000)}, {1000, "", 0, 2, 0, Duration(0)}};
   report.leaving = Leaving::kStopRun;
-  report.draining = true;
   report.starting = true;
   report.requeues = 2;
   report.job_ends_unix = 1'795'320'000;

@@ -187,7 +187,6 @@ void ToProto(const NodeReport& report, v1::SyncRequest* wire) {
     Write(report.standings[i], wire->add_standings());
   }
   wire->set_leaving(ToWire(kLeaving, report.leaving));
-  wire->set_draining(report.draining);
   wire->set_starting(report.starting);
   wire->set_requeues(report.requeues);
   wire->set_job_ends_unix(report.job_ends_unix);

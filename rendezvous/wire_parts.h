@@ -14,13 +14,7 @@
 
 namespace ddprun {
 
-inline constexpr std::uint32_t kMaxNodes = 100'000;
-inline constexpr std::uint32_t kMaxWorkers = 4096;  // Of one node.
-inline constexpr std::uint32_t kMaxWorld = kMaxNodes * kMaxWorkers;
 inline constexpr Duration kMaxDuration = std::chrono::hours(24 * 366 * 10);
-// What is counted up from what peers claim must leave room.
-inline constexpr std::uint64_t kMaxCount = std::uint64_t{1} << 62;
-inline constexpr int kMaxSignal = 64;
 inline constexpr std::int64_t kMaxUnixMs =
     253'402'300'799'999;  // The last moment of the year 9999.
 

@@ -8,8 +8,7 @@ namespace ddprun {
 namespace {
 
 // Limits for what comes from sockets: sums and successors stay far from wrapping round.
-constexpr Generation kMaxGeneration{std::uint64_t{1} << 62};
-constexpr std::uint32_t kMaxWorkers = 65'536;
+constexpr Generation kMaxGeneration{kMaxCount};
 
 }  // namespace
 

@@ -18,8 +18,6 @@
 
 namespace ddprun {
 
-inline constexpr std::size_t kMostSpawnFailures = 8;  // Of one drain, in words.
-
 struct Evidence {
   NodeKey key;
   WorkerFailure failure;

@@ -13,9 +13,6 @@
 
 namespace ddprun {
 
-inline constexpr std::size_t kMostOutside = 4096;    // Bytes, of a membership in no world.
-inline constexpr std::size_t kMostMemberships = 64;  // Of one node id.
-
 // Without what is evidence or the driver's. Where its workers stand matters in a world alone.
 NodeReport ToKeep(const NodeReport& report, bool in_world);
 

@@ -15,6 +15,7 @@
 #include "common/exit_status.h"
 #include "common/ids.h"
 #include "common/time.h"
+#include "rendezvous/core/limits.h"
 
 namespace ddprun {
 
@@ -78,7 +79,6 @@ struct WaitReason {
   Duration span{0};                   // within this time.
   bool operator==(const WaitReason&) const = default;
 };
-inline constexpr std::size_t kMaxNamed = 8;
 
 enum class StopCause {
   kFailure,       // A worker failed somewhere.
@@ -103,9 +103,6 @@ struct FailureDetails {
 };
 // As a message: of a worker that the kernel killed.
 inline constexpr const char* kMemoryRanOut = "memory ran out: the kernel killed it";
-inline constexpr std::size_t kMaxPath = 4096;
-inline constexpr std::size_t kMaxErrorMessage = 2048;
-inline constexpr std::size_t kMaxTraceback = 8192;
 
 struct WorkerFailure {
   std::uint32_t rank = 0;
@@ -123,9 +120,6 @@ struct WorkerFailure {
   FailureDetails details;
   bool operator==(const WorkerFailure&) const = default;
 };
-inline constexpr std::size_t kMaxLastLines = 4096;
-inline constexpr std::size_t kMaxHangText = 512;
-inline constexpr std::size_t kMaxFailures = 8;  // Per report, in the order they failed in.
 
 // Stopped by us before it failed, or "restart me" after hello: not a cause of its own.
 bool IsCollateral(const WorkerFailure& failure);
@@ -192,7 +186,6 @@ struct Standing {
   Duration allowed{0};     // How long that was, for people.
   bool operator==(const Standing&) const = default;
 };
-inline constexpr std::size_t kMaxStandings = 4;
 
 enum class Hosting { kNothing, kWorkers, kStopping };
 enum class Outcome {
@@ -233,7 +226,6 @@ struct NodeReport {
   std::uint64_t progress = 0;              // Highest STEP of a worker.
   std::vector<Standing> standings;         // The furthest behind first.
   Leaving leaving = Leaving::kNo;
-  bool draining = false;           // Take part in no further world.
   bool starting = false;           // Its workers' start lasts: perhaps none is there yet.
   std::uint32_t ended_well = 0;    // Workers of that placement; the others still run.
   std::uint32_t requeues = 0;      // How often the scheduler started the job again; for people,
@@ -242,10 +234,6 @@ struct NodeReport {
   std::string seen_at;    // The server's own word: from where its calls come; empty: from here.
   bool operator==(const NodeReport&) const = default;
 };
-
-inline constexpr std::size_t kMaxAddresses = 16;        // Of one node.
-inline constexpr std::size_t kMaxAddressesBytes = 640;  // As text.
-inline constexpr std::size_t kMaxPeersBytes = std::size_t{512} << 10;
 
 struct SyncReply {
   Directive directive;

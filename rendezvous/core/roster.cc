@@ -44,8 +44,7 @@ Filed FactsOf(const Roster& roster, const CoordinatorConfig& config, const NodeK
   facts.held = able && node.held;
   facts.outsider = facts.ready && IsOutsider(roster, key);
   facts.coming = !able && !node.lost && !node.refused && !node.acknowledged &&
-                 node.report.leaving == Leaving::kNo && !node.report.draining &&
-                 node.report.unkillable == 0;
+                 node.report.leaving == Leaving::kNo && node.report.unkillable == 0;
   facts.served = !node.lost && !node.acknowledged;
   facts.bytes = BytesOf(key, node);
   return facts;
@@ -115,7 +114,7 @@ bool IsReady(const Roster& roster, const NodeKey& key) {
   const NodeReport& report = node.report;
   // Who knows an end, an earlier server's perhaps, is about to go.
   if (node.lost || node.refused || node.acknowledged || report.leaving != Leaving::kNo ||
-      report.draining || report.hosting != Hosting::kNothing || report.unkillable > 0) {
+      report.hosting != Hosting::kNothing || report.unkillable > 0) {
     return false;
   }
   const auto first = roster.nodes.lower_bound(NodeKey{key.node, Incarnation{0}});

@@ -86,7 +86,7 @@ struct Roster {
                               // so that a driver need not look at every parked call each time.
 };
 
-// Not lost, refused, leaving or draining; hosts nothing; no earlier membership of its node is left.
+// Not lost, refused or leaving; hosts nothing; no earlier membership of its node is left.
 bool IsReady(const Roster& roster, const NodeKey& key);
 
 // A newer membership of the same node is waiting for this one to end.

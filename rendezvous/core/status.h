@@ -13,9 +13,6 @@
 
 namespace ddprun {
 
-inline constexpr std::size_t kMaxListedNodes = 1000;
-inline constexpr std::size_t kMaxPastNotices = 64;
-
 struct NodeStatus {
   NodeId node;
   std::string host;

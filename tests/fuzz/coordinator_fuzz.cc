@@ -174,7 +174,6 @@ void MakeUp(FuzzInput& input, const CoordinatorState& state, NodeReport& report)
   }
   report.leaving =
       says(6) ? OneOf(input, std::array{Leaving::kLeave, Leaving::kStopRun}) : Leaving::kNo;
-  report.draining = says(7);
   report.term = {input.Byte() % 3u};
   report.beat = OneOf<std::int64_t>(input, std::array<std::int64_t, 3>{0, 1, INT64_MAX / 1'000});
   report.restarts_used = input.Byte();

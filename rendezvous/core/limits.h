@@ -1,0 +1,45 @@
+// What is taken from a command line, a socket or a journal at most, each with its reason. Whoever
+// reads one of these checks against the number here, and nobody keeps a second one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace ddprun {
+
+// ---- Of a run ----
+inline constexpr std::uint32_t kMaxNodes = 100'000;  // Ten times what a server was measured with.
+// Of one node: more than any machine has cores or devices, and ranks stay within 32 bits.
+inline constexpr std::uint32_t kMaxWorkers = 4'096;
+inline constexpr std::uint32_t kMaxWorld = kMaxNodes * kMaxWorkers;
+// What is counted up from what peers claim must leave room.
+inline constexpr std::uint64_t kMaxCount = std::uint64_t{1} << 62;
+
+// ---- Of one message ----
+inline constexpr std::size_t kMaxNameBytes = 255;  // Run id, node id, host name (as Linux), role.
+inline constexpr std::size_t kMaxTokenBytes = 4'096;
+inline constexpr std::size_t kMaxTextBytes = 4'096;  // A text for people: a screen.
+inline constexpr std::size_t kMaxPath = 4'096;       // As Linux.
+inline constexpr std::size_t kMaxErrorMessage = 2'048;
+inline constexpr std::size_t kMaxTraceback = 8'192;  // Its end: some 100 frames.
+inline constexpr std::size_t kMaxLastLines = 4'096;  // The end of a worker's stderr: a screen.
+inline constexpr std::size_t kMaxHangText = 512;
+inline constexpr std::size_t kMaxAddresses = 16;        // Of one node,
+inline constexpr std::size_t kMaxAddressesBytes = 640;  // as text.
+// Of all nodes of a world: half of what one message may hold (grpc_limits.h).
+inline constexpr std::size_t kMaxPeersBytes = std::size_t{512} << 10;
+inline constexpr std::size_t kMaxNamed = 8;      // Nodes in one line; the rest is counted.
+inline constexpr std::size_t kMaxFailures = 8;   // Per report, in the order they failed in.
+inline constexpr std::size_t kMaxStandings = 4;  // Steps of one node's workers told apart.
+inline constexpr int kMaxSignal = 64;            // Linux has no higher one.
+
+// ---- Of what is remembered ----
+inline constexpr std::size_t kMostOutside = 4'096;    // Bytes, of a membership in no world.
+inline constexpr std::size_t kMostMemberships = 64;   // Of one node id.
+inline constexpr std::size_t kMostSpawnFailures = 8;  // Of one drain, in words.
+
+// ---- Of what is shown ----
+inline constexpr std::size_t kMaxListedNodes = 1'000;  // Of a run, the world's first.
+inline constexpr std::size_t kMaxPastNotices = 64;
+
+}  // namespace ddprun
