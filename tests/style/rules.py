@@ -246,40 +246,37 @@ def readme_table(files):
         yield f"README.md: the table does not name {folder}/"
 
 
-def _module(path):
-    """What a folder's README lists: a header, its .cc and its test count once."""
-    name = path.rsplit("/", 1)[-1].split(".", 1)[0]
-    return re.sub(r"_test$", "", name)
+def _reading_list(text):
+    """Name -> its place in the numbered list; several names in one item are one module in several files."""
+    items = re.findall(r"^\d+\. ((?:`[\w./]+`(?:, )?)+)", text, re.MULTILINE)
+    return {name.rstrip("/"): number for number, item in enumerate(items)
+            for name in re.findall(r"`([\w./]+)`", item)}
 
 
 def reading_order(files):
-    """A folder's README lists its files from the ground up, and includes point down that list alone."""
+    """A folder's README lists its files from the ground up, and includes point up that list alone."""
     for readme in files:
-        if readme.name != "README.md" or not readme.folder:
-            continue
-        order = re.findall(r"^\d+\. `([\w./]+)`", readme.text, re.MULTILINE)
-        place = {name.rstrip("/"): number for number, name in enumerate(order)}
-        if not order:
+        place = _reading_list(readme.text) if readme.name == "README.md" and readme.folder else {}
+        if not place:
             continue
         if len(readme.text.split()) > MAX_README_WORDS:
             yield f"{readme.path}: more than {MAX_README_WORDS} words"
-        here = [file for file in files if file.is_cpp and file.path.startswith(readme.folder + "/")]
         of = lambda path: path[len(readme.folder) + 1:].split("/", 1)[0].split(".", 1)[0]
-        product = [file for file in here if not file.is_test]
-        modules = {of(file.path) for file in product}
-        for name in sorted(modules - place.keys()):
+        product = [file for file in files if file.is_cpp and not file.is_test
+                   and file.path.startswith(readme.folder + "/")]
+        entries = {of(file.path) for file in product}
+        for name in sorted(entries - place.keys()):
             yield f"{readme.path}: does not list {name}"
-        for name in sorted(place.keys() - modules):
+        for name in sorted(place.keys() - entries):
             yield f"{readme.path}: lists {name}, which is not there"
-        flat = {_module(file.path) for file in here if file.folder == readme.folder}
-        if len(flat & modules) > MAX_MODULES:
-            yield f"{readme.path}: {len(flat & modules)} modules at one level, {MAX_MODULES} at most"
+        flat = {place.get(of(file.path)) for file in product if file.folder == readme.folder}
+        if len(flat) > MAX_MODULES:
+            yield f"{readme.path}: {len(flat)} modules at one level, {MAX_MODULES} at most"
         for file in product:
             for line, name, quoted in file.includes:
                 if not quoted or not name.startswith(readme.folder + "/"):
                     continue
-                own, target = of(file.path), of(name)
-                if place.get(target, -1) > place.get(own, len(place)):
+                if place.get(of(name), -1) > place.get(of(file.path), len(place)):
                     yield f"{file.path}:{line}: includes {name}, which comes later in {readme.path}"
 
 

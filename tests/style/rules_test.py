@@ -113,6 +113,9 @@ class WholeTrees(unittest.TestCase):
             self.assertEqual(len(list(rules.reading_order([*lawful, more]))), 1)
         long = File("agent/README.md", readme.text + "word " * rules.MAX_README_WORDS)
         self.assertEqual(len(list(rules.reading_order([long, *lawful[1:]]))), 1)
+        both = File("agent/README.md", "1. `low`, `high`: one.\n2. `room/`: last.\n")
+        upward = File("agent/low.cc", '#include "agent/high.h"\n')
+        self.assertEqual(list(rules.reading_order([both, low, high, upward, room])), [])
         names = [f"m{number}" for number in range(rules.MAX_MODULES + 1)]
         many = File("agent/README.md", "".join(f"1. `{name}`: a thing.\n" for name in names))
         files = [File(f"agent/{name}.h", HEADER) for name in names]
