@@ -13,7 +13,7 @@
 #include "rendezvous/core/coordinator.h"
 #include "rendezvous/core/describe.h"
 #include "rendezvous/core/invariants.h"
-#include "rendezvous/core/keeping.h"
+#include "rendezvous/core/status.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace {
