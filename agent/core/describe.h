@@ -1,14 +1,11 @@
-// Words for what an agent does, and the one derived number that two files need. Pure.
+// The only place where what an agent does becomes words. Pure.
 #pragma once
 
 #include <string>
 
-#include "agent/core/node_agent.h"
+#include "agent/core/state.h"
 
 namespace ddprun {
-
-// How long an idle agent without a server waits: the join timeout before the first contact.
-Duration OutageLimit(const AgentState& state, const AgentConfig& config);
 
 std::string Describe(AgentPhase phase);
 

@@ -9,30 +9,30 @@ std::optional<Time> FenceTime(const AgentState& state, const AgentConfig& config
   return off ? std::nullopt : std::optional<Time>(state.answered + config.shape.fence_after);
 }
 
-void FenceIfDue(AgentTurn& turn) {
-  AgentState& state = turn.state;
-  const std::optional<Time> fence = FenceTime(state, turn.config);
-  if (!fence || turn.now < *fence) {
+void FenceIfDue(AgentStep& step) {
+  AgentState& state = step.state;
+  const std::optional<Time> fence = FenceTime(state, step.config);
+  if (!fence || step.now < *fence) {
     return;
   }
-  turn.Tell(SayLevel::kWarning,
-            "the rendezvous at " + turn.config.server + " has not answered for " +
-                FormatDuration(turn.config.shape.fence_after) +
+  step.Tell(SayLevel::kWarning,
+            "the rendezvous at " + step.config.server + " has not answered for " +
+                FormatDuration(step.config.shape.fence_after) +
                 " (--fence-after): killing the workers, for others may take their place now");
   state.fenced = true;
   state.phase = AgentPhase::kStopping;
   state.planned = false;
-  KillNow(turn);
+  KillNow(step);
 }
 
-bool ComesTooLate(AgentTurn& turn) {
-  const Duration fence = turn.config.shape.fence_after;
-  const auto age = std::chrono::duration_cast<Duration>(turn.now - turn.state.answered);
+bool ComesTooLate(AgentStep& step) {
+  const Duration fence = step.config.shape.fence_after;
+  const auto age = std::chrono::duration_cast<Duration>(step.now - step.state.answered);
   if (fence == Duration{0} || age < fence) {
     return false;
   }
-  turn.Tell(SayLevel::kWarning, "no workers are started by an answer of the rendezvous at " +
-                                    turn.config.server + " that took " + FormatDuration(age) +
+  step.Tell(SayLevel::kWarning, "no workers are started by an answer of the rendezvous at " +
+                                    step.config.server + " that took " + FormatDuration(age) +
                                     " (--fence-after): asking again");
   return true;
 }

@@ -23,8 +23,8 @@ Time Due(const Heartbeat& heartbeat) {
 
 }  // namespace
 
-void OnWorkerSpoke(AgentTurn& turn, const WorkerSpoke& spoke) {
-  AgentState& state = turn.state;
+void OnWorkerSpoke(AgentStep& step, const WorkerSpoke& spoke) {
+  AgentState& state = step.state;
   if (!HasWorkers(state)) {
     return;
   }
@@ -44,36 +44,36 @@ void OnWorkerSpoke(AgentTurn& turn, const WorkerSpoke& spoke) {
     heartbeat.phase = *spoke.phase;
   }
   if (first || stepped || moved) {
-    heartbeat.since = turn.now;
-    heartbeat.allowed = turn.config.hang_timeout;
+    heartbeat.since = step.now;
+    heartbeat.allowed = step.config.hang_timeout;
     heartbeat.forgiven = false;
   }
   if (spoke.extend) {
-    const auto silent = std::chrono::ceil<Duration>(turn.now - heartbeat.since);
+    const auto silent = std::chrono::ceil<Duration>(step.now - heartbeat.since);
     heartbeat.allowed =
         std::max(heartbeat.allowed, silent + std::min(*spoke.extend, kLongestExtension));
   }
-  if (heartbeat.late && turn.now < Due(heartbeat)) {
+  if (heartbeat.late && step.now < Due(heartbeat)) {
     heartbeat.late = false;
-    turn.send = true;
+    step.send = true;
   }
 }
 
-void FindLateWorkers(AgentTurn& turn) {
-  const std::optional<Time> due = NextLate(turn.state, turn.config);
-  if (!due || turn.now < *due) {
+void FindLateWorkers(AgentStep& step) {
+  const std::optional<Time> due = NextLate(step.state, step.config);
+  if (!due || step.now < *due) {
     return;
   }
-  const bool paused = turn.now > *due + kLate;
-  for (auto& [local_rank, heartbeat] : turn.state.heartbeats) {
+  const bool paused = step.now > *due + kLate;
+  for (auto& [local_rank, heartbeat] : step.state.heartbeats) {
     if (paused && !heartbeat.late && !heartbeat.forgiven) {
-      heartbeat.since += turn.now - *due + kAfterPause;
+      heartbeat.since += step.now - *due + kAfterPause;
       heartbeat.forgiven = true;  // Once: on a busy machine every tick is late.
-    } else if (!heartbeat.late && turn.now >= Due(heartbeat)) {
+    } else if (!heartbeat.late && step.now >= Due(heartbeat)) {
       heartbeat.late = true;
-      turn.send = true;
-      turn.Tell(SayLevel::kDetail,
-                "rank " + std::to_string(turn.state.placement->first_rank + local_rank) +
+      step.send = true;
+      step.Tell(SayLevel::kDetail,
+                "rank " + std::to_string(step.state.placement->first_rank + local_rank) +
                     " has made no progress for " + FormatDuration(heartbeat.allowed));
     }
   }
@@ -128,27 +128,27 @@ std::optional<std::uint32_t> LateRank(const AgentState& state) {
   return std::nullopt;
 }
 
-void BeginHangStop(AgentTurn& turn) {
-  AgentState& state = turn.state;
+void BeginHangStop(AgentStep& step) {
+  AgentState& state = step.state;
   if (state.phase != AgentPhase::kRunning) {
     return;
   }
   TakeStacks take{state.placement->generation, {}};
-  for (std::uint32_t local = 0; local < turn.config.workers; ++local) {
+  for (std::uint32_t local = 0; local < step.config.workers; ++local) {
     take.local_ranks.push_back(local);
   }
   // Those without a heartbeat may be what the others wait for.
-  const auto step = [&](std::uint32_t local) {
+  const auto step_of = [&](std::uint32_t local) {
     const auto found = state.heartbeats.find(local);
     return found == state.heartbeats.end() ? 0 : found->second.step;
   };
   std::stable_sort(take.local_ranks.begin(), take.local_ranks.end(),
-                   [&](std::uint32_t a, std::uint32_t b) { return step(a) < step(b); });
+                   [&](std::uint32_t a, std::uint32_t b) { return step_of(a) < step_of(b); });
   state.phase = AgentPhase::kStopping;
   state.planned = false;
   state.taking_stacks = true;
-  state.kill_at = turn.now + turn.config.stop_grace;
-  turn.effects.push_back(std::move(take));
+  state.kill_at = step.now + step.config.stop_grace;
+  step.effects.push_back(std::move(take));
 }
 
 }  // namespace ddprun

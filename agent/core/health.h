@@ -7,15 +7,15 @@
 // Internal to agent/core.
 #pragma once
 
-#include "agent/core/turn.h"
+#include "agent/core/transitions.h"
 
 namespace ddprun {
 
-void OnWorkerSpoke(AgentTurn& turn, const WorkerSpoke& spoke);
+void OnWorkerSpoke(AgentStep& step, const WorkerSpoke& spoke);
 
 // Who has become late. A tick that comes late itself (this agent was paused) judges nobody: what
 // workers said meanwhile may be waiting in their sockets.
-void FindLateWorkers(AgentTurn& turn);
+void FindLateWorkers(AgentStep& step);
 
 // When the next worker becomes late if it makes no progress.
 std::optional<Time> NextLate(const AgentState& state, const AgentConfig& config);
@@ -28,6 +28,6 @@ std::optional<std::uint32_t> LateRank(const AgentState& state);
 // From Running: the stacks of all workers, those furthest behind first, then SIGKILL; SIGKILL after
 // the grace of a failure at the latest. Never TERM: a rank blocked with a dead peer does not see
 // it.
-void BeginHangStop(AgentTurn& turn);
+void BeginHangStop(AgentStep& step);
 
 }  // namespace ddprun

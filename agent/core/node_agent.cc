@@ -7,7 +7,7 @@
 #include "agent/core/fencing.h"
 #include "agent/core/health.h"
 #include "agent/core/signals.h"
-#include "agent/core/turn.h"
+#include "agent/core/transitions.h"
 #include "common/overload.h"
 #include "rendezvous/core/describe.h"
 
@@ -33,12 +33,12 @@ constexpr Duration kFirstCallDeadline = 3s;
 constexpr Duration kLongestFirstCall = 30s;
 
 // ---- Directives ----
-void OnRun(AgentTurn& turn, const Run& run) {
-  AgentState& state = turn.state;
+void OnRun(AgentStep& step, const Run& run) {
+  AgentState& state = step.state;
   const Generation generation = run.placement.generation;
   if (state.phase == AgentPhase::kRunning && state.placement->world_id != run.placement.world_id &&
       generation > state.placement->generation) {
-    BeginStop(turn, false, kSigTerm);
+    BeginStop(step, false, kSigTerm);
     return;
   }
   if (state.phase != AgentPhase::kIdle || generation <= state.floor ||
@@ -51,7 +51,7 @@ void OnRun(AgentTurn& turn, const Run& run) {
   state.outcome = Outcome::kNone;
   state.failures.clear();
   state.spawn_failure.clear();
-  state.alive = turn.config.workers;
+  state.alive = step.config.workers;
   state.succeeded = 0;
   state.start_lasts = false;
   state.progress = 0;
@@ -61,14 +61,14 @@ void OnRun(AgentTurn& turn, const Run& run) {
   state.saved = false;
   state.unsaved = false;
   state.waiting.reset();
-  turn.effects.push_back(Spawn{run.placement});
+  step.effects.push_back(Spawn{run.placement});
 }
 
-void OnStop(AgentTurn& turn, const Stop& stop, Incarnation spare) {
-  AgentState& state = turn.state;
+void OnStop(AgentStep& step, const Stop& stop, Incarnation spare) {
+  AgentState& state = step.state;
   state.floor = std::max(state.floor, stop.generation);
   if (stop.cause == StopCause::kDeclaredLost && !state.next_incarnation) {
-    turn.Tell(SayLevel::kWarning,
+    step.Tell(SayLevel::kWarning,
               "this node was declared lost (cut off or paused for too long): its workers stop "
               "and it joins again");
     state.next_incarnation = spare;
@@ -77,35 +77,35 @@ void OnStop(AgentTurn& turn, const Stop& stop, Incarnation spare) {
     }
   }
   if (state.phase == AgentPhase::kRunning && stop.generation >= state.placement->generation) {
-    turn.Tell(SayLevel::kInfo, "stopping the workers: " + Describe(stop.cause));
+    step.Tell(SayLevel::kInfo, "stopping the workers: " + Describe(stop.cause));
     if (stop.cause == StopCause::kHang) {
-      BeginHangStop(turn);
+      BeginHangStop(step);
     } else {
-      BeginStop(turn, IsPlanned(stop.cause), kSigTerm);
+      BeginStop(step, IsPlanned(stop.cause), kSigTerm);
     }
   } else if (state.phase == AgentPhase::kStopping && state.planned && !IsPlanned(stop.cause)) {
-    HurryStop(turn);
+    HurryStop(step);
   }
 }
 
-void OnFinish(AgentTurn& turn, const Finish& finish) {
-  AgentState& state = turn.state;
+void OnFinish(AgentStep& step, const Finish& finish) {
+  AgentState& state = step.state;
   const bool first = !state.finish.has_value();
   state.finish = finish;
   if (state.phase == AgentPhase::kRunning) {
-    BeginStop(turn, true, kSigTerm);
+    BeginStop(step, true, kSigTerm);
   } else if (state.phase == AgentPhase::kIdle && first) {
-    BeginDone(turn);
+    BeginDone(step);
   }
 }
 
-void OnWait(AgentTurn& turn, const Wait& wait) {
+void OnWait(AgentStep& step, const Wait& wait) {
   WaitReason reason = wait.reason;
   reason.remaining.reset();
-  if (turn.state.waiting != reason) {
-    turn.state.waiting = reason;
+  if (step.state.waiting != reason) {
+    step.state.waiting = reason;
     const bool brief = reason.what == WaitFor::kDrain || reason.what == WaitFor::kJournal;
-    turn.Tell(brief ? SayLevel::kDetail : SayLevel::kInfo, Describe(wait.reason));
+    step.Tell(brief ? SayLevel::kDetail : SayLevel::kInfo, Describe(wait.reason));
   }
 }
 
@@ -128,27 +128,27 @@ void AddFailure(AgentState& state, WorkerFailure failure, Time at) {
 }
 
 // ---- Events ----
-void OnReplied(AgentTurn& turn, const Replied& replied) {
-  AgentState& state = turn.state;
+void OnReplied(AgentStep& step, const Replied& replied) {
+  AgentState& state = step.state;
   if (replied.sequence != state.sequence) {
     return;  // An overtaken call's answer may have been revoked since.
   }
   state.call_open = false;
   if (state.phase == AgentPhase::kDone) {
     if (state.exit_at) {  // The acknowledgement has arrived.
-      ExitNow(turn, ExitCodeFor(state, turn.config, *state.finish), "");
+      ExitNow(step, ExitCodeFor(state, step.config, *state.finish), "");
     }
     return;
   }
   if (replied.reply.term < state.term) {
-    state.retry_at = turn.now + kLastBackoff;
+    state.retry_at = step.now + kLastBackoff;
     return;
   }
   if (state.outage_told) {
-    turn.Tell(SayLevel::kInfo, "the rendezvous at " + turn.config.server + " is reachable again");
+    step.Tell(SayLevel::kInfo, "the rendezvous at " + step.config.server + " is reachable again");
   }
   state.outage_told = false;
-  state.heard = turn.now;
+  state.heard = step.now;
   state.answered = state.sent;
   state.ever_heard = true;
   state.backoff = Duration{0};
@@ -156,47 +156,47 @@ void OnReplied(AgentTurn& turn, const Replied& replied) {
   state.term = replied.reply.term;
   state.beat = replied.reply.beat;
   state.poll_period = replied.reply.poll_period;
-  turn.send = true;
-  if (std::holds_alternative<Run>(replied.reply.directive) && ComesTooLate(turn)) {
+  step.send = true;
+  if (std::holds_alternative<Run>(replied.reply.directive) && ComesTooLate(step)) {
     return;  // Not echoed: it is told again at once where it still holds.
   }
   state.echo = replied.reply.directive;
   std::visit(Overload{
-                 [&](const Wait& wait) { OnWait(turn, wait); },
-                 [&](const Run& run) { OnRun(turn, run); },
-                 [&](const Stop& stop) { OnStop(turn, stop, replied.spare); },
+                 [&](const Wait& wait) { OnWait(step, wait); },
+                 [&](const Run& run) { OnRun(step, run); },
+                 [&](const Stop& stop) { OnStop(step, stop, replied.spare); },
                  [&](const StopSoon&) {},  // The trainer's part is not asked for yet.
                  [&](const Save&) {},
-                 [&](const Finish& finish) { OnFinish(turn, finish); },
+                 [&](const Finish& finish) { OnFinish(step, finish); },
              },
              replied.reply.directive);
 }
 
-void OnCallFailed(AgentTurn& turn, const CallFailed& failed) {
-  AgentState& state = turn.state;
+void OnCallFailed(AgentStep& step, const CallFailed& failed) {
+  AgentState& state = step.state;
   if (failed.sequence != state.sequence) {
     return;
   }
   state.call_open = false;
   if (failed.hopeless && !state.ever_heard && !HasWorkers(state)) {
-    ExitNow(turn, kUsage, failed.text);
+    ExitNow(step, kUsage, failed.text);
     return;
   }
   const Duration last = std::clamp(state.poll_period / kTriesPerPoll, kFirstBackoff, kLastBackoff);
   state.backoff = std::clamp(state.backoff * 2, kFirstBackoff, last);
-  state.retry_at = turn.now + state.backoff;
+  state.retry_at = step.now + state.backoff;
   state.last_error = failed.text;
   if (state.phase != AgentPhase::kDone && !state.outage_told &&
-      turn.now >= state.heard + state.poll_period) {
+      step.now >= state.heard + state.poll_period) {
     state.outage_told = true;
-    const std::string what = OutageInWords(state, turn.config);
-    const std::string& who = turn.config.successor;
-    turn.Tell(SayLevel::kWarning, failed.text + what + (who.empty() ? "" : " (" + who + ")"));
+    const std::string what = OutageInWords(state, step.config);
+    const std::string& who = step.config.successor;
+    step.Tell(SayLevel::kWarning, failed.text + what + (who.empty() ? "" : " (" + who + ")"));
   }
 }
 
-void OnWorkerEnded(AgentTurn& turn, const WorkerEnded& ended) {
-  AgentState& state = turn.state;
+void OnWorkerEnded(AgentStep& step, const WorkerEnded& ended) {
+  AgentState& state = step.state;
   if (!HasWorkers(state) || ended.generation != state.placement->generation) {
     return;
   }
@@ -216,181 +216,181 @@ void OnWorkerEnded(AgentTurn& turn, const WorkerEnded& ended) {
   (saved || nothing_lost ? state.saved : state.unsaved) = true;
   WorkerFailure failure;
   failure.rank = state.placement->first_rank + ended.local_rank;
-  failure.local_rank = turn.config.first_local_rank + ended.local_rank;
+  failure.local_rank = step.config.first_local_rank + ended.local_rank;
   failure.pid = ended.pid;
   failure.status = ended.status;
   failure.said_hello = ended.said_hello;
   failure.stopped_by_us = stopping;
   failure.recorded = ended.recorded && (!stopping || *ended.recorded < state.stop_began);
-  failure.host = turn.config.host;
+  failure.host = step.config.host;
   failure.last_lines = ended.last_lines.substr(0, kMaxLastLines);
   failure.details = ended.details;
   if (!stopping || failure.recorded) {
     // Alone, the coordinator beside it says the same with what follows from it.
-    turn.Tell(turn.config.shape.max_nodes == 1 ? SayLevel::kDetail : SayLevel::kWarning,
+    step.Tell(step.config.shape.max_nodes == 1 ? SayLevel::kDetail : SayLevel::kWarning,
               Describe(failure));
   }
-  const Time failed = failure.recorded ? *ended.recorded : ended.noticed.value_or(turn.now);
+  const Time failed = failure.recorded ? *ended.recorded : ended.noticed.value_or(step.now);
   AddFailure(state, std::move(failure), failed);
   if (!stopping) {
-    BeginStop(turn, false, kSigTerm);
+    BeginStop(step, false, kSigTerm);
   }
 }
 
-void OnAllGone(AgentTurn& turn, const AllGone& gone) {
-  AgentState& state = turn.state;
+void OnAllGone(AgentStep& step, const AllGone& gone) {
+  AgentState& state = step.state;
   if (!HasWorkers(state) || gone.generation != state.placement->generation) {
     return;
   }
   const bool own_failure =
       std::any_of(state.failures.begin(), state.failures.end(),
                   [](const WorkerFailure& f) { return !f.stopped_by_us || f.recorded; });
-  if (state.succeeded == turn.config.workers) {
+  if (state.succeeded == step.config.workers) {
     state.outcome = Outcome::kSucceeded;
   } else {
     state.outcome = own_failure ? Outcome::kFailed : Outcome::kStopped;
   }
-  state.saved |= state.alive == turn.config.workers;  // Its start was given up: none had begun.
+  state.saved |= state.alive == step.config.workers;  // Its start was given up: none had begun.
   state.store = gone.store;
-  BecomeIdle(turn, gone.generation);
+  BecomeIdle(step, gone.generation);
 }
 
-void OnSpawnFailed(AgentTurn& turn, const SpawnFailed& failed) {
-  AgentState& state = turn.state;
+void OnSpawnFailed(AgentStep& step, const SpawnFailed& failed) {
+  AgentState& state = step.state;
   if (!HasWorkers(state) || failed.generation != state.placement->generation) {
     return;
   }
   state.outcome = Outcome::kSpawnFailed;
   state.spawn_failure = failed.text;
   state.store = failed.store;
-  turn.Tell(SayLevel::kWarning, "cannot start the workers: " + failed.text);
-  BecomeIdle(turn, failed.generation);
+  step.Tell(SayLevel::kWarning, "cannot start the workers: " + failed.text);
+  BecomeIdle(step, failed.generation);
 }
 
-void OnTick(AgentTurn& turn) {
-  AgentState& state = turn.state;
-  const auto due = [&](const std::optional<Time>& when) { return when && turn.now >= *when; };
-  FindLateWorkers(turn);
-  FenceIfDue(turn);
+void OnTick(AgentStep& step) {
+  AgentState& state = step.state;
+  const auto due = [&](const std::optional<Time>& when) { return when && step.now >= *when; };
+  FindLateWorkers(step);
+  FenceIfDue(step);
   if (due(StopTime(state))) {
-    OnTimeUp(turn);
+    OnTimeUp(step);
   }
   if (due(state.kill_at)) {
     if (state.taking_stacks) {
-      turn.Tell(SayLevel::kInfo, "taking the stacks lasts too long: killing the workers");
+      step.Tell(SayLevel::kInfo, "taking the stacks lasts too long: killing the workers");
     } else if (state.alive > 0) {
-      turn.Tell(SayLevel::kWarning,
+      step.Tell(SayLevel::kWarning,
                 std::to_string(state.alive) + " workers have not ended in time: killing them");
     }
-    KillNow(turn);
+    KillNow(step);
   }
   if (due(state.unkillable_at)) {
     state.unkillable_at.reset();
     state.unkillable = std::max(1u, state.alive);
-    turn.Tell(SayLevel::kWarning, std::to_string(state.unkillable) +
+    step.Tell(SayLevel::kWarning, std::to_string(state.unkillable) +
                                       " workers outlive SIGKILL (uninterruptible sleep?); "
                                       "waiting for them");
   }
   if (due(state.exit_at)) {
     if (state.finish) {
-      ExitNow(turn, ExitCodeFor(state, turn.config, *state.finish), "");
+      ExitNow(step, ExitCodeFor(state, step.config, *state.finish), "");
       return;
     }
-    const bool silent = turn.now >= state.heard + 2 * state.poll_period + kLeaveAlone;
+    const bool silent = step.now >= state.heard + 2 * state.poll_period + kLeaveAlone;
     if (state.retry_at || !state.ever_heard || silent) {
-      ExitNow(turn, StopCode(state, turn.config), "stopped by " + SignalName(state.signal));
+      ExitNow(step, StopCode(state, step.config), "stopped by " + SignalName(state.signal));
       return;
     }
-    state.exit_at = turn.now + kLeaveAlone;  // The server is there: it will say when.
+    state.exit_at = step.now + kLeaveAlone;  // The server is there: it will say when.
   }
   if (state.phase == AgentPhase::kIdle &&
-      turn.now >= state.heard + OutageLimit(state, turn.config)) {
-    ExitNow(turn, kUnavailable,
-            "no rendezvous at " + turn.config.server + " for " +
-                FormatDuration(OutageLimit(state, turn.config)) +
+      step.now >= state.heard + OutageLimit(state, step.config)) {
+    ExitNow(step, kUnavailable,
+            "no rendezvous at " + step.config.server + " for " +
+                FormatDuration(OutageLimit(state, step.config)) +
                 (state.last_error.empty() ? "" : ": " + state.last_error));
     return;
   }
   if (due(state.retry_at)) {
     state.retry_at.reset();
-    turn.send = true;
+    step.send = true;
   }
 }
 
 // In a large world all nodes are told to run at one moment. If each answered at once, those told
 // last would wait behind the answers of the first, so each takes a moment of its own. News of its
 // workers does not wait for it.
-bool HoldsBackItsStart(AgentTurn& turn) {
-  AgentState& state = turn.state;
+bool HoldsBackItsStart(AgentStep& step) {
+  AgentState& state = step.state;
   const bool starts =
-      std::any_of(turn.effects.begin(), turn.effects.end(),
+      std::any_of(step.effects.begin(), step.effects.end(),
                   [](const AgentEffect& effect) { return std::holds_alternative<Spawn>(effect); });
   if (!starts || state.poll_period < kLargeWorldsPoll) {
     return false;
   }
   const auto share = static_cast<Duration::rep>(state.incarnation.value % 1'000);
-  state.retry_at = turn.now + state.poll_period / kStartsPerPoll * share / 1'000;
+  state.retry_at = step.now + state.poll_period / kStartsPerPoll * share / 1'000;
   return true;
 }
 
-void SendIfDue(AgentTurn& turn, const NodeReport& before) {
-  AgentState& state = turn.state;
+void SendIfDue(AgentStep& step, const NodeReport& before) {
+  AgentState& state = step.state;
   const bool over = state.phase == AgentPhase::kDone && !state.exit_at;
-  NodeReport report = ReportOf(state, turn.config);
+  NodeReport report = ReportOf(state, step.config);
   NodeReport known = before;
   known.standings = report.standings;  // Progress travels with the next report:
   known.progress = report.progress;    // alone it is no reason to speak.
   known.ended_well = report.ended_well;
-  if (over || (!turn.send && report == known) || HoldsBackItsStart(turn)) {
+  if (over || (!step.send && report == known) || HoldsBackItsStart(step)) {
     return;
   }
   report.sequence = ++state.sequence;
   state.call_open = true;
-  state.sent = turn.now;
+  state.sent = step.now;
   state.retry_at.reset();
   const Duration first =
       std::min(kLongestFirstCall, kFirstCallDeadline * (1 + state.backoff / kFirstBackoff));
   const Duration deadline = state.ever_heard ? state.poll_period * 13 / 10 : first;
-  turn.effects.push_back(SendReport{std::move(report), deadline});
+  step.effects.push_back(SendReport{std::move(report), deadline});
 }
 
 }  // namespace
 
 std::vector<AgentEffect> Step(AgentState& state, const AgentConfig& config, const AgentEvent& event,
                               Time now) {
-  AgentTurn turn{state, config, now, {}};
+  AgentStep step{state, config, now, {}};
   const NodeReport before = ReportOf(state, config);
   std::visit(Overload{
                  [&](const Started& started) {
                    state.incarnation = started.incarnation;
                    state.store = started.store;
                    state.heard = now;
-                   turn.send = true;
+                   step.send = true;
                  },
-                 [&](const Replied& replied) { OnReplied(turn, replied); },
-                 [&](const CallFailed& failed) { OnCallFailed(turn, failed); },
-                 [&](const WorkerEnded& ended) { OnWorkerEnded(turn, ended); },
-                 [&](const AllGone& gone) { OnAllGone(turn, gone); },
-                 [&](const SpawnFailed& failed) { OnSpawnFailed(turn, failed); },
+                 [&](const Replied& replied) { OnReplied(step, replied); },
+                 [&](const CallFailed& failed) { OnCallFailed(step, failed); },
+                 [&](const WorkerEnded& ended) { OnWorkerEnded(step, ended); },
+                 [&](const AllGone& gone) { OnAllGone(step, gone); },
+                 [&](const SpawnFailed& failed) { OnSpawnFailed(step, failed); },
                  [&](const StartLasts& start) {
                    const bool current =
                        HasWorkers(state) && start.generation == state.placement->generation;
                    state.start_lasts = current ? start.lasts : state.start_lasts;
                  },
-                 [&](const WorkerSpoke& spoke) { OnWorkerSpoke(turn, spoke); },
+                 [&](const WorkerSpoke& spoke) { OnWorkerSpoke(step, spoke); },
                  [&](const StacksTaken& taken) {
                    if (state.taking_stacks && state.phase == AgentPhase::kStopping &&
                        taken.generation == state.placement->generation) {
-                     KillNow(turn);
+                     KillNow(step);
                    }
                  },
-                 [&](const SignalArrived& arrived) { OnSignal(turn, arrived); },
+                 [&](const SignalArrived& arrived) { OnSignal(step, arrived); },
                  [&](const JobEndKnown& known) { state.job_end = known; },
-                 [&](const AgentTick&) { OnTick(turn); },
+                 [&](const AgentTick&) { OnTick(step); },
              },
              event);
-  SendIfDue(turn, before);
-  return std::move(turn.effects);
+  SendIfDue(step, before);
+  return std::move(step.effects);
 }
 
 }  // namespace ddprun

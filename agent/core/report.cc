@@ -1,18 +1,12 @@
-// ReportOf, NextWake and NeedsStore: what follows from an agent's state, without changing it.
+#include "agent/core/report.h"
+
 #include <algorithm>
 
-#include "agent/core/describe.h"
 #include "agent/core/fencing.h"
 #include "agent/core/health.h"
-#include "agent/core/node_agent.h"
 #include "agent/core/signals.h"
 
 namespace ddprun {
-
-Duration OutageLimit(const AgentState& state, const AgentConfig& config) {
-  return state.ever_heard ? config.outage_limit
-                          : std::min(config.outage_limit, config.shape.join_timeout);
-}
 
 NodeReport ReportOf(const AgentState& state, const AgentConfig& config) {
   NodeReport report;

@@ -21,83 +21,83 @@ bool NothingIsUnsaved(const AgentState& state) {
 
 // All nodes are told, so whoever hears it first stops the run; or it is this one that leaves, and
 // where all are told all leave.
-void Preempt(AgentTurn& turn, const SignalArrived& arrived, const std::string& why) {
-  AgentState& state = turn.state;
+void Preempt(AgentStep& step, const SignalArrived& arrived, const std::string& why) {
+  AgentState& state = step.state;
   const int signal = arrived.signal;
   state.signal = signal;
-  state.leaving = turn.config.leaves_alone ? Leaving::kLeave : Leaving::kStopRun;
+  state.leaving = step.config.leaves_alone ? Leaving::kLeave : Leaving::kStopRun;
   if (state.phase == AgentPhase::kRunning) {
-    turn.Tell(SayLevel::kWarning,
+    step.Tell(SayLevel::kWarning,
               why + (state.start_lasts || arrived.starting
                          ? ": the workers are not started yet, and will not be"
-                         : ": the workers have " + FormatDuration(turn.config.shutdown_timeout) +
+                         : ": the workers have " + FormatDuration(step.config.shutdown_timeout) +
                                " to save and end (--shutdown-timeout)"));
-    BeginStop(turn, true, signal);
+    BeginStop(step, true, signal);
   } else if (state.phase == AgentPhase::kIdle) {
-    turn.Tell(SayLevel::kWarning, why + ": leaving the run");
+    step.Tell(SayLevel::kWarning, why + ": leaving the run");
     if (NothingIsUnsaved(state)) {
       state.saved = true;
       state.unsaved = false;
     }
-    state.exit_at = turn.now + kLeaveAlone;
+    state.exit_at = step.now + kLeaveAlone;
   }
 }
 
 // A scheduler tells its tasks in several ways, and more than once, that they will be stopped: the
 // first one counts.
-void OnPreemption(AgentTurn& turn, const SignalArrived& arrived) {
+void OnPreemption(AgentStep& step, const SignalArrived& arrived) {
   const std::string name = SignalName(arrived.signal);
-  if (turn.state.signal != 0) {
-    turn.Tell(SayLevel::kDetail, "got " + name + " too: stopping already");
+  if (step.state.signal != 0) {
+    step.Tell(SayLevel::kDetail, "got " + name + " too: stopping already");
     return;
   }
-  Preempt(turn, arrived, "got " + name + " from the scheduler");
+  Preempt(step, arrived, "got " + name + " from the scheduler");
 }
 
 }  // namespace
 
-void OnSignal(AgentTurn& turn, const SignalArrived& arrived) {
-  AgentState& state = turn.state;
+void OnSignal(AgentStep& step, const SignalArrived& arrived) {
+  AgentState& state = step.state;
   const int signal = arrived.signal;
   if (state.phase == AgentPhase::kDone) {
     return;
   }
   const std::string name = SignalName(signal);
-  if (turn.config.preemptible && signal != kSigInt && signal != kSigQuit) {
-    OnPreemption(turn, arrived);
+  if (step.config.preemptible && signal != kSigInt && signal != kSigQuit) {
+    OnPreemption(step, arrived);
     return;
   }
   if (signal == kSigUsr1 || signal == kSigUsr2) {
     if (HasWorkers(state)) {
-      turn.effects.push_back(SignalWorkers{signal});
+      step.effects.push_back(SignalWorkers{signal});
     }
     return;
   }
   if (state.signal != 0) {
-    turn.Tell(SayLevel::kWarning, "got " + name + " again: killing the workers");
+    step.Tell(SayLevel::kWarning, "got " + name + " again: killing the workers");
     if (HasWorkers(state)) {
       state.phase = AgentPhase::kStopping;
-      KillNow(turn);
+      KillNow(step);
     } else {
-      ExitNow(turn, kSignalBase + state.signal, "stopped by " + name);
+      ExitNow(step, kSignalBase + state.signal, "stopped by " + name);
     }
     return;
   }
   state.signal = signal;
-  const bool alone = turn.config.shape.max_nodes == 1 && HasWorkers(state);
+  const bool alone = step.config.shape.max_nodes == 1 && HasWorkers(state);
   state.leaving = alone || signal == kSigInt ? Leaving::kStopRun : Leaving::kLeave;
   if (state.phase == AgentPhase::kRunning) {
-    turn.Tell(SayLevel::kWarning,
+    step.Tell(SayLevel::kWarning,
               "got " + name +
                   (state.start_lasts || arrived.starting
                        ? ": the workers are not started yet, and will not be"
                        : ": passing it on to the workers; they have " +
-                             FormatDuration(turn.config.shutdown_timeout) +
+                             FormatDuration(step.config.shutdown_timeout) +
                              " to end (--shutdown-timeout), a second signal kills them now"));
-    BeginStop(turn, true, signal);
+    BeginStop(step, true, signal);
   } else if (state.phase == AgentPhase::kIdle) {
-    turn.Tell(SayLevel::kWarning, "got " + name + ": leaving the run");
-    state.exit_at = turn.now + kLeaveAlone;
+    step.Tell(SayLevel::kWarning, "got " + name + ": leaving the run");
+    state.exit_at = step.now + kLeaveAlone;
   }
 }
 
@@ -106,9 +106,9 @@ std::optional<Time> StopTime(const AgentState& state) {
   return counts && state.job_end ? state.job_end->stop : std::nullopt;
 }
 
-void OnTimeUp(AgentTurn& turn) {
-  const auto left = std::max<Time::duration>(turn.state.job_end->ends - turn.now, {});
-  Preempt(turn, {kPreempted}, "the job ends in " + FormatDuration(left) + " (--stop-before)");
+void OnTimeUp(AgentStep& step) {
+  const auto left = std::max<Time::duration>(step.state.job_end->ends - step.now, {});
+  Preempt(step, {kPreempted}, "the job ends in " + FormatDuration(left) + " (--stop-before)");
 }
 
 }  // namespace ddprun

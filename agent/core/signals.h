@@ -6,16 +6,16 @@
 
 #include <optional>
 
-#include "agent/core/turn.h"
+#include "agent/core/transitions.h"
 
 namespace ddprun {
 
-void OnSignal(AgentTurn& turn, const SignalArrived& arrived);
+void OnSignal(AgentStep& step, const SignalArrived& arrived);
 
 // When the workers must be told that the job ends; none: nobody asked, or they are stopping.
 std::optional<Time> StopTime(const AgentState& state);
 
 // That moment has come: as a scheduler's signal, which ddprun gives itself.
-void OnTimeUp(AgentTurn& turn);
+void OnTimeUp(AgentStep& step);
 
 }  // namespace ddprun

@@ -1,4 +1,4 @@
-#include "agent/core/turn.h"
+#include "agent/core/transitions.h"
 
 #include <algorithm>
 
@@ -36,39 +36,39 @@ int ExitCodeFor(const AgentState& state, const AgentConfig& config, const Finish
   return finish.gave_up && config.give_up_code != 0 ? config.give_up_code : finish.exit_code;
 }
 
-void ExitNow(AgentTurn& turn, int code, std::string text) {
-  turn.state.phase = AgentPhase::kDone;
-  turn.state.exit_at.reset();
-  turn.state.retry_at.reset();
-  turn.effects.push_back(Exit{code, turn.state.finish, std::move(text)});
+void ExitNow(AgentStep& step, int code, std::string text) {
+  step.state.phase = AgentPhase::kDone;
+  step.state.exit_at.reset();
+  step.state.retry_at.reset();
+  step.effects.push_back(Exit{code, step.state.finish, std::move(text)});
 }
 
-void BeginStop(AgentTurn& turn, bool planned, int signal) {
-  AgentState& state = turn.state;
+void BeginStop(AgentStep& step, bool planned, int signal) {
+  AgentState& state = step.state;
   if (state.phase != AgentPhase::kRunning) {
     return;
   }
   state.phase = AgentPhase::kStopping;
   state.planned = planned;
-  state.stop_began = turn.now;
-  state.kill_at = turn.now + (planned ? turn.config.shutdown_timeout : turn.config.stop_grace);
-  turn.effects.push_back(SignalWorkers{signal, !planned});
+  state.stop_began = step.now;
+  state.kill_at = step.now + (planned ? step.config.shutdown_timeout : step.config.stop_grace);
+  step.effects.push_back(SignalWorkers{signal, !planned});
 }
 
-void HurryStop(AgentTurn& turn) {
-  AgentState& state = turn.state;
+void HurryStop(AgentStep& step) {
+  AgentState& state = step.state;
   state.planned = false;
-  turn.effects.push_back(SignalWorkers{kTerminate, true});
+  step.effects.push_back(SignalWorkers{kTerminate, true});
   if (state.kill_at) {
-    state.kill_at = std::min<Time>(*state.kill_at, turn.now + turn.config.stop_grace);
+    state.kill_at = std::min<Time>(*state.kill_at, step.now + step.config.stop_grace);
   }
 }
 
-void KillNow(AgentTurn& turn) {
-  turn.state.kill_at.reset();
-  turn.state.taking_stacks = false;
-  turn.state.unkillable_at = turn.now + kUnkillable;
-  turn.effects.push_back(KillWorkers{});
+void KillNow(AgentStep& step) {
+  step.state.kill_at.reset();
+  step.state.taking_stacks = false;
+  step.state.unkillable_at = step.now + kUnkillable;
+  step.effects.push_back(KillWorkers{});
 }
 
 void RenewMembership(AgentState& state) {
@@ -81,14 +81,14 @@ void RenewMembership(AgentState& state) {
   state.spawn_failure.clear();
 }
 
-void BeginDone(AgentTurn& turn) {
-  turn.state.phase = AgentPhase::kDone;
-  turn.state.exit_at = turn.now + kAcknowledgement;
-  turn.send = true;
+void BeginDone(AgentStep& step) {
+  step.state.phase = AgentPhase::kDone;
+  step.state.exit_at = step.now + kAcknowledgement;
+  step.send = true;
 }
 
-void BecomeIdle(AgentTurn& turn, Generation generation) {
-  AgentState& state = turn.state;
+void BecomeIdle(AgentStep& step, Generation generation) {
+  AgentState& state = step.state;
   state.phase = AgentPhase::kIdle;
   state.floor = std::max(state.floor, generation);
   state.kill_at.reset();
@@ -98,15 +98,15 @@ void BecomeIdle(AgentTurn& turn, Generation generation) {
   state.unkillable_at.reset();
   state.unkillable = 0;
   state.alive = 0;
-  state.heard = std::max(state.heard, turn.now);  // An outage counts from here.
+  state.heard = std::max(state.heard, step.now);  // An outage counts from here.
   if (state.next_incarnation && !state.finish) {
     RenewMembership(state);
   }
   if (state.signal != 0) {
-    state.exit_at = turn.now + kLeaveAlone;
+    state.exit_at = step.now + kLeaveAlone;
   }
   if (state.finish) {
-    BeginDone(turn);
+    BeginDone(step);
   }
 }
 

@@ -1,18 +1,18 @@
 // The moves that several events of the node agent share: beginning a stop, becoming idle, ending.
 //
-// Internal to agent/core: only fencing, node_agent.cc and turn.cc include it.
+// Internal to agent/core.
 #pragma once
 
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "agent/core/node_agent.h"
+#include "agent/core/state.h"
 
 namespace ddprun {
 
 // One Step's working set: what it reads and where its effects go.
-struct AgentTurn {
+struct AgentStep {
   AgentState& state;
   const AgentConfig& config;
   Time now;
@@ -35,25 +35,25 @@ int StopCode(const AgentState& state, const AgentConfig& config);
 // The Finish's own code, --give-up-code where it stands for that, or StopCode where it counts.
 int ExitCodeFor(const AgentState& state, const AgentConfig& config, const Finish& finish);
 
-void ExitNow(AgentTurn& turn, int code, std::string text);
+void ExitNow(AgentStep& step, int code, std::string text);
 
 // From Running only: `signal` to all workers, SIGKILL when the grace is over. Planned stops give
 // the shutdown timeout.
-void BeginStop(AgentTurn& turn, bool planned, int signal);
+void BeginStop(AgentStep& step, bool planned, int signal);
 
 // A planned stop has become one by failure or loss: a rank that is blocked with a dead peer never
 // sees TERM, so the long grace helps nobody.
-void HurryStop(AgentTurn& turn);
+void HurryStop(AgentStep& step);
 
-void KillNow(AgentTurn& turn);
+void KillNow(AgentStep& step);
 
 // A new incarnation, which knows nothing of the old one's world.
 void RenewMembership(AgentState& state);
 
 // Acknowledges by echoing the Finish once more, then ends.
-void BeginDone(AgentTurn& turn);
+void BeginDone(AgentStep& step);
 
 // Every process of the generation is gone.
-void BecomeIdle(AgentTurn& turn, Generation generation);
+void BecomeIdle(AgentStep& step, Generation generation);
 
 }  // namespace ddprun

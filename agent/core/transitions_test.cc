@@ -1,5 +1,5 @@
 // How an agent ends: signals, leaving, outages; and what it says of itself.
-#include "agent/core/turn.h"
+#include "agent/core/transitions.h"
 
 #include <gtest/gtest.h>
 

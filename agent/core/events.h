@@ -1,0 +1,114 @@
+// What happens to a node agent, and what it wants done about it. Values.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "rendezvous/core/messages.h"
+
+namespace ddprun {
+
+// ---- Events ----
+struct Started {
+  Incarnation incarnation;
+  Endpoint store;  // The first port offered.
+};
+struct Replied {
+  std::uint64_t sequence = 0;
+  SyncReply reply;
+  Incarnation spare;  // A fresh random one, used if this membership is over.
+};
+struct CallFailed {
+  std::uint64_t sequence = 0;
+  std::string text;
+  bool hopeless = false;  // The server cannot use this node's calls: token, protocol.
+};
+struct WorkerEnded {
+  Generation generation;
+  std::uint32_t local_rank = 0;
+  std::int64_t pid = 0;
+  ExitStatus status;
+  bool said_hello = false;
+  std::string last_lines;
+  FailureDetails details;
+  std::optional<Time> recorded;  // When it failed, by its error file's word.
+  std::optional<Time> noticed;   // When its end was; its files were read since. Unset: now.
+};
+// Every process of the generation is gone and its output is drained. Without any WorkerEnded
+// before: it was told to stop before its workers had been started.
+struct AllGone {
+  Generation generation;
+  Endpoint store;  // The port offered from now on.
+};
+struct SpawnFailed {
+  Generation generation;
+  std::string text;
+  Endpoint store;
+};
+// Whether the start of the workers lasts: it waits for a disk. Not told of one that does not.
+struct StartLasts {
+  Generation generation;
+  bool lasts = true;
+};
+// On the notify socket.
+struct WorkerSpoke {
+  std::uint32_t local_rank = 0;
+  bool ready = false;
+  std::optional<std::uint64_t> step;
+  std::optional<std::string> phase;
+  std::optional<Duration> extend;  // The next progress may come this much later than now.
+};
+struct StacksTaken {
+  Generation generation;
+};
+struct SignalArrived {
+  int signal = 0;
+  bool starting = false;  // The workers are, however short that lasts: nobody hears it yet.
+};
+// The machine is taken away then. A later word replaces an earlier one.
+struct JobEndKnown {
+  Time ends;
+  std::int64_t unix_seconds = 0;  // The same moment, for people.
+  std::optional<Time> stop;       // When the workers are to save and end; none: nobody asked.
+};
+struct AgentTick {};
+using AgentEvent =
+    std::variant<Started, Replied, CallFailed, WorkerEnded, AllGone, SpawnFailed, StartLasts,
+                 WorkerSpoke, StacksTaken, SignalArrived, JobEndKnown, AgentTick>;
+
+// ---- Effects ----
+struct SendReport {  // Replaces the call in flight.
+  NodeReport report;
+  Duration deadline{0};
+};
+// Answered by SpawnFailed, or by WorkerEnded and AllGone; it may last, and be stopped meanwhile.
+struct Spawn {
+  Placement placement;
+};
+struct SignalWorkers {
+  int signal = 0;
+  bool end_at_once = false;  // A peer is gone: there is nothing to save together.
+};
+struct KillWorkers {};
+// Of every worker, into files, these first; answered by StacksTaken, or too late.
+struct TakeStacks {
+  Generation generation;
+  std::vector<std::uint32_t> local_ranks;  // The furthest behind first.
+};
+struct Exit {
+  int code = 0;
+  std::optional<Finish> finish;  // What the coordinator said, if it did.
+  std::string text;              // Why, when it did not.
+};
+enum class SayLevel { kDetail, kInfo, kWarning };
+struct Say {
+  SayLevel level = SayLevel::kInfo;
+  std::string text;
+};
+using AgentEffect =
+    std::variant<SendReport, Spawn, SignalWorkers, KillWorkers, TakeStacks, Exit, Say>;
+
+}  // namespace ddprun

@@ -1,0 +1,18 @@
+// What an agent says of its node, and when time alone may change that. Follows from its state, and
+// changes nothing.
+#pragma once
+
+#include <optional>
+
+#include "agent/core/state.h"
+
+namespace ddprun {
+
+NodeReport ReportOf(const AgentState& state, const AgentConfig& config);
+
+std::optional<Time> NextWake(const AgentState& state, const AgentConfig& config);
+
+// The store of `placement` must stay open: this node hosts it and its world may still use it.
+bool NeedsStore(const AgentState& state);
+
+}  // namespace ddprun

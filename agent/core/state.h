@@ -1,0 +1,105 @@
+// What a node agent was told at its start, and all that it knows since. Values; changed by
+// node_agent's Step alone.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/core/events.h"
+
+namespace ddprun {
+
+struct AgentConfig {
+  RunId run_id;
+  NodeId node;
+  std::string host;
+  RunShape shape;
+  std::optional<std::uint32_t> node_rank;
+  std::uint32_t workers = 1;
+  std::uint32_t first_local_rank = 0;  // Other agents have the ranks before on this machine.
+  std::string role = "default";
+  std::string server;                 // For people: where the rendezvous is,
+  std::string successor;              // and who takes its part over; empty: not to be told.
+  Duration stop_grace{5'000};         // TERM to KILL after a failure or loss.
+  Duration shutdown_timeout{30'000};  // TERM to KILL in a planned stop.
+  Duration outage_limit{600'000};     // An idle node without a server gives up after it.
+  Duration hang_timeout{0};           // Without progress for longer, a worker is late; 0: never.
+  bool preemptible = false;           // A scheduler's signals mean: save, the run will go on later.
+  bool leaves_alone = false;          // They may concern this node alone, and others go on without.
+  int give_up_code = 0;               // Where nobody should start the run again; 0: the run's own.
+  std::uint32_t requeues = 0;         // How often the scheduler started the job again; for people.
+};
+
+// A worker that said hello and runs.
+struct Heartbeat {
+  std::uint64_t step = 0;
+  std::string phase;
+  Time since;           // Of its last progress: a larger STEP, another PHASE, or the hello.
+  Duration allowed{0};  // From then on.
+  bool late = false;
+  bool forgiven = false;  // The agent was paused since: it was given time once.
+  bool operator==(const Heartbeat&) const = default;
+};
+
+enum class AgentPhase { kIdle, kRunning, kStopping, kDone };
+
+struct AgentState {
+  AgentPhase phase = AgentPhase::kIdle;
+  Incarnation incarnation;
+  std::optional<Incarnation> next_incarnation;  // Declared lost: to be taken when idle.
+  std::uint64_t sequence = 0;                   // Of the newest call.
+  bool call_open = false;
+  Term term;
+  std::int64_t beat = 0;
+  std::optional<Directive> echo;
+  Duration poll_period{1'000};
+  Endpoint store;
+
+  std::optional<Placement> placement;
+  Outcome outcome = Outcome::kNone;
+  std::vector<WorkerFailure> failures;
+  std::string spawn_failure;
+  Generation floor;
+  std::uint32_t restarts_used = 0;
+  std::uint32_t alive = 0;  // Workers whose status is not known yet.
+  std::uint32_t succeeded = 0;
+  bool start_lasts = false;
+  std::uint64_t progress = 0;
+  std::map<std::uint32_t, Heartbeat> heartbeats;  // By local rank.
+  Time first_failure;
+  Time stop_began;
+
+  bool planned = false;               // The stop in progress gives time to save.
+  bool taking_stacks = false;         // The workers hang: they are killed once that is done.
+  std::optional<Time> kill_at;        // TERM to KILL.
+  std::optional<Time> unkillable_at;  // KILL to "cannot be killed".
+  std::uint32_t unkillable = 0;
+
+  std::optional<JobEndKnown> job_end;
+  Leaving leaving = Leaving::kNo;
+  int signal = 0;             // The first that asked to end, or the job's end did (TERM); 0: none.
+  bool saved = false;         // A worker ended with "start me again" after hello,
+  bool unsaved = false;       // or in another way than that or success.
+  bool saved_before = false;  // The last generation here had saved; nobody of this one said hello.
+  std::optional<Finish> finish;
+  std::optional<Time> exit_at;  // Done: the acknowledgement is not waited for longer.
+
+  Time heard;           // Last reply, or the start.
+  Time sent;            // The newest call,
+  Time answered;        // and the newest of those that were answered.
+  bool fenced = false;  // The workers are being killed: nobody answered for too long.
+  bool ever_heard = false;
+  bool outage_told = false;
+  std::optional<Time> retry_at;
+  Duration backoff{0};
+  std::string last_error;
+  std::optional<WaitReason> waiting;  // Last told to people.
+};
+
+// How long an idle agent without a server waits: the join timeout before the first contact.
+Duration OutageLimit(const AgentState& state, const AgentConfig& config);
+
+}  // namespace ddprun
