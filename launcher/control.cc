@@ -2,8 +2,8 @@
 
 #include <cstdio>
 
+#include "common/exit_code.h"
 #include "common/log.h"
-#include "proto/exit_code.h"
 #include "rendezvous/client.h"
 #include "rendezvous/operators_door.h"
 

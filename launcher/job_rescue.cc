@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/exit_code.h"
 #include "common/log.h"
-#include "proto/exit_code.h"
 
 namespace ddprun {
 namespace {

@@ -11,6 +11,7 @@
 #include "agent/guard.h"
 #include "agent/process_agent.h"
 #include "common/asio_loop.h"
+#include "common/exit_code.h"
 #include "common/log.h"
 #include "launcher/addresses.h"
 #include "launcher/agent_options.h"
@@ -35,7 +36,6 @@
 #include "launcher/termination_log.h"
 #include "launcher/under_srun.h"
 #include "launcher/verbs.h"
-#include "proto/exit_code.h"
 #include "rendezvous/core/describe.h"
 
 namespace ddprun {

@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "common/check.h"
+#include "common/exit_code.h"
 #include "common/exit_status.h"
 #include "common/log.h"
-#include "proto/exit_code.h"
 
 namespace ddprun {
 

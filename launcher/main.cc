@@ -9,13 +9,13 @@
 #include <variant>
 #include <vector>
 
+#include "common/exit_code.h"
 #include "common/log.h"
 #include "common/overload.h"
 #include "launcher/cli.h"
 #include "launcher/environment_report.h"
 #include "launcher/launch.h"
 #include "launcher/serve.h"
-#include "proto/exit_code.h"
 
 namespace ddprun {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <cstdio>
 
-#include "proto/exit_code.h"
+#include "common/exit_code.h"
 #include "trainer/checkpoint/fenced_publish.h"
 
 namespace ddprun {

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "common/check.h"
+#include "common/exit_code.h"
 #include "common/log.h"
-#include "proto/exit_code.h"
 
 namespace ddprun {
 namespace {

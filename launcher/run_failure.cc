@@ -10,11 +10,11 @@
 
 #include "agent/error_file.h"
 #include "agent/generation.h"
+#include "common/exit_code.h"
 #include "common/files.h"
 #include "common/log.h"
 #include "launcher/failure_report.h"
 #include "launcher/termination_log.h"
-#include "proto/exit_code.h"
 #include "proto/worker_env.h"
 
 namespace ddprun {

@@ -9,12 +9,12 @@
 #include <optional>
 
 #include "common/asio_loop.h"
+#include "common/exit_code.h"
 #include "common/log.h"
 #include "launcher/run_token.h"
 #include "launcher/sealed_token.h"
 #include "launcher/server_files.h"
 #include "launcher/server_role.h"
-#include "proto/exit_code.h"
 #include "rendezvous/claim_directory.h"
 #include "rendezvous/core/recovery.h"
 #include "rendezvous/journal_file.h"

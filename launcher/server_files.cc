@@ -11,13 +11,13 @@
 #include <utility>
 #include <vector>
 
+#include "common/exit_code.h"
 #include "common/files.h"
 #include "launcher/config.h"
 #include "launcher/flags.h"
 #include "launcher/node_slot.h"
 #include "launcher/run_token.h"
 #include "launcher/sealed_token.h"
-#include "proto/exit_code.h"
 #include "rendezvous/client.h"
 #include "rendezvous/control_token.h"
 #include "rendezvous/hello.h"

@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "common/exit_code.h"
 #include "common/log.h"
-#include "proto/exit_code.h"
 #include "rendezvous/client.h"
 #include "rendezvous/operators_door.h"
 

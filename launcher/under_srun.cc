@@ -7,9 +7,9 @@
 #include <cstdio>
 #include <cstring>
 
+#include "common/exit_code.h"
 #include "common/log.h"
 #include "launcher/quoted.h"
-#include "proto/exit_code.h"
 #include "rendezvous/control_token.h"
 
 namespace ddprun {

@@ -3,12 +3,12 @@
 #include <charconv>
 #include <cstdio>
 
+#include "common/exit_code.h"
 #include "common/overload.h"
 #include "launcher/config.h"
 #include "launcher/flags.h"
 #include "launcher/verb_line.h"
 #include "launcher/verb_slurm_script.h"
-#include "proto/exit_code.h"
 
 namespace ddprun {
 namespace {

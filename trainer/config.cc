@@ -3,7 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <sstream>
 
-#include "proto/exit_code.h"
+#include "common/exit_code.h"
 #include "trainer/datasets/dataset.h"
 #include "trainer/models/model.h"
 

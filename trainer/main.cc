@@ -15,8 +15,8 @@
 #include <variant>
 #include <vector>
 
+#include "common/exit_code.h"
 #include "common/log.h"
-#include "proto/exit_code.h"
 #include "proto/notify.h"
 #include "proto/worker_env.h"
 #include "trainer/config.h"

@@ -6,9 +6,9 @@
 #include <cstdio>
 #include <string>
 
+#include "common/exit_code.h"
 #include "common/log.h"
 #include "common/time.h"
-#include "proto/exit_code.h"
 #include "trainer/stop_request.h"
 
 namespace ddprun {

@@ -6,7 +6,7 @@
 #include <atomic>
 
 #include "common/check.h"
-#include "proto/exit_code.h"
+#include "common/exit_code.h"
 #include "proto/stop_signal.h"
 
 namespace ddprun {

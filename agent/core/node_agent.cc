@@ -8,6 +8,7 @@
 #include "agent/core/health.h"
 #include "agent/core/signals.h"
 #include "agent/core/transitions.h"
+#include "common/exit_code.h"
 #include "common/overload.h"
 #include "rendezvous/core/describe.h"
 
@@ -17,13 +18,10 @@ namespace {
 using std::chrono_literals::operator""ms;
 using std::chrono_literals::operator""s;
 
-constexpr int kSigTerm = 15;  // POSIX number; <signal.h> stays out of the core.
-constexpr int kUsage = 2;
-constexpr int kRestart = 75;
+constexpr int kSigTerm = 15;                 // POSIX number; <signal.h> stays out of the core.
 constexpr Duration kLargeWorldsPoll{3'000};  // Of some 1,300 nodes.
 constexpr int kStartsPerPoll = 12;           // What is spread takes this part of a poll period.
-constexpr int kUnavailable = 69;
-constexpr Duration kFirstBackoff = 20ms;  // gRPC's own default, 1 s, is a lost second per cut.
+constexpr Duration kFirstBackoff = 20ms;     // gRPC's own default, 1 s, is a lost second per cut.
 constexpr Duration kLastBackoff = 1s;
 constexpr int kTriesPerPoll =
     4;  // A small run finds a restarted server at once, a large one gently.
@@ -179,7 +177,7 @@ void OnCallFailed(AgentStep& step, const CallFailed& failed) {
   }
   state.call_open = false;
   if (failed.hopeless && !state.ever_heard && !HasWorkers(state)) {
-    ExitNow(step, kUsage, failed.text);
+    ExitNow(step, kExitUsage, failed.text);
     return;
   }
   const Duration last = std::clamp(state.poll_period / kTriesPerPoll, kFirstBackoff, kLastBackoff);
@@ -211,7 +209,7 @@ void OnWorkerEnded(AgentStep& step, const WorkerEnded& ended) {
     return;
   }
   state.saved_before &= !ended.said_hello;
-  const bool saved = ended.said_hello && ended.status == ExitStatus(Exited{kRestart});
+  const bool saved = ended.said_hello && ended.status == ExitStatus(Exited{kExitRestart});
   const bool nothing_lost = stopping && state.saved_before;  // It had hardly begun.
   (saved || nothing_lost ? state.saved : state.unsaved) = true;
   WorkerFailure failure;
@@ -305,7 +303,7 @@ void OnTick(AgentStep& step) {
   }
   if (state.phase == AgentPhase::kIdle &&
       step.now >= state.heard + OutageLimit(state, step.config)) {
-    ExitNow(step, kUnavailable,
+    ExitNow(step, kExitUnavailable,
             "no rendezvous at " + step.config.server + " for " +
                 FormatDuration(OutageLimit(state, step.config)) +
                 (state.last_error.empty() ? "" : ": " + state.last_error));

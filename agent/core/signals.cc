@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/exit_code.h"
+
 namespace ddprun {
 namespace {
 
@@ -79,7 +81,7 @@ void OnSignal(AgentStep& step, const SignalArrived& arrived) {
       state.phase = AgentPhase::kStopping;
       KillNow(step);
     } else {
-      ExitNow(step, kSignalBase + state.signal, "stopped by " + name);
+      ExitNow(step, kExitSignalBase + state.signal, "stopped by " + name);
     }
     return;
   }

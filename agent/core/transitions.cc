@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/exit_code.h"
+
 namespace ddprun {
 namespace {
 
@@ -9,7 +11,6 @@ constexpr Duration kAcknowledgement{200};
 constexpr Duration kUnkillable{5'000};  // KILL to giving up on a process.
 constexpr int kInterrupt = 2;           // POSIX numbers; <signal.h> stays out of the core.
 constexpr int kTerminate = 15;
-constexpr int kRestartMe = 75;
 
 }  // namespace
 
@@ -21,15 +22,15 @@ int StopCode(const AgentState& state, const AgentConfig& config) {
   const bool planned = config.preemptible || (state.job_end && state.job_end->stop);
   const bool nothing_lost = state.saved || !state.placement;  // A spare has nothing to save.
   const bool saved = planned && nothing_lost && !state.unsaved;
-  return saved && state.signal != kInterrupt ? kRestartMe : kSignalBase + state.signal;
+  return saved && state.signal != kInterrupt ? kExitRestart : kExitSignalBase + state.signal;
 }
 
 int ExitCodeFor(const AgentState& state, const AgentConfig& config, const Finish& finish) {
   const bool stopped = finish.ending != Ending::kSucceeded && finish.ending != Ending::kRefused;
   const int code = StopCode(state, config);
-  const bool on_request = finish.exit_code == kSignalBase + kInterrupt ||
+  const bool on_request = finish.exit_code == kExitSignalBase + kInterrupt ||
                           (finish.ending == Ending::kLeft && state.signal != 0);
-  const bool own = code == kRestartMe ? on_request : state.signal != 0;
+  const bool own = code == kExitRestart ? on_request : state.signal != 0;
   if (stopped && own) {
     return code;
   }

@@ -22,7 +22,6 @@ struct AgentStep {
   void Tell(SayLevel level, std::string text) { effects.push_back(Say{level, std::move(text)}); }
 };
 
-inline constexpr int kSignalBase = 128;
 inline constexpr Duration kLeaveAlone{1'000};  // A leaver without a server does not wait longer.
 
 // A generation's processes are there, or not all gone yet.

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "common/exit_code.h"
+
 namespace ddprun {
 namespace {
-
-constexpr int kInterrupted = 130;
 
 bool CountsForStop(const NodeState& node) {
   return !node.lost && !node.refused && !node.acknowledged;
@@ -72,7 +72,7 @@ void OnControlled(CoordinatorStep& step, const Controlled& controlled) {
   ++state.edition;
   if (controlled.verb == ControlVerb::kStop) {
     if (!IsActive(state)) {
-      EndRun(step, Finish{Ending::kFailed, kInterrupted, "the run was stopped on request", {}});
+      EndRun(step, Finish{Ending::kFailed, kExitInterrupted, "the run was stopped on request", {}});
       return;
     }
     BeginDrain(step, StopCause::kOperator, true);

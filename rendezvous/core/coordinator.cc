@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "common/exit_code.h"
 #include "common/overload.h"
 #include "rendezvous/core/admission.h"
 #include "rendezvous/core/describe.h"
@@ -18,7 +19,6 @@ using std::chrono_literals::operator""ms;
 
 // Beyond this, a tick came late because this server was paused, not because nodes are gone.
 constexpr auto kLate = 100ms;
-constexpr int kUnavailable = 69;
 
 // ---- A server that is new to the run ----
 void BeginRecovery(CoordinatorStep& step) {
@@ -283,7 +283,7 @@ void ExpirePhase(CoordinatorStep& step) {
       step.now >= state.since + state.shape->join_timeout) {
     const std::uint32_t have = CountReady(state);
     EndRun(step, Finish{Ending::kFailed,
-                        kUnavailable,
+                        kExitUnavailable,
                         std::to_string(have) + " of " + std::to_string(state.shape->min_nodes) +
                             " nodes came within " + FormatDuration(state.shape->join_timeout) +
                             " (join_timeout)",

@@ -3,14 +3,11 @@
 #include <algorithm>
 #include <set>
 
+#include "common/exit_code.h"
 #include "rendezvous/core/fencing.h"
 
 namespace ddprun {
 namespace {
-
-constexpr int kUsage = 2;
-constexpr int kTerminated = 143;
-constexpr int kUnavailable = 69;
 
 Duration Until(Time deadline, Time now) {
   return std::max(Duration{0}, std::chrono::ceil<Duration>(deadline - now));
@@ -120,7 +117,7 @@ Finish FinishFor(const CoordinatorState& state, const NodeState& node) {
   // work has succeeded.
   if (node.report.term == Term{0}) {
     return {Ending::kEnded,
-            kUnavailable,
+            kExitUnavailable,
             "this run has ended before this node came (run id '" + state.run_id +
                 "'): use another --rdzv-id",
             {}};
@@ -147,7 +144,7 @@ Directive DirectiveFor(const CoordinatorState& state, const CoordinatorConfig& c
     return Wait{{.what = WaitFor::kPeers}};  // News, so it is answered at once and lets it go.
   }
   if (node.refused) {
-    return Finish{Ending::kRefused, kUsage, *node.refused, {}};
+    return Finish{Ending::kRefused, kExitUsage, *node.refused, {}};
   }
   if (state.outcome) {
     if (!MayTellOutcome(state, config)) {
@@ -177,7 +174,7 @@ Directive DirectiveFor(const CoordinatorState& state, const CoordinatorConfig& c
   if (report.leaving == Leaving::kLeave && (member == nullptr || !hosts)) {
     const bool bound = state.phase == Phase::kRunning && member != nullptr && !member->succeeded;
     if (!bound) {
-      return Finish{Ending::kLeft, kTerminated, "this node left the run on request", {}};
+      return Finish{Ending::kLeft, kExitTerminated, "this node left the run on request", {}};
     }
   }
   if (state.phase == Phase::kRunning && member != nullptr && !member->succeeded) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/exit_code.h"
 #include "rendezvous/core/bytes.h"
 #include "rendezvous/core/describe.h"
 
@@ -10,9 +11,6 @@ namespace {
 
 using std::chrono_literals::operator""s;
 
-constexpr int kDoNotRestart = 76;
-constexpr int kInterrupted = 130;
-constexpr int kHung = 124;
 constexpr int kSigAbort = 6;  // POSIX number; <signal.h> stays out of the core.
 
 // A killed worker's end is noticed later than its peers notice it: its memory and GPU go first.
@@ -20,13 +18,13 @@ constexpr Duration kSignalNoticed = 1s;
 constexpr Duration kAbortNoticed{100};
 
 bool SaysDoNotRestart(const WorkerFailure& failure) {
-  return failure.said_hello && failure.status == ExitStatus(Exited{kDoNotRestart});
+  return failure.said_hello && failure.status == ExitStatus(Exited{kExitDoNotRestart});
 }
 
 // A worker's "restart me" is not passed on: a scheduler would requeue the run for ever.
 int ExitCodeOf(const WorkerFailure& root) {
   if (!root.hang.empty()) {
-    return kHung;  // Not 137: nobody but us has killed it.
+    return kExitHung;  // Not 137: nobody but us has killed it.
   }
   if (root.recorded && root.stopped_by_us && std::holds_alternative<Killed>(root.status)) {
     return 1;  // As an exception ends a program, had we let it.
@@ -87,7 +85,7 @@ bool IsCrashLoop(Budget& budget, const RunShape& shape) {
 Finish CrashLoop(const Budget& budget, const Drain& drain, const Judgement& judgement) {
   const std::string what =
       judgement.root ? Describe(*judgement.root) : drain.spawn_failures.front();
-  return Finish{Ending::kFailed, kDoNotRestart,
+  return Finish{Ending::kFailed, kExitDoNotRestart,
                 what + "; the workers failed " + std::to_string(budget.stuck) +
                     " times in a row without getting beyond step " +
                     std::to_string(budget.highest) +
@@ -147,7 +145,8 @@ std::optional<WorkerFailure> RootCause(const std::vector<Evidence>& evidence) {
 Judgement Judge(const Drain& drain, std::uint32_t restarts_used, std::uint32_t max_restarts) {
   Judgement judgement;
   if (drain.cause == StopCause::kOperator) {
-    judgement.outcome = Finish{Ending::kFailed, kInterrupted, "the run was stopped on request", {}};
+    judgement.outcome =
+        Finish{Ending::kFailed, kExitInterrupted, "the run was stopped on request", {}};
     return judgement;
   }
   judgement.root = drain.hang ? std::optional(HungWorker(drain)) : RootCause(drain.evidence);
@@ -156,7 +155,7 @@ Judgement Judge(const Drain& drain, std::uint32_t restarts_used, std::uint32_t m
                    [](const Evidence& e) { return SaysDoNotRestart(e.failure); });
   if (last_word != drain.evidence.end()) {
     judgement.root = last_word->failure;
-    judgement.outcome = Finish{Ending::kFailed, kDoNotRestart,
+    judgement.outcome = Finish{Ending::kFailed, kExitDoNotRestart,
                                Describe(last_word->failure) + ": it asks not to be restarted",
                                last_word->failure, true};
     return judgement;

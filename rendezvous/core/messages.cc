@@ -1,12 +1,8 @@
 #include "rendezvous/core/messages.h"
 
+#include "common/exit_code.h"
+
 namespace ddprun {
-namespace {
-
-constexpr int kRestartMe = 75;
-
-}  // namespace
-
 bool IsPlanned(StopCause cause) {
   switch (cause) {
     case StopCause::kScaleUp:
@@ -25,7 +21,7 @@ bool IsPlanned(StopCause cause) {
 
 bool IsCollateral(const WorkerFailure& failure) {
   return (failure.stopped_by_us && !failure.recorded) ||
-         (failure.said_hello && failure.status == ExitStatus(Exited{kRestartMe}));
+         (failure.said_hello && failure.status == ExitStatus(Exited{kExitRestart}));
 }
 
 Directive WithoutWords(const Directive& directive) {

@@ -1,5 +1,6 @@
 #include "rendezvous/core/transitions.h"
 
+#include "common/exit_code.h"
 #include "rendezvous/core/admission.h"
 #include "rendezvous/core/describe.h"
 #include "rendezvous/core/fencing.h"
@@ -7,8 +8,6 @@
 
 namespace ddprun {
 namespace {
-
-constexpr int kInterrupted = 130;
 
 void ReportFromMember(CoordinatorStep& step, const NodeKey& key, const Member& member, bool leaves,
                       const NodeReport& report) {
@@ -163,7 +162,7 @@ void ActOnReport(CoordinatorStep& step, const NodeKey& key, const NodeReport& re
     if (!MayStopRun(state, state.phase == Phase::kGathering, key)) {
       leaving = Leaving::kLeave;
     } else if (state.phase == Phase::kGathering) {
-      EndRun(step, Finish{Ending::kFailed, kInterrupted, "the run was stopped on request", {}});
+      EndRun(step, Finish{Ending::kFailed, kExitInterrupted, "the run was stopped on request", {}});
       return;
     } else {
       BeginDrain(step, StopCause::kOperator, true);

@@ -8,9 +8,9 @@
 #include <string_view>
 #include <utility>
 
+#include "common/exit_code.h"
 #include "common/files.h"
 #include "common/log.h"
-#include "proto/exit_code.h"
 #include "proto/worker_env.h"
 #include "trainer/comm/bench_options.h"
 #include "trainer/comm/check.h"

@@ -3,7 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <sstream>
 
-#include "proto/exit_code.h"
+#include "common/exit_code.h"
 #include "trainer/device/choose_device.h"
 
 namespace ddprun {
