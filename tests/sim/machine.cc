@@ -285,8 +285,8 @@ void Machine::AfterStep(const AgentEvent& event, const std::vector<AgentEffect>&
   simulation_.transcript.Mark(
       now, event.index() + 16 * static_cast<std::uint64_t>(state.phase) + 256 * state.sequence);
   for (const AgentEffect& effect : effects) {
-    if (!simulation_.transcript.words() || std::holds_alternative<Say>(effect)) {
-      continue;
+    if (!simulation_.transcript.words()) {
+      break;
     }
     const std::string text = Describe(effect);
     const bool report = std::holds_alternative<SendReport>(effect);
