@@ -8,6 +8,7 @@
 #include "launcher/cli_server.h"
 #include "launcher/completion.h"
 #include "launcher/config_file.h"
+#include "launcher/environment/detect.h"
 #include "launcher/flags.h"
 #include "launcher/help.h"
 #include "launcher/look_around.h"

@@ -8,20 +8,12 @@
 #pragma once
 
 #include <string>
-#include <variant>
 #include <vector>
 
-#include "launcher/config.h"
-#include "launcher/verbs.h"
+#include "launcher/commands.h"
 #include "proto/worker_env.h"
 
 namespace ddprun {
-
-struct Print {  // Help, version or completion: to stdout, exit 0.
-  std::string text;
-};
-struct ShowEnvironment {};  // `ddprun env`
-using CommandLine = std::variant<LaunchConfig, ServerConfig, VerbRequest, ShowEnvironment, Print>;
 
 // "torchrun" or "ddprun", whatever else argv[0] is.
 std::string ProgramName(const std::string& argv0);

@@ -2,7 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "launcher/environment/surroundings.h"
+#include "launcher/environment/detect.h"
 #include "launcher/flags.h"
 
 namespace ddprun {

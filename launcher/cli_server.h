@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "launcher/cli.h"
+#include "launcher/commands.h"
+#include "proto/worker_env.h"
 
 namespace ddprun {
 

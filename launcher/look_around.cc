@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "common/files.h"
+#include "launcher/environment/detect.h"
 
 namespace ddprun {
 namespace {

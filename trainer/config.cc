@@ -4,8 +4,8 @@
 #include <sstream>
 
 #include "common/exit_code.h"
-#include "trainer/datasets/dataset.h"
-#include "trainer/models/model.h"
+#include "trainer/datasets/entries.h"
+#include "trainer/models/entries.h"
 
 namespace ddprun {
 namespace {

@@ -2,8 +2,8 @@
 #include <cmath>
 
 #include "trainer/config.h"
-#include "trainer/datasets/dataset.h"
-#include "trainer/models/model.h"
+#include "trainer/datasets/entries.h"
+#include "trainer/models/entries.h"
 
 namespace ddprun {
 namespace {

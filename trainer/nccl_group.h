@@ -6,10 +6,12 @@
 // be ended otherwise.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
-#include "trainer/process_group.h"
+#include "proto/worker_env.h"
+#include "trainer/group_options.h"
 #include "trainer/torch_group.h"
 
 namespace ddprun {

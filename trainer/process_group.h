@@ -12,34 +12,18 @@
 // be used after that, not even destroyed in bounded time: end the process with _exit.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 
 #include "common/result.h"
 #include "proto/worker_env.h"
-#include "trainer/comm/backend.h"
-#include "trainer/device/choose_device.h"
+#include "trainer/group_options.h"
 
 namespace ddprun {
 
-class Board;
 struct TorchGroup;
-
-struct GroupOptions {
-  std::chrono::seconds timeout{120};
-  // Network interface for the ranks' connections (GLOO_SOCKET_IFNAME). Empty: the one that
-  // reaches the store.
-  std::string interface;
-  BackendChoice backend = BackendChoice::kAuto;
-  Device device;              // Where this rank's tensors are.
-  std::string name = "main";  // A second group of the same generation needs another one.
-  // What the ranks have to settle before they are a group; null: nothing.
-  std::function<Result<void>(Board&)> settle;
-};
 
 class ProcessGroup {
  public:

@@ -1,4 +1,5 @@
 #include "trainer/trainer.h"
+#include "trainer/models/entries.h"
 
 #include <algorithm>
 #include <array>

@@ -1,25 +1,6 @@
-// Who started this process, and what follows from that for a launch: how many nodes, which one this
-// is, where they meet, what the run is called.
+// What a process knows of who started it, and what is asked to find that out (detect.h).
 //
-// The one place that knows schedulers. Reads nothing but the variables and files it is given, looks
-// no name up, starts nothing. What it derives are settings of ddprun's own flags, which the command
-// line, the environment's DDPRUN_* and PET_* and the settings file override one by one; and facts
-// that no flag has.
-//
-// The first that matches counts:
-//
-//   the command line, PET_*    they say where the nodes meet, or that there is one: nothing derived
-//   inside a worker            of ddprun or torchrun: nothing is derived
-//   Slurm step                 SLURM_STEP_ID (not beneath mpirun, whose daemon is Slurm's task)
-//   Open MPI                   OMPI_COMM_WORLD_SIZE
-//   MPICH, Intel MPI, PMI      PMI_SIZE
-//   PALS                       PALS_RANKID; hosts from PBS_NODEFILE
-//   LSF                        JSM_NAMESPACE_SIZE; hosts from LSB_DJOB_HOSTFILE
-//   PyTorchJob                 RANK and WORLD_SIZE of nodes, without LOCAL_RANK
-//   Kubernetes indexed job     JOB_COMPLETION_INDEX
-//   SageMaker                  SM_HOSTS, or its resourceconfig.json
-//   Slurm job without a step   one node: as it is; several: srun was forgotten
-//   nothing
+// Values; what they mean for a launch is the command line's.
 #pragma once
 
 #include <cstdint>
@@ -84,9 +65,6 @@ struct Surroundings {
   bool IsPlaced() const { return index.has_value(); }
 };
 
-// Whatever it was started by there; a step, mpirun, or by hand in salloc's shell.
-bool IsInSlurmJob(const GetEnv& get_env);
-
 struct SurroundingsQuery {
   GetEnv get_env;
   std::vector<Setting> said;  // By the command line, the environment and the settings file.
@@ -95,8 +73,5 @@ struct SurroundingsQuery {
   std::int64_t parent = 0;    // Process that started this one: its children's common name.
   std::function<Result<std::string>(const std::string& path)> read_file;
 };
-
-// kInvalid: what was found cannot be used, and what to do.
-Result<Surroundings> DetectSurroundings(const SurroundingsQuery& query);
 
 }  // namespace ddprun

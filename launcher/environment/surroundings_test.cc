@@ -1,6 +1,6 @@
 // Every scheduler's variables, as a real one set them (captured/*.env; the first line says where
 // from, or that it is after documentation), and what is derived from them.
-#include "launcher/environment/surroundings.h"
+#include "launcher/environment/detect.h"
 
 #include <gtest/gtest.h>
 

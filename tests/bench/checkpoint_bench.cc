@@ -15,6 +15,7 @@
 #include "trainer/checkpoint/saver.h"
 #include "trainer/checkpoint/snapshot_copier.h"
 #include "trainer/learner.h"
+#include "trainer/models/entries.h"
 
 namespace ddprun {
 namespace {

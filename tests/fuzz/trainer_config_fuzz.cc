@@ -5,7 +5,7 @@
 #include "common/check.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "trainer/config.h"
-#include "trainer/models/model.h"
+#include "trainer/models/entries.h"
 
 namespace ddprun {
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/datasets/dataset.h"
+#include "trainer/datasets/entries.h"
 
 namespace ddprun {
 namespace {

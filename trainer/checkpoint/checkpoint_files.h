@@ -4,16 +4,33 @@
 //   state.json.xxh64  -> state.json, for people who name a checkpoint by its path
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
-#include "trainer/checkpoint/checkpoint_store.h"
+#include "trainer/checkpoint/alive_file.h"
+#include "trainer/checkpoint/fence_log.h"
 #include "trainer/checkpoint/file_system.h"
 #include "trainer/checkpoint/snapshot.h"
 
 namespace ddprun {
+
+struct CheckpointConfig {
+  std::filesystem::path directory;
+  std::size_t keep_last = 3;  // At least 1, at most kMaxLineage / 2.
+  // What must match on loading; a checkpoint of another model is an error, nothing is deleted.
+  std::string model;
+  std::string model_description;
+  AliveOptions alive;
+};
+
+struct LoadedCheckpoint {
+  Snapshot snapshot;
+  CheckpointRef ref;  // What the other ranks load with LoadExactly.
+};
 
 // A snapshot laid out as files. The snapshot must outlive it.
 class CheckpointFiles {
@@ -47,6 +64,10 @@ struct ReadOutcome {
 
 ReadOutcome ReadCheckpoint(FileSystem& files, const std::filesystem::path& path,
                            std::uint64_t digest, const CheckpointConfig& config);
+
+// Names both models and what to do. None: they match.
+std::optional<Error> ModelMismatch(const TrainState& state, const CheckpointConfig& config,
+                                   const std::filesystem::path& checkpoint);
 
 Result<std::uint64_t> ReadSidecar(FileSystem& files, const std::filesystem::path& path);
 

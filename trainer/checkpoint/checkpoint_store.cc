@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "trainer/checkpoint/best_record.h"
-#include "trainer/checkpoint/checkpoint_files.h"
 #include "trainer/checkpoint/digest.h"
 #include "trainer/checkpoint/orphans.h"
 

@@ -32,25 +32,12 @@
 #include <vector>
 
 #include "trainer/checkpoint/alive_file.h"
+#include "trainer/checkpoint/checkpoint_files.h"
 #include "trainer/checkpoint/fence_log.h"
 #include "trainer/checkpoint/file_system.h"
 #include "trainer/checkpoint/snapshot.h"
 
 namespace ddprun {
-
-struct CheckpointConfig {
-  std::filesystem::path directory;
-  std::size_t keep_last = 3;  // At least 1, at most kMaxLineage / 2.
-  // What must match on loading; a checkpoint of another model is an error, nothing is deleted.
-  std::string model;
-  std::string model_description;
-  AliveOptions alive;
-};
-
-struct LoadedCheckpoint {
-  Snapshot snapshot;
-  CheckpointRef ref;  // What the other ranks load with LoadExactly.
-};
 
 struct LoadOutcome {
   std::optional<LoadedCheckpoint> checkpoint;  // None: there is none yet, start afresh.
@@ -62,8 +49,6 @@ struct SaveReport {
   std::uint64_t bytes = 0;
   std::vector<std::string> warnings;
 };
-
-class CheckpointFiles;
 
 class CheckpointStore {
  public:
@@ -137,9 +122,5 @@ class CheckpointStore {
   std::optional<FenceRecord> claim_;    // Until its predecessors' orphans are removed.
   std::uint64_t last_record_ = 0;       // My newest fence record, as far as I know.
 };
-
-// Names both models and what to do. None: they match.
-std::optional<Error> ModelMismatch(const TrainState& state, const CheckpointConfig& config,
-                                   const std::filesystem::path& checkpoint);
 
 }  // namespace ddprun

@@ -1,33 +1,10 @@
 #include "trainer/datasets/dataset.h"
 
-#include <system_error>
-
-#include "trainer/datasets/entries.h"
-
 #include <string>
+#include <system_error>
 #include <vector>
 
 namespace ddprun {
-namespace {
-
-constexpr const DatasetEntry* kDatasets[] = {&kMnist,   &kMnist32, &kCifar10, &kSynthetic,
-                                             &kToyData, &kSeq2Seq, &kCircle,  &kHdf5};
-
-}  // namespace
-
-std::span<const DatasetEntry* const> KnownDatasets() {
-  return kDatasets;
-}
-
-const DatasetEntry* FindDataset(std::string_view name) {
-  for (const DatasetEntry* const entry : kDatasets) {
-    if (entry->name == name) {
-      return entry;
-    }
-  }
-  return nullptr;
-}
-
 std::vector<std::string> FilesThere(const std::filesystem::path& root,
                                     std::initializer_list<const char*> names) {
   std::vector<std::string> found;

@@ -1,4 +1,4 @@
-// A data set and the table of those the trainer knows.
+// A data set. entries.h has the table of those the trainer knows.
 //
 // Samples are not kept as the model sees them: a batch is gathered, augmented and normalised into
 // the room it is given, from bytes in memory or out of a generator. Gathering is pure: the same
@@ -60,11 +60,6 @@ struct DatasetEntry {
   Task (*task)(const Arguments& arguments);
   Result<Dataset> (*load)(const std::filesystem::path& root, const Arguments& arguments);
 };
-
-// To add a data set: a file beside toy.cc that defines its entry, and a line in the table in
-// dataset.cc.
-std::span<const DatasetEntry* const> KnownDatasets();
-const DatasetEntry* FindDataset(std::string_view name);
 
 // Those of `names` that are files under `root`.
 std::vector<std::string> FilesThere(const std::filesystem::path& root,

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/datasets/dataset.h"
+#include "trainer/datasets/entries.h"
 #include "trainer/datasets/idx.h"
 
 namespace ddprun {

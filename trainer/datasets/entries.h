@@ -1,5 +1,10 @@
-// What each data set's file offers to the table in dataset.cc.
+// The data sets that the trainer knows, each from a file of its own.
+//
+// To add one: a file beside toy.cc that defines its entry, and a line in the table in entries.cc.
 #pragma once
+
+#include <span>
+#include <string_view>
 
 #include "trainer/datasets/dataset.h"
 
@@ -24,5 +29,8 @@ extern const DatasetEntry kCircle;
 
 // seq2seq's kind of sequences from an HDF5 file. (hdf5.cc)
 extern const DatasetEntry kHdf5;
+
+std::span<const DatasetEntry* const> KnownDatasets();
+const DatasetEntry* FindDataset(std::string_view name);
 
 }  // namespace ddprun

@@ -1,5 +1,10 @@
-// What each model's file offers to the table in model.cc.
+// The models that the trainer knows, each from a file of its own.
+//
+// To add one: a file beside mlp.cc that defines its entry, and a line in the table in entries.cc.
 #pragma once
+
+#include <span>
+#include <string_view>
 
 #include "trainer/models/model.h"
 
@@ -22,5 +27,8 @@ extern const ModelEntry kVgg11;
 // nn.Transformer(batch_first=True), its own names (encoder.layers.0.self_attn.in_proj_weight ...).
 // No masks. (transformer.cc)
 extern const ModelEntry kTransformer;
+
+std::span<const ModelEntry* const> KnownModels();
+const ModelEntry* FindModel(std::string_view name);
 
 }  // namespace ddprun

@@ -1,5 +1,5 @@
 // A model: its parameters and buffers under PyTorch's names, and the way from a batch to its
-// outputs; and the table of those the trainer knows.
+// outputs. entries.h has the table of those the trainer knows.
 //
 // Torch-free: only a model's own file and the learner see inside (models/torch_model.h).
 #pragma once
@@ -40,9 +40,5 @@ struct ModelEntry {
   std::shared_ptr<TorchModel> (*make)(const Task& task, const Arguments& arguments,
                                       std::uint64_t seed);
 };
-
-// To add a model: a file beside mlp.cc that defines its entry, and a line in the table in model.cc.
-std::span<const ModelEntry* const> KnownModels();
-const ModelEntry* FindModel(std::string_view name);
 
 }  // namespace ddprun

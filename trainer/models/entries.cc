@@ -1,5 +1,3 @@
-#include "trainer/models/model.h"
-
 #include "trainer/models/entries.h"
 
 namespace ddprun {

@@ -1,4 +1,4 @@
-#include "launcher/environment/surroundings.h"
+#include "launcher/environment/detect.h"
 
 #include "launcher/environment/reading.h"
 

@@ -1,0 +1,18 @@
+// The things that ddprun can do, as a command line asks for them. Values.
+#pragma once
+
+#include <string>
+#include <variant>
+
+#include "launcher/config.h"
+#include "launcher/verbs.h"
+
+namespace ddprun {
+
+struct Print {  // Help, version or completion: to stdout, exit 0.
+  std::string text;
+};
+struct ShowEnvironment {};  // `ddprun env`
+using CommandLine = std::variant<LaunchConfig, ServerConfig, VerbRequest, ShowEnvironment, Print>;
+
+}  // namespace ddprun

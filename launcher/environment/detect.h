@@ -1,0 +1,35 @@
+// Who started this process, and what follows from that for a launch: how many nodes, which one this
+// is, where they meet, what the run is called.
+//
+// The one place that knows schedulers. Reads nothing but the variables and files it is given, looks
+// no name up, starts nothing. What it derives are settings of ddprun's own flags, which the command
+// line, the environment's DDPRUN_* and PET_* and the settings file override one by one; and facts
+// that no flag has.
+//
+// The first that matches counts:
+//
+//   the command line, PET_*    they say where the nodes meet, or that there is one: nothing derived
+//   inside a worker            of ddprun or torchrun: nothing is derived
+//   Slurm step                 SLURM_STEP_ID (not beneath mpirun, whose daemon is Slurm's task)
+//   Open MPI                   OMPI_COMM_WORLD_SIZE
+//   MPICH, Intel MPI, PMI      PMI_SIZE
+//   PALS                       PALS_RANKID; hosts from PBS_NODEFILE
+//   LSF                        JSM_NAMESPACE_SIZE; hosts from LSB_DJOB_HOSTFILE
+//   PyTorchJob                 RANK and WORLD_SIZE of nodes, without LOCAL_RANK
+//   Kubernetes indexed job     JOB_COMPLETION_INDEX
+//   SageMaker                  SM_HOSTS, or its resourceconfig.json
+//   Slurm job without a step   one node: as it is; several: srun was forgotten
+//   nothing
+#pragma once
+
+#include "launcher/environment/surroundings.h"
+
+namespace ddprun {
+
+// Whatever it was started by there; a step, mpirun, or by hand in salloc's shell.
+bool IsInSlurmJob(const GetEnv& get_env);
+
+// kInvalid: what was found cannot be used, and what to do.
+Result<Surroundings> DetectSurroundings(const SurroundingsQuery& query);
+
+}  // namespace ddprun
