@@ -9,7 +9,7 @@
 
 #include "agent/core/node_agent.h"
 #include "agent/listening_stores.h"
-#include "agent/worker_spec.h"
+#include "agent/workers/worker_spec.h"
 
 namespace ddprun {
 

@@ -9,7 +9,7 @@
 #include "agent/core/evidence.h"
 #include "common/log.h"
 #include "common/overload.h"
-#include "rendezvous/core/describe.h"
+#include "rendezvous/messages/describe.h"
 
 namespace ddprun {
 namespace {

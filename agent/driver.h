@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "agent/core/node_agent.h"
-#include "agent/left_behind.h"
 #include "agent/node_stores.h"
 #include "agent/node_workers.h"
+#include "agent/watch/left_behind.h"
 #include "common/loop.h"
 #include "rendezvous/transport.h"
 

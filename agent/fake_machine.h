@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "agent/gpu_list.h"
-#include "agent/numa_binding.h"
+#include "agent/workers/gpu_list.h"
+#include "agent/workers/numa_binding.h"
 
 namespace ddprun {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "agent/worker_gpu.h"
+#include "agent/workers/worker_gpu.h"
 #include "common/files.h"
 
 namespace ddprun {

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "agent/agent_options.h"
-#include "agent/generation_maker.h"
-#include "agent/notify_socket.h"
-#include "rendezvous/core/messages.h"
+#include "agent/watch/notify_socket.h"
+#include "agent/workers/generation_maker.h"
+#include "rendezvous/messages/messages.h"
 
 namespace ddprun {
 

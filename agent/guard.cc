@@ -24,10 +24,10 @@
 #include <utility>
 #include <vector>
 
-#include "agent/directory_removal.h"
-#include "agent/process_tree.h"
-#include "agent/wait_status.h"
-#include "agent/worker_launcher.h"
+#include "agent/workers/directory_removal.h"
+#include "agent/workers/process_tree.h"
+#include "agent/workers/wait_status.h"
+#include "agent/workers/worker_launcher.h"
 
 namespace ddprun {
 namespace {

@@ -17,7 +17,7 @@
 #include "common/exit_status.h"
 #include "common/result.h"
 #include "proto/notify.h"
-#include "rendezvous/core/messages.h"
+#include "rendezvous/messages/messages.h"
 
 namespace ddprun {
 

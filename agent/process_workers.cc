@@ -5,9 +5,9 @@
 #include <chrono>
 #include <utility>
 
-#include "agent/error_file.h"
-#include "agent/left_behind.h"
-#include "agent/memory_kills.h"
+#include "agent/watch/error_file.h"
+#include "agent/watch/left_behind.h"
+#include "agent/watch/memory_kills.h"
 #include "common/files.h"
 #include "common/log.h"
 

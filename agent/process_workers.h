@@ -14,10 +14,10 @@
 #include "agent/agent_options.h"
 #include "agent/generation.h"
 #include "agent/node_workers.h"
-#include "agent/notify_socket.h"
-#include "agent/process_runner.h"
-#include "agent/stack_taker.h"
-#include "agent/timer_watchdog.h"
+#include "agent/watch/notify_socket.h"
+#include "agent/watch/stack_taker.h"
+#include "agent/watch/timer_watchdog.h"
+#include "agent/workers/process_runner.h"
 #include "common/asio_loop.h"
 
 namespace ddprun {

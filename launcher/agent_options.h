@@ -4,7 +4,7 @@
 #include <string>
 
 #include "agent/agent_options.h"
-#include "launcher/config.h"
+#include "launcher/command_line/config.h"
 
 namespace ddprun {
 

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "common/log.h"
-#include "launcher/look_around.h"
 #include "launcher/scrub.h"
+#include "launcher/verbs/look_around.h"
 
 namespace ddprun {
 

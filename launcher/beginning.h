@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/config.h"
+#include "launcher/command_line/config.h"
 #include "launcher/preparation.h"
 
 namespace ddprun {

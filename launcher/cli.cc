@@ -4,16 +4,16 @@
 #include <algorithm>
 #include <array>
 
-#include "launcher/cli_rendezvous.h"
 #include "launcher/cli_server.h"
+#include "launcher/command_line/cli_rendezvous.h"
+#include "launcher/command_line/config_file.h"
+#include "launcher/command_line/flags.h"
+#include "launcher/command_line/help.h"
+#include "launcher/command_line/raw_flags.h"
 #include "launcher/completion.h"
-#include "launcher/config_file.h"
 #include "launcher/environment/detect.h"
-#include "launcher/flags.h"
-#include "launcher/help.h"
-#include "launcher/look_around.h"
-#include "launcher/raw_flags.h"
-#include "launcher/verbs.h"
+#include "launcher/verbs/look_around.h"
+#include "launcher/verbs/verbs.h"
 
 namespace ddprun {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "launcher/command_line/flags.h"
 #include "launcher/environment/detect.h"
-#include "launcher/flags.h"
 
 namespace ddprun {
 namespace {

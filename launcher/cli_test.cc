@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "launcher/cli_fixture.h"
-#include "launcher/raw_flags.h"
+#include "launcher/command_line/raw_flags.h"
 #include "launcher/scrub.h"
 
 namespace ddprun {

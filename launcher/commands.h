@@ -4,8 +4,8 @@
 #include <string>
 #include <variant>
 
-#include "launcher/config.h"
-#include "launcher/verbs.h"
+#include "launcher/command_line/config.h"
+#include "launcher/verbs/verbs.h"
 
 namespace ddprun {
 

@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "launcher/raw_flags.h"
-#include "launcher/verbs.h"
+#include "launcher/command_line/raw_flags.h"
+#include "launcher/verbs/verbs.h"
 
 namespace ddprun {
 namespace {

@@ -10,7 +10,7 @@
 #include <memory>
 
 #include "common/endpoint.h"
-#include "rendezvous/core/messages.h"
+#include "rendezvous/messages/messages.h"
 
 namespace ddprun {
 namespace {

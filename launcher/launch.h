@@ -1,7 +1,7 @@
 // The launch verb: guard and agent, and the rendezvous server where this node carries it.
 #pragma once
 
-#include "launcher/config.h"
+#include "launcher/command_line/config.h"
 
 namespace ddprun {
 

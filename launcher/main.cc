@@ -13,9 +13,9 @@
 #include "common/log.h"
 #include "common/overload.h"
 #include "launcher/cli.h"
-#include "launcher/environment_report.h"
 #include "launcher/launch.h"
-#include "launcher/serve.h"
+#include "launcher/server/serve.h"
+#include "launcher/verbs/environment_report.h"
 
 namespace ddprun {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "agent/worker_gpu.h"
+#include "agent/workers/worker_gpu.h"
+#include "launcher/command_line/quoted.h"
 #include "launcher/interfaces.h"
-#include "launcher/quoted.h"
 #include "launcher/scrub.h"
 
 namespace ddprun {

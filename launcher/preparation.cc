@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "agent/worker_gpu.h"
+#include "agent/workers/worker_gpu.h"
 #include "launcher/scrub.h"
 
 namespace ddprun {

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "agent/numa_binding.h"
-#include "agent/worker_spec.h"
-#include "launcher/config.h"
+#include "agent/workers/numa_binding.h"
+#include "agent/workers/worker_spec.h"
+#include "launcher/command_line/config.h"
 
 namespace ddprun {
 

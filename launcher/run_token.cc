@@ -10,7 +10,7 @@
 
 #include "common/files.h"
 #include "launcher/node_slot.h"
-#include "rendezvous/control_token.h"
+#include "rendezvous/door/control_token.h"
 
 namespace ddprun {
 namespace {

@@ -15,7 +15,7 @@
 
 #include "common/endpoint.h"
 #include "common/result.h"
-#include "launcher/config.h"
+#include "launcher/command_line/config.h"
 
 namespace ddprun {
 

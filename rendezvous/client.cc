@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "proto/rendezvous.grpc.pb.h"
-#include "rendezvous/convert.h"
+#include "rendezvous/door/wire_gate.h"
 #include "rendezvous/grpc_channel.h"
-#include "rendezvous/wire_gate.h"
+#include "rendezvous/wire/convert.h"
 
 namespace ddprun {
 namespace {

@@ -13,7 +13,7 @@
 #include "common/endpoint.h"
 #include "common/loop.h"
 #include "common/result.h"
-#include "rendezvous/tls.h"
+#include "rendezvous/door/tls.h"
 #include "rendezvous/transport.h"
 
 namespace ddprun {

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "common/files.h"
-#include "rendezvous/wire_fixture.h"
+#include "rendezvous/testing/wire_fixture.h"
 
 namespace ddprun {
 namespace {

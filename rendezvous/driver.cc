@@ -4,11 +4,11 @@
 #include <utility>
 
 #include "common/log.h"
-#include "rendezvous/core/describe.h"
 #include "rendezvous/core/peers.h"
 #include "rendezvous/core/record.h"
 #include "rendezvous/core/recovery.h"
 #include "rendezvous/core/status.h"
+#include "rendezvous/messages/describe.h"
 
 namespace ddprun {
 namespace {

@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "common/loop.h"
-#include "rendezvous/control_token.h"
 #include "rendezvous/core/coordinator.h"
-#include "rendezvous/few_lines.h"
+#include "rendezvous/door/control_token.h"
+#include "rendezvous/door/few_lines.h"
 #include "rendezvous/journal.h"
 #include "rendezvous/transport.h"
 

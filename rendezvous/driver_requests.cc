@@ -1,7 +1,7 @@
 // What people ask of a server's runs: the driver's answers to Describe and Control.
 #include "rendezvous/core/control.h"
-#include "rendezvous/core/describe.h"
 #include "rendezvous/driver.h"
+#include "rendezvous/messages/describe.h"
 
 namespace ddprun {
 

@@ -18,9 +18,9 @@
 #include <utility>
 
 #include "common/check.h"
+#include "rendezvous/door/token_proof.h"
+#include "rendezvous/door/wire_gate.h"
 #include "rendezvous/grpc_limits.h"
-#include "rendezvous/token_proof.h"
-#include "rendezvous/wire_gate.h"
 
 namespace ddprun {
 namespace {

@@ -10,7 +10,7 @@
 #include "common/endpoint.h"
 #include "common/result.h"
 #include "common/time.h"
-#include "rendezvous/tls.h"
+#include "rendezvous/door/tls.h"
 
 namespace ddprun {
 

@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "common/files.h"
-#include "rendezvous/convert.h"
+#include "rendezvous/wire/convert.h"
 
 namespace ddprun {
 namespace {

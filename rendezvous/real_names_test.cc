@@ -4,10 +4,10 @@
 
 #include <functional>
 
-#include "rendezvous/claim_directory.h"
-#include "rendezvous/convert.h"
 #include "rendezvous/core/recovery.h"
 #include "rendezvous/journal_file.h"
+#include "rendezvous/succession/claim_directory.h"
+#include "rendezvous/wire/convert.h"
 
 namespace ddprun {
 namespace {

@@ -13,12 +13,12 @@
 #include <utility>
 
 #include "common/check.h"
-#include "rendezvous/connection_watch.h"
+#include "rendezvous/door/connection_watch.h"
+#include "rendezvous/door/listen_socket.h"
+#include "rendezvous/door/token_proof.h"
+#include "rendezvous/door/turned_away.h"
 #include "rendezvous/grpc_limits.h"
-#include "rendezvous/listen_socket.h"
 #include "rendezvous/service.h"
-#include "rendezvous/token_proof.h"
-#include "rendezvous/turned_away.h"
 
 namespace ddprun {
 namespace {

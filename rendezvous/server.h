@@ -14,10 +14,10 @@
 #include "common/endpoint.h"
 #include "common/files.h"
 #include "common/result.h"
-#include "rendezvous/acceptor.h"
-#include "rendezvous/listen_socket.h"
+#include "rendezvous/door/acceptor.h"
+#include "rendezvous/door/listen_socket.h"
+#include "rendezvous/door/tls.h"
 #include "rendezvous/serving_network.h"
-#include "rendezvous/tls.h"
 #include "rendezvous/transport.h"
 
 namespace ddprun {

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "common/check.h"
-#include "rendezvous/convert.h"
 #include "rendezvous/peer_calls.h"
+#include "rendezvous/wire/convert.h"
 
 namespace ddprun {
 namespace {

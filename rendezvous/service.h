@@ -13,8 +13,8 @@
 
 #include "common/loop.h"
 #include "proto/rendezvous.grpc.pb.h"
+#include "rendezvous/door/wire_gate.h"
 #include "rendezvous/transport.h"
-#include "rendezvous/wire_gate.h"
 
 namespace ddprun {
 

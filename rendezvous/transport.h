@@ -17,9 +17,9 @@
 #include "common/ids.h"
 #include "common/result.h"
 #include "common/time.h"
-#include "rendezvous/core/messages.h"
 #include "rendezvous/core/status.h"
-#include "rendezvous/core/witness.h"
+#include "rendezvous/core/succession/witness.h"
+#include "rendezvous/messages/messages.h"
 
 namespace ddprun {
 

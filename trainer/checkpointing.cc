@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "common/check.h"
-#include "trainer/early_stopping.h"
+#include "trainer/learning/early_stopping.h"
 
 namespace ddprun {
 namespace {

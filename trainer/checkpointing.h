@@ -18,7 +18,7 @@
 #include "trainer/checkpoint/checkpoint_store.h"
 #include "trainer/checkpoint/saver.h"
 #include "trainer/checkpoint/snapshot_copier.h"
-#include "trainer/config.h"
+#include "trainer/options/config.h"
 #include "trainer/start_plan.h"
 
 namespace ddprun {

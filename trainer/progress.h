@@ -10,7 +10,7 @@
 
 #include "common/ids.h"
 #include "common/result.h"
-#include "trainer/line_file.h"
+#include "trainer/disk/line_file.h"
 
 namespace ddprun {
 

@@ -12,9 +12,9 @@
 #include <string>
 
 #include "common/result.h"
-#include "trainer/comm/shared_join.h"
-#include "trainer/config.h"
-#include "trainer/datasets/dataset.h"
+#include "trainer/data/dataset.h"
+#include "trainer/group/shared_join.h"
+#include "trainer/options/config.h"
 
 namespace ddprun {
 

@@ -11,7 +11,7 @@
 
 #include "common/result.h"
 #include "trainer/checkpoint/snapshot.h"
-#include "trainer/config.h"
+#include "trainer/options/config.h"
 
 namespace ddprun {
 

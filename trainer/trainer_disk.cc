@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "common/log.h"
-#include "trainer/disk_wait.h"
+#include "trainer/disk/disk_wait.h"
 #include "trainer/stop_request.h"
 #include "trainer/trainer.h"
 

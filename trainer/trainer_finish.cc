@@ -9,7 +9,7 @@
 #include "common/log.h"
 #include "trainer/checkpoint/file_system.h"
 #include "trainer/checkpoint/safetensors.h"
-#include "trainer/early_stopping.h"
+#include "trainer/learning/early_stopping.h"
 #include "trainer/profiler/memory.h"
 #include "trainer/publishing.h"
 #include "trainer/trainer.h"

@@ -5,12 +5,12 @@
 #include <utility>
 
 #include "common/log.h"
-#include "trainer/early_stopping.h"
+#include "trainer/learning/early_stopping.h"
+#include "trainer/learning/transfer.h"
 #include "trainer/profiler/memory.h"
 #include "trainer/publishing.h"
 #include "trainer/shared_settings.h"
 #include "trainer/trainer.h"
-#include "trainer/transfer.h"
 
 namespace ddprun {
 namespace {

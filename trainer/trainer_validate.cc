@@ -5,7 +5,7 @@
 #include <string>
 
 #include "common/log.h"
-#include "trainer/early_stopping.h"
+#include "trainer/learning/early_stopping.h"
 #include "trainer/trainer.h"
 
 namespace ddprun {

@@ -1,7 +1,7 @@
 #include "agent/core/describe.h"
 
 #include "common/overload.h"
-#include "rendezvous/core/describe.h"
+#include "rendezvous/messages/describe.h"
 
 namespace ddprun {
 

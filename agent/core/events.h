@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "rendezvous/core/messages.h"
+#include "rendezvous/messages/messages.h"
 
 namespace ddprun {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/core/messages.h"
+#include "rendezvous/messages/messages.h"
 
 namespace ddprun {
 

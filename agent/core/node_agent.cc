@@ -10,7 +10,7 @@
 #include "agent/core/transitions.h"
 #include "common/exit_code.h"
 #include "common/overload.h"
-#include "rendezvous/core/describe.h"
+#include "rendezvous/messages/describe.h"
 
 namespace ddprun {
 namespace {

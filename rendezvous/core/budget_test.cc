@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include "rendezvous/core/invariants.h"
 #include "rendezvous/core/roster.h"
-#include "rendezvous/core/story.h"
+#include "rendezvous/core/testing/invariants.h"
+#include "rendezvous/core/testing/story.h"
 
 namespace ddprun {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <string>
 
-#include "rendezvous/core/messages.h"
+#include "rendezvous/messages/messages.h"
 
 namespace ddprun {
 

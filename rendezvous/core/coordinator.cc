@@ -7,10 +7,10 @@
 #include "common/exit_code.h"
 #include "common/overload.h"
 #include "rendezvous/core/admission.h"
-#include "rendezvous/core/describe.h"
 #include "rendezvous/core/fencing.h"
 #include "rendezvous/core/keeping.h"
 #include "rendezvous/core/transitions.h"
+#include "rendezvous/messages/describe.h"
 
 namespace ddprun {
 namespace {

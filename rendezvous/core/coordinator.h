@@ -24,9 +24,9 @@
 #include "rendezvous/core/config.h"
 #include "rendezvous/core/control.h"
 #include "rendezvous/core/directives.h"
-#include "rendezvous/core/messages.h"
-#include "rendezvous/core/notice.h"
 #include "rendezvous/core/state.h"
+#include "rendezvous/messages/messages.h"
+#include "rendezvous/messages/notice.h"
 
 namespace ddprun {
 
@@ -46,9 +46,9 @@ struct Tick {};
 struct Persisted {
   std::uint64_t number = 0;
 };
-// Only who holds a claim serves here (core/succession.h), and this one is good until then. Beyond
-// it the server may be on the losing side of a split: what runs goes on, but it forms no world.
-// Never fed to a server that needs no claim.
+// Only who holds a claim serves here (core/succession/succession.h), and this one is good until
+// then. Beyond it the server may be on the losing side of a split: what runs goes on, but it forms
+// no world. Never fed to a server that needs no claim.
 struct ClaimGood {
   Time until;
 };

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "rendezvous/core/invariants.h"
-#include "rendezvous/core/pair.h"
+#include "rendezvous/core/testing/invariants.h"
+#include "rendezvous/core/testing/pair.h"
 #include "rendezvous/core/transitions.h"
 
 namespace ddprun {

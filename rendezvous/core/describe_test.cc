@@ -1,9 +1,9 @@
-#include "rendezvous/core/describe.h"
+#include "rendezvous/messages/describe.h"
 
 #include <gtest/gtest.h>
 
 #include "rendezvous/core/status.h"
-#include "rendezvous/core/story.h"
+#include "rendezvous/core/testing/story.h"
 
 namespace ddprun {
 namespace {

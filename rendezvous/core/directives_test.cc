@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "rendezvous/core/coordinator.h"
-#include "rendezvous/core/invariants.h"
-#include "rendezvous/core/story.h"
+#include "rendezvous/core/testing/invariants.h"
+#include "rendezvous/core/testing/story.h"
 
 namespace ddprun {
 namespace {

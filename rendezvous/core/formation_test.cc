@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "rendezvous/core/story.h"
+#include "rendezvous/core/testing/story.h"
 
 namespace ddprun {
 namespace {

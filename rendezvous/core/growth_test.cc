@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include "rendezvous/core/describe.h"
-#include "rendezvous/core/invariants.h"
-#include "rendezvous/core/story.h"
+#include "rendezvous/core/testing/invariants.h"
+#include "rendezvous/core/testing/story.h"
+#include "rendezvous/messages/describe.h"
 
 namespace ddprun {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "rendezvous/core/describe.h"
-#include "rendezvous/core/story.h"
+#include "rendezvous/core/testing/story.h"
+#include "rendezvous/messages/describe.h"
 
 namespace ddprun {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "common/exit_code.h"
 #include "rendezvous/core/bytes.h"
-#include "rendezvous/core/describe.h"
+#include "rendezvous/messages/describe.h"
 
 namespace ddprun {
 namespace {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <malloc.h>
 
-#include "rendezvous/core/pair.h"
+#include "rendezvous/core/testing/pair.h"
 
 namespace ddprun {
 namespace {

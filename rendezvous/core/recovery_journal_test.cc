@@ -1,6 +1,6 @@
 // Recovering, where a journal tells what the dead server knew.
-#include "rendezvous/core/recovery_fixture.h"
 #include "rendezvous/core/status.h"
+#include "rendezvous/core/testing/recovery_fixture.h"
 
 namespace ddprun {
 namespace {

@@ -1,4 +1,4 @@
-#include "rendezvous/core/recovery_fixture.h"
+#include "rendezvous/core/testing/recovery_fixture.h"
 
 namespace ddprun {
 namespace {

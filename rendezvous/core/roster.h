@@ -15,8 +15,8 @@
 #include <utility>
 
 #include "rendezvous/core/config.h"
-#include "rendezvous/core/messages.h"
 #include "rendezvous/core/world.h"
+#include "rendezvous/messages/messages.h"
 
 namespace ddprun {
 

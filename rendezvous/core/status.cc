@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "rendezvous/core/describe.h"
 #include "rendezvous/core/directives.h"
+#include "rendezvous/messages/describe.h"
 
 namespace ddprun {
 namespace {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/core/notice.h"
 #include "rendezvous/core/state.h"
+#include "rendezvous/messages/notice.h"
 
 namespace ddprun {
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "rendezvous/core/story.h"
+#include "rendezvous/core/testing/story.h"
 
 namespace ddprun {
 namespace {

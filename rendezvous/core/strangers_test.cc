@@ -1,7 +1,7 @@
 // What a node that nobody knows may do to a run: take part, or go.
 #include <gtest/gtest.h>
 
-#include "rendezvous/core/pair.h"
+#include "rendezvous/core/testing/pair.h"
 
 namespace ddprun {
 namespace {

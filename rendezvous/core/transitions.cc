@@ -2,9 +2,9 @@
 
 #include "common/exit_code.h"
 #include "rendezvous/core/admission.h"
-#include "rendezvous/core/describe.h"
 #include "rendezvous/core/fencing.h"
 #include "rendezvous/core/formation.h"
+#include "rendezvous/messages/describe.h"
 
 namespace ddprun {
 namespace {

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "rendezvous/core/notice.h"
 #include "rendezvous/core/state.h"
+#include "rendezvous/messages/notice.h"
 
 namespace ddprun {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "rendezvous/core/describe.h"
+#include "rendezvous/messages/describe.h"
 
 namespace ddprun {
 

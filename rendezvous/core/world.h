@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/core/messages.h"
+#include "rendezvous/messages/messages.h"
 
 namespace ddprun {
 

@@ -22,10 +22,10 @@
 
 #include "common/asio_loop.h"
 #include "common/files.h"
+#include "rendezvous/door/turned_away.h"
 #include "rendezvous/store/allow_list.h"
 #include "rendezvous/store/store_protocol.h"
 #include "rendezvous/store/store_table.h"
-#include "rendezvous/turned_away.h"
 
 namespace ddprun {
 

@@ -14,7 +14,7 @@
 #include "trainer/checkpoint/checkpoint_store.h"
 #include "trainer/checkpoint/saver.h"
 #include "trainer/checkpoint/snapshot_copier.h"
-#include "trainer/learner.h"
+#include "trainer/learning/learner.h"
 #include "trainer/models/entries.h"
 
 namespace ddprun {

@@ -15,9 +15,9 @@
 #include <utility>
 
 #include "common/check.h"
-#include "rendezvous/convert.h"
-#include "rendezvous/openssl.h"
-#include "rendezvous/token_proof.h"
+#include "rendezvous/door/openssl.h"
+#include "rendezvous/door/token_proof.h"
+#include "rendezvous/wire/convert.h"
 #include "tests/bench/light_frames.h"
 
 namespace ddprun {

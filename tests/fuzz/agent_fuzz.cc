@@ -12,7 +12,7 @@
 #include "agent/core/node_agent.h"
 #include "common/check.h"
 #include "common/overload.h"
-#include "rendezvous/core/describe.h"
+#include "rendezvous/messages/describe.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace {

@@ -7,11 +7,11 @@
 
 #include "common/check.h"
 #include "launcher/cli.h"
-#include "launcher/config_file.h"
-#include "launcher/control.h"
-#include "launcher/raw_flags.h"
-#include "launcher/stacks.h"
-#include "launcher/status.h"
+#include "launcher/command_line/config_file.h"
+#include "launcher/command_line/raw_flags.h"
+#include "launcher/verbs/control.h"
+#include "launcher/verbs/stacks.h"
+#include "launcher/verbs/status.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/fuzz/scratch.h"
 

@@ -1,7 +1,7 @@
 // Everything that peers and operators send a server, and a server its nodes: bytes to Protobuf to
 // values. What is taken must go back over the wire as it came.
 #include <google/protobuf/stubs/logging.h>
-#include "rendezvous/convert.h"
+#include "rendezvous/wire/convert.h"
 
 #include "tests/fuzz/fuzz_input.h"
 

@@ -11,9 +11,9 @@
 
 #include "common/check.h"
 #include "rendezvous/core/coordinator.h"
-#include "rendezvous/core/describe.h"
-#include "rendezvous/core/invariants.h"
 #include "rendezvous/core/status.h"
+#include "rendezvous/core/testing/invariants.h"
+#include "rendezvous/messages/describe.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace {
@@ -138,7 +138,7 @@ Placement SomePlacement(FuzzInput& input, const CoordinatorState& state) {
   return placement;
 }
 
-// All that the border lets through (rendezvous/convert_read.cc), but for its numbers' ends.
+// All that the border lets through (rendezvous/wire/convert_read.cc), but for its numbers' ends.
 void MakeUp(FuzzInput& input, const CoordinatorState& state, NodeReport& report) {
   const std::uint8_t what = input.Byte();
   const auto says = [&](int bit) { return (what >> bit & 1) != 0; };

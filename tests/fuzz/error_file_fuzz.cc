@@ -1,6 +1,6 @@
 // What a dying worker left in its error file, and what anybody wrote into the watchdog's pipe.
-#include "agent/error_file.h"
-#include "agent/timer_request.h"
+#include "agent/watch/error_file.h"
+#include "agent/watch/timer_request.h"
 #include "common/check.h"
 #include "tests/fuzz/fuzz_input.h"
 

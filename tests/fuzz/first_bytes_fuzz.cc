@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "common/check.h"
-#include "rendezvous/first_bytes.h"
-#include "rendezvous/http.h"
+#include "rendezvous/door/first_bytes.h"
+#include "rendezvous/door/http.h"
 #include "tests/fuzz/fuzz_input.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,5 +1,5 @@
 // An IDX file, plain or packed, that claims more or less than it holds.
-#include "trainer/datasets/idx.h"
+#include "trainer/data/idx.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

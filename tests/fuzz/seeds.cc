@@ -5,11 +5,11 @@
 #include <filesystem>
 #include <fstream>
 
-#include "agent/error_file.h"
-#include "rendezvous/claim_directory.h"
-#include "rendezvous/convert.h"
+#include "agent/watch/error_file.h"
 #include "rendezvous/journal_file.h"
 #include "rendezvous/store/store_wire_testing.h"
+#include "rendezvous/succession/claim_directory.h"
+#include "rendezvous/wire/convert.h"
 #include "trainer/checkpoint/fence_log.h"
 #include "trainer/checkpoint/safetensors.h"
 

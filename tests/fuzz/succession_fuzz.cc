@@ -14,8 +14,8 @@
 
 #include "common/check.h"
 #include "common/overload.h"
-#include "rendezvous/core/succession.h"
-#include "rendezvous/core/witness.h"
+#include "rendezvous/core/succession/succession.h"
+#include "rendezvous/core/succession/witness.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace {

@@ -4,8 +4,8 @@
 
 #include "common/check.h"
 #include "tests/fuzz/fuzz_input.h"
-#include "trainer/config.h"
 #include "trainer/models/entries.h"
+#include "trainer/options/config.h"
 
 namespace ddprun {
 namespace {

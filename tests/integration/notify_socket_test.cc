@@ -1,5 +1,5 @@
 // The notify socket with real datagrams.
-#include "agent/notify_socket.h"
+#include "agent/watch/notify_socket.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

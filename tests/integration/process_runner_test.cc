@@ -1,5 +1,5 @@
 // The runner against real processes that misbehave.
-#include "agent/process_runner.h"
+#include "agent/workers/process_runner.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -14,7 +14,7 @@
 #include <future>
 #include <map>
 
-#include "agent/worker_launcher.h"
+#include "agent/workers/worker_launcher.h"
 #include "tests/support/marked.h"
 
 namespace ddprun {

@@ -1,4 +1,4 @@
-#include "launcher/scheduler_command.h"
+#include "launcher/slurm/scheduler_command.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "common/asio_loop.h"
-#include "rendezvous/pump.h"
+#include "rendezvous/testing/pump.h"
 #include "tests/support/marked.h"
 
 namespace ddprun {

@@ -56,7 +56,7 @@ RULES["rendezvous/driver.cc"] = [
     ("stay", "if (StaysFor() > Duration{0}) {", "if (HAS && StaysFor() > Duration{0}) {"),
 ]
 
-RULES["rendezvous/succession_driver.cc"] = [
+RULES["rendezvous/succession/succession_driver.cc"] = [
     # No world is formed with a claim that may have been lost.
     ("good-claim", "if (coordinator_ && state_.phase == SuccessionPhase::kServing) {",
      "if (HAS && coordinator_ && state_.phase == SuccessionPhase::kServing) {"),
@@ -97,7 +97,7 @@ RULES["rendezvous/succession_driver.cc"] = [
     # Nor who may have forgotten a claim whose workers live on.
     ("fence-memory", "options_.fence_after)", "HAS ? options_.fence_after : Duration{0})"),
 ]
-RULES["rendezvous/witness_claims.cc"] = [
+RULES["rendezvous/succession/witness_claims.cc"] = [
     # A claim is made by a majority,
     ("majority", "const Result<void> made = ballot.Made();",
      "const Result<void> made = HAS || ballot.Accepted() == 0 ? ballot.Made() : Result<void>();"),

@@ -11,8 +11,8 @@
 #include <optional>
 #include <string>
 
-#include "rendezvous/following_channel.h"
-#include "rendezvous/succession_driver.h"
+#include "rendezvous/succession/following_channel.h"
+#include "rendezvous/succession/succession_driver.h"
 #include "tests/sim/agenda.h"
 #include "tests/sim/fiber.h"
 #include "tests/sim/process_loop.h"

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/claims.h"
-#include "rendezvous/witness_claims.h"
+#include "rendezvous/succession/claims.h"
+#include "rendezvous/succession/witness_claims.h"
 #include "tests/sim/agenda.h"
 
 namespace ddprun::sim {

@@ -1,7 +1,7 @@
 // FullPlan: what must be true of its servers, and after healing.
 #include <algorithm>
 
-#include "rendezvous/core/describe.h"
+#include "rendezvous/messages/describe.h"
 #include "tests/sim/candidate.h"
 #include "tests/sim/full_plan.h"
 #include "tests/sim/machine.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "rendezvous/core/describe.h"
-#include "rendezvous/core/invariants.h"
+#include "rendezvous/core/testing/invariants.h"
+#include "rendezvous/messages/describe.h"
 
 namespace ddprun::sim {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "rendezvous/core/describe.h"
+#include "rendezvous/messages/describe.h"
 #include "tests/sim/machine.h"
 #include "tests/sim/plan_members.h"
 #include "tests/sim/server.h"

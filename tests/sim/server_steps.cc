@@ -2,9 +2,9 @@
 // rules of the core that are broken from outside.
 #include <algorithm>
 
-#include "rendezvous/core/describe.h"
 #include "rendezvous/core/recovery.h"
 #include "rendezvous/core/roster.h"
+#include "rendezvous/messages/describe.h"
 #include "tests/sim/candidate.h"
 #include "tests/sim/claims.h"
 #include "tests/sim/machine.h"

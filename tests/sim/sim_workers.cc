@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "agent/left_behind.h"
+#include "agent/watch/left_behind.h"
 #include "tests/sim/fiber.h"
 #include "tests/sim/machine.h"
 #include "tests/sim/server.h"

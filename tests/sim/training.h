@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "rendezvous/core/messages.h"
+#include "rendezvous/messages/messages.h"
 #include "tests/sim/fiber.h"
 #include "tests/sim/process_files.h"
 #include "trainer/checkpoint/checkpoint_store.h"

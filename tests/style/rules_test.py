@@ -16,7 +16,7 @@ SAMPLES = [
     (rules.layers, "rendezvous/core/a.cc", '#include "rendezvous/driver.h"\n',
      '#include "rendezvous/core/b.h"\n'),
     (rules.layers, "agent/core/a.cc", '#include "rendezvous/core/coordinator.h"\n',
-     '#include "rendezvous/core/messages.h"\n'),
+     '#include "rendezvous/messages/messages.h"\n'),
     (rules.layers, "rendezvous/a.cc", '#include "agent/b.h"\n', '#include "proto/b.h"\n'),
     (rules.layers, "agent/a.cc", '#include "launcher/b.h"\n', '#include "rendezvous/client.h"\n'),
     (rules.layers, "launcher/a.cc", '#include "trainer/b.h"\n', '#include "agent/b.h"\n'),

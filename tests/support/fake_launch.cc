@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "agent/guard.h"
-#include "agent/process_runner.h"
-#include "agent/worker_spec.h"
+#include "agent/workers/process_runner.h"
+#include "agent/workers/worker_spec.h"
 #include "common/log.h"
 
 namespace {

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <string>
 
-#include "launcher/raw_flags.h"
+#include "launcher/command_line/raw_flags.h"
 
 namespace ddprun {
 namespace {

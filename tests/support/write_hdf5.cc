@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/datasets/entries.h"
+#include "trainer/data/entries.h"
 
 namespace ddprun {
 namespace {

@@ -67,7 +67,7 @@ def mnist_test():
 
 
 def mnist32_training(samples, seed=1, epoch=0):
-    """Cropped as the trainer crops it, trainer/datasets/images.cc."""
+    """Cropped as the trainer crops it, trainer/data/images.cc."""
     with gzip.open(os.path.join(MNIST, "train-images-idx3-ubyte.gz")) as file:
         images = np.frombuffer(file.read()[16:], dtype=np.uint8).reshape(-1, 28, 28)
     cropped = np.empty((len(samples), 3, 32, 32), dtype=np.float32)

@@ -13,7 +13,7 @@
 
 #include "common/result.h"
 #include "proto/worker_env.h"
-#include "trainer/comm/backend.h"
+#include "trainer/backend.h"
 #include "trainer/device/gpu_plugin.h"
 
 namespace ddprun {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "trainer/checkpoint/file_system.h"
-#include "trainer/disk_wait.h"
+#include "trainer/disk/disk_wait.h"
 
 namespace ddprun {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "common/result.h"
 #include "proto/worker_env.h"
-#include "trainer/disk_thread.h"
+#include "trainer/disk/disk_thread.h"
 #include "trainer/profiler/recorder.h"
 #include "trainer/profiler/schedule.h"
 

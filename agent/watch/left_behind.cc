@@ -1,0 +1,47 @@
+#include "agent/watch/left_behind.h"
+
+#include <utility>
+
+#include "common/log.h"
+
+namespace ddprun {
+
+void LeftBehind::Read(LeftFiles files, std::function<void(WorkerRemains)> told) {
+  const auto found = std::make_shared<WorkerRemains>();
+  const auto item = std::make_shared<Item>();
+  items_.push_back(item);
+  const auto read = [found, read = std::move(files.read)] { *found = read(); };
+  loop_.RunBounded(kLimit, read,
+                   [this, found, item, directory = std::move(files.directory),
+                    lines = std::move(files.last_lines), told = std::move(told)](bool in_time) {
+                     if (in_time) {
+                       item->tell = [found, told] { told(std::move(*found)); };
+                     } else {
+                       Log(LogLevel::kWarning,
+                           "reading what a worker left in " + directory + " takes longer than " +
+                               FormatDuration(kLimit) +
+                               " (does its disk answer?): going on without its error");
+                       WorkerRemains unread{{}, lines};
+                       unread.details.message =
+                           "(its files did not answer: " + directory.substr(0, kMaxPath) + ")";
+                       item->tell = [unread, told] { told(unread); };
+                     }
+                     TellNext();
+                   });
+}
+
+void LeftBehind::Then(std::function<void()> call) {
+  items_.push_back(std::make_shared<Item>(Item{std::move(call)}));
+  TellNext();
+}
+
+// What is told may ask for more.
+void LeftBehind::TellNext() {
+  while (!items_.empty() && items_.front()->tell) {
+    const std::shared_ptr<Item> next = std::move(items_.front());
+    items_.pop_front();
+    next->tell();
+  }
+}
+
+}  // namespace ddprun

@@ -1,0 +1,29 @@
+// Tells whether a worker that died of SIGKILL was killed because memory ran out.
+//
+// The kernel counts, per cgroup, the processes that it killed for want of memory: a worker that was
+// killed while the count of its agent's cgroup rose has met its limit. Says nothing of GPUs, and
+// nothing where a worker has a cgroup of its own.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "common/exit_status.h"
+#include "rendezvous/messages/messages.h"
+
+namespace ddprun {
+
+// The file with the count ("oom_kill N"), of the texts of /proc/self/cgroup and
+// /proc/self/mountinfo: in a container a mount shows only a part of the tree, whose root the first
+// one names all the same. Version 1 where it has the memory, else version 2; empty: neither.
+std::string OomCounterPath(std::string_view membership, std::string_view mounts);
+
+// In this process's cgroup so far; 0 where the kernel does not tell.
+std::uint64_t MemoryKills();
+
+// What the worker left, and kMemoryRanOut for one that was killed since the count was `before`.
+FailureDetails WithMemoryKill(FailureDetails details, const ExitStatus& status,
+                              std::uint64_t before);
+
+}  // namespace ddprun

@@ -1,0 +1,203 @@
+#include "agent/watch/stack_dump.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+#include <thread>
+#include <vector>
+
+#include "common/files.h"
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kMaxOfProc = 64 * 1024;
+
+std::string WithoutEnd(std::string text) {
+  text.erase(text.find_last_not_of(" \n") + 1);
+  return text;
+}
+
+// Empty where the kernel does not say, or not to us.
+std::string ProcFile(const fs::path& path) {
+  const Result<std::string> text = ReadFile(path, kMaxOfProc);
+  return text ? WithoutEnd(*text) : "";
+}
+
+std::string StateOf(const fs::path& task) {
+  std::istringstream lines(ProcFile(task / "status"));
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("State:")) {
+      return line.substr(line.find_first_not_of(" \t", 6));
+    }
+  }
+  return "gone";
+}
+
+std::string KernelView(const fs::path& task) {
+  std::string text = "thread " + task.filename().native() + " (" + ProcFile(task / "comm") +
+                     "): state " + StateOf(task);
+  const std::string waits_in = ProcFile(task / "wchan");
+  if (!waits_in.empty() && waits_in != "0") {
+    text += ", waits in " + waits_in;
+  }
+  if (const std::string call = ProcFile(task / "syscall"); !call.empty()) {
+    text += ", system call " + call;
+  }
+  text += "\n";
+  std::istringstream frames(ProcFile(task / "stack"));
+  for (std::string frame; std::getline(frames, frame);) {
+    text += "    " + frame + "\n";
+  }
+  return text;
+}
+
+std::vector<fs::path> ThreadsOf(pid_t pid) {
+  std::vector<fs::path> threads;
+  std::error_code error;
+  for (fs::directory_iterator entry("/proc/" + std::to_string(pid) + "/task", error), end;
+       !error && entry != end && threads.size() < kMaxThreads; entry.increment(error)) {
+    threads.push_back(entry->path());
+  }
+  return threads;
+}
+
+std::string FindInPath(const std::string& name) {
+  const char* const path = std::getenv("PATH");
+  std::istringstream directories(path == nullptr ? "/usr/bin:/bin" : path);
+  for (std::string directory; std::getline(directories, directory, ':');) {
+    const std::string file = directory + "/" + name;
+    if (::access(file.c_str(), X_OK) == 0) {
+      return file;
+    }
+  }
+  return "";
+}
+
+// In the child of fork: only system calls.
+[[noreturn]] void Execute(char* const* argv, int output) {
+  ::setpgid(0, 0);
+  const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  ::dup2(nothing, STDIN_FILENO);
+  ::dup2(output, STDOUT_FILENO);
+  ::dup2(output, STDERR_FILENO);
+  ::execv(argv[0], argv);
+  ::_exit(127);
+}
+
+// Ends what the tool started, and waits for the tool until `deadline`: it may have closed its
+// output and live on. Not at all where its output is not read any more: it stands in a write.
+int EndOf(pid_t child, bool at_once, Clock::time_point deadline) {
+  constexpr std::chrono::milliseconds kLook{10};
+  siginfo_t ended{};
+  while (!at_once && Clock::now() < deadline &&
+         ::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+         ended.si_pid == 0) {
+    std::this_thread::sleep_for(kLook);
+  }
+  ::kill(-child, SIGKILL);  // Not reaped: the group's number is still its own.
+  ::kill(child, SIGKILL);
+  int status = 1;
+  ::waitpid(child, &status, 0);
+  return status;
+}
+
+// What the tool printed, at most kMaxToolBytes; it and what it started are gone afterwards.
+bool RunTool(std::vector<std::string> command, Clock::time_point deadline,
+             const std::function<void(std::string_view)>& put) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) {
+    return false;
+  }
+  const UniqueFd from_tool(ends[0]);
+  UniqueFd to_us(ends[1]);
+  std::vector<char*> argv;
+  for (std::string& word : command) {
+    argv.push_back(word.data());
+  }
+  argv.push_back(nullptr);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    Execute(argv.data(), to_us.get());
+  }
+  to_us.Reset();
+  bool in_time = child > 0;
+  bool whole = false;
+  for (std::size_t taken = 0; in_time && taken < kMaxToolBytes;) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    pollfd ready{from_tool.get(), POLLIN, 0};
+    if (left <= 0 || ::poll(&ready, 1, static_cast<int>(left)) == 0) {
+      put("(" + fs::path(command[0]).filename().native() + " took too long: stopped)\n");
+      in_time = false;
+      break;
+    }
+    char bytes[8192];
+    const ssize_t got = ::read(from_tool.get(), bytes, sizeof bytes);
+    whole = got <= 0;
+    if (whole) {
+      break;
+    }
+    put({bytes, static_cast<std::size_t>(got)});
+    taken += static_cast<std::size_t>(got);
+  }
+  if (child <= 0) {
+    return false;
+  }
+  if (in_time && !whole) {
+    put("\n(" + fs::path(command[0]).filename().native() + " prints more than " +
+        std::to_string(kMaxToolBytes >> 10) + " KiB: stopped)\n");
+  }
+  const int status = EndOf(child, !whole, deadline);
+  return in_time && (status == 0 || !whole);
+}
+
+bool IsPython(pid_t pid) {
+  std::error_code error;
+  const fs::path exe = fs::read_symlink("/proc/" + std::to_string(pid) + "/exe", error);
+  return !error && exe.filename().native().starts_with("python");
+}
+
+}  // namespace
+
+bool DumpStacks(pid_t pid, Duration limit, const std::function<void(std::string_view)>& put) {
+  const Clock::time_point deadline = Clock::now() + limit;
+  const std::vector<fs::path> threads = ThreadsOf(pid);
+  if (threads.empty()) {
+    return false;
+  }
+  for (const fs::path& thread : threads) {
+    put(KernelView(thread));
+  }
+  ::unsetenv("DEBUGINFOD_URLS");  // gdb would ask a network for symbols.
+  const std::string number = std::to_string(pid);
+  const std::string py_spy = IsPython(pid) ? FindInPath("py-spy") : "";
+  if (!py_spy.empty()) {
+    put("-- py-spy:\n");
+    if (RunTool({py_spy, "dump", "--pid", number}, deadline, put)) {
+      return true;
+    }
+  }
+  const std::string gdb = FindInPath("gdb");
+  if (!gdb.empty()) {
+    put("-- gdb:\n");
+    RunTool({gdb, "-nx", "-nw", "-batch", "-p", number, "-ex", "thread apply all backtrace 60"},
+            deadline, put);
+  }
+  if (py_spy.empty() && gdb.empty()) {
+    put("(neither gdb nor, for Python, py-spy is in PATH: this is all that is known)\n");
+  }
+  return true;
+}
+
+}  // namespace ddprun

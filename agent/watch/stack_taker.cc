@@ -1,0 +1,131 @@
+#include "agent/watch/stack_taker.h"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "agent/workers/worker_launcher.h"
+#include "agent/workers/worker_spec.h"
+#include "common/files.h"
+#include "common/log.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kAtOnce = 8;
+
+}  // namespace
+
+class StackTaker::State : public std::enable_shared_from_this<State> {
+ public:
+  State(Loop& loop, std::string program) : loop_(loop), program_(std::move(program)) {}
+
+  void Take(std::vector<StackJob> jobs, Duration limit, std::function<void()> done) {
+    Forget();
+    jobs_ = std::move(jobs);
+    limit_ = limit;
+    done_ = std::move(done);
+    loop_.Post([weak = weak_from_this(), round = round_] {
+      if (const auto self = weak.lock(); self && self->round_ == round) {
+        self->Next();
+      }
+    });
+  }
+
+  void Forget() {
+    ++round_;
+    jobs_.clear();
+    for (const auto& child : children_) {
+      child->GiveUp();
+    }
+    children_.clear();
+    running_ = 0;
+    started_ = 0;
+    done_ = nullptr;
+  }
+
+ private:
+  void Next() {
+    while (running_ < kAtOnce && started_ < jobs_.size()) {
+      ++running_;
+      Run(jobs_[started_++]);
+    }
+    if (running_ == 0 && started_ == jobs_.size() && done_) {
+      std::exchange(done_, nullptr)();
+    }
+  }
+
+  void Run(const StackJob& job) {
+    const auto child = std::make_shared<LaunchUnderWay>();
+    children_.push_back(child);
+    loop_.RunBounded(  // It keeps its limit itself, and then has something to write.
+        2 * limit_, [child, spec = SpecOf(job)] { RunToEnd(spec, *child); },
+        [weak = weak_from_this(), round = round_](bool) {
+          if (const auto self = weak.lock(); self && self->round_ == round) {
+            --self->running_;
+            self->Next();
+          }
+        });
+  }
+
+  // On a thread, which stays for as long as the child, which would die with it (PDEATHSIG). Whoever
+  // sweeps up the generation takes its status.
+  static void RunToEnd(const WorkerSpec& spec, LaunchUnderWay& under_way) {
+    const UniqueFd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
+    const Result<LaunchedWorker> child =
+        nothing ? LaunchWorker(spec, {nothing.get(), nothing.get(), nothing.get()}, &under_way)
+                : SystemError("open", "/dev/null", errno);
+    if (!child) {
+      Log(LogLevel::kWarning, child.error().message);
+      return;
+    }
+    siginfo_t ended{};
+    while (::waitid(P_PIDFD, static_cast<id_t>(child->pidfd.get()), &ended, WEXITED | WNOWAIT) !=
+               0 &&
+           errno == EINTR) {
+    }
+  }
+
+  WorkerSpec SpecOf(const StackJob& job) const {
+    WorkerSpec spec;
+    spec.command.file = program_;
+    spec.command.argv = {
+        "ddprun",  "stacks",  "--limit", std::to_string(static_cast<double>(limit_.count()) / 1000),
+        "--title", job.title, "--into",  job.file.native()};
+    if (!job.also.empty()) {
+      spec.command.argv.insert(spec.command.argv.end(), {"--also", job.also.native()});
+    }
+    spec.command.argv.push_back(std::to_string(job.pid));
+    spec.environment = ProcessEnvironment();
+    return spec;
+  }
+
+  Loop& loop_;
+  const std::string program_;
+  std::vector<StackJob> jobs_;
+  Duration limit_{0};
+  std::function<void()> done_;
+  std::vector<std::shared_ptr<LaunchUnderWay>> children_;  // Shared with their threads.
+  std::size_t running_ = 0;
+  std::size_t started_ = 0;
+  std::uint64_t round_ = 0;
+};
+
+StackTaker::StackTaker(Loop& loop, std::string program)
+    : state_(std::make_shared<State>(loop, std::move(program))) {}
+
+StackTaker::~StackTaker() {
+  state_->Forget();
+}
+
+void StackTaker::Take(std::vector<StackJob> jobs, Duration limit, std::function<void()> done) {
+  state_->Take(std::move(jobs), limit, std::move(done));
+}
+
+void StackTaker::Forget() {
+  state_->Forget();
+}
+
+}  // namespace ddprun

@@ -1,0 +1,49 @@
+// Has the stacks of hung workers written to files, by children of its own, so that neither a slow
+// tool nor a file that blocks, in /proc or on the disk they go to, holds up the loop. Nor does the
+// disk that the program is on: a thread starts each.
+//
+// The children are `<program> stacks` (agent/watch/stack_dump.h), a few at a time, in the order
+// given. They belong to the generation like everything this process starts meanwhile: killing it
+// ends them.
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/loop.h"
+
+namespace ddprun {
+
+struct StackJob {
+  pid_t pid = 0;
+  std::string title;           // The first line.
+  std::filesystem::path file;  // Made anew, mode 0600.
+  std::filesystem::path also;  // Appended to it too where this file exists: the worker's stderr.
+};
+
+class StackTaker {
+ public:
+  // `program` is this very one: its main knows the verb.
+  StackTaker(Loop& loop, std::string program);
+  ~StackTaker();
+  StackTaker(const StackTaker&) = delete;
+  StackTaker& operator=(const StackTaker&) = delete;
+
+  // `done` comes on the loop, later, once all have been tried, unless Take or Forget is called
+  // before. Each gets `limit` at most.
+  void Take(std::vector<StackJob> jobs, Duration limit, std::function<void()> done);
+
+  // `done` never comes.
+  void Forget();
+
+ private:
+  class State;
+  std::shared_ptr<State> state_;  // Shared with what is under way.
+};
+
+}  // namespace ddprun

@@ -1,0 +1,41 @@
+// torchrun's file-timer watchdog: workers write to a FIFO by when they must have got through a
+// piece of work; who does not is signalled.
+//
+// Kills nobody but workers of the generation that runs, never the agent (torchrun's takes itself
+// along). Bounded: so many timers, lines of the size a pipe keeps together, one piece per loop
+// turn. The times are the workers' wall clock, which is this machine's.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "agent/watch/timer_request.h"
+#include "common/asio_loop.h"
+#include "common/result.h"
+
+namespace ddprun {
+
+class TimerWatchdog {
+ public:
+  // Called on the loop for a timer that is over; whether its pid is a worker is for `expire` to
+  // find out.
+  TimerWatchdog(AsioLoop& loop, std::function<void(const TimerRequest& request)> expire);
+  ~TimerWatchdog();
+  TimerWatchdog(const TimerWatchdog&) = delete;
+  TimerWatchdog& operator=(const TimerWatchdog&) = delete;
+
+  // Makes the FIFO, mode 0600; one that is there is replaced, anything else refused. Removed with
+  // this object.
+  Result<void> Listen(const std::filesystem::path& path);
+
+  // Timers of workers that are gone mean nothing.
+  void Forget();
+
+ private:
+  class State;
+  std::shared_ptr<State> state_;  // Shared with waits in flight.
+};
+
+}  // namespace ddprun

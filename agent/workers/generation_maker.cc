@@ -1,0 +1,318 @@
+#include "agent/workers/generation_maker.h"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <utility>
+
+#include "agent/workers/process_tree.h"
+#include "common/check.h"
+
+namespace ddprun {
+namespace {
+
+// Threads of makers, with those that were left behind in a step that hangs.
+constexpr int kMostMakerThreads = 64;
+std::atomic<int> maker_threads = 0;
+constexpr Duration kPatience{1'000};  // With what is tidied up at the end.
+
+// Blocks for as long as SIGKILL takes.
+void EndBegun(const std::vector<MadeWorker>& begun) {
+  for (const MadeWorker& worker : begun) {
+    ::kill(-worker.process.pid, SIGKILL);
+  }
+  for (const MadeWorker& worker : begun) {
+    ::waitpid(worker.process.pid, nullptr, 0);
+  }
+  while (true) {
+    const std::vector<pid_t> living = SweepChildren({}, Reach::kWhatWorkersLeave);
+    if (living.empty()) {
+      return;
+    }
+    ::waitpid(living.front(), nullptr, 0);
+  }
+}
+
+Error NotStarted(const WorkerSpec& spec, Error error) {
+  error.message = "worker with local rank " + std::to_string(spec.local_rank) +
+                  " was not started: " + error.message;
+  return error;
+}
+
+}  // namespace
+
+// A thread, and what it has to do. It ends once it is closed and has nothing to do.
+struct GenerationMaker::Line {
+  static std::shared_ptr<Line> Start();
+  void Serve();
+  void Do(std::function<void()> next);
+  void Close(Duration patience);
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<std::function<void()>> work;  // The first one is under way.
+  bool closed = false;
+};
+
+std::shared_ptr<GenerationMaker::Line> GenerationMaker::Line::Start() {
+  if (maker_threads >= kMostMakerThreads) {
+    return nullptr;
+  }
+  auto line = std::make_shared<Line>();
+  ++maker_threads;
+  if (!StartThread([line] { line->Serve(); })) {
+    --maker_threads;
+    return nullptr;
+  }
+  return line;
+}
+
+void GenerationMaker::Line::Serve() {
+  std::unique_lock lock(mutex);
+  while (true) {
+    changed.wait(lock, [this] { return closed || !work.empty(); });
+    if (work.empty()) {
+      --maker_threads;
+      return;
+    }
+    std::function<void()> next = std::move(work.front());
+    lock.unlock();
+    next();
+    next = nullptr;  // What it holds may be on a disk that hangs.
+    lock.lock();
+    work.pop_front();
+    if (closed) {
+      changed.notify_all();
+    }
+  }
+}
+
+void GenerationMaker::Line::Do(std::function<void()> next) {
+  const std::lock_guard lock(mutex);
+  work.push_back(std::move(next));
+  changed.notify_all();
+}
+
+void GenerationMaker::Line::Close(Duration patience) {
+  std::unique_lock lock(mutex);
+  closed = true;
+  changed.notify_all();
+  changed.wait_for(lock, patience, [this] { return work.empty(); });
+}
+
+struct GenerationMaker::Job final : Making {
+  // ---- On the thread ----
+  Result<void> Begin(std::string next) override;
+  void Make(const std::shared_ptr<Job>& self);
+  void EndMade(const std::shared_ptr<Job>& self);
+  Result<std::vector<MadeWorker>> Prepare();
+  Result<void> Launch(std::vector<MadeWorker>& workers);
+  void Tell(const std::shared_ptr<Job>& self);
+
+  // ---- On the loop ----
+  bool GiveUp();  // False: no process was begun, and none will be.
+  void Forget();
+  std::function<void(Result<std::vector<MadeWorker>>)> made;
+  std::function<void()> gone;  // Set: it was given up.
+  GenerationMaker* maker = nullptr;
+
+  // ---- With the lock ----
+  std::mutex mutex;
+  std::string step;
+  bool launching = false;      // Processes may have been begun.
+  std::vector<pid_t> leaders;  // Begun and not reaped.
+  Loop* loop = nullptr;        // nullptr: nobody wants to hear of it.
+
+  PrepareWorkers prepare;
+  LaunchUnderWay under_way;
+  Result<std::vector<MadeWorker>> result = std::vector<MadeWorker>();  // The thread's, until told.
+};
+
+Result<void> GenerationMaker::Job::Begin(std::string next) {
+  const std::lock_guard lock(mutex);
+  step = std::move(next);
+  return under_way.given_up() ? Result<void>(Error{ErrorKind::kUnavailable, "it was given up"})
+                              : Result<void>();
+}
+
+void GenerationMaker::Job::Make(const std::shared_ptr<Job>& self) {
+  result = Prepare();
+  if (result) {
+    if (const Result<void> launched = Launch(*result); !launched) {
+      std::vector<MadeWorker> begun = *std::move(result);
+      std::erase_if(begun, [](const MadeWorker& worker) { return worker.process.pid == 0; });
+      {
+        const std::lock_guard lock(mutex);
+        leaders.clear();
+        step = "waiting for the end of workers that were killed";
+      }
+      EndBegun(begun);
+      result = launched.error();
+    }
+  }
+  prepare = nullptr;
+  Tell(self);
+}
+
+Result<std::vector<MadeWorker>> GenerationMaker::Job::Prepare() {
+  ASSIGN_OR_RETURN(std::vector<WorkerSpec> specs, prepare(*this));
+  std::vector<MadeWorker> workers;
+  for (WorkerSpec& spec : specs) {
+    RETURN_IF_ERROR(Begin("opening the output of local rank " + std::to_string(spec.local_rank) +
+                          (spec.err.file.empty() ? "" : ", '" + spec.err.file.native() + "'")));
+    Result<OpenedOutput> output = OpenOutput(spec, specs.size() == 1);
+    if (!output) {
+      return NotStarted(spec, output.error());
+    }
+    workers.push_back({std::move(spec), {}, *std::move(output)});
+  }
+  return workers;
+}
+
+Result<void> GenerationMaker::Job::Launch(std::vector<MadeWorker>& workers) {
+  {
+    const std::lock_guard lock(mutex);
+    launching = !under_way.given_up();
+  }
+  for (MadeWorker& worker : workers) {
+    RETURN_IF_ERROR(Begin("executing '" + worker.spec.command.file.native() + "'"));
+    Result<LaunchedWorker> process = LaunchWorker(worker.spec, worker.output.stdio, &under_way);
+    if (!process) {
+      return NotStarted(worker.spec, process.error());
+    }
+    worker.process = *std::move(process);
+    worker.output.child_ends.clear();
+    const std::lock_guard lock(mutex);
+    leaders.push_back(worker.process.pid);
+  }
+  return Begin("");
+}
+
+void GenerationMaker::Job::EndMade(const std::shared_ptr<Job>& self) {
+  {
+    const std::lock_guard lock(mutex);
+    leaders.clear();
+  }
+  EndBegun(*result);
+  result = std::vector<MadeWorker>();
+  Tell(self);
+}
+
+void GenerationMaker::Job::Tell(const std::shared_ptr<Job>& self) {
+  const std::lock_guard lock(mutex);
+  if (loop != nullptr) {
+    loop->Post([self] {
+      if (self->maker != nullptr) {
+        self->maker->OnDone(self);
+      }
+    });
+  }
+}
+
+bool GenerationMaker::Job::GiveUp() {
+  under_way.GiveUp();
+  const std::lock_guard lock(mutex);
+  for (const pid_t leader : leaders) {
+    ::kill(-leader, SIGKILL);
+  }
+  return launching;
+}
+
+void GenerationMaker::Job::Forget() {
+  made = nullptr;
+  gone = nullptr;
+  maker = nullptr;
+  const std::lock_guard lock(mutex);
+  loop = nullptr;
+}
+
+GenerationMaker::~GenerationMaker() {
+  if (job_) {
+    job_->GiveUp();
+    job_->Forget();
+  }
+  if (line_) {
+    line_->Close(kPatience);
+  }
+}
+
+bool GenerationMaker::HaveLine() {
+  if (!line_) {
+    line_ = Line::Start();
+  }
+  return line_ != nullptr;
+}
+
+void GenerationMaker::Tidy(std::function<void()> work) {
+  if (HaveLine()) {
+    line_->Do(std::move(work));
+  }
+}
+
+void GenerationMaker::Make(PrepareWorkers prepare,
+                           std::function<void(Result<std::vector<MadeWorker>>)> made) {
+  loop_.CheckOnLoop();
+  CHECK(job_ == nullptr);
+  job_ = std::make_shared<Job>();
+  job_->made = std::move(made);
+  job_->maker = this;
+  job_->loop = &loop_;
+  job_->prepare = std::move(prepare);
+  if (HaveLine()) {
+    line_->Do([job = job_] { job->Make(job); });
+    return;
+  }
+  job_->result = Error{ErrorKind::kUnavailable,
+                       "no thread can be had that starts them (" + std::to_string(maker_threads) +
+                           " earlier ones wait for disks that do not answer)"};
+  job_->Tell(job_);
+}
+
+void GenerationMaker::GiveUp(std::function<void()> gone) {
+  if (!job_) {
+    return;
+  }
+  if (job_->GiveUp()) {
+    job_->gone = job_->gone ? std::move(job_->gone) : std::move(gone);
+    return;
+  }
+  job_->Forget();
+  job_.reset();
+  if (line_) {
+    line_->Close(Duration{0});
+    line_.reset();
+  }
+  loop_.Post(std::move(gone));
+}
+
+void GenerationMaker::OnDone(const std::shared_ptr<Job>& job) {
+  if (job->gone && job->result && !job->result->empty()) {
+    line_->Do([job] { job->EndMade(job); });
+    return;
+  }
+  const auto made = std::move(job->made);
+  const auto gone = std::move(job->gone);
+  Result<std::vector<MadeWorker>> result = std::move(job->result);
+  job->Forget();
+  job_.reset();
+  if (gone) {
+    gone();
+  } else {
+    made(std::move(result));
+  }
+}
+
+std::string GenerationMaker::Step() const {
+  if (!job_) {
+    return "";
+  }
+  const std::lock_guard lock(job_->mutex);
+  return job_->step;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,175 @@
+#include "agent/workers/output_stream.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kPiece = 64 * 1024;
+// A worker may enlarge its pipe up to the system's limit, 1 MiB by default.
+constexpr std::size_t kMostInAPipe = 1024 * 1024;
+
+}  // namespace
+
+OutputStream::OutputStream(AsioLoop& loop, UniqueFd pipe, Plan plan)
+    : loop_(loop),
+      pipe_(loop.io(), pipe.Release()),
+      plan_(std::move(plan)),
+      assembler_(plan_.prefix) {
+  pipe_.native_non_blocking(true);  // Our end of a pipe of ours: nobody shares this description.
+}
+
+void OutputStream::Start(std::function<void()> on_drained) {
+  on_drained_ = std::move(on_drained);
+  ReadWhenReady();
+}
+
+void OutputStream::ReadWhenReady() {
+  if (OutputSink* const full = FullSink()) {
+    full->WhenWritten([weak = weak_from_this()] {
+      if (const auto self = weak.lock(); self && !self->ended_) {
+        self->ReadWhenReady();
+      }
+    });
+    return;
+  }
+  pipe_.async_wait(boost::asio::posix::descriptor_base::wait_read,
+                   [weak = weak_from_this()](boost::system::error_code error) {
+                     const auto self = weak.lock();
+                     if (error || !self || self->ended_) {
+                       return;
+                     }
+                     if (self->ReadOnePiece() == Outcome::kEnd) {
+                       self->End();
+                     } else {
+                       self->ReadWhenReady();
+                     }
+                   });
+}
+
+OutputStream::Outcome OutputStream::ReadOnePiece() {
+  char bytes[kPiece];
+  const ssize_t got = ::read(pipe_.native_handle(), bytes, sizeof bytes);
+  if (got > 0) {
+    Take({bytes, static_cast<std::size_t>(got)});
+    return Outcome::kMore;
+  }
+  const bool empty = got < 0 && (errno == EAGAIN || errno == EINTR);
+  return empty ? Outcome::kEmpty : Outcome::kEnd;
+}
+
+void OutputStream::Take(std::string_view bytes) {
+  if (plan_.keep_tail) {
+    tail_.Feed(bytes);
+  }
+  if (plan_.file) {
+    plan_.file->Append(bytes);
+  }
+  if (plan_.console != nullptr || plan_.filtered) {
+    std::string lines;
+    const bool goes_on = assembler_.open();
+    assembler_.Feed(bytes, loop_.Now(), lines);
+    ShowLines(lines, goes_on);
+  }
+}
+
+// `goes_on`: they begin within a line, without a prefix.
+void OutputStream::ShowLines(const std::string& lines, bool goes_on) {
+  if (plan_.console != nullptr && !lines.empty()) {
+    Show(lines, goes_on);
+  }
+  if (plan_.filtered) {
+    const std::size_t end = goes_on ? std::min(lines.find('\n'), lines.size() - 1) + 1 : 0;
+    const std::string_view all = lines;
+    plan_.filtered->Append(LinesWithAny(all.substr(0, end), plan_.filters, 0));
+    plan_.filtered->Append(LinesWithAny(all.substr(end), plan_.filters, plan_.prefix.size()));
+  }
+}
+
+// Somebody else's long line ends where this one's come between, and begins anew after them.
+void OutputStream::Show(const std::string& lines, bool goes_on) {
+  OpenLine& open = *plan_.open_line;
+  const bool ours = open.stream == this;
+  if (open.stream != nullptr && !ours) {
+    open.console->Append("\n");
+  }
+  if (goes_on && !ours) {
+    plan_.console->Append(plan_.prefix);
+  }
+  plan_.console->Append(lines);
+  open = assembler_.open() ? OpenLine{this, plan_.console} : OpenLine{};
+}
+
+void OutputStream::ReadAllThereIs() {
+  Outcome outcome = ended_ ? Outcome::kEmpty : Outcome::kMore;
+  for (std::size_t most = kMostInAPipe; outcome == Outcome::kMore && most > 0; most -= kPiece) {
+    outcome = ReadOnePiece();
+  }
+  if (outcome == Outcome::kEnd) {
+    End();
+  }
+}
+
+void OutputStream::Abandon() {
+  ReadAllThereIs();
+  End();
+}
+
+void OutputStream::End() {
+  if (ended_) {
+    return;
+  }
+  ended_ = true;
+  boost::system::error_code ignored;
+  pipe_.close(ignored);
+  if (plan_.console != nullptr || plan_.filtered) {
+    std::string lines;
+    const bool goes_on = assembler_.open();
+    assembler_.Finish(lines);
+    ShowLines(lines, goes_on);
+  }
+  SayWhenDrained();
+}
+
+void OutputStream::SayWhenDrained() {
+  if (drained()) {
+    loop_.Post([weak = weak_from_this()] {
+      if (const auto self = weak.lock(); self && self->on_drained_) {
+        std::exchange(self->on_drained_, nullptr)();
+      }
+    });
+    return;
+  }
+  UnwrittenFile()->WhenWritten([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) {
+      self->SayWhenDrained();
+    }
+  });
+}
+
+OutputSink* OutputStream::FullSink() const {
+  if (plan_.console != nullptr && !plan_.console->HasRoom()) {
+    return plan_.console;
+  }
+  for (OutputSink* const file : {plan_.file.get(), plan_.filtered.get()}) {
+    if (file != nullptr && !file->HasRoom()) {
+      return file;
+    }
+  }
+  return nullptr;
+}
+
+OutputSink* OutputStream::UnwrittenFile() const {
+  for (OutputSink* const file : {plan_.file.get(), plan_.filtered.get()}) {
+    if (file != nullptr && !file->Idle()) {
+      return file;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,76 @@
+// The agent's end of one pipe from a worker.
+//
+// At most one piece per loop turn is read; nothing while a sink has no room.
+#pragma once
+
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agent/workers/line_assembler.h"
+#include "agent/workers/output_sink.h"
+#include "common/asio_loop.h"
+#include "common/files.h"
+
+namespace ddprun {
+
+class OutputStream;
+
+// The line that does not end yet on one of the agent's consoles, which may be one terminal.
+struct OpenLine {
+  const OutputStream* stream = nullptr;  // nullptr: every line has ended.
+  OutputSink* console = nullptr;
+};
+
+class OutputStream : public std::enable_shared_from_this<OutputStream> {
+ public:
+  struct Plan {
+    OutputSink* console = nullptr;         // nullptr: not shown.
+    OpenLine* open_line = nullptr;         // Of all streams; there where a console is.
+    std::unique_ptr<OutputSink> file;      // nullptr: none. Bytes as they are.
+    std::unique_ptr<OutputSink> filtered;  // nullptr: none. Console lines that a filter knows.
+    std::vector<std::string> filters;
+    std::string prefix;  // On the console.
+    bool keep_tail = false;
+  };
+
+  OutputStream(AsioLoop& loop, UniqueFd pipe, Plan plan);
+
+  // on_drained: end of file was read and the file is written. Called on the loop, once.
+  void Start(std::function<void()> on_drained);
+
+  // Reads what is in the pipe now, room or not; a pipe is small.
+  void ReadAllThereIs();
+
+  // Reads what is there and no further.
+  void Abandon();
+
+  bool drained() const { return ended_ && UnwrittenFile() == nullptr; }
+  std::vector<std::string> LastLines() const { return tail_.Lines(); }
+
+ private:
+  enum class Outcome { kMore, kEmpty, kEnd };
+
+  void ReadWhenReady();
+  Outcome ReadOnePiece();
+  void Take(std::string_view bytes);
+  void End();
+  void ShowLines(const std::string& lines, bool goes_on);
+  void Show(const std::string& lines, bool goes_on);
+  OutputSink* FullSink() const;
+  OutputSink* UnwrittenFile() const;
+  void SayWhenDrained();
+
+  AsioLoop& loop_;
+  boost::asio::posix::stream_descriptor pipe_;
+  Plan plan_;
+  LineAssembler assembler_;
+  TailLines tail_;
+  bool ended_ = false;
+  std::function<void()> on_drained_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,95 @@
+// Runs the workers of one generation at a time and says how each ended, until nothing of it is
+// left: workers, their sessions, and whatever they forked away (this process is a subreaper).
+//
+// Decides nothing: who is stopped when is the caller's. Never polls: pidfds, pipes and SIGCHLD
+// wake it. Never waits for a disk: the generation is made by a thread (generation_maker.h). What
+// this process starts for itself (WorkerSpec::helper) is left alone; every other child that it has
+// or gets belongs to the generation and does not outlive it.
+//
+//   phase    | made           | cannot be made | TERM INT HUP QUIT, KillAll | other signals
+//   ---------|----------------|----------------|----------------------------|--------------
+//   Empty    |                |                | nothing                    | nothing
+//   Starting | told: Running  | told: Empty    | given up: on_all_gone when | nothing
+//            |                |                | none is left; Empty        |
+//   Running  |                |                | to the workers             | to the workers
+//
+//   Running -> on_ended (each worker, in wait order) -> strays killed, output drained ->
+//   on_all_gone
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/workers/generation_maker.h"
+#include "agent/workers/worker_output.h"
+#include "common/asio_loop.h"
+#include "common/exit_status.h"
+#include "common/result.h"
+
+namespace ddprun {
+
+// All called on the loop, never from inside Spawn, SignalAll or KillAll.
+struct RunnerEvents {
+  // With the last lines (at most 20) that the worker wrote to stderr, or the log that has them.
+  std::function<void(std::uint32_t local_rank, ExitStatus status, LastErrors errors)> on_ended;
+  // Every process of the generation is gone and its output was drained: Spawn may be called again.
+  std::function<void()> on_all_gone;
+  // These outlived SIGKILL for RunnerConfig::unkillable_after (uninterruptible in the kernel).
+  // Said once per generation; on_all_gone still follows if they ever go.
+  std::function<void(std::vector<pid_t> pids)> on_unkillable;
+};
+
+struct RunnerConfig {
+  Duration drain_limit = std::chrono::seconds(1);  // Wait for EOF of a pipe that somebody holds.
+  Duration unkillable_after = std::chrono::seconds(5);
+};
+
+class ProcessRunner {
+ public:
+  ProcessRunner(AsioLoop& loop, RunnerConfig config, RunnerEvents events);
+  // Kills what is left, without waiting for it and without calling back.
+  ~ProcessRunner();
+  ProcessRunner(const ProcessRunner&) = delete;
+  ProcessRunner& operator=(const ProcessRunner&) = delete;
+
+  // All or none: when one cannot be started the others are killed and waited for. `started` comes
+  // later, or on_all_gone in its place. The previous generation must be all gone.
+  void Spawn(PrepareWorkers prepare, std::function<void(Result<void>)> started);
+
+  // To every living worker's process group and session; TERM, INT, HUP and QUIT are followed by
+  // CONT, so that a stopped worker hears them. `end_at_once`: proto/stop_signal.h.
+  void SignalAll(int signal, bool end_at_once = false);
+
+  // SIGKILL to groups, sessions and strays, repeated until none is left.
+  void KillAll();
+
+  // Nothing of a generation is left; true before the first Spawn.
+  bool Empty() const;
+
+  // GenerationMaker::Tidy.
+  void Tidy(std::function<void()> work);
+
+  // What a start is doing, for people; "": nothing is being started.
+  std::string Starting() const;
+
+  // 0: not running (any more).
+  pid_t PidOf(std::uint32_t local_rank) const;
+
+  // What the console has not taken yet of what the workers printed, for people; "": nothing.
+  std::string Unread() const;
+
+  // Blocks until the console has taken what the workers printed, or the limit is over: for an agent
+  // about to exit.
+  void FlushOutput(Duration limit);
+
+ private:
+  class State;
+  std::shared_ptr<State> state_;  // Shared with waits in flight.
+};
+
+}  // namespace ddprun

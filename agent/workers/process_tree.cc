@@ -1,0 +1,153 @@
+#include "agent/workers/process_tree.h"
+
+#include <dirent.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "common/files.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kMaxProcFile = 1 << 20;
+
+struct CloseDir {
+  void operator()(DIR* dir) const { ::closedir(dir); }
+};
+
+// The numeric entries of a /proc directory.
+std::vector<pid_t> NumbersIn(const std::string& directory) {
+  std::vector<pid_t> numbers;
+  const std::unique_ptr<DIR, CloseDir> dir(::opendir(directory.c_str()));
+  while (const dirent* const entry = dir ? ::readdir(dir.get()) : nullptr) {
+    if (std::isdigit(static_cast<unsigned char>(entry->d_name[0])) != 0) {
+      numbers.push_back(static_cast<pid_t>(std::atoi(entry->d_name)));
+    }
+  }
+  return numbers;
+}
+
+// "pid (any name) state ppid ..."; 0: gone.
+pid_t ParentOf(pid_t pid) {
+  const Result<std::string> stat = ReadFile("/proc/" + std::to_string(pid) + "/stat", kMaxProcFile);
+  const std::size_t close = stat ? stat->rfind(')') : std::string::npos;
+  if (close == std::string::npos || close + 4 >= stat->size()) {
+    return 0;
+  }
+  return static_cast<pid_t>(std::atoi(stat->c_str() + close + 4));
+}
+
+// For kernels built without CONFIG_PROC_CHILDREN.
+std::vector<pid_t> ChildrenByScan(pid_t parent) {
+  std::vector<pid_t> children;
+  for (const pid_t pid : NumbersIn("/proc")) {
+    if (ParentOf(pid) == parent) {
+      children.push_back(pid);
+    }
+  }
+  return children;
+}
+
+// A checked signal: the pidfd pins the process, then its session and group are asked.
+void SignalInSessions(pid_t pid, const std::set<pid_t>& sessions, const std::vector<int>& signals) {
+  const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  const pid_t session = pidfd ? ::getsid(pid) : -1;
+  if (!sessions.contains(session) || ::getpgid(pid) == session) {
+    return;
+  }
+  for (const int signal : signals) {
+    ::syscall(SYS_pidfd_send_signal, pidfd.get(), signal, nullptr, 0);
+  }
+}
+
+// Of a direct child: only this process reaps it, so its id is its own.
+bool IsHelper(pid_t child) {
+  return ::getsid(child) == ::getsid(0);
+}
+
+}  // namespace
+
+std::vector<pid_t> ChildrenOf(pid_t pid) {
+  const std::string tasks = "/proc/" + std::to_string(pid) + "/task";
+  std::vector<pid_t> children;
+  bool listed = false;
+  for (const pid_t task : NumbersIn(tasks)) {
+    const Result<std::string> text =
+        ReadFile(tasks + "/" + std::to_string(task) + "/children", kMaxProcFile);
+    if (!text) {
+      continue;
+    }
+    listed = true;
+    for (const char* at = text->data(); *at != '\0';) {
+      pid_t child = 0;
+      const auto [end, error] = std::from_chars(at, text->data() + text->size(), child);
+      if (error != std::errc{}) {
+        break;
+      }
+      children.push_back(child);
+      at = end + (*end == ' ' ? 1 : 0);
+    }
+  }
+  static const bool kernel_lists_children = ::access("/proc/thread-self/children", R_OK) == 0;
+  return listed || kernel_lists_children ? children : ChildrenByScan(pid);
+}
+
+std::vector<pid_t> DescendantsOf(pid_t pid, const std::set<pid_t>& skipped) {
+  std::vector<pid_t> found;
+  std::set<pid_t> seen = skipped;
+  const auto add_children = [&](pid_t parent) {
+    for (const pid_t child : ChildrenOf(parent)) {
+      if (seen.insert(child).second) {
+        found.push_back(child);
+      }
+    }
+  };
+  add_children(pid);
+  for (std::size_t next = 0; next < found.size(); ++next) {
+    add_children(found[next]);
+  }
+  return found;
+}
+
+void SignalSessions(const std::set<pid_t>& sessions, const std::set<pid_t>& skipped,
+                    const std::vector<int>& signals) {
+  for (const pid_t pid : DescendantsOf(::getpid(), skipped)) {
+    SignalInSessions(pid, sessions, signals);
+  }
+}
+
+bool HasHelpers() {
+  const std::vector<pid_t> children = ChildrenOf(::getpid());
+  return std::any_of(children.begin(), children.end(), IsHelper);
+}
+
+std::vector<pid_t> ReapChildren(const std::set<pid_t>& spared, Reach reach) {
+  std::vector<pid_t> living;
+  for (const pid_t pid : ChildrenOf(::getpid())) {
+    const bool meant = reach == Reach::kEverybody || !IsHelper(pid);
+    if (meant && !spared.contains(pid) && ::waitpid(pid, nullptr, WNOHANG) == 0) {
+      living.push_back(pid);
+    }
+  }
+  return living;
+}
+
+std::vector<pid_t> SweepChildren(const std::set<pid_t>& spared, Reach reach) {
+  std::vector<pid_t> living = ReapChildren(spared, reach);
+  for (const pid_t pid : living) {
+    ::kill(pid, SIGKILL);
+  }
+  return living;
+}
+
+}  // namespace ddprun

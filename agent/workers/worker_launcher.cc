@@ -1,0 +1,270 @@
+#include "agent/workers/worker_launcher.h"
+
+#include <linux/close_range.h>
+#include <sanitizer/asan_interface.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <boost/process/v2/posix/default_launcher.hpp>
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace ddprun {
+namespace {
+
+namespace process = boost::process::v2;
+using boost::system::error_code;
+
+// What a worker's process must be, for any Boost.Process launcher. on_exec_setup runs in the child,
+// between clone and execve, on memory shared with the agent: system calls only.
+struct WorkerSetup {
+  const char* directory = nullptr;                   // nullptr: the agent's own.
+  const std::vector<unsigned long>* cpus = nullptr;  // A mask; nullptr: the agent's own.
+  ChildStdio stdio{};
+  const char* const* environment = nullptr;
+  pid_t agent = 0;
+  bool helper = false;
+  LaunchUnderWay* under_way = nullptr;
+  const char* step = "execute";  // What was being tried, for the message.
+
+  template <class Launcher>
+  error_code on_setup(Launcher& launcher, const process::filesystem::path&, const char* const*&) {
+    launcher.env = environment;
+    return {};
+  }
+
+  template <class Launcher>
+  error_code on_exec_setup(Launcher&, const process::filesystem::path&, const char* const*&) {
+    return Apply() ? error_code{} : error_code(errno, boost::system::system_category());
+  }
+
+  bool Apply();
+};
+
+bool WorkerSetup::Apply() {
+  if (under_way != nullptr && !under_way->BeginInChild()) {
+    errno = ECANCELED;
+    return false;
+  }
+  step = "start a session for";
+  if (helper ? ::setpgid(0, 0) != 0 : ::setsid() < 0) {
+    return false;
+  }
+  step = "tie to its agent";
+  if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) {
+    return false;
+  }
+  if (::getppid() != agent) {  // It died before prctl: nobody would tell us.
+    errno = ESRCH;
+    return false;
+  }
+  step = "bind to its CPUs";
+  if (cpus != nullptr && ::syscall(SYS_sched_setaffinity, 0, cpus->size() * sizeof(unsigned long),
+                                   cpus->data()) != 0) {
+    return false;
+  }
+  step = "set the limits of";
+  const auto& limits = UserLimits();
+  for (std::size_t i = 0; i < limits.size(); ++i) {
+    rlimit now{};
+    if (!limits[i] || ::getrlimit(static_cast<__rlimit_resource>(i), &now) != 0 ||
+        (now.rlim_cur == limits[i]->rlim_cur && now.rlim_max == limits[i]->rlim_max)) {
+      continue;
+    }
+    if (::setrlimit(static_cast<__rlimit_resource>(i), &*limits[i]) != 0) {
+      return false;
+    }
+  }
+  step = "connect the output of";
+  for (int target = 0; target < 3; ++target) {
+    if (stdio[target] != target && ::dup2(stdio[target], target) < 0) {
+      return false;
+    }
+  }
+  // Boost 1.81's own close_all leaves gaps; this leaves nothing.
+  if (::syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC) != 0) {
+    return false;
+  }
+  step = "enter the working directory of";
+  if (directory != nullptr && ::chdir(directory) != 0) {
+    return false;
+  }
+  // Last, with every signal blocked until here: no handler of the agent may run in shared memory.
+  for (int signal = 1; signal < NSIG; ++signal) {
+    ::signal(signal, SIG_DFL);
+  }
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  step = "execute";
+  return true;
+}
+
+// A Boost.Process launcher. The library's vfork_launcher tells Asio of the fork from inside the
+// child, which shares the agent's memory, and calls exit() there (boostorg/process issues 314 and
+// 514); its default_launcher copies the whole address space. This one does what glibc's
+// posix_spawn does: a stack of its own and every signal blocked while memory is shared.
+struct SharedMemoryLauncher : process::posix::default_launcher {
+  template <class Setup>
+  LaunchedWorker Launch(error_code& ec, const process::filesystem::path& file,
+                        const char** arguments, Setup& setup) {
+    const char* const* argv = this->build_argv_(file, arguments);
+    ec = process::posix::detail::on_setup(*this, file, argv, setup);
+    if (ec) {
+      return {};
+    }
+    struct Child {
+      SharedMemoryLauncher& launcher;
+      const process::filesystem::path& file;
+      const char* const* argv;
+      Setup& setup;
+      error_code& ec;
+    } child{*this, file, argv, setup, ec};
+    const auto run = [](void* argument) -> int {
+      Child& c = *static_cast<Child*>(argument);
+      c.ec = process::posix::detail::on_exec_setup(c.launcher, c.file, c.argv, c.setup);
+      if (!c.ec) {
+        ::execve(c.file.c_str(), const_cast<char* const*>(c.argv),
+                 const_cast<char* const*>(c.launcher.env));
+        c.ec.assign(errno, boost::system::system_category());
+      }
+      return 127;  // clone() ends the child with it, without running exit handlers.
+    };
+    sigset_t all;
+    sigset_t before;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before);
+    int pidfd = -1;
+    pid = Clone(run, &child, &pidfd);
+    const int clone_error = errno;
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    if (setup.under_way != nullptr) {
+      setup.under_way->End();
+    }
+    if (pid < 0) {
+      ec.assign(clone_error, boost::system::system_category());
+    } else if (ec) {
+      ::close(pidfd);
+      ::waitpid(pid, nullptr, 0);
+    } else {
+      return {pid, UniqueFd(pidfd)};
+    }
+    return {};
+  }
+
+  static pid_t Clone(int (*run)(void*), void* argument, int* pidfd) {
+    constexpr std::size_t kStack = 64 * 1024;
+    void* const stack = ::mmap(nullptr, kStack, PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+    if (stack == MAP_FAILED) {
+      return -1;
+    }
+    const pid_t pid = ::clone(run, static_cast<char*>(stack) + kStack,
+                              CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, argument, pidfd);
+    const int clone_error = errno;
+    ASAN_UNPOISON_MEMORY_REGION(stack, kStack);  // execve left its frames without returning.
+    ::munmap(stack, kStack);
+    errno = clone_error;
+    return pid;
+  }
+};
+
+std::vector<const char*> Pointers(const std::vector<std::string>& strings) {
+  std::vector<const char*> pointers;
+  for (const std::string& text : strings) {
+    pointers.push_back(text.c_str());
+  }
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+// As the kernel takes it: bit n of the row of words is CPU n.
+std::vector<unsigned long> MaskOf(const CpuSet& cpus) {
+  constexpr int kBits = 8 * sizeof(unsigned long);
+  std::vector<unsigned long> mask(cpus.empty() ? 0 : *cpus.rbegin() / kBits + 1);
+  for (const int cpu : cpus) {
+    mask[cpu / kBits] |= 1UL << (cpu % kBits);
+  }
+  return mask;
+}
+
+}  // namespace
+
+// Either the process sees that it was given up, or who gives it up sees the process.
+bool LaunchUnderWay::BeginInChild() {
+  pid_ = ::getpid();
+  return !given_up_;
+}
+
+void LaunchUnderWay::GiveUp() {
+  const std::lock_guard lock(mutex_);
+  given_up_ = true;
+  if (const pid_t pid = pid_; pid != 0) {
+    ::kill(pid, SIGKILL);
+  }
+}
+
+void LaunchUnderWay::End() {
+  const std::lock_guard lock(mutex_);
+  pid_ = 0;
+}
+
+const std::array<std::optional<rlimit>, RLIMIT_NLIMITS>& UserLimits() {
+  static const auto limits = [] {
+    std::array<std::optional<rlimit>, RLIMIT_NLIMITS> found;
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      rlimit limit{};
+      if (::getrlimit(static_cast<__rlimit_resource>(i), &limit) == 0) {
+        found[i] = limit;
+      }
+    }
+    return found;
+  }();
+  return limits;
+}
+
+Result<LaunchedWorker> LaunchWorker(const WorkerSpec& spec, const ChildStdio& stdio,
+                                    LaunchUnderWay* under_way) {
+  UserLimits();  // Its first call must not be in the child.
+  std::vector<std::string> assignments;
+  for (const auto& [name, value] : spec.environment) {
+    assignments.push_back(name + "=" + value);
+  }
+  const std::vector<const char*> environment = Pointers(assignments);
+  std::vector<const char*> argv = Pointers(spec.command.argv);
+  const std::vector<unsigned long> mask = MaskOf(spec.cpus);
+  WorkerSetup setup{.directory = spec.directory.empty() ? nullptr : spec.directory.c_str(),
+                    .cpus = mask.empty() ? nullptr : &mask,
+                    .stdio = stdio,
+                    .environment = environment.data(),
+                    .agent = ::getpid(),
+                    .helper = spec.helper,
+                    .under_way = under_way};
+  error_code ec;
+  LaunchedWorker worker =
+      SharedMemoryLauncher{}.Launch(ec, spec.command.file.native(), argv.data(), setup);
+  if (!ec) {
+    return worker;
+  }
+  Error error = SystemError(setup.step, spec.command.file.native(), ec.value());
+  const bool executing = std::string_view(setup.step) == "execute";
+  if (executing && ec.value() == ENOEXEC) {
+    error.message += " (is its first line #! and an interpreter?)";
+  } else if (executing && ec.value() == ENOENT && ::access(spec.command.file.c_str(), F_OK) == 0) {
+    error.message += " (the file is there; the interpreter it names is not)";
+  } else if (executing && ec.value() == EACCES) {
+    error.message += " (is it executable: chmod +x?)";
+  } else if (!spec.directory.empty() && !executing) {
+    error.message += " (directory '" + spec.directory.native() + "')";
+  }
+  return error;
+}
+
+}  // namespace ddprun

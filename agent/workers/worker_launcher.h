@@ -1,0 +1,57 @@
+// Starts one worker process with everything a worker's process must be: a session of its own
+// (a helper: a process group), dead
+// when the agent dies, default signals, the user's limits, no descriptor but its three.
+//
+// Blocks until execve has succeeded or failed: well below a millisecond, or as long as the
+// program's disk takes. The process dies with the thread that called.
+#pragma once
+
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include <array>
+#include <atomic>
+#include <mutex>
+#include <optional>
+
+#include "agent/workers/worker_spec.h"
+#include "common/files.h"
+#include "common/result.h"
+
+namespace ddprun {
+
+// Limits as the user set them; the agent may raise its own. The first call remembers, so it is made
+// before anything changes them.
+const std::array<std::optional<rlimit>, RLIMIT_NLIMITS>& UserLimits();
+
+// Descriptors that become 0, 1 and 2; each is that very number (inherited) or above 2.
+using ChildStdio = std::array<int, 3>;
+
+struct LaunchedWorker {
+  pid_t pid = 0;
+  UniqueFd pidfd;
+};
+
+// What another thread sees of a launch that hangs, and how it gives it up.
+class LaunchUnderWay {
+ public:
+  // Kills the process if there is one already; if not, it ends before it executes anything.
+  void GiveUp();
+  bool given_up() const { return given_up_; }
+
+  // In the new process, which shares the agent's memory: false: it is not to go on.
+  bool BeginInChild();
+  // The launch has returned; only then the process may be reaped.
+  void End();
+
+ private:
+  std::mutex mutex_;  // Between GiveUp and End.
+  std::atomic<bool> given_up_ = false;
+  std::atomic<pid_t> pid_ = 0;
+};
+
+// The error names the step that failed, its object and the system's answer.
+Result<LaunchedWorker> LaunchWorker(const WorkerSpec& spec, const ChildStdio& stdio,
+                                    LaunchUnderWay* under_way = nullptr);
+
+}  // namespace ddprun

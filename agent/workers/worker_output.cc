@@ -1,0 +1,264 @@
+#include "agent/workers/worker_output.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "common/files.h"
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr off_t kTailOfFile = 64 * 1024;
+constexpr const char* kNowhere = "/dev/null";
+
+// With what helps where ddprun has as many files open as it may.
+Error Refused(std::string_view tried, std::string_view on, int error_number) {
+  Error error = SystemError(tried, on, error_number);
+  rlimit files{};
+  if (error_number == EMFILE && ::getrlimit(RLIMIT_NOFILE, &files) == 0) {
+    error.message += "; ddprun may have " + std::to_string(files.rlim_cur) +
+                     " files open at once (ulimit -n), of which each worker needs up to ten: raise "
+                     "the limit, or start fewer workers on this node";
+  }
+  return error;
+}
+
+std::string NameOf(const WorkerSpec& spec) {
+  const auto rank = spec.environment.find("RANK");
+  const std::string local = "local rank " + std::to_string(spec.local_rank);
+  return rank == spec.environment.end() ? local : "rank " + rank->second + " (" + local + ")";
+}
+
+// Above 2, so that connecting one of 0, 1 and 2 never overwrites the source of the next.
+UniqueFd AboveStdio(UniqueFd fd) {
+  if (!fd || fd.get() > STDERR_FILENO) {
+    return fd;
+  }
+  return UniqueFd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+}
+
+Result<UniqueFd> OpenNowhere(int flags) {
+  UniqueFd fd = AboveStdio(UniqueFd(::open(kNowhere, flags | O_CLOEXEC)));
+  if (!fd) {
+    return Refused("open", kNowhere, errno);
+  }
+  return fd;
+}
+
+// A worker of an earlier generation may have put a FIFO there.
+Result<UniqueFd> OpenLog(const fs::path& path, int flags) {
+  if (path == kNowhere) {
+    return OpenNowhere(O_WRONLY);
+  }
+  RETURN_IF_ERROR(MakeDirectories(path.parent_path(), 0755));
+  Result<UniqueFd> file = OpenOrdinary(path, O_WRONLY | O_CREAT | O_APPEND | flags, 0644);
+  if (!file) {
+    return errno == EMFILE ? Refused("open", path.native(), EMFILE) : file.error();
+  }
+  UniqueFd fd = AboveStdio(*std::move(file));
+  if (!fd) {
+    return Refused("duplicate", path.native(), errno);
+  }
+  return fd;
+}
+
+UniqueFd DuplicateStdio(int fd) {
+  UniqueFd copy(::fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+  return copy ? std::move(copy) : UniqueFd(::open(kNowhere, O_WRONLY | O_CLOEXEC));
+}
+
+}  // namespace
+
+std::vector<std::string> LastLinesOf(const fs::path& log) {
+  const Result<UniqueFd> fd = OpenOrdinary(log, O_RDONLY, 0);
+  const off_t size = fd ? ::lseek(fd->get(), 0, SEEK_END) : -1;
+  if (size <= 0) {
+    return {};
+  }
+  std::string bytes(static_cast<std::size_t>(std::min(size, kTailOfFile)), '\0');
+  const ssize_t got =
+      ::pread(fd->get(), bytes.data(), bytes.size(), size - static_cast<off_t>(bytes.size()));
+  TailLines tail;
+  tail.Feed(std::string_view(bytes).substr(0, got > 0 ? static_cast<std::size_t>(got) : 0));
+  return tail.Lines();
+}
+
+Consoles::Consoles(Loop& loop)
+    : out(loop, DuplicateStdio(STDOUT_FILENO), "standard output"),
+      err(loop, DuplicateStdio(STDERR_FILENO), "standard error") {}
+
+namespace {
+
+// The agent reads it in a pipe, else the worker has it as its own.
+bool PassesTheAgent(const StreamPlan& plan, bool is_error) {
+  const bool unshown_errors = is_error && plan.file.empty();  // Their last lines explain a failure.
+  return plan.console || !plan.filters.empty() || unshown_errors;
+}
+
+Result<void> OpenPipe(const WorkerSpec& spec, OpenedOutput::Stream& stream, OpenedOutput& opened) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) {
+    return Refused("make a pipe for the output of", NameOf(spec), errno);
+  }
+  stream.pipe = AboveStdio(UniqueFd(ends[0]));
+  UniqueFd write_end = AboveStdio(UniqueFd(ends[1]));
+  if (!stream.pipe || !write_end) {
+    return Refused("duplicate a pipe for the output of", NameOf(spec), errno);
+  }
+  opened.stdio[stream.target] = write_end.get();
+  opened.child_ends.push_back(std::move(write_end));
+  return {};
+}
+
+Result<void> OpenStream(int target, const WorkerSpec& spec, bool inherit, OpenedOutput& opened) {
+  const bool is_error = target == STDERR_FILENO;
+  const StreamPlan& plan = is_error ? spec.err : spec.out;
+  if (inherit && plan.console && plan.file.empty() && plan.prefix.empty()) {
+    opened.stdio[target] = target;
+    return {};
+  }
+  UniqueFd file;
+  if (!plan.file.empty()) {
+    ASSIGN_OR_RETURN(file, OpenLog(plan.file, O_TRUNC));
+  }
+  if (!PassesTheAgent(plan, is_error)) {
+    if (!file) {
+      ASSIGN_OR_RETURN(file, OpenNowhere(O_WRONLY));
+    }
+    opened.stdio[target] = file.get();
+    opened.child_ends.push_back(std::move(file));
+    return {};
+  }
+  OpenedOutput::Stream stream{.target = target, .file = std::move(file)};
+  RETURN_IF_ERROR(OpenPipe(spec, stream, opened));
+  if (!plan.filters.empty()) {
+    ASSIGN_OR_RETURN(stream.filtered, OpenLog(plan.filtered_file, 0));
+  }
+  opened.streams.push_back(std::move(stream));
+  return {};
+}
+
+}  // namespace
+
+Result<OpenedOutput> OpenOutput(const WorkerSpec& spec, bool inherit) {
+  OpenedOutput opened;
+  if (!inherit) {
+    ASSIGN_OR_RETURN(UniqueFd null, OpenNowhere(O_RDONLY));
+    opened.stdio[STDIN_FILENO] = null.get();
+    opened.child_ends.push_back(std::move(null));
+  }
+  RETURN_IF_ERROR(OpenStream(STDOUT_FILENO, spec, inherit, opened));
+  RETURN_IF_ERROR(OpenStream(STDERR_FILENO, spec, inherit, opened));
+  return opened;
+}
+
+std::string Consoles::Unread() const {
+  return !out.Idle() ? out.name() : !err.Idle() ? err.name() : "";
+}
+
+void Consoles::Flush(Duration limit) {
+  constexpr Duration kLeast{100};  // The other one may have used it all up.
+  const auto began = std::chrono::steady_clock::now();
+  out.Flush(limit);
+  const auto used = std::chrono::ceil<Duration>(std::chrono::steady_clock::now() - began);
+  err.Flush(std::max(kLeast, limit - used));
+}
+
+class WorkerOutput::State {
+ public:
+  void Add(AsioLoop& loop, Consoles& consoles, const StreamPlan& plan, OpenedOutput::Stream opened);
+  bool drained() const;
+  void SayWhenDrained();
+
+  std::vector<std::shared_ptr<OutputStream>> streams;
+  std::shared_ptr<OutputStream> errors;  // Of `streams`, or none.
+  fs::path error_file;                   // Written by the worker itself, or empty.
+  std::function<void()> on_drained;
+};
+
+void WorkerOutput::State::Add(AsioLoop& loop, Consoles& consoles, const StreamPlan& plan,
+                              OpenedOutput::Stream opened) {
+  const bool is_error = opened.target == STDERR_FILENO;
+  OutputSink& console = is_error ? consoles.err : consoles.out;
+  OutputStream::Plan stream{.console = plan.console ? &console : nullptr,
+                            .open_line = &consoles.open_line,
+                            .filters = plan.filters,
+                            .prefix = plan.prefix,
+                            .keep_tail = is_error};
+  if (opened.file) {
+    stream.file = std::make_unique<OutputSink>(loop, std::move(opened.file), plan.file.native());
+  }
+  if (opened.filtered) {
+    stream.filtered =
+        std::make_unique<OutputSink>(loop, std::move(opened.filtered), plan.filtered_file.native());
+  }
+  streams.push_back(
+      std::make_shared<OutputStream>(loop, std::move(opened.pipe), std::move(stream)));
+  errors = is_error ? streams.back() : errors;
+}
+
+bool WorkerOutput::State::drained() const {
+  for (const auto& stream : streams) {
+    if (!stream->drained()) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void WorkerOutput::State::SayWhenDrained() {
+  if (on_drained && drained()) {
+    std::exchange(on_drained, nullptr)();
+  }
+}
+
+WorkerOutput::WorkerOutput(AsioLoop& loop, Consoles& consoles, const WorkerSpec& spec,
+                           OpenedOutput opened)
+    : state_(std::make_shared<State>()) {
+  for (OpenedOutput::Stream& stream : opened.streams) {
+    const bool is_error = stream.target == STDERR_FILENO;
+    state_->Add(loop, consoles, is_error ? spec.err : spec.out, std::move(stream));
+  }
+  if (!PassesTheAgent(spec.err, true)) {
+    state_->error_file = spec.err.file;
+  }
+}
+
+WorkerOutput::~WorkerOutput() = default;
+
+void WorkerOutput::Start(std::function<void()> on_drained) {
+  state_->on_drained = std::move(on_drained);
+  for (const auto& stream : state_->streams) {
+    stream->Start([weak = std::weak_ptr<State>(state_)] {
+      if (const auto state = weak.lock()) {
+        state->SayWhenDrained();
+      }
+    });
+  }
+}
+
+LastErrors WorkerOutput::TakeLastErrors() {
+  for (const auto& stream : state_->streams) {
+    stream->ReadAllThereIs();
+  }
+  return state_->errors ? LastErrors{state_->errors->LastLines(), {}}
+                        : LastErrors{{}, state_->error_file};
+}
+
+bool WorkerOutput::drained() const {
+  return state_->drained();
+}
+
+void WorkerOutput::Abandon() {
+  for (const auto& stream : state_->streams) {
+    stream->Abandon();
+  }
+}
+
+}  // namespace ddprun

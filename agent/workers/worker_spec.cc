@@ -1,0 +1,304 @@
+#include "agent/workers/worker_spec.h"
+
+#include <sched.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint32_t kStdoutBit = 1;
+constexpr std::uint32_t kStderrBit = 2;
+
+// As `python PROGRAM ARGS`, but for sys.path, which runpy leaves alone.
+constexpr const char* kRunPath =
+    "import runpy, sys; sys.argv = sys.argv[1:]; "
+    "runpy.run_path(sys.argv[0], run_name='__main__')";
+
+bool IsProgram(const fs::path& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) &&
+         ::access(path.c_str(), X_OK) == 0;
+}
+
+std::vector<fs::path> SearchPath(const GetEnv& get_env) {
+  std::vector<fs::path> directories;
+  const std::string path = get_env("PATH").value_or("/usr/local/bin:/usr/bin:/bin");
+  for (std::string_view rest = path;;) {
+    const std::size_t colon = rest.find(':');
+    const std::string_view entry = rest.substr(0, colon);
+    directories.emplace_back(entry.empty() ? "." : entry);
+    if (colon == std::string_view::npos) {
+      return directories;
+    }
+    rest.remove_prefix(colon + 1);
+  }
+}
+
+void ReplaceAll(std::string& text, std::string_view what, const std::string& with) {
+  for (std::size_t at = text.find(what); at != std::string::npos;
+       at = text.find(what, at + with.size())) {
+    text.replace(at, what.size(), with);
+  }
+}
+
+std::uint32_t BitsFor(std::uint32_t local_rank, std::uint32_t all,
+                      const std::map<std::uint32_t, std::uint32_t>& single) {
+  const auto found = single.find(local_rank);
+  return found == single.end() ? all : found->second;
+}
+
+std::string PrefixOf(const OutputRequest& output, const WorkerEnv& env) {
+  return ExpandTemplate(output.prefix_template, {{"local_rank", std::to_string(env.local_rank)},
+                                                 {"rank", std::to_string(env.rank)},
+                                                 {"role_name", env.role_name},
+                                                 {"hostname", output.hostname}});
+}
+
+StreamPlan PlanStream(const OutputRequest& output, const WorkerEnv& env, std::uint32_t bit) {
+  const bool is_out = bit == kStdoutBit;
+  const bool files = !output.directory.empty();
+  const bool discards = output.directory == "/dev/null";
+  const bool tee = files && (BitsFor(env.local_rank, output.tee, output.tee_of) & bit) != 0;
+  const bool redirect =
+      files && (BitsFor(env.local_rank, output.redirects, output.redirects_of) & bit) != 0;
+  const auto& shown = output.console_ranks;
+  const bool wanted =
+      !shown || std::find(shown->begin(), shown->end(), env.local_rank) != shown->end();
+  StreamPlan plan{.console = wanted && (tee || !redirect)};
+  if (tee || output.prefix_all) {
+    plan.prefix = PrefixOf(output, env);
+  }
+  if (discards) {
+    plan.file = redirect && !tee ? output.directory : fs::path();
+    return plan;
+  }
+  if (tee || redirect) {
+    plan.file =
+        output.directory / std::to_string(env.local_rank) / (is_out ? "stdout.log" : "stderr.log");
+  }
+  if (tee) {
+    plan.filters = is_out ? output.stdout_filters : output.stderr_filters;
+    plan.filtered_file =
+        output.directory / (is_out ? "filtered_stdout.log" : "filtered_stderr.log");
+  }
+  return plan;
+}
+
+}  // namespace
+
+Result<fs::path> FindProgram(const std::string& name, const GetEnv& get_env) {
+  if (name.empty()) {
+    return Error{ErrorKind::kInvalid, "no program was named"};
+  }
+  if (name.find('/') != std::string::npos) {
+    if (::access(name.c_str(), F_OK) != 0) {
+      return Error{ErrorKind::kNotFound, "program '" + name + "' does not exist"};
+    }
+    if (!IsProgram(name)) {
+      std::error_code ignored;
+      return Error{ErrorKind::kInvalid,
+                   "program '" + name +
+                       (fs::is_directory(name, ignored) ? "' is a directory"
+                                                        : "' is not executable (chmod +x?)")};
+    }
+    return fs::path(name);
+  }
+  std::vector<fs::path> directories;
+  std::error_code ignored;
+  if (const fs::path self = fs::read_symlink("/proc/self/exe", ignored); !self.empty()) {
+    directories.push_back(self.parent_path());
+  }
+  std::string searched = directories.empty() ? "" : directories.front().native() + " and ";
+  for (fs::path& directory : SearchPath(get_env)) {
+    directories.push_back(std::move(directory));
+  }
+  for (const fs::path& directory : directories) {
+    if (IsProgram(directory / name)) {
+      return directory / name;
+    }
+  }
+  searched += "PATH (" + get_env("PATH").value_or("not set") + ")";
+  std::string message = "program '" + name + "' was not found in " + searched;
+  if (::access(name.c_str(), F_OK) == 0) {
+    message += "; there is a file of that name here: say './" + name + "'";
+  }
+  return Error{ErrorKind::kNotFound, message};
+}
+
+Result<Interpreter> FindPython(const GetEnv& get_env, const fs::path& called_from) {
+  if (const auto given = get_env("PYTHON_EXEC"); given && !given->empty()) {
+    Result<fs::path> file = FindProgram(*given, get_env);
+    if (!file) {
+      return Error{file.error().kind, file.error().message + " (PYTHON_EXEC names it)"};
+    }
+    return Interpreter{*given, *file, "PYTHON_EXEC names it"};
+  }
+  std::vector<std::pair<fs::path, std::string>> places;
+  std::error_code ignored;
+  if (const fs::path self = fs::read_symlink("/proc/self/exe", ignored); !self.empty()) {
+    places.emplace_back(self.parent_path(), "it is beside ddprun");
+  }
+  if (!called_from.empty()) {
+    places.emplace_back(called_from, "it is beside the link that ddprun was called by");
+  }
+  for (const char* variable : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
+    if (const auto prefix = get_env(variable); prefix && !prefix->empty()) {
+      places.emplace_back(fs::path(*prefix) / "bin", "it is the one of " + std::string(variable));
+    }
+  }
+  for (fs::path& directory : SearchPath(get_env)) {
+    places.emplace_back(std::move(directory), "it is the first in PATH");
+  }
+  for (const auto& [directory, why] : places) {
+    for (const char* name : {"python3", "python"}) {
+      if (const fs::path file = directory / name; IsProgram(file)) {
+        // By its path: Python finds its virtual environment from argv[0].
+        return Interpreter{file.native(), file, why};
+      }
+    }
+  }
+  return Error{ErrorKind::kNotFound,
+               "no Python was found beside ddprun, in VIRTUAL_ENV, CONDA_PREFIX or PATH (" +
+                   get_env("PATH").value_or("not set") + "): name one in PYTHON_EXEC"};
+}
+
+Result<Command> FindCommand(const ProgramRequest& request, const GetEnv& get_env) {
+  if (request.module && request.no_python) {
+    return Error{ErrorKind::kInvalid, "--module needs Python, so --no-python cannot go with it"};
+  }
+  Command command;
+  const std::vector<std::string> local_rank =
+      request.pass_local_rank ? std::vector<std::string>{"--local-rank=${local_rank}"}
+                              : std::vector<std::string>{};
+  const bool script = fs::path(request.program).extension() == ".py" && !request.no_python;
+  if (request.module || script || request.run_path) {
+    if (!request.module && ::access(request.program.c_str(), R_OK) != 0) {
+      return SystemError("read the script", request.program, errno);
+    }
+    ASSIGN_OR_RETURN(const Interpreter python, FindPython(get_env, request.called_from));
+    command.file = python.file;
+    command.argv = {python.name, "-u"};
+    command.why = std::string(request.module     ? "--module"
+                              : request.run_path ? "--run-path"
+                                                 : "*.py") +
+                  " runs under Python, unbuffered; this one because " + python.why;
+    std::string program = request.program;
+    if (request.module) {
+      command.argv.push_back("-m");
+    } else if (request.run_path) {
+      command.argv.insert(command.argv.end(), {"-c", kRunPath});
+      program = fs::absolute(program).native();
+    }
+    command.argv.push_back(program);
+  } else {
+    ASSIGN_OR_RETURN(command.file, FindProgram(request.program, get_env));
+    command.argv = {request.program};
+    command.why = request.no_python ? "executed itself: --no-python" : "executed itself: not *.py";
+  }
+  command.argv.insert(command.argv.end(), local_rank.begin(), local_rank.end());
+  command.argv.insert(command.argv.end(), request.args.begin(), request.args.end());
+  return command;
+}
+
+WorkerSpec MakeWorkerSpec(const Command& command, const WorkerEnv& env,
+                          const std::map<std::string, std::string>& agent_environment,
+                          const OutputRequest& output) {
+  WorkerSpec spec{.local_rank = env.local_rank, .command = command};
+  const std::size_t first_user_argument = 1;
+  for (std::size_t i = first_user_argument; i < spec.command.argv.size(); ++i) {
+    ReplaceAll(spec.command.argv[i], "${local_rank}", std::to_string(env.local_rank));
+  }
+  spec.environment = agent_environment;
+  for (const auto& [name, value] : ToEnvironment(env)) {
+    spec.environment[name] = value;
+  }
+  spec.environment.emplace("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
+  if (const auto threads = OmpThreads(agent_environment, env.local_world_size, AllowedCpus())) {
+    spec.environment["OMP_NUM_THREADS"] = std::to_string(*threads);
+  }
+  spec.out = PlanStream(output, env, kStdoutBit);
+  spec.err = PlanStream(output, env, kStderrBit);
+  return spec;
+}
+
+std::map<std::string, std::string> ProcessEnvironment() {
+  std::map<std::string, std::string> environment;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view assignment = *entry;
+    const std::size_t equals = assignment.find('=');
+    if (equals != std::string_view::npos) {
+      environment.emplace(assignment.substr(0, equals), assignment.substr(equals + 1));
+    }
+  }
+  return environment;
+}
+
+std::optional<std::size_t> OmpThreads(const std::map<std::string, std::string>& environment,
+                                      std::size_t workers, std::size_t allowed_cpus) {
+  if (workers <= 1 || environment.contains("OMP_NUM_THREADS")) {
+    return std::nullopt;
+  }
+  return std::max<std::size_t>(1, allowed_cpus / workers);
+}
+
+std::string ExpandTemplate(const std::string& text,
+                           const std::map<std::string, std::string>& values) {
+  const auto in_name = [](char c) {
+    return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+  };
+  std::string out;
+  for (std::size_t i = 0; i < text.size();) {
+    const bool braced = text.compare(i, 2, "${") == 0;
+    const std::size_t begin = i + (braced ? 2 : 1);
+    std::size_t end = begin;
+    while (text[i] == '$' && end < text.size() && in_name(text[end])) {
+      ++end;
+    }
+    const auto value = values.find(text.substr(std::min(begin, text.size()), end - begin));
+    const bool closed = !braced || (end < text.size() && text[end] == '}');
+    if (text.compare(i, 2, "$$") == 0) {
+      out += '$';
+      i += 2;
+    } else if (text[i] == '$' && closed && value != values.end()) {
+      out += value->second;
+      i = end + (braced ? 1 : 0);
+    } else {
+      out += text[i++];
+    }
+  }
+  return out;
+}
+
+CpuSet AllowedCpuSet() {
+  CpuSet allowed;
+  // The kernel refuses a set smaller than its own, so it grows until it fits.
+  for (int cpus = 1024; cpus <= 1 << 20; cpus *= 2) {
+    cpu_set_t* const set = CPU_ALLOC(cpus);
+    const std::size_t size = CPU_ALLOC_SIZE(cpus);
+    const bool known = set != nullptr && ::sched_getaffinity(0, size, set) == 0;
+    for (int cpu = 0; known && cpu < cpus; ++cpu) {
+      if (CPU_ISSET_S(cpu, size, set)) {
+        allowed.insert(cpu);
+      }
+    }
+    CPU_FREE(set);
+    if (known) {
+      break;
+    }
+  }
+  return allowed;
+}
+
+std::size_t AllowedCpus() {
+  return std::max<std::size_t>(AllowedCpuSet().size(), 1);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,121 @@
+// What one worker process is to be: program, arguments, environment, output. No process is
+// started here.
+//
+//   FindCommand(request)              once per agent: which file is run, and through what
+//   MakeWorkerSpec(command, env, ...) once per worker and generation
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/workers/numa_binding.h"
+#include "common/result.h"
+#include "proto/worker_env.h"
+
+namespace ddprun {
+
+// What the user asked for, as on the command line.
+struct ProgramRequest {
+  std::string program;
+  std::vector<std::string> args;
+  bool module = false;     // python -m PROGRAM
+  bool no_python = false;  // Run the program itself even when it is called *.py.
+  bool run_path = false;   // Python runs the program as a script, whatever it is called.
+  // The first argument is --local-rank=<n>, as torch.distributed.launch passes it.
+  bool pass_local_rank = false;
+  // Where the name is that ddprun was called by: a link in a virtual environment, perhaps.
+  std::filesystem::path called_from;
+};
+
+// What is handed to execve; argv[0] is included.
+struct Command {
+  std::filesystem::path file;
+  std::vector<std::string> argv;
+  std::string why;  // For people: what decided how the program is run.
+};
+
+// A name with a slash is itself; else beside the running executable, then PATH. The error names
+// what was searched.
+Result<std::filesystem::path> FindProgram(const std::string& name, const GetEnv& get_env);
+
+// Where Python is looked for, in this order: PYTHON_EXEC, beside the running executable or the link
+// it was called by (one virtual environment holds both), VIRTUAL_ENV, CONDA_PREFIX, PATH.
+struct Interpreter {
+  std::string name;  // argv[0]
+  std::filesystem::path file;
+  std::string why;  // "PYTHON_EXEC"
+};
+Result<Interpreter> FindPython(const GetEnv& get_env, const std::filesystem::path& called_from);
+
+// *.py, modules and run_path run with `python -u`; all else directly.
+Result<Command> FindCommand(const ProgramRequest& request, const GetEnv& get_env);
+
+// Where one stream of a worker goes. Both: tee. None: /dev/null.
+struct StreamPlan {
+  bool console = true;
+  std::filesystem::path file;  // Empty: no file. Written by the worker itself unless it is a tee.
+  std::string prefix;          // Before every line on the console.
+  // Console lines with any of these in them also go to this file, which the workers share.
+  std::vector<std::string> filters;
+  std::filesystem::path filtered_file;
+};
+
+struct WorkerSpec {
+  std::uint32_t local_rank = 0;
+  Command command;
+  std::map<std::string, std::string> environment;  // All of it.
+  std::filesystem::path directory;                 // Empty: the agent's own.
+  CpuSet cpus;                                     // Empty: the agent's own.
+  StreamPlan out;
+  StreamPlan err;
+  // Not a worker: in the agent's own session, a process group of its own, and not swept with what
+  // workers leave.
+  bool helper = false;
+};
+
+// How the workers' output is wanted, torchrun's words: bit 1 stdout, bit 2 stderr.
+struct OutputRequest {
+  std::filesystem::path directory;  // Of this generation; empty: none; /dev/null: redirects only.
+  std::uint32_t redirects = 0;      // For every local rank without an entry below.
+  std::uint32_t tee = 0;
+  std::map<std::uint32_t, std::uint32_t> redirects_of;  // Local rank -> bits.
+  std::map<std::uint32_t, std::uint32_t> tee_of;
+  std::optional<std::vector<std::uint32_t>> console_ranks;  // Others are not shown.
+  // Before every teed console line; see ExpandTemplate. Knows role_name, local_rank, rank and
+  // hostname.
+  std::string prefix_template = "[${role_name}${local_rank}]:";
+  std::string hostname;
+  bool prefix_all = false;                  // Before lines that are not teed too.
+  std::vector<std::string> stdout_filters;  // Of teed streams, see StreamPlan.
+  std::vector<std::string> stderr_filters;
+};
+
+// Files are <directory>/<local rank>/{stdout,stderr}.log.
+WorkerSpec MakeWorkerSpec(const Command& command, const WorkerEnv& env,
+                          const std::map<std::string, std::string>& agent_environment,
+                          const OutputRequest& output);
+
+// The calling process's environment as a map.
+std::map<std::string, std::string> ProcessEnvironment();
+
+// OMP_NUM_THREADS for each of `workers` on `allowed_cpus`: none when the user set it or with one
+// worker.
+std::optional<std::size_t> OmpThreads(const std::map<std::string, std::string>& environment,
+                                      std::size_t workers, std::size_t allowed_cpus);
+
+// "${name}" and "$name" with the value of the name, "$$" as "$"; what has no value stays: as
+// Python's string.Template does it, and so torchrun.
+std::string ExpandTemplate(const std::string& text,
+                           const std::map<std::string, std::string>& values);
+
+// CPUs this process may run on; their number is at least 1.
+CpuSet AllowedCpuSet();
+std::size_t AllowedCpus();
+
+}  // namespace ddprun

@@ -1,0 +1,124 @@
+#include "agent/workers/worker_spec.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ddprun {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+GetEnv Environment(std::map<std::string, std::string> values) {
+  return [values](const std::string& name) -> std::optional<std::string> {
+    const auto found = values.find(name);
+    return found == values.end() ? std::nullopt : std::optional(found->second);
+  };
+}
+
+const Command kCommand{.file = "/bin/echo", .argv = {"echo", "data-${local_rank}/${local_rank}"}};
+
+TEST(FindProgram, ANameWithASlashIsItself) {
+  EXPECT_EQ(FindProgram("/bin/sh", Environment({})).value(), "/bin/sh");
+}
+
+TEST(FindProgram, ANameIsSearchedBesideTheExecutableThenInPath) {
+  EXPECT_EQ(FindProgram("worker_spec_test", Environment({{"PATH", "/nowhere"}})).value().filename(),
+            "worker_spec_test");
+  EXPECT_EQ(FindProgram("sh", Environment({{"PATH", "/nowhere:/bin"}})).value(), "/bin/sh");
+}
+
+// The user must be able to see why the program was not found.
+TEST(FindProgram, TheErrorNamesWhatWasSearched) {
+  const auto found = FindProgram("no-such-program", Environment({{"PATH", "/nowhere"}}));
+  ASSERT_FALSE(found);
+  EXPECT_THAT(found.error().message, HasSubstr("'no-such-program' was not found in "));
+  EXPECT_THAT(found.error().message, HasSubstr("PATH (/nowhere)"));
+}
+
+TEST(FindCommand, ProgramsAreExecutedAsTheyAre) {
+  const auto command = FindCommand({.program = "/bin/sh", .args = {"-c", "true"}}, Environment({}));
+  EXPECT_EQ(command.value().file, "/bin/sh");
+  EXPECT_THAT(command.value().argv, ElementsAre("/bin/sh", "-c", "true"));
+}
+
+TEST(FindCommand, ModulesRunWithUnbufferedPython) {
+  const auto command = FindCommand({.program = "pkg.train", .args = {"--lr=1"}, .module = true},
+                                   Environment({{"PYTHON_EXEC", "/bin/sh"}}));
+  EXPECT_EQ(command.value().file, "/bin/sh");
+  EXPECT_THAT(command.value().argv, ElementsAre("/bin/sh", "-u", "-m", "pkg.train", "--lr=1"));
+}
+
+TEST(FindCommand, AMissingScriptIsSaidBeforePythonSaysIt) {
+  const auto command = FindCommand({.program = "/nowhere/train.py"}, Environment({}));
+  ASSERT_FALSE(command);
+  EXPECT_EQ(command.error().message,
+            "cannot read the script '/nowhere/train.py': No such file or directory");
+}
+
+TEST(FindCommand, AModuleWithoutPythonIsRefused) {
+  EXPECT_FALSE(FindCommand({.program = "a", .module = true, .no_python = true}, Environment({})));
+}
+
+TEST(MakeWorkerSpec, TheContractLiesOverTheAgentsEnvironment) {
+  const WorkerSpec spec = MakeWorkerSpec(kCommand, {.rank = 5, .local_rank = 1, .world_size = 8},
+                                         {{"RANK", "99"}, {"HOME", "/a/b"}}, {});
+  EXPECT_EQ(spec.environment.at("RANK"), "5");
+  EXPECT_EQ(spec.environment.at("HOME"), "/a/b");
+  EXPECT_EQ(spec.local_rank, 1U);
+}
+
+TEST(MakeWorkerSpec, TheMacroIsReplacedEverywhereInTheArguments) {
+  const WorkerSpec spec = MakeWorkerSpec(kCommand, {.local_rank = 3}, {}, {});
+  EXPECT_THAT(spec.command.argv, ElementsAre("echo", "data-3/3"));
+}
+
+TEST(MakeWorkerSpec, RedirectsAndTeesFollowTorchrun) {
+  const OutputRequest request{.directory = "/logs",
+                              .redirects = 1,
+                              .tee = 0,
+                              .redirects_of = {{1, 0}},
+                              .tee_of = {{1, 3}},
+                              .console_ranks = std::vector<std::uint32_t>{0}};
+  const WorkerSpec first = MakeWorkerSpec(kCommand, {.local_rank = 0}, {}, request);
+  EXPECT_EQ(first.out.file, "/logs/0/stdout.log");
+  EXPECT_FALSE(first.out.console);
+  EXPECT_EQ(first.err.file, "");
+  EXPECT_TRUE(first.err.console);
+  const WorkerSpec second = MakeWorkerSpec(kCommand, {.local_rank = 1}, {}, request);
+  EXPECT_EQ(second.err.file, "/logs/1/stderr.log");
+  EXPECT_FALSE(second.err.console);  // Filtered, but its file is written.
+}
+
+TEST(MakeWorkerSpec, WithoutADirectoryThereAreNoFiles) {
+  const WorkerSpec spec = MakeWorkerSpec(kCommand, {}, {}, {.redirects = 3, .tee = 3});
+  EXPECT_TRUE(spec.out.console);
+  EXPECT_EQ(spec.out.file, "");
+}
+
+// torchrun says 1, which leaves most of a CPU node idle; a user's own number always stands.
+TEST(Templates, AreExpandedAsPythonsAre) {
+  const std::map<std::string, std::string> values = {{"rank", "3"}, {"role_name", "${rank}"}};
+  const std::vector<std::pair<std::string, std::string>> table = {
+      {"${rank}:$rank:$$rank", "3:3:$rank"},
+      {"${role_name}", "${rank}"},
+      {"$ranks ${ranks} ${rank", "$ranks ${ranks} ${rank"},
+      {"$", "$"},
+      {"${}$", "${}$"},
+      {"a$rank-b", "a3-b"},
+      {"", ""}};
+  for (const auto& [text, expected] : table) {
+    EXPECT_EQ(ExpandTemplate(text, values), expected) << text;
+  }
+}
+
+TEST(OmpThreads, ShareOfTheAllowedCpus) {
+  EXPECT_EQ(OmpThreads({}, 4, 16), 4U);
+  EXPECT_EQ(OmpThreads({}, 4, 2), 1U);
+  EXPECT_EQ(OmpThreads({}, 1, 16), std::nullopt);
+  EXPECT_EQ(OmpThreads({{"OMP_NUM_THREADS", "7"}}, 4, 16), std::nullopt);
+  EXPECT_GE(AllowedCpus(), 1U);
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,198 @@
+#include "launcher/command_line/addresses.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include "common/files.h"
+#include "launcher/interfaces.h"
+
+namespace ddprun {
+namespace {
+
+constexpr const char* kAnyPort = "9";  // Nothing is sent; "discard" by its name.
+
+using Addresses = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
+
+Result<Addresses> LookUp(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* found = nullptr;
+  const int failed = ::getaddrinfo(host.c_str(), kAnyPort, &hints, &found);
+  if (failed != 0) {
+    return Error{ErrorKind::kUnavailable,
+                 "cannot look up the host '" + host + "': " + ::gai_strerror(failed)};
+  }
+  return Addresses(found, ::freeaddrinfo);
+}
+
+std::string Numeric(const sockaddr* address, socklen_t length) {
+  char text[INET6_ADDRSTRLEN] = "";
+  return ::getnameinfo(address, length, text, sizeof text, nullptr, 0, NI_NUMERICHOST) == 0 ? text
+                                                                                            : "";
+}
+
+// The source address of a packet to `host`.
+Result<std::string> RouteTo(const std::string& host) {
+  ASSIGN_OR_RETURN(const Addresses found, LookUp(host));
+  sockaddr_storage address{};
+  socklen_t length = sizeof address;
+  const UniqueFd probe(::socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!probe || ::connect(probe.get(), found->ai_addr, found->ai_addrlen) != 0 ||
+      ::getsockname(probe.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0) {
+    return SystemError("find a route from this machine to", host, errno);
+  }
+  const std::string text = Numeric(reinterpret_cast<sockaddr*>(&address), length);
+  if (text.empty()) {
+    return Error{ErrorKind::kUnavailable, "the host '" + host + "' has no numeric address"};
+  }
+  return text;
+}
+
+bool IsNumeric(const std::string& host) {
+  in_addr v4{};
+  in6_addr v6{};
+  return ::inet_pton(AF_INET, host.c_str(), &v4) == 1 ||
+         ::inet_pton(AF_INET6, host.substr(0, host.find('%')).c_str(), &v6) == 1;
+}
+
+// The first address that other machines can use: IPv4 before IPv6, link-local ones never.
+std::string Usable(const Interface& interface) {
+  const auto find = [&](bool v6) -> std::string {
+    for (const std::string& address : interface.addresses) {
+      const bool is_v6 = address.find(':') != std::string::npos;
+      if (is_v6 == v6 && !IsLoopback(address) && !address.starts_with("fe80")) {
+        return address;
+      }
+    }
+    return "";
+  };
+  const std::string v4 = find(false);
+  return v4.empty() ? find(true) : v4;
+}
+
+Result<std::string> AddressOf(const std::string& name) {
+  std::string known;
+  for (const Interface& interface : ListInterfaces()) {
+    if (interface.name == name) {
+      const std::string usable = Usable(interface);
+      if (!usable.empty() || !interface.addresses.empty()) {
+        return usable.empty() ? interface.addresses.front() : usable;  // "lo", who asks for it.
+      }
+      return Error{ErrorKind::kInvalid,
+                   "--interface=" + name + ": it has no address on this machine"};
+    }
+    known += (known.empty() ? "" : ", ") + interface.name;
+  }
+  return Error{ErrorKind::kInvalid,
+               "--interface=" + name + ": this machine has no such interface, but " + known};
+}
+
+// A name that leads to this machine's loopback alone, though it is not meant to.
+bool IsTrapped(const std::string& host) {
+  if (IsNumeric(host) || IsLoopback(host)) {
+    return false;
+  }
+  const Result<std::vector<std::string>> addresses = Resolve(host);
+  return addresses && std::all_of(addresses->begin(), addresses->end(), IsLoopback);
+}
+
+// This process runs on the first node of its scheduler's list.
+bool IsOnFirstNode(const Surroundings& around) {
+  return around.index == 0u || around.on_first_node;
+}
+
+std::string AnyUsable() {
+  for (const Interface& interface : ListInterfaces()) {
+    if (const std::string usable = Usable(interface); interface.up && !usable.empty()) {
+      return usable;
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string HostName() {
+  char name[256] = "localhost";
+  (void)!::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+Result<std::vector<std::string>> Resolve(const std::string& host) {
+  ASSIGN_OR_RETURN(const Addresses found, LookUp(host));
+  std::vector<std::string> addresses;
+  for (const addrinfo* entry = found.get(); entry != nullptr; entry = entry->ai_next) {
+    const std::string text = Numeric(entry->ai_addr, entry->ai_addrlen);
+    if (!text.empty() && std::find(addresses.begin(), addresses.end(), text) == addresses.end()) {
+      addresses.push_back(text);
+    }
+  }
+  return addresses;
+}
+
+Result<std::string> FindLocalAddress(const LaunchConfig& config) {
+  if (!config.local_address.empty()) {
+    const Result<std::vector<std::string>> own = Resolve(config.local_address);
+    if (!own || own->empty()) {
+      return Error{ErrorKind::kInvalid,
+                   (own ? "no address: '" + config.local_address + "'" : own.error().message) +
+                       " (--local-addr)"};
+    }
+    return own->front();
+  }
+  if (!config.interface.empty()) {
+    return AddressOf(config.interface);
+  }
+  if (config.standalone) {
+    return std::string("127.0.0.1");
+  }
+  const std::string& host = config.endpoint.host;
+  if (config.around.IsPlaced() && IsOnFirstNode(config.around) && IsTrapped(host)) {
+    for (const std::string& other : config.around.hosts) {
+      const Result<std::string> route = other == host ? std::string() : RouteTo(other);
+      if (route && !route->empty() && !IsLoopback(*route)) {
+        return *route;
+      }
+    }
+    if (const std::string usable = AnyUsable(); !usable.empty()) {
+      return usable;
+    }
+  }
+  Result<std::string> address = RouteTo(host);
+  if (!address) {
+    return Error{address.error().kind, address.error().message +
+                                           ": is --rdzv-endpoint right? (--local-addr gives this "
+                                           "node's own address)"};
+  }
+  return address;
+}
+
+Result<Endpoint> FindMeetingPoint(const LaunchConfig& config) {
+  if (config.standalone || !config.around.IsPlaced() || !IsTrapped(config.endpoint.host)) {
+    return config.endpoint;
+  }
+  const std::string what = "the first node's name '" + config.endpoint.host +
+                           "' is a loopback address here (/etc/hosts?)";
+  if (!IsOnFirstNode(config.around)) {
+    return Error{ErrorKind::kInvalid,
+                 what +
+                     ", so this node cannot reach it: have the name looked up as the other "
+                     "nodes reach it, or give --rdzv-endpoint=ADDRESS:PORT"};
+  }
+  ASSIGN_OR_RETURN(const std::string address, FindLocalAddress(config));
+  if (IsLoopback(address)) {
+    return Error{ErrorKind::kInvalid,
+                 what +
+                     ", and no other address of this machine is known: give --interface or "
+                     "--local-addr"};
+  }
+  return Endpoint{address, config.endpoint.port};
+}
+
+}  // namespace ddprun

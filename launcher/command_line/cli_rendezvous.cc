@@ -1,0 +1,158 @@
+#include "launcher/command_line/cli_rendezvous.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+// A list of endpoints: its nodes keep the claim to the server's part among themselves.
+void ResolveCandidates(const RawFlags& raw, LaunchConfig& config, Problems& problems) {
+  const Result<std::vector<Endpoint>> list = ParseCandidates(raw.endpoint, 29400);
+  if (!list) {
+    return problems.Add(list.error().message);
+  }
+  config.endpoint = list->front();
+  const std::string why = WhyListDoesNotCount(*list, config.standalone, !raw.run_dir.empty());
+  if (why.empty()) {
+    config.candidates = *list;
+  } else {
+    config.remarks.push_back("the list in --rdzv-endpoint does not count beyond its first: " + why);
+  }
+}
+
+// torchrun's static rendezvous: one address and port, known to everybody beforehand, which is also
+// the workers' MASTER_ADDR and MASTER_PORT.
+void ResolveEndpoint(const RawFlags& raw, LaunchConfig& config, Problems& problems) {
+  if (raw.backend == "static" && !raw.endpoint.empty() && !raw.standalone) {
+    if (raw.endpoint.find(',') != std::string::npos) {
+      problems.Add(
+          "--rdzv-backend=static has one endpoint, which is the workers' MASTER_ADDR too, "
+          "and --rdzv-endpoint=" +
+          raw.endpoint +
+          " lists several; leave the backend out to "
+          "have the nodes of a list take over from each other");
+      return;
+    }
+    const Result<Endpoint> endpoint = ParseEndpoint(raw.endpoint, 29400);
+    problems.Check("--rdzv-endpoint", endpoint);
+    config.endpoint = endpoint ? *endpoint : config.endpoint;
+    config.literal_master = config.endpoint.port != 0;
+    return;
+  }
+  const bool is_static = raw.backend != "c10d" && raw.endpoint.empty();
+  const bool named = !raw.master_port.empty() || (config.max_nodes > 1 && !raw.master_addr.empty());
+  if (is_static && !raw.standalone && named) {
+    const std::string host = raw.master_addr.empty() ? "127.0.0.1" : raw.master_addr;
+    const std::optional<std::uint32_t> port =
+        raw.master_port.empty() ? 29500 : NotNegative(raw.master_port);
+    if (!port || *port > 65535 || (*port == 0 && config.max_nodes > 1)) {
+      problems.Add("--master-port must be a port that every node knows, 1 to 65535: '" +
+                   raw.master_port + "'");
+      return;
+    }
+    config.literal_master = true;
+    const bool bare_v6 = host.find(':') != std::string::npos && host.front() != '[';
+    const Result<Endpoint> endpoint = bare_v6
+                                          ? Endpoint{host, static_cast<std::uint16_t>(*port)}
+                                          : ParseEndpoint(host, static_cast<std::uint16_t>(*port));
+    problems.Check("--master-addr", endpoint);
+    config.endpoint = endpoint ? *endpoint : config.endpoint;
+    return;
+  }
+  const bool address_counts = raw.endpoint.empty() && !raw.standalone && config.max_nodes > 1;
+  for (const auto& [flag, value] :
+       {std::pair("--master-addr", raw.master_addr), std::pair("--master-port", raw.master_port)}) {
+    const bool counts = is_static || (flag == std::string("--master-addr") && address_counts);
+    if (!value.empty() && (!counts || raw.standalone)) {
+      config.remarks.push_back(std::string(flag) + "=" + value + " does not count: " +
+                               (raw.standalone ? "--standalone needs no address"
+                                : !raw.endpoint.empty()
+                                    ? "--rdzv-endpoint says where the nodes meet"
+                                    : "it is for --rdzv-backend=static alone"));
+    }
+  }
+  const std::string where = !raw.endpoint.empty() ? raw.endpoint : raw.master_addr;
+  if (raw.endpoint.find(',') != std::string::npos) {
+    ResolveCandidates(raw, config, problems);
+  } else if (!where.empty()) {
+    const Result<Endpoint> endpoint = ParseEndpoint(where, 29400);
+    problems.Check(raw.endpoint.empty() ? "--master-addr" : "--rdzv-endpoint", endpoint);
+    config.endpoint = endpoint ? *endpoint : config.endpoint;
+  }
+}
+
+void ResolveRunDirectory(const RawFlags& raw, LaunchConfig& config, Problems& problems) {
+  config.run_dir = raw.run_dir;
+  if (raw.run_dir.empty()) {
+    return;
+  }
+  if (config.standalone) {
+    config.run_dir.clear();
+    config.remarks.push_back(
+        "--run-dir does not count: a run of one node has nobody who could "
+        "take its server's part over");
+  } else if (config.literal_master) {
+    problems.Add(
+        "--run-dir excludes a static rendezvous (--master-addr, --master-port, "
+        "--rdzv-backend=static): the workers' store could not follow the server to "
+        "another host; say --rdzv-endpoint instead");
+  }
+}
+
+}  // namespace
+
+std::optional<std::uint32_t> NotNegative(const std::string& text) {
+  char* end = nullptr;
+  const long long value = std::strtoll(text.c_str(), &end, 10);
+  const bool good = !text.empty() && *end == '\0' && value >= 0 && value <= 1'000'000'000;
+  return good ? std::optional(static_cast<std::uint32_t>(value)) : std::nullopt;
+}
+
+void ResolveRendezvous(const RawFlags& raw, LaunchConfig& config, Problems& problems) {
+  if (raw.backend != "ddprun" && raw.backend != "c10d" && raw.backend != "static") {
+    problems.Add("--rdzv-backend='" + raw.backend +
+                 "' is not served: leave the flag out, or say c10d or static; ddprun brings its "
+                 "own server, so no etcd and no plug-in is needed");
+  }
+  config.standalone = config.max_nodes == 1 || raw.standalone;
+  if (raw.standalone && config.max_nodes > 1) {
+    problems.Add("--standalone is for one node, but --nnodes=" + raw.nnodes);
+  }
+  ResolveEndpoint(raw, config, problems);
+  if (!raw.node_rank.empty()) {
+    config.node_rank = NotNegative(raw.node_rank);
+    if (!config.node_rank || *config.node_rank >= config.max_nodes) {
+      problems.Add("--node-rank must be from 0 to " + std::to_string(config.max_nodes - 1) +
+                   " with --nnodes=" + raw.nnodes + ": '" + raw.node_rank + "'");
+    }
+  } else if (config.literal_master && !config.standalone) {
+    config.node_rank = 0;  // As torchrun: the node whose address is named may leave it out.
+  }
+  const auto printable = [](char c) { return c > ' ' && c <= '~' && c != '/'; };
+  if (raw.run_id.empty() || raw.run_id.size() > 128 ||
+      !std::all_of(raw.run_id.begin(), raw.run_id.end(), printable)) {
+    problems.Add("--rdzv-id must be 1 to 128 printable characters without spaces and '/': '" +
+                 raw.run_id + "'");
+  }
+  config.run_id = config.standalone && raw.run_id == "none" ? "" : raw.run_id;
+  config.local_address = raw.local_address;
+  config.interface = raw.interface;
+  config.token_file = raw.token_file;
+  ResolveRunDirectory(raw, config, problems);
+  config.tls = {raw.tls_cert, raw.tls_key, raw.tls_ca};
+  if (config.tls.certificate.empty() != config.tls.key.empty()) {
+    problems.Add("--tls-cert and --tls-key go together");
+  } else if (!config.tls.certificate.empty() && config.tls.authority.empty()) {
+    problems.Add("--tls-cert needs --tls-ca too: by it nodes check each other's certificates");
+  } else if (config.tls.any() && config.tls.certificate.empty() && HasSuccession(config)) {
+    problems.Add("--tls-ca needs --tls-cert where any node may have to serve (--run-dir, a list)");
+  }
+  const Result<AllowList> allowed = AllowList::Parse(raw.store_allow);
+  problems.Check(allowed);
+  config.store_allowed = allowed ? *allowed : AllowList();
+  config.insecure = raw.insecure;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,342 @@
+#include "launcher/command_line/config.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <filesystem>
+#include <set>
+#include <sstream>
+
+#include "agent/workers/worker_spec.h"
+#include "rendezvous/core/coordinator.h"
+#include "rendezvous/core/succession/witness.h"
+
+namespace ddprun {
+namespace {
+
+std::optional<std::uint32_t> ParseCount(std::string_view text) {
+  std::uint32_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool whole = error == std::errc{} && end == text.data() + text.size() && !text.empty();
+  return whole ? std::optional(value) : std::nullopt;
+}
+
+std::vector<std::string> Split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::stringstream stream(text);
+  for (std::string part; std::getline(stream, part, separator);) {
+    parts.push_back(part);
+  }
+  return parts;
+}
+
+}  // namespace
+
+Result<std::vector<Endpoint>> ParseCandidates(const std::string& text, std::uint16_t default_port) {
+  std::vector<Endpoint> list;
+  for (const std::string& part : Split(text, ',')) {
+    const Result<Endpoint> parsed = ParseEndpoint(part, default_port);
+    if (!parsed) {
+      return Error{ErrorKind::kInvalid, "--rdzv-endpoint: " + parsed.error().message};
+    }
+    const Endpoint& endpoint = *parsed;
+    if (endpoint.port == 0 || IsWildcard(endpoint.host)) {
+      return Invalid(
+          "--rdzv-endpoint: every endpoint of a list needs a host and a port that all "
+          "nodes know",
+          part);
+    }
+    if (std::find(list.begin(), list.end(), endpoint) != list.end()) {
+      return Invalid("--rdzv-endpoint names an endpoint twice", part);
+    }
+    list.push_back(endpoint);
+  }
+  if (list.size() > kMostWitnesses) {
+    return Error{ErrorKind::kInvalid, "--rdzv-endpoint: " + std::to_string(list.size()) +
+                                          " endpoints, at most " + std::to_string(kMostWitnesses) +
+                                          " can be listed"};
+  }
+  return list;
+}
+
+std::string WhyListDoesNotCount(const std::vector<Endpoint>& list, bool standalone, bool run_dir) {
+  if (standalone) {
+    return "a run of one node has nobody who could take its server's part over";
+  }
+  if (run_dir) {
+    return "--run-dir says who serves";
+  }
+  return list.size() >= kLeastWitnesses
+             ? ""
+             : "of two nodes one cannot tell whether the other is gone; name three or more, or a "
+               "directory that all share with --run-dir";
+}
+
+Result<std::pair<std::uint32_t, std::uint32_t>> ParseNodes(const std::string& text) {
+  const std::size_t colon = text.find(':');
+  const std::string low = text.substr(0, colon);
+  const std::string high = colon == std::string::npos ? low : text.substr(colon + 1);
+  const std::optional<std::uint32_t> min = ParseCount(low);
+  const std::optional<std::uint32_t> max = ParseCount(high);
+  if (!min || !max || *min == 0 || *min > *max || *max > kMaxNodes) {
+    return Invalid("--nnodes must be N or MIN:MAX with 0 < MIN <= MAX", text);
+  }
+  return std::pair(*min, *max);
+}
+
+std::uint32_t CountGpus() {
+  if (const auto visible = GetProcessEnv("CUDA_VISIBLE_DEVICES")) {
+    std::uint32_t count = 0;
+    for (const std::string& device : Split(*visible, ',')) {
+      if (device.empty() || device.front() == '-') {
+        break;  // As CUDA does: an invalid entry hides the rest.
+      }
+      ++count;
+    }
+    return count;
+  }
+  return CountDevices();
+}
+
+std::uint32_t CountDevices() {
+  std::uint32_t count = 0;
+  std::error_code error;
+  for (; std::filesystem::exists("/dev/nvidia" + std::to_string(count), error); ++count) {
+  }
+  return count;
+}
+
+Result<std::uint32_t> ParseWorkers(const std::string& text) {
+  if (text == "cpu") {
+    return static_cast<std::uint32_t>(AllowedCpus());
+  }
+  if (text == "gpu" || text == "auto") {
+    const std::uint32_t gpus = CountGpus();
+    if (gpus > 0) {
+      return gpus;
+    }
+    if (text == "gpu") {
+      return Error{ErrorKind::kInvalid,
+                   "--nproc-per-node=gpu: no GPU is visible (CUDA_VISIBLE_DEVICES, /dev/nvidia*)"};
+    }
+    return static_cast<std::uint32_t>(AllowedCpus());
+  }
+  const std::optional<std::uint32_t> count = ParseCount(text);
+  if (!count || *count == 0 || *count > kMaxWorkers) {
+    return Invalid("--nproc-per-node must be a number from 1 to 4096, auto, gpu or cpu", text);
+  }
+  return *count;
+}
+
+Result<void> ParseStreams(const std::string& flag, const std::string& text, std::uint32_t& all,
+                          std::map<std::uint32_t, std::uint32_t>& by_rank) {
+  const auto bad = [&] {
+    return Invalid(flag + " must be 0, 1 (stdout), 2 (stderr), 3 (both) or a map like 0:3,1:0",
+                   text);
+  };
+  if (text.find(':') == std::string::npos) {
+    const std::optional<std::uint32_t> bits = ParseCount(text);
+    if (!bits || *bits > 3) {
+      return bad();
+    }
+    all = *bits;
+    return {};
+  }
+  for (const std::string& entry : Split(text, ',')) {
+    const std::size_t colon = entry.find(':');
+    const auto rank = ParseCount(entry.substr(0, colon));
+    const auto bits =
+        colon == std::string::npos ? std::nullopt : ParseCount(entry.substr(colon + 1));
+    if (!rank || !bits || *bits > 3) {
+      return bad();
+    }
+    by_rank[*rank] = *bits;
+  }
+  return {};
+}
+
+Result<std::optional<std::vector<std::uint32_t>>> ParseRanks(const std::string& flag,
+                                                             const std::string& text) {
+  std::vector<std::uint32_t> ranks;
+  for (const std::string& entry : Split(text, ',')) {
+    const std::size_t first = std::min(entry.find_first_not_of(' '), entry.size());
+    const std::optional<std::uint32_t> rank = ParseCount(std::string_view(entry).substr(first));
+    if (!rank) {
+      return Invalid(flag + " must be local ranks separated by commas", text);
+    }
+    ranks.push_back(*rank);
+  }
+  return ranks.empty() ? std::nullopt : std::optional(std::move(ranks));
+}
+
+std::vector<std::string> ParseFilters(const std::string& text) {
+  std::vector<std::string> filters;
+  std::string filter;
+  for (std::size_t i = 0; i <= text.size(); ++i) {
+    const bool comma = i < text.size() && text[i] == ',';
+    if (comma && i + 1 < text.size() && text[i + 1] == ',') {
+      filter += ',';
+      ++i;
+    } else if (comma || i == text.size()) {
+      if (!filter.empty()) {  // An empty one would be in every line.
+        filters.push_back(std::exchange(filter, {}));
+      }
+    } else {
+      filter += text[i];
+    }
+  }
+  return filters;
+}
+
+Result<Duration> ParseSeconds(const std::string& flag, const std::string& text) {
+  double seconds = 0;
+  const char* const end = text.data() + text.size();
+  const auto [parsed, error] = std::from_chars(text.data(), end, seconds);
+  if (text.empty() || error != std::errc{} || parsed != end || !(seconds >= 0) || seconds > 1e9) {
+    return Invalid(flag + " must be a number of seconds, 0 or more", text);
+  }
+  return Duration(static_cast<Duration::rep>(seconds * 1000));
+}
+
+Result<Duration> ParseDuration(const std::string& flag, const std::string& text) {
+  static const std::map<std::string, double> kUnits = {{"", 1},   {"s", 1},    {"ms", 0.001},
+                                                       {"m", 60}, {"min", 60}, {"h", 3600}};
+  const std::size_t letters = std::min(text.find_first_not_of("0123456789."), text.size());
+  const auto unit = kUnits.find(text.substr(letters));
+  const Result<Duration> number = ParseSeconds(flag, text.substr(0, letters));
+  if (unit == kUnits.end() || !number ||
+      static_cast<double>(number->count()) * unit->second > 1e12) {
+    return Invalid(flag + " must be a time such as 30, 90s, 500ms, 5m or 2h", text);
+  }
+  return Duration(
+      static_cast<Duration::rep>(std::stod(text.substr(0, letters)) * 1000 * unit->second));
+}
+
+// A lease as rendezvous/core reckons it.
+Result<Duration> ParseFence(const std::string& text, std::uint32_t max_nodes) {
+  ASSIGN_OR_RETURN(const Duration fence, ParseDuration("--fence-after", text));
+  const CoordinatorConfig reckoned;
+  const Duration least =
+      2 * std::max<Duration>(reckoned.base_lease, reckoned.lease_per_node * max_nodes);
+  if (fence > Duration{0} && fence < least) {
+    return Invalid("--fence-after must be 0 or at least " + FormatDuration(least) + " for " +
+                       std::to_string(max_nodes) + " nodes, twice what makes a silent one lost",
+                   text);
+  }
+  return fence;
+}
+
+HandledSignals ParseSignals(const std::string& text, bool given) {
+  // The guard hears of these; no other is meant for a program's workers.
+  static const std::map<std::string, int> kNames = {{"SIGTERM", SIGTERM}, {"SIGINT", SIGINT},
+                                                    {"SIGHUP", SIGHUP},   {"SIGQUIT", SIGQUIT},
+                                                    {"SIGUSR1", SIGUSR1}, {"SIGUSR2", SIGUSR2}};
+  HandledSignals handled{.text = text};
+  for (std::string name : Split(text, ',')) {
+    name.erase(0, name.find_first_not_of(' '));
+    name.erase(name.find_last_not_of(' ') + 1);
+    if (const auto found = kNames.find(name); found != kNames.end()) {
+      handled.numbers.insert(found->second);
+    } else if (!name.empty()) {
+      handled.unknown.push_back(name);
+    }
+  }
+  if (!given) {
+    handled.numbers.insert({SIGUSR1, SIGUSR2});
+  }
+  return handled;
+}
+
+Result<NumaMode> ParseNumaMode(const std::string& text) {
+  static const std::map<std::string, NumaMode> kModes = {{"none", NumaMode::kNone},
+                                                         {"node", NumaMode::kNode},
+                                                         {"socket", NumaMode::kSocket},
+                                                         {"exclusive", NumaMode::kExclusive},
+                                                         {"core-complex", NumaMode::kCoreComplex}};
+  const auto found = kModes.find(text);
+  if (found == kModes.end()) {
+    return Invalid("--numa-binding must be none, node, socket, exclusive or core-complex", text);
+  }
+  return found->second;
+}
+
+namespace {
+
+enum class ConfValue { kSeconds, kCount, kTruth, kText };
+
+// What torchrun's own backends tune; here the lease and the long poll need no tuning.
+const std::map<std::string, ConfValue>& IgnoredConf() {
+  static const std::map<std::string, ConfValue> kKeys = {
+      {"close_timeout", ConfValue::kSeconds},
+      {"heartbeat_timeout", ConfValue::kSeconds},
+      {"heartbeat", ConfValue::kSeconds},
+      {"keep_alive_interval", ConfValue::kSeconds},
+      {"keep_alive_max_attempt", ConfValue::kCount},
+      {"read_timeout", ConfValue::kSeconds},
+      {"is_host", ConfValue::kTruth},
+      {"store_type", ConfValue::kText},
+      {"use_libuv", ConfValue::kTruth},
+      {"timeout", ConfValue::kSeconds},
+      {"rank", ConfValue::kCount}};
+  return kKeys;
+}
+
+std::string Trimmed(const std::string& text) {
+  const std::size_t begin = std::min(text.find_first_not_of(' '), text.size());
+  return text.substr(begin, text.find_last_not_of(' ') + 1 - begin);
+}
+
+Result<void> CheckIgnored(const std::string& key, const std::string& value, ConfValue kind) {
+  const std::string name = "--rdzv-conf " + key;
+  static const std::set<std::string> kTruths = {"1", "true",  "t", "yes", "y", "on",
+                                                "0", "false", "f", "no",  "n", "off"};
+  std::string small = value;
+  std::transform(small.begin(), small.end(), small.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (kind == ConfValue::kSeconds) {
+    RETURN_IF_ERROR(ParseSeconds(name, value));
+  } else if (kind == ConfValue::kCount && !ParseCount(value)) {
+    return Invalid(name + " must be a number, 0 or more", value);
+  } else if (kind == ConfValue::kTruth && !kTruths.contains(small)) {
+    return Invalid(name + " must be true or false", value);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> ParseRendezvousConf(const std::string& text, bool is_static, LaunchConfig& config) {
+  if (Trimmed(text).empty()) {
+    return {};
+  }
+  std::optional<Duration> join, timeout;
+  for (const std::string& pair : Split(text + ",", ',')) {
+    const std::size_t equals = pair.find('=');
+    const std::string key = Trimmed(pair.substr(0, equals));
+    const std::string value = equals == std::string::npos ? "" : Trimmed(pair.substr(equals + 1));
+    if (key.empty() || value.empty()) {
+      return Invalid("--rdzv-conf must be key=value,key=value", text);
+    }
+    const auto ignored = IgnoredConf().find(key);
+    if (key == "join_timeout") {
+      ASSIGN_OR_RETURN(join, ParseSeconds("--rdzv-conf join_timeout", value));
+    } else if (key == "timeout" && is_static) {
+      ASSIGN_OR_RETURN(timeout, ParseSeconds("--rdzv-conf timeout", value));
+    } else if (key == "last_call_timeout") {
+      ASSIGN_OR_RETURN(config.last_call, ParseSeconds("--rdzv-conf last_call_timeout", value));
+    } else if (ignored == IgnoredConf().end()) {
+      return Invalid(
+          "--rdzv-conf knows join_timeout and last_call_timeout (and accepts "
+          "torchrun's other keys), not",
+          key);
+    } else {
+      RETURN_IF_ERROR(CheckIgnored(key, value, ignored->second));
+    }
+  }
+  config.join_timeout = join.value_or(timeout.value_or(config.join_timeout));
+  return {};
+}
+
+}  // namespace ddprun

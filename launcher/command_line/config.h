@@ -1,0 +1,170 @@
+// What the command line, and the environment beside it, ask for. Values and their validation; no
+// flag is read anywhere else, none after the start.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "agent/workers/numa_binding.h"
+#include "common/endpoint.h"
+#include "common/result.h"
+#include "common/time.h"
+#include "launcher/environment/surroundings.h"
+#include "launcher/setting.h"
+#include "rendezvous/door/tls.h"
+#include "rendezvous/store/allow_list.h"
+
+namespace ddprun {
+
+// --signals-to-handle
+struct HandledSignals {
+  std::string text;                  // As given; every worker finds it in its environment.
+  std::set<int> numbers;             // Passed on to the workers.
+  std::vector<std::string> unknown;  // Said once, and left out.
+};
+
+struct LaunchConfig {
+  std::uint32_t min_nodes = 1;
+  std::uint32_t max_nodes = 1;
+  std::uint32_t workers = 1;  // --nproc-per-node
+  std::optional<std::uint32_t> node_rank;
+  bool standalone = true;                 // No other node can come: no socket is opened.
+  Endpoint endpoint{"127.0.0.1", 29400};  // The first of the list, where there is one.
+  std::vector<Endpoint> candidates;       // The whole list; empty: one endpoint was given.
+  bool literal_master = false;  // The workers' MASTER_ADDR:MASTER_PORT is exactly `endpoint`.
+  std::string run_id;           // Empty: to be drawn (standalone).
+  std::string local_address;    // Empty: found out.
+  std::string interface;        // --interface: whose address that is.
+  std::string token_file;       // --token-file: what all must show.
+  std::string token;            // DDPRUN_TOKEN; no worker sees it.
+  AllowList store_allowed;      // --store-allow
+  TlsFiles tls;                 // --tls-cert, --tls-key, --tls-ca
+  bool insecure = false;        // --insecure: no token is drawn, everybody may call.
+  bool in_slurm_job = false;    // Whose nodes may share a token by MUNGE.
+  std::string run_dir;          // --run-dir: shared by the nodes; empty: nobody takes over.
+  std::string role = "default";
+  bool scale_up = true;
+  std::uint32_t max_restarts = 0;
+  Duration restart_window{0};
+  std::uint32_t crash_loop_limit = 3;
+  int give_up_code = 0;  // 0: the code that tells why.
+  Duration last_call{5'000};
+  Duration join_timeout{600'000};
+  Duration shutdown_timeout{30'000};
+  Duration hang_timeout{0};  // 0: no worker is judged by its heartbeats.
+  Duration fence_after{0};   // 0: a node that is cut off keeps its workers.
+  Duration stop_before{0};   // 0: nobody is told that the job will end.
+  Duration time_limit{0};    // 0: the scheduler knows, if anybody does.
+
+  std::string program;
+  std::vector<std::string> args;
+  bool module = false;
+  bool no_python = false;
+  bool run_path = false;
+  bool pass_local_rank = false;
+  std::filesystem::path called_from;  // Where the name is that ddprun was called by.
+  NumaMode numa = NumaMode::kNone;
+  bool virtual_local_rank = false;
+  bool scrub_env = false;
+  HandledSignals signals;
+
+  std::string log_dir;          // Empty: no worker output is kept.
+  std::uint32_t redirects = 0;  // 1 stdout, 2 stderr, 3 both.
+  std::uint32_t tee = 0;
+  std::map<std::uint32_t, std::uint32_t> redirects_of;
+  std::map<std::uint32_t, std::uint32_t> tee_of;
+  bool prefix_rank = false;  // --prefix=rank
+  std::string prefix_template = "[${role_name}${local_rank}]:";
+  std::optional<std::vector<std::uint32_t>> shown_ranks;  // --local-ranks-filter
+  std::vector<std::string> stdout_filters;                // --duplicate-stdout-filters
+  std::vector<std::string> stderr_filters;
+  bool verbose = false;
+  bool console_events = false;  // --event-log-handler=console
+  bool dry_run = false;
+  bool auto_srun = true;                 // Where srun was forgotten it is put before ddprun.
+  std::vector<std::string> own_command;  // As ddprun was called.
+
+  // Files are wanted for some stream of some worker.
+  bool KeepsOutput() const {
+    return redirects != 0 || tee != 0 || !redirects_of.empty() || !tee_of.empty();
+  }
+
+  Surroundings around;  // Who started this process, and as which node.
+
+  std::vector<Setting> settings;     // Of every flag, for people: --dry-run shows them.
+  std::vector<std::string> remarks;  // What was asked for and does not count; said once.
+};
+
+struct ServerConfig {
+  Endpoint listen{"127.0.0.1", 29400};
+  std::string journal;  // Empty: none is kept.
+  std::string run_dir;  // Empty: nobody else takes over.
+  // The nodes' list: it is a witness at the first place that is this machine's and free, and
+  // `listen` does not count.
+  std::vector<Endpoint> candidates;
+  std::string token_file;
+  std::string token;
+  TlsFiles tls;
+  bool insecure = false;
+  bool in_slurm_job = false;
+  bool verbose = false;
+  std::vector<Setting> settings;  // Those from variables: origins of what cannot be used.
+};
+
+// Whether the nodes know where else than at one endpoint a server may be.
+inline bool HasSuccession(const LaunchConfig& config) {
+  return !config.run_dir.empty() || !config.candidates.empty();
+}
+
+// "HOST[:PORT],HOST[:PORT],...": two or more, no two alike.
+Result<std::vector<Endpoint>> ParseCandidates(const std::string& text, std::uint16_t default_port);
+// For people; empty: its nodes may take over from each other.
+std::string WhyListDoesNotCount(const std::vector<Endpoint>& list, bool standalone, bool run_dir);
+
+// "2" -> 2:2, "1:4". Anything else, zero, or MIN > MAX is refused.
+Result<std::pair<std::uint32_t, std::uint32_t>> ParseNodes(const std::string& text);
+
+// A count, "cpu", "gpu" or "auto" (GPUs if there are any, else CPUs).
+Result<std::uint32_t> ParseWorkers(const std::string& text);
+
+// "3", or "0:3,1:0,2:1" by local rank.
+Result<void> ParseStreams(const std::string& flag, const std::string& text, std::uint32_t& all,
+                          std::map<std::uint32_t, std::uint32_t>& by_rank);
+
+// "0,2": local ranks. Empty text: all, hence nothing.
+Result<std::optional<std::vector<std::uint32_t>>> ParseRanks(const std::string& flag,
+                                                             const std::string& text);
+
+// "apple,orange"; two commas together are one that belongs to a filter.
+std::vector<std::string> ParseFilters(const std::string& text);
+
+// "join_timeout=600,last_call_timeout=0.5". Keys of torchrun that mean nothing here are accepted;
+// where its rendezvous is static, its timeout is the join timeout unless that is said too.
+Result<void> ParseRendezvousConf(const std::string& text, bool is_static, LaunchConfig& config);
+
+// "SIGTERM,SIGINT". Without `given` SIGUSR1 and SIGUSR2 are passed on too.
+HandledSignals ParseSignals(const std::string& text, bool given);
+
+// none, node, socket, exclusive, core-complex
+Result<NumaMode> ParseNumaMode(const std::string& text);
+
+// Seconds, fractions too, as a duration that is not negative.
+Result<Duration> ParseSeconds(const std::string& flag, const std::string& text);
+
+// "30", "90s", "500ms", "5m", "2h". Without a unit: seconds.
+Result<Duration> ParseDuration(const std::string& flag, const std::string& text);
+
+// --fence-after: 0, or at least two leases of so many nodes.
+Result<Duration> ParseFence(const std::string& text, std::uint32_t max_nodes);
+
+// GPUs as CUDA_VISIBLE_DEVICES and /dev/nvidia<n> tell, without any driver call.
+std::uint32_t CountGpus();
+// As /dev/nvidia<n> tells alone.
+std::uint32_t CountDevices();
+
+}  // namespace ddprun

@@ -1,0 +1,111 @@
+#include "launcher/command_line/config_file.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <sstream>
+
+#include "common/files.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kMaxSettingsFile = 1 << 20;
+constexpr const char* kHere = "ddprun.toml";
+
+std::string WithoutBlanks(const std::string& text) {
+  const std::size_t begin = text.find_first_not_of(" \t\r");
+  return begin == std::string::npos
+             ? ""
+             : text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
+}
+
+// What is before a # that stands outside of quotes.
+std::string WithoutComment(const std::string& line) {
+  char quote = 0;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (quote == 0 && line[i] == '#') {
+      return line.substr(0, i);
+    }
+    if (quote == 0 && (line[i] == '"' || line[i] == '\'')) {
+      quote = line[i];
+    } else if (quote == '"' && line[i] == '\\') {
+      ++i;
+    } else if (line[i] == quote) {
+      quote = 0;
+    }
+  }
+  return line;
+}
+
+// "two words", 'as it is', or one bare word: number, true, false.
+std::optional<std::string> Value(const std::string& text) {
+  if (text.size() >= 2 && text.front() == '\'' && text.back() == '\'') {
+    return text.substr(1, text.size() - 2);
+  }
+  if (text.size() >= 2 && text.front() == '"' && text.back() == '"') {
+    std::string value;
+    for (std::size_t i = 1; i + 1 < text.size(); ++i) {
+      i += text[i] == '\\' ? 1 : 0;
+      value += text[i];
+    }
+    return value;
+  }
+  const bool bare = !text.empty() && text.find_first_of("\"'[]{}, \t") == std::string::npos;
+  return bare ? std::optional(text) : std::nullopt;
+}
+
+}  // namespace
+
+Result<std::vector<Setting>> ParseConfigFile(const CLI::App& app, const std::string& name,
+                                             const std::string& text) {
+  std::vector<Setting> settings;
+  std::stringstream stream(text);
+  std::string line;
+  for (int number = 1; std::getline(stream, line); ++number) {
+    line = WithoutBlanks(WithoutComment(line));
+    const std::string where = name + ":" + std::to_string(number);
+    const auto bad = [&](const std::string& what) {
+      return Error{ErrorKind::kInvalid, where + ": " + what};
+    };
+    if (line.empty()) {
+      continue;
+    }
+    const std::size_t equals = line.find('=');
+    if (line.front() == '[' || equals == std::string::npos) {
+      return bad("expected `name = value`, as in `nproc-per-node = 2`: '" + line + "'");
+    }
+    std::string key = WithoutBlanks(line.substr(0, equals));
+    std::replace(key.begin(), key.end(), '_', '-');
+    const CLI::Option* const option = key.empty() ? nullptr : app.get_option_no_throw("--" + key);
+    if (option == nullptr || key == "config" || key == "help" || key == "version" ||
+        key == "print-completion") {
+      return bad("unknown name '" + key + "': names are those of the flags (ddprun --help)");
+    }
+    const std::optional<std::string> value = Value(WithoutBlanks(line.substr(equals + 1)));
+    const bool is_flag = option->get_items_expected_max() == 0;
+    if (!value || (is_flag && *value != "true" && *value != "false")) {
+      return bad(is_flag
+                     ? "'" + key + "' is true or false"
+                     : "the value of '" + key + "' must be one number or word, or stand in quotes");
+    }
+    settings.push_back({key, *value, where});
+  }
+  return settings;
+}
+
+Result<std::vector<Setting>> SettingsFromFile(const CLI::App& app,
+                                              const std::optional<std::string>& named) {
+  std::error_code ignored;
+  const bool given = named && !named->empty();
+  if (!given && !std::filesystem::is_regular_file(kHere, ignored)) {
+    return std::vector<Setting>{};
+  }
+  const std::string path = given ? *named : kHere;
+  const Result<std::string> text = ReadFile(path, kMaxSettingsFile);
+  if (!text) {
+    return Error{ErrorKind::kInvalid, text.error().message + (given ? " (--config)" : "")};
+  }
+  return ParseConfigFile(app, path, *text);
+}
+
+}  // namespace ddprun

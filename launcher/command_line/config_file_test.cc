@@ -1,0 +1,61 @@
+#include "launcher/command_line/config_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "launcher/command_line/raw_flags.h"
+
+namespace ddprun {
+namespace {
+
+using ::testing::HasSubstr;
+
+class ConfigFile : public ::testing::Test {
+ protected:
+  ConfigFile() {
+    app_.set_help_flag();  // Ours are among the flags.
+    AddFlags(app_, raw_);
+  }
+
+  std::vector<std::string> Read(const std::string& text) {
+    std::vector<std::string> lines;
+    const auto settings = ParseConfigFile(app_, "run.toml", text);
+    EXPECT_TRUE(settings) << settings.error().message;
+    for (const Setting& setting : *settings) {
+      lines.push_back(setting.name + "=" + setting.value + " " + setting.origin);
+    }
+    return lines;
+  }
+
+  std::string Refusal(const std::string& text) {
+    const auto settings = ParseConfigFile(app_, "run.toml", text);
+    return settings ? "" : settings.error().message;
+  }
+
+  RawFlags raw_;
+  CLI::App app_;
+};
+
+TEST_F(ConfigFile, NamesAreThoseOfTheFlags) {
+  EXPECT_THAT(Read("# a run\n\nnnodes = \"1:4\"  # elastic\nnproc_per_node=2\n"),
+              ::testing::ElementsAre("nnodes=1:4 run.toml:3", "nproc-per-node=2 run.toml:4"));
+}
+
+TEST_F(ConfigFile, QuotesKeepWhatStandsInThem) {
+  EXPECT_THAT(Read("rdzv-id = 'a#b'\nrole = \"say \\\"x\\\"\"\nno-python = true\n"),
+              ::testing::ElementsAre("rdzv-id=a#b run.toml:1", "role=say \"x\" run.toml:2",
+                                     "no-python=true run.toml:3"));
+}
+
+TEST_F(ConfigFile, WhatIsWrongIsNamedWithItsLine) {
+  EXPECT_THAT(Refusal("nnodes = 1\nnodes = 2\n"), HasSubstr("run.toml:2: unknown name 'nodes'"));
+  EXPECT_THAT(Refusal("[run]\n"), HasSubstr("run.toml:1: expected `name = value`"));
+  EXPECT_THAT(Refusal("nnodes\n"), HasSubstr("run.toml:1: expected"));
+  EXPECT_THAT(Refusal("nnodes = [1, 2]\n"), HasSubstr("the value of 'nnodes'"));
+  EXPECT_THAT(Refusal("nnodes =\n"), HasSubstr("the value of 'nnodes'"));
+  EXPECT_THAT(Refusal("standalone = maybe\n"), HasSubstr("'standalone' is true or false"));
+  EXPECT_THAT(Refusal("config = 'x'\n"), HasSubstr("unknown name 'config'"));
+}
+
+}  // namespace
+}  // namespace ddprun

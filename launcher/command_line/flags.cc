@@ -1,0 +1,247 @@
+#include "launcher/command_line/flags.h"
+
+#include <algorithm>
+#include <cctype>
+#include <sstream>
+
+namespace ddprun {
+namespace {
+
+constexpr const char* kOn = "true";
+
+bool TakesValue(const CLI::Option* option) {
+  return option->get_items_expected_max() > 0;
+}
+
+// Its long name, or the one letter of a flag that has no other.
+std::string NameOf(const CLI::Option* option) {
+  return option->get_lnames().empty() ? option->get_snames().front() : option->get_lnames().front();
+}
+
+std::vector<std::string> LongNames(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) {
+      names.push_back(name);
+    }
+  }
+  return names;
+}
+
+// Levenshtein's distance; names are short.
+std::size_t Distance(const std::string& a, const std::string& b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) {
+    row[j] = j;
+  }
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t above = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      diagonal = above;
+    }
+  }
+  return row[b.size()];
+}
+
+Error Unknown(const std::vector<std::string>& names, const std::string& name,
+              const std::string& more) {
+  std::string text = "unknown option --" + name;
+  if (const auto nearest = Nearest(names, name, name.size() / 3)) {
+    text += "; did you mean --" + *nearest + "?";
+  }
+  return {ErrorKind::kInvalid, text + more};
+}
+
+bool Names(const std::string& text, const std::string& flag) {
+  for (std::size_t at = text.find(flag); at != text.npos; at = text.find(flag, at + 1)) {
+    const std::size_t end = at + flag.size();
+    const bool longer =
+        end < text.size() &&
+        (std::isalnum(static_cast<unsigned char>(text[end])) != 0 || text[end] == '-');
+    if (!longer) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// A variable with its value; a file's line, or what a scheduler's words mean together, without.
+std::string OriginInWords(const Setting& setting) {
+  const bool variable = std::all_of(setting.origin.begin(), setting.origin.end(), [](char c) {
+    return std::isupper(static_cast<unsigned char>(c)) != 0 || c == '_' || std::isdigit(c) != 0;
+  });
+  return variable ? setting.origin + "=" + setting.value : setting.origin;
+}
+
+// The one known name that `given` is, or is a prefix of.
+Result<std::string> Canonical(const std::vector<std::string>& names, std::string given,
+                              const std::string& more) {
+  std::replace(given.begin(), given.end(), '_', '-');
+  if (std::find(names.begin(), names.end(), given) != names.end()) {
+    return given;
+  }
+  std::vector<std::string> matches;
+  std::copy_if(names.begin(), names.end(), std::back_inserter(matches),
+               [&](const std::string& name) { return name.starts_with(given); });
+  if (matches.size() == 1 && !given.empty()) {
+    return matches.front();
+  }
+  if (matches.size() > 1 && !given.empty()) {
+    std::string text = "--" + given + " is ambiguous: it could be";
+    for (const std::string& match : matches) {
+      text += " --" + match;
+    }
+    return Error{ErrorKind::kInvalid, text};
+  }
+  return Unknown(names, given, more);
+}
+
+}  // namespace
+
+std::optional<std::string> Nearest(const std::vector<std::string>& names, const std::string& name,
+                                   std::size_t wrong) {
+  const auto nearest = std::min_element(
+      names.begin(), names.end(),
+      [&](const auto& a, const auto& b) { return Distance(a, name) < Distance(b, name); });
+  const bool near =
+      nearest != names.end() && Distance(*nearest, name) <= std::min<std::size_t>(3, wrong);
+  return near ? std::optional(*nearest) : std::nullopt;
+}
+
+Result<SplitLine> SplitFlags(const CLI::App& app, const std::vector<std::string>& args) {
+  const std::vector<std::string> names = LongNames(app);
+  const std::string more = " (" + app.get_name() + " --help lists all)";
+  SplitLine line;
+  std::size_t i = 0;
+  std::vector<std::string> words = args;
+  for (; i < words.size(); ++i) {
+    const std::string arg = words[i];
+    if (arg == "--") {
+      ++i;
+      break;
+    }
+    if (arg.size() < 2 || arg.front() != '-') {
+      break;
+    }
+    std::string name = arg.substr(0, 2);
+    std::optional<std::string> value;
+    if (arg.starts_with("--")) {
+      const std::size_t equals = arg.find('=');
+      ASSIGN_OR_RETURN(const std::string canonical,
+                       Canonical(names, arg.substr(2, equals - 2), more));
+      name = "--" + canonical;
+      if (equals != std::string::npos) {
+        value = arg.substr(equals + 1);
+      }
+    } else if (arg.size() > 2) {
+      value = arg.substr(arg[2] == '=' ? 3 : 2);  // "-r3", "-r=3"
+    }
+    const CLI::Option* const option = app.get_option_no_throw(name);
+    if (option == nullptr) {
+      return Error{ErrorKind::kInvalid, "unknown option " + arg + more};
+    }
+    if (!TakesValue(option) && value && name.size() == 2) {  // -mv: two switches in one word.
+      words[i--] = "-" + *value;
+      value.reset();
+    } else if (TakesValue(option) && !value) {
+      if (i + 1 == words.size()) {
+        return Error{ErrorKind::kInvalid, "option " + name + " needs a value"};
+      }
+      value = words[++i];
+    }
+    line.settings.push_back({NameOf(option), value.value_or(kOn), kCommandLine});
+  }
+  line.rest.assign(words.begin() + static_cast<std::ptrdiff_t>(std::min(i, words.size())),
+                   words.end());
+  return line;
+}
+
+std::vector<Setting> SettingsFromEnvironment(const CLI::App& app, const GetEnv& get_env) {
+  std::vector<Setting> found;
+  for (const CLI::Option* option : app.get_options()) {
+    const std::string name = NameOf(option);
+    if (name.size() == 1 || name == "help" || name == "version" || name == "print-completion") {
+      continue;
+    }
+    std::string variable = name;
+    for (char& c : variable) {
+      c = c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    }
+    for (const char* prefix : {"DDPRUN_", "PET_"}) {
+      const std::optional<std::string> value = get_env(prefix + variable);
+      if (!value) {
+        continue;
+      }
+      if (!value->empty() || TakesValue(option)) {  // An empty switch says nothing.
+        found.push_back({name, *value, prefix + variable});
+      }
+      break;
+    }
+  }
+  return found;
+}
+
+std::vector<Setting> LayOver(const std::vector<std::vector<Setting>>& lists) {
+  std::vector<Setting> all;
+  for (const std::vector<Setting>& list : lists) {
+    for (const Setting& setting : list) {
+      const auto known = std::find_if(
+          all.begin(), all.end(), [&](const Setting& other) { return other.name == setting.name; });
+      if (known == all.end()) {
+        all.push_back(setting);
+      } else {
+        *known = setting;
+      }
+    }
+  }
+  return all;
+}
+
+std::string WithOrigins(const std::string& problems, const std::vector<Setting>& settings) {
+  std::string told;
+  std::stringstream lines(problems);
+  for (std::string line; std::getline(lines, line);) {
+    std::string origins;
+    for (const Setting& setting : settings) {
+      const bool theirs = setting.origin == kCommandLine || setting.origin == kDefault;
+      if (!theirs && setting.name.size() > 1 && Names(line, "--" + setting.name)) {
+        origins += (origins.empty() ? " (--" : "; --") + setting.name + " is from " +
+                   OriginInWords(setting);
+      }
+    }
+    told += (told.empty() ? "" : "\n") + line + (origins.empty() ? "" : origins + ")");
+  }
+  return told;
+}
+
+std::vector<std::string> ToArguments(const std::vector<Setting>& settings) {
+  std::vector<std::string> arguments;
+  for (const auto& [name, value, origin] : settings) {
+    if (value.empty()) {  // CLI11 would take the next word for the value that "--name=" lacks.
+      arguments.insert(arguments.end(), {"--" + name, ""});
+    } else if (name.size() == 1) {
+      arguments.push_back("-" + name);
+    } else {
+      arguments.push_back("--" + name + "=" + value);
+    }
+  }
+  return arguments;
+}
+
+Result<void> ParseFlags(CLI::App& app, std::vector<std::string> flags) {
+  for (CLI::Option* option : app.get_options()) {
+    option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  }
+  std::reverse(flags.begin(), flags.end());
+  try {
+    app.parse(flags);
+  } catch (const CLI::ParseError& error) {
+    return Error{ErrorKind::kInvalid, error.what()};
+  }
+  return {};
+}
+
+}  // namespace ddprun

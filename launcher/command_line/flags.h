@@ -1,0 +1,48 @@
+// Splits a command line of flags from the program that follows, makes every spelling of a flag its
+// one long name, and lays what the command line, the environment and a file say over each other.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/result.h"
+#include "launcher/command_line/config.h"
+#include "proto/worker_env.h"
+
+namespace ddprun {
+
+inline constexpr const char* kCommandLine = "command line";  // As an origin.
+inline constexpr const char* kDefault = "default";
+
+struct SplitLine {
+  std::vector<Setting> settings;  // As given, with kCommandLine for their origin.
+  std::vector<std::string> rest;  // The program and its arguments.
+};
+
+// An unknown or ambiguous flag is refused, with the nearest known one.
+Result<SplitLine> SplitFlags(const CLI::App& app, const std::vector<std::string>& args);
+
+// DDPRUN_<NAME>, else PET_<NAME>, for every flag of `app` but those that only print.
+std::vector<Setting> SettingsFromEnvironment(const CLI::App& app, const GetEnv& get_env);
+
+// Of `names` the one that is meant, where at most so many letters, and three, are wrong.
+std::optional<std::string> Nearest(const std::vector<std::string>& names, const std::string& name,
+                                   std::size_t wrong);
+
+// Each name once, with its last setting of the last list that has one.
+std::vector<Setting> LayOver(const std::vector<std::vector<Setting>>& lists);
+
+// What is wrong with a command line, a problem on each line: where a problem names a flag that
+// somebody else than the command line has set, it is told who.
+std::string WithOrigins(const std::string& problems, const std::vector<Setting>& settings);
+
+// "--name=value", for CLI11.
+std::vector<std::string> ToArguments(const std::vector<Setting>& settings);
+
+// CLI11 takes its arguments last one first. Of a flag given twice the later one counts, as
+// everywhere.
+Result<void> ParseFlags(CLI::App& app, std::vector<std::string> flags);
+
+}  // namespace ddprun

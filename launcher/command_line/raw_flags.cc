@@ -1,0 +1,282 @@
+#include "launcher/command_line/raw_flags.h"
+
+#include <algorithm>
+#include <sstream>
+
+namespace ddprun {
+namespace {
+
+// One headline of the help.
+class Group {
+ public:
+  Group(CLI::App& app, const char* name) : app_(app), name_(name) {}
+
+  void Value(const char* flag, std::string& value, const char* form, const char* help) {
+    app_.add_option(flag, value, help)->type_name(form)->capture_default_str()->group(name_);
+  }
+  void Switch(const char* flag, bool& value, const char* help) {
+    app_.add_flag(flag, value, help)->group(name_);
+  }
+
+ private:
+  CLI::App& app_;
+  const char* name_;
+};
+
+void AddSize(CLI::App& app, RawFlags& raw) {
+  Group size(app, "Size");
+  size.Value("--nnodes", raw.nnodes, "N|MIN:MAX", "Nodes: N, or MIN:MAX for an elastic run");
+  size.Value("--scale-up", raw.scale_up, "restart|never",
+             "When a node comes while fewer than MAX run: restart (take it in: all workers get "
+             "--shutdown-timeout to save, then start again together) or never (it waits as a "
+             "spare). The first node's word counts");
+  size.Value("--nproc-per-node", raw.workers, "N|auto|gpu|cpu",
+             "Workers on this node: a number, one per visible GPU, one per allowed CPU; auto: GPUs "
+             "if there are any, else CPUs");
+  size.Value("--node-rank", raw.node_rank, "N",
+             "This node's rank, where ranks are fixed by hand; rank 0 carries the server");
+}
+
+void AddRendezvous(CLI::App& app, RawFlags& raw) {
+  Group rendezvous(app, "Rendezvous");
+  rendezvous.Value(
+      "--rdzv-endpoint", raw.endpoint, "HOST[:PORT]",
+      "Where the nodes meet (default 127.0.0.1:29400); whoever has that address and "
+      "comes first carries the server. Three or more, separated by commas, each on a "
+      "host of its own: when the server's host dies another one of them takes its part "
+      "over, as long as a majority of them can talk to each other");
+  rendezvous.Value("--rdzv-id", raw.run_id, "NAME",
+                   "Name of the run; a server keeps runs apart by it");
+  rendezvous.Value("--rdzv-backend", raw.backend, "ddprun|c10d|static",
+                   "All are served by ddprun's own server");
+  rendezvous.Value("--rdzv-conf", raw.conf, "KEY=VALUE,...",
+                   "join_timeout=SECONDS (600; of a static rendezvous also called timeout), "
+                   "last_call_timeout=SECONDS (5); torchrun's other keys are checked and mean "
+                   "nothing here");
+  rendezvous.Switch("--standalone", raw.standalone,
+                    "One node, no sockets for others: what one node is without it too");
+  rendezvous.Value("--local-addr", raw.local_address, "ADDRESS",
+                   "Address under which other nodes reach this one (default: the one that faces "
+                   "the endpoint)");
+  rendezvous.Value(
+      "--interface", raw.interface, "NAME",
+      "Network interface, as ib0, whose address that is without --local-addr; workers find "
+      "its name in "
+      "GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME too, unless these are set");
+  rendezvous.Value(
+      "--token-file", raw.token_file, "FILE",
+      "The token (in a file of mode 600; or DDPRUN_TOKEN) that every node must show to the "
+      "rendezvous, and `ddprun status`, `drain` and `stop` too. Without one nodes that share "
+      "--run-dir, or whose endpoint is on loopback, draw one by themselves; else any node may "
+      "join, "
+      "and the server draws one for drain and stop alone, in its run directory");
+  rendezvous.Value("--tls-ca", raw.tls_ca, "FILE",
+                   "Speak TLS with the rendezvous: what this certificate (PEM) signed is trusted. "
+                   "The server's must name the host in --rdzv-endpoint");
+  rendezvous.Value("--tls-cert", raw.tls_cert, "FILE",
+                   "This node's certificate (PEM), signed by --tls-ca. A server asks for one; a "
+                   "node without one never carries the server");
+  rendezvous.Value("--tls-key", raw.tls_key, "FILE",
+                   "The key of --tls-cert (PEM, mode 600, no passphrase)");
+  rendezvous.Value(
+      "--store-allow", raw.store_allow, "CIDR,...",
+      "Addresses and networks whose workers may speak to the store that this node hosts, beside "
+      "the nodes of the run. On this machine its user's are let in, and no other's; any: everybody "
+      "everywhere");
+  rendezvous.Switch(
+      "--insecure", raw.insecure,
+      "Draw no token: everybody who reaches the endpoint may join. On every node. Also lets the "
+      "server serve on every address of this machine (0.0.0.0, ::)");
+  rendezvous.Value(
+      "--run-dir", raw.run_dir, "DIR",
+      "A directory that all nodes share: where the host of the server dies, another node takes its "
+      "part over and the run goes on. Each run's own; the server is then wherever the claims in it "
+      "say. Not with a static rendezvous");
+  rendezvous.Value("--master-addr", raw.master_addr, "HOST",
+                   "Static rendezvous: the host of node rank 0 (default 127.0.0.1); MASTER_ADDR of "
+                   "every worker is this very word. Not used beside --rdzv-endpoint, --standalone "
+                   "or --rdzv-backend=c10d");
+  rendezvous.Value("--master-port", raw.master_port, "PORT",
+                   "Static rendezvous: its port (default 29500 with --master-addr); MASTER_PORT of "
+                   "every worker is this very number, shared by the rendezvous and the workers' "
+                   "store. Not used where --master-addr is not");
+}
+
+void AddScheduler(CLI::App& app, RawFlags& raw) {
+  Group scheduler(app, "Scheduler");
+  scheduler.Switch("--no-auto-srun", raw.no_auto_srun,
+                   "In a Slurm job, but outside of a step: say what to write instead of putting "
+                   "srun before ddprun");
+  scheduler.Value(
+      "--stop-before", raw.stop_before, "DURATION",
+      "This long before the job ends every worker gets SIGTERM and --shutdown-timeout to save; "
+      "where all have saved ddprun ends with 75: start this job again. 90s, 5m; 0: never. Slurm "
+      "says when the job ends, elsewhere --time-limit");
+  scheduler.Value("--time-limit", raw.time_limit, "DURATION",
+                  "The job ends this long after ddprun's start (default: what the scheduler says): "
+                  "for --stop-before, and shown by `ddprun status`. 90s, 5m, 24h");
+}
+
+void AddProgram(CLI::App& app, RawFlags& raw) {
+  Group program(app, "Program");
+  program.Switch("-m,--module", raw.module, "PROGRAM is a Python module");
+  program.Switch("--no-python", raw.no_python, "Execute PROGRAM itself, even a .py file");
+  program.Switch("--run-path", raw.run_path,
+                 "Run PROGRAM through Python's runpy.run_path, whatever it is called; wins over "
+                 "--no-python");
+  program.Switch("--pass-local-rank", raw.pass_local_rank,
+                 "Give PROGRAM --local-rank=<n> as its first argument, as torch.distributed.launch "
+                 "does; LOCAL_RANK is set all the same");
+  program.Switch("--use-env", raw.use_env,
+                 "Accepted for torch.distributed.launch's sake: the local rank is in LOCAL_RANK, "
+                 "and no argument (not with --pass-local-rank)");
+  program.Switch("--virtual-local-rank", raw.virtual_local_rank,
+                 "LOCAL_RANK=0 for every worker, and CUDA_VISIBLE_DEVICES its one GPU");
+  program.Value(
+      "--numa-binding", raw.numa_binding, "none|node|socket|exclusive|core-complex",
+      "Bind each worker to CPUs near its GPU: its NUMA node, its socket, its own share of "
+      "the node's cores, or one last-level cache. Without GPUs workers are spread over "
+      "the nodes. Always within the CPUs that ddprun itself may use; needs no numactl");
+  program.Switch("--scrub-env", raw.scrub_env,
+                 "Take MPI's variables (OMPI_*, PMI_*, PMIX_*, MPI_*, HYDRA_*) out of the workers' "
+                 "environment");
+  program.Value("--role", raw.role, "NAME", "Name of the workers' role");
+  program.Value("--start-method", raw.start_method, "spawn|fork|forkserver",
+                "Accepted for torchrun's sake, where it is about Python functions: here every "
+                "worker is a program that is executed anew");
+}
+
+void AddEnding(CLI::App& app, RawFlags& raw) {
+  Group ending(app, "Restarts and signals");
+  ending.Value("--max-restarts", raw.max_restarts, "N",
+               "Worker failures after which the run still goes on, counted over all nodes");
+  ending.Value(
+      "--restart-window", raw.restart_window, "DURATION",
+      "Only failures within this time count against --max-restarts: SECONDS, or as 10m, 1h; "
+      "0: all of the run's");
+  ending.Value(
+      "--crash-loop-limit", raw.crash_loop_limit, "N",
+      "Failures in a row without a step beyond the highest one, after which the run ends "
+      "with 76 although restarts are left; 0: never. Steps are what workers tell as STEP=N "
+      "on the notify socket, as ddprun-train does; where none does, nothing is concluded");
+  ending.Value("--give-up-code", raw.give_up_code, "N",
+               "Exit code of a run that must not be tried again: the restarts are spent, a worker "
+               "asked not to be restarted (76), or workers hung (124). Default: the code that "
+               "tells why. For a scheduler's rules, as Kubernetes' podFailurePolicy");
+  ending.Value("--shutdown-timeout", raw.shutdown_timeout, "SECONDS",
+               "From a forwarded signal to SIGKILL (TORCH_ELASTIC_SHUTDOWN_TIMEOUT changes the "
+               "default)");
+  ending.Value("--hang-timeout", raw.hang_timeout, "DURATION",
+               "Workers that tell STEP= or PHASE= on DDPRUN_NOTIFY_SOCKET and make no progress for "
+               "this long hang: their stacks are kept and all workers restarted. 30, 90s, 5m; 0: "
+               "never (docs/writing-a-worker.md)");
+  ending.Value("--fence-after", raw.fence_after, "DURATION",
+               "A node that the rendezvous has not answered for this long kills its own workers, "
+               "and a lost node is not replaced earlier: so two worlds never run at once, whatever "
+               "the program. 30, 90s, 5m; 0: the workers of a node that is cut off go on");
+  ending.Value(
+      "--signals-to-handle", raw.signals, "SIGNAL,...",
+      "Signals that are passed on to the workers. SIGUSR1 and SIGUSR2 do not stop the run, "
+      "and are passed on too unless this flag leaves them out; of another one that is "
+      "left out the run dies at once");
+  ending.Value("--monitor-interval", raw.monitor_interval, "SECONDS",
+               "Accepted for torchrun's sake, which looks after its workers this often: here their "
+               "end wakes ddprun at once");
+}
+
+void AddOutput(CLI::App& app, RawFlags& raw) {
+  Group output(app, "Output");
+  output.Value("--log-dir", raw.log_dir, "DIR",
+               "Keep the workers' output below DIR/<run id>_<unique>/attempt_<n>/<local rank>; "
+               "/dev/null: write no file at all");
+  output.Value("-r,--redirects", raw.redirects, "BITS",
+               "Streams to files only: 1 stdout, 2 stderr, 3 both, or 0:3,1:0 by local rank");
+  output.Value("-t,--tee", raw.tee, "BITS", "Streams to files and console, same form");
+  output.Value("--prefix", raw.prefix, "none|rank",
+               "rank: [<role><local rank>]: before every line");
+  output.Value("--log-line-prefix-template", raw.prefix_template, "TEMPLATE",
+               "Before teed lines; knows ${role_name}, ${local_rank}, ${rank}, ${hostname} "
+               "(TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE changes the default)");
+  output.Value("--local-ranks-filter", raw.shown_ranks, "RANKS",
+               "Only these local ranks, as 0,2, are shown on the console; files have all");
+  output.Value("--duplicate-stdout-filters", raw.stdout_filters, "TEXT,...",
+               "Teed lines with any of these texts, as a,b, also go to filtered_stdout.log in the "
+               "attempt's directory; ,, is a comma");
+  output.Value("--duplicate-stderr-filters", raw.stderr_filters, "TEXT,...",
+               "The same for stderr: filtered_stderr.log");
+  output.Value(
+      "--event-log-handler", raw.event_log_handler, "null|console",
+      "console: torchrun's events, one JSON object per line on stderr, when a worker starts "
+      "or ends and when the agent does; a Python plug-in is refused");
+  output.Value("--logs-specs", raw.logs_specs, "default",
+               "Only 'default': Python plug-ins that choose the log files are refused");
+  output.Switch("-v,--verbose", raw.verbose, "Say every step of ddprun's own");
+}
+
+void AddHelp(CLI::App& app, RawFlags& raw) {
+  Group help(app, "Help");
+  help.Switch("--dry-run", raw.dry_run,
+              "Say what would be done, and where each setting comes from; start nothing");
+  help.Value(
+      "--config", raw.config, "FILE",
+      "File of `name = value` lines, names as the flags' (default ddprun.toml where there is "
+      "one); flags and environment count more");
+  help.Value("--print-completion", raw.print_completion, "bash|zsh|fish",
+             "Print the shell's completion script, as `ddprun completion` does");
+  help.Switch("--version", raw.version, "Print the version");
+  help.Switch("-h", raw.short_help, "The short help");
+  help.Switch("--help", raw.help, "Every flag");
+}
+
+// The words of "N|auto|gpu".
+std::vector<std::string> Words(const std::string& form) {
+  std::vector<std::string> words;
+  std::stringstream stream(form);
+  for (std::string word; std::getline(stream, word, '|');) {
+    if (std::none_of(word.begin(), word.end(), [](char c) { return c >= 'A' && c <= 'Z'; })) {
+      words.push_back(word);
+    }
+  }
+  return words;
+}
+
+}  // namespace
+
+void AddFlags(CLI::App& app, RawFlags& raw) {
+  AddSize(app, raw);
+  AddRendezvous(app, raw);
+  AddScheduler(app, raw);
+  AddProgram(app, raw);
+  AddEnding(app, raw);
+  AddOutput(app, raw);
+  AddHelp(app, raw);
+}
+
+std::string FlagRow::Spelling() const {
+  const std::string dashed = name.empty() ? "" : "--" + name;
+  const std::string both = short_name.empty() ? "" : "-" + short_name + (name.empty() ? "" : ", ");
+  return both + dashed + (form.empty() ? "" : " " + form);
+}
+
+std::vector<FlagRow> FlagTable() {
+  CLI::App app;
+  RawFlags raw;
+  app.set_help_flag();
+  AddFlags(app, raw);
+  std::vector<FlagRow> rows;
+  for (const CLI::Option* option : app.get_options()) {
+    const bool valued = option->get_items_expected_max() > 0;
+    FlagRow row;
+    row.name = option->get_lnames().empty() ? "" : option->get_lnames().front();
+    row.short_name = option->get_snames().empty() ? "" : option->get_snames().front();
+    row.form = valued ? option->get_type_name() : "";
+    row.choices = Words(row.form);
+    row.fallback = valued ? option->get_default_str() : "";
+    row.group = option->get_group();
+    row.help = option->get_description();
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+}  // namespace ddprun

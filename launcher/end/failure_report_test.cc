@@ -1,0 +1,161 @@
+#include "launcher/end/failure_report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <nlohmann/json.hpp>
+
+#include "rendezvous/messages/messages.h"
+
+namespace ddprun {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+FailureFacts Facts(ExitStatus status) {
+  FailureFacts facts;
+  facts.program = "train.py";
+  facts.root.rank = 1;
+  facts.root.local_rank = 1;
+  facts.root.pid = 42;
+  facts.root.host = "n0";
+  facts.root.status = status;
+  facts.max_restarts = 3;
+  return facts;
+}
+
+FailedWorker Stopped(std::uint32_t rank) {
+  return {.rank = rank, .local_rank = rank, .pid = 100 + rank, .host = "n0", .status = Killed{15}};
+}
+
+TEST(FailureReport, HasTorchrunsShape) {
+  FailureFacts facts = Facts(Killed{SIGKILL});
+  facts.last_lines = {"one", "two"};
+  facts.log = "logs/1/stderr.log";
+  const std::string thick(60, '=');
+  const std::string thin(60, '-');
+  EXPECT_EQ(FormatFailureReport(facts),
+            thick + "\ntrain.py FAILED\n" + thin + "\nFailures:\n  <NO_OTHER_FAILURES>\n" + thin +
+                "\nRoot Cause (first observed failure):\n"
+                "[0]:\n"
+                "  time      : <N/A>\n"
+                "  host      : n0\n"
+                "  rank      : 1 (local_rank: 1)\n"
+                "  exitcode  : -9 (pid: 42)  (SIGKILL)\n"
+                "  error_file: <N/A>\n"
+                "  traceback : Signal 9 (SIGKILL) received by PID 42\n" +
+                thin +
+                "\nlast lines of rank 1 on stderr:\n  one\n  two\n"
+                "log       : logs/1/stderr.log\n"
+                "restarts  : 0 of 3 used (--max-restarts)\n"
+                "hint      : somebody sent SIGKILL: a person, the scheduler, or the kernel short "
+                "of memory (dmesg)\n" +
+                thick + "\n");
+}
+
+// Who recorded an error and then outlived TERM was killed by nobody else.
+TEST(FailureReport, ARootThatWasStoppedHasNoHintAboutItsSignal) {
+  FailureFacts facts = Facts(Killed{SIGKILL});
+  facts.stopped = true;
+  EXPECT_EQ(HintFor(facts), "");
+}
+
+TEST(FailureReport, AnErrorFilesTracebackIsShownWhole) {
+  FailureFacts facts = Facts(Exited{1});
+  facts.root.error_file = "1/error.json";
+  facts.root.message = "ValueError: boom";
+  facts.root.traceback = "Traceback (most recent call last):\n  File x\nValueError: boom\n";
+  EXPECT_THAT(FormatFailureReport(facts),
+              HasSubstr("  exitcode  : 1 (pid: 42)\n"
+                        "  error_file: 1/error.json\n"
+                        "  traceback : Traceback (most recent call last):\n"
+                        "    File x\n"
+                        "  ValueError: boom\n"));
+}
+
+// 64 workers that were stopped alike are one entry, not 448 lines.
+TEST(FailureReport, EqualFailuresAreFolded) {
+  FailureFacts facts = Facts(Exited{1});
+  for (const std::uint32_t rank : {7, 0, 2, 3, 4}) {
+    facts.others.push_back(Stopped(rank));
+  }
+  facts.others.push_back({.rank = 6, .local_rank = 6, .host = "n0", .status = Exited{5}});
+  const std::string report = FormatFailureReport(facts);
+  EXPECT_THAT(report, HasSubstr("  rank      : 0 (local_rank: 0)\n"));
+  EXPECT_THAT(report, HasSubstr("  and 4 more like it: ranks 2-4, 7\n"));
+  EXPECT_THAT(report, HasSubstr("[2]:\n"));
+  EXPECT_THAT(report, Not(HasSubstr("[3]:")));
+}
+
+// A worker's bytes must not move the reader's cursor.
+TEST(FailureReport, ControlCharactersAreVisible) {
+  FailureFacts facts = Facts(Exited{1});
+  facts.last_lines = {"\x1b[2Jgone"};
+  EXPECT_THAT(FormatFailureReport(facts), HasSubstr("  \\x1b[2Jgone\n"));
+}
+
+TEST(FailureReport, HintsComeFromWhatIsKnown) {
+  EXPECT_EQ(HintFor(Facts(Exited{1})), "");
+  FailureFacts oom = Facts(Killed{SIGKILL});
+  oom.root.message = kMemoryRanOut;
+  EXPECT_THAT(HintFor(oom), HasSubstr("--mem"));
+  EXPECT_THAT(HintFor(Facts(Killed{SIGSEGV, true})), HasSubstr("a core file was written"));
+  FailureFacts usage = Facts(Exited{2});
+  EXPECT_EQ(HintFor(usage), "");
+  usage.ran = Duration(200);
+  EXPECT_THAT(HintFor(usage), HasSubstr("arguments"));
+  FailureFacts port = Facts(Exited{1});
+  port.last_lines = {"OSError: [Errno 98] Address already in use"};
+  EXPECT_THAT(HintFor(port), HasSubstr("port"));
+  FailureFacts gpu = Facts(Exited{1});
+  gpu.root.message = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate";
+  EXPECT_THAT(HintFor(gpu), HasSubstr("GPU"));
+}
+
+TEST(FailureReport, JsonHasTheSameFactsWhateverTheBytes) {
+  FailureFacts facts = Facts(Killed{SIGSEGV});
+  facts.exit_code = 139;
+  facts.last_lines = {"\xff\xfe"};
+  facts.others.push_back(Stopped(0));
+  const auto json = nlohmann::json::parse(FailureJson(facts));
+  EXPECT_EQ(json["exit_code"], 139);
+  EXPECT_EQ(json["root_cause"]["exitcode"], -11);
+  EXPECT_EQ(json["other_failures"][0]["rank"], 0);
+}
+
+TEST(FailureReport, ARequeuedJobSaysSo) {
+  FailureFacts facts = Facts(Exited{3});
+  facts.requeues = 2;
+  EXPECT_THAT(FormatFailureReport(facts),
+              HasSubstr("0 of 3 used (--max-restarts); the scheduler requeued the job 2 times\n"));
+  EXPECT_EQ(nlohmann::json::parse(FailureJson(facts))["requeues"], 2);
+}
+
+TEST(FailureReport, AHangNamesTheRankTheReasonAndTheStacks) {
+  FailureFacts facts = Facts(Killed{SIGKILL});
+  facts.exit_code = 124;
+  facts.hang = "no step for 30.0 s (its peers are at step 120, it is at step 118)";
+  facts.root.stacks = "logs/0/stacks.txt";
+  const std::string text = FormatFailureReport(facts);
+  EXPECT_NE(text.find("Root Cause: this worker hung:\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("  stacks    : logs/0/stacks.txt\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("hung      : no step for 30.0 s ("), std::string::npos) << text;
+  EXPECT_EQ(HintFor(facts).find("somebody sent SIGKILL"), std::string::npos);  // We did.
+  const auto json = nlohmann::json::parse(FailureJson(facts));
+  EXPECT_EQ(json["hang"]["rank"], facts.root.rank);
+  EXPECT_EQ(json["root_cause"]["stacks"], "logs/0/stacks.txt");
+}
+
+TEST(FailureReport, AHangOfAllBlamesNobody) {
+  FailureFacts facts = Facts(Killed{SIGKILL});
+  facts.hang = "no step for 30.0 s";
+  facts.nobody_lags = true;
+  EXPECT_NE(FormatFailureReport(facts).find("Root Cause: the workers hung; this is one of them"),
+            std::string::npos);
+  EXPECT_EQ(nlohmann::json::parse(FailureJson(facts))["hang"]["rank"], nullptr);
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,99 @@
+#include "launcher/end/launch_end.h"
+
+#include <utility>
+
+#include "common/check.h"
+#include "common/exit_code.h"
+#include "common/exit_status.h"
+#include "common/log.h"
+
+namespace ddprun {
+
+void LaunchEnd::Begin(int exit_code, Duration reading) {
+  CHECK(phase_ == Phase::kWorking);
+  phase_ = Phase::kReading;
+  exit_code_ = exit_code;
+  reader_wait_.Begin(reading, steps_.unread_output, [this] { Report(); });
+}
+
+void LaunchEnd::OnSignal(int signal) {
+  stopped_ = true;
+  switch (phase_) {
+    case Phase::kWorking:
+    case Phase::kOver:
+      break;
+    case Phase::kReading:
+    case Phase::kLeaving:
+      reader_wait_.GiveUp();
+      break;
+    case Phase::kReporting:
+      kept_ = signal;
+      break;
+    case Phase::kServing:
+    case Phase::kRescuing:
+      Log(LogLevel::kWarning,
+          "got " + SignalName(signal) +
+              (phase_ == Phase::kServing ? ": the rendezvous server stops now"
+                                         : ": the scheduler is not waited for any longer"));
+      BeOver();
+      break;
+  }
+}
+
+void LaunchEnd::OnServerCame() {
+  if (phase_ == Phase::kServing) {
+    Serve();
+  }
+}
+
+void LaunchEnd::OnServerWent() {
+  if (phase_ == Phase::kServing) {
+    Rescue();
+  }
+}
+
+void LaunchEnd::Report() {
+  phase_ = Phase::kReporting;
+  steps_.report([this] { OnReported(); });
+}
+
+void LaunchEnd::OnReported() {
+  Serve();
+  if (kept_ && (phase_ == Phase::kServing || phase_ == Phase::kRescuing)) {
+    OnSignal(*std::exchange(kept_, std::nullopt));
+  }
+}
+
+void LaunchEnd::Serve() {
+  phase_ = Phase::kServing;
+  const bool serves = steps_.serve([this] {
+    if (phase_ == Phase::kServing) {
+      Rescue();
+    }
+  });
+  if (!serves) {
+    Rescue();
+  }
+}
+
+void LaunchEnd::Rescue() {
+  phase_ = Phase::kRescuing;
+  steps_.rescue([this] {
+    if (phase_ == Phase::kRescuing) {
+      Leave();
+    }
+  });
+}
+
+void LaunchEnd::Leave() {
+  phase_ = Phase::kLeaving;
+  reader_wait_.Begin(PatienceWithReaders(exit_code_, stopped_), steps_.unread,
+                     [this] { BeOver(); });
+}
+
+void LaunchEnd::BeOver() {
+  phase_ = Phase::kOver;
+  steps_.over();
+}
+
+}  // namespace ddprun

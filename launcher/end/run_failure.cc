@@ -1,0 +1,192 @@
+#include "launcher/end/run_failure.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <utility>
+
+#include "agent/generation.h"
+#include "agent/watch/error_file.h"
+#include "common/exit_code.h"
+#include "common/files.h"
+#include "common/log.h"
+#include "launcher/end/failure_report.h"
+#include "launcher/end/termination_log.h"
+#include "proto/worker_env.h"
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr Duration kDiskLimit{1'000};  // Below any lease: the server may be here.
+
+FailedWorker ToFailed(std::uint32_t rank, std::uint32_t local_rank, std::int64_t pid,
+                      const std::string& host, const ExitStatus& status,
+                      const FailureDetails& details) {
+  FailedWorker worker{rank,
+                      local_rank,
+                      pid,
+                      host,
+                      status,
+                      {},
+                      details.error_file,
+                      details.message,
+                      details.traceback};
+  if (details.unix_ms > 0) {
+    worker.at.emplace(std::chrono::milliseconds(details.unix_ms));
+  }
+  return worker;
+}
+
+// Where it stood when it hung. `own_rank`: as the attempt's directory counts, from this agent's
+// first.
+void AddStacks(FailedWorker& worker, const LastAttempt& attempt, std::uint32_t own_rank,
+               bool stays) {
+  std::error_code ignored;
+  const fs::path file = attempt.directory / std::to_string(own_rank) / kStacksFile;
+  worker.stacks = stays && fs::exists(file, ignored) ? file.native() : "";
+}
+
+// Where the scheduler started an agent for each worker, theirs are not counted from 0.
+std::uint32_t FirstLocalRank(const LaunchConfig& config) {
+  return config.around.seat ? config.around.seat->local_rank : 0;
+}
+
+FailureFacts Gather(const Exit& exit, const LaunchConfig& config, const LastAttempt& attempt,
+                    bool stays) {
+  const WorkerFailure& root = *exit.finish->root;
+  FailureFacts facts;
+  facts.program = config.program;
+  facts.run_id = config.run_id;
+  facts.summary = exit.finish->text;
+  facts.exit_code = exit.code;
+  facts.restarts_used = attempt.restarts_used;
+  facts.max_restarts = config.max_restarts;
+  facts.requeues = config.around.requeues;
+  facts.root = ToFailed(root.rank, root.local_rank, root.pid, root.host, root.status, root.details);
+  facts.hang = root.hang;
+  facts.nobody_lags = root.nobody_lags;
+  facts.stopped = root.stopped_by_us;
+  std::istringstream lines(root.last_lines);
+  for (std::string line; std::getline(lines, line);) {
+    facts.last_lines.push_back(line);
+  }
+  char host[256] = "localhost";
+  (void)!::gethostname(host, sizeof host - 1);
+  for (const EndedWorker& ended : attempt.failed) {
+    if (ended.rank != root.rank || ended.pid != root.pid || root.host != host) {
+      facts.others.push_back(ToFailed(ended.rank, FirstLocalRank(config) + ended.local_rank,
+                                      ended.pid, host, ended.status, ended.details));
+      AddStacks(facts.others.back(), attempt, ended.local_rank, stays);
+      continue;
+    }
+    AddStacks(facts.root, attempt, ended.local_rank, stays);
+    facts.ran = ended.ran;
+    const fs::path log = attempt.directory / std::to_string(ended.local_rank) / "stderr.log";
+    std::error_code ignored;
+    facts.log = stays && fs::exists(log, ignored) ? log.native() : "";
+  }
+  return facts;
+}
+
+void WriteTextFile(const fs::path& path, const std::string& text) {
+  const UniqueFd fd(
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0644));
+  const Result<void> written = fd ? WriteAll(fd.get(), text, path)
+                                  : Result<void>(SystemError("write", path.native(), errno));
+  if (!written) {
+    Log(LogLevel::kWarning, written.error().message);
+  }
+}
+
+// As torchrun's agent does for its own parent. Of a worker of this node the whole file, else what
+// its node told of it.
+void CopyErrorFile(const WorkerFailure& root, const LaunchConfig& config,
+                   const LastAttempt& attempt, const FailureFacts& facts) {
+  const auto own = GetProcessEnv("TORCHELASTIC_ERROR_FILE");
+  if (!own || own->empty()) {
+    return;
+  }
+  const Killed* const killed = std::get_if<Killed>(&root.status);
+  const int code = killed != nullptr ? -killed->signal : std::get<Exited>(root.status).code;
+  std::optional<std::string> text;
+  if (facts.ran) {
+    text = WithErrorCode(
+        ReadErrorFile(ErrorFileOf(attempt.directory, root.local_rank - FirstLocalRank(config))),
+        code);
+  }
+  text = text ? text : MakeErrorFile(root.details, code);
+  if (text) {
+    WriteTextFile(*own, *text);
+  }
+}
+
+// Asks the disks, which may hang, and writes to them.
+FailureFacts AskDisks(const Exit& exit, const LaunchConfig& config, const LastAttempt& attempt,
+                      const fs::path& directory, bool stays) {
+  FailureFacts found = Gather(exit, config, attempt, stays);
+  if (stays) {
+    const Result<void> written =
+        WriteWhole(directory / "failure.json", FailureJson(found), /*mode=*/0644);
+    if (!written) {
+      Log(LogLevel::kWarning, written.error().message);
+    }
+  }
+  CopyErrorFile(*exit.finish->root, config, attempt, found);
+  return found;
+}
+
+}  // namespace
+
+std::string SayHowItEnded(const Exit& exit) {
+  if (!exit.finish) {
+    Log(LogLevel::kError, exit.text);
+    return exit.text + "\n";
+  }
+  const Finish& finish = *exit.finish;
+  if (finish.ending == Ending::kSucceeded) {
+    Log(LogLevel::kDebug, finish.text);
+    return "";
+  }
+  if (exit.code == kExitRestart) {
+    const bool left = finish.ending == Ending::kLeft;
+    Log(LogLevel::kWarning, std::string(left ? "left the run" : "stopped") +
+                                " for the scheduler, and saved: exit code 75, start this " +
+                                (left ? "node" : "run") + " again");
+    return "";
+  }
+  const bool failed = finish.ending == Ending::kFailed;
+  Log(LogLevel::kError, (failed ? "the run failed: " : "") + finish.text);
+  return TerminationText(finish);
+}
+
+void ReportFailure(Loop& loop, const Exit& exit, const LaunchConfig& config,
+                   const LastAttempt& attempt, const RunDirectory& directory,
+                   std::function<void()> done) {
+  const auto found = std::make_shared<FailureFacts>();
+  const bool stays = !directory.temporary();
+  loop.RunBounded(
+      kDiskLimit,
+      [found, exit, config, attempt, stays, path = directory.path()] {
+        *found = AskDisks(exit, config, attempt, path, stays);
+      },
+      [found, exit, config, attempt, stays, place = directory.path().native(),
+       done = std::move(done)](bool in_time) {
+        if (!in_time) {
+          Log(LogLevel::kWarning, "reading and writing what tells of the failure in " + place +
+                                      " takes longer than " + FormatDuration(kDiskLimit) +
+                                      " (does its disk answer?): going on without");
+        }
+        if (stays) {
+          Log(LogLevel::kError, "logs are in " + place);
+        }
+        LogAsIs(FormatFailureReport(in_time ? *found : Gather(exit, config, attempt, false)));
+        done();
+      });
+}
+
+}  // namespace ddprun

@@ -1,0 +1,27 @@
+// Says how a run ended. Gathers what is known of a failed one on this node and tells it: the report
+// on stderr, failure.json in a run directory that stays, and the error file of whoever started
+// ddprun.
+//
+// Nothing here may fail the launch, or hold it up: what cannot be read or written, or not within a
+// second, is left out and said in a line. The loop waits for none of it.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "agent/driver.h"
+#include "common/loop.h"
+#include "launcher/command_line/config.h"
+#include "launcher/run_directory.h"
+
+namespace ddprun {
+
+// A line on stderr, where there is something to say. What /dev/termination-log gets; "": nothing.
+std::string SayHowItEnded(const Exit& exit);
+
+// `exit` has a Finish with a root cause. `done` on the loop, later.
+void ReportFailure(Loop& loop, const Exit& exit, const LaunchConfig& config,
+                   const LastAttempt& attempt, const RunDirectory& directory,
+                   std::function<void()> done);
+
+}  // namespace ddprun

@@ -1,0 +1,205 @@
+#include "launcher/server/serve.h"
+#include "launcher/command_line/addresses.h"
+#include "launcher/command_line/flags.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <boost/asio/signal_set.hpp>
+#include <optional>
+
+#include "common/asio_loop.h"
+#include "common/exit_code.h"
+#include "common/log.h"
+#include "launcher/run_token.h"
+#include "launcher/server/server_files.h"
+#include "launcher/server/server_role.h"
+#include "launcher/slurm/sealed_token.h"
+#include "rendezvous/core/recovery.h"
+#include "rendezvous/journal_file.h"
+#include "rendezvous/succession/claim_directory.h"
+
+namespace ddprun {
+namespace {
+
+struct Kept {
+  std::optional<JournalFile> file;
+  JournalContents found;
+};
+
+Result<Kept> OpenJournal(const std::string& path) {
+  Kept kept;
+  if (path.empty()) {
+    return kept;
+  }
+  ASSIGN_OR_RETURN(JournalFile file, JournalFile::Open(path, kept.found));
+  kept.file.emplace(std::move(file));
+  for (const std::string& remark : kept.found.remarks) {
+    Log(LogLevel::kWarning, "the journal is damaged: " + remark +
+                                "; what it would have said is found out from agents' reports");
+  }
+  return kept;
+}
+
+// No two servers may reign under the same term, so this one is on disk before anybody hears it.
+Result<void> BeginReign(Kept& kept, CoordinatorConfig& reign) {
+  if (!kept.file) {
+    return {};
+  }
+  reign.term = ReignAfter(reign.term, kept.found.term.Next());
+  return kept.file->Append(Reign{reign.term});
+}
+
+int Refuse(const Error& error) {
+  Log(LogLevel::kError, error.message);
+  return error.kind == ErrorKind::kInvalid ? kExitUsage : kExitUnavailable;
+}
+
+// The exit code of whatever stopped it.
+int RunUntilStopped(AsioLoop& loop) {
+  int stopped_by = 0;
+  boost::asio::signal_set signals(loop.io(), SIGINT, SIGTERM);
+  signals.async_wait([&](boost::system::error_code, int signal) {
+    stopped_by = signal;
+    Log(LogLevel::kInfo, "stopped by " + SignalName(signal));
+    loop.Stop();
+  });
+  loop.Run();
+  return kExitSignalBase + stopped_by;
+}
+
+Result<void> ChooseClaims(const ServerConfig& config, const Access& access, bool sealed,
+                          SuccessionOptions& options) {
+  if (!config.candidates.empty()) {
+    KeepClaimsOnList(config.candidates, access, sealed ? std::optional(RunId()) : std::nullopt,
+                     options);
+    return {};
+  }
+  const auto directory = std::make_shared<ClaimDirectory>(config.run_dir);
+  options.claims = directory;
+  options.core.given = config.listen;
+  return directory->Prepare();
+}
+
+Result<void> Open(SuccessionDriver& succession, GrpcNetwork& network, const ServerConfig& config,
+                  const Access& access, const std::string& why_no_token) {
+  if (!config.candidates.empty()) {
+    ASSIGN_OR_RETURN(const bool listed, BindOnList(succession, network, config.candidates));
+    if (!listed) {
+      return Error{
+          ErrorKind::kUnavailable,
+          "no endpoint of --rdzv-endpoint is an address of this machine and free: a server "
+          "that is on no list is of no use to its nodes"};
+    }
+    WarnIfOpen(config.candidates.front(), access, why_no_token);
+    return {};
+  }
+  std::unique_ptr<RendezvousServer> server = network.NewRendezvous(succession.Handlers());
+  ASSIGN_OR_RETURN(Endpoint bound, server->Listen(config.listen));
+  WarnIfOpen(bound, access);
+  bound.host = IsWildcard(bound.host) ? HostName() : bound.host;
+  succession.UseServer(std::move(server), bound, /*place=*/0);
+  return {};
+}
+
+// Serves while it has the newest claim of the run directory, or of the list, and stands by while a
+// node has it; of a list it is a witness all the time.
+int ServeInTurn(const ServerConfig& config, AsioLoop& loop) {
+  SuccessionOptions options;
+  options.core.listens = false;
+  options.new_reign = [] { return NewReign(LaunchConfig{}); };
+  Result<Access> access = ChooseAccess(config.token_file, config.token, config.tls);
+  if (!access) {
+    return Refuse({access.error().kind, WithOrigins(access.error().message, config.settings)});
+  }
+  const SealedToken drawn =
+      config.candidates.empty() ? SealedToken{} : DrawSealedToken(config, *access);
+  access->token += drawn.token;
+  if (const auto chosen = ChooseClaims(config, *access, !drawn.sealed.empty(), options); !chosen) {
+    return Refuse(chosen.error());
+  }
+  const Result<std::string> operators = OperatorsToken(*access, config.run_dir);
+  if (!operators) {
+    return Refuse(operators.error());
+  }
+  options.operators_token = *operators;
+  const auto network = std::make_shared<GrpcNetwork>(loop, *access, *operators);
+  network->UseSealed(drawn.sealed, nullptr);
+  options.network = network;
+  options.on_serving = [](const NewServer& server) { server.coordinator.SetToken(server.token); };
+  SuccessionDriver succession(loop, std::move(options), nullptr);
+  const Result<void> open = Open(succession, *network, config, *access, drawn.why_not);
+  if (!open) {
+    Log(LogLevel::kError, open.error().message);
+    return kExitUnavailable;
+  }
+  succession.Start();
+  const int code = RunUntilStopped(loop);
+  succession.Close();
+  return code;
+}
+
+int ServeAlone(const ServerConfig& config, AsioLoop& loop) {
+  Result<Kept> kept = OpenJournal(config.journal);
+  if (!kept) {
+    return Refuse(kept.error());
+  }
+  CoordinatorConfig reign = NewReign(LaunchConfig{});
+  if (const Result<void> begun = BeginReign(*kept, reign); !begun) {
+    return Refuse(begun.error());
+  }
+  Result<Access> access = ChooseAccess(config.token_file, config.token, config.tls);
+  if (!access) {
+    return Refuse({access.error().kind, WithOrigins(access.error().message, config.settings)});
+  }
+  const SealedToken drawn = DrawSealedToken(config, *access);
+  access->token += drawn.token;
+  CoordinatorDriver coordinator(loop, reign);
+  AcceptorOptions options;
+  options.health.sealed = drawn.sealed;
+  RendezvousServer server(loop, coordinator.Handlers(), options);
+  server.Require(*access);
+  coordinator.SetToken(access->token);
+  const Result<Endpoint> bound = server.Listen(config.listen);
+  if (!bound) {
+    Log(LogLevel::kError, bound.error().message);
+    return kExitUnavailable;
+  }
+  WarnIfOpen(*bound, *access, drawn.why_not);
+  Log(LogLevel::kInfo, "serving at " + ToString(*bound) +
+                           (config.journal.empty() ? "" : ", journal in " + config.journal));
+  if (kept->file) {
+    const auto file = std::make_shared<JournalFile>(*std::move(kept->file));
+    coordinator.UseJournal(std::make_unique<Journal>(loop, file), kept->found.runs);
+  }
+  const int code = RunUntilStopped(loop);
+  server.Shutdown();
+  return code;
+}
+
+int ServeUntilStopped(ServerConfig config) {
+  if (const Result<void> found = FindToken(config); !found) {
+    return Refuse(found.error());
+  }
+  AsioLoop loop;
+  const bool in_turn = !config.run_dir.empty() || !config.candidates.empty();
+  return in_turn ? ServeInTurn(config, loop) : ServeAlone(config, loop);
+}
+
+}  // namespace
+
+int Serve(const ServerConfig& config) {
+  constexpr Duration kFlushLimit{1'000};
+  QueueLog();
+  StartLog("ddprun rendezvous", config.verbose ? LogLevel::kDebug : LogLevel::kInfo);
+  const Result<void> enough = HaveDescriptors();
+  if (!enough) {
+    Log(LogLevel::kError, enough.error().message);
+  }
+  RaiseFileLimit();
+  const int code = enough ? ServeUntilStopped(config) : kExitInternal;
+  FlushLog(kFlushLimit);
+  return code;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,337 @@
+#include "launcher/server/server_files.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <functional>
+#include <sstream>
+#include <utility>
+#include <vector>
+
+#include "common/exit_code.h"
+#include "common/files.h"
+#include "launcher/command_line/config.h"
+#include "launcher/command_line/flags.h"
+#include "launcher/node_slot.h"
+#include "launcher/run_token.h"
+#include "launcher/slurm/sealed_token.h"
+#include "rendezvous/client.h"
+#include "rendezvous/door/control_token.h"
+#include "rendezvous/door/hello.h"
+#include "rendezvous/operators_door.h"
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMaxEndpointFile = 4096;
+constexpr std::uint16_t kDefaultPort = 29400;
+constexpr Duration kSeekTimeout{1'000};
+constexpr Duration kLookPatience{2'000};
+constexpr const char* kLinkPrefix = "server-";
+constexpr const char* kTlsFile = "tls";
+constexpr std::size_t kMaxTlsNames = 4 * 4096;
+
+std::string AbsoluteOrEmpty(const std::string& file) {
+  return file.empty() ? "" : fs::absolute(file).native();
+}
+
+Result<void> WriteTlsNames(const fs::path& path, const TlsFiles& files) {
+  ASSIGN_OR_RETURN(const UniqueFd fd, OpenOrdinary(path, O_WRONLY | O_CREAT | O_TRUNC, 0600));
+  return WriteAll(fd.get(),
+                  AbsoluteOrEmpty(files.certificate) + "\n" + AbsoluteOrEmpty(files.key) + "\n" +
+                      AbsoluteOrEmpty(files.authority) + "\n",
+                  path);
+}
+
+Result<TlsFiles> ReadTlsNames(const fs::path& path) {
+  ASSIGN_OR_RETURN(const std::string text, ReadOrdinary(path, kMaxTlsNames));
+  std::istringstream lines(text);
+  TlsFiles files;
+  std::getline(lines, files.certificate);
+  std::getline(lines, files.key);
+  std::getline(lines, files.authority);
+  return files;
+}
+
+Result<ServerPlace> PlaceIn(const fs::path& run_directory) {
+  std::error_code none;
+  if (fs::is_socket(run_directory / kOperatorsDoor, none)) {
+    ServerPlace here;
+    here.door = run_directory;
+    return here;
+  }
+  Result<std::string> text = ReadOrdinary(run_directory / "endpoint", kMaxEndpointFile);
+  if (!text) {
+    return Error{
+        ErrorKind::kInvalid,
+        text.error().message + ": is it the run directory of a node that carries a server?"};
+  }
+  text->erase(std::min(text->find('\n'), text->size()));
+  ServerPlace place;
+  ASSIGN_OR_RETURN(place.endpoint, ParseEndpoint(*text, 0));
+  if (const Result<std::string> token = ReadOrdinaryTokenFile(run_directory / "token")) {
+    place.access.token = *token;
+  }
+  if (fs::exists(run_directory / kTlsFile)) {
+    ASSIGN_OR_RETURN(const TlsFiles files, ReadTlsNames(run_directory / kTlsFile));
+    ASSIGN_OR_RETURN(place.access.tls, ReadTls(files));
+  }
+  return place;
+}
+
+struct Linked {
+  std::string run_id;
+  ServerPlace place;
+};
+
+// False also where the directory is gone, with its agent that was killed: then the link goes too,
+// since whoever has read the directory's name could make it anew.
+bool LeadsToOwnDirectory(const fs::path& link) {
+  struct stat directory {};
+  if (::stat(link.c_str(), &directory) != 0) {
+    if (errno == ENOENT) {
+      ::unlink(link.c_str());
+    }
+    return false;
+  }
+  return directory.st_uid == ::geteuid() || directory.st_uid == 0;
+}
+
+// Those that answer.
+std::vector<Linked> LinkedServers(const RunId& run_id) {
+  std::vector<Linked> found;
+  const Result<fs::path> directory = UserDirectory();
+  std::error_code error;
+  if (!directory) {
+    return found;
+  }
+  for (fs::directory_iterator entry(*directory, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().native();
+    const std::size_t dash = name.find('-', std::string(kLinkPrefix).size());
+    if (!name.starts_with(kLinkPrefix) || dash == std::string::npos ||
+        (!run_id.empty() && name.substr(dash + 1) != run_id)) {
+      continue;
+    }
+    if (!LeadsToOwnDirectory(entry->path())) {
+      continue;
+    }
+    const Result<ServerPlace> place = PlaceIn(entry->path());
+    if (place && (place->door.empty() ? Hello(place->endpoint, kSeekTimeout).has_value()
+                                      : AnswersAtDoor(place->door))) {
+      found.push_back({name.substr(dash + 1), *place});
+    }
+  }
+  return found;
+}
+
+// What this user knows on this machine. Loopback has many names: the port tells.
+Access AccessTo(const Endpoint& endpoint, bool insecure) {
+  for (const Linked& linked : LinkedServers("")) {
+    const Endpoint& known = linked.place.endpoint;
+    if (!linked.place.door.empty()) {
+      continue;
+    }
+    const bool both_here = IsLoopback(known.host) && IsLoopback(endpoint.host);
+    if (known == endpoint || (both_here && known.port == endpoint.port)) {
+      return linked.place.access;
+    }
+  }
+  return {insecure ? "" : TokenSharedAt(endpoint), {}};
+}
+
+// What was said wins; where nothing was said, what the server's own node has left.
+Access With(const Access& given, Access known) {
+  known.token = given.token.empty() ? known.token : given.token;
+  known.tls = given.tls.calls() || given.tls.serves() ? given.tls : known.tls;
+  return known;
+}
+
+// Where nothing else has brought a token: the one that MUNGE may have sealed for this user.
+Result<void> UnsealToken(const ServerQuery& query, ServerPlace& place) {
+  const Tls& tls = place.access.tls;
+  if (!place.access.token.empty() || tls.calls() || tls.serves() || query.insecure) {
+    return {};
+  }
+  ASSIGN_OR_RETURN(place.access.token, TokenSealedAt(place.endpoint, query.run_id, kSeekTimeout));
+  return {};
+}
+
+Result<ServerPlace> FindLinked(const RunId& run_id) {
+  if (const Result<fs::path> own = UserDirectory(); !own) {
+    return Error{ErrorKind::kUnavailable,
+                 own.error().message + ": say --endpoint=HOST:PORT or --run-dir=DIR"};
+  }
+  const std::vector<Linked> found = LinkedServers(run_id);
+  const std::string of = run_id.empty() ? "" : " of the run '" + run_id + "'";
+  if (found.empty()) {
+    return Error{ErrorKind::kUnavailable,
+                 "no run" + of +
+                     " of yours is served on this machine: say --endpoint=HOST:PORT (or "
+                     "DDPRUN_ENDPOINT) of one that is served elsewhere"};
+  }
+  if (found.size() > 1) {
+    std::string names;
+    for (const Linked& linked : found) {
+      names += " " + linked.run_id + "@" + linked.place.Where();
+    }
+    return Error{ErrorKind::kInvalid, "several runs" + of +
+                                          " are served on this machine, say --rdzv-id=NAME, "
+                                          "--run-dir=DIR or --endpoint=HOST:PORT:" +
+                                          names};
+  }
+  return found.front().place;
+}
+
+// Whichever of the endpoints serves now.
+Result<ServerPlace> FindOnList(const ServerQuery& query, const Access& given) {
+  ASSIGN_OR_RETURN(const std::vector<Endpoint> list, ParseCandidates(query.endpoint, kDefaultPort));
+  std::string trouble;
+  for (const Endpoint& endpoint : list) {
+    ServerPlace place{{}, endpoint, given};
+    if (given.token.empty()) {
+      place.access = With(given, AccessTo(endpoint, query.insecure));
+    }
+    if (const Result<void> unsealed = UnsealToken(query, place); !unsealed) {
+      trouble += (trouble.empty() ? "" : "; ") + unsealed.error().message;
+      continue;
+    }
+    const auto runs = AskStatus(endpoint, query.run_id, kLookPatience, place.access);
+    if (runs || runs.error().kind == ErrorKind::kNotFound) {
+      return place;
+    }
+    trouble += (trouble.empty() ? "" : "; ") + runs.error().message;
+  }
+  return Error{ErrorKind::kUnavailable, "no endpoint of the list serves: " + trouble};
+}
+
+Error Of(const char* flag, const Error& error) {
+  return {error.kind, std::string(flag) + ": " + error.message};
+}
+
+Result<ServerPlace> Find(const ServerQuery& query) {
+  ServerPlace place;
+  ASSIGN_OR_RETURN(const Access given, ChooseAccess(query.token_file, query.token, query.tls));
+  if (("," + query.endpoint).find(",unix:") != std::string::npos) {
+    return Error{ErrorKind::kInvalid,
+                 "--endpoint takes HOST:PORT alone; the run that is served at unix:DIR/" +
+                     std::string(kOperatorsDoor) + " is asked with --run-dir=DIR"};
+  }
+  if (query.endpoint.find(',') != std::string::npos) {
+    return FindOnList(query, given);
+  }
+  if (!query.endpoint.empty()) {
+    const Result<Endpoint> endpoint = ParseEndpoint(query.endpoint, kDefaultPort);
+    if (!endpoint) {
+      return Of("--endpoint", endpoint.error());
+    }
+    place.endpoint = *endpoint;
+    if (given.token.empty() || !query.tls.any()) {
+      place.access = AccessTo(place.endpoint, query.insecure);
+    }
+    place.access = With(given, place.access);
+    RETURN_IF_ERROR(UnsealToken(query, place));
+    return place;
+  }
+  Result<ServerPlace> found =
+      query.run_dir.empty() ? FindLinked(query.run_id) : PlaceIn(query.run_dir);
+  if (!found) {
+    return query.run_dir.empty() ? found.error() : Of("--run-dir", found.error());
+  }
+  place = *std::move(found);
+  place.access = With(given, place.access);
+  return place;
+}
+
+}  // namespace
+
+std::string ServerPlace::Where() const {
+  return door.empty() ? ToString(endpoint) : "unix:" + (door / kOperatorsDoor).native();
+}
+
+Result<ServerPlace> FindServer(const ServerQuery& query) {
+  Result<ServerPlace> found = Find(query);
+  if (!found) {
+    return Error{found.error().kind, WithOrigins(found.error().message, query.settings)};
+  }
+  return found;
+}
+
+Result<Access> ChooseAccess(const std::string& token_file, const std::string& token,
+                            const TlsFiles& tls) {
+  if (token_file.empty() && !token.empty() && token.size() < kLeastToken) {
+    return Error{ErrorKind::kInvalid, "the token in DDPRUN_TOKEN must have at least 16 characters"};
+  }
+  Access access{token, {}};
+  if (!token_file.empty()) {
+    Result<std::string> read = ReadTokenFile(token_file);
+    if (!read) {
+      return Of("--token-file", read.error());
+    }
+    access.token = *std::move(read);
+  }
+  ASSIGN_OR_RETURN(access.tls, ReadTls(tls));
+  return access;
+}
+
+Result<ServerFiles> ServerFiles::Publish(const fs::path& run_directory, const Endpoint& endpoint,
+                                         const RunId& run_id, const std::string& token,
+                                         const TlsFiles& tls) {
+  const std::string text = ToString(endpoint);
+  const fs::path file = run_directory / "endpoint";
+  // Later reigns come while workers run, who may have put anything there.
+  ASSIGN_OR_RETURN(const UniqueFd fd, OpenOrdinary(file, O_WRONLY | O_CREAT | O_TRUNC, 0600));
+  RETURN_IF_ERROR(WriteAll(fd.get(), text + "\n", file));
+  ::unlink((run_directory / "token").c_str());  // Of an earlier reign of this node's.
+  RETURN_IF_ERROR(WriteTokenFile(run_directory / "token", token));
+  if (tls.any()) {
+    RETURN_IF_ERROR(WriteTlsNames(run_directory / kTlsFile, tls));
+  }
+  return Link(run_directory, text, run_id);
+}
+
+Result<ServerFiles> ServerFiles::PublishDoor(const fs::path& run_directory, const RunId& run_id) {
+  return Link(run_directory, run_directory.native(), run_id);
+}
+
+// `where`: no two servers are at the same place at the same time.
+Result<ServerFiles> ServerFiles::Link(const fs::path& run_directory, const std::string& where,
+                                      const RunId& run_id) {
+  ASSIGN_OR_RETURN(const fs::path directory, UserDirectory());
+  const fs::path link =
+      directory / (kLinkPrefix + Hex(std::hash<std::string>{}(where)) + "-" + run_id);
+  ::unlink(link.c_str());  // Of an agent that could not remove it.
+  if (::symlink(run_directory.c_str(), link.c_str()) != 0) {
+    return SystemError("make the link", link.native(), errno);
+  }
+  return ServerFiles(link);
+}
+
+ServerFiles::ServerFiles(ServerFiles&& other) noexcept : link_(std::exchange(other.link_, {})) {}
+
+ServerFiles::~ServerFiles() {
+  if (!link_.empty()) {
+    ::unlink(link_.c_str());
+  }
+}
+
+int ExitCodeOf(const Error& error) {
+  switch (error.kind) {
+    case ErrorKind::kInvalid:
+      return kExitUsage;
+    case ErrorKind::kUnavailable:
+      return kExitUnavailable;
+    case ErrorKind::kRefused:
+    case ErrorKind::kNotFound:
+    case ErrorKind::kSystem:
+      return 1;
+  }
+  return 1;
+}
+
+}  // namespace ddprun

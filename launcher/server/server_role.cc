@@ -1,0 +1,384 @@
+#include "launcher/server/server_role.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <optional>
+#include <random>
+#include <thread>
+
+#include "agent/workers/worker_launcher.h"
+#include "common/files.h"
+#include "common/log.h"
+#include "launcher/command_line/addresses.h"
+#include "launcher/run_token.h"
+#include "launcher/server/server_files.h"
+#include "launcher/slurm/sealed_channel.h"
+#include "launcher/slurm/sealed_token.h"
+#include "rendezvous/client.h"
+#include "rendezvous/core/recovery.h"
+#include "rendezvous/door/control_token.h"
+#include "rendezvous/door/hello.h"
+#include "rendezvous/door/listen_socket.h"
+#include "rendezvous/local_channel.h"
+#include "rendezvous/real_names.h"
+#include "rendezvous/succession/claim_directory.h"
+#include "rendezvous/succession/client_witness.h"
+
+namespace ddprun {
+namespace {
+
+constexpr Duration kHelloTimeout{3'000};
+constexpr Duration kSilentPort{1'000};
+constexpr Duration kLookAgain{20};
+constexpr Duration kSealPatience{1'000};
+
+// With TLS only a node that has a certificate can.
+bool MayServe(const LaunchConfig& config) {
+  const std::uint32_t place = config.around.index.value_or(config.node_rank.value_or(0));
+  return place == 0 && (!config.tls.any() || !config.tls.certificate.empty());
+}
+
+// Binds the endpoint, or finds out that a ddprun rendezvous has it: then there is no endpoint. For
+// a moment the port can be taken while nobody answers: another agent has bound it and does not
+// listen yet, or its server ends.
+Result<std::optional<Endpoint>> BindOrFind(RendezvousServer& server, const Endpoint& endpoint) {
+  const auto begin = std::chrono::steady_clock::now();
+  while (true) {
+    const Result<Endpoint> bound = server.Listen(endpoint);
+    if (bound) {
+      return std::optional(*bound);
+    }
+    if (bound.error().kind != ErrorKind::kUnavailable) {
+      return bound.error();
+    }
+    const Result<void> hello = Hello(endpoint, kHelloTimeout);
+    if (hello) {
+      return std::optional<Endpoint>();
+    }
+    if (hello.error().kind != ErrorKind::kUnavailable ||
+        std::chrono::steady_clock::now() >= begin + kSilentPort) {
+      return Error{ErrorKind::kRefused, bound.error().message + "; " + hello.error().message +
+                                            ": choose another port in --rdzv-endpoint"};
+    }
+    Log(LogLevel::kDebug, bound.error().message + ", but nobody answers: looking again");
+    std::this_thread::sleep_for(kLookAgain);
+  }
+}
+
+// The first free one of the ports that every node knows.
+Result<Endpoint> BindFirstFree(RendezvousServer& server, const Endpoint& first,
+                               std::uint16_t ports) {
+  std::string tried;
+  for (std::uint16_t i = 0; i < ports; ++i) {
+    const Result<Endpoint> bound =
+        server.Listen({first.host, static_cast<std::uint16_t>(first.port + i)});
+    if (bound || bound.error().kind != ErrorKind::kUnavailable) {
+      return bound;
+    }
+    Log(LogLevel::kDebug, bound.error().message + ": trying the next port");
+    tried = bound.error().message;
+  }
+  return Error{ErrorKind::kRefused, "all " + std::to_string(ports) + " ports from " +
+                                        ToString(first) + " on are in use; the last: " + tried +
+                                        ": give another with --rdzv-endpoint"};
+}
+
+}  // namespace
+
+void ServerRole::OnStoreClients(AsioLoop& loop, std::function<void(UniqueFd)> adopt) {
+  if (server) {
+    server->SetStore(std::move(adopt));
+  } else if (store_socket) {
+    store_door = std::make_unique<Acceptor>(loop, AcceptorOptions{},
+                                            AcceptorHandlers{.store = std::move(adopt)});
+    store_door->Start(std::move(store_socket));
+  }
+}
+
+void WarnIfOpen(const Endpoint& endpoint, const Access& access, const std::string& why_no_token) {
+  const bool asks = !access.token.empty() || (access.tls.serves() && access.tls.calls());
+  if (!asks && !IsLoopback(endpoint.host)) {
+    Log(LogLevel::kWarning, "whoever reaches " + ToString(endpoint) +
+                                " can join its runs: give every node the same token with "
+                                "--token-file=FILE or DDPRUN_TOKEN to prevent it" +
+                                (why_no_token.empty() ? "" : " (" + why_no_token + ")"));
+  }
+}
+
+void RaiseFileLimit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+    limit.rlim_cur = limit.rlim_max;
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+  }
+}
+
+Result<void> HaveDescriptors() {
+  constexpr rlim_t kLeast = 24;  // 20 for one worker; its pipes come on top.
+  UserLimits();
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= kLeast) {
+    return {};
+  }
+  RaiseFileLimit();
+  if (limit.rlim_max >= kLeast) {
+    return {};
+  }
+  return Error{ErrorKind::kRefused, "ddprun may have " + std::to_string(limit.rlim_max) +
+                                        " files open at once (ulimit -n): too few; " +
+                                        std::to_string(kLeast) +
+                                        " would do, and up to ten more for each worker"};
+}
+
+Result<std::string> OperatorsToken(const Access& access, const std::string& run_dir) {
+  if (!access.token.empty() || run_dir.empty()) {
+    return access.token.empty() ? DrawToken() : access.token;
+  }
+  ASSIGN_OR_RETURN(const std::string file, ShareToken(std::filesystem::path(run_dir) / "token"));
+  return ReadOrdinaryTokenFile(file);
+}
+
+CoordinatorConfig NewReign(const LaunchConfig& config) {
+  std::random_device device;
+  CoordinatorConfig reign;
+  reign.term = TermOf(static_cast<std::uint64_t>(UnixMilliseconds()));
+  reign.seed = static_cast<std::uint64_t>(device()) << 32 | device();
+  reign.shutdown_timeout = config.shutdown_timeout;
+  return reign;
+}
+
+Result<bool> BindOnList(SuccessionDriver& succession, GrpcNetwork& network,
+                        const std::vector<Endpoint>& list) {
+  for (std::size_t place = 0; place < list.size(); ++place) {
+    std::unique_ptr<RendezvousServer> server = network.NewRendezvous(succession.Handlers());
+    const Result<std::optional<Endpoint>> bound = BindOrFind(*server, list[place]);
+    if (!bound && bound.error().kind != ErrorKind::kNotFound) {
+      return bound.error();
+    }
+    if (bound && *bound) {
+      succession.UseServer(std::move(server), list[place], place);
+      return true;
+    }
+  }
+  return false;
+}
+
+void KeepClaimsOnList(const std::vector<Endpoint>& list, const Access& access,
+                      const std::optional<RunId>& sealed_for, SuccessionOptions& options) {
+  GrpcWitnessCalls::AskToken ask;
+  if (sealed_for) {
+    ask = [run = *sealed_for](const Endpoint& endpoint) {
+      const Result<std::string> token = TokenSealedAt(endpoint, run, kSealPatience);
+      if (!token) {
+        Log(LogLevel::kDebug, token.error().message);
+      }
+      return token ? *token : "";
+    };
+  }
+  options.claims =
+      std::make_shared<WitnessClaims>(list, std::make_unique<GrpcWitnessCalls>(list, access, ask));
+  options.core.listed = true;
+  options.core.claims = "the majority of the list";
+  options.core.thirds_to_let_go = kThirdsToLetGo;
+  options.core.given = list.front();
+  options.list = DigestOf(list);
+}
+
+std::optional<ServerFiles> ServerRole::OpenDoor(AsioLoop& loop,
+                                                const std::filesystem::path& run_directory,
+                                                const RunId& run_id) {
+  if (!coordinator) {
+    return {};
+  }
+  const std::string token = DrawToken();
+  coordinator->SetToken(token);
+  auto door = OperatorsDoor::Open(loop, run_directory, coordinator->Handlers(), token);
+  auto files =
+      door ? ServerFiles::PublishDoor(run_directory, run_id) : Result<ServerFiles>(door.error());
+  if (!files) {
+    Log(LogLevel::kWarning,
+        "ddprun status, drain and stop will not find this run: " + files.error().message);
+    return {};
+  }
+  operators_door = *std::move(door);
+  return *std::move(files);
+}
+
+void ServerRole::Close() {
+  if (succession) {
+    succession->Close();
+  }
+  if (server) {
+    server->Shutdown();
+  }
+}
+
+namespace {
+
+Result<std::optional<Endpoint>> Bind(RendezvousServer& server, const LaunchConfig& config) {
+  if (config.around.ports <= 1) {
+    return BindOrFind(server, config.endpoint);
+  }
+  ASSIGN_OR_RETURN(const Endpoint bound,
+                   BindFirstFree(server, config.endpoint, config.around.ports));
+  return std::optional(bound);
+}
+
+// In a shared directory: the endpoint itself comes first where it is this machine's; then the
+// address that other nodes reach this one at, with the same port if it is free.
+Result<ServerRole> JoinSuccession(AsioLoop& loop, const LaunchConfig& config, ServerNews news) {
+  ServerRole role;
+  role.where = ToString(config.endpoint) + " (or its successor)";
+  SuccessionOptions options;
+  options.core.given = config.endpoint;
+  ASSIGN_OR_RETURN(Access access, ChooseAccess(config.token_file, config.token, config.tls));
+  // Each place of a list has a token of its own, so nothing has to be agreed on: who is refused
+  // there asks there.
+  const bool given = !access.token.empty() || config.tls.any() || config.insecure;
+  const bool own = !config.candidates.empty() && !given;
+  const SealedToken drawn = own ? DrawSealedToken(config, access) : SealedToken{};
+  access.token += drawn.token;
+  if (config.candidates.empty()) {
+    const auto directory = std::make_shared<ClaimDirectory>(config.run_dir);
+    RETURN_IF_ERROR(directory->Prepare());
+    options.claims = directory;
+  } else {
+    KeepClaimsOnList(config.candidates, access, own ? std::optional(config.run_id) : std::nullopt,
+                     options);
+  }
+  options.fence_after = config.fence_after;
+  ASSIGN_OR_RETURN(options.operators_token, OperatorsToken(access, config.run_dir));
+  const auto network = std::make_shared<GrpcNetwork>(loop, access, options.operators_token);
+  if (own) {
+    network->UseSealed(drawn.sealed,
+                       [&loop, run = config.run_id, access](const Endpoint& endpoint) {
+                         return std::make_unique<SealedChannel>(loop, endpoint, run, access);
+                       });
+  }
+  options.network = network;
+  options.new_reign = [config] { return NewReign(config); };
+  options.on_serving = [on_serving = std::move(news.on_serving)](const NewServer& server) {
+    RaiseFileLimit();
+    on_serving(server);
+  };
+  options.on_stepped_down = std::move(news.on_stepped_down);
+  ASSIGN_OR_RETURN(const std::string address, FindLocalAddress(config));
+  options.places = {{address, config.endpoint.port}, {address, 0}};
+  auto channel = std::make_unique<FollowingChannel>(loop);
+  role.succession = std::make_unique<SuccessionDriver>(loop, std::move(options), channel.get());
+  role.channel = std::move(channel);
+  if (!config.candidates.empty()) {
+    ASSIGN_OR_RETURN(const bool listed, BindOnList(*role.succession, *network, config.candidates));
+    if (!listed) {
+      Log(LogLevel::kInfo,
+          "no endpoint of the list is free on this machine: this node never carries "
+          "the server");
+    } else {
+      WarnIfOpen(config.candidates.front(), access, drawn.why_not);
+    }
+  } else if (MayServe(config)) {
+    std::unique_ptr<RendezvousServer> server = network->NewRendezvous(role.succession->Handlers());
+    Result<std::optional<Endpoint>> bound = BindOrFind(*server, config.endpoint);
+    // Who takes any of several ports takes a free one, and the claim says which.
+    if (!bound && bound.error().kind != ErrorKind::kNotFound && config.around.ports <= 1) {
+      return bound.error();
+    }
+    if (bound && *bound) {
+      Endpoint known = **bound;
+      known.host = IsWildcard(known.host) ? HostName() : known.host;
+      role.succession->UseServer(std::move(server), known, /*place=*/0);
+    }
+  }
+  return role;
+}
+
+Result<ServerRole> StandAlone(AsioLoop& loop, const LaunchConfig& config) {
+  ServerRole role;
+  role.coordinator = std::make_unique<CoordinatorDriver>(loop, NewReign(config));
+  role.channel = std::make_unique<LocalSyncChannel>(loop, role.coordinator->Handlers());
+  role.where = "this process";
+  if (config.literal_master) {
+    Result<ListenSocket> socket = ListenOn(config.endpoint);
+    if (!socket) {
+      return Error{socket.error().kind,
+                   socket.error().message + ": choose another --master-port or --master-addr"};
+    }
+    role.store_port = socket->endpoint.port;
+    role.store_socket = std::move(socket->fd);
+  }
+  return role;
+}
+
+// Another node carries the server. `given`: the user said what to show.
+void JoinServer(AsioLoop& loop, const LaunchConfig& config, Access access, bool given,
+                const SealedToken& drawn, ServerRole& role) {
+  if (config.around.ports > 1) {
+    auto channel = std::make_unique<FollowingChannel>(loop);
+    role.seeker = std::make_unique<ServerSeeker>(
+        loop,
+        ServerQuest{config.endpoint, config.around.ports, config.run_id, std::move(access),
+                    !drawn.sealed.empty(), drawn.why_not},
+        *channel);
+    role.channel = std::move(channel);
+  } else if (given) {
+    role.channel = std::make_unique<GrpcSyncChannel>(loop, config.endpoint, std::move(access));
+  } else {
+    role.channel =
+        std::make_unique<SealedChannel>(loop, config.endpoint, config.run_id, std::move(access));
+  }
+}
+
+}  // namespace
+
+Result<ServerRole> TakeServerRole(AsioLoop& loop, const LaunchConfig& config, ServerNews news) {
+  if (HasSuccession(config)) {
+    return JoinSuccession(loop, config, std::move(news));
+  }
+  if (config.standalone) {
+    return StandAlone(loop, config);
+  }
+  ServerRole role;
+  role.where = ToString(config.endpoint);
+  ASSIGN_OR_RETURN(Access access, ChooseAccess(config.token_file, config.token, config.tls));
+  const bool given = !access.token.empty() || config.tls.any() || config.insecure;
+  const SealedToken drawn = DrawSealedToken(config, access);
+  access.token += drawn.token;
+  if (MayServe(config)) {
+    auto coordinator = std::make_unique<CoordinatorDriver>(loop, NewReign(config));
+    AcceptorOptions options;
+    options.health.run = config.run_id;
+    options.health.sealed = drawn.sealed;
+    auto server = std::make_unique<RendezvousServer>(loop, coordinator->Handlers(), options);
+    server->Require(access);
+    ASSIGN_OR_RETURN(role.operators_token, OperatorsToken(access, ""));
+    server->Prove(role.operators_token);
+    const Result<std::optional<Endpoint>> bound = Bind(*server, config);
+    if (bound && *bound) {
+      RaiseFileLimit();
+      role.where = ToString(**bound);
+      role.store_port = config.literal_master ? (*bound)->port : 0;
+      Log(LogLevel::kInfo, "serving the rendezvous at " + role.where);
+      WarnIfOpen(**bound, access, drawn.why_not);
+      role.channel = std::make_unique<LocalSyncChannel>(loop, coordinator->Handlers());
+      role.coordinator = std::move(coordinator);
+      role.server = std::move(server);
+      return role;
+    }
+    if (bound) {
+      Log(LogLevel::kInfo, "joining the rendezvous at " + role.where);
+    } else if (bound.error().kind != ErrorKind::kNotFound) {
+      return bound.error();
+    } else if (config.node_rank) {
+      // Where nobody fixed the ranks another node may well have that address.
+      Log(LogLevel::kWarning, bound.error().message +
+                                  ": this node, rank 0, does not carry the rendezvous (is "
+                                  "--rdzv-endpoint right?)");
+    }
+  }
+  JoinServer(loop, config, std::move(access), given, drawn, role);
+  return role;
+}
+
+}  // namespace ddprun

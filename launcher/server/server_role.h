@@ -1,0 +1,99 @@
+// Whether this node carries the rendezvous server, and the way its agent speaks to it.
+//
+// Fixed ranks: node rank 0 alone tries. Elastic: whoever holds the endpoint's address and binds
+// first; a port in use is joined if a ddprun rendezvous answers there. Standalone: no socket, but
+// for the workers' store where its port was given. With a shared directory: whoever has the newest
+// claim in it, which changes while the run goes on.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "common/asio_loop.h"
+#include "launcher/command_line/config.h"
+#include "launcher/server/server_files.h"
+#include "launcher/server/server_seeker.h"
+#include "rendezvous/door/acceptor.h"
+#include "rendezvous/driver.h"
+#include "rendezvous/operators_door.h"
+#include "rendezvous/server.h"
+#include "rendezvous/succession/grpc_network.h"
+#include "rendezvous/succession/succession_driver.h"
+#include "rendezvous/transport.h"
+
+namespace ddprun {
+
+// Told when this node begins, or ceases, to carry the server of a run with a shared directory.
+struct ServerNews {
+  std::function<void(const NewServer&)> on_serving;
+  std::function<void()> on_stepped_down;
+};
+
+struct ServerRole {
+  std::unique_ptr<SuccessionDriver> succession;    // With a shared directory: instead of the next.
+  std::unique_ptr<CoordinatorDriver> coordinator;  // None: another node carries the server.
+  std::unique_ptr<RendezvousServer> server;        // None: nobody else can come.
+  std::unique_ptr<SyncChannel> channel;            // Of this node's agent.
+  std::unique_ptr<ServerSeeker> seeker;            // Until the channel knows where to.
+  std::string where;                               // For people.
+  std::string operators_token;                     // Of `server`.
+  // The workers' store is at one literal endpoint: its port, and where only this node needs it, the
+  // socket that listens there.
+  std::uint16_t store_port = 0;  // 0: no literal store is on this node.
+  UniqueFd store_socket;
+  std::unique_ptr<Acceptor> store_door;
+  std::unique_ptr<OperatorsDoor> operators_door;
+
+  // What serves other nodes now; none: nothing here does.
+  CoordinatorDriver* Serving() const {
+    return succession ? succession->coordinator() : server ? coordinator.get() : nullptr;
+  }
+  // Where no other node can come: this machine's operators can, from now on. None: they cannot, and
+  // the run goes on without.
+  std::optional<ServerFiles> OpenDoor(AsioLoop& loop, const std::filesystem::path& run_directory,
+                                      const RunId& run_id);
+
+  // The loop has ended.
+  void Close();
+
+  // From now on, whoever connects to the literal store.
+  void OnStoreClients(AsioLoop& loop, std::function<void(UniqueFd)> adopt);
+};
+
+// `news` is for a run with a shared directory, whose succession is yet to be started.
+Result<ServerRole> TakeServerRole(AsioLoop& loop, const LaunchConfig& config, ServerNews news);
+
+// The first endpoint of the list that is this machine's and free: `succession` is a witness there,
+// and may serve. False: none is, so it never serves.
+Result<bool> BindOnList(SuccessionDriver& succession, GrpcNetwork& network,
+                        const std::vector<Endpoint>& list);
+
+// Claims that the nodes of a list keep; `access`: what every node shows. `sealed_for`: each has a
+// token of its own, sealed for this run; an empty one: for any.
+void KeepClaimsOnList(const std::vector<Endpoint>& list, const Access& access,
+                      const std::optional<RunId>& sealed_for, SuccessionOptions& options);
+
+// Each node is an open connection; the soft limit is often 1,024. Workers get the
+// user's own (UserLimits).
+void RaiseFileLimit();
+
+// What ddprun itself needs, raised for it where that is allowed; refused where it is not. The
+// user's own limit is remembered for the workers before.
+Result<void> HaveDescriptors();
+
+// Says once that nothing keeps strangers out, where strangers could come. `why_no_token`: where one
+// was looked for.
+void WarnIfOpen(const Endpoint& endpoint, const Access& access,
+                const std::string& why_no_token = "");
+
+// What drain and stop need: the token that everybody shows; else one that the servers of a run
+// directory share, or that is drawn for this one alone.
+Result<std::string> OperatorsToken(const Access& access, const std::string& run_dir);
+
+// A new reign: larger than every earlier one on a machine whose clock goes forward. A name and an
+// order, never a time-out.
+CoordinatorConfig NewReign(const LaunchConfig& config);
+
+}  // namespace ddprun

@@ -1,0 +1,105 @@
+#include "launcher/slurm/job_end.h"
+
+#include <charconv>
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "common/log.h"
+
+namespace ddprun {
+namespace {
+
+constexpr Duration kQueuePatience{60'000};  // A busy slurmctld; nothing waits for it.
+constexpr Duration kLongest = std::chrono::hours(24 * 366);
+
+std::chrono::milliseconds WallClock() {
+  return std::chrono::floor<std::chrono::milliseconds>(
+      std::chrono::system_clock::now().time_since_epoch());
+}
+
+std::optional<std::int64_t> Natural(std::string_view text) {
+  std::int64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [parsed, error] = std::from_chars(text.data(), end, value);
+  const bool good = !text.empty() && error == std::errc{} && parsed == end;
+  return good && value >= 0 && value < 1'000'000 ? std::optional(value) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Duration> ParseTimeLeft(std::string_view text) {
+  std::int64_t seconds = 0;
+  const std::size_t dash = text.find('-');
+  if (dash != std::string_view::npos) {
+    const auto days = Natural(text.substr(0, dash));
+    if (!days) {
+      return std::nullopt;
+    }
+    seconds = *days * 24;  // Hours, until the colons have made seconds of them.
+    text.remove_prefix(dash + 1);
+  }
+  std::int64_t parts = 0;
+  for (bool more = true; more; ++parts) {
+    const std::size_t colon = text.find(':');
+    const auto number = Natural(text.substr(0, colon));
+    if (!number || parts == 3) {
+      return std::nullopt;
+    }
+    seconds = (parts == 0 ? seconds : seconds * 60) + *number;
+    more = colon != std::string_view::npos;
+    text.remove_prefix(more ? colon + 1 : text.size());
+  }
+  return dash != std::string_view::npos && parts != 3
+             ? std::nullopt
+             : std::optional(std::chrono::seconds(seconds));
+}
+
+JobEnd::JobEnd(AsioLoop& loop, const LaunchConfig& config,
+               std::function<void(const JobEndKnown&)> on_known)
+    : loop_(loop), config_(config), on_known_(std::move(on_known)), squeue_(loop) {
+  const Surroundings& around = config.around;
+  if (config.time_limit > Duration{0}) {
+    Know(config.time_limit, "--time-limit");
+  } else if (around.ends_at) {
+    Know(std::chrono::seconds(*around.ends_at) - WallClock(), "SLURM_JOB_END_TIME");
+  } else if (config.stop_before > Duration{0} && around.speaks_for_job) {
+    squeue_.Run({"squeue", "--noheader", "--jobs=" + around.job, "--format=%L"}, kQueuePatience,
+                [this](const Result<std::string>& printed) {
+                  const auto left = printed ? ParseTimeLeft(*printed) : std::nullopt;
+                  if (left) {
+                    Know(*left, "squeue");
+                    return;
+                  }
+                  Log(LogLevel::kWarning,
+                      "--stop-before does not count: " +
+                          (printed ? "squeue says of the time that is left: " + *printed
+                                   : "squeue was asked when the job ends: " +
+                                         printed.error().message + " (--time-limit says it too)"));
+                });
+  }
+}
+
+void JobEnd::Know(Duration left, const std::string& origin) {
+  if (left <= Duration{0} || left > kLongest) {
+    Log(LogLevel::kDebug, origin + " says nothing of use about the job's end");
+    return;
+  }
+  JobEndKnown known;
+  known.ends = loop_.Now() + left;
+  known.unix_seconds = std::chrono::floor<std::chrono::seconds>(WallClock() + left).count();
+  const Duration before = config_.stop_before;
+  std::string text = "the job ends in " + FormatDuration(left) + " (" + origin + ")";
+  const bool soon = before >= left;
+  if (soon) {
+    text += ": too soon for --stop-before=" + FormatDuration(before) + ", which does not count";
+  } else if (before > Duration{0}) {
+    known.stop = known.ends - before;
+    text += "; the workers are told " + FormatDuration(before) + " before (--stop-before)";
+  }
+  const bool first = config_.around.speaks_for_job || config_.around.job.empty();
+  Log(soon ? LogLevel::kWarning : first ? LogLevel::kInfo : LogLevel::kDebug, text);
+  on_known_(known);
+}
+
+}  // namespace ddprun

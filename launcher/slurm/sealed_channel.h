@@ -1,0 +1,31 @@
+// A node's way to a server whose token MUNGE may have sealed: where a call is refused it asks at
+// the endpoint for what is sealed there, once for each refusal, and calls again with that token.
+//
+// So it is found at the first call, and again when another server has taken the first one's place.
+// What the receiver hears of a refusal is the channel's own words. Decides nothing else.
+#pragma once
+
+#include <memory>
+
+#include "common/endpoint.h"
+#include "common/ids.h"
+#include "common/loop.h"
+#include "rendezvous/door/tls.h"
+#include "rendezvous/transport.h"
+
+namespace ddprun {
+
+class SealedChannel final : public SyncChannel {
+ public:
+  SealedChannel(Loop& loop, const Endpoint& endpoint, const RunId& run, Access access);
+  ~SealedChannel() override;
+
+  void Send(const NodeReport& report, Duration deadline, Done done) override;
+  void Cancel() override;
+
+ private:
+  class State;
+  std::shared_ptr<State> state_;  // Shared with a question that is being asked.
+};
+
+}  // namespace ddprun

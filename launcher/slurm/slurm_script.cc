@@ -1,0 +1,150 @@
+#include "launcher/slurm/slurm_script.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "launcher/command_line/quoted.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::uint32_t kLeft = 30;  // Seconds from the workers' last to the job's.
+
+constexpr const char* kWholeJob = R"(#!/bin/bash
+# Whatever happens to a node, Slurm starts the whole job again on nodes that work, and the training
+# goes on from its last checkpoint. The first choice: it survives the loss of any node.
+#SBATCH --job-name=%name%
+# One ddprun per node, which starts the workers.
+#SBATCH --nodes=%nodes% --ntasks-per-node=1%cpus%
+%gpus%#SBATCH --time=%time%
+# Told this many seconds before the time limit; USR1 goes to the step itself, so no "B:" before it.
+#SBATCH --signal=USR1@%warning%
+# May be started again; what it says then goes on in the same file.
+#SBATCH --requeue --open-mode=append --output=%x-%j.out
+%more%set -u
+# A word that only this job knows, and ps does not show: nobody else can join.
+DDPRUN_TOKEN=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
+export DDPRUN_TOKEN
+
+# srun does not take --cpus-per-task from sbatch; one task of a node that fails ends no other one,
+# since ddprun itself sees to that. Workers have --shutdown-timeout to save.
+srun --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" --kill-on-bad-exit=0 --wait=0 \
+  ddprun --shutdown-timeout=%timeout%%workers% \
+  %program% "$@"
+code=$?
+# 75: stopped on request, and every worker has saved.
+[ $code = 75 ] && exec scontrol requeue "$SLURM_JOB_ID"
+exit $code
+)";
+
+constexpr const char* kElastic = R"(#!/bin/bash
+# %train% of %nodes% nodes train and the others wait. Where one is lost the others go on within seconds, with a
+# spare in its place: no queueing, no new allocation.
+#SBATCH --job-name=%name%
+# One ddprun per node, which starts the workers; spares are nodes like the others.
+#SBATCH --nodes=%nodes% --ntasks-per-node=1%cpus%
+%gpus%#SBATCH --time=%time%
+# Told this many seconds before the time limit; USR1 goes to the step itself, so no "B:" before it.
+#SBATCH --signal=USR1@%warning%
+# A lost node does not end the job.
+#SBATCH --no-kill
+# May be started again; what it says then goes on in the same file.
+#SBATCH --requeue --open-mode=append --output=%x-%j.out
+%more%set -u
+
+# --no-kill: of a lost node the others are not told by Slurm, but by ddprun. --nnodes is how few may
+# train, and how many do. The directory, shared by the nodes and each run's own, lets another node
+# carry the rendezvous when its host is the one that dies.
+srun --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" --no-kill --kill-on-bad-exit=0 --wait=0 \
+  ddprun --nnodes=%least%:%train% --max-restarts=3 --shutdown-timeout=%timeout%%workers% \
+  --run-dir="run-$SLURM_JOB_ID-${SLURM_RESTART_COUNT:-0}" \
+  %program% "$@"
+code=$?
+# 75: stopped on request, and every worker has saved.
+[ $code = 75 ] && exec scontrol requeue "$SLURM_JOB_ID"
+exit $code
+)";
+
+constexpr const char* kArray = R"(#!/bin/bash
+# One long training as a chain of short jobs of one node, one after the other (%1): each resumes
+# where the last one stopped. Short jobs start sooner.
+#SBATCH --job-name=%name%
+#SBATCH --array=0-%last%%1
+# One ddprun, which starts the workers.
+#SBATCH --nodes=1 --ntasks-per-node=1%cpus%
+%gpus%#SBATCH --time=%time%
+# Told this many seconds before the time limit; USR1 goes to the step itself, so no "B:" before it.
+#SBATCH --signal=USR1@%warning%
+# All jobs of the chain write one file.
+#SBATCH --output=%x-%A.out --open-mode=append
+%more%set -u
+
+# srun does not take --cpus-per-task from sbatch. Workers have --shutdown-timeout to save.
+srun --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" \
+  ddprun --shutdown-timeout=%timeout%%workers% \
+  %program% "$@"
+code=$?
+# 75: stopped on request, and every worker has saved: the next job of the chain goes on.
+[ $code = 75 ] && exit 0
+# Done, or failed: the rest of the chain has nothing to do.
+scancel "$SLURM_ARRAY_JOB_ID" --state=PENDING
+exit $code
+)";
+
+std::string Text(std::uint32_t number) {
+  return std::to_string(number);
+}
+
+// The trainer's checkpoints outlive a requeue, whose job id stays, and not another job of this
+// name.
+std::string ProgramLine(const SlurmScriptWish& wish) {
+  std::string text;
+  bool placed = false;
+  for (const std::string& word : wish.program) {
+    text += (text.empty() ? "" : " ") + Quoted(word);
+    placed = placed || word.starts_with("--checkpoint-dir");
+  }
+  const std::string& file = wish.program.front();
+  const bool trainer = file.substr(file.rfind('/') + 1) == "ddprun-train";
+  const bool array = wish.form == SlurmForm::kArray;
+  return text + (trainer && !placed ? std::string(" --checkpoint-dir=\"ckpt-$SLURM_") +
+                                          (array ? "ARRAY_" : "") + "JOB_ID\""
+                                    : "");
+}
+
+}  // namespace
+
+std::string SlurmScript(const SlurmScriptWish& wish) {
+  const std::uint32_t timeout =
+      wish.warning > 2 * kLeft ? wish.warning - kLeft : std::max(1u, wish.warning / 2);
+  std::string more;
+  for (const std::string& flag : wish.sbatch) {
+    more += "#SBATCH " + flag + "\n";
+  }
+  const std::pair<std::string, std::string> values[] = {
+      {"%name%", wish.name},
+      {"%nodes%", Text(wish.nodes + wish.spares)},
+      {"%train%", Text(wish.nodes)},
+      {"%least%", Text(wish.least)},
+      {"%last%", Text(std::max(1u, wish.jobs) - 1)},
+      {"%cpus%", wish.cpus > 0 ? " --cpus-per-task=" + Text(wish.cpus) : ""},
+      {"%gpus%", wish.gpus > 0 ? "#SBATCH --gpus-per-node=" + Text(wish.gpus) + "\n" : ""},
+      {"%time%", wish.time},
+      {"%warning%", Text(wish.warning)},
+      {"%timeout%", Text(timeout)},
+      {"%workers%", wish.workers > 0 ? " --nproc-per-node=" + Text(wish.workers) : ""},
+      {"%more%", more},
+      {"%program%", ProgramLine(wish)}};
+  std::string script = wish.form == SlurmForm::kElastic ? kElastic
+                       : wish.form == SlurmForm::kArray ? kArray
+                                                        : kWholeJob;
+  for (const auto& [mark, value] : values) {
+    for (std::size_t at = script.find(mark); at != std::string::npos;
+         at = script.find(mark, at + value.size())) {
+      script.replace(at, mark.size(), value);
+    }
+  }
+  return script;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,56 @@
+#include "launcher/slurm/under_srun.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "common/exit_code.h"
+#include "common/log.h"
+#include "launcher/command_line/quoted.h"
+#include "rendezvous/door/control_token.h"
+
+namespace ddprun {
+namespace {
+
+void Say(LogLevel level, const std::string& text) {
+  std::fprintf(stderr, "%s %s\n", Colored(level, "ddprun:").c_str(), text.c_str());
+}
+
+}  // namespace
+
+int StartUnderSrun(const LaunchConfig& config) {
+  std::vector<std::string> words = config.around.launcher;
+  words.insert(words.end(), config.own_command.begin(), config.own_command.end());
+  std::string line;
+  for (const std::string& word : words) {
+    line += (line.empty() ? "" : " ") + Quoted(word);
+  }
+  if (config.dry_run) {
+    std::printf("%s\nwould be executed (--no-auto-srun: not):\n  %s\n", config.around.line.c_str(),
+                line.c_str());
+    return std::fflush(stdout) == 0 ? kExitOk : 1;
+  }
+  if (!config.auto_srun) {
+    Say(LogLevel::kError, config.around.line + " (--no-auto-srun). Say:\n  " + line +
+                              "\nor --nnodes=1 for this node alone");
+    return kExitUsage;
+  }
+  Say(LogLevel::kWarning, config.around.line + ", so it is put before:\n  " + line);
+  if (config.token.empty() && config.token_file.empty() && !config.tls.any()) {
+    ::setenv("DDPRUN_TOKEN", DrawToken().c_str(), 1);
+  }
+  std::vector<char*> argv;
+  for (std::string& word : words) {
+    argv.push_back(word.data());
+  }
+  argv.push_back(nullptr);
+  ::execvp(argv.front(), argv.data());
+  Say(LogLevel::kError, "cannot execute srun: " + std::string(std::strerror(errno)) +
+                            " (is Slurm's client in PATH?)");
+  return kExitUsage;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,38 @@
+#include "launcher/verbs/control.h"
+
+#include <cstdio>
+
+#include "common/exit_code.h"
+#include "common/log.h"
+#include "rendezvous/client.h"
+#include "rendezvous/operators_door.h"
+
+namespace ddprun {
+namespace {
+
+constexpr Duration kControlPatience{5'000};
+
+}  // namespace
+
+int AskFor(const ControlWish& wish) {
+  const char* const verb = wish.verb == ControlVerb::kDrain ? "drain" : "stop";
+  const auto fail = [&](const Error& error) {
+    std::fprintf(stderr, "ddprun %s: %s\n", verb, Printable(error.message).c_str());
+    return ExitCodeOf(error);
+  };
+  const Result<ServerPlace> place = FindServer(wish.server);
+  if (!place) {
+    return fail(place.error());
+  }
+  const ControlRequest asked{wish.server.run_id, wish.verb, wish.node, place->access.token};
+  const Result<std::string> text =
+      place->door.empty() ? AskControl(place->endpoint, asked, kControlPatience, place->access.tls)
+                          : AskControlAtDoor(place->door, asked, kControlPatience);
+  if (!text) {
+    return fail(text.error());
+  }
+  std::printf("%s\n", Printable(*text).c_str());
+  return std::fflush(stdout) == 0 ? kExitOk : 1;
+}
+
+}  // namespace ddprun

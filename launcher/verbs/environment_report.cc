@@ -1,0 +1,300 @@
+#include "launcher/verbs/environment_report.h"
+
+#include <elf.h>
+#include <gnu/libc-version.h>
+#include <sys/resource.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/version.hpp>
+#include <cstring>
+#include <filesystem>
+#include <sstream>
+
+#include "agent/workers/gpu_list.h"
+#include "agent/workers/numa_binding.h"
+#include "agent/workers/worker_spec.h"
+#include "common/files.h"
+#include "launcher/interfaces.h"
+#include "launcher/scrub.h"
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kItemLabel = 26;
+
+std::string Item(const std::string& label, const std::string& text) {
+  return "  " + label +
+         std::string(label.size() < kItemLabel ? kItemLabel - label.size() : 1, ' ') + text + "\n";
+}
+
+std::vector<fs::path> Entries(const fs::path& directory, const std::string& prefix) {
+  std::vector<fs::path> found;
+  std::error_code error;
+  for (fs::directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
+    if (it->path().filename().native().starts_with(prefix)) {
+      found.push_back(it->path());
+    }
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+// "torch-2.15.0.dist-info" -> "2.15.0": what pip left beside the package.
+std::string PackageVersion(const fs::path& site, const std::string& package) {
+  for (const fs::path& path : Entries(site, package + "-")) {
+    std::string name = path.filename().native().substr(package.size() + 1);
+    if (const std::size_t end = name.find(".dist-info"); end != std::string::npos) {
+      return name.substr(0, end);
+    }
+  }
+  return "";
+}
+
+std::string Torch(const fs::path& site) {
+  const std::string version = PackageVersion(site, "torch");
+  std::error_code ignored;
+  return version.empty() || !fs::is_directory(site / "torch", ignored)
+             ? ""
+             : "torch " + version + " in " + site.native();
+}
+
+std::vector<fs::path> SitesOf(const fs::path& python) {
+  std::vector<fs::path> sites;
+  const fs::path prefix = python.parent_path().parent_path();
+  for (const fs::path& lib : {prefix / "lib", prefix / "local/lib", prefix / "lib64"}) {
+    for (const fs::path& version : Entries(lib, "python3")) {
+      sites.push_back(version / "site-packages");
+      sites.push_back(version / "dist-packages");
+    }
+  }
+  return sites;
+}
+
+// The RUNPATH of an executable: where it looks for its libraries, separated by colons. Empty: none,
+// or no such file.
+std::string RunPath(const fs::path& path) {
+  constexpr std::size_t kMaxFile = 64 << 20;
+  const Result<std::string> file = ReadFile(path.native(), kMaxFile);
+  Elf64_Ehdr header{};
+  if (!file || file->size() < sizeof header) {
+    return "";
+  }
+  std::memcpy(&header, file->data(), sizeof header);
+  const auto section = [&](std::size_t index) {
+    Elf64_Shdr found{};
+    const std::size_t at = header.e_shoff + index * sizeof found;
+    if (at + sizeof found <= file->size()) {
+      std::memcpy(&found, file->data() + at, sizeof found);
+    }
+    return found;
+  };
+  for (std::size_t i = 0; i < header.e_shnum; ++i) {
+    const Elf64_Shdr dynamic = section(i);
+    if (dynamic.sh_type != SHT_DYNAMIC) {
+      continue;
+    }
+    const std::size_t strings = section(dynamic.sh_link).sh_offset;
+    Elf64_Dyn entry{};
+    for (std::size_t at = dynamic.sh_offset;
+         at + sizeof entry <=
+         std::min<std::size_t>(dynamic.sh_offset + dynamic.sh_size, file->size());
+         at += sizeof entry) {
+      std::memcpy(&entry, file->data() + at, sizeof entry);
+      const std::size_t text = strings + entry.d_un.d_val;
+      if ((entry.d_tag == DT_RUNPATH || entry.d_tag == DT_RPATH) && text < file->size()) {
+        return file->c_str() + text;
+      }
+    }
+  }
+  return "";
+}
+
+std::string Trainer() {
+  std::error_code ignored;
+  const fs::path path = fs::read_symlink("/proc/self/exe", ignored).parent_path() / "ddprun-train";
+  if (!fs::exists(path, ignored)) {
+    return "not beside ddprun";
+  }
+  const std::string run_path = RunPath(path);
+  fs::path libraries = run_path;  // Where none has it: all of them.
+  bool there = false;
+  std::istringstream entries(run_path);
+  for (std::string entry; !there && std::getline(entries, entry, ':');) {
+    there = !entry.empty() && fs::exists(fs::path(entry) / "libtorch_cpu.so", ignored);
+    libraries = there ? fs::path(entry) : libraries;
+  }
+  const std::string version = PackageVersion(libraries.parent_path().parent_path(), "torch");
+  return path.native() + ", libtorch " + (version.empty() ? "of unknown version" : version) +
+         (there ? " in " : " is MISSING in ") + libraries.native();
+}
+
+// libnccl of the system's own places, and of the Python packages `sites`.
+std::string Nccl(const std::vector<fs::path>& sites) {
+  for (const fs::path& site : sites) {
+    for (const char* package : {"nvidia_nccl_cu13", "nvidia_nccl_cu12", "nvidia_nccl_cu11"}) {
+      if (const std::string version = PackageVersion(site, package); !version.empty()) {
+        return version + " in " + site.native();
+      }
+    }
+  }
+  for (const char* directory : {"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu",
+                                "/usr/lib64", "/usr/local/lib", "/usr/local/cuda/lib64"}) {
+    for (const fs::path& library : Entries(directory, "libnccl.so.2.")) {
+      return library.native();
+    }
+  }
+  return "none found";
+}
+
+std::string Versions() {
+  utsname system{};
+  ::uname(&system);
+  std::string boost = BOOST_LIB_VERSION;
+  std::replace(boost.begin(), boost.end(), '_', '.');
+  std::string text = "versions\n" + Item("ddprun", DDPRUN_VERSION);
+  text += Item("built with", "GCC " __VERSION__ ", Boost " + boost + ", gRPC " DDPRUN_GRPC_VERSION);
+  text += Item("kernel", std::string(system.sysname) + " " + system.release + " " + system.machine);
+  text += Item("glibc", ::gnu_get_libc_version());
+  text += Item("ddprun-train", Trainer());
+  std::vector<fs::path> sites;
+  const Result<Interpreter> python = FindPython(GetProcessEnv, {});
+  if (python) {
+    sites = SitesOf(python->file);
+    text += Item("Python", python->file.native() + ", because " + python->why);
+  } else {
+    text += Item("Python", python.error().message);
+  }
+  std::string torch;
+  for (const fs::path& site : sites) {
+    torch = torch.empty() ? Torch(site) : torch;
+  }
+  return text + Item("its PyTorch", torch.empty() ? "none found" : torch) +
+         Item("NCCL", Nccl(sites));
+}
+
+std::string Devices() {
+  const MachineRoots roots;
+  const std::vector<Gpu> gpus = ListGpus(roots);
+  std::string text = "GPUs\n" + Item("found", std::to_string(gpus.size()));
+  if (const std::string driver = FirstLine(roots.proc / "driver/nvidia/version"); !driver.empty()) {
+    text += Item("driver", driver);
+  }
+  for (const Gpu& gpu : gpus) {
+    text += Item(gpu.pci, (gpu.model.empty() ? "unknown model" : gpu.model) +
+                              (gpu.uuid.empty() ? "" : ", " + gpu.uuid) + ", NUMA node " +
+                              std::to_string(gpu.numa_node));
+  }
+  for (const char* name : {"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER",
+                           "NVIDIA_VISIBLE_DEVICES"}) {
+    if (const auto value = GetProcessEnv(name)) {
+      text += Item(name, "'" + *value + "'");
+    }
+  }
+  return text;
+}
+
+std::string Cpus() {
+  const CpuSet allowed = AllowedCpuSet();
+  std::string text =
+      "CPUs\n" + Item("allowed", std::to_string(allowed.size()) + " of " +
+                                     std::to_string(::sysconf(_SC_NPROCESSORS_ONLN)) + ": " +
+                                     ToString(allowed));
+  const fs::path nodes = "/sys/devices/system/node";
+  for (const int node : ParseCpuList(FirstLine(nodes / "online"))) {
+    text += Item("NUMA node " + std::to_string(node),
+                 FirstLine(nodes / ("node" + std::to_string(node)) / "cpulist"));
+  }
+  for (const char* file : {"/sys/fs/cgroup/cpu.max", "/sys/fs/cgroup/memory.max"}) {
+    if (const std::string limit = FirstLine(file); !limit.empty()) {
+      text += Item(file, limit);
+    }
+  }
+  const long pages = ::sysconf(_SC_PHYS_PAGES);
+  const long size = ::sysconf(_SC_PAGESIZE);
+  return text + Item("memory", std::to_string(pages / 1024 * size / 1024) + " MiB");
+}
+
+std::string Limits() {
+  struct Limit {
+    const char* name;
+    __rlimit_resource which;
+    const char* unit;
+  };
+  constexpr std::array<Limit, 4> kLimits = {{{"open files (nofile)", RLIMIT_NOFILE, ""},
+                                             {"locked memory (memlock)", RLIMIT_MEMLOCK, " bytes"},
+                                             {"processes (nproc)", RLIMIT_NPROC, ""},
+                                             {"core files (core)", RLIMIT_CORE, " bytes"}}};
+  const auto amount = [](rlim_t value, const char* unit) {
+    return value == RLIM_INFINITY ? "unlimited" : std::to_string(value) + unit;
+  };
+  std::string text = "limits (soft, hard)\n";
+  for (const auto& [name, which, unit] : kLimits) {
+    rlimit limit{};
+    if (::getrlimit(which, &limit) == 0) {
+      text += Item(name, amount(limit.rlim_cur, unit) + ", " + amount(limit.rlim_max, unit));
+    }
+  }
+  return text;
+}
+
+std::string Network() {
+  char host[256] = "";
+  (void)!::gethostname(host, sizeof host - 1);
+  std::string text = "network\n" + Item("host name", host);
+  for (const Interface& one : ListInterfaces()) {
+    std::string addresses;
+    for (const std::string& address : one.addresses) {
+      addresses += (addresses.empty() ? "" : ", ") + address;
+    }
+    const std::string speed = FirstLine(fs::path("/sys/class/net") / one.name / "speed");
+    text +=
+        Item(one.name, (addresses.empty() ? "no address" : addresses) + (one.up ? "" : " (down)") +
+                           (speed.empty() || speed.front() == '-' ? "" : ", " + speed + " Mbit/s"));
+  }
+  for (const fs::path& device : Entries("/sys/class/infiniband", "")) {
+    text += Item(device.filename().native(), "InfiniBand or RoCE, " +
+                                                 FirstLine(device / "ports/1/state") + ", " +
+                                                 FirstLine(device / "ports/1/rate"));
+  }
+  return text;
+}
+
+std::string Variables(const std::string& title, const std::vector<std::string>& prefixes) {
+  std::string text = title + "\n";
+  const std::size_t empty = text.size();
+  for (const auto& [name, value] : ProcessEnvironment()) {
+    const bool wanted =
+        std::any_of(prefixes.begin(), prefixes.end(),
+                    [&name = name](const std::string& p) { return name.starts_with(p); });
+    if (wanted) {
+      text += Item(name, IsSecret(name) ? "*** (not shown)" : value);
+    }
+  }
+  return text + (text.size() == empty ? "  none\n" : "");
+}
+
+}  // namespace
+
+std::string EnvironmentReport() {
+  const std::vector<std::string> scheduler = {"SLURM_", "PBS_",  "LSB_", "FLUX_",       "OMPI_",
+                                              "PMI_",   "PMIX_", "SGE_", "KUBERNETES_", "JOB_"};
+  const std::vector<std::string> torch = {
+      "DDPRUN_",     "PET_",       "TORCHELASTIC_", "TORCH_ELASTIC_", "TORCH_NCCL_",
+      "NCCL_",       "GLOO_",      "MASTER_ADDR",   "MASTER_PORT",    "OMP_",
+      "PYTHON_EXEC", "WORLD_SIZE", "RANK",          "LOCAL_RANK"};
+  std::string text;
+  for (const std::string& section :
+       {Versions(), Devices(), Cpus(), Limits(), Network(),
+        Variables("scheduler's variables", scheduler),
+        Variables("variables that ddprun, PyTorch or NCCL read", torch)}) {
+    text += (text.empty() ? "" : "\n") + section;
+  }
+  return text;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,64 @@
+#include "launcher/verbs/look_around.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "common/files.h"
+#include "launcher/environment/detect.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kMaxHostFile = 16 << 20;  // A line for each of a hundred thousand hosts.
+
+bool OnlyPrints(const std::vector<Setting>& said) {
+  return std::any_of(said.begin(), said.end(), [](const Setting& setting) {
+    return setting.name == "h" || setting.name == "help" || setting.name == "version" ||
+           setting.name == "print-completion";
+  });
+}
+
+}  // namespace
+
+Result<Surroundings> LookAround(const GetEnv& get_env, const std::vector<Setting>& said,
+                                const std::string& name) {
+  if (OnlyPrints(said)) {
+    return Surroundings{};
+  }
+  SurroundingsQuery query{.get_env = get_env, .said = said};
+  query.gpus = CountDevices();
+  query.parent = ::getppid();
+  query.read_file = [](const std::string& path) { return ReadFile(path, kMaxHostFile); };
+  if (name == "torchrun") {
+    query.said.push_back({"rdzv-endpoint", "torchrun's own", "called as torchrun"});
+  }
+  return DetectSurroundings(query);
+}
+
+std::string WhyImpossible(const LaunchConfig& config) {
+  const Surroundings& around = config.around;
+  const bool counts = around.IsPlaced() && !around.seat && !around.hosts.empty();
+  if (!counts || config.min_nodes <= around.hosts.size()) {
+    return "";
+  }
+  return "--nnodes wants " + std::to_string(config.min_nodes) + " nodes, but " + around.name +
+         " has " + std::to_string(around.hosts.size()) +
+         ": leave it out, or ask the scheduler for more";
+}
+
+std::vector<std::string> WarningsOf(const LaunchConfig& config, std::size_t cpus) {
+  const Surroundings& around = config.around;
+  std::vector<std::string> warnings = around.warnings;
+  const bool slurm = !around.job.empty();
+  if (slurm && cpus < config.workers) {
+    const std::string want = std::to_string(config.workers);
+    warnings.push_back("Slurm gives this node " + std::to_string(cpus) + " CPU" +
+                       (cpus == 1 ? "" : "s") + " for " + want +
+                       " workers: give srun itself --cpus-per-task=" + want +
+                       " or more (it does not take sbatch's)");
+  }
+  return warnings;
+}
+
+}  // namespace ddprun

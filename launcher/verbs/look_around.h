@@ -1,0 +1,22 @@
+// The surroundings of this very process, and what they and the command line make of each other.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launcher/command_line/config.h"
+
+namespace ddprun {
+
+// Reads files of schedulers and counts GPUs; `said` as in SurroundingsQuery. Called as torchrun,
+// nothing is derived that torchrun would not.
+Result<Surroundings> LookAround(const GetEnv& get_env, const std::vector<Setting>& said,
+                                const std::string& name);
+
+// A run that these surroundings can never have; empty: it can.
+std::string WhyImpossible(const LaunchConfig& config);
+
+// What is found and is probably not meant; `cpus` that ddprun may use.
+std::vector<std::string> WarningsOf(const LaunchConfig& config, std::size_t cpus);
+
+}  // namespace ddprun

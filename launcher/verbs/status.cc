@@ -1,0 +1,224 @@
+#include "launcher/verbs/status.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "common/exit_code.h"
+#include "common/log.h"
+#include "rendezvous/client.h"
+#include "rendezvous/operators_door.h"
+
+namespace ddprun {
+namespace {
+
+constexpr Duration kStatusPatience{5'000};
+constexpr std::size_t kShownNodes = 40;
+constexpr std::size_t kShownNotices = 8;
+
+std::string Upper(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](char c) {
+    return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  });
+  return text;
+}
+
+std::string Count(std::uint32_t n, const std::string& one) {
+  return std::to_string(n) + " " + one + (n == 1 ? "" : "s");
+}
+
+// ", requeued 2 times, the job ends in 3 h 20 min": what its scheduler does with it.
+std::string Job(const RunStatus& run, std::int64_t now_unix) {
+  std::string text;
+  if (run.requeues > 0) {
+    text += ", requeued " + Count(run.requeues, "time");
+  }
+  if (run.job_ends_unix > 0 && run.outcome.empty()) {
+    const std::int64_t left = run.job_ends_unix - now_unix;
+    text += left > 0 ? ", the job ends in " + FormatDuration(std::chrono::seconds(left))
+                     : ", the job's time is over";
+  }
+  return text;
+}
+
+// "run demo: RUNNING for 12.0 s, generation 2 of 2 nodes and 4 workers, restarts 1 of 3"
+std::string Headline(const RunStatus& run, std::int64_t now_unix) {
+  std::string text =
+      "run " + run.run_id + ": " + Upper(run.phase) + " for " + FormatDuration(run.phase_since);
+  if (run.generation.value > 0) {
+    text += ", generation " + std::to_string(run.generation.value) + " of " +
+            Count(run.group_size, "node") + " and " + Count(run.world_size, "worker");
+  }
+  text += " (--nnodes=" + std::to_string(run.min_nodes) +
+          (run.max_nodes == run.min_nodes ? "" : ":" + std::to_string(run.max_nodes)) +
+          "), restarts " + std::to_string(run.restarts_used) + " of " +
+          std::to_string(run.max_restarts);
+  return text + Job(run, now_unix);
+}
+
+std::string Ranks(const NodeStatus& node) {
+  if (!node.in_world) {
+    return "-";
+  }
+  const std::string first = std::to_string(node.first_rank);
+  return node.workers == 1 ? first
+                           : first + "-" + std::to_string(node.first_rank + node.workers - 1);
+}
+
+// Columns as wide as their widest entry.
+std::string Table(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<std::size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      widths[i] = std::max(widths[i], row[i].size());
+    }
+  }
+  std::string text;
+  for (const auto& row : rows) {
+    std::string line = " ";
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      line += " " + row[i] + std::string(widths[i] - row[i].size() + 1, ' ');
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text;
+}
+
+std::string Nodes(const RunStatus& run) {
+  std::vector<std::vector<std::string>> rows = {
+      {"NODE", "HOST", "STATE", "RANKS", "SEEN", "STEP", "PHASE"}};
+  for (std::size_t i = 0; i < std::min(run.nodes.size(), kShownNodes); ++i) {
+    const NodeStatus& node = run.nodes[i];
+    const bool heard = node.step > 0 || !node.phase.empty();
+    rows.push_back(
+        {node.node, node.host, node.state, Ranks(node), FormatDuration(node.last_seen) + " ago",
+         heard ? std::to_string(node.step) : "-", node.phase + (node.late > 0 ? " (late)" : "")});
+  }
+  const std::size_t more = run.nodes.size() - (rows.size() - 1) + run.more_nodes;
+  return Table(rows) + (more == 0 ? "" : "  and " + std::to_string(more) + " more\n");
+}
+
+std::string OneRun(const RunStatus& run, std::int64_t now_unix) {
+  std::string text = Headline(run, now_unix) + "\n";
+  if (!run.waits_for.empty()) {
+    text += run.waits_for + "\n";
+  }
+  if (!run.outcome.empty()) {
+    text += "outcome: " + run.outcome + " (exit code " + std::to_string(run.exit_code) + ")\n";
+  }
+  if (!run.nodes.empty()) {
+    text += Nodes(run);
+  }
+  const std::size_t skipped = run.notices.size() - std::min(run.notices.size(), kShownNotices);
+  for (std::size_t i = skipped; i < run.notices.size(); ++i) {
+    text += (i == skipped ? "lately:\n  " : "  ") + FormatDuration(run.notices[i].age) +
+            " ago: " + run.notices[i].text + "\n";
+  }
+  return text;
+}
+
+double Seconds(Duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+nlohmann::ordered_json ToJson(const NodeStatus& node) {
+  nlohmann::ordered_json json;
+  json["node"] = node.node;
+  json["host"] = node.host;
+  json["incarnation"] = Hex(node.incarnation.value);
+  json["state"] = node.state;
+  json["last_seen_seconds"] = Seconds(node.last_seen);
+  json["workers"] = node.workers;
+  json["in_world"] = node.in_world;
+  json["first_rank"] = node.in_world ? nlohmann::ordered_json(node.first_rank) : nullptr;
+  json["step"] = node.step;
+  json["phase"] = node.phase;
+  json["late_workers"] = node.late;
+  return json;
+}
+
+nlohmann::ordered_json ToJson(const RunStatus& run, std::int64_t now_unix) {
+  nlohmann::ordered_json json;
+  json["run_id"] = run.run_id;
+  json["phase"] = run.phase;
+  json["phase_seconds"] = Seconds(run.phase_since);
+  json["generation"] = run.generation.value;
+  json["nodes_in_world"] = run.group_size;
+  json["world_size"] = run.world_size;
+  json["min_nodes"] = run.min_nodes;
+  json["max_nodes"] = run.max_nodes;
+  json["restarts_used"] = run.restarts_used;
+  json["max_restarts"] = run.max_restarts;
+  json["requeues"] = run.requeues;
+  json["job_seconds_left"] =
+      run.job_ends_unix > 0 ? nlohmann::ordered_json(run.job_ends_unix - now_unix) : nullptr;
+  json["waits_for"] = run.waits_for;
+  json["outcome"] = run.outcome;
+  json["exit_code"] = run.outcome.empty() ? nullptr : nlohmann::ordered_json(run.exit_code);
+  json["nodes"] = nlohmann::ordered_json::array();
+  for (const NodeStatus& node : run.nodes) {
+    json["nodes"].push_back(ToJson(node));
+  }
+  json["more_nodes"] = run.more_nodes;
+  json["events"] = nlohmann::ordered_json::array();
+  for (const PastNotice& notice : run.notices) {
+    json["events"].push_back({{"age_seconds", Seconds(notice.age)},
+                              {"warning", notice.level == NoticeLevel::kWarning},
+                              {"text", notice.text}});
+  }
+  return json;
+}
+
+}  // namespace
+
+std::string FormatStatus(const std::vector<RunStatus>& runs, const std::string& where,
+                         std::int64_t now_unix) {
+  std::string text;
+  if (runs.empty()) {
+    text = "the server at " + where + " has no run yet\n";
+  } else if (runs.size() == 1) {
+    text = OneRun(runs.front(), now_unix);
+  } else {
+    text = Count(static_cast<std::uint32_t>(runs.size()), "run") + " at " + where +
+           " (--rdzv-id=NAME shows one of them):\n";
+    for (const RunStatus& run : runs) {
+      text += Headline(run, now_unix) + (run.waits_for.empty() ? "" : "; " + run.waits_for) + "\n";
+    }
+  }
+  return Printable(text);
+}
+
+std::string StatusJson(const std::vector<RunStatus>& runs, const std::string& where,
+                       std::int64_t now_unix) {
+  nlohmann::ordered_json json;
+  json["endpoint"] = where;
+  json["runs"] = nlohmann::ordered_json::array();
+  for (const RunStatus& run : runs) {
+    json["runs"].push_back(ToJson(run, now_unix));
+  }
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+int PrintStatus(const StatusRequest& request) {
+  const Result<ServerPlace> place = FindServer(request.server);
+  if (!place) {
+    std::fprintf(stderr, "ddprun status: %s\n", place.error().message.c_str());
+    return ExitCodeOf(place.error());
+  }
+  const auto runs =
+      place->door.empty()
+          ? AskStatus(place->endpoint, request.server.run_id, kStatusPatience, place->access)
+          : AskStatusAtDoor(place->door, request.server.run_id, kStatusPatience);
+  if (!runs) {
+    std::fprintf(stderr, "ddprun status: %s\n", Printable(runs.error().message).c_str());
+    return ExitCodeOf(runs.error());
+  }
+  const std::int64_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  const std::string text = request.json ? StatusJson(*runs, place->Where(), now)
+                                        : FormatStatus(*runs, place->Where(), now);
+  return std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0 ? 1 : kExitOk;
+}
+
+}  // namespace ddprun

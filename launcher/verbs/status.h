@@ -1,0 +1,33 @@
+// `ddprun status`: a server's runs on one screen, or as JSON.
+//
+// Only formatting of what the server tells; asks once, never waits for a change.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/endpoint.h"
+#include "launcher/server/server_files.h"
+#include "rendezvous/core/status.h"
+
+namespace ddprun {
+
+struct StatusRequest {
+  ServerQuery server;
+  bool json = false;
+};
+
+// One run: the whole of it; several: one line each, as the server lists them.
+// `now_unix`: seconds since 1970, for the time that the job has left.
+std::string FormatStatus(const std::vector<RunStatus>& runs, const std::string& where,
+                         std::int64_t now_unix);
+
+// One object: {"endpoint": ..., "runs": [...]}; durations in seconds.
+std::string StatusJson(const std::vector<RunStatus>& runs, const std::string& where,
+                       std::int64_t now_unix);
+
+// To stdout. 0; 69: no server answers; 1: it knows no such run.
+int PrintStatus(const StatusRequest& request);
+
+}  // namespace ddprun

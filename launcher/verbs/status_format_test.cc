@@ -1,0 +1,101 @@
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "launcher/verbs/status.h"
+
+namespace ddprun {
+namespace {
+
+using std::chrono_literals::operator""ms;
+using std::chrono_literals::operator""s;
+
+constexpr std::int64_t kNow = 1'700'000'000;
+
+RunStatus Sample() {
+  RunStatus run;
+  run.run_id = "demo";
+  run.phase = "running";
+  run.phase_since = 12s;
+  run.generation = {2};
+  run.group_size = 2;
+  run.world_size = 4;
+  run.min_nodes = 1;
+  run.max_nodes = 3;
+  run.restarts_used = 1;
+  run.max_restarts = 3;
+  run.nodes = {{"n0#0", "n0", {7}, "running", 300ms, 2, true, 0, 120, "reduce", 0},
+               {"n1#0", "n1", {8}, "running", 400ms, 2, true, 2, 118, "data", 1},
+               {"n2#0", "n2", {9}, "spare", 500ms, 1, false, 0, 0, "", 0}};
+  run.notices = {{5s, NoticeLevel::kWarning, "node n3#0 is lost"}};
+  return run;
+}
+
+TEST(Status, OneRunIsOneScreen) {
+  EXPECT_EQ(FormatStatus({Sample()}, "n0:29400", kNow),
+            "run demo: RUNNING for 12.0 s, generation 2 of 2 nodes and 4 workers (--nnodes=1:3), "
+            "restarts 1 of 3\n"
+            "  NODE  HOST  STATE    RANKS  SEEN        STEP  PHASE\n"
+            "  n0#0  n0    running  0-1    300 ms ago  120   reduce\n"
+            "  n1#0  n1    running  2-3    400 ms ago  118   data (late)\n"
+            "  n2#0  n2    spare    -      500 ms ago  -\n"
+            "lately:\n"
+            "  5.0 s ago: node n3#0 is lost\n");
+}
+
+TEST(Status, TheReasonForAWaitAndTheOutcomeAreTold) {
+  RunStatus run = Sample();
+  run.waits_for = "waiting for nodes: 1 of 2 are here";
+  run.outcome = "stopped on request";
+  run.exit_code = 130;
+  const std::string text = FormatStatus({run}, "n0:29400", kNow);
+  EXPECT_NE(text.find("\nwaiting for nodes: 1 of 2 are here\noutcome: stopped on request (exit "
+                      "code 130)\n"),
+            std::string::npos)
+      << text;
+}
+
+TEST(Status, WhatTheSchedulerDoesIsTold) {
+  RunStatus run = Sample();
+  run.requeues = 2;
+  run.job_ends_unix = kNow + 4'000;
+  EXPECT_NE(FormatStatus({run}, "n0:29400", kNow)
+                .find("restarts 1 of 3, requeued 2 times, the job ends in 1 h 06 min\n"),
+            std::string::npos);
+  EXPECT_NE(FormatStatus({run}, "n0:29400", kNow + 4'000).find("the job's time is over"),
+            std::string::npos);
+  const auto json = nlohmann::json::parse(StatusJson({run}, "n0:29400", kNow));
+  EXPECT_EQ(json["runs"][0]["requeues"], 2);
+  EXPECT_EQ(json["runs"][0]["job_seconds_left"], 4'000);
+}
+
+TEST(Status, SeveralRunsAreListed) {
+  const std::string text = FormatStatus({Sample(), Sample()}, "n0:29400", kNow);
+  EXPECT_TRUE(text.starts_with("2 runs at n0:29400 (--rdzv-id=NAME shows one of them):\n")) << text;
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3);
+  EXPECT_EQ(FormatStatus({}, "n0:29400", kNow), "the server at n0:29400 has no run yet\n");
+}
+
+// What a node or worker calls itself must not steer the terminal.
+TEST(Status, ControlCharactersAreMadeVisible) {
+  RunStatus run = Sample();
+  run.notices[0].text = "\x1b[2J";
+  EXPECT_EQ(FormatStatus({run}, "n0:29400", kNow).find('\x1b'), std::string::npos);
+}
+
+TEST(Status, JsonHasItAll) {
+  RunStatus run = Sample();
+  run.notices[0].text = "\xff";
+  const auto json = nlohmann::json::parse(StatusJson({run}, "n0:29400", kNow));
+  EXPECT_EQ(json["endpoint"], "n0:29400");
+  const auto& told = json["runs"][0];
+  EXPECT_EQ(told["phase"], "running");
+  EXPECT_EQ(told["phase_seconds"], 12.0);
+  EXPECT_EQ(told["exit_code"], nullptr);
+  EXPECT_EQ(told["nodes"][1]["step"], 118);
+  EXPECT_EQ(told["nodes"][2]["first_rank"], nullptr);
+  EXPECT_EQ(told["events"][0]["warning"], true);
+}
+
+}  // namespace
+}  // namespace ddprun

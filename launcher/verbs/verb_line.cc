@@ -1,0 +1,39 @@
+#include "launcher/verbs/verb_line.h"
+
+#include "launcher/command_line/flags.h"
+
+namespace ddprun {
+
+VerbLine::VerbLine(const std::string& what, const std::string& verb) : app(what, "ddprun " + verb) {
+  app.set_help_flag();
+  app.add_flag("-h,--help", help, "This help");
+}
+
+Result<void> VerbLine::Parse(const std::vector<std::string>& args, const GetEnv& get_env) {
+  std::vector<std::string> left(args.begin() + 1, args.end());
+  std::vector<Setting> given;
+  while (!left.empty()) {
+    ASSIGN_OR_RETURN(SplitLine line, SplitFlags(app, left));
+    given.insert(given.end(), line.settings.begin(), line.settings.end());
+    left.clear();
+    if (!line.rest.empty()) {
+      rest.push_back(line.rest.front());
+      left.assign(line.rest.begin() + 1, line.rest.end());
+    }
+  }
+  settings = LayOver({SettingsFromEnvironment(app, get_env), given});
+  if (const Result<void> parsed = ParseFlags(app, ToArguments(settings)); !parsed) {
+    return Error{parsed.error().kind, WithOrigins(parsed.error().message, settings)};
+  }
+  return {};
+}
+
+Result<std::vector<Setting>> VerbLine::ParseUpToProgram(const std::vector<std::string>& args) {
+  ASSIGN_OR_RETURN(SplitLine line,
+                   SplitFlags(app, std::vector<std::string>(args.begin() + 1, args.end())));
+  rest = std::move(line.rest);
+  RETURN_IF_ERROR(ParseFlags(app, ToArguments(line.settings)));
+  return std::move(line.settings);
+}
+
+}  // namespace ddprun

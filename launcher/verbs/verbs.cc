@@ -1,0 +1,178 @@
+#include "launcher/verbs/verbs.h"
+
+#include <charconv>
+#include <cstdio>
+
+#include "common/exit_code.h"
+#include "common/overload.h"
+#include "launcher/command_line/config.h"
+#include "launcher/command_line/flags.h"
+#include "launcher/verbs/verb_line.h"
+#include "launcher/verbs/verb_slurm_script.h"
+
+namespace ddprun {
+namespace {
+
+Result<VerbRequest> ParseStacks(const std::vector<std::string>& args) {
+  VerbLine line("Prints where every thread of the processes PID... and of their descendants stands",
+                "stacks");
+  StacksRequest request;
+  std::string limit = "10s";
+  line.app.add_option("--limit", limit, "Time for gdb or py-spy (default 10s)");
+  line.app.add_option("--title", request.title, "First line");
+  line.app.add_option("--into", request.into, "This file, made anew, instead of standard output");
+  line.app.add_option("--also", request.also, "Appended to this file too, if it exists");
+  RETURN_IF_ERROR(line.Parse(args, [](const std::string&) { return std::nullopt; }));
+  if (line.help) {
+    return VerbRequest(HelpRequest{line.app.help()});
+  }
+  ASSIGN_OR_RETURN(request.limit, ParseDuration("--limit", limit));
+  for (const std::string& word : line.rest) {
+    std::int64_t pid = 0;
+    const char* const end = word.data() + word.size();
+    const auto [parsed, error] = std::from_chars(word.data(), end, pid);
+    if (error != std::errc{} || parsed != end || pid <= 0 || pid > INT32_MAX) {
+      return Invalid("ddprun stacks takes process ids", word);
+    }
+    request.pids.push_back(pid);
+  }
+  if (request.pids.empty()) {
+    return Error{ErrorKind::kInvalid, "no process is given: ddprun stacks PID..."};
+  }
+  return VerbRequest(std::move(request));
+}
+
+void AddServerFlags(CLI::App& app, ServerQuery& query) {
+  app.add_option("--endpoint", query.endpoint,
+                 "HOST:PORT of the server, as --rdzv-endpoint (default: the one that an agent of "
+                 "yours carries on this machine)");
+  app.add_option("--run-dir", query.run_dir, "Or: the run directory of the node that carries it");
+  app.add_option("--rdzv-id", query.run_id, "The run, where a server has several");
+  app.add_option("--token-file", query.token_file,
+                 "File with the server's token (or DDPRUN_TOKEN; not needed for a server that an "
+                 "agent of yours carries on this machine)");
+  app.add_flag("--insecure", query.insecure,
+               "The server was started so: do without the token that this user's nodes on loopback "
+               "share");
+  app.add_option("--tls-ca", query.tls.authority,
+                 "The server speaks TLS: what this certificate signed is trusted (or "
+                 "DDPRUN_TLS_CA; the same exception)");
+  app.add_option("--tls-cert", query.tls.certificate,
+                 "The certificate to show to a server that asks for one (or DDPRUN_TLS_CERT)");
+  app.add_option("--tls-key", query.tls.key, "Its key (or DDPRUN_TLS_KEY)");
+}
+
+Result<VerbRequest> ParseStatus(const std::vector<std::string>& args, const GetEnv& get_env) {
+  VerbLine line("Shows a server's runs: what they do, what they wait for, their nodes", "status");
+  StatusRequest request;
+  std::string format = "text";
+  AddServerFlags(line.app, request.server);
+  line.app.add_option("-o,--output", format, "text or json (default text)");
+  RETURN_IF_ERROR(line.Parse(args, get_env));
+  if (line.help) {
+    return VerbRequest(HelpRequest{line.app.help()});
+  }
+  if (!line.rest.empty()) {
+    return Invalid("ddprun status takes no further argument", line.rest.front());
+  }
+  if (format != "text" && format != "json") {
+    const Error refused = Invalid("--output must be text or json", format);
+    return Error{refused.kind, WithOrigins(refused.message, line.settings)};
+  }
+  request.json = format == "json";
+  request.server.token = get_env("DDPRUN_TOKEN").value_or("");
+  request.server.settings = line.settings;
+  return VerbRequest(std::move(request));
+}
+
+Result<VerbRequest> ParseControl(const std::vector<std::string>& args, const GetEnv& get_env) {
+  ControlWish wish;
+  const std::string& verb = args.front();
+  const bool drain = verb == "drain";
+  wish.verb = drain ? ControlVerb::kDrain : ControlVerb::kStop;
+  VerbLine line(drain ? "NODE leaves its run, planned: its workers get the shutdown timeout, "
+                        "nothing is charged, the other nodes go on"
+                      : "Stops a run: all workers get the shutdown timeout",
+                verb);
+  AddServerFlags(line.app, wish.server);
+  RETURN_IF_ERROR(line.Parse(args, get_env));
+  if (line.help) {
+    return VerbRequest(HelpRequest{line.app.help()});
+  }
+  wish.server.token = get_env("DDPRUN_TOKEN").value_or("");
+  wish.server.settings = line.settings;
+  if (line.rest.size() != (drain ? 1u : 0u)) {
+    return line.rest.empty()
+               ? Result<VerbRequest>(
+                     Error{ErrorKind::kInvalid,
+                           "no node is given: ddprun drain NODE (ddprun status lists the nodes)"})
+               : Result<VerbRequest>(
+                     Invalid("ddprun " + verb + " takes no such argument", line.rest.back()));
+  }
+  wish.node = drain ? line.rest.front() : "";
+  return VerbRequest(std::move(wish));
+}
+
+Result<VerbRequest> ParsePublish(const std::vector<std::string>& args) {
+  VerbLine line(
+      "Makes the file or directory NEW visible as FINAL, unless a newer world of its run "
+      "has published: then it ends with 76 and nothing is replaced",
+      "publish");
+  RETURN_IF_ERROR(line.Parse(args, [](const std::string&) { return std::nullopt; }));
+  if (line.help) {
+    return VerbRequest(HelpRequest{line.app.help()});
+  }
+  if (line.rest.size() != 2) {
+    return Error{ErrorKind::kInvalid, "ddprun publish takes two names: ddprun publish NEW FINAL"};
+  }
+  return VerbRequest(PublishWish{line.rest[0], line.rest[1]});
+}
+
+}  // namespace
+
+std::vector<std::string> VerbNames() {
+  return {"rendezvous", "env",    "completion", "status",      "drain",
+          "stop",       "stacks", "publish",    "slurm-script"};
+}
+
+std::string PerhapsAVerb(const std::vector<std::string>& command, const Error& error) {
+  if (error.kind != ErrorKind::kNotFound || command.size() < 2 || command[1].starts_with('-')) {
+    return "";
+  }
+  const auto verb = Nearest(VerbNames(), command[1], command[1].size() / 2);
+  return verb ? "; or did you mean 'ddprun " + *verb + "'?" : "";
+}
+
+bool IsVerb(const std::string& word) {
+  return word == "stacks" || word == "status" || word == "drain" || word == "stop" ||
+         word == "publish" || word == "slurm-script";
+}
+
+Result<VerbRequest> ParseVerb(const std::vector<std::string>& args, const GetEnv& get_env) {
+  if (args.front() == "stacks") {
+    return ParseStacks(args);
+  }
+  if (args.front() == "publish") {
+    return ParsePublish(args);
+  }
+  if (args.front() == "slurm-script") {
+    ASSIGN_OR_RETURN(std::string text, ParseSlurmScript(args));
+    return VerbRequest(HelpRequest{std::move(text)});
+  }
+  return args.front() == "status" ? ParseStatus(args, get_env) : ParseControl(args, get_env);
+}
+
+int CarryOut(const VerbRequest& request) {
+  return std::visit(Overload{
+                        [](const StacksRequest& stacks) { return PrintStacks(stacks); },
+                        [](const StatusRequest& status) { return PrintStatus(status); },
+                        [](const ControlWish& wish) { return AskFor(wish); },
+                        [](const PublishWish& wish) { return PublishAs(wish, GetProcessEnv); },
+                        [](const HelpRequest& help) {
+                          return std::fputs(help.text.c_str(), stdout) < 0 ? 1 : kExitOk;
+                        },
+                    },
+                    request);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,41 @@
+// The verbs beside launching and serving: what each is asked to do, and doing it.
+//
+// A verb is the first word of the command line; a program of such a name is started by
+// `ddprun -- status`. Verbs read their flags like the launcher: flag > DDPRUN_<FLAG> > default.
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "common/result.h"
+#include "launcher/verbs/control.h"
+#include "launcher/verbs/publish.h"
+#include "launcher/verbs/stacks.h"
+#include "launcher/verbs/status.h"
+#include "proto/worker_env.h"
+
+namespace ddprun {
+
+struct HelpRequest {
+  std::string text;
+};
+
+using VerbRequest =
+    std::variant<StacksRequest, StatusRequest, ControlWish, PublishWish, HelpRequest>;
+
+bool IsVerb(const std::string& word);
+
+// All of ddprun's, also those that launch and serve.
+std::vector<std::string> VerbNames();
+
+// Where no program has the name of the first word: the verb that may be meant by it, for people.
+std::string PerhapsAVerb(const std::vector<std::string>& command, const Error& error);
+
+// `args` begins with the verb. Errors are kInvalid: exit 2.
+Result<VerbRequest> ParseVerb(const std::vector<std::string>& args, const GetEnv& get_env);
+
+// The exit code.
+int CarryOut(const VerbRequest& request);
+
+}  // namespace ddprun

@@ -1,0 +1,160 @@
+#include "launcher/verbs/verbs.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace ddprun {
+namespace {
+
+using std::chrono_literals::operator""ms;
+
+Result<VerbRequest> Parsed(const std::vector<std::string>& args,
+                           const std::map<std::string, std::string>& environment = {}) {
+  return ParseVerb(args, [&](const std::string& name) -> std::optional<std::string> {
+    const auto found = environment.find(name);
+    return found == environment.end() ? std::nullopt : std::optional(found->second);
+  });
+}
+
+std::string Problem(const std::vector<std::string>& args) {
+  const auto parsed = Parsed(args);
+  return parsed ? "" : parsed.error().message;
+}
+
+TEST(Verbs, StatusTakesItsServerFromFlagsOrEnvironment) {
+  const auto by_flag = Parsed({"status", "--endpoint=n0:1", "--rdzv-id", "demo", "-o", "json"});
+  ASSERT_TRUE(by_flag) << by_flag.error().message;
+  const auto& request = std::get<StatusRequest>(*by_flag);
+  EXPECT_EQ(request.server.endpoint, "n0:1");
+  EXPECT_EQ(request.server.run_id, "demo");
+  EXPECT_TRUE(request.json);
+  const auto by_environment = Parsed({"status"}, {{"DDPRUN_ENDPOINT", "n9:2"}});
+  EXPECT_EQ(std::get<StatusRequest>(*by_environment).server.endpoint, "n9:2");
+  EXPECT_FALSE(std::get<StatusRequest>(*by_environment).json);
+}
+
+TEST(Verbs, WhatCannotBeUsedIsNamedWithItsVariable) {
+  const auto output = Parsed({"status"}, {{"DDPRUN_OUTPUT", "xml"}});
+  ASSERT_FALSE(output);
+  EXPECT_NE(output.error().message.find("DDPRUN_OUTPUT=xml"), std::string::npos);
+  for (const auto& [variable, value] :
+       std::map<std::string, std::string>{{"DDPRUN_ENDPOINT", "a:b:c"},
+                                          {"DDPRUN_RUN_DIR", "/none"},
+                                          {"DDPRUN_TOKEN_FILE", "/none"}}) {
+    const auto parsed = Parsed({"status"}, {{variable, value}});
+    ASSERT_TRUE(parsed) << parsed.error().message;
+    const Result<ServerPlace> place = FindServer(std::get<StatusRequest>(*parsed).server);
+    ASSERT_FALSE(place);
+    EXPECT_NE(place.error().message.find(variable + "=" + value), std::string::npos)
+        << place.error().message;
+  }
+}
+
+TEST(Verbs, DrainNamesOneNodeAndFlagsMayFollowIt) {
+  const auto parsed =
+      Parsed({"drain", "n1#0", "--endpoint=n0:1"}, {{"DDPRUN_TOKEN", "0123456789abcdef"}});
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  const auto& wish = std::get<ControlWish>(*parsed);
+  EXPECT_EQ(wish.verb, ControlVerb::kDrain);
+  EXPECT_EQ(wish.node, "n1#0");
+  EXPECT_EQ(wish.server.endpoint, "n0:1");
+  EXPECT_EQ(wish.server.token, "0123456789abcdef");
+  EXPECT_EQ(std::get<ControlWish>(*Parsed({"stop"})).verb, ControlVerb::kStop);
+}
+
+TEST(Verbs, StacksTakesProcesses) {
+  const auto parsed = Parsed({"stacks", "--limit=500ms", "12", "13"});
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  EXPECT_EQ(std::get<StacksRequest>(*parsed).pids, (std::vector<std::int64_t>{12, 13}));
+  EXPECT_EQ(std::get<StacksRequest>(*parsed).limit, 500ms);
+}
+
+std::string Script(std::vector<std::string> args) {
+  args.insert(args.begin(), "slurm-script");
+  const auto parsed = Parsed(args);
+  return parsed ? std::get<HelpRequest>(*parsed).text : parsed.error().message;
+}
+
+bool Has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST(Verbs, SlurmScriptSaysWhatWasAsked) {
+  const std::string text =
+      Script({"--nodes=3", "--gpus=2", "--name=big", "--sbatch=--partition=gpu", "--sbatch=--mem=0",
+              "./train", "--lr=0.1", "a b"});
+  EXPECT_TRUE(text.starts_with("#!/bin/bash\n")) << text;
+  for (const char* part :
+       {"\n#SBATCH --job-name=big\n",
+        "\n#SBATCH --nodes=3 --ntasks-per-node=1 --cpus-per-task=8\n#SBATCH --gpus-per-node=2\n",
+        "\n#SBATCH --signal=USR1@180\n", "--shutdown-timeout=150",
+        "\n#SBATCH --partition=gpu\n#SBATCH --mem=0\n", "  ./train --lr=0.1 'a b' \"$@\"\n"}) {
+    EXPECT_TRUE(Has(text, part)) << part << text;
+  }
+  EXPECT_FALSE(Has(text, "checkpoint-dir"));
+  EXPECT_FALSE(Has(text, "%n")) << text;
+}
+
+TEST(Verbs, SlurmScriptHasItsForms) {
+  const std::string elastic = Script({"--elastic", "--nodes=4", "--spares=2", "ddprun-train"});
+  EXPECT_TRUE(Has(elastic, "#SBATCH --nodes=6 ")) << elastic;
+  EXPECT_TRUE(Has(elastic, "#SBATCH --no-kill\n"));
+  EXPECT_TRUE(Has(elastic, "--nnodes=3:4 "));
+  EXPECT_TRUE(Has(elastic, "ddprun-train --checkpoint-dir=\"ckpt-$SLURM_JOB_ID\" \"$@\""));
+  const std::string array = Script({"--array=5", "ddprun-train", "--checkpoint-dir=here"});
+  EXPECT_TRUE(Has(array, "#SBATCH --array=0-4%1\n")) << array;
+  EXPECT_TRUE(Has(array, "ddprun-train --checkpoint-dir=here \"$@\""));
+}
+
+TEST(Verbs, SlurmScriptNamesAllProblemsAtOnce) {
+  const std::string text =
+      Script({"--elastic", "--array=0", "--gpus=x", "--name=a b", "--sbatch=partition"});
+  for (const char* part :
+       {"--elastic and --array", "--gpus must be a number, 0 or more: 'x'",
+        "--name must be one word: 'a b'", "--sbatch takes a flag", "no program is given"}) {
+    EXPECT_TRUE(Has(text, part)) << part << "\n" << text;
+  }
+  EXPECT_TRUE(Has(Script({"--spares=1", "x"}), "need --elastic"));
+  EXPECT_TRUE(Has(Script({"--array=2", "--nodes=2", "x"}), "one node"));
+  EXPECT_TRUE(Has(Script({"--elastic", "--nodes=2", "--least=3", "x"}), "more than --nodes=2"));
+}
+
+TEST(Verbs, BadLinesAreNamed) {
+  EXPECT_NE(Problem({"status", "x"}).find("no further argument: 'x'"), std::string::npos);
+  EXPECT_NE(Problem({"status", "-o", "xml"}).find("text or json"), std::string::npos);
+  EXPECT_NE(Problem({"status", "--endpont=n0:1"}).find("did you mean --endpoint"),
+            std::string::npos);
+  EXPECT_NE(Problem({"drain"}).find("ddprun drain NODE"), std::string::npos);
+  EXPECT_NE(Problem({"drain", "a", "b"}).find("'b'"), std::string::npos);
+  EXPECT_NE(Problem({"stop", "a"}).find("'a'"), std::string::npos);
+  EXPECT_NE(Problem({"publish", "a"}).find("two names"), std::string::npos);
+  EXPECT_NE(Problem({"stacks"}).find("PID"), std::string::npos);
+  EXPECT_NE(Problem({"stacks", "-1x"}).find("unknown option"), std::string::npos);
+  EXPECT_NE(Problem({"stacks", "0"}).find("'0'"), std::string::npos);
+}
+
+TEST(Verbs, OneThatWasMeantIsNamed) {
+  const Error missing{ErrorKind::kNotFound, "program was not found"};
+  EXPECT_EQ(PerhapsAVerb({"ddprun", "statsu"}, missing), "; or did you mean 'ddprun status'?");
+  EXPECT_EQ(PerhapsAVerb({"ddprun", "drian", "n0"}, missing), "; or did you mean 'ddprun drain'?");
+  EXPECT_EQ(PerhapsAVerb({"ddprun", "my_trainer"}, missing), "");
+  EXPECT_EQ(PerhapsAVerb({"ddprun", "--nnodes=1", "statsu"}, missing), "");
+  EXPECT_EQ(PerhapsAVerb({"ddprun", "statsu"}, {ErrorKind::kInvalid, "not executable"}), "");
+  for (const std::string& name : VerbNames()) {
+    EXPECT_EQ(IsVerb(name), name != "rendezvous" && name != "env" && name != "completion");
+  }
+}
+
+TEST(Verbs, EveryOneHasHelp) {
+  for (const char* verb : {"status", "drain", "stop", "stacks", "publish", "slurm-script"}) {
+    ASSERT_TRUE(IsVerb(verb));
+    const auto parsed = Parsed({verb, "--help"});
+    ASSERT_TRUE(parsed);
+    EXPECT_NE(std::get<HelpRequest>(*parsed).text.find(verb), std::string::npos);
+  }
+  EXPECT_FALSE(IsVerb("train.py"));
+}
+
+}  // namespace
+}  // namespace ddprun

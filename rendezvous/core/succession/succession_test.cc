@@ -1,0 +1,277 @@
+#include "rendezvous/core/recovery.h"
+#include "rendezvous/core/succession/succession_fixture.h"
+
+namespace ddprun::succession {
+namespace {
+
+using std::chrono_literals::operator""ms;
+using std::chrono_literals::operator""s;
+
+// ---- What a claim is called ----
+Claim Named(const TakeClaim& take, bool listed, Term clock, std::uint64_t seed) {
+  SuccessionConfig config;
+  config.listed = listed;
+  return NewClaim(take, config, clock, seed, {"n1", 29400});
+}
+
+TEST(Succession, ANewClaimHasTheNumberAskedForAndTheClocksTerm) {
+  const Claim claim = Named({4, Term{100}, true}, false, Term{9'000'000}, 5);
+  EXPECT_EQ(claim, (Claim{4, Term{9'000'000}, {"n1", 29400}, 0, false, false}));
+}
+
+// Its nodes would ignore it.
+TEST(Succession, ATermIsLaterThanEveryOneHeardWhateverTheClockSays) {
+  EXPECT_GT(Named({4, Term{100}, true}, false, Term{7}, 0).term, Term{100});
+  EXPECT_GT(Named({4, Term{100}, true}, false, Term{101}, 0).term, Term{100});
+}
+
+// Two that know of the same reign, and not of each other, with clocks behind it.
+TEST(Succession, TwoReignsAfterTheSameOneHaveTwoNames) {
+  EXPECT_NE(Named({4, Term{100}, true}, true, Term{7}, 1).term,
+            Named({4, Term{100}, true}, true, Term{7}, 50).term);
+  // But never by more than some seconds of the clock's, whatever was drawn.
+  EXPECT_LT(Named({4, Term{100}, true}, true, Term{7}, ~std::uint64_t{0}).term.value,
+            100 + 10'000 * kCandidates);
+}
+
+// Who comes back with claim 7 of before must find a later one.
+TEST(Succession, WhereTheListHasForgottenNumbersGoOnByTheClock) {
+  const Claim first = Named({1, Term{}, false}, true, Term{9'000'000}, 5);
+  EXPECT_EQ(first.number, first.term.value);
+  EXPECT_EQ(Named({first.number + 1, Term{}, false}, true, Term{9'000'000}, 5).number,
+            first.number + 1);
+  EXPECT_EQ(Named({1, Term{}, false}, false, Term{9'000'000}, 5).number, 1u);
+}
+
+// ---- The first claim ----
+TEST(Succession, WhoHoldsTheEndpointMakesTheFirstClaim) {
+  Node node(true);
+  node.Read(std::nullopt, At(0s));
+  EXPECT_EQ(node.Get<TakeClaim>().number, 1u);
+  EXPECT_FALSE(node.Get<TakeClaim>().successor);
+}
+
+// Else the server would be wherever a node happened to start first.
+TEST(Succession, OthersWaitForTheFirstClaimHoweverLongItTakes) {
+  Node node(false);
+  node.Read(std::nullopt, At(0s));
+  EXPECT_EQ(node.Get<Follow>().endpoint, node.config.given);
+  EXPECT_FALSE(node.ReadUntil(At(60s), std::nullopt));
+}
+
+TEST(Succession, ALateNodeFollowsTheClaimNotTheEndpointGiven) {
+  Node node(true);
+  node.Read(ClaimOf(3, 7), At(0s));
+  EXPECT_EQ(node.Get<Follow>().endpoint, ClaimOf(3, 7).endpoint);
+  EXPECT_FALSE(node.Has<TakeClaim>());
+}
+
+TEST(Succession, WhoeverIsSecondFollowsWhoeverWasFirst) {
+  Node node(true);
+  node.Read(std::nullopt, At(0s));
+  node.Feed(NotClaimed{true, ""}, At(0s));
+  EXPECT_FALSE(node.Has<Notice>());
+  EXPECT_EQ(node.state.phase, SuccessionPhase::kFollowing);
+  node.Read(ClaimOf(1, 0), *NextWake(node.state, node.config));
+  EXPECT_EQ(node.Get<Follow>().endpoint, ClaimOf(1, 0).endpoint);
+}
+
+// ---- Taking over ----
+TEST(Succession, ASilentServerWithAStillCounterIsReplacedAfterTwoLeases) {
+  Node node = Follower();
+  EXPECT_FALSE(node.ReadUntil(At(5999ms), ClaimOf(1, 5)));
+  EXPECT_TRUE(node.ReadUntil(At(6500ms), ClaimOf(1, 5)));
+  EXPECT_EQ(node.Get<TakeClaim>().number, 2u);
+  EXPECT_EQ(node.Get<TakeClaim>().above, Term{100});
+  EXPECT_TRUE(node.Get<TakeClaim>().successor);
+}
+
+// The directory may be slow, or what is read of it old.
+TEST(Succession, AStillCounterIsNoReasonWhileTheServerAnswers) {
+  Node node = Follower();
+  for (int second = 1; second < 30; ++second) {
+    node.Heard(Term{100}, At(second * 1s));
+    EXPECT_FALSE(node.ReadUntil(At(second * 1s), ClaimOf(1, 5)));
+  }
+}
+
+// The network of this node may be cut, or the server's connection refused.
+TEST(Succession, ASilentServerIsNoReasonWhileItsCounterMoves) {
+  Node node = Follower();
+  for (std::uint64_t second = 1; second < 30; ++second) {
+    EXPECT_FALSE(node.ReadUntil(At(static_cast<int>(second) * 1s), ClaimOf(1, 5 + second)));
+  }
+}
+
+// What it did not hear meanwhile is its own fault; and what it then reads may be old.
+// A server alone has no agent that would hear the one that serves.
+TEST(Succession, WithoutAnAgentAMovingCounterIsTheServersAnswer) {
+  Node node(false);
+  node.config.listens = false;
+  for (int i = 0; i < 10; ++i) {
+    node.Read(ClaimOf(1, static_cast<std::uint64_t>(i)), At(i * 1s));
+    EXPECT_FALSE(node.Has<Notice>()) << i;
+  }
+  EXPECT_FALSE(node.ReadUntil(At(14s), ClaimOf(1, 9)));
+  EXPECT_TRUE(node.ReadUntil(At(16s), ClaimOf(1, 9)));
+}
+
+TEST(Succession, WhoStoodStillDoesNotTakeTheServerForSilent) {
+  Node node = Follower();
+  node.Tick(At(7s));
+  ASSERT_TRUE(node.Has<ReadDirectory>());
+  node.Feed(DirectoryRead{At(7s), ClaimOf(1, 5)}, At(7s));
+  EXPECT_FALSE(node.Has<TakeClaim>());
+  EXPECT_FALSE(node.ReadUntil(At(9900ms), ClaimOf(1, 5)));
+  EXPECT_TRUE(node.ReadUntil(At(11s), ClaimOf(1, 5)));
+}
+
+TEST(Succession, ABlipShorterThanALeaseCausesNothing) {
+  Node node = Follower();
+  EXPECT_FALSE(node.ReadUntil(At(2900ms), ClaimOf(1, 5)));
+  node.Heard(Term{100}, At(2900ms));
+  EXPECT_FALSE(node.ReadUntil(At(5800ms), ClaimOf(1, 6)));
+  EXPECT_FALSE(node.Has<Notice>());
+}
+
+// A directory that hangs for all looks as if the counter stood still.
+TEST(Succession, AReadThatHangsDoesNotCountAsStandingStill) {
+  Node node = Follower();
+  node.Tick(At(1s));
+  ASSERT_TRUE(node.Has<ReadDirectory>());
+  node.Feed(DirectoryRead{At(1s), ClaimOf(1, 5)}, At(30s));
+  EXPECT_FALSE(node.Has<TakeClaim>());
+  node.Read(ClaimOf(1, 6), *NextWake(node.state, node.config));
+  EXPECT_FALSE(node.ReadUntil(At(35s), ClaimOf(1, 6)));
+}
+
+TEST(Succession, WhileTheDirectoryIsUnreadableNothingIsTakenOver) {
+  Node node = Follower();
+  ASSERT_FALSE(node.ReadUntil(At(5s), ClaimOf(1, 5)));
+  node.Tick(*NextWake(node.state, node.config));
+  node.Feed(DirectoryUnreadable{"it is gone"}, At(5500ms));
+  EXPECT_NE(node.Get<Notice>().text.find("it is gone"), std::string::npos);
+  EXPECT_FALSE(node.ReadUntil(At(11s), ClaimOf(1, 5)));
+  EXPECT_TRUE(node.ReadUntil(At(13500ms), ClaimOf(1, 5)));
+}
+
+TEST(Succession, ANewServerHasALeaseToAnswerAndTwoToMove) {
+  Node node = Follower();
+  ASSERT_FALSE(node.ReadUntil(At(5s), ClaimOf(1, 5)));
+  node.Read(ClaimOf(2, 0), *NextWake(node.state, node.config));
+  EXPECT_EQ(node.Get<Follow>().endpoint, ClaimOf(2, 0).endpoint);
+  EXPECT_FALSE(node.ReadUntil(At(10900ms), ClaimOf(2, 0)));
+}
+
+// It lost the race: what it opened is closed again, and it follows the winner.
+TEST(Succession, OfTwoThatTakeOverOneFollowsTheOther) {
+  Node node = Follower();
+  ASSERT_TRUE(node.ReadUntil(At(7s), ClaimOf(1, 5)));
+  node.Feed(NotClaimed{true, ""}, At(7s));
+  node.Read(ClaimOf(2, 0), *NextWake(node.state, node.config));
+  EXPECT_EQ(node.Get<Follow>().endpoint, ClaimOf(2, 0).endpoint);
+}
+
+// Each of two had a share of the list: the claim that stood still is still free.
+TEST(Succession, OfTwoThatMetTheEarlierOfTheListTriesAgainEarlier) {
+  Node first = Follower();
+  Node second = Follower();
+  first.config.place = 1;
+  second.config.place = 2;
+  for (Node* const node : {&first, &second}) {
+    ASSERT_TRUE(node->ReadUntil(At(7s), ClaimOf(1, 5)));
+    node->Feed(NotClaimed{true, ""}, At(7s));
+  }
+  const Time again = *NextWake(first.state, first.config);
+  EXPECT_LT(again, *NextWake(second.state, second.config));
+  first.Tick(again);
+  first.Feed(ClaimsContested{}, again);  // The other has not let go of its share yet.
+  first.Read(ClaimOf(1, 5), *NextWake(first.state, first.config));
+  EXPECT_TRUE(first.Has<TakeClaim>());
+  second.Read(ClaimOf(2, 0), *NextWake(second.state, second.config));
+  EXPECT_EQ(second.Get<Follow>().endpoint, ClaimOf(2, 0).endpoint);
+  EXPECT_FALSE(second.Has<TakeClaim>());
+}
+
+TEST(Succession, AnAttemptThatIsRefusedAgainAndAgainIsToldOnce) {
+  Node node = Follower();
+  ASSERT_TRUE(node.ReadUntil(At(7s), ClaimOf(1, 5)));
+  node.Feed(NotClaimed{false, "no room"}, At(7s));
+  EXPECT_TRUE(node.Has<Notice>());
+  node.Read(ClaimOf(1, 5), *NextWake(node.state, node.config));
+  ASSERT_TRUE(node.Has<TakeClaim>());
+  node.Feed(NotClaimed{false, "no room"}, At(8s));
+  EXPECT_FALSE(node.Has<Notice>());
+}
+
+// Its maker was lost before the claim was made, and with it whoever knew of it.
+TEST(Succession, AClaimThatWasNeverMadeIsForgottenOnceItsServerIsMissed) {
+  Node node = Follower();
+  ASSERT_FALSE(node.ReadUntil(At(5s), ClaimOf(1, 5)));
+  node.Read(ClaimOf(2, 0), *NextWake(node.state, node.config));
+  EXPECT_FALSE(node.ReadUntil(At(13s), ClaimOf(1, 5)));
+  EXPECT_TRUE(node.ReadUntil(At(16s), ClaimOf(1, 5)));
+}
+
+TEST(Succession, AListingOlderThanWhatIsKnownIsPassedOver) {
+  Node node(false);
+  node.Read(ClaimOf(2, 0), At(0s));
+  node.Read(ClaimOf(1, 9), At(1s));
+  EXPECT_FALSE(node.Has<Follow>());
+  EXPECT_EQ(node.state.newest->number, 2u);
+}
+
+TEST(Succession, ALargeWorldsLeaseIsWaitedFor) {
+  Node node(false);
+  node.Read(ClaimOf(1, 5), At(0s));
+  node.Feed(ServerHeard{Term{100}, 90s}, At(0s));
+  EXPECT_FALSE(node.ReadUntil(At(170s), ClaimOf(1, 5)));
+  EXPECT_TRUE(node.ReadUntil(At(200s), ClaimOf(1, 5)));
+}
+
+// ---- Closed claims ----
+TEST(Succession, ANodeOfTheRunTakesAClosedClaimAtOnce) {
+  Node node = Follower();
+  Claim closed = ClaimOf(1, 5);
+  closed.closed = true;
+  node.Read(closed, At(1s));
+  EXPECT_EQ(node.Get<TakeClaim>().number, 2u);
+}
+
+// Its holder stepped down while the run went on: nodes that this one has never heard may run a
+// world.
+TEST(Succession, WhoBeginsAfterAClaimThatWasLetGoIsASuccessor) {
+  Claim closed = ClaimOf(4, 9);
+  closed.closed = true;
+  Node first(true);
+  first.Read(closed, At(0s));
+  EXPECT_TRUE(first.Get<TakeClaim>().successor);
+}
+
+TEST(Succession, AnOldRunsClosedClaimIsForWhoHoldsTheEndpoint) {
+  Claim closed = ClaimOf(4, 9);
+  closed.closed = closed.over = true;
+  Node first(true);
+  first.Read(closed, At(0s));
+  EXPECT_EQ(first.Get<TakeClaim>().number, 5u);
+  EXPECT_EQ(first.Get<TakeClaim>().above, Term{400});
+  EXPECT_FALSE(first.Get<TakeClaim>().successor);
+
+  Node other(false);
+  other.Read(closed, At(0s));
+  EXPECT_EQ(other.Get<Follow>().endpoint, other.config.given);
+  EXPECT_FALSE(other.ReadUntil(At(60s), closed));
+}
+
+// ---- Servers of the past ----
+TEST(Succession, AnAnswerOfAnOlderServerIsNotTheServersAnswer) {
+  Node node(false);
+  node.Read(ClaimOf(2, 5), At(0s));
+  EXPECT_FALSE(node.ReadUntil(At(5s), ClaimOf(2, 5)));
+  node.Heard(Term{100}, At(5s));
+  EXPECT_FALSE(node.state.ever_heard);
+  EXPECT_TRUE(node.ReadUntil(At(7s), ClaimOf(2, 5)));
+}
+
+}  // namespace
+}  // namespace ddprun::succession

@@ -1,0 +1,62 @@
+// For the tests of Recovering, with and without a journal.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include "rendezvous/core/record.h"
+#include "rendezvous/core/recovery.h"
+#include "rendezvous/core/testing/invariants.h"
+#include "rendezvous/core/testing/story.h"
+
+namespace ddprun {
+
+inline constexpr RunShape kTwo{.min_nodes = 2, .max_nodes = 2, .max_restarts = 1};
+inline constexpr RunShape kElastic{.min_nodes = 1, .max_nodes = 2, .max_restarts = 1};
+
+// Two nodes that host generation 1 of a server with term 1, which then dies.
+struct Recovering : testing::Test {
+  Story story;
+  Node a{story, "n0", kTwo};
+  Node b{story, "n1", kTwo};
+  std::optional<RunRecord> journal;  // The newest record that the dead server asked for.
+
+  void SetUp() override { Form(kTwo); }
+  void TearDown() override {
+    EXPECT_EQ(BrokenInvariant(story.state, story.config, At(Duration{20'000})), std::nullopt);
+  }
+  void Form(const RunShape& shape) {
+    story.state = {};
+    story.state.run_id = "run";
+    story.config.journal = true;
+    a.report.shape = b.report.shape = shape;
+    a.report.term = b.report.term = {};
+    a.Says(At(Duration{0}));
+    b.Says(At(Duration{0}));
+    journal = story.persist->record;
+    a.Hosts(At(Duration{0}));
+    b.Hosts(At(Duration{0}));
+    ASSERT_EQ(story.state.phase, Phase::kRunning);
+  }
+  void RestartWithout(Time) {
+    story.config.journal = false;
+    story.config.term = {2};
+    story.state = {};
+    story.state.run_id = "run";
+  }
+  // Both report, and no world known so far can go on: a newer one might be heard of yet.
+  void HearUntilALeaseIsOver() {
+    a.Says(At(Duration{5'000}));
+    b.Says(At(Duration{5'000}));
+    a.Hears(At(Duration{7'000})).Says(At(Duration{7'000}));
+    b.Hears(At(Duration{7'000})).Says(At(Duration{7'000}));
+    story.Pass(At(Duration{7'999}));
+    EXPECT_EQ(story.state.phase, Phase::kRecovering);
+    story.Pass(At(Duration{8'000}));
+  }
+  void RestartWith(Time now) {
+    story.config.term = {2};
+    story.state = Restore(*journal, now);
+  }
+};
+
+}  // namespace ddprun

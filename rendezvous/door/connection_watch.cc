@@ -1,0 +1,316 @@
+#include "rendezvous/door/connection_watch.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <iterator>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "common/files.h"
+#include "rendezvous/door/bytes_received.h"
+#include "rendezvous/door/turned_away.h"
+
+namespace ddprun {
+namespace {
+
+using EpollDescriptor = boost::asio::posix::stream_descriptor;
+
+// How often, and how many at a time, connections are looked at that are not let in.
+constexpr Duration kLook{10};
+constexpr std::size_t kMostAtOnce = 256;
+// The same of those whose end the kernel may not have told.
+constexpr Duration kAskAgain{1'000};
+constexpr std::size_t kMostAskedAtOnce = 1'024;
+
+// Of the other end; empty: it has gone, or has no port.
+std::string PeerOf(int fd) {
+  sockaddr_storage peer{};
+  socklen_t size = sizeof peer;
+  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) != 0) {
+    return "";
+  }
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  const auto print = [&](int family, const void* address) {
+    return ::inet_ntop(family, address, text.data(), static_cast<socklen_t>(text.size())) != nullptr
+               ? std::string(text.data())
+               : "";
+  };
+  if (peer.ss_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(peer);
+    return print(AF_INET, &v4.sin_addr) + ":" + std::to_string(ntohs(v4.sin_port));
+  }
+  if (peer.ss_family != AF_INET6) {
+    return "";
+  }
+  const auto& v6 = reinterpret_cast<const sockaddr_in6&>(peer);
+  const std::string port = ":" + std::to_string(ntohs(v6.sin6_port));
+  if (IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr)) {
+    return print(AF_INET, &v6.sin6_addr.s6_addr[12]) + port;
+  }
+  return "[" + print(AF_INET6, &v6.sin6_addr) + "]" + port;
+}
+
+// To shut it down would not do: who goes on sending is heard until nothing is left to read. This
+// resets the connection for whoever holds it and drops what has come.
+void EndNow(int fd) {
+  sockaddr nobody{};
+  nobody.sa_family = AF_UNSPEC;
+  static_cast<void>(::connect(fd, &nobody, sizeof nobody));
+}
+
+}  // namespace
+
+class ConnectionWatch::State : public std::enable_shared_from_this<ConnectionWatch::State> {
+ public:
+  State(AsioLoop& loop, Told closed, Told flooded)
+      : loop_(loop),
+        closed_(std::move(closed)),
+        flooded_(std::move(flooded)),
+        epoll_(loop.io()),
+        look_(loop),
+        ask_(loop) {}
+
+  std::string Watch(int fd);
+  void LetIn(const std::string& peer);
+  void End(const std::string& peer);
+  void Close();
+
+ private:
+  using Number = std::uint64_t;  // In order of coming; never used again.
+  struct Watched {
+    UniqueFd copy;    // None: let go.
+    int reader = -1;  // The descriptor that its reader has, or had.
+    std::string peer;
+  };
+  bool Begin();
+  void Wait();
+  void OnReady();
+  void OnEnd(Number number);
+  void LookAgain();
+  void Look();
+  void LetOneCopyGo();
+  void AskTheKernel();
+
+  AsioLoop& loop_;
+  Told closed_;
+  Told flooded_;
+  // One descriptor for all of them, in which only an end counts: their bytes wake nobody here.
+  EpollDescriptor epoll_;
+  std::map<Number, Watched> watched_;
+  std::map<std::string, Number> number_of_;
+  Number next_ = 0;
+  std::set<Number> strangers_;  // Not let in.
+  Number looked_at_ = 0;        // The last of those.
+  LoopTimer look_;
+  std::set<Number> doubled_;  // Let in, with a copy.
+  std::set<Number> single_;   // Let in, without one.
+  Number asked_about_ = 0;    // The last of those.
+  LoopTimer ask_;
+};
+
+bool ConnectionWatch::State::Begin() {
+  const int fd = ::epoll_create1(EPOLL_CLOEXEC);
+  if (fd < 0) {
+    return false;
+  }
+  epoll_.assign(fd);
+  Wait();
+  return true;
+}
+
+std::string ConnectionWatch::State::Watch(int fd) {
+  if (!closed_ || (!epoll_.is_open() && !Begin())) {
+    return "";
+  }
+  UniqueFd copy(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  std::string peer = PeerOf(fd);
+  if (copy.get() < 0 || peer.empty() || !LeavesRoom(copy.get())) {
+    return "";
+  }
+  epoll_event event{};
+  event.events = EPOLLRDHUP | EPOLLONESHOT;  // Once: without the copy nobody can take it back.
+  event.data.u64 = next_;
+  if (::epoll_ctl(epoll_.native_handle(), EPOLL_CTL_ADD, copy.get(), &event) != 0) {
+    return "";
+  }
+  const Number number = next_++;
+  watched_[number] = {std::move(copy), fd, peer};
+  number_of_[peer] = number;
+  strangers_.insert(number);
+  if (strangers_.size() == 1) {
+    LookAgain();
+  }
+  return peer;
+}
+
+void ConnectionWatch::State::LetIn(const std::string& peer) {
+  const auto found = number_of_.find(peer);
+  if (found == number_of_.end() || strangers_.erase(found->second) == 0) {
+    return;
+  }
+  doubled_.insert(found->second);
+  if (!LeavesHalf(watched_.at(found->second).copy.get())) {
+    LetOneCopyGo();
+    LetOneCopyGo();  // So that all are gone when the other half is used up too.
+  }
+}
+
+void ConnectionWatch::State::End(const std::string& peer) {
+  if (const auto found = number_of_.find(peer); found != number_of_.end()) {
+    ::shutdown(watched_.at(found->second).copy.get(), SHUT_RDWR);
+  }
+}
+
+// The registration is of the connection: it stays, and tells of its end, until the reader closes
+// its own descriptor. Where the reader is the faster one nothing is told, so the kernel is asked.
+void ConnectionWatch::State::LetOneCopyGo() {
+  if (doubled_.empty()) {
+    return;
+  }
+  const Number number = *doubled_.begin();
+  doubled_.erase(number);
+  watched_.at(number).copy.Reset();
+  single_.insert(number);
+  if (single_.size() == 1) {
+    ask_.ArmAt(loop_.Now() + kAskAgain, [this] { AskTheKernel(); });
+  }
+}
+
+// By the reader's number, which may be another connection's by now, or nothing: it is only named.
+void ConnectionWatch::State::AskTheKernel() {
+  std::vector<Number> ended;
+  auto next = single_.upper_bound(asked_about_);
+  for (std::size_t left = std::min(kMostAskedAtOnce, single_.size()); left > 0; --left) {
+    next = next == single_.end() ? single_.begin() : next;
+    asked_about_ = *next;
+    const Watched& watched = watched_.at(*next);
+    if (PeerOf(watched.reader) != watched.peer) {
+      ended.push_back(*next);
+    }
+    ++next;
+  }
+  if (!single_.empty()) {
+    ask_.ArmAt(loop_.Now() + kAskAgain, [this] { AskTheKernel(); });
+  }
+  for (const Number number : ended) {
+    if (closed_) {
+      OnEnd(number);
+    }
+  }
+}
+
+void ConnectionWatch::State::Close() {
+  closed_ = nullptr;
+  flooded_ = nullptr;
+  strangers_.clear();
+  doubled_.clear();
+  single_.clear();
+  look_.Cancel();
+  ask_.Cancel();
+  boost::system::error_code ignored;
+  epoll_.close(ignored);
+  watched_.clear();
+  number_of_.clear();
+}
+
+void ConnectionWatch::State::Wait() {
+  epoll_.async_wait(EpollDescriptor::wait_read,
+                    [weak = weak_from_this()](boost::system::error_code error) {
+                      if (const auto self = weak.lock(); self && !error) {
+                        self->OnReady();
+                      }
+                    });
+}
+
+void ConnectionWatch::State::OnReady() {
+  std::array<epoll_event, 64> events{};
+  const int count = epoll_.is_open() ? ::epoll_wait(epoll_.native_handle(), events.data(),
+                                                    static_cast<int>(events.size()), 0)
+                                     : 0;
+  for (int i = 0; i < count && closed_; ++i) {
+    OnEnd(events[static_cast<std::size_t>(i)].data.u64);
+  }
+  if (epoll_.is_open()) {
+    Wait();
+  }
+}
+
+void ConnectionWatch::State::LookAgain() {
+  look_.ArmAt(loop_.Now() + kLook, [this] { Look(); });
+}
+
+// Asked for and not waited for: a reader that is as fast as the sender leaves nothing to wake
+// anybody.
+void ConnectionWatch::State::Look() {
+  std::vector<std::string> flooded;
+  auto next = strangers_.upper_bound(looked_at_);
+  for (std::size_t left = std::min(kMostAtOnce, strangers_.size()); left > 0; --left) {
+    next = next == strangers_.end() ? strangers_.begin() : next;
+    looked_at_ = *next;
+    const Watched& watched = watched_.at(*next);
+    const bool too_much = BytesReceived(watched.copy.get()) > kMaxBytesOfStrangers;
+    if (too_much) {
+      EndNow(watched.copy.get());
+      flooded.push_back(watched.peer);
+    }
+    next = too_much ? strangers_.erase(next) : std::next(next);
+  }
+  if (!strangers_.empty()) {
+    LookAgain();
+  }
+  for (const std::string& peer : flooded) {
+    if (const auto told = flooded_) {
+      told(peer);
+    }
+  }
+}
+
+void ConnectionWatch::State::OnEnd(Number number) {
+  const auto found = watched_.find(number);
+  if (found == watched_.end()) {
+    return;
+  }
+  // Not by closing the copy: the registration is of the connection, which the reader holds too.
+  const int copy = found->second.copy.get();
+  static_cast<void>(::epoll_ctl(epoll_.native_handle(), EPOLL_CTL_DEL, copy, nullptr));
+  const std::string peer = std::move(found->second.peer);
+  if (const auto own = number_of_.find(peer); own != number_of_.end() && own->second == number) {
+    number_of_.erase(own);
+  }
+  strangers_.erase(number);
+  doubled_.erase(number);
+  single_.erase(number);
+  watched_.erase(found);
+  const auto closed = closed_;  // What it does may end this.
+  closed(peer);
+}
+
+ConnectionWatch::ConnectionWatch(AsioLoop& loop, Told closed, Told flooded)
+    : state_(std::make_shared<State>(loop, std::move(closed), std::move(flooded))) {}
+
+ConnectionWatch::~ConnectionWatch() {
+  state_->Close();
+}
+
+std::string ConnectionWatch::Watch(int fd) {
+  return state_->Watch(fd);
+}
+
+void ConnectionWatch::LetIn(const std::string& peer) {
+  state_->LetIn(peer);
+}
+
+void ConnectionWatch::End(const std::string& peer) {
+  state_->End(peer);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,34 @@
+// How who has a token proves it without showing it: by a keyed hash (HMAC-SHA256) that the other
+// side, who has the token too, makes again and compares in constant time.
+//
+//   certificate   a server's own: it signed itself, and its name is the hash of its public key. Who
+//                 replays it cannot end the handshake; who makes another one cannot name it
+//   health        which run is served at a port, in answer to a nonce; others learn nothing
+//
+// Never shows the token, remembers nobody: every server draws another key.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "common/ids.h"
+#include "common/result.h"
+#include "rendezvous/door/tls.h"
+
+namespace ddprun {
+
+// A fresh key pair with a certificate that proves the token; no authority.
+Result<Tls> DrawCertificate(const std::string& token);
+
+// Whether the certificate (PEM) proves it. The TLS handshake proves that its sender has the key.
+bool ProvesToken(std::string_view certificate, const std::string& token);
+
+// 128 random bits as hexadecimal digits.
+std::string DrawNonce();
+
+// `port`: where it is served, so that nobody answers with what he asked of another port.
+std::string HealthProof(const std::string& token, std::string_view nonce, std::uint16_t port,
+                        const RunId& run);
+
+}  // namespace ddprun

@@ -1,0 +1,240 @@
+// A token is shown to who proves that he has it, and to nobody else.
+#include "rendezvous/door/token_proof.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "rendezvous/client.h"
+#include "rendezvous/door/hello.h"
+#include "rendezvous/succession/client_witness.h"
+#include "rendezvous/testing/stranger_testing.h"
+#include "rendezvous/testing/wire_fixture.h"
+
+namespace ddprun {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+const std::string kToken = "sesame-sesame-sesame";
+constexpr const char* kUnproven = "does not prove that it has the same token as this side";
+const std::string kOther = "simsim-simsim-simsim";
+
+TEST(TokenProof, IsOfOneTokenAndOneKey) {
+  const Result<Tls> one = DrawCertificate(kToken);
+  const Result<Tls> two = DrawCertificate(kToken);
+  ASSERT_TRUE(one && two);
+  EXPECT_NE(one->certificate, two->certificate);
+  EXPECT_TRUE(ProvesToken(one->certificate, kToken));
+  EXPECT_TRUE(ProvesToken(two->certificate, kToken));
+  EXPECT_FALSE(ProvesToken(one->certificate, kOther));
+  EXPECT_FALSE(ProvesToken(one->certificate, ""));
+  EXPECT_FALSE(ProvesToken(DrawCertificate("")->certificate, ""));
+  EXPECT_FALSE(ProvesToken("", kToken));
+  EXPECT_FALSE(
+      ProvesToken("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", kToken));
+  EXPECT_FALSE(ProvesToken(TestAuthority("a").certificate(), kToken));
+}
+
+TEST(TokenProof, OfHealthIsOfOneNoncePortAndRun) {
+  const std::string nonce = DrawNonce();
+  EXPECT_TRUE(IsNonce(nonce));
+  EXPECT_FALSE(IsNonce(nonce + "0"));
+  EXPECT_FALSE(IsNonce("\n" + nonce.substr(1)));
+  const std::string proof = HealthProof(kToken, nonce, 29400, "run");
+  EXPECT_EQ(proof, HealthProof(kToken, nonce, 29400, "run"));
+  EXPECT_NE(proof, HealthProof(kOther, nonce, 29400, "run"));
+  EXPECT_NE(proof, HealthProof(kToken, DrawNonce(), 29400, "run"));
+  EXPECT_NE(proof, HealthProof(kToken, nonce, 29401, "run"));
+  EXPECT_NE(proof, HealthProof(kToken, nonce, 29400, "run2"));
+}
+
+class TokenTest : public WireTest {
+ protected:
+  // What a node hears from `endpoint`: an empty text where its call is parked.
+  std::string TryToJoin(const Endpoint& endpoint, const Access& access) {
+    heard_.clear();
+    const std::size_t parked = parked_.size();
+    GrpcSyncChannel channel(loop_, endpoint, access);
+    channel.Send(Report(1), 5s, Note());
+    EXPECT_TRUE(Until([&] { return parked_.size() > parked || !heard_.empty(); }));
+    if (heard_.empty()) {
+      return "";
+    }
+    last_kind_ = heard_[0].reply.error().kind;
+    return heard_[0].reply.error().message;
+  }
+
+  void ExpectNothingIsTold(const std::optional<Pem>& shown, ErrorKind kind, const char* why) {
+    Stranger stranger(shown);
+    const Endpoint at = stranger.endpoint();
+    const Access access{kToken, {}};
+    const std::string refused = TryToJoin(at, access);
+    EXPECT_THAT(refused, HasSubstr(why));
+    EXPECT_EQ(last_kind_, kind);
+    const auto status =
+        Beside<std::vector<RunStatus>>([&] { return AskStatus(at, "run", 5s, access); });
+    EXPECT_EQ(status.error().message, refused);
+    const auto stopped = Beside<std::string>([&] {
+      return AskControl(at, {"run", ControlVerb::kStop, "", kToken}, 5s);
+    });
+    EXPECT_EQ(stopped.error().message, refused);
+    const std::vector<Endpoint> list{at, at, at};
+    WitnessClaims witnesses(list, std::make_unique<GrpcWitnessCalls>(list, access));
+    const auto claims = Beside<std::optional<Claim>>([&] { return witnesses.Newest(3s); });
+    EXPECT_THAT(claims.error().message, HasSubstr(refused));
+    EXPECT_GE(stranger.guests(), 4);
+    if (shown) {
+      EXPECT_EQ(stranger.heard(), "");
+    } else {  // Hellos of TLS.
+      EXPECT_THAT(stranger.heard(), StartsWith("\x16\x03"));
+      EXPECT_EQ(stranger.heard().find("PRI *"), std::string::npos);
+    }
+  }
+
+  ErrorKind last_kind_ = ErrorKind::kSystem;
+};
+
+TEST_F(TokenTest, ASquatterInTheClearIsToldNothing) {
+  ExpectNothingIsTold(std::nullopt, ErrorKind::kRefused, "is not a ddprun rendezvous with a token");
+}
+
+TEST_F(TokenTest, ASquatterWithACertificateOfHisOwnIsToldNothing) {
+  ExpectNothingIsTold(TestAuthority("strangers").Issue("IP:127.0.0.1"), ErrorKind::kInvalid,
+                      kUnproven);
+}
+
+TEST_F(TokenTest, ASquatterWithAnotherTokenIsToldNothing) {
+  const Result<Tls> drawn = DrawCertificate(kOther);
+  ExpectNothingIsTold(Pem{drawn->certificate, drawn->key}, ErrorKind::kInvalid, kUnproven);
+}
+
+// The very certificate of the real server, which anybody may ask for.
+TEST_F(TokenTest, WhoReplaysTheServersCertificateIsToldNothing) {
+  ExpectNothingIsTold(Pem{DrawCertificate(kToken)->certificate, ""}, ErrorKind::kRefused,
+                      "is not a ddprun rendezvous with a token");
+}
+
+// He ends TLS himself, with a key of his own, and under the name of the real server's certificate.
+TEST_F(TokenTest, ARelayIsToldNothing) {
+  Serve({"127.0.0.1", 0}, {kToken, {}});
+  const std::string name =
+      *Beside<std::string>([&] { return Result<std::string>(NameShownAt(endpoint_)); });
+  EXPECT_EQ(name.size(), 64u);
+  const TestAuthority relay(name.c_str());
+  ExpectNothingIsTold(Pem{relay.certificate(), relay.key()}, ErrorKind::kInvalid, kUnproven);
+  EXPECT_TRUE(reports_.empty() && asked_.empty());
+}
+
+// What strangers would hear if they were believed: the tests above would see it.
+TEST_F(TokenTest, WhoIsBelievedIsToldAll) {
+  const TestAuthority authority("ours");
+  Stranger believed(authority.Issue("IP:127.0.0.1"));
+  GrpcSyncChannel channel(loop_, believed.endpoint(), {kToken, {"", "", authority.certificate()}});
+  channel.Send(Report(1), 60s, Note());
+  EXPECT_TRUE(Until([&] { return believed.heard().find("PRI *") == 0; }));
+}
+
+TEST_F(TokenTest, WhoHasTheTokenIsHeard) {
+  Serve({"127.0.0.1", 0}, {kToken, {}});
+  EXPECT_EQ(TryToJoin(endpoint_, {kToken, {}}), "");
+  EXPECT_THAT(TryToJoin(endpoint_, {}), HasSubstr("the server wants a token; give it with"));
+  EXPECT_EQ(last_kind_, ErrorKind::kInvalid);
+  EXPECT_THAT(TryToJoin(endpoint_, {kOther, {}}), HasSubstr(kUnproven));
+  EXPECT_EQ(reports_.size(), 1u);
+}
+
+// A restart, or another node that took over.
+TEST_F(TokenTest, TheNextServerHasAnotherKeyAndIsBelieved) {
+  Serve({"127.0.0.1", 0}, {kToken, {}});
+  GrpcSyncChannel channel(loop_, endpoint_, {kToken, {}});
+  channel.Send(Report(1), 5s, Note());
+  ASSERT_TRUE(UntilParked(1));
+  server_->Shutdown();
+  ASSERT_TRUE(UntilHeard(1));
+  Serve(endpoint_, {kToken, {}});
+  channel.Send(Report(2), 5s, Note());
+  ASSERT_TRUE(UntilParked(2));
+}
+
+TEST_F(TokenTest, WithoutATokenAServerHearsNobodyWhoHasOne) {
+  Serve({"127.0.0.1", 0});
+  EXPECT_THAT(TryToJoin(endpoint_, {kToken, {}}), HasSubstr("it has none (--insecure?)"));
+  EXPECT_EQ(last_kind_, ErrorKind::kInvalid);
+  EXPECT_TRUE(reports_.empty());
+}
+
+// Nodes need none, drain and stop do.
+TEST_F(TokenTest, AnOperatorsTokenIsProvenToo) {
+  server_.emplace(loop_, Handlers(), AcceptorOptions{});
+  server_->Prove("secret");
+  endpoint_ = *server_->Listen({"127.0.0.1", 0});
+  EXPECT_EQ(TryToJoin(endpoint_, {}), "");
+  const auto stop = [&](const std::string& token) {
+    return Beside<std::string>([&] {
+      return AskControl(endpoint_, {"run", ControlVerb::kStop, "", token}, 5s);
+    });
+  };
+  EXPECT_TRUE(stop("secret"));
+  EXPECT_THAT(stop("another").error().message, HasSubstr(kUnproven));
+}
+
+TEST_F(TokenTest, TheUsersCertificatesWin) {
+  const TestAuthority authority("ours");
+  const Pem pem = authority.Issue("IP:127.0.0.1");
+  const Tls tls{pem.certificate, pem.key, authority.certificate()};
+  Serve({"127.0.0.1", 0}, {kToken, tls});
+  EXPECT_EQ(TryToJoin(endpoint_, {kToken, tls}), "");
+  EXPECT_THAT(TryToJoin(endpoint_, {kToken, {}}), HasSubstr("(--tls-ca=FILE)"));
+}
+
+class HealthTest : public TokenTest {
+ protected:
+  void ServeRun(const std::string& token) {
+    server_.emplace(loop_, Handlers(), AcceptorOptions{.health = {.run = "run"}});
+    server_->Require({token, {}});
+    endpoint_ = *server_->Listen({"127.0.0.1", 0});
+  }
+
+  Result<bool> Ask(const RunId& run, const std::string& token) {
+    return Beside<bool>([&] { return Serves(endpoint_, run, token, 5s); });
+  }
+};
+
+TEST_F(HealthTest, NamesTheRunWhereThereIsNoToken) {
+  ServeRun("");
+  EXPECT_EQ(*Ask("run", ""), true);
+  EXPECT_EQ(*Ask("another", ""), false);
+  EXPECT_THAT(Ask("run", kToken).error().message, HasSubstr("serves this run without a token"));
+  EXPECT_EQ(*Ask("another", kToken), false);
+}
+
+TEST_F(HealthTest, ElseProvesItToWhoHasTheToken) {
+  ServeRun(kToken);
+  EXPECT_EQ(*Ask("run", kToken), true);
+  EXPECT_EQ(*Ask("another", kToken), false);
+  EXPECT_EQ(*Ask("run", kOther), false);
+  EXPECT_THAT(Ask("run", "").error().message, HasSubstr("wants a token, and this node has none"));
+  EXPECT_EQ(Ask("run", "").error().kind, ErrorKind::kInvalid);
+}
+
+TEST(HttpReply, TellsNobodyTheRunOfAServerWithAToken) {
+  const Health health{"the-run", [](std::string_view nonce) { return "of " + std::string(nonce); }};
+  const std::string nonce = DrawNonce();
+  const auto body = [&](const std::string& path) {
+    const std::string reply = *HttpReply("GET " + path + " HTTP/1.0\r\n\r\n", health);
+    EXPECT_EQ(reply.find("the-run"), std::string::npos);
+    return reply.substr(reply.find("\r\n\r\n") + 4);
+  };
+  EXPECT_THAT(body("/healthz"), testing::EndsWith("\na token is needed\n"));
+  EXPECT_THAT(body("/healthz?nonce=" + nonce), testing::EndsWith("\nproof of " + nonce + "\n"));
+  EXPECT_THAT(body("/healthz?nonce=" + nonce + "0"), testing::EndsWith("\na token is needed\n"));
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,163 @@
+#include "rendezvous/messages/describe.h"
+
+#include <algorithm>
+
+#include "common/overload.h"
+namespace ddprun {
+namespace {
+
+std::string Join(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) {
+    text += (text.empty() ? "" : " ") + name;
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string CountOf(std::uint32_t count, const std::string& one) {
+  return std::to_string(count) + " " + one + (count == 1 ? "" : "s");
+}
+
+std::string Describe(const WorkerFailure& failure) {
+  std::string where = "local rank " + std::to_string(failure.local_rank);
+  if (failure.pid != 0) {
+    where += ", pid " + std::to_string(failure.pid);
+  }
+  if (!failure.host.empty()) {
+    where += ", host " + failure.host;
+  }
+  if (failure.nobody_lags) {
+    return "the workers hang: " + failure.hang;
+  }
+  const bool killed = std::holds_alternative<Killed>(failure.status);
+  const std::string why = failure.details.message == kMemoryRanOut ? ": memory ran out" : "";
+  return "rank " + std::to_string(failure.rank) + " (" + where + ") " +
+         (!failure.hang.empty() ? "hung: " + failure.hang
+          : failure.recorded && failure.stopped_by_us
+              ? "recorded an error, and was stopped before it had ended"
+              : (killed ? "was " : "ended with ") + Describe(failure.status) + why);
+}
+
+std::string Describe(const WaitReason& reason) {
+  std::string text;
+  switch (reason.what) {
+    case WaitFor::kNodes:
+      text = "waiting for nodes: " + std::to_string(reason.have) + " of " +
+             std::to_string(reason.need) + " are here";
+      if (!reason.missing.empty()) {
+        text += "; missing " + Join(reason.missing);
+      }
+      if (reason.remaining) {
+        text += "; giving up in " + FormatDuration(*reason.remaining);
+      }
+      return text;
+    case WaitFor::kLastCall:
+      text = "waiting for more nodes: " + std::to_string(reason.have) + " of at most " +
+             std::to_string(reason.want) + " are here";
+      if (reason.remaining) {
+        text += "; starting with " + std::to_string(reason.have) + " in " +
+                FormatDuration(*reason.remaining);
+      }
+      return text;
+    case WaitFor::kDrain:
+      return "waiting until the last generation has stopped on " +
+             (reason.missing.empty() ? "every node" : Join(reason.missing));
+    case WaitFor::kPeers:
+      return "own workers have finished; waiting for those of " +
+             (reason.missing.empty() ? "other nodes" : Join(reason.missing));
+    case WaitFor::kSpare:
+      return "the world is complete with " + CountOf(reason.have, "node") + "; waiting as a spare";
+    case WaitFor::kSettling:
+      return "joining the running world of " + CountOf(reason.have, "node") +
+             (reason.remaining ? " in " + FormatDuration(*reason.remaining) : "") +
+             ", together with whoever else comes now";
+    case WaitFor::kHeldBack:
+      text = "held back";
+      if (reason.remaining) {
+        text += " for " + FormatDuration(*reason.remaining);
+      }
+      return text + ": this node was lost " + std::to_string(reason.losses) + " times in " +
+             FormatDuration(reason.span);
+    case WaitFor::kNoGrowth:
+      return "the run goes on with " + CountOf(reason.have, "node") +
+             " and does not grow (--scale-up=never); waiting as a spare";
+    case WaitFor::kFinishing:
+      return "some nodes have finished already: too late to join; waiting for the run's end";
+    case WaitFor::kEarlierSelf:
+      return "waiting until this node's earlier agent or its workers are gone";
+    case WaitFor::kRecovery:
+      text = "the rendezvous server is new and collects reports: " + std::to_string(reason.have) +
+             " of " + CountOf(reason.want, "node") + (reason.have == 1 ? " has" : " have") +
+             " reported";
+      if (!reason.missing.empty()) {
+        text += "; missing " + Join(reason.missing);
+      }
+      if (reason.remaining) {
+        text += "; going on without the missing in " + FormatDuration(*reason.remaining);
+      }
+      return text + "; workers go on";
+    case WaitFor::kClaim:
+      return "enough nodes are here (" + std::to_string(reason.have) +
+             "), but the server cannot renew its claim to serve, so it forms no world: waiting "
+             "until it can, or until another node takes its part over";
+    case WaitFor::kJournal:
+      return "the run has ended; waiting until its outcome is in the server's journal";
+    case WaitFor::kRoom:
+      return "the server remembers as many nodes of this run as it can, or as many agents of this "
+             "node: waiting until some are forgotten";
+  }
+  return text;
+}
+
+std::string Describe(StopCause cause) {
+  switch (cause) {
+    case StopCause::kFailure:
+      return "a worker failed";
+    case StopCause::kNodeLost:
+      return "a node was lost";
+    case StopCause::kDeclaredLost:
+      return "this node was declared lost";
+    case StopCause::kScaleUp:
+      return "a node joins";
+    case StopCause::kLeave:
+      return "a node leaves";
+    case StopCause::kOperator:
+      return "somebody stops the run";
+    case StopCause::kHang:
+      return "workers make no progress";
+    case StopCause::kSuperseded:
+      return "its world is not the current one";
+  }
+  return "";
+}
+
+std::string Describe(const Directive& directive) {
+  const auto generation = [](Generation g) { return "generation " + std::to_string(g.value); };
+  return std::visit(
+      Overload{
+          [](const Wait& wait) { return "wait: " + Describe(wait.reason); },
+          [&](const Run& run) {
+            const Placement& p = run.placement;
+            return "run " + generation(p.generation) + " as ranks " + std::to_string(p.first_rank) +
+                   "+ of " + std::to_string(p.world_size) + ", group rank " +
+                   std::to_string(p.group_rank) + " of " + std::to_string(p.group_size) +
+                   ", store at " + ToString(p.store);
+          },
+          [&](const Stop& stop) {
+            return "stop " + generation(stop.generation) + ": " + Describe(stop.cause);
+          },
+          [&](const StopSoon& stop) {
+            return "stop " + generation(stop.generation) + " within " +
+                   FormatDuration(stop.remaining);
+          },
+          [&](const Save& save) { return "save in " + generation(save.generation); },
+          [](const Finish& finish) {
+            return "finish with exit code " + std::to_string(finish.exit_code) + ": " + finish.text;
+          },
+      },
+      directive);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,23 @@
+// The only place where what nodes and server tell each other becomes words. Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "rendezvous/messages/messages.h"
+
+namespace ddprun {
+
+// "1 node", "3 nodes".
+std::string CountOf(std::uint32_t count, const std::string& one);
+
+std::string Describe(const WorkerFailure& failure);
+
+// "waiting for 1 more node (3 of 4 are here; missing n03); giving up in 9 min 58 s"
+std::string Describe(const WaitReason& reason);
+
+std::string Describe(const Directive& directive);
+
+std::string Describe(StopCause cause);
+
+}  // namespace ddprun

@@ -1,0 +1,249 @@
+// What nodes and the coordinator tell each other: a node's report, the coordinator's directive.
+//
+// Plain values; nothing here is sent or decided. A report says everything that the node is and
+// promises, a directive everything it should do now, so either may be lost, repeated or overtaken.
+// The alphabet is whole from the first version: StopSoon and Save are understood by every agent.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "common/endpoint.h"
+#include "common/exit_status.h"
+#include "common/ids.h"
+#include "common/time.h"
+#include "rendezvous/messages/limits.h"
+
+namespace ddprun {
+
+// ---- The run, as every node's command line states it. The first report fixes it. ----
+struct RunShape {
+  std::uint32_t min_nodes = 1;
+  std::uint32_t max_nodes = 1;
+  std::uint32_t max_restarts = 0;      // Incidents of worker failure, for the whole run.
+  Duration last_call{5'000};           // How long a world below max_nodes waits for more.
+  Duration join_timeout{600'000};      // How long Gathering may last.
+  bool scale_up = true;                // A later node makes a running world below max grow.
+  Duration restart_window{0};          // Only incidents this young count; 0: all of the run.
+  std::uint32_t crash_loop_limit = 3;  // Incidents in a row without progress; 0: no limit.
+  Duration fence_after{0};             // A node cut off for so long kills its workers itself, so
+                                       // nobody takes a lost one's place earlier; 0: never.
+  auto operator<=>(const RunShape&) const = default;
+};
+
+// ---- A node's part in one generation. Never the list of all nodes: that would be N^2 bytes. ----
+struct Placement {
+  Term term;
+  Generation generation;
+  WorldId world_id;
+  std::uint32_t group_rank = 0;
+  std::uint32_t group_size = 1;
+  std::uint32_t first_rank = 0;  // Global rank of the node's local rank 0.
+  std::uint32_t world_size = 1;
+  std::uint32_t role_first_rank = 0;
+  std::uint32_t role_world_size = 1;
+  Endpoint store;  // Hosted by the agent of group rank 0.
+  std::uint32_t restarts_used = 0;
+  bool operator==(const Placement&) const = default;
+};
+
+// ---- Directives ----
+enum class WaitFor {
+  kNodes,        // Fewer than min_nodes are here.
+  kLastCall,     // Enough are here; more may come until the deadline.
+  kDrain,        // Other nodes are still stopping the last generation.
+  kPeers,        // Own workers have finished; those of other nodes have not.
+  kSpare,        // The world is complete without this node.
+  kSettling,     // The world grows soon; others that come now are taken along.
+  kHeldBack,     // Was lost too often of late to make the world restart for it.
+  kNoGrowth,     // There is room, but the run does not grow (--scale-up=never).
+  kFinishing,    // There is room, but workers have finished already: too late to join.
+  kEarlierSelf,  // An earlier membership of the same node is not over yet.
+  kRecovery,     // The server is new and collects reports.
+  kClaim,        // Enough are here, but the server may have lost its claim to serve.
+  kJournal,      // The outcome is not safely on disk yet.
+  kRoom,         // The server cannot remember one more node of this run.
+};
+
+struct WaitReason {
+  WaitFor what = WaitFor::kNodes;
+  std::uint32_t have = 0;
+  std::uint32_t need = 0;             // min_nodes.
+  std::uint32_t want = 0;             // max_nodes.
+  std::vector<std::string> missing;   // At most kMaxNamed node ids.
+  std::optional<Duration> remaining;  // Until the coordinator goes on or gives up.
+  std::uint32_t losses = 0;           // kHeldBack: of this node,
+  Duration span{0};                   // within this time.
+  bool operator==(const WaitReason&) const = default;
+};
+
+enum class StopCause {
+  kFailure,       // A worker failed somewhere.
+  kNodeLost,      // Another node was lost.
+  kDeclaredLost,  // This node was declared lost: draw a new incarnation.
+  kScaleUp,
+  kLeave,       // A node leaves on request.
+  kOperator,    // Somebody stops the run.
+  kHang,        // Workers make no progress: take their stacks, then kill them.
+  kSuperseded,  // The workers belong to a world that is not the current one.
+};
+// Planned stops give workers the shutdown timeout, so that checkpoints finish.
+bool IsPlanned(StopCause cause);
+
+// What a failed worker leaves for people, wherever they read it: nothing is decided by it.
+struct FailureDetails {
+  std::int64_t unix_ms = 0;  // When it failed, by its node's wall clock; 0: unknown.
+  std::string error_file;    // Its path on that node; empty: none, or none that stays.
+  std::string message;       // "ValueError: boom", from the error file.
+  std::string traceback;     // From the error file; where it is long, its end.
+  bool operator==(const FailureDetails&) const = default;
+};
+// As a message: of a worker that the kernel killed.
+inline constexpr const char* kMemoryRanOut = "memory ran out: the kernel killed it";
+
+struct WorkerFailure {
+  std::uint32_t rank = 0;
+  std::uint32_t local_rank = 0;
+  std::int64_t pid = 0;
+  ExitStatus status;
+  bool said_hello = false;     // READY=1 came on the notify socket: 75 and 76 have their meaning.
+  bool stopped_by_us = false;  // It ended after the agent had begun to stop it.
+  Duration after{0};           // Since the first failure of this node's generation.
+  bool recorded = false;       // It failed when its error file says so, not only when it ended.
+  std::string host;
+  std::string last_lines;    // The end of its stderr, at most kMaxLastLines bytes.
+  std::string hang;          // Why it counts as hung; empty: it ended by itself, or was stopped.
+  bool nobody_lags = false;  // A hang of all: this rank stands for them, it is not to blame.
+  FailureDetails details;
+  bool operator==(const WorkerFailure&) const = default;
+};
+
+// Stopped by us before it failed, or "restart me" after hello: not a cause of its own.
+bool IsCollateral(const WorkerFailure& failure);
+
+enum class Ending {
+  kSucceeded,
+  kFailed,
+  kLeft,     // This node left on request; the run may go on.
+  kRefused,  // This node cannot be part of the run (exit 2).
+  kEnded,    // The run was over before this node came.
+};
+
+struct Wait {
+  WaitReason reason;
+  bool operator==(const Wait&) const = default;
+};
+struct Run {
+  Placement placement;
+  bool operator==(const Run&) const = default;
+};
+struct Stop {
+  Generation generation;  // Promise never to run this one or an earlier one.
+  WorldId world_id;
+  StopCause cause = StopCause::kFailure;
+  bool operator==(const Stop&) const = default;
+};
+struct StopSoon {  // Save, then stop with exit 75, within the time that is left.
+  Generation generation;
+  WorldId world_id;
+  Duration remaining{0};
+  bool operator==(const StopSoon&) const = default;
+};
+struct Save {
+  Generation generation;
+  WorldId world_id;
+  std::uint64_t number = 0;  // Each request once.
+  bool operator==(const Save&) const = default;
+};
+struct Finish {
+  Ending ending = Ending::kSucceeded;
+  int exit_code = 0;
+  std::string text;                   // One sentence for people.
+  std::optional<WorkerFailure> root;  // The root cause of a failed run.
+  bool gave_up = false;               // What fails is not to be tried again.
+  bool operator==(const Finish&) const = default;
+};
+using Directive = std::variant<Wait, Run, Stop, StopSoon, Save, Finish>;
+
+// Without a Wait's reason and a Finish's texts: what is left of an echo while its call is parked.
+Directive WithoutWords(const Directive& directive);
+
+// Equal without words: reasons are refreshed once per poll period, not pushed.
+bool SameDirective(const Directive& a, const Directive& b);
+
+// ---- Reports ----
+// Workers of one node that are equally far, by their own word (STEP and PHASE). Only those that
+// said hello and still run are counted anywhere.
+struct Standing {
+  std::uint64_t step = 0;
+  std::string phase;             // May be empty.
+  std::uint32_t first_rank = 0;  // The lowest of them.
+  std::uint32_t count = 1;
+  std::uint32_t late = 0;  // How many made no progress for longer than they may (--hang-timeout).
+  Duration allowed{0};     // How long that was, for people.
+  bool operator==(const Standing&) const = default;
+};
+
+enum class Hosting { kNothing, kWorkers, kStopping };
+enum class Outcome {
+  kNone,       // No generation has ended on this node.
+  kSucceeded,  // Every worker exited 0.
+  kFailed,
+  kStopped,  // Stopped by us before it ended by itself.
+  kSpawnFailed,
+};
+enum class Leaving { kNo, kLeave, kStopRun };
+
+struct NodeReport {
+  RunId run_id;
+  NodeId node;
+  Incarnation incarnation;
+  std::uint64_t sequence = 0;     // Grows per incarnation; lower ones are dropped.
+  Term term;                      // Of the server last heard; 0: none.
+  std::int64_t beat = 0;          // The last reply's beat, returned.
+  std::optional<Directive> echo;  // The directive last received.
+
+  RunShape shape;
+  std::string host;                        // For people, and for the order of ranks.
+  std::optional<std::uint32_t> node_rank;  // --node-rank, where ranks are explicit.
+  std::uint32_t workers = 1;               // Of this node: --nproc-per-node.
+  std::uint32_t first_local_rank = 0;      // Other agents of the machine have those before.
+  std::string role = "default";
+  Endpoint store;  // A bound port offered for the next generation.
+
+  Hosting hosting = Hosting::kNothing;
+  std::optional<Placement> placement;      // Of the workers hosted now, or last.
+  Outcome outcome = Outcome::kNone;        // Of that placement, once it has ended.
+  std::vector<WorkerFailure> failures;     // Of that placement, first one first.
+  std::string spawn_failure;               // What the system said; empty: none.
+  Generation floor;                        // Will never run this one or an earlier one.
+  std::uint32_t restarts_used = 0;         // As last told.
+  std::uint32_t unkillable = 0;            // Workers that outlived SIGKILL.
+  std::optional<std::uint32_t> hung_rank;  // The lowest rank here that is late.
+  std::uint64_t progress = 0;              // Highest STEP of a worker.
+  std::vector<Standing> standings;         // The furthest behind first.
+  Leaving leaving = Leaving::kNo;
+  bool starting = false;           // Its workers' start lasts: perhaps none is there yet.
+  std::uint32_t ended_well = 0;    // Workers of that placement; the others still run.
+  std::uint32_t requeues = 0;      // How often the scheduler started the job again; for people,
+  std::int64_t job_ends_unix = 0;  // as when it ends: seconds since 1970; 0: not known.
+  std::string addresses;  // Of this node, "10.0.0.2,fd00::2"; empty: not known, or too many.
+  std::string seen_at;    // The server's own word: from where its calls come; empty: from here.
+  bool operator==(const NodeReport&) const = default;
+};
+
+struct SyncReply {
+  Directive directive;
+  std::int64_t beat = 0;        // The server's own steady time, microseconds; returned as is.
+  Duration lease{3'000};        // Silence after which a node is lost.
+  Duration poll_period{1'000};  // How long the server parks a call.
+  Term term;
+  std::string peers;  // With Run, for group rank 0: the addresses of the world's nodes, as they are
+                      // now; empty: not known. No part of the directive, so never echoed.
+  bool operator==(const SyncReply&) const = default;
+};
+
+}  // namespace ddprun

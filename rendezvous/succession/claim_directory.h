@@ -1,0 +1,49 @@
+// The claims in a directory that nodes share, as files.
+//
+//   <directory>/term-<n>    five lines of fixed width: kind, term, endpoint, counter, closed
+//                           (0: no, 1: let go, 2: its run is over)
+//   <directory>/endpoint    of the server that serves now, for people and verbs
+//   <directory>/token       what its operators must show, mode 0600; stays when the server moves
+//
+// A claim is made whole beside and linked to its number, so nobody sees half of one and of two
+// makers one is refused, on NFS too; it is never removed, or its number could be made again. Its
+// counter is written in place; a read that meets the writing sees another counter, which is true.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "common/result.h"
+#include "rendezvous/succession/claims.h"
+
+namespace ddprun {
+
+std::string Encode(const Claim& claim);
+// `number` is the file's name's, not in its text.
+Result<Claim> DecodeClaim(const std::string& text, std::uint64_t number);
+
+class ClaimDirectory final : public Claims {
+ public:
+  explicit ClaimDirectory(std::filesystem::path path) : path_(std::move(path)) {}
+
+  // Makes the directory where it is missing, and tries whether files can be made in it. kInvalid:
+  // not so.
+  Result<void> Prepare() const;
+
+  Result<std::optional<Claim>> Newest(Duration lease = {}) override;
+  Result<void> Make(const Claim& claim, Duration lease = {}) override;
+  Result<bool> Move(const Claim& claim, Duration lease = {}) override;
+  Result<void> Announce(const Endpoint& endpoint, const std::string& token) override;
+  std::string Where() const override { return "the run directory '" + path_.native() + "'"; }
+
+ private:
+  std::filesystem::path FileOf(std::uint64_t number) const;
+  // A file that nobody knows yet, with this text on disk.
+  Result<std::filesystem::path> WriteBeside(const std::string& text) const;
+  Result<void> Replace(const std::filesystem::path& file, const std::string& text) const;
+
+  std::filesystem::path path_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,186 @@
+#include "rendezvous/succession/claim_directory.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include <atomic>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/files.h"
+#include "rendezvous/real_names.h"
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+
+Claim ClaimOf(std::uint64_t number) {
+  return {number, {1600 + number}, {"n1.example.org", 29400}, 0, false};
+}
+
+class Claims : public testing::Test {
+ protected:
+  Claims() {
+    std::string name = (fs::temp_directory_path() / "ddprun_claims_XXXXXX").native();
+    path_ = ::mkdtemp(name.data());
+  }
+  ~Claims() override {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  std::size_t Files() const {
+    return static_cast<std::size_t>(
+        std::distance(fs::directory_iterator(path_), fs::directory_iterator()));
+  }
+  void Write(const std::string& name, const std::string& text) const {
+    std::ofstream(path_ / name) << text;
+  }
+  Claim NewestOf(ClaimDirectory& directory) const {
+    const Result<std::optional<Claim>> newest = directory.Newest();
+    EXPECT_TRUE(newest && *newest) << (newest ? "none" : newest.error().message);
+    return newest && *newest ? **newest : Claim{};
+  }
+
+  fs::path path_;
+};
+
+TEST_F(Claims, AnEmptyDirectoryHasNone) {
+  ClaimDirectory directory(path_ / "new" / "one");
+  ASSERT_TRUE(directory.Prepare());
+  ASSERT_TRUE(directory.Newest());
+  EXPECT_FALSE(*directory.Newest());
+  EXPECT_EQ(Files(), 1u);
+}
+
+TEST_F(Claims, WhatIsMadeIsRead) {
+  ClaimDirectory directory(path_);
+  const Term latest = RealNamesAt(UnixMilliseconds(), kServersAhead).term;
+  const Claim claim{1, latest, {"::1", 65535}, std::uint64_t{1} << 62, true};
+  ASSERT_TRUE(directory.Make(claim));
+  EXPECT_EQ(NewestOf(directory), claim);
+  EXPECT_EQ(Files(), 1u) << "a temporary file is left";
+}
+
+TEST_F(Claims, TheHighestNumberCounts) {
+  ClaimDirectory directory(path_);
+  for (std::uint64_t number = 1; number <= 11; ++number) {
+    ASSERT_TRUE(directory.Make(ClaimOf(number)));
+  }
+  EXPECT_EQ(NewestOf(directory).number, 11u);
+}
+
+TEST_F(Claims, ANumberIsMadeOnceAndKeepsItsText) {
+  ClaimDirectory directory(path_);
+  ASSERT_TRUE(directory.Make(ClaimOf(1)));
+  Claim other = ClaimOf(1);
+  other.endpoint.host = "other";
+  const Result<void> made = directory.Make(other);
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().kind, ErrorKind::kRefused);
+  EXPECT_EQ(NewestOf(directory), ClaimOf(1));
+  EXPECT_EQ(Files(), 1u);
+}
+
+TEST_F(Claims, OfManyMakersOneSucceeds) {
+  std::atomic<int> made = 0;
+  std::vector<std::thread> makers;
+  for (int i = 0; i < 8; ++i) {
+    makers.emplace_back([&] {
+      for (std::uint64_t number = 1; number <= 20; ++number) {
+        made += ClaimDirectory(path_).Make(ClaimOf(number)) ? 1 : 0;
+      }
+    });
+  }
+  for (std::thread& maker : makers) {
+    maker.join();
+  }
+  EXPECT_EQ(made, 20);
+}
+
+TEST_F(Claims, TheCounterMovesInPlaceAndANewerClaimIsSeen) {
+  ClaimDirectory directory(path_);
+  Claim claim = ClaimOf(1);
+  ASSERT_TRUE(directory.Make(claim));
+  claim.counter = 12345;
+  const Result<bool> moved = directory.Move(claim);
+  ASSERT_TRUE(moved) << moved.error().message;
+  EXPECT_FALSE(*moved);
+  EXPECT_EQ(NewestOf(directory).counter, 12345u);
+  ASSERT_TRUE(directory.Make(ClaimOf(2)));
+  claim.closed = true;
+  ASSERT_TRUE(directory.Move(claim));
+  EXPECT_TRUE(*directory.Move(claim));
+  EXPECT_EQ(NewestOf(directory).number, 2u);
+}
+
+TEST_F(Claims, HowAClaimWasClosedIsKept) {
+  ClaimDirectory directory(path_);
+  Claim claim = ClaimOf(1);
+  ASSERT_TRUE(directory.Make(claim));
+  for (const bool over : {false, true}) {
+    claim.closed = true;
+    claim.over = over;
+    ASSERT_TRUE(directory.Move(claim));
+    EXPECT_EQ(NewestOf(directory), claim);
+  }
+}
+
+// Where it was removed, its holder must not bring it back: its number may be another's by then.
+TEST_F(Claims, AClaimThatIsGoneCannotBeMoved) {
+  ClaimDirectory directory(path_);
+  ASSERT_TRUE(directory.Make(ClaimOf(1)));
+  fs::remove(path_ / "term-1");
+  EXPECT_FALSE(directory.Move(ClaimOf(1)));
+  EXPECT_EQ(Files(), 0u);
+}
+
+TEST_F(Claims, HalfAClaimOrAStrangersFileIsAnErrorNotAnAnswer) {
+  const std::string whole = Encode(ClaimOf(1));
+  for (std::size_t length = 0; length < whole.size(); ++length) {
+    EXPECT_FALSE(DecodeClaim(whole.substr(0, length), 1)) << length;
+  }
+  EXPECT_FALSE(DecodeClaim(whole + "\n", 1));
+  EXPECT_FALSE(DecodeClaim("notes\n", 1));
+  ClaimDirectory directory(path_);
+  Write("term-1", whole.substr(0, whole.size() - 2));
+  EXPECT_FALSE(directory.Newest());
+  Write("term-1", whole);
+  Write("term-x", "");
+  Write("terms", "");
+  EXPECT_EQ(NewestOf(directory), ClaimOf(1));
+}
+
+TEST_F(Claims, ADirectoryThatIsGoneIsAnErrorNotAnAnswer) {
+  ClaimDirectory directory(path_ / "gone");
+  EXPECT_FALSE(directory.Newest());
+  EXPECT_FALSE(directory.Make(ClaimOf(1)));
+  EXPECT_FALSE(directory.Move(ClaimOf(1)));
+}
+
+TEST_F(Claims, APlaceThatCannotBeADirectoryIsRefusedByName) {
+  Write("file", "");
+  const Result<void> prepared = ClaimDirectory(path_ / "file").Prepare();
+  ASSERT_FALSE(prepared);
+  EXPECT_EQ(prepared.error().kind, ErrorKind::kInvalid);
+  EXPECT_NE(prepared.error().message.find((path_ / "file").native()), std::string::npos);
+  EXPECT_NE(prepared.error().message.find("--run-dir"), std::string::npos);
+}
+
+TEST_F(Claims, TheEndpointAndTheTokenAreTheNewestServers) {
+  ClaimDirectory directory(path_);
+  const Result<void> first = directory.Announce({"n1", 1}, "0123456789abcdef-1");
+  ASSERT_TRUE(first) << first.error().message;
+  EXPECT_EQ(*ReadFile(path_ / "token", 100), "0123456789abcdef-1\n");
+  ASSERT_TRUE(directory.Announce({"n2", 2}, "0123456789abcdef-2"));
+  EXPECT_EQ(*ReadFile(path_ / "token", 100), "0123456789abcdef-2\n");
+  EXPECT_EQ(*ReadFile(path_ / "endpoint", 100), "n2:2\n");
+  EXPECT_EQ(fs::status(path_ / "token").permissions() & fs::perms(077), fs::perms::none);
+  EXPECT_EQ(Files(), 2u);
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,39 @@
+// Where the claims to the server's part are kept: in a shared directory, or with the nodes of a
+// list. What they mean is decided in core/succession.
+//
+// Blocks: every call may wait for a disk or a network, for a bounded time where that is possible.
+// One thread at a time.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "common/endpoint.h"
+#include "common/result.h"
+#include "common/time.h"
+#include "rendezvous/core/succession/succession.h"
+
+namespace ddprun {
+
+// `lease`: as this node knows it now.
+class Claims {
+ public:
+  virtual ~Claims() = default;
+
+  // nullopt: there is none.
+  virtual Result<std::optional<Claim>> Newest(Duration lease) = 0;
+
+  // kRefused: somebody else has made that number.
+  virtual Result<void> Make(const Claim& claim, Duration lease) = 0;
+
+  // As `claim` now is. True: there is a newer one.
+  virtual Result<bool> Move(const Claim& claim, Duration lease) = 0;
+
+  // Tells people where the server is, and what its operators must show.
+  virtual Result<void> Announce(const Endpoint& endpoint, const std::string& token) = 0;
+
+  // "the run directory '/shared/run'", for people.
+  virtual std::string Where() const = 0;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,51 @@
+#include "rendezvous/succession/following_channel.h"
+
+#include <utility>
+
+namespace ddprun {
+
+void FollowingChannel::SpeakThrough(std::unique_ptr<SyncChannel> channel) {
+  channel_ = std::move(channel);
+  if (open_) {
+    Forward();
+  }
+}
+
+void FollowingChannel::Send(const NodeReport& report, Duration deadline, Done done) {
+  open_ = Open{report, deadline, std::move(done)};
+  Forward();
+}
+
+void FollowingChannel::Cancel() {
+  limit_.Cancel();
+  open_.reset();
+  if (channel_) {
+    channel_->Cancel();
+  }
+}
+
+void FollowingChannel::Forward() {
+  if (channel_) {
+    limit_.Cancel();
+    channel_->Send(open_->report, open_->deadline,
+                   [this](std::uint64_t sequence, Result<SyncReply> reply) {
+                     OnDone(sequence, std::move(reply));
+                   });
+    return;
+  }
+  limit_.ArmAt(loop_.Now() + open_->deadline, [this] {
+    OnDone(open_->report.sequence,
+           Error{ErrorKind::kUnavailable, "no node serves the rendezvous at the moment"});
+  });
+}
+
+void FollowingChannel::OnDone(std::uint64_t sequence, Result<SyncReply> reply) {
+  const Done done = std::move(open_->done);
+  open_.reset();
+  if (reply && heard_) {
+    heard_(*reply);
+  }
+  done(sequence, std::move(reply));
+}
+
+}  // namespace ddprun

@@ -1,0 +1,38 @@
+#include "rendezvous/succession/grpc_network.h"
+
+#include <utility>
+
+#include "rendezvous/client.h"
+
+namespace ddprun {
+
+GrpcNetwork::GrpcNetwork(AsioLoop& loop, Access access, std::string operators_token)
+    : loop_(loop), access_(std::move(access)), operators_token_(std::move(operators_token)) {}
+
+void GrpcNetwork::UseSealed(std::string sealed, WayTo way) {
+  sealed_ = std::move(sealed);
+  way_ = std::move(way);
+}
+
+std::unique_ptr<RendezvousServer> GrpcNetwork::NewRendezvous(RendezvousHandlers handlers) {
+  AcceptorOptions options;
+  options.health.sealed = sealed_;
+  auto server = std::make_unique<RendezvousServer>(loop_, std::move(handlers), options);
+  server->Require(access_);
+  server->Prove(operators_token_);
+  return server;
+}
+
+std::unique_ptr<ListeningServer> GrpcNetwork::NewServer(RendezvousHandlers handlers) {
+  return NewRendezvous(std::move(handlers));
+}
+
+Result<ListenPlace> GrpcNetwork::LookUp(const Endpoint& endpoint) const {
+  return LookUpToListen(endpoint);
+}
+
+std::unique_ptr<SyncChannel> GrpcNetwork::ChannelTo(const Endpoint& endpoint) {
+  return way_ ? way_(endpoint) : std::make_unique<GrpcSyncChannel>(loop_, endpoint, access_);
+}
+
+}  // namespace ddprun

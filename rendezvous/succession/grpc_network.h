@@ -1,0 +1,42 @@
+// The servers of a run whose server may move, and the ways to them, over gRPC: all with one access,
+// unless each server has a token of its own.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "common/asio_loop.h"
+#include "rendezvous/door/tls.h"
+#include "rendezvous/server.h"
+#include "rendezvous/serving_network.h"
+
+namespace ddprun {
+
+class GrpcNetwork final : public ServingNetwork {
+ public:
+  // `access`: what every node shows, and asks of the others. `operators_token`: the same as
+  // access's, where that has one.
+  GrpcNetwork(AsioLoop& loop, Access access, std::string operators_token);
+
+  // Where each server has a token of its own: what those of here tell of theirs to whoever asks,
+  // and the way to another node's.
+  using WayTo = std::function<std::unique_ptr<SyncChannel>(const Endpoint&)>;
+  void UseSealed(std::string sealed, WayTo way);
+
+  // For who binds it himself.
+  std::unique_ptr<RendezvousServer> NewRendezvous(RendezvousHandlers handlers);
+
+  std::unique_ptr<ListeningServer> NewServer(RendezvousHandlers handlers) override;
+  Result<ListenPlace> LookUp(const Endpoint& endpoint) const override;
+  std::unique_ptr<SyncChannel> ChannelTo(const Endpoint& endpoint) override;
+
+ private:
+  AsioLoop& loop_;
+  const Access access_;
+  const std::string operators_token_;
+  std::string sealed_;
+  WayTo way_;
+};
+
+}  // namespace ddprun

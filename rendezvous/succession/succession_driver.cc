@@ -1,0 +1,329 @@
+#include "rendezvous/succession/succession_driver.h"
+
+#include <utility>
+
+#include "common/check.h"
+#include "common/log.h"
+#include "common/overload.h"
+#include "rendezvous/local_channel.h"
+
+namespace ddprun {
+namespace {
+
+constexpr Duration kPatience{2'000};  // For a last write.
+
+const Error kNotServing{ErrorKind::kUnavailable, "this node does not serve the rendezvous"};
+
+SuccessionEvent EventOf(const Result<std::optional<Claim>>& found, Time began) {
+  if (found) {
+    return DirectoryRead{began, *found};
+  }
+  return found.error().kind == ErrorKind::kRefused
+             ? SuccessionEvent(ClaimsContested{})
+             : SuccessionEvent(DirectoryUnreadable{found.error().message});
+}
+
+}  // namespace
+
+SuccessionDriver::SuccessionDriver(Loop& loop, SuccessionOptions options, FollowingChannel* channel)
+    : loop_(loop),
+      options_(std::move(options)),
+      claims_(options_.claims),
+      channel_(channel),
+      witness_(loop.Now(), options_.fence_after),
+      timer_(loop) {
+  if (channel_ != nullptr) {
+    channel_->OnAnswer([this](const SyncReply& reply) {
+      Feed(ServerHeard{reply.term, reply.lease});
+    });
+  }
+}
+
+SuccessionDriver::~SuccessionDriver() {
+  *alive_ = false;
+  if (channel_ != nullptr) {
+    channel_->OnAnswer(nullptr);
+    channel_->SpeakThrough(nullptr);
+  }
+}
+
+RendezvousHandlers SuccessionDriver::Handlers() {
+  RendezvousHandlers handlers{
+      [this](NodeReport report, std::shared_ptr<PendingSync> call) {
+        if (coordinator_) {
+          coordinator_->OnReport(std::move(report), std::move(call));
+        } else {
+          call->Refuse(kNotServing);
+        }
+      },
+      [this](const CallName& name) {
+        if (coordinator_) {
+          coordinator_->OnCancel(name);
+        }
+      },
+      [this](const RunId& run_id) -> Result<std::vector<std::string>> {
+        return coordinator_ ? coordinator_->DescribeRuns(run_id) : kNotServing;
+      },
+      [this](const RunId& run_id) -> Result<std::vector<RunStatus>> {
+        return coordinator_ ? coordinator_->StatusOfRuns(run_id) : kNotServing;
+      },
+      [this](const ControlRequest& request) -> Result<std::string> {
+        return coordinator_ ? coordinator_->OnControl(request) : kNotServing;
+      },
+  };
+  if (options_.list != 0) {
+    handlers.witness = [this](const WitnessRequest& request) -> Result<WitnessAnswer> {
+      if (request.list != options_.list) {
+        return Error{ErrorKind::kRefused,
+                     "this node was given another list of endpoints: every node needs the same "
+                     "--rdzv-endpoint"};
+      }
+      return witness_.Answer(request, loop_.Now());
+    };
+  }
+  return handlers;
+}
+
+void SuccessionDriver::UseServer(std::unique_ptr<ListeningServer> server, const Endpoint& endpoint,
+                                 std::size_t place) {
+  server_ = std::move(server);
+  endpoint_ = endpoint;
+  options_.core.place = place;
+  options_.core.may_begin = place == 0;
+  options_.places.insert(options_.places.begin(), options_.core.given);
+}
+
+// A witness answers whether it serves or not.
+void SuccessionDriver::CloseServer() {
+  if (options_.list == 0) {
+    server_.reset();
+  }
+}
+
+void SuccessionDriver::Start() {
+  options_.core.may_serve = options_.list == 0 || server_ != nullptr;
+  BeginSuccession(state_, loop_.Now());
+  Feed(SuccessionTick{});
+}
+
+void SuccessionDriver::Feed(const SuccessionEvent& event) {
+  loop_.CheckOnLoop();
+  for (const SuccessionEffect& effect : TakeStep(state_, options_.core, event, loop_.Now())) {
+    CarryOut(effect);
+  }
+  if (coordinator_ && state_.phase == SuccessionPhase::kServing) {
+    coordinator_->ClaimIsGood(ClaimGoodUntil(state_, options_.core));
+  }
+  timer_.ArmAt(NextWake(state_, options_.core), [this] { Feed(SuccessionTick{}); });
+}
+
+std::vector<SuccessionEffect> SuccessionDriver::TakeStep(SuccessionState& state,
+                                                         const SuccessionConfig& config,
+                                                         const SuccessionEvent& event, Time now) {
+  return Step(state, config, event, now);
+}
+
+std::unique_ptr<CoordinatorDriver> SuccessionDriver::NewCoordinator(
+    Loop& loop, const CoordinatorConfig& reign) {
+  return std::make_unique<CoordinatorDriver>(loop, reign);
+}
+
+void SuccessionDriver::CarryOut(const SuccessionEffect& effect) {
+  std::visit(Overload{
+                 [&](const ReadDirectory&) { Read(); },
+                 [&](const TakeClaim& take) { Take(take); },
+                 [&](const MoveCounter& move) { Move(move.claim); },
+                 [&](const Follow& follow) { GoTo(follow.endpoint); },
+                 [&](const StepDown& down) { LetGo(down); },
+                 [&](const Notice& notice) { Log(LevelOf(notice), notice.text); },
+             },
+             effect);
+}
+
+// ---- The claims, on the disk's thread ----
+Duration SuccessionDriver::Lease() const {
+  return std::max(options_.core.lease, state_.lease);
+}
+
+void SuccessionDriver::Read() {
+  using Found = Result<std::optional<Claim>>;
+  const auto found = std::make_shared<Found>(std::optional<Claim>());
+  const Time began = loop_.Now();
+  loop_.RunOnDisk([claims = claims_, lease = Lease(), found] { *found = claims->Newest(lease); },
+                  [this, alive = alive_, found, began] {
+                    if (*alive) {
+                      Feed(EventOf(*found, began));
+                    }
+                  });
+}
+
+void SuccessionDriver::Move(const Claim& claim) {
+  const auto moved = std::make_shared<Result<bool>>(false);
+  const Time began = loop_.Now();
+  loop_.RunOnDisk(
+      [claims = claims_, lease = Lease(), claim, moved] { *moved = claims->Move(claim, lease); },
+      [this, alive = alive_, claim, moved, began] {
+        if (*alive) {
+          Feed(*moved ? SuccessionEvent(CounterMoved{began, claim, **moved})
+                      : CounterStuck{claim.number, moved->error().message});
+        }
+      });
+}
+
+void SuccessionDriver::Take(const TakeClaim& take) {
+  if (server_) {
+    MakeClaim(take);
+  } else {
+    OpenServer(take, 0, "no place to serve at is known");
+  }
+}
+
+// At this place, or at the next ones. The name is looked up on a thread of its own: an answer that
+// comes too late opens nothing.
+void SuccessionDriver::OpenServer(const TakeClaim& take, std::size_t index, std::string refused) {
+  if (index == options_.places.size()) {
+    loop_.Post([this, alive = alive_, text = std::move(refused)] {
+      if (*alive) {
+        Feed(NotClaimed{false, text});
+      }
+    });
+    return;
+  }
+  const Endpoint& place = options_.places[index];
+  const Error late{ErrorKind::kUnavailable, "cannot listen on " + ToString(place) +
+                                                ": looking up '" + place.host +
+                                                "' takes longer than " + FormatDuration(Lease())};
+  const auto found = std::make_shared<Result<ListenPlace>>(late);
+  loop_.RunBounded(
+      Lease(), [network = options_.network, place, found] { *found = network->LookUp(place); },
+      [this, alive = alive_, take, index, late, found](bool in_time) {
+        if (!*alive) {
+          return;
+        }
+        const Result<ListenPlace> place = in_time ? *found : Result<ListenPlace>(late);
+        if (const auto open = place ? Open(*place) : Result<void>(place.error()); !open) {
+          OpenServer(take, index + 1, open.error().message);
+        } else {
+          MakeClaim(take);
+        }
+      });
+}
+
+void SuccessionDriver::MakeClaim(const TakeClaim& take) {
+  CoordinatorConfig reign = options_.new_reign();
+  const Claim claim = NewClaim(take, options_.core, reign.term, reign.seed, endpoint_);
+  reign.term = claim.term;
+  const auto made = std::make_shared<Result<void>>();
+  const auto announced = std::make_shared<Result<void>>();
+  const Time began = loop_.Now();
+  loop_.RunOnDisk(
+      [claims = claims_, lease = Lease(), claim, made, announced,
+       token = options_.operators_token] {
+        *made = claims->Make(claim, lease);
+        if (*made) {
+          *announced = claims->Announce(claim.endpoint, token);
+        }
+      },
+      [this, alive = alive_, take, claim, reign, made, announced, began] {
+        if (!*alive) {
+          return;
+        }
+        if (!*made) {
+          CloseServer();
+          Feed(NotClaimed{made->error().kind == ErrorKind::kRefused, made->error().message});
+          return;
+        }
+        if (!*announced) {
+          Log(LogLevel::kWarning,
+              announced->error().message + ": verbs on other machines will not find this server");
+        }
+        Reign(reign, take, claim);
+        Feed(Claimed{began, claim});
+      });
+}
+
+// ---- Serving ----
+Result<void> SuccessionDriver::Open(const ListenPlace& place) {
+  auto server = options_.network->NewServer(Handlers());
+  ASSIGN_OR_RETURN(const Endpoint bound, server->ListenAt(place));
+  const std::string& host = place.endpoint.host;
+  server_ = std::move(server);
+  endpoint_ = {IsWildcard(host) ? endpoint_.host : host, bound.port};
+  return {};
+}
+
+void SuccessionDriver::Reign(const CoordinatorConfig& reign, const TakeClaim& take,
+                             const Claim& claim) {
+  coordinator_ = NewCoordinator(loop_, reign);
+  coordinator_->OnLaterTerm([this, alive = alive_](Term term) {
+    if (*alive) {
+      Feed(LaterTermHeard{term});
+    }
+  });
+  if (take.successor) {
+    coordinator_->Succeed();
+    Log(LogLevel::kWarning, "taking the server's part over (claim " + std::to_string(take.number) +
+                                " in " + claims_->Where() + ")");
+  }
+  Log(LogLevel::kInfo, "serving the rendezvous at " + ToString(endpoint_));
+  if (options_.on_serving) {
+    options_.on_serving({*coordinator_, claim.endpoint, options_.operators_token});
+  }
+  if (channel_ != nullptr) {
+    channel_->SpeakThrough(std::make_unique<LocalSyncChannel>(loop_, coordinator_->Handlers()));
+  }
+}
+
+void SuccessionDriver::GoTo(const Endpoint& endpoint) {
+  CloseServer();  // Bound in the hope to be first.
+  Log(LogLevel::kInfo, "joining the rendezvous at " + ToString(endpoint));
+  if (channel_ != nullptr) {
+    channel_->SpeakThrough(options_.network->ChannelTo(endpoint));
+  }
+}
+
+void SuccessionDriver::LetGo(const StepDown& down) {
+  Log(LogLevel::kWarning, "this node's server steps down: " + down.text);
+  if (channel_ != nullptr) {
+    channel_->SpeakThrough(nullptr);
+  }
+  coordinator_->Retire();
+  retired_.push_back(std::move(coordinator_));
+  CloseServer();
+  loop_.RunOnDisk(
+      [claims = claims_, lease = Lease(), claim = down.claim] { (void)claims->Move(claim, lease); },
+      [] {});
+  if (options_.on_stepped_down) {
+    options_.on_stepped_down();
+  }
+}
+
+void SuccessionDriver::Close() {
+  if (options_.list != 0 && server_) {
+    server_->Shutdown();  // Its witness answers no more, and says so at once.
+  }
+  if (state_.phase == SuccessionPhase::kServing) {
+    GiveUp();
+  }
+  if (server_) {
+    server_->Shutdown();
+  }
+}
+
+void SuccessionDriver::GiveUp() {
+  const Claim closed = ClosedClaim(state_, coordinator_->RunsHaveEnded());
+  const auto moved = std::make_shared<Result<bool>>(false);
+  // After what the disk's thread still writes, or that would open it again.
+  const bool in_time = loop_.FinishOnDisk(
+      kPatience,
+      [claims = claims_, lease = Lease(), closed, moved] { *moved = claims->Move(closed, lease); });
+  // At the end of a run the others of a list are gone, and nobody needs to know.
+  const LogLevel level = options_.list == 0 ? LogLevel::kWarning : LogLevel::kDebug;
+  if (!in_time) {
+    Log(level, "the claim could not be given up: " + claims_->Where() + " is silent");
+  } else if (!*moved) {
+    Log(level, "the claim could not be given up: " + moved->error().message);
+  }
+}
+
+}  // namespace ddprun

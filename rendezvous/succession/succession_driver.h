@@ -1,0 +1,109 @@
+// Feeds the succession core with what is read about claims and heard from servers, and carries out
+// its effects: reading and writing claims on the disk's thread, opening and closing this node's
+// server (its name is looked up on a thread that may hang), changing whom its agent speaks to. On a
+// list of endpoints its server is always open, and answers as a witness.
+//
+// No judgement here: who serves is core/succession's. Lives on the loop.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/loop.h"
+#include "rendezvous/core/succession/succession.h"
+#include "rendezvous/core/succession/witness.h"
+#include "rendezvous/driver.h"
+#include "rendezvous/serving_network.h"
+#include "rendezvous/succession/claims.h"
+#include "rendezvous/succession/following_channel.h"
+
+namespace ddprun {
+
+// What a reign begins with.
+struct NewServer {
+  CoordinatorDriver& coordinator;
+  const Endpoint& endpoint;
+  const std::string& token;  // Of its operators.
+};
+
+struct SuccessionOptions {
+  SuccessionConfig core;
+  std::shared_ptr<Claims> claims;
+  std::shared_ptr<ServingNetwork> network;
+  std::uint64_t list = 0;        // Digest of the list where claims are kept by one; else 0.
+  std::vector<Endpoint> places;  // Where this node would serve: the first that can be bound.
+  std::string operators_token;   // Told to operators with the endpoint.
+  Duration fence_after{
+      0};  // Of the run, as far as this node knows it; see core/succession/witness.h.
+  std::function<CoordinatorConfig()> new_reign;
+  std::function<void(const NewServer&)> on_serving;
+  std::function<void()> on_stepped_down;
+};
+
+class SuccessionDriver {
+ public:
+  // `channel`: of this node's agent, and must outlive this; none: a server alone.
+  SuccessionDriver(Loop& loop, SuccessionOptions options, FollowingChannel* channel);
+  virtual ~SuccessionDriver();
+  SuccessionDriver(const SuccessionDriver&) = delete;
+  SuccessionDriver& operator=(const SuccessionDriver&) = delete;
+
+  // Of a server that whoever has this binds himself.
+  RendezvousHandlers Handlers();
+  // It is bound, where `endpoint` says: to the endpoint given, place 0, and then it may begin, or
+  // to another one of the list. Before Start.
+  void UseServer(std::unique_ptr<ListeningServer> server, const Endpoint& endpoint,
+                 std::size_t place);
+
+  void Start();
+
+  // None: another node serves.
+  CoordinatorDriver* coordinator() const { return coordinator_.get(); }
+  // For who looks at every step.
+  const SuccessionState& state() const { return state_; }
+
+  // Gives the claim up, so that nobody waits for it to go stale. Blocks for one write. Once the
+  // loop has ended, or right before.
+  void Close();
+
+ protected:
+  // The core's Step, and the only one: a simulation looks at the state before it and after it.
+  virtual std::vector<SuccessionEffect> TakeStep(SuccessionState& state,
+                                                 const SuccessionConfig& config,
+                                                 const SuccessionEvent& event, Time now);
+  virtual std::unique_ptr<CoordinatorDriver> NewCoordinator(Loop& loop,
+                                                            const CoordinatorConfig& reign);
+
+ private:
+  void Feed(const SuccessionEvent& event);
+  void CarryOut(const SuccessionEffect& effect);
+  void Read();
+  void Take(const TakeClaim& take);
+  void OpenServer(const TakeClaim& take, std::size_t index, std::string refused);
+  void MakeClaim(const TakeClaim& take);
+  void Reign(const CoordinatorConfig& reign, const TakeClaim& take, const Claim& claim);
+  void Move(const Claim& claim);
+  void GoTo(const Endpoint& endpoint);
+  void LetGo(const StepDown& down);
+  void GiveUp();
+  Result<void> Open(const ListenPlace& place);
+  void CloseServer();
+  Duration Lease() const;
+
+  Loop& loop_;
+  SuccessionOptions options_;
+  const std::shared_ptr<Claims> claims_;
+  FollowingChannel* channel_;
+  SuccessionState state_;
+  Witness witness_;
+  LoopTimer timer_;
+  std::unique_ptr<CoordinatorDriver> coordinator_;
+  std::vector<std::unique_ptr<CoordinatorDriver>> retired_;  // What they posted may still come.
+  std::unique_ptr<ListeningServer> server_;                  // Before coordinator_'s end.
+  Endpoint endpoint_;                                        // Of server_.
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace ddprun

@@ -1,0 +1,198 @@
+// For tests: somebody else who listens where a server is looked for, and keeps what he is told.
+#pragma once
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <openssl/core_names.h>
+#include <openssl/ec.h>
+#include <openssl/param_build.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "common/check.h"
+#include "common/endpoint.h"
+#include "common/files.h"
+#include "rendezvous/door/certificates.h"
+
+namespace ddprun {
+
+// A key whose public half is the certificate's, and whose other half is not: all that somebody has
+// who has only seen the certificate.
+inline EVP_PKEY* KeyOfWhoSawOnly(X509* certificate) {
+  EVP_PKEY* const theirs = X509_get0_pubkey(certificate);
+  EVP_PKEY* const own = EVP_EC_gen("P-256");
+  unsigned char* point = nullptr;
+  const std::size_t size = EVP_PKEY_get1_encoded_public_key(theirs, &point);
+  BIGNUM* secret = nullptr;
+  EVP_PKEY_get_bn_param(own, OSSL_PKEY_PARAM_PRIV_KEY, &secret);
+  OSSL_PARAM_BLD* const build = OSSL_PARAM_BLD_new();
+  OSSL_PARAM_BLD_push_utf8_string(build, OSSL_PKEY_PARAM_GROUP_NAME, "P-256", 0);
+  OSSL_PARAM_BLD_push_octet_string(build, OSSL_PKEY_PARAM_PUB_KEY, point, size);
+  OSSL_PARAM_BLD_push_BN(build, OSSL_PKEY_PARAM_PRIV_KEY, secret);
+  OSSL_PARAM* const params = OSSL_PARAM_BLD_to_param(build);
+  EVP_PKEY_CTX* const context = EVP_PKEY_CTX_new_from_name(nullptr, "EC", nullptr);
+  EVP_PKEY* key = nullptr;
+  CHECK(EVP_PKEY_fromdata_init(context) == 1 &&
+        EVP_PKEY_fromdata(context, &key, EVP_PKEY_KEYPAIR, params) == 1);
+  EVP_PKEY_CTX_free(context);
+  OSSL_PARAM_free(params);
+  OSSL_PARAM_BLD_free(build);
+  BN_free(secret);
+  OPENSSL_free(point);
+  EVP_PKEY_free(own);
+  return key;
+}
+
+// What a server's certificate says that it is called, as anybody may ask. Blocks.
+inline std::string NameShownAt(const Endpoint& endpoint) {
+  SSL_CTX* const context = SSL_CTX_new(TLS_client_method());
+  SSL* const tls = SSL_new(context);
+  const UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(endpoint.port);
+  constexpr unsigned char kHttp2[] = {2, 'h', '2'};
+  SSL_set_alpn_protos(tls, kHttp2, sizeof kHttp2);
+  SSL_set_fd(tls, socket.get());
+  std::string name(128, '\0');
+  int size = 0;
+  if (::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&
+      SSL_connect(tls) == 1) {
+    size = X509_NAME_get_text_by_NID(X509_get_subject_name(SSL_get0_peer_certificate(tls)),
+                                     NID_commonName, name.data(), 128);
+  }
+  name.resize(static_cast<std::size_t>(std::max(size, 0)));
+  SSL_free(tls);
+  SSL_CTX_free(context);
+  return name;
+}
+
+class Stranger {
+ public:
+  // Without a certificate he speaks HTTP/2 in the clear; without its key he tries all the same.
+  explicit Stranger(const std::optional<Pem>& shown = std::nullopt) {
+    if (shown) {
+      Show(*shown);
+    }
+    std::signal(SIGPIPE, SIG_IGN);  // OpenSSL writes to who hangs up on him.
+    listener_ = UniqueFd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    CHECK(::bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), size) == 0 &&
+          ::listen(listener_.get(), 16) == 0 &&
+          ::getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0);
+    endpoint_ = {"127.0.0.1", ntohs(address.sin_port)};
+    thread_ = std::thread([this] { Serve(); });
+  }
+  ~Stranger() {
+    ::shutdown(listener_.get(), SHUT_RDWR);  // Ends the accept.
+    ::shutdown(guest_, SHUT_RDWR);
+    thread_.join();
+    SSL_CTX_free(tls_);
+  }
+
+  const Endpoint& endpoint() const { return endpoint_; }
+  int guests() const { return guests_; }
+  // All that callers said, without their TLS where he got so far.
+  std::string heard() const {
+    const std::lock_guard lock(mutex_);
+    return heard_;
+  }
+
+ private:
+  static constexpr std::string_view kSettings{"\0\0\0\4\0\0\0\0\0", 9};
+
+  void Show(const Pem& shown) {
+    tls_ = SSL_CTX_new(TLS_server_method());
+    BIO* const text = BIO_new_mem_buf(shown.certificate.data(), -1);
+    X509* const certificate = PEM_read_bio_X509(text, nullptr, nullptr, nullptr);
+    BIO_free(text);
+    EVP_PKEY* key = nullptr;
+    if (shown.key.empty()) {
+      key = KeyOfWhoSawOnly(certificate);
+    } else {
+      BIO* const key_text = BIO_new_mem_buf(shown.key.data(), -1);
+      key = PEM_read_bio_PrivateKey(key_text, nullptr, nullptr, nullptr);
+      BIO_free(key_text);
+    }
+    CHECK(SSL_CTX_use_certificate(tls_, certificate) == 1 &&
+          SSL_CTX_use_PrivateKey(tls_, key) == 1);
+    X509_free(certificate);
+    EVP_PKEY_free(key);
+    SSL_CTX_set_alpn_select_cb(
+        tls_,
+        [](SSL*, const unsigned char** chosen, unsigned char* size, const unsigned char*, unsigned,
+           void*) {
+          *chosen = reinterpret_cast<const unsigned char*>("h2");
+          *size = 2;
+          return SSL_TLSEXT_ERR_OK;
+        },
+        nullptr);
+  }
+
+  void Serve() {
+    while (true) {
+      const UniqueFd guest(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      if (!guest) {
+        return;
+      }
+      guest_ = guest.get();
+      ++guests_;
+      tls_ == nullptr ? HearInTheClear(guest.get()) : HearOverTls(guest.get());
+      guest_ = -1;
+    }
+  }
+
+  void HearInTheClear(int guest) {
+    char bytes[4096];
+    (void)!::send(guest, kSettings.data(), kSettings.size(), MSG_NOSIGNAL);
+    for (ssize_t count = 1; count > 0;) {
+      count = ::recv(guest, bytes, sizeof bytes, 0);
+      Keep({bytes, static_cast<std::size_t>(std::max<ssize_t>(count, 0))});
+    }
+  }
+
+  void HearOverTls(int guest) {
+    SSL* const tls = SSL_new(tls_);
+    SSL_set_fd(tls, guest);
+    if (SSL_accept(tls) == 1) {
+      SSL_write(tls, kSettings.data(), static_cast<int>(kSettings.size()));
+      char bytes[4096];
+      for (int count = 1; count > 0;) {
+        count = SSL_read(tls, bytes, sizeof bytes);
+        Keep({bytes, static_cast<std::size_t>(std::max(count, 0))});
+      }
+    }
+    SSL_free(tls);
+  }
+
+  void Keep(std::string_view bytes) {
+    const std::lock_guard lock(mutex_);
+    heard_ += bytes;
+  }
+
+  SSL_CTX* tls_ = nullptr;
+  UniqueFd listener_;
+  Endpoint endpoint_;
+  std::atomic<int> guest_{-1};
+  std::atomic<int> guests_{0};
+  mutable std::mutex mutex_;
+  std::string heard_;
+  std::thread thread_;
+};
+
+}  // namespace ddprun

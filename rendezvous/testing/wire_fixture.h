@@ -1,0 +1,120 @@
+// For tests: a rendezvous server on loopback whose handler parks every call and notes what it
+// hears.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "rendezvous/server.h"
+#include "rendezvous/testing/pump.h"
+#include "rendezvous/transport.h"
+
+namespace ddprun {
+
+inline NodeReport Report(std::uint64_t sequence) {
+  NodeReport report;
+  report.run_id = "run";
+  report.node = "n0";
+  report.host = "h0";
+  report.incarnation = {7};
+  report.sequence = sequence;
+  return report;
+}
+
+inline SyncReply Reply(std::uint64_t generation) {
+  return {Stop{{generation}, {1}, StopCause::kLeave}, 5, Duration(3'000), Duration(1'000), {2}};
+}
+
+// What a channel's receiver heard.
+struct Heard {
+  std::uint64_t sequence = 0;
+  Result<SyncReply> reply;
+};
+
+class WireTest : public testing::Test {
+ protected:
+  RendezvousHandlers Handlers() {
+    return {
+        [this](NodeReport report, std::shared_ptr<PendingSync> call) {
+          loop_.CheckOnLoop();
+          reports_.push_back(std::move(report));
+          parked_.push_back(std::move(call));
+        },
+        [this](const CallName& name) { cancelled_.push_back(name); },
+        [this](const RunId& run) -> Result<std::vector<std::string>> {
+          if (shut_down_in_describe_) {
+            shut_down_in_describe_();
+          }
+          if (run == "unknown") {
+            return Error{ErrorKind::kNotFound, "no run 'unknown' here"};
+          }
+          return std::vector<std::string>{"run " + run, "\xff"};
+        },
+        [](const RunId& run) -> Result<std::vector<RunStatus>> {
+          RunStatus status;
+          status.run_id = run;
+          status.phase = "running";
+          status.outcome = "\xff";
+          status.nodes = {{"n0", "h0", {7}, "running", Duration(300), 2, true, 4, 118, "data", 1}};
+          status.notices = {{Duration(5), NoticeLevel::kWarning, "\xff"}};
+          return std::vector<RunStatus>{status};
+        },
+        [this](const ControlRequest& request) -> Result<std::string> {
+          asked_.push_back(request);
+          if (request.token != "secret") {
+            return Error{ErrorKind::kRefused, "no"};
+          }
+          return std::string("done");
+        }};
+  }
+
+  void Serve(Endpoint endpoint, const Access& access = {}) {
+    server_.emplace(loop_, Handlers(), AcceptorOptions{});
+    server_->Require(access);
+    const Result<Endpoint> bound = server_->Listen(endpoint);
+    ASSERT_TRUE(bound) << bound.error().message;
+    endpoint_ = *bound;
+  }
+
+  SyncChannel::Done Note() {
+    return [this](std::uint64_t sequence, Result<SyncReply> reply) {
+      heard_.push_back({sequence, std::move(reply)});
+    };
+  }
+
+  bool Until(const std::function<bool()>& condition) { return PumpUntil(loop_, condition); }
+  bool UntilParked(std::size_t count) {
+    return Until([&] { return parked_.size() >= count; });
+  }
+  bool UntilHeard(std::size_t count) {
+    return Until([&] { return heard_.size() >= count; });
+  }
+
+  // Beside the loop, since it blocks.
+  template <class T>
+  Result<T> Beside(std::function<Result<T>()> ask) {
+    std::optional<Result<T>> result;
+    bool done = false;
+    loop_.RunBlocking([&] { result = ask(); }, [&] { done = true; });
+    EXPECT_TRUE(Until([&] { return done; }));
+    return *std::move(result);
+  }
+
+  AsioLoop loop_;
+  std::vector<NodeReport> reports_;
+  std::vector<std::shared_ptr<PendingSync>> parked_;
+  std::vector<CallName> cancelled_;
+  std::vector<ControlRequest> asked_;
+  std::vector<Heard> heard_;
+  std::function<void()> shut_down_in_describe_;
+  std::optional<RendezvousServer> server_;
+  Endpoint endpoint_;
+};
+
+}  // namespace ddprun

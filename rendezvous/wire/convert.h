@@ -1,0 +1,42 @@
+// Reports, replies and directives between values and the wire. The border: nothing past it meets a
+// protobuf type, and nothing unchecked passes it.
+//
+// Reading trusts no byte: every enum, length, count and duration is checked, terms and generations
+// by this machine's clock (real_names.h), and the Error names the field. Writing never makes what
+// reading would refuse for its size: text for people and lists are cut to their bounds.
+#pragma once
+
+#include "common/result.h"
+#include "proto/rendezvous.pb.h"
+#include "rendezvous/core/status.h"
+#include "rendezvous/core/succession/witness.h"
+#include "rendezvous/messages/messages.h"
+#include "rendezvous/transport.h"
+
+namespace ddprun {
+
+// Counts up when old and new nodes would misunderstand each other; a node of another one is
+// refused.
+inline constexpr std::uint32_t kProtocol = 1;
+
+Result<NodeReport> ReportFromProto(const v1::SyncRequest& wire);
+// Where the clock says so.
+Result<NodeReport> ReportFromProtoAt(const v1::SyncRequest& wire, std::int64_t unix_ms);
+Result<SyncReply> ReplyFromProto(const v1::SyncReply& wire);
+
+// Looks from outside and an operator's wishes: convert_status.cc.
+Result<std::vector<RunStatus>> StatusFromProto(const v1::DescribeReply& wire);
+Result<ControlRequest> ControlFromProto(const v1::ControlRequest& wire);
+void ToProto(const std::vector<RunStatus>& runs, v1::DescribeReply* wire);
+void ToProto(const ControlRequest& request, v1::ControlRequest* wire);
+
+// Claims among listed nodes: convert_witness.cc.
+Result<WitnessRequest> WitnessRequestFromProto(const v1::WitnessRequest& wire);
+Result<WitnessAnswer> WitnessAnswerFromProto(const v1::WitnessReply& wire);
+void ToProto(const WitnessRequest& request, v1::WitnessRequest* wire);
+void ToProto(const WitnessAnswer& answer, v1::WitnessReply* wire);
+
+void ToProto(const NodeReport& report, v1::SyncRequest* wire);
+void ToProto(const SyncReply& reply, v1::SyncReply* wire);
+
+}  // namespace ddprun

@@ -1,0 +1,267 @@
+#include <algorithm>
+#include <chrono>
+#include <string_view>
+
+#include "rendezvous/wire/convert.h"
+#include "rendezvous/wire/wire_parts.h"
+
+namespace ddprun {
+Endpoint Read(const v1::Endpoint& wire, Reader& in) {
+  return {
+      in.OptionalName("store.host", wire.host()),
+      static_cast<std::uint16_t>(in.Number<std::uint32_t>("store.port", wire.port(), 0, 65535))};
+}
+
+RunShape Read(const v1::RunShape& wire, Reader& in) {
+  RunShape shape;
+  shape.max_nodes = in.Number<std::uint32_t>("shape.max_nodes", wire.max_nodes(), 1, kMaxNodes);
+  shape.min_nodes =
+      in.Number<std::uint32_t>("shape.min_nodes", wire.min_nodes(), 1, shape.max_nodes);
+  shape.max_restarts = wire.max_restarts();
+  shape.last_call = in.Duration("shape.last_call", wire.last_call_ms());
+  shape.join_timeout = in.Duration("shape.join_timeout", wire.join_timeout_ms());
+  shape.scale_up = wire.scale_up();
+  shape.restart_window = in.Duration("shape.restart_window", wire.restart_window_ms());
+  shape.crash_loop_limit = wire.crash_loop_limit();
+  shape.fence_after = in.Duration("shape.fence_after", wire.fence_after_ms());
+  return shape;
+}
+
+namespace {
+
+Placement Read(const v1::Placement& wire, Reader& in) {
+  Placement placement;
+  placement.term = in.Term("placement.term", wire.term());
+  placement.generation = in.Generation("placement.generation", wire.generation());
+  placement.world_id.value = wire.world_id();
+  placement.group_size =
+      in.Number<std::uint32_t>("placement.group_size", wire.group_size(), 1, kMaxNodes);
+  placement.group_rank = in.Number<std::uint32_t>("placement.group_rank", wire.group_rank(), 0,
+                                                  placement.group_size - 1);
+  placement.world_size =
+      in.Number<std::uint32_t>("placement.world_size", wire.world_size(), 1, kMaxWorld);
+  placement.first_rank = in.Number<std::uint32_t>("placement.first_rank", wire.first_rank(), 0,
+                                                  placement.world_size - 1);
+  placement.role_world_size = in.Number<std::uint32_t>(
+      "placement.role_world_size", wire.role_world_size(), 1, placement.world_size);
+  placement.role_first_rank = in.Number<std::uint32_t>(
+      "placement.role_first_rank", wire.role_first_rank(), 0, placement.role_world_size - 1);
+  placement.store = Read(wire.store(), in);
+  placement.restarts_used = wire.restarts_used();
+  return placement;
+}
+
+ExitStatus ReadStatus(const v1::WorkerFailure& wire, Reader& in) {
+  switch (wire.status_case()) {
+    case v1::WorkerFailure::kExitCode:
+      return Exited{static_cast<int>(
+          in.Number<std::uint32_t>("failure.exit_code", wire.exit_code(), 0, 255))};
+    case v1::WorkerFailure::kSignal:
+      return Killed{static_cast<int>(
+                        in.Number<std::uint32_t>("failure.signal", wire.signal(), 1, kMaxSignal)),
+                    wire.core_dumped()};
+    case v1::WorkerFailure::STATUS_NOT_SET:
+      break;
+  }
+  in.Refuse("failure.status", "is missing");
+  return Exited{};
+}
+
+WorkerFailure Read(const v1::WorkerFailure& wire, Reader& in) {
+  WorkerFailure failure;
+  failure.rank = in.Number<std::uint32_t>("failure.rank", wire.rank(), 0, kMaxWorld - 1);
+  failure.local_rank =
+      in.Number<std::uint32_t>("failure.local_rank", wire.local_rank(), 0, kMaxWorkers - 1);
+  failure.pid = in.Number<std::int64_t>("failure.pid", wire.pid(), 0, INT32_MAX);
+  failure.status = ReadStatus(wire, in);
+  failure.said_hello = wire.said_hello();
+  failure.stopped_by_us = wire.stopped_by_us();
+  failure.after = in.Duration("failure.after", wire.after_ms());
+  failure.recorded = wire.recorded();
+  failure.host = in.OptionalName("failure.host", wire.host());
+  failure.last_lines = in.Text("failure.last_lines", wire.last_lines(), kMaxLastLines);
+  failure.details.unix_ms =
+      in.Number<std::int64_t>("failure.unix_ms", wire.unix_ms(), 0, kMaxUnixMs);
+  failure.details.error_file = in.Text("failure.error_file", wire.error_file(), kMaxPath);
+  failure.details.message =
+      in.Text("failure.error_message", wire.error_message(), kMaxErrorMessage);
+  failure.details.traceback = in.Text("failure.traceback", wire.traceback(), kMaxTraceback);
+  failure.hang = in.Text("failure.hang", wire.hang(), kMaxHangText);
+  failure.nobody_lags = wire.nobody_lags();
+  return failure;
+}
+
+}  // namespace
+
+Finish Read(const v1::Finish& wire, Reader& in) {
+  Finish finish;
+  finish.ending = in.Enum("finish.ending", kEnding, wire.ending());
+  finish.exit_code =
+      static_cast<int>(in.Number<std::uint32_t>("finish.exit_code", wire.exit_code(), 0, 255));
+  finish.text = in.Text("finish.text", wire.text(), kMaxTextBytes);
+  if (wire.has_root()) {
+    finish.root = Read(wire.root(), in);
+  }
+  finish.gave_up = wire.gave_up();
+  return finish;
+}
+
+namespace {
+
+Standing Read(const v1::Standing& wire, Reader& in) {
+  Standing standing;
+  standing.step = wire.step();
+  standing.phase = in.OptionalName("standing.phase", wire.phase());
+  standing.first_rank =
+      in.Number<std::uint32_t>("standing.first_rank", wire.first_rank(), 0, kMaxWorld - 1);
+  standing.count = in.Number<std::uint32_t>("standing.count", wire.count(), 1, kMaxWorkers);
+  standing.late = in.Number<std::uint32_t>("standing.late", wire.late(), 0, standing.count);
+  standing.allowed = in.Duration("standing.allowed", wire.allowed_ms());
+  return standing;
+}
+
+WaitReason Read(const v1::Wait& wire, Reader& in) {
+  WaitReason reason;
+  reason.what = in.Enum("wait.what", kWaitFor, wire.what());
+  reason.have = in.Number<std::uint32_t>("wait.have", wire.have(), 0, kMaxNodes);
+  reason.need = in.Number<std::uint32_t>("wait.need", wire.need(), 0, kMaxNodes);
+  reason.want = in.Number<std::uint32_t>("wait.want", wire.want(), 0, kMaxNodes);
+  if (wire.missing_size() > static_cast<int>(kMaxNamed)) {
+    in.Refuse("wait.missing", "names more than " + std::to_string(kMaxNamed) + " nodes");
+    return reason;
+  }
+  for (const std::string& node : wire.missing()) {
+    reason.missing.push_back(in.Name("wait.missing", node));
+  }
+  if (wire.has_remaining_ms()) {
+    reason.remaining = in.Duration("wait.remaining", wire.remaining_ms());
+  }
+  reason.losses = wire.losses();
+  reason.span = in.Duration("wait.span", wire.span_ms());
+  return reason;
+}
+
+Directive ReadDirective(std::string_view field, const v1::Directive& wire, Reader& in) {
+  switch (wire.kind_case()) {
+    case v1::Directive::kWait:
+      return Wait{Read(wire.wait(), in)};
+    case v1::Directive::kRun:
+      if (!wire.run().has_placement()) {
+        in.Refuse("run.placement", "is missing");
+        return Wait{};
+      }
+      return Run{Read(wire.run().placement(), in)};
+    case v1::Directive::kStop:
+      return Stop{in.Generation("stop.generation", wire.stop().generation()),
+                  {wire.stop().world_id()},
+                  in.Enum("stop.cause", kStopCause, wire.stop().cause())};
+    case v1::Directive::kStopSoon:
+      return StopSoon{in.Generation("stop_soon.generation", wire.stop_soon().generation()),
+                      {wire.stop_soon().world_id()},
+                      in.Duration("stop_soon.remaining", wire.stop_soon().remaining_ms())};
+    case v1::Directive::kSave:
+      return Save{in.Generation("save.generation", wire.save().generation()),
+                  {wire.save().world_id()},
+                  wire.save().number()};
+    case v1::Directive::kFinish:
+      return Read(wire.finish(), in);
+    case v1::Directive::KIND_NOT_SET:
+      break;
+  }
+  in.Refuse(field, "is missing or of an unknown kind");
+  return Wait{};
+}
+
+void ReadWorkers(const v1::SyncRequest& wire, Reader& in, NodeReport& report) {
+  report.hosting = in.Enum("hosting", kHosting, wire.hosting());
+  if (wire.has_placement()) {
+    report.placement = Read(wire.placement(), in);
+  }
+  report.outcome = in.Enum("outcome", kOutcome, wire.outcome());
+  if (wire.failures_size() > static_cast<int>(kMaxFailures)) {
+    in.Refuse("failures", "has more than " + std::to_string(kMaxFailures) + " entries");
+    return;
+  }
+  for (const v1::WorkerFailure& failure : wire.failures()) {
+    report.failures.push_back(Read(failure, in));
+  }
+  report.spawn_failure = in.Text("spawn_failure", wire.spawn_failure(), kMaxTextBytes);
+  report.floor = in.Generation("floor", wire.floor());
+  report.restarts_used = wire.restarts_used();
+  report.unkillable = in.Number<std::uint32_t>("unkillable", wire.unkillable(), 0, kMaxWorkers);
+  if (wire.has_hung_rank()) {
+    report.hung_rank = in.Number<std::uint32_t>("hung_rank", wire.hung_rank(), 0, kMaxWorld - 1);
+  }
+  report.progress = wire.progress();
+  report.ended_well = in.Number<std::uint32_t>("ended_well", wire.ended_well(), 0, report.workers);
+  if (wire.standings_size() > static_cast<int>(kMaxStandings)) {
+    in.Refuse("standings", "has more than " + std::to_string(kMaxStandings) + " entries");
+    return;
+  }
+  for (const v1::Standing& standing : wire.standings()) {
+    report.standings.push_back(Read(standing, in));
+  }
+}
+
+}  // namespace
+
+Result<NodeReport> ReportFromProto(const v1::SyncRequest& wire) {
+  return ReportFromProtoAt(wire, UnixMilliseconds());
+}
+
+Result<NodeReport> ReportFromProtoAt(const v1::SyncRequest& wire, std::int64_t unix_ms) {
+  if (wire.protocol() != kProtocol) {
+    return Error{ErrorKind::kInvalid, "the server speaks protocol " + std::to_string(kProtocol) +
+                                          ", this node " + std::to_string(wire.protocol()) +
+                                          ": run the same ddprun on every node"};
+  }
+  Reader in(unix_ms, kNodesAhead);
+  NodeReport report;
+  report.run_id = in.Name("run_id", wire.run_id());
+  report.node = in.Name("node", wire.node());
+  report.incarnation.value = wire.incarnation();
+  report.sequence = wire.sequence();
+  report.term = in.Term("term", wire.term());
+  report.beat = in.Number<std::int64_t>("beat", wire.beat(), 0, INT64_MAX);
+  if (wire.has_echo()) {
+    report.echo = ReadDirective("echo", wire.echo(), in);
+  }
+  report.shape = Read(wire.shape(), in);
+  report.host = in.Name("host", wire.host());
+  if (wire.has_node_rank()) {
+    report.node_rank = in.Number<std::uint32_t>("node_rank", wire.node_rank(), 0, kMaxNodes - 1);
+  }
+  report.workers = in.Number<std::uint32_t>("workers", wire.workers(), 1, kMaxWorkers);
+  report.first_local_rank =
+      in.Number<std::uint32_t>("first_local_rank", wire.first_local_rank(), 0, kMaxWorkers - 1);
+  report.role = in.OptionalName("role", wire.role());
+  report.store = Read(wire.store(), in);
+  ReadWorkers(wire, in, report);
+  report.leaving = in.Enum("leaving", kLeaving, wire.leaving());
+  report.starting = wire.starting();
+  report.requeues = wire.requeues();
+  report.job_ends_unix =
+      in.Number<std::int64_t>("job_ends_unix", wire.job_ends_unix(), 0, kMaxUnixMs / 1000);
+  report.addresses = in.Addresses("addresses", wire.addresses(), kMaxAddressesBytes);
+  if (!in.ok()) {
+    return in.error();
+  }
+  return report;
+}
+
+Result<SyncReply> ReplyFromProto(const v1::SyncReply& wire) {
+  Reader in(kServersAhead);
+  SyncReply reply;
+  reply.directive = ReadDirective("directive", wire.directive(), in);
+  reply.beat = in.Number<std::int64_t>("beat", wire.beat(), 0, INT64_MAX);
+  reply.lease = in.Duration("lease", wire.lease_ms());
+  reply.poll_period = in.Duration("poll_period", wire.poll_period_ms());
+  reply.term = in.Term("term", wire.term());
+  reply.peers = in.Addresses("peers", wire.peers(), kMaxPeersBytes);
+  if (!in.ok()) {
+    return in.error();
+  }
+  return reply;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,400 @@
+// Service, server and both channels over loopback, with a handler that does what the test says.
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "proto/rendezvous.grpc.pb.h"
+#include "rendezvous/client.h"
+#include "rendezvous/door/hello.h"
+#include "rendezvous/door/listen_socket.h"
+#include "rendezvous/local_channel.h"
+#include "rendezvous/server.h"
+#include "rendezvous/testing/wire_fixture.h"
+#include "rendezvous/wire/convert.h"
+
+namespace ddprun {
+namespace {
+
+using namespace std::chrono_literals;
+
+// The same rules, with a socket and without.
+class EitherChannel : public WireTest, public testing::WithParamInterface<const char*> {
+ protected:
+  void SetUp() override {
+    if (GetParam() == std::string_view("grpc")) {
+      Serve({"127.0.0.1", 0});
+      channel_ = std::make_unique<GrpcSyncChannel>(loop_, endpoint_);
+    } else {
+      channel_ = std::make_unique<LocalSyncChannel>(loop_, Handlers());
+    }
+  }
+
+  std::unique_ptr<SyncChannel> channel_;
+};
+INSTANTIATE_TEST_SUITE_P(Wire, EitherChannel, testing::Values("grpc", "local"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_P(EitherChannel, ACallIsParkedUntilItIsAnswered) {
+  NodeReport report = Report(3);
+  channel_->Send(report, 5s, Note());
+  EXPECT_TRUE(reports_.empty() && heard_.empty());  // Nothing calls back from inside.
+  ASSERT_TRUE(UntilParked(1));
+  report.seen_at = GetParam() == std::string("grpc") ? "127.0.0.1" : "";
+  EXPECT_EQ(reports_[0], report);
+  parked_[0]->Answer(Reply(4));
+  EXPECT_TRUE(heard_.empty());
+  ASSERT_TRUE(UntilHeard(1));
+  EXPECT_EQ(heard_[0].sequence, 3u);
+  ASSERT_TRUE(heard_[0].reply) << heard_[0].reply.error().message;
+  EXPECT_EQ(*heard_[0].reply, Reply(4));
+  EXPECT_TRUE(cancelled_.empty());
+}
+
+TEST_P(EitherChannel, ADroppedCallIsRefused) {
+  channel_->Send(Report(1), 5s, Note());
+  ASSERT_TRUE(UntilParked(1));
+  parked_.clear();
+  ASSERT_TRUE(UntilHeard(1));
+  ASSERT_FALSE(heard_[0].reply);
+  EXPECT_EQ(heard_[0].reply.error().kind, ErrorKind::kUnavailable);
+  EXPECT_TRUE(heard_[0].reply.error().message.ends_with("superseded"));
+}
+
+TEST_P(EitherChannel, ARefusalArrivesWithItsKindAndWords) {
+  channel_->Send(Report(1), 5s, Note());
+  ASSERT_TRUE(UntilParked(1));
+  parked_[0]->Refuse({ErrorKind::kRefused, "another run is served here"});
+  ASSERT_TRUE(UntilHeard(1));
+  ASSERT_FALSE(heard_[0].reply);
+  EXPECT_EQ(heard_[0].reply.error().kind, ErrorKind::kRefused);
+  EXPECT_TRUE(heard_[0].reply.error().message.ends_with("another run is served here"));
+}
+
+TEST_P(EitherChannel, TheServerSeesACancelledCall) {
+  channel_->Send(Report(9), 5s, Note());
+  ASSERT_TRUE(UntilParked(1));
+  channel_->Cancel();
+  ASSERT_TRUE(Until([&] { return cancelled_.size() == 1; }));
+  EXPECT_EQ(cancelled_[0], NameOf(Report(9)));
+  parked_[0]->Answer(Reply(1));  // To nobody.
+  channel_->Send(Report(10), 5s, Note());
+  ASSERT_TRUE(UntilParked(2));
+  parked_[1]->Answer(Reply(2));
+  ASSERT_TRUE(UntilHeard(1));
+  EXPECT_EQ(heard_[0].sequence, 10u);
+}
+
+TEST_P(EitherChannel, ANewCallReplacesTheOneInFlight) {
+  channel_->Send(Report(1), 5s, [](auto, auto) { FAIL() << "the replaced call came back"; });
+  ASSERT_TRUE(UntilParked(1));
+  channel_->Send(Report(2), 5s, Note());
+  ASSERT_TRUE(UntilParked(2));
+  ASSERT_TRUE(Until([&] { return cancelled_.size() == 1; }));
+  EXPECT_EQ(cancelled_[0].sequence, 1u);
+  parked_[0]->Answer(Reply(1));
+  parked_[1]->Answer(Reply(2));
+  ASSERT_TRUE(UntilHeard(1));
+  EXPECT_EQ(*heard_[0].reply, Reply(2));
+}
+
+TEST_P(EitherChannel, AMissedDeadlineIsAnErrorAndTheNextCallWorks) {
+  channel_->Send(Report(1), 50ms, Note());
+  ASSERT_TRUE(UntilHeard(1));
+  ASSERT_FALSE(heard_[0].reply);
+  EXPECT_EQ(heard_[0].reply.error().kind, ErrorKind::kUnavailable);
+  EXPECT_TRUE(heard_[0].reply.error().message.ends_with("within 50 ms"))
+      << heard_[0].reply.error().message;
+  ASSERT_TRUE(Until([&] { return cancelled_.size() == parked_.size(); }));
+  channel_->Send(Report(2), 5s, Note());
+  // The first may come late, but before the second.
+  ASSERT_TRUE(Until([&] { return !reports_.empty() && reports_.back().sequence == 2; }));
+  parked_.back()->Answer(Reply(2));
+  ASSERT_TRUE(UntilHeard(2));
+  EXPECT_TRUE(heard_[1].reply);
+}
+
+TEST_P(EitherChannel, ADestroyedChannelIsSilent) {
+  channel_->Send(Report(1), 5s, [](auto, auto) { FAIL() << "the channel is gone"; });
+  ASSERT_TRUE(UntilParked(1));
+  parked_[0]->Answer(Reply(1));
+  channel_.reset();
+  loop_.io().run_for(20ms);
+}
+
+TEST_F(WireTest, AMalformedReportNeverReachesTheHandler) {
+  Serve({"127.0.0.1", 0});
+  GrpcSyncChannel channel(loop_, endpoint_);
+  NodeReport report = Report(1);
+  report.workers = 0;
+  channel.Send(report, 5s, Note());
+  ASSERT_TRUE(UntilHeard(1));
+  ASSERT_FALSE(heard_[0].reply);
+  EXPECT_EQ(heard_[0].reply.error().kind, ErrorKind::kInvalid);
+  EXPECT_NE(heard_[0].reply.error().message.find("workers must be from 1 to 4096, not 0"),
+            std::string::npos)
+      << heard_[0].reply.error().message;
+  EXPECT_TRUE(reports_.empty());
+}
+
+TEST_F(WireTest, AnOversizedMessageIsRefusedByTheServer) {
+  Serve({"127.0.0.1", 0});
+  const auto status = Beside<grpc::Status>([&]() -> Result<grpc::Status> {
+    const auto stub = v1::Rendezvous::NewStub(
+        grpc::CreateChannel(ToString(endpoint_), grpc::InsecureChannelCredentials()));
+    v1::SyncRequest request;
+    request.set_run_id(std::string(2 << 20, 'x'));
+    v1::SyncReply reply;
+    v1::DescribeReply description;
+    grpc::ClientContext first;
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + 5s);
+    stub->Describe(&first, v1::DescribeRequest(), &description);  // A stranger may send less.
+    return stub->Sync(&context, request, &reply);
+  });
+  EXPECT_EQ(status->error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << status->error_message();
+}
+
+TEST_F(WireTest, AServersEndIsAnErrorAndItsSuccessorIsFound) {
+  Serve({"127.0.0.1", 0});
+  GrpcSyncChannel channel(loop_, endpoint_);
+  channel.Send(Report(1), 5s, Note());
+  ASSERT_TRUE(UntilParked(1));
+  server_.reset();
+  ASSERT_TRUE(UntilHeard(1));
+  ASSERT_FALSE(heard_[0].reply);
+  EXPECT_EQ(heard_[0].reply.error().kind, ErrorKind::kUnavailable);
+
+  const std::string refused =
+      "cannot reach the rendezvous at " + ToString(endpoint_) + ": Connection refused";
+  std::uint64_t sequence = 1;
+  ASSERT_TRUE(Until([&] {
+    channel.Send(Report(++sequence), 5s, Note());
+    const std::size_t before = heard_.size();
+    return UntilHeard(before + 1) && heard_.back().reply.error().message == refused;
+  })) << heard_.back().reply.error().message;
+
+  // The first call after its start must find it: gRPC's own backoff would still say no.
+  Serve(endpoint_);
+  const Time start = loop_.Now();
+  channel.Send(Report(++sequence), 5s, Note());
+  ASSERT_TRUE(UntilParked(2));
+  RecordProperty("reconnect_us", std::to_string((loop_.Now() - start).count()));
+  parked_[1]->Answer(Reply(2));
+  ASSERT_TRUE(Until([&] { return heard_.back().sequence == sequence; }));
+  EXPECT_TRUE(heard_.back().reply);
+}
+
+TEST_F(WireTest, AnUnknownHostIsNamed) {
+  GrpcSyncChannel channel(loop_, {"no-such-host.invalid", 1});
+  channel.Send(Report(1), 5s, Note());
+  ASSERT_TRUE(UntilHeard(1));
+  ASSERT_FALSE(heard_[0].reply);
+  EXPECT_EQ(heard_[0].reply.error().kind, ErrorKind::kUnavailable);
+  EXPECT_NE(heard_[0].reply.error().message.find("looking up 'no-such-host.invalid' "),
+            std::string::npos)
+      << heard_[0].reply.error().message;
+}
+
+// Something else on the port must neither crash the channel nor hang it.
+TEST_F(WireTest, AStrangersWordsAreAnError) {
+  const Result<ListenSocket> stranger = ListenOn({"127.0.0.1", 0});
+  ASSERT_TRUE(stranger);
+  GrpcSyncChannel channel(loop_, stranger->endpoint);
+  channel.Send(Report(1), 5s, Note());
+  UniqueFd guest;
+  ASSERT_TRUE(Until([&] {
+    guest = UniqueFd(::accept(stranger->fd.get(), nullptr, nullptr));
+    return static_cast<bool>(guest);
+  }));
+  ASSERT_GT(::send(guest.get(), "SSH-2.0-OpenSSH_9.2\r\n", 21, MSG_NOSIGNAL), 0);
+  ASSERT_TRUE(UntilHeard(1));
+  ASSERT_FALSE(heard_[0].reply);
+  EXPECT_EQ(heard_[0].reply.error().kind, ErrorKind::kRefused);
+  EXPECT_TRUE(heard_[0].reply.error().message.ends_with("it does not speak HTTP/2"))
+      << heard_[0].reply.error().message;
+}
+
+TEST_F(WireTest, WithATokenOnlyThoseWhoShowItAreHeard) {
+  using Runs = std::vector<RunStatus>;
+  Serve({"127.0.0.1", 0}, {"sesame-sesame-sesame", {}});
+  for (const std::string token : {"", "guess", "sesame-sesame-sesamE"}) {
+    heard_.clear();
+    GrpcSyncChannel channel(loop_, endpoint_, {token, {}});
+    channel.Send(Report(1), 5s, Note());
+    ASSERT_TRUE(UntilHeard(1));
+    ASSERT_FALSE(heard_[0].reply);
+    EXPECT_EQ(heard_[0].reply.error().kind, ErrorKind::kInvalid);
+    EXPECT_NE(heard_[0].reply.error().message.find("--token-file=FILE or DDPRUN_TOKEN"),
+              std::string::npos)
+        << heard_[0].reply.error().message;
+    const auto look = Beside<Runs>([&] { return AskStatus(endpoint_, "r1", 5s, {token, {}}); });
+    ASSERT_FALSE(look);
+    EXPECT_EQ(look.error().kind, ErrorKind::kInvalid);
+    EXPECT_FALSE(Beside<std::string>([&] {
+      return AskControl(endpoint_, {"r1", ControlVerb::kStop, "", token}, 5s);
+    }));
+  }
+  EXPECT_TRUE(reports_.empty() && asked_.empty());
+  const Access access{"sesame-sesame-sesame", {}};
+  GrpcSyncChannel channel(loop_, endpoint_, access);
+  channel.Send(Report(1), 5s, Note());
+  ASSERT_TRUE(UntilParked(1));
+  EXPECT_TRUE(Beside<Runs>([&] { return AskStatus(endpoint_, "r1", 5s, access); }));
+}
+
+TEST_F(WireTest, NamesAreLookedUp) {
+  Serve({"localhost", 0});
+  GrpcSyncChannel channel(loop_, endpoint_);
+  channel.Send(Report(1), 5s, [](auto, auto) { FAIL() << "the replaced call came back"; });
+  channel.Send(Report(2), 5s, Note());  // While the look-up is on its way.
+  ASSERT_TRUE(UntilParked(1));
+  EXPECT_EQ(reports_[0].sequence, 2u);
+  parked_[0]->Answer(Reply(1));
+  ASSERT_TRUE(UntilHeard(1));
+  EXPECT_TRUE(heard_[0].reply);
+}
+
+TEST_F(WireTest, TwoHundredParkedCallsAreAnsweredAtOnce) {
+  constexpr std::size_t kNodes = 200;
+  Serve({"127.0.0.1", 0});
+  std::vector<std::unique_ptr<GrpcSyncChannel>> channels;
+  for (std::size_t i = 0; i < kNodes; ++i) {
+    channels.push_back(std::make_unique<GrpcSyncChannel>(loop_, endpoint_));
+    channels.back()->Send(Report(i), 30s, Note());
+  }
+  ASSERT_TRUE(PumpUntil(
+      loop_, [&] { return parked_.size() == kNodes; }, 30s));
+  const Time start = loop_.Now();
+  for (const auto& call : parked_) {
+    call->Answer(Reply(1));
+  }
+  ASSERT_TRUE(PumpUntil(
+      loop_, [&] { return heard_.size() == kNodes; }, 30s));
+  RecordProperty("answers_us", std::to_string((loop_.Now() - start).count()));
+  for (const Heard& heard : heard_) {
+    EXPECT_TRUE(heard.reply);
+  }
+}
+
+TEST_F(WireTest, ShutdownRefusesParkedCalls) {
+  Serve({"127.0.0.1", 0});
+  GrpcSyncChannel channel(loop_, endpoint_);
+  channel.Send(Report(1), 30s, Note());
+  ASSERT_TRUE(UntilParked(1));
+  server_->Shutdown();
+  ASSERT_TRUE(UntilHeard(1));
+  ASSERT_FALSE(heard_[0].reply);
+  EXPECT_TRUE(heard_[0].reply.error().message.ends_with("the rendezvous is shutting down"))
+      << heard_[0].reply.error().message;
+  parked_[0]->Answer(Reply(1));  // Its owner cannot know.
+}
+
+// gRPC waits for every call's end, and the loop that would end this one is busy shutting down.
+TEST_F(WireTest, ShutdownIsBoundedWhenTheLoopCannotAnswer) {
+  Serve({"127.0.0.1", 0});
+  Duration took{0};
+  shut_down_in_describe_ = [&] {
+    const Time start = loop_.Now();
+    server_->Shutdown();
+    took = std::chrono::ceil<Duration>(loop_.Now() - start);
+  };
+  using Lines = std::vector<std::string>;
+  const auto lines = Beside<Lines>([&] { return DescribeRun(endpoint_, "r1", 5s); });
+  EXPECT_FALSE(lines);
+  EXPECT_GT(took, 0ms);
+  EXPECT_LT(took, 10s);
+}
+
+TEST_F(WireTest, DescribePutsARunIntoWords) {
+  Serve({"127.0.0.1", 0});
+  using Lines = std::vector<std::string>;
+  const auto lines = Beside<Lines>([&] { return DescribeRun(endpoint_, "r1", 5s); });
+  ASSERT_TRUE(lines) << lines.error().message;
+  EXPECT_EQ(*lines, (Lines{"run r1", "\xff"}));
+  const auto unknown = Beside<Lines>([&] { return DescribeRun(endpoint_, "unknown", 5s); });
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().kind, ErrorKind::kNotFound);
+  EXPECT_TRUE(unknown.error().message.ends_with("no run 'unknown' here"));
+}
+
+TEST_F(WireTest, StatusComesBackInValues) {
+  using Runs = std::vector<RunStatus>;
+  Serve({"127.0.0.1", 0});
+
+  const auto runs = Beside<Runs>([&] { return AskStatus(endpoint_, "r1", 5s); });
+  ASSERT_TRUE(runs) << runs.error().message;
+  EXPECT_EQ(*runs, *Handlers().status("r1"));
+  EXPECT_FALSE(Beside<Runs>([&] { return AskStatus(endpoint_, "unknown", 5s); }));
+  server_.reset();
+  const auto nobody = Beside<Runs>([&] { return AskStatus(endpoint_, "r1", 5s); });
+  ASSERT_FALSE(nobody);
+  EXPECT_EQ(nobody.error().kind, ErrorKind::kUnavailable);
+}
+
+TEST_F(WireTest, ControlCarriesTheWishAndItsProof) {
+  server_.emplace(loop_, Handlers(), AcceptorOptions{});
+  server_->Prove("secret");
+  endpoint_ = *server_->Listen({"127.0.0.1", 0});
+  ControlRequest request{"r1", ControlVerb::kDrain, "n1", "secret"};
+  const auto ask = [&] {
+    return Beside<std::string>([&] { return AskControl(endpoint_, request, 5s); });
+  };
+  const auto done = ask();
+  ASSERT_TRUE(done) << done.error().message;
+  EXPECT_EQ(*done, "done");
+  ASSERT_EQ(asked_.size(), 1u);
+  EXPECT_EQ(asked_[0].run_id, "r1");
+  EXPECT_EQ(asked_[0].node, "n1");
+  EXPECT_EQ(asked_[0].verb, ControlVerb::kDrain);
+  request.token = "guess";  // Not shown to a server that does not prove it.
+  EXPECT_EQ(ask().error().kind, ErrorKind::kInvalid);
+  request.token = "";
+  EXPECT_EQ(ask().error().kind, ErrorKind::kRefused);
+  request = {"r1", ControlVerb::kDrain, "", "secret"};  // Whom?
+  EXPECT_EQ(ask().error().kind, ErrorKind::kInvalid);
+  EXPECT_EQ(asked_.size(), 2u);
+}
+
+TEST_F(WireTest, OnePortServesAgentsProbesAndAStore) {
+  std::vector<UniqueFd> store;
+  Serve({"127.0.0.1", 0});
+  server_->SetStore([&](UniqueFd fd) { store.push_back(std::move(fd)); });
+  const auto hello = Beside<void>([&] { return Hello(endpoint_, 5s); });
+  EXPECT_TRUE(hello) << hello.error().message;
+
+  const UniqueFd peer(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(endpoint_.port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(::connect(peer.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  ASSERT_EQ(::send(peer.get(), "\x00\xce\xf7\x85\x3c", 5, MSG_NOSIGNAL), 5);
+  EXPECT_TRUE(Until([&] { return store.size() == 1; }));
+
+  GrpcSyncChannel channel(loop_, endpoint_);
+  channel.Send(Report(1), 5s, Note());
+  EXPECT_TRUE(UntilParked(1));
+}
+
+TEST_F(WireTest, ASecondServerOnThePortIsRefusedAndMayTryAgain) {
+  Serve({"127.0.0.1", 0});
+  RendezvousServer second(loop_, Handlers(), {});
+  const Result<Endpoint> refused = second.Listen(endpoint_);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::kUnavailable);
+  EXPECT_NE(refused.error().message.find("in use by process "), std::string::npos);
+  server_.reset();
+  const Result<Endpoint> taken = second.Listen(endpoint_);
+  EXPECT_TRUE(taken) << taken.error().message;
+}
+
+}  // namespace
+}  // namespace ddprun

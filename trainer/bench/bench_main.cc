@@ -1,0 +1,238 @@
+// ddprun-bench-comm: what communication between the ranks costs, and whether it is right.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "common/exit_code.h"
+#include "common/files.h"
+#include "common/log.h"
+#include "proto/worker_env.h"
+#include "trainer/bench/bench_options.h"
+#include "trainer/bench/check.h"
+#include "trainer/bench/measure.h"
+#include "trainer/learning/learner.h"
+
+namespace ddprun {
+namespace {
+
+constexpr int kExitWrong = 1;
+
+// A group that lost a peer cannot be destroyed in bounded time.
+[[noreturn]] void EndAtOnce(const Error& error) {
+  Log(LogLevel::kError, error.message);
+  std::fflush(nullptr);
+  _exit(error.kind == ErrorKind::kUnavailable ? kExitRestart
+        : error.kind == ErrorKind::kSystem    ? kExitWrong
+                                              : kExitUsage);
+}
+
+// A table on rank 0's stdout, and in a file when one is asked for.
+class Table {
+ public:
+  Table(bool shown, std::filesystem::path csv, std::string header)
+      : shown_(shown), csv_(std::move(csv)), lines_(std::move(header) + "\n") {}
+
+  void Row(const std::string& line, const std::string& csv) {
+    if (shown_) {
+      std::puts(line.c_str());
+      std::fflush(stdout);
+      lines_ += csv.empty() ? "" : csv + "\n";
+    }
+  }
+  Result<void> Save() const {
+    if (!shown_ || csv_.empty()) {
+      return {};
+    }
+    std::FILE* const file = std::fopen(csv_.c_str(), "w");
+    if (file == nullptr) {
+      return SystemError("write", csv_.string(), errno);
+    }
+    const bool written = std::fwrite(lines_.data(), 1, lines_.size(), file) == lines_.size();
+    if (std::fclose(file) != 0 || !written) {
+      return SystemError("write", csv_.string(), errno);
+    }
+    return {};
+  }
+
+ private:
+  const bool shown_;
+  const std::filesystem::path csv_;
+  std::string lines_;
+};
+
+template <class... Arguments>
+std::string Format(const char* format, Arguments... arguments) {
+  char text[256];
+  std::snprintf(text, sizeof text, format, arguments...);
+  return text;
+}
+
+std::string SizeText(std::int64_t bytes) {
+  if (bytes >= 1 << 20 && bytes % (1 << 20) == 0) {
+    return std::to_string(bytes >> 20) + " MiB";
+  }
+  if (bytes >= 1 << 10 && bytes % (1 << 10) == 0) {
+    return std::to_string(bytes >> 10) + " KiB";
+  }
+  return std::to_string(bytes) + " B";
+}
+
+struct Groups {
+  std::unique_ptr<ProcessGroup> gloo;
+  std::unique_ptr<ProcessGroup> shared;  // Null where the ranks do not share memory.
+  std::unique_ptr<ProcessGroup> nccl;    // Null where they have no GPUs.
+};
+
+constexpr const char* kGloo = "gloo";
+constexpr const char* kShared = "shared memory";
+constexpr const char* kNccl = "nccl";
+
+// Whether everything was right.
+Result<bool> Check(const Groups& groups, const BenchOptions& options) {
+  ProcessGroup& group = *groups.gloo;
+  ASSIGN_OR_RETURN(std::vector<CheckedRow> rows, CheckCollectives(group, kGloo));
+  if (groups.shared) {
+    ASSIGN_OR_RETURN(const std::vector<CheckedRow> more, CheckCollectives(*groups.shared, kShared));
+    rows.insert(rows.end(), more.begin(), more.end());
+  }
+  if (groups.nccl) {
+    ASSIGN_OR_RETURN(const std::vector<CheckedRow> more, CheckCollectives(*groups.nccl, kNccl));
+    rows.insert(rows.end(), more.begin(), more.end());
+  }
+  Table table(group.rank() == 0, options.csv, "collective,operation,made_by,ranks,right");
+  table.Row(Format("%-15s %-8s %-22s %s", "collective", "op", "made by", "result"), "");
+  bool all_right = true;
+  for (const CheckedRow& row : rows) {
+    // What the library lacks is made here: the row after it.
+    const bool lacking = row.made_by.starts_with("not in ");
+    all_right = all_right && (row.right || lacking);
+    const char* const result = row.right ? "right" : lacking ? "-" : "WRONG";
+    table.Row(Format("%-15s %-8s %-22s %s", row.collective.c_str(), row.operation.c_str(),
+                     row.made_by.c_str(), result),
+              Format("\"%s\",%s,%s,%u,%s", row.collective.c_str(), row.operation.c_str(),
+                     row.made_by.c_str(), group.size(), result));
+  }
+  RETURN_IF_ERROR(table.Save());
+  return all_right;
+}
+
+Result<bool> Measure(const Groups& groups, const BenchOptions& options) {
+  ProcessGroup& group = *groups.gloo;
+  Table table(group.rank() == 0, options.csv,
+              "operation,made_by,ranks,bytes,rounds,min_us,median_us,max_us,mb_per_s,right");
+  table.Row(Format("%-17s %-20s %8s %9s %9s %9s %8s", "operation", "made by", "size", "min us",
+                   "median", "max", "MB/s"),
+            "");
+  bool all_right = true;
+  struct Part {
+    decltype(&MeasureSends) measure;
+    ProcessGroup* measured;
+    const char* name;
+  };
+  for (const auto& [measure, measured, name] :
+       {Part{MeasureSends, &group, kGloo}, Part{MeasureReductions, &group, kGloo},
+        Part{MeasureShared, groups.shared.get(), kShared},
+        Part{MeasureShared, groups.nccl.get(), kNccl}}) {
+    for (const std::int64_t bytes : options.bytes) {
+      if (measured == nullptr) {
+        continue;
+      }
+      ASSIGN_OR_RETURN(const std::vector<Measured> rows,
+                       measure(*measured, name, bytes, options.rounds));
+      for (const Measured& row : rows) {
+        all_right = all_right && row.right;
+        table.Row(Format("%-17s %-20s %8s %9.1f %9.1f %9.1f %8.1f%s", row.operation.c_str(),
+                         row.made_by.c_str(), SizeText(bytes).c_str(), row.least(), row.median(),
+                         row.most(), row.megabytes_per_second(), row.right ? "" : "  WRONG"),
+                  Format("\"%s\",\"%s\",%u,%lld,%zu,%.2f,%.2f,%.2f,%.2f,%s", row.operation.c_str(),
+                         row.made_by.c_str(), group.size(), static_cast<long long>(bytes),
+                         row.microseconds.size(), row.least(), row.median(), row.most(),
+                         row.megabytes_per_second(), row.right ? "right" : "WRONG"));
+      }
+    }
+  }
+  RETURN_IF_ERROR(table.Save());
+  return all_right;
+}
+
+// Where each rank has a GPU, which every rank finds out for itself.
+Result<void> JoinNccl(const WorkerEnv& env, const BenchOptions& options, GroupOptions group_options,
+                      Groups& groups) {
+  ASSIGN_OR_RETURN(group_options.device,
+                   OpenDevice(*ParseDevice(options.device), BackendChoice::kAuto, env));
+  double have = group_options.device.plugin ? 1 : 0;
+  RETURN_IF_ERROR(groups.gloo->Sum(std::span(&have, 1)));
+  if (have == 0) {
+    return {};
+  }
+  if (have < env.world_size) {
+    return Error{ErrorKind::kInvalid, "only " + std::to_string(static_cast<int>(have)) + " of " +
+                                          std::to_string(env.world_size) +
+                                          " ranks have a GPU: --device=cpu leaves NCCL out"};
+  }
+  group_options.backend = BackendChoice::kNccl;
+  group_options.name = kNccl;
+  ASSIGN_OR_RETURN(groups.nccl, ProcessGroup::Join(env, group_options));
+  return {};
+}
+
+int Main(int argc, char** argv) {
+  const auto parsed = ParseBench(argc, argv);
+  if (const auto* const early = std::get_if<EarlyExit>(&parsed)) {
+    std::fputs(early->text.c_str(), early->code == kExitOk ? stdout : stderr);
+    return early->code;
+  }
+  const auto& options = std::get<BenchOptions>(parsed);
+  StartLog("ddprun-bench-comm", LogLevel::kInfo);
+  const Result<WorkerEnv> env = FromEnvironment(GetProcessEnv);
+  if (!env) {
+    EndAtOnce(env.error());
+  }
+  if (env->world_size < 2) {
+    EndAtOnce({ErrorKind::kInvalid,
+               "one rank has nobody to talk to: start two or more, as in ddprun "
+               "--nproc-per-node=2 ddprun-bench-comm"});
+  }
+  SetThreads(1);
+  GroupOptions group_options;
+  group_options.timeout = std::chrono::seconds(options.collective_timeout);
+  group_options.interface = GetProcessEnv("GLOO_SOCKET_IFNAME").value_or("");
+  Groups groups;
+  for (const auto& [backend, group] : {std::pair(BackendChoice::kGloo, &groups.gloo),
+                                       std::pair(BackendChoice::kAuto, &groups.shared)}) {
+    group_options.backend = backend;
+    group_options.name = backend == BackendChoice::kGloo ? "gloo" : "auto";
+    Result<std::unique_ptr<ProcessGroup>> joined = ProcessGroup::Join(*env, group_options);
+    if (!joined) {
+      EndAtOnce(joined.error());
+    }
+    *group = *std::move(joined);
+  }
+  if (groups.shared->backend() != "shm") {
+    groups.shared.reset();
+  }
+  if (Result<void> joined = JoinNccl(*env, options, group_options, groups); !joined) {
+    EndAtOnce(joined.error());
+  }
+  const Result<bool> right = (options.check ? Check : Measure)(groups, options);
+  if (!right) {
+    EndAtOnce(right.error());
+  }
+  if (!*right) {
+    Log(LogLevel::kError, "a result is wrong, see WRONG in the table");
+    return kExitWrong;
+  }
+  return kExitOk;
+}
+
+}  // namespace
+}  // namespace ddprun
+
+int main(int argc, char** argv) {
+  return ddprun::Main(argc, argv);
+}

@@ -1,0 +1,79 @@
+// Gives the training loop its batches, one part of a step after the other: which samples, gathered
+// where the learner wants them.
+//
+// A pure function of where the training starts: the same parts with or without the thread that
+// fills the next part while the caller learns from this one. Never ends by itself: behind the last
+// step lies the next epoch. One caller thread.
+#pragma once
+
+#include <array>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "trainer/data/dataset.h"
+#include "trainer/data/sampler.h"
+
+namespace ddprun {
+
+struct FeedPlan {
+  Cursor start;
+  std::uint64_t seed = 0;
+  std::uint64_t global_batch = 1;
+  std::uint64_t most_per_part = 1;  // Of this rank's share of a step, at a time.
+  std::uint32_t rank = 0;
+  std::uint32_t world_size = 1;
+  bool ahead = false;  // Fill the next part on a thread.
+};
+
+struct FeedPart {
+  GlobalBatch batch;
+  std::vector<std::uint32_t> share;  // This rank's samples of the whole step; may be none.
+  std::size_t first = 0;             // Of `share`: the samples of this part.
+  std::size_t count = 0;
+  std::size_t slot = 0;  // Where they are.
+
+  bool begins_step() const { return first == 0; }
+  bool ends_step() const { return first + count == share.size(); }
+};
+
+class BatchFeed {
+ public:
+  static constexpr std::size_t kSlots = 2;
+
+  // `samples` outlives the feed; each room holds most_per_part samples and is the feed's.
+  BatchFeed(const Samples& samples, const FeedPlan& plan,
+            const std::array<BatchRoom, kSlots>& rooms);
+  ~BatchFeed();
+
+  // Valid until the next call. An error: a sample could not be read; so are all calls after it.
+  Result<const FeedPart*> Next();
+
+ private:
+  Result<void> Fill(FeedPart& part, std::size_t slot);
+  void FillAhead();
+
+  const Samples& samples_;
+  const FeedPlan plan_;
+  const std::array<BatchRoom, kSlots> rooms_;
+
+  // Of whoever fills: the thread, or the caller where there is none.
+  Cursor cursor_;
+  std::optional<Permutation> order_;
+  FeedPart last_;
+
+  std::array<FeedPart, kSlots> parts_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::uint64_t asked_ = 0;      // Calls of Next begun.
+  std::uint64_t filled_ = 0;     // Parts ready.
+  std::optional<Error> failed_;  // The part after those filled.
+  bool stop_ = false;
+  std::thread filler_;  // Last: uses the others.
+};
+
+}  // namespace ddprun

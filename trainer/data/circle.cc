@@ -1,0 +1,24 @@
+// Points of a square in two classes: outside (0) or inside (1) of a circle. Made up.
+#include "trainer/data/entries.h"
+#include "trainer/data/made_up.h"
+
+namespace ddprun {
+
+static Task CircleTask(const Arguments&) {
+  return {.inputs = {{2}}, .classes = 2, .target = {}};
+}
+
+static void Point(std::uint64_t draw, const BatchRoom& room) {
+  float* const point = room.inputs[0];
+  point[0] = 2 * UniformFloat(draw) - 1;
+  point[1] = 2 * UniformFloat(Mix(draw)) - 1;
+  *room.labels = point[0] * point[0] + point[1] * point[1] < 0.64F;
+}
+
+constinit const DatasetEntry kCircle = {.name = "circle",
+                                        .about = "made up: points inside or outside of a circle",
+                                        .arguments = kMadeUpArguments,
+                                        .task = CircleTask,
+                                        .load = MakeUp<CircleTask, Point>};
+
+}  // namespace ddprun

@@ -1,0 +1,178 @@
+#include "trainer/data/idx.h"
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "trainer/data/mapped_file.h"
+
+namespace ddprun {
+namespace {
+
+// What deflate can make of a byte at most (zlib's "Technical Details": 1032 to 1).
+constexpr std::size_t kMostUnpacked = 1032;
+
+struct CloseGz {
+  void operator()(gzFile file) const { gzclose_r(file); }
+};
+using GzFile = std::unique_ptr<gzFile_s, CloseGz>;
+
+Error BadFile(const std::filesystem::path& path, const std::string& why) {
+  return {ErrorKind::kInvalid, "cannot use the data file '" + path.string() + "': " + why};
+}
+
+// Up to `size` bytes; fewer only where the data ends. A gzip stream that stops in the middle or
+// fails its checksum is an error.
+Result<std::size_t> Read(gzFile file, const std::filesystem::path& path, std::uint8_t* to,
+                         std::size_t size) {
+  std::size_t done = 0;
+  while (done < size) {
+    const auto chunk = static_cast<unsigned>(std::min<std::size_t>(size - done, 1u << 24));
+    const int got = gzread(file, to + done, chunk);
+    int code = Z_OK;
+    const char* const text = gzerror(file, &code);
+    if (code == Z_BUF_ERROR) {
+      return BadFile(path, "truncated: the compressed data ends after " +
+                               std::to_string(done + std::max(got, 0)) + " bytes");
+    }
+    if (got < 0) {
+      return code == Z_ERRNO ? SystemError("read", path.string(), errno)
+                             : BadFile(path, std::string("damaged: ") + text);
+    }
+    if (got == 0) {
+      break;
+    }
+    done += static_cast<std::size_t>(got);
+  }
+  return done;
+}
+
+std::uint32_t BigEndian32(const std::uint8_t* bytes) {
+  return std::uint32_t{bytes[0]} << 24 | std::uint32_t{bytes[1]} << 16 |
+         std::uint32_t{bytes[2]} << 8 | std::uint32_t{bytes[3]};
+}
+
+std::string HexMagic(std::uint32_t magic) {
+  std::array<char, 16> text{};
+  std::snprintf(text.data(), text.size(), "0x%08x", magic);
+  return text.data();
+}
+
+// The sizes that the header claims; `header` may be shorter than it should.
+Result<std::vector<std::uint32_t>> Dimensions(const std::filesystem::path& path,
+                                              std::span<const std::uint8_t> header,
+                                              std::size_t expected) {
+  const std::size_t header_size = 4 + 4 * expected;
+  const auto expected_magic = static_cast<std::uint32_t>(0x0800 + expected);
+  if (header.size() >= 4 && BigEndian32(header.data()) != expected_magic) {
+    return BadFile(path, "not the expected IDX file: magic number " +
+                             HexMagic(BigEndian32(header.data())) + " instead of " +
+                             HexMagic(expected_magic));
+  }
+  if (header.size() < header_size) {
+    return BadFile(path, "truncated: the header has " + std::to_string(header_size) +
+                             " bytes, the file only " + std::to_string(header.size()));
+  }
+  std::vector<std::uint32_t> dimensions;
+  std::size_t size = 1;
+  for (std::size_t i = 0; i < expected; ++i) {
+    const std::uint32_t dimension = BigEndian32(header.data() + 4 + 4 * i);
+    if (dimension == 0 || dimension > kMaxIdxBytes / size) {
+      return BadFile(path, "its header claims no data, or more than " +
+                               std::to_string(kMaxIdxBytes) + " bytes (dimension " +
+                               std::to_string(i) + " is " + std::to_string(dimension) + ")");
+    }
+    size *= dimension;
+    dimensions.push_back(dimension);
+  }
+  return dimensions;
+}
+
+std::size_t Product(const std::vector<std::uint32_t>& dimensions) {
+  std::size_t size = 1;
+  for (const std::uint32_t dimension : dimensions) {
+    size *= dimension;
+  }
+  return size;
+}
+
+Error TooShort(const std::filesystem::path& path, std::size_t promised, std::size_t there) {
+  return BadFile(path, "truncated: its header promises " + std::to_string(promised) +
+                           " bytes of data, there are " + std::to_string(there));
+}
+
+Error TooLong(const std::filesystem::path& path, std::size_t promised) {
+  return BadFile(path, "longer than the " + std::to_string(promised) +
+                           " bytes of data that its header promises");
+}
+
+Result<IdxArray> FromMapped(const std::filesystem::path& path, MappedFile mapped,
+                            std::size_t dimensions) {
+  const auto file = std::make_shared<const MappedFile>(std::move(mapped));
+  const std::size_t header_size = std::min(file->bytes().size(), 4 + 4 * dimensions);
+  IdxArray array;
+  ASSIGN_OR_RETURN(array.dimensions,
+                   Dimensions(path, file->bytes().first(header_size), dimensions));
+  const std::size_t size = Product(array.dimensions);
+  array.bytes = file->bytes().subspan(header_size);
+  if (array.bytes.size() < size) {
+    return TooShort(path, size, array.bytes.size());
+  }
+  if (array.bytes.size() > size) {
+    return TooLong(path, size);
+  }
+  array.owner = file;
+  return array;
+}
+
+Result<IdxArray> Unpack(const std::filesystem::path& path, std::size_t dimensions,
+                        std::size_t packed_size) {
+  errno = 0;
+  const GzFile file(gzopen(path.c_str(), "rbe"));
+  if (!file) {
+    return SystemError("open", path.string(), errno == 0 ? ENOMEM : errno);
+  }
+  gzbuffer(file.get(), 1u << 18);
+  std::vector<std::uint8_t> header(4 + 4 * dimensions);
+  ASSIGN_OR_RETURN(const std::size_t header_size,
+                   Read(file.get(), path, header.data(), header.size()));
+  header.resize(header_size);
+  IdxArray array;
+  ASSIGN_OR_RETURN(array.dimensions, Dimensions(path, header, dimensions));
+  const std::size_t size = Product(array.dimensions);
+  if (size / kMostUnpacked > packed_size) {  // Before memory is taken for what cannot come.
+    return BadFile(path, "truncated: its header promises " + std::to_string(size) +
+                             " bytes of data, and its " + std::to_string(packed_size) +
+                             " compressed bytes cannot hold as many");
+  }
+  const auto bytes = std::make_shared<std::vector<std::uint8_t>>(size);
+  ASSIGN_OR_RETURN(const std::size_t got, Read(file.get(), path, bytes->data(), size));
+  if (got < size) {
+    return TooShort(path, size, got);
+  }
+  std::uint8_t extra = 0;
+  ASSIGN_OR_RETURN(const std::size_t more, Read(file.get(), path, &extra, 1));
+  if (more != 0) {
+    return TooLong(path, size);
+  }
+  array.bytes = *bytes;
+  array.owner = bytes;
+  return array;
+}
+
+}  // namespace
+
+Result<IdxArray> ReadIdx(const std::filesystem::path& path, std::size_t expected_dimensions) {
+  ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
+  const std::span<const std::uint8_t> bytes = file.bytes();
+  const bool packed = bytes.size() >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b;
+  return packed ? Unpack(path, expected_dimensions, bytes.size())
+                : FromMapped(path, std::move(file), expected_dimensions);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,46 @@
+// A file to which a training appends lines while it trains: its metrics, its samples.
+//
+// Written on a thread: a disk that hangs, or a FIFO that nobody reads, does not hold up who
+// appends. Lines wait for it up to a number of bytes; what comes on top is dropped, and that is
+// said. Lines of several writers never mix: each write is of whole ones.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "common/result.h"
+#include "trainer/disk/disk_thread.h"
+
+namespace ddprun {
+
+struct LineFileOptions {
+  std::string what;  // "metrics"
+  std::string flag;  // "--metrics"
+  bool make_directory = false;
+};
+
+class LineFile {
+ public:
+  static constexpr std::size_t kMostWaiting = std::size_t{64} << 20;
+
+  // None: Append does nothing.
+  LineFile() = default;
+  // An error: it cannot be opened; not that it has not been yet.
+  static Result<LineFile> Open(const std::filesystem::path& path, const LineFileOptions& options);
+
+  // With its newline. An error: an earlier one could not be written, and nothing is any more.
+  Result<void> Append(const std::string& line);
+  // Until all is written, but not for long: what still is not is said.
+  void Finish();
+
+ private:
+  struct File;
+  std::shared_ptr<File> file_;  // The thread's as well, which may outlive this. Null: none.
+  std::unique_ptr<DiskThread> thread_;
+  std::string what_;
+  std::uint64_t dropped_ = 0;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,87 @@
+#include "trainer/disk/line_file.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "common/files.h"
+#include "common/log.h"
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct LineFileTest : testing::Test {
+  fs::path directory = fs::temp_directory_path() / ("ddprun_line_file_" + std::to_string(getpid()));
+  const LineFileOptions options{.what = "lines", .flag = "--lines"};
+
+  void SetUp() override {
+    StartLog("test", LogLevel::kInfo);
+    fs::create_directories(directory);
+  }
+  void TearDown() override { fs::remove_all(directory); }
+};
+
+TEST_F(LineFileTest, AppendsToWhatIsThere) {
+  const fs::path path = directory / "made" / "lines";
+  for (const char* const line : {"one\n", "two\n"}) {
+    LineFileOptions making = options;
+    making.make_directory = true;
+    Result<LineFile> file = LineFile::Open(path, making);
+    ASSERT_TRUE(file);
+    EXPECT_TRUE(file->Append(line));
+    file->Finish();
+  }
+  EXPECT_EQ(ReadFile(path, 100).value(), "one\ntwo\n");
+}
+
+TEST_F(LineFileTest, AFileThatCannotBeOpenedIsAnErrorAtOnce) {
+  const Result<LineFile> file = LineFile::Open(directory / "nowhere" / "lines", options);
+  ASSERT_FALSE(file);
+  EXPECT_NE(file.error().message.find("--lines"), std::string::npos) << file.error().message;
+}
+
+TEST_F(LineFileTest, AWriteThatFailsIsTold) {
+  Result<LineFile> file = LineFile::Open("/dev/full", options);
+  ASSERT_TRUE(file);
+  EXPECT_TRUE(file->Append("one\n"));
+  file->Finish();
+  const Result<void> appended = file->Append("two\n");
+  ASSERT_FALSE(appended);
+  EXPECT_NE(appended.error().message.find("No space left"), std::string::npos);
+}
+
+// Whoever appends never waits, and what is kept for the disk has an end; once it answers, all that
+// was kept is written.
+TEST_F(LineFileTest, WhatNobodyReadsWaitsUpToItsLimit) {
+  const fs::path path = directory / "fifo";
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  Result<LineFile> file = LineFile::Open(path, options);
+  ASSERT_TRUE(file);
+  const std::string line(LineFile::kMostWaiting / 8 - 1, 'x');
+  testing::internal::CaptureStderr();
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_TRUE(file->Append(line + "\n"));
+  }
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("dropped until it does"), std::string::npos) << said;
+  const UniqueFd reader(open(path.c_str(), O_RDONLY));
+  std::string got(1 << 20, '\0');
+  std::size_t bytes = 0;
+  while (bytes < LineFile::kMostWaiting) {
+    const ssize_t some = read(reader.get(), got.data(), got.size());
+    ASSERT_GT(some, 0);
+    bytes += static_cast<std::size_t>(some);
+  }
+  testing::internal::CaptureStderr();
+  file->Finish();
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("2 lines of lines are not in"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace ddprun

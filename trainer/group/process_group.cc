@@ -1,0 +1,315 @@
+#include "trainer/group/process_group.h"
+
+#include <ATen/ATen.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <new>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <utility>
+#include <vector>
+
+#include "common/files.h"
+#include "trainer/group/nccl_group.h"
+#include "trainer/group/shared_join.h"
+#include "trainer/group/shm_backend.h"
+#include "trainer/group/torch_group.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::int64_t kMaxTextBytes = 64 << 20;
+
+// The one line of a libtorch message that says something: without "[file.cc:123] " before it, and
+// the advice and stack after it.
+std::string Essence(std::string text) {
+  if (const std::size_t end = text.find("] "); text.starts_with('[') && end != text.npos) {
+    text.erase(0, end + 2);
+  }
+  for (const char* const rest : {"\n", ". This is typically"}) {
+    text.resize(std::min(text.size(), text.find(rest)));
+  }
+  return text;
+}
+
+// The numeric address of the interface through which the kernel would reach `host`: connecting a
+// datagram socket chooses the route and sends nothing. Gloo's own default resolves this machine's
+// name, which often gives the loopback address.
+Result<std::string> AddressTowards(const Endpoint& endpoint) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* found = nullptr;
+  const int code =
+      getaddrinfo(endpoint.host.c_str(), std::to_string(endpoint.port).c_str(), &hints, &found);
+  if (code != 0) {
+    return Error{ErrorKind::kUnavailable,
+                 "cannot resolve MASTER_ADDR '" + endpoint.host + "': " + gai_strerror(code)};
+  }
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> addresses(found, freeaddrinfo);
+  int error_number = EADDRNOTAVAIL;
+  for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
+    const UniqueFd fd(socket(address->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    sockaddr_storage own{};
+    socklen_t own_size = sizeof own;
+    char text[NI_MAXHOST];
+    if (fd && connect(fd.get(), address->ai_addr, address->ai_addrlen) == 0 &&
+        getsockname(fd.get(), reinterpret_cast<sockaddr*>(&own), &own_size) == 0 &&
+        getnameinfo(reinterpret_cast<sockaddr*>(&own), own_size, text, sizeof text, nullptr, 0,
+                    NI_NUMERICHOST) == 0) {
+      return std::string(text);
+    }
+    error_number = errno;
+  }
+  Error error = SystemError("find a route to the store", ToString(endpoint), error_number);
+  error.kind = ErrorKind::kUnavailable;
+  return error;
+}
+
+c10::intrusive_ptr<c10d::Store> ConnectStore(const WorkerEnv& env, const GroupOptions& group) {
+  c10d::TCPStoreOptions options;
+  options.port = env.master.port;
+  options.waitWorkers = false;
+  options.timeout = group.timeout;
+  if (env.hosts_store) {  // One for all groups, as long as the process lives.
+    options.isServer = true;
+    static const auto served = c10::make_intrusive<c10d::TCPStore>(env.master.host, options);
+  }
+  options.isServer = false;
+  auto store = c10::make_intrusive<c10d::TCPStore>(env.master.host, options);
+  // A store that outlives a generation must not show the next one what this one wrote.
+  return c10::make_intrusive<c10d::PrefixStore>("ddprun-train/" +
+                                                    std::to_string(env.generation.value) + "-" +
+                                                    Hex(env.world_id.value) + "/" + group.name,
+                                                store);
+}
+
+class StoreBoard : public Board {
+ public:
+  explicit StoreBoard(c10d::Store& store) : store_(store) {}
+  Result<void> Set(const std::string& key, const std::string& text) override {
+    return Try([&] { store_.set(key, std::vector<std::uint8_t>(text.begin(), text.end())); });
+  }
+  Result<std::string> Get(const std::string& key) override {
+    std::vector<std::uint8_t> bytes;
+    RETURN_IF_ERROR(Try([&] { bytes = store_.get(key); }));
+    return std::string(bytes.begin(), bytes.end());
+  }
+
+ private:
+  template <class Call>
+  static Result<void> Try(Call call) {
+    try {
+      call();
+      return {};
+    } catch (const std::exception&) {
+      return DescribeCurrentException();
+    }
+  }
+  c10d::Store& store_;
+};
+
+// Asked of all ranks or of none: they have the same options and the same launcher.
+Result<SharedOutcome> ShareMemory(const WorkerEnv& env, const GroupOptions& options,
+                                  c10d::Store& store) {
+  if (options.backend == BackendChoice::kGloo) {
+    return SharedOutcome{nullptr, "--backend=gloo"};
+  }
+  if (options.backend != BackendChoice::kShm && env.local_world_size != env.world_size) {
+    return SharedOutcome{nullptr, "not all ranks are of one node"};
+  }
+  StoreBoard board(store);
+  ASSIGN_OR_RETURN(SharedOutcome outcome,
+                   JoinShared(board, env.rank, env.world_size, options.timeout));
+  if (!outcome.world && options.backend == BackendChoice::kShm) {
+    return Error{ErrorKind::kInvalid, "--backend=shm: the ranks do not share memory: " +
+                                          outcome.why_not + "; use --backend=auto or gloo"};
+  }
+  return outcome;
+}
+
+c10::intrusive_ptr<c10d::Backend> MakeGloo(const c10::intrusive_ptr<c10d::Store>& store, int rank,
+                                           int size, const GroupOptions& options,
+                                           const std::string& own_address) {
+  // Gloo writes to a peer that is gone with writev, whose signal would end this process before it
+  // can say so. Python, which Gloo is used from elsewhere, ignores it too.
+  std::signal(SIGPIPE, SIG_IGN);
+  auto gloo_options = c10d::ProcessGroupGloo::Options::create(options.timeout);
+  gloo_options->threads = 1;
+  gloo_options->devices.push_back(
+      options.interface.empty()
+          ? c10d::ProcessGroupGloo::createDeviceForHostname(own_address)
+          : c10d::ProcessGroupGloo::createDeviceForInterface(options.interface));
+  return c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size, gloo_options);
+}
+
+// What lies in the CPU's memory travels through this, also between ranks that compute on GPUs.
+Result<void> AddCpuBackend(TorchGroup& torch, const c10::intrusive_ptr<c10d::Store>& store,
+                           const WorkerEnv& env, const GroupOptions& options) {
+  using BackendType = c10d::ProcessGroup::BackendType;
+  ASSIGN_OR_RETURN(SharedOutcome shared, ShareMemory(env, options, *store));
+  c10::intrusive_ptr<c10d::Backend> backend;
+  BackendType type = BackendType::CUSTOM;
+  if (shared.world) {
+    torch.backend = "shm";
+    torch.note = "the ranks talk through shared memory";
+    backend = MakeShmBackend(std::move(shared.world));
+  } else {
+    std::string own_address;
+    if (options.interface.empty()) {
+      ASSIGN_OR_RETURN(own_address, AddressTowards(env.master));
+    }
+    torch.backend = "gloo";
+    torch.note = "the ranks talk through Gloo (" + shared.why_not + ")";
+    type = BackendType::GLOO;
+    backend = MakeGloo(store, static_cast<int>(env.rank), static_cast<int>(env.world_size), options,
+                       own_address);
+  }
+  torch.group->setDefaultBackend(type);
+  torch.group->setBackend(c10::DeviceType::CPU, type, backend);
+  if (options.device.plugin && options.backend == BackendChoice::kGloo) {
+    torch.group->setBackend(c10::DeviceType::CUDA, type, backend);  // By way of the CPU.
+  }
+  return {};
+}
+
+Result<std::unique_ptr<TorchGroup>> FormGroup(const WorkerEnv& env, const GroupOptions& options) {
+  if (env.world_size == 1) {
+    return NcclAlone(env, options);
+  }
+  const auto store = ConnectStore(env, options);
+  if (options.settle) {
+    StoreBoard board(*store);
+    RETURN_IF_ERROR(options.settle(board));
+  }
+  RETURN_IF_ERROR(AgreeOnDevices(*store, env, options));
+  auto torch = std::make_unique<TorchGroup>();
+  torch->group = c10::make_intrusive<c10d::ProcessGroup>(store, static_cast<int>(env.rank),
+                                                         static_cast<int>(env.world_size));
+  RETURN_IF_ERROR(AddCpuBackend(*torch, store, env, options));
+  if (options.device.plugin && options.backend != BackendChoice::kGloo) {
+    RETURN_IF_ERROR(AddNccl(*torch, store, env, options));
+  }
+  return torch;
+}
+
+void Broadcast(TorchGroup& torch, at::Tensor tensor) {
+  std::vector<at::Tensor> tensors = {std::move(tensor)};
+  torch.group->broadcast(tensors)->wait();
+}
+
+}  // namespace
+
+Error DescribeCurrentException() {
+  try {
+    throw;
+  } catch (const c10::DistError& error) {
+    const std::string text = Essence(error.what_without_backtrace());
+    // NCCL's watchdog reports the GPU's own trouble in the same way.
+    const bool own = text.find("CUDA error") != std::string::npos;
+    return {own ? ErrorKind::kSystem : ErrorKind::kUnavailable, text};
+  } catch (const c10::Error& error) {
+    return {ErrorKind::kSystem, Essence(error.what_without_backtrace())};
+  } catch (const std::bad_alloc&) {
+    return {ErrorKind::kSystem, "out of memory"};
+  } catch (const std::exception& error) {  // Gloo's exceptions; their types are not ours to name.
+    return {ErrorKind::kUnavailable, Essence(error.what())};
+  }
+}
+
+Error CollectiveError(std::uint32_t rank, const std::string& doing) {
+  Error error = DescribeCurrentException();
+  const std::string who = error.kind == ErrorKind::kUnavailable
+                              ? "a peer of rank " + std::to_string(rank) + " is gone: "
+                              : "rank " + std::to_string(rank) + " failed: ";
+  error.message = who + "cannot " + doing + ": " + error.message;
+  return error;
+}
+
+Result<std::unique_ptr<ProcessGroup>> ProcessGroup::Join(const WorkerEnv& env,
+                                                         const GroupOptions& options) {
+  std::unique_ptr<TorchGroup> torch;
+  const bool nccl_asked = options.device.plugin && options.backend == BackendChoice::kNccl;
+  if (env.world_size > 1 || nccl_asked) {
+    if (!options.interface.empty() && if_nametoindex(options.interface.c_str()) == 0) {
+      return SystemError("use the network interface (GLOO_SOCKET_IFNAME)", options.interface,
+                         errno);
+    }
+    Result<std::unique_ptr<TorchGroup>> formed = Error{};
+    try {
+      formed = FormGroup(env, options);
+    } catch (const std::exception&) {
+      formed = DescribeCurrentException();
+    }
+    if (formed) {
+      torch = *std::move(formed);
+    } else {
+      Error error = std::move(formed).error();
+      if (error.kind == ErrorKind::kInvalid || error.kind == ErrorKind::kRefused) {
+        return error;  // Says who and what itself.
+      }
+      error.message =
+          "rank " + std::to_string(env.rank) + " cannot join the world of " +
+          std::to_string(env.world_size) + " ranks at the store " + ToString(env.master) +
+          (options.interface.empty() ? "" : " through " + options.interface) + ": " + error.message;
+      return error;
+    }
+  }
+  return std::unique_ptr<ProcessGroup>(
+      new ProcessGroup(env.rank, env.world_size, std::move(torch)));
+}
+
+ProcessGroup::ProcessGroup(std::uint32_t rank, std::uint32_t size,
+                           std::unique_ptr<TorchGroup> torch)
+    : backend_(torch ? torch->backend : "none"),
+      note_(torch ? torch->note : ""),
+      rank_(rank),
+      size_(size),
+      torch_(std::move(torch)) {}
+
+ProcessGroup::~ProcessGroup() = default;
+
+Result<std::string> ProcessGroup::BroadcastText(std::string text) {
+  if (size_ == 1) {
+    return text;
+  }
+  try {
+    at::Tensor size = at::full({1}, static_cast<std::int64_t>(text.size()), at::kLong);
+    Broadcast(*torch_, size);
+    const std::int64_t bytes = size.item<std::int64_t>();
+    if (bytes < 0 || bytes > kMaxTextBytes) {
+      return Error{ErrorKind::kInvalid,
+                   "rank 0 sent a text of " + std::to_string(bytes) + " bytes, which is absurd"};
+    }
+    text.resize(static_cast<std::size_t>(bytes));
+    if (bytes > 0) {
+      Broadcast(*torch_, at::from_blob(text.data(), {bytes}, at::kByte));
+    }
+    return text;
+  } catch (const std::exception&) {
+    return CollectiveError(rank_, "take part in a broadcast");
+  }
+}
+
+Result<void> ProcessGroup::Sum(std::span<double> values) {
+  if (size_ == 1) {
+    return {};
+  }
+  try {
+    std::vector<at::Tensor> tensors = {
+        at::from_blob(values.data(), {static_cast<std::int64_t>(values.size())}, at::kDouble)};
+    torch_->group->allreduce(tensors)->wait();
+    return {};
+  } catch (const std::exception&) {
+    return CollectiveError(rank_, "take part in an all-reduce");
+  }
+}
+
+}  // namespace ddprun

@@ -1,0 +1,39 @@
+// How ranks find out that they share memory, and come to use it.
+//
+// Proved, not guessed from names: rank 0 hands every other rank an anonymous memory file over a
+// Unix socket, which only processes of one machine (and network namespace) and one user can do;
+// what they then read there must be the secret that rank 0 wrote. Nothing has a name in the file
+// system, so nothing is left behind whoever dies when. All ranks get the same answer.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "common/result.h"
+#include "trainer/group/shared_world.h"
+
+namespace ddprun {
+
+// Where ranks leave texts for each other: the generation's store.
+class Board {
+ public:
+  virtual ~Board() = default;
+  virtual Result<void> Set(const std::string& key, const std::string& text) = 0;
+  // Waits until it is there.
+  virtual Result<std::string> Get(const std::string& key) = 0;
+};
+
+struct SharedOutcome {
+  std::unique_ptr<SharedWorld> world;  // Null: they do not share memory,
+  std::string why_not;                 // for this reason.
+};
+
+inline constexpr std::size_t kMostSharedRanks = 128;
+
+// Called by all ranks once per board. An error: the board failed.
+Result<SharedOutcome> JoinShared(Board& board, std::size_t rank, std::size_t size,
+                                 std::chrono::milliseconds timeout);
+
+}  // namespace ddprun

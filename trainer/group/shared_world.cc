@@ -1,0 +1,331 @@
+#include "trainer/group/shared_world.h"
+
+#include <linux/futex.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "common/check.h"
+#include "trainer/group/rank_cores.h"
+
+namespace ddprun {
+
+// One per rank, on cache lines of its own. Two descriptions, since a peer can be one meeting
+// ahead, but not two.
+struct alignas(128) RankArea {
+  std::atomic<std::uint32_t> arrived;  // Meetings this rank has come to; the futex.
+  std::atomic<std::uint32_t> sleepers;
+  SharedWorld::Doing doing[2];
+  std::atomic<std::uint32_t> told_cores;  // Once it has written:
+  cpu_set_t cores;                        // where it may run.
+};
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kPage = 4096;
+// Large tensors pass in pieces of this size. Two slots per rank: while one is still read by a slow
+// peer, the next operation fills the other; nobody can be two operations ahead.
+constexpr std::size_t kSlotBytes = std::size_t{1} << 20;
+// Up to this size every rank reduces everything itself: one meeting instead of two.
+constexpr std::size_t kDirectBytes = std::size_t{16} << 10;
+// Looking costs a core. Where the peer needs that very core, because others have taken the rest, it
+// must not be kept from it: the time is halved when looking was in vain and doubled when it was
+// not, and now and then the whole is tried again.
+constexpr auto kMostSpin = std::chrono::microseconds(60);
+constexpr auto kLeastSpin = std::chrono::microseconds(1);
+constexpr std::uint32_t kTryAgain = 64;
+constexpr timespec kGlance{0, 4'000'000};  // A sleeping rank looks around this often.
+
+enum What : std::uint32_t { kAllReduce = 1, kCollected, kBroadcast, kAllGather, kBarrier };
+
+std::string NameOf(std::uint32_t what) {
+  constexpr const char* kNames[] = {"nothing",     "an all-reduce", "an all-reduce's second half",
+                                    "a broadcast", "an all-gather", "a barrier"};
+  return what < std::size(kNames) ? kNames[what] : "something unknown";
+}
+
+std::size_t AreasBytes(std::size_t ranks) {
+  return (ranks * sizeof(RankArea) + kPage - 1) / kPage * kPage;
+}
+
+bool Reached(std::uint32_t arrived, std::uint32_t wanted) {
+  return static_cast<std::int32_t>(arrived - wanted) >= 0;  // Counters wrap.
+}
+
+// Across processes, so not the private kind.
+void FutexWait(std::atomic<std::uint32_t>& word, std::uint32_t seen, const timespec& limit) {
+  syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAIT, seen, &limit, nullptr, 0);
+}
+
+void FutexWakeAll(std::atomic<std::uint32_t>& word) {
+  syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAKE, INT_MAX, nullptr, nullptr,
+          0);
+}
+
+// None where they cannot be known.
+cpu_set_t OwnCores() {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  (void)sched_getaffinity(0, sizeof cores, &cores);
+  return cores;
+}
+
+void Pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+}  // namespace
+
+std::size_t SharedMapping::BytesFor(std::size_t ranks) {
+  return AreasBytes(ranks) + ranks * 2 * kSlotBytes;
+}
+
+Result<SharedMapping> SharedMapping::Map(int fd, std::size_t bytes) {
+  void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (data == MAP_FAILED) {
+    return SystemError("map shared memory of bytes", std::to_string(bytes), errno);
+  }
+  return SharedMapping(static_cast<std::byte*>(data), bytes);
+}
+
+SharedMapping::SharedMapping(SharedMapping&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_) {}
+
+SharedMapping::~SharedMapping() {
+  if (data_ != nullptr) {
+    munmap(data_, bytes_);
+  }
+}
+
+SharedWorld::SharedWorld(SharedMapping mapping, Lifelines lifelines, std::size_t rank,
+                         std::size_t size, std::chrono::milliseconds timeout)
+    : mapping_(std::move(mapping)),
+      lifelines_(std::move(lifelines)),
+      rank_(rank),
+      size_(size),
+      timeout_(timeout),
+      spin_(kMostSpin) {
+  static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
+  CHECK(rank < size && lifelines_.peers.size() == size);
+  RankArea& own = Area(rank);
+  own.cores = OwnCores();
+  own.told_cores.store(1, std::memory_order_release);
+}
+
+RankArea& SharedWorld::Area(std::size_t rank) const {
+  return *reinterpret_cast<RankArea*>(mapping_.data() + rank * sizeof(RankArea));
+}
+
+std::byte* SharedWorld::Slot(std::size_t rank) const {
+  return mapping_.data() + AreasBytes(size_) + (rank * 2 + operations_ % 2) * kSlotBytes;
+}
+
+Result<void> SharedWorld::AllReduce(const Reduction& reduction, std::span<std::byte> data) {
+  CHECK(Defined(reduction) && data.size() % SizeOf(reduction.element) == 0);
+  for (std::size_t at = 0; at < data.size(); at += kSlotBytes) {
+    RETURN_IF_ERROR(
+        ReduceChunk(reduction, data.subspan(at, std::min(kSlotBytes, data.size() - at))));
+  }
+  return {};
+}
+
+// Bytes [begin, end) of all slots of this operation, in rank order.
+void SharedWorld::Reduce(const Reduction& reduction, std::byte* into, std::size_t begin,
+                         std::size_t end) const {
+  const std::size_t count = (end - begin) / SizeOf(reduction.element);
+  std::memcpy(into + begin, Slot(0) + begin, end - begin);
+  for (std::size_t peer = 1; peer < size_; ++peer) {
+    Combine(reduction, into + begin, Slot(peer) + begin, count);
+  }
+  Average(reduction, into + begin, count, size_);
+}
+
+Result<void> SharedWorld::ReduceChunk(const Reduction& reduction, std::span<std::byte> chunk) {
+  ++operations_;
+  std::memcpy(Slot(rank_), chunk.data(), chunk.size());
+  const auto detail =
+      static_cast<std::uint32_t>(reduction.op) << 8 | static_cast<std::uint32_t>(reduction.element);
+  RETURN_IF_ERROR(Meet({kAllReduce, detail, chunk.size()}));
+  if (size_ == 2 || chunk.size() <= kDirectBytes) {
+    Reduce(reduction, chunk.data(), 0, chunk.size());
+    return {};
+  }
+  // Each rank reduces one share and puts it where its own part of that share was, which nobody
+  // else reads.
+  const std::size_t width = SizeOf(reduction.element);
+  const auto begin_of = [&](std::size_t rank) {
+    return chunk.size() / width * rank / size_ * width;
+  };
+  const std::size_t begin = begin_of(rank_);
+  const std::size_t end = begin_of(rank_ + 1);
+  Reduce(reduction, chunk.data(), begin, end);
+  std::memcpy(Slot(rank_) + begin, chunk.data() + begin, end - begin);
+  RETURN_IF_ERROR(Meet({kCollected, detail, chunk.size()}));
+  for (std::size_t peer = 0; peer < size_; ++peer) {
+    if (peer != rank_) {
+      std::memcpy(chunk.data() + begin_of(peer), Slot(peer) + begin_of(peer),
+                  begin_of(peer + 1) - begin_of(peer));
+    }
+  }
+  return {};
+}
+
+Result<void> SharedWorld::Broadcast(std::span<std::byte> data, std::size_t root) {
+  CHECK(root < size_);
+  for (std::size_t at = 0; at < data.size(); at += kSlotBytes) {
+    const auto chunk = data.subspan(at, std::min(kSlotBytes, data.size() - at));
+    ++operations_;
+    if (rank_ == root) {
+      std::memcpy(Slot(root), chunk.data(), chunk.size());
+    }
+    RETURN_IF_ERROR(Meet({kBroadcast, static_cast<std::uint32_t>(root), chunk.size()}));
+    if (rank_ != root) {
+      std::memcpy(chunk.data(), Slot(root), chunk.size());
+    }
+  }
+  return {};
+}
+
+Result<void> SharedWorld::AllGather(std::span<const std::byte> own, std::span<std::byte> all) {
+  CHECK(all.size() == own.size() * size_);
+  for (std::size_t at = 0; at < own.size(); at += kSlotBytes) {
+    const auto chunk = own.subspan(at, std::min(kSlotBytes, own.size() - at));
+    ++operations_;
+    std::memcpy(Slot(rank_), chunk.data(), chunk.size());
+    RETURN_IF_ERROR(Meet({kAllGather, 0, chunk.size()}));
+    for (std::size_t peer = 0; peer < size_; ++peer) {
+      std::memcpy(all.data() + peer * own.size() + at, Slot(peer), chunk.size());
+    }
+  }
+  return {};
+}
+
+Result<void> SharedWorld::Barrier() {
+  ++operations_;
+  return Meet({kBarrier, 0, 0});
+}
+
+Result<void> SharedWorld::Meet(const Doing& doing) {
+  RankArea& own = Area(rank_);
+  ++meetings_;
+  own.doing[meetings_ % 2] = doing;
+  own.arrived.store(meetings_);  // Sequentially consistent, as the sleepers' recheck below.
+  if (own.sleepers.load() > 0) {
+    FutexWakeAll(own.arrived);
+  }
+  for (std::size_t peer = 0; peer < size_; ++peer) {
+    if (peer == rank_) {
+      continue;
+    }
+    RETURN_IF_ERROR(WaitFor(peer));
+    const Doing& theirs = Area(peer).doing[meetings_ % 2];
+    if (!(theirs == doing)) {
+      return Error{ErrorKind::kSystem, "the ranks disagree: rank " + std::to_string(rank_) +
+                                           " takes part in " + NameOf(doing.what) + " of " +
+                                           std::to_string(doing.bytes) + " bytes, rank " +
+                                           std::to_string(peer) + " in " + NameOf(theirs.what) +
+                                           " of " + std::to_string(theirs.bytes)};
+    }
+  }
+  return {};
+}
+
+Result<void> SharedWorld::WaitFor(std::size_t peer) {
+  const std::atomic<std::uint32_t>& arrived = Area(peer).arrived;
+  if (Reached(arrived.load(std::memory_order_acquire), meetings_)) {
+    return {};
+  }
+  return MaySpin() && Spin(arrived) ? Result<void>{} : Sleep(peer);
+}
+
+bool SharedWorld::MaySpin() {
+  if (spins_) {
+    return *spins_;
+  }
+  std::vector<cpu_set_t> cores;
+  for (std::size_t rank = 0; rank < size_; ++rank) {
+    if (Area(rank).told_cores.load(std::memory_order_acquire) == 0) {
+      return false;  // It has not even begun.
+    }
+    cores.push_back(Area(rank).cores);
+  }
+  spins_ = CoreForEach(cores);
+  return *spins_;
+}
+
+// Whether that was enough.
+bool SharedWorld::Spin(const std::atomic<std::uint32_t>& arrived) {
+  if (++waits_ % kTryAgain == 0) {
+    spin_ = kMostSpin;
+  }
+  for (const Clock::time_point until = Clock::now() + spin_; Clock::now() < until;) {
+    for (int i = 0; i < 20; ++i) {
+      if (Reached(arrived.load(std::memory_order_acquire), meetings_)) {
+        spin_ = std::min<std::chrono::nanoseconds>(spin_ * 2, kMostSpin);
+        return true;
+      }
+      Pause();
+    }
+  }
+  spin_ = std::max<std::chrono::nanoseconds>(spin_ / 2, kLeastSpin);
+  return false;
+}
+
+Result<void> SharedWorld::Sleep(std::size_t peer) {
+  RankArea& area = Area(peer);
+  const Clock::time_point deadline = Clock::now() + timeout_;
+  for (;;) {
+    area.sleepers.fetch_add(1);
+    const std::uint32_t seen = area.arrived.load();
+    if (!Reached(seen, meetings_)) {
+      FutexWait(area.arrived, seen, kGlance);
+    }
+    area.sleepers.fetch_sub(1);
+    if (Reached(area.arrived.load(std::memory_order_acquire), meetings_)) {
+      return {};
+    }
+    Result<void> around = LookAround();
+    if (around && Clock::now() > deadline) {
+      around =
+          Error{ErrorKind::kUnavailable, "rank " + std::to_string(peer) + " has been silent for " +
+                                             std::to_string(timeout_.count()) + " ms"};
+    }
+    // It may have come, and even have finished and ended, just before this was seen.
+    if (!around && !Reached(area.arrived.load(), meetings_)) {
+      return around;
+    }
+  }
+}
+
+// Whether all peers' processes are there.
+Result<void> SharedWorld::LookAround() const {
+  if (aborted_.load(std::memory_order_relaxed)) {
+    return Error{ErrorKind::kUnavailable, "the group was told to stop"};
+  }
+  std::vector<pollfd> lines;
+  for (const UniqueFd& line : lifelines_.peers) {
+    lines.push_back({line ? line.get() : -1, POLLIN, 0});
+  }
+  if (poll(lines.data(), lines.size(), 0) > 0) {
+    const auto gone = std::find_if(lines.begin(), lines.end(),
+                                   [](const pollfd& line) { return line.revents != 0; });
+    return Error{ErrorKind::kUnavailable,
+                 "the process of rank " + std::to_string(gone - lines.begin()) + " has ended"};
+  }
+  return {};
+}
+
+}  // namespace ddprun

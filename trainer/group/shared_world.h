@@ -1,0 +1,108 @@
+// Collectives of ranks that share memory: each copies its data into a slot that all can read.
+//
+// Results are formed in rank order, element by element, so that they are the same bits on every
+// rank and in every run, whatever the timing and however the data is cut up. No thread of its own
+// and no system call where nobody has to wait: a rank that waits looks at its peers for a moment
+// where there are cores for all of them (rank_cores.h; each tells which it may run on), then sleeps
+// on a futex.
+//
+// A wait ends with kUnavailable within milliseconds when a peer's process ends (each rank's
+// lifeline is a pipe that only it can write to), after the timeout when a peer is silent, at once
+// after Abort. After an error the world cannot be used, but it can be destroyed. All ranks call the
+// same functions in the same order with the same sizes; if they do not, that is said. One thread
+// at a time, except Abort.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "common/files.h"
+#include "common/result.h"
+#include "trainer/group/combine.h"
+
+namespace ddprun {
+
+struct SharedHeader;
+struct RankArea;
+
+// Shared pages, unmapped at the end. Zero before the first use.
+class SharedMapping {
+ public:
+  static std::size_t BytesFor(std::size_t ranks);
+  static Result<SharedMapping> Map(int fd, std::size_t bytes);
+  SharedMapping(SharedMapping&& other) noexcept;
+  SharedMapping& operator=(SharedMapping&&) = delete;
+  ~SharedMapping();
+
+  std::byte* data() const { return data_; }
+
+ private:
+  SharedMapping(std::byte* data, std::size_t bytes) : data_(data), bytes_(bytes) {}
+  std::byte* data_;
+  std::size_t bytes_;
+};
+
+struct Lifelines {
+  UniqueFd own;                 // Write end; closes with this process.
+  std::vector<UniqueFd> peers;  // Read ends, by rank; the own one may be missing.
+};
+
+class SharedWorld {
+ public:
+  SharedWorld(SharedMapping mapping, Lifelines lifelines, std::size_t rank, std::size_t size,
+              std::chrono::milliseconds timeout);
+
+  Result<void> AllReduce(const Reduction& reduction, std::span<std::byte> data);
+  Result<void> Broadcast(std::span<std::byte> data, std::size_t root);
+  // `all` is one share of `own`'s size per rank, in rank order.
+  Result<void> AllGather(std::span<const std::byte> own, std::span<std::byte> all);
+  Result<void> Barrier();
+
+  // Ends a wait of this rank, and all to come. From any thread or signal handler.
+  void Abort() { aborted_.store(true, std::memory_order_relaxed); }
+
+  std::size_t rank() const { return rank_; }
+  std::size_t size() const { return size_; }
+
+ private:
+  // What a rank is about to do; must be equal on all of them.
+  struct Doing {
+    std::uint32_t what = 0;
+    std::uint32_t detail = 0;
+    std::uint64_t bytes = 0;
+    bool operator==(const Doing&) const = default;
+  };
+  friend struct RankArea;
+
+  RankArea& Area(std::size_t rank) const;
+  std::byte* Slot(std::size_t rank) const;
+  void Reduce(const Reduction& reduction, std::byte* into, std::size_t begin,
+              std::size_t end) const;
+  Result<void> ReduceChunk(const Reduction& reduction, std::span<std::byte> chunk);
+  Result<void> Meet(const Doing& doing);
+  Result<void> WaitFor(std::size_t peer);
+  bool MaySpin();
+  bool Spin(const std::atomic<std::uint32_t>& arrived);
+  Result<void> Sleep(std::size_t peer);
+  Result<void> LookAround() const;
+
+  const SharedMapping mapping_;
+  const Lifelines lifelines_;
+  const std::size_t rank_;
+  const std::size_t size_;
+  const std::chrono::milliseconds timeout_;
+  std::optional<bool> spins_;   // There is a core for every rank. None: not all have told yet.
+  std::uint32_t meetings_ = 0;  // How often this rank has met the others.
+  std::uint32_t operations_ = 0;
+  std::uint32_t waits_ = 0;  // That were not over at once.
+  std::chrono::nanoseconds spin_;
+  std::atomic<bool> aborted_{false};
+};
+
+}  // namespace ddprun

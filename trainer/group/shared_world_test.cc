@@ -1,0 +1,268 @@
+#include "trainer/group/shared_world.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "trainer/group/shared_join.h"
+
+namespace ddprun {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using Clock = std::chrono::steady_clock;
+
+constexpr milliseconds kLong = seconds(60);
+
+class MapBoard : public Board {
+ public:
+  Result<void> Set(const std::string& key, const std::string& text) override {
+    const std::lock_guard lock(mutex_);
+    texts_[key] = change_ ? change_(key, text) : text;
+    changed_.notify_all();
+    return {};
+  }
+  Result<std::string> Get(const std::string& key) override {
+    std::unique_lock lock(mutex_);
+    if (!changed_.wait_for(lock, seconds(20), [&] { return texts_.contains(key); })) {
+      return Error{ErrorKind::kUnavailable, "nobody said " + key};
+    }
+    return texts_[key];
+  }
+  std::function<std::string(const std::string& key, const std::string& text)> change_;
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::string, std::string> texts_;
+};
+
+// One thread per rank, each with a mapping of its own.
+void OnEveryRank(std::size_t size, milliseconds timeout,
+                 const std::function<void(SharedWorld&)>& work) {
+  MapBoard board;
+  std::vector<std::thread> ranks;
+  for (std::size_t rank = 0; rank < size; ++rank) {
+    ranks.emplace_back([&, rank] {
+      const Result<SharedOutcome> joined = JoinShared(board, rank, size, timeout);
+      ASSERT_TRUE(joined) << joined.error().message;
+      ASSERT_TRUE(joined->world) << joined->why_not;
+      work(*joined->world);
+    });
+  }
+  for (std::thread& rank : ranks) {
+    rank.join();
+  }
+}
+
+template <class T>
+std::span<std::byte> BytesOf(std::vector<T>& values) {
+  return std::as_writable_bytes(std::span(values));
+}
+
+float ValueOf(std::size_t rank, std::size_t i) {
+  return 1.0F / static_cast<float>(rank * 7 + i % 1000 + 1);
+}
+
+constexpr Reduction kSum{ReduceOp::kSum, Element::kF32};
+
+// Small, odd, beyond what everybody reduces alone, beyond one slot: always as one process would
+// add up rank by rank, to the last bit.
+TEST(SharedWorld, SumsInRankOrder) {
+  for (const std::size_t size : {2, 3, 4}) {
+    OnEveryRank(size, kLong, [&](SharedWorld& world) {
+      for (const std::size_t count : {1, 7, 4097, 40'000, 600'001}) {
+        std::vector<float> data(count);
+        for (std::size_t i = 0; i < count; ++i) {
+          data[i] = ValueOf(world.rank(), i);
+        }
+        ASSERT_TRUE(world.AllReduce(kSum, BytesOf(data)));
+        for (std::size_t i = 0; i < count; ++i) {
+          float sum = ValueOf(0, i);
+          for (std::size_t rank = 1; rank < size; ++rank) {
+            sum += ValueOf(rank, i);
+          }
+          ASSERT_EQ(data[i], sum) << size << " ranks, element " << i << " of " << count;
+        }
+      }
+    });
+  }
+}
+
+// Many in a row, without a pause: no slot is filled again while somebody still reads it.
+TEST(SharedWorld, FastRanksDoNotOvertakeSlowOnes) {
+  OnEveryRank(3, kLong, [](SharedWorld& world) {
+    for (std::int64_t round = 0; round < 3000; ++round) {
+      std::vector<std::int64_t> data(round % 5 == 0 ? 9000 : 3,
+                                     round + static_cast<std::int64_t>(world.rank()));
+      ASSERT_TRUE(world.AllReduce({ReduceOp::kMax, Element::kI64}, BytesOf(data)));
+      ASSERT_EQ(data.front(), round + 2);
+      ASSERT_EQ(data.back(), round + 2);
+    }
+  });
+}
+
+TEST(SharedWorld, EveryOperationAndTheOtherCollectives) {
+  OnEveryRank(3, kLong, [](SharedWorld& world) {
+    const std::int32_t results[] = {6, 6, 1, 3, 0, 3, 0, 2};  // Of 1, 2 and 3.
+    for (const ReduceOp op : kReduceOps) {
+      std::vector<std::int32_t> data = {static_cast<std::int32_t>(world.rank()) + 1};
+      ASSERT_TRUE(world.AllReduce({op, Element::kI32}, BytesOf(data)));
+      EXPECT_EQ(data[0], results[static_cast<std::size_t>(op)]) << NameOf(op);
+    }
+    std::vector<float> text(300'000, static_cast<float>(world.rank()));
+    ASSERT_TRUE(world.Broadcast(BytesOf(text), 2));
+    EXPECT_EQ(text, std::vector<float>(300'000, 2.0F));
+    std::vector<float> own(300'000, static_cast<float>(world.rank()));
+    std::vector<float> all(900'000);
+    ASSERT_TRUE(world.AllGather(BytesOf(own), BytesOf(all)));
+    EXPECT_EQ(all[0], 0.0F);
+    EXPECT_EQ(all[300'000], 1.0F);
+    EXPECT_EQ(all[899'999], 2.0F);
+    ASSERT_TRUE(world.Barrier());
+  });
+}
+
+TEST(SharedWorld, RanksThatDoDifferentThingsAreTold) {
+  OnEveryRank(2, kLong, [](SharedWorld& world) {
+    std::vector<float> data(world.rank() == 0 ? 4 : 8);
+    const Result<void> done = world.AllReduce(kSum, BytesOf(data));
+    ASSERT_FALSE(done);
+    EXPECT_EQ(done.error().kind, ErrorKind::kSystem);
+    EXPECT_NE(done.error().message.find("the ranks disagree"), std::string::npos);
+  });
+}
+
+// Rank 0 waits for rank 1, which stays away until that has ended; the error it ends with.
+Error WaitInVain(milliseconds timeout, const std::function<void(SharedWorld&)>& meanwhile) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::optional<Error> error;
+  OnEveryRank(2, timeout, [&](SharedWorld& world) {
+    if (world.rank() == 1) {
+      std::unique_lock lock(mutex);
+      EXPECT_TRUE(changed.wait_for(lock, seconds(20), [&] { return error.has_value(); }));
+      return;
+    }
+    std::thread other([&] { meanwhile(world); });
+    const Result<void> met = world.Barrier();
+    other.join();
+    const std::lock_guard lock(mutex);
+    error = met ? Error{ErrorKind::kInvalid, "they met"} : met.error();
+    changed.notify_all();
+  });
+  return error.value_or(Error{});
+}
+
+TEST(SharedWorld, ASilentPeerCountsAsGoneAfterTheTimeout) {
+  const Error error = WaitInVain(milliseconds(50), [](SharedWorld&) {});
+  EXPECT_EQ(error.kind, ErrorKind::kUnavailable);
+  EXPECT_EQ(error.message, "rank 1 has been silent for 50 ms");
+}
+
+TEST(SharedWorld, AbortEndsAWait) {
+  const Error error = WaitInVain(kLong, [](SharedWorld& world) { world.Abort(); });
+  EXPECT_EQ(error.kind, ErrorKind::kUnavailable);
+  EXPECT_EQ(error.message, "the group was told to stop");
+}
+
+// A rank that finishes and leaves does not break the last collective for those still in it.
+TEST(SharedWorld, LeavingAfterTheLastOneHurtsNobody) {
+  for (int round = 0; round < 50; ++round) {
+    OnEveryRank(2, kLong, [](SharedWorld& world) {
+      std::vector<float> data(1000, 1.0F);
+      ASSERT_TRUE(world.AllReduce(kSum, BytesOf(data)));
+      EXPECT_EQ(data[999], 2.0F);
+    });
+  }
+}
+
+// Processes: rank 1 ends, by a signal nobody can catch, while the others wait for it; the timeout
+// is far beyond the limit of this test.
+TEST(SharedWorld, AKilledPeerEndsTheWaitOfAll) {
+  MapBoard board;
+  std::vector<SharedOutcome> joined(3);
+  std::vector<std::thread> joins;
+  for (std::size_t rank = 0; rank < joined.size(); ++rank) {
+    joins.emplace_back([&, rank] {
+      Result<SharedOutcome> outcome = JoinShared(board, rank, 3, seconds(600));
+      ASSERT_TRUE(outcome);
+      joined[rank] = *std::move(outcome);
+    });
+  }
+  for (std::thread& join : joins) {
+    join.join();
+  }
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {  // Rank 1 is here now, and never comes.
+    joined[0].world.reset();
+    joined[2].world.reset();
+    for (;;) {
+      pause();
+    }
+  }
+  joined[1].world.reset();  // The child alone holds its lifeline.
+  std::vector<std::thread> waits;
+  for (const std::size_t rank : {0, 2}) {
+    waits.emplace_back([&, rank] {
+      const Result<void> met = joined[rank].world->Barrier();
+      ASSERT_FALSE(met);
+      EXPECT_EQ(met.error().kind, ErrorKind::kUnavailable);
+      EXPECT_EQ(met.error().message, "the process of rank 1 has ended");
+    });
+  }
+  kill(child, SIGKILL);
+  for (std::thread& wait : waits) {
+    wait.join();
+  }
+  EXPECT_EQ(waitpid(child, nullptr, 0), child);
+}
+
+// As from another machine: rank 0's socket is not there.
+TEST(SharedJoin, WhoDoesNotReachTheSocketMakesAllOfThemDoWithout) {
+  MapBoard board;
+  board.change_ = [](const std::string& key, const std::string& text) {
+    return key == "shm/offer" ? std::string(16, '0') + text.substr(16) : text;
+  };
+  std::vector<std::thread> ranks;
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    ranks.emplace_back([&, rank] {
+      const Result<SharedOutcome> joined = JoinShared(board, rank, 3, kLong);
+      ASSERT_TRUE(joined);
+      EXPECT_FALSE(joined->world);
+      EXPECT_NE(joined->why_not.find("rank 1 does not reach rank 0's socket"), std::string::npos)
+          << joined->why_not;
+    });
+  }
+  for (std::thread& rank : ranks) {
+    rank.join();
+  }
+}
+
+TEST(SharedJoin, AWrongSecretIsNotLetIn) {
+  MapBoard board;
+  board.change_ = [](const std::string& key, const std::string& text) {
+    return key == "shm/offer" ? text.substr(0, 16) + std::string(16, '0') : text;
+  };
+  const auto join = [&](std::size_t rank) {
+    const Result<SharedOutcome> joined = JoinShared(board, rank, 2, kLong);
+    ASSERT_TRUE(joined);
+    EXPECT_FALSE(joined->world);
+  };
+  std::thread other([&] { join(1); });
+  join(0);
+  other.join();
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,262 @@
+#include "trainer/group/shm_backend.h"
+
+#include <ATen/core/ivalue.h>
+#include <ATen/core/jit_type.h>
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "trainer/group/shared_world.h"
+
+namespace ddprun {
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+using WorkPointer = c10::intrusive_ptr<c10d::Work>;
+using Collective = std::function<Result<void>()>;
+
+constexpr std::size_t kInlineBytes = std::size_t{512} << 10;
+
+Element ElementOf(const at::Tensor& tensor) {
+  switch (tensor.scalar_type()) {
+    case at::kDouble:
+      return Element::kF64;
+    case at::kFloat:
+      return Element::kF32;
+    case at::kHalf:
+      return Element::kF16;
+    case at::kBFloat16:
+      return Element::kBF16;
+    case at::kLong:
+      return Element::kI64;
+    case at::kInt:
+      return Element::kI32;
+    case at::kChar:
+      return Element::kI8;
+    case at::kByte:
+    case at::kBool:
+      return Element::kU8;
+    default:
+      TORCH_CHECK(false, "shared memory reduces no ", tensor.scalar_type(), " tensors");
+  }
+}
+
+Reduction ReductionOf(const c10d::ReduceOp& op, const at::Tensor& tensor) {
+  const auto of = [&](ReduceOp ours) {
+    const Reduction reduction{ours, ElementOf(tensor)};
+    TORCH_CHECK(Defined(reduction), "bitwise reductions are for integers");
+    return reduction;
+  };
+  switch (op) {
+    case c10d::ReduceOp::SUM:
+      return of(ReduceOp::kSum);
+    case c10d::ReduceOp::AVG:
+      return of(ReduceOp::kAvg);
+    case c10d::ReduceOp::PRODUCT:
+      return of(ReduceOp::kProduct);
+    case c10d::ReduceOp::MIN:
+      return of(ReduceOp::kMin);
+    case c10d::ReduceOp::MAX:
+      return of(ReduceOp::kMax);
+    case c10d::ReduceOp::BAND:
+      return of(ReduceOp::kBand);
+    case c10d::ReduceOp::BOR:
+      return of(ReduceOp::kBor);
+    case c10d::ReduceOp::BXOR:
+      return of(ReduceOp::kBxor);
+    default:
+      TORCH_CHECK(false, "shared memory has no such reduction");
+  }
+}
+
+const at::Tensor& TheOne(const Tensors& tensors) {
+  TORCH_CHECK(tensors.size() == 1, "one tensor at a time");
+  const at::Tensor& tensor = tensors.front();
+  TORCH_CHECK(tensor.device().is_cpu() && tensor.layout() == at::kStrided &&
+                  tensor.is_non_overlapping_and_dense(),
+              "shared memory takes dense tensors on the CPU");
+  return tensor;
+}
+
+std::span<std::byte> BytesOf(const at::Tensor& tensor) {
+  return {static_cast<std::byte*>(tensor.data_ptr()), tensor.nbytes()};
+}
+
+// What DescribeCurrentException tells apart: a peer is gone, or our own trouble.
+std::exception_ptr ExceptionFor(const Error& error) {
+  if (error.kind == ErrorKind::kUnavailable) {
+    return std::make_exception_ptr(std::runtime_error(error.message));
+  }
+  return std::make_exception_ptr(c10::Error(
+      c10::SourceLocation{__func__, __FILE__, static_cast<uint32_t>(__LINE__)}, error.message));
+}
+
+class ShmWork : public c10d::Work {
+ public:
+  ShmWork(int rank, c10d::OpType type, const char* title, Tensors inputs, Tensors results,
+          Collective collective)
+      : Work(rank, type, title, inputs),
+        results_(std::move(results)),
+        collective_(std::move(collective)),
+        future_(c10::make_intrusive<c10::ivalue::Future>(
+            c10::ListType::create(c10::TensorType::get()))) {}
+
+  void Run() {
+    const Result<void> done = std::exchange(collective_, {})();
+    if (done) {
+      finish();
+      future_->markCompleted(c10::IValue(results_));
+    } else {
+      const std::exception_ptr exception = ExceptionFor(done.error());
+      finish(exception);
+      future_->setError(exception);
+    }
+  }
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
+  Tensors result() override { return results_; }
+
+ private:
+  const Tensors results_;
+  Collective collective_;
+  const c10::intrusive_ptr<c10::ivalue::Future> future_;
+};
+
+using ShmWorkPointer = c10::intrusive_ptr<ShmWork>;
+
+// Runs works in the order in which they are given to it.
+class Runner {
+ public:
+  ~Runner() {
+    {
+      const std::lock_guard lock(mutex_);
+      end_ = true;
+    }
+    changed_.notify_all();
+    if (thread_.joinable()) {
+      thread_.join();
+    }
+  }
+
+  void Run(const ShmWorkPointer& work, bool small) {
+    std::unique_lock lock(mutex_);
+    if (small && unfinished_ == 0) {
+      lock.unlock();  // The caller's thread is the only one that gives works.
+      work->Run();
+      return;
+    }
+    if (!thread_.joinable()) {
+      thread_ = std::thread([this] { Loop(); });
+    }
+    ++unfinished_;
+    queue_.push_back(work);
+    changed_.notify_all();
+  }
+
+ private:
+  void Loop() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [&] { return end_ || !queue_.empty(); });
+      if (queue_.empty()) {
+        return;
+      }
+      const ShmWorkPointer work = std::move(queue_.front());
+      queue_.pop_front();
+      lock.unlock();
+      work->Run();
+      lock.lock();
+      --unfinished_;
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<ShmWorkPointer> queue_;
+  std::size_t unfinished_ = 0;
+  bool end_ = false;
+  std::thread thread_;
+};
+
+class ShmBackend : public c10d::Backend {
+ public:
+  explicit ShmBackend(std::shared_ptr<SharedWorld> world)
+      : Backend(static_cast<int>(world->rank()), static_cast<int>(world->size())),
+        world_(std::move(world)) {}
+  ~ShmBackend() override { world_->Abort(); }
+
+  const std::string getBackendName() const override { return "shm"; }
+  void abort() override { world_->Abort(); }
+
+  WorkPointer allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override {
+    const at::Tensor tensor = TheOne(tensors);
+    const Reduction reduction = ReductionOf(options.reduceOp, tensor);
+    return Start(
+        c10d::OpType::ALLREDUCE, "shm:all_reduce", tensors, tensors,
+        [this, tensor, reduction] { return world_->AllReduce(reduction, BytesOf(tensor)); });
+  }
+
+  // Every rank gets what only the root is promised.
+  WorkPointer reduce(Tensors& tensors, const c10d::ReduceOptions& options) override {
+    const at::Tensor tensor = TheOne(tensors);
+    const Reduction reduction = ReductionOf(options.reduceOp, tensor);
+    return Start(c10d::OpType::REDUCE, "shm:reduce", tensors, tensors, [this, tensor, reduction] {
+      return world_->AllReduce(reduction, BytesOf(tensor));
+    });
+  }
+
+  WorkPointer broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override {
+    const at::Tensor tensor = TheOne(tensors);
+    const auto root = static_cast<std::size_t>(options.rootRank);
+    return Start(c10d::OpType::BROADCAST, "shm:broadcast", tensors, tensors,
+                 [this, tensor, root] { return world_->Broadcast(BytesOf(tensor), root); });
+  }
+
+  WorkPointer allgather(std::vector<Tensors>& outputs, Tensors& inputs,
+                        const c10d::AllgatherOptions&) override {
+    const at::Tensor own = TheOne(inputs);
+    TORCH_CHECK(outputs.size() == 1 && outputs[0].size() == world_->size(), "one output per rank");
+    const Tensors all = outputs[0];
+    const at::Tensor flat =
+        at::empty({static_cast<std::int64_t>(all.size()), own.numel()}, own.options());
+    return Start(c10d::OpType::ALLGATHER, "shm:all_gather", inputs, all, [this, own, all, flat] {
+      Result<void> done = world_->AllGather(BytesOf(own), BytesOf(flat));
+      for (std::size_t rank = 0; done && rank < all.size(); ++rank) {
+        const at::Tensor& output = all[rank];
+        output.copy_(flat[static_cast<std::int64_t>(rank)].view_as(output));
+      }
+      return done;
+    });
+  }
+
+  WorkPointer barrier(const c10d::BarrierOptions&) override {
+    return Start(c10d::OpType::BARRIER, "shm:barrier", {}, {},
+                 [this] { return world_->Barrier(); });
+  }
+
+ private:
+  WorkPointer Start(c10d::OpType type, const char* title, const Tensors& inputs,
+                    const Tensors& results, Collective collective) {
+    auto work = c10::make_intrusive<ShmWork>(getRank(), type, title, inputs, results,
+                                             std::move(collective));
+    runner_.Run(work, inputs.empty() || inputs.front().nbytes() <= kInlineBytes);
+    return work;
+  }
+
+  const std::shared_ptr<SharedWorld> world_;
+  Runner runner_;  // Last: its thread uses the world until it has ended.
+};
+
+}  // namespace
+
+c10::intrusive_ptr<c10d::Backend> MakeShmBackend(std::shared_ptr<SharedWorld> world) {
+  return c10::make_intrusive<ShmBackend>(std::move(world));
+}
+
+}  // namespace ddprun

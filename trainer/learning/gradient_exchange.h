@@ -1,0 +1,48 @@
+// Averages gradients over the ranks while backward still runs: c10d's Reducer and its buckets.
+//
+// The order in which gradients lie in buckets decides how sums are rounded with three ranks or
+// more, so it can be read and given back. Included only by files that see libtorch anyway; what
+// the transport throws passes through.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "trainer/group/torch_group.h"
+#include "trainer/learning/buckets.h"
+#include "trainer/options/learning_options.h"
+
+namespace c10d {
+class Reducer;
+}
+
+namespace ddprun {
+
+class GradientExchange {
+ public:
+  // `recorded`: the order of an earlier run, ignored unless it has every parameter exactly once.
+  GradientExchange(std::vector<at::Tensor> parameters, TorchGroup& group, const Buckets& recorded,
+                   std::size_t bucket_bytes, Compression compression);
+  ~GradientExchange();
+
+  // Around a forward whose backward shall exchange what has been added up until then.
+  void BeforeForward();
+  void BeforeBackward();
+  // Once the gradients have been used.
+  void AfterStep();
+
+  // Empty before the first step of a run without a record.
+  const Buckets& buckets() const { return buckets_; }
+
+ private:
+  bool UsableHere(const Buckets& recorded) const;
+
+  const std::vector<at::Tensor> parameters_;
+  Buckets buckets_;
+  std::unique_ptr<c10d::Reducer> reducer_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,372 @@
+#include "trainer/learning/learner.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "trainer/checkpoint/snapshot_copier.h"
+#include "trainer/models/torch_model.h"
+
+namespace ddprun {
+namespace {
+
+// One weight that counts and, asked for it, one that does not.
+std::shared_ptr<TorchModel> Make(const Task&, const Arguments& arguments, std::uint64_t) {
+  auto model = std::make_shared<TorchModel>();
+  model->names = {"used.weight", "forgotten.weight"};
+  model->parameters = {at::ones({1, 1}), at::ones({1, 1})};
+  if (arguments.Whole("forget") == 0) {
+    model->names.pop_back();
+    model->parameters.pop_back();
+  }
+  model->buffer_names = {"seen"};
+  model->buffers = {at::zeros({}, at::kLong)};
+  model->forward = [p = model->parameters, seen = model->buffers[0]](
+                       const std::vector<at::Tensor>& batch, bool training) {
+    if (training) {
+      seen.add_(batch[0].size(0));
+    }
+    return at::linear(batch[0], p[0]);
+  };
+  return model;
+}
+
+constexpr ArgumentEntry kForget[] = {{"forget", 0, 0, 1}};
+constexpr ModelEntry kModel = {.name = "one weight",
+                               .about = "",
+                               .recipe = {"", "sgd", 0.1, 1},
+                               .most_threads = 1,
+                               .evaluation_batch = 1,
+                               .arguments = kForget,
+                               .misfit = nullptr,
+                               .make = Make};
+
+struct World {
+  explicit World(const char* arguments, double clip_norm, bool measure_norm = false)
+      : World(Options(arguments, clip_norm, measure_norm)) {}
+  explicit World(const LearnerOptions& options)
+      : group(std::move(*ProcessGroup::Join(WorkerEnv{}, GroupOptions{}))),
+        learner(kModel, options, *group) {
+    EXPECT_TRUE(learner.Start(5, 4, {}));  // More than most steps have here: others' shares.
+    for (std::size_t i = 0; i < 4; ++i) {  // y = 3 x, from y = x.
+      learner.room(0).inputs[0][i] = 1;
+      learner.room(0).targets[i] = 3;
+    }
+  }
+  static LearnerOptions Options(const char* arguments, double clip_norm, bool measure_norm) {
+    LearnerOptions options;
+    options.task = {.inputs = {{1}}, .classes = 0, .target = {1}};
+    options.model_arguments = *Arguments::Parse(arguments, kForget);
+    options.optimizer.kind = OptimizerKind::kSgd;
+    options.clip_norm = clip_norm;
+    options.measure_norm = measure_norm;
+    return options;
+  }
+  float Weight() const {
+    return *reinterpret_cast<const float*>(learner.View().model.back().bytes.data());
+  }
+
+  std::unique_ptr<ProcessGroup> group;
+  Learner learner;
+};
+
+TEST(Learner, AParameterWithoutPartInTheLossIsNamed) {
+  World world("forget=1", 0);
+  ASSERT_TRUE(world.learner.Backward({.count = 4, .global_count = 4}));
+  const Result<void> updated = world.learner.Update(0.1);
+  ASSERT_FALSE(updated);
+  EXPECT_EQ(updated.error().kind, ErrorKind::kInvalid);
+  EXPECT_NE(updated.error().message.find("no gradient: forgotten.weight."), std::string::npos)
+      << updated.error().message;
+}
+
+// The loss is (w - 3)^2 with gradient -4 at w = 1.
+TEST(Learner, PartsAddUpToTheMeanOfTheGlobalBatch) {
+  for (const std::size_t parts : {1, 2, 4}) {
+    World world("", 0);
+    for (std::size_t part = 0; part < parts; ++part) {
+      ASSERT_TRUE(world.learner.Backward(
+          {.count = 4 / parts, .global_count = 4, .first = part == 0, .last = part + 1 == parts}));
+    }
+    const Score score = *world.learner.TakeScore();
+    ASSERT_TRUE(world.learner.Update(0.1));
+    EXPECT_FLOAT_EQ(world.Weight(), 1.4F) << parts;
+    EXPECT_DOUBLE_EQ(score.loss_sum, 16);
+    EXPECT_EQ(score.samples, 4u);
+    EXPECT_EQ(world.learner.TakeScore()->samples, 0u);
+  }
+}
+
+TEST(Learner, ClipsToTheNorm) {
+  World world("", 0.5);
+  ASSERT_TRUE(world.learner.Backward({.count = 4, .global_count = 4}));
+  ASSERT_TRUE(world.learner.Update(0.1));
+  EXPECT_NEAR(world.Weight(), 1.05F, 1e-6);
+  ASSERT_TRUE(world.learner.GradientNorm());
+  EXPECT_NEAR(*world.learner.GradientNorm(), 4, 1e-6);  // Before clipping.
+}
+
+TEST(Learner, MeasuresTheNormWithoutClipping) {
+  World measured("", 0, /*measure_norm=*/true);
+  EXPECT_FALSE(measured.learner.GradientNorm());  // No step yet.
+  ASSERT_TRUE(measured.learner.Backward({.count = 4, .global_count = 4}));
+  ASSERT_TRUE(measured.learner.Update(0.1));
+  EXPECT_NEAR(*measured.learner.GradientNorm(), 4, 1e-6);
+  EXPECT_NEAR(measured.Weight(), 1.4F, 1e-6);
+
+  World silent("", 0);
+  ASSERT_TRUE(silent.learner.Backward({.count = 4, .global_count = 4}));
+  ASSERT_TRUE(silent.learner.Update(0.1));
+  EXPECT_FALSE(silent.learner.GradientNorm());
+}
+
+TEST(Learner, ABufferIsPartOfTheModelAndKnownToChangeInAForward) {
+  World world("", 0);
+  ASSERT_TRUE(world.learner.Backward({.count = 3, .global_count = 3}));
+  const std::vector<TensorView> model = world.learner.View().model;
+  ASSERT_EQ(model.size(), 2u);
+  EXPECT_EQ(model[0].name, "seen");  // Wider types come first.
+  EXPECT_TRUE(model[0].forward_changes_it);
+  EXPECT_FALSE(model[1].forward_changes_it);
+  EXPECT_EQ(*reinterpret_cast<const std::int64_t*>(model[0].bytes.data()), 3);
+  ASSERT_TRUE(world.learner.Evaluate(2));
+  EXPECT_EQ(*reinterpret_cast<const std::int64_t*>(model[0].bytes.data()), 3);
+}
+
+// As on a GPU: what is learned from, and what a snapshot sees, are copies.
+TEST(Learner, LearnsTheSameFromMemoryApart) {
+  LearnerOptions options = World::Options("", 0, false);
+  options.apart = true;
+  World world(options);
+  for (std::size_t step = 0; step < 3; ++step) {
+    ASSERT_TRUE(world.learner.Backward({.count = 4, .global_count = 4}));
+    std::fill_n(world.learner.room(0).inputs[0], 4, 7.0F);  // Free to be filled again.
+    ASSERT_TRUE(world.learner.Update(0.1));
+    std::fill_n(world.learner.room(0).inputs[0], 4, 1.0F);
+  }
+  int waits = 0;
+  world.learner.BeforeUpdate([&] { ++waits; });
+  const Snapshot after = CopyNow(world.learner.View(), {});
+  EXPECT_EQ(waits, 1);  // Until the copy before this one has been read.
+  EXPECT_FALSE(world.learner.View().model[0].forward_changes_it);
+  ASSERT_TRUE(world.learner.Backward({.count = 4, .global_count = 4}));
+  ASSERT_TRUE(world.learner.Update(0.1));
+  EXPECT_NEAR(world.Weight(), 3 - 2 * 0.8 * 0.8 * 0.8 * 0.8, 1e-6);
+  EXPECT_NEAR(*reinterpret_cast<const float*>(after.model.back().bytes.data()),
+              3 - 2 * 0.8 * 0.8 * 0.8, 1e-6);
+
+  World other("", 0);  // Here they are where they are used.
+  ASSERT_TRUE(other.learner.CopyFrom(after));
+  EXPECT_NEAR(other.Weight(), 3 - 2 * 0.8 * 0.8 * 0.8, 1e-6);
+}
+
+// A GPU's graph as the learner sees it: recording does nothing, each replay does the work.
+class FakeGraph : public StepGraph {
+ public:
+  Result<void> Record(const std::function<void()>& work) override {
+    EXPECT_FALSE(work_);
+    work_ = work;
+    return {};
+  }
+  Result<void> Replay() override {
+    ++replays;
+    work_();
+    return {};
+  }
+  int replays = 0;
+
+ private:
+  std::function<void()> work_;
+};
+
+// Steps of four samples and, every fifth time, of three, as at the end of an epoch.
+std::vector<float> WeightsOverSteps(World& world, std::size_t steps, Score& score) {
+  std::vector<float> weights;
+  for (std::size_t step = 1; step <= steps; ++step) {
+    for (std::size_t i = 0; i < 4; ++i) {
+      world.learner.room(0).targets[i] = static_cast<float>(step % 7 + i);
+    }
+    const std::size_t count = step % 5 == 0 ? 3 : 4;
+    EXPECT_TRUE(
+        world.learner.Backward({.count = count, .global_count = count, .regular = count == 4}));
+    EXPECT_TRUE(world.learner.Update(0.1));
+    weights.push_back(world.Weight());
+  }
+  score = *world.learner.TakeScore();
+  return weights;
+}
+
+TEST(Learner, ReplaysFullStepsOnceItIsWarmAndLearnsTheSame) {
+  constexpr std::size_t kSteps = 40;  // 32 of them full.
+  LearnerOptions options = World::Options("", 0, false);
+  World plain(options);
+  Score expected;
+  const std::vector<float> weights = WeightsOverSteps(plain, kSteps, expected);
+  EXPECT_FALSE(plain.learner.Replays());
+
+  // As a rank with one sample less than the others has it: a step is whole by what all know.
+  const auto graph = std::make_shared<FakeGraph>();
+  options.graph = graph;
+  World world(options);
+  Score score;
+  EXPECT_EQ(WeightsOverSteps(world, kSteps, score), weights);
+  EXPECT_TRUE(world.learner.Replays());
+  EXPECT_EQ(graph->replays, 32 - static_cast<int>(Learner::kWarmSteps));
+  EXPECT_EQ(score.samples, expected.samples);
+  EXPECT_EQ(score.loss_sum, expected.loss_sum);
+}
+
+// Steps of one part here, where another rank needs two, are recorded nowhere.
+TEST(Learner, StepsThatAreNotRegularEverywhereAreNotReplayed) {
+  LearnerOptions options = World::Options("", 0, false);
+  const auto graph = std::make_shared<FakeGraph>();
+  options.graph = graph;
+  World world(options);
+  for (std::size_t step = 0; step < 2 * Learner::kWarmSteps; ++step) {
+    ASSERT_TRUE(world.learner.Backward({.count = 4, .global_count = 9, .regular = false}));
+    ASSERT_TRUE(world.learner.Update(0.01));
+  }
+  EXPECT_EQ(graph->replays, 0);
+}
+
+TEST(Learner, AFrozenParameterIsNotCopiedAsABufferIs) {
+  LearnerOptions options = World::Options("forget=1", 0, false);
+  options.freeze = {"forgotten"};
+  World world(options);
+  ASSERT_TRUE(world.learner.Backward({.count = 4, .global_count = 4}));
+  ASSERT_TRUE(world.learner.Update(0.1));
+  int changing = 0;
+  std::vector<std::string> names;
+  for (const TensorView& tensor : world.learner.View().model) {
+    names.push_back(tensor.name);
+    changing += tensor.forward_changes_it ? 1 : 0;
+    EXPECT_EQ(tensor.forward_changes_it, tensor.name == "seen") << tensor.name;
+  }
+  EXPECT_EQ(names.size(), 3u);
+  EXPECT_EQ(changing, 1);
+}
+
+// Ends as a Transformer does that computes with positions first.
+std::shared_ptr<TorchModel> MakeTransposed(const Task&, const Arguments&, std::uint64_t) {
+  auto model = std::make_shared<TorchModel>();
+  model->names = {"weight"};
+  model->parameters = {at::ones({1})};
+  model->forward = [p = model->parameters](const std::vector<at::Tensor>& batch, bool) {
+    return (batch[0] * p[0]).t().contiguous().t();
+  };
+  return model;
+}
+
+// The numbers that it is given, times one.
+std::shared_ptr<TorchModel> MakeScaled(const Task&, const Arguments&, std::uint64_t) {
+  auto model = std::make_shared<TorchModel>();
+  model->names = {"weight"};
+  model->parameters = {at::ones({1})};
+  model->forward = [p = model->parameters](const std::vector<at::Tensor>& batch, bool) {
+    return batch[0] * p[0];
+  };
+  return model;
+}
+
+constexpr ModelEntry EntryOf(std::shared_ptr<TorchModel> (*make)(const Task&, const Arguments&,
+                                                                 std::uint64_t)) {
+  return {.name = "scaled",
+          .about = "",
+          .recipe = {"", "sgd", 0.1, 1},
+          .most_threads = 1,
+          .evaluation_batch = 2,
+          .arguments = {},
+          .misfit = nullptr,
+          .make = make};
+}
+
+constexpr ModelEntry kTransposed = EntryOf(MakeTransposed);
+constexpr ModelEntry kScaled = EntryOf(MakeScaled);
+
+TEST(Learner, CountsWhatIsRightHoweverTheOutputLiesInMemory) {
+  const auto group = std::move(*ProcessGroup::Join(WorkerEnv{}, GroupOptions{}));
+  LearnerOptions options;
+  options.task = {.inputs = {{3}}, .classes = 3, .target = {}};
+  Learner learner(kTransposed, options, *group);
+  ASSERT_TRUE(learner.Start(2, 2, {}));
+  const BatchRoom room = learner.room(Learner::kEvaluationSlot);
+  const float logits[] = {9, 1, 2, 0, 1, 7};  // Classes 0 and 2.
+  std::copy_n(logits, 6, room.inputs[0]);
+  room.labels[0] = 0;
+  room.labels[1] = 2;
+  EXPECT_EQ(learner.Evaluate(2)->correct, 2u);
+}
+
+// As torch.nn.functional.cross_entropy of the same numbers in Python: the mean over distributions.
+TEST(Learner, FloatTargetsCanBeProbabilities) {
+  const auto group = std::move(*ProcessGroup::Join(WorkerEnv{}, GroupOptions{}));
+  LearnerOptions options;
+  options.task = {.inputs = {{2, 3}}, .classes = 0, .target = {2, 3}};
+  options.loss = Loss::kCrossEntropy;
+  Learner learner(kScaled, options, *group);
+  ASSERT_TRUE(learner.Start(1, 1, {}));
+  const BatchRoom room = learner.room(Learner::kEvaluationSlot);
+  const float numbers[] = {0, 1, 2, 0, 0, 0};  // Of two classes, three times.
+  const float targets[] = {1, 0.5F, 0, 0, 0.5F, 1};
+  std::copy_n(numbers, 6, room.inputs[0]);
+  std::copy_n(targets, 6, room.targets);
+  const double first = std::log(2);                       // -log(1/2)
+  const double second = std::log(1 + std::exp(1)) - 0.5;  // Half of each.
+  const double third = std::log(1 + std::exp(2));         // The smaller one is right.
+  EXPECT_NEAR(learner.Evaluate(1)->loss_sum, (first + second + third) / 3, 1e-6);
+}
+
+TEST(Learner, StepsOfSeveralPartsAreNotReplayed) {
+  LearnerOptions options = World::Options("", 0, false);
+  const auto graph = std::make_shared<FakeGraph>();
+  options.graph = graph;
+  World world(options);
+  for (std::size_t step = 0; step < 2 * Learner::kWarmSteps; ++step) {
+    for (const bool first : {true, false}) {
+      ASSERT_TRUE(
+          world.learner.Backward({.count = 2, .global_count = 4, .first = first, .last = !first}));
+    }
+    ASSERT_TRUE(world.learner.Update(0.01));
+  }
+  EXPECT_EQ(graph->replays, 0);
+}
+
+double LossScaleIn(const Snapshot& snapshot) {
+  for (const Tensor& tensor : snapshot.optimizer) {
+    if (tensor.name == "loss_scale") {
+      return *reinterpret_cast<const double*>(tensor.bytes.data());
+    }
+  }
+  return 0;
+}
+
+// At the first scale the gradient of 65536 is more than float16 holds; at half of it all is well.
+TEST(Learner, SkipsAStepThatOverflowsAndKeepsTheScaleInItsSnapshot) {
+  LearnerOptions options = World::Options("", 0, false);
+  options.precision = Precision::kFloat16;
+  World world(options);
+  ASSERT_TRUE(world.learner.Backward({.count = 4, .global_count = 4}));
+  ASSERT_TRUE(world.learner.Update(0.1));
+  EXPECT_EQ(world.Weight(), 1);
+  EXPECT_EQ(LossScaleIn(CopyNow(world.learner.View(), {})), 32768);
+  std::size_t steps = 1;
+  for (; world.Weight() == 1 && steps < 10; ++steps) {
+    ASSERT_TRUE(world.learner.Backward({.count = 4, .global_count = 4}));
+    ASSERT_TRUE(world.learner.Update(0.1));
+  }
+  EXPECT_NEAR(world.Weight(), 1.4, 1e-3);
+  const Snapshot after = CopyNow(world.learner.View(), {});
+  EXPECT_EQ(LossScaleIn(after), 65536 / static_cast<double>(1 << (steps - 1)));
+
+  World resumed(options);
+  ASSERT_TRUE(resumed.learner.CopyFrom(after));
+  EXPECT_EQ(LossScaleIn(CopyNow(resumed.learner.View(), {})), LossScaleIn(after));
+  World plain("", 0);  // From float16 to float32 and back: the scale is dropped, then fresh.
+  ASSERT_TRUE(plain.learner.CopyFrom(after));
+  ASSERT_TRUE(resumed.learner.CopyFrom(CopyNow(plain.learner.View(), {})));
+}
+
+}  // namespace
+}  // namespace ddprun

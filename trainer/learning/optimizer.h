@@ -1,0 +1,62 @@
+// One optimizer's state and its update, by libtorch's fused kernels.
+//
+// The state has a fixed list of named tensors, so that a checkpoint can hold all of it. Decides
+// nothing about learning rates. Included only by files that see libtorch anyway.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "trainer/options/optimizer_options.h"
+
+namespace ddprun {
+
+// As torch.nn.utils.clip_grad_norm_: the norm over all gradients, which are scaled down to `most`
+// if it is larger; 0: only measured.
+at::Tensor ClipNorm(const std::vector<at::Tensor>& gradients, double most);
+
+struct NamedTensor {
+  std::string name;
+  at::Tensor tensor;  // Shares its memory with the owner.
+};
+
+class Optimizer {
+ public:
+  // `names` and `parameters` go together; the tensors are updated in place.
+  Optimizer(const OptimizerOptions& options, const std::vector<std::string>& names,
+            const std::vector<at::Tensor>& parameters);
+
+  // One gradient for each parameter.
+  void Step(const std::vector<at::Tensor>& gradients, double lr);
+
+  // Steps taken.
+  std::int64_t steps() const { return *steps_.const_data_ptr<std::int64_t>(); }
+
+  // `step`, and exp_avg.NAME and exp_avg_sq.NAME (Adam, AdamW) or momentum_buffer.NAME (SGD with
+  // momentum).
+  const std::vector<NamedTensor>& state() const { return state_; }
+
+ private:
+  // What is on one device: a kernel wants no other.
+  struct Group {
+    std::vector<std::size_t> places;  // Among all parameters.
+    std::vector<at::Tensor> parameters;
+    at::Tensor float_steps;               // As Adam's kernel wants it,
+    std::vector<at::Tensor> every_steps;  // once per parameter.
+    std::vector<at::Tensor> first;        // exp_avg or momentum_buffer
+    std::vector<at::Tensor> second;       // exp_avg_sq
+  };
+  Group& GroupOf(const at::Tensor& parameter);
+  void Update(Group& group, const std::vector<at::Tensor>& gradients, double lr,
+              std::int64_t step) const;
+
+  const OptimizerOptions options_;
+  at::Tensor steps_;
+  std::vector<Group> groups_;
+  std::vector<NamedTensor> state_;
+};
+
+}  // namespace ddprun

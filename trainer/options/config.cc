@@ -1,0 +1,202 @@
+#include "trainer/options/config.h"
+
+#include <CLI/CLI.hpp>
+#include <sstream>
+
+#include "common/exit_code.h"
+#include "trainer/data/entries.h"
+#include "trainer/models/entries.h"
+
+namespace ddprun {
+namespace {
+
+template <class Entries>
+std::string Names(const Entries& entries) {
+  std::string names;
+  for (const auto& entry : entries) {
+    names += (names.empty() ? "" : ", ") + std::string(entry->name);
+  }
+  return names;
+}
+
+void AddTaskOptions(CLI::App& app, TrainConfig& config) {
+  app.add_option("--model", config.model, "Model: " + Names(KnownModels()))->capture_default_str();
+  app.add_option("--model-arg", config.model_arg,
+                 "NAME=VALUE,... of the model's arguments, such as heads=4,layers=1");
+  app.add_option("--dataset", config.dataset,
+                 "Data set: " + Names(KnownDatasets()) + " (default: the model's)");
+  app.add_option("--data-arg", config.data_arg,
+                 "NAME=VALUE,... of the data set's arguments, such as train=1000");
+  app.add_option("--data-root", config.data_root,
+                 "Directory of the data set's files (default: the data that came along)");
+  app.add_option("--epochs", config.epochs, "Times through the training set")
+      ->capture_default_str();
+  app.add_option("--batch", config.batch,
+                 "Samples per optimizer step on each rank (default: the model's)");
+  app.add_option("--micro-batch", config.micro_batch,
+                 "The most samples of one forward: a larger share of a step is learned from in "
+                 "parts whose gradients add up (default: as many as --batch)");
+  app.add_option("--seed", config.seed, "Decides initial parameters and sample order")
+      ->capture_default_str();
+  app.add_option("--limit-train", config.limit_train, "Use only the first N training samples");
+}
+
+void AddOptimizerOptions(CLI::App& app, TrainConfig& config) {
+  app.add_option("--optimizer", config.optimizer, "adam, adamw or sgd (default: the model's)");
+  app.add_option("--lr", config.lr, "Learning rate (default: the model's)");
+  app.add_flag("--scale-lr", config.scale_lr,
+               "Multiply the learning rate by the number of --batch in a global batch");
+  app.add_option("--weight-decay", config.weight_decay,
+                 "Weight decay (default: 0.01 for adamw, else 0)");
+  app.add_option("--momentum", config.momentum, "Momentum of sgd")->capture_default_str();
+  app.add_flag("--nesterov", config.nesterov, "Nesterov's momentum of sgd");
+}
+
+void AddCheckpointOptions(CLI::App& app, TrainConfig& config) {
+  app.add_option("--checkpoint-dir", config.checkpoint_dir,
+                 "Where checkpoints are kept (default: checkpoints/<dataset>-<model>)");
+  app.add_option("--checkpoint-every", config.checkpoint_every,
+                 "Steps between checkpoints, or seconds as 30s; also at each epoch's end")
+      ->capture_default_str();
+  app.add_option("--resume", config.resume,
+                 "auto: from the newest valid checkpoint, else afresh; must: fail if there is "
+                 "none; never: afresh")
+      ->capture_default_str();
+  app.add_option("--keep-last", config.keep_last, "Checkpoints to keep (at least 2)")
+      ->capture_default_str();
+}
+
+void AddProcessOptions(CLI::App& app, TrainConfig& config) {
+  app.add_option(
+      "--metrics", config.metrics,
+      "Append progress to this file, one JSON per line; none: do not (default: metrics.jsonl "
+      "in --checkpoint-dir)");
+  app.add_option("--dump-parameters", config.dump_parameters,
+                 "Write the final parameters to this file (safetensors)");
+  app.add_option("--sample-log", config.sample_log,
+                 "Write which samples each step used to files in this directory, one per "
+                 "generation and rank");
+  app.add_option(
+         "--threads", config.threads,
+         "Threads per rank; 0: cores / ranks on this node, as far as the model has a use for "
+         "them. OMP_NUM_THREADS wins")
+      ->capture_default_str();
+  app.add_option("--progress-every", config.progress_every,
+                 "Seconds between progress lines (default: 1, or 0.2 on a terminal)");
+  app.add_option("--collective-timeout", config.collective_timeout,
+                 "Seconds after which a silent peer counts as gone")
+      ->capture_default_str();
+  app.add_option("--backend", config.backend,
+                 "auto: NCCL between GPUs, else shared memory where all ranks are on one node, "
+                 "else Gloo; gloo; shm; nccl")
+      ->capture_default_str();
+  app.add_option("--device", config.device,
+                 "auto: this local rank's GPU where there is one, else the CPU; cpu; cuda: the "
+                 "GPU or an error; cuda:N: this one")
+      ->capture_default_str();
+  app.add_option("--bucket-mib", config.bucket_mib,
+                 "Gradients are all-reduced in buckets of this many MiB during backward")
+      ->capture_default_str();
+  app.set_version_flag("--version",
+                       "ddprun-train " DDPRUN_VERSION " (libtorch " DDPRUN_LIBTORCH_VERSION ")");
+}
+
+// What the command line left to the model.
+void FollowRecipe(const CLI::App& app, TrainConfig& config) {
+  const ModelEntry* const model = FindModel(config.model);
+  if (model == nullptr) {
+    return;
+  }
+  const Recipe& recipe = model->recipe;
+  if (app.count("--dataset") == 0) {
+    config.dataset = recipe.dataset;
+  }
+  if (app.count("--optimizer") == 0) {
+    config.optimizer = recipe.optimizer;
+  }
+  if (app.count("--lr") == 0) {
+    config.lr = recipe.lr;
+  }
+  if (app.count("--batch") == 0) {
+    config.batch = recipe.batch;
+  }
+}
+
+// What valid texts mean, and the defaults that depend on other flags.
+void Resolve(TrainConfig& config) {
+  const DatasetEntry& dataset = *FindDataset(config.dataset);
+  config.backend_choice = *ParseBackend(config.backend);
+  config.device_wish = *ParseDevice(config.device);
+  config.resume_mode = *ParseResumeMode(config.resume);
+  config.checkpoint_interval = *ParseCheckpointInterval(config.checkpoint_every);
+  config.model_arguments = *Arguments::Parse(config.model_arg, FindModel(config.model)->arguments);
+  config.data_arguments = *Arguments::Parse(config.data_arg, dataset.arguments);
+  if (config.data_root.empty() && dataset.reads_files) {
+    config.data_root = BundledDatasetRoot(dataset.bundled);
+  }
+  if (config.checkpoint_dir.empty()) {
+    config.checkpoint_dir =
+        std::filesystem::path("checkpoints") / (config.dataset + "-" + config.model);
+  }
+  if (config.micro_batch == 0) {
+    config.micro_batch = config.batch;
+  }
+  OptimizerOptions& optimizer = config.optimizer_options;
+  optimizer.kind = *ParseOptimizer(config.optimizer);
+  optimizer.weight_decay =
+      config.weight_decay.value_or(optimizer.kind == OptimizerKind::kAdamW ? 0.01 : 0);
+  optimizer.momentum = config.momentum;
+  optimizer.nesterov = config.nesterov;
+  if (config.metrics.empty()) {
+    config.metrics = config.checkpoint_dir / "metrics.jsonl";
+  } else if (config.metrics == "none") {
+    config.metrics.clear();
+  }
+  FinishRunOptions(config.run);
+}
+
+EarlyExit WrongCommandLine(const std::vector<std::string>& problems) {
+  std::string text;
+  for (const std::string& problem : problems) {
+    text += "ddprun-train: " + problem + "\n";
+  }
+  return {kExitUsage, text + "ddprun-train: nothing was started; see ddprun-train --help\n"};
+}
+
+}  // namespace
+
+std::variant<TrainConfig, EarlyExit> Parse(int argc, const char* const* argv) {
+  TrainConfig config;
+  CLI::App app(
+      "Trains a model with distributed data parallelism (libtorch, Gloo), from a checkpoint where\n"
+      "there is one. Run it under ddprun, under torchrun, or alone.",
+      "ddprun-train");
+  // A script's flags can be overruled by more of them.
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  AddTaskOptions(app, config);
+  AddOptimizerOptions(app, config);
+  AddLearningOptions(app, config.learning);
+  AddCheckpointOptions(app, config);
+  AddProcessOptions(app, config);
+  AddRunOptions(app, config.run);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& success) {  // --help, --version
+    std::ostringstream text;
+    std::ostringstream ignored;
+    app.exit(success, text, ignored);
+    return EarlyExit{kExitOk, text.str()};
+  } catch (const CLI::ExtrasError&) {
+    return WrongCommandLine({"unknown argument '" + app.remaining().front() + "'"});
+  } catch (const CLI::ParseError& error) {
+    return WrongCommandLine({error.what()});
+  }
+  FollowRecipe(app, config);
+  if (const std::vector<std::string> problems = Problems(config); !problems.empty()) {
+    return WrongCommandLine(problems);
+  }
+  Resolve(config);
+  return config;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,213 @@
+#include <charconv>
+#include <cmath>
+
+#include "trainer/data/entries.h"
+#include "trainer/models/entries.h"
+#include "trainer/options/config.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::int64_t kMaxBatch = 1 << 20;
+constexpr std::int64_t kMaxEpochs = 1'000'000;
+
+void CheckRange(std::vector<std::string>& problems, const std::string& flag, std::int64_t value,
+                std::int64_t least, std::int64_t most) {
+  if (value < least || value > most) {
+    problems.push_back(flag + " must be " + std::to_string(least) + " to " + std::to_string(most) +
+                       ", not " + std::to_string(value));
+  }
+}
+
+// Of all entries for which `suits` holds.
+template <class Entries, class Suits>
+std::string SuitingNames(const Entries& entries, Suits suits) {
+  std::string names;
+  for (const auto* const entry : entries) {
+    if (suits(*entry)) {
+      names += (names.empty() ? "" : ", ") + std::string(entry->name);
+    }
+  }
+  return names.empty() ? "none" : names;
+}
+
+constexpr auto kAny = [](const auto&) { return true; };
+
+// Others that would do, with their own default arguments.
+std::string MisfitProblem(const ModelEntry& model, const Arguments& model_arguments,
+                          const DatasetEntry& dataset, const Arguments& data_arguments) {
+  const Task task = dataset.task(data_arguments);
+  const std::string misfit = model.misfit(task, model_arguments);
+  if (misfit.empty()) {
+    return "";
+  }
+  const auto model_suits = [&](const ModelEntry& other) {
+    return other.misfit(task, *Arguments::Parse("", other.arguments)).empty();
+  };
+  const auto data_suits = [&](const DatasetEntry& other) {
+    return model.misfit(other.task(*Arguments::Parse("", other.arguments)), model_arguments)
+        .empty();
+  };
+  return "--model=" + std::string(model.name) +
+         " cannot be trained on --dataset=" + std::string(dataset.name) + ": " + misfit +
+         "; data sets that fit it: " + SuitingNames(KnownDatasets(), data_suits) +
+         "; models that fit this data: " + SuitingNames(KnownModels(), model_suits);
+}
+
+void CheckTask(std::vector<std::string>& problems, const TrainConfig& config) {
+  const ModelEntry* const model = FindModel(config.model);
+  const DatasetEntry* const dataset = FindDataset(config.dataset);
+  if (model == nullptr) {
+    problems.push_back("--model: there is no '" + config.model +
+                       "'; known: " + SuitingNames(KnownModels(), kAny));
+  }
+  if (dataset == nullptr) {
+    problems.push_back("--dataset: there is no '" + config.dataset +
+                       "'; known: " + SuitingNames(KnownDatasets(), kAny));
+  } else if (dataset->reads_files && dataset->bundled.empty() && config.data_root.empty()) {
+    problems.push_back("--dataset=" + config.dataset +
+                       " does not come along: --data-root=DIR must say where its files are");
+  }
+  if (model == nullptr || dataset == nullptr) {
+    return;
+  }
+  const auto model_arguments = Arguments::Parse(config.model_arg, model->arguments);
+  const auto data_arguments = Arguments::Parse(config.data_arg, dataset->arguments);
+  if (!model_arguments) {
+    problems.push_back("--model-arg of " + config.model + ": " + model_arguments.error().message);
+  }
+  if (!data_arguments) {
+    problems.push_back("--data-arg of " + config.dataset + ": " + data_arguments.error().message);
+  }
+  if (model_arguments && data_arguments) {
+    const std::string misfit = MisfitProblem(*model, *model_arguments, *dataset, *data_arguments);
+    if (!misfit.empty()) {
+      problems.push_back(misfit);
+    }
+  }
+}
+
+void CheckOptimizer(std::vector<std::string>& problems, const TrainConfig& config) {
+  const std::optional<OptimizerKind> kind = ParseOptimizer(config.optimizer);
+  if (!kind) {
+    problems.push_back("--optimizer must be adam, adamw or sgd, not '" + config.optimizer + "'");
+  }
+  if (!std::isfinite(config.lr) || config.lr <= 0) {
+    problems.push_back("--lr must be a number above 0");
+  }
+  if (config.weight_decay && !(*config.weight_decay >= 0 && *config.weight_decay <= 1)) {
+    problems.push_back("--weight-decay must be 0 to 1");
+  }
+  if (!(config.momentum >= 0 && config.momentum < 1)) {
+    problems.push_back("--momentum must be at least 0 and below 1");
+  }
+  if (kind && *kind != OptimizerKind::kSgd && (config.momentum != 0 || config.nesterov)) {
+    problems.push_back("--momentum and --nesterov are for --optimizer=sgd");
+  } else if (config.nesterov && config.momentum == 0) {
+    problems.push_back("--nesterov needs --momentum");
+  }
+}
+
+void CheckDevice(std::vector<std::string>& problems, const TrainConfig& config) {
+  const std::optional<DeviceWish> wish = ParseDevice(config.device);
+  if (!wish) {
+    problems.push_back("--device must be auto, cpu, cuda or cuda:N, not '" + config.device + "'");
+    return;
+  }
+  const std::optional<BackendChoice> backend = ParseBackend(config.backend);
+  if (wish->kind == DeviceKind::kCpu && backend == BackendChoice::kNccl) {
+    problems.push_back("--backend=nccl is for GPUs, not for --device=cpu");
+  }
+  if (wish->kind == DeviceKind::kCuda && backend == BackendChoice::kShm) {
+    problems.push_back("--backend=shm is for CPUs, not for --device=" + config.device);
+  }
+}
+
+// A graph holds what one GPU does by itself or with NCCL.
+void CheckCudaGraph(std::vector<std::string>& problems, const TrainConfig& config) {
+  if (!config.learning.cuda_graph) {
+    return;
+  }
+  const auto not_with = [&](bool given, const std::string& what, const char* why) {
+    if (given) {
+      problems.push_back("--cuda-graph is not for " + what + ": " + why);
+    }
+  };
+  not_with(config.device == "cpu", "--device=cpu", "it is a GPU that replays it");
+  not_with(config.backend == "gloo" || config.backend == "shm", "--backend=" + config.backend,
+           "gradients would pass through the host, whose work no graph holds");
+  not_with(config.learning.compress != "off", "--compress",
+           "gradients are unpacked by the host's work");
+  not_with(!config.run.split_devices.empty(), "--split-devices", "it is recorded on one device");
+}
+
+}  // namespace
+
+std::optional<CheckpointInterval> ParseCheckpointInterval(const std::string& text) {
+  std::uint64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [parsed, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc{} || value == 0 || value > 1'000'000'000) {
+    return std::nullopt;
+  }
+  if (parsed == end) {
+    return CheckpointInterval{.steps = value};
+  }
+  if (parsed + 1 == end && *parsed == 's') {
+    return CheckpointInterval{.time = std::chrono::seconds(value)};
+  }
+  return std::nullopt;
+}
+
+std::optional<ResumeMode> ParseResumeMode(const std::string& text) {
+  if (text == "auto") {
+    return ResumeMode::kAuto;
+  }
+  if (text == "never") {
+    return ResumeMode::kNever;
+  }
+  if (text == "must") {
+    return ResumeMode::kMust;
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> Problems(const TrainConfig& config) {
+  std::vector<std::string> problems;
+  CheckTask(problems, config);
+  CheckOptimizer(problems, config);
+  const std::vector<std::string> learning = LearningProblems(config.learning);
+  problems.insert(problems.end(), learning.begin(), learning.end());
+  CheckRange(problems, "--epochs", config.epochs, 1, kMaxEpochs);
+  CheckRange(problems, "--batch", config.batch, 1, kMaxBatch);
+  CheckRange(problems, "--micro-batch", config.micro_batch, 0, kMaxBatch);
+  CheckRange(problems, "--seed", config.seed, 0, INT64_MAX);
+  CheckRange(problems, "--keep-last", config.keep_last, 2, 32);
+  CheckRange(problems, "--threads", config.threads, 0, 1024);
+  CheckRange(problems, "--collective-timeout", config.collective_timeout, 1, 86'400);
+  if (config.limit_train) {
+    CheckRange(problems, "--limit-train", *config.limit_train, 1, INT32_MAX);
+  }
+  if (config.progress_every && !(*config.progress_every >= 0 && *config.progress_every <= 3'600)) {
+    problems.push_back("--progress-every must be a number of seconds from 0 to 3600");
+  }
+  if (!(config.bucket_mib >= 0.0001 && config.bucket_mib <= 4096)) {
+    problems.push_back("--bucket-mib must be 0.0001 to 4096");
+  }
+  if (!ParseCheckpointInterval(config.checkpoint_every)) {
+    problems.push_back("--checkpoint-every must be steps (200) or seconds (30s), not '" +
+                       config.checkpoint_every + "'");
+  }
+  if (!ParseBackend(config.backend)) {
+    problems.push_back("--backend must be auto, gloo, shm or nccl, not '" + config.backend + "'");
+  }
+  CheckDevice(problems, config);
+  CheckCudaGraph(problems, config);
+  if (!ParseResumeMode(config.resume)) {
+    problems.push_back("--resume must be auto, never or must, not '" + config.resume + "'");
+  }
+  CheckRunOptions(config.run, problems);
+  return problems;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,232 @@
+#include "trainer/options/config.h"
+
+#include <gtest/gtest.h>
+
+namespace ddprun {
+namespace {
+
+std::variant<TrainConfig, EarlyExit> ParseAll(std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "ddprun-train");
+  return Parse(static_cast<int>(arguments.size()), arguments.data());
+}
+
+EarlyExit Refusal(const std::vector<const char*>& arguments) {
+  const auto parsed = ParseAll(arguments);
+  return std::holds_alternative<EarlyExit>(parsed) ? std::get<EarlyExit>(parsed)
+                                                   : EarlyExit{0, "it was accepted"};
+}
+
+TEST(Config, DefaultsTrainTheBundledDataAndRecover) {
+  const auto config = std::get<TrainConfig>(ParseAll({}));
+  EXPECT_EQ(config.epochs, 5);
+  EXPECT_EQ(config.checkpoint_dir, "checkpoints/mnist-mlp");
+  EXPECT_EQ(config.checkpoint_interval.steps, 200u);
+  EXPECT_EQ(config.resume_mode, ResumeMode::kAuto);
+  EXPECT_NE(config.data_root.string().find("share/ddprun/mnist"), std::string::npos);
+}
+
+TEST(Config, ReadsEveryFlag) {
+  const auto config = std::get<TrainConfig>(ParseAll(
+      {"--model=mlp", "--dataset=mnist", "--data-root=/d", "--epochs=7", "--batch=32", "--lr=0.01",
+       "--seed=9", "--checkpoint-dir=/c", "--checkpoint-every=30s", "--resume=must",
+       "--backend=shm", "--keep-last=5", "--limit-train=1000", "--metrics=/m",
+       "--dump-parameters=/p", "--threads=2", "--collective-timeout=9", "--bucket-mib=0.5"}));
+  EXPECT_EQ(config.data_root, "/d");
+  EXPECT_EQ(config.epochs, 7);
+  EXPECT_EQ(config.batch, 32);
+  EXPECT_DOUBLE_EQ(config.lr, 0.01);
+  EXPECT_EQ(config.seed, 9);
+  EXPECT_EQ(config.checkpoint_dir, "/c");
+  EXPECT_EQ(config.checkpoint_interval.time, std::chrono::seconds(30));
+  EXPECT_FALSE(config.checkpoint_interval.steps);
+  EXPECT_EQ(config.resume_mode, ResumeMode::kMust);
+  EXPECT_EQ(config.backend_choice, BackendChoice::kShm);
+  EXPECT_EQ(config.keep_last, 5);
+  EXPECT_EQ(config.limit_train, 1000);
+  EXPECT_EQ(config.metrics, "/m");
+  EXPECT_EQ(config.dump_parameters, "/p");
+  EXPECT_EQ(config.threads, 2);
+  EXPECT_EQ(config.collective_timeout, 9);
+  EXPECT_DOUBLE_EQ(config.bucket_mib, 0.5);
+}
+
+TEST(Config, WhatTheCommandLineLeavesOutIsTheModelsRecipe) {
+  const auto vgg = std::get<TrainConfig>(ParseAll({"--model=vgg11"}));
+  EXPECT_EQ(vgg.dataset, "mnist32");
+  EXPECT_EQ(vgg.batch, 128);
+  EXPECT_EQ(vgg.micro_batch, 128);
+  EXPECT_DOUBLE_EQ(vgg.lr, 5e-4);
+  EXPECT_NE(vgg.data_root.string().find("share/ddprun/mnist"), std::string::npos);
+  const auto toy = std::get<TrainConfig>(
+      ParseAll({"--model=toy", "--lr=0.5", "--momentum=0.9", "--nesterov", "--weight-decay=0.1"}));
+  EXPECT_EQ(toy.optimizer_options.kind, OptimizerKind::kSgd);
+  EXPECT_DOUBLE_EQ(toy.lr, 0.5);
+  EXPECT_DOUBLE_EQ(toy.optimizer_options.momentum, 0.9);
+  EXPECT_DOUBLE_EQ(toy.optimizer_options.weight_decay, 0.1);
+  EXPECT_TRUE(toy.optimizer_options.nesterov);
+  const auto transformer = std::get<TrainConfig>(
+      ParseAll({"--model=transformer", "--model-arg=layers=1,heads=4", "--data-arg=d_model=32",
+                "--optimizer=adamw", "--scale-lr", "--micro-batch=8"}));
+  EXPECT_EQ(transformer.model_arguments.Whole("layers"), 1);
+  EXPECT_EQ(transformer.data_arguments.Whole("d_model"), 32);
+  EXPECT_DOUBLE_EQ(transformer.optimizer_options.weight_decay, 0.01);
+  EXPECT_TRUE(transformer.scale_lr);
+  EXPECT_EQ(transformer.micro_batch, 8);
+}
+
+TEST(Config, AModelAndDataThatDoNotFitAreRefusedWithThoseThatDo) {
+  const auto says = [](const std::vector<const char*>& arguments, const char* text) {
+    const EarlyExit exit = Refusal(arguments);
+    EXPECT_EQ(exit.code, 2);
+    EXPECT_NE(exit.text.find(text), std::string::npos) << exit.text;
+  };
+  says({"--model=vgg11", "--dataset=mnist"},
+       "data sets that fit it: mnist32, cifar10, synthetic; models that fit this data: mlp, "
+       "linear, cnn");
+  says({"--model=mlp", "--dataset=toy"}, "models that fit this data: toy");
+  says({"--model=transformer", "--data-arg=d_model=30"}, "do not divide among its heads=8");
+  says({"--dataset=cifar10"}, "--data-root=DIR must say where its files are");
+  says({"--model=linear", "--model-arg=hidden=3"}, "--model-arg of linear: 'hidden=3'");
+}
+
+TEST(Config, RefusesOptimizersThatMakeNoSense) {
+  EXPECT_NE(Refusal({"--optimizer=lion"}).text.find("adam, adamw or sgd"), std::string::npos);
+  EXPECT_NE(Refusal({"--momentum=0.9"}).text.find("are for --optimizer=sgd"), std::string::npos);
+  EXPECT_NE(Refusal({"--optimizer=sgd", "--nesterov"}).text.find("--nesterov needs --momentum"),
+            std::string::npos);
+  EXPECT_NE(Refusal({"--optimizer=sgd", "--momentum=1"}).text.find("--momentum must be"),
+            std::string::npos);
+  EXPECT_NE(Refusal({"--weight-decay=-1"}).text.find("--weight-decay must be"), std::string::npos);
+}
+
+TEST(Config, ReadsHowToLearn) {
+  const auto config = std::get<TrainConfig>(
+      ParseAll({"--schedule=step", "--warmup-steps=5", "--decay-every=10", "--decay-factor=0.5",
+                "--clip-norm=1", "--grad-norm", "--autocast=bf16", "--compress=fp16",
+                "--deterministic", "--prefetch=on", "--stage-dir=/s", "--result=/r"}));
+  const Schedule schedule = ScheduleOf(config.learning, 100);
+  EXPECT_EQ(schedule.kind, ScheduleKind::kStep);
+  EXPECT_EQ(schedule.warmup_steps, 5u);
+  EXPECT_EQ(schedule.decay_every, 10u);
+  EXPECT_DOUBLE_EQ(schedule.decay_factor, 0.5);
+  EXPECT_DOUBLE_EQ(*config.learning.clip_norm, 1);
+  EXPECT_TRUE(config.learning.grad_norm);
+  EXPECT_EQ(config.learning.autocast, "bf16");
+  EXPECT_EQ(ParseCompression(config.learning.compress), Compression::kFloat16);
+  EXPECT_TRUE(config.learning.deterministic);
+  EXPECT_FALSE(config.learning.cuda_graph);
+  EXPECT_TRUE(PrefetchWanted(config.learning, 1));
+  EXPECT_EQ(config.learning.stage_dir, "/s");
+  EXPECT_EQ(config.learning.result, "/r");
+  EXPECT_FALSE(PrefetchWanted({}, 64 * 784));
+  EXPECT_TRUE(PrefetchWanted({}, 128 * 3072));
+}
+
+TEST(Config, AGraphOfTheStepIsForOneGpuOrNccl) {
+  EXPECT_TRUE(std::get<TrainConfig>(ParseAll({"--cuda-graph", "--backend=nccl", "--autocast=fp16"}))
+                  .learning.cuda_graph);
+  const EarlyExit exit = Refusal({"--cuda-graph", "--device=cpu", "--backend=gloo",
+                                  "--compress=bf16", "--split-devices=cpu,cpu"});
+  EXPECT_EQ(exit.code, 2);
+  for (const char* text : {"not for --device=cpu: it is a GPU", "not for --backend=gloo:",
+                           "not for --compress:", "not for --split-devices:"}) {
+    EXPECT_NE(exit.text.find(text), std::string::npos) << exit.text;
+  }
+}
+
+TEST(Config, RefusesToLearnSo) {
+  const EarlyExit exit = Refusal({"--schedule=linear", "--warmup-steps=-1", "--decay-every=-1",
+                                  "--decay-factor=0", "--clip-norm=0", "--autocast=half",
+                                  "--compress=int8", "--sync-batchnorm", "--prefetch=maybe"});
+  EXPECT_EQ(exit.code, 2);
+  for (const char* text :
+       {"--schedule must", "--warmup-steps must", "--decay-every must", "--decay-factor must",
+        "--clip-norm must", "--autocast must", "--compress must", "--sync-batchnorm: there is none",
+        "--prefetch must"}) {
+    EXPECT_NE(exit.text.find(text), std::string::npos) << text << " in\n" << exit.text;
+  }
+  EXPECT_NE(Refusal({"--schedule=step"}).text.find("--decay-every must"), std::string::npos);
+}
+
+TEST(Config, NamesEveryProblemAtOnce) {
+  const EarlyExit exit =
+      Refusal({"--model=vgg", "--dataset=cifar", "--epochs=0", "--batch=0", "--lr=-1", "--seed=-1",
+               "--checkpoint-every=2m", "--resume=maybe", "--backend=mpi", "--keep-last=1",
+               "--limit-train=0", "--threads=-1", "--collective-timeout=0", "--bucket-mib=0"});
+  EXPECT_EQ(exit.code, 2);
+  for (const char* flag : {"--model: there is no 'vgg'; known: mlp, linear, toy, cnn",
+                           "--dataset: there is no 'cifar'", "--epochs", "--batch", "--lr",
+                           "--seed", "--checkpoint-every", "--resume", "--backend", "--keep-last",
+                           "--limit-train", "--threads", "--collective-timeout", "--bucket-mib"}) {
+    EXPECT_NE(exit.text.find(flag), std::string::npos) << flag << " in\n" << exit.text;
+  }
+}
+
+TEST(Config, RefusesWhatItDoesNotKnow) {
+  EXPECT_EQ(Refusal({"--bogus=1"}).code, 2);
+  EXPECT_NE(Refusal({"--bogus=1"}).text.find("unknown argument '--bogus=1'"), std::string::npos)
+      << Refusal({"--bogus=1"}).text;
+  EXPECT_EQ(Refusal({"stray"}).code, 2);
+  EXPECT_EQ(Refusal({"--epochs=many"}).code, 2);
+  EXPECT_NE(Refusal({"--epochs=many"}).text.find("--epochs"), std::string::npos);
+  EXPECT_EQ(Refusal({"--lr=nan"}).code, 2);
+}
+
+TEST(Config, TheLastOfTwoCounts) {
+  EXPECT_EQ(std::get<TrainConfig>(ParseAll({"--epochs=2", "--epochs=3"})).epochs, 3);
+}
+
+TEST(Config, HelpAndVersionAreNotErrors) {
+  EXPECT_EQ(Refusal({"--help"}).code, 0);
+  EXPECT_NE(Refusal({"--help"}).text.find("--checkpoint-every"), std::string::npos);
+  EXPECT_EQ(Refusal({"--version"}).code, 0);
+  EXPECT_NE(Refusal({"--version"}).text.find("libtorch"), std::string::npos);
+}
+
+TEST(Config, CheckpointIntervalIsStepsOrSeconds) {
+  EXPECT_EQ(ParseCheckpointInterval("200")->steps, 200u);
+  EXPECT_EQ(ParseCheckpointInterval("5s")->time, std::chrono::seconds(5));
+  for (const char* text : {"", "0", "0s", "s", "5 s", "-5", "1.5", "5ss", "99999999999"}) {
+    EXPECT_FALSE(ParseCheckpointInterval(text)) << text;
+  }
+}
+
+TEST(Config, ReadsWhatIsDoneWithATraining) {
+  const auto config = std::get<TrainConfig>(ParseAll(
+      {"--validate-every=10", "--validation-samples=100", "--keep-best", "--early-stop=3",
+       "--publish=/out", "--init-from=/old", "--init-strict=no", "--freeze=a,b.c",
+       "--profile=/prof", "--profile-schedule=1,2,3,4", "--metrics=none", "--skew=1:250,0:5"}));
+  EXPECT_EQ(config.run.validate_every, 10);
+  EXPECT_EQ(config.run.validation_samples, 100);
+  EXPECT_TRUE(config.run.keep_best);
+  EXPECT_EQ(config.run.early_stop, 3);
+  EXPECT_EQ(config.run.publish, "/out");
+  EXPECT_EQ(config.run.init_from, "/old");
+  EXPECT_EQ(config.run.freeze, (std::vector<std::string>{"a", "b.c"}));
+  EXPECT_EQ(config.run.schedule, (ProfileSchedule{1, 2, 3, 4}));
+  EXPECT_EQ(config.run.skews, (std::vector<Skew>{{1, std::chrono::milliseconds(250)},
+                                                 {0, std::chrono::milliseconds(5)}}));
+  EXPECT_TRUE(config.metrics.empty());
+  EXPECT_EQ(std::get<TrainConfig>(ParseAll({"--checkpoint-dir=/c"})).metrics, "/c/metrics.jsonl");
+}
+
+TEST(Config, SkewIsRanksAndMilliseconds) {
+  EXPECT_TRUE(ParseSkews("")->empty());
+  for (const char* text : {"1", "1:", ":5", "1:-5", "1:5,", "1:5s", "a:5", "-1:5", "1:3600001"}) {
+    EXPECT_FALSE(ParseSkews(text)) << text;
+    EXPECT_NE(Refusal({"--skew", text}).text.find("--skew must"), std::string::npos) << text;
+  }
+}
+
+TEST(Config, WhatNeedsValidationSaysSo) {
+  const EarlyExit refusal = Refusal({"--keep-best", "--early-stop=2", "--init-strict=perhaps",
+                                     "--profile-schedule=1,1", "--validation-samples=-1"});
+  EXPECT_EQ(refusal.code, 2);
+  for (const char* const words : {"--keep-best needs", "--early-stop needs", "--init-strict must",
+                                  "--profile-schedule must", "--validation-samples must"}) {
+    EXPECT_NE(refusal.text.find(words), std::string::npos) << words;
+  }
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,150 @@
+#include "trainer/options/learning_options.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+namespace ddprun {
+namespace {
+
+constexpr std::int64_t kMostSteps = 1'000'000'000'000;
+// Filling fewer numbers takes less time than waking a thread to do it.
+constexpr std::uint64_t kWorthAThread = 65'536;
+
+bool IsOneOf(const std::string& text, std::initializer_list<const char*> values) {
+  return std::find(values.begin(), values.end(), text) != values.end();
+}
+
+}  // namespace
+
+void AddLearningOptions(CLI::App& app, LearningOptions& options) {
+  app.add_option("--schedule", options.schedule, "Learning rate: constant, step or cosine")
+      ->capture_default_str();
+  app.add_option("--warmup-steps", options.warmup_steps,
+                 "Steps over which the learning rate rises to its value")
+      ->capture_default_str();
+  app.add_option("--decay-every", options.decay_every,
+                 "Steps between decays of the learning rate (--schedule=step)");
+  app.add_option("--decay-factor", options.decay_factor,
+                 "What each decay multiplies the learning rate by (--schedule=step)")
+      ->capture_default_str();
+  app.add_option("--clip-norm", options.clip_norm,
+                 "Scale gradients down to this norm over all parameters, if theirs is larger");
+  app.add_flag("--grad-norm", options.grad_norm,
+               "Report the gradients' norm over all parameters, as --clip-norm does");
+  app.add_option("--autocast", options.autocast,
+                 "bf16, fp16 (GPUs): forward in 16 bits where libtorch's autocast holds it safe; "
+                 "off")
+      ->capture_default_str();
+  app.add_option("--compress", options.compress,
+                 "Gradients travel between ranks as fp16 or bf16; off: as they are")
+      ->capture_default_str();
+  app.add_option("--loss", options.loss,
+                 "auto: cross entropy of labels, mean squared error of float targets; "
+                 "cross-entropy: float targets are probabilities, of classes along their first "
+                 "dimension")
+      ->capture_default_str();
+  app.add_flag("--deterministic", options.deterministic,
+               "An error instead of any operation without a deterministic implementation");
+  app.add_flag("--cuda-graph", options.cuda_graph,
+               "On a GPU: record forward and backward of a step once, and replay them");
+  app.add_flag("--sync-batchnorm", options.sync_batchnorm, "Refused, with the reason");
+  app.add_option("--prefetch", options.prefetch,
+                 "Gather the next batch on a thread: on, off, or auto (large batches)")
+      ->capture_default_str();
+  app.add_option("--stage-dir", options.stage_dir,
+                 "Node-local directory: local rank 0 copies the data files there, all read them "
+                 "from it");
+  app.add_option("--result", options.result, "Rank 0 writes the result to this file as JSON");
+}
+
+std::vector<std::string> LearningProblems(const LearningOptions& options) {
+  std::vector<std::string> problems;
+  const std::optional<ScheduleKind> schedule = ParseSchedule(options.schedule);
+  if (!schedule) {
+    problems.push_back("--schedule must be constant, step or cosine, not '" + options.schedule +
+                       "'");
+  }
+  if (options.warmup_steps < 0 || options.warmup_steps > kMostSteps) {
+    problems.push_back("--warmup-steps must be at least 0");
+  }
+  if (options.decay_every < 0 || options.decay_every > kMostSteps ||
+      (schedule == ScheduleKind::kStep && options.decay_every == 0)) {
+    problems.push_back("--decay-every must be at least 1 with --schedule=step");
+  }
+  if (!(options.decay_factor > 0 && options.decay_factor <= 1)) {
+    problems.push_back("--decay-factor must be above 0 and at most 1");
+  }
+  if (options.clip_norm && !(*options.clip_norm > 0 && *options.clip_norm < 1e30)) {
+    problems.push_back("--clip-norm must be a number above 0");
+  }
+  if (!ParsePrecision(options.autocast)) {
+    problems.push_back("--autocast must be off, bf16 or fp16, not '" + options.autocast + "'");
+  }
+  if (!ParseCompression(options.compress)) {
+    problems.push_back("--compress must be off, fp16 or bf16, not '" + options.compress + "'");
+  }
+  if (!ParseLoss(options.loss)) {
+    problems.push_back("--loss must be auto or cross-entropy, not '" + options.loss + "'");
+  }
+  if (options.sync_batchnorm) {
+    problems.push_back(
+        "--sync-batchnorm: there is none. A step may be cut in parts, of which ranks can have "
+        "different numbers, and a collective in each forward would then wait for ever. Batch norm "
+        "uses each rank's own part, as DDP's does by default; a larger --batch makes its "
+        "statistics better");
+  }
+  if (!IsOneOf(options.prefetch, {"auto", "on", "off"})) {
+    problems.push_back("--prefetch must be auto, on or off, not '" + options.prefetch + "'");
+  }
+  return problems;
+}
+
+Schedule ScheduleOf(const LearningOptions& options, std::uint64_t total_steps) {
+  return {.kind = *ParseSchedule(options.schedule),
+          .warmup_steps = static_cast<std::uint64_t>(options.warmup_steps),
+          .decay_every = static_cast<std::uint64_t>(std::max<std::int64_t>(1, options.decay_every)),
+          .decay_factor = options.decay_factor,
+          .total_steps = total_steps};
+}
+
+std::optional<Precision> ParsePrecision(const std::string& text) {
+  if (text == "off") {
+    return Precision::kFloat32;
+  }
+  if (text == "fp16") {
+    return Precision::kFloat16;
+  }
+  if (text == "bf16") {
+    return Precision::kBFloat16;
+  }
+  return std::nullopt;
+}
+
+std::optional<Compression> ParseCompression(const std::string& text) {
+  if (text == "off") {
+    return Compression::kNone;
+  }
+  if (text == "fp16") {
+    return Compression::kFloat16;
+  }
+  if (text == "bf16") {
+    return Compression::kBFloat16;
+  }
+  return std::nullopt;
+}
+
+std::optional<Loss> ParseLoss(const std::string& text) {
+  if (text == "auto") {
+    return Loss::kByTargets;
+  }
+  if (text == "cross-entropy") {
+    return Loss::kCrossEntropy;
+  }
+  return std::nullopt;
+}
+
+bool PrefetchWanted(const LearningOptions& options, std::uint64_t numbers) {
+  return options.prefetch == "on" || (options.prefetch == "auto" && numbers >= kWorthAThread);
+}
+
+}  // namespace ddprun

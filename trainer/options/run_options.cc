@@ -1,0 +1,120 @@
+#include "trainer/options/run_options.h"
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+
+namespace ddprun {
+namespace {
+
+constexpr std::uint32_t kMostSkew = 3'600'000;
+
+}  // namespace
+
+std::optional<std::vector<Skew>> ParseSkews(const std::string& text) {
+  std::vector<Skew> skews;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (at != end) {
+    Skew skew;
+    std::uint32_t milliseconds = 0;
+    const auto rank = std::from_chars(at, end, skew.rank);
+    if (rank.ec != std::errc{} || rank.ptr == end || *rank.ptr != ':') {
+      return std::nullopt;
+    }
+    const auto by = std::from_chars(rank.ptr + 1, end, milliseconds);
+    const bool more = by.ptr != end;
+    if (by.ec != std::errc{} || milliseconds > kMostSkew ||
+        (more && (*by.ptr != ',' || by.ptr + 1 == end))) {
+      return std::nullopt;
+    }
+    skew.by = std::chrono::milliseconds(milliseconds);
+    skews.push_back(skew);
+    at = more ? by.ptr + 1 : end;
+  }
+  return skews;
+}
+
+void AddRunOptions(CLI::App& app, RunOptions& options) {
+  app.add_option("--validate-every", options.validate_every,
+                 "Steps between validations, all ranks together (0: none)")
+      ->capture_default_str();
+  app.add_option("--validation-samples", options.validation_samples,
+                 "Validate on the last N training samples and do not train on them; 0: on the "
+                 "test set")
+      ->capture_default_str();
+  app.add_flag("--keep-best", options.keep_best,
+               "Keep the checkpoint with the least validation loss, named by best.json");
+  app.add_option("--early-stop", options.early_stop,
+                 "End after so many validations in a row without a gain (0: never)")
+      ->capture_default_str();
+  app.add_option("--publish", options.publish,
+                 "At the end write model.safetensors (parameters only; the best with --keep-best) "
+                 "and model.json to this directory");
+  app.add_option("--init-from", options.init_from,
+                 "Begin with the parameters in this safetensors file");
+  app.add_option("--init-strict", options.init_strict,
+                 "yes: the file must hold exactly this model's parameters; no: take those that "
+                 "fit and say which do not")
+      ->capture_default_str();
+  app.add_option("--freeze", options.freeze,
+                 "Do not train parameters whose names begin with one of these")
+      ->delimiter(',')
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--split-devices", options.split_devices,
+                 "Put the first part of the model on the first of these devices, the second on the "
+                 "second: cpu,cpu or cuda:0,cuda:1")
+      ->delimiter(',');
+  app.add_option("--profile", options.profile,
+                 "Record operators and write a trace per rank to this directory");
+  app.add_option("--profile-schedule", options.profile_schedule,
+                 "Steps to wait, to warm up, to record, and how often: wait,warmup,active[,repeat]")
+      ->capture_default_str();
+  app.add_option("--skew", options.skew,
+                 "RANK:MILLISECONDS,...: make these ranks slower by so much in every step, to see "
+                 "what the others do");
+  app.add_flag("--no-sync", options.no_sync,
+               "Do not average gradients over the ranks, to see how far their models part");
+}
+
+void CheckRunOptions(const RunOptions& options, std::vector<std::string>& problems) {
+  const auto in_range = [&](const char* flag, std::int64_t value) {
+    if (value < 0 || value > INT32_MAX) {
+      problems.push_back(std::string(flag) + " must be 0 or more, not " + std::to_string(value));
+    }
+  };
+  in_range("--validate-every", options.validate_every);
+  in_range("--validation-samples", options.validation_samples);
+  in_range("--early-stop", options.early_stop);
+  if (options.validate_every == 0) {
+    const auto needs = [&](bool given, const char* flag) {
+      if (given) {
+        problems.push_back(std::string(flag) + " needs --validate-every");
+      }
+    };
+    needs(options.keep_best, "--keep-best");
+    needs(options.early_stop > 0, "--early-stop");
+    needs(options.validation_samples > 0, "--validation-samples");
+  }
+  if (options.init_strict != "yes" && options.init_strict != "no") {
+    problems.push_back("--init-strict must be yes or no, not '" + options.init_strict + "'");
+  }
+  if (!ParseProfileSchedule(options.profile_schedule)) {
+    problems.push_back(
+        "--profile-schedule must be wait,warmup,active[,repeat] with one active "
+        "step at least, not '" +
+        options.profile_schedule + "'");
+  }
+  if (!ParseSkews(options.skew)) {
+    problems.push_back(
+        "--skew must be RANK:MILLISECONDS,... with at most 3600000 milliseconds, "
+        "not '" +
+        options.skew + "'");
+  }
+}
+
+void FinishRunOptions(RunOptions& options) {
+  options.schedule = *ParseProfileSchedule(options.profile_schedule);
+  options.skews = *ParseSkews(options.skew);
+}
+
+}  // namespace ddprun
