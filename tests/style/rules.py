@@ -1,5 +1,6 @@
 """The laws of the tree. Each rule takes all files and yields "path:line: what is wrong"."""
 
+import fnmatch
 import re
 
 from source import functions_of
@@ -278,5 +279,28 @@ def reading_order(files):
                     yield f"{file.path}:{line}: includes {name}, which comes later in {readme.path}"
 
 
+def docs_name_what_is_there(files):
+    """A path of the tree that a page names in backticks is there: a file, a folder, or a module without its ending."""
+    there = {file.path for file in files}
+    folders = {"/".join(path.split("/")[:depth]) for path in there for depth in range(1, path.count("/") + 1)}
+    modules = {path.rsplit(".", 1)[0] for path in there}
+    top = {folder for folder in folders if "/" not in folder and not folder.startswith(".")}
+    placeholder = r"[<>{}]|(?<![A-Za-z])(?!README)[A-Z]+(?![A-Za-z])"
+    for page in files:
+        if page.name != "README.md" and not re.fullmatch(r"docs/[^/]+\.md", page.path):
+            continue
+        # Blocks of commands and output stay out, but not their lines.
+        text = re.sub(r"^```.*?^```", lambda block: "\n" * block.group().count("\n"), page.text, flags=re.S | re.M)
+        for number, line in enumerate(text.splitlines(), 1):
+            for span in re.findall(r"`([^`]+)`", line):
+                for name in re.findall(r"(?<![\w./~$}-])[\w-]+/[\w./*<>{}-]*", span):
+                    path = name.rstrip("/.")
+                    if path.split("/")[0] not in top or re.search(placeholder, path):
+                        continue
+                    if not fnmatch.filter(there | folders | modules, path):
+                        yield f"{page.path}:{number}: names {name}, which is not there"
+
+
 RULES = [reading_order, layers, foreign_headers, pure_cores, json_has_one_door, no_sleep_in_tests, sizes,
-         common_stays_common, headers_open_well, tests_are_registered, no_bare_todo, no_place_but_this, readme_table]
+         common_stays_common, headers_open_well, tests_are_registered, no_bare_todo, no_place_but_this, readme_table,
+         docs_name_what_is_there]

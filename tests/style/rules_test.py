@@ -67,6 +67,7 @@ SAMPLES = [
      "pip download torch\n"),
     (rules.reading_order, "agent/README.md", "1. `gone`: nothing.\n", "No list here.\n"),
     (rules.readme_table, "README.md", "| `gone/` | nothing |\n", "No table here.\n"),
+    (rules.docs_name_what_is_there, "docs/a.md", "see `docs/gone.md`\n", "see `docs/a.md`\n"),
 ]
 
 
@@ -126,6 +127,22 @@ class WholeTrees(unittest.TestCase):
         common, agent = File("common/a.h", HEADER), File("agent/a.h", HEADER)
         self.assertEqual(list(rules.readme_table([readme, common])), [])
         self.assertEqual(len(list(rules.readme_table([readme, common, agent]))), 1)
+
+    def test_pages_name_what_is_there(self):
+        header = File("agent/core/a.h", HEADER)
+        lawful = ("`agent/core/a.h` `agent/core/a` `agent/core/` `agent/core/*.h` `agent/core/NAME_test.cc`\n"
+                  "```\nagent/gone.h\n```\n"
+                  "`build/tests/agent_test` `x/agent/gone.h` `$X/agent/gone` `other/gone.h` `exit/agent`\n")
+        for path in ("docs/a.md", "README.md", "agent/core/README.md"):
+            self.assertEqual(list(rules.docs_name_what_is_there([header, File(path, lawful)])), [])
+            for gone in ("`agent/core/b.h`", "`ninja x && agent/b_test.py -h`", "`agent/room/`", "`agent/core/*.cc`",
+                         "`agent/README.md`"):
+                page = File(path, "a line\n" + gone + "\n")
+                found = list(rules.docs_name_what_is_there([header, page]))
+                self.assertEqual(len(found), 1, gone)
+                self.assertIn(f"{path}:2: ", found[0])
+        man = File("docs/man/a.md", "`agent/gone.h`\n")
+        self.assertEqual(list(rules.docs_name_what_is_there([header, man])), [])
 
 
 class Functions(unittest.TestCase):
