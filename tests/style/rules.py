@@ -291,14 +291,14 @@ def docs_name_what_is_there(files):
             continue
         # Blocks of commands and output stay out, but not their lines.
         text = re.sub(r"^```.*?^```", lambda block: "\n" * block.group().count("\n"), page.text, flags=re.S | re.M)
-        for number, line in enumerate(text.splitlines(), 1):
-            for span in re.findall(r"`([^`]+)`", line):
-                for name in re.findall(r"(?<![\w./~$}-])[\w-]+/[\w./*<>{}-]*", span):
-                    path = name.rstrip("/.")
-                    if path.split("/")[0] not in top or re.search(placeholder, path):
-                        continue
-                    if not fnmatch.filter(there | folders | modules, path):
-                        yield f"{page.path}:{number}: names {name}, which is not there"
+        for span in re.finditer(r"`([^`\n]+(?:\n[^`\n]+)*)`", text):
+            for name in re.findall(r"(?<![\w./~$}-])[\w-]+/[\w./*<>{}-]*", span.group(1)):
+                path = name.rstrip("/.")
+                if path.split("/")[0] not in top or re.search(placeholder, path):
+                    continue
+                if not fnmatch.filter(there | folders | modules, path):
+                    number = text.count("\n", 0, span.start()) + 1
+                    yield f"{page.path}:{number}: names {name}, which is not there"
 
 
 RULES = [reading_order, layers, foreign_headers, pure_cores, json_has_one_door, no_sleep_in_tests, sizes,
