@@ -8,7 +8,7 @@ from source import functions_of
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 70
 MAX_COMMON_HEADERS = 14
-MAX_MODULES = 31
+MAX_MODULES = 20
 MAX_README_WORDS = 600
 
 # What needs a loop or a log is run time; the rest of common/ is values.
