@@ -209,7 +209,7 @@ def main():
     texts = {"rules": REGISTRY.replace("NAMES", ", ".join(
         f'"{rule}"' for rules in RULES.values() for rule, _, _ in rules))}
     for path in sources:
-        name = "/".join(path.split("/")[-2:])
+        name = next(name for name in RULES if path.endswith("/" + name))
         texts[name.removesuffix(".cc").replace("/", "_")] = broken(path, RULES[name])
     for name, text in texts.items():
         with open(os.path.join(folder, f"broken_{name}.cc"), "w", encoding="utf-8") as file:
