@@ -116,7 +116,7 @@ void OnRead(SuccessionTurn& turn, const DirectoryRead& read) {
   HearByClaim(turn, read.newest);
   const bool missed = Missed(state, turn.config, turn.now);
   state.next = turn.now + (missed ? UntilNextLook(state, turn.config) : lease / kMovesPerLease);
-  if (!read.newest) {
+  if (!read.newest && (turn.config.listed || !state.newest)) {
     if (turn.config.may_begin) {
       Take(turn);
     } else {
@@ -124,7 +124,8 @@ void OnRead(SuccessionTurn& turn, const DirectoryRead& read) {
     }
     return;
   }
-  const Claim& found = *read.newest;
+  // A directory that shows no claim any more shows what was long ago: nothing is known to have moved.
+  const Claim found = read.newest ? *read.newest : *state.newest;
   // On a list one of a higher number may turn out not to have been made: then the one that was has
   // the same number, whatever its term; or its maker is gone, and so it stays the older one.
   const bool proved = !state.newest || state.newest->counter > 0 || !missed;

@@ -17,6 +17,8 @@
 //   |   one, and no server  | endpoint given -> Taking (a  |                |                    |
 //   |   was ever heard      | successor where it was let   |                |                    |
 //   |                       | go); else wait for who does  |                |                    |
+//   | no claim any more in  | an old listing: nothing is   | -              | -                  |
+//   |   a directory         | known to have moved          |                |                    |
 //   | newer claim, open     | follow its endpoint          | -              | step down          |
 //   | counter moved         | the two leases begin anew    | -              | -                  |
 //   | newest claim stale,   | -> Taking                    | -              | -                  |

@@ -221,6 +221,16 @@ TEST(Succession, AListingOlderThanWhatIsKnownIsPassedOver) {
   EXPECT_EQ(node.state.newest->number, 2u);
 }
 
+TEST(Succession, ADirectoryThatShowsNoClaimAnyMoreIsAnOldListing) {
+  Node node(true);  // It holds the endpoint given, and would begin where there is no claim.
+  node.Read(ClaimOf(2, 0), At(0s));
+  node.Read(std::nullopt, At(1s));
+  EXPECT_FALSE(node.Has<TakeClaim>());
+  EXPECT_FALSE(node.ReadUntil(At(5'999ms), std::nullopt));
+  EXPECT_TRUE(node.ReadUntil(At(8s), std::nullopt));  // A silent server, and nothing has moved.
+  EXPECT_EQ(node.Get<TakeClaim>().number, 3u);
+}
+
 TEST(Succession, ALargeWorldsLeaseIsWaitedFor) {
   Node node(false);
   node.Read(ClaimOf(1, 5), At(0s));
