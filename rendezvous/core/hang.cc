@@ -116,9 +116,7 @@ WorkerFailure Blame(const Roster& roster, std::uint32_t rank, std::string why) {
   return failure;
 }
 
-}  // namespace
-
-std::optional<WorkerFailure> FindHang(const Roster& roster) {
+std::optional<WorkerFailure> FindHang(const HangWatch& watch, const Roster& roster, Time now) {
   const Standings found = Collect(roster);
   if (found.behind.empty() || std::any_of(found.behind.begin(), found.behind.end(),
                                           [](const Standing& s) { return s.late < s.count; })) {
@@ -130,6 +128,9 @@ std::optional<WorkerFailure> FindHang(const Roster& roster) {
   const Standing& first =
       *std::min_element(found.behind.begin(), found.behind.end(),
                         [](const auto& a, const auto& b) { return a.first_rank < b.first_rank; });
+  if (first.step == 0 && found.highest > 0 && now < *watch.first_step + first.allowed) {
+    return std::nullopt;
+  }
   const std::string silent = "no step for " + FormatDuration(first.allowed);
   if (found.count == 1 || found.behind_count * 2 <= found.count) {
     return Blame(roster, first.first_rank, silent + " (" + WhyBehind(found, first) + ")");
@@ -155,8 +156,25 @@ std::optional<WorkerFailure> FindHang(const Roster& roster) {
   return failure;
 }
 
-std::optional<WorkerFailure> LookForHang(std::optional<HangEnquiry>& enquiry, const Roster& roster,
-                                         const NodeKey& key, const NodeReport& report) {
+void NoteFirstStep(HangWatch& watch, const World& world, const NodeReport& report, Time now) {
+  if (watch.generation != world.generation) {
+    watch.generation = world.generation;
+    watch.first_step.reset();
+  }
+  const bool steps = SpeaksOfWorld(report, world) &&
+                     std::any_of(report.standings.begin(), report.standings.end(),
+                                 [](const Standing& standing) { return standing.step > 0; });
+  if (steps && !watch.first_step) {
+    watch.first_step = now;
+  }
+}
+
+}  // namespace
+
+std::optional<WorkerFailure> LookForHang(HangWatch& watch, const Roster& roster, const NodeKey& key,
+                                         const NodeReport& report, Time now) {
+  NoteFirstStep(watch, *roster.world, report, now);
+  std::optional<HangEnquiry>& enquiry = watch.enquiry;
   if (!enquiry || enquiry->generation != roster.world->generation) {
     if (!report.hung_rank) {
       return std::nullopt;
@@ -192,7 +210,7 @@ std::optional<WorkerFailure> LookForHang(std::optional<HangEnquiry>& enquiry, co
     return std::nullopt;
   }
   enquiry.reset();  // The next word of a late worker asks everybody again.
-  return FindHang(roster);
+  return FindHang(watch, roster, now);
 }
 
 }  // namespace ddprun

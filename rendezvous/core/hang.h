@@ -16,7 +16,8 @@
 //
 // Workers that never said hello, have ended, or are of a lost node count nowhere; but before the
 // first STEP of a world nobody is to blame until all of its workers that run have said hello: who
-// is there waits for who still starts.
+// is there waits for who still starts. Nor is then who has made none, until it had its time since
+// the first STEP: its own is on its way.
 #pragma once
 
 #include <optional>
@@ -32,11 +33,15 @@ struct HangEnquiry {
   std::set<NodeKey> unheard;  // Members that have not reported since.
 };
 
-// Who is to blame (rank, local rank, host) and why, or nothing: the world does not hang.
-std::optional<WorkerFailure> FindHang(const Roster& roster);
+struct HangWatch {
+  Generation generation;           // Of `first_step`.
+  std::optional<Time> first_step;  // When a worker of the world was first heard to have made one.
+  std::optional<HangEnquiry> enquiry;
+};
 
-// After each report of a member of a running world, which is over if it hangs.
-std::optional<WorkerFailure> LookForHang(std::optional<HangEnquiry>& enquiry, const Roster& roster,
-                                         const NodeKey& key, const NodeReport& report);
+// After each report of a member of a running world: who is to blame (rank, local rank, host) and
+// why, or nothing: the world does not hang. It is over if it does.
+std::optional<WorkerFailure> LookForHang(HangWatch& watch, const Roster& roster, const NodeKey& key,
+                                         const NodeReport& report, Time now);
 
 }  // namespace ddprun

@@ -206,5 +206,15 @@ TEST_F(Hangs, IsNotChargedWhenANodeIsLostMeanwhile) {
   EXPECT_EQ(story.state.budget.used, 0u);
 }
 
+// All wait in the first collective for who starts last; its step is heard of a moment earlier.
+TEST_F(Hangs, WhoHasMadeNoStepYetHasItsTimeSinceTheFirstOne) {
+  Stand({Late(0, 0), Late(1, 0)}, {InTime(2, 1), InTime(3, 1)}, At(100s));
+  EXPECT_EQ(Why(), "");
+  Stand({Late(0, 0), Late(1, 0)}, {InTime(2, 2), InTime(3, 2)}, At(129s));
+  EXPECT_EQ(Why(), "");
+  Stand({Late(0, 0), Late(1, 0)}, {InTime(2, 3), InTime(3, 3)}, At(130s));
+  EXPECT_NE(Why(), "");
+}
+
 }  // namespace
 }  // namespace ddprun

@@ -217,7 +217,7 @@ TEST_F(Recovering, NobodyIsBlamedForWhatWasSaidBefore) {
   a.Says(At(5s));
   b.Says(At(5s));
   EXPECT_EQ(story.state.phase, Phase::kRunning);
-  EXPECT_EQ(story.state.hang_enquiry, std::nullopt);
+  EXPECT_EQ(story.state.hang.enquiry, std::nullopt);
 }
 
 TEST_F(Recovering, AWorkersLastWordCountsBeforeItsTextsHaveCome) {

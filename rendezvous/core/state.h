@@ -34,7 +34,7 @@ struct CoordinatorState : Roster {
   Time stepped{};            // The last Step's.
   Growth growth;
   Budget budget;
-  std::optional<HangEnquiry> hang_enquiry;
+  HangWatch hang;
   Recovery recovery;
   Records records;
 };

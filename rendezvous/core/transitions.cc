@@ -31,7 +31,7 @@ void ReportFromMember(CoordinatorStep& step, const NodeKey& key, const Member& m
     BeginDrain(step, StopCause::kFailure, false);
   }
   if (state.phase == Phase::kRunning) {
-    if (auto hang = LookForHang(state.hang_enquiry, state, key, report)) {
+    if (auto hang = LookForHang(state.hang, state, key, report, step.now)) {
       BeginDrain(step, StopCause::kHang, false);
       state.drain->hang = std::move(hang);
     }
