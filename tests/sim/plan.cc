@@ -54,8 +54,6 @@ Setup RandomSetup(Random& random, const Mutation& mutation, bool calm) {
   if (calm) {
     return setup;
   }
-  // Not in calm histories: who has waited for such a start longer than a hang may last is late, and
-  // is taken for hung when the last one makes the first step a moment before it.
   setup.conduct.slow_start = random.Chance(0.3) ? 0.1 : 0;
   setup.conduct.stuck = random.Chance(0.3) ? 0.1 : 0;
   const double storm = random.Chance(0.3) ? 0 : 0.2 * static_cast<double>(random.Below(100)) / 100;
