@@ -33,7 +33,9 @@ struct AgentOptions {
   bool virtual_local_rank = false;
   std::uint32_t local_world_size = 0;  // Workers of all agents on this machine; 0: of this one.
   std::vector<CpuSet> cpus;            // By local rank; none, or an empty one: the agent's own.
-  std::function<void(const WorkerNews&)> on_worker;  // None: nobody wants to know.
+  // None: nobody wants to know.
+  std::function<void()> on_start;  // A generation is about to be made, files first.
+  std::function<void(const WorkerNews&)> on_worker;
 };
 
 }  // namespace ddprun

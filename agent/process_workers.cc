@@ -61,6 +61,9 @@ std::filesystem::path ProcessWorkers::Start(const Placement& placement) {
   ++starts_;
   plan_ = std::make_shared<GenerationPlan>(GenerationPlan{
       options_, environment_, placement, attempt_, options_->run_directory / sockets, {}});
+  if (options_->on_start) {
+    options_->on_start();
+  }
   runner_.Spawn([plan = plan_](Making& making) { return MakeWorkers(*plan, making); },
                 [this](const Result<void>& spawned) { OnSpawned(spawned); });
   return attempt_;

@@ -183,6 +183,7 @@ class Agent {
     options.virtual_local_rank = config_.virtual_local_rank;
     options.command = prepared_.command;
     options.cpus = prepared_.numa.cpus;
+    options.on_start = [this] { link_.SayUsed(); };
     options.on_worker = [this](const WorkerNews& news) { OnWorker(news); };
     options.output = OutputOf(config_);
     options.output.hostname = options.core.host;
@@ -193,7 +194,6 @@ class Agent {
   }
 
   void OnWorker(const WorkerNews& news) {
-    link_.SayUsed();
     if (news.ended) {
       store_probe_.Cancel();  // Of a node that is being lost its store tells nothing new.
     } else if (news.local_rank == 0 && config_.max_nodes > 1) {

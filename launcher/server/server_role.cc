@@ -229,6 +229,8 @@ Result<std::optional<Endpoint>> Bind(RendezvousServer& server, const LaunchConfi
 // In a shared directory: the endpoint itself comes first where it is this machine's; then the
 // address that other nodes reach this one at, with the same port if it is free.
 Result<ServerRole> JoinSuccession(AsioLoop& loop, const LaunchConfig& config, ServerNews news) {
+  auto channel =
+      std::make_unique<FollowingChannel>(loop);  // Before `role`: it outlives succession.
   ServerRole role;
   role.where = ToString(config.endpoint) + " (or its successor)";
   SuccessionOptions options;
@@ -266,9 +268,7 @@ Result<ServerRole> JoinSuccession(AsioLoop& loop, const LaunchConfig& config, Se
   options.on_stepped_down = std::move(news.on_stepped_down);
   ASSIGN_OR_RETURN(const std::string address, FindLocalAddress(config));
   options.places = {{address, config.endpoint.port}, {address, 0}};
-  auto channel = std::make_unique<FollowingChannel>(loop);
   role.succession = std::make_unique<SuccessionDriver>(loop, std::move(options), channel.get());
-  role.channel = std::move(channel);
   if (!config.candidates.empty()) {
     ASSIGN_OR_RETURN(const bool listed, BindOnList(*role.succession, *network, config.candidates));
     if (!listed) {
@@ -291,6 +291,7 @@ Result<ServerRole> JoinSuccession(AsioLoop& loop, const LaunchConfig& config, Se
       role.succession->UseServer(std::move(server), known, /*place=*/0);
     }
   }
+  role.channel = std::move(channel);
   return role;
 }
 

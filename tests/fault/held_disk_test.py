@@ -1,5 +1,6 @@
 """A disk, a name server or the store's thread that does not answer: the agent goes on with its work."""
 
+import glob
 import os
 import signal
 import socket
@@ -9,7 +10,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
-from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest, command_of  # noqa: E402
+from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest, command_of, read_text  # noqa: E402
 
 HOLD_CALLS = os.environ.get("DDPRUN_HOLD_CALLS", "")
 
@@ -100,6 +101,18 @@ class HeldDisk(DdprunTest):
         run.signal(signal.SIGTERM)
         self.assertEqual(run.wait(), 143, run.all())
         self.assertEqual(self.mark.living(), [])
+
+    # What the first worker wrote is kept, though nobody said where.
+    def test_logs_of_a_worker_that_ran_before_the_start_was_given_up(self):
+        logs = os.path.join(self.path("tmp"), "torchelastic_*", "**", "0", "stdout.log")
+        words = lambda: [read_text(path) for path in glob.glob(logs, recursive=True)]
+        run = self.start("--nproc-per-node=2", "-r", "3", FAKE_WORKER, HELLO, "--print=words", "--hang",
+                         environment=self.hold("execve:LOCAL_RANK=1"))
+        self.wait_until_held(run)
+        self.wait_for(lambda: words() == ["words\n"], run, what="the first worker's words")
+        run.signal(signal.SIGTERM)
+        self.assertEqual(run.wait(), 143, run.all())
+        self.assertEqual(words(), ["words\n"])
 
     # Its lease is renewed, and when the other node fails it joins the next generation; what the
     # disk does to the one before is nothing any more.

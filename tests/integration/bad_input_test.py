@@ -161,6 +161,16 @@ class Network(DdprunTest):
             run = self.start_node(endpoint, "--node-rank=1")  # It would only join.
             self.ends(run, f"what listens at {endpoint} is not a ddprun rendezvous")
 
+    # Of a run whose nodes take the server's part over from one another.
+    def test_something_else_has_the_port_of_who_may_succeed(self):
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            endpoint = f"127.0.0.1:{silent.getsockname()[1]}"
+            run = self.start_node(endpoint, "--nnodes=1:2", f"--run-dir={self.path('shared')}")
+            self.ends(run, "is in use by .*said nothing within 3")
+            listed = ",".join([endpoint, self.free_endpoint(), self.free_endpoint()])
+            run = self.start_node(listed, "--nnodes=1:2")
+            self.ends(run, "is in use by .*said nothing within 3")
+
     def test_something_silent_has_the_port(self):
         with socket.create_server(("127.0.0.1", 0)) as silent:
             endpoint = f"127.0.0.1:{silent.getsockname()[1]}"

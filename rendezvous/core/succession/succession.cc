@@ -124,7 +124,8 @@ void OnRead(SuccessionTurn& turn, const DirectoryRead& read) {
     }
     return;
   }
-  // A directory that shows no claim any more shows what was long ago: nothing is known to have moved.
+  // A directory that shows no claim any more shows what was long ago: nothing is known to have
+  // moved.
   const Claim found = read.newest ? *read.newest : *state.newest;
   // On a list one of a higher number may turn out not to have been made: then the one that was has
   // the same number, whatever its term; or its maker is gone, and so it stays the older one.
