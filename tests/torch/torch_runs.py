@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "support"))
 
 from ddprun_runs import DDPRUN, DdprunTest, read_text  # noqa: E402,F401
 
-MNIST = os.path.join(HERE, "..", "..", "trainer", "datasets", "mnist")
+MNIST = os.path.join(HERE, "..", "..", "trainer", "data", "mnist")
 TORCHRUN = os.path.join(os.path.dirname(sys.executable), "torchrun")
 LIMIT = 150  # Seconds; the first import of torch on a busy machine takes dozens.
 

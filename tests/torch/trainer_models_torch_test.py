@@ -19,7 +19,7 @@ from torch import nn
 
 TRAIN = os.environ["DDPRUN_TRAIN"]
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-MNIST = os.path.join(ROOT, "trainer", "datasets", "mnist")
+MNIST = os.path.join(ROOT, "trainer", "data", "mnist")
 MASK = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
