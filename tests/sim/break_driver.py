@@ -146,12 +146,12 @@ RULES["agent/driver.cc"] = [
 
 PRELUDE = """// Made by tests/sim/break_driver.py from the driver's own text.
 #include "common/loop.h"
-#include "tests/sim/broken_driver.h"
+#include "tests/sim/rules.h"
 """
 HELPERS = """
 namespace ddprun {
 namespace {
-[[maybe_unused]] bool Has(const char* rule) { return sim::BrokenRule() != rule; }
+[[maybe_unused]] bool Has(const char* rule) { return !sim::Without(rule); }
 struct Poster {
   Loop& loop;
   bool posts;
@@ -179,17 +179,9 @@ struct Teller {
 }  // namespace ddprun
 """
 REGISTRY = """// Made by tests/sim/break_driver.py.
-#include "tests/sim/broken_driver.h"
+#include "tests/sim/rules.h"
 
-namespace ddprun::sim {
-static std::string broken_rule;
-void BreakDriver(const std::string& rule) { broken_rule = rule; }
-const std::string& BrokenRule() { return broken_rule; }
-const std::set<std::string>& RulesOfDriver() {
-  static const std::set<std::string> rules = {NAMES};
-  return rules;
-}
-}  // namespace ddprun::sim
+[[maybe_unused]] static const bool added = ddprun::sim::AddRules({NAMES});
 """
 
 

@@ -3,32 +3,32 @@
 #include <utility>
 
 #include "rendezvous/core/recovery.h"
-#include "tests/sim/channel.h"
 #include "tests/sim/claims.h"
 #include "tests/sim/machine.h"
+#include "tests/sim/rules.h"
 #include "tests/sim/simulation.h"
 
 namespace ddprun::sim {
 namespace {
 
 using std::chrono_literals::operator""h;
-using std::chrono_literals::operator""ms;
-using std::chrono_literals::operator""s;
 
 constexpr int kUnavailable = 69;
 constexpr Duration kClosedWithin{5'000};
 
-}  // namespace
-
+// Where a machine serves, if it does.
 Endpoint PlaceOf(std::uint32_t index) {
   return {"n" + std::to_string(index), 29400};
 }
+
+}  // namespace
 
 // The product's, with a look at each step.
 class Candidate::Driver final : public SuccessionDriver {
  public:
   Driver(Candidate& candidate, SuccessionOptions options, FollowingChannel* channel)
-      : SuccessionDriver(candidate.loop_, std::move(options), channel), candidate_(candidate) {}
+      : SuccessionDriver(candidate.machine_.loop(), std::move(options), channel),
+        candidate_(candidate) {}
 
  private:
   std::vector<SuccessionEffect> TakeStep(SuccessionState& state, const SuccessionConfig& config,
@@ -40,7 +40,7 @@ class Candidate::Driver final : public SuccessionDriver {
   }
   std::unique_ptr<CoordinatorDriver> NewCoordinator(Loop& /*loop*/,
                                                     const CoordinatorConfig& reign) override {
-    return candidate_.server_.Reign(reign, candidate_.take_.successor);
+    return candidate_.machine_.server().Reign(reign, candidate_.take_.successor);
   }
 
   Candidate& candidate_;
@@ -72,51 +72,48 @@ class Candidate::Listener final : public ListeningServer {
 
 class Candidate::Network final : public ServingNetwork {
  public:
-  explicit Network(Candidate& candidate) : candidate_(candidate) {}
+  Network(Simulation& simulation, Machine& machine) : simulation_(simulation), machine_(machine) {}
 
   std::unique_ptr<ListeningServer> NewServer(RendezvousHandlers handlers) override {
-    return std::make_unique<Listener>(candidate_.server_, std::move(handlers));
+    return std::make_unique<Listener>(machine_.server(), std::move(handlers));
   }
   Result<ListenPlace> LookUp(const Endpoint& endpoint) const override {
     Fiber& caller = Fiber::Current();
-    if (!candidate_.names_) {
+    if (!simulation_.names) {
       caller.Sleep(1h);
     }
     return ListenPlace{endpoint, {}};
   }
   std::unique_ptr<SyncChannel> ChannelTo(const Endpoint& endpoint) override {
-    for (const auto& other : candidate_.simulation_.candidates) {
-      if (PlaceOf(other->index_) == endpoint) {
-        return std::make_unique<SimChannel>(candidate_.simulation_, candidate_.machine_,
-                                            other->server_);
+    for (const auto& other : simulation_.machines) {
+      if (PlaceOf(other->index()) == endpoint) {
+        return std::make_unique<SimChannel>(simulation_, machine_, other->server());
       }
     }
     return nullptr;
   }
 
  private:
-  Candidate& candidate_;
+  Simulation& simulation_;
+  Machine& machine_;
 };
 
-Candidate::Candidate(Simulation& simulation, std::uint32_t index)
+Candidate::Candidate(Simulation& simulation, Machine& machine, FollowingChannel* channel)
     : simulation_(simulation),
-      index_(index),
-      machine_(*simulation.machines.at(index)),
-      loop_(simulation.agenda, simulation.random),
-      server_(simulation, index, loop_) {
-  clock_ = static_cast<std::int64_t>(simulation.random.Below(40'000)) - 20'000;
-  loop_.AfterEachTurn([this] { LookAround(); });
+      machine_(machine),
+      driver_(std::make_unique<Driver>(*this, Options(), channel)) {
+  // Who holds the endpoint given, or is on the list, has bound it before.
+  const std::uint32_t index = machine.index();
+  if (index < std::max(simulation.setup.listed, 1u)) {
+    auto server = std::make_unique<Listener>(machine.server(), driver_->Handlers());
+    (void)server->ListenAt({PlaceOf(index), {}});
+    driver_->UseServer(std::move(server), PlaceOf(index), index);
+  }
+  machine.loop().Arrive([this] { driver_->Start(); });
 }
 
-Candidate::~Candidate() {
-  Kill();
-}
+Candidate::~Candidate() = default;
 
-void Candidate::Tell(const std::string& text) {
-  simulation_.transcript.Tell(simulation_.agenda.Now(), "n" + std::to_string(index_), text);
-}
-
-// ---- The process ----
 SuccessionOptions Candidate::Options() {
   const Setup& setup = simulation_.setup;
   SuccessionOptions options;
@@ -132,99 +129,47 @@ SuccessionOptions Candidate::Options() {
     options.core.thirds_to_let_go = kThirdsToLetGo;
     options.list = DigestOf(list);
     options.claims = std::make_shared<WitnessClaims>(
-        list, std::make_unique<SimWitnessCalls>(simulation_, index_));
+        list, std::make_unique<SimWitnessCalls>(simulation_, machine_.index()));
   } else {
-    options.claims = std::make_shared<SimDirectory>(simulation_, [this] { return directory_; });
+    options.claims = std::make_shared<SimDirectory>(simulation_, machine_);
   }
-  options.network = std::make_shared<Network>(*this);
-  options.places = {PlaceOf(index_)};
+  options.network = std::make_shared<Network>(simulation_, machine_);
+  options.places = {PlaceOf(machine_.index())};
   options.fence_after = setup.shape.fence_after;
-  options.new_reign = [this] {
-    const auto wall =
-        static_cast<std::uint64_t>(simulation_.agenda.Now().time_since_epoch() / 1ms + clock_);
-    return server_.NewReign(TermOf(wall));
-  };
+  options.new_reign = [this] { return machine_.server().NewReign(TermOf(machine_.WallClock())); };
   options.on_serving = [this](const NewServer&) { OnServing(); };
   options.on_stepped_down = [this] { OnSteppedDown(); };
   return options;
 }
 
-void Candidate::Start() {
-  if (up_) {
-    return;
-  }
-  up_ = true;
-  ending_ = agent_ended_ = false;
-  ++life_;
-  disturbed_ = simulation_.agenda.Now();
-  if (!machine_.bare()) {
-    channel_ = std::make_unique<FollowingChannel>(loop_);
-  }
-  driver_ = std::make_unique<Driver>(*this, Options(), channel_.get());
-  Listen();
-  loop_.Arrive([this] { driver_->Start(); });
-}
-
-// Who holds the endpoint given, or is on the list, has bound it before.
-void Candidate::Listen() {
-  if (index_ < std::max(simulation_.setup.listed, 1u)) {
-    auto server = std::make_unique<Listener>(server_, driver_->Handlers());
-    (void)server->ListenAt({PlaceOf(index_), {}});
-    driver_->UseServer(std::move(server), PlaceOf(index_), index_);
-  }
-}
-
-void Candidate::Kill() {
-  if (!up_) {
-    return;
-  }
-  up_ = false;
-  ++life_;
-  closing_.reset();
-  server_.Vanish();
-  driver_.reset();
-  channel_.reset();
-  loop_.Kill();
-}
-
-void Candidate::Pause() {
-  if (up_ && !closing_) {
-    disturbed_ = simulation_.agenda.Now();
-    loop_.Pause();
-  }
-}
-
-void Candidate::Resume() {
-  if (up_ && !closing_ && loop_.paused()) {
-    disturbed_ = simulation_.agenda.Now();
-    loop_.Resume(/*timers_first=*/simulation_.random.Chance(0.5));
-  }
-}
-
-void Candidate::SetDirectory(bool reachable) {
-  directory_ = reachable;
-  disturbed_ = simulation_.agenda.Now();
-}
-
 bool Candidate::serves() const {
-  return up_ && driver_->state().phase == SuccessionPhase::kServing;
+  return driver_->state().phase == SuccessionPhase::kServing;
 }
 
 const Server* Candidate::speaks_to() const {
   if (serves()) {
-    return &server_;
+    return &machine_.server();
   }
-  for (const auto& other : simulation_.candidates) {
-    if (up_ && driver_->state().following == PlaceOf(other->index_)) {
-      return &other->server_;
+  for (const auto& other : simulation_.machines) {
+    if (driver_->state().following == PlaceOf(other->index())) {
+      return &other->server();
     }
   }
   return nullptr;
 }
 
+// ---- Its end ----
+void Candidate::InThisLife(Duration delay, std::function<void()> what) {
+  simulation_.agenda.After(delay,
+                           [machine = &machine_, life = machine_.life(), what = std::move(what)] {
+                             if (life == machine->life()) {
+                               what();
+                             }
+                           });
+}
+
 void Candidate::AgentEnded(int exit_code) {
   agent_ended_ = true;
-  channel_->Cancel();
   if (!serves() || exit_code == kUnavailable) {
     EndProcess();
   } else {
@@ -234,8 +179,8 @@ void Candidate::AgentEnded(int exit_code) {
 
 void Candidate::EndWhenUnneeded() {
   driver_->coordinator()->WhenUnneeded([this] {
-    Tell("(serves no longer: nobody needs it)");
-    if (server_.MayBeLookedFor()) {
+    machine_.Tell("(serves no longer: nobody needs it)");
+    if (machine_.server().MayBeLookedFor()) {
       simulation_.laws.Break("a server ends before those it took over could find it");
     }
     EndProcess();
@@ -245,22 +190,18 @@ void Candidate::EndWhenUnneeded() {
 // Its loop ends first.
 void Candidate::EndProcess() {
   if (!std::exchange(ending_, true)) {
-    simulation_.agenda.After(Duration{0}, [this, life = life_] {
-      if (life == life_) {
-        Close();
-      }
-    });
+    InThisLife(Duration{0}, [this] { Close(); });
   }
 }
 
 void Candidate::Close() {
-  loop_.Pause();
+  machine_.loop().Pause();
   const std::optional<std::uint64_t> held = serves() ? driver_->state().own : std::nullopt;
   const bool over = held && driver_->coordinator()->RunsHaveEnded();
   if (over) {
     simulation_.laws.OnRunForgotten();
   }
-  const bool reachable = directory_ && simulation_.run_directory && simulation_.setup.listed == 0;
+  const bool reachable = machine_.directory() && simulation_.setup.listed == 0;
   const Time began = simulation_.agenda.Now();
   closing_ = std::make_unique<Fiber>(
       simulation_.agenda, [this, held, over, reachable, began](Fiber& fiber) {
@@ -268,7 +209,7 @@ void Candidate::Close() {
         if (fiber.abandoned()) {
           return;
         }
-        if (held && reachable && disturbed_ < began) {
+        if (held && reachable && machine_.disturbed() < began) {
           const Claim& claim = simulation_.run_directory->claims().at(*held);
           if (!claim.closed || claim.over != over) {
             simulation_.laws.Break(
@@ -276,55 +217,51 @@ void Candidate::Close() {
                 (claim.closed ? " that is not what has become of its run" : " open"));
           }
         }
-        simulation_.agenda.After(Duration{0}, [this, life = life_] {
-          if (life == life_) {
-            Kill();
-          }
-        });
+        InThisLife(Duration{0}, [machine = &machine_] { machine->EndProcess(true); });
       });
 }
 
 // ---- Around a step of the core ----
 void Candidate::Spoil(SuccessionState& state, const SuccessionEvent& event) {
-  const Mutation& mutation = simulation_.setup.mutation;
   if (const auto* const read = std::get_if<DirectoryRead>(&event)) {
     const bool known = read->newest && state.newest && read->newest->number == state.newest->number;
-    if (mutation.no_standstill && known && state.still_since) {
+    if (Without("standstill") && known && state.still_since) {
       state.still_since = Time{};
       state.newest->counter = read->newest->counter;
     }
-    if (mutation.no_silence && known) {
+    if (Without("silence") && known) {
       state.heard = Time{};
     }
   }
-  if (mutation.no_lenience) {
+  if (Without("lenience")) {
     state.stepped = simulation_.agenda.Now();
   }
-  if (mutation.keep_serving && state.phase == SuccessionPhase::kServing) {
+  if (Without("step-down") && state.phase == SuccessionPhase::kServing) {
     state.kept = simulation_.agenda.Now();
   }
 }
 
 void Candidate::OnStep(const SuccessionEvent& event, const std::vector<SuccessionEffect>& effects) {
-  simulation_.transcript.Mark(simulation_.agenda.Now(), event.index() + 16 * index_ + 4096);
+  simulation_.transcript.Mark(simulation_.agenda.Now(),
+                              event.index() + 16 * machine_.index() + 4096);
   for (const SuccessionEffect& effect : effects) {
     if (const auto* const take = std::get_if<TakeClaim>(&effect)) {
       take_ = *take;
     } else if (const auto* const follow = std::get_if<Follow>(&effect)) {
-      Tell("(follows " + ToString(follow->endpoint) + ")");
+      machine_.Tell("(follows " + ToString(follow->endpoint) + ")");
     } else if (const auto* const down = std::get_if<StepDown>(&effect)) {
-      Tell("(its server steps down: " + down->text + ")");
+      machine_.Tell("(its server steps down: " + down->text + ")");
       ExpectClosed(down->claim.number);
     } else if (const auto* const notice = std::get_if<Notice>(&effect)) {
-      Tell(notice->text);
+      machine_.Tell(notice->text);
     }
   }
 }
 
 void Candidate::OnServing() {
   const Term term = driver_->coordinator()->config().term;
-  Tell("(serves with claim " + std::to_string(take_.number) + ", term " +
-       std::to_string(term.value) + (take_.successor ? ", as a successor)" : ")"));
+  machine_.Tell("(serves with claim " + std::to_string(take_.number) + ", term " +
+                std::to_string(term.value) + (take_.successor ? ", as a successor)" : ")"));
   simulation_.laws.OnReign(term);
   if (!take_.successor && simulation_.setup.listed > 0) {
     simulation_.laws.OnRunForgotten();
@@ -335,21 +272,18 @@ void Candidate::OnServing() {
 }
 
 void Candidate::OnSteppedDown() {
-  server_.SteppedDown();
+  machine_.server().SteppedDown();
   if (agent_ended_) {
     EndProcess();
   }
 }
 
 // ---- What must be true of it ----
-void Candidate::LookAround() {
-  if (server_.up()) {
-    server_.CheckOpenCalls();
-  }
+void Candidate::CheckTurn() {
   const SuccessionState& state = driver_->state();
-  if (simulation_.setup.listed == 0 && server_.listens() &&
+  if (simulation_.setup.listed == 0 && machine_.server().listens() &&
       state.phase == SuccessionPhase::kFollowing && (state.following || state.own)) {
-    simulation_.laws.Break("n" + std::to_string(index_) + " listens for calls, and does not serve");
+    simulation_.laws.Break(machine_.host() + " listens for calls, and does not serve");
   }
 }
 
@@ -358,13 +292,13 @@ void Candidate::ExpectClosed(std::uint64_t number) {
   if (simulation_.setup.listed > 0) {
     return;
   }
-  simulation_.agenda.After(kClosedWithin, [this, life = life_, number] {
+  InThisLife(kClosedWithin, [this, number] {
     const auto& claims = simulation_.run_directory->claims();
-    if (life != life_ || !claims.contains(number) || claims.at(number).closed ||
-        claims.rbegin()->first > number) {
+    if (!claims.contains(number) || claims.at(number).closed || claims.rbegin()->first > number) {
       return;
     }
-    if (!directory_ || paused() || disturbed_ + kClosedWithin > simulation_.agenda.Now()) {
+    if (!machine_.directory() || machine_.loop().paused() ||
+        machine_.disturbed() + kClosedWithin > simulation_.agenda.Now()) {
       ExpectClosed(number);
     } else {
       simulation_.laws.Break("claim " + std::to_string(number) + " was let go, and stays open");

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "tests/sim/machine.h"
-#include "tests/sim/server.h"
+#include "tests/sim/rules.h"
 #include "tests/sim/simulation.h"
 
 namespace ddprun::sim {
@@ -14,50 +14,50 @@ SimChannel::SimChannel(Simulation& simulation, Machine& machine, Server& server)
 }
 
 SimChannel::~SimChannel() {
-  if (!vanished_) {
+  if (!silent_) {
     TellClosed(false);
   }
   *alive_ = false;
   machine_.Disconnect(this);
 }
 
-void SimChannel::After(Duration delay, std::function<void()> what) {
-  simulation_.agenda.After(delay, [alive = alive_, what = std::move(what)] {
+void SimChannel::Arrive(std::function<void()> what) {
+  machine_.loop().Arrive([alive = alive_, what = std::move(what)] {
     if (*alive) {
       what();
     }
   });
 }
 
-void SimChannel::Arrive(std::function<void()> what) {
-  machine_.Arrive([alive = alive_, what = std::move(what)] {
+void SimChannel::ArriveAfter(Duration delay, std::function<void()> what) {
+  simulation_.agenda.After(delay, [this, alive = alive_, what = std::move(what)] {
     if (*alive) {
-      what();
+      Arrive(what);
     }
   });
 }
 
 void SimChannel::Send(const NodeReport& report, Duration deadline, Done done) {
   Cancel();
-  vanished_ = false;
-  call_ = std::make_shared<Call>(Call{report, deadline, std::move(done), life_, server_.life()});
+  call_ = std::make_shared<Call>(Call{report, std::move(done), server_.life()});
   const CallRef call = call_;
-  const auto answer = [this, simulation = &simulation_, machine = &machine_, server = &server_,
-                       alive = alive_, call](const std::optional<SyncReply>& reply) {
-    simulation->Deliver(*machine, Way::kToMachine, *server, [this, alive, call, reply] {
+  const std::uint32_t here = machine_.index();
+  const std::uint32_t there = server_.host();
+  const auto answer = [this, simulation = &simulation_, here, there, alive = alive_,
+                       call](const std::optional<SyncReply>& reply) {
+    simulation->Deliver(there, here, [this, alive, call, reply] {
       if (*alive) {
         Arrive([this, call, reply] { OnReply(call, reply); });
       }
     });
   };
-  simulation_.Deliver(machine_, Way::kToServer, server_, [server = &server_, call, answer] {
+  simulation_.Deliver(here, there, [server = &server_, call, answer] {
     server->OnCall(call->report, call->server_life, answer);
   });
-  After(deadline, [this, call] {
-    Arrive([this, call] { Fail(call, "no answer from server:29400 in time"); });
-  });
+  ArriveAfter(deadline, [this, call] { Fail(call, "no answer from server:29400 in time"); });
   if (simulation_.random.Chance(simulation_.setup.weather.cut)) {
-    After(simulation_.random.Between(Duration{1}, deadline), [this, call] { Reset(call, false); });
+    ArriveAfter(simulation_.random.Between(Duration{1}, deadline),
+                [this, call] { Reset(call, false); });
   }
 }
 
@@ -67,12 +67,14 @@ void SimChannel::Cancel() {
   }
 }
 
-void SimChannel::Vanish() {
+void SimChannel::Vanish(bool noticed) {
   if (call_) {
     call_->open = false;
   }
-  ++life_;
-  vanished_ = true;
+  if (noticed) {
+    TellClosed(false);
+  }
+  silent_ = true;
 }
 
 // The connection closes, which this end sees; `sure`: so does the other one.
@@ -93,27 +95,24 @@ void SimChannel::Fail(const CallRef& call, const char* text) {
 
 void SimChannel::OnReply(const CallRef& call, const std::optional<SyncReply>& reply) {
   if (!call->open) {  // An overtaken call's answer is not the newest one's.
-    if (simulation_.setup.mutation.believe_old_replies && reply && call->life == life_) {
+    if (Without("newest-reply") && reply) {
       call_->done(call_->report.sequence, *reply);
     }
-    return;
-  }
-  if (!reply) {
+  } else if (!reply) {
     Fail(call, "refused");
-    return;
+  } else {
+    call->open = false;
+    const Done done = call->done;
+    done(call->report.sequence, *reply);
   }
-  call->open = false;
-  const Done done = call->done;
-  done(call->report.sequence, *reply);
 }
 
 void SimChannel::ServerGone(const Server& server) {
-  const bool reaches = simulation_.Linked(machine_, Way::kToMachine, server);
-  if (!call_ || &server != &server_ || !reaches || !call_->open || !machine_.linked() ||
-      simulation_.random.Chance(simulation_.setup.weather.notice_lost)) {
-    return;
+  if (call_ && &server == &server_ && call_->open && machine_.linked() &&
+      simulation_.Carries(server_.host(), machine_.index()) &&
+      !simulation_.random.Chance(simulation_.setup.weather.notice_lost)) {
+    ArriveAfter(simulation_.Delay(), [this, call = call_] { Reset(call, false); });
   }
-  After(simulation_.Delay(), [this, call = call_] { Reset(call, false); });
 }
 
 void SimChannel::TellClosed(bool sure) {
@@ -122,9 +121,9 @@ void SimChannel::TellClosed(bool sure) {
   if (!call_ || (lost && !sure)) {
     return;
   }
-  simulation_.agenda.After(simulation_.Delay(), [simulation = &simulation_, machine = &machine_,
-                                                 server = &server_, call = *call_] {
-    if (simulation->Linked(*machine, Way::kToServer, *server)) {
+  simulation_.agenda.After(simulation_.Delay(), [simulation = &simulation_, server = &server_, sure,
+                                                 from = machine_.index(), call = *call_] {
+    if (sure || simulation->Carries(from, server->host())) {
       server->OnClosed({call.report.node, call.report.incarnation}, call.report.sequence,
                        call.server_life);
     }

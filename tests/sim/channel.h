@@ -7,7 +7,6 @@
 #include <memory>
 #include <optional>
 
-#include "rendezvous/core/coordinator.h"
 #include "rendezvous/transport.h"
 
 namespace ddprun::sim {
@@ -27,10 +26,8 @@ class SimChannel final : public SyncChannel {
   void Cancel() override;
 
   // ---- What happens to it ----
-  // The agent is gone.
-  void Vanish();
-  // The server may notice that the connection is closed; `sure`: it does.
-  void TellClosed(bool sure);
+  // The agent is gone; `noticed`: the server may see that.
+  void Vanish(bool noticed);
   // The link is gone, and both ends know it.
   void Reset() { Reset(call_, true); }
   // That process is: this connection is reset, which may go unnoticed.
@@ -39,28 +36,27 @@ class SimChannel final : public SyncChannel {
  private:
   struct Call {
     NodeReport report;
-    Duration deadline{0};
     Done done;
-    std::uint64_t life = 0;  // Of the agent that made it.
     std::uint64_t server_life = 0;
     bool open = true;  // Neither answered nor given up, by an agent that lives.
     bool reset = false;
   };
   using CallRef = std::shared_ptr<Call>;
 
+  // The server may notice that the connection is closed; `sure`: it does.
+  void TellClosed(bool sure);
   void Reset(const CallRef& call, bool sure);
   void Fail(const CallRef& call, const char* text);
   void OnReply(const CallRef& call, const std::optional<SyncReply>& reply);
-  // Unless this is gone by then: after a while, or on the loop of its process.
-  void After(Duration delay, std::function<void()> what);
+  // Unless this is gone by then, on the loop of its process.
   void Arrive(std::function<void()> what);
+  void ArriveAfter(Duration delay, std::function<void()> what);
 
   Simulation& simulation_;
   Machine& machine_;
   Server& server_;
   CallRef call_;  // The newest one; none yet: null.
-  std::uint64_t life_ = 0;
-  bool vanished_ = false;
+  bool silent_ = false;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

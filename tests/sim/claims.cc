@@ -1,11 +1,10 @@
 #include "tests/sim/claims.h"
 
-#include <algorithm>
-#include <memory>
 #include <utility>
 
-#include "tests/sim/candidate.h"
 #include "tests/sim/fiber.h"
+#include "tests/sim/machine.h"
+#include "tests/sim/rules.h"
 #include "tests/sim/simulation.h"
 
 namespace ddprun::sim {
@@ -16,48 +15,32 @@ constexpr Duration kOldest{10'000};  // What a stale read shows.
 constexpr Duration kPoll{5};         // Of who waits in a fiber.
 constexpr Duration kHangPoll{50};
 
-const Error kKilled{ErrorKind::kUnavailable, "the process is killed"};
-
 }  // namespace
 
 // ---- A directory ----
-bool RunDirectory::Make(const Claim& claim, bool exclusive, Time now) {
-  if (exclusive && claims_.contains(claim.number)) {
-    return false;
-  }
+void RunDirectory::Write(const Claim& claim, Time now) {
   claims_[claim.number] = claim;
   moved_[claim.term] = now;
-  Note(now);
-  return true;
-}
-
-bool RunDirectory::Move(const Claim& claim, Time now) {
-  claims_[claim.number] = claim;
-  moved_[claim.term] = now;
-  Note(now);
-  return claims_.contains(claim.number + 1);
-}
-
-void RunDirectory::Note(Time now) {
-  past_.push_back({now, claims_.empty() ? std::nullopt : std::optional(claims_.rbegin()->second)});
+  past_[now] = claims_.rbegin()->second;
 }
 
 std::optional<Claim> RunDirectory::NewestAt(Time when) const {
-  const auto after = std::partition_point(
-      past_.begin(), past_.end(), [when](const Snapshot& past) { return past.when <= when; });
-  return after == past_.begin() ? past_.front().newest : std::prev(after)->newest;
+  const auto after = past_.upper_bound(when);
+  return after == past_.begin() ? std::nullopt : std::optional(std::prev(after)->second);
 }
 
-SimDirectory::SimDirectory(Simulation& simulation, std::function<bool()> reachable)
-    : simulation_(simulation), reachable_(std::move(reachable)) {}
+void SimDirectory::Take(Duration most) {
+  Fiber::Current().Sleep(simulation_.random.Between(Duration{0}, most));
+}
 
-bool SimDirectory::Reach() {
+Result<void> SimDirectory::Reach() {
   Fiber& caller = Fiber::Current();
-  caller.Sleep(simulation_.random.Between(Duration{0}, kShort));
-  while (!caller.abandoned() && !reachable_()) {
+  Take(kShort);
+  while (!caller.abandoned() && !machine_.directory()) {
     caller.Sleep(kHangPoll);
   }
-  return !caller.abandoned();
+  return caller.abandoned() ? Error{ErrorKind::kUnavailable, "the process is killed"}
+                            : Result<void>();
 }
 
 Result<std::optional<Claim>> SimDirectory::Newest(Duration /*lease*/) {
@@ -67,19 +50,15 @@ Result<std::optional<Claim>> SimDirectory::Newest(Duration /*lease*/) {
                            ? random.Between(Duration{0}, kOldest)
                            : Duration{0};
   const bool early = random.Chance(0.5);  // A read that hangs may have seen what was at its start.
-  if (!Reach()) {
-    return kKilled;
-  }
+  RETURN_IF_ERROR(Reach());
   const Time seen = (early ? began : simulation_.agenda.Now()) - age;
   const std::optional<Claim> found = simulation_.run_directory->NewestAt(seen);
-  Fiber::Current().Sleep(random.Between(Duration{0}, kShort));
+  Take(kShort);
   return found;
 }
 
 Result<void> SimDirectory::Make(const Claim& claim, Duration /*lease*/) {
-  if (!Reach()) {
-    return kKilled;
-  }
+  RETURN_IF_ERROR(Reach());
   RunDirectory& directory = *simulation_.run_directory;
   for (const auto& [number, other] : directory.claims()) {
     if (number < claim.number && other.term >= claim.term) {
@@ -87,30 +66,23 @@ Result<void> SimDirectory::Make(const Claim& claim, Duration /*lease*/) {
                              " has no later term than claim " + std::to_string(number));
     }
   }
-  const bool made =
-      directory.Make(claim, !simulation_.setup.mutation.no_exclusion, simulation_.agenda.Now());
-  Fiber::Current().Sleep(simulation_.random.Between(Duration{0}, kShort));
-  return made ? Result<void>()
-              : Result<void>(Error{ErrorKind::kRefused, "somebody else has made the claim"});
+  const bool taken = directory.claims().contains(claim.number) && !Without("exclusion");
+  if (!taken) {
+    directory.Write(claim, simulation_.agenda.Now());
+  }
+  Take(kShort);
+  return taken ? Error{ErrorKind::kRefused, "somebody else has made the claim"} : Result<void>();
 }
 
 Result<bool> SimDirectory::Move(const Claim& claim, Duration /*lease*/) {
-  if (!Reach()) {
-    return kKilled;
-  }
-  const bool superseded = simulation_.run_directory->Move(claim, simulation_.agenda.Now());
-  Fiber::Current().Sleep(simulation_.random.Between(Duration{0}, kShort));
+  RETURN_IF_ERROR(Reach());
+  simulation_.run_directory->Write(claim, simulation_.agenda.Now());
+  const bool superseded = simulation_.run_directory->claims().contains(claim.number + 1);
+  Take(kShort);
   return superseded;
 }
 
-Result<void> SimDirectory::Announce(const Endpoint& /*endpoint*/, const std::string& /*token*/) {
-  return {};
-}
-
 // ---- A list ----
-SimWitnessCalls::SimWitnessCalls(Simulation& simulation, std::uint32_t from)
-    : simulation_(simulation), from_(from) {}
-
 // The one who asks has a thread of its own; a witness answers on its loop.
 void SimWitnessCalls::Send(std::size_t witness, const WitnessRequest& request, Duration patience,
                            Done done) {
@@ -124,7 +96,7 @@ void SimWitnessCalls::Send(std::size_t witness, const WitnessRequest& request, D
     }
   };
   const auto call = std::make_shared<Call>(Call{alive_, std::move(done)});
-  Candidate& to = *simulation_.candidates.at(witness);
+  Machine& to = *simulation_.machines.at(witness);
   const auto travel = [simulation = &simulation_] {
     return simulation->random.Between(Duration{1}, kShort);
   };

@@ -6,11 +6,10 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "rendezvous/succession/claims.h"
 #include "rendezvous/succession/witness_claims.h"
@@ -18,18 +17,14 @@
 
 namespace ddprun::sim {
 
-class Candidate;
+class Machine;
 class Simulation;
 
 // What has become of the directory over time.
 class RunDirectory {
  public:
-  explicit RunDirectory(Time now) { Note(now); }
-
-  // False: the number is taken.
-  bool Make(const Claim& claim, bool exclusive, Time now);
-  // True: there is a newer one.
-  bool Move(const Claim& claim, Time now);
+  // A claim is made, or its counter moves.
+  void Write(const Claim& claim, Time now);
   // As it was then.
   std::optional<Claim> NewestAt(Time when) const;
   // When a claim of this term was last made or moved.
@@ -37,41 +32,39 @@ class RunDirectory {
   const std::map<std::uint64_t, Claim>& claims() const { return claims_; }
 
  private:
-  struct Snapshot {
-    Time when;
-    std::optional<Claim> newest;
-  };
-  void Note(Time now);
-
   std::map<std::uint64_t, Claim> claims_;
   std::map<Term, Time> moved_;
-  std::vector<Snapshot> past_;
+  std::map<Time, Claim> past_;  // The newest from then on.
 };
 
 // As one process sees it.
 class SimDirectory final : public Claims {
  public:
-  // `reachable`: false while what is asked of it hangs.
-  SimDirectory(Simulation& simulation, std::function<bool()> reachable);
+  SimDirectory(Simulation& simulation, Machine& machine)
+      : simulation_(simulation), machine_(machine) {}
 
   Result<std::optional<Claim>> Newest(Duration lease) override;
   Result<void> Make(const Claim& claim, Duration lease) override;
   Result<bool> Move(const Claim& claim, Duration lease) override;
-  Result<void> Announce(const Endpoint& endpoint, const std::string& token) override;
+  Result<void> Announce(const Endpoint& /*endpoint*/, const std::string& /*token*/) override {
+    return {};
+  }
   std::string Where() const override { return "the run directory"; }
 
  private:
-  // False: the process is killed meanwhile.
-  bool Reach();
+  // An error: the process is killed meanwhile.
+  Result<void> Reach();
+  void Take(Duration most);
 
   Simulation& simulation_;
-  const std::function<bool()> reachable_;
+  Machine& machine_;
 };
 
 // A process's way to the witnesses.
 class SimWitnessCalls final : public WitnessCalls {
  public:
-  SimWitnessCalls(Simulation& simulation, std::uint32_t from);
+  SimWitnessCalls(Simulation& simulation, std::uint32_t from)
+      : simulation_(simulation), from_(from) {}
   ~SimWitnessCalls() override { *alive_ = false; }
 
   void Send(std::size_t witness, const WitnessRequest& request, Duration patience,

@@ -3,13 +3,13 @@
 #include <utility>
 
 #include "agent/core/describe.h"
-#include "tests/sim/candidate.h"
-#include "tests/sim/channel.h"
-#include "tests/sim/server.h"
+#include "tests/sim/rules.h"
 #include "tests/sim/simulation.h"
 
 namespace ddprun::sim {
 namespace {
+
+using std::chrono_literals::operator""ms;
 
 constexpr Duration kStartLasts{1'000};
 constexpr std::uint64_t kAgentPace = 400;  // Wake-ups per simulated second.
@@ -18,6 +18,19 @@ std::string WithoutNumber(const std::string& text) {
   const std::size_t from = text.find('(');
   return from == std::string::npos ? text : text.substr(from);
 }
+
+// The process's way to whoever serves outlives the agent.
+class Shared final : public SyncChannel {
+ public:
+  explicit Shared(SyncChannel& channel) : channel_(channel) {}
+  void Send(const NodeReport& report, Duration deadline, Done done) override {
+    channel_.Send(report, deadline, std::move(done));
+  }
+  void Cancel() override { channel_.Cancel(); }
+
+ private:
+  SyncChannel& channel_;
+};
 
 }  // namespace
 
@@ -38,40 +51,13 @@ class Machine::Driver final : public AgentDriver {
   Machine& machine_;
 };
 
-// Of the agent alone: to the one server, or to whichever its process follows.
-class Machine::Channel final : public SyncChannel {
- public:
-  explicit Channel(Machine& machine) : machine_(machine) {}
-  void Send(const NodeReport& report, Duration deadline, Done done) override {
-    if (machine_.candidate_ == nullptr) {
-      machine_.channel_->Send(report, deadline, std::move(done));
-      return;
-    }
-    machine_.candidate_->channel().Send(
-        report, deadline,
-        [this, life = machine_.life_, done](std::uint64_t sequence,
-                                            const Result<SyncReply>& reply) {
-          if (life == machine_.life_) {
-            machine_.loop_.Arrive([done, sequence, reply] { done(sequence, reply); });
-          }
-        });
-  }
-  void Cancel() override {
-    if (machine_.candidate_ == nullptr) {
-      machine_.channel_->Cancel();
-    } else {
-      machine_.candidate_->channel().Cancel();
-    }
-  }
-
- private:
-  Machine& machine_;
-};
-
 Machine::Machine(Simulation& simulation, std::uint32_t index)
     : simulation_(simulation),
       index_(index),
+      bare_(simulation.setup.bare == index),
+      clock_(static_cast<std::int64_t>(simulation.random.Below(40'000)) - 20'000),
       loop_(simulation.agenda, simulation.random),
+      server_(simulation, *this),
       workers_(simulation, *this, loop_),
       stores_(simulation.laws, "n" + std::to_string(index)) {
   config_.run_id = "run";
@@ -86,43 +72,52 @@ Machine::Machine(Simulation& simulation, std::uint32_t index)
   config_.hang_timeout = simulation.setup.hang_timeout;
   config_.preemptible = config_.leaves_alone = simulation.setup.evicted;
   loop_.AfterEachTurn([this] { CheckTurn(); });
-  channel_ = std::make_unique<SimChannel>(simulation, *this, *simulation.server);
 }
 
 Machine::~Machine() = default;
-
-void Machine::Arrive(std::function<void()> what) {
-  (candidate_ == nullptr ? loop_ : candidate_->loop()).Arrive(std::move(what));
-}
 
 void Machine::Tell(const std::string& text) {
   simulation_.transcript.Tell(simulation_.agenda.Now(), config_.host, text);
 }
 
+std::uint64_t Machine::WallClock() const {
+  return static_cast<std::uint64_t>(simulation_.agenda.Now().time_since_epoch() / 1ms + clock_);
+}
+
 // ---- Its process ----
 void Machine::Start() {
-  if (driver_ == nullptr) {
-    powered_ = true;
-  }
-  if (bare_) {
-    candidate_->Start();
-    return;
-  }
-  wants_start_ = driver_ == nullptr && !ended_ && workers_.left();
-  if (driver_ != nullptr || ended_ || wants_start_) {
+  wants_start_ = !up_ && !ended_ && workers_.left();
+  powered_ = true;
+  if (up_ || ended_ || wants_start_) {
     return;  // The slot lock is held until nothing is left.
   }
+  up_ = true;
+  ++life_;
+  disturbed_ = simulation_.agenda.Now();
   said_.clear();
-  if (candidate_ != nullptr) {
-    candidate_->Start();
-  }
   Tell("(starts)");
-  driver_ = std::make_unique<Driver>(
+  if (!simulation_.setup.standing) {
+    channel_ = bare_ ? nullptr : std::make_unique<FollowingChannel>(loop_);
+    candidate_ = std::make_unique<Candidate>(simulation_, *this, channel_.get());
+  } else if (bare_) {
+    server_.Stand();
+  }
+  if (bare_) {
+    return;
+  }
+  agent_ = std::make_unique<Driver>(
       *this,
-      AgentParts{std::make_unique<Channel>(*this), workers_, stores_,
+      AgentParts{ChannelOfAgent(), workers_, stores_,
                  [this] { return Incarnation{simulation_.random.Next()}; },
                  [this] { return config_.host; }, [this](const Exit& exit) { OnExit(exit); }});
-  loop_.Arrive([this] { (void)driver_->Start(); });
+  loop_.Arrive([this] { (void)agent_->Start(); });
+}
+
+std::unique_ptr<SyncChannel> Machine::ChannelOfAgent() {
+  if (channel_) {
+    return std::make_unique<Shared>(*channel_);
+  }
+  return std::make_unique<SimChannel>(simulation_, *this, simulation_.machines.back()->server());
 }
 
 void Machine::OnWorkersGone() {
@@ -131,68 +126,78 @@ void Machine::OnWorkersGone() {
   }
 }
 
-void Machine::EndAgent() {
-  if (connection_ != nullptr) {
-    connection_->Vanish();
+void Machine::EndProcess(bool noticed) {
+  if (!std::exchange(up_, false)) {
+    return;
   }
   ++life_;
+  if (connection_ != nullptr) {
+    connection_->Vanish(noticed);
+  }
+  server_.Vanish();
+  candidate_.reset();
+  agent_.reset();
+  channel_.reset();
   loop_.Kill();
-  driver_.reset();
   stores_.Die();
   workers_.OnAgentDied();
 }
 
-// What it still has to do is the launcher's.
+// What the process still has to do is the launcher's.
 void Machine::OnExit(const Exit& exit) {
   exit_ = exit;
   ended_ = true;
   simulation_.laws.OnExit(config_.host, config_.node, exit.finish);
-  loop_.Post([this, code = exit.code] {
-    EndAgent();
-    TellServerClosed();
-    if (candidate_ != nullptr) {
+  simulation_.agenda.After(Duration{0}, [this, life = life_, code = exit.code] {
+    if (life != life_) {
+      return;
+    }
+    if (candidate_) {
+      channel_->Cancel();
       candidate_->AgentEnded(code);
+    } else {
+      EndProcess(true);
     }
   });
 }
 
 void Machine::Crash(bool noticed) {
-  if (driver_ == nullptr) {
-    if (candidate_ != nullptr) {
-      candidate_->Kill();
-    }
-    return;
+  if (up_) {
+    Tell("(is killed)");
+    EndProcess(noticed);
+    workers_.Guard(simulation_.random.Between(Duration{1}, Duration{500}));
   }
-  Tell("(the agent crashes)");
-  EndAgent();
-  if (noticed) {
-    TellServerClosed();
-  }
-  if (candidate_ != nullptr) {
-    candidate_->Kill();
-  }
-  workers_.Guard(simulation_.random.Between(Duration{1}, Duration{500}));
 }
 
 void Machine::PowerOff(bool noticed) {
-  if (driver_ == nullptr && (candidate_ == nullptr || !candidate_->up())) {
-    return;
+  if (up_) {
+    Tell("(loses power)");
+    EndProcess(noticed);
+    powered_ = false;
+    workers_.OnPowerOff();
   }
-  Tell("(loses power)");
-  EndAgent();
-  powered_ = false;
-  if (noticed) {
-    TellServerClosed();
-  }
-  if (candidate_ != nullptr) {
-    candidate_->Kill();
-  }
-  workers_.OnPowerOff();
 }
 
-void Machine::TellServerClosed() {
-  if (connection_ != nullptr) {
-    connection_->TellClosed(false);
+void Machine::Pause() {
+  if (up_ && !loop_.paused()) {
+    Tell("(stands still)");
+    simulation_.laws.OnPause(config_.host);
+    disturbed_ = simulation_.agenda.Now();
+    loop_.Pause();
+  }
+}
+
+void Machine::Freeze() {
+  frozen_ = true;
+  Pause();
+}
+
+void Machine::Resume() {
+  frozen_ = false;
+  if (loop_.paused() && !(candidate_ && candidate_->closes())) {
+    Tell("(goes on)");
+    disturbed_ = simulation_.agenda.Now();
+    loop_.Resume(/*timers_first=*/simulation_.random.Chance(0.5));
   }
 }
 
@@ -221,38 +226,16 @@ void Machine::SetWays(bool speaks, bool hears) {
   hears_ = hears;
 }
 
-void Machine::Pause() {
-  if (driver_ != nullptr && !loop_.paused()) {
-    Tell("(the agent stands still)");
-    simulation_.laws.OnPause(config_.host);
-    loop_.Pause();
-  }
-  if (candidate_ != nullptr) {
-    candidate_->Pause();
-  }
-}
-
-void Machine::Freeze() {
-  frozen_ = true;
-  Pause();
-}
-
-void Machine::Resume() {
-  frozen_ = false;
-  if (candidate_ != nullptr) {
-    candidate_->Resume();
-  }
-  if (loop_.paused()) {
-    Tell("(the agent goes on)");
-    loop_.Resume(/*timers_first=*/simulation_.random.Chance(0.5));
-  }
+void Machine::SetDirectory(bool reachable) {
+  directory_ = reachable;
+  disturbed_ = simulation_.agenda.Now();
 }
 
 bool Machine::Works(WorldId world) const {
   if (!alive() || !workers_.Host(world)) {
     return false;
   }
-  const AgentState& agent = driver_->state();
+  const AgentState& agent = agent_->state();
   return agent.phase == AgentPhase::kRunning && agent.leaving == Leaving::kNo &&
          agent.failures.empty();
 }
@@ -260,7 +243,7 @@ bool Machine::Works(WorldId world) const {
 void Machine::Signal(int signal) {
   if (alive()) {
     Tell("(gets " + SignalName(signal) + ")");
-    loop_.Arrive([this, signal] { driver_->OnSignal(signal); });
+    loop_.Arrive([this, signal] { agent_->OnSignal(signal); });
   }
 }
 
@@ -270,24 +253,24 @@ void Machine::BeforeStep(AgentState& state, const AgentEvent& event, Time now) {
   workers_.CheckHeard(event);
   if (const auto* const replied = std::get_if<Replied>(&event)) {
     stores_.Expect(replied->reply.peers);
+    if (Without("newest-reply")) {
+      state.floor = {};
+    }
   }
-  if (simulation_.setup.mutation.forget_floor && std::holds_alternative<Replied>(event)) {
-    state.floor = {};
-  }
-  if (simulation_.setup.mutation.no_fence_kill) {
+  if (Without("fence-kill")) {
     state.answered = now;
   }
 }
 
 void Machine::AfterStep(const AgentEvent& event, const std::vector<AgentEffect>& effects,
                         Time now) {
-  const AgentState& state = driver_->state();
+  const AgentState& state = agent_->state();
   simulation_.transcript.Mark(
       now, event.index() + 16 * static_cast<std::uint64_t>(state.phase) + 256 * state.sequence);
+  if (!simulation_.transcript.words()) {
+    return;
+  }
   for (const AgentEffect& effect : effects) {
-    if (!simulation_.transcript.words()) {
-      break;
-    }
     const std::string text = Describe(effect);
     const bool report = std::holds_alternative<SendReport>(effect);
     if (!report || WithoutNumber(text) != std::exchange(said_, WithoutNumber(text))) {
@@ -298,10 +281,14 @@ void Machine::AfterStep(const AgentEvent& event, const std::vector<AgentEffect>&
 
 // After each turn of the loop.
 void Machine::CheckTurn() {
-  if (driver_ == nullptr) {
+  server_.CheckOpenCalls();
+  if (candidate_) {
+    candidate_->CheckTurn();
+  }
+  if (!alive()) {
     return;
   }
-  const AgentState& state = driver_->state();
+  const AgentState& state = agent_->state();
   if (stores_.open() && !NeedsStore(state)) {
     simulation_.laws.Break(config_.host + " keeps the store of a generation that is over");
   }

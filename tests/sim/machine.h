@@ -1,113 +1,129 @@
-// One machine of a simulation: a process with the product's agent driver in it, its workers, and
-// the guard that ends them when the agent dies.
+// One machine of a simulation: a process with the product's agent driver in it and what may carry
+// the server, its workers, and the guard that ends them when the process dies.
 //
-// Decides nothing. What is here: how calls leave the process and answers come back, and what
-// happens to it. A new agent starts only after every worker of the last one is gone, as the slot
-// lock demands.
+// Decides nothing. What is here: how the process starts, ends, is killed and stands still, and what
+// happens to the machine. A new process starts only after every worker of the last one is gone, as
+// the slot lock demands.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "agent/driver.h"
+#include "rendezvous/succession/following_channel.h"
+#include "tests/sim/candidate.h"
+#include "tests/sim/channel.h"
 #include "tests/sim/process_loop.h"
+#include "tests/sim/server.h"
 #include "tests/sim/sim_stores.h"
 #include "tests/sim/sim_workers.h"
 
 namespace ddprun::sim {
 
-class Candidate;
-class Server;
-class SimChannel;
 class Simulation;
-enum class Way { kToServer, kToMachine };
 
 class Machine {
  public:
   Machine(Simulation& simulation, std::uint32_t index);
   ~Machine();
 
-  // Its process may carry the server too; that lives and dies with it.
-  void Carry(Candidate& candidate) { candidate_ = &candidate; }
+  std::uint32_t index() const { return index_; }
+  const AgentConfig& config() const { return config_; }
+  const std::string& host() const { return config_.host; }
+  const NodeId& node() const { return config_.node; }
   // A server alone: no agent of the run is on this machine.
-  void LeaveOutAgent() { bare_ = true; }
   bool bare() const { return bare_; }
+  // Of an agent that has not ended by itself.
+  bool alive() const { return agent_ != nullptr && !ended_; }
+  // Its process is.
+  bool up() const { return up_; }
+  std::uint64_t life() const { return life_; }  // What belongs to an earlier process is void.
+  const AgentState& agent() const { return agent_->state(); }
+  const std::optional<Exit>& exit() const { return exit_; }
+  ProcessLoop& loop() { return loop_; }
+  SimWorkers& workers() { return workers_; }
+  Server& server() { return server_; }
+  bool serves() const { return candidate_ && candidate_->serves(); }
+  // Its agent's calls go there, or would; none: nobody is known.
+  const Server* speaks_to() const { return candidate_ ? candidate_->speaks_to() : nullptr; }
+  // Its agent lives, and every worker of this world that it hosts.
+  bool Works(WorldId world) const;
+
+  // ---- What the plan does to it ----
+  void Start();                 // Waits until the last process's workers are gone.
+  void Crash(bool noticed);     // The process dies; the guard ends the workers.
+  void PowerOff(bool noticed);  // Everything is gone at once.
+  bool powered() const { return powered_; }
+  void Pause();
+  void Resume();
+  // None of its processes moves, workers included, until it is resumed.
+  void Freeze();
+  bool frozen() const { return frozen_; }
+  void Signal(int signal);
+  void SetLink(bool up, bool noticed);
+  bool linked() const { return link_; }
+  // One direction alone; both ends think that all is well.
+  void SetWays(bool speaks, bool hears);
+  bool speaks() const { return link_ && speaks_; }
+  bool hears() const { return link_ && hears_; }
+  // What is asked of the run directory hangs meanwhile.
+  void SetDirectory(bool reachable);
+  bool directory() const { return directory_; }
+  // The process or its directory last stood still, or went on.
+  Time disturbed() const { return disturbed_; }
+  // Of its wall.
+  std::uint64_t WallClock() const;
+
+  // ---- What its parts tell it ----
+  void OnWorkersGone();
+  // Nothing in it has anything left to do. Not from inside the loop.
+  void EndProcess(bool noticed);
   // What its agent's calls go through while there is one.
   void Connect(SimChannel* connection) { connection_ = connection; }
   void Disconnect(const SimChannel* connection) {
     connection_ = connection_ == connection ? nullptr : connection_;
   }
-  // On the loop that its connections belong to.
-  void Arrive(std::function<void()> what);
-
-  std::uint32_t index() const { return index_; }
-  const AgentConfig& config() const { return config_; }
-  const std::string& host() const { return config_.host; }
-  const NodeId& node() const { return config_.node; }
-  // Of an agent that has not ended by itself.
-  bool alive() const { return driver_ != nullptr && !ended_; }
-  const AgentState& agent() const { return driver_->state(); }
-  const std::optional<Exit>& exit() const { return exit_; }
-  SimWorkers& workers() { return workers_; }
-
-  // ---- What the plan does to it ----
-  void Start();                 // Waits until the last agent's workers are gone.
-  void Crash(bool noticed);     // The agent dies; the guard ends the workers.
-  void PowerOff(bool noticed);  // Everything is gone at once.
-  void Pause();
-  void Resume();
-  void SetLink(bool up, bool noticed);
-  bool linked() const { return link_; }
-  // Its process is.
   void ServerGone(const Server& server);
-  // Its agent lives, and every worker of this world that it hosts.
-  bool Works(WorldId world) const;
-  // One direction alone; both ends think that all is well.
-  void SetWays(bool speaks, bool hears);
-  bool Carries(Way way) const { return link_ && (way == Way::kToServer ? speaks_ : hears_); }
-  bool powered() const { return powered_; }
-  // None of its processes moves, workers included, until it is resumed.
-  void Freeze();
-  bool frozen() const { return frozen_; }
-  void Signal(int signal);
-
-  void OnWorkersGone();
+  void Tell(const std::string& text);
 
  private:
   class Driver;
-  class Channel;
 
-  void EndAgent();
+  std::unique_ptr<SyncChannel> ChannelOfAgent();
   void OnExit(const Exit& exit);
   void BeforeStep(AgentState& state, const AgentEvent& event, Time now);
   void AfterStep(const AgentEvent& event, const std::vector<AgentEffect>& effects, Time now);
   void CheckTurn();
-  void TellServerClosed();
-  void Tell(const std::string& text);
 
   Simulation& simulation_;
   const std::uint32_t index_;
-  Candidate* candidate_ = nullptr;
+  const bool bare_;
+  const std::int64_t clock_;  // Of its wall, beside the true one.
   AgentConfig config_;
   ProcessLoop loop_;
-  SimChannel* connection_ = nullptr;     // The agent's of now.
-  std::unique_ptr<SimChannel> channel_;  // To the one server; unused where that moves.
+  Server server_;
   SimWorkers workers_;
   SimStores stores_;
-  std::unique_ptr<AgentDriver> driver_;  // None: there is no agent.
+  SimChannel* connection_ = nullptr;           // The agent's of now.
+  std::unique_ptr<FollowingChannel> channel_;  // Of an agent whose server may move.
+  std::unique_ptr<Candidate> candidate_;       // None: the server's part does not move.
+  std::unique_ptr<AgentDriver> agent_;
   std::optional<Exit> exit_;
-  bool ended_ = false;  // By itself, as told or asked: no new one comes.
+  bool up_ = false;
+  bool ended_ = false;  // The agent, by itself, as told or asked: no new one comes.
   bool wants_start_ = false;
   bool link_ = true;
   bool speaks_ = true;
   bool hears_ = true;
   bool powered_ = true;
   bool frozen_ = false;
-  bool bare_ = false;
-  std::uint64_t life_ = 0;  // Of the agent's process.
-  std::string said_;        // The last report in words, so that repeats stay out of the transcript.
+  bool directory_ = true;
+  Time disturbed_;
+  std::uint64_t life_ = 0;
+  std::string said_;  // The last report in words, so that repeats stay out of the transcript.
 };
 
 }  // namespace ddprun::sim

@@ -1,233 +1,316 @@
 #include "tests/sim/plan.h"
 
 #include <algorithm>
-#include <array>
 
 #include "rendezvous/messages/describe.h"
+#include "tests/sim/faults.h"
 #include "tests/sim/machine.h"
-#include "tests/sim/plan_members.h"
-#include "tests/sim/server.h"
+#include "tests/sim/setups.h"
+#include "tests/sim/training.h"
 
 namespace ddprun::sim {
 namespace {
 
-constexpr int kSigInt = 2;
-constexpr int kSigKill = 9;
-constexpr int kSigUsr1 = 10;
-constexpr int kSigTerm = 15;
-constexpr Duration kLiveness{240'000};      // From healing to the end of every agent.
+constexpr Duration kLook{50};
+constexpr int kLooksTogether = 3;           // Waking, a process has a moment to find out.
+constexpr int kLooksTogetherStale = 40;     // Who read what was long ago is found out by its rival.
+constexpr Duration kLiveness{300'000};      // From healing to the end of every agent.
 constexpr Duration kLongForgotten{60'000};  // Twenty leases after its end.
+constexpr Duration kSettling{30'000};
+constexpr int kSettlingLooks = 60;
 
-// Calm seeds check what faults would excuse: that nobody healthy is taken for lost.
-bool IsCalm(std::uint64_t seed) {
-  return seed % 8 == 0;
+class Plan {
+ public:
+  Plan(std::uint64_t seed, Mode mode, bool words);
+
+  History Play();
+
+ private:
+  // ---- What goes wrong ----
+  void StartMachines(Duration until);
+  void PlanFaults(Duration until);
+  void PlanCalm();
+  void PlayRun();
+  void PlaySuccession();
+  void TroubleSoon(Time end);
+  void Trouble();
+
+  // ---- What must be true ----
+  void Watch();
+  bool MayBeServed() const;
+  bool OneServer() const;
+  void LookForOneServer(int looks_left);
+  void CheckEnd();
+  void BreakInWords(std::string text);
+
+  Random random_;
+  const Mode mode_;
+  const bool calm_;
+  bool blips_only_ = false;  // Nothing lasts as long as a lease.
+  bool old_reads_ = false;   // And the network is well.
+  int overlaps_ = 0;         // Looks in a row that found two servers.
+  bool settled_ = false;
+  Simulation simulation_;
+  Faults faults_;
+  Agenda& agenda_;
+  Laws& laws_;
+  Setup& setup_;
+};
+
+Plan::Plan(std::uint64_t seed, Mode mode, bool words)
+    : random_(seed),
+      mode_(mode),
+      calm_(seed % 8 == 0),
+      simulation_(RandomSetup(random_, mode, calm_), random_.Next(), words),
+      faults_(simulation_, random_),
+      agenda_(simulation_.agenda),
+      laws_(simulation_.laws),
+      setup_(simulation_.setup) {
+  if (!setup_.standing) {
+    laws_.AllowSplits();
+    Watch();
+  }
 }
 
-Setup RandomSetup(Random& random, const Mutation& mutation, bool calm) {
-  Setup setup;
-  setup.mutation = mutation;
-  setup.machines = static_cast<std::uint32_t>(random.Between(1, 5));
-  setup.shape.max_nodes = static_cast<std::uint32_t>(random.Between(1, setup.machines));
-  setup.shape.min_nodes = static_cast<std::uint32_t>(random.Between(1, setup.shape.max_nodes));
-  setup.shape.max_restarts = static_cast<std::uint32_t>(random.Below(4));
-  setup.shape.last_call = random.Between(Duration{0}, Duration{5'000});
-  setup.shape.join_timeout = random.Between(Duration{10'000}, Duration{60'000});
-  setup.shape.scale_up = random.Chance(0.7);
-  for (std::uint32_t i = 0; i < setup.machines; ++i) {
-    setup.workers.push_back(static_cast<std::uint32_t>(random.Between(1, 3)));
+// ---- A run ----
+void Plan::StartMachines(Duration until) {
+  for (const auto& machine : simulation_.machines) {
+    const bool soon = machine->bare() || calm_ || random_.Chance(0.6);
+    agenda_.After(random_.Between(Duration{0}, soon ? Duration{500} : until * 2 / 3),
+                  [&machine = *machine] { machine.Start(); });
   }
-  setup.program = std::array{Program::kTrainer, Program::kPlain, Program::kHanging,
-                             Program::kIndependent}[random.Below(4)];
-  setup.work = random.Between(Duration{500}, Duration{15'000});
-  setup.conduct.fails = random.Chance(0.5) ? 0.1 : 0;
-  setup.conduct.ignores_term = random.Chance(0.5) ? 0.3 : 0;
-  setup.conduct.spawn_fails = random.Chance(0.3) ? 0.1 : 0;
-  setup.conduct.slow_files = random.Chance(0.3) ? 0.2 : 0;
-  setup.conduct.slow_exit = random.Between(Duration{1}, Duration{3'000});
-  setup.journal = random.Chance(0.6);
-  setup.slow_disk = random.Chance(0.5) ? Duration{5} : random.Between(Duration{5}, Duration{3'000});
-  setup.clock_jumps = random.Chance(0.2);
-  if (setup.work.count() % 4 == 0) {  // Not drawn: other seeds keep their histories.
-    setup.hang_timeout = Duration{1'000 + setup.work.count() % 7 * 1'000};
-    setup.conduct.hangs = 0.1;
-  }
-  if (calm) {
-    return setup;
-  }
-  setup.conduct.slow_start = random.Chance(0.3) ? 0.1 : 0;
-  setup.conduct.stuck = random.Chance(0.3) ? 0.1 : 0;
-  const double storm = random.Chance(0.3) ? 0 : 0.2 * static_cast<double>(random.Below(100)) / 100;
-  setup.weather.lose = random.Chance(0.6) ? storm : 0;
-  setup.weather.duplicate = random.Chance(0.6) ? storm : 0;
-  setup.weather.cut = random.Chance(0.6) ? storm : 0;
-  setup.weather.slow = random.Chance(0.6) ? storm : 0;
-  setup.weather.notice_lost = random.Chance(0.5) ? 0.3 : 0;
-  setup.weather.max_delay = random.Between(Duration{1}, Duration{200});
-  // Beyond every timeout: lease, graces, shutdown, start.
-  setup.weather.slow_max = random.Between(Duration{200}, Duration{20'000});
-  if (setup.work.count() % 5 == 1 && setup.conduct.stuck == 0) {  // Not drawn either.
-    setup.shape.fence_after = Duration{6'000 + setup.work.count() % 9 * 1'000};
-  }
-  if (setup.work.count() % 7 == 2) {  // Nor this: hardly more than the nodes that there are.
-    setup.run_bytes = 4'096 + std::size_t{3'000} * (setup.machines + 1);
-  }
-  return setup;
-}
-
-// At any moment, for any time; sometimes twice in a row.
-void PlanServerCrash(Simulation& simulation, Time when) {
-  Random& random = simulation.random;
-  const Duration down = random.Chance(0.5) ? random.Between(Duration{0}, Duration{500})
-                                           : random.Between(Duration{500}, Duration{15'000});
-  const bool loses_journal = random.Chance(0.15);
-  simulation.agenda.At(when, [&simulation] { simulation.server->Crash(); });
-  simulation.agenda.At(when + down, [&simulation, loses_journal] {
-    if (loses_journal) {
-      simulation.server->LoseJournal();
+  if (setup_.standing && random_.Chance(0.3)) {  // All at once, and some of them late.
+    const Duration burst = random_.Between(Duration{0}, until * 2 / 3);
+    for (std::size_t i = simulation_.machines.size() / 2; i + 1 < simulation_.machines.size();
+         ++i) {
+      agenda_.After(burst, [&machine = *simulation_.machines[i]] { machine.Start(); });
     }
-    simulation.server->Start();
+  }
+}
+
+void Plan::PlanFaults(Duration until) {
+  for (std::uint64_t i = random_.Between(setup_.standing ? 0 : 1, 12); i > 0; --i) {
+    agenda_.After(random_.Between(Duration{1'000}, until), [this] { faults_.Any(calm_); });
+  }
+}
+
+// A server alone ends twice at most, far enough apart for each successor to be found.
+void Plan::PlanCalm() {
+  Machine& alone = *simulation_.machines[0];
+  Duration when = random_.Between(Duration{12'000}, Duration{25'000});
+  for (std::uint64_t i = random_.Below(3); i > 0; --i) {
+    const Duration down = random_.Between(Duration{20'000}, Duration{40'000});
+    agenda_.After(when, [this, &alone, down] { faults_.End(alone, down); });
+    when += down + random_.Between(Duration{10'000}, Duration{20'000});
+  }
+}
+
+void Plan::PlayRun() {
+  const Duration until = calm_ && !setup_.standing
+                             ? Duration{150'000}
+                             : random_.Between(Duration{5'000}, Duration{50'000});
+  if (!setup_.standing) {
+    simulation_.training = std::make_unique<Training>(simulation_);
+  }
+  if (calm_) {
+    laws_.ForbidLosses();
+  }
+  StartMachines(until);
+  if (calm_ && !setup_.standing) {
+    PlanCalm();
+  } else {
+    PlanFaults(until);
+  }
+  const Time heal = agenda_.Now() + until;
+  agenda_.At(heal, [this] { simulation_.Heal(); });
+  if (!setup_.standing) {
+    agenda_.At(heal + kSettling, [this] { LookForOneServer(kSettlingLooks); });
+  }
+  // A standing server goes on until it has forgotten the run.
+  while (!laws_.broken() && agenda_.DoNext(heal + kLiveness)) {
+    if (!setup_.standing && agenda_.Now() > heal && simulation_.Quiet()) {
+      break;
+    }
+  }
+  CheckEnd();
+}
+
+// ---- Machines that wait ----
+// Blips that follow each other closely are one that is longer.
+void Plan::TroubleSoon(Time end) {
+  const Duration least{blips_only_ ? 9'000 : 3'000};
+  agenda_.After(random_.Between(least, least + Duration{6'000}), [this, end] {
+    if (agenda_.Now() < end) {
+      TroubleSoon(end);
+      Trouble();
+    }
   });
 }
 
-void PlanMachineFault(Simulation& simulation, Machine& machine, Time when) {
-  Random& random = simulation.random;
-  const bool noticed = random.Chance(0.6);
-  const Duration length = random.Chance(0.5) ? random.Between(Duration{50}, Duration{2'000})
-                                             : random.Between(Duration{2'000}, Duration{15'000});
-  const auto at = [&](Time time, auto what) { simulation.agenda.At(time, what); };
-  switch (random.Below(5)) {
-    case 0:
-      at(when, [&machine, noticed] { machine.Crash(noticed); });
-      at(when + length, [&machine] { machine.Start(); });
-      break;
-    case 1:
-      at(when, [&machine, noticed] { machine.PowerOff(noticed); });
-      at(when + length, [&machine] { machine.Start(); });
-      break;
-    case 2:
-      at(when, [&machine] { machine.Pause(); });
-      at(when + length, [&machine] { machine.Resume(); });
-      break;
-    case 3:
-      at(when, [&machine, noticed] { machine.SetLink(false, noticed); });
-      at(when + length, [&machine] { machine.SetLink(true, false); });
-      break;
-    default:
-      at(when, [&simulation] { simulation.server->Pause(); });
-      at(when + length, [&simulation] { simulation.server->Resume(); });
-      break;
-  }
-}
-
-void PlanMishap(Simulation& simulation, Machine& machine, Time when) {
-  Random& random = simulation.random;
-  const std::uint64_t n = random.Below(8);
-  const auto signal = [&](int number) {
-    simulation.agenda.At(when, [&machine, number] { machine.Signal(number); });
-  };
-  switch (random.Below(8)) {
-    case 0:
-      signal(kSigTerm);
-      break;
-    case 1:
-      signal(random.Chance(0.3) ? kSigInt : kSigUsr1);
-      break;
-    case 2:
-      signal(kSigTerm);
-      simulation.agenda.At(when + random.Between(Duration{1}, Duration{3'000}),
-                           [&machine] { machine.Signal(kSigTerm); });
-      break;
-    case 3:
-    case 4:
-      simulation.agenda.At(when,
-                           [&machine, n] { machine.workers().EndAWorker(n, Killed{kSigKill}); });
-      break;
-    case 5:
-      simulation.agenda.At(when, [&machine, n] { machine.workers().EndAWorker(n, Exited{0}); });
-      break;
-    default:
-      simulation.agenda.At(when, [&machine, n] { machine.workers().EndAWorker(n, Exited{1}); });
-      break;
-  }
-}
-
-void PlanFaults(Simulation& simulation, Duration until, bool calm) {
-  Random& random = simulation.random;
-  for (const auto& machine : simulation.machines) {
-    const Duration join =
-        random.Chance(0.5) ? Duration{0} : random.Between(Duration{0}, until * 2 / 3);
-    simulation.agenda.After(join, [&machine = *machine] { machine.Start(); });
-  }
-  const std::uint64_t faults = random.Below(12);
-  for (std::uint64_t i = 0; i < faults; ++i) {
-    Machine& machine = *simulation.machines[random.Below(simulation.machines.size())];
-    const Time when = simulation.agenda.Now() + random.Between(Duration{0}, until);
-    if (random.Chance(0.2)) {
-      PlanServerCrash(simulation, when);
-    } else if (!calm && random.Chance(0.6)) {
-      PlanMachineFault(simulation, machine, when);
+void Plan::Trouble() {
+  Machine& machine = *simulation_.machines[random_.Below(simulation_.machines.size())];
+  const Duration lasts =
+      random_.Between(Duration{50}, blips_only_ ? Duration{2'900} : Duration{20'000});
+  const std::uint64_t kind = random_.Below(blips_only_ ? 3 : 4);
+  if (kind == 0 && !old_reads_) {
+    machine.SetLink(false, false);
+    agenda_.After(lasts, [&machine] { machine.SetLink(true, false); });
+  } else if (kind == 1) {
+    if (setup_.listed > 0) {
+      faults_.Partition(machine, lasts);
     } else {
-      PlanMishap(simulation, machine, when);
+      faults_.Disk(machine, lasts);
+    }
+  } else if (kind == 2) {
+    machine.Pause();
+    machine.SetWays(true, !old_reads_);  // Nor does it find answers when it wakes.
+    agenda_.After(lasts, [&machine] {
+      machine.SetWays(true, true);
+      machine.Resume();
+    });
+  } else if (kind == 3 && !old_reads_) {
+    machine.Crash(true);
+    agenda_.After(lasts, [&machine] { machine.Start(); });
+  }
+}
+
+// Trouble for a minute, then none, then one server must be left. A quarter of them have blips
+// alone, which must change nothing; of those with a directory a quarter reads what was long ago.
+void Plan::PlaySuccession() {
+  blips_only_ = random_.Chance(0.25);
+  old_reads_ = setup_.listed == 0 && !blips_only_ && random_.Chance(0.25);
+  setup_.stale_claims = old_reads_ ? 0.3 : 0;
+  StartMachines({});
+  agenda_.After(Duration{5'000}, [this] { TroubleSoon(agenda_.Now() + Duration{55'000}); });
+  simulation_.RunUntil(agenda_.Now() + Duration{85'000});
+  if (blips_only_ && laws_.reigns() != 1) {
+    laws_.Break("with blips alone " + std::to_string(laws_.reigns()) + " servers reign");
+  }
+  simulation_.Heal();
+  simulation_.RunUntil(agenda_.Now() + kSettling);
+  const std::uint64_t reigns = laws_.reigns();
+  if (!OneServer() || !std::all_of(simulation_.machines.begin(), simulation_.machines.end(),
+                                   [](const auto& machine) { return machine->alive(); })) {
+    laws_.Break("long after healing there is not one server that all follow");
+  }
+  simulation_.RunUntil(agenda_.Now() + kSettling);
+  if (laws_.reigns() != reigns) {
+    laws_.Break("the server changes though everything is well");
+  }
+}
+
+// ---- What must be true ----
+void Plan::Watch() {
+  // Servers that serve and do not stand still.
+  const auto active =
+      std::count_if(simulation_.machines.begin(), simulation_.machines.end(),
+                    [](const auto& one) { return one->serves() && !one->loop().paused(); });
+  overlaps_ = active > 1 ? overlaps_ + 1 : 0;
+  const bool stale = mode_ == Mode::kFull && setup_.stale_claims > 0;
+  if (overlaps_ >= (stale ? kLooksTogetherStale : kLooksTogether)) {
+    laws_.Break("two servers act side by side");
+  }
+  agenda_.After(kLook, [this] { Watch(); });
+}
+
+// Those of a list who gave up joining are gone for good; fewer than a majority can have no server.
+bool Plan::MayBeServed() const {
+  const auto end = simulation_.machines.begin() + setup_.listed;
+  const auto witnesses = std::count_if(simulation_.machines.begin(), end,
+                                       [](const auto& machine) { return machine->up(); });
+  return setup_.listed == 0 || witnesses > setup_.listed / 2;
+}
+
+// All agents that live follow it, where there can be one.
+bool Plan::OneServer() const {
+  const Server* only = nullptr;
+  for (const auto& machine : simulation_.machines) {
+    if (machine->serves()) {
+      if (only != nullptr) {
+        return false;
+      }
+      only = &machine->server();
+    }
+  }
+  return !MayBeServed() || std::all_of(simulation_.machines.begin(), simulation_.machines.end(),
+                                       [&](const auto& machine) {
+                                         return !machine->alive() ||
+                                                (only != nullptr && machine->speaks_to() == only);
+                                       });
+}
+
+void Plan::LookForOneServer(int looks_left) {
+  settled_ = settled_ || OneServer();
+  if (settled_) {
+    return;
+  }
+  if (looks_left == 0) {
+    laws_.Break("long after healing there is not one server that all follow");
+    return;
+  }
+  agenda_.After(Duration{1'000}, [this, looks_left] { LookForOneServer(looks_left - 1); });
+}
+
+void Plan::BreakInWords(std::string text) {
+  for (const auto& machine : simulation_.machines) {
+    const Server& server = machine->server();
+    if (server.up()) {
+      for (const std::string& line : Describe(server.state(), server.config(), agenda_.Now())) {
+        text += "\n    " + line;
+      }
+    }
+  }
+  laws_.Break(text);
+}
+
+// Without a server the workers of a broken world hang for as long as they like.
+void Plan::CheckEnd() {
+  if (laws_.broken() || !MayBeServed()) {
+    return;
+  }
+  if (!simulation_.Quiet()) {
+    BreakInWords("after healing the run did not end in time:");
+  } else if (setup_.standing) {
+    const Server& server = simulation_.machines.back()->server();
+    const CoordinatorState& state = server.state();
+    if (state.outcome && !IsOver(state)) {
+      BreakInWords("the run has ended, but the server may never forget it:");
+    } else if (state.outcome && agenda_.Now() > *server.over_since() + kLongForgotten) {
+      BreakInWords("the run has ended, but the server remembers it:");
     }
   }
 }
 
-std::string InWords(const Simulation& simulation, std::string text) {
-  const Server& server = *simulation.server;
-  for (const std::string& line :
-       Describe(server.state(), server.config(), simulation.agenda.Now())) {
-    text += "\n    " + line;
+History Plan::Play() {
+  if (mode_ == Mode::kStanding || mode_ == Mode::kFull) {
+    PlayRun();
+  } else {
+    PlaySuccession();
   }
-  return text;
-}
-
-void CheckEnd(Simulation& simulation) {
-  if (!simulation.Quiet()) {
-    simulation.laws.Break(InWords(simulation, "after healing the run did not end in time:"));
-    return;
+  History history{laws_.broken(),
+                  simulation_.transcript.hash(),
+                  simulation_.transcript.lines(),
+                  {{"memberships lost", laws_.lost()},
+                   {"false hangs", laws_.false_hangs()},
+                   {"reigns", laws_.reigns()}}};
+  bool succeeded = false;
+  for (const auto& machine : simulation_.machines) {
+    history.reached["worlds formed"] += machine->server().worlds();
+    history.reached["restarts charged"] += machine->server().restarts();
+    succeeded |= machine->exit() && machine->exit()->code == 0;
   }
-  const CoordinatorState& state = simulation.server->state();
-  if (state.outcome && !IsOver(state)) {
-    simulation.laws.Break(
-        InWords(simulation, "the run has ended, but the server may never forget it:"));
+  history.reached["runs succeeded"] = succeeded ? 1 : 0;
+  if (simulation_.training) {
+    history.reached["checkpoints"] = simulation_.training->commits();
+    history.reached["worlds kept out of them"] = simulation_.training->refused();
   }
-  const std::optional<Time>& over = simulation.server->over_since();
-  if (state.outcome && over && simulation.agenda.Now() > *over + kLongForgotten) {
-    simulation.laws.Break(InWords(simulation, "the run has ended, but the server remembers it:"));
-  }
+  return history;
 }
 
 }  // namespace
 
-History Play(std::uint64_t seed, const Mutation& mutation, TranscriptLevel level) {
-  Random random(seed);
-  const bool calm = IsCalm(seed);
-  Setup setup = RandomSetup(random, mutation, calm);
-  MemberPlan members(seed, calm);
-  members.Vary(setup);
-  Simulation simulation(setup, random.Next(), level);
-  if (calm) {
-    simulation.laws.ForbidLosses();
-  }
-  const Duration until = random.Between(Duration{5'000}, Duration{40'000});
-  PlanFaults(simulation, until, calm);
-  members.Plan(simulation, until);
-  simulation.agenda.At(Time{until}, [&simulation] { simulation.Heal(); });
-  const Time end = Time{until + kLiveness};
-  simulation.RunUntil(end);
-  if (!simulation.laws.broken()) {
-    CheckEnd(simulation);
-  }
-  History history;
-  history.broken = simulation.laws.broken();
-  history.hash = simulation.transcript.hash();
-  history.lines = simulation.transcript.lines();
-  history.worlds = simulation.server->worlds();
-  history.restarts = simulation.server->restarts();
-  history.succeeded = simulation.server->succeeded();
-  history.lost = simulation.laws.lost();
-  history.false_hangs = simulation.laws.false_hangs();
-  return history;
+History Play(std::uint64_t seed, Mode mode, bool words) {
+  return Plan(seed, mode, words).Play();
 }
 
 }  // namespace ddprun::sim

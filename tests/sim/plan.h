@@ -1,38 +1,27 @@
 // One seed's history: a random run, random faults, then healing, then the run must end.
+//
+// A run's server stands on a machine of its own and keeps a journal; or every machine may carry it,
+// and workers advance the head of their checkpoints; or machines only take it over from one
+// another while their run waits for nodes that never come.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "tests/sim/simulation.h"
-
 namespace ddprun::sim {
+
+enum class Mode { kStanding, kFull, kSuccession, kSuccessionOfList };
 
 struct History {
   std::optional<std::string> broken;  // In words; nullopt: every law held.
   std::uint64_t hash = 0;
-  std::vector<std::string> lines;  // Where words were asked for.
-  // For statistics: what the history has reached.
-  std::uint64_t worlds = 0;
-  std::uint64_t lost = 0;
-  std::uint64_t false_hangs = 0;
-  std::uint32_t restarts = 0;
-  bool succeeded = false;
-  std::uint64_t reigns = 0;
-  std::uint64_t commits = 0;
-  std::uint64_t refused = 0;  // Worlds that their checkpoints' fence kept out.
+  std::vector<std::string> lines;                // Where words were asked for.
+  std::map<std::string, std::uint64_t> reached;  // How many of what, for statistics.
 };
 
-History Play(std::uint64_t seed, const Mutation& mutation, TranscriptLevel level);
-
-// The same where machines carry the server, which may be lost with them, and where workers advance
-// the head of their checkpoints.
-History PlayFull(std::uint64_t seed, const Mutation& mutation, TranscriptLevel level);
-
-// Only that it is taken over, with claims in a directory or by the nodes of a list.
-History PlaySuccession(std::uint64_t seed, const Mutation& mutation, bool listed,
-                       TranscriptLevel level);
+History Play(std::uint64_t seed, Mode mode, bool words);
 
 }  // namespace ddprun::sim

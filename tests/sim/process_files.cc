@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tests/sim/fiber.h"
+#include "tests/sim/rules.h"
 #include "tests/sim/simulation.h"
 
 namespace ddprun::sim {
@@ -132,12 +133,12 @@ Result<std::uint64_t> ProcessFiles::Write(const fs::path& path,
 
 Result<void> ProcessFiles::Sync(const fs::path& path) {
   RETURN_IF_ERROR(Begin());
-  return simulation_.setup.mutation.no_sync ? Result<void>() : disk_.files.Sync(path);
+  return Without("sync") ? Result<void>() : disk_.files.Sync(path);
 }
 
 Result<bool> ProcessFiles::Link(const fs::path& existing, const fs::path& name) {
   RETURN_IF_ERROR(Begin());
-  if (simulation_.setup.mutation.overwrite && disk_.files.Exists(name)) {
+  if (Without("one-writer-a-number") && disk_.files.Exists(name)) {
     RETURN_IF_ERROR(disk_.files.Remove(name));
   }
   ASSIGN_OR_RETURN(const bool linked, disk_.files.Link(existing, name));

@@ -5,6 +5,7 @@
 
 #include "common/overload.h"
 #include "tests/sim/machine.h"
+#include "tests/sim/rules.h"
 #include "tests/sim/simulation.h"
 
 namespace ddprun::sim {
@@ -13,10 +14,10 @@ namespace ddprun::sim {
 class Server::Driver final : public CoordinatorDriver {
  public:
   Driver(Server& server, const CoordinatorConfig& config)
-      : CoordinatorDriver(server.loop_, config), server_(server) {}
+      : CoordinatorDriver(server.machine_.loop(), config), server_(server) {}
   // What it has posted may still come.
   ~Driver() override {
-    if (server_.host_ && !server_.ends_) {
+    if (server_.machine_.up()) {
       server_.simulation_.laws.Break(server_.name_ + " is gone while its process goes on");
     }
   }
@@ -97,7 +98,7 @@ class Server::FarCall final : public PendingSync {
 };
 
 void Server::Driver::OnReport(NodeReport report, std::shared_ptr<PendingSync> call) {
-  if (server_.simulation_.setup.mutation.believe_old_reports) {
+  if (Without("newest-report")) {
     report.sequence = ++server_.arrivals_[{report.node, report.incarnation}];
   }
   server_.NoteForgotten();
@@ -133,40 +134,35 @@ class Server::Disk final : public JournalDisk {
   std::optional<RunRecord> run_;
 };
 
-Server::Server(Simulation& simulation)
+Server::Server(Simulation& simulation, Machine& machine)
     : simulation_(simulation),
-      name_("server"),
-      own_loop_(std::make_unique<ProcessLoop>(simulation.agenda, simulation.random)),
-      loop_(*own_loop_) {
-  Configure();
-  loop_.AfterEachTurn([this] { CheckOpenCalls(); });
-  if (simulation.setup.journal) {
-    disk_ = std::make_shared<Disk>(simulation.laws);
-  }
-  Begin(config_);
-}
-
-Server::Server(Simulation& simulation, std::uint32_t host, ProcessLoop& loop)
-    : simulation_(simulation), host_(host), name_("server" + std::to_string(host)), loop_(loop) {
-  Configure();
-}
-
-void Server::Configure() {
+      machine_(machine),
+      name_(simulation.setup.standing ? "server" : "server" + std::to_string(machine.index())) {
   config_.term = highest_term_ = {7};
-  config_.seed = simulation_.random.Next();
   config_.stop_grace = Duration{2'000};
   config_.shutdown_timeout = Duration{4'000};
   config_.start_timeout = Duration{5'000};
-  if (simulation_.setup.mutation.no_disconnect_grace) {
+  if (Without("disconnect-grace")) {
     config_.disconnect_grace = Duration{0};
   }
-  config_.run_bytes = simulation_.setup.run_bytes.value_or(config_.run_bytes);
+  config_.run_bytes = simulation.setup.run_bytes.value_or(config_.run_bytes);
+  if (simulation.setup.journal) {
+    disk_ = std::make_shared<Disk>(simulation.laws);
+  }
 }
 
 // What is parked is not answered.
 Server::~Server() {
   ++life_;
   own_.reset();
+}
+
+std::uint32_t Server::host() const {
+  return machine_.index();
+}
+
+void Server::Tell(const std::string& text) {
+  simulation_.transcript.Tell(simulation_.agenda.Now(), name_, text);
 }
 
 const CoordinatorState& Server::state() const {
@@ -178,89 +174,30 @@ const CoordinatorState& Server::state() const {
   return run == nullptr ? none : *run;
 }
 
-void Server::Begin(const CoordinatorConfig& config) {
-  ++life_;
-  own_ = std::make_unique<Driver>(*this, config);
-  driver_ = own_.get();
-  if (disk_) {
-    driver_->UseJournal(std::make_unique<Journal>(loop_, disk_), disk_->Runs());
-  }
-  knew_run_ = driver_->StateOf("run") != nullptr;
-}
-
 // ---- Its process ----
-void Server::Crash() {
-  if (!up()) {
-    return;
+void Server::Stand() {
+  const bool jumps = simulation_.setup.clock_jumps && !disk_;
+  highest_term_ = jumps ? highest_term_ : highest_term_.Next();
+  own_ = Reign(NewReign(jumps ? Term{simulation_.random.Between(1, highest_term_.value + 1)}
+                              : highest_term_),
+               false);
+  if (disk_) {
+    const std::vector<RunRecord> runs = disk_->Runs();
+    Tell(runs.empty() ? "(has an empty journal)" : "(has its journal)");
+    own_->UseJournal(std::make_unique<Journal>(machine_.loop(), disk_), runs);
   }
-  simulation_.transcript.Tell(simulation_.agenda.Now(), name_, "(is killed)");
-  loop_.Kill();
-  Vanish();
-  own_.reset();
-}
-
-void Server::Vanish() {
-  ends_ = true;
-  if (up() && !disk_) {
-    simulation_.laws.OnHistoryLost();
-  }
-  if (up() || listens()) {
-    for (const auto& machine : simulation_.machines) {
-      machine->ServerGone(*this);
-    }
-  }
-  if (life_ % 2 == 1) {
-    ++life_;
-  }
-  handlers_.reset();
-  if (up()) {
-    SteppedDown();
-  }
-}
-
-void Server::Start() {
-  if (up()) {
-    return;
-  }
-  const Time now = simulation_.agenda.Now();
-  config_.seed = simulation_.random.Next();
-  if (simulation_.setup.clock_jumps && !disk_) {
-    config_.term = {simulation_.random.Between(1, highest_term_.value + 1)};
-  } else {
-    config_.term = highest_term_ = highest_term_.Next();
-  }
-  const bool knows = disk_ && !disk_->Runs().empty();
-  simulation_.transcript.Tell(now, name_, knows ? "(starts with its journal)" : "(starts)");
-  simulation_.laws.OnServerStart(now);
-  Begin(config_);
+  knew_run_ = own_->StateOf("run") != nullptr;
+  Listen(own_->Handlers());
 }
 
 void Server::LoseJournal() {
-  if (!disk_ || up()) {
-    return;
+  if (disk_ && !up()) {
+    Tell("(its journal is lost)");
+    disk_->Lose();
+    simulation_.laws.OnHistoryLost();
   }
-  simulation_.transcript.Tell(simulation_.agenda.Now(), name_, "(its journal is lost)");
-  disk_->Lose();
-  simulation_.laws.OnHistoryLost();
 }
 
-void Server::Pause() {
-  if (!up()) {
-    return;
-  }
-  loop_.Pause();
-  simulation_.transcript.Tell(simulation_.agenda.Now(), name_, "(stands still)");
-}
-
-void Server::Resume() {
-  if (!loop_.paused()) {
-    return;
-  }
-  simulation_.transcript.Tell(simulation_.agenda.Now(), name_, "(goes on)");
-  loop_.Resume(/*timers_first=*/simulation_.random.Chance(0.5));
-}
-
-// ---- One of several, on a machine ----
 CoordinatorConfig Server::NewReign(Term clock) {
   CoordinatorConfig reign = config_;
   reign.term = clock;
@@ -269,7 +206,6 @@ CoordinatorConfig Server::NewReign(Term clock) {
 }
 
 std::unique_ptr<CoordinatorDriver> Server::Reign(const CoordinatorConfig& reign, bool successor) {
-  ends_ = false;
   simulation_.laws.OnServerStart(simulation_.agenda.Now());
   auto driver = std::make_unique<Driver>(*this, reign);
   driver_ = driver.get();
@@ -283,6 +219,17 @@ void Server::SteppedDown() {
   last_ = state();
   arrivals_.clear();
   driver_ = nullptr;
+}
+
+void Server::Vanish() {
+  if (up() && !disk_) {
+    simulation_.laws.OnHistoryLost();
+  }
+  StopListening();
+  if (up()) {
+    SteppedDown();
+  }
+  own_.reset();
 }
 
 void Server::Listen(const RendezvousHandlers& handlers) {
@@ -301,46 +248,40 @@ void Server::StopListening() {
   handlers_.reset();
 }
 
-std::optional<Result<WitnessAnswer>> Server::AskWitness(const WitnessRequest& request) {
-  return handlers_ ? std::optional(handlers_->witness(request)) : std::nullopt;
-}
-
 bool Server::MayBeLookedFor() const {
   return successor_ && simulation_.agenda.Now() < began_ + config_.base_lease;
 }
 
 // ---- What arrives ----
 // What was sent while nobody was there was tried anew.
-bool Server::IsTo(std::uint64_t life) const {
-  return life_ % 2 == 1 && (life == life_ || life % 2 == 0);
+void Server::Arrive(std::uint64_t life, std::function<void()> what,
+                    const std::function<void()>& refused) {
+  if (!listens() || (life != life_ && life % 2 == 1)) {
+    refused();
+    return;
+  }
+  machine_.loop().Arrive([this, what = std::move(what)] {
+    if (listens()) {
+      what();
+    }
+  });
 }
 
 void Server::OnCall(const NodeReport& report, std::uint64_t life, Answer answer) {
-  if (!IsTo(life)) {
-    answer(std::nullopt);
-    return;
-  }
-  loop_.Arrive([this, report, answer = std::move(answer)] {
-    auto call = std::make_shared<FarCall>(*this, answer);
-    if (handlers_) {
-      handlers_->sync(report, std::move(call));
-    } else if (up()) {
-      driver_->OnReport(report, std::move(call));
-    }
-  });
+  Arrive(
+      life,
+      [this, report, answer] { handlers_->sync(report, std::make_shared<FarCall>(*this, answer)); },
+      [answer] { answer(std::nullopt); });
 }
 
 void Server::OnClosed(const NodeKey& key, std::uint64_t sequence, std::uint64_t life) {
-  if (!IsTo(life)) {
-    return;
-  }
-  loop_.Arrive([this, name = CallName{"run", key.node, key.incarnation, sequence}] {
-    if (handlers_) {
-      handlers_->cancel(name);
-    } else if (up()) {
-      driver_->OnCancel(name);
-    }
-  });
+  const CallName name{"run", key.node, key.incarnation, sequence};
+  Arrive(
+      life, [this, name] { handlers_->cancel(name); }, [] {});
+}
+
+std::optional<Result<WitnessAnswer>> Server::AskWitness(const WitnessRequest& request) {
+  return handlers_ ? std::optional(handlers_->witness(request)) : std::nullopt;
 }
 
 // Who comes later than that begins another run of the same name.

@@ -1,10 +1,9 @@
-// The rendezvous server of a simulation: the product's driver of the real coordinator core and its
-// journal, in a process that may stand still or be killed, on a disk that may be slow. On a machine
-// that may carry the server the product's succession driver begins and ends it.
+// The rendezvous server of a simulated machine: the product's driver of the real coordinator core.
+// One that stands has a journal on a disk that may be slow; where the part moves the product's
+// succession driver begins and ends it.
 //
 // Parks, answers and decides nothing. What is here: how calls get to the driver and answers away
-// from it, what happens to its process, and what must be true around each step of the core and
-// after each turn of the loop.
+// from it, and what must be true around each step of the core and after each turn of the loop.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +14,10 @@
 #include <string>
 
 #include "rendezvous/driver.h"
-#include "rendezvous/serving_network.h"
-#include "tests/sim/process_loop.h"
 
 namespace ddprun::sim {
 
+class Machine;
 class Simulation;
 
 class Server {
@@ -27,15 +25,16 @@ class Server {
   // nullopt: refused.
   using Answer = std::function<void(const std::optional<SyncReply>&)>;
 
-  // It stands elsewhere, and is up.
-  explicit Server(Simulation& simulation);
-  // Of a machine, in its process.
-  Server(Simulation& simulation, std::uint32_t host, ProcessLoop& loop);
+  Server(Simulation& simulation, Machine& machine);
   ~Server();
-  const std::optional<std::uint32_t>& host() const { return host_; }
+  std::uint32_t host() const;  // The index of its machine.
 
-  // ---- One of several, on a machine ----
-  // With the term that its clock gives.
+  // ---- Its process ----
+  // The run's one server begins, with what it finds in its journal.
+  void Stand();
+  // Its journal is gone when it starts again.
+  void LoseJournal();
+  // With the term that its machine's clock gives.
   CoordinatorConfig NewReign(Term clock);
   // A reign of its own begins; `successor`: after another one's.
   std::unique_ptr<CoordinatorDriver> Reign(const CoordinatorConfig& reign, bool successor);
@@ -47,41 +46,30 @@ class Server {
   void Listen(const RendezvousHandlers& handlers);
   void StopListening();
   bool listens() const { return handlers_.has_value(); }
-  // As a listed node answers another; none: nobody listens.
-  std::optional<Result<WitnessAnswer>> AskWitness(const WitnessRequest& request);
-  // Nodes that it has never heard of may be about to find it.
-  bool MayBeLookedFor() const;
-  // Whoever is told something else than it knows hears it at once: no other event may come.
-  void CheckOpenCalls();
+  bool up() const { return driver_ != nullptr; }
 
-  // A call has arrived, or its connection has closed. `life` is the server's when it was sent: a
+  // ---- What arrives ----
+  // A call, or that its connection has closed. `life` is the server's when it was sent: a
   // connection ends with the process that it led to.
   void OnCall(const NodeReport& report, std::uint64_t life, Answer answer);
   void OnClosed(const NodeKey& key, std::uint64_t sequence, std::uint64_t life);
-
-  // The process stands still; what arrives is found afterwards.
-  void Pause();
-  void Resume();
-
-  // SIGKILL, and a new process at the same endpoint.
-  void Crash();
-  void Start();
-  // Its journal is gone when it starts again.
-  void LoseJournal();
-  bool up() const { return driver_ != nullptr; }
+  // As a listed node answers another; none: nobody listens.
+  std::optional<Result<WitnessAnswer>> AskWitness(const WitnessRequest& request);
   std::uint64_t life() const { return life_; }  // Odd while it can be reached.
 
+  // ---- For who looks ----
   // Of the run: an empty one where the server knows none, the last one while it is down.
   const CoordinatorState& state() const;
   const CoordinatorConfig& config() const { return driver_ ? driver_->config() : config_; }
   // Everybody who had to know the run's end does since then; for driver's to forget.
   const std::optional<Time>& over_since() const { return over_since_; }
-
-  // ---- Of all lives together ----
+  // Nodes that it has never heard of may be about to find it.
+  bool MayBeLookedFor() const;
+  // Whoever is told something else than it knows hears it at once: no other event may come.
+  void CheckOpenCalls();
+  // Of all lives together.
   std::uint64_t worlds() const { return worlds_; }
-  // As last seen: a run that has ended is forgotten.
   std::uint32_t restarts() const { return restarts_; }
-  bool succeeded() const { return succeeded_; }
 
  private:
   class Driver;
@@ -97,10 +85,9 @@ class Server {
     }
   };
 
-  bool IsTo(std::uint64_t life) const;
-  void Configure();
-  void Begin(const CoordinatorConfig& config);
+  void Arrive(std::uint64_t life, std::function<void()> what, const std::function<void()>& refused);
   void NoteForgotten();
+  void Tell(const std::string& text);
 
   // ---- Around a step of the core ----
   void BeforeStep(CoordinatorState& state, const CoordinatorEvent& event, Time now);
@@ -114,15 +101,13 @@ class Server {
   bool IsClosing(const Asked& asked);
 
   Simulation& simulation_;
-  const std::optional<std::uint32_t> host_;
+  Machine& machine_;
   const std::string name_;
-  CoordinatorConfig config_;               // Of the next life.
-  std::unique_ptr<ProcessLoop> own_loop_;  // None: a machine's process has it.
-  ProcessLoop& loop_;
+  CoordinatorConfig config_;                    // Of the next life.
   std::shared_ptr<Disk> disk_;                  // None: no journal.
-  std::unique_ptr<CoordinatorDriver> own_;      // None: the succession driver has it.
+  std::unique_ptr<CoordinatorDriver> own_;      // Of one that stands.
   CoordinatorDriver* driver_ = nullptr;         // None: it is down.
-  std::optional<RendezvousHandlers> handlers_;  // Where a machine's process listens.
+  std::optional<RendezvousHandlers> handlers_;  // None: nobody listens.
   std::map<std::uint64_t, Asked> calls_;        // That are open, in the order of their arrival.
   std::uint64_t last_call_ = 0;
   std::map<NodeKey, std::uint64_t> arrivals_;  // Only where old reports are believed.
@@ -130,7 +115,6 @@ class Server {
   CoordinatorState last_;                      // While it is down.
   std::uint64_t life_ = 0;
   Term highest_term_;       // As a clock that never goes back gives it.
-  bool ends_ = false;       // Its process does.
   bool successor_ = false;  // It reigns after another one,
   Time began_;              // since then.
   bool knew_run_ = false;
@@ -138,7 +122,6 @@ class Server {
   std::uint64_t worlds_before_ = 0;
   std::uint64_t worlds_ = 0;
   std::uint32_t restarts_ = 0;
-  bool succeeded_ = false;
   std::optional<Time> over_since_;
 };
 

@@ -5,10 +5,9 @@
 #include "rendezvous/core/recovery.h"
 #include "rendezvous/core/roster.h"
 #include "rendezvous/messages/describe.h"
-#include "tests/sim/candidate.h"
 #include "tests/sim/claims.h"
 #include "tests/sim/machine.h"
-#include "tests/sim/server.h"
+#include "tests/sim/rules.h"
 #include "tests/sim/simulation.h"
 
 namespace ddprun::sim {
@@ -20,7 +19,7 @@ constexpr std::uint64_t kServerPace = 4'000;  // Wake-ups per simulated second.
 
 void Server::BeforeStep(CoordinatorState& state, const CoordinatorEvent& event, Time now) {
   simulation_.laws.OnWoken(name_, now, kServerPace);
-  if (std::holds_alternative<Tick>(event) && loop_.timers_come_first()) {
+  if (std::holds_alternative<Tick>(event) && machine_.loop().timers_come_first()) {
     simulation_.laws.Break(name_ + " judges by the time before what has arrived");
   }
   BreakRules(state, now);
@@ -31,7 +30,6 @@ void Server::BeforeStep(CoordinatorState& state, const CoordinatorEvent& event, 
 
 void Server::AfterStep(CoordinatorState& state, const CoordinatorEvent& event,
                        const CoordinatorEffects& effects, Time now) {
-  const Mutation& mutation = simulation_.setup.mutation;
   simulation_.laws.AfterStep(state, config(), std::holds_alternative<Tick>(event), now);
   CheckRecovered(state);
   if (state.worlds_formed > worlds_before_) {
@@ -40,7 +38,7 @@ void Server::AfterStep(CoordinatorState& state, const CoordinatorEvent& event,
       simulation_.laws.Break(name_ + " forms a world before it knows what its predecessor left");
     }
   }
-  if (mutation.charge_recovered && phase_before_ == Phase::kRecovering && state.drain) {
+  if (Without("recovered-not-charged") && phase_before_ == Phase::kRecovering && state.drain) {
     state.drain->membership = false;
   }
   if (phase_before_ != Phase::kDraining && state.phase == Phase::kDraining && state.drain->hang &&
@@ -49,20 +47,19 @@ void Server::AfterStep(CoordinatorState& state, const CoordinatorEvent& event,
   }
   simulation_.transcript.Mark(now, event.index() + 16 * static_cast<std::uint64_t>(state.phase));
   if (effects.persist && disk_) {
-    loop_.DiskTakes(simulation_.random.Between(Duration{0}, simulation_.setup.slow_disk));
+    machine_.loop().DiskTakes(simulation_.random.Between(Duration{0}, simulation_.setup.slow_disk));
   }
   for (const Notice& notice : effects.notices) {
-    simulation_.transcript.Tell(now, name_, notice.text);
+    Tell(notice.text);
   }
   worlds_ += state.worlds_formed - worlds_before_;
   restarts_ = state.budget.used;
-  succeeded_ = state.phase == Phase::kSucceeded;
   if (!IsOver(state)) {
     over_since_.reset();
   } else if (!over_since_) {
     over_since_ = now;
   }
-  if (mutation.tell_before_keeping && effects.persist) {
+  if (Without("outcome-kept-first") && effects.persist) {
     Step(state, config(), Persisted{effects.persist->number}, now);
   }
 }
@@ -70,42 +67,40 @@ void Server::AfterStep(CoordinatorState& state, const CoordinatorEvent& event,
 // The end of an old call counts as the newest one's.
 CoordinatorEvent Server::Spoiled(CallEnded ended, const CoordinatorState& state) const {
   const auto node = state.nodes.find({ended.node, ended.incarnation});
-  if (simulation_.setup.mutation.believe_old_reports && ended.cancelled &&
-      node != state.nodes.end()) {
+  if (Without("newest-report") && ended.cancelled && node != state.nodes.end()) {
     ended.sequence = node->second.report.sequence;
   }
   return ended;
 }
 
 void Server::BreakRules(CoordinatorState& state, Time now) {
-  const Mutation& mutation = simulation_.setup.mutation;
   bool changed = false;
   if (state.phase == Phase::kDraining) {
-    const bool early = mutation.judge_early && !state.drain->evidence.empty();
+    const bool early = Without("judging-at-the-end") && !state.drain->evidence.empty();
     for (auto& [key, node] : state.nodes) {
       if (early) {
         node.report.hosting = Hosting::kNothing;
         node.report.unkillable = 0;
       }
-      if (early || mutation.invent_promises) {
+      if (early || Without("floors")) {
         node.report.floor = std::max(node.report.floor, state.world->generation);
         changed = true;
       }
     }
   }
-  if (mutation.no_fence_wait && state.world) {
+  if (Without("fence-wait") && state.world) {
     changed = true;
     for (Member& member : state.world->members) {
       member.fence.reset();
     }
   }
   for (auto& [key, node] : state.nodes) {
-    if (mutation.no_successor_grace && !node.lost && !node.acknowledged &&
+    if (Without("successor-grace") && !node.lost && !node.acknowledged &&
         HasNewerMembership(state, key)) {
       node.unconnected = Time{};
       changed = true;
     }
-    if (mutation.no_several_at_once && !node.lost && node.cancelled && node.lease_decides) {
+    if (Without("several-at-once") && !node.lost && node.cancelled && node.lease_decides) {
       node.expires = now;
       changed = true;
     }
@@ -113,10 +108,10 @@ void Server::BreakRules(CoordinatorState& state, Time now) {
   if (changed) {
     RefileAll(state, config());
   }
-  if (mutation.no_forgiveness) {
+  if (Without("late-ticks")) {
     state.stepped = now;
   }
-  if (mutation.no_recovery_lease && state.phase == Phase::kRecovering) {
+  if (Without("recovery-lease") && state.phase == Phase::kRecovering) {
     state.since = Time{};
   }
 }
@@ -125,10 +120,8 @@ void Server::OnAnswer(const Asked& asked, const Directive& directive) {
   if (asked.echo && std::holds_alternative<Finish>(*asked.echo)) {
     return;  // The receipt of an acknowledgement.
   }
-  Transcript& transcript = simulation_.transcript;
-  if (transcript.words() && asked.IsOther(directive)) {
-    transcript.Tell(simulation_.agenda.Now(), name_,
-                    "tells " + asked.key.node + " to " + Describe(directive));
+  if (simulation_.transcript.words() && asked.IsOther(directive)) {
+    Tell("tells " + asked.key.node + " to " + Describe(directive));
   }
   simulation_.laws.OnDirective(asked.key.node, directive);
 }
@@ -145,7 +138,7 @@ bool Server::IsClosing(const Asked& asked) {
 }
 
 void Server::CheckOpenCalls() {
-  if (simulation_.laws.broken()) {
+  if (!up() || simulation_.laws.broken()) {
     return;
   }
   const CoordinatorState& run = state();
@@ -191,7 +184,7 @@ void Server::CheckRecovered(const CoordinatorState& state) const {
 // Whose claim has not moved for a lease may be on the losing side of a split, about to step down.
 // Where claims are read as they are, who forms a world also has the newest.
 void Server::CheckClaim(Time now) const {
-  const bool in_directory = simulation_.run_directory && simulation_.setup.listed == 0;
+  const bool in_directory = !simulation_.setup.standing && simulation_.setup.listed == 0;
   if (in_directory && simulation_.setup.stale_claims == 0 &&
       simulation_.run_directory->NewestAt(now)->term != config().term) {
     simulation_.laws.Break(name_ + " forms a world although another server has followed it");

@@ -6,7 +6,6 @@
 #include "agent/watch/left_behind.h"
 #include "tests/sim/fiber.h"
 #include "tests/sim/machine.h"
-#include "tests/sim/server.h"
 #include "tests/sim/simulation.h"
 
 namespace ddprun::sim {
@@ -48,8 +47,9 @@ std::filesystem::path SimWorkers::Start(const Placement& placement) {
   const Conduct& conduct = simulation_.setup.conduct;
   const LiveWorkers started{
       {machine_.node(), machine_.agent().incarnation}, placement, machine_.config().workers};
-  if (simulation_.candidates.empty()) {
-    simulation_.laws.OnTold(simulation_.server->state(), machine_.host(), started);
+  if (simulation_.setup.standing) {
+    simulation_.laws.OnTold(simulation_.machines.back()->server().state(), machine_.host(),
+                            started);
   }
   simulation_.laws.OnSpawn(machine_.host(), started);
   ++batch_;
@@ -237,12 +237,6 @@ void SimWorkers::Hang(Worker& worker) {
 }
 
 // ---- How they end ----
-void SimWorkers::HangAWorker(std::size_t n) {
-  if (!workers_.empty()) {
-    Hang(workers_[n % workers_.size()]);
-  }
-}
-
 void SimWorkers::EndAWorker(std::size_t n, ExitStatus status) {
   std::vector<Worker*> living;
   for (Worker& worker : workers_) {

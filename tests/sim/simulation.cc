@@ -3,29 +3,36 @@
 #include <algorithm>
 #include <utility>
 
-#include "tests/sim/candidate.h"
 #include "tests/sim/claims.h"
 #include "tests/sim/machine.h"
-#include "tests/sim/server.h"
 #include "tests/sim/training.h"
 
 namespace ddprun::sim {
 namespace {
 
+constexpr Time kBegin{Duration{1'000'000}};  // Not zero: no time is "never".
 constexpr Duration kStep{50};
 constexpr std::uint64_t kSavedEvery = 40;  // Steps.
 
 }  // namespace
 
-Simulation::Simulation(const Setup& given, std::uint64_t seed, TranscriptLevel level)
-    : random(seed), setup(given), transcript(level) {
-  server = std::make_unique<Server>(*this);
+Simulation::Simulation(const Setup& given, std::uint64_t seed, bool words)
+    : random(seed),
+      setup(given),
+      transcript(words),
+      run_directory(std::make_unique<RunDirectory>()) {
+  agenda.At(kBegin, [] {});
+  agenda.DoNext(kBegin);
   for (std::uint32_t i = 0; i < setup.machines; ++i) {
     machines.push_back(std::make_unique<Machine>(*this, i));
   }
 }
 
-Simulation::~Simulation() = default;
+Simulation::~Simulation() {
+  for (const auto& machine : machines) {
+    machine->EndProcess(false);
+  }
+}
 
 void Simulation::RunUntil(Time end) {
   while (!laws.broken() && agenda.DoNext(end)) {
@@ -39,16 +46,12 @@ void Simulation::Heal() {
   setup.slow_disk = Duration{5};
   setup.stale_claims = setup.stale_listings = setup.long_pauses = 0;
   cuts.clear();
-  for (const auto& candidate : candidates) {
-    candidate->SetDirectory(true);
-    candidate->SetNames(true);
-  }
+  names = true;
   if (training) {
     training->Heal();
   }
-  server->Start();
-  server->Resume();
   for (const auto& machine : machines) {
+    machine->SetDirectory(true);
     machine->SetLink(true, false);
     machine->SetWays(true, true);
     machine->Resume();
@@ -67,39 +70,29 @@ Duration Simulation::Delay() {
                                      : random.Between(weather.min_delay, weather.max_delay);
 }
 
+bool Simulation::Carries(std::uint32_t from, std::uint32_t to) const {
+  return from == to ||
+         (machines[from]->speaks() && machines[to]->hears() && !cuts.contains({from, to}));
+}
+
 bool Simulation::Reaches(std::uint32_t from, std::uint32_t to) const {
-  return from == to || (machines[from]->powered() && machines[to]->powered() &&
-                        machines[from]->Carries(Way::kToServer) &&
-                        machines[to]->Carries(Way::kToMachine) && !cuts.contains({from, to}));
+  return machines[from]->powered() && machines[to]->powered() && Carries(from, to);
 }
 
-bool Simulation::Linked(const Machine& machine, Way way, const Server& server_of_it) const {
-  if (!server_of_it.host()) {
-    return true;
-  }
-  const std::uint32_t there = *server_of_it.host();
-  return way == Way::kToServer ? Reaches(machine.index(), there) : Reaches(there, machine.index());
-}
-
-void Simulation::Deliver(const Machine& machine, Way way, const Server& server_of_it,
-                         std::function<void()> arrive) {
-  if (server_of_it.host() == machine.index()) {
+void Simulation::Deliver(std::uint32_t from, std::uint32_t to, std::function<void()> arrive) {
+  if (from == to) {
     agenda.After(Duration{0}, std::move(arrive));  // In its own process.
     return;
   }
-  const auto carried = [this, &machine, way, &server_of_it] {
-    return server_of_it.host() ? Linked(machine, way, server_of_it) : machine.Carries(way);
-  };
   const int copies = random.Chance(setup.weather.duplicate) ? 2 : 1;
   for (int i = 0; i < copies; ++i) {
-    if (!carried() || random.Chance(setup.weather.lose)) {
-      continue;
+    if (Carries(from, to) && !random.Chance(setup.weather.lose)) {
+      agenda.After(Delay(), [this, from, to, arrive] {
+        if (machines[to]->powered() && Carries(from, to)) {
+          arrive();
+        }
+      });
     }
-    agenda.After(Delay(), [carried, arrive] {
-      if (carried()) {
-        arrive();
-      }
-    });
   }
 }
 

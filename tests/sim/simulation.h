@@ -21,10 +21,8 @@
 
 namespace ddprun::sim {
 
-class Candidate;
 class Machine;
 class RunDirectory;
-class Server;
 class Training;
 
 // What the network does to each message and call. All zero but delay: calm.
@@ -38,8 +36,6 @@ struct Weather {
   Duration max_delay{3};
   Duration slow_max{0};
 };
-
-enum class Way;
 
 // What kind of program the workers are: what they do when a peer dies.
 enum class Program {
@@ -61,40 +57,10 @@ struct Conduct {
   double hangs = 0;        // Per worker: makes no further step, and does not see TERM.
 };
 
-// Rules of design section 4 that can be broken from outside, to show what each is needed for.
-struct Mutation {
-  std::string of_driver;             // A rule of break_driver.py.
-  bool invent_promises = false;      // Every node that hosts nothing seems to promise.
-  bool believe_old_reports = false;  // Overtaken reports count as the newest.
-  bool believe_old_replies = false;  // Overtaken calls' answers count as the newest call's.
-  bool forget_floor = false;         // The agent does not keep what it promised.
-  bool no_disconnect_grace = false;  // A closed connection is a lost node.
-  bool no_recovery_lease = false;    // A new server does not wait for those it has not heard.
-  bool tell_before_keeping = false;  // The outcome is told while it may still be forgotten.
-  bool charge_recovered = false;     // What a new server finds counts as worker failure.
-  bool judge_early = false;          // With the first evidence, not when all have stopped.
-  bool no_successor_grace = false;   // A second agent of a node ousts the first at once.
-  bool no_forgiveness = false;       // A tick that comes late does not extend leases.
-  bool no_several_at_once = false;   // Many closed connections are as many lost nodes.
-  bool no_fence_kill = false;        // An agent that is cut off keeps its workers (--fence-after).
-  bool no_fence_wait = false;        // A lost node is replaced before its own fence is over.
-  // ---- Where the server's part moves ----
-  bool no_standstill = false;  // Who misses the server does not watch the counter.
-  bool no_silence = false;     // A still counter is enough, though the server answers.
-  bool no_lenience = false;    // What it missed while it stood still counts as silence.
-  bool keep_serving = false;   // A holder that cannot write goes on.
-  bool no_exclusion = false;   // A number can be made twice.
-  // Of the fence of checkpoints.
-  bool claim_always = false;    // A world claims whatever newer one has claimed before.
-  bool commit_always = false;   // It takes the newest record for its own.
-  bool overwrite = false;       // A record's number can be made twice.
-  bool resume_largest = false;  // The largest step that lies there is loaded.
-  bool no_sync = false;         // Nothing is forced to disk.
-  bool no_reread = false;       // The fence is looked at for a save alone.
-};
-
 struct Setup {
   RunShape shape;
+  bool standing = false;  // One server stands, on the last machine; else its part moves.
+  std::optional<std::uint32_t> bare;  // A machine without an agent of the run.
   std::uint32_t machines = 2;
   std::vector<std::uint32_t> workers;  // Per machine.
   std::optional<std::uint32_t> twin;   // This machine says that it is n0, as the first one does.
@@ -109,8 +75,7 @@ struct Setup {
   bool tells_steps = false;              // The program: as ddprun-train does.
   Weather weather;
   Conduct conduct;
-  Mutation mutation;
-  // ---- Where the server's part moves ----
+  // ---- Where its part moves ----
   std::uint32_t listed = 0;  // So many machines keep the claims; 0: a directory that all share.
   double stale_claims = 0;   // A read of that shows what was long ago.
   bool shared_disk = true;   // Of checkpoints; else each machine has its own.
@@ -138,7 +103,7 @@ struct Job {
 
 class Simulation {
  public:
-  Simulation(const Setup& setup, std::uint64_t seed, TranscriptLevel level);
+  Simulation(const Setup& setup, std::uint64_t seed, bool words);
   ~Simulation();
 
   // Everything due until `end` happens, or until a law is broken.
@@ -148,12 +113,11 @@ class Simulation {
   // No agent lives any more.
   bool Quiet() const;
 
-  // Carries a message from or to a machine, as the weather allows; `arrive` may happen not at all,
+  // Carries a message between machines, as the weather allows; `arrive` may happen not at all,
   // late, or twice.
-  void Deliver(const Machine& machine, Way way, const Server& server, std::function<void()> arrive);
-  // The server's end of it, where that is a machine too.
-  bool Linked(const Machine& machine, Way way, const Server& server) const;
-  // What one machine sends to the other gets there.
+  void Deliver(std::uint32_t from, std::uint32_t to, std::function<void()> arrive);
+  // The network is in order from one machine to the other; and both have power.
+  bool Carries(std::uint32_t from, std::uint32_t to) const;
   bool Reaches(std::uint32_t from, std::uint32_t to) const;
   Duration Delay();
   void WorkerJoined(Machine& machine, const Placement& placement, std::uint32_t rank);
@@ -174,14 +138,11 @@ class Simulation {
   Setup setup;
   Transcript transcript;
   Laws laws;
-  std::unique_ptr<Server> server;
   std::vector<std::unique_ptr<Machine>> machines;
-
-  // ---- Only where the server's part moves from one machine to another ----
-  std::unique_ptr<RunDirectory> run_directory;
-  std::vector<std::unique_ptr<Candidate>> candidates;      // One per machine, or none.
-  std::unique_ptr<Training> training;                      // What the workers do; none: they wait.
   std::set<std::pair<std::uint32_t, std::uint32_t>> cuts;  // One way, between two machines.
+  bool names = true;                            // Else whatever name is looked up is never found.
+  std::unique_ptr<RunDirectory> run_directory;  // Where the server's part moves.
+  std::unique_ptr<Training> training;           // What the workers do; none: they wait.
 
  private:
   void TellPeer(const Machine& from, Machine& to, WorldId world);

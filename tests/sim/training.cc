@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tests/sim/machine.h"
+#include "tests/sim/rules.h"
 #include "tests/sim/simulation.h"
 #include "trainer/checkpoint/checkpoint_fixtures.h"
 
@@ -170,10 +171,9 @@ void Training::RunRankZero(Process& process) {
 }
 
 bool Training::Claim(Process& process) {
-  const Mutation& mutation = simulation_.setup.mutation;
   const Placement& placement = process.placement;
   Writer writer = MakeWriter("run", placement.term, placement.generation, placement.world_id);
-  if (mutation.claim_always) {
+  if (Without("claim-order")) {
     writer.term = {~std::uint64_t{0}};
     writer.generation = {++inflated_};
   }
@@ -185,7 +185,7 @@ bool Training::Claim(Process& process) {
     End(process, claimed.error());
     return false;
   }
-  if (mutation.commit_always) {
+  if (Without("commit-mine")) {
     process.files.PretendToBe(writer);
   }
   ExpectEndOfOlder(process);
@@ -204,7 +204,7 @@ bool Training::Load(Process& process, std::optional<LoadedCheckpoint>& loaded) {
     return false;
   }
   loaded = std::move(outcome->checkpoint);
-  if (simulation_.setup.mutation.resume_largest) {
+  if (Without("lineage")) {
     LoadLargest(process, loaded);
     if (process.over()) {
       return false;
@@ -294,7 +294,7 @@ bool Training::Together(const Process& process) const {
 void Training::WatchFence(Process& process) {
   while (!process.over()) {
     Fiber::Current().Sleep(kLookAtFence);
-    if (process.over() || simulation_.setup.mutation.no_reread) {
+    if (process.over() || Without("reread")) {
       return;
     }
     const Result<void> mine = process.store.CheckFence();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdio>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,26 +11,36 @@
 
 namespace ddprun::sim {
 
-enum class TranscriptLevel {
-  kHash,   // Only the number.
-  kWords,  // Every line too.
-};
-
 class Transcript {
  public:
-  explicit Transcript(TranscriptLevel level) : words_(level == TranscriptLevel::kWords) {}
+  explicit Transcript(bool words) : words_(words) {}
 
   bool words() const { return words_; }
   std::uint64_t hash() const { return hash_; }
   const std::vector<std::string>& lines() const { return lines_; }
 
   // Something happened: counts in the hash.
-  void Mark(Time now, std::uint64_t what);
+  void Mark(Time now, std::uint64_t what) {
+    for (const std::uint64_t value :
+         {static_cast<std::uint64_t>(now.time_since_epoch().count()), what}) {
+      for (int shift = 0; shift < 64; shift += 8) {
+        hash_ = (hash_ ^ ((value >> shift) & 0xff)) * 0x100000001b3ULL;
+      }
+    }
+  }
+
   // "   1.250 n1         text"
-  void Tell(Time now, std::string_view who, std::string_view text);
+  void Tell(Time now, const std::string& who, std::string_view text) {
+    if (words_) {
+      char head[64];
+      const double seconds = std::chrono::duration<double>(now.time_since_epoch()).count();
+      std::snprintf(head, sizeof head, "%9.3f  %-8s  ", seconds, who.c_str());
+      lines_.push_back(head + std::string(text));
+    }
+  }
 
  private:
-  bool words_;
+  const bool words_;
   std::uint64_t hash_ = 0xcbf29ce484222325ULL;  // FNV-1a.
   std::vector<std::string> lines_;
 };

@@ -1,0 +1,155 @@
+#include "tests/sim/setups.h"
+
+#include <algorithm>
+#include <array>
+
+namespace ddprun::sim {
+namespace {
+
+constexpr double kHostile = 0.03;
+constexpr Duration kForEver{3'600'000};
+
+std::uint32_t Draw(Random& random, std::uint64_t first, std::uint64_t last) {
+  return static_cast<std::uint32_t>(random.Between(first, last));
+}
+
+// Nodes from `first` to all may form a world.
+void DrawRun(Random& random, std::uint32_t nodes, Setup& setup) {
+  RunShape& shape = setup.shape;
+  shape.max_nodes = Draw(random, 1, nodes);
+  shape.min_nodes = random.Chance(0.3) ? 1 : Draw(random, 1, shape.max_nodes);
+  shape.max_restarts = Draw(random, 0, 4);
+  shape.last_call = random.Between(Duration{0}, Duration{5'000});
+  shape.join_timeout = random.Between(Duration{15'000}, Duration{60'000});
+  shape.scale_up = random.Chance(0.7);
+  for (std::uint32_t i = 0; i < setup.machines; ++i) {
+    setup.workers.push_back(Draw(random, 1, setup.standing ? 3 : 2));
+  }
+  setup.program = std::array{Program::kTrainer, Program::kPlain, Program::kHanging,
+                             Program::kIndependent}[random.Below(4)];
+}
+
+// One server, which may stand on a slow disk; half of the runs have more of what changes a world:
+// spares, windows and crash loops, two machines that claim to be the same node.
+void DrawStanding(Random& random, Setup& setup) {
+  setup.standing = true;
+  const bool members = random.Chance(0.5);
+  const std::uint32_t nodes = Draw(random, 1, members ? 8 : 5);
+  setup.bare = nodes;
+  setup.machines = nodes + 1;
+  DrawRun(random, nodes, setup);
+  setup.work = random.Between(Duration{500}, Duration{15'000});
+  setup.journal = random.Chance(0.6);
+  setup.slow_disk = random.Chance(0.5) ? Duration{5} : random.Between(Duration{5}, Duration{3'000});
+  setup.clock_jumps = random.Chance(0.2);
+  if (random.Chance(0.25)) {
+    setup.hang_timeout = Duration{1'000 * random.Between(1, 7)};
+    setup.conduct.hangs = 0.1;
+  }
+  if (!members) {
+    return;
+  }
+  setup.tells_steps = random.Chance(0.5);
+  setup.shape.crash_loop_limit = Draw(random, 0, 3);
+  if (random.Chance(0.4)) {
+    setup.shape.restart_window = random.Between(Duration{500}, Duration{30'000});
+  }
+  if (nodes > 1 && random.Chance(0.2)) {
+    setup.twin = nodes - 1;
+  }
+}
+
+// The server's part moves, and workers save checkpoints.
+void DrawFull(Random& random, bool calm, Setup& setup) {
+  setup.listed = random.Chance(0.4) ? 3 : 0;
+  setup.machines = Draw(random, setup.listed > 0 ? 3 : 2, 5);
+  setup.listed = setup.listed > 0 && setup.machines == 5 && random.Chance(0.5) ? 5 : setup.listed;
+  if (calm || random.Chance(0.2)) {
+    setup.bare = 0;
+  }
+  DrawRun(random, setup.machines - (setup.bare ? 1 : 0), setup);
+  setup.step_time = random.Between(Duration{30}, Duration{300});
+  setup.steps = static_cast<std::uint64_t>(random.Between(Duration{5'000}, Duration{40'000}) /
+                                           setup.step_time);
+  setup.save_every = std::max(random.Between(1, 8), setup.steps / 16);
+  setup.keep_last = random.Between(1, 3);
+  setup.shared_disk = random.Chance(0.8);
+  if (calm) {
+    return;
+  }
+  setup.heedless = setup.program == Program::kIndependent;
+  setup.stale_claims = random.Chance(0.25) ? 0.3 : 0;
+  setup.stale_listings = random.Chance(0.4) ? 0.5 : 0;
+  setup.long_pauses = random.Chance(0.5) ? 0.01 : 0;
+  if (random.Chance(0.25)) {  // Hostile to the fence of checkpoints: stragglers at every step.
+    setup.long_pauses = kHostile;
+    setup.shared_disk = true;
+    setup.shape.min_nodes = 1;
+  }
+}
+
+void DrawConduct(Random& random, double share, Conduct& conduct) {
+  conduct.fails = random.Chance(share) ? share / 5 : 0;
+  conduct.ignores_term = random.Chance(0.5) ? 0.3 : 0;
+  conduct.spawn_fails = random.Chance(0.25) ? 0.1 : 0;
+  conduct.slow_files = random.Chance(0.3) ? 0.2 : 0;
+  conduct.slow_exit = random.Between(Duration{1}, Duration{3'000});
+}
+
+void DrawStorm(Random& random, Setup& setup) {
+  setup.conduct.slow_start = random.Chance(0.25) ? 0.1 : 0;
+  setup.conduct.stuck = random.Chance(0.3) ? 0.1 : 0;
+  Weather& weather = setup.weather;
+  const double storm = random.Chance(0.4) ? 0 : 0.002 * static_cast<double>(random.Below(100));
+  for (double* const what : {&weather.lose, &weather.duplicate, &weather.cut, &weather.slow}) {
+    *what = random.Chance(0.6) ? storm : 0;
+  }
+  weather.notice_lost = random.Chance(0.5) ? 0.3 : 0;
+  weather.max_delay = random.Between(Duration{1}, Duration{200});
+  // Beyond every timeout: lease, graces, shutdown, start.
+  weather.slow_max = random.Between(Duration{200}, Duration{20'000});
+  // Where the rest of a list has ended with its run nobody ever tells them to stop.
+  const bool endless = setup.listed > 0 && (setup.program == Program::kHanging ||
+                                            setup.program == Program::kIndependent);
+  setup.conduct.stuck = endless ? 0 : setup.conduct.stuck;
+  if (endless || (random.Chance(0.2) && setup.conduct.stuck == 0)) {
+    setup.shape.fence_after = random.Between(Duration{6'000}, Duration{14'000});
+  }
+  if (setup.standing && random.Chance(0.15)) {  // Hardly more than the nodes that there are.
+    setup.run_bytes = 4'096 + std::size_t{3'000} * setup.machines;
+  }
+}
+
+Setup SetupOfSuccession(Random& random, bool listed) {
+  Setup setup;
+  setup.machines = Draw(random, listed ? 3 : 2, listed ? 6 : 5);
+  setup.listed = !listed ? 0 : setup.machines >= 5 ? 5 : 3;
+  setup.weather.max_delay = Duration{20};
+  setup.shape.min_nodes = setup.shape.max_nodes = setup.machines + 1;
+  setup.shape.join_timeout = kForEver;
+  setup.workers.assign(setup.machines, 1);
+  return setup;
+}
+
+}  // namespace
+
+Setup RandomSetup(Random& random, Mode mode, bool calm) {
+  if (mode == Mode::kSuccession || mode == Mode::kSuccessionOfList) {
+    return SetupOfSuccession(random, mode == Mode::kSuccessionOfList);
+  }
+  Setup setup;
+  if (mode == Mode::kStanding) {
+    DrawStanding(random, setup);
+  } else {
+    DrawFull(random, calm, setup);
+  }
+  if (setup.standing || !calm) {
+    DrawConduct(random, setup.standing ? 0.5 : 0.3, setup.conduct);
+  }
+  if (!calm) {
+    DrawStorm(random, setup);
+  }
+  return setup;
+}
+
+}  // namespace ddprun::sim

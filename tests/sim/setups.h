@@ -1,0 +1,13 @@
+// What is drawn before a history begins: the run, its workers, the weather, disks and claims.
+#pragma once
+
+#include "tests/sim/plan.h"
+#include "tests/sim/simulation.h"
+
+namespace ddprun::sim {
+
+// Calm: no fault but of workers and of a server that stands alone. It shows what faults would
+// excuse: that nobody healthy is taken for lost, and that no worker notices a server's death.
+Setup RandomSetup(Random& random, Mode mode, bool calm);
+
+}  // namespace ddprun::sim
