@@ -70,13 +70,6 @@ class Network(DdprunTest):
             self.assertIn(LATE, self.nodes[0].err(), "\n".join(n.all() for n in self.nodes))
         self.fail("its node was lost every time\n" + self.nodes[0].all())
 
-    def test_a_slow_network_disturbs_nobody(self):
-        def disturb():
-            self.proxy.delay = 0.03
-            self.pause(4000)  # Beyond a lease.
-
-        self.undisturbed(disturb)
-
     def test_cut_connections_disturb_nobody(self):
         def disturb():
             for _ in range(3):

@@ -77,15 +77,9 @@ class NamespaceNetwork:
         self.server.run("ip", "neighbour", "replace", f"10.99.{i}.2", "lladdr", NOBODY, "dev", f"m{i}",
                         "nud", "permanent")
 
-    def silence(self, i):
-        """What the machine says does not arrive; what the server sends does."""
-        self.machines[i].run("ip", "neighbour", "replace", f"10.99.{i}.1", "lladdr", NOBODY, "dev",
-                             "eth0", "nud", "permanent")
-
     def heal(self, i):
         self.server.run("ip", "link", "set", f"m{i}", "up")
         self.server.run("ip", "neighbour", "flush", "dev", f"m{i}", "nud", "permanent")
-        self.machines[i].run("ip", "neighbour", "flush", "dev", "eth0", "nud", "permanent")
 
     def close(self):
         for namespace in (*self.machines, self.server):
@@ -118,9 +112,6 @@ class LoopbackNetwork:
 
     def deafen(self, i):
         self.proxies[i].set("deaf")
-
-    def silence(self, i):
-        self.proxies[i].set("dumb")
 
     def heal(self, i):
         self.proxies[i].set("pass")

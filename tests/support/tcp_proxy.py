@@ -1,9 +1,8 @@
-"""A TCP proxy on loopback that a test can make slow, silent or dead.
+"""A TCP proxy on loopback that a test can make silent or dead.
 
-    pass    forwards, each piece `delay` seconds late
+    pass    forwards
     stall   connections stay open and new ones are accepted, but nothing is forwarded: a partition
     deaf    the same, but only towards the client
-    dumb    the same, but only towards the server
     refuse  new connections are closed at once
 """
 
@@ -18,7 +17,6 @@ class TcpProxy:
         self.target = (host, int(port))
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.endpoint = "127.0.0.1:%d" % self.listener.getsockname()[1]
-        self.delay = 0.0
         self.changed = threading.Condition()
         self.mode = "pass"
         self.closed = False
@@ -73,7 +71,7 @@ class TcpProxy:
                 continue
             with self.changed:
                 self.pairs.append((client, server))
-            for one, other, held in ((client, server, "dumb"), (server, client, "deaf")):
+            for one, other, held in ((client, server, "stall"), (server, client, "deaf")):
                 threading.Thread(target=self._pump, args=(one, other, held), daemon=True).start()
 
     def _pump(self, source, sink, held):
@@ -81,8 +79,6 @@ class TcpProxy:
             while piece := source.recv(65536):
                 with self.changed:
                     self.changed.wait_for(lambda: self.mode not in ("stall", held) or self.closed)
-                    if self.delay:
-                        self.changed.wait_for(lambda: self.closed, self.delay)
                 sink.sendall(piece)
             with self.changed:  # A silent network does not pass on that one end has gone.
                 self.changed.wait_for(lambda: self.mode not in ("stall", held) or self.closed)
