@@ -1,6 +1,8 @@
 #include "rendezvous/core/judgement.h"
 
 #include <algorithm>
+#include <iterator>
+#include <string_view>
 
 #include "common/exit_code.h"
 #include "rendezvous/core/bytes.h"
@@ -13,8 +15,9 @@ using std::chrono_literals::operator""s;
 
 constexpr int kSigAbort = 6;  // POSIX number; <signal.h> stays out of the core.
 
-// A killed worker's end is noticed later than its peers notice it: its memory and GPU go first.
-constexpr Duration kSignalNoticed = 1s;
+// A worker's end is noticed later than its peers notice it: its connections, memory and GPU go
+// first.
+constexpr Duration kEndNoticed = 1s;
 constexpr Duration kAbortNoticed{100};
 
 bool SaysDoNotRestart(const WorkerFailure& failure) {
@@ -33,6 +36,18 @@ int ExitCodeOf(const WorkerFailure& root) {
                                                                            : ShellCode(root.status);
 }
 
+// Its record says that a peer's connection was lost, in the words of the C library, Gloo or NCCL:
+// it is the consequence of somebody else's end, which may be noticed later than the record is made.
+bool SaysPeerWasLost(const WorkerFailure& failure) {
+  constexpr std::string_view kWords[] = {"Connection closed by peer", "Connection reset by peer",
+                                         "Broken pipe", "remote process exited"};
+  const std::string& message = failure.details.message;
+  return failure.recorded &&
+         std::any_of(std::begin(kWords), std::end(kWords), [&](std::string_view words) {
+           return message.find(words) != std::string::npos;
+         });
+}
+
 // `e` died of a signal, early enough to be why `first` failed. Who recorded an error failed then,
 // however it ended: many a program aborts on its way out.
 bool KilledBefore(const Evidence& e, const Evidence& first) {
@@ -41,7 +56,7 @@ bool KilledBefore(const Evidence& e, const Evidence& first) {
     return false;
   }
   const bool follows = killed->signal == kSigAbort && first.failure.recorded && e.key == first.key;
-  return e.when <= first.when + (follows ? kAbortNoticed : kSignalNoticed);
+  return e.when <= first.when + (follows ? kAbortNoticed : kEndNoticed);
 }
 
 // Who was found lagging, and how that worker ended once it was killed.
@@ -133,10 +148,14 @@ std::optional<WorkerFailure> RootCause(const std::vector<Evidence>& evidence) {
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const Evidence& a, const Evidence& b) { return a.when < b.when; });
   const auto own = [](const Evidence& e) { return !IsCollateral(e.failure); };
-  const auto first = std::find_if(sorted.begin(), sorted.end(), own);
+  auto first = std::find_if(sorted.begin(), sorted.end(), own);
   if (first == sorted.end()) {
     return sorted.empty() ? std::nullopt : std::optional(sorted.front().failure);
   }
+  const auto lost = std::find_if(first, sorted.end(), [&](const Evidence& e) {
+    return own(e) && !SaysPeerWasLost(e.failure) && e.when <= first->when + kEndNoticed;
+  });
+  first = SaysPeerWasLost(first->failure) && lost != sorted.end() ? lost : first;
   const auto killed =
       std::find_if(first, sorted.end(), [&](const Evidence& e) { return KilledBefore(e, *first); });
   return killed == sorted.end() ? first->failure : killed->failure;

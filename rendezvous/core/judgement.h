@@ -60,8 +60,9 @@ void NoteProgress(Budget& budget, std::uint64_t step);
 
 // The first failure that is not collateral, by time; a death by signal within a second of it beats
 // it, since peers of a killed worker often end first. One exception: who aborts after a worker of
-// its own node had recorded an error most often does so because of that one. All collateral: the
-// first of all.
+// its own node had recorded an error most often does so because of that one. Where the first one
+// recorded that a peer's connection was lost, another's failure within that second is the cause.
+// All collateral: the first of all.
 std::optional<WorkerFailure> RootCause(const std::vector<Evidence>& evidence);
 
 // As if `restarts_used` of `max_restarts` were used: without a window, and without crash loops.

@@ -98,6 +98,21 @@ TEST(Judgement, ASilentExitAfterARecordIsNot) {
   EXPECT_EQ(RootCause({record, From("n0", 1, Exited{3}, At(1'999ms))})->rank, 1u);
 }
 
+// Its connections are closed before its end can be noticed, and a busy machine lies between.
+TEST(Judgement, WhoRecordedThatAPeerWasLostIsNotTheRoot) {
+  Evidence lost = Recorded(From("n0", 0, Exited{1}, At(2s)));
+  lost.failure.details.message = "RuntimeError: [pair.cc:547] Connection closed by peer [::1]:9";
+  EXPECT_EQ(RootCause({lost, From("n0", 1, Exited{3}, At(2'030ms))})->rank, 1u);
+  EXPECT_EQ(RootCause({lost, Recorded(From("n1", 1, Exited{1}, At(3s)))})->rank, 1u);
+  EXPECT_EQ(RootCause({lost, From("n0", 1, Exited{3}, At(3'001ms))})->rank, 0u);
+  EXPECT_EQ(RootCause({lost, Stopped(From("n0", 1, Exited{3}, At(2'030ms)))})->rank, 0u);
+  Evidence too = lost;
+  too.failure.rank = 2;
+  too.when = At(2'010ms);
+  EXPECT_EQ(RootCause({lost, too})->rank, 0u);
+  EXPECT_EQ(RootCause({lost, too, From("n0", 1, Exited{3}, At(2'030ms))})->rank, 1u);
+}
+
 TEST(Judgement, AllCollateralHasTheFirstAsRoot) {
   EXPECT_EQ(RootCause({}), std::nullopt);
   EXPECT_EQ(RootCause({Hello(From("n1", 1, Exited{75}, At(2s))),

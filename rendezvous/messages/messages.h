@@ -93,7 +93,7 @@ enum class StopCause {
 // Planned stops give workers the shutdown timeout, so that checkpoints finish.
 bool IsPlanned(StopCause cause);
 
-// What a failed worker leaves for people, wherever they read it: nothing is decided by it.
+// What a failed worker leaves for people. Nothing is decided by it, but who speaks of a lost peer.
 struct FailureDetails {
   std::int64_t unix_ms = 0;  // When it failed, by its node's wall clock; 0: unknown.
   std::string error_file;    // Its path on that node; empty: none, or none that stays.
