@@ -4,15 +4,7 @@ namespace ddprun {
 
 void DescribeCore(const LaunchConfig& config, const std::string& server, AgentConfig& core) {
   core.run_id = config.run_id;
-  core.shape = {.min_nodes = config.min_nodes,
-                .max_nodes = config.max_nodes,
-                .max_restarts = config.max_restarts,
-                .last_call = config.last_call,
-                .join_timeout = config.join_timeout,
-                .scale_up = config.scale_up,
-                .restart_window = config.restart_window,
-                .crash_loop_limit = config.crash_loop_limit,
-                .fence_after = config.fence_after};
+  core.shape = config.shape;
   core.node_rank = config.node_rank;
   core.workers = config.workers;
   core.first_local_rank = config.around.seat ? config.around.seat->local_rank : 0;
@@ -26,7 +18,8 @@ void DescribeCore(const LaunchConfig& config, const std::string& server, AgentCo
   core.shutdown_timeout = config.shutdown_timeout;
   core.hang_timeout = config.hang_timeout;
   core.preemptible = config.around.tells_before_end;
-  core.leaves_alone = config.around.ends_nodes_alone && config.min_nodes < config.max_nodes;
+  core.leaves_alone =
+      config.around.ends_nodes_alone && config.shape.min_nodes < config.shape.max_nodes;
   core.give_up_code = config.give_up_code;
   core.requeues = config.around.requeues;
 }

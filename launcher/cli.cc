@@ -30,19 +30,37 @@ void ResolvePlugIns(const RawFlags& raw, Problems& problems) {
   }
 }
 
-void ResolveElasticity(const RawFlags& raw, LaunchConfig& config, Problems& problems) {
-  config.scale_up = raw.scale_up == "restart";
-  if (!config.scale_up && raw.scale_up != "never") {
-    problems.Add("--scale-up must be restart or never: '" + raw.scale_up + "'");
-  }
-  const Result<Duration> window = ParseDuration("--restart-window", raw.restart_window);
-  problems.Check(window);
-  config.restart_window = window ? *window : config.restart_window;
-  if (const auto limit = NotNegative(raw.crash_loop_limit)) {
-    config.crash_loop_limit = *limit;
+Result<void> ReadFlag(const ShapeFlag& flag, RunShape& shape) {
+  if (const auto* const time = std::get_if<Duration RunShape::*>(&flag.member)) {
+    ASSIGN_OR_RETURN(shape.**time, flag.form == "SECONDS" ? ParseSeconds(flag.flag, flag.text)
+                                                          : ParseDuration(flag.flag, flag.text));
+  } else if (const auto* const count = std::get_if<std::uint32_t RunShape::*>(&flag.member)) {
+    const auto number = NotNegative(flag.text);
+    if (!number) {
+      return Invalid(flag.flag + " must be 0 or more", flag.text);
+    }
+    shape.** count = *number;
   } else {
-    problems.Add("--crash-loop-limit must be 0 or more: '" + raw.crash_loop_limit + "'");
+    const std::vector<std::string> words = WordsOf(flag.form);
+    if (flag.text != words.at(0) && flag.text != words.at(1)) {
+      return Invalid(flag.flag + " must be " + words[0] + " or " + words[1], flag.text);
+    }
+    shape.*std::get<bool RunShape::*>(flag.member) = flag.text == words[0];
   }
+  return {};
+}
+
+// The numbers of nodes are known.
+void ResolveShape(const RawFlags& raw, RunShape& shape, Problems& problems) {
+  for (const ShapeFlag& flag : raw.shape) {
+    problems.Check(ReadFlag(flag, shape));
+    if (flag.flag == "--fence-after") {
+      problems.Check(CheckFence(shape, flag.text));
+    }
+  }
+}
+
+void ResolveGiveUpCode(const RawFlags& raw, LaunchConfig& config, Problems& problems) {
   if (!raw.give_up_code.empty()) {
     const std::optional<std::uint32_t> code = NotNegative(raw.give_up_code);
     constexpr std::array<std::uint32_t, 7> kTaken = {0, 2, 69, 70, 75, 130, 143};
@@ -56,9 +74,6 @@ void ResolveElasticity(const RawFlags& raw, LaunchConfig& config, Problems& prob
           raw.give_up_code + "'");
     }
   }
-  const Result<Duration> fence = ParseFence(raw.fence_after, config.max_nodes);
-  problems.Check(fence);
-  config.fence_after = fence ? *fence : config.fence_after;
 }
 
 void ResolveJobEnd(const RawFlags& raw, LaunchConfig& config, Problems& problems) {
@@ -122,7 +137,7 @@ Result<CommandLine> Resolve(const RawFlags& raw, const std::vector<std::string>&
   const auto nodes = ParseNodes(raw.nnodes);
   problems.Check(nodes);
   if (nodes) {
-    std::tie(config.min_nodes, config.max_nodes) = *nodes;
+    std::tie(config.shape.min_nodes, config.shape.max_nodes) = *nodes;
   }
   const Result<std::uint32_t> workers = ParseWorkers(raw.workers);
   problems.Check(workers);
@@ -133,12 +148,8 @@ Result<CommandLine> Resolve(const RawFlags& raw, const std::vector<std::string>&
   }
   const bool is_static = config.literal_master || raw.backend == "static";
   problems.Check(ParseRendezvousConf(raw.conf, is_static, config));
-  if (const auto restarts = NotNegative(raw.max_restarts)) {
-    config.max_restarts = *restarts;
-  } else {
-    problems.Add("--max-restarts must be 0 or more: '" + raw.max_restarts + "'");
-  }
-  ResolveElasticity(raw, config, problems);
+  ResolveShape(raw, config.shape, problems);
+  ResolveGiveUpCode(raw, config, problems);
   const Result<Duration> shutdown = ParseSeconds("--shutdown-timeout", raw.shutdown_timeout);
   problems.Check(shutdown);
   config.shutdown_timeout = shutdown ? *shutdown : config.shutdown_timeout;

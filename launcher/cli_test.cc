@@ -18,7 +18,7 @@ TEST(CommandLine, WhatFollowsTheProgramIsItsOwn) {
   const LaunchConfig config =
       Launch({"--nproc-per-node=2", "--max-restarts", "3", "train", "--nnodes=7", "-v", "--", "x"});
   EXPECT_EQ(config.workers, 2u);
-  EXPECT_EQ(config.max_restarts, 3u);
+  EXPECT_EQ(config.shape.max_restarts, 3u);
   EXPECT_EQ(config.program, "train");
   EXPECT_EQ(config.args, (std::vector<std::string>{"--nnodes=7", "-v", "--", "x"}));
 }
@@ -28,8 +28,8 @@ TEST(CommandLine, TorchrunsSpellingsAreOurs) {
                                       "--rdzv_id=a", "-r=3", "-t", "1", "-m", "--", "pkg"});
   EXPECT_EQ(config.workers, 4u);
   EXPECT_EQ(config.endpoint, (Endpoint{"n0", 1}));
-  EXPECT_EQ(config.min_nodes, 2u);
-  EXPECT_EQ(config.max_nodes, 3u);
+  EXPECT_EQ(config.shape.min_nodes, 2u);
+  EXPECT_EQ(config.shape.max_nodes, 3u);
   EXPECT_EQ(config.run_id, "a");
   EXPECT_EQ(config.redirects, 3u);
   EXPECT_EQ(config.tee, 1u);
@@ -42,9 +42,9 @@ TEST(CommandLine, FlagBeatsOwnVariableBeatsTorchruns) {
                                                   {"DDPRUN_NNODES", "4"},
                                                   {"PET_MAX_RESTARTS", "9"},
                                                   {"PET_REDIRECTS", "2"}};
-  EXPECT_EQ(Launch({"p"}, env).max_nodes, 4u);
-  EXPECT_EQ(Launch({"--nnodes=3", "p"}, env).max_nodes, 3u);
-  EXPECT_EQ(Launch({"p"}, env).max_restarts, 9u);
+  EXPECT_EQ(Launch({"p"}, env).shape.max_nodes, 4u);
+  EXPECT_EQ(Launch({"--nnodes=3", "p"}, env).shape.max_nodes, 3u);
+  EXPECT_EQ(Launch({"p"}, env).shape.max_restarts, 9u);
   EXPECT_EQ(Launch({"-r", "1", "p"}, env).redirects, 1u);
 }
 
@@ -58,7 +58,7 @@ TEST(CommandLine, ASchedulersWordIsBelowEveryOther) {
       {"SLURM_GPUS_ON_NODE", "3"},   {"SLURM_STEP_NODELIST", "n[1-2]"},
       {"SLURMD_NODENAME", "n2"},     {"PET_ROLE", "a"}};
   const LaunchConfig config = Launch({"p"}, step);
-  EXPECT_EQ(config.max_nodes, 2u);
+  EXPECT_EQ(config.shape.max_nodes, 2u);
   EXPECT_EQ(config.node_rank, 1u);
   EXPECT_EQ(config.endpoint.host, "n1");
   EXPECT_EQ(config.run_id, "5.0.0");
@@ -157,7 +157,7 @@ TEST(Flags, SayWhatTheirValuesAre) {
 }
 
 TEST(CommandLine, OfAFlagGivenTwiceTheLaterCounts) {
-  EXPECT_EQ(Launch({"--nnodes=3", "--nnodes=4", "-m", "-m", "p"}).max_nodes, 4u);
+  EXPECT_EQ(Launch({"--nnodes=3", "--nnodes=4", "-m", "-m", "p"}).shape.max_nodes, 4u);
 }
 
 // torchrun's static rendezvous: what is named is what the workers get.
@@ -287,21 +287,21 @@ TEST(CommandLine, EveryProblemIsToldAtOnce) {
 TEST(CommandLine, TimeoutsTakeFractions) {
   const LaunchConfig config =
       Launch({"--rdzv-conf=join_timeout=1.5,last_call_timeout=0.25,read_timeout=60", "p"});
-  EXPECT_EQ(config.join_timeout, Duration{1500});
-  EXPECT_EQ(config.last_call, Duration{250});
+  EXPECT_EQ(config.shape.join_timeout, Duration{1500});
+  EXPECT_EQ(config.shape.last_call, Duration{250});
 }
 
 TEST(CommandLine, ElasticityHasItsFlags) {
   const LaunchConfig plain = Launch({"p"});
-  EXPECT_TRUE(plain.scale_up);
-  EXPECT_EQ(plain.restart_window, Duration{0});
-  EXPECT_EQ(plain.crash_loop_limit, 3u);
+  EXPECT_TRUE(plain.shape.scale_up);
+  EXPECT_EQ(plain.shape.restart_window, Duration{0});
+  EXPECT_EQ(plain.shape.crash_loop_limit, 3u);
   const LaunchConfig config = Launch({"--scale-up=never", "--fence-after=30",
                                       "--restart-window=1.5h", "--crash-loop-limit=0", "p"});
-  EXPECT_FALSE(config.scale_up);
-  EXPECT_EQ(config.restart_window, std::chrono::minutes(90));
-  EXPECT_EQ(config.crash_loop_limit, 0u);
-  EXPECT_EQ(Launch({"--restart-window=90", "p"}).restart_window, std::chrono::seconds(90));
+  EXPECT_FALSE(config.shape.scale_up);
+  EXPECT_EQ(config.shape.restart_window, std::chrono::minutes(90));
+  EXPECT_EQ(config.shape.crash_loop_limit, 0u);
+  EXPECT_EQ(Launch({"--restart-window=90", "p"}).shape.restart_window, std::chrono::seconds(90));
 }
 
 TEST(CommandLine, TheHangTimeoutIsATimeAndOffByDefault) {

@@ -196,7 +196,7 @@ class Agent {
   void OnWorker(const WorkerNews& news) {
     if (news.ended) {
       store_probe_.Cancel();  // Of a node that is being lost its store tells nothing new.
-    } else if (news.local_rank == 0 && config_.max_nodes > 1) {
+    } else if (news.local_rank == 0 && config_.shape.max_nodes > 1) {
       store_probe_.Begin(news.placement.store);
     }
     if (config_.console_events) {

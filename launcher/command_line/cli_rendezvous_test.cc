@@ -43,7 +43,7 @@ TEST(CommandLine, AStaticRendezvousKnowsItsJoinTimeoutAsTimeout) {
   const auto join = [](std::vector<std::string> args) {
     args.insert(args.begin(), "--nnodes=2");
     args.push_back("p");
-    return Launch(args).join_timeout;
+    return Launch(args).shape.join_timeout;
   };
   EXPECT_EQ(join({"--master-addr=a", "--rdzv-conf=timeout=7"}), Duration{7'000});
   EXPECT_EQ(join({"--rdzv-backend=static", "--rdzv-endpoint=a", "--rdzv-conf=timeout=7"}),

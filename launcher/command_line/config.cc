@@ -215,17 +215,17 @@ Result<Duration> ParseDuration(const std::string& flag, const std::string& text)
 }
 
 // A lease as rendezvous/core reckons it.
-Result<Duration> ParseFence(const std::string& text, std::uint32_t max_nodes) {
-  ASSIGN_OR_RETURN(const Duration fence, ParseDuration("--fence-after", text));
+Result<void> CheckFence(const RunShape& shape, const std::string& text) {
   const CoordinatorConfig reckoned;
   const Duration least =
-      2 * std::max<Duration>(reckoned.base_lease, reckoned.lease_per_node * max_nodes);
-  if (fence > Duration{0} && fence < least) {
+      2 * std::max<Duration>(reckoned.base_lease, reckoned.lease_per_node * shape.max_nodes);
+  if (shape.fence_after > Duration{0} && shape.fence_after < least) {
     return Invalid("--fence-after must be 0 or at least " + FormatDuration(least) + " for " +
-                       std::to_string(max_nodes) + " nodes, twice what makes a silent one lost",
+                       std::to_string(shape.max_nodes) +
+                       " nodes, twice what makes a silent one lost",
                    text);
   }
-  return fence;
+  return {};
 }
 
 HandledSignals ParseSignals(const std::string& text, bool given) {
@@ -325,7 +325,8 @@ Result<void> ParseRendezvousConf(const std::string& text, bool is_static, Launch
     } else if (key == "timeout" && is_static) {
       ASSIGN_OR_RETURN(timeout, ParseSeconds("--rdzv-conf timeout", value));
     } else if (key == "last_call_timeout") {
-      ASSIGN_OR_RETURN(config.last_call, ParseSeconds("--rdzv-conf last_call_timeout", value));
+      ASSIGN_OR_RETURN(config.shape.last_call,
+                       ParseSeconds("--rdzv-conf last_call_timeout", value));
     } else if (ignored == IgnoredConf().end()) {
       return Invalid(
           "--rdzv-conf knows join_timeout and last_call_timeout (and accepts "
@@ -335,7 +336,7 @@ Result<void> ParseRendezvousConf(const std::string& text, bool is_static, Launch
       RETURN_IF_ERROR(CheckIgnored(key, value, ignored->second));
     }
   }
-  config.join_timeout = join.value_or(timeout.value_or(config.join_timeout));
+  config.shape.join_timeout = join.value_or(timeout.value_or(config.shape.join_timeout));
   return {};
 }
 

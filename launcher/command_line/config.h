@@ -17,6 +17,7 @@
 #include "launcher/environment/surroundings.h"
 #include "launcher/setting.h"
 #include "rendezvous/door/tls.h"
+#include "rendezvous/messages/shape.h"
 #include "rendezvous/store/allow_list.h"
 
 namespace ddprun {
@@ -29,8 +30,7 @@ struct HandledSignals {
 };
 
 struct LaunchConfig {
-  std::uint32_t min_nodes = 1;
-  std::uint32_t max_nodes = 1;
+  RunShape shape;             // What all nodes must mean alike.
   std::uint32_t workers = 1;  // --nproc-per-node
   std::optional<std::uint32_t> node_rank;
   bool standalone = true;                 // No other node can come: no socket is opened.
@@ -48,16 +48,9 @@ struct LaunchConfig {
   bool in_slurm_job = false;    // Whose nodes may share a token by MUNGE.
   std::string run_dir;          // --run-dir: shared by the nodes; empty: nobody takes over.
   std::string role = "default";
-  bool scale_up = true;
-  std::uint32_t max_restarts = 0;
-  Duration restart_window{0};
-  std::uint32_t crash_loop_limit = 3;
   int give_up_code = 0;  // 0: the code that tells why.
-  Duration last_call{5'000};
-  Duration join_timeout{600'000};
   Duration shutdown_timeout{30'000};
   Duration hang_timeout{0};  // 0: no worker is judged by its heartbeats.
-  Duration fence_after{0};   // 0: a node that is cut off keeps its workers.
   Duration stop_before{0};   // 0: nobody is told that the job will end.
   Duration time_limit{0};    // 0: the scheduler knows, if anybody does.
 
@@ -159,8 +152,8 @@ Result<Duration> ParseSeconds(const std::string& flag, const std::string& text);
 // "30", "90s", "500ms", "5m", "2h". Without a unit: seconds.
 Result<Duration> ParseDuration(const std::string& flag, const std::string& text);
 
-// --fence-after: 0, or at least two leases of so many nodes.
-Result<Duration> ParseFence(const std::string& text, std::uint32_t max_nodes);
+// What --fence-after=`text` gave: 0, or at least two leases of so many nodes.
+Result<void> CheckFence(const RunShape& shape, const std::string& text);
 
 // GPUs as CUDA_VISIBLE_DEVICES and /dev/nvidia<n> tell, without any driver call.
 std::uint32_t CountGpus();

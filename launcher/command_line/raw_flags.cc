@@ -1,15 +1,39 @@
 #include "launcher/command_line/raw_flags.h"
 
 #include <algorithm>
+#include <chrono>
 #include <sstream>
+
+#include "common/overload.h"
 
 namespace ddprun {
 namespace {
 
+std::string DefaultOf(const ShapeFlag& flag) {
+  return std::visit(
+      Overload{
+          [&](bool RunShape::*truth) { return WordsOf(flag.form).at(RunShape{}.*truth ? 0 : 1); },
+          [](std::uint32_t RunShape::*count) { return std::to_string(RunShape{}.*count); },
+          [](Duration RunShape::*time) {
+            return std::to_string(
+                std::chrono::floor<std::chrono::seconds>(RunShape{}.*time).count());
+          }},
+      flag.member);
+}
+
 // One headline of the help.
 class Group {
  public:
-  Group(CLI::App& app, const char* name) : app_(app), name_(name) {}
+  Group(CLI::App& app, RawFlags& raw, const char* name) : app_(app), raw_(raw), name_(name) {}
+
+  // What all nodes of a run must mean alike. Its form says how it is read: N, SECONDS, DURATION, or
+  // the word for true before the one for false.
+  void OfShape(const char* flag, decltype(ShapeFlag::member) member, const char* form,
+               const char* help) {
+    ShapeFlag& row = raw_.shape.emplace_back(ShapeFlag{flag, form, "", member});
+    row.text = DefaultOf(row);
+    Value(flag, row.text, form, help);
+  }
 
   void Value(const char* flag, std::string& value, const char* form, const char* help) {
     app_.add_option(flag, value, help)->type_name(form)->capture_default_str()->group(name_);
@@ -20,16 +44,17 @@ class Group {
 
  private:
   CLI::App& app_;
+  RawFlags& raw_;
   const char* name_;
 };
 
 void AddSize(CLI::App& app, RawFlags& raw) {
-  Group size(app, "Size");
+  Group size(app, raw, "Size");
   size.Value("--nnodes", raw.nnodes, "N|MIN:MAX", "Nodes: N, or MIN:MAX for an elastic run");
-  size.Value("--scale-up", raw.scale_up, "restart|never",
-             "When a node comes while fewer than MAX run: restart (take it in: all workers get "
-             "--shutdown-timeout to save, then start again together) or never (it waits as a "
-             "spare). The first node's word counts");
+  size.OfShape("--scale-up", &RunShape::scale_up, "restart|never",
+               "When a node comes while fewer than MAX run: restart (take it in: all workers get "
+               "--shutdown-timeout to save, then start again together) or never (it waits as a "
+               "spare). The first node's word counts");
   size.Value("--nproc-per-node", raw.workers, "N|auto|gpu|cpu",
              "Workers on this node: a number, one per visible GPU, one per allowed CPU; auto: GPUs "
              "if there are any, else CPUs");
@@ -38,7 +63,7 @@ void AddSize(CLI::App& app, RawFlags& raw) {
 }
 
 void AddRendezvous(CLI::App& app, RawFlags& raw) {
-  Group rendezvous(app, "Rendezvous");
+  Group rendezvous(app, raw, "Rendezvous");
   rendezvous.Value(
       "--rdzv-endpoint", raw.endpoint, "HOST[:PORT]",
       "Where the nodes meet (default 127.0.0.1:29400); whoever has that address and "
@@ -103,7 +128,7 @@ void AddRendezvous(CLI::App& app, RawFlags& raw) {
 }
 
 void AddScheduler(CLI::App& app, RawFlags& raw) {
-  Group scheduler(app, "Scheduler");
+  Group scheduler(app, raw, "Scheduler");
   scheduler.Switch("--no-auto-srun", raw.no_auto_srun,
                    "In a Slurm job, but outside of a step: say what to write instead of putting "
                    "srun before ddprun");
@@ -118,7 +143,7 @@ void AddScheduler(CLI::App& app, RawFlags& raw) {
 }
 
 void AddProgram(CLI::App& app, RawFlags& raw) {
-  Group program(app, "Program");
+  Group program(app, raw, "Program");
   program.Switch("-m,--module", raw.module, "PROGRAM is a Python module");
   program.Switch("--no-python", raw.no_python, "Execute PROGRAM itself, even a .py file");
   program.Switch("--run-path", raw.run_path,
@@ -147,15 +172,15 @@ void AddProgram(CLI::App& app, RawFlags& raw) {
 }
 
 void AddEnding(CLI::App& app, RawFlags& raw) {
-  Group ending(app, "Restarts and signals");
-  ending.Value("--max-restarts", raw.max_restarts, "N",
-               "Worker failures after which the run still goes on, counted over all nodes");
-  ending.Value(
-      "--restart-window", raw.restart_window, "DURATION",
+  Group ending(app, raw, "Restarts and signals");
+  ending.OfShape("--max-restarts", &RunShape::max_restarts, "N",
+                 "Worker failures after which the run still goes on, counted over all nodes");
+  ending.OfShape(
+      "--restart-window", &RunShape::restart_window, "DURATION",
       "Only failures within this time count against --max-restarts: SECONDS, or as 10m, 1h; "
       "0: all of the run's");
-  ending.Value(
-      "--crash-loop-limit", raw.crash_loop_limit, "N",
+  ending.OfShape(
+      "--crash-loop-limit", &RunShape::crash_loop_limit, "N",
       "Failures in a row without a step beyond the highest one, after which the run ends "
       "with 76 although restarts are left; 0: never. Steps are what workers tell as STEP=N "
       "on the notify socket, as ddprun-train does; where none does, nothing is concluded");
@@ -170,10 +195,11 @@ void AddEnding(CLI::App& app, RawFlags& raw) {
                "Workers that tell STEP= or PHASE= on DDPRUN_NOTIFY_SOCKET and make no progress for "
                "this long hang: their stacks are kept and all workers restarted. 30, 90s, 5m; 0: "
                "never (docs/writing-a-worker.md)");
-  ending.Value("--fence-after", raw.fence_after, "DURATION",
-               "A node that the rendezvous has not answered for this long kills its own workers, "
-               "and a lost node is not replaced earlier: so two worlds never run at once, whatever "
-               "the program. 30, 90s, 5m; 0: the workers of a node that is cut off go on");
+  ending.OfShape(
+      "--fence-after", &RunShape::fence_after, "DURATION",
+      "A node that the rendezvous has not answered for this long kills its own workers, "
+      "and a lost node is not replaced earlier: so two worlds never run at once, whatever "
+      "the program. 30, 90s, 5m; 0: the workers of a node that is cut off go on");
   ending.Value(
       "--signals-to-handle", raw.signals, "SIGNAL,...",
       "Signals that are passed on to the workers. SIGUSR1 and SIGUSR2 do not stop the run, "
@@ -185,7 +211,7 @@ void AddEnding(CLI::App& app, RawFlags& raw) {
 }
 
 void AddOutput(CLI::App& app, RawFlags& raw) {
-  Group output(app, "Output");
+  Group output(app, raw, "Output");
   output.Value("--log-dir", raw.log_dir, "DIR",
                "Keep the workers' output below DIR/<run id>_<unique>/attempt_<n>/<local rank>; "
                "/dev/null: write no file at all");
@@ -214,7 +240,7 @@ void AddOutput(CLI::App& app, RawFlags& raw) {
 }
 
 void AddHelp(CLI::App& app, RawFlags& raw) {
-  Group help(app, "Help");
+  Group help(app, raw, "Help");
   help.Switch("--dry-run", raw.dry_run,
               "Say what would be done, and where each setting comes from; start nothing");
   help.Value(
@@ -228,18 +254,6 @@ void AddHelp(CLI::App& app, RawFlags& raw) {
   help.Switch("--help", raw.help, "Every flag");
 }
 
-// The words of "N|auto|gpu".
-std::vector<std::string> Words(const std::string& form) {
-  std::vector<std::string> words;
-  std::stringstream stream(form);
-  for (std::string word; std::getline(stream, word, '|');) {
-    if (std::none_of(word.begin(), word.end(), [](char c) { return c >= 'A' && c <= 'Z'; })) {
-      words.push_back(word);
-    }
-  }
-  return words;
-}
-
 }  // namespace
 
 void AddFlags(CLI::App& app, RawFlags& raw) {
@@ -250,6 +264,17 @@ void AddFlags(CLI::App& app, RawFlags& raw) {
   AddEnding(app, raw);
   AddOutput(app, raw);
   AddHelp(app, raw);
+}
+
+std::vector<std::string> WordsOf(const std::string& form) {
+  std::vector<std::string> words;
+  std::stringstream stream(form);
+  for (std::string word; std::getline(stream, word, '|');) {
+    if (std::none_of(word.begin(), word.end(), [](char c) { return c >= 'A' && c <= 'Z'; })) {
+      words.push_back(word);
+    }
+  }
+  return words;
 }
 
 std::string FlagRow::Spelling() const {
@@ -270,7 +295,7 @@ std::vector<FlagRow> FlagTable() {
     row.name = option->get_lnames().empty() ? "" : option->get_lnames().front();
     row.short_name = option->get_snames().empty() ? "" : option->get_snames().front();
     row.form = valued ? option->get_type_name() : "";
-    row.choices = Words(row.form);
+    row.choices = WordsOf(row.form);
     row.fallback = valued ? option->get_default_str() : "";
     row.group = option->get_group();
     row.help = option->get_description();

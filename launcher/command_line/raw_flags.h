@@ -6,12 +6,26 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
+#include <deque>
 #include <string>
+#include <variant>
 #include <vector>
+
+#include "rendezvous/messages/shape.h"
 
 namespace ddprun {
 
+// One that sets a field of the run's shape, whose type and default are its own.
+struct ShapeFlag {
+  std::string flag;  // "--fence-after"
+  std::string form;
+  std::string text;
+  std::variant<bool RunShape::*, std::uint32_t RunShape::*, Duration RunShape::*> member;
+};
+
 struct RawFlags {
+  std::deque<ShapeFlag> shape;  // Filled by AddFlags; all others have their member here.
   std::string nnodes = "1:1";
   std::string workers = "1";
   std::string node_rank;
@@ -31,14 +45,9 @@ struct RawFlags {
   std::string run_dir;
   std::string master_addr;
   std::string master_port;
-  std::string scale_up = "restart";
-  std::string max_restarts = "0";
-  std::string restart_window = "0";
-  std::string crash_loop_limit = "3";
   std::string give_up_code;
   std::string shutdown_timeout = "30";
   std::string hang_timeout = "0";
-  std::string fence_after = "0";
   std::string stop_before = "0";
   std::string time_limit;
   std::string signals = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";
@@ -91,5 +100,8 @@ struct FlagRow {
 
 // In the order of the help.
 std::vector<FlagRow> FlagTable();
+
+// The words of a form.
+std::vector<std::string> WordsOf(const std::string& form);
 
 }  // namespace ddprun

@@ -250,7 +250,7 @@ Result<ServerRole> JoinSuccession(AsioLoop& loop, const LaunchConfig& config, Se
     KeepClaimsOnList(config.candidates, access, own ? std::optional(config.run_id) : std::nullopt,
                      options);
   }
-  options.fence_after = config.fence_after;
+  options.fence_after = config.shape.fence_after;
   ASSIGN_OR_RETURN(options.operators_token, OperatorsToken(access, config.run_dir));
   const auto network = std::make_shared<GrpcNetwork>(loop, access, options.operators_token);
   if (own) {

@@ -10,6 +10,14 @@ namespace {
 // Limits for what comes from sockets: sums and successors stay far from wrapping round.
 constexpr Generation kMaxGeneration{kMaxCount};
 
+bool MayBeInOneRun(const RunShape& a, const RunShape& b) {
+  bool may = true;
+  ForEach(kShapeFields, [&](const auto& field) {
+    may &= field.differing == Differing::kOverruled || a.*field.member == b.*field.member;
+  });
+  return may;
+}
+
 }  // namespace
 
 std::optional<std::string> WhyMalformed(const NodeReport& report) {
@@ -34,16 +42,9 @@ std::optional<std::string> WhyMalformed(const NodeReport& report) {
 
 std::optional<std::string> WhyRefused(const Roster& roster, const NodeReport& report) {
   const RunShape& shape = *roster.shape;
-  const auto range = [](const RunShape& s) {
-    return "--nnodes=" + std::to_string(s.min_nodes) + ":" + std::to_string(s.max_nodes) +
-           " --max-restarts=" + std::to_string(s.max_restarts) +
-           (s.fence_after == Duration{0} ? "" : " --fence-after=" + FormatDuration(s.fence_after));
-  };
-  if (report.shape.min_nodes != shape.min_nodes || report.shape.max_nodes != shape.max_nodes ||
-      report.shape.max_restarts != shape.max_restarts ||
-      report.shape.fence_after != shape.fence_after) {
-    return "this node asks for " + range(report.shape) + ", but the run '" + roster.run_id +
-           "' has " + range(shape) + ": give every node the same options";
+  if (!MayBeInOneRun(report.shape, shape)) {
+    return "this node asks for " + Describe(report.shape) + ", but the run '" + roster.run_id +
+           "' has " + Describe(shape) + ": give every node the same options";
   }
   if (report.node_rank && *report.node_rank >= shape.max_nodes) {
     return "--node-rank=" + std::to_string(*report.node_rank) +

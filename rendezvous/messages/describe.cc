@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/overload.h"
+
 namespace ddprun {
 namespace {
 
@@ -12,6 +13,13 @@ std::string Join(const std::vector<std::string>& names) {
     text += (text.empty() ? "" : " ") + name;
   }
   return text;
+}
+
+std::string InWords(Duration value) {
+  return FormatDuration(value);
+}
+std::string InWords(std::uint32_t value) {
+  return std::to_string(value);
 }
 
 }  // namespace
@@ -158,6 +166,21 @@ std::string Describe(const Directive& directive) {
           },
       },
       directive);
+}
+
+std::string Describe(const RunShape& shape) {
+  std::string text = "--nnodes=" + std::to_string(shape.min_nodes) + ":" +
+                     std::to_string(shape.max_nodes) +
+                     " --max-restarts=" + std::to_string(shape.max_restarts);
+  ForEach(kShapeFields, [&](const auto& field) {
+    const auto& value = shape.*field.member;
+    if (field.differing == Differing::kRefusedWhereSet && value != RunShape{}.*field.member) {
+      std::string flag = field.name;
+      std::ranges::replace(flag, '_', '-');
+      text += " --" + flag + "=" + InWords(value);
+    }
+  });
+  return text;
 }
 
 }  // namespace ddprun

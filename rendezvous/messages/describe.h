@@ -20,4 +20,7 @@ std::string Describe(const Directive& directive);
 
 std::string Describe(StopCause cause);
 
+// "--nnodes=1:4 --max-restarts=3 --fence-after=10.0 s": what all nodes must have said.
+std::string Describe(const RunShape& shape);
+
 }  // namespace ddprun

@@ -16,23 +16,9 @@
 #include "common/ids.h"
 #include "common/time.h"
 #include "rendezvous/messages/limits.h"
+#include "rendezvous/messages/shape.h"
 
 namespace ddprun {
-
-// ---- The run, as every node's command line states it. The first report fixes it. ----
-struct RunShape {
-  std::uint32_t min_nodes = 1;
-  std::uint32_t max_nodes = 1;
-  std::uint32_t max_restarts = 0;      // Incidents of worker failure, for the whole run.
-  Duration last_call{5'000};           // How long a world below max_nodes waits for more.
-  Duration join_timeout{600'000};      // How long Gathering may last.
-  bool scale_up = true;                // A later node makes a running world below max grow.
-  Duration restart_window{0};          // Only incidents this young count; 0: all of the run.
-  std::uint32_t crash_loop_limit = 3;  // Incidents in a row without progress; 0: no limit.
-  Duration fence_after{0};             // A node cut off for so long kills its workers itself, so
-                                       // nobody takes a lost one's place earlier; 0: never.
-  auto operator<=>(const RunShape&) const = default;
-};
 
 // ---- A node's part in one generation. Never the list of all nodes: that would be N^2 bytes. ----
 struct Placement {

@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "rendezvous/wire/convert.h"
+#include "rendezvous/wire/wire_fields.h"
 #include "rendezvous/wire/wire_parts.h"
 
 namespace ddprun {
@@ -14,16 +15,9 @@ Endpoint Read(const v1::Endpoint& wire, Reader& in) {
 
 RunShape Read(const v1::RunShape& wire, Reader& in) {
   RunShape shape;
-  shape.max_nodes = in.Number<std::uint32_t>("shape.max_nodes", wire.max_nodes(), 1, kMaxNodes);
-  shape.min_nodes =
-      in.Number<std::uint32_t>("shape.min_nodes", wire.min_nodes(), 1, shape.max_nodes);
-  shape.max_restarts = wire.max_restarts();
-  shape.last_call = in.Duration("shape.last_call", wire.last_call_ms());
-  shape.join_timeout = in.Duration("shape.join_timeout", wire.join_timeout_ms());
-  shape.scale_up = wire.scale_up();
-  shape.restart_window = in.Duration("shape.restart_window", wire.restart_window_ms());
-  shape.crash_loop_limit = wire.crash_loop_limit();
-  shape.fence_after = in.Duration("shape.fence_after", wire.fence_after_ms());
+  ReadFields(kShapeFields, "shape.", wire, in, shape);
+  in.Number<std::uint32_t>("shape.max_nodes", shape.max_nodes, 1, kMaxNodes);
+  in.Number<std::uint32_t>("shape.min_nodes", shape.min_nodes, 1, shape.max_nodes);
   return shape;
 }
 

@@ -3,6 +3,7 @@
 
 #include "common/overload.h"
 #include "rendezvous/wire/convert.h"
+#include "rendezvous/wire/wire_fields.h"
 #include "rendezvous/wire/wire_parts.h"
 
 namespace ddprun {
@@ -31,15 +32,7 @@ void Write(const Endpoint& endpoint, v1::Endpoint* wire) {
 }
 
 void Write(const RunShape& shape, v1::RunShape* wire) {
-  wire->set_min_nodes(shape.min_nodes);
-  wire->set_max_nodes(shape.max_nodes);
-  wire->set_max_restarts(shape.max_restarts);
-  wire->set_last_call_ms(shape.last_call.count());
-  wire->set_join_timeout_ms(shape.join_timeout.count());
-  wire->set_scale_up(shape.scale_up);
-  wire->set_restart_window_ms(shape.restart_window.count());
-  wire->set_crash_loop_limit(shape.crash_loop_limit);
-  wire->set_fence_after_ms(shape.fence_after.count());
+  WriteFields(kShapeFields, shape, wire);
 }
 
 namespace {

@@ -1,0 +1,60 @@
+// The run, as every node's command line states it: the first report fixes it.
+//
+// A field is its line in RunShape and its row in kShapeFields. Wire, comparison of nodes and flags
+// go by the rows; what is left to do is its number in proto/rendezvous.proto, its row in
+// launcher/command_line/raw_flags.cc, and what it means. Never anything that nodes may differ in.
+#pragma once
+
+#include <cstdint>
+#include <tuple>
+
+#include "common/fields.h"
+#include "common/time.h"
+
+namespace ddprun {
+
+struct RunShape {
+  std::uint32_t min_nodes = 1;
+  std::uint32_t max_nodes = 1;
+  std::uint32_t max_restarts = 0;      // Incidents of worker failure, for the whole run.
+  Duration last_call{5'000};           // How long a world below max_nodes waits for more.
+  Duration join_timeout{600'000};      // How long Gathering may last.
+  bool scale_up = true;                // A later node makes a running world below max grow.
+  Duration restart_window{0};          // Only incidents this young count; 0: all of the run.
+  std::uint32_t crash_loop_limit = 3;  // Incidents in a row without progress; 0: no limit.
+  Duration fence_after{0};             // A node cut off for so long kills its workers itself, so
+                                       // nobody takes a lost one's place earlier; 0: never.
+  auto operator<=>(const RunShape&) const = default;
+};
+
+// What becomes of a node that says otherwise than the run's first, whose word counts.
+enum class Differing {
+  kOverruled,
+  kRefused,          // It is told both words of these,
+  kRefusedWhereSet,  // and of these those that are not the default.
+};
+
+template <class T>
+struct ShapeField {
+  constexpr ShapeField(const char* field, T RunShape::*of, Differing kind = Differing::kOverruled)
+      : name(field), member(of), differing(kind) {}
+
+  const char* name;  // On the wire, where _ms follows a duration's; its flag has '-' for '_'.
+  T RunShape::*member;
+  Differing differing;
+};
+
+inline constexpr std::tuple kShapeFields{
+    ShapeField{"min_nodes", &RunShape::min_nodes, Differing::kRefused},
+    ShapeField{"max_nodes", &RunShape::max_nodes, Differing::kRefused},
+    ShapeField{"max_restarts", &RunShape::max_restarts, Differing::kRefused},
+    ShapeField{"last_call", &RunShape::last_call},
+    ShapeField{"join_timeout", &RunShape::join_timeout},
+    ShapeField{"scale_up", &RunShape::scale_up},
+    ShapeField{"restart_window", &RunShape::restart_window},
+    ShapeField{"crash_loop_limit", &RunShape::crash_loop_limit},
+    ShapeField{"fence_after", &RunShape::fence_after, Differing::kRefusedWhereSet},
+};
+static_assert(IsWhole<RunShape>(kShapeFields));
+
+}  // namespace ddprun
