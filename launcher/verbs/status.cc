@@ -119,50 +119,53 @@ std::string OneRun(const RunStatus& run, std::int64_t now_unix) {
   return text;
 }
 
+using Json = nlohmann::ordered_json;
+
 double Seconds(Duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
 
-nlohmann::ordered_json ToJson(const NodeStatus& node) {
-  nlohmann::ordered_json json;
-  json["node"] = node.node;
-  json["host"] = node.host;
-  json["incarnation"] = Hex(node.incarnation.value);
-  json["state"] = node.state;
-  json["last_seen_seconds"] = Seconds(node.last_seen);
-  json["workers"] = node.workers;
-  json["in_world"] = node.in_world;
-  json["first_rank"] = node.in_world ? nlohmann::ordered_json(node.first_rank) : nullptr;
-  json["step"] = node.step;
-  json["phase"] = node.phase;
-  json["late_workers"] = node.late;
+Json InJson(Duration value) {
+  return Seconds(value);
+}
+Json InJson(Incarnation value) {
+  return Hex(value.value);
+}
+Json InJson(Generation value) {
+  return value.value;
+}
+template <class T>
+Json InJson(const T& value) {
+  return value;
+}
+
+template <class Table, class Status>
+Json FieldsInJson(const Table& table, const Status& status) {
+  Json json;
+  ForEach(table, [&](const auto& row) { json[row.json] = InJson(status.*row.member); });
   return json;
 }
 
-nlohmann::ordered_json ToJson(const RunStatus& run, std::int64_t now_unix) {
-  nlohmann::ordered_json json;
-  json["run_id"] = run.run_id;
-  json["phase"] = run.phase;
-  json["phase_seconds"] = Seconds(run.phase_since);
-  json["generation"] = run.generation.value;
-  json["nodes_in_world"] = run.group_size;
-  json["world_size"] = run.world_size;
-  json["min_nodes"] = run.min_nodes;
-  json["max_nodes"] = run.max_nodes;
-  json["restarts_used"] = run.restarts_used;
-  json["max_restarts"] = run.max_restarts;
-  json["requeues"] = run.requeues;
-  json["job_seconds_left"] =
-      run.job_ends_unix > 0 ? nlohmann::ordered_json(run.job_ends_unix - now_unix) : nullptr;
-  json["waits_for"] = run.waits_for;
-  json["outcome"] = run.outcome;
-  json["exit_code"] = run.outcome.empty() ? nullptr : nlohmann::ordered_json(run.exit_code);
-  json["nodes"] = nlohmann::ordered_json::array();
+Json InJson(const NodeStatus& node) {
+  Json json = FieldsInJson(kNodeStatusFields, node);
+  if (!node.in_world) {
+    json["first_rank"] = nullptr;
+  }
+  return json;
+}
+
+Json InJson(const RunStatus& run, std::int64_t now_unix) {
+  Json json = FieldsInJson(kRunStatusFields, run);
+  json["job_seconds_left"] = run.job_ends_unix > 0 ? Json(run.job_ends_unix - now_unix) : nullptr;
+  if (run.outcome.empty()) {
+    json["exit_code"] = nullptr;
+  }
+  json["nodes"] = Json::array();
   for (const NodeStatus& node : run.nodes) {
-    json["nodes"].push_back(ToJson(node));
+    json["nodes"].push_back(InJson(node));
   }
   json["more_nodes"] = run.more_nodes;
-  json["events"] = nlohmann::ordered_json::array();
+  json["events"] = Json::array();
   for (const PastNotice& notice : run.notices) {
     json["events"].push_back({{"age_seconds", Seconds(notice.age)},
                               {"warning", notice.level == NoticeLevel::kWarning},
@@ -192,13 +195,13 @@ std::string FormatStatus(const std::vector<RunStatus>& runs, const std::string& 
 
 std::string StatusJson(const std::vector<RunStatus>& runs, const std::string& where,
                        std::int64_t now_unix) {
-  nlohmann::ordered_json json;
+  Json json;
   json["endpoint"] = where;
-  json["runs"] = nlohmann::ordered_json::array();
+  json["runs"] = Json::array();
   for (const RunStatus& run : runs) {
-    json["runs"].push_back(ToJson(run, now_unix));
+    json["runs"].push_back(InJson(run, now_unix));
   }
-  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 int PrintStatus(const StatusRequest& request) {

@@ -95,6 +95,9 @@ TEST(Status, JsonHasItAll) {
   EXPECT_EQ(told["nodes"][1]["step"], 118);
   EXPECT_EQ(told["nodes"][2]["first_rank"], nullptr);
   EXPECT_EQ(told["events"][0]["warning"], true);
+  ForEach(kRunStatusFields, [&](const auto& row) { EXPECT_TRUE(told.contains(row.json)); });
+  ForEach(kNodeStatusFields,
+          [&](const auto& row) { EXPECT_TRUE(told["nodes"][0].contains(row.json)) << row.json; });
 }
 
 }  // namespace

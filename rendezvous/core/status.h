@@ -2,16 +2,36 @@
 //
 // Pure: follows from a coordinator's state and changes nothing. Ages, never moments: no clocks are
 // compared. Bounded: kMaxListedNodes nodes, those of the world first; the rest is counted.
+//
+// A field is its line in a struct and its row in the table below it: wire and JSON go by the rows.
+// What is left to do: its number in proto/rendezvous.proto, its value in status.cc, and its words
+// in launcher/verbs/status.cc where it is shown on the screen too.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <vector>
 
+#include "common/fields.h"
 #include "rendezvous/core/state.h"
 #include "rendezvous/messages/notice.h"
 
 namespace ddprun {
+
+// A name must not be empty, unless it may be.
+enum class Empty { kNever, kMay };
+
+template <class Of, class T>
+struct StatusField {
+  constexpr StatusField(const char* field, const char* key, T Of::*of, Empty may = Empty::kMay)
+      : name(field), json(key), member(of), empty(may) {}
+
+  const char* name;  // On the wire, where _ms follows a duration's.
+  const char* json;
+  T Of::*member;
+  Empty empty;
+};
 
 struct NodeStatus {
   NodeId node;
@@ -27,6 +47,21 @@ struct NodeStatus {
   std::uint32_t late = 0;        // Workers without progress for longer than they may be.
   bool operator==(const NodeStatus&) const = default;
 };
+
+inline constexpr std::tuple kNodeStatusFields{
+    StatusField{"node", "node", &NodeStatus::node, Empty::kNever},
+    StatusField{"host", "host", &NodeStatus::host},
+    StatusField{"incarnation", "incarnation", &NodeStatus::incarnation},
+    StatusField{"state", "state", &NodeStatus::state, Empty::kNever},
+    StatusField{"last_seen", "last_seen_seconds", &NodeStatus::last_seen},
+    StatusField{"workers", "workers", &NodeStatus::workers},
+    StatusField{"in_world", "in_world", &NodeStatus::in_world},
+    StatusField{"first_rank", "first_rank", &NodeStatus::first_rank},
+    StatusField{"step", "step", &NodeStatus::step},
+    StatusField{"phase", "phase", &NodeStatus::phase},
+    StatusField{"late", "late_workers", &NodeStatus::late},
+};
+static_assert(IsWhole<NodeStatus>(kNodeStatusFields));
 
 struct PastNotice {
   Duration age{0};
@@ -56,6 +91,25 @@ struct RunStatus {
   std::vector<PastNotice> notices;  // Oldest first; filled in by whoever keeps them.
   bool operator==(const RunStatus&) const = default;
 };
+
+inline constexpr std::tuple kRunStatusFields{
+    StatusField{"run_id", "run_id", &RunStatus::run_id, Empty::kNever},
+    StatusField{"phase", "phase", &RunStatus::phase, Empty::kNever},
+    StatusField{"phase_since", "phase_seconds", &RunStatus::phase_since},
+    StatusField{"generation", "generation", &RunStatus::generation},
+    StatusField{"group_size", "nodes_in_world", &RunStatus::group_size},
+    StatusField{"world_size", "world_size", &RunStatus::world_size},
+    StatusField{"min_nodes", "min_nodes", &RunStatus::min_nodes},
+    StatusField{"max_nodes", "max_nodes", &RunStatus::max_nodes},
+    StatusField{"restarts_used", "restarts_used", &RunStatus::restarts_used},
+    StatusField{"max_restarts", "max_restarts", &RunStatus::max_restarts},
+    StatusField{"requeues", "requeues", &RunStatus::requeues},
+    StatusField{"job_ends_unix", "job_seconds_left", &RunStatus::job_ends_unix},
+    StatusField{"waits_for", "waits_for", &RunStatus::waits_for},
+    StatusField{"outcome", "outcome", &RunStatus::outcome},
+    StatusField{"exit_code", "exit_code", &RunStatus::exit_code},
+};
+static_assert(IsWhole<RunStatus>(kRunStatusFields, 3));  // The lists, and what one leaves out.
 
 RunStatus StatusOf(const CoordinatorState& state, const CoordinatorConfig& config, Time now);
 

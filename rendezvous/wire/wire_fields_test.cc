@@ -1,0 +1,100 @@
+#include "rendezvous/wire/wire_fields.h"
+
+#include <gtest/gtest.h>
+
+namespace ddprun {
+namespace {
+
+// A value of its own for every field of a table.
+class Filler {
+ public:
+  template <class Table, class Value>
+  void operator()(const Table& table, Value& value) {
+    ForEach(table, [&](const auto& row) { Fill(value.*row.member); });
+  }
+
+ private:
+  template <class T>
+  void Fill(T& value) {
+    value = T(next_++);
+  }
+  template <class Tag>
+  void Fill(ddprun::Number<Tag>& value) {
+    value = {next_++};
+  }
+  void Fill(std::string& value) { value = "text " + std::to_string(next_++); }
+  void Fill(bool& value) { value = !value; }
+
+  std::uint32_t next_ = 2;
+};
+
+TEST(WireFields, EveryFieldOfARunsShapeCrosses) {
+  NodeReport report{.run_id = "r", .node = "n", .host = "h"};
+  Filler{}(kShapeFields, report.shape);
+  v1::SyncRequest wire;
+  ToProto(report, &wire);
+  const Result<NodeReport> read = ReportFromProto(wire);
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->shape, report.shape);
+}
+
+struct WireStatus : testing::Test {
+  RunStatus run;
+
+  WireStatus() {
+    Filler fill;
+    fill(kRunStatusFields, run);
+    fill(kNodeStatusFields, run.nodes.emplace_back());
+    run.more_nodes = 1;
+    run.notices = {{Duration{5}, NoticeLevel::kWarning, "text"}};
+    ToProto({run}, &wire);
+  }
+  std::string Refusal() const {
+    const auto runs = StatusFromProto(wire);
+    return runs ? "accepted" : runs.error().message;
+  }
+
+  v1::DescribeReply wire;
+  v1::RunStatus& told() { return *wire.mutable_runs(0); }
+};
+
+TEST_F(WireStatus, EveryFieldCrosses) {
+  const auto runs = StatusFromProto(wire);
+  ASSERT_TRUE(runs) << runs.error().message;
+  EXPECT_EQ(runs->front(), run);
+}
+
+TEST_F(WireStatus, WhatCannotBeIsRefusedByField) {
+  const auto refusal = [&](auto spoil) {
+    const v1::DescribeReply good = wire;
+    spoil(told());
+    std::string why = Refusal();
+    wire = good;
+    return why;
+  };
+  EXPECT_EQ(refusal([](auto& w) { w.clear_run_id(); }), "run_id is empty");
+  EXPECT_EQ(refusal([](auto& w) { w.set_phase("\n"); }),
+            "phase has characters that cannot be printed");
+  EXPECT_EQ(refusal([](auto& w) { w.mutable_nodes(0)->clear_state(); }), "nodes.state is empty");
+  EXPECT_EQ(refusal([](auto& w) { w.mutable_nodes(0)->clear_host(); }), "accepted");
+  for (const std::string field : {"phase_since", "exit_code", "job_ends_unix", "outcome"}) {
+    const std::string why = refusal([&](auto& w) {
+      w.set_phase_since_ms(field == "phase_since" ? -1 : 0);
+      w.set_exit_code(field == "exit_code" ? 256 : 0);
+      w.set_job_ends_unix(field == "job_ends_unix" ? INT64_MAX : 0);
+      w.set_outcome(std::string(field == "outcome" ? kMaxTextBytes + 1 : 0, 'x'));
+    });
+    EXPECT_TRUE(why.starts_with(field + " ")) << why;
+  }
+}
+
+// Workers and the system owe nobody short texts.
+TEST_F(WireStatus, WritingCutsWhatReadingWouldRefuse) {
+  run.waits_for = std::string(kMaxTextBytes + 1, 'x');
+  wire.Clear();
+  ToProto({run}, &wire);
+  EXPECT_EQ(Refusal(), "accepted");
+}
+
+}  // namespace
+}  // namespace ddprun
