@@ -13,8 +13,8 @@
 #include <tuple>
 #include <vector>
 
-#include "common/fields.h"
 #include "rendezvous/core/state.h"
+#include "rendezvous/messages/fields.h"
 #include "rendezvous/messages/notice.h"
 
 namespace ddprun {

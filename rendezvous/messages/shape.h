@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <tuple>
 
-#include "common/fields.h"
 #include "common/time.h"
+#include "rendezvous/messages/fields.h"
 
 namespace ddprun {
 
