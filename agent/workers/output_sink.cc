@@ -77,6 +77,10 @@ void OutputSink::Append(std::string_view lines) {
   if (lines.empty()) {
     return;
   }
+  if (passed_over_) {
+    dropped_ += lines.size();
+    return;
+  }
   pending_ += lines;
   if (!writing_) {
     StartWriting();
@@ -99,8 +103,21 @@ void OutputSink::StartWriting() {
   shared_->changed.notify_all();
 }
 
+void OutputSink::PassOver() {
+  passed_over_ = true;
+  dropped_ = std::exchange(pending_, {}).size();
+  Log(LogLevel::kWarning,
+      "the workers' output to " + name_ + " is not written: its disk does not " +
+          "answer. Until it does, what they print is dropped there, and they " + "go on");
+}
+
 void OutputSink::OnWritten(int error_number) {
   writing_ = false;
+  if (std::exchange(passed_over_, false)) {
+    const std::string lost = std::to_string(dropped_) + " bytes of output are missing";
+    Log(LogLevel::kWarning, "the disk of " + name_ + " answers again; " + lost + " there");
+    pending_ = "\nddprun | " + lost + " here: the disk did not answer\n";
+  }
   if (error_number != 0 && !complained_) {
     complained_ = true;
     Log(LogLevel::kWarning, "cannot write the workers' output to " + name_ + ": " +

@@ -6,8 +6,10 @@
 // write, and O_NONBLOCK would be set for everybody who shares the inherited description. The thread
 // gets a batch and posts back the outcome; one that is stuck is left behind.
 //
-// Bounded: who appends asks HasRoom first and stops reading its worker until WhenWritten. What the
-// system refuses (full disk, closed pipe) is dropped, said once, and hurts nobody.
+// Bounded: who appends asks HasRoom first and stops reading its worker until WhenWritten. Where
+// that lasts too long for a file (PassOver) its disk hangs: what comes until the write under way
+// returns is dropped, said, and told in the file. What the system refuses (full disk, closed pipe)
+// is dropped, said once, and hurts nobody.
 #pragma once
 
 #include <functional>
@@ -31,11 +33,15 @@ class OutputSink {
   OutputSink(const OutputSink&) = delete;
   OutputSink& operator=(const OutputSink&) = delete;
 
+  // For a file, full for so long: from now on nobody waits for it.
+  static constexpr Duration kPatience{10'000};
+  void PassOver();
+
   // Whole lines, so that another writer to the same pipe never lands inside one; pieces of one that
   // is very long.
   void Append(std::string_view lines);
 
-  bool HasRoom() const { return pending_.size() < kRoom; }
+  bool HasRoom() const { return passed_over_ || pending_.size() < kRoom; }
   const std::string& name() const { return name_; }
   bool Idle() const { return pending_.empty() && !writing_; }
 
@@ -58,6 +64,8 @@ class OutputSink {
   bool thread_ = false;  // Started at the first line, or to close.
   bool writing_ = false;
   bool complained_ = false;
+  bool passed_over_ = false;
+  std::size_t dropped_ = 0;  // Bytes, since then.
   std::vector<std::function<void()>> waiting_;
 };
 

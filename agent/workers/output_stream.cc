@@ -18,6 +18,7 @@ constexpr std::size_t kMostInAPipe = 1024 * 1024;
 OutputStream::OutputStream(AsioLoop& loop, UniqueFd pipe, Plan plan)
     : loop_(loop),
       pipe_(loop.io(), pipe.Release()),
+      patience_(loop.io()),
       plan_(std::move(plan)),
       assembler_(plan_.prefix) {
   pipe_.native_non_blocking(true);  // Our end of a pipe of ours: nobody shares this description.
@@ -28,21 +29,40 @@ void OutputStream::Start(std::function<void()> on_drained) {
   ReadWhenReady();
 }
 
+void OutputStream::WaitForRoom(OutputSink& full) {
+  full.WhenWritten([weak = weak_from_this()] {
+    if (const auto self = weak.lock(); self && !self->ended_ && !self->reading_) {
+      self->ReadWhenReady();
+    }
+  });
+  if (&full == plan_.console) {
+    return;  // People may take their time.
+  }
+  patience_.expires_after(OutputSink::kPatience);
+  patience_.async_wait([weak = weak_from_this()](boost::system::error_code error) {
+    const auto self = weak.lock();
+    OutputSink* const still = error || !self || self->ended_ ? nullptr : self->FullSink();
+    if (still != nullptr && still != self->plan_.console && !self->reading_) {
+      still->PassOver();
+      self->ReadWhenReady();
+    }
+  });
+}
+
 void OutputStream::ReadWhenReady() {
   if (OutputSink* const full = FullSink()) {
-    full->WhenWritten([weak = weak_from_this()] {
-      if (const auto self = weak.lock(); self && !self->ended_) {
-        self->ReadWhenReady();
-      }
-    });
+    WaitForRoom(*full);
     return;
   }
+  patience_.cancel();
+  reading_ = true;
   pipe_.async_wait(boost::asio::posix::descriptor_base::wait_read,
                    [weak = weak_from_this()](boost::system::error_code error) {
                      const auto self = weak.lock();
                      if (error || !self || self->ended_) {
                        return;
                      }
+                     self->reading_ = false;
                      if (self->ReadOnePiece() == Outcome::kEnd) {
                        self->End();
                      } else {

@@ -1,9 +1,11 @@
 // The agent's end of one pipe from a worker.
 //
-// At most one piece per loop turn is read; nothing while a sink has no room.
+// At most one piece per loop turn is read; nothing while a sink has no room, unless it is a file
+// whose disk hangs.
 #pragma once
 
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <functional>
 #include <memory>
 #include <string>
@@ -55,6 +57,7 @@ class OutputStream : public std::enable_shared_from_this<OutputStream> {
   enum class Outcome { kMore, kEmpty, kEnd };
 
   void ReadWhenReady();
+  void WaitForRoom(OutputSink& full);
   Outcome ReadOnePiece();
   void Take(std::string_view bytes);
   void End();
@@ -66,9 +69,11 @@ class OutputStream : public std::enable_shared_from_this<OutputStream> {
 
   AsioLoop& loop_;
   boost::asio::posix::stream_descriptor pipe_;
+  boost::asio::steady_timer patience_;
   Plan plan_;
   LineAssembler assembler_;
   TailLines tail_;
+  bool reading_ = false;  // Waits for the pipe.
   bool ended_ = false;
   std::function<void()> on_drained_;
 };

@@ -2,6 +2,7 @@
 
 import glob
 import os
+import re
 import signal
 import socket
 import struct
@@ -90,6 +91,23 @@ class HeldDisk(DdprunTest):
         self.wait_for_text(run, r"opening the output of local rank 0, '\S+/attempt_0/0/stderr.log' takes")
         self.let_go()
         self.assertEqual(run.wait(), 4, run.all())
+
+    # Nor does the worker wait, which has others that wait for it.
+    def test_a_log_that_cannot_be_written(self):
+        done = self.path("done")
+        run = self.start(self.logs(), "-t1", FAKE_WORKER, HELLO, "--spew=4", f"--touch={done}", "--print=end",
+                         "--hang", environment=self.hold("write:stdout.log"))
+        self.wait_until_held(run)
+        self.wait_for(lambda: os.path.exists(done), run, what="the worker's end", limit=60)
+        self.assertRegex(run.err(), r"the workers' output to \S+/stdout.log is not written: its disk does not answer")
+        self.let_go()
+        self.wait_for_text(run, r"the disk of \S+/stdout.log answers again; (\d+) bytes of output are missing there")
+        (log,) = glob.glob(self.path("logs/*/attempt_0/0/stdout.log"))
+        self.wait_for(lambda: "bytes of output are missing here: the disk did not answer\n" in read_text(log), run)
+        shown = [int(line) for line in re.findall(r"line (\d+) END", run.out())]
+        self.assertEqual(shown, list(range(len(shown))))  # All of it on the console.
+        run.signal(signal.SIGTERM)
+        self.assertEqual(run.wait(), 143, run.all())
 
     # The first worker runs already.
     def test_a_program_whose_disk_hangs(self):

@@ -8,6 +8,8 @@
 //   execve:ASSIGNMENT      an environment with exactly that
 //   program:PART           a program to execute whose path has PART in it
 //   getaddrinfo:HOST       a name to look up that is exactly this; only while the FIFO is there
+//   pread:PART             a file with PART in its path; only while the FIFO is there
+//   write:PART             likewise
 //   recv:PART              bytes with PART in them were taken from a socket
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -32,6 +34,8 @@ Function* Real(const char* name, Function*) {
 auto* const real_open = Real("open", static_cast<int (*)(const char*, int, ...)>(nullptr));
 auto* const real_openat = Real("openat", static_cast<int (*)(int, const char*, int, ...)>(nullptr));
 auto* const real_close = Real("close", &::close);
+auto* const real_pread = Real("pread", &::pread);
+auto* const real_write = Real("write", &::write);
 auto* const real_mkdir = Real("mkdir", &::mkdir);
 auto* const real_execve = Real("execve", &::execve);
 auto* const real_getaddrinfo = Real("getaddrinfo", &::getaddrinfo);
@@ -66,6 +70,13 @@ void WaitIfIn(std::string_view kind, const char* path) {
   }
 }
 
+std::string PathOf(int fd) {
+  char path[4096];
+  const std::string link = "/proc/self/fd/" + std::to_string(fd);
+  const ssize_t size = ::readlink(link.c_str(), path, sizeof path);
+  return std::string(path, size > 0 ? static_cast<std::size_t>(size) : 0);
+}
+
 }  // namespace
 
 extern "C" {
@@ -90,13 +101,27 @@ int openat(int directory, const char* path, int flags, ...) {
 
 int close(int fd) {
   if (!PartOf("close:").empty() && (::fcntl(fd, F_GETFL) & O_ACCMODE) != O_RDONLY) {
-    char path[4096];
-    const std::string link = "/proc/self/fd/" + std::to_string(fd);
-    const ssize_t size = ::readlink(link.c_str(), path, sizeof path - 1);
-    path[size > 0 ? size : 0] = '\0';
-    WaitIfIn("close:", path);
+    WaitIfIn("close:", PathOf(fd).c_str());
   }
   return real_close(fd);
+}
+
+ssize_t pread(int fd, void* bytes, size_t size, off_t at) {
+  if (!PartOf("pread:").empty() && ::access(fifo.c_str(), F_OK) == 0) {
+    WaitIfIn("pread:", PathOf(fd).c_str());
+  }
+  return real_pread(fd, bytes, size, at);
+}
+
+ssize_t write(int fd, const void* bytes, size_t size) {
+  if (!PartOf("write:").empty() && ::access(fifo.c_str(), F_OK) == 0) {
+    WaitIfIn("write:", PathOf(fd).c_str());
+  }
+  return real_write(fd, bytes, size);
+}
+
+ssize_t pread64(int fd, void* bytes, size_t size, off_t at) {
+  return pread(fd, bytes, size, at);
 }
 
 int mkdir(const char* path, mode_t mode) noexcept {
