@@ -45,6 +45,7 @@ Result<std::unique_ptr<Checkpointing>> Checkpointing::Open(const TrainConfig& co
   for (const std::string& warning : warnings) {
     checkpointing->say_(LogLevel::kWarning, warning);
   }
+  checkpointing->saver_ = std::make_unique<Saver>(checkpointing->store_, SaverOptions{});
   return checkpointing;
 }
 
@@ -55,7 +56,7 @@ bool Checkpointing::WrittenByThisRun(const TrainState& state) const {
 
 Result<StartPlan> Checkpointing::ChooseStart(const TrainState& asked,
                                              std::optional<Snapshot>& loaded) {
-  CHECK(!saver_);
+  CHECK(!copier_);
   StartPlan plan{.state = asked};
   Result<LoadOutcome> outcome = store_.Load();
   const bool found = outcome && outcome->checkpoint;
@@ -83,7 +84,6 @@ Result<StartPlan> Checkpointing::ChooseStart(const TrainState& asked,
     return Error{ErrorKind::kInvalid, "--resume=must, but there is no checkpoint in '" +
                                           config_.checkpoint_dir.string() + "'"};
   }
-  saver_ = std::make_unique<Saver>(store_, SaverOptions{});
   copier_ = std::make_unique<SnapshotCopier>(
       [this](Snapshot&& snapshot) { CHECK(saver_->Save(std::move(snapshot))); });
   return plan;

@@ -70,8 +70,8 @@ class Checkpointing {
   const WorkerEnv& env_;
   const Say say_;
   CheckpointStore store_;
-  std::unique_ptr<Saver> saver_;            // After ChooseStart. Before that the store is ours.
-  std::unique_ptr<SnapshotCopier> copier_;  // Likewise; hands over to the saver.
+  std::unique_ptr<Saver> saver_;            // From the claim on: this run is seen to live.
+  std::unique_ptr<SnapshotCopier> copier_;  // After ChooseStart; hands over to the saver.
   std::chrono::steady_clock::time_point last_handed_over_;
   std::optional<std::uint64_t> last_saved_;
   bool last_failed_ = false;

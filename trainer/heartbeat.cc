@@ -1,5 +1,6 @@
 #include "trainer/heartbeat.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <string>
@@ -9,8 +10,10 @@ namespace {
 
 constexpr std::chrono::milliseconds kInterval{100};
 
-std::string Extension(const TrainPhase& phase) {
-  return "EXTEND_TIMEOUT_USEC=" + std::to_string(phase.may_last_seconds) + "000000\n";
+constexpr std::uint64_t kLeastExtension = 60;  // Seconds.
+
+std::string Extension(std::uint64_t seconds) {
+  return "EXTEND_TIMEOUT_USEC=" + std::to_string(seconds) + "000000\n";
 }
 
 }  // namespace
@@ -49,8 +52,8 @@ void Heartbeat::Report(const TrainReport& report) {
 }
 
 void Heartbeat::Extend() {
-  if (const TrainPhase* const now = phase(); now != nullptr && now->may_last_seconds > 0) {
-    notifier_.Send(Extension(*now));
+  if (const TrainPhase* const now = phase(); now != nullptr) {
+    notifier_.Send(Extension(std::max(now->may_last_seconds, kLeastExtension)));
   }
 }
 
@@ -67,7 +70,7 @@ void Heartbeat::Run() {
     if (phase != told_phase) {
       lines += std::string("PHASE=") + phase->name + "\n";
       if (phase->may_last_seconds > 0) {
-        lines += Extension(*phase);
+        lines += Extension(phase->may_last_seconds);
       }
     }
     if (!lines.empty()) {

@@ -54,7 +54,7 @@ class Heartbeat {
   // What rank 0 reports; told as it is.
   void Report(const TrainReport& report);
   // This rank waits for something that is not its own doing, and is alive: the phase may last as
-  // long again from now on.
+  // long again from now on, and a minute at least.
   void Extend();
   // One of the constants above: only the address is kept.
   void Phase(const TrainPhase& phase) { phase_.store(&phase, std::memory_order_relaxed); }

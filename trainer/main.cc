@@ -1,6 +1,7 @@
 // ddprun-train: one worker of a distributed training, or a training of one process.
 #include <malloc.h>
 #include <sched.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -83,6 +84,14 @@ int CodeOfStop(const WorkerEnv& env) {
   return env.run_id.empty() && signal ? kExitSignalBase + *signal : kExitRestart;
 }
 
+// Lines for a person or a pipe are waited for; those for a file, whose disk may hang, not for long.
+void FlushOutput() {
+  std::fflush(stdout);
+  struct stat info {};
+  const bool file = fstat(STDERR_FILENO, &info) == 0 && S_ISREG(info.st_mode);
+  FlushLog(file ? DiskThread::kMostFlushing : std::chrono::hours(24));
+}
+
 // At once and without destructors: a process group that lost a peer waits in them for its
 // time-out, while the launcher waits for this process.
 [[noreturn]] void EndAtOnce(const Error& error, const std::optional<SageMaker>& sagemaker,
@@ -93,7 +102,7 @@ int CodeOfStop(const WorkerEnv& env) {
     disk.Post([sagemaker, text = error.message] { WriteFailure(*sagemaker, text); });
     (void)disk.Drain(DiskThread::kMostFlushing);
   }
-  std::fflush(nullptr);
+  FlushOutput();
   _exit(code.value_or(ExitCodeFor(error.kind)));
 }
 
@@ -104,7 +113,7 @@ void LimitTrainingSet(const TrainConfig& config, Dataset& dataset) {
   }
 }
 
-Result<Dataset> LoadData(const TrainConfig& config, const WorkerEnv& env) {
+Result<Dataset> LoadFiles(const TrainConfig& config, const WorkerEnv& env) {
   const DatasetEntry& entry = *FindDataset(config.dataset);
   std::filesystem::path root = config.data_root;
   const std::vector<std::string> files = entry.files(root);
@@ -117,6 +126,24 @@ Result<Dataset> LoadData(const TrainConfig& config, const WorkerEnv& env) {
                                  [](const std::string& text) { Log(LogLevel::kInfo, text); }));
   }
   return entry.load(root, config.data_arguments);
+}
+
+// What this rank trains on. May take as long as a disk does.
+Result<Dataset> LoadData(const TrainConfig& config, const WorkerEnv& env) {
+  Result<Dataset> dataset = Error{};
+  try {
+    dataset = LoadFiles(config, env);
+  } catch (const std::bad_alloc&) {
+    dataset = Error{ErrorKind::kSystem, "out of memory, while the data set was loaded"};
+  }
+  if (dataset) {
+    LimitTrainingSet(config, *dataset);
+  }
+  if (dataset && config.run.validation_samples > 0) {
+    RETURN_IF_ERROR(
+        SplitValidation(*dataset, static_cast<std::uint32_t>(config.run.validation_samples)));
+  }
+  return dataset;
 }
 
 // A person's flags come last, and the last of a flag counts.
@@ -136,6 +163,7 @@ std::variant<TrainConfig, EarlyExit> ParseWith(const std::optional<SageMaker>& s
 int Main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // Whoever stops reading does not end a training.
   KeepFreedMemory();
+  QueueLog();  // Who reads it, or its disk, may stand still: peers would take this rank for gone.
   const Result<std::optional<SageMaker>> sagemaker = DetectSageMaker(environ);
   if (!sagemaker) {
     StartLog("ddprun-train", LogLevel::kInfo);
@@ -162,32 +190,19 @@ int Main(int argc, char** argv) {
   }
   EndWhenNcclGivesUp([](const Error& error) { EndAtOnce(error, std::nullopt); });
   const Notifier notifier(env->notify_socket);
-  notifier.Send("READY=1\nPHASE=load\nEXTEND_TIMEOUT_USEC=600000000");
-  Result<Dataset> dataset = Error{};
-  try {
-    dataset = LoadData(config, *env);
-  } catch (const std::bad_alloc&) {
-    dataset = Error{ErrorKind::kSystem, "out of memory, while the data set was loaded"};
-  }
-  if (!dataset) {
-    EndAtOnce(dataset.error(), *sagemaker);
-  }
-  LimitTrainingSet(config, *dataset);
-  if (config.run.validation_samples > 0) {
-    const auto samples = static_cast<std::uint32_t>(config.run.validation_samples);
-    if (const Result<void> split = SplitValidation(*dataset, samples); !split) {
-      EndAtOnce(split.error(), *sagemaker);
-    }
-  }
+  notifier.Send("READY=1\nPHASE=join\nEXTEND_TIMEOUT_USEC=600000000");
   SetThreads(ThreadsFor(config, *env));
   if (config.learning.deterministic) {
     DemandDeterminism();
   }
-  Trainer trainer(config, *env, *dataset, notifier, *device);
+  const auto fail = [&](const Error& error) {
+    const bool gave_up = error.kind == ErrorKind::kUnavailable && StopRequest::Signal();
+    EndAtOnce(error, *sagemaker, gave_up ? std::optional(CodeOfStop(*env)) : std::nullopt);
+  };
+  Trainer trainer(config, *env, {[&] { return LoadData(config, *env); }, fail}, notifier, *device);
   const Result<TrainingEnd> end = trainer.Run();
   if (!end) {
-    const bool gave_up = end.error().kind == ErrorKind::kUnavailable && StopRequest::Signal();
-    EndAtOnce(end.error(), *sagemaker, gave_up ? std::optional(CodeOfStop(*env)) : std::nullopt);
+    fail(end.error());
   }
   return *end == TrainingEnd::kStopped ? CodeOfStop(*env) : kExitOk;
 }
@@ -197,6 +212,6 @@ int Main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   const int code = ddprun::Main(argc, argv);
-  std::fflush(nullptr);
+  ddprun::FlushOutput();
   _exit(code);  // libtorch would take a tenth of a second to forget its operators one by one.
 }

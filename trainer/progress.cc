@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "common/files.h"
 #include "common/log.h"
@@ -97,17 +98,17 @@ void ProgressPrinter::Print(const ProgressPoint& point, bool important) {
   last_ = now;
   const std::string line = ProgressLine(point);
   if (terminal_) {
-    std::fprintf(stderr, "\r\x1b[K%s", line.c_str());
-    line_open_ = true;
+    SetLiveLine(line);
+    open_line_ = line;
   } else {
-    std::fprintf(stderr, "%s\n", line.c_str());
+    LogAsIs(line + "\n");
   }
 }
 
 void ProgressPrinter::EndLine() {
-  if (line_open_) {
-    std::fputc('\n', stderr);
-    line_open_ = false;
+  if (!open_line_.empty()) {
+    SetLiveLine("");
+    LogAsIs(std::exchange(open_line_, {}) + "\n");
   }
 }
 

@@ -1,5 +1,6 @@
-// What rank 0 says while it trains: one line on stderr, redrawn on a terminal, at most one a second
-// elsewhere; and, where asked for, one JSON object per report in a file that restarts append to.
+// What rank 0 says while it trains: one line on stderr (by way of the log, so that nobody waits for
+// who reads it), redrawn on a terminal, at most one a second elsewhere; and, where asked for, one
+// JSON object per report in a file that restarts append to.
 #pragma once
 
 #include <chrono>
@@ -53,7 +54,7 @@ class ProgressPrinter {
  private:
   bool terminal_;
   std::optional<double> every_;
-  bool line_open_ = false;
+  std::string open_line_;  // On the terminal; empty: none.
   std::optional<std::chrono::steady_clock::time_point> last_;
 };
 

@@ -61,7 +61,7 @@ void AddLearning(SharedSettings& settings, const LearningOptions& options) {
 
 }  // namespace
 
-SharedSettings SharedSettingsOf(const TrainConfig& config, const Dataset& dataset) {
+SharedSettings SharedSettingsOf(const TrainConfig& config) {
   const RunOptions& run = config.run;
   SharedSettings settings = {
       {"the version of ddprun-train", DDPRUN_VERSION},
@@ -69,8 +69,6 @@ SharedSettings SharedSettingsOf(const TrainConfig& config, const Dataset& datase
       {"--model-arg", config.model_arguments.Text()},
       {"--dataset", config.dataset},
       {"--data-arg", config.data_arguments.Text()},
-      {"the number of training samples", std::to_string(dataset.train.count)},
-      {"the number of test samples", std::to_string(dataset.test.count)},
       {"--validation-samples", std::to_string(run.validation_samples)},
       {"--epochs", std::to_string(config.epochs)},
       {"--batch", std::to_string(config.batch)},
@@ -130,23 +128,41 @@ SharedSettings FromText(const std::string& text) {
   return settings;
 }
 
+class Verdict {
+ public:
+  void Add(const std::string& difference) {
+    if (!difference.empty() && ++others_ <= kNamed) {
+      text_ += (text_.empty() ? "" : "; ") + difference;
+    }
+  }
+  // Empty: all are equal.
+  std::string Text() const {
+    return others_ <= kNamed
+               ? text_
+               : text_ + "; and " + std::to_string(others_ - kNamed) + " more ranks differ";
+  }
+
+ private:
+  std::string text_;
+  std::size_t others_ = 0;
+};
+
+Error NotAlike(const std::string& verdict) {
+  return {ErrorKind::kRefused, "the ranks were not started alike: " + verdict +
+                                   ". All ranks of a training need the same; nothing was trained"};
+}
+
 // Rank 0 hears everybody, so that all know of one.
 Result<std::string> Judge(Board& board, const SharedSettings& settings, std::size_t size) {
   RETURN_IF_ERROR(board.Set(kFirst, ToText(settings)));
-  std::string verdict;
-  std::size_t others = 0;
+  Verdict all;
   for (std::size_t rank = 1; rank < size; ++rank) {
     ASSIGN_OR_RETURN(const std::string difference, board.Get(BoardKey("difference", rank)));
-    if (difference != kEqual && ++others <= kNamed) {
-      verdict += (verdict.empty() ? "" : "; ") + difference;
-    }
+    all.Add(difference == kEqual ? "" : difference);
   }
-  if (others > kNamed) {
-    verdict += "; and " + std::to_string(others - kNamed) + " more ranks differ";
-  }
-  verdict = others == 0 ? kEqual : verdict;
+  const std::string verdict = all.Text().empty() ? kEqual : all.Text();
   RETURN_IF_ERROR(board.Set(kVerdict, verdict));
-  for (std::size_t rank = 1; others > 0 && rank < size; ++rank) {
+  for (std::size_t rank = 1; verdict != kEqual && rank < size; ++rank) {
     RETURN_IF_ERROR(board.Get(BoardKey("heard", rank)));  // The board may be mine, and end with me.
   }
   return verdict;
@@ -172,12 +188,19 @@ Result<void> AgreeOnSettings(Board& board, const SharedSettings& settings, std::
   }
   ASSIGN_OR_RETURN(const std::string verdict,
                    rank == 0 ? Judge(board, settings, size) : Compare(board, settings, rank));
-  if (verdict == kEqual) {
-    return {};
+  return verdict == kEqual ? Result<void>() : NotAlike(verdict);
+}
+
+Result<void> AgreeOnSamples(std::span<const double> counts) {
+  const auto of = [&](std::size_t rank) {
+    return SharedSettings{{"the number of training samples", Text(counts[2 * rank])},
+                          {"the number of test samples", Text(counts[2 * rank + 1])}};
+  };
+  Verdict all;
+  for (std::size_t rank = 1; 2 * rank < counts.size(); ++rank) {
+    all.Add(Difference(of(0), of(rank), rank));
   }
-  return Error{ErrorKind::kRefused,
-               "the ranks were not started alike: " + verdict +
-                   ". All ranks of a training need the same; nothing was trained"};
+  return all.Text().empty() ? Result<void>() : NotAlike(all.Text());
 }
 
 }  // namespace ddprun

@@ -1,5 +1,6 @@
 // Decides whether all ranks of a world were started with the same training: what each was given, as
-// text, compared through the generation's store before the ranks do anything else together.
+// text, compared through the generation's store before the ranks do anything else together; and
+// with the same data, which is compared once it is loaded.
 //
 // Compared is what must be equal for the steps to be one training's: what decides parameters,
 // samples, gradients and which collectives follow each other. Not what a rank does by itself
@@ -9,10 +10,10 @@
 
 #include <cstddef>
 #include <map>
+#include <span>
 #include <string>
 
 #include "common/result.h"
-#include "trainer/data/dataset.h"
 #include "trainer/group/shared_join.h"
 #include "trainer/options/config.h"
 
@@ -21,7 +22,7 @@ namespace ddprun {
 // What it is, as a person knows it ("--lr"), and its value.
 using SharedSettings = std::map<std::string, std::string>;
 
-SharedSettings SharedSettingsOf(const TrainConfig& config, const Dataset& dataset);
+SharedSettings SharedSettingsOf(const TrainConfig& config);
 
 // "--lr is 0.5 on rank 1, 0.01 on rank 0". Empty: they are equal.
 std::string Difference(const SharedSettings& first, const SharedSettings& mine, std::size_t rank);
@@ -30,5 +31,9 @@ std::string Difference(const SharedSettings& first, const SharedSettings& mine, 
 // start again would not help.
 Result<void> AgreeOnSettings(Board& board, const SharedSettings& settings, std::size_t rank,
                              std::size_t size);
+
+// The same of the data that each rank has loaded: training and test samples of rank 0, of rank 1
+// and so on, which each rank knows by now.
+Result<void> AgreeOnSamples(std::span<const double> counts);
 
 }  // namespace ddprun

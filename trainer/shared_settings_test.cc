@@ -34,9 +34,7 @@ SharedSettings Given(const std::vector<const char*>& more) {
   std::vector<const char*> arguments = {"ddprun-train", "--model=toy"};
   arguments.insert(arguments.end(), more.begin(), more.end());
   const auto config = Parse(static_cast<int>(arguments.size()), arguments.data());
-  Dataset dataset;
-  dataset.train.count = 1000;
-  return SharedSettingsOf(std::get<TrainConfig>(config), dataset);
+  return SharedSettingsOf(std::get<TrainConfig>(config));
 }
 
 // What each rank hears.
@@ -90,10 +88,16 @@ TEST(SharedSettings, DifferInEachOptionThatMakesAnotherTraining) {
                                    "--deterministic"}) {
     EXPECT_NE(Difference(Given({}), Given({option}), 1), "") << option;
   }
-  SharedSettings fewer = Given({});
-  fewer["the number of training samples"] = "999";
-  EXPECT_EQ(Difference(Given({}), fewer, 2),
-            "the number of training samples is 999 on rank 2, 1000 on rank 0");
+}
+
+TEST(SharedSettings, HaveTheSameDataOnAllRanks) {
+  EXPECT_TRUE(AgreeOnSamples(std::vector<double>{1000, 10, 1000, 10}));
+  const Result<void> agreed = AgreeOnSamples(std::vector<double>{1000, 10, 1000, 10, 999, 10});
+  ASSERT_FALSE(agreed);
+  EXPECT_EQ(agreed.error().kind, ErrorKind::kRefused);
+  EXPECT_EQ(agreed.error().message,
+            "the ranks were not started alike: the number of training samples is 999 on rank 2, "
+            "1000 on rank 0. All ranks of a training need the same; nothing was trained");
 }
 
 TEST(SharedSettings, ThatAreEqualLetAllRanksStart) {

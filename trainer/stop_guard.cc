@@ -74,7 +74,7 @@ void StopGuard::Run() {
       Log(LogLevel::kError, "asked to stop, but " + what +
                                 " does not end: a peer hangs. Ending without saving; the last "
                                 "checkpoint stays");
-      std::fflush(nullptr);
+      FlushLog(std::chrono::seconds(1));
       _exit(kExitRestart);
     }
   }

@@ -20,20 +20,32 @@ using Clock = std::chrono::steady_clock;
 constexpr double kMaxReport = 1e6;
 constexpr double kAgreeInterval = 0.1;  // Seconds; asking costs an all-reduce of two numbers.
 
+// A little less than peers wait in a collective, so that they hear the reason.
+std::optional<std::chrono::milliseconds> PatienceOfPeers(const TrainConfig& config,
+                                                         const WorkerEnv& env) {
+  const std::chrono::milliseconds patience = std::chrono::seconds(config.collective_timeout);
+  return env.world_size > 1 ? std::optional(patience - patience / 8) : std::nullopt;
+}
+
 double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
 }  // namespace
 
-Trainer::Trainer(const TrainConfig& config, const WorkerEnv& env, const Dataset& dataset,
+Trainer::Trainer(const TrainConfig& config, const WorkerEnv& env, Calls calls,
                  const Notifier& notifier, const Device& device)
     : config_(config),
       env_(env),
-      dataset_(dataset),
+      calls_(std::move(calls)),
       model_(*FindModel(config.model)),
       device_(device),
-      heartbeat_(notifier) {}
+      heartbeat_(notifier),
+      reads_({.what = "samples of " + config.dataset + " are being read",
+              .limit = PatienceOfPeers(config, env),
+              .asked_to_stop = [] { return StopRequest::Signal().has_value(); },
+              .alive = [this] { heartbeat_.Extend(); },
+              .give_up = calls_.fail}) {}
 
 Result<TrainingEnd> Trainer::Run() {
   Result<TrainingEnd> done = RunToTheEnd();
@@ -55,7 +67,10 @@ Result<TrainingEnd> Trainer::Run() {
 Result<TrainingEnd> Trainer::RunToTheEnd() {
   heartbeat_.Phase(kJoinPhase);
   RETURN_IF_ERROR(JoinWorld());
+  heartbeat_.Phase(kLoadPhase);
+  RETURN_IF_ERROR(LoadData());
   heartbeat_.Phase(kRestorePhase);
+  RETURN_IF_ERROR(MakeLearner());
   ASSIGN_OR_RETURN(const StartPlan plan, AgreeOnStart());
   if (plan.refusal) {
     return *plan.refusal;
@@ -96,6 +111,7 @@ Result<void> Trainer::TakeStep() {
     heartbeat_.Phase(kDataPhase);
     {
       const NamedRange range("data");
+      const ReadWatch::Reading reading(reads_);
       ASSIGN_OR_RETURN(part, feed_->Next());
     }
     heartbeat_.Phase(kStepPhase);

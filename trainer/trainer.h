@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -20,6 +21,7 @@
 #include "trainer/data/dataset.h"
 #include "trainer/data/sampler.h"
 #include "trainer/device/choose_device.h"
+#include "trainer/disk/read_watch.h"
 #include "trainer/disk/run_files.h"
 #include "trainer/disk/sample_log.h"
 #include "trainer/group/process_group.h"
@@ -39,9 +41,14 @@ enum class TrainingEnd {
 
 class Trainer {
  public:
+  struct Calls {
+    std::function<Result<Dataset>()> load;  // On a thread; may take as long as a disk does.
+    // Ends the process, from another thread, where this one is held in a disk for good.
+    std::function<void(const Error&)> fail;
+  };
   // All outlive the trainer.
-  Trainer(const TrainConfig& config, const WorkerEnv& env, const Dataset& dataset,
-          const Notifier& notifier, const Device& device);
+  Trainer(const TrainConfig& config, const WorkerEnv& env, Calls calls, const Notifier& notifier,
+          const Device& device);
 
   // kUnavailable: a peer is gone, start the world again. kRefused: another world or run owns the
   // checkpoints. kInvalid: the command line does not fit what is there. After an error the process
@@ -56,6 +63,8 @@ class Trainer {
 
   Result<TrainingEnd> RunToTheEnd();
   Result<void> JoinWorld();
+  Result<void> LoadData();
+  Result<void> MakeLearner();
   Result<StartPlan> AgreeOnStart();
   struct Choice;
   Result<void> ReadStart(const TrainState& asked, Choice& choice);  // Rank 0, on the disk's thread.
@@ -83,15 +92,16 @@ class Trainer {
   struct DiskTask {
     std::string what;  // "the last checkpoint (step 40) is being saved in 'ckpt'"
     std::uint64_t bytes = 0;
-    std::function<Result<void>()> work;  // Empty: another rank has it.
+    std::function<Result<void>()> work;  // Empty: others have it.
   };
   Result<void> WaitForDisk(DiskTask task);
-  // The same by all ranks, of which rank 0 has work: none takes it for gone meanwhile.
+  // The same by all ranks, of which one or more have work: none is taken for gone meanwhile. Until
+  // all is done, or one has failed; what a rank's own work came to is returned.
   Result<void> WaitForDiskTogether(DiskTask task);
   Result<void> Wait(DiskTask&& task, bool together);
   void LogStart(const StartPlan& plan) const;
   void LogDevice() const;
-  void PrintResult(const TrainState& state);
+  Result<void> PrintResult(const TrainState& state);
   Result<void> WriteResult(const TrainState& state) const;
   TrainState StateNow() const;
   Snapshot MakeSnapshot() const;
@@ -106,11 +116,13 @@ class Trainer {
 
   const TrainConfig& config_;
   const WorkerEnv& env_;
-  const Dataset& dataset_;
+  const Calls calls_;
+  Dataset dataset_;
   const ModelEntry& model_;
   const Device& device_;
 
   Heartbeat heartbeat_;
+  ReadWatch reads_;
   std::unique_ptr<ProcessGroup> group_;
   std::unique_ptr<Learner> learner_;              // Taken apart before the group.
   std::unique_ptr<Checkpointing> checkpointing_;  // Rank 0 only.

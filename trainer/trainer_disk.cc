@@ -39,30 +39,32 @@ Result<void> Trainer::Wait(DiskTask&& task, bool together) {
   const auto turn = std::min<std::chrono::milliseconds>(
       kTurn, std::chrono::seconds(config_.collective_timeout) / 4);
   Clock::time_point told = Clock::now();
+  std::optional<Result<void>> outcome;
   for (bool asked = false;;) {
-    std::optional<Result<void>> outcome;
-    if (work) {
+    if (work && !outcome) {
       outcome = work->Wait(turn);
     }
+    const bool busy = work && !outcome;
     const Clock::time_point now = Clock::now();
     const DiskWait::Due due = wait.Look(now, asked);
-    // Done, asked to stop, given up: of all ranks.
-    std::array<double, 3> sums = {outcome ? 1.0 : 0.0, StopRequest::Signal() ? 1.0 : 0.0,
-                                  work && due.give_up ? 1.0 : 0.0};
+    // Busy, failed, asked to stop, given up: of all ranks.
+    std::array<double, 4> sums = {busy ? 1.0 : 0.0, outcome && !*outcome ? 1.0 : 0.0,
+                                  StopRequest::Signal() ? 1.0 : 0.0,
+                                  busy && due.give_up ? 1.0 : 0.0};
     if (together) {
       RETURN_IF_ERROR(group_->Sum(sums));
     }
-    if (sums[0] > 0) {
+    if (sums[0] == 0 || sums[1] > 0) {
       return outcome.value_or(Result<void>());
     }
-    if (sums[2] > 0) {
+    if (sums[3] > 0) {
       return Error{ErrorKind::kUnavailable,
                    "asked to stop, but " + task.what + " for " +
                        std::to_string(wait.Lasted(now).count()) +
                        " s: the disk does not answer. Ending without it; started again, training "
                        "goes on from the checkpoint before"};
     }
-    if (work && due.word) {
+    if (busy && due.word) {
       Log(LogLevel::kWarning, task.what + ", " + std::to_string(wait.Lasted(now).count()) +
                                   " s so far: waiting for the disk");
     }
@@ -70,7 +72,7 @@ Result<void> Trainer::Wait(DiskTask&& task, bool together) {
       told = now;
       heartbeat_.Extend();
     }
-    asked = sums[1] > 0;
+    asked = sums[2] > 0;
   }
 }
 

@@ -1,4 +1,6 @@
 // How a training ends: evaluated, saved, its result said.
+#include <unistd.h>
+
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -6,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "common/files.h"
 #include "common/log.h"
 #include "trainer/checkpoint/file_system.h"
 #include "trainer/checkpoint/safetensors.h"
@@ -17,12 +20,14 @@
 namespace ddprun {
 namespace {
 
-void PrintScore(const char* of, double accuracy, double loss, double samples) {
-  std::printf("%s ", of);
+std::string ScoreLine(const std::string& of, double accuracy, double loss, double samples) {
+  char text[128];
+  char share[32] = "";
   if (std::isfinite(accuracy)) {
-    std::printf("accuracy %.2f%%, ", 100 * accuracy);
+    std::snprintf(share, sizeof share, "accuracy %.2f%%, ", 100 * accuracy);
   }
-  std::printf("loss %.4f (%.0f samples)\n", loss, samples);
+  std::snprintf(text, sizeof text, "%sloss %.4f (%.0f samples)\n", share, loss, samples);
+  return of + " " + text;
 }
 
 Result<void> WriteParameters(const std::filesystem::path& path,
@@ -43,8 +48,11 @@ Result<Trainer::Evaluation> Trainer::Evaluate(const Samples& samples) {
     for (; i < samples.count && indices.size() < model_.evaluation_batch; i += env_.world_size) {
       indices.push_back(static_cast<std::uint32_t>(i));
     }
-    RETURN_IF_ERROR(
-        samples.gather(indices, std::nullopt, learner_->room(Learner::kEvaluationSlot)));
+    {
+      const ReadWatch::Reading reading(reads_);
+      RETURN_IF_ERROR(
+          samples.gather(indices, std::nullopt, learner_->room(Learner::kEvaluationSlot)));
+    }
     ASSIGN_OR_RETURN(const Score part, learner_->Evaluate(indices.size()));
     score += part;
   }
@@ -88,8 +96,7 @@ Result<void> Trainer::Finish() {
   }
   best_ = false;  // Was saved as such.
   RETURN_IF_ERROR(WriteEverything(/*save=*/true));
-  PrintResult(state_);
-  return {};
+  return PrintResult(state_);
 }
 
 // One after the other, so that each says by itself what is waited for.
@@ -168,9 +175,17 @@ Result<void> Trainer::WriteResult(const TrainState& state) const {
 Result<void> Trainer::PublishResult(const Snapshot& last) {
   Snapshot snapshot = last;
   if (config_.run.keep_best) {
-    ASSIGN_OR_RETURN(std::optional<LoadedCheckpoint> best, checkpointing_->LoadBest());
-    if (best) {
-      snapshot = std::move(best->snapshot);
+    Result<std::optional<LoadedCheckpoint>> best = checkpointing_->LoadBest();
+    if (!best && best.error().kind != ErrorKind::kSystem) {  // Still so after a restart.
+      return Error{
+          ErrorKind::kRefused,
+          "the best checkpoint is broken, and nothing was published: " + best.error().message +
+              ". The training itself is finished and saved; started again without "
+              "--keep-best, it publishes the parameters of the last step"};
+    }
+    RETURN_IF_ERROR(best);
+    if (*best) {
+      snapshot = std::move((*best)->snapshot);
     }
   }
   RETURN_IF_ERROR(Publish(RealFileSystem(), config_.run.publish, snapshot.model, snapshot.state));
@@ -179,16 +194,21 @@ Result<void> Trainer::PublishResult(const Snapshot& last) {
   return {};
 }
 
-void Trainer::PrintResult(const TrainState& state) {
-  printer_->EndLine();
+Result<void> Trainer::PrintResult(const TrainState& state) {
+  std::string lines;
   for (const std::string of : {"train", "test"}) {
     const auto metric = [&](const char* name) {
       const auto found = state.metrics.find(of + name);
       return found == state.metrics.end() ? std::nan("") : found->second;
     };
-    PrintScore(of.c_str(), metric("_accuracy"), metric("_loss"), metric("_samples"));
+    lines += ScoreLine(of, metric("_accuracy"), metric("_loss"), metric("_samples"));
   }
-  std::fflush(stdout);
+  return WaitForDisk({.what = "the result is being written to standard output",
+                      .bytes = lines.size(),
+                      .work = [lines]() -> Result<void> {
+                        (void)WriteAll(STDOUT_FILENO, lines, "standard output");
+                        return {};
+                      }});
 }
 
 Result<void> Trainer::SayFinishedBefore(const TrainState& state) {
@@ -202,8 +222,7 @@ Result<void> Trainer::SayFinishedBefore(const TrainState& state) {
           std::to_string(state.step) + " steps, in " + config_.checkpoint_dir.string() +
           ". Train on with more --epochs; start afresh with --resume=never or another "
           "--checkpoint-dir. Its result was:");
-  PrintResult(state);
-  return {};
+  return PrintResult(state);
 }
 
 }  // namespace ddprun

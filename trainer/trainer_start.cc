@@ -27,9 +27,34 @@ Result<void> Trainer::JoinWorld() {
   options.backend = config_.backend_choice;
   options.device = device_;
   options.settle = [this](Board& board) {
-    return AgreeOnSettings(board, SharedSettingsOf(config_, dataset_), env_.rank, env_.world_size);
+    return AgreeOnSettings(board, SharedSettingsOf(config_), env_.rank, env_.world_size);
   };
   ASSIGN_OR_RETURN(group_, ProcessGroup::Join(env_, options));
+  return {};
+}
+
+// By all ranks together, so that none takes one for gone whose disk is slow, or which stages.
+Result<void> Trainer::LoadData() {
+  const auto loaded = std::make_shared<std::optional<Dataset>>();
+  RETURN_IF_ERROR(
+      WaitForDiskTogether({.what = "the data set (" + config_.dataset + ") is being loaded",
+                           .work = [load = calls_.load, loaded]() -> Result<void> {
+                             ASSIGN_OR_RETURN(*loaded, load());
+                             return {};
+                           }}));
+  if (!*loaded) {
+    return Error{ErrorKind::kUnavailable, "a peer of rank " + std::to_string(env_.rank) +
+                                              " has no data (its own line says why)"};
+  }
+  dataset_ = std::move(**loaded);
+  std::vector<double> all(2 * env_.world_size);
+  all[2 * env_.rank] = dataset_.train.count;
+  all[2 * env_.rank + 1] = dataset_.test.count;
+  RETURN_IF_ERROR(group_->Sum(all));
+  return AgreeOnSamples(all);
+}
+
+Result<void> Trainer::MakeLearner() {
   LearnerOptions learner;
   learner.task = dataset_.task;
   learner.model_arguments = config_.model_arguments;

@@ -52,7 +52,7 @@ class Store:
 class Worker:
     """One rank: its process, what it said on the notify socket, its output once it ended."""
 
-    def __init__(self, arguments, environment, directory, name, limits=None):
+    def __init__(self, arguments, environment, directory, name, limits=None, stderr=None):
         self.path = os.path.join(directory, name + ".notify")
         if os.path.exists(self.path):
             os.unlink(self.path)
@@ -69,7 +69,7 @@ class Worker:
         self.files = {n: open(os.path.join(directory, name + "." + n), "w+") for n in ("out", "err")}
         self.process = subprocess.Popen(
             [TRAIN] + arguments, env=env, cwd=directory,
-            stdin=subprocess.DEVNULL, stdout=self.files["out"], stderr=self.files["err"],
+            stdin=subprocess.DEVNULL, stdout=self.files["out"], stderr=stderr or self.files["err"],
             preexec_fn=begin,
         )
 
@@ -158,9 +158,9 @@ class TrainerTest(unittest.TestCase):
         self.started = 0
 
     def start(self, arguments, ranks=1, run="run", generation=1, ordered=True, environment=None,
-              more=None, limits=None):
+              more=None, limits=None, stderr=None):
         """The workers of one generation. Without `ordered`: as plain torchrun starts them. `more`:
-        arguments of single ranks."""
+        arguments of single ranks. `stderr`: files of single ranks."""
         store = None
         if ranks > 1:
             store = Store()
@@ -181,7 +181,7 @@ class TrainerTest(unittest.TestCase):
             if not any(a.startswith("--checkpoint-dir") for a in arguments):
                 all_arguments.append("--checkpoint-dir=" + self.checkpoints)
             worker = Worker(all_arguments, {k: str(v) for k, v in env.items()}, self.directory,
-                            f"g{self.started}r{rank}", limits)
+                            f"g{self.started}r{rank}", limits, (stderr or {}).get(rank))
             self.addCleanup(worker.close)
             workers.append(worker)
         return workers

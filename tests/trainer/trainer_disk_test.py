@@ -5,10 +5,12 @@ import os
 import re
 import signal
 import subprocess
+import time
 import unittest
 
 import support
 
+WRITE_HDF5 = os.environ["DDPRUN_WRITE_HDF5"]  # Empty: built without HDF5.
 HOLD_CALLS = os.environ["DDPRUN_HOLD_CALLS"]
 SHORT = ["--model=toy", "--epochs=1", "--collective-timeout=6"]
 STEPS = 25  # 1000 samples, 20 on each of two ranks.
@@ -16,13 +18,14 @@ LAST_SAVE = f"open:.tmp-step-{STEPS:08}"
 
 
 class Disk(support.TrainerTest):
-    def start_held(self, what, *arguments, ranks=2):
+    def start_held(self, what, *arguments, checkpoints=None, at_once=True, **how):
         """A training of which one rank waits in that call, once it makes it."""
         self.fifo = self.path(f"fifo{self.started}")
-        self.checkpoints = self.path(f"ckpt{self.started}")
-        os.mkfifo(self.fifo)
+        self.checkpoints = checkpoints or self.path(f"ckpt{self.started}")
+        if at_once:
+            os.mkfifo(self.fifo)
         held = {"LD_PRELOAD": HOLD_CALLS, "DDPRUN_HOLD": what, "DDPRUN_HOLD_FIFO": self.fifo}
-        return self.start(SHORT + list(arguments), ranks=ranks, environment=held)
+        return self.start(SHORT + list(arguments), **{"ranks": 2, "environment": held, **how})
 
     def wait_for_words(self, worker, count):
         """Until it has said so often that it waits: after 2, 4, 8, ... seconds."""
@@ -49,6 +52,81 @@ class Disk(support.TrainerTest):
         self.assertIn("are being claimed and read, ", self.wait_for_words(workers[0], 3))
         self.let_go()
         self.assert_ended(workers, 0)
+
+    # To whoever else comes for this directory.
+    def test_who_reads_its_checkpoint_for_long_is_seen_to_live(self):
+        self.run_world(SHORT, ranks=2)
+        workers = self.start_held("open:model.safetensors", "--epochs=2", generation=2,
+                                  checkpoints=self.checkpoints)
+        self.wait_for_words(workers[0], 1)
+        counter = os.path.join(self.checkpoints, "fence-alive")
+        for _ in range(2):
+            before = self.bytes_of(counter)
+            deadline = time.monotonic() + support.LIMIT
+            while self.bytes_of(counter) == before:
+                self.assertLess(time.monotonic(), deadline, "the counter stands")
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    workers[0].process.wait(0.1)
+        self.let_go()
+        self.assert_ended(workers, 0)
+
+    # Longer than its peer waits for a collective.
+    def test_data_that_one_rank_stages_is_waited_for_by_all(self):
+        workers = self.start_held("open:.part-", "--model=mlp", "--limit-train=64", "--collective-timeout=3",
+                                  more={0: ["--stage-dir=" + self.path("local")]})
+        self.assertIn("the data set (mnist) is being loaded, ", self.wait_for_words(workers[0], 2))
+        workers[0].listen()
+        self.assertEqual(workers[0].said["PHASE"], "load")
+        self.let_go()
+        self.assert_ended(workers, 0)
+
+    def start_reading(self, *arguments):
+        """A training whose data's disk hangs from its fifth step on."""
+        os.makedirs(self.path("data"), exist_ok=True)
+        shape = "source=2,target=3,d_model=8"
+        subprocess.run([WRITE_HDF5, self.path("data/seq2seq.h5"), shape + ",train=1000,test=20"],
+                       check=True, timeout=60)
+        workers = self.start_held(
+            "pread:seq2seq.h5", "--model=transformer", "--model-arg=heads=2,layers=1,ff=16",
+            "--dataset=hdf5", "--data-arg=" + shape, "--data-root=" + self.path("data"),
+            "--batch=8", "--epochs=100", *arguments, at_once=False)
+        self.assertTrue(workers[0].wait_for_step(5), "it ended too early")
+        os.mkfifo(self.fifo)
+        self.wait_for_words(workers[0], 1)
+        return workers
+
+    @unittest.skipUnless(WRITE_HDF5, "built without HDF5")
+    def test_samples_that_cannot_be_read_are_waited_for_while_peers_do(self):
+        workers = self.start_reading("--prefetch=on", "--collective-timeout=8")
+        self.assertIn("samples of hdf5 are being read, 2 s so far", workers[0].text("err"))
+        codes = [worker.wait() for worker in workers]
+        self.assertIn(codes, [[1, 1], [1, 75], [75, 1]], workers[0].text("err"))
+        ended = workers[codes.index(1)]
+        self.assertIn("the other ranks wait no longer", ended.text("err"))
+        ended.listen()
+        self.assertEqual(ended.said["EXTEND_TIMEOUT_USEC"], "60000000")
+
+    @unittest.skipUnless(WRITE_HDF5, "built without HDF5")
+    def test_a_disk_that_answers_again_costs_nothing(self):
+        workers = self.start_reading("--prefetch=off")
+        step = int(workers[0].said["STEP"])
+        self.let_go()
+        self.assertTrue(workers[0].wait_for_step(step + 5), workers[0].text("err"))
+        workers[0].kill(signal.SIGTERM)
+        self.assert_ended(workers, 75)
+
+    def test_nobody_has_to_read_what_a_rank_says(self):
+        reader, writer = os.pipe()
+        self.addCleanup(os.close, reader)
+        workers = self.start(SHORT + ["--epochs=200", "--progress-every=0.00001"], ranks=2,
+                             stderr={0: writer})
+        os.close(writer)
+        self.assertEqual(workers[1].wait(), 0, workers[1].text("err"))
+        said = b""
+        while b"test loss" not in workers[0].text("out").encode() or workers[0].process.poll() is None:
+            said += os.read(reader, 65536)
+        self.assertEqual(workers[0].wait(), 0)
+        self.assertGreater(len(said), 2 * 65536)  # More than a pipe holds.
 
     # The launcher hears that it lives, however short its patience is.
     def test_the_last_checkpoint_is_waited_for(self):

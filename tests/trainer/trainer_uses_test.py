@@ -52,6 +52,25 @@ class UsesTest(TrainerTest):
         self.assertIn("finished already", again.text("err"))
         self.assert_same_bits(published, self.bytes_of("again/model.safetensors"))
 
+    # Another start would find it as it is.
+    def test_a_broken_best_is_not_published_and_no_reason_to_start_again(self):
+        self.run_alone(RESTLESS)
+        directory = self.json_of(self.checkpoints, "best.json")["directory"]
+        self.assertNotEqual(directory, self.head())
+        path = os.path.join(self.checkpoints, directory, "model.safetensors")
+        with open(path, "r+b") as file:
+            file.seek(-1, os.SEEK_END)
+            (byte,) = file.read(1)
+            file.seek(-1, os.SEEK_END)
+            file.write(bytes([byte ^ 1]))
+        refused = self.run_alone(RESTLESS + ["--publish=out"], expect=76)
+        self.assertIn("the best checkpoint is broken, and nothing was published", refused.text("err"))
+        self.assertIn(path, refused.text("err"))
+        self.assertFalse(os.path.exists(self.path("out")))
+        without = [flag for flag in RESTLESS if flag != "--keep-best"]
+        self.assertIn("finished already", self.run_alone(without + ["--publish=out"]).text("err"))
+        self.assertTrue(os.path.exists(self.path("out")))
+
     def test_all_ranks_stop_early_at_the_same_step(self):
         workers = self.run_world(RESTLESS, ranks=2)
         self.assertIn("2 ago", validations(workers[0])[-1])

@@ -295,8 +295,14 @@ Result<std::optional<LoadedCheckpoint>> CheckpointStore::LoadBest() const {
   if (!best_) {
     return std::optional<LoadedCheckpoint>();
   }
-  ASSIGN_OR_RETURN(LoadedCheckpoint best, LoadExactly(*best_));
-  return std::optional(std::move(best));
+  Result<LoadedCheckpoint> best = LoadExactly(*best_);
+  if (!best && best.error().kind == ErrorKind::kSystem) {
+    best = LoadExactly(*best_);  // Perhaps it passes.
+  }
+  if (!best) {
+    return std::move(best).error();
+  }
+  return std::optional(*std::move(best));
 }
 
 bool CheckpointStore::IsKept(const std::string& name) const {

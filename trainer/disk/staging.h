@@ -1,14 +1,13 @@
 // A node-local copy of data files, made once per node and shared by its ranks.
 //
 // Local rank 0 copies under another name and renames when all is there, so nobody ever sees a part;
-// the others wait for that, bounded. A copy that a crash or a power cut took some of is made
-// afresh; one that is complete is used again as long as the originals have the same names, sizes
-// and times. Two trainings on one node may stage at once: a lock that dies with its holder keeps
-// them apart. A directory that others can write to, or own, is refused: what is found there would
-// be theirs.
+// the others wait for that, as long as it takes: who calls knows whether that rank lives. A copy
+// that a crash or a power cut took some of is made afresh; one that is complete is used again as
+// long as the originals have the same names, sizes and times. Two trainings on one node may stage
+// at once: a lock that dies with its holder keeps them apart. A directory that others can write to,
+// or own, is refused: what is found there would be theirs.
 #pragma once
 
-#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -23,11 +22,10 @@ struct StagePlan {
   std::vector<std::string> files;   // Below source.
   std::filesystem::path directory;  // Node-local; made if need be.
   std::string name;                 // Of the data set, for people.
-  std::chrono::seconds patience{600};
 };
 
 // The directory to read from instead of plan.source. `copies`: this is the rank that does the work.
-// `say` gets what is going on. kUnavailable: waited in vain.
+// `say` gets what is going on.
 Result<std::filesystem::path> Stage(const StagePlan& plan, bool copies,
                                     const std::function<void(const std::string&)>& say);
 

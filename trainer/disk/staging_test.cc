@@ -129,14 +129,6 @@ TEST_F(Staging, TheOthersWaitForTheWhole) {
   EXPECT_EQ(seen, std::vector<std::string>(3, "firstsecond"));
 }
 
-TEST_F(Staging, SaysWhatItWaitedForInVain) {
-  plan_.patience = std::chrono::seconds(0);
-  const auto staged = Stage(plan_, false, [](const std::string&) {});
-  ASSERT_FALSE(staged);
-  EXPECT_EQ(staged.error().kind, ErrorKind::kUnavailable);
-  EXPECT_NE(staged.error().message.find("local rank 0 has not copied numbers"), std::string::npos);
-}
-
 TEST_F(Staging, NamesAFileThatIsNotThere) {
   plan_.files.push_back("c");
   const auto staged = Copy();

@@ -1,0 +1,80 @@
+#include "trainer/disk/read_watch.h"
+
+#include <utility>
+
+#include "common/log.h"
+#include "trainer/disk/disk_wait.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::chrono::seconds kTellAliveEvery{5};
+
+std::string InSeconds(std::chrono::seconds time) {
+  return std::to_string(time.count()) + " s";
+}
+
+// One read, once it has been seen.
+struct LongRead {
+  explicit LongRead(ReadWatch::Clock::time_point since) : begin(since), wait(since, 0) {}
+
+  ReadWatch::Clock::time_point begin;
+  DiskWait wait;
+  ReadWatch::Clock::time_point told = begin;
+
+  void Look(ReadWatch::Clock::time_point now, const ReadWatchOptions& options) {
+    const DiskWait::Due due = wait.Look(now, options.asked_to_stop());
+    const std::string lasted = InSeconds(wait.Lasted(now));
+    if (due.give_up) {
+      options.give_up({ErrorKind::kUnavailable,
+                       "asked to stop, but " + options.what + " for " + lasted +
+                           ": the disk does not answer. Ending without saving; the last checkpoint "
+                           "stays"});
+    } else if (options.limit && now - begin >= *options.limit) {
+      options.give_up({ErrorKind::kSystem,
+                       options.what + " for " + lasted +
+                           ", and the disk does not answer: the other ranks wait no longer "
+                           "(--collective-timeout). Started again, training goes on from the last "
+                           "checkpoint"});
+    } else if (due.word) {
+      Log(LogLevel::kWarning, options.what + ", " + lasted + " so far: waiting for the disk");
+    }
+    if (now - told >= kTellAliveEvery) {
+      told = now;
+      options.alive();
+    }
+  }
+};
+
+}  // namespace
+
+ReadWatch::ReadWatch(ReadWatchOptions options) : options_(std::move(options)) {
+  thread_ = std::thread([this] { Run(); });
+}
+
+ReadWatch::~ReadWatch() {
+  {
+    const std::lock_guard lock(mutex_);
+    end_ = true;
+  }
+  ends_.notify_one();
+  thread_.join();
+}
+
+void ReadWatch::Run() {
+  std::optional<LongRead> read;
+  std::unique_lock lock(mutex_);
+  while (!ends_.wait_for(lock, options_.look, [this] { return end_; })) {
+    const Clock::time_point since{Clock::duration(since_.load(std::memory_order_relaxed))};
+    if (since == Clock::time_point()) {
+      read.reset();
+      continue;
+    }
+    if (!read || read->begin != since) {
+      read.emplace(since);
+    }
+    read->Look(Clock::now(), options_);
+  }
+}
+
+}  // namespace ddprun
