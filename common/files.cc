@@ -107,6 +107,7 @@ Result<void> WriteAll(int fd, std::string_view bytes, const std::filesystem::pat
 
 Result<void> WriteWhole(const std::filesystem::path& path, std::string_view text, unsigned mode) {
   const std::string part = path.native() + ".part";
+  ::unlink(part.c_str());  // Of a writer whose disk hung, or a trap: it is never followed.
   UniqueFd fd(::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
   if (!fd) {
     return SystemError("make", part, errno);

@@ -45,7 +45,7 @@ Result<std::string> ReadToEnd(int fd, const std::filesystem::path& path, std::si
 Result<void> WriteAll(int fd, std::string_view bytes, const std::filesystem::path& name);
 
 // A file that is there whole or not at all: made beside its name, and renamed. What has the name is
-// replaced; a "<path>.part" is not, and refused.
+// replaced, and so is a "<path>.part" that another one left; a directory is not, and refused.
 Result<void> WriteWhole(const std::filesystem::path& path, std::string_view text, unsigned mode);
 
 // fsync of a file or a directory.

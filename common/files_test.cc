@@ -102,6 +102,16 @@ TEST_F(Files, WholeOrNotAtAll) {
   EXPECT_FALSE(WriteWhole(dir / "nowhere/report", "x", 0644));
 }
 
+// Somebody's who was held in close(2), or a link that leads elsewhere.
+TEST_F(Files, WhatAnotherWriterLeftIsInNobodysWay) {
+  std::ofstream(dir / "elsewhere") << "precious";
+  std::filesystem::create_symlink(dir / "elsewhere", dir / "report.part");
+  ASSERT_TRUE(WriteWhole(dir / "report", "x", 0644));
+  EXPECT_EQ(*ReadFile(dir / "report", 100), "x");
+  EXPECT_EQ(*ReadFile(dir / "elsewhere", 100), "precious");
+  EXPECT_FALSE(std::filesystem::exists(dir / "report.part"));
+}
+
 TEST(FormatDuration, IsForPeople) {
   using namespace std::chrono_literals;
   EXPECT_EQ(FormatDuration(350ms), "350 ms");

@@ -93,11 +93,23 @@ FailureFacts Gather(const Exit& exit, const LaunchConfig& config, const LastAtte
   return facts;
 }
 
-void WriteTextFile(const fs::path& path, const std::string& text) {
+// Somebody else's, who may have given a pipe, or a file in a directory that is not ours.
+Result<void> WriteInPlace(const fs::path& path, const std::string& text) {
   const UniqueFd fd(
       ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0644));
-  const Result<void> written = fd ? WriteAll(fd.get(), text, path)
-                                  : Result<void>(SystemError("write", path.native(), errno));
+  return fd ? WriteAll(fd.get(), text, path)
+            : Result<void>(SystemError("write", path.native(), errno));
+}
+
+// Where a disk is full, what it had before stays.
+void WriteTextFile(const fs::path& path, const std::string& text) {
+  std::error_code error;
+  const fs::file_status there = fs::symlink_status(path, error);
+  const fs::path parent = path.has_parent_path() ? path.parent_path() : ".";
+  const bool plain = !fs::exists(there) || fs::is_regular_file(there);
+  const Result<void> written = plain && ::access(parent.c_str(), W_OK) == 0
+                                   ? WriteWhole(path, text, /*mode=*/0644)
+                                   : WriteInPlace(path, text);
   if (!written) {
     Log(LogLevel::kWarning, written.error().message);
   }

@@ -4,12 +4,13 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
-from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest, eventually, read_text  # noqa: E402
+from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest, eventually, read_text  # noqa: E402
 
 TWO = "--nproc-per-node=2"
 # What @record writes; the worker then fails like any other.
@@ -98,6 +99,21 @@ class ErrorFiles(DdprunTest):
         with open(own) as file:
             message = json.load(file)["message"]
         self.assertEqual((message["errorCode"], message["message"]), (7, "ValueError: boom"))
+
+    def test_a_full_disk_leaves_the_agents_own_as_it_was(self):
+        own = self.path("own.json")
+        with open(own, "w") as file:
+            file.write("before")
+        limited = ["sh", "-c", "trap '' XFSZ; ulimit -S -f 2; exec \"$@\"", "sh"]
+        free = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)\n"
+        text = json.dumps({"message": {"message": "boom", "extraInfo": {"py_callstack": "x" * 8000}}})
+        run = subprocess.run([*limited, DDPRUN, sys.executable, "-c", free + RECORD % text], cwd=self.directory,
+                             env={**self.environment, "TORCHELASTIC_ERROR_FILE": own}, timeout=60,
+                             stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
+        self.assertEqual(run.returncode, 7, run.stderr)
+        self.assertIn(f"cannot write '{own}': File too large", run.stderr)
+        self.assertEqual(read_text(own), "before")
+        self.assertFalse(os.path.exists(own + ".part"))
 
     def test_dev_null_disables_all_files(self):
         run = self.run_ddprun("--log-dir=/dev/null", "-r", "1", "--no-python", "sh", "-c",
