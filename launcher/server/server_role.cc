@@ -30,7 +30,8 @@ namespace ddprun {
 namespace {
 
 constexpr Duration kHelloTimeout{3'000};
-constexpr Duration kSilentPort{1'000};
+constexpr Duration kNobodyThere{30'000};
+constexpr Duration kSaidAfter{1'000};
 constexpr Duration kLookAgain{20};
 constexpr Duration kSealPatience{1'000};
 
@@ -41,11 +42,12 @@ bool MayServe(const LaunchConfig& config) {
 }
 
 // Binds the endpoint, or finds out that a ddprun rendezvous has it: then there is no endpoint. For
-// a moment the port can be taken while nobody answers: another agent has bound it and does not
-// listen yet, or its server ends.
+// a while the port can be taken and whoever calls there be refused, or let go without a word:
+// another agent has bound it and does not listen yet, its server ends, or has no descriptors left.
 Result<std::optional<Endpoint>> BindOrFind(RendezvousServer& server, const Endpoint& endpoint) {
-  const auto begin = std::chrono::steady_clock::now();
-  while (true) {
+  using Clock = std::chrono::steady_clock;
+  const auto begin = Clock::now();
+  for (bool said = false;;) {
     const Result<Endpoint> bound = server.Listen(endpoint);
     if (bound) {
       return std::optional(*bound);
@@ -53,16 +55,22 @@ Result<std::optional<Endpoint>> BindOrFind(RendezvousServer& server, const Endpo
     if (bound.error().kind != ErrorKind::kUnavailable) {
       return bound.error();
     }
+    const auto asked = Clock::now();
     const Result<void> hello = Hello(endpoint, kHelloTimeout);
     if (hello) {
       return std::optional<Endpoint>();
     }
-    if (hello.error().kind != ErrorKind::kUnavailable ||
-        std::chrono::steady_clock::now() >= begin + kSilentPort) {
+    const auto now = Clock::now();
+    if (hello.error().kind != ErrorKind::kUnavailable || now >= asked + kHelloTimeout ||
+        now >= begin + kNobodyThere) {
       return Error{ErrorKind::kRefused, bound.error().message + "; " + hello.error().message +
                                             ": choose another port in --rdzv-endpoint"};
     }
-    Log(LogLevel::kDebug, bound.error().message + ", but nobody answers: looking again");
+    if (!said && now >= begin + kSaidAfter) {
+      said = true;
+      Log(LogLevel::kWarning, bound.error().message + "; " + hello.error().message +
+                                  ": looking again for up to " + FormatDuration(kNobodyThere));
+    }
     std::this_thread::sleep_for(kLookAgain);
   }
 }

@@ -135,8 +135,7 @@ Result<std::string> Ask(const Endpoint& endpoint, const std::string& path, Durat
                  what + " is not a ddprun rendezvous: it said " + Quote(reply)};
   }
   if (Clock::now() < deadline) {
-    return Error{ErrorKind::kRefused,
-                 what + " is not a ddprun rendezvous: it closed the connection without a word"};
+    return Error{ErrorKind::kUnavailable, what + " closed the connection without a word"};
   }
   return Error{ErrorKind::kUnavailable, what + " said nothing within " + FormatDuration(timeout)};
 }

@@ -14,7 +14,7 @@
 namespace ddprun {
 
 // kRefused: something else answers there, and the message says what. kUnavailable: nobody does, or
-// not in time.
+// not in time, or whoever does ends the connection first.
 Result<void> Hello(const Endpoint& endpoint, Duration timeout);
 
 // What it says of itself to anybody.

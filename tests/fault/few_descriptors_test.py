@@ -74,6 +74,18 @@ class FewDescriptors(DdprunTest):
         self.server.wait()
 
 
+    # It ended at once, as if another program had the port; nodes elsewhere look again too.
+    def test_a_node_on_the_servers_machine_waits_for_room(self):
+        strangers = [self.connect() for _ in range(STRANGERS)]
+        self.assertGreater(len([one for one in strangers if self.is_served(one)]), 20)
+        node = self.start("--nnodes=1:2", "--node-rank=0", f"--rdzv-endpoint={self.endpoint}", "--insecure",
+                          "--rdzv-conf=join_timeout=60", FAKE_WORKER)
+        self.wait_for_text(node, r"closed the connection without a word: looking again for up to 30.0 s")
+        for one in strangers:
+            one.close()
+        self.assertEqual(node.wait(), 0, node.all())
+
+
 class TooFew(DdprunTest):
     def limited(self, soft, hard, *arguments):
         return self.start(f"--nofile={soft}:{hard}", DDPRUN, *arguments, executable=shutil.which("prlimit"))
