@@ -5,7 +5,6 @@
 #include "rendezvous/core/recovery.h"
 #include "tests/sim/claims.h"
 #include "tests/sim/machine.h"
-#include "tests/sim/rules.h"
 #include "tests/sim/simulation.h"
 
 namespace ddprun::sim {
@@ -33,7 +32,6 @@ class Candidate::Driver final : public SuccessionDriver {
  private:
   std::vector<SuccessionEffect> TakeStep(SuccessionState& state, const SuccessionConfig& config,
                                          const SuccessionEvent& event, Time now) override {
-    candidate_.Spoil(state, event);
     auto effects = SuccessionDriver::TakeStep(state, config, event, now);
     candidate_.OnStep(event, effects);
     return effects;
@@ -78,9 +76,8 @@ class Candidate::Network final : public ServingNetwork {
     return std::make_unique<Listener>(machine_.server(), std::move(handlers));
   }
   Result<ListenPlace> LookUp(const Endpoint& endpoint) const override {
-    Fiber& caller = Fiber::Current();
     if (!simulation_.names) {
-      caller.Sleep(1h);
+      Fiber::Sleep(1h);
     }
     return ListenPlace{endpoint, {}};
   }
@@ -203,44 +200,21 @@ void Candidate::Close() {
   }
   const bool reachable = machine_.directory() && simulation_.setup.listed == 0;
   const Time began = simulation_.agenda.Now();
-  closing_ = std::make_unique<Fiber>(
-      simulation_.agenda, [this, held, over, reachable, began](Fiber& fiber) {
-        driver_->Close();
-        if (fiber.abandoned()) {
-          return;
-        }
-        if (held && reachable && machine_.disturbed() < began) {
-          const Claim& claim = simulation_.run_directory->claims().at(*held);
-          if (!claim.closed || claim.over != over) {
-            simulation_.laws.Break(
-                "who ends leaves claim " + std::to_string(*held) +
-                (claim.closed ? " that is not what has become of its run" : " open"));
-          }
-        }
-        InThisLife(Duration{0}, [machine = &machine_] { machine->EndProcess(true); });
-      });
+  closing_ = std::make_unique<Fiber>(simulation_.agenda, [this, held, over, reachable, began] {
+    driver_->Close();
+    if (held && reachable && machine_.disturbed() < began) {
+      const Claim& claim = simulation_.run_directory->claims().at(*held);
+      if (!claim.closed || claim.over != over) {
+        simulation_.laws.Break(
+            "who ends leaves claim " + std::to_string(*held) +
+            (claim.closed ? " that is not what has become of its run" : " open"));
+      }
+    }
+    InThisLife(Duration{0}, [machine = &machine_] { machine->EndProcess(true); });
+  });
 }
 
 // ---- Around a step of the core ----
-void Candidate::Spoil(SuccessionState& state, const SuccessionEvent& event) {
-  if (const auto* const read = std::get_if<DirectoryRead>(&event)) {
-    const bool known = read->newest && state.newest && read->newest->number == state.newest->number;
-    if (Without("standstill") && known && state.still_since) {
-      state.still_since = Time{};
-      state.newest->counter = read->newest->counter;
-    }
-    if (Without("silence") && known) {
-      state.heard = Time{};
-    }
-  }
-  if (Without("lenience")) {
-    state.stepped = simulation_.agenda.Now();
-  }
-  if (Without("step-down") && state.phase == SuccessionPhase::kServing) {
-    state.kept = simulation_.agenda.Now();
-  }
-}
-
 void Candidate::OnStep(const SuccessionEvent& event, const std::vector<SuccessionEffect>& effects) {
   simulation_.transcript.Mark(simulation_.agenda.Now(),
                               event.index() + 16 * machine_.index() + 4096);

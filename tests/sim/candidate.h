@@ -40,7 +40,6 @@ class Candidate {
   class Listener;
 
   SuccessionOptions Options();
-  void Spoil(SuccessionState& state, const SuccessionEvent& event);
   void OnStep(const SuccessionEvent& event, const std::vector<SuccessionEffect>& effects);
   void OnServing();
   void OnSteppedDown();

@@ -30,17 +30,14 @@ std::optional<Claim> RunDirectory::NewestAt(Time when) const {
 }
 
 void SimDirectory::Take(Duration most) {
-  Fiber::Current().Sleep(simulation_.random.Between(Duration{0}, most));
+  Fiber::Sleep(simulation_.random.Between(Duration{0}, most));
 }
 
-Result<void> SimDirectory::Reach() {
-  Fiber& caller = Fiber::Current();
+void SimDirectory::Reach() {
   Take(kShort);
-  while (!caller.abandoned() && !machine_.directory()) {
-    caller.Sleep(kHangPoll);
+  while (!machine_.directory()) {
+    Fiber::Sleep(kHangPoll);
   }
-  return caller.abandoned() ? Error{ErrorKind::kUnavailable, "the process is killed"}
-                            : Result<void>();
 }
 
 Result<std::optional<Claim>> SimDirectory::Newest(Duration /*lease*/) {
@@ -50,7 +47,7 @@ Result<std::optional<Claim>> SimDirectory::Newest(Duration /*lease*/) {
                            ? random.Between(Duration{0}, kOldest)
                            : Duration{0};
   const bool early = random.Chance(0.5);  // A read that hangs may have seen what was at its start.
-  RETURN_IF_ERROR(Reach());
+  Reach();
   const Time seen = (early ? began : simulation_.agenda.Now()) - age;
   const std::optional<Claim> found = simulation_.run_directory->NewestAt(seen);
   Take(kShort);
@@ -58,7 +55,7 @@ Result<std::optional<Claim>> SimDirectory::Newest(Duration /*lease*/) {
 }
 
 Result<void> SimDirectory::Make(const Claim& claim, Duration /*lease*/) {
-  RETURN_IF_ERROR(Reach());
+  Reach();
   RunDirectory& directory = *simulation_.run_directory;
   for (const auto& [number, other] : directory.claims()) {
     if (number < claim.number && other.term >= claim.term) {
@@ -75,7 +72,7 @@ Result<void> SimDirectory::Make(const Claim& claim, Duration /*lease*/) {
 }
 
 Result<bool> SimDirectory::Move(const Claim& claim, Duration /*lease*/) {
-  RETURN_IF_ERROR(Reach());
+  Reach();
   simulation_.run_directory->Write(claim, simulation_.agenda.Now());
   const bool superseded = simulation_.run_directory->claims().contains(claim.number + 1);
   Take(kShort);
@@ -127,9 +124,8 @@ void SimWitnessCalls::Send(std::size_t witness, const WitnessRequest& request, D
 }
 
 void SimWitnessCalls::Await(WitnessRound& round) {
-  Fiber& caller = Fiber::Current();
-  while (!caller.abandoned() && !round.IsOver()) {
-    caller.Sleep(kPoll);
+  while (!round.IsOver()) {
+    Fiber::Sleep(kPoll);
   }
 }
 

@@ -52,8 +52,7 @@ class SimDirectory final : public Claims {
   std::string Where() const override { return "the run directory"; }
 
  private:
-  // An error: the process is killed meanwhile.
-  Result<void> Reach();
+  void Reach();
   void Take(Duration most);
 
   Simulation& simulation_;

@@ -39,13 +39,7 @@ void EndSwitch([[maybe_unused]] void* shadow, [[maybe_unused]] const void** bott
 
 Fiber* Fiber::current_ = nullptr;
 
-Fiber& Fiber::Current() {
-  CHECK(current_ != nullptr);
-  return *current_;
-}
-
-Fiber::Fiber(Agenda& agenda, std::function<void(Fiber&)> body)
-    : agenda_(agenda), body_(std::move(body)) {
+Fiber::Fiber(Agenda& agenda, std::function<void()> body) : agenda_(agenda), body_(std::move(body)) {
   if (FreeStacks().empty()) {
     stack_.reset(new char[kStack]);
   } else {
@@ -74,7 +68,10 @@ Fiber::~Fiber() {
 void Fiber::Enter(unsigned low, unsigned high) {
   auto* const self = reinterpret_cast<Fiber*>(std::uintptr_t{high} << 32 | std::uintptr_t{low});
   EndSwitch(nullptr, &self->caller_stack_, &self->caller_size_);
-  self->body_(*self);
+  try {
+    self->body_();
+  } catch (const Gone&) {
+  }
   self->done_ = true;
   BeginSwitch(nullptr, self->caller_stack_, self->caller_size_);
   ::setcontext(&self->caller_);
@@ -99,15 +96,19 @@ void Fiber::Suspend() {
 }
 
 void Fiber::Sleep(Duration duration) {
-  if (abandoned_) {
-    return;
+  CHECK(current_ != nullptr);
+  Fiber& self = *current_;
+  if (!self.abandoned_) {
+    self.agenda_.After(duration, [&self, alive = self.alive_] {
+      if (*alive) {
+        self.Resume();
+      }
+    });
+    self.Suspend();
   }
-  agenda_.After(duration, [this, alive = alive_] {
-    if (*alive) {
-      Resume();
-    }
-  });
-  Suspend();
+  if (self.abandoned_) {
+    throw Gone{};
+  }
 }
 
 }  // namespace ddprun::sim

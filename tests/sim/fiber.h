@@ -1,8 +1,8 @@
 // Code that is written as if it were alone, and sleeps in simulated time: the real checkpoint code
 // calls file operations one after the other, and between any two of them the world goes on.
 //
-// Runs on a stack of its own in the one thread there is. What is not done when the simulation ends
-// is told so, never sleeps again and must return soon.
+// Runs on a stack of its own in the one thread there is. What is not done when its fiber ends never
+// wakes from its sleep: only destructors still run there.
 #pragma once
 
 #include <ucontext.h>
@@ -17,18 +17,19 @@ namespace ddprun::sim {
 
 class Fiber {
  public:
+  // What ends a body from within.
+  struct Gone {};
+
   // Begins at once, and is back here when it sleeps for the first time.
-  Fiber(Agenda& agenda, std::function<void(Fiber&)> body);
+  Fiber(Agenda& agenda, std::function<void()> body);
   ~Fiber();
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
   // From within.
-  void Sleep(Duration duration);
-  bool abandoned() const { return abandoned_; }
+  static void Sleep(Duration duration);
 
   bool done() const { return done_; }
-  static Fiber& Current();
 
  private:
   static Fiber* current_;
@@ -37,7 +38,7 @@ class Fiber {
   void Suspend();
 
   Agenda& agenda_;
-  std::function<void(Fiber&)> body_;
+  std::function<void()> body_;
   std::unique_ptr<char[]> stack_;
   ucontext_t own_{};
   ucontext_t caller_{};

@@ -48,7 +48,7 @@ void Laws::AfterStep(const CoordinatorState& state, const CoordinatorConfig& con
   if (auto broken = BrokenInvariant(state, config, now)) {
     Break(*std::move(broken));
   }
-  NoteRecovered(state);
+  NoteRecovered(state, server_started_ + LeaseOf(state, config), now);
   const bool formed = state.world && state.phase == Phase::kRunning &&
                       state.world->term == config.term && state.worlds_formed > 0;
   if (formed && splits_) {
@@ -76,9 +76,9 @@ void Laws::AfterStep(const CoordinatorState& state, const CoordinatorConfig& con
 
 // Whom a new server has not heard within its lease is as lost as if it had been told so. A world
 // that goes on under a new server has lost nobody, whatever the old one thought.
-void Laws::NoteRecovered(const CoordinatorState& state) {
+void Laws::NoteRecovered(const CoordinatorState& state, Time lease_over, Time now) {
   const bool left = phase_before_ == Phase::kRecovering && state.phase != Phase::kRecovering;
-  if (left && state.recovery.newest) {
+  if (left && state.recovery.newest && now >= lease_over) {
     for (const auto& [host, live] : live_) {
       const WorldId id = live.placement.world_id;
       if (id == state.recovery.newest->world_id && !state.nodes.contains(live.key)) {
@@ -94,7 +94,7 @@ void Laws::NoteRecovered(const CoordinatorState& state) {
   for (const Member& member : state.world->members) {
     if (member.lost) {
       lost_in_.emplace(member.key, state.world->id);
-    } else if (state.phase == Phase::kRunning || (state.drain && !state.drain->membership)) {
+    } else if (state.phase == Phase::kRunning || (state.drain && state.drain->hang)) {
       lost_in_.erase({member.key, state.world->id});
     }
   }

@@ -86,7 +86,7 @@ class Laws {
 
   void CheckName(Term term, Generation generation, WorldId id);
   void CheckOneWorld(const CoordinatorState& state, const CoordinatorConfig& config, Time now);
-  void NoteRecovered(const CoordinatorState& state);
+  void NoteRecovered(const CoordinatorState& state, Time lease_over, Time now);
   void CheckBudget(const CoordinatorState& state);
   void CheckWindow(const CoordinatorState& state, const CoordinatorConfig& config, Time now);
   void CheckGrowth(const CoordinatorState& state);

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "agent/core/describe.h"
-#include "tests/sim/rules.h"
 #include "tests/sim/simulation.h"
 
 namespace ddprun::sim {
@@ -12,7 +11,7 @@ namespace {
 using std::chrono_literals::operator""ms;
 
 constexpr Duration kStartLasts{1'000};
-constexpr std::uint64_t kAgentPace = 400;  // Wake-ups per simulated second.
+constexpr std::uint64_t kAgentPace = 150;  // Wake-ups per simulated second.
 
 std::string WithoutNumber(const std::string& text) {
   const std::size_t from = text.find('(');
@@ -42,7 +41,7 @@ class Machine::Driver final : public AgentDriver {
 
  private:
   std::vector<AgentEffect> TakeStep(AgentState& state, const AgentEvent& event, Time now) override {
-    machine_.BeforeStep(state, event, now);
+    machine_.BeforeStep(event, now);
     std::vector<AgentEffect> effects = AgentDriver::TakeStep(state, event, now);
     machine_.AfterStep(event, effects, now);
     return effects;
@@ -248,17 +247,11 @@ void Machine::Signal(int signal) {
 }
 
 // ---- Around a step of the core ----
-void Machine::BeforeStep(AgentState& state, const AgentEvent& event, Time now) {
+void Machine::BeforeStep(const AgentEvent& event, Time now) {
   simulation_.laws.OnWoken(config_.host, now, kAgentPace);
   workers_.CheckHeard(event);
   if (const auto* const replied = std::get_if<Replied>(&event)) {
     stores_.Expect(replied->reply.peers);
-    if (Without("newest-reply")) {
-      state.floor = {};
-    }
-  }
-  if (Without("fence-kill")) {
-    state.answered = now;
   }
 }
 

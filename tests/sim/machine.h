@@ -94,7 +94,7 @@ class Machine {
 
   std::unique_ptr<SyncChannel> ChannelOfAgent();
   void OnExit(const Exit& exit);
-  void BeforeStep(AgentState& state, const AgentEvent& event, Time now);
+  void BeforeStep(const AgentEvent& event, Time now);
   void AfterStep(const AgentEvent& event, const std::vector<AgentEffect>& effects, Time now);
   void CheckTurn();
 

@@ -149,7 +149,7 @@ int CompareSpeed(const Options& options) {
   Count with = 0;
   bool all_help = true;
   for (const std::string rule : {"", "late-ticks", "poll-from-beat", "several-at-once"}) {
-    SwitchOff(rule);
+    SwitchedOff() = rule;
     Count lost = 0;
     for (const Count seed : options.seeds) {
       lost += Play(seed, options.mode, false).reached.at("memberships lost");
@@ -169,7 +169,7 @@ int Main(const std::vector<std::string>& arguments) {
   if (options.speed) {
     return CompareSpeed(options);
   }
-  SwitchOff(options.without);
+  SwitchedOff() = options.without;
   Totals totals;
   for (const Count seed : options.seeds) {
     if (!PlayOne(seed, options, totals) && !options.without.empty()) {

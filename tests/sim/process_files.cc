@@ -1,6 +1,7 @@
 #include "tests/sim/process_files.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "tests/sim/fiber.h"
 #include "tests/sim/rules.h"
@@ -31,36 +32,32 @@ void ProcessFiles::Kill(bool with_power) {
   killed_ = true;
 }
 
-Result<void> ProcessFiles::Begin() {
-  const Error gone{ErrorKind::kSystem, "the process is gone"};
-  Fiber& fiber = Fiber::Current();
+void ProcessFiles::HoldUp(Duration duration) {
+  ++held_;
+  Fiber::Sleep(duration);
+  --held_;
+  ++hindered_;
+}
+
+void ProcessFiles::Begin() {
   Random& random = simulation_.random;
-  if (killed_ || fiber.abandoned()) {
-    return gone;
+  if (killed_) {
+    throw Fiber::Gone{};
   }
   if (random.Chance(simulation_.setup.long_pauses)) {
-    ++held_;
-    fiber.Sleep(random.Between(Duration{100}, kLongest));
-    --held_;
-    ++hindered_;
+    HoldUp(random.Between(Duration{100}, kLongest));
   } else if (random.Chance(kBrief)) {
-    fiber.Sleep(random.Between(Duration{1}, Duration{20}));
+    Fiber::Sleep(random.Between(Duration{1}, Duration{20}));
   }
-  while (!killed_ && !fiber.abandoned() && stuck_()) {
-    ++held_;
-    fiber.Sleep(kLook);
-    --held_;
-    ++hindered_;
+  while (!killed_ && stuck_()) {
+    HoldUp(kLook);
   }
-  if (fiber.abandoned() || (killed_ && !last_lands_)) {
-    return gone;
+  if (killed_ && !std::exchange(last_lands_, false)) {
+    throw Fiber::Gone{};
   }
   if (killed_) {  // Its request is on its way; it does not hear the answer.
-    last_lands_ = false;
-    fiber.Sleep(random.Between(Duration{0}, kLongest));
-    return fiber.abandoned() ? Result<void>(gone) : Result<void>();
+    Fiber::Sleep(random.Between(Duration{0}, kLongest));
   }
-  return {};
 }
 
 void ProcessFiles::OnChanged(const fs::path& path) {
@@ -88,7 +85,7 @@ const Disk::Listing* ProcessFiles::OldListing() {
 }
 
 Result<std::vector<std::string>> ProcessFiles::List(const fs::path& directory) {
-  RETURN_IF_ERROR(Begin());
+  Begin();
   if (directory == kCheckpoints) {
     if (const Disk::Listing* const old = OldListing()) {
       return old->names;
@@ -99,7 +96,7 @@ Result<std::vector<std::string>> ProcessFiles::List(const fs::path& directory) {
 }
 
 Result<std::string> ProcessFiles::Read(const fs::path& path, std::size_t max_bytes) {
-  RETURN_IF_ERROR(Begin());
+  Begin();
   ASSIGN_OR_RETURN(std::string text, disk_.files.Read(path, max_bytes));
   if (!IsRecord(path)) {
     return text;
@@ -110,34 +107,29 @@ Result<std::string> ProcessFiles::Read(const fs::path& path, std::size_t max_byt
       return Error{ErrorKind::kNotFound, path.native() + " is not seen yet"};
     }
   }
-  if (mine_) {
-    FenceRecord record = FenceRecordFromText(text, 1, path.native()).value();
-    record.writer = *mine_;
-    return ToText(record);
-  }
   return text;
 }
 
 Result<DigestedBytes> ProcessFiles::ReadDigested(const fs::path& path, std::size_t max_bytes) {
-  RETURN_IF_ERROR(Begin());
+  Begin();
   return disk_.files.ReadDigested(path, max_bytes);
 }
 
 Result<std::uint64_t> ProcessFiles::Write(const fs::path& path,
                                           const std::vector<std::string_view>& parts) {
-  RETURN_IF_ERROR(Begin());
+  Begin();
   ASSIGN_OR_RETURN(const std::uint64_t digest, disk_.files.Write(path, parts));
   OnChanged(path);
   return digest;
 }
 
 Result<void> ProcessFiles::Sync(const fs::path& path) {
-  RETURN_IF_ERROR(Begin());
+  Begin();
   return Without("sync") ? Result<void>() : disk_.files.Sync(path);
 }
 
 Result<bool> ProcessFiles::Link(const fs::path& existing, const fs::path& name) {
-  RETURN_IF_ERROR(Begin());
+  Begin();
   if (Without("one-writer-a-number") && disk_.files.Exists(name)) {
     RETURN_IF_ERROR(disk_.files.Remove(name));
   }
@@ -152,28 +144,28 @@ Result<bool> ProcessFiles::Link(const fs::path& existing, const fs::path& name) 
 }
 
 Result<void> ProcessFiles::Rename(const fs::path& from, const fs::path& to) {
-  RETURN_IF_ERROR(Begin());
+  Begin();
   RETURN_IF_ERROR(disk_.files.Rename(from, to));
   OnChanged(to);
   return {};
 }
 
 Result<void> ProcessFiles::MakeDirectory(const fs::path& path) {
-  RETURN_IF_ERROR(Begin());
+  Begin();
   RETURN_IF_ERROR(disk_.files.MakeDirectory(path));
   OnChanged(path);
   return {};
 }
 
 Result<void> ProcessFiles::Remove(const fs::path& path) {
-  RETURN_IF_ERROR(Begin());
+  Begin();
   RETURN_IF_ERROR(disk_.files.Remove(path));
   OnChanged(path);
   return {};
 }
 
 Result<std::uint64_t> ProcessFiles::FreeBytes(const fs::path& directory) {
-  RETURN_IF_ERROR(Begin());
+  Begin();
   return disk_.files.FreeBytes(directory);
 }
 

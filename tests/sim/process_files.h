@@ -44,8 +44,6 @@ class ProcessFiles final : public FileSystem {
 
   // `with_power`: nothing of it happens any more. Else its last operation may.
   void Kill(bool with_power);
-  // Every record that it reads seems to be its own.
-  void PretendToBe(const Writer& writer) { mine_ = writer; }
   bool dead() const { return killed_; }
   // How often it was kept from going on for long; and whether it is so now.
   std::uint64_t hindered() const { return hindered_; }
@@ -66,7 +64,9 @@ class ProcessFiles final : public FileSystem {
   Result<std::uint64_t> FreeBytes(const std::filesystem::path& directory) override;
 
  private:
-  Result<void> Begin();
+  // Each operation: it may take any time, and never return.
+  void Begin();
+  void HoldUp(Duration duration);
   void OnChanged(const std::filesystem::path& path);
   // Of the directory, if this process is shown an old one; never older than one it has seen.
   const Disk::Listing* OldListing();
@@ -78,8 +78,7 @@ class ProcessFiles final : public FileSystem {
   bool last_lands_ = false;
   std::uint64_t hindered_ = 0;
   int held_ = 0;  // Fibers of it that are.
-  std::optional<Writer> mine_;
-  Time seen_;  // What was so then, or later, is what this process sees.
+  Time seen_;     // What was so then, or later, is what this process sees.
 };
 
 }  // namespace ddprun::sim

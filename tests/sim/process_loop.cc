@@ -107,7 +107,7 @@ void ProcessLoop::Kill() {
   while (!disk_.empty() && random_.Chance(0.5)) {
     const std::function<void()> work = std::move(disk_.front().work);
     disk_.pop_front();
-    const Fiber at_once(agenda_, [&work](Fiber&) { work(); });
+    const Fiber at_once(agenda_, [&work] { work(); });
   }
   disk_.clear();
   disk_times_.clear();
@@ -136,11 +136,9 @@ void ProcessLoop::RunBounded(Duration limit, std::function<void()> work,
       FinishErrand(known, in_time);
     }
   };
-  errand->fiber = std::make_unique<Fiber>(agenda_, [this, finish, work](Fiber& fiber) {
+  errand->fiber = std::make_unique<Fiber>(agenda_, [this, finish, work] {
     work();
-    if (!fiber.abandoned()) {
-      agenda_.After(Duration{0}, [finish] { finish(true); });
-    }
+    agenda_.After(Duration{0}, [finish] { finish(true); });
   });
   agenda_.After(limit, [finish] { finish(false); });
 }
@@ -168,9 +166,8 @@ bool ProcessLoop::FinishOnDisk(Duration limit, std::function<void()> work) {
         *finished = true;
       },
       [] {});
-  Fiber& caller = Fiber::Current();
-  for (const Time end = Now() + limit; !*finished && Now() < end && !caller.abandoned();) {
-    caller.Sleep(kPoll);
+  for (const Time end = Now() + limit; !*finished && Now() < end;) {
+    Fiber::Sleep(kPoll);
   }
   return *finished;
 }
@@ -186,10 +183,10 @@ void ProcessLoop::BeginDiskJob() {
       return;
     }
     const auto slept = std::make_shared<bool>(false);
-    disk_fiber_ = std::make_unique<Fiber>(agenda_, [this, life, slept](Fiber& fiber) {
+    disk_fiber_ = std::make_unique<Fiber>(agenda_, [this, life, slept] {
       const std::function<void()> work = disk_.front().work;
       work();
-      if (*slept && !fiber.abandoned()) {
+      if (*slept) {
         agenda_.After(Duration{0}, [this, life] {
           if (life == life_) {
             EndDiskJob();

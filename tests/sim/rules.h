@@ -1,22 +1,27 @@
 // Rules that can be switched off, one at a time, to show what each is needed for.
 //
-// Those of cores, processes and checkpoints are broken from outside, where a simulation asks
-// Without(). Those of drivers are places in their text, and known to ddprun_sim_broken alone.
+// They are places in the product's text (break_driver.py), and known to ddprun_sim_broken alone;
+// but for the few that something simulated keeps, which asks Without().
 #pragma once
 
-#include <initializer_list>
 #include <set>
 #include <string>
 #include <string_view>
 
 namespace ddprun::sim {
 
-// From here on histories go without this rule; empty: they have all.
-void SwitchOff(const std::string& rule);
-bool Without(std::string_view rule);
+inline std::set<std::string>& Rules() {
+  static std::set<std::string> rules = {"exclusion", "one-writer-a-number", "reread", "sync"};
+  return rules;
+}
 
-const std::set<std::string>& Rules();
-// Those of break_driver.py, before main.
-bool AddRules(std::initializer_list<const char*> names);
+// The one that histories go without; empty: they have all.
+inline std::string& SwitchedOff() {
+  static std::string rule;
+  return rule;
+}
+inline bool Without(std::string_view rule) {
+  return SwitchedOff() == rule;
+}
 
 }  // namespace ddprun::sim

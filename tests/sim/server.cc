@@ -5,7 +5,6 @@
 
 #include "common/overload.h"
 #include "tests/sim/machine.h"
-#include "tests/sim/rules.h"
 #include "tests/sim/simulation.h"
 
 namespace ddprun::sim {
@@ -33,9 +32,7 @@ class Server::Driver final : public CoordinatorDriver {
   CoordinatorEffects TakeStep(CoordinatorState& state, const CoordinatorEvent& event,
                               Time now) override {
     server_.BeforeStep(state, event, now);
-    const auto* const ended = std::get_if<CallEnded>(&event);
-    CoordinatorEffects effects = CoordinatorDriver::TakeStep(
-        state, ended == nullptr ? event : server_.Spoiled(*ended, state), now);
+    CoordinatorEffects effects = CoordinatorDriver::TakeStep(state, event, now);
     server_.AfterStep(state, event, effects, now);
     return effects;
   }
@@ -98,9 +95,6 @@ class Server::FarCall final : public PendingSync {
 };
 
 void Server::Driver::OnReport(NodeReport report, std::shared_ptr<PendingSync> call) {
-  if (Without("newest-report")) {
-    report.sequence = ++server_.arrivals_[{report.node, report.incarnation}];
-  }
   server_.NoteForgotten();
   auto counted = std::make_shared<Call>(server_, report, std::move(call));
   CoordinatorDriver::OnReport(std::move(report), std::move(counted));
@@ -142,9 +136,6 @@ Server::Server(Simulation& simulation, Machine& machine)
   config_.stop_grace = Duration{2'000};
   config_.shutdown_timeout = Duration{4'000};
   config_.start_timeout = Duration{5'000};
-  if (Without("disconnect-grace")) {
-    config_.disconnect_grace = Duration{0};
-  }
   config_.run_bytes = simulation.setup.run_bytes.value_or(config_.run_bytes);
   if (simulation.setup.journal) {
     disk_ = std::make_shared<Disk>(simulation.laws);
@@ -217,7 +208,6 @@ std::unique_ptr<CoordinatorDriver> Server::Reign(const CoordinatorConfig& reign,
 
 void Server::SteppedDown() {
   last_ = state();
-  arrivals_.clear();
   driver_ = nullptr;
 }
 

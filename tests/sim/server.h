@@ -90,11 +90,9 @@ class Server {
   void Tell(const std::string& text);
 
   // ---- Around a step of the core ----
-  void BeforeStep(CoordinatorState& state, const CoordinatorEvent& event, Time now);
-  void AfterStep(CoordinatorState& state, const CoordinatorEvent& event,
+  void BeforeStep(const CoordinatorState& state, const CoordinatorEvent& event, Time now);
+  void AfterStep(const CoordinatorState& state, const CoordinatorEvent& event,
                  const CoordinatorEffects& effects, Time now);
-  CoordinatorEvent Spoiled(CallEnded ended, const CoordinatorState& state) const;
-  void BreakRules(CoordinatorState& state, Time now);
   void CheckClaim(Time now) const;
   void CheckRecovered(const CoordinatorState& state) const;
   void OnAnswer(const Asked& asked, const Directive& directive);
@@ -110,9 +108,8 @@ class Server {
   std::optional<RendezvousHandlers> handlers_;  // None: nobody listens.
   std::map<std::uint64_t, Asked> calls_;        // That are open, in the order of their arrival.
   std::uint64_t last_call_ = 0;
-  std::map<NodeKey, std::uint64_t> arrivals_;  // Only where old reports are believed.
-  std::optional<Asked> closing_;               // The call whose end the driver hears just now.
-  CoordinatorState last_;                      // While it is down.
+  std::optional<Asked> closing_;  // The call whose end the driver hears just now.
+  CoordinatorState last_;         // While it is down.
   std::uint64_t life_ = 0;
   Term highest_term_;       // As a clock that never goes back gives it.
   bool successor_ = false;  // It reigns after another one,

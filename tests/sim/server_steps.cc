@@ -1,13 +1,10 @@
-// Server: what must be true around each step of the core and after each turn of the loop, and
-// rules of the core that are broken from outside.
+// Server: what must be true around each step of the core and after each turn of the loop.
 #include <algorithm>
 
 #include "rendezvous/core/recovery.h"
-#include "rendezvous/core/roster.h"
 #include "rendezvous/messages/describe.h"
 #include "tests/sim/claims.h"
 #include "tests/sim/machine.h"
-#include "tests/sim/rules.h"
 #include "tests/sim/simulation.h"
 
 namespace ddprun::sim {
@@ -17,18 +14,17 @@ constexpr std::uint64_t kServerPace = 4'000;  // Wake-ups per simulated second.
 
 }  // namespace
 
-void Server::BeforeStep(CoordinatorState& state, const CoordinatorEvent& event, Time now) {
+void Server::BeforeStep(const CoordinatorState& state, const CoordinatorEvent& event, Time now) {
   simulation_.laws.OnWoken(name_, now, kServerPace);
   if (std::holds_alternative<Tick>(event) && machine_.loop().timers_come_first()) {
     simulation_.laws.Break(name_ + " judges by the time before what has arrived");
   }
-  BreakRules(state, now);
   phase_before_ = state.phase;
   worlds_before_ = state.worlds_formed;
   simulation_.laws.BeforeStep(state);
 }
 
-void Server::AfterStep(CoordinatorState& state, const CoordinatorEvent& event,
+void Server::AfterStep(const CoordinatorState& state, const CoordinatorEvent& event,
                        const CoordinatorEffects& effects, Time now) {
   simulation_.laws.AfterStep(state, config(), std::holds_alternative<Tick>(event), now);
   CheckRecovered(state);
@@ -37,9 +33,6 @@ void Server::AfterStep(CoordinatorState& state, const CoordinatorEvent& event,
     if (successor_ && !state.recovery.begun) {
       simulation_.laws.Break(name_ + " forms a world before it knows what its predecessor left");
     }
-  }
-  if (Without("recovered-not-charged") && phase_before_ == Phase::kRecovering && state.drain) {
-    state.drain->membership = false;
   }
   if (phase_before_ != Phase::kDraining && state.phase == Phase::kDraining && state.drain->hang &&
       !simulation_.MayHang(state.world->id)) {
@@ -58,61 +51,6 @@ void Server::AfterStep(CoordinatorState& state, const CoordinatorEvent& event,
     over_since_.reset();
   } else if (!over_since_) {
     over_since_ = now;
-  }
-  if (Without("outcome-kept-first") && effects.persist) {
-    Step(state, config(), Persisted{effects.persist->number}, now);
-  }
-}
-
-// The end of an old call counts as the newest one's.
-CoordinatorEvent Server::Spoiled(CallEnded ended, const CoordinatorState& state) const {
-  const auto node = state.nodes.find({ended.node, ended.incarnation});
-  if (Without("newest-report") && ended.cancelled && node != state.nodes.end()) {
-    ended.sequence = node->second.report.sequence;
-  }
-  return ended;
-}
-
-void Server::BreakRules(CoordinatorState& state, Time now) {
-  bool changed = false;
-  if (state.phase == Phase::kDraining) {
-    const bool early = Without("judging-at-the-end") && !state.drain->evidence.empty();
-    for (auto& [key, node] : state.nodes) {
-      if (early) {
-        node.report.hosting = Hosting::kNothing;
-        node.report.unkillable = 0;
-      }
-      if (early || Without("floors")) {
-        node.report.floor = std::max(node.report.floor, state.world->generation);
-        changed = true;
-      }
-    }
-  }
-  if (Without("fence-wait") && state.world) {
-    changed = true;
-    for (Member& member : state.world->members) {
-      member.fence.reset();
-    }
-  }
-  for (auto& [key, node] : state.nodes) {
-    if (Without("successor-grace") && !node.lost && !node.acknowledged &&
-        HasNewerMembership(state, key)) {
-      node.unconnected = Time{};
-      changed = true;
-    }
-    if (Without("several-at-once") && !node.lost && node.cancelled && node.lease_decides) {
-      node.expires = now;
-      changed = true;
-    }
-  }
-  if (changed) {
-    RefileAll(state, config());
-  }
-  if (Without("late-ticks")) {
-    state.stepped = now;
-  }
-  if (Without("recovery-lease") && state.phase == Phase::kRecovering) {
-    state.since = Time{};
   }
 }
 

@@ -327,7 +327,7 @@ LeftFiles SimWorkers::FilesOfOne() {
   return {"/logs",
           [takes] {
             if (takes > Duration{0}) {
-              Fiber::Current().Sleep(takes);
+              Fiber::Sleep(takes);
             }
             return WorkerRemains{};
           },

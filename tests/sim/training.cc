@@ -72,8 +72,8 @@ void Training::Begin(const Placement& placement) {
   shared.first_rank = shared.group_rank = 0;
   Process& process = Add(machine, shared, 0);
   process.disk.log.OnWorld(placement.world_id, placement.term, placement.generation);
-  process.work = std::make_unique<Fiber>(simulation_.agenda,
-                                         [this, &process](Fiber&) { RunRankZero(process); });
+  process.work =
+      std::make_unique<Fiber>(simulation_.agenda, [this, &process] { RunRankZero(process); });
 }
 
 void Training::WorkerDied(WorldId world, std::uint32_t rank) {
@@ -111,45 +111,31 @@ std::uint64_t Training::commits() const {
   return commits;
 }
 
-void Training::End(Process& process, int code) {
-  process.ended = true;
-  process.machine.workers().EndRank(process.placement.world_id, process.rank, Exited{code});
-}
-
 void Training::End(Process& process, const Error& error) {
   const bool refused = error.kind == ErrorKind::kRefused;
   refused_ += refused ? 1 : 0;
-  if (simulation_.transcript.words()) {
-    simulation_.transcript.Tell(
-        simulation_.agenda.Now(), process.machine.host(),
-        "(rank " + std::to_string(process.rank) + " ends: " + error.message + ")");
-  }
-  End(process, refused ? kDoNotRestart : kBroken);
+  process.machine.Tell("(rank " + std::to_string(process.rank) + " ends: " + error.message + ")");
+  process.ended = true;
+  process.machine.workers().EndRank(process.placement.world_id, process.rank,
+                                    Exited{refused ? kDoNotRestart : kBroken});
+  throw Fiber::Gone{};
 }
 
 // ---- Rank 0 ----
 void Training::RunRankZero(Process& process) {
-  std::optional<LoadedCheckpoint> loaded;
   // Now and then the start itself is slow enough for newer worlds to come first.
   const std::uint64_t chance = process.placement.world_id.value;
   const double slow = 20 * simulation_.setup.long_pauses;
   if (static_cast<double>(chance % 100) < 100 * slow) {
-    Fiber::Current().Sleep(Duration{static_cast<Duration::rep>(chance / 100 % kSlowestStart)});
-    if (process.over()) {
-      return;
-    }
+    process.Sleep(Duration{static_cast<Duration::rep>(chance / 100 % kSlowestStart)});
   }
-  if (!Claim(process) || !Load(process, loaded)) {
-    return;
-  }
-  process.watch = std::make_unique<Fiber>(simulation_.agenda,
-                                          [this, &process](Fiber&) { WatchFence(process); });
+  Claim(process);
+  const std::optional<LoadedCheckpoint> loaded = Load(process);
+  process.watch =
+      std::make_unique<Fiber>(simulation_.agenda, [this, &process] { WatchFence(process); });
   const WorldId world = process.placement.world_id;
-  while (!process.over() && !Together(process)) {
-    Fiber::Current().Sleep(kLook);
-  }
-  if (process.over()) {
-    return;
+  while (!Together(process)) {
+    process.Sleep(kLook);
   }
   const std::map<std::uint32_t, Machine*> where = simulation_.job(world).where;
   for (const auto& [rank, machine] : where) {
@@ -160,80 +146,42 @@ void Training::RunRankZero(Process& process) {
       ++loading_[world];
       Process& other = Add(*machine, process.placement, rank);
       other.work = std::make_unique<Fiber>(
-          simulation_.agenda,
-          [this, &other, ref = loaded->ref](Fiber&) { LoadElsewhere(other, ref); });
+          simulation_.agenda, [this, &other, ref = loaded->ref] { LoadElsewhere(other, ref); });
     }
   }
-  while (!process.over() && loading_[world] > 0) {
-    Fiber::Current().Sleep(kLook);
+  while (loading_[world] > 0) {
+    process.Sleep(kLook);
   }
   MakeSteps(process, loaded ? loaded->snapshot.state.step : 0);
 }
 
-bool Training::Claim(Process& process) {
+void Training::Claim(Process& process) {
   const Placement& placement = process.placement;
-  Writer writer = MakeWriter("run", placement.term, placement.generation, placement.world_id);
-  if (Without("claim-order")) {
-    writer.term = {~std::uint64_t{0}};
-    writer.generation = {++inflated_};
-  }
-  const Result<std::vector<std::string>> claimed = process.store.Claim(writer);
-  if (process.over()) {
-    return false;
-  }
+  const Result<std::vector<std::string>> claimed = process.store.Claim(
+      MakeWriter("run", placement.term, placement.generation, placement.world_id));
+  process.GoOn();
   if (!claimed) {
     End(process, claimed.error());
-    return false;
-  }
-  if (Without("commit-mine")) {
-    process.files.PretendToBe(writer);
   }
   ExpectEndOfOlder(process);
-  return true;
 }
 
-bool Training::Load(Process& process, std::optional<LoadedCheckpoint>& loaded) {
+std::optional<LoadedCheckpoint> Training::Load(Process& process) {
   Result<LoadOutcome> outcome = process.store.Load();
-  if (process.over()) {
-    return false;
-  }
+  process.GoOn();
   const WorldId world = process.placement.world_id;
   if (!outcome) {
     process.disk.log.OnUnreadable(world, outcome.error().message);
     End(process, outcome.error());
-    return false;
   }
-  loaded = std::move(outcome->checkpoint);
-  if (Without("lineage")) {
-    LoadLargest(process, loaded);
-    if (process.over()) {
-      return false;
-    }
-  }
-  process.disk.log.OnLoaded(world, loaded ? std::optional(loaded->ref) : std::nullopt);
-  return true;
-}
-
-void Training::LoadLargest(Process& process, std::optional<LoadedCheckpoint>& loaded) {
-  std::string largest;
-  for (const std::string& name : process.disk.files.List(kCheckpoints).value()) {
-    largest = IsCheckpointName(name) ? std::max(largest, name) : largest;
-  }
-  if (largest.empty()) {
-    return;
-  }
-  Result<LoadedCheckpoint> found =
-      process.store.LoadFrom(std::filesystem::path(kCheckpoints) / largest);
-  if (found) {
-    loaded = *std::move(found);
-  }
+  const auto& found = outcome->checkpoint;
+  process.disk.log.OnLoaded(world, found ? std::optional(found->ref) : std::nullopt);
+  return std::move(outcome->checkpoint);
 }
 
 void Training::LoadElsewhere(Process& process, const CheckpointRef& ref) {
   const Result<LoadedCheckpoint> loaded = process.store.LoadExactly(ref);
-  if (process.over()) {
-    return;
-  }
+  process.GoOn();
   --loading_[process.placement.world_id];
   if (!loaded) {
     process.disk.log.OnUnreadable(process.placement.world_id, loaded.error().message);
@@ -243,35 +191,24 @@ void Training::LoadElsewhere(Process& process, const CheckpointRef& ref) {
 
 void Training::MakeSteps(Process& process, std::uint64_t step) {
   const Setup& setup = simulation_.setup;
-  while (!process.over() && step < setup.steps) {
-    Fiber::Current().Sleep(setup.step_time * setup.save_every);
-    if (process.over()) {
-      return;
-    }
+  while (step < setup.steps) {
+    process.Sleep(setup.step_time * setup.save_every);
     if (process.machine.frozen() || !Together(process)) {
       continue;
     }
     step = std::min(step + setup.save_every, setup.steps);
     const Result<SaveReport> saved = process.store.Save(SnapshotAt(step));
-    if (process.over()) {
-      return;
-    }
+    process.GoOn();
     if (saved) {
       process.disk.log.OnAcknowledged(saved->ref);
     } else if (saved.error().kind == ErrorKind::kRefused) {
       End(process, saved.error());
     }
   }
-  if (process.over()) {
-    return;
-  }
   const Result<void> closed = process.store.Close();
-  if (process.over()) {
-    return;
-  }
+  process.GoOn();
   if (!closed) {
     End(process, closed.error());
-    return;
   }
   process.ended = true;
   simulation_.FinishWorld(process.placement.world_id);
@@ -292,15 +229,10 @@ bool Training::Together(const Process& process) const {
 
 // ---- What else must be true ----
 void Training::WatchFence(Process& process) {
-  while (!process.over()) {
-    Fiber::Current().Sleep(kLookAtFence);
-    if (process.over() || Without("reread")) {
-      return;
-    }
+  while (!Without("reread")) {
+    process.Sleep(kLookAtFence);
     const Result<void> mine = process.store.CheckFence();
-    if (process.over()) {
-      return;
-    }
+    process.GoOn();
     if (!mine && mine.error().kind == ErrorKind::kRefused) {
       End(process, mine.error());
     }

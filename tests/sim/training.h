@@ -48,7 +48,16 @@ class Training {
   struct Process {
     Process(Training& training, Disk& disk, Machine& machine, const Placement& placement,
             std::uint32_t rank);
-    bool over() const { return ended || files.dead() || Fiber::Current().abandoned(); }
+    // It does not go on from here where it is on its way out.
+    void GoOn() const {
+      if (ended || files.dead()) {
+        throw Fiber::Gone{};
+      }
+    }
+    void Sleep(Duration duration) const {
+      Fiber::Sleep(duration);
+      GoOn();
+    }
 
     Machine& machine;
     Disk& disk;
@@ -65,25 +74,21 @@ class Training {
   Disk& DiskOf(const Machine& machine);
   Process& Add(Machine& machine, const Placement& placement, std::uint32_t rank);
   void RunRankZero(Process& process);
-  // False: there is nothing more to do for it.
-  bool Claim(Process& process);
-  bool Load(Process& process, std::optional<LoadedCheckpoint>& loaded);
-  void LoadLargest(Process& process, std::optional<LoadedCheckpoint>& loaded);
+  void Claim(Process& process);
+  std::optional<LoadedCheckpoint> Load(Process& process);
   void LoadElsewhere(Process& process, const CheckpointRef& ref);
   void MakeSteps(Process& process, std::uint64_t step);
   void WatchFence(Process& process);
   void ExpectEndOfOlder(const Process& claimant);
   bool Together(const Process& process) const;
   // Refused, or broken in another way.
-  void End(Process& process, const Error& error);
-  void End(Process& process, int code);
+  [[noreturn]] void End(Process& process, const Error& error);
 
   Simulation& simulation_;
   std::map<std::uint32_t, std::unique_ptr<Disk>> disks_;  // By machine; of a shared one only 0.
   std::map<std::uint32_t, bool> reachable_;
   std::map<WorldId, int> loading_;  // Processes that have not loaded yet.
   std::uint64_t refused_ = 0;
-  std::uint64_t inflated_ = 0;
   std::vector<std::unique_ptr<Process>> processes_;  // Last: they end before what they use.
 };
 
