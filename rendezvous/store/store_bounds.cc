@@ -1,9 +1,16 @@
 // What one connection and all together may make the server keep, and for how long in silence.
 #include "rendezvous/store/store_server.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 
 namespace ddprun {
+namespace {
+
+constexpr std::size_t kWorthGivingBack = 64 << 20;
+
+}  // namespace
 
 void StoreServer::Charge(Connection& connection) {
   traffic_ -= connection.charged;
@@ -34,6 +41,16 @@ void StoreServer::BoundTraffic(StoreClientId id) {
   if (found != connections_.end()) {
     Charge(found->second);
     KeepBounds(id, found->second, 0);
+  }
+  GiveMemoryBack();
+}
+
+// Else what many answers took stays with this process until something else needs it here.
+void StoreServer::GiveMemoryBack() {
+  most_traffic_ = std::max(most_traffic_, traffic());
+  if (most_traffic_ > kWorthGivingBack && traffic() < most_traffic_ / 8) {
+    most_traffic_ = traffic();
+    ::malloc_trim(0);
   }
 }
 

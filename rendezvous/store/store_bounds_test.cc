@@ -1,3 +1,5 @@
+#include <fstream>
+
 #include "rendezvous/store/store_server_testing.h"
 #include "rendezvous/store/store_thread.h"
 
@@ -147,6 +149,47 @@ TEST(StoreServer, WhatIsKeptOfAHalfTakenAnswerCounts) {
 }
 
 // Whoever keeps a store busy keeps nobody else from anything.
+std::size_t ResidentBytes() {
+  std::size_t whole = 0;
+  std::size_t resident = 0;
+  std::ifstream("/proc/self/statm") >> whole >> resident;
+  return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+// Readers that stood still, each with an answer of its own, left it to the process for good, where
+// something small came to lie behind it.
+TEST(StoreServer, MemoryOfAnswersThatNobodyTookGoesBack) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer keeps what was freed";
+#endif
+  constexpr std::size_t kEach = 8 << 20;
+  constexpr std::size_t kReaders = 24;
+  Served served;
+  Client good(served);
+  good.Send(wire::Set("/v", std::string(2'000, 'x')));
+  good.Ask(wire::MultiGet(std::vector<std::string>(kEach / 2'000, "/v")), kEach / 2'000 * 2'008);
+  const std::size_t before = ResidentBytes();
+  {
+    std::vector<std::unique_ptr<Client>> still;
+    for (std::size_t i = 0; i < kReaders; ++i) {
+      still.push_back(std::make_unique<Client>(served));
+      still.back()->Send(wire::MultiGet(std::vector<std::string>(kEach / 2'000, "/v")));
+      still.back()->Send(wire::Validate());
+      while (served.On([](StoreServer& server) { return server.traffic(); }) < i * kEach / 2) {
+        std::this_thread::yield();
+      }
+      good.Send(wire::Set("/small" + std::to_string(i), std::string(1'000, 'x')));
+      good.Settle();
+    }
+    while (served.On([](StoreServer& server) { return server.traffic(); }) < kReaders * kEach / 2) {
+      std::this_thread::yield();
+    }
+    EXPECT_GT(ResidentBytes() - before, kReaders * kEach / 2);
+  }
+  served.UntilConnections(1);
+  EXPECT_LT(ResidentBytes(), before + kReaders * kEach / 8);
+}
+
 TEST(StoreThread, AStoreLivesApartFromItsOwner) {
   StoreThread thread;
   auto listener = ListenForStore("127.0.0.1", 0);

@@ -311,6 +311,7 @@ void StoreServer::Drop(StoreClientId id, std::string_view reason) {
   connections_.erase(found);
   table_.Forget(id, answers_);
   Deliver();
+  GiveMemoryBack();
 }
 
 }  // namespace ddprun

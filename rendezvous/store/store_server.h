@@ -92,6 +92,7 @@ class StoreServer {
   void BoundTraffic(StoreClientId id);
   void KeepBounds(StoreClientId id, const Connection& connection, std::size_t more);
   void DropLargest();
+  void GiveMemoryBack();
   void Drop(StoreClientId id, std::string_view reason);
   void ExpireSilent();
   void BoundSilent();
@@ -106,6 +107,7 @@ class StoreServer {
   std::map<StoreClientId, Connection> connections_;
   StoreClientId last_id_;
   std::size_t traffic_ = 0;                                  // Beside values_.
+  std::size_t most_traffic_ = 0;                             // Since memory was given back.
   std::deque<std::pair<Time, StoreClientId>> silent_until_;  // In order of time.
   std::vector<StoreAnswer> answers_;                         // Not delivered yet.
   bool delivering_ = false;
