@@ -28,6 +28,7 @@
 #include "agent/workers/process_tree.h"
 #include "agent/workers/wait_status.h"
 #include "agent/workers/worker_launcher.h"
+#include "common/exit_code.h"
 
 namespace ddprun {
 namespace {
@@ -370,6 +371,9 @@ int RunGuarded(const std::function<int(GuardLink)>& agent_main) {
     if (!left.empty()) {
       Say(left);
     }
+  }
+  if (killed != nullptr && guard.ended_by == 0 && killed->signal == SIGABRT) {
+    return kExitInternal;
   }
   return killed != nullptr && guard.ended_by != 0 ? 128 + guard.ended_by : ShellCode(status);
 }

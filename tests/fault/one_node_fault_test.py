@@ -111,6 +111,14 @@ class NothingIsLeft(DdprunTest):
         self.assertEqual(self.mark.living(), [])
         self.assertIn("the agent was killed by signal 9 (SIGKILL); ended what it started", run.err())
 
+    # As gRPC does without memory: no worker's 134.
+    def test_an_agent_that_aborts_is_ddpruns_own_failure(self):
+        run = self.start(FAKE_WORKER, HELLO, "--hang")
+        self.wait_for_workers(run, 1)
+        os.kill(run.agent(), signal.SIGABRT)
+        self.assertEqual(run.wait(), 70, run.all())
+        self.assertIn("the agent was killed by signal 6 (SIGABRT); ended what it started", run.err())
+
     def test_the_guard_is_killed_while_the_agent_stops_workers(self):
         run = self.start_stubborn()
         run.signal(signal.SIGTERM)
