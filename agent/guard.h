@@ -53,8 +53,9 @@ class GuardLink {
 };
 
 // Forks; call it before any thread or library starts. In the agent, runs agent_main and ends the
-// process with its result; in the guard, returns the agent's exit code, or 128+N when it died of
-// signal N (of SIGABRT 70: it, or gRPC, could not go on, often for want of memory), once every descendant is gone. 1 when the agent could not be started at all.
+// process with its result; in the guard, returns the agent's exit code once every descendant is
+// gone, or 128+N when it died of signal N (of SIGABRT 70: it, or gRPC, could not go on, often for
+// want of memory). 1 when the agent could not be started at all.
 int RunGuarded(const std::function<int(GuardLink)>& agent_main);
 
 // SIGKILL to every descendant of this process, repeated until none is left or the limit is over.

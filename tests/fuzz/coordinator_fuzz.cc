@@ -14,7 +14,7 @@
 #include "rendezvous/core/status.h"
 #include "rendezvous/core/testing/invariants.h"
 #include "rendezvous/messages/describe.h"
-#include "tests/fuzz/fuzz_input.h"
+#include "tests/fuzz/made_up_reports.h"
 
 namespace {
 
@@ -54,142 +54,9 @@ struct PlayedRun {
   }
 };
 
-// Does what it is told; its workers never end by themselves.
-struct HonestNode {
-  NodeReport report;
-
-  HonestNode(const std::string& name, const RunShape& shape) {
-    report.node = report.host = name;
-    report.incarnation = {1};
-    report.shape = shape;
-    report.store = {name, 1234};
-  }
-  void Speak(PlayedRun& run, Time now) {
-    ++report.sequence;
-    run.Feed(Reported{report}, now);
-    const Directive told = run.Told(report, now);
-    CHECK(!Describe(told).empty());
-    report.term = run.config.term;
-    report.beat = now.time_since_epoch().count();
-    report.echo = told;
-    if (const auto* const order = std::get_if<Run>(&told);
-        order != nullptr && order->placement.generation > report.floor) {
-      report.placement = order->placement;
-      report.hosting = Hosting::kWorkers;
-      report.outcome = Outcome::kNone;
-    } else if (const auto* const stop = std::get_if<Stop>(&told)) {
-      if (report.hosting != Hosting::kNothing) {
-        report.outcome = Outcome::kStopped;
-      }
-      report.hosting = Hosting::kNothing;
-      report.floor = std::max(report.floor, stop->generation);
-      if (stop->cause == StopCause::kDeclaredLost) {
-        report.incarnation.value += 2;
-        report.sequence = 0;
-        report.placement.reset();
-        report.outcome = Outcome::kNone;
-      }
-    } else if (std::holds_alternative<Finish>(told)) {
-      report.hosting = Hosting::kNothing;
-    }
-  }
-};
-
-template <class Value, std::size_t kSize>
-Value OneOf(FuzzInput& input, const std::array<Value, kSize>& values) {
-  return values[input.Byte() % kSize];
-}
-
-std::string SomeText(FuzzInput& input) {
-  const std::size_t size = OneOf<std::size_t>(input, std::array<std::size_t, 4>{0, 3, 255, 4'096});
-  return std::string(size, 'x');
-}
-
-WorkerFailure SomeFailure(FuzzInput& input) {
-  WorkerFailure failure;
-  failure.rank = input.Byte();
-  const int number = input.Byte();
-  failure.status = number % 2 == 0 ? ExitStatus(Exited{number}) : Killed{1 + number % 31};
-  const std::uint8_t bits = input.Byte();
-  failure.said_hello = (bits & 1) != 0;
-  failure.stopped_by_us = (bits & 2) != 0;
-  failure.recorded = (bits & 4) != 0;
-  failure.after = Duration{100 * (bits >> 3)};
-  failure.last_lines = SomeText(input);
-  failure.details.traceback = SomeText(input);
-  failure.hang = SomeText(input).substr(0, kMaxHangText);
-  return failure;
-}
-
-// A liar has heard of the world, or has made it up.
-Placement SomePlacement(FuzzInput& input, const CoordinatorState& state) {
-  Placement placement;
-  const bool heard = state.world && input.Byte() % 4 != 0;
-  placement.term = heard ? state.world->term : Term{input.Byte()};
-  placement.generation = {
-      (heard ? state.world->generation.value : 0) +
-      OneOf<std::uint64_t>(input, std::array<std::uint64_t, 4>{0, 0, 1, std::uint64_t{1} << 50})};
-  placement.world_id = heard ? state.world->id : WorldId{input.Byte()};
-  placement.group_size = 1 + input.Byte() % 8;
-  placement.group_rank = input.Byte() % placement.group_size;
-  placement.world_size = 1 + input.Byte();
-  placement.first_rank = input.Byte() % placement.world_size;
-  placement.store.host = SomeText(input).substr(0, 255);
-  return placement;
-}
-
-// All that the border lets through (rendezvous/wire/convert_read.cc), but for its numbers' ends.
-void MakeUp(FuzzInput& input, const CoordinatorState& state, NodeReport& report) {
-  const std::uint8_t what = input.Byte();
-  const auto says = [&](int bit) { return (what >> bit & 1) != 0; };
-  report.hosting =
-      OneOf(input, std::array{Hosting::kNothing, Hosting::kWorkers, Hosting::kStopping});
-  report.placement.reset();
-  if (says(0)) {
-    report.placement = SomePlacement(input, state);
-  }
-  report.outcome = OneOf(input, std::array{Outcome::kNone, Outcome::kSucceeded, Outcome::kFailed,
-                                           Outcome::kStopped, Outcome::kSpawnFailed});
-  report.failures.clear();
-  for (int i = says(1) ? input.Byte() % 9 : 0; i > 0; --i) {
-    report.failures.push_back(SomeFailure(input));
-  }
-  report.spawn_failure = says(2) ? SomeText(input) : "";
-  if (says(3)) {
-    report.floor = {OneOf<std::uint64_t>(
-        input, std::array<std::uint64_t, 4>{0, 1, state.newest.value, std::uint64_t{1} << 50})};
-  }
-  report.unkillable = says(4) ? input.Byte() : 0;
-  report.hung_rank.reset();
-  report.standings.clear();
-  if (says(5)) {
-    report.hung_rank = input.Byte();
-    for (int i = input.Byte() % 5; i > 0; --i) {
-      const std::uint8_t count = input.Byte();
-      report.standings.push_back({input.Byte(), SomeText(input).substr(0, 255), input.Byte(), count,
-                                  input.Byte() % (count + 1u), Duration{1'000}});
-    }
-    report.progress = std::uint64_t{1} << input.Byte() % 64;
-    report.ended_well = static_cast<std::uint32_t>(report.progress % (report.workers + 1u));
-  }
-  report.leaving =
-      says(6) ? OneOf(input, std::array{Leaving::kLeave, Leaving::kStopRun}) : Leaving::kNo;
-  report.term = {input.Byte() % 3u};
-  report.beat = OneOf<std::int64_t>(input, std::array<std::int64_t, 3>{0, 1, INT64_MAX / 1'000});
-  report.restarts_used = input.Byte();
-}
-
-// As what the border lets through says of itself for ever.
-void MakeUpNode(FuzzInput& input, const RunShape& shape, NodeReport& report) {
-  const std::uint8_t who = input.Byte();
-  report.node = who % 16 < 2 ? "n" + std::to_string(who % 16) : "x" + std::to_string(who);
-  report.incarnation = {1'000u + input.Byte()};
-  report.host = report.role = report.node + SomeText(input).substr(0, 200);
-  report.shape = shape;
-  if (input.Byte() % 8 == 0) {
-    report.shape.max_nodes += 1 + input.Byte();
-  }
-  report.workers = 1 + input.Byte();
+void Speak(HonestNode& node, PlayedRun& run, Time now) {
+  run.Feed(Reported{node.report}, now);
+  node.Hear(run.Told(node.report, now), run.config.term, now.time_since_epoch().count());
 }
 
 // Whoever comes while a world runs that has no room is a stranger to it.
@@ -201,8 +68,8 @@ void PlayStrangers(FuzzInput input) {
   Time now = At(Duration{0});
   const auto beat = [&] {
     for (std::size_t i = 0; i < honest.size(); ++i) {
-      honest[i].Speak(alone, now);
-      same[i].Speak(visited, now);
+      Speak(honest[i], alone, now);
+      Speak(same[i], visited, now);
       CHECK(SameDirective(*honest[i].report.echo, *same[i].report.echo));
       CHECK(honest[i].report.hosting == same[i].report.hosting);
     }
@@ -276,7 +143,7 @@ void PlayLiars(FuzzInput input) {
       now += kBeat;
       run.Feed(Tick{}, now);
       for (HonestNode& node : honest) {
-        node.Speak(run, now);
+        Speak(node, run, now);
       }
     }
     CHECK(NextWake(run.state, run.config) || IsOver(run.state) || run.state.nodes.empty());

@@ -1,0 +1,288 @@
+// What the nodes of one run, and people, may say to a server that has other runs as well: whatever
+// it is, nodes of the others are told the same at the same time, and people who ask about those
+// hear the same.
+//
+// Two servers with real drivers play one run of two honest nodes; to one of them others come, each
+// with a run of his own making. The input is a list of steps: who speaks, whose call ends, what is
+// asked, how much time goes by.
+#include <array>
+#include <cstdio>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "rendezvous/driver.h"
+#include "tests/fuzz/made_up_reports.h"
+
+namespace {
+
+using namespace ddprun;
+
+constexpr int kMostSteps = 300;
+constexpr int kOtherRuns = 6;
+constexpr Duration kBeat{500};
+constexpr const char* kRun = "run";
+const RunShape kShape{.min_nodes = 2, .max_nodes = 2, .max_restarts = 1'000};
+
+// Nothing takes any time.
+class InstantLoop final : public Loop {
+ public:
+  void Post(std::function<void()> work) override { posted_.push_back(std::move(work)); }
+  void RunBlocking(std::function<void()> work, std::function<void()> done) override {
+    work();
+    Post(std::move(done));
+  }
+  void RunOnDisk(std::function<void()> work, std::function<void()> done) override {
+    RunBlocking(std::move(work), std::move(done));
+  }
+  bool FinishOnDisk(Duration, std::function<void()> work) override {
+    work();
+    return true;
+  }
+  void RunBounded(Duration, std::function<void()> work, std::function<void(bool)> done) override {
+    RunBlocking(std::move(work), [done = std::move(done)] { done(true); });
+  }
+  Time Now() const override { return now_; }
+  void CheckOnLoop() const override {}
+
+  void RunPosted() {
+    while (!posted_.empty()) {
+      const auto work = std::move(posted_.front());
+      posted_.pop_front();
+      work();
+    }
+  }
+  void GoTo(Time when) {
+    RunPosted();
+    while (!alarms_.empty() && alarms_.begin()->first <= when) {
+      const auto due = alarms_.begin();
+      now_ = std::max(now_, due->first);
+      const auto fire = std::move(due->second);
+      alarms_.erase(due);
+      fire();
+      RunPosted();
+    }
+    now_ = when;
+  }
+
+ private:
+  using Alarms = std::multimap<Time, std::function<void()>>;
+  class InstantAlarm final : public Alarm {
+   public:
+    explicit InstantAlarm(InstantLoop& loop) : loop_(loop) {}
+    ~InstantAlarm() override { Cancel(); }
+    void Set(Time when, std::function<void()> fire) override {
+      armed_ = loop_.alarms_.emplace(when, [this, fire = std::move(fire)] {
+        armed_.reset();
+        fire();
+      });
+    }
+    void Cancel() override {
+      if (armed_) {
+        loop_.alarms_.erase(*std::exchange(armed_, std::nullopt));
+      }
+    }
+
+   private:
+    InstantLoop& loop_;
+    std::optional<Alarms::iterator> armed_;
+  };
+  std::unique_ptr<Alarm> NewAlarm() override { return std::make_unique<InstantAlarm>(*this); }
+
+  Time now_{std::chrono::seconds(1'000)};
+  std::deque<std::function<void()>> posted_;
+  Alarms alarms_;
+};
+
+// What came of a call, for as long as its caller wants to know.
+struct Answered {
+  std::optional<SyncReply> reply;
+  bool refused = false;
+};
+
+class Call final : public PendingSync {
+ public:
+  explicit Call(std::shared_ptr<Answered> answered) : answered_(std::move(answered)) {}
+  void Answer(const SyncReply& reply) override { answered_->reply = reply; }
+  void Refuse(const Error& error) override {
+    CHECK(!error.message.empty());
+    answered_->refused = true;
+  }
+
+ private:
+  const std::shared_ptr<Answered> answered_;
+};
+
+struct Server {
+  InstantLoop loop;
+  CoordinatorDriver driver{loop, {.term = {1}, .seed = 7}};
+  RendezvousHandlers handlers = driver.Handlers();
+
+  std::shared_ptr<Answered> Ask(const NodeReport& report) {
+    auto answered = std::make_shared<Answered>();
+    handlers.sync(report, std::make_shared<Call>(answered));
+    loop.RunPosted();
+    return answered;
+  }
+};
+
+// One of the run that is looked at, with its open call.
+struct Member {
+  HonestNode node;
+  std::shared_ptr<Answered> call;
+
+  explicit Member(const std::string& name) : node(name, kShape) { node.report.run_id = kRun; }
+  void Speak(Server& server) {
+    if (call && call->reply) {
+      node.Hear(call->reply->directive, call->reply->term, call->reply->beat);
+      call = nullptr;
+    }
+    CHECK(!call || !call->refused);
+    call = call ? call : server.Ask(node.report);
+  }
+  void Fail(Server& server) {
+    if (node.Fail()) {
+      call = server.Ask(node.report);
+    }
+  }
+};
+
+std::string Words(const Server& server) {
+  std::string text;
+  for (const std::string& line : *server.handlers.describe(kRun)) {
+    text += line + "\n";
+  }
+  for (const RunStatus& status : *server.handlers.status(kRun)) {
+    for (const PastNotice& notice : status.notices) {
+      text += notice.text + "\n";
+    }
+  }
+  return text;
+}
+
+class Play {
+ public:
+  explicit Play(FuzzInput input) : input_(input) {}
+
+  void Run() {
+    for (int i = 0; i < 4; ++i) {
+      Beat();
+    }
+    CHECK(visited_.driver.StateOf(kRun)->phase == Phase::kRunning);
+    for (int step = 0; step < kMostSteps && !input_.Rest().empty(); ++step) {
+      TakeStep(input_.Byte());
+      Compare();
+    }
+    for (int i = 0; i < 8; ++i) {  // Longer than a lease.
+      Beat();
+    }
+    CHECK(visited_.driver.StateOf(kRun)->budget.used == alone_.driver.StateOf(kRun)->budget.used);
+  }
+
+ private:
+  void TakeStep(std::uint8_t what) {
+    switch (what % 8) {
+      case 0:
+      case 1:
+      case 2:
+      case 3:
+        Lie();
+        break;
+      case 4:
+        if (last_) {  // Its connection is closed.
+          visited_.handlers.cancel(*last_);
+        }
+        break;
+      case 5: {
+        ControlRequest request{.run_id = what < 128 ? kRun : "", .verb = ControlVerb::kStop};
+        request.node = "n0";
+        request.token = SomeText(input_);
+        CHECK(!visited_.handlers.control(request));
+        break;
+      }
+      case 6:
+        (void)visited_.handlers.describe(what < 128 ? "" : OtherRun());
+        (void)visited_.handlers.status(what < 128 ? "" : OtherRun());
+        break;
+      default:
+        if (what >= 224) {  // So that something is said of this run, too.
+          members_[what / 8 % 2].Fail(alone_);
+          same_[what / 8 % 2].Fail(visited_);
+        }
+        Beat();
+        break;
+    }
+    visited_.loop.RunPosted();
+  }
+
+  void Lie() {
+    NodeReport report;
+    const RunId run = OtherRun();
+    MakeUpNode(input_, kShape, report);
+    const CoordinatorState* const state =
+        visited_.driver.StateOf(input_.Byte() % 2 == 0 ? run : kRun);
+    MakeUp(input_, state == nullptr ? CoordinatorState{} : *state, report);
+    report.run_id = run;
+    report.term = std::min(report.term, Term{1});  // A later one makes it reign anew, for all runs.
+    report.sequence = ++sequences_[{report.node, report.incarnation}];
+    last_ = NameOf(report);
+    const auto answered = visited_.Ask(report);
+    CHECK(!answered->reply || !Describe(answered->reply->directive).empty());
+  }
+
+  void Beat() {
+    for (std::size_t i = 0; i < members_.size(); ++i) {
+      members_[i].Speak(alone_);
+      same_[i].Speak(visited_);
+    }
+    Compare();
+    now_ += kBeat;
+    alone_.loop.GoTo(now_);
+    visited_.loop.GoTo(now_);
+    Compare();
+    if (Words(alone_) != Words(visited_)) {
+      std::fprintf(stderr, "%s--- and, where others came:\n%s", Words(alone_).c_str(),
+                   Words(visited_).c_str());
+      CHECK(false);
+    }
+  }
+
+  void Compare() {
+    for (std::size_t i = 0; i < members_.size(); ++i) {
+      const auto& [one, other] = std::pair{members_[i].call, same_[i].call};
+      CHECK((one == nullptr) == (other == nullptr));
+      CHECK(one == nullptr || one->reply.has_value() == other->reply.has_value());
+      if (one && one->reply && !SameDirective(one->reply->directive, other->reply->directive)) {
+        std::fprintf(stderr, "%s, and where others came: %s\n",
+                     Describe(one->reply->directive).c_str(),
+                     Describe(other->reply->directive).c_str());
+        CHECK(false);
+      }
+    }
+  }
+
+  RunId OtherRun() { return "other" + std::to_string(input_.Byte() % kOtherRuns); }
+
+  FuzzInput input_;
+  Server alone_, visited_;
+  std::array<Member, 2> members_{Member("n0"), Member("n1")};
+  std::array<Member, 2> same_{Member("n0"), Member("n1")};
+  Time now_ = alone_.loop.Now();
+  std::map<NodeKey, std::uint64_t> sequences_;
+  std::optional<CallName> last_;  // Of a liar's.
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const bool quiet = [] {
+    StartLog("fuzz", LogLevel::kError);
+    return true;
+  }();
+  CHECK(quiet);
+  const std::size_t before = AllocatedBytes();
+  Play(FuzzInput(data, size)).Run();
+  CHECK(AllocatedBytes() <= before + (1 << 20));  // Nothing stays.
+  return 0;
+}
