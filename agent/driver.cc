@@ -10,23 +10,12 @@
 #include "common/log.h"
 #include "common/overload.h"
 #include "rendezvous/messages/describe.h"
+#include "rendezvous/notice_level.h"
 
 namespace ddprun {
 namespace {
 
 constexpr Duration kSlowStart{1'000};  // Until people are told what it waits for.
-
-LogLevel ToLogLevel(SayLevel level) {
-  switch (level) {
-    case SayLevel::kDetail:
-      return LogLevel::kDebug;
-    case SayLevel::kInfo:
-      return LogLevel::kInfo;
-    case SayLevel::kWarning:
-      return LogLevel::kWarning;
-  }
-  return LogLevel::kWarning;
-}
 
 }  // namespace
 
@@ -94,7 +83,7 @@ void AgentDriver::CarryOut(const AgentEffect& effect) {
                        [this, generation = take.generation] { Feed(StacksTaken{generation}); });
                  },
                  [&](const Exit& exit) { parts_.on_exit(exit); },
-                 [&](const Say& say) { Log(ToLogLevel(say.level), say.text); },
+                 [&](const Say& say) { Log(LevelOf(say.level), say.text); },
              },
              effect);
 }

@@ -9,6 +9,7 @@
 #include "rendezvous/core/recovery.h"
 #include "rendezvous/core/status.h"
 #include "rendezvous/messages/describe.h"
+#include "rendezvous/notice_level.h"
 
 namespace ddprun {
 namespace {
@@ -32,12 +33,6 @@ Time ParkedUntil(Time beat, Duration poll) {
 }
 
 }  // namespace
-
-LogLevel LevelOf(const Notice& notice) {
-  return notice.level == NoticeLevel::kDetail ? LogLevel::kDebug
-         : notice.level == NoticeLevel::kInfo ? LogLevel::kInfo
-                                              : LogLevel::kWarning;
-}
 
 CoordinatorDriver::CoordinatorDriver(Loop& loop, const CoordinatorConfig& config)
     : loop_(loop), config_(config), lines_(loop), stay_(loop) {}
@@ -220,7 +215,7 @@ void CoordinatorDriver::AnswerIfDue(const RunId& run_id, RunEntry& run, const No
 
 void CoordinatorDriver::Tell(RunEntry& run, const std::vector<Notice>& notices) {
   for (const Notice& notice : notices) {
-    if (!lines_.Say(LevelOf(notice), notice.reason, notice.text)) {
+    if (!lines_.Say(LevelOf(notice.level), notice.reason, notice.text)) {
       continue;
     }
     run.notices.emplace_back(loop_.Now(), notice);

@@ -25,9 +25,6 @@
 
 namespace ddprun {
 
-// How loud the log says what a core wants said.
-LogLevel LevelOf(const Notice& notice);
-
 class CoordinatorDriver {
  public:
   static constexpr std::size_t kMaxRuns = 256;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "rendezvous/messages/messages.h"
+#include "rendezvous/messages/notice.h"
 
 namespace ddprun {
 
@@ -103,9 +104,8 @@ struct Exit {
   std::optional<Finish> finish;  // What the coordinator said, if it did.
   std::string text;              // Why, when it did not.
 };
-enum class SayLevel { kDetail, kInfo, kWarning };
 struct Say {
-  SayLevel level = SayLevel::kInfo;
+  NoticeLevel level = NoticeLevel::kInfo;
   std::string text;
 };
 using AgentEffect =

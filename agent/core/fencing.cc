@@ -15,7 +15,7 @@ void FenceIfDue(AgentStep& step) {
   if (!fence || step.now < *fence) {
     return;
   }
-  step.Tell(SayLevel::kWarning,
+  step.Tell(NoticeLevel::kWarning,
             "the rendezvous at " + step.config.server + " has not answered for " +
                 FormatDuration(step.config.shape.fence_after) +
                 " (--fence-after): killing the workers, for others may take their place now");
@@ -31,9 +31,9 @@ bool ComesTooLate(AgentStep& step) {
   if (fence == Duration{0} || age < fence) {
     return false;
   }
-  step.Tell(SayLevel::kWarning, "no workers are started by an answer of the rendezvous at " +
-                                    step.config.server + " that took " + FormatDuration(age) +
-                                    " (--fence-after): asking again");
+  step.Tell(NoticeLevel::kWarning, "no workers are started by an answer of the rendezvous at " +
+                                       step.config.server + " that took " + FormatDuration(age) +
+                                       " (--fence-after): asking again");
   return true;
 }
 

@@ -72,7 +72,7 @@ void FindLateWorkers(AgentStep& step) {
     } else if (!heartbeat.late && step.now >= Due(heartbeat)) {
       heartbeat.late = true;
       step.send = true;
-      step.Tell(SayLevel::kDetail,
+      step.Tell(NoticeLevel::kDetail,
                 "rank " + std::to_string(step.state.placement->first_rank + local_rank) +
                     " has made no progress for " + FormatDuration(heartbeat.allowed));
     }

@@ -66,7 +66,7 @@ void OnStop(AgentStep& step, const Stop& stop, Incarnation spare) {
   AgentState& state = step.state;
   state.floor = std::max(state.floor, stop.generation);
   if (stop.cause == StopCause::kDeclaredLost && !state.next_incarnation) {
-    step.Tell(SayLevel::kWarning,
+    step.Tell(NoticeLevel::kWarning,
               "this node was declared lost (cut off or paused for too long): its workers stop "
               "and it joins again");
     state.next_incarnation = spare;
@@ -75,7 +75,7 @@ void OnStop(AgentStep& step, const Stop& stop, Incarnation spare) {
     }
   }
   if (state.phase == AgentPhase::kRunning && stop.generation >= state.placement->generation) {
-    step.Tell(SayLevel::kInfo, "stopping the workers: " + Describe(stop.cause));
+    step.Tell(NoticeLevel::kInfo, "stopping the workers: " + Describe(stop.cause));
     if (stop.cause == StopCause::kHang) {
       BeginHangStop(step);
     } else {
@@ -103,7 +103,7 @@ void OnWait(AgentStep& step, const Wait& wait) {
   if (step.state.waiting != reason) {
     step.state.waiting = reason;
     const bool brief = reason.what == WaitFor::kDrain || reason.what == WaitFor::kJournal;
-    step.Tell(brief ? SayLevel::kDetail : SayLevel::kInfo, Describe(wait.reason));
+    step.Tell(brief ? NoticeLevel::kDetail : NoticeLevel::kInfo, Describe(wait.reason));
   }
 }
 
@@ -143,7 +143,8 @@ void OnReplied(AgentStep& step, const Replied& replied) {
     return;
   }
   if (state.outage_told) {
-    step.Tell(SayLevel::kInfo, "the rendezvous at " + step.config.server + " is reachable again");
+    step.Tell(NoticeLevel::kInfo,
+              "the rendezvous at " + step.config.server + " is reachable again");
   }
   state.outage_told = false;
   state.heard = step.now;
@@ -189,7 +190,7 @@ void OnCallFailed(AgentStep& step, const CallFailed& failed) {
     state.outage_told = true;
     const std::string what = OutageInWords(state, step.config);
     const std::string& who = step.config.successor;
-    step.Tell(SayLevel::kWarning, failed.text + what + (who.empty() ? "" : " (" + who + ")"));
+    step.Tell(NoticeLevel::kWarning, failed.text + what + (who.empty() ? "" : " (" + who + ")"));
   }
 }
 
@@ -225,7 +226,7 @@ void OnWorkerEnded(AgentStep& step, const WorkerEnded& ended) {
   failure.details = ended.details;
   if (!stopping || failure.recorded) {
     // Alone, the coordinator beside it says the same with what follows from it.
-    step.Tell(step.config.shape.max_nodes == 1 ? SayLevel::kDetail : SayLevel::kWarning,
+    step.Tell(step.config.shape.max_nodes == 1 ? NoticeLevel::kDetail : NoticeLevel::kWarning,
               Describe(failure));
   }
   const Time failed = failure.recorded ? *ended.recorded : ended.noticed.value_or(step.now);
@@ -261,7 +262,7 @@ void OnSpawnFailed(AgentStep& step, const SpawnFailed& failed) {
   state.outcome = Outcome::kSpawnFailed;
   state.spawn_failure = failed.text;
   state.store = failed.store;
-  step.Tell(SayLevel::kWarning, "cannot start the workers: " + failed.text);
+  step.Tell(NoticeLevel::kWarning, "cannot start the workers: " + failed.text);
   BecomeIdle(step, failed.generation);
 }
 
@@ -275,9 +276,9 @@ void OnTick(AgentStep& step) {
   }
   if (due(state.kill_at)) {
     if (state.taking_stacks) {
-      step.Tell(SayLevel::kInfo, "taking the stacks lasts too long: killing the workers");
+      step.Tell(NoticeLevel::kInfo, "taking the stacks lasts too long: killing the workers");
     } else if (state.alive > 0) {
-      step.Tell(SayLevel::kWarning,
+      step.Tell(NoticeLevel::kWarning,
                 std::to_string(state.alive) + " workers have not ended in time: killing them");
     }
     KillNow(step);
@@ -285,9 +286,9 @@ void OnTick(AgentStep& step) {
   if (due(state.unkillable_at)) {
     state.unkillable_at.reset();
     state.unkillable = std::max(1u, state.alive);
-    step.Tell(SayLevel::kWarning, std::to_string(state.unkillable) +
-                                      " workers outlive SIGKILL (uninterruptible sleep?); "
-                                      "waiting for them");
+    step.Tell(NoticeLevel::kWarning, std::to_string(state.unkillable) +
+                                         " workers outlive SIGKILL (uninterruptible sleep?); "
+                                         "waiting for them");
   }
   if (due(state.exit_at)) {
     if (state.finish) {

@@ -29,14 +29,14 @@ void Preempt(AgentStep& step, const SignalArrived& arrived, const std::string& w
   state.signal = signal;
   state.leaving = step.config.leaves_alone ? Leaving::kLeave : Leaving::kStopRun;
   if (state.phase == AgentPhase::kRunning) {
-    step.Tell(SayLevel::kWarning,
+    step.Tell(NoticeLevel::kWarning,
               why + (state.start_lasts || arrived.starting
                          ? ": the workers are not started yet, and will not be"
                          : ": the workers have " + FormatDuration(step.config.shutdown_timeout) +
                                " to save and end (--shutdown-timeout)"));
     BeginStop(step, true, signal);
   } else if (state.phase == AgentPhase::kIdle) {
-    step.Tell(SayLevel::kWarning, why + ": leaving the run");
+    step.Tell(NoticeLevel::kWarning, why + ": leaving the run");
     if (NothingIsUnsaved(state)) {
       state.saved = true;
       state.unsaved = false;
@@ -50,7 +50,7 @@ void Preempt(AgentStep& step, const SignalArrived& arrived, const std::string& w
 void OnPreemption(AgentStep& step, const SignalArrived& arrived) {
   const std::string name = SignalName(arrived.signal);
   if (step.state.signal != 0) {
-    step.Tell(SayLevel::kDetail, "got " + name + " too: stopping already");
+    step.Tell(NoticeLevel::kDetail, "got " + name + " too: stopping already");
     return;
   }
   Preempt(step, arrived, "got " + name + " from the scheduler");
@@ -76,7 +76,7 @@ void OnSignal(AgentStep& step, const SignalArrived& arrived) {
     return;
   }
   if (state.signal != 0) {
-    step.Tell(SayLevel::kWarning, "got " + name + " again: killing the workers");
+    step.Tell(NoticeLevel::kWarning, "got " + name + " again: killing the workers");
     if (HasWorkers(state)) {
       state.phase = AgentPhase::kStopping;
       KillNow(step);
@@ -89,7 +89,7 @@ void OnSignal(AgentStep& step, const SignalArrived& arrived) {
   const bool alone = step.config.shape.max_nodes == 1 && HasWorkers(state);
   state.leaving = alone || signal == kSigInt ? Leaving::kStopRun : Leaving::kLeave;
   if (state.phase == AgentPhase::kRunning) {
-    step.Tell(SayLevel::kWarning,
+    step.Tell(NoticeLevel::kWarning,
               "got " + name +
                   (state.start_lasts || arrived.starting
                        ? ": the workers are not started yet, and will not be"
@@ -98,7 +98,7 @@ void OnSignal(AgentStep& step, const SignalArrived& arrived) {
                              " to end (--shutdown-timeout), a second signal kills them now"));
     BeginStop(step, true, signal);
   } else if (state.phase == AgentPhase::kIdle) {
-    step.Tell(SayLevel::kWarning, "got " + name + ": leaving the run");
+    step.Tell(NoticeLevel::kWarning, "got " + name + ": leaving the run");
     state.exit_at = step.now + kLeaveAlone;
   }
 }

@@ -19,7 +19,7 @@ struct AgentStep {
   std::vector<AgentEffect> effects;
   bool send = false;  // A report is due even if nothing in it changed.
 
-  void Tell(SayLevel level, std::string text) { effects.push_back(Say{level, std::move(text)}); }
+  void Tell(NoticeLevel level, std::string text) { effects.push_back(Say{level, std::move(text)}); }
 };
 
 inline constexpr Duration kLeaveAlone{1'000};  // A leaver without a server does not wait longer.

@@ -6,6 +6,7 @@
 #include "common/log.h"
 #include "common/overload.h"
 #include "rendezvous/local_channel.h"
+#include "rendezvous/notice_level.h"
 
 namespace ddprun {
 namespace {
@@ -135,7 +136,7 @@ void SuccessionDriver::CarryOut(const SuccessionEffect& effect) {
                  [&](const MoveCounter& move) { Move(move.claim); },
                  [&](const Follow& follow) { GoTo(follow.endpoint); },
                  [&](const StepDown& down) { LetGo(down); },
-                 [&](const Notice& notice) { Log(LevelOf(notice), notice.text); },
+                 [&](const Notice& notice) { Log(LevelOf(notice.level), notice.text); },
              },
              effect);
 }
