@@ -1,7 +1,6 @@
 #include "launcher/end/run_failure.h"
 
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <memory>
 #include <optional>
@@ -13,6 +12,7 @@
 #include "common/exit_code.h"
 #include "common/files.h"
 #include "common/log.h"
+#include "launcher/command_line/addresses.h"
 #include "launcher/end/failure_report.h"
 #include "launcher/end/termination_log.h"
 #include "proto/worker_env.h"
@@ -75,8 +75,7 @@ FailureFacts Gather(const Exit& exit, const LaunchConfig& config, const LastAtte
   for (std::string line; std::getline(lines, line);) {
     facts.last_lines.push_back(line);
   }
-  char host[256] = "localhost";
-  (void)!::gethostname(host, sizeof host - 1);
+  const std::string host = HostName();
   for (const EndedWorker& ended : attempt.failed) {
     if (ended.rank != root.rank || ended.pid != root.pid || root.host != host) {
       facts.others.push_back(ToFailed(ended.rank, FirstLocalRank(config) + ended.local_rank,

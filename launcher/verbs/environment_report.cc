@@ -17,6 +17,7 @@
 #include "agent/workers/numa_binding.h"
 #include "agent/workers/worker_spec.h"
 #include "common/files.h"
+#include "launcher/command_line/addresses.h"
 #include "launcher/interfaces.h"
 #include "launcher/scrub.h"
 
@@ -243,9 +244,7 @@ std::string Limits() {
 }
 
 std::string Network() {
-  char host[256] = "";
-  (void)!::gethostname(host, sizeof host - 1);
-  std::string text = "network\n" + Item("host name", host);
+  std::string text = "network\n" + Item("host name", HostName());
   for (const Interface& one : ListInterfaces()) {
     std::string addresses;
     for (const std::string& address : one.addresses) {
