@@ -1,9 +1,15 @@
 #include "launcher/agent_options.h"
 
-namespace ddprun {
+#include "launcher/command_line/addresses.h"
 
-void DescribeCore(const LaunchConfig& config, const std::string& server, AgentConfig& core) {
+namespace ddprun {
+namespace {
+
+AgentConfig CoreOf(const LaunchConfig& config, const NodeId& node, const std::string& server) {
+  AgentConfig core;
   core.run_id = config.run_id;
+  core.node = node;
+  core.host = HostName();
   core.shape = config.shape;
   core.node_rank = config.node_rank;
   core.workers = config.workers;
@@ -22,10 +28,12 @@ void DescribeCore(const LaunchConfig& config, const std::string& server, AgentCo
       config.around.ends_nodes_alone && config.shape.min_nodes < config.shape.max_nodes;
   core.give_up_code = config.give_up_code;
   core.requeues = config.around.requeues;
+  return core;
 }
 
 OutputRequest OutputOf(const LaunchConfig& config) {
   OutputRequest output;
+  output.hostname = HostName();
   output.redirects = config.redirects;
   output.tee = config.tee;
   output.redirects_of = config.redirects_of;
@@ -36,6 +44,28 @@ OutputRequest OutputOf(const LaunchConfig& config) {
   output.prefix_all = config.prefix_rank;
   output.prefix_template = config.prefix_template;
   return output;
+}
+
+}  // namespace
+
+AgentOptions OptionsOf(const LaunchConfig& config, const Preparation& prepared,
+                       const RunDirectory& directory, const NodeId& node,
+                       const std::string& server) {
+  AgentOptions options;
+  options.core = CoreOf(config, node, server);
+  if (config.around.seat) {
+    options.local_world_size = config.around.seat->local_size;
+  }
+  options.virtual_local_rank = config.virtual_local_rank;
+  options.command = prepared.command;
+  options.cpus = prepared.numa.cpus;
+  options.output = OutputOf(config);
+  options.discard_logs = config.DiscardsOutput();
+  options.keep_logs = config.KeepsOutput() && !options.discard_logs;
+  options.run_directory = directory.path();
+  options.directory_stays = !directory.temporary();
+  options.store.options.allowed = config.store_allowed;
+  return options;
 }
 
 }  // namespace ddprun

@@ -5,13 +5,14 @@
 
 #include "agent/agent_options.h"
 #include "launcher/command_line/config.h"
+#include "launcher/preparation.h"
+#include "launcher/run_directory.h"
 
 namespace ddprun {
 
-// All but what names the node: that is known before. `server`: where the rendezvous is, for people.
-void DescribeCore(const LaunchConfig& config, const std::string& server, AgentConfig& core);
-
-// But for the host's name.
-OutputRequest OutputOf(const LaunchConfig& config);
+// But for the store's place, and who wants to know. `server`: where the rendezvous is, for people.
+AgentOptions OptionsOf(const LaunchConfig& config, const Preparation& prepared,
+                       const RunDirectory& directory, const NodeId& node,
+                       const std::string& server);
 
 }  // namespace ddprun

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/command_line/addresses.h"
 #include "proto/worker_env.h"
 
 namespace ddprun {
@@ -25,10 +26,9 @@ std::vector<std::filesystem::path> Places() {
     places.push_back(std::filesystem::path(*runtime) / "ddprun");
   }
   places.push_back("/tmp/ddprun-" + std::to_string(::getuid()));
-  char host[256] = "localhost";  // Homes may be shared by machines.
-  (void)!::gethostname(host, sizeof host - 1);
   if (const auto home = GetProcessEnv("HOME"); home && home->starts_with('/')) {
-    places.push_back(std::filesystem::path(*home) / ".cache" / "ddprun" / host);
+    // Homes may be shared by machines.
+    places.push_back(std::filesystem::path(*home) / ".cache" / "ddprun" / HostName());
   }
   return places;
 }
@@ -45,22 +45,6 @@ Result<void> MakeOwn(const std::filesystem::path& directory) {
 // Loopback has many names: localhost, ::1, all of 127.0.0.0/8.
 Endpoint MeetingOf(const Endpoint& endpoint) {
   return IsLoopback(endpoint.host) ? Endpoint{"localhost", endpoint.port} : endpoint;
-}
-
-}  // namespace
-
-Result<std::filesystem::path> UserDirectory() {
-  std::string refused;
-  for (const std::filesystem::path& place : Places()) {
-    const Result<void> made = MakeOwn(place);
-    if (made) {
-      return place;
-    }
-    refused += (refused.empty() ? "" : "; ") + made.error().message;
-  }
-  return Error{ErrorKind::kRefused, "no directory for this user's locks: " + refused +
-                                        " (set XDG_RUNTIME_DIR to one that only this user can "
-                                        "write to)"};
 }
 
 Result<NodeSlot> TakeNodeSlot(const std::string& host, const Endpoint& endpoint,
@@ -83,6 +67,38 @@ Result<NodeSlot> TakeNodeSlot(const std::string& host, const Endpoint& endpoint,
   }
   return Error{ErrorKind::kRefused, std::to_string(kMaxSlots) + " agents of the run '" + run_id +
                                         "' are on this machine already"};
+}
+
+}  // namespace
+
+Result<std::filesystem::path> UserDirectory() {
+  std::string refused;
+  for (const std::filesystem::path& place : Places()) {
+    const Result<void> made = MakeOwn(place);
+    if (made) {
+      return place;
+    }
+    refused += (refused.empty() ? "" : "; ") + made.error().message;
+  }
+  return Error{ErrorKind::kRefused, "no directory for this user's locks: " + refused +
+                                        " (set XDG_RUNTIME_DIR to one that only this user can "
+                                        "write to)"};
+}
+
+Result<NodeSlot> NameThisNode(const LaunchConfig& config) {
+  const std::string host = HostName();
+  const Surroundings& around = config.around;
+  if (around.IsPlaced() && !config.standalone) {
+    return NodeSlot{around.node.empty() ? host + "." + std::to_string(*around.index) : around.node,
+                    {}};
+  }
+  if (config.node_rank) {
+    return NodeSlot{"node" + std::to_string(*config.node_rank), {}};
+  }
+  if (config.standalone) {
+    return NodeSlot{host, {}};
+  }
+  return TakeNodeSlot(host, config.endpoint, config.run_id);
 }
 
 }  // namespace ddprun

@@ -1,20 +1,21 @@
-// Which node this agent is, where nobody says: host#k with the lowest slot k that no other agent
-// of the same run holds on this machine. So two agents on one machine are two nodes, and an agent
-// that is started again takes its old place once nothing of it is left.
+// Which node this agent is: the scheduler's word, its fixed rank, or, where nobody says, host#k
+// with the lowest slot k that no other agent of the same run holds on this machine. So two agents
+// on one machine are two nodes, and an agent that is started again takes its old place once nothing
+// of it is left.
 #pragma once
 
 #include <filesystem>
 #include <string>
 
-#include "common/endpoint.h"
 #include "common/files.h"
 #include "common/ids.h"
+#include "launcher/command_line/config.h"
 
 namespace ddprun {
 
 struct NodeSlot {
   NodeId node;    // "host#0"
-  UniqueFd lock;  // Held by an exclusive flock until the last duplicate is closed.
+  UniqueFd lock;  // Of a slot: an exclusive flock, until the last duplicate is closed.
 };
 
 // Of this user on this machine: $XDG_RUNTIME_DIR/ddprun, /tmp/ddprun-UID or
@@ -22,7 +23,6 @@ struct NodeSlot {
 // links to the run directories of servers.
 Result<std::filesystem::path> UserDirectory();
 
-Result<NodeSlot> TakeNodeSlot(const std::string& host, const Endpoint& endpoint,
-                              const RunId& run_id);
+Result<NodeSlot> NameThisNode(const LaunchConfig& config);
 
 }  // namespace ddprun

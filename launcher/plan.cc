@@ -211,7 +211,7 @@ std::string Output(const LaunchConfig& config) {
                                                   "/torchelastic_<unique>, because no --log-dir "
                                                   "is given"
                                             : config.log_dir;
-  if (config.log_dir == "/dev/null") {
+  if (config.DiscardsOutput()) {
     logs = "none, because of --log-dir=/dev/null";
   } else if (!config.KeepsOutput()) {
     logs = "none, because neither --redirects nor --tee is given";

@@ -87,6 +87,9 @@ struct LaunchConfig {
     return redirects != 0 || tee != 0 || !redirects_of.empty() || !tee_of.empty();
   }
 
+  // --log-dir=/dev/null: no file of a worker at all.
+  bool DiscardsOutput() const { return log_dir == "/dev/null"; }
+
   Surroundings around;  // Who started this process, and as which node.
 
   std::vector<Setting> settings;     // Of every flag, for people: --dry-run shows them.

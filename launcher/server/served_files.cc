@@ -1,7 +1,6 @@
 #include "launcher/server/served_files.h"
 
 #include <string>
-#include <utility>
 
 #include "common/log.h"
 
@@ -12,11 +11,20 @@ constexpr Duration kServedFilesLimit{1'000};
 
 }  // namespace
 
-void ServedFiles::Keep(ServerFiles files) {
+Result<void> ServedFiles::Open(ServerRole& role) {
+  if (!role.server) {
+    files_ = std::make_shared<Files>(role.OpenDoor(loop_, run_directory_, run_id_));
+    return {};
+  }
+  ASSIGN_OR_RETURN(const Endpoint endpoint, ParseEndpoint(role.where, 0));
+  ASSIGN_OR_RETURN(ServerFiles files, ServerFiles::Publish(run_directory_, endpoint, run_id_,
+                                                           role.operators_token, tls_));
   files_ = std::make_shared<Files>(std::move(files));
+  role.coordinator->SetToken(role.operators_token);
+  return {};
 }
 
-void ServedFiles::Write(std::function<Result<ServerFiles>()> write) {
+void ServedFiles::Write(const Endpoint& endpoint, const std::string& token) {
   struct Written {
     std::shared_ptr<Files> files = std::make_shared<Files>();
     std::string refused;
@@ -24,9 +32,10 @@ void ServedFiles::Write(std::function<Result<ServerFiles>()> write) {
   const auto written = std::make_shared<Written>();
   loop_.RunBounded(
       kServedFilesLimit,
-      [written, old = std::exchange(files_, nullptr), write = std::move(write)]() mutable {
+      [written, old = std::exchange(files_, nullptr), directory = run_directory_, endpoint,
+       run_id = run_id_, token, tls = tls_]() mutable {
         old.reset();  // First: it may be a link of the same name.
-        if (Result<ServerFiles> made = write()) {
+        if (auto made = ServerFiles::Publish(directory, endpoint, run_id, token, tls)) {
           written->files->emplace(*std::move(made));
         } else {
           written->refused = made.error().message;

@@ -1,29 +1,38 @@
-// The files of the server that this agent carries (server_files), while it does. At a takeover they
-// are written, and at its end removed, on threads of their own: their disks may hang, and the
-// server serves all the same.
+// The files of the server that this agent carries (server_files), while it does, so that `ddprun
+// status`, `drain` and `stop` find it, and those who may use them can. At a takeover they are
+// written, and at its end removed, on threads of their own: their disks may hang, and the server
+// serves all the same.
 //
 // Decides nothing but when to go on without: files that are written too late are removed at once.
-// On the loop, but for Keep and RemoveNow.
+// On the loop, but for Open and RemoveNow.
 #pragma once
 
-#include <functional>
+#include <filesystem>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 
-#include "common/loop.h"
+#include "common/asio_loop.h"
 #include "launcher/server/server_files.h"
+#include "launcher/server/server_role.h"
 
 namespace ddprun {
 
 class ServedFiles {
  public:
-  explicit ServedFiles(Loop& loop) : loop_(loop) {}
+  ServedFiles(AsioLoop& loop, std::filesystem::path run_directory, RunId run_id, TlsFiles tls)
+      : loop_(loop),
+        run_directory_(std::move(run_directory)),
+        run_id_(std::move(run_id)),
+        tls_(std::move(tls)) {}
 
-  // Before the loop runs.
-  void Keep(ServerFiles files);
+  // Before the loop runs: of a server that is here from the start, or of one that nobody but this
+  // machine's operators can reach.
+  Result<void> Open(ServerRole& role);
 
-  // `write` owns all that it touches. In place of what was kept.
-  void Write(std::function<Result<ServerFiles>()> write);
+  // In place of what was kept.
+  void Write(const Endpoint& endpoint, const std::string& token);
   void Remove();
 
   // At the end: the loop runs no more.
@@ -31,7 +40,11 @@ class ServedFiles {
 
  private:
   using Files = std::optional<ServerFiles>;
-  Loop& loop_;
+
+  AsioLoop& loop_;
+  const std::filesystem::path run_directory_;
+  const RunId run_id_;
+  const TlsFiles tls_;
   std::shared_ptr<Files> files_;  // None: no reign, or none yet.
   std::uint64_t reign_ = 0;       // What was written for an earlier one counts no more.
 };

@@ -1,0 +1,98 @@
+#include "launcher/end/agent_end.h"
+
+#include <fstream>
+#include <string>
+#include <utility>
+
+#include "common/exit_code.h"
+#include "common/log.h"
+#include "launcher/end/run_failure.h"
+#include "launcher/end/termination_log.h"
+#include "rendezvous/messages/describe.h"
+
+namespace ddprun {
+namespace {
+
+constexpr Duration kReportFlushLimit{500};  // The report stands below what the workers printed.
+
+}  // namespace
+
+void AgentEnd::Begin(const Exit& exit) {
+  exit_ = exit;
+  const bool in_place = exit.finish && exit.finish->ending == Ending::kFailed;
+  end_.Begin(exit.code, in_place ? kReportFlushLimit : Duration{0});
+}
+
+LaunchEnd::Steps AgentEnd::Steps() {
+  return {[this] { return parts_.agent.workers.Unread(); },
+          [this](std::function<void()> done) { Report(std::move(done)); },
+          [this](std::function<void()> done) { return ServeOn(std::move(done)); },
+          [this](std::function<void()> done) { Rescue(std::move(done)); },
+          [this] {
+            const std::string unread = parts_.agent.workers.Unread();
+            return unread.empty() && !FlushLog(Duration{0}) ? "standard error" : unread;
+          },
+          [this] { parts_.loop.Stop(); }};
+}
+
+// For people, and in a pod for who asks what became of it.
+void AgentEnd::Report(std::function<void()> done) {
+  const std::string last_words = SayHowItEnded(exit_);
+  auto told = [this, last_words, done = std::move(done)] {
+    const auto write = TerminationLogWriter(last_words, GetProcessEnv);
+    if (!write) {
+      done();
+      return;
+    }
+    parts_.loop.RunBounded(kTerminationLogLimit, write, [done](bool in_time) {
+      if (!in_time) {
+        SayTerminationLogHangs();
+      }
+      done();
+    });
+  };
+  if (exit_.finish && exit_.finish->ending == Ending::kFailed && exit_.finish->root &&
+      exit_.code != kExitRestart) {
+    parts_.guard.SayUsed();  // Also of what could not be started.
+    ReportFailure(parts_.loop, exit_, parts_.config, parts_.agent.driver.last_attempt(),
+                  parts_.directory, std::move(told));
+  } else {
+    told();
+  }
+}
+
+bool AgentEnd::ServeOn(std::function<void()> done) {
+  CoordinatorDriver* const serving = parts_.role.Serving();
+  if (serving == nullptr || exit_.code == kExitUnavailable) {
+    return false;
+  }
+  if (const std::size_t nodes = serving->NodesServed(); nodes > 0) {
+    // At the run's end the others only have to hear of it; else they train on.
+    const bool over = !exit_.finish || exit_.finish->ending != Ending::kLeft;
+    Log(over ? LogLevel::kDebug : LogLevel::kInfo,
+        "this node is done; it serves the rendezvous on for " +
+            CountOf(static_cast<std::uint32_t>(nodes), "other node") + " (a signal stops it)");
+  } else if (const Duration stays = serving->StaysFor(); stays > Duration{0}) {
+    Log(LogLevel::kInfo, "this node is done; it took the server's part over, so it serves on for " +
+                             FormatDuration(stays) +
+                             ": nodes that have not found it yet must hear how the run ended");
+  }
+  serving->WhenUnneeded(std::move(done));
+  return true;
+}
+
+// Nothing is left to do here, but perhaps for the job.
+void AgentEnd::Rescue(std::function<void()> done) {
+  const auto say = [this](const std::string& text) {
+    Log(LogLevel::kWarning, text);
+    if (!parts_.directory.temporary()) {  // srun is gone, and with it who shows what is printed.
+      parts_.loop.RunOnDisk([path = parts_.directory.path() / "rescue.txt",
+                             text] { std::ofstream(path, std::ios::app) << text << "\n"; },
+                            [] {});
+    }
+  };
+  rescue_ = std::make_unique<JobRescue>(parts_.loop, parts_.config.around, say);
+  rescue_->Begin(exit_.code, parts_.role.Serving() != nullptr, std::move(done));
+}
+
+}  // namespace ddprun

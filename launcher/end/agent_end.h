@@ -1,0 +1,54 @@
+// How the agent's own launch ends: the steps between which launch_end chooses. It reports, serves
+// nodes that still need the server here, ends or starts again a job without a script, and stops the
+// loop. None of them makes the loop wait.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "agent/guard.h"
+#include "agent/process_agent.h"
+#include "common/asio_loop.h"
+#include "launcher/command_line/config.h"
+#include "launcher/end/launch_end.h"
+#include "launcher/run_directory.h"
+#include "launcher/server/server_role.h"
+#include "launcher/slurm/job_rescue.h"
+
+namespace ddprun {
+
+class AgentEnd {
+ public:
+  // What ends. All of it outlives this.
+  struct Parts {
+    AsioLoop& loop;
+    const LaunchConfig& config;
+    const RunDirectory& directory;
+    ServerRole& role;
+    ProcessAgent& agent;
+    GuardLink& guard;
+  };
+
+  explicit AgentEnd(Parts parts) : parts_(parts), end_(parts.loop, Steps()) {}
+
+  void Begin(const Exit& exit);
+  bool begun() const { return end_.begun(); }
+  int code() const { return exit_.code; }
+
+  void OnSignal(int signal) { end_.OnSignal(signal); }
+  void OnServerCame() { end_.OnServerCame(); }
+  void OnServerWent() { end_.OnServerWent(); }
+
+ private:
+  LaunchEnd::Steps Steps();
+  void Report(std::function<void()> done);
+  bool ServeOn(std::function<void()> done);
+  void Rescue(std::function<void()> done);
+
+  const Parts parts_;
+  Exit exit_{.code = 1};
+  std::unique_ptr<JobRescue> rescue_;
+  LaunchEnd end_;
+};
+
+}  // namespace ddprun

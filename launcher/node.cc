@@ -1,0 +1,175 @@
+#include "launcher/node.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <memory>
+#include <random>
+#include <utility>
+
+#include "common/exit_code.h"
+#include "common/log.h"
+#include "launcher/agent_options.h"
+#include "launcher/command_line/addresses.h"
+#include "launcher/end/event_log.h"
+#include "launcher/interfaces.h"
+#include "launcher/node_slot.h"
+#include "launcher/run_token.h"
+
+namespace ddprun {
+namespace {
+
+constexpr Duration kOutputFlushLimit{500};
+constexpr Duration kSweepLimit{5'000};
+
+}  // namespace
+
+LaunchedNode::LaunchedNode(LaunchConfig config, Preparation preparation, GuardLink guard)
+    : config_(std::move(config)),
+      prepared_(std::move(preparation)),
+      guard_(std::move(guard)),
+      store_probe_(loop_, StoreProbe::kPatience,
+                   [](const std::string& text) { Log(LogLevel::kWarning, text); }) {}
+
+LaunchedNode::~LaunchedNode() {  // These hold on to the driver's channel.
+  role_.succession.reset();
+  role_.seeker.reset();
+}
+
+Result<int> LaunchedNode::Run() {
+  RETURN_IF_ERROR(SetUp());
+  guard_.Watch(
+      loop_, [this](int signal) { OnSignal(signal); }, [this] { DieNow(SIGKILL); });
+  RETURN_IF_ERROR(agent_->Start());
+  if (role_.succession) {
+    role_.succession->Start();
+  }
+  if (config_.around.waiter) {
+    srun_watch_ = std::make_unique<SrunWatch>(loop_, *config_.around.waiter, [this] {
+      Log(LogLevel::kError, "srun is gone: nobody waits for this step any more");
+      OnSignal(SIGTERM);
+    });
+  }
+  job_end_ = std::make_unique<JobEnd>(
+      loop_, config_, [this](const JobEndKnown& known) { agent_->driver.OnJobEnd(known); });
+  loop_.Run();
+  agent_->workers.FlushOutput(kOutputFlushLimit);
+  role_.Close();
+  return end_->code();
+}
+
+Result<void> LaunchedNode::SetUp() {
+  if (config_.run_id.empty()) {
+    std::random_device device;
+    config_.run_id = "run-" + Hex(static_cast<std::uint64_t>(device()) << 32 | device());
+  }
+  ASSIGN_OR_RETURN(const NodeSlot slot, NameThisNode(config_));
+  if (slot.lock) {
+    guard_.HoldUntilGone(slot.lock.get());
+  }
+  const Surroundings& around = config_.around;
+  StartLog(config_.standalone ? "ddprun" : "ddprun " + slot.node,
+           config_.verbose ? LogLevel::kDebug : LogLevel::kInfo);
+  if (around.IsPlaced() || !around.job.empty()) {
+    Log(around.IsPlaced() ? LogLevel::kInfo : LogLevel::kDebug, around.line);
+  }
+  ASSIGN_OR_RETURN(const std::string address, FindLocalAddress(config_));
+  ASSIGN_OR_RETURN(config_.endpoint, FindMeetingPoint(config_));
+  RETURN_IF_ERROR(MakeRunDirectory());
+  RETURN_IF_ERROR(FindToken(config_));
+  served_files_.emplace(loop_, directory_->path(), config_.run_id, config_.tls);
+  ASSIGN_OR_RETURN(role_, TakeServerRole(loop_, config_, News()));
+  RETURN_IF_ERROR(served_files_->Open(role_));
+  AgentOptions options = OptionsOf(config_, prepared_, *directory_, slot.node, role_.where);
+  options.store.address = address;
+  if (role_.store_port != 0) {
+    options.store.literal = {config_.endpoint.host, role_.store_port};
+  }
+  options.on_start = [this] { guard_.SayUsed(); };
+  options.on_worker = [this](const WorkerNews& news) { OnWorker(news); };
+  agent_ = std::make_unique<ProcessAgent>(
+      loop_, std::make_shared<const AgentOptions>(std::move(options)), std::move(role_.channel),
+      OwnAddresses, [this](const Exit& exit) { OnExit(exit); });
+  end_.emplace(AgentEnd::Parts{loop_, config_, *directory_, role_, *agent_, guard_});
+  if (role_.store_port != 0) {
+    role_.OnStoreClients(loop_,
+                         [this](UniqueFd socket) { agent_->stores.OnClient(std::move(socket)); });
+  }
+  return {};
+}
+
+// As torchrun: files that were asked for without a place get one in the temporary directory, and
+// stay there: once there is one.
+Result<void> LaunchedNode::MakeRunDirectory() {
+  const bool nowhere = config_.log_dir.empty() && config_.KeepsOutput();
+  ASSIGN_OR_RETURN(RunDirectory directory,
+                   RunDirectory::Make(config_.DiscardsOutput() ? "" : config_.log_dir, nowhere,
+                                      config_.run_id, guard_));
+  directory_.emplace(std::move(directory));
+  if (nowhere) {
+    Log(LogLevel::kInfo, "log directory set to: " + directory_->path().native() + " (--log-dir)");
+  }
+  return {};
+}
+
+ServerNews LaunchedNode::News() {
+  return {[this](const NewServer& server) {
+            served_files_->Write(server.endpoint, server.token);
+            server.coordinator.SetToken(server.token);
+            end_->OnServerCame();
+          },
+          [this] {
+            served_files_->Remove();
+            end_->OnServerWent();
+          }};
+}
+
+void LaunchedNode::OnWorker(const WorkerNews& news) {
+  if (news.ended) {
+    store_probe_.Cancel();  // Of a node that is being lost its store tells nothing new.
+  } else if (news.local_rank == 0 && config_.shape.max_nodes > 1) {
+    store_probe_.Begin(news.placement.store);
+  }
+  if (config_.console_events) {
+    restarts_used_ = news.placement.restarts_used;
+    LogAsIs(WorkerEvent(config_, HostName(), news, std::chrono::system_clock::now()) + "\n");
+  }
+}
+
+void LaunchedNode::OnSignal(int signal) {
+  const bool stops = signal != SIGUSR1 && signal != SIGUSR2;
+  const bool at_work = !end_->begun();
+  if (stops) {
+    end_->OnSignal(signal);
+  }
+  if (at_work && !config_.signals.numbers.contains(signal)) {
+    Log(stops ? LogLevel::kError : LogLevel::kDebug,
+        "got " + SignalName(signal) + ", which is not in --signals-to-handle=" +
+            config_.signals.text + (stops ? ": killing the workers" : ": it is not passed on"));
+    if (stops) {
+      DieNow(signal);
+    }
+  } else if (at_work) {
+    agent_->driver.OnSignal(signal);
+  }
+}
+
+void LaunchedNode::OnExit(const Exit& exit) {
+  if (config_.console_events) {
+    LogAsIs(EndEvent(config_, HostName(), exit.code == kExitOk, restarts_used_,
+                     std::chrono::system_clock::now()) +
+            "\n");
+  }
+  end_->Begin(exit);
+}
+
+void LaunchedNode::DieNow(int signal) {
+  KillAllDescendants(kSweepLimit);
+  FlushLog(kLogFlushLimit);
+  served_files_->RemoveNow();
+  directory_.reset();  // A temporary one goes with the run.
+  ::_exit(kExitSignalBase + signal);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,60 @@
+// One node of a run, from its first report to its exit code: the agent, the server where this node
+// carries it, and what watches both.
+//
+// Puts together and passes on. What a part does is that part's; how it ends, end/agent_end's.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "agent/guard.h"
+#include "agent/process_agent.h"
+#include "common/asio_loop.h"
+#include "launcher/command_line/config.h"
+#include "launcher/end/agent_end.h"
+#include "launcher/preparation.h"
+#include "launcher/run_directory.h"
+#include "launcher/server/served_files.h"
+#include "launcher/server/server_role.h"
+#include "launcher/server/store_probe.h"
+#include "launcher/slurm/job_end.h"
+#include "launcher/slurm/srun_watch.h"
+
+namespace ddprun {
+
+inline constexpr Duration kLogFlushLimit{1'000};  // For what ddprun itself says.
+
+class LaunchedNode {
+ public:
+  LaunchedNode(LaunchConfig config, Preparation preparation, GuardLink guard);
+  ~LaunchedNode();
+
+  // The exit code for the shell.
+  Result<int> Run();
+
+ private:
+  Result<void> SetUp();
+  Result<void> MakeRunDirectory();
+  ServerNews News();
+  void OnWorker(const WorkerNews& news);
+  void OnSignal(int signal);
+  void OnExit(const Exit& exit);
+  [[noreturn]] void DieNow(int signal);
+
+  AsioLoop loop_;  // First: everything below may hold a part of it.
+  LaunchConfig config_;
+  const Preparation prepared_;
+  GuardLink guard_;
+  std::optional<RunDirectory> directory_;
+  ServerRole role_;
+  std::optional<ServedFiles> served_files_;
+  std::unique_ptr<ProcessAgent> agent_;
+  std::optional<AgentEnd> end_;
+  std::unique_ptr<SrunWatch> srun_watch_;
+  std::unique_ptr<JobEnd> job_end_;
+  StoreProbe store_probe_;
+  std::uint32_t restarts_used_ = 0;
+};
+
+}  // namespace ddprun
