@@ -30,32 +30,31 @@ void ResolvePlugIns(const RawFlags& raw, Problems& problems) {
   }
 }
 
-Result<void> ReadFlag(const ShapeFlag& flag, RunShape& shape) {
-  if (const auto* const time = std::get_if<Duration RunShape::*>(&flag.member)) {
-    ASSIGN_OR_RETURN(shape.**time, flag.form == "SECONDS" ? ParseSeconds(flag.flag, flag.text)
-                                                          : ParseDuration(flag.flag, flag.text));
-  } else if (const auto* const count = std::get_if<std::uint32_t RunShape::*>(&flag.member)) {
+Result<void> ReadField(const FieldFlag& flag) {
+  if (Duration* const* const time = std::get_if<Duration*>(&flag.field)) {
+    ASSIGN_OR_RETURN(**time, flag.form == "SECONDS" ? ParseSeconds(flag.flag, flag.text)
+                                                    : ParseDuration(flag.flag, flag.text));
+  } else if (std::uint32_t* const* const count = std::get_if<std::uint32_t*>(&flag.field)) {
     const auto number = NotNegative(flag.text);
     if (!number) {
       return Invalid(flag.flag + " must be 0 or more", flag.text);
     }
-    shape.** count = *number;
-  } else {
-    const std::vector<std::string> words = WordsOf(flag.form);
-    if (flag.text != words.at(0) && flag.text != words.at(1)) {
-      return Invalid(flag.flag + " must be " + words[0] + " or " + words[1], flag.text);
-    }
-    shape.*std::get<bool RunShape::*>(flag.member) = flag.text == words[0];
+    **count = *number;
+  } else if (const std::vector<std::string> words = WordsOf(flag.form); flag.text == words.at(1)) {
+    bool& truth = *std::get<bool*>(flag.field);
+    truth = !truth;
+  } else if (flag.text != words[0]) {
+    return Invalid(flag.flag + " must be " + words[0] + " or " + words[1], flag.text);
   }
   return {};
 }
 
 // The numbers of nodes are known.
-void ResolveShape(const RawFlags& raw, RunShape& shape, Problems& problems) {
-  for (const ShapeFlag& flag : raw.shape) {
-    problems.Check(ReadFlag(flag, shape));
+void ReadFields(const RawFlags& raw, Problems& problems) {
+  for (const FieldFlag& flag : raw.fields) {
+    problems.Check(ReadField(flag));
     if (flag.flag == "--fence-after") {
-      problems.Check(CheckFence(shape, flag.text));
+      problems.Check(CheckFence(raw.config.shape, flag.text));
     }
   }
 }
@@ -77,9 +76,6 @@ void ResolveGiveUpCode(const RawFlags& raw, LaunchConfig& config, Problems& prob
 }
 
 void ResolveJobEnd(const RawFlags& raw, LaunchConfig& config, Problems& problems) {
-  const Result<Duration> before = ParseDuration("--stop-before", raw.stop_before);
-  problems.Check(before);
-  config.stop_before = before ? *before : config.stop_before;
   if (!raw.time_limit.empty()) {
     const Result<Duration> limit = ParseDuration("--time-limit", raw.time_limit);
     problems.Check(limit);
@@ -100,15 +96,15 @@ void ResolveJobEnd(const RawFlags& raw, LaunchConfig& config, Problems& problems
 }
 
 void ResolveProgram(const RawFlags& raw, LaunchConfig& config, Problems& problems) {
-  if (raw.module && (raw.no_python || raw.run_path)) {
-    problems.Add("--module and --" + std::string(raw.run_path ? "run-path" : "no-python") +
+  if (config.module && (config.no_python || config.run_path)) {
+    problems.Add("--module and --" + std::string(config.run_path ? "run-path" : "no-python") +
                  " exclude each other");
   }
-  if (raw.use_env && raw.pass_local_rank) {
+  if (raw.use_env && config.pass_local_rank) {
     problems.Add("--use-env and --pass-local-rank exclude each other");
   }
-  if (raw.role.size() > 128) {  // Empty is what some job runners pass.
-    problems.Add("--role must be at most 128 characters: '" + raw.role + "'");
+  if (config.role.size() > 128) {  // Empty is what some job runners pass.
+    problems.Add("--role must be at most 128 characters: '" + config.role + "'");
   }
   if (raw.start_method != "spawn" && raw.start_method != "fork" &&
       raw.start_method != "forkserver") {
@@ -118,22 +114,16 @@ void ResolveProgram(const RawFlags& raw, LaunchConfig& config, Problems& problem
   const Result<NumaMode> numa = ParseNumaMode(raw.numa_binding);
   problems.Check(numa);
   config.numa = numa ? *numa : NumaMode::kNone;
-  config.role = raw.role;
-  config.module = raw.module;
-  config.no_python = raw.no_python && !raw.run_path;
-  config.run_path = raw.run_path;
-  config.pass_local_rank = raw.pass_local_rank;
-  config.virtual_local_rank = raw.virtual_local_rank;
-  config.scrub_env = raw.scrub_env;
+  config.no_python = config.no_python && !config.run_path;
 }
 
-Result<CommandLine> Resolve(const RawFlags& raw, const std::vector<std::string>& rest,
+Result<CommandLine> Resolve(RawFlags& raw, const std::vector<std::string>& rest,
                             const std::string& name, std::vector<Setting> settings,
                             Surroundings around) {
-  LaunchConfig config;
+  Problems problems;
+  LaunchConfig& config = raw.config;
   config.settings = std::move(settings);
   config.around = std::move(around);
-  Problems problems;
   const auto nodes = ParseNodes(raw.nnodes);
   problems.Check(nodes);
   if (nodes) {
@@ -148,35 +138,21 @@ Result<CommandLine> Resolve(const RawFlags& raw, const std::vector<std::string>&
   }
   const bool is_static = config.literal_master || raw.backend == "static";
   problems.Check(ParseRendezvousConf(raw.conf, is_static, config));
-  ResolveShape(raw, config.shape, problems);
+  ReadFields(raw, problems);
   ResolveGiveUpCode(raw, config, problems);
-  const Result<Duration> shutdown = ParseSeconds("--shutdown-timeout", raw.shutdown_timeout);
-  problems.Check(shutdown);
-  config.shutdown_timeout = shutdown ? *shutdown : config.shutdown_timeout;
   ResolveJobEnd(raw, config, problems);
-  const Result<Duration> hang = ParseDuration("--hang-timeout", raw.hang_timeout);
-  problems.Check(hang);
-  config.hang_timeout = hang ? *hang : config.hang_timeout;
   config.signals = ParseSignals(raw.signals, raw.signals != RawFlags{}.signals);
   problems.Check(ParseSeconds("--monitor-interval", raw.monitor_interval));
   ResolveProgram(raw, config, problems);
   problems.Check(ParseStreams("--redirects", raw.redirects, config.redirects, config.redirects_of));
   problems.Check(ParseStreams("--tee", raw.tee, config.tee, config.tee_of));
-  if (raw.prefix != "none" && raw.prefix != "rank") {
-    problems.Add("--prefix must be none or rank: '" + raw.prefix + "'");
-  }
   const auto shown = ParseRanks("--local-ranks-filter", raw.shown_ranks);
   problems.Check(shown);
   config.shown_ranks = shown ? *shown : std::nullopt;
   config.stdout_filters = ParseFilters(raw.stdout_filters);
   config.stderr_filters = ParseFilters(raw.stderr_filters);
-  config.prefix_template = raw.prefix_template;
-  config.prefix_rank = raw.prefix == "rank";
-  config.dry_run = raw.dry_run;
   config.auto_srun = !raw.no_auto_srun;
   ResolvePlugIns(raw, problems);
-  config.log_dir = raw.log_dir;
-  config.verbose = raw.verbose;
   config.console_events = raw.event_log_handler == "console";
   if (rest.empty() || rest.front().empty()) {
     problems.Add("no program is given: " + name + " [options] PROGRAM [arguments]");
@@ -248,10 +224,9 @@ std::vector<Setting> Effective(const std::vector<Setting>& given) {
 }
 
 // `app` fills `raw`.
-Result<CommandLine> Understand(CLI::App& app, const RawFlags& raw,
-                               const std::vector<std::string>& rest, const std::string& name,
-                               const std::vector<Setting>& settings, Surroundings around,
-                               const GetEnv& get_env) {
+Result<CommandLine> Understand(CLI::App& app, RawFlags& raw, const std::vector<std::string>& rest,
+                               const std::string& name, const std::vector<Setting>& settings,
+                               Surroundings around, const GetEnv& get_env) {
   RETURN_IF_ERROR(ParseFlags(app, ToArguments(settings)));
   if (raw.version) {
     return CommandLine(Print{VersionText()});

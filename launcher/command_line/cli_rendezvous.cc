@@ -14,7 +14,7 @@ void ResolveCandidates(const RawFlags& raw, LaunchConfig& config, Problems& prob
     return problems.Add(list.error().message);
   }
   config.endpoint = list->front();
-  const std::string why = WhyListDoesNotCount(*list, config.standalone, !raw.run_dir.empty());
+  const std::string why = WhyListDoesNotCount(*list, config.standalone, !config.run_dir.empty());
   if (why.empty()) {
     config.candidates = *list;
   } else {
@@ -84,9 +84,8 @@ void ResolveEndpoint(const RawFlags& raw, LaunchConfig& config, Problems& proble
   }
 }
 
-void ResolveRunDirectory(const RawFlags& raw, LaunchConfig& config, Problems& problems) {
-  config.run_dir = raw.run_dir;
-  if (raw.run_dir.empty()) {
+void ResolveRunDirectory(LaunchConfig& config, Problems& problems) {
+  if (config.run_dir.empty()) {
     return;
   }
   if (config.standalone) {
@@ -138,11 +137,7 @@ void ResolveRendezvous(const RawFlags& raw, LaunchConfig& config, Problems& prob
                  raw.run_id + "'");
   }
   config.run_id = config.standalone && raw.run_id == "none" ? "" : raw.run_id;
-  config.local_address = raw.local_address;
-  config.interface = raw.interface;
-  config.token_file = raw.token_file;
-  ResolveRunDirectory(raw, config, problems);
-  config.tls = {raw.tls_cert, raw.tls_key, raw.tls_ca};
+  ResolveRunDirectory(config, problems);
   if (config.tls.certificate.empty() != config.tls.key.empty()) {
     problems.Add("--tls-cert and --tls-key go together");
   } else if (!config.tls.certificate.empty() && config.tls.authority.empty()) {
@@ -153,7 +148,6 @@ void ResolveRendezvous(const RawFlags& raw, LaunchConfig& config, Problems& prob
   const Result<AllowList> allowed = AllowList::Parse(raw.store_allow);
   problems.Check(allowed);
   config.store_allowed = allowed ? *allowed : AllowList();
-  config.insecure = raw.insecure;
 }
 
 }  // namespace ddprun

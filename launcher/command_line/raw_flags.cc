@@ -9,16 +9,14 @@
 namespace ddprun {
 namespace {
 
-std::string DefaultOf(const ShapeFlag& flag) {
+std::string TextOf(const FieldFlag& flag) {
   return std::visit(
-      Overload{
-          [&](bool RunShape::*truth) { return WordsOf(flag.form).at(RunShape{}.*truth ? 0 : 1); },
-          [](std::uint32_t RunShape::*count) { return std::to_string(RunShape{}.*count); },
-          [](Duration RunShape::*time) {
-            return std::to_string(
-                std::chrono::floor<std::chrono::seconds>(RunShape{}.*time).count());
-          }},
-      flag.member);
+      Overload{[&](const bool*) { return WordsOf(flag.form).front(); },
+               [](const std::uint32_t* count) { return std::to_string(*count); },
+               [](const Duration* time) {
+                 return std::to_string(std::chrono::floor<std::chrono::seconds>(*time).count());
+               }},
+      flag.field);
 }
 
 // One headline of the help.
@@ -26,17 +24,14 @@ class Group {
  public:
   Group(CLI::App& app, RawFlags& raw, const char* name) : app_(app), raw_(raw), name_(name) {}
 
-  // What all nodes of a run must mean alike. Its form says how it is read: N, SECONDS, DURATION, or
-  // the word for true before the one for false.
-  void OfShape(const char* flag, decltype(ShapeFlag::member) member, const char* form,
-               const char* help) {
-    ShapeFlag& row = raw_.shape.emplace_back(ShapeFlag{flag, form, "", member});
-    row.text = DefaultOf(row);
-    Value(flag, row.text, form, help);
-  }
-
   void Value(const char* flag, std::string& value, const char* form, const char* help) {
     app_.add_option(flag, value, help)->type_name(form)->capture_default_str()->group(name_);
+  }
+  template <class Field>
+  void Value(const char* flag, Field& field, const char* form, const char* help) {
+    FieldFlag& row = raw_.fields.emplace_back(FieldFlag{flag, form, "", &field});
+    row.text = TextOf(row);
+    Value(flag, row.text, form, help);
   }
   void Switch(const char* flag, bool& value, const char* help) {
     app_.add_flag(flag, value, help)->group(name_);
@@ -49,12 +44,13 @@ class Group {
 };
 
 void AddSize(CLI::App& app, RawFlags& raw) {
+  LaunchConfig& config = raw.config;
   Group size(app, raw, "Size");
   size.Value("--nnodes", raw.nnodes, "N|MIN:MAX", "Nodes: N, or MIN:MAX for an elastic run");
-  size.OfShape("--scale-up", &RunShape::scale_up, "restart|never",
-               "When a node comes while fewer than MAX run: restart (take it in: all workers get "
-               "--shutdown-timeout to save, then start again together) or never (it waits as a "
-               "spare). The first node's word counts");
+  size.Value("--scale-up", config.shape.scale_up, "restart|never",
+             "When a node comes while fewer than MAX run: restart (take it in: all workers get "
+             "--shutdown-timeout to save, then start again together) or never (it waits as a "
+             "spare). The first node's word counts");
   size.Value("--nproc-per-node", raw.workers, "N|auto|gpu|cpu",
              "Workers on this node: a number, one per visible GPU, one per allowed CPU; auto: GPUs "
              "if there are any, else CPUs");
@@ -63,6 +59,7 @@ void AddSize(CLI::App& app, RawFlags& raw) {
 }
 
 void AddRendezvous(CLI::App& app, RawFlags& raw) {
+  LaunchConfig& config = raw.config;
   Group rendezvous(app, raw, "Rendezvous");
   rendezvous.Value(
       "--rdzv-endpoint", raw.endpoint, "HOST[:PORT]",
@@ -80,28 +77,28 @@ void AddRendezvous(CLI::App& app, RawFlags& raw) {
                    "nothing here");
   rendezvous.Switch("--standalone", raw.standalone,
                     "One node, no sockets for others: what one node is without it too");
-  rendezvous.Value("--local-addr", raw.local_address, "ADDRESS",
+  rendezvous.Value("--local-addr", config.local_address, "ADDRESS",
                    "Address under which other nodes reach this one (default: the one that faces "
                    "the endpoint)");
   rendezvous.Value(
-      "--interface", raw.interface, "NAME",
+      "--interface", config.interface, "NAME",
       "Network interface, as ib0, whose address that is without --local-addr; workers find "
       "its name in "
       "GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME too, unless these are set");
   rendezvous.Value(
-      "--token-file", raw.token_file, "FILE",
+      "--token-file", config.token_file, "FILE",
       "The token (in a file of mode 600; or DDPRUN_TOKEN) that every node must show to the "
       "rendezvous, and `ddprun status`, `drain` and `stop` too. Without one nodes that share "
       "--run-dir, or whose endpoint is on loopback, draw one by themselves; else any node may "
       "join, "
       "and the server draws one for drain and stop alone, in its run directory");
-  rendezvous.Value("--tls-ca", raw.tls_ca, "FILE",
+  rendezvous.Value("--tls-ca", config.tls.authority, "FILE",
                    "Speak TLS with the rendezvous: what this certificate (PEM) signed is trusted. "
                    "The server's must name the host in --rdzv-endpoint");
-  rendezvous.Value("--tls-cert", raw.tls_cert, "FILE",
+  rendezvous.Value("--tls-cert", config.tls.certificate, "FILE",
                    "This node's certificate (PEM), signed by --tls-ca. A server asks for one; a "
                    "node without one never carries the server");
-  rendezvous.Value("--tls-key", raw.tls_key, "FILE",
+  rendezvous.Value("--tls-key", config.tls.key, "FILE",
                    "The key of --tls-cert (PEM, mode 600, no passphrase)");
   rendezvous.Value(
       "--store-allow", raw.store_allow, "CIDR,...",
@@ -109,11 +106,11 @@ void AddRendezvous(CLI::App& app, RawFlags& raw) {
       "the nodes of the run. On this machine its user's are let in, and no other's; any: everybody "
       "everywhere");
   rendezvous.Switch(
-      "--insecure", raw.insecure,
+      "--insecure", config.insecure,
       "Draw no token: everybody who reaches the endpoint may join. On every node. Also lets the "
       "server serve on every address of this machine (0.0.0.0, ::)");
   rendezvous.Value(
-      "--run-dir", raw.run_dir, "DIR",
+      "--run-dir", config.run_dir, "DIR",
       "A directory that all nodes share: where the host of the server dies, another node takes its "
       "part over and the run goes on. Each run's own; the server is then wherever the claims in it "
       "say. Not with a static rendezvous");
@@ -128,12 +125,13 @@ void AddRendezvous(CLI::App& app, RawFlags& raw) {
 }
 
 void AddScheduler(CLI::App& app, RawFlags& raw) {
+  LaunchConfig& config = raw.config;
   Group scheduler(app, raw, "Scheduler");
   scheduler.Switch("--no-auto-srun", raw.no_auto_srun,
                    "In a Slurm job, but outside of a step: say what to write instead of putting "
                    "srun before ddprun");
   scheduler.Value(
-      "--stop-before", raw.stop_before, "DURATION",
+      "--stop-before", config.stop_before, "DURATION",
       "This long before the job ends every worker gets SIGTERM and --shutdown-timeout to save; "
       "where all have saved ddprun ends with 75: start this job again. 90s, 5m; 0: never. Slurm "
       "says when the job ends, elsewhere --time-limit");
@@ -143,44 +141,46 @@ void AddScheduler(CLI::App& app, RawFlags& raw) {
 }
 
 void AddProgram(CLI::App& app, RawFlags& raw) {
+  LaunchConfig& config = raw.config;
   Group program(app, raw, "Program");
-  program.Switch("-m,--module", raw.module, "PROGRAM is a Python module");
-  program.Switch("--no-python", raw.no_python, "Execute PROGRAM itself, even a .py file");
-  program.Switch("--run-path", raw.run_path,
+  program.Switch("-m,--module", config.module, "PROGRAM is a Python module");
+  program.Switch("--no-python", config.no_python, "Execute PROGRAM itself, even a .py file");
+  program.Switch("--run-path", config.run_path,
                  "Run PROGRAM through Python's runpy.run_path, whatever it is called; wins over "
                  "--no-python");
-  program.Switch("--pass-local-rank", raw.pass_local_rank,
+  program.Switch("--pass-local-rank", config.pass_local_rank,
                  "Give PROGRAM --local-rank=<n> as its first argument, as torch.distributed.launch "
                  "does; LOCAL_RANK is set all the same");
   program.Switch("--use-env", raw.use_env,
                  "Accepted for torch.distributed.launch's sake: the local rank is in LOCAL_RANK, "
                  "and no argument (not with --pass-local-rank)");
-  program.Switch("--virtual-local-rank", raw.virtual_local_rank,
+  program.Switch("--virtual-local-rank", config.virtual_local_rank,
                  "LOCAL_RANK=0 for every worker, and CUDA_VISIBLE_DEVICES its one GPU");
   program.Value(
       "--numa-binding", raw.numa_binding, "none|node|socket|exclusive|core-complex",
       "Bind each worker to CPUs near its GPU: its NUMA node, its socket, its own share of "
       "the node's cores, or one last-level cache. Without GPUs workers are spread over "
       "the nodes. Always within the CPUs that ddprun itself may use; needs no numactl");
-  program.Switch("--scrub-env", raw.scrub_env,
+  program.Switch("--scrub-env", config.scrub_env,
                  "Take MPI's variables (OMPI_*, PMI_*, PMIX_*, MPI_*, HYDRA_*) out of the workers' "
                  "environment");
-  program.Value("--role", raw.role, "NAME", "Name of the workers' role");
+  program.Value("--role", config.role, "NAME", "Name of the workers' role");
   program.Value("--start-method", raw.start_method, "spawn|fork|forkserver",
                 "Accepted for torchrun's sake, where it is about Python functions: here every "
                 "worker is a program that is executed anew");
 }
 
 void AddEnding(CLI::App& app, RawFlags& raw) {
+  LaunchConfig& config = raw.config;
   Group ending(app, raw, "Restarts and signals");
-  ending.OfShape("--max-restarts", &RunShape::max_restarts, "N",
-                 "Worker failures after which the run still goes on, counted over all nodes");
-  ending.OfShape(
-      "--restart-window", &RunShape::restart_window, "DURATION",
+  ending.Value("--max-restarts", config.shape.max_restarts, "N",
+               "Worker failures after which the run still goes on, counted over all nodes");
+  ending.Value(
+      "--restart-window", config.shape.restart_window, "DURATION",
       "Only failures within this time count against --max-restarts: SECONDS, or as 10m, 1h; "
       "0: all of the run's");
-  ending.OfShape(
-      "--crash-loop-limit", &RunShape::crash_loop_limit, "N",
+  ending.Value(
+      "--crash-loop-limit", config.shape.crash_loop_limit, "N",
       "Failures in a row without a step beyond the highest one, after which the run ends "
       "with 76 although restarts are left; 0: never. Steps are what workers tell as STEP=N "
       "on the notify socket, as ddprun-train does; where none does, nothing is concluded");
@@ -188,18 +188,17 @@ void AddEnding(CLI::App& app, RawFlags& raw) {
                "Exit code of a run that must not be tried again: the restarts are spent, a worker "
                "asked not to be restarted (76), or workers hung (124). Default: the code that "
                "tells why. For a scheduler's rules, as Kubernetes' podFailurePolicy");
-  ending.Value("--shutdown-timeout", raw.shutdown_timeout, "SECONDS",
+  ending.Value("--shutdown-timeout", config.shutdown_timeout, "SECONDS",
                "From a forwarded signal to SIGKILL (TORCH_ELASTIC_SHUTDOWN_TIMEOUT changes the "
                "default)");
-  ending.Value("--hang-timeout", raw.hang_timeout, "DURATION",
+  ending.Value("--hang-timeout", config.hang_timeout, "DURATION",
                "Workers that tell STEP= or PHASE= on DDPRUN_NOTIFY_SOCKET and make no progress for "
                "this long hang: their stacks are kept and all workers restarted. 30, 90s, 5m; 0: "
                "never (docs/writing-a-worker.md)");
-  ending.OfShape(
-      "--fence-after", &RunShape::fence_after, "DURATION",
-      "A node that the rendezvous has not answered for this long kills its own workers, "
-      "and a lost node is not replaced earlier: so two worlds never run at once, whatever "
-      "the program. 30, 90s, 5m; 0: the workers of a node that is cut off go on");
+  ending.Value("--fence-after", config.shape.fence_after, "DURATION",
+               "A node that the rendezvous has not answered for this long kills its own workers, "
+               "and a lost node is not replaced earlier: so two worlds never run at once, whatever "
+               "the program. 30, 90s, 5m; 0: the workers of a node that is cut off go on");
   ending.Value(
       "--signals-to-handle", raw.signals, "SIGNAL,...",
       "Signals that are passed on to the workers. SIGUSR1 and SIGUSR2 do not stop the run, "
@@ -211,16 +210,17 @@ void AddEnding(CLI::App& app, RawFlags& raw) {
 }
 
 void AddOutput(CLI::App& app, RawFlags& raw) {
+  LaunchConfig& config = raw.config;
   Group output(app, raw, "Output");
-  output.Value("--log-dir", raw.log_dir, "DIR",
+  output.Value("--log-dir", config.log_dir, "DIR",
                "Keep the workers' output below DIR/<run id>_<unique>/attempt_<n>/<local rank>; "
                "/dev/null: write no file at all");
   output.Value("-r,--redirects", raw.redirects, "BITS",
                "Streams to files only: 1 stdout, 2 stderr, 3 both, or 0:3,1:0 by local rank");
   output.Value("-t,--tee", raw.tee, "BITS", "Streams to files and console, same form");
-  output.Value("--prefix", raw.prefix, "none|rank",
+  output.Value("--prefix", config.prefix_rank, "none|rank",
                "rank: [<role><local rank>]: before every line");
-  output.Value("--log-line-prefix-template", raw.prefix_template, "TEMPLATE",
+  output.Value("--log-line-prefix-template", config.prefix_template, "TEMPLATE",
                "Before teed lines; knows ${role_name}, ${local_rank}, ${rank}, ${hostname} "
                "(TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE changes the default)");
   output.Value("--local-ranks-filter", raw.shown_ranks, "RANKS",
@@ -236,15 +236,16 @@ void AddOutput(CLI::App& app, RawFlags& raw) {
       "or ends and when the agent does; a Python plug-in is refused");
   output.Value("--logs-specs", raw.logs_specs, "default",
                "Only 'default': Python plug-ins that choose the log files are refused");
-  output.Switch("-v,--verbose", raw.verbose, "Say every step of ddprun's own");
+  output.Switch("-v,--verbose", config.verbose, "Say every step of ddprun's own");
 }
 
 void AddHelp(CLI::App& app, RawFlags& raw) {
+  LaunchConfig& config = raw.config;
   Group help(app, raw, "Help");
-  help.Switch("--dry-run", raw.dry_run,
+  help.Switch("--dry-run", config.dry_run,
               "Say what would be done, and where each setting comes from; start nothing");
   help.Value(
-      "--config", raw.config, "FILE",
+      "--config", raw.config_file, "FILE",
       "File of `name = value` lines, names as the flags' (default ddprun.toml where there is "
       "one); flags and environment count more");
   help.Value("--print-completion", raw.print_completion, "bash|zsh|fish",

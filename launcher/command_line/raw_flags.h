@@ -1,5 +1,5 @@
-// Every flag as text, with its name, the form of its value, default, group and help. What the texts
-// mean together is decided in cli.cc; nothing is checked here.
+// Every flag with its name, the form of its value, what it sets, its default, group and help. What
+// texts mean is decided in cli.cc; nothing is checked here.
 //
 // Help, manual page, reference, shell completion and the settings file know flags from here alone.
 // In a form, small letters are words to choose from and capitals stand for a value: "N|auto|cpu".
@@ -12,20 +12,26 @@
 #include <variant>
 #include <vector>
 
-#include "rendezvous/messages/shape.h"
+#include "launcher/command_line/config.h"
 
 namespace ddprun {
 
-// One that sets a field of the run's shape, whose type and default are its own.
-struct ShapeFlag {
+// One whose text becomes a field of LaunchConfig by itself.
+struct FieldFlag {
   std::string flag;  // "--fence-after"
-  std::string form;
+  std::string form;  // N, SECONDS, DURATION, or two words, that of the default first.
   std::string text;
-  std::variant<bool RunShape::*, std::uint32_t RunShape::*, Duration RunShape::*> member;
+  std::variant<bool*, std::uint32_t*, Duration*> field;
 };
 
 struct RawFlags {
-  std::deque<ShapeFlag> shape;  // Filled by AddFlags; all others have their member here.
+  RawFlags() = default;
+  RawFlags(const RawFlags&) = delete;  // The flags point into it.
+
+  LaunchConfig config;           // Words and switches that mean just that stand in it already.
+  std::deque<FieldFlag> fields;  // Filled by AddFlags.
+
+  // What means something only when it is looked at, or beside others.
   std::string nnodes = "1:1";
   std::string workers = "1";
   std::string node_rank;
@@ -34,49 +40,26 @@ struct RawFlags {
   std::string run_id = "none";
   std::string conf;
   bool standalone = false;
-  std::string local_address;
-  std::string interface;
-  std::string token_file;
-  std::string tls_cert;
-  std::string tls_key;
-  std::string tls_ca;
   std::string store_allow;
-  bool insecure = false;
-  std::string run_dir;
   std::string master_addr;
   std::string master_port;
   std::string give_up_code;
-  std::string shutdown_timeout = "30";
-  std::string hang_timeout = "0";
-  std::string stop_before = "0";
   std::string time_limit;
   std::string signals = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";
   std::string monitor_interval = "0.1";
   std::string start_method = "spawn";
-  std::string role = "default";
-  bool module = false;
-  bool no_python = false;
-  bool run_path = false;
   bool use_env = false;
-  bool pass_local_rank = false;
-  bool virtual_local_rank = false;
-  bool scrub_env = false;
   std::string numa_binding = "none";
-  std::string log_dir;
   std::string redirects = "0";
   std::string tee = "0";
-  std::string prefix = "none";
-  std::string prefix_template = "[${role_name}${local_rank}]:";
   std::string shown_ranks;
   std::string stdout_filters;
   std::string stderr_filters;
   std::string event_log_handler = "null";
   std::string logs_specs;
-  std::string config;
+  std::string config_file;
   std::string print_completion;
   bool no_auto_srun = false;
-  bool verbose = false;
-  bool dry_run = false;
   bool version = false;
   bool short_help = false;
   bool help = false;
