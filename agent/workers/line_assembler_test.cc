@@ -24,7 +24,6 @@ struct Fed {
   LineAssembler assembler;
 };
 
-// Half a line on the console would be continued by another worker's.
 TEST(LinesWithAny, KeepsWholeLinesInTheirOrder) {
   EXPECT_EQ(LinesWithAny("apple\npear\nan orange\n", {"orange", "app"}, 0), "apple\nan orange\n");
   EXPECT_EQ(LinesWithAny("pear\n", {"apple"}, 0), "");
@@ -33,6 +32,7 @@ TEST(LinesWithAny, KeepsWholeLinesInTheirOrder) {
   EXPECT_EQ(LinesWithAny("a pear\na piece of an apple", {"apple"}, 0), "a piece of an apple\n");
 }
 
+// Half a line on the console would be continued by another worker's.
 TEST(LineAssembler, ALineIsHeldUntilItEnds) {
   Fed fed("");
   EXPECT_EQ(fed.Take("epoch 1"), "");

@@ -1,7 +1,6 @@
 #include "launcher/command_line/cli_rendezvous.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <utility>
 
 namespace ddprun {
@@ -102,13 +101,6 @@ void ResolveRunDirectory(LaunchConfig& config, Problems& problems) {
 }
 
 }  // namespace
-
-std::optional<std::uint32_t> NotNegative(const std::string& text) {
-  char* end = nullptr;
-  const long long value = std::strtoll(text.c_str(), &end, 10);
-  const bool good = !text.empty() && *end == '\0' && value >= 0 && value <= 1'000'000'000;
-  return good ? std::optional(static_cast<std::uint32_t>(value)) : std::nullopt;
-}
 
 void ResolveRendezvous(const RawFlags& raw, LaunchConfig& config, Problems& problems) {
   if (raw.backend != "ddprun" && raw.backend != "c10d" && raw.backend != "static") {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "launcher/command_line/cli_rendezvous.h"
 #include "launcher/command_line/config.h"
+#include "launcher/command_line/problems.h"
 #include "launcher/slurm/slurm_script.h"
 #include "launcher/verbs/verb_line.h"
 
