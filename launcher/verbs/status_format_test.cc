@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "launcher/verbs/status.h"
+#include "rendezvous/core/testing/story.h"
 
 namespace ddprun {
 namespace {
@@ -74,6 +75,18 @@ TEST(Status, SeveralRunsAreListed) {
   EXPECT_TRUE(text.starts_with("2 runs at n0:29400 (--rdzv-id=NAME shows one of them):\n")) << text;
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3);
   EXPECT_EQ(FormatStatus({}, "n0:29400", kNow), "the server at n0:29400 has no run yet\n");
+}
+
+// From what nodes say to the screen, in one go: so a new field needs one test.
+TEST(Status, ARunsStateReachesTheScreen) {
+  Story story;
+  Node node(story, "n0", {.min_nodes = 2, .max_nodes = 2, .max_restarts = 3});
+  node.Says(At(0s));
+  EXPECT_EQ(FormatStatus({StatusOf(story.state, story.config, At(2s))}, "n0:29400", kNow),
+            "run run: GATHERING for 2.0 s (--nnodes=2), restarts 0 of 3\n"
+            "waiting for nodes: 1 of 2 are here; giving up in 9 min 58 s\n"
+            "  NODE  HOST  STATE  RANKS  SEEN       STEP  PHASE\n"
+            "  n0    n0    ready  -      2.0 s ago  -\n");
 }
 
 // What a node or worker calls itself must not steer the terminal.
