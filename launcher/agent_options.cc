@@ -21,7 +21,6 @@ AgentConfig CoreOf(const LaunchConfig& config, const NodeId& node, const std::st
                        ? "without --run-dir, or three endpoints, no other node takes the "
                          "server's part over"
                        : "another node takes the server's part over if it stays away";
-  core.shutdown_timeout = config.shutdown_timeout;
   core.hang_timeout = config.hang_timeout;
   core.preemptible = config.around.tells_before_end;
   core.leaves_alone =

@@ -88,10 +88,10 @@ void ResolveJobEnd(const RawFlags& raw, LaunchConfig& config, Problems& problems
   if (config.time_limit == Duration{0} && around.job.empty()) {
     config.remarks.push_back(
         "--stop-before does not count: nobody says when the job ends (--time-limit does)");
-  } else if (config.stop_before < config.shutdown_timeout) {
+  } else if (config.stop_before < config.shape.shutdown_timeout) {
     config.remarks.push_back("--stop-before=" + FormatDuration(config.stop_before) +
                              " is less than the workers have to save: --shutdown-timeout=" +
-                             FormatDuration(config.shutdown_timeout));
+                             FormatDuration(config.shape.shutdown_timeout));
   }
 }
 

@@ -95,7 +95,7 @@ TEST(CommandLine, EverySettingHasItsOrigin) {
   EXPECT_EQ(found["shutdown-timeout"], "7 TORCH_ELASTIC_SHUTDOWN_TIMEOUT");
   EXPECT_EQ(found["max-restarts"], "0 default");
   EXPECT_EQ(found.count("help"), 0u);
-  EXPECT_EQ(config.shutdown_timeout, Duration{7000});
+  EXPECT_EQ(config.shape.shutdown_timeout, Duration{7000});
 }
 
 TEST(CommandLine, AProblemTellsWhoSetTheFlag) {

@@ -229,7 +229,7 @@ std::string EndingLines(const LaunchConfig& config) {
          Line("restarts", "at most " + std::to_string(config.shape.max_restarts) +
                               " after failures of workers, counted over all nodes") +
          Line("to stop", config.signals.text + " go on to the workers, SIGKILL follows after " +
-                             FormatDuration(config.shutdown_timeout));
+                             FormatDuration(config.shape.shutdown_timeout));
 }
 
 std::string Settings(const LaunchConfig& config) {

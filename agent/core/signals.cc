@@ -29,11 +29,12 @@ void Preempt(AgentStep& step, const SignalArrived& arrived, const std::string& w
   state.signal = signal;
   state.leaving = step.config.leaves_alone ? Leaving::kLeave : Leaving::kStopRun;
   if (state.phase == AgentPhase::kRunning) {
-    step.Tell(NoticeLevel::kWarning,
-              why + (state.start_lasts || arrived.starting
-                         ? ": the workers are not started yet, and will not be"
-                         : ": the workers have " + FormatDuration(step.config.shutdown_timeout) +
-                               " to save and end (--shutdown-timeout)"));
+    step.Tell(
+        NoticeLevel::kWarning,
+        why + (state.start_lasts || arrived.starting
+                   ? ": the workers are not started yet, and will not be"
+                   : ": the workers have " + FormatDuration(step.config.shape.shutdown_timeout) +
+                         " to save and end (--shutdown-timeout)"));
     BeginStop(step, true, signal);
   } else if (state.phase == AgentPhase::kIdle) {
     step.Tell(NoticeLevel::kWarning, why + ": leaving the run");
@@ -94,7 +95,7 @@ void OnSignal(AgentStep& step, const SignalArrived& arrived) {
                   (state.start_lasts || arrived.starting
                        ? ": the workers are not started yet, and will not be"
                        : ": passing it on to the workers; they have " +
-                             FormatDuration(step.config.shutdown_timeout) +
+                             FormatDuration(step.config.shape.shutdown_timeout) +
                              " to end (--shutdown-timeout), a second signal kills them now"));
     BeginStop(step, true, signal);
   } else if (state.phase == AgentPhase::kIdle) {

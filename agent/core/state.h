@@ -21,16 +21,15 @@ struct AgentConfig {
   std::uint32_t workers = 1;
   std::uint32_t first_local_rank = 0;  // Other agents have the ranks before on this machine.
   std::string role = "default";
-  std::string server;                 // For people: where the rendezvous is,
-  std::string successor;              // and who takes its part over; empty: not to be told.
-  Duration stop_grace{5'000};         // TERM to KILL after a failure or loss.
-  Duration shutdown_timeout{30'000};  // TERM to KILL in a planned stop.
-  Duration outage_limit{600'000};     // An idle node without a server gives up after it.
-  Duration hang_timeout{0};           // Without progress for longer, a worker is late; 0: never.
-  bool preemptible = false;           // A scheduler's signals mean: save, the run will go on later.
-  bool leaves_alone = false;          // They may concern this node alone, and others go on without.
-  int give_up_code = 0;               // Where nobody should start the run again; 0: the run's own.
-  std::uint32_t requeues = 0;         // How often the scheduler started the job again; for people.
+  std::string server;              // For people: where the rendezvous is,
+  std::string successor;           // and who takes its part over; empty: not to be told.
+  Duration stop_grace{5'000};      // TERM to KILL after a failure or loss.
+  Duration outage_limit{600'000};  // An idle node without a server gives up after it.
+  Duration hang_timeout{0};        // Without progress for longer, a worker is late; 0: never.
+  bool preemptible = false;        // A scheduler's signals mean: save, the run will go on later.
+  bool leaves_alone = false;       // They may concern this node alone, and others go on without.
+  int give_up_code = 0;            // Where nobody should start the run again; 0: the run's own.
+  std::uint32_t requeues = 0;      // How often the scheduler started the job again; for people.
 };
 
 // A worker that said hello and runs.

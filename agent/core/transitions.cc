@@ -52,7 +52,8 @@ void BeginStop(AgentStep& step, bool planned, int signal) {
   state.phase = AgentPhase::kStopping;
   state.planned = planned;
   state.stop_began = step.now;
-  state.kill_at = step.now + (planned ? step.config.shutdown_timeout : step.config.stop_grace);
+  state.kill_at =
+      step.now + (planned ? step.config.shape.shutdown_timeout : step.config.stop_grace);
   step.effects.push_back(SignalWorkers{signal, !planned});
 }
 

@@ -48,8 +48,7 @@ struct LaunchConfig {
   bool in_slurm_job = false;    // Whose nodes may share a token by MUNGE.
   std::string run_dir;          // --run-dir: shared by the nodes; empty: nobody takes over.
   std::string role = "default";
-  int give_up_code = 0;  // 0: the code that tells why.
-  Duration shutdown_timeout{30'000};
+  int give_up_code = 0;      // 0: the code that tells why.
   Duration hang_timeout{0};  // 0: no worker is judged by its heartbeats.
   Duration stop_before{0};   // 0: nobody is told that the job will end.
   Duration time_limit{0};    // 0: the scheduler knows, if anybody does.

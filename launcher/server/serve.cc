@@ -107,7 +107,7 @@ Result<void> Open(SuccessionDriver& succession, GrpcNetwork& network, const Serv
 int ServeInTurn(const ServerConfig& config, AsioLoop& loop) {
   SuccessionOptions options;
   options.core.listens = false;
-  options.new_reign = [] { return NewReign(LaunchConfig{}); };
+  options.new_reign = NewReign;
   Result<Access> access = ChooseAccess(config.token_file, config.token, config.tls);
   if (!access) {
     return Refuse({access.error().kind, WithOrigins(access.error().message, config.settings)});
@@ -144,7 +144,7 @@ int ServeAlone(const ServerConfig& config, AsioLoop& loop) {
   if (!kept) {
     return Refuse(kept.error());
   }
-  CoordinatorConfig reign = NewReign(LaunchConfig{});
+  CoordinatorConfig reign = NewReign();
   if (const Result<void> begun = BeginReign(*kept, reign); !begun) {
     return Refuse(begun.error());
   }

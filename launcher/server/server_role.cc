@@ -148,12 +148,11 @@ Result<std::string> OperatorsToken(const Access& access, const std::string& run_
   return ReadOrdinaryTokenFile(file);
 }
 
-CoordinatorConfig NewReign(const LaunchConfig& config) {
+CoordinatorConfig NewReign() {
   std::random_device device;
   CoordinatorConfig reign;
   reign.term = TermOf(static_cast<std::uint64_t>(UnixMilliseconds()));
   reign.seed = static_cast<std::uint64_t>(device()) << 32 | device();
-  reign.shutdown_timeout = config.shutdown_timeout;
   return reign;
 }
 
@@ -268,7 +267,7 @@ Result<ServerRole> JoinSuccession(AsioLoop& loop, const LaunchConfig& config, Se
                        });
   }
   options.network = network;
-  options.new_reign = [config] { return NewReign(config); };
+  options.new_reign = NewReign;
   options.on_serving = [on_serving = std::move(news.on_serving)](const NewServer& server) {
     RaiseFileLimit();
     on_serving(server);
@@ -305,7 +304,7 @@ Result<ServerRole> JoinSuccession(AsioLoop& loop, const LaunchConfig& config, Se
 
 Result<ServerRole> StandAlone(AsioLoop& loop, const LaunchConfig& config) {
   ServerRole role;
-  role.coordinator = std::make_unique<CoordinatorDriver>(loop, NewReign(config));
+  role.coordinator = std::make_unique<CoordinatorDriver>(loop, NewReign());
   role.channel = std::make_unique<LocalSyncChannel>(loop, role.coordinator->Handlers());
   role.where = "this process";
   if (config.literal_master) {
@@ -355,7 +354,7 @@ Result<ServerRole> TakeServerRole(AsioLoop& loop, const LaunchConfig& config, Se
   const SealedToken drawn = DrawSealedToken(config, access);
   access.token += drawn.token;
   if (MayServe(config)) {
-    auto coordinator = std::make_unique<CoordinatorDriver>(loop, NewReign(config));
+    auto coordinator = std::make_unique<CoordinatorDriver>(loop, NewReign());
     AcceptorOptions options;
     options.health.run = config.run_id;
     options.health.sealed = drawn.sealed;

@@ -94,6 +94,6 @@ Result<std::string> OperatorsToken(const Access& access, const std::string& run_
 
 // A new reign: larger than every earlier one on a machine whose clock goes forward. A name and an
 // order, never a time-out.
-CoordinatorConfig NewReign(const LaunchConfig& config);
+CoordinatorConfig NewReign();
 
 }  // namespace ddprun

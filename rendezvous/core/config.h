@@ -10,18 +10,17 @@
 namespace ddprun {
 
 struct CoordinatorConfig {
-  Term term;                          // This server's reign.
-  std::uint64_t seed = 0;             // World ids are drawn from it.
-  Duration base_lease{3'000};         // The lease is max(base, nodes * per node), so that 10,000
-  Duration lease_per_node{9};         // nodes cost a few percent of a core.
-  Duration disconnect_grace{200};     // Closed connection to lost; agents reconnect in 20-50 ms.
-  Duration stop_grace{5'000};         // TERM to KILL after a failure or loss.
-  Duration shutdown_timeout{30'000};  // TERM to KILL in a planned stop.
-  Duration start_timeout{30'000};     // Told Run to hosting it.
-  Duration settle{150};               // Arrivals closer than this make one restart,
-  Duration settle_limit{1'000};       // which comes at most so long after the first of them.
-  bool journal = false;               // Persist is carried out: no outcome is told before it is.
-  std::size_t run_bytes = 64 << 20;   // What a run may hold, its world's members aside (keeping.h).
+  Term term;                         // This server's reign.
+  std::uint64_t seed = 0;            // World ids are drawn from it.
+  Duration base_lease{3'000};        // The lease is max(base, nodes * per node), so that 10,000
+  Duration lease_per_node{9};        // nodes cost a few percent of a core.
+  Duration disconnect_grace{200};    // Closed connection to lost; agents reconnect in 20-50 ms.
+  Duration stop_grace{5'000};        // TERM to KILL after a failure or loss.
+  Duration start_timeout{30'000};    // Told Run to hosting it.
+  Duration settle{150};              // Arrivals closer than this make one restart,
+  Duration settle_limit{1'000};      // which comes at most so long after the first of them.
+  bool journal = false;              // Persist is carried out: no outcome is told before it is.
+  std::size_t run_bytes = 64 << 20;  // What a run may hold, its world's members aside (keeping.h).
 };
 
 }  // namespace ddprun

@@ -95,7 +95,7 @@ Time EndOfRecovery(const CoordinatorState& state, const CoordinatorConfig& confi
 
 Time EndOfDrain(const CoordinatorState& state, const CoordinatorConfig& config) {
   const Duration grace =
-      IsPlanned(state.drain->cause) ? config.shutdown_timeout : config.stop_grace;
+      IsPlanned(state.drain->cause) ? state.shape->shutdown_timeout : config.stop_grace;
   return state.drain->began + grace + LeaseOf(state, config);
 }
 

@@ -24,6 +24,7 @@ struct RunShape {
   std::uint32_t crash_loop_limit = 3;  // Incidents in a row without progress; 0: no limit.
   Duration fence_after{0};             // A node cut off for so long kills its workers itself, so
                                        // nobody takes a lost one's place earlier; 0: never.
+  Duration shutdown_timeout{30'000};   // TERM to KILL in a planned stop.
   auto operator<=>(const RunShape&) const = default;
 };
 
@@ -54,6 +55,7 @@ inline constexpr std::tuple kShapeFields{
     ShapeField{"restart_window", &RunShape::restart_window},
     ShapeField{"crash_loop_limit", &RunShape::crash_loop_limit},
     ShapeField{"fence_after", &RunShape::fence_after, Differing::kRefusedWhereSet},
+    ShapeField{"shutdown_timeout", &RunShape::shutdown_timeout, Differing::kRefusedWhereSet},
 };
 static_assert(IsWhole<RunShape>(kShapeFields));
 

@@ -17,7 +17,7 @@ namespace ddprun {
 
 // Counts up when old and new nodes would misunderstand each other; a node of another one is
 // refused.
-inline constexpr std::uint32_t kProtocol = 1;
+inline constexpr std::uint32_t kProtocol = 2;
 
 Result<NodeReport> ReportFromProto(const v1::SyncRequest& wire);
 // Where the clock says so.

@@ -63,10 +63,10 @@ Machine::Machine(Simulation& simulation, std::uint32_t index)
   config_.node = "n" + std::to_string(index == simulation.setup.twin ? 0 : index);
   config_.host = "n" + std::to_string(index);
   config_.shape = simulation.setup.shape;
+  config_.shape.shutdown_timeout = Duration{4'000};
   config_.workers = simulation.setup.workers.at(index);
   config_.server = "server:29400";
   config_.stop_grace = Duration{2'000};
-  config_.shutdown_timeout = Duration{4'000};
   config_.outage_limit = Duration{90'000};
   config_.hang_timeout = simulation.setup.hang_timeout;
   config_.preemptible = config_.leaves_alone = simulation.setup.evicted;

@@ -134,7 +134,6 @@ Server::Server(Simulation& simulation, Machine& machine)
       name_(simulation.setup.standing ? "server" : "server" + std::to_string(machine.index())) {
   config_.term = highest_term_ = {7};
   config_.stop_grace = Duration{2'000};
-  config_.shutdown_timeout = Duration{4'000};
   config_.start_timeout = Duration{5'000};
   config_.run_bytes = simulation.setup.run_bytes.value_or(config_.run_bytes);
   if (simulation.setup.journal) {
