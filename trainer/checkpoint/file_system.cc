@@ -116,7 +116,12 @@ class OperatingSystemFiles : public FileSystem {
 
   Result<std::uint64_t> Write(const fs::path& path,
                               const std::vector<std::string_view>& parts) override {
-    UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    // Never what the name stands for now: a link to that may be a record that counts.
+    constexpr int kNew = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
+    UniqueFd fd(::open(path.c_str(), kNew, 0666));
+    if (!fd && errno == EEXIST && ::unlink(path.c_str()) == 0) {
+      fd = UniqueFd(::open(path.c_str(), kNew, 0666));
+    }
     if (!fd) {
       return WithNotFound(SystemError("create", path.native(), errno), errno);
     }
