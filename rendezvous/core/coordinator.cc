@@ -357,7 +357,7 @@ CoordinatorEffects Step(CoordinatorState& state, const CoordinatorConfig& config
                  },
                  [&](const ClaimGood& good) {
                    state.claim_good = good.until;
-                   TryForm(step);
+                   GoOn(step);
                  },
              },
              event);

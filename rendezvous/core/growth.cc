@@ -42,10 +42,10 @@ std::string ArrivalsInWords(const Roster& roster) {
 
 }  // namespace
 
-std::optional<std::string> ConsiderGrowth(Growth& growth, const Roster& roster, bool running,
+std::optional<std::string> ConsiderGrowth(Growth& growth, const Roster& roster, bool may_stop,
                                           const CoordinatorConfig& config, Time now) {
   const std::uint32_t arrivals = roster.index.outsiders;
-  if (!running || !MayGrow(roster) || arrivals == 0) {
+  if (!may_stop || !MayGrow(roster) || arrivals == 0) {
     growth.first.reset();
     growth.go.reset();
     growth.arrivals = 0;

@@ -26,7 +26,7 @@ struct Growth {
 
 // After every event: puts off, gives up or begins the stop for arrivals. Who arrives, in words,
 // when a running world is to stop for them now.
-std::optional<std::string> ConsiderGrowth(Growth& growth, const Roster& roster, bool running,
+std::optional<std::string> ConsiderGrowth(Growth& growth, const Roster& roster, bool may_stop,
                                           const CoordinatorConfig& config, Time now);
 
 void NoteLoss(Growth& growth, const NodeId& node, Time now);

@@ -52,6 +52,47 @@ TEST_F(Arrivals, ThoseThatComeCloseTogetherMakeOneRestart) {
   EXPECT_EQ(story.state.budget.used, 0u);
 }
 
+// A program that has ended well is not run again because somebody came in its last second.
+TEST_F(Arrivals, WhoEndsWellBeforeItIsToldToStopEndsTheRun) {
+  b.Says(At(1s));
+  story.Pass(At(2s));
+  ASSERT_EQ(story.state.phase, Phase::kDraining);
+  a.Ends(Outcome::kSucceeded, {}, At(2s));
+  EXPECT_EQ(story.state.phase, Phase::kSucceeded);
+  EXPECT_EQ(std::get<Finish>(a.Told(At(2s))).exit_code, 0);
+}
+
+// The losing side of a split would stop its workers for a world that it must not form.
+TEST_F(Arrivals, NobodyIsStoppedWhileTheClaimIsInDoubt) {
+  story.Feed(ClaimGood{At(500ms)}, At(0s));
+  b.Says(At(1s));
+  Refresh(a, At(2s));
+  Refresh(b, At(2s));
+  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  story.Feed(ClaimGood{At(5s)}, At(2'500ms));
+  story.Pass(At(2'650ms));
+  EXPECT_EQ(std::get<Stop>(a.Told(At(2'650ms))).cause, StopCause::kScaleUp);
+}
+
+// Whatever the server itself was started with: the nodes are told to save for so long.
+TEST_F(Arrivals, APlannedStopLastsAsLongAsTheRunsNodesWereTold) {
+  RunShape patient = kUpToFour;
+  patient.shutdown_timeout = 60s;
+  story.state.shape = a.report.shape = b.report.shape = patient;
+  Refresh(a, At(1s));
+  b.Says(At(1s));
+  for (auto when = 2s; when <= 62s; when += 1s) {
+    story.Pass(At(when));
+    a.Hears(At(when)).Says(At(when));
+    b.Hears(At(when)).Says(At(when));
+  }
+  EXPECT_EQ(story.state.phase, Phase::kDraining);
+  EXPECT_FALSE(story.state.world->members[0].lost);
+  Node hurried(story, "n4", kUpToFour);
+  hurried.Says(At(62s));
+  EXPECT_TRUE(story.Said("--shutdown-timeout=1 min"));
+}
+
 TEST_F(Arrivals, WhenTheWorldIsFullNobodyElseIsWaitedFor) {
   b.Says(At(1s));
   c.Says(At(1s));

@@ -39,7 +39,8 @@ void ReportFromMember(CoordinatorStep& step, const NodeKey& key, const Member& m
   if (state.phase == Phase::kDraining) {
     CollectEvidence(*state.drain, *state.world, key, report, step.config.run_bytes / 4, step.now);
   }
-  if (state.phase == Phase::kRunning && state.world->roll.unfinished.empty()) {
+  // Also of a world that is being stopped: who succeeded had not been told yet.
+  if (IsActive(state) && state.world->roll.unfinished.empty()) {
     step.Say(NoticeLevel::kDetail, "every worker finished");
     EndRun(step, Finish{Ending::kSucceeded, 0, "all workers finished", {}});
   }
@@ -148,8 +149,8 @@ void GoOn(CoordinatorStep& step) {
   CoordinatorState& state = step.state;
   JudgeIfDrained(step);
   TryForm(step);
-  if (const auto arrivals = ConsiderGrowth(state.growth, state, state.phase == Phase::kRunning,
-                                           step.config, step.now)) {
+  const bool may_stop = state.phase == Phase::kRunning && !ClaimIsInDoubt(state, step.now);
+  if (const auto arrivals = ConsiderGrowth(state.growth, state, may_stop, step.config, step.now)) {
     step.Say(NoticeLevel::kInfo, *arrivals);
     BeginDrain(step, StopCause::kScaleUp, true);
   }
