@@ -251,6 +251,9 @@ void ExpireNodes(CoordinatorStep& step) {
     Lose(step, key, why);
   }
   auto& forget = state.index.forget;
+  if (state.phase == Phase::kRecovering) {
+    return;  // How long a lost node's workers may live follows from when it was last heard.
+  }
   while (!forget.empty() && forget.begin()->first <= step.now) {
     Forget(state, NodeKey(forget.begin()->second));
   }

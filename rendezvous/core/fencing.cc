@@ -41,7 +41,7 @@ void EndFences(Roster& roster, const CoordinatorConfig& config, Time now) {
 
 void FenceAnew(Roster& roster, const CoordinatorConfig& config, const NodeReport& report,
                Time now) {
-  if (!roster.world || report.hosting == Hosting::kNothing ||
+  if (!roster.world || report.hosting == Hosting::kNothing || report.unkillable > 0 ||
       report.placement->world_id != roster.world->id ||
       !roster.world->roll.lost.contains(report.placement->group_rank)) {
     return;

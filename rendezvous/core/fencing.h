@@ -26,7 +26,7 @@ std::optional<Time> NextFence(const Roster& roster);
 void EndFences(Roster& roster, const CoordinatorConfig& config, Time now);
 
 // A member that was lost is back, with workers: it is answered, so the time begins anew. They stop
-// like others do.
+// like others do. Not where they outlive their end: nobody knows for how long.
 void FenceAnew(Roster& roster, const CoordinatorConfig& config, const NodeReport& report, Time now);
 
 // A member that was lost is back and has promised: nothing of it runs any more. True: a fence has

@@ -21,7 +21,7 @@ struct Fencing : testing::Test {
 
   void SetUp() override { Form(kFenced); }
   void TearDown() override {
-    EXPECT_EQ(BrokenInvariant(story.state, story.config, At(60s)), std::nullopt);
+    EXPECT_EQ(BrokenInvariant(story.state, story.config, At(110s)), std::nullopt);
   }
   void Form(const RunShape& shape) {
     story.state = {};
@@ -85,6 +85,22 @@ TEST_F(Fencing, ALostNodeThatComesBackWithWorkersIsWaitedFor) {
   EXPECT_EQ(story.state.world->generation, Generation{2});
 }
 
+// What SIGKILL does not end, nobody knows the end of: it is waited for as long as for any other.
+TEST_F(Fencing, WorkersThatOutliveTheirEndDoNotHoldTheOthersForEver) {
+  PassWithA(2s, 9s);
+  b.report.hosting = Hosting::kStopping;
+  b.Hears(At(9s)).Says(At(9s));
+  b.report.unkillable = 1;
+  for (auto when = 10s; when < 20s; when += 1s) {
+    PassWithA(when, when);
+    b.Hears(At(when)).Says(At(when));
+    EXPECT_EQ(story.state.phase, Phase::kDraining);
+  }
+  PassWithA(20s, 20s);
+  EXPECT_EQ(story.state.world->generation, Generation{2});
+  EXPECT_EQ(story.state.world->members.size(), 1u);
+}
+
 // Waiting on would cost time for nothing.
 TEST_F(Fencing, ANodeThatComesBackWithoutWorkersEndsItsFence) {
   PassWithA(2s, 6s);
@@ -146,6 +162,29 @@ TEST_F(Fencing, ANodeLostWhileAServerRecoversHasItsFenceFromThen) {
   PassWithA(31'500ms, 34'500ms);
   EXPECT_EQ(story.state.phase, Phase::kDraining);
   PassWithA(35s, 35s);
+  EXPECT_EQ(story.state.world->generation, Generation{2});
+}
+
+// Whom it has forgotten meanwhile may have heard it last.
+TEST_F(Fencing, ItDoesSoHoweverLongTheFence) {
+  RunShape shape = kFenced;
+  shape.fence_after = 60s;
+  Form(shape);
+  story.config.term = {2};
+  story.state = {};
+  story.state.run_id = "run";
+  a.report.outcome = Outcome::kStopped;
+  a.report.hosting = Hosting::kNothing;
+  a.report.floor = {1};
+  a.Says(At(20s));
+  b.Says(At(20s));
+  for (auto when = 22s; when <= 44s; when += 2s) {
+    PassWithA(when, when);
+    b.Hears(At(when)).Says(At(when));
+  }
+  PassWithA(45s, 104s);
+  EXPECT_EQ(story.state.phase, Phase::kDraining);
+  PassWithA(105s, 106s);
   EXPECT_EQ(story.state.world->generation, Generation{2});
 }
 
