@@ -77,6 +77,7 @@ void EndRecovery(CoordinatorStep& step) {
   } else {
     step.Say(NoticeLevel::kInfo, "recovered " + what + ", which cannot go on as it is");
     BeginDrain(step, found->cause, true);
+    state.drain->perhaps_stale = found->perhaps_stale;
     for (const NodeKey& key : SilentMembers(state)) {
       Lose(step, key, "it has not told a new server that it runs the newest world");
     }
@@ -250,10 +251,10 @@ void ExpireNodes(CoordinatorStep& step) {
   for (const auto& [key, why] : lost) {
     Lose(step, key, why);
   }
-  auto& forget = state.index.forget;
   if (state.phase == Phase::kRecovering) {
     return;  // How long a lost node's workers may live follows from when it was last heard.
   }
+  auto& forget = state.index.forget;
   while (!forget.empty() && forget.begin()->first <= step.now) {
     Forget(state, NodeKey(forget.begin()->second));
   }

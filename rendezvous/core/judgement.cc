@@ -172,7 +172,7 @@ Judgement Judge(const Drain& drain, std::uint32_t restarts_used, std::uint32_t m
   const auto last_word =
       std::find_if(drain.evidence.begin(), drain.evidence.end(),
                    [](const Evidence& e) { return SaysDoNotRestart(e.failure); });
-  if (last_word != drain.evidence.end()) {
+  if (last_word != drain.evidence.end() && !drain.perhaps_stale) {
     judgement.root = last_word->failure;
     judgement.outcome = Finish{Ending::kFailed, kExitDoNotRestart,
                                Describe(last_word->failure) + ": it asks not to be restarted",

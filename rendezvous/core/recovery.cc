@@ -272,6 +272,9 @@ std::optional<Recovered> Conclude(Recovery& recovery, const Roster& roster, Time
   Recovered found{FoundWorld(recovery, roster, began, now)};
   found.goes_on = IsWhole(found.world, *recovery.newest) && AllGoOn(recovery, roster);
   found.cause = CauseOfDrain(recovery, roster, found.world);
+  const bool missing = std::any_of(found.world.members.begin(), found.world.members.end(),
+                                   [](const Member& member) { return member.lost; });
+  found.perhaps_stale = missing && !RecordIsNewest(recovery);
   return found;
 }
 

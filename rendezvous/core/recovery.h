@@ -54,6 +54,7 @@ struct Recovered {
   World world;
   bool goes_on = false;                   // All of it runs: nobody is disturbed.
   StopCause cause = StopCause::kFailure;  // Else: what stops it.
+  bool perhaps_stale = false;             // Who is missing may run a newer one.
 };
 
 std::size_t BytesOf(const Recovery::Place& place);

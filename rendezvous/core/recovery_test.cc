@@ -42,6 +42,24 @@ TEST_F(Recovering, AllSucceededEndsTheRun) {
   EXPECT_EQ(story.state.phase, Phase::kSucceeded);
 }
 
+// Newer worlds may have put its checkpoints out of its reach, and live where this server is not
+// heard.
+TEST_F(Recovering, DoNotRestartIsNotTheRunsEndWhereItsWorldMayBeAnOldOne) {
+  Form(kElastic);
+  RestartWithout(At(5s));
+  WorkerFailure refused = Failure(Exited{76});
+  refused.said_hello = true;
+  a.report.hosting = Hosting::kNothing;
+  a.report.outcome = Outcome::kFailed;
+  a.report.failures = {refused};
+  a.report.floor = {1};
+  a.Says(At(5s));
+  a.Hears(At(7s)).Says(At(7s));
+  story.Pass(At(8s));
+  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  EXPECT_EQ(story.state.world->generation, Generation{2});
+}
+
 // The old server may have known a loss that this one cannot: the budget is spared.
 TEST_F(Recovering, AFailureFoundIsNotCharged) {
   story.state.budget.used = 1;
