@@ -115,19 +115,21 @@ void CollectEvidence(Drain& drain, const World& world, const NodeKey& key, const
   if (drain.planned || IsPlanned(drain.cause) || !SpeaksOfWorld(report, world)) {
     return;  // After a planned stop began, failures are its consequence.
   }
+  std::vector<std::size_t>& places = drain.told[key];
   Time first = now;
-  for (const Evidence& evidence : drain.evidence) {
-    if (evidence.key == key) {
-      first = std::min(first, evidence.when);
-    }
+  const std::size_t again = std::min(places.size(), report.failures.size());
+  for (std::size_t i = 0; i < again; ++i) {
+    first = std::min(first, drain.evidence[places[i]].when);
+    drain.bytes -= BytesOf(drain.evidence[places[i]].failure);
   }
-  std::erase_if(drain.evidence, [&](const Evidence& e) {
-    drain.bytes -= e.key == key ? BytesOf(e.failure) : 0;
-    return e.key == key;
-  });
-  for (const WorkerFailure& failure : report.failures) {
-    drain.evidence.push_back({key, failure, first + failure.after});
-    WorkerFailure& kept = drain.evidence.back().failure;
+  for (std::size_t i = 0; i < report.failures.size(); ++i) {
+    const WorkerFailure& failure = report.failures[i];
+    if (i == places.size()) {
+      places.push_back(drain.evidence.size());
+      drain.evidence.emplace_back();
+    }
+    drain.evidence[places[i]] = {key, failure, first + failure.after};
+    WorkerFailure& kept = drain.evidence[places[i]].failure;
     const bool lags = drain.hang && drain.hang->rank == failure.rank;  // People ask for these.
     if (!lags && drain.bytes + BytesOf(kept) > most_bytes) {
       DropTexts(kept);

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,13 +30,14 @@ struct Drain {
   Time began;
   bool membership = false;  // A node was lost or leaves: not charged.
   bool planned = false;     // So it began: later failures are its consequence.
-  std::vector<Evidence> evidence;
   // Found by a new server without some of its nodes, which may run a newer one: whom that one's
   // checkpoints keep out says "do not restart" too.
   bool perhaps_stale = false;
-  std::size_t bytes = 0;                    // Of the evidence.
-  std::vector<std::string> spawn_failures;  // "n1: cannot execute ...": the first ones.
-  std::optional<WorkerFailure> hang;        // Cause kHang: who lags, and why that is a hang.
+  std::vector<Evidence> evidence;
+  std::map<NodeKey, std::vector<std::size_t>> told;  // Where in it is what each node has said.
+  std::size_t bytes = 0;                             // Of the evidence.
+  std::vector<std::string> spawn_failures;           // "n1: cannot execute ...": the first ones.
+  std::optional<WorkerFailure> hang;  // Cause kHang: who lags, and why that is a hang.
 };
 
 struct Budget {

@@ -137,6 +137,7 @@ void BeginDrain(CoordinatorStep& step, StopCause cause, bool membership) {
                       .membership = membership,
                       .planned = IsPlanned(cause),
                       .evidence = {},
+                      .told = {},
                       .spawn_failures = {},
                       .hang = {}};
   step.Enter(Phase::kDraining);
