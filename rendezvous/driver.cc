@@ -38,9 +38,11 @@ CoordinatorDriver::CoordinatorDriver(Loop& loop, const CoordinatorConfig& config
     : loop_(loop), config_(config), lines_(loop), stay_(loop) {}
 
 void CoordinatorDriver::UseJournal(std::unique_ptr<Journal> journal,
-                                   const std::vector<RunRecord>& runs) {
+                                   const std::vector<RunRecord>& runs,
+                                   const std::vector<EndedRun>& ended) {
   journal_ = std::move(journal);
   config_.journal = true;
+  BeginWith(ended);
   for (const RunRecord& record : runs) {
     RunEntry& run = *runs_.emplace(record.run_id, std::make_unique<RunEntry>(loop_)).first->second;
     run.state = Restore(record, loop_.Now());
@@ -76,14 +78,8 @@ void CoordinatorDriver::OnReport(NodeReport report, std::shared_ptr<PendingSync>
                     "this rendezvous server already serves " + std::to_string(kMaxRuns) + " runs"});
       return;
     }
-    found = runs_.emplace(run_id, std::make_unique<RunEntry>(loop_)).first;
-    CoordinatorState& state = found->second->state;
-    had_runs_ = true;
-    if (succeeds_) {
-      state = Restore(RunRecord{}, loop_.Now());
-    }
-    state.run_id = run_id;
-    state.newest = forgotten_;
+    BeginRun(report);
+    found = runs_.find(run_id);
   }
   RunEntry& run = *found->second;
   run.state.claim_good = claim_good_;
@@ -121,6 +117,30 @@ void CoordinatorDriver::OnReport(NodeReport report, std::shared_ptr<PendingSync>
   Advance(run_id, run, Reported{std::move(report)});
 }
 
+CoordinatorDriver::RunEntry& CoordinatorDriver::BeginRun(const NodeReport& report) {
+  RunEntry& run = *runs_.emplace(report.run_id, std::make_unique<RunEntry>(loop_)).first->second;
+  had_runs_ = true;
+  const EndedRun* const ended = FindEnded(ended_, report.run_id);
+  // Nodes of it may be about to find who took the part over just now: they must not meet a new run.
+  const bool just_took_over = StaysFor() > Duration{0};
+  if (ended != nullptr && (just_took_over || IsOfEnded(*ended, report))) {
+    run.state = Restore(RecordOf(*ended), loop_.Now());
+    return run;
+  }
+  if (succeeds_) {
+    run.state = Restore(RunRecord{}, loop_.Now());
+  }
+  run.state.run_id = report.run_id;
+  run.state.newest = forgotten_;
+  if (ended != nullptr) {  // Another one of its name.
+    std::erase_if(ended_, [&](const EndedRun& other) { return other.run_id == report.run_id; });
+    if (keep_outcomes_) {
+      keep_outcomes_(InClaim());
+    }
+  }
+  return run;
+}
+
 void CoordinatorDriver::OnCancel(const CallName& name) {
   const auto found = runs_.find(name.run_id);
   if (found == runs_.end()) {
@@ -148,6 +168,10 @@ CoordinatorEffects CoordinatorDriver::TakeStep(CoordinatorState& state,
 void CoordinatorDriver::Decide(const RunId& run_id, RunEntry& run, const CoordinatorEvent& event) {
   CoordinatorEffects effects = TakeStep(run.state, event, loop_.Now());
   Tell(run, effects.notices);
+  if (effects.persist && keep_outcomes_ && effects.persist->record.outcome) {
+    unkept_[run_id] = effects.persist->number;
+    RememberEnd(ToRemember(run_id, run.state.newest, *run.state.outcome));
+  }
   if (effects.persist && journal_) {
     journal_->Keep(effects.persist->record, [this, run_id, number = effects.persist->number] {
       Feed(run_id, Persisted{number});
@@ -251,11 +275,7 @@ void CoordinatorDriver::Arm(const RunId& run_id, RunEntry& run) {
         found->second->armed.reset();
       }
       if (found != runs_.end() && found->second->forget && loop_.Now() >= *found->second->forget) {
-        if (journal_) {
-          journal_->Forget(run_id);
-        }
-        forgotten_ = std::max(forgotten_, found->second->state.newest);
-        runs_.erase(found);
+        ForgetRun(run_id);
         return;
       }
       Feed(run_id, Tick{});
@@ -328,6 +348,14 @@ bool CoordinatorDriver::RunsHaveEnded() const {
   return (had_runs_ || !succeeds_) && std::all_of(runs_.begin(), runs_.end(), [](const auto& run) {
            return NoWorkersRemain(run.second->state);
          });
+}
+
+Duration CoordinatorDriver::LongestLease() const {
+  Duration longest = config_.base_lease;
+  for (const auto& [id, run] : runs_) {
+    longest = std::max(longest, LeaseOf(run->state, config_));
+  }
+  return longest;
 }
 
 const CoordinatorState* CoordinatorDriver::StateOf(const RunId& run_id) const {

@@ -3,7 +3,7 @@
 //
 // No judgement here: who runs when is rendezvous/core's. Lives on the loop. Bounded: at most
 // kMaxRuns runs; an ended one is forgotten some leases after everybody knows its outcome, so that
-// the same run id may be used again.
+// the same run id may be used again. How it ended is remembered, for a node of it that was cut off.
 #pragma once
 
 #include <deque>
@@ -36,7 +36,13 @@ class CoordinatorDriver {
 
   // Before anything arrives: what must survive this server goes to the journal, and the runs that
   // an earlier one kept there are taken over.
-  void UseJournal(std::unique_ptr<Journal> journal, const std::vector<RunRecord>& runs);
+  void UseJournal(std::unique_ptr<Journal> journal, const std::vector<RunRecord>& runs,
+                  const std::vector<EndedRun>& ended);
+  // Likewise where a claim has all that need survive: `keep` is told each time what it must say,
+  // and no outcome is told before OutcomesAreKept.
+  using KeepOutcomes = std::function<void(const std::vector<EndedRun>&)>;
+  void UseClaim(const std::vector<EndedRun>& ended, KeepOutcomes keep);
+  void OutcomesAreKept(const std::vector<EndedRun>& kept);
 
   // Before anything arrives: another server reigned before this one, so what its runs' nodes still
   // do is found out from their reports before anything is formed.
@@ -71,6 +77,9 @@ class CoordinatorDriver {
   // that one's.
   bool RunsHaveEnded() const;
 
+  // The longest that it tells a node.
+  Duration LongestLease() const;
+
   // Called on the loop when nobody needs this server any more, at once if that is so already.
   void WhenUnneeded(std::function<void()> callback);
 
@@ -103,6 +112,12 @@ class CoordinatorDriver {
   };
 
   void EndIfUnneeded();
+  // Makes the state of a run that is not known yet.
+  RunEntry& BeginRun(const NodeReport& report);
+  void BeginWith(const std::vector<EndedRun>& ended);
+  void RememberEnd(const EndedRun& run);
+  std::vector<EndedRun> InClaim() const;
+  void ForgetRun(const RunId& run_id);
   // One Step, and what it asks for.
   void Decide(const RunId& run_id, RunEntry& run, const CoordinatorEvent& event);
   void Feed(const RunId& run_id, const CoordinatorEvent& event);
@@ -129,6 +144,9 @@ class CoordinatorDriver {
   LoopTimer stay_;
   std::optional<Time> claim_good_;
   Generation forgotten_;  // Of any run that was: the same run id's next world comes after its last.
+  std::vector<EndedRun> ended_;            // The oldest first.
+  KeepOutcomes keep_outcomes_;             // None: no claim is held.
+  std::map<RunId, std::uint64_t> unkept_;  // The record of its outcome.
   bool retired_ = false;
   TokenGate gate_;
 };

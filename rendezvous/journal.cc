@@ -13,6 +13,10 @@ void Journal::Keep(const RunRecord& record, std::function<void()> kept) {
   Add(record.run_id, {record, std::move(kept)});
 }
 
+void Journal::KeepEnd(const EndedRun& run) {
+  Add(run.run_id, {run, [] {}});
+}
+
 void Journal::Forget(const RunId& run_id) {
   Add(run_id, {Forgotten{run_id}, [] {}});
 }

@@ -21,11 +21,12 @@ namespace ddprun {
 struct Reign {
   Term term;
 };
-// The run is over, and everybody who had to know does.
+// The run is over, and nobody will ask.
 struct Forgotten {
   RunId run_id;
 };
-using JournalEntry = std::variant<Reign, RunRecord, Forgotten>;
+// EndedRun: everybody who had to know does, but a node of it may be about to come back.
+using JournalEntry = std::variant<Reign, RunRecord, EndedRun, Forgotten>;
 
 // Where the entries go: a file (journal_file.h), or what stands for one in a simulation.
 class JournalDisk {
@@ -41,6 +42,7 @@ class Journal {
 
   // `kept` is called on the loop when this record, or a newer one of the run, is on disk.
   void Keep(const RunRecord& record, std::function<void()> kept);
+  void KeepEnd(const EndedRun& run);
   void Forget(const RunId& run_id);
   void BeginReign(Term term);
 

@@ -150,6 +150,7 @@ Result<void> JournalFile::ReadAll(JournalContents& found) {
                    path_.native());
   }
   std::map<RunId, RunRecord> runs;
+  std::map<RunId, EndedRun> ended;
   std::size_t at = kHeader.size();
   while (at < all.size()) {
     const auto payload = RecordAt(all.substr(at));
@@ -170,13 +171,26 @@ Result<void> JournalFile::ReadAll(JournalContents& found) {
     }
     Remember(*entry, std::string(*payload));
     std::visit(Overload{[&](const Reign& reign) { found.term = std::max(found.term, reign.term); },
-                        [&](const RunRecord& record) { runs[record.run_id] = record; },
-                        [&](const Forgotten& gone) { runs.erase(gone.run_id); }},
+                        [&](const RunRecord& record) {
+                          runs[record.run_id] = record;
+                          ended.erase(record.run_id);
+                        },
+                        [&](const EndedRun& run) {
+                          runs.erase(run.run_id);
+                          ended[run.run_id] = run;
+                        },
+                        [&](const Forgotten& gone) {
+                          runs.erase(gone.run_id);
+                          ended.erase(gone.run_id);
+                        }},
                *entry);
     at += kPrefix + payload->size();
   }
   for (auto& [run_id, record] : runs) {
     found.runs.push_back(std::move(record));
+  }
+  for (auto& [run_id, run] : ended) {
+    found.ended.push_back(std::move(run));
   }
   size_ = all.size();
   if (::lseek(fd_.get(), 0, SEEK_END) < 0) {
@@ -188,6 +202,7 @@ Result<void> JournalFile::ReadAll(JournalContents& found) {
 void JournalFile::Remember(const JournalEntry& entry, std::string bytes) {
   std::visit(Overload{[&](const Reign&) { reign_ = std::move(bytes); },
                       [&](const RunRecord& record) { runs_[record.run_id] = std::move(bytes); },
+                      [&](const EndedRun& run) { runs_[run.run_id] = std::move(bytes); },
                       [&](const Forgotten& gone) { runs_.erase(gone.run_id); }},
              entry);
 }

@@ -28,6 +28,7 @@ Result<JournalEntry> DecodeEntry(const std::string& bytes);
 struct JournalContents {
   Term term;                         // The highest reign's.
   std::vector<RunRecord> runs;       // The newest record of each.
+  std::vector<EndedRun> ended;       // Of others.
   std::vector<std::string> remarks;  // What was damaged and left out, for people.
 };
 

@@ -75,8 +75,11 @@ TEST_F(JournalFileTest, TellsWhatWasKept) {
   RunRecord ended = RecordOf("b", 9);
   ended.world.reset();
   ended.outcome = Finish{Ending::kFailed, 3, "rank 0 ended with exit code 3", WorkerFailure{}};
-  Write({Reign{{40}}, RecordOf("a", 1), ended, RecordOf("a", 2), RecordOf("c", 1), Forgotten{"c"}});
+  const EndedRun over{"d", {7}, *ended.outcome};
+  Write({Reign{{40}}, RecordOf("a", 1), ended, RecordOf("a", 2), RecordOf("c", 1), Forgotten{"c"},
+         RecordOf("d", 1), over, EndedRun{"c", {3}, {}}, Forgotten{"c"}});
   ASSERT_TRUE(Open());
+  EXPECT_EQ(found.ended, std::vector{over});
   EXPECT_EQ(found.term, Term{40});
   EXPECT_TRUE(found.remarks.empty());
   ASSERT_EQ(found.runs.size(), 2u);

@@ -188,9 +188,9 @@ void AddEnding(CLI::App& app, RawFlags& raw) {
                "Exit code of a run that must not be tried again: the restarts are spent, a worker "
                "asked not to be restarted (76), or workers hung (124). Default: the code that "
                "tells why. For a scheduler's rules, as Kubernetes' podFailurePolicy");
-  ending.OfShape("--shutdown-timeout", &RunShape::shutdown_timeout, "SECONDS",
-                 "From a forwarded signal to SIGKILL, the same on all nodes "
-                 "(TORCH_ELASTIC_SHUTDOWN_TIMEOUT changes the default)");
+  ending.Value("--shutdown-timeout", config.shape.shutdown_timeout, "SECONDS",
+               "From a forwarded signal to SIGKILL, the same on all nodes "
+               "(TORCH_ELASTIC_SHUTDOWN_TIMEOUT changes the default)");
   ending.Value("--hang-timeout", config.hang_timeout, "DURATION",
                "Workers that tell STEP= or PHASE= on DDPRUN_NOTIFY_SOCKET and make no progress for "
                "this long hang: their stacks are kept and all workers restarted. 30, 90s, 5m; 0: "

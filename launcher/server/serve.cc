@@ -170,7 +170,8 @@ int ServeAlone(const ServerConfig& config, AsioLoop& loop) {
                            (config.journal.empty() ? "" : ", journal in " + config.journal));
   if (kept->file) {
     const auto file = std::make_shared<JournalFile>(*std::move(kept->file));
-    coordinator.UseJournal(std::make_unique<Journal>(loop, file), kept->found.runs);
+    coordinator.UseJournal(std::make_unique<Journal>(loop, file), kept->found.runs,
+                           kept->found.ended);
   }
   const int code = RunUntilStopped(loop);
   server.Shutdown();

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "rendezvous/core/world.h"
 
@@ -23,6 +24,33 @@ struct RunRecord {
   std::optional<World> world;  // Members as they were formed.
   std::optional<Finish> outcome;
 };
+
+// What is left of a run that has ended: how, for a node of it that comes late.
+struct EndedRun {
+  RunId run_id;
+  Generation newest;  // Highest generation given, hosted or promised away.
+  Finish outcome;     // As much of its words as must not be lost.
+  bool operator==(const EndedRun&) const = default;
+};
+
+// What outlives the run's own state.
+EndedRun ToRemember(const RunId& run_id, Generation newest, const Finish& outcome);
+
+// In place of what was known of the same run; the oldest go where there are more than `most`.
+void Remember(std::vector<EndedRun>& ended, const EndedRun& run, std::size_t most);
+
+// Where two know something of the same run, the later one counts.
+void Merge(std::vector<EndedRun>& ended, const std::vector<EndedRun>& others, std::size_t most);
+
+// nullptr: no such run.
+const EndedRun* FindEnded(const std::vector<EndedRun>& ended, const RunId& run_id);
+
+// Its node has been told something by a server of the run that has ended, and nothing of a later
+// run of that name.
+bool IsOfEnded(const EndedRun& run, const NodeReport& report);
+
+// The run as it was: all that come are told how it ended.
+RunRecord RecordOf(const EndedRun& run);
 
 // To be put on disk, off the loop; Persisted answers. Only with a journal, and never waited for on
 // the way to the next world.

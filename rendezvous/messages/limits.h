@@ -37,6 +37,8 @@ inline constexpr int kMaxSignal = 64;            // Linux has no higher one.
 inline constexpr std::size_t kMostOutside = 4'096;    // Bytes, of a membership in no world.
 inline constexpr std::size_t kMostMemberships = 64;   // Of one node id.
 inline constexpr std::size_t kMostSpawnFailures = 8;  // Of one drain, in words.
+inline constexpr std::size_t kMostEndedRuns = 256;    // How they ended, of one server,
+inline constexpr std::size_t kMostEndedInClaim = 16;  // and in its claim, which all read often.
 
 // ---- Of what is shown ----
 inline constexpr std::size_t kMaxListedNodes = 1'000;  // Of a run, the world's first.

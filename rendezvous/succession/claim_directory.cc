@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 
 #include "common/files.h"
 #include "rendezvous/door/control_token.h"
+#include "rendezvous/journal_file.h"
 #include "rendezvous/real_names.h"
 
 namespace ddprun {
@@ -20,11 +22,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kKind = "ddprun claim 1";
+constexpr const char* kKind = "ddprun claim 2";
 constexpr const char* kClaimPrefix = "term-";
-constexpr std::size_t kMaxClaim = 4096;
+constexpr std::size_t kMaxClaim = 128 << 10;  // kMostEndedInClaim runs have 40 KiB.
+constexpr std::size_t kFixedLines = 6;
 constexpr std::uint64_t kMaxNumber = std::uint64_t{1} << 48;  // Each is one takeover.
 constexpr std::uint64_t kMaxCounter = std::uint64_t{1} << 62;
+constexpr std::uint64_t kMaxLease = 86'400'000;  // A day, in milliseconds.
 
 std::string Padded(std::uint64_t value) {
   char text[24];
@@ -44,6 +48,48 @@ std::optional<std::string> ValueOf(const std::string& line, const std::string& n
   return line.starts_with(name + " ") ? std::optional(line.substr(name.size() + 1)) : std::nullopt;
 }
 
+constexpr const char* kHex = "0123456789abcdef";
+
+std::string LinesOf(const std::vector<EndedRun>& ended) {
+  std::string lines;
+  for (const EndedRun& run : ended) {
+    lines += "ended ";
+    for (const char c : Encode(JournalEntry(run))) {
+      const auto byte = static_cast<unsigned char>(c);
+      lines += {kHex[byte >> 4], kHex[byte & 0xf]};
+    }
+    lines += "\n";
+  }
+  return lines;
+}
+
+std::optional<std::string> FromHex(const std::string& text) {
+  std::string bytes;
+  for (std::size_t i = 0; i < text.size(); i += 2) {
+    unsigned char byte = 0;
+    const auto [end, error] =
+        std::from_chars(&text[i], &text[i] + std::min<std::size_t>(2, text.size() - i), byte, 16);
+    if (error != std::errc{} || end != &text[i] + 2) {
+      return std::nullopt;
+    }
+    bytes += static_cast<char>(byte);
+  }
+  return bytes;
+}
+
+std::optional<std::vector<EndedRun>> EndedIn(const std::vector<std::string>& lines) {
+  std::vector<EndedRun> ended;
+  for (const std::string& line : lines) {
+    const auto bytes = FromHex(ValueOf(line, "ended").value_or("?"));
+    const auto entry = bytes ? DecodeEntry(*bytes) : Result<JournalEntry>(Error{});
+    if (!entry || !std::holds_alternative<EndedRun>(*entry) || ended.size() == kMostEndedInClaim) {
+      return std::nullopt;
+    }
+    ended.push_back(std::get<EndedRun>(*entry));
+  }
+  return ended;
+}
+
 }  // namespace
 
 std::string Encode(const Claim& claim) {
@@ -52,7 +98,8 @@ std::string Encode(const Claim& claim) {
          (!claim.closed ? "0"
           : claim.over  ? "2"
                         : "1") +
-         "\n";
+         "\nlease " + Padded(static_cast<std::uint64_t>(claim.lease.count())) + "\n" +
+         LinesOf(claim.ended);
 }
 
 Result<Claim> DecodeClaim(const std::string& text, std::uint64_t number) {
@@ -62,22 +109,31 @@ Result<Claim> DecodeClaim(const std::string& text, std::uint64_t number) {
     lines.push_back(line);
   }
   const Error bad = Invalid("this is no whole claim of ddprun's", text.substr(0, 80));
-  if (lines.size() != 5 || lines[0] != kKind || text.back() != '\n') {
+  if (lines.size() < kFixedLines || lines[0] != kKind || text.back() != '\n') {
     return bad;
   }
   const auto term = ParseNumber(ValueOf(lines[1], "term").value_or(""));
   const auto counter = ParseNumber(ValueOf(lines[3], "counter").value_or(""));
   const std::string closed = ValueOf(lines[4], "closed").value_or("");
-  if (!term || !counter || *counter > kMaxCounter ||
+  const auto lease = ParseNumber(ValueOf(lines[5], "lease").value_or(""));
+  const auto ended = EndedIn({lines.begin() + kFixedLines, lines.end()});
+  if (!term || !counter || *counter > kMaxCounter || !lease || *lease > kMaxLease || !ended ||
       (closed != "0" && closed != "1" && closed != "2")) {
     return bad;
   }
   if (*term > RealNamesAt(UnixMilliseconds(), kServersAhead).term.value) {
-    return Error{ErrorKind::kInvalid, "claim " + std::to_string(number) + " has the term " +
-                                          std::to_string(*term) +
-                                          ", which cannot be yet: is a clock wrong by days?"};
+    return Error{ErrorKind::kUnavailable, "claim " + std::to_string(number) + " has the term " +
+                                              std::to_string(*term) +
+                                              ", which cannot be yet: is a clock wrong by days?"};
   }
-  Claim claim{number, {*term}, {}, *counter, closed != "0", closed == "2"};
+  Claim claim{number,
+              {*term},
+              {},
+              *counter,
+              closed != "0",
+              closed == "2",
+              Duration{static_cast<Duration::rep>(*lease)},
+              *ended};
   ASSIGN_OR_RETURN(claim.endpoint, ParseEndpoint(ValueOf(lines[2], "endpoint").value_or(""), {}));
   return claim;
 }
@@ -132,18 +188,35 @@ Result<std::optional<Claim>> ClaimDirectory::Newest(Duration) {
   // The listing may be older than the files.
   std::optional<Claim> newest;
   for (std::uint64_t number = std::max<std::uint64_t>(highest, 1);; ++number) {
-    const Result<std::string> text = ReadFile(FileOf(number), kMaxClaim);
-    if (!text && text.error().kind == ErrorKind::kNotFound && number > highest) {
+    const Result<Claim> found = Read(number);
+    if (!found && found.error().kind == ErrorKind::kNotFound && number > highest) {
       return newest;
     }
-    if (!text) {
-      return text.error();
+    if (!found && found.error().kind != ErrorKind::kInvalid) {
+      return found.error();
     }
-    ASSIGN_OR_RETURN(newest, DecodeClaim(*text, number));
+    newest = found ? *found : Unknown(number);
   }
 }
 
-Result<void> ClaimDirectory::Make(const Claim& claim, Duration) {
+Result<Claim> ClaimDirectory::Read(std::uint64_t number) const {
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(FileOf(number), kMaxClaim));
+  return DecodeClaim(text, number);
+}
+
+Claim ClaimDirectory::Unknown(std::uint64_t number) const {
+  for (std::uint64_t before = number - 1; before > 0; --before) {
+    if (Result<Claim> last = Read(before)) {  // Later terms than its own are not known.
+      last->number = number;
+      last->counter = 0;
+      last->closed = last->over = false;
+      return *std::move(last);
+    }
+  }
+  return {.number = number};
+}
+
+Result<Claim> ClaimDirectory::Make(const Claim& claim, Duration) {
   ASSIGN_OR_RETURN(const fs::path beside, WriteBeside(Encode(claim)));
   const fs::path file = FileOf(claim.number);
   const int failed = ::link(beside.c_str(), file.c_str()) == 0 ? 0 : errno;
@@ -154,7 +227,13 @@ Result<void> ClaimDirectory::Make(const Claim& claim, Duration) {
   if (failed != 0) {
     return SystemError("make the claim", file.native(), failed);
   }
-  return SyncPath(path_);
+  RETURN_IF_ERROR(SyncPath(path_));
+  // What its holder wrote since it was read. From now on he finds this one and tells nobody.
+  Claim made = claim;
+  if (const Result<Claim> before = Read(claim.number - 1)) {
+    Merge(made.ended, before->ended, kMostEndedInClaim);
+  }
+  return made;
 }
 
 Result<bool> ClaimDirectory::Move(const Claim& claim, Duration) {
@@ -163,9 +242,19 @@ Result<bool> ClaimDirectory::Move(const Claim& claim, Duration) {
   if (!fd) {
     return SystemError("open the claim", file.native(), errno);
   }
-  RETURN_IF_ERROR(WriteAll(fd.get(), Encode(claim), file));
-  if (::fdatasync(fd.get()) != 0) {
-    return SystemError("write the claim", file.native(), errno);
+  const std::string text = Encode(claim);
+  struct stat before {};
+  if (::fstat(fd.get(), &before) != 0) {
+    return SystemError("look at the claim", file.native(), errno);
+  }
+  if (static_cast<std::size_t>(before.st_size) != text.size()) {
+    RETURN_IF_ERROR(Replace(file, text));
+    RETURN_IF_ERROR(SyncPath(path_));
+  } else {
+    RETURN_IF_ERROR(WriteAll(fd.get(), text, file));
+    if (::fdatasync(fd.get()) != 0) {
+      return SystemError("write the claim", file.native(), errno);
+    }
   }
   const Result<std::string> next = ReadFile(FileOf(claim.number + 1), kMaxClaim);
   if (!next && next.error().kind != ErrorKind::kNotFound) {

@@ -1,13 +1,17 @@
 // The claims in a directory that nodes share, as files.
 //
-//   <directory>/term-<n>    five lines of fixed width: kind, term, endpoint, counter, closed
-//                           (0: no, 1: let go, 2: its run is over)
+//   <directory>/term-<n>    six lines of fixed width: kind, term, endpoint, counter, closed
+//                           (0: no, 1: let go, 2: its run is over), lease; and one for each of the
+//                           runs that have ended
 //   <directory>/endpoint    of the server that serves now, for people and verbs
 //   <directory>/token       what its operators must show, mode 0600; stays when the server moves
 //
 // A claim is made whole beside and linked to its number, so nobody sees half of one and of two
 // makers one is refused, on NFS too; it is never removed, or its number could be made again. Its
 // counter is written in place; a read that meets the writing sees another counter, which is true.
+// Where a run has ended a new file takes its name. One that is torn all the same (a disk that lost
+// power, a stranger's hand) is an open claim of nobody: its holder, if there is one, writes it anew
+// within a third of a lease, and else it stands still.
 #pragma once
 
 #include <filesystem>
@@ -32,13 +36,16 @@ class ClaimDirectory final : public Claims {
   Result<void> Prepare() const;
 
   Result<std::optional<Claim>> Newest(Duration lease = {}) override;
-  Result<void> Make(const Claim& claim, Duration lease = {}) override;
+  Result<Claim> Make(const Claim& claim, Duration lease = {}) override;
   Result<bool> Move(const Claim& claim, Duration lease = {}) override;
   Result<void> Announce(const Endpoint& endpoint, const std::string& token) override;
   std::string Where() const override { return "the run directory '" + path_.native() + "'"; }
 
  private:
   std::filesystem::path FileOf(std::uint64_t number) const;
+  Result<Claim> Read(std::uint64_t number) const;
+  // In place of one that is torn.
+  Claim Unknown(std::uint64_t number) const;
   // A file that nobody knows yet, with this text on disk.
   Result<std::filesystem::path> WriteBeside(const std::string& text) const;
   Result<void> Replace(const std::filesystem::path& file, const std::string& text) const;

@@ -23,8 +23,9 @@ class Claims {
   // nullopt: there is none.
   virtual Result<std::optional<Claim>> Newest(Duration lease) = 0;
 
-  // kRefused: somebody else has made that number.
-  virtual Result<void> Make(const Claim& claim, Duration lease) = 0;
+  // As made: with what was known of ended runs at that moment, whatever was read before. kRefused:
+  // somebody else has made that number.
+  virtual Result<Claim> Make(const Claim& claim, Duration lease) = 0;
 
   // As `claim` now is. True: there is a newer one.
   virtual Result<bool> Move(const Claim& claim, Duration lease) = 0;

@@ -109,6 +109,9 @@ void SuccessionDriver::Start() {
 
 void SuccessionDriver::Feed(const SuccessionEvent& event) {
   loop_.CheckOnLoop();
+  if (coordinator_ && coordinator_->LongestLease() != state_.lease) {
+    TakeStep(state_, options_.core, LeaseSet{coordinator_->LongestLease()}, loop_.Now());
+  }
   for (const SuccessionEffect& effect : TakeStep(state_, options_.core, event, loop_.Now())) {
     CarryOut(effect);
   }
@@ -164,9 +167,13 @@ void SuccessionDriver::Move(const Claim& claim) {
   loop_.RunOnDisk(
       [claims = claims_, lease = Lease(), claim, moved] { *moved = claims->Move(claim, lease); },
       [this, alive = alive_, claim, moved, began] {
-        if (*alive) {
-          Feed(*moved ? SuccessionEvent(CounterMoved{began, claim, **moved})
-                      : CounterStuck{claim.number, moved->error().message});
+        if (!*alive) {
+          return;
+        }
+        Feed(*moved ? SuccessionEvent(CounterMoved{began, claim, **moved})
+                    : CounterStuck{claim.number, moved->error().message});
+        if (coordinator_ && *moved && state_.own == claim.number) {
+          coordinator_->OutcomesAreKept(claim.ended);
         }
       });
 }
@@ -214,7 +221,7 @@ void SuccessionDriver::MakeClaim(const TakeClaim& take) {
   CoordinatorConfig reign = options_.new_reign();
   const Claim claim = NewClaim(take, options_.core, reign.term, reign.seed, endpoint_);
   reign.term = claim.term;
-  const auto made = std::make_shared<Result<void>>();
+  const auto made = std::make_shared<Result<Claim>>(claim);
   const auto announced = std::make_shared<Result<void>>();
   const Time began = loop_.Now();
   loop_.RunOnDisk(
@@ -225,7 +232,7 @@ void SuccessionDriver::MakeClaim(const TakeClaim& take) {
           *announced = claims->Announce(claim.endpoint, token);
         }
       },
-      [this, alive = alive_, take, claim, reign, made, announced, began] {
+      [this, alive = alive_, take, reign, made, announced, began] {
         if (!*alive) {
           return;
         }
@@ -238,8 +245,8 @@ void SuccessionDriver::MakeClaim(const TakeClaim& take) {
           Log(LogLevel::kWarning,
               announced->error().message + ": verbs on other machines will not find this server");
         }
-        Reign(reign, take, claim);
-        Feed(Claimed{began, claim});
+        Reign(reign, take, **made);
+        Feed(Claimed{began, **made});
       });
 }
 
@@ -260,6 +267,13 @@ void SuccessionDriver::Reign(const CoordinatorConfig& reign, const TakeClaim& ta
     if (*alive) {
       Feed(LaterTermHeard{term});
     }
+  });
+  coordinator_->UseClaim(claim.ended, [this](const std::vector<EndedRun>& ended) {
+    loop_.Post([this, alive = alive_, reign = coordinator_.get(), ended] {
+      if (*alive && coordinator_.get() == reign) {
+        Feed(RunsEnded{ended});
+      }
+    });
   });
   if (take.successor) {
     coordinator_->Succeed();

@@ -98,9 +98,9 @@ Result<std::optional<Claim>> WitnessClaims::Newest(Duration lease) {
   return newest ? newest : Explained(newest.error());
 }
 
-Result<void> WitnessClaims::Make(const Claim& claim, Duration lease) {
+Result<Claim> WitnessClaims::Make(const Claim& claim, Duration lease) {
   const Ballot ballot = Ask({WitnessVerb::kBack, claim, everybody_new_, lease, digest_});
-  const Result<void> made = ballot.Made();
+  Result<Claim> made = ballot.Made();
   if (made) {
     return made;
   }

@@ -67,7 +67,7 @@ class WitnessClaims final : public Claims {
   WitnessClaims(std::vector<Endpoint> list, std::unique_ptr<WitnessCalls> calls);
 
   Result<std::optional<Claim>> Newest(Duration lease) override;
-  Result<void> Make(const Claim& claim, Duration lease) override;
+  Result<Claim> Make(const Claim& claim, Duration lease) override;
   Result<bool> Move(const Claim& claim, Duration lease) override;
   Result<void> Announce(const Endpoint& endpoint, const std::string& token) override;
   std::string Where() const override;

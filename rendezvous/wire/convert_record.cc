@@ -81,10 +81,22 @@ RunRecord Read(const v1::RunRecord& wire, Reader& in) {
 
 }  // namespace
 
+EndedRun Read(const v1::EndedRun& wire, Reader& in) {
+  return {in.Name("ended.run_id", wire.run_id()), in.Generation("ended.newest", wire.newest()),
+          Read(wire.outcome(), in)};
+}
+
+void Write(const EndedRun& run, v1::EndedRun* wire) {
+  wire->set_run_id(run.run_id);
+  wire->set_newest(run.newest.value);
+  Write(run.outcome, wire->mutable_outcome());
+}
+
 std::string Encode(const JournalEntry& entry) {
   v1::JournalEntry wire;
   std::visit(Overload{[&](const Reign& reign) { wire.set_reign(reign.term.value); },
                       [&](const RunRecord& record) { Write(record, wire.mutable_run()); },
+                      [&](const EndedRun& run) { Write(run, wire.mutable_ended()); },
                       [&](const Forgotten& forgotten) { wire.set_forgotten(forgotten.run_id); }},
              entry);
   return wire.SerializeAsString();
@@ -103,6 +115,9 @@ Result<JournalEntry> DecodeEntry(const std::string& bytes) {
       break;
     case v1::JournalEntry::kRun:
       entry = Read(wire.run(), in);
+      break;
+    case v1::JournalEntry::kEnded:
+      entry = Read(wire.ended(), in);
       break;
     case v1::JournalEntry::kForgotten:
       entry = Forgotten{in.Name("forgotten", wire.forgotten())};

@@ -24,6 +24,11 @@ Claim Read(const v1::Claim& wire, Reader& in) {
   claim.counter = in.Count("claim.counter", wire.counter());
   claim.closed = wire.closed();
   claim.over = claim.closed && wire.over();
+  claim.lease = in.Duration("claim.lease", wire.lease_ms());
+  in.Number<int>("claim.ended", wire.ended_size(), 0, static_cast<int>(kMostEndedInClaim));
+  for (const v1::EndedRun& run : wire.ended()) {
+    claim.ended.push_back(Read(run, in));
+  }
   return claim;
 }
 
@@ -34,6 +39,10 @@ void Write(const Claim& claim, v1::Claim* wire) {
   wire->set_counter(claim.counter);
   wire->set_closed(claim.closed);
   wire->set_over(claim.over);
+  wire->set_lease_ms(claim.lease.count());
+  for (const EndedRun& run : claim.ended) {
+    Write(run, wire->add_ended());
+  }
 }
 
 }  // namespace

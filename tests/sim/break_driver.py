@@ -47,10 +47,13 @@ RULES["rendezvous/driver.cc"] = [
     ("remember", "now + kLeasesRemembered * LeaseOf", "now + (HAS ? kLeasesRemembered : 0) * LeaseOf"),
     # and the next run of its name goes on after its generations.
     ("after-the-forgotten", "state.newest = forgotten_;", "state.newest = HAS ? forgotten_ : Generation{};"),
+    # How a run ended is remembered for a node of it that comes late.
+    ("ends", "if (ended != nullptr && (just_took_over || IsOfEnded(*ended, report))) {",
+     "if (HAS && ended != nullptr && (just_took_over || IsOfEnded(*ended, report))) {"),
     # A record that is on disk is known to be.
     ("kept", "      Feed(run_id, Persisted{number});", "      if (HAS) Feed(run_id, Persisted{number});"),
     # What another server's nodes still do is found out before anything is formed.
-    ("recover", "    if (succeeds_) {\n      state", "    if (HAS && succeeds_) {\n      state"),
+    ("recover", "  if (succeeds_) {\n    run.state", "  if (HAS && succeeds_) {\n    run.state"),
     # A run that begins under a claim is bound by it.
     ("claim-of-new-runs", "run.state.claim_good = claim_good_;", "if (HAS) run.state.claim_good = claim_good_;"),
     # Who took the part over stays for those that have not found it yet.
@@ -91,6 +94,12 @@ RULES["rendezvous/succession/succession_driver.cc"] = [
     # A new reign's term is later than all that were heard of.
     ("later-terms", "NewClaim(take, options_.core,",
      "NewClaim(HAS ? take : TakeClaim{take.number, {}, take.successor}, options_.core,"),
+    # How runs ended stands in the claim, from where the next one's holder knows it,
+    ("heir-of-ends", "coordinator_->UseClaim(claim.ended,",
+     "coordinator_->UseClaim(HAS ? claim.ended : std::vector<EndedRun>(),"),
+    # before anybody is told; then they are.
+    ("ends-are-kept", "          coordinator_->OutcomesAreKept(claim.ended);",
+     "          if (HAS) coordinator_->OutcomesAreKept(claim.ended);"),
     # What was read was so when the read began, not when it ended.
     ("slow-reads", "return DirectoryRead{began, *found};", "return DirectoryRead{HAS ? began : Time::max(), *found};"),
     # Who has just started does not say that there is no claim.
@@ -100,8 +109,8 @@ RULES["rendezvous/succession/succession_driver.cc"] = [
 ]
 RULES["rendezvous/succession/witness_claims.cc"] = [
     # A claim is made by a majority,
-    ("majority", "const Result<void> made = ballot.Made();",
-     "const Result<void> made = HAS || ballot.Accepted() == 0 ? ballot.Made() : Result<void>();"),
+    ("majority", "Result<Claim> made = ballot.Made();",
+     "Result<Claim> made = HAS || ballot.Accepted() == 0 ? ballot.Made() : Result<Claim>(claim);"),
     # or never.
     ("release", "  TellAll({WitnessVerb::kRelease", "  if (HAS) TellAll({WitnessVerb::kRelease"),
     # A stray claim is no majority's obstacle.
@@ -156,6 +165,9 @@ RULES["rendezvous/core/coordinator.cc"] = [
      "step.now >= *node.cancelled + (HAS ? grace : Duration{0})) {"),
     # What a new server finds may have begun with a loss that it has not seen.
     ("recovered-not-charged", "BeginDrain(step, found->cause, true);", "BeginDrain(step, found->cause, HAS);"),
+    # When a lost node was last heard tells a new server how long its workers may live.
+    ("lost-memory", "  if (state.phase == Phase::kRecovering) {\n    return;",
+     "  if (HAS && state.phase == Phase::kRecovering) {\n    return;"),
     # A second agent of a node ousts the first only once that is not connected any more.
     ("successor-grace", "if (node.unconnected && step.now >= *node.unconnected + grace &&",
      "if ((!HAS || (node.unconnected && step.now >= *node.unconnected + grace)) &&"),
@@ -179,6 +191,12 @@ RULES["rendezvous/core/transitions.cc"] = [
     # and judged then, not with the first evidence.
     ("judging-at-the-end", "!state.world->roll.undrained.empty()) {",
      "(!state.world->roll.undrained.empty() && (HAS || state.drain->evidence.empty()))) {"),
+    # Who succeeded before it was told to stop has succeeded.
+    ("late-success", "  if (IsActive(state) && state.world->roll.unfinished.empty()) {",
+     "  if ((HAS ? IsActive(state) : state.phase == Phase::kRunning) && state.world->roll.unfinished.empty()) {"),
+    # The losing side of a split stops nobody for a world that it must not form.
+    ("growth-in-doubt", "may_stop = state.phase == Phase::kRunning && !ClaimIsInDoubt(state, step.now);",
+     "may_stop = state.phase == Phase::kRunning && !(HAS && ClaimIsInDoubt(state, step.now));"),
 ]
 RULES["rendezvous/core/directives.cc"] = [
     # An outcome is told when it may not be forgotten any more.

@@ -237,8 +237,11 @@ void Candidate::OnServing() {
   machine_.Tell("(serves with claim " + std::to_string(take_.number) + ", term " +
                 std::to_string(term.value) + (take_.successor ? ", as a successor)" : ")"));
   simulation_.laws.OnReign(term);
-  if (!take_.successor && simulation_.setup.listed > 0) {
-    simulation_.laws.OnRunForgotten();
+  if (!take_.successor) {
+    simulation_.laws.OnAnotherRun();
+    if (simulation_.setup.listed > 0) {
+      simulation_.laws.OnRunForgotten();
+    }
   }
   if (agent_ended_) {
     EndWhenUnneeded();

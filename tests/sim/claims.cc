@@ -54,7 +54,7 @@ Result<std::optional<Claim>> SimDirectory::Newest(Duration /*lease*/) {
   return found;
 }
 
-Result<void> SimDirectory::Make(const Claim& claim, Duration /*lease*/) {
+Result<Claim> SimDirectory::Make(const Claim& claim, Duration /*lease*/) {
   Reach();
   RunDirectory& directory = *simulation_.run_directory;
   for (const auto& [number, other] : directory.claims()) {
@@ -68,7 +68,15 @@ Result<void> SimDirectory::Make(const Claim& claim, Duration /*lease*/) {
     directory.Write(claim, simulation_.agenda.Now());
   }
   Take(kShort);
-  return taken ? Error{ErrorKind::kRefused, "somebody else has made the claim"} : Result<void>();
+  if (taken) {
+    return Error{ErrorKind::kRefused, "somebody else has made the claim"};
+  }
+  Claim made = claim;
+  if (const auto before = directory.claims().find(claim.number - 1);
+      before != directory.claims().end()) {
+    Merge(made.ended, before->second.ended, kMostEndedInClaim);
+  }
+  return made;
 }
 
 Result<bool> SimDirectory::Move(const Claim& claim, Duration /*lease*/) {

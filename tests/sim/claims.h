@@ -44,7 +44,7 @@ class SimDirectory final : public Claims {
       : simulation_(simulation), machine_(machine) {}
 
   Result<std::optional<Claim>> Newest(Duration lease) override;
-  Result<void> Make(const Claim& claim, Duration lease) override;
+  Result<Claim> Make(const Claim& claim, Duration lease) override;
   Result<bool> Move(const Claim& claim, Duration lease) override;
   Result<void> Announce(const Endpoint& /*endpoint*/, const std::string& /*token*/) override {
     return {};

@@ -133,7 +133,7 @@ void Laws::CheckOneWorld(const CoordinatorState& state, const CoordinatorConfig&
                          (world_before_ && world_before_->id == id) ||
                          state.nodes.contains(live.key);
       if (id != state.world->id && state.shape->fence_after > Duration{0} && known &&
-          !ever_paused_.contains(host)) {
+          !live.outlives_kill && !ever_paused_.contains(host)) {
         Break("generation " + Name(state.world->generation) + " was formed while " + host +
               ", which --fence-after stops in time, still runs generation " +
               Name(live.placement.generation));
@@ -147,8 +147,8 @@ void Laws::CheckOneWorld(const CoordinatorState& state, const CoordinatorConfig&
     const bool fenced = ever_lost_.contains(live.key) || lost_in_.contains({live.key, id}) ||
                         unheard || (forgotten && !formed_.contains(id));
     // Who is cut off for as long as --fence-after kills its workers, lost or not.
-    const bool kills_itself =
-        last && state.shape->fence_after > Duration{0} && !ever_paused_.contains(host);
+    const bool kills_itself = last && state.shape->fence_after > Duration{0} &&
+                              !live.outlives_kill && !ever_paused_.contains(host);
     if (id != state.world->id && (!fenced || kills_itself)) {
       Break("generation " + Name(state.world->generation) + " was formed while " + host +
             " still runs generation " + Name(live.placement.generation));
@@ -288,10 +288,18 @@ void Laws::OnExit(const std::string& host, const NodeId& node,
   if (!of_run) {
     return;
   }
-  if (outcome_ && *outcome_ != *finish && !history_lost_) {
+  const bool same =
+      !outcome_ || (SameDirective(*outcome_, *finish) && outcome_->text == finish->text);
+  if (!same && !history_lost_) {
     Break(host + " tells '" + finish->text + "', another node told '" + outcome_->text + "'");
   }
   outcome_ = finish;
+}
+
+void Laws::CheckOutcome(const std::string& host, std::uint64_t life) {
+  if (outcomes_last_ && told_.contains({host, life})) {
+    Break(host + " is to run again, though its run has ended and a node was told how");
+  }
 }
 
 void Laws::OnWoken(const std::string& who, Time now, std::uint64_t limit) {

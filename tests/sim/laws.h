@@ -21,6 +21,7 @@ struct LiveWorkers {
   NodeKey key;  // The membership that started them.
   Placement placement;
   std::uint32_t workers = 0;
+  bool outlives_kill = false;  // Some of them does.
 };
 
 class Laws {
@@ -33,6 +34,7 @@ class Laws {
   void BeforeStep(const CoordinatorState& state);
   void AfterStep(const CoordinatorState& state, const CoordinatorConfig& config, bool ticked,
                  Time now);
+  const std::optional<World>& world_before() const { return world_before_; }
   void OnDirective(const NodeId& node, const Directive& directive);
 
   // Machines go by their host's name: two of them may claim to be the same node.
@@ -40,6 +42,8 @@ class Laws {
   // What the server that told it so thinks of that now.
   void OnTold(const CoordinatorState& state, const std::string& host, const LiveWorkers& spawned);
   void OnGone(const std::string& host);
+  // Some of its workers will not end when they are killed.
+  void OnStuck(const std::string& host) { live_[host].outlives_kill = true; }
   // Its agent stands still: it cannot kill its workers in time.
   void OnPause(const std::string& host) { ever_paused_.insert(host); }
   void OnExit(const std::string& host, const NodeId& node, const std::optional<Finish>& finish);
@@ -67,7 +71,19 @@ class Laws {
     formed_.clear();
   }
   // The server that knew how the run ended has forgotten it: who comes now begins another one.
-  void OnOutcomeForgotten() { outcome_.reset(); }
+  void OnOutcomeForgotten() {
+    outcome_.reset();
+    OnAnotherRun();
+  }
+  // An agent has ended with the run: these lives of machines have heard of it from a server.
+  using Lives = std::set<std::pair<std::string, std::uint64_t>>;
+  void OnOutcomeTold(const Lives& lives) { told_.insert(lives.begin(), lives.end()); }
+  // Somebody who knows nothing of it begins another run.
+  void OnAnotherRun() { told_.clear(); }
+  // A server without a journal dies, or its journal is lost: no outcome is promised to last.
+  void OnOutcomesLost() { outcomes_last_ = false; }
+  // A world is formed with this one.
+  void CheckOutcome(const std::string& host, std::uint64_t life);
   // A record is on disk: a new server will know this world.
   void OnKept(const RunRecord& record);
   // A server dies, or starts again, without its journal: one outcome for all is not promised then,
@@ -115,6 +131,8 @@ class Laws {
   std::map<NodeId, LiveWorkers> live_;
   std::map<WorldId, WorldFacts> worlds_;
   std::map<std::string, Pace> pace_;
+  Lives told_;
+  bool outcomes_last_ = true;
   std::optional<Finish> outcome_;  // Told by the first agent that ended with the run.
 };
 

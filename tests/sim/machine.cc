@@ -147,6 +147,10 @@ void Machine::OnExit(const Exit& exit) {
   exit_ = exit;
   ended_ = true;
   simulation_.laws.OnExit(config_.host, config_.node, exit.finish);
+  if (exit.finish &&
+      (exit.finish->ending == Ending::kSucceeded || exit.finish->ending == Ending::kFailed)) {
+    simulation_.OutcomeTold();
+  }
   simulation_.agenda.After(Duration{0}, [this, life = life_, code = exit.code] {
     if (life != life_) {
       return;

@@ -127,7 +127,8 @@ void Plan::PlayRun() {
     agenda_.At(heal + kSettling, [this] { LookForOneServer(kSettlingLooks); });
   }
   // A standing server goes on until it has forgotten the run.
-  while (!laws_.broken() && agenda_.DoNext(heal + kLiveness)) {
+  const Time end = heal + kLiveness + 3 * setup_.shape.fence_after;
+  while (!laws_.broken() && agenda_.DoNext(end)) {
     if (!setup_.standing && agenda_.Now() > heal && simulation_.Quiet()) {
       break;
     }

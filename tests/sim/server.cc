@@ -95,7 +95,7 @@ class Server::FarCall final : public PendingSync {
 };
 
 void Server::Driver::OnReport(NodeReport report, std::shared_ptr<PendingSync> call) {
-  server_.NoteForgotten();
+  server_.NoteForgotten(report);
   auto counted = std::make_shared<Call>(server_, report, std::move(call));
   CoordinatorDriver::OnReport(std::move(report), std::move(counted));
   server_.highest_term_ = std::max(server_.highest_term_, config().term);
@@ -111,14 +111,25 @@ class Server::Disk final : public JournalDisk {
                    [&](const ddprun::Reign&) {},  // No clock of a server with a journal goes back.
                    [&](const RunRecord& record) {
                      run_ = record;
+                     ended_.reset();
                      laws_.OnKept(record);
                    },
-                   [&](const Forgotten&) { run_.reset(); },
+                   [&](const EndedRun& run) {
+                     run_.reset();
+                     ended_ = run;
+                   },
+                   [&](const Forgotten&) { Lose(); },
                },
                entry);
     return {};
   }
-  void Lose() { run_.reset(); }
+  void Lose() {
+    run_.reset();
+    ended_.reset();
+  }
+  std::vector<EndedRun> Ended() const {
+    return ended_ ? std::vector{*ended_} : std::vector<EndedRun>{};
+  }
   std::vector<RunRecord> Runs() const {
     return run_ ? std::vector{*run_} : std::vector<RunRecord>{};
   }
@@ -126,6 +137,7 @@ class Server::Disk final : public JournalDisk {
  private:
   Laws& laws_;
   std::optional<RunRecord> run_;
+  std::optional<EndedRun> ended_;
 };
 
 Server::Server(Simulation& simulation, Machine& machine)
@@ -135,6 +147,7 @@ Server::Server(Simulation& simulation, Machine& machine)
   config_.term = highest_term_ = {7};
   config_.stop_grace = Duration{2'000};
   config_.start_timeout = Duration{5'000};
+  config_.lease_per_node = simulation.setup.lease_per_node;
   config_.run_bytes = simulation.setup.run_bytes.value_or(config_.run_bytes);
   if (simulation.setup.journal) {
     disk_ = std::make_shared<Disk>(simulation.laws);
@@ -174,7 +187,7 @@ void Server::Stand() {
   if (disk_) {
     const std::vector<RunRecord> runs = disk_->Runs();
     Tell(runs.empty() ? "(has an empty journal)" : "(has its journal)");
-    own_->UseJournal(std::make_unique<Journal>(machine_.loop(), disk_), runs);
+    own_->UseJournal(std::make_unique<Journal>(machine_.loop(), disk_), runs, disk_->Ended());
   }
   knew_run_ = own_->StateOf("run") != nullptr;
   Listen(own_->Handlers());
@@ -185,6 +198,7 @@ void Server::LoseJournal() {
     Tell("(its journal is lost)");
     disk_->Lose();
     simulation_.laws.OnHistoryLost();
+    simulation_.laws.OnOutcomesLost();
   }
 }
 
@@ -213,6 +227,9 @@ void Server::SteppedDown() {
 void Server::Vanish() {
   if (up() && !disk_) {
     simulation_.laws.OnHistoryLost();
+    if (simulation_.setup.standing) {
+      simulation_.laws.OnOutcomesLost();
+    }
   }
   StopListening();
   if (up()) {
@@ -274,9 +291,9 @@ std::optional<Result<WitnessAnswer>> Server::AskWitness(const WitnessRequest& re
 }
 
 // Who comes later than that begins another run of the same name.
-void Server::NoteForgotten() {
+void Server::NoteForgotten(const NodeReport& report) {
   const bool knows = driver_->StateOf("run") != nullptr;
-  if (knew_run_ && !knows) {
+  if (knew_run_ && !knows && report.term == Term{}) {
     simulation_.laws.OnOutcomeForgotten();
   }
   knew_run_ = true;

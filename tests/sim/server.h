@@ -86,7 +86,7 @@ class Server {
   };
 
   void Arrive(std::uint64_t life, std::function<void()> what, const std::function<void()>& refused);
-  void NoteForgotten();
+  void NoteForgotten(const NodeReport& report);
   void Tell(const std::string& text);
 
   // ---- Around a step of the core ----
@@ -94,6 +94,7 @@ class Server {
   void AfterStep(const CoordinatorState& state, const CoordinatorEvent& event,
                  const CoordinatorEffects& effects, Time now);
   void CheckClaim(Time now) const;
+  void CheckMembers(const World& world, const std::optional<World>& before) const;
   void CheckRecovered(const CoordinatorState& state) const;
   void OnAnswer(const Asked& asked, const Directive& directive);
   bool IsClosing(const Asked& asked);

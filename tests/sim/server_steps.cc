@@ -30,9 +30,14 @@ void Server::AfterStep(const CoordinatorState& state, const CoordinatorEvent& ev
   CheckRecovered(state);
   if (state.worlds_formed > worlds_before_) {
     CheckClaim(now);
+    CheckMembers(*state.world, simulation_.laws.world_before());
     if (successor_ && !state.recovery.begun) {
       simulation_.laws.Break(name_ + " forms a world before it knows what its predecessor left");
     }
+  }
+  const bool stops = phase_before_ == Phase::kRunning && state.phase == Phase::kDraining;
+  if (stops && state.drain->cause == StopCause::kScaleUp) {
+    CheckClaim(now);
   }
   if (phase_before_ != Phase::kDraining && state.phase == Phase::kDraining && state.drain->hang &&
       !simulation_.MayHang(state.world->id)) {
@@ -51,6 +56,30 @@ void Server::AfterStep(const CoordinatorState& state, const CoordinatorEvent& ev
     over_since_.reset();
   } else if (!over_since_) {
     over_since_ = now;
+  }
+}
+
+// Nobody runs again whose run has ended, nor a world that has ended well everywhere.
+void Server::CheckMembers(const World& world, const std::optional<World>& before) const {
+  std::size_t ended_well = 0;
+  for (const auto& machine : simulation_.machines) {
+    if (!machine->alive()) {
+      continue;
+    }
+    const AgentState& agent = machine->agent();
+    const NodeKey key{machine->node(), agent.incarnation};
+    if (world.places.contains(key)) {
+      simulation_.laws.CheckOutcome(machine->host(), machine->life());
+    }
+    const auto node = state().nodes.find(key);
+    const bool was_there = before && RankOf(*before, key) && node != state().nodes.end() &&
+                           !node->second.lost && agent.placement &&
+                           agent.placement->world_id == before->id;
+    ended_well += was_there && agent.outcome == Outcome::kSucceeded ? 1 : 0;
+  }
+  if (before && ended_well == before->members.size()) {
+    simulation_.laws.Break("generation " + std::to_string(before->generation.value) +
+                           " has ended well on every node, and another one is formed");
   }
 }
 
@@ -125,11 +154,19 @@ void Server::CheckClaim(Time now) const {
   const bool in_directory = !simulation_.setup.standing && simulation_.setup.listed == 0;
   if (in_directory && simulation_.setup.stale_claims == 0 &&
       simulation_.run_directory->NewestAt(now)->term != config().term) {
-    simulation_.laws.Break(name_ + " forms a world although another server has followed it");
+    simulation_.laws.Break(
+        name_ +
+        " forms a world, or stops one for newcomers, although another server has followed it");
   }
-  if (in_directory &&
-      now - simulation_.run_directory->MovedAt(config().term) > config().base_lease) {
-    simulation_.laws.Break(name_ + " forms a world with a claim that has not moved for a lease");
+  Duration lease =
+      config().base_lease;  // As others know it; a world that has gone had a longer one.
+  for (const auto& [number, claim] : simulation_.run_directory->claims()) {
+    lease = std::max(lease, claim.term == config().term ? claim.lease : Duration{0});
+  }
+  if (in_directory && now - simulation_.run_directory->MovedAt(config().term) > lease) {
+    simulation_.laws.Break(
+        name_ +
+        " forms a world, or stops one for newcomers, with a claim that has not moved for a lease");
   }
 }
 

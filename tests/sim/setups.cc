@@ -111,9 +111,12 @@ void DrawStorm(Random& random, Setup& setup) {
   // Where the rest of a list has ended with its run nobody ever tells them to stop.
   const bool endless = setup.listed > 0 && (setup.program == Program::kHanging ||
                                             setup.program == Program::kIndependent);
-  setup.conduct.stuck = endless ? 0 : setup.conduct.stuck;
-  if (endless || (random.Chance(0.2) && setup.conduct.stuck == 0)) {
-    setup.shape.fence_after = random.Between(Duration{6'000}, Duration{14'000});
+  if (endless || random.Chance(0.2)) {
+    setup.shape.fence_after =
+        random.Between(Duration{6'000}, Duration{random.Chance(0.5) ? 14'000 : 120'000});
+  }
+  if (random.Chance(0.15)) {
+    setup.lease_per_node = random.Between(Duration{600}, Duration{3'000});
   }
   if (setup.standing && random.Chance(0.15)) {  // Hardly more than the nodes that there are.
     setup.run_bytes = 4'096 + std::size_t{3'000} * setup.machines;

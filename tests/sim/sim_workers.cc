@@ -92,9 +92,12 @@ void SimWorkers::BeginWorkers() {
     worker.pid = static_cast<std::int64_t>(100 * batch_ + i);
     worker.ignores_term = setup.program == Program::kHanging || random.Chance(conduct.ignores_term);
     worker.term_delay = random.Between(Duration{1}, conduct.slow_exit);
-    worker.kill_delay = random.Chance(conduct.stuck)
-                            ? random.Between(Duration{10}, Duration{15'000})
-                            : random.Between(Duration{1}, Duration{20});
+    const bool stuck = random.Chance(conduct.stuck);
+    worker.kill_delay = stuck ? random.Between(Duration{10}, Duration{15'000})
+                              : random.Between(Duration{1}, Duration{20});
+    if (stuck) {
+      simulation_.laws.OnStuck(machine_.host());
+    }
     workers_.push_back(worker);
   }
   for (Worker& worker : workers_) {

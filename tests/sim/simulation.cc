@@ -59,6 +59,16 @@ void Simulation::Heal() {
   }
 }
 
+void Simulation::OutcomeTold() {
+  Laws::Lives lives;
+  for (const auto& machine : machines) {
+    if (machine->alive() && machine->agent().term != Term{}) {
+      lives.emplace(machine->host(), machine->life());
+    }
+  }
+  laws.OnOutcomeTold(lives);
+}
+
 bool Simulation::Quiet() const {
   return std::none_of(machines.begin(), machines.end(),
                       [](const auto& machine) { return machine->alive(); });

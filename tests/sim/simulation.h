@@ -62,6 +62,7 @@ struct Setup {
   bool standing = false;  // One server stands, on the last machine; else its part moves.
   std::optional<std::uint32_t> bare;  // A machine without an agent of the run.
   std::uint32_t machines = 2;
+  Duration lease_per_node{9};
   std::vector<std::uint32_t> workers;  // Per machine.
   std::optional<std::uint32_t> twin;   // This machine says that it is n0, as the first one does.
   Program program = Program::kPlain;
@@ -110,6 +111,8 @@ class Simulation {
   void RunUntil(Time end);
   // No more faults: calm weather, well-behaved workers, every machine in order again.
   void Heal();
+  // By some server, to some agent.
+  void OutcomeTold();
   // No agent lives any more.
   bool Quiet() const;
 

@@ -28,7 +28,8 @@ struct SuccessionTurn {
 };
 
 Duration LeaseNow(const SuccessionState& state, const SuccessionConfig& config) {
-  return std::max(config.lease, state.lease);
+  const Duration claimed = state.newest ? state.newest->lease : Duration{0};
+  return std::max({config.lease, state.lease, claimed});
 }
 
 // A holder lets go then: in a directory a lease after the first write that could have failed.
@@ -64,7 +65,8 @@ void Take(SuccessionTurn& turn) {
   // Only to a stranger what is over is an old run's: it was not of that run.
   const bool known = state.ever_heard || state.own == last;
   const bool successor = last > 0 && (!state.newest->over || known);
-  turn.effects.push_back(TakeClaim{last + 1, state.highest, successor});
+  turn.effects.push_back(TakeClaim{last + 1, state.highest, successor,
+                                   state.newest ? state.newest->ended : std::vector<EndedRun>()});
 }
 
 void GoTo(SuccessionTurn& turn, const Endpoint& endpoint) {
@@ -216,6 +218,7 @@ void OnClaimed(SuccessionTurn& turn, const Claimed& claimed) {
   state.phase = SuccessionPhase::kServing;
   state.newest = claimed.claim;
   state.own = claimed.claim.number;
+  state.ended = claimed.claim.ended;
   state.tried = claimed.claim.counter;
   state.highest = std::max(state.highest, claimed.claim.term);
   state.highest_heard = state.highest;
@@ -254,7 +257,8 @@ void OnMoved(SuccessionTurn& turn, const CounterMoved& moved) {
   state.told_unreadable = false;
   Keep(turn, moved.began);
   state.newest = moved.claim;
-  state.next = turn.now + LeaseNow(state, turn.config) / kMovesPerLease;
+  const bool told_all = moved.claim.ended == state.ended;
+  state.next = turn.now + (told_all ? LeaseNow(state, turn.config) / kMovesPerLease : Duration{0});
 }
 
 void OnStuck(SuccessionTurn& turn, const CounterStuck& stuck) {
@@ -297,6 +301,8 @@ void OnTick(SuccessionTurn& turn) {
   if (state.phase == SuccessionPhase::kServing) {
     Claim claim = *state.newest;
     claim.counter = ++state.tried;
+    claim.lease = std::max(turn.config.lease, state.lease);
+    claim.ended = state.ended;
     turn.effects.push_back(MoveCounter{std::move(claim)});
   } else {
     turn.effects.push_back(ReadDirectory{});
@@ -324,6 +330,12 @@ std::vector<SuccessionEffect> Step(SuccessionState& state, const SuccessionConfi
                  [&](const NotClaimed& refused) { OnNotClaimed(turn, refused); },
                  [&](const CounterMoved& moved) { OnMoved(turn, moved); },
                  [&](const CounterStuck& stuck) { OnStuck(turn, stuck); },
+                 [&](const LeaseSet& set) { state.lease = set.lease; },
+                 [&](const RunsEnded& runs) {
+                   state.ended = runs.ended;
+                   state.next = std::min(state.next, now);
+                   OnTick(turn);
+                 },
                  [&](const SuccessionTick&) { OnTick(turn); },
              },
              event);
@@ -356,7 +368,9 @@ Claim NewClaim(const TakeClaim& take, const SuccessionConfig& config, Term clock
   const Term term = ReignAfter(clock, drawn);
   // Witnesses forget when all of them start anew; numbers grow all the same.
   const bool first_of_list = config.listed && take.number == 1;
-  return {first_of_list ? term.value : take.number, term, endpoint, 0, false};
+  Claim claim{first_of_list ? term.value : take.number, term, endpoint, 0, false};
+  claim.ended = take.ended;
+  return claim;
 }
 
 Claim ClosedClaim(const SuccessionState& state, bool over) {
@@ -364,6 +378,7 @@ Claim ClosedClaim(const SuccessionState& state, bool over) {
   claim.counter = state.tried + 1;
   claim.closed = true;
   claim.over = over;
+  claim.ended = state.ended;
   return claim;
 }
 

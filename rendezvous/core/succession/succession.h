@@ -38,6 +38,7 @@
 //   |   for a lease         |                              |                |                    |
 //   | a node has heard a    | -                            | -              | step down          |
 //   |   later term          |                              |                |                    |
+//   | a run has ended       | -                            | -              | write it at once   |
 //
 // Why the margins: a holder that cannot write (a directory) lets go a lease after the first write
 // that could have failed, counted from the beginning of the last one that succeeded; a candidate
@@ -68,6 +69,10 @@ struct Claim {
   std::uint64_t counter = 0;
   bool closed = false;
   bool over = false;  // Closed because the run has ended: who finds it begins another one.
+  Duration lease{0};  // Of its server: longer than the least where its runs are large.
+  // Runs that have ended, the last ones: told only once they stand here, so that they are known
+  // however the holder ends.
+  std::vector<EndedRun> ended;
   bool operator==(const Claim&) const = default;
 };
 
@@ -120,17 +125,26 @@ struct CounterStuck {
   std::uint64_t number = 0;
   std::string text;
 };
+// This server's own, of the run with most nodes.
+struct LeaseSet {
+  Duration lease{0};
+};
+// All that are to be known from now on.
+struct RunsEnded {
+  std::vector<EndedRun> ended;
+};
 struct SuccessionTick {};
-using SuccessionEvent =
-    std::variant<DirectoryRead, DirectoryUnreadable, ClaimsContested, ServerHeard, LaterTermHeard,
-                 Claimed, NotClaimed, CounterMoved, CounterStuck, SuccessionTick>;
+using SuccessionEvent = std::variant<DirectoryRead, DirectoryUnreadable, ClaimsContested,
+                                     ServerHeard, LaterTermHeard, Claimed, NotClaimed, CounterMoved,
+                                     CounterStuck, LeaseSet, RunsEnded, SuccessionTick>;
 
 // ---- Effects ----
 struct ReadDirectory {};  // Answered by DirectoryRead or DirectoryUnreadable.
 struct TakeClaim {        // Open a server, then the claim: Claimed or NotClaimed.
   std::uint64_t number = 0;
-  Term above;              // The reign's term must be larger.
-  bool successor = false;  // A run may be going on: recover it before anything is formed.
+  Term above;                   // The reign's term must be larger.
+  bool successor = false;       // A run may be going on: recover it before anything is formed.
+  std::vector<EndedRun> ended;  // Others.
 };
 struct MoveCounter {  // CounterMoved or CounterStuck.
   Claim claim;        // As it shall be.
@@ -158,10 +172,11 @@ struct SuccessionState {
   Term highest_heard;  // Without that claim.
   Time heard;          // The server's last answer to the agent, or when it was found.
   bool ever_heard = false;
-  Duration lease{0};  // As the server last said.
-  Time begun;         // This process's own start.
-  bool busy = false;  // Reading, or moving the counter.
-  Time next;          // The next read, or move.
+  Duration lease{0};            // As the server last said; serving: of this one.
+  std::vector<EndedRun> ended;  // Serving: what the claim is to say.
+  Time begun;                   // This process's own start.
+  bool busy = false;            // Reading, or moving the counter.
+  Time next;                    // The next read, or move.
   // Serving: as last written, whatever came of it. One that was written but not acknowledged must
   // not be written again: its readers would not see that it has moved.
   std::uint64_t tried = 0;

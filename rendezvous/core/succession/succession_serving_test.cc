@@ -16,6 +16,42 @@ TEST(Succession, TheHolderMovesItsCounterEveryThirdOfALease) {
   EXPECT_EQ(NextWake(node.state, node.config), At(2s));
 }
 
+// An outcome is told once it is written: nobody waits for the next third of a lease.
+TEST(Succession, HowARunEndedIsWrittenAtOnceAndHandedOn) {
+  Node node(true);
+  node.Serve(1, At(0s));
+  const EndedRun first{"first", {7}, Finish{}};
+  const EndedRun second{"second", {9}, Finish{}};
+  node.Feed(RunsEnded{{first}}, At(100ms));
+  ASSERT_TRUE(node.Has<MoveCounter>());
+  const Claim written = node.Get<MoveCounter>().claim;
+  EXPECT_EQ(written.ended, std::vector{first});
+  node.Feed(RunsEnded{{first, second}}, At(200ms));  // While that is being written.
+  EXPECT_FALSE(node.Has<MoveCounter>());
+  node.Feed(CounterMoved{At(100ms), written}, At(300ms));
+  EXPECT_EQ(NextWake(node.state, node.config), At(300ms));
+  node.Move(At(300ms));
+  EXPECT_EQ(node.state.newest->ended, (std::vector{first, second}));
+  EXPECT_EQ(NextWake(node.state, node.config), At(1'300ms));
+  EXPECT_EQ(ClosedClaim(node.state, true).ended.size(), 2u);
+
+  Node heir(true);
+  heir.Read(ClosedClaim(node.state, true), At(2s));
+  EXPECT_EQ(NewClaim(heir.Get<TakeClaim>(), heir.config, {1}, 1, {"n2", 1}).ended.size(), 2u);
+}
+
+// Beyond some 300 nodes a lease is longer than the least, and so are its thirds.
+TEST(Succession, WhoNeverHeardTheServerKnowsItsLeaseFromTheClaim) {
+  Node node(true);
+  node.Serve(1, At(0s));
+  node.Feed(LeaseSet{30s}, At(500ms));
+  node.Tick(At(1s));
+  const Claim claim = node.Get<MoveCounter>().claim;
+  EXPECT_EQ(claim.lease, 30s);
+  Node other(true);
+  EXPECT_FALSE(other.ReadUntil(At(59s), claim));
+}
+
 TEST(Succession, AHolderThatCannotWriteForALeaseStepsDown) {
   Node node(true);
   node.Serve(1, At(0s));

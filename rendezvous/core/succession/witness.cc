@@ -55,6 +55,9 @@ bool Witness::Back(const WitnessRequest& request, Time now) {
     return false;
   }
   before_ = std::exchange(newest_, claim);
+  if (before_) {
+    Merge(newest_->ended, before_->ended, kMostEndedInClaim);
+  }
   moved_ = now;
   return true;
 }
@@ -62,7 +65,11 @@ bool Witness::Back(const WitnessRequest& request, Time now) {
 bool Witness::Move(const WitnessRequest& request, Time now) {
   Claim claim = request.claim;
   if (newest_ && SameMaker(*newest_, claim)) {  // Requests may overtake each other.
-    claim.counter = std::max(claim.counter, newest_->counter);
+    if (newest_->counter > claim.counter) {
+      claim.counter = newest_->counter;
+      claim.ended = newest_->ended;
+      claim.lease = newest_->lease;
+    }
     claim.closed = claim.closed || newest_->closed;
     claim.over = claim.over || newest_->over;
   } else if (newest_ && claim.closed && !newest_->closed && now < moved_ + request.lease) {
@@ -187,9 +194,15 @@ Result<std::optional<Claim>> Ballot::Newest() const {
   return newest;
 }
 
-Result<void> Ballot::Made() const {
+Result<Claim> Ballot::Made() const {
   if (Accepted() >= Majority()) {
-    return {};
+    Claim made = request_.claim;
+    for (const Entry& one : entries_) {
+      if (one.answer.accepted && one.answer.newest) {
+        Merge(made.ended, one.answer.newest->ended, kMostEndedInClaim);
+      }
+    }
+    return made;
   }
   const bool beaten = std::any_of(entries_.begin(), entries_.end(), [&](const Entry& one) {
     return one.answer.newest && !SameMaker(*one.answer.newest, request_.claim) &&

@@ -15,7 +15,8 @@
 //   |-------------------|-----------------------------------------------------------------------|
 //   | look              | tells the newest claim it knows                                       |
 //   | back a claim      | accepts one of a higher number, unless it has just started, or the    |
-//   |                   | claim it knows is open and has moved within a lease                   |
+//   |                   | claim it knows is open and has moved within a lease; and adds to it   |
+//   |                   | how runs ended                                                        |
 //   | move a counter    | accepts it unless it knows of a later term; a claim that it did not   |
 //   |                   | know has been made all the same, since only holders move              |
 //   | close a claim     | the same, unless it knows another one that has moved within a lease   |
@@ -100,8 +101,8 @@ class Ballot {
   Result<std::optional<Claim>> Newest() const;
   // Nobody knows anything, because everybody has just started.
   bool EverybodyNew() const;
-  // Of kBack. kRefused: somebody else was first.
-  Result<void> Made() const;
+  // Of kBack, with what the witnesses have added. kRefused: somebody else was first.
+  Result<Claim> Made() const;
   // Of kMove. True: somebody holds a later claim.
   Result<bool> Moved() const;
   std::size_t Accepted() const;

@@ -79,6 +79,24 @@ TEST(Witness, AClosedClaimIsReplacedAtOnceAndStaysClosed) {
   EXPECT_TRUE(witness.Answer(Ask(WitnessVerb::kBack, ClaimOf(2, "b")), later).accepted);
 }
 
+// Whatever the one who takes over had read: what was told before he was backed is in his claim.
+TEST(Witness, WhoIsBackedLearnsHowRunsEnded) {
+  Witness witness(kStart);
+  const Time later = kStart + 10s;
+  Claim known = ClaimOf(1, "a", 5);
+  known.ended = {{"run", {7}, Finish{}}};
+  ASSERT_TRUE(witness.Answer(Ask(WitnessVerb::kMove, known), later).accepted);
+  // One that was sent before it.
+  EXPECT_EQ(witness.Answer(Ask(WitnessVerb::kMove, ClaimOf(1, "a", 4)), later).newest, known);
+  const WitnessRequest back = Ask(WitnessVerb::kBack, ClaimOf(2, "b"));
+  const WitnessAnswer answer = witness.Answer(back, later + kLease);
+  ASSERT_TRUE(answer.accepted);
+  Ballot ballot(3, back);
+  ballot.Add(0, answer);
+  ballot.Add(1, {false, true, ClaimOf(2, "b")});
+  EXPECT_EQ(ballot.Made()->ended, known.ended);
+}
+
 TEST(Witness, AClaimThatMovesWasMadeWhateverWasBackedHere) {
   Witness witness(kStart);
   const Time later = kStart + 10s;

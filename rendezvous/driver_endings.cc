@@ -1,0 +1,65 @@
+// What outlives a run's own state: how it ended, where that is kept, and who is told of it.
+#include <algorithm>
+
+#include "rendezvous/core/record.h"
+#include "rendezvous/driver.h"
+
+namespace ddprun {
+
+void CoordinatorDriver::UseClaim(const std::vector<EndedRun>& ended, KeepOutcomes keep) {
+  config_.journal = true;
+  BeginWith(ended);
+  keep_outcomes_ = std::move(keep);
+}
+
+void CoordinatorDriver::BeginWith(const std::vector<EndedRun>& ended) {
+  ended_ = ended;
+  for (const EndedRun& run : ended_) {
+    forgotten_ = std::max(forgotten_, run.newest);
+  }
+}
+
+void CoordinatorDriver::OutcomesAreKept(const std::vector<EndedRun>& kept) {
+  std::vector<std::pair<RunId, std::uint64_t>> told;
+  for (const auto& [run_id, number] : unkept_) {
+    // Where more end at once than a claim takes, the first of them are in none.
+    if (FindEnded(kept, run_id) != nullptr || FindEnded(InClaim(), run_id) == nullptr) {
+      told.emplace_back(run_id, number);
+    }
+  }
+  for (const auto& [run_id, number] : told) {
+    unkept_.erase(run_id);
+    Feed(run_id, Persisted{number});
+  }
+}
+
+std::vector<EndedRun> CoordinatorDriver::InClaim() const {
+  const std::size_t most = std::min(ended_.size(), kMostEndedInClaim);
+  return {ended_.end() - static_cast<std::ptrdiff_t>(most), ended_.end()};
+}
+
+void CoordinatorDriver::RememberEnd(const EndedRun& run) {
+  const bool full = ended_.size() == kMostEndedRuns && FindEnded(ended_, run.run_id) == nullptr;
+  if (full && journal_ && !runs_.contains(ended_.front().run_id)) {
+    journal_->Forget(ended_.front().run_id);
+  }
+  Remember(ended_, run, kMostEndedRuns);
+  if (keep_outcomes_) {
+    keep_outcomes_(InClaim());
+  }
+}
+
+void CoordinatorDriver::ForgetRun(const RunId& run_id) {
+  const auto found = runs_.find(run_id);
+  const CoordinatorState& state = found->second->state;
+  const EndedRun ended = ToRemember(run_id, state.newest, *state.outcome);
+  RememberEnd(ended);
+  if (journal_) {
+    journal_->KeepEnd(ended);
+  }
+  forgotten_ = std::max(forgotten_, state.newest);
+  unkept_.erase(run_id);
+  runs_.erase(found);
+}
+
+}  // namespace ddprun
