@@ -33,7 +33,7 @@ class Laws {
   void BeforeStep(const CoordinatorState& state);
   void AfterStep(const CoordinatorState& state, const CoordinatorConfig& config, bool ticked,
                  Time now);
-  void OnDirective(const NodeId& node, const Directive& directive);
+  void OnDirective(const CoordinatorState& state, const NodeKey& key, const Directive& directive);
 
   // Machines go by their host's name: two of them may claim to be the same node.
   void OnSpawn(const std::string& host, const LiveWorkers& spawned);
@@ -67,7 +67,10 @@ class Laws {
     formed_.clear();
   }
   // The server that knew how the run ended has forgotten it: who comes now begins another one.
-  void OnOutcomeForgotten() { outcome_.reset(); }
+  void OnOutcomeForgotten() {
+    outcome_.reset();
+    told_.reset();
+  }
   // A record is on disk: a new server will know this world.
   void OnKept(const RunRecord& record);
   // A server dies, or starts again, without its journal: one outcome for all is not promised then,
@@ -87,6 +90,7 @@ class Laws {
   void CheckName(Term term, Generation generation, WorldId id);
   void CheckOneWorld(const CoordinatorState& state, const CoordinatorConfig& config, Time now);
   void NoteRecovered(const CoordinatorState& state, Time lease_over, Time now);
+  void CheckOutcome(const CoordinatorState& state);
   void CheckBudget(const CoordinatorState& state);
   void CheckWindow(const CoordinatorState& state, const CoordinatorConfig& config, Time now);
   void CheckGrowth(const CoordinatorState& state);
@@ -95,6 +99,7 @@ class Laws {
   bool losses_forbidden_ = false;
   std::optional<World> world_before_;
   std::uint32_t restarts_before_ = 0;
+  bool planned_before_ = false;
   std::vector<Time> charges_;  // Under the server of this term: another one knows none of them.
   Term charged_by_;
   Phase phase_before_ = Phase::kGathering;
@@ -115,6 +120,7 @@ class Laws {
   std::map<NodeId, LiveWorkers> live_;
   std::map<WorldId, WorldFacts> worlds_;
   std::map<std::string, Pace> pace_;
+  std::optional<Finish> told_;     // By this run's servers.
   std::optional<Finish> outcome_;  // Told by the first agent that ended with the run.
 };
 
