@@ -9,6 +9,8 @@ exactly once, this fails, so that nobody loses a rule's proof without noticing."
 import os
 import sys
 
+import core_rules
+
 # By file: rule, the text as it is, the text that asks first.
 RULES = {}
 RULES["rendezvous/driver.cc"] = [
@@ -154,106 +156,7 @@ RULES["agent/driver.cc"] = [
     ("agent-start-is-over", "  if (lasted) {", "  if (HAS && lasted) {"),
 ]
 
-RULES["rendezvous/core/coordinator.cc"] = [
-    # An overtaken report says what was,
-    ("newest-report", "if (!IsNewest(state, report) || ", "if ((HAS && !IsNewest(state, report)) || "),
-    # and so does the end of an overtaken call.
-    ("newest-report", "found->second.report.sequence != ended.sequence) {",
-     "(HAS && found->second.report.sequence != ended.sequence)) {"),
-    # A closed connection is no lost node.
-    ("disconnect-grace", "step.now >= *node.cancelled + grace) {",
-     "step.now >= *node.cancelled + (HAS ? grace : Duration{0})) {"),
-    # What a new server finds may have begun with a loss that it has not seen.
-    ("recovered-not-charged", "BeginDrain(step, found->cause, true);", "BeginDrain(step, found->cause, HAS);"),
-    # When a lost node was last heard tells a new server how long its workers may live.
-    ("lost-memory", "  if (state.phase == Phase::kRecovering) {\n    return;",
-     "  if (HAS && state.phase == Phase::kRecovering) {\n    return;"),
-    # A second agent of a node ousts the first only once that is not connected any more.
-    ("successor-grace", "if (node.unconnected && step.now >= *node.unconnected + grace &&",
-     "if ((!HAS || (node.unconnected && step.now >= *node.unconnected + grace)) &&"),
-    # A tick that comes late extends leases.
-    ("late-ticks", "if (now <= awake + kLate) {", "if (!HAS || now <= awake + kLate) {"),
-    # Many closed connections are not as many lost nodes.
-    ("several-at-once", "if (!ClosedWithOthers(", "if (!HAS || !ClosedWithOthers("),
-]
-RULES["rendezvous/core/roster.cc"] = [
-    # A drain is complete when every node has promised,
-    ("floors", "found->second.report.floor >= roster.world->generation);",
-     "(!HAS || found->second.report.floor >= roster.world->generation));"),
-    ("disconnect-grace", "*node.cancelled + config.disconnect_grace);",
-     "*node.cancelled + (HAS ? config.disconnect_grace : Duration{0}));"),
-    ("successor-grace", "if (node.unconnected && HasNewerMembership(roster, key)) {\n"
-     "    due = std::min<Time>(due, *node.unconnected +",
-     "if ((!HAS || node.unconnected) && HasNewerMembership(roster, key)) {\n"
-     "    due = std::min<Time>(due, node.unconnected.value_or(Time{}) +"),
-]
-RULES["rendezvous/core/transitions.cc"] = [
-    # and judged then, not with the first evidence.
-    ("judging-at-the-end", "!state.world->roll.undrained.empty()) {",
-     "(!state.world->roll.undrained.empty() && (HAS || state.drain->evidence.empty()))) {"),
-    # Who succeeded before it was told to stop has succeeded.
-    ("late-success", "  if (IsActive(state) && state.world->roll.unfinished.empty()) {",
-     "  if ((HAS ? IsActive(state) : state.phase == Phase::kRunning) && state.world->roll.unfinished.empty()) {"),
-    # The losing side of a split stops nobody for a world that it must not form.
-    ("growth-in-doubt", "may_stop = state.phase == Phase::kRunning && !ClaimIsInDoubt(state, step.now);",
-     "may_stop = state.phase == Phase::kRunning && !(HAS && ClaimIsInDoubt(state, step.now));"),
-]
-RULES["rendezvous/core/directives.cc"] = [
-    # An outcome is told when it may not be forgotten any more.
-    ("outcome-kept-first", "if (!MayTellOutcome(state, config)) {", "if (HAS && !MayTellOutcome(state, config)) {"),
-]
-RULES["rendezvous/core/fencing.cc"] = [
-    # A lost node is replaced once its own fence is over.
-    ("fence-wait", "  if (!shape || shape->fence_after", "  if (!HAS || !shape || shape->fence_after"),
-]
-RULES["rendezvous/core/recovery.cc"] = [
-    # A new server waits for those that it has not heard.
-    ("recovery-lease", "  return std::max(since + lease, fence.value_or(since));",
-     "  return HAS ? std::max(since + lease, fence.value_or(since)) : since;"),
-]
-RULES["rendezvous/core/succession/succession.cc"] = [
-    # Who misses the server watches the counter,
-    ("standstill", "return began >= *state.still_since + kLeasesUntilStale * LeaseNow(state, config) &&",
-     "return (!HAS || began >= *state.still_since + kLeasesUntilStale * LeaseNow(state, config)) &&"),
-    # and a still counter is not enough where the server answers.
-    ("silence", "         Missed(state, config, now);\n", "         (!HAS || Missed(state, config, now));\n"),
-    # What it missed while it stood still is no silence.
-    ("lenience", "    state.heard = turn.now;\n    state.woke = turn.now;\n",
-     "    if (HAS) state.heard = state.woke = turn.now;\n"),
-    # A holder that cannot write forms no world, and steps down.
-    ("step-down", "  return state.kept + LeaseNow(state, config) / kMovesPerLease * config.thirds_to_let_go;",
-     "  return HAS ? state.kept + LeaseNow(state, config) / kMovesPerLease * config.thirds_to_let_go : Time::max();"),
-    ("step-down", "  return std::max(state.kept +", "  return !HAS ? Time::max() : std::max(state.kept +"),
-]
-
-RULES["agent/core/node_agent.cc"] = [
-    # An overtaken call's answer may have been revoked; promises bind where it is taken for the newest.
-    ("newest-reply", "  if (replied.sequence != state.sequence) {", "  if (HAS && replied.sequence != state.sequence) {"),
-    ("newest-reply", "generation <= state.floor ||", "(HAS && generation <= state.floor) ||"),
-]
-RULES["agent/core/fencing.cc"] = [
-    # An agent that is cut off kills its workers.
-    ("fence-kill", "  const bool off = config", "  const bool off = !HAS || config"),
-    ("fence-kill", "if (fence == Duration{0} || age < fence) {", "if (!HAS || fence == Duration{0} || age < fence) {"),
-]
-
-RULES["trainer/checkpoint/fence_log.cc"] = [
-    # A world claims only after older ones.
-    ("claim-order", "  if (writer.ordered) {\n    ASSIGN", "  if (HAS && writer.ordered) {\n    ASSIGN"),
-    # It writes only behind its own records.
-    ("commit-mine", "  if (!SameWorld(tail.newest->writer, writer)) {",
-     "  if (HAS && !SameWorld(tail.newest->writer, writer)) {"),
-]
-RULES["trainer/checkpoint/checkpoint_store.cc"] = [
-    # What is loaded is the head, not the largest step that lies there.
-    ("lineage", "  lineage_ = claim->lineage;", """  lineage_ = claim->lineage;
-  for (const std::string& name : HAS ? std::vector<std::string>() : seen) {
-    const auto digest = ReadSidecar(files_, config_.directory / name);
-    if (IsCheckpointName(name) && digest && (lineage_.empty() || name > lineage_.front().directory)) {
-      lineage_.insert(lineage_.begin(), CheckpointRef{name, *digest});
-    }
-  }"""),
-]
+RULES.update(core_rules.RULES)
 
 PRELUDE = """// Made by tests/sim/break_driver.py from the driver's own text.
 #include "common/loop.h"

@@ -27,6 +27,7 @@ void Laws::BeforeStep(const CoordinatorState& state) {
   world_before_ = state.world;
   restarts_before_ = state.budget.used;
   phase_before_ = state.phase;
+  planned_before_ = state.drain && state.drain->planned;
 }
 
 void Laws::AfterStep(const CoordinatorState& state, const CoordinatorConfig& config, bool ticked,
@@ -64,6 +65,7 @@ void Laws::AfterStep(const CoordinatorState& state, const CoordinatorConfig& con
     }
     CheckOneWorld(state, config, now);
   }
+  CheckOutcome(state);
   CheckBudget(state);
   CheckWindow(state, config, now);
   CheckGrowth(state);
@@ -156,6 +158,18 @@ void Laws::CheckOneWorld(const CoordinatorState& state, const CoordinatorConfig&
   }
 }
 
+// Every failure has a reason, and a planned stop is no incident.
+void Laws::CheckOutcome(const CoordinatorState& state) {
+  if (phase_before_ != Phase::kFailed && state.phase == Phase::kFailed &&
+      (state.outcome->text.empty() || state.outcome->exit_code == 0)) {
+    Break("the run failed for no reason");
+  }
+  if (phase_before_ == Phase::kDraining && planned_before_ &&
+      state.budget.used > restarts_before_) {
+    Break("a planned stop was charged");
+  }
+}
+
 void Laws::CheckBudget(const CoordinatorState& state) {
   const bool charged = state.budget.used != restarts_before_;
   const bool spent = state.phase == Phase::kFailed && phase_before_ != Phase::kFailed &&
@@ -215,7 +229,23 @@ void Laws::OnFalseHang() {
   }
 }
 
-void Laws::OnDirective(const NodeId& node, const Directive& directive) {
+void Laws::OnDirective(const CoordinatorState& state, const NodeKey& key,
+                       const Directive& directive) {
+  const NodeId& node = key.node;
+  if (const auto* const finish = std::get_if<Finish>(&directive);
+      finish != nullptr && state.outcome) {
+    const auto found = state.nodes.find(key);
+    const Member* const member = FindMember(state, key);
+    if (found != state.nodes.end() && !found->second.lost && member != nullptr && !member->lost &&
+        found->second.report.hosting != Hosting::kNothing) {
+      Break(node + " is told how the run ended while it runs workers of its last world");
+    }
+    if (!history_lost_ && told_ && !SameDirective(*told_, *state.outcome)) {
+      Break("the run ended with '" + told_->text + "', and then with '" + state.outcome->text +
+            "'");
+    }
+    told_ = state.outcome;
+  }
   const Wait* const wait = std::get_if<Wait>(&directive);
   if (wait == nullptr) {
     return;
@@ -297,7 +327,7 @@ void Laws::OnExit(const std::string& host, const NodeId& node,
 }
 
 void Laws::CheckOutcome(const std::string& host, std::uint64_t life) {
-  if (outcomes_last_ && told_.contains({host, life})) {
+  if (outcomes_last_ && knew_.contains({host, life})) {
     Break(host + " is to run again, though its run has ended and a node was told how");
   }
 }

@@ -35,7 +35,7 @@ class Laws {
   void AfterStep(const CoordinatorState& state, const CoordinatorConfig& config, bool ticked,
                  Time now);
   const std::optional<World>& world_before() const { return world_before_; }
-  void OnDirective(const NodeId& node, const Directive& directive);
+  void OnDirective(const CoordinatorState& state, const NodeKey& key, const Directive& directive);
 
   // Machines go by their host's name: two of them may claim to be the same node.
   void OnSpawn(const std::string& host, const LiveWorkers& spawned);
@@ -73,13 +73,14 @@ class Laws {
   // The server that knew how the run ended has forgotten it: who comes now begins another one.
   void OnOutcomeForgotten() {
     outcome_.reset();
+    told_.reset();
     OnAnotherRun();
   }
   // An agent has ended with the run: these lives of machines have heard of it from a server.
   using Lives = std::set<std::pair<std::string, std::uint64_t>>;
-  void OnOutcomeTold(const Lives& lives) { told_.insert(lives.begin(), lives.end()); }
+  void OnOutcomeTold(const Lives& lives) { knew_.insert(lives.begin(), lives.end()); }
   // Somebody who knows nothing of it begins another run.
-  void OnAnotherRun() { told_.clear(); }
+  void OnAnotherRun() { knew_.clear(); }
   // A server without a journal dies, or its journal is lost: no outcome is promised to last.
   void OnOutcomesLost() { outcomes_last_ = false; }
   // A world is formed with this one.
@@ -103,6 +104,7 @@ class Laws {
   void CheckName(Term term, Generation generation, WorldId id);
   void CheckOneWorld(const CoordinatorState& state, const CoordinatorConfig& config, Time now);
   void NoteRecovered(const CoordinatorState& state, Time lease_over, Time now);
+  void CheckOutcome(const CoordinatorState& state);
   void CheckBudget(const CoordinatorState& state);
   void CheckWindow(const CoordinatorState& state, const CoordinatorConfig& config, Time now);
   void CheckGrowth(const CoordinatorState& state);
@@ -111,6 +113,7 @@ class Laws {
   bool losses_forbidden_ = false;
   std::optional<World> world_before_;
   std::uint32_t restarts_before_ = 0;
+  bool planned_before_ = false;
   std::vector<Time> charges_;  // Under the server of this term: another one knows none of them.
   Term charged_by_;
   Phase phase_before_ = Phase::kGathering;
@@ -131,8 +134,9 @@ class Laws {
   std::map<NodeId, LiveWorkers> live_;
   std::map<WorldId, WorldFacts> worlds_;
   std::map<std::string, Pace> pace_;
-  Lives told_;
+  Lives knew_;
   bool outcomes_last_ = true;
+  std::optional<Finish> told_;     // By this run's servers.
   std::optional<Finish> outcome_;  // Told by the first agent that ended with the run.
 };
 

@@ -11,7 +11,8 @@
 namespace ddprun::sim {
 
 inline std::set<std::string>& Rules() {
-  static std::set<std::string> rules = {"exclusion", "one-writer-a-number", "reread", "sync"};
+  static std::set<std::string> rules = {"exclusion", "one-writer-a-number", "reread",
+                                        "start-timeout", "sync"};
   return rules;
 }
 

@@ -21,6 +21,7 @@ def main():
         sys.exit(__doc__)
     simulator, source_dir, count, *more = sys.argv[1:]
     command = [simulator, *more, f"--seeds={count}", f"--base={commit_of(source_dir)}"]
+    print(*command, flush=True)
     return subprocess.run(command, check=False).returncode
 
 

@@ -90,7 +90,7 @@ void Server::OnAnswer(const Asked& asked, const Directive& directive) {
   if (simulation_.transcript.words() && asked.IsOther(directive)) {
     Tell("tells " + asked.key.node + " to " + Describe(directive));
   }
-  simulation_.laws.OnDirective(asked.key.node, directive);
+  simulation_.laws.OnDirective(state(), asked.key, directive);
 }
 
 // That call alone, of those of its membership.

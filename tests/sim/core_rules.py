@@ -1,0 +1,218 @@
+"""Rules of the cores and of the checkpoint store, as break_driver.py has them."""
+
+RULES = {}
+RULES["rendezvous/core/coordinator.cc"] = [
+    # An overtaken report says what was,
+    ("newest-report", "if (!IsNewest(state, report) || ", "if ((HAS && !IsNewest(state, report)) || "),
+    # and so does the end of an overtaken call.
+    ("newest-report", "found->second.report.sequence != ended.sequence) {",
+     "(HAS && found->second.report.sequence != ended.sequence)) {"),
+    # A lease ends at the beat that a report returns, plus the lease,
+    ("lease-from-beat", "std::min(step.now, beat) + lease);", "(HAS ? std::min(step.now, beat) : step.now) + lease);"),
+    # and a beat of another server's clock says nothing.
+    ("beat-of-this-server", "} else if (report.term == step.config.term) {",
+     "} else if (!HAS || report.term == step.config.term) {"),
+    # A generation is above every one promised away, or heard of.
+    ("names-above-floors", "  state.newest = std::max(state.newest, report.floor);",
+     "  if (HAS) state.newest = std::max(state.newest, report.floor);"),
+    ("names-above-worlds", "    state.newest = std::max(state.newest, report.placement->generation);",
+     "    if (HAS) state.newest = std::max(state.newest, report.placement->generation);"),
+    # Who has not told a new server of the newest world is lost to it.
+    ("ghost", "      Lose(step, key, \"it has not told", "      if (HAS) Lose(step, key, \"it has not told"),
+    # A closed connection is no lost node.
+    ("disconnect-grace", "step.now >= *node.cancelled + grace) {",
+     "step.now >= *node.cancelled + (HAS ? grace : Duration{0})) {"),
+    # What a new server finds may have begun with a loss that it has not seen.
+    ("recovered-not-charged", "BeginDrain(step, found->cause, true);", "BeginDrain(step, found->cause, HAS);"),
+    # When a lost node was last heard tells a new server how long its workers may live.
+    ("lost-memory", "  if (state.phase == Phase::kRecovering) {\n    return;",
+     "  if (HAS && state.phase == Phase::kRecovering) {\n    return;"),
+    # A second agent of a node ousts the first only once that is not connected any more.
+    ("successor-grace", "if (node.unconnected && step.now >= *node.unconnected + grace &&",
+     "if ((!HAS || (node.unconnected && step.now >= *node.unconnected + grace)) &&"),
+    # A tick that comes late extends leases.
+    ("late-ticks", "if (now <= awake + kLate) {", "if (!HAS || now <= awake + kLate) {"),
+    # Many closed connections are not as many lost nodes.
+    ("several-at-once", "if (!ClosedWithOthers(", "if (!HAS || !ClosedWithOthers("),
+]
+RULES["rendezvous/core/roster.cc"] = [
+    # A drain is complete when every node has promised,
+    ("floors", "found->second.report.floor >= roster.world->generation);",
+     "(!HAS || found->second.report.floor >= roster.world->generation));"),
+    ("disconnect-grace", "*node.cancelled + config.disconnect_grace);",
+     "*node.cancelled + (HAS ? config.disconnect_grace : Duration{0}));"),
+    # Who knows an end takes no part,
+    ("ended", "node.refused || node.acknowledged || report.leaving", "node.refused || (HAS && node.acknowledged) || report.leaving"),
+    # nor who has an earlier membership that may still host.
+    ("earlier-self", "if (!other.lost && !other.refused && !gone && other.joined < node.joined) {\n      return false;",
+     "if (HAS && !other.lost && !other.refused && !gone && other.joined < node.joined) {\n      return false;"),
+    ("successor-grace", "if (node.unconnected && HasNewerMembership(roster, key)) {\n"
+     "    due = std::min<Time>(due, *node.unconnected +",
+     "if ((!HAS || node.unconnected) && HasNewerMembership(roster, key)) {\n"
+     "    due = std::min<Time>(due, node.unconnected.value_or(Time{}) +"),
+]
+RULES["rendezvous/core/transitions.cc"] = [
+    # Who succeeded before it was told to stop has succeeded.
+    ("late-success", "  if (IsActive(state) && state.world->roll.unfinished.empty()) {",
+     "  if ((HAS ? IsActive(state) : state.phase == Phase::kRunning) && state.world->roll.unfinished.empty()) {"),
+    # The losing side of a split stops nobody for a world that it must not form.
+    ("growth-in-doubt", "may_stop = state.phase == Phase::kRunning && !ClaimIsInDoubt(state, step.now);",
+     "may_stop = state.phase == Phase::kRunning && !(HAS && ClaimIsInDoubt(state, step.now));"),
+    # and judged then, not with the first evidence.
+    ("judging-at-the-end", "!state.world->roll.undrained.empty()) {",
+     "(!state.world->roll.undrained.empty() && (HAS || state.drain->evidence.empty()))) {"),
+]
+RULES["rendezvous/core/transitions.cc"] += [
+    # Bad news starts the drain at once: a failure,
+    ("drain-at-once", "(!report.failures.empty() || report", "((HAS && !report.failures.empty()) || report"),
+    # workers that are being stopped,
+    ("stopping", "report.hosting == Hosting::kStopping);", "(HAS && report.hosting == Hosting::kStopping));"),
+    # or a promise not to run the world.
+    ("promised-away", "const bool promised_away = report.floor", "const bool promised_away = HAS && report.floor"),
+    # A lost node is remembered until it must have stopped.
+    ("linger", "    node.forget = node.expires + remembered;", "    node.forget = HAS ? node.expires + remembered : step.now;"),
+    # No world is formed of fewer than the least,
+    ("least", "  if (ready < state.shape->min_nodes) {", "  if (HAS && ready < state.shape->min_nodes) {"),
+    # nor while the claim is in doubt.
+    ("claim-in-doubt", "  if (ClaimIsInDoubt(state, step.now)) {", "  if (HAS && ClaimIsInDoubt(state, step.now)) {"),
+    # A loss makes it a change of membership.
+    ("loss-not-charged", "  state.drain->membership |= lost;", "  if (HAS) state.drain->membership |= lost;"),
+]
+RULES["rendezvous/core/judgement.cc"] = [
+    # What fails after a planned stop began is its consequence,
+    ("planned", "  if (drain.planned || IsPlanned(drain.cause) || ", "  if ((HAS && (drain.planned || IsPlanned(drain.cause))) || "),
+    # and a change of membership is not charged.
+    ("membership-not-charged", "  if (drain.membership) {", "  if (HAS && drain.membership) {"),
+]
+RULES["rendezvous/core/world.cc"] = [
+    # A world is more than its generation's number.
+    ("world-id", "         report.placement->world_id == world.id;", "         (!HAS || report.placement->world_id == world.id);"),
+]
+RULES["rendezvous/core/directives.cc"] = [
+    # Who hosts what is not the current world is told to stop.
+    ("disown", "  if (hosts && !(current &&", "  if (HAS && hosts && !(current &&"),
+    # An outcome is told when it may not be forgotten any more.
+    ("outcome-kept-first", "if (!MayTellOutcome(state, config)) {", "if (HAS && !MayTellOutcome(state, config)) {"),
+]
+RULES["rendezvous/core/fencing.cc"] = [
+    # A lost node is replaced once its own fence is over.
+    ("fence-wait", "  if (!shape || shape->fence_after", "  if (!HAS || !shape || shape->fence_after"),
+]
+RULES["rendezvous/core/recovery.cc"] = [
+    # A node that has a floor,
+    ("recovering-floor", "report.floor > Generation{} || of_another;", "(HAS && report.floor > Generation{}) || of_another;"),
+    # or has heard another server, is one of a run that goes on.
+    ("recovering-term", " || of_another;", " || (HAS && of_another);"),
+    # One that reports a newer world brings a new server back to recovering.
+    ("newer-world", "return report.hosting != Hosting::kNothing && IsNews(recovery, shape, report);",
+     "return HAS && report.hosting != Hosting::kNothing && IsNews(recovery, shape, report);"),
+    # A world that has ended, and of which no record says that it is the newest, may have been followed.
+    ("followed", "return all_told && (RecordIsNewest(recovery) ||", "return all_told && (!HAS || RecordIsNewest(recovery) ||"),
+    # A record may lack some of the world's nodes.
+    ("members", "RecordIsNewest(recovery) && RecordNamesWhoReports(recovery)",
+     "RecordIsNewest(recovery) && (!HAS || RecordNamesWhoReports(recovery))"),
+    # What its nodes were told stops it still.
+    ("told-cause", "  return told ? *told : leaves", "  return HAS && told ? *told : leaves"),
+    # Who is missing may have been answered until the new server began.
+    ("fence-of-the-missing", "      member.fence = FenceFrom(roster.shape, answered, now);",
+     "      if (HAS) member.fence = FenceFrom(roster.shape, answered, now);"),
+    # One node has one place.
+    ("one-place", "  LeaveOnePlaceEach(recovery);\n", "  if (HAS) LeaveOnePlaceEach(recovery);\n"),
+    # A new server waits for those that it has not heard.
+    ("recovery-lease", "  return std::max(since + lease, fence.value_or(since));",
+     "  return HAS ? std::max(since + lease, fence.value_or(since)) : since;"),
+]
+RULES["rendezvous/core/succession/succession.cc"] = [
+    # Who misses the server watches the counter,
+    ("standstill", "return began >= *state.still_since + kLeasesUntilStale * LeaseNow(state, config) &&",
+     "return (!HAS || began >= *state.still_since + kLeasesUntilStale * LeaseNow(state, config)) &&"),
+    # and a still counter is not enough where the server answers.
+    ("silence", "         Missed(state, config, now);\n", "         (!HAS || Missed(state, config, now));\n"),
+    # Only who holds the endpoint given makes the first claim.
+    ("first", "    if (turn.config.may_begin) {\n      Take(turn);", "    if (!HAS || turn.config.may_begin) {\n      Take(turn);"),
+    # A holder that finds a newer claim steps down.
+    ("superseded", "  if (moved.superseded) {", "  if (HAS && moved.superseded) {"),
+    # Who follows a claim has a predecessor,
+    ("predecessor", "const bool successor = last > 0 &&", "const bool successor = HAS && last > 0 &&"),
+    # also one that has ended, where it was of that run.
+    ("known-run", "(!state.newest->over || known);", "(!state.newest->over || (HAS && known));"),
+    # A listing older than what is known is passed over.
+    ("stale-listing", "  if (proved && state.newest", "  if (HAS && proved && state.newest"),
+    # What cannot be read does not stand still.
+    ("unreadable", "  state.busy = false;\n  state.still_since.reset();\n  const Duration lease",
+     "  state.busy = false;\n  if (HAS) state.still_since.reset();\n  const Duration lease"),
+    # An answer from before a sleep is as old as the sleep.
+    ("answer-before-sleep", "  if (began >= turn.state.woke) {", "  if (!HAS || began >= turn.state.woke) {"),
+    # A server whose time is over is no server.
+    ("old-server", "  if (heard.term < state.highest) {", "  if (HAS && heard.term < state.highest) {"),
+    # No counter is written twice.
+    ("counter-anew", "claim.counter = ++state.tried;", "claim.counter = HAS ? ++state.tried : state.newest->counter + 1;"),
+    # Two reigns after the same one have two names.
+    ("two-names", "1 + seed % kTermsToDrawFrom};", "1 + (HAS ? seed % kTermsToDrawFrom : 0)};"),
+    # What it missed while it stood still is no silence.
+    ("lenience", "    state.heard = turn.now;\n    state.woke = turn.now;\n",
+     "    if (HAS) state.heard = state.woke = turn.now;\n"),
+    # A holder that cannot write forms no world, and steps down.
+    ("step-down", "  return state.kept + LeaseNow(state, config) / kMovesPerLease * config.thirds_to_let_go;",
+     "  return HAS ? state.kept + LeaseNow(state, config) / kMovesPerLease * config.thirds_to_let_go : Time::max();"),
+    ("step-down", "  return std::max(state.kept +", "  return !HAS ? Time::max() : std::max(state.kept +"),
+]
+
+RULES["agent/core/node_agent.cc"] = [
+    # An overtaken call's answer may have been revoked; promises bind where it is taken for the newest.
+    ("newest-reply", "  if (replied.sequence != state.sequence) {", "  if (HAS && replied.sequence != state.sequence) {"),
+    ("newest-reply", "generation <= state.floor ||", '(HAS && Has("floor") && generation <= state.floor) ||'),
+    # Never a generation at or below the promised floor.
+    ("floor", "  state.floor = std::max(state.floor, stop.generation);",
+     "  if (HAS) state.floor = std::max(state.floor, stop.generation);"),
+    # Who was overtaken is not listened to.
+    ("older-server", "  if (replied.reply.term < state.term) {", "  if (HAS && replied.reply.term < state.term) {"),
+    # A newer world ends the one that runs.
+    ("next-world", "  if (state.phase == AgentPhase::kRunning && state.placement->world_id != run",
+     "  if (HAS && state.phase == AgentPhase::kRunning && state.placement->world_id != run"),
+    # What hangs does not end by TERM.
+    ("end-of-a-hang", "    if (stop.cause == StopCause::kHang) {", "    if (HAS && stop.cause == StopCause::kHang) {"),
+    # An answer that is as old as the fence starts nothing.
+    ("late-answer", " && ComesTooLate(step)) {", " && HAS && ComesTooLate(step)) {"),
+]
+RULES["agent/core/fencing.cc"] = [
+    # An agent that is cut off kills its workers.
+    ("fence-kill", "  const bool off = config", "  const bool off = !HAS || config"),
+    ("fence-kill", "if (fence == Duration{0} || age < fence) {", "if (!HAS || fence == Duration{0} || age < fence) {"),
+]
+
+RULES["trainer/checkpoint/fence_log.cc"] = [
+    # A world claims only after older ones.
+    ("claim-order", "  if (writer.ordered) {\n    ASSIGN", "  if (HAS && writer.ordered) {\n    ASSIGN"),
+    # A world that has closed writes no more.
+    ("closed", "    if (newest.kind == RecordKind::kClose) {", "    if (HAS && newest.kind == RecordKind::kClose) {"),
+    # A number that was freed is nobody's newest.
+    ("too-far-behind", "  return numbers.empty() || numbers.back() <", "  return !HAS || numbers.empty() || numbers.back() <"),
+    # The last record of a run keeps its older worlds out.
+    ("last-of-run", "&& !last_of_run) {", "&& (!HAS || !last_of_run)) {"),
+    # A listing may be old.
+    ("old-listing", "    if (!next && next.error().kind == ErrorKind::kNotFound) {",
+     "    if (!HAS || (!next && next.error().kind == ErrorKind::kNotFound)) {"),
+    # A claim keeps the head.
+    ("claim-keeps-head", "      claim.lineage = tail.newest->lineage;", "      if (HAS) claim.lineage = tail.newest->lineage;"),
+    # It writes only behind its own records.
+    ("commit-mine", "  if (!SameWorld(tail.newest->writer, writer)) {",
+     "  if (HAS && !SameWorld(tail.newest->writer, writer)) {"),
+]
+RULES["trainer/checkpoint/checkpoint_store.cc"] = [
+    # What may be loaded is kept,
+    ("keep-last", "return IsKept(name) ||", "return (HAS && IsKept(name)) ||"),
+    # and nobody deletes it under a newer world.
+    ("delete-as-holder", "  if (!names || !fence_.CheckMine(*writer_)) {", "  if (!names || (HAS && !fence_.CheckMine(*writer_))) {"),
+    # What no record says is of this training is not removed.
+    ("orphans", "    doomed.merge(PredecessorsOrphans(names, *claim_));",
+     "    if (HAS) doomed.merge(PredecessorsOrphans(names, *claim_)); else doomed.insert(names.begin(), names.end());"),
+    # What is loaded is the head, not the largest step that lies there.
+    ("lineage", "  lineage_ = claim->lineage;", """  lineage_ = claim->lineage;
+  for (const std::string& name : HAS ? std::vector<std::string>() : seen) {
+    const auto digest = ReadSidecar(files_, config_.directory / name);
+    if (IsCheckpointName(name) && digest && (lineage_.empty() || name > lineage_.front().directory)) {
+      lineage_.insert(lineage_.begin(), CheckpointRef{name, *digest});
+    }
+  }"""),
+]

@@ -1,0 +1,76 @@
+"""Holds rules.txt against docs/design.md and break_driver.py: each point of sections 4 to 6 is there, each
+rule that can be switched off has a row, each row a rule or a unit test that exists.
+
+usage: rules_test.py SOURCE_DIR
+       rules_test.py --for-cmake SOURCE_DIR    RULE;MODE;SEED of each row that a simulation shows"""
+import pathlib
+import re
+import sys
+
+HERE = pathlib.Path(__file__).parent
+MODES = {"sim", "full", "succession", "list"}
+
+
+def rows(source):
+    """(point, rule, how, what) of each line."""
+    point = None
+    for line in (source / "tests/sim/rules.txt").read_text(encoding="utf-8").splitlines():
+        if line.startswith("## "):
+            point = line[3:]
+            yield point, None, None, None
+        elif line and not line.startswith("#"):
+            rule, how, what = (line.split(" ", 2) + ["", ""])[:3]
+            yield point, rule, how, what
+
+
+def points_of_design(source):
+    text = (source / "docs/design.md").read_text(encoding="utf-8")
+    text = text[text.index("\n## 4. "):text.index("\n## 7. ")]
+    return [point.replace("*", "") for point in re.findall(r"^ *(?:-|\d\.) (.+)$", text, re.M)]
+
+
+def problems(source):
+    sys.path.insert(0, str(HERE))
+    import break_driver  # pylint: disable=import-outside-toplevel
+    switchable = {rule for rules in break_driver.RULES.values() for rule, _, _ in rules}
+    simulated = re.search(r"rules = \{(.*?)\};", (HERE / "rules.h").read_text(encoding="utf-8"), re.S)
+    switchable |= set(re.findall(r'"([a-z-]+)"', simulated.group(1)))
+    table = list(rows(source))
+    headings = [point for point, rule, _, _ in table if rule is None and not point.startswith("(")]
+    units = set()
+    for test in source.glob("*/**/*_test.cc"):
+        if "build" not in test.relative_to(source).parts:
+            units |= set(re.findall(r"^TEST(?:_F)?\(\w+, (\w+)\)", test.read_text(encoding="utf-8"), re.M))
+    for point in points_of_design(source):
+        if not any(point.startswith(heading) for heading in headings):
+            yield f"no heading of rules.txt is the beginning of this point of design.md: {point}"
+    for heading in headings:
+        if not any(point.startswith(heading) for point in points_of_design(source)):
+            yield f"design.md has no such point: {heading}"
+        if not any(point == heading and rule for point, rule, _, _ in table):
+            yield f"no rule below: {heading}"
+    for rule in switchable - {rule for _, rule, _, _ in table}:
+        yield f"rules.txt does not say what breaks without '{rule}'"
+    for _, rule, how, what in table:
+        if rule is None or rule == "none":
+            continue
+        if rule not in switchable:
+            yield f"nothing can be switched off by the name of '{rule}'"
+        if how == "unit" and what not in units:
+            yield f"'{rule}': there is no unit test {what}"
+        if how not in MODES | {"unit", "open", "speed"} or not what:
+            yield f"'{rule}': not a row: {how} {what}"
+
+
+def main():
+    source = pathlib.Path(sys.argv[-1])
+    if sys.argv[1] == "--for-cmake":
+        print("|".join(f"{rule};{how};{what}" for _, rule, how, what in rows(source) if how in MODES))
+        return 0
+    found = list(problems(source))
+    print("\n".join(found) or "every rule has its proof")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
