@@ -20,8 +20,8 @@
 #include <string>
 #include <vector>
 
+#include "common/log.h"
 #include "tests/sim/machine.h"
-#include "tests/sim/server.h"
 #include "tests/sim/simulation.h"
 
 namespace ddprun::sim {
@@ -88,6 +88,8 @@ Setup SetupFrom(const std::string& line) {
       Fail("unknown setting", name);
     }
   }
+  setup.standing = true;
+  setup.bare = setup.machines++;
   setup.workers.assign(setup.machines, workers);
   setup.shape.last_call = Duration{1'000};
   return setup;
@@ -117,40 +119,29 @@ void Do(const std::string& what, Machine& machine, int code) {
   }
 }
 
-void DoToServer(const std::string& what, Server& server) {
-  if (what == "crash") {
-    server.Crash();
-  } else if (what == "start") {
-    server.Start();
-  } else {
-    Fail("the server cannot", what);
-  }
-}
-
 std::vector<std::string> Play(const std::vector<std::string>& script) {
   if (script.empty()) {
     Fail("the script is empty", "");
   }
-  Simulation simulation(SetupFrom(script.front()), 1, TranscriptLevel::kWords);
+  Simulation simulation(SetupFrom(script.front()), 1, true);
+  Machine& server = *simulation.machines.back();
+  server.Start();
   for (std::size_t i = 1; i < script.size(); ++i) {
     std::istringstream in(script[i]);
     std::string at, when, what, node;
     int code = 0;
     in >> at >> when >> what >> node >> code;
     std::size_t index = 0;
-    if (at == "at" && node == "server") {
-      simulation.agenda.At(Time{Milliseconds(when)},
-                           [what, &simulation] { DoToServer(what, *simulation.server); });
-      continue;
-    }
-    if (at != "at" || node.size() != 2 || (index = node[1] - '0') >= simulation.machines.size()) {
+    const bool to_server = node == "server";
+    if (at != "at" || (!to_server && (node.size() != 2 ||
+                                      (index = node[1] - '0') + 1 >= simulation.machines.size()))) {
       Fail("cannot understand", script[i]);
     }
-    Machine& machine = *simulation.machines[index];
-    simulation.agenda.At(Time{Milliseconds(when)},
+    Machine& machine = to_server ? server : *simulation.machines[index];
+    simulation.agenda.At(kBegin + Milliseconds(when),
                          [what, &machine, code] { Do(what, machine, code); });
   }
-  simulation.RunUntil(Time{kEnd});
+  simulation.RunUntil(kBegin + kEnd);
   std::vector<std::string> lines = simulation.transcript.lines();
   if (simulation.laws.broken()) {
     lines.push_back("law broken: " + *simulation.laws.broken());
@@ -184,6 +175,7 @@ int main(int argc, char** argv) {
   if (argc < 2 || argc > 3 || (argc == 3 && std::string(argv[2]) != "--rewrite")) {
     ddprun::sim::Fail("usage: ddprun_golden FILE [--rewrite]", argc > 2 ? argv[2] : "");
   }
+  ddprun::StartLog("ddprun_golden", ddprun::LogLevel::kError);  // What nodes say is in it anyway.
   const File file = ddprun::sim::Read(argv[1]);
   const std::vector<std::string> lines = ddprun::sim::Play(file.script);
   if (argc == 2) {

@@ -14,6 +14,9 @@
 
 namespace ddprun::sim {
 
+// Of a history. Not zero: no time is "never".
+constexpr Time kBegin{Duration{1'000'000}};
+
 class Agenda {
  public:
   Time Now() const { return now_; }

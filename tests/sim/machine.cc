@@ -61,7 +61,7 @@ Machine::Machine(Simulation& simulation, std::uint32_t index)
       stores_(simulation.laws, "n" + std::to_string(index)) {
   config_.run_id = "run";
   config_.node = "n" + std::to_string(index == simulation.setup.twin ? 0 : index);
-  config_.host = "n" + std::to_string(index);
+  config_.host = bare_ && simulation.setup.standing ? "server" : "n" + std::to_string(index);
   config_.shape = simulation.setup.shape;
   config_.shape.shutdown_timeout = Duration{4'000};
   config_.workers = simulation.setup.workers.at(index);

@@ -239,6 +239,12 @@ void SimWorkers::Hang(Worker& worker) {
                               "(rank " + std::to_string(RankOf(worker)) + " hangs)");
 }
 
+void SimWorkers::HangAWorker(std::size_t n) {
+  if (!workers_.empty()) {
+    Hang(workers_[n % workers_.size()]);
+  }
+}
+
 // ---- How they end ----
 void SimWorkers::EndAWorker(std::size_t n, ExitStatus status) {
   std::vector<Worker*> living;

@@ -50,6 +50,7 @@ class SimWorkers final : public NodeWorkers {
   // ---- What the plan does to them ----
   // Ends the n-th living worker (modulo their number), if there is one.
   void EndAWorker(std::size_t n, ExitStatus status);
+  void HangAWorker(std::size_t n);
 
   // ---- The simulated program ----
   // The rank's own doing, after its hello.

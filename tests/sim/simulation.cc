@@ -10,7 +10,6 @@
 namespace ddprun::sim {
 namespace {
 
-constexpr Time kBegin{Duration{1'000'000}};  // Not zero: no time is "never".
 constexpr Duration kStep{50};
 constexpr std::uint64_t kSavedEvery = 40;  // Steps.
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/time.h"
+#include "tests/sim/agenda.h"
 
 namespace ddprun::sim {
 
@@ -33,7 +34,7 @@ class Transcript {
   void Tell(Time now, const std::string& who, std::string_view text) {
     if (words_) {
       char head[64];
-      const double seconds = std::chrono::duration<double>(now.time_since_epoch()).count();
+      const double seconds = std::chrono::duration<double>(now - kBegin).count();
       std::snprintf(head, sizeof head, "%9.3f  %-8s  ", seconds, who.c_str());
       lines_.push_back(head + std::string(text));
     }
