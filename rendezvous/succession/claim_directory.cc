@@ -23,6 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kKind = "ddprun claim 2";
+constexpr const char* kKindBefore = "ddprun claim 1";
 constexpr const char* kClaimPrefix = "term-";
 constexpr std::size_t kMaxClaim = 128 << 10;  // kMostEndedInClaim runs have 40 KiB.
 constexpr std::size_t kFixedLines = 6;
@@ -109,6 +110,15 @@ Result<Claim> DecodeClaim(const std::string& text, std::uint64_t number) {
     lines.push_back(line);
   }
   const Error bad = Invalid("this is no whole claim of ddprun's", text.substr(0, 80));
+  if (!lines.empty() && lines[0] == kKindBefore && lines.size() == kFixedLines - 1) {
+    lines[0] = kKind;  // It told no lease, and no ends of runs.
+    lines.emplace_back("lease 0");
+  } else if (text.find('\n') != std::string::npos && lines[0] != kKind) {
+    return Error{ErrorKind::kUnavailable, "claim " + std::to_string(number) +
+                                              " is another version's, or somebody else's file: '" +
+                                              lines[0].substr(0, 80) +
+                                              "' (run the same ddprun on every node)"};
+  }
   if (lines.size() < kFixedLines || lines[0] != kKind || text.back() != '\n') {
     return bad;
   }

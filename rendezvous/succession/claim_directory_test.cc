@@ -171,6 +171,21 @@ TEST_F(Claims, ATornClaimIsOneThatStandsStill) {
   EXPECT_EQ(NewestOf(directory), ClaimOf(3));
 }
 
+// Its holder may live and move it, in a way that is not understood here.
+TEST_F(Claims, WhatAnotherVersionWroteIsNotTakenForTorn) {
+  ClaimDirectory directory(path_);
+  for (const char* const text : {"ddprun claim 3\nmore\n", "notes\n"}) {
+    Write("term-1", text);
+    const Result<std::optional<Claim>> newest = directory.Newest();
+    ASSERT_FALSE(newest) << text;
+    EXPECT_EQ(newest.error().kind, ErrorKind::kUnavailable);
+  }
+  Write("term-1", "ddprun claim 1\nterm 7\nendpoint n0:1\ncounter 3\nclosed 2\n");
+  const Claim before = NewestOf(directory);
+  EXPECT_EQ(before.endpoint, (Endpoint{"n0", 1}));
+  EXPECT_TRUE(before.counter == 3 && before.over && before.lease == Duration{0});
+}
+
 TEST_F(Claims, HalfAClaimOrAStrangersFileIsNoClaim) {
   const std::string whole = Encode(ClaimOf(1));
   for (std::size_t length = 0; length < whole.size(); ++length) {
