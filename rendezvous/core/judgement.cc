@@ -1,7 +1,7 @@
 #include "rendezvous/core/judgement.h"
 
 #include <algorithm>
-#include <iterator>
+#include <initializer_list>
 #include <string_view>
 
 #include "common/exit_code.h"
@@ -36,16 +36,21 @@ int ExitCodeOf(const WorkerFailure& root) {
                                                                            : ShellCode(root.status);
 }
 
-// Its record says that a peer's connection was lost, in the words of the C library, Gloo or NCCL:
-// it is the consequence of somebody else's end, which may be noticed later than the record is made.
+// Its record says that a peer's connection was lost, in the words of Gloo, NCCL or c10d: it is the
+// consequence of somebody else's end, which may be noticed later than the record is made.
 bool SaysPeerWasLost(const WorkerFailure& failure) {
-  constexpr std::string_view kWords[] = {"Connection closed by peer", "Connection reset by peer",
-                                         "Broken pipe", "remote process exited"};
   const std::string& message = failure.details.message;
-  return failure.recorded &&
-         std::any_of(std::begin(kWords), std::end(kWords), [&](std::string_view words) {
-           return message.find(words) != std::string::npos;
-         });
+  const auto has_any = [&](std::initializer_list<std::string_view> words) {
+    return std::any_of(words.begin(), words.end(), [&](std::string_view one) {
+      return message.find(one) != std::string::npos;
+    });
+  };
+  if (!failure.recorded) {
+    return false;
+  }
+  return has_any({"Connection closed by peer", "remote process exited", "got 0 bytes"}) ||
+         (has_any({"Connection reset by peer", "Broken pipe"}) &&
+          has_any({"gloo", "NCCL", "DistNetworkError", "DistBackendError"}));
 }
 
 // `e` died of a signal, early enough to be why `first` failed. Who recorded an error failed then,

@@ -110,6 +110,11 @@ TEST(Judgement, WhoRecordedThatAPeerWasLostIsNotTheRoot) {
   too.failure.rank = 2;
   too.when = At(2'010ms);
   EXPECT_EQ(RootCause({lost, too})->rank, 0u);
+  too.failure.details.message = "DistNetworkError: failed to recv, got 0 bytes";
+  Evidence pipe = lost;  // Of its own.
+  pipe.failure.details.message = "BrokenPipeError: [Errno 32] Broken pipe";
+  EXPECT_EQ(RootCause({pipe, From("n0", 1, Exited{3}, At(2'030ms))})->rank, 0u);
+  EXPECT_EQ(RootCause({pipe, too})->rank, 0u);
   EXPECT_EQ(RootCause({lost, too, From("n0", 1, Exited{3}, At(2'030ms))})->rank, 1u);
 }
 
