@@ -220,7 +220,7 @@ class Standstill(DdprunTest):
         first.signal(signal.SIGINT)
         self.assertEqual([first.wait(), second.wait()], [130, 130])
 
-    # Its claim cannot be read, nor given up.
+    # Its claim cannot be read, nor say how the run ended.
     def test_a_run_directory_that_hangs_keeps_nobody_from_ending(self):
         shared = self.path("shared")
         run = self.start("--nnodes=1:2", f"--run-dir={shared}", f"--rdzv-endpoint={self.endpoint}",
@@ -234,7 +234,7 @@ class Standstill(DdprunTest):
         self.addCleanup(os.close, writer)
         run.signal(signal.SIGINT)
         self.assertEqual(run.wait(), 130, run.all())
-        self.assertIn("the claim could not be given up", run.err())
+        self.assertIn("the claim in the run directory could not be written", run.err())
 
     def open_for_writing(self, path):
         try:

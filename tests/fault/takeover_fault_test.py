@@ -37,7 +37,7 @@ class Takeover(MachinesTest):
         self.assertNotIn("serving the rendezvous at", back.err())
         self.end()
         self.assertEqual(sorted(self.claims()), [1, 2])
-        self.assertTrue(self.claims()[2].endswith("closed 2\n"), self.claims())
+        self.assertIn("\nclosed 2\n", self.claims()[2])
 
     def test_three_nodes_with_a_token_and_tls_lose_the_server_host(self):
         """The successor proves itself by its own certificate, and asks for the same token."""
