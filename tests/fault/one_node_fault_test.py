@@ -112,12 +112,14 @@ class NothingIsLeft(DdprunTest):
         self.assertIn("the agent was killed by signal 9 (SIGKILL); ended what it started", run.err())
 
     # As gRPC does without memory: no worker's 134.
-    def test_an_agent_that_aborts_is_ddpruns_own_failure(self):
-        run = self.start(FAKE_WORKER, HELLO, "--hang")
-        self.wait_for_workers(run, 1)
-        os.kill(run.agent(), signal.SIGABRT)
-        self.assertEqual(run.wait(), 70, run.all())
-        self.assertIn("the agent was killed by signal 6 (SIGABRT); ended what it started", run.err())
+    def test_an_agent_that_crashes_is_ddpruns_own_failure(self):
+        for number in (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL):
+            with self.subTest(number.name):
+                run = self.start(FAKE_WORKER, HELLO, "--hang")
+                self.wait_for_workers(run, 1)
+                os.kill(run.agent(), number)
+                self.assertEqual(run.wait(), 70, run.all())
+                self.assertIn(f"the agent was killed by signal {number} ({number.name}); ended what it", run.err())
 
     def test_the_guard_is_killed_while_the_agent_stops_workers(self):
         run = self.start_stubborn()
