@@ -59,7 +59,24 @@ Result<std::string> ReadToEnd(int fd, const std::filesystem::path& path, std::si
   }
 }
 
+Result<UniqueFd> OpenToRead(const std::filesystem::path& path) {
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  struct stat info {};
+  if (!fd || ::fstat(fd.get(), &info) != 0) {
+    return OpenError(path, errno);
+  }
+  if (!S_ISREG(info.st_mode)) {
+    return Invalid("this is no ordinary file", path.native());
+  }
+  return fd;
+}
+
 Result<std::string> ReadFile(const std::filesystem::path& path, std::size_t max_bytes) {
+  ASSIGN_OR_RETURN(const UniqueFd fd, OpenToRead(path));
+  return ReadToEnd(fd.get(), path, max_bytes);
+}
+
+Result<std::string> ReadGiven(const std::filesystem::path& path, std::size_t max_bytes) {
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd) {
     return OpenError(path, errno);

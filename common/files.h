@@ -30,9 +30,14 @@ class UniqueFd {
   int fd_ = -1;
 };
 
-// The whole file, refused beyond max_bytes. Waits for as long as the file does: a FIFO for its
-// writer.
+// The whole file, refused beyond max_bytes. What is no file (a FIFO, a device, a directory) is
+// kInvalid and never waited for; a link is as good as what it leads to.
 Result<std::string> ReadFile(const std::filesystem::path& path, std::size_t max_bytes);
+// The same of what the user named for us to read: a FIFO too, a shell's <(...), and its writer is
+// waited for.
+Result<std::string> ReadGiven(const std::filesystem::path& path, std::size_t max_bytes);
+// What ReadFile reads.
+Result<UniqueFd> OpenToRead(const std::filesystem::path& path);
 
 // For a path at which somebody else may have put anything: an ordinary file, or an error. A FIFO, a
 // device and a link are refused and never waited for; a disk that hangs still is.

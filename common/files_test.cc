@@ -52,6 +52,7 @@ TEST_F(Files, NeitherAFifoNorADeviceNorALinkIsOrdinary) {
       EXPECT_NE(opened.error().message.find(path.native()), std::string::npos);
     }
     EXPECT_FALSE(ReadOrdinary(path, 100)) << path;
+    EXPECT_EQ(ReadFile(path, 100).has_value(), path == link) << path;
   }
   EXPECT_EQ(*ReadOrdinary(file, 100), "text");
   EXPECT_FALSE(ReadOrdinary(file, 3));

@@ -101,7 +101,7 @@ Result<std::vector<Setting>> SettingsFromFile(const CLI::App& app,
     return std::vector<Setting>{};
   }
   const std::string path = given ? *named : kHere;
-  const Result<std::string> text = ReadFile(path, kMaxSettingsFile);
+  const Result<std::string> text = ReadGiven(path, kMaxSettingsFile);
   if (!text) {
     return Error{ErrorKind::kInvalid, text.error().message + (given ? " (--config)" : "")};
   }

@@ -1,10 +1,7 @@
 #include "rendezvous/door/tls.h"
 
-#include <fcntl.h>
 #include <openssl/pem.h>
 #include <sys/stat.h>
-
-#include <cerrno>
 
 #include "common/files.h"
 #include "rendezvous/door/openssl.h"
@@ -20,7 +17,7 @@ int NoPassphrase(char*, int, int, void*) {
 }
 
 Result<std::string> ReadPem(const char* flag, const std::string& path) {
-  Result<std::string> text = ReadFile(path, kMaxPemFile);
+  Result<std::string> text = ReadGiven(path, kMaxPemFile);
   if (!text) {
     return Error{ErrorKind::kInvalid, text.error().message + " (" + flag + ")"};
   }
@@ -28,9 +25,8 @@ Result<std::string> ReadPem(const char* flag, const std::string& path) {
 }
 
 Result<void> CheckPrivate(const std::string& path) {
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat info {};
-  if (fd && ::fstat(fd.get(), &info) == 0 && (info.st_mode & 077) != 0) {
+  if (::stat(path.c_str(), &info) == 0 && (info.st_mode & 077) != 0) {
     return Invalid("--tls-key must be readable by its owner alone (chmod 600)", path);
   }
   return {};

@@ -210,8 +210,16 @@ Result<std::optional<Claim>> ClaimDirectory::Newest(Duration) {
 }
 
 Result<Claim> ClaimDirectory::Read(std::uint64_t number) const {
-  ASSIGN_OR_RETURN(const std::string text, ReadFile(FileOf(number), kMaxClaim));
+  ASSIGN_OR_RETURN(const std::string text, TextOf(number));
   return DecodeClaim(text, number);
+}
+
+Result<std::string> ClaimDirectory::TextOf(std::uint64_t number) const {
+  Result<std::string> text = ReadOrdinary(FileOf(number), kMaxClaim);
+  if (!text && text.error().kind == ErrorKind::kRefused) {
+    return Error{ErrorKind::kInvalid, text.error().message};  // As good as a torn one.
+  }
+  return text;
 }
 
 Claim ClaimDirectory::Unknown(std::uint64_t number) const {
@@ -248,10 +256,7 @@ Result<Claim> ClaimDirectory::Make(const Claim& claim, Duration) {
 
 Result<bool> ClaimDirectory::Move(const Claim& claim, Duration) {
   const fs::path file = FileOf(claim.number);
-  const UniqueFd fd(::open(file.c_str(), O_WRONLY | O_CLOEXEC));
-  if (!fd) {
-    return SystemError("open the claim", file.native(), errno);
-  }
+  ASSIGN_OR_RETURN(const UniqueFd fd, OpenOrdinary(file, O_WRONLY, 0));
   const std::string text = Encode(claim);
   struct stat before {};
   if (::fstat(fd.get(), &before) != 0) {
@@ -266,7 +271,7 @@ Result<bool> ClaimDirectory::Move(const Claim& claim, Duration) {
       return SystemError("write the claim", file.native(), errno);
     }
   }
-  const Result<std::string> next = ReadFile(FileOf(claim.number + 1), kMaxClaim);
+  const Result<std::string> next = TextOf(claim.number + 1);
   if (!next && next.error().kind != ErrorKind::kNotFound) {
     return next.error();
   }
@@ -285,7 +290,7 @@ Result<void> ClaimDirectory::Replace(const fs::path& file, const std::string& te
 
 Result<void> ClaimDirectory::Announce(const Endpoint& endpoint, const std::string& token) {
   RETURN_IF_ERROR(Replace(path_ / "endpoint", ToString(endpoint) + "\n"));
-  const Result<std::string> known = ReadTokenFile(path_ / "token");
+  const Result<std::string> known = ReadOrdinaryTokenFile(path_ / "token");
   return known && *known == token ? Result<void>() : Replace(path_ / "token", token + "\n");
 }
 

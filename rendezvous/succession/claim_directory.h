@@ -44,6 +44,7 @@ class ClaimDirectory final : public Claims {
  private:
   std::filesystem::path FileOf(std::uint64_t number) const;
   Result<Claim> Read(std::uint64_t number) const;
+  Result<std::string> TextOf(std::uint64_t number) const;
   // In place of one that is torn.
   Claim Unknown(std::uint64_t number) const;
   // A file that nobody knows yet, with this text on disk.

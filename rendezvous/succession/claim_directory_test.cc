@@ -4,8 +4,10 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include <array>
 #include <atomic>
 #include <fstream>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -169,6 +171,34 @@ TEST_F(Claims, ATornClaimIsOneThatStandsStill) {
   EXPECT_EQ(NewestOf(directory), torn);
   ASSERT_TRUE(directory.Make(ClaimOf(3)));
   EXPECT_EQ(NewestOf(directory), ClaimOf(3));
+}
+
+// A FIFO held the disk's thread, and so the server's part, for ever.
+TEST_F(Claims, WhatIsNoFileIsAsGoodAsATornClaimAndNeverWaitedFor) {
+  ClaimDirectory directory(path_);
+  ASSERT_TRUE(directory.Make(ClaimOf(1)));
+  Claim torn = ClaimOf(1);
+  torn.number = 2;
+  const fs::path place = path_ / "term-2";
+  const std::array<std::function<void()>, 3> kinds = {
+      [&] { ASSERT_EQ(::mkfifo(place.c_str(), 0600), 0); },
+      [&] { fs::create_directory(place); },
+      [&] { fs::create_symlink("/nowhere", place); },
+  };
+  for (const auto& make : kinds) {
+    make();
+    EXPECT_EQ(NewestOf(directory), torn);
+    EXPECT_FALSE(directory.Move(torn)) << "it is nobody's";
+    EXPECT_FALSE(directory.Move(ClaimOf(1))) << "somebody may serve above it";
+    EXPECT_FALSE(directory.Make(torn));
+    ASSERT_TRUE(directory.Make(ClaimOf(3)));
+    EXPECT_EQ(NewestOf(directory), ClaimOf(3));
+    fs::remove(path_ / "term-3");
+    fs::remove(place);
+  }
+  ASSERT_EQ(::mkfifo((path_ / "token").c_str(), 0600), 0);
+  ASSERT_TRUE(directory.Announce({"n2", 2}, "0123456789abcdef"));
+  EXPECT_EQ(*ReadFile(path_ / "token", 100), "0123456789abcdef\n");
 }
 
 // Its holder may live and move it, in a way that is not understood here.

@@ -27,20 +27,6 @@ Error WithNotFound(Error error, int error_number) {
   return error;
 }
 
-// For what may have been put there by anybody: a FIFO would be waited for. A link is as good as
-// what it leads to.
-Result<UniqueFd> OpenToRead(const fs::path& path, struct stat& info) {
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-  if (!fd || ::fstat(fd.get(), &info) != 0) {
-    const int error_number = errno;
-    return WithNotFound(SystemError("open", path.native(), error_number), error_number);
-  }
-  if (!S_ISREG(info.st_mode)) {
-    return Invalid("this is no ordinary file", path.native());
-  }
-  return fd;
-}
-
 // What does not fit into this machine at all is not begun with.
 std::uint64_t MachineMemory() {
   return static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
@@ -78,14 +64,15 @@ class OperatingSystemFiles : public FileSystem {
   }
 
   Result<std::string> Read(const fs::path& path, std::size_t max_bytes) override {
-    struct stat info {};
-    ASSIGN_OR_RETURN(const UniqueFd fd, OpenToRead(path, info));
-    return ReadToEnd(fd.get(), path, max_bytes);
+    return ReadFile(path, max_bytes);
   }
 
   Result<DigestedBytes> ReadDigested(const fs::path& path, std::size_t max_bytes) override {
+    ASSIGN_OR_RETURN(const UniqueFd fd, OpenToRead(path));
     struct stat info {};
-    ASSIGN_OR_RETURN(const UniqueFd fd, OpenToRead(path, info));
+    if (::fstat(fd.get(), &info) != 0) {
+      return SystemError("look at", path.native(), errno);
+    }
     const auto size = static_cast<std::size_t>(info.st_size);
     if (size > max_bytes) {
       return Invalid("the file is larger than " + std::to_string(max_bytes) + " bytes",
