@@ -238,7 +238,7 @@ void Candidate::OnServing() {
                 std::to_string(term.value) + (take_.successor ? ", as a successor)" : ")"));
   simulation_.laws.OnReign(term);
   if (!take_.successor) {
-    simulation_.laws.OnAnotherRun();
+    simulation_.laws.OnAnotherRun(term);
     if (simulation_.setup.listed > 0) {
       simulation_.laws.OnRunForgotten();
     }

@@ -76,13 +76,22 @@ class Laws {
     told_.reset();
     OnAnotherRun();
   }
-  // An agent has ended with the run: these lives of machines have heard of it from a server.
+  // An agent has ended with the run of that term: these lives of machines have heard of it.
   using Lives = std::set<std::pair<std::string, std::uint64_t>>;
-  void OnOutcomeTold(const Lives& lives) { knew_.insert(lives.begin(), lives.end()); }
+  void OnOutcomeTold(Term term, const Lives& lives) {
+    if (term >= another_run_) {
+      knew_.insert(lives.begin(), lives.end());
+    }
+  }
   // Somebody who knows nothing of it begins another run.
-  void OnAnotherRun() { knew_.clear(); }
+  void OnAnotherRun(Term term = {}) {
+    another_run_ = std::max(another_run_, term);
+    knew_.clear();
+  }
   // A server without a journal dies, or its journal is lost: no outcome is promised to last.
   void OnOutcomesLost() { outcomes_last_ = false; }
+  // One of a list starts anew after that: of those who kept the outcome the others may have ended.
+  void OnWitnessLost() { outcomes_last_ &= !outcome_; }
   // A world is formed with this one.
   void CheckOutcome(const std::string& host, std::uint64_t life);
   // A record is on disk: a new server will know this world.
@@ -135,6 +144,7 @@ class Laws {
   std::map<WorldId, WorldFacts> worlds_;
   std::map<std::string, Pace> pace_;
   Lives knew_;
+  Term another_run_;
   bool outcomes_last_ = true;
   std::optional<Finish> told_;     // By this run's servers.
   std::optional<Finish> outcome_;  // Told by the first agent that ended with the run.

@@ -133,6 +133,9 @@ void Machine::EndProcess(bool noticed) {
   if (connection_ != nullptr) {
     connection_->Vanish(noticed);
   }
+  if (!ended_ && index_ < simulation_.setup.listed) {
+    simulation_.laws.OnWitnessLost();
+  }
   server_.Vanish();
   candidate_.reset();
   agent_.reset();
@@ -149,7 +152,7 @@ void Machine::OnExit(const Exit& exit) {
   simulation_.laws.OnExit(config_.host, config_.node, exit.finish);
   if (exit.finish &&
       (exit.finish->ending == Ending::kSucceeded || exit.finish->ending == Ending::kFailed)) {
-    simulation_.OutcomeTold();
+    simulation_.OutcomeTold(agent_->state().term);
   }
   simulation_.agenda.After(Duration{0}, [this, life = life_, code = exit.code] {
     if (life != life_) {
@@ -252,7 +255,9 @@ void Machine::Signal(int signal) {
 
 // ---- Around a step of the core ----
 void Machine::BeforeStep(const AgentEvent& event, Time now) {
-  simulation_.laws.OnWoken(config_.host, now, kAgentPace);
+  if (!loop_.catches_up()) {  // What comes of a pause is as much as came in it.
+    simulation_.laws.OnWoken(config_.host, now, kAgentPace);
+  }
   workers_.CheckHeard(event);
   if (const auto* const replied = std::get_if<Replied>(&event)) {
     stores_.Expect(replied->reply.peers);

@@ -87,12 +87,14 @@ void ProcessLoop::FireLateOnes() {
 
 void ProcessLoop::Resume(bool timers_first) {
   paused_ = false;
+  catches_up_ = true;
   if (timers_first) {
     FireLateOnes();
   }
   Drain();
   FireLateOnes();
   Drain();
+  catches_up_ = false;
 }
 
 void ProcessLoop::Kill() {

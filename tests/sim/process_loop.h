@@ -40,6 +40,8 @@ class ProcessLoop final : public Loop {
   bool paused() const { return paused_; }
   // Every timer has expired that is due.
   bool on_time() const { return late_.empty() && !firing_late_; }
+  // What came while it stood still has its turns all at once.
+  bool catches_up() const { return catches_up_; }
   // A timer's own turn, while what has arrived before it waits.
   bool timers_come_first() const { return firing_late_ && !inbox_.empty(); }
 
@@ -85,6 +87,7 @@ class ProcessLoop final : public Loop {
   bool paused_ = false;
   bool turning_ = false;
   bool firing_late_ = false;
+  bool catches_up_ = false;
   std::deque<std::function<void()>> inbox_;   // Has arrived, and waits its turn.
   std::vector<std::shared_ptr<Armed>> late_;  // Timers that expired while it stood still.
   std::deque<DiskJob> disk_;                  // The first is under way.

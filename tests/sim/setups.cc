@@ -118,6 +118,10 @@ void DrawStorm(Random& random, Setup& setup) {
   if (random.Chance(0.15)) {
     setup.lease_per_node = random.Between(Duration{600}, Duration{3'000});
   }
+  if (setup.shape.fence_after > Duration{0}) {  // As the command line has it.
+    setup.shape.fence_after = std::max<Duration>(setup.shape.fence_after,
+                                                 2 * setup.lease_per_node * setup.shape.max_nodes);
+  }
   if (setup.standing && random.Chance(0.15)) {  // Hardly more than the nodes that there are.
     setup.run_bytes = 4'096 + std::size_t{3'000} * setup.machines;
   }

@@ -58,14 +58,14 @@ void Simulation::Heal() {
   }
 }
 
-void Simulation::OutcomeTold() {
+void Simulation::OutcomeTold(Term term) {
   Laws::Lives lives;
   for (const auto& machine : machines) {
     if (machine->alive() && machine->agent().term != Term{}) {
       lives.emplace(machine->host(), machine->life());
     }
   }
-  laws.OnOutcomeTold(lives);
+  laws.OnOutcomeTold(term, lives);
 }
 
 bool Simulation::Quiet() const {

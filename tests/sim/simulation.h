@@ -112,7 +112,7 @@ class Simulation {
   // No more faults: calm weather, well-behaved workers, every machine in order again.
   void Heal();
   // By some server, to some agent.
-  void OutcomeTold();
+  void OutcomeTold(Term term);
   // No agent lives any more.
   bool Quiet() const;
 

@@ -1,0 +1,81 @@
+// A node that comes after its run has ended, and the next run of that name.
+#include <gtest/gtest.h>
+
+#include "common/asio_loop.h"
+#include "rendezvous/driver.h"
+
+namespace ddprun {
+namespace {
+
+struct Asked final : PendingSync {
+  void Answer(const SyncReply& reply) override { told = reply.directive; }
+  void Refuse(const Error&) override {}
+  std::optional<Directive> told;
+};
+
+struct Ended : testing::Test {
+  Ended() {
+    driver.UseClaim({{"run", {5}, {Ending::kFailed, 3, "rank 0 failed", {}}}},
+                    [](const std::vector<EndedRun>&) {});
+  }
+  static NodeReport ReportOf(const std::string& node, Term term) {
+    NodeReport report;
+    report.run_id = "run";
+    report.node = report.host = node;
+    report.incarnation = {1};
+    report.sequence = 1;
+    report.term = term;
+    report.workers = 1;
+    report.shape = {.min_nodes = 2, .max_nodes = 2};
+    return report;
+  }
+  std::optional<Directive> Tell(const NodeReport& report) {
+    const auto asked = std::make_shared<Asked>();
+    driver.OnReport(report, asked);
+    return asked->told;
+  }
+  void OnLoop(const std::function<void()>& work) {
+    loop.Post([&] {
+      work();
+      loop.Stop();
+    });
+    loop.Run();
+  }
+
+  AsioLoop loop;
+  CoordinatorDriver driver{loop, CoordinatorConfig{.term = {9}}};
+};
+
+TEST_F(Ended, AStragglerHearsHowAndIsNotInTheWayOfTheNextRunOfThatName) {
+  OnLoop([&] {
+    const auto told = Tell(ReportOf("n1", {8}));
+    ASSERT_TRUE(told && std::holds_alternative<Finish>(*told));
+    EXPECT_EQ(std::get<Finish>(*told).exit_code, 3);
+    NodeReport heard = ReportOf("n1", {9});
+    heard.sequence = 2;
+    heard.echo = told;
+    const auto let_go = Tell(heard);
+    EXPECT_TRUE(let_go && std::holds_alternative<Wait>(*let_go));
+    const auto begun = Tell(ReportOf("n2", {}));
+    EXPECT_TRUE(begun && std::holds_alternative<Wait>(*begun));
+  });
+}
+
+// They may be in the way of another's.
+TEST_F(Ended, AStragglersWorkersAreWaitedFor) {
+  OnLoop([&] {
+    NodeReport report = ReportOf("n1", {8});
+    report.hosting = Hosting::kWorkers;
+    report.placement = Placement{};
+    report.placement->generation = {5};
+    const auto told = Tell(report);
+    EXPECT_TRUE(told && std::holds_alternative<Finish>(*told));
+    const auto late = Tell(ReportOf("n2", {}));
+    ASSERT_TRUE(late && std::holds_alternative<Finish>(*late));
+    const std::string& text = std::get<Finish>(*late).text;
+    EXPECT_NE(text.find("or the same one 30.0 s after its last node"), std::string::npos) << text;
+  });
+}
+
+}  // namespace
+}  // namespace ddprun
