@@ -14,8 +14,6 @@
 namespace ddprun {
 namespace {
 
-constexpr int kLeasesRemembered = 10;  // An ended run's outcome, for those who come late.
-
 std::int64_t Microseconds(Time time) {
   return time.time_since_epoch().count();
 }
@@ -76,6 +74,9 @@ void CoordinatorDriver::OnReport(NodeReport report, std::shared_ptr<PendingSync>
     if (runs_.size() >= kMaxRuns) {
       call->Refuse({ErrorKind::kRefused,
                     "this rendezvous server already serves " + std::to_string(kMaxRuns) + " runs"});
+      return;
+    }
+    if (TellEnd(report, *call)) {
       return;
     }
     BeginRun(report);
@@ -233,7 +234,7 @@ void CoordinatorDriver::AnswerIfDue(const RunId& run_id, RunEntry& run, const No
     return;
   }
   const CallEnded ended{key.node, key.incarnation, parked.sequence, false};
-  Unpark(run, key)->Answer(ReplyWith(run, std::move(directive)));
+  Unpark(run, key)->Answer(ReplyWith(run.state, std::move(directive)));
   Decide(run_id, run, ended);
 }
 
@@ -283,12 +284,12 @@ void CoordinatorDriver::Arm(const RunId& run_id, RunEntry& run) {
   });
 }
 
-SyncReply CoordinatorDriver::ReplyWith(const RunEntry& run, Directive directive) const {
+SyncReply CoordinatorDriver::ReplyWith(const CoordinatorState& run, Directive directive) const {
   SyncReply reply;
-  reply.peers = StorePeers(run.state, directive);
+  reply.peers = StorePeers(run, directive);
   reply.directive = std::move(directive);
   reply.beat = Microseconds(loop_.Now());
-  reply.lease = LeaseOf(run.state, config_);
+  reply.lease = LeaseOf(run, config_);
   reply.poll_period = reply.lease / 3;
   reply.term = config_.term;
   return reply;

@@ -112,6 +112,8 @@ class CoordinatorDriver {
   };
 
   void EndIfUnneeded();
+  // False: it is no node without workers of a run that has ended.
+  bool TellEnd(const NodeReport& report, PendingSync& call);
   // Makes the state of a run that is not known yet.
   RunEntry& BeginRun(const NodeReport& report);
   void BeginWith(const std::vector<EndedRun>& ended);
@@ -129,7 +131,7 @@ class CoordinatorDriver {
   void AnswerIfDue(const RunId& run_id, RunEntry& run, const NodeKey& key);
   void Arm(const RunId& run_id, RunEntry& run);
   void Tell(RunEntry& run, const std::vector<Notice>& notices);
-  SyncReply ReplyWith(const RunEntry& run, Directive directive) const;
+  SyncReply ReplyWith(const CoordinatorState& run, Directive directive) const;
 
   Loop& loop_;
   CoordinatorConfig config_;

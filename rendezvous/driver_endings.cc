@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "rendezvous/core/record.h"
+#include "rendezvous/core/recovery.h"
 #include "rendezvous/driver.h"
 
 namespace ddprun {
@@ -31,6 +32,21 @@ void CoordinatorDriver::OutcomesAreKept(const std::vector<EndedRun>& kept) {
     unkept_.erase(run_id);
     Feed(run_id, Persisted{number});
   }
+}
+
+// The run is not begun again for it: it would stand in the way of the next one of that name.
+bool CoordinatorDriver::TellEnd(const NodeReport& report, PendingSync& call) {
+  const EndedRun* const ended = FindEnded(ended_, report.run_id);
+  if (ended == nullptr || report.hosting != Hosting::kNothing || report.term > config_.term ||
+      !IsOfEnded(*ended, report)) {
+    return false;
+  }
+  had_runs_ = true;
+  const Time now = loop_.Now();
+  CoordinatorState run = Restore(RecordOf(*ended), now);
+  (void)Step(run, config_, Reported{report}, now);
+  call.Answer(ReplyWith(run, DirectiveFor(run, config_, report.node, report.incarnation, now)));
+  return true;
 }
 
 std::vector<EndedRun> CoordinatorDriver::InClaim() const {

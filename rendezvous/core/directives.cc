@@ -112,14 +112,17 @@ WaitReason ReasonFor(const CoordinatorState& state, const NodeKey& key, bool mem
   return reason;
 }
 
-Finish FinishFor(const CoordinatorState& state, const NodeState& node) {
+Finish FinishFor(const CoordinatorState& state, const CoordinatorConfig& config,
+                 const NodeState& node) {
   // Without a term it never heard of this run before it ended: it must not believe that its own
   // work has succeeded.
   if (node.report.term == Term{0}) {
     return {Ending::kEnded,
             kExitUnavailable,
             "this run has ended before this node came (run id '" + state.run_id +
-                "'): use another --rdzv-id",
+                "'): use another --rdzv-id, or the same one " +
+                FormatDuration(kLeasesRemembered * LeaseOf(state, config)) +
+                " after its last node has ended",
             {}};
   }
   return *state.outcome;
@@ -152,7 +155,7 @@ Directive DirectiveFor(const CoordinatorState& state, const CoordinatorConfig& c
                    .need = state.shape->min_nodes,
                    .want = state.shape->max_nodes}};
     }
-    return FinishFor(state, node);
+    return FinishFor(state, config, node);
   }
   const Generation hosted = report.placement ? report.placement->generation : Generation{};
   if (node.lost) {

@@ -50,6 +50,7 @@ RULES["rendezvous/driver.cc"] = [
     # and the next run of its name goes on after its generations.
     ("after-the-forgotten", "state.newest = forgotten_;", "state.newest = HAS ? forgotten_ : Generation{};"),
     # How a run ended is remembered for a node of it that comes late.
+    ("ends", "    if (TellEnd(report, *call)) {", "    if (HAS && TellEnd(report, *call)) {"),
     ("ends", "if (ended != nullptr && (just_took_over || IsOfEnded(*ended, report))) {",
      "if (HAS && ended != nullptr && (just_took_over || IsOfEnded(*ended, report))) {"),
     # A record that is on disk is known to be.
