@@ -282,18 +282,19 @@ void GrpcSyncChannel::Cancel() {
 
 namespace {
 
-Result<v1::DescribeReply> Describe(const Endpoint& endpoint, const RunId& run_id, Duration timeout,
-                                   const Access& access) {
+// One call, blocking: `ask` makes it. Its reply, or why there is none.
+template <class Reply, class Request>
+Result<Reply> AskOnce(grpc::Status (Stub::*ask)(grpc::ClientContext*, const Request&, Reply*),
+                      const Request& request, const Endpoint& endpoint, Duration timeout,
+                      const Access& access) {
   ASSIGN_OR_RETURN(const std::string target, GrpcTarget(endpoint, Lookup::kMayBlock));
   const std::unique_ptr<Stub> stub =
       v1::Rendezvous::NewStub(OpenChannel(target, endpoint.host, access));
   grpc::ClientContext context;
   context.set_deadline(In(timeout));
   ShowToken(context, access.token);
-  v1::DescribeRequest request;
-  request.set_run_id(run_id);
-  v1::DescribeReply reply;
-  const grpc::Status status = stub->Describe(&context, request, &reply);
+  Reply reply;
+  const grpc::Status status = ((*stub).*ask)(&context, request, &reply);
   if (!status.ok()) {
     return ErrorOf(status, endpoint, timeout, access);
   }
@@ -302,15 +303,12 @@ Result<v1::DescribeReply> Describe(const Endpoint& endpoint, const RunId& run_id
 
 }  // namespace
 
-Result<std::vector<std::string>> DescribeRun(const Endpoint& endpoint, const RunId& run_id,
-                                             Duration timeout, const Access& access) {
-  ASSIGN_OR_RETURN(const v1::DescribeReply reply, Describe(endpoint, run_id, timeout, access));
-  return std::vector<std::string>(reply.lines().begin(), reply.lines().end());
-}
-
 Result<std::vector<RunStatus>> AskStatus(const Endpoint& endpoint, const RunId& run_id,
                                          Duration timeout, const Access& access) {
-  ASSIGN_OR_RETURN(const v1::DescribeReply reply, Describe(endpoint, run_id, timeout, access));
+  v1::DescribeRequest request;
+  request.set_run_id(run_id);
+  ASSIGN_OR_RETURN(const v1::DescribeReply reply,
+                   AskOnce(&Stub::Describe, request, endpoint, timeout, access));
   Result<std::vector<RunStatus>> runs = StatusFromProto(reply);
   if (!runs) {
     return Error{ErrorKind::kRefused, "the rendezvous at " + ToString(endpoint) +
@@ -321,20 +319,10 @@ Result<std::vector<RunStatus>> AskStatus(const Endpoint& endpoint, const RunId& 
 
 Result<std::string> AskControl(const Endpoint& endpoint, const ControlRequest& request,
                                Duration timeout, const Tls& tls) {
-  const Access access{request.token, tls};
-  ASSIGN_OR_RETURN(const std::string target, GrpcTarget(endpoint, Lookup::kMayBlock));
-  const std::unique_ptr<Stub> stub =
-      v1::Rendezvous::NewStub(OpenChannel(target, endpoint.host, access));
-  grpc::ClientContext context;
-  context.set_deadline(In(timeout));
-  ShowToken(context, request.token);
   v1::ControlRequest wire;
   ToProto(request, &wire);
-  v1::ControlReply reply;
-  const grpc::Status status = stub->Control(&context, wire, &reply);
-  if (!status.ok()) {
-    return ErrorOf(status, endpoint, timeout, access);
-  }
+  ASSIGN_OR_RETURN(const v1::ControlReply reply,
+                   AskOnce(&Stub::Control, wire, endpoint, timeout, Access{request.token, tls}));
   return reply.text();
 }
 

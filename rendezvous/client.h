@@ -31,11 +31,7 @@ class GrpcSyncChannel final : public SyncChannel {
   std::shared_ptr<State> state_;  // Shared with calls in flight.
 };
 
-// A run in words, or all runs for an empty id. Blocks for `timeout` at most, beside a look-up.
-Result<std::vector<std::string>> DescribeRun(const Endpoint& endpoint, const RunId& run_id,
-                                             Duration timeout, const Access& access = {});
-
-// The same in values.
+// A run, or all runs for an empty id. Blocks for `timeout` at most, beside a look-up.
 Result<std::vector<RunStatus>> AskStatus(const Endpoint& endpoint, const RunId& run_id,
                                          Duration timeout, const Access& access = {});
 

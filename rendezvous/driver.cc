@@ -57,7 +57,6 @@ RendezvousHandlers CoordinatorDriver::Handlers() {
         OnReport(std::move(report), std::move(call));
       },
       [this](const CallName& name) { OnCancel(name); },
-      [this](const RunId& run_id) { return DescribeRuns(run_id); },
       [this](const RunId& run_id) { return StatusOfRuns(run_id); },
       [this](const ControlRequest& request) { return OnControl(request); },
   };

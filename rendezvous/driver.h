@@ -60,7 +60,6 @@ class CoordinatorDriver {
 
   virtual void OnReport(NodeReport report, std::shared_ptr<PendingSync> call);
   virtual void OnCancel(const CallName& name);
-  Result<std::vector<std::string>> DescribeRuns(const RunId& run_id) const;
   Result<std::vector<RunStatus>> StatusOfRuns(const RunId& run_id) const;
   // Needs the token; without one set, nobody has it.
   Result<std::string> OnControl(const ControlRequest& request);

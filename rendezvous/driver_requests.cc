@@ -5,20 +5,6 @@
 
 namespace ddprun {
 
-Result<std::vector<std::string>> CoordinatorDriver::DescribeRuns(const RunId& run_id) const {
-  std::vector<std::string> lines;
-  for (const auto& [id, run] : runs_) {
-    if (run_id.empty() || run_id == id) {
-      const std::vector<std::string> more = Describe(run->state, config_, loop_.Now());
-      lines.insert(lines.end(), more.begin(), more.end());
-    }
-  }
-  if (lines.empty() && !run_id.empty()) {
-    return Error{ErrorKind::kNotFound, "this server knows no run '" + run_id + "'"};
-  }
-  return lines;
-}
-
 Result<std::vector<RunStatus>> CoordinatorDriver::StatusOfRuns(const RunId& run_id) const {
   const Time now = loop_.Now();
   std::vector<RunStatus> statuses;
@@ -37,6 +23,9 @@ Result<std::vector<RunStatus>> CoordinatorDriver::StatusOfRuns(const RunId& run_
       }
     }
     statuses.push_back(std::move(status));
+  }
+  if (statuses.empty() && !run_id.empty()) {
+    return Error{ErrorKind::kNotFound, "this server knows no run '" + run_id + "'"};
   }
   return statuses;
 }

@@ -56,9 +56,6 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
 };
 
 using SyncCall = UnaryCall<v1::SyncReply>;
-using DescribeCall = UnaryCall<v1::DescribeReply>;
-using ControlCall = UnaryCall<v1::ControlReply>;
-using WitnessCall = UnaryCall<v1::WitnessReply>;
 
 grpc::Status StatusOf(const Error& error) {
   switch (error.kind) {
@@ -162,11 +159,37 @@ void RendezvousService::Inbox::OnCancel(const std::string& peer, const CallName&
   }
 }
 
+namespace {
+
+// A call that is answered in one turn of the loop: `ask` is asked there, `tell` writes what it
+// says.
+template <class Inbox, class Reply, class Ask, class Tell>
+grpc::ServerUnaryReactor* AnswerOnLoop(const std::shared_ptr<Inbox>& inbox,
+                                       grpc::CallbackServerContext* context, Reply* reply, Ask ask,
+                                       Tell tell) {
+  const auto call = UnaryCall<Reply>::Open(reply, [] {});
+  const std::string peer = PlainPeer(context->peer());
+  inbox->loop.Post([inbox, call, peer, ask = std::move(ask), tell = std::move(tell)] {
+    if (!inbox->Admits(*call, peer)) {
+      return;
+    }
+    const auto answer = ask(inbox->handlers);
+    if (answer) {
+      call->Answer([&](Reply* wire) { tell(*answer, wire); });
+    } else {
+      call->Refuse(StatusOf(answer.error()));
+    }
+  });
+  return call.get();
+}
+
+}  // namespace
+
 RendezvousService::RendezvousService(Loop& loop, RendezvousHandlers handlers, std::string token,
                                      bool tls)
     : gate_(loop, std::move(token), tls),
       inbox_(std::make_shared<Inbox>(Inbox{loop, std::move(handlers)})) {
-  CHECK(inbox_->handlers.sync && inbox_->handlers.cancel && inbox_->handlers.describe);
+  CHECK(inbox_->handlers.sync && inbox_->handlers.cancel && inbox_->handlers.status);
 }
 
 grpc::ServerUnaryReactor* RendezvousService::Sync(grpc::CallbackServerContext* context,
@@ -201,29 +224,12 @@ grpc::ServerUnaryReactor* RendezvousService::Describe(grpc::CallbackServerContex
   if (request->run_id().size() > kMaxNameBytes) {
     return EndAtOnce(context, {grpc::StatusCode::INVALID_ARGUMENT, "run_id is too long"});
   }
-  const auto call = DescribeCall::Open(reply, [] {});
-  const std::string peer = PlainPeer(context->peer());
-  inbox_->loop.Post([inbox = inbox_, call, peer, run_id = request->run_id()] {
-    if (!inbox->Admits(*call, peer)) {
-      return;
-    }
-    const Result<std::vector<std::string>> lines = inbox->handlers.describe(run_id);
-    if (!lines) {
-      call->Refuse(StatusOf(lines.error()));
-      return;
-    }
-    const auto runs = inbox->handlers.status ? inbox->handlers.status(run_id)
-                                             : Result<std::vector<RunStatus>>({});
-    call->Answer([&](v1::DescribeReply* wire) {
-      for (const std::string& line : *lines) {
-        wire->add_lines(line);
-      }
-      if (runs) {
-        ToProto(*runs, wire);
-      }
-    });
-  });
-  return call.get();
+  return AnswerOnLoop(
+      inbox_, context, reply,
+      [run_id = request->run_id()](const RendezvousHandlers& handlers) {
+        return handlers.status(run_id);
+      },
+      [](const std::vector<RunStatus>& runs, v1::DescribeReply* wire) { ToProto(runs, wire); });
 }
 
 grpc::ServerUnaryReactor* RendezvousService::Control(grpc::CallbackServerContext* context,
@@ -239,20 +245,12 @@ grpc::ServerUnaryReactor* RendezvousService::Control(grpc::CallbackServerContext
   if (!inbox_->handlers.control) {
     return EndAtOnce(context, {grpc::StatusCode::UNIMPLEMENTED, ""});
   }
-  const auto call = ControlCall::Open(reply, [] {});
-  const std::string peer = PlainPeer(context->peer());
-  inbox_->loop.Post([inbox = inbox_, call, peer, asked = *asked] {
-    if (!inbox->Admits(*call, peer)) {
-      return;
-    }
-    const Result<std::string> text = inbox->handlers.control(asked);
-    if (!text) {
-      call->Refuse(StatusOf(text.error()));
-      return;
-    }
-    call->Answer([&](v1::ControlReply* wire) { wire->set_text(text->substr(0, kMaxTextBytes)); });
-  });
-  return call.get();
+  return AnswerOnLoop(
+      inbox_, context, reply,
+      [asked = *asked](const RendezvousHandlers& handlers) { return handlers.control(asked); },
+      [](const std::string& text, v1::ControlReply* wire) {
+        wire->set_text(text.substr(0, kMaxTextBytes));
+      });
 }
 
 grpc::ServerUnaryReactor* RendezvousService::Witness(grpc::CallbackServerContext* context,
@@ -269,20 +267,10 @@ grpc::ServerUnaryReactor* RendezvousService::Witness(grpc::CallbackServerContext
     return EndAtOnce(
         context, {grpc::StatusCode::FAILED_PRECONDITION, "this server is on no list of endpoints"});
   }
-  const auto call = WitnessCall::Open(reply, [] {});
-  const std::string peer = PlainPeer(context->peer());
-  inbox_->loop.Post([inbox = inbox_, call, peer, asked = *asked] {
-    if (!inbox->Admits(*call, peer)) {
-      return;
-    }
-    const Result<WitnessAnswer> answer = inbox->handlers.witness(asked);
-    if (!answer) {
-      call->Refuse(StatusOf(answer.error()));
-      return;
-    }
-    call->Answer([&](v1::WitnessReply* wire) { ToProto(*answer, wire); });
-  });
-  return call.get();
+  return AnswerOnLoop(
+      inbox_, context, reply,
+      [asked = *asked](const RendezvousHandlers& handlers) { return handlers.witness(asked); },
+      [](const WitnessAnswer& answer, v1::WitnessReply* wire) { ToProto(answer, wire); });
 }
 
 void RendezvousService::OnLetIn(std::function<void(const std::string&)> callback) {

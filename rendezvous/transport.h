@@ -60,9 +60,7 @@ struct RendezvousHandlers {
   // then, with no newer call. The node's next report may have arrived before this. Always comes
   // after the call's own `sync`.
   std::function<void(const CallName&)> cancel;
-  // A run in words, for people. An empty run id: all runs.
-  std::function<Result<std::vector<std::string>>(const RunId&)> describe;
-  // The same in values.
+  // An empty run id: all runs.
   std::function<Result<std::vector<RunStatus>>(const RunId&)> status;
   // What follows, in words.
   std::function<Result<std::string>(const ControlRequest&)> control;

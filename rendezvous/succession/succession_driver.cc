@@ -62,9 +62,6 @@ RendezvousHandlers SuccessionDriver::Handlers() {
           coordinator_->OnCancel(name);
         }
       },
-      [this](const RunId& run_id) -> Result<std::vector<std::string>> {
-        return coordinator_ ? coordinator_->DescribeRuns(run_id) : kNotServing;
-      },
       [this](const RunId& run_id) -> Result<std::vector<RunStatus>> {
         return coordinator_ ? coordinator_->StatusOfRuns(run_id) : kNotServing;
       },

@@ -47,16 +47,13 @@ class WireTest : public testing::Test {
           parked_.push_back(std::move(call));
         },
         [this](const CallName& name) { cancelled_.push_back(name); },
-        [this](const RunId& run) -> Result<std::vector<std::string>> {
-          if (shut_down_in_describe_) {
-            shut_down_in_describe_();
+        [this](const RunId& run) -> Result<std::vector<RunStatus>> {
+          if (shut_down_in_status_) {
+            shut_down_in_status_();
           }
           if (run == "unknown") {
             return Error{ErrorKind::kNotFound, "no run 'unknown' here"};
           }
-          return std::vector<std::string>{"run " + run, "\xff"};
-        },
-        [](const RunId& run) -> Result<std::vector<RunStatus>> {
           RunStatus status;
           status.run_id = run;
           status.phase = "running";
@@ -112,7 +109,7 @@ class WireTest : public testing::Test {
   std::vector<CallName> cancelled_;
   std::vector<ControlRequest> asked_;
   std::vector<Heard> heard_;
-  std::function<void()> shut_down_in_describe_;
+  std::function<void()> shut_down_in_status_;
   std::optional<RendezvousServer> server_;
   Endpoint endpoint_;
 };

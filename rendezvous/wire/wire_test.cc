@@ -301,25 +301,21 @@ TEST_F(WireTest, ShutdownRefusesParkedCalls) {
 TEST_F(WireTest, ShutdownIsBoundedWhenTheLoopCannotAnswer) {
   Serve({"127.0.0.1", 0});
   Duration took{0};
-  shut_down_in_describe_ = [&] {
+  shut_down_in_status_ = [&] {
     const Time start = loop_.Now();
     server_->Shutdown();
     took = std::chrono::ceil<Duration>(loop_.Now() - start);
   };
-  using Lines = std::vector<std::string>;
-  const auto lines = Beside<Lines>([&] { return DescribeRun(endpoint_, "r1", 5s); });
-  EXPECT_FALSE(lines);
+  using Runs = std::vector<RunStatus>;
+  EXPECT_FALSE(Beside<Runs>([&] { return AskStatus(endpoint_, "r1", 5s); }));
   EXPECT_GT(took, 0ms);
   EXPECT_LT(took, 10s);
 }
 
-TEST_F(WireTest, DescribePutsARunIntoWords) {
+TEST_F(WireTest, ARunThatIsNotKnownIsSaid) {
   Serve({"127.0.0.1", 0});
-  using Lines = std::vector<std::string>;
-  const auto lines = Beside<Lines>([&] { return DescribeRun(endpoint_, "r1", 5s); });
-  ASSERT_TRUE(lines) << lines.error().message;
-  EXPECT_EQ(*lines, (Lines{"run r1", "\xff"}));
-  const auto unknown = Beside<Lines>([&] { return DescribeRun(endpoint_, "unknown", 5s); });
+  using Runs = std::vector<RunStatus>;
+  const auto unknown = Beside<Runs>([&] { return AskStatus(endpoint_, "unknown", 5s); });
   ASSERT_FALSE(unknown);
   EXPECT_EQ(unknown.error().kind, ErrorKind::kNotFound);
   EXPECT_TRUE(unknown.error().message.ends_with("no run 'unknown' here"));

@@ -150,7 +150,8 @@ struct Member {
 
 std::string Words(const Server& server) {
   std::string text;
-  for (const std::string& line : *server.handlers.describe(kRun)) {
+  for (const std::string& line :
+       Describe(*server.driver.StateOf(kRun), server.driver.config(), server.loop.Now())) {
     text += line + "\n";
   }
   for (const RunStatus& status : *server.handlers.status(kRun)) {
@@ -202,7 +203,6 @@ class Play {
         break;
       }
       case 6:
-        (void)visited_.handlers.describe(what < 128 ? "" : OtherRun());
         (void)visited_.handlers.status(what < 128 ? "" : OtherRun());
         break;
       default:
