@@ -9,6 +9,7 @@
 #include "rendezvous/core/recovery.h"
 #include "rendezvous/core/status.h"
 #include "rendezvous/messages/describe.h"
+#include "rendezvous/messages/lease.h"
 #include "rendezvous/notice_level.h"
 
 namespace ddprun {
@@ -19,9 +20,6 @@ std::int64_t Microseconds(Time time) {
 }
 
 // In a large world calls are answered in batches: one by one each costs several threads a sleep.
-constexpr Duration kLargeWorldsPoll{3'000};
-constexpr int kBatchesPerPoll = 64;
-
 Time ParkedUntil(Time beat, Duration poll) {
   const Time until = beat + poll;
   if (poll < kLargeWorldsPoll) {
@@ -104,7 +102,7 @@ void CoordinatorDriver::OnReport(NodeReport report, std::shared_ptr<PendingSync>
     }
   }
   const Time now = loop_.Now();
-  const Duration poll = LeaseOf(run.state, config_) / 3;
+  const Duration poll = LeaseOf(run.state, config_) / kPollsPerLease;
   // Counted from the beat returned, so that a repeated call is answered at once.
   const Time beat = report.term == config_.term
                         ? std::min(now, Time(std::chrono::microseconds(report.beat)))
@@ -289,7 +287,7 @@ SyncReply CoordinatorDriver::ReplyWith(const CoordinatorState& run, Directive di
   reply.directive = std::move(directive);
   reply.beat = Microseconds(loop_.Now());
   reply.lease = LeaseOf(run, config_);
-  reply.poll_period = reply.lease / 3;
+  reply.poll_period = reply.lease / kPollsPerLease;
   reply.term = config_.term;
   return reply;
 }

@@ -11,6 +11,7 @@
 #include "common/exit_code.h"
 #include "common/overload.h"
 #include "rendezvous/messages/describe.h"
+#include "rendezvous/messages/lease.h"
 
 namespace ddprun {
 namespace {
@@ -19,12 +20,8 @@ using std::chrono_literals::operator""ms;
 using std::chrono_literals::operator""s;
 
 constexpr int kSigTerm = 15;                 // POSIX number; <signal.h> stays out of the core.
-constexpr Duration kLargeWorldsPoll{3'000};  // Of some 1,300 nodes.
-constexpr int kStartsPerPoll = 12;           // What is spread takes this part of a poll period.
 constexpr Duration kFirstBackoff = 20ms;     // gRPC's own default, 1 s, is a lost second per cut.
 constexpr Duration kLastBackoff = 1s;
-constexpr int kTriesPerPoll =
-    4;  // A small run finds a restarted server at once, a large one gently.
 // The first call waits longer each time: a server that thousands of nodes come to at once would
 // else only see calls that are given up again.
 constexpr Duration kFirstCallDeadline = 3s;
@@ -349,7 +346,8 @@ void SendIfDue(AgentStep& step, const NodeReport& before) {
   state.retry_at.reset();
   const Duration first =
       std::min(kLongestFirstCall, kFirstCallDeadline * (1 + state.backoff / kFirstBackoff));
-  const Duration deadline = state.ever_heard ? state.poll_period * 13 / 10 : first;
+  const Duration deadline =
+      state.ever_heard ? state.poll_period * kTenthsOfAPollForAnAnswer / 10 : first;
   step.effects.push_back(SendReport{std::move(report), deadline});
 }
 

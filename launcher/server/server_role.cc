@@ -188,7 +188,7 @@ void KeepClaimsOnList(const std::vector<Endpoint>& list, const Access& access,
       std::make_shared<WitnessClaims>(list, std::make_unique<GrpcWitnessCalls>(list, access, ask));
   options.core.listed = true;
   options.core.claims = "the majority of the list";
-  options.core.thirds_to_let_go = kThirdsToLetGo;
+  options.core.thirds_to_let_go = kThirdsToLetGoOfList;
   options.core.given = list.front();
   options.list = DigestOf(list);
 }

@@ -6,6 +6,7 @@
 
 #include "common/ids.h"
 #include "common/time.h"
+#include "rendezvous/messages/lease.h"
 
 namespace ddprun {
 
@@ -14,9 +15,9 @@ inline constexpr int kLeasesRemembered = 10;  // An ended run, for those of it w
 struct CoordinatorConfig {
   Term term;                         // This server's reign.
   std::uint64_t seed = 0;            // World ids are drawn from it.
-  Duration base_lease{3'000};        // The lease is max(base, nodes * per node), so that 10,000
+  Duration base_lease{kBaseLease};   // The lease is max(base, nodes * per node), so that 10,000
   Duration lease_per_node{9};        // nodes cost a few percent of a core.
-  Duration disconnect_grace{200};    // Closed connection to lost; agents reconnect in 20-50 ms.
+  Duration disconnect_grace{kDisconnectGrace};
   Duration stop_grace{5'000};        // TERM to KILL after a failure or loss.
   Duration start_timeout{30'000};    // Told Run to hosting it.
   Duration settle{150};              // Arrivals closer than this make one restart,

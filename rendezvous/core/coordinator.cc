@@ -11,6 +11,7 @@
 #include "rendezvous/core/keeping.h"
 #include "rendezvous/core/transitions.h"
 #include "rendezvous/messages/describe.h"
+#include "rendezvous/messages/lease.h"
 
 namespace ddprun {
 namespace {
@@ -111,7 +112,7 @@ void Arrive(CoordinatorStep& step, NodeState& node, const NodeReport& report) {
     node.expires = std::max(node.expires, std::min(step.now, beat) + lease);
   }
   if (node.forget) {  // Until it speaks as another one, it must hear what it is told as this one.
-    node.forget = std::max(*node.forget, step.now + kLeasesUntilForgotten * lease);
+    node.forget = std::max(*node.forget, step.now + kLeasesRemembered * lease);
   }
   node.report =
       ToKeep(report, FindMember(step.state, {report.node, report.incarnation}) != nullptr);
@@ -236,7 +237,7 @@ void ExpireNodes(CoordinatorStep& step) {
       }
       if (node.acknowledged && step.now >= node.expires) {
         node.lost = left = true;  // It knows the outcome and is gone, as it should be.
-        node.forget = node.expires + kLeasesUntilForgotten * LeaseOf(state, step.config);
+        node.forget = node.expires + kLeasesRemembered * LeaseOf(state, step.config);
       } else if (auto why = node.acknowledged ? std::nullopt : WhyLost(step, key, node)) {
         lost.emplace_back(key, *std::move(why));
       }

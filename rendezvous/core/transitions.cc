@@ -5,6 +5,7 @@
 #include "rendezvous/core/fencing.h"
 #include "rendezvous/core/formation.h"
 #include "rendezvous/messages/describe.h"
+#include "rendezvous/messages/lease.h"
 
 namespace ddprun {
 namespace {
@@ -178,7 +179,7 @@ void ActOnReport(CoordinatorStep& step, const NodeKey& key, const NodeReport& re
 
 void Lose(CoordinatorStep& step, const NodeKey& key, const std::string& why) {
   CoordinatorState& state = step.state;
-  const Duration remembered = kLeasesUntilForgotten * LeaseOf(state, step.config);
+  const Duration remembered = kLeasesRemembered * LeaseOf(state, step.config);
   LeavePlace(state.recovery, key);
   Change(state, step.config, key, [&](NodeState& node) {
     node.lost = true;

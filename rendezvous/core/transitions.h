@@ -31,8 +31,6 @@ struct CoordinatorStep {
   }
 };
 
-inline constexpr int kLeasesUntilForgotten = 10;  // Lost memberships, and those that knew the end.
-
 void EndRun(CoordinatorStep& step, Finish outcome);
 
 // Forms the next world if it is time to: whole, or the last call is over.

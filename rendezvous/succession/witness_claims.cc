@@ -3,12 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "rendezvous/messages/lease.h"
+
 namespace ddprun {
-namespace {
-
-constexpr Duration kLeastPatience{200};
-
-}  // namespace
 
 std::uint64_t DigestOf(const std::vector<Endpoint>& list) {
   std::uint64_t digest = 0xcbf29ce484222325;  // FNV-1a, which every build computes alike.
@@ -65,7 +62,7 @@ void WitnessClaims::Tell(std::size_t witness, const WitnessRequest& request,
                          const std::shared_ptr<WitnessRound>& round) {
   round->Expect();
   calls_->Send(
-      witness, request, std::max(request.lease / kRoundsPerLease, kLeastPatience),
+      witness, request, std::max(request.lease / kRoundsPerLease, kLeastPatienceWithWitnesses),
       [round, witness](const Result<WitnessAnswer>& answer) { round->Add(witness, answer); });
 }
 

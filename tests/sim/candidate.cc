@@ -123,7 +123,7 @@ SuccessionOptions Candidate::Options() {
     }
     options.core.listed = true;
     options.core.claims = "the majority of the list";
-    options.core.thirds_to_let_go = kThirdsToLetGo;
+    options.core.thirds_to_let_go = kThirdsToLetGoOfList;
     options.list = DigestOf(list);
     options.claims = std::make_shared<WitnessClaims>(
         list, std::make_unique<SimWitnessCalls>(simulation_, machine_.index()));

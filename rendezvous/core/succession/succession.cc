@@ -8,13 +8,8 @@
 namespace ddprun {
 namespace {
 
-constexpr int kMovesPerLease = 3;     // Also the fraction in which config.thirds_to_let_go counts.
-constexpr int kThirdsUntilDoubt = 2;  // Before nodes that are cut off count as lost: a lease.
-constexpr int kReadsPerLeaseWhenMissed = 10;  // Nodes must find a new server within a lease.
-constexpr int kLeasesUntilStale = 2;
 constexpr std::size_t kMostTurns = 6;
 constexpr std::uint64_t kTermsToDrawFrom = std::uint64_t{1} << 17;  // 8 s of the clock's.
-constexpr Duration kLateTick{500};  // Beyond it a tick came late because this process stood still.
 
 struct SuccessionTurn {
   SuccessionState& state;

@@ -59,6 +59,7 @@
 #include "common/ids.h"
 #include "common/time.h"
 #include "rendezvous/core/coordinator.h"
+#include "rendezvous/messages/lease.h"
 
 namespace ddprun {
 
@@ -77,13 +78,13 @@ struct Claim {
 };
 
 struct SuccessionConfig {
-  Duration lease{3'000};   // The least; a large world's is as long as its server says.
+  Duration lease{kBaseLease};  // The least; a large world's is as long as its server says.
   bool may_begin = false;  // Holds the endpoint given: makes the first claim.
   bool may_serve = true;   // False: it only follows.
   bool listens = true;     // False: no agent here speaks to the server; its claim's moves must do.
   // Of a lease, after the beginning of the last move of the counter that succeeded. A directory
   // leaves room for slow reads and writes of others; witnesses refuse who comes too early.
-  int thirds_to_let_go = 4;
+  int thirds_to_let_go = kThirdsToLetGo;
   // Claims are kept by the nodes of a list, which forget them when all of them start anew.
   bool listed = false;
   // On the list. Of two that tried at once, and found no majority, the earlier tries again earlier.

@@ -23,7 +23,7 @@
 //   | release a claim   | forgets one that was never moved: its maker found no majority         |
 //
 // So a candidate's claim is made a lease after the holder's last move at the earliest, and two by
-// the rule that its counter must have stood still; kThirdsToLetGo keep the holder below that.
+// the rule that its counter must have stood still; kThirdsToLetGoOfList keep the holder below that.
 //
 // Pure: no I/O, no clock, no threads.
 #pragma once
@@ -44,8 +44,6 @@ namespace ddprun {
 // A lease majority of fewer could not outlive the loss of one.
 inline constexpr std::size_t kLeastWitnesses = 3;
 inline constexpr std::size_t kMostWitnesses = 15;
-inline constexpr int kThirdsToLetGo = 5;
-inline constexpr int kRoundsPerLease = 6;  // As long as one waits for answers.
 
 enum class WitnessVerb { kLook, kBack, kMove, kRelease };
 
