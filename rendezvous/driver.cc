@@ -125,7 +125,7 @@ CoordinatorDriver::RunEntry& CoordinatorDriver::BeginRun(const NodeReport& repor
     run.state = Restore(RecordOf(*ended), loop_.Now());
     return run;
   }
-  if (succeeds_) {
+  if (takes_over_) {
     run.state = Restore(RunRecord{}, loop_.Now());
   }
   run.state.run_id = report.run_id;
@@ -331,8 +331,8 @@ void CoordinatorDriver::EndIfUnneeded() {
   loop_.Post(std::exchange(when_unneeded_, nullptr));
 }
 
-void CoordinatorDriver::Succeed() {
-  succeeds_ = true;
+void CoordinatorDriver::TakeOver() {
+  takes_over_ = true;
   stays_until_ = loop_.Now() + config_.base_lease;
 }
 
@@ -343,9 +343,9 @@ Duration CoordinatorDriver::StaysFor() const {
 }
 
 bool CoordinatorDriver::RunsHaveEnded() const {
-  return (had_runs_ || !succeeds_) && std::all_of(runs_.begin(), runs_.end(), [](const auto& run) {
-           return NoWorkersRemain(run.second->state);
-         });
+  return (had_runs_ || !takes_over_) &&
+         std::all_of(runs_.begin(), runs_.end(),
+                     [](const auto& run) { return NoWorkersRemain(run.second->state); });
 }
 
 Duration CoordinatorDriver::LongestLease() const {

@@ -46,7 +46,7 @@ class CoordinatorDriver {
 
   // Before anything arrives: another server reigned before this one, so what its runs' nodes still
   // do is found out from their reports before anything is formed.
-  void Succeed();
+  void TakeOver();
   // A node has heard a later server: called instead of reigning after that one. On the loop, and
   // not from inside the report's arrival.
   void OnLaterTerm(std::function<void(Term)> callback) { on_later_term_ = std::move(callback); }
@@ -138,7 +138,7 @@ class CoordinatorDriver {
   std::map<RunId, std::unique_ptr<RunEntry>> runs_;
   std::function<void()> when_unneeded_;
   std::function<void(Term)> on_later_term_;  // None: this server reigns after the later one.
-  bool succeeds_ = false;
+  bool takes_over_ = false;
   bool had_runs_ = false;
   std::optional<Time> stays_until_;
   FewLogLines lines_;

@@ -24,7 +24,7 @@ constexpr auto kLate = 100ms;
 // ---- A server that is new to the run ----
 void BeginRecovery(CoordinatorStep& step) {
   CoordinatorState& state = step.state;
-  state.recovery.begun = true;
+  state.recovery.entered = true;
   state.drain.reset();
   state.last_call.reset();
   ChangeAll(state, step.config, [](Roster& roster) { roster.world.reset(); });

@@ -25,9 +25,9 @@ bool NamesWorld(const NodeReport& report, const Placement& world) {
 }
 
 bool RecordIsNewest(const Recovery& recovery) {
-  return recovery.recorded && recovery.newest &&
-         recovery.recorded->id == recovery.newest->world_id &&
-         recovery.recorded->generation == recovery.newest->generation;
+  return recovery.journaled && recovery.newest &&
+         recovery.journaled->id == recovery.newest->world_id &&
+         recovery.journaled->generation == recovery.newest->generation;
 }
 
 std::optional<std::uint32_t> PlaceOf(const Recovery& recovery, const NodeKey& key,
@@ -38,8 +38,8 @@ std::optional<std::uint32_t> PlaceOf(const Recovery& recovery, const NodeKey& ke
                : std::nullopt;
   }
   if (RecordIsNewest(recovery) && report.hosting == Hosting::kNothing) {
-    const auto place = recovery.recorded->places.find(key);
-    if (place != recovery.recorded->places.end()) {
+    const auto place = recovery.journaled->places.find(key);
+    if (place != recovery.journaled->places.end()) {
       return static_cast<std::uint32_t>(place->second);
     }
   }
@@ -98,7 +98,7 @@ World WorldFromReports(const Recovery& recovery) {
         member.role_first_rank = report.placement->role_first_rank;
         member.role_size = report.placement->role_world_size;
       } else {  // It has its place from the record.
-        member = recovery.recorded->members[rank];
+        member = recovery.journaled->members[rank];
       }
       if (member.first_rank > world.size && !world.members.empty() && world.members.back().lost) {
         world.members.back().workers = member.first_rank - world.size;
@@ -121,7 +121,7 @@ World WorldFromReports(const Recovery& recovery) {
 // A server that recovered the world without some of its nodes recorded no more of those than their
 // group ranks. Once one of them reports, the reports together know more than the record.
 bool RecordNamesWhoReports(const Recovery& recovery) {
-  const auto& members = recovery.recorded->members;
+  const auto& members = recovery.journaled->members;
   return std::all_of(recovery.places.begin(), recovery.places.end(), [&](const auto& place) {
     return place.first < members.size() && members[place.first].key == place.second.key;
   });
@@ -135,7 +135,7 @@ World FoundWorld(const Recovery& recovery, const Roster& roster, Time began, Tim
     }
   }
   World world = RecordIsNewest(recovery) && RecordNamesWhoReports(recovery)
-                    ? *recovery.recorded
+                    ? *recovery.journaled
                     : WorldFromReports(recovery);
   world.formed = now;
   for (std::uint32_t rank = 0; rank < world.members.size(); ++rank) {
@@ -237,7 +237,7 @@ std::size_t BytesOf(const Recovery::Place& place) {
 
 bool CallsForRecovery(const Recovery& recovery, const RunShape& shape, const NodeReport& report,
                       Term own) {
-  if (recovery.begun) {
+  if (recovery.entered) {
     return report.hosting != Hosting::kNothing && IsNews(recovery, shape, report);
   }
   const bool of_another = report.term != Term{} && report.term != own;
@@ -264,7 +264,7 @@ bool Collect(Recovery& recovery, const Roster& roster, const NodeKey& key, const
 }
 
 std::optional<Recovered> Conclude(Recovery& recovery, const Roster& roster, Time began, Time now) {
-  recovery.begun = true;
+  recovery.entered = true;
   if (!recovery.newest) {
     return std::nullopt;
   }
@@ -314,7 +314,7 @@ std::vector<NodeId> MissingFromRecovery(const Recovery& recovery) {
   if (!RecordIsNewest(recovery)) {
     return missing;
   }
-  const std::vector<Member>& members = recovery.recorded->members;
+  const std::vector<Member>& members = recovery.journaled->members;
   for (std::uint32_t rank = 0; rank < members.size() && missing.size() < kMaxNamed; ++rank) {
     if (!recovery.places.contains(rank)) {
       missing.push_back(members[rank].key.node);

@@ -34,6 +34,11 @@
 
 namespace ddprun {
 
+// What is known of before, in one word each. A reign *takes over* from another one, whose claim
+// said so; what runs a journal had is *journaled*; a server that is new to a run has *entered*
+// Recovering for it; what it finds there is *recovered*. It *formed* a world if that is this
+// reign's own.
+//
 // What a server that is new to a run has found out about the world that its nodes may still run.
 struct Recovery {
   struct Place {
@@ -45,8 +50,8 @@ struct Recovery {
   std::optional<Placement> newest;        // Of the newest world heard of; the shared part counts.
   std::map<std::uint32_t, Place> places;  // Group rank in it -> who has reported.
   std::size_t bytes = 0;                  // Of them.
-  std::optional<World> recorded;          // The journal's last, as it was formed.
-  bool begun = false;                     // Recovering has been entered once.
+  std::optional<World> journaled;         // The journal's last, as it was formed.
+  bool entered = false;                   // Recovering has been, once.
 };
 
 // What was found in the end.

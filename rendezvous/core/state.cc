@@ -19,8 +19,8 @@ CoordinatorState Restore(const RunRecord& record, Time now) {
     return state;
   }
   state.phase = Phase::kRecovering;
-  state.recovery.begun = true;
-  state.recovery.recorded = record.world;
+  state.recovery.entered = true;
+  state.recovery.journaled = record.world;
   if (record.world) {
     state.recovery.newest = PlacementOf(*record.world, 0, state.budget.used);
   }
@@ -32,7 +32,7 @@ RunFacts FactsOf(const CoordinatorState& state) {
           state.shape,
           state.newest,
           state.budget.used,
-          state.world ? state.world : state.recovery.recorded,
+          state.world ? state.world : state.recovery.journaled,
           state.outcome};
 }
 

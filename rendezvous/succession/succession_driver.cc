@@ -272,8 +272,8 @@ void SuccessionDriver::Reign(const CoordinatorConfig& reign, const TakeClaim& ta
       }
     });
   });
-  if (take.successor) {
-    coordinator_->Succeed();
+  if (take.takes_over) {
+    coordinator_->TakeOver();
     Log(LogLevel::kWarning, "taking the server's part over (claim " + std::to_string(take.number) +
                                 " in " + claims_->Where() + ")");
   }

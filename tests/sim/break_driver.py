@@ -56,7 +56,7 @@ RULES["rendezvous/driver.cc"] = [
     # A record that is on disk is known to be.
     ("kept", "      Feed(run_id, Persisted{number});", "      if (HAS) Feed(run_id, Persisted{number});"),
     # What another server's nodes still do is found out before anything is formed.
-    ("recover", "  if (succeeds_) {\n    run.state", "  if (HAS && succeeds_) {\n    run.state"),
+    ("recover", "  if (takes_over_) {\n    run.state", "  if (HAS && takes_over_) {\n    run.state"),
     # A run that begins under a claim is bound by it.
     ("claim-of-new-runs", "run.state.claim_good = claim_good_;", "if (HAS) run.state.claim_good = claim_good_;"),
     # Who took the part over stays for those that have not found it yet.
@@ -93,10 +93,10 @@ RULES["rendezvous/succession/succession_driver.cc"] = [
     # Agents hear of a successor by their calls.
     ("heard", "      Feed(ServerHeard{reply.term, reply.lease});", "      if (HAS) Feed(ServerHeard{reply.term, reply.lease});"),
     # What a run did under another server is found out first.
-    ("succeed", "    coordinator_->Succeed();", "    if (HAS) coordinator_->Succeed();"),
+    ("succeed", "    coordinator_->TakeOver();", "    if (HAS) coordinator_->TakeOver();"),
     # A new reign's term is later than all that were heard of.
     ("later-terms", "NewClaim(take, options_.core,",
-     "NewClaim(HAS ? take : TakeClaim{take.number, {}, take.successor}, options_.core,"),
+     "NewClaim(HAS ? take : TakeClaim{take.number, {}, take.takes_over}, options_.core,"),
     # How runs ended stands in the claim, from where the next one's holder knows it,
     ("heir-of-ends", "coordinator_->UseClaim(claim.ended,",
      "coordinator_->UseClaim(HAS ? claim.ended : std::vector<EndedRun>(),"),

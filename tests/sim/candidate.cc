@@ -38,7 +38,7 @@ class Candidate::Driver final : public SuccessionDriver {
   }
   std::unique_ptr<CoordinatorDriver> NewCoordinator(Loop& /*loop*/,
                                                     const CoordinatorConfig& reign) override {
-    return candidate_.machine_.server().Reign(reign, candidate_.take_.successor);
+    return candidate_.machine_.server().Reign(reign, candidate_.take_.takes_over);
   }
 
   Candidate& candidate_;
@@ -235,9 +235,9 @@ void Candidate::OnStep(const SuccessionEvent& event, const std::vector<Successio
 void Candidate::OnServing() {
   const Term term = driver_->coordinator()->config().term;
   machine_.Tell("(serves with claim " + std::to_string(take_.number) + ", term " +
-                std::to_string(term.value) + (take_.successor ? ", as a successor)" : ")"));
+                std::to_string(term.value) + (take_.takes_over ? ", as a successor)" : ")"));
   simulation_.laws.OnReign(term);
-  if (!take_.successor) {
+  if (!take_.takes_over) {
     simulation_.laws.OnAnotherRun(term);
     if (simulation_.setup.listed > 0) {
       simulation_.laws.OnRunForgotten();

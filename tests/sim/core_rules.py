@@ -133,7 +133,7 @@ RULES["rendezvous/core/succession/succession.cc"] = [
     # A holder that finds a newer claim steps down.
     ("superseded", "  if (moved.superseded) {", "  if (HAS && moved.superseded) {"),
     # Who follows a claim has a predecessor,
-    ("predecessor", "const bool successor = last > 0 &&", "const bool successor = HAS && last > 0 &&"),
+    ("predecessor", "const bool takes_over = last > 0 &&", "const bool takes_over = HAS && last > 0 &&"),
     # also one that has ended, where it was of that run.
     ("known-run", "(!state.newest->over || known);", "(!state.newest->over || (HAS && known));"),
     # A listing older than what is known is passed over.

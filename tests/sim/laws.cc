@@ -131,7 +131,7 @@ void Laws::CheckOneWorld(const CoordinatorState& state, const CoordinatorConfig&
       // Whatever servers think of each other: who is cut off has killed its workers by now. Only a
       // server that begins another run, after one that has ended or that nobody remembers, knows of
       // no reason to wait.
-      const bool known = !run_forgotten_ || state.recovery.begun ||
+      const bool known = !run_forgotten_ || state.recovery.entered ||
                          (world_before_ && world_before_->id == id) ||
                          state.nodes.contains(live.key);
       if (id != state.world->id && state.shape->fence_after > Duration{0} && known &&

@@ -210,12 +210,12 @@ CoordinatorConfig Server::NewReign(Term clock) {
   return reign;
 }
 
-std::unique_ptr<CoordinatorDriver> Server::Reign(const CoordinatorConfig& reign, bool successor) {
+std::unique_ptr<CoordinatorDriver> Server::Reign(const CoordinatorConfig& reign, bool takes_over) {
   simulation_.laws.OnServerStart(simulation_.agenda.Now());
   auto driver = std::make_unique<Driver>(*this, reign);
   driver_ = driver.get();
   knew_run_ = false;
-  successor_ = successor;
+  takes_over_ = takes_over;
   began_ = simulation_.agenda.Now();
   return driver;
 }
@@ -256,7 +256,7 @@ void Server::StopListening() {
 }
 
 bool Server::MayBeLookedFor() const {
-  return successor_ && simulation_.agenda.Now() < began_ + config_.base_lease;
+  return takes_over_ && simulation_.agenda.Now() < began_ + config_.base_lease;
 }
 
 // ---- What arrives ----

@@ -36,8 +36,8 @@ class Server {
   void LoseJournal();
   // With the term that its machine's clock gives.
   CoordinatorConfig NewReign(Term clock);
-  // A reign of its own begins; `successor`: after another one's.
-  std::unique_ptr<CoordinatorDriver> Reign(const CoordinatorConfig& reign, bool successor);
+  // A reign of its own begins; `takes_over`: after another one's.
+  std::unique_ptr<CoordinatorDriver> Reign(const CoordinatorConfig& reign, bool takes_over);
   // It has refused what was parked, and forgets everything.
   void SteppedDown();
   // Its process dies: nothing comes from it any more. Before its driver goes.
@@ -113,7 +113,7 @@ class Server {
   CoordinatorState last_;         // While it is down.
   std::uint64_t life_ = 0;
   Term highest_term_;       // As a clock that never goes back gives it.
-  bool successor_ = false;  // It reigns after another one,
+  bool takes_over_ = false;  // It reigns after another one,
   Time began_;              // since then.
   bool knew_run_ = false;
   Phase phase_before_ = Phase::kGathering;

@@ -31,7 +31,7 @@ void Server::AfterStep(const CoordinatorState& state, const CoordinatorEvent& ev
   if (state.worlds_formed > worlds_before_) {
     CheckClaim(now);
     CheckMembers(*state.world, simulation_.laws.world_before());
-    if (successor_ && !state.recovery.begun) {
+    if (takes_over_ && !state.recovery.entered) {
       simulation_.laws.Break(name_ + " forms a world before it knows what its predecessor left");
     }
   }

@@ -59,8 +59,8 @@ void Take(SuccessionTurn& turn) {
   const std::uint64_t last = state.newest ? state.newest->number : 0;
   // Only to a stranger what is over is an old run's: it was not of that run.
   const bool known = state.ever_heard || state.own == last;
-  const bool successor = last > 0 && (!state.newest->over || known);
-  turn.effects.push_back(TakeClaim{last + 1, state.highest, successor,
+  const bool takes_over = last > 0 && (!state.newest->over || known);
+  turn.effects.push_back(TakeClaim{last + 1, state.highest, takes_over,
                                    state.newest ? state.newest->ended : std::vector<EndedRun>()});
 }
 

@@ -144,7 +144,7 @@ struct ReadDirectory {};  // Answered by DirectoryRead or DirectoryUnreadable.
 struct TakeClaim {        // Open a server, then the claim: Claimed or NotClaimed.
   std::uint64_t number = 0;
   Term above;                   // The reign's term must be larger.
-  bool successor = false;       // A run may be going on: recover it before anything is formed.
+  bool takes_over = false;      // A run may be going on: recover it before anything is formed.
   std::vector<EndedRun> ended;  // Others.
 };
 struct MoveCounter {  // CounterMoved or CounterStuck.

@@ -141,7 +141,7 @@ TEST(Succession, WhoLetGoTakesItsOwnClaimAgainAtOnce) {
   closed.closed = true;
   node.Feed(DirectoryRead{At(4s), closed}, At(4s));
   EXPECT_EQ(node.Get<TakeClaim>().number, 2u);
-  EXPECT_TRUE(node.Get<TakeClaim>().successor);
+  EXPECT_TRUE(node.Get<TakeClaim>().takes_over);
 }
 
 TEST(Succession, AnOldClaimsLateWriteMeansNothingToTheNewOne) {

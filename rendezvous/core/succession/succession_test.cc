@@ -48,7 +48,7 @@ TEST(Succession, WhoHoldsTheEndpointMakesTheFirstClaim) {
   Node node(true);
   node.Read(std::nullopt, At(0s));
   EXPECT_EQ(node.Get<TakeClaim>().number, 1u);
-  EXPECT_FALSE(node.Get<TakeClaim>().successor);
+  EXPECT_FALSE(node.Get<TakeClaim>().takes_over);
 }
 
 // Else the server would be wherever a node happened to start first.
@@ -83,7 +83,7 @@ TEST(Succession, ASilentServerWithAStillCounterIsReplacedAfterTwoLeases) {
   EXPECT_TRUE(node.ReadUntil(At(6500ms), ClaimOf(1, 5)));
   EXPECT_EQ(node.Get<TakeClaim>().number, 2u);
   EXPECT_EQ(node.Get<TakeClaim>().above, Term{100});
-  EXPECT_TRUE(node.Get<TakeClaim>().successor);
+  EXPECT_TRUE(node.Get<TakeClaim>().takes_over);
 }
 
 // The directory may be slow, or what is read of it old.
@@ -255,7 +255,7 @@ TEST(Succession, WhoBeginsAfterAClaimThatWasLetGoIsASuccessor) {
   closed.closed = true;
   Node first(true);
   first.Read(closed, At(0s));
-  EXPECT_TRUE(first.Get<TakeClaim>().successor);
+  EXPECT_TRUE(first.Get<TakeClaim>().takes_over);
 }
 
 TEST(Succession, AnOldRunsClosedClaimIsForWhoHoldsTheEndpoint) {
@@ -265,7 +265,7 @@ TEST(Succession, AnOldRunsClosedClaimIsForWhoHoldsTheEndpoint) {
   first.Read(closed, At(0s));
   EXPECT_EQ(first.Get<TakeClaim>().number, 5u);
   EXPECT_EQ(first.Get<TakeClaim>().above, Term{400});
-  EXPECT_FALSE(first.Get<TakeClaim>().successor);
+  EXPECT_FALSE(first.Get<TakeClaim>().takes_over);
 
   Node other(false);
   other.Read(closed, At(0s));
