@@ -13,10 +13,10 @@ namespace ddprun {
 inline constexpr int kLeasesRemembered = 10;  // An ended run, for those of it who come late.
 
 struct CoordinatorConfig {
-  Term term;                         // This server's reign.
-  std::uint64_t seed = 0;            // World ids are drawn from it.
-  Duration base_lease{kBaseLease};   // The lease is max(base, nodes * per node), so that 10,000
-  Duration lease_per_node{9};        // nodes cost a few percent of a core.
+  Term term;                        // This server's reign.
+  std::uint64_t seed = 0;           // World ids are drawn from it.
+  Duration base_lease{kBaseLease};  // The lease is max(base, nodes * per node), so that 10,000
+  Duration lease_per_node{9};       // nodes cost a few percent of a core.
   Duration disconnect_grace{kDisconnectGrace};
   Duration stop_grace{5'000};        // TERM to KILL after a failure or loss.
   Duration start_timeout{30'000};    // Told Run to hosting it.
