@@ -112,9 +112,9 @@ class Server {
   std::optional<Asked> closing_;  // The call whose end the driver hears just now.
   CoordinatorState last_;         // While it is down.
   std::uint64_t life_ = 0;
-  Term highest_term_;       // As a clock that never goes back gives it.
+  Term highest_term_;        // As a clock that never goes back gives it.
   bool takes_over_ = false;  // It reigns after another one,
-  Time began_;              // since then.
+  Time began_;               // since then.
   bool knew_run_ = false;
   Phase phase_before_ = Phase::kGathering;
   std::uint64_t worlds_before_ = 0;
