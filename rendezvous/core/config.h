@@ -10,8 +10,6 @@
 
 namespace ddprun {
 
-inline constexpr int kLeasesRemembered = 10;  // An ended run, for those of it who come late.
-
 struct CoordinatorConfig {
   Term term;                        // This server's reign.
   std::uint64_t seed = 0;           // World ids are drawn from it.
