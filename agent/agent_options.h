@@ -32,6 +32,10 @@ struct AgentOptions {
   StorePlace store;                     // Of this node.
   bool virtual_local_rank = false;
   std::uint32_t local_world_size = 0;  // Workers of all agents on this machine; 0: of this one.
+  // What a template of Python workers loads (python_hook.h); empty: none, unless the program is one
+  // by itself and `templates` is set.
+  std::string preload;
+  bool templates = true;
   std::vector<CpuSet> cpus;            // By local rank; none, or an empty one: the agent's own.
   // None: nobody wants to know.
   std::function<void()> on_start;  // A generation is about to be made, files first.

@@ -34,21 +34,50 @@ WorkerEnv EnvOf(const GenerationPlan& plan, std::uint32_t local) {
   return env;
 }
 
+OutputRequest OutputOf(const AgentOptions& options, const std::filesystem::path& directory) {
+  OutputRequest output = options.output;
+  output.directory = options.discard_logs ? "/dev/null"
+                     : options.keep_logs  ? directory
+                                          : std::filesystem::path();
+  return output;
+}
+
 }  // namespace
 
 std::filesystem::path ErrorFileOf(const std::filesystem::path& attempt, std::uint32_t local_rank) {
   return attempt / std::to_string(local_rank) / "error.json";
 }
 
+std::optional<WarmPlan> PlanTemplate(const AgentOptions& options,
+                                     const std::map<std::string, std::string>& environment) {
+  if (!options.templates) {
+    return std::nullopt;
+  }
+  const AgentConfig& core = options.core;
+  const std::filesystem::path directory = options.run_directory / "template";
+  WorkerEnv env;
+  env.local_rank = core.first_local_rank;
+  env.local_world_size = std::max(core.workers, options.local_world_size);
+  WarmPlan plan{.spec = MakeWorkerSpec(options.command, env, environment,
+                                       OutputOf(options, directory / "output")),
+                .own = NamesOfWorkers(options.virtual_local_rank),
+                .inherit = core.workers == 1,
+                .preload = options.preload,
+                .directory = directory};
+  for (const std::string& name : plan.own) {
+    plan.spec.environment.erase(name);
+  }
+  for (StreamPlan* const stream : {&plan.spec.out, &plan.spec.err}) {
+    stream->prefix = stream->prefix.empty() ? "" : "[template]:";
+  }
+  return plan;
+}
+
 Result<std::vector<WorkerSpec>> MakeWorkers(GenerationPlan& plan, Making& making) {
   const AgentOptions& options = *plan.options;
   RETURN_IF_ERROR(making.Begin("making '" + plan.notify_directory.native() + "'"));
   ASSIGN_OR_RETURN(plan.sockets, NotifyFiles::Make(plan.notify_directory, options.core.workers));
-  OutputRequest output = options.output;
-  output.directory = options.keep_logs ? plan.attempt : std::filesystem::path();
-  if (options.discard_logs) {
-    output.directory = "/dev/null";
-  }
+  const OutputRequest output = OutputOf(options, plan.attempt);
   std::vector<WorkerSpec> specs;
   for (std::uint32_t local = 0; local < options.core.workers; ++local) {
     const std::filesystem::path own = plan.attempt / std::to_string(local);

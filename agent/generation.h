@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,10 @@ inline constexpr const char* kStacksFile = "stacks.txt";
 
 // <attempt>/<local rank>/error.json
 std::filesystem::path ErrorFileOf(const std::filesystem::path& attempt, std::uint32_t local_rank);
+
+// What these workers' template is to be, where the options want one.
+std::optional<WarmPlan> PlanTemplate(const AgentOptions& options,
+                                     const std::map<std::string, std::string>& environment);
 
 Result<std::vector<WorkerSpec>> MakeWorkers(GenerationPlan& plan, Making& making);
 

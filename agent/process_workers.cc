@@ -25,7 +25,7 @@ std::int64_t WallClockMs() {
 ProcessWorkers::ProcessWorkers(AsioLoop& loop, std::shared_ptr<const AgentOptions> options)
     : loop_(loop),
       options_(std::move(options)),
-      runner_(loop, RunnerConfig{},
+      runner_(loop, RunnerConfig{.warm = PlanTemplate(*options_, ProcessEnvironment())},
               RunnerEvents{
                   [this](std::uint32_t local_rank, ExitStatus status, LastErrors errors) {
                     OnEnded(local_rank, status, std::move(errors));

@@ -58,6 +58,8 @@ AgentOptions OptionsOf(const LaunchConfig& config, const Preparation& prepared,
   options.virtual_local_rank = config.virtual_local_rank;
   options.command = prepared.command;
   options.cpus = prepared.numa.cpus;
+  options.templates = config.preload != "none";
+  options.preload = options.templates && prepared.no_preload.empty() ? config.preload : "";
   options.output = OutputOf(config);
   options.discard_logs = config.DiscardsOutput();
   options.keep_logs = config.KeepsOutput() && !options.discard_logs;

@@ -15,6 +15,9 @@ std::vector<std::string> Remarks(const LaunchConfig& config, const Preparation& 
                       "' is left out: SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 can be "
                       "passed on");
   }
+  if (!prepared.no_preload.empty()) {
+    remarks.push_back(prepared.no_preload);
+  }
   remarks.insert(remarks.end(), prepared.numa.warnings.begin(), prepared.numa.warnings.end());
   const std::vector<std::string> warnings = WarningsOf(config, prepared.cpus);
   remarks.insert(remarks.end(), warnings.begin(), warnings.end());

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "agent/workers/python_hook.h"
 #include "launcher/cli_server.h"
 #include "launcher/command_line/cli_rendezvous.h"
 #include "launcher/command_line/config_file.h"
@@ -114,6 +115,9 @@ void ResolveProgram(const RawFlags& raw, LaunchConfig& config, Problems& problem
   const Result<NumaMode> numa = ParseNumaMode(raw.numa_binding);
   problems.Check(numa);
   config.numa = numa ? *numa : NumaMode::kNone;
+  if (!config.preload.empty()) {
+    problems.Check(CheckPreload(config.preload));
+  }
   config.no_python = config.no_python && !config.run_path;
 }
 

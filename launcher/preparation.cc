@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "agent/workers/python_hook.h"
 #include "agent/workers/worker_gpu.h"
 #include "launcher/scrub.h"
 
@@ -52,6 +53,10 @@ Result<Preparation> Prepare(const LaunchConfig& config) {
     preparation.omp_threads = std::max<std::size_t>(1, preparation.cpus / shares);
   }
   ASSIGN_OR_RETURN(preparation.numa, PlanCpus(config));
+  if (!config.preload.empty() && config.preload != "none") {
+    const auto python = ReadPythonCommand(preparation.command, std::filesystem::current_path());
+    preparation.no_preload = python ? "" : python.error().message + ": it does not count";
+  }
   return preparation;
 }
 

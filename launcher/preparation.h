@@ -20,6 +20,7 @@ struct Preparation {
   std::optional<std::size_t> omp_threads;  // OMP_NUM_THREADS, where nobody set it.
   std::size_t cpus = 1;                    // That ddprun may use.
   NumaPlan numa;
+  std::string no_preload;  // Why --preload does not count.
 };
 
 // Errors are kInvalid or kNotFound: exit 2.

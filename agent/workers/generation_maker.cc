@@ -129,6 +129,7 @@ struct GenerationMaker::Job final : Making {
   Loop* loop = nullptr;        // nullptr: nobody wants to hear of it.
 
   PrepareWorkers prepare;
+  std::shared_ptr<WarmStart> warm;
   LaunchUnderWay under_way;
   Result<std::vector<MadeWorker>> result = std::vector<MadeWorker>();  // The thread's, until told.
 };
@@ -179,9 +180,15 @@ Result<void> GenerationMaker::Job::Launch(std::vector<MadeWorker>& workers) {
     const std::lock_guard lock(mutex);
     launching = !under_way.given_up();
   }
+  if (const std::string what = warm ? warm->WaitsFor() : ""; !what.empty()) {
+    RETURN_IF_ERROR(Begin(what));
+    warm->Await(under_way);
+  }
   for (MadeWorker& worker : workers) {
     RETURN_IF_ERROR(Begin("executing '" + worker.spec.command.file.native() + "'"));
-    Result<LaunchedWorker> process = LaunchWorker(worker.spec, worker.output.stdio, &under_way);
+    Result<LaunchedWorker> process =
+        warm ? warm->Launch(worker.spec, worker.output.stdio, under_way)
+             : LaunchWorker(worker.spec, worker.output.stdio, &under_way);
     if (!process) {
       return NotStarted(worker.spec, process.error());
     }
@@ -231,7 +238,17 @@ void GenerationMaker::Job::Forget() {
   loop = nullptr;
 }
 
+GenerationMaker::GenerationMaker(Loop& loop, std::shared_ptr<WarmStart> warm)
+    : loop_(loop), warm_(std::move(warm)) {
+  if (warm_ && HaveLine()) {
+    line_->Do([warm = warm_] { warm->Prepare(); });
+  }
+}
+
 GenerationMaker::~GenerationMaker() {
+  if (warm_) {
+    warm_->Close();
+  }
   if (job_) {
     job_->GiveUp();
     job_->Forget();
@@ -263,8 +280,14 @@ void GenerationMaker::Make(PrepareWorkers prepare,
   job_->maker = this;
   job_->loop = &loop_;
   job_->prepare = std::move(prepare);
+  job_->warm = warm_;
   if (HaveLine()) {
-    line_->Do([job = job_] { job->Make(job); });
+    line_->Do([job = job_] {
+      job->Make(job);
+      if (job->warm) {
+        job->warm->Prepare();  // Another one, where the last one has gone.
+      }
+    });
     return;
   }
   job_->result = Error{ErrorKind::kUnavailable,

@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/workers/warm_start.h"
 #include "agent/workers/worker_launcher.h"
 #include "agent/workers/worker_output.h"
 #include "agent/workers/worker_spec.h"
@@ -48,7 +49,8 @@ using PrepareWorkers = std::function<Result<std::vector<WorkerSpec>>(Making& mak
 
 class GenerationMaker {
  public:
-  explicit GenerationMaker(Loop& loop) : loop_(loop) {}
+  // `warm`: what workers are begun with; none: from their file.
+  GenerationMaker(Loop& loop, std::shared_ptr<WarmStart> warm);
   // Kills what was begun and is not told yet. Workers that were made die. Waits for Tidy's work, a
   // moment at most.
   ~GenerationMaker();
@@ -78,6 +80,7 @@ class GenerationMaker {
   void OnDone(const std::shared_ptr<Job>& job);
 
   Loop& loop_;
+  const std::shared_ptr<WarmStart> warm_;
   std::shared_ptr<Line> line_;  // With its thread.
   std::shared_ptr<Job> job_;    // Shared with the thread.
 };

@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,7 @@ struct RunnerEvents {
 struct RunnerConfig {
   Duration drain_limit = std::chrono::seconds(1);  // Wait for EOF of a pipe that somebody holds.
   Duration unkillable_after = std::chrono::seconds(5);
+  std::optional<WarmPlan> warm;  // None: every worker is started from its file.
 };
 
 class ProcessRunner {

@@ -1,9 +1,11 @@
 #include "agent/workers/worker_launcher.h"
 
+#include <fcntl.h>
 #include <linux/close_range.h>
 #include <sanitizer/asan_interface.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -28,6 +30,7 @@ struct WorkerSetup {
   const char* directory = nullptr;                   // nullptr: the agent's own.
   const std::vector<unsigned long>* cpus = nullptr;  // A mask; nullptr: the agent's own.
   ChildStdio stdio{};
+  const std::vector<int>* kept = nullptr;
   const char* const* environment = nullptr;
   pid_t agent = 0;
   bool helper = false;
@@ -91,6 +94,11 @@ bool WorkerSetup::Apply() {
   // Boost 1.81's own close_all leaves gaps; this leaves nothing.
   if (::syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC) != 0) {
     return false;
+  }
+  for (const int descriptor : *kept) {
+    if (::fcntl(descriptor, F_SETFD, 0) != 0) {
+      return false;
+    }
   }
   step = "enter the working directory of";
   if (directory != nullptr && ::chdir(directory) != 0) {
@@ -185,7 +193,8 @@ std::vector<const char*> Pointers(const std::vector<std::string>& strings) {
   return pointers;
 }
 
-// As the kernel takes it: bit n of the row of words is CPU n.
+}  // namespace
+
 std::vector<unsigned long> MaskOf(const CpuSet& cpus) {
   constexpr int kBits = 8 * sizeof(unsigned long);
   std::vector<unsigned long> mask(cpus.empty() ? 0 : *cpus.rbegin() / kBits + 1);
@@ -195,17 +204,22 @@ std::vector<unsigned long> MaskOf(const CpuSet& cpus) {
   return mask;
 }
 
-}  // namespace
+LaunchUnderWay::LaunchUnderWay() : wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
 // Either the process sees that it was given up, or who gives it up sees the process.
 bool LaunchUnderWay::BeginInChild() {
-  pid_ = ::getpid();
+  return Begun(::getpid());
+}
+
+bool LaunchUnderWay::Begun(pid_t pid) {
+  pid_ = pid;
   return !given_up_;
 }
 
 void LaunchUnderWay::GiveUp() {
   const std::lock_guard lock(mutex_);
   given_up_ = true;
+  ::eventfd_write(wake_.get(), 1);
   if (const pid_t pid = pid_; pid != 0) {
     ::kill(pid, SIGKILL);
   }
@@ -243,6 +257,7 @@ Result<LaunchedWorker> LaunchWorker(const WorkerSpec& spec, const ChildStdio& st
   WorkerSetup setup{.directory = spec.directory.empty() ? nullptr : spec.directory.c_str(),
                     .cpus = mask.empty() ? nullptr : &mask,
                     .stdio = stdio,
+                    .kept = &spec.kept,
                     .environment = environment.data(),
                     .agent = ::getpid(),
                     .helper = spec.helper,

@@ -13,6 +13,7 @@
 #include <atomic>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 #include "agent/workers/worker_spec.h"
 #include "common/files.h"
@@ -35,12 +36,17 @@ struct LaunchedWorker {
 // What another thread sees of a launch that hangs, and how it gives it up.
 class LaunchUnderWay {
  public:
+  LaunchUnderWay();
   // Kills the process if there is one already; if not, it ends before it executes anything.
   void GiveUp();
   bool given_up() const { return given_up_; }
+  // Becomes readable then; -1: the system had none.
+  int wake() const { return wake_.get(); }
 
   // In the new process, which shares the agent's memory: false: it is not to go on.
   bool BeginInChild();
+  // Somebody else made the process: the same.
+  bool Begun(pid_t pid);
   // The launch has returned; only then the process may be reaped.
   void End();
 
@@ -48,7 +54,11 @@ class LaunchUnderWay {
   std::mutex mutex_;  // Between GiveUp and End.
   std::atomic<bool> given_up_ = false;
   std::atomic<pid_t> pid_ = 0;
+  const UniqueFd wake_;
 };
+
+// As the kernel takes it: bit n of the row of words is CPU n. None: no words.
+std::vector<unsigned long> MaskOf(const CpuSet& cpus);
 
 // The error names the step that failed, its object and the system's answer.
 Result<LaunchedWorker> LaunchWorker(const WorkerSpec& spec, const ChildStdio& stdio,

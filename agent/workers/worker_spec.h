@@ -77,6 +77,7 @@ struct WorkerSpec {
   // Not a worker: in the agent's own session, a process group of its own, and not swept with what
   // workers leave.
   bool helper = false;
+  std::vector<int> kept;  // Descriptors that it gets besides its three, with these numbers.
 };
 
 // How the workers' output is wanted, torchrun's words: bit 1 stdout, bit 2 stderr.

@@ -62,6 +62,7 @@ struct LaunchConfig {
   std::filesystem::path called_from;  // Where the name is that ddprun was called by.
   NumaMode numa = NumaMode::kNone;
   bool virtual_local_rank = false;
+  std::string preload;  // Empty: what is a template by itself alone; "none": nothing is.
   bool scrub_env = false;
   HandledSignals signals;
 

@@ -1,0 +1,186 @@
+#include "agent/workers/warm_start.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "agent/workers/python_hook.h"
+#include "agent/workers/template_note.h"
+#include "common/log.h"
+#include "proto/worker_env.h"
+
+namespace ddprun {
+namespace {
+
+// Device and inode are another's; what a program can ask of its streams at its start is not.
+bool SameKind(const struct stat& a, const struct stat& b) {
+  const bool device = S_ISCHR(a.st_mode);
+  return (a.st_mode & S_IFMT) == (b.st_mode & S_IFMT) && (!device || a.st_rdev == b.st_rdev);
+}
+
+std::map<std::string, std::string> Without(std::map<std::string, std::string> environment,
+                                           const std::set<std::string>& names) {
+  for (const std::string& name : names) {
+    environment.erase(name);
+  }
+  return environment;
+}
+
+std::string FirstDifference(const std::map<std::string, std::string>& a,
+                            const std::map<std::string, std::string>& b) {
+  for (const auto& [name, value] : a) {
+    if (const auto other = b.find(name); other == b.end() || other->second != value) {
+      return name;
+    }
+  }
+  for (const auto& [name, value] : b) {
+    if (!a.contains(name)) {
+      return name;
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+std::set<std::string> NamesOfWorkers(bool one_gpu_each) {
+  std::set<std::string> names = {"TORCHELASTIC_TIMER_FILE"};
+  for (const auto& [name, value] : ToEnvironment({})) {
+    names.insert(name);
+  }
+  if (one_gpu_each) {
+    names.insert("CUDA_VISIBLE_DEVICES");
+  }
+  return names;
+}
+
+WarmStart::WarmStart(WarmPlan plan, OnStarted on_started)
+    : plan_(std::move(plan)), on_started_(std::move(on_started)) {}
+
+std::shared_ptr<WorkerTemplate> WarmStart::Current() const {
+  const std::lock_guard lock(mutex_);
+  return template_;
+}
+
+void WarmStart::Prepare() {
+  if (const auto current = Current(); current && !current->gone()) {
+    return;
+  }
+  if (made_ == kMostTemplates) {
+    return;
+  }
+  if (const Result<void> started = Start(); !started) {
+    made_ = kMostTemplates;
+    if (started.error().kind != ErrorKind::kNotFound) {  // A program that is no template by itself.
+      SayCold(started.error().message);
+    }
+  }
+}
+
+Result<void> WarmStart::Start() {
+  WorkerSpec spec = plan_.spec;
+  UniqueFd library;
+  if (plan_.preload.empty()) {
+    RETURN_IF_ERROR(CheckTemplateNote(spec.command.file));
+  } else {
+    ASSIGN_OR_RETURN(library, AddPythonHook(plan_.directory, plan_.preload, spec));
+  }
+  ASSIGN_OR_RETURN(OpenedOutput output, OpenOutput(spec, plan_.inherit));
+  for (int target = 0; target < 3; ++target) {
+    if (::fstat(output.stdio[target], &streams_[target]) != 0) {
+      return SystemError("look at", "the streams of a template", errno);
+    }
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (closed_) {
+      return {};
+    }
+  }
+  ASSIGN_OR_RETURN(auto started, WorkerTemplate::Start(spec, output, std::move(library)));
+  ++made_;
+  {
+    const std::lock_guard lock(mutex_);
+    template_ = std::move(started);
+    if (closed_) {
+      template_->End();
+    }
+  }
+  on_started_(spec, std::move(output));
+  return {};
+}
+
+std::string WarmStart::WaitsFor() const {
+  const auto current = Current();
+  return !current || current->gone() || current->ready() ? ""
+         : plan_.preload.empty() ? "loading the template of '" + plan_.spec.command.file.native() + "'"
+                                 : "preloading " + plan_.preload;
+}
+
+void WarmStart::Await(const LaunchUnderWay& under_way) {
+  const auto current = Current();
+  if (!current || current->ready()) {
+    return;
+  }
+  if (const Result<void> ready = current->AwaitReady(kMostLoading, under_way);
+      !ready && !under_way.given_up()) {
+    SayCold("the template cannot be used: " + ready.error().message);
+  }
+}
+
+std::string WarmStart::WhyCold(const WorkerSpec& spec, const ChildStdio& stdio) const {
+  if (spec.command.argv != plan_.spec.command.argv) {
+    return "their arguments differ from one to another";
+  }
+  if (const std::string name = FirstDifference(Without(spec.environment, plan_.own),
+                                               Without(plan_.spec.environment, plan_.own));
+      !name.empty()) {
+    return "their variable " + name + " differs from the template's";
+  }
+  if (!spec.cpus.empty() && spec.environment.contains("OMP_PROC_BIND")) {
+    return "OMP_PROC_BIND was obeyed before the template knew a worker's CPUs";
+  }
+  for (int target = 0; target < 3; ++target) {
+    struct stat stream {};
+    if (::fstat(stdio[target], &stream) != 0 || !SameKind(stream, streams_[target])) {
+      return "their stream " + std::to_string(target) + " is of another kind than the template's";
+    }
+  }
+  return "";
+}
+
+Result<LaunchedWorker> WarmStart::Launch(const WorkerSpec& spec, const ChildStdio& stdio,
+                                         LaunchUnderWay& under_way) {
+  const auto current = Current();
+  if (current && current->ready()) {
+    std::string why = WhyCold(spec, stdio);
+    if (why.empty()) {
+      Result<LaunchedWorker> worker = current->Fork(spec, stdio, under_way);
+      if (worker || under_way.given_up()) {
+        return worker;
+      }
+      why = "the template: " + worker.error().message;
+    }
+    SayCold(why);
+  }
+  return LaunchWorker(spec, stdio, &under_way);
+}
+
+void WarmStart::SayCold(const std::string& why) {
+  if (std::exchange(said_, why) != why) {
+    Log(LogLevel::kWarning, "workers start cold: " + why);
+  }
+}
+
+void WarmStart::Close() {
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+  if (template_) {
+    template_->End();
+  }
+}
+
+}  // namespace ddprun

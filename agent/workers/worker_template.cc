@@ -1,0 +1,254 @@
+#include "agent/workers/worker_template.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "proto/worker_template.h"
+
+namespace ddprun {
+namespace {
+
+Result<std::pair<UniqueFd, UniqueFd>> Line() {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+    return SystemError("make", "a socket to a template", errno);
+  }
+  return std::pair(UniqueFd(ends[0]), UniqueFd(ends[1]));
+}
+
+Result<UniqueFd> ImageOf(const WorkerSpec& spec) {
+  WorkerImage head{.agent = ::getpid()};
+  const std::vector<unsigned long> mask = MaskOf(spec.cpus);
+  const std::string cpus(reinterpret_cast<const char*>(mask.data()),
+                         mask.size() * sizeof(unsigned long));
+  std::string environment;
+  for (const auto& [name, value] : spec.environment) {
+    environment += name + "=" + value + '\0';
+  }
+  const std::string directory =
+      spec.directory.empty() ? "" : spec.directory.native() + '\0';
+  head.cpu_bytes = static_cast<std::uint32_t>(cpus.size());
+  head.environment_bytes = static_cast<std::uint32_t>(environment.size());
+  head.environment_count = static_cast<std::uint32_t>(spec.environment.size());
+  head.directory_bytes = static_cast<std::uint32_t>(directory.size());
+  UniqueFd file(::memfd_create("ddprun-worker", MFD_CLOEXEC));
+  if (!file) {
+    return SystemError("make", "a memory file for a worker", errno);
+  }
+  RETURN_IF_ERROR(WriteAll(file.get(),
+                           std::string(reinterpret_cast<const char*>(&head), sizeof head) + cpus +
+                               environment + directory,
+                           "a worker's memory file"));
+  return file;
+}
+
+Result<void> SendRequest(int socket, const TemplateRequest& request,
+                         const std::array<int, kTemplateDescriptors>& descriptors) {
+  TemplateRequest copy = request;
+  iovec part{&copy, sizeof copy};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof descriptors)] = {};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  cmsghdr* const head = CMSG_FIRSTHDR(&message);
+  head->cmsg_level = SOL_SOCKET;
+  head->cmsg_type = SCM_RIGHTS;
+  head->cmsg_len = CMSG_LEN(sizeof descriptors);
+  std::memcpy(CMSG_DATA(head), descriptors.data(), sizeof descriptors);
+  if (::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
+    return SystemError("ask", "the template", errno);
+  }
+  return {};
+}
+
+bool IsLivingChild(pid_t pid) {
+  siginfo_t child{};
+  return pid > 0 && ::waitid(P_PID, static_cast<id_t>(pid), &child,
+                             WEXITED | WNOHANG | WNOWAIT) == 0;
+}
+
+void EndWorker(pid_t pid) {
+  ::kill(pid, SIGKILL);
+  ::waitpid(pid, nullptr, 0);
+}
+
+}  // namespace
+
+Result<std::shared_ptr<WorkerTemplate>> WorkerTemplate::Start(WorkerSpec spec,
+                                                              OpenedOutput& output,
+                                                              UniqueFd library) {
+  ASSIGN_OR_RETURN(auto ends, Line());
+  spec.helper = true;
+  spec.environment[kTemplateVariable] = std::to_string(ends.second.get());
+  spec.kept = {ends.second.get()};
+  if (library) {
+    spec.kept.push_back(library.get());
+  }
+  ASSIGN_OR_RETURN(LaunchedWorker process, LaunchWorker(spec, output.stdio));
+  output.child_ends.clear();
+  return std::shared_ptr<WorkerTemplate>(
+      new WorkerTemplate(std::move(process), std::move(ends.first)));
+}
+
+WorkerTemplate::~WorkerTemplate() {
+  Goes("");
+}
+
+bool WorkerTemplate::gone() const {
+  const std::lock_guard lock(mutex_);
+  return pid_ == 0;
+}
+
+void WorkerTemplate::End() {
+  const std::lock_guard lock(mutex_);
+  if (pid_ != 0) {
+    ::kill(pid_, SIGKILL);
+  }
+}
+
+Error WorkerTemplate::Goes(std::string why) {
+  End();
+  pollfd end{pidfd_.get(), POLLIN, 0};
+  ::poll(&end, 1, static_cast<int>(kPatience.count()));
+  const std::lock_guard lock(mutex_);
+  if (pid_ != 0) {
+    ::waitpid(std::exchange(pid_, 0), nullptr, WNOHANG);
+  }
+  ready_ = false;
+  return {ErrorKind::kUnavailable, std::move(why)};
+}
+
+// `verified`: the kernel says who sent it, and that is whom it names.
+Result<TemplateReply> WorkerTemplate::Receive(int socket, Duration limit,
+                                              const LaunchUnderWay& under_way, bool verified) {
+  const auto until = std::chrono::steady_clock::now() + limit;
+  while (true) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(
+        until - std::chrono::steady_clock::now());
+    pollfd waits[2] = {{socket, POLLIN, 0}, {under_way.wake(), POLLIN, 0}};
+    const int woken = ::poll(waits, 2, static_cast<int>(std::max<std::int64_t>(0, left.count())));
+    if (woken == 0) {
+      return Error{ErrorKind::kRefused, "it did not answer within " +
+                                            std::to_string(limit.count()) + " ms"};
+    }
+    if (woken < 0 && errno == EINTR) {
+      continue;
+    }
+    if (waits[1].revents != 0) {
+      return Error{ErrorKind::kRefused, "the start was given up"};
+    }
+    break;
+  }
+  TemplateReply reply;
+  iovec part{&reply, sizeof reply};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(ucred))] = {};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  const ssize_t got = ::recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (got == 0 || (got < 0 && errno == ECONNRESET)) {
+    return Error{ErrorKind::kUnavailable, "it has ended"};
+  }
+  reply.text[sizeof reply.text - 1] = '\0';
+  const bool whole = got == sizeof reply && reply.version == kTemplateVersion;
+  const cmsghdr* const head = CMSG_FIRSTHDR(&message);
+  ucred sender{};
+  if (verified && head != nullptr && head->cmsg_type == SCM_CREDENTIALS) {
+    std::memcpy(&sender, CMSG_DATA(head), sizeof sender);
+  }
+  if (!whole || (verified && sender.pid != reply.pid)) {
+    return Error{ErrorKind::kUnavailable, "it does not speak as a template of this build does"};
+  }
+  return reply;
+}
+
+Result<void> WorkerTemplate::AwaitReady(Duration limit, const LaunchUnderWay& under_way) {
+  if (gone()) {
+    return Error{ErrorKind::kUnavailable, "it has ended"};
+  }
+  if (ready_) {
+    return {};
+  }
+  const Result<TemplateReply> reply = Receive(socket_.get(), limit, under_way, false);
+  if (!reply) {
+    return reply.error().kind == ErrorKind::kRefused
+               ? Error{ErrorKind::kRefused, "it is still being loaded"}
+               : Goes("it ended while it was loaded");
+  }
+  if (reply->word != TemplateWord::kReady) {
+    return Goes(reply->text);
+  }
+  ready_ = true;
+  return {};
+}
+
+Result<LaunchedWorker> WorkerTemplate::Fork(const WorkerSpec& spec, const ChildStdio& stdio,
+                                            LaunchUnderWay& under_way) {
+  ASSIGN_OR_RETURN(auto line, Line());
+  constexpr int kOn = 1;
+  ::setsockopt(line.first.get(), SOL_SOCKET, SO_PASSCRED, &kOn, sizeof kOn);
+  ASSIGN_OR_RETURN(const UniqueFd image, ImageOf(spec));
+  const TemplateRequest request{.sequence = ++sequence_};
+  if (const Result<void> sent =
+          SendRequest(socket_.get(), request,
+                      {stdio[0], stdio[1], stdio[2], line.second.get(), image.get()});
+      !sent) {
+    return Goes(sent.error().message);
+  }
+  line.second.Reset();
+  while (true) {
+    const Result<TemplateReply> reply = Receive(socket_.get(), kPatience, under_way, false);
+    if (!reply) {
+      const bool again = reply.error().kind == ErrorKind::kRefused && !std::exchange(late_, true);
+      return again ? reply.error() : Goes(reply.error().message);
+    }
+    late_ = false;
+    if (reply->word == TemplateWord::kRefuses) {
+      return Goes(reply->text);
+    }
+    if (reply->sequence == request.sequence) {
+      if (reply->pid <= 0) {
+        return Goes("it cannot fork: " + std::string(std::strerror(reply->error)));
+      }
+      return Adopt(reply->pid, line.first.get(), under_way);
+    }
+  }
+}
+
+// Its session and its parent are as they should be once it says so itself.
+Result<LaunchedWorker> WorkerTemplate::Adopt(pid_t pid, int line, LaunchUnderWay& under_way) {
+  if (!IsLivingChild(pid)) {
+    return Goes("it names a process that is no worker of its own");
+  }
+  const bool wanted = under_way.Begun(pid);
+  UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  Result<TemplateReply> reply = !wanted ? Error{ErrorKind::kRefused, "the start was given up"}
+                                : !pidfd
+                                    ? Result<TemplateReply>(SystemError("watch", "a worker", errno))
+                                    : Receive(line, kPatience, under_way, true);
+  under_way.End();
+  if (reply && reply->error == 0 && reply->pid == pid && ::getsid(pid) == pid &&
+      ::send(line, "g", 1, MSG_NOSIGNAL) == 1) {
+    return LaunchedWorker{pid, std::move(pidfd)};
+  }
+  EndWorker(pid);
+  return !reply ? reply.error()
+                : Error{ErrorKind::kSystem, "cannot " + std::string(reply->text) + " the worker: " +
+                                                std::strerror(reply->error)};
+}
+
+}  // namespace ddprun

@@ -1,0 +1,72 @@
+// One template (proto/worker_template.h) from the agent's side: a process that has loaded what
+// workers need, and workers forked from it.
+//
+//   state    | says ready | refuses, or ends | no answer in time
+//   ---------|------------|------------------|-------------------------------------------------
+//   Loading  | Ready      | Gone, with why   | Loading (who waits goes on without it)
+//   Ready    |            | Gone, with why   | Late: that worker is begun from its file; what the
+//            |            |                  | template forks later sees that nobody wants it
+//   Late     |            | Gone             | an answer: Ready. Asked again without one: Gone
+//
+// Gone: killed, and reaped unless the kernel keeps it for longer than a moment. Used by one thread at a
+// time, and never the loop's, since each call may wait as long as it says; End comes from any.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "agent/workers/worker_launcher.h"
+#include "agent/workers/worker_output.h"
+#include "agent/workers/worker_spec.h"
+#include "common/files.h"
+#include "common/result.h"
+#include "common/time.h"
+
+namespace ddprun {
+
+class WorkerTemplate {
+ public:
+  // For an answer of a template that is ready. Forking takes some 10 ms, and more where it has much
+  // memory; a worker's own start takes 300 and more.
+  static constexpr Duration kPatience{200};
+
+  // `spec`: a worker's, a helper, without what differs between workers. Blocks for its execve.
+  static Result<std::shared_ptr<WorkerTemplate>> Start(WorkerSpec spec, OpenedOutput& output,
+                                                       UniqueFd library);
+  ~WorkerTemplate();
+  WorkerTemplate(const WorkerTemplate&) = delete;
+  WorkerTemplate& operator=(const WorkerTemplate&) = delete;
+
+  // Waits while it loads; less where `under_way` is given up. Ready: nothing; else why not (yet).
+  Result<void> AwaitReady(Duration limit, const LaunchUnderWay& under_way);
+
+  // The worker runs, its own session's leader and this process's child. An error: nothing runs,
+  // and gone() says whether another try makes sense.
+  Result<LaunchedWorker> Fork(const WorkerSpec& spec, const ChildStdio& stdio,
+                              LaunchUnderWay& under_way);
+
+  bool gone() const;
+  bool ready() const { return ready_ && !gone(); }
+
+  // At once; who waits for it hears of it.
+  void End();
+
+ private:
+  WorkerTemplate(LaunchedWorker process, UniqueFd socket)
+      : pid_(process.pid), pidfd_(std::move(process.pidfd)), socket_(std::move(socket)) {}
+  Result<struct TemplateReply> Receive(int socket, Duration limit, const LaunchUnderWay& under_way,
+                                       bool verified);
+  Result<LaunchedWorker> Adopt(pid_t pid, int line, LaunchUnderWay& under_way);
+  Error Goes(std::string why);
+
+  mutable std::mutex mutex_;
+  pid_t pid_ = 0;  // Not reaped, so it is nobody else's; with the lock.
+  const UniqueFd pidfd_;
+  UniqueFd socket_;
+  std::uint32_t sequence_ = 0;
+  bool ready_ = false;
+  bool late_ = false;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,393 @@
+#include "proto/template_process.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/prctl.h>
+#include <linux/types.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "proto/worker_template.h"
+
+// The agent reads it from the program's file before it starts a template.
+__asm__(
+    ".pushsection .note.ddprun.template,\"a\",%note\n"
+    ".balign 4\n"
+    ".long 7, 4, 0x7470\n"
+    ".asciz \"ddprun\"\n"
+    ".balign 4\n"
+    ".long 1\n"
+    ".popsection\n");
+
+namespace ddprun {
+namespace {
+
+static_assert(kTemplateNoteType == 0x7470 && kTemplateVersion == 1);
+
+// What was asked for last; the worker finds it in its copy.
+struct Request {
+  std::uint32_t sequence = 0;
+  int descriptors[kTemplateDescriptors] = {-1, -1, -1, -1, -1};
+  int line() const { return descriptors[3]; }
+  int image() const { return descriptors[4]; }
+} request;
+
+// Written by the process between, which shares our memory.
+volatile pid_t forked = -1;
+volatile int fork_error = 0;
+
+bool Send(int socket, const TemplateReply& reply) {
+  return ::send(socket, &reply, sizeof reply, MSG_NOSIGNAL) == sizeof reply;
+}
+
+TemplateReply Refusal(const char* why) {
+  TemplateReply reply{.word = TemplateWord::kRefuses, .sequence = request.sequence};
+  ::strncpy(reply.text, why, sizeof reply.text - 1);
+  return reply;
+}
+
+void CloseRequest() {
+  for (int& descriptor : request.descriptors) {
+    if (descriptor >= 0) {
+      ::close(descriptor);
+    }
+    descriptor = -1;
+  }
+}
+
+// Entries of a /proc directory that `counts` counts.
+template <class Counts>
+int CountIn(const char* directory, Counts counts) {
+  int count = 0;
+  DIR* const dir = ::opendir(directory);
+  while (const dirent* const entry = dir != nullptr ? ::readdir(dir) : nullptr) {
+    if (entry->d_name[0] != '.' && counts(dir, entry->d_name)) {
+      ++count;
+    }
+  }
+  if (dir != nullptr) {
+    ::closedir(dir);
+  }
+  return count;
+}
+
+bool IsGpu(DIR* dir, const char* name) {
+  char target[64] = {};
+  const ssize_t size = ::readlinkat(::dirfd(dir), name, target, sizeof target - 1);
+  return size > 0 && (::strncmp(target, "/dev/nvidia", 11) == 0 ||
+                      ::strncmp(target, "/dev/dri", 8) == 0 || ::strcmp(target, "/dev/kfd") == 0);
+}
+
+// In the worker: nobody starts it, so the agent must hear of it.
+[[noreturn]] void Fail(const char* step, int error) {
+  TemplateReply reply{.word = TemplateWord::kForked,
+                      .sequence = request.sequence,
+                      .pid = ::getpid(),
+                      .error = error};
+  ::strncpy(reply.text, step, sizeof reply.text - 1);
+  Send(request.line(), reply);
+  ::_exit(127);
+}
+
+// The process between ends at once, but until then it is the parent, and its end would kill.
+void WaitForAgent(pid_t agent) {
+  pollfd line{request.line(), POLLIN, 0};
+  for (int tries = 0; ::getppid() != agent; ++tries) {
+    timespec moment{0, tries < 20 ? 20'000 : 1'000'000};
+    if (tries > 2'000 || ::ppoll(&line, 1, &moment, nullptr) > 0) {
+      Fail("come to its agent", ESRCH);
+    }
+  }
+}
+
+unsigned long FieldOf(const char* stat, int field) {
+  for (int at = 3; stat != nullptr && at < field; ++at) {
+    stat = ::strchr(stat, ' ');
+    stat = stat == nullptr ? nullptr : stat + 1;
+  }
+  return stat == nullptr ? 0 : ::strtoul(stat, nullptr, 10);
+}
+
+// What `ps e` and /proc/PID/environ show. A kernel without it shows the template's.
+void ShowEnvironment(const char* begin, const char* end) {
+  char text[4096];
+  const int fd = ::open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+  const ssize_t size = fd < 0 ? -1 : ::read(fd, text, sizeof text - 1);
+  if (fd >= 0) {
+    ::close(fd);
+  }
+  text[size > 0 ? size : 0] = '\0';
+  const char* const stat = size > 0 ? ::strrchr(text, ')') : nullptr;
+  if (stat == nullptr || stat[1] == '\0') {
+    return;
+  }
+  prctl_mm_map map{};
+  map.start_code = FieldOf(stat + 2, 26);
+  map.end_code = FieldOf(stat + 2, 27);
+  map.start_stack = FieldOf(stat + 2, 28);
+  map.start_data = FieldOf(stat + 2, 45);
+  map.end_data = FieldOf(stat + 2, 46);
+  map.start_brk = FieldOf(stat + 2, 47);
+  map.brk = reinterpret_cast<unsigned long>(::sbrk(0));
+  map.arg_start = FieldOf(stat + 2, 48);
+  map.arg_end = FieldOf(stat + 2, 49);
+  map.env_start = reinterpret_cast<unsigned long>(begin);
+  map.env_end = reinterpret_cast<unsigned long>(end);
+  map.exe_fd = static_cast<__u32>(-1);
+  ::prctl(PR_SET_MM, PR_SET_MM_MAP, &map, sizeof map, 0);
+}
+
+// The image's parts, each checked against the size of the file.
+struct Image {
+  WorkerImage head;
+  char* cpus = nullptr;
+  char* environment = nullptr;
+  char* directory = nullptr;
+};
+
+Image MapImage() {
+  struct stat info {};
+  if (::fstat(request.image(), &info) != 0 || info.st_size < static_cast<off_t>(sizeof(WorkerImage))) {
+    Fail("read what the agent wants of", errno != 0 ? errno : EINVAL);
+  }
+  // Not a mapping of the file: /proc/PID/environ shows anonymous memory alone.
+  const size_t size = static_cast<size_t>(info.st_size);
+  void* const mapped =
+      ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED || ::pread(request.image(), mapped, size, 0) != info.st_size) {
+    Fail("read what the agent wants of", errno);
+  }
+  Image image;
+  ::memcpy(&image.head, mapped, sizeof image.head);
+  const off_t sum = static_cast<off_t>(sizeof image.head) + image.head.cpu_bytes +
+                    image.head.environment_bytes + image.head.directory_bytes;
+  if (sum != info.st_size) {
+    Fail("read what the agent wants of", EINVAL);
+  }
+  image.cpus = static_cast<char*>(mapped) + sizeof image.head;
+  image.environment = image.cpus + image.head.cpu_bytes;
+  image.directory = image.environment + image.head.environment_bytes;
+  return image;
+}
+
+char** EnvironmentOf(const Image& image) {
+  const size_t bytes = (image.head.environment_count + 1) * sizeof(char*);
+  void* const made =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (made == MAP_FAILED) {
+    Fail("make the environment of", errno);
+  }
+  char** const entries = static_cast<char**>(made);
+  char* at = image.environment;
+  for (std::uint32_t i = 0; i < image.head.environment_count; ++i) {
+    if (at >= image.directory) {
+      Fail("read the environment of", EINVAL);
+    }
+    entries[i] = at;
+    at += ::strnlen(at, static_cast<size_t>(image.directory - at)) + 1;
+  }
+  return entries;
+}
+
+void BecomeWorker(const Image& image) {
+  if (::setsid() < 0) {
+    Fail("start a session for", errno);
+  }
+  WaitForAgent(image.head.agent);
+  if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) {
+    Fail("tie to its agent", errno);
+  }
+  if (::getppid() != image.head.agent) {
+    Fail("come to its agent", ESRCH);
+  }
+  if (image.head.cpu_bytes > 0 &&
+      ::syscall(SYS_sched_setaffinity, 0, image.head.cpu_bytes, image.cpus) != 0) {
+    Fail("bind to its CPUs", errno);
+  }
+  for (int target = 0; target < 3; ++target) {
+    if (::dup2(request.descriptors[target], target) < 0) {
+      Fail("connect the output of", errno);
+    }
+  }
+  if (image.head.directory_bytes > 0 && ::chdir(image.directory) != 0) {
+    Fail("enter the working directory of", errno);
+  }
+}
+
+void AwaitGo() {
+  TemplateReply reply{
+      .word = TemplateWord::kForked, .sequence = request.sequence, .pid = ::getpid()};
+  char go = 0;
+  ssize_t got = -1;
+  if (Send(request.line(), reply)) {
+    do {
+      got = ::recv(request.line(), &go, 1, 0);
+    } while (got < 0 && errno == EINTR);
+  }
+  if (got != 1) {
+    ::_exit(127);
+  }
+}
+
+// Apart, and small: the child of vfork runs on this frame's stack.
+__attribute__((noinline)) pid_t ForkAdopted() {
+  forked = -1;
+  fork_error = 0;
+  const pid_t between = ::vfork();
+  if (between == 0) {
+    const pid_t worker = ::fork();
+    if (worker == 0) {
+      return 0;
+    }
+    forked = worker;
+    fork_error = worker < 0 ? errno : 0;
+    ::_exit(0);
+  }
+  if (between < 0) {
+    fork_error = errno;
+    return -1;
+  }
+  int status = 0;
+  while (::waitpid(between, &status, 0) < 0 && errno == EINTR) {
+  }
+  return forked;
+}
+
+}  // namespace
+}  // namespace ddprun
+
+using ddprun::request;
+
+extern "C" {
+
+int ddprun_template_open(void) {
+  const char* const text = ::getenv(ddprun::kTemplateVariable);
+  if (text == nullptr) {
+    return -1;
+  }
+  const int socket = ::atoi(text);
+  ::unsetenv(ddprun::kTemplateVariable);
+  int type = 0;
+  socklen_t size = sizeof type;
+  const bool ours = socket > 2 && ::getsockopt(socket, SOL_SOCKET, SO_TYPE, &type, &size) == 0 &&
+                    type == SOCK_SEQPACKET;
+  return ours && ::fcntl(socket, F_SETFD, FD_CLOEXEC) == 0 ? socket : -1;
+}
+
+void ddprun_template_refuse(int socket, const char* why) {
+  ddprun::Send(socket, ddprun::Refusal(why));
+}
+
+void ddprun_template_rehearse(void) {
+  const pid_t rehearsal = ::fork();
+  if (rehearsal == 0) {
+    ::_exit(0);
+  }
+  if (rehearsal > 0) {
+    ::waitpid(rehearsal, nullptr, 0);
+  }
+}
+
+int ddprun_template_ready(int socket) {
+  const int threads = ddprun::CountIn("/proc/self/task", [](DIR*, const char*) { return true; });
+  const int gpus = ddprun::CountIn("/proc/self/fd", ddprun::IsGpu);
+  char why[160] = {};
+  if (threads != 1) {
+    ::snprintf(why, sizeof why, "%d threads run once it is loaded, and a fork would lose all but one",
+               threads);
+  } else if (gpus > 0) {
+    ::snprintf(why, sizeof why, "it has opened a GPU, which a fork cannot use");
+  }
+  if (why[0] != '\0') {
+    ddprun_template_refuse(socket, why);
+    return -1;
+  }
+  return ddprun::Send(socket, {.word = ddprun::TemplateWord::kReady, .pid = ::getpid()}) ? 0 : -1;
+}
+
+int ddprun_template_wait(int socket) {
+  using ddprun::kTemplateDescriptors;
+  ddprun::TemplateRequest wanted;
+  iovec part{&wanted, sizeof wanted};
+  alignas(cmsghdr) char control[CMSG_SPACE(kTemplateDescriptors * sizeof(int))];
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  ssize_t got = 0;
+  do {
+    got = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+  } while (got < 0 && errno == EINTR);
+  if (got != sizeof wanted || wanted.version != ddprun::kTemplateVersion) {
+    return 0;
+  }
+  request.sequence = wanted.sequence;
+  const cmsghdr* const head = CMSG_FIRSTHDR(&message);
+  if (head == nullptr || head->cmsg_type != SCM_RIGHTS ||
+      head->cmsg_len != CMSG_LEN(sizeof request.descriptors)) {
+    return 0;
+  }
+  ::memcpy(request.descriptors, CMSG_DATA(head), sizeof request.descriptors);
+  return 1;
+}
+
+int ddprun_template_fork(int socket) {
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::sigprocmask(SIG_SETMASK, &all, &before);
+  const pid_t worker = ddprun::ForkAdopted();
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+  if (worker == 0) {
+    ::close(socket);
+    return 0;
+  }
+  ddprun::CloseRequest();
+  ddprun::TemplateReply reply{.word = ddprun::TemplateWord::kForked,
+                              .sequence = request.sequence,
+                              .pid = worker,
+                              .error = ddprun::fork_error};
+  ::strncpy(reply.text, worker < 0 ? "fork" : "", sizeof reply.text - 1);
+  ddprun::Send(socket, reply);
+  return worker;
+}
+
+char** ddprun_template_begin(void) {
+  const ddprun::Image image = ddprun::MapImage();
+  char** const environment = ddprun::EnvironmentOf(image);
+  ddprun::BecomeWorker(image);
+  ddprun::AwaitGo();
+  ddprun::CloseRequest();
+  ddprun::ShowEnvironment(image.environment, image.directory);
+  environ = environment;
+  return environment;
+}
+
+void ddprun_template_serve(int socket) {
+  ddprun_template_rehearse();
+  if (ddprun_template_ready(socket) != 0) {
+    ::_exit(0);
+  }
+  while (ddprun_template_wait(socket) != 0) {
+    if (ddprun_template_fork(socket) == 0) {
+      ddprun_template_begin();
+      return;
+    }
+  }
+  ::_exit(0);
+}
+}

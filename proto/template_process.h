@@ -1,0 +1,44 @@
+// The template's side of worker_template.h, for a program that becomes one: as a library of C
+// functions, since Python's hook calls them too. Needs nothing of C++'s runtime.
+//
+//   const int socket = ddprun_template_open();       // -1: this is no template
+//   ... load everything; no thread, no GPU ...
+//   ddprun_template_serve(socket);                    // returns in each worker
+//
+// A worker is forked once: vfork, and fork() in the child that shares our memory, so that the page
+// table is copied once and the worker, its parent gone, is the agent's child (a subreaper). fork()
+// is glibc's: handlers run, and the thread's id is true. The worker returns with its own session,
+// descriptors, CPUs and environment, after the agent has said go. Every failure is told to the
+// agent, which starts that worker from its file then; nothing here prints.
+#pragma once
+
+extern "C" {
+
+// The socket that the environment names, which is forgotten there; -1: none.
+int ddprun_template_open(void);
+
+// A first fork, of a process that ends at once: some libraries end threads of theirs at one.
+void ddprun_template_rehearse(void);
+
+// When all is loaded: tells the agent that workers can be forked, or why
+// not (other threads, an open GPU). 0, or -1 where it told why not.
+int ddprun_template_ready(int socket);
+
+// Waits for a request; 1: there is one. 0: the agent has gone, and so should the template.
+int ddprun_template_wait(int socket);
+
+// Forks the worker that was asked for: 0 in the worker. In the template its pid, or -1; the agent
+// is told either way.
+int ddprun_template_fork(int socket);
+
+// In the worker: sets it up and waits for go. Returns its environment, which `environ` is too; ends
+// the process where the agent does not want it.
+char** ddprun_template_begin(void);
+
+// Tells the agent why there will be no workers of this template.
+void ddprun_template_refuse(int socket, const char* why);
+
+// All of it, for a program without hooks of its own. Returns in a worker alone; the template ends
+// here.
+void ddprun_template_serve(int socket);
+}
