@@ -7,6 +7,7 @@
 #include <future>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include "common/check.h"
 
@@ -73,7 +74,10 @@ class AsioLoop::Lane : public std::enable_shared_from_this<Lane> {
       if (self->loop_ != nullptr) {
         self->loop_->Post(std::move(done));
       } else {  // What it holds may need the loop to end in order; the process is about to end.
-        new std::function<void()>(std::move(done));
+        static std::mutex mutex;
+        static auto& kept = *new std::vector<std::function<void()>>;
+        const std::lock_guard all(mutex);
+        kept.push_back(std::move(done));
       }
       --self->left_;
       self->changed_.notify_all();

@@ -53,6 +53,7 @@ class ServerProcess {
     if (::posix_spawn(&pid_, name.c_str(), &actions, nullptr, argv, environ) != 0) {
       Fail("cannot execute '" + ddprun + "'");
     }
+    posix_spawn_file_actions_destroy(&actions);
     ::close(out[1]);
     std::string said;
     char c;

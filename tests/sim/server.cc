@@ -20,6 +20,9 @@ class Server::Driver final : public CoordinatorDriver {
     if (server_.machine_.up()) {
       server_.simulation_.laws.Break(server_.name_ + " is gone while its process goes on");
     }
+    if (server_.driver_ == this) {
+      server_.SteppedDown();
+    }
   }
 
   void OnReport(NodeReport report, std::shared_ptr<PendingSync> call) override;
