@@ -160,7 +160,8 @@ struct Image {
 
 Image MapImage() {
   struct stat info {};
-  if (::fstat(request.image(), &info) != 0 || info.st_size < static_cast<off_t>(sizeof(WorkerImage))) {
+  if (::fstat(request.image(), &info) != 0 ||
+      info.st_size < static_cast<off_t>(sizeof(WorkerImage))) {
     Fail("read what the agent wants of", errno != 0 ? errno : EINVAL);
   }
   // Not a mapping of the file: /proc/PID/environ shows anonymous memory alone.
@@ -306,8 +307,8 @@ int ddprun_template_ready(int socket) {
   const int gpus = ddprun::CountIn("/proc/self/fd", ddprun::IsGpu);
   char why[160] = {};
   if (threads != 1) {
-    ::snprintf(why, sizeof why, "%d threads run once it is loaded, and a fork would lose all but one",
-               threads);
+    ::snprintf(why, sizeof why,
+               "%d threads run once it is loaded, and a fork would lose all but one", threads);
   } else if (gpus > 0) {
     ::snprintf(why, sizeof why, "it has opened a GPU, which a fork cannot use");
   }

@@ -1,13 +1,14 @@
 // How an agent has workers forked from a template: a process that has loaded what workers need.
 //
-// A SOCK_SEQPACKET socket joins the two; DDPRUN_TEMPLATE in the template's environment is the number
-// of its end. A program whose file carries the note below becomes a template by itself, others need
-// a hook that does.
+// A SOCK_SEQPACKET socket joins the two; DDPRUN_TEMPLATE in the template's environment is the
+// number of its end. A program whose file carries the note below becomes a template by itself,
+// others need a hook that does.
 //
 //   template -> agent   TemplateReply{kReady | kRefuses}            once, when all is loaded
 //   agent -> template   TemplateRequest and the descriptors         one at a time
 //   template -> agent   TemplateReply{kForked | kRefuses, sequence}
-//   worker -> agent     TemplateReply{kForked, sequence, errno, step} on a line of its own, with the
+//   worker -> agent     TemplateReply{kForked, sequence, errno, step} on a line of its own, with
+//   the
 //                       kernel's word for who sends (SCM_CREDENTIALS); set up but for what follows
 //   agent -> worker     one byte: go; the agent has registered the process. End of file: it ends
 //
@@ -30,10 +31,10 @@ enum class TemplateWord : std::uint32_t { kReady = 1, kForked = 2, kRefuses = 3 
 struct TemplateReply {
   std::uint32_t version = kTemplateVersion;
   TemplateWord word = TemplateWord::kReady;
-  std::uint32_t sequence = 0;   // Of the request.
-  std::int32_t pid = 0;         // Of the worker, which is the agent's child by then.
-  std::int32_t error = 0;       // errno of the step that failed.
-  char text[236] = {};          // That step; or why it refuses. Ends with 0.
+  std::uint32_t sequence = 0;  // Of the request.
+  std::int32_t pid = 0;        // Of the worker, which is the agent's child by then.
+  std::int32_t error = 0;      // errno of the step that failed.
+  char text[236] = {};         // That step; or why it refuses. Ends with 0.
 };
 
 // With it come five descriptors: 0, 1 and 2 of the worker, its line, and a memory file:
@@ -45,11 +46,11 @@ struct TemplateRequest {
 };
 
 struct WorkerImage {
-  std::int32_t agent = 0;                // The parent that it must have.
-  std::uint32_t cpu_bytes = 0;           // A mask as sched_setaffinity takes it; 0: the template's.
-  std::uint32_t environment_bytes = 0;   // NAME=value, each ending with 0: all of it.
+  std::int32_t agent = 0;               // The parent that it must have.
+  std::uint32_t cpu_bytes = 0;          // A mask as sched_setaffinity takes it; 0: the template's.
+  std::uint32_t environment_bytes = 0;  // NAME=value, each ending with 0: all of it.
   std::uint32_t environment_count = 0;
-  std::uint32_t directory_bytes = 0;     // With its 0; 0: the template's.
+  std::uint32_t directory_bytes = 0;  // With its 0; 0: the template's.
 };
 
 }  // namespace ddprun

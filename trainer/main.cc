@@ -19,6 +19,7 @@
 #include "common/exit_code.h"
 #include "common/log.h"
 #include "proto/notify.h"
+#include "proto/template_process.h"
 #include "proto/worker_env.h"
 #include "trainer/data/entries.h"
 #include "trainer/device/choose_device.h"
@@ -31,6 +32,7 @@
 #include "trainer/options/sagemaker.h"
 #include "trainer/stop_request.h"
 #include "trainer/trainer.h"
+#include "trainer/warm_up.h"
 
 namespace ddprun {
 namespace {
@@ -160,7 +162,22 @@ std::variant<TrainConfig, EarlyExit> ParseWith(const std::optional<SageMaker>& s
   return Parse(static_cast<int>(arguments.size()), arguments.data());
 }
 
+// Started as a template, this process has loaded what a worker needs once it is here: each worker
+// goes on from here, in a process of its own.
+void ServeAsTemplate(int argc, char** argv) {
+  const int socket = ddprun_template_open();
+  if (socket < 0) {
+    return;
+  }
+  const auto parsed = Parse(argc, argv);
+  if (const auto* const config = std::get_if<TrainConfig>(&parsed)) {
+    WarmUp(*config);
+  }
+  ddprun_template_serve(socket);
+}
+
 int Main(int argc, char** argv) {
+  ServeAsTemplate(argc, argv);
   std::signal(SIGPIPE, SIG_IGN);  // Whoever stops reading does not end a training.
   KeepFreedMemory();
   QueueLog();  // Who reads it, or its disk, may stand still: peers would take this rank for gone.

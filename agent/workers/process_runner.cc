@@ -107,19 +107,20 @@ std::shared_ptr<WarmStart> ProcessRunner::State::Templates(const std::optional<W
     return nullptr;
   }
   gate->state = this;
-  return std::make_shared<WarmStart>(*plan, [gate = gate](const WorkerSpec& spec, OpenedOutput output) {
-    const auto opened = std::make_shared<OpenedOutput>(std::move(output));
-    const std::lock_guard lock(gate->mutex);
-    if (gate->state != nullptr) {
-      gate->state->loop.Post([gate, spec, opened] {
-        if (State* const state = gate->state) {
-          state->template_output_ =
-              std::make_unique<WorkerOutput>(state->loop, state->consoles, spec, std::move(*opened));
-          state->template_output_->Start([] {});
+  return std::make_shared<WarmStart>(
+      *plan, [gate = gate](const WorkerSpec& spec, OpenedOutput output) {
+        const auto opened = std::make_shared<OpenedOutput>(std::move(output));
+        const std::lock_guard lock(gate->mutex);
+        if (gate->state != nullptr) {
+          gate->state->loop.Post([gate, spec, opened] {
+            if (State* const state = gate->state) {
+              state->template_output_ = std::make_unique<WorkerOutput>(state->loop, state->consoles,
+                                                                       spec, std::move(*opened));
+              state->template_output_->Start([] {});
+            }
+          });
         }
       });
-    }
-  });
 }
 
 void ProcessRunner::State::Spawn(PrepareWorkers prepare,

@@ -12,10 +12,12 @@
 __asm__(
     ".section .rodata\n"
     ".balign 16\n"
-    "ddprun_hook_module_begin: .incbin \"" DDPRUN_HOOK_MODULE "\"\n"
+    "ddprun_hook_module_begin: .incbin \"" DDPRUN_HOOK_MODULE
+    "\"\n"
     "ddprun_hook_module_end:\n"
     ".balign 16\n"
-    "ddprun_hook_library_begin: .incbin \"" DDPRUN_HOOK_LIBRARY "\"\n"
+    "ddprun_hook_library_begin: .incbin \"" DDPRUN_HOOK_LIBRARY
+    "\"\n"
     "ddprun_hook_library_end:\n"
     ".previous\n");
 extern "C" const char ddprun_hook_module_begin[];
@@ -43,10 +45,11 @@ constexpr std::string_view kHarmless = "bBdiOqRsuvx";
 
 Result<PythonProgram> ReadPythonCommand(const Command& command, const fs::path& directory) {
   const std::string name = fs::path(command.argv.at(0)).filename().native();
-  if (!name.starts_with("python") ||
-      !std::all_of(name.begin() + 6, name.end(), [](char c) { return c == '.' || (c >= '0' && c <= '9'); })) {
-    return Error{ErrorKind::kInvalid, "--preload is for Python programs, and '" +
-                                          command.argv[0] + "' is not Python"};
+  if (!name.starts_with("python") || !std::all_of(name.begin() + 6, name.end(), [](char c) {
+        return c == '.' || (c >= '0' && c <= '9');
+      })) {
+    return Error{ErrorKind::kInvalid,
+                 "--preload is for Python programs, and '" + command.argv[0] + "' is not Python"};
   }
   const auto& argv = command.argv;
   for (std::size_t i = 1; i < argv.size(); ++i) {
@@ -68,15 +71,16 @@ Result<PythonProgram> ReadPythonCommand(const Command& command, const fs::path& 
       if (kHarmless.find(option) != std::string_view::npos) {
         continue;
       }
-      const std::string value = !last ? word.substr(at + 1) : i + 1 < argv.size() ? argv[i + 1] : "";
+      const std::string value = !last                 ? word.substr(at + 1)
+                                : i + 1 < argv.size() ? argv[i + 1]
+                                                      : "";
       if (option == 'm') {
         return PythonProgram{"module", value, directory.native()};
       }
       if (option == 'c') {  // ddprun's own --run-path: its program is a file.
         const bool runs_file = value.find("runpy.run_path(") != std::string::npos;
-        return i + 2 < argv.size() && last && runs_file
-                   ? PythonProgram{"file", argv[i + 2], ""}
-                   : PythonProgram{"text", value, ""};
+        return i + 2 < argv.size() && last && runs_file ? PythonProgram{"file", argv[i + 2], ""}
+                                                        : PythonProgram{"text", value, ""};
       }
       if (option != 'W' && option != 'X') {
         return Cannot("option " + word);
@@ -97,7 +101,8 @@ Result<void> CheckPreload(const std::string& preload) {
       const bool letter = c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c < 0;
       const bool inside = (c >= '0' && c <= '9') || c == '.';
       if (!letter && (begins || !inside)) {
-        return Invalid("--preload takes Python modules, as torch,torch._dynamo, or imports", preload);
+        return Invalid("--preload takes Python modules, as torch,torch._dynamo, or imports",
+                       preload);
       }
       begins = c == '.';
     }
@@ -114,9 +119,10 @@ Result<void> CheckPreload(const std::string& preload) {
 Result<UniqueFd> AddPythonHook(const fs::path& directory, const std::string& preload,
                                WorkerSpec& spec) {
   std::error_code ignored;
-  ASSIGN_OR_RETURN(const PythonProgram program,
-                   ReadPythonCommand(spec.command, spec.directory.empty() ? fs::current_path(ignored)
-                                                                          : spec.directory));
+  ASSIGN_OR_RETURN(
+      const PythonProgram program,
+      ReadPythonCommand(spec.command,
+                        spec.directory.empty() ? fs::current_path(ignored) : spec.directory));
   RETURN_IF_ERROR(MakeDirectories(directory, 0700));
   RETURN_IF_ERROR(WriteWhole(directory / "sitecustomize.py",
                              Between(ddprun_hook_module_begin, ddprun_hook_module_end), 0600));
@@ -129,8 +135,9 @@ Result<UniqueFd> AddPythonHook(const fs::path& directory, const std::string& pre
                            "a memory file for --preload"));
   const auto before = spec.environment.find("PYTHONPATH");
   const bool had = before != spec.environment.end();
-  nlohmann::json hook = {{"library", library.get()}, {"preload", preload},   {"kind", program.kind},
-                         {"program", program.name},  {"path", program.path}, {"pythonpath", nullptr}};
+  nlohmann::json hook = {{"library", library.get()}, {"preload", preload},
+                         {"kind", program.kind},     {"program", program.name},
+                         {"path", program.path},     {"pythonpath", nullptr}};
   hook["arguments"] =
       std::vector<std::string>(spec.command.argv.begin() + 1, spec.command.argv.end());
   if (had) {
@@ -138,7 +145,8 @@ Result<UniqueFd> AddPythonHook(const fs::path& directory, const std::string& pre
   }
   spec.environment["PYTHONPATH"] =
       directory.native() + (had && !before->second.empty() ? ":" + before->second : "");
-  // What is no UTF-8 in arguments is replaced: the hook then finds other ones than its own, and goes.
+  // What is no UTF-8 in arguments is replaced: the hook then finds other ones than its own, and
+  // goes.
   spec.environment["DDPRUN_TEMPLATE_HOOK"] =
       hook.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
   return library;

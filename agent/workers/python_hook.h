@@ -28,8 +28,9 @@ Result<PythonProgram> ReadPythonCommand(const Command& command,
 // "torch,torch._dynamo", "imports": names and commas, nothing else.
 Result<void> CheckPreload(const std::string& preload);
 
-// Writes the hook into `directory`, which is made, and changes the spec so that it is found. Returns
-// a library that the hook loads: a descriptor that the template must get. Waits for the disk.
+// Writes the hook into `directory`, which is made, and changes the spec so that it is found.
+// Returns a library that the hook loads: a descriptor that the template must get. Waits for the
+// disk.
 Result<UniqueFd> AddPythonHook(const std::filesystem::path& directory, const std::string& preload,
                                WorkerSpec& spec);
 

@@ -116,8 +116,9 @@ Result<void> WarmStart::Start() {
 std::string WarmStart::WaitsFor() const {
   const auto current = Current();
   return !current || current->gone() || current->ready() ? ""
-         : plan_.preload.empty() ? "loading the template of '" + plan_.spec.command.file.native() + "'"
-                                 : "preloading " + plan_.preload;
+         : plan_.preload.empty()
+             ? "loading the template of '" + plan_.spec.command.file.native() + "'"
+             : "preloading " + plan_.preload;
 }
 
 void WarmStart::Await(const LaunchUnderWay& under_way) {

@@ -27,10 +27,10 @@ namespace ddprun {
 
 // What a template is to be, once per agent.
 struct WarmPlan {
-  WorkerSpec spec;             // As a worker's, but without the names below.
-  std::set<std::string> own;   // Names that each worker has by itself.
-  bool inherit = false;        // OpenOutput's.
-  std::string preload;         // For Python: modules, or "imports"; "": the program is one itself.
+  WorkerSpec spec;            // As a worker's, but without the names below.
+  std::set<std::string> own;  // Names that each worker has by itself.
+  bool inherit = false;       // OpenOutput's.
+  std::string preload;        // For Python: modules, or "imports"; "": the program is one itself.
   std::filesystem::path directory;  // For the hook: made, and gone with the run directory.
 };
 

@@ -35,8 +35,7 @@ Result<UniqueFd> ImageOf(const WorkerSpec& spec) {
   for (const auto& [name, value] : spec.environment) {
     environment += name + "=" + value + '\0';
   }
-  const std::string directory =
-      spec.directory.empty() ? "" : spec.directory.native() + '\0';
+  const std::string directory = spec.directory.empty() ? "" : spec.directory.native() + '\0';
   head.cpu_bytes = static_cast<std::uint32_t>(cpus.size());
   head.environment_bytes = static_cast<std::uint32_t>(environment.size());
   head.environment_count = static_cast<std::uint32_t>(spec.environment.size());
@@ -75,8 +74,8 @@ Result<void> SendRequest(int socket, const TemplateRequest& request,
 
 bool IsLivingChild(pid_t pid) {
   siginfo_t child{};
-  return pid > 0 && ::waitid(P_PID, static_cast<id_t>(pid), &child,
-                             WEXITED | WNOHANG | WNOWAIT) == 0;
+  return pid > 0 &&
+         ::waitid(P_PID, static_cast<id_t>(pid), &child, WEXITED | WNOHANG | WNOWAIT) == 0;
 }
 
 void EndWorker(pid_t pid) {
@@ -86,8 +85,7 @@ void EndWorker(pid_t pid) {
 
 }  // namespace
 
-Result<std::shared_ptr<WorkerTemplate>> WorkerTemplate::Start(WorkerSpec spec,
-                                                              OpenedOutput& output,
+Result<std::shared_ptr<WorkerTemplate>> WorkerTemplate::Start(WorkerSpec spec, OpenedOutput& output,
                                                               UniqueFd library) {
   ASSIGN_OR_RETURN(auto ends, Line());
   spec.helper = true;
@@ -135,13 +133,13 @@ Result<TemplateReply> WorkerTemplate::Receive(int socket, Duration limit,
                                               const LaunchUnderWay& under_way, bool verified) {
   const auto until = std::chrono::steady_clock::now() + limit;
   while (true) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(
-        until - std::chrono::steady_clock::now());
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
     pollfd waits[2] = {{socket, POLLIN, 0}, {under_way.wake(), POLLIN, 0}};
     const int woken = ::poll(waits, 2, static_cast<int>(std::max<std::int64_t>(0, left.count())));
     if (woken == 0) {
-      return Error{ErrorKind::kRefused, "it did not answer within " +
-                                            std::to_string(limit.count()) + " ms"};
+      return Error{ErrorKind::kRefused,
+                   "it did not answer within " + std::to_string(limit.count()) + " ms"};
     }
     if (woken < 0 && errno == EINTR) {
       continue;
@@ -203,9 +201,8 @@ Result<LaunchedWorker> WorkerTemplate::Fork(const WorkerSpec& spec, const ChildS
   ::setsockopt(line.first.get(), SOL_SOCKET, SO_PASSCRED, &kOn, sizeof kOn);
   ASSIGN_OR_RETURN(const UniqueFd image, ImageOf(spec));
   const TemplateRequest request{.sequence = ++sequence_};
-  if (const Result<void> sent =
-          SendRequest(socket_.get(), request,
-                      {stdio[0], stdio[1], stdio[2], line.second.get(), image.get()});
+  if (const Result<void> sent = SendRequest(
+          socket_.get(), request, {stdio[0], stdio[1], stdio[2], line.second.get(), image.get()});
       !sent) {
     return Goes(sent.error().message);
   }
@@ -247,8 +244,8 @@ Result<LaunchedWorker> WorkerTemplate::Adopt(pid_t pid, int line, LaunchUnderWay
   }
   EndWorker(pid);
   return !reply ? reply.error()
-                : Error{ErrorKind::kSystem, "cannot " + std::string(reply->text) + " the worker: " +
-                                                std::strerror(reply->error)};
+                : Error{ErrorKind::kSystem, "cannot " + std::string(reply->text) +
+                                                " the worker: " + std::strerror(reply->error)};
 }
 
 }  // namespace ddprun

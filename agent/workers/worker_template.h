@@ -8,8 +8,8 @@
 //            |            |                  | template forks later sees that nobody wants it
 //   Late     |            | Gone             | an answer: Ready. Asked again without one: Gone
 //
-// Gone: killed, and reaped unless the kernel keeps it for longer than a moment. Used by one thread at a
-// time, and never the loop's, since each call may wait as long as it says; End comes from any.
+// Gone: killed, and reaped unless the kernel keeps it for longer than a moment. Used by one thread
+// at a time, and never the loop's, since each call may wait as long as it says; End comes from any.
 #pragma once
 
 #include <memory>

@@ -64,7 +64,13 @@ def command_of(pid):
 
 
 def children_of(pid):
-    return [int(child) for child in read_bytes(f"/proc/{pid}/task/{pid}/children").split()]
+    """Of all of its threads: workers are children of the one that started them."""
+    try:
+        tasks = os.listdir(f"/proc/{pid}/task")
+    except FileNotFoundError:
+        return []
+    return [int(child) for task in tasks
+            for child in read_bytes(f"/proc/{pid}/task/{task}/children").split()]
 
 
 class Mark:

@@ -1,0 +1,55 @@
+#include "trainer/warm_up.h"
+
+#include <algorithm>
+#include <exception>
+
+#include "trainer/data/entries.h"
+#include "trainer/group/process_group.h"
+#include "trainer/learning/learner.h"
+#include "trainer/models/entries.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kSamples = 2;  // Normalising a batch takes more than one.
+
+void Clear(const Task& task, const BatchRoom& room) {
+  for (std::size_t i = 0; i < task.inputs.size(); ++i) {
+    std::fill_n(room.inputs[i], kSamples * NumbersIn(task.inputs[i]), 0.0F);
+  }
+  if (room.targets != nullptr) {
+    std::fill_n(room.targets, kSamples * NumbersIn(task.target), 0.0F);
+  }
+  if (room.labels != nullptr) {
+    std::fill_n(room.labels, kSamples, 0);
+  }
+}
+
+Result<void> Step(const TrainConfig& config) {
+  LearnerOptions options;
+  options.task = FindDataset(config.dataset)->task(config.data_arguments);
+  options.model_arguments = config.model_arguments;
+  options.optimizer = config.optimizer_options;
+  options.clip_norm = config.learning.clip_norm.value_or(0);
+  options.loss = *ParseLoss(config.learning.loss);
+  options.freeze = config.run.freeze;
+  ASSIGN_OR_RETURN(const auto group, ProcessGroup::Join({}, {}));
+  Learner learner(*FindModel(config.model), options, *group);
+  RETURN_IF_ERROR(learner.Start(kSamples, kSamples, {}));
+  Clear(options.task, learner.room(0));
+  RETURN_IF_ERROR(learner.Backward({.count = kSamples, .global_count = kSamples}));
+  return learner.Update(0);
+}
+
+}  // namespace
+
+void WarmUp(const TrainConfig& config) {
+  SetThreads(1);  // No pool of them: a fork would lose it.
+  try {
+    (void)Step(config);
+  } catch (const std::exception&) {
+    // The workers will meet it, and say it.
+  }
+}
+
+}  // namespace ddprun
