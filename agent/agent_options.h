@@ -36,7 +36,7 @@ struct AgentOptions {
   // by itself and `templates` is set.
   std::string preload;
   bool templates = true;
-  std::vector<CpuSet> cpus;            // By local rank; none, or an empty one: the agent's own.
+  std::vector<CpuSet> cpus;  // By local rank; none, or an empty one: the agent's own.
   // None: nobody wants to know.
   std::function<void()> on_start;  // A generation is about to be made, files first.
   std::function<void(const WorkerNews&)> on_worker;

@@ -9,11 +9,11 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <cerrno>
-#include <mutex>
 #include <set>
 #include <utility>
 
 #include "agent/workers/process_tree.h"
+#include "agent/workers/template_output.h"
 #include "agent/workers/wait_status.h"
 #include "common/check.h"
 #include "proto/stop_signal.h"
@@ -48,20 +48,13 @@ class ProcessRunner::State : public std::enable_shared_from_this<State> {
   void Close();
   void WatchChildren();
 
-  // Between the maker's thread and the loop's end.
-  struct Gate {
-    std::mutex mutex;
-    State* state = nullptr;
-  };
-
   AsioLoop& loop;
   Consoles consoles;
-  const std::shared_ptr<Gate> gate = std::make_shared<Gate>();
+  TemplateOutput templates;
   GenerationMaker maker;
   std::vector<std::unique_ptr<Worker>> workers;  // Empty, and none made: nothing is left.
 
  private:
-  std::shared_ptr<WarmStart> Templates(const std::optional<WarmPlan>& plan);
   void Adopt(std::vector<MadeWorker> made);
   bool GiveUpStart();
   void WaitFor(Worker& worker);
@@ -77,7 +70,6 @@ class ProcessRunner::State : public std::enable_shared_from_this<State> {
 
   RunnerConfig config_;
   RunnerEvents events_;
-  std::unique_ptr<WorkerOutput> template_output_;  // Of the newest one.
   boost::asio::signal_set child_signal_;
   bool look_is_due_ = false;
   bool look_was_missed_ = false;  // Orphans may have come while the generation was made.
@@ -93,35 +85,15 @@ class ProcessRunner::State : public std::enable_shared_from_this<State> {
 ProcessRunner::State::State(AsioLoop& loop_in, RunnerConfig config, RunnerEvents events)
     : loop(loop_in),
       consoles(loop_in),
-      maker(loop_in, Templates(config.warm)),
+      templates(loop_in, consoles),
+      maker(loop_in,
+            config.warm ? std::make_shared<WarmStart>(*config.warm, templates.Reader()) : nullptr),
       config_(std::move(config)),
       events_(std::move(events)),
       child_signal_(loop_in.io(), SIGCHLD),
       look_again_(loop_in),
       unkillable_(loop_in),
       drain_limit_(loop_in) {}
-
-// What a template prints while it loads is read like a worker's.
-std::shared_ptr<WarmStart> ProcessRunner::State::Templates(const std::optional<WarmPlan>& plan) {
-  if (!plan) {
-    return nullptr;
-  }
-  gate->state = this;
-  return std::make_shared<WarmStart>(
-      *plan, [gate = gate](const WorkerSpec& spec, OpenedOutput output) {
-        const auto opened = std::make_shared<OpenedOutput>(std::move(output));
-        const std::lock_guard lock(gate->mutex);
-        if (gate->state != nullptr) {
-          gate->state->loop.Post([gate, spec, opened] {
-            if (State* const state = gate->state) {
-              state->template_output_ = std::make_unique<WorkerOutput>(state->loop, state->consoles,
-                                                                       spec, std::move(*opened));
-              state->template_output_->Start([] {});
-            }
-          });
-        }
-      });
-}
 
 void ProcessRunner::State::Spawn(PrepareWorkers prepare,
                                  std::function<void(Result<void>)> started) {
@@ -347,10 +319,6 @@ void ProcessRunner::State::KillAll() {
 
 void ProcessRunner::State::Close() {
   closed_ = true;
-  {
-    const std::lock_guard lock(gate->mutex);
-    gate->state = nullptr;
-  }
   maker.GiveUp([] {});
   for (const auto& worker : workers) {
     if (worker->running) {

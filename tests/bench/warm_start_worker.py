@@ -23,7 +23,6 @@ def main():
             with open(sys.argv[1], "a") as stamps:
                 stamps.write(f"{dist.get_rank()} {os.getpid()} {time.monotonic_ns()}\n")
         first = False
-        time.sleep(0.002)
 
 
 if __name__ == "__main__":

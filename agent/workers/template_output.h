@@ -1,0 +1,27 @@
+// What templates print while they load, read like a worker's: the newest one's.
+#pragma once
+
+#include <memory>
+
+#include "agent/workers/warm_start.h"
+#include "agent/workers/worker_output.h"
+#include "common/asio_loop.h"
+
+namespace ddprun {
+
+class TemplateOutput {
+ public:
+  TemplateOutput(AsioLoop& loop, Consoles& consoles);
+  ~TemplateOutput();
+  TemplateOutput(const TemplateOutput&) = delete;
+  TemplateOutput& operator=(const TemplateOutput&) = delete;
+
+  // For any thread, and for longer than this lives.
+  WarmStart::OnStarted Reader() const;
+
+ private:
+  struct Gate;
+  std::shared_ptr<Gate> gate_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,211 @@
+"""--preload: Python workers are forked from a template, and nothing else about them is different."""
+
+import os
+import re
+import signal
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+from ddprun_runs import DdprunTest, read_bytes, read_text  # noqa: E402
+
+TWO = "--nproc-per-node=2"
+SAY = """
+import json, os, random, sys
+import told
+def say(what):
+    with open(sys.argv[1], "a") as file:
+        file.write(json.dumps(what) + "\\n")
+say({"rank": os.environ["RANK"], "pid": os.getpid(), "parent": os.getppid(), "session": os.getsid(0),
+     "loaded": told.PID, "random": random.random(), "argv": sys.argv, "path": sys.path,
+     "environment": dict(os.environ), "shown": open("/proc/self/environ").read().split(chr(0))[:-1]})
+"""
+# Ways to end, and what Python says of itself there.
+ENDS = {
+    "abort": "import os; os.abort()",
+    "atexit": "import atexit; atexit.register(print, 'bye'); print('hi')",
+    "bad output": "print('\\udcff')",
+    "chained": "try:\n  1/0\nexcept Exception as e:\n  raise RuntimeError('x') from e",
+    "exception": "def f():\n    1/0\nf()",
+    "code": "import sys; sys.exit(3)",
+    "text": "import sys; sys.exit('some text')",
+    "interrupt": "raise KeyboardInterrupt",
+    "_exit": "import os; os._exit(7)",
+    "terminated": "import os, signal; os.kill(os.getpid(), 15)",
+    "stack": "import traceback; traceback.print_stack()",
+    "syntax": "def (",
+    "thread": "import threading\nthreading.Thread(target=lambda: print('t')).start()",
+    "warning": "import warnings; warnings.warn('w')",
+    "names": "import sys; print(__name__, __file__, __spec__, sys.argv, sys.orig_argv, sys.flags, "
+             "sys.path, sorted(vars()), sys.modules['__main__'].__doc__)",
+    "handlers": "import signal; print([str(signal.getsignal(n)) for n in (2, 13, 15)], "
+                "signal.pthread_sigmask(signal.SIG_BLOCK, []))",
+    "process": "import multiprocessing as m\nif __name__ == '__main__':\n"
+               "  p = m.get_context('spawn').Process(target=print, args=('child',)); p.start(); p.join()",
+    "streams": "import sys; print([(s.name, s.encoding, s.errors, s.line_buffering) for s in "
+               "(sys.stdin, sys.stdout, sys.stderr)])",
+}
+
+
+class Preload(DdprunTest):
+    def setUp(self):
+        super().setUp()
+        self.environment["PYTHON_EXEC"] = sys.executable
+        self.write("told.py", "import os\nPID = os.getpid()\nopen(os.path.join(os.path.dirname(__file__),"
+                              " 'loads'), 'a').write(f'{PID}\\n')\n")
+        self.write("say.py", SAY)
+
+    def write(self, name, text):
+        with open(self.path(name), "w") as file:
+            file.write(text)
+
+    def said(self):
+        import json
+        return [json.loads(line) for line in read_text(self.path("said")).splitlines()]
+
+    def loads(self):
+        return len(read_text(self.path("loads")).split())
+
+    def opened(self, fifo):
+        """A reader waits there, and now goes on."""
+        try:
+            os.close(os.open(fifo, os.O_WRONLY | os.O_NONBLOCK))
+            return True
+        except OSError:
+            return False
+
+    def say(self, *flags, expect=0, **more):
+        return self.run_ddprun(TWO, *flags, self.path("say.py"), self.path("said"), expect=expect, **more)
+
+    def test_workers_are_forked_and_are_as_others_are(self):
+        self.say("--preload=told")
+        told = self.said()
+        self.assertEqual(sorted(w["rank"] for w in told), ["0", "1"])
+        self.assertEqual(self.loads(), 1, "loaded by the template alone")
+        for worker in told:
+            self.assertNotEqual(worker["loaded"], worker["pid"])
+            self.assertEqual(worker["session"], worker["pid"])
+            self.assertEqual(sorted(worker["shown"]),
+                             sorted(f"{k}={v}" for k, v in worker["environment"].items()))
+            self.assertFalse([name for name in worker["environment"] if "TEMPLATE" in name])
+        self.assertEqual(len({w["parent"] for w in told}), 1)
+        self.assertEqual(len({w["random"] for w in told}), 2, "each has numbers of its own")
+        os.unlink(self.path("said"))
+        self.say("--preload=none")
+        cold = {w["rank"]: w for w in self.said()}
+        self.assertEqual(self.loads(), 3)
+        for worker in told:
+            other = cold[worker["rank"]]
+            self.assertEqual(worker["environment"].keys(), other["environment"].keys())
+            for same in ("argv", "path"):
+                self.assertEqual(worker[same], other[same])
+
+    def test_ends_are_as_without(self):
+        for name, text in ENDS.items():
+            with self.subTest(name):
+                self.write("end.py", text + "\n")
+                outcomes = []
+                for preload in ("none", "told"):
+                    run = self.start("--nproc-per-node=1", f"--preload={preload}", self.path("end.py"))
+                    code = run.wait()
+                    own = re.split(r"={20,}|ddprun \| ", run.err())[0]
+                    outcomes.append((code, run.out(), re.sub(r"pid \d+", "pid", own)))
+                self.assertEqual(outcomes[0], outcomes[1])
+        self.assertEqual(self.loads(), len(ENDS))
+
+    def test_every_way_to_name_a_program(self):
+        self.write("mod.py", SAY)
+        where = {"PYTHONPATH": self.directory}
+        for arguments in (("-m", "mod"), ("--run-path", self.path("say.py"))):
+            with self.subTest(arguments[0]):
+                self.run_ddprun(TWO, "--preload=told", *arguments, self.path("said"), environment=where)
+                self.assertEqual(self.loads(), 1)
+                for worker in self.said():
+                    self.assertEqual(worker["environment"]["PYTHONPATH"], self.directory)
+                for name in ("said", "loads"):
+                    os.unlink(self.path(name))
+
+    def test_the_imports_of_the_script(self):
+        self.say("--preload=imports")
+        self.assertEqual(self.loads(), 1)
+        self.assertEqual(len(self.said()), 2)
+
+    def test_a_restart_is_forked_too_and_a_changed_file_is_loaded_anew(self):
+        self.write("again.py", SAY + """
+count = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
+if count == 1:
+    with open(told.__file__, "a") as file:
+        file.write("PID = -1\\n")
+sys.exit(3 if count < 3 else 0)
+""")
+        run = self.run_ddprun("--nproc-per-node=1", "--max-restarts=3", "--preload=told",
+                              self.path("again.py"), self.path("said"))
+        told = self.said()
+        self.assertEqual([w["loaded"] == -1 for w in told], [False, False, True, True], run.all())
+        self.assertIn("workers start cold: the template: RuntimeError", run.err())
+        self.assertIn("told.py has changed since it was loaded", run.err())
+        self.assertEqual(self.loads(), 3, "the template, the cold one, the next template")
+
+    def test_what_cannot_be_forked_starts_cold_and_says_why(self):
+        for name, text, why in (
+                ("raises", "raise OSError('no')", r"OSError: no"),
+                ("exits", "import sys; sys.exit(3)", r"SystemExit: 3"),
+                ("dies", "import os; os._exit(1)", r"it ended while it was loaded"),
+                ("threads", "import threading\nthreading.Thread(target=threading.Event().wait, "
+                            "daemon=True).start()", r"2 threads run once it is loaded"),
+                ("missing", None, r"ModuleNotFoundError: No module named 'missing'")):
+            with self.subTest(name):
+                if text:
+                    self.write(f"{name}.py", text + "\n")
+                run = self.say(f"--preload={name}")
+                self.assertEqual(len(re.findall("workers start cold", run.err())), 1, run.all())
+                self.assertRegex(run.err(), why)
+                self.assertEqual(len(self.said()), 2)
+                os.unlink(self.path("said"))
+
+    def test_a_template_that_is_killed_or_stands_still(self):
+        for number in (signal.SIGKILL, signal.SIGSTOP):
+            with self.subTest(number.name):
+                self.write("wait.py", SAY + """
+open(sys.argv[2]).read()
+sys.exit(3 if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0" else 0)
+""")
+                go = self.path(f"go{number}")
+                os.mkfifo(go)
+                run = self.start("--nproc-per-node=1", "--max-restarts=1", "--preload=told",
+                                 self.path("wait.py"), self.path("said"), go)
+                first = self.wait_for(self.said, run)[0]
+                os.kill(first["loaded"], number)
+                self.wait_for(lambda: self.opened(go), run)
+                self.wait_for(lambda: len(self.said()) == 2, run)
+                self.wait_for(lambda: self.opened(go), run)
+                self.assertEqual(run.wait(), 0, run.all())
+                self.assertIn("workers start cold", run.err())
+                self.assertEqual(len(self.said()), 2)
+                self.assertEqual(self.mark.living(), [])
+                os.unlink(self.path("said"))
+
+    def test_the_agent_is_killed_and_nothing_is_left(self):
+        self.write("hang.py", SAY + "import signal\nsignal.pause()\n")
+        run = self.start(TWO, "--preload=told", self.path("hang.py"), self.path("said"))
+        self.wait_for(lambda: len(self.said()) == 2, run)
+        self.run_directory_stays = True
+        os.kill(run.agent(), signal.SIGKILL)
+        run.wait()
+        self.assertEqual(self.mark.living(), [])
+
+    def test_options_in_the_way(self):
+        run = self.run_ddprun("--preload=told", "--no-python", sys.executable, "-I", "-c", "pass")
+        self.assertIn("--preload cannot go with Python's option -I: it does not count", run.err())
+        run = self.run_ddprun("--preload=told", "--no-python", "/bin/true")
+        self.assertIn("'/bin/true' is not Python", run.err())
+        for bad in ("a b", "a,", "1a", "a..b", "a/b"):
+            run = self.run_ddprun(f"--preload={bad}", self.path("say.py"), expect=2)
+            self.assertIn("--preload takes Python modules", run.err())
+        run = self.say("--preload=told", "--pass-local-rank")
+        self.assertIn("their arguments differ from one to another", run.err())
+
+
+if __name__ == "__main__":
+    unittest.main()
