@@ -20,6 +20,8 @@ from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest, eventually, read
 # Fails once it is told to, in the first generation; then hangs.
 FAILS_ONCE = ["--on-restart=0", "--wait-file={go}", "--exit=1", "--always", "--hang"]
 
+HOLD_CALLS = os.environ.get("DDPRUN_HOLD_CALLS", "")
+
 
 class FullPipe:
     """A pipe that nobody reads and nothing fits into, until `read_on`."""
@@ -225,22 +227,16 @@ class Standstill(DdprunTest):
         shared = self.path("shared")
         run = self.start("--nnodes=1:2", f"--run-dir={shared}", f"--rdzv-endpoint={self.endpoint}",
                          "--local-addr=127.0.0.1", "--rdzv-conf=last_call_timeout=0.1", FAKE_WORKER, HELLO,
-                         "--hang")
+                         "--hang",
+                         environment={"LD_PRELOAD": HOLD_CALLS, "DDPRUN_HOLD": "write:/term-",
+                                      "ASAN_OPTIONS": "verify_asan_link_order=0",
+                                      "DDPRUN_HOLD_FIFO": self.path("fifo")})
         self.wait_for_workers(run, 1)
-        claim = os.path.join(shared, "term-2")
-        os.mkfifo(claim)
-        # Whoever reads it waits for a line, as for a disk that does not answer.
-        writer = self.wait_for(lambda: self.open_for_writing(claim), run, what="the claim's reader")
-        self.addCleanup(os.close, writer)
+        os.mkfifo(self.path("fifo"))
+        self.wait_for(lambda: os.path.exists(self.path("fifo.held")), run, what="the claim's writer")
         run.signal(signal.SIGINT)
         self.assertEqual(run.wait(), 130, run.all())
         self.assertIn("the claim in the run directory could not be written", run.err())
-
-    def open_for_writing(self, path):
-        try:
-            return os.open(path, os.O_WRONLY | os.O_NONBLOCK)
-        except OSError:  # ENXIO: nobody has it open for reading.
-            return None
 
     def read_terminal(self, master, pattern):
         os.set_blocking(master, False)
