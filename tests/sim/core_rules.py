@@ -153,8 +153,11 @@ RULES["rendezvous/core/succession/succession.cc"] = [
     ("lenience", "    state.heard = turn.now;\n    state.woke = turn.now;\n",
      "    if (HAS) state.heard = state.woke = turn.now;\n"),
     # A holder that cannot write forms no world, and steps down.
-    ("step-down", "  return state.kept + LeaseNow(state, config) / kMovesPerLease * config.thirds_to_let_go;",
-     "  return HAS ? state.kept + LeaseNow(state, config) / kMovesPerLease * config.thirds_to_let_go : Time::max();"),
+    ("step-down", "  return state.kept + ClaimsLease(state, config) / kMovesPerLease * config.thirds_to_let_go;",
+     "  return HAS ? state.kept + ClaimsLease(state, config) / kMovesPerLease * config.thirds_to_let_go : Time::max();"),
+    # He counts by the lease that others know.
+    ("told-lease", "  return std::max(config.lease, state.told_lease);",
+     "  return HAS ? std::max(config.lease, state.told_lease) : LeaseNow(state, config);"),
     ("step-down", "  return std::max(state.kept +", "  return !HAS ? Time::max() : std::max(state.kept +"),
 ]
 

@@ -27,9 +27,14 @@ Duration LeaseNow(const SuccessionState& state, const SuccessionConfig& config) 
   return std::max({config.lease, state.lease, claimed});
 }
 
+// What others count by: a holder's own lease is nobody's until its claim says so.
+Duration ClaimsLease(const SuccessionState& state, const SuccessionConfig& config) {
+  return std::max(config.lease, state.told_lease);
+}
+
 // A holder lets go then: in a directory a lease after the first write that could have failed.
 Time LimitOf(const SuccessionState& state, const SuccessionConfig& config) {
-  return state.kept + LeaseNow(state, config) / kMovesPerLease * config.thirds_to_let_go;
+  return state.kept + ClaimsLease(state, config) / kMovesPerLease * config.thirds_to_let_go;
 }
 
 bool Missed(const SuccessionState& state, const SuccessionConfig& config, Time now) {
@@ -215,11 +220,12 @@ void OnClaimed(SuccessionTurn& turn, const Claimed& claimed) {
   state.own = claimed.claim.number;
   state.ended = claimed.claim.ended;
   state.tried = claimed.claim.counter;
+  state.told_lease = claimed.claim.lease;
   state.highest = std::max(state.highest, claimed.claim.term);
   state.highest_heard = state.highest;
   Keep(turn, claimed.began);
   state.busy = false;
-  state.next = turn.now + LeaseNow(state, turn.config) / kMovesPerLease;
+  state.next = turn.now + ClaimsLease(state, turn.config) / kMovesPerLease;
 }
 
 // The next look finds whose claim was made, or that none was: two met, and each had a share, or the
@@ -252,8 +258,10 @@ void OnMoved(SuccessionTurn& turn, const CounterMoved& moved) {
   state.told_unreadable = false;
   Keep(turn, moved.began);
   state.newest = moved.claim;
+  state.told_lease = moved.claim.lease;
   const bool told_all = moved.claim.ended == state.ended;
-  state.next = turn.now + (told_all ? LeaseNow(state, turn.config) / kMovesPerLease : Duration{0});
+  state.next =
+      turn.now + (told_all ? ClaimsLease(state, turn.config) / kMovesPerLease : Duration{0});
 }
 
 void OnStuck(SuccessionTurn& turn, const CounterStuck& stuck) {
@@ -261,7 +269,7 @@ void OnStuck(SuccessionTurn& turn, const CounterStuck& stuck) {
   if (state.phase != SuccessionPhase::kServing || stuck.number != state.own) {
     return;
   }
-  const Duration lease = LeaseNow(state, turn.config);
+  const Duration lease = ClaimsLease(state, turn.config);
   state.busy = false;
   state.next = turn.now + lease / kReadsPerLeaseWhenMissed;
   if (!state.told_unreadable) {
@@ -297,6 +305,8 @@ void OnTick(SuccessionTurn& turn) {
     Claim claim = *state.newest;
     claim.counter = ++state.tried;
     claim.lease = std::max(turn.config.lease, state.lease);
+    state.told_lease =
+        std::min(state.told_lease, claim.lease);  // Written it may be, and not heard of.
     claim.ended = state.ended;
     turn.effects.push_back(MoveCounter{std::move(claim)});
   } else {
@@ -351,7 +361,7 @@ std::optional<Time> NextWake(const SuccessionState& state, const SuccessionConfi
 
 Time ClaimGoodUntil(const SuccessionState& state, const SuccessionConfig& config) {
   // However slow the claims are: at the moment when a move is seen to succeed nothing is in doubt.
-  return std::max(state.kept + LeaseNow(state, config) / kMovesPerLease * kThirdsUntilDoubt,
+  return std::max(state.kept + ClaimsLease(state, config) / kMovesPerLease * kThirdsUntilDoubt,
                   state.renewed);
 }
 
