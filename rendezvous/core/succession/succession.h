@@ -79,9 +79,9 @@ struct Claim {
 
 struct SuccessionConfig {
   Duration lease{kBaseLease};  // The least; a large world's is as long as its server says.
-  bool may_begin = false;  // Holds the endpoint given: makes the first claim.
-  bool may_serve = true;   // False: it only follows.
-  bool listens = true;     // False: no agent here speaks to the server; its claim's moves must do.
+  bool may_begin = false;      // Holds the endpoint given: makes the first claim.
+  bool may_serve = true;       // False: it only follows.
+  bool listens = true;  // False: no agent here speaks to the server; its claim's moves must do.
   // Of a lease, after the beginning of the last move of the counter that succeeded. A directory
   // leaves room for slow reads and writes of others; witnesses refuse who comes too early.
   int thirds_to_let_go = kThirdsToLetGo;
