@@ -247,7 +247,7 @@ void AwaitGo() {
 __attribute__((noinline)) pid_t ForkAdopted() {
   forked = -1;
   fork_error = 0;
-  // NOLINTNEXTLINE(clang-analyzer-*): fork() in its child copies this memory, which nobody else uses.
+  // NOLINTNEXTLINE(clang-analyzer-*): what its child changes here, nobody else uses.
   const pid_t between = ::vfork();
   if (between == 0) {
     const pid_t worker = ::fork();  // NOLINT(clang-analyzer-unix.Vfork): so that it is adopted.
