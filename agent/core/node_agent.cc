@@ -19,8 +19,8 @@ namespace {
 using std::chrono_literals::operator""ms;
 using std::chrono_literals::operator""s;
 
-constexpr int kSigTerm = 15;                 // POSIX number; <signal.h> stays out of the core.
-constexpr Duration kFirstBackoff = 20ms;     // gRPC's own default, 1 s, is a lost second per cut.
+constexpr int kSigTerm = 15;              // POSIX number; <signal.h> stays out of the core.
+constexpr Duration kFirstBackoff = 20ms;  // gRPC's own default, 1 s, is a lost second per cut.
 constexpr Duration kLastBackoff = 1s;
 // The first call waits longer each time: a server that thousands of nodes come to at once would
 // else only see calls that are given up again.
