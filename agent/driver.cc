@@ -140,8 +140,10 @@ void AgentDriver::WatchStart() {
     const std::string step = parts_.workers.Starting();
     if (!step.empty() && step != start_waits_for_) {
       start_waits_for_ = step;
-      Log(LogLevel::kWarning, "the workers are not started yet: " + step +
-                                  " takes longer than usual (does its disk answer?)");
+      const bool explained = step.ends_with(')');
+      Log(explained ? LogLevel::kInfo : LogLevel::kWarning,
+          "the workers are not started yet: " + step +
+              (explained ? "" : " takes longer than usual (does its disk answer?)"));
       Feed(StartLasts{state_.placement->generation});
     }
     WatchStart();

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <cerrno>
@@ -245,6 +246,12 @@ void EndWhatIsLeft(Guard& guard) {
   }
 }
 
+// Signals that a process gets for what it did itself.
+bool IsOwnFault(int signal) {
+  constexpr std::array kFaults = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGSYS, SIGTRAP};
+  return std::find(kFaults.begin(), kFaults.end(), signal) != kFaults.end();
+}
+
 }  // namespace
 
 void GuardLink::Watch(AsioLoop& loop, std::function<void(int)> on_signal,
@@ -372,7 +379,7 @@ int RunGuarded(const std::function<int(GuardLink)>& agent_main) {
       Say(left);
     }
   }
-  if (killed != nullptr && guard.ended_by == 0 && killed->signal == SIGABRT) {
+  if (killed != nullptr && guard.ended_by == 0 && IsOwnFault(killed->signal)) {
     return kExitInternal;
   }
   return killed != nullptr && guard.ended_by != 0 ? 128 + guard.ended_by : ShellCode(status);

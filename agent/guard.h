@@ -54,8 +54,9 @@ class GuardLink {
 
 // Forks; call it before any thread or library starts. In the agent, runs agent_main and ends the
 // process with its result; in the guard, returns the agent's exit code once every descendant is
-// gone, or 128+N when it died of signal N (of SIGABRT 70: it, or gRPC, could not go on, often for
-// want of memory). 1 when the agent could not be started at all.
+// gone, or 128+N when a signal N that others send ended it. One that a process causes itself
+// (SIGABRT, often for want of memory; SIGSEGV and its like) is ddprun's own failure: 70. 1 when the
+// agent could not be started at all.
 int RunGuarded(const std::function<int(GuardLink)>& agent_main);
 
 // SIGKILL to every descendant of this process, repeated until none is left or the limit is over.

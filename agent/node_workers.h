@@ -61,7 +61,8 @@ class NodeWorkers {
   // Of the last generation nothing may be left. Returns the directory that has one for each of
   // them.
   virtual std::filesystem::path Start(const Placement& placement) = 0;
-  // What the start is doing, for people; "": nothing is being started.
+  // What the start is doing, for people; "": nothing is being started. Said when it lasts; what may
+  // well last says why at its end, in parentheses.
   virtual std::string Starting() const = 0;
 
   // TERM, INT, HUP and QUIT give a start up. `end_at_once`: proto/stop_signal.h.

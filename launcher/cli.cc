@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 
-#include "agent/workers/python_hook.h"
 #include "launcher/cli_server.h"
 #include "launcher/command_line/cli_rendezvous.h"
 #include "launcher/command_line/config_file.h"

@@ -92,30 +92,6 @@ Result<PythonProgram> ReadPythonCommand(const Command& command, const fs::path& 
   return Cannot("prompt: there is no script");
 }
 
-Result<void> CheckPreload(const std::string& preload) {
-  std::string_view rest = preload;
-  while (true) {
-    const std::string_view name = rest.substr(0, rest.find(','));
-    bool begins = true;
-    for (const char c : name) {
-      const bool letter = c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c < 0;
-      const bool inside = (c >= '0' && c <= '9') || c == '.';
-      if (!letter && (begins || !inside)) {
-        return Invalid("--preload takes Python modules, as torch,torch._dynamo, or imports",
-                       preload);
-      }
-      begins = c == '.';
-    }
-    if (begins) {
-      return Invalid("--preload takes Python modules, as torch,torch._dynamo, or imports", preload);
-    }
-    if (name.size() == rest.size()) {
-      return {};
-    }
-    rest.remove_prefix(name.size() + 1);
-  }
-}
-
 Result<UniqueFd> AddPythonHook(const fs::path& directory, const std::string& preload,
                                WorkerSpec& spec) {
   std::error_code ignored;

@@ -25,9 +25,6 @@ struct PythonProgram {
 Result<PythonProgram> ReadPythonCommand(const Command& command,
                                         const std::filesystem::path& directory);
 
-// "torch,torch._dynamo", "imports": names and commas, nothing else.
-Result<void> CheckPreload(const std::string& preload);
-
 // Writes the hook into `directory`, which is made, and changes the spec so that it is found.
 // Returns a library that the hook loads: a descriptor that the template must get. Waits for the
 // disk.

@@ -118,7 +118,7 @@ std::string WarmStart::WaitsFor() const {
   return !current || current->gone() || current->ready() ? ""
          : plan_.preload.empty()
              ? "loading the template of '" + plan_.spec.command.file.native() + "'"
-             : "preloading " + plan_.preload;
+             : "preloading " + plan_.preload + " (once for each node; restarts find it done)";
 }
 
 void WarmStart::Await(const LaunchUnderWay& under_way) {
@@ -141,8 +141,9 @@ std::string WarmStart::WhyCold(const WorkerSpec& spec, const ChildStdio& stdio) 
       !name.empty()) {
     return "their variable " + name + " differs from the template's";
   }
-  if (!spec.cpus.empty() && spec.environment.contains("OMP_PROC_BIND")) {
-    return "OMP_PROC_BIND was obeyed before the template knew a worker's CPUs";
+  if (!spec.cpus.empty() && (spec.environment.contains("OMP_PROC_BIND") ||
+                             !spec.environment.contains("OMP_NUM_THREADS"))) {
+    return "OpenMP looked at the CPUs before the template knew a worker's own ones";
   }
   for (int target = 0; target < 3; ++target) {
     struct stat stream {};

@@ -5,7 +5,7 @@
 //   a worker differs from the template in...      | it starts
 //   ----------------------------------------------|------------
 //   names that ranks and generations give         | warm
-//   CPUs                                          | warm; cold with OMP_PROC_BIND
+//   CPUs                                          | warm; cold where OpenMP has looked at them
 //   arguments, any other variable, its directory  | cold
 //   the kind of its streams (file, pipe, terminal)| cold
 //

@@ -149,6 +149,9 @@ HandledSignals ParseSignals(const std::string& text, bool given);
 // none, node, socket, exclusive, core-complex
 Result<NumaMode> ParseNumaMode(const std::string& text);
 
+// "torch,torch._dynamo", "imports": names and commas, nothing else.
+Result<void> CheckPreload(const std::string& preload);
+
 // Seconds, fractions too, as a duration that is not negative.
 Result<Duration> ParseSeconds(const std::string& flag, const std::string& text);
 

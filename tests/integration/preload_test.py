@@ -79,7 +79,10 @@ class Preload(DdprunTest):
         return self.run_ddprun(TWO, *flags, self.path("say.py"), self.path("said"), expect=expect, **more)
 
     def test_workers_are_forked_and_are_as_others_are(self):
-        self.say("--preload=told")
+        self.write("slow.py", "import signal\nsignal.sigtimedwait([], 1.5)\n")  # Longer than is silent.
+        run = self.say("--preload=slow,told")
+        self.assertIn("preloading slow,told (once for each node; restarts find it done)\n", run.err())
+        self.assertNotIn("takes longer than usual", run.err())
         told = self.said()
         self.assertEqual(sorted(w["rank"] for w in told), ["0", "1"])
         self.assertEqual(self.loads(), 1, "loaded by the template alone")
