@@ -21,6 +21,7 @@
 #include <new>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -30,6 +31,7 @@
 #include "agent/workers/wait_status.h"
 #include "agent/workers/worker_launcher.h"
 #include "common/exit_code.h"
+#include "common/files.h"
 
 namespace ddprun {
 namespace {
@@ -301,20 +303,7 @@ void GuardLink::Watch(AsioLoop& loop, std::function<void(int)> on_signal,
 }
 
 bool GuardLink::HoldUntilGone(int fd) {
-  char byte = 0;
-  iovec part{&byte, 1};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
-  cmsghdr* const header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof fd);
-  std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
-  return ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL) == 1;
+  return SendWithDescriptors(socket_.get(), std::string_view("", 1), {&fd, 1}, 0);
 }
 
 bool GuardLink::Send(const std::string& message) {

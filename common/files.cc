@@ -1,11 +1,15 @@
 #include "common/files.h"
 
 #include <fcntl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 #include <utility>
+
+#include "common/check.h"
 
 namespace ddprun {
 
@@ -140,6 +144,25 @@ Result<void> WriteWhole(const std::filesystem::path& path, std::string_view text
     ::unlink(part.c_str());
   }
   return written;
+}
+
+bool SendWithDescriptors(int socket, std::string_view bytes, std::span<const int> descriptors,
+                         int flags) {
+  constexpr std::size_t kMost = 8;
+  CHECK(descriptors.size() <= kMost);
+  iovec part{const_cast<char*>(bytes.data()), bytes.size()};
+  alignas(cmsghdr) char control[CMSG_SPACE(kMost * sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = CMSG_SPACE(descriptors.size_bytes());
+  cmsghdr* const header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(descriptors.size_bytes());
+  std::memcpy(CMSG_DATA(header), descriptors.data(), descriptors.size_bytes());
+  return ::sendmsg(socket, &message, flags | MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
 }
 
 Result<void> SyncPath(const std::filesystem::path& path) {

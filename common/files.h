@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -52,6 +53,10 @@ Result<void> WriteAll(int fd, std::string_view bytes, const std::filesystem::pat
 // A file that is there whole or not at all: made beside its name, and renamed. What has the name is
 // replaced, and so is a "<path>.part" that another one left; a directory is not, and refused.
 Result<void> WriteWhole(const std::filesystem::path& path, std::string_view text, unsigned mode);
+
+// One message with descriptors beside its bytes, to a Unix socket; false: errno says why.
+bool SendWithDescriptors(int socket, std::string_view bytes, std::span<const int> descriptors,
+                         int flags);
 
 // fsync of a file or a directory.
 Result<void> SyncPath(const std::filesystem::path& path);

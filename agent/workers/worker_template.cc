@@ -51,27 +51,6 @@ Result<UniqueFd> ImageOf(const WorkerSpec& spec) {
   return file;
 }
 
-Result<void> SendRequest(int socket, const TemplateRequest& request,
-                         const std::array<int, kTemplateDescriptors>& descriptors) {
-  TemplateRequest copy = request;
-  iovec part{&copy, sizeof copy};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof descriptors)] = {};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
-  cmsghdr* const head = CMSG_FIRSTHDR(&message);
-  head->cmsg_level = SOL_SOCKET;
-  head->cmsg_type = SCM_RIGHTS;
-  head->cmsg_len = CMSG_LEN(sizeof descriptors);
-  std::memcpy(CMSG_DATA(head), descriptors.data(), sizeof descriptors);
-  if (::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
-    return SystemError("ask", "the template", errno);
-  }
-  return {};
-}
-
 bool IsLivingChild(pid_t pid) {
   siginfo_t child{};
   return pid > 0 &&
@@ -201,10 +180,11 @@ Result<LaunchedWorker> WorkerTemplate::Fork(const WorkerSpec& spec, const ChildS
   ::setsockopt(line.first.get(), SOL_SOCKET, SO_PASSCRED, &kOn, sizeof kOn);
   ASSIGN_OR_RETURN(const UniqueFd image, ImageOf(spec));
   const TemplateRequest request{.sequence = ++sequence_};
-  if (const Result<void> sent = SendRequest(
-          socket_.get(), request, {stdio[0], stdio[1], stdio[2], line.second.get(), image.get()});
-      !sent) {
-    return Goes(sent.error().message);
+  const std::array<int, kTemplateDescriptors> descriptors = {stdio[0], stdio[1], stdio[2],
+                                                             line.second.get(), image.get()};
+  if (!SendWithDescriptors(socket_.get(), {reinterpret_cast<const char*>(&request), sizeof request},
+                           descriptors, MSG_DONTWAIT)) {
+    return Goes("it cannot be asked: " + std::string(std::strerror(errno)));
   }
   line.second.Reset();
   while (true) {
