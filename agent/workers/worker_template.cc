@@ -57,11 +57,6 @@ bool IsLivingChild(pid_t pid) {
          ::waitid(P_PID, static_cast<id_t>(pid), &child, WEXITED | WNOHANG | WNOWAIT) == 0;
 }
 
-void EndWorker(pid_t pid) {
-  ::kill(pid, SIGKILL);
-  ::waitpid(pid, nullptr, 0);
-}
-
 }  // namespace
 
 Result<std::shared_ptr<WorkerTemplate>> WorkerTemplate::Start(WorkerSpec spec, OpenedOutput& output,
@@ -222,7 +217,7 @@ Result<LaunchedWorker> WorkerTemplate::Adopt(pid_t pid, int line, LaunchUnderWay
       ::send(line, "g", 1, MSG_NOSIGNAL) == 1) {
     return LaunchedWorker{pid, std::move(pidfd)};
   }
-  EndWorker(pid);
+  ::kill(pid, SIGKILL);  // Its status is for whoever reaps what is nobody's: it may be another one.
   return !reply ? reply.error()
                 : Error{ErrorKind::kSystem, "cannot " + std::string(reply->text) +
                                                 " the worker: " + std::strerror(reply->error)};
