@@ -153,12 +153,13 @@ RULES["rendezvous/core/succession/succession.cc"] = [
     ("lenience", "    state.heard = turn.now;\n    state.woke = turn.now;\n",
      "    if (HAS) state.heard = state.woke = turn.now;\n"),
     # A holder that cannot write forms no world, and steps down.
-    ("step-down", "  return state.kept + ClaimsLease(state, config) / kMovesPerLease * config.thirds_to_let_go;",
-     "  return HAS ? state.kept + ClaimsLease(state, config) / kMovesPerLease * config.thirds_to_let_go : Time::max();"),
+    ("step-down", "  return std::min(state.kept + patience, state.shorter);",
+     "  return HAS ? std::min(state.kept + patience, state.shorter) : Time::max();"),
     # He counts by the lease that others know.
     ("told-lease", "  return std::max(config.lease, state.told_lease);",
      "  return HAS ? std::max(config.lease, state.told_lease) : LeaseNow(state, config);"),
-    ("step-down", "  return std::max(state.kept +", "  return !HAS ? Time::max() : std::max(state.kept +"),
+    ("step-down", "  return std::max(std::min(state.kept + sure, state.shorter), state.renewed);",
+     "  return !HAS ? Time::max() : std::max(std::min(state.kept + sure, state.shorter), state.renewed);"),
 ]
 
 RULES["agent/core/node_agent.cc"] = [

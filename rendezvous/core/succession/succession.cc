@@ -34,7 +34,8 @@ Duration ClaimsLease(const SuccessionState& state, const SuccessionConfig& confi
 
 // A holder lets go then: in a directory a lease after the first write that could have failed.
 Time LimitOf(const SuccessionState& state, const SuccessionConfig& config) {
-  return state.kept + ClaimsLease(state, config) / kMovesPerLease * config.thirds_to_let_go;
+  const Duration patience = ClaimsLease(state, config) / kMovesPerLease * config.thirds_to_let_go;
+  return std::min(state.kept + patience, state.shorter);
 }
 
 bool Missed(const SuccessionState& state, const SuccessionConfig& config, Time now) {
@@ -221,6 +222,7 @@ void OnClaimed(SuccessionTurn& turn, const Claimed& claimed) {
   state.ended = claimed.claim.ended;
   state.tried = claimed.claim.counter;
   state.told_lease = claimed.claim.lease;
+  state.shorter = Time::max();
   state.highest = std::max(state.highest, claimed.claim.term);
   state.highest_heard = state.highest;
   Keep(turn, claimed.began);
@@ -259,6 +261,7 @@ void OnMoved(SuccessionTurn& turn, const CounterMoved& moved) {
   Keep(turn, moved.began);
   state.newest = moved.claim;
   state.told_lease = moved.claim.lease;
+  state.shorter = Time::max();
   const bool told_all = moved.claim.ended == state.ended;
   state.next =
       turn.now + (told_all ? ClaimsLease(state, turn.config) / kMovesPerLease : Duration{0});
@@ -305,8 +308,8 @@ void OnTick(SuccessionTurn& turn) {
     Claim claim = *state.newest;
     claim.counter = ++state.tried;
     claim.lease = std::max(turn.config.lease, state.lease);
-    state.told_lease =
-        std::min(state.told_lease, claim.lease);  // Written it may be, and not heard of.
+    const Duration patience = claim.lease / kMovesPerLease * turn.config.thirds_to_let_go;
+    state.shorter = std::min(state.shorter, turn.now + patience);
     claim.ended = state.ended;
     turn.effects.push_back(MoveCounter{std::move(claim)});
   } else {
@@ -361,8 +364,8 @@ std::optional<Time> NextWake(const SuccessionState& state, const SuccessionConfi
 
 Time ClaimGoodUntil(const SuccessionState& state, const SuccessionConfig& config) {
   // However slow the claims are: at the moment when a move is seen to succeed nothing is in doubt.
-  return std::max(state.kept + ClaimsLease(state, config) / kMovesPerLease * kThirdsUntilDoubt,
-                  state.renewed);
+  const Duration sure = ClaimsLease(state, config) / kMovesPerLease * kThirdsUntilDoubt;
+  return std::max(std::min(state.kept + sure, state.shorter), state.renewed);
 }
 
 Claim NewClaim(const TakeClaim& take, const SuccessionConfig& config, Term clock,

@@ -181,11 +181,12 @@ struct SuccessionState {
   // Serving: as last written, whatever came of it. One that was written but not acknowledged must
   // not be written again: its readers would not see that it has moved.
   std::uint64_t tried = 0;
-  Duration told_lease{0};  // Serving: the shortest that those who read the claim may count by.
-  Time kept;               // Serving: the last write that succeeded had begun then.
-  Time renewed;            // It was seen to succeed then.
-  Time woke;               // This process was last found to have stood still.
-  Time stepped;            // The last event's moment.
+  Duration told_lease{0};      // Serving: those who read the claim as last heard of count by it.
+  Time shorter = Time::max();  // Let go of by then: writes were begun that may tell a shorter one.
+  Time kept;                   // Serving: the last write that succeeded had begun then.
+  Time renewed;                // It was seen to succeed then.
+  Time woke;                   // This process was last found to have stood still.
+  Time stepped;                // The last event's moment.
   bool told_missing = false;
   bool told_refused = false;
   bool told_unreadable = false;

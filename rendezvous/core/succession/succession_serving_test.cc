@@ -171,6 +171,23 @@ TEST(Succession, AClaimIsInDoubtSoonerThanALeaseWithoutAMove) {
   EXPECT_EQ(ClaimGoodUntil(node.state, node.config), At(3s));
 }
 
+// (Seed 68307198762: two servers, since a lease that had grown was told to nobody yet.)
+TEST(Succession, AHolderCountsByTheLeaseThatItsClaimTells) {
+  Node node(true);
+  node.Serve(1, At(0s));
+  node.Feed(LeaseSet{12s}, At(500ms));
+  EXPECT_EQ(ClaimGoodUntil(node.state, node.config), At(2s));
+  node.Move(At(1s));
+  EXPECT_EQ(ClaimGoodUntil(node.state, node.config), At(9s));
+  node.Feed(LeaseSet{3s}, At(2s));
+  node.Tick(At(5s));  // Told from here on, perhaps; nothing is heard of it.
+  ASSERT_TRUE(node.Has<MoveCounter>());
+  EXPECT_FALSE(node.Has<StepDown>());
+  EXPECT_EQ(*NextWake(node.state, node.config), At(9s));
+  node.Tick(At(9s));
+  EXPECT_TRUE(node.Has<StepDown>());
+}
+
 // (Seed 272970155170: woken after another had taken over, with the answer of a move of long ago.)
 TEST(Succession, AnAnswerFromBeforeASleepLeavesTheClaimInDoubt) {
   for (const bool tick_first : {false, true}) {
