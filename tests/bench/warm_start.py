@@ -1,7 +1,7 @@
 """From a worker's SIGKILL to the next optimizer step of every worker, begun from its file or forked
 from a template; in turn, so that the machine's moods meet all alike.
 
-    warm_start.py build/bin/ddprun build/bin/ddprun-train [--runs=20] [--python=PYTHON] [--torchrun=PATH]
+    warm_start.py build/bin/ddprun build/bin/ddprun-train [--runs=20] [--python=PYTHON]
 
 Two workers on one node. ddprun-train (its MLP on MNIST, with checkpoints) and, with a Python that has
 torch, a DDP program of it (Gloo).
@@ -74,7 +74,7 @@ class Trainer:
         began = False
         while True:
             when, line = self.lines.get(timeout=LIMIT)
-            began |= "training mlp" in line
+            began |= "the ranks talk" in line  # Each generation says it once.
             if began and line.startswith("epoch"):
                 agent = children_of(self.run.pid)[0]
                 return when, next(pid for pid in children_of(agent)
@@ -114,10 +114,9 @@ def main():
     parser.add_argument("trainer", type=os.path.abspath)
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--python")
-    parser.add_argument("--torchrun")
     asked = parser.parse_args()
     two = ["--nproc-per-node=2", f"--max-restarts={CHUNK}"]
-    ddprun = [asked.ddprun, "--standalone", *two]
+    ddprun = [asked.ddprun, "--standalone", "--crash-loop-limit=0", *two]
     script = [os.path.join(HERE, "warm_start_worker.py"), "STAMPS"]
     kinds = {}
     train = [asked.trainer, "--epochs=100000", "--progress-every=0.001"]
@@ -127,10 +126,6 @@ def main():
         kinds["Python, cold"] = (Python, [*ddprun, *script], asked.python)
         kinds["Python, --preload"] = (
             Python, [*ddprun, "--preload=torch,torch._dynamo", *script], asked.python)
-    if asked.torchrun:
-        kinds["Python, torchrun --monitor-interval=0.01"] = (
-            Python, [asked.torchrun, "--standalone", "--monitor-interval=0.01", *two, *script],
-            asked.python)
     times = {name: [] for name in kinds}
     while min(map(len, times.values())) < asked.runs:
         for name, how in kinds.items():
