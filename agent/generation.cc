@@ -54,16 +54,14 @@ std::optional<WarmPlan> PlanTemplate(const AgentOptions& options,
     return std::nullopt;
   }
   const AgentConfig& core = options.core;
-  const std::filesystem::path directory = options.run_directory / "template";
   WorkerEnv env;
   env.local_rank = core.first_local_rank;
   env.local_world_size = std::max(core.workers, options.local_world_size);
   WarmPlan plan{.spec = MakeWorkerSpec(options.command, env, environment,
-                                       OutputOf(options, directory / "output")),
+                                       OutputOf(options, options.run_directory / "template")),
                 .own = NamesOfWorkers(options.virtual_local_rank),
                 .inherit = core.workers == 1,
-                .preload = options.preload,
-                .directory = directory};
+                .preload = options.preload};
   for (const std::string& name : plan.own) {
     plan.spec.environment.erase(name);
   }

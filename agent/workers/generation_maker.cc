@@ -180,8 +180,8 @@ Result<void> GenerationMaker::Job::Launch(std::vector<MadeWorker>& workers) {
     const std::lock_guard lock(mutex);
     launching = !under_way.given_up();
   }
-  if (const std::string what = warm ? warm->WaitsFor() : ""; !what.empty()) {
-    RETURN_IF_ERROR(Begin(what));
+  if (warm) {
+    RETURN_IF_ERROR(Begin(warm->WaitsFor()));
     warm->Await(under_way);
   }
   for (MadeWorker& worker : workers) {

@@ -1,6 +1,7 @@
 #include "agent/workers/python_hook.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -38,6 +39,8 @@ Error Cannot(const std::string& option) {
   return {ErrorKind::kInvalid, "--preload cannot go with Python's " + option};
 }
 
+constexpr const char* kHookVariable = "DDPRUN_TEMPLATE_HOOK";
+
 // Short options that may be written together, and change nothing of how sys.path begins.
 constexpr std::string_view kHarmless = "bBdiOqRsuvx";
 
@@ -63,7 +66,8 @@ Result<PythonProgram> ReadPythonCommand(const Command& command, const fs::path& 
       if (fs::is_directory(script, ignored) || script.extension() == ".zip") {
         return Cannot("directories and archives: name a file or -m MODULE");
       }
-      return PythonProgram{"file", (directory / word).native(), script.parent_path().native()};
+      return PythonProgram{"file", (directory / word).native(), script.parent_path().native(), i,
+                           ""};
     }
     for (std::size_t at = 1; at < word.size(); ++at) {
       const char option = word[at];
@@ -74,8 +78,9 @@ Result<PythonProgram> ReadPythonCommand(const Command& command, const fs::path& 
       const std::string value = !last                 ? word.substr(at + 1)
                                 : i + 1 < argv.size() ? argv[i + 1]
                                                       : "";
+      const std::string before = at == 1 ? "" : word.substr(0, at);
       if (option == 'm') {
-        return PythonProgram{"module", value, directory.native()};
+        return PythonProgram{"module", value, directory.native(), i, before};
       }
       if (option == 'c') {  // ddprun's own --run-path: its program is a file.
         const bool runs_file = value.find("runpy.run_path(") != std::string::npos;
@@ -92,40 +97,63 @@ Result<PythonProgram> ReadPythonCommand(const Command& command, const fs::path& 
   return Cannot("prompt: there is no script");
 }
 
-Result<UniqueFd> AddPythonHook(const fs::path& directory, const std::string& preload,
-                               WorkerSpec& spec) {
+Result<PythonHook> AddPythonHook(const std::string& preload, const WorkerSpec& worker) {
   std::error_code ignored;
   ASSIGN_OR_RETURN(
       const PythonProgram program,
-      ReadPythonCommand(spec.command,
-                        spec.directory.empty() ? fs::current_path(ignored) : spec.directory));
-  RETURN_IF_ERROR(MakeDirectories(directory, 0700));
-  RETURN_IF_ERROR(WriteWhole(directory / "sitecustomize.py",
-                             Between(ddprun_hook_module_begin, ddprun_hook_module_end), 0600));
-  UniqueFd library(::memfd_create("ddprun-template", MFD_CLOEXEC));
-  if (!library) {
-    return SystemError("make", "a memory file for --preload", errno);
+      ReadPythonCommand(worker.command,
+                        worker.directory.empty() ? fs::current_path(ignored) : worker.directory));
+  if (const auto safe = worker.environment.find("PYTHONSAFEPATH");
+      safe != worker.environment.end() && !safe->second.empty()) {
+    return Cannot("PYTHONSAFEPATH");
   }
-  RETURN_IF_ERROR(WriteAll(library.get(),
-                           Between(ddprun_hook_library_begin, ddprun_hook_library_end),
-                           "a memory file for --preload"));
-  const auto before = spec.environment.find("PYTHONPATH");
-  const bool had = before != spec.environment.end();
-  nlohmann::json hook = {{"library", library.get()}, {"preload", preload},
-                         {"kind", program.kind},     {"program", program.name},
-                         {"path", program.path},     {"pythonpath", nullptr}};
-  hook["arguments"] =
-      std::vector<std::string>(spec.command.argv.begin() + 1, spec.command.argv.end());
+  PythonHook hook{.spec = worker};
+  for (const std::string_view bytes :
+       {Between(ddprun_hook_module_begin, ddprun_hook_module_end),
+        Between(ddprun_hook_library_begin, ddprun_hook_library_end)}) {
+    UniqueFd file(::memfd_create("ddprun-template", MFD_CLOEXEC));
+    if (!file) {
+      return SystemError("make", "a memory file for --preload", errno);
+    }
+    RETURN_IF_ERROR(WriteAll(file.get(), bytes, "a memory file for --preload"));
+    hook.spec.kept.push_back(file.get());
+    hook.carried.push_back(std::move(file));
+  }
+  const std::string entry = "/proc/self/fd/" + std::to_string(hook.carried[0].get());
+  const auto before = worker.environment.find("PYTHONPATH");
+  const bool had = before != worker.environment.end();
+  const auto& argv = worker.command.argv;
+  const auto begin = argv.begin() + static_cast<std::ptrdiff_t>(program.at);
+  nlohmann::json told = {{"module", hook.carried[0].get()},
+                         {"library", hook.carried[1].get()},
+                         {"agent", ::getpid()},
+                         {"entry", entry},
+                         {"preload", preload},
+                         {"kind", program.kind},
+                         {"program", program.name},
+                         {"path", program.path},
+                         {"probe", false},
+                         {"pythonpath", nullptr}};
+  told["arguments"] = std::vector<std::string>(argv.begin() + 1, argv.end());
+  told["tail"] = std::vector<std::string>(begin, argv.end());
   if (had) {
-    hook["pythonpath"] = before->second;
+    told["pythonpath"] = before->second;
   }
-  spec.environment["PYTHONPATH"] =
-      directory.native() + (had && !before->second.empty() ? ":" + before->second : "");
   // What is no UTF-8 in arguments is replaced: the hook then finds other ones than its own, and
   // goes.
-  spec.environment["DDPRUN_TEMPLATE_HOOK"] =
-      hook.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
-  return library;
+  const auto text = [&] {
+    return told.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+  };
+  hook.spec.environment["PYTHONPATH"] =
+      entry + (had && !before->second.empty() ? ":" + before->second : "");
+  hook.probe = hook.spec;
+  hook.spec.environment[kHookVariable] = text();
+  told["probe"] = true;
+  hook.probe.environment[kHookVariable] = text();
+  std::vector<std::string> asked(argv.begin(), begin);
+  asked.insert(asked.end(), {program.options.empty() ? "-c" : program.options + "c", ""});
+  hook.probe.command.argv = std::move(asked);
+  return hook;
 }
 
 }  // namespace ddprun

@@ -1,9 +1,12 @@
 // Makes a Python command a template (--preload): a module called sitecustomize, put before all
 // others, waits inside the interpreter's own start-up (template_hook/sitecustomize.py).
 //
-// Refused where the interpreter would not load it, since it would run the script then.
+// An interpreter that did not load it would run the script, without a rank. So it is asked first
+// whether it does, with an empty program in the script's place (AsProbe): a wrapper, a path file or
+// an option may be in the way. The hook is a memory file, so no disk is in it.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -16,19 +19,22 @@ namespace ddprun {
 
 // What an interpreter was told to run, by its arguments.
 struct PythonProgram {
-  std::string kind;  // "file", "module" or "text".
-  std::string name;  // Its path, name or source.
-  std::string path;  // What Python will put first into sys.path.
+  std::string kind;     // "file", "module" or "text".
+  std::string name;     // Its path, name or source.
+  std::string path;     // What Python will put first into sys.path.
+  std::size_t at = 0;   // The first argument that names it,
+  std::string options;  // and the options that are in the same word: "-u" of "-um".
 };
 
 // `directory` is the one that the command will run in. The error says which option is in the way.
 Result<PythonProgram> ReadPythonCommand(const Command& command,
                                         const std::filesystem::path& directory);
 
-// Writes the hook into `directory`, which is made, and changes the spec so that it is found.
-// Returns a library that the hook loads: a descriptor that the template must get. Waits for the
-// disk.
-Result<UniqueFd> AddPythonHook(const std::filesystem::path& directory, const std::string& preload,
-                               WorkerSpec& spec);
+struct PythonHook {
+  WorkerSpec spec;                // Of the template,
+  WorkerSpec probe;               // and of the interpreter that says whether it loads the hook.
+  std::vector<UniqueFd> carried;  // What both get beside their three descriptors.
+};
+Result<PythonHook> AddPythonHook(const std::string& preload, const WorkerSpec& worker);
 
 }  // namespace ddprun

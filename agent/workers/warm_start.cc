@@ -80,15 +80,31 @@ void WarmStart::Prepare() {
   }
 }
 
-Result<void> WarmStart::Start() {
-  WorkerSpec spec = plan_.spec;
-  UniqueFd library;
-  if (plan_.preload.empty()) {
-    RETURN_IF_ERROR(CheckTemplateNote(spec.command.file));
-  } else {
-    ASSIGN_OR_RETURN(library, AddPythonHook(plan_.directory, plan_.preload, spec));
+// Whether this interpreter would load the hook.
+Result<void> WarmStart::Probe(const WorkerSpec& probe, const ChildStdio& stdio) {
+  ASSIGN_OR_RETURN(const auto asked, WorkerTemplate::Start(probe, stdio));
+  const LaunchUnderWay nobody_gives_up;
+  if (!asked->AwaitReady(kMostProbing, nobody_gives_up)) {
+    return Error{ErrorKind::kUnavailable,
+                 "'" + probe.command.argv[0] +
+                     "' does not load what --preload needs (does it change "
+                     "PYTHONPATH, or start another interpreter?)"};
   }
+  return {};
+}
+
+Result<void> WarmStart::Start() {
+  PythonHook hook{.spec = plan_.spec};
+  if (plan_.preload.empty()) {
+    RETURN_IF_ERROR(CheckTemplateNote(hook.spec.command.file));
+  } else {
+    ASSIGN_OR_RETURN(hook, AddPythonHook(plan_.preload, plan_.spec));
+  }
+  const WorkerSpec& spec = hook.spec;
   ASSIGN_OR_RETURN(OpenedOutput output, OpenOutput(spec, plan_.inherit));
+  if (!plan_.preload.empty() && made_ == 0) {
+    RETURN_IF_ERROR(Probe(hook.probe, output.stdio));
+  }
   for (int target = 0; target < 3; ++target) {
     if (::fstat(output.stdio[target], &streams_[target]) != 0) {
       return SystemError("look at", "the streams of a template", errno);
@@ -100,8 +116,10 @@ Result<void> WarmStart::Start() {
       return {};
     }
   }
-  ASSIGN_OR_RETURN(auto started, WorkerTemplate::Start(spec, output, std::move(library)));
+  ASSIGN_OR_RETURN(auto started, WorkerTemplate::Start(spec, output.stdio));
+  output.child_ends.clear();
   ++made_;
+  waited_ = false;
   {
     const std::lock_guard lock(mutex_);
     template_ = std::move(started);
@@ -115,7 +133,7 @@ Result<void> WarmStart::Start() {
 
 std::string WarmStart::WaitsFor() const {
   const auto current = Current();
-  return !current || current->gone() || current->ready() ? ""
+  return !current || current->gone() || current->ready() || waited_ ? ""
          : plan_.preload.empty()
              ? "loading the template of '" + plan_.spec.command.file.native() + "'"
              : "preloading " + plan_.preload + " (once for each node; restarts find it done)";
@@ -126,7 +144,8 @@ void WarmStart::Await(const LaunchUnderWay& under_way) {
   if (!current || current->ready()) {
     return;
   }
-  if (const Result<void> ready = current->AwaitReady(kMostLoading, under_way);
+  const Duration limit = std::exchange(waited_, true) ? Duration{0} : kMostLoading;
+  if (const Result<void> ready = current->AwaitReady(limit, under_way);
       !ready && !under_way.given_up()) {
     SayCold("the template cannot be used: " + ready.error().message);
   }

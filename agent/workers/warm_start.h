@@ -31,7 +31,6 @@ struct WarmPlan {
   std::set<std::string> own;  // Names that each worker has by itself.
   bool inherit = false;       // OpenOutput's.
   std::string preload;        // For Python: modules, or "imports"; "": the program is one itself.
-  std::filesystem::path directory;  // For the hook: made, and gone with the run directory.
 };
 
 // The names that differ from worker to worker, or from generation to generation.
@@ -40,7 +39,9 @@ std::set<std::string> NamesOfWorkers(bool one_gpu_each);
 class WarmStart {
  public:
   static constexpr int kMostTemplates = 5;
-  // The first generation waits so long for a template that loads.
+  // For an interpreter to say that it would be a template.
+  static constexpr Duration kMostProbing{10'000};
+  // The first generation waits so long for a template that loads; the next ones do not.
   static constexpr Duration kMostLoading{60'000};
 
   // Its output is to be read: called on the maker's thread.
@@ -65,6 +66,7 @@ class WarmStart {
  private:
   std::shared_ptr<WorkerTemplate> Current() const;
   std::string WhyCold(const WorkerSpec& spec, const ChildStdio& stdio) const;
+  static Result<void> Probe(const WorkerSpec& probe, const ChildStdio& stdio);
   Result<void> Start();
   void SayCold(const std::string& why);
 
@@ -73,6 +75,7 @@ class WarmStart {
   std::array<struct stat, 3> streams_{};  // Of the template.
   std::string said_;                      // The last reason.
   int made_ = 0;
+  bool waited_ = false;  // For the one that is there.
 
   mutable std::mutex mutex_;  // For what Close needs.
   std::shared_ptr<WorkerTemplate> template_;

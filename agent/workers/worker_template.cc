@@ -59,17 +59,13 @@ bool IsLivingChild(pid_t pid) {
 
 }  // namespace
 
-Result<std::shared_ptr<WorkerTemplate>> WorkerTemplate::Start(WorkerSpec spec, OpenedOutput& output,
-                                                              UniqueFd library) {
+Result<std::shared_ptr<WorkerTemplate>> WorkerTemplate::Start(WorkerSpec spec,
+                                                              const ChildStdio& stdio) {
   ASSIGN_OR_RETURN(auto ends, Line());
   spec.helper = true;
   spec.environment[kTemplateVariable] = std::to_string(ends.second.get());
-  spec.kept = {ends.second.get()};
-  if (library) {
-    spec.kept.push_back(library.get());
-  }
-  ASSIGN_OR_RETURN(LaunchedWorker process, LaunchWorker(spec, output.stdio));
-  output.child_ends.clear();
+  spec.kept.push_back(ends.second.get());
+  ASSIGN_OR_RETURN(LaunchedWorker process, LaunchWorker(spec, stdio));
   return std::shared_ptr<WorkerTemplate>(
       new WorkerTemplate(std::move(process), std::move(ends.first)));
 }

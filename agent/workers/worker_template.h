@@ -31,9 +31,8 @@ class WorkerTemplate {
   // memory; a worker's own start takes 300 and more.
   static constexpr Duration kPatience{200};
 
-  // `spec`: a worker's, a helper, without what differs between workers. Blocks for its execve.
-  static Result<std::shared_ptr<WorkerTemplate>> Start(WorkerSpec spec, OpenedOutput& output,
-                                                       UniqueFd library);
+  // `spec`: a worker's, without what differs between workers. Blocks for its execve.
+  static Result<std::shared_ptr<WorkerTemplate>> Start(WorkerSpec spec, const ChildStdio& stdio);
   ~WorkerTemplate();
   WorkerTemplate(const WorkerTemplate&) = delete;
   WorkerTemplate& operator=(const WorkerTemplate&) = delete;

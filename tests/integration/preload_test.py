@@ -199,6 +199,65 @@ sys.exit(3 if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0" else 0)
         run.wait()
         self.assertEqual(self.mark.living(), [])
 
+    def warm_and_cold(self, text, environment=None):
+        """What two workers of a program print, forked from a template and started from its file."""
+        self.write("both.py", text)
+        runs = [self.run_ddprun(TWO, f"--preload={preload}", self.path("both.py"), environment=environment)
+                for preload in ("imports", "none")]
+        self.assertNotIn("cold", runs[0].err())
+        return [sorted(run.out().splitlines()) for run in runs]
+
+    def test_what_imports_do_stays_done(self):
+        self.write("does.py", "import os, random\nrandom.seed(42)\nos.environ['OURS'] = 'yes'\n"
+                              "os.environ['OMP_NUM_THREADS'] = '7'\nos.environ.pop('GONE', None)\n"
+                              "os.environ.setdefault('MASTER_ADDR', 'nowhere')\n")
+        warm, cold = self.warm_and_cold(
+            "import does\nimport os, random\nprint(random.random(), sorted((k, v) for k, v in os.environ.items()"
+            " if k in ('OURS', 'OMP_NUM_THREADS', 'GONE', 'MASTER_ADDR', 'LC_CTYPE', 'PYTHONPATH')))\n",
+            environment={"GONE": "1", "LC_ALL": "", "LANG": "C"})
+        self.assertEqual(warm, cold)
+        self.assertEqual(len(set(warm)), 1, "one seed for both")
+
+    def test_imports_end_at_the_first_other_statement(self):
+        self.write("late.py", "import os\nWHAT = os.environ.get('SET_FIRST')\n")
+        warm, cold = self.warm_and_cold('"""Words."""\nimport os\nos.environ["SET_FIRST"] = "yes"\nimport late\n'
+                                        "print(late.WHAT)\n")
+        self.assertEqual((warm, cold), (["yes"] * 2, ["yes"] * 2))
+
+    def test_imports_that_no_template_can_make(self):
+        for name, text, why in (
+                ("first", "import sys; sys.path.insert(0, '/nowhere')", "before the script's directory"),
+                ("moves", "import os; os.chdir('/')", "changes the working directory")):
+            with self.subTest(name):
+                self.write(f"{name}.py", text + "\n")
+                run = self.say(f"--preload={name}")
+                self.assertIn(why, run.err())
+                self.assertEqual(len(self.said()), 2)
+                os.unlink(self.path("said"))
+
+    def test_the_template_never_runs_the_script(self):
+        self.write("ranked.py", "import os\nopen(os.path.join(os.path.dirname(__file__), 'ranks'), 'a').write("
+                                "os.environ.get('RANK', 'none') + '\\n')\n")
+        self.write("again.py", "import os, sys\nif 'RANK' not in os.environ:\n"
+                               "    os.execv(sys.executable, [sys.executable] + sys.orig_argv[1:])\n")
+        self.write("child.py", "import os, subprocess, sys\nif 'RANK' not in os.environ:\n"
+                               "    subprocess.call([sys.executable] + sys.orig_argv[1:], close_fds=False)\n")
+        os.mkdir(self.path("a:b"))
+        wrapper = self.path("python3")
+        with open(wrapper, "w") as file:
+            file.write(f'#!/bin/sh\nunset PYTHONPATH\nexec {sys.executable} "$@"\n')
+        os.chmod(wrapper, 0o755)
+        for name, preload, environment, warm in (
+                ("a colon", "told", {"TMPDIR": self.path("a:b")}, True),
+                ("executed anew", "again", {}, False),
+                ("started again", "child", {}, True),
+                ("a wrapper", "told", {"PYTHON_EXEC": wrapper}, False)):
+            with self.subTest(name):
+                run = self.run_ddprun(TWO, f"--preload={preload}", self.path("ranked.py"), environment=environment)
+                self.assertEqual(sorted(read_text(self.path("ranks")).split()), ["0", "1"], run.all())
+                self.assertEqual("workers start cold" not in run.err(), warm, run.all())
+                os.unlink(self.path("ranks"))
+
     def test_options_in_the_way(self):
         run = self.run_ddprun("--preload=told", "--no-python", sys.executable, "-I", "-c", "pass")
         self.assertIn("--preload cannot go with Python's option -I: it does not count", run.err())

@@ -5,14 +5,21 @@
 
 
 def _imports_of(source, name):
-    """The absolute imports at the top level of a script, in order: (module, names taken from it)."""
+    """The absolute imports that a script begins with, in order: (module, names taken from it). What
+    comes after any other statement may depend on it."""
     import ast
-    for node in ast.parse(source, name).body:
+    body = ast.parse(source, name).body
+    if body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
+        body = body[1:]
+    for node in body:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield alias.name, ()
-        elif isinstance(node, ast.ImportFrom) and not node.level and node.module != "__future__":
-            yield node.module, tuple(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            if node.module != "__future__":
+                yield node.module, tuple(alias.name for alias in node.names)
+        else:
+            return
 
 
 # What a library loads only once it is used, found by comparing sys.modules before and after a step
@@ -82,16 +89,70 @@ def _stamp(name):
     return status.st_mtime_ns, status.st_size, status.st_ino
 
 
-def _seed_anew():
+def _generators():
+    """The generators that are there: name -> (state, what sets it, what draws a new one)."""
+    import sys
+    found = {}
+    if "random" in sys.modules:
+        random = sys.modules["random"]
+        found["random"] = random.getstate(), random.setstate, random.seed
+    numpy = sys.modules.get("numpy.random")
+    if hasattr(numpy, "get_state"):
+        kind, keys, *rest = numpy.get_state()
+        found["numpy.random"] = (kind, keys.tobytes(), *rest), None, numpy.seed
+    torch = sys.modules.get("torch")
+    if hasattr(torch, "default_generator"):
+        found["torch"] = (bytes(torch.default_generator.get_state().tolist()), None,
+                          torch.default_generator.seed)
+    return found
+
+
+class _Watch:
+    """Notes the state of a generator when its module has just been loaded: an import may seed it."""
+
+    def __init__(self):
+        import sys
+        self.fresh = {name: state for name, (state, _, _) in _generators().items()}
+        sys.meta_path.insert(0, self)
+
+    def find_spec(self, name, path=None, target=None):
+        import sys
+        if name not in ("random", "numpy.random", "torch"):
+            return None
+        for finder in sys.meta_path:
+            spec = finder.find_spec(name, path, target) if finder is not self else None
+            if spec is not None:
+                self.note_after(spec.loader)
+                return spec
+        return None
+
+    def note_after(self, loader):
+        load = loader.exec_module
+
+        def exec_module(module):
+            load(module)
+            del loader.exec_module
+            self.fresh.update({name: state for name, (state, _, _) in _generators().items()
+                               if name == module.__name__})
+        loader.exec_module = exec_module
+
+    def end(self):
+        """Those that no import has seeded: each worker draws its own."""
+        import sys
+        sys.meta_path.remove(self)
+        return {name for name, (state, _, _) in _generators().items()
+                if self.fresh.get(name, state) == state}
+
+
+def _draw_anew(unseeded, states):
     """What each process of its own draws at its start, or at the first use in it."""
     import os
     import sys
-    if "torch" in sys.modules:
-        sys.modules["torch"].default_generator.seed()
-    if "numpy.random" in sys.modules:
-        sys.modules["numpy.random"].seed()
-    if "random" in sys.modules:
-        sys.modules["random"].seed()
+    for name, (_, restore, draw) in _generators().items():
+        if name in unseeded:
+            draw()
+        elif restore is not None:  # fork() has drawn, where the program had a seed.
+            restore(states[name][0])
     if "multiprocessing.process" in sys.modules:
         process = sys.modules["multiprocessing.process"].current_process()
         process.authkey = os.urandom(32)
@@ -101,26 +162,62 @@ def _seed_anew():
             main._set_native_id()
 
 
-def _take(environment):
-    """The worker's environment, in every place where Python keeps one."""
+def _changes(hook):
+    """What start-up and imports have made of the environment that the interpreter was given: name ->
+    value, or None where it was removed."""
+    import os
+    with open("/proc/self/environ", "rb") as file:
+        given = dict(entry.split(b"=", 1) for entry in file.read().split(b"\0") if b"=" in entry)
+    now = dict(os.environb)
+    entry = os.fsencode(hook["entry"])
+    changed = {}
+    for name in given.keys() | now.keys():
+        if given.get(name) != now.get(name) and not name.startswith(b"DDPRUN_TEMPLATE"):
+            value = now.get(name)
+            changed[name] = value and value.replace(entry + b":", b"").replace(entry, b"")
+    return given, changed
+
+
+def _take(environment, given, changed):
+    """The worker's environment, in every place where Python keeps one. What imports set where the
+    worker has a value of its own is not theirs to set: they would have found it there."""
     import os
     import posix
     entries = dict(entry.split(b"=", 1) for entry in environment)
+    for name, value in changed.items():
+        if name in given or name not in entries:
+            entries[name] = value
+    entries = {name: value for name, value in entries.items() if value is not None}
     posix.environ.clear()
     posix.environ.update(entries)
     os.environ.clear()
     os.environ.update({os.fsdecode(name): os.fsdecode(value) for name, value in entries.items()})
 
 
-def _load_and_wait(library, socket, program, wanted):
+def _load(hook):
+    """What was asked for, and what of it workers must not share."""
+    import os
+    import sys
+    where = os.getcwd()
+    watch = _Watch()
+    sys.path.insert(0, hook["path"])
+    _preload(hook["preload"], (hook["kind"], hook["program"]))
+    if sys.path[:1] != [hook["path"]]:
+        raise RuntimeError("an import puts something before the script's directory in sys.path")
+    if os.getcwd() != where:
+        raise RuntimeError("an import changes the working directory")
+    del sys.path[0]
+    return watch.end(), _generators(), *_changes(hook)
+
+
+def _wait_for_a_worker(library, socket, hook):
     """Returns in a worker alone."""
     import ctypes
     import gc
     import os
     import sys
     api = ctypes.pythonapi
-    _preload(wanted, program)
-    files = _own_files(program)
+    files = _own_files((hook["kind"], hook["program"]))
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()
@@ -143,60 +240,75 @@ def _load_and_wait(library, socket, program, wanted):
     os._exit(0)
 
 
-def _become_worker(library):
+def _become_worker(library, hook, unseeded, states, given, changed):
     import atexit
     import gc
+    import os
     begun = library.ddprun_template_begin()
     environment = []
     while begun[len(environment)]:
         environment.append(begun[len(environment)])
-    _take(environment)
-    _seed_anew()
+    os.close(hook["module"])
+    _take(environment, given, changed)
+    _draw_anew(unseeded, states)
     atexit.register(gc.unfreeze)  # What is frozen has finalizers too.
 
 
 def _serve(hook):
     """Returns in a worker alone."""
     import ctypes
+    import json
     import os
-    import sys
     socket = -1
     library = ctypes.PyDLL("/proc/self/fd/%d" % hook["library"])
     os.close(hook["library"])
     library.ddprun_template_begin.restype = ctypes.POINTER(ctypes.c_char_p)
     try:
         socket = library.ddprun_template_open()
-        with open("/proc/self/cmdline", "rb") as words:
-            if words.read().split(b"\0")[1:-1] != [os.fsencode(word) for word in hook["arguments"]]:
-                raise RuntimeError("the interpreter was started with other arguments")
-        sys.path.insert(0, hook["path"])
-        _load_and_wait(library, socket, (hook["kind"], hook["program"]), hook["preload"])
+        if hook["probe"]:
+            library.ddprun_template_ready(socket)
+            os._exit(0)
+        if _command_line() != [os.fsencode(word) for word in hook["arguments"]]:
+            raise RuntimeError("the interpreter was started with other arguments")
+        # Who executes the interpreter anew from here on, or starts another one, finds this.
+        os.environ["DDPRUN_TEMPLATE_HOOK"] = json.dumps({**hook, "taken": os.getpid()})
+        shared = _load(hook)
+        _wait_for_a_worker(library, socket, hook)
     except BaseException as error:
         text = "%s: %s" % (type(error).__name__, error)
         library.ddprun_template_refuse(socket, text.encode("utf-8", "replace")[:230])
         os._exit(0)
-    _become_worker(library)
-    if hook["path"] in sys.path:
-        sys.path.remove(hook["path"])
+    _become_worker(library, hook, *shared)
+
+
+def _command_line():
+    with open("/proc/self/cmdline", "rb") as words:
+        return words.read().split(b"\0")[1:-1]
 
 
 def _wait_here():
     import os
     import sys
-    description = os.environ.pop("DDPRUN_TEMPLATE_HOOK", None)
-    here = os.path.dirname(os.path.abspath(__file__))
-    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != here]
-    sys.path_importer_cache.pop(here, None)
-    if description is None:
-        return
     try:
         import json
-        hook = json.loads(description)
+        hook = json.loads(os.environ["DDPRUN_TEMPLATE_HOOK"])
+        entry = hook["entry"]
+        sys.path[:] = [place for place in sys.path if place != entry]
+        sys.path_importer_cache.pop(entry, None)
+        if "taken" not in hook and os.getppid() == hook["agent"]:
+            _serve(hook)
+            return
+        # The template itself, executed anew, or its program, begun by another process: never to run
+        # without a rank. Anything else goes on as without us.
+        tail = [os.fsencode(word) for word in hook["tail"]]
+        if hook.get("taken") == os.getpid() or _command_line()[-len(tail):] == tail:
+            os._exit(1)
+        del os.environ["DDPRUN_TEMPLATE_HOOK"]
+        os.environ.pop("DDPRUN_TEMPLATE", None)
         if hook["pythonpath"] is None:
             os.environ.pop("PYTHONPATH", None)
         else:
             os.environ["PYTHONPATH"] = hook["pythonpath"]
-        _serve(hook)
     except BaseException:
         import traceback
         traceback.print_exc()
@@ -215,6 +327,9 @@ def _give_back():
         delattr(module, name)
     module.__spec__, module.__loader__ = spec, spec.loader
     module.__file__, module.__cached__, module.__doc__ = spec.origin, spec.cached, None
+    module.__package__ = spec.parent
+    if spec.submodule_search_locations is not None:
+        module.__path__ = spec.submodule_search_locations
     spec.loader.exec_module(module)
 
 
