@@ -345,11 +345,9 @@ int ddprun_template_wait(int socket) {
   }
   ::memcpy(request.descriptors, CMSG_DATA(head), sizeof request.descriptors);
   for (int& descriptor : request.descriptors) {  // An import may have closed one of 0, 1 and 2.
-    if (descriptor < 3) {
-      const int lifted = ::fcntl(descriptor, F_DUPFD_CLOEXEC, 3);
-      ::close(descriptor);
-      descriptor = lifted;
-    }
+    const int received = descriptor;
+    descriptor = ::fcntl(received, F_DUPFD_CLOEXEC, 3);
+    ::close(received);
   }
   return 1;
 }
