@@ -84,8 +84,9 @@ Result<PythonProgram> ReadPythonCommand(const Command& command, const fs::path& 
       }
       if (option == 'c') {  // ddprun's own --run-path: its program is a file.
         const bool runs_file = value.find("runpy.run_path(") != std::string::npos;
-        return i + 2 < argv.size() && last && runs_file ? PythonProgram{"file", argv[i + 2], ""}
-                                                        : PythonProgram{"text", value, ""};
+        return i + 2 < argv.size() && last && runs_file
+                   ? PythonProgram{"file", argv[i + 2], "", i, before}
+                   : PythonProgram{"text", value, "", i, before};
       }
       if (option != 'W' && option != 'X') {
         return Cannot("option " + word);

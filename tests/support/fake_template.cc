@@ -1,0 +1,127 @@
+// A template that does as its first argument says: an honest one, which runs `sh -c ARGUMENT` as
+// its workers, or one that breaks proto/worker_template.h in one way.
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "proto/template_process.h"
+#include "proto/worker_template.h"
+
+namespace {
+
+using ddprun::TemplateReply;
+using ddprun::TemplateRequest;
+using ddprun::TemplateWord;
+
+void Say(int socket, const TemplateReply& reply) {
+  ::send(socket, &reply, sizeof reply, MSG_NOSIGNAL);
+}
+
+[[noreturn]] void Stay() {
+  while (true) {
+    ::pause();
+  }
+}
+
+// Answers the first request with `reply`, whose sequence is filled in.
+[[noreturn]] void Answer(int socket, TemplateReply reply) {
+  Say(socket, {});
+  TemplateRequest request;
+  if (::recv(socket, &request, sizeof request, 0) == sizeof request) {
+    reply.sequence = request.sequence;
+    Say(socket, reply);
+  }
+  Stay();
+}
+
+// The first answer comes with the second request.
+int ComeLate(int socket, const char* text) {
+  Say(socket, {});
+  TemplateRequest first;
+  char control[256];
+  iovec part{&first, sizeof first};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  ::recvmsg(socket, &message, 0);
+  for (int fd = 3; fd < 64; ++fd) {  // What came with it.
+    if (fd != socket) {
+      ::close(fd);
+    }
+  }
+  pollfd second{socket, POLLIN, 0};
+  ::poll(&second, 1, -1);
+  Say(socket, {.word = TemplateWord::kForked, .sequence = first.sequence, .pid = -1, .error = 11});
+  while (ddprun_template_wait(socket) == 1) {
+    if (ddprun_template_fork(socket) == 0) {
+      ddprun_template_begin();
+      ::execl("/bin/sh", "sh", "-c", text, nullptr);
+      ::_exit(127);
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string how = argc > 1 ? argv[1] : "";
+  const char* const text = argc > 2 ? argv[2] : "true";
+  const int socket = ddprun_template_open();
+  if (how == "honest") {
+    if (socket >= 0) {
+      ddprun_template_serve(socket);
+    }
+    ::execl("/bin/sh", "sh", "-c", text, nullptr);
+    return 127;
+  }
+  if (how == "silent") {
+    Stay();
+  }
+  if (how == "ends") {
+    return 3;
+  }
+  if (how == "version") {
+    Say(socket, {.version = ddprun::kTemplateVersion + 1});
+    Stay();
+  }
+  if (how == "short") {
+    ::send(socket, "abc", 3, 0);
+    Stay();
+  }
+  if (how == "refuses") {  // And its text does not end.
+    TemplateReply reply{.word = TemplateWord::kRefuses};
+    ::memset(reply.text, 'x', sizeof reply.text);
+    Say(socket, reply);
+    Stay();
+  }
+  if (how == "cannot-fork") {
+    Answer(socket, {.word = TemplateWord::kForked, .pid = -1, .error = 11});
+  }
+  if (how == "names-stranger") {
+    Answer(socket, {.word = TemplateWord::kForked, .pid = 1});
+  }
+  if (how == "names-agent") {
+    Answer(socket, {.word = TemplateWord::kForked, .pid = ::getppid()});
+  }
+  if (how == "names-itself") {
+    Answer(socket, {.word = TemplateWord::kForked, .pid = ::getpid()});
+  }
+  if (how == "ready-never-forks") {
+    Say(socket, {});
+    Stay();
+  }
+  if (how == "late") {
+    return ComeLate(socket, text);
+  }
+  ::fprintf(stderr, "fake_template: nobody knows '%s'\n", how.c_str());
+  return 2;
+}
