@@ -11,6 +11,8 @@ import os
 # exception", below ~AsyncWork in torch 2.15; one run of seven, under torchrun as well).
 atexit.register(gc.collect)
 
+LOADED_BY = os.getpid()  # Not the program's own where it was forked from a template.
+
 
 def report(**values):
     """Whole or not at all: the test waits for the file."""
