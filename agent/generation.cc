@@ -89,6 +89,7 @@ Result<std::vector<WorkerSpec>> MakeWorkers(GenerationPlan& plan, Making& making
         spec.environment[name] = value;
       }
     }
+    HandOn(plan.memory[local], spec);
     spec.cpus = local < options.cpus.size() ? options.cpus[local] : CpuSet{};
     specs.push_back(std::move(spec));
   }

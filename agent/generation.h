@@ -27,6 +27,8 @@ struct GenerationPlan {
   std::filesystem::path notify_directory;        // To be made, another one for each generation.
   std::shared_ptr<const GenerationPlan> before;  // What it left on disks goes first.
   NotifyFiles sockets;                           // What was made.
+  // By local rank: what the last ones left. Until they are started.
+  std::vector<std::vector<MemoryBlock>> memory;
 };
 
 // Of a hung worker, in its directory.

@@ -33,10 +33,9 @@ ProcessWorkers::ProcessWorkers(AsioLoop& loop, std::shared_ptr<const AgentOption
                   [this] { OnAllGone(); },
                   [](std::vector<pid_t>) {},  // The core counts the time itself.
               }),
-      notify_(loop,
-              [this](std::uint32_t local_rank, const Notification& notification) {
-                events_.spoke(local_rank, notification);
-              }),
+      memory_(MostKeptBytes()),
+      notify_(loop, [this](std::uint32_t local_rank, const Notification& said,
+                           const SentDescriptor& sent) { OnSaid(local_rank, said, sent); }),
       stack_taker_(loop, "/proc/self/exe"),
       environment_(ProcessEnvironment()) {}
 
@@ -59,8 +58,16 @@ std::filesystem::path ProcessWorkers::Start(const Placement& placement) {
   memory_kills_ = MemoryKills();
   const std::string sockets = starts_ == 0 ? "notify" : "notify." + std::to_string(starts_);
   ++starts_;
-  plan_ = std::make_shared<GenerationPlan>(GenerationPlan{
-      options_, environment_, placement, attempt_, options_->run_directory / sockets, {}});
+  plan_ = std::make_shared<GenerationPlan>(
+      GenerationPlan{.options = options_,
+                     .environment = environment_,
+                     .placement = placement,
+                     .attempt = attempt_,
+                     .notify_directory = options_->run_directory / sockets});
+  for (std::uint32_t local = 0; local < options_->core.workers; ++local) {
+    plan_->memory.push_back(memory_.BlocksOf(local));
+  }
+  refusal_told_.clear();
   if (options_->on_start) {
     options_->on_start();
   }
@@ -81,6 +88,7 @@ void ProcessWorkers::OnSpawned(const Result<void>& spawned) {
   if (!spawned) {
     EndGeneration();
   } else {
+    plan_->memory.clear();  // Else what is replaced stays until the generation's end.
     notify_.Listen(plan_->sockets);
     for (std::uint32_t local = 0; local < options_->core.workers; ++local) {
       pids_[local] = runner_.PidOf(local);
@@ -88,6 +96,16 @@ void ProcessWorkers::OnSpawned(const Result<void>& spawned) {
     }
   }
   events_.started(spawned);
+}
+
+void ProcessWorkers::OnSaid(std::uint32_t local_rank, const Notification& said,
+                            const SentDescriptor& sent) {
+  if (const Result<void> heard = memory_.Hear(local_rank, said, sent);
+      !heard && refusal_told_.insert(local_rank).second) {
+    Log(LogLevel::kWarning, "memory that the worker of local rank " + std::to_string(local_rank) +
+                                " leaves is refused: " + heard.error().message);
+  }
+  events_.spoke(local_rank, said);
 }
 
 void ProcessWorkers::Tell(std::uint32_t local_rank, std::optional<ExitStatus> ended) const {
@@ -119,6 +137,7 @@ LeftFiles ProcessWorkers::FilesOf(std::uint32_t local_rank, ExitStatus status,
 }
 
 void ProcessWorkers::OnAllGone() {
+  notify_.ReceiveFromAll();
   EndGeneration();
   stack_taker_.Forget();
   if (watchdog_) {

@@ -8,12 +8,14 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "agent/agent_options.h"
 #include "agent/generation.h"
 #include "agent/node_workers.h"
+#include "agent/watch/memory_store.h"
 #include "agent/watch/notify_socket.h"
 #include "agent/watch/stack_taker.h"
 #include "agent/watch/timer_watchdog.h"
@@ -45,6 +47,7 @@ class ProcessWorkers final : public NodeWorkers {
  private:
   std::filesystem::path NewAttemptDirectory(const Placement& placement);
   void OnSpawned(const Result<void>& spawned);
+  void OnSaid(std::uint32_t local_rank, const Notification& said, const SentDescriptor& sent);
   void OnEnded(std::uint32_t local_rank, ExitStatus status, LastErrors errors);
   LeftFiles FilesOf(std::uint32_t local_rank, ExitStatus status, LastErrors errors) const;
   void OnAllGone();
@@ -57,12 +60,14 @@ class ProcessWorkers final : public NodeWorkers {
   const std::shared_ptr<const AgentOptions> options_;  // With a start that may never end.
   WorkersEvents events_;
   ProcessRunner runner_;
+  MemoryStore memory_;
   NotifySockets notify_;
   Placement placement_;                   // Of the last start,
   std::shared_ptr<GenerationPlan> plan_;  // and its plan; its sockets' files go with it.
   std::filesystem::path attempt_;
   std::uint64_t memory_kills_ = 0;  // Before it began.
   std::uint32_t starts_ = 0;
+  std::set<std::uint32_t> refusal_told_;  // Local ranks of this generation.
   StackTaker stack_taker_;
   std::unique_ptr<TimerWatchdog> watchdog_;  // TORCHELASTIC_ENABLE_FILE_TIMER=1 alone.
   std::map<std::string, std::string> environment_;

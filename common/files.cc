@@ -148,7 +148,7 @@ Result<void> WriteWhole(const std::filesystem::path& path, std::string_view text
 
 bool SendWithDescriptors(int socket, std::string_view bytes, std::span<const int> descriptors,
                          int flags) {
-  constexpr std::size_t kMost = 8;
+  constexpr std::size_t kMost = 24;
   CHECK(descriptors.size() <= kMost);
   iovec part{const_cast<char*>(bytes.data()), bytes.size()};
   alignas(cmsghdr) char control[CMSG_SPACE(kMost * sizeof(int))] = {};

@@ -8,6 +8,8 @@
 #include <charconv>
 #include <cstring>
 
+#include "proto/memory_block.h"
+
 namespace ddprun {
 namespace {
 
@@ -20,6 +22,12 @@ std::optional<std::uint64_t> Number(std::string_view text) {
 }
 
 }  // namespace
+
+bool IsBlockName(std::string_view name) {
+  return !name.empty() && name.size() <= kMaxBlockName &&
+         std::all_of(name.begin(), name.end(),
+                     [](char c) { return c >= 0x20 && c < 0x7f && c != ':'; });
+}
 
 Notification ParseNotification(std::string_view datagram) {
   Notification notification;
@@ -44,6 +52,12 @@ Notification ParseNotification(std::string_view datagram) {
       if (const auto extend = Number(value)) {
         notification.extend_microseconds = extend;
       }
+    } else if (name == "FDSTORE") {
+      notification.store = value == "1";
+    } else if (name == "FDSTOREREMOVE") {
+      notification.remove = value == "1";
+    } else if (name == "FDNAME") {
+      notification.block = IsBlockName(value) ? std::string(value) : "";
     } else if (name == "PHASE") {
       const bool printable =
           std::all_of(value.begin(), value.end(), [](char c) { return c >= 0x20 && c < 0x7f; });

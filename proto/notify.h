@@ -10,6 +10,11 @@
 //   EXTEND_TIMEOUT_USEC=60000000
 //                      as systemd's: the next progress may come that much later than now, however
 //                      short --hang-timeout is; the next STEP or other PHASE ends it
+//   FDSTORE=1  FDNAME=model
+//                      as systemd's, with one memfd beside it (SCM_RIGHTS): keep it for the next
+//                      worker of this local rank (memory_block.h); "stored" without a name
+//   FDSTOREREMOVE=1  FDNAME=model
+//                      no longer
 //
 // Unix datagram socket named by DDPRUN_NOTIFY_SOCKET; at most kMaxNotifyBytes each; unknown names
 // are ignored, malformed lines are dropped. A worker that cannot send loses nothing but its say.
@@ -30,7 +35,13 @@ struct Notification {
   std::optional<std::uint64_t> step;
   std::optional<std::string> phase;  // At most 64 printable characters.
   std::optional<std::uint64_t> extend_microseconds;
+  bool store = false;
+  bool remove = false;
+  std::optional<std::string> block;  // Empty: a name that no block can have.
 };
+
+// 1 to 255 ASCII characters, none of them a control character or ':'.
+bool IsBlockName(std::string_view name);
 
 // Never fails: what is not understood is not there.
 Notification ParseNotification(std::string_view datagram);

@@ -26,6 +26,17 @@ TEST(Notify, DropsWhatItDoesNotUnderstand) {
   EXPECT_FALSE(ParseNotification("PHASE=" + std::string(65, 'x')).phase);
 }
 
+TEST(Notify, ReadsWhatGoesWithADescriptor) {
+  const Notification n = ParseNotification("FDSTORE=1\nFDNAME=model state\n");
+  EXPECT_TRUE(n.store);
+  EXPECT_FALSE(n.remove);
+  EXPECT_EQ(n.block, "model state");
+  EXPECT_FALSE(ParseNotification("FDSTORE=1").block);
+  EXPECT_FALSE(ParseNotification("FDSTORE=2").store);
+  EXPECT_TRUE(ParseNotification("FDSTOREREMOVE=1\nFDNAME=x").remove);
+  EXPECT_EQ(ParseNotification("FDNAME=a:b").block, "");
+}
+
 TEST(Notify, ANotifierWithoutASocketIsHarmless) {
   Notifier("").Send("READY=1");
   Notifier("/nonexistent/socket").Send("READY=1");

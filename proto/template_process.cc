@@ -2,8 +2,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <linux/prctl.h>
-#include <linux/types.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -20,6 +18,7 @@
 
 #include <cerrno>
 
+#include "proto/shown_environment.h"
 #include "proto/worker_template.h"
 
 // The agent reads it from the program's file before it starts a template.
@@ -29,21 +28,26 @@ __asm__(
     ".long 7, 4, 0x7470\n"
     ".asciz \"ddprun\"\n"
     ".balign 4\n"
-    ".long 1\n"
+    ".long 2\n"
     ".popsection\n");
 
 namespace ddprun {
 namespace {
 
-static_assert(kTemplateNoteType == 0x7470 && kTemplateVersion == 1);
+static_assert(kTemplateNoteType == 0x7470 && kTemplateVersion == 2);
 
 // What was asked for last; the worker finds it in its copy.
 struct Request {
   std::uint32_t sequence = 0;
-  int descriptors[kTemplateDescriptors] = {-1, -1, -1, -1, -1};
+  int count = 0;
+  int descriptors[kTemplateDescriptors + kMostBlocks] = {};
+  int blocks() const { return count - kTemplateDescriptors; }
   int line() const { return descriptors[3]; }
   int image() const { return descriptors[4]; }
 } request;
+
+// The file in the places of blocks.
+struct stat place {};
 
 // Written by the process between, which shares our memory.
 volatile pid_t forked = -1;
@@ -60,12 +64,21 @@ TemplateReply Refusal(const char* why) {
 }
 
 void CloseRequest() {
-  for (int& descriptor : request.descriptors) {
-    if (descriptor >= 0) {
-      ::close(descriptor);
-    }
-    descriptor = -1;
+  for (int i = 0; i < request.count; ++i) {
+    ::close(request.descriptors[i]);
   }
+  request.count = 0;
+}
+
+// The template's own descriptors are above them.
+bool HoldsPlaces() {
+  for (int i = kFirstBlock; i < kAboveBlocks; ++i) {
+    struct stat found {};
+    if (::fstat(i, &found) != 0 || found.st_dev != place.st_dev || found.st_ino != place.st_ino) {
+      return false;
+    }
+  }
+  return true;
 }
 
 // Entries of a /proc directory that `counts` counts.
@@ -102,6 +115,17 @@ bool IsGpu(DIR* dir, const char* name) {
   ::_exit(127);
 }
 
+// As the launcher does it: nothing else is inherited there.
+void TakeBlocks() {
+  for (int i = 0; i < kMostBlocks; ++i) {
+    if (i >= request.blocks()) {
+      ::close(kFirstBlock + i);
+    } else if (::dup2(request.descriptors[kTemplateDescriptors + i], kFirstBlock + i) < 0) {
+      Fail("hand memory on to", errno);
+    }
+  }
+}
+
 // The process between ends at once, but until then it is the parent, and its end would kill.
 void WaitForAgent(pid_t agent) {
   pollfd line{request.line(), POLLIN, 0};
@@ -111,43 +135,6 @@ void WaitForAgent(pid_t agent) {
       Fail("come to its agent", ESRCH);
     }
   }
-}
-
-unsigned long FieldOf(const char* stat, int field) {
-  for (int at = 3; stat != nullptr && at < field; ++at) {
-    stat = ::strchr(stat, ' ');
-    stat = stat == nullptr ? nullptr : stat + 1;
-  }
-  return stat == nullptr ? 0 : ::strtoul(stat, nullptr, 10);
-}
-
-// What `ps e` and /proc/PID/environ show. A kernel without it shows the template's.
-void ShowEnvironment(const char* begin, const char* end) {
-  char text[4096];
-  const int fd = ::open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
-  const ssize_t size = fd < 0 ? -1 : ::read(fd, text, sizeof text - 1);
-  if (fd >= 0) {
-    ::close(fd);
-  }
-  text[size > 0 ? size : 0] = '\0';
-  const char* const stat = size > 0 ? ::strrchr(text, ')') : nullptr;
-  if (stat == nullptr || stat[1] == '\0') {
-    return;
-  }
-  prctl_mm_map map{};
-  map.start_code = FieldOf(stat + 2, 26);
-  map.end_code = FieldOf(stat + 2, 27);
-  map.start_stack = FieldOf(stat + 2, 28);
-  map.start_data = FieldOf(stat + 2, 45);
-  map.end_data = FieldOf(stat + 2, 46);
-  map.start_brk = FieldOf(stat + 2, 47);
-  map.brk = reinterpret_cast<unsigned long>(::sbrk(0));
-  map.arg_start = FieldOf(stat + 2, 48);
-  map.arg_end = FieldOf(stat + 2, 49);
-  map.env_start = reinterpret_cast<unsigned long>(begin);
-  map.env_end = reinterpret_cast<unsigned long>(end);
-  map.exe_fd = static_cast<__u32>(-1);
-  ::prctl(PR_SET_MM, PR_SET_MM_MAP, &map, sizeof map, 0);
 }
 
 // The image's parts, each checked against the size of the file.
@@ -198,6 +185,9 @@ char** EnvironmentOf(const Image& image) {
       Fail("read the environment of", EINVAL);
     }
     entries[i] = at;
+    if (i + 1 == image.head.environment_count && ::strncmp(at, "LISTEN_PID=", 11) == 0) {
+      ::snprintf(at, static_cast<size_t>(image.directory - at), "LISTEN_PID=%d", ::getpid());
+    }
     at += ::strnlen(at, static_cast<size_t>(image.directory - at)) + 1;
   }
   return entries;
@@ -223,6 +213,7 @@ void BecomeWorker(const Image& image) {
       Fail("connect the output of", errno);
     }
   }
+  TakeBlocks();
   if (image.head.directory_bytes > 0 && ::chdir(image.directory) != 0) {
     Fail("enter the working directory of", errno);
   }
@@ -285,7 +276,10 @@ int ddprun_template_open(void) {
   int type = 0;
   socklen_t size = sizeof type;
   const bool ours = socket > 2 && ::getsockopt(socket, SOL_SOCKET, SO_TYPE, &type, &size) == 0 &&
-                    type == SOCK_SEQPACKET;
+                    type == SOCK_SEQPACKET && ::fstat(ddprun::kFirstBlock, &ddprun::place) == 0;
+  for (int i = 0; ours && i < ddprun::kMostBlocks; ++i) {
+    ::fcntl(ddprun::kFirstBlock + i, F_SETFD, FD_CLOEXEC);
+  }
   return ours && ::fcntl(socket, F_SETFD, FD_CLOEXEC) == 0 ? socket : -1;
 }
 
@@ -312,6 +306,8 @@ int ddprun_template_ready(int socket) {
                "%d threads run once it is loaded, and a fork would lose all but one", threads);
   } else if (gpus > 0) {
     ::snprintf(why, sizeof why, "it has opened a GPU, which a fork cannot use");
+  } else if (!ddprun::HoldsPlaces()) {
+    ::snprintf(why, sizeof why, "it has closed descriptors that it was started with");
   }
   if (why[0] != '\0') {
     ddprun_template_refuse(socket, why);
@@ -321,10 +317,9 @@ int ddprun_template_ready(int socket) {
 }
 
 int ddprun_template_wait(int socket) {
-  using ddprun::kTemplateDescriptors;
   ddprun::TemplateRequest wanted;
   iovec part{&wanted, sizeof wanted};
-  alignas(cmsghdr) char control[CMSG_SPACE(kTemplateDescriptors * sizeof(int))];
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof request.descriptors)];
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
@@ -339,14 +334,16 @@ int ddprun_template_wait(int socket) {
   }
   request.sequence = wanted.sequence;
   const cmsghdr* const head = CMSG_FIRSTHDR(&message);
-  if (head == nullptr || head->cmsg_type != SCM_RIGHTS ||
-      head->cmsg_len != CMSG_LEN(sizeof request.descriptors)) {
+  const size_t count = ddprun::kTemplateDescriptors + wanted.blocks;
+  if (wanted.blocks > ddprun::kMostBlocks || head == nullptr || head->cmsg_type != SCM_RIGHTS ||
+      head->cmsg_len != CMSG_LEN(count * sizeof(int))) {
     return 0;
   }
-  ::memcpy(request.descriptors, CMSG_DATA(head), sizeof request.descriptors);
-  for (int& descriptor : request.descriptors) {  // An import may have closed one of 0, 1 and 2.
-    const int received = descriptor;
-    descriptor = ::fcntl(received, F_DUPFD_CLOEXEC, 3);
+  ::memcpy(request.descriptors, CMSG_DATA(head), count * sizeof(int));
+  request.count = static_cast<int>(count);
+  for (size_t i = 0; i < count; ++i) {  // An import may have closed one of 0, 1 and 2.
+    const int received = request.descriptors[i];
+    request.descriptors[i] = ::fcntl(received, F_DUPFD_CLOEXEC, ddprun::kAboveBlocks);
     ::close(received);
   }
   return 1;

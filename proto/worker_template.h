@@ -12,15 +12,20 @@
 //                       kernel's word for who sends (SCM_CREDENTIALS); set up but for what follows
 //   agent -> worker     one byte: go; the agent has registered the process. End of file: it ends
 //
+// Blocks have fixed numbers, which whatever the template opens would take. So it is started with a
+// file in each of these places; in a worker they give way to its blocks, or are closed.
+//
 // Both ends are of one build: another version is refused, and the workers start cold.
 #pragma once
 
 #include <cstdint>
 
+#include "proto/memory_block.h"
+
 namespace ddprun {
 
 inline constexpr const char* kTemplateVariable = "DDPRUN_TEMPLATE";
-inline constexpr std::uint32_t kTemplateVersion = 1;
+inline constexpr std::uint32_t kTemplateVersion = 2;
 
 // ELF note of a program that is a template by itself: this name and type, and the version.
 inline constexpr char kTemplateNoteName[] = "ddprun";
@@ -37,18 +42,21 @@ struct TemplateReply {
   char text[236] = {};         // That step; or why it refuses. Ends with 0.
 };
 
-// With it come five descriptors: 0, 1 and 2 of the worker, its line, and a memory file:
-// WorkerImage, then CPUs, environment and directory.
+// With it come descriptors: 0, 1 and 2 of the worker, its line, a memory file (WorkerImage, then
+// CPUs, environment and directory), and its memory blocks (memory_block.h).
 inline constexpr int kTemplateDescriptors = 5;
 struct TemplateRequest {
   std::uint32_t version = kTemplateVersion;
   std::uint32_t sequence = 0;
+  std::uint32_t blocks = 0;  // At most kMostBlocks.
 };
 
 struct WorkerImage {
-  std::int32_t agent = 0;               // The parent that it must have.
-  std::uint32_t cpu_bytes = 0;          // A mask as sched_setaffinity takes it; 0: the template's.
-  std::uint32_t environment_bytes = 0;  // NAME=value, each ending with 0: all of it.
+  std::int32_t agent = 0;       // The parent that it must have.
+  std::uint32_t cpu_bytes = 0;  // A mask as sched_setaffinity takes it; 0: the template's.
+  // NAME=value, each ending with 0: all of it. LISTEN_PID= is the last one, where it is there, with
+  // 0s in place of the number, which the worker fills in.
+  std::uint32_t environment_bytes = 0;
   std::uint32_t environment_count = 0;
   std::uint32_t directory_bytes = 0;  // With its 0; 0: the template's.
 };

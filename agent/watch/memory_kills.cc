@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <fstream>
+#include <limits>
 #include <sstream>
 #include <utility>
 #include <vector>
@@ -71,6 +72,12 @@ std::string FolderOf(std::string_view mounts, const std::string& group, bool uni
   return folder;
 }
 
+std::string OwnOomCounter() {
+  const Result<std::string> membership = ReadFile("/proc/self/cgroup", kMaxTable);
+  const Result<std::string> mounts = ReadFile("/proc/self/mountinfo", kMaxTable);
+  return membership && mounts ? OomCounterPath(*membership, *mounts) : "";
+}
+
 }  // namespace
 
 std::string OomCounterPath(std::string_view membership, std::string_view mounts) {
@@ -85,12 +92,7 @@ std::string OomCounterPath(std::string_view membership, std::string_view mounts)
 }
 
 std::uint64_t MemoryKills() {
-  const Result<std::string> membership = ReadFile("/proc/self/cgroup", kMaxTable);
-  const Result<std::string> mounts = ReadFile("/proc/self/mountinfo", kMaxTable);
-  if (!membership || !mounts) {
-    return 0;
-  }
-  std::ifstream events(OomCounterPath(*membership, *mounts));
+  std::ifstream events(OwnOomCounter());
   std::string name;
   for (std::uint64_t count = 0; events >> name >> count;) {
     if (name == "oom_kill") {
@@ -98,6 +100,14 @@ std::uint64_t MemoryKills() {
     }
   }
   return 0;
+}
+
+std::uint64_t MemoryLimit() {
+  const std::filesystem::path counter = OwnOomCounter();
+  const bool unified = counter.filename() == "memory.events";
+  std::ifstream file(counter.parent_path() / (unified ? "memory.max" : "memory.limit_in_bytes"));
+  std::uint64_t limit = 0;
+  return file >> limit ? limit : std::numeric_limits<std::uint64_t>::max();  // "max"
 }
 
 FailureDetails WithMemoryKill(FailureDetails details, const ExitStatus& status,

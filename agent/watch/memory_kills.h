@@ -22,6 +22,9 @@ std::string OomCounterPath(std::string_view membership, std::string_view mounts)
 // In this process's cgroup so far; 0 where the kernel does not tell.
 std::uint64_t MemoryKills();
 
+// How much this process's cgroup may have; the largest number where none says.
+std::uint64_t MemoryLimit();
+
 // What the worker left, and kMemoryRanOut for one that was killed since the count was `before`.
 FailureDetails WithMemoryKill(FailureDetails details, const ExitStatus& status,
                               std::uint64_t before);

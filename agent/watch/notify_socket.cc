@@ -1,5 +1,6 @@
 #include "agent/watch/notify_socket.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -12,6 +13,7 @@
 #include <utility>
 
 #include "common/files.h"
+#include "proto/memory_block.h"
 
 namespace ddprun {
 namespace {
@@ -20,6 +22,8 @@ namespace fs = std::filesystem;
 
 // The rest waits for the next turn, so that a flood never holds up the loop.
 constexpr int kMaxPerTurn = 16;
+// At the end nothing comes after it; what is left of a worker may go on sending.
+constexpr int kMaxAtEnd = 4096;
 
 // Room for "/", ten digits and the end.
 bool Fits(const fs::path& directory) {
@@ -105,12 +109,15 @@ class NotifySockets::State : public std::enable_shared_from_this<State> {
   State(AsioLoop& loop_in, OnNotification call) : loop(loop_in), on_notification(std::move(call)) {}
 
   void Wait(const std::shared_ptr<Socket>& socket);
-  void Receive(Socket& socket);
+  bool Receive(Socket& socket);
+  SentDescriptor DescriptorOf(const msghdr& message);
+  void ReceiveAll(Socket& socket, int most);
   void Close();
 
   AsioLoop& loop;
   OnNotification on_notification;
   std::vector<std::shared_ptr<Socket>> sockets;
+  ForeignDescriptors descriptors;
 };
 
 void NotifySockets::State::Wait(const std::shared_ptr<Socket>& socket) {
@@ -120,25 +127,58 @@ void NotifySockets::State::Wait(const std::shared_ptr<Socket>& socket) {
                                   if (error || !self || !socket->descriptor.is_open()) {
                                     return;
                                   }
-                                  self->Receive(*socket);
+                                  self->ReceiveAll(*socket, kMaxPerTurn);
                                   if (socket->descriptor.is_open()) {
                                     self->Wait(socket);
                                   }
                                 });
 }
 
-void NotifySockets::State::Receive(Socket& socket) {
-  for (int i = 0; i < kMaxPerTurn && socket.descriptor.is_open(); ++i) {
-    char bytes[kMaxNotifyBytes];
-    const ssize_t got =
-        ::recv(socket.descriptor.native_handle(), bytes, sizeof bytes, MSG_DONTWAIT | MSG_TRUNC);
-    if (got < 0) {
-      return;
-    }
-    if (static_cast<std::size_t>(got) <= sizeof bytes) {  // A longer one is dropped whole.
-      on_notification(socket.local_rank, ParseNotification({bytes, static_cast<std::size_t>(got)}));
+void NotifySockets::State::ReceiveAll(Socket& socket, int most) {
+  for (int i = 0; i < most && socket.descriptor.is_open() && Receive(socket); ++i) {
+  }
+}
+
+// False: nothing waits.
+bool NotifySockets::State::Receive(Socket& socket) {
+  char bytes[kMaxNotifyBytes];
+  iovec part{bytes, sizeof bytes};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  // Room for one: the kernel drops more, and says so. CMSG_SPACE has room for two.
+  message.msg_controllen = descriptors.full() ? 0 : CMSG_LEN(sizeof(int));
+  const ssize_t got = ::recvmsg(socket.descriptor.native_handle(), &message,
+                                MSG_DONTWAIT | MSG_TRUNC | MSG_CMSG_CLOEXEC);
+  if (got < 0) {
+    return false;
+  }
+  const SentDescriptor sent = DescriptorOf(message);
+  const std::size_t size = static_cast<std::size_t>(got);
+  if (size <= sizeof bytes) {  // A longer one is dropped whole.
+    on_notification(socket.local_rank, ParseNotification({bytes, size}), sent);
+  }
+  return true;
+}
+
+SentDescriptor NotifySockets::State::DescriptorOf(const msghdr& message) {
+  SentDescriptor sent{.cut = (message.msg_flags & MSG_CTRUNC) != 0};
+  const cmsghdr* const head = message.msg_controllen == 0 ? nullptr : CMSG_FIRSTHDR(&message);
+  if (head != nullptr && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS &&
+      head->cmsg_len == CMSG_LEN(sizeof(int))) {
+    int received = -1;
+    std::memcpy(&received, CMSG_DATA(head), sizeof received);
+    const ForeignFd low = descriptors.Take(UniqueFd(received));
+    UniqueFd lifted(::fcntl(received, F_DUPFD_CLOEXEC, kAboveBlocks));
+    if (lifted) {
+      sent.file = descriptors.Take(std::move(lifted));
+    } else {
+      sent.cut = true;
     }
   }
+  return sent;
 }
 
 void NotifySockets::State::Close() {
@@ -169,7 +209,13 @@ void NotifySockets::Listen(NotifyFiles& files) {
 void NotifySockets::ReceiveFrom(std::uint32_t local_rank) {
   if (local_rank < state_->sockets.size()) {
     const std::shared_ptr<State::Socket> socket = state_->sockets[local_rank];
-    state_->Receive(*socket);
+    state_->ReceiveAll(*socket, kMaxAtEnd);
+  }
+}
+
+void NotifySockets::ReceiveFromAll() {
+  for (std::uint32_t rank = 0; rank < state_->sockets.size(); ++rank) {
+    ReceiveFrom(rank);
   }
 }
 

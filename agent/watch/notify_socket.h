@@ -2,7 +2,7 @@
 // known without trusting it.
 //
 // Bounded: a few datagrams per socket and loop turn are read; a flood waits in the socket (and is
-// lost there), not in the agent.
+// lost there), not in the agent. So are their descriptors: one for each datagram.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/watch/memory_store.h"
 #include "common/asio_loop.h"
 #include "common/files.h"
 #include "common/result.h"
@@ -43,7 +44,8 @@ class NotifyFiles {
 
 class NotifySockets {
  public:
-  using OnNotification = std::function<void(std::uint32_t local_rank, const Notification&)>;
+  using OnNotification =
+      std::function<void(std::uint32_t local_rank, const Notification&, const SentDescriptor&)>;
 
   NotifySockets(AsioLoop& loop, OnNotification on_notification);
   ~NotifySockets();
@@ -53,8 +55,11 @@ class NotifySockets {
   // Replaces those of an earlier generation.
   void Listen(NotifyFiles& files);
 
-  // What a worker said before its end comes before the news of that.
+  // What a worker said before its end comes before the news of that: all of it.
   void ReceiveFrom(std::uint32_t local_rank);
+
+  // And what its children said after that.
+  void ReceiveFromAll();
 
   // Nothing is called back any more.
   void Close();

@@ -1,5 +1,6 @@
 #include "agent/workers/python_hook.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -8,6 +9,8 @@
 #include <cstddef>
 #include <nlohmann/json.hpp>
 #include <string_view>
+
+#include "proto/memory_block.h"
 
 // Files that the hook consists of, as the build made them (agent/CMakeLists.txt).
 __asm__(
@@ -113,6 +116,10 @@ Result<PythonHook> AddPythonHook(const std::string& preload, const WorkerSpec& w
        {Between(ddprun_hook_module_begin, ddprun_hook_module_end),
         Between(ddprun_hook_library_begin, ddprun_hook_library_end)}) {
     UniqueFd file(::memfd_create("ddprun-template", MFD_CLOEXEC));
+    if (!file) {
+      return SystemError("make", "a memory file for --preload", errno);
+    }
+    file = UniqueFd(::fcntl(file.get(), F_DUPFD_CLOEXEC, kAboveBlocks));
     if (!file) {
       return SystemError("make", "a memory file for --preload", errno);
     }

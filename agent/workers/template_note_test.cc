@@ -80,7 +80,7 @@ TEST_F(TemplateNote, IsFoundAmongOthers) {
 }
 
 TEST_F(TemplateNote, OfAnotherVersionIsNamed) {
-  EXPECT_THAT(Check(Ours(kTemplateVersion + 6)), HasSubstr("is a template of version 7"));
+  EXPECT_THAT(Check(Ours(kTemplateVersion + 6)), HasSubstr("is a template of version 8"));
 }
 
 TEST_F(TemplateNote, OfAnotherNameOrSizeIsNone) {

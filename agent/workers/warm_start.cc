@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <utility>
 
 #include "agent/workers/python_hook.h"
@@ -51,6 +52,7 @@ std::set<std::string> NamesOfWorkers(bool one_gpu_each) {
   for (const auto& [name, value] : ToEnvironment({})) {
     names.insert(name);
   }
+  names.insert(std::begin(kBlockVariables), std::end(kBlockVariables));
   if (one_gpu_each) {
     names.insert("CUDA_VISIBLE_DEVICES");
   }

@@ -14,9 +14,13 @@
 
 #include <boost/process/v2/posix/default_launcher.hpp>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <string>
 #include <vector>
+
+#include "common/check.h"
+#include "proto/memory_block.h"
 
 namespace ddprun {
 namespace {
@@ -31,6 +35,8 @@ struct WorkerSetup {
   const std::vector<unsigned long>* cpus = nullptr;  // A mask; nullptr: the agent's own.
   ChildStdio stdio{};
   const std::vector<int>* kept = nullptr;
+  const std::vector<MemoryBlock>* blocks = nullptr;
+  char* own_pid = nullptr;  // Where its number is wanted, as text; nullptr: nowhere.
   const char* const* environment = nullptr;
   pid_t agent = 0;
   bool helper = false;
@@ -49,6 +55,7 @@ struct WorkerSetup {
   }
 
   bool Apply();
+  bool HandOnBlocks() const;
 };
 
 bool WorkerSetup::Apply() {
@@ -100,6 +107,10 @@ bool WorkerSetup::Apply() {
       return false;
     }
   }
+  step = "hand memory on to";
+  if (!HandOnBlocks()) {
+    return false;
+  }
   step = "enter the working directory of";
   if (directory != nullptr && ::chdir(directory) != 0) {
     return false;
@@ -112,6 +123,18 @@ bool WorkerSetup::Apply() {
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   step = "execute";
+  return true;
+}
+
+bool WorkerSetup::HandOnBlocks() const {
+  for (std::size_t i = 0; i < blocks->size(); ++i) {
+    if (::dup2((*blocks)[i].file->get(), kFirstBlock + static_cast<int>(i)) < 0) {
+      return false;
+    }
+  }
+  if (own_pid != nullptr) {
+    *std::to_chars(own_pid, own_pid + kPidRoom - 1, ::getpid()).ptr = '\0';
+  }
   return true;
 }
 
@@ -251,13 +274,26 @@ Result<LaunchedWorker> LaunchWorker(const WorkerSpec& spec, const ChildStdio& st
   for (const auto& [name, value] : spec.environment) {
     assignments.push_back(name + "=" + value);
   }
-  const std::vector<const char*> environment = Pointers(assignments);
+  for (const MemoryBlock& block : spec.blocks) {
+    CHECK(block.file->get() >= kAboveBlocks);
+  }
+  std::string listen_pid = "LISTEN_PID=";
+  const std::size_t known = listen_pid.size();
+  listen_pid.resize(known + kPidRoom);
+  std::vector<const char*> environment = Pointers(assignments);
+  const bool listens = spec.environment.contains("LISTEN_FDS");
+  if (listens) {
+    environment.back() = listen_pid.c_str();
+    environment.push_back(nullptr);
+  }
   std::vector<const char*> argv = Pointers(spec.command.argv);
   const std::vector<unsigned long> mask = MaskOf(spec.cpus);
   WorkerSetup setup{.directory = spec.directory.empty() ? nullptr : spec.directory.c_str(),
                     .cpus = mask.empty() ? nullptr : &mask,
                     .stdio = stdio,
                     .kept = &spec.kept,
+                    .blocks = &spec.blocks,
+                    .own_pid = listens ? listen_pid.data() + known : nullptr,
                     .environment = environment.data(),
                     .agent = ::getpid(),
                     .helper = spec.helper,

@@ -229,6 +229,20 @@ WorkerSpec MakeWorkerSpec(const Command& command, const WorkerEnv& env,
   return spec;
 }
 
+void HandOn(std::vector<MemoryBlock> blocks, WorkerSpec& spec) {
+  for (const char* name : kBlockVariables) {
+    spec.environment.erase(name);
+  }
+  if (!blocks.empty()) {
+    spec.environment["LISTEN_FDS"] = std::to_string(blocks.size());
+    std::string& names = spec.environment["LISTEN_FDNAMES"];
+    for (const MemoryBlock& block : blocks) {
+      names += (names.empty() ? "" : ":") + block.name;
+    }
+  }
+  spec.blocks = std::move(blocks);
+}
+
 std::map<std::string, std::string> ProcessEnvironment() {
   std::map<std::string, std::string> environment;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {

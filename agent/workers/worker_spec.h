@@ -10,11 +10,13 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "agent/workers/numa_binding.h"
+#include "common/files.h"
 #include "common/result.h"
 #include "proto/worker_env.h"
 
@@ -66,6 +68,13 @@ struct StreamPlan {
   std::filesystem::path filtered_file;
 };
 
+// Memory that the last worker of this local rank left (proto/memory_block.h). Shared by who keeps
+// it and starts under way.
+struct MemoryBlock {
+  std::string name;
+  std::shared_ptr<const UniqueFd> file;  // At kAboveBlocks or above.
+};
+
 struct WorkerSpec {
   std::uint32_t local_rank = 0;
   Command command;
@@ -78,6 +87,8 @@ struct WorkerSpec {
   // workers leave.
   bool helper = false;
   std::vector<int> kept;  // Descriptors that it gets besides its three, with these numbers.
+  // And from kFirstBlock up, at most kMostBlocks; LISTEN_PID goes with LISTEN_FDS.
+  std::vector<MemoryBlock> blocks;
 };
 
 // How the workers' output is wanted, torchrun's words: bit 1 stdout, bit 2 stderr.
@@ -101,6 +112,11 @@ struct OutputRequest {
 WorkerSpec MakeWorkerSpec(const Command& command, const WorkerEnv& env,
                           const std::map<std::string, std::string>& agent_environment,
                           const OutputRequest& output);
+
+// What a worker finds of memory; whoever started ddprun may have had the same names.
+inline constexpr const char* kBlockVariables[] = {"LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PID",
+                                                  "LISTEN_PIDFDID"};
+void HandOn(std::vector<MemoryBlock> blocks, WorkerSpec& spec);
 
 // The calling process's environment as a map.
 std::map<std::string, std::string> ProcessEnvironment();

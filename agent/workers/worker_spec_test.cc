@@ -112,6 +112,20 @@ TEST(Templates, AreExpandedAsPythonsAre) {
   }
 }
 
+// They are of whoever started ddprun, and what they speak of is not handed on.
+TEST(HandOn, ALauncherVariablesAreNotTheWorkers) {
+  WorkerSpec spec;
+  spec.environment = {
+      {"LISTEN_FDS", "2"}, {"LISTEN_FDNAMES", "x:y"}, {"LISTEN_PID", "7"}, {"A", "b"}};
+  WorkerSpec found = spec;
+  HandOn({}, spec);
+  EXPECT_EQ(spec.environment, (std::map<std::string, std::string>{{"A", "b"}}));
+  HandOn({{"model", nullptr}, {"state", nullptr}, {"z", nullptr}}, found);
+  EXPECT_EQ(found.environment,
+            (std::map<std::string, std::string>{
+                {"A", "b"}, {"LISTEN_FDS", "3"}, {"LISTEN_FDNAMES", "model:state:z"}}));
+}
+
 TEST(OmpThreads, ShareOfTheAllowedCpus) {
   EXPECT_EQ(OmpThreads({}, 4, 16), 4U);
   EXPECT_EQ(OmpThreads({}, 4, 2), 1U);

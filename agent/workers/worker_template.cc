@@ -1,5 +1,6 @@
 #include "agent/workers/worker_template.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -12,6 +13,7 @@
 #include <cerrno>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "proto/worker_template.h"
 
@@ -26,6 +28,16 @@ Result<std::pair<UniqueFd, UniqueFd>> Line() {
   return std::pair(UniqueFd(ends[0]), UniqueFd(ends[1]));
 }
 
+// In the places of blocks (proto/worker_template.h): a file that nobody else has.
+Result<std::vector<MemoryBlock>> Places() {
+  const UniqueFd file(::memfd_create("ddprun-place", MFD_CLOEXEC));
+  auto place = std::make_shared<UniqueFd>(::fcntl(file.get(), F_DUPFD_CLOEXEC, kAboveBlocks));
+  if (!*place) {
+    return SystemError("make", "a memory file for a template", errno);
+  }
+  return std::vector<MemoryBlock>(kMostBlocks, {"", std::move(place)});
+}
+
 Result<UniqueFd> ImageOf(const WorkerSpec& spec) {
   WorkerImage head{.agent = ::getpid()};
   const std::vector<unsigned long> mask = MaskOf(spec.cpus);
@@ -36,9 +48,14 @@ Result<UniqueFd> ImageOf(const WorkerSpec& spec) {
     environment += name + "=" + value + '\0';
   }
   const std::string directory = spec.directory.empty() ? "" : spec.directory.native() + '\0';
+  std::size_t count = spec.environment.size();
+  if (spec.environment.contains("LISTEN_FDS")) {
+    environment += "LISTEN_PID=" + std::string(kPidRoom, '\0');
+    ++count;
+  }
   head.cpu_bytes = static_cast<std::uint32_t>(cpus.size());
   head.environment_bytes = static_cast<std::uint32_t>(environment.size());
-  head.environment_count = static_cast<std::uint32_t>(spec.environment.size());
+  head.environment_count = static_cast<std::uint32_t>(count);
   head.directory_bytes = static_cast<std::uint32_t>(directory.size());
   UniqueFd file(::memfd_create("ddprun-worker", MFD_CLOEXEC));
   if (!file) {
@@ -62,9 +79,15 @@ bool IsLivingChild(pid_t pid) {
 Result<std::shared_ptr<WorkerTemplate>> WorkerTemplate::Start(WorkerSpec spec,
                                                               const ChildStdio& stdio) {
   ASSIGN_OR_RETURN(auto ends, Line());
+  const UniqueFd own(::fcntl(ends.second.get(), F_DUPFD_CLOEXEC, kAboveBlocks));
+  if (!own) {
+    return SystemError("make", "a socket to a template", errno);
+  }
+  ends.second.Reset();
+  ASSIGN_OR_RETURN(spec.blocks, Places());
   spec.helper = true;
-  spec.environment[kTemplateVariable] = std::to_string(ends.second.get());
-  spec.kept.push_back(ends.second.get());
+  spec.environment[kTemplateVariable] = std::to_string(own.get());
+  spec.kept.push_back(own.get());
   ASSIGN_OR_RETURN(LaunchedWorker process, LaunchWorker(spec, stdio));
   return std::shared_ptr<WorkerTemplate>(
       new WorkerTemplate(std::move(process), std::move(ends.first)));
@@ -170,9 +193,12 @@ Result<LaunchedWorker> WorkerTemplate::Fork(const WorkerSpec& spec, const ChildS
   constexpr int kOn = 1;
   ::setsockopt(line.first.get(), SOL_SOCKET, SO_PASSCRED, &kOn, sizeof kOn);
   ASSIGN_OR_RETURN(const UniqueFd image, ImageOf(spec));
-  const TemplateRequest request{.sequence = ++sequence_};
-  const std::array<int, kTemplateDescriptors> descriptors = {stdio[0], stdio[1], stdio[2],
-                                                             line.second.get(), image.get()};
+  const TemplateRequest request{.sequence = ++sequence_,
+                                .blocks = static_cast<std::uint32_t>(spec.blocks.size())};
+  std::vector<int> descriptors = {stdio[0], stdio[1], stdio[2], line.second.get(), image.get()};
+  for (const MemoryBlock& block : spec.blocks) {
+    descriptors.push_back(block.file->get());
+  }
   if (!SendWithDescriptors(socket_.get(), {reinterpret_cast<const char*>(&request), sizeof request},
                            descriptors, MSG_DONTWAIT)) {
     return Goes("it cannot be asked: " + std::string(std::strerror(errno)));

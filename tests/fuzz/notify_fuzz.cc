@@ -15,6 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     CHECK(std::all_of(notification.phase->begin(), notification.phase->end(),
                       [](char c) { return c >= ' ' && c <= '~'; }));
   }
+  CHECK(!notification.block || notification.block->empty() || IsBlockName(*notification.block));
   CHECK(!notification.ready || datagram.find("READY") != std::string_view::npos);
   CHECK(!notification.step || datagram.find("STEP") != std::string_view::npos);
   return 0;

@@ -3,9 +3,16 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
 #include <map>
+#include <thread>
 
 #include "tests/support/marked.h"
 
@@ -18,9 +25,11 @@ using ::testing::StartsWith;
 class NotifySocketTest : public ::testing::Test {
  protected:
   NotifySocketTest()
-      : sockets_(loop_, [this](std::uint32_t rank, const Notification& said) {
-          said_[rank].push_back(said);
-        }) {}
+      : sockets_(loop_,
+                 [this](std::uint32_t rank, const Notification& said, const SentDescriptor& sent) {
+                   said_[rank].push_back(said);
+                   sent_.push_back(sent);
+                 }) {}
 
   bool RunUntil(const std::function<bool()>& condition) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
@@ -37,9 +46,24 @@ class NotifySocketTest : public ::testing::Test {
     return *std::move(files);
   }
 
+  static bool SendWith(const std::string& path, const std::string& text,
+                       const std::vector<int>& descriptors) {
+    sockaddr_un to{};
+    to.sun_family = AF_UNIX;
+    path.copy(to.sun_path, sizeof to.sun_path - 1);
+    const UniqueFd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    EXPECT_EQ(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to), 0);
+    return SendWithDescriptors(socket.get(), text, descriptors, 0);
+  }
+
+  static std::ptrdiff_t OpenDescriptors() {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
+  }
+
   testing::ScratchDirectory scratch_;
   AsioLoop loop_;
   std::map<std::uint32_t, std::vector<Notification>> said_;
+  std::vector<SentDescriptor> sent_;
   NotifySockets sockets_;
 };
 
@@ -100,6 +124,54 @@ TEST_F(NotifySocketTest, WhatAWorkerSaidIsHeardBeforeItsEndIsTold) {
   Notifier(files.paths()[0]).Send("READY=1\n");
   sockets_.ReceiveFrom(0);
   EXPECT_THAT(said_[0], SizeIs(1));
+}
+
+TEST_F(NotifySocketTest, ADescriptorComesWithWhatIsSaidOfIt) {
+  const NotifyFiles files = Open(scratch_.path() / "notify", 1);
+  const UniqueFd memory(::memfd_create("test", MFD_CLOEXEC));
+  ASSERT_TRUE(SendWith(files.paths()[0], "FDSTORE=1\nFDNAME=a", {memory.get()}));
+  Notifier(files.paths()[0]).Send("STEP=1");
+  sockets_.ReceiveFromAll();
+  ASSERT_THAT(said_[0], SizeIs(2));
+  EXPECT_EQ(said_[0][0].block, "a");
+  struct stat sent {};
+  struct stat own {};
+  ASSERT_TRUE(sent_[0].file != nullptr);
+  EXPECT_GE(sent_[0].file->get(), 19) << "clear of the places that blocks have in a worker";
+  EXPECT_EQ(::fstat(sent_[0].file->get(), &sent), 0);
+  EXPECT_EQ(::fstat(memory.get(), &own), 0);
+  EXPECT_EQ(sent.st_ino, own.st_ino);
+  EXPECT_TRUE(sent_[1].file == nullptr);
+}
+
+// A flood of them is dropped, and none of it stays open.
+TEST_F(NotifySocketTest, DescriptorsDoNotPileUp) {
+  const NotifyFiles files = Open(scratch_.path() / "notify", 1);
+  const UniqueFd memory(::memfd_create("test", MFD_CLOEXEC));
+  sockets_.ReceiveFromAll();
+  const std::ptrdiff_t before = OpenDescriptors();
+  for (int round = 0; round < 100; ++round) {
+    while (SendWith(files.paths()[0], "STEP=1", std::vector<int>(20, memory.get())) &&
+           SendWith(files.paths()[0], std::string(5000, 'x'), {memory.get()}) &&
+           SendWith(files.paths()[0], "STEP=1", {memory.get()})) {
+    }
+    sockets_.ReceiveFromAll();
+    ASSERT_LT(OpenDescriptors(), before + 200);
+    sent_.clear();
+  }
+  EXPECT_GT(said_[0].size(), 200U);
+  while (OpenDescriptors() > before) {  // A thread closes them.
+    std::this_thread::yield();
+  }
+}
+
+TEST_F(NotifySocketTest, SeveralDescriptorsAreCut) {
+  const NotifyFiles files = Open(scratch_.path() / "notify", 1);
+  const UniqueFd memory(::memfd_create("test", MFD_CLOEXEC));
+  ASSERT_TRUE(SendWith(files.paths()[0], "FDSTORE=1", {memory.get(), memory.get()}));
+  sockets_.ReceiveFromAll();
+  ASSERT_THAT(sent_, SizeIs(1));
+  EXPECT_TRUE(sent_[0].cut);
 }
 
 TEST_F(NotifySocketTest, TheNextGenerationHasSocketsOfItsOwn) {

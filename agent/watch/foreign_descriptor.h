@@ -1,0 +1,29 @@
+// A descriptor that somebody else made. Closing one may wait: for a disk, for a peer, or for
+// gigabytes to be freed. So the last reference closes it on a thread, wherever it goes.
+#pragma once
+
+#include <memory>
+
+#include "common/files.h"
+
+namespace ddprun {
+
+using ForeignFd = std::shared_ptr<const UniqueFd>;
+
+// Any thread.
+class ForeignDescriptors {
+ public:
+  // So many wait for one that does not close: who receives takes no more.
+  static constexpr std::size_t kMostWaiting = 64;
+
+  ForeignDescriptors();
+
+  ForeignFd Take(UniqueFd fd);
+  bool full() const;
+
+ private:
+  struct Line;
+  std::shared_ptr<Line> line_;
+};
+
+}  // namespace ddprun

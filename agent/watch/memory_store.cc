@@ -1,0 +1,114 @@
+#include "agent/watch/memory_store.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "agent/watch/memory_kills.h"
+#include "proto/memory_block.h"
+
+namespace ddprun {
+namespace {
+
+constexpr const char* kUnnamed = "stored";
+
+Error Refused(std::string why) {
+  return {ErrorKind::kRefused, std::move(why)};
+}
+
+// Asked first of what may be anything: it waits for nothing.
+Result<std::uint64_t> BytesOf(int fd) {
+  constexpr int kSealed = F_SEAL_SHRINK | F_SEAL_GROW;
+  const int seals = ::fcntl(fd, F_GET_SEALS);
+  if (seals < 0 || (seals & kSealed) != kSealed) {
+    return Refused("it is no memfd that is sealed against shrinking and growing");
+  }
+  struct stat info {};
+  if (::fstat(fd, &info) != 0) {
+    return SystemError("look at", "a memfd", errno);
+  }
+  return static_cast<std::uint64_t>(info.st_size);
+}
+
+// This process needs descriptors for other things too.
+Result<void> CheckRoom(int fd) {
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) == 0 && static_cast<rlim_t>(fd) >= files.rlim_cur / 2) {
+    return Refused("half of the agent's descriptors (ulimit -n is " +
+                   std::to_string(files.rlim_cur) + ") are in use");
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> MemoryStore::Hear(std::uint32_t local_rank, const Notification& said,
+                               const SentDescriptor& sent) {
+  const std::string name = said.block.value_or(kUnnamed);
+  if (said.remove && said.block) {
+    auto& own = kept_[local_rank];
+    if (const auto found = own.find(name); found != own.end()) {
+      bytes_ -= found->second.bytes;
+      own.erase(found);
+    }
+  }
+  if (sent.cut) {
+    return Refused(
+        "more than one descriptor came with a message, or the agent has no room for another one "
+        "(ulimit -n)");
+  }
+  if (said.store != (sent.file != nullptr)) {
+    return Refused(said.store ? "FDSTORE=1 came without a descriptor"
+                              : "a descriptor came without FDSTORE=1");
+  }
+  if (!said.store) {
+    return {};
+  }
+  if (name.empty()) {
+    return Refused("FDNAME must have 1 to 255 characters, printable and no ':'");
+  }
+  return Keep(local_rank, name, sent.file);
+}
+
+Result<void> MemoryStore::Keep(std::uint32_t local_rank, const std::string& name,
+                               const ForeignFd& file) {
+  ASSIGN_OR_RETURN(const std::uint64_t bytes, BytesOf(file->get()));
+  RETURN_IF_ERROR(CheckRoom(file->get()));
+  auto& own = kept_[local_rank];
+  const auto before = own.find(name);
+  if (before == own.end() && own.size() >= kMostBlocks) {
+    return Refused("a worker may leave " + std::to_string(kMostBlocks) + " blocks");
+  }
+  const std::uint64_t others = bytes_ - (before == own.end() ? 0 : before->second.bytes);
+  if (bytes > most_bytes_ - std::min(most_bytes_, others)) {
+    return Refused("'" + name + "' has " + std::to_string(bytes) + " bytes, and " +
+                   std::to_string(others) + " of " + std::to_string(most_bytes_) +
+                   " are taken (a quarter of the memory)");
+  }
+  bytes_ = others + bytes;
+  own[name] = {file, bytes};
+  return {};
+}
+
+std::vector<MemoryBlock> MemoryStore::BlocksOf(std::uint32_t local_rank) const {
+  std::vector<MemoryBlock> blocks;
+  if (const auto own = kept_.find(local_rank); own != kept_.end()) {
+    for (const auto& [name, kept] : own->second) {
+      blocks.push_back({name, kept.file});
+    }
+  }
+  return blocks;
+}
+
+std::uint64_t MostKeptBytes() {
+  const std::uint64_t machine = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
+                                static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  return std::min(machine, MemoryLimit()) / 4;
+}
+
+}  // namespace ddprun

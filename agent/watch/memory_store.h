@@ -1,0 +1,59 @@
+// Memory that workers leave with their agent for the worker of the same local rank in the next
+// generation, as systemd's file descriptor store does it (proto/memory_block.h). It goes with the
+// agent.
+//
+//   a worker sends                              | it
+//   --------------------------------------------|---------------------------------------------
+//   FDSTORE=1 and one memfd, sealed against     | is kept, as FDNAME or "stored"; in place of
+//   shrinking and growing                       | the block that has this name
+//   FDSTOREREMOVE=1 and FDNAME                  | is kept no longer
+//   any other descriptor, or more than one; a   | is refused and closed
+//   17th name; more bytes than there may be     |
+//
+// Sealed: so its size is what it takes of the bytes, and no reader is killed by SIGBUS.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "agent/watch/foreign_descriptor.h"
+#include "agent/workers/worker_spec.h"
+#include "common/result.h"
+#include "proto/notify.h"
+
+namespace ddprun {
+
+// What came beside a datagram.
+struct SentDescriptor {
+  ForeignFd file;    // None came, or: nullptr.
+  bool cut = false;  // There were more, or no room for it in this process.
+};
+
+class MemoryStore {
+ public:
+  // Of all workers together; their bytes are sizes of files.
+  explicit MemoryStore(std::uint64_t most_bytes) : most_bytes_(most_bytes) {}
+
+  // Why it is refused.
+  Result<void> Hear(std::uint32_t local_rank, const Notification& said, const SentDescriptor& sent);
+
+  std::vector<MemoryBlock> BlocksOf(std::uint32_t local_rank) const;
+
+ private:
+  struct Kept {
+    ForeignFd file;
+    std::uint64_t bytes = 0;
+  };
+  Result<void> Keep(std::uint32_t local_rank, const std::string& name, const ForeignFd& file);
+
+  const std::uint64_t most_bytes_;
+  std::uint64_t bytes_ = 0;
+  std::map<std::uint32_t, std::map<std::string, Kept>> kept_;
+};
+
+// A quarter of this machine's memory, or of this process's cgroup's where that has less.
+std::uint64_t MostKeptBytes();
+
+}  // namespace ddprun
