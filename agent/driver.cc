@@ -171,6 +171,7 @@ void AgentDriver::OnStarted(const Result<void>& started) {
           std::to_string(placement.first_rank + config_.workers - 1) + " of " +
           std::to_string(placement.world_size) + ", store at " + ToString(placement.store));
   ShowLiveLine();
+  Feed(WorkersStarted{placement.generation});
   if (lasted) {
     Feed(StartLasts{placement.generation, false});
   }
@@ -181,7 +182,8 @@ void AgentDriver::OnNotification(std::uint32_t local_rank, const Notification& n
     said_hello_[local_rank] = true;
   }
   constexpr std::uint64_t kLongest = std::uint64_t{1} << 40;  // Twelve days.
-  WorkerSpoke spoke{local_rank, notification.ready, notification.step, notification.phase, {}};
+  WorkerSpoke spoke{local_rank,          notification.ready, notification.step,
+                    notification.resume, notification.phase, {}};
   if (const auto microseconds = notification.extend_microseconds) {
     spoke.extend =
         std::chrono::ceil<Duration>(std::chrono::microseconds(std::min(*microseconds, kLongest)));

@@ -48,6 +48,10 @@ Notification ParseNotification(std::string_view datagram) {
       if (const auto step = Number(value)) {
         notification.step = step;
       }
+    } else if (name == "RESUME") {
+      if (const auto resume = Number(value)) {
+        notification.resume = resume;
+      }
     } else if (name == "EXTEND_TIMEOUT_USEC") {
       if (const auto extend = Number(value)) {
         notification.extend_microseconds = extend;

@@ -6,6 +6,7 @@
 //   LOSS=0.41  SAMPLES_PER_S=51200  CHECKPOINT=1000
 //                      how well it goes, from the rank that knows; CHECKPOINT is the step of the
 //                      newest one. For whoever listens: an agent passes over them
+//   RESUME=1200        its state is there, and it goes on from that step; once, before the first
 //   PHASE=checkpoint   what it is doing, one word
 //   EXTEND_TIMEOUT_USEC=60000000
 //                      as systemd's: the next progress may come that much later than now, however
@@ -33,6 +34,7 @@ inline constexpr std::size_t kMaxNotifyBytes = 4096;
 struct Notification {
   bool ready = false;
   std::optional<std::uint64_t> step;
+  std::optional<std::uint64_t> resume;
   std::optional<std::string> phase;  // At most 64 printable characters.
   std::optional<std::uint64_t> extend_microseconds;
   bool store = false;

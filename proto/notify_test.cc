@@ -6,10 +6,12 @@ namespace ddprun {
 namespace {
 
 TEST(Notify, ReadsItsLines) {
-  const Notification n =
-      ParseNotification("READY=1\nSTEP=1200\nPHASE=checkpoint\nEXTEND_TIMEOUT_USEC=5\n");
+  const Notification n = ParseNotification(
+      "READY=1\nSTEP=1200\nPHASE=checkpoint\nEXTEND_TIMEOUT_USEC=5\n"
+      "RESUME=1199\n");
   EXPECT_TRUE(n.ready);
   EXPECT_EQ(n.step, 1200u);
+  EXPECT_EQ(n.resume, 1199u);
   EXPECT_EQ(n.phase, "checkpoint");
   EXPECT_EQ(n.extend_microseconds, 5u);
 }

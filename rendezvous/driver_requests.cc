@@ -16,6 +16,7 @@ Result<std::vector<RunStatus>> CoordinatorDriver::StatusOfRuns(const RunId& run_
     if (run_id.empty() && runs_.size() > 1) {  // A list: the rest is told to who names the run.
       status.more_nodes += static_cast<std::uint32_t>(status.nodes.size());
       status.nodes.clear();
+      status.startups.clear();
     } else {
       for (const auto& [when, notice] : run->notices) {
         status.notices.push_back(

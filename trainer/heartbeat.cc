@@ -34,10 +34,17 @@ Heartbeat::~Heartbeat() {
 void Heartbeat::Resume(std::uint64_t step) {
   const std::lock_guard lock(mutex_);
   step_.store(step, std::memory_order_relaxed);
-  if (step != told_step_) {
-    notifier_.Send("STEP=" + std::to_string(step) + "\n");
-    told_step_ = step;
-  }
+  const std::string number = std::to_string(step);
+  notifier_.Send("RESUME=" + number + "\nSTEP=" + number + "\n");
+  told_step_ = step;
+  first_ = true;
+}
+
+void Heartbeat::TellFirst(std::uint64_t step) {
+  const std::lock_guard lock(mutex_);
+  first_ = false;
+  notifier_.Send("STEP=" + std::to_string(step) + "\n");
+  told_step_ = step;
 }
 
 void Heartbeat::Report(const TrainReport& report) {

@@ -47,7 +47,12 @@ class Heartbeat {
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
 
-  void Step(std::uint64_t step) { step_.store(step, std::memory_order_relaxed); }
+  void Step(std::uint64_t step) {
+    step_.store(step, std::memory_order_relaxed);
+    if (first_) [[unlikely]] {
+      TellFirst(step);
+    }
+  }
   // The step that training goes on from, told before this returns: that a world came so far is
   // progress (--crash-loop-limit), however soon it ends.
   void Resume(std::uint64_t step);
@@ -64,12 +69,14 @@ class Heartbeat {
 
  private:
   void Run();
+  void TellFirst(std::uint64_t step);
 
   const Notifier& notifier_;
   std::atomic<std::uint64_t> step_{0};
   std::atomic<const TrainPhase*> phase_{nullptr};
   std::mutex mutex_;
   std::uint64_t told_step_ = 0;
+  bool first_ = false;  // The next step is the first after Resume, and told at once.
   std::condition_variable ends_;
   bool end_ = false;
   std::thread thread_;  // Last: it uses all of the above.

@@ -85,7 +85,9 @@ TEST_F(Socket, WhereTrainingGoesOnIsToldAtOnceAndOnce) {
     char bytes[64];
     const ssize_t got = ::recv(fd, bytes, sizeof bytes, MSG_DONTWAIT);
     ASSERT_GT(got, 0) << "nothing was told";
-    EXPECT_EQ(std::string(bytes, static_cast<std::size_t>(got)), "STEP=700\n");
+    EXPECT_EQ(std::string(bytes, static_cast<std::size_t>(got)), "RESUME=700\nSTEP=700\n");
+    heartbeat.Step(701);
+    EXPECT_EQ(Next(), "STEP=701\n");  // Its start is over then.
   }
   char byte = 0;
   EXPECT_LT(::recv(fd, &byte, 1, MSG_DONTWAIT), 0);

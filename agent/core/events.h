@@ -49,6 +49,10 @@ struct SpawnFailed {
   std::string text;
   Endpoint store;
 };
+// All of them are; else SpawnFailed comes.
+struct WorkersStarted {
+  Generation generation;
+};
 // Whether the start of the workers lasts: it waits for a disk. Not told of one that does not.
 struct StartLasts {
   Generation generation;
@@ -59,6 +63,7 @@ struct WorkerSpoke {
   std::uint32_t local_rank = 0;
   bool ready = false;
   std::optional<std::uint64_t> step;
+  std::optional<std::uint64_t> resume;  // Its state is there, and it goes on from this step.
   std::optional<std::string> phase;
   std::optional<Duration> extend;  // The next progress may come this much later than now.
 };
@@ -77,8 +82,8 @@ struct JobEndKnown {
 };
 struct AgentTick {};
 using AgentEvent =
-    std::variant<Started, Replied, CallFailed, WorkerEnded, AllGone, SpawnFailed, StartLasts,
-                 WorkerSpoke, StacksTaken, SignalArrived, JobEndKnown, AgentTick>;
+    std::variant<Started, Replied, CallFailed, WorkerEnded, AllGone, SpawnFailed, WorkersStarted,
+                 StartLasts, WorkerSpoke, StacksTaken, SignalArrived, JobEndKnown, AgentTick>;
 
 // ---- Effects ----
 struct SendReport {  // Replaces the call in flight.

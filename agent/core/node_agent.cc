@@ -6,6 +6,7 @@
 #include "agent/core/describe.h"
 #include "agent/core/fencing.h"
 #include "agent/core/health.h"
+#include "agent/core/pace.h"
 #include "agent/core/signals.h"
 #include "agent/core/transitions.h"
 #include "common/exit_code.h"
@@ -52,6 +53,7 @@ void OnRun(AgentStep& step, const Run& run) {
   state.progress = 0;
   state.heartbeats.clear();
   state.planned = false;
+  BeginPace(step);
   state.saved_before = state.saved && !state.unsaved;
   state.saved = false;
   state.unsaved = false;
@@ -229,6 +231,7 @@ void OnWorkerEnded(AgentStep& step, const WorkerEnded& ended) {
   const Time failed = failure.recorded ? *ended.recorded : ended.noticed.value_or(step.now);
   AddFailure(state, std::move(failure), failed);
   if (!stopping) {
+    NoteBadNews(step, ended);
     BeginStop(step, false, kSigTerm);
   }
 }
@@ -336,6 +339,7 @@ void SendIfDue(AgentStep& step, const NodeReport& before) {
   NodeReport known = before;
   known.standings = report.standings;  // Progress travels with the next report:
   known.progress = report.progress;    // alone it is no reason to speak.
+  known.pace = report.pace;
   known.ended_well = report.ended_well;
   if (over || (!step.send && report == known) || HoldsBackItsStart(step)) {
     return;
@@ -369,12 +373,13 @@ std::vector<AgentEffect> Step(AgentState& state, const AgentConfig& config, cons
                  [&](const WorkerEnded& ended) { OnWorkerEnded(step, ended); },
                  [&](const AllGone& gone) { OnAllGone(step, gone); },
                  [&](const SpawnFailed& failed) { OnSpawnFailed(step, failed); },
+                 [&](const WorkersStarted& started) { NoteStarted(step, started); },
                  [&](const StartLasts& start) {
                    const bool current =
                        HasWorkers(state) && start.generation == state.placement->generation;
                    state.start_lasts = current ? start.lasts : state.start_lasts;
                  },
-                 [&](const WorkerSpoke& spoke) { OnWorkerSpoke(step, spoke); },
+                 [&](const WorkerSpoke& spoke) { OnWord(step, spoke); },
                  [&](const StacksTaken& taken) {
                    if (state.taking_stacks && state.phase == AgentPhase::kStopping &&
                        taken.generation == state.placement->generation) {

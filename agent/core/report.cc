@@ -48,6 +48,7 @@ NodeReport ReportOf(const AgentState& state, const AgentConfig& config) {
   report.ended_well = state.succeeded;
   report.standings = StandingsOf(state);
   report.hung_rank = LateRank(state);
+  report.pace = state.pace;
   report.leaving = state.leaving;
   report.requeues = config.requeues;
   report.job_ends_unix = state.job_end ? state.job_end->unix_seconds : 0;

@@ -43,6 +43,13 @@ struct Heartbeat {
   bool operator==(const Heartbeat&) const = default;
 };
 
+// A worker's word of how it begins.
+struct Begun {
+  std::optional<std::uint64_t> resume;
+  bool stepped = false;  // Beyond that.
+  bool operator==(const Begun&) const = default;
+};
+
 enum class AgentPhase { kIdle, kRunning, kStopping, kDone };
 
 struct AgentState {
@@ -68,6 +75,9 @@ struct AgentState {
   bool start_lasts = false;
   std::uint64_t progress = 0;
   std::map<std::uint32_t, Heartbeat> heartbeats;  // By local rank.
+  Time told_to_run;
+  Pace pace;
+  std::map<std::uint32_t, Begun> begun;  // By local rank.
   Time first_failure;
   Time stop_began;
 

@@ -81,6 +81,7 @@ void RenewMembership(AgentState& state) {
   state.outcome = Outcome::kNone;
   state.failures.clear();
   state.spawn_failure.clear();
+  state.pace = {};
 }
 
 void BeginDone(AgentStep& step) {

@@ -100,6 +100,12 @@ std::string Nodes(const RunStatus& run) {
   return Table(rows) + (more == 0 ? "" : "  and " + std::to_string(more) + " more\n");
 }
 
+// "last recovery: 62 ms: detect 1, stop 8, ...; 12 s ago, cause: rank 3 ... was killed by ..."
+std::string Newest(const Startup& startup) {
+  return (startup.stop ? "last recovery: " : "first start: ") + Describe(startup) + "; " +
+         FormatDuration(startup.age) + " ago" + (startup.stop ? ", cause: " + startup.cause : "");
+}
+
 std::string OneRun(const RunStatus& run, std::int64_t now_unix) {
   std::string text = Headline(run, now_unix) + "\n";
   if (!run.waits_for.empty()) {
@@ -110,6 +116,9 @@ std::string OneRun(const RunStatus& run, std::int64_t now_unix) {
   }
   if (!run.nodes.empty()) {
     text += Nodes(run);
+  }
+  if (!run.startups.empty()) {
+    text += Newest(run.startups.back()) + "\n";
   }
   const std::size_t skipped = run.notices.size() - std::min(run.notices.size(), kShownNotices);
   for (std::size_t i = skipped; i < run.notices.size(); ++i) {
@@ -130,6 +139,12 @@ Json InJson(Duration value) {
 }
 Json InJson(Incarnation value) {
   return Hex(value.value);
+}
+Json InJson(Term value) {
+  return value.value;
+}
+Json InJson(std::optional<Duration> value) {
+  return value ? Json(Seconds(*value)) : Json(nullptr);
 }
 Json InJson(Generation value) {
   return value.value;
@@ -165,6 +180,10 @@ Json InJson(const RunStatus& run, std::int64_t now_unix) {
     json["nodes"].push_back(InJson(node));
   }
   json["more_nodes"] = run.more_nodes;
+  json["startups"] = Json::array();
+  for (const Startup& startup : run.startups) {
+    json["startups"].push_back(FieldsInJson(kStartupFields, startup));
+  }
   json["events"] = Json::array();
   for (const PastNotice& notice : run.notices) {
     json["events"].push_back({{"age_seconds", Seconds(notice.age)},

@@ -162,6 +162,7 @@ bool TakeIn(CoordinatorStep& step, const NodeKey& key, const NodeReport& report)
 void OnReport(CoordinatorStep& step, const NodeReport& report) {
   CoordinatorState& state = step.state;
   const NodeKey key{report.node, report.incarnation};
+  step.from = report.node;
   if (!IsNewest(state, report) || !TakeIn(step, key, report)) {
     return;
   }
@@ -344,7 +345,7 @@ void OnCallEnded(CoordinatorStep& step, const CallEnded& ended) {
 
 CoordinatorEffects Step(CoordinatorState& state, const CoordinatorConfig& config,
                         const CoordinatorEvent& event, Time now) {
-  CoordinatorStep step{state, config, now, {}};
+  CoordinatorStep step{state, config, now, {}, {}};
   const RecordMark before = MarkOf(state.records, FactsOf(state));
   ForgiveOwnPause(state, config, now);
   std::visit(Overload{

@@ -15,6 +15,7 @@
 #include "rendezvous/core/record.h"
 #include "rendezvous/core/recovery.h"
 #include "rendezvous/core/roster.h"
+#include "rendezvous/core/startup/startup.h"
 
 namespace ddprun {
 
@@ -37,6 +38,7 @@ struct CoordinatorState : Roster {
   HangWatch hang;
   Recovery recovery;
   Records records;
+  Startups startups;
 };
 
 // A run as a new server finds it in its journal: Recovering, or at its end.

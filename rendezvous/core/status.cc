@@ -178,6 +178,7 @@ RunStatus StatusOf(const CoordinatorState& state, const CoordinatorConfig& confi
     status.outcome = state.outcome->text;
     status.exit_code = state.outcome->exit_code;
   }
+  status.startups = StartupsAt(state.startups, now);
   for (const auto& [key, node] : state.nodes) {
     status.nodes.push_back(Look(state, key, node, now));
     if (!node.lost) {

@@ -4,7 +4,7 @@
 // compared. Bounded: kMaxListedNodes nodes, those of the world first; the rest is counted.
 //
 // A field is its line in a struct and its row in the table below it: wire and JSON go by the rows.
-// What is left to do: its number in proto/rendezvous.proto, its value in status.cc, and its words
+// What is left to do: its number in proto/status.proto, its value in status.cc, and its words
 // in launcher/verbs/status.cc where it is shown on the screen too.
 #pragma once
 
@@ -63,6 +63,25 @@ inline constexpr std::tuple kNodeStatusFields{
 };
 static_assert(IsWhole<NodeStatus>(kNodeStatusFields));
 
+inline constexpr std::tuple kStartupFields{
+    StatusField{"term", "term", &Startup::term},
+    StatusField{"number", "number", &Startup::number, Empty::kNever},
+    StatusField{"generation", "generation", &Startup::generation, Empty::kNever},
+    StatusField{"cause", "cause", &Startup::cause},
+    StatusField{"age", "began_seconds_ago", &Startup::age},
+    StatusField{"detect", "detect_seconds", &Startup::detect},
+    StatusField{"stop", "stop_seconds", &Startup::stop},
+    StatusField{"form", "form_seconds", &Startup::form},
+    StatusField{"start", "start_seconds", &Startup::start},
+    StatusField{"state", "state_seconds", &Startup::state},
+    StatusField{"first_step", "first_step_seconds", &Startup::first_step},
+    StatusField{"stopped_last", "stopped_last", &Startup::stopped_last},
+    StatusField{"started_last", "started_last", &Startup::started_last},
+    StatusField{"restored_last", "restored_last", &Startup::restored_last},
+    StatusField{"stepped_last", "stepped_last", &Startup::stepped_last},
+};
+static_assert(IsWhole<Startup>(kStartupFields));
+
 struct PastNotice {
   Duration age{0};
   NoticeLevel level = NoticeLevel::kInfo;
@@ -88,6 +107,7 @@ struct RunStatus {
   int exit_code = 0;               // With it.
   std::vector<NodeStatus> nodes;
   std::uint32_t more_nodes = 0;
+  std::vector<Startup> startups;    // Oldest first, as many as are kept.
   std::vector<PastNotice> notices;  // Oldest first; filled in by whoever keeps them.
   bool operator==(const RunStatus&) const = default;
 };
@@ -109,7 +129,7 @@ inline constexpr std::tuple kRunStatusFields{
     StatusField{"outcome", "outcome", &RunStatus::outcome},
     StatusField{"exit_code", "exit_code", &RunStatus::exit_code},
 };
-static_assert(IsWhole<RunStatus>(kRunStatusFields, 3));  // The lists, and what one leaves out.
+static_assert(IsWhole<RunStatus>(kRunStatusFields, 4));  // The lists, and what one leaves out.
 
 RunStatus StatusOf(const CoordinatorState& state, const CoordinatorConfig& config, Time now);
 

@@ -17,9 +17,11 @@ void ReportFromMember(CoordinatorStep& step, const NodeKey& key, const Member& m
     NoteProgress(state.budget, report.progress);
     ChangeMember(state, step.config, key, [&](Member& changed) {
       changed.hosted = true;
+      NotePace(state.startups, changed, report.pace);
       changed.succeeded |=
           report.hosting == Hosting::kNothing && report.outcome == Outcome::kSucceeded;
     });
+    step.Say(StartupToTell(state.startups, state.budget.told, step.now));
   }
   if (IsActive(state) && leaves && !member.succeeded) {
     BeginDrain(step, StopCause::kLeave, true);
@@ -30,6 +32,7 @@ void ReportFromMember(CoordinatorStep& step, const NodeKey& key, const Member& m
                       (!report.failures.empty() || report.hosting == Hosting::kStopping);
   if (state.phase == Phase::kRunning && (promised_away || failed)) {
     BeginDrain(step, StopCause::kFailure, false);
+    NoteDetected(state.startups, report.pace.detect, step.now);
   }
   if (state.phase == Phase::kRunning) {
     if (auto hang = LookForHang(state.hang, state, key, report, step.now)) {
@@ -50,6 +53,7 @@ void ReportFromMember(CoordinatorStep& step, const NodeKey& key, const Member& m
 }  // namespace
 
 void EndRun(CoordinatorStep& step, Finish outcome) {
+  step.Say(EndStartup(step.state.startups));
   step.Enter(outcome.ending == Ending::kSucceeded ? Phase::kSucceeded : Phase::kFailed);
   step.state.outcome = std::move(outcome);
 }
@@ -82,6 +86,12 @@ void TryForm(CoordinatorStep& step) {
     roster.world = MakeWorld(state, step.config, state.newest, ChooseMembers(state), step.now);
   });
   state.newest = state.world->generation;
+  if (!state.startups.open) {
+    BeginStartup(state.startups,
+                 state.recovery.entered ? "a new server found no world" : "first start",
+                 state.since);
+  }
+  NoteFormed(state.startups, *state.world, step.now);
   ++state.worlds_formed;
   step.Enter(Phase::kRunning);
   step.Say(NoticeLevel::kDetail, "formed " + Describe(*state.world));
@@ -102,14 +112,17 @@ void JudgeIfDrained(CoordinatorStep& step) {
     return;
   }
   if (judgement.charged) {
-    step.Say(
-        NoticeLevel::kWarning,
-        "restarting all workers (" + RestartsInWords(state.budget, *state.shape, step.now) + "): " +
-            (judgement.root ? Describe(*judgement.root) : state.drain->spawn_failures.front()));
+    const std::string why =
+        judgement.root ? Describe(*judgement.root) : state.drain->spawn_failures.front();
+    NoteStopped(state.startups, why, step.from, step.now);
+    step.Say(NoticeLevel::kWarning, "restarting all workers (" +
+                                        RestartsInWords(state.budget, *state.shape, step.now) +
+                                        "): " + why);
   } else {
     const StopCause cause = state.drain->cause == StopCause::kFailure && lost
                                 ? StopCause::kNodeLost  // The failure was its consequence.
                                 : state.drain->cause;
+    NoteStopped(state.startups, Describe(cause), step.from, step.now);
     step.Say(NoticeLevel::kInfo, "generation " + std::to_string(state.world->generation.value) +
                                      " has stopped (" + Describe(cause) +
                                      "; not charged); forming the next one");
@@ -142,6 +155,7 @@ void BeginDrain(CoordinatorStep& step, StopCause cause, bool membership) {
                       .spawn_failures = {},
                       .hang = {}};
   step.Enter(Phase::kDraining);
+  step.Say(BeginStartup(state.startups, Describe(cause), step.now));
   step.Say(NoticeLevel::kDetail, "stopping generation " +
                                      std::to_string(state.world->generation.value) + ": " +
                                      Describe(cause));
@@ -211,6 +225,8 @@ void Lose(CoordinatorStep& step, const NodeKey& key, const std::string& why) {
   }
   if (mattered && IsActive(state)) {
     BeginDrain(step, StopCause::kNodeLost, true);
+    const Time silent = node.cancelled && !node.lease_decides ? *node.cancelled : node.heard;
+    NoteDetected(state.startups, std::chrono::round<Duration>(step.now - silent), step.now);
   }
 }
 

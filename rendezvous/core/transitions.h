@@ -20,9 +20,15 @@ struct CoordinatorStep {
   const CoordinatorConfig& config;
   Time now;
   std::vector<Notice> notices;
+  NodeId from;  // Whose report it is; empty: it is none.
 
   void Say(NoticeLevel level, std::string text, std::string reason = {}) {
     notices.push_back({level, std::move(text), std::move(reason)});
+  }
+  void Say(const std::optional<StartupLine>& line) {
+    if (line) {
+      Say(line->first ? NoticeLevel::kDetail : NoticeLevel::kInfo, line->text);
+    }
   }
   void Enter(Phase phase) {
     state.phase = phase;

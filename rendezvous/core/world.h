@@ -32,6 +32,7 @@ struct Member {
   bool succeeded = false;
   bool lost = false;
   std::optional<Time> fence;  // Lost, but its workers may run until then (--fence-after).
+  std::uint8_t reached = 0;   // Which points of its start it has told (startup/).
 };
 
 // Who of a world has not done what is waited for, by group rank.

@@ -34,7 +34,7 @@ inline constexpr std::size_t kMaxStandings = 4;  // Steps of one node's workers 
 inline constexpr int kMaxSignal = 64;            // Linux has no higher one.
 
 // ---- Of what is remembered ----
-inline constexpr std::size_t kMostOutside = 4'096;    // Bytes, of a membership in no world.
+inline constexpr std::size_t kMostOutside = 4'160;    // Bytes, of a membership in no world.
 inline constexpr std::size_t kMostMemberships = 64;   // Of one node id.
 inline constexpr std::size_t kMostSpawnFailures = 8;  // Of one drain, in words.
 inline constexpr std::size_t kMostEndedRuns = 256;    // How they ended, of one server,
@@ -43,5 +43,6 @@ inline constexpr std::size_t kMostEndedInClaim = 16;  // and in its claim, which
 // ---- Of what is shown ----
 inline constexpr std::size_t kMaxListedNodes = 1'000;  // Of a run, the world's first.
 inline constexpr std::size_t kMaxPastNotices = 64;
+inline constexpr std::size_t kMostStartups = 16;
 
 }  // namespace ddprun

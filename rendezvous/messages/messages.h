@@ -173,6 +173,15 @@ struct Standing {
   bool operator==(const Standing&) const = default;
 };
 
+// How soon what a node was told to do was done, by its own clock; bounded by nothing but that.
+struct Pace {
+  std::optional<Duration> detect;   // From the first end of a worker that it noticed to its report.
+  std::optional<Duration> started;  // Since it was told to run: all its workers are started,
+  std::optional<Duration> restored;  // all of them have their state back (RESUME),
+  std::optional<Duration> stepped;   // all have taken a step from there (STEP).
+  bool operator==(const Pace&) const = default;
+};
+
 enum class Hosting { kNothing, kWorkers, kStopping };
 enum class Outcome {
   kNone,       // No generation has ended on this node.
@@ -211,6 +220,7 @@ struct NodeReport {
   std::optional<std::uint32_t> hung_rank;  // The lowest rank here that is late.
   std::uint64_t progress = 0;              // Highest STEP of a worker.
   std::vector<Standing> standings;         // The furthest behind first.
+  Pace pace;                               // Of that placement.
   Leaving leaving = Leaving::kNo;
   bool starting = false;           // Its workers' start lasts: perhaps none is there yet.
   std::uint32_t ended_well = 0;    // Workers of that placement; the others still run.

@@ -166,6 +166,23 @@ Directive ReadDirective(std::string_view field, const v1::Directive& wire, Reade
   return Wait{};
 }
 
+Pace Read(const v1::Pace& wire, Reader& in) {
+  Pace pace;
+  if (wire.has_detect_ms()) {
+    pace.detect = in.Duration("pace.detect", wire.detect_ms());
+  }
+  if (wire.has_started_ms()) {
+    pace.started = in.Duration("pace.started", wire.started_ms());
+  }
+  if (wire.has_restored_ms()) {
+    pace.restored = in.Duration("pace.restored", wire.restored_ms());
+  }
+  if (wire.has_stepped_ms()) {
+    pace.stepped = in.Duration("pace.stepped", wire.stepped_ms());
+  }
+  return pace;
+}
+
 void ReadWorkers(const v1::SyncRequest& wire, Reader& in, NodeReport& report) {
   report.hosting = in.Enum("hosting", kHosting, wire.hosting());
   if (wire.has_placement()) {
@@ -187,6 +204,7 @@ void ReadWorkers(const v1::SyncRequest& wire, Reader& in, NodeReport& report) {
     report.hung_rank = in.Number<std::uint32_t>("hung_rank", wire.hung_rank(), 0, kMaxWorld - 1);
   }
   report.progress = wire.progress();
+  report.pace = Read(wire.pace(), in);
   report.ended_well = in.Number<std::uint32_t>("ended_well", wire.ended_well(), 0, report.workers);
   if (wire.standings_size() > static_cast<int>(kMaxStandings)) {
     in.Refuse("standings", "has more than " + std::to_string(kMaxStandings) + " entries");

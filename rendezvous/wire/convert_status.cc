@@ -20,6 +20,9 @@ void Write(const RunStatus& run, v1::RunStatus* wire) {
     WriteFields(kNodeStatusFields, node, wire->add_nodes());
   }
   wire->set_more_nodes(run.more_nodes);
+  for (const Startup& startup : run.startups) {
+    WriteFields(kStartupFields, startup, wire->add_startups());
+  }
   for (const PastNotice& notice : run.notices) {
     v1::PastNotice* const to = wire->add_notices();
     to->set_age_ms(notice.age.count());
@@ -44,14 +47,18 @@ RunStatus Read(const v1::RunStatus& wire, Reader& in) {
   RunStatus run;
   ReadStatus(kRunStatusFields, "", wire, in, run);
   if (wire.nodes_size() > static_cast<int>(kMaxListedNodes) ||
+      wire.startups_size() > static_cast<int>(kMostStartups) ||
       wire.notices_size() > static_cast<int>(kMaxPastNotices)) {
-    in.Refuse("nodes or notices", "are too many");
+    in.Refuse("nodes, startups or notices", "are too many");
     return run;
   }
   for (const v1::NodeStatus& node : wire.nodes()) {
     ReadStatus(kNodeStatusFields, "nodes.", node, in, run.nodes.emplace_back());
   }
   run.more_nodes = wire.more_nodes();
+  for (const v1::Startup& startup : wire.startups()) {
+    ReadStatus(kStartupFields, "startups.", startup, in, run.startups.emplace_back());
+  }
   for (const v1::PastNotice& notice : wire.notices()) {
     run.notices.push_back({in.Duration("notices.age", notice.age_ms()),
                            in.Enum("notices.level", kNoticeLevel, notice.level()),

@@ -73,6 +73,7 @@ NodeReport FullReport() {
   report.standings = {{998, "data", 3, 1, 1, Duration(30'000)}, {1000, "", 0, 2, 0, Duration(0)}};
   report.leaving = Leaving::kStopRun;
   report.starting = true;
+  report.pace = {Duration(1), Duration(0), std::nullopt, Duration(30)};
   report.requeues = 2;
   report.job_ends_unix = 1'795'320'000;
   report.addresses = "10.0.0.2,fd00::2";
@@ -305,6 +306,7 @@ TEST(Convert, PlacementsAndFailuresThatCannotBeUsedAreRefusedByField) {
       {"standing.phase", [&](auto& w) { w.mutable_standings(0)->set_phase("\n"); }},
       {"standing.first_rank", [&](auto& w) { w.mutable_standings(0)->set_first_rank(UINT32_MAX); }},
       {"standing.allowed", [&](auto& w) { w.mutable_standings(0)->set_allowed_ms(-1); }},
+      {"pace.started", [&](auto& w) { w.mutable_pace()->set_started_ms(-1); }},
       {"standings",
        [&](auto& w) {
          for (std::size_t i = 0; i < kMaxStandings; ++i) {

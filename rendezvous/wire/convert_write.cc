@@ -139,6 +139,25 @@ void Write(const Directive& directive, v1::Directive* wire) {
 
 }  // namespace
 
+namespace {
+
+void Write(const Pace& pace, v1::Pace* wire) {
+  if (pace.detect) {
+    wire->set_detect_ms(pace.detect->count());
+  }
+  if (pace.started) {
+    wire->set_started_ms(pace.started->count());
+  }
+  if (pace.restored) {
+    wire->set_restored_ms(pace.restored->count());
+  }
+  if (pace.stepped) {
+    wire->set_stepped_ms(pace.stepped->count());
+  }
+}
+
+}  // namespace
+
 void ToProto(const NodeReport& report, v1::SyncRequest* wire) {
   wire->set_protocol(kProtocol);
   wire->set_run_id(report.run_id);
@@ -179,6 +198,7 @@ void ToProto(const NodeReport& report, v1::SyncRequest* wire) {
   for (std::size_t i = 0; i < std::min(report.standings.size(), kMaxStandings); ++i) {
     Write(report.standings[i], wire->add_standings());
   }
+  Write(report.pace, wire->mutable_pace());
   wire->set_leaving(ToWire(kLeaving, report.leaving));
   wire->set_starting(report.starting);
   wire->set_requeues(report.requeues);

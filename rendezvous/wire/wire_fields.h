@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "common/check.h"
@@ -46,6 +47,11 @@ inline void Write(const char* name, const std::string& value, WireMessage* wire)
 inline void Write(const char* name, Duration value, WireMessage* wire) {
   Write((std::string(name) + "_ms").c_str(), std::int64_t{value.count()}, wire);
 }
+inline void Write(const char* name, const std::optional<Duration>& value, WireMessage* wire) {
+  if (value) {
+    Write(name, *value, wire);
+  }
+}
 template <class Tag>
 void Write(const char* name, Number<Tag> value, WireMessage* wire) {
   Write(name, value.value, wire);
@@ -84,6 +90,11 @@ inline void Read(const WireSource& from, Reader& in, std::int64_t& unix) {
 inline void Read(const WireSource& from, Reader& in, Duration& value) {
   value = in.Duration(from.path, (*from).GetInt64(from.wire, from.Field("_ms")));
 }
+inline void Read(const WireSource& from, Reader& in, std::optional<Duration>& value) {
+  if ((*from).HasField(from.wire, from.Field("_ms"))) {
+    Read(from, in, value.emplace());
+  }
+}
 inline void Read(const WireSource& from, Reader& in, std::string& value) {
   const WireField* const field = from.Field();
   value = (*from).GetString(from.wire, field);
@@ -95,6 +106,9 @@ inline void Read(const WireSource& from, Reader& in, std::string& value) {
 }
 inline void Read(const WireSource& from, Reader& in, Incarnation& value) {
   Read(from, in, value.value);
+}
+inline void Read(const WireSource& from, Reader& in, Term& value) {
+  value.value = in.Count(from.path, (*from).GetUInt64(from.wire, from.Field()));
 }
 inline void Read(const WireSource& from, Reader& in, Generation& value) {
   value.value = in.Count(from.path, (*from).GetUInt64(from.wire, from.Field()));

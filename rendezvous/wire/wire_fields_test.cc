@@ -46,6 +46,8 @@ struct WireStatus : testing::Test {
     fill(kRunStatusFields, run);
     fill(kNodeStatusFields, run.nodes.emplace_back());
     run.more_nodes = 1;
+    fill(kStartupFields, run.startups.emplace_back());
+    run.startups.emplace_back() = {.number = 1, .generation = {1}};  // Nothing of it is known.
     run.notices = {{Duration{5}, NoticeLevel::kWarning, "text"}};
     ToProto({run}, &wire);
   }

@@ -118,9 +118,18 @@ class Machine {
     }
     WorkerSpoke spoke{input.Byte() % alive_, (input.Byte() & 1) != 0};
     spoke.step = OneOf<std::uint64_t>(input, std::array<std::uint64_t, 4>{0, 1, 77, kEnd});
+    if (input.Byte() % 2 == 0) {
+      spoke.resume = spoke.step;
+    }
     spoke.phase = SomeText(input).substr(0, 255);
     spoke.extend = SomeTime(input);
     Feed(spoke);
+  }
+
+  void WorkersAreThere() {
+    if (running_) {
+      Feed(WorkersStarted{running_->generation});
+    }
   }
 
   void StacksAreTaken() {
@@ -287,6 +296,7 @@ void Happens(FuzzInput& input, Machine& machine) {
     case 8:
       return machine.Wait(SomeTime(input));
     case 9:
+      return machine.WorkersAreThere();
     case 10:
       machine.WakesUp();
       return;

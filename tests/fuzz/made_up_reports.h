@@ -145,6 +145,8 @@ inline void MakeUp(FuzzInput& input, const CoordinatorState& state, NodeReport& 
                                   input.Byte() % (count + 1u), Duration{1'000}});
     }
     report.progress = std::uint64_t{1} << input.Byte() % 64;
+    report.pace = {std::nullopt, Duration{input.Byte()}, Duration{input.Byte()},
+                   Duration{std::int64_t{1} << input.Byte() % 39}};
     report.ended_well = static_cast<std::uint32_t>(report.progress % (report.workers + 1u));
   }
   report.leaving =

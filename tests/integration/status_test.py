@@ -37,6 +37,9 @@ class OneNode(DdprunTest):
         told = json.loads(self.ask("status", "-o", "json").out())
         self.assertRegex(told["endpoint"], "^unix:/.*/operators$")
         self.assertEqual([n["state"] for n in told["runs"][0]["nodes"]], ["running"])
+        (first,) = told["runs"][0]["startups"]
+        self.assertEqual((first["number"], first["cause"]), (1, "first start"))
+        self.assertRegex(shown, r"first start: \d+ ms: form \d+")
         for given in (told["endpoint"], "n0:1," + told["endpoint"]):
             self.assertIn("unix:DIR/operators is asked with --run-dir=DIR",
                           self.ask("status", "--endpoint=" + given, expect=2).err())
@@ -159,7 +162,8 @@ class Status(Operators):
         self.stop_server(node)
 
     def test_a_running_one_shows_nodes_steps_and_events(self):
-        nodes = [self.start_node(HELLO, "--steps=7", "--notify=PHASE=reduce", "--hang")
+        nodes = [self.start_node(HELLO, "--notify=RESUME=0", "--steps=7", "--notify=PHASE=reduce",
+                                 "--hang")
                  for _ in range(2)]
         self.wait_for(lambda: (runs := self.status()["runs"]) and
                       [(n["step"], n["phase"]) for n in runs[0]["nodes"]] == [(7, "reduce")] * 2,
@@ -168,6 +172,11 @@ class Status(Operators):
         self.assertEqual((run["world_size"], run["generation"], run["waits_for"]), (2, 1, ""))
         self.assertEqual([n["first_rank"] for n in run["nodes"]], [0, 1])
         self.assertTrue(any("formed generation 1" in e["text"] for e in run["events"]))
+        (first,) = run["startups"]  # Nothing was stopped for it, and all its parts are known.
+        self.assertEqual([first[part + "_seconds"] is None for part in
+                          ("detect", "stop", "form", "start", "state", "first_step")],
+                         [True, True, False, False, False, False], first)
+        self.assertIn(first["stepped_last"], [n["node"] for n in run["nodes"]])
         self.assertRegex(self.ask("status").out(), r"RUNNING for .*2 nodes and 2 workers")
         for node in nodes:
             node.signal(signal.SIGINT)

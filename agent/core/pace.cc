@@ -1,0 +1,60 @@
+#include "agent/core/pace.h"
+
+#include <algorithm>
+
+#include "agent/core/health.h"
+
+namespace ddprun {
+namespace {
+
+Duration Since(Time then, Time now) {
+  return std::chrono::round<Duration>(std::max(now, then) - then);
+}
+
+void NoteWord(AgentStep& step, const WorkerSpoke& spoke) {
+  AgentState& state = step.state;
+  if (state.phase != AgentPhase::kRunning || state.pace.stepped || (!spoke.resume && !spoke.step)) {
+    return;
+  }
+  Begun& worker = state.begun[spoke.local_rank];
+  worker.resume = worker.resume ? worker.resume : spoke.resume;
+  worker.stepped |= spoke.step && (!worker.resume || *spoke.step > *worker.resume);
+  const auto all = [&](auto has) {
+    return state.begun.size() == step.config.workers &&
+           std::ranges::all_of(state.begun, [&](const auto& entry) { return has(entry.second); });
+  };
+  if (!state.pace.restored && all([](const Begun& begun) { return begun.resume.has_value(); })) {
+    state.pace.restored = Since(state.told_to_run, step.now);
+  }
+  if (all([](const Begun& begun) { return begun.stepped; })) {
+    state.pace.stepped = Since(state.told_to_run, step.now);
+  }
+}
+
+}  // namespace
+
+void BeginPace(AgentStep& step) {
+  step.state.pace = {};
+  step.state.told_to_run = step.now;
+  step.state.begun.clear();
+}
+
+void NoteStarted(AgentStep& step, const WorkersStarted& started) {
+  AgentState& state = step.state;
+  if (HasWorkers(state) && started.generation == state.placement->generation) {
+    state.pace.started = Since(state.told_to_run, step.now);
+  }
+}
+
+void OnWord(AgentStep& step, const WorkerSpoke& spoke) {
+  NoteWord(step, spoke);
+  OnWorkerSpoke(step, spoke);
+}
+
+void NoteBadNews(AgentStep& step, const WorkerEnded& ended) {
+  if (!step.state.pace.detect) {
+    step.state.pace.detect = Since(ended.noticed.value_or(step.now), step.now);
+  }
+}
+
+}  // namespace ddprun

@@ -1,0 +1,25 @@
+// Measures how soon this node does what it is told: from the directive to its workers' start, to
+// their state, to their first step; and from the first bad news of them to the report of it.
+//
+// Nothing is decided by it. What a worker does not say stays unknown: RESUME tells that its state
+// is there, the first STEP beyond that that it trains.
+//
+// Internal to agent/core.
+#pragma once
+
+#include "agent/core/transitions.h"
+
+namespace ddprun {
+
+// Told to run: nothing of the last generation counts any more.
+void BeginPace(AgentStep& step);
+
+void NoteStarted(AgentStep& step, const WorkersStarted& started);
+
+// Measures, and lets its health take the word in.
+void OnWord(AgentStep& step, const WorkerSpoke& spoke);
+
+// A worker ended that nobody had stopped.
+void NoteBadNews(AgentStep& step, const WorkerEnded& ended);
+
+}  // namespace ddprun

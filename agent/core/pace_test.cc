@@ -1,0 +1,72 @@
+#include "agent/core/pace.h"
+
+#include <gtest/gtest.h>
+
+#include "agent/core/report.h"
+#include "agent/core/story.h"
+
+namespace ddprun {
+namespace {
+
+struct AgentPace : Agent {
+  Pace Told() const { return ReportOf(state, config).pace; }
+  void Speak(std::uint32_t local_rank, WorkerSpoke spoke, Duration when) {
+    spoke.local_rank = local_rank;
+    Feed(spoke, when);
+  }
+};
+
+TEST_F(AgentPace, CountsFromTheDirectiveToItsLastWorker) {
+  TellRun(1, 1s);
+  Feed(WorkersStarted{{1}}, 1s + 20ms);
+  EXPECT_EQ(Told(), (Pace{{}, 20ms, {}, {}}));
+  Speak(0, {.step = 700, .resume = 700}, 1s + 24ms);
+  Speak(1, {.step = 700, .resume = 700}, 1s + 25ms);
+  EXPECT_EQ(Told(), (Pace{{}, 20ms, 25ms, {}}));
+  Speak(1, {.step = 701}, 1s + 50ms);
+  Speak(0, {.step = 701}, 1s + 52ms);
+  EXPECT_EQ(Told(), (Pace{{}, 20ms, 25ms, 52ms}));
+  Speak(0, {.step = 702}, 2s);
+  EXPECT_EQ(Told(), (Pace{{}, 20ms, 25ms, 52ms}));
+}
+
+TEST_F(AgentPace, WithoutResumeAnyStepIsTheFirst) {
+  TellRun(1, 1s);
+  Speak(0, {.step = 1}, 1s + 50ms);
+  Speak(1, {.ready = true}, 1s + 50ms);
+  EXPECT_EQ(Told(), Pace{});
+  Speak(1, {.step = 1}, 1s + 60ms);
+  EXPECT_EQ(Told(), (Pace{{}, {}, {}, 60ms}));
+}
+
+// It travels with the next report.
+TEST_F(AgentPace, IsNoReasonToSpeak) {
+  TellRun(1, 1s);
+  Feed(WorkersStarted{{1}}, 1s + 20ms);
+  EXPECT_FALSE(Did<SendReport>());
+  Speak(0, {.resume = 700}, 1s + 24ms);
+  EXPECT_FALSE(Did<SendReport>());
+}
+
+TEST_F(AgentPace, BadNewsSayHowLongTheyWereHeld) {
+  TellRun(1, 1s);
+  Feed(WorkerEnded{.generation = {1}, .pid = 100, .status = Killed{9}, .noticed = At(2s)},
+       2s + 3ms);
+  ASSERT_TRUE(Did<SendReport>());
+  EXPECT_EQ(Find<SendReport>()->report.pace.detect, 3ms);
+  Ends(1, Killed{15}, 3s);
+  EXPECT_EQ(Told().detect, 3ms);
+}
+
+TEST_F(AgentPace, TheNextGenerationBeginsAnew) {
+  TellRun(1, 1s);
+  Feed(WorkersStarted{{1}}, 1s + 20ms);
+  TellStop(1, StopCause::kNodeLost, 2s);
+  Gone(2s);
+  TellRun(2, 3s);
+  Feed(WorkersStarted{{1}}, 3s);  // The last one's.
+  EXPECT_EQ(Told(), Pace{});
+}
+
+}  // namespace
+}  // namespace ddprun

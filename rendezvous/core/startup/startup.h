@@ -1,0 +1,100 @@
+// How long what led to a world took, part by part: from the first bad news, or from the run's first
+// report, to the first step of all workers.
+//
+// Pure; decides nothing. Each part is measured on one clock: detect by the node that saw it, stop
+// and form by this server, the rest by every node from the moment at which it was told to run, and
+// the last of them counts. No two clocks are compared, so half a round trip, in which the nodes are
+// told, is in no part. Nor is the time from a worker's end to the kernel's word of it: nobody sees
+// that. A change of server forgets all of it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rendezvous/core/world.h"
+
+namespace ddprun {
+
+// Of one world. A part without a value was not there, or is not known (yet).
+struct Startup {
+  Term term;
+  std::uint64_t number = 0;        // Of those of this term, from 1.
+  Generation generation;           // That it led to.
+  std::string cause;               // In words: what ended the world before.
+  Duration age{0};                 // Since it began; filled in when it is asked for.
+  std::optional<Duration> detect;  // From the end of a worker, or of a node's word, to bad news,
+  std::optional<Duration> stop;    // to the last promise of the world's nodes,
+  std::optional<Duration> form;    // to the next world,
+  std::optional<Duration> start;   // to the last node's workers, once it was told to run,
+  std::optional<Duration> state;   // to the last of them that has its state back (RESUME),
+  std::optional<Duration> first_step;  // to the last one's first step.
+  NodeId stopped_last;                 // Empty: it is the only one, or none was.
+  NodeId started_last;
+  NodeId restored_last;
+  NodeId stepped_last;
+  bool operator==(const Startup&) const = default;
+};
+
+// Of a point that all nodes of a world reach.
+struct Reached {
+  std::uint32_t nodes = 0;
+  Duration last{0};
+  NodeId node;
+};
+
+struct Opening {
+  std::optional<Duration> detect;
+  std::optional<Duration> stop;
+  std::string cause;
+  NodeId stopped_last;
+  Time began;
+  Time since;                 // Of the part that lasts.
+  std::uint32_t members = 0;  // Of the world that it led to; 0: none yet.
+  bool told = false;          // To people.
+  Reached started;
+  Reached restored;
+  Reached stepped;
+};
+
+struct Startups {
+  std::uint64_t begun = 0;
+  std::vector<Startup> past;  // Oldest first, at most kMostStartups; the newest may grow.
+  std::vector<Time> began;    // Of each.
+  std::optional<Opening> open;
+};
+
+// For people.
+struct StartupLine {
+  bool first = false;  // Of the run: nothing was stopped for it.
+  std::string text;
+};
+
+// Bad news, or a run's first report. The line of the one before, if it was not told.
+std::optional<StartupLine> BeginStartup(Startups& startups, std::string cause, Time now);
+
+// Of bad news that came now.
+void NoteDetected(Startups& startups, std::optional<Duration> detect, Time now);
+
+// Nothing is left of the world before. `last`: whose word of it came last.
+void NoteStopped(Startups& startups, std::string cause, const NodeId& last, Time now);
+
+void NoteFormed(Startups& startups, const World& world, Time now);
+
+// What a member's report says of it; the same again changes nothing.
+void NotePace(Startups& startups, Member& member, const Pace& pace);
+
+// Once: it is whole, or nothing more is heard. `steps`: some worker of the run tells its steps.
+std::optional<StartupLine> StartupToTell(Startups& startups, bool steps, Time now);
+
+// The run ends.
+std::optional<StartupLine> EndStartup(Startups& startups);
+
+// Without those that led to no world.
+std::vector<Startup> StartupsAt(const Startups& startups, Time now);
+
+// "62 ms: detect 1, stop 8 (n1), form 3, start 20 (n0), state 5, first step 25 (n0)"
+std::string Describe(const Startup& startup);
+
+}  // namespace ddprun

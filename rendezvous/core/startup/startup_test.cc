@@ -1,0 +1,139 @@
+#include "rendezvous/core/startup/startup.h"
+
+#include <gtest/gtest.h>
+
+#include "rendezvous/core/status.h"
+#include "rendezvous/core/testing/pair.h"
+
+namespace ddprun {
+namespace {
+
+using std::chrono_literals::operator""ms;
+using std::chrono_literals::operator""s;
+
+// Two nodes, and how soon each says that it did what it was told.
+struct StartupOfTwo : PairOfNodes {
+  std::string Newest(Duration when = 60s) {
+    const RunStatus status = StatusOf(story.state, story.config, At(when));
+    return status.startups.empty() ? "" : Describe(status.startups.back());
+  }
+  void Tell(Node& node, Pace pace, Duration when) {
+    node.report.pace = pace;
+    node.Says(At(when));
+  }
+  // A worker of n0 is killed at 1 s; both nodes host generation 2 at 1.014 s.
+  void Restart() {
+    Form();
+    a.report.pace.detect = 2ms;
+    a.report.hosting = Hosting::kStopping;
+    a.report.failures = {Failure(Killed{9})};
+    a.Says(At(1s));
+    a.Ends(Outcome::kFailed, {Failure(Killed{9})}, At(1s + 3ms));
+    b.Ends(Outcome::kStopped, {}, At(1s + 10ms));
+    for (Node* const node : {&a, &b}) {
+      node->report.pace = {};
+      node->Hosts(At(1s + 14ms));
+    }
+  }
+};
+
+TEST_F(StartupOfTwo, TheFirstStartSaysHowLongNodesWereWaitedFor) {
+  a.Says(At(0s));
+  EXPECT_EQ(Newest(), "");
+  b.Says(At(4s));
+  a.Hosts(At(4s));
+  b.Hosts(At(4s));
+  EXPECT_EQ(Newest(), "4000 ms: form 4000");
+  EXPECT_EQ(StatusOf(story.state, story.config, At(5s)).startups.back().cause, "first start");
+  EXPECT_EQ(StatusOf(story.state, story.config, At(5s)).startups.back().age, 5s);
+}
+
+TEST_F(StartupOfTwo, EachPartIsTheSlowestNodesAndPartsDoNotOverlap) {
+  Restart();
+  EXPECT_EQ(Newest(), "12 ms: detect 2, stop 10 (n1), form 0");
+  Tell(a, {{}, 20ms, 25ms, {}}, 1s + 50ms);
+  EXPECT_EQ(Newest(), "12 ms: detect 2, stop 10 (n1), form 0");
+  Tell(b, {{}, 15ms, 40ms, {}}, 1s + 50ms);
+  EXPECT_EQ(Newest(), "52 ms: detect 2, stop 10 (n1), form 0, start 20 (n0), state 20 (n1)");
+  Tell(a, {{}, 20ms, 25ms, 65ms}, 1s + 70ms);
+  Tell(a, {{}, 20ms, 25ms, 65ms}, 1s + 80ms);  // The same again is one node's word.
+  EXPECT_FALSE(story.Said("recovered"));
+  Tell(b, {{}, 15ms, 40ms, 64ms}, 1s + 90ms);
+  const std::string all =
+      "77 ms: detect 2, stop 10 (n1), form 0, start 20 (n0), state 20 (n1), first step 25 (n0)";
+  EXPECT_EQ(Newest(), all);
+  EXPECT_TRUE(story.Said("recovered in " + all));
+  Tell(b, {{}, 15ms, 40ms, 64ms}, 2s);
+  EXPECT_FALSE(story.Said("recovered"));
+}
+
+TEST_F(StartupOfTwo, ItsCauseIsTheFailureThatEndedTheWorld) {
+  Restart();
+  const Startup newest = StatusOf(story.state, story.config, At(2s)).startups.back();
+  EXPECT_NE(newest.cause.find("killed by signal 9"), std::string::npos) << newest.cause;
+  EXPECT_EQ(newest.number, 2u);
+  EXPECT_EQ(newest.generation, Generation{2});
+  EXPECT_EQ(newest.term, story.config.term);
+}
+
+TEST_F(StartupOfTwo, AProgramWithoutWordsIsKnownUpToItsStart) {
+  Restart();
+  Tell(a, {{}, 20ms, {}, {}}, 1s + 50ms);
+  Tell(b, {{}, 15ms, {}, {}}, 2s);
+  EXPECT_FALSE(story.Said("recovered"));
+  Tell(a, {{}, 20ms, {}, {}}, 12s);
+  EXPECT_TRUE(
+      story.Said("recovered in 32 ms: detect 2, stop 10 (n1), form 0, start 20 (n0); no "
+                 "step was told"));
+}
+
+// It tells STEP after each step, and never where it goes on.
+TEST_F(StartupOfTwo, WithoutAWordOfItsStateTheFirstStepHasIt) {
+  Restart();
+  Tell(a, {{}, 20ms, {}, 60ms}, 1s + 70ms);
+  Tell(b, {{}, 15ms, {}, 61ms}, 1s + 70ms);
+  EXPECT_EQ(Newest(), "73 ms: detect 2, stop 10 (n1), form 0, start 20 (n0), first step 41 (n1)");
+}
+
+TEST_F(StartupOfTwo, AWorldThatEndsBeforeItsFirstStepIsToldWithWhatIsKnown) {
+  Restart();
+  Tell(a, {{}, 20ms, {}, {}}, 1s + 50ms);
+  a.report.hosting = Hosting::kStopping;
+  a.report.failures = {Failure(Killed{9})};
+  a.Says(At(2s));
+  EXPECT_TRUE(story.Said("recovered in 12 ms: detect 2, stop 10 (n1), form 0; no step"));
+}
+
+TEST_F(StartupOfTwo, ALostNodesSilenceIsDetectsPart) {
+  a.report.shape = b.report.shape = {.min_nodes = 1, .max_nodes = 2, .max_restarts = 1};
+  Form();
+  a.Says(At(1s));
+  b.Hears(At(2s)).Says(At(2s));
+  a.Closes(At(2s));
+  story.Pass(At(2s + 200ms));
+  b.Ends(Outcome::kStopped, {}, At(2s + 205ms));
+  story.Pass(At(60s));
+  EXPECT_TRUE(Newest().find("detect 200, stop 5 (n1), form") != std::string::npos ||
+              Newest().find("detect 200, stop 5, form") != std::string::npos)
+      << Newest();
+}
+
+TEST(Startups, TheLastOnesAreKept) {
+  Startups startups;
+  World world;
+  world.members.resize(1);
+  for (std::uint64_t i = 1; i <= kMostStartups + 3; ++i) {
+    BeginStartup(startups, std::string(5'000, 'x'), At(1s));
+    NoteStopped(startups, std::string(5'000, 'x'), "n0", At(2s));
+    world.generation = {i};
+    NoteFormed(startups, world, At(3s));
+  }
+  const std::vector<Startup> past = StartupsAt(startups, At(5s));
+  ASSERT_EQ(past.size(), kMostStartups);
+  EXPECT_EQ(past.front().number, 4u);
+  EXPECT_EQ(past.back().age, 4s);
+  EXPECT_LE(past.back().cause.size(), 256u);
+}
+
+}  // namespace
+}  // namespace ddprun
