@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cstring>
 
+#include "common/files.h"
 #include "proto/memory_block.h"
 
 namespace ddprun {
@@ -99,6 +100,10 @@ void Notifier::Send(std::string_view lines) const {
     // A full or vanished agent must not disturb the worker: the datagram is lost.
     (void)!::send(fd_, lines.data(), lines.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   }
+}
+
+bool Notifier::SendWith(std::string_view lines, int descriptor) const {
+  return fd_ >= 0 && SendWithDescriptors(fd_, lines, {&descriptor, 1}, MSG_DONTWAIT);
 }
 
 }  // namespace ddprun

@@ -58,6 +58,8 @@ class Notifier {
   Notifier& operator=(const Notifier&) = delete;
 
   void Send(std::string_view lines) const;
+  // With a descriptor beside them. False: it was not taken.
+  bool SendWith(std::string_view lines, int descriptor) const;
 
  private:
   int fd_ = -1;

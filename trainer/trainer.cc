@@ -219,6 +219,8 @@ Result<void> Trainer::SaveIfDue(bool epoch_ended) {
   // The last one is saved by Finish, with the result in it.
   if (best || asked || (!Done() && checkpointing_->Due(state_.step, epoch_ended))) {
     checkpointing_->Save(learner_->View(), StateNow(), best);
+  } else if (!Done() && checkpointing_->IsToRemember(state_.step)) {
+    checkpointing_->Remember(learner_->View(), StateNow());
   }
   if (asked) {
     save_asked_ = false;
@@ -281,6 +283,9 @@ TrainState Trainer::StateNow() const {
 }
 
 Snapshot Trainer::MakeSnapshot() const {
+  if (checkpointing_) {
+    checkpointing_->WaitForCopy();  // Of a view that this one ends.
+  }
   return CopyNow(learner_->View(), StateNow());
 }
 

@@ -224,7 +224,7 @@ Result<void> Trainer::StartLearner(const StartPlan& plan) {
     }
     learner_->BeforeUpdate([this] { checkpointing_->WaitForCopy(); });
   }
-  if (checkpointing_ && plan.kind == StartKind::kFresh) {
+  if (checkpointing_ && (plan.kind == StartKind::kFresh || checkpointing_->SaveIsOwed())) {
     // A directory that cannot be written shows at once.
     checkpointing_->Save(learner_->View(), StateNow(), /*best=*/false);
   }

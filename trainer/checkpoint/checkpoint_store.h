@@ -79,6 +79,13 @@ class CheckpointStore {
     best_.reset();
   }
 
+  // After Claim: what the next checkpoint descends from. None: nothing.
+  std::optional<CheckpointRef> head() const {
+    return lineage_.empty() ? std::nullopt : std::optional(lineage_.front());
+  }
+  // Of this lineage.
+  const std::optional<CheckpointRef>& best() const { return best_; }
+
   // After Claim.
   Result<SaveReport> Save(const Snapshot& snapshot);
 

@@ -192,16 +192,18 @@ TEST(Config, CheckpointIntervalIsStepsOrSeconds) {
 }
 
 TEST(Config, ReadsWhatIsDoneWithATraining) {
-  const auto config = std::get<TrainConfig>(ParseAll(
-      {"--validate-every=10", "--validation-samples=100", "--keep-best", "--early-stop=3",
-       "--publish=/out", "--init-from=/old", "--init-strict=no", "--freeze=a,b.c",
-       "--profile=/prof", "--profile-schedule=1,2,3,4", "--metrics=none", "--skew=1:250,0:5"}));
+  const auto config = std::get<TrainConfig>(
+      ParseAll({"--validate-every=10", "--validation-samples=100", "--keep-best", "--early-stop=3",
+                "--publish=/out", "--init-from=/old", "--init-strict=no", "--freeze=a,b.c",
+                "--profile=/prof", "--profile-schedule=1,2,3,4", "--metrics=none",
+                "--skew=1:250,0:5", "--memory-snapshots=no"}));
   EXPECT_EQ(config.run.validate_every, 10);
   EXPECT_EQ(config.run.validation_samples, 100);
   EXPECT_TRUE(config.run.keep_best);
   EXPECT_EQ(config.run.early_stop, 3);
   EXPECT_EQ(config.run.publish, "/out");
   EXPECT_EQ(config.run.init_from, "/old");
+  EXPECT_EQ(config.run.memory_snapshots, "no");
   EXPECT_EQ(config.run.freeze, (std::vector<std::string>{"a", "b.c"}));
   EXPECT_EQ(config.run.schedule, (ProfileSchedule{1, 2, 3, 4}));
   EXPECT_EQ(config.run.skews, (std::vector<Skew>{{1, std::chrono::milliseconds(250)},
@@ -219,11 +221,13 @@ TEST(Config, SkewIsRanksAndMilliseconds) {
 }
 
 TEST(Config, WhatNeedsValidationSaysSo) {
-  const EarlyExit refusal = Refusal({"--keep-best", "--early-stop=2", "--init-strict=perhaps",
-                                     "--profile-schedule=1,1", "--validation-samples=-1"});
+  const EarlyExit refusal =
+      Refusal({"--keep-best", "--early-stop=2", "--init-strict=perhaps", "--profile-schedule=1,1",
+               "--validation-samples=-1", "--memory-snapshots=1"});
   EXPECT_EQ(refusal.code, 2);
-  for (const char* const words : {"--keep-best needs", "--early-stop needs", "--init-strict must",
-                                  "--profile-schedule must", "--validation-samples must"}) {
+  for (const char* const words :
+       {"--keep-best needs", "--early-stop needs", "--init-strict must", "--profile-schedule must",
+        "--validation-samples must", "--memory-snapshots must"}) {
     EXPECT_NE(refusal.text.find(words), std::string::npos) << words;
   }
 }

@@ -72,6 +72,11 @@ void AddRunOptions(CLI::App& app, RunOptions& options) {
   app.add_option("--skew", options.skew,
                  "RANK:MILLISECONDS,...: make these ranks slower by so much in every step, to see "
                  "what the others do");
+  app.add_option(
+         "--memory-snapshots", options.memory_snapshots,
+         "yes: rank 0 leaves its state in memory with ddprun too, so that a restart goes on "
+         "from there; no: restarts go on from checkpoints alone")
+      ->capture_default_str();
   app.add_flag("--no-sync", options.no_sync,
                "Do not average gradients over the ranks, to see how far their models part");
 }
@@ -97,6 +102,10 @@ void CheckRunOptions(const RunOptions& options, std::vector<std::string>& proble
   }
   if (options.init_strict != "yes" && options.init_strict != "no") {
     problems.push_back("--init-strict must be yes or no, not '" + options.init_strict + "'");
+  }
+  if (options.memory_snapshots != "yes" && options.memory_snapshots != "no") {
+    problems.push_back("--memory-snapshots must be yes or no, not '" + options.memory_snapshots +
+                       "'");
   }
   if (!ParseProfileSchedule(options.profile_schedule)) {
     problems.push_back(

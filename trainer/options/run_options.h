@@ -36,7 +36,8 @@ struct RunOptions {
   std::vector<std::string> split_devices;  // Of the model's parts, in order.
   std::filesystem::path profile;           // Directory. Empty: none.
   std::string profile_schedule = "1,1,3";
-  std::string skew;      // "1:250": rank 1 by 250 ms.
+  std::string skew;  // "1:250": rank 1 by 250 ms.
+  std::string memory_snapshots = "yes";
   bool no_sync = false;  // Gradients are not averaged.
 
   // What the texts above mean; set by FinishRunOptions once they are valid.

@@ -1,0 +1,129 @@
+"""The real trainer, killed at random steps: gone on with from memory, or from memory and checkpoints in
+turn, it ends with the bits of a run that nobody disturbed.
+
+DDPRUN_MEMORY_KILLS=1000 kills it that often instead of 6 times, DDPRUN_SEED chooses the instants.
+"""
+
+import os
+import random
+import re
+import signal
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+from ddprun_runs import TRAIN, DdprunTest, read_bytes  # noqa: E402
+
+KILLS = int(os.environ.get("DDPRUN_MEMORY_KILLS", "6"))
+SEED = int(os.environ.get("DDPRUN_SEED", "1"))
+STEPS, BATCH = 150, 64
+EPOCHS = 2 + KILLS // 3
+LIMIT = 120 + 10 * KILLS
+NEVER = "--checkpoint-every=1000000"  # But at the end of each epoch.
+TOLD = re.compile(r"step (\d+)/|(resumed at|training mlp)")
+
+
+class MemoryRecovery(DdprunTest):
+    def training(self, name, *more, epochs=EPOCHS):
+        return [TRAIN, f"--epochs={epochs}", f"--batch={BATCH}", f"--limit-train={STEPS * BATCH * 2}",
+                "--threads=1", f"--checkpoint-dir={self.path(name)}", "--progress-every=0.01",
+                f"--dump-parameters={self.path(name + '.parameters')}", *more]
+
+    def parameters(self, name):
+        data = read_bytes(self.path(name + ".parameters"))
+        self.assertGreater(len(data), 1000)
+        return data
+
+    def calm(self, *more, epochs=EPOCHS):
+        self.run_ddprun("--nproc-per-node=2", *self.training("calm", *more, epochs=epochs), limit=LIMIT)
+        return self.parameters("calm")
+
+    def workers(self):
+        """pid -> generation of those that train."""
+        found = {}
+        for pid in self.mark.living("ddprun-train"):
+            env = dict(e.split(b"=", 1) for e in read_bytes(f"/proc/{pid}/environ").split(b"\0") if b"=" in e)
+            if b"DDPRUN_GENERATION" in env and b"RANK" in env:
+                found[pid] = int(env[b"DDPRUN_GENERATION"])
+        return found
+
+    def kill_often(self, *runs):
+        """How often: each time after some steps that the newest world has told."""
+        chance = random.Random(SEED)
+        told = runs[0]
+        seen, kills = 0, 0
+        while kills < KILLS:
+            wanted = chance.choice((1, 3, 8, 20))  # Lines of progress.
+
+            def ready():
+                text = told.all()[seen:]
+                starts = [m for m in TOLD.finditer(text) if m[2]]
+                return (len([m for m in TOLD.finditer(text, starts[-1].end()) if m[1]]) >= wanted
+                        if starts else False)
+
+            self.wait_for(lambda: any(r.process.poll() is not None for r in runs) or ready(), *runs, limit=LIMIT)
+            workers = self.workers()
+            newest = [pid for pid in workers if workers[pid] == max(workers.values())]
+            if any(r.process.poll() is not None for r in runs) or not newest:
+                return kills
+            seen = len(told.all())
+            try:
+                os.kill(chance.choice(newest), signal.SIGKILL)
+                kills += 1
+            except ProcessLookupError:
+                pass
+        return kills
+
+    def hunted(self, name, *more, nodes=1):
+        flags = [f"--max-restarts={10 * KILLS}", "--crash-loop-limit=0"]
+        training = self.training(name, "--skew=0:3", *more)
+        if nodes == 1:
+            runs = [self.start("--nproc-per-node=2", *flags, *training)]
+        else:
+            endpoint = self.free_endpoint()
+            runs = [self.start("--nnodes=2", f"--node-rank={rank}", f"--rdzv-id={self.run_id}",
+                               f"--rdzv-endpoint={endpoint}", *flags, *training) for rank in range(2)]
+        kills = self.kill_often(*runs)
+        for run in runs:
+            self.assertEqual(run.wait(LIMIT), 0, run.all())
+        self.assertGreater(kills, KILLS // 2, "the training ended before most kills")
+        return len(re.findall("going on from memory", runs[0].err())), runs[0]
+
+    def test_the_bits_stay(self):
+        calm = self.calm()
+        for name, nodes, more in (("memory", 1, [NEVER]), ("both", 1, ["--checkpoint-every=40"]),
+                                  ("nodes", 2, [NEVER])):
+            with self.subTest(name):
+                from_memory, run = self.hunted(name, *more, nodes=nodes)
+                self.assertTrue(self.parameters(name) == calm, f"parameters differ (seed {SEED})\n{run.all()}")
+                if name in ("memory", "nodes"):
+                    self.assertGreater(from_memory, 0, run.all())
+
+    # Kills that come sooner than checkpoints: started again, it must not count anew to the next one.
+    def test_a_save_that_is_overdue_is_made(self):
+        run = self.start("--nproc-per-node=1", "--max-restarts=50", "--crash-loop-limit=0",
+                         *self.training("overdue", "--skew=0:20", "--checkpoint-every=2s", epochs=1000))
+        self.wait_for_text(run, "training mlp")
+        kills = 0
+
+        def saved():
+            return [entry for entry in os.listdir(self.path("overdue"))
+                    if entry.startswith("step-") and not entry.startswith("step-00000000-")]
+
+        def trained():
+            parts = run.all().split("global batch")
+            return len(parts) == 2 + kills and len(TOLD.findall(parts[-1])) >= 25
+
+        while not saved():
+            self.wait_for(lambda: saved() or trained(), run, limit=LIMIT)
+            for pid in [] if saved() else self.workers():
+                os.kill(pid, signal.SIGKILL)
+            kills += 1
+        self.assertGreater(kills, 1, "no kill came before it was due")
+        run.signal(signal.SIGTERM)
+        run.wait(LIMIT)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
