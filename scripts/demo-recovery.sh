@@ -58,10 +58,11 @@ end_run() {
 }
 end_with end_run
 
-killed='' killed_at='' restarted='' resumed='' accuracy='' epoch_shown=''
+killed='' killed_at='' restarted='' resumed='' parts='' accuracy='' epoch_shown=''
 while line=; IFS= read -r -t "$silence" -u "$output" line || [[ -n $line ]]; do
   printf '%s\n' "$line" >>"$folder/output.log"
   [[ ! $line =~ acc(uracy)?[\ :=]+[0-9.]+\ ?% ]] || accuracy=$line  # The last one is final.
+  [[ ! $line =~ recovered\ in\ (.*) ]] || parts=${BASH_REMATCH[1]}
   if [[ ! $line =~ epoch\ ([0-9]+)/([0-9]+)\ step\ ([0-9]+)/([0-9]+) ]]; then
     # Steps already on their way when the worker died do not count as trained again.
     [[ -z $killed || ! ${line,,} =~ restart|resum ]] || restarted=yes
@@ -100,6 +101,7 @@ left=$(processes_of "")
 [[ -n $killed ]] || die 1 "the run ended before a worker could be killed: $folder/output.log"
 [[ -n $resumed ]] || die 1 "training never went on after the kill: $folder/output.log"
 [[ -n $accuracy ]] || die 1 "no line tells the final accuracy: $folder/output.log"
+[[ -z $parts ]] || say "killed to the next step by parts: $parts"
 say "final: ${accuracy:0:100}"
 say "worker $killed killed, training again after $resumed; exit 0, no process left"
 say "whole run $(seconds_since "$begin"); everything it printed: $folder/output.log"

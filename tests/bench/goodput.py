@@ -1,10 +1,14 @@
 """How much of a run's time goes into steps that count, while workers are killed again and again.
 
-    goodput.py build/bin/ddprun build/bin/ddprun-train [--seconds=150] [--every=10] [--torchrun=PATH]
+    goodput.py build/bin/ddprun build/bin/ddprun-train [--seconds=150] [--every=10] [--runs=1]
+               [--torchrun=PATH]
 
-Goodput is steps kept x time of a step undisturbed / wall time. The step time is that of a run
-nobody disturbs, before and after, without its start. A step that was taken again counts once.
-With --torchrun the same model, batch and checkpoint interval in Python (goodput_worker.py), under
+Goodput is steps kept x time of a step undisturbed / wall time. A machine's speed drifts by more
+than a kill costs, so each stretch between two kills has its own step time: the mean of those
+that it took, its first second left out. A step that was taken again counts once. In turn
+with each run there is one that nobody disturbs, cut up at the same moments: what that one differs
+from 100 % by is the method's error, and the difference of the two is what kills cost. With
+--torchrun the same model, batch and checkpoint interval in Python (goodput_worker.py), under
 torchrun and under ddprun, with the same kills.
 """
 
@@ -88,40 +92,52 @@ class Training:
         return points
 
 
-def undisturbed(launcher, program, seconds):
-    """Seconds a step takes, from the middle of the run."""
+def course(launcher, program, seconds, every, chance):
+    """(points, moments): every `every` seconds a moment, and with `chance` a worker dies at it."""
     training = Training(launcher, program)
-    training.runs(seconds)
+    if not measuring.eventually(lambda: points_of(training.metrics), measuring.LIMIT):
+        sys.exit(f"{launcher}: no step within {measuring.LIMIT} s")
+    moments = []
+    while len(moments) <= seconds / every:
+        training.runs(every)
+        moments.append(time.time())
+        if chance:
+            os.kill(chance.choice(training.workers()), signal.SIGKILL)
+    training.runs(every / 2)  # What the last stretch is followed by.
     points = training.stop()
-    if len(points) < 10:
-        sys.exit(f"{launcher}: hardly a step within {seconds:g} s; give more --quiet-seconds")
-    points = points[len(points) // 5:]
+    return points, moments
+
+
+def step_time(points):
+    """The mean; None: too little was noted."""
+    if len(points) < 5 or points[-1][1] <= points[0][1]:
+        return None
     return (points[-1][0] - points[0][0]) / (points[-1][1] - points[0][1])
 
 
-def disturbed(launcher, program, seconds, every, chance):
-    """(steps that count, wall seconds, kills)."""
-    begin = time.monotonic()
-    training = Training(launcher, program)
-    kills = 0
-    while time.monotonic() - begin < seconds:
-        training.runs(min(every, seconds - (time.monotonic() - begin)))
-        workers = training.workers()
-        if workers and time.monotonic() - begin < seconds:
-            os.kill(chance.choice(workers), signal.SIGKILL)
-            kills += 1
-    wall = time.monotonic() - begin
-    # What was reached last: everything before it is in the parameters, once.
-    return training.stop()[-1][1], wall, kills
+def goodput(points, moments):
+    """In percent, from the first moment to the last. What a stretch keeps is what the next one goes
+    on from."""
+    stretches = [[p for p in points if begin < p[0] <= end]
+                 for begin, end in zip(moments, moments[1:])]
+    useful, wall = 0, 0
+    for own, begin, end in zip(stretches, moments, moments[1:]):
+        after = [p for p in points if p[0] > end]
+        took = step_time([p for p in own if p[0] > begin + 1])
+        if not own or not after or took is None:
+            sys.exit(f"hardly a step within {end - begin:.0f} s; give more to --every")
+        (began, first), (goes_on, next_first) = own[0], after[0]
+        useful += (next_first - first) * took
+        wall += goes_on - began  # From a stretch's first note to the next one's: recovery included.
+    return 100 * useful / wall
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("ddprun")
     parser.add_argument("trainer", help="build/bin/ddprun-train")
-    parser.add_argument("--seconds", type=float, default=150, help="of each disturbed run (150)")
+    parser.add_argument("--seconds", type=float, default=150, help="of each run (150)")
     parser.add_argument("--every", type=float, default=10, help="seconds between kills (10)")
-    parser.add_argument("--quiet-seconds", type=float, default=20, help="of each undisturbed (20)")
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--torchrun")
     asked = parser.parse_args()
@@ -143,18 +159,20 @@ def main():
     results = {name: [] for name in cases}
     for run in range(asked.runs):
         for name, (launcher, program) in cases.items():
-            before = undisturbed(launcher, program, asked.quiet_seconds)
-            steps, wall, kills = disturbed(
-                launcher, program, asked.seconds, asked.every, random.Random(seed + run))
-            after = undisturbed(launcher, program, asked.quiet_seconds)
-            goodput = 100 * steps * (before + after) / 2 / wall
-            results[name].append(goodput)
-            print(f"{name}: {kills} kills in {wall:.0f} s, {steps} steps kept, a step takes "
-                  f"{1e3 * before:.3f} and {1e3 * after:.3f} ms: goodput {goodput:.1f} %",
-                  flush=True)
+            calm = goodput(*course(launcher, program, asked.seconds, asked.every, None))
+            points, moments = course(launcher, program, asked.seconds, asked.every,
+                                     random.Random(seed + run))
+            killed = goodput(points, moments)
+            results[name].append((calm, killed))
+            print(f"{name}: {len(moments)} kills in {moments[-1] - moments[0]:.0f} s: goodput "
+                  f"{killed:.2f} %, of a run without kills {calm:.2f} %", flush=True)
     for name, values in results.items():
-        print(f"{name:44} n {len(values)}  min {min(values):.1f} %  "
-              f"median {statistics.median(values):.1f} %  max {max(values):.1f} %")
+        error = max(abs(100 - calm) for calm, _ in values)
+        costs = statistics.median(calm - killed for calm, killed in values)
+        shown = f"a kill costs {costs * asked.every * 10:.0f} ms" if abs(costs) > error else "not shown"
+        print(f"{name:44} n {len(values)}  median goodput "
+              f"{statistics.median(killed for _, killed in values):.2f} %, "
+              f"what kills cost {costs:.2f} %, the method's error {error:.2f} %: {shown}")
 
 
 if __name__ == "__main__":

@@ -1,72 +1,276 @@
-"""How soon workers run again after one is killed, and how soon nothing is left of a killed run.
+"""From a worker's SIGKILL to the next optimizer step of every worker: how long, and which part of the
+way takes it; begun from its file or forked from a template, on one node and on two.
 
-    recovery.py build/bin/ddprun build/tests/exec_stamp [--runs=20] [--torchrun=PATH]
+    recovery.py build/bin/ddprun build/bin/ddprun-train [--runs=50] [--python=PYTHON]
+                [--torchrun=PATH] [--only=WORD,...]
+
+Two workers in all; all kinds in turn, so that the machine's moods meet all alike. ddprun-train is
+its MLP on MNIST with checkpoints, Python (with a PYTHON that has torch) a DDP program of Gloo that
+knows nothing of ddprun and notes the moment of its first step. The parts are what `ddprun status`
+tells. ddprun-train's first step is told to its agent at once, so its whole is their sum: what nobody
+sees is missing (from the kill to the kernel's word, and the way of the directive), and `its line` is
+what is there from outside, some ten steps later. Of Python's, `the rest` is what the program does
+itself: it joins its peers and takes a step. --python measures beside it what
+eight workers and their template hold in memory.
 """
 
+import argparse
+import json
+import math
 import os
-import select
+import queue
+import re
 import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
 import time
 
-from measuring import StampedRun, Table, arguments, milliseconds
+from measuring import LIMIT, clean_environment
+
+from ddprun_runs import children_of, eventually, read_bytes, read_text
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SCRIPT = os.path.join(HERE, "warm_start_worker.py")
+CHUNK = 5
+PARTS = ("detect", "stop", "form", "start", "state", "first_step")
 
 
-def restart_times(command, stamp, count):
-    """From the SIGKILL of a worker to the last of the next generation's exec, in ms."""
-    run = StampedRun([*command, "--nproc-per-node=2", f"--max-restarts={count}", "--no-python"], stamp)
-    times = []
-    for i in range(count):
-        world = run.wait_for_stamps(2 * (i + 1))[-2:]
-        victim = next(pid for rank, pid, _ in world if rank == i % 2)
-        begin = time.monotonic_ns()
-        os.kill(victim, signal.SIGKILL)
-        again = run.wait_for_stamps(2 * (i + 2))[-2:]
-        times.append((max(ns for _, _, ns in again) - begin) / 1e6)
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Run:
+    """One launcher, or one for each of two nodes; what they say is read as it comes."""
+
+    def __init__(self, launcher, program, nodes, environment, workers=2):
+        self.scratch = tempfile.TemporaryDirectory(prefix="ddprun_bench_")
+        self.stamps = os.path.join(self.scratch.name, "stamps")
+        self.environment = {**clean_environment(), "XDG_RUNTIME_DIR": self.scratch.name,
+                            **environment}
+        self.lines = queue.SimpleQueue()
+        self.seen = 0
+        port = free_port()
+        where = [f"--nproc-per-node={workers}", "--standalone"] if nodes == 1 else [
+            "--nproc-per-node=1", "--nnodes=2", "--rdzv-id=bench",
+            f"--rdzv-endpoint=127.0.0.1:{port}"]
+        if nodes == 2 and "torchrun" in launcher[0]:
+            where.append("--rdzv-backend=c10d")
+        self.command = [*launcher, *where, *[w.replace("STAMPS", self.stamps) for w in program]]
+        self.nodes = [self.start(self.command) for _ in range(nodes)]
+
+    def start(self, command):
+        process = subprocess.Popen(command, env=self.environment, cwd=self.scratch.name, text=True,
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.STDOUT, start_new_session=True)
+        threading.Thread(target=self.read, args=[process], daemon=True).start()
+        return process
+
+    def read(self, process):
+        for line in process.stdout:
+            self.lines.put((time.monotonic_ns(), line))
+
+    def line(self, wanted):
+        """When one came in which that stands; None: none within LIMIT."""
+        end = time.monotonic() + LIMIT
+        while True:
+            try:
+                when, line = self.lines.get(timeout=max(0, end - time.monotonic()))
+            except queue.Empty:
+                return None
+            if re.search(wanted, line):
+                return when
+
+    def stamped(self, count=2):
+        """When the last of the next workers took its first step; None: not within LIMIT."""
+        def look():
+            lines = read_text(self.stamps).splitlines()[self.seen:]
+            return len(lines) >= count and [tuple(map(int, line.split())) for line in lines[:count]]
+        world = eventually(look, LIMIT)
+        if not world:
+            return None
+        self.seen += count
+        return max(ns for _, _, ns in world)
+
+    def workers(self, node=-1):
+        found, todo = [], [self.nodes[node].pid]
+        while todo:
+            pid = todo.pop()
+            if b"LOCAL_RANK=" in read_bytes(f"/proc/{pid}/environ"):
+                found.append(pid)
+            else:
+                todo += children_of(pid)
+        return found
+
+    def startup(self, ddprun, number, complete):
+        """As `ddprun status` tells it, once that part of it is known."""
+        asked_at = time.monotonic()
+
+        def look():
+            nonlocal asked_at
+            if time.monotonic() < asked_at:
+                return None  # Asking costs the machine more than knowing it later.
+            asked_at = time.monotonic() + 0.1
+            asked = subprocess.run([ddprun, "status", "-o", "json"], env=self.environment,
+                                   capture_output=True, check=False)
+            runs = json.loads(asked.stdout)["runs"] if asked.returncode == 0 else []
+            newest = runs[0]["startups"][-1] if runs and runs[0]["startups"] else None
+            known = newest and newest["number"] >= number and newest[complete] is not None
+            return known and newest
+        return eventually(look, LIMIT) or sys.exit(f"{self.command}: no start {number} was told")
+
+    def end(self):
+        for node in self.nodes:
+            if node.poll() is None:
+                node.send_signal(signal.SIGTERM)
+        for node in self.nodes:
+            try:
+                node.wait(LIMIT)
+            except subprocess.TimeoutExpired:
+                os.killpg(node.pid, signal.SIGKILL)
+                node.wait()
+        self.scratch.cleanup()
+
+
+class Kind:
+    def __init__(self, launcher, program, nodes, python=None):
+        self.launcher, self.program, self.nodes = launcher, program, nodes
+        self.python, self.torchrun = python, "torchrun" in launcher[0]
+        self.values = {}
+        self.gave_up = 0
+
+    def environment(self):
+        if self.torchrun:
+            return {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}  # Else its restarts hang.
+        return {"PYTHON_EXEC": self.python} if self.python else {}
+
+    def add(self, name, value):
+        self.values.setdefault(name, []).append(value)
+
+    def steps(self, run):
+        return run.stamped() if self.python else run.line(r"^epoch|: epoch|\bstep \d+/")
+
+    def measure(self):
+        run = Run(self.launcher, self.program, self.nodes, self.environment())
+        if self.steps(run) is None:
+            sys.exit(f"{run.command}: no step within {LIMIT} s")
+        if not self.torchrun:
+            run.startup(self.launcher[0], 1, "start_seconds" if self.python else "first_step_seconds")
+        for i in range(CHUNK):
+            victim = run.workers()[-1]
+            while not run.lines.empty():
+                run.lines.get()
+            begin = time.monotonic_ns()
+            os.kill(victim, signal.SIGKILL)
+            when = self.steps(run) if self.python else (
+                run.line("resumed at|training .* on") and self.steps(run))
+            if when is None:
+                self.gave_up += 1
+                break  # The next run begins anew.
+            self.note(run, i + 2, (when - begin) / 1e6)
+        run.end()
+
+    def note(self, run, number, took):
+        if self.torchrun:
+            return self.add("whole", took)
+        known = "start_seconds" if self.python else "first_step_seconds"
+        startup = run.startup(self.launcher[0], number, known)
+        parts = {part: 1e3 * startup[part + "_seconds"] for part in PARTS
+                 if startup[part + "_seconds"] is not None}
+        for part, value in parts.items():
+            self.add(part.replace("_", " "), value)
+        if self.python:
+            self.add("the rest", took - sum(parts.values()))
+        self.add("whole", took if self.python else sum(parts.values()))
+        if not self.python:
+            self.add("its line", took)
+
+
+def percentile(values, q):
+    return sorted(values)[max(0, math.ceil(q * len(values)) - 1)]
+
+
+def row(name, values, unit="ms"):
+    print(f"{name:46}{len(values):4}" + "".join(
+        f"{percentile(values, q):10.1f}" for q in (0.5, 0.9, 0.99)) + f" {unit}", flush=True)
+
+
+def pss(pid):
+    found = re.search(rb"^Pss:\s+(\d+) kB", read_bytes(f"/proc/{pid}/smaps_rollup"), re.M)
+    return int(found[1]) / 1e3 if found else 0
+
+
+def memory(ddprun, python, preload, count=8):
+    """MB of all workers and of what they were forked from, once each has collected its garbage."""
+    run = Run([ddprun, *preload], [SCRIPT, "STAMPS", "rest"], 1, {"PYTHON_EXEC": python}, count)
+    if not run.stamped(count):
+        sys.exit(f"{run.command}: no {count} workers within {LIMIT} s")
+    agent = children_of(run.nodes[0].pid)[0]
+    total = sum(pss(pid) for pid in children_of(agent))
     run.end()
-    return times
+    return total
 
 
-def gone_time(command, stamp, choose):
-    """From the SIGKILL of a supervisor to the end of the run's last process, in ms."""
-    run = StampedRun([*command, "--nproc-per-node=2", "--no-python"], stamp)
-    run.wait_for_stamps(2)
-    pids = run.pids()
-    assert len(pids) == 4, f"guard, agent and two workers, not {pids}"
-    poll = select.poll()
-    handles = [os.pidfd_open(pid) for pid in pids]
-    for handle in handles:
-        poll.register(handle, select.POLLIN)
-    begin = time.monotonic_ns()
-    os.kill(choose(pids), signal.SIGKILL)
-    left = set(handles)
-    while left:
-        for handle, _ in poll.poll():
-            poll.unregister(handle)
-            left.remove(handle)
-    took = milliseconds(begin)
-    for handle in handles:
-        os.close(handle)
-    run.end()
-    return took
+def print_template(ddprun, python, runs):
+    ways = {"cold": [], "--preload": ["--preload=torch,torch._dynamo"]}
+    sizes = {name: [] for name in ways}
+    for _ in range(runs):
+        for name, flags in ways.items():
+            sizes[name].append(memory(ddprun, python, flags))
+    for name in ways:
+        row(f"Python {name}: 8 workers (and template), PSS", sizes[name], "MB")
+    shares = [100 * warm / cold for warm, cold in zip(sizes["--preload"], sizes["cold"])]
+    row("  that, of the cold ones", shares, "%")
+
+
+def kinds_of(asked):
+    restarts = f"--max-restarts={CHUNK}"
+    own = [asked.ddprun, "--crash-loop-limit=0", restarts]
+    train = [asked.trainer, "--epochs=100000", "--progress-every=0.001"]
+    script = [SCRIPT, "STAMPS"]
+    kinds = {}
+    for nodes in (1, 2):
+        at = f"{nodes} node{'s' if nodes > 1 else ''}"
+        kinds[f"{at}: ddprun-train"] = Kind(own, train, nodes)
+        kinds[f"{at}: ddprun-train --preload=none"] = Kind([*own, "--preload=none"], train, nodes)
+        if asked.python:
+            kinds[f"{at}: Python --preload"] = Kind(
+                [*own, "--preload=torch,torch._dynamo"], script, nodes, asked.python)
+            kinds[f"{at}: Python cold"] = Kind(own, script, nodes, asked.python)
+        if asked.torchrun:
+            kinds[f"{at}: torchrun, Python"] = Kind(
+                [asked.torchrun, "--monitor-interval=0.1", restarts], script, nodes, "its own")
+    words = asked.only.split(",")
+    return {name: kind for name, kind in kinds.items() if any(word in name for word in words)}
 
 
 def main():
-    asked = arguments(__doc__.splitlines()[0], {"stamp": "build/tests/exec_stamp"})
-    table = Table()
-    chunk = 5  # In turn, so that the machine's moods meet all alike.
-    launchers = {"ddprun": [asked.ddprun]}
-    if asked.torchrun:
-        launchers["torchrun"] = [asked.torchrun]
-        launchers["torchrun --monitor-interval=0.01"] = [asked.torchrun, "--monitor-interval=0.01"]
-    times = {name: [] for name in launchers}
-    while len(times["ddprun"]) < asked.runs:
-        for name, command in launchers.items():
-            times[name] += restart_times(command, asked.stamp, chunk)
-    for name, values in times.items():
-        table.row(f"{name}: worker killed to all run again", values)
-    for who, choose in (("guard", lambda pids: pids[0]), ("agent", lambda pids: pids[1])):
-        values = [gone_time([asked.ddprun], asked.stamp, choose) for _ in range(asked.runs)]
-        table.row(f"ddprun: {who} killed to nothing left", values)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("ddprun", type=os.path.abspath)
+    parser.add_argument("trainer", type=os.path.abspath)
+    parser.add_argument("--runs", type=int, default=50)
+    parser.add_argument("--python")
+    parser.add_argument("--torchrun", type=os.path.abspath)
+    parser.add_argument("--only", default="", help="kinds with one of these words in their name")
+    asked = parser.parse_args()
+    kinds = kinds_of(asked)
+    for _ in range(math.ceil(asked.runs / CHUNK)):
+        for kind in kinds.values():
+            kind.measure()
+    print(f"{'':46}{'n':>4}{'p50':>10}{'p90':>10}{'p99':>10}")
+    for name, kind in kinds.items():
+        row(f"{name}: killed to next step", kind.values.get("whole", [math.nan]))
+        for part, values in kind.values.items():
+            if part != "whole":
+                row(f"  {part}", values)
+        if kind.gave_up:
+            print(f"  did not come back within {LIMIT} s: {kind.gave_up} times")
+    if asked.python and not asked.only:
+        print_template(asked.ddprun, asked.python, max(1, asked.runs // (2 * CHUNK)))
 
 
 if __name__ == "__main__":

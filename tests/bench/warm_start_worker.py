@@ -1,6 +1,9 @@
-"""An unmodified DDP program that notes when its first step was taken (for warm_start.py)."""
+"""An unmodified DDP program that notes when its first step was taken (for recovery.py), and rests
+after it where it is told to."""
 
+import gc
 import os
+import signal
 import sys
 import time
 
@@ -19,9 +22,14 @@ def main():
         optimizer.zero_grad()
         model(torch.randn(16, 32)).sum().backward()
         optimizer.step()
+        now = time.monotonic_ns()
+        if first and sys.argv[2:] == ["rest"]:
+            gc.collect()
         if first:
             with open(sys.argv[1], "a") as stamps:
-                stamps.write(f"{dist.get_rank()} {os.getpid()} {time.monotonic_ns()}\n")
+                stamps.write(f"{dist.get_rank()} {os.getpid()} {now}\n")
+        if sys.argv[2:] == ["rest"]:
+            signal.pause()
         first = False
 
 
