@@ -75,6 +75,20 @@ void ResolveGiveUpCode(const RawFlags& raw, LaunchConfig& config, Problems& prob
   }
 }
 
+void ResolveHttpListen(const RawFlags& raw, LaunchConfig& config, Problems& problems) {
+  if (raw.http_listen.empty()) {
+    return;
+  }
+  const bool no_host = raw.http_listen.starts_with(':');
+  const Result<Endpoint> listen =
+      ParseEndpoint((no_host ? "0.0.0.0" : "") + raw.http_listen, std::nullopt);
+  if (listen) {
+    config.http_listen = *listen;
+  } else {
+    problems.Add("--http-listen must be HOST:PORT or :PORT: " + listen.error().message);
+  }
+}
+
 void ResolveJobEnd(const RawFlags& raw, LaunchConfig& config, Problems& problems) {
   if (!raw.time_limit.empty()) {
     const Result<Duration> limit = ParseDuration("--time-limit", raw.time_limit);
@@ -144,6 +158,7 @@ Result<CommandLine> Resolve(RawFlags& raw, const std::vector<std::string>& rest,
   ReadFields(raw, problems);
   ResolveGiveUpCode(raw, config, problems);
   ResolveJobEnd(raw, config, problems);
+  ResolveHttpListen(raw, config, problems);
   config.signals = ParseSignals(raw.signals, raw.signals != RawFlags{}.signals);
   problems.Check(ParseSeconds("--monitor-interval", raw.monitor_interval));
   ResolveProgram(raw, config, problems);

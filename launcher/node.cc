@@ -41,6 +41,7 @@ Result<int> LaunchedNode::Run() {
   RETURN_IF_ERROR(SetUp());
   guard_.Watch(
       loop_, [this](int signal) { OnSignal(signal); }, [this] { DieNow(SIGKILL); });
+  RETURN_IF_ERROR(OpenWatch());
   RETURN_IF_ERROR(agent_->Start());
   if (role_.succession) {
     role_.succession->Start();
@@ -54,6 +55,7 @@ Result<int> LaunchedNode::Run() {
   job_end_ = std::make_unique<JobEnd>(
       loop_, config_, [this](const JobEndKnown& known) { agent_->driver.OnJobEnd(known); });
   loop_.Run();
+  watch_.reset();
   agent_->workers.FlushOutput(kOutputFlushLimit);
   role_.Close();
   return end_->code();
@@ -125,7 +127,31 @@ ServerNews LaunchedNode::News() {
           }};
 }
 
+Result<void> LaunchedNode::OpenWatch() {
+  if (config_.http_listen) {
+    ASSIGN_OR_RETURN(watch_, OpenWatchDoor(loop_, *config_.http_listen, [this] { return Look(); }));
+    Log(LogLevel::kInfo, "probes and metrics: http://" + ToString(watch_->endpoint()) +
+                             "/livez, /readyz and /metrics");
+  }
+  return {};
+}
+
+NodeView LaunchedNode::Look() const {
+  const AgentDriver& driver = agent_->driver;
+  NodeView view = ViewOf(driver.state(), driver.config(), worker_counts_, loop_.Now());
+  view.scheduler = config_.around.name;
+  const CoordinatorDriver* const server =
+      role_.succession ? role_.succession->coordinator() : role_.coordinator.get();
+  if (server != nullptr) {
+    if (auto runs = server->StatusOfRuns(config_.run_id); runs && !runs->empty()) {
+      view.run = std::move(runs->front());
+    }
+  }
+  return view;
+}
+
 void LaunchedNode::OnWorker(const WorkerNews& news) {
+  worker_counts_.Count(news.placement.generation, news.ended);
   if (news.ended) {
     store_probe_.Cancel();  // Of a node that is being lost its store tells nothing new.
   } else if (news.local_rank == 0 && config_.shape.max_nodes > 1) {

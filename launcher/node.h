@@ -20,6 +20,7 @@
 #include "launcher/server/store_probe.h"
 #include "launcher/slurm/job_end.h"
 #include "launcher/slurm/srun_watch.h"
+#include "launcher/watching/watch_door.h"
 
 namespace ddprun {
 
@@ -37,6 +38,8 @@ class LaunchedNode {
   Result<void> SetUp();
   Result<void> MakeRunDirectory();
   ServerNews News();
+  Result<void> OpenWatch();
+  NodeView Look() const;
   void OnWorker(const WorkerNews& news);
   void OnSignal(int signal);
   void OnExit(const Exit& exit);
@@ -55,6 +58,8 @@ class LaunchedNode {
   std::unique_ptr<JobEnd> job_end_;
   StoreProbe store_probe_;
   std::uint32_t restarts_used_ = 0;
+  WorkerCounts worker_counts_;
+  std::unique_ptr<HttpListener> watch_;  // Last: it asks all of the above.
 };
 
 }  // namespace ddprun

@@ -167,6 +167,16 @@ install_beside() {
   say "$what installed in $(seconds_since "$begin")"
 }
 
+# What reads metrics and alerts as Prometheus does: one file of Debian's package, no service.
+install_promtool() {
+  [[ ! -x $(promtool) ]] || return 0
+  say "downloading prometheus for its promtool: 19 MB"
+  (cd "$scratch" && apt-get -o APT::Sandbox::User=root -qq download prometheus &&
+    dpkg-deb --fsys-tarfile prometheus_*.deb | tar -x ./usr/bin/promtool) ||
+    die 1 "apt-get could not download prometheus (its message is above)"
+  mv "$scratch/usr/bin/promtool" "$(promtool)"
+}
+
 package_lists=() want_libtorch=yes want_tests=no want_torch=no want_cuda=no want_venv=no
 for argument in "$@"; do
   case $argument in
@@ -189,6 +199,7 @@ lock_cache
 [[ $want_libtorch == no ]] || install_libtorch
 [[ $want_tests == no ]] || install_venv "$(test_venv)" 500 "Python packages of the tests" \
   "" "$pins/tests.txt"
+[[ $want_tests == no ]] || install_promtool
 [[ $want_torch$want_cuda == nono ]] || install_venv "$(torch_venv)" 7000 "torch $torch_version" \
   ": 2.4 GB to download, 4 GB on disk" "$pins/tests.txt" "$pins/torch.txt"
 [[ $want_torch == no ]] || install_beside "$(frameworks)" 100 "accelerate and Lightning" \

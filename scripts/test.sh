@@ -43,6 +43,7 @@ else
   "$root/scripts/setup.sh" --tests
   extra=(-DDDPRUN_TEST_PYTHON="$(test_venv)/bin/python3")
 fi
+[[ $quick == yes ]] || extra+=(-DDDPRUN_PROMTOOL="$(promtool)")
 "$root/scripts/build.sh" --all -DDDPRUN_TESTS=ON "${extra[@]}"
 
 # A test says what it takes of the machine in quarters of a core (PROCESSORS); most wait.

@@ -64,6 +64,7 @@ struct LaunchConfig {
   bool virtual_local_rank = false;
   std::string preload;  // Empty: what is a template by itself alone; "none": nothing is.
   bool scrub_env = false;
+  std::optional<Endpoint> http_listen;  // --http-listen: probes and metrics; none: nobody asks.
   HandledSignals signals;
 
   std::string log_dir;          // Empty: no worker output is kept.

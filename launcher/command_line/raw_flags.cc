@@ -239,6 +239,10 @@ void AddOutput(CLI::App& app, RawFlags& raw) {
       "--event-log-handler", raw.event_log_handler, "null|console",
       "console: torchrun's events, one JSON object per line on stderr, when a worker starts "
       "or ends and when the agent does; a Python plug-in is refused");
+  output.Value("--http-listen", raw.http_listen, "HOST:PORT",
+               "Answer GET /livez, /readyz and /metrics (Prometheus) there, on every node: for "
+               "probes and monitoring (docs/watching.md). Whoever reaches it may read; :PORT is "
+               "every IPv4 address");
   output.Value("--logs-specs", raw.logs_specs, "default",
                "Only 'default': Python plug-ins that choose the log files are refused");
   output.Switch("-v,--verbose", config.verbose, "Say every step of ddprun's own");

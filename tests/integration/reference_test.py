@@ -16,6 +16,7 @@ REFERENCE, ROOT = sys.argv[1:3]
 GENERATED = {  # File -> form, first and last line of what is generated.
     "docs/man/ddprun.1": ("man", '.\\" flags', '.\\" end of flags'),
     "docs/command-line.md": ("markdown", "<!-- flags", "<!-- end of flags"),
+    "docs/watching.md": ("metrics", "<!-- metrics", "<!-- end of metrics"),
 }
 
 

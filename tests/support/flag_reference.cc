@@ -1,9 +1,10 @@
 // Prints the table of ddprun's flags as the manual page's OPTIONS ("man") or as Markdown
-// ("markdown"), so that both documents are what the binary knows.
+// ("markdown"), or that of its metrics ("metrics"), so that documents are what the binary knows.
 #include <cstdio>
 #include <string>
 
 #include "launcher/command_line/raw_flags.h"
+#include "launcher/watching/metrics.h"
 
 namespace ddprun {
 namespace {
@@ -60,6 +61,14 @@ void PrintMarkdown() {
   }
 }
 
+void PrintMetrics() {
+  std::printf("\n| metric | type | labels | |\n|---|---|---|---|\n");
+  for (const MetricRow& row : MetricTable()) {
+    std::printf("| `%s` | %s | %s | %s%s |\n", row.name.c_str(), row.type.c_str(),
+                row.labels.c_str(), row.of_run ? "The run's: " : "", row.help.c_str());
+  }
+}
+
 }  // namespace
 }  // namespace ddprun
 
@@ -69,8 +78,10 @@ int main(int argc, char** argv) {
     ddprun::PrintMan();
   } else if (form == "markdown") {
     ddprun::PrintMarkdown();
+  } else if (form == "metrics") {
+    ddprun::PrintMetrics();
   } else {
-    std::fprintf(stderr, "usage: flag_reference man|markdown\n");
+    std::fprintf(stderr, "usage: flag_reference man|markdown|metrics\n");
     return 2;
   }
   return 0;

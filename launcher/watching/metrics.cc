@@ -1,0 +1,291 @@
+#include "launcher/watching/metrics.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <map>
+#include <string_view>
+
+namespace ddprun {
+namespace {
+
+// Backslash, quote and newline, as the format wants them; other control characters become '?'.
+std::string Quoted(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '\\' || c == '"') {
+      quoted += {'\\', c};
+    } else if (c == '\n') {
+      quoted += "\\n";
+    } else {
+      quoted += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
+    }
+  }
+  return quoted + '"';
+}
+
+std::string Number(double value) {
+  std::array<char, 32> digits;
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+  return {digits.data(), end};
+}
+
+double Seconds(Duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+using Labels = std::vector<std::pair<std::string_view, std::string>>;
+
+// The series of one metric.
+class Series {
+ public:
+  Series(std::string& text, std::string_view name, double unix_now)
+      : now(unix_now), text_(text), name_(name) {}
+
+  void Add(double value) { Add({}, value); }
+  void Add(const Labels& labels, double value) {
+    text_ += name_;
+    char before = '{';
+    for (const auto& [name, text] : labels) {
+      text_ += before;
+      text_ += name;
+      text_ += '=' + Quoted(text);
+      before = ',';
+    }
+    text_ += (labels.empty() ? " " : "} ") + Number(value) + '\n';
+  }
+  // One for each word, 1 for the one that is.
+  void AddState(std::initializer_list<std::string_view> words, std::string_view is) {
+    for (const std::string_view word : words) {
+      Add({{"state", std::string(word)}}, word == is);
+    }
+  }
+
+  const double now;
+
+ private:
+  std::string& text_;
+  const std::string_view name_;
+};
+
+struct Metric {
+  std::string_view name;
+  std::string_view type;
+  std::string_view labels;
+  std::string_view help;
+  void (*tell)(const NodeView&, Series&);
+};
+
+const RankProgress* SlowestOf(const NodeView& view) {
+  const auto slowest = std::min_element(
+      view.ranks.begin(), view.ranks.end(),
+      [](const RankProgress& a, const RankProgress& b) { return a.step < b.step; });
+  return slowest == view.ranks.end() ? nullptr : &*slowest;
+}
+
+std::uint64_t FurthestOf(const NodeView& view) {
+  std::uint64_t step = 0;
+  for (const RankProgress& rank : view.ranks) {
+    step = std::max(step, rank.step);
+  }
+  return step;
+}
+
+std::string_view WordOf(AgentPhase phase) {
+  switch (phase) {
+    case AgentPhase::kIdle:
+      return "idle";
+    case AgentPhase::kRunning:
+      return "running";
+    case AgentPhase::kStopping:
+      return "stopping";
+    case AgentPhase::kDone:
+      return "done";
+  }
+  return "";
+}
+
+constexpr Metric kOfNode[] = {
+    {"ddprun_build_info", "gauge", "version", "1; which ddprun this is.",
+     [](const NodeView&, Series& out) {
+       out.Add({{"version", DDPRUN_VERSION}}, 1);
+     }},
+    {"ddprun_run_info", "gauge", "run, node, scheduler", "1; which node of which run this is.",
+     [](const NodeView& view, Series& out) {
+       out.Add({{"run", view.run_id}, {"node", view.node}, {"scheduler", view.scheduler}}, 1);
+     }},
+    {"ddprun_agent_state", "gauge", "state", "1 for what this agent does, 0 for all else.",
+     [](const NodeView& view, Series& out) {
+       out.AddState({"idle", "running", "stopping", "done"}, WordOf(view.phase));
+     }},
+    {"ddprun_ready", "gauge", "", "1: workers run here, or this node is a spare; as /readyz says.",
+     [](const NodeView& view, Series& out) { out.Add(ReadinessOf(view).ready); }},
+    {"ddprun_server_term", "gauge", "", "Term of the server that this node follows.",
+     [](const NodeView& view, Series& out) { out.Add(static_cast<double>(view.term.value)); }},
+    {"ddprun_server_heard_age_seconds", "gauge", "", "Since this node last heard the server.",
+     [](const NodeView& view, Series& out) {
+       if (view.ever_heard) {
+         out.Add(Seconds(view.heard));
+       }
+     }},
+    {"ddprun_generation", "gauge", "", "Generation that this node runs; 0: none.",
+     [](const NodeView& view, Series& out) {
+       out.Add(static_cast<double>(view.generation.value));
+     }},
+    {"ddprun_world_size", "gauge", "", "Workers in its world; 0: it is in none.",
+     [](const NodeView& view, Series& out) { out.Add(view.world_size); }},
+    {"ddprun_workers_wanted", "gauge", "", "Workers that this node has when it runs.",
+     [](const NodeView& view, Series& out) { out.Add(view.workers); }},
+    {"ddprun_workers_alive", "gauge", "", "Worker processes that are there.",
+     [](const NodeView& view, Series& out) { out.Add(view.alive); }},
+    {"ddprun_workers_late", "gauge", "",
+     "Workers without progress for longer than --hang-timeout lets them.",
+     [](const NodeView& view, Series& out) {
+       out.Add(
+           static_cast<double>(std::count_if(view.ranks.begin(), view.ranks.end(),
+                                             [](const RankProgress& rank) { return rank.late; })));
+     }},
+    {"ddprun_worker_starts_total", "counter", "", "Workers started by this agent.",
+     [](const NodeView& view, Series& out) { out.Add(static_cast<double>(view.counts.started)); }},
+    {"ddprun_worker_ends_total", "counter", "how",
+     "Workers of this agent that ended: success, failure (another exit code), signal.",
+     [](const NodeView& view, Series& out) {
+       out.Add({{"how", "success"}}, static_cast<double>(view.counts.succeeded));
+       out.Add({{"how", "failure"}}, static_cast<double>(view.counts.failed));
+       out.Add({{"how", "signal"}}, static_cast<double>(view.counts.killed));
+     }},
+    {"ddprun_restart_budget", "gauge", "", "Restarts that the run may use (--max-restarts).",
+     [](const NodeView& view, Series& out) { out.Add(view.max_restarts); }},
+    {"ddprun_restart_budget_used", "gauge", "", "Restarts that count against it, as last heard.",
+     [](const NodeView& view, Series& out) { out.Add(view.restarts_used); }},
+    {"ddprun_last_step", "gauge", "", "Highest STEP of a worker here; absent: none was told.",
+     [](const NodeView& view, Series& out) {
+       if (const std::uint64_t step = FurthestOf(view); step != 0) {
+         out.Add(static_cast<double>(step));
+       }
+     }},
+    {"ddprun_last_step_timestamp_seconds", "gauge", "",
+     "When a worker here last made progress (a higher STEP, another PHASE), as seconds since 1970.",
+     [](const NodeView& view, Series& out) {
+       const auto newest = std::min_element(
+           view.ranks.begin(), view.ranks.end(),
+           [](const RankProgress& a, const RankProgress& b) { return a.since < b.since; });
+       if (newest != view.ranks.end()) {
+         out.Add(out.now - Seconds(newest->since));
+       }
+     }},
+    {"ddprun_steps_behind_max", "gauge", "",
+     "Between the highest and the lowest STEP of the workers here.",
+     [](const NodeView& view, Series& out) {
+       if (const RankProgress* const slowest = SlowestOf(view)) {
+         out.Add(static_cast<double>(FurthestOf(view) - slowest->step));
+       }
+     }},
+    {"ddprun_slowest_rank", "gauge", "", "The rank here whose STEP is lowest.",
+     [](const NodeView& view, Series& out) {
+       if (const RankProgress* const slowest = SlowestOf(view)) {
+         out.Add(slowest->rank);
+       }
+     }},
+    {"ddprun_job_seconds_left", "gauge", "",
+     "Until the scheduler ends the job, where that is known.",
+     [](const NodeView& view, Series& out) {
+       if (view.job_ends_unix) {
+         out.Add(static_cast<double>(*view.job_ends_unix) - out.now);
+       }
+     }},
+};
+
+constexpr Metric kOfRun[] = {
+    {"ddprun_run_state", "gauge", "state", "1 for what the run does, 0 for all else.",
+     [](const NodeView& view, Series& out) {
+       out.AddState({"recovering", "gathering", "running", "draining", "succeeded", "failed"},
+                    view.run->phase);
+     }},
+    {"ddprun_run_state_seconds", "gauge", "", "For how long it has done that.",
+     [](const NodeView& view, Series& out) { out.Add(Seconds(view.run->phase_since)); }},
+    {"ddprun_wait_seconds", "gauge", "", "The same while nothing trains; 0: it trains, or is over.",
+     [](const NodeView& view, Series& out) {
+       out.Add(view.run->waits_for.empty() ? 0 : Seconds(view.run->phase_since));
+     }},
+    {"ddprun_nodes", "gauge", "state", "Nodes that the server knows, by what they do.",
+     [](const NodeView& view, Series& out) {
+       std::map<std::string, std::uint32_t> counts;
+       for (const NodeStatus& node : view.run->nodes) {
+         ++counts[node.state];
+       }
+       if (view.run->more_nodes != 0) {
+         counts["not listed"] = view.run->more_nodes;
+       }
+       for (const auto& [state, count] : counts) {
+         out.Add({{"state", state}}, count);
+       }
+     }},
+    {"ddprun_nodes_wanted", "gauge", "bound", "MIN and MAX of --nnodes.",
+     [](const NodeView& view, Series& out) {
+       out.Add({{"bound", "min"}}, view.run->min_nodes);
+       out.Add({{"bound", "max"}}, view.run->max_nodes);
+     }},
+    {"ddprun_requeues", "gauge", "", "How often a scheduler started the job again.",
+     [](const NodeView& view, Series& out) { out.Add(view.run->requeues); }},
+    {"ddprun_node_heartbeat_age_seconds", "gauge", "node",
+     "Since the server last heard a node of the world.",
+     [](const NodeView& view, Series& out) {
+       for (const NodeStatus& node : view.run->nodes) {
+         if (node.in_world) {
+           out.Add({{"node", node.node}}, Seconds(node.last_seen));
+         }
+       }
+     }},
+    {"ddprun_node_step", "gauge", "node", "Lowest STEP of the workers of a node of the world.",
+     [](const NodeView& view, Series& out) {
+       for (const NodeStatus& node : view.run->nodes) {
+         if (node.in_world && node.step != 0) {
+           out.Add({{"node", node.node}}, static_cast<double>(node.step));
+         }
+       }
+     }},
+};
+
+void Tell(const Metric& metric, const NodeView& view, double unix_now, std::string& text) {
+  const std::string name(metric.name);
+  std::string series;
+  Series out(series, metric.name, unix_now);
+  metric.tell(view, out);
+  if (!series.empty()) {
+    text += "# HELP " + name + ' ' + std::string(metric.help) + "\n# TYPE " + name + ' ' +
+            std::string(metric.type) + '\n' + series;
+  }
+}
+
+}  // namespace
+
+std::string MetricsText(const NodeView& view, double unix_now) {
+  std::string text;
+  for (const Metric& metric : kOfNode) {
+    Tell(metric, view, unix_now, text);
+  }
+  if (view.run) {
+    for (const Metric& metric : kOfRun) {
+      Tell(metric, view, unix_now, text);
+    }
+  }
+  return text;
+}
+
+std::vector<MetricRow> MetricTable() {
+  std::vector<MetricRow> rows;
+  const auto add = [&rows](const Metric& metric, bool of_run) {
+    rows.push_back({std::string(metric.name), std::string(metric.type), std::string(metric.labels),
+                    std::string(metric.help), of_run});
+  };
+  for (const Metric& metric : kOfNode) {
+    add(metric, false);
+  }
+  for (const Metric& metric : kOfRun) {
+    add(metric, true);
+  }
+  return rows;
+}
+
+}  // namespace ddprun

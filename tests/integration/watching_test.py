@@ -1,0 +1,91 @@
+"""--http-listen: probes and metrics of every agent, as Kubernetes and Prometheus ask for them."""
+
+import http.client
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest  # noqa: E402
+
+PROMTOOL = os.environ.get("PROMTOOL")  # Empty: it is not there, and nothing is shown by it.
+EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples")
+LISTEN = "--http-listen=127.0.0.1:0"
+
+
+class Watching(DdprunTest):
+    def place(self, run):
+        """Where its listener is, once it says so."""
+        host, port = self.wait_for_text(run, r"probes and metrics: http://([\d.]+):(\d+)").groups()
+        return host, int(port)
+
+    def get(self, run, path):
+        connection = http.client.HTTPConnection(*self.place(run), timeout=20)
+        self.addCleanup(connection.close)
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+
+    def end(self, run):
+        run.signal(signal.SIGTERM)
+        self.assertEqual(run.wait(), 143, run.all())
+
+    def metrics(self, run):
+        status, text = self.get(run, "/metrics")
+        self.assertEqual(status, 200)
+        return dict(re.findall(r"^(\w+(?:\{.*\})?) (\S+)$", text, re.M)), text
+
+    def test_a_node_tells_its_run(self):
+        run = self.start("--nproc-per-node=2", LISTEN, FAKE_WORKER, HELLO, "--hang")
+        self.wait_for(lambda: self.get(run, "/readyz") == (200, "running generation 1\n"), run)
+        self.assertEqual(self.get(run, "/livez"), (200, "the control loop turns\n"))
+        self.assertEqual(self.get(run, "/passwd")[0], 404)
+        told, text = self.metrics(run)
+        for name, value in {"ddprun_generation": "1", "ddprun_world_size": "2", "ddprun_workers_alive": "2",
+                            "ddprun_worker_starts_total": "2", "ddprun_ready": "1",
+                            'ddprun_run_state{state="running"}': "1",
+                            'ddprun_nodes{state="running"}': "1",
+                            'ddprun_nodes_wanted{bound="max"}': "1"}.items():
+            self.assertEqual(told.get(name), value, text)
+        if PROMTOOL:
+            self.promtool("metrics", text=text)
+        self.end(run)
+
+    def promtool(self, what, *files, text=None):
+        checked = subprocess.run([PROMTOOL, "check", what, *files], input=text, text=True,
+                                 capture_output=True, timeout=60)
+        self.assertEqual(checked.returncode, 0, checked.stdout + checked.stderr)
+        self.assertEqual(checked.stderr, "")
+
+    @unittest.skipUnless(PROMTOOL, "without promtool")
+    def test_the_alerts_are_prometheus_own(self):
+        self.promtool("rules", os.path.join(EXAMPLES, "metrics", "alerts.yml"))
+
+    def test_a_node_that_waits_is_alive_and_not_ready(self):
+        endpoint = self.free_endpoint()
+        run = self.start("--nnodes=2", f"--rdzv-endpoint={endpoint}", LISTEN, FAKE_WORKER, "--exit=0")
+        self.wait_for(lambda: "1 of 2 are here" in self.get(run, "/readyz")[1], run)
+        self.assertEqual(self.get(run, "/readyz")[0], 503)
+        self.assertEqual(self.get(run, "/livez")[0], 200)
+        told, text = self.metrics(run)
+        self.assertEqual(told['ddprun_nodes{state="ready"}'], "1", text)
+        self.assertGreaterEqual(float(told["ddprun_wait_seconds"]), 0)
+        self.end(run)
+
+    def test_a_bad_place_is_said_before_anything_starts(self):
+        for place in ("8080", "somewhere", "127.0.0.1:99999", "127.0.0.1:", ":x"):
+            run = self.run_ddprun(f"--http-listen={place}", FAKE_WORKER, expect=2)
+            self.assertIn("--http-listen must be HOST:PORT or :PORT", run.err())
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            run = self.start(f"--http-listen=127.0.0.1:{taken.getsockname()[1]}", FAKE_WORKER, "--exit=0")
+            self.assertNotEqual(run.wait(), 0)
+            self.assertRegex(run.err(), r"--http-listen.*in use by process \d+")
+
+
+if __name__ == "__main__":
+    unittest.main()
