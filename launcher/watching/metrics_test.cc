@@ -51,13 +51,15 @@ TEST(Metrics, TheServerTellsTheRun) {
       {.node = "n2", .state = "lost"},
       {.node = "n2", .state = "lost"}};
   view.run->more_nodes = 7;
+  view.run->startups = {{}, {.detect = Duration{2}, .stop = Duration{40}}};
   EXPECT_THAT(MetricsText(view, 0),
               AllOf(HasSubstr("\nddprun_wait_seconds 2.5\n"),
                     HasSubstr("\nddprun_run_state{state=\"gathering\"} 1\n"),
                     HasSubstr("\nddprun_nodes{state=\"lost\"} 2\n"),
                     HasSubstr("\nddprun_nodes{state=\"not listed\"} 7\n"),
                     HasSubstr("\nddprun_node_heartbeat_age_seconds{node=\"n1\"} 0.02\n"),
-                    Not(HasSubstr("node=\"n2\""))));
+                    HasSubstr("\nddprun_last_start_seconds{phase=\"stop\"} 0.04\n"),
+                    Not(HasSubstr("phase=\"form\"")), Not(HasSubstr("node=\"n2\""))));
 }
 
 // Names come from command lines and other machines.
