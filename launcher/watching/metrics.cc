@@ -6,6 +6,8 @@
 #include <map>
 #include <string_view>
 
+#include "agent/core/describe.h"
+
 namespace ddprun {
 namespace {
 
@@ -91,20 +93,6 @@ std::uint64_t FurthestOf(const NodeView& view) {
   return step;
 }
 
-std::string_view WordOf(AgentPhase phase) {
-  switch (phase) {
-    case AgentPhase::kIdle:
-      return "idle";
-    case AgentPhase::kRunning:
-      return "running";
-    case AgentPhase::kStopping:
-      return "stopping";
-    case AgentPhase::kDone:
-      return "done";
-  }
-  return "";
-}
-
 constexpr Metric kOfNode[] = {
     {"ddprun_build_info", "gauge", "version", "1; which ddprun this is.",
      [](const NodeView&, Series& out) {
@@ -116,7 +104,7 @@ constexpr Metric kOfNode[] = {
      }},
     {"ddprun_agent_state", "gauge", "state", "1 for what this agent does, 0 for all else.",
      [](const NodeView& view, Series& out) {
-       out.AddState({"idle", "running", "stopping", "done"}, WordOf(view.phase));
+       out.AddState({"idle", "running", "stopping", "done"}, Describe(view.phase));
      }},
     {"ddprun_ready", "gauge", "", "1: workers run here, or this node is a spare; as /readyz says.",
      [](const NodeView& view, Series& out) { out.Add(ReadinessOf(view).ready); }},
