@@ -6,7 +6,8 @@ Every machine is a network namespace on one bridge (needs root); off is: its lin
 processes are killed, so nobody hears of it. All see one folder as the run directory. In turn: three
 nodes and two, from the cut to the exec of the last worker of the next world; three nodes with a list
 of endpoints instead of a folder; and a server alone on its host, killed for good, from the kill to
-the new server's word that every worker was found.
+the new server's word that every worker was found. And with the host alive, the server's agent killed
+alone: of three nodes, with a folder and with a list.
 """
 
 import os
@@ -98,6 +99,10 @@ class Machines:
                 pass
         self.runs.pop(machine).wait()
 
+    def kill_agent(self, machine):
+        (agent,) = children_of(self.runs[machine].pid)
+        os.kill(agent, signal.SIGKILL)
+
     def end(self):
         for machine in list(self.runs):
             self.kill(machine)
@@ -105,7 +110,7 @@ class Machines:
         self.scratch.cleanup()
 
 
-def host_off(asked, nodes, moment, listed=False):
+def lost(asked, nodes, moment, listed=False, host=True):
     machines = Machines(nodes, asked.ddprun, asked.stamp, listed)
     machines.start_node(0, f"1:{nodes}")
     if not listed:  # Of a list nobody serves before all are there.
@@ -120,8 +125,11 @@ def host_off(asked, nodes, moment, listed=False):
         pass
     machines.skip()
     begin = time.monotonic_ns()
-    machines.network.cut(0)
-    machines.kill(0)
+    if host:
+        machines.network.cut(0)
+        machines.kill(0)
+    else:
+        machines.kill_agent(0)
     took = (machines.world(nodes - 1) - begin) / 1e6
     machines.end()
     return took
@@ -151,11 +159,15 @@ def main():
     if not namespaces_work() or not shutil.which("nsenter"):
         sys.exit("needs root and network namespaces")
     kinds = {"3 nodes": (3, False), "2 nodes": (2, False), "3 nodes with a list": (3, True)}
+    agents = {"3 nodes": (3, False), "3 nodes with a list": (3, True)}
     times = {kind: [] for kind in kinds}
+    deaths = {kind: [] for kind in agents}
     alone, restarted = [], 0
     for i in range(asked.runs):  # In turn, so that the machine's moods meet all alike.
         for kind, (nodes, listed) in kinds.items():
-            times[kind].append(host_off(asked, nodes, i * 0.37 % 1, listed))
+            times[kind].append(lost(asked, nodes, i * 0.37 % 1, listed))
+        for kind, (nodes, listed) in agents.items():
+            deaths[kind].append(lost(asked, nodes, i * 0.37 % 1, listed, host=False))
         took, restarts = server_off(asked)
         alone.append(took)
         restarted += restarts
@@ -164,6 +176,8 @@ def main():
     for kind, values in times.items():
         table.row(f"{kind}, server's host off to the survivors' world runs (bar {bars[kind]:.0f} s)",
                   values)
+    for kind, values in deaths.items():
+        table.row(f"{kind}, server's agent killed to the survivors' world runs (bar 0.5 s)", values)
     table.row("server alone, its host off to all found", alone)
     print(f"workers restarted when the server alone was lost: {restarted}")
     late = [f"{kind}: {max(values) / 1e3:.1f} s" for kind, values in times.items()
