@@ -34,6 +34,7 @@ AgentDriver::AgentDriver(Loop& loop, AgentConfig config, AgentParts parts)
       [this](WorkerEnd end) { OnWorkerEnded(std::move(end)); },
       [this] { OnAllGone(); },
   });
+  parts_.channel->OnAnotherServer([this] { Feed(ServerChanged{}); });
 }
 
 Result<void> AgentDriver::Start() {

@@ -26,6 +26,7 @@
 #include <utility>
 #include <vector>
 
+#include "agent/heir.h"
 #include "agent/workers/directory_removal.h"
 #include "agent/workers/process_tree.h"
 #include "agent/workers/wait_status.h"
@@ -41,14 +42,18 @@ constexpr std::size_t kMaxHeld = 16;  // Descriptors kept for the agent.
 constexpr char kWatching = 'w';       // What the agent says once it hears signals.
 constexpr char kUnlessUsed = '?';     // Before a directory.
 constexpr char kUsed = 'u';
+constexpr char kHold = '\0';    // With a descriptor,
+constexpr char kBequest = 'b';  // and with another one.
 constexpr int kLookAgainMs = 50;
 constexpr int kSayAfterRounds = 10'000 / kLookAgainMs;
+constexpr Duration kHeirLimit{2'000};
 
 struct Guard {
   pid_t agent = 0;
   UniqueFd signals;  // A signalfd of kPassedOn and SIGCHLD.
   UniqueFd link;
   std::vector<UniqueFd> held;
+  UniqueFd bequest;
   std::string directory;  // Absolute; to be removed at the end. Empty: none.
   std::string unused;     // The same, until it is used.
   bool watching = false;  // The agent is: until then a signal ends it here.
@@ -136,7 +141,9 @@ bool TakeMessage(Guard& guard) {
     int fd = -1;
     std::memcpy(&fd, CMSG_DATA(header), sizeof fd);
     UniqueFd received(fd);
-    if (guard.held.size() < kMaxHeld) {
+    if (bytes[0] == kBequest) {
+      guard.bequest = std::move(received);
+    } else if (guard.held.size() < kMaxHeld) {
       guard.held.push_back(std::move(received));
     }
   }
@@ -248,12 +255,6 @@ void EndWhatIsLeft(Guard& guard) {
   }
 }
 
-// Signals that a process gets for what it did itself.
-bool IsOwnFault(int signal) {
-  constexpr std::array kFaults = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGSYS, SIGTRAP};
-  return std::find(kFaults.begin(), kFaults.end(), signal) != kFaults.end();
-}
-
 }  // namespace
 
 void GuardLink::Watch(AsioLoop& loop, std::function<void(int)> on_signal,
@@ -303,7 +304,11 @@ void GuardLink::Watch(AsioLoop& loop, std::function<void(int)> on_signal,
 }
 
 bool GuardLink::HoldUntilGone(int fd) {
-  return SendWithDescriptors(socket_.get(), std::string_view("", 1), {&fd, 1}, 0);
+  return SendWithDescriptors(socket_.get(), {&kHold, 1}, {&fd, 1}, 0);
+}
+
+bool GuardLink::Bequeath(int fd) {
+  return SendWithDescriptors(socket_.get(), {&kBequest, 1}, {&fd, 1}, 0);
 }
 
 bool GuardLink::Send(const std::string& message) {
@@ -325,7 +330,8 @@ void GuardLink::SayUsed() {
   }
 }
 
-int RunGuarded(const std::function<int(GuardLink)>& agent_main) {
+int RunGuarded(const std::function<int(GuardLink)>& agent_main,
+               const std::function<void(UniqueFd)>& heir) {
   UserLimits();
   ::signal(SIGCHLD, SIG_DFL);  // Ignored by some parents; then nobody could be waited for.
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -356,6 +362,9 @@ int RunGuarded(const std::function<int(GuardLink)>& agent_main) {
   ::signal(SIGPIPE, SIG_IGN);  // Nothing comes before the sweep: no words, nor their refusal.
   const ExitStatus status = DecodeWaitStatus(WaitForAgent(guard));
   EndWhatIsLeft(guard);
+  if (heir && guard.bequest) {  // Only now: it may say of this node that nothing is left.
+    RunHeir([&] { heir(std::move(guard.bequest)); }, kHeirLimit, [&] { AwaitSignal(guard); });
+  }
   const Killed* const killed = std::get_if<Killed>(&status);
   if (killed != nullptr && guard.ended_by == 0) {
     Say("the agent was " + Describe(*killed) + "; ended what it started");
@@ -368,7 +377,7 @@ int RunGuarded(const std::function<int(GuardLink)>& agent_main) {
       Say(left);
     }
   }
-  if (killed != nullptr && guard.ended_by == 0 && IsOwnFault(killed->signal)) {
+  if (killed != nullptr && guard.ended_by == 0 && IsOwnFault(*killed)) {
     return kExitInternal;
   }
   return killed != nullptr && guard.ended_by != 0 ? 128 + guard.ended_by : ShellCode(status);

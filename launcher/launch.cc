@@ -12,6 +12,7 @@
 #include "launcher/node.h"
 #include "launcher/plan.h"
 #include "launcher/preparation.h"
+#include "launcher/server/heir.h"
 #include "launcher/server/server_role.h"
 #include "launcher/slurm/under_srun.h"
 #include "launcher/verbs/verbs.h"
@@ -64,17 +65,19 @@ int Launch(const LaunchConfig& config) {
     Complain(LogLevel::kError, enough.error().message);
     return kExitInternal;
   }
-  return RunGuarded([&](GuardLink guard) {
-    QueueLog();  // First of all: nobody may read what is said.
-    SayRemarks(config, *prepared);
-    if (config.verbose) {
-      SayOrigins(config);
-    }
-    ApplyToEnvironment(config, *prepared);
-    const int code = RunNode(config, *prepared, std::move(guard));
-    FlushLog(kLogFlushLimit);
-    return code;
-  });
+  return RunGuarded(
+      [&](GuardLink guard) {
+        QueueLog();  // First of all: nobody may read what is said.
+        SayRemarks(config, *prepared);
+        if (config.verbose) {
+          SayOrigins(config);
+        }
+        ApplyToEnvironment(config, *prepared);
+        const int code = RunNode(config, *prepared, std::move(guard));
+        FlushLog(kLogFlushLimit);
+        return code;
+      },
+      [&](UniqueFd estate) { CloseClaimOfTheDead(config, estate); });
 }
 
 }  // namespace ddprun

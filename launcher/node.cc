@@ -16,6 +16,7 @@
 #include "launcher/interfaces.h"
 #include "launcher/node_slot.h"
 #include "launcher/run_token.h"
+#include "rendezvous/succession/estate_memory.h"
 
 namespace ddprun {
 namespace {
@@ -81,7 +82,11 @@ Result<void> LaunchedNode::SetUp() {
   RETURN_IF_ERROR(MakeRunDirectory());
   RETURN_IF_ERROR(FindToken(config_));
   served_files_.emplace(loop_, directory_->path(), config_.run_id, config_.tls);
-  ASSIGN_OR_RETURN(role_, TakeServerRole(loop_, config_, News()));
+  ServerNews news = News();
+  if (HasSuccession(config_)) {
+    news.estate = HoldEstate();
+  }
+  ASSIGN_OR_RETURN(role_, TakeServerRole(loop_, config_, std::move(news)));
   RETURN_IF_ERROR(served_files_->Open(role_));
   AgentOptions options = OptionsOf(config_, prepared_, *directory_, slot.node, role_.where);
   options.store.address = address;
@@ -115,16 +120,32 @@ Result<void> LaunchedNode::MakeRunDirectory() {
   return {};
 }
 
+// Without it a server that dies with this agent is missed for as long as one whose host is off.
+std::shared_ptr<EstateKeeper> LaunchedNode::HoldEstate() {
+  Result<EstateMemory> memory = EstateMemory::Make();
+  if (!memory || !guard_.Bequeath(memory->fd())) {
+    Log(LogLevel::kDebug,
+        memory ? "the guard could not be told of what this server leaves" : memory.error().message);
+    return nullptr;
+  }
+  const auto held = std::make_shared<EstateMemory>(*std::move(memory));
+  return std::make_shared<EstateKeeper>(
+      [memory = held](const std::optional<HeldEstate>& held) { memory->Hold(held); });
+}
+
 ServerNews LaunchedNode::News() {
-  return {[this](const NewServer& server) {
-            served_files_->Write(server.endpoint, server.token);
-            server.coordinator.SetToken(server.token);
-            end_->OnServerCame();
-          },
-          [this] {
-            served_files_->Remove();
-            end_->OnServerWent();
-          }};
+  return {.estate = nullptr,
+          .on_serving =
+              [this](const NewServer& server) {
+                served_files_->Write(server.endpoint, server.token);
+                server.coordinator.SetToken(server.token);
+                end_->OnServerCame();
+              },
+          .on_stepped_down =
+              [this] {
+                served_files_->Remove();
+                end_->OnServerWent();
+              }};
 }
 
 Result<void> LaunchedNode::OpenWatch() {

@@ -37,6 +37,7 @@ class LaunchedNode {
  private:
   Result<void> SetUp();
   Result<void> MakeRunDirectory();
+  std::shared_ptr<EstateKeeper> HoldEstate();
   ServerNews News();
   Result<void> OpenWatch();
   NodeView Look() const;

@@ -166,6 +166,9 @@ CoordinatorEffects CoordinatorDriver::TakeStep(CoordinatorState& state,
 void CoordinatorDriver::Decide(const RunId& run_id, RunEntry& run, const CoordinatorEvent& event) {
   CoordinatorEffects effects = TakeStep(run.state, event, loop_.Now());
   Tell(run, effects.notices);
+  if (effects.persist && keep_for_heir_) {
+    keep_for_heir_(effects.persist->record);
+  }
   if (effects.persist && keep_outcomes_ && effects.persist->record.outcome) {
     unkept_[run_id] = effects.persist->number;
     RememberEnd(ToRemember(run_id, run.state.newest, *run.state.outcome));

@@ -44,6 +44,13 @@ class CoordinatorDriver {
   void UseClaim(const std::vector<EndedRun>& ended, KeepOutcomes keep);
   void OutcomesAreKept(const std::vector<EndedRun>& kept);
 
+  // Likewise, where this server dies with its agent: `keep` is told each newest record before
+  // anybody is told of what is in it. It must not wait for anything.
+  using KeepRecord = std::function<void(const RunRecord&)>;
+  void KeepForHeir(KeepRecord keep) { keep_for_heir_ = std::move(keep); }
+  // What an earlier server left so. After UseClaim and KeepForHeir.
+  void Inherit(const Estate& estate);
+
   // Before anything arrives: another server reigned before this one, so what its runs' nodes still
   // do is found out from their reports before anything is formed.
   void TakeOver();
@@ -147,6 +154,7 @@ class CoordinatorDriver {
   Generation forgotten_;  // Of any run that was: the same run id's next world comes after its last.
   std::vector<EndedRun> ended_;            // The oldest first.
   KeepOutcomes keep_outcomes_;             // None: no claim is held.
+  KeepRecord keep_for_heir_;               // None: nobody would find it.
   std::map<RunId, std::uint64_t> unkept_;  // The record of its outcome.
   bool retired_ = false;
   TokenGate gate_;

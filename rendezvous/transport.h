@@ -81,6 +81,9 @@ class SyncChannel {
   virtual void Send(const NodeReport& report, Duration deadline, Done done) = 0;
   // Gives up the call in flight; `done` never comes. Destroying the channel does the same.
   virtual void Cancel() = 0;
+  // Called once reports go to another server than before, where no call is open. Most channels have
+  // one for ever.
+  virtual void OnAnotherServer(std::function<void()> /*changed*/) {}
 };
 
 }  // namespace ddprun

@@ -80,10 +80,12 @@ struct JobEndKnown {
   std::int64_t unix_seconds = 0;  // The same moment, for people.
   std::optional<Time> stop;       // When the workers are to save and end; none: nobody asked.
 };
+// Another server is spoken to from now on, and it was not asked yet.
+struct ServerChanged {};
 struct AgentTick {};
-using AgentEvent =
-    std::variant<Started, Replied, CallFailed, WorkerEnded, AllGone, SpawnFailed, WorkersStarted,
-                 StartLasts, WorkerSpoke, StacksTaken, SignalArrived, JobEndKnown, AgentTick>;
+using AgentEvent = std::variant<Started, Replied, CallFailed, WorkerEnded, AllGone, SpawnFailed,
+                                WorkersStarted, StartLasts, WorkerSpoke, StacksTaken, SignalArrived,
+                                JobEndKnown, ServerChanged, AgentTick>;
 
 // ---- Effects ----
 struct SendReport {  // Replaces the call in flight.

@@ -388,6 +388,7 @@ std::vector<AgentEffect> Step(AgentState& state, const AgentConfig& config, cons
                  },
                  [&](const SignalArrived& arrived) { OnSignal(step, arrived); },
                  [&](const JobEndKnown& known) { state.job_end = known; },
+                 [&](const ServerChanged&) { LookAtOnce(step); },
                  [&](const AgentTick&) { OnTick(step); },
              },
              event);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/exit_code.h"
+#include "rendezvous/messages/lease.h"
 
 namespace ddprun {
 namespace {
@@ -110,6 +111,14 @@ void BecomeIdle(AgentStep& step, Generation generation) {
   }
   if (state.finish) {
     BeginDone(step);
+  }
+}
+
+void LookAtOnce(AgentStep& step) {
+  AgentState& state = step.state;
+  if (state.retry_at && state.poll_period < kLargeWorldsPoll) {
+    state.backoff = Duration{0};
+    step.send = true;
   }
 }
 

@@ -55,4 +55,7 @@ void BeginDone(AgentStep& step);
 // Every process of the generation is gone.
 void BecomeIdle(AgentStep& step, Generation generation);
 
+// A pause after a failed call ends. Of a large world not: all would ask at one moment.
+void LookAtOnce(AgentStep& step);
+
 }  // namespace ddprun

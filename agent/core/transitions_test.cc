@@ -260,5 +260,23 @@ TEST_F(Agent, DescribesItselfInOneLine) {
   EXPECT_EQ(Describe(AgentEffect(Exit{3, {}, "why"})), "exit 3: why");
 }
 
+// The pause was meant for the server that did not answer.
+TEST_F(Agent, AsksAnotherServerAtOnce) {
+  TellRun(1, 1s);
+  Feed(CallFailed{state.sequence, "refused"}, 2s);
+  Feed(ServerChanged{}, 2'001ms);
+  EXPECT_TRUE(Did<SendReport>());
+  Feed(ServerChanged{}, 2'002ms);  // The call is open: it was sent to that one.
+  EXPECT_FALSE(Did<SendReport>());
+}
+
+TEST_F(Agent, OfALargeWorldAsksAnotherServerWhenItsPauseIsOver) {
+  Feed(Replied{state.sequence, {RunOf(1), 5, 36s, 12s, {1}}, {99}}, 1s);
+  Feed(AgentTick{}, 3s);
+  Feed(CallFailed{state.sequence, "refused"}, 4s);
+  Feed(ServerChanged{}, 4'001ms);
+  EXPECT_FALSE(Did<SendReport>());
+}
+
 }  // namespace
 }  // namespace ddprun

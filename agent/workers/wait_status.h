@@ -1,4 +1,4 @@
-// The only place that reads a native wait status.
+// The only place that reads a native wait status, and what its signals mean.
 #pragma once
 
 #include "common/exit_status.h"
@@ -6,5 +6,8 @@
 namespace ddprun {
 
 ExitStatus DecodeWaitStatus(int wait_status);
+
+// Of a signal that a process gets for what it did itself.
+bool IsOwnFault(const Killed& killed);
 
 }  // namespace ddprun

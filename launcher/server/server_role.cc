@@ -193,6 +193,17 @@ void KeepClaimsOnList(const std::vector<Endpoint>& list, const Access& access,
   options.list = DigestOf(list);
 }
 
+void KeepClaims(const LaunchConfig& config, const Access& access, const RunId& run,
+                SuccessionOptions& options) {
+  if (config.candidates.empty()) {
+    options.claims = std::make_shared<ClaimDirectory>(config.run_dir);
+    return;
+  }
+  const bool given = !config.token.empty() || !config.token_file.empty() || config.tls.any();
+  KeepClaimsOnList(config.candidates, access,
+                   given || config.insecure ? std::nullopt : std::optional(run), options);
+}
+
 std::optional<ServerFiles> ServerRole::OpenDoor(AsioLoop& loop,
                                                 const std::filesystem::path& run_directory,
                                                 const RunId& run_id) {
@@ -250,13 +261,10 @@ Result<ServerRole> JoinSuccession(AsioLoop& loop, const LaunchConfig& config, Se
   const SealedToken drawn = own ? DrawSealedToken(config, access) : SealedToken{};
   access.token += drawn.token;
   if (config.candidates.empty()) {
-    const auto directory = std::make_shared<ClaimDirectory>(config.run_dir);
-    RETURN_IF_ERROR(directory->Prepare());
-    options.claims = directory;
-  } else {
-    KeepClaimsOnList(config.candidates, access, own ? std::optional(config.run_id) : std::nullopt,
-                     options);
+    RETURN_IF_ERROR(ClaimDirectory(config.run_dir).Prepare());
   }
+  KeepClaims(config, access, config.run_id, options);
+  options.estate = std::move(news.estate);
   options.fence_after = config.shape.fence_after;
   ASSIGN_OR_RETURN(options.operators_token, OperatorsToken(access, config.run_dir));
   const auto network = std::make_shared<GrpcNetwork>(loop, access, options.operators_token);

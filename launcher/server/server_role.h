@@ -27,6 +27,7 @@ namespace ddprun {
 
 // Told when this node begins, or ceases, to carry the server of a run with a shared directory.
 struct ServerNews {
+  std::shared_ptr<EstateKeeper> estate;  // None: the guard could not be given any memory.
   std::function<void(const NewServer&)> on_serving;
   std::function<void()> on_stepped_down;
 };
@@ -74,6 +75,11 @@ Result<bool> BindOnList(SuccessionDriver& succession, GrpcNetwork& network,
 // token of its own, sealed for this run; an empty one: for any.
 void KeepClaimsOnList(const std::vector<Endpoint>& list, const Access& access,
                       const std::optional<RunId>& sealed_for, SuccessionOptions& options);
+
+// Where the claims of such a launch are kept. Where nobody was given a token, each place of a list
+// has one of its own, sealed for this run.
+void KeepClaims(const LaunchConfig& config, const Access& access, const RunId& run,
+                SuccessionOptions& options);
 
 // Each node is an open connection; the soft limit is often 1,024. Workers get the
 // user's own (UserLimits).

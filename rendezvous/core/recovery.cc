@@ -13,6 +13,10 @@
 namespace ddprun {
 namespace {
 
+bool IsGone(const Recovery& recovery, const NodeKey& key) {
+  return std::ranges::find(recovery.gone, key) != recovery.gone.end();
+}
+
 // What a collected place says of its part of the world.
 enum class Found { kMissing, kHosting, kSucceeded, kNotStarted, kEnded };
 
@@ -44,6 +48,19 @@ std::optional<std::uint32_t> PlaceOf(const Recovery& recovery, const NodeKey& ke
     }
   }
   return std::nullopt;
+}
+
+// Places that nobody will take. A world that no record knows may be another membership's.
+std::size_t GonePlaces(const Recovery& recovery) {
+  std::size_t gone = 0;
+  if (recovery.gone.empty() || !RecordIsNewest(recovery)) {
+    return gone;
+  }
+  const std::vector<Member>& members = recovery.journaled->members;
+  for (std::uint32_t rank = 0; rank < members.size(); ++rank) {
+    gone += !recovery.places.contains(rank) && IsGone(recovery, members[rank].key);
+  }
+  return gone;
 }
 
 Found WhatIsFound(const Recovery& recovery, const Roster& roster, std::uint32_t group_rank) {
@@ -144,7 +161,7 @@ World FoundWorld(const Recovery& recovery, const Roster& roster, Time began, Tim
     member.hosted = found != Found::kMissing && found != Found::kNotStarted;
     member.succeeded = found == Found::kSucceeded;
     member.lost = found == Found::kMissing;
-    if (member.lost) {
+    if (member.lost && !IsGone(recovery, member.key)) {
       member.fence = FenceFrom(roster.shape, answered, now);
     }
   }
@@ -259,7 +276,8 @@ bool Collect(Recovery& recovery, const Roster& roster, const NodeKey& key, const
   }
   // A world that ended, and of which no record says that it is the newest, may have been followed
   // by one whose nodes have not been heard yet.
-  const bool all_told = recovery.places.size() == recovery.newest->group_size;
+  const bool all_told =
+      recovery.places.size() + GonePlaces(recovery) == recovery.newest->group_size;
   return all_told && (RecordIsNewest(recovery) || AllGoOn(recovery, roster));
 }
 
@@ -316,7 +334,7 @@ std::vector<NodeId> MissingFromRecovery(const Recovery& recovery) {
   }
   const std::vector<Member>& members = recovery.journaled->members;
   for (std::uint32_t rank = 0; rank < members.size() && missing.size() < kMaxNamed; ++rank) {
-    if (!recovery.places.contains(rank)) {
+    if (!recovery.places.contains(rank) && !IsGone(recovery, members[rank].key)) {
       missing.push_back(members[rank].key.node);
     }
   }

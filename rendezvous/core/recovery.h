@@ -15,6 +15,7 @@
 //   | report    | collected; the newest (term, generation, world id) is the world looked for; |
 //   |           | who names it takes its place there; so does who hosts nothing, where the    |
 //   |           | journal knows it as a member (it has not heard of it yet, or has ended)     |
+//   | gone      | who left the journal, and nothing else, is lost, and not waited for          |
 //   | all taken | each hosts, succeeded or has not started -> Running, nobody restarts        |
 //   |           | else, the journal knows no newer world -> Draining, not charged             |
 //   | node lost | its place is free again                                                     |
@@ -52,6 +53,8 @@ struct Recovery {
   std::size_t bytes = 0;                  // Of them.
   std::optional<World> journaled;         // The journal's last, as it was formed.
   bool entered = false;                   // Recovering has been, once.
+  // Of whom nothing is left, as their guard has seen: nobody waits for them.
+  std::vector<NodeKey> gone;
 };
 
 // What was found in the end.

@@ -33,6 +33,7 @@ struct Member {
   bool lost = false;
   std::optional<Time> fence;  // Lost, but its workers may run until then (--fence-after).
   std::uint8_t reached = 0;   // Which points of its start it has told (startup/).
+  bool operator==(const Member&) const = default;
 };
 
 // Who of a world has not done what is waited for, by group rank.
@@ -54,6 +55,7 @@ struct World {
   Endpoint store;
   Time formed;
   RollCall roll;
+  bool operator==(const World&) const = default;
 };
 
 // Group rank; nullopt for outsiders and members that were lost.

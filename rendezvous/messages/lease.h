@@ -41,6 +41,8 @@ inline constexpr int kThirdsToLetGoOfList = 5;
 inline constexpr int kLeasesUntilStale = 2;
 // Looks where the server is missed: nodes must find a new one within a lease.
 inline constexpr int kReadsPerLeaseWhenMissed = 10;
+// Looks while calls fail and the server is not missed yet: it may have died, and its guard say so.
+inline constexpr int kReadsPerLeaseWhenFailed = 30;
 // A round with witnesses: look, back and move within one third; never less than a slow connect.
 inline constexpr int kRoundsPerLease = 6;
 inline constexpr Duration kLeastPatienceWithWitnesses{200};

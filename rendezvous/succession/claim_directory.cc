@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 constexpr const char* kKind = "ddprun claim 2";
 constexpr const char* kKindBefore = "ddprun claim 1";
 constexpr const char* kClaimPrefix = "term-";
-constexpr std::size_t kMaxClaim = 128 << 10;  // kMostEndedInClaim runs have 40 KiB.
+constexpr std::size_t kMaxClaim = 256 << 10;  // Ended runs have 40 KiB, an estate 96.
 constexpr std::size_t kFixedLines = 6;
 constexpr std::uint64_t kMaxNumber = std::uint64_t{1} << 48;  // Each is one takeover.
 constexpr std::uint64_t kMaxCounter = std::uint64_t{1} << 62;
@@ -51,15 +51,19 @@ std::optional<std::string> ValueOf(const std::string& line, const std::string& n
 
 constexpr const char* kHex = "0123456789abcdef";
 
-std::string LinesOf(const std::vector<EndedRun>& ended) {
-  std::string lines;
-  for (const EndedRun& run : ended) {
-    lines += "ended ";
-    for (const char c : Encode(JournalEntry(run))) {
-      const auto byte = static_cast<unsigned char>(c);
-      lines += {kHex[byte >> 4], kHex[byte & 0xf]};
-    }
-    lines += "\n";
+std::string LineOf(const std::string& name, const std::string& bytes) {
+  std::string line = name + " ";
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    line += {kHex[byte >> 4], kHex[byte & 0xf]};
+  }
+  return line + "\n";
+}
+
+std::string LinesOf(const Claim& claim) {
+  std::string lines = claim.left ? LineOf("left", Encode(*claim.left)) : "";
+  for (const EndedRun& run : claim.ended) {
+    lines += LineOf("ended", Encode(JournalEntry(run)));
   }
   return lines;
 }
@@ -100,7 +104,7 @@ std::string Encode(const Claim& claim) {
           : claim.over  ? "2"
                         : "1") +
          "\nlease " + Padded(static_cast<std::uint64_t>(claim.lease.count())) + "\n" +
-         LinesOf(claim.ended);
+         LinesOf(claim);
 }
 
 Result<Claim> DecodeClaim(const std::string& text, std::uint64_t number) {
@@ -126,6 +130,16 @@ Result<Claim> DecodeClaim(const std::string& text, std::uint64_t number) {
   const auto counter = ParseNumber(ValueOf(lines[3], "counter").value_or(""));
   const std::string closed = ValueOf(lines[4], "closed").value_or("");
   const auto lease = ParseNumber(ValueOf(lines[5], "lease").value_or(""));
+  std::optional<Estate> left;
+  if (lines.size() > kFixedLines && lines[kFixedLines].starts_with("left ")) {
+    const Result<Estate> estate =
+        DecodeEstate(FromHex(*ValueOf(lines[kFixedLines], "left")).value_or(""));
+    if (!estate) {
+      return bad;
+    }
+    left = *estate;
+    lines.erase(lines.begin() + kFixedLines);
+  }
   const auto ended = EndedIn({lines.begin() + kFixedLines, lines.end()});
   if (!term || !counter || *counter > kMaxCounter || !lease || *lease > kMaxLease || !ended ||
       (closed != "0" && closed != "1" && closed != "2")) {
@@ -143,7 +157,8 @@ Result<Claim> DecodeClaim(const std::string& text, std::uint64_t number) {
               closed != "0",
               closed == "2",
               Duration{static_cast<Duration::rep>(*lease)},
-              *ended};
+              *ended,
+              left};
   ASSIGN_OR_RETURN(claim.endpoint, ParseEndpoint(ValueOf(lines[2], "endpoint").value_or(""), {}));
   return claim;
 }

@@ -11,7 +11,7 @@
 #include "common/endpoint.h"
 #include "common/result.h"
 #include "common/time.h"
-#include "rendezvous/core/succession/succession.h"
+#include "rendezvous/core/succession/state.h"
 
 namespace ddprun {
 

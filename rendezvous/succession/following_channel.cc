@@ -8,10 +8,19 @@ void FollowingChannel::SpeakThrough(std::unique_ptr<SyncChannel> channel) {
   channel_ = std::move(channel);
   if (open_) {
     Forward();
+  } else if (channel_ && changed_) {
+    loop_.Post([this, alive = alive_] {
+      if (*alive && channel_ && !open_) {
+        changed_();
+      }
+    });
   }
 }
 
 void FollowingChannel::Send(const NodeReport& report, Duration deadline, Done done) {
+  if (sends_) {
+    sends_(report);
+  }
   open_ = Open{report, deadline, std::move(done)};
   Forward();
 }
@@ -44,6 +53,8 @@ void FollowingChannel::OnDone(std::uint64_t sequence, Result<SyncReply> reply) {
   open_.reset();
   if (reply && heard_) {
     heard_(*reply);
+  } else if (!reply && failed_) {
+    failed_();
   }
   done(sequence, std::move(reply));
 }

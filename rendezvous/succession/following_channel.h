@@ -17,15 +17,21 @@ namespace ddprun {
 class FollowingChannel final : public SyncChannel {
  public:
   explicit FollowingChannel(Loop& loop) : limit_(loop), loop_(loop) {}
+  ~FollowingChannel() override { *alive_ = false; }
 
   // With every answer, before the receiver gets it. It may change the channel.
   void OnAnswer(std::function<void(const SyncReply&)> heard) { heard_ = std::move(heard); }
+
+  // With every call that failed, and with every report before it is sent.
+  void OnFailure(std::function<void()> failed) { failed_ = std::move(failed); }
+  void OnSend(std::function<void(const NodeReport&)> sends) { sends_ = std::move(sends); }
 
   // None: nobody serves.
   void SpeakThrough(std::unique_ptr<SyncChannel> channel);
 
   void Send(const NodeReport& report, Duration deadline, Done done) override;
   void Cancel() override;
+  void OnAnotherServer(std::function<void()> changed) override { changed_ = std::move(changed); }
 
  private:
   struct Open {
@@ -40,6 +46,10 @@ class FollowingChannel final : public SyncChannel {
   std::optional<Open> open_;
   LoopTimer limit_;  // Of a call that waits for a server.
   std::function<void(const SyncReply&)> heard_;
+  std::function<void()> failed_;
+  std::function<void(const NodeReport&)> sends_;
+  std::function<void()> changed_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   Loop& loop_;
 };
 

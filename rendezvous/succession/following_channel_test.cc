@@ -117,5 +117,19 @@ TEST_F(Following, TheServerMayChangeWhileAnAnswerIsDelivered) {
   EXPECT_TRUE(second_.sequences.empty());
 }
 
+TEST_F(Following, WhoWaitsToTryAgainIsToldOfAnotherServer) {
+  int told = 0;
+  channel_.OnAnotherServer([&] { ++told; });
+  Go(first_);
+  ASSERT_TRUE(PumpUntil(loop_, [&] { return told == 1; }));
+  Send(1, 10s);
+  Go(second_);  // It has the call.
+  Answer(second_, 6);
+  channel_.SpeakThrough(nullptr);
+  Go(first_);
+  ASSERT_TRUE(PumpUntil(loop_, [&] { return told == 2; }));
+  EXPECT_EQ(second_.sequences.size(), 1u);
+}
+
 }  // namespace
 }  // namespace ddprun

@@ -37,6 +37,10 @@ SuccessionDriver::SuccessionDriver(Loop& loop, SuccessionOptions options, Follow
     channel_->OnAnswer([this](const SyncReply& reply) {
       Feed(ServerHeard{reply.term, reply.lease});
     });
+    channel_->OnFailure([this] { Feed(ServerCallFailed{}); });
+    if (options_.estate) {
+      channel_->OnSend([this](const NodeReport& report) { options_.estate->NoteReport(report); });
+    }
   }
 }
 
@@ -44,6 +48,8 @@ SuccessionDriver::~SuccessionDriver() {
   *alive_ = false;
   if (channel_ != nullptr) {
     channel_->OnAnswer(nullptr);
+    channel_->OnFailure(nullptr);
+    channel_->OnSend(nullptr);
     channel_->SpeakThrough(nullptr);
   }
 }
@@ -168,8 +174,8 @@ void SuccessionDriver::Move(const Claim& claim) {
           return;
         }
         Feed(*moved ? SuccessionEvent(CounterMoved{began, claim, **moved})
-                    : CounterStuck{claim.number, moved->error().message});
-        if (coordinator_ && *moved && state_.own == claim.number) {
+                    : CounterStuck{claim.term, moved->error().message});
+        if (coordinator_ && *moved && state_.own == claim.term) {
           coordinator_->OutcomesAreKept(claim.ended);
         }
       });
@@ -272,8 +278,15 @@ void SuccessionDriver::Reign(const CoordinatorConfig& reign, const TakeClaim& ta
       }
     });
   });
+  if (options_.estate) {
+    options_.estate->Begin(claim, Lease());
+    coordinator_->KeepForHeir([this](const RunRecord& record) { options_.estate->Keep(record); });
+  }
   if (take.takes_over) {
     coordinator_->TakeOver();
+    if (take.left) {
+      coordinator_->Inherit(*take.left);
+    }
     Log(LogLevel::kWarning, "taking the server's part over (claim " + std::to_string(take.number) +
                                 " in " + claims_->Where() + ")");
   }
@@ -296,6 +309,9 @@ void SuccessionDriver::GoTo(const Endpoint& endpoint) {
 
 void SuccessionDriver::LetGo(const StepDown& down) {
   Log(LogLevel::kWarning, "this node's server steps down: " + down.text);
+  if (options_.estate) {
+    options_.estate->End();
+  }
   if (channel_ != nullptr) {
     channel_->SpeakThrough(nullptr);
   }
@@ -316,6 +332,9 @@ void SuccessionDriver::Close() {
   }
   if (state_.phase == SuccessionPhase::kServing) {
     GiveUp();
+  }
+  if (options_.estate) {
+    options_.estate->End();
   }
   if (server_) {
     server_->Shutdown();

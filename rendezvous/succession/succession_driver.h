@@ -12,11 +12,13 @@
 #include <vector>
 
 #include "common/loop.h"
+#include "rendezvous/core/succession/serving.h"
 #include "rendezvous/core/succession/succession.h"
 #include "rendezvous/core/succession/witness.h"
 #include "rendezvous/driver.h"
 #include "rendezvous/serving_network.h"
 #include "rendezvous/succession/claims.h"
+#include "rendezvous/succession/estate.h"
 #include "rendezvous/succession/following_channel.h"
 
 namespace ddprun {
@@ -37,6 +39,7 @@ struct SuccessionOptions {
   std::string operators_token;   // Told to operators with the endpoint.
   Duration fence_after{
       0};  // Of the run, as far as this node knows it; see core/succession/witness.h.
+  std::shared_ptr<EstateKeeper> estate;  // None: nobody would find what this process leaves.
   std::function<CoordinatorConfig()> new_reign;
   std::function<void(const NewServer&)> on_serving;
   std::function<void()> on_stepped_down;

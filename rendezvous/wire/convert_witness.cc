@@ -1,4 +1,5 @@
 // What nodes of a list say to each other about claims, on the wire.
+#include "rendezvous/journal_file.h"
 #include "rendezvous/wire/convert.h"
 #include "rendezvous/wire/wire_parts.h"
 
@@ -29,6 +30,9 @@ Claim Read(const v1::Claim& wire, Reader& in) {
   for (const v1::EndedRun& run : wire.ended()) {
     claim.ended.push_back(Read(run, in));
   }
+  if (claim.closed && wire.has_left()) {
+    claim.left = Read(wire.left(), in);
+  }
   return claim;
 }
 
@@ -43,9 +47,29 @@ void Write(const Claim& claim, v1::Claim* wire) {
   for (const EndedRun& run : claim.ended) {
     Write(run, wire->add_ended());
   }
+  if (claim.left) {
+    Write(*claim.left, wire->mutable_left());
+  }
 }
 
 }  // namespace
+
+std::string Encode(const HeldEstate& held) {
+  v1::HeldEstate wire;
+  Write(held.claim, wire.mutable_claim());
+  Write(held.estate, wire.mutable_estate());
+  return wire.SerializeAsString();
+}
+
+Result<HeldEstate> DecodeHeldEstate(const std::string& bytes) {
+  v1::HeldEstate wire;
+  if (!wire.ParseFromString(bytes)) {
+    return Error{ErrorKind::kInvalid, "is no estate of this program's"};
+  }
+  Reader in(kServersAhead);
+  HeldEstate held{Read(wire.claim(), in), Read(wire.estate(), in)};
+  return in.ok() ? Result<HeldEstate>(std::move(held)) : in.error();
+}
 
 Result<WitnessRequest> WitnessRequestFromProto(const v1::WitnessRequest& wire) {
   Reader in(kServersAhead);

@@ -124,10 +124,12 @@ Endpoint Read(const v1::Endpoint& wire, Reader& in);
 RunShape Read(const v1::RunShape& wire, Reader& in);
 Finish Read(const v1::Finish& wire, Reader& in);
 EndedRun Read(const v1::EndedRun& wire, Reader& in);
+Estate Read(const v1::Estate& wire, Reader& in);
 
 void Write(const Endpoint& endpoint, v1::Endpoint* wire);
 void Write(const RunShape& shape, v1::RunShape* wire);
 void Write(const Finish& finish, v1::Finish* wire);
 void Write(const EndedRun& run, v1::EndedRun* wire);
+void Write(const Estate& estate, v1::Estate* wire);
 
 }  // namespace ddprun

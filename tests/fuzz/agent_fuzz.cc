@@ -72,7 +72,12 @@ class Machine {
     Feed(Replied{state_.sequence - late, reply, {100u + input.Byte()}});
   }
 
-  void CallFails(bool hopeless) { Feed(CallFailed{state_.sequence, "no", hopeless}); }
+  void CallFails(bool hopeless, bool found) {
+    Feed(CallFailed{state_.sequence, "no", hopeless});
+    if (found && !over_) {
+      Feed(ServerChanged{});
+    }
+  }
 
   void WorkerEnds(FuzzInput& input) {
     if (alive_ == 0) {
@@ -166,7 +171,7 @@ class Machine {
   void IsLeftAlone() {
     for (int i = 0; i < 5'000 && !over_ && state_.phase == AgentPhase::kStopping && !killed_; ++i) {
       if (called()) {
-        CallFails(false);
+        CallFails(false, false);
       }
       CHECK(WakesUp());
     }
@@ -291,8 +296,10 @@ void Happens(FuzzInput& input, Machine& machine) {
       return machine.Signal(input);
     case 6:
       return machine.JobEnds(input);
-    case 7:
-      return machine.CallFails(input.Byte() % 16 == 0);
+    case 7: {
+      const std::uint8_t how = input.Byte();
+      return machine.CallFails(how % 16 == 0, how % 3 == 0);
+    }
     case 8:
       return machine.Wait(SomeTime(input));
     case 9:

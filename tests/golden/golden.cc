@@ -9,7 +9,9 @@
 //   > at 2s kill n1              also: exit N CODE, crash N, start N, term N, int N, cut N, mend N,
 //                                hang N WORKER; "evicted 1" in the first line: TERM is a
 //                                scheduler's, of a program that saves
-//   > at 3s crash server         also: start server; "journal 1" in the first line: it keeps one
+//   > at 3s crash server         also: start server; "journal 1" in the first line: it keeps one;
+//                                "shared 1": no such machine, since nodes with one directory carry
+//                                the server, "listed N": nodes of a list do
 //
 // and goes on with the transcript. Blank lines before the transcript are ignored.
 #include <algorithm>
@@ -61,6 +63,7 @@ Duration Milliseconds(const std::string& text) {
 
 Setup SetupFrom(const std::string& line) {
   Setup setup;
+  setup.standing = true;
   std::istringstream in(line);
   std::uint32_t workers = 1;
   for (std::string name, value; in >> name >> value;) {
@@ -77,6 +80,11 @@ Setup SetupFrom(const std::string& line) {
       workers = number;
     } else if (name == "silence") {
       setup.hang_timeout = Milliseconds(value);
+    } else if (name == "shared") {
+      setup.standing = number == 0;
+    } else if (name == "listed") {
+      setup.standing = number == 0;
+      setup.listed = number;
     } else if (name == "journal") {
       setup.journal = number != 0;
     } else if (name == "evicted" && number != 0) {
@@ -88,8 +96,9 @@ Setup SetupFrom(const std::string& line) {
       Fail("unknown setting", name);
     }
   }
-  setup.standing = true;
-  setup.bare = setup.machines++;
+  if (setup.standing) {
+    setup.bare = setup.machines++;
+  }
   setup.workers.assign(setup.machines, workers);
   setup.shape.last_call = Duration{1'000};
   return setup;
@@ -125,7 +134,10 @@ std::vector<std::string> Play(const std::vector<std::string>& script) {
   }
   Simulation simulation(SetupFrom(script.front()), 1, true);
   Machine& server = *simulation.machines.back();
-  server.Start();
+  const std::size_t nodes = simulation.machines.size() - (simulation.setup.standing ? 1 : 0);
+  if (simulation.setup.standing) {
+    server.Start();
+  }
   for (std::size_t i = 1; i < script.size(); ++i) {
     std::istringstream in(script[i]);
     std::string at, when, what, node;
@@ -133,8 +145,7 @@ std::vector<std::string> Play(const std::vector<std::string>& script) {
     in >> at >> when >> what >> node >> code;
     std::size_t index = 0;
     const bool to_server = node == "server";
-    if (at != "at" || (!to_server && (node.size() != 2 ||
-                                      (index = node[1] - '0') + 1 >= simulation.machines.size()))) {
+    if (at != "at" || (!to_server && (node.size() != 2 || (index = node[1] - '0') >= nodes))) {
       Fail("cannot understand", script[i]);
     }
     Machine& machine = to_server ? server : *simulation.machines[index];

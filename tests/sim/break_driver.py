@@ -110,6 +110,11 @@ RULES["rendezvous/succession/succession_driver.cc"] = [
     # Nor who may have forgotten a claim whose workers live on.
     ("fence-memory", "options_.fence_after)", "HAS ? options_.fence_after : Duration{0})"),
 ]
+RULES["rendezvous/succession/estate.cc"] = [
+    # Of the dead only their own claim is closed.
+    ("heir-own", "if (!newest || newest->closed || newest->number != own.number || newest->term != own.term ||\n      newest->endpoint != own.endpoint) {",
+     "if (!newest || newest->closed || (HAS && (newest->number != own.number || newest->term != own.term ||\n      newest->endpoint != own.endpoint))) {"),
+]
 RULES["rendezvous/succession/witness_claims.cc"] = [
     # A claim is made by a majority,
     ("majority", "Result<Claim> made = ballot.Made();",

@@ -111,16 +111,21 @@ Candidate::Candidate(Simulation& simulation, Machine& machine, FollowingChannel*
 
 Candidate::~Candidate() = default;
 
+std::vector<Endpoint> Candidate::List(const Setup& setup) {
+  std::vector<Endpoint> list;
+  for (std::uint32_t i = 0; i < setup.listed; ++i) {
+    list.push_back(PlaceOf(i));
+  }
+  return list;
+}
+
 SuccessionOptions Candidate::Options() {
   const Setup& setup = simulation_.setup;
   SuccessionOptions options;
   options.core.listens = !machine_.bare();
   options.core.given = PlaceOf(0);
   if (setup.listed > 0) {
-    std::vector<Endpoint> list;
-    for (std::uint32_t i = 0; i < setup.listed; ++i) {
-      list.push_back(PlaceOf(i));
-    }
+    const std::vector<Endpoint> list = List(setup);
     options.core.listed = true;
     options.core.claims = "the majority of the list";
     options.core.thirds_to_let_go = kThirdsToLetGoOfList;
@@ -133,6 +138,8 @@ SuccessionOptions Candidate::Options() {
   options.network = std::make_shared<Network>(simulation_, machine_);
   options.places = {PlaceOf(machine_.index())};
   options.fence_after = setup.shape.fence_after;
+  options.estate = std::make_shared<EstateKeeper>(
+      [machine = &machine_](const std::optional<HeldEstate>& held) { machine->estate() = held; });
   options.new_reign = [this] { return machine_.server().NewReign(TermOf(machine_.WallClock())); };
   options.on_serving = [this](const NewServer&) { OnServing(); };
   options.on_stepped_down = [this] { OnSteppedDown(); };
@@ -193,7 +200,8 @@ void Candidate::EndProcess() {
 
 void Candidate::Close() {
   machine_.loop().Pause();
-  const std::optional<std::uint64_t> held = serves() ? driver_->state().own : std::nullopt;
+  const std::optional<std::uint64_t> held =
+      serves() ? std::optional(driver_->state().newest->number) : std::nullopt;
   const bool over = held && driver_->coordinator()->RunsHaveEnded();
   if (over) {
     simulation_.laws.OnRunForgotten();

@@ -20,12 +20,16 @@ namespace ddprun::sim {
 class Machine;
 class Server;
 class Simulation;
+struct Setup;
 
 class Candidate {
  public:
   // `channel`: of its agent; none: it is alone.
   Candidate(Simulation& simulation, Machine& machine, FollowingChannel* channel);
   ~Candidate();
+
+  // The machines that keep the claims.
+  static std::vector<Endpoint> List(const Setup& setup);
 
   // It serves on while somebody needs it.
   void AgentEnded(int exit_code);

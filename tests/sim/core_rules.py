@@ -118,6 +118,12 @@ RULES["rendezvous/core/recovery.cc"] = [
      "      if (HAS) member.fence = FenceFrom(roster.shape, answered, now);"),
     # One node has one place.
     ("one-place", "  LeaveOnePlaceEach(recovery);\n", "  if (HAS) LeaveOnePlaceEach(recovery);\n"),
+    # Nobody waits for whom nothing is left of,
+    ("gone", "      recovery.places.size() + GonePlaces(recovery) ==", "      recovery.places.size() + (HAS ? GonePlaces(recovery) : 0) =="),
+    # nor for its fence,
+    ("gone-fence", "    if (member.lost && !IsGone(recovery, member.key)) {", "    if (member.lost && !(HAS && IsGone(recovery, member.key))) {"),
+    # in the world that the record knows.
+    ("gone-world", "!RecordIsNewest(recovery)) {\n    return gone;", "(HAS && !RecordIsNewest(recovery))) {\n    return gone;"),
     # A new server waits for those that it has not heard.
     ("recovery-lease", "  return std::max(since + lease, fence.value_or(since));",
      "  return HAS ? std::max(since + lease, fence.value_or(since)) : since;"),
@@ -130,8 +136,10 @@ RULES["rendezvous/core/succession/succession.cc"] = [
     ("silence", "         Missed(state, config, now);\n", "         (!HAS || Missed(state, config, now));\n"),
     # Only who holds the endpoint given makes the first claim.
     ("first", "    if (turn.config.may_begin) {\n      Take(turn);", "    if (!HAS || turn.config.may_begin) {\n      Take(turn);"),
-    # A holder that finds a newer claim steps down.
-    ("superseded", "  if (moved.superseded) {", "  if (HAS && moved.superseded) {"),
+    # The number of the own claim may be given again.
+    ("own-claim", "  if (state.own == claim.term) {", "  if (HAS ? state.own == claim.term : state.own.has_value()) {"),
+    # Who may have died is looked at often.
+    ("look-often", "    state.failed = true;\n", "    state.failed = HAS;\n"),
     # Who follows a claim has a predecessor,
     ("predecessor", "const bool takes_over = last > 0 &&", "const bool takes_over = HAS && last > 0 &&"),
     # also one that has ended, where it was of that run.
@@ -141,17 +149,21 @@ RULES["rendezvous/core/succession/succession.cc"] = [
     # What cannot be read does not stand still.
     ("unreadable", "  state.busy = false;\n  state.still_since.reset();\n  const Duration lease",
      "  state.busy = false;\n  if (HAS) state.still_since.reset();\n  const Duration lease"),
-    # An answer from before a sleep is as old as the sleep.
-    ("answer-before-sleep", "  if (began >= turn.state.woke) {", "  if (!HAS || began >= turn.state.woke) {"),
     # A server whose time is over is no server.
     ("old-server", "  if (heard.term < state.highest) {", "  if (HAS && heard.term < state.highest) {"),
+    # What it missed while it stood still is no silence.
+    ("lenience", "    state.heard = turn.now;\n    state.woke = turn.now;\n",
+     "    if (HAS) state.heard = state.woke = turn.now;\n"),
+]
+RULES["rendezvous/core/succession/serving.cc"] = [
+    # A holder that finds a newer claim steps down.
+    ("superseded", "  if (moved.superseded) {", "  if (HAS && moved.superseded) {"),
+    # An answer from before a sleep is as old as the sleep.
+    ("answer-before-sleep", "  if (began >= turn.state.woke) {", "  if (!HAS || began >= turn.state.woke) {"),
     # No counter is written twice.
     ("counter-anew", "claim.counter = ++state.tried;", "claim.counter = HAS ? ++state.tried : state.newest->counter + 1;"),
     # Two reigns after the same one have two names.
     ("two-names", "1 + seed % kTermsToDrawFrom};", "1 + (HAS ? seed % kTermsToDrawFrom : 0)};"),
-    # What it missed while it stood still is no silence.
-    ("lenience", "    state.heard = turn.now;\n    state.woke = turn.now;\n",
-     "    if (HAS) state.heard = state.woke = turn.now;\n"),
     # A holder that cannot write forms no world, and steps down.
     ("step-down", "  return std::min(state.kept + patience, state.shorter);",
      "  return HAS ? std::min(state.kept + patience, state.shorter) : Time::max();"),
@@ -160,6 +172,13 @@ RULES["rendezvous/core/succession/succession.cc"] = [
      "  return HAS ? std::max(config.lease, state.told_lease) : LeaseNow(state, config);"),
     ("step-down", "  return std::max(std::min(state.kept + sure, state.shorter), state.renewed);",
      "  return !HAS ? Time::max() : std::max(std::min(state.kept + sure, state.shorter), state.renewed);"),
+]
+
+RULES["rendezvous/core/succession/witness.cc"] = [
+    # Who was backed and found no majority has not moved the claim before.
+    ("release-time", "        moved_ = moved_before_;", "        if (HAS) moved_ = moved_before_;"),
+    # A claim whose release was lost gives way.
+    ("lost-release", "  const bool stray = newest_ &&", "  const bool stray = HAS && newest_ &&"),
 ]
 
 RULES["agent/core/node_agent.cc"] = [

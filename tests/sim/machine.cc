@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "agent/core/describe.h"
+#include "rendezvous/succession/witness_claims.h"
+#include "tests/sim/claims.h"
 #include "tests/sim/simulation.h"
 
 namespace ddprun::sim {
@@ -11,6 +13,8 @@ namespace {
 using std::chrono_literals::operator""ms;
 
 constexpr Duration kStartLasts{1'000};
+constexpr Duration kHeirLimit{2'000};
+constexpr Duration kHeirTriesAgain{20};
 constexpr std::uint64_t kAgentPace = 150;  // Wake-ups per simulated second.
 
 std::string WithoutNumber(const std::string& text) {
@@ -85,13 +89,14 @@ std::uint64_t Machine::WallClock() const {
 
 // ---- Its process ----
 void Machine::Start() {
-  wants_start_ = !up_ && !ended_ && workers_.left();
+  wants_start_ = !up_ && !ended_ && (workers_.left() || heir_);
   powered_ = true;
   if (up_ || ended_ || wants_start_) {
     return;  // The slot lock is held until nothing is left.
   }
   up_ = true;
   ++life_;
+  estate_.reset();
   disturbed_ = simulation_.agenda.Now();
   said_.clear();
   Tell("(starts)");
@@ -120,8 +125,45 @@ std::unique_ptr<SyncChannel> Machine::ChannelOfAgent() {
 }
 
 void Machine::OnWorkersGone() {
-  if (wants_start_) {
+  if (!up_ && powered_) {
+    BeginHeir();
+  }
+  if (wants_start_ && !heir_) {
     Start();
+  }
+}
+
+// The guard's, when nothing is left: for two seconds. What hangs in the directory may land later.
+void Machine::BeginHeir() {
+  if (!estate_ || heir_) {
+    return;
+  }
+  heir_ = true;
+  const auto held = std::make_shared<HeldEstate>(*std::exchange(estate_, std::nullopt));
+  const bool listed = simulation_.setup.listed > 0;
+  std::shared_ptr<Claims> claims;
+  if (listed) {
+    claims = std::make_shared<WitnessClaims>(
+        Candidate::List(simulation_.setup), std::make_unique<SimWitnessCalls>(simulation_, index_));
+  } else {
+    claims = std::make_shared<SimDirectory>(simulation_, *this);
+  }
+  const std::uint64_t heir = heirs_.size();
+  heirs_.push_back(std::make_unique<Fiber>(simulation_.agenda, [this, held, claims, heir] {
+    while (!CloseForTheDead(*claims, *held)) {
+      Fiber::Sleep(kHeirTriesAgain);
+    }
+    simulation_.agenda.After(Duration{0}, [this, heir] { EndHeir(heir); });
+  }));
+  simulation_.agenda.After(kHeirLimit, [this, heir] { EndHeir(heir); });
+}
+
+void Machine::EndHeir(std::uint64_t heir) {
+  if (heir_ && heir + 1 == heirs_.size()) {
+    heir_ = false;
+    if (wants_start_) {
+      Start();
+    }
   }
 }
 
@@ -171,7 +213,12 @@ void Machine::Crash(bool noticed) {
   if (up_) {
     Tell("(is killed)");
     EndProcess(noticed);
-    workers_.Guard(simulation_.random.Between(Duration{1}, Duration{500}));
+    const Duration sweep = simulation_.random.Between(Duration{1}, Duration{500});
+    if (workers_.left()) {
+      workers_.Guard(sweep);
+    } else {
+      BeginHeir();
+    }
   }
 }
 
@@ -179,6 +226,7 @@ void Machine::PowerOff(bool noticed) {
   if (up_) {
     Tell("(loses power)");
     EndProcess(noticed);
+    estate_.reset();
     powered_ = false;
     workers_.OnPowerOff();
   }

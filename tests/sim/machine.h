@@ -11,11 +11,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "agent/driver.h"
 #include "rendezvous/succession/following_channel.h"
 #include "tests/sim/candidate.h"
 #include "tests/sim/channel.h"
+#include "tests/sim/fiber.h"
 #include "tests/sim/process_loop.h"
 #include "tests/sim/server.h"
 #include "tests/sim/sim_stores.h"
@@ -77,6 +79,9 @@ class Machine {
   // Of its wall.
   std::uint64_t WallClock() const;
 
+  // What its agent leaves when that is killed; as memory that the guard holds.
+  std::optional<HeldEstate>& estate() { return estate_; }
+
   // ---- What its parts tell it ----
   void OnWorkersGone();
   // Nothing in it has anything left to do. Not from inside the loop.
@@ -93,6 +98,8 @@ class Machine {
   class Driver;
 
   std::unique_ptr<SyncChannel> ChannelOfAgent();
+  void BeginHeir();
+  void EndHeir(std::uint64_t heir);
   void OnExit(const Exit& exit);
   void BeforeStep(const AgentEvent& event, Time now);
   void AfterStep(const AgentEvent& event, const std::vector<AgentEffect>& effects, Time now);
@@ -121,6 +128,9 @@ class Machine {
   bool powered_ = true;
   bool frozen_ = false;
   bool directory_ = true;
+  std::optional<HeldEstate> estate_;
+  std::vector<std::unique_ptr<Fiber>> heirs_;  // The last one holds the slot's lock,
+  bool heir_ = false;                          // if this is so.
   Time disturbed_;
   std::uint64_t life_ = 0;
   std::string said_;  // The last report in words, so that repeats stay out of the transcript.

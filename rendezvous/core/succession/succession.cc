@@ -3,60 +3,15 @@
 #include <algorithm>
 
 #include "common/overload.h"
-#include "rendezvous/core/recovery.h"
+#include "rendezvous/core/succession/serving.h"
 
 namespace ddprun {
 namespace {
 
 constexpr std::size_t kMostTurns = 6;
-constexpr std::uint64_t kTermsToDrawFrom = std::uint64_t{1} << 17;  // 8 s of the clock's.
-
-struct SuccessionTurn {
-  SuccessionState& state;
-  const SuccessionConfig& config;
-  Time now;
-  std::vector<SuccessionEffect> effects;
-
-  void Say(NoticeLevel level, std::string text) {
-    effects.push_back(Notice{level, std::move(text)});
-  }
-};
-
-Duration LeaseNow(const SuccessionState& state, const SuccessionConfig& config) {
-  const Duration claimed = state.newest ? state.newest->lease : Duration{0};
-  return std::max({config.lease, state.lease, claimed});
-}
-
-// What others count by: a holder's own lease is nobody's until its claim says so.
-Duration ClaimsLease(const SuccessionState& state, const SuccessionConfig& config) {
-  return std::max(config.lease, state.told_lease);
-}
-
-// A holder lets go then: in a directory a lease after the first write that could have failed.
-Time LimitOf(const SuccessionState& state, const SuccessionConfig& config) {
-  const Duration patience = ClaimsLease(state, config) / kMovesPerLease * config.thirds_to_let_go;
-  return std::min(state.kept + patience, state.shorter);
-}
 
 bool Missed(const SuccessionState& state, const SuccessionConfig& config, Time now) {
   return now >= state.heard + LeaseNow(state, config);
-}
-
-void BecomeFollower(SuccessionTurn& turn) {
-  turn.state.phase = SuccessionPhase::kFollowing;
-  turn.state.busy = false;
-  turn.state.next = turn.now;
-  turn.state.still_since.reset();
-  turn.state.heard = turn.now;
-  turn.state.told_missing = false;
-  turn.state.told_refused = false;
-  turn.state.told_unreadable = false;
-  turn.state.following.reset();
-}
-
-void LetGo(SuccessionTurn& turn, std::string text) {
-  turn.effects.push_back(StepDown{std::move(text), ClosedClaim(turn.state, false)});
-  BecomeFollower(turn);
 }
 
 void Take(SuccessionTurn& turn) {
@@ -64,10 +19,12 @@ void Take(SuccessionTurn& turn) {
   state.phase = SuccessionPhase::kTaking;
   const std::uint64_t last = state.newest ? state.newest->number : 0;
   // Only to a stranger what is over is an old run's: it was not of that run.
-  const bool known = state.ever_heard || state.own == last;
+  const bool known = state.ever_heard || (state.newest && state.own == state.newest->term);
   const bool takes_over = last > 0 && (!state.newest->over || known);
+  const bool left = takes_over && state.newest->closed && !state.newest->over;
   turn.effects.push_back(TakeClaim{last + 1, state.highest, takes_over,
-                                   state.newest ? state.newest->ended : std::vector<EndedRun>()});
+                                   state.newest ? state.newest->ended : std::vector<EndedRun>(),
+                                   left ? state.newest->left : std::nullopt});
 }
 
 void GoTo(SuccessionTurn& turn, const Endpoint& endpoint) {
@@ -75,6 +32,13 @@ void GoTo(SuccessionTurn& turn, const Endpoint& endpoint) {
     turn.state.following = endpoint;
     turn.effects.push_back(Follow{endpoint});
   }
+}
+
+// Between two looks at a claim that may be closed any moment. Nodes of a list that meet hinder each
+// other.
+Duration UntilFailedLook(const SuccessionState& state, const SuccessionConfig& config) {
+  const Duration step = LeaseNow(state, config) / kReadsPerLeaseWhenFailed;
+  return step + step / 3 * static_cast<int>(std::min(config.place, kMostTurns));
 }
 
 // Between two looks for a successor. Candidates look at different moments, and nodes of a list that
@@ -88,7 +52,7 @@ Duration UntilNextLook(const SuccessionState& state, const SuccessionConfig& con
 // Whether the newest claim is free for this node, at the moment when the read of it began.
 bool IsFree(const SuccessionState& state, const SuccessionConfig& config, Time began, Time now) {
   const Claim& claim = *state.newest;
-  if (state.own == claim.number) {
+  if (state.own == claim.term) {  // Not its number: a list that forgot a claim gives it again.
     return true;
   }
   if (claim.closed) {
@@ -118,7 +82,9 @@ void OnRead(SuccessionTurn& turn, const DirectoryRead& read) {
   state.told_unreadable = false;
   HearByClaim(turn, read.newest);
   const bool missed = Missed(state, turn.config, turn.now);
-  state.next = turn.now + (missed ? UntilNextLook(state, turn.config) : lease / kMovesPerLease);
+  state.next = turn.now + (missed         ? UntilNextLook(state, turn.config)
+                           : state.failed ? UntilFailedLook(state, turn.config)
+                                          : lease / kMovesPerLease);
   if (!read.newest && (turn.config.listed || !state.newest)) {
     if (turn.config.may_begin) {
       Take(turn);
@@ -146,6 +112,7 @@ void OnRead(SuccessionTurn& turn, const DirectoryRead& read) {
   if (is_new) {
     state.highest = state.highest_heard;
     state.heard = turn.now;  // It has a lease to answer.
+    state.failed = false;
     state.told_missing = false;
     state.told_refused = false;
   }
@@ -203,31 +170,17 @@ void OnHeard(SuccessionTurn& turn, const ServerHeard& heard) {
   state.highest = state.highest_heard = heard.term;
   state.heard = turn.now;
   state.ever_heard = true;
+  state.failed = false;
   state.told_missing = false;
   state.lease = heard.lease;
 }
 
-void Keep(SuccessionTurn& turn, Time began) {
-  turn.state.kept = began;
-  if (began >= turn.state.woke) {  // Else the answer is as old as the sleep.
-    turn.state.renewed = turn.now;
-  }
-}
-
-void OnClaimed(SuccessionTurn& turn, const Claimed& claimed) {
+void OnServerCallFailed(SuccessionTurn& turn) {
   SuccessionState& state = turn.state;
-  state.phase = SuccessionPhase::kServing;
-  state.newest = claimed.claim;
-  state.own = claimed.claim.number;
-  state.ended = claimed.claim.ended;
-  state.tried = claimed.claim.counter;
-  state.told_lease = claimed.claim.lease;
-  state.shorter = Time::max();
-  state.highest = std::max(state.highest, claimed.claim.term);
-  state.highest_heard = state.highest;
-  Keep(turn, claimed.began);
-  state.busy = false;
-  state.next = turn.now + ClaimsLease(state, turn.config) / kMovesPerLease;
+  if (state.phase == SuccessionPhase::kFollowing && !state.failed) {
+    state.failed = true;
+    state.next = std::min(state.next, turn.now + UntilFailedLook(state, turn.config));
+  }
 }
 
 // The next look finds whose claim was made, or that none was: two met, and each had a share, or the
@@ -236,50 +189,13 @@ void OnNotClaimed(SuccessionTurn& turn, const NotClaimed& refused) {
   SuccessionState& state = turn.state;
   state.phase = SuccessionPhase::kFollowing;
   state.busy = false;
-  state.next = turn.now + UntilNextLook(state, turn.config);
+  const Duration often = LeaseNow(state, turn.config) / kReadsPerLeaseWhenFailed;
+  const bool is_there = refused.was_first && !turn.config.listed;
+  state.next = turn.now + (is_there ? often : UntilNextLook(state, turn.config));
   if (!refused.was_first && !state.told_refused) {
     state.told_refused = true;
     turn.Say(NoticeLevel::kWarning,
              "this node cannot take the server's part over: " + refused.text + "; trying again");
-  }
-}
-
-void OnMoved(SuccessionTurn& turn, const CounterMoved& moved) {
-  SuccessionState& state = turn.state;
-  if (state.phase != SuccessionPhase::kServing || moved.claim.number != state.own) {
-    return;
-  }
-  state.busy = false;
-  if (moved.superseded) {
-    LetGo(turn, "another node has taken the server's part over");
-    return;
-  }
-  if (state.told_unreadable) {
-    turn.Say(NoticeLevel::kInfo, turn.config.claims + " can be written again");
-  }
-  state.told_unreadable = false;
-  Keep(turn, moved.began);
-  state.newest = moved.claim;
-  state.told_lease = moved.claim.lease;
-  state.shorter = Time::max();
-  const bool told_all = moved.claim.ended == state.ended;
-  state.next =
-      turn.now + (told_all ? ClaimsLease(state, turn.config) / kMovesPerLease : Duration{0});
-}
-
-void OnStuck(SuccessionTurn& turn, const CounterStuck& stuck) {
-  SuccessionState& state = turn.state;
-  if (state.phase != SuccessionPhase::kServing || stuck.number != state.own) {
-    return;
-  }
-  const Duration lease = ClaimsLease(state, turn.config);
-  state.busy = false;
-  state.next = turn.now + lease / kReadsPerLeaseWhenMissed;
-  if (!state.told_unreadable) {
-    state.told_unreadable = true;
-    turn.Say(NoticeLevel::kWarning,
-             "the claim in " + turn.config.claims + " cannot be written: " + stuck.text +
-                 "; this server steps down when that lasts " + FormatDuration(lease));
   }
 }
 
@@ -296,22 +212,13 @@ void ForgiveStandingStill(SuccessionTurn& turn) {
 
 void OnTick(SuccessionTurn& turn) {
   SuccessionState& state = turn.state;
-  if (state.phase == SuccessionPhase::kServing && turn.now >= LimitOf(state, turn.config)) {
-    LetGo(turn, "the claim in " + turn.config.claims + " could not be written for " +
-                    FormatDuration(turn.now - state.kept));
-  }
+  LetGoInTime(turn);
   if (state.phase == SuccessionPhase::kTaking || state.busy || turn.now < state.next) {
     return;
   }
   state.busy = true;
   if (state.phase == SuccessionPhase::kServing) {
-    Claim claim = *state.newest;
-    claim.counter = ++state.tried;
-    claim.lease = std::max(turn.config.lease, state.lease);
-    const Duration patience = claim.lease / kMovesPerLease * turn.config.thirds_to_let_go;
-    state.shorter = std::min(state.shorter, turn.now + patience);
-    claim.ended = state.ended;
-    turn.effects.push_back(MoveCounter{std::move(claim)});
+    MoveOn(turn);
   } else {
     turn.effects.push_back(ReadDirectory{});
   }
@@ -328,6 +235,7 @@ std::vector<SuccessionEffect> Step(SuccessionState& state, const SuccessionConfi
                  [&](const DirectoryUnreadable& unreadable) { OnUnreadable(turn, unreadable); },
                  [&](const ClaimsContested&) { OnContested(turn); },
                  [&](const ServerHeard& heard) { OnHeard(turn, heard); },
+                 [&](const ServerCallFailed&) { OnServerCallFailed(turn); },
                  [&](const LaterTermHeard& later) {
                    if (state.phase == SuccessionPhase::kServing && later.term > state.highest) {
                      state.highest = state.highest_heard = later.term;
@@ -360,34 +268,6 @@ std::optional<Time> NextWake(const SuccessionState& state, const SuccessionConfi
     wake = wake ? std::min(*wake, limit) : limit;
   }
   return wake;
-}
-
-Time ClaimGoodUntil(const SuccessionState& state, const SuccessionConfig& config) {
-  // However slow the claims are: at the moment when a move is seen to succeed nothing is in doubt.
-  const Duration sure = ClaimsLease(state, config) / kMovesPerLease * kThirdsUntilDoubt;
-  return std::max(std::min(state.kept + sure, state.shorter), state.renewed);
-}
-
-Claim NewClaim(const TakeClaim& take, const SuccessionConfig& config, Term clock,
-               std::uint64_t seed, const Endpoint& endpoint) {
-  // Where witnesses have forgotten a reign its successor knows no better than that one did: names
-  // of reigns must differ all the same.
-  const Term drawn{take.above.value + 1 + seed % kTermsToDrawFrom};
-  const Term term = ReignAfter(clock, drawn);
-  // Witnesses forget when all of them start anew; numbers grow all the same.
-  const bool first_of_list = config.listed && take.number == 1;
-  Claim claim{first_of_list ? term.value : take.number, term, endpoint, 0, false};
-  claim.ended = take.ended;
-  return claim;
-}
-
-Claim ClosedClaim(const SuccessionState& state, bool over) {
-  Claim claim = *state.newest;
-  claim.counter = state.tried + 1;
-  claim.closed = true;
-  claim.over = over;
-  claim.ended = state.ended;
-  return claim;
 }
 
 void BeginSuccession(SuccessionState& state, Time now) {

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "rendezvous/core/succession/serving.h"
 #include "rendezvous/core/succession/succession.h"
 
 namespace ddprun::succession {

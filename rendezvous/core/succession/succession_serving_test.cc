@@ -57,12 +57,12 @@ TEST(Succession, AHolderThatCannotWriteForALeaseStepsDown) {
   node.Serve(1, At(0s));
   node.Move(At(1s));
   node.Tick(At(2s));
-  node.Feed(CounterStuck{1, "no space"}, At(2s));
+  node.Feed(CounterStuck{ClaimOf(1, 0).term, "no space"}, At(2s));
   EXPECT_NE(node.Get<Notice>().text.find("no space"), std::string::npos);
   for (Time now = At(2300ms); now < At(5s); now += 300ms) {
     node.Tick(now);
     ASSERT_FALSE(node.Has<StepDown>());
-    node.Feed(CounterStuck{1, "no space"}, now);
+    node.Feed(CounterStuck{ClaimOf(1, 0).term, "no space"}, now);
   }
   node.Tick(At(5s));
   EXPECT_TRUE(node.Has<StepDown>());
@@ -101,7 +101,7 @@ TEST(Succession, NoCounterIsWrittenTwice) {
   node.Serve(1, At(0s));
   node.Tick(At(1s));
   EXPECT_EQ(node.Get<MoveCounter>().claim.counter, 1u);
-  node.Feed(CounterStuck{1, "no answer"}, At(1100ms));
+  node.Feed(CounterStuck{ClaimOf(1, 0).term, "no answer"}, At(1100ms));
   node.Tick(*NextWake(node.state, node.config));
   const Claim again = node.Get<MoveCounter>().claim;
   EXPECT_EQ(again.counter, 2u);
@@ -167,7 +167,7 @@ TEST(Succession, AClaimIsInDoubtSoonerThanALeaseWithoutAMove) {
   node.Move(At(1s));
   EXPECT_EQ(ClaimGoodUntil(node.state, node.config), At(3s));
   node.Tick(At(2s));
-  node.Feed(CounterStuck{1, "no"}, At(2s));
+  node.Feed(CounterStuck{ClaimOf(1, 0).term, "no"}, At(2s));
   EXPECT_EQ(ClaimGoodUntil(node.state, node.config), At(3s));
 }
 

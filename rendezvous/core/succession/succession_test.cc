@@ -86,6 +86,63 @@ TEST(Succession, ASilentServerWithAStillCounterIsReplacedAfterTwoLeases) {
   EXPECT_TRUE(node.Get<TakeClaim>().takes_over);
 }
 
+// Seed 54532835013: it took the part from the living for ever, and was refused.
+TEST(Succession, OfItsOwnNumberAnotherNodesClaimIsNotItsOwn) {
+  Node node(false);
+  node.Serve(2, At(0s));
+  node.Tick(At(30s));  // It stood still: it lets go, and looks.
+  ASSERT_EQ(node.state.phase, SuccessionPhase::kFollowing);
+  Claim other = ClaimOf(2, 5);
+  other.term = Term{9'999};
+  ASSERT_TRUE(node.Has<ReadDirectory>());
+  node.Feed(DirectoryRead{At(30s), other}, At(30s));
+  EXPECT_FALSE(node.Has<TakeClaim>());
+  EXPECT_EQ(node.Get<Follow>().endpoint, other.endpoint);
+}
+
+// In a directory its claim lies there; one that shows it late must not be asked without end.
+TEST(Succession, WhoWasSecondLooksAgainSoon) {
+  Node node = Follower();
+  ASSERT_TRUE(node.ReadUntil(At(7s), ClaimOf(1, 5)));
+  node.Feed(NotClaimed{true, ""}, At(7s));
+  EXPECT_EQ(NextWake(node.state, node.config), At(7'100ms));
+}
+
+// ---- A holder that died, and whose guard said so ----
+TEST(Succession, AFailedCallLooksOftenButProvesNothing) {
+  Node node = Follower();
+  node.Read(ClaimOf(1, 5), At(1s));
+  EXPECT_EQ(NextWake(node.state, node.config), At(2s));
+  node.Feed(ServerCallFailed{}, At(1100ms));
+  EXPECT_EQ(NextWake(node.state, node.config), At(1200ms));
+  EXPECT_FALSE(node.ReadUntil(At(5999ms), ClaimOf(1, 5)));
+  // One call that is answered, and all is as before.
+  node.Heard(Term{100}, At(6s));
+  node.Read(ClaimOf(1, 6), *NextWake(node.state, node.config));
+  EXPECT_GE(*NextWake(node.state, node.config), At(7s));
+}
+
+TEST(Succession, WhatTheDeadLeftGoesToWhoTakesItsPartOver) {
+  Node node = Follower();
+  node.Feed(ServerCallFailed{}, At(1100ms));
+  Claim closed = ClaimOf(1, 6);
+  closed.closed = true;
+  closed.left = Estate{"n1", {{7}}, {}};
+  node.Read(closed, *NextWake(node.state, node.config));
+  EXPECT_EQ(node.Get<TakeClaim>().number, 2u);
+  EXPECT_TRUE(node.Get<TakeClaim>().takes_over);
+  EXPECT_EQ(node.Get<TakeClaim>().left, closed.left);
+}
+
+TEST(Succession, OfARunThatIsOverNothingIsLeft) {
+  Node node = Follower();
+  Claim over = ClaimOf(1, 6);
+  over.closed = over.over = true;
+  over.left = Estate{"n1", {{7}}, {}};
+  node.Read(over, *NextWake(node.state, node.config));
+  EXPECT_EQ(node.Get<TakeClaim>().left, std::nullopt);
+}
+
 // The directory may be slow, or what is read of it old.
 TEST(Succession, AStillCounterIsNoReasonWhileTheServerAnswers) {
   Node node = Follower();
@@ -179,6 +236,7 @@ TEST(Succession, OfTwoThatMetTheEarlierOfTheListTriesAgainEarlier) {
   first.config.place = 1;
   second.config.place = 2;
   for (Node* const node : {&first, &second}) {
+    node->config.listed = true;
     ASSERT_TRUE(node->ReadUntil(At(7s), ClaimOf(1, 5)));
     node->Feed(NotClaimed{true, ""}, At(7s));
   }

@@ -37,6 +37,7 @@ WitnessAnswer Witness::Answer(const WitnessRequest& request, Time now) {
     case WitnessVerb::kRelease:
       if (newest_ && SameMaker(*newest_, request.claim) && newest_->counter == 0) {
         newest_ = std::exchange(before_, std::nullopt);
+        moved_ = moved_before_;  // Else candidates that fail in turn keep the old claim for ever.
       }
       break;
   }
@@ -50,14 +51,21 @@ bool Witness::Back(const WitnessRequest& request, Time now) {
   }
   const bool first = request.everybody_new && !newest_;
   const bool kept = newest_ && !newest_->closed && now < moved_ + request.lease;
-  if ((JustStarted(request, now) && !first) || kept ||
-      (newest_ && claim.number <= newest_->number)) {
+  const bool known = newest_ && claim.number <= newest_->number;
+  // Backed, and never moved: its holder, if there was one, has let go. The word that releases it
+  // was lost.
+  const bool stray = newest_ && claim.number == newest_->number && newest_->counter == 0 &&
+                     now >= moved_ + kLeasesUntilStale * request.lease;
+  if ((JustStarted(request, now) && !first) || kept || (known && !stray)) {
     return false;
   }
-  before_ = std::exchange(newest_, claim);
-  if (before_) {
-    Merge(newest_->ended, before_->ended, kMostEndedInClaim);
+  const std::vector<EndedRun> ended = newest_ ? newest_->ended : std::vector<EndedRun>();
+  if (!stray) {
+    before_ = newest_;
+    moved_before_ = moved_;
   }
+  newest_ = claim;
+  Merge(newest_->ended, ended, kMostEndedInClaim);
   moved_ = now;
   return true;
 }
@@ -72,6 +80,7 @@ bool Witness::Move(const WitnessRequest& request, Time now) {
     }
     claim.closed = claim.closed || newest_->closed;
     claim.over = claim.over || newest_->over;
+    claim.left = newest_->left ? newest_->left : claim.left;  // Nothing is left for ever.
   } else if (newest_ && claim.closed && !newest_->closed && now < moved_ + request.lease) {
     return false;  // Its holder stood still while the list forgot it and another one began.
   } else if (newest_ && claim.term < newest_->term) {
@@ -177,8 +186,15 @@ Result<std::optional<Claim>> Ballot::Newest() const {
         (same_number && claim->counter > newest->counter)) {
       tied = tied && same_number && claim->counter == newest->counter;
       newest = claim;
-    } else if (same_number && claim->closed && SameMaker(*claim, *newest)) {
+    }
+  }
+  // Its last move and the word that closes it may have overtaken each other.
+  for (const Entry& one : entries_) {
+    const std::optional<Claim>& claim = one.answer.newest;
+    if (newest && claim && claim->closed && SameMaker(*claim, *newest)) {
       newest->closed = true;
+      newest->over = newest->over || claim->over;
+      newest->left = claim->left ? claim->left : newest->left;
     }
   }
   if (entries_.size() < Majority()) {

@@ -16,11 +16,13 @@
 //   | look              | tells the newest claim it knows                                       |
 //   | back a claim      | accepts one of a higher number, unless it has just started, or the    |
 //   |                   | claim it knows is open and has moved within a lease; and adds to it   |
-//   |                   | how runs ended                                                        |
+//   |                   | how runs ended. Of the same number only where the one that it knows   |
+//   |                   | was backed two leases ago, and never moved: its release was lost      |
 //   | move a counter    | accepts it unless it knows of a later term; a claim that it did not   |
 //   |                   | know has been made all the same, since only holders move              |
 //   | close a claim     | the same, unless it knows another one that has moved within a lease   |
-//   | release a claim   | forgets one that was never moved: its maker found no majority         |
+//   | release a claim   | forgets one that was never moved, and when it was backed: its maker   |
+//   |                   | found no majority                                                     |
 //
 // So a candidate's claim is made a lease after the holder's last move at the earliest, and two by
 // the rule that its counter must have stood still; kThirdsToLetGoOfList keep the holder below that.
@@ -37,7 +39,7 @@
 #include "common/ids.h"
 #include "common/result.h"
 #include "common/time.h"
-#include "rendezvous/core/succession/succession.h"
+#include "rendezvous/core/succession/state.h"
 
 namespace ddprun {
 
@@ -80,7 +82,8 @@ class Witness {
   const Duration fence_after_;
   std::optional<Claim> newest_;
   std::optional<Claim> before_;  // What newest_ replaced, as long as it was not moved.
-  Time moved_;                   // newest_ was made or moved then.
+  Time moved_;                   // newest_ was made or moved then,
+  Time moved_before_;            // and before_ then.
 };
 
 // One request to every witness, and what came back.

@@ -65,6 +65,36 @@ TEST(Witness, KeepsToAHolderThatMovedWithinALease) {
   EXPECT_TRUE(witness.Answer(Ask(WitnessVerb::kMove, ClaimOf(1, "a", 6)), later + kLease).accepted);
 }
 
+// Candidates that fail in turn would keep a dead holder's claim for ever (list seed 705915576131).
+TEST(Witness, WhatWasReleasedHasNotMovedTheClaimBefore) {
+  Witness witness(kStart);
+  const Time later = kStart + 10s;
+  ASSERT_TRUE(witness.Answer(Ask(WitnessVerb::kMove, ClaimOf(1, "a", 5)), later).accepted);
+  const Time stale = later + 2 * kLease;
+  ASSERT_TRUE(witness.Answer(Ask(WitnessVerb::kBack, ClaimOf(2, "b")), stale).accepted);
+  witness.Answer(Ask(WitnessVerb::kRelease, ClaimOf(2, "b")), stale);
+  EXPECT_TRUE(witness.Answer(Ask(WitnessVerb::kBack, ClaimOf(2, "c")), stale).accepted);
+}
+
+// The word that releases it may be lost; a holder that never moved lets go sooner.
+TEST(Witness, AClaimThatNeverMovedGivesWayToAnotherOfItsNumberAfterTwoLeases) {
+  Witness witness(kStart);
+  const Time later = kStart + 10s;
+  ASSERT_TRUE(witness.Answer(Ask(WitnessVerb::kBack, ClaimOf(2, "b")), later).accepted);
+  const Time gone = later + 2 * kLease;
+  EXPECT_FALSE(
+      witness.Answer(Ask(WitnessVerb::kBack, ClaimOf(2, "c")), gone - Duration{1}).accepted);
+  EXPECT_TRUE(witness.Answer(Ask(WitnessVerb::kBack, ClaimOf(2, "c")), gone).accepted);
+}
+
+TEST(Witness, AClaimThatHasMovedKeepsItsNumber) {
+  Witness witness(kStart);
+  const Time later = kStart + 10s;
+  ASSERT_TRUE(witness.Answer(Ask(WitnessVerb::kMove, ClaimOf(2, "b", 1)), later).accepted);
+  EXPECT_FALSE(
+      witness.Answer(Ask(WitnessVerb::kBack, ClaimOf(2, "c")), later + 9 * kLease).accepted);
+}
+
 TEST(Witness, AClosedClaimIsReplacedAtOnceAndStaysClosed) {
   Witness witness(kStart);
   Claim closed = ClaimOf(1, "a", 5);
@@ -129,6 +159,22 @@ TEST(Witness, AForgottenClaimIsNotClosedOverOneThatMoves) {
   EXPECT_FALSE(answer.accepted);
   EXPECT_EQ(answer.newest, ClaimOf(7, "new", 1));
   EXPECT_TRUE(witness.Answer(Ask(WitnessVerb::kMove, forgotten), later + kLease).accepted);
+}
+
+// The guard's word and the last move of the holder that died.
+TEST(Ballot, AClaimThatOneWitnessKnowsToBeClosedIsClosed) {
+  Claim closed = ClaimOf(1, "a", 5);
+  closed.closed = true;
+  closed.left = Estate{"n1", {{7}}, {}};
+  for (const std::uint64_t moved : {4u, 5u, 6u}) {
+    const Claim open = ClaimOf(1, "a", moved);
+    for (const auto& order : {std::pair(closed, open), std::pair(open, closed)}) {
+      const auto newest = Look({{false, true, order.first}, {false, true, order.second}}).Newest();
+      ASSERT_TRUE(newest && *newest);
+      EXPECT_TRUE((*newest)->closed);
+      EXPECT_EQ((*newest)->left, closed.left);
+    }
+  }
 }
 
 TEST(Ballot, WhatAMajorityKnowsIsTheNewestWhateverItsTerm) {

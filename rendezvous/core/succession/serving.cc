@@ -1,0 +1,157 @@
+#include "rendezvous/core/succession/serving.h"
+
+#include <algorithm>
+
+#include "rendezvous/core/recovery.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::uint64_t kTermsToDrawFrom = std::uint64_t{1} << 17;  // 8 s of the clock's.
+
+// What others count by: a holder's own lease is nobody's until its claim says so.
+Duration ClaimsLease(const SuccessionState& state, const SuccessionConfig& config) {
+  return std::max(config.lease, state.told_lease);
+}
+
+void Keep(SuccessionTurn& turn, Time began) {
+  turn.state.kept = began;
+  if (began >= turn.state.woke) {  // Else the answer is as old as the sleep.
+    turn.state.renewed = turn.now;
+  }
+}
+
+}  // namespace
+
+Duration LeaseNow(const SuccessionState& state, const SuccessionConfig& config) {
+  const Duration claimed = state.newest ? state.newest->lease : Duration{0};
+  return std::max({config.lease, state.lease, claimed});
+}
+
+void BecomeFollower(SuccessionTurn& turn) {
+  turn.state.phase = SuccessionPhase::kFollowing;
+  turn.state.busy = false;
+  turn.state.next = turn.now;
+  turn.state.still_since.reset();
+  turn.state.heard = turn.now;
+  turn.state.failed = false;
+  turn.state.told_missing = false;
+  turn.state.told_refused = false;
+  turn.state.told_unreadable = false;
+  turn.state.following.reset();
+}
+
+// A holder lets go then: in a directory a lease after the first write that could have failed.
+Time LimitOf(const SuccessionState& state, const SuccessionConfig& config) {
+  const Duration patience = ClaimsLease(state, config) / kMovesPerLease * config.thirds_to_let_go;
+  return std::min(state.kept + patience, state.shorter);
+}
+
+void LetGo(SuccessionTurn& turn, std::string text) {
+  turn.effects.push_back(StepDown{std::move(text), ClosedClaim(turn.state, false)});
+  BecomeFollower(turn);
+}
+
+void LetGoInTime(SuccessionTurn& turn) {
+  const SuccessionState& state = turn.state;
+  if (state.phase == SuccessionPhase::kServing && turn.now >= LimitOf(state, turn.config)) {
+    LetGo(turn, "the claim in " + turn.config.claims + " could not be written for " +
+                    FormatDuration(turn.now - state.kept));
+  }
+}
+
+void OnClaimed(SuccessionTurn& turn, const Claimed& claimed) {
+  SuccessionState& state = turn.state;
+  state.phase = SuccessionPhase::kServing;
+  state.newest = claimed.claim;
+  state.own = claimed.claim.term;
+  state.ended = claimed.claim.ended;
+  state.tried = claimed.claim.counter;
+  state.told_lease = claimed.claim.lease;
+  state.shorter = Time::max();
+  state.highest = std::max(state.highest, claimed.claim.term);
+  state.highest_heard = state.highest;
+  Keep(turn, claimed.began);
+  state.busy = false;
+  state.next = turn.now + ClaimsLease(state, turn.config) / kMovesPerLease;
+}
+
+void OnMoved(SuccessionTurn& turn, const CounterMoved& moved) {
+  SuccessionState& state = turn.state;
+  if (state.phase != SuccessionPhase::kServing || moved.claim.term != state.own) {
+    return;
+  }
+  state.busy = false;
+  if (moved.superseded) {
+    LetGo(turn, "another node has taken the server's part over");
+    return;
+  }
+  if (state.told_unreadable) {
+    turn.Say(NoticeLevel::kInfo, turn.config.claims + " can be written again");
+  }
+  state.told_unreadable = false;
+  Keep(turn, moved.began);
+  state.newest = moved.claim;
+  state.told_lease = moved.claim.lease;
+  state.shorter = Time::max();
+  const bool told_all = moved.claim.ended == state.ended;
+  state.next =
+      turn.now + (told_all ? ClaimsLease(state, turn.config) / kMovesPerLease : Duration{0});
+}
+
+void OnStuck(SuccessionTurn& turn, const CounterStuck& stuck) {
+  SuccessionState& state = turn.state;
+  if (state.phase != SuccessionPhase::kServing || stuck.term != state.own) {
+    return;
+  }
+  const Duration lease = ClaimsLease(state, turn.config);
+  state.busy = false;
+  state.next = turn.now + lease / kReadsPerLeaseWhenMissed;
+  if (!state.told_unreadable) {
+    state.told_unreadable = true;
+    turn.Say(NoticeLevel::kWarning,
+             "the claim in " + turn.config.claims + " cannot be written: " + stuck.text +
+                 "; this server steps down when that lasts " + FormatDuration(lease));
+  }
+}
+
+void MoveOn(SuccessionTurn& turn) {
+  SuccessionState& state = turn.state;
+  Claim claim = *state.newest;
+  claim.counter = ++state.tried;
+  claim.lease = std::max(turn.config.lease, state.lease);
+  const Duration patience = claim.lease / kMovesPerLease * turn.config.thirds_to_let_go;
+  state.shorter = std::min(state.shorter, turn.now + patience);
+  claim.ended = state.ended;
+  turn.effects.push_back(MoveCounter{std::move(claim)});
+}
+
+Time ClaimGoodUntil(const SuccessionState& state, const SuccessionConfig& config) {
+  // However slow the claims are: at the moment when a move is seen to succeed nothing is in doubt.
+  const Duration sure = ClaimsLease(state, config) / kMovesPerLease * kThirdsUntilDoubt;
+  return std::max(std::min(state.kept + sure, state.shorter), state.renewed);
+}
+
+Claim NewClaim(const TakeClaim& take, const SuccessionConfig& config, Term clock,
+               std::uint64_t seed, const Endpoint& endpoint) {
+  // Where witnesses have forgotten a reign its successor knows no better than that one did: names
+  // of reigns must differ all the same.
+  const Term drawn{take.above.value + 1 + seed % kTermsToDrawFrom};
+  const Term term = ReignAfter(clock, drawn);
+  // Witnesses forget when all of them start anew; numbers grow all the same.
+  const bool first_of_list = config.listed && take.number == 1;
+  Claim claim{first_of_list ? term.value : take.number, term, endpoint, 0, false};
+  claim.ended = take.ended;
+  return claim;
+}
+
+Claim ClosedClaim(const SuccessionState& state, bool over) {
+  Claim claim = *state.newest;
+  claim.counter = state.tried + 1;
+  claim.closed = true;
+  claim.over = over;
+  claim.ended = state.ended;
+  return claim;
+}
+
+}  // namespace ddprun

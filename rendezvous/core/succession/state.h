@@ -1,0 +1,161 @@
+// Claims, and what one candidate of succession.h is, hears and asks for.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "common/endpoint.h"
+#include "common/ids.h"
+#include "common/time.h"
+#include "rendezvous/core/coordinator.h"
+#include "rendezvous/messages/lease.h"
+
+namespace ddprun {
+
+struct Claim {
+  std::uint64_t number = 0;  // 1, 2, ...
+  Term term;                 // Of the server that holds it; larger than every earlier claim's.
+  Endpoint endpoint;         // Where that server is.
+  std::uint64_t counter = 0;
+  bool closed = false;
+  bool over = false;  // Closed because the run has ended: who finds it begins another one.
+  Duration lease{0};  // Of its server: longer than the least where its runs are large.
+  // Runs that have ended, the last ones: told only once they stand here, so that they are known
+  // however the holder ends.
+  std::vector<EndedRun> ended;
+  std::optional<Estate> left;  // Closed: its holder died, and this is what it left.
+  bool operator==(const Claim&) const = default;
+};
+
+// While its holder lives.
+struct HeldEstate {
+  Claim claim;  // As it was made.
+  Estate estate;
+  bool operator==(const HeldEstate&) const = default;
+};
+
+struct SuccessionConfig {
+  Duration lease{kBaseLease};  // The least; a large world's is as long as its server says.
+  bool may_begin = false;      // Holds the endpoint given: makes the first claim.
+  bool may_serve = true;       // False: it only follows.
+  bool listens = true;  // False: no agent here speaks to the server; its claim's moves must do.
+  // Of a lease, after the beginning of the last move of the counter that succeeded. A directory
+  // leaves room for slow reads and writes of others; witnesses refuse who comes too early.
+  int thirds_to_let_go = kThirdsToLetGo;
+  // Claims are kept by the nodes of a list, which forget them when all of them start anew.
+  bool listed = false;
+  // On the list. Of two that tried at once, and found no majority, the earlier tries again earlier.
+  std::size_t place = 0;
+  Endpoint given;                            // Where the first server is awaited.
+  std::string claims = "the run directory";  // Where they are kept, for people.
+};
+
+// ---- Events ----
+struct DirectoryRead {
+  Time began;                   // Of the read: what it found was so at that moment or later.
+  std::optional<Claim> newest;  // None: nobody has claimed anything yet.
+};
+struct DirectoryUnreadable {
+  std::string text;
+};
+struct ClaimsContested {};  // Read while two nodes each had a share of a list: neither has claimed.
+struct ServerHeard {        // The agent's call was answered.
+  Term term;
+  Duration lease{0};
+};
+// The agent's call failed. Proves nothing; but who looks often finds soon what a guard has to say.
+struct ServerCallFailed {};
+struct LaterTermHeard {  // By this server, in a node's report.
+  Term term;
+};
+struct Claimed {
+  Time began;  // Of the writing.
+  Claim claim;
+};
+struct NotClaimed {
+  bool was_first = false;  // Another node was: not worth a word.
+  std::string text;
+};
+struct CounterMoved {
+  Time began;
+  Claim claim;              // As it was written.
+  bool superseded = false;  // There is a newer one.
+};
+struct CounterStuck {
+  Term term;
+  std::string text;
+};
+// This server's own, of the run with most nodes.
+struct LeaseSet {
+  Duration lease{0};
+};
+// All that are to be known from now on.
+struct RunsEnded {
+  std::vector<EndedRun> ended;
+};
+struct SuccessionTick {};
+using SuccessionEvent =
+    std::variant<DirectoryRead, DirectoryUnreadable, ClaimsContested, ServerHeard, ServerCallFailed,
+                 LaterTermHeard, Claimed, NotClaimed, CounterMoved, CounterStuck, LeaseSet,
+                 RunsEnded, SuccessionTick>;
+
+// ---- Effects ----
+struct ReadDirectory {};  // Answered by DirectoryRead or DirectoryUnreadable.
+struct TakeClaim {        // Open a server, then the claim: Claimed or NotClaimed.
+  std::uint64_t number = 0;
+  Term above;                   // The reign's term must be larger.
+  bool takes_over = false;      // A run may be going on: recover it before anything is formed.
+  std::vector<EndedRun> ended;  // Others.
+  std::optional<Estate> left;   // Of that run.
+};
+struct MoveCounter {  // CounterMoved or CounterStuck.
+  Claim claim;        // As it shall be.
+};
+struct Follow {  // The agent speaks to this server from now on.
+  Endpoint endpoint;
+};
+struct StepDown {  // Stop serving; close the claim if that is possible.
+  std::string text;
+  Claim claim;  // As it shall be.
+};
+using SuccessionEffect =
+    std::variant<ReadDirectory, TakeClaim, MoveCounter, Follow, StepDown, Notice>;
+
+// ---- State ----
+enum class SuccessionPhase { kFollowing, kTaking, kServing };
+
+struct SuccessionState {
+  SuccessionPhase phase = SuccessionPhase::kFollowing;
+  std::optional<Claim> newest;      // As last read or written.
+  std::optional<Time> still_since;  // Its counter was not seen to move since; none: not read yet.
+  std::optional<Term> own;          // Of the last claim that this node held.
+  std::optional<Endpoint> following;
+  Term highest;        // Of all terms that servers had, and of the newest claim.
+  Term highest_heard;  // Without that claim.
+  Time heard;          // The server's last answer to the agent, or when it was found.
+  bool ever_heard = false;
+  bool failed = false;          // A call has, and none was answered since.
+  Duration lease{0};            // As the server last said; serving: of this one.
+  std::vector<EndedRun> ended;  // Serving: what the claim is to say.
+  Time begun;                   // This process's own start.
+  bool busy = false;            // Reading, or moving the counter.
+  Time next;                    // The next read, or move.
+  // Serving: as last written, whatever came of it. One that was written but not acknowledged must
+  // not be written again: its readers would not see that it has moved.
+  std::uint64_t tried = 0;
+  Duration told_lease{0};      // Serving: those who read the claim as last heard of count by it.
+  Time shorter = Time::max();  // Let go of by then: writes were begun that may tell a shorter one.
+  Time kept;                   // Serving: the last write that succeeded had begun then.
+  Time renewed;                // It was seen to succeed then.
+  Time woke;                   // This process was last found to have stood still.
+  Time stepped;                // The last event's moment.
+  bool told_missing = false;
+  bool told_refused = false;
+  bool told_unreadable = false;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,102 @@
+"""The agent that carries the server dies, and its host goes on: its guard ends what is left, closes
+its claim, and another node takes the part over at once, with the record that it left."""
+
+import os
+import re
+import signal
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+from ddprun_runs import read_text  # noqa: E402
+from machines import MachinesTest  # noqa: E402
+
+CLOSED = "this node's server died with its agent: closed its claim"
+
+
+class Deaths(MachinesTest):
+    def kill_agent(self, node):
+        os.kill(node.agent(), signal.SIGKILL)
+        self.assertEqual(node.wait(), 137, node.all())
+        self.nodes.remove(node)
+        self.lost.append(node)
+
+    def claim(self, number):
+        return read_text(os.path.join(self.shared, f"term-{number}"))
+
+    def no_lease_was_waited_for(self):
+        """By what a node says when it has missed the server for a lease, or waits for the lost one."""
+        self.assertNotIn("takes its part over once", self.all())
+        lost = re.search(r"ddprun (\S+) \|", self.lost[0].err()).group(1)
+        self.assertNotRegex(self.all(), rf"missing [^;]*{re.escape(lost)}\b")
+
+    def server_dies(self):
+        first = self.start_nodes(3, "1:3")
+        old = self.nodes[0]
+        self.kill_agent(old)
+        second = self.world(2, after=first)
+        self.assertIn(CLOSED, old.err(), old.all())
+        self.no_lease_was_waited_for()
+        self.start_node(old.machine, nnodes="1:3")
+        self.world(3, after=second)
+        self.end()
+
+
+class ServerDeath(Deaths):
+    def setUp(self):
+        super().setUp()
+        self.shared = self.path("shared")
+        self.flags = [f"--run-dir={self.shared}"]
+
+    def test_the_guard_closes_the_claim_in_the_run_directory(self):
+        self.server_dies()
+        self.assertIn("\nclosed 1\n", self.claim(1))
+
+    def test_the_fence_of_a_node_of_which_nothing_is_left_is_over(self):
+        self.flags.append("--fence-after=30s")
+        first = self.start_nodes(2, "1:2")
+        self.kill_agent(self.nodes[0])
+        self.world(1, after=first)
+        self.no_lease_was_waited_for()
+        self.end()
+
+    def test_an_agent_that_comes_back_at_once_joins_its_successor(self):
+        first = self.start_nodes(2, "2")
+        self.kill_agent(self.nodes[0])
+        self.start_node(0, nnodes="2")
+        self.world(2, after=first)
+        self.assertEqual(self.nodes[-1].machine, 0)
+        self.end()
+
+    def test_an_agent_that_ends_in_order_leaves_nothing_to_its_guard(self):
+        self.start_nodes(2, "2")
+        self.end()
+        self.assertNotIn(CLOSED, self.all())
+
+
+class ListedServerDeath(Deaths):
+    """The claims are kept by a list of nodes. Those who have just started back nobody for two leases."""
+
+    def setUp(self):
+        super().setUp()
+        if self.network:
+            places = [f"{self.network.address(i)}:29400" for i in range(3)]
+        else:
+            places = [self.free_endpoint() for _ in range(3)]
+        self.endpoint = ",".join(places)
+
+    def start_nodes(self, count, nnodes):  # Only when each has said that it knows nothing one serves.
+        for i in range(count):
+            self.start_node(i, nnodes=nnodes)
+        generation = self.world(count)
+        (server,) = self.servers()
+        self.nodes.sort(key=lambda node: node is not server)
+        return generation
+
+    def test_the_guard_closes_the_claim_with_the_list(self):
+        self.server_dies()
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
