@@ -1,0 +1,15 @@
+# ddprun_portable(TARGET): a program that needs nothing but glibc 2.34 or newer (manylinux_2_34): the
+# compiler's runtime is linked into it, with what Debian's wants of a newer glibc (common/older_glibc.cc).
+# gRPC (StaticGrpc.cmake), Boost, spdlog and fmt are so for everybody. tests/integration/portable_test.py
+# reads what came of it.
+set(Boost_USE_STATIC_LIBS ON)
+
+add_library(ddprun_older_glibc OBJECT ${CMAKE_SOURCE_DIR}/common/older_glibc.cc)
+
+function(ddprun_portable target)
+  if(DDPRUN_SANITIZE)  # Their runtimes are shared with what they watch.
+    return()
+  endif()
+  target_link_libraries(${target} PRIVATE ddprun_older_glibc)
+  target_link_options(${target} PRIVATE -static-libstdc++ -static-libgcc)
+endfunction()
