@@ -1,8 +1,7 @@
 #include "tests/sim/fiber.h"
 
-#include <cstdint>
+#include <boost/context/pooled_fixedsize_stack.hpp>
 #include <utility>
-#include <vector>
 
 #include "common/check.h"
 
@@ -14,12 +13,6 @@ namespace ddprun::sim {
 namespace {
 
 constexpr std::size_t kStack = 256 * 1024;
-
-// Stacks are used again: to get one from the system each time costs more than what runs on it.
-std::vector<std::unique_ptr<char[]>>& FreeStacks() {
-  static std::vector<std::unique_ptr<char[]>> free;
-  return free;
-}
 
 void BeginSwitch([[maybe_unused]] void** shadow, [[maybe_unused]] const void* bottom,
                  [[maybe_unused]] std::size_t size) {
@@ -40,59 +33,43 @@ void EndSwitch([[maybe_unused]] void* shadow, [[maybe_unused]] const void** bott
 Fiber* Fiber::current_ = nullptr;
 
 Fiber::Fiber(Agenda& agenda, std::function<void()> body) : agenda_(agenda), body_(std::move(body)) {
-  if (FreeStacks().empty()) {
-    stack_.reset(new char[kStack]);
-  } else {
-    stack_ = std::move(FreeStacks().back());
-    FreeStacks().pop_back();
-  }
-  CHECK(::getcontext(&own_) == 0);
-  own_.uc_stack.ss_sp = stack_.get();
-  own_.uc_stack.ss_size = kStack;
-  own_.uc_link = nullptr;
-  const auto self = reinterpret_cast<std::uintptr_t>(this);  // makecontext passes ints.
-  ::makecontext(&own_, reinterpret_cast<void (*)()>(&Fiber::Enter), 2, static_cast<unsigned>(self),
-                static_cast<unsigned>(self >> 32));
-  Resume();
+  // Used again: to get one from the system each time costs more than what runs on it.
+  static boost::context::pooled_fixedsize_stack stacks(kStack);
+  const boost::context::stack_context stack = stacks.allocate();
+  stack_ = static_cast<const char*>(stack.sp) - stack.size;
+  own_ = boost::context::fiber(std::allocator_arg,
+                               boost::context::preallocated(stack.sp, stack.size, stack), stacks,
+                               [this](boost::context::fiber&& caller) {
+                                 EndSwitch(nullptr, &caller_stack_, &caller_size_);
+                                 caller_ = std::move(caller);
+                                 try {
+                                   body_();
+                                 } catch (const Gone&) {
+                                 }
+                                 done_ = true;
+                                 BeginSwitch(nullptr, caller_stack_, caller_size_);
+                                 return std::move(caller_);
+                               });
+  GoOn();
 }
 
 Fiber::~Fiber() {
   *alive_ = false;
   abandoned_ = true;
   if (!done_) {
-    Resume();
+    GoOn();
   }
   CHECK(done_);
 }
 
-void Fiber::Enter(unsigned low, unsigned high) {
-  auto* const self = reinterpret_cast<Fiber*>(std::uintptr_t{high} << 32 | std::uintptr_t{low});
-  EndSwitch(nullptr, &self->caller_stack_, &self->caller_size_);
-  try {
-    self->body_();
-  } catch (const Gone&) {
-  }
-  self->done_ = true;
-  BeginSwitch(nullptr, self->caller_stack_, self->caller_size_);
-  ::setcontext(&self->caller_);
-}
-
-void Fiber::Resume() {
+// As far as its next sleep, or its end.
+void Fiber::GoOn() {
   void* shadow = nullptr;
   Fiber* const outer = std::exchange(current_, this);
-  BeginSwitch(&shadow, stack_.get(), kStack);
-  CHECK(::swapcontext(&caller_, &own_) == 0);
+  BeginSwitch(&shadow, stack_, kStack);
+  own_ = std::move(own_).resume();
   EndSwitch(shadow, nullptr, nullptr);
   current_ = outer;
-  if (done_) {
-    FreeStacks().push_back(std::move(stack_));
-  }
-}
-
-void Fiber::Suspend() {
-  BeginSwitch(&shadow_, caller_stack_, caller_size_);
-  CHECK(::swapcontext(&own_, &caller_) == 0);
-  EndSwitch(shadow_, &caller_stack_, &caller_size_);
 }
 
 void Fiber::Sleep(Duration duration) {
@@ -101,10 +78,12 @@ void Fiber::Sleep(Duration duration) {
   if (!self.abandoned_) {
     self.agenda_.After(duration, [&self, alive = self.alive_] {
       if (*alive) {
-        self.Resume();
+        self.GoOn();
       }
     });
-    self.Suspend();
+    BeginSwitch(&self.shadow_, self.caller_stack_, self.caller_size_);
+    self.caller_ = std::move(self.caller_).resume();
+    EndSwitch(self.shadow_, &self.caller_stack_, &self.caller_size_);
   }
   if (self.abandoned_) {
     throw Gone{};

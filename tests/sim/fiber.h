@@ -5,8 +5,7 @@
 // wakes from its sleep: only destructors still run there.
 #pragma once
 
-#include <ucontext.h>
-
+#include <boost/context/fiber.hpp>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -32,20 +31,18 @@ class Fiber {
   bool done() const { return done_; }
 
  private:
-  static Fiber* current_;
-  static void Enter(unsigned low, unsigned high);
-  void Resume();
-  void Suspend();
+  void GoOn();
 
+  static Fiber* current_;
   Agenda& agenda_;
-  std::function<void()> body_;
-  std::unique_ptr<char[]> stack_;
-  ucontext_t own_{};
-  ucontext_t caller_{};
+  const std::function<void()> body_;
+  boost::context::fiber own_;  // Where it sleeps.
+  boost::context::fiber caller_;
   bool done_ = false;
   bool abandoned_ = false;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   // The address sanitizer's, which must know of stacks.
+  const void* stack_ = nullptr;
   void* shadow_ = nullptr;
   const void* caller_stack_ = nullptr;
   std::size_t caller_size_ = 0;
