@@ -50,10 +50,10 @@ std::optional<std::uint32_t> PlaceOf(const Recovery& recovery, const NodeKey& ke
   return std::nullopt;
 }
 
-// Places that nobody will take. A world that no record knows may be another membership's.
+// Places that nobody will take.
 std::size_t GonePlaces(const Recovery& recovery) {
   std::size_t gone = 0;
-  if (recovery.gone.empty() || !RecordIsNewest(recovery)) {
+  if (!recovery.journaled) {
     return gone;
   }
   const std::vector<Member>& members = recovery.journaled->members;

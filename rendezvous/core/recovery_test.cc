@@ -141,8 +141,21 @@ TEST_F(Recovering, WhoKnowsAnEndTakesNoPart) {
   c.report.term = {1};
   c.report.echo = Finish{Ending::kSucceeded, 0, "all workers finished", {}};
   c.Says(At(5s));
-  fresh.Pass(At(20s));
+  for (Duration t = 6s; t < 20s; t += 2s) {
+    fresh.Pass(At(t));
+    c.Hears(At(t)).Says(At(t));
+  }
   EXPECT_EQ(fresh.state.worlds_formed, 0u);
+}
+
+// It has promised something to somebody, whatever it has heard since.
+TEST_F(Recovering, WhoHasAFloorIsOfARunThatGoesOn) {
+  Story fresh;
+  fresh.config.term = {2};
+  Node c(fresh, "n0", kElastic);
+  c.report.floor = {3};
+  c.Says(At(5s));
+  EXPECT_EQ(fresh.state.phase, Phase::kRecovering);
 }
 
 TEST_F(Recovering, FreshNodesAloneNeedNoRecovery) {

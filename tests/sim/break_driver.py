@@ -199,10 +199,15 @@ struct Teller {
 }  // namespace ddprun
 """
 REGISTRY = """// Made by tests/sim/break_driver.py.
+#include <cstdlib>
+
 #include "tests/sim/rules.h"
 
 [[maybe_unused]] static const bool added = [] {
   ddprun::sim::Rules().insert({NAMES});
+  if (const char* const rule = std::getenv("DDPRUN_WITHOUT_RULE")) {  // Of broken_units.
+    ddprun::sim::SwitchedOff() = rule;
+  }
   return true;
 }();
 """

@@ -2,6 +2,9 @@
 
 RULES = {}
 RULES["rendezvous/core/coordinator.cc"] = [
+    # Who is told to run and does not is lost.
+    ("start-timeout", "    if (step.now >= state.since + step.config.start_timeout) {",
+     "    if (HAS && step.now >= state.since + step.config.start_timeout) {"),
     # An overtaken report says what was,
     ("newest-report", "if (!IsNewest(state, report) || ", "if ((HAS && !IsNewest(state, report)) || "),
     # and so does the end of an overtaken call.
@@ -12,6 +15,9 @@ RULES["rendezvous/core/coordinator.cc"] = [
     # and a beat of another server's clock says nothing.
     ("beat-of-this-server", "} else if (report.term == step.config.term) {",
      "} else if (!HAS || report.term == step.config.term) {"),
+    # Whatever is said after a run's end changes nothing of it.
+    ("one-outcome", "  if (HasEnded(state)) {\n    return;\n  }\n  FenceAnew", "  if (HAS && HasEnded(state)) {\n    return;\n  }\n  FenceAnew"),
+    ("one-outcome", "  if (state.nodes.at(key).lost || HasEnded(state)) {", "  if (state.nodes.at(key).lost || (HAS && HasEnded(state))) {"),
     # A generation is above every one promised away, or heard of.
     ("names-above-floors", "  state.newest = std::max(state.newest, report.floor);",
      "  if (HAS) state.newest = std::max(state.newest, report.floor);"),
@@ -55,6 +61,9 @@ RULES["rendezvous/core/transitions.cc"] = [
     # Who succeeded before it was told to stop has succeeded.
     ("late-success", "  if (IsActive(state) && state.world->roll.unfinished.empty()) {",
      "  if ((HAS ? IsActive(state) : state.phase == Phase::kRunning) && state.world->roll.unfinished.empty()) {"),
+    # A run has succeeded when every node has.
+    ("all-finished", "state.world->roll.unfinished.empty()) {",
+     "(HAS ? state.world->roll.unfinished.empty() : state.world->roll.unfinished.size() < state.world->members.size())) {"),
     # The losing side of a split stops nobody for a world that it must not form.
     ("growth-in-doubt", "may_stop = state.phase == Phase::kRunning && !ClaimIsInDoubt(state, step.now);",
      "may_stop = state.phase == Phase::kRunning && !(HAS && ClaimIsInDoubt(state, step.now));"),
@@ -79,6 +88,9 @@ RULES["rendezvous/core/transitions.cc"] += [
     ("loss-not-charged", "  state.drain->membership |= lost;", "  if (HAS) state.drain->membership |= lost;"),
 ]
 RULES["rendezvous/core/judgement.cc"] = [
+    # Every failure has a reason.
+    ("reason", "Describe(*judgement.root) + budget, judgement.root, true};",
+     "HAS ? Describe(*judgement.root) + budget : \"\", judgement.root, true};"),
     # What fails after a planned stop began is its consequence,
     ("planned", "  if (drain.planned || IsPlanned(drain.cause) || ", "  if ((HAS && (drain.planned || IsPlanned(drain.cause))) || "),
     # and a change of membership is not charged.
@@ -89,6 +101,8 @@ RULES["rendezvous/core/world.cc"] = [
     ("world-id", "         report.placement->world_id == world.id;", "         (!HAS || report.placement->world_id == world.id);"),
 ]
 RULES["rendezvous/core/directives.cc"] = [
+    ("start-timeout", "        consider(state.since + config.start_timeout);",
+     "        if (HAS) consider(state.since + config.start_timeout);"),
     # Who hosts what is not the current world is told to stop.
     ("disown", "  if (hosts && !(current &&", "  if (HAS && hosts && !(current &&"),
     # An outcome is told when it may not be forgotten any more.
@@ -122,8 +136,6 @@ RULES["rendezvous/core/recovery.cc"] = [
     ("gone", "      recovery.places.size() + GonePlaces(recovery) ==", "      recovery.places.size() + (HAS ? GonePlaces(recovery) : 0) =="),
     # nor for its fence,
     ("gone-fence", "    if (member.lost && !IsGone(recovery, member.key)) {", "    if (member.lost && !(HAS && IsGone(recovery, member.key))) {"),
-    # in the world that the record knows.
-    ("gone-world", "!RecordIsNewest(recovery)) {\n    return gone;", "(HAS && !RecordIsNewest(recovery))) {\n    return gone;"),
     # A new server waits for those that it has not heard.
     ("recovery-lease", "  return std::max(since + lease, fence.value_or(since));",
      "  return HAS ? std::max(since + lease, fence.value_or(since)) : since;"),
@@ -149,6 +161,8 @@ RULES["rendezvous/core/succession/succession.cc"] = [
     # What cannot be read does not stand still.
     ("unreadable", "  state.busy = false;\n  state.still_since.reset();\n  const Duration lease",
      "  state.busy = false;\n  if (HAS) state.still_since.reset();\n  const Duration lease"),
+    # A later server is heard of.
+    ("later-reign", "later.term > state.highest) {", "HAS && later.term > state.highest) {"),
     # A server whose time is over is no server.
     ("old-server", "  if (heard.term < state.highest) {", "  if (HAS && heard.term < state.highest) {"),
     # What it missed while it stood still is no silence.
@@ -175,6 +189,8 @@ RULES["rendezvous/core/succession/serving.cc"] = [
 ]
 
 RULES["rendezvous/core/succession/witness.cc"] = [
+    # Who may have forgotten a claim whose workers live on does not say that there is none.
+    ("fence-memory", "const Duration fence = fence_after_ > Duration{0} ?", "const Duration fence = HAS && fence_after_ > Duration{0} ?"),
     # Who was backed and found no majority has not moved the claim before.
     ("release-time", "        moved_ = moved_before_;", "        if (HAS) moved_ = moved_before_;"),
     # A claim whose release was lost gives way.
@@ -223,8 +239,11 @@ RULES["trainer/checkpoint/fence_log.cc"] = [
      "  if (HAS && !SameWorld(tail.newest->writer, writer)) {"),
 ]
 RULES["trainer/checkpoint/checkpoint_store.cc"] = [
-    # What may be loaded is kept,
-    ("keep-last", "return IsKept(name) ||", "return (HAS && IsKept(name)) ||"),
+    # The last ones are kept,
+    ("keep-last", "for (std::size_t i = config_.keep_last;", "for (std::size_t i = HAS ? config_.keep_last : 0;"),
+    ("keep-last", "std::any_of(lineage_.begin(), end,", "std::any_of(HAS ? lineage_.begin() : end, end,"),
+    # and the best one,
+    ("keep-best", "return IsKept(name) ||", "return (HAS && IsKept(name)) ||"),
     # and nobody deletes it under a newer world.
     ("delete-as-holder", "  if (!names || !fence_.CheckMine(*writer_)) {", "  if (!names || (HAS && !fence_.CheckMine(*writer_))) {"),
     # What no record says is of this training is not removed.

@@ -164,8 +164,10 @@ void Laws::CheckOutcome(const CoordinatorState& state) {
       (state.outcome->text.empty() || state.outcome->exit_code == 0)) {
     Break("the run failed for no reason");
   }
+  const bool failed =
+      state.phase == Phase::kFailed && state.drain && state.drain->cause != StopCause::kOperator;
   if (phase_before_ == Phase::kDraining && planned_before_ &&
-      state.budget.used > restarts_before_) {
+      (failed || state.budget.used > restarts_before_)) {
     Break("a planned stop was charged");
   }
 }

@@ -12,7 +12,7 @@ namespace ddprun::sim {
 
 inline std::set<std::string>& Rules() {
   static std::set<std::string> rules = {"exclusion", "one-writer-a-number", "reread",
-                                        "start-timeout", "sync"};
+                                        "sync"};
   return rules;
 }
 

@@ -5,7 +5,6 @@
 
 #include "common/overload.h"
 #include "tests/sim/machine.h"
-#include "tests/sim/rules.h"
 #include "tests/sim/simulation.h"
 
 namespace ddprun::sim {
@@ -150,7 +149,7 @@ Server::Server(Simulation& simulation, Machine& machine)
       name_(simulation.setup.standing ? "server" : "server" + std::to_string(machine.index())) {
   config_.term = highest_term_ = {7};
   config_.stop_grace = Duration{2'000};
-  config_.start_timeout = Duration{Without("start-timeout") ? 5'000'000 : 5'000};
+  config_.start_timeout = Duration{5'000};
   config_.lease_per_node = simulation.setup.lease_per_node;
   config_.run_bytes = simulation.setup.run_bytes.value_or(config_.run_bytes);
   if (simulation.setup.journal) {

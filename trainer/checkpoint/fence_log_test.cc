@@ -74,6 +74,27 @@ TEST_F(FenceLogTest, ALaterGenerationTakesOverAndTheOldOneIsRefused) {
   EXPECT_EQ(Newest().lineage, std::vector{kFirst});
 }
 
+// As a client of a network file system may: but opening by name asks the server.
+struct OldListing final : MemoryFileSystem {
+  std::vector<std::string> names;
+  Result<std::vector<std::string>> List(const std::filesystem::path& directory) override {
+    return names.empty() ? MemoryFileSystem::List(directory) : names;
+  }
+};
+
+TEST(FenceLog, AListingOlderThanANewersClaimProvesNothing) {
+  OldListing files;
+  ASSERT_TRUE(files.MakeDirectory("/ckpt"));
+  FenceLog fence(files, "/ckpt");
+  std::vector<std::string> warnings;
+  const Liveness nobody{[](const FenceRecord&) -> Result<bool> { return false; }, [] {}};
+  ASSERT_TRUE(fence.Claim(World("a", 1), nobody, warnings));
+  const std::vector<std::string> names = files.List("/ckpt").value();
+  ASSERT_TRUE(fence.Claim(World("a", 2), nobody, warnings));
+  files.names = names;
+  EXPECT_EQ(fence.CheckMine(World("a", 1)).error().kind, ErrorKind::kRefused);
+}
+
 TEST_F(FenceLogTest, AnOlderOrEqualWorldMayNotClaim) {
   ASSERT_TRUE(Claim(World("a", 5)));
   EXPECT_EQ(Claim(World("a", 4)).error().kind, ErrorKind::kRefused);

@@ -115,6 +115,8 @@ TEST(Succession, AFailedCallLooksOftenButProvesNothing) {
   EXPECT_EQ(NextWake(node.state, node.config), At(2s));
   node.Feed(ServerCallFailed{}, At(1100ms));
   EXPECT_EQ(NextWake(node.state, node.config), At(1200ms));
+  node.Read(ClaimOf(1, 5), At(1200ms));
+  EXPECT_EQ(NextWake(node.state, node.config), At(1300ms));
   EXPECT_FALSE(node.ReadUntil(At(5999ms), ClaimOf(1, 5)));
   // One call that is answered, and all is as before.
   node.Heard(Term{100}, At(6s));
@@ -304,6 +306,15 @@ TEST(Succession, ANodeOfTheRunTakesAClosedClaimAtOnce) {
   closed.closed = true;
   node.Read(closed, At(1s));
   EXPECT_EQ(node.Get<TakeClaim>().number, 2u);
+}
+
+// Else it would begin another run, instead of telling its agent how this one ended.
+TEST(Succession, ANodeOfTheRunTakesAClaimThatIsOverAsItsSuccessor) {
+  Node node = Follower();
+  Claim closed = ClaimOf(1, 5);
+  closed.closed = closed.over = true;
+  node.Read(closed, At(1s));
+  EXPECT_TRUE(node.Get<TakeClaim>().takes_over);
 }
 
 // Its holder stepped down while the run went on: nodes that this one has never heard may run a
