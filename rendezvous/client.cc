@@ -18,6 +18,7 @@ using Stub = v1::Rendezvous::Stub;
 
 // A name may have moved with its server; addresses younger than this are used again.
 constexpr Duration kLookUpAgainAfter{1'000};
+constexpr Duration kLookUpLimit{10'000};  // Then a thread of its own is left behind.
 
 // gRPC's monotonic clock: a deadline must not move when somebody sets the wall clock.
 gpr_timespec In(Duration duration) {
@@ -166,9 +167,17 @@ void GrpcSyncChannel::State::LookUp() {
   };
   is_name_ = *target && (*target)->empty();
   if (is_name_) {
-    loop_.RunBlocking(
-        [target, endpoint = endpoint_] { *target = GrpcTarget(endpoint, Lookup::kMayBlock); },
-        deliver);
+    const auto found = std::make_shared<Result<std::string>>(
+        Error{ErrorKind::kUnavailable, "cannot reach the rendezvous at " + ToString(endpoint_) +
+                                           ": looking up '" + endpoint_.host +
+                                           "' takes longer than " + FormatDuration(kLookUpLimit)});
+    loop_.RunBounded(
+        kLookUpLimit,
+        [found, endpoint = endpoint_] { *found = GrpcTarget(endpoint, Lookup::kMayBlock); },
+        [found, target, deliver, late = *found](bool in_time) {
+          *target = in_time ? *found : late;
+          deliver();
+        });
   } else {
     loop_.Post(deliver);
   }

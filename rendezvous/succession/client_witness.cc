@@ -3,7 +3,6 @@
 #include <grpcpp/client_context.h>
 
 #include <condition_variable>
-#include <map>
 #include <mutex>
 #include <set>
 #include <string>
@@ -19,120 +18,206 @@ namespace ddprun {
 namespace {
 
 using Stub = v1::Rendezvous::Stub;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kAddressIsGood{1};  // So long a name is not looked up again.
 
 gpr_timespec DeadlineIn(Duration duration) {
   return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
                       gpr_time_from_millis(duration.count(), GPR_TIMESPAN));
 }
 
+Result<std::string> SystemsTarget(const Endpoint& endpoint) {
+  return GrpcTarget(endpoint, Lookup::kMayBlock);
+}
+
 }  // namespace
 
-// All calls that gRPC has not let go of.
-struct GrpcWitnessCalls::Open {
-  std::mutex mutex;
-  std::condition_variable ended;
-  std::set<grpc::ClientContext*> calls;
-  std::set<std::size_t> lost;  // Witnesses to connect with anew.
-  AskToken ask;
-  std::set<std::size_t> asking;
-  std::map<std::size_t, std::string> tokens;  // That were told.
+struct GrpcWitnessCalls::Call {
+  Call(std::size_t to, Duration limit, Done when_done)
+      : witness(to), patience(limit), done(std::move(when_done)) {}
+
+  const std::size_t witness;
+  const Duration patience;
+  const Clock::time_point began = Clock::now();
+  const Done done;
+  grpc::ClientContext context;
+  v1::WitnessRequest request;
+  v1::WitnessReply reply;
 };
 
 struct GrpcWitnessCalls::Peer {
-  std::string target;          // Once it was looked up.
-  std::shared_ptr<Stub> stub;  // None: not connected, or the connection was given up.
+  Endpoint endpoint;
+  Result<std::string> target = std::string();  // Empty: a name that was not looked up yet.
+  bool is_name = false;
+  bool looking = false;
+  Clock::time_point looked;
+  std::shared_ptr<Stub> stub;
+  bool lost = false;  // To be connected with anew.
+  bool asking = false;
+  std::string token;  // That was told.
+
+  bool IsFound() const { return target && !target->empty(); }
 };
 
-GrpcWitnessCalls::GrpcWitnessCalls(std::vector<Endpoint> list, Access access, AskToken ask)
-    : list_(std::move(list)),
-      access_(std::move(access)),
-      peers_(list_.size()),
-      open_(std::make_shared<Open>()) {
+// What threads that may hang share with whoever asks.
+struct GrpcWitnessCalls::Open : std::enable_shared_from_this<Open> {
+  void Send(const std::shared_ptr<Call>& call);
+  void SendOnceFound(const std::shared_ptr<Call>& call);
+  void OnAnswer(const std::shared_ptr<Call>& call, const Result<WitnessAnswer>& answer);
+  // Under the lock:
+  void FindAddress(Peer& peer);
+  void AskForToken(Peer& peer);
+
+  Access access;
+  AskToken ask;
+  LookUp look_up;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<Peer> peers;
+  std::set<grpc::ClientContext*> calls;  // That gRPC has not let go of.
+  bool closed = false;
+};
+
+GrpcWitnessCalls::GrpcWitnessCalls(const std::vector<Endpoint>& list, Access access, AskToken ask,
+                                   LookUp look_up)
+    : open_(std::make_shared<Open>()) {
+  open_->access = std::move(access);
   open_->ask = std::move(ask);
+  open_->look_up = look_up ? std::move(look_up) : SystemsTarget;
+  for (const Endpoint& endpoint : list) {
+    Peer peer{.endpoint = endpoint, .target = GrpcTarget(endpoint, Lookup::kAddressOnly)};
+    peer.is_name = !peer.IsFound();
+    open_->peers.push_back(std::move(peer));
+  }
 }
 
 GrpcWitnessCalls::~GrpcWitnessCalls() {
   std::unique_lock lock(open_->mutex);
+  open_->closed = true;
+  open_->changed.notify_all();
   for (grpc::ClientContext* context : open_->calls) {
     context->TryCancel();
   }
-  open_->ended.wait(lock, [this] { return open_->calls.empty(); });
-}
-
-// Under the lock.
-void GrpcWitnessCalls::Ask(const std::shared_ptr<Open>& open, std::size_t witness,
-                           const Endpoint& endpoint) {
-  if (!open->ask || !open->asking.insert(witness).second) {
-    return;
-  }
-  const bool started = StartThread([open, witness, endpoint] {
-    std::string token = open->ask(endpoint);
-    const std::lock_guard lock(open->mutex);
-    open->asking.erase(witness);
-    if (!token.empty()) {
-      open->tokens[witness] = std::move(token);
-      open->lost.insert(witness);  // A connection shows one token.
-    }
-  });
-  if (!started) {
-    open->asking.erase(witness);
-  }
+  open_->changed.wait(lock, [this] { return open_->calls.empty(); });
 }
 
 void GrpcWitnessCalls::Send(std::size_t witness, const WitnessRequest& request, Duration patience,
                             Done done) {
-  struct Call {
-    grpc::ClientContext context;
-    v1::WitnessRequest request;
-    v1::WitnessReply reply;
-  };
-  Peer& peer = peers_[witness];
-  const Endpoint& endpoint = list_[witness];
-  if (peer.target.empty()) {
-    Result<std::string> target = GrpcTarget(endpoint, Lookup::kMayBlock);
-    if (!target) {
-      done(target.error());
-      return;
-    }
-    peer.target = *std::move(target);
-  }
-  const auto call = std::make_shared<Call>();
-  Access access = access_;
-  {
-    const std::lock_guard lock(open_->mutex);
-    if (const auto told = open_->tokens.find(witness); told != open_->tokens.end()) {
-      access.token = told->second;
-    }
-    if (open_->lost.erase(witness) > 0) {
-      peer.stub.reset();
-    }
-    open_->calls.insert(&call->context);
-  }
-  if (!peer.stub) {
-    peer.stub = v1::Rendezvous::NewStub(OpenChannel(peer.target, endpoint.host, access));
-  }
-  call->context.set_deadline(DeadlineIn(patience));
-  ShowToken(call->context, access.token);
+  const auto call = std::make_shared<Call>(witness, patience, std::move(done));
   ToProto(request, &call->request);
-  peer.stub->async()->Witness(
+  std::unique_lock lock(open_->mutex);
+  if (open_->peers[witness].IsFound()) {
+    lock.unlock();
+    open_->Send(call);
+    return;
+  }
+  open_->FindAddress(open_->peers[witness]);
+  lock.unlock();
+  if (!StartThread([open = open_, call] { open->SendOnceFound(call); })) {
+    call->done(Error{ErrorKind::kUnavailable, "no thread to look names up on"});
+  }
+}
+
+// On a thread of its own, which waits no longer than for an answer.
+void GrpcWitnessCalls::Open::SendOnceFound(const std::shared_ptr<Call>& call) {
+  std::unique_lock lock(mutex);
+  const Peer& peer = peers[call->witness];
+  changed.wait_for(lock, call->patience, [&] { return !peer.looking || closed; });
+  if (peer.IsFound() && !closed) {
+    lock.unlock();
+    Send(call);
+    return;
+  }
+  const Error error =
+      peer.target
+          ? Error{ErrorKind::kUnavailable,
+                  "cannot reach the rendezvous at " + ToString(peer.endpoint) + ": looking up '" +
+                      peer.endpoint.host + "' takes longer than " + FormatDuration(call->patience)}
+          : peer.target.error();
+  lock.unlock();
+  call->done(error);
+}
+
+void GrpcWitnessCalls::Open::FindAddress(Peer& peer) {
+  const Clock::time_point now = Clock::now();
+  if (!peer.is_name || peer.looking || (peer.IsFound() && now < peer.looked + kAddressIsGood)) {
+    return;
+  }
+  peer.looked = now;
+  peer.looking = StartThread([self = shared_from_this(), &peer] {
+    const Result<std::string> target = self->look_up(peer.endpoint);
+    const std::lock_guard lock(self->mutex);
+    peer.looking = false;
+    peer.lost |= target && peer.target && *target != *peer.target;
+    if (target || !peer.IsFound()) {  // Else it is where it was, as far as anybody knows.
+      peer.target = target;
+    }
+    self->changed.notify_all();
+  });
+}
+
+void GrpcWitnessCalls::Open::AskForToken(Peer& peer) {
+  if (!ask || peer.asking) {
+    return;
+  }
+  peer.asking = StartThread([self = shared_from_this(), &peer] {
+    std::string token = self->ask(peer.endpoint);
+    const std::lock_guard lock(self->mutex);
+    peer.asking = false;
+    if (!token.empty()) {
+      peer.token = std::move(token);
+      peer.lost = true;  // A connection shows one token.
+    }
+  });
+}
+
+void GrpcWitnessCalls::Open::Send(const std::shared_ptr<Call>& call) {
+  std::unique_lock lock(mutex);
+  if (closed) {
+    lock.unlock();
+    call->done(Error{ErrorKind::kUnavailable, "the witnesses are not asked any more"});
+    return;
+  }
+  Peer& peer = peers[call->witness];
+  Access shown = access;
+  if (!peer.token.empty()) {
+    shown.token = peer.token;
+  }
+  if (std::exchange(peer.lost, false) || !peer.stub) {
+    peer.stub = v1::Rendezvous::NewStub(OpenChannel(*peer.target, peer.endpoint.host, shown));
+  }
+  calls.insert(&call->context);
+  const std::shared_ptr<Stub> stub = peer.stub;
+  lock.unlock();
+  const auto waited = std::chrono::duration_cast<Duration>(Clock::now() - call->began);
+  call->context.set_deadline(DeadlineIn(call->patience - waited));
+  ShowToken(call->context, shown.token);
+  stub->async()->Witness(
       &call->context, &call->request, &call->reply,
-      [call, done = std::move(done), witness, endpoint, patience, stub = peer.stub, open = open_,
-       access](const grpc::Status& status) {
-        const Result<WitnessAnswer> answer =
-            status.ok() ? WitnessAnswerFromProto(call->reply)
-                        : Result<WitnessAnswer>(ErrorOf(status, endpoint, patience, access));
-        if (!status.ok()) {
-          const std::lock_guard lock(open->mutex);
-          open->lost.insert(witness);
-          if (answer.error().kind == ErrorKind::kInvalid) {
-            Ask(open, witness, endpoint);
-          }
-        }
-        done(answer);
-        const std::lock_guard lock(open->mutex);
-        open->calls.erase(&call->context);
-        open->ended.notify_all();
+      [self = shared_from_this(), call, shown, stub](const grpc::Status& status) {
+        self->OnAnswer(call, status.ok() ? WitnessAnswerFromProto(call->reply)
+                                         : Result<WitnessAnswer>(
+                                               ErrorOf(status, self->peers[call->witness].endpoint,
+                                                       call->patience, shown)));
       });
+}
+
+void GrpcWitnessCalls::Open::OnAnswer(const std::shared_ptr<Call>& call,
+                                      const Result<WitnessAnswer>& answer) {
+  if (!answer) {
+    const std::lock_guard lock(mutex);
+    Peer& peer = peers[call->witness];
+    peer.lost = true;
+    FindAddress(peer);
+    if (answer.error().kind == ErrorKind::kInvalid) {
+      AskForToken(peer);
+    }
+  }
+  call->done(answer);
+  const std::lock_guard lock(mutex);
+  calls.erase(&call->context);
+  changed.notify_all();
 }
 
 }  // namespace ddprun

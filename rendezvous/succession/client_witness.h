@@ -3,8 +3,10 @@
 // Where each witness has a token of its own, who is refused asks for it on a thread, which may hang
 // and holds nobody up: a later request shows it.
 //
-// A witness that could not be reached is connected with anew the next time: gRPC would not try for
-// a while. One thread sends; the answers come on gRPC's.
+// Names are looked up beside each other, each on a thread that may hang: a request to a name that
+// is not known yet waits for it, no longer than for an answer. A witness that could not be reached
+// is looked up again, since it may have moved, and connected with anew the next time: gRPC would
+// not try for a while. One thread sends; the answers come on gRPC's, or on a look-up's.
 #pragma once
 
 #include <cstddef>
@@ -24,22 +26,22 @@ class GrpcWitnessCalls final : public WitnessCalls {
   // What a witness is to be shown; empty: nothing is known. May block.
   using AskToken = std::function<std::string(const Endpoint&)>;
 
-  // `ask`: none where all have the token of `access`.
-  GrpcWitnessCalls(std::vector<Endpoint> list, Access access, AskToken ask = nullptr);
+  // gRPC's target. May block.
+  using LookUp = std::function<Result<std::string>(const Endpoint&)>;
+
+  // `ask`: none where all have the token of `access`. `look_up`: none for the system's names.
+  GrpcWitnessCalls(const std::vector<Endpoint>& list, Access access, AskToken ask = nullptr,
+                   LookUp look_up = nullptr);
   ~GrpcWitnessCalls() override;
 
   void Send(std::size_t witness, const WitnessRequest& request, Duration patience,
             Done done) override;
 
  private:
-  struct Open;
+  struct Call;
   struct Peer;
+  struct Open;
 
-  static void Ask(const std::shared_ptr<Open>& open, std::size_t witness, const Endpoint& endpoint);
-
-  const std::vector<Endpoint> list_;
-  const Access access_;
-  std::vector<Peer> peers_;
   const std::shared_ptr<Open> open_;
 };
 
