@@ -362,28 +362,6 @@ TEST_F(Pair, AFailureAfterAPlannedDrainBeganIsItsConsequence) {
   EXPECT_EQ(story.state.budget.used, 0u);
 }
 
-// Other workers of that node may run on for as long as they like.
-TEST_F(Pair, TheFirstFailureStopsTheWorld) {
-  a.report.failures = {Failure(Exited{1})};
-  a.Says(At(1s));
-  EXPECT_EQ(story.state.phase, Phase::kDraining);
-}
-
-// Why it stops them may follow.
-TEST_F(Pair, ANodeThatStopsItsWorkersStopsTheWorld) {
-  a.report.hosting = Hosting::kStopping;
-  a.Says(At(1s));
-  EXPECT_EQ(story.state.phase, Phase::kDraining);
-}
-
-TEST_F(Pair, AnotherServersBeatSaysNothing) {
-  const Time expires = story.state.nodes.at({"n0", {1}}).expires;
-  a.report.term = {9};
-  a.report.beat = At(2s).time_since_epoch().count();
-  a.Says(At(2s));
-  EXPECT_EQ(story.state.nodes.at({"n0", {1}}).expires, expires);
-}
-
 TEST_F(Pair, AnInterruptStopsTheRunForAll) {
   a.report.leaving = Leaving::kStopRun;
   a.report.hosting = Hosting::kStopping;

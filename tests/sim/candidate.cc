@@ -79,6 +79,9 @@ class Candidate::Network final : public ServingNetwork {
     if (!simulation_.names) {
       Fiber::Sleep(1h);
     }
+    if (simulation_.names_fail) {
+      return Error{ErrorKind::kUnavailable, "no address is known of " + endpoint.host};
+    }
     return ListenPlace{endpoint, {}};
   }
   std::unique_ptr<SyncChannel> ChannelTo(const Endpoint& endpoint) override {
@@ -210,7 +213,8 @@ void Candidate::Close() {
   const Time began = simulation_.agenda.Now();
   closing_ = std::make_unique<Fiber>(simulation_.agenda, [this, held, over, reachable, began] {
     driver_->Close();
-    if (held && reachable && machine_.disturbed() < began) {
+    const bool failed = machine_.directory_failed() >= began;
+    if (held && reachable && !failed && machine_.disturbed() < began) {
       const Claim& claim = simulation_.run_directory->claims().at(*held);
       if (!claim.closed || claim.over != over) {
         simulation_.laws.Break(
@@ -277,9 +281,11 @@ void Candidate::ExpectClosed(std::uint64_t number) {
   if (simulation_.setup.listed > 0) {
     return;
   }
-  InThisLife(kClosedWithin, [this, number] {
+  const Time since = simulation_.agenda.Now();
+  InThisLife(kClosedWithin, [this, number, since] {
     const auto& claims = simulation_.run_directory->claims();
-    if (!claims.contains(number) || claims.at(number).closed || claims.rbegin()->first > number) {
+    if (!claims.contains(number) || claims.at(number).closed || claims.rbegin()->first > number ||
+        machine_.directory_failed() >= since) {  // It was tried.
       return;
     }
     if (!machine_.directory() || machine_.loop().paused() ||

@@ -1,5 +1,6 @@
 #include "tests/sim/claims.h"
 
+#include <cerrno>
 #include <utility>
 
 #include "tests/sim/fiber.h"
@@ -40,6 +41,20 @@ void SimDirectory::Reach() {
   }
 }
 
+std::optional<Error> SimDirectory::Failure(const char* what, bool writes) {
+  const int error = machine_.directory_error();
+  if (error == 0 || (error == ENOSPC && !writes) ||
+      (error == EIO && simulation_.random.Chance(0.3))) {
+    return std::nullopt;
+  }
+  machine_.DirectoryFailed();
+  return SystemError(what, "/run-dir", error);
+}
+
+bool SimDirectory::MayLand(const std::optional<Error>& failure) const {
+  return !failure || (machine_.directory_error() == EIO && simulation_.random.Chance(0.3));
+}
+
 Result<std::optional<Claim>> SimDirectory::Newest(Duration /*lease*/) {
   Random& random = simulation_.random;
   const Time began = simulation_.agenda.Now();
@@ -48,6 +63,9 @@ Result<std::optional<Claim>> SimDirectory::Newest(Duration /*lease*/) {
                            : Duration{0};
   const bool early = random.Chance(0.5);  // A read that hangs may have seen what was at its start.
   Reach();
+  if (const auto failure = Failure("read the run directory", false)) {
+    return *failure;
+  }
   const Time seen = (early ? began : simulation_.agenda.Now()) - age;
   const std::optional<Claim> found = simulation_.run_directory->NewestAt(seen);
   Take(kShort);
@@ -64,10 +82,14 @@ Result<Claim> SimDirectory::Make(const Claim& claim, Duration /*lease*/) {
     }
   }
   const bool taken = directory.claims().contains(claim.number) && !Without("exclusion");
-  if (!taken) {
+  const auto failure = Failure("make the claim", true);
+  if (!taken && MayLand(failure)) {
     directory.Write(claim, simulation_.agenda.Now());
   }
   Take(kShort);
+  if (failure) {
+    return *failure;
+  }
   if (taken) {
     return Error{ErrorKind::kRefused, "somebody else has made the claim"};
   }
@@ -81,7 +103,13 @@ Result<Claim> SimDirectory::Make(const Claim& claim, Duration /*lease*/) {
 
 Result<bool> SimDirectory::Move(const Claim& claim, Duration /*lease*/) {
   Reach();
-  simulation_.run_directory->Write(claim, simulation_.agenda.Now());
+  const auto failure = Failure("write the claim", true);
+  if (MayLand(failure)) {
+    simulation_.run_directory->Write(claim, simulation_.agenda.Now());
+  }
+  if (failure) {
+    return *failure;
+  }
   const bool superseded = simulation_.run_directory->claims().contains(claim.number + 1);
   Take(kShort);
   return superseded;

@@ -54,6 +54,9 @@ class SimDirectory final : public Claims {
  private:
   void Reach();
   void Take(Duration most);
+  // What an operation fails with; it may have been done all the same.
+  std::optional<Error> Failure(const char* what, bool writes);
+  bool MayLand(const std::optional<Error>& failure) const;
 
   Simulation& simulation_;
   Machine& machine_;

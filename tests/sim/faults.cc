@@ -1,5 +1,8 @@
 #include "tests/sim/faults.h"
 
+#include <array>
+#include <cerrno>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -14,16 +17,27 @@ constexpr int kSigKill = 9;
 constexpr int kSigUsr1 = 10;
 constexpr int kSigTerm = 15;
 
+}  // namespace
+
 // How often each comes where the server stands, and where its part moves.
-struct Kind {
+struct Faults::Kind {
   std::uint64_t standing;
   std::uint64_t moving;
   void (Faults::*begin)(Machine& machine, Duration length);
 };
-constexpr Kind kKinds[] = {
+namespace {
+
+constexpr Faults::Kind kKinds[] = {
     {6, 4, &Faults::End},          {3, 2, &Faults::Standstill}, {4, 2, &Faults::Link},
     {2, 4, &Faults::Partition},    {0, 2, &Faults::Disk},       {2, 0, &Faults::Flapping},
     {1, 0, &Faults::ProxyRestart}, {7, 2, &Faults::Worker},
+};
+
+constexpr Faults::Kind kMoreKinds[] = {
+    {0, 4, &Faults::DiskErrors},
+    {1, 3, &Faults::Suspend},
+    {0, 1, &Faults::Names},
+    {1, 1, &Faults::LastWord},
 };
 
 }  // namespace
@@ -59,12 +73,23 @@ void Faults::Any(bool calm) {
     return;
   }
   Machine& machine = random_.Chance(standing ? 0.25 : 0.4) ? Serving() : AnyNode();
+  Begin(kKinds, machine, length);
+}
+
+void Faults::More() {
+  Machine& machine = random_.Chance(0.5) ? Serving() : AnyNode();
+  const Duration most{random_.Chance(0.5) ? 5'000 : 45'000};
+  Begin(kMoreKinds, machine, random_.Between(Duration{50}, most));
+}
+
+void Faults::Begin(std::span<const Kind> kinds, Machine& machine, Duration length) {
+  const bool standing = simulation_.setup.standing;
   std::uint64_t weight = 0;
-  for (const Kind& kind : kKinds) {
+  for (const Kind& kind : kinds) {
     weight += standing ? kind.standing : kind.moving;
   }
   std::uint64_t drawn = random_.Below(weight);
-  for (const Kind& kind : kKinds) {
+  for (const Kind& kind : kinds) {
     const std::uint64_t own = standing ? kind.standing : kind.moving;
     if (drawn < own) {
       (this->*kind.begin)(machine, length);
@@ -181,6 +206,40 @@ void Faults::ProxyRestart(Machine& /*machine*/, Duration length) {
     machine->SetLink(false, true);
     After(length, [&machine = *machine] { machine.SetLink(true, false); });
   }
+}
+
+void Faults::DiskErrors(Machine& machine, Duration length) {
+  const int error = std::array{EIO, ENOSPC, EACCES}[random_.Below(3)];
+  const bool claims = !simulation_.training || random_.Chance(0.7);
+  machine.Tell(std::string("(its disks say: ") + std::strerror(error) + ")");
+  if (claims) {
+    machine.FailDirectory(error);
+  }
+  if (simulation_.training && (!claims || random_.Chance(0.5))) {
+    simulation_.training->FailDisk(machine.index(), error);
+  }
+  After(length, [this, &machine] {
+    machine.FailDirectory(0);
+    if (simulation_.training) {
+      simulation_.training->FailDisk(machine.index(), 0);
+    }
+  });
+}
+
+void Faults::Suspend(Machine& machine, Duration length) {
+  machine.Suspend();
+  After(length, [&machine] { machine.Resume(); });
+}
+
+void Faults::Names(Machine& /*machine*/, Duration length) {
+  simulation_.transcript.Tell(simulation_.agenda.Now(), "world", "(no name has an address)");
+  simulation_.names_fail = true;
+  After(length, [this] { simulation_.names_fail = false; });
+}
+
+void Faults::LastWord(Machine& machine, Duration /*length*/) {
+  constexpr int kDoNotRestart = 76;
+  machine.workers().EndAWorker(random_.Below(8), Exited{kDoNotRestart});
 }
 
 void Faults::Worker(Machine& machine, Duration length) {

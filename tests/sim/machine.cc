@@ -74,6 +74,12 @@ Machine::Machine(Simulation& simulation, std::uint32_t index)
   config_.outage_limit = Duration{90'000};
   config_.hang_timeout = simulation.setup.hang_timeout;
   config_.preemptible = config_.leaves_alone = simulation.setup.evicted;
+  if (!simulation.setup.drifts.empty()) {
+    loop_.Drift(simulation.setup.drifts.at(index));
+  }
+  if (!simulation.setup.shutdown_timeouts.empty()) {
+    config_.shape.shutdown_timeout = simulation.setup.shutdown_timeouts.at(index);
+  }
   loop_.AfterEachTurn([this] { CheckTurn(); });
 }
 
@@ -183,6 +189,7 @@ void Machine::EndProcess(bool noticed) {
   agent_.reset();
   channel_.reset();
   loop_.Kill();
+  WakeUp();
   stores_.Die();
   workers_.OnAgentDied();
 }
@@ -246,8 +253,25 @@ void Machine::Freeze() {
   Pause();
 }
 
+void Machine::Suspend() {
+  if (up_ && !suspended_) {
+    suspended_ = true;
+    Freeze();
+    loop_.StopClock();
+    simulation_.laws.OnPause(config_.host);
+  }
+}
+
+void Machine::WakeUp() {
+  if (std::exchange(suspended_, false)) {
+    loop_.StartClock();
+    deluded_until_ = simulation_.agenda.Now() + 2 * simulation_.LongestLease();
+  }
+}
+
 void Machine::Resume() {
   frozen_ = false;
+  WakeUp();
   if (loop_.paused() && !(candidate_ && candidate_->closes())) {
     Tell("(goes on)");
     disturbed_ = simulation_.agenda.Now();
@@ -278,6 +302,14 @@ void Machine::SetWays(bool speaks, bool hears) {
   }
   speaks_ = speaks;
   hears_ = hears;
+}
+
+void Machine::FailDirectory(int error) {
+  directory_error_ = error;
+}
+
+void Machine::DirectoryFailed() {
+  directory_failed_ = simulation_.agenda.Now();
 }
 
 void Machine::SetDirectory(bool reachable) {
@@ -348,7 +380,7 @@ void Machine::CheckTurn() {
                            std::to_string(state.placement->generation.value));
   }
   const std::optional<Time> since = workers_.starting_since();
-  const bool lasts = since && simulation_.agenda.Now() > *since + kStartLasts;
+  const bool lasts = since && loop_.Now() > *since + kStartLasts;
   if (state.phase == AgentPhase::kRunning && loop_.on_time() &&
       (since ? lasts && !state.start_lasts : state.start_lasts)) {
     simulation_.laws.Break(config_.host + " does not say whether its workers' start lasts");

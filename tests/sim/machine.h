@@ -64,6 +64,10 @@ class Machine {
   // None of its processes moves, workers included, until it is resumed.
   void Freeze();
   bool frozen() const { return frozen_; }
+  // The same, and its clock stands.
+  void Suspend();
+  // Until then it may believe what is not so any more.
+  Time deluded_until() const { return deluded_until_; }
   void Signal(int signal);
   void SetLink(bool up, bool noticed);
   bool linked() const { return link_; }
@@ -74,6 +78,12 @@ class Machine {
   // What is asked of the run directory hangs meanwhile.
   void SetDirectory(bool reachable);
   bool directory() const { return directory_; }
+  // Or fails, with a number of errno's; 0: not any more.
+  void FailDirectory(int error);
+  int directory_error() const { return directory_error_; }
+  // Something that was asked of it has failed, this time.
+  void DirectoryFailed();
+  Time directory_failed() const { return directory_failed_; }
   // The process or its directory last stood still, or went on.
   Time disturbed() const { return disturbed_; }
   // Of its wall.
@@ -97,6 +107,7 @@ class Machine {
  private:
   class Driver;
 
+  void WakeUp();
   std::unique_ptr<SyncChannel> ChannelOfAgent();
   void BeginHeir();
   void EndHeir(std::uint64_t heir);
@@ -127,7 +138,11 @@ class Machine {
   bool hears_ = true;
   bool powered_ = true;
   bool frozen_ = false;
+  bool suspended_ = false;
+  Time deluded_until_;
   bool directory_ = true;
+  int directory_error_ = 0;
+  Time directory_failed_;
   std::optional<HeldEstate> estate_;
   std::vector<std::unique_ptr<Fiber>> heirs_;  // The last one holds the slot's lock,
   bool heir_ = false;                          // if this is so.

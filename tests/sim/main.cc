@@ -96,7 +96,7 @@ Options Parse(const std::vector<std::string>& arguments) {
   }
   Random random(base);
   for (Count i = 0; i < count; ++i) {
-    options.seeds.push_back(random.Below(1'000'000'000'000));
+    options.seeds.push_back(random.Below(2 * kMoreFaults));
   }
   if (arguments.empty()) {
     Usage("");

@@ -27,6 +27,8 @@ class Plan {
 
  private:
   // ---- What goes wrong ----
+  Setup SetupOf(Mode mode);
+  void PlanMore(Duration until);
   void StartMachines(Duration until);
   void PlanFaults(Duration until);
   void PlanCalm();
@@ -44,31 +46,51 @@ class Plan {
   void BreakInWords(std::string text);
 
   Random random_;
+  Random more_random_;
   const Mode mode_;
   const bool calm_;
+  const bool more_;
   bool blips_only_ = false;  // Nothing lasts as long as a lease.
   bool old_reads_ = false;   // And the network is well.
   int overlaps_ = 0;         // Looks in a row that found two servers.
   bool settled_ = false;
   Simulation simulation_;
   Faults faults_;
+  Faults more_faults_;
   Agenda& agenda_;
   Laws& laws_;
   Setup& setup_;
 };
 
 Plan::Plan(std::uint64_t seed, Mode mode, bool words)
-    : random_(seed),
+    : random_(seed % kMoreFaults),
+      more_random_(seed),
       mode_(mode),
       calm_(seed % 8 == 0),
-      simulation_(RandomSetup(random_, mode, calm_), random_.Next(), words),
+      more_(seed >= kMoreFaults && !calm_),
+      simulation_(SetupOf(mode), random_.Next(), words),
       faults_(simulation_, random_),
+      more_faults_(simulation_, more_random_),
       agenda_(simulation_.agenda),
       laws_(simulation_.laws),
       setup_(simulation_.setup) {
   if (!setup_.standing) {
     laws_.AllowSplits();
     Watch();
+  }
+}
+
+Setup Plan::SetupOf(Mode mode) {
+  Setup setup = RandomSetup(random_, mode, calm_);
+  if (more_) {
+    DrawMore(more_random_, mode, setup);
+  }
+  return setup;
+}
+
+void Plan::PlanMore(Duration until) {
+  for (std::uint64_t i = more_ ? more_random_.Between(1, 5) : 0; i > 0; --i) {
+    agenda_.After(more_random_.Between(Duration{1'000}, until), [this] { more_faults_.More(); });
   }
 }
 
@@ -120,6 +142,7 @@ void Plan::PlayRun() {
     PlanCalm();
   } else {
     PlanFaults(until);
+    PlanMore(until);
   }
   const Time heal = agenda_.Now() + until;
   agenda_.At(heal, [this] { simulation_.Heal(); });
@@ -182,6 +205,9 @@ void Plan::PlaySuccession() {
   old_reads_ = setup_.listed == 0 && !blips_only_ && random_.Chance(0.25);
   setup_.stale_claims = old_reads_ ? 0.3 : 0;
   StartMachines({});
+  if (!blips_only_ && !old_reads_) {
+    PlanMore(Duration{60'000});
+  }
   agenda_.After(Duration{5'000}, [this] { TroubleSoon(agenda_.Now() + Duration{55'000}); });
   simulation_.RunUntil(agenda_.Now() + Duration{85'000});
   if (blips_only_ && laws_.reigns() != 1) {
@@ -203,9 +229,10 @@ void Plan::PlaySuccession() {
 // ---- What must be true ----
 void Plan::Watch() {
   // Servers that serve and do not stand still.
-  const auto active =
-      std::count_if(simulation_.machines.begin(), simulation_.machines.end(),
-                    [](const auto& one) { return one->serves() && !one->loop().paused(); });
+  const auto active = std::count_if(
+      simulation_.machines.begin(), simulation_.machines.end(), [this](const auto& one) {
+        return one->serves() && !one->loop().paused() && agenda_.Now() >= one->deluded_until();
+      });
   overlaps_ = active > 1 ? overlaps_ + 1 : 0;
   const bool stale = mode_ == Mode::kFull && setup_.stale_claims > 0;
   if (overlaps_ >= (stale ? kLooksTogetherStale : kLooksTogether)) {
@@ -256,7 +283,8 @@ void Plan::BreakInWords(std::string text) {
   for (const auto& machine : simulation_.machines) {
     const Server& server = machine->server();
     if (server.up()) {
-      for (const std::string& line : Describe(server.state(), server.config(), agenda_.Now())) {
+      const Time now = machine->loop().Now();
+      for (const std::string& line : Describe(server.state(), server.config(), now)) {
         text += "\n    " + line;
       }
     }
@@ -276,7 +304,8 @@ void Plan::CheckEnd() {
     const CoordinatorState& state = server.state();
     if (state.outcome && !IsOver(state)) {
       BreakInWords("the run has ended, but the server may never forget it:");
-    } else if (state.outcome && agenda_.Now() > *server.over_since() + kLongForgotten) {
+    } else if (state.outcome &&
+               simulation_.machines.back()->loop().Now() > *server.over_since() + kLongForgotten) {
       BreakInWords("the run has ended, but the server remembers it:");
     }
   }

@@ -22,6 +22,10 @@ struct History {
   std::map<std::string, std::uint64_t> reached;  // How many of what, for statistics.
 };
 
+// A history from this seed on is that of so many less, with more that goes wrong (faults.h): so
+// what came later moves none that was known.
+inline constexpr std::uint64_t kMoreFaults = 1'000'000'000'000;
+
 History Play(std::uint64_t seed, Mode mode, bool words);
 
 }  // namespace ddprun::sim

@@ -1,6 +1,7 @@
 #include "tests/sim/process_files.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "tests/sim/fiber.h"
@@ -22,8 +23,9 @@ bool IsRecord(const fs::path& path) {
 
 }  // namespace
 
-ProcessFiles::ProcessFiles(Simulation& simulation, Disk& disk, std::function<bool()> stuck)
-    : simulation_(simulation), disk_(disk), stuck_(std::move(stuck)) {}
+ProcessFiles::ProcessFiles(Simulation& simulation, Disk& disk, std::function<bool()> stuck,
+                           std::function<int()> fails)
+    : simulation_(simulation), disk_(disk), stuck_(std::move(stuck)), fails_(std::move(fails)) {}
 
 void ProcessFiles::Kill(bool with_power) {
   if (!killed_) {
@@ -39,7 +41,7 @@ void ProcessFiles::HoldUp(Duration duration) {
   ++hindered_;
 }
 
-void ProcessFiles::Begin() {
+void ProcessFiles::Begin(bool writes) {
   Random& random = simulation_.random;
   if (killed_) {
     throw Fiber::Gone{};
@@ -58,6 +60,12 @@ void ProcessFiles::Begin() {
   if (killed_) {  // Its request is on its way; it does not hear the answer.
     Fiber::Sleep(random.Between(Duration{0}, kLongest));
   }
+  const int error = fails_();
+  const bool fails = error == ENOSPC ? writes : error != 0 && random.Chance(0.3);
+  disk_.files.fail_at = fails ? disk_.files.operations + 1 : 0;
+  disk_.files.fail_with = error;
+  failed_ += fails ? 1 : 0;
+  hindered_ += fails ? 1 : 0;
 }
 
 void ProcessFiles::OnChanged(const fs::path& path) {
@@ -85,7 +93,7 @@ const Disk::Listing* ProcessFiles::OldListing() {
 }
 
 Result<std::vector<std::string>> ProcessFiles::List(const fs::path& directory) {
-  Begin();
+  Begin(false);
   if (directory == kCheckpoints) {
     if (const Disk::Listing* const old = OldListing()) {
       return old->names;
@@ -96,7 +104,7 @@ Result<std::vector<std::string>> ProcessFiles::List(const fs::path& directory) {
 }
 
 Result<std::string> ProcessFiles::Read(const fs::path& path, std::size_t max_bytes) {
-  Begin();
+  Begin(false);
   ASSIGN_OR_RETURN(std::string text, disk_.files.Read(path, max_bytes));
   if (!IsRecord(path)) {
     return text;
@@ -111,28 +119,32 @@ Result<std::string> ProcessFiles::Read(const fs::path& path, std::size_t max_byt
 }
 
 Result<DigestedBytes> ProcessFiles::ReadDigested(const fs::path& path, std::size_t max_bytes) {
-  Begin();
+  Begin(false);
   return disk_.files.ReadDigested(path, max_bytes);
 }
 
 Result<std::uint64_t> ProcessFiles::Write(const fs::path& path,
                                           const std::vector<std::string_view>& parts) {
-  Begin();
+  Begin(true);
   ASSIGN_OR_RETURN(const std::uint64_t digest, disk_.files.Write(path, parts));
   OnChanged(path);
   return digest;
 }
 
 Result<void> ProcessFiles::Sync(const fs::path& path) {
-  Begin();
+  Begin(true);
   return Without("sync") ? Result<void>() : disk_.files.Sync(path);
 }
 
 Result<bool> ProcessFiles::Link(const fs::path& existing, const fs::path& name) {
-  Begin();
+  Begin(true);
   if (Without("one-writer-a-number") && disk_.files.Exists(name)) {
     RETURN_IF_ERROR(disk_.files.Remove(name));
   }
+  // The answer may be lost, and not the link.
+  const bool lands =
+      disk_.files.fail_at != 0 && disk_.files.fail_with == EIO && simulation_.random.Chance(0.5);
+  disk_.files.fail_at = lands ? 0 : disk_.files.fail_at;
   ASSIGN_OR_RETURN(const bool linked, disk_.files.Link(existing, name));
   if (linked && IsRecord(name)) {
     const std::string text = disk_.files.Read(name, 1 << 16).value();
@@ -140,32 +152,35 @@ Result<bool> ProcessFiles::Link(const fs::path& existing, const fs::path& name) 
     disk_.log.OnRecord(FenceRecordFromText(text, number, name.native()).value());
   }
   OnChanged(name);
+  if (lands) {
+    return SystemError("link", name.native(), EIO);
+  }
   return linked;
 }
 
 Result<void> ProcessFiles::Rename(const fs::path& from, const fs::path& to) {
-  Begin();
+  Begin(true);
   RETURN_IF_ERROR(disk_.files.Rename(from, to));
   OnChanged(to);
   return {};
 }
 
 Result<void> ProcessFiles::MakeDirectory(const fs::path& path) {
-  Begin();
+  Begin(true);
   RETURN_IF_ERROR(disk_.files.MakeDirectory(path));
   OnChanged(path);
   return {};
 }
 
 Result<void> ProcessFiles::Remove(const fs::path& path) {
-  Begin();
+  Begin(true);
   RETURN_IF_ERROR(disk_.files.Remove(path));
   OnChanged(path);
   return {};
 }
 
 Result<std::uint64_t> ProcessFiles::FreeBytes(const fs::path& directory) {
-  Begin();
+  Begin(false);
   return disk_.files.FreeBytes(directory);
 }
 

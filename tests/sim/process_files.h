@@ -39,14 +39,18 @@ struct Disk {
 // Operations happen on fibers; see fiber.h.
 class ProcessFiles final : public FileSystem {
  public:
-  // `stuck`: the disk does not answer this process now, or it stands still.
-  ProcessFiles(Simulation& simulation, Disk& disk, std::function<bool()> stuck);
+  // `stuck`: the disk does not answer this process now, or it stands still. `fails`: a number of
+  // errno's, or 0.
+  ProcessFiles(Simulation& simulation, Disk& disk, std::function<bool()> stuck,
+               std::function<int()> fails);
 
   // `with_power`: nothing of it happens any more. Else its last operation may.
   void Kill(bool with_power);
   bool dead() const { return killed_; }
   // How often it was kept from going on for long; and whether it is so now.
   std::uint64_t hindered() const { return hindered_; }
+  // How many of its operations failed.
+  std::uint64_t failed() const { return failed_; }
   bool held() const { return held_ > 0 || stuck_(); }
 
   Result<std::vector<std::string>> List(const std::filesystem::path& directory) override;
@@ -64,8 +68,8 @@ class ProcessFiles final : public FileSystem {
   Result<std::uint64_t> FreeBytes(const std::filesystem::path& directory) override;
 
  private:
-  // Each operation: it may take any time, and never return.
-  void Begin();
+  // Each operation: it may take any time, and never return, or fail half done.
+  void Begin(bool writes);
   void HoldUp(Duration duration);
   void OnChanged(const std::filesystem::path& path);
   // Of the directory, if this process is shown an old one; never older than one it has seen.
@@ -74,9 +78,11 @@ class ProcessFiles final : public FileSystem {
   Simulation& simulation_;
   Disk& disk_;
   const std::function<bool()> stuck_;
+  const std::function<int()> fails_;
   bool killed_ = false;
   bool last_lands_ = false;
   std::uint64_t hindered_ = 0;
+  std::uint64_t failed_ = 0;
   int held_ = 0;  // Fibers of it that are.
   Time seen_;     // What was so then, or later, is what this process sees.
 };

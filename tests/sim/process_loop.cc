@@ -15,9 +15,8 @@ class ProcessLoop::SimAlarm final : public Alarm {
   ~SimAlarm() override { Cancel(); }
 
   void Set(Time when, std::function<void()> fire) override {
-    armed_ = std::make_shared<Armed>(Armed{true, std::move(fire)});
-    loop_.agenda_.At(
-        when, [loop = &loop_, life = loop_.life_, alarm = armed_] { loop->OnAlarm(life, alarm); });
+    armed_ = std::make_shared<Armed>(Armed{true, when, std::move(fire)});
+    loop_.Arm(armed_);
   }
 
   void Cancel() override {
@@ -34,6 +33,34 @@ class ProcessLoop::SimAlarm final : public Alarm {
 
 std::unique_ptr<Alarm> ProcessLoop::NewAlarm() {
   return std::make_unique<SimAlarm>(*this);
+}
+
+// ---- Its clock ----
+void ProcessLoop::Drift(int millionths) {
+  showed_ = Now();
+  set_at_ = agenda_.Now();
+  drift_ = millionths;
+}
+
+void ProcessLoop::StopClock() {
+  Drift(drift_);
+  clock_stands_ = true;
+}
+
+void ProcessLoop::StartClock() {
+  Drift(drift_);
+  clock_stands_ = false;
+}
+
+Time ProcessLoop::Now() const {
+  const auto since = agenda_.Now() - set_at_;
+  return clock_stands_ ? showed_ : showed_ + since + since * drift_ / 1'000'000;
+}
+
+void ProcessLoop::Arm(const std::shared_ptr<Armed>& alarm) {
+  const auto left = alarm->when - Now();
+  agenda_.After(left - left * drift_ / 1'000'000,
+                [this, life = life_, alarm] { OnAlarm(life, alarm); });
 }
 
 // One after the other: what arrives in a turn, or is posted there, has its own.
@@ -67,6 +94,10 @@ void ProcessLoop::OnAlarm(std::uint64_t life, const std::shared_ptr<Armed>& alar
   }
   if (paused_) {
     late_.push_back(alarm);
+    return;
+  }
+  if (Now() < alarm->when) {  // The clock stood, or is slower than it was thought to be.
+    Arm(alarm);
     return;
   }
   alarm->armed = false;

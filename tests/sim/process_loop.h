@@ -38,6 +38,11 @@ class ProcessLoop final : public Loop {
   // SIGKILL. Some of what the disk had to do may be done.
   void Kill();
   bool paused() const { return paused_; }
+
+  // Its clock gains so many millionths; and stands while the machine is suspended.
+  void Drift(int millionths);
+  void StopClock();
+  void StartClock();
   // Every timer has expired that is due.
   bool on_time() const { return late_.empty() && !firing_late_; }
   // What came while it stood still has its turns all at once.
@@ -53,7 +58,7 @@ class ProcessLoop final : public Loop {
   bool FinishOnDisk(Duration limit, std::function<void()> work) override;
   void RunBounded(Duration limit, std::function<void()> work,
                   std::function<void(bool)> done) override;
-  Time Now() const override { return agenda_.Now(); }
+  Time Now() const override;
   void CheckOnLoop() const override {}  // There is one thread.
 
  private:
@@ -67,11 +72,13 @@ class ProcessLoop final : public Loop {
   };
   struct Armed {
     bool armed = true;  // False once replaced or cancelled.
+    Time when;
     std::function<void()> fire;
   };
   class SimAlarm;
 
   std::unique_ptr<Alarm> NewAlarm() override;
+  void Arm(const std::shared_ptr<Armed>& alarm);
   void Turn(const std::function<void()>& what);
   void Drain();
   void OnAlarm(std::uint64_t life, const std::shared_ptr<Armed>& alarm);
@@ -82,6 +89,10 @@ class ProcessLoop final : public Loop {
 
   Agenda& agenda_;
   Random& random_;
+  int drift_ = 0;
+  bool clock_stands_ = false;
+  Time set_at_ = kBegin;  // The true time when its clock showed
+  Time showed_ = kBegin;  // this.
   std::function<void()> look_;
   std::uint64_t life_ = 0;  // What belongs to an earlier process is void.
   bool paused_ = false;

@@ -11,8 +11,7 @@
 namespace ddprun::sim {
 
 inline std::set<std::string>& Rules() {
-  static std::set<std::string> rules = {"exclusion", "one-writer-a-number", "reread",
-                                        "sync"};
+  static std::set<std::string> rules = {"exclusion", "one-writer-a-number", "reread", "sync"};
   return rules;
 }
 

@@ -213,12 +213,12 @@ CoordinatorConfig Server::NewReign(Term clock) {
 }
 
 std::unique_ptr<CoordinatorDriver> Server::Reign(const CoordinatorConfig& reign, bool takes_over) {
-  simulation_.laws.OnServerStart(simulation_.agenda.Now());
+  simulation_.laws.OnServerStart(machine_.loop().Now());
   auto driver = std::make_unique<Driver>(*this, reign);
   driver_ = driver.get();
   knew_run_ = false;
   takes_over_ = takes_over;
-  began_ = simulation_.agenda.Now();
+  began_ = machine_.loop().Now();
   return driver;
 }
 
@@ -258,7 +258,7 @@ void Server::StopListening() {
 }
 
 bool Server::MayBeLookedFor() const {
-  return takes_over_ && simulation_.agenda.Now() < began_ + config_.base_lease;
+  return takes_over_ && machine_.loop().Now() < began_ + config_.base_lease;
 }
 
 // ---- What arrives ----

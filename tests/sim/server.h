@@ -93,7 +93,7 @@ class Server {
   void BeforeStep(const CoordinatorState& state, const CoordinatorEvent& event, Time now);
   void AfterStep(const CoordinatorState& state, const CoordinatorEvent& event,
                  const CoordinatorEffects& effects, Time now);
-  void CheckClaim(Time now) const;
+  void CheckClaim() const;
   void CheckMembers(const World& world, const std::optional<World>& before) const;
   void CheckRecovered(const CoordinatorState& state) const;
   void OnAnswer(const Asked& asked, const Directive& directive);

@@ -29,7 +29,7 @@ void Server::AfterStep(const CoordinatorState& state, const CoordinatorEvent& ev
   simulation_.laws.AfterStep(state, config(), std::holds_alternative<Tick>(event), now);
   CheckRecovered(state);
   if (state.worlds_formed > worlds_before_) {
-    CheckClaim(now);
+    CheckClaim();
     CheckMembers(*state.world, simulation_.laws.world_before());
     if (takes_over_ && !state.recovery.entered) {
       simulation_.laws.Break(name_ + " forms a world before it knows what its predecessor left");
@@ -37,7 +37,7 @@ void Server::AfterStep(const CoordinatorState& state, const CoordinatorEvent& ev
   }
   const bool stops = phase_before_ == Phase::kRunning && state.phase == Phase::kDraining;
   if (stops && state.drain->cause == StopCause::kScaleUp) {
-    CheckClaim(now);
+    CheckClaim();
   }
   if (phase_before_ != Phase::kDraining && state.phase == Phase::kDraining && state.drain->hang &&
       !simulation_.MayHang(state.world->id)) {
@@ -68,7 +68,8 @@ void Server::CheckMembers(const World& world, const std::optional<World>& before
     }
     const AgentState& agent = machine->agent();
     const NodeKey key{machine->node(), agent.incarnation};
-    if (world.places.contains(key)) {
+    const bool deluded = simulation_.agenda.Now() < machine_.deluded_until();
+    if (world.places.contains(key) && !deluded) {
       simulation_.laws.CheckOutcome(machine->host(), machine->life());
     }
     const auto node = state().nodes.find(key);
@@ -109,7 +110,7 @@ void Server::CheckOpenCalls() {
     return;
   }
   const CoordinatorState& run = state();
-  const Time now = simulation_.agenda.Now();
+  const Time now = machine_.loop().Now();
   for (const auto& [number, asked] : calls_) {
     const NodeKey& key = asked.key;
     if (asked.IsOther(DirectiveFor(run, config(), key.node, key.incarnation, now))) {
@@ -150,8 +151,10 @@ void Server::CheckRecovered(const CoordinatorState& state) const {
 
 // Whose claim has not moved for a lease may be on the losing side of a split, about to step down.
 // Where claims are read as they are, who forms a world also has the newest.
-void Server::CheckClaim(Time now) const {
-  const bool in_directory = !simulation_.setup.standing && simulation_.setup.listed == 0;
+void Server::CheckClaim() const {
+  const Time now = simulation_.agenda.Now();
+  const bool in_directory = !simulation_.setup.standing && simulation_.setup.listed == 0 &&
+                            now >= machine_.deluded_until();
   if (in_directory && simulation_.setup.stale_claims == 0 &&
       simulation_.run_directory->NewestAt(now)->term != config().term) {
     simulation_.laws.Break(

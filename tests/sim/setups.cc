@@ -8,6 +8,7 @@ namespace {
 
 constexpr double kHostile = 0.03;
 constexpr Duration kForEver{3'600'000};
+constexpr int kMostDrift = 1'000;  // Twice what a clock is ever slewed by.
 
 std::uint32_t Draw(Random& random, std::uint64_t first, std::uint64_t last) {
   return static_cast<std::uint32_t>(random.Between(first, last));
@@ -139,6 +140,24 @@ Setup SetupOfSuccession(Random& random, bool listed) {
 }
 
 }  // namespace
+
+void DrawMore(Random& random, Mode mode, Setup& setup) {
+  if (random.Chance(0.5)) {
+    for (std::uint32_t i = 0; i < setup.machines; ++i) {
+      setup.drifts.push_back(static_cast<int>(random.Below(2 * kMostDrift)) - kMostDrift);
+    }
+  }
+  if (mode == Mode::kSuccession || mode == Mode::kSuccessionOfList) {
+    return;
+  }
+  if (random.Chance(0.1)) {  // The first one's word counts.
+    setup.shutdown_timeouts.assign(setup.machines, Duration{4'000});
+    setup.shutdown_timeouts[random.Below(setup.machines)] = Duration{20'000};
+  }
+  if (!setup.standing && setup.machines > 2 && random.Chance(0.1)) {
+    setup.twin = setup.machines - 1;
+  }
+}
 
 Setup RandomSetup(Random& random, Mode mode, bool calm) {
   if (mode == Mode::kSuccession || mode == Mode::kSuccessionOfList) {

@@ -9,5 +9,7 @@ namespace ddprun::sim {
 // Calm: no fault but of workers and of a server that stands alone. It shows what faults would
 // excuse: that nobody healthy is taken for lost, and that no worker notices a server's death.
 Setup RandomSetup(Random& random, Mode mode, bool calm);
+// Clocks that drift, nodes that do not agree, two machines that claim to be one node.
+void DrawMore(Random& random, Mode mode, Setup& setup);
 
 }  // namespace ddprun::sim

@@ -56,7 +56,7 @@ std::filesystem::path SimWorkers::Start(const Placement& placement) {
   placement_ = placement;
   workers_.clear();
   untold_.clear();
-  starting_ = simulation_.agenda.Now();
+  starting_ = loop_.Now();
   listened_to_ = true;
   const Duration lasts = random.Chance(conduct.slow_start)
                              ? random.Between(Duration{1'000}, Duration{30'000})

@@ -46,11 +46,13 @@ void Simulation::Heal() {
   setup.stale_claims = setup.stale_listings = setup.long_pauses = 0;
   cuts.clear();
   names = true;
+  names_fail = false;
   if (training) {
     training->Heal();
   }
   for (const auto& machine : machines) {
     machine->SetDirectory(true);
+    machine->FailDirectory(0);
     machine->SetLink(true, false);
     machine->SetWays(true, true);
     machine->Resume();
@@ -77,6 +79,10 @@ Duration Simulation::Delay() {
   const Weather& weather = setup.weather;
   return random.Chance(weather.slow) ? random.Between(weather.min_delay, weather.slow_max)
                                      : random.Between(weather.min_delay, weather.max_delay);
+}
+
+Duration Simulation::LongestLease() const {
+  return std::max<Duration>(kBaseLease, setup.lease_per_node * setup.machines);
 }
 
 bool Simulation::Carries(std::uint32_t from, std::uint32_t to) const {

@@ -86,6 +86,9 @@ struct Setup {
   std::uint64_t save_every = 1;
   Duration step_time{100};
   std::size_t keep_last = 3;
+  // ---- Where more may go wrong; empty: no machine is another one than the others ----
+  std::vector<int> drifts;                  // Of clocks, in millionths.
+  std::vector<Duration> shutdown_timeouts;  // As each node's command line says.
   bool heedless = false;  // Rank 0 makes steps though its peers cannot be reached.
 };
 
@@ -123,6 +126,7 @@ class Simulation {
   bool Carries(std::uint32_t from, std::uint32_t to) const;
   bool Reaches(std::uint32_t from, std::uint32_t to) const;
   Duration Delay();
+  Duration LongestLease() const;
   void WorkerJoined(Machine& machine, const Placement& placement, std::uint32_t rank);
   // The rank's next step, or its last one again while its peers are behind.
   std::uint64_t WorkerSteps(WorldId world, std::uint32_t rank);
@@ -143,7 +147,8 @@ class Simulation {
   Laws laws;
   std::vector<std::unique_ptr<Machine>> machines;
   std::set<std::pair<std::uint32_t, std::uint32_t>> cuts;  // One way, between two machines.
-  bool names = true;                            // Else whatever name is looked up is never found.
+  bool names = true;                            // Else whatever name is looked up is never found,
+  bool names_fail = false;                      // or nobody has it.
   std::unique_ptr<RunDirectory> run_directory;  // Where the server's part moves.
   std::unique_ptr<Training> training;           // What the workers do; none: they wait.
 

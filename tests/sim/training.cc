@@ -31,12 +31,17 @@ Training::Process::Process(Training& training, Disk& disk_of_it, Machine& machin
       disk(disk_of_it),
       placement(placement_of_it),
       rank(rank_of_it),
-      files(training.simulation_, disk_of_it,
-            [&training, this] {
-              const auto reachable = training.reachable_.find(machine.index());
-              return machine.frozen() ||
-                     (reachable != training.reachable_.end() && !reachable->second);
-            }),
+      files(
+          training.simulation_, disk_of_it,
+          [&training, this] {
+            const auto reachable = training.reachable_.find(machine.index());
+            return machine.frozen() ||
+                   (reachable != training.reachable_.end() && !reachable->second);
+          },
+          [&training, this] {
+            const auto error = training.errors_.find(machine.index());
+            return error == training.errors_.end() ? 0 : error->second;
+          }),
       store(files, StoreConfig(training.simulation_.setup)) {}
 
 Training::Training(Simulation& simulation) : simulation_(simulation) {}
@@ -101,6 +106,7 @@ void Training::OnPowerCut(std::uint32_t machine) {
 
 void Training::Heal() {
   reachable_.clear();
+  errors_.clear();
 }
 
 std::uint64_t Training::commits() const {
@@ -171,7 +177,9 @@ std::optional<LoadedCheckpoint> Training::Load(Process& process) {
   process.GoOn();
   const WorldId world = process.placement.world_id;
   if (!outcome) {
-    process.disk.log.OnUnreadable(world, outcome.error().message);
+    if (process.files.failed() == 0) {
+      process.disk.log.OnUnreadable(world, outcome.error().message);
+    }
     End(process, outcome.error());
   }
   const auto& found = outcome->checkpoint;
@@ -184,7 +192,9 @@ void Training::LoadElsewhere(Process& process, const CheckpointRef& ref) {
   process.GoOn();
   --loading_[process.placement.world_id];
   if (!loaded) {
-    process.disk.log.OnUnreadable(process.placement.world_id, loaded.error().message);
+    if (process.files.failed() == 0) {
+      process.disk.log.OnUnreadable(process.placement.world_id, loaded.error().message);
+    }
     End(process, loaded.error());
   }
 }

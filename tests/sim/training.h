@@ -38,6 +38,8 @@ class Training {
   void OnPowerCut(std::uint32_t machine);
   // What a machine asks of it hangs meanwhile.
   void SetDisk(std::uint32_t machine, bool reachable) { reachable_[machine] = reachable; }
+  // Or fails, with a number of errno's; 0: not any more.
+  void FailDisk(std::uint32_t machine, int error) { errors_[machine] = error; }
   void Heal();
 
   std::uint64_t commits() const;
@@ -87,6 +89,7 @@ class Training {
   Simulation& simulation_;
   std::map<std::uint32_t, std::unique_ptr<Disk>> disks_;  // By machine; of a shared one only 0.
   std::map<std::uint32_t, bool> reachable_;
+  std::map<std::uint32_t, int> errors_;
   std::map<WorldId, int> loading_;  // Processes that have not loaded yet.
   std::uint64_t refused_ = 0;
   std::vector<std::unique_ptr<Process>> processes_;  // Last: they end before what they use.

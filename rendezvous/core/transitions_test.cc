@@ -1,0 +1,39 @@
+#include "rendezvous/core/transitions.h"
+
+#include <gtest/gtest.h>
+
+#include "rendezvous/core/testing/pair.h"
+
+namespace ddprun {
+namespace {
+
+using std::chrono_literals::operator""s;
+
+struct Transitions : PairOfNodes {
+  void SetUp() override { Form(); }
+};
+
+// Other workers of that node may run on for as long as they like.
+TEST_F(Transitions, TheFirstFailureStopsTheWorld) {
+  a.report.failures = {Failure(Exited{1})};
+  a.Says(At(1s));
+  EXPECT_EQ(story.state.phase, Phase::kDraining);
+}
+
+// Why it stops them may follow.
+TEST_F(Transitions, ANodeThatStopsItsWorkersStopsTheWorld) {
+  a.report.hosting = Hosting::kStopping;
+  a.Says(At(1s));
+  EXPECT_EQ(story.state.phase, Phase::kDraining);
+}
+
+TEST_F(Transitions, AnotherServersBeatSaysNothing) {
+  const Time expires = story.state.nodes.at({"n0", {1}}).expires;
+  a.report.term = {9};
+  a.report.beat = At(2s).time_since_epoch().count();
+  a.Says(At(2s));
+  EXPECT_EQ(story.state.nodes.at({"n0", {1}}).expires, expires);
+}
+
+}  // namespace
+}  // namespace ddprun
