@@ -1,6 +1,8 @@
 #include "common/asio_loop.h"
 
+#include <time.h>
 #include <boost/asio/post.hpp>
+
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <condition_variable>
@@ -14,17 +16,13 @@
 namespace ddprun {
 namespace {
 
-using SteadyTime = std::chrono::steady_clock::time_point;
-
-Time FromSteady(SteadyTime time) {
-  return Time(std::chrono::duration_cast<CoreClock::duration>(time.time_since_epoch()));
-}
-
-// Rounded up, so that a timer never fires before the moment its core named.
-SteadyTime ToSteady(Time time) {
-  return SteadyTime(
-      std::chrono::ceil<std::chrono::steady_clock::duration>(time.time_since_epoch()) +
-      std::chrono::microseconds(1));
+// The one that goes on while the machine is suspended, as everybody else's does: who wakes finds
+// that its leases are over. A timer that was armed before is late then.
+Time BootTime() {
+  timespec time{};
+  CHECK(::clock_gettime(CLOCK_BOOTTIME, &time) == 0);
+  return Time(std::chrono::duration_cast<CoreClock::duration>(
+      std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec)));
 }
 
 class AsioAlarm final : public Alarm {
@@ -33,7 +31,8 @@ class AsioAlarm final : public Alarm {
 
   void Set(Time when, std::function<void()> fire) override {
     armed_ = std::make_shared<bool>(true);
-    timer_.expires_at(ToSteady(when));
+    // Never before the moment that its core named.
+    timer_.expires_after(when - BootTime() + std::chrono::microseconds(1));
     timer_.async_wait([armed = armed_, fire = std::move(fire)](boost::system::error_code error) {
       if (!error && *armed) {
         *armed = false;
@@ -216,7 +215,7 @@ void AsioLoop::FinishErrand(std::uint64_t number, bool in_time) {
 }
 
 Time AsioLoop::Now() const {
-  return FromSteady(std::chrono::steady_clock::now());
+  return BootTime();
 }
 
 void AsioLoop::CheckOnLoop() const {

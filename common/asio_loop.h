@@ -1,5 +1,5 @@
 // The loop of a real process: one thread, Asio's sockets and timers beside the turns, and threads
-// for what may block. Time is the steady clock's.
+// for what may block. Time is CLOCK_BOOTTIME's, which goes on while the machine sleeps.
 //
 // Whoever has a socket, a process or a signal to watch takes this one; all others take Loop.
 #pragma once

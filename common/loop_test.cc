@@ -1,6 +1,7 @@
 #include "common/asio_loop.h"
 
 #include <gtest/gtest.h>
+#include <time.h>
 
 #include <future>
 #include <memory>
@@ -26,6 +27,20 @@ TEST(Loop, RunsPostedWorkInOrderOnOneThread) {
   loop.Run();
   poster.join();
   EXPECT_EQ(seen, "ab");
+}
+
+// Of a holder that wakes from the machine's sleep others think that its lease is over; so must it.
+TEST(Loop, TimeGoesOnWhileTheMachineSleeps) {
+  const auto boot = [] {
+    timespec time{};
+    EXPECT_EQ(::clock_gettime(CLOCK_BOOTTIME, &time), 0);
+    return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+  };
+  const AsioLoop loop;
+  const auto before = boot();
+  const auto now = loop.Now().time_since_epoch();
+  EXPECT_GE(now + 1us, before);
+  EXPECT_LE(now, boot());
 }
 
 // A replaced moment must not fire even when its expiry was queued already.
