@@ -1,8 +1,8 @@
 #include "common/asio_loop.h"
 
 #include <time.h>
-#include <boost/asio/post.hpp>
 
+#include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <condition_variable>
