@@ -23,7 +23,8 @@ void Laws::Break(std::string text) {
   }
 }
 
-void Laws::BeforeStep(const CoordinatorState& state) {
+void Laws::BeforeStep(const CoordinatorState& state, bool deluded) {
+  deluded_ = deluded;
   world_before_ = state.world;
   restarts_before_ = state.budget.used;
   phase_before_ = state.phase;
@@ -134,7 +135,7 @@ void Laws::CheckOneWorld(const CoordinatorState& state, const CoordinatorConfig&
       const bool known = !run_forgotten_ || state.recovery.entered ||
                          (world_before_ && world_before_->id == id) ||
                          state.nodes.contains(live.key);
-      if (id != state.world->id && state.shape->fence_after > Duration{0} && known &&
+      if (id != state.world->id && state.shape->fence_after > Duration{0} && known && !deluded_ &&
           !live.outlives_kill && !ever_paused_.contains(host)) {
         Break("generation " + Name(state.world->generation) + " was formed while " + host +
               ", which --fence-after stops in time, still runs generation " +

@@ -31,7 +31,8 @@ class Laws {
   void Break(std::string text);
 
   // Around each Step of the coordinator.
-  void BeforeStep(const CoordinatorState& state);
+  // `deluded`: of a server whose machine, its clock too, stood still a moment ago.
+  void BeforeStep(const CoordinatorState& state, bool deluded);
   void AfterStep(const CoordinatorState& state, const CoordinatorConfig& config, bool ticked,
                  Time now);
   const std::optional<World>& world_before() const { return world_before_; }
@@ -123,6 +124,7 @@ class Laws {
   std::optional<World> world_before_;
   std::uint32_t restarts_before_ = 0;
   bool planned_before_ = false;
+  bool deluded_ = false;
   std::vector<Time> charges_;  // Under the server of this term: another one knows none of them.
   Term charged_by_;
   Phase phase_before_ = Phase::kGathering;

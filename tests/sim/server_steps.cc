@@ -21,7 +21,7 @@ void Server::BeforeStep(const CoordinatorState& state, const CoordinatorEvent& e
   }
   phase_before_ = state.phase;
   worlds_before_ = state.worlds_formed;
-  simulation_.laws.BeforeStep(state);
+  simulation_.laws.BeforeStep(state, simulation_.agenda.Now() < machine_.deluded_until());
 }
 
 void Server::AfterStep(const CoordinatorState& state, const CoordinatorEvent& event,
