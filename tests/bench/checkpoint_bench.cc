@@ -15,6 +15,7 @@
 #include "trainer/checkpoint/saver.h"
 #include "trainer/checkpoint/snapshot_copier.h"
 #include "trainer/learning/learner.h"
+#include "trainer/learning/torch_settings.h"
 #include "trainer/models/entries.h"
 
 namespace ddprun {

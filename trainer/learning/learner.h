@@ -1,4 +1,5 @@
-// The model, its optimizer and how they take one step together with all ranks.
+// The model, its optimizer and how they take one step together with all ranks: what the other files
+// of this folder do, in the order of a step.
 //
 // A step is one or more parts, each a forward and a backward whose gradients add up; the last one
 // averages them over the ranks while its backward still runs. Then the optimizer. Gradients are
@@ -22,6 +23,7 @@
 #include "trainer/device/step_graph.h"
 #include "trainer/group/process_group.h"
 #include "trainer/learning/buckets.h"
+#include "trainer/learning/score.h"
 #include "trainer/models/model.h"
 #include "trainer/options/learning_options.h"
 #include "trainer/options/optimizer_options.h"
@@ -48,20 +50,6 @@ struct LearnerOptions {
   std::shared_ptr<StepGraph> graph;
   // For tests: batches and snapshots are copied to and from the model's memory also on the CPU.
   bool apart = false;
-};
-
-// Of this rank's samples.
-struct Score {
-  double loss_sum = 0;
-  std::uint64_t correct = 0;  // Classification only.
-  std::uint64_t samples = 0;
-
-  Score& operator+=(const Score& other) {
-    loss_sum += other.loss_sum;
-    correct += other.correct;
-    samples += other.samples;
-    return *this;
-  }
 };
 
 // Of this process on its GPU, as libtorch's allocator counts it.
@@ -149,11 +137,5 @@ class Learner {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
-
-// Fixed for the process, before any other use of libtorch.
-void SetThreads(int threads);
-
-// Likewise. From then on an operation that cannot repeat its bits is an error.
-void DemandDeterminism();
 
 }  // namespace ddprun
