@@ -11,7 +11,7 @@
 
 namespace ddprun {
 
-void Broadcast(ProcessGroup& group, const std::vector<at::Tensor>& tensors) {
+void Broadcast(ProcessGroup& group, const std::vector<at::Tensor>& tensors, std::uint32_t from) {
   constexpr std::size_t kBytesAtATime = std::size_t{250} << 20;
   const at::NoGradGuard no_grad;
   // Coalescing wants one type on one device at a time.
@@ -22,7 +22,7 @@ void Broadcast(ProcessGroup& group, const std::vector<at::Tensor>& tensors) {
     }
   }
   for (const auto& [kind, same] : kinds) {
-    c10d::broadcast_coalesced(group.torch()->group, same, kBytesAtATime, 0);
+    c10d::broadcast_coalesced(group.torch()->group, same, kBytesAtATime, static_cast<int>(from));
   }
 }
 

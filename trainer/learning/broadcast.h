@@ -1,10 +1,11 @@
-// Rank 0's tensors on all ranks.
+// One rank's tensors on all ranks.
 //
 // Included only by files that see libtorch anyway; what the transport throws passes through.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <vector>
 
 #include "trainer/group/process_group.h"
@@ -12,6 +13,6 @@
 namespace ddprun {
 
 // In place. Alone it does nothing.
-void Broadcast(ProcessGroup& group, const std::vector<at::Tensor>& tensors);
+void Broadcast(ProcessGroup& group, const std::vector<at::Tensor>& tensors, std::uint32_t from = 0);
 
 }  // namespace ddprun

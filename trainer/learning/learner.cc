@@ -123,7 +123,8 @@ Learner::Learner(const ModelEntry& model, const LearnerOptions& options, Process
 
 Learner::~Learner() = default;
 
-Result<void> Learner::Start(std::size_t part, std::size_t evaluation, const Buckets& buckets) {
+Result<void> Learner::Start(std::size_t part, std::size_t evaluation, const Buckets& buckets,
+                            std::optional<std::uint32_t> from) {
   Impl& my = *impl_;
   RETURN_IF_ERROR(my.model.placed());
   try {
@@ -138,13 +139,15 @@ Result<void> Learner::Start(std::size_t part, std::size_t evaluation, const Buck
     if (my.group.torch() == nullptr) {
       return {};
     }
-    std::vector<at::Tensor> tensors;
-    for (const std::vector<NamedTensor>& items : {my.model.State(), my.state.OptimizerState()}) {
-      for (const NamedTensor& item : items) {
-        tensors.push_back(item.tensor);
+    if (from) {
+      std::vector<at::Tensor> tensors;
+      for (const std::vector<NamedTensor>& items : {my.model.State(), my.state.OptimizerState()}) {
+        for (const NamedTensor& item : items) {
+          tensors.push_back(item.tensor);
+        }
       }
+      Broadcast(my.group, tensors, *from);
     }
-    Broadcast(my.group, tensors);
     if (my.options.sync) {
       my.exchange =
           std::make_unique<GradientExchange>(my.model.parameters(), *my.group.torch(), buckets,
@@ -166,6 +169,10 @@ bool Learner::Replays() const {
 
 bool Learner::HasParameters() const {
   return !impl_->model.parameters().empty();
+}
+
+bool Learner::HasBuffers() const {
+  return !impl_->model.buffers().empty();
 }
 
 Result<void> Learner::Backward(const Part& part) {

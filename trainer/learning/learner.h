@@ -79,17 +79,20 @@ class Learner {
   Learner(const ModelEntry& model, const LearnerOptions& options, ProcessGroup& group);
   ~Learner();
 
-  // Rank 0's parameters, buffers and optimizer state on all ranks, then ready for steps. `part` and
-  // `evaluation` are the most samples of one Backward and one Evaluate here. `buckets` is what a
-  // checkpoint recorded, so that a resumed run adds gradients up in the same order as the run that
-  // went on; empty: none yet.
-  Result<void> Start(std::size_t part, std::size_t evaluation, const Buckets& buckets);
+  // Parameters, buffers and optimizer state of the rank `from` on all ranks (none: all have the
+  // same already), then ready for steps. `part` and `evaluation` are the most samples of one
+  // Backward and one Evaluate here. `buckets` is what a checkpoint recorded, so that a resumed run
+  // adds gradients up in the same order as the run that went on; empty: none yet.
+  Result<void> Start(std::size_t part, std::size_t evaluation, const Buckets& buckets,
+                     std::optional<std::uint32_t> from = 0);
 
   // Where the caller puts the next samples, after Start.
   BatchRoom room(std::size_t slot);
 
   // Whether there is anything to train.
   bool HasParameters() const;
+  // Whether the model has buffers, which differ from rank to rank: those that count are rank 0's.
+  bool HasBuffers() const;
 
   // Whether steps are replayed from a graph by now. It is recorded after kWarmSteps steps.
   bool Replays() const;
