@@ -92,7 +92,9 @@ class MemoryRecovery(DdprunTest):
         for run in runs:
             self.assertEqual(run.wait(LIMIT), 0, run.all())
         self.assertGreater(kills, KILLS // 2, "the training ended before most kills")
-        return len(re.findall("going on from memory", runs[0].err())), runs[0]
+        from_memory = len(re.findall("going on from memory", runs[0].err()))
+        print(f"{name}: {kills} kills, {from_memory} starts from memory", file=sys.stderr)
+        return from_memory, runs[0]
 
     def test_the_bits_stay(self):
         calm = self.calm()
