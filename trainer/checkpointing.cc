@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "common/check.h"
-#include "trainer/checkpoint/memory_start.h"
 #include "trainer/learning/early_stopping.h"
 
 namespace ddprun {
@@ -40,27 +39,16 @@ Checkpointing::Checkpointing(const TrainConfig& config, const WorkerEnv& env,
       say_(std::move(say)),
       writer_(WriterOf(env)),
       store_(RealFileSystem(), StoreConfig(config, model_description)),
-      last_handed_over_(std::chrono::steady_clock::now()) {
-  // Not of a training that is to begin anew, or whose ranks part.
-  if (config.run.memory_snapshots == "yes" && config.resume_mode != ResumeMode::kNever &&
-      !config.run.no_sync) {
-    memory_ = std::make_unique<MemorySnapshots>(env);
-  }
-}
+      last_handed_over_(std::chrono::steady_clock::now()) {}
 
-Result<std::unique_ptr<Checkpointing>> Checkpointing::Open(const TrainConfig& config,
-                                                           const WorkerEnv& env,
-                                                           const std::string& model_description,
-                                                           Say say) {
-  std::unique_ptr<Checkpointing> checkpointing(
-      new Checkpointing(config, env, model_description, std::move(say)));
-  ASSIGN_OR_RETURN(const std::vector<std::string> warnings,
-                   checkpointing->store_.Claim(checkpointing->writer_));
-  for (const std::string& warning : warnings) {
-    checkpointing->say_(LogLevel::kWarning, warning);
+void Checkpointing::Look() {
+  const Result<std::optional<FenceRecord>> read = store_.BeforeClaim(writer_);
+  if (!read || !*read) {
+    return;  // Where something is wrong the claim says so.
   }
-  checkpointing->saver_ = std::make_unique<Saver>(checkpointing->store_, SaverOptions{});
-  return checkpointing;
+  const FenceRecord& record = **read;
+  seen_ = DiskHead{record.lineage.empty() ? std::nullopt : std::optional(record.lineage.front()),
+                   record.best};
 }
 
 // A restart of the run that wrote it, as opposed to a new run of the same name.
@@ -68,75 +56,89 @@ bool Checkpointing::WrittenByThisRun(const TrainState& state) const {
   return state.run_id == env_.run_id && state.generation < env_.generation;
 }
 
-Result<StartPlan> Checkpointing::ChooseStart(const TrainState& asked,
-                                             std::optional<Snapshot>& loaded) {
-  CHECK(!copier_);
-  StartPlan plan{.state = asked};
-  if (!ChooseFromMemory(asked, plan, loaded)) {
-    RETURN_IF_ERROR(ChooseFromDisk(asked, plan, loaded));
-    handed_over_ = last_saved_;
+std::optional<StartPlan> Checkpointing::ChooseFromMemory(const TrainState& asked,
+                                                         const TrainState& state,
+                                                         const BlockFacts& facts,
+                                                         std::uint64_t starts, std::string& why) {
+  if (!seen_) {
+    return std::nullopt;  // The claim may find whatever it finds.
   }
-  base_ = store_.head();
-  copier_ = std::make_unique<SnapshotCopier>(
-      [this](Snapshot&& snapshot) { CHECK(saver_->Save(std::move(snapshot))); });
-  return plan;
-}
-
-// What counts is decided against the head that the claim found: nobody else moves it any more.
-bool Checkpointing::ChooseFromMemory(const TrainState& asked, StartPlan& plan,
-                                     std::optional<Snapshot>& loaded) {
-  if (!memory_) {
-    return false;
-  }
-  const MemoryClaim claim{writer_, config_.checkpoint_dir.native(), store_.head(), store_.best()};
-  const std::optional<MadeBy> made = claim.head ? WhoMade(*claim.head) : std::nullopt;
-  std::vector<MemorySnapshot> found = memory_->Find();
-  std::string why;
-  std::erase_if(found, [&](const MemorySnapshot& memory) {
-    const TrainState& state = memory.snapshot.state;
-    const bool same =
-        state.model == asked.model && state.model_description == asked.model_description;
-    const std::optional<std::string> no =
-        !same ? "it is of another model"
-        : memory.starts >= kMostStarts
-            ? "as many as " + std::to_string(memory.starts) + " starts from it came to nothing"
-            : WhyNotFromMemory(memory.facts, state, claim);
-    if (no && (!made || made->step < state.step)) {  // Else it is only older.
-      why = "the state of step " + std::to_string(state.step) + " in memory is passed over: " + *no;
-    }
-    return no.has_value();
-  });
-  const MemorySnapshot* const newest = NewestOf(found);
-  if (newest == nullptr) {
-    if (!why.empty()) {
-      plan.notes.push_back(why);
-    }
-    return false;
+  const std::optional<MadeBy> made = seen_->head ? WhoMade(*seen_->head) : std::nullopt;
+  const bool same =
+      state.model == asked.model && state.model_description == asked.model_description;
+  const std::optional<std::string> no =
+      !same ? "it is of another model"
+      : starts >= kMostStarts
+          ? "as many as " + std::to_string(starts) + " starts from it came to nothing"
+          : WhyNotFromMemory(facts, state, writer_, config_.checkpoint_dir.native(), *seen_);
+  if (no && (!made || made->step < state.step)) {  // Else it is only older.
+    why = "the state of step " + std::to_string(state.step) + " in memory is passed over: " + *no;
   }
   std::vector<std::string> notes;
-  Result<TrainState> state = ContinueFrom(newest->snapshot.state, asked, notes);
-  if (!state) {
-    return false;  // The disk has the same training, and says why.
+  Result<TrainState> goes_on = ContinueFrom(state, asked, notes);
+  if (no || !goes_on) {
+    return std::nullopt;  // The disk has the same training, and says why it cannot go on.
   }
-  memory_->CountStart(newest->sequence);
-  plan.state = *std::move(state);
-  plan.kind = StartKind::kResume;
+  StartPlan plan{.kind = StartKind::kResume, .state = *std::move(goes_on)};
   plan.notes = std::move(notes);
+  plan.facts = {.directory = facts.directory, .base = facts.base, .path = PathFrom(facts, state)};
   if (made) {
     last_saved_ = made->step;
   }
   plan.notes.push_back("going on from memory, without a disk; the newest checkpoint is " +
                        (last_saved_ ? "of step " + std::to_string(*last_saved_) : "none"));
-  handed_over_ = newest->facts.handed_over;
+  handed_over_ = facts.handed_over;
+  best_is_owed_ = OwesBest(facts, state, *seen_);
   save_is_owed_ = handed_over_ && (!last_saved_ || *last_saved_ < *handed_over_);
   last_handed_over_ -=
-      std::chrono::milliseconds(std::min<std::uint64_t>(newest->facts.unsaved_ms, kMostUnsaved));
-  loaded = newest->snapshot;
-  return true;
+      std::chrono::milliseconds(std::min<std::uint64_t>(facts.unsaved_ms, kMostUnsaved));
+  claim_is_told_ = false;
+  saver_ = std::make_unique<Saver>(store_, SaverOptions{},
+                                   [this, state, facts] { return ClaimFor(state, facts); });
+  MakeCopier();
+  return plan;
 }
 
-Result<void> Checkpointing::ChooseFromDisk(const TrainState& asked, StartPlan& plan,
-                                           std::optional<Snapshot>& loaded) {
+// On the saver's thread. From here on nobody else moves the head: what it is now must be an
+// ancestor of the state that this world has begun from, as the record was by which it was chosen.
+Result<std::vector<std::string>> Checkpointing::ClaimFor(const TrainState& state,
+                                                         const BlockFacts& facts) {
+  ASSIGN_OR_RETURN(std::vector<std::string> warnings, store_.Claim(writer_));
+  claimed_ = DiskHead{store_.head(), store_.best()};
+  if (const std::optional<std::string> why =
+          WhyNotFromMemory(facts, state, writer_, config_.checkpoint_dir.native(), *claimed_)) {
+    return Error{ErrorKind::kUnavailable,
+                 "the state in memory that this world began from, of step " +
+                     std::to_string(state.step) + ", does not count any more, as '" +
+                     config_.checkpoint_dir.native() + "' is claimed: " + *why +
+                     "; nothing was saved, and started again it goes on from the disk"};
+  }
+  return warnings;
+}
+
+Result<StartPlan> Checkpointing::ChooseFromDisk(const TrainState& asked,
+                                                std::optional<Snapshot>& loaded) {
+  CHECK(!copier_);
+  ASSIGN_OR_RETURN(const std::vector<std::string> warnings, store_.Claim(writer_));
+  for (const std::string& warning : warnings) {
+    say_(LogLevel::kWarning, warning);
+  }
+  saver_ = std::make_unique<Saver>(store_, SaverOptions{});
+  StartPlan plan{.state = asked};
+  RETURN_IF_ERROR(Load(asked, plan, loaded));
+  handed_over_ = last_saved_;
+  plan.facts = {.directory = config_.checkpoint_dir.native(), .base = store_.head()};
+  MakeCopier();
+  return plan;
+}
+
+void Checkpointing::MakeCopier() {
+  copier_ = std::make_unique<SnapshotCopier>(
+      [this](Snapshot&& snapshot) { CHECK(saver_->Save(std::move(snapshot))); });
+}
+
+Result<void> Checkpointing::Load(const TrainState& asked, StartPlan& plan,
+                                 std::optional<Snapshot>& loaded) {
   Result<LoadOutcome> outcome = store_.Load();
   const bool found = outcome && outcome->checkpoint;
   if (config_.resume_mode == ResumeMode::kNever &&
@@ -168,31 +170,28 @@ Result<void> Checkpointing::ChooseFromDisk(const TrainState& asked, StartPlan& p
 
 void Checkpointing::WaitForCopy() {
   copier_->Wait();
-  if (memory_) {
-    memory_->WaitForCopy();
-  }
 }
 
-bool Checkpointing::IsToRemember(std::uint64_t step) const {
-  return memory_ && handed_over_ != step && memory_->Due(std::chrono::steady_clock::now());
+bool Checkpointing::MayRemember(std::uint64_t step) const {
+  return best_unsaved_ ? best_unsaved_ == step : handed_over_ != step;
 }
 
-void Checkpointing::Remember(SnapshotView view, TrainState state) {
-  state.run_id = writer_.run_id;
-  state.term = writer_.term;
-  state.generation = writer_.generation;
-  state.world_id = writer_.world_id;
-  BlockFacts facts{
-      .directory = config_.checkpoint_dir.native(), .base = base_, .handed_over = handed_over_};
-  facts.unsaved_ms =
-      static_cast<std::uint64_t>(std::chrono::floor<std::chrono::milliseconds>(
-                                     std::chrono::steady_clock::now() - last_handed_over_)
-                                     .count());
-  const auto best = state.metrics.find(kBestStep);
-  if (config_.run.keep_best && best != state.metrics.end()) {
-    facts.best = static_cast<std::uint64_t>(best->second);
+std::chrono::milliseconds Checkpointing::Unsaved() const {
+  return std::chrono::floor<std::chrono::milliseconds>(std::chrono::steady_clock::now() -
+                                                       last_handed_over_);
+}
+
+std::optional<DiskHead> Checkpointing::TakeClaimed() {
+  if (claim_is_told_ || !saver_->claimed()) {
+    return std::nullopt;
   }
-  memory_->Begin(std::move(view), std::move(state), std::move(facts));
+  claim_is_told_ = true;
+  return claimed_;
+}
+
+Result<void> Checkpointing::AwaitClaim() {
+  saver_->Drain();
+  return Poll();
 }
 
 bool Checkpointing::Due(std::uint64_t step, bool epoch_ended) const {
@@ -209,7 +208,10 @@ bool Checkpointing::HasRoom() {
 void Checkpointing::Save(SnapshotView view, TrainState state, bool best) {
   last_handed_over_ = std::chrono::steady_clock::now();
   handed_over_ = state.step;
-  WaitForCopy();
+  if (best) {
+    best_unsaved_ = state.step;
+  }
+  copier_->Wait();
   std::optional<Snapshot> surpassed = best ? saver_->TakeQueued() : std::nullopt;
   if (surpassed) {
     copier_->Begin(std::move(view), std::move(state), std::move(surpassed));
@@ -242,7 +244,7 @@ Result<void> Checkpointing::SaveNow(Snapshot&& snapshot) {
 
 Result<std::optional<LoadedCheckpoint>> Checkpointing::LoadBest() {
   copier_->Wait();
-  saver_->Drain();  // The store is ours while the saver has nothing to do.
+  RETURN_IF_ERROR(AwaitClaim());  // The store is ours while the saver has nothing to do.
   return store_.LoadBest();
 }
 
@@ -251,16 +253,21 @@ Result<void> Checkpointing::Close() {
 }
 
 void Checkpointing::End() {
-  memory_.reset();
   copier_.reset();
   saver_.reset();
 }
 
 Result<void> Checkpointing::Poll() {
+  for (const std::string& warning : saver_->TakeWarnings()) {
+    say_(LogLevel::kWarning, warning);
+  }
   for (const SaveResult& result : saver_->TakeResults()) {
     last_failed_ = result.error.has_value();
     if (!result.error) {
       last_saved_ = result.step;
+      if (best_unsaved_ == result.step) {
+        best_unsaved_.reset();
+      }
     } else if (result.error->kind != ErrorKind::kRefused) {
       say_(LogLevel::kError, result.error->message + "; training goes on");
     }

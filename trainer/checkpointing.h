@@ -1,8 +1,12 @@
-// Rank 0's part in checkpoints: which one to start from, when to make the next, what became of it.
+// Rank 0's part in checkpoints: which state to start from, when to make the next, what became of
+// it.
 //
 // Decides by itself, so that no two ranks can decide differently: what it chose travels to the
-// others as a StartPlan. Knows neither tensors nor the training loop; files and their safety are
-// the checkpoint library's.
+// others as a StartPlan. A state in memory is chosen by the newest record that can be read, and the
+// directory claimed beside the first steps: until then nothing is saved, and if the claim finds
+// that the checkpoints have gone on, this world ends. A state on the disk is chosen after the
+// claim. Knows neither tensors nor the training loop; files and their safety are the checkpoint
+// library's.
 #pragma once
 
 #include <chrono>
@@ -11,14 +15,15 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/log.h"
 #include "common/result.h"
 #include "proto/worker_env.h"
 #include "trainer/checkpoint/checkpoint_store.h"
+#include "trainer/checkpoint/memory_start.h"
 #include "trainer/checkpoint/saver.h"
 #include "trainer/checkpoint/snapshot_copier.h"
-#include "trainer/memory_snapshots.h"
 #include "trainer/options/config.h"
 #include "trainer/start_plan.h"
 
@@ -28,17 +33,25 @@ class Checkpointing {
  public:
   using Say = std::function<void(LogLevel level, const std::string& text)>;
 
-  // Claims the directory. kRefused: another run uses it, or another world took over. What a person
-  // should know later on goes to `say`.
-  static Result<std::unique_ptr<Checkpointing>> Open(const TrainConfig& config,
-                                                     const WorkerEnv& env,
-                                                     const std::string& model_description, Say say);
+  // Touches no disk. What a person should know later on goes to `say`.
+  Checkpointing(const TrainConfig& config, const WorkerEnv& env,
+                const std::string& model_description, Say say);
 
-  // Once. `loaded` becomes the snapshot to copy the tensors from, if there is one.
-  Result<StartPlan> ChooseStart(const TrainState& asked, std::optional<Snapshot>& loaded);
+  // What the newest record says, without a claim. On a thread; before ChooseFromMemory.
+  void Look();
+  // Whether this training goes on from a state in memory, of which `starts` worlds have begun
+  // already. None: not from this one, and `why` says why where it is newer than the disk's.
+  std::optional<StartPlan> ChooseFromMemory(const TrainState& asked, const TrainState& state,
+                                            const BlockFacts& facts, std::uint64_t starts,
+                                            std::string& why);
+  // Else, on a thread: claims the directory. `loaded` becomes the snapshot to copy the tensors
+  // from, if there is one. kRefused: another run uses it, or another world took over.
+  Result<StartPlan> ChooseFromDisk(const TrainState& asked, std::optional<Snapshot>& loaded);
 
-  // After ChooseStart from memory: a save that was due came to nothing.
+  // After ChooseFromMemory: a save that was due came to nothing, or the state is the best one and
+  // not saved as such.
   bool SaveIsOwed() const { return save_is_owed_; }
+  bool BestIsOwed() const { return best_is_owed_; }
 
   // Whether a save is due after `step`.
   bool Due(std::uint64_t step, bool epoch_ended) const;
@@ -49,9 +62,17 @@ class Checkpointing {
   // Whether it would not be skipped. Waits for the copy.
   bool HasRoom();
   void WaitForCopy();
-  // The same for the memory that outlives this process; not at a step that is being saved.
-  bool IsToRemember(std::uint64_t step) const;
-  void Remember(SnapshotView view, TrainState state);
+  // Whether the state of this step may be left in memory: not while it is being saved, and not
+  // beyond a best one that is not, without which none counts.
+  bool MayRemember(std::uint64_t step) const;
+  // What it says there of saves.
+  std::optional<std::uint64_t> handed_over() const { return handed_over_; }
+  std::chrono::milliseconds Unsaved() const;
+  // Once the directory is claimed, for the first time: what it found, which nobody else moves now.
+  std::optional<DiskHead> TakeClaimed();
+  // Until it is; on a thread. An error: Poll's.
+  Result<void> AwaitClaim();
+  bool IsClaimed() const { return saver_->claimed(); }
   // Writes this one before it returns; an error if that failed.
   Result<void> SaveNow(Snapshot&& snapshot);
   // This run is done with the directory.
@@ -69,26 +90,27 @@ class Checkpointing {
   std::optional<std::uint64_t> last_saved() const { return last_saved_; }
 
  private:
-  Checkpointing(const TrainConfig& config, const WorkerEnv& env,
-                const std::string& model_description, Say say);
   bool WrittenByThisRun(const TrainState& state) const;
-  bool ChooseFromMemory(const TrainState& asked, StartPlan& plan, std::optional<Snapshot>& loaded);
-  Result<void> ChooseFromDisk(const TrainState& asked, StartPlan& plan,
-                              std::optional<Snapshot>& loaded);
+  Result<std::vector<std::string>> ClaimFor(const TrainState& state, const BlockFacts& facts);
+  Result<void> Load(const TrainState& asked, StartPlan& plan, std::optional<Snapshot>& loaded);
+  void MakeCopier();
 
   const TrainConfig& config_;
   const WorkerEnv& env_;
   const Say say_;
   const Writer writer_;
   CheckpointStore store_;
-  std::unique_ptr<Saver> saver_;             // From the claim on: this run is seen to live.
-  std::unique_ptr<MemorySnapshots> memory_;  // Or none.
-  std::optional<CheckpointRef> base_;        // What this world began from.
-  std::unique_ptr<SnapshotCopier> copier_;   // After ChooseStart; hands over to the saver.
+  std::optional<DiskHead> seen_;     // By Look; none: a claim must tell.
+  std::optional<DiskHead> claimed_;  // By the claim beside the first steps: the saver's until then.
+  bool claim_is_told_ = true;
+  std::unique_ptr<Saver> saver_;            // From the claim on: this run is seen to live.
+  std::unique_ptr<SnapshotCopier> copier_;  // Once chosen; hands over to the saver.
   std::chrono::steady_clock::time_point last_handed_over_;
   std::optional<std::uint64_t> last_saved_;
-  std::optional<std::uint64_t> handed_over_;  // The step of the last one.
+  std::optional<std::uint64_t> handed_over_;   // The step of the last one.
+  std::optional<std::uint64_t> best_unsaved_;  // The step of a best one that is not saved yet.
   bool save_is_owed_ = false;
+  bool best_is_owed_ = false;
   bool last_failed_ = false;
   bool skipped_ = false;
 };

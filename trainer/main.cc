@@ -26,7 +26,7 @@
 #include "trainer/disk/disk_thread.h"
 #include "trainer/disk/staging.h"
 #include "trainer/group/process_group.h"
-#include "trainer/learning/learner.h"
+#include "trainer/learning/torch_settings.h"
 #include "trainer/models/entries.h"
 #include "trainer/options/config.h"
 #include "trainer/options/sagemaker.h"

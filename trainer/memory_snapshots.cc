@@ -30,10 +30,14 @@ std::string NameOf(int block) {
   return "ddprun-train." + std::to_string(block);
 }
 
-// A share of the memory for both, of the quarter that an agent keeps for all of its workers.
-std::size_t MostBytes() {
-  return static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) *
-         static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)) / 16;
+// Of one block: of the quarter of the memory that an agent keeps for all of its workers half is for
+// the first one, and the others share the rest. So what fits one rank is not lost because there are
+// many.
+std::size_t MostBytes(const WorkerEnv& env) {
+  const std::size_t sixteenth = static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) *
+                                static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)) / 16;
+  return env.local_rank == 0 ? sixteenth
+                             : sixteenth / std::max<std::size_t>(env.local_world_size - 1, 1);
 }
 
 // The descriptor that the agent has handed on under this name.
@@ -84,7 +88,9 @@ class Mapping {
 // Two blocks, and who writes them. `next` and `busy` are seen by the loop too.
 struct MemorySnapshots::Blocks {
   explicit Blocks(const WorkerEnv& env)
-      : notifier(env.notify_socket), on(!env.notify_socket.empty() && env.world_id.value != 0) {}
+      : notifier(env.notify_socket),
+        on(!env.notify_socket.empty() && env.world_id.value != 0),
+        most_bytes(MostBytes(env)) {}
 
   void Open();
   void Write(Snapshot&& snapshot, const BlockFacts& facts, SteadyClock::duration copying);
@@ -93,6 +99,7 @@ struct MemorySnapshots::Blocks {
 
   const Notifier notifier;
   const bool on;
+  const std::size_t most_bytes;
   std::array<Mapping, kBlocks> mapped;
   std::uint64_t sequence = 0;  // The highest so far.
   std::mutex mutex;            // For the spent one.
@@ -117,7 +124,7 @@ void MemorySnapshots::Blocks::Open() {
 
 // In place of what has the name; kept by the agent from here on.
 bool MemorySnapshots::Blocks::Renew(int block, std::size_t size) {
-  if (size > MostBytes()) {
+  if (size > most_bytes) {
     return false;
   }
   const UniqueFd file(::memfd_create(NameOf(block).c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
@@ -148,8 +155,10 @@ void MemorySnapshots::Blocks::Write(Snapshot&& snapshot, const BlockFacts& facts
     ++sequence;
   } else if (!failed.exchange(true)) {
     Log(LogLevel::kWarning,
-        "the state is not kept in memory for the next start: the agent does not take it, or it is "
-        "larger than 1/16 of the memory; checkpoints are made as always");
+        "this rank's state is not kept in memory for the next start: the agent does not take it, "
+        "or "
+        "it is larger than 1/16 of the memory, which all ranks of a node but its first one share; "
+        "checkpoints are made as always");
   }
   {
     const std::lock_guard lock(mutex);
@@ -192,11 +201,14 @@ void MemorySnapshots::CountStart(std::uint64_t sequence) {
   }
 }
 
-bool MemorySnapshots::Due(SteadyClock::time_point now) const {
-  return blocks_->on && !blocks_->failed && !blocks_->busy && now >= blocks_->next.load();
+bool MemorySnapshots::Ready(SteadyClock::time_point now) const {
+  return !blocks_->on || blocks_->failed || (!blocks_->busy && now >= blocks_->next.load());
 }
 
 void MemorySnapshots::Begin(SnapshotView view, TrainState state, BlockFacts facts) {
+  if (!blocks_->on || blocks_->failed) {
+    return;
+  }
   blocks_->busy = true;
   begun_ = SteadyClock::now();
   facts_ = std::move(facts);

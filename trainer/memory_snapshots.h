@@ -1,10 +1,11 @@
-// Rank 0's snapshots in memory that its agent keeps (docs/recovery.md): two blocks, written in turn
-// and used again by the next world, so that a killed run loses less than a second of steps and
+// This rank's snapshots in memory that its agent keeps (docs/recovery.md): two blocks, written in
+// turn and used again by the next world, so that a killed run loses less than a second of steps and
 // reads no disk.
 //
 // Copied and written on threads, at a pace of its own: what one costs is at most kMostCost of the
-// time until the next. Only a help: whatever fails here is as if there were no memory, and a
-// checkpoint is there to go on from. The methods are for the training loop but for Find.
+// time until it is ready for the next. Only a help: whatever fails here is as if there were no
+// memory, and a checkpoint is there to go on from. The methods are for the training loop but for
+// Find.
 #pragma once
 
 #include <array>
@@ -37,7 +38,8 @@ class MemorySnapshots {
   // A world begins from this one of those found.
   void CountStart(std::uint64_t sequence);
 
-  bool Due(std::chrono::steady_clock::time_point now) const;
+  // Whether Begin would cost no more than it may. Where none are made it costs nothing.
+  bool Ready(std::chrono::steady_clock::time_point now) const;
   // As Checkpointing::Save: WaitForCopy before anything viewed changes.
   void Begin(SnapshotView view, TrainState state, BlockFacts facts);
   void WaitForCopy();
@@ -50,7 +52,7 @@ class MemorySnapshots {
   DiskThread thread_;
   BlockFacts facts_;  // Of the snapshot that is being copied.
   std::chrono::steady_clock::time_point begun_;
-  std::unique_ptr<SnapshotCopier> copier_;  // Last: it uses all above.
+  std::unique_ptr<SnapshotCopier> copier_;  // Last: it uses all above. None: none are made.
 };
 
 }  // namespace ddprun

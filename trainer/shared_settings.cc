@@ -73,6 +73,7 @@ SharedSettings SharedSettingsOf(const TrainConfig& config) {
       {"--epochs", std::to_string(config.epochs)},
       {"--batch", std::to_string(config.batch)},
       {"--micro-batch", std::to_string(config.micro_batch)},
+      {"going on from memory (--memory-snapshots, --resume)", Text(config.GoesOnFromMemory())},
       {"--seed", std::to_string(config.seed)},
       {"--optimizer", config.optimizer},
       {"--lr", Text(config.lr)},
@@ -85,6 +86,7 @@ SharedSettings SharedSettingsOf(const TrainConfig& config) {
       {"--validate-every", std::to_string(run.validate_every)},
       {"--freeze", Joined(run.freeze)},
       {"--no-sync", Text(run.no_sync)},
+      {"--keep-best", Text(run.keep_best)},
       // Each rank may have devices of its own, but the same parts.
       {"the number of --split-devices", std::to_string(run.split_devices.size())}};
   AddLearning(settings, config.learning);

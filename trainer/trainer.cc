@@ -180,9 +180,21 @@ Result<void> Trainer::AgreeOnStop() {
   }
   const RunFiles::Asked asked = run_files_ ? run_files_->Poll() : RunFiles::Asked{};
   save_asked_ = save_asked_ || asked.save;
-  std::array<double, 2> sums = {StopRequest::Signal() || asked.stop ? 1.0 : 0.0, next};
+  // Whether one asks to stop, when to ask again, how many may not leave their state in memory now;
+  // and what rank 0 has handed over to its disk, if it is left.
+  std::array<double, 5> sums = {StopRequest::Signal() || asked.stop ? 1.0 : 0.0, next,
+                                MayRemember() ? 0.0 : 1.0, 0, 0};
+  if (checkpointing_) {
+    sums[3] =
+        checkpointing_->handed_over() ? static_cast<double>(*checkpointing_->handed_over()) : -1;
+    sums[4] = static_cast<double>(checkpointing_->Unsaved().count());
+  }
   RETURN_IF_ERROR(group_->Sum(sums));
   stop_ = sums[0] > 0;
+  if (sums[2] == 0 && !stop_ && !Done()) {
+    Remember(sums[3] < 0 ? std::nullopt : std::optional(static_cast<std::uint64_t>(sums[3])),
+             static_cast<std::uint64_t>(sums[4]));
+  }
   agreed_step_ = state_.step;
   agreed_at_ = Clock::now();
   agree_at_ = state_.step + static_cast<std::uint64_t>(sums[1]);
@@ -213,14 +225,16 @@ Result<void> Trainer::SaveAndStop() {
 
 Result<void> Trainer::SaveIfDue(bool epoch_ended) {
   RETURN_IF_ERROR(checkpointing_->Poll());
+  if (const std::optional<DiskHead> claimed = checkpointing_->TakeClaimed()) {
+    memory_facts_.base = claimed->head;
+    memory_facts_.path.clear();
+  }
   const bool best = best_ && config_.run.keep_best;
   // Of no step in particular, so it waits until the disk has taken one of those before.
   const bool asked = save_asked_ && (best || checkpointing_->HasRoom());
   // The last one is saved by Finish, with the result in it.
   if (best || asked || (!Done() && checkpointing_->Due(state_.step, epoch_ended))) {
     checkpointing_->Save(learner_->View(), StateNow(), best);
-  } else if (!Done() && checkpointing_->IsToRemember(state_.step)) {
-    checkpointing_->Remember(learner_->View(), StateNow());
   }
   if (asked) {
     save_asked_ = false;
@@ -244,13 +258,14 @@ Result<void> Trainer::Report(std::uint64_t epoch, bool epoch_ended) {
   std::array<double, 4> sums = {tally.loss_sum, static_cast<double>(tally.correct),
                                 static_cast<double>(tally.samples), std::ceil(next)};
   RETURN_IF_ERROR(group_->Sum(sums));
+  state_.loss = sums[0] / sums[2];
   if (IsRankZero()) {
     ProgressPoint point;
     point.epoch = epoch;
     point.epochs = Epochs();
     point.step = state_.step;
     point.total_steps = state_.step + StepsLeft();
-    point.loss = sums[0] / sums[2];
+    point.loss = state_.loss;
     point.accuracy = dataset_.task.classifies() ? sums[1] / sums[2] : std::nan("");
     point.lr = LearningRate();
     point.samples_per_second = sums[2] / seconds;
@@ -262,7 +277,6 @@ Result<void> Trainer::Report(std::uint64_t epoch, bool epoch_ended) {
       point.gpu_peak = memory->peak;
     }
     point.last_checkpoint = checkpointing_->last_saved();
-    state_.loss = point.loss;
     printer_->Print(point, epoch_ended);
     metrics_->Append(point);
     heartbeat_.Report({point.loss, point.samples_per_second, point.last_checkpoint});
@@ -283,9 +297,7 @@ TrainState Trainer::StateNow() const {
 }
 
 Snapshot Trainer::MakeSnapshot() const {
-  if (checkpointing_) {
-    checkpointing_->WaitForCopy();  // Of a view that this one ends.
-  }
+  WaitForCopies();  // Of a view that this one ends.
   return CopyNow(learner_->View(), StateNow());
 }
 

@@ -1,10 +1,10 @@
 // One worker's training, from joining its world to the final lines: the step loop.
 //
 // Reads top to bottom in RunToTheEnd (trainer.cc; how it begins and ends: trainer_start.cc,
-// trainer_finish.cc). Every rank takes the same steps on its share of each global
-// batch; rank 0 alone prints, chooses the checkpoint to start from and saves. Torch-free: tensors
-// live in the learner, peers in the process group. A stop request to any rank makes all of them
-// save and end after the same step, at most about 0.1 s later or at the next step.
+// trainer_memory.cc, trainer_finish.cc). Every rank takes the same steps on its share of each
+// global batch; rank 0 alone prints, chooses the checkpoint to start from and saves. Torch-free:
+// tensors live in the learner, peers in the process group. A stop request to any rank makes all of
+// them save and end after the same step, at most about 0.1 s later or at the next step.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +27,8 @@
 #include "trainer/group/process_group.h"
 #include "trainer/heartbeat.h"
 #include "trainer/learning/learner.h"
+#include "trainer/memory_snapshots.h"
+#include "trainer/memory_table.h"
 #include "trainer/models/model.h"
 #include "trainer/options/config.h"
 #include "trainer/profiler/profiler.h"
@@ -66,9 +68,26 @@ class Trainer {
   Result<void> LoadData();
   Result<void> MakeLearner();
   Result<StartPlan> AgreeOnStart();
-  struct Choice;
-  Result<void> ReadStart(const TrainState& asked, Choice& choice);  // Rank 0, on the disk's thread.
-  Result<StartPlan> ChooseStart(Choice& choice);                    // Rank 0.
+  // What memory, and rank 0's disk, had to say. Filled in on a thread.
+  struct Choice {
+    TrainState asked;
+    std::vector<MemorySnapshot> found;
+    bool stop = false;           // STOP lies in the directory.
+    std::string why_not_memory;  // For the log.
+    Result<void> read;
+    StartPlan plan;
+    std::optional<Snapshot> loaded;
+    std::vector<Tensor> given;  // --init-from, where nothing was loaded.
+  };
+  Result<void> LookForState(const std::shared_ptr<Choice>& choice);
+  // None: no state in memory counts.
+  Result<std::optional<StartPlan>> AgreeOnMemory(Choice& choice);
+  Result<std::string> ChooseMemory(const HeldState& held, const std::string& heading,
+                                   Choice& choice);  // Rank 0.
+  Result<StartPlan> AgreeOnDisk(const std::shared_ptr<Choice>& choice);
+  Result<void> OpenRunFiles();                    // Rank 0.
+  Result<void> ReadStart(Choice& choice);         // Rank 0, on the disk's thread.
+  Result<StartPlan> ChooseStart(Choice& choice);  // Rank 0.
   Result<void> StartLearner(const StartPlan& plan);
   Result<void> StartFromOthers(const std::vector<Tensor>& given, StartPlan& plan);  // Rank 0.
   Result<void> TakeStep();
@@ -77,6 +96,9 @@ class Trainer {
   Result<void> AgreeOnStop();
   Result<void> SaveAndStop();
   Result<void> SaveIfDue(bool epoch_ended);
+  bool MayRemember() const;
+  void Remember(std::optional<std::uint64_t> handed_over, std::uint64_t unsaved_ms);
+  void WaitForCopies() const;
   Result<void> Validate();
   Result<void> Report(std::uint64_t epoch, bool epoch_ended);
   Result<Evaluation> Evaluate(const Samples& samples);
@@ -125,6 +147,9 @@ class Trainer {
   ReadWatch reads_;
   std::unique_ptr<ProcessGroup> group_;
   std::unique_ptr<Learner> learner_;              // Taken apart before the group.
+  std::unique_ptr<MemorySnapshots> memory_;       // Or none, on all ranks alike.
+  BlockFacts memory_facts_;                       // Of all that this world leaves in it.
+  std::optional<std::uint32_t> state_from_ = 0;   // Who sends it; none: all have it.
   std::unique_ptr<Checkpointing> checkpointing_;  // Rank 0 only.
   std::optional<ProgressPrinter> printer_;        // Rank 0 only.
   std::optional<MetricsFile> metrics_;            // Rank 0 only.

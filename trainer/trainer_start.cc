@@ -99,25 +99,38 @@ Result<void> Trainer::MakeLearner() {
   return {};
 }
 
-// What rank 0's disk had to say.
-struct Trainer::Choice {
-  Result<void> read;
-  StartPlan plan;
-  std::optional<Snapshot> loaded;
-  std::vector<Tensor> given;  // --init-from, where nothing was loaded.
-};
-
 // Never each rank by its own look at the disk: they could see different things.
 Result<StartPlan> Trainer::AgreeOnStart() {
   const auto choice = std::make_shared<Choice>();
+  if (IsRankZero()) {
+    printer_.emplace(config_.progress_every);
+    choice->asked = FreshState(config_, env_.world_size, learner_->Describe());
+    choice->asked.hyperparameters["backend"] = group_->backend();
+    checkpointing_ =
+        std::make_unique<Checkpointing>(config_, env_, choice->asked.model_description,
+                                        [this](LogLevel level, const std::string& text) {
+                                          printer_->EndLine();
+                                          Log(level, text);
+                                        });
+  }
+  RETURN_IF_ERROR(LookForState(choice));
+  ASSIGN_OR_RETURN(std::optional<StartPlan> plan, AgreeOnMemory(*choice));
+  if (!plan) {
+    ASSIGN_OR_RETURN(plan, AgreeOnDisk(choice));
+  }
+  if (plan->refusal && !IsRankZero()) {
+    plan->refusal->message = "rank 0 did not start (its own line says why)";
+  }
+  memory_facts_ = plan->facts;
+  return *std::move(plan);
+}
+
+Result<StartPlan> Trainer::AgreeOnDisk(const std::shared_ptr<Choice>& choice) {
   DiskTask task{.what = "the checkpoints in '" + config_.checkpoint_dir.native() +
                         "' are being claimed and read"};
   if (IsRankZero()) {
-    printer_.emplace(config_.progress_every);
-    TrainState asked = FreshState(config_, env_.world_size, learner_->Describe());
-    asked.hyperparameters["backend"] = group_->backend();
-    task.work = [this, asked, choice] {
-      choice->read = ReadStart(asked, *choice);
+    task.work = [this, choice] {
+      choice->read = ReadStart(*choice);
       return Result<void>();
     };
   }
@@ -127,32 +140,28 @@ Result<StartPlan> Trainer::AgreeOnStart() {
     Result<StartPlan> plan = ChooseStart(*choice);
     if (!plan) {
       plan = StartPlan{.refusal = plan.error()};
+    } else if (!choice->why_not_memory.empty()) {
+      plan->notes.push_back(choice->why_not_memory);
     }
     text = ToText(*plan);
   }
   ASSIGN_OR_RETURN(text, group_->BroadcastText(std::move(text)));
-  ASSIGN_OR_RETURN(StartPlan plan, StartPlanFromText(text));
-  if (plan.refusal && !IsRankZero()) {
-    plan.refusal->message = "rank 0 did not start (its own line says why)";
-  }
-  return plan;
+  return StartPlanFromText(text);
 }
 
-Result<void> Trainer::ReadStart(const TrainState& asked, Choice& choice) {
-  const Checkpointing::Say say = [this](LogLevel level, const std::string& text) {
-    printer_->EndLine();
-    Log(level, text);
-  };
-  ASSIGN_OR_RETURN(checkpointing_,
-                   Checkpointing::Open(config_, env_, asked.model_description, say));
-  // After the directory was made, where the metrics may be.
+Result<void> Trainer::OpenRunFiles() {
   ASSIGN_OR_RETURN(metrics_, MetricsFile::Open(config_.metrics, env_.generation, env_.world_size));
   run_files_.emplace(config_.checkpoint_dir);
+  return {};
+}
+
+Result<void> Trainer::ReadStart(Choice& choice) {
+  ASSIGN_OR_RETURN(choice.plan, checkpointing_->ChooseFromDisk(choice.asked, choice.loaded));
+  RETURN_IF_ERROR(OpenRunFiles());  // After the directory was made, where the metrics may be.
   if (RunFiles::StopAsked(config_.checkpoint_dir)) {
     return Error{ErrorKind::kRefused, "'" + (config_.checkpoint_dir / "STOP").native() +
                                           "' asks not to train: remove it to train on"};
   }
-  ASSIGN_OR_RETURN(choice.plan, checkpointing_->ChooseStart(asked, choice.loaded));
   if (!choice.loaded && !config_.run.init_from.empty()) {
     ASSIGN_OR_RETURN(choice.given, ReadParameters(RealFileSystem(), config_.run.init_from));
   }
@@ -197,8 +206,8 @@ Result<void> Trainer::StartLearner(const StartPlan& plan) {
     numbers += part * static_cast<std::uint64_t>(NumbersIn(shape));
   }
   RETURN_IF_ERROR(learner_->Start(static_cast<std::size_t>(part),
-                                  static_cast<std::size_t>(model_.evaluation_batch),
-                                  state_.buckets));
+                                  static_cast<std::size_t>(model_.evaluation_batch), state_.buckets,
+                                  state_from_));
   feed_.emplace(dataset_.train,
                 FeedPlan{.start = {state_.epoch, state_.samples_in_epoch},
                          .seed = state_.seed,
@@ -222,11 +231,16 @@ Result<void> Trainer::StartLearner(const StartPlan& plan) {
       Log(LogLevel::kInfo, "memory of a rank: " + MemoryEstimate(learner_->View()) + "; " +
                                MemoryMeasured() + " before the first step");
     }
-    learner_->BeforeUpdate([this] { checkpointing_->WaitForCopy(); });
   }
-  if (checkpointing_ && (plan.kind == StartKind::kFresh || checkpointing_->SaveIsOwed())) {
+  if (checkpointing_ || memory_) {
+    learner_->BeforeUpdate([this] { WaitForCopies(); });
+  }
+  if (checkpointing_ && (plan.kind == StartKind::kFresh || checkpointing_->SaveIsOwed() ||
+                         checkpointing_->BestIsOwed())) {
     // A directory that cannot be written shows at once.
-    checkpointing_->Save(learner_->View(), StateNow(), /*best=*/false);
+    TrainState state = StateNow();
+    state.best = checkpointing_->BestIsOwed();
+    checkpointing_->Save(learner_->View(), std::move(state), checkpointing_->BestIsOwed());
   }
   return {};
 }

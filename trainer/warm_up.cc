@@ -6,6 +6,7 @@
 #include "trainer/data/entries.h"
 #include "trainer/group/process_group.h"
 #include "trainer/learning/learner.h"
+#include "trainer/learning/torch_settings.h"
 #include "trainer/models/entries.h"
 
 namespace ddprun {

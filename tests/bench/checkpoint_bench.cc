@@ -3,7 +3,13 @@
 //
 //   checkpoint_bench train DIR STEPS EVERY INPUTS BATCH   prints one JSON object: milliseconds of
 //                                         each step, of each stand-still, of each save
+//   checkpoint_bench remember DIR STEPS EVERY INPUTS BATCH   the same into memory that an agent
+//                                         would keep (a socket in DIR stands for it)
 //   checkpoint_bench load DIR TIMES INPUTS   milliseconds of each load into a model
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -15,6 +21,8 @@
 #include "trainer/checkpoint/saver.h"
 #include "trainer/checkpoint/snapshot_copier.h"
 #include "trainer/learning/learner.h"
+#include "trainer/learning/torch_settings.h"
+#include "trainer/memory_snapshots.h"
 #include "trainer/models/entries.h"
 
 namespace ddprun {
@@ -118,6 +126,54 @@ void Train(const std::string& directory, std::uint64_t steps, std::uint64_t ever
               ListOf(step_times).c_str(), ListOf(waits).c_str(), ListOf(saves).c_str());
 }
 
+// Nobody reads the socket: what is sent there is kept by it.
+int SocketAt(const std::string& path) {
+  const int fd = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  sockaddr_un address{.sun_family = AF_UNIX};
+  CHECK(fd >= 0 && path.size() < sizeof address.sun_path);
+  path.copy(address.sun_path, path.size());
+  CHECK(::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
+  return fd;
+}
+
+void Remember(const std::string& directory, std::uint64_t steps, std::uint64_t every,
+              std::int64_t inputs, std::size_t batch) {
+  WorkerEnv env;
+  env.notify_socket = directory + "/notify";
+  env.world_id = WorldId{1};
+  const int socket = SocketAt(env.notify_socket);
+  World world(inputs);
+  Learner& learner = world.learner;
+  MemorySnapshots memory(env);
+  double stands_still = 0;
+  learner.BeforeUpdate([&] {
+    const Clock::time_point start = Clock::now();
+    memory.WaitForCopy();
+    stands_still += MillisecondsSince(start);
+  });
+  OrDie(learner.Start(batch, batch, {}));
+  std::fill_n(learner.room(0).inputs[0], static_cast<std::int64_t>(batch) * inputs, 0.5F);
+  TrainState state;
+  std::vector<double> waits;
+  for (std::uint64_t step = 1; step <= steps; ++step) {
+    OrDie(learner.Backward({.count = batch, .global_count = batch, .seed = step}));
+    OrDie(learner.Update(1e-3));
+    if (step > 1 && (step - 1) % every == 0) {
+      waits.push_back(stands_still);
+    }
+    stands_still = 0;
+    if (step % every == 0) {
+      state.step = step;
+      const Clock::time_point begin = Clock::now();
+      memory.Begin(learner.View(), state, {.directory = directory});
+      stands_still = MillisecondsSince(begin);
+    }
+  }
+  memory.WaitForCopy();
+  std::printf("{\"stalls\": %s}\n", ListOf(waits).c_str());
+  ::close(socket);
+}
+
 void Load(const std::string& directory, int times, std::int64_t inputs) {
   World world(inputs);
   std::vector<double> loads;
@@ -140,9 +196,10 @@ void Load(const std::string& directory, int times, std::int64_t inputs) {
 int main(int argc, char** argv) {
   const std::string verb = argc > 1 ? argv[1] : "";
   ddprun::SetThreads(1);
-  if (verb == "train" && argc == 7) {
-    ddprun::Train(argv[2], std::stoull(argv[3]), std::stoull(argv[4]), std::stoll(argv[5]),
-                  std::stoull(argv[6]));
+  if ((verb == "train" || verb == "remember") && argc == 7) {
+    (verb == "train" ? ddprun::Train : ddprun::Remember)(argv[2], std::stoull(argv[3]),
+                                                         std::stoull(argv[4]), std::stoll(argv[5]),
+                                                         std::stoull(argv[6]));
     return 0;
   }
   if (verb == "load" && argc == 5) {
@@ -150,7 +207,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   std::fprintf(stderr,
-               "usage: checkpoint_bench train DIR STEPS EVERY INPUTS BATCH | "
+               "usage: checkpoint_bench train|remember DIR STEPS EVERY INPUTS BATCH | "
                "load DIR TIMES INPUTS\n");
   return 2;
 }

@@ -8,12 +8,16 @@ import os
 import random
 import re
 import signal
+import subprocess
 import sys
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
 from ddprun_runs import TRAIN, DdprunTest, read_bytes  # noqa: E402
+
+HOLD_CALLS = os.environ.get("DDPRUN_HOLD_CALLS", "")
+CHECKPOINT_TOOL = os.path.join(os.path.dirname(HOLD_CALLS), "checkpoint_tool")
 
 KILLS = int(os.environ.get("DDPRUN_MEMORY_KILLS", "6"))
 SEED = int(os.environ.get("DDPRUN_SEED", "1"))
@@ -88,7 +92,9 @@ class MemoryRecovery(DdprunTest):
         for run in runs:
             self.assertEqual(run.wait(LIMIT), 0, run.all())
         self.assertGreater(kills, KILLS // 2, "the training ended before most kills")
-        return len(re.findall("going on from memory", runs[0].err())), runs[0]
+        from_memory = len(re.findall("going on from memory", runs[0].err()))
+        print(f"{name}: {kills} kills, {from_memory} starts from memory", file=sys.stderr)
+        return from_memory, runs[0]
 
     def test_the_bits_stay(self):
         calm = self.calm()
@@ -99,6 +105,87 @@ class MemoryRecovery(DdprunTest):
                 self.assertTrue(self.parameters(name) == calm, f"parameters differ (seed {SEED})\n{run.all()}")
                 if name in ("memory", "nodes"):
                     self.assertGreater(from_memory, 0, run.all())
+
+    def steps_told(self, run):
+        """Since it began, or went on, the last time."""
+        return len(TOLD.findall(re.split("global batch", run.all())[-1]))
+
+    def kill_a_worker(self, rank=0):
+        for pid in self.workers():
+            if f"\0RANK={rank}\0".encode() in b"\0" + read_bytes(f"/proc/{pid}/environ"):
+                os.kill(pid, signal.SIGKILL)
+
+    # The state is there at once, the disk is not: the claim waits, steps do not, and nothing is saved.
+    def begun_before_its_claim(self, name):
+        fifo, directory = self.path("fifo"), self.path(name)
+        os.mkfifo(fifo)
+        writer = os.open(fifo, os.O_RDWR)  # Nobody waits as long as it is open.
+        run = self.start("--nproc-per-node=2", "--max-restarts=3",
+                         *self.training(name, "--skew=0:3", NEVER), environment={
+                             "LD_PRELOAD": HOLD_CALLS, "ASAN_OPTIONS": "verify_asan_link_order=0",
+                             "DDPRUN_HOLD": "open:.fence-", "DDPRUN_HOLD_FIFO": fifo})
+        self.wait_for(lambda: self.steps_told(run) > 20 and "fence-2" in os.listdir(directory), run, limit=LIMIT)
+        os.close(writer)
+        before = sorted(os.listdir(directory))
+        self.kill_a_worker()
+        self.wait_for_text(run, "going on from memory")
+        self.wait_for(lambda: os.path.exists(fifo + ".held") and self.steps_told(run) > 10, run, limit=LIMIT)
+        self.assertEqual([entry for entry in sorted(os.listdir(directory)) if entry not in before], [])
+        return run, fifo
+
+    @unittest.skipUnless(HOLD_CALLS, "needs calls that are held")
+    def test_the_claim_is_made_beside_the_steps(self):
+        calm = self.calm()
+        run, fifo = self.begun_before_its_claim("claim")
+        self.addCleanup(os.close, os.open(fifo, os.O_RDWR))
+        self.assertEqual(run.wait(LIMIT), 0, run.all())
+        self.assertTrue(self.parameters("claim") == calm, run.all())
+        self.assertEqual(run.all().count("global batch"), 2, run.all())
+
+    # An older world, held up, commits what is no ancestor of the state that this one began from.
+    @unittest.skipUnless(HOLD_CALLS, "needs calls that are held")
+    def test_a_head_that_moved_before_the_claim_ends_the_world(self):
+        calm = self.calm()
+        run, fifo = self.begun_before_its_claim("moved")
+        subprocess.run([CHECKPOINT_TOOL, "late", self.path("moved")], check=True, timeout=60)
+        self.addCleanup(os.close, os.open(fifo, os.O_RDWR))
+        self.assertEqual(run.wait(LIMIT), 0, run.all())
+        self.assertIn("does not count any more", run.all())
+        self.assertIn("the checkpoints have gone on without it", run.all())
+        self.assertEqual(run.all().count("going on from memory"), 1, run.all())
+        self.assertTrue(self.parameters("moved") == calm, run.all())
+
+    # Whichever node is lost, the other one has the state.
+    def test_a_node_that_is_new_has_the_state_sent(self):
+        calm = self.calm()
+        for lost in (0, 1):
+            with self.subTest(lost=lost):
+                name, endpoint = f"lost{lost}", self.free_endpoint()
+
+                def node(rank):
+                    return self.start("--nnodes=2", f"--node-rank={rank}", f"--rdzv-id={name}",
+                                      f"--rdzv-endpoint={endpoint}", "--max-restarts=3",
+                                      *self.training(name, "--skew=0:3", NEVER))
+                stays = node(1 - lost)  # The first one there is the server.
+                self.wait_for_text(stays, "rendezvous|waiting|server", limit=LIMIT)
+                goes = node(lost)
+                told = goes if lost == 0 else stays
+                self.wait_for(lambda: self.steps_told(told) > 20, stays, goes, limit=LIMIT)
+                os.kill(goes.process.pid, signal.SIGKILL)
+                again = node(lost)
+                first = again if lost == 0 else stays
+                self.wait_for_text(first, f"rank {1 - lost} sends this state to all: 1 of 2", limit=LIMIT)
+                for run in (stays, again):
+                    self.assertEqual(run.wait(LIMIT), 0, run.all())
+                self.assertTrue(self.parameters(name) == calm, first.all())
+
+    # A best state that is not saved is not passed over, and what is published is the same.
+    def test_the_best_one_is_the_same(self):
+        best = ["--keep-best", "--validate-every=20", "--validation-samples=500"]
+        self.calm(*best, f"--publish={self.path('calm.out')}")
+        _, run = self.hunted("best", *best, f"--publish={self.path('best.out')}", NEVER)
+        self.assertTrue(read_bytes(self.path("calm.out", "model.safetensors")) ==
+                        read_bytes(self.path("best.out", "model.safetensors")), run.all())
 
     # Kills that come sooner than checkpoints: started again, it must not count anew to the next one.
     def test_a_save_that_is_overdue_is_made(self):

@@ -15,7 +15,7 @@
 #include "trainer/bench/bench_options.h"
 #include "trainer/bench/check.h"
 #include "trainer/bench/measure.h"
-#include "trainer/learning/learner.h"
+#include "trainer/learning/torch_settings.h"
 
 namespace ddprun {
 namespace {

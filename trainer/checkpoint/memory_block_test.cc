@@ -15,6 +15,7 @@ using ::testing::HasSubstr;
 BlockFacts Facts() {
   return {.directory = "/ckpt",
           .base = CheckpointRef{"step-00000100-0000000000abc001", 0xfedcba9876543210},
+          .path = {{Term{1}, Generation{2}, WorldId{0xfedcba9876543210}, 130}},
           .handed_over = 120,
           .unsaved_ms = 5,
           .best = 110};
@@ -65,6 +66,29 @@ TEST(MemoryBlock, WhatDoesNotFitLeavesItAsItWas) {
   EXPECT_FALSE(WriteBlock({}, 2, SnapshotAt(7), Facts()));
 }
 
+// Ranks with the same content have the same digest, whatever else they say of it.
+TEST(MemoryBlock, TheContentHasADigestOfItsOwn) {
+  Block one;
+  Block other;
+  ASSERT_TRUE(WriteBlock(one.bytes(), 1, SnapshotAt(7), Facts()));
+  ASSERT_TRUE(WriteBlock(other.bytes(), 8, SnapshotAt(7), {}));
+  EXPECT_EQ(ReadBlock(one.bytes())->content, ReadBlock(other.bytes())->content);
+  ASSERT_TRUE(WriteBlock(other.bytes(), 9, SnapshotAt(8), Facts()));
+  EXPECT_NE(ReadBlock(one.bytes())->content, ReadBlock(other.bytes())->content);
+}
+
+TEST(MemoryBlock, APathThatIsTooLongIsRefused) {
+  BlockFacts facts = Facts();
+  facts.path.assign(kMostPath + 1, facts.path.front());
+  std::vector<std::uint64_t> words(BlockBytes(SnapshotAt(7), facts) / 8 + 1);
+  const std::span<char> bytes{reinterpret_cast<char*>(words.data()), 8 * words.size()};
+  ASSERT_TRUE(WriteBlock(bytes, 1, SnapshotAt(7), facts));
+  EXPECT_FALSE(ReadBlock(bytes));
+  facts.path.pop_back();
+  ASSERT_TRUE(WriteBlock(bytes, 2, SnapshotAt(7), facts));
+  EXPECT_TRUE(ReadBlock(bytes));
+}
+
 // Its writer may die between any two bytes: then what is there is what the one before left, up to
 // some byte, with the sequence before already new.
 TEST(MemoryBlock, ATornOneIsSeenWhereverItTears) {
@@ -72,7 +96,7 @@ TEST(MemoryBlock, ATornOneIsSeenWhereverItTears) {
   ASSERT_TRUE(WriteBlock(old.bytes(), 1, SnapshotAt(7), Facts()));
   Block whole;
   ASSERT_TRUE(WriteBlock(whole.bytes(), 2, SnapshotAt(8), Facts()));
-  constexpr std::size_t kAfter = 48;
+  constexpr std::size_t kAfter = 56;
   for (std::size_t written = 9; written < 4096; ++written) {
     Block torn = old;
     std::copy_n(whole.bytes().begin(), written, torn.bytes().begin());
@@ -90,7 +114,7 @@ TEST(MemoryBlock, AChangedBitIsSeen) {
   for (std::size_t i = 0; i < used; ++i) {
     block.bytes()[i] ^= 4;
     const Result<MemorySnapshot> read = ReadBlock(block.bytes());
-    EXPECT_EQ(static_cast<bool>(read), i / 8 == 7) << i << ": the count of starts is not in it";
+    EXPECT_EQ(static_cast<bool>(read), i / 8 == 8) << i << ": the count of starts is not in it";
     block.bytes()[i] ^= 4;
   }
   EXPECT_EQ(block.WhyNot(), "");

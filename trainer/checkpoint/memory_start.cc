@@ -10,13 +10,21 @@
 namespace ddprun {
 namespace {
 
-auto Order(const TrainState& state) {
-  return std::tuple(state.term.value, state.generation.value, state.step);
+auto Order(const PathWorld& on) {
+  return std::tuple(on.term.value, on.generation.value);
 }
 
-bool HasItsBest(const BlockFacts& facts, const MemoryClaim& claim) {
-  const std::optional<MadeBy> made = claim.best ? WhoMade(*claim.best) : std::nullopt;
+// On the disk, and known there as the best.
+bool HasItsBest(const BlockFacts& facts, const DiskHead& disk) {
+  const std::optional<MadeBy> made = disk.best ? WhoMade(*disk.best) : std::nullopt;
   return !facts.best || (made && made->step == *facts.best);
+}
+
+bool IsAncestor(const CheckpointRef& head, const std::vector<PathWorld>& path) {
+  const std::optional<MadeBy> made = WhoMade(head);
+  return made && std::any_of(path.begin(), path.end(), [&](const PathWorld& on) {
+           return on.world == made->world && made->step <= on.last_step;
+         });
 }
 
 }  // namespace
@@ -34,32 +42,36 @@ std::optional<MadeBy> WhoMade(const CheckpointRef& ref) {
   return made;
 }
 
+std::vector<PathWorld> PathFrom(const BlockFacts& facts, const TrainState& state) {
+  std::vector<PathWorld> path = facts.path;
+  path.push_back({state.term, state.generation, state.world_id, state.step});
+  return path;
+}
+
+bool OwesBest(const BlockFacts& facts, const TrainState& state, const DiskHead& disk) {
+  return facts.best == state.step && !HasItsBest(facts, disk);
+}
+
 std::optional<std::string> WhyNotFromMemory(const BlockFacts& facts, const TrainState& state,
-                                            const MemoryClaim& claim) {
-  if (state.run_id != claim.writer.run_id || facts.directory != claim.directory) {
+                                            const Writer& writer, const std::string& directory,
+                                            const DiskHead& disk) {
+  if (state.run_id != writer.run_id || facts.directory != directory) {
     return "it is of another run or directory";
   }
-  if (std::tuple(state.term.value, state.generation.value) >=
-      std::tuple(claim.writer.term.value, claim.writer.generation.value)) {
+  const std::vector<PathWorld> path = PathFrom(facts, state);
+  if (Order(path.back()) >= std::tuple(writer.term.value, writer.generation.value)) {
     return "it is of no earlier world";
   }
-  const std::optional<MadeBy> made = claim.head ? WhoMade(*claim.head) : std::nullopt;
-  const bool own = made && made->world == state.world_id && made->step <= state.step;
-  if (claim.head != facts.base && !own) {
+  if (path.size() > kMostPath) {
+    return "too many worlds in a row have not claimed the checkpoints";
+  }
+  if (disk.head != facts.base && !(disk.head && IsAncestor(*disk.head, path))) {
     return "the checkpoints have gone on without it";
   }
-  if (!HasItsBest(facts, claim)) {
+  if (!HasItsBest(facts, disk) && !OwesBest(facts, state, disk)) {
     return "the best state since is not saved";
   }
   return std::nullopt;
-}
-
-const MemorySnapshot* NewestOf(const std::vector<MemorySnapshot>& found) {
-  const auto newest =
-      std::max_element(found.begin(), found.end(), [](const auto& a, const auto& b) {
-        return Order(a.snapshot.state) < Order(b.snapshot.state);
-      });
-  return newest == found.end() ? nullptr : &*newest;
 }
 
 }  // namespace ddprun

@@ -1,19 +1,24 @@
-// Whether a snapshot that was left in memory is a state to go on from, beside checkpoints on a disk
-// that this world has claimed. Pure.
+// Whether a snapshot that was left in memory is a state to go on from, beside checkpoints on a
+// disk. Pure.
 //
-// From a claim on nobody but its holder moves the head. So what was made after a claim, from the
-// head of that claim, descends from all that is committed as long as the head is that one, or one
-// that the same world made on its way there:
+// A state's path is the worlds that led to it since the checkpoint that it descends from, its base:
+// each with the step at which the next one began. What a world of the path has committed until that
+// step is an ancestor of the state; what it committed later, or anybody else, is not:
 //
-//   the head that my claim found                        | the snapshot counts
-//   ----------------------------------------------------|---------------------------------
-//   is the base that the snapshot names, digest and all | yes
-//   none, and the snapshot names none                   | yes
-//   made by the snapshot's world, at or before its step | yes
-//   made by its world later, or by any other world      | no: the disk has gone on
+//   the disk's head                                      | the snapshot counts
+//   -----------------------------------------------------|---------------------------------
+//   is the base that the snapshot names, digest and all  | yes
+//   none, and the snapshot names none                    | yes
+//   made by a world of the path, at or before its last   | yes
+//   step there                                           |
+//   made by such a world later, or by any other world    | no: the disk has gone on
 //
-// And only of my run, in the same directory, of an earlier (term, generation); not where the best
-// validation since is nowhere on the disk.
+// And only of my run, in the same directory, of an earlier (term, generation); and where the best
+// validation so far is on the disk or is the snapshot itself.
+//
+// It is asked twice: before the first step, of the newest record that can be read, and once the
+// directory is claimed, of the head that the claim has found: from then on nobody else moves it.
+// So a head that moved in between is an ancestor too, or the world ends.
 #pragma once
 
 #include <optional>
@@ -25,19 +30,21 @@
 
 namespace ddprun {
 
-struct MemoryClaim {
-  Writer writer;  // Who claims.
-  std::string directory;
-  std::optional<CheckpointRef> head;  // That it found.
+struct DiskHead {
+  std::optional<CheckpointRef> head;
   std::optional<CheckpointRef> best;
 };
 
-// Why it does not count; none: it does.
+// Why it does not count for `writer` in `directory`; none: it does.
 std::optional<std::string> WhyNotFromMemory(const BlockFacts& facts, const TrainState& state,
-                                            const MemoryClaim& claim);
+                                            const Writer& writer, const std::string& directory,
+                                            const DiskHead& disk);
 
-// By (term, generation, step), never by the step alone. nullptr: there is none.
-const MemorySnapshot* NewestOf(const std::vector<MemorySnapshot>& found);
+// It is the best one so far itself, and not on the disk: to be saved as such.
+bool OwesBest(const BlockFacts& facts, const TrainState& state, const DiskHead& disk);
+
+// Of a world that begins from it.
+std::vector<PathWorld> PathFrom(const BlockFacts& facts, const TrainState& state);
 
 // The step and the world in a checkpoint's name.
 struct MadeBy {

@@ -22,7 +22,7 @@ struct Story {
     facts.directory = "/ckpt";
     facts.base = kBase;
     state = StateOf(2, 150);
-    claim = {World("run", 3), "/ckpt", kBase, std::nullopt};
+    disk.head = kBase;
   }
   static TrainState StateOf(std::uint64_t generation, std::uint64_t step) {
     const Writer writer = World("run", generation);
@@ -34,34 +34,40 @@ struct Story {
     state.step = step;
     return state;
   }
-  bool Counts() const { return !WhyNotFromMemory(facts, state, claim); }
+  static PathWorld On(std::uint64_t generation, std::uint64_t last_step) {
+    const Writer writer = World("run", generation);
+    return {writer.term, writer.generation, writer.world_id, last_step};
+  }
+  bool Counts() const { return !WhyNotFromMemory(facts, state, writer, directory, disk); }
 
   BlockFacts facts;
   TrainState state;
-  MemoryClaim claim;
+  Writer writer = World("run", 3);
+  std::string directory = "/ckpt";
+  DiskHead disk;
 };
 
 TEST(MemoryStart, CountsWhereTheHeadIsItsBase) {
   Story story;
   EXPECT_TRUE(story.Counts());
-  story.claim.head->digest = 12;
+  story.disk.head->digest = 12;
   EXPECT_FALSE(story.Counts()) << "another content under the same name";
-  story.claim.head.reset();
+  story.disk.head.reset();
   EXPECT_FALSE(story.Counts()) << "the directory was emptied";
   story.facts.base.reset();
   EXPECT_TRUE(story.Counts()) << "begun from nothing, and nothing is committed";
-  story.claim.head = kBase;
+  story.disk.head = kBase;
   EXPECT_FALSE(story.Counts());
 }
 
 TEST(MemoryStart, CountsWhereItsWorldMadeTheHeadOnTheWayThere) {
   Story story;
   for (const auto& [step, counts] : {std::pair(120, true), {150, true}, {151, false}}) {
-    story.claim.head = MadeAt(step, 2);
+    story.disk.head = MadeAt(step, 2);
     EXPECT_EQ(story.Counts(), counts) << step;
   }
-  story.claim.head = MadeAt(120, 2);
-  story.claim.head->directory += ".2";
+  story.disk.head = MadeAt(120, 2);
+  story.disk.head->directory += ".2";
   EXPECT_TRUE(story.Counts());
 }
 
@@ -70,7 +76,7 @@ TEST(MemoryStart, NeverWhereAnotherWorldHasMovedTheHead) {
   Story story;
   for (const std::uint64_t generation : {1, 3, 4}) {
     for (const std::uint64_t step : {1, 149, 150, 1000}) {
-      story.claim.head = MadeAt(step, generation);
+      story.disk.head = MadeAt(step, generation);
       EXPECT_FALSE(story.Counts()) << generation << " " << step;
     }
   }
@@ -78,17 +84,17 @@ TEST(MemoryStart, NeverWhereAnotherWorldHasMovedTheHead) {
 
 TEST(MemoryStart, OnlyOfMyRunAndDirectoryAndAnEarlierWorld) {
   Story story;
-  story.claim.directory = "/other";
+  story.directory = "/other";
   EXPECT_FALSE(story.Counts());
   story = {};
-  story.claim.writer.run_id = "other";
+  story.writer.run_id = "other";
   EXPECT_FALSE(story.Counts());
   story = {};
   story.state = Story::StateOf(3, 150);
   EXPECT_FALSE(story.Counts());
   story.state = Story::StateOf(4, 150);
   EXPECT_FALSE(story.Counts());
-  story.claim.writer.term = Term{8};
+  story.writer.term = Term{8};
   EXPECT_TRUE(story.Counts()) << "a later term orders first";
 }
 
@@ -96,19 +102,51 @@ TEST(MemoryStart, ABestOneThatIsNotSavedIsNotPassed) {
   Story story;
   story.facts.best = 140;
   EXPECT_FALSE(story.Counts());
-  story.claim.best = MadeAt(130, 2);
+  story.disk.best = MadeAt(130, 2);
   EXPECT_FALSE(story.Counts());
-  story.claim.best = MadeAt(140, 2);
+  story.disk.best = MadeAt(140, 2);
   EXPECT_TRUE(story.Counts());
 }
 
-TEST(MemoryStart, TheNewestIsNotTheLargestStep) {
-  std::vector<MemorySnapshot> found(3);
-  EXPECT_EQ(NewestOf({}), nullptr);
-  found[0].snapshot.state = Story::StateOf(2, 900);
-  found[1].snapshot.state = Story::StateOf(3, 200);
-  found[2].snapshot.state = Story::StateOf(3, 150);
-  EXPECT_EQ(NewestOf(found), &found[1]);
+// Two worlds died before they had claimed the directory: what they began from is still an ancestor.
+TEST(MemoryStart, AWorldOfThePathCountsUpToItsLastStepThere) {
+  Story story;
+  story.writer = World("run", 5);
+  story.state = Story::StateOf(4, 300);
+  story.facts.path = {Story::On(2, 150), Story::On(3, 200)};
+  EXPECT_TRUE(story.Counts()) << "the base";
+  for (const auto& [generation, step, counts] : {std::tuple(2, 150, true),
+                                                 {2, 151, false},
+                                                 {3, 120, true},
+                                                 {3, 200, true},
+                                                 {3, 201, false},
+                                                 {4, 300, true},
+                                                 {4, 301, false},
+                                                 {1, 120, false}}) {
+    story.disk.head = MadeAt(step, generation);
+    EXPECT_EQ(story.Counts(), counts) << generation << " " << step;
+  }
+  EXPECT_EQ(PathFrom(story.facts, story.state),
+            (std::vector<PathWorld>{Story::On(2, 150), Story::On(3, 200), Story::On(4, 300)}));
+}
+
+TEST(MemoryStart, APathHasAnEnd) {
+  Story story;
+  story.facts.path.assign(kMostPath - 1, Story::On(1, 100));
+  EXPECT_TRUE(story.Counts());
+  story.facts.path.push_back(Story::On(1, 100));
+  EXPECT_FALSE(story.Counts());
+}
+
+TEST(MemoryStart, TheBestOneItselfCountsAndIsOwed) {
+  Story story;
+  story.facts.best = 150;
+  EXPECT_TRUE(story.Counts());
+  EXPECT_TRUE(OwesBest(story.facts, story.state, story.disk));
+  story.disk.best = MadeAt(150, 2);
+  EXPECT_FALSE(OwesBest(story.facts, story.state, story.disk));
+  story.facts.best.reset();
+  EXPECT_FALSE(OwesBest(story.facts, story.state, story.disk));
 }
 
 TEST(MemoryStart, ANameTellsWhoMadeIt) {

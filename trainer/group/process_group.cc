@@ -200,9 +200,11 @@ Result<std::unique_ptr<TorchGroup>> FormGroup(const WorkerEnv& env, const GroupO
   return torch;
 }
 
-void Broadcast(TorchGroup& torch, at::Tensor tensor) {
+void Broadcast(TorchGroup& torch, at::Tensor tensor, std::uint32_t from) {
   std::vector<at::Tensor> tensors = {std::move(tensor)};
-  torch.group->broadcast(tensors)->wait();
+  c10d::BroadcastOptions options;
+  options.rootRank = from;
+  torch.group->broadcast(tensors, options)->wait();
 }
 
 }  // namespace
@@ -276,21 +278,21 @@ ProcessGroup::ProcessGroup(std::uint32_t rank, std::uint32_t size,
 
 ProcessGroup::~ProcessGroup() = default;
 
-Result<std::string> ProcessGroup::BroadcastText(std::string text) {
+Result<std::string> ProcessGroup::BroadcastText(std::string text, std::uint32_t from) {
   if (size_ == 1) {
     return text;
   }
   try {
     at::Tensor size = at::full({1}, static_cast<std::int64_t>(text.size()), at::kLong);
-    Broadcast(*torch_, size);
+    Broadcast(*torch_, size, from);
     const std::int64_t bytes = size.item<std::int64_t>();
     if (bytes < 0 || bytes > kMaxTextBytes) {
-      return Error{ErrorKind::kInvalid,
-                   "rank 0 sent a text of " + std::to_string(bytes) + " bytes, which is absurd"};
+      return Error{ErrorKind::kInvalid, "rank " + std::to_string(from) + " sent a text of " +
+                                            std::to_string(bytes) + " bytes, which is absurd"};
     }
     text.resize(static_cast<std::size_t>(bytes));
     if (bytes > 0) {
-      Broadcast(*torch_, at::from_blob(text.data(), {bytes}, at::kByte));
+      Broadcast(*torch_, at::from_blob(text.data(), {bytes}, at::kByte), from);
     }
     return text;
   } catch (const std::exception&) {

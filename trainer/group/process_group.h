@@ -40,8 +40,8 @@ class ProcessGroup {
   // Which and why, for the log.
   const std::string& note() const { return note_; }
 
-  // Rank 0's text on every rank.
-  Result<std::string> BroadcastText(std::string text);
+  // One rank's text on every rank.
+  Result<std::string> BroadcastText(std::string text, std::uint32_t from = 0);
   // Every element becomes its sum over the ranks.
   Result<void> Sum(std::span<double> values);
 

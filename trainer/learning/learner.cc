@@ -1,161 +1,121 @@
 #include "trainer/learning/learner.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
+#include <ATen/core/Generator.h>
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <map>
 #include <optional>
-#include <torch/csrc/distributed/c10d/comm.hpp>
 #include <utility>
 
 #include "common/check.h"
+#include "trainer/data/batch_slots.h"
 #include "trainer/group/torch_group.h"
-#include "trainer/learning/learner_impl.h"
-#include "trainer/learning/loss_scaler.h"
-#include "trainer/models/placement.h"
+#include "trainer/learning/broadcast.h"
+#include "trainer/learning/gradient_exchange.h"
+#include "trainer/learning/gradient_scale.h"
+#include "trainer/learning/objective.h"
+#include "trainer/learning/optimizer.h"
+#include "trainer/learning/score_keeper.h"
+#include "trainer/learning/state_view.h"
+#include "trainer/learning/step_replay.h"
+#include "trainer/learning/trained_model.h"
 #include "trainer/profiler/recorder.h"
 
 namespace ddprun {
-namespace {
 
 static_assert(Learner::kSlots == BatchSlots::kSlots);
-constexpr std::size_t kBroadcastBytes = std::size_t{250} << 20;
+static_assert(Learner::kWarmSteps == StepReplay::kWarmSteps);
 
-at::Device TorchDevice(const Device& device) {
-  return device.kind == DeviceKind::kCuda
-             ? at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(device.index))
-             : at::Device(at::kCPU);
-}
+struct Learner::Impl {
+  Impl(const ModelEntry& entry, const LearnerOptions& learner_options, ProcessGroup& process_group);
 
-// In place, for those who hold the tensors already.
-std::shared_ptr<TorchModel> MoveTo(at::Device device, std::shared_ptr<TorchModel> model) {
-  for (const std::vector<at::Tensor>& tensors : {model->parameters, model->buffers}) {
-    for (const at::Tensor& tensor : tensors) {
-      if (tensor.device() != device) {
-        tensor.set_data(tensor.detach().to(device));
-      }
-    }
-  }
-  return model;
-}
+  Result<void> AddGradients(const Part& part);
+  void ForwardBackward(const Batch& batch, bool first, bool last);
 
-}  // namespace
-
-void SetThreads(int threads) {
-  at::set_num_threads(threads);
-}
-
-void DemandDeterminism() {
-  setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);  // Else cuBLAS is refused.
-  at::globalContext().setDeterministicCuDNN(true);
-  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
-}
-
-// A frozen parameter is part of the model, without gradient or optimizer.
-static const TorchModel& Freeze(TorchModel& model, const std::vector<std::string>& prefixes) {
-  std::vector<std::string> names;
-  std::vector<at::Tensor> parameters;
-  for (std::size_t i = 0; i < model.parameters.size(); ++i) {
-    const std::string& name = model.names[i];
-    const bool frozen =
-        std::any_of(prefixes.begin(), prefixes.end(),
-                    [&](const std::string& prefix) { return name.starts_with(prefix); });
-    (frozen ? model.frozen_names : names).push_back(name);
-    (frozen ? model.frozen : parameters).push_back(model.parameters[i]);
-    model.parameters[i].set_requires_grad(!frozen);
-  }
-  model.names = std::move(names);
-  model.parameters = std::move(parameters);
-  return model;
-}
+  const LearnerOptions options;
+  ProcessGroup& group;
+  const at::Device device;
+  TrainedModel model;
+  const Objective objective;
+  Optimizer optimizer;
+  GradientScale scale;
+  StateView state;
+  ScoreKeeper scores;
+  at::Generator random;
+  at::Tensor weight;                 // What a sample's loss counts in this step.
+  at::Tensor norm;                   // Of the last step's gradients; undefined: not measured.
+  std::optional<BatchSlots> slots;   // After Start.
+  std::optional<StepReplay> replay;  // Where there is a graph.
+  const Buckets no_buckets;
+  std::function<void()> before_update;
+  std::unique_ptr<GradientExchange>
+      exchange;  // None in a group of one. Last: refers to the others.
+};
 
 Learner::Impl::Impl(const ModelEntry& entry, const LearnerOptions& learner_options,
                     ProcessGroup& process_group)
     : options(learner_options),
       group(process_group),
       device(TorchDevice(options.device)),
-      apart(options.apart || !device.is_cpu()),
-      model(MoveTo(device, entry.make(options.task, options.model_arguments, options.seed))),
-      placed(Place(*model, options.split_devices)),
-      optimizer(options.optimizer, Freeze(*model, options.freeze).names, model->parameters),
+      model(entry.make(options.task, options.model_arguments, options.seed),
+            {.device = device,
+             .split_devices = options.split_devices,
+             .freeze = options.freeze,
+             .precision = options.precision}),
+      objective(options.task, options.loss),
+      optimizer(options.optimizer, model.names(), model.parameters()),
+      scale(options.precision, device),
+      state(model, optimizer, scale, options.apart || !device.is_cpu()),
+      scores(device),
       random(at::globalContext().defaultGenerator(device)),
-      weight(at::zeros({}, at::TensorOptions(at::kFloat).device(device))),
-      tally(at::zeros({2}, at::TensorOptions(at::kDouble).device(device))),
-      loss_scale(at::tensor({LossScale{}.scale, LossScale{}.good_steps}, at::kDouble)) {
-  for (at::Tensor& parameter : model->parameters) {
-    CHECK(parameter.scalar_type() == at::kFloat && parameter.is_contiguous());
+      weight(at::zeros({}, at::TensorOptions(at::kFloat).device(device))) {
+  if (options.graph) {
+    replay.emplace(options.graph, model.parameters(), [this](const Batch& batch) {
+      ForwardBackward(batch, /*first=*/true, /*last=*/true);
+    });
   }
 }
 
-void Learner::Impl::Broadcast(const std::vector<at::Tensor>& tensors) const {
-  const at::NoGradGuard no_grad;
-  // Coalescing wants one type on one device at a time.
-  std::map<std::pair<at::ScalarType, std::string>, std::vector<at::Tensor>> kinds;
-  for (const at::Tensor& tensor : tensors) {
-    if (group.size() > 1 || !tensor.device().is_cpu()) {  // NCCL alone with itself has no CPU part.
-      kinds[{tensor.scalar_type(), tensor.device().str()}].push_back(tensor);
-    }
+Result<void> Learner::Impl::AddGradients(const Part& part) {
+  if (part.first) {
+    random.set_current_seed(part.seed);
   }
-  for (const auto& [kind, same] : kinds) {
-    c10d::broadcast_coalesced(group.torch()->group, same, kBroadcastBytes, 0);
+  // The exchange divides by the number of ranks; this undoes it and divides by all samples. Without
+  // an exchange it makes the mean over this rank's, if all have as many.
+  const double numbers = objective.LossesOfOneSample();
+  weight.fill_(scale.factor() * (static_cast<double>(group.size()) /
+                                 (static_cast<double>(part.global_count) * numbers)));
+  const Batch batch = slots->Take(part.slot, part.count);
+  if (replay && part.regular && part.first && part.last) {
+    RETURN_IF_ERROR(replay->Step(batch));
+  } else {
+    ForwardBackward(batch, part.first, part.last);
   }
+  scores.AddSamples(part.count);
+  slots->Done();
+  return {};
 }
 
-Result<void> Learner::Impl::Start(std::size_t part, std::size_t evaluation,
-                                  const Buckets& recorded) {
-  RETURN_IF_ERROR(placed);
-  try {
-    if (options.graph && device.is_cuda()) {
-      // The default stream cannot be recorded; nor can what was made for it, such as DDP's hooks.
-      const c10::impl::VirtualGuardImpl gpu(device.type());
-      const c10::Stream before = gpu.exchangeStream(gpu.getStreamFromGlobalPool(device));
-      before.synchronize();
-    }
-    slots.emplace(options.task, device, apart, part, evaluation);
-    if (group.torch() == nullptr) {
-      return {};
-    }
-    std::vector<at::Tensor> tensors = model->parameters;
-    tensors.insert(tensors.end(), model->buffers.begin(), model->buffers.end());
-    tensors.insert(tensors.end(), model->frozen.begin(), model->frozen.end());
-    for (const NamedTensor& item : OptimizerState()) {
-      tensors.push_back(item.tensor);
-    }
-    Broadcast(tensors);
-    if (options.sync) {
-      exchange = std::make_unique<GradientExchange>(model->parameters, *group.torch(), recorded,
-                                                    options.bucket_bytes, options.compression);
-    }
-    return {};
-  } catch (const std::exception&) {
-    return CollectiveError(group.rank(), "receive the parameters");
+void Learner::Impl::ForwardBackward(const Batch& batch, bool first, bool last) {
+  if (first) {
+    model.ForgetGradients();
   }
-}
-
-std::vector<NamedTensor> Learner::Impl::ModelState() const {
-  std::vector<NamedTensor> state;
-  for (std::size_t i = 0; i < model->parameters.size(); ++i) {
-    state.push_back({model->names[i], model->parameters[i]});
+  if (exchange && last) {
+    exchange->BeforeForward();
   }
-  for (std::size_t i = 0; i < model->buffers.size(); ++i) {
-    state.push_back({model->buffer_names[i], model->buffers[i]});
+  std::optional<NamedRange> range(std::in_place, "forward");
+  const at::Tensor output = model.Output(batch.inputs, /*training=*/true);
+  const at::Tensor loss = objective.LossOf(output, batch);
+  range.reset();
+  if (exchange && last) {
+    exchange->BeforeBackward();
   }
-  for (std::size_t i = 0; i < model->frozen.size(); ++i) {
-    state.push_back({model->frozen_names[i], model->frozen[i]});
-  }
-  return state;
-}
-
-std::vector<NamedTensor> Learner::Impl::OptimizerState() const {
-  std::vector<NamedTensor> state = optimizer.state();
-  if (options.precision == Precision::kFloat16) {
-    state.push_back({kLossScale, loss_scale});
-  }
-  return state;
+  range.emplace("backward");
+  loss.backward(weight);
+  range.reset();
+  scores.Add(output, loss, batch, objective.LossesOfOneSample());
 }
 
 Learner::Learner(const ModelEntry& model, const LearnerOptions& options, ProcessGroup& group)
@@ -163,20 +123,56 @@ Learner::Learner(const ModelEntry& model, const LearnerOptions& options, Process
 
 Learner::~Learner() = default;
 
+Result<void> Learner::Start(std::size_t part, std::size_t evaluation, const Buckets& buckets,
+                            std::optional<std::uint32_t> from) {
+  Impl& my = *impl_;
+  RETURN_IF_ERROR(my.model.placed());
+  try {
+    if (my.replay && my.device.is_cuda()) {
+      // The default stream cannot be recorded; nor can what was made for it, such as DDP's hooks.
+      const c10::impl::VirtualGuardImpl gpu(my.device.type());
+      const c10::Stream before = gpu.exchangeStream(gpu.getStreamFromGlobalPool(my.device));
+      before.synchronize();
+    }
+    const bool apart = my.state.IsCopied();
+    my.slots.emplace(my.options.task, my.device, apart, part, evaluation);
+    if (my.group.torch() == nullptr) {
+      return {};
+    }
+    if (from) {
+      std::vector<at::Tensor> tensors;
+      for (const std::vector<NamedTensor>& items : {my.model.State(), my.state.OptimizerState()}) {
+        for (const NamedTensor& item : items) {
+          tensors.push_back(item.tensor);
+        }
+      }
+      Broadcast(my.group, tensors, *from);
+    }
+    if (my.options.sync) {
+      my.exchange =
+          std::make_unique<GradientExchange>(my.model.parameters(), *my.group.torch(), buckets,
+                                             my.options.bucket_bytes, my.options.compression);
+    }
+    return {};
+  } catch (const std::exception&) {
+    return CollectiveError(my.group.rank(), "receive the parameters");
+  }
+}
+
 BatchRoom Learner::room(std::size_t slot) {
   return impl_->slots->room(slot);
 }
 
 bool Learner::Replays() const {
-  return impl_->recorded.has_value();
+  return impl_->replay && impl_->replay->replays();
 }
 
 bool Learner::HasParameters() const {
-  return !impl_->model->parameters.empty();
+  return !impl_->model.parameters().empty();
 }
 
-Result<void> Learner::Start(std::size_t part, std::size_t evaluation, const Buckets& buckets) {
-  return impl_->Start(part, evaluation, buckets);
+bool Learner::HasBuffers() const {
+  return !impl_->model.buffers().empty();
 }
 
 Result<void> Learner::Backward(const Part& part) {
@@ -190,26 +186,27 @@ Result<void> Learner::Backward(const Part& part) {
 }
 
 Result<void> Learner::Update(double lr) {
-  ASSIGN_OR_RETURN(const std::vector<at::Tensor> gradients, impl_->Gradients());
-  if (impl_->before_update && !impl_->apart) {  // Of what lies apart it reads a copy.
-    impl_->before_update();
+  Impl& my = *impl_;
+  ASSIGN_OR_RETURN(const std::vector<at::Tensor> gradients, my.model.Gradients());
+  if (my.before_update && !my.state.IsCopied()) {
+    my.before_update();
   }
   try {
     const NamedRange range("optimizer");
-    const bool finite = impl_->Unscale(gradients);
-    if (impl_->options.clip_norm > 0 || impl_->options.measure_norm) {
+    const bool finite = my.scale.Unscale(gradients);
+    if (my.options.clip_norm > 0 || my.options.measure_norm) {
       // Averaged by now, so every rank gets the same.
-      impl_->norm = ClipNorm(gradients, impl_->options.clip_norm);
+      my.norm = ClipNorm(gradients, my.options.clip_norm);
     }
     if (finite) {
-      impl_->optimizer.Step(gradients, lr);
+      my.optimizer.Step(gradients, lr);
     }
-    if (impl_->exchange) {
-      impl_->exchange->AfterStep();
+    if (my.exchange) {
+      my.exchange->AfterStep();
     }
     return {};
   } catch (const std::exception&) {
-    return CollectiveError(impl_->group.rank(), "update the parameters");
+    return CollectiveError(my.group.rank(), "update the parameters");
   }
 }
 
@@ -230,11 +227,11 @@ std::optional<DeviceMemory> Learner::MemoryOnDevice() const {
 }
 
 Result<void> Learner::ShareBuffers() {
-  if (impl_->group.torch() == nullptr || impl_->model->buffers.empty()) {
+  if (impl_->group.torch() == nullptr || impl_->model.buffers().empty()) {
     return {};
   }
   try {
-    impl_->Broadcast(impl_->model->buffers);
+    Broadcast(impl_->group, impl_->model.buffers());
     return {};
   } catch (const std::exception&) {
     return CollectiveError(impl_->group.rank(), "receive the buffers");
@@ -244,14 +241,15 @@ Result<void> Learner::ShareBuffers() {
 Result<double> Learner::DistanceFromRankZero() {
   try {
     const at::NoGradGuard no_grad;
+    const std::vector<at::Tensor>& parameters = impl_->model.parameters();
     std::vector<at::Tensor> first;
-    for (const at::Tensor& parameter : impl_->model->parameters) {
+    for (const at::Tensor& parameter : parameters) {
       first.push_back(parameter.detach().clone());
     }
-    impl_->Broadcast(first);
+    Broadcast(impl_->group, first);
     double most = 0;
     for (std::size_t i = 0; i < first.size(); ++i) {
-      most = std::max(most, (first[i] - impl_->model->parameters[i]).abs().max().item<double>());
+      most = std::max(most, (first[i] - parameters[i]).abs().max().item<double>());
     }
     return most;
   } catch (const std::exception&) {
@@ -261,33 +259,35 @@ Result<double> Learner::DistanceFromRankZero() {
 
 Result<Score> Learner::TakeScore() {
   try {
-    return impl_->TakeScore();
+    return impl_->scores.Take();
   } catch (const std::exception&) {
     return CollectiveError(impl_->group.rank(), "compute the loss");
   }
 }
 
 Result<Score> Learner::Evaluate(std::size_t count) {
-  CHECK(count <= impl_->slots->most(kEvaluationSlot));
+  Impl& my = *impl_;
+  CHECK(count <= my.slots->most(kEvaluationSlot));
   try {
     const at::NoGradGuard no_grad;
-    const Score training = impl_->TakeScore();
-    const Batch batch = impl_->slots->Take(kEvaluationSlot, count);
-    const at::Tensor output = impl_->Output(batch.inputs, /*training=*/false);
-    impl_->AddScore(output, impl_->LossOf(output, batch), batch);
-    impl_->slots->Done();
-    impl_->score.samples += count;
-    const Score found = impl_->TakeScore();
-    impl_->score = training;
+    const Score training = my.scores.Take();
+    const Batch batch = my.slots->Take(kEvaluationSlot, count);
+    const at::Tensor output = my.model.Output(batch.inputs, /*training=*/false);
+    my.scores.Add(output, my.objective.LossOf(output, batch), batch,
+                  my.objective.LossesOfOneSample());
+    my.slots->Done();
+    my.scores.AddSamples(count);
+    const Score found = my.scores.Take();
+    my.scores.Restore(training);
     return found;
   } catch (const std::exception&) {
-    return CollectiveError(impl_->group.rank(), "evaluate the model");
+    return CollectiveError(my.group.rank(), "evaluate the model");
   }
 }
 
 std::string Learner::Describe() const {
   std::string text;
-  for (const NamedTensor& item : impl_->ModelState()) {
+  for (const NamedTensor& item : impl_->model.State()) {
     text += (text.empty() ? "" : " ") + item.name + ShapeText(item.tensor.sizes());
   }
   return text;
@@ -298,31 +298,11 @@ void Learner::BeforeUpdate(std::function<void()> wait) {
 }
 
 SnapshotView Learner::View() const {
-  if (impl_->apart) {
-    if (impl_->before_update) {
-      impl_->before_update();  // The copy before this one may still be read.
-    }
-    return {ViewsOf(impl_->model_mirror.Copy(impl_->ModelState())),
-            ViewsOf(impl_->optimizer_mirror.Copy(impl_->OptimizerState())), [impl = impl_.get()] {
-              impl->model_mirror.Wait();
-              impl->optimizer_mirror.Wait();
-            }};
-  }
-  SnapshotView view{ViewsOf(impl_->ModelState()), ViewsOf(impl_->OptimizerState()), {}};
-  for (TensorView& tensor : view.model) {
-    const std::vector<std::string>& buffers = impl_->model->buffer_names;
-    tensor.forward_changes_it =
-        std::find(buffers.begin(), buffers.end(), tensor.name) != buffers.end();
-  }
-  return view;
+  return impl_->state.View(impl_->before_update);
 }
 
 Result<void> Learner::CopyFrom(const Snapshot& snapshot) {
-  RETURN_IF_ERROR(CopyBack(snapshot.model, impl_->ModelState()));
-  const bool scaled = std::any_of(snapshot.optimizer.begin(), snapshot.optimizer.end(),
-                                  [](const Tensor& tensor) { return tensor.name == kLossScale; });
-  // One that was trained without a scale goes on with a fresh one.
-  return CopyBack(snapshot.optimizer, scaled ? impl_->OptimizerState() : impl_->optimizer.state());
+  return impl_->state.CopyFrom(snapshot);
 }
 
 const Buckets& Learner::buckets() const {

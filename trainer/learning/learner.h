@@ -1,4 +1,5 @@
-// The model, its optimizer and how they take one step together with all ranks.
+// The model, its optimizer and how they take one step together with all ranks: what the other files
+// of this folder do, in the order of a step.
 //
 // A step is one or more parts, each a forward and a backward whose gradients add up; the last one
 // averages them over the ranks while its backward still runs. Then the optimizer. Gradients are
@@ -22,6 +23,7 @@
 #include "trainer/device/step_graph.h"
 #include "trainer/group/process_group.h"
 #include "trainer/learning/buckets.h"
+#include "trainer/learning/score.h"
 #include "trainer/models/model.h"
 #include "trainer/options/learning_options.h"
 #include "trainer/options/optimizer_options.h"
@@ -48,20 +50,6 @@ struct LearnerOptions {
   std::shared_ptr<StepGraph> graph;
   // For tests: batches and snapshots are copied to and from the model's memory also on the CPU.
   bool apart = false;
-};
-
-// Of this rank's samples.
-struct Score {
-  double loss_sum = 0;
-  std::uint64_t correct = 0;  // Classification only.
-  std::uint64_t samples = 0;
-
-  Score& operator+=(const Score& other) {
-    loss_sum += other.loss_sum;
-    correct += other.correct;
-    samples += other.samples;
-    return *this;
-  }
 };
 
 // Of this process on its GPU, as libtorch's allocator counts it.
@@ -91,17 +79,20 @@ class Learner {
   Learner(const ModelEntry& model, const LearnerOptions& options, ProcessGroup& group);
   ~Learner();
 
-  // Rank 0's parameters, buffers and optimizer state on all ranks, then ready for steps. `part` and
-  // `evaluation` are the most samples of one Backward and one Evaluate here. `buckets` is what a
-  // checkpoint recorded, so that a resumed run adds gradients up in the same order as the run that
-  // went on; empty: none yet.
-  Result<void> Start(std::size_t part, std::size_t evaluation, const Buckets& buckets);
+  // Parameters, buffers and optimizer state of the rank `from` on all ranks (none: all have the
+  // same already), then ready for steps. `part` and `evaluation` are the most samples of one
+  // Backward and one Evaluate here. `buckets` is what a checkpoint recorded, so that a resumed run
+  // adds gradients up in the same order as the run that went on; empty: none yet.
+  Result<void> Start(std::size_t part, std::size_t evaluation, const Buckets& buckets,
+                     std::optional<std::uint32_t> from = 0);
 
   // Where the caller puts the next samples, after Start.
   BatchRoom room(std::size_t slot);
 
   // Whether there is anything to train.
   bool HasParameters() const;
+  // Whether the model has buffers, which differ from rank to rank: those that count are rank 0's.
+  bool HasBuffers() const;
 
   // Whether steps are replayed from a graph by now. It is recorded after kWarmSteps steps.
   bool Replays() const;
@@ -149,11 +140,5 @@ class Learner {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
-
-// Fixed for the process, before any other use of libtorch.
-void SetThreads(int threads);
-
-// Likewise. From then on an operation that cannot repeat its bits is an error.
-void DemandDeterminism();
 
 }  // namespace ddprun

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "trainer/checkpoint/snapshot_copier.h"
 #include "trainer/models/torch_model.h"
@@ -246,76 +245,6 @@ TEST(Learner, AFrozenParameterIsNotCopiedAsABufferIs) {
   }
   EXPECT_EQ(names.size(), 3u);
   EXPECT_EQ(changing, 1);
-}
-
-// Ends as a Transformer does that computes with positions first.
-std::shared_ptr<TorchModel> MakeTransposed(const Task&, const Arguments&, std::uint64_t) {
-  auto model = std::make_shared<TorchModel>();
-  model->names = {"weight"};
-  model->parameters = {at::ones({1})};
-  model->forward = [p = model->parameters](const std::vector<at::Tensor>& batch, bool) {
-    return (batch[0] * p[0]).t().contiguous().t();
-  };
-  return model;
-}
-
-// The numbers that it is given, times one.
-std::shared_ptr<TorchModel> MakeScaled(const Task&, const Arguments&, std::uint64_t) {
-  auto model = std::make_shared<TorchModel>();
-  model->names = {"weight"};
-  model->parameters = {at::ones({1})};
-  model->forward = [p = model->parameters](const std::vector<at::Tensor>& batch, bool) {
-    return batch[0] * p[0];
-  };
-  return model;
-}
-
-constexpr ModelEntry EntryOf(std::shared_ptr<TorchModel> (*make)(const Task&, const Arguments&,
-                                                                 std::uint64_t)) {
-  return {.name = "scaled",
-          .about = "",
-          .recipe = {"", "sgd", 0.1, 1},
-          .most_threads = 1,
-          .evaluation_batch = 2,
-          .arguments = {},
-          .misfit = nullptr,
-          .make = make};
-}
-
-constexpr ModelEntry kTransposed = EntryOf(MakeTransposed);
-constexpr ModelEntry kScaled = EntryOf(MakeScaled);
-
-TEST(Learner, CountsWhatIsRightHoweverTheOutputLiesInMemory) {
-  const auto group = std::move(*ProcessGroup::Join(WorkerEnv{}, GroupOptions{}));
-  LearnerOptions options;
-  options.task = {.inputs = {{3}}, .classes = 3, .target = {}};
-  Learner learner(kTransposed, options, *group);
-  ASSERT_TRUE(learner.Start(2, 2, {}));
-  const BatchRoom room = learner.room(Learner::kEvaluationSlot);
-  const float logits[] = {9, 1, 2, 0, 1, 7};  // Classes 0 and 2.
-  std::copy_n(logits, 6, room.inputs[0]);
-  room.labels[0] = 0;
-  room.labels[1] = 2;
-  EXPECT_EQ(learner.Evaluate(2)->correct, 2u);
-}
-
-// As torch.nn.functional.cross_entropy of the same numbers in Python: the mean over distributions.
-TEST(Learner, FloatTargetsCanBeProbabilities) {
-  const auto group = std::move(*ProcessGroup::Join(WorkerEnv{}, GroupOptions{}));
-  LearnerOptions options;
-  options.task = {.inputs = {{2, 3}}, .classes = 0, .target = {2, 3}};
-  options.loss = Loss::kCrossEntropy;
-  Learner learner(kScaled, options, *group);
-  ASSERT_TRUE(learner.Start(1, 1, {}));
-  const BatchRoom room = learner.room(Learner::kEvaluationSlot);
-  const float numbers[] = {0, 1, 2, 0, 0, 0};  // Of two classes, three times.
-  const float targets[] = {1, 0.5F, 0, 0, 0.5F, 1};
-  std::copy_n(numbers, 6, room.inputs[0]);
-  std::copy_n(targets, 6, room.targets);
-  const double first = std::log(2);                       // -log(1/2)
-  const double second = std::log(1 + std::exp(1)) - 0.5;  // Half of each.
-  const double third = std::log(1 + std::exp(2));         // The smaller one is right.
-  EXPECT_NEAR(learner.Evaluate(1)->loss_sum, (first + second + third) / 3, 1e-6);
 }
 
 TEST(Learner, StepsOfSeveralPartsAreNotReplayed) {

@@ -13,7 +13,7 @@ Result<void> Place(TorchModel& model, const std::vector<std::string>& devices) {
   }
   const std::size_t parts =
       model.parts.empty() ? 1 : 1 + *std::max_element(model.parts.begin(), model.parts.end());
-  if (parts != devices.size()) {
+  if (model.parts.empty() || parts != devices.size()) {
     const std::string names = std::to_string(devices.size()) + " devices";
     return Invalid(parts == 1 ? "--split-devices: this model cannot be split"
                               : "--split-devices must name a device for each of the model's " +

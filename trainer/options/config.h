@@ -76,6 +76,11 @@ struct TrainConfig {
   Arguments model_arguments;
   Arguments data_arguments;
   OptimizerOptions optimizer_options;
+
+  // Not a training that is to begin anew, or whose ranks part.
+  bool GoesOnFromMemory() const {
+    return run.memory_snapshots == "yes" && resume_mode != ResumeMode::kNever && !run.no_sync;
+  }
 };
 
 // Ends the program before it began: help, version, a wrong command line.

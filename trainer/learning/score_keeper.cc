@@ -1,0 +1,56 @@
+#include "trainer/learning/score_keeper.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+std::uint64_t CountCorrect(const at::Tensor& output, const std::int64_t* labels) {
+  const at::Tensor logits = output.contiguous();  // A model may end with a transposition.
+  const float* row = logits.const_data_ptr<float>();
+  const std::int64_t classes = logits.size(1);
+  std::uint64_t correct = 0;
+  for (std::int64_t i = 0; i < logits.size(0); ++i, row += classes) {
+    correct += std::max_element(row, row + classes) - row == labels[i];
+  }
+  return correct;
+}
+
+}  // namespace
+
+ScoreKeeper::ScoreKeeper(at::Device device)
+    : on_cpu_(device.is_cpu()),
+      tally_(at::zeros({2}, at::TensorOptions(at::kDouble).device(device))) {}
+
+void ScoreKeeper::Add(const at::Tensor& output, const at::Tensor& loss, const Batch& batch,
+                      double losses_of_one_sample) {
+  const at::NoGradGuard no_grad;
+  const bool labels = batch.labels.defined();
+  if (!on_cpu_) {
+    tally_.select(0, 0).add_(loss, 1 / losses_of_one_sample);
+    if (labels) {
+      tally_.select(0, 1).add_(output.argmax(1).eq(batch.labels).sum());
+    }
+    return;
+  }
+  score_.loss_sum += labels ? loss.item<float>() : loss.item<double>() / losses_of_one_sample;
+  if (labels) {
+    score_.correct += CountCorrect(output, batch.labels.const_data_ptr<std::int64_t>());
+  }
+}
+
+Score ScoreKeeper::Take() {
+  if (!on_cpu_) {
+    const at::Tensor sums = tally_.cpu();
+    score_.loss_sum += sums[0].item<double>();
+    score_.correct += static_cast<std::uint64_t>(sums[1].item<double>());
+    tally_.zero_();
+  }
+  return std::exchange(score_, Score{});
+}
+
+}  // namespace ddprun

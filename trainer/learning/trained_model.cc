@@ -1,0 +1,137 @@
+#include "trainer/learning/trained_model.h"
+
+#include <ATen/ATen.h>
+#include <ATen/autocast_mode.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "common/check.h"
+#include "trainer/models/placement.h"
+
+namespace ddprun {
+namespace {
+
+// In place, for those who hold the tensors already.
+std::shared_ptr<TorchModel> MoveTo(at::Device device, std::shared_ptr<TorchModel> model) {
+  for (const std::vector<at::Tensor>& tensors : {model->parameters, model->buffers}) {
+    for (const at::Tensor& tensor : tensors) {
+      if (tensor.device() != device) {
+        tensor.set_data(tensor.detach().to(device));
+      }
+    }
+  }
+  return model;
+}
+
+// A frozen parameter is part of the model, without gradient or optimizer.
+void Freeze(TorchModel& model, const std::vector<std::string>& prefixes) {
+  std::vector<std::string> names;
+  std::vector<at::Tensor> parameters;
+  for (std::size_t i = 0; i < model.parameters.size(); ++i) {
+    const std::string& name = model.names[i];
+    const bool frozen =
+        std::any_of(prefixes.begin(), prefixes.end(),
+                    [&](const std::string& prefix) { return name.starts_with(prefix); });
+    (frozen ? model.frozen_names : names).push_back(name);
+    (frozen ? model.frozen : parameters).push_back(model.parameters[i]);
+    model.parameters[i].set_requires_grad(!frozen);
+  }
+  model.names = std::move(names);
+  model.parameters = std::move(parameters);
+}
+
+// Matrix products and convolutions in 16 bits as long as it lives, the rest as autocast decides.
+class Autocast {
+ public:
+  Autocast(Precision precision, at::DeviceType device)
+      : wanted_(precision != Precision::kFloat32), device_(device) {
+    if (wanted_) {
+      at::autocast::set_autocast_dtype(
+          device_, precision == Precision::kFloat16 ? at::kHalf : at::kBFloat16);
+      at::autocast::set_autocast_enabled(device_, true);
+    }
+  }
+  ~Autocast() {
+    if (wanted_) {
+      at::autocast::set_autocast_enabled(device_, false);
+      at::autocast::clear_cache();  // Weights change with the next update.
+    }
+  }
+  Autocast(const Autocast&) = delete;
+  Autocast& operator=(const Autocast&) = delete;
+
+ private:
+  const bool wanted_;
+  const at::DeviceType device_;
+};
+
+}  // namespace
+
+at::Device TorchDevice(const Device& device) {
+  return device.kind == DeviceKind::kCuda
+             ? at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(device.index))
+             : at::Device(at::kCPU);
+}
+
+TrainedModel::TrainedModel(std::shared_ptr<TorchModel> model, const ModelPlan& plan)
+    : model_(MoveTo(plan.device, std::move(model))),
+      placed_(Place(*model_, plan.split_devices)),
+      precision_(plan.precision),
+      device_(plan.device) {
+  Freeze(*model_, plan.freeze);
+  for (const at::Tensor& parameter : model_->parameters) {
+    CHECK(parameter.scalar_type() == at::kFloat && parameter.is_contiguous());
+  }
+}
+
+bool TrainedModel::IsBuffer(const std::string& name) const {
+  const std::vector<std::string>& names = model_->buffer_names;
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+at::Tensor TrainedModel::Output(const std::vector<at::Tensor>& inputs, bool training) const {
+  const Autocast autocast(precision_, device_.type());
+  return model_->forward(inputs, training).to(inputs[0].device(), at::kFloat);
+}
+
+void TrainedModel::ForgetGradients() {
+  for (at::Tensor& parameter : model_->parameters) {
+    parameter.mutable_grad().reset();  // zero_grad's detach_ is refused on views into buckets.
+  }
+}
+
+Result<std::vector<at::Tensor>> TrainedModel::Gradients() const {
+  std::vector<at::Tensor> gradients;
+  gradients.reserve(model_->parameters.size());
+  std::string unused;
+  for (std::size_t i = 0; i < model_->parameters.size(); ++i) {
+    gradients.push_back(model_->parameters[i].grad());
+    if (!gradients.back().defined()) {
+      unused += (unused.empty() ? "" : ", ") + model_->names[i];
+    }
+  }
+  if (!unused.empty()) {
+    return Error{ErrorKind::kInvalid,
+                 "these parameters have no part in the loss, so they have no gradient: " + unused +
+                     ". Every parameter must be used in every forward; leave out those that are "
+                     "not"};
+  }
+  return gradients;
+}
+
+std::vector<NamedTensor> TrainedModel::State() const {
+  std::vector<NamedTensor> state;
+  const auto add = [&](const std::vector<std::string>& names,
+                       const std::vector<at::Tensor>& tensors) {
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      state.push_back({names[i], tensors[i]});
+    }
+  };
+  add(model_->names, model_->parameters);
+  add(model_->buffer_names, model_->buffers);
+  add(model_->frozen_names, model_->frozen);
+  return state;
+}
+
+}  // namespace ddprun

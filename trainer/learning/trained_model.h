@@ -1,0 +1,60 @@
+// A model where it is computed: moved to its devices, some of its parameters frozen, its forward in
+// the precision that was asked for.
+//
+// Knows no loss and no optimizer. Included only by files that see libtorch anyway.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/result.h"
+#include "trainer/device/choose_device.h"
+#include "trainer/learning/optimizer.h"
+#include "trainer/models/torch_model.h"
+#include "trainer/options/learning_options.h"
+
+namespace ddprun {
+
+at::Device TorchDevice(const Device& device);
+
+struct ModelPlan {
+  at::Device device = at::kCPU;
+  std::vector<std::string> split_devices;  // One for each part of the model; none: not split.
+  std::vector<std::string> freeze;         // Parameters whose names begin so are not trained.
+  Precision precision = Precision::kFloat32;
+};
+
+class TrainedModel {
+ public:
+  TrainedModel(std::shared_ptr<TorchModel> model, const ModelPlan& plan);
+
+  // Whether its parts could be put where they were to be.
+  const Result<void>& placed() const { return placed_; }
+
+  // Those that are trained.
+  const std::vector<std::string>& names() const { return model_->names; }
+  const std::vector<at::Tensor>& parameters() const { return model_->parameters; }
+  const std::vector<at::Tensor>& buffers() const { return model_->buffers; }
+  bool IsBuffer(const std::string& name) const;
+
+  // float32 and where the input is, whatever it was computed in and wherever.
+  at::Tensor Output(const std::vector<at::Tensor>& inputs, bool training) const;
+
+  void ForgetGradients();
+  // kInvalid: a parameter has none; the message names it.
+  Result<std::vector<at::Tensor>> Gradients() const;
+
+  // Parameters, buffers, and what is frozen.
+  std::vector<NamedTensor> State() const;
+
+ private:
+  const std::shared_ptr<TorchModel> model_;
+  const Result<void> placed_;
+  const Precision precision_;
+  const at::Device device_;
+};
+
+}  // namespace ddprun
