@@ -5,7 +5,8 @@
 #include <condition_variable>
 #include <mutex>
 
-// std::condition_variable::wait(std::unique_lock<std::mutex>&), by the name that the linker looks for.
+// std::condition_variable::wait(std::unique_lock<std::mutex>&), by the name that the linker looks
+// for.
 extern "C" __attribute__((visibility("hidden"))) void WaitOfGcc12(
     std::condition_variable* condition, std::unique_lock<std::mutex>& lock) noexcept
     __asm__("_ZNSt18condition_variable4waitERSt11unique_lockISt5mutexE");

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Makes packages of ddprun in dist/; nothing is uploaded.
-#   scripts/package.sh [--no-trainer] [--cuda] [-DNAME=VALUE...] [--out=DIR] KIND...
+#   scripts/package.sh [--no-trainer] [--cuda] [-DNAME=VALUE...] [--out=DIR] [--as-built] KIND...
 #   wheel   ddprun and ddprun-train for pip       deb   the same two for Debian 12 and newer
 #   tar     all of it in one folder, to be unpacked anywhere
-# Options but --out are those of scripts/build.sh. All kinds come from one build folder (build, or
-# DDPRUN_BUILD_DIR), and two builds of a commit are the same bytes: times are the commit's.
+# --as-built packs what the build folder holds (target packed); the other options are scripts/build.sh's.
+# All kinds come from one build folder (build, or DDPRUN_BUILD_DIR), and two builds of a commit are the
+# same bytes: times are the commit's.
 # What each is for, and how it is installed: docs/install.md. Exit code 1: a check of a package failed.
 set -euo pipefail
 script_name=package
@@ -12,11 +13,12 @@ script_name=package
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 started=$EPOCHREALTIME
 
-kinds=() build_flags=() out=$root/dist
+kinds=() build_flags=() as_built=no out=$root/dist
 for argument in "$@"; do
   case $argument in
-    -h | --help) sed -n '2,8s/^# //p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,10s/^# //p' "$0"; exit 0 ;;
     wheel | deb | tar) kinds+=("$argument") ;;
+    --as-built) as_built=yes ;;
     --no-trainer | --cuda | -D?*=*) build_flags+=("$argument") ;;
     --out=?*) out=$(realpath -m "${argument#*=}") ;;
     *) die 2 "unknown argument $argument; kinds are wheel, deb, tar" ;;
@@ -27,8 +29,10 @@ build=$root/${DDPRUN_BUILD_DIR:-build}
 staging=$build/package
 platform=$(uname -m)
 
-"$root/scripts/setup.sh" --no-libtorch --package
-"$root/scripts/build.sh" --target=packed "${build_flags[@]}"
+if [[ $as_built == no ]]; then
+  "$root/scripts/setup.sh" --no-libtorch --package
+  "$root/scripts/build.sh" --target=packed "${build_flags[@]}"
+fi
 python=$(package_venv)/bin/python3
 
 # value_of NAME: a variable of the build folder's cache.
@@ -89,7 +93,7 @@ make_tar() {
   rm -rf "$staging/tar"
   stage "$staging/tar/$name" "${components[@]}"
   tar -C "$staging/tar" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner \
-    --format=gnu -cf - "$name" | gzip -9n >"$staging/$name.tar.gz"
+    --format=gnu -cf - "$name" | gzip -n >"$staging/$name.tar.gz"
   keep "$staging/$name.tar.gz"
 }
 
