@@ -26,7 +26,6 @@ for argument in "$@"; do
 done
 [[ ${#kinds[@]} -gt 0 ]] || die 2 "say what to make: wheel, deb or tar"
 build=$root/${DDPRUN_BUILD_DIR:-build}
-staging=$build/package
 platform=$(uname -m)
 
 if [[ $as_built == no ]]; then
@@ -97,7 +96,8 @@ make_tar() {
   keep "$staging/$name.tar.gz"
 }
 
-mkdir -p "$staging"
+staging=$(mktemp -d "$build/package.XXXXXX")
+trap 'rm -rf "$staging"' EXIT
 for kind in "${kinds[@]}"; do
   case $kind in
     wheel)

@@ -204,8 +204,8 @@ lock_cache
 [[ $want_package == no ]] || install_venv "$(package_venv)" 200 "what makes wheels" "" "$pins/package.txt"
 [[ $want_torch$want_cuda == nono ]] || install_venv "$(torch_venv)" 7000 "torch $torch_version" \
   ": 2.4 GB to download, 4 GB on disk" "$pins/tests.txt" "$pins/torch.txt"
-[[ $want_torch == no ]] || install_beside "$(frameworks)" 100 "accelerate and Lightning" \
-  ": 4 MB to download, 18 MB on disk" "$pins/frameworks.txt"
+[[ $want_torch == no ]] || install_beside "$(frameworks)" 300 "accelerate, Lightning and transformers" \
+  ": 19 MB to download, 94 MB on disk" "$pins/frameworks.txt"
 [[ $want_cuda == no ]] || install_beside "$(cuda_headers)" 100 "CUDA headers" \
   ": 4 MB to download, 21 MB on disk" "$pins/cuda.txt"
 say "all there ($(seconds_since "$started"))"

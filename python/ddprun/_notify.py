@@ -1,5 +1,6 @@
 """Datagrams to the agent, as systemd's sd_notify sends them. A lost one costs nothing but its say."""
 
+import array
 import operator
 import os
 import socket
@@ -18,10 +19,10 @@ def send(*lines: str, descriptor: Optional[int] = None) -> bool:
         if _socket is None:
             _socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         text = "\n".join(lines).encode()
-        if descriptor is None:
-            _socket.sendto(text, socket.MSG_DONTWAIT, address)
-        else:
-            socket.send_fds(_socket, [text], [descriptor], socket.MSG_DONTWAIT, address)  # type: ignore[arg-type]
+        # Not socket.send_fds: it forgets flags and address.
+        beside = [] if descriptor is None else [
+            (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [descriptor]))]
+        _socket.sendmsg([text], beside, socket.MSG_DONTWAIT, address)
     except OSError:
         return False  # A full or vanished agent must not disturb training.
     return True

@@ -149,9 +149,9 @@ def run(fn: Callable[..., T], nprocs: Union[int, str] = 1, *, args: Sequence[Any
         kind, content = _pickled((fn, tuple(args), dict(kwargs or {})))
         caller = multiprocessing.spawn.get_preparation_data("ddprun")
         # Paths and the main module alone; the rest is multiprocessing's own.
-        wanted = ("sys_path", "sys_argv", "orig_dir", "dir", "init_main_from_name", "init_main_from_path")
-        if not _has_script():
-            wanted = wanted[:4]
+        wanted = ["sys_path", "sys_argv", "orig_dir", "dir"]
+        if _has_script():
+            wanted += ["init_main_from_name", "init_main_from_path"]
         with open(os.path.join(folder, "call"), "wb") as file:
             pickle.dump(({name: caller[name] for name in wanted if name in caller}, kind, content), file)
         command = [executable(), *_flags(nprocs, flags), "-m", "ddprun._worker", folder]

@@ -10,7 +10,7 @@ else:
     from accelerate.tracking import GeneralTracker
 
 
-class Steps(GeneralTracker):
+class Steps(GeneralTracker):  # type: ignore[misc]
     """A tracker that sends STEP, from every rank; without `step=` in the call nothing is sent."""
 
     name = "ddprun"

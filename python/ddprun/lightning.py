@@ -16,7 +16,7 @@ else:
     from pytorch_lightning.callbacks import Callback
 
 
-class Steps(Callback):
+class Steps(Callback):  # type: ignore[misc]
     """Sends RESUME at the start, STEP after each batch (optimizer steps), PHASE around validation."""
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:

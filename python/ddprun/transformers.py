@@ -10,7 +10,7 @@ else:
     from transformers import TrainerCallback
 
 
-class Steps(TrainerCallback):
+class Steps(TrainerCallback):  # type: ignore[misc]
     """Sends RESUME at the start, STEP after each optimizer step, PHASE while it evaluates or has saved."""
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
