@@ -21,9 +21,9 @@ install(FILES ${manual_pages}/ddprun.toml.5 DESTINATION ${CMAKE_INSTALL_MANDIR}/
 
 set(completions ${CMAKE_BINARY_DIR}/completions)
 foreach(shell bash zsh fish)
-  install(CODE "file(MAKE_DIRECTORY ${completions})
-                execute_process(COMMAND $<TARGET_FILE:ddprun> completion ${shell}
-                                OUTPUT_FILE ${completions}/${shell} COMMAND_ERROR_IS_FATAL ANY)"
+  install(CODE "file(MAKE_DIRECTORY \"${completions}\")
+                execute_process(COMMAND \"$<TARGET_FILE:ddprun>\" completion ${shell}
+                                OUTPUT_FILE \"${completions}/${shell}\" COMMAND_ERROR_IS_FATAL ANY)"
           COMPONENT launcher)
 endforeach()
 install(FILES ${completions}/bash DESTINATION ${share}/bash-completion/completions RENAME ddprun
@@ -47,7 +47,7 @@ install(CODE "set(text \"Linked into ddprun, with the notices of Debian's packag
     file(READ /usr/share/doc/\${package}/copyright notice)
     string(APPEND text \"\n==== \${package}\n\${notice}\")
   endforeach()
-  file(WRITE ${CMAKE_BINARY_DIR}/third-party.txt \"\${text}\")" COMPONENT notices EXCLUDE_FROM_ALL)
+  file(WRITE \"${CMAKE_BINARY_DIR}/third-party.txt\" \"\${text}\")" COMPONENT notices EXCLUDE_FROM_ALL)
 install(FILES ${CMAKE_BINARY_DIR}/third-party.txt DESTINATION ${doc} COMPONENT notices EXCLUDE_FROM_ALL)
 
 if(DDPRUN_WITH_TRAINER)
@@ -68,7 +68,11 @@ if(DDPRUN_WITH_TRAINER)
 endif()
 
 # All that scripts/package.sh packs.
-add_custom_target(packed DEPENDS ddprun)
+set(with_all)
+if(DDPRUN_TESTS)
+  set(with_all ALL)  # Tests install it.
+endif()
+add_custom_target(packed ${with_all} DEPENDS ddprun)
 if(DDPRUN_WITH_TRAINER)
   add_dependencies(packed portable-ddprun-train portable-ddprun-bench-comm)
   if(TARGET ddprun_cuda)

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -40,7 +41,7 @@ def make_packages(out, *kinds):
     folder = os.path.relpath(BUILD, ROOT)
     call(ROOT / "scripts/package.sh", "--as-built", f"--out={out}", *kinds,
          env={**os.environ, "DDPRUN_BUILD_DIR": folder})
-    return {path.name.split("-0")[0].split("_0")[0]: path for path in pathlib.Path(out).iterdir()}
+    return {re.split(r"[-_]\d", path.name)[0]: path for path in pathlib.Path(out).iterdir()}
 
 
 def files_below(folder):

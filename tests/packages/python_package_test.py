@@ -104,19 +104,19 @@ class Workers(PackageTest):
 
     def test_the_steps_are_seen(self):
         self.script("""
-            import os, time, ddprun
+            import ddprun
             ddprun.resume(3)
             ddprun.step(4, "train")
-            while not os.path.exists("go"): time.sleep(0.01)
+            open("go").read()
             """)
+        os.mkfifo(self.path("go"))
         endpoint = self.free_endpoint()
         run = self.start("--nnodes=1:2", "--rdzv-conf=last_call_timeout=0", f"--rdzv-endpoint={endpoint}",
                          self.path("script.py"))
         node = self.wait_for(lambda: (s := self.status(endpoint)) and next(
             (n for n in s["nodes"] if n.get("step") == 4), None), run, what="step 4 in the status")
         self.assertIn("train", json.dumps(node))
-        with open(self.path("go"), "w"):
-            pass
+        open(self.path("go"), "w").close()
         self.assertEqual(run.wait(), 0, run.all())
 
     def test_publishing_from_a_world_that_was_replaced_ends_with_76(self):
@@ -236,10 +236,10 @@ class Run(PackageTest):
 
     def waiting(self):
         run = self.start(self.script("""
-            import os, sys, time, ddprun
+            import os, signal, sys, ddprun
             def work():
                 with open(f"up.{os.environ['RANK']}", "w"): pass
-                time.sleep(600)
+                signal.pause()
             if __name__ == "__main__":
                 try: ddprun.run(work, 2)
                 except KeyboardInterrupt: sys.exit(7)
