@@ -95,8 +95,11 @@ def _finish(process: "subprocess.Popen[bytes]", piped: bool) -> int:
         except KeyboardInterrupt as error:
             interrupt = error
             process.send_signal(signal.SIGINT)
-        except BaseException:
+        except BaseException:  # The caller's own stream refused.
             process.send_signal(signal.SIGTERM)
+            for pipe in (process.stdout, process.stderr):
+                if pipe is not None:
+                    pipe.close()  # Nobody reads on, so nobody may wait to write.
             process.wait()
             raise
     if interrupt is not None:
