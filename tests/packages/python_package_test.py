@@ -237,6 +237,7 @@ class Run(PackageTest):
     def waiting(self):
         run = self.start(self.script("""
             import os, signal, sys, ddprun
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # Also where a shell has it ignored.
             def work():
                 with open(f"up.{os.environ['RANK']}", "w"): pass
                 signal.pause()
