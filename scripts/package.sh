@@ -12,6 +12,7 @@ script_name=package
 # shellcheck source=lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 started=$EPOCHREALTIME
+umask 022  # It is written into packages.
 
 kinds=() build_flags=() as_built=no out=$root/dist
 for argument in "$@"; do
