@@ -1,16 +1,29 @@
-# What `cmake --install` puts where: binaries, the trainer's data, manual pages, shell completions.
+# What `cmake --install` puts where, by component; scripts/package.sh makes packages of them.
+#   launcher    ddprun, its manual pages and completions
+#   trainer     ddprun-train as built: it finds libtorch where CMake has found it
+#   portable-trainer    the same to be carried elsewhere: it finds libtorch by its own place alone
+#   documents   pages and examples
+#   notices     the licences of what is linked into ddprun
+# The last three are installed only where they are asked for by name.
 include(GNUInstallDirs)
 set(share ${CMAKE_INSTALL_DATADIR})
+set(doc ${share}/doc/ddprun)
+
+# The version stands in one place: project() in CMakeLists.txt.
+set(manual_pages ${CMAKE_BINARY_DIR}/man)
+foreach(page ddprun.1 ddprun.toml.5 ddprun-train.1 ddprun-bench-comm.1)
+  configure_file(docs/man/${page} ${manual_pages}/${page} @ONLY)
+endforeach()
 
 install(TARGETS ddprun RUNTIME COMPONENT launcher)
-install(FILES docs/man/ddprun.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT launcher)
-install(FILES docs/man/ddprun.toml.5 DESTINATION ${CMAKE_INSTALL_MANDIR}/man5 COMPONENT launcher)
+install(FILES ${manual_pages}/ddprun.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT launcher)
+install(FILES ${manual_pages}/ddprun.toml.5 DESTINATION ${CMAKE_INSTALL_MANDIR}/man5 COMPONENT launcher)
 
 set(completions ${CMAKE_BINARY_DIR}/completions)
 foreach(shell bash zsh fish)
-  install(CODE "file(MAKE_DIRECTORY ${completions})
-                execute_process(COMMAND $<TARGET_FILE:ddprun> completion ${shell}
-                                OUTPUT_FILE ${completions}/${shell} COMMAND_ERROR_IS_FATAL ANY)"
+  install(CODE "file(MAKE_DIRECTORY \"${completions}\")
+                execute_process(COMMAND \"$<TARGET_FILE:ddprun>\" completion ${shell}
+                                OUTPUT_FILE \"${completions}/${shell}\" COMMAND_ERROR_IS_FATAL ANY)"
           COMPONENT launcher)
 endforeach()
 install(FILES ${completions}/bash DESTINATION ${share}/bash-completion/completions RENAME ddprun
@@ -20,13 +33,49 @@ install(FILES ${completions}/zsh DESTINATION ${share}/zsh/site-functions RENAME 
 install(FILES ${completions}/fish DESTINATION ${share}/fish/vendor_completions.d RENAME ddprun.fish
         COMPONENT launcher)
 
+install(FILES README.md DESTINATION ${doc} COMPONENT documents EXCLUDE_FROM_ALL)
+install(DIRECTORY docs/ DESTINATION ${doc}/docs COMPONENT documents EXCLUDE_FROM_ALL
+        FILES_MATCHING PATTERN "*.md" PATTERN "man" EXCLUDE)
+install(DIRECTORY examples DESTINATION ${doc} USE_SOURCE_PERMISSIONS COMPONENT documents
+        EXCLUDE_FROM_ALL PATTERN "__pycache__" EXCLUDE)
+
+# Boost's licence asks for no notice beside a program.
+set(linked libgrpc-dev libprotobuf-dev libabsl-dev libre2-dev libc-ares-dev libssl-dev zlib1g-dev
+           libspdlog-dev libfmt-dev libcli11-dev nlohmann-json3-dev libxxhash-dev libstdc++-12-dev)
+install(CODE "set(text \"Linked into ddprun, with the notices of Debian's packages.\n\")
+  foreach(package ${linked})
+    file(READ /usr/share/doc/\${package}/copyright notice)
+    string(APPEND text \"\n==== \${package}\n\${notice}\")
+  endforeach()
+  file(WRITE \"${CMAKE_BINARY_DIR}/third-party.txt\" \"\${text}\")" COMPONENT notices EXCLUDE_FROM_ALL)
+install(FILES ${CMAKE_BINARY_DIR}/third-party.txt DESTINATION ${doc} COMPONENT notices EXCLUDE_FROM_ALL)
+
 if(DDPRUN_WITH_TRAINER)
-  install(TARGETS ddprun-train ddprun-bench-comm RUNTIME COMPONENT trainer)
-  install(FILES docs/man/ddprun-train.1 docs/man/ddprun-bench-comm.1
-          DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT trainer)
+  foreach(kind "" portable-)
+    set(component COMPONENT ${kind}trainer)
+    if(kind)
+      list(APPEND component EXCLUDE_FROM_ALL)
+    endif()
+    install(TARGETS ${kind}ddprun-train ${kind}ddprun-bench-comm RUNTIME ${component})
+    install(FILES ${manual_pages}/ddprun-train.1 ${manual_pages}/ddprun-bench-comm.1
+            DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 ${component})
+    if(TARGET ddprun_cuda)
+      install(TARGETS ${kind}ddprun_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_BINDIR}/../lib/ddprun
+              ${component})
+    endif()
+    install(DIRECTORY ${CMAKE_BINARY_DIR}/share/ddprun DESTINATION ${share} ${component})
+  endforeach()
+endif()
+
+# All that scripts/package.sh packs.
+set(with_all)
+if(DDPRUN_TESTS)
+  set(with_all ALL)  # Tests install it.
+endif()
+add_custom_target(packed ${with_all} DEPENDS ddprun)
+if(DDPRUN_WITH_TRAINER)
+  add_dependencies(packed portable-ddprun-train portable-ddprun-bench-comm)
   if(TARGET ddprun_cuda)
-    install(TARGETS ddprun_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_BINDIR}/../lib/ddprun
-            COMPONENT trainer)
+    add_dependencies(packed portable-ddprun_cuda)
   endif()
-  install(DIRECTORY ${CMAKE_BINARY_DIR}/share/ddprun DESTINATION ${share} COMPONENT trainer)
 endif()

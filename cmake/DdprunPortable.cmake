@@ -13,3 +13,14 @@ function(ddprun_portable target)
   target_link_libraries(${target} PRIVATE ddprun_older_glibc)
   target_link_options(${target} PRIVATE -static-libstdc++ -static-libgcc)
 endfunction()
+
+# ddprun_beside_libtorch(TARGET): shares libstdc++ with libtorch, which brings none: what it needs of it is
+# in GCC 11's (GLIBCXX_3.4.29). scripts/package/check_wheel.py reads the symbols.
+add_library(ddprun_older_libstdcxx OBJECT ${CMAKE_SOURCE_DIR}/common/older_libstdcxx.cc)
+
+function(ddprun_beside_libtorch target)
+  if(DDPRUN_SANITIZE)
+    return()
+  endif()
+  target_link_libraries(${target} PRIVATE ddprun_older_libstdcxx)
+endfunction()

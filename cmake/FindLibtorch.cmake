@@ -57,6 +57,8 @@ if(Libtorch_FOUND AND NOT TARGET Libtorch::cpu)
                             ${Libtorch_PREFIX}/torch/include/torch/csrc/api/include)
   # As the library itself was built: without these c10d's classes change their shape.
   target_compile_definitions(Libtorch::c10 INTERFACE USE_DISTRIBUTED USE_C10D_GLOO)
+  # Its checks name their files: not those of the machine that built.
+  target_compile_options(Libtorch::c10 INTERFACE -ffile-prefix-map=${Libtorch_PREFIX}/=)
   add_library(Libtorch::cpu SHARED IMPORTED)
   set_target_properties(Libtorch::cpu PROPERTIES IMPORTED_LOCATION ${Libtorch_CPU_LIBRARY})
   target_link_libraries(Libtorch::cpu INTERFACE Libtorch::c10)

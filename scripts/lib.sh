@@ -29,6 +29,7 @@ seconds_since() {
 hash_of() { cat "$@" | sha256sum | cut -c1-12; }
 
 test_venv() { printf '%s/test-venv-%s' "$cache" "$(hash_of "$root/scripts/pins/tests.txt")"; }
+package_venv() { printf '%s/package-venv-%s' "$cache" "$(hash_of "$root/scripts/pins/package.txt")"; }
 promtool() { printf '%s/promtool' "$cache"; }
 torch_venv() {
   printf '%s/torch-venv-%s' "$cache" \

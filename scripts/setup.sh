@@ -16,7 +16,7 @@ started=$EPOCHREALTIME
 pins=$root/scripts/pins
 scratch=
 
-usage() { say "usage: scripts/setup.sh [--no-libtorch] [--quick] [--fuzz] [--tests] [--torch] [--cuda]"; }
+usage() { say "usage: scripts/setup.sh [--no-libtorch] [--quick] [--fuzz] [--tests] [--torch] [--cuda] [--package]"; }
 
 packages_in() { grep -v -e '^#' -e '^$' "$1"; }
 
@@ -177,15 +177,16 @@ install_promtool() {
   mv "$scratch/usr/bin/promtool" "$(promtool)"
 }
 
-package_lists=() want_libtorch=yes want_tests=no want_torch=no want_cuda=no want_venv=no
+package_lists=() want_libtorch=yes want_tests=no want_torch=no want_cuda=no want_venv=no want_package=no
 for argument in "$@"; do
   case $argument in
     --no-libtorch) want_libtorch=no ;;
     --quick) package_lists+=(debian-quick) ;;
     --fuzz) package_lists+=(fuzz) ;;
-    --tests) want_tests=yes want_venv=yes package_lists+=(debian-quick debian-tests fuzz) ;;
+    --tests) want_tests=yes want_venv=yes want_package=yes package_lists+=(debian-quick debian-tests fuzz) ;;
     --torch) want_torch=yes want_venv=yes ;;
     --cuda) want_cuda=yes want_venv=yes ;;
+    --package) want_package=yes want_venv=yes ;;
     -h | --help) usage; exit 0 ;;
     *) usage >&2; die 2 "unknown option $argument" ;;
   esac
@@ -200,10 +201,11 @@ lock_cache
 [[ $want_tests == no ]] || install_venv "$(test_venv)" 500 "Python packages of the tests" \
   "" "$pins/tests.txt"
 [[ $want_tests == no ]] || install_promtool
+[[ $want_package == no ]] || install_venv "$(package_venv)" 200 "what makes wheels" "" "$pins/package.txt"
 [[ $want_torch$want_cuda == nono ]] || install_venv "$(torch_venv)" 7000 "torch $torch_version" \
   ": 2.4 GB to download, 4 GB on disk" "$pins/tests.txt" "$pins/torch.txt"
-[[ $want_torch == no ]] || install_beside "$(frameworks)" 100 "accelerate and Lightning" \
-  ": 4 MB to download, 18 MB on disk" "$pins/frameworks.txt"
+[[ $want_torch == no ]] || install_beside "$(frameworks)" 300 "accelerate, Lightning and transformers" \
+  ": 19 MB to download, 94 MB on disk" "$pins/frameworks.txt"
 [[ $want_cuda == no ]] || install_beside "$(cuda_headers)" 100 "CUDA headers" \
   ": 4 MB to download, 21 MB on disk" "$pins/cuda.txt"
 say "all there ($(seconds_since "$started"))"

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <filesystem>
 #include <sstream>
+#include <string_view>
 
 #include "agent/workers/gpu_list.h"
 #include "agent/workers/numa_binding.h"
@@ -121,17 +122,27 @@ std::string Trainer() {
   if (!fs::exists(path, ignored)) {
     return "not beside ddprun";
   }
-  const std::string run_path = RunPath(path);
-  fs::path libraries = run_path;  // Where none has it: all of them.
+  constexpr std::string_view kOrigin = "$ORIGIN/";
+  fs::path libraries;  // Where none has it: the first.
+  int others = 0;
   bool there = false;
-  std::istringstream entries(run_path);
+  std::istringstream entries(RunPath(path));
   for (std::string entry; !there && std::getline(entries, entry, ':');) {
-    there = !entry.empty() && fs::exists(fs::path(entry) / "libtorch_cpu.so", ignored);
-    libraries = there ? fs::path(entry) : libraries;
+    const fs::path place = entry.starts_with(kOrigin)
+                               ? path.parent_path() / entry.substr(kOrigin.size())
+                               : fs::path(entry);
+    there = !entry.empty() && fs::exists(place / "libtorch_cpu.so", ignored);
+    others += libraries.empty() ? 0 : 1;
+    libraries = there || libraries.empty() ? place.lexically_normal() : libraries;
   }
   const std::string version = PackageVersion(libraries.parent_path().parent_path(), "torch");
-  return path.native() + ", libtorch " + (version.empty() ? "of unknown version" : version) +
-         (there ? " in " : " is MISSING in ") + libraries.native();
+  std::string text = path.native() + ", libtorch " +
+                     (version.empty() ? "of unknown version" : version) +
+                     (there ? " in " : " is MISSING in ") + libraries.native();
+  if (!there && others > 0) {
+    text += " and " + std::to_string(others) + " more places (readelf -d shows its RUNPATH)";
+  }
+  return text;
 }
 
 // libnccl of the system's own places, and of the Python packages `sites`.

@@ -83,6 +83,12 @@ class Arguments(unittest.TestCase):
         self.assertEqual(result.returncode, 2)
         self.assertIn("unknown option --bogus", result.stderr)
 
+    def test_packages_of_no_kind_or_an_unknown_one(self):
+        for arguments, words in (((), "say what to make"), (("rpm",), "unknown argument rpm")):
+            result = run(ROOT / "scripts/package.sh", *arguments)
+            self.assertEqual(result.returncode, 2)
+            self.assertIn(words, result.stderr)
+
 
 class Setup(unittest.TestCase):
     def test_a_cache_that_cannot_be_made_is_named(self):

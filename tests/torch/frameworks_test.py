@@ -1,4 +1,4 @@
-"""Programs of accelerate and Lightning, started by ddprun in their own launchers' place."""
+"""Programs of accelerate, Lightning and transformers, started by ddprun in their own launchers' place."""
 
 import unittest
 
@@ -41,6 +41,20 @@ class Lightning(TorchTest):
 
     def test_under_slurm_with_nothing_named(self):
         self.fit(environment=SLURM)
+
+
+class Callbacks(TorchTest):
+    def test_ddprun_is_told_the_steps_of_each(self):
+        self.run_program(1, "steps_told.py")
+        (told,) = self.reports()
+        steps = [f"STEP={number}" for number in (1, 2, 3)]
+        for name, first in (("lightning", "RESUME=0"), ("transformers", "RESUME=0"), ("accelerate", "READY=1")):
+            with self.subTest(name):
+                self.assertIn(first, told[name])
+                self.assertEqual([line for line in told[name] if line.startswith("STEP=")], steps)
+        self.assertIn("PHASE=validate 1", told["lightning"])
+        self.assertIn("PHASE=checkpoint", told["lightning"])
+        self.assertIn("PHASE=evaluate 1", told["transformers"])
 
 
 if __name__ == "__main__":

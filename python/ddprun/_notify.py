@@ -1,0 +1,79 @@
+"""Datagrams to the agent, as systemd's sd_notify sends them. A lost one costs nothing but its say."""
+
+import array
+import operator
+import os
+import socket
+from typing import Optional, SupportsIndex
+
+_socket: Optional[socket.socket] = None
+
+
+def send(*lines: str, descriptor: Optional[int] = None) -> bool:
+    """Sends one datagram; False: nobody listens, or there was no room for it. Never waits."""
+    global _socket
+    address = os.environ.get("DDPRUN_NOTIFY_SOCKET")
+    if not address:
+        return False
+    try:
+        if _socket is None:
+            _socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        text = "\n".join(lines).encode()
+        # Not socket.send_fds: it forgets flags and address.
+        beside = [] if descriptor is None else [
+            (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [descriptor]))]
+        _socket.sendmsg([text], beside, socket.MSG_DONTWAIT, address)
+    except OSError:
+        return False  # A full or vanished agent must not disturb training.
+    return True
+
+
+def _number(value: SupportsIndex) -> int:
+    number = operator.index(value)
+    if not 0 <= number < 1 << 63:
+        raise ValueError(f"a step is a number from 0 to 2^63 - 1, not {number}")
+    return number
+
+
+def _progress(name: Optional[str], within: Optional[float]) -> "list[str]":
+    lines = []
+    if name is not None:
+        if not 1 <= len(name) <= 64 or not (name.isascii() and name.isprintable()):
+            raise ValueError(f"a phase is 1 to 64 printable ASCII characters, not {name!r}")
+        lines.append(f"PHASE={name}")
+    if within is not None:
+        if not 0 < within < 1e9:
+            raise ValueError(f"within: seconds until the next progress, more than 0, not {within!r}")
+        lines.append(f"EXTEND_TIMEOUT_USEC={max(1, int(within * 1e6))}")
+    return lines
+
+
+def ready() -> None:
+    """Says that this worker speaks the protocol, before its first step.
+
+    From then on --hang-timeout judges it, and its exit codes 75 ("restart me, a peer is gone") and 76
+    ("do not restart me") have their meaning.
+    """
+    send("READY=1")
+
+
+def resume(number: SupportsIndex) -> None:
+    """Says, once and before the first step, that the state is there and training goes on from this step."""
+    send("READY=1", f"RESUME={_number(number)}")
+
+
+def step(number: SupportsIndex, phase: Optional[str] = None, *, within: Optional[float] = None) -> None:
+    """Says how far this worker is; only a larger number than before is progress.
+
+    Call it after every step, or after every n-th one by number, not by time: else ranks that stand at
+    the same step look as if one of them lagged. `phase` and `within` are those of `phase()`.
+    """
+    send(f"STEP={_number(number)}", *_progress(phase, within))
+
+
+def phase(name: str, *, within: Optional[float] = None) -> None:
+    """Says what this worker does now, at most 64 printable characters; another one is progress.
+
+    `within`: the next progress may take so many seconds, whatever --hang-timeout says.
+    """
+    send(*_progress(name, within))

@@ -1,0 +1,177 @@
+"""`ddprun.run`: a function on several workers, from a script or a notebook."""
+
+import importlib
+import multiprocessing.spawn
+import os
+import pickle
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, TypeVar, Union
+
+from ddprun import _caller
+from ddprun._executable import executable
+from ddprun._output import follow
+
+T = TypeVar("T")
+Flag = Union[str, int, float, bool, None]
+
+# Ends with its caller, also one that is killed: the agent's guard then stops all workers.
+_WITH_CALLER = ("import ctypes, os, signal, sys\n"
+                "ctypes.CDLL(None).prctl(1, int(signal.SIGTERM))\n"
+                "if os.getppid() != int(sys.argv[1]): os._exit(143)\n"
+                "os.execv(sys.argv[2], sys.argv[2:])\n")
+
+
+class RunError(RuntimeError):
+    """A run that failed: `code` is ddprun's exit code, `traceback` the root cause's, where it has one."""
+
+    def __init__(self, code: int, message: str, traceback: str = ""):
+        super().__init__(message + (f"\n\n{traceback}" if traceback else ""))
+        self.code = code
+        self.traceback = traceback
+
+
+def _flags(nprocs: Union[int, str], flags: Mapping[str, Flag]) -> List[str]:
+    words = [f"--nproc-per-node={nprocs}"]
+    for name, value in flags.items():
+        if value is None or value is False:
+            continue
+        word = "--" + name.replace("_", "-")
+        words.append(word if value is True else f"{word}={value}")
+    return words
+
+
+def _has_script() -> bool:
+    """That workers can load the caller's main module anew, as multiprocessing's spawn does."""
+    main = sys.modules["__main__"]
+    return getattr(main, "__spec__", None) is not None or os.path.exists(getattr(main, "__file__", None) or "")
+
+
+def _pickled(call: Any) -> "tuple[str, bytes]":
+    """By name where workers find the names, else by value, which takes cloudpickle."""
+    why = ""
+    try:
+        content = pickle.dumps(call)
+        if _has_script() or b"__main__" not in content:
+            return "pickle", content
+        why = "it is defined in an interactive session"
+    except Exception as error:  # What cannot be pickled says so by any kind of exception.
+        why = str(error)
+    try:
+        cloudpickle = importlib.import_module("cloudpickle")
+    except ImportError:
+        raise TypeError(f"ddprun.run cannot hand {call[0]!r} and its arguments to workers: {why}. "
+                        "Put the function into a module or a script, or pip install cloudpickle") from None
+    return "cloudpickle", cloudpickle.dumps(call)
+
+
+def _environment(folder: str) -> Dict[str, str]:
+    environment = dict(os.environ)
+    environment.update(PYTHON_EXEC=sys.executable, TORCHELASTIC_ERROR_FILE=os.path.join(folder, "error"))
+    return environment
+
+
+def _start(command: List[str], folder: str, piped: bool) -> "subprocess.Popen[bytes]":
+    pipe = subprocess.PIPE if piped else None
+    # A session of its own: what Ctrl-C does is decided here, for terminals and notebooks alike.
+    return subprocess.Popen([sys.executable, "-I", "-S", "-c", _WITH_CALLER, str(os.getpid()), *command],
+                            env=_environment(folder), stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe,
+                            start_new_session=True)
+
+
+def _finish(process: "subprocess.Popen[bytes]", piped: bool) -> int:
+    """Its exit code. An interrupt stops the workers as Ctrl-C does, a second one kills them."""
+    interrupt: Optional[KeyboardInterrupt] = None
+    while True:
+        try:
+            if piped:
+                follow(process)
+            code = process.wait()
+            break
+        except KeyboardInterrupt as error:
+            interrupt = error
+            process.send_signal(signal.SIGINT)
+        except BaseException:  # The caller's own stream refused.
+            process.send_signal(signal.SIGTERM)
+            for pipe in (process.stdout, process.stderr):
+                if pipe is not None:
+                    pipe.close()  # Nobody reads on, so nobody may wait to write.
+            process.wait()
+            raise
+    if interrupt is not None:
+        raise interrupt
+    return 128 - code if code < 0 else code
+
+
+def _results(folder: str) -> List[Any]:
+    """Of the newest world, in the order of ranks."""
+    found: "Dict[tuple[int, int], Dict[int, str]]" = {}
+    for name in os.listdir(folder):
+        if numbers := re.fullmatch(r"result\.(\d+)\.(\d+)\.(\d+)", name):
+            term, generation, rank = map(int, numbers.groups())
+            found.setdefault((term, generation), {})[rank] = os.path.join(folder, name)
+    newest = found[max(found)] if found else {}
+    results = []
+    for rank in sorted(newest):
+        with open(newest[rank], "rb") as file:
+            good, value = pickle.load(file)
+        if not good:
+            raise TypeError(f"rank {rank} has finished, but {value}")
+        results.append(value)
+    return results
+
+
+def run(fn: Callable[..., T], nprocs: Union[int, str] = 1, *, args: Sequence[Any] = (),
+        kwargs: Optional[Mapping[str, Any]] = None, **flags: Flag) -> List[T]:
+    """Runs `fn(*args, **kwargs)` on `nprocs` workers of this node; returns what each returned, by rank.
+
+    Takes the place of torch's elastic_launch and accelerate's notebook_launcher. Workers are new
+    processes under `ddprun`, with torchrun's environment, whatever the caller has loaded or opened (a
+    GPU too). Any flag of ddprun may be named, with `_` for `-`:
+
+    >>> ddprun.run(train, 2, args=("data",), max_restarts=3, hang_timeout="5m", preload="torch")
+    >>> ddprun.run(train, 8, nnodes=2, node_rank=0, rdzv_endpoint="n0:29400")   # the same on each node
+
+    The function goes to workers by its name: one of a module is imported, one of a script is found by
+    loading that script anew, so what starts the run stands below `if __name__ == "__main__":`, as
+    with multiprocessing's spawn. One of a notebook, and a closure, is pickled by value if cloudpickle
+    is installed. What workers print is printed here.
+
+    Raises RunError with the root cause where the run fails, TypeError where the function, its
+    arguments or its result cannot be handed over. An interrupt stops the workers, then is raised.
+    """
+    if _caller.loading:
+        raise RuntimeError("ddprun.run was called while a worker of it loads this script: put the call "
+                           'below  if __name__ == "__main__":')
+    folder = tempfile.mkdtemp(prefix="ddprun_run_")
+    try:
+        kind, content = _pickled((fn, tuple(args), dict(kwargs or {})))
+        caller = multiprocessing.spawn.get_preparation_data("ddprun")
+        # Paths and the main module alone; the rest is multiprocessing's own.
+        wanted = ["sys_path", "sys_argv", "orig_dir", "dir"]
+        if _has_script():
+            wanted += ["init_main_from_name", "init_main_from_path"]
+        with open(os.path.join(folder, "call"), "wb") as file:
+            pickle.dump(({name: caller[name] for name in wanted if name in caller}, kind, content), file)
+        command = [executable(), *_flags(nprocs, flags), "-m", "ddprun._worker", folder]
+        # A notebook's streams are objects, and what goes to the descriptors is seen by nobody.
+        piped = any(stream is not real for stream, real in ((sys.stdout, sys.__stdout__),
+                                                            (sys.stderr, sys.__stderr__)))
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        code = _finish(_start(command, folder, piped), piped)
+        if code != 0:
+            raise _failure(code, os.path.join(folder, "error"))
+        return _results(folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _failure(code: int, path: str) -> RunError:
+    message, traceback = _caller.read_error(path)
+    return RunError(code, f"ddprun ended with exit code {code}" + (f": {message}" if message else ""),
+                    traceback)

@@ -1,0 +1,65 @@
+"""Memory that outlives a worker: who runs next as this local rank finds it."""
+
+import fcntl
+import mmap
+import os
+import sys
+from typing import Optional, overload
+
+from ddprun._notify import send
+
+# Of linux/fcntl.h; Python names them in some of its builds only.
+_F_ADD_SEALS, _F_SEAL_SHRINK, _F_SEAL_GROW = 1033, 0x2, 0x4
+
+
+def _check(name: str) -> None:
+    if not 1 <= len(name) <= 255 or not (name.isascii() and name.isprintable()) or ":" in name:
+        raise ValueError(f"a name is 1 to 255 printable ASCII characters other than ':', not {name!r}")
+
+
+def _find(name: str) -> Optional[mmap.mmap]:
+    if os.environ.get("LISTEN_PID") != str(os.getpid()):
+        return None  # Another process's.
+    names = os.environ.get("LISTEN_FDNAMES", "").split(":")
+    return mmap.mmap(3 + names.index(name), 0) if name in names else None
+
+
+def _leave(name: str, size: int) -> mmap.mmap:
+    file = os.memfd_create(name[:200], os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        os.ftruncate(file, size)
+        fcntl.fcntl(file, _F_ADD_SEALS, _F_SEAL_SHRINK | _F_SEAL_GROW)
+        listened = bool(os.environ.get("DDPRUN_NOTIFY_SOCKET"))
+        if not send("FDSTORE=1", f"FDNAME={name}", descriptor=file) and listened:
+            print(f"ddprun.fdstore: the agent has no room for {name!r} now; it ends with this process",
+                  file=sys.stderr)
+        return mmap.mmap(file, size)
+    finally:
+        os.close(file)  # The mapping has its own.
+
+
+@overload
+def fdstore(name: str) -> Optional[mmap.mmap]: ...
+@overload
+def fdstore(name: str, size: int) -> mmap.mmap: ...
+def fdstore(name: str, size: Optional[int] = None) -> Optional[mmap.mmap]:
+    """Memory that the agent keeps for the next worker of this local rank.
+
+    Without a size: what the last worker left under this name, or None. With one: new memory of zeros,
+    which takes the place of what had the name. It is the memory itself, not a copy: what is written
+    later counts too, up to the worker's last instruction, so keep two blocks and write them in turn
+    where a torn one would do harm. It is gone with the run, and when the node is lost: have a
+    checkpoint beside it. Outside of ddprun it is memory as any other.
+    """
+    _check(name)
+    if size is None:
+        return _find(name)
+    if size <= 0:
+        raise ValueError(f"memory has at least one byte, not {size}")
+    return _leave(name, size)
+
+
+def fdstore_remove(name: str) -> None:
+    """Ends what `fdstore` keeps under this name."""
+    _check(name)
+    send("FDSTOREREMOVE=1", f"FDNAME={name}")

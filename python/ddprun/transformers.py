@@ -1,0 +1,28 @@
+"""`Trainer(..., callbacks=[ddprun.transformers.Steps()])`: transformers' Trainer tells ddprun its steps."""
+
+from typing import TYPE_CHECKING, Any
+
+import ddprun
+
+if TYPE_CHECKING:
+    TrainerCallback = Any
+else:
+    from transformers import TrainerCallback
+
+
+class Steps(TrainerCallback):  # type: ignore[misc]
+    """Sends RESUME at the start, STEP after each optimizer step, PHASE while it evaluates or has saved."""
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self.evaluated = 0
+        ddprun.resume(state.global_step)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        ddprun.step(state.global_step, "train")
+
+    def on_prediction_step(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self.evaluated = getattr(self, "evaluated", 0) + 1
+        ddprun.phase(f"evaluate {self.evaluated}")
+
+    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        ddprun.phase("saved")

@@ -1,0 +1,107 @@
+"""Packages made of what the build folder holds, and folders to install them into."""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+import zipfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ["DDPRUN_BUILD"])
+TRAIN = os.environ.get("DDPRUN_TRAIN", "")
+TORCH_PYTHON = os.environ.get("TORCH_PYTHON", "")
+
+PROGRAM = """
+import os
+print("rank", os.environ["RANK"], "of", os.environ["WORLD_SIZE"], flush=True)
+"""
+
+
+def call(*command, expect=0, limit=600, **options):
+    """Its output, stderr too; another exit code than expected fails with it."""
+    done = subprocess.run([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, errors="replace", timeout=limit, check=False, **options)
+    if done.returncode != expect:
+        raise AssertionError(f"{command} ended with {done.returncode}:\n{done.stdout}")
+    return done.stdout
+
+
+def clean_environment(**more):
+    """What a user has who has just logged in."""
+    kept = ("HOME", "LANG", "LC_ALL", "TMPDIR", "DDPRUN_CACHE", "XDG_CACHE_HOME", "SOURCE_DATE_EPOCH")
+    return {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", **{k: os.environ[k] for k in kept if k in os.environ},
+            **more}
+
+
+def make_packages(out, *kinds):
+    """What scripts/package.sh has made: name -> path."""
+    folder = os.path.relpath(BUILD, ROOT)
+    call(ROOT / "scripts/package.sh", "--as-built", f"--out={out}", *kinds,
+         env={**os.environ, "DDPRUN_BUILD_DIR": folder})
+    return {re.split(r"[-_]\d", path.name)[0]: path for path in pathlib.Path(out).iterdir()}
+
+
+def files_below(folder):
+    return sorted(str(path.relative_to(folder)) for path in pathlib.Path(folder).rglob("*") if not path.is_dir())
+
+
+class Venv:
+    """An empty virtual environment, and pip of the tests' own Python to install into it."""
+
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+        self.bin = self.folder / "bin"
+        self.python = self.bin / "python3"
+        call(sys.executable, "-m", "venv", "--without-pip", folder)
+
+    def pip(self, *words):
+        return call(sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", self.python, *words,
+                    env=clean_environment())
+
+    def install(self, *words):
+        return self.pip("install", "--no-index", "--no-compile", *words)
+
+    def borrow_torch(self):
+        """As if torch had been installed: gigabytes that are there already."""
+        purelib = "import sysconfig; print(sysconfig.get_path('purelib'))"
+        theirs = pathlib.Path(call(TORCH_PYTHON, "-c", purelib).strip())
+        ours = pathlib.Path(call(self.python, "-c", purelib).strip())
+        for path in theirs.iterdir():
+            if path.name.startswith(("torch", "nvidia")):
+                (ours / path.name).symlink_to(path)
+
+
+def as_version(wheel, version, folder):
+    """The same wheel under another version's number."""
+    name, now = wheel.name.split("-")[:2]
+    renamed = pathlib.Path(folder) / wheel.name.replace(f"-{now}-", f"-{version}-")
+    with zipfile.ZipFile(wheel) as old, zipfile.ZipFile(renamed, "w") as new:
+        for entry in old.infolist():
+            content = old.read(entry)
+            if ".dist-info/" in entry.filename:
+                content = content.replace(f"{name}-{now}.".encode(), f"{name}-{version}.".encode())
+                content = content.replace(f"\nVersion: {now}\n".encode(), f"\nVersion: {version}\n".encode())
+            if entry.filename.endswith("/RECORD"):  # Sizes and digests may be left out.
+                content = b"".join(line.split(b",")[0] + b",,\n" for line in content.splitlines())
+            entry.filename = entry.filename.replace(f"{name}-{now}.", f"{name}-{version}.")
+            new.writestr(entry, content)
+    return renamed
+
+
+class PackageCase(unittest.TestCase):
+    kinds = ()
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = BUILD / f"tests/{cls.__module__}.{cls.__name__}.{os.getpid()}"
+        cls.folder.mkdir(parents=True)
+        cls.addClassCleanup(shutil.rmtree, cls.folder, ignore_errors=True)
+        cls.packages = make_packages(cls.folder / "dist", *cls.kinds)
+        (cls.folder / "train.py").write_text(PROGRAM)
+
+    def assert_two_ranks(self, said):
+        self.assertEqual(sorted(line for line in said.splitlines() if line.startswith("rank")),
+                         ["rank 0 of 2", "rank 1 of 2"], said)

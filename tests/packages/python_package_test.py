@@ -1,0 +1,270 @@
+"""The Python package `ddprun`: what a worker says with it, and ddprun.run, under the real ddprun.
+
+Run by a Python that has cloudpickle; one without it is the system's.
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "support"))
+
+from ddprun_runs import DDPRUN, LIMIT, DdprunTest, eventually, read_text  # noqa: E402
+
+PACKAGE = os.path.abspath(os.path.join(HERE, "..", "..", "python"))
+BARE_PYTHON = "/usr/bin/python3"
+sys.path.insert(0, PACKAGE)
+
+import ddprun  # noqa: E402
+
+
+class PackageTest(DdprunTest):
+    def setUp(self):
+        super().setUp()
+        self.environment.update(PYTHONPATH=PACKAGE, PYTHON_EXEC=sys.executable,
+                                PATH=os.path.dirname(DDPRUN) + ":" + os.environ["PATH"])
+
+    def script(self, text, name="script.py"):
+        with open(self.path(name), "w") as file:
+            file.write(textwrap.dedent(text))
+        return self.path(name)
+
+    def python(self, text, *arguments, python=sys.executable, expect=0):
+        """Runs the text as a script of its own."""
+        run = self.start(self.script(text), *arguments, executable=python)
+        self.assertEqual(run.wait(), expect, run.all())
+        self.assertEqual(self.mark.living(), [], "left when the script had ended")
+        return run
+
+
+class Heartbeats(unittest.TestCase):
+    def listen(self):
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        agent = self.enterContext(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
+        agent.bind(os.path.join(folder, "notify"))
+        os.environ["DDPRUN_NOTIFY_SOCKET"] = os.path.join(folder, "notify")
+        self.addCleanup(os.environ.pop, "DDPRUN_NOTIFY_SOCKET", None)
+        return agent
+
+    def said(self, function, *arguments, **named):
+        agent = self.listen()
+        function(*arguments, **named)
+        return agent.recv(4096).decode().split("\n")
+
+    def test_lines(self):
+        self.assertEqual(self.said(ddprun.ready), ["READY=1"])
+        self.assertEqual(self.said(ddprun.resume, 7), ["READY=1", "RESUME=7"])
+        self.assertEqual(self.said(ddprun.step, 8), ["STEP=8"])
+        self.assertEqual(self.said(ddprun.step, 8, "data", within=2.5),
+                         ["STEP=8", "PHASE=data", "EXTEND_TIMEOUT_USEC=2500000"])
+        self.assertEqual(self.said(ddprun.phase, "checkpoint", within=60),
+                         ["PHASE=checkpoint", "EXTEND_TIMEOUT_USEC=60000000"])
+        self.assertEqual(self.said(ddprun.fdstore_remove, "model"), ["FDSTOREREMOVE=1", "FDNAME=model"])
+
+    def test_what_cannot_be_meant_is_refused(self):
+        for call in (lambda: ddprun.step(-1), lambda: ddprun.phase(""), lambda: ddprun.phase("a\nSTEP=9"),
+                     lambda: ddprun.phase("x" * 65), lambda: ddprun.phase("x", within=0),
+                     lambda: ddprun.fdstore("a:b"), lambda: ddprun.fdstore("a", 0)):
+            self.assertRaises(ValueError, call)
+        self.assertRaises(TypeError, ddprun.step, 1.5)
+
+    def test_a_socket_that_is_full_or_gone_disturbs_nobody(self):
+        self.listen()
+        for number in range(10_000):
+            ddprun.step(number)
+        os.environ["DDPRUN_NOTIFY_SOCKET"] = "/nowhere"
+        ddprun.step(1)
+
+    def test_without_ddprun_nothing_happens(self):
+        ddprun.step(1)
+        memory = ddprun.fdstore("state", 8)
+        memory[:] = b"12345678"
+        self.assertIsNone(ddprun.fdstore("state"))
+
+
+class Workers(PackageTest):
+    def test_memory_outlives_a_worker(self):
+        self.script("""
+            import os, ddprun
+            memory = ddprun.fdstore("counter") or ddprun.fdstore("counter", 8)
+            count = int.from_bytes(memory[:], "little") + 1
+            memory[:] = count.to_bytes(8, "little")
+            print("run", count, flush=True)
+            os._exit(0 if count == 3 else 1)
+            """)
+        run = self.run_ddprun("--max-restarts=2", self.path("script.py"))
+        self.assertEqual(run.out().split("\n"), ["run 1", "run 2", "run 3", ""])
+
+    def test_the_steps_are_seen(self):
+        self.script("""
+            import ddprun
+            ddprun.resume(3)
+            ddprun.step(4, "train")
+            open("go").read()
+            """)
+        os.mkfifo(self.path("go"))
+        endpoint = self.free_endpoint()
+        run = self.start("--nnodes=1:2", "--rdzv-conf=last_call_timeout=0", f"--rdzv-endpoint={endpoint}",
+                         self.path("script.py"))
+        node = self.wait_for(lambda: (s := self.status(endpoint)) and next(
+            (n for n in s["nodes"] if n.get("step") == 4), None), run, what="step 4 in the status")
+        self.assertIn("train", json.dumps(node))
+        open(self.path("go"), "w").close()
+        self.assertEqual(run.wait(), 0, run.all())
+
+    def test_publishing_from_a_world_that_was_replaced_ends_with_76(self):
+        self.script("""
+            import os, sys, ddprun
+            if os.environ["DDPRUN_GENERATION"] == "1":
+                with open("old", "w") as file: file.write("\\0".join(f"{k}={v}" for k, v in os.environ.items()))
+                sys.exit(1)
+            with open("new", "w") as file: file.write("made")
+            ddprun.publish("new", "final")
+            """)
+        self.run_ddprun("--max-restarts=1", self.path("script.py"))
+        self.assertEqual(read_text(self.path("final")), "made")
+        old = dict(item.split("=", 1) for item in read_text(self.path("old")).split("\0"))
+        self.environment.update(old)
+        run = self.python("import ddprun\nopen('late', 'w').close()\nddprun.publish('late', 'final')", expect=76)
+        self.assertIn("this world was replaced", run.err())
+        self.assertEqual(read_text(self.path("final")), "made")
+
+    def test_publishing_nothing_is_a_value_error(self):
+        run = self.python("""
+            import ddprun
+            try: ddprun.publish("none", "final")
+            except ValueError as error: print(error)
+            """)
+        self.assertIn("there is nothing to publish: 'none'", run.out())
+
+    def test_as_a_module_it_is_ddprun_and_workers_have_its_python(self):
+        self.environment.pop("PYTHON_EXEC")
+        self.script("import sys; print(sys.executable)")
+        run = self.start("-m", "ddprun", "--nproc-per-node=2", self.path("script.py"), executable=sys.executable)
+        self.assertEqual(run.wait(), 0, run.all())
+        self.assertEqual(run.out().split(), [sys.executable] * 2)
+        run = self.start("-m", "ddprun", "--bogus", executable=sys.executable)
+        self.assertEqual(run.wait(), 2, run.all())
+
+
+class Run(PackageTest):
+    def test_results_come_back_in_the_order_of_ranks(self):
+        run = self.python("""
+            import os, ddprun
+            def work(a, b=0): return a, b, int(os.environ["RANK"]), os.environ["WORLD_SIZE"]
+            if __name__ == "__main__":
+                print(ddprun.run(work, 3, args=(1,), kwargs={"b": 2}))
+            """)
+        self.assertIn(str([(1, 2, rank, "3") for rank in range(3)]), run.out())
+
+    def test_the_newest_world_counts_and_flags_are_passed(self):
+        run = self.python("""
+            import os, sys, ddprun
+            def work():
+                if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0" and os.environ["RANK"] == "1":
+                    sys.exit(3)
+                return os.environ["TORCHELASTIC_RESTART_COUNT"]
+            if __name__ == "__main__":
+                print(ddprun.run(work, 2, max_restarts=1, hang_timeout="5m", verbose=True, preload=None))
+            """)
+        self.assertIn("['1', '1']", run.out())
+
+    def test_the_root_cause_is_raised(self):
+        run = self.python("""
+            import os, ddprun
+            def work(): raise ValueError("bad " + os.environ["RANK"])
+            if __name__ == "__main__":
+                try: ddprun.run(work, 1)
+                except ddprun.RunError as error: print(error.code, error)
+                try: ddprun.run(work, 1, no_such_flag=3)
+                except ddprun.RunError as error: print(error.code)
+            """)
+        self.assertIn("1 ddprun ended with exit code 1: ValueError: bad 0", run.out())
+        self.assertIn("in work", run.out())
+        self.assertTrue(run.out().endswith("\n2\n"), run.out())
+
+    def test_what_has_no_name_goes_by_value(self):
+        text = """
+            import ddprun
+            def main():
+                factor = 5
+                print(ddprun.run(lambda x: x * factor, 2, args=(3,)))
+            if __name__ == "__main__":
+                try: main()
+                except TypeError as error: print("TypeError:", error)
+            """
+        self.assertIn("[15, 15]", self.python(text).out())
+        self.environment["PYTHON_EXEC"] = BARE_PYTHON
+        self.assertRegex(self.python(text, python=BARE_PYTHON).out(), "TypeError: .*pip install cloudpickle")
+
+    def test_a_result_that_cannot_come_back_is_named(self):
+        run = self.python("""
+            import threading, ddprun
+            def work(): return threading.Lock()
+            if __name__ == "__main__":
+                try: ddprun.run(work, 1)
+                except TypeError as error: print(error)
+            """)
+        self.assertIn("rank 0 has finished, but its result of type lock cannot be pickled", run.out())
+
+    def test_a_script_without_its_guard_is_told_so(self):
+        run = self.python("import ddprun\ndef work(): pass\nddprun.run(work, 1)\n", expect=1)
+        self.assertIn('put the call below  if __name__ == "__main__":', run.err())
+
+    def test_an_interactive_session(self):
+        """As a notebook: no script, and streams that are objects."""
+        program = textwrap.dedent("""
+            import contextlib, io, os, sys, ddprun
+            def work():
+                print("é of", os.environ["RANK"], file=sys.stderr)
+                return helper()
+            def helper(): return os.environ["RANK"]
+            said = io.StringIO()
+            with contextlib.redirect_stderr(said): results = ddprun.run(work, 2)
+            print(results, sorted(line for line in said.getvalue().splitlines() if " of " in line))
+            """)
+        done = subprocess.run([sys.executable, "-c", program], env=self.environment, cwd=self.directory,
+                              capture_output=True, text=True, timeout=LIMIT)
+        self.assertEqual(done.stdout.strip(), "['0', '1'] ['é of 0', 'é of 1']", done.stderr)
+
+    def waiting(self):
+        run = self.start(self.script("""
+            import os, signal, sys, ddprun
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # Also where a shell has it ignored.
+            def work():
+                with open(f"up.{os.environ['RANK']}", "w"): pass
+                signal.pause()
+            if __name__ == "__main__":
+                try: ddprun.run(work, 2)
+                except KeyboardInterrupt: sys.exit(7)
+            """), executable=sys.executable)
+        self.wait_for(lambda: all(os.path.exists(self.path(f"up.{rank}")) for rank in range(2)), run)
+        return run
+
+    def test_an_interrupt_stops_the_workers_and_is_raised(self):
+        run = self.waiting()
+        run.signal(signal.SIGINT)
+        self.assertEqual(run.wait(), 7, run.all())
+        self.assertEqual(self.mark.living(), [])
+
+    def test_workers_do_not_outlive_a_caller_that_is_killed(self):
+        run = self.waiting()
+        run.signal(signal.SIGKILL)
+        run.wait()
+        self.assert_gone(LIMIT)
+        left = eventually(lambda: [name for name in os.listdir(self.path("tmp"))
+                                   if name.startswith("ddprun_run_")])
+        self.assertEqual(len(left), 1)  # A killed process removes nothing.
+        os.unlink(self.path("tmp", left[0], "call"))
+        os.rmdir(self.path("tmp", left[0]))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,35 @@
+"""Two builds of the same sources are the same bytes: another folder, another user's umask, nothing cached."""
+
+import hashlib
+import os
+import shutil
+import unittest
+
+from made import BUILD, ROOT, TRAIN, PackageCase, call
+
+KINDS = ("wheel", "deb", "tar")
+
+
+def digests(packages):
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in packages}
+
+
+class Reproducible(PackageCase):
+    kinds = KINDS
+
+    def test_the_same_bytes_from_another_folder(self):
+        other = self.folder / "elsewhere" / "clone"
+        shutil.copytree(ROOT, other, symlinks=True, ignore=lambda folder, names: [
+            n for n in names if folder == str(ROOT) and (n.startswith("build") or n in (".git", "dist"))])
+        epoch = call("git", "-C", ROOT, "log", "-1", "--format=%ct").strip()
+        gpu = (BUILD / "lib/ddprun/libddprun_cuda.so").exists()
+        call("bash", "-c", 'umask 077; exec "$@"', "bash", other / "scripts/package.sh", "-DDDPRUN_TESTS=OFF",
+             *([] if TRAIN else ["--no-trainer"]), *(["--cuda"] if gpu else []), *KINDS, limit=5000,
+             env={**os.environ, "DDPRUN_BUILD_DIR": "build", "CCACHE_RECACHE": "1", "SOURCE_DATE_EPOCH": epoch})
+        mine, theirs = digests(self.packages.values()), digests((other / "dist").iterdir())
+        self.assertEqual(mine, theirs)
+        self.assertEqual(len(mine), 5 if TRAIN else 3)
+
+
+if __name__ == "__main__":
+    unittest.main()
