@@ -18,7 +18,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "support"))
 
 from ddprun_runs import DDPRUN, LIMIT, DdprunTest, eventually, read_text  # noqa: E402
 
-PACKAGE = os.path.abspath(os.path.join(HERE, "..", "..", "python"))
+PACKAGE = os.path.abspath(os.path.join(HERE, "..", "..", "launcher", "python"))
 BARE_PYTHON = "/usr/bin/python3"
 sys.path.insert(0, PACKAGE)
 
