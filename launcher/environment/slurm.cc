@@ -79,7 +79,7 @@ std::string JobInWords(const SurroundingsQuery& query, const Surroundings& aroun
   return text;
 }
 
-struct Step {
+struct SlurmStep {
   std::uint32_t nodes = 1;
   std::uint32_t tasks = 1;
   std::uint32_t node = 0;
@@ -88,8 +88,8 @@ struct Step {
   std::uint32_t local_tasks = 1;
 };
 
-Result<Step> ReadStep(const SurroundingsQuery& query, std::size_t hosts) {
-  Step step;
+Result<SlurmStep> ReadStep(const SurroundingsQuery& query, std::size_t hosts) {
+  SlurmStep step;
   ASSIGN_OR_RETURN(step.nodes, CountOf(query, "SLURM_STEP_NUM_NODES", "SLURM_STEP_ID"));
   ASSIGN_OR_RETURN(step.tasks, CountOf(query, "SLURM_STEP_NUM_TASKS", "SLURM_STEP_ID"));
   ASSIGN_OR_RETURN(step.node, CountOf(query, "SLURM_NODEID", "SLURM_STEP_ID"));
@@ -114,7 +114,7 @@ Result<Step> ReadStep(const SurroundingsQuery& query, std::size_t hosts) {
 }
 
 // Several tasks on a node: each is one worker.
-Result<void> TakeSeat(const SurroundingsQuery& query, const Step& step, Surroundings& around) {
+Result<void> TakeSeat(const SurroundingsQuery& query, const SlurmStep& step, Surroundings& around) {
   const std::string workers = Said(query, "nproc-per-node").value_or("1");
   if (workers != "1" || Said(query, "nnodes")) {
     return Error{
@@ -142,7 +142,7 @@ Result<std::optional<Surroundings>> ReadSlurm(const SurroundingsQuery& query) {
   RETURN_IF_ERROR(ReadJob(query, around));
   ASSIGN_OR_RETURN(around.hosts,
                    HostsOf(query, {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"}));
-  ASSIGN_OR_RETURN(const Step step, ReadStep(query, around.hosts.size()));
+  ASSIGN_OR_RETURN(const SlurmStep step, ReadStep(query, around.hosts.size()));
   const std::string number = std::to_string(*id);
   const bool seats = step.tasks > step.nodes;
   Place place;
