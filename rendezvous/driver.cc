@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/log.h"
+#include "rendezvous/core/keeping.h"
 #include "rendezvous/core/peers.h"
 #include "rendezvous/core/record.h"
 #include "rendezvous/core/recovery.h"
@@ -11,6 +12,7 @@
 #include "rendezvous/messages/describe.h"
 #include "rendezvous/messages/lease.h"
 #include "rendezvous/notice_level.h"
+#include "rendezvous/real_names.h"
 
 namespace ddprun {
 namespace {
@@ -107,11 +109,13 @@ void CoordinatorDriver::OnReport(NodeReport report, std::shared_ptr<PendingSync>
   const Time beat = report.term == config_.term
                         ? std::min(now, Time(std::chrono::microseconds(report.beat)))
                         : now;
-  Parked parked{std::move(call), report.sequence, {}, ParkedUntil(beat, poll)};
+  Parked parked{std::move(call), report.sequence, {}, ParkedUntil(beat, poll), report.events_seen};
   if (report.echo) {
     parked.echo = WithoutWords(*report.echo);
   }
-  Park(run, NodeKey{report.node, report.incarnation}, std::move(parked));
+  const NodeKey key{report.node, report.incarnation};
+  Park(run, key, std::move(parked));
+  TakeIn(run_id, run, key, std::exchange(report.events, {}));
   Advance(run_id, run, Reported{std::move(report)});
 }
 
@@ -165,7 +169,7 @@ CoordinatorEffects CoordinatorDriver::TakeStep(CoordinatorState& state,
 
 void CoordinatorDriver::Decide(const RunId& run_id, RunEntry& run, const CoordinatorEvent& event) {
   CoordinatorEffects effects = TakeStep(run.state, event, loop_.Now());
-  Tell(run, effects.notices);
+  Tell(run_id, run, std::move(effects.events));
   if (effects.persist && keep_for_heir_) {
     keep_for_heir_(effects.persist->record);
   }
@@ -234,18 +238,39 @@ void CoordinatorDriver::AnswerIfDue(const RunId& run_id, RunEntry& run, const No
     return;
   }
   const CallEnded ended{key.node, key.incarnation, parked.sequence, false};
-  Unpark(run, key)->Answer(ReplyWith(run.state, std::move(directive)));
+  SyncReply reply = ReplyWith(run.state, std::move(directive));
+  reply.events_kept = run.history.NewestBefore(config_.term);
+  if (KeepsEvents(run.state, key)) {
+    reply.events = run.history.After(parked.events_seen, kMostEventsAtOnce, kMostEventBytesAtOnce,
+                                     config_.term.Next());
+  }
+  Unpark(run, key)->Answer(reply);
   Decide(run_id, run, ended);
 }
 
-void CoordinatorDriver::Tell(RunEntry& run, const std::vector<Notice>& notices) {
-  for (const Notice& notice : notices) {
-    if (!lines_.Say(LevelOf(notice.level), notice.reason, notice.text)) {
+void CoordinatorDriver::Tell(const RunId& run_id, RunEntry& run, std::vector<RunEvent> events) {
+  for (RunEvent& event : events) {
+    if (!lines_.Say(LevelOf(event.level), event.reason, event.text)) {
       continue;
     }
-    run.notices.emplace_back(loop_.Now(), notice);
-    if (run.notices.size() > kMaxPastNotices) {
-      run.notices.pop_front();
+    event.term = config_.term;
+    event.when = {UnixMilliseconds()};
+    const RunEvent& told = run.history.Append(std::move(event));
+    if (keep_events_) {
+      keep_events_(run_id, told);
+    }
+  }
+}
+
+// Of whoever may have been in a world: a stranger's would only push others out.
+void CoordinatorDriver::TakeIn(const RunId& run_id, RunEntry& run, const NodeKey& key,
+                               std::vector<RunEvent> events) {
+  if (events.empty() || (run.state.phase != Phase::kRecovering && !FindMember(run.state, key))) {
+    return;
+  }
+  for (const RunEvent& event : run.history.Merge(std::move(events), config_.term)) {
+    if (keep_events_) {
+      keep_events_(run_id, event);
     }
   }
 }

@@ -6,7 +6,6 @@
 // the same run id may be used again. How it ended is remembered, for a node of it that was cut off.
 #pragma once
 
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -21,6 +20,7 @@
 #include "rendezvous/door/control_token.h"
 #include "rendezvous/door/few_lines.h"
 #include "rendezvous/journal.h"
+#include "rendezvous/messages/history.h"
 #include "rendezvous/transport.h"
 
 namespace ddprun {
@@ -50,6 +50,11 @@ class CoordinatorDriver {
   void KeepForHeir(KeepRecord keep) { keep_for_heir_ = std::move(keep); }
   // What an earlier server left so. After UseClaim and KeepForHeir.
   void Inherit(const Estate& estate);
+
+  // Before anything arrives: `keep` is told each event once it has its number, those too that nodes
+  // have kept of an earlier server's. It must not wait for anything.
+  using KeepEvents = std::function<void(const RunId&, const RunEvent&)>;
+  void TellEvents(KeepEvents keep) { keep_events_ = std::move(keep); }
 
   // Before anything arrives: another server reigned before this one, so what its runs' nodes still
   // do is found out from their reports before anything is formed.
@@ -104,6 +109,7 @@ class CoordinatorDriver {
     std::uint64_t sequence = 0;
     std::optional<Directive> echo;
     Time until;  // Answered unchanged then.
+    EventMark events_seen;
   };
   struct RunEntry {
     explicit RunEntry(Loop& loop) : timer(loop) {}
@@ -113,7 +119,7 @@ class CoordinatorDriver {
     LoopTimer timer;
     std::optional<Time> armed;
     std::optional<Time> forget;
-    std::deque<std::pair<Time, Notice>> notices;  // The last ones.
+    History history;
     std::uint64_t edition = 0;  // Of the state when every parked call was last looked at.
   };
 
@@ -136,7 +142,9 @@ class CoordinatorDriver {
   // If its directive is no longer the one it echoes, or it was parked for a poll period.
   void AnswerIfDue(const RunId& run_id, RunEntry& run, const NodeKey& key);
   void Arm(const RunId& run_id, RunEntry& run);
-  void Tell(RunEntry& run, const std::vector<Notice>& notices);
+  void Tell(const RunId& run_id, RunEntry& run, std::vector<RunEvent> events);
+  // What a node has kept of what an earlier server told.
+  void TakeIn(const RunId& run_id, RunEntry& run, const NodeKey& key, std::vector<RunEvent> events);
   SyncReply ReplyWith(const CoordinatorState& run, Directive directive) const;
 
   Loop& loop_;
@@ -155,6 +163,7 @@ class CoordinatorDriver {
   std::vector<EndedRun> ended_;            // The oldest first.
   KeepOutcomes keep_outcomes_;             // None: no claim is held.
   KeepRecord keep_for_heir_;               // None: nobody would find it.
+  KeepEvents keep_events_;                 // None: they stay here alone.
   std::map<RunId, std::uint64_t> unkept_;  // The record of its outcome.
   bool retired_ = false;
   TokenGate gate_;

@@ -60,7 +60,7 @@ TEST_F(Flooded, ByNodesThatAreRefused) {
     runs = driver.StatusOfRuns("run").value();
   });
   EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 5) << lines.substr(0, 1'000);
-  EXPECT_EQ(runs.at(0).notices.size(), 5u);  // What else was said stays there too.
+  EXPECT_EQ(runs.at(0).events.size(), 5u);  // What else was said stays there too.
 }
 
 }  // namespace

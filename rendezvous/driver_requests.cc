@@ -1,9 +1,27 @@
 // What people ask of a server's runs: the driver's answers to Describe and Control.
+#include <algorithm>
+
 #include "rendezvous/core/control.h"
 #include "rendezvous/driver.h"
 #include "rendezvous/messages/describe.h"
+#include "rendezvous/real_names.h"
 
 namespace ddprun {
+namespace {
+
+// The last ones.
+void AddEvents(const History& history, RunStatus& status) {
+  const UnixTime now{UnixMilliseconds()};
+  const auto& events = history.events();
+  const std::size_t shown = std::min(events.size(), kMostShownEvents);
+  status.events.assign(events.end() - static_cast<std::ptrdiff_t>(shown), events.end());
+  status.totals = history.totals();
+  for (RunEvent& event : status.events) {
+    event.age = Duration(std::max<std::int64_t>(0, now.ms - event.when.ms));
+  }
+}
+
+}  // namespace
 
 Result<std::vector<RunStatus>> CoordinatorDriver::StatusOfRuns(const RunId& run_id) const {
   const Time now = loop_.Now();
@@ -18,10 +36,7 @@ Result<std::vector<RunStatus>> CoordinatorDriver::StatusOfRuns(const RunId& run_
       status.nodes.clear();
       status.startups.clear();
     } else {
-      for (const auto& [when, notice] : run->notices) {
-        status.notices.push_back(
-            {std::chrono::floor<Duration>(now - when), notice.level, notice.text});
-      }
+      AddEvents(run->history, status);
     }
     statuses.push_back(std::move(status));
   }

@@ -154,6 +154,7 @@ void OnReplied(AgentStep& step, const Replied& replied) {
   state.term = replied.reply.term;
   state.beat = replied.reply.beat;
   state.poll_period = replied.reply.poll_period;
+  KeepEvents(state, replied.reply);
   step.send = true;
   if (std::holds_alternative<Run>(replied.reply.directive) && ComesTooLate(step)) {
     return;  // Not echoed: it is told again at once where it still holds.

@@ -51,6 +51,9 @@ NodeReport ReportOf(const AgentState& state, const AgentConfig& config) {
   report.pace = state.pace;
   report.leaving = state.leaving;
   report.requeues = config.requeues;
+  report.events_seen = state.history.newest();
+  report.events =
+      state.history.After(state.events_kept, kMostEventsAtOnce, kMostEventBytesAtOnce, state.term);
   report.job_ends_unix = state.job_end ? state.job_end->unix_seconds : 0;
   return report;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "agent/core/events.h"
+#include "rendezvous/messages/history.h"
 
 namespace ddprun {
 
@@ -106,6 +107,8 @@ struct AgentState {
   Duration backoff{0};
   std::string last_error;
   std::optional<WaitReason> waiting;  // Last told to people.
+  History history;                    // Of the run, as its servers told: for the next one,
+  EventMark events_kept;              // which knows of those before its reign as far as this.
 };
 
 // How long an idle agent without a server waits: the join timeout before the first contact.

@@ -122,4 +122,9 @@ void LookAtOnce(AgentStep& step) {
   }
 }
 
+void KeepEvents(AgentState& state, const SyncReply& reply) {
+  state.history.Merge(reply.events, reply.term.Next());
+  state.events_kept = reply.events_kept;
+}
+
 }  // namespace ddprun

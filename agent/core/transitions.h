@@ -58,4 +58,7 @@ void BecomeIdle(AgentStep& step, Generation generation);
 // A pause after a failed call ends. Of a large world not: all would ask at one moment.
 void LookAtOnce(AgentStep& step);
 
+// What a server tells of the run is kept for the next one, and told as far as that lacks it.
+void KeepEvents(AgentState& state, const SyncReply& reply);
+
 }  // namespace ddprun

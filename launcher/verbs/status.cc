@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 
 #include "common/exit_code.h"
 #include "common/log.h"
+#include "launcher/status_json.h"
 #include "rendezvous/client.h"
 #include "rendezvous/operators_door.h"
 
@@ -14,7 +14,7 @@ namespace {
 
 constexpr Duration kStatusPatience{5'000};
 constexpr std::size_t kShownNodes = 40;
-constexpr std::size_t kShownNotices = 8;
+constexpr std::size_t kShownEvents = 8;
 
 std::string Upper(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(), [](char c) {
@@ -120,77 +120,12 @@ std::string OneRun(const RunStatus& run, std::int64_t now_unix) {
   if (!run.startups.empty()) {
     text += Newest(run.startups.back()) + "\n";
   }
-  const std::size_t skipped = run.notices.size() - std::min(run.notices.size(), kShownNotices);
-  for (std::size_t i = skipped; i < run.notices.size(); ++i) {
-    text += (i == skipped ? "lately:\n  " : "  ") + FormatDuration(run.notices[i].age) +
-            " ago: " + run.notices[i].text + "\n";
+  const std::size_t skipped = run.events.size() - std::min(run.events.size(), kShownEvents);
+  for (std::size_t i = skipped; i < run.events.size(); ++i) {
+    text += (i == skipped ? "lately:\n  " : "  ") + FormatDuration(run.events[i].age) +
+            " ago: " + run.events[i].text + "\n";
   }
   return text;
-}
-
-using Json = nlohmann::ordered_json;
-
-double Seconds(Duration duration) {
-  return std::chrono::duration<double>(duration).count();
-}
-
-Json InJson(Duration value) {
-  return Seconds(value);
-}
-Json InJson(Incarnation value) {
-  return Hex(value.value);
-}
-Json InJson(Term value) {
-  return value.value;
-}
-Json InJson(std::optional<Duration> value) {
-  return value ? Json(Seconds(*value)) : Json(nullptr);
-}
-Json InJson(Generation value) {
-  return value.value;
-}
-template <class T>
-Json InJson(const T& value) {
-  return value;
-}
-
-template <class Table, class Status>
-Json FieldsInJson(const Table& table, const Status& status) {
-  Json json;
-  ForEach(table, [&](const auto& row) { json[row.json] = InJson(status.*row.member); });
-  return json;
-}
-
-Json InJson(const NodeStatus& node) {
-  Json json = FieldsInJson(kNodeStatusFields, node);
-  if (!node.in_world) {
-    json["first_rank"] = nullptr;
-  }
-  return json;
-}
-
-Json InJson(const RunStatus& run, std::int64_t now_unix) {
-  Json json = FieldsInJson(kRunStatusFields, run);
-  json["job_seconds_left"] = run.job_ends_unix > 0 ? Json(run.job_ends_unix - now_unix) : nullptr;
-  if (run.outcome.empty()) {
-    json["exit_code"] = nullptr;
-  }
-  json["nodes"] = Json::array();
-  for (const NodeStatus& node : run.nodes) {
-    json["nodes"].push_back(InJson(node));
-  }
-  json["more_nodes"] = run.more_nodes;
-  json["startups"] = Json::array();
-  for (const Startup& startup : run.startups) {
-    json["startups"].push_back(FieldsInJson(kStartupFields, startup));
-  }
-  json["events"] = Json::array();
-  for (const PastNotice& notice : run.notices) {
-    json["events"].push_back({{"age_seconds", Seconds(notice.age)},
-                              {"warning", notice.level == NoticeLevel::kWarning},
-                              {"text", notice.text}});
-  }
-  return json;
 }
 
 }  // namespace
@@ -214,13 +149,13 @@ std::string FormatStatus(const std::vector<RunStatus>& runs, const std::string& 
 
 std::string StatusJson(const std::vector<RunStatus>& runs, const std::string& where,
                        std::int64_t now_unix) {
-  Json json;
+  OrderedJson json;
   json["endpoint"] = where;
-  json["runs"] = Json::array();
+  json["runs"] = OrderedJson::array();
   for (const RunStatus& run : runs) {
-    json["runs"].push_back(InJson(run, now_unix));
+    json["runs"].push_back(RunInJson(run, now_unix));
   }
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return JsonText(json, 2) + "\n";
 }
 
 int PrintStatus(const StatusRequest& request) {

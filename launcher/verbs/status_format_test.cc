@@ -28,7 +28,8 @@ RunStatus Sample() {
   run.nodes = {{"n0#0", "n0", {7}, "running", 300ms, 2, true, 0, 120, "reduce", 0},
                {"n1#0", "n1", {8}, "running", 400ms, 2, true, 2, 118, "data", 1},
                {"n2#0", "n2", {9}, "spare", 500ms, 1, false, 0, 0, "", 0}};
-  run.notices = {{5s, NoticeLevel::kWarning, "node n3#0 is lost"}};
+  run.events = {{NoticeLevel::kWarning, "node n3#0 is lost", "", kEventLost}};
+  run.events[0].age = 5s;
   return run;
 }
 
@@ -92,13 +93,13 @@ TEST(Status, ARunsStateReachesTheScreen) {
 // What a node or worker calls itself must not steer the terminal.
 TEST(Status, ControlCharactersAreMadeVisible) {
   RunStatus run = Sample();
-  run.notices[0].text = "\x1b[2J";
+  run.events[0].text = "\x1b[2J";
   EXPECT_EQ(FormatStatus({run}, "n0:29400", kNow).find('\x1b'), std::string::npos);
 }
 
 TEST(Status, JsonHasItAll) {
   RunStatus run = Sample();
-  run.notices[0].text = "\xff";
+  run.events[0].text = "\xff";
   const auto json = nlohmann::json::parse(StatusJson({run}, "n0:29400", kNow));
   EXPECT_EQ(json["endpoint"], "n0:29400");
   const auto& told = json["runs"][0];

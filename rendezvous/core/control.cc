@@ -68,7 +68,8 @@ void OnControlled(CoordinatorStep& step, const Controlled& controlled) {
   if (!answer.accepted) {
     return;
   }
-  step.Say(NoticeLevel::kWarning, "asked by an operator: " + answer.text);
+  step.Say(kEventAsked, NoticeLevel::kWarning, "asked by an operator: " + answer.text).node =
+      controlled.node;
   ++state.edition;
   if (controlled.verb == ControlVerb::kStop) {
     if (!IsActive(state)) {

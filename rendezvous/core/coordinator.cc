@@ -29,9 +29,10 @@ void BeginRecovery(CoordinatorStep& step) {
   state.last_call.reset();
   ChangeAll(state, step.config, [](Roster& roster) { roster.world.reset(); });
   step.Enter(Phase::kRecovering);
-  step.Say(NoticeLevel::kInfo, "run '" + state.run_id +
-                                   "' is known to its nodes from another server: collecting "
-                                   "their reports, workers go on");
+  step.Say(kEventServer, NoticeLevel::kInfo,
+           "run '" + state.run_id +
+               "' is known to its nodes from another server: collecting their reports, workers go "
+               "on");
 }
 
 // Every report once more, now that there is a world, or none, to relate it to.
@@ -66,7 +67,8 @@ void EndRecovery(CoordinatorStep& step) {
   std::optional<Recovered> found = Conclude(state.recovery, state, began, step.now);
   if (!found) {
     step.Enter(Phase::kGathering);
-    step.Say(NoticeLevel::kInfo, "no node of run '" + state.run_id + "' has workers: going on");
+    step.Say(kEventServer, NoticeLevel::kInfo,
+             "no node of run '" + state.run_id + "' has workers: going on");
     ActOnAllReports(step, {});
     return;
   }
@@ -74,9 +76,10 @@ void EndRecovery(CoordinatorStep& step) {
   const std::string what = Describe(*state.world);
   if (found->goes_on) {
     step.Enter(Phase::kRunning);
-    step.Say(NoticeLevel::kInfo, "recovered " + what + "; no worker was disturbed");
+    step.Say(kEventServer, NoticeLevel::kInfo, "recovered " + what + "; no worker was disturbed");
   } else {
-    step.Say(NoticeLevel::kInfo, "recovered " + what + ", which cannot go on as it is");
+    step.Say(kEventServer, NoticeLevel::kInfo,
+             "recovered " + what + ", which cannot go on as it is");
     BeginDrain(step, found->cause, true);
     state.drain->perhaps_stale = found->perhaps_stale;
     for (const NodeKey& key : SilentMembers(state)) {
@@ -150,8 +153,10 @@ bool TakeIn(CoordinatorStep& step, const NodeKey& key, const NodeReport& report)
     if (!node.refused && (malformed || !known)) {
       node.refused = malformed ? malformed : WhyRefused(state, report);
       if (node.refused) {
-        step.Say(NoticeLevel::kWarning, "refused node " + key.node + ": " + *node.refused,
-                 "a node was refused");
+        RunEvent& event = step.Say(kEventRefused, NoticeLevel::kWarning,
+                                   "refused node " + key.node + ": " + *node.refused);
+        event.node = key.node;
+        event.reason = "a node was refused";
       }
     }
     Arrive(step, node, report);
@@ -294,7 +299,6 @@ void ExpirePhase(CoordinatorStep& step) {
                             " nodes came within " + FormatDuration(state.shape->join_timeout) +
                             " (join_timeout)",
                         {}});
-    step.Say(NoticeLevel::kDetail, "the run failed: " + state.outcome->text);  // Nodes say it.
   }
 }
 
@@ -369,7 +373,7 @@ CoordinatorEffects Step(CoordinatorState& state, const CoordinatorConfig& config
              event);
   state.stepped = now;
   state.wake = NextWake(state, config);
-  return {std::move(step.notices),
+  return {std::move(step.events),
           config.journal ? RecordIfChanged(state.records, FactsOf(state), before) : std::nullopt};
 }
 

@@ -26,7 +26,7 @@
 #include "rendezvous/core/directives.h"
 #include "rendezvous/core/state.h"
 #include "rendezvous/messages/messages.h"
-#include "rendezvous/messages/notice.h"
+#include "rendezvous/messages/run_event.h"
 
 namespace ddprun {
 
@@ -56,7 +56,7 @@ using CoordinatorEvent = std::variant<Reported, CallEnded, Tick, Persisted, Cont
 
 // ---- Effects ----
 struct CoordinatorEffects {
-  std::vector<Notice> notices;
+  std::vector<RunEvent> events;  // Without number and time.
   std::optional<Persist> persist;
 };
 

@@ -45,6 +45,7 @@ NodeReport ToKeep(const NodeReport& report, bool in_world) {
   kept.echo.reset();
   kept.echo = EchoToKeep(report.echo);
   Drop(kept.failures);
+  Drop(kept.events);
   Drop(kept.spawn_failure);
   if (kept.placement) {
     Drop(kept.placement->store.host);
@@ -64,6 +65,14 @@ NodeReport ToKeepOfPlace(const NodeReport& report) {
     DropTexts(failure);
   }
   return kept;
+}
+
+bool KeepsEvents(const Roster& roster, const NodeKey& key) {
+  if (!roster.world) {
+    return false;
+  }
+  const auto place = roster.world->places.find(key);
+  return place != roster.world->places.end() && place->second < kEventKeepers;
 }
 
 bool MakeRoomFor(Roster& roster, const NodeKey& key, std::size_t room, bool recovering) {

@@ -20,6 +20,9 @@ NodeReport ToKeep(const NodeReport& report, bool in_world);
 // with the next one.
 NodeReport ToKeepOfPlace(const NodeReport& report);
 
+// It keeps the run's events for the next server.
+bool KeepsEvents(const Roster& roster, const NodeKey& key);
+
 // For a membership that is not known yet. False: it is not remembered. `room`: bytes that nodes may
 // take. `recovering`: then when a lost node was heard last may tell how long its workers can live,
 // and none is forgotten.

@@ -15,7 +15,7 @@
 
 #include "rendezvous/core/state.h"
 #include "rendezvous/messages/fields.h"
-#include "rendezvous/messages/notice.h"
+#include "rendezvous/messages/history.h"
 
 namespace ddprun {
 
@@ -68,6 +68,7 @@ inline constexpr std::tuple kStartupFields{
     StatusField{"number", "number", &Startup::number, Empty::kNever},
     StatusField{"generation", "generation", &Startup::generation, Empty::kNever},
     StatusField{"cause", "cause", &Startup::cause},
+    StatusField{"cause_word", "cause_word", &Startup::cause_word},
     StatusField{"age", "began_seconds_ago", &Startup::age},
     StatusField{"detect", "detect_seconds", &Startup::detect},
     StatusField{"stop", "stop_seconds", &Startup::stop},
@@ -82,12 +83,33 @@ inline constexpr std::tuple kStartupFields{
 };
 static_assert(IsWhole<Startup>(kStartupFields));
 
-struct PastNotice {
-  Duration age{0};
-  NoticeLevel level = NoticeLevel::kInfo;
-  std::string text;
-  bool operator==(const PastNotice&) const = default;
+// The level is beside them.
+inline constexpr std::tuple kRunEventFields{
+    StatusField{"term", "term", &RunEvent::term},
+    StatusField{"number", "number", &RunEvent::number, Empty::kNever},
+    StatusField{"when", "unix_time", &RunEvent::when},
+    StatusField{"age", "age_seconds", &RunEvent::age},
+    StatusField{"kind", "kind", &RunEvent::kind, Empty::kNever},
+    StatusField{"cause", "cause", &RunEvent::cause},
+    StatusField{"generation", "generation", &RunEvent::generation},
+    StatusField{"node", "node", &RunEvent::node},
+    StatusField{"detect", "detect_seconds", &RunEvent::detect},
+    StatusField{"stop", "stop_seconds", &RunEvent::stop},
+    StatusField{"form", "form_seconds", &RunEvent::form},
+    StatusField{"start", "start_seconds", &RunEvent::start},
+    StatusField{"state", "state_seconds", &RunEvent::state},
+    StatusField{"first_step", "first_step_seconds", &RunEvent::first_step},
+    StatusField{"lost", "lost_seconds", &RunEvent::lost},
+    StatusField{"text", "text", &RunEvent::text},
 };
+static_assert(IsWhole<RunEvent>(kRunEventFields, 2));  // Level, and the server's own reason.
+
+inline constexpr std::tuple kCauseTotalFields{
+    StatusField{"cause", "cause", &CauseTotal::cause, Empty::kNever},
+    StatusField{"ended", "worlds_ended", &CauseTotal::ended},
+    StatusField{"lost", "lost_seconds", &CauseTotal::lost},
+};
+static_assert(IsWhole<CauseTotal>(kCauseTotalFields));
 
 struct RunStatus {
   RunId run_id;
@@ -107,8 +129,9 @@ struct RunStatus {
   int exit_code = 0;               // With it.
   std::vector<NodeStatus> nodes;
   std::uint32_t more_nodes = 0;
-  std::vector<Startup> startups;    // Oldest first, as many as are kept.
-  std::vector<PastNotice> notices;  // Oldest first; filled in by whoever keeps them.
+  std::vector<Startup> startups;   // Oldest first, as many as are kept.
+  std::vector<RunEvent> events;    // Oldest first, the last ones; filled in by their keeper,
+  std::vector<CauseTotal> totals;  // as are these.
   bool operator==(const RunStatus&) const = default;
 };
 
@@ -129,7 +152,7 @@ inline constexpr std::tuple kRunStatusFields{
     StatusField{"outcome", "outcome", &RunStatus::outcome},
     StatusField{"exit_code", "exit_code", &RunStatus::exit_code},
 };
-static_assert(IsWhole<RunStatus>(kRunStatusFields, 4));  // The lists, and what one leaves out.
+static_assert(IsWhole<RunStatus>(kRunStatusFields, 5));  // The lists, and what one leaves out.
 
 RunStatus StatusOf(const CoordinatorState& state, const CoordinatorConfig& config, Time now);
 

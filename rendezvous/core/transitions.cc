@@ -45,16 +45,36 @@ void ReportFromMember(CoordinatorStep& step, const NodeKey& key, const Member& m
   }
   // Also of a world that is being stopped: who succeeded had not been told yet.
   if (IsActive(state) && state.world->roll.unfinished.empty()) {
-    step.Say(NoticeLevel::kDetail, "every worker finished");
     EndRun(step, Finish{Ending::kSucceeded, 0, "all workers finished", {}});
   }
 }
 
 }  // namespace
 
+void CoordinatorStep::Say(const std::optional<StartupLine>& line) {
+  if (!line) {
+    return;
+  }
+  const Startup& startup = line->startup;
+  RunEvent& event = line->first ? Say(kEventStarted, NoticeLevel::kDetail, line->text)
+                                : Say(kEventRecovered, NoticeLevel::kInfo, line->text);
+  event.cause = startup.cause_word;
+  event.generation = startup.generation;
+  event.detect = startup.detect;
+  event.stop = startup.stop;
+  event.form = startup.form;
+  event.start = startup.start;
+  event.state = startup.state;
+  event.first_step = startup.first_step;
+  event.lost = TotalOf(startup);
+}
+
 void EndRun(CoordinatorStep& step, Finish outcome) {
   step.Say(EndStartup(step.state.startups));
-  step.Enter(outcome.ending == Ending::kSucceeded ? Phase::kSucceeded : Phase::kFailed);
+  const bool succeeded = outcome.ending == Ending::kSucceeded;
+  step.Say(kEventEnded, NoticeLevel::kDetail,  // Nodes say it.
+           succeeded ? "every worker finished" : "the run failed: " + outcome.text);
+  step.Enter(succeeded ? Phase::kSucceeded : Phase::kFailed);
   step.state.outcome = std::move(outcome);
 }
 
@@ -88,13 +108,13 @@ void TryForm(CoordinatorStep& step) {
   state.newest = state.world->generation;
   if (!state.startups.open) {
     BeginStartup(state.startups,
-                 state.recovery.entered ? "a new server found no world" : "first start",
+                 state.recovery.entered ? "a new server found no world" : "first start", "start",
                  state.since);
   }
   NoteFormed(state.startups, *state.world, step.now);
   ++state.worlds_formed;
   step.Enter(Phase::kRunning);
-  step.Say(NoticeLevel::kDetail, "formed " + Describe(*state.world));
+  step.Say(kEventFormed, NoticeLevel::kDetail, "formed " + Describe(*state.world));
 }
 
 void JudgeIfDrained(CoordinatorStep& step) {
@@ -107,25 +127,27 @@ void JudgeIfDrained(CoordinatorStep& step) {
   state.drain->membership |= lost;
   const Judgement judgement = JudgeWithinBudget(state.budget, *state.drain, *state.shape, step.now);
   if (judgement.outcome) {
-    step.Say(NoticeLevel::kDetail, "the run failed: " + judgement.outcome->text);
     EndRun(step, *judgement.outcome);
     return;
   }
   if (judgement.charged) {
     const std::string why =
         judgement.root ? Describe(*judgement.root) : state.drain->spawn_failures.front();
-    NoteStopped(state.startups, why, step.from, step.now);
-    step.Say(NoticeLevel::kWarning, "restarting all workers (" +
-                                        RestartsInWords(state.budget, *state.shape, step.now) +
-                                        "): " + why);
+    const std::string word = WordOf(state.drain->hang ? StopCause::kHang : StopCause::kFailure);
+    NoteStopped(state.startups, why, word, step.from, step.now);
+    step.Say(kEventRestarting, NoticeLevel::kWarning,
+             "restarting all workers (" + RestartsInWords(state.budget, *state.shape, step.now) +
+                 "): " + why)
+        .cause = word;
   } else {
     const StopCause cause = state.drain->cause == StopCause::kFailure && lost
                                 ? StopCause::kNodeLost  // The failure was its consequence.
                                 : state.drain->cause;
-    NoteStopped(state.startups, Describe(cause), step.from, step.now);
-    step.Say(NoticeLevel::kInfo, "generation " + std::to_string(state.world->generation.value) +
-                                     " has stopped (" + Describe(cause) +
-                                     "; not charged); forming the next one");
+    NoteStopped(state.startups, Describe(cause), WordOf(cause), step.from, step.now);
+    step.Say(kEventStopped, NoticeLevel::kInfo,
+             "generation " + std::to_string(state.world->generation.value) + " has stopped (" +
+                 Describe(cause) + "; not charged); forming the next one")
+        .cause = WordOf(cause);
   }
   step.Enter(Phase::kGathering);
   TryForm(step);
@@ -155,10 +177,11 @@ void BeginDrain(CoordinatorStep& step, StopCause cause, bool membership) {
                       .spawn_failures = {},
                       .hang = {}};
   step.Enter(Phase::kDraining);
-  step.Say(BeginStartup(state.startups, Describe(cause), step.now));
-  step.Say(NoticeLevel::kDetail, "stopping generation " +
-                                     std::to_string(state.world->generation.value) + ": " +
-                                     Describe(cause));
+  step.Say(BeginStartup(state.startups, Describe(cause), WordOf(cause), step.now));
+  step.Say(kEventStopping, NoticeLevel::kDetail,
+           "stopping generation " + std::to_string(state.world->generation.value) + ": " +
+               Describe(cause))
+      .cause = WordOf(cause);
 }
 
 void GoOn(CoordinatorStep& step) {
@@ -167,7 +190,7 @@ void GoOn(CoordinatorStep& step) {
   TryForm(step);
   const bool may_stop = state.phase == Phase::kRunning && !ClaimIsInDoubt(state, step.now);
   if (const auto arrivals = ConsiderGrowth(state.growth, state, may_stop, step.config, step.now)) {
-    step.Say(NoticeLevel::kInfo, *arrivals);
+    step.Say(kEventJoins, NoticeLevel::kInfo, *arrivals);
     BeginDrain(step, StopCause::kScaleUp, true);
   }
 }
@@ -203,8 +226,10 @@ void Lose(CoordinatorStep& step, const NodeKey& key, const std::string& why) {
   const NodeState& node = state.nodes.at(key);
   const Member* const member = FindMember(state, key);
   if (!node.acknowledged) {
-    step.Say(NoticeLevel::kWarning, "node " + key.node + " is lost: " + why,
-             member != nullptr ? "" : "a node in no world is lost");
+    RunEvent& event =
+        step.Say(kEventLost, NoticeLevel::kWarning, "node " + key.node + " is lost: " + why);
+    event.node = key.node;
+    event.reason = member != nullptr ? "" : "a node in no world is lost";
     NoteLoss(state.growth, key.node, step.now);
   }
   if (member == nullptr) {
@@ -218,10 +243,11 @@ void Lose(CoordinatorStep& step, const NodeKey& key, const std::string& why) {
     lost.lost = true;
   });
   if (member->fence) {
-    step.Say(NoticeLevel::kInfo,
+    step.Say(kEventFenced, NoticeLevel::kInfo,
              "nobody takes the place of node " + key.node + " for " +
                  FormatDuration(std::chrono::floor<Duration>(*member->fence - step.now)) +
-                 ": so long its workers may run on (--fence-after)");
+                 ": so long its workers may run on (--fence-after)")
+        .node = key.node;
   }
   if (mattered && IsActive(state)) {
     BeginDrain(step, StopCause::kNodeLost, true);

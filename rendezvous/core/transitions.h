@@ -10,26 +10,28 @@
 #include <vector>
 
 #include "rendezvous/core/state.h"
-#include "rendezvous/messages/notice.h"
+#include "rendezvous/messages/run_event.h"
 
 namespace ddprun {
 
-// One Step's working set: what it reads and where its notices go.
+// One Step's working set: what it reads and where its events go.
 struct CoordinatorStep {
   CoordinatorState& state;
   const CoordinatorConfig& config;
   Time now;
-  std::vector<Notice> notices;
+  std::vector<RunEvent> events;
   NodeId from;  // Whose report it is; empty: it is none.
 
-  void Say(NoticeLevel level, std::string text, std::string reason = {}) {
-    notices.push_back({level, std::move(text), std::move(reason)});
+  // Of the world that there is, unless whoever calls says otherwise.
+  RunEvent& Say(const char* kind, NoticeLevel level, std::string text) {
+    RunEvent& event = events.emplace_back();
+    event.kind = kind;
+    event.level = level;
+    event.text = std::move(text);
+    event.generation = state.world ? state.world->generation : Generation{};
+    return event;
   }
-  void Say(const std::optional<StartupLine>& line) {
-    if (line) {
-      Say(line->first ? NoticeLevel::kDetail : NoticeLevel::kInfo, line->text);
-    }
-  }
+  void Say(const std::optional<StartupLine>& line);
   void Enter(Phase phase) {
     state.phase = phase;
     ++state.edition;

@@ -141,6 +141,27 @@ std::string Describe(StopCause cause) {
   return "";
 }
 
+std::string WordOf(StopCause cause) {
+  switch (cause) {
+    case StopCause::kFailure:
+      return "worker";
+    case StopCause::kNodeLost:
+    case StopCause::kDeclaredLost:
+      return "node_lost";
+    case StopCause::kScaleUp:
+      return "scale_up";
+    case StopCause::kLeave:
+      return "leave";
+    case StopCause::kOperator:
+      return "stop";
+    case StopCause::kHang:
+      return "hang";
+    case StopCause::kSuperseded:
+      return "superseded";
+  }
+  return "";
+}
+
 std::string Describe(const Directive& directive) {
   const auto generation = [](Generation g) { return "generation " + std::to_string(g.value); };
   return std::visit(

@@ -19,6 +19,8 @@ std::string Describe(const WaitReason& reason);
 std::string Describe(const Directive& directive);
 
 std::string Describe(StopCause cause);
+// The same as one word, for those who count: "node_lost".
+std::string WordOf(StopCause cause);
 
 // "--nnodes=1:4 --max-restarts=3 --fence-after=10.0 s": what all nodes must have said.
 std::string Describe(const RunShape& shape);

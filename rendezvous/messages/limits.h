@@ -34,7 +34,7 @@ inline constexpr std::size_t kMaxStandings = 4;  // Steps of one node's workers 
 inline constexpr int kMaxSignal = 64;            // Linux has no higher one.
 
 // ---- Of what is remembered ----
-inline constexpr std::size_t kMostOutside = 4'160;    // Bytes, of a membership in no world.
+inline constexpr std::size_t kMostOutside = 4'192;    // Bytes, of a membership in no world.
 inline constexpr std::size_t kMostMemberships = 64;   // Of one node id.
 inline constexpr std::size_t kMostSpawnFailures = 8;  // Of one drain, in words.
 inline constexpr std::size_t kMostEndedRuns = 256;    // How they ended, of one server,
@@ -43,7 +43,11 @@ inline constexpr std::size_t kMostIncarnations = 16;  // Of a dead agent: older 
 
 // ---- Of what is shown ----
 inline constexpr std::size_t kMaxListedNodes = 1'000;  // Of a run, the world's first.
-inline constexpr std::size_t kMaxPastNotices = 64;
+inline constexpr std::size_t kMostShownEvents = 64;
+// ---- Of a run's events, for the next server ----
+inline constexpr std::size_t kEventKeepers = 8;  // Nodes that keep them: the first of the world.
+inline constexpr std::size_t kMostEventsAtOnce = 32;
+inline constexpr std::size_t kMostEventBytesAtOnce = std::size_t{12} << 10;
 inline constexpr std::size_t kMostStartups = 16;
 
 }  // namespace ddprun

@@ -16,6 +16,7 @@
 #include "common/ids.h"
 #include "common/time.h"
 #include "rendezvous/messages/limits.h"
+#include "rendezvous/messages/run_event.h"
 #include "rendezvous/messages/shape.h"
 
 namespace ddprun {
@@ -226,8 +227,10 @@ struct NodeReport {
   std::uint32_t ended_well = 0;    // Workers of that placement; the others still run.
   std::uint32_t requeues = 0;      // How often the scheduler started the job again; for people,
   std::int64_t job_ends_unix = 0;  // as when it ends: seconds since 1970; 0: not known.
-  std::string addresses;  // Of this node, "10.0.0.2,fd00::2"; empty: not known, or too many.
-  std::string seen_at;    // The server's own word: from where its calls come; empty: from here.
+  std::string addresses;         // Of this node, "10.0.0.2,fd00::2"; empty: not known, or too many.
+  EventMark events_seen;         // The newest event of the run that this node keeps,
+  std::vector<RunEvent> events;  // and those that a new server has said it lacks.
+  std::string seen_at;  // The server's own word: from where its calls come; empty: from here.
   bool operator==(const NodeReport&) const = default;
 };
 
@@ -239,6 +242,9 @@ struct SyncReply {
   Term term;
   std::string peers;  // With Run, for group rank 0: the addresses of the world's nodes, as they are
                       // now; empty: not known. No part of the directive, so never echoed.
+  std::vector<RunEvent>
+      events;             // After events_seen, to be kept for the next server; a few at once.
+  EventMark events_kept;  // The newest of an earlier reign that this server knows.
   bool operator==(const SyncReply&) const = default;
 };
 

@@ -59,7 +59,8 @@ class WireTest : public testing::Test {
           status.phase = "running";
           status.outcome = "\xff";
           status.nodes = {{"n0", "h0", {7}, "running", Duration(300), 2, true, 4, 118, "data", 1}};
-          status.notices = {{Duration(5), NoticeLevel::kWarning, "\xff"}};
+          status.events = {{NoticeLevel::kWarning, "\xff", "", kEventLost}};
+          status.events[0].number = 1;
           return std::vector<RunStatus>{status};
         },
         [this](const ControlRequest& request) -> Result<std::string> {

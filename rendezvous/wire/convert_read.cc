@@ -255,6 +255,8 @@ Result<NodeReport> ReportFromProtoAt(const v1::SyncRequest& wire, std::int64_t u
   report.job_ends_unix =
       in.Number<std::int64_t>("job_ends_unix", wire.job_ends_unix(), 0, kMaxUnixMs / 1000);
   report.addresses = in.Addresses("addresses", wire.addresses(), kMaxAddressesBytes);
+  report.events_seen = ReadMark("events_seen", wire.events_seen(), in);
+  report.events = ReadEvents(wire.events(), kMostEventsAtOnce, in);
   if (!in.ok()) {
     return in.error();
   }
@@ -270,6 +272,8 @@ Result<SyncReply> ReplyFromProto(const v1::SyncReply& wire) {
   reply.poll_period = in.Duration("poll_period", wire.poll_period_ms());
   reply.term = in.Term("term", wire.term());
   reply.peers = in.Addresses("peers", wire.peers(), kMaxPeersBytes);
+  reply.events = ReadEvents(wire.events(), kMostEventsAtOnce, in);
+  reply.events_kept = ReadMark("events_kept", wire.events_kept(), in);
   if (!in.ok()) {
     return in.error();
   }

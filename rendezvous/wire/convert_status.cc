@@ -23,46 +23,33 @@ void Write(const RunStatus& run, v1::RunStatus* wire) {
   for (const Startup& startup : run.startups) {
     WriteFields(kStartupFields, startup, wire->add_startups());
   }
-  for (const PastNotice& notice : run.notices) {
-    v1::PastNotice* const to = wire->add_notices();
-    to->set_age_ms(notice.age.count());
-    to->set_level(ToWire(kNoticeLevel, notice.level));
-    to->set_text(notice.text.substr(0, kMaxTextBytes));
+  for (const RunEvent& event : run.events) {
+    Write(event, wire->add_events());
   }
-}
-
-template <class Table, class Status>
-void ReadStatus(const Table& table, const std::string& path, const WireMessage& wire, Reader& in,
-                Status& status) {
-  ReadFields(table, path, wire, in, status);
-  ForEach(table, [&](const auto& row) {
-    const auto& value = status.*row.member;
-    if (row.empty == Empty::kNever && value == std::decay_t<decltype(value)>{}) {
-      in.Refuse(path + row.name, "is empty");
-    }
-  });
+  for (const CauseTotal& total : run.totals) {
+    WriteFields(kCauseTotalFields, total, wire->add_totals());
+  }
 }
 
 RunStatus Read(const v1::RunStatus& wire, Reader& in) {
   RunStatus run;
-  ReadStatus(kRunStatusFields, "", wire, in, run);
+  ReadStatusFields(kRunStatusFields, "", wire, in, run);
   if (wire.nodes_size() > static_cast<int>(kMaxListedNodes) ||
       wire.startups_size() > static_cast<int>(kMostStartups) ||
-      wire.notices_size() > static_cast<int>(kMaxPastNotices)) {
-    in.Refuse("nodes, startups or notices", "are too many");
+      wire.totals_size() > static_cast<int>(History::kMostCauses)) {
+    in.Refuse("nodes, startups or totals", "are too many");
     return run;
   }
   for (const v1::NodeStatus& node : wire.nodes()) {
-    ReadStatus(kNodeStatusFields, "nodes.", node, in, run.nodes.emplace_back());
+    ReadStatusFields(kNodeStatusFields, "nodes.", node, in, run.nodes.emplace_back());
   }
   run.more_nodes = wire.more_nodes();
   for (const v1::Startup& startup : wire.startups()) {
-    ReadStatus(kStartupFields, "startups.", startup, in, run.startups.emplace_back());
+    ReadStatusFields(kStartupFields, "startups.", startup, in, run.startups.emplace_back());
   }
-  for (const v1::PastNotice& notice : wire.notices()) {
-    run.notices.push_back({in.Duration("notices.age", notice.age_ms()),
-                           in.Enum("notices.level", kNoticeLevel, notice.level()),
-                           in.Text("notices.text", notice.text(), kMaxTextBytes)});
+  run.events = ReadEvents(wire.events(), kMostShownEvents, in);
+  for (const v1::CauseTotal& total : wire.totals()) {
+    ReadStatusFields(kCauseTotalFields, "totals.", total, in, run.totals.emplace_back());
   }
   return run;
 }

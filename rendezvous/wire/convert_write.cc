@@ -204,6 +204,10 @@ void ToProto(const NodeReport& report, v1::SyncRequest* wire) {
   wire->set_requeues(report.requeues);
   wire->set_job_ends_unix(report.job_ends_unix);
   wire->set_addresses(report.addresses);
+  Write(report.events_seen, wire->mutable_events_seen());
+  for (std::size_t i = 0; i < std::min(report.events.size(), kMostEventsAtOnce); ++i) {
+    Write(report.events[i], wire->add_events());
+  }
 }
 
 void ToProto(const SyncReply& reply, v1::SyncReply* wire) {
@@ -213,6 +217,10 @@ void ToProto(const SyncReply& reply, v1::SyncReply* wire) {
   wire->set_poll_period_ms(reply.poll_period.count());
   wire->set_term(reply.term.value);
   wire->set_peers(reply.peers);
+  for (std::size_t i = 0; i < std::min(reply.events.size(), kMostEventsAtOnce); ++i) {
+    Write(reply.events[i], wire->add_events());
+  }
+  Write(reply.events_kept, wire->mutable_events_kept());
 }
 
 }  // namespace ddprun

@@ -10,6 +10,7 @@
 
 #include "common/check.h"
 #include "proto/rendezvous.pb.h"
+#include "rendezvous/messages/run_event.h"
 #include "rendezvous/wire/wire_parts.h"
 
 namespace ddprun {
@@ -32,6 +33,9 @@ inline void Write(const char* name, std::uint64_t value, WireMessage* wire) {
 }
 inline void Write(const char* name, std::int64_t value, WireMessage* wire) {
   wire->GetReflection()->SetInt64(wire, FieldOf(*wire, name), value);
+}
+inline void Write(const char* name, UnixTime value, WireMessage* wire) {
+  Write(name, value.ms, wire);
 }
 inline void Write(const char* name, bool value, WireMessage* wire) {
   wire->GetReflection()->SetBool(wire, FieldOf(*wire, name), value);
@@ -87,6 +91,10 @@ inline void Read(const WireSource& from, Reader& in, std::int64_t& unix) {
   unix = in.Number<std::int64_t>(from.path, (*from).GetInt64(from.wire, from.Field()), 0,
                                  kMaxUnixMs / 1000);
 }
+inline void Read(const WireSource& from, Reader& in, UnixTime& value) {
+  value.ms =
+      in.Number<std::int64_t>(from.path, (*from).GetInt64(from.wire, from.Field()), 0, kMaxUnixMs);
+}
 inline void Read(const WireSource& from, Reader& in, Duration& value) {
   value = in.Duration(from.path, (*from).GetInt64(from.wire, from.Field("_ms")));
 }
@@ -125,6 +133,19 @@ void ReadFields(const Table& table, const std::string& path, const WireMessage& 
                 Value& value) {
   ForEach(table, [&](const auto& row) {
     Read({wire, row.name, path + row.name}, in, value.*row.member);
+  });
+}
+
+// Also whether what must not be empty is not.
+template <class Table, class Status>
+void ReadStatusFields(const Table& table, const std::string& path, const WireMessage& wire,
+                      Reader& in, Status& status) {
+  ReadFields(table, path, wire, in, status);
+  ForEach(table, [&](const auto& row) {
+    const auto& value = status.*row.member;
+    if (row.empty == Empty::kNever && value == std::decay_t<decltype(value)>{}) {
+      in.Refuse(path + row.name, "is empty");
+    }
   });
 }
 

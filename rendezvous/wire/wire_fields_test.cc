@@ -48,7 +48,9 @@ struct WireStatus : testing::Test {
     run.more_nodes = 1;
     fill(kStartupFields, run.startups.emplace_back());
     run.startups.emplace_back() = {.number = 1, .generation = {1}};  // Nothing of it is known.
-    run.notices = {{Duration{5}, NoticeLevel::kWarning, "text"}};
+    fill(kRunEventFields, run.events.emplace_back());
+    run.events.back().level = NoticeLevel::kWarning;
+    fill(kCauseTotalFields, run.totals.emplace_back());
     ToProto({run}, &wire);
   }
   std::string Refusal() const {

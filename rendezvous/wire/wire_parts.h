@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "rendezvous/real_names.h"
 #include "rendezvous/wire/convert.h"
@@ -125,11 +126,17 @@ RunShape Read(const v1::RunShape& wire, Reader& in);
 Finish Read(const v1::Finish& wire, Reader& in);
 EndedRun Read(const v1::EndedRun& wire, Reader& in);
 Estate Read(const v1::Estate& wire, Reader& in);
+RunEvent Read(const v1::RunEvent& wire, Reader& in);
+EventMark ReadMark(std::string_view field, const v1::EventMark& wire, Reader& in);
+std::vector<RunEvent> ReadEvents(const google::protobuf::RepeatedPtrField<v1::RunEvent>& wire,
+                                 std::size_t most, Reader& in);
 
 void Write(const Endpoint& endpoint, v1::Endpoint* wire);
 void Write(const RunShape& shape, v1::RunShape* wire);
 void Write(const Finish& finish, v1::Finish* wire);
 void Write(const EndedRun& run, v1::EndedRun* wire);
 void Write(const Estate& estate, v1::Estate* wire);
+void Write(const RunEvent& event, v1::RunEvent* wire);
+void Write(const EventMark& mark, v1::EventMark* wire);
 
 }  // namespace ddprun

@@ -39,8 +39,8 @@ struct PlayedRun {
     config.run_bytes = kRunBytes;
   }
   void Feed(const CoordinatorEvent& event, Time now) {
-    for (const Notice& notice : Step(state, config, event, now).notices) {
-      CHECK(!notice.text.empty());
+    for (const RunEvent& said : Step(state, config, event, now).events) {
+      CHECK(!said.text.empty());
     }
     CHECK(BytesOf(state) <= kRunBytes + kWorldsPart);
     const auto broken = BrokenInvariant(state, config, now);

@@ -155,8 +155,8 @@ std::string Words(const Server& server) {
     text += line + "\n";
   }
   for (const RunStatus& status : *server.handlers.status(kRun)) {
-    for (const PastNotice& notice : status.notices) {
-      text += notice.text + "\n";
+    for (const RunEvent& event : status.events) {
+      text += event.text + "\n";
     }
   }
   return text;

@@ -123,7 +123,9 @@ void Convert() {
   RunStatus status;
   status.run_id = "run";
   status.nodes.resize(2);
-  status.notices.resize(1);
+  status.events.resize(1);
+  status.events[0].number = 1;
+  status.events[0].kind = kEventLost;
   Seed("convert", "status", Kind(2) + Bytes<v1::DescribeReply>(std::vector<RunStatus>{status}));
   const ControlRequest drain{"run", ControlVerb::kDrain, "n1", std::string(32, 't')};
   Seed("convert", "control", Kind(3) + Bytes<v1::ControlRequest>(drain));

@@ -47,8 +47,8 @@ void Server::AfterStep(const CoordinatorState& state, const CoordinatorEvent& ev
   if (effects.persist && disk_) {
     machine_.loop().DiskTakes(simulation_.random.Between(Duration{0}, simulation_.setup.slow_disk));
   }
-  for (const Notice& notice : effects.notices) {
-    Tell(notice.text);
+  for (const RunEvent& said : effects.events) {
+    Tell(said.text);
   }
   worlds_ += state.worlds_formed - worlds_before_;
   restarts_ = state.budget.used;

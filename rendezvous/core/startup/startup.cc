@@ -60,7 +60,8 @@ std::optional<StartupLine> LineOf(Startups& startups, const std::string& why) {
   const Startup& startup = startups.past.back();
   startups.open->told = true;
   const bool first = !startup.stop;
-  return StartupLine{first, (first ? "started in " : "recovered in ") + Describe(startup) + why};
+  return StartupLine{first, (first ? "started in " : "recovered in ") + Describe(startup) + why,
+                     startup};
 }
 
 bool IsTold(const Startups& startups) {
@@ -69,10 +70,12 @@ bool IsTold(const Startups& startups) {
 
 }  // namespace
 
-std::optional<StartupLine> BeginStartup(Startups& startups, std::string cause, Time now) {
+std::optional<StartupLine> BeginStartup(Startups& startups, std::string cause,
+                                        const std::string& word, Time now) {
   std::optional<StartupLine> line = EndStartup(startups);
   startups.open = Opening{};
   startups.open->cause = Cut(std::move(cause));
+  startups.open->cause_word = word;
   startups.open->began = startups.open->since = now;
   return line;
 }
@@ -83,9 +86,11 @@ void NoteDetected(Startups& startups, std::optional<Duration> detect, Time now) 
   }
 }
 
-void NoteStopped(Startups& startups, std::string cause, const NodeId& last, Time now) {
+void NoteStopped(Startups& startups, std::string cause, const std::string& word, const NodeId& last,
+                 Time now) {
   Opening& open = *startups.open;
   open.cause = Cut(std::move(cause));
+  open.cause_word = word;
   open.stop = Rounded(now - open.since);
   open.stopped_last = last;
   open.since = now;
@@ -99,6 +104,7 @@ void NoteFormed(Startups& startups, const World& world, Time now) {
   startup.number = ++startups.begun;
   startup.generation = world.generation;
   startup.cause = open.cause;
+  startup.cause_word = open.cause_word;
   startup.detect = open.detect;
   startup.stop = open.stop;
   startup.form = Rounded(now - open.since);
@@ -150,13 +156,20 @@ std::vector<Startup> StartupsAt(const Startups& startups, Time now) {
   return past;
 }
 
+Duration TotalOf(const Startup& startup) {
+  Duration total{0};
+  for (const auto& part : {startup.detect, startup.stop, startup.form, startup.start, startup.state,
+                           startup.first_step}) {
+    total += part.value_or(Duration{0});
+  }
+  return total;
+}
+
 std::string Describe(const Startup& startup) {
   std::string parts;
-  Duration total{0};
   const auto add = [&](const char* name, const std::optional<Duration>& part,
                        const NodeId& node = {}) {
     if (part) {
-      total += *part;
       parts += (parts.empty() ? "" : ", ") + std::string(name) + " " +
                std::to_string(part->count()) + (node.empty() ? "" : " (" + node + ")");
     }
@@ -167,7 +180,7 @@ std::string Describe(const Startup& startup) {
   add("start", startup.start, startup.started_last);
   add("state", startup.state, startup.restored_last);
   add("first step", startup.first_step, startup.stepped_last);
-  return std::to_string(total.count()) + " ms: " + parts;
+  return std::to_string(TotalOf(startup).count()) + " ms: " + parts;
 }
 
 }  // namespace ddprun

@@ -22,7 +22,8 @@ struct Startup {
   Term term;
   std::uint64_t number = 0;        // Of those of this term, from 1.
   Generation generation;           // That it led to.
-  std::string cause;               // In words: what ended the world before.
+  std::string cause;               // In words: what ended the world before,
+  std::string cause_word;          // and in one ("hang"); "start": there was none.
   Duration age{0};                 // Since it began; filled in when it is asked for.
   std::optional<Duration> detect;  // From the end of a worker, or of a node's word, to bad news,
   std::optional<Duration> stop;    // to the last promise of the world's nodes,
@@ -48,6 +49,7 @@ struct Opening {
   std::optional<Duration> detect;
   std::optional<Duration> stop;
   std::string cause;
+  std::string cause_word;
   NodeId stopped_last;
   Time began;
   Time since;                 // Of the part that lasts.
@@ -69,16 +71,19 @@ struct Startups {
 struct StartupLine {
   bool first = false;  // Of the run: nothing was stopped for it.
   std::string text;
+  Startup startup;
 };
 
 // Bad news, or a run's first report. The line of the one before, if it was not told.
-std::optional<StartupLine> BeginStartup(Startups& startups, std::string cause, Time now);
+std::optional<StartupLine> BeginStartup(Startups& startups, std::string cause,
+                                        const std::string& word, Time now);
 
 // Of bad news that came now.
 void NoteDetected(Startups& startups, std::optional<Duration> detect, Time now);
 
 // Nothing is left of the world before. `last`: whose word of it came last.
-void NoteStopped(Startups& startups, std::string cause, const NodeId& last, Time now);
+void NoteStopped(Startups& startups, std::string cause, const std::string& word, const NodeId& last,
+                 Time now);
 
 void NoteFormed(Startups& startups, const World& world, Time now);
 
@@ -93,6 +98,9 @@ std::optional<StartupLine> EndStartup(Startups& startups);
 
 // Without those that led to no world.
 std::vector<Startup> StartupsAt(const Startups& startups, Time now);
+
+// The sum of its parts, as far as they are known.
+Duration TotalOf(const Startup& startup);
 
 // "62 ms: detect 1, stop 8 (n1), form 3, start 20 (n0), state 5, first step 25 (n0)"
 std::string Describe(const Startup& startup);

@@ -123,8 +123,8 @@ TEST(Startups, TheLastOnesAreKept) {
   World world;
   world.members.resize(1);
   for (std::uint64_t i = 1; i <= kMostStartups + 3; ++i) {
-    BeginStartup(startups, std::string(5'000, 'x'), At(1s));
-    NoteStopped(startups, std::string(5'000, 'x'), "n0", At(2s));
+    BeginStartup(startups, std::string(5'000, 'x'), "worker", At(1s));
+    NoteStopped(startups, std::string(5'000, 'x'), "worker", "n0", At(2s));
     world.generation = {i};
     NoteFormed(startups, world, At(3s));
   }

@@ -27,7 +27,7 @@ inline WorkerFailure Failure(ExitStatus status, Duration after = Duration{0}) {
 struct Story {
   CoordinatorState state;
   CoordinatorConfig config;
-  std::vector<Notice> notices;  // Of the last event.
+  std::vector<RunEvent> events;  // Of the last input.
 
   Story() {
     state.run_id = "run";
@@ -36,7 +36,7 @@ struct Story {
   std::optional<Persist> persist;  // Of the last event.
   void Feed(const CoordinatorEvent& event, Time now) {
     CoordinatorEffects effects = Step(state, config, event, now);
-    notices = std::move(effects.notices);
+    events = std::move(effects.events);
     persist = std::move(effects.persist);
   }
   void Tick(Time now) { Feed(ddprun::Tick{}, now); }
@@ -48,8 +48,8 @@ struct Story {
     }
   }
   bool Said(const std::string& words) const {
-    for (const Notice& notice : notices) {
-      if (notice.text.find(words) != std::string::npos) {
+    for (const RunEvent& event : events) {
+      if (event.text.find(words) != std::string::npos) {
         return true;
       }
     }

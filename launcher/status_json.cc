@@ -1,0 +1,97 @@
+#include "launcher/status_json.h"
+
+namespace ddprun {
+namespace {
+
+using Json = OrderedJson;
+
+double Seconds(Duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+Json InJson(Duration value) {
+  return Seconds(value);
+}
+Json InJson(Incarnation value) {
+  return Hex(value.value);
+}
+Json InJson(Term value) {
+  return value.value;
+}
+Json InJson(std::optional<Duration> value) {
+  return value ? Json(Seconds(*value)) : Json(nullptr);
+}
+Json InJson(Generation value) {
+  return value.value;
+}
+Json InJson(UnixTime value) {
+  return static_cast<double>(value.ms) / 1000.0;
+}
+template <class T>
+Json InJson(const T& value) {
+  return value;
+}
+
+template <class Table, class Status>
+Json FieldsInJson(const Table& table, const Status& status) {
+  Json json;
+  ForEach(table, [&](const auto& row) { json[row.json] = InJson(status.*row.member); });
+  return json;
+}
+
+Json InJson(const NodeStatus& node) {
+  Json json = FieldsInJson(kNodeStatusFields, node);
+  if (!node.in_world) {
+    json["first_rank"] = nullptr;
+  }
+  return json;
+}
+
+const char* WordOf(NoticeLevel level) {
+  return level == NoticeLevel::kDetail ? "detail"
+         : level == NoticeLevel::kInfo ? "info"
+                                       : "warning";
+}
+
+}  // namespace
+
+OrderedJson EventInJson(const RunEvent& event) {
+  Json json = FieldsInJson(kRunEventFields, event);
+  json.erase("age_seconds");
+  json["level"] = WordOf(event.level);
+  return json;
+}
+
+OrderedJson RunInJson(const RunStatus& run, std::int64_t now_unix) {
+  Json json = FieldsInJson(kRunStatusFields, run);
+  json["job_seconds_left"] = run.job_ends_unix > 0 ? Json(run.job_ends_unix - now_unix) : nullptr;
+  if (run.outcome.empty()) {
+    json["exit_code"] = nullptr;
+  }
+  json["nodes"] = Json::array();
+  for (const NodeStatus& node : run.nodes) {
+    json["nodes"].push_back(InJson(node));
+  }
+  json["more_nodes"] = run.more_nodes;
+  json["startups"] = Json::array();
+  for (const Startup& startup : run.startups) {
+    json["startups"].push_back(FieldsInJson(kStartupFields, startup));
+  }
+  json["causes"] = Json::array();
+  for (const CauseTotal& total : run.totals) {
+    json["causes"].push_back(FieldsInJson(kCauseTotalFields, total));
+  }
+  json["events"] = Json::array();
+  for (const RunEvent& event : run.events) {
+    Json& told = json["events"].emplace_back(EventInJson(event));
+    told["age_seconds"] = Seconds(event.age);
+    told["warning"] = event.level == NoticeLevel::kWarning;
+  }
+  return json;
+}
+
+std::string JsonText(const OrderedJson& json, int indent) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,115 @@
+// What has happened to a run: numbered, kept by nodes of its world, and known to the next server.
+#include <gtest/gtest.h>
+
+#include "common/asio_loop.h"
+#include "rendezvous/driver.h"
+
+namespace ddprun {
+namespace {
+
+struct Asked final : PendingSync {
+  void Answer(const SyncReply& reply) override { told = reply; }
+  void Refuse(const Error&) override {}
+  std::optional<SyncReply> told;
+};
+
+// One server, and one node that it runs on.
+struct Server {
+  AsioLoop& loop;
+  CoordinatorDriver driver;
+  std::vector<std::string> kept;
+  NodeReport report;
+
+  Server(AsioLoop& of, std::uint64_t term)
+      : loop(of), driver(of, CoordinatorConfig{.term = {term}}) {
+    report.run_id = "run";
+    report.node = report.host = "n0";
+    report.incarnation = {1};
+    report.shape = {.min_nodes = 1, .max_nodes = 1, .max_restarts = 3};
+    driver.TellEvents([this](const RunId& run, const RunEvent& event) {
+      kept.push_back(run + " " + std::to_string(event.term.value) + "." +
+                     std::to_string(event.number) + " " + event.kind);
+    });
+  }
+  SyncReply Tell() {
+    ++report.sequence;
+    const auto asked = std::make_shared<Asked>();
+    driver.OnReport(report, asked);
+    EXPECT_TRUE(asked->told);
+    if (asked->told) {
+      report.term = asked->told->term;
+      report.beat = asked->told->beat;
+    }
+    return asked->told.value_or(SyncReply{});
+  }
+  std::vector<RunEvent> Known() const { return driver.StatusOfRuns("run").value().at(0).events; }
+};
+
+struct DriverEvents : testing::Test {
+  void OnLoop(const std::function<void()>& work) {
+    loop.Post([&] {
+      work();
+      loop.Stop();
+    });
+    loop.Run();
+  }
+  AsioLoop loop;
+};
+
+RunEvent Of(std::uint64_t term, std::uint64_t number) {
+  RunEvent event;
+  event.kind = kEventLost;
+  event.text = "a node is lost";
+  event.term = {term};
+  event.number = number;
+  return event;
+}
+
+TEST_F(DriverEvents, AreNumberedAndToldToTheNodesThatKeepThem) {
+  OnLoop([&] {
+    Server server(loop, 9);
+    const SyncReply first = server.Tell();
+    ASSERT_TRUE(std::holds_alternative<ddprun::Run>(first.directive));
+    ASSERT_EQ(first.events.size(), 1u);
+    EXPECT_EQ(first.events[0].kind, kEventFormed);
+    EXPECT_EQ(first.events[0].mark(), (EventMark{{9}, 1}));
+    EXPECT_GT(first.events[0].when.ms, 1'600'000'000'000);
+    EXPECT_EQ(server.kept, (std::vector<std::string>{"run 9.1 formed"}));
+    server.report.events_seen = first.events[0].mark();
+    server.report.placement = std::get<ddprun::Run>(first.directive).placement;
+    server.report.hosting = Hosting::kStopping;
+    EXPECT_EQ(server.Tell().events.at(0).kind, kEventStopping);
+  });
+}
+
+TEST_F(DriverEvents, OfAnEarlierServerComeFromTheNodesAndAreAskedForOnce) {
+  OnLoop([&] {
+    Server server(loop, 9);
+    EXPECT_EQ(server.Tell().events_kept, EventMark{});
+    server.report.events = {Of(7, 1), Of(7, 2), Of(9, 5), Of(11, 1)};
+    EXPECT_EQ(server.Tell().events_kept, (EventMark{{7}, 2}));
+    const auto known = server.Known();
+    ASSERT_EQ(known.size(), 3u);  // Its own, and nothing of its own reign or a later one.
+    EXPECT_EQ(known[0].mark(), (EventMark{{7}, 1}));
+    EXPECT_EQ(known[2].mark(), (EventMark{{9}, 1}));
+    EXPECT_EQ(server.kept.back(), "run 7.2 node_lost");
+    server.Tell();
+    EXPECT_EQ(server.kept.size(), 3u);
+  });
+}
+
+TEST_F(DriverEvents, OfAStrangerCountForNothing) {
+  OnLoop([&] {
+    Server server(loop, 9);
+    server.Tell();
+    NodeReport stranger = server.report;
+    stranger.node = "n9";
+    stranger.sequence = 1;
+    stranger.events = {Of(7, 1)};
+    server.driver.OnReport(stranger, std::make_shared<Asked>());
+    EXPECT_EQ(server.Known().size(), 1u);
+  });
+}
+
+}  // namespace
+}  // namespace ddprun

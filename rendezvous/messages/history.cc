@@ -1,0 +1,86 @@
+#include "rendezvous/messages/history.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ddprun {
+
+std::size_t BytesOf(const RunEvent& event) {
+  return sizeof event + event.text.size() + event.kind.size() + event.cause.size() +
+         event.node.size();
+}
+
+void History::Count(const RunEvent& event) {
+  const bool ended = event.kind == kEventRestarting || event.kind == kEventStopped;
+  if (!ended && event.kind != kEventRecovered) {
+    return;
+  }
+  auto total = std::ranges::find(totals_, event.cause, &CauseTotal::cause);
+  if (total == totals_.end()) {
+    if (totals_.size() == kMostCauses) {
+      return;
+    }
+    total = totals_.insert(total, {event.cause});
+  }
+  total->ended += ended ? 1 : 0;
+  total->lost += ended ? Duration{0} : event.lost;
+}
+
+void History::Shorten() {
+  while (events_.size() > kMostEvents || (bytes_ > kMostBytes && events_.size() > 1)) {
+    bytes_ -= BytesOf(events_.front());
+    events_.pop_front();
+  }
+}
+
+const RunEvent& History::Append(RunEvent event) {
+  event.number = newest().term == event.term ? newest().number + 1 : 1;
+  bytes_ += BytesOf(event);
+  Count(event);
+  events_.push_back(std::move(event));
+  Shorten();
+  return events_.back();
+}
+
+std::vector<RunEvent> History::Merge(std::vector<RunEvent> events, Term before) {
+  std::vector<RunEvent> added;
+  for (RunEvent& event : events) {
+    const auto place =
+        std::lower_bound(events_.begin(), events_.end(), event.mark(),
+                         [](const RunEvent& a, const EventMark& b) { return a.mark() < b; });
+    if (event.term >= before || (place != events_.end() && place->mark() == event.mark())) {
+      continue;
+    }
+    bytes_ += BytesOf(event);
+    Count(event);
+    added.push_back(event);
+    events_.insert(place, std::move(event));
+  }
+  Shorten();
+  return added;
+}
+
+std::vector<RunEvent> History::After(EventMark mark, std::size_t most, std::size_t most_bytes,
+                                     Term before) const {
+  std::vector<RunEvent> found;
+  std::size_t bytes = 0;
+  for (auto event =
+           std::upper_bound(events_.begin(), events_.end(), mark,
+                            [](const EventMark&a, const RunEvent&b) { return a < b.mark(); });
+       event != events_.end() && event->term < before && found.size() < most; ++event) {
+    bytes += BytesOf(*event);
+    if (bytes > most_bytes && !found.empty()) {
+      break;
+    }
+    found.push_back(*event);
+  }
+  return found;
+}
+
+EventMark History::NewestBefore(Term term) const {
+  const auto later = std::partition_point(
+      events_.begin(), events_.end(), [term](const RunEvent& event) { return event.term < term; });
+  return later == events_.begin() ? EventMark{} : std::prev(later)->mark();
+}
+
+}  // namespace ddprun

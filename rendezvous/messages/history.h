@@ -1,0 +1,62 @@
+// The last events of a run in their order, bounded: a server's own, and those that a node has been
+// told and keeps for the next server.
+//
+// Pure. Never holds two events of one place in the stream: the first that came stays.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "rendezvous/messages/run_event.h"
+
+namespace ddprun {
+
+// What worlds were ended by, and what that cost, since the oldest event that ever was here.
+struct CauseTotal {
+  std::string cause;        // In one word.
+  std::uint64_t ended = 0;  // Worlds, charged or not,
+  Duration lost{0};         // and how long nothing was trained until the next one did.
+  bool operator==(const CauseTotal&) const = default;
+};
+
+class History {
+ public:
+  static constexpr std::size_t kMostEvents = 1'000;
+  static constexpr std::size_t kMostBytes = std::size_t{1} << 20;
+  static constexpr std::size_t kMostCauses = 16;
+
+  // The newest one: after all that is here, whatever it says of its place.
+  const RunEvent& Append(RunEvent event);
+
+  // Those that are not here yet, each at its place; those of a term from `before` on do not count.
+  // Returns what was new, in order.
+  std::vector<RunEvent> Merge(std::vector<RunEvent> events, Term before);
+
+  // The oldest after `mark`, so many and so large at most; those of a term from `before` on do not
+  // count.
+  std::vector<RunEvent> After(EventMark mark, std::size_t most, std::size_t most_bytes,
+                              Term before) const;
+
+  EventMark newest() const { return events_.empty() ? EventMark{} : events_.back().mark(); }
+  // Of a term before that; {}: there is none.
+  EventMark NewestBefore(Term term) const;
+
+  const std::deque<RunEvent>& events() const { return events_; }
+  std::size_t bytes() const { return bytes_; }
+  const std::vector<CauseTotal>& totals() const { return totals_; }
+
+ private:
+  void Count(const RunEvent& event);
+  void Shorten();
+
+  std::deque<RunEvent> events_;  // By their marks.
+  std::size_t bytes_ = 0;
+  std::vector<CauseTotal> totals_;
+};
+
+std::size_t BytesOf(const RunEvent& event);
+
+}  // namespace ddprun

@@ -1,0 +1,116 @@
+#include "rendezvous/messages/history.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace ddprun {
+namespace {
+
+constexpr Term kAny{std::numeric_limits<std::uint64_t>::max()};
+
+RunEvent Of(std::uint64_t term, const std::string& text, std::uint64_t number = 0) {
+  RunEvent event;
+  event.term = {term};
+  event.number = number;
+  event.text = text;
+  return event;
+}
+
+std::string Texts(const std::vector<RunEvent>& events) {
+  std::string texts;
+  for (const RunEvent& event : events) {
+    texts += (texts.empty() ? "" : " ") + event.text;
+  }
+  return texts;
+}
+
+std::string All(const History& history) {
+  return Texts({history.events().begin(), history.events().end()});
+}
+
+TEST(History, NumbersFromOneInEachReign) {
+  History history;
+  EXPECT_EQ(history.newest(), EventMark{});
+  EXPECT_EQ(history.Append(Of(7, "a")).number, 1u);
+  EXPECT_EQ(history.Append(Of(7, "b", 99)).number, 2u);
+  EXPECT_EQ(history.Append(Of(9, "c")).number, 1u);
+  EXPECT_EQ(history.newest(), (EventMark{{9}, 1}));
+  EXPECT_EQ(history.NewestBefore({9}), (EventMark{{7}, 2}));
+  EXPECT_EQ(history.NewestBefore({7}), EventMark{});
+}
+
+TEST(History, WhatNodesKeptComesToItsPlaceOnce) {
+  History history;
+  history.Append(Of(9, "own"));
+  EXPECT_EQ(Texts(history.Merge({Of(7, "b", 2), Of(7, "a", 1)}, {9})), "b a");
+  EXPECT_EQ(Texts(history.Merge({Of(7, "a", 1), Of(8, "c", 1)}, {9})), "c");
+  EXPECT_EQ(All(history), "a b c own");
+}
+
+TEST(History, NobodySpeaksForTheReignOfNowOrALaterOne) {
+  History history;
+  history.Append(Of(9, "own"));
+  EXPECT_TRUE(history.Merge({Of(9, "forged", 2), Of(10, "later", 1)}, {9}).empty());
+  EXPECT_EQ(All(history), "own");
+}
+
+TEST(History, TheOldestAfterAMarkComeFirst) {
+  History history;
+  for (const char* text : {"a", "b", "c", "d"}) {
+    history.Append(Of(7, text));
+  }
+  history.Append(Of(8, "e"));
+  EXPECT_EQ(Texts(history.After({}, 2, 1 << 20, kAny)), "a b");
+  EXPECT_EQ(Texts(history.After({{7}, 3}, 9, 1 << 20, kAny)), "d e");
+  EXPECT_EQ(Texts(history.After({{7}, 3}, 9, 1 << 20, {8})), "d");
+  EXPECT_EQ(Texts(history.After({{7}, 1}, 9, 1, kAny)), "b");  // One always goes.
+  EXPECT_EQ(Texts(history.After({{8}, 1}, 9, 1 << 20, kAny)), "");
+}
+
+TEST(History, CountsWhatEndedWorldsAndWhatThatCost) {
+  History history;
+  const auto add = [&](const char* kind, const char* cause, Duration lost) {
+    RunEvent event = Of(7, "x");
+    event.kind = kind;
+    event.cause = cause;
+    event.lost = lost;
+    history.Append(event);
+  };
+  add(kEventStarted, "start", Duration{900});  // Nothing had been trained.
+  add(kEventStopping, "worker", Duration{0});
+  add(kEventRestarting, "worker", Duration{0});
+  add(kEventRecovered, "worker", Duration{40});
+  add(kEventStopped, "node_lost", Duration{0});
+  add(kEventRestarting, "worker", Duration{0});
+  add(kEventRecovered, "worker", Duration{2});
+  EXPECT_EQ(history.totals(),
+            (std::vector<CauseTotal>{{"worker", 2, Duration{42}}, {"node_lost", 1, Duration{0}}}));
+  for (int i = 0; i < 100; ++i) {  // As a peer may make them up.
+    add(kEventRecovered, std::to_string(i).c_str(), Duration{1});
+  }
+  EXPECT_EQ(history.totals().size(), History::kMostCauses);
+}
+
+TEST(History, IsBoundedByNumberAndSize) {
+  History many;
+  for (std::size_t i = 0; i < History::kMostEvents + 5; ++i) {
+    many.Append(Of(7, "x"));
+  }
+  EXPECT_EQ(many.events().size(), History::kMostEvents);
+  EXPECT_EQ(many.events().front().number, 6u);
+  EXPECT_EQ(many.newest().number, History::kMostEvents + 5);
+  History large;
+  std::vector<RunEvent> kept;
+  for (std::uint64_t i = 1; i <= 300; ++i) {
+    large.Append(Of(7, std::string(4'096, 'x')));
+    kept.push_back(Of(6, std::string(4'096, 'y'), i));
+  }
+  EXPECT_LE(large.bytes(), History::kMostBytes);
+  large.Merge(kept, {7});
+  EXPECT_LE(large.bytes(), History::kMostBytes);
+  EXPECT_EQ(large.newest(), (EventMark{{7}, 300}));
+}
+
+}  // namespace
+}  // namespace ddprun
