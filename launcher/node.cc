@@ -23,6 +23,7 @@ namespace {
 
 constexpr Duration kOutputFlushLimit{500};
 constexpr Duration kSweepLimit{5'000};
+constexpr Duration kEventsFlushLimit{500};
 
 }  // namespace
 
@@ -59,6 +60,9 @@ Result<int> LaunchedNode::Run() {
   watch_.reset();
   agent_->workers.FlushOutput(kOutputFlushLimit);
   role_.Close();
+  if (events_) {
+    events_->Finish(kEventsFlushLimit);
+  }
   return end_->code();
 }
 
@@ -87,6 +91,9 @@ Result<void> LaunchedNode::SetUp() {
     news.estate = HoldEstate();
   }
   ASSIGN_OR_RETURN(role_, TakeServerRole(loop_, config_, std::move(news)));
+  if (role_.coordinator) {
+    TellEventsOf(*role_.coordinator);
+  }
   RETURN_IF_ERROR(served_files_->Open(role_));
   AgentOptions options = OptionsOf(config_, prepared_, *directory_, slot.node, role_.where);
   options.store.address = address;
@@ -133,12 +140,26 @@ std::shared_ptr<EstateKeeper> LaunchedNode::HoldEstate() {
       [memory = held](const std::optional<HeldEstate>& held) { memory->Hold(held); });
 }
 
+// Where nodes share a directory there, so that whoever serves goes on with one file.
+void LaunchedNode::TellEventsOf(CoordinatorDriver& coordinator) {
+  if (!events_ && (!config_.run_dir.empty() || !directory_->temporary())) {
+    events_ = std::make_unique<EventFile>(loop_, config_.run_dir.empty()
+                                                     ? directory_->path()
+                                                     : std::filesystem::path(config_.run_dir));
+  }
+  if (events_) {
+    coordinator.TellEvents(
+        [this](const RunId& run_id, const RunEvent& event) { events_->Keep(run_id, event); });
+  }
+}
+
 ServerNews LaunchedNode::News() {
   return {.estate = nullptr,
           .on_serving =
               [this](const NewServer& server) {
                 served_files_->Write(server.endpoint, server.token);
                 server.coordinator.SetToken(server.token);
+                TellEventsOf(server.coordinator);
                 end_->OnServerCame();
               },
           .on_stepped_down =

@@ -15,6 +15,7 @@
 #include "launcher/end/agent_end.h"
 #include "launcher/preparation.h"
 #include "launcher/run_directory.h"
+#include "launcher/server/event_file.h"
 #include "launcher/server/served_files.h"
 #include "launcher/server/server_role.h"
 #include "launcher/server/store_probe.h"
@@ -39,6 +40,7 @@ class LaunchedNode {
   Result<void> MakeRunDirectory();
   std::shared_ptr<EstateKeeper> HoldEstate();
   ServerNews News();
+  void TellEventsOf(CoordinatorDriver& coordinator);
   Result<void> OpenWatch();
   NodeView Look() const;
   void OnWorker(const WorkerNews& news);
@@ -53,6 +55,7 @@ class LaunchedNode {
   std::optional<RunDirectory> directory_;
   ServerRole role_;
   std::optional<ServedFiles> served_files_;
+  std::unique_ptr<EventFile> events_;  // None: no directory of this run stays.
   std::unique_ptr<ProcessAgent> agent_;
   std::optional<AgentEnd> end_;
   std::unique_ptr<SrunWatch> srun_watch_;

@@ -12,6 +12,7 @@
 #include "common/exit_code.h"
 #include "common/log.h"
 #include "launcher/run_token.h"
+#include "launcher/server/event_file.h"
 #include "launcher/server/server_files.h"
 #include "launcher/server/server_role.h"
 #include "launcher/slurm/sealed_token.h"
@@ -21,6 +22,8 @@
 
 namespace ddprun {
 namespace {
+
+constexpr Duration kEventsFlushLimit{500};
 
 struct Kept {
   std::optional<JournalFile> file;
@@ -126,7 +129,17 @@ int ServeInTurn(const ServerConfig& config, AsioLoop& loop) {
   const auto network = std::make_shared<GrpcNetwork>(loop, *access, *operators);
   network->UseSealed(drawn.sealed, nullptr);
   options.network = network;
-  options.on_serving = [](const NewServer& server) { server.coordinator.SetToken(server.token); };
+  std::unique_ptr<EventFile> events;
+  if (!config.run_dir.empty()) {
+    events = std::make_unique<EventFile>(loop, config.run_dir);
+  }
+  options.on_serving = [&events](const NewServer& server) {
+    server.coordinator.SetToken(server.token);
+    if (events) {
+      server.coordinator.TellEvents(
+          [&events](const RunId& run_id, const RunEvent& event) { events->Keep(run_id, event); });
+    }
+  };
   SuccessionDriver succession(loop, std::move(options), nullptr);
   const Result<void> open = Open(succession, *network, config, *access, drawn.why_not);
   if (!open) {
@@ -136,6 +149,9 @@ int ServeInTurn(const ServerConfig& config, AsioLoop& loop) {
   succession.Start();
   const int code = RunUntilStopped(loop);
   succession.Close();
+  if (events) {
+    events->Finish(kEventsFlushLimit);
+  }
   return code;
 }
 

@@ -1,0 +1,189 @@
+#include "launcher/server/event_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "common/files.h"
+#include "common/json.h"
+#include "common/log.h"
+#include "launcher/status_json.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kTail = std::size_t{256} << 10;  // Looked at for what another server wrote.
+constexpr unsigned kMode = 0644;
+
+using Place = std::pair<RunId, EventMark>;
+
+struct Line {
+  Place place;
+  std::string text;
+};
+
+// Of a line of ours; {}: it is none.
+Place PlaceOf(std::string_view line) {
+  const nlohmann::json json = ParseJson(line);
+  const auto number = [&json](const char* name) {
+    const auto found = json.is_object() ? json.find(name) : json.end();
+    return found != json.end() && found->is_number_unsigned() ? found->get<std::uint64_t>() : 0;
+  };
+  const auto run = json.is_object() ? json.find("run_id") : json.end();
+  const bool named = run != json.end() && run->is_string();
+  return {named ? run->get<std::string>() : RunId(), {{number("term")}, number("number")}};
+}
+
+}  // namespace
+
+struct EventFile::Shared {
+  explicit Shared(const std::filesystem::path& directory)
+      : path(directory / "events.jsonl"), before(directory / "events.1.jsonl") {}
+
+  const std::filesystem::path path;
+  const std::filesystem::path before;
+
+  std::atomic<bool> writing = false;
+
+  std::mutex mutex;  // Of all below.
+  std::vector<Line> waiting;
+  std::size_t bytes = 0;
+
+  std::mutex disk;  // Of all below: one writes.
+  std::optional<std::set<Place>> there;
+  bool torn = false;  // The file does not end with a whole line.
+
+  // What stands at its end, once.
+  Result<void> Look(int fd, std::uint64_t size) {
+    std::string tail(std::min<std::uint64_t>(size, kTail), '\0');
+    const ssize_t got =
+        ::pread(fd, tail.data(), tail.size(), static_cast<off_t>(size - tail.size()));
+    if (got < 0) {
+      return SystemError("read the events", path.native(), errno);
+    }
+    tail.resize(static_cast<std::size_t>(got));
+    torn = !tail.empty() && tail.back() != '\n';
+    there.emplace();
+    for (std::size_t at = 0; at < tail.size();) {
+      const std::size_t end = std::min(tail.find('\n', at), tail.size());
+      there->insert(PlaceOf(std::string_view(tail).substr(at, end - at)));
+      at = end + 1;
+    }
+    return {};
+  }
+
+  Result<void> Append(const std::vector<Line>& lines) {
+    const std::lock_guard one(disk);
+    for (bool again = false;; again = true) {
+      ASSIGN_OR_RETURN(const UniqueFd fd,
+                       OpenOrdinary(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, kMode));
+      struct stat found {};
+      if (::fstat(fd.get(), &found) != 0) {
+        return SystemError("look at the events", path.native(), errno);
+      }
+      const auto size = static_cast<std::uint64_t>(found.st_size);
+      if (!there) {
+        RETURN_IF_ERROR(Look(fd.get(), size));
+      }
+      if (size >= kMostBytes && !again) {
+        if (::rename(path.c_str(), before.c_str()) != 0) {
+          return SystemError("put the events aside as", before.native(), errno);
+        }
+        torn = false;
+        continue;
+      }
+      std::string text = torn ? "\n" : "";
+      for (const Line& line : lines) {
+        text += there->contains(line.place) ? "" : line.text;
+      }
+      torn = true;
+      RETURN_IF_ERROR(WriteAll(fd.get(), text, path));
+      torn = false;
+      return {};
+    }
+  }
+
+  bool Waits() {
+    const std::lock_guard lock(mutex);
+    return !waiting.empty();
+  }
+  std::vector<Line> Take() {
+    const std::lock_guard lock(mutex);
+    bytes = 0;
+    return std::exchange(waiting, {});
+  }
+};
+
+EventFile::EventFile(Loop& loop, std::filesystem::path directory)
+    : loop_(loop), shared_(std::make_shared<Shared>(directory)) {}
+
+EventFile::~EventFile() = default;
+
+void EventFile::Keep(const RunId& run_id, const RunEvent& event) {
+  OrderedJson json;
+  json["run_id"] = run_id;
+  json.update(EventInJson(event));
+  Line line{{run_id, event.mark()}, JsonText(json) + "\n"};
+  {
+    const std::lock_guard lock(shared_->mutex);
+    if (shared_->bytes + line.text.size() > kMostWaiting) {
+      return;  // Said when the write before was late.
+    }
+    shared_->bytes += line.text.size();
+    shared_->waiting.push_back(std::move(line));
+  }
+  Write();
+}
+
+// Nothing where a thread is at it still, be it one that was left behind: it, or the next event,
+// takes along what waits.
+void EventFile::Write() {
+  if (shared_->writing.exchange(true)) {
+    return;
+  }
+  const auto refused = std::make_shared<std::string>();
+  loop_.RunBounded(
+      kPatience,
+      [shared = shared_, refused] {
+        if (auto written = shared->Append(shared->Take()); !written) {
+          *refused = written.error().message;
+        }
+        shared->writing = false;
+      },
+      [this, refused](bool in_time) {
+        if (!in_time) {
+          SayOnce("writing to '" + shared_->path.native() + "' takes longer than " +
+                  FormatDuration(kPatience) + " (does its disk answer?)");
+        } else if (!refused->empty()) {
+          SayOnce(*refused);
+        } else if (shared_->Waits()) {
+          Write();
+        }
+      });
+}
+
+void EventFile::SayOnce(const std::string& why) {
+  if (!std::exchange(said_, true)) {
+    Log(LogLevel::kWarning,
+        why + ": events of this run are not in that file until it can be written");
+  }
+}
+
+void EventFile::Finish(Duration limit) {
+  (void)FinishesWithin(limit, [shared = shared_] {
+    if (const auto lines = shared->Take(); !lines.empty()) {
+      (void)shared->Append(lines);
+    }
+  });
+}
+
+}  // namespace ddprun

@@ -1,0 +1,51 @@
+// The events of a run as lines of JSON in its run directory, by the node that carries the server:
+//
+//   <run directory>/events.jsonl     appended to; beyond kMostBytes it becomes
+//   <run directory>/events.1.jsonl   the one before, which goes then
+//
+// A run that moves its server goes on in the same file where nodes share the directory: what stands
+// at its end is not written again. A line has number and term, so that whoever reads can order what
+// two servers wrote beside each other.
+//
+// Never holds the loop up: one write at a time, on a thread that may be left behind; what does not
+// fit into kMostWaiting meanwhile is dropped, and that is said once, as is what the disk refuses.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "common/loop.h"
+#include "rendezvous/messages/run_event.h"
+
+namespace ddprun {
+
+class EventFile {
+ public:
+  static constexpr std::size_t kMostBytes = std::size_t{8} << 20;
+  static constexpr std::size_t kMostWaiting = std::size_t{1} << 20;
+  static constexpr Duration kPatience{2'000};  // Of one write; then it is said.
+
+  EventFile(Loop& loop, std::filesystem::path directory);
+  ~EventFile();
+  EventFile(const EventFile&) = delete;
+  EventFile& operator=(const EventFile&) = delete;
+
+  // On the loop.
+  void Keep(const RunId& run_id, const RunEvent& event);
+
+  // The loop has ended: what waits is written, if that is possible within `limit`.
+  void Finish(Duration limit);
+
+ private:
+  struct Shared;  // With the thread.
+
+  void Write();
+  void SayOnce(const std::string& why);
+
+  Loop& loop_;
+  const std::shared_ptr<Shared> shared_;
+  bool said_ = false;
+};
+
+}  // namespace ddprun
