@@ -233,6 +233,21 @@ constexpr Metric kOfRun[] = {
          }
        }
      }},
+    {"ddprun_worlds_ended_total", "counter", "cause",
+     "Worlds that ended before the run did, charged or not: worker, hang, node_lost, scale_up, "
+     "leave, stop. Of this and earlier servers, as far as that is known.",
+     [](const NodeView& view, Series& out) {
+       for (const CauseTotal& total : view.run->totals) {
+         out.Add({{"cause", total.cause}}, static_cast<double>(total.ended));
+       }
+     }},
+    {"ddprun_lost_seconds_total", "counter", "cause",
+     "From bad news to the first step of all workers: so long nothing was trained.",
+     [](const NodeView& view, Series& out) {
+       for (const CauseTotal& total : view.run->totals) {
+         out.Add({{"cause", total.cause}}, Seconds(total.lost));
+       }
+     }},
     {"ddprun_node_heartbeat_age_seconds", "gauge", "node",
      "Since the server last heard a node of the world.",
      [](const NodeView& view, Series& out) {

@@ -52,6 +52,7 @@ TEST(Metrics, TheServerTellsTheRun) {
       {.node = "n2", .state = "lost"}};
   view.run->more_nodes = 7;
   view.run->startups = {{}, {.detect = Duration{2}, .stop = Duration{40}}};
+  view.run->totals = {{"hang", 3, Duration{1'500}}};
   EXPECT_THAT(MetricsText(view, 0),
               AllOf(HasSubstr("\nddprun_wait_seconds 2.5\n"),
                     HasSubstr("\nddprun_run_state{state=\"gathering\"} 1\n"),
@@ -59,6 +60,8 @@ TEST(Metrics, TheServerTellsTheRun) {
                     HasSubstr("\nddprun_nodes{state=\"not listed\"} 7\n"),
                     HasSubstr("\nddprun_node_heartbeat_age_seconds{node=\"n1\"} 0.02\n"),
                     HasSubstr("\nddprun_last_start_seconds{phase=\"stop\"} 0.04\n"),
+                    HasSubstr("\nddprun_worlds_ended_total{cause=\"hang\"} 3\n"),
+                    HasSubstr("\nddprun_lost_seconds_total{cause=\"hang\"} 1.5\n"),
                     Not(HasSubstr("phase=\"form\"")), Not(HasSubstr("node=\"n2\""))));
 }
 
