@@ -58,6 +58,11 @@ const char* WordOf(NoticeLevel level) {
 OrderedJson EventInJson(const RunEvent& event) {
   Json json = FieldsInJson(kRunEventFields, event);
   json.erase("age_seconds");
+  for (auto field = json.begin(); field != json.end();) {
+    const bool absent = *field == nullptr || *field == "" || *field == 0.0;
+    const bool told = field.key() == "lost_seconds" && event.kind == kEventRecovered;
+    field = absent && !told ? json.erase(field) : std::next(field);
+  }
   json["level"] = WordOf(event.level);
   return json;
 }

@@ -16,7 +16,7 @@ using OrderedJson = nlohmann::ordered_json;
 // `now_unix`: seconds since 1970, for the time that the job has left.
 OrderedJson RunInJson(const RunStatus& run, std::int64_t now_unix);
 
-// Without its age.
+// Without its age, and without what it does not have.
 OrderedJson EventInJson(const RunEvent& event);
 
 // On one line, or with `indent` spaces; what is no UTF-8 is replaced.

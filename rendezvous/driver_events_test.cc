@@ -78,7 +78,11 @@ TEST_F(DriverEvents, AreNumberedAndToldToTheNodesThatKeepThem) {
     server.report.events_seen = first.events[0].mark();
     server.report.placement = std::get<ddprun::Run>(first.directive).placement;
     server.report.hosting = Hosting::kStopping;
-    EXPECT_EQ(server.Tell().events.at(0).kind, kEventStopping);
+    const SyncReply second = server.Tell();
+    ASSERT_EQ(second.events.size(), 2u);
+    EXPECT_EQ(second.events[1].kind, kEventStopping);
+    EXPECT_EQ(second.events[1].cause, "worker");
+    EXPECT_EQ(second.events[1].number, 3u);
   });
 }
 

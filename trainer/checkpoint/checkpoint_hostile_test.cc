@@ -88,5 +88,16 @@ TEST_F(CheckpointHostile, AFileLargerThanTheMemoryIsNotRead) {
   EXPECT_THAT(read.error().message, testing::HasSubstr("larger than this machine's memory"));
 }
 
+// A record that was linked, though its writer heard otherwise and could not remove the name beside
+// it, is the record: trying again must not write into it.
+TEST_F(CheckpointHostile, WhatWasLinkedIsNotWrittenAnew) {
+  FileSystem& files = RealFileSystem();
+  ASSERT_TRUE(files.Write(directory_ / "beside", {"a record"}));
+  ASSERT_TRUE(files.Link(directory_ / "beside", directory_ / "fence-9").value());
+  ASSERT_TRUE(files.Write(directory_ / "beside", {"another"}));
+  EXPECT_EQ(files.Read(directory_ / "fence-9", 100).value(), "a record");
+  EXPECT_EQ(files.Read(directory_ / "beside", 100).value(), "another");
+}
+
 }  // namespace
 }  // namespace ddprun

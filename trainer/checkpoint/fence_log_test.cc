@@ -340,20 +340,6 @@ TEST(Writer, DistinctRunIdsStayDistinctAndPrintable) {
   EXPECT_LT(id(std::string(5000, 'a')).size(), 300u);
 }
 
-// A record that was linked, though its writer heard otherwise and could not remove the name beside
-// it, is the record: trying again must not write into it.
-TEST(FenceLogAgain, WhatWasLinkedIsNotWrittenAnew) {
-  const std::filesystem::path directory =
-      testing::TempDir() + "/fence-again-" + Hex(std::random_device()());
-  std::filesystem::create_directories(directory);
-  FileSystem& files = RealFileSystem();
-  ASSERT_TRUE(files.Write(directory / "beside", {"a record"}));
-  ASSERT_TRUE(files.Link(directory / "beside", directory / "fence-2").value());
-  ASSERT_TRUE(files.Write(directory / "beside", {"another"}));
-  EXPECT_EQ(files.Read(directory / "fence-2", 100).value(), "a record");
-  EXPECT_EQ(files.Read(directory / "beside", 100).value(), "another");
-}
-
 // On the real file system: whatever was acknowledged is in the log, once, and nobody's commit
 // stands behind a newer world's claim.
 TEST(FenceLogRace, ThreadsThatClaimAndCommitAtOnceKeepOneOrder) {
