@@ -75,14 +75,21 @@ struct EventFile::Shared {
     there.emplace();
     for (std::size_t at = 0; at < tail.size();) {
       const std::size_t end = std::min(tail.find('\n', at), tail.size());
-      there->insert(PlaceOf(std::string_view(tail).substr(at, end - at)));
+      if (tail[at] == '{') {
+        there->insert(PlaceOf(std::string_view(tail).substr(at, end - at)));
+      }
       at = end + 1;
     }
     return {};
   }
 
-  Result<void> Append(const std::vector<Line>& lines) {
+  // What waits. Taken only by whoever may write: who waits for this has waited for all of it.
+  Result<void> Append() {
     const std::lock_guard one(disk);
+    const std::vector<Line> lines = Take();
+    if (lines.empty()) {
+      return {};
+    }
     for (bool again = false;; again = true) {
       ASSIGN_OR_RETURN(const UniqueFd fd,
                        OpenOrdinary(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, kMode));
@@ -154,7 +161,7 @@ void EventFile::Write() {
   loop_.RunBounded(
       kPatience,
       [shared = shared_, refused] {
-        if (auto written = shared->Append(shared->Take()); !written) {
+        if (auto written = shared->Append(); !written) {
           *refused = written.error().message;
         }
         shared->writing = false;
@@ -179,11 +186,7 @@ void EventFile::SayOnce(const std::string& why) {
 }
 
 void EventFile::Finish(Duration limit) {
-  (void)FinishesWithin(limit, [shared = shared_] {
-    if (const auto lines = shared->Take(); !lines.empty()) {
-      (void)shared->Append(lines);
-    }
-  });
+  (void)FinishesWithin(limit, [shared = shared_] { (void)shared->Append(); });
 }
 
 }  // namespace ddprun

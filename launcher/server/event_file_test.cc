@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
@@ -81,7 +82,8 @@ TEST_F(EventFileTest, IsALineOfJsonForEachEvent) {
   EXPECT_FALSE(json.contains("cause"));
   EXPECT_EQ(json["level"], "info");
   EXPECT_FALSE(json.contains("age_seconds"));
-  EXPECT_EQ(std::count(File().begin(), File().end(), '\n'), 1);
+  const std::string text = File();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
 }
 
 TEST_F(EventFileTest, TheNextServerGoesOnAndWritesNothingTwice) {
