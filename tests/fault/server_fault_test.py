@@ -231,6 +231,8 @@ class ServerFault(DdprunTest):
         self.start_server()
         self.start_nodes()
         _, workers = self.world()
+        # Nobody waits for the world's record: its workers may run before it is on disk.
+        self.wait_for(lambda: os.path.getsize(self.journal) > 60, what="the world's record")
         self.kill_server()
         with open(self.journal, "r+b") as file:
             file.seek(60)
