@@ -239,7 +239,9 @@ void CoordinatorDriver::AnswerIfDue(const RunId& run_id, RunEntry& run, const No
   }
   const CallEnded ended{key.node, key.incarnation, parked.sequence, false};
   SyncReply reply = ReplyWith(run.state, std::move(directive));
-  reply.events_kept = run.history.NewestBefore(config_.term);
+  if (const auto told = run.told.find(key); told != run.told.end()) {
+    reply.events_kept = told->second;
+  }
   if (KeepsEvents(run.state, key)) {
     reply.events = run.history.After(parked.events_seen, kMostEventsAtOnce, kMostEventBytesAtOnce,
                                      config_.term.Next());
@@ -267,6 +269,12 @@ void CoordinatorDriver::TakeIn(const RunId& run_id, RunEntry& run, const NodeKey
                                std::vector<RunEvent> events) {
   if (events.empty() || (run.state.phase != Phase::kRecovering && !FindMember(run.state, key))) {
     return;
+  }
+  // Of each node for itself: one that makes a mark up silences nobody else.
+  for (const RunEvent& event : events) {
+    if (event.term < config_.term) {
+      run.told[key] = std::max(run.told[key], event.mark());
+    }
   }
   for (const RunEvent& event : run.history.Merge(std::move(events), config_.term)) {
     if (keep_events_) {

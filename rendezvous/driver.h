@@ -120,7 +120,8 @@ class CoordinatorDriver {
     std::optional<Time> armed;
     std::optional<Time> forget;
     History history;
-    std::uint64_t edition = 0;  // Of the state when every parked call was last looked at.
+    std::map<NodeKey, EventMark> told;  // The newest of an earlier reign, by the node that told it.
+    std::uint64_t edition = 0;          // Of the state when every parked call was last looked at.
   };
 
   void EndIfUnneeded();

@@ -102,6 +102,22 @@ TEST_F(DriverEvents, OfAnEarlierServerComeFromTheNodesAndAreAskedForOnce) {
   });
 }
 
+// A made-up mark does not tell the others that all is known.
+TEST_F(DriverEvents, OneNodesMarkSilencesNoOther) {
+  OnLoop([&] {
+    Server server(loop, 9);
+    server.Tell();
+    server.report.events = {Of(8, kMaxCount)};
+    EXPECT_EQ(server.Tell().events_kept, (EventMark{{8}, kMaxCount}));
+    server.report.incarnation = {2};
+    server.report.sequence = 0;
+    server.report.events = {};
+    const auto asked = std::make_shared<Asked>();
+    server.driver.OnReport(server.report, asked);
+    EXPECT_TRUE(!asked->told || asked->told->events_kept == EventMark{});
+  });
+}
+
 TEST_F(DriverEvents, OfAStrangerCountForNothing) {
   OnLoop([&] {
     Server server(loop, 9);

@@ -17,11 +17,13 @@
 #include "common/json.h"
 #include "common/log.h"
 #include "launcher/status_json.h"
+#include "rendezvous/messages/history.h"
 
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kTail = std::size_t{256} << 10;  // Looked at for what another server wrote.
+// Looked at for what another server wrote: as much as nodes may have kept, in longer words.
+constexpr std::size_t kTail = 3 * History::kMostBytes;
 constexpr unsigned kMode = 0644;
 
 using Place = std::pair<RunId, EventMark>;
@@ -62,8 +64,20 @@ struct EventFile::Shared {
   std::optional<std::set<Place>> there;
   bool torn = false;  // The file does not end with a whole line.
 
-  // What stands at its end, once.
+  // What stands at its end, once; and at that of the file before, where this one is short.
   Result<void> Look(int fd, std::uint64_t size) {
+    there.emplace();
+    if (size < kTail) {
+      const Result<UniqueFd> old = OpenOrdinary(before, O_RDONLY, 0);
+      struct stat found {};
+      if (old && ::fstat(old->get(), &found) == 0) {
+        RETURN_IF_ERROR(Note(old->get(), static_cast<std::uint64_t>(found.st_size)));
+      }
+    }
+    return Note(fd, size);
+  }
+
+  Result<void> Note(int fd, std::uint64_t size) {
     std::string tail(std::min<std::uint64_t>(size, kTail), '\0');
     const ssize_t got =
         ::pread(fd, tail.data(), tail.size(), static_cast<off_t>(size - tail.size()));
@@ -72,7 +86,6 @@ struct EventFile::Shared {
     }
     tail.resize(static_cast<std::size_t>(got));
     torn = !tail.empty() && tail.back() != '\n';
-    there.emplace();
     for (std::size_t at = 0; at < tail.size();) {
       const std::size_t end = std::min(tail.find('\n', at), tail.size());
       if (tail[at] == '{') {
@@ -86,10 +99,15 @@ struct EventFile::Shared {
   // What waits. Taken only by whoever may write: who waits for this has waited for all of it.
   Result<void> Append() {
     const std::lock_guard one(disk);
-    const std::vector<Line> lines = Take();
-    if (lines.empty()) {
-      return {};
+    std::vector<Line> lines = Take();
+    Result<void> written = lines.empty() ? Result<void>() : Write(lines);
+    if (!written) {
+      PutBack(std::move(lines));
     }
+    return written;
+  }
+
+  Result<void> Write(const std::vector<Line>& lines) {
     for (bool again = false;; again = true) {
       ASSIGN_OR_RETURN(const UniqueFd fd,
                        OpenOrdinary(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, kMode));
@@ -122,6 +140,15 @@ struct EventFile::Shared {
   bool Waits() {
     const std::lock_guard lock(mutex);
     return !waiting.empty();
+  }
+  // As far as there is room for it beside what has come since.
+  void PutBack(std::vector<Line> lines) {
+    const std::lock_guard lock(mutex);
+    while (!lines.empty() && bytes + lines.back().text.size() <= kMostWaiting) {
+      bytes += lines.back().text.size();
+      waiting.insert(waiting.begin(), std::move(lines.back()));
+      lines.pop_back();
+    }
   }
   std::vector<Line> Take() {
     const std::lock_guard lock(mutex);
@@ -158,13 +185,14 @@ void EventFile::Write() {
     return;
   }
   const auto refused = std::make_shared<std::string>();
+  // Its end is that of the writing, also where no thread could be had for it.
+  const std::shared_ptr<void> end(nullptr, [shared = shared_](void*) { shared->writing = false; });
   loop_.RunBounded(
       kPatience,
-      [shared = shared_, refused] {
+      [shared = shared_, refused, end] {
         if (auto written = shared->Append(); !written) {
           *refused = written.error().message;
         }
-        shared->writing = false;
       },
       [this, refused](bool in_time) {
         if (!in_time) {
@@ -172,8 +200,11 @@ void EventFile::Write() {
                   FormatDuration(kPatience) + " (does its disk answer?)");
         } else if (!refused->empty()) {
           SayOnce(*refused);
-        } else if (shared_->Waits()) {
-          Write();
+        } else {
+          said_ = false;
+          if (shared_->Waits()) {
+            Write();
+          }
         }
       });
 }

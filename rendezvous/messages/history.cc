@@ -1,9 +1,17 @@
 #include "rendezvous/messages/history.h"
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 #include <utility>
 
 namespace ddprun {
+namespace {
+
+constexpr std::array<std::string_view, History::kMostCauses - 1> kCauses{
+    "worker", "hang", "node_lost", "scale_up", "leave", "stop", "superseded"};
+
+}  // namespace
 
 std::size_t BytesOf(const RunEvent& event) {
   return sizeof event + event.text.size() + event.kind.size() + event.cause.size() +
@@ -15,12 +23,12 @@ void History::Count(const RunEvent& event) {
   if (!ended && event.kind != kEventRecovered) {
     return;
   }
-  auto total = std::ranges::find(totals_, event.cause, &CauseTotal::cause);
+  // Peers may have made them up.
+  const bool ours = std::ranges::find(kCauses, event.cause) != kCauses.end();
+  const std::string cause = ours ? event.cause : "other";
+  auto total = std::ranges::find(totals_, cause, &CauseTotal::cause);
   if (total == totals_.end()) {
-    if (totals_.size() == kMostCauses) {
-      return;
-    }
-    total = totals_.insert(total, {event.cause});
+    total = totals_.insert(total, {cause});
   }
   total->ended += ended ? 1 : 0;
   total->lost += ended ? Duration{0} : event.lost;
@@ -29,6 +37,7 @@ void History::Count(const RunEvent& event) {
 void History::Shorten() {
   while (events_.size() > kMostEvents || (bytes_ > kMostBytes && events_.size() > 1)) {
     bytes_ -= BytesOf(events_.front());
+    gone_ = std::max(gone_, events_.front().mark());
     events_.pop_front();
   }
 }
@@ -48,7 +57,8 @@ std::vector<RunEvent> History::Merge(std::vector<RunEvent> events, Term before) 
     const auto place =
         std::lower_bound(events_.begin(), events_.end(), event.mark(),
                          [](const RunEvent& a, const EventMark& b) { return a.mark() < b; });
-    if (event.term >= before || (place != events_.end() && place->mark() == event.mark())) {
+    if (event.term >= before || event.mark() <= gone_ ||
+        (place != events_.end() && place->mark() == event.mark())) {
       continue;
     }
     bytes_ += BytesOf(event);
@@ -75,12 +85,6 @@ std::vector<RunEvent> History::After(EventMark mark, std::size_t most, std::size
     found.push_back(*event);
   }
   return found;
-}
-
-EventMark History::NewestBefore(Term term) const {
-  const auto later = std::partition_point(
-      events_.begin(), events_.end(), [term](const RunEvent& event) { return event.term < term; });
-  return later == events_.begin() ? EventMark{} : std::prev(later)->mark();
 }
 
 }  // namespace ddprun

@@ -16,7 +16,7 @@ namespace ddprun {
 
 // What worlds were ended by, and what that cost, since the oldest event that ever was here.
 struct CauseTotal {
-  std::string cause;        // In one word.
+  std::string cause;        // In one of our words; any other is "other".
   std::uint64_t ended = 0;  // Worlds, charged or not,
   Duration lost{0};         // and how long nothing was trained until the next one did.
   bool operator==(const CauseTotal&) const = default;
@@ -26,13 +26,13 @@ class History {
  public:
   static constexpr std::size_t kMostEvents = 1'000;
   static constexpr std::size_t kMostBytes = std::size_t{1} << 20;
-  static constexpr std::size_t kMostCauses = 16;
+  static constexpr std::size_t kMostCauses = 8;
 
   // The newest one: after all that is here, whatever it says of its place.
   const RunEvent& Append(RunEvent event);
 
-  // Those that are not here yet, each at its place; those of a term from `before` on do not count.
-  // Returns what was new, in order.
+  // Those that are not here yet, each at its place; those of a term from `before` on do not count,
+  // nor those that had to make room before. Returns what was new.
   std::vector<RunEvent> Merge(std::vector<RunEvent> events, Term before);
 
   // The oldest after `mark`, so many and so large at most; those of a term from `before` on do not
@@ -41,8 +41,6 @@ class History {
                               Term before) const;
 
   EventMark newest() const { return events_.empty() ? EventMark{} : events_.back().mark(); }
-  // Of a term before that; {}: there is none.
-  EventMark NewestBefore(Term term) const;
 
   const std::deque<RunEvent>& events() const { return events_; }
   std::size_t bytes() const { return bytes_; }
@@ -54,6 +52,7 @@ class History {
 
   std::deque<RunEvent> events_;  // By their marks.
   std::size_t bytes_ = 0;
+  EventMark gone_;  // The newest that made room.
   std::vector<CauseTotal> totals_;
 };
 

@@ -36,8 +36,6 @@ TEST(History, NumbersFromOneInEachReign) {
   EXPECT_EQ(history.Append(Of(7, "b", 99)).number, 2u);
   EXPECT_EQ(history.Append(Of(9, "c")).number, 1u);
   EXPECT_EQ(history.newest(), (EventMark{{9}, 1}));
-  EXPECT_EQ(history.NewestBefore({9}), (EventMark{{7}, 2}));
-  EXPECT_EQ(history.NewestBefore({7}), EventMark{});
 }
 
 TEST(History, WhatNodesKeptComesToItsPlaceOnce) {
@@ -89,7 +87,23 @@ TEST(History, CountsWhatEndedWorldsAndWhatThatCost) {
   for (int i = 0; i < 100; ++i) {  // As a peer may make them up.
     add(kEventRecovered, std::to_string(i).c_str(), Duration{1});
   }
-  EXPECT_EQ(history.totals().size(), History::kMostCauses);
+  ASSERT_EQ(history.totals().size(), 3u);
+  EXPECT_EQ(history.totals().back(), (CauseTotal{"other", 0, Duration{100}}));
+}
+
+TEST(History, WhatMadeRoomNeverComesBack) {
+  History history;
+  for (std::size_t i = 0; i < History::kMostEvents; ++i) {
+    history.Append(Of(7, "x"));
+  }
+  RunEvent old = Of(6, "old", 1);
+  old.kind = kEventRecovered;
+  old.lost = Duration{5};
+  history.Merge({old}, {9});
+  const auto counted = history.totals();
+  EXPECT_TRUE(history.Merge({old}, {9}).empty());
+  EXPECT_EQ(history.totals(), counted);
+  EXPECT_EQ(history.events().size(), History::kMostEvents);
 }
 
 TEST(History, IsBoundedByNumberAndSize) {
