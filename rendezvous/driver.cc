@@ -11,8 +11,6 @@
 #include "rendezvous/core/status.h"
 #include "rendezvous/messages/describe.h"
 #include "rendezvous/messages/lease.h"
-#include "rendezvous/notice_level.h"
-#include "rendezvous/real_names.h"
 
 namespace ddprun {
 namespace {
@@ -248,39 +246,6 @@ void CoordinatorDriver::AnswerIfDue(const RunId& run_id, RunEntry& run, const No
   }
   Unpark(run, key)->Answer(reply);
   Decide(run_id, run, ended);
-}
-
-void CoordinatorDriver::Tell(const RunId& run_id, RunEntry& run, std::vector<RunEvent> events) {
-  for (RunEvent& event : events) {
-    if (!lines_.Say(LevelOf(event.level), event.reason, event.text)) {
-      continue;
-    }
-    event.term = config_.term;
-    event.when = {UnixMilliseconds()};
-    const RunEvent& told = run.history.Append(std::move(event));
-    if (keep_events_) {
-      keep_events_(run_id, told);
-    }
-  }
-}
-
-// Of whoever may have been in a world: a stranger's would only push others out.
-void CoordinatorDriver::TakeIn(const RunId& run_id, RunEntry& run, const NodeKey& key,
-                               std::vector<RunEvent> events) {
-  if (events.empty() || (run.state.phase != Phase::kRecovering && !FindMember(run.state, key))) {
-    return;
-  }
-  // Of each node for itself: one that makes a mark up silences nobody else.
-  for (const RunEvent& event : events) {
-    if (event.term < config_.term) {
-      run.told[key] = std::max(run.told[key], event.mark());
-    }
-  }
-  for (const RunEvent& event : run.history.Merge(std::move(events), config_.term)) {
-    if (keep_events_) {
-      keep_events_(run_id, event);
-    }
-  }
 }
 
 void CoordinatorDriver::Arm(const RunId& run_id, RunEntry& run) {
