@@ -63,6 +63,13 @@ struct EventFile::Shared {
   std::mutex disk;  // Of all below: one writes.
   std::optional<std::set<Place>> there;
   bool torn = false;  // The file does not end with a whole line.
+  bool over = false;  // Nothing is written any more, by whoever was left behind.
+
+  void End() {
+    const std::lock_guard one(disk);
+    (void)AppendLocked();
+    over = true;
+  }
 
   // What stands at its end, once; and at that of the file before, where this one is short.
   Result<void> Look(int fd, std::uint64_t size) {
@@ -99,6 +106,12 @@ struct EventFile::Shared {
   // What waits. Taken only by whoever may write: who waits for this has waited for all of it.
   Result<void> Append() {
     const std::lock_guard one(disk);
+    return AppendLocked();
+  }
+  Result<void> AppendLocked() {
+    if (over) {
+      return {};
+    }
     std::vector<Line> lines = Take();
     Result<void> written = lines.empty() ? Result<void>() : Write(lines);
     if (!written) {
@@ -217,7 +230,7 @@ void EventFile::SayOnce(const std::string& why) {
 }
 
 void EventFile::Finish(Duration limit) {
-  (void)FinishesWithin(limit, [shared = shared_] { (void)shared->Append(); });
+  (void)FinishesWithin(limit, [shared = shared_] { shared->End(); });
 }
 
 }  // namespace ddprun

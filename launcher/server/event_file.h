@@ -34,7 +34,8 @@ class EventFile {
   // On the loop.
   void Keep(const RunId& run_id, const RunEvent& event);
 
-  // The loop has ended: what waits is written, if that is possible within `limit`.
+  // The loop has ended: what waits is written, if that is possible within `limit`, and then nothing
+  // more.
   void Finish(Duration limit);
 
  private:
