@@ -25,7 +25,9 @@ void CoordinatorDriver::Tell(const RunId& run_id, RunEntry& run, std::vector<Run
 // Of whoever may have been in a world: a stranger's would only push others out.
 void CoordinatorDriver::TakeIn(const RunId& run_id, RunEntry& run, const NodeKey& key,
                                std::vector<RunEvent> events) {
-  if (events.empty() || (run.state.phase != Phase::kRecovering && !FindMember(run.state, key))) {
+  const bool member = FindMember(run.state, key) != nullptr;
+  const bool known = run.state.phase == Phase::kRecovering && run.state.nodes.contains(key);
+  if (events.empty() || (!member && !known)) {
     return;
   }
   // Of each node for itself: one that makes a mark up silences nobody else.

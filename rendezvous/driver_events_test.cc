@@ -1,6 +1,8 @@
 // What has happened to a run: numbered, kept by nodes of its world, and known to the next server.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "common/asio_loop.h"
 #include "rendezvous/driver.h"
 
@@ -115,6 +117,26 @@ TEST_F(DriverEvents, OneNodesMarkSilencesNoOther) {
     const auto asked = std::make_shared<Asked>();
     server.driver.OnReport(server.report, asked);
     EXPECT_TRUE(!asked->told || asked->told->events_kept == EventMark{});
+  });
+}
+
+// Else made-up memberships would leave a mark each, beside what a run may hold.
+TEST_F(DriverEvents, OfWhoIsNotKnownYetCountForNothingWhileItRecovers) {
+  OnLoop([&] {
+    Server server(loop, 9);
+    server.driver.TakeOver();
+    server.report.term = {7};
+    server.report.sequence = 1;
+    server.report.events = {Of(7, 1)};
+    server.driver.OnReport(server.report, std::make_shared<Asked>());
+    ASSERT_EQ(server.driver.StateOf("run")->phase, Phase::kRecovering);
+    const auto kept = [&] {
+      return std::count(server.kept.begin(), server.kept.end(), "run 7.1 node_lost");
+    };
+    EXPECT_EQ(kept(), 0);
+    ++server.report.sequence;  // What it has told nobody has, so it says so again.
+    server.driver.OnReport(server.report, std::make_shared<Asked>());
+    EXPECT_EQ(kept(), 1);
   });
 }
 
