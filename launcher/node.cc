@@ -87,6 +87,11 @@ Result<void> LaunchedNode::SetUp() {
   RETURN_IF_ERROR(FindToken(config_));
   served_files_.emplace(loop_, directory_->path(), config_.run_id, config_.tls);
   ServerNews news = News();
+  news.page = [this](UniqueFd socket, std::string begun) {
+    if (watch_) {
+      watch_->Adopt(std::move(socket), std::move(begun));
+    }
+  };
   if (HasSuccession(config_)) {
     news.estate = HoldEstate();
   }
@@ -154,7 +159,8 @@ void LaunchedNode::TellEventsOf(CoordinatorDriver& coordinator) {
 }
 
 ServerNews LaunchedNode::News() {
-  return {.estate = nullptr,
+  return {.page = nullptr,
+          .estate = nullptr,
           .on_serving =
               [this](const NewServer& server) {
                 served_files_->Write(server.endpoint, server.token);
@@ -170,26 +176,68 @@ ServerNews LaunchedNode::News() {
 }
 
 Result<void> LaunchedNode::OpenWatch() {
+  watch_ = MakeWatchDoor(
+      loop_, [this] { return LookForPage(); },
+      [this](ControlVerb verb, const NodeId& node, const std::function<void(HttpAnswer)>& done) {
+        done(Wish(verb, node));
+      });
   if (config_.http_listen) {
-    ASSIGN_OR_RETURN(watch_, OpenWatchDoor(loop_, *config_.http_listen, [this] { return Look(); }));
-    Log(LogLevel::kInfo, "probes and metrics: http://" + ToString(watch_->endpoint()) +
-                             "/livez, /readyz and /metrics");
+    RETURN_IF_ERROR(ListenForWatchers(*watch_, *config_.http_listen));
+    Log(LogLevel::kInfo, "probes, metrics and the status page: http://" +
+                             ToString(watch_->endpoint()) + "/livez, /readyz, /metrics and /");
+    LeavePageLinks();
   }
   return {};
+}
+
+// Of a run that nobody else can join: `ddprun status --url` finds its page there.
+void LaunchedNode::LeavePageLinks() const {
+  if (role_.operators_door == nullptr) {
+    return;
+  }
+  Endpoint at = watch_->endpoint();
+  at.host = IsWildcard(at.host) ? HostName() : at.host;
+  const Result<void> left =
+      WriteTokenFile(directory_->path() / kPageLinks,
+                     PageLinks("http://" + ToString(at), role_.operators_token, config_.run_id));
+  if (!left) {
+    Log(LogLevel::kWarning, "ddprun status --url will not find the page: " + left.error().message);
+  }
+}
+
+CoordinatorDriver* LaunchedNode::Server() const {
+  return role_.succession ? role_.succession->coordinator() : role_.coordinator.get();
 }
 
 NodeView LaunchedNode::Look() const {
   const AgentDriver& driver = agent_->driver;
   NodeView view = ViewOf(driver.state(), driver.config(), worker_counts_, loop_.Now());
   view.scheduler = config_.around.name;
-  const CoordinatorDriver* const server =
-      role_.succession ? role_.succession->coordinator() : role_.coordinator.get();
-  if (server != nullptr) {
+  if (const CoordinatorDriver* const server = Server()) {
     if (auto runs = server->StatusOfRuns(config_.run_id); runs && !runs->empty()) {
       view.run = std::move(runs->front());
     }
   }
   return view;
+}
+
+PageView LaunchedNode::LookForPage() const {
+  std::vector<std::string> names{HostName(), config_.endpoint.host};
+  if (config_.http_listen) {
+    names.push_back(config_.http_listen->host);
+  }
+  return {Look(), PageAccess(role_.operators_token, config_.run_id, std::move(names)), role_.where};
+}
+
+HttpAnswer LaunchedNode::Wish(ControlVerb verb, const NodeId& node) const {
+  constexpr unsigned kConflict = 409;
+  CoordinatorDriver* const server = Server();
+  if (server == nullptr) {
+    return {kConflict, "this node does not carry the server of the run: " + role_.where + " does\n"};
+  }
+  const Result<std::string> said =
+      server->OnControl({config_.run_id, verb, node, role_.operators_token});
+  return said ? HttpAnswer{200, *said + "\n"} : HttpAnswer{kConflict, said.error().message + "\n"};
 }
 
 void LaunchedNode::OnWorker(const WorkerNews& news) {

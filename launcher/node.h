@@ -42,7 +42,11 @@ class LaunchedNode {
   ServerNews News();
   void TellEventsOf(CoordinatorDriver& coordinator);
   Result<void> OpenWatch();
+  void LeavePageLinks() const;
+  CoordinatorDriver* Server() const;
   NodeView Look() const;
+  PageView LookForPage() const;
+  HttpAnswer Wish(ControlVerb verb, const NodeId& node) const;
   void OnWorker(const WorkerNews& news);
   void OnSignal(int signal);
   void OnExit(const Exit& exit);
@@ -63,7 +67,7 @@ class LaunchedNode {
   StoreProbe store_probe_;
   std::uint32_t restarts_used_ = 0;
   WorkerCounts worker_counts_;
-  std::unique_ptr<HttpListener> watch_;  // Last: it asks all of the above.
+  std::unique_ptr<HttpListener> watch_;  // Last: it asks all of the above. None: not set up yet.
 };
 
 }  // namespace ddprun

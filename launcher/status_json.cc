@@ -39,8 +39,43 @@ Json FieldsInJson(const Table& table, const Status& status) {
   return json;
 }
 
+const char* WordOf(RankState state) {
+  return state == RankState::kRunning ? "running"
+         : state == RankState::kLate  ? "late"
+         : state == RankState::kEnded ? "ended"
+                                      : "";
+}
+
+// Columns: a value for each rank in each.
+Json InJson(const Closeup& closeup) {
+  Json json{{"state", Json::array()},
+            {"step", Json::array()},
+            {"since_seconds", Json::array()},
+            {"step_seconds", Json::array()},
+            {"phase", Json::array()}};
+  for (const RankCloseup& rank : closeup.ranks) {
+    json["state"].push_back(WordOf(rank.state));
+    json["step"].push_back(rank.step);
+    json["since_seconds"].push_back(Seconds(rank.since));
+    json["step_seconds"].push_back(rank.step_time.count() == 0
+                                       ? Json(nullptr)
+                                       : Json(std::chrono::duration<double>(rank.step_time).count()));
+    json["phase"].push_back(rank.phase == 0 ? "" : closeup.phases.at(rank.phase - 1));
+  }
+  return json;
+}
+
+Json InJson(const TrainingPoint& point) {
+  const auto or_null = [](const auto& value) { return value ? Json(*value) : Json(nullptr); };
+  return {{"step", point.step},
+          {"loss", or_null(point.loss)},
+          {"samples_per_s", or_null(point.samples_per_s)},
+          {"checkpoint", or_null(point.checkpoint)}};
+}
+
 Json InJson(const NodeStatus& node) {
   Json json = FieldsInJson(kNodeStatusFields, node);
+  json["ranks"] = InJson(node.closeup);
   if (!node.in_world) {
     json["first_rank"] = nullptr;
   }
@@ -67,6 +102,14 @@ OrderedJson EventInJson(const RunEvent& event) {
   return json;
 }
 
+OrderedJson TrainingInJson(const std::vector<TrainingPoint>& training) {
+  Json points = Json::array();
+  for (const TrainingPoint& point : training) {
+    points.push_back(InJson(point));
+  }
+  return points;
+}
+
 OrderedJson RunInJson(const RunStatus& run, std::int64_t now_unix) {
   Json json = FieldsInJson(kRunStatusFields, run);
   json["job_seconds_left"] = run.job_ends_unix > 0 ? Json(run.job_ends_unix - now_unix) : nullptr;
@@ -78,6 +121,7 @@ OrderedJson RunInJson(const RunStatus& run, std::int64_t now_unix) {
     json["nodes"].push_back(InJson(node));
   }
   json["more_nodes"] = run.more_nodes;
+  json["training"] = TrainingInJson(run.training);
   json["startups"] = Json::array();
   for (const Startup& startup : run.startups) {
     json["startups"].push_back(FieldsInJson(kStartupFields, startup));

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstring>
 
 #include "common/files.h"
@@ -20,6 +21,15 @@ std::optional<std::uint64_t> Number(std::string_view text) {
   const auto [parsed, error] = std::from_chars(text.data(), last, value);
   const bool whole = error == std::errc{} && parsed == last && !text.empty();
   return whole ? std::optional(value) : std::nullopt;
+}
+
+// What is no finite number is not there.
+std::optional<double> Real(std::string_view text) {
+  double value = 0;
+  const char* const last = text.data() + text.size();
+  const auto [parsed, error] = std::from_chars(text.data(), last, value);
+  const bool whole = error == std::errc{} && parsed == last && !text.empty();
+  return whole && std::isfinite(value) ? std::optional(value) : std::nullopt;
 }
 
 }  // namespace
@@ -56,6 +66,18 @@ Notification ParseNotification(std::string_view datagram) {
     } else if (name == "EXTEND_TIMEOUT_USEC") {
       if (const auto extend = Number(value)) {
         notification.extend_microseconds = extend;
+      }
+    } else if (name == "LOSS") {
+      if (const auto loss = Real(value)) {
+        notification.loss = loss;
+      }
+    } else if (name == "SAMPLES_PER_S") {
+      if (const auto rate = Real(value); rate && *rate >= 0) {
+        notification.samples_per_s = rate;
+      }
+    } else if (name == "CHECKPOINT") {
+      if (const auto checkpoint = Number(value)) {
+        notification.checkpoint = checkpoint;
       }
     } else if (name == "FDSTORE") {
       notification.store = value == "1";

@@ -4,8 +4,8 @@
 //                      "restart me" and "do not restart"
 //   STEP=1200          progress, a counter that only grows within a generation
 //   LOSS=0.41  SAMPLES_PER_S=51200  CHECKPOINT=1000
-//                      how well it goes, from the rank that knows; CHECKPOINT is the step of the
-//                      newest one. For whoever listens: an agent passes over them
+//                      how well it goes, from the rank that knows, for people; CHECKPOINT is the
+//                      step of the newest one
 //   RESUME=1200        its state is there, and it goes on from that step; once, before the first
 //   PHASE=checkpoint   what it is doing, one word
 //   EXTEND_TIMEOUT_USEC=60000000
@@ -37,6 +37,9 @@ struct Notification {
   std::optional<std::uint64_t> resume;
   std::optional<std::string> phase;  // At most 64 printable characters.
   std::optional<std::uint64_t> extend_microseconds;
+  std::optional<double> loss;           // A number, as all of these.
+  std::optional<double> samples_per_s;  // Not negative.
+  std::optional<std::uint64_t> checkpoint;
   bool store = false;
   bool remove = false;
   std::optional<std::string> block;  // Empty: a name that no block can have.

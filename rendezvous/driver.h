@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "common/loop.h"
+#include "rendezvous/closeups.h"
 #include "rendezvous/core/coordinator.h"
 #include "rendezvous/door/control_token.h"
 #include "rendezvous/door/few_lines.h"
@@ -120,6 +121,7 @@ class CoordinatorDriver {
     std::optional<Time> armed;
     std::optional<Time> forget;
     History history;
+    Closeups closeups;
     std::map<NodeKey, EventMark> told;  // The newest of an earlier reign, by the node that told it.
     std::uint64_t edition = 0;          // Of the state when every parked call was last looked at.
   };

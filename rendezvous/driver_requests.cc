@@ -16,6 +16,9 @@ void AddEvents(const History& history, RunStatus& status) {
   const std::size_t shown = std::min(events.size(), kMostShownEvents);
   status.events.assign(events.end() - static_cast<std::ptrdiff_t>(shown), events.end());
   status.totals = history.totals();
+  if (history.since() != UnixTime{}) {
+    status.known = Duration(std::max<std::int64_t>(0, now.ms - history.since().ms));
+  }
   for (RunEvent& event : status.events) {
     event.age = Duration(std::max<std::int64_t>(0, now.ms - event.when.ms));
   }
@@ -37,6 +40,7 @@ Result<std::vector<RunStatus>> CoordinatorDriver::StatusOfRuns(const RunId& run_
       status.startups.clear();
     } else {
       AddEvents(run->history, status);
+      run->closeups.AddTo(status);
     }
     statuses.push_back(std::move(status));
   }

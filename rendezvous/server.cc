@@ -210,6 +210,7 @@ Result<Endpoint> RendezvousServer::ListenAt(const ListenPlace& place) {
       store_(std::move(fd));
     }
   };
+  handlers.http = page_;
   AcceptorOptions options = options_;
   if (!access_.token.empty()) {
     options.health.prove = [token = access_.token, port = socket.endpoint.port,

@@ -32,6 +32,9 @@ class RendezvousServer final : public ListeningServer {
   // Who takes the connections of c10d store clients; nobody: they are closed.
   void SetStore(std::function<void(UniqueFd)> store);
 
+  // Who takes what a browser asks for, with what was read of it; nobody: it is told of /healthz.
+  void SetPage(std::function<void(UniqueFd, std::string)> page) { page_ = std::move(page); }
+
   // Before Listen: every call must show the token, and speak TLS where there is one or the other.
   // Without a certificate of the user's the server draws one that proves the token. Store clients
   // have no way to.
@@ -61,6 +64,7 @@ class RendezvousServer final : public ListeningServer {
   Access access_;
   std::string proven_;
   std::function<void(UniqueFd)> store_;
+  std::function<void(UniqueFd, std::string)> page_;
   std::unique_ptr<Serving> serving_;
 };
 

@@ -66,6 +66,9 @@ struct WorkerSpoke {
   std::optional<std::uint64_t> resume;  // Its state is there, and it goes on from this step.
   std::optional<std::string> phase;
   std::optional<Duration> extend;  // The next progress may come this much later than now.
+  std::optional<double> loss;      // For people:
+  std::optional<double> samples_per_s;
+  std::optional<std::uint64_t> checkpoint;
 };
 struct StacksTaken {
   Generation generation;

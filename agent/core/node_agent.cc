@@ -52,6 +52,8 @@ void OnRun(AgentStep& step, const Run& run) {
   state.start_lasts = false;
   state.progress = 0;
   state.heartbeats.clear();
+  state.ended.clear();
+  state.training.reset();
   state.planned = false;
   BeginPace(step);
   state.saved_before = state.saved && !state.unsaved;
@@ -201,6 +203,7 @@ void OnWorkerEnded(AgentStep& step, const WorkerEnded& ended) {
   }
   state.alive -= state.alive > 0 ? 1 : 0;
   state.heartbeats.erase(ended.local_rank);
+  state.ended.insert(ended.local_rank);
   if (state.unkillable > 0) {
     state.unkillable = std::max(1u, state.alive);
   }

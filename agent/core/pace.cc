@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "agent/core/closeup.h"
 #include "agent/core/health.h"
 
 namespace ddprun {
@@ -48,6 +49,7 @@ void NoteStarted(AgentStep& step, const WorkersStarted& started) {
 
 void OnWord(AgentStep& step, const WorkerSpoke& spoke) {
   NoteWord(step, spoke);
+  NoteForPeople(step, spoke);
   OnWorkerSpoke(step, spoke);
 }
 

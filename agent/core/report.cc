@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "agent/core/closeup.h"
 #include "agent/core/fencing.h"
 #include "agent/core/health.h"
 #include "agent/core/signals.h"
@@ -49,6 +50,7 @@ NodeReport ReportOf(const AgentState& state, const AgentConfig& config) {
   report.standings = StandingsOf(state);
   report.hung_rank = LateRank(state);
   report.pace = state.pace;
+  report.closeup = CloseupOf(state, config);
   report.leaving = state.leaving;
   report.requeues = config.requeues;
   report.events_seen = state.history.newest();

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,8 @@ struct AgentConfig {
 struct Heartbeat {
   std::uint64_t step = 0;
   std::string phase;
+  Time stepped;         // When the step was told,
+  std::chrono::microseconds step_time{0};  // and what one takes, smoothed; 0: not known.
   Time since;           // Of its last progress: a larger STEP, another PHASE, or the hello.
   Duration allowed{0};  // From then on.
   bool late = false;
@@ -76,6 +79,8 @@ struct AgentState {
   bool start_lasts = false;
   std::uint64_t progress = 0;
   std::map<std::uint32_t, Heartbeat> heartbeats;  // By local rank.
+  std::set<std::uint32_t> ended;                  // Local ranks of this generation.
+  std::optional<TrainingPoint> training;          // As a worker of it told.
   Time told_to_run;
   Pace pace;
   std::map<std::uint32_t, Begun> begun;  // By local rank.

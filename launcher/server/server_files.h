@@ -10,6 +10,8 @@
 //                               it hears this user's verbs
 //   <user directory>/server-<hash>-<run id>  ->  <run directory>
 //
+//   <run directory>/page        of such a run with --http-listen: what `ddprun status --url` prints
+//
 // The link goes with the agent; one that was left behind by a crash leads to a server that does not
 // answer, and is passed over.
 #pragma once
@@ -26,6 +28,8 @@
 #include "rendezvous/door/tls.h"
 
 namespace ddprun {
+
+inline constexpr const char* kPageLinks = "page";  // In a run directory.
 
 // What the command line and the environment say of a server.
 struct ServerQuery {

@@ -210,9 +210,9 @@ std::optional<ServerFiles> ServerRole::OpenDoor(AsioLoop& loop,
   if (!coordinator) {
     return {};
   }
-  const std::string token = DrawToken();
-  coordinator->SetToken(token);
-  auto door = OperatorsDoor::Open(loop, run_directory, coordinator->Handlers(), token);
+  operators_token = DrawToken();
+  coordinator->SetToken(operators_token);
+  auto door = OperatorsDoor::Open(loop, run_directory, coordinator->Handlers(), operators_token);
   auto files =
       door ? ServerFiles::PublishDoor(run_directory, run_id) : Result<ServerFiles>(door.error());
   if (!files) {
@@ -267,7 +267,11 @@ Result<ServerRole> JoinSuccession(AsioLoop& loop, const LaunchConfig& config, Se
   options.estate = std::move(news.estate);
   options.fence_after = config.shape.fence_after;
   ASSIGN_OR_RETURN(options.operators_token, OperatorsToken(access, config.run_dir));
+  role.operators_token = options.operators_token;
   const auto network = std::make_shared<GrpcNetwork>(loop, access, options.operators_token);
+  if (!access.tls.serves()) {  // A browser asks in the clear.
+    network->UsePage(std::move(news.page));
+  }
   if (own) {
     network->UseSealed(drawn.sealed,
                        [&loop, run = config.run_id, access](const Endpoint& endpoint) {
@@ -370,6 +374,9 @@ Result<ServerRole> TakeServerRole(AsioLoop& loop, const LaunchConfig& config, Se
     server->Require(access);
     ASSIGN_OR_RETURN(role.operators_token, OperatorsToken(access, ""));
     server->Prove(role.operators_token);
+    if (!access.tls.serves()) {
+      server->SetPage(news.page);
+    }
     const Result<std::optional<Endpoint>> bound = Bind(*server, config);
     if (bound && *bound) {
       RaiseFileLimit();
@@ -393,6 +400,7 @@ Result<ServerRole> TakeServerRole(AsioLoop& loop, const LaunchConfig& config, Se
                                   "--rdzv-endpoint right?)");
     }
   }
+  role.operators_token = access.token;
   JoinServer(loop, config, std::move(access), given, drawn, role);
   return role;
 }

@@ -27,6 +27,7 @@ namespace ddprun {
 
 // Told when this node begins, or ceases, to carry the server of a run with a shared directory.
 struct ServerNews {
+  std::function<void(UniqueFd, std::string)> page;  // Takes what a browser asks the server's port.
   std::shared_ptr<EstateKeeper> estate;  // None: the guard could not be given any memory.
   std::function<void(const NewServer&)> on_serving;
   std::function<void()> on_stepped_down;
@@ -39,7 +40,7 @@ struct ServerRole {
   std::unique_ptr<SyncChannel> channel;            // Of this node's agent.
   std::unique_ptr<ServerSeeker> seeker;            // Until the channel knows where to.
   std::string where;                               // For people.
-  std::string operators_token;                     // Of `server`.
+  std::string operators_token;  // Of this run's servers, as far as it is known here.
   // The workers' store is at one literal endpoint: its port, and where only this node needs it, the
   // socket that listens there.
   std::uint16_t store_port = 0;  // 0: no literal store is on this node.

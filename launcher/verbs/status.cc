@@ -6,6 +6,7 @@
 #include "common/exit_code.h"
 #include "common/log.h"
 #include "launcher/status_json.h"
+#include "launcher/watching/page_access.h"
 #include "rendezvous/client.h"
 #include "rendezvous/operators_door.h"
 
@@ -15,6 +16,7 @@ namespace {
 constexpr Duration kStatusPatience{5'000};
 constexpr std::size_t kShownNodes = 40;
 constexpr std::size_t kShownEvents = 8;
+constexpr std::size_t kMostPageLinks = 4'096;
 
 std::string Upper(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(), [](char c) {
@@ -158,6 +160,38 @@ std::string StatusJson(const std::vector<RunStatus>& runs, const std::string& wh
   return JsonText(json, 2) + "\n";
 }
 
+std::string PagesOf(const std::vector<RunStatus>& runs, const std::string& address,
+                    const std::string& token) {
+  std::string text;
+  for (const RunStatus& run : runs) {
+    text += (runs.size() > 1 ? "run " + Printable(run.run_id) + "\n" : "") +
+            PageLinks(address, token, run.run_id);
+  }
+  return text;
+}
+
+namespace {
+
+Result<std::string> PageAt(const ServerPlace& place, const std::vector<RunStatus>& runs) {
+  if (place.door.empty()) {
+    if (place.access.tls.serves() || place.access.tls.calls()) {
+      return Error{ErrorKind::kUnavailable,
+                   "a server with certificates (--tls-cert) shows no page on its port: give "
+                   "--http-listen to its node, and open that address"};
+    }
+    return PagesOf(runs, "http://" + ToString(place.endpoint), place.access.token);
+  }
+  Result<std::string> links = ReadOrdinaryFile(place.door / kPageLinks, kMostPageLinks);
+  if (!links) {
+    return Error{ErrorKind::kUnavailable,
+                 "this run of one node shows no page: start it with --http-listen=127.0.0.1:0 (" +
+                     links.error().message + ")"};
+  }
+  return *links;
+}
+
+}  // namespace
+
 int PrintStatus(const StatusRequest& request) {
   const Result<ServerPlace> place = FindServer(request.server);
   if (!place) {
@@ -171,6 +205,14 @@ int PrintStatus(const StatusRequest& request) {
   if (!runs) {
     std::fprintf(stderr, "ddprun status: %s\n", Printable(runs.error().message).c_str());
     return ExitCodeOf(runs.error());
+  }
+  if (request.links) {
+    const Result<std::string> links = PageAt(*place, *runs);
+    if (!links) {
+      std::fprintf(stderr, "ddprun status: %s\n", Printable(links.error().message).c_str());
+      return ExitCodeOf(links.error());
+    }
+    return std::fputs(links->c_str(), stdout) < 0 || std::fflush(stdout) != 0 ? 1 : kExitOk;
   }
   const std::int64_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
   const std::string text = request.json ? StatusJson(*runs, place->Where(), now)

@@ -16,6 +16,7 @@ namespace ddprun {
 struct StatusRequest {
   ServerQuery server;
   bool json = false;
+  bool links = false;  // Instead: where its page is.
 };
 
 // One run: the whole of it; several: one line each, as the server lists them.
@@ -26,6 +27,10 @@ std::string FormatStatus(const std::vector<RunStatus>& runs, const std::string& 
 // One object: {"endpoint": ..., "runs": [...]}; durations in seconds.
 std::string StatusJson(const std::vector<RunStatus>& runs, const std::string& where,
                        std::int64_t now_unix);
+
+// The links of each run's page, as a server answers at `address`.
+std::string PagesOf(const std::vector<RunStatus>& runs, const std::string& address,
+                    const std::string& token);
 
 // To stdout. 0; 69: no server answers; 1: it knows no such run.
 int PrintStatus(const StatusRequest& request);

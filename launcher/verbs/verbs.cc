@@ -68,6 +68,7 @@ Result<VerbRequest> ParseStatus(const std::vector<std::string>& args, const GetE
   std::string format = "text";
   AddServerFlags(line.app, request.server);
   line.app.add_option("-o,--output", format, "text or json (default text)");
+  line.app.add_flag("--url", request.links, "The links of the status page, with their keys");
   RETURN_IF_ERROR(line.Parse(args, get_env));
   if (line.help) {
     return VerbRequest(HelpRequest{line.app.help()});

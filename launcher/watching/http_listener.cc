@@ -1,161 +1,74 @@
 #include "launcher/watching/http_listener.h"
 
 #include <algorithm>
+#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/beast/core.hpp>
-#include <boost/beast/http.hpp>
 #include <chrono>
 #include <future>
 #include <list>
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include "common/loop.h"
+#include "launcher/watching/http_session.h"
 
 namespace ddprun {
 namespace {
 
-namespace beast = boost::beast;
-namespace http = boost::beast::http;
 using boost::asio::ip::tcp;
 using Clock = std::chrono::steady_clock;
 
 constexpr Duration kAfterNoDescriptor{200};
 
-class Session;
-
-// What sessions ask of their listener.
-class Answers {
- public:
-  virtual ~Answers() = default;
-  virtual void Want(const std::shared_ptr<Session>& session) = 0;
-  virtual void Gone(const Session& session) = 0;
-};
-
-// One connection: requests one after the other.
-class Session : public std::enable_shared_from_this<Session> {
- public:
-  Session(tcp::socket socket, Answers& answers) : stream_(std::move(socket)), answers_(answers) {}
-
-  void Read() {
-    idle_since_ = Clock::now();
-    idle_ = true;
-    parser_.emplace();
-    parser_->header_limit(HttpListener::kMostHead);
-    parser_->body_limit(0);
-    stream_.expires_after(HttpListener::kPatience);
-    http::async_read(
-        stream_, buffer_, *parser_,
-        [self = shared_from_this()](beast::error_code error, std::size_t) { self->OnRead(error); });
-  }
-
-  void Reply(const HttpListener::Answer& answer) {
-    const std::string_view target = {parser_->get().target().data(),
-                                     parser_->get().target().size()};
-    Send(answer(target.substr(0, target.find('?'))));
-  }
-
-  void Close() {
-    beast::error_code ignored;
-    stream_.socket().close(ignored);
-  }
-
-  bool idle() const { return idle_; }
-  Clock::time_point idle_since() const { return idle_since_; }
-
- private:
-  void OnRead(beast::error_code error) {
-    idle_ = false;
-    if (error) {
-      answers_.Gone(*this);
-      return;
-    }
-    const http::verb method = parser_->get().method();
-    if (method != http::verb::get && method != http::verb::head) {
-      Send({405, "only GET\n"});
-      return;
-    }
-    answers_.Want(shared_from_this());
-  }
-
-  void Send(HttpAnswer answer) {
-    const auto& request = parser_->get();
-    response_.emplace(static_cast<http::status>(answer.status), request.version());
-    response_->set(http::field::content_type, answer.type);
-    response_->set(http::field::cache_control, "no-store");
-    response_->set("X-Content-Type-Options", "nosniff");
-    response_->keep_alive(request.keep_alive());
-    const std::size_t size = answer.body.size();
-    if (request.method() != http::verb::head) {
-      response_->body() = std::move(answer.body);
-    }
-    response_->content_length(size);
-    stream_.expires_after(HttpListener::kPatience);
-    // A HEAD's length is the GET's, without the body that it names.
-    serializer_.emplace(*response_);
-    const auto sent = [self = shared_from_this()](beast::error_code error, std::size_t) {
-      self->OnSent(error);
-    };
-    if (request.method() == http::verb::head) {
-      http::async_write_header(stream_, *serializer_, sent);
-    } else {
-      http::async_write(stream_, *serializer_, sent);
-    }
-  }
-
-  void OnSent(beast::error_code error) {
-    if (error || !response_->keep_alive()) {
-      beast::error_code ignored;
-      stream_.socket().shutdown(tcp::socket::shutdown_send, ignored);
-      answers_.Gone(*this);
-      return;
-    }
-    Read();
-  }
-
-  beast::tcp_stream stream_;
-  Answers& answers_;
-  beast::flat_buffer buffer_{HttpListener::kMostHead};
-  std::optional<http::request_parser<http::empty_body>> parser_;
-  std::optional<http::response<http::string_body>> response_;
-  std::optional<http::response_serializer<http::string_body>> serializer_;
-  Clock::time_point idle_since_;
-  bool idle_ = true;
-};
+tcp FamilyOf(int socket) {
+  sockaddr_storage bound{};
+  socklen_t size = sizeof bound;
+  ::getsockname(socket, reinterpret_cast<sockaddr*>(&bound), &size);
+  return bound.ss_family == AF_INET6 ? tcp::v6() : tcp::v4();
+}
 
 }  // namespace
 
-class HttpListener::State : public std::enable_shared_from_this<State>, public Answers {
+class HttpListener::State : public std::enable_shared_from_this<State>, public HttpHost {
  public:
   State(Ask ask, Answer late) : ask_(std::move(ask)), late_(std::move(late)) {}
 
   Result<void> Listen(UniqueFd socket) {
-    sockaddr_storage bound{};
-    socklen_t size = sizeof bound;
-    ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&bound), &size);
     boost::system::error_code error;
-    acceptor_.assign(bound.ss_family == AF_INET6 ? tcp::v6() : tcp::v4(), socket.get(), error);
+    acceptor_.assign(FamilyOf(socket.get()), socket.get(), error);
     if (error) {
       return Error{ErrorKind::kSystem,
                    "cannot watch the socket of --http-listen: " + error.message()};
     }
     socket.Release();
-    Accept();
-    // Shared: who destroys the listener waits for `ended_`.
-    if (!StartThread([self = shared_from_this()] {
-          self->io_.run();
-          self->ended_.set_value();
-        })) {
-      return Error{ErrorKind::kSystem, "cannot start a thread for --http-listen"};
+    boost::asio::post(io_, [this] { Accept(); });
+    return HaveThread() ? Result<void>()
+                        : Error{ErrorKind::kSystem, "cannot start a thread for --http-listen"};
+  }
+
+  void Adopt(UniqueFd socket, std::string begun) {
+    if (!HaveThread()) {
+      return;
     }
-    return {};
+    const auto shared = std::make_shared<UniqueFd>(std::move(socket));
+    boost::asio::post(io_, [this, shared, begun = std::move(begun)] {
+      tcp::socket adopted(io_);
+      boost::system::error_code error;
+      adopted.assign(FamilyOf(shared->get()), shared->get(), error);
+      if (!error) {
+        shared->Release();
+        Begin(std::move(adopted), begun);
+      }
+    });
   }
 
   void Stop() {
+    if (!started_) {
+      return;
+    }
     std::future<void> ended = ended_.get_future();
     io_.stop();
     ended.wait();
@@ -163,6 +76,15 @@ class HttpListener::State : public std::enable_shared_from_this<State>, public A
   }
 
  private:
+  bool HaveThread() {
+    // Shared: who destroys the listener waits for `ended_`.
+    started_ = started_ || StartThread([self = shared_from_this()] {
+                 self->io_.run();
+                 self->ended_.set_value();
+               });
+    return started_;
+  }
+
   void Accept() {
     acceptor_.async_accept([this](boost::system::error_code error, tcp::socket socket) {
       if (error == boost::asio::error::operation_aborted) {
@@ -177,13 +99,17 @@ class HttpListener::State : public std::enable_shared_from_this<State>, public A
         });
         return;
       }
-      if (sessions_.size() >= kMostConnections) {
-        MakeRoom();
-      }
-      sessions_.push_back(std::make_shared<Session>(std::move(socket), *this));
-      sessions_.back()->Read();
+      Begin(std::move(socket), "");
       Accept();
     });
+  }
+
+  void Begin(tcp::socket socket, const std::string& begun) {
+    if (sessions_.size() >= kMostConnections) {
+      MakeRoom();
+    }
+    sessions_.push_back(std::make_shared<HttpSession>(std::move(socket), begun, *this));
+    sessions_.back()->Read();
   }
 
   void MakeRoom() {
@@ -191,40 +117,92 @@ class HttpListener::State : public std::enable_shared_from_this<State>, public A
         std::min_element(sessions_.begin(), sessions_.end(), [](const auto& a, const auto& b) {
           return a->idle() != b->idle() ? a->idle() : a->idle_since() < b->idle_since();
         });
-    (*idlest)->Close();
-    sessions_.erase(idlest);
+    const std::shared_ptr<HttpSession> session = *idlest;
+    session->Close();
   }
 
-  void Want(const std::shared_ptr<Session>& session) override {
+  void Want(const std::shared_ptr<HttpSession>& session) override {
     const auto now = Clock::now();
     if (answer_ && now - answered_ < kFresh) {
       session->Reply(*answer_);
       return;
     }
     waiting_.push_back({session, now + kPatienceWithLoop});
-    if (!asked_) {
-      asked_ = true;
-      ask_([weak = weak_from_this()](Answer answer) {
-        const auto state = weak.lock();  // What is posted holds none: it may never run.
-        if (state) {
-          boost::asio::post(state->io_, [weak, answer = std::move(answer)] {
-            if (const auto still = weak.lock()) {
-              still->OnAnswer(answer);
-            }
-          });
-        }
-      });
-    }
+    AskLoop();
     ArmLate();
   }
 
-  void OnAnswer(Answer answer) {
+  void AskLoop() {
+    if (std::exchange(asked_, true)) {
+      return;
+    }
+    ask_([weak = weak_from_this()](Answer answer) {
+      const auto state = weak.lock();  // What is posted holds none: it may never run.
+      if (state) {
+        boost::asio::post(state->io_, [weak, answer = std::move(answer)] {
+          if (const auto still = weak.lock()) {
+            still->OnAnswer(answer);
+          }
+        });
+      }
+    });
+  }
+
+  void OnAnswer(const Answer& answer) {
     asked_ = false;
-    answer_ = std::move(answer);
+    answer_ = answer;
     answered_ = Clock::now();
     for (const Waiting& waiting : std::exchange(waiting_, {})) {
       waiting.session->Reply(*answer_);
     }
+    for (const auto& session : std::list(sessions_)) {
+      if (session->streams()) {
+        session->Push(*answer_);
+      }
+    }
+  }
+
+  bool MayStream(const HttpSession& asking) override {
+    const auto streams =
+        std::ranges::count_if(sessions_, [&](const auto& session) { return session->streams(); });
+    const bool may = streams < static_cast<std::ptrdiff_t>(kMostStreams) && !asking.streams();
+    if (may && streams == 0) {
+      ArmStreams();
+    }
+    return may;
+  }
+
+  void ArmStreams() {
+    stream_timer_.expires_after(kStreamPeriod);
+    stream_timer_.async_wait([this](boost::system::error_code stopped) {
+      const bool any = std::ranges::any_of(sessions_, [](const auto& s) { return s->streams(); });
+      if (!stopped && any) {
+        AskLoop();
+        ArmStreams();
+      }
+    });
+  }
+
+  void Act(const std::shared_ptr<HttpSession>& session, const HttpAnswer& answer) override {
+    // Whoever comes first of the answer and the end of patience.
+    const auto timer = std::make_shared<boost::asio::steady_timer>(io_, kPatienceWithLoop);
+    const std::weak_ptr<HttpSession> asking = session;
+    timer->async_wait([this, session, timer](boost::system::error_code stopped) {
+      if (!stopped) {
+        session->Reply(*late_);
+      }
+    });
+    answer.act([weak = weak_from_this(), asking, timer](HttpAnswer done) {
+      const auto state = weak.lock();
+      if (state) {
+        boost::asio::post(state->io_, [asking, timer, done = std::move(done)] {
+          const auto still = asking.lock();
+          if (timer->cancel() > 0 && still) {
+            still->Send(done);
+          }
+        });
+      }
+    });
   }
 
   // Whoever waits for the loop for too long hears that it stands still.
@@ -238,43 +216,51 @@ class HttpListener::State : public std::enable_shared_from_this<State>, public A
         return;
       }
       while (!waiting_.empty() && waiting_.front().until <= Clock::now()) {
-        const std::shared_ptr<Session> session = std::move(waiting_.front().session);
+        const std::shared_ptr<HttpSession> session = std::move(waiting_.front().session);
         waiting_.pop_front();
-        session->Reply(late_);
+        session->Reply(*late_);
       }
       ArmLate();
     });
   }
 
-  void Gone(const Session& session) override {
+  void Gone(const HttpSession& session) override {
     sessions_.remove_if([&](const auto& other) { return other.get() == &session; });
   }
 
   struct Waiting {
-    std::shared_ptr<Session> session;
+    std::shared_ptr<HttpSession> session;
     Clock::time_point until;
   };
 
   const Ask ask_;
   const Answer late_;
   boost::asio::io_context io_{1};
+  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_{
+      io_.get_executor()};
   tcp::acceptor acceptor_{io_};
   boost::asio::steady_timer again_{io_};
   boost::asio::steady_timer lateness_{io_};
-  std::list<std::shared_ptr<Session>> sessions_;
+  boost::asio::steady_timer stream_timer_{io_};
+  std::list<std::shared_ptr<HttpSession>> sessions_;
   std::list<Waiting> waiting_;  // Each a session: kMostConnections, and those that made room.
+  bool started_ = false;        // Of the owner's thread.
   bool asked_ = false;
-  std::optional<Answer> answer_;
+  Answer answer_;  // None yet.
   Clock::time_point answered_;
   std::promise<void> ended_;
 };
 
-Result<std::unique_ptr<HttpListener>> HttpListener::Open(ListenSocket socket, Ask ask,
-                                                         Answer late) {
-  auto state = std::make_shared<State>(std::move(ask), std::move(late));
-  Endpoint endpoint = socket.endpoint;
-  RETURN_IF_ERROR(state->Listen(std::move(socket.fd)));
-  return std::unique_ptr<HttpListener>(new HttpListener(std::move(endpoint), std::move(state)));
+HttpListener::HttpListener(Ask ask, Answer late)
+    : state_(std::make_shared<State>(std::move(ask), std::move(late))) {}
+
+Result<void> HttpListener::Listen(ListenSocket socket) {
+  endpoint_ = socket.endpoint;
+  return state_->Listen(std::move(socket.fd));
+}
+
+void HttpListener::Adopt(UniqueFd socket, std::string begun) {
+  state_->Adopt(std::move(socket), std::move(begun));
 }
 
 HttpListener::~HttpListener() {

@@ -1,57 +1,54 @@
-// Answers GET and HEAD over HTTP on a thread of its own, with what somebody else knows: it asks for
-// an answer at most once at a time and ten times a second, and everybody who waits gets that one.
+// Answers HTTP on a thread of its own, with what somebody else knows: it asks for an answer at most
+// once at a time and ten times a second, and everybody who waits, or reads a stream, gets that one.
 //
-// Never writes anything, never reads a body, never waits for a reader for longer than kPatience.
-// Strangers may connect: kMostConnections, of whom the one idle for longest makes room.
+// Never waits for a reader for longer than HttpSession::kPatience. Strangers may connect:
+// kMostConnections, of whom the one idle for longest makes room.
 #pragma once
 
 #include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
-#include <string_view>
 
 #include "common/endpoint.h"
+#include "common/files.h"
 #include "common/result.h"
 #include "common/time.h"
+#include "launcher/watching/http_message.h"
 #include "rendezvous/door/listen_socket.h"
 
 namespace ddprun {
 
-struct HttpAnswer {
-  unsigned status = 200;
-  std::string body;
-  std::string type = "text/plain; charset=utf-8";
-};
-
 class HttpListener {
  public:
   static constexpr std::size_t kMostConnections = 32;
-  static constexpr std::size_t kMostHead = 8 * 1024;
-  static constexpr Duration kPatience{5'000};  // For a request, and for its reader.
-  static constexpr Duration kFresh{100};       // An answer younger than that is given again.
+  static constexpr std::size_t kMostStreams = 16;
+  static constexpr Duration kFresh{100};               // An answer younger than that is given again.
   static constexpr Duration kPatienceWithLoop{1'000};  // Then the loop stands still.
+  static constexpr Duration kStreamPeriod{250};        // Streams look for news so often.
 
-  // Makes the body for a path; on the listener's thread, so it owns all that it looks at.
-  using Answer = std::function<HttpAnswer(std::string_view path)>;
-  // Called on the listener's thread; the answer may come from any, once, or never.
+  using Answer = std::shared_ptr<HttpAnswers>;
+  // Called on the listener's thread; the answer may come from any, once, or never, and belongs to
+  // the listener's thread from then on.
   using Ask = std::function<void(std::function<void(Answer)>)>;
 
-  // `late`: instead of an answer that did not come in time.
-  static Result<std::unique_ptr<HttpListener>> Open(ListenSocket socket, Ask ask, Answer late);
+  // `late`: instead of an answer that did not come in time. No thread and no socket yet.
+  HttpListener(Ask ask, Answer late);
   // Waits for its thread, which never waits for anybody.
   ~HttpListener();
   HttpListener(const HttpListener&) = delete;
   HttpListener& operator=(const HttpListener&) = delete;
 
+  Result<void> Listen(ListenSocket socket);
+  // A connection that came elsewhere, and what was read of it. Closed where no thread can be had.
+  void Adopt(UniqueFd socket, std::string begun);
+
+  // Where it listens, if it does.
   const Endpoint& endpoint() const { return endpoint_; }
 
  private:
   class State;
-  HttpListener(Endpoint endpoint, std::shared_ptr<State> state)
-      : endpoint_(std::move(endpoint)), state_(std::move(state)) {}
-
-  const Endpoint endpoint_;
+  Endpoint endpoint_;
   const std::shared_ptr<State> state_;
 };
 

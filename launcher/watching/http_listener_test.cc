@@ -3,12 +3,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include <atomic>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/read.hpp>
+#include <boost/asio/read_until.hpp>
 #include <boost/asio/write.hpp>
 #include <mutex>
 
@@ -21,19 +23,44 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
+// The same for every path.
+struct Echo final : HttpAnswers {
+  explicit Echo(HttpAnswer said) : answer(std::move(said)) {}
+  HttpAnswer Reply(const HttpRequest& request) override {
+    HttpAnswer told = answer;
+    told.body += request.path == "/stream" ? "" : request.path;
+    told.stream = request.path == "/stream";
+    if (request.post) {
+      told = {200, "posted " + request.body};
+    }
+    if (request.path == "/act") {
+      told.act = act;
+    }
+    return told;
+  }
+  std::string News(StreamPlace& place) override {
+    place.state += "x";
+    return "data: " + place.state + large + "\n\n";
+  }
+  HttpAnswer answer;
+  std::string large;
+  std::function<void(std::function<void(HttpAnswer)>)> act;
+};
+
 class HttpListenerTest : public ::testing::Test {
  protected:
   void Open(HttpListener::Ask ask) {
-    listener_ = HttpListener::Open(ListenOn({"127.0.0.1", 0}).value(), std::move(ask),
-                                   [](std::string_view) {
-                                     return HttpAnswer{503, "late\n"};
-                                   })
-                    .value();
+    listener_ = std::make_unique<HttpListener>(
+        std::move(ask), std::make_shared<Echo>(HttpAnswer{503, "late "}));
+    ASSERT_TRUE(listener_->Listen(ListenOn({"127.0.0.1", 0}).value()));
   }
   void OpenAnswering() {
     Open([this](std::function<void(HttpListener::Answer)> done) {
       ++asked_;
-      done([](std::string_view path) { return HttpAnswer{200, "this is " + std::string(path)}; });
+      const auto echo = std::make_shared<Echo>(HttpAnswer{200, "this is "});
+      echo->large = large_;
+      echo->act = act_;
+      done(echo);
     });
   }
 
@@ -61,6 +88,8 @@ class HttpListenerTest : public ::testing::Test {
 
   boost::asio::io_context io_;
   std::atomic<int> asked_ = 0;
+  std::string large_;
+  std::function<void(std::function<void(HttpAnswer)>)> act_;
   std::unique_ptr<HttpListener> listener_;
 };
 
@@ -71,7 +100,8 @@ TEST_F(HttpListenerTest, AnswersGetAndHead) {
   EXPECT_THAT(Say("HEAD /x HTTP/1.0\r\n\r\n"),
               AllOf(StartsWith("HTTP/1.0 200 OK\r\n"), HasSubstr("Content-Length: 10\r\n"),
                     EndsWith("\r\n\r\n")));
-  EXPECT_THAT(Say("POST /x HTTP/1.0\r\n\r\n"), StartsWith("HTTP/1.0 405"));
+  EXPECT_THAT(Say("POST /x HTTP/1.0\r\nContent-Length: 3\r\n\r\nabc"), EndsWith("\r\n\r\nposted abc"));
+  EXPECT_THAT(Say("PUT /x HTTP/1.0\r\n\r\n"), StartsWith("HTTP/1.0 405"));
 }
 
 TEST_F(HttpListenerTest, AConnectionServesOneRequestAfterTheOther) {
@@ -120,12 +150,12 @@ TEST_F(HttpListenerTest, TheLoopIsAskedOnceAtATime) {
   }
   // Nobody answers: they hear that it stands still, and no second question was asked.
   for (tcp::socket& socket : sockets) {
-    EXPECT_THAT(ReadAll(socket), EndsWith("late\n"));
+    EXPECT_THAT(ReadAll(socket), EndsWith("late /"));
   }
   EXPECT_EQ(asked_, 1);
   {
     const std::lock_guard lock(mutex);
-    open.at(0)([](std::string_view) { return HttpAnswer{200, "at last"}; });
+    open.at(0)(std::make_shared<Echo>(HttpAnswer{200, "at last"}));
     open.clear();
   }
   while (Get("/").find("at last") == std::string::npos) {
@@ -145,8 +175,77 @@ TEST_F(HttpListenerTest, ItsEndWaitsForNobody) {
   while (!asked) {
   }
   listener_.reset();
-  kept([](std::string_view) { return HttpAnswer{}; });  // Too late, and for nobody.
+  kept(std::make_shared<Echo>(HttpAnswer{}));  // Too late, and for nobody.
   EXPECT_EQ(ReadAll(idle), "");
+}
+
+TEST_F(HttpListenerTest, WhatCameElsewhereIsAnswered) {
+  OpenAnswering();
+  const ListenSocket elsewhere = ListenOn({"127.0.0.1", 0}).value();
+  tcp::socket socket(io_);
+  socket.connect({boost::asio::ip::make_address("127.0.0.1"), elsewhere.endpoint.port});
+  UniqueFd accepted(::accept(elsewhere.fd.get(), nullptr, nullptr));
+  listener_->Adopt(std::move(accepted), "GET /here HT");
+  boost::asio::write(socket, boost::asio::buffer(std::string("TP/1.0\r\n\r\n")));
+  EXPECT_THAT(ReadAll(socket), EndsWith("this is /here"));
+}
+
+TEST_F(HttpListenerTest, AStreamGoesOnUntilItsReaderGoes) {
+  OpenAnswering();
+  tcp::socket socket = Connect();
+  boost::asio::write(socket, boost::asio::buffer(std::string("GET /stream HTTP/1.1\r\n\r\n")));
+  std::string all;
+  boost::asio::read_until(socket, boost::asio::dynamic_buffer(all), "data: xxx\n\n");
+  EXPECT_THAT(all, HasSubstr("text/event-stream"));
+  // Others are answered meanwhile.
+  EXPECT_THAT(Get("/livez"), EndsWith("this is /livez"));
+}
+
+// So many and no more; who has gone makes room.
+TEST_F(HttpListenerTest, StreamsAreBounded) {
+  OpenAnswering();
+  std::vector<tcp::socket> readers;
+  for (std::size_t i = 0; i < HttpListener::kMostStreams; ++i) {
+    readers.push_back(Connect());
+    boost::asio::write(readers.back(),
+                       boost::asio::buffer(std::string("GET /stream HTTP/1.1\r\n\r\n")));
+    std::string all;
+    boost::asio::read_until(readers.back(), boost::asio::dynamic_buffer(all), "\n\n");
+  }
+  EXPECT_THAT(Get("/stream"), StartsWith("HTTP/1.1 503"));
+  readers.pop_back();
+  while (true) {
+    tcp::socket again = Connect();
+    boost::asio::write(again, boost::asio::buffer(std::string("GET /stream HTTP/1.1\r\n\r\n")));
+    std::string all;
+    boost::asio::read_until(again, boost::asio::dynamic_buffer(all), "\r\n");
+    if (all.starts_with("HTTP/1.1 200")) {
+      break;
+    }
+  }
+}
+
+// Who stands still is dropped, and keeps nobody.
+TEST_F(HttpListenerTest, AReaderThatStandsStillIsDropped) {
+  large_ = std::string(std::size_t{16} << 20, 'a');
+  OpenAnswering();
+  tcp::socket socket = Connect();
+  boost::asio::write(socket, boost::asio::buffer(std::string("GET /stream HTTP/1.1\r\n\r\n")));
+  for (std::size_t i = 1; i < HttpListener::kMostStreams; ++i) {
+    EXPECT_THAT(Get("/livez"), EndsWith("this is /livez"));
+  }
+}
+
+TEST_F(HttpListenerTest, AWishIsAnsweredByWhoCarriesItOut) {
+  act_ = [](const std::function<void(HttpAnswer)>& done) { done({200, "so be it"}); };
+  OpenAnswering();
+  EXPECT_THAT(Get("/act"), EndsWith("so be it"));
+}
+
+TEST_F(HttpListenerTest, AWishThatNobodyAnswersIsLate) {
+  act_ = [](const std::function<void(HttpAnswer)>&) {};
+  OpenAnswering();
+  EXPECT_THAT(Get("/act"), EndsWith("late /act"));
 }
 
 }  // namespace

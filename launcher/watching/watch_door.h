@@ -1,17 +1,22 @@
-// /livez, /readyz and /metrics of one agent (--http-listen), asked of its loop.
+// The agent's door for who watches: probes, metrics (--http-listen) and the status page, asked of
+// its loop. No thread before the first who asks may come.
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "common/loop.h"
 #include "launcher/watching/http_listener.h"
-#include "launcher/watching/node_view.h"
+#include "launcher/watching/page.h"
 
 namespace ddprun {
 
-// `look` runs on the loop. The listener ends before the loop does.
-Result<std::unique_ptr<HttpListener>> OpenWatchDoor(Loop& loop, const Endpoint& listen,
-                                                    std::function<NodeView()> look);
+// `look` and `wish` run on the loop. The door ends before the loop does.
+std::unique_ptr<HttpListener> MakeWatchDoor(Loop& loop, std::function<PageView()> look,
+                                            PageWish wish);
+
+// So that the door answers there.
+Result<void> ListenForWatchers(HttpListener& door, const Endpoint& listen);
 
 }  // namespace ddprun

@@ -45,6 +45,7 @@ struct NodeStatus {
   std::uint64_t step = 0;        // Lowest STEP of its workers; 0: none was told.
   std::string phase;             // Their PHASE; empty: none was told.
   std::uint32_t late = 0;        // Workers without progress for longer than they may be.
+  Closeup closeup;               // Filled in by its keeper; empty: not known.
   bool operator==(const NodeStatus&) const = default;
 };
 
@@ -61,7 +62,7 @@ inline constexpr std::tuple kNodeStatusFields{
     StatusField{"phase", "phase", &NodeStatus::phase},
     StatusField{"late", "late_workers", &NodeStatus::late},
 };
-static_assert(IsWhole<NodeStatus>(kNodeStatusFields));
+static_assert(IsWhole<NodeStatus>(kNodeStatusFields, 1));  // The workers one by one.
 
 inline constexpr std::tuple kStartupFields{
     StatusField{"term", "term", &Startup::term},
@@ -131,7 +132,9 @@ struct RunStatus {
   std::uint32_t more_nodes = 0;
   std::vector<Startup> startups;   // Oldest first, as many as are kept.
   std::vector<RunEvent> events;    // Oldest first, the last ones; filled in by their keeper,
-  std::vector<CauseTotal> totals;  // as are these.
+  std::vector<CauseTotal> totals;  // as are these,
+  std::vector<TrainingPoint> training;  // and this: by steps.
+  Duration known{0};  // How far back events go: goodput counts from there. 0: there are none.
   bool operator==(const RunStatus&) const = default;
 };
 
@@ -151,8 +154,9 @@ inline constexpr std::tuple kRunStatusFields{
     StatusField{"waits_for", "waits_for", &RunStatus::waits_for},
     StatusField{"outcome", "outcome", &RunStatus::outcome},
     StatusField{"exit_code", "exit_code", &RunStatus::exit_code},
+    StatusField{"known", "known_seconds", &RunStatus::known},
 };
-static_assert(IsWhole<RunStatus>(kRunStatusFields, 5));  // The lists, and what one leaves out.
+static_assert(IsWhole<RunStatus>(kRunStatusFields, 6));  // The lists, and what one leaves out.
 
 RunStatus StatusOf(const CoordinatorState& state, const CoordinatorConfig& config, Time now);
 

@@ -263,6 +263,13 @@ void Acceptor::State::ReadRequest(Guests::iterator guest) {
     return;
   }
   request.append(bytes.data(), static_cast<std::size_t>(count));
+  if (handlers_.http && AsksSomethingElse(request)) {
+    std::string begun = std::move(request);
+    UniqueFd connection(guest->second.socket.release());
+    Remove(guest);
+    handlers_.http(std::move(connection), std::move(begun));
+    return;
+  }
   const std::optional<std::string> reply = HttpReply(request, options_.health);
   if (!reply) {
     WaitForBytes(guest->first, guest->second);

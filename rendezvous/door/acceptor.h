@@ -9,7 +9,8 @@
 //   accepted --HTTP/2--------> handlers.grpc
 //            --TLS-----------> handlers.tls; unset: told so in TLS's own words, closed
 //            --VALIDATE------> handlers.store
-//            --request line--> a short reply, closed
+//            --request line--> /healthz: a short reply, closed; else handlers.http, with what was
+//                              read; unset: a short reply, closed
 //            --anything else, silence, too many--> closed
 #pragma once
 
@@ -37,6 +38,7 @@ struct AcceptorHandlers {
   std::function<void(UniqueFd)> grpc;
   std::function<void(UniqueFd)> tls;
   std::function<void(UniqueFd)> store;
+  std::function<void(UniqueFd, std::string begun)> http;
 };
 
 class Acceptor {

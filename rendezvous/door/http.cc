@@ -34,6 +34,18 @@ std::string HealthReport(const Health& health, std::string_view query) {
 
 }  // namespace
 
+bool AsksSomethingElse(std::string_view request) {
+  const std::size_t end = request.find_first_of("\r\n");
+  const std::string_view line = request.substr(0, end);
+  const std::size_t space = line.find(' ');
+  if (end == request.npos || space == line.npos) {
+    return false;
+  }
+  std::string_view path = line.substr(space + 1);
+  path = path.substr(0, path.find_first_of(" ?"));
+  return path != "/healthz";
+}
+
 bool IsNonce(std::string_view text) {
   return text.size() == kNonceDigits && text.find_first_not_of("0123456789abcdef") == text.npos;
 }

@@ -35,6 +35,9 @@ struct Health {
 // nullopt: the request's head is not complete yet.
 std::optional<std::string> HttpReply(std::string_view request, const Health& health);
 
+// Its first line is there, and is no question for HttpReply.
+bool AsksSomethingElse(std::string_view request);
+
 // 32 lower-case hexadecimal digits.
 bool IsNonce(std::string_view text);
 

@@ -17,6 +17,9 @@ namespace {
 // What is hashed begins differently for each purpose, so no answer serves for another one.
 constexpr std::string_view kCertificate = "ddprun certificate 1\n";
 constexpr std::string_view kHealth = "ddprun health 1\n";
+constexpr std::string_view kLook = "ddprun page, to look 1\n";
+constexpr std::string_view kOperate = "ddprun page, to operate 1\n";
+constexpr std::size_t kPageKeyDigits = 32;  // 128 bits.
 // Clocks of nodes differ, and nobody looks: the name is the proof.
 constexpr long kValidSeconds = 100L * 365 * 86'400;
 
@@ -120,6 +123,11 @@ std::string HealthProof(const std::string& token, std::string_view nonce, std::u
                         const RunId& run) {
   return Digest(
       token, std::string(kHealth) + std::string(nonce) + "\n" + std::to_string(port) + "\n" + run);
+}
+
+PageKeys PageKeysOf(const std::string& token, const RunId& run) {
+  return {Digest(token, std::string(kLook) + run).substr(0, kPageKeyDigits),
+          Digest(token, std::string(kOperate) + run).substr(0, kPageKeyDigits)};
 }
 
 }  // namespace ddprun

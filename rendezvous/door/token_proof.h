@@ -3,6 +3,7 @@
 //
 //   certificate   a server's own: it signed itself, and its name is the hash of its public key. Who
 //                 replays it cannot end the handshake; who makes another one cannot name it
+//   page          what a browser shows
 //   health        which run is served at a port, in answer to a nonce; others learn nothing
 //
 // Never shows the token, remembers nobody: every server draws another key.
@@ -30,5 +31,12 @@ std::string DrawNonce();
 // `port`: where it is served, so that nobody answers with what he asked of another port.
 std::string HealthProof(const std::string& token, std::string_view nonce, std::uint16_t port,
                         const RunId& run);
+
+// What a browser shows instead of the token: one key to look at a run, another to operate it too.
+// Neither tells the token or the other one.
+struct PageKeys {
+  std::string look, operate;
+};
+PageKeys PageKeysOf(const std::string& token, const RunId& run);
 
 }  // namespace ddprun

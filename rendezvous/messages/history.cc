@@ -19,6 +19,9 @@ std::size_t BytesOf(const RunEvent& event) {
 }
 
 void History::Count(const RunEvent& event) {
+  if (since_ == UnixTime{} || event.when < since_) {
+    since_ = event.when;
+  }
   const bool ended = event.kind == kEventRestarting || event.kind == kEventStopped;
   if (!ended && event.kind != kEventRecovered) {
     return;

@@ -42,6 +42,9 @@ class History {
 
   EventMark newest() const { return events_.empty() ? EventMark{} : events_.back().mark(); }
 
+  // When the oldest one that ever was here happened; {}: none was.
+  UnixTime since() const { return since_; }
+
   const std::deque<RunEvent>& events() const { return events_; }
   std::size_t bytes() const { return bytes_; }
   const std::vector<CauseTotal>& totals() const { return totals_; }
@@ -54,6 +57,7 @@ class History {
   std::size_t bytes_ = 0;
   EventMark gone_;  // The newest that made room.
   std::vector<CauseTotal> totals_;
+  UnixTime since_;
 };
 
 std::size_t BytesOf(const RunEvent& event);

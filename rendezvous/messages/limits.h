@@ -31,6 +31,7 @@ inline constexpr std::size_t kMaxPeersBytes = std::size_t{512} << 10;
 inline constexpr std::size_t kMaxNamed = 8;      // Nodes in one line; the rest is counted.
 inline constexpr std::size_t kMaxFailures = 8;   // Per report, in the order they failed in.
 inline constexpr std::size_t kMaxStandings = 4;  // Steps of one node's workers told apart.
+inline constexpr std::size_t kMostPhases = 8;    // Of one node's workers at one time, in words.
 inline constexpr int kMaxSignal = 64;            // Linux has no higher one.
 
 // ---- Of what is remembered ----
@@ -44,6 +45,8 @@ inline constexpr std::size_t kMostIncarnations = 16;  // Of a dead agent: older 
 // ---- Of what is shown ----
 inline constexpr std::size_t kMaxListedNodes = 1'000;  // Of a run, the world's first.
 inline constexpr std::size_t kMostShownEvents = 64;
+inline constexpr std::size_t kMostShownRanks = 65'536;  // One by one: a MiB; of a run's first nodes.
+inline constexpr std::size_t kMostTrainingPoints = 512;  // Of a run: a curve on a screen.
 // ---- Of a run's events, for the next server ----
 inline constexpr std::size_t kEventKeepers = 8;  // Nodes that keep them: the first of the world.
 inline constexpr std::size_t kMostEventsAtOnce = 32;

@@ -15,6 +15,7 @@
 #include "common/exit_status.h"
 #include "common/ids.h"
 #include "common/time.h"
+#include "rendezvous/messages/closeup.h"
 #include "rendezvous/messages/limits.h"
 #include "rendezvous/messages/run_event.h"
 #include "rendezvous/messages/shape.h"
@@ -222,6 +223,7 @@ struct NodeReport {
   std::uint64_t progress = 0;              // Highest STEP of a worker.
   std::vector<Standing> standings;         // The furthest behind first.
   Pace pace;                               // Of that placement.
+  Closeup closeup;                         // Of its workers; kept for people alone.
   Leaving leaving = Leaving::kNo;
   bool starting = false;           // Its workers' start lasts: perhaps none is there yet.
   std::uint32_t ended_well = 0;    // Workers of that placement; the others still run.

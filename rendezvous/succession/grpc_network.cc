@@ -20,6 +20,7 @@ std::unique_ptr<RendezvousServer> GrpcNetwork::NewRendezvous(RendezvousHandlers 
   auto server = std::make_unique<RendezvousServer>(loop_, std::move(handlers), options);
   server->Require(access_);
   server->Prove(operators_token_);
+  server->SetPage(page_);
   return server;
 }
 

@@ -24,6 +24,9 @@ class GrpcNetwork final : public ServingNetwork {
   using WayTo = std::function<std::unique_ptr<SyncChannel>(const Endpoint&)>;
   void UseSealed(std::string sealed, WayTo way);
 
+  // Who takes what browsers ask the servers made from now on.
+  void UsePage(std::function<void(UniqueFd, std::string)> page) { page_ = std::move(page); }
+
   // For who binds it himself.
   std::unique_ptr<RendezvousServer> NewRendezvous(RendezvousHandlers handlers);
 
@@ -37,6 +40,7 @@ class GrpcNetwork final : public ServingNetwork {
   const std::string operators_token_;
   std::string sealed_;
   WayTo way_;
+  std::function<void(UniqueFd, std::string)> page_;
 };
 
 }  // namespace ddprun

@@ -17,7 +17,9 @@ Wire ToWire(const Names<Value, Wire, kSize>& names, Value value) {
 void Write(const RunStatus& run, v1::RunStatus* wire) {
   WriteFields(kRunStatusFields, run, wire);
   for (const NodeStatus& node : run.nodes) {
-    WriteFields(kNodeStatusFields, node, wire->add_nodes());
+    v1::NodeStatus* const to = wire->add_nodes();
+    WriteFields(kNodeStatusFields, node, to);
+    Write(node.closeup, to->mutable_closeup());
   }
   wire->set_more_nodes(run.more_nodes);
   for (const Startup& startup : run.startups) {
@@ -29,6 +31,9 @@ void Write(const RunStatus& run, v1::RunStatus* wire) {
   for (const CauseTotal& total : run.totals) {
     WriteFields(kCauseTotalFields, total, wire->add_totals());
   }
+  for (const TrainingPoint& point : run.training) {
+    Write(point, wire->add_training());
+  }
 }
 
 RunStatus Read(const v1::RunStatus& wire, Reader& in) {
@@ -36,12 +41,15 @@ RunStatus Read(const v1::RunStatus& wire, Reader& in) {
   ReadStatusFields(kRunStatusFields, "", wire, in, run);
   if (wire.nodes_size() > static_cast<int>(kMaxListedNodes) ||
       wire.startups_size() > static_cast<int>(kMostStartups) ||
-      wire.totals_size() > static_cast<int>(History::kMostCauses)) {
-    in.Refuse("nodes, startups or totals", "are too many");
+      wire.totals_size() > static_cast<int>(History::kMostCauses) ||
+      wire.training_size() > static_cast<int>(kMostTrainingPoints)) {
+    in.Refuse("nodes, startups, totals or training", "are too many");
     return run;
   }
   for (const v1::NodeStatus& node : wire.nodes()) {
-    ReadStatusFields(kNodeStatusFields, "nodes.", node, in, run.nodes.emplace_back());
+    NodeStatus& read = run.nodes.emplace_back();
+    ReadStatusFields(kNodeStatusFields, "nodes.", node, in, read);
+    read.closeup = Read(node.closeup(), std::min(read.workers, kMaxWorkers), in);
   }
   run.more_nodes = wire.more_nodes();
   for (const v1::Startup& startup : wire.startups()) {
@@ -50,6 +58,9 @@ RunStatus Read(const v1::RunStatus& wire, Reader& in) {
   run.events = ReadEvents(wire.events(), kMostShownEvents, in);
   for (const v1::CauseTotal& total : wire.totals()) {
     ReadStatusFields(kCauseTotalFields, "totals.", total, in, run.totals.emplace_back());
+  }
+  for (const v1::TrainingPoint& point : wire.training()) {
+    run.training.push_back(Read(point, in));
   }
   return run;
 }

@@ -199,6 +199,7 @@ void ToProto(const NodeReport& report, v1::SyncRequest* wire) {
     Write(report.standings[i], wire->add_standings());
   }
   Write(report.pace, wire->mutable_pace());
+  Write(report.closeup, wire->mutable_closeup());
   wire->set_leaving(ToWire(kLeaving, report.leaving));
   wire->set_starting(report.starting);
   wire->set_requeues(report.requeues);

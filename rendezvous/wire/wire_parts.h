@@ -127,6 +127,9 @@ Finish Read(const v1::Finish& wire, Reader& in);
 EndedRun Read(const v1::EndedRun& wire, Reader& in);
 Estate Read(const v1::Estate& wire, Reader& in);
 RunEvent Read(const v1::RunEvent& wire, Reader& in);
+// Of a node with so many workers.
+Closeup Read(const v1::Closeup& wire, std::uint32_t workers, Reader& in);
+TrainingPoint Read(const v1::TrainingPoint& wire, Reader& in);
 EventMark ReadMark(std::string_view field, const v1::EventMark& wire, Reader& in);
 std::vector<RunEvent> ReadEvents(const google::protobuf::RepeatedPtrField<v1::RunEvent>& wire,
                                  std::size_t most, Reader& in);
@@ -137,6 +140,8 @@ void Write(const Finish& finish, v1::Finish* wire);
 void Write(const EndedRun& run, v1::EndedRun* wire);
 void Write(const Estate& estate, v1::Estate* wire);
 void Write(const RunEvent& event, v1::RunEvent* wire);
+void Write(const Closeup& closeup, v1::Closeup* wire);
+void Write(const TrainingPoint& point, v1::TrainingPoint* wire);
 void Write(const EventMark& mark, v1::EventMark* wire);
 
 }  // namespace ddprun

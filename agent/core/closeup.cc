@@ -1,0 +1,90 @@
+#include "agent/core/closeup.h"
+
+#include <algorithm>
+
+namespace ddprun {
+namespace {
+
+// What one step takes follows the last eight or so.
+constexpr int kSmoothing = 8;
+
+void NoteStepTime(Heartbeat& heartbeat, std::uint64_t told, Time now) {
+  if (told <= heartbeat.step) {
+    return;
+  }
+  if (heartbeat.step > 0) {
+    const auto steps = static_cast<std::int64_t>(
+        std::min<std::uint64_t>(told - heartbeat.step, std::uint64_t{1} << 31));
+    const std::chrono::microseconds one = (now - heartbeat.stepped) / steps;
+    heartbeat.step_time = heartbeat.step_time.count() == 0
+                              ? one
+                              : heartbeat.step_time + (one - heartbeat.step_time) / kSmoothing;
+  }
+  heartbeat.stepped = now;
+}
+
+void NoteTraining(AgentState& state, const WorkerSpoke& spoke) {
+  if (!spoke.loss && !spoke.samples_per_s && !spoke.checkpoint) {
+    return;
+  }
+  TrainingPoint point = state.training.value_or(TrainingPoint{});
+  const auto heartbeat = state.heartbeats.find(spoke.local_rank);
+  point.step =
+      spoke.step.value_or(heartbeat == state.heartbeats.end() ? 0 : heartbeat->second.step);
+  point.loss = spoke.loss ? spoke.loss : point.loss;
+  point.samples_per_s = spoke.samples_per_s ? spoke.samples_per_s : point.samples_per_s;
+  point.checkpoint = spoke.checkpoint ? spoke.checkpoint : point.checkpoint;
+  state.training = point;
+}
+
+}  // namespace
+
+void NoteForPeople(AgentStep& step, const WorkerSpoke& spoke) {
+  AgentState& state = step.state;
+  if (!HasWorkers(state)) {
+    return;
+  }
+  const auto heartbeat = state.heartbeats.find(spoke.local_rank);
+  if (heartbeat != state.heartbeats.end() && spoke.step) {
+    NoteStepTime(heartbeat->second, *spoke.step, step.now);
+  }
+  NoteTraining(state, spoke);
+}
+
+Closeup CloseupOf(const AgentState& state, const AgentConfig& config) {
+  Closeup closeup;
+  if (!HasWorkers(state)) {
+    return closeup;
+  }
+  closeup.training = state.training;
+  closeup.ranks.resize(config.workers);
+  for (const std::uint32_t local_rank : state.ended) {
+    if (local_rank < config.workers) {
+      closeup.ranks[local_rank].state = RankState::kEnded;
+    }
+  }
+  for (const auto& [local_rank, heartbeat] : state.heartbeats) {
+    if (local_rank >= config.workers) {
+      continue;
+    }
+    RankCloseup& rank = closeup.ranks[local_rank];
+    rank.state = heartbeat.late ? RankState::kLate : RankState::kRunning;
+    rank.step = heartbeat.step;
+    rank.step_time = heartbeat.step_time;
+    rank.since = std::chrono::floor<Duration>(std::max(state.sent, heartbeat.since) -
+                                              heartbeat.since);
+    if (heartbeat.phase.empty()) {
+      continue;
+    }
+    auto phase = std::ranges::find(closeup.phases, heartbeat.phase);
+    if (phase == closeup.phases.end() && closeup.phases.size() < kMostPhases) {
+      phase = closeup.phases.insert(phase, heartbeat.phase);
+    }
+    if (phase != closeup.phases.end()) {
+      rank.phase = static_cast<std::uint32_t>(phase - closeup.phases.begin()) + 1;
+    }
+  }
+  return closeup;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,16 @@
+// What a node tells of its workers one by one, for people: nothing is decided by it.
+//
+// Internal to agent/core, but for CloseupOf.
+#pragma once
+
+#include "agent/core/transitions.h"
+
+namespace ddprun {
+
+// Before OnWorkerSpoke, which moves the heartbeat on.
+void NoteForPeople(AgentStep& step, const WorkerSpoke& spoke);
+
+// As of the newest call. Empty without workers.
+Closeup CloseupOf(const AgentState& state, const AgentConfig& config);
+
+}  // namespace ddprun

@@ -1,0 +1,79 @@
+#include "agent/core/closeup.h"
+
+#include <gtest/gtest.h>
+
+#include "agent/core/report.h"
+#include "agent/core/story.h"
+
+namespace ddprun {
+namespace {
+
+struct AgentCloseup : Agent {
+  Closeup Told() const { return ReportOf(state, config).closeup; }
+  void Speak(std::uint32_t local_rank, WorkerSpoke spoke, Duration when) {
+    spoke.local_rank = local_rank;
+    Feed(spoke, when);
+  }
+};
+
+TEST_F(AgentCloseup, IsEmptyWithoutWorkers) {
+  EXPECT_EQ(Told(), Closeup{});
+  TellRun(1, 1s);
+  EXPECT_EQ(Told().ranks, std::vector<RankCloseup>(2));
+}
+
+TEST_F(AgentCloseup, TellsEachRankAsOfTheNewestCall) {
+  TellRun(1, 1s);
+  Speak(1, {.step = 7, .phase = "train"}, 2s);
+  Told(RunOf(1), 5s);
+  const Closeup told = Told();
+  ASSERT_EQ(told.ranks.size(), 2u);
+  EXPECT_EQ(told.ranks[0], RankCloseup{});
+  EXPECT_EQ(told.ranks[1], (RankCloseup{RankState::kRunning, 7, 3s, {}, 1}));
+  EXPECT_EQ(told.phases, std::vector<std::string>{"train"});
+}
+
+// The first STEP of a world that goes on from a checkpoint is no time of 1,000 steps.
+TEST_F(AgentCloseup, MeasuresWhatAStepTakes) {
+  TellRun(1, 1s);
+  Speak(0, {.step = 1'000}, 2s);
+  EXPECT_EQ(Told().ranks[0].step_time.count(), 0);
+  Speak(0, {.step = 1'002}, 3s);
+  EXPECT_EQ(Told().ranks[0].step_time, 500ms);
+  Speak(0, {.step = 1'003}, 3s + 900ms);
+  EXPECT_EQ(Told().ranks[0].step_time, 550ms);
+  Speak(0, {.step = 900}, 9s);  // No progress.
+  EXPECT_EQ(Told().ranks[0].step_time, 550ms);
+}
+
+TEST_F(AgentCloseup, KeepsWhatTheRankThatKnowsHasToldLast) {
+  TellRun(1, 1s);
+  Speak(0, {.step = 5}, 2s);
+  Speak(0, {.loss = 0.5, .samples_per_s = 100.0}, 2s);
+  Speak(0, {.step = 6}, 3s);
+  Speak(0, {.loss = 0.25, .checkpoint = 4}, 3s);
+  EXPECT_EQ(Told().training, (TrainingPoint{6, 0.25, 100.0, 4}));
+}
+
+TEST_F(AgentCloseup, SaysWhoHasEnded) {
+  TellRun(1, 1s);
+  Speak(1, {.step = 7}, 2s);
+  Ends(1, Exited{0}, 3s);
+  EXPECT_EQ(Told().ranks[1].state, RankState::kEnded);
+  EXPECT_EQ(Told().ranks[0].state, RankState::kNoWord);
+}
+
+TEST_F(AgentCloseup, HasAFewPhasesAndNoMore) {
+  config.workers = 20;
+  TellRun(1, 1s);
+  for (std::uint32_t rank = 0; rank < 20; ++rank) {
+    Speak(rank, {.ready = true, .phase = "p" + std::to_string(rank)}, 2s);
+  }
+  const Closeup told = Told();
+  EXPECT_EQ(told.phases.size(), kMostPhases);
+  EXPECT_EQ(told.ranks[7].phase, 8u);
+  EXPECT_EQ(told.ranks[8].phase, 0u);
+}
+
+}  // namespace
+}  // namespace ddprun

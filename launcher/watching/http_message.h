@@ -1,0 +1,48 @@
+// What somebody asks over HTTP, and what is answered, as values.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace ddprun {
+
+struct HttpRequest {
+  bool post = false;   // Else GET or HEAD.
+  std::string path;    // Without its query.
+  std::string host;    // As the Host header says,
+  std::string origin;  // and the Origin header; empty: there is none.
+  std::string cookie;
+  std::string body;
+  bool by_script = false;  // It has the header X-Ddprun, which no other site's form can send.
+};
+
+struct HttpAnswer {
+  unsigned status = 200;
+  std::string body;
+  std::string type = "text/plain; charset=utf-8";
+  std::vector<std::pair<std::string, std::string>> headers;
+  bool stream = false;  // Instead: News for as long as somebody reads them.
+  // Instead: done is called with the answer, from any thread, once or never.
+  std::function<void(std::function<void(HttpAnswer)> done)> act;
+};
+
+// How far a stream's reader has been told.
+struct StreamPlace {
+  std::string state, events, training;  // Digests of the last of each.
+  std::chrono::steady_clock::time_point told;
+};
+
+// A look at what is asked about, as of one moment. Used by one thread.
+class HttpAnswers {
+ public:
+  virtual ~HttpAnswers() = default;
+  virtual HttpAnswer Reply(const HttpRequest& request) = 0;
+  // In the form of server-sent events; empty: nothing new.
+  virtual std::string News(StreamPlace& place) = 0;
+};
+
+}  // namespace ddprun

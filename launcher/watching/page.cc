@@ -1,0 +1,294 @@
+#include "launcher/watching/page.h"
+
+#include <openssl/evp.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include "launcher/status_json.h"
+#include "launcher/watching/metrics.h"
+#include "launcher/watching/page_html.h"
+
+namespace ddprun {
+namespace {
+
+constexpr unsigned kUnauthorized = 401;
+constexpr unsigned kForbidden = 403;
+constexpr unsigned kNotFound = 404;
+constexpr unsigned kWrongMethod = 405;
+constexpr unsigned kMisdirected = 421;
+constexpr unsigned kUnavailable = 503;
+constexpr const char* kJson = "application/json";
+constexpr std::chrono::seconds kStatePeriod{1};
+// Without a step for so many usual ones, and so long at least, a run is said to stand.
+constexpr double kStandsAfter = 10;
+constexpr double kStandsAtLeast = 5;
+
+double UnixNow() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(now).count();
+}
+
+double InSeconds(std::chrono::microseconds duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+std::string Sha256InBase64(std::string_view text) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
+  unsigned size = 0;
+  EVP_Digest(text.data(), text.size(), digest.data(), &size, EVP_sha256(), nullptr);
+  std::array<unsigned char, 2 * EVP_MAX_MD_SIZE> encoded;
+  const int length = EVP_EncodeBlock(encoded.data(), digest.data(), static_cast<int>(size));
+  return {reinterpret_cast<const char*>(encoded.data()), static_cast<std::size_t>(length)};
+}
+
+std::string_view Between(std::string_view text, std::string_view begin, std::string_view end) {
+  const std::size_t from = text.find(begin) + begin.size();
+  return text.substr(from, text.find(end, from) - from);
+}
+
+// How long no rank of the world has made a step or changed its phase; nullopt: nobody tells.
+std::optional<double> Standing(const RunStatus& run) {
+  std::optional<Duration> least;
+  for (const NodeStatus& node : run.nodes) {
+    for (const RankCloseup& rank : node.closeup.ranks) {
+      if (rank.state == RankState::kRunning || rank.state == RankState::kLate) {
+        const Duration since = rank.since + node.last_seen;
+        least = least ? std::min(*least, since) : since;
+      }
+    }
+  }
+  return least ? std::optional(InSeconds(*least)) : std::nullopt;
+}
+
+std::string WithUnit(double seconds) {
+  return FormatDuration(
+      std::chrono::microseconds(static_cast<std::int64_t>(std::llround(seconds * 1e6))));
+}
+
+std::uint64_t LowestStep(const RunStatus& run) {
+  std::optional<std::uint64_t> step;
+  for (const NodeStatus& node : run.nodes) {
+    if (node.in_world) {
+      step = step ? std::min(*step, node.step) : node.step;
+    }
+  }
+  return step.value_or(0);
+}
+
+OrderedJson EventsInJson(const std::vector<RunEvent>& events) {
+  OrderedJson all = OrderedJson::array();
+  for (const RunEvent& event : events) {
+    all.push_back(EventInJson(event));
+  }
+  return all;
+}
+
+void Append(std::string& news, const char* event, const OrderedJson& json) {
+  news += std::string("event: ") + event + "\ndata: " + JsonText(json) + "\n\n";
+}
+
+// What a change of is told at once: states, not ages.
+std::string MarkOf(const PageView& view) {
+  if (!view.node.run) {
+    return view.server_at;
+  }
+  const RunStatus& run = *view.node.run;
+  std::string mark =
+      run.phase + " " + std::to_string(run.generation.value) + " " + run.waits_for + run.outcome;
+  for (const NodeStatus& node : run.nodes) {
+    mark += node.node + node.state + std::to_string(node.late);
+  }
+  return mark;
+}
+
+}  // namespace
+
+double UsualStep(const RunStatus& run) {
+  std::vector<std::chrono::microseconds> times;
+  for (const NodeStatus& node : run.nodes) {
+    for (const RankCloseup& rank : node.closeup.ranks) {
+      if (rank.step_time.count() > 0) {
+        times.push_back(rank.step_time);
+      }
+    }
+  }
+  if (times.empty()) {
+    return 0;
+  }
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::ranges::nth_element(times, middle);
+  return InSeconds(*middle);
+}
+
+Headline HeadlineOf(const RunStatus& run) {
+  if (!run.outcome.empty()) {
+    return {run.outcome, run.exit_code != 0};
+  }
+  if (!run.waits_for.empty()) {
+    return {run.waits_for};
+  }
+  const double usual = UsualStep(run);
+  const std::optional<double> standing = Standing(run);
+  const std::uint64_t step = LowestStep(run);
+  if (!standing || step == 0) {
+    return {standing ? "the workers run; none has told a step yet"
+                     : "the workers run; they tell nothing of their steps"};
+  }
+  if (usual > 0 && *standing > std::max(kStandsAtLeast, kStandsAfter * usual)) {
+    return {"no step for " + WithUnit(*standing) + " (usual " + WithUnit(usual) + ")", true};
+  }
+  std::string text = "training: step " + std::to_string(step);
+  return {usual > 0 ? text + ", " + WithUnit(usual) + " each" : text};
+}
+
+std::optional<double> GoodputOf(const RunStatus& run) {
+  if (run.known <= Duration{0}) {
+    return {};
+  }
+  Duration lost{0};
+  for (const CauseTotal& total : run.totals) {
+    lost += total.lost;
+  }
+  return std::clamp(1 - InSeconds(lost) / InSeconds(run.known), 0.0, 1.0);
+}
+
+const std::string& PageAnswers::State() {
+  if (!state_.empty()) {
+    return state_;
+  }
+  OrderedJson json{{"version", DDPRUN_VERSION},
+                   {"unix_time", UnixNow()},
+                   {"run_id", view_.node.run_id},
+                   {"node", view_.node.node},
+                   {"server_at", view_.server_at}};
+  if (view_.node.run) {
+    const RunStatus& run = *view_.node.run;
+    const Headline headline = HeadlineOf(run);
+    const std::optional<double> goodput = GoodputOf(run);
+    json["headline"] = headline.text;
+    json["headline_bad"] = headline.bad;
+    json["usual_step"] = UsualStep(run);
+    json["step"] = LowestStep(run);
+    json["goodput"] = goodput ? OrderedJson(*goodput) : OrderedJson(nullptr);
+    json["run"] = RunInJson(run, static_cast<std::int64_t>(UnixNow()));
+    json["run"].erase("events");
+    json["run"].erase("training");
+  } else {
+    json["headline"] = ReadinessOf(view_.node).words + "; the server of the run is at " +
+                       (view_.server_at.empty() ? "a place not known yet" : view_.server_at);
+    json["run"] = nullptr;
+  }
+  state_ = JsonText(json);
+  return state_;
+}
+
+std::string PageAnswers::News(StreamPlace& place) {
+  std::string news;
+  const auto now = std::chrono::steady_clock::now();
+  const std::string mark = MarkOf(view_);
+  if (mark != place.state || now - place.told >= kStatePeriod || place.told == decltype(now)()) {
+    place.state = mark;
+    place.told = now;
+    news += "event: state\ndata: " + State() + "\n\n";
+  }
+  if (!view_.node.run) {
+    return news;
+  }
+  const RunStatus& run = *view_.node.run;
+  const EventMark newest = run.events.empty() ? EventMark{} : run.events.back().mark();
+  const std::string events =
+      std::to_string(newest.term.value) + "." + std::to_string(newest.number);
+  if (events != place.events) {
+    place.events = events;
+    Append(news, "events", EventsInJson(run.events));
+  }
+  const std::string training =
+      run.training.empty() ? ""
+                           : std::to_string(run.training.size()) + "." +
+                                 std::to_string(run.training.back().step);
+  if (training != place.training) {
+    place.training = training;
+    Append(news, "training", TrainingInJson(run.training));
+  }
+  return news;
+}
+
+HttpAnswer PageAnswers::Probe(const std::string& path) const {
+  if (path == "/livez") {
+    return {200, "the control loop turns\n"};
+  }
+  if (path == "/readyz") {
+    const Readiness readiness = ReadinessOf(view_.node);
+    return {readiness.ready ? 200 : kUnavailable, readiness.words + "\n"};
+  }
+  return {200, MetricsText(view_.node, UnixNow()), "text/plain; version=0.0.4; charset=utf-8"};
+}
+
+HttpAnswer PageAnswers::Session(const HttpRequest& request) const {
+  const bool by_key = !request.body.empty();
+  const May may = by_key ? view_.access.WithKey(request.body) : view_.access.Of(request);
+  HttpAnswer answer{200, OrderedJson{{"may", WordOf(may)}}.dump(), kJson};
+  if (by_key && may != May::kNothing) {
+    answer.headers.emplace_back("Set-Cookie", view_.access.Cookie(request.body));
+  }
+  return answer;
+}
+
+HttpAnswer PageAnswers::Wish(const HttpRequest& request) const {
+  if (view_.access.Of(request) != May::kOperate) {
+    return {kForbidden,
+            "to operate this run takes the key to operate it: ddprun status --url prints it\n"};
+  }
+  const bool drains = request.path == "/api/drain";
+  return {.act = [wish = wish_, drains, node = request.body](auto done) {
+    wish(drains ? ControlVerb::kDrain : ControlVerb::kStop, drains ? node : "", std::move(done));
+  }};
+}
+
+HttpAnswer PageAnswers::Reply(const HttpRequest& request) {
+  const std::string& path = request.path;
+  if (path == "/livez" || path == "/readyz" || path == "/metrics") {
+    return request.post ? HttpAnswer{kWrongMethod, "only GET\n"} : Probe(path);
+  }
+  if (!view_.access.IsOurName(request.host)) {
+    return {kMisdirected,
+            "this machine is not called so: ask by its address, its name, or localhost\n"};
+  }
+  const bool posts = path == "/api/session" || path == "/api/drain" || path == "/api/stop";
+  if (posts != request.post) {
+    return {kWrongMethod, posts ? "only POST\n" : "only GET\n"};
+  }
+  if (posts) {
+    if (!PageAccess::FromPage(request)) {
+      return {kForbidden, "this is for the page's own script (it sends the header X-Ddprun)\n"};
+    }
+    return path == "/api/session" ? Session(request) : Wish(request);
+  }
+  if (path == "/") {
+    return ThePage();
+  }
+  if (path != "/api/state.json" && path != "/api/events") {
+    return {kNotFound, "there are /, /livez, /readyz and /metrics\n"};
+  }
+  if (view_.access.Of(request) == May::kNothing) {
+    return {kUnauthorized, "this run is looked at with a key: ddprun status --url has it\n"};
+  }
+  return path == "/api/events" ? HttpAnswer{.stream = true} : HttpAnswer{200, State(), kJson};
+}
+
+HttpAnswer ThePage() {
+  static const std::string policy =
+      "default-src 'none'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
+      "frame-ancestors 'none'; script-src 'sha256-" +
+      Sha256InBase64(Between(kPageHtml, "<script>", "</script>")) +
+      "'; style-src 'sha256-" + Sha256InBase64(Between(kPageHtml, "<style>", "</style>")) + "'";
+  return {200,
+          std::string(kPageHtml),
+          "text/html; charset=utf-8",
+          {{"Content-Security-Policy", policy}, {"Referrer-Policy", "no-referrer"}}};
+}
+
+}  // namespace ddprun

@@ -1,0 +1,78 @@
+// The status page: one file without anything from elsewhere, and what it asks for.
+//
+//   GET  /                  the page; it knows nothing of the run
+//   POST /api/session       its key for a cookie; without one: what the cookie has
+//   GET  /api/state.json    the run, once
+//   GET  /api/events        the same as a stream of server-sent events: state, events, training
+//   POST /api/drain, /stop  a wish, as those of the verbs
+//
+// Every answer is made of one look, on the listener's thread. /livez, /readyz and /metrics ask for
+// no key; all else does where the run has a token.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "launcher/watching/http_message.h"
+#include "launcher/watching/node_view.h"
+#include "launcher/watching/page_access.h"
+#include "rendezvous/transport.h"
+
+namespace ddprun {
+
+struct PageView {
+  NodeView node;
+  PageAccess access;
+  std::string server_at;  // For people.
+};
+
+// Carries an operator's wish out; `done` gets what the server says.
+using PageWish =
+    std::function<void(ControlVerb verb, std::string node, std::function<void(HttpAnswer)> done)>;
+
+class PageAnswers final : public HttpAnswers {
+ public:
+  PageAnswers(PageView view, PageWish wish) : view_(std::move(view)), wish_(std::move(wish)) {}
+  HttpAnswer Reply(const HttpRequest& request) override;
+  std::string News(StreamPlace& place) override;
+
+ private:
+  HttpAnswer Probe(const std::string& path) const;
+  HttpAnswer Session(const HttpRequest& request) const;
+  HttpAnswer Wish(const HttpRequest& request) const;
+  const std::string& State();
+
+  const PageView view_;
+  const PageWish wish_;
+  std::string state_;  // As JSON, once somebody has asked.
+};
+
+// What a run does, in one sentence.
+struct Headline {
+  std::string text;
+  bool bad = false;
+};
+Headline HeadlineOf(const RunStatus& run);
+
+// What one step takes by the word of most ranks, in seconds; 0: nobody has told.
+double UsualStep(const RunStatus& run);
+
+// Of the time since the first event that is known, what was not lost; nullopt: nothing is known.
+std::optional<double> GoodputOf(const RunStatus& run);
+
+// The page with its Content-Security-Policy: its own script and style alone.
+HttpAnswer ThePage();
+
+// Where the loop did not answer.
+class LatePage final : public HttpAnswers {
+ public:
+  explicit LatePage(std::string words) : words_(std::move(words)) {}
+  HttpAnswer Reply(const HttpRequest&) override { return {503, words_}; }
+  std::string News(StreamPlace&) override { return ""; }
+
+ private:
+  const std::string words_;
+};
+
+}  // namespace ddprun

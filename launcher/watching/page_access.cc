@@ -1,0 +1,104 @@
+#include "launcher/watching/page_access.h"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "rendezvous/door/control_token.h"
+#include "rendezvous/door/token_proof.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kCookieDigits = 8;
+
+bool IsAddress(const std::string& host) {
+  std::array<unsigned char, sizeof(in6_addr)> bytes;
+  return ::inet_pton(AF_INET, host.c_str(), bytes.data()) == 1 ||
+         ::inet_pton(AF_INET6, host.c_str(), bytes.data()) == 1;
+}
+
+std::string Lower(std::string text) {
+  std::ranges::transform(text, text.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  return text;
+}
+
+// "n1:29400", "[::1]:80" and "n1" without their ports.
+std::string WithoutPort(const std::string& host) {
+  if (host.starts_with('[')) {
+    const std::size_t end = host.find(']');
+    return end == host.npos ? host : host.substr(1, end - 1);
+  }
+  return host.substr(0, host.find(':'));
+}
+
+}  // namespace
+
+const char* WordOf(May may) {
+  return may == May::kOperate ? "operate" : may == May::kLook ? "look" : "";
+}
+
+PageAccess::PageAccess(const std::string& token, const RunId& run, std::vector<std::string> names)
+    : names_(std::move(names)) {
+  if (!token.empty()) {
+    PageKeys keys = PageKeysOf(token, run);
+    // Cookies are told apart by host, not by port: each run has a name of its own.
+    cookie_ = "ddprun-" + PageKeysOf("name of a cookie", run).look.substr(0, kCookieDigits);
+    look_ = std::move(keys.look);
+    operate_ = std::move(keys.operate);
+  }
+}
+
+May PageAccess::WithKey(const std::string& key) const {
+  if (look_.empty()) {
+    return May::kLook;
+  }
+  const bool operates = SameToken(key, operate_);
+  const bool looks = SameToken(key, look_);
+  return operates ? May::kOperate : looks ? May::kLook : May::kNothing;
+}
+
+May PageAccess::Of(const HttpRequest& request) const {
+  May may = WithKey("");
+  const std::string_view cookies = request.cookie;
+  for (std::size_t begin = 0; begin < cookies.size();) {
+    const std::size_t end = std::min(cookies.find(';', begin), cookies.size());
+    std::string_view one = cookies.substr(begin, end - begin);
+    one.remove_prefix(std::min(one.find_first_not_of(' '), one.size()));
+    if (!cookie_.empty() && one.starts_with(cookie_ + "=")) {
+      may = std::max(may, WithKey(std::string(one.substr(cookie_.size() + 1))));
+    }
+    begin = end + 1;
+  }
+  return may;
+}
+
+std::string PageAccess::Cookie(const std::string& key) const {
+  return cookie_ + "=" + key + "; Path=/; HttpOnly; SameSite=Strict";
+}
+
+bool PageAccess::IsOurName(const std::string& host) const {
+  const std::string name = Lower(WithoutPort(host));
+  return name == "localhost" || IsAddress(name) ||
+         std::ranges::any_of(names_, [&](const std::string& own) { return Lower(own) == name; });
+}
+
+bool PageAccess::FromPage(const HttpRequest& request) {
+  const bool same = request.origin.empty() || request.origin == "http://" + request.host;
+  return request.post && request.by_script && same;
+}
+
+std::string PageLinks(const std::string& address, const std::string& token, const RunId& run) {
+  if (token.empty()) {
+    return "look:    " + address + "/\n";
+  }
+  const PageKeys keys = PageKeysOf(token, run);
+  return "look:    " + address + "/#key=" + keys.look + "\noperate: " + address +
+         "/#key=" + keys.operate + "\n";
+}
+
+}  // namespace ddprun

@@ -1,0 +1,235 @@
+#include "launcher/watching/page.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "launcher/watching/page_html.h"
+#include "rendezvous/door/token_proof.h"
+
+namespace ddprun {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const std::string kToken = "0123456789abcdef0123456789abcdef";
+
+RunStatus Running() {
+  RunStatus run{.run_id = "demo", .phase = "running", .generation = {3}};
+  run.nodes = {{.node = "n0",
+                .state = "running",
+                .last_seen = Duration{100},
+                .workers = 2,
+                .in_world = true,
+                .step = 7,
+                .closeup = {.ranks = {{RankState::kRunning, 8, Duration{200}, {}, 1},
+                                      {RankState::kLate, 7, Duration{900}, {}, 0}},
+                            .phases = {"train"}}}};
+  return run;
+}
+
+struct PageTest : ::testing::Test {
+  HttpAnswer Ask(HttpRequest request) {
+    if (request.host.empty()) {
+      request.host = "n0:29400";
+    }
+    PageView view{{.run_id = "demo", .node = "n0"}, {token, "demo", {"n0"}}, "n0:29400"};
+    view.node.run = run;
+    return PageAnswers(std::move(view), [this](ControlVerb verb, const std::string& node,
+                                               const auto& done) {
+             wished = (verb == ControlVerb::kDrain ? "drain " : "stop ") + node;
+             done({200, "it is done\n"});
+           }).Reply(request);
+  }
+  HttpAnswer Post(const std::string& path, const std::string& body, const std::string& cookie = "") {
+    return Ask({.post = true,
+                .path = path,
+                .origin = "http://n0:29400",
+                .cookie = cookie,
+                .body = body,
+                .by_script = true});
+  }
+  // What the browser sends back.
+  std::string CookieFor(const std::string& key) {
+    const HttpAnswer answer = Post("/api/session", key);
+    if (answer.headers.empty()) {
+      return "";
+    }
+    const std::string& cookie = answer.headers.front().second;
+    EXPECT_THAT(cookie, AllOf(HasSubstr("; HttpOnly"), HasSubstr("; SameSite=Strict")));
+    return cookie.substr(0, cookie.find(';'));
+  }
+
+  std::string token = kToken;
+  std::optional<RunStatus> run = Running();
+  std::string wished;
+  const PageKeys keys = PageKeysOf(kToken, "demo");
+};
+
+TEST_F(PageTest, NothingIsToldWithoutAKey) {
+  for (const char* const path : {"/api/state.json", "/api/events"}) {
+    EXPECT_EQ(Ask({.path = path}).status, 401u) << path;
+    EXPECT_EQ(Ask({.path = path, .cookie = "ddprun=x; ddprun-12345678=" + keys.look}).status, 401u);
+    EXPECT_EQ(Ask({.path = path, .cookie = CookieFor(keys.look)}).status, 200u);
+    EXPECT_EQ(Ask({.path = path, .cookie = "a=b; " + CookieFor(keys.operate) + "; c=d"}).status,
+              200u);
+  }
+  EXPECT_EQ(CookieFor("something else"), "");
+  EXPECT_EQ(CookieFor(kToken), "");  // The token itself is no key.
+  EXPECT_THAT(Ask({.path = "/"}).body, Not(HasSubstr("demo")));
+}
+
+TEST_F(PageTest, WhoHasAnotherRunsKeyHasNone) {
+  const PageKeys other = PageKeysOf(kToken, "other");
+  EXPECT_EQ(CookieFor(other.look), "");
+  EXPECT_EQ(CookieFor(PageKeysOf("another token, as long", "demo").operate), "");
+}
+
+TEST_F(PageTest, WithoutATokenEverybodyLooksAndNobodyOperates) {
+  token = "";
+  EXPECT_EQ(Ask({.path = "/api/state.json"}).status, 200u);
+  EXPECT_EQ(Post("/api/stop", "").status, 403u);
+  EXPECT_EQ(wished, "");
+}
+
+TEST_F(PageTest, OperatingTakesItsOwnKey) {
+  EXPECT_EQ(Post("/api/stop", "").status, 403u);
+  EXPECT_EQ(Post("/api/stop", "", CookieFor(keys.look)).status, 403u);
+  EXPECT_EQ(wished, "");
+  const HttpAnswer answer = Post("/api/drain", "n0", CookieFor(keys.operate));
+  ASSERT_TRUE(answer.act);
+  std::string said;
+  answer.act([&](const HttpAnswer& done) { said = done.body; });
+  EXPECT_EQ(wished, "drain n0");
+  EXPECT_EQ(said, "it is done\n");
+}
+
+// Another site's form or script has the cookie sent at most by a mistake of the browser's.
+TEST_F(PageTest, OnlyThePageItselfOperates) {
+  const std::string cookie = CookieFor(keys.operate);
+  EXPECT_EQ(Ask({.path = "/api/stop", .cookie = cookie}).status, 405u);
+  EXPECT_EQ(Ask({.post = true, .path = "/api/stop", .cookie = cookie}).status, 403u);
+  EXPECT_EQ(Ask({.post = true,
+                 .path = "/api/stop",
+                 .origin = "http://elsewhere",
+                 .cookie = cookie,
+                 .by_script = true})
+                .status,
+            403u);
+  EXPECT_EQ(wished, "");
+}
+
+// DNS rebinding: somebody else's name leads here.
+TEST_F(PageTest, AnotherNameIsNotServed) {
+  for (const char* const host : {"evil.example", "evil.example:29400", "n0.evil.example", "", "["}) {
+    HttpRequest request{.path = "/", .host = host};
+    request.host = host[0] == '\0' ? " " : host;
+    EXPECT_EQ(Ask(request).status, 421u) << host;
+    request.path = "/livez";
+    EXPECT_EQ(Ask(request).status, 200u) << host;
+  }
+  for (const char* const host : {"127.0.0.1:80", "[::1]:80", "localhost", "N0", "10.1.2.3"}) {
+    EXPECT_EQ(Ask({.path = "/", .host = host}).status, 200u) << host;
+  }
+}
+
+TEST_F(PageTest, ThePageRunsItsOwnScriptAlone) {
+  const HttpAnswer page = Ask({.path = "/"});
+  EXPECT_EQ(page.body, kPageHtml);
+  EXPECT_LE(page.body.size(), 60'000u);
+  EXPECT_EQ(page.headers.at(0).first, "Content-Security-Policy");
+  EXPECT_THAT(page.headers.at(0).second,
+              AllOf(HasSubstr("default-src 'none'"), HasSubstr("script-src 'sha256-"),
+                    Not(HasSubstr("unsafe"))));
+  for (const char* const outside : {"//cdn", "https:", "src=", "@import", "url("}) {
+    EXPECT_THAT(page.body, Not(HasSubstr(outside)));
+  }
+}
+
+TEST_F(PageTest, TellsTheRun) {
+  const auto json = nlohmann::json::parse(
+      Ask({.path = "/api/state.json", .cookie = CookieFor(keys.look)}).body);
+  EXPECT_EQ(json["run"]["run_id"], "demo");
+  EXPECT_EQ(json["step"], 7);
+  EXPECT_EQ(json["run"]["nodes"][0]["ranks"]["state"], (std::vector<std::string>{"running", "late"}));
+  EXPECT_EQ(json["run"]["nodes"][0]["ranks"]["phase"], (std::vector<std::string>{"train", ""}));
+}
+
+TEST_F(PageTest, ANodeWithoutTheServerSaysWhereItIs) {
+  run.reset();
+  const auto json = nlohmann::json::parse(
+      Ask({.path = "/api/state.json", .cookie = CookieFor(keys.look)}).body);
+  EXPECT_EQ(json["run"], nullptr);
+  EXPECT_THAT(json["headline"], HasSubstr("n0:29400"));
+}
+
+TEST(Headline, SaysWhatTheRunDoes) {
+  RunStatus run = Running();
+  EXPECT_EQ(HeadlineOf(run).text, "training: step 7");
+  for (RankCloseup& rank : run.nodes[0].closeup.ranks) {
+    rank.step_time = std::chrono::milliseconds(800);
+  }
+  EXPECT_EQ(HeadlineOf(run).text, "training: step 7, 800 ms each");
+  EXPECT_FALSE(HeadlineOf(run).bad);
+  for (RankCloseup& rank : run.nodes[0].closeup.ranks) {
+    rank.since = std::chrono::minutes(4) + std::chrono::seconds(12);
+  }
+  EXPECT_EQ(HeadlineOf(run).text, "no step for 4 min 12 s (usual 800 ms)");
+  EXPECT_TRUE(HeadlineOf(run).bad);
+  run.waits_for = "waiting for 3 of 4 nodes";
+  EXPECT_EQ(HeadlineOf(run).text, "waiting for 3 of 4 nodes");
+  run.outcome = "rank 3 failed";
+  run.exit_code = 1;
+  EXPECT_EQ(HeadlineOf(run).text, "rank 3 failed");
+  EXPECT_TRUE(HeadlineOf(run).bad);
+}
+
+TEST(Headline, OfProgramsThatTellNothing) {
+  RunStatus run = Running();
+  run.nodes[0].closeup = {};
+  run.nodes[0].step = 0;
+  EXPECT_THAT(HeadlineOf(run).text, HasSubstr("tell nothing"));
+}
+
+TEST(Goodput, IsWhatWasNotLost) {
+  RunStatus run;
+  EXPECT_EQ(GoodputOf(run), std::nullopt);
+  run.known = std::chrono::seconds(100);
+  run.totals = {{"worker", 2, std::chrono::seconds(3)}, {"hang", 1, std::chrono::seconds(7)}};
+  EXPECT_DOUBLE_EQ(GoodputOf(run).value(), 0.9);
+  run.known = std::chrono::seconds(5);  // Clocks of servers differ.
+  EXPECT_DOUBLE_EQ(GoodputOf(run).value(), 0);
+}
+
+TEST_F(PageTest, AStreamTellsWhatIsNew) {
+  PageView view{{.run_id = "demo"}, {}, ""};
+  run->events = {{.text = "formed", .kind = kEventFormed, .term = {1}, .number = 1}};
+  view.node.run = run;
+  StreamPlace place;
+  PageAnswers first(view, nullptr);
+  EXPECT_THAT(first.News(place), AllOf(HasSubstr("event: state\ndata: {"),
+                                       HasSubstr("event: events\ndata: [{")));
+  EXPECT_EQ(PageAnswers(view, nullptr).News(place), "");
+  view.node.run->phase = "draining";
+  EXPECT_THAT(PageAnswers(view, nullptr).News(place),
+              AllOf(HasSubstr("event: state"), Not(HasSubstr("event: events"))));
+  view.node.run->training = {{.step = 1, .loss = 0.5}};
+  EXPECT_THAT(PageAnswers(view, nullptr).News(place),
+              HasSubstr("event: training\ndata: [{\"step\":1,\"loss\":0.5,"));
+}
+
+// A line of its own would be another event.
+TEST_F(PageTest, WhatAWorkerSaysStaysOneLine) {
+  run->events = {{.text = "a\n\nevent: state\ndata: {}\n\n", .term = {1}, .number = 1}};
+  PageView view{{.run_id = "demo"}, {}, ""};
+  view.node.run = run;
+  StreamPlace place;
+  const std::string news = PageAnswers(view, nullptr).News(place);
+  EXPECT_EQ(std::count(news.begin(), news.end(), '\n'), 6);
+}
+
+}  // namespace
+}  // namespace ddprun

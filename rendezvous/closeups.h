@@ -1,0 +1,34 @@
+// The nodes of a run's world seen from near, and the curve of its training: what their reports
+// bring for people. No core knows it, and nothing is decided by it.
+//
+// Bounded: of each member of the newest world the newest word, kMostTrainingPoints of the curve
+// (when they are taken every second one goes).
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "rendezvous/core/status.h"
+
+namespace ddprun {
+
+class Closeups {
+ public:
+  // Of a member of the world of `generation`, the newest.
+  void Take(const NodeKey& key, Generation generation, Closeup closeup);
+
+  // Each node's, as far as kMostShownRanks go, and the curve.
+  void AddTo(RunStatus& status) const;
+
+  const std::vector<TrainingPoint>& curve() const { return curve_; }
+
+ private:
+  void Note(const TrainingPoint& point);
+
+  Generation generation_;
+  std::map<NodeKey, Closeup> nodes_;
+  std::vector<TrainingPoint> curve_;  // By steps.
+  std::uint64_t apart_ = 0;           // Points are so many steps apart at least.
+};
+
+}  // namespace ddprun

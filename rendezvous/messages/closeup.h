@@ -1,0 +1,48 @@
+// A node seen from near: how far each of its workers is, by its own word, and how well the training
+// goes. For people: nothing is decided by it.
+//
+// Values. At most 16 bytes for each rank on the wire, with each report.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/time.h"
+
+namespace ddprun {
+
+enum class RankState : std::uint8_t {
+  kNoWord,   // It has said nothing: it starts, or never says anything.
+  kRunning,  // It has.
+  kLate,     // No progress for longer than it may (--hang-timeout).
+  kEnded,
+};
+
+struct RankCloseup {
+  RankState state = RankState::kNoWord;
+  std::uint64_t step = 0;                 // 0: none was told.
+  Duration since{0};                      // Without progress.
+  std::chrono::microseconds step_time{};  // Of its last steps, smoothed; 0: not known.
+  std::uint32_t phase = 0;                // Of the list beside it, from 1; 0: none.
+  bool operator==(const RankCloseup&) const = default;
+};
+
+// What the rank that knows says of the training, as of a step.
+struct TrainingPoint {
+  std::uint64_t step = 0;
+  std::optional<double> loss;
+  std::optional<double> samples_per_s;      // Of the whole world.
+  std::optional<std::uint64_t> checkpoint;  // The step of the newest one.
+  bool operator==(const TrainingPoint&) const = default;
+};
+
+struct Closeup {
+  std::vector<RankCloseup> ranks;   // By local rank; empty: it runs no workers.
+  std::vector<std::string> phases;  // kMostPhases at most.
+  std::optional<TrainingPoint> training;
+  bool operator==(const Closeup&) const = default;
+};
+
+}  // namespace ddprun

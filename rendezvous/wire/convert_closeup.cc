@@ -1,0 +1,100 @@
+// A node seen from near, in what nodes report and in what a run looks like from outside.
+#include <cmath>
+
+#include "rendezvous/wire/wire_parts.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kLongestPhase = 64;  // As proto/notify.h takes it.
+
+template <class T>
+std::uint32_t InWord(T value) {
+  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(value, 0, UINT32_MAX));
+}
+
+std::optional<double> ReadReal(std::string_view field, bool has, double value, Reader& in) {
+  if (has && !std::isfinite(value)) {
+    in.Refuse(field, "is no number");
+  }
+  return has ? std::optional(value) : std::nullopt;
+}
+
+}  // namespace
+
+TrainingPoint Read(const v1::TrainingPoint& wire, Reader& in) {
+  TrainingPoint point;
+  point.step = wire.step();
+  point.loss = ReadReal("training.loss", wire.has_loss(), wire.loss(), in);
+  point.samples_per_s =
+      ReadReal("training.samples_per_s", wire.has_samples_per_s(), wire.samples_per_s(), in);
+  if (wire.has_checkpoint()) {
+    point.checkpoint = wire.checkpoint();
+  }
+  return point;
+}
+
+Closeup Read(const v1::Closeup& wire, std::uint32_t workers, Reader& in) {
+  Closeup closeup;
+  const int ranks = wire.state_size();
+  if (ranks > static_cast<int>(workers) || wire.step_size() != ranks ||
+      wire.since_ms_size() != ranks || wire.step_time_us_size() != ranks ||
+      wire.phase_size() != ranks) {
+    in.Refuse("closeup", "has columns that do not fit");
+    return closeup;
+  }
+  if (wire.phases_size() > static_cast<int>(kMostPhases)) {
+    in.Refuse("closeup.phases", "are too many");
+    return closeup;
+  }
+  for (const std::string& phase : wire.phases()) {
+    closeup.phases.push_back(in.Text("closeup.phases", in.Name("closeup.phases", phase),
+                                     kLongestPhase));
+  }
+  closeup.ranks.resize(static_cast<std::size_t>(ranks));
+  for (int i = 0; i < ranks; ++i) {
+    RankCloseup& rank = closeup.ranks[static_cast<std::size_t>(i)];
+    rank.state = static_cast<RankState>(in.Number<std::uint32_t>(
+        "closeup.state", wire.state(i), 0, static_cast<std::uint32_t>(RankState::kEnded)));
+    rank.step = wire.step(i);
+    rank.since = Duration(wire.since_ms(i));
+    rank.step_time = std::chrono::microseconds(wire.step_time_us(i));
+    rank.phase = in.Number<std::uint32_t>("closeup.phase", wire.phase(i), 0,
+                                          static_cast<std::uint32_t>(closeup.phases.size()));
+  }
+  if (wire.has_training()) {
+    closeup.training = Read(wire.training(), in);
+  }
+  return closeup;
+}
+
+void Write(const TrainingPoint& point, v1::TrainingPoint* wire) {
+  wire->set_step(point.step);
+  if (point.loss) {
+    wire->set_loss(*point.loss);
+  }
+  if (point.samples_per_s) {
+    wire->set_samples_per_s(*point.samples_per_s);
+  }
+  if (point.checkpoint) {
+    wire->set_checkpoint(*point.checkpoint);
+  }
+}
+
+void Write(const Closeup& closeup, v1::Closeup* wire) {
+  for (const RankCloseup& rank : closeup.ranks) {
+    wire->add_state(static_cast<std::uint32_t>(rank.state));
+    wire->add_step(rank.step);
+    wire->add_since_ms(InWord(rank.since.count()));
+    wire->add_step_time_us(InWord(rank.step_time.count()));
+    wire->add_phase(rank.phase);
+  }
+  for (const std::string& phase : closeup.phases) {
+    wire->add_phases(phase);
+  }
+  if (closeup.training) {
+    Write(*closeup.training, wire->mutable_training());
+  }
+}
+
+}  // namespace ddprun
