@@ -16,6 +16,7 @@
 #include "launcher/interfaces.h"
 #include "launcher/node_slot.h"
 #include "launcher/run_token.h"
+#include "rendezvous/door/control_token.h"
 #include "rendezvous/succession/estate_memory.h"
 
 namespace ddprun {
@@ -183,8 +184,9 @@ Result<void> LaunchedNode::OpenWatch() {
       });
   if (config_.http_listen) {
     RETURN_IF_ERROR(ListenForWatchers(*watch_, *config_.http_listen));
-    Log(LogLevel::kInfo, "probes, metrics and the status page: http://" +
-                             ToString(watch_->endpoint()) + "/livez, /readyz, /metrics and /");
+    Log(LogLevel::kInfo, "probes and metrics: http://" + ToString(watch_->endpoint()) +
+                             "/livez, /readyz and /metrics; the status page beside them: ddprun "
+                             "status --url prints its link");
     LeavePageLinks();
   }
   return {};

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "common/exit_code.h"
+#include "common/files.h"
 #include "common/log.h"
 #include "launcher/status_json.h"
 #include "launcher/watching/page_access.h"
@@ -181,7 +182,7 @@ Result<std::string> PageAt(const ServerPlace& place, const std::vector<RunStatus
     }
     return PagesOf(runs, "http://" + ToString(place.endpoint), place.access.token);
   }
-  Result<std::string> links = ReadOrdinaryFile(place.door / kPageLinks, kMostPageLinks);
+  Result<std::string> links = ReadOrdinary(place.door / kPageLinks, kMostPageLinks);
   if (!links) {
     return Error{ErrorKind::kUnavailable,
                  "this run of one node shows no page: start it with --http-listen=127.0.0.1:0 (" +

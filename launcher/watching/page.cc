@@ -50,7 +50,7 @@ std::string_view Between(std::string_view text, std::string_view begin, std::str
 }
 
 // How long no rank of the world has made a step or changed its phase; nullopt: nobody tells.
-std::optional<double> Standing(const RunStatus& run) {
+std::optional<double> StandsFor(const RunStatus& run) {
   std::optional<Duration> least;
   for (const NodeStatus& node : run.nodes) {
     for (const RankCloseup& rank : node.closeup.ranks) {
@@ -131,7 +131,7 @@ Headline HeadlineOf(const RunStatus& run) {
     return {run.waits_for};
   }
   const double usual = UsualStep(run);
-  const std::optional<double> standing = Standing(run);
+  const std::optional<double> standing = StandsFor(run);
   const std::uint64_t step = LowestStep(run);
   if (!standing || step == 0) {
     return {standing ? "the workers run; none has told a step yet"

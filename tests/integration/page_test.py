@@ -1,0 +1,222 @@
+"""The status page in a real browser (Debian's Chromium, headless), as somebody looks at it.
+
+PAGE_SHOTS=DIRECTORY keeps screenshots there (docs/page.png is one of them).
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from selenium import webdriver
+from selenium.webdriver.chrome.options import Options
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "support"))
+
+from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, LIMIT, DdprunTest, eventually  # noqa: E402
+
+PAGE = os.path.join(HERE, "..", "..", "launcher", "watching", "page.html")
+SHOTS = os.environ.get("PAGE_SHOTS")
+LISTEN = "--http-listen=127.0.0.1:0"
+FLAGS = ("--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync "
+         "--disable-background-networking --disable-component-update --disable-dev-shm-usage "
+         "--window-size=1280,1000")
+STEPS = ("--notify=READY=1\nPHASE=train", "--step-ms=100", "--steps=100000")
+
+
+def browser(directory, *flags):
+    options = Options()
+    for flag in (*FLAGS.split(), *flags, f"--user-data-dir={tempfile.mkdtemp(dir=directory)}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    return webdriver.Chrome(service=Service("/usr/bin/chromedriver"), options=options)
+
+
+class Page(DdprunTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.home = tempfile.TemporaryDirectory(prefix="ddprun_page_test_")
+        cls.addClassCleanup(cls.home.cleanup)
+        cls.chrome = browser(cls.home.name)
+        cls.addClassCleanup(cls.chrome.quit)
+
+    def setUp(self):
+        super().setUp()
+        self.chrome.get("about:blank")
+        self.chrome.get_log("browser")
+
+    def links(self, *query):
+        text = self.run_verb("status", "--url", *query)
+        return dict(re.findall(r"(look|operate): +(\S+)", text))
+
+    def run_verb(self, *arguments):
+        done = subprocess.run([DDPRUN, *arguments], env=self.environment, capture_output=True,
+                              text=True, timeout=LIMIT)
+        return done.stdout
+
+    def text(self, name):
+        return self.chrome.find_element(By.ID, name).text
+
+    def shows(self, name, pattern, limit=LIMIT):
+        found = eventually(lambda: re.search(pattern, self.text(name)), limit)
+        self.assertTrue(found, f"/{pattern}/ in #{name}: {self.text(name)!r}\n{self.chrome.get_log('browser')}")
+
+    def open_alone(self, *arguments, link="operate"):
+        run = self.start(LISTEN, *arguments)
+        self.wait_for(lambda: self.links(), run)
+        self.chrome.get(self.links()[link])
+        return run
+
+    def nothing_foreign(self):
+        origin = self.chrome.execute_script("return location.origin")
+        asked = self.chrome.execute_script(
+            "return performance.getEntriesByType('resource').map(e => e.name)")
+        self.assertEqual([a for a in asked if not a.startswith(origin)], [])
+        bad = [line for line in self.chrome.get_log("browser") if line["level"] == "SEVERE"]
+        self.assertEqual(bad, [])
+
+    def shot(self, name, chrome=None):
+        if SHOTS:
+            (chrome or self.chrome).save_screenshot(os.path.join(SHOTS, name))
+
+    def test_a_failure_is_seen_as_it_happens(self):
+        run = self.open_alone("--nproc-per-node=4", "--max-restarts=3", FAKE_WORKER, HELLO, *STEPS)
+        self.shows("state", "RUNNING")
+        self.shows("headline", r"training: step \d+")
+        self.assertEqual(self.chrome.execute_script("return location.hash"), "")  # No key in sight.
+        self.shows("legend", "train 4")
+        os.kill(self.wait_for_workers(run, 4)[2], signal.SIGKILL)
+        self.shows("starts", "rank 2 .* was killed by signal 9")
+        self.shows("events", "restarting all workers")
+        self.shows("tiles", r"(?s)1 of 3\s+restarts used")
+        self.shows("headline", r"training: step \d+")
+        self.chrome.find_element(By.ID, "grid").send_keys(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
+        self.shows("rank", "rank 1 on ")
+        self.shot("page.png")
+        self.nothing_foreign()
+        run.signal(signal.SIGTERM)
+        self.assertEqual(run.wait(), 143, run.all())
+
+    def test_who_may_stop_a_run_can(self):
+        run = self.open_alone(FAKE_WORKER, HELLO, *STEPS)
+        stop = self.chrome.find_element(By.ID, "stop")
+        self.wait_for(stop.is_displayed, run)
+        stop.click()
+        self.assertEqual(stop.text, "Really stop it?")
+        stop.click()
+        self.assertNotEqual(run.wait(), 0, run.all())
+        self.assertRegex(run.err(), "an operator")
+
+    def test_who_may_only_look_cannot(self):
+        run = self.open_alone(FAKE_WORKER, HELLO, *STEPS, link="look")
+        self.shows("state", "RUNNING")
+        self.assertFalse(self.chrome.find_element(By.ID, "stop").is_displayed())
+        said = self.chrome.execute_async_script(
+            "const done = arguments[0]; fetch('/api/stop', {method: 'POST', headers: {'X-Ddprun': '1'}})"
+            ".then(a => done(a.status))")
+        self.assertEqual(said, 403)
+        # Without a key the page asks for one, and takes it.
+        link = self.links()["look"]
+        self.chrome.delete_all_cookies()
+        self.chrome.get(link.split("#")[0])
+        self.shows("why", "with a key")
+        self.chrome.find_element(By.ID, "key").send_keys("something else", Keys.ENTER)
+        self.shows("why", "not a key")
+        key = self.chrome.find_element(By.ID, "key")
+        key.clear()
+        key.send_keys(link.split("=")[1], Keys.ENTER)
+        self.shows("state", "RUNNING")
+        run.signal(signal.SIGTERM)
+        self.assertEqual(run.wait(), 143, run.all())
+
+    # What workers say is text, whatever it looks like.
+    def test_hostile_words_are_words(self):
+        run = self.open_alone("--nproc-per-node=1", "--max-restarts=1", FAKE_WORKER, HELLO,
+                              "--notify=PHASE=<img src=x onerror=alert(1)>", "--steps=3", "--on-generation=1",
+                              "--print-err=</script><script>document.title='taken'</script>", "--exit=3",
+                              "--on-generation=2", "--hang")
+        self.shows("events", "restarting")
+        self.shows("nodes", "<img src=x")
+        self.assertEqual(self.chrome.find_elements(By.TAG_NAME, "img"), [])
+        self.assertNotIn("taken", self.chrome.title)
+        self.nothing_foreign()
+        run.signal(signal.SIGTERM)
+        run.wait()
+
+    # On the server's own port; the page finds the server that comes after it.
+    def test_a_page_outlives_its_server(self):
+        endpoint = self.free_endpoint()
+        with open(self.path("token"), "w", opener=lambda p, f: os.open(p, f, 0o600)) as token:
+            token.write("0123456789abcdef0123456789abcdef\n")
+        launch = ("--nnodes=1:2", f"--rdzv-endpoint={endpoint}", f"--rdzv-id={self.run_id}", "--rdzv-conf=last_call_timeout=0",
+                  f"--token-file={self.path('token')}", FAKE_WORKER, HELLO, *STEPS)
+        run = self.start(*launch)
+        query = (f"--endpoint={endpoint}", f"--token-file={self.path('token')}")
+        self.wait_for(lambda: self.links(*query), run)
+        self.chrome.get(self.links(*query)["look"])
+        self.shows("state", "RUNNING")
+        run.signal(signal.SIGTERM)
+        run.wait()
+        self.shows("silence", "No word from")
+        again = self.start(*launch)
+        eventually(lambda: not self.text("silence"))
+        self.assertEqual(self.text("silence"), "", again.all())
+        self.shows("state", "RUNNING")
+        again.signal(signal.SIGTERM)
+        again.wait()
+
+    def inlined(self, ranks, per_node):
+        nodes = [{"node": f"n{i:03}", "host": f"host{i}", "state": "running", "last_seen_seconds": 0.4,
+                  "workers": per_node, "in_world": True, "first_rank": i * per_node, "step": 1200, "phase": "train",
+                  "late_workers": 0,
+                  "ranks": {"state": ["running"] * per_node, "phase": ["train"] * per_node,
+                            "step": [1200 - 40 * (i == 3 and k == 5) for k in range(per_node)],
+                            "since_seconds": [0.3] * per_node, "step_seconds": [0.8] * per_node}}
+                 for i in range(ranks // per_node)]
+        run = {"run_id": "large", "phase": "running", "phase_seconds": 4000, "generation": 4, "outcome": "",
+               "world_size": ranks, "nodes_in_world": len(nodes), "restarts_used": 1, "max_restarts": 3,
+               "job_seconds_left": 7000, "startups": [], "nodes": nodes, "more_nodes": 0}
+        state = {"version": "1", "node": "n000", "headline": "training: step 1160, 800 ms each", "usual_step": 0.8,
+                 "step": 1160, "goodput": 0.998, "run": run}
+        data = json.dumps({"state": state, "events": [], "training": [], "unix_time": 1})
+        with open(PAGE) as page:
+            html = page.read().replace("<script>", f'<script type="application/json">{data}</script>\n<script>', 1)
+        path = self.path("page.html")
+        with open(path, "w") as file:
+            file.write(html)
+        return "file://" + path
+
+    def test_many_ranks_fit_a_screen(self):
+        for ranks in (64, 1024):
+            self.chrome.get(self.inlined(ranks, 8))
+            cells = self.chrome.find_elements(By.CSS_SELECTOR, "#grid i")
+            self.assertEqual(len(cells), ranks)
+            self.shows("legend", f"(?s)train {ranks - 1}.*behind 1")
+            self.shows("rank", "rank 29 on n003, step 1160 .40 behind most")
+            grid = self.chrome.find_element(By.ID, "grid")
+            self.assertLess(grid.size["height"], 200)
+            wide = self.chrome.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+            self.assertTrue(wide, "it scrolls sideways")
+            self.shot(f"page-{ranks}.png")
+
+    def test_it_is_dark_where_the_system_is(self):
+        dark = browser(self.home.name, "--force-dark-mode", "--blink-settings=preferredColorScheme=0")
+        try:
+            dark.get(self.inlined(64, 8))
+            color = dark.execute_script("return getComputedStyle(document.body).backgroundColor")
+            self.assertLess(max(int(n) for n in re.findall(r"\d+", color)[:3]), 60, color)
+            self.shot("page-dark.png", dark)
+        finally:
+            dark.quit()
+
+
+if __name__ == "__main__":
+    unittest.main()
