@@ -12,6 +12,7 @@
 #include "launcher/node.h"
 #include "launcher/plan.h"
 #include "launcher/preparation.h"
+#include "launcher/server/descriptors.h"
 #include "launcher/server/heir.h"
 #include "launcher/server/server_role.h"
 #include "launcher/slurm/under_srun.h"

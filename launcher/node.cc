@@ -235,7 +235,8 @@ HttpAnswer LaunchedNode::Wish(ControlVerb verb, const NodeId& node) const {
   constexpr unsigned kConflict = 409;
   CoordinatorDriver* const server = Server();
   if (server == nullptr) {
-    return {kConflict, "this node does not carry the server of the run: " + role_.where + " does\n"};
+    return {kConflict,
+            "this node does not carry the server of the run: " + role_.where + " does\n"};
   }
   const Result<std::string> said =
       server->OnControl({config_.run_id, verb, node, role_.operators_token});

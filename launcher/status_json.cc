@@ -57,9 +57,9 @@ Json InJson(const Closeup& closeup) {
     json["state"].push_back(WordOf(rank.state));
     json["step"].push_back(rank.step);
     json["since_seconds"].push_back(Seconds(rank.since));
-    json["step_seconds"].push_back(rank.step_time.count() == 0
-                                       ? Json(nullptr)
-                                       : Json(std::chrono::duration<double>(rank.step_time).count()));
+    json["step_seconds"].push_back(
+        rank.step_time.count() == 0 ? Json(nullptr)
+                                    : Json(std::chrono::duration<double>(rank.step_time).count()));
     json["phase"].push_back(rank.phase == 0 ? "" : closeup.phases.at(rank.phase - 1));
   }
   return json;

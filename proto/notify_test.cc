@@ -16,6 +16,20 @@ TEST(Notify, ReadsItsLines) {
   EXPECT_EQ(n.extend_microseconds, 5u);
 }
 
+TEST(Notify, ReadsHowWellItGoes) {
+  const Notification told =
+      ParseNotification("LOSS=-0.5e-3\nSAMPLES_PER_S=51200\nCHECKPOINT=1000\n");
+  EXPECT_EQ(told.loss, -0.0005);
+  EXPECT_EQ(told.samples_per_s, 51200.0);
+  EXPECT_EQ(told.checkpoint, 1000u);
+  for (const char* const line :
+       {"LOSS=nan", "LOSS=inf", "LOSS=1e999", "LOSS=", "LOSS=1x", "LOSS= 1", "SAMPLES_PER_S=-1",
+        "SAMPLES_PER_S=nan", "CHECKPOINT=-1"}) {
+    const Notification nothing = ParseNotification(line);
+    EXPECT_FALSE(nothing.loss || nothing.samples_per_s || nothing.checkpoint) << line;
+  }
+}
+
 TEST(Notify, DropsWhatItDoesNotUnderstand) {
   const Notification n = ParseNotification(
       "\n=\nSTEP=\nSTEP=-1\nSTEP=99999999999999999999999\nSTEP=7x\nPHASE=\nPHASE=\x01\nEXTEND_"

@@ -71,8 +71,8 @@ Closeup CloseupOf(const AgentState& state, const AgentConfig& config) {
     rank.state = heartbeat.late ? RankState::kLate : RankState::kRunning;
     rank.step = heartbeat.step;
     rank.step_time = heartbeat.step_time;
-    rank.since = std::chrono::floor<Duration>(std::max(state.sent, heartbeat.since) -
-                                              heartbeat.since);
+    rank.since =
+        std::chrono::floor<Duration>(std::max(state.sent, heartbeat.since) - heartbeat.since);
     if (heartbeat.phase.empty()) {
       continue;
     }

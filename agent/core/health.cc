@@ -59,6 +59,17 @@ void OnWorkerSpoke(AgentStep& step, const WorkerSpoke& spoke) {
   }
 }
 
+void ForgetWords(AgentState& state) {
+  state.heartbeats.clear();
+  state.ended.clear();
+  state.training.reset();
+}
+
+void HearNoMoreOf(AgentState& state, std::uint32_t ended_local_rank) {
+  state.heartbeats.erase(ended_local_rank);
+  state.ended.insert(ended_local_rank);
+}
+
 void FindLateWorkers(AgentStep& step) {
   const std::optional<Time> due = NextLate(step.state, step.config);
   if (!due || step.now < *due) {

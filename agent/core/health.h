@@ -13,6 +13,10 @@ namespace ddprun {
 
 void OnWorkerSpoke(AgentStep& step, const WorkerSpoke& spoke);
 
+// A new generation's workers have said nothing yet.
+void ForgetWords(AgentState& state);
+void HearNoMoreOf(AgentState& state, std::uint32_t ended_local_rank);
+
 // Who has become late. A tick that comes late itself (this agent was paused) judges nobody: what
 // workers said meanwhile may be waiting in their sockets.
 void FindLateWorkers(AgentStep& step);

@@ -51,9 +51,7 @@ void OnRun(AgentStep& step, const Run& run) {
   state.succeeded = 0;
   state.start_lasts = false;
   state.progress = 0;
-  state.heartbeats.clear();
-  state.ended.clear();
-  state.training.reset();
+  ForgetWords(state);
   state.planned = false;
   BeginPace(step);
   state.saved_before = state.saved && !state.unsaved;
@@ -202,8 +200,7 @@ void OnWorkerEnded(AgentStep& step, const WorkerEnded& ended) {
     return;
   }
   state.alive -= state.alive > 0 ? 1 : 0;
-  state.heartbeats.erase(ended.local_rank);
-  state.ended.insert(ended.local_rank);
+  HearNoMoreOf(state, ended.local_rank);
   if (state.unkillable > 0) {
     state.unkillable = std::max(1u, state.alive);
   }

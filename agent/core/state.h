@@ -38,7 +38,7 @@ struct AgentConfig {
 struct Heartbeat {
   std::uint64_t step = 0;
   std::string phase;
-  Time stepped;         // When the step was told,
+  Time stepped;                            // When the step was told,
   std::chrono::microseconds step_time{0};  // and what one takes, smoothed; 0: not known.
   Time since;           // Of its last progress: a larger STEP, another PHASE, or the hello.
   Duration allowed{0};  // From then on.

@@ -1,6 +1,7 @@
 #include "launcher/server/serve.h"
 #include "launcher/command_line/addresses.h"
 #include "launcher/command_line/flags.h"
+#include "launcher/server/descriptors.h"
 
 #include <signal.h>
 #include <unistd.h>

@@ -1,18 +1,15 @@
 #include "launcher/server/server_role.h"
 
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include <chrono>
 #include <optional>
 #include <random>
 #include <thread>
 
-#include "agent/workers/worker_launcher.h"
 #include "common/files.h"
 #include "common/log.h"
 #include "launcher/command_line/addresses.h"
 #include "launcher/run_token.h"
+#include "launcher/server/descriptors.h"
 #include "launcher/server/server_files.h"
 #include "launcher/slurm/sealed_channel.h"
 #include "launcher/slurm/sealed_token.h"
@@ -113,31 +110,6 @@ void WarnIfOpen(const Endpoint& endpoint, const Access& access, const std::strin
                                 "--token-file=FILE or DDPRUN_TOKEN to prevent it" +
                                 (why_no_token.empty() ? "" : " (" + why_no_token + ")"));
   }
-}
-
-void RaiseFileLimit() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-    limit.rlim_cur = limit.rlim_max;
-    ::setrlimit(RLIMIT_NOFILE, &limit);
-  }
-}
-
-Result<void> HaveDescriptors() {
-  constexpr rlim_t kLeast = 24;  // 20 for one worker; its pipes come on top.
-  UserLimits();
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= kLeast) {
-    return {};
-  }
-  RaiseFileLimit();
-  if (limit.rlim_max >= kLeast) {
-    return {};
-  }
-  return Error{ErrorKind::kRefused, "ddprun may have " + std::to_string(limit.rlim_max) +
-                                        " files open at once (ulimit -n): too few; " +
-                                        std::to_string(kLeast) +
-                                        " would do, and up to ten more for each worker"};
 }
 
 Result<std::string> OperatorsToken(const Access& access, const std::string& run_dir) {

@@ -82,14 +82,6 @@ void KeepClaimsOnList(const std::vector<Endpoint>& list, const Access& access,
 void KeepClaims(const LaunchConfig& config, const Access& access, const RunId& run,
                 SuccessionOptions& options);
 
-// Each node is an open connection; the soft limit is often 1,024. Workers get the
-// user's own (UserLimits).
-void RaiseFileLimit();
-
-// What ddprun itself needs, raised for it where that is allowed; refused where it is not. The
-// user's own limit is remembered for the workers before.
-Result<void> HaveDescriptors();
-
 // Says once that nothing keeps strangers out, where strangers could come. `why_no_token`: where one
 // was looked for.
 void WarnIfOpen(const Endpoint& endpoint, const Access& access,

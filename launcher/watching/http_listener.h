@@ -23,7 +23,7 @@ class HttpListener {
  public:
   static constexpr std::size_t kMostConnections = 32;
   static constexpr std::size_t kMostStreams = 16;
-  static constexpr Duration kFresh{100};               // An answer younger than that is given again.
+  static constexpr Duration kFresh{100};  // An answer younger than that is given again.
   static constexpr Duration kPatienceWithLoop{1'000};  // Then the loop stands still.
   static constexpr Duration kStreamPeriod{250};        // Streams look for news so often.
 

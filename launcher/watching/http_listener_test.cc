@@ -50,8 +50,8 @@ struct Echo final : HttpAnswers {
 class HttpListenerTest : public ::testing::Test {
  protected:
   void Open(HttpListener::Ask ask) {
-    listener_ = std::make_unique<HttpListener>(
-        std::move(ask), std::make_shared<Echo>(HttpAnswer{503, "late "}));
+    listener_ = std::make_unique<HttpListener>(std::move(ask),
+                                               std::make_shared<Echo>(HttpAnswer{503, "late "}));
     ASSERT_TRUE(listener_->Listen(ListenOn({"127.0.0.1", 0}).value()));
   }
   void OpenAnswering() {
@@ -100,7 +100,8 @@ TEST_F(HttpListenerTest, AnswersGetAndHead) {
   EXPECT_THAT(Say("HEAD /x HTTP/1.0\r\n\r\n"),
               AllOf(StartsWith("HTTP/1.0 200 OK\r\n"), HasSubstr("Content-Length: 10\r\n"),
                     EndsWith("\r\n\r\n")));
-  EXPECT_THAT(Say("POST /x HTTP/1.0\r\nContent-Length: 3\r\n\r\nabc"), EndsWith("\r\n\r\nposted abc"));
+  EXPECT_THAT(Say("POST /x HTTP/1.0\r\nContent-Length: 3\r\n\r\nabc"),
+              EndsWith("\r\n\r\nposted abc"));
   EXPECT_THAT(Say("PUT /x HTTP/1.0\r\n\r\n"), StartsWith("HTTP/1.0 405"));
 }
 

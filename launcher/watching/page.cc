@@ -205,10 +205,9 @@ std::string PageAnswers::News(StreamPlace& place) {
     place.events = events;
     Append(news, "events", EventsInJson(run.events));
   }
-  const std::string training =
-      run.training.empty() ? ""
-                           : std::to_string(run.training.size()) + "." +
-                                 std::to_string(run.training.back().step);
+  const std::string training = run.training.empty() ? ""
+                                                    : std::to_string(run.training.size()) + "." +
+                                                          std::to_string(run.training.back().step);
   if (training != place.training) {
     place.training = training;
     Append(news, "training", TrainingInJson(run.training));
@@ -283,8 +282,8 @@ HttpAnswer ThePage() {
   static const std::string policy =
       "default-src 'none'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
       "frame-ancestors 'none'; script-src 'sha256-" +
-      Sha256InBase64(Between(kPageHtml, "<script>", "</script>")) +
-      "'; style-src 'sha256-" + Sha256InBase64(Between(kPageHtml, "<style>", "</style>")) + "'";
+      Sha256InBase64(Between(kPageHtml, "<script>", "</script>")) + "'; style-src 'sha256-" +
+      Sha256InBase64(Between(kPageHtml, "<style>", "</style>")) + "'";
   return {200,
           std::string(kPageHtml),
           "text/html; charset=utf-8",

@@ -38,13 +38,15 @@ struct PageTest : ::testing::Test {
     }
     PageView view{{.run_id = "demo", .node = "n0"}, {token, "demo", {"n0"}}, "n0:29400"};
     view.node.run = run;
-    return PageAnswers(std::move(view), [this](ControlVerb verb, const std::string& node,
-                                               const auto& done) {
-             wished = (verb == ControlVerb::kDrain ? "drain " : "stop ") + node;
-             done({200, "it is done\n"});
-           }).Reply(request);
+    return PageAnswers(std::move(view),
+                       [this](ControlVerb verb, const std::string& node, const auto& done) {
+                         wished = (verb == ControlVerb::kDrain ? "drain " : "stop ") + node;
+                         done({200, "it is done\n"});
+                       })
+        .Reply(request);
   }
-  HttpAnswer Post(const std::string& path, const std::string& body, const std::string& cookie = "") {
+  HttpAnswer Post(const std::string& path, const std::string& body,
+                  const std::string& cookie = "") {
     return Ask({.post = true,
                 .path = path,
                 .origin = "http://n0:29400",
@@ -124,7 +126,8 @@ TEST_F(PageTest, OnlyThePageItselfOperates) {
 
 // DNS rebinding: somebody else's name leads here.
 TEST_F(PageTest, AnotherNameIsNotServed) {
-  for (const char* const host : {"evil.example", "evil.example:29400", "n0.evil.example", "", "["}) {
+  for (const char* const host :
+       {"evil.example", "evil.example:29400", "n0.evil.example", "", "["}) {
     HttpRequest request{.path = "/", .host = host};
     request.host = host[0] == '\0' ? " " : host;
     EXPECT_EQ(Ask(request).status, 421u) << host;
@@ -150,18 +153,19 @@ TEST_F(PageTest, ThePageRunsItsOwnScriptAlone) {
 }
 
 TEST_F(PageTest, TellsTheRun) {
-  const auto json = nlohmann::json::parse(
-      Ask({.path = "/api/state.json", .cookie = CookieFor(keys.look)}).body);
+  const auto json =
+      nlohmann::json::parse(Ask({.path = "/api/state.json", .cookie = CookieFor(keys.look)}).body);
   EXPECT_EQ(json["run"]["run_id"], "demo");
   EXPECT_EQ(json["step"], 7);
-  EXPECT_EQ(json["run"]["nodes"][0]["ranks"]["state"], (std::vector<std::string>{"running", "late"}));
+  EXPECT_EQ(json["run"]["nodes"][0]["ranks"]["state"],
+            (std::vector<std::string>{"running", "late"}));
   EXPECT_EQ(json["run"]["nodes"][0]["ranks"]["phase"], (std::vector<std::string>{"train", ""}));
 }
 
 TEST_F(PageTest, ANodeWithoutTheServerSaysWhereItIs) {
   run.reset();
-  const auto json = nlohmann::json::parse(
-      Ask({.path = "/api/state.json", .cookie = CookieFor(keys.look)}).body);
+  const auto json =
+      nlohmann::json::parse(Ask({.path = "/api/state.json", .cookie = CookieFor(keys.look)}).body);
   EXPECT_EQ(json["run"], nullptr);
   EXPECT_THAT(json["headline"], HasSubstr("n0:29400"));
 }
@@ -210,8 +214,8 @@ TEST_F(PageTest, AStreamTellsWhatIsNew) {
   view.node.run = run;
   StreamPlace place;
   PageAnswers first(view, nullptr);
-  EXPECT_THAT(first.News(place), AllOf(HasSubstr("event: state\ndata: {"),
-                                       HasSubstr("event: events\ndata: [{")));
+  EXPECT_THAT(first.News(place),
+              AllOf(HasSubstr("event: state\ndata: {"), HasSubstr("event: events\ndata: [{")));
   EXPECT_EQ(PageAnswers(view, nullptr).News(place), "");
   view.node.run->phase = "draining";
   EXPECT_THAT(PageAnswers(view, nullptr).News(place),

@@ -130,9 +130,9 @@ struct RunStatus {
   int exit_code = 0;               // With it.
   std::vector<NodeStatus> nodes;
   std::uint32_t more_nodes = 0;
-  std::vector<Startup> startups;   // Oldest first, as many as are kept.
-  std::vector<RunEvent> events;    // Oldest first, the last ones; filled in by their keeper,
-  std::vector<CauseTotal> totals;  // as are these,
+  std::vector<Startup> startups;        // Oldest first, as many as are kept.
+  std::vector<RunEvent> events;         // Oldest first, the last ones; filled in by their keeper,
+  std::vector<CauseTotal> totals;       // as are these,
   std::vector<TrainingPoint> training;  // and this: by steps.
   Duration known{0};  // How far back events go: goodput counts from there. 0: there are none.
   bool operator==(const RunStatus&) const = default;

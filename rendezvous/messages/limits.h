@@ -45,7 +45,8 @@ inline constexpr std::size_t kMostIncarnations = 16;  // Of a dead agent: older 
 // ---- Of what is shown ----
 inline constexpr std::size_t kMaxListedNodes = 1'000;  // Of a run, the world's first.
 inline constexpr std::size_t kMostShownEvents = 64;
-inline constexpr std::size_t kMostShownRanks = 65'536;  // One by one: a MiB; of a run's first nodes.
+inline constexpr std::size_t kMostShownRanks =
+    65'536;  // One by one: a MiB; of a run's first nodes.
 inline constexpr std::size_t kMostTrainingPoints = 512;  // Of a run: a curve on a screen.
 // ---- Of a run's events, for the next server ----
 inline constexpr std::size_t kEventKeepers = 8;  // Nodes that keep them: the first of the world.

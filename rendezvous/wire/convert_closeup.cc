@@ -48,8 +48,8 @@ Closeup Read(const v1::Closeup& wire, std::uint32_t workers, Reader& in) {
     return closeup;
   }
   for (const std::string& phase : wire.phases()) {
-    closeup.phases.push_back(in.Text("closeup.phases", in.Name("closeup.phases", phase),
-                                     kLongestPhase));
+    closeup.phases.push_back(
+        in.Text("closeup.phases", in.Name("closeup.phases", phase), kLongestPhase));
   }
   closeup.ranks.resize(static_cast<std::size_t>(ranks));
   for (int i = 0; i < ranks; ++i) {

@@ -45,6 +45,10 @@ struct WireStatus : testing::Test {
     Filler fill;
     fill(kRunStatusFields, run);
     fill(kNodeStatusFields, run.nodes.emplace_back());
+    run.nodes.back().closeup = {.ranks = {{RankState::kRunning, UINT64_MAX, Duration(70),
+                                           std::chrono::microseconds(80), 2}},
+                                .phases = {"train", "save"}};
+    run.training = {{9, 0.5, 100.25, 8}, {10, {}, {}, {}}};
     run.more_nodes = 1;
     fill(kStartupFields, run.startups.emplace_back());
     run.startups.emplace_back() = {.number = 1, .generation = {1}};  // Nothing of it is known.

@@ -140,16 +140,19 @@ class Page(DdprunTest):
     # What workers say is text, whatever it looks like.
     def test_hostile_words_are_words(self):
         run = self.open_alone("--nproc-per-node=1", "--max-restarts=1", FAKE_WORKER, HELLO,
-                              "--notify=PHASE=<img src=x onerror=alert(1)>", "--steps=3", "--on-generation=1",
+                              "--notify=STEP=3\nPHASE=<img src=x onerror=alert(1)>",
+                              f"--wait-file={self.path('seen')}", "--on-generation=1",
                               "--print-err=</script><script>document.title='taken'</script>", "--exit=3",
-                              "--on-generation=2", "--hang")
-        self.shows("events", "restarting")
+                              "--always", "--hang")
         self.shows("nodes", "<img src=x")
+        with open(self.path("seen"), "w"):
+            pass
+        self.shows("events", "restarting")
         self.assertEqual(self.chrome.find_elements(By.TAG_NAME, "img"), [])
         self.assertNotIn("taken", self.chrome.title)
         self.nothing_foreign()
         run.signal(signal.SIGTERM)
-        run.wait()
+        self.assertEqual(run.wait(), 143, run.all())
 
     # On the server's own port; the page finds the server that comes after it.
     def test_a_page_outlives_its_server(self):

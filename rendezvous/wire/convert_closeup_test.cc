@@ -1,0 +1,85 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+
+#include "rendezvous/wire/convert.h"
+#include "rendezvous/wire/wire_parts.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::uint32_t kWorkers = 2;
+
+v1::Closeup Good() {
+  v1::Closeup wire;
+  Write(
+      Closeup{
+          .ranks = {{RankState::kLate, 998, Duration(31'000), std::chrono::microseconds(4), 1}, {}},
+          .phases = {"data"},
+          .training = TrainingPoint{998, -0.25, {}, 900}},
+      &wire);
+  wire.mutable_training();
+  return wire;
+}
+
+void AddRank(v1::Closeup& closeup) {
+  closeup.add_state(0);
+  closeup.add_step(0);
+  closeup.add_since_ms(0);
+  closeup.add_step_time_us(0);
+  closeup.add_phase(0);
+}
+
+TEST(ConvertCloseup, WhatCannotBeIsRefusedByField) {
+  struct Spoiled {
+    const char* field;
+    std::function<void(v1::Closeup&)> spoil;
+  };
+  const std::vector<Spoiled> refusals = {
+      {"closeup", [](v1::Closeup& w) { w.add_state(0); }},
+      {"closeup", [](v1::Closeup& w) { w.clear_phase(); }},
+      {"closeup",
+       [](v1::Closeup& w) {
+         for (std::uint32_t i = 0; i < kWorkers; ++i) {
+           AddRank(w);
+         }
+       }},
+      {"closeup.state", [](v1::Closeup& w) { w.set_state(0, 4); }},
+      {"closeup.phase", [](v1::Closeup& w) { w.set_phase(0, 2); }},
+      {"closeup.phases", [](v1::Closeup& w) { w.set_phases(0, "\n"); }},
+      {"closeup.phases", [](v1::Closeup& w) { w.set_phases(0, std::string(65, 'x')); }},
+      {"closeup.phases",
+       [](v1::Closeup& w) {
+         for (std::size_t i = 0; i < kMostPhases; ++i) {
+           w.add_phases("x");
+         }
+       }},
+      {"training.loss", [](v1::Closeup& w) { w.mutable_training()->set_loss(std::nan("")); }},
+      {"training.samples_per_s",
+       [](v1::Closeup& w) { w.mutable_training()->set_samples_per_s(HUGE_VAL); }},
+  };
+  for (const Spoiled& refusal : refusals) {
+    v1::Closeup wire = Good();
+    refusal.spoil(wire);
+    Reader in(Duration(0));
+    Read(wire, kWorkers, in);
+    ASSERT_FALSE(in.ok()) << refusal.field;
+    EXPECT_TRUE(in.error().message.starts_with(refusal.field)) << in.error().message;
+  }
+}
+
+// At most 16 bytes for each rank of a node that steps.
+TEST(ConvertCloseup, IsShort) {
+  Closeup closeup{.phases = {"forward"}};
+  for (int rank = 0; rank < 64; ++rank) {
+    closeup.ranks.push_back(
+        {RankState::kRunning, 1'000'000, Duration(10'000), std::chrono::microseconds(800'000), 1});
+  }
+  v1::Closeup wire;
+  Write(closeup, &wire);
+  EXPECT_LE(wire.ByteSizeLong(), 16u * 64);
+}
+
+}  // namespace
+}  // namespace ddprun
