@@ -32,12 +32,14 @@ void Closeups::Note(const TrainingPoint& point) {
   }
   curve_.push_back(point);
   if (curve_.size() > kMostTrainingPoints) {
-    std::vector<TrainingPoint> half;
-    for (std::size_t i = 0; i < curve_.size(); i += 2) {
-      half.push_back(curve_[i]);
+    apart_ = (point.step - curve_.front().step) / (kMostTrainingPoints / 2);
+    std::vector<TrainingPoint> fewer{curve_.front()};
+    for (const TrainingPoint& kept : curve_) {
+      if (kept.step - fewer.back().step >= std::max<std::uint64_t>(apart_, 2)) {
+        fewer.push_back(kept);
+      }
     }
-    curve_ = std::move(half);
-    apart_ = (curve_.back().step - curve_.front().step) / (kMostTrainingPoints - 1);
+    curve_ = std::move(fewer);
   }
 }
 

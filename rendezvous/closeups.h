@@ -2,7 +2,7 @@
 // bring for people. No core knows it, and nothing is decided by it.
 //
 // Bounded: of each member of the newest world the newest word, kMostTrainingPoints of the curve
-// (when they are taken every second one goes).
+// (when they are taken, those go that are nearer to others than half of that many would be).
 #pragma once
 
 #include <map>

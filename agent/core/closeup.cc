@@ -8,11 +8,10 @@ namespace {
 // What one step takes follows the last eight or so.
 constexpr int kSmoothing = 8;
 
-void NoteStepTime(Heartbeat& heartbeat, std::uint64_t told, Time now) {
-  if (told <= heartbeat.step) {
-    return;
-  }
-  if (heartbeat.step > 0) {
+}  // namespace
+
+void NoteStep(Heartbeat& heartbeat, std::uint64_t told, Time now) {
+  if (heartbeat.step > 0 && told > heartbeat.step) {
     const auto steps = static_cast<std::int64_t>(
         std::min<std::uint64_t>(told - heartbeat.step, std::uint64_t{1} << 31));
     const std::chrono::microseconds one = (now - heartbeat.stepped) / steps;
@@ -23,8 +22,9 @@ void NoteStepTime(Heartbeat& heartbeat, std::uint64_t told, Time now) {
   heartbeat.stepped = now;
 }
 
-void NoteTraining(AgentState& state, const WorkerSpoke& spoke) {
-  if (!spoke.loss && !spoke.samples_per_s && !spoke.checkpoint) {
+void NoteTraining(AgentStep& step, const WorkerSpoke& spoke) {
+  AgentState& state = step.state;
+  if (!HasWorkers(state) || (!spoke.loss && !spoke.samples_per_s && !spoke.checkpoint)) {
     return;
   }
   TrainingPoint point = state.training.value_or(TrainingPoint{});
@@ -35,20 +35,6 @@ void NoteTraining(AgentState& state, const WorkerSpoke& spoke) {
   point.samples_per_s = spoke.samples_per_s ? spoke.samples_per_s : point.samples_per_s;
   point.checkpoint = spoke.checkpoint ? spoke.checkpoint : point.checkpoint;
   state.training = point;
-}
-
-}  // namespace
-
-void NoteForPeople(AgentStep& step, const WorkerSpoke& spoke) {
-  AgentState& state = step.state;
-  if (!HasWorkers(state)) {
-    return;
-  }
-  const auto heartbeat = state.heartbeats.find(spoke.local_rank);
-  if (heartbeat != state.heartbeats.end() && spoke.step) {
-    NoteStepTime(heartbeat->second, *spoke.step, step.now);
-  }
-  NoteTraining(state, spoke);
 }
 
 Closeup CloseupOf(const AgentState& state, const AgentConfig& config) {

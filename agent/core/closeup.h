@@ -7,8 +7,11 @@
 
 namespace ddprun {
 
-// Before OnWorkerSpoke, which moves the heartbeat on.
-void NoteForPeople(AgentStep& step, const WorkerSpoke& spoke);
+// Before the heartbeat has that step.
+void NoteStep(Heartbeat& heartbeat, std::uint64_t told, Time now);
+
+// After OnWorkerSpoke: of the step that it has told.
+void NoteTraining(AgentStep& step, const WorkerSpoke& spoke);
 
 // As of the newest call. Empty without workers.
 Closeup CloseupOf(const AgentState& state, const AgentConfig& config);

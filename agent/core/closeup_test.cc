@@ -9,7 +9,7 @@ namespace ddprun {
 namespace {
 
 struct AgentCloseup : Agent {
-  Closeup Told() const { return ReportOf(state, config).closeup; }
+  Closeup Seen() const { return ReportOf(state, config).closeup; }
   void Speak(std::uint32_t local_rank, WorkerSpoke spoke, Duration when) {
     spoke.local_rank = local_rank;
     Feed(spoke, when);
@@ -17,16 +17,16 @@ struct AgentCloseup : Agent {
 };
 
 TEST_F(AgentCloseup, IsEmptyWithoutWorkers) {
-  EXPECT_EQ(Told(), Closeup{});
+  EXPECT_EQ(Seen(), Closeup{});
   TellRun(1, 1s);
-  EXPECT_EQ(Told().ranks, std::vector<RankCloseup>(2));
+  EXPECT_EQ(Seen().ranks, std::vector<RankCloseup>(2));
 }
 
 TEST_F(AgentCloseup, TellsEachRankAsOfTheNewestCall) {
   TellRun(1, 1s);
   Speak(1, {.step = 7, .phase = "train"}, 2s);
   Told(RunOf(1), 5s);
-  const Closeup told = Told();
+  const Closeup told = Seen();
   ASSERT_EQ(told.ranks.size(), 2u);
   EXPECT_EQ(told.ranks[0], RankCloseup{});
   EXPECT_EQ(told.ranks[1], (RankCloseup{RankState::kRunning, 7, 3s, {}, 1}));
@@ -37,13 +37,13 @@ TEST_F(AgentCloseup, TellsEachRankAsOfTheNewestCall) {
 TEST_F(AgentCloseup, MeasuresWhatAStepTakes) {
   TellRun(1, 1s);
   Speak(0, {.step = 1'000}, 2s);
-  EXPECT_EQ(Told().ranks[0].step_time.count(), 0);
+  EXPECT_EQ(Seen().ranks[0].step_time.count(), 0);
   Speak(0, {.step = 1'002}, 3s);
-  EXPECT_EQ(Told().ranks[0].step_time, 500ms);
+  EXPECT_EQ(Seen().ranks[0].step_time, 500ms);
   Speak(0, {.step = 1'003}, 3s + 900ms);
-  EXPECT_EQ(Told().ranks[0].step_time, 550ms);
+  EXPECT_EQ(Seen().ranks[0].step_time, 550ms);
   Speak(0, {.step = 900}, 9s);  // No progress.
-  EXPECT_EQ(Told().ranks[0].step_time, 550ms);
+  EXPECT_EQ(Seen().ranks[0].step_time, 550ms);
 }
 
 TEST_F(AgentCloseup, KeepsWhatTheRankThatKnowsHasToldLast) {
@@ -52,15 +52,15 @@ TEST_F(AgentCloseup, KeepsWhatTheRankThatKnowsHasToldLast) {
   Speak(0, {.loss = 0.5, .samples_per_s = 100.0}, 2s);
   Speak(0, {.step = 6}, 3s);
   Speak(0, {.loss = 0.25, .checkpoint = 4}, 3s);
-  EXPECT_EQ(Told().training, (TrainingPoint{6, 0.25, 100.0, 4}));
+  EXPECT_EQ(Seen().training, (TrainingPoint{6, 0.25, 100.0, 4}));
 }
 
 TEST_F(AgentCloseup, SaysWhoHasEnded) {
   TellRun(1, 1s);
   Speak(1, {.step = 7}, 2s);
   Ends(1, Exited{0}, 3s);
-  EXPECT_EQ(Told().ranks[1].state, RankState::kEnded);
-  EXPECT_EQ(Told().ranks[0].state, RankState::kNoWord);
+  EXPECT_EQ(Seen().ranks[1].state, RankState::kEnded);
+  EXPECT_EQ(Seen().ranks[0].state, RankState::kNoWord);
 }
 
 TEST_F(AgentCloseup, HasAFewPhasesAndNoMore) {
@@ -69,7 +69,7 @@ TEST_F(AgentCloseup, HasAFewPhasesAndNoMore) {
   for (std::uint32_t rank = 0; rank < 20; ++rank) {
     Speak(rank, {.ready = true, .phase = "p" + std::to_string(rank)}, 2s);
   }
-  const Closeup told = Told();
+  const Closeup told = Seen();
   EXPECT_EQ(told.phases.size(), kMostPhases);
   EXPECT_EQ(told.ranks[7].phase, 8u);
   EXPECT_EQ(told.ranks[8].phase, 0u);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "agent/core/closeup.h"
+
 namespace ddprun {
 namespace {
 
@@ -38,6 +40,7 @@ void OnWorkerSpoke(AgentStep& step, const WorkerSpoke& spoke) {
   const bool stepped = spoke.step && *spoke.step > heartbeat.step;
   const bool moved = spoke.phase && *spoke.phase != heartbeat.phase;
   if (stepped) {
+    NoteStep(heartbeat, *spoke.step, step.now);
     heartbeat.step = *spoke.step;
   }
   if (moved) {

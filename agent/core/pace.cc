@@ -49,8 +49,8 @@ void NoteStarted(AgentStep& step, const WorkersStarted& started) {
 
 void OnWord(AgentStep& step, const WorkerSpoke& spoke) {
   NoteWord(step, spoke);
-  NoteForPeople(step, spoke);
   OnWorkerSpoke(step, spoke);
+  NoteTraining(step, spoke);
 }
 
 void NoteBadNews(AgentStep& step, const WorkerEnded& ended) {
