@@ -37,40 +37,4 @@ void NoteTraining(AgentStep& step, const WorkerSpoke& spoke) {
   state.training = point;
 }
 
-Closeup CloseupOf(const AgentState& state, const AgentConfig& config) {
-  Closeup closeup;
-  if (!HasWorkers(state)) {
-    return closeup;
-  }
-  closeup.training = state.training;
-  closeup.ranks.resize(config.workers);
-  for (const std::uint32_t local_rank : state.ended) {
-    if (local_rank < config.workers) {
-      closeup.ranks[local_rank].state = RankState::kEnded;
-    }
-  }
-  for (const auto& [local_rank, heartbeat] : state.heartbeats) {
-    if (local_rank >= config.workers) {
-      continue;
-    }
-    RankCloseup& rank = closeup.ranks[local_rank];
-    rank.state = heartbeat.late ? RankState::kLate : RankState::kRunning;
-    rank.step = heartbeat.step;
-    rank.step_time = heartbeat.step_time;
-    rank.since =
-        std::chrono::floor<Duration>(std::max(state.sent, heartbeat.since) - heartbeat.since);
-    if (heartbeat.phase.empty()) {
-      continue;
-    }
-    auto phase = std::ranges::find(closeup.phases, heartbeat.phase);
-    if (phase == closeup.phases.end() && closeup.phases.size() < kMostPhases) {
-      phase = closeup.phases.insert(phase, heartbeat.phase);
-    }
-    if (phase != closeup.phases.end()) {
-      rank.phase = static_cast<std::uint32_t>(phase - closeup.phases.begin()) + 1;
-    }
-  }
-  return closeup;
-}
-
 }  // namespace ddprun

@@ -1,6 +1,6 @@
 // What a node tells of its workers one by one, for people: nothing is decided by it.
 //
-// Internal to agent/core, but for CloseupOf.
+// Internal to agent/core.
 #pragma once
 
 #include "agent/core/transitions.h"
@@ -12,8 +12,5 @@ void NoteStep(Heartbeat& heartbeat, std::uint64_t told, Time now);
 
 // After OnWorkerSpoke: of the step that it has told.
 void NoteTraining(AgentStep& step, const WorkerSpoke& spoke);
-
-// As of the newest call. Empty without workers.
-Closeup CloseupOf(const AgentState& state, const AgentConfig& config);
 
 }  // namespace ddprun

@@ -9,7 +9,7 @@ namespace ddprun {
 namespace {
 
 struct AgentCloseup : Agent {
-  Closeup Seen() const { return ReportOf(state, config).closeup; }
+  Closeup Seen() const { return CloseupOf(state, config); }
   void Speak(std::uint32_t local_rank, WorkerSpoke spoke, Duration when) {
     spoke.local_rank = local_rank;
     Feed(spoke, when);
@@ -53,6 +53,14 @@ TEST_F(AgentCloseup, KeepsWhatTheRankThatKnowsHasToldLast) {
   Speak(0, {.step = 6}, 3s);
   Speak(0, {.loss = 0.25, .checkpoint = 4}, 3s);
   EXPECT_EQ(Seen().training, (TrainingPoint{6, 0.25, 100.0, 4}));
+}
+
+TEST_F(AgentCloseup, TravelsWithTheNextReport) {
+  TellRun(1, 1s);
+  Speak(0, {.step = 5, .loss = 0.5}, 2s);
+  EXPECT_FALSE(Did<SendReport>());
+  Told(RunOf(1), 3s);
+  EXPECT_EQ(Find<SendReport>()->report.closeup, Seen());
 }
 
 TEST_F(AgentCloseup, SaysWhoHasEnded) {

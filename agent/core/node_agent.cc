@@ -23,8 +23,7 @@ using std::chrono_literals::operator""s;
 constexpr int kSigTerm = 15;              // POSIX number; <signal.h> stays out of the core.
 constexpr Duration kFirstBackoff = 20ms;  // gRPC's own default, 1 s, is a lost second per cut.
 constexpr Duration kLastBackoff = 1s;
-// The first call waits longer each time: a server that thousands of nodes come to at once would
-// else only see calls that are given up again.
+// Longer each time: a server that thousands come to would else only see calls that are given up.
 constexpr Duration kFirstCallDeadline = 3s;
 constexpr Duration kLongestFirstCall = 30s;
 
@@ -348,6 +347,7 @@ void SendIfDue(AgentStep& step, const NodeReport& before) {
   report.sequence = ++state.sequence;
   state.call_open = true;
   state.sent = step.now;
+  report.closeup = CloseupOf(state, step.config);
   state.retry_at.reset();
   const Duration first =
       std::min(kLongestFirstCall, kFirstCallDeadline * (1 + state.backoff / kFirstBackoff));

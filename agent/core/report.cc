@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "agent/core/closeup.h"
 #include "agent/core/fencing.h"
 #include "agent/core/health.h"
 #include "agent/core/signals.h"
+#include "agent/core/transitions.h"
 
 namespace ddprun {
 
@@ -50,7 +50,6 @@ NodeReport ReportOf(const AgentState& state, const AgentConfig& config) {
   report.standings = StandingsOf(state);
   report.hung_rank = LateRank(state);
   report.pace = state.pace;
-  report.closeup = CloseupOf(state, config);
   report.leaving = state.leaving;
   report.requeues = config.requeues;
   report.events_seen = state.history.newest();
@@ -58,6 +57,42 @@ NodeReport ReportOf(const AgentState& state, const AgentConfig& config) {
       state.history.After(state.events_kept, kMostEventsAtOnce, kMostEventBytesAtOnce, state.term);
   report.job_ends_unix = state.job_end ? state.job_end->unix_seconds : 0;
   return report;
+}
+
+Closeup CloseupOf(const AgentState& state, const AgentConfig& config) {
+  Closeup closeup;
+  if (!HasWorkers(state)) {
+    return closeup;
+  }
+  closeup.training = state.training;
+  closeup.ranks.resize(config.workers);
+  for (const std::uint32_t local_rank : state.ended) {
+    if (local_rank < config.workers) {
+      closeup.ranks[local_rank].state = RankState::kEnded;
+    }
+  }
+  for (const auto& [local_rank, heartbeat] : state.heartbeats) {
+    if (local_rank >= config.workers) {
+      continue;
+    }
+    RankCloseup& rank = closeup.ranks[local_rank];
+    rank.state = heartbeat.late ? RankState::kLate : RankState::kRunning;
+    rank.step = heartbeat.step;
+    rank.step_time = heartbeat.step_time;
+    rank.since =
+        std::chrono::floor<Duration>(std::max(state.sent, heartbeat.since) - heartbeat.since);
+    if (heartbeat.phase.empty()) {
+      continue;
+    }
+    auto phase = std::ranges::find(closeup.phases, heartbeat.phase);
+    if (phase == closeup.phases.end() && closeup.phases.size() < kMostPhases) {
+      phase = closeup.phases.insert(phase, heartbeat.phase);
+    }
+    if (phase != closeup.phases.end()) {
+      rank.phase = static_cast<std::uint32_t>(phase - closeup.phases.begin()) + 1;
+    }
+  }
+  return closeup;
 }
 
 std::optional<Time> NextWake(const AgentState& state, const AgentConfig& config) {

@@ -15,4 +15,8 @@ std::optional<Time> NextWake(const AgentState& state, const AgentConfig& config)
 // The store of `placement` must stay open: this node hosts it and its world may still use it.
 bool NeedsStore(const AgentState& state);
 
+// Of its workers one by one, as of the newest call; empty without workers. Not in ReportOf: it is
+// no reason to speak.
+Closeup CloseupOf(const AgentState& state, const AgentConfig& config);
+
 }  // namespace ddprun
