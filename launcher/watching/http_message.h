@@ -11,7 +11,8 @@
 namespace ddprun {
 
 struct HttpRequest {
-  bool post = false;   // Else GET or HEAD.
+  bool post = false;  // Else GET or HEAD.
+  bool head = false;
   std::string path;    // Without its query.
   std::string host;    // As the Host header says,
   std::string origin;  // and the Origin header; empty: there is none.

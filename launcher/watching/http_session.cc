@@ -18,6 +18,7 @@ std::string TextOf(beast::string_view text) {
 HttpRequest RequestOf(const http::request<http::string_body>& message) {
   const std::string target = TextOf(message.target());
   HttpRequest request{.post = message.method() == http::verb::post,
+                      .head = message.method() == http::verb::head,
                       .path = target.substr(0, target.find('?')),
                       .host = TextOf(message[http::field::host]),
                       .origin = TextOf(message[http::field::origin]),

@@ -275,7 +275,10 @@ HttpAnswer PageAnswers::Reply(const HttpRequest& request) {
   if (view_.access.Of(request) == May::kNothing) {
     return {kUnauthorized, "this run is looked at with a key: ddprun status --url has it\n"};
   }
-  return path == "/api/events" ? HttpAnswer{.stream = true} : HttpAnswer{200, State(), kJson};
+  if (path == "/api/events") {
+    return request.head ? HttpAnswer{200, "", "text/event-stream"} : HttpAnswer{.stream = true};
+  }
+  return {200, State(), kJson};
 }
 
 HttpAnswer ThePage() {

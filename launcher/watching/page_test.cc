@@ -84,6 +84,11 @@ TEST_F(PageTest, NothingIsToldWithoutAKey) {
   EXPECT_THAT(Ask({.path = "/"}).body, Not(HasSubstr("demo")));
 }
 
+TEST_F(PageTest, AHeadIsNoStream) {
+  EXPECT_TRUE(Ask({.path = "/api/events", .cookie = CookieFor(keys.look)}).stream);
+  EXPECT_FALSE(Ask({.head = true, .path = "/api/events", .cookie = CookieFor(keys.look)}).stream);
+}
+
 TEST_F(PageTest, WhoHasAnotherRunsKeyHasNone) {
   const PageKeys other = PageKeysOf(kToken, "other");
   EXPECT_EQ(CookieFor(other.look), "");
