@@ -14,6 +14,7 @@
 namespace ddprun {
 namespace {
 
+constexpr unsigned kBadRequest = 400;
 constexpr unsigned kUnauthorized = 401;
 constexpr unsigned kForbidden = 403;
 constexpr unsigned kNotFound = 404;
@@ -47,6 +48,11 @@ std::string Sha256InBase64(std::string_view text) {
 std::string_view Between(std::string_view text, std::string_view begin, std::string_view end) {
   const std::size_t from = text.find(begin) + begin.size();
   return text.substr(from, text.find(end, from) - from);
+}
+
+bool IsNodeName(const std::string& name) {
+  return !name.empty() && name.size() <= kMaxNameBytes &&
+         std::ranges::all_of(name, [](char c) { return c >= 0x20 && c < 0x7f; });
 }
 
 // How long no rank of the world has made a step or changed its phase; nullopt: nobody tells.
@@ -242,6 +248,9 @@ HttpAnswer PageAnswers::Wish(const HttpRequest& request) const {
             "to operate this run takes the key to operate it: ddprun status --url prints it\n"};
   }
   const bool drains = request.path == "/api/drain";
+  if (drains && !IsNodeName(request.body)) {
+    return {kBadRequest, "that is no name of a node\n"};
+  }
   return {.act = [wish = wish_, drains, node = request.body](auto done) {
     wish(drains ? ControlVerb::kDrain : ControlVerb::kStop, drains ? node : "", std::move(done));
   }};

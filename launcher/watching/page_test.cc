@@ -112,6 +112,9 @@ TEST_F(PageTest, OperatingTakesItsOwnKey) {
   answer.act([&](const HttpAnswer& done) { said = done.body; });
   EXPECT_EQ(wished, "drain n0");
   EXPECT_EQ(said, "it is done\n");
+  for (const std::string& name : {std::string(), std::string("a\nb"), std::string(256, 'n')}) {
+    EXPECT_EQ(Post("/api/drain", name, CookieFor(keys.operate)).status, 400u);
+  }
 }
 
 // Another site's form or script has the cookie sent at most by a mistake of the browser's.
