@@ -31,7 +31,14 @@ Time ParkedUntil(Time beat, Duration poll) {
 }  // namespace
 
 CoordinatorDriver::CoordinatorDriver(Loop& loop, const CoordinatorConfig& config)
-    : loop_(loop), config_(config), lines_(loop), stay_(loop) {}
+    : loop_(loop),
+      config_(config),
+      lines_(loop),
+      stay_(loop),
+      road_(loop, [this](const RoadName& name) {
+        const CoordinatorState* const run = StateOf(name.run_id);
+        return run != nullptr && HasReported(*run, {name.node, name.incarnation});
+      }) {}
 
 void CoordinatorDriver::UseJournal(std::unique_ptr<Journal> journal,
                                    const std::vector<RunRecord>& runs,
@@ -57,6 +64,14 @@ RendezvousHandlers CoordinatorDriver::Handlers() {
       [this](const CallName& name) { OnCancel(name); },
       [this](const RunId& run_id) { return StatusOfRuns(run_id); },
       [this](const ControlRequest& request) { return OnControl(request); },
+      nullptr,
+      [this](const RoadCall& call, std::shared_ptr<PendingRoad> pending) {
+        road_.OnRoad(call, std::move(pending));
+      },
+      [this](const Asking& asking, const std::shared_ptr<PendingAsk>& pending) {
+        OnAsk(asking, pending);
+      },
+      [this](const void* key) { road_.OnGone(key); },
   };
 }
 
@@ -308,6 +323,7 @@ void CoordinatorDriver::Retire() {
   stay_.Cancel();
   when_unneeded_ = nullptr;
   on_later_term_ = nullptr;
+  road_.Close();
   for (const auto& [run_id, run] : runs_) {
     while (!run->parked.empty()) {  // In their order.
       Unpark(*run, NodeKey(run->parked.begin()->first));

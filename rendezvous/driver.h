@@ -21,6 +21,7 @@
 #include "rendezvous/door/few_lines.h"
 #include "rendezvous/journal.h"
 #include "rendezvous/messages/history.h"
+#include "rendezvous/road/errand_road.h"
 #include "rendezvous/transport.h"
 
 namespace ddprun {
@@ -75,6 +76,8 @@ class CoordinatorDriver {
   Result<std::vector<RunStatus>> StatusOfRuns(const RunId& run_id) const;
   // Needs the token; without one set, nobody has it.
   Result<std::string> OnControl(const ControlRequest& request);
+  // The same, for whoever wants something fetched from a run's nodes.
+  void OnAsk(const Asking& asking, const std::shared_ptr<PendingAsk>& call);
   void SetToken(std::string token) { gate_.SetToken(std::move(token)); }
 
   // Nodes that still need this server: neither lost nor told, and acknowledged, how it ended.
@@ -146,6 +149,9 @@ class CoordinatorDriver {
   void Tell(const RunId& run_id, RunEntry& run, std::vector<RunEvent> events);
   // What a node has kept of what an earlier server told.
   void TakeIn(const RunId& run_id, RunEntry& run, const NodeKey& key, std::vector<RunEvent> events);
+  Result<void> MayOperate(const std::string& token);
+  // Of an empty id: the only one.
+  Result<RunId> RunNamed(const RunId& run_id) const;
   SyncReply ReplyWith(const CoordinatorState& run, Directive directive) const;
 
   Loop& loop_;
@@ -168,6 +174,7 @@ class CoordinatorDriver {
   std::map<RunId, std::uint64_t> unkept_;  // The record of its outcome.
   bool retired_ = false;
   TokenGate gate_;
+  ErrandRoad road_;
 };
 
 }  // namespace ddprun
