@@ -15,6 +15,9 @@
 namespace ddprun {
 namespace {
 
+// Terms are milliseconds: so many errands may a server give in one before the next one's begin.
+constexpr int kErrandsOfTerm = 16;
+
 std::int64_t Microseconds(Time time) {
   return time.time_since_epoch().count();
 }
@@ -35,7 +38,7 @@ CoordinatorDriver::CoordinatorDriver(Loop& loop, const CoordinatorConfig& config
       config_(config),
       lines_(loop),
       stay_(loop),
-      road_(loop, [this](const RoadName& name) {
+      road_(loop, config.term.value << kErrandsOfTerm, [this](const RoadName& name) {
         const CoordinatorState* const run = StateOf(name.run_id);
         return run != nullptr && HasReported(*run, {name.node, name.incarnation});
       }) {}

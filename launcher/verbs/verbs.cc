@@ -21,6 +21,8 @@ Result<VerbRequest> ParseStacks(const std::vector<std::string>& args) {
   line.app.add_option("--limit", limit, "Time for gdb or py-spy (default 10s)");
   line.app.add_option("--title", request.title, "First line");
   line.app.add_option("--into", request.into, "This file, made anew, instead of standard output");
+  line.app.add_flag("--live", request.live,
+                    "The processes are to go on: no debugger where one could leave them stopped");
   line.app.add_option("--also", request.also, "Appended to this file too, if it exists");
   RETURN_IF_ERROR(line.Parse(args, [](const std::string&) { return std::nullopt; }));
   if (line.help) {

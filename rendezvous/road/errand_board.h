@@ -23,6 +23,9 @@ namespace ddprun {
 // Of one server, all of its runs.
 class ErrandBoard {
  public:
+  // `first`: their numbers come after this one, so that those of two servers differ.
+  explicit ErrandBoard(std::uint64_t first) : last_errand_(first) {}
+
   static constexpr Duration kNoRoad{5'000};      // A node without a call.
   static constexpr Duration kCallerGone{10'000};  // An operator without one.
   static constexpr Duration kIdleReply{2'000};    // An operator's call is answered then, unchanged.
@@ -100,7 +103,7 @@ class ErrandBoard {
 
   std::map<Place, Way> ways_;
   std::map<std::uint64_t, Ask> asks_;
-  std::uint64_t last_errand_ = 0;
+  std::uint64_t last_errand_;
   std::optional<Time> look_;  // At who has gone; none: nobody asks.
   std::set<Place> changed_;
 };

@@ -2,8 +2,13 @@
 
 namespace ddprun {
 
-ErrandRoad::ErrandRoad(Loop& loop, std::function<bool(const RoadName&)> is_member)
-    : loop_(loop), is_member_(std::move(is_member)), timer_(loop) {}
+ErrandRoad::ErrandRoad(Loop& loop, std::uint64_t first,
+                       std::function<bool(const RoadName&)> is_member)
+    : loop_(loop),
+      first_(first),
+      is_member_(std::move(is_member)),
+      board_(first),
+      timer_(loop) {}
 
 void ErrandRoad::OnRoad(const RoadCall& call, std::shared_ptr<PendingRoad> pending) {
   const RoadName name{call.run_id, call.node, call.incarnation};
@@ -18,7 +23,9 @@ void ErrandRoad::OnRoad(const RoadCall& call, std::shared_ptr<PendingRoad> pendi
   if (parked.call) {
     road_keys_.erase(parked.call->key());
   }
-  parked = {name, call.edition, std::move(pending)};  // An older one is refused: superseded.
+  // With a piece it is answered at once: what it brought must not be lost with it when the next one
+  // takes its place. An older one is refused: superseded.
+  parked = {name, call.piece ? 0 : call.edition, std::move(pending)};
   AnswerRoad(place);
   AnswerAll();
 }
@@ -115,7 +122,7 @@ void ErrandRoad::Close() {
   timer_.Cancel();
   road_keys_.clear();
   ask_keys_.clear();
-  board_ = {};
+  board_ = ErrandBoard(first_);
   roads_.clear();
   asks_.clear();
 }

@@ -20,8 +20,8 @@ namespace ddprun {
 
 class ErrandRoad {
  public:
-  // `is_member`: whether it is a membership of that run that has reported.
-  ErrandRoad(Loop& loop, std::function<bool(const RoadName&)> is_member);
+  // `first`: ErrandBoard's. `is_member`: whether it is a membership of that run that has reported.
+  ErrandRoad(Loop& loop, std::uint64_t first, std::function<bool(const RoadName&)> is_member);
 
   void OnRoad(const RoadCall& call, std::shared_ptr<PendingRoad> pending);
   // Of somebody who may. `members`: of its run, those that it concerns.
@@ -46,6 +46,7 @@ class ErrandRoad {
   void Arm();
 
   Loop& loop_;
+  const std::uint64_t first_;
   const std::function<bool(const RoadName&)> is_member_;
   ErrandBoard board_;
   std::map<ErrandBoard::Place, ParkedRoad> roads_;
