@@ -119,8 +119,8 @@ class LogsJob final : public ErrandJob, public std::enable_shared_from_this<Logs
     }
     if (terminal_) {
       Note("rank " + std::to_string(*terminal_) +
-           " has ddprun's own terminal or output, so nothing of it is kept (with -t 3, or "
-           "--log-line-prefix-template, it is)");
+           " has ddprun's own terminal or output, so nothing of it is kept (with "
+           "--prefix=rank it is)");
     }
   }
 

@@ -10,7 +10,9 @@
 
 #include "common/result.h"
 #include "launcher/verbs/control.h"
+#include "launcher/verbs/logs.h"
 #include "launcher/verbs/publish.h"
+#include "launcher/verbs/run_stacks.h"
 #include "launcher/verbs/stacks.h"
 #include "launcher/verbs/status.h"
 #include "proto/worker_env.h"
@@ -22,7 +24,8 @@ struct HelpRequest {
 };
 
 using VerbRequest =
-    std::variant<StacksRequest, StatusRequest, ControlWish, PublishWish, HelpRequest>;
+    std::variant<StacksRequest, RunStacksRequest, LogsRequest, StatusRequest, ControlWish,
+                 PublishWish, HelpRequest>;
 
 bool IsVerb(const std::string& word);
 

@@ -29,6 +29,7 @@ inline constexpr std::size_t kMostAsks = 8;           // Of a run at a time; so 
 inline constexpr std::size_t kMostAskedNodes = 1'000;  // By name, in one question: as status lists.
 inline constexpr std::size_t kMostRankSpans = 64;
 inline constexpr std::size_t kMostReplyBytes = std::size_t{512} << 10;  // Of pieces, in one reply.
+inline constexpr Duration kLongestWait{2'000};  // Of an operator's call.
 inline constexpr std::size_t kMaxRefusal = 512;                         // A sentence.
 
 enum class ErrandKind {
@@ -115,6 +116,7 @@ struct Asking {
   ErrandWish wish;            // Of the first call.
   std::vector<NodeId> nodes;  // Likewise; none: all of the run.
   std::vector<TakenPiece> taken;
+  Duration wait = kLongestWait;  // For anything to tell.
   bool operator==(const Asking&) const = default;
 };
 

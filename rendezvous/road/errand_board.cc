@@ -11,6 +11,7 @@ std::size_t BytesOfPieces(std::uint32_t piece_bytes, std::size_t nodes) {
 }
 
 constexpr Duration kLook{1'000};
+constexpr Duration kLeastWait{20};
 
 std::uint32_t PieceBytes(std::size_t nodes) {
   return static_cast<std::uint32_t>(std::clamp(
@@ -123,7 +124,6 @@ Result<void> ErrandBoard::Begin(const Asking& asking, const std::vector<NodeId>&
     Change(place, way);
   }
   ask.left = ask.given.size();
-  look_ = look_.value_or(now + kLook);
   return {};
 }
 
@@ -144,11 +144,20 @@ Result<void> ErrandBoard::OnAsk(const Asking& asking, const std::vector<NodeId>&
   }
   ask.call = asking.call;
   ask.heard = now;
-  ask.answer_by = now + kIdleReply;
+  ask.answer_by = now + asking.wait;
   for (const TakenPiece& taken : asking.taken) {
     Take(ask, taken);
   }
+  Arm(now);
   return {};
+}
+
+void ErrandBoard::Arm(Time now) {
+  look_.reset();
+  for (const auto& [number, ask] : asks_) {
+    const Time next = std::min<Time>(now + kLook, std::max(ask.answer_by, now + kLeastWait));
+    look_ = look_ ? std::min(*look_, next) : next;
+  }
 }
 
 void ErrandBoard::Take(Ask& ask, const TakenPiece& taken) {
@@ -278,7 +287,7 @@ std::vector<std::uint64_t> ErrandBoard::OnTime(Time now) {
   for (const std::uint64_t number : gone) {
     Drop(number);
   }
-  look_ = asks_.empty() ? std::nullopt : std::optional(now + kLook);
+  Arm(now);
   return gone;
 }
 

@@ -28,7 +28,6 @@ class ErrandBoard {
 
   static constexpr Duration kNoRoad{5'000};      // A node without a call.
   static constexpr Duration kCallerGone{10'000};  // An operator without one.
-  static constexpr Duration kIdleReply{2'000};    // An operator's call is answered then, unchanged.
 
   using Place = std::pair<RunId, NodeId>;
 
@@ -98,6 +97,7 @@ class ErrandBoard {
   void End(Ask& ask, const NodeId& node, Given& given);
   void Refuse(Ask& ask, const NodeId& node, Given& given, const std::string& why);
   void Drop(std::uint64_t number);
+  void Arm(Time now);
   void Change(const Place& place, Way& way);
   bool HasRoad(const Ask& ask, const NodeId& node, const Given& given, Time now) const;
 

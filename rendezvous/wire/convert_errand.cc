@@ -141,6 +141,7 @@ Result<Asking> AskingFromProto(const v1::AskRequest& wire) {
     asking.taken.push_back({in.Name("taken.node", taken.node()),
                             in.Count("taken.number", taken.number())});
   }
+  asking.wait = Duration(in.Number<std::int64_t>("wait_ms", wire.wait_ms(), 0, kLongestWait.count()));
   if (!in.ok()) {
     return in.error();
   }
@@ -161,6 +162,7 @@ void ToProto(const Asking& asking, v1::AskRequest* wire) {
     added->set_node(taken.node);
     added->set_number(taken.number);
   }
+  wire->set_wait_ms(asking.wait.count());
 }
 
 Result<AskReply> AskReplyFromProto(const v1::AskReply& wire) {
