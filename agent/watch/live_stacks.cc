@@ -82,7 +82,7 @@ void LiveStacks::End() {
   for (std::size_t i = 0; i < turn.targets.size(); ++i) {
     const Target& target = turn.targets[i];
     const auto output = i < turn.outputs.size() ? turn.outputs[i] : nullptr;
-    records.push_back({UnixTime(), target.rank, target.generation, RecordOf::kStack,
+    records.push_back({UnixTime(), target.rank, target.generation, RecordKind::kStack,
                        TextOf(output, most)});
   }
   loop_.Post([done = turn.done, records = std::move(records)] { done(records); });

@@ -231,15 +231,15 @@ void WorkerOutput::State::SayWhenDrained() {
 WorkerOutput::WorkerOutput(AsioLoop& loop, Consoles& consoles, const WorkerSpec& spec,
                            OpenedOutput opened)
     : state_(std::make_shared<State>()) {
-  std::set<RecordOf> past = {RecordOf::kOut, RecordOf::kErr};
+  std::set<RecordKind> past = {RecordKind::kOut, RecordKind::kErr};
   for (OpenedOutput::Stream& stream : opened.streams) {
-    past.erase(stream.target == STDERR_FILENO ? RecordOf::kErr : RecordOf::kOut);
+    past.erase(stream.target == STDERR_FILENO ? RecordKind::kErr : RecordKind::kOut);
     state_->Add(loop, consoles, spec, std::move(stream));
   }
-  for (const RecordOf stream : past) {
+  for (const RecordKind stream : past) {
     if (consoles.kept && IsWorkers(spec)) {
       consoles.kept->GoesPast(spec.local_rank, stream,
-                              (stream == RecordOf::kErr ? spec.err : spec.out).file);
+                              (stream == RecordKind::kErr ? spec.err : spec.out).file);
     }
   }
   if (!PassesTheAgent(spec.err, true)) {

@@ -10,6 +10,7 @@
 #include "launcher/verbs/asking.h"
 #include "launcher/verbs/verb_line.h"
 #include "launcher/verbs/verb_slurm_script.h"
+#include "launcher/verbs/watch_status.h"
 
 namespace ddprun {
 namespace {
@@ -155,17 +156,25 @@ Result<VerbRequest> ParseLogs(const std::vector<std::string>& args, const GetEnv
 }
 
 Result<VerbRequest> ParseStatus(const std::vector<std::string>& args, const GetEnv& get_env) {
-  VerbLine line("Shows a server's runs: what they do, what they wait for, their nodes", "status");
   StatusRequest request;
+  request.top = args.front() == "top";
+  VerbLine line(request.top
+                    ? "A run on a screen of its own, each second: what it does, its nodes, those "
+                      "first that are late or behind"
+                    : "Shows a server's runs: what they do, what they wait for, their nodes",
+                args.front());
   std::string format = "text";
   AddServerFlags(line.app, request.server);
   line.app.add_option("-o,--output", format, "text or json (default text)");
+  if (!request.top) {
+    line.app.add_flag("--watch", request.watch, "Again each second, until the run has ended");
+  }
   RETURN_IF_ERROR(line.Parse(args, get_env));
   if (line.help) {
     return VerbRequest(HelpRequest{line.app.help()});
   }
   if (!line.rest.empty()) {
-    return Invalid("ddprun status takes no further argument", line.rest.front());
+    return Invalid("ddprun " + args.front() + " takes no further argument", line.rest.front());
   }
   RETURN_IF_ERROR(NodeFlags::ReadFormat(format, line, request.json));
   TakeServer(line, get_env, request.server);
@@ -217,8 +226,8 @@ Result<VerbRequest> ParsePublish(const std::vector<std::string>& args) {
 }  // namespace
 
 std::vector<std::string> VerbNames() {
-  return {"rendezvous", "env",  "completion", "status",  "logs",
-          "stacks",     "drain", "stop",      "publish", "slurm-script"};
+  return {"rendezvous", "env",  "completion", "status", "top",     "logs",
+          "stacks",     "drain", "stop",    "publish", "slurm-script"};
 }
 
 std::string PerhapsAVerb(const std::vector<std::string>& command, const Error& error) {
@@ -230,7 +239,7 @@ std::string PerhapsAVerb(const std::vector<std::string>& command, const Error& e
 }
 
 bool IsVerb(const std::string& word) {
-  return word == "stacks" || word == "logs" || word == "status" || word == "drain" || word == "stop" ||
+  return word == "stacks" || word == "logs" || word == "top" || word == "status" || word == "drain" || word == "stop" ||
          word == "publish" || word == "slurm-script";
 }
 
@@ -248,7 +257,7 @@ Result<VerbRequest> ParseVerb(const std::vector<std::string>& args, const GetEnv
     ASSIGN_OR_RETURN(std::string text, ParseSlurmScript(args));
     return VerbRequest(HelpRequest{std::move(text)});
   }
-  return args.front() == "status" ? ParseStatus(args, get_env) : ParseControl(args, get_env);
+  return args.front() == "status" || args.front() == "top" ? ParseStatus(args, get_env) : ParseControl(args, get_env);
 }
 
 int CarryOut(const VerbRequest& request) {
@@ -256,7 +265,10 @@ int CarryOut(const VerbRequest& request) {
                         [](const StacksRequest& stacks) { return PrintStacks(stacks); },
                         [](const RunStacksRequest& stacks) { return PrintRunStacks(stacks); },
                         [](const LogsRequest& logs) { return PrintLogs(logs); },
-                        [](const StatusRequest& status) { return PrintStatus(status); },
+                        [](const StatusRequest& status) {
+                          return status.watch || status.top ? WatchStatus(status)
+                                                            : PrintStatus(status);
+                        },
                         [](const ControlWish& wish) { return AskFor(wish); },
                         [](const PublishWish& wish) { return PublishAs(wish, GetProcessEnv); },
                         [](const HelpRequest& help) {

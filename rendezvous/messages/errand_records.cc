@@ -19,8 +19,8 @@ bool TakeNumber(std::string_view& text, char end, T& number) {
   return error == std::errc{} && parsed == last;
 }
 
-std::optional<RecordOf> KindOf(char letter) {
-  for (const RecordOf kind : {RecordOf::kOut, RecordOf::kErr, RecordOf::kStack, RecordOf::kNote}) {
+std::optional<RecordKind> KindOf(char letter) {
+  for (const RecordKind kind : {RecordKind::kOut, RecordKind::kErr, RecordKind::kStack, RecordKind::kNote}) {
     if (static_cast<char>(kind) == letter) {
       return kind;
     }
@@ -34,7 +34,7 @@ bool TakeRecord(std::string_view& piece, ErrandRecord& record) {
       !TakeNumber(piece, ' ', record.generation) || piece.size() < 2 || piece[1] != ' ') {
     return false;
   }
-  const std::optional<RecordOf> kind = KindOf(piece.front());
+  const std::optional<RecordKind> kind = KindOf(piece.front());
   piece.remove_prefix(2);
   if (!kind || !TakeNumber(piece, '\n', size) || size > piece.size()) {
     return false;
