@@ -14,8 +14,35 @@ Incarnation DrawIncarnation() {
   return {(static_cast<std::uint64_t>(device()) << 32 | device()) | 1};
 }
 
-std::unique_ptr<ErrandJob> MakeJob(Loop& loop, ProcessWorkers& workers, const ErrandWish& wish) {
+// What is done at once, and told in records.
+std::unique_ptr<ErrandJob> MakeOrder(Loop& loop, const ErrandWish& wish,
+                                     std::function<std::vector<ErrandRecord>()> carry_out) {
+  return MakeStacksJob(
+      loop,
+      [&loop, carry_out = std::move(carry_out)](const ErrandWish&, LiveStacks::Done done) {
+        loop.Post([carry_out, done = std::move(done)] { done(carry_out()); });
+      },
+      wish);
+}
+
+// Every node is told, so that all of them end with "start me again" where their workers have saved.
+std::vector<ErrandRecord> StopSoon(Loop& loop, AgentDriver& driver) {
+  const Time now = loop.Now();
+  JobEndKnown known;
+  known.ends = now + driver.config().shape.shutdown_timeout;
+  known.stop = now;
+  known.asked = true;
+  driver.OnJobEnd(known);
+  return {{0, 0, 0, RecordKind::kDone, "its workers are saving"}};
+}
+
+std::unique_ptr<ErrandJob> MakeJob(Loop& loop, ProcessWorkers& workers, AgentDriver& driver,
+                                   const ErrandWish& wish) {
   switch (wish.kind) {
+    case ErrandKind::kSave:
+      return MakeOrder(loop, wish, [&workers, wish] { return workers.TellToSave(wish); });
+    case ErrandKind::kStopSoon:
+      return MakeOrder(loop, wish, [&loop, &driver] { return StopSoon(loop, driver); });
     case ErrandKind::kStacks:
       return MakeStacksJob(
           loop,
@@ -47,7 +74,7 @@ ProcessAgent::ProcessAgent(AsioLoop& loop, const std::shared_ptr<const AgentOpti
             const AgentConfig& config = driver.config();
             return RoadName{config.run_id, config.node, driver.state().incarnation};
           },
-          [this, &loop](const ErrandWish& wish) { return MakeJob(loop, workers, wish); }) {}
+          [this, &loop](const ErrandWish& wish) { return MakeJob(loop, workers, driver, wish); }) {}
 
 Result<void> ProcessAgent::Start() {
   RETURN_IF_ERROR(workers.Open());

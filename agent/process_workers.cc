@@ -56,6 +56,7 @@ std::filesystem::path ProcessWorkers::NewAttemptDirectory(const Placement& place
 std::filesystem::path ProcessWorkers::Start(const Placement& placement) {
   placement_ = placement;
   pids_.assign(options_->core.workers, 0);
+  save_signals_.assign(options_->core.workers, 0);
   kept_->Begin(placement.first_rank, placement.generation.value);
   attempt_ = NewAttemptDirectory(placement);
   memory_kills_ = MemoryKills();
@@ -107,6 +108,9 @@ void ProcessWorkers::OnSaid(std::uint32_t local_rank, const Notification& said,
       !heard && refusal_told_.insert(local_rank).second) {
     Log(LogLevel::kWarning, "memory that the worker of local rank " + std::to_string(local_rank) +
                                 " leaves is refused: " + heard.error().message);
+  }
+  if (said.save_signal && local_rank < save_signals_.size()) {
+    save_signals_[local_rank] = *said.save_signal;
   }
   events_.spoke(local_rank, said);
 }
@@ -225,6 +229,25 @@ void ProcessWorkers::TakeLiveStacks(const ErrandWish& wish, LiveStacks::Done don
     }
   }
   live_stacks_.Take(std::move(targets), std::move(done));
+}
+
+std::vector<ErrandRecord> ProcessWorkers::TellToSave(const ErrandWish& wish) {
+  std::vector<ErrandRecord> records;
+  for (std::uint32_t local = 0; local < pids_.size(); ++local) {
+    const std::uint32_t rank = placement_.first_rank + local;
+    const pid_t pid = runner_.PidOf(local);
+    if (pid == 0 || !Wants(wish, rank)) {
+      continue;
+    }
+    const int signal = save_signals_[local];
+    const bool told = signal != 0 && ::kill(pid, signal) == 0;
+    records.push_back({WallClockMs(), rank, placement_.generation.value,
+                       told ? RecordKind::kDone : RecordKind::kNote,
+                       told          ? SignalName(signal)
+                       : signal == 0 ? "has not said by which signal it saves"
+                                     : "is ending"});
+  }
+  return records;
 }
 
 // The files go with the run.

@@ -43,6 +43,9 @@ class ProcessWorkers final : public NodeWorkers {
 
   // For operators, of workers that go on. `done` comes once.
   void TakeLiveStacks(const ErrandWish& wish, LiveStacks::Done done);
+  // Those of them that have said by which signal they save, and run. A record for each: done, or
+  // why not.
+  std::vector<ErrandRecord> TellToSave(const ErrandWish& wish);
   const std::shared_ptr<KeptOutput>& kept() const { return kept_; }
 
   std::string Unread() const { return runner_.Unread(); }
@@ -79,6 +82,7 @@ class ProcessWorkers final : public NodeWorkers {
   std::unique_ptr<TimerWatchdog> watchdog_;  // TORCHELASTIC_ENABLE_FILE_TIMER=1 alone.
   std::map<std::string, std::string> environment_;
   std::vector<std::int64_t> pids_;
+  std::vector<int> save_signals_;  // By local rank; 0: it has said none.
   std::map<std::string, std::uint32_t> attempts_;  // "attempt_<n>" -> times used.
 };
 

@@ -191,6 +191,15 @@ Result<VerbRequest> ParseControl(const std::vector<std::string>& args, const Get
                       : "Stops a run: all workers get the shutdown timeout",
                 verb);
   AddServerFlags(line.app, wish.server);
+  bool soon = false;
+  OrderRequest order{.wish = {.kind = ErrandKind::kStopSoon}};
+  std::string format = "text";
+  if (!drain) {
+    line.app.add_flag("--soon", soon,
+                      "Every node's workers save and end; ddprun ends with 75, \"start me again\", "
+                      "where all have saved");
+    line.app.add_option("-o,--output", format, "Of --soon: text or json (default text)");
+  }
   RETURN_IF_ERROR(line.Parse(args, get_env));
   if (line.help) {
     return VerbRequest(HelpRequest{line.app.help()});
@@ -205,7 +214,33 @@ Result<VerbRequest> ParseControl(const std::vector<std::string>& args, const Get
                      Invalid("ddprun " + verb + " takes no such argument", line.rest.back()));
   }
   wish.node = drain ? line.rest.front() : "";
+  if (soon) {
+    RETURN_IF_ERROR(NodeFlags::ReadFormat(format, line, order.json));
+    order.server = std::move(wish.server);
+    return VerbRequest(std::move(order));
+  }
   return VerbRequest(std::move(wish));
+}
+
+Result<VerbRequest> ParseSave(const std::vector<std::string>& args, const GetEnv& get_env) {
+  VerbLine line(
+      "Tells the workers of a run to save now and go on, by the signal that each has said "
+      "(SAVE_SIGNAL); who has said none is not signalled, and that is said",
+      "save");
+  OrderRequest request;
+  NodeFlags which;
+  AddServerFlags(line.app, request.server);
+  which.Add(line.app);
+  RETURN_IF_ERROR(line.Parse(args, get_env));
+  if (line.help) {
+    return VerbRequest(HelpRequest{line.app.help()});
+  }
+  if (!line.rest.empty()) {
+    return Invalid("ddprun save takes no further argument", line.rest.front());
+  }
+  RETURN_IF_ERROR(which.Read(line, request.wish, request.nodes, request.json));
+  TakeServer(line, get_env, request.server);
+  return VerbRequest(std::move(request));
 }
 
 Result<VerbRequest> ParsePublish(const std::vector<std::string>& args) {
@@ -227,7 +262,7 @@ Result<VerbRequest> ParsePublish(const std::vector<std::string>& args) {
 
 std::vector<std::string> VerbNames() {
   return {"rendezvous", "env",  "completion", "status", "top",     "logs",
-          "stacks",     "drain", "stop",    "publish", "slurm-script"};
+          "stacks",     "save", "drain",      "stop",   "publish", "slurm-script"};
 }
 
 std::string PerhapsAVerb(const std::vector<std::string>& command, const Error& error) {
@@ -239,7 +274,7 @@ std::string PerhapsAVerb(const std::vector<std::string>& command, const Error& e
 }
 
 bool IsVerb(const std::string& word) {
-  return word == "stacks" || word == "logs" || word == "top" || word == "status" || word == "drain" || word == "stop" ||
+  return word == "stacks" || word == "logs" || word == "top" || word == "save" || word == "status" || word == "drain" || word == "stop" ||
          word == "publish" || word == "slurm-script";
 }
 
@@ -249,6 +284,9 @@ Result<VerbRequest> ParseVerb(const std::vector<std::string>& args, const GetEnv
   }
   if (args.front() == "logs") {
     return ParseLogs(args, get_env);
+  }
+  if (args.front() == "save") {
+    return ParseSave(args, get_env);
   }
   if (args.front() == "publish") {
     return ParsePublish(args);
@@ -265,6 +303,7 @@ int CarryOut(const VerbRequest& request) {
                         [](const StacksRequest& stacks) { return PrintStacks(stacks); },
                         [](const RunStacksRequest& stacks) { return PrintRunStacks(stacks); },
                         [](const LogsRequest& logs) { return PrintLogs(logs); },
+                        [](const OrderRequest& order) { return GiveOrder(order); },
                         [](const StatusRequest& status) {
                           return status.watch || status.top ? WatchStatus(status)
                                                             : PrintStatus(status);

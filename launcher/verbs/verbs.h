@@ -11,6 +11,7 @@
 #include "common/result.h"
 #include "launcher/verbs/control.h"
 #include "launcher/verbs/logs.h"
+#include "launcher/verbs/orders.h"
 #include "launcher/verbs/publish.h"
 #include "launcher/verbs/run_stacks.h"
 #include "launcher/verbs/stacks.h"
@@ -24,8 +25,8 @@ struct HelpRequest {
 };
 
 using VerbRequest =
-    std::variant<StacksRequest, RunStacksRequest, LogsRequest, StatusRequest, ControlWish,
-                 PublishWish, HelpRequest>;
+    std::variant<StacksRequest, RunStacksRequest, LogsRequest, OrderRequest, StatusRequest,
+                 ControlWish, PublishWish, HelpRequest>;
 
 bool IsVerb(const std::string& word);
 

@@ -35,6 +35,8 @@ inline constexpr std::size_t kMaxRefusal = 512;                         // A sen
 enum class ErrandKind {
   kLogs,    // What workers printed.
   kStacks,  // Where their threads stand.
+  kSave,    // Tells workers to save, by the signal that they have said.
+  kStopSoon,  // Tells a node to save and end, with "start me again".
 };
 
 struct RankSpan {

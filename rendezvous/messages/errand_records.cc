@@ -20,7 +20,8 @@ bool TakeNumber(std::string_view& text, char end, T& number) {
 }
 
 std::optional<RecordKind> KindOf(char letter) {
-  for (const RecordKind kind : {RecordKind::kOut, RecordKind::kErr, RecordKind::kStack, RecordKind::kNote}) {
+  for (const RecordKind kind : {RecordKind::kOut, RecordKind::kErr, RecordKind::kStack, RecordKind::kNote,
+        RecordKind::kDone}) {
     if (static_cast<char>(kind) == letter) {
       return kind;
     }

@@ -18,6 +18,7 @@ enum class RecordKind : char {
   kErr = 'e',
   kStack = 's',
   kNote = 'n',  // The agent's own words.
+  kDone = 'd',  // What was asked for was done, for this rank.
 };
 
 struct ErrandRecord {
