@@ -26,7 +26,7 @@ std::unique_ptr<ErrandJob> MakeOrder(Loop& loop, const ErrandWish& wish,
 }
 
 // Every node is told, so that all of them end with "start me again" where their workers have saved.
-std::vector<ErrandRecord> StopSoon(Loop& loop, AgentDriver& driver) {
+std::vector<ErrandRecord> BeginStopSoon(Loop& loop, AgentDriver& driver) {
   const Time now = loop.Now();
   JobEndKnown known;
   known.ends = now + driver.config().shape.shutdown_timeout;
@@ -42,7 +42,7 @@ std::unique_ptr<ErrandJob> MakeJob(Loop& loop, ProcessWorkers& workers, AgentDri
     case ErrandKind::kSave:
       return MakeOrder(loop, wish, [&workers, wish] { return workers.TellToSave(wish); });
     case ErrandKind::kStopSoon:
-      return MakeOrder(loop, wish, [&loop, &driver] { return StopSoon(loop, driver); });
+      return MakeOrder(loop, wish, [&loop, &driver] { return BeginStopSoon(loop, driver); });
     case ErrandKind::kStacks:
       return MakeStacksJob(
           loop,

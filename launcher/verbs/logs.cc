@@ -70,7 +70,7 @@ class LogsSession {
   bool missed_ = false;
 };
 
-void Complain(const std::string& text) {
+void ComplainOfLogs(const std::string& text) {
   std::fprintf(stderr, "ddprun logs: %s\n", Printable(text).c_str());
 }
 
@@ -99,7 +99,7 @@ Result<bool> LogsSession::Step() {
     waits_[node] = SteadyNow();
   }
   if (!std::exchange(told_, true) && reply.asked.empty()) {
-    Complain("the run has no node yet");
+    ComplainOfLogs("the run has no node yet");
     missed_ = true;
   }
   for (const AnsweredPiece& answered : reply.pieces) {
@@ -116,13 +116,13 @@ void LogsSession::OnPiece(const AnsweredPiece& answered) {
     numbers_[node] = piece.number;
     std::vector<ErrandRecord> records;
     if (const Result<void> read = ReadRecords(piece.bytes, records); !read) {
-      Complain("node " + node + ": " + read.error().message);
+      ComplainOfLogs("node " + node + ": " + read.error().message);
       missed_ = true;
     }
     merge_.Add(node, piece.number, std::move(records), SteadyNow());
   }
   if (!piece.refusal.empty()) {
-    Complain("node " + node + ": " + piece.refusal);
+    ComplainOfLogs("node " + node + ": " + piece.refusal);
     missed_ = true;
   }
   if (piece.last) {
@@ -139,7 +139,7 @@ void LogsSession::GiveUpTheSilent() {
   std::erase_if(waits_, [&](const auto& wait) {
     const bool over = now - wait.second > kPatience;
     if (over) {
-      Complain("node " + wait.first + " has not answered within " + FormatDuration(kPatience) +
+      ComplainOfLogs("node " + wait.first + " has not answered within " + FormatDuration(kPatience) +
                ": what it has is missing");
       missed_ = true;
       merge_.End(wait.first);
@@ -156,7 +156,7 @@ bool LogsSession::Print() {
       newest_ = std::max(newest_, line.unix_ms);
       if (line.of == RecordKind::kNote) {
         if (said_.insert(line.node + line.text).second) {
-          Complain("node " + line.node + ": " + line.text);
+          ComplainOfLogs("node " + line.node + ": " + line.text);
         }
         continue;
       }
@@ -208,7 +208,7 @@ int PrintLogs(const LogsRequest& request) {
     const bool begun = newest > 0 || lost;
     lost = lost.value_or(SteadyNow());
     if (!request.wish.follow || !begun || !may_return || SteadyNow() - *lost > kServerPatience) {
-      Complain(code.error().message);
+      ComplainOfLogs(code.error().message);
       return ExitCodeOf(code.error());
     }
     wanted.wish.back = Duration(std::max<std::int64_t>(0, UnixMs() - newest));

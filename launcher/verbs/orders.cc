@@ -17,7 +17,7 @@ namespace {
 
 constexpr Duration kOrderPatience{15'000};
 
-struct Answers {
+struct OrderAnswers {
   std::set<NodeId> left;
   std::map<std::string, std::vector<std::uint32_t>> done;  // By what was done.
   std::map<std::string, std::vector<std::uint32_t>> not_done;
@@ -46,10 +46,10 @@ struct Answers {
   bool whole() const { return not_done.empty() && refusals.empty(); }
 };
 
-Result<Answers> AskAll(const OrderRequest& request) {
+Result<OrderAnswers> AskAll(const OrderRequest& request) {
   ASSIGN_OR_RETURN(NodesAsked asked,
                    NodesAsked::Find(request.server, request.wish, request.nodes));
-  Answers answers;
+  OrderAnswers answers;
   std::vector<TakenPiece> taken;
   const auto end = std::chrono::steady_clock::now() + kOrderPatience;
   for (bool begun = false; !begun || !answers.left.empty(); begun = true) {
@@ -80,7 +80,7 @@ std::string RanksOf(std::vector<std::uint32_t> ranks) {
   return (ranks.size() == 1 ? "rank " : "ranks ") + RankSpansText(ranks);
 }
 
-std::string TextOf(const Answers& answers, bool save) {
+std::string OrderText(const OrderAnswers& answers, bool save) {
   std::string text;
   if (!save) {
     text = std::to_string(answers.nodes.size()) +
@@ -93,7 +93,7 @@ std::string TextOf(const Answers& answers, bool save) {
   return text;
 }
 
-std::string JsonOf(const Answers& answers, bool save) {
+std::string OrderJson(const OrderAnswers& answers, bool save) {
   OrderedJson json;
   std::vector<std::uint32_t> told;
   for (const auto& [what, ranks] : answers.done) {
@@ -123,7 +123,7 @@ int GiveOrder(const OrderRequest& request) {
   const auto complain = [&](const std::string& text) {
     std::fprintf(stderr, "ddprun %s: %s\n", verb, Printable(text).c_str());
   };
-  const Result<Answers> answers = AskAll(request);
+  const Result<OrderAnswers> answers = AskAll(request);
   if (!answers) {
     complain(answers.error().message);
     return ExitCodeOf(answers.error());
@@ -138,7 +138,7 @@ int GiveOrder(const OrderRequest& request) {
   if (nothing) {
     complain("no worker of this run is running where it was asked");
   }
-  const std::string text = request.json ? JsonOf(*answers, save) : TextOf(*answers, save);
+  const std::string text = request.json ? OrderJson(*answers, save) : OrderText(*answers, save);
   const bool printed =
       std::fputs(Printable(text).c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
   return printed && answers->whole() && !nothing ? kExitOk : 1;

@@ -54,7 +54,7 @@ struct Gathered {
   }
 };
 
-Result<void> Gather(NodesAsked asked, Gathered& gathered) {
+Result<void> GatherStacks(NodesAsked asked, Gathered& gathered) {
   const auto end = std::chrono::steady_clock::now() + kStacksPatience;
   std::vector<TakenPiece> taken;
   while (!gathered.begun || !gathered.left.empty()) {
@@ -123,7 +123,7 @@ int PrintRunStacks(const RunStacksRequest& request) {
   const Result<void> told = [&]() -> Result<void> {
     ASSIGN_OR_RETURN(NodesAsked asked,
                      NodesAsked::Find(request.server, request.wish, request.nodes));
-    return Gather(std::move(asked), gathered);
+    return GatherStacks(std::move(asked), gathered);
   }();
   if (!told) {
     ComplainOfStacks(told.error().message);

@@ -17,20 +17,20 @@ constexpr std::size_t kSmallest = 10;
 
 volatile sig_atomic_t on_other_screen = 0;
 
-void Write(const char* text, std::size_t size) {
+void WriteToTerminal(const char* text, std::size_t size) {
   [[maybe_unused]] const ssize_t written = ::write(STDOUT_FILENO, text, size);
 }
 
-void Leave() {
+void LeaveOtherScreen() {
   if (on_other_screen != 0) {
     on_other_screen = 0;
-    Write(kLeave, sizeof kLeave - 1);
+    WriteToTerminal(kLeave, sizeof kLeave - 1);
   }
 }
 
 // Ends, or stops, as it would have without a handler.
 void LeaveAndGo(int signal) {
-  Leave();
+  LeaveOtherScreen();
   struct sigaction original {};
   original.sa_handler = SIG_DFL;
   ::sigaction(signal, &original, nullptr);
@@ -41,7 +41,7 @@ void LeaveAndGo(int signal) {
   ::sigprocmask(SIG_UNBLOCK, &this_one, nullptr);  // Ended or stopped here.
 }
 
-void Handle(int signal) {
+void HandleEnd(int signal) {
   struct sigaction action {};
   action.sa_handler = LeaveAndGo;
   ::sigaction(signal, &action, nullptr);
@@ -54,16 +54,16 @@ constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGPIPE, 
 Screen::Screen(const std::string& term)
     : redraws_(::isatty(STDOUT_FILENO) == 1 && !term.empty() && term != "dumb") {
   if (redraws_) {
-    static const bool at_exit = std::atexit(Leave) == 0;
+    static const bool at_exit = std::atexit(LeaveOtherScreen) == 0;
     (void)at_exit;
     for (const int signal : kSignals) {
-      Handle(signal);
+      HandleEnd(signal);
     }
   }
 }
 
 Screen::~Screen() {
-  Leave();
+  LeaveOtherScreen();
   for (const int signal : kSignals) {
     if (redraws_) {
       ::signal(signal, SIG_DFL);
@@ -72,7 +72,7 @@ Screen::~Screen() {
 }
 
 void Screen::Give() {
-  Leave();
+  LeaveOtherScreen();
 }
 
 ScreenSize Screen::Size() const {
@@ -92,7 +92,7 @@ bool Screen::Draw(const std::string& text) {
   std::string drawn;
   if (on_other_screen == 0) {
     for (const int signal : kSignals) {
-      Handle(signal);  // After a stop.
+      HandleEnd(signal);  // After a stop.
     }
     on_other_screen = 1;
     drawn = kEnter;

@@ -24,19 +24,19 @@ Time WatchClock() {
       std::chrono::steady_clock::now().time_since_epoch()));
 }
 
-struct Look {
+struct SeenRuns {
   std::string where;
   std::vector<RunStatus> runs;
 };
 
-Result<Look> LookOnce(const ServerQuery& server) {
+Result<SeenRuns> LookOnce(const ServerQuery& server) {
   ASSIGN_OR_RETURN(const ServerPlace place, FindServer(server));
-  Look look{place.Where(), {}};
+  SeenRuns look{place.Where(), {}};
   ASSIGN_OR_RETURN(look.runs, RunsAt(place, server.run_id));
   return look;
 }
 
-std::string TextOfLook(const Look& look, const StatusRequest& request, const StepWatch& steps,
+std::string TextOfLook(const SeenRuns& look, const StatusRequest& request, const StepWatch& steps,
                        ScreenSize size) {
   const std::int64_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
   if (request.json) {
@@ -62,7 +62,7 @@ int WatchStatus(const StatusRequest& request) {
   std::optional<Time> lost;
   std::string last;
   for (bool first = true;; first = false) {
-    const Result<Look> look = LookOnce(request.server);
+    const Result<SeenRuns> look = LookOnce(request.server);
     const Time now = WatchClock();
     bool ended = false;
     std::string text;

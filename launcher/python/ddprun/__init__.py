@@ -27,5 +27,5 @@ from ddprun._store import fdstore, fdstore_remove
 
 __all__ = [
     "RunError", "Superseded", "executable", "fdstore", "fdstore_remove", "phase", "publish", "ready",
-    "resume", "run", "step",
+    "resume", "run", "save_signal", "step",
 ]
