@@ -33,7 +33,7 @@ std::vector<ErrandRecord> BeginStopSoon(Loop& loop, AgentDriver& driver) {
   known.stop = now;
   known.asked = true;
   driver.OnJobEnd(known);
-  return {{0, 0, 0, RecordKind::kDone, "its workers are saving"}};
+  return {{0, 0, 0, ErrandStream::kDone, "its workers are saving"}};
 }
 
 std::unique_ptr<ErrandJob> MakeJob(Loop& loop, ProcessWorkers& workers, AgentDriver& driver,

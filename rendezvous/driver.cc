@@ -69,12 +69,12 @@ RendezvousHandlers CoordinatorDriver::Handlers() {
       [this](const ControlRequest& request) { return OnControl(request); },
       nullptr,
       [this](const RoadCall& call, std::shared_ptr<PendingRoad> pending) {
-        road_.OnRoad(call, std::move(pending));
+        OnRoad(call, std::move(pending));
       },
       [this](const Asking& asking, const std::shared_ptr<PendingAsk>& pending) {
         OnAsk(asking, pending);
       },
-      [this](const void* key) { road_.OnGone(key); },
+      [this](const void* key) { OnGone(key); },
   };
 }
 

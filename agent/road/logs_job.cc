@@ -124,7 +124,7 @@ class LogsJob final : public ErrandJob, public std::enable_shared_from_this<Logs
     }
   }
 
-  void Note(const std::string& text) { AppendRecord({0, 0, 0, RecordKind::kNote, text}, piece_); }
+  void Note(const std::string& text) { AppendRecord({0, 0, 0, ErrandStream::kNote, text}, piece_); }
 
   void LookIntoFiles() {
     const auto text = std::make_shared<std::string>(std::move(piece_));

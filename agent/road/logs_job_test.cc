@@ -30,14 +30,14 @@ struct LogsJob : testing::Test {
   std::string Texts() const {
     std::string text;
     for (const ErrandRecord& record : records) {
-      text += record.of == RecordKind::kNote ? "" : record.text;
+      text += record.of == ErrandStream::kNote ? "" : record.text;
     }
     return text;
   }
   std::string Notes() const {
     std::string text;
     for (const ErrandRecord& record : records) {
-      text += record.of == RecordKind::kNote ? record.text + "\n" : "";
+      text += record.of == ErrandStream::kNote ? record.text + "\n" : "";
     }
     return text;
   }
@@ -69,7 +69,7 @@ struct LogsJob : testing::Test {
 
 TEST_F(LogsJob, TellsWhatIsKeptAndEnds) {
   for (int i = 0; i < 20; ++i) {
-    kept->Append(0, RecordKind::kOut, std::string(1'000, static_cast<char>('a' + i)), 1'000 * i);
+    kept->Append(0, ErrandStream::kOut, std::string(1'000, static_cast<char>('a' + i)), 1'000 * i);
   }
   Take({});
   EXPECT_TRUE(last);
@@ -84,16 +84,16 @@ TEST_F(LogsJob, ANodeThatPrintedNothingHasAnAnswer) {
 }
 
 TEST_F(LogsJob, WhoFollowsHearsWhatComes) {
-  kept->Append(0, RecordKind::kOut, "before ", 1);
+  kept->Append(0, ErrandStream::kOut, "before ", 1);
   Take({.follow = true}, [&] { return Texts() == "before after"; },
-       [&] { loop.Post([&] { kept->Append(1, RecordKind::kErr, "after", 2); }); });
+       [&] { loop.Post([&] { kept->Append(1, ErrandStream::kErr, "after", 2); }); });
   EXPECT_FALSE(last);
 }
 
 TEST_F(LogsJob, AWorkersOwnFileIsReadFromItsEndOn) {
   const fs::path file = directory / "stdout.log";
   std::ofstream(file) << std::string(KeptOutput::kMostOfWorker, 'x') << "the end";
-  kept->GoesPast(1, RecordKind::kOut, file);
+  kept->GoesPast(1, ErrandStream::kOut, file);
   Take({.ranks = {{1, 1}}});
   EXPECT_EQ(Texts().size(), KeptOutput::kMostOfWorker);
   EXPECT_TRUE(Texts().ends_with("the end"));
@@ -105,10 +105,10 @@ TEST_F(LogsJob, AWorkersOwnFileIsReadFromItsEndOn) {
 // Workers may put anything there; a FIFO would block whoever opens it.
 TEST_F(LogsJob, WhatIsNoFileIsSaid) {
   ASSERT_EQ(::mkfifo((directory / "fifo").c_str(), 0600), 0);
-  kept->GoesPast(0, RecordKind::kOut, directory / "fifo");
-  kept->GoesPast(0, RecordKind::kErr, directory / "nothing");
-  kept->GoesPast(1, RecordKind::kErr, "");
-  kept->Append(1, RecordKind::kOut, "kept", 1);
+  kept->GoesPast(0, ErrandStream::kOut, directory / "fifo");
+  kept->GoesPast(0, ErrandStream::kErr, directory / "nothing");
+  kept->GoesPast(1, ErrandStream::kErr, "");
+  kept->Append(1, ErrandStream::kOut, "kept", 1);
   Take({});
   EXPECT_TRUE(last);
   EXPECT_EQ(Texts(), "kept");
@@ -121,12 +121,12 @@ TEST_F(LogsJob, WhatIsNoFileIsSaid) {
 TEST_F(LogsJob, MayEndAtAnyMoment) {
   const fs::path file = directory / "stdout.log";
   std::ofstream(file) << "text";
-  kept->GoesPast(0, RecordKind::kOut, file);
+  kept->GoesPast(0, ErrandStream::kOut, file);
   loop.Post([&] {
     auto job = MakeLogsJob(loop, kept, {.follow = true});
     job->Next(kLeastPieceBytes, [](const JobPiece&) { FAIL(); });
     job.reset();
-    kept->Append(0, RecordKind::kOut, "more", 1);
+    kept->Append(0, ErrandStream::kOut, "more", 1);
     loop.RunBounded(Duration{1'000}, [] {}, [&](bool) { loop.Stop(); });
   });
   loop.Run();

@@ -136,9 +136,9 @@ TEST(StacksJob, ALongTextComesInPieces) {
   };
   loop.Post([&] {
     job->Next(kLeastPieceBytes, take);
-    found({{1, 0, 1, RecordKind::kStack, std::string(10'000, 'a')},
-           {1, 1, 1, RecordKind::kStack, ""},
-           {1, 2, 1, RecordKind::kStack, "c"}});
+    found({{1, 0, 1, ErrandStream::kStack, std::string(10'000, 'a')},
+           {1, 1, 1, ErrandStream::kStack, ""},
+           {1, 2, 1, ErrandStream::kStack, "c"}});
   });
   loop.Run();
   std::string first;

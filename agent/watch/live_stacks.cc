@@ -14,7 +14,7 @@ constexpr Duration kOfOne{10'000};
 constexpr Duration kOfAll{40'000};
 constexpr std::size_t kBesideEachOther = 8;  // StackTaker's.
 
-std::int64_t UnixTime() {
+std::int64_t StacksTime() {
   return std::chrono::floor<std::chrono::milliseconds>(
              std::chrono::system_clock::now().time_since_epoch())
       .count();
@@ -82,7 +82,7 @@ void LiveStacks::End() {
   for (std::size_t i = 0; i < turn.targets.size(); ++i) {
     const Target& target = turn.targets[i];
     const auto output = i < turn.outputs.size() ? turn.outputs[i] : nullptr;
-    records.push_back({UnixTime(), target.rank, target.generation, RecordKind::kStack,
+    records.push_back({StacksTime(), target.rank, target.generation, ErrandStream::kStack,
                        TextOf(output, most)});
   }
   loop_.Post([done = turn.done, records = std::move(records)] { done(records); });

@@ -17,7 +17,7 @@ void KeptOutput::Begin(std::uint32_t first_rank, std::uint64_t generation) {
   }
 }
 
-void KeptOutput::Append(std::uint32_t local_rank, RecordKind of, std::string_view bytes,
+void KeptOutput::Append(std::uint32_t local_rank, ErrandStream of, std::string_view bytes,
                         std::int64_t unix_ms) {
   if (local_rank >= workers_.size()) {
     return;
@@ -55,7 +55,7 @@ void KeptOutput::Add(Worker& worker, ErrandRecord record) {
   }
 }
 
-void KeptOutput::GoesPast(std::uint32_t local_rank, RecordKind of,
+void KeptOutput::GoesPast(std::uint32_t local_rank, ErrandStream of,
                           const std::filesystem::path& file) {
   if (local_rank < workers_.size()) {
     workers_[local_rank].past.push_back({first_rank_ + local_rank, generation_, of, file});

@@ -33,9 +33,9 @@ class KeptOutput {
 
   // From here on local rank n is rank first_rank + n of this generation.
   void Begin(std::uint32_t first_rank, std::uint64_t generation);
-  void Append(std::uint32_t local_rank, RecordKind of, std::string_view bytes, std::int64_t unix_ms);
+  void Append(std::uint32_t local_rank, ErrandStream of, std::string_view bytes, std::int64_t unix_ms);
   // Its stream goes past the agent: to this file, or to ddprun's own terminal where that is empty.
-  void GoesPast(std::uint32_t local_rank, RecordKind of, const std::filesystem::path& file);
+  void GoesPast(std::uint32_t local_rank, ErrandStream of, const std::filesystem::path& file);
 
   // What is kept of those ranks after record number `after`, which moves; no older than `since_ms`.
   // Appended to `piece`, which has `most` bytes then. False: nothing is left.
@@ -45,7 +45,7 @@ class KeptOutput {
   struct Past {
     std::uint32_t rank = 0;
     std::uint64_t generation = 0;
-    RecordKind of = RecordKind::kOut;
+    ErrandStream of = ErrandStream::kOut;
     std::filesystem::path file;  // Empty: ddprun's own terminal.
   };
   // Of this generation's workers.

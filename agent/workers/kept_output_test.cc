@@ -31,10 +31,10 @@ std::string Texts(const std::vector<ErrandRecord>& records) {
 TEST(KeptOutput, IsReadInTheOrderInWhichItCame) {
   KeptOutput kept(2);
   kept.Begin(4, 1);
-  kept.Append(0, RecordKind::kOut, "a", 1'000);
-  kept.Append(1, RecordKind::kErr, "b", 1'001);
-  kept.Append(0, RecordKind::kOut, "c", 1'002);
-  kept.Append(0, RecordKind::kOut, "d", 1'003);  // With the one before it.
+  kept.Append(0, ErrandStream::kOut, "a", 1'000);
+  kept.Append(1, ErrandStream::kErr, "b", 1'001);
+  kept.Append(0, ErrandStream::kOut, "c", 1'002);
+  kept.Append(0, ErrandStream::kOut, "d", 1'003);  // With the one before it.
   EXPECT_EQ(Texts(All(kept)), "4o:a 5e:b 4o:cd ");
   EXPECT_EQ(Texts(All(kept, {.ranks = {{5, 9}}})), "5e:b ");
   EXPECT_EQ(Texts(All(kept, {}, 1'001)), "5e:b 4o:cd ");
@@ -43,11 +43,11 @@ TEST(KeptOutput, IsReadInTheOrderInWhichItCame) {
 // Else whoever follows would miss it.
 TEST(KeptOutput, WhatWasReadGrowsNoMore) {
   KeptOutput kept(1);
-  kept.Append(0, RecordKind::kOut, "a", 1);
+  kept.Append(0, ErrandStream::kOut, "a", 1);
   std::uint64_t after = 0;
   std::string piece;
   EXPECT_FALSE(kept.Read({}, 0, after, kPiece, piece));
-  kept.Append(0, RecordKind::kOut, "b", 2);
+  kept.Append(0, ErrandStream::kOut, "b", 2);
   piece.clear();
   EXPECT_FALSE(kept.Read({}, 0, after, kPiece, piece));
   std::vector<ErrandRecord> records;
@@ -58,9 +58,9 @@ TEST(KeptOutput, WhatWasReadGrowsNoMore) {
 TEST(KeptOutput, EarlierGenerationsStay) {
   KeptOutput kept(1);
   kept.Begin(0, 1);
-  kept.Append(0, RecordKind::kOut, "old", 1);
+  kept.Append(0, ErrandStream::kOut, "old", 1);
   kept.Begin(7, 2);
-  kept.Append(0, RecordKind::kOut, "new", 2);
+  kept.Append(0, ErrandStream::kOut, "new", 2);
   const auto all = All(kept);
   EXPECT_EQ(Texts(all), "0o:old 7o:new ");
   EXPECT_EQ(all.back().generation, 2u);
@@ -72,7 +72,7 @@ TEST(KeptOutput, TheOldestMakesRoom) {
     KeptOutput kept(workers);
     const std::string line(1'000, 'x');
     for (int i = 0; i < 20'000; ++i) {
-      kept.Append(0, RecordKind::kOut, line + std::to_string(i) + "\n", i);
+      kept.Append(0, ErrandStream::kOut, line + std::to_string(i) + "\n", i);
     }
     EXPECT_TRUE(kept.HasForgotten({}));
     EXPECT_FALSE(kept.HasForgotten({.ranks = {{1, 99}}}));
@@ -93,7 +93,7 @@ TEST(KeptOutput, TheOldestMakesRoom) {
 TEST(KeptOutput, SingleBytesAreBounded) {
   KeptOutput kept(1);
   for (int i = 0; i < 1'000'000; ++i) {
-    kept.Append(0, i % 2 == 0 ? RecordKind::kOut : RecordKind::kErr, "x", i);
+    kept.Append(0, i % 2 == 0 ? ErrandStream::kOut : ErrandStream::kErr, "x", i);
   }
   EXPECT_LT(All(kept).size(), KeptOutput::kMostOfWorker / 60);
 }
@@ -101,7 +101,7 @@ TEST(KeptOutput, SingleBytesAreBounded) {
 TEST(KeptOutput, WhatGoesPastTheAgentIsKnown) {
   KeptOutput kept(2);
   kept.Begin(2, 1);
-  kept.GoesPast(1, RecordKind::kErr, "/logs/1/stderr.log");
+  kept.GoesPast(1, ErrandStream::kErr, "/logs/1/stderr.log");
   EXPECT_TRUE(kept.PastOnes({.ranks = {{2, 2}}}).empty());
   ASSERT_EQ(kept.PastOnes({}).size(), 1u);
   EXPECT_EQ(kept.PastOnes({})[0].rank, 3u);
@@ -113,9 +113,9 @@ TEST(KeptOutput, WhoListensHearsOfMore) {
   KeptOutput kept(1);
   int heard = 0;
   const std::uint64_t listener = kept.Listen([&] { ++heard; });
-  kept.Append(0, RecordKind::kOut, "a", 1);
+  kept.Append(0, ErrandStream::kOut, "a", 1);
   kept.Stop(listener);
-  kept.Append(0, RecordKind::kOut, "a", 1);
+  kept.Append(0, ErrandStream::kOut, "a", 1);
   EXPECT_EQ(heard, 1);
 }
 

@@ -231,15 +231,15 @@ void WorkerOutput::State::SayWhenDrained() {
 WorkerOutput::WorkerOutput(AsioLoop& loop, Consoles& consoles, const WorkerSpec& spec,
                            OpenedOutput opened)
     : state_(std::make_shared<State>()) {
-  std::set<RecordKind> past = {RecordKind::kOut, RecordKind::kErr};
+  std::set<ErrandStream> past = {ErrandStream::kOut, ErrandStream::kErr};
   for (OpenedOutput::Stream& stream : opened.streams) {
-    past.erase(stream.target == STDERR_FILENO ? RecordKind::kErr : RecordKind::kOut);
+    past.erase(stream.target == STDERR_FILENO ? ErrandStream::kErr : ErrandStream::kOut);
     state_->Add(loop, consoles, spec, std::move(stream));
   }
-  for (const RecordKind stream : past) {
+  for (const ErrandStream stream : past) {
     if (consoles.kept && IsWorkers(spec)) {
       consoles.kept->GoesPast(spec.local_rank, stream,
-                              (stream == RecordKind::kErr ? spec.err : spec.out).file);
+                              (stream == ErrandStream::kErr ? spec.err : spec.out).file);
     }
   }
   if (!PassesTheAgent(spec.err, true)) {

@@ -96,7 +96,7 @@ void LogMerge::Print(const NodeId& node, const ErrandRecord& record,
     begin = end + 1;
   }
   open.text += record.text.substr(begin);
-  if (open.text.size() >= kMostOfLine || record.of == RecordKind::kNote) {
+  if (open.text.size() >= kMostOfLine || record.of == ErrandStream::kNote) {
     EndLine(stream, open, lines);
   }
 }

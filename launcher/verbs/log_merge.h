@@ -24,7 +24,7 @@ struct LogLine {
   std::int64_t unix_ms = 0;  // When its end was read; 0: not known.
   std::uint32_t rank = 0;
   std::uint64_t generation = 0;
-  RecordKind of = RecordKind::kOut;
+  ErrandStream of = ErrandStream::kOut;
   std::string text;  // Without its end.
   bool operator==(const LogLine&) const = default;
 };
@@ -54,7 +54,7 @@ class LogMerge {
     std::uint64_t number = 0;  // Of the piece; 0: told as used.
     bool ended = false;
   };
-  using Stream = std::tuple<NodeId, std::uint32_t, RecordKind>;
+  using Stream = std::tuple<NodeId, std::uint32_t, ErrandStream>;
   struct Open {
     std::string text;
     std::int64_t unix_ms = 0;

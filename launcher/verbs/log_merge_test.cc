@@ -9,7 +9,7 @@ using std::chrono_literals::operator""ms;
 
 ErrandRecord Said(std::int64_t unix_ms, std::uint32_t rank, const std::string& text,
                   std::uint64_t generation = 1) {
-  return {unix_ms, rank, generation, RecordKind::kOut, text};
+  return {unix_ms, rank, generation, ErrandStream::kOut, text};
 }
 
 std::string Texts(const std::vector<LogLine>& lines) {

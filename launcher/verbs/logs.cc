@@ -154,7 +154,7 @@ bool LogsSession::Print() {
        lines = merge_.Take(SteadyNow())) {
     for (const LogLine& line : lines) {
       newest_ = std::max(newest_, line.unix_ms);
-      if (line.of == RecordKind::kNote) {
+      if (line.of == ErrandStream::kNote) {
         if (said_.insert(line.node + line.text).second) {
           ComplainOfLogs("node " + line.node + ": " + line.text);
         }
@@ -169,7 +169,7 @@ bool LogsSession::Print() {
 }  // namespace
 
 std::string FormatLogLine(const LogLine& line, bool json) {
-  const bool is_error = line.of == RecordKind::kErr;
+  const bool is_error = line.of == ErrandStream::kErr;
   if (!json) {
     return ClockTime(line.unix_ms) + " [r" + std::to_string(line.rank) + " " + line.node +
            (is_error ? "!] " : "] ") + line.text + "\n";

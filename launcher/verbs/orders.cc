@@ -31,7 +31,7 @@ struct OrderAnswers {
       refusal = read.error().message;
     }
     for (const ErrandRecord& record : records) {
-      auto& told = record.of == RecordKind::kDone ? done : not_done;
+      auto& told = record.of == ErrandStream::kDone ? done : not_done;
       told[record.text].push_back(record.rank);
     }
     if (!refusal.empty()) {

@@ -19,9 +19,9 @@ bool TakeNumber(std::string_view& text, char end, T& number) {
   return error == std::errc{} && parsed == last;
 }
 
-std::optional<RecordKind> KindOf(char letter) {
-  for (const RecordKind kind : {RecordKind::kOut, RecordKind::kErr, RecordKind::kStack, RecordKind::kNote,
-        RecordKind::kDone}) {
+std::optional<ErrandStream> KindOf(char letter) {
+  for (const ErrandStream kind : {ErrandStream::kOut, ErrandStream::kErr, ErrandStream::kStack, ErrandStream::kNote,
+        ErrandStream::kDone}) {
     if (static_cast<char>(kind) == letter) {
       return kind;
     }
@@ -35,7 +35,7 @@ bool TakeRecord(std::string_view& piece, ErrandRecord& record) {
       !TakeNumber(piece, ' ', record.generation) || piece.size() < 2 || piece[1] != ' ') {
     return false;
   }
-  const std::optional<RecordKind> kind = KindOf(piece.front());
+  const std::optional<ErrandStream> kind = KindOf(piece.front());
   piece.remove_prefix(2);
   if (!kind || !TakeNumber(piece, '\n', size) || size > piece.size()) {
     return false;

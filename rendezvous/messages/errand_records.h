@@ -13,7 +13,7 @@
 
 namespace ddprun {
 
-enum class RecordKind : char {
+enum class ErrandStream : char {
   kOut = 'o',
   kErr = 'e',
   kStack = 's',
@@ -25,7 +25,7 @@ struct ErrandRecord {
   std::int64_t unix_ms = 0;  // By the node's wall clock, for people alone; 0: not known.
   std::uint32_t rank = 0;
   std::uint64_t generation = 0;
-  RecordKind of = RecordKind::kOut;
+  ErrandStream of = ErrandStream::kOut;
   std::string text;
   bool operator==(const ErrandRecord&) const = default;
 };

@@ -5,8 +5,8 @@
 namespace ddprun {
 namespace {
 
-const ErrandRecord kPrinted{1'795'566'552'358, 3, 2, RecordKind::kErr, "a line\nand \0 half"};
-const ErrandRecord kStands{0, 4'294'967'295, std::uint64_t{1} << 63, RecordKind::kStack, ""};
+const ErrandRecord kPrinted{1'795'566'552'358, 3, 2, ErrandStream::kErr, "a line\nand \0 half"};
+const ErrandRecord kStands{0, 4'294'967'295, std::uint64_t{1} << 63, ErrandStream::kStack, ""};
 
 TEST(ErrandRecords, ComeBackAsTheyWent) {
   std::string piece;

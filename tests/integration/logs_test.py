@@ -156,6 +156,74 @@ class OneNode(Asks):
             self.assertEqual(json.loads(line)["runs"][0]["run_id"], self.run_id)
 
 
+class Orders(Asks):
+    """Workers in bash, which say by which signal they save."""
+
+    SAVES = ("import os, signal, socket, sys, time\n"
+             "rank = os.environ['RANK']\n"
+             "def save(*_):\n"
+             "    print('saved', rank, flush=True)\n"
+             "def end(*_):\n"
+             "    print('ends', rank, flush=True)\n"
+             "    sys.exit(75)\n"
+             "signal.signal(signal.SIGUSR1, save)\n"
+             "signal.signal(signal.SIGTERM, end)\n"
+             "sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)\n"
+             "says = b'READY=1' if rank in sys.argv[1:] else b'READY=1\\nSAVE_SIGNAL=10'\n"
+             "sock.sendto(says, os.environ['DDPRUN_NOTIFY_SOCKET'])\n"
+             "print('worker', rank, os.environ['DDPRUN_GENERATION'], os.getpid(), flush=True)\n"
+             "while True:\n"
+             "    signal.pause()\n")
+
+    def program(self):
+        path = self.path("saves.py")
+        with open(path, "w") as file:
+            file.write(self.SAVES)
+        return path
+
+    def test_who_has_said_how_saves_and_goes_on(self):
+        run = self.start(f"--rdzv-id={self.run_id}", "--nproc-per-node=3", self.program())
+        self.wait_for_workers(run, 3)
+        self.wait_for(lambda: self.start("save").wait() == 0)
+        self.wait_for(lambda: {"saved 0", "saved 1", "saved 2"} <= set(run.out().splitlines()), run)
+        told = json.loads(self.ask("save", "-o", "json", "--rank=1").out())
+        self.assertEqual((told["told"], told["not_told"]), ([1], []))
+        self.assertIsNone(run.process.poll())
+
+    def test_who_has_said_nothing_is_not_signalled(self):
+        run = self.start(f"--rdzv-id={self.run_id}", "--nproc-per-node=2", self.program(), "1")
+        self.wait_for_workers(run, 2)
+        self.wait_for(lambda: "saved 0" in run.out() or not self.start("save").wait(), run)
+        asked = self.ask("save", expect=1)
+        self.assertIn("told to save (SIGUSR1): rank 0", asked.out())
+        self.assertIn("rank 1: has not said by which signal it saves", asked.err())
+        self.assertNotIn("saved 1", run.out())
+
+    def test_stop_soon_ends_with_start_me_again(self):
+        run = self.start(f"--rdzv-id={self.run_id}", "--nproc-per-node=2", self.program())
+        self.wait_for_workers(run, 2)
+        self.ask("stop", "--soon")
+        self.assertEqual(run.wait(), 75, run.all())
+        self.assertIn("an operator wants the run to save and end", run.err())
+
+    # Whichever hears it first, all of them end alike.
+    def test_stop_soon_of_two_nodes(self):
+        endpoint = self.free_endpoint()
+        nodes = [self.start("--nnodes=2", f"--node-rank={rank}", "--nproc-per-node=2", f"--rdzv-id={self.run_id}",
+                            f"--rdzv-endpoint={endpoint}", self.program()) for rank in (0, 1)]
+        for node in nodes:
+            self.wait_for_workers(node, 2)
+        self.ask("stop", "--soon")
+        for node in nodes:
+            self.assertEqual(node.wait(), 75, node.all())
+
+    def test_stop_soon_without_a_save_is_no_promise(self):
+        run = self.start(f"--rdzv-id={self.run_id}", "--nproc-per-node=2", FAKE_WORKER, HELLO, "--hang")
+        self.wait_for_workers(run, 2)
+        self.ask("stop", "--soon")
+        self.assertEqual(run.wait(), 143, run.all())
+
+
 class Terminal(Asks):
     def drawn(self, *arguments, term="xterm", size=(24, 80)):
         """A process on a terminal of its own."""
