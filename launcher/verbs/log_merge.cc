@@ -18,6 +18,10 @@ void LogMerge::End(const NodeId& node) {
   nodes_[node].ended = true;
 }
 
+bool LogMerge::Expects() const {
+  return std::ranges::any_of(nodes_, [](const auto& node) { return !node.second.ended; });
+}
+
 bool LogMerge::Ended() const {
   return std::ranges::all_of(
       nodes_, [](const auto& node) { return node.second.ended && node.second.records.empty(); });

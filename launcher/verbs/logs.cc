@@ -54,7 +54,7 @@ class LogsSession {
   bool told() const { return told_; }
 
  private:
-  Result<bool> Step();
+  Result<void> Step();
   void OnPiece(const AnsweredPiece& answered);
   void GiveUpTheSilent();
   bool Print();
@@ -75,19 +75,20 @@ void ComplainOfLogs(const std::string& text) {
 }
 
 Result<int> LogsSession::Run() {
-  while (true) {
-    ASSIGN_OR_RETURN(const bool more, Step());
+  do {
+    if (!told_ || merge_.Expects()) {
+      RETURN_IF_ERROR(Step());
+    } else {  // The server has told all, and has forgotten that it was asked.
+      std::this_thread::sleep_for(LogMerge::kHeld / 2);
+    }
     if (!Print()) {
       return 1;
     }
-    if (!more) {
-      return missed_ ? 1 : kExitOk;
-    }
-  }
+  } while (!merge_.Ended());
+  return missed_ ? 1 : kExitOk;
 }
 
-// False: nothing more comes.
-Result<bool> LogsSession::Step() {
+Result<void> LogsSession::Step() {
   const Duration wait = merge_.Holds() ? LogMerge::kHeld / 2 : kLongestWait;
   std::vector<TakenPiece> used = merge_.Used();
   for (const TakenPiece& taken : used) {
@@ -106,7 +107,7 @@ Result<bool> LogsSession::Step() {
     OnPiece(answered);
   }
   GiveUpTheSilent();
-  return !merge_.Ended();
+  return {};
 }
 
 void LogsSession::OnPiece(const AnsweredPiece& answered) {
