@@ -26,23 +26,28 @@ std::unique_ptr<ErrandJob> MakeOrder(Loop& loop, const ErrandWish& wish,
 }
 
 // Every node is told, so that all of them end with "start me again" where their workers have saved.
-std::vector<ErrandRecord> BeginStopSoon(Loop& loop, AgentDriver& driver) {
-  const Time now = loop.Now();
-  JobEndKnown known;
-  known.ends = now + driver.config().shape.shutdown_timeout;
-  known.stop = now;
-  known.asked = true;
-  driver.OnJobEnd(known);
+std::vector<ErrandRecord> BeginStopSoon(Loop& loop, AgentDriver& driver, LoopTimer& timer) {
+  constexpr Duration kTellFirst{200};
+  timer.ArmAt(loop.Now() + kTellFirst, [&loop, &driver] {
+    const Time now = loop.Now();
+    JobEndKnown known;
+    known.ends = now + driver.config().shape.shutdown_timeout;
+    known.stop = now;
+    known.asked = true;
+    driver.OnJobEnd(known);
+  });
   return {{0, 0, 0, ErrandStream::kDone, "its workers are saving"}};
 }
 
 std::unique_ptr<ErrandJob> MakeJob(Loop& loop, ProcessWorkers& workers, AgentDriver& driver,
-                                   const ErrandWish& wish) {
+                                   LoopTimer& stop_soon, const ErrandWish& wish) {
   switch (wish.kind) {
     case ErrandKind::kSave:
       return MakeOrder(loop, wish, [&workers, wish] { return workers.TellToSave(wish); });
     case ErrandKind::kStopSoon:
-      return MakeOrder(loop, wish, [&loop, &driver] { return BeginStopSoon(loop, driver); });
+      return MakeOrder(loop, wish, [&loop, &driver, &stop_soon] {
+        return BeginStopSoon(loop, driver, stop_soon);
+      });
     case ErrandKind::kStacks:
       return MakeStacksJob(
           loop,
@@ -68,13 +73,14 @@ ProcessAgent::ProcessAgent(AsioLoop& loop, const std::shared_ptr<const AgentOpti
       driver(loop, options->core,
              AgentParts{std::move(its_channel), workers, stores, DrawIncarnation,
                         std::move(own_addresses), std::move(on_exit)}),
+      stop_soon(loop),
       road(
           loop, channel,
           [this] {
             const AgentConfig& config = driver.config();
             return RoadName{config.run_id, config.node, driver.state().incarnation};
           },
-          [this, &loop](const ErrandWish& wish) { return MakeJob(loop, workers, driver, wish); }) {}
+          [this, &loop](const ErrandWish& wish) { return MakeJob(loop, workers, driver, stop_soon, wish); }) {}
 
 Result<void> ProcessAgent::Start() {
   RETURN_IF_ERROR(workers.Open());

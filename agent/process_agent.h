@@ -28,6 +28,7 @@ class ProcessAgent {
   ListeningStores stores;
   SyncChannel& channel;  // The driver's.
   AgentDriver driver;    // It ends before what it stands on,
+  LoopTimer stop_soon;   // That it was told is told first.
   Road road;             // and this before it.
 };
 

@@ -17,7 +17,7 @@ Road::~Road() {
 }
 
 void Road::Start() {
-  SpeakAt(loop_.Now() + kFirstRetry);
+  SpeakAt(loop_.Now() + kBegin);
 }
 
 void Road::SpeakAt(Time when) {

@@ -29,6 +29,7 @@ class Road {
   static constexpr Duration kPieceLimit{30'000};  // For the answer to a piece.
   // A parked one is sent anew after so long: who should have answered may have forgotten it.
   static constexpr Duration kParkLimit{120'000};
+  static constexpr Duration kBegin{200};  // The first report has been answered, most likely.
   static constexpr Duration kFirstRetry{1'000};
   static constexpr Duration kLastRetry{30'000};
 
