@@ -4,8 +4,11 @@
 #include <chrono>
 #include <cstdio>
 #include <ctime>
+#include <map>
+#include <optional>
 #include <set>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "common/exit_code.h"
@@ -18,6 +21,8 @@ namespace {
 
 constexpr Duration kPatience{15'000};      // For the next piece of a node that has none yet.
 constexpr Duration kServerPatience{15'000};  // For a server that went while it was followed.
+
+constexpr Duration kSlack{30'000};  // Nodes hear of it as late as that.
 
 Time SteadyNow() {
   return Time(std::chrono::duration_cast<Time::duration>(
@@ -42,15 +47,22 @@ std::string ClockTime(std::int64_t unix_ms) {
   return text;
 }
 
+// Until when what each worker printed was told, by its node's clock. Whoever asks another server asks
+// for more than is missing, since nodes hear of it later; what was told is passed over by this.
+using ToldUntil = std::map<std::tuple<NodeId, std::uint32_t, std::uint64_t>, std::int64_t>;
+
 // What one server tells, from the first call to the end.
 class LogsSession {
  public:
-  LogsSession(NodesAsked asked, const LogsRequest& request)
-      : asked_(std::move(asked)), request_(request), merge_(request.wish.follow) {}
+  LogsSession(NodesAsked asked, const LogsRequest& request, ToldUntil& until)
+      : asked_(std::move(asked)),
+        request_(request),
+        until_(until),
+        before_(until),
+        merge_(request.wish.follow) {}
 
   // 0 when all is told; an error: the server did not answer to the end.
   Result<int> Run();
-  std::int64_t newest() const { return newest_; }
   bool told() const { return told_; }
 
  private:
@@ -61,11 +73,12 @@ class LogsSession {
 
   NodesAsked asked_;
   const LogsRequest& request_;
+  ToldUntil& until_;
+  const ToldUntil before_;  // What earlier servers told.
   LogMerge merge_;
   std::map<NodeId, Time> waits_;  // Since when, for its next piece.
   std::map<NodeId, std::uint64_t> numbers_;
   std::set<std::string> said_;
-  std::int64_t newest_ = 0;  // Of what was printed.
   bool told_ = false;        // The server has answered.
   bool missed_ = false;
 };
@@ -120,6 +133,10 @@ void LogsSession::OnPiece(const AnsweredPiece& answered) {
       ComplainOfLogs("node " + node + ": " + read.error().message);
       missed_ = true;
     }
+    std::erase_if(records, [&, &node = node](const ErrandRecord& record) {
+      const auto told = before_.find({node, record.rank, record.generation});
+      return told != before_.end() && record.unix_ms <= told->second;
+    });
     merge_.Add(node, piece.number, std::move(records), SteadyNow());
   }
   if (!piece.refusal.empty()) {
@@ -154,7 +171,8 @@ bool LogsSession::Print() {
   for (std::vector<LogLine> lines = merge_.Take(SteadyNow()); !lines.empty() && printed;
        lines = merge_.Take(SteadyNow())) {
     for (const LogLine& line : lines) {
-      newest_ = std::max(newest_, line.unix_ms);
+      std::int64_t& until = until_[{line.node, line.rank, line.generation}];
+      until = std::max(until, line.unix_ms);
       if (line.of == ErrandStream::kNote) {
         if (said_.insert(line.node + line.text).second) {
           ComplainOfLogs("node " + line.node + ": " + line.text);
@@ -191,14 +209,13 @@ std::string FormatLogLine(const LogLine& line, bool json) {
 int PrintLogs(const LogsRequest& request) {
   LogsRequest wanted = request;
   std::optional<Time> lost;
-  std::int64_t newest = 0;
+  ToldUntil until;
   while (true) {
     Result<NodesAsked> asked = NodesAsked::Find(wanted.server, wanted.wish, wanted.nodes);
     Result<int> code = asked ? Result<int>(0) : asked.error();
     if (asked) {
-      LogsSession session(*std::move(asked), wanted);
+      LogsSession session(*std::move(asked), wanted, until);
       code = session.Run();
-      newest = std::max(newest, session.newest());
       lost = session.told() ? std::nullopt : lost;
     }
     if (code) {
@@ -206,13 +223,17 @@ int PrintLogs(const LogsRequest& request) {
     }
     const bool may_return = code.error().kind == ErrorKind::kUnavailable ||
                             code.error().kind == ErrorKind::kNotFound;
-    const bool begun = newest > 0 || lost;
+    const bool begun = !until.empty() || lost;
     lost = lost.value_or(SteadyNow());
     if (!request.wish.follow || !begun || !may_return || SteadyNow() - *lost > kServerPatience) {
       ComplainOfLogs(code.error().message);
       return ExitCodeOf(code.error());
     }
-    wanted.wish.back = Duration(std::max<std::int64_t>(0, UnixMs() - newest));
+    std::int64_t newest = 0;
+    for (const auto& [worker, when] : until) {
+      newest = std::max(newest, when);
+    }
+    wanted.wish.back = kSlack + Duration(std::max<std::int64_t>(0, UnixMs() - newest));
     std::this_thread::sleep_for(std::chrono::seconds(1));
   }
 }

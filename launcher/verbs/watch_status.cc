@@ -17,7 +17,7 @@ namespace ddprun {
 namespace {
 
 constexpr Duration kLookEvery{1'000};
-constexpr Duration kServerLost{60'000};
+constexpr Duration kServerLost{15'000};  // A takeover is over by then.
 
 Time WatchClock() {
   return Time(std::chrono::duration_cast<Time::duration>(
@@ -53,6 +53,16 @@ std::string TextOfLook(const SeenRuns& look, const StatusRequest& request, const
   return FormatScreen(look.runs.front(), steps.Headline(WatchClock()), now, size.rows);
 }
 
+std::string TextOfFailure(const Error& error, Duration since, bool json) {
+  if (!json) {
+    return Printable("no answer for " + FormatDuration(since) + ": " + error.message) + "\n";
+  }
+  OrderedJson object;
+  object["no_answer_seconds"] = static_cast<double>(since.count()) / 1000;
+  object["why"] = error.message;
+  return JsonText(object);
+}
+
 }  // namespace
 
 int WatchStatus(const StatusRequest& request) {
@@ -83,10 +93,8 @@ int WatchStatus(const StatusRequest& request) {
                      Printable(look.error().message).c_str());
         return ExitCodeOf(look.error());
       }
-      text = Printable("no answer for " +
-                       FormatDuration(std::chrono::ceil<Duration>(now - *lost)) + ": " +
-                       look.error().message) +
-             "\n" + (screen.redraws() ? "\n" + last : "");
+      text = TextOfFailure(look.error(), std::chrono::ceil<Duration>(now - *lost), request.json) +
+             (screen.redraws() ? "\n" + last : "");
     }
     if (!screen.Draw(screen.redraws() ? Fitted(text, screen.Size()) : text)) {
       return 1;

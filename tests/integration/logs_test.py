@@ -15,7 +15,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
-from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest  # noqa: E402
+from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest, read_text  # noqa: E402
 
 TOKEN = "a token that nobody guesses"
 
@@ -123,7 +123,7 @@ class OneNode(Asks):
     def test_stacks_of_a_live_run_are_grouped_and_harm_nobody(self):
         run = self.start_one("--on-rank=1", "--stop-self", "--always", "--hang", workers=3)
         pids = list(run.workers().values())
-        state = lambda pid: re.search(r"State:\s+(\S)", open(f"/proc/{pid}/status").read()).group(1)
+        state = lambda pid: re.search(r"State:\s+(\S)", read_text(f"/proc/{pid}/status")).group(1)
         self.wait_for(lambda: sorted(map(state, pids)) == ["S", "S", "T"])
         told = json.loads(self.ask("stacks", "-o", "json", "--all").out())
         self.assertEqual([group["ranks"] for group in told["groups"]], [[0, 2], [1]])
@@ -169,8 +169,8 @@ class OneNode(Asks):
         run.wait()
         self.assertIn(watching.wait(limit=90), (0, 69))
         as_json.wait(limit=90)
-        for line in as_json.out().splitlines():
-            self.assertEqual(json.loads(line)["runs"][0]["run_id"], self.run_id)
+        told = [json.loads(line) for line in as_json.out().splitlines()]
+        self.assertEqual({line["runs"][0]["run_id"] for line in told if "why" not in line}, {self.run_id})
 
 
 class Orders(Asks):
@@ -275,8 +275,8 @@ class Terminal(Asks):
             process, more = self.drawn("top", size=(5, 40))
             seen = more(lambda text: text.count(b"RUNNING") >= 2)
             self.assertIn(b"\x1b[?1049h", seen)
-            for line in seen.split(b"\r\n"):
-                self.assertLess(len(re.sub(rb"\x1b\[[?\d]*\w", b"", line)), 41)
+            for line in re.split(rb"\r\n|\x1b\[H", seen):
+                self.assertLess(len(re.sub(rb"\x1b\[[?\d]*\w|\r", b"", line)), 41)
             process.send_signal(number)
             self.assertTrue(more(lambda text: text.endswith(b"\x1b[?25h\x1b[?1049l")))
             self.assertEqual(process.wait(), -number)
@@ -328,8 +328,11 @@ class Nodes(Asks):
 
     def test_whoever_has_no_token_hears_nothing(self):
         self.two(environment={"DDPRUN_TOKEN": TOKEN})
-        for environment in ({"DDPRUN_TOKEN": "x" * 20}, {"DDPRUN_TOKEN": ""}):
-            asked = self.start("logs", f"--endpoint={self.endpoint}", "--insecure", environment=environment)
+        elsewhere = self.path("elsewhere")
+        os.makedirs(elsewhere, mode=0o700)
+        for token in ("x" * 20, ""):
+            asked = self.start("logs", f"--endpoint={self.endpoint}", "--insecure",
+                               environment={"DDPRUN_TOKEN": token, "XDG_RUNTIME_DIR": elsewhere})
             self.assertIn(asked.wait(), (1, 2, 69), asked.all())
             self.assertEqual(asked.out(), "")
         self.wait_for(lambda: self.start("logs", f"--endpoint={self.endpoint}",
@@ -383,7 +386,9 @@ class Nodes(Asks):
         served = next(node for node in nodes if "serving the rendezvous" in node.err())
         os.kill(served.agent(), signal.SIGKILL)
         open(go, "w").close()
-        self.wait_for(lambda: follower.out().count("went on") >= 2, follower, limit=60)
+        self.wait_for(lambda: follower.out().count("went on") >= 2, follower, *nodes, limit=60)
+        told = re.findall(r"\[r\d \S+\] worker .*", follower.out())
+        self.assertEqual(len(set(told)), len(told), follower.out())
 
 
 if __name__ == "__main__":
