@@ -80,7 +80,9 @@ ProcessAgent::ProcessAgent(AsioLoop& loop, const std::shared_ptr<const AgentOpti
             const AgentConfig& config = driver.config();
             return RoadName{config.run_id, config.node, driver.state().incarnation};
           },
-          [this, &loop](const ErrandWish& wish) { return MakeJob(loop, workers, driver, stop_soon, wish); }) {}
+          [this, &loop](const ErrandWish& wish) {
+            return MakeJob(loop, workers, driver, stop_soon, wish);
+          }) {}
 
 Result<void> ProcessAgent::Start() {
   RETURN_IF_ERROR(workers.Open());

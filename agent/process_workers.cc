@@ -26,7 +26,8 @@ ProcessWorkers::ProcessWorkers(AsioLoop& loop, std::shared_ptr<const AgentOption
     : loop_(loop),
       options_(std::move(options)),
       kept_(std::make_shared<KeptOutput>(options_->core.workers)),
-      runner_(loop, RunnerConfig{.kept = kept_, .warm = PlanTemplate(*options_, ProcessEnvironment())},
+      runner_(loop,
+              RunnerConfig{.kept = kept_, .warm = PlanTemplate(*options_, ProcessEnvironment())},
               RunnerEvents{
                   [this](std::uint32_t local_rank, ExitStatus status, LastErrors errors) {
                     OnEnded(local_rank, status, std::move(errors));

@@ -82,7 +82,7 @@ class ProcessWorkers final : public NodeWorkers {
   std::unique_ptr<TimerWatchdog> watchdog_;  // TORCHELASTIC_ENABLE_FILE_TIMER=1 alone.
   std::map<std::string, std::string> environment_;
   std::vector<std::int64_t> pids_;
-  std::vector<int> save_signals_;  // By local rank; 0: it has said none.
+  std::vector<int> save_signals_;                  // By local rank; 0: it has said none.
   std::map<std::string, std::uint32_t> attempts_;  // "attempt_<n>" -> times used.
 };
 

@@ -11,7 +11,8 @@
 //   EXTEND_TIMEOUT_USEC=60000000
 //                      as systemd's: the next progress may come that much later than now, however
 //                      short --hang-timeout is; the next STEP or other PHASE ends it
-//   SAVE_SIGNAL=23     whoever sends it this signal (1 to 64; not KILL, not STOP) makes it save and go
+//   SAVE_SIGNAL=23     whoever sends it this signal (1 to 64; not KILL, not STOP) makes it save and
+//   go
 //                      on: ddprun save sends it to who has said so, and to nobody else
 //   FDSTORE=1  FDNAME=model
 //                      as systemd's, with one memfd beside it (SCM_RIGHTS): keep it for the next

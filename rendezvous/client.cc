@@ -288,21 +288,20 @@ void GrpcSyncChannel::State::SendRoad(const RoadCall& call, RoadHeard heard) {
   ToProto(call, &road_->request);
   ShowToken(road_->context, access_.token);
   in_grpc_->fetch_add(1);
-  stub_->async()->Road(
-      &road_->context, &road_->request, &road_->reply,
-      [road = road_, weak = weak_from_this(), &loop = loop_,
-       in_grpc = in_grpc_](grpc::Status status) {
-        loop.Post([road, weak, status = std::move(status)] {
-          const auto self = weak.lock();
-          if (self && self->road_ == road) {
-            self->EndRoad(status.ok()
-                              ? RoadReplyFromProto(road->reply)
-                              : ErrorOf(status, self->endpoint_, Duration{0}, self->access_));
-          }
-        });
-        in_grpc->fetch_sub(1);
-        in_grpc->notify_all();
-      });
+  stub_->async()->Road(&road_->context, &road_->request, &road_->reply,
+                       [road = road_, weak = weak_from_this(), &loop = loop_,
+                        in_grpc = in_grpc_](grpc::Status status) {
+                         loop.Post([road, weak, status = std::move(status)] {
+                           const auto self = weak.lock();
+                           if (self && self->road_ == road) {
+                             self->EndRoad(status.ok() ? RoadReplyFromProto(road->reply)
+                                                       : ErrorOf(status, self->endpoint_,
+                                                                 Duration{0}, self->access_));
+                           }
+                         });
+                         in_grpc->fetch_sub(1);
+                         in_grpc->notify_all();
+                       });
 }
 
 // Heard later: never from inside the call that caused it.

@@ -76,8 +76,8 @@ class CoordinatorDriver {
   Result<std::vector<RunStatus>> StatusOfRuns(const RunId& run_id) const;
   // Needs the token; without one set, nobody has it.
   Result<std::string> OnControl(const ControlRequest& request);
-  // The same, for whoever wants something fetched from a run's nodes; these nodes' calls; and either
-  // one's that is gone.
+  // The same, for whoever wants something fetched from a run's nodes; these nodes' calls; and
+  // either one's that is gone.
   void OnAsk(const Asking& asking, const std::shared_ptr<PendingAsk>& call);
   void OnRoad(const RoadCall& call, std::shared_ptr<PendingRoad> pending) {
     road_.OnRoad(call, std::move(pending));

@@ -85,7 +85,8 @@ Result<std::string> CoordinatorDriver::OnControl(const ControlRequest& request) 
 namespace {
 
 // Those of the run that are meant; an error names one that it does not have.
-Result<std::vector<NodeId>> NodesAsked(const CoordinatorState& run, const std::vector<NodeId>& named) {
+Result<std::vector<NodeId>> NodesAsked(const CoordinatorState& run,
+                                       const std::vector<NodeId>& named) {
   std::set<NodeId> known;
   for (const auto& [key, node] : run.nodes) {
     if (!node.lost) {

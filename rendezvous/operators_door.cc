@@ -203,7 +203,8 @@ class OperatorsDoor::State : public std::enable_shared_from_this<State> {
   // One that is answered when there is something to say.
   class Parked final : public PendingAsk {
    public:
-    explicit Parked(std::shared_ptr<Caller> caller) : PendingAsk(caller), caller_(std::move(caller)) {}
+    explicit Parked(std::shared_ptr<Caller> caller)
+        : PendingAsk(caller), caller_(std::move(caller)) {}
     ~Parked() override {
       if (caller_) {
         Refuse({ErrorKind::kUnavailable, "superseded"});

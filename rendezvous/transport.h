@@ -34,8 +34,8 @@ class PendingSync {
   virtual void Refuse(const Error& error) = 0;
 };
 
-// Likewise, of the calls by which errands travel (messages/errand.h). `key` names one for as long as
-// its connection may close.
+// Likewise, of the calls by which errands travel (messages/errand.h). `key` names one for as long
+// as its connection may close.
 template <class Reply>
 class PendingCall {
  public:

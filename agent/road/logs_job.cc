@@ -16,9 +16,9 @@
 namespace ddprun {
 namespace {
 
-constexpr Duration kTogether{100};      // What comes within this time goes in one piece.
-constexpr Duration kFileLimit{5'000};   // For a disk.
-constexpr Duration kLookAgain{1'000};   // At a file that may have grown.
+constexpr Duration kTogether{100};     // What comes within this time goes in one piece.
+constexpr Duration kFileLimit{5'000};  // For a disk.
+constexpr Duration kLookAgain{1'000};  // At a file that may have grown.
 constexpr std::size_t kReadAtOnce = KeptOutput::kMostOfRecord;
 
 std::int64_t UnixNow() {  // As the records have it.
@@ -114,8 +114,9 @@ class LogsJob final : public ErrandJob, public std::enable_shared_from_this<Logs
       return;
     }
     if (kept_->HasForgotten(wish_)) {
-      Note("older output is not kept: the last 4 MiB of each worker are, 64 MiB of a node (all of "
-           "it is in files with -t 3 --log-dir=DIR)");
+      Note(
+          "older output is not kept: the last 4 MiB of each worker are, 64 MiB of a node (all of "
+          "it is in files with -t 3 --log-dir=DIR)");
     }
     if (terminal_) {
       Note("rank " + std::to_string(*terminal_) +

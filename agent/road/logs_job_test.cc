@@ -42,8 +42,9 @@ struct LogsJob : testing::Test {
     return text;
   }
   // Takes pieces until `until` says so, or the last one.
-  void Take(const ErrandWish& wish, const std::function<bool()>& until = [] { return false; },
-            const std::function<void()>& after_first = [] {}) {
+  void Take(
+      const ErrandWish& wish, const std::function<bool()>& until = [] { return false; },
+      const std::function<void()>& after_first = [] {}) {
     bool first = true;
     std::unique_ptr<ErrandJob> job;
     std::function<void(JobPiece)> take = [&](JobPiece piece) {
@@ -85,8 +86,9 @@ TEST_F(LogsJob, ANodeThatPrintedNothingHasAnAnswer) {
 
 TEST_F(LogsJob, WhoFollowsHearsWhatComes) {
   kept->Append(0, ErrandStream::kOut, "before ", 1);
-  Take({.follow = true}, [&] { return Texts() == "before after"; },
-       [&] { loop.Post([&] { kept->Append(1, ErrandStream::kErr, "after", 2); }); });
+  Take(
+      {.follow = true}, [&] { return Texts() == "before after"; },
+      [&] { loop.Post([&] { kept->Append(1, ErrandStream::kErr, "after", 2); }); });
   EXPECT_FALSE(last);
 }
 
@@ -127,7 +129,8 @@ TEST_F(LogsJob, MayEndAtAnyMoment) {
     job->Next(kLeastPieceBytes, [](const JobPiece&) { FAIL(); });
     job.reset();
     kept->Append(0, ErrandStream::kOut, "more", 1);
-    loop.RunBounded(Duration{1'000}, [] {}, [&](bool) { loop.Stop(); });
+    loop.RunBounded(
+        Duration{1'000}, [] {}, [&](bool) { loop.Stop(); });
   });
   loop.Run();
 }

@@ -90,9 +90,8 @@ void Road::Go(std::uint64_t id, Job& job) {
   if (job.piece || std::exchange(job.asked, true)) {
     return;
   }
-  job.work->Next(job.errand.piece_bytes, [this, id](JobPiece piece) {
-    OnPiece(id, std::move(piece));
-  });
+  job.work->Next(job.errand.piece_bytes,
+                 [this, id](JobPiece piece) { OnPiece(id, std::move(piece)); });
 }
 
 void Road::OnPiece(std::uint64_t id, JobPiece piece) {

@@ -5,9 +5,9 @@
 //   parked --a job's piece--> sent with a call of its own, which is answered at once --> parked
 //   any --a call failed--> a moment (1 s, then up to 30) --> parked, with what was not taken yet
 //
-// A piece that may not have arrived is sent again until it is taken: its number makes that harmless.
-// Bounded: kMostAsks jobs, one piece of each, 50 calls a second, so that the reports on the same
-// connection are never refused for it. Lives on the loop; decides nothing about the node.
+// A piece that may not have arrived is sent again until it is taken: its number makes that
+// harmless. Bounded: kMostAsks jobs, one piece of each, 50 calls a second, so that the reports on
+// the same connection are never refused for it. Lives on the loop; decides nothing about the node.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ namespace ddprun {
 
 class Road {
  public:
-  static constexpr Duration kPause{20};          // Between two calls.
+  static constexpr Duration kPause{20};           // Between two calls.
   static constexpr Duration kPieceLimit{30'000};  // For the answer to a piece.
   // A parked one is sent anew after so long: who should have answered may have forgotten it.
   static constexpr Duration kParkLimit{120'000};

@@ -44,7 +44,10 @@ struct RoadTest : testing::Test {
   AsioLoop loop;
   FakeServer server;
   int jobs = 0;
-  Road road{loop, server, [] { return RoadName{"run", "n0", {9}}; },
+  Road road{loop, server,
+            [] {
+              return RoadName{"run", "n0", {9}};
+            },
             [this](const ErrandWish&) { return std::make_unique<Counting>(loop, jobs); }};
 
   // Until the test stops the loop.
@@ -68,7 +71,8 @@ TEST_F(RoadTest, ParksAndSendsEachPieceOnceTheLastWasTaken) {
       EXPECT_EQ(call.piece->number, pieces.size());
       const bool last = call.piece->last;
       // Not taken yet: nothing more may come before that is said.
-      server.Answer(last ? RoadReply{++edition, {}} : RoadReply{++edition, {Given(pieces.size() - 1)}});
+      server.Answer(last ? RoadReply{++edition, {}}
+                         : RoadReply{++edition, {Given(pieces.size() - 1)}});
       return;
     }
     if (pieces.size() == 3) {
@@ -120,8 +124,8 @@ TEST_F(RoadTest, WhatIsInNoListAnyMoreIsDropped) {
 TEST(StacksJob, ALongTextComesInPieces) {
   AsioLoop loop;
   std::function<void(std::vector<ErrandRecord>)> found;
-  const auto job = MakeStacksJob(
-      loop, [&](const ErrandWish&, auto done) { found = std::move(done); }, {});
+  const auto job =
+      MakeStacksJob(loop, [&](const ErrandWish&, auto done) { found = std::move(done); }, {});
   std::vector<ErrandRecord> read;
   int pieces = 0;
   std::function<void(JobPiece)> take = [&](JobPiece piece) {

@@ -76,14 +76,14 @@ void LiveStacks::Begin() {
 void LiveStacks::End() {
   const Turn turn = std::move(turns_.front());
   turns_.pop_front();
-  const std::size_t most = std::min(
-      kMostOfOne, kMostOfAll / std::max<std::size_t>(turn.targets.size(), 1));
+  const std::size_t most =
+      std::min(kMostOfOne, kMostOfAll / std::max<std::size_t>(turn.targets.size(), 1));
   std::vector<ErrandRecord> records;
   for (std::size_t i = 0; i < turn.targets.size(); ++i) {
     const Target& target = turn.targets[i];
     const auto output = i < turn.outputs.size() ? turn.outputs[i] : nullptr;
-    records.push_back({StacksTime(), target.rank, target.generation, ErrandStream::kStack,
-                       TextOf(output, most)});
+    records.push_back(
+        {StacksTime(), target.rank, target.generation, ErrandStream::kStack, TextOf(output, most)});
   }
   loop_.Post([done = turn.done, records = std::move(records)] { done(records); });
 }

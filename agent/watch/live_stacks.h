@@ -1,8 +1,9 @@
-// Where workers that are to go on stand, for operators: in memory, so that no disk is needed; taken by
-// the children that take hung workers' (stack_taker.h), which hold no worker that they could harm.
+// Where workers that are to go on stand, for operators: in memory, so that no disk is needed; taken
+// by the children that take hung workers' (stack_taker.h), which hold no worker that they could
+// harm.
 //
-// One taking at a time, others wait their turn. Bounded in time: 10 s for a worker and some 40 s for
-// all of a node; in memory: kMostOfOne for each worker. Lives on the loop.
+// One taking at a time, others wait their turn. Bounded in time: 10 s for a worker and some 40 s
+// for all of a node; in memory: kMostOfOne for each worker. Lives on the loop.
 #pragma once
 
 #include <sys/types.h>

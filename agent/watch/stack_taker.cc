@@ -94,9 +94,9 @@ class StackTaker::State : public std::enable_shared_from_this<State> {
   WorkerSpec SpecOf(const StackJob& job) const {
     WorkerSpec spec;
     spec.command.file = program_;
-    spec.command.argv = {
-        "ddprun", "stacks", "--limit", std::to_string(static_cast<double>(limit_.count()) / 1000),
-        "--title", job.title};
+    spec.command.argv = {"ddprun",  "stacks",
+                         "--limit", std::to_string(static_cast<double>(limit_.count()) / 1000),
+                         "--title", job.title};
     if (!job.file.empty()) {
       spec.command.argv.insert(spec.command.argv.end(), {"--into", job.file.native()});
     }

@@ -73,9 +73,7 @@ bool KeptOutput::Read(const ErrandWish& wish, std::int64_t since_ms, std::uint64
       ways.emplace_back(begin, worker.records.end());
     }
   }
-  const auto later = [](const auto& a, const auto& b) {
-    return a.first->number > b.first->number;
-  };
+  const auto later = [](const auto& a, const auto& b) { return a.first->number > b.first->number; };
   std::ranges::make_heap(ways, later);
   while (!ways.empty()) {
     std::ranges::pop_heap(ways, later);

@@ -33,7 +33,8 @@ class KeptOutput {
 
   // From here on local rank n is rank first_rank + n of this generation.
   void Begin(std::uint32_t first_rank, std::uint64_t generation);
-  void Append(std::uint32_t local_rank, ErrandStream of, std::string_view bytes, std::int64_t unix_ms);
+  void Append(std::uint32_t local_rank, ErrandStream of, std::string_view bytes,
+              std::int64_t unix_ms);
   // Its stream goes past the agent: to this file, or to ddprun's own terminal where that is empty.
   void GoesPast(std::uint32_t local_rank, ErrandStream of, const std::filesystem::path& file);
 

@@ -81,7 +81,8 @@ TEST(KeptOutput, TheOldestMakesRoom) {
     for (const ErrandRecord& record : all) {
       bytes += record.text.size();
     }
-    const std::size_t share = workers == 1 ? KeptOutput::kMostOfWorker : KeptOutput::kMostOfNode / 64;
+    const std::size_t share =
+        workers == 1 ? KeptOutput::kMostOfWorker : KeptOutput::kMostOfNode / 64;
     EXPECT_LE(bytes, share);
     EXPECT_GT(bytes, share * 8 / 10);
     ASSERT_FALSE(all.empty());

@@ -94,8 +94,8 @@ void OutputStream::Take(std::string_view bytes) {
     tail_.Feed(bytes);
   }
   if (plan_.kept) {
-    plan_.kept->Append(plan_.local_rank, plan_.keep_tail ? ErrandStream::kErr : ErrandStream::kOut, bytes,
-                       WhenRead());
+    plan_.kept->Append(plan_.local_rank, plan_.keep_tail ? ErrandStream::kErr : ErrandStream::kOut,
+                       bytes, WhenRead());
   }
   if (plan_.file) {
     plan_.file->Append(bytes);

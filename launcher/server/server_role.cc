@@ -216,8 +216,7 @@ std::optional<ServerFiles> ServerRole::OpenDoor(AsioLoop& loop,
   auto files =
       door ? ServerFiles::PublishDoor(run_directory, run_id) : Result<ServerFiles>(door.error());
   if (!files) {
-    Log(LogLevel::kWarning,
-        "ddprun's verbs will not find this run: " + files.error().message);
+    Log(LogLevel::kWarning, "ddprun's verbs will not find this run: " + files.error().message);
     return {};
   }
   operators_door = *std::move(door);

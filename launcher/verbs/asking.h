@@ -1,5 +1,5 @@
-// One operator's errand to a run's nodes, from a verb: asks the server again and again, and says what
-// came. Blocks; a verb is a process of its own.
+// One operator's errand to a run's nodes, from a verb: asks the server again and again, and says
+// what came. Blocks; a verb is a process of its own.
 #pragma once
 
 #include <functional>

@@ -28,8 +28,7 @@ bool LogMerge::Ended() const {
 }
 
 bool LogMerge::Holds() const {
-  return std::ranges::any_of(nodes_,
-                             [](const auto& node) { return !node.second.records.empty(); });
+  return std::ranges::any_of(nodes_, [](const auto& node) { return !node.second.records.empty(); });
 }
 
 // Whose record comes next; nullptr: that is not certain yet.
@@ -52,8 +51,8 @@ LogMerge::Node* LogMerge::Next(Time now) {
 std::vector<LogLine> LogMerge::Take(Time now) {
   std::vector<LogLine> lines;
   for (Node* next = Next(now); next != nullptr; next = Next(now)) {
-    const auto of = std::ranges::find_if(
-        nodes_, [&](const auto& node) { return &node.second == next; });
+    const auto of =
+        std::ranges::find_if(nodes_, [&](const auto& node) { return &node.second == next; });
     const ErrandRecord record = std::move(next->records.front());
     next->records.pop_front();
     Print(of->first, record, lines);
@@ -80,8 +79,7 @@ std::vector<TakenPiece> LogMerge::Used() {
   return used;
 }
 
-void LogMerge::Print(const NodeId& node, const ErrandRecord& record,
-                     std::vector<LogLine>& lines) {
+void LogMerge::Print(const NodeId& node, const ErrandRecord& record, std::vector<LogLine>& lines) {
   const Stream stream{node, record.rank, record.of};
   Open& open = open_[stream];
   if (open.generation != record.generation) {

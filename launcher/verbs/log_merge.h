@@ -39,9 +39,9 @@ class LogMerge {
   void Expect(const NodeId& node) { nodes_[node]; }
   void Add(const NodeId& node, std::uint64_t number, std::vector<ErrandRecord> records, Time now);
   void End(const NodeId& node);  // Nothing more comes.
-  bool Expects() const;  // More of somebody.
-  bool Ended() const;    // And all is taken.
-  bool Holds() const;  // Records that wait for others.
+  bool Expects() const;          // More of somebody.
+  bool Ended() const;            // And all is taken.
+  bool Holds() const;            // Records that wait for others.
 
   // The lines that are certain.
   std::vector<LogLine> Take(Time now);

@@ -19,7 +19,7 @@
 namespace ddprun {
 namespace {
 
-constexpr Duration kPatience{15'000};      // For the next piece of a node that has none yet.
+constexpr Duration kPatience{15'000};        // For the next piece of a node that has none yet.
 constexpr Duration kServerPatience{15'000};  // For a server that went while it was followed.
 
 constexpr Duration kSlack{30'000};  // Nodes hear of it as late as that.
@@ -42,13 +42,14 @@ std::string ClockTime(std::int64_t unix_ms) {
     return "            ";  // Of a file: nobody wrote down when.
   }
   char text[32];
-  std::snprintf(text, sizeof text, "%02d:%02d:%02d.%03d", parts.tm_hour, parts.tm_min,
-                parts.tm_sec, static_cast<int>(unix_ms % 1000));
+  std::snprintf(text, sizeof text, "%02d:%02d:%02d.%03d", parts.tm_hour, parts.tm_min, parts.tm_sec,
+                static_cast<int>(unix_ms % 1000));
   return text;
 }
 
-// Until when what each worker printed was told, by its node's clock. Whoever asks another server asks
-// for more than is missing, since nodes hear of it later; what was told is passed over by this.
+// Until when what each worker printed was told, by its node's clock. Whoever asks another server
+// asks for more than is missing, since nodes hear of it later; what was told is passed over by
+// this.
 using ToldUntil = std::map<std::tuple<NodeId, std::uint32_t, std::uint64_t>, std::int64_t>;
 
 // What one server tells, from the first call to the end.
@@ -79,7 +80,7 @@ class LogsSession {
   std::map<NodeId, Time> waits_;  // Since when, for its next piece.
   std::map<NodeId, std::uint64_t> numbers_;
   std::set<std::string> said_;
-  bool told_ = false;        // The server has answered.
+  bool told_ = false;  // The server has answered.
   bool missed_ = false;
 };
 
@@ -157,8 +158,8 @@ void LogsSession::GiveUpTheSilent() {
   std::erase_if(waits_, [&](const auto& wait) {
     const bool over = now - wait.second > kPatience;
     if (over) {
-      ComplainOfLogs("node " + wait.first + " has not answered within " + FormatDuration(kPatience) +
-               ": what it has is missing");
+      ComplainOfLogs("node " + wait.first + " has not answered within " +
+                     FormatDuration(kPatience) + ": what it has is missing");
       missed_ = true;
       merge_.End(wait.first);
     }
@@ -221,8 +222,8 @@ int PrintLogs(const LogsRequest& request) {
     if (code) {
       return *code;
     }
-    const bool may_return = code.error().kind == ErrorKind::kUnavailable ||
-                            code.error().kind == ErrorKind::kNotFound;
+    const bool may_return =
+        code.error().kind == ErrorKind::kUnavailable || code.error().kind == ErrorKind::kNotFound;
     const bool begun = !until.empty() || lost;
     lost = lost.value_or(SteadyNow());
     if (!request.wish.follow || !begun || !may_return || SteadyNow() - *lost > kServerPatience) {

@@ -20,8 +20,8 @@ struct LogsRequest {
 // One line, with its end: "12:03:04.567 [r3 n1] text", stderr's as [r3 n1!]; or an object of JSON.
 std::string FormatLogLine(const LogLine& line, bool json);
 
-// To stdout. 0; 1: a node could not be asked, or a rank's output is not kept (stderr says which); 69:
-// no server answers, or it went while it was asked.
+// To stdout. 0; 1: a node could not be asked, or a rank's output is not kept (stderr says which);
+// 69: no server answers, or it went while it was asked.
 int PrintLogs(const LogsRequest& request);
 
 }  // namespace ddprun

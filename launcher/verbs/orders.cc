@@ -47,8 +47,7 @@ struct OrderAnswers {
 };
 
 Result<OrderAnswers> AskAll(const OrderRequest& request) {
-  ASSIGN_OR_RETURN(NodesAsked asked,
-                   NodesAsked::Find(request.server, request.wish, request.nodes));
+  ASSIGN_OR_RETURN(NodesAsked asked, NodesAsked::Find(request.server, request.wish, request.nodes));
   OrderAnswers answers;
   std::vector<TakenPiece> taken;
   const auto end = std::chrono::steady_clock::now() + kOrderPatience;
@@ -139,8 +138,7 @@ int GiveOrder(const OrderRequest& request) {
     complain("no worker of this run is running where it was asked");
   }
   const std::string text = request.json ? OrderJson(*answers, save) : OrderText(*answers, save);
-  const bool printed =
-      std::fputs(Printable(text).c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
+  const bool printed = std::fputs(Printable(text).c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
   return printed && answers->whole() && !nothing ? kExitOk : 1;
 }
 

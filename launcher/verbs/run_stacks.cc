@@ -66,8 +66,7 @@ Result<void> GatherStacks(NodesAsked asked, Gathered& gathered) {
       gathered.missed = true;
       return {};
     }
-    ASSIGN_OR_RETURN(const AskReply reply,
-                     asked.Call(std::exchange(taken, {}), kLongestWait));
+    ASSIGN_OR_RETURN(const AskReply reply, asked.Call(std::exchange(taken, {}), kLongestWait));
     gathered.begun = true;
     gathered.left.insert(reply.asked.begin(), reply.asked.end());
     for (const AnsweredPiece& answered : reply.pieces) {

@@ -1,8 +1,8 @@
 // A terminal's screen that a verb draws on, and gives back as it was.
 //
 // Where standard output is a terminal that can do it, its other screen; else what is drawn is
-// printed one after the other. Given back at every end: the object's, exit, and the signals that end
-// or stop a process (not SIGKILL's). One at a time.
+// printed one after the other. Given back at every end: the object's, exit, and the signals that
+// end or stop a process (not SIGKILL's). One at a time.
 #pragma once
 
 #include <cstddef>

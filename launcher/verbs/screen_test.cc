@@ -19,8 +19,17 @@ TEST(Screen, TheOddNodeIsOnTop) {
   run.run_id = "big";
   run.phase = "running";
   for (std::uint32_t i = 0; i < 500; ++i) {
-    run.nodes.push_back({"n" + std::to_string(i), "h", {i + 1}, "running", Duration{0}, 1, true, i,
-                         1'000, "", i == 321 ? 1u : 0u});
+    run.nodes.push_back({"n" + std::to_string(i),
+                         "h",
+                         {i + 1},
+                         "running",
+                         Duration{0},
+                         1,
+                         true,
+                         i,
+                         1'000,
+                         "",
+                         i == 321 ? 1u : 0u});
   }
   run.nodes[123].step = 999;
   const std::string text = FormatScreen(run, "no step for 9.0 s", 0, 24);

@@ -25,8 +25,8 @@ struct StatusRequest {
 std::string FormatStatus(const std::vector<RunStatus>& runs, const std::string& where,
                          std::int64_t now_unix);
 
-// The same for a screen of so many lines: the headline of who watches it comes first, then the nodes
-// that are to be looked at first: late, not running, behind.
+// The same for a screen of so many lines: the headline of who watches it comes first, then the
+// nodes that are to be looked at first: late, not running, behind.
 std::string FormatScreen(const RunStatus& run, const std::string& headline, std::int64_t now_unix,
                          std::size_t rows);
 

@@ -55,8 +55,7 @@ bool StepWatch::Late(Time now) const {
     return false;
   }
   const auto usual = Usual();
-  const Duration patience =
-      std::max(kLeastLate, usual ? kLate * *usual : Duration{0});
+  const Duration patience = std::max(kLeastLate, usual ? kLate * *usual : Duration{0});
   return now - seen_.back().when >= patience;
 }
 

@@ -1,4 +1,5 @@
-// Whether a run that is looked at again and again still takes steps, and how long one usually takes.
+// Whether a run that is looked at again and again still takes steps, and how long one usually
+// takes.
 //
 // Pure: it is told what was seen, and when. What happened before it began to look it does not know,
 // and does not say. A world's step is the lowest of its nodes: all must take part in the next one.

@@ -96,8 +96,9 @@ Result<VerbRequest> ReadStacks(const std::vector<std::string>& args, const GetEn
   line.app.add_option("--title", request.title, "Likewise: first line");
   line.app.add_option("--into", request.into,
                       "Likewise: this file, made anew, instead of standard output");
-  line.app.add_flag("--live", request.live,
-                    "Likewise: they are to go on, so no debugger where it could leave them stopped");
+  line.app.add_flag(
+      "--live", request.live,
+      "Likewise: they are to go on, so no debugger where it could leave them stopped");
   line.app.add_option("--also", request.also, "Likewise: appended to this file too, if it exists");
   RETURN_IF_ERROR(line.Parse(args, get_env));
   if (line.help) {
@@ -274,8 +275,9 @@ std::string PerhapsAVerb(const std::vector<std::string>& command, const Error& e
 }
 
 bool IsVerb(const std::string& word) {
-  return word == "stacks" || word == "logs" || word == "top" || word == "save" || word == "status" || word == "drain" || word == "stop" ||
-         word == "publish" || word == "slurm-script";
+  return word == "stacks" || word == "logs" || word == "top" || word == "save" ||
+         word == "status" || word == "drain" || word == "stop" || word == "publish" ||
+         word == "slurm-script";
 }
 
 Result<VerbRequest> ParseVerb(const std::vector<std::string>& args, const GetEnv& get_env) {
@@ -295,7 +297,8 @@ Result<VerbRequest> ParseVerb(const std::vector<std::string>& args, const GetEnv
     ASSIGN_OR_RETURN(std::string text, ParseSlurmScript(args));
     return VerbRequest(HelpRequest{std::move(text)});
   }
-  return args.front() == "status" || args.front() == "top" ? ParseStatus(args, get_env) : ParseControl(args, get_env);
+  return args.front() == "status" || args.front() == "top" ? ParseStatus(args, get_env)
+                                                           : ParseControl(args, get_env);
 }
 
 int CarryOut(const VerbRequest& request) {

@@ -24,9 +24,8 @@ struct HelpRequest {
   std::string text;
 };
 
-using VerbRequest =
-    std::variant<StacksRequest, RunStacksRequest, LogsRequest, OrderRequest, StatusRequest,
-                 ControlWish, PublishWish, HelpRequest>;
+using VerbRequest = std::variant<StacksRequest, RunStacksRequest, LogsRequest, OrderRequest,
+                                 StatusRequest, ControlWish, PublishWish, HelpRequest>;
 
 bool IsVerb(const std::string& word);
 

@@ -156,14 +156,16 @@ TEST(Verbs, EveryOneHasHelp) {
 }
 
 TEST(Verbs, LogsOfRanksAndNodes) {
-  const auto parsed = Parsed({"logs", "-f", "--rank=3,7-9", "--node=n1,n2", "--since=5m", "-o", "json"});
+  const auto parsed =
+      Parsed({"logs", "-f", "--rank=3,7-9", "--node=n1,n2", "--since=5m", "-o", "json"});
   ASSERT_TRUE(parsed) << parsed.error().message;
   const auto& logs = std::get<LogsRequest>(*parsed);
   EXPECT_EQ(logs.wish.ranks, (std::vector<RankSpan>{{3, 3}, {7, 9}}));
   EXPECT_EQ(logs.nodes, (std::vector<NodeId>{"n1", "n2"}));
   EXPECT_EQ(logs.wish.back, Duration(300'000));
   EXPECT_TRUE(logs.wish.follow && logs.json);
-  for (const char* ranks : {"--rank=a", "--rank=1,", "--rank=9-7", "--rank=-1", "--rank=99999999999"}) {
+  for (const char* ranks :
+       {"--rank=a", "--rank=1,", "--rank=9-7", "--rank=-1", "--rank=99999999999"}) {
     EXPECT_NE(Problem({"logs", ranks}).find("--rank must be ranks"), std::string::npos) << ranks;
   }
   EXPECT_NE(Problem({"logs", "--node=a,,b"}).find("--node must be names"), std::string::npos);
@@ -172,7 +174,7 @@ TEST(Verbs, LogsOfRanksAndNodes) {
 // An agent asks for stacks of its workers, whatever else its environment is for.
 TEST(Verbs, StacksOfProcessesAndOfARun) {
   const std::map<std::string, std::string> environment = {{"DDPRUN_RANK", "x"},
-                                                           {"DDPRUN_OUTPUT", "xml"}};
+                                                          {"DDPRUN_OUTPUT", "xml"}};
   const auto processes = Parsed({"stacks", "--live", "12", "13"}, environment);
   ASSERT_TRUE(processes) << processes.error().message;
   EXPECT_EQ(std::get<StacksRequest>(*processes).pids, (std::vector<std::int64_t>{12, 13}));

@@ -1,11 +1,11 @@
 // What an operator wants fetched from a run's nodes, and how that travels: errands.
 //
 // Agents listen nowhere, so each parks a second call beside its Sync (RoadCall). All of it is
-// level-triggered: a RoadReply lists every errand that the node has now, with how many of its pieces
-// were taken; what is not in the list is over. A node sends piece n + 1 of an errand only once n was
-// taken. The operator's call (Asking) is parked too, and says what it has taken in its next one. So
-// whoever stands still holds up nobody but himself, and one piece per errand and node is all that a
-// server keeps. Values; nothing is decided here.
+// level-triggered: a RoadReply lists every errand that the node has now, with how many of its
+// pieces were taken; what is not in the list is over. A node sends piece n + 1 of an errand only
+// once n was taken. The operator's call (Asking) is parked too, and says what it has taken in its
+// next one. So whoever stands still holds up nobody but himself, and one piece per errand and node
+// is all that a server keeps. Values; nothing is decided here.
 #pragma once
 
 #include <cstdint>
@@ -25,17 +25,17 @@ inline constexpr std::size_t kLeastPieceBytes = std::size_t{4} << 10;  // Of a r
 // what all of a server's may.
 inline constexpr std::size_t kMostPieceBytesOfAsk = std::size_t{4} << 20;
 inline constexpr std::size_t kMostPieceBytes = std::size_t{64} << 20;
-inline constexpr std::size_t kMostAsks = 8;           // Of a run at a time; so many errands has a node.
+inline constexpr std::size_t kMostAsks = 8;  // Of a run at a time; so many errands has a node.
 inline constexpr std::size_t kMostAskedNodes = 1'000;  // By name, in one question: as status lists.
 inline constexpr std::size_t kMostRankSpans = 64;
 inline constexpr std::size_t kMostReplyBytes = std::size_t{512} << 10;  // Of pieces, in one reply.
-inline constexpr Duration kLongestWait{2'000};  // Of an operator's call.
+inline constexpr Duration kLongestWait{2'000};                          // Of an operator's call.
 inline constexpr std::size_t kMaxRefusal = 512;                         // A sentence.
 
 enum class ErrandKind {
-  kLogs,    // What workers printed.
-  kStacks,  // Where their threads stand.
-  kSave,    // Tells workers to save, by the signal that they have said.
+  kLogs,      // What workers printed.
+  kStacks,    // Where their threads stand.
+  kSave,      // Tells workers to save, by the signal that they have said.
   kStopSoon,  // Tells a node to save and end, with "start me again".
 };
 
@@ -111,8 +111,8 @@ struct TakenPiece {
 };
 
 struct Asking {
-  RunId run_id;           // Empty: the server's only run.
-  std::uint64_t ask = 0;  // A number that the caller has drawn. The first call begins it.
+  RunId run_id;            // Empty: the server's only run.
+  std::uint64_t ask = 0;   // A number that the caller has drawn. The first call begins it.
   std::uint64_t call = 0;  // From 1.
   std::string token;
   ErrandWish wish;            // Of the first call.

@@ -20,8 +20,8 @@ bool TakeNumber(std::string_view& text, char end, T& number) {
 }
 
 std::optional<ErrandStream> KindOf(char letter) {
-  for (const ErrandStream kind : {ErrandStream::kOut, ErrandStream::kErr, ErrandStream::kStack, ErrandStream::kNote,
-        ErrandStream::kDone}) {
+  for (const ErrandStream kind : {ErrandStream::kOut, ErrandStream::kErr, ErrandStream::kStack,
+                                  ErrandStream::kNote, ErrandStream::kDone}) {
     if (static_cast<char>(kind) == letter) {
       return kind;
     }

@@ -1,5 +1,6 @@
-// What pieces of an errand are made of: records of what a worker printed, or of where it stands, each
-// with its time. A record is whole within a piece; a text that is too long for one comes as several.
+// What pieces of an errand are made of: records of what a worker printed, or of where it stands,
+// each with its time. A record is whole within a piece; a text that is too long for one comes as
+// several.
 //
 // Reading trusts no byte: a piece that cannot be read gives what was read before, and an Error.
 #pragma once

@@ -1,5 +1,5 @@
-// Which errands operators have given to which nodes, what came back, and what is to be told to whom:
-// the table is in this folder's README.
+// Which errands operators have given to which nodes, what came back, and what is to be told to
+// whom: the table is in this folder's README.
 //
 // Pure: no clock, no calls, no I/O. Keeps one piece per errand and node, and looks at none. Never
 // walks all nodes for an event but a tick, and that only while operators ask.
@@ -26,7 +26,7 @@ class ErrandBoard {
   // `first`: their numbers come after this one, so that those of two servers differ.
   explicit ErrandBoard(std::uint64_t first) : last_errand_(first) {}
 
-  static constexpr Duration kNoRoad{5'000};      // A node without a call.
+  static constexpr Duration kNoRoad{5'000};       // A node without a call.
   static constexpr Duration kCallerGone{10'000};  // An operator without one.
 
   using Place = std::pair<RunId, NodeId>;

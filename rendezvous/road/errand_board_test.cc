@@ -169,8 +169,7 @@ TEST_F(Board, OperatorsAndBytesAreBounded) {
   for (int i = 0; i < 20'000; ++i) {
     all.push_back("n" + std::to_string(i));
   }
-  const Result<void> much =
-      board.OnAsk({"other", 50, 1, "", {}, {}, {}}, all, At(0s));
+  const Result<void> much = board.OnAsk({"other", 50, 1, "", {}, {}, {}}, all, At(0s));
   ASSERT_FALSE(much);
   EXPECT_NE(much.error().message.find("--node"), std::string::npos);
   all.resize(1'000);

@@ -4,11 +4,7 @@ namespace ddprun {
 
 ErrandRoad::ErrandRoad(Loop& loop, std::uint64_t first,
                        std::function<bool(const RoadName&)> is_member)
-    : loop_(loop),
-      first_(first),
-      is_member_(std::move(is_member)),
-      board_(first),
-      timer_(loop) {}
+    : loop_(loop), first_(first), is_member_(std::move(is_member)), board_(first), timer_(loop) {}
 
 void ErrandRoad::OnRoad(const RoadCall& call, std::shared_ptr<PendingRoad> pending) {
   const RoadName name{call.run_id, call.node, call.incarnation};

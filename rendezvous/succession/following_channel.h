@@ -47,7 +47,7 @@ class FollowingChannel final : public SyncChannel {
   std::unique_ptr<SyncChannel> channel_;
   std::optional<Open> open_;
   RoadHeard road_heard_;  // None: no second call is open.
-  LoopTimer limit_;  // Of a call that waits for a server.
+  LoopTimer limit_;       // Of a call that waits for a server.
   std::function<void(const SyncReply&)> heard_;
   std::function<void()> failed_;
   std::function<void(const NodeReport&)> sends_;

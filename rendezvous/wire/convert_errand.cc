@@ -14,8 +14,8 @@ ErrandWish Read(const v1::ErrandWish& wire, Reader& in) {
     return wish;
   }
   for (const v1::RankSpan& span : wire.ranks()) {
-    wish.ranks.push_back({span.first(), in.Number("wish.ranks.last", span.last(), span.first(),
-                                                  kMaxWorld)});
+    wish.ranks.push_back(
+        {span.first(), in.Number("wish.ranks.last", span.last(), span.first(), kMaxWorld)});
   }
   if (wire.has_back_ms()) {
     wish.back = in.Duration("wish.back_ms", wire.back_ms());
@@ -25,9 +25,9 @@ ErrandWish Read(const v1::ErrandWish& wire, Reader& in) {
 }
 
 void Write(const ErrandWish& wish, v1::ErrandWish* wire) {
-  wire->set_kind(std::ranges::find(kErrandKind, wish.kind,
-                                   &std::pair<ErrandKind, v1::ErrandKind>::first)
-                     ->second);
+  wire->set_kind(
+      std::ranges::find(kErrandKind, wish.kind, &std::pair<ErrandKind, v1::ErrandKind>::first)
+          ->second);
   for (const RankSpan& span : wish.ranks) {
     v1::RankSpan* const added = wire->add_ranks();
     added->set_first(span.first);
@@ -96,12 +96,11 @@ Result<RoadReply> RoadReplyFromProto(const v1::RoadReply& wire) {
     in.Refuse("errands", "are too many");
   } else {
     for (const v1::Errand& errand : wire.errands()) {
-      reply.errands.push_back(
-          {in.Count("errands.id", errand.id()), Read(errand.wish(), in),
-           in.Number("errands.piece_bytes", errand.piece_bytes(),
-                     static_cast<std::uint32_t>(kLeastPieceBytes),
-                     static_cast<std::uint32_t>(kMaxPieceBytes)),
-           in.Count("errands.taken", errand.taken())});
+      reply.errands.push_back({in.Count("errands.id", errand.id()), Read(errand.wish(), in),
+                               in.Number("errands.piece_bytes", errand.piece_bytes(),
+                                         static_cast<std::uint32_t>(kLeastPieceBytes),
+                                         static_cast<std::uint32_t>(kMaxPieceBytes)),
+                               in.Count("errands.taken", errand.taken())});
     }
   }
   if (!in.ok()) {
@@ -138,10 +137,11 @@ Result<Asking> AskingFromProto(const v1::AskRequest& wire) {
     asking.nodes.push_back(in.Name("nodes", node));
   }
   for (const v1::TakenPiece& taken : wire.taken()) {
-    asking.taken.push_back({in.Name("taken.node", taken.node()),
-                            in.Count("taken.number", taken.number())});
+    asking.taken.push_back(
+        {in.Name("taken.node", taken.node()), in.Count("taken.number", taken.number())});
   }
-  asking.wait = Duration(in.Number<std::int64_t>("wait_ms", wire.wait_ms(), 0, kLongestWait.count()));
+  asking.wait =
+      Duration(in.Number<std::int64_t>("wait_ms", wire.wait_ms(), 0, kLongestWait.count()));
   if (!in.ok()) {
     return in.error();
   }
