@@ -3,6 +3,9 @@
 #include <random>
 #include <utility>
 
+#include "agent/road/logs_job.h"
+#include "agent/road/stacks_job.h"
+
 namespace ddprun {
 namespace {
 
@@ -11,21 +14,81 @@ Incarnation DrawIncarnation() {
   return {(static_cast<std::uint64_t>(device()) << 32 | device()) | 1};
 }
 
+// What is done at once, and told in records.
+std::unique_ptr<ErrandJob> MakeOrder(Loop& loop, const ErrandWish& wish,
+                                     std::function<std::vector<ErrandRecord>()> carry_out) {
+  return MakeStacksJob(
+      loop,
+      [&loop, carry_out = std::move(carry_out)](const ErrandWish&, LiveStacks::Done done) {
+        loop.Post([carry_out, done = std::move(done)] { done(carry_out()); });
+      },
+      wish);
+}
+
+// Every node is told, so that all of them end with "start me again" where their workers have saved.
+std::vector<ErrandRecord> BeginStopSoon(Loop& loop, AgentDriver& driver, LoopTimer& timer) {
+  constexpr Duration kTellFirst{200};
+  timer.ArmAt(loop.Now() + kTellFirst, [&loop, &driver] {
+    const Time now = loop.Now();
+    JobEndKnown known;
+    known.ends = now + driver.config().shape.shutdown_timeout;
+    known.stop = now;
+    known.asked = true;
+    driver.OnJobEnd(known);
+  });
+  return {{0, 0, 0, ErrandStream::kDone, "its workers are saving"}};
+}
+
+std::unique_ptr<ErrandJob> MakeJob(Loop& loop, ProcessWorkers& workers, AgentDriver& driver,
+                                   LoopTimer& stop_soon, const ErrandWish& wish) {
+  switch (wish.kind) {
+    case ErrandKind::kSave:
+      return MakeOrder(loop, wish, [&workers, wish] { return workers.TellToSave(wish); });
+    case ErrandKind::kStopSoon:
+      return MakeOrder(loop, wish, [&loop, &driver, &stop_soon] {
+        return BeginStopSoon(loop, driver, stop_soon);
+      });
+    case ErrandKind::kStacks:
+      return MakeStacksJob(
+          loop,
+          [&workers](const ErrandWish& wanted, LiveStacks::Done done) {
+            workers.TakeLiveStacks(wanted, std::move(done));
+          },
+          wish);
+    case ErrandKind::kLogs:
+      break;
+  }
+  return MakeLogsJob(loop, workers.kept(), wish);
+}
+
 }  // namespace
 
 ProcessAgent::ProcessAgent(AsioLoop& loop, const std::shared_ptr<const AgentOptions>& options,
-                           std::unique_ptr<SyncChannel> channel,
+                           std::unique_ptr<SyncChannel> its_channel,
                            std::function<std::string()> own_addresses,
                            std::function<void(const Exit&)> on_exit)
     : workers(loop, options),
       stores(options->store),
+      channel(*its_channel),
       driver(loop, options->core,
-             AgentParts{std::move(channel), workers, stores, DrawIncarnation,
-                        std::move(own_addresses), std::move(on_exit)}) {}
+             AgentParts{std::move(its_channel), workers, stores, DrawIncarnation,
+                        std::move(own_addresses), std::move(on_exit)}),
+      stop_soon(loop),
+      road(
+          loop, channel,
+          [this] {
+            const AgentConfig& config = driver.config();
+            return RoadName{config.run_id, config.node, driver.state().incarnation};
+          },
+          [this, &loop](const ErrandWish& wish) {
+            return MakeJob(loop, workers, driver, stop_soon, wish);
+          }) {}
 
 Result<void> ProcessAgent::Start() {
   RETURN_IF_ERROR(workers.Open());
-  return driver.Start();
+  RETURN_IF_ERROR(driver.Start());
+  road.Start();
+  return {};
 }
 
 }  // namespace ddprun

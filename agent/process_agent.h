@@ -9,6 +9,7 @@
 #include "agent/driver.h"
 #include "agent/listening_stores.h"
 #include "agent/process_workers.h"
+#include "agent/road/road.h"
 #include "common/asio_loop.h"
 
 namespace ddprun {
@@ -25,7 +26,10 @@ class ProcessAgent {
 
   ProcessWorkers workers;
   ListeningStores stores;
-  AgentDriver driver;  // Last: it ends before what it stands on.
+  SyncChannel& channel;  // The driver's.
+  AgentDriver driver;    // It ends before what it stands on,
+  LoopTimer stop_soon;   // That it was told is told first.
+  Road road;             // and this before it.
 };
 
 }  // namespace ddprun

@@ -25,7 +25,9 @@ std::int64_t WallClockMs() {
 ProcessWorkers::ProcessWorkers(AsioLoop& loop, std::shared_ptr<const AgentOptions> options)
     : loop_(loop),
       options_(std::move(options)),
-      runner_(loop, RunnerConfig{.warm = PlanTemplate(*options_, ProcessEnvironment())},
+      kept_(std::make_shared<KeptOutput>(options_->core.workers)),
+      runner_(loop,
+              RunnerConfig{.kept = kept_, .warm = PlanTemplate(*options_, ProcessEnvironment())},
               RunnerEvents{
                   [this](std::uint32_t local_rank, ExitStatus status, LastErrors errors) {
                     OnEnded(local_rank, status, std::move(errors));
@@ -37,6 +39,7 @@ ProcessWorkers::ProcessWorkers(AsioLoop& loop, std::shared_ptr<const AgentOption
       notify_(loop, [this](std::uint32_t local_rank, const Notification& said,
                            const SentDescriptor& sent) { OnSaid(local_rank, said, sent); }),
       stack_taker_(loop, "/proc/self/exe"),
+      live_stacks_(loop, "/proc/self/exe"),
       environment_(ProcessEnvironment()) {}
 
 ProcessWorkers::~ProcessWorkers() {
@@ -54,6 +57,8 @@ std::filesystem::path ProcessWorkers::NewAttemptDirectory(const Placement& place
 std::filesystem::path ProcessWorkers::Start(const Placement& placement) {
   placement_ = placement;
   pids_.assign(options_->core.workers, 0);
+  save_signals_.assign(options_->core.workers, 0);
+  kept_->Begin(placement.first_rank, placement.generation.value);
   attempt_ = NewAttemptDirectory(placement);
   memory_kills_ = MemoryKills();
   const std::string sockets = starts_ == 0 ? "notify" : "notify." + std::to_string(starts_);
@@ -105,6 +110,9 @@ void ProcessWorkers::OnSaid(std::uint32_t local_rank, const Notification& said,
     Log(LogLevel::kWarning, "memory that the worker of local rank " + std::to_string(local_rank) +
                                 " leaves is refused: " + heard.error().message);
   }
+  if (said.save_signal && local_rank < save_signals_.size()) {
+    save_signals_[local_rank] = *said.save_signal;
+  }
   events_.spoke(local_rank, said);
 }
 
@@ -140,6 +148,7 @@ void ProcessWorkers::OnAllGone() {
   notify_.ReceiveFromAll();
   EndGeneration();
   stack_taker_.Forget();
+  live_stacks_.Forget();
   if (watchdog_) {
     watchdog_->Forget();
   }
@@ -209,6 +218,37 @@ void ProcessWorkers::TakeStacks(const std::vector<std::uint32_t>& local_ranks, D
       done();
     }
   });
+}
+
+void ProcessWorkers::TakeLiveStacks(const ErrandWish& wish, LiveStacks::Done done) {
+  std::vector<LiveStacks::Target> targets;
+  for (std::uint32_t local = 0; local < pids_.size(); ++local) {
+    const pid_t pid = runner_.PidOf(local);
+    const std::uint32_t rank = placement_.first_rank + local;
+    if (pid != 0 && Wants(wish, rank)) {
+      targets.push_back({pid, rank, placement_.generation.value});
+    }
+  }
+  live_stacks_.Take(std::move(targets), std::move(done));
+}
+
+std::vector<ErrandRecord> ProcessWorkers::TellToSave(const ErrandWish& wish) {
+  std::vector<ErrandRecord> records;
+  for (std::uint32_t local = 0; local < pids_.size(); ++local) {
+    const std::uint32_t rank = placement_.first_rank + local;
+    const pid_t pid = runner_.PidOf(local);
+    if (pid == 0 || !Wants(wish, rank)) {
+      continue;
+    }
+    const int signal = save_signals_[local];
+    const bool told = signal != 0 && ::kill(pid, signal) == 0;
+    records.push_back({WallClockMs(), rank, placement_.generation.value,
+                       told ? ErrandStream::kDone : ErrandStream::kNote,
+                       told          ? SignalName(signal)
+                       : signal == 0 ? "has not said by which signal it saves"
+                                     : "is ending"});
+  }
+  return records;
 }
 
 // The files go with the run.

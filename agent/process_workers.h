@@ -15,6 +15,7 @@
 #include "agent/agent_options.h"
 #include "agent/generation.h"
 #include "agent/node_workers.h"
+#include "agent/watch/live_stacks.h"
 #include "agent/watch/memory_store.h"
 #include "agent/watch/notify_socket.h"
 #include "agent/watch/stack_taker.h"
@@ -40,6 +41,13 @@ class ProcessWorkers final : public NodeWorkers {
   void TakeStacks(const std::vector<std::uint32_t>& local_ranks, Duration limit,
                   std::function<void()> done) override;
 
+  // For operators, of workers that go on. `done` comes once.
+  void TakeLiveStacks(const ErrandWish& wish, LiveStacks::Done done);
+  // Those of them that have said by which signal they save, and run. A record for each: done, or
+  // why not.
+  std::vector<ErrandRecord> TellToSave(const ErrandWish& wish);
+  const std::shared_ptr<KeptOutput>& kept() const { return kept_; }
+
   std::string Unread() const { return runner_.Unread(); }
   // Gives what the workers printed a moment to reach a slow console.
   void FlushOutput(Duration limit) { runner_.FlushOutput(limit); }
@@ -59,6 +67,7 @@ class ProcessWorkers final : public NodeWorkers {
   AsioLoop& loop_;
   const std::shared_ptr<const AgentOptions> options_;  // With a start that may never end.
   WorkersEvents events_;
+  const std::shared_ptr<KeptOutput> kept_;
   ProcessRunner runner_;
   MemoryStore memory_;
   NotifySockets notify_;
@@ -69,9 +78,11 @@ class ProcessWorkers final : public NodeWorkers {
   std::uint32_t starts_ = 0;
   std::set<std::uint32_t> refusal_told_;  // Local ranks of this generation.
   StackTaker stack_taker_;
+  LiveStacks live_stacks_;
   std::unique_ptr<TimerWatchdog> watchdog_;  // TORCHELASTIC_ENABLE_FILE_TIMER=1 alone.
   std::map<std::string, std::string> environment_;
   std::vector<std::int64_t> pids_;
+  std::vector<int> save_signals_;                  // By local rank; 0: it has said none.
   std::map<std::string, std::uint32_t> attempts_;  // "attempt_<n>" -> times used.
 };
 

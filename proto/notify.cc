@@ -1,5 +1,6 @@
 #include "proto/notify.h"
 
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -30,6 +31,12 @@ std::optional<double> Real(std::string_view text) {
   const auto [parsed, error] = std::from_chars(text.data(), last, value);
   const bool whole = error == std::errc{} && parsed == last && !text.empty();
   return whole && std::isfinite(value) ? std::optional(value) : std::nullopt;
+}
+
+// Of those that a process can act upon.
+bool IsSaveSignal(std::uint64_t number) {
+  constexpr std::uint64_t kLast = 64;  // Linux has no higher one.
+  return number >= 1 && number <= kLast && number != SIGKILL && number != SIGSTOP;
 }
 
 }  // namespace
@@ -78,6 +85,9 @@ Notification ParseNotification(std::string_view datagram) {
     } else if (name == "CHECKPOINT") {
       if (const auto checkpoint = Number(value)) {
         notification.checkpoint = checkpoint;
+    } else if (name == "SAVE_SIGNAL") {
+      if (const auto signal = Number(value); signal && IsSaveSignal(*signal)) {
+        notification.save_signal = static_cast<int>(*signal);
       }
     } else if (name == "FDSTORE") {
       notification.store = value == "1";

@@ -11,6 +11,9 @@
 //   EXTEND_TIMEOUT_USEC=60000000
 //                      as systemd's: the next progress may come that much later than now, however
 //                      short --hang-timeout is; the next STEP or other PHASE ends it
+//   SAVE_SIGNAL=23     whoever sends it this signal (1 to 64; not KILL, not STOP) makes it save and
+//   go
+//                      on: ddprun save sends it to who has said so, and to nobody else
 //   FDSTORE=1  FDNAME=model
 //                      as systemd's, with one memfd beside it (SCM_RIGHTS): keep it for the next
 //                      worker of this local rank (memory_block.h); "stored" without a name
@@ -40,6 +43,7 @@ struct Notification {
   std::optional<double> loss;           // A number, as all of these.
   std::optional<double> samples_per_s;  // Not negative.
   std::optional<std::uint64_t> checkpoint;
+  std::optional<int> save_signal;
   bool store = false;
   bool remove = false;
   std::optional<std::string> block;  // Empty: a name that no block can have.

@@ -53,6 +53,14 @@ TEST(Notify, ReadsWhatGoesWithADescriptor) {
   EXPECT_EQ(ParseNotification("FDNAME=a:b").block, "");
 }
 
+// Who asks for a signal that no program can act upon would be killed or stopped by ddprun save.
+TEST(Notify, ReadsTheSignalToSaveBy) {
+  EXPECT_EQ(ParseNotification("SAVE_SIGNAL=23").save_signal, 23);
+  for (const char* bad : {"0", "9", "19", "65", "-1", "USR1", ""}) {
+    EXPECT_FALSE(ParseNotification(std::string("SAVE_SIGNAL=") + bad).save_signal) << bad;
+  }
+}
+
 TEST(Notify, ANotifierWithoutASocketIsHarmless) {
   Notifier("").Send("READY=1");
   Notifier("/nonexistent/socket").Send("READY=1");

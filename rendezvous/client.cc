@@ -20,12 +20,6 @@ using Stub = v1::Rendezvous::Stub;
 constexpr Duration kLookUpAgainAfter{1'000};
 constexpr Duration kLookUpLimit{10'000};  // Then a thread of its own is left behind.
 
-// gRPC's monotonic clock: a deadline must not move when somebody sets the wall clock.
-gpr_timespec In(Duration duration) {
-  return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
-                      gpr_time_from_millis(duration.count(), GPR_TIMESPAN));
-}
-
 // One call. gRPC uses it on its own threads until its callback; `done` is the loop's.
 struct Call {
   grpc::ClientContext context;
@@ -54,6 +48,14 @@ void LeaveOutTexts(v1::SyncRequest& request) {
   }
 }
 
+// The second call, likewise.
+struct RoadInFlight {
+  grpc::ClientContext context;
+  v1::RoadRequest request;
+  v1::RoadReply reply;
+  SyncChannel::RoadHeard heard;
+};
+
 Result<SyncReply> ReplyOf(const Call& call, const grpc::Status& status, const Endpoint& endpoint,
                           const Access& access) {
   if (!status.ok()) {
@@ -76,6 +78,8 @@ class GrpcSyncChannel::State : public std::enable_shared_from_this<GrpcSyncChann
 
   void Send(const NodeReport& report, Duration deadline, Done done);
   void Cancel();
+  void SendRoad(const RoadCall& call, RoadHeard heard);
+  void CancelRoad();
   void WaitForGrpc();
 
  private:
@@ -86,12 +90,14 @@ class GrpcSyncChannel::State : public std::enable_shared_from_this<GrpcSyncChann
   void Start();
   void StartAgain();
   void OnStatus(const std::shared_ptr<Call>& call, const grpc::Status& status);
+  void EndRoad(Result<RoadReply> reply);
   void End(std::shared_ptr<Call> ended, Result<SyncReply> reply);
 
   Loop& loop_;
   const Endpoint endpoint_;
   const Access access_;
   std::shared_ptr<Call> current_;
+  std::shared_ptr<RoadInFlight> road_;
   std::shared_ptr<grpc::Channel> channel_;  // The stub's, or that of an earlier one.
   std::unique_ptr<Stub> stub_;  // None: not connected yet, or the connection was given up.
   bool unanswered_ = true;      // No call of this connection was; then it is to target_.
@@ -220,6 +226,10 @@ void GrpcSyncChannel::State::StartAgain() {
 }
 
 void GrpcSyncChannel::State::Connect() {
+  if (road_) {  // It is on the connection that was given up.
+    road_->context.TryCancel();
+    EndRoad(Error{ErrorKind::kUnavailable, "the connection was given up"});
+  }
   channel_ = OpenChannel(target_, endpoint_.host, access_);
   stub_ = v1::Rendezvous::NewStub(channel_);
   unanswered_ = true;
@@ -267,6 +277,51 @@ void GrpcSyncChannel::State::End(std::shared_ptr<Call> ended, Result<SyncReply> 
   ended->done(ended->sequence, std::move(reply));
 }
 
+void GrpcSyncChannel::State::SendRoad(const RoadCall& call, RoadHeard heard) {
+  CancelRoad();
+  road_ = std::make_shared<RoadInFlight>();
+  road_->heard = std::move(heard);
+  if (!stub_ || unanswered_) {  // A server reads little before its first call was let in.
+    EndRoad(Error{ErrorKind::kUnavailable, "no report was answered yet"});
+    return;
+  }
+  ToProto(call, &road_->request);
+  ShowToken(road_->context, access_.token);
+  in_grpc_->fetch_add(1);
+  stub_->async()->Road(&road_->context, &road_->request, &road_->reply,
+                       [road = road_, weak = weak_from_this(), &loop = loop_,
+                        in_grpc = in_grpc_](grpc::Status status) {
+                         loop.Post([road, weak, status = std::move(status)] {
+                           const auto self = weak.lock();
+                           if (self && self->road_ == road) {
+                             self->EndRoad(status.ok() ? RoadReplyFromProto(road->reply)
+                                                       : ErrorOf(status, self->endpoint_,
+                                                                 Duration{0}, self->access_));
+                           }
+                         });
+                         in_grpc->fetch_sub(1);
+                         in_grpc->notify_all();
+                       });
+}
+
+// Heard later: never from inside the call that caused it.
+void GrpcSyncChannel::State::EndRoad(Result<RoadReply> reply) {
+  loop_.Post([weak = weak_from_this(), heard = std::move(road_->heard),
+              reply = std::move(reply)]() mutable {
+    if (weak.lock()) {
+      heard(std::move(reply));
+    }
+  });
+  road_.reset();
+}
+
+void GrpcSyncChannel::State::CancelRoad() {
+  if (road_) {
+    road_->context.TryCancel();
+    road_.reset();
+  }
+}
+
 void GrpcSyncChannel::State::WaitForGrpc() {
   for (int calls = in_grpc_->load(); calls != 0; calls = in_grpc_->load()) {
     in_grpc_->wait(calls);
@@ -278,6 +333,7 @@ GrpcSyncChannel::GrpcSyncChannel(Loop& loop, const Endpoint& endpoint, Access ac
 
 GrpcSyncChannel::~GrpcSyncChannel() {
   state_->Cancel();
+  state_->CancelRoad();
   state_->WaitForGrpc();  // Its threads post to the loop, which may go next.
 }
 
@@ -289,50 +345,8 @@ void GrpcSyncChannel::Cancel() {
   state_->Cancel();
 }
 
-namespace {
-
-// One call, blocking: `ask` makes it. Its reply, or why there is none.
-template <class Reply, class Request>
-Result<Reply> AskOnce(grpc::Status (Stub::*ask)(grpc::ClientContext*, const Request&, Reply*),
-                      const Request& request, const Endpoint& endpoint, Duration timeout,
-                      const Access& access) {
-  ASSIGN_OR_RETURN(const std::string target, GrpcTarget(endpoint, Lookup::kMayBlock));
-  const std::unique_ptr<Stub> stub =
-      v1::Rendezvous::NewStub(OpenChannel(target, endpoint.host, access));
-  grpc::ClientContext context;
-  context.set_deadline(In(timeout));
-  ShowToken(context, access.token);
-  Reply reply;
-  const grpc::Status status = ((*stub).*ask)(&context, request, &reply);
-  if (!status.ok()) {
-    return ErrorOf(status, endpoint, timeout, access);
-  }
-  return reply;
-}
-
-}  // namespace
-
-Result<std::vector<RunStatus>> AskStatus(const Endpoint& endpoint, const RunId& run_id,
-                                         Duration timeout, const Access& access) {
-  v1::DescribeRequest request;
-  request.set_run_id(run_id);
-  ASSIGN_OR_RETURN(const v1::DescribeReply reply,
-                   AskOnce(&Stub::Describe, request, endpoint, timeout, access));
-  Result<std::vector<RunStatus>> runs = StatusFromProto(reply);
-  if (!runs) {
-    return Error{ErrorKind::kRefused, "the rendezvous at " + ToString(endpoint) +
-                                          " sent a malformed reply: " + runs.error().message};
-  }
-  return runs;
-}
-
-Result<std::string> AskControl(const Endpoint& endpoint, const ControlRequest& request,
-                               Duration timeout, const Tls& tls) {
-  v1::ControlRequest wire;
-  ToProto(request, &wire);
-  ASSIGN_OR_RETURN(const v1::ControlReply reply,
-                   AskOnce(&Stub::Control, wire, endpoint, timeout, Access{request.token, tls}));
-  return reply.text();
+void GrpcSyncChannel::SendRoad(const RoadCall& call, RoadHeard heard) {
+  state_->SendRoad(call, std::move(heard));
 }
 
 }  // namespace ddprun

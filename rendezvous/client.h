@@ -6,6 +6,7 @@
 // retries. Where there is a connection, no call waits for a look-up.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,6 +26,8 @@ class GrpcSyncChannel final : public SyncChannel {
 
   void Send(const NodeReport& report, Duration deadline, Done done) override;
   void Cancel() override;
+  // Over the connection of the reports: it is refused where there is none.
+  void SendRoad(const RoadCall& call, RoadHeard heard) override;
 
  private:
   class State;
@@ -38,5 +41,10 @@ Result<std::vector<RunStatus>> AskStatus(const Endpoint& endpoint, const RunId& 
 // What follows, in words. Blocks likewise.
 Result<std::string> AskControl(const Endpoint& endpoint, const ControlRequest& request,
                                Duration timeout, const Tls& tls = {});
+
+// An operator's way to a server, on one connection: each call asks, and blocks for as long as the
+// server keeps it, `timeout` at most. Looks the name up first.
+using AskingWay = std::function<Result<AskReply>(const Asking&)>;
+Result<AskingWay> WayToAsk(const Endpoint& endpoint, const Access& access, Duration timeout);
 
 }  // namespace ddprun

@@ -15,6 +15,9 @@
 namespace ddprun {
 namespace {
 
+// Terms are milliseconds: so many errands may a server give in one before the next one's begin.
+constexpr int kErrandsOfTerm = 16;
+
 std::int64_t Microseconds(Time time) {
   return time.time_since_epoch().count();
 }
@@ -31,7 +34,14 @@ Time ParkedUntil(Time beat, Duration poll) {
 }  // namespace
 
 CoordinatorDriver::CoordinatorDriver(Loop& loop, const CoordinatorConfig& config)
-    : loop_(loop), config_(config), lines_(loop), stay_(loop) {}
+    : loop_(loop),
+      config_(config),
+      lines_(loop),
+      stay_(loop),
+      road_(loop, config.term.value << kErrandsOfTerm, [this](const RoadName& name) {
+        const CoordinatorState* const run = StateOf(name.run_id);
+        return run != nullptr && HasReported(*run, {name.node, name.incarnation});
+      }) {}
 
 void CoordinatorDriver::UseJournal(std::unique_ptr<Journal> journal,
                                    const std::vector<RunRecord>& runs,
@@ -57,6 +67,14 @@ RendezvousHandlers CoordinatorDriver::Handlers() {
       [this](const CallName& name) { OnCancel(name); },
       [this](const RunId& run_id) { return StatusOfRuns(run_id); },
       [this](const ControlRequest& request) { return OnControl(request); },
+      nullptr,
+      [this](const RoadCall& call, std::shared_ptr<PendingRoad> pending) {
+        OnRoad(call, std::move(pending));
+      },
+      [this](const Asking& asking, const std::shared_ptr<PendingAsk>& pending) {
+        OnAsk(asking, pending);
+      },
+      [this](const void* key) { OnGone(key); },
   };
 }
 
@@ -312,6 +330,7 @@ void CoordinatorDriver::Retire() {
   stay_.Cancel();
   when_unneeded_ = nullptr;
   on_later_term_ = nullptr;
+  road_.Close();
   for (const auto& [run_id, run] : runs_) {
     while (!run->parked.empty()) {  // In their order.
       Unpark(*run, NodeKey(run->parked.begin()->first));

@@ -22,6 +22,7 @@
 #include "rendezvous/door/few_lines.h"
 #include "rendezvous/journal.h"
 #include "rendezvous/messages/history.h"
+#include "rendezvous/road/errand_road.h"
 #include "rendezvous/transport.h"
 
 namespace ddprun {
@@ -76,6 +77,13 @@ class CoordinatorDriver {
   Result<std::vector<RunStatus>> StatusOfRuns(const RunId& run_id) const;
   // Needs the token; without one set, nobody has it.
   Result<std::string> OnControl(const ControlRequest& request);
+  // The same, for whoever wants something fetched from a run's nodes; these nodes' calls; and
+  // either one's that is gone.
+  void OnAsk(const Asking& asking, const std::shared_ptr<PendingAsk>& call);
+  void OnRoad(const RoadCall& call, std::shared_ptr<PendingRoad> pending) {
+    road_.OnRoad(call, std::move(pending));
+  }
+  void OnGone(const void* key) { road_.OnGone(key); }
   void SetToken(std::string token) { gate_.SetToken(std::move(token)); }
 
   // Nodes that still need this server: neither lost nor told, and acknowledged, how it ended.
@@ -148,6 +156,9 @@ class CoordinatorDriver {
   void Tell(const RunId& run_id, RunEntry& run, std::vector<RunEvent> events);
   // What a node has kept of what an earlier server told.
   void TakeIn(const RunId& run_id, RunEntry& run, const NodeKey& key, std::vector<RunEvent> events);
+  Result<void> MayOperate(const std::string& token);
+  // Of an empty id: the only one.
+  Result<RunId> RunNamed(const RunId& run_id) const;
   SyncReply ReplyWith(const CoordinatorState& run, Directive directive) const;
 
   Loop& loop_;
@@ -170,6 +181,7 @@ class CoordinatorDriver {
   std::map<RunId, std::uint64_t> unkept_;  // The record of its outcome.
   bool retired_ = false;
   TokenGate gate_;
+  ErrandRoad road_;
 };
 
 }  // namespace ddprun

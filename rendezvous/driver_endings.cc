@@ -93,6 +93,7 @@ void CoordinatorDriver::ForgetRun(const RunId& run_id) {
   }
   forgotten_ = std::max(forgotten_, state.newest);
   unkept_.erase(run_id);
+  road_.ForgetRun(run_id);
   runs_.erase(found);
 }
 

@@ -50,32 +50,79 @@ Result<std::vector<RunStatus>> CoordinatorDriver::StatusOfRuns(const RunId& run_
   return statuses;
 }
 
-Result<std::string> CoordinatorDriver::OnControl(const ControlRequest& request) {
-  if (Result<void> allowed = gate_.Check(request.token); !allowed) {
+Result<void> CoordinatorDriver::MayOperate(const std::string& token) {
+  Result<void> allowed = gate_.Check(token);
+  if (!allowed) {
     lines_.Say(LogLevel::kWarning, "refused a control verb: " + allowed.error().message,
                "refused a control verb (" + std::to_string(gate_.refused()) +
                    " with a wrong token so far): " + allowed.error().message);
-    return allowed.error();
   }
-  auto found = runs_.find(request.run_id);
-  if (request.run_id.empty() && runs_.size() == 1) {
-    found = runs_.begin();
+  return allowed;
+}
+
+Result<RunId> CoordinatorDriver::RunNamed(const RunId& run_id) const {
+  if (run_id.empty() && runs_.size() == 1) {
+    return runs_.begin()->first;
   }
-  if (found == runs_.end()) {
+  if (!runs_.contains(run_id)) {
     return Error{ErrorKind::kNotFound,
-                 request.run_id.empty()
-                     ? "this server has " + std::to_string(runs_.size()) +
-                           " runs: name one with --rdzv-id (ddprun status lists them)"
-                     : "this server knows no run '" + request.run_id + "'"};
+                 run_id.empty() ? "this server has " + std::to_string(runs_.size()) +
+                                      " runs: name one with --rdzv-id (ddprun status lists them)"
+                                : "this server knows no run '" + run_id + "'"};
   }
+  return run_id;
+}
+
+Result<std::string> CoordinatorDriver::OnControl(const ControlRequest& request) {
+  RETURN_IF_ERROR(MayOperate(request.token));
+  ASSIGN_OR_RETURN(const RunId run_id, RunNamed(request.run_id));
+  RunEntry& run = *runs_.at(run_id);
   const Controlled controlled{request.verb, request.node};
-  const ControlAnswer answer = AnswerTo(found->second->state, controlled);
+  const ControlAnswer answer = AnswerTo(run.state, controlled);
   if (!answer.accepted) {
     return Error{ErrorKind::kRefused, answer.text};
   }
-  const RunId run_id = found->first;
-  Advance(run_id, *found->second, controlled);
+  Advance(run_id, run, controlled);
   return answer.text;
+}
+
+namespace {
+
+// Those of the run that are meant; an error names one that it does not have.
+Result<std::vector<NodeId>> NodesAsked(const CoordinatorState& run,
+                                       const std::vector<NodeId>& named) {
+  std::set<NodeId> known;
+  for (const auto& [key, node] : run.nodes) {
+    if (!node.lost) {
+      known.insert(key.node);
+    }
+  }
+  for (const NodeId& node : named) {
+    if (!known.contains(node)) {
+      return Error{ErrorKind::kNotFound, "run '" + run.run_id + "' has no node '" + node +
+                                             "' (ddprun status lists its nodes)"};
+    }
+  }
+  return named.empty() ? std::vector<NodeId>(known.begin(), known.end()) : named;
+}
+
+}  // namespace
+
+void CoordinatorDriver::OnAsk(const Asking& asking, const std::shared_ptr<PendingAsk>& call) {
+  Asking meant = asking;
+  const auto nodes = [&]() -> Result<std::vector<NodeId>> {
+    RETURN_IF_ERROR(MayOperate(asking.token));
+    ASSIGN_OR_RETURN(meant.run_id, RunNamed(asking.run_id));
+    if (asking.call > 1) {
+      return std::vector<NodeId>();
+    }
+    return NodesAsked(runs_.at(meant.run_id)->state, asking.nodes);
+  }();
+  if (nodes) {
+    road_.OnAsk(meant, *nodes, call);
+  } else {
+    call->Refuse(nodes.error());
+  }
 }
 
 }  // namespace ddprun

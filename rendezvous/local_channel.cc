@@ -43,6 +43,38 @@ class LocalPendingSync final : public PendingSync {
   std::shared_ptr<LocalCall> call_;
 };
 
+// The second call. Whoever ends it first takes `heard`.
+struct LocalRoad {
+  SyncChannel::RoadHeard heard;
+  bool delivered = false;
+};
+
+class LocalPendingRoad final : public PendingRoad {
+ public:
+  LocalPendingRoad(Loop& loop, std::shared_ptr<LocalRoad> road)
+      : PendingRoad(road), loop_(loop), road_(std::move(road)) {}
+  ~LocalPendingRoad() override {
+    if (road_) {
+      End(Error{ErrorKind::kUnavailable, "superseded"});
+    }
+  }
+
+  void Answer(const RoadReply& reply) override { End(reply); }
+  void Refuse(const Error& error) override { End(error); }
+
+ private:
+  void End(Result<RoadReply> result) {
+    loop_.Post([road = std::exchange(road_, nullptr), result = std::move(result)] {
+      if (const auto heard = std::exchange(road->heard, nullptr)) {
+        heard(result);
+      }
+    });
+  }
+
+  Loop& loop_;
+  std::shared_ptr<LocalRoad> road_;
+};
+
 }  // namespace
 
 struct LocalSyncChannel::State : std::enable_shared_from_this<State> {
@@ -54,6 +86,32 @@ struct LocalSyncChannel::State : std::enable_shared_from_this<State> {
     loop.Post([weak = weak_from_this(), call] {
       if (const auto self = weak.lock(); self && call->delivered) {
         self->handlers.cancel(call->name);
+      }
+    });
+  }
+
+  void SendRoad(const RoadCall& call, SyncChannel::RoadHeard heard) {
+    EndRoad();
+    if (!handlers.road) {
+      return;
+    }
+    road = std::make_shared<LocalRoad>(LocalRoad{std::move(heard)});
+    loop.Post([weak = weak_from_this(), sent = road, call] {
+      if (const auto self = weak.lock(); self && sent->heard) {
+        sent->delivered = true;
+        self->handlers.road(call, std::make_shared<LocalPendingRoad>(self->loop, sent));
+      }
+    });
+  }
+
+  void EndRoad() {
+    if (!road || !road->heard) {
+      return;
+    }
+    road->heard = nullptr;
+    loop.Post([weak = weak_from_this(), given_up = std::exchange(road, nullptr)] {
+      if (const auto self = weak.lock(); self && given_up->delivered) {
+        self->handlers.gone(given_up.get());
       }
     });
   }
@@ -81,6 +139,7 @@ struct LocalSyncChannel::State : std::enable_shared_from_this<State> {
   RendezvousHandlers handlers;
   LoopTimer limit;
   std::shared_ptr<LocalCall> current;
+  std::shared_ptr<LocalRoad> road;
 };
 
 LocalSyncChannel::LocalSyncChannel(Loop& loop, RendezvousHandlers handlers)
@@ -88,6 +147,7 @@ LocalSyncChannel::LocalSyncChannel(Loop& loop, RendezvousHandlers handlers)
 
 LocalSyncChannel::~LocalSyncChannel() {
   state_->Cancel();
+  state_->EndRoad();
 }
 
 void LocalSyncChannel::Send(const NodeReport& report, Duration deadline, Done done) {
@@ -106,6 +166,10 @@ void LocalSyncChannel::Send(const NodeReport& report, Duration deadline, Done do
 
 void LocalSyncChannel::Cancel() {
   state_->Cancel();
+}
+
+void LocalSyncChannel::SendRoad(const RoadCall& call, RoadHeard heard) {
+  state_->SendRoad(call, std::move(heard));
 }
 
 }  // namespace ddprun

@@ -26,6 +26,7 @@ using UnixSocket = boost::asio::local::stream_protocol::socket;
 
 constexpr char kAsksStatus = 'D';
 constexpr char kAsksControl = 'C';
+constexpr char kAsksNodes = 'A';
 constexpr std::size_t kMostCallers = 16;
 constexpr std::uint32_t kLongestQuestion = 16 * 1024;
 constexpr std::uint32_t kLongestAnswer = 64 << 20;
@@ -153,10 +154,19 @@ class OperatorsDoor::State : public std::enable_shared_from_this<State> {
   }
 
   void Answer(const std::shared_ptr<Caller>& caller) {
-    const Result<std::string> answer = caller->head[0] == kAsksStatus ? Describe(caller->text)
-                                       : caller->head[0] == kAsksControl
-                                           ? Control(caller->text)
-                                           : Error{ErrorKind::kInvalid, "unknown question"};
+    switch (caller->head[0]) {
+      case kAsksStatus:
+        return Write(caller, Describe(caller->text));
+      case kAsksControl:
+        return Write(caller, Control(caller->text));
+      case kAsksNodes:
+        return AskNodes(caller);
+      default:
+        return Write(caller, Error{ErrorKind::kInvalid, "unknown question"});
+    }
+  }
+
+  static void Write(const std::shared_ptr<Caller>& caller, const Result<std::string>& answer) {
     const auto kind =
         static_cast<std::uint8_t>(answer ? 0 : 1 + static_cast<std::uint8_t>(answer.error().kind));
     caller->text = answer ? *answer : answer.error().message;
@@ -188,6 +198,40 @@ class OperatorsDoor::State : public std::enable_shared_from_this<State> {
     v1::ControlReply reply;
     reply.set_text(text.substr(0, kMaxTextBytes));
     return reply.SerializeAsString();
+  }
+
+  // One that is answered when there is something to say.
+  class Parked final : public PendingAsk {
+   public:
+    explicit Parked(std::shared_ptr<Caller> caller)
+        : PendingAsk(caller), caller_(std::move(caller)) {}
+    ~Parked() override {
+      if (caller_) {
+        Refuse({ErrorKind::kUnavailable, "superseded"});
+      }
+    }
+    void Answer(const AskReply& reply) override {
+      v1::AskReply wire;
+      ToProto(reply, &wire);
+      Write(std::exchange(caller_, nullptr), wire.SerializeAsString());
+    }
+    void Refuse(const Error& error) override { Write(std::exchange(caller_, nullptr), error); }
+
+   private:
+    std::shared_ptr<Caller> caller_;
+  };
+
+  void AskNodes(const std::shared_ptr<Caller>& caller) {
+    v1::AskRequest request;
+    if (!request.ParseFromString(caller->text) || !handlers_.ask) {
+      return Write(caller, Error{ErrorKind::kInvalid, "malformed question"});
+    }
+    Result<Asking> asking = AskingFromProto(request);
+    if (!asking) {
+      return Write(caller, asking.error());
+    }
+    asking->token = token_;  // The kernel has said who asks.
+    handlers_.ask(*asking, std::make_shared<Parked>(caller));
   }
 
   AsioLoop& loop_;
@@ -315,6 +359,19 @@ Result<std::string> AskControlAtDoor(const fs::path& run_directory, const Contro
     return Error{ErrorKind::kRefused, "the run sent a malformed reply"};
   }
   return reply.text();
+}
+
+Result<AskReply> AskNodesAtDoor(const fs::path& run_directory, const Asking& asking,
+                                Duration timeout) {
+  v1::AskRequest wire;
+  ToProto(asking, &wire);
+  ASSIGN_OR_RETURN(const std::string answer,
+                   AskAtDoor(run_directory, kAsksNodes, wire.SerializeAsString(), timeout));
+  v1::AskReply reply;
+  if (!reply.ParseFromString(answer)) {
+    return Error{ErrorKind::kRefused, "the run sent a malformed reply"};
+  }
+  return AskReplyFromProto(reply);
 }
 
 }  // namespace ddprun

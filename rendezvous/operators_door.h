@@ -1,12 +1,13 @@
 // Where operators of this machine ask a run that listens for nobody else: a Unix socket in its run
-// directory. Status and control alone, in the messages that a server takes.
+// directory. Status, control and errands alone, in the messages that a server takes.
 //
 // Hears only sockets of this user's and root's (the kernel says whose they are), so no token is
 // asked for. No gRPC, no thread. Bounded: a few callers at a time, a small question each, a moment
 // for it; whoever has not read its answer by then is closed.
 //
-//   question: 'D' or 'C', length (4 bytes), DescribeRequest or ControlRequest; one per connection
-//   answer:   0, length, DescribeReply or ControlReply; or 1 + the kind of an error, length, text
+//   question: 'D', 'C' or 'A', length (4 bytes), DescribeRequest, ControlRequest or AskRequest; one
+//             per connection
+//   answer:   0, length, the reply to it; or 1 + the kind of an error, length, text
 #pragma once
 
 #include <filesystem>
@@ -48,5 +49,8 @@ Result<std::vector<RunStatus>> AskStatusAtDoor(const std::filesystem::path& run_
                                                const RunId& run_id, Duration timeout);
 Result<std::string> AskControlAtDoor(const std::filesystem::path& run_directory,
                                      const ControlRequest& request, Duration timeout);
+// One call of an operator's errand (messages/errand.h).
+Result<AskReply> AskNodesAtDoor(const std::filesystem::path& run_directory, const Asking& asking,
+                                Duration timeout);
 
 }  // namespace ddprun

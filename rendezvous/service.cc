@@ -79,46 +79,53 @@ grpc::ServerUnaryReactor* EndAtOnce(grpc::CallbackServerContext* context,
   return reactor;
 }
 
-// The loop's side of a Sync call.
-class GrpcPendingSync final : public PendingSync {
+// A call that the loop has parked. The server closes: its owner may still answer, to nobody.
+class ParkedCall {
  public:
-  using Open = std::set<GrpcPendingSync*>;
+  using Open = std::set<ParkedCall*>;
+  virtual ~ParkedCall() = default;
+  virtual void RefuseEarly(const Error& error) = 0;
+};
 
-  GrpcPendingSync(std::shared_ptr<SyncCall> call, std::shared_ptr<Open> open)
-      : call_(std::move(call)), open_(std::move(open)) {
+// The loop's side of such a call.
+template <class Base, class Reply, class Wire>
+class GrpcPending final : public Base, public ParkedCall {
+ public:
+  template <class... Args>
+  GrpcPending(std::shared_ptr<UnaryCall<Wire>> call, std::shared_ptr<Open> open, Args... args)
+      : Base(args...), call_(std::move(call)), open_(std::move(open)) {
     open_->insert(this);
   }
-  ~GrpcPendingSync() override {
+  ~GrpcPending() override {
     if (call_) {
       Refuse({ErrorKind::kUnavailable, "superseded"});
     }
   }
 
-  void Answer(const SyncReply& reply) override {
-    TakeCall()->Answer([&](v1::SyncReply* wire) { ToProto(reply, wire); });
+  void Answer(const Reply& reply) override {
+    TakeCall()->Answer([&](Wire* wire) { ToProto(reply, wire); });
   }
   void Refuse(const Error& error) override { TakeCall()->Refuse(StatusOf(error)); }
-
-  // The server closes: the owner may still answer, to nobody.
-  void RefuseEarly(const Error& error) { call_->Refuse(StatusOf(error)); }
+  void RefuseEarly(const Error& error) override { call_->Refuse(StatusOf(error)); }
 
  private:
-  std::shared_ptr<SyncCall> TakeCall() {
+  std::shared_ptr<UnaryCall<Wire>> TakeCall() {
     CHECK(call_ != nullptr);
     open_->erase(this);
     return std::exchange(call_, nullptr);
   }
 
-  std::shared_ptr<SyncCall> call_;
+  std::shared_ptr<UnaryCall<Wire>> call_;
   std::shared_ptr<Open> open_;
 };
+using GrpcPendingSync = GrpcPending<PendingSync, SyncReply, v1::SyncReply>;
 
 }  // namespace
 
 struct RendezvousService::Inbox {
   Loop& loop;
   RendezvousHandlers handlers;
-  std::shared_ptr<GrpcPendingSync::Open> open = std::make_shared<GrpcPendingSync::Open>();
+  std::shared_ptr<ParkedCall::Open> open = std::make_shared<ParkedCall::Open>();
   PeerCalls peers;
   std::function<void(const std::string&)> let_in;  // May be unset.
   bool closed = false;                             // All but `loop` is the loop's.
@@ -178,6 +185,30 @@ grpc::ServerUnaryReactor* AnswerOnLoop(const std::shared_ptr<Inbox>& inbox,
       call->Answer([&](Reply* wire) { tell(*answer, wire); });
     } else {
       call->Refuse(StatusOf(answer.error()));
+    }
+  });
+  return call.get();
+}
+
+// One that is parked until there is something to say: `park` gets it, on the loop.
+template <class Inbox, class Wire, class Base, class Reply, class Asked>
+grpc::ServerUnaryReactor* ParkOnLoop(
+    const std::shared_ptr<Inbox>& inbox, grpc::CallbackServerContext* context, Wire* wire,
+    Asked asked,
+    std::function<void(const Asked&, std::shared_ptr<Base>)> RendezvousHandlers::*park) {
+  const auto key = std::make_shared<char>();  // Its address is a name of its own.
+  const auto call = UnaryCall<Wire>::Open(wire, [inbox, key] {
+    inbox->loop.Post([inbox, key] {
+      if (!inbox->closed) {
+        inbox->handlers.gone(key.get());
+      }
+    });
+  });
+  const std::string peer = PlainPeer(context->peer());
+  inbox->loop.Post([inbox, call, peer, key, park, asked = std::move(asked)] {
+    if (inbox->Admits(*call, peer)) {
+      (inbox->handlers.*park)(asked, std::make_shared<GrpcPending<Base, Reply, Wire>>(
+                                         call, inbox->open, std::shared_ptr<const void>(key)));
     }
   });
   return call.get();
@@ -273,6 +304,41 @@ grpc::ServerUnaryReactor* RendezvousService::Witness(grpc::CallbackServerContext
       [](const WitnessAnswer& answer, v1::WitnessReply* wire) { ToProto(answer, wire); });
 }
 
+grpc::ServerUnaryReactor* RendezvousService::Road(grpc::CallbackServerContext* context,
+                                                  const v1::RoadRequest* request,
+                                                  v1::RoadReply* reply) {
+  if (const grpc::Status allowed = gate_.Check(*context); !allowed.ok()) {
+    return EndAtOnce(context, allowed);
+  }
+  Result<RoadCall> call = RoadCallFromProto(*request);
+  if (!call) {
+    return EndAtOnce(context, StatusOf(call.error()));
+  }
+  if (!inbox_->handlers.road) {
+    return EndAtOnce(context, {grpc::StatusCode::UNIMPLEMENTED, ""});
+  }
+  v1::RoadRequest().Swap(const_cast<v1::RoadRequest*>(request));  // Else it stays while parked.
+  return ParkOnLoop<Inbox, v1::RoadReply, PendingRoad, RoadReply, RoadCall>(
+      inbox_, context, reply, *std::move(call), &RendezvousHandlers::road);
+}
+
+grpc::ServerUnaryReactor* RendezvousService::Ask(grpc::CallbackServerContext* context,
+                                                 const v1::AskRequest* request,
+                                                 v1::AskReply* reply) {
+  if (const grpc::Status allowed = gate_.Check(*context); !allowed.ok()) {
+    return EndAtOnce(context, allowed);
+  }
+  Result<Asking> asking = AskingFromProto(*request);
+  if (!asking) {
+    return EndAtOnce(context, StatusOf(asking.error()));
+  }
+  if (!inbox_->handlers.ask) {
+    return EndAtOnce(context, {grpc::StatusCode::UNIMPLEMENTED, ""});
+  }
+  return ParkOnLoop<Inbox, v1::AskReply, PendingAsk, AskReply, Asking>(
+      inbox_, context, reply, *std::move(asking), &RendezvousHandlers::ask);
+}
+
 void RendezvousService::OnLetIn(std::function<void(const std::string&)> callback) {
   inbox_->let_in = std::move(callback);
 }
@@ -300,7 +366,7 @@ std::optional<Time> RendezvousService::NextSilent(Duration patience) const {
 void RendezvousService::Close() {
   inbox_->closed = true;
   inbox_->let_in = nullptr;
-  for (GrpcPendingSync* pending : *inbox_->open) {
+  for (ParkedCall* const pending : *inbox_->open) {
     pending->RefuseEarly({ErrorKind::kUnavailable, "the rendezvous is shutting down"});
   }
 }

@@ -35,6 +35,10 @@ class RendezvousService final : public v1::Rendezvous::CallbackService {
   grpc::ServerUnaryReactor* Witness(grpc::CallbackServerContext* context,
                                     const v1::WitnessRequest* request,
                                     v1::WitnessReply* reply) override;
+  grpc::ServerUnaryReactor* Road(grpc::CallbackServerContext* context,
+                                 const v1::RoadRequest* request, v1::RoadReply* reply) override;
+  grpc::ServerUnaryReactor* Ask(grpc::CallbackServerContext* context, const v1::AskRequest* request,
+                                v1::AskReply* reply) override;
 
   // Before the first connection: called on the loop at a connection's first call that may be made
   // here.

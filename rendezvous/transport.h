@@ -19,6 +19,7 @@
 #include "common/time.h"
 #include "rendezvous/core/status.h"
 #include "rendezvous/core/succession/witness.h"
+#include "rendezvous/messages/errand.h"
 #include "rendezvous/messages/messages.h"
 
 namespace ddprun {
@@ -32,6 +33,25 @@ class PendingSync {
   virtual void Answer(const SyncReply& reply) = 0;
   virtual void Refuse(const Error& error) = 0;
 };
+
+// Likewise, of the calls by which errands travel (messages/errand.h). `key` names one for as long
+// as its connection may close.
+template <class Reply>
+class PendingCall {
+ public:
+  explicit PendingCall(std::shared_ptr<const void> key) : key_(std::move(key)) {}
+  virtual ~PendingCall() = default;
+  PendingCall(const PendingCall&) = delete;
+  PendingCall& operator=(const PendingCall&) = delete;
+  virtual void Answer(const Reply& reply) = 0;
+  virtual void Refuse(const Error& error) = 0;
+  const void* key() const { return key_.get(); }
+
+ private:
+  const std::shared_ptr<const void> key_;
+};
+using PendingRoad = PendingCall<RoadReply>;
+using PendingAsk = PendingCall<AskReply>;
 
 // Which call of which membership.
 struct CallName {
@@ -66,9 +86,14 @@ struct RendezvousHandlers {
   std::function<Result<std::string>(const ControlRequest&)> control;
   // Of a node that is on a list: what it knows of claims to the server's part.
   std::function<Result<WitnessAnswer>(const WitnessRequest&)> witness;
+  // A node's second call, and an operator's who asks nodes something. None: no errand is carried.
+  std::function<void(const RoadCall&, std::shared_ptr<PendingRoad>)> road;
+  std::function<void(const Asking&, std::shared_ptr<PendingAsk>)> ask;
+  // A call of these two was given up, or its connection closed.
+  std::function<void(const void* key)> gone;
 };
 
-// A node's side: at most one call is open.
+// A node's side: at most one report is open, and one second call.
 class SyncChannel {
  public:
   // The report's sequence number, so that the receiver can drop what is not its newest.
@@ -84,6 +109,11 @@ class SyncChannel {
   // Called once reports go to another server than before, where no call is open. Most channels have
   // one for ever.
   virtual void OnAnotherServer(std::function<void()> /*changed*/) {}
+
+  // The second call; an earlier one is given up. `heard` comes once, but not where the channel ends
+  // meanwhile. It has no deadline. Where a channel carries none, nothing comes.
+  using RoadHeard = std::function<void(Result<RoadReply> reply)>;
+  virtual void SendRoad(const RoadCall& /*call*/, RoadHeard /*heard*/) {}
 };
 
 }  // namespace ddprun

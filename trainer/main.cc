@@ -208,6 +208,9 @@ int Main(int argc, char** argv) {
   EndWhenNcclGivesUp([](const Error& error) { EndAtOnce(error, std::nullopt); });
   const Notifier notifier(env->notify_socket);
   notifier.Send("READY=1\nPHASE=join\nEXTEND_TIMEOUT_USEC=600000000");
+  if (!config.checkpoint_dir.empty()) {
+    notifier.Send("SAVE_SIGNAL=" + std::to_string(StopRequest::SaveSignal()));
+  }
   SetThreads(ThreadsFor(config, *env));
   if (config.learning.deterministic) {
     DemandDeterminism();

@@ -15,7 +15,8 @@ namespace {
 // A handler has nowhere else to write to.
 std::atomic<int> asked{0};
 std::atomic<bool> ends_on_second{false};
-static_assert(std::atomic<int>::is_always_lock_free);
+std::atomic<bool> save_asked{false};
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
 
 void OnSignal(int signal, siginfo_t* info, void*) {
   if (SaysEndAtOnce(*info) || (signal == SIGINT && asked != 0 && ends_on_second)) {
@@ -23,6 +24,10 @@ void OnSignal(int signal, siginfo_t* info, void*) {
   }
   int none = 0;
   asked.compare_exchange_strong(none, signal);
+}
+
+void OnSaveSignal(int) {
+  save_asked = true;
 }
 
 }  // namespace
@@ -35,6 +40,18 @@ void StopRequest::Catch(bool alone) {
   for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2}) {
     CHECK(::sigaction(signal, &action, nullptr) == 0);
   }
+  struct sigaction save {};
+  save.sa_handler = OnSaveSignal;
+  save.sa_flags = SA_RESTART;
+  CHECK(::sigaction(SaveSignal(), &save, nullptr) == 0);
+}
+
+int StopRequest::SaveSignal() {
+  return SIGURG;
+}
+
+bool StopRequest::TakeSave() {
+  return save_asked.exchange(false);
 }
 
 std::optional<int> StopRequest::Signal() {

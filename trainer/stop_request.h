@@ -1,4 +1,5 @@
 // TERM, INT, USR1 and USR2 as a request: save at the next step that all ranks agree on, and end.
+// URG as another one: save, and go on.
 //
 // Decides only for this process: until Catch, and for a signal that says "end at once"
 // (proto/stop_signal.h), the process ends as it would without a handler. Who else was asked, and
@@ -16,6 +17,11 @@ class StopRequest {
 
   // The first signal that asked; none: nobody has.
   static std::optional<int> Signal();
+
+  // By which signal a save is asked for: one that harms nobody who does not expect it.
+  static int SaveSignal();
+  // Whether one was, since the last call.
+  static bool TakeSave();
 };
 
 }  // namespace ddprun

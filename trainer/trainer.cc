@@ -179,7 +179,7 @@ Result<void> Trainer::AgreeOnStop() {
     next = std::clamp(std::floor(steps / seconds * kAgreeInterval), 1.0, kMaxReport);
   }
   const RunFiles::Asked asked = run_files_ ? run_files_->Poll() : RunFiles::Asked{};
-  save_asked_ = save_asked_ || asked.save;
+  save_asked_ = save_asked_ || asked.save || (IsRankZero() && StopRequest::TakeSave());
   // Whether one asks to stop, when to ask again, how many may not leave their state in memory now;
   // and what rank 0 has handed over to its disk, if it is left.
   std::array<double, 5> sums = {StopRequest::Signal() || asked.stop ? 1.0 : 0.0, next,

@@ -82,6 +82,7 @@ struct JobEndKnown {
   Time ends;
   std::int64_t unix_seconds = 0;  // The same moment, for people.
   std::optional<Time> stop;       // When the workers are to save and end; none: nobody asked.
+  bool asked = false;             // By an operator (ddprun stop --soon): no scheduler knows of it.
 };
 // Another server is spoken to from now on, and it was not asked yet.
 struct ServerChanged {};

@@ -111,7 +111,10 @@ std::optional<Time> StopTime(const AgentState& state) {
 
 void OnTimeUp(AgentStep& step) {
   const auto left = std::max<Time::duration>(step.state.job_end->ends - step.now, {});
-  Preempt(step, {kPreempted}, "the job ends in " + FormatDuration(left) + " (--stop-before)");
+  Preempt(step, {kPreempted},
+          step.state.job_end->asked
+              ? "an operator wants the run to save and end (ddprun stop --soon)"
+              : "the job ends in " + FormatDuration(left) + " (--stop-before)");
 }
 
 }  // namespace ddprun

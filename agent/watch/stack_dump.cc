@@ -168,9 +168,47 @@ bool IsPython(pid_t pid) {
   return !error && exe.filename().native().starts_with("python");
 }
 
+// 'R', 'S', 'D', 'T', 'Z', ...; 0: gone.
+char StateLetter(const fs::path& task) {
+  const std::string state = StateOf(task);
+  return state == "gone" || state.empty() ? '\0' : state.front();
+}
+
+// Why no tool may hold a process that is to go on; "": it may.
+std::string WhyHandsOff(const std::vector<fs::path>& threads) {
+  for (const fs::path& thread : threads) {
+    switch (StateLetter(thread)) {
+      case 'T':
+      case 't':
+        return "it is stopped, or a debugger holds it";
+      case 'D':
+        return "it waits in the kernel where nothing can wake it";
+      case 'Z':
+      case 'X':
+        return "it is dying";
+      default:
+        break;
+    }
+  }
+  return "";
+}
+
+// As RunTool. A tool that was killed may have left the stop behind with which it took hold, or one
+// that is to come; SIGCONT ends both.
+bool Hold(pid_t pid, const std::vector<fs::path>& threads, bool live,
+          const std::vector<std::string>& command, Clock::time_point deadline,
+          const std::function<void(std::string_view)>& put) {
+  const bool told = RunTool(command, deadline, put);
+  if (live && (!told || !WhyHandsOff(threads).empty())) {
+    ::kill(pid, SIGCONT);
+  }
+  return told;
+}
+
 }  // namespace
 
-bool DumpStacks(pid_t pid, Duration limit, const std::function<void(std::string_view)>& put) {
+bool DumpStacks(pid_t pid, Duration limit, bool live,
+                const std::function<void(std::string_view)>& put) {
   const Clock::time_point deadline = Clock::now() + limit;
   const std::vector<fs::path> threads = ThreadsOf(pid);
   if (threads.empty()) {
@@ -179,20 +217,25 @@ bool DumpStacks(pid_t pid, Duration limit, const std::function<void(std::string_
   for (const fs::path& thread : threads) {
     put(KernelView(thread));
   }
+  if (const std::string why = live ? WhyHandsOff(threads) : ""; !why.empty()) {
+    put("(no debugger is used: " + why + ")\n");
+    return true;
+  }
   ::unsetenv("DEBUGINFOD_URLS");  // gdb would ask a network for symbols.
   const std::string number = std::to_string(pid);
   const std::string py_spy = IsPython(pid) ? FindInPath("py-spy") : "";
   if (!py_spy.empty()) {
     put("-- py-spy:\n");
-    if (RunTool({py_spy, "dump", "--pid", number}, deadline, put)) {
+    if (Hold(pid, threads, live, {py_spy, "dump", "--pid", number}, deadline, put)) {
       return true;
     }
   }
   const std::string gdb = FindInPath("gdb");
   if (!gdb.empty()) {
     put("-- gdb:\n");
-    RunTool({gdb, "-nx", "-nw", "-batch", "-p", number, "-ex", "thread apply all backtrace 60"},
-            deadline, put);
+    Hold(pid, threads, live,
+         {gdb, "-nx", "-nw", "-batch", "-p", number, "-ex", "thread apply all backtrace 60"},
+         deadline, put);
   }
   if (py_spy.empty() && gdb.empty()) {
     put("(neither gdb nor, for Python, py-spy is in PATH: this is all that is known)\n");

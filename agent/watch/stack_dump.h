@@ -3,7 +3,10 @@
 //
 // For a process of its own (`ddprun stacks`), since it blocks: on /proc, and on the tools, which
 // get `limit` at most and are killed then. Bounded: kMaxThreads threads and kMaxToolBytes bytes.
-// Never changes the process, but for the moment in which a tool holds it.
+// Never changes the process, but for the moment in which a tool holds it. A process that is to go
+// on
+// (`live`) is held by no tool while it is stopped or waits in the kernel where nothing wakes it: a
+// tool that is killed there could leave it stopped for ever. One that was stopped so is continued.
 #pragma once
 
 #include <sys/types.h>
@@ -20,6 +23,7 @@ inline constexpr std::size_t kMaxThreads = 256;
 inline constexpr std::size_t kMaxToolBytes = 256 * 1024;
 
 // Calls `put` with each part as soon as it is known, the kernel's first. False: no such process.
-bool DumpStacks(pid_t pid, Duration limit, const std::function<void(std::string_view)>& put);
+bool DumpStacks(pid_t pid, Duration limit, bool live,
+                const std::function<void(std::string_view)>& put);
 
 }  // namespace ddprun

@@ -61,7 +61,8 @@ class StackTaker::State : public std::enable_shared_from_this<State> {
     const auto child = std::make_shared<LaunchUnderWay>();
     children_.push_back(child);
     loop_.RunBounded(  // It keeps its limit itself, and then has something to write.
-        2 * limit_, [child, spec = SpecOf(job)] { RunToEnd(spec, *child); },
+        2 * limit_,
+        [child, spec = SpecOf(job), output = job.output] { RunToEnd(spec, *child, output); },
         [weak = weak_from_this(), round = round_](bool) {
           if (const auto self = weak.lock(); self && self->round_ == round) {
             --self->running_;
@@ -72,10 +73,12 @@ class StackTaker::State : public std::enable_shared_from_this<State> {
 
   // On a thread, which stays for as long as the child, which would die with it (PDEATHSIG). Whoever
   // sweeps up the generation takes its status.
-  static void RunToEnd(const WorkerSpec& spec, LaunchUnderWay& under_way) {
+  static void RunToEnd(const WorkerSpec& spec, LaunchUnderWay& under_way,
+                       const std::shared_ptr<UniqueFd>& output) {
     const UniqueFd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
+    const int out = output ? output->get() : nothing.get();
     const Result<LaunchedWorker> child =
-        nothing ? LaunchWorker(spec, {nothing.get(), nothing.get(), nothing.get()}, &under_way)
+        nothing ? LaunchWorker(spec, {nothing.get(), out, nothing.get()}, &under_way)
                 : SystemError("open", "/dev/null", errno);
     if (!child) {
       Log(LogLevel::kWarning, child.error().message);
@@ -91,9 +94,15 @@ class StackTaker::State : public std::enable_shared_from_this<State> {
   WorkerSpec SpecOf(const StackJob& job) const {
     WorkerSpec spec;
     spec.command.file = program_;
-    spec.command.argv = {
-        "ddprun",  "stacks",  "--limit", std::to_string(static_cast<double>(limit_.count()) / 1000),
-        "--title", job.title, "--into",  job.file.native()};
+    spec.command.argv = {"ddprun",  "stacks",
+                         "--limit", std::to_string(static_cast<double>(limit_.count()) / 1000),
+                         "--title", job.title};
+    if (!job.file.empty()) {
+      spec.command.argv.insert(spec.command.argv.end(), {"--into", job.file.native()});
+    }
+    if (job.live) {
+      spec.command.argv.push_back("--live");
+    }
     if (!job.also.empty()) {
       spec.command.argv.insert(spec.command.argv.end(), {"--also", job.also.native()});
     }

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "common/files.h"
 #include "common/loop.h"
 
 namespace ddprun {
@@ -22,8 +23,10 @@ namespace ddprun {
 struct StackJob {
   pid_t pid = 0;
   std::string title;           // The first line.
-  std::filesystem::path file;  // Made anew, mode 0600.
+  std::filesystem::path file;  // Made anew, mode 0600. Empty: `output`.
   std::filesystem::path also;  // Appended to it too where this file exists: the worker's stderr.
+  std::shared_ptr<UniqueFd> output = nullptr;
+  bool live = false;  // It is to go on: --live.
 };
 
 class StackTaker {

@@ -21,7 +21,7 @@ namespace ddprun {
 namespace {
 
 constexpr std::size_t kMaxTimers = 4096;
-constexpr Duration kLongestWait{3'600'000};  // The wall clock may be set meanwhile.
+constexpr Duration kLongestTimer{3'600'000};  // The wall clock may be set meanwhile.
 
 double WallSeconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -137,7 +137,7 @@ class TimerWatchdog::State : public std::enable_shared_from_this<State> {
     }
     if (next) {
       const double seconds =
-          std::min(*next - now, std::chrono::duration<double>(kLongestWait).count());
+          std::min(*next - now, std::chrono::duration<double>(kLongestTimer).count());
       timer_.ArmAt(loop_.Now() + Duration(static_cast<Duration::rep>(seconds * 1000) + 1),
                    [this] { LookAtTimers(); });
     } else {

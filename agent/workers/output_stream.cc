@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <utility>
 
 namespace ddprun {
@@ -12,6 +13,12 @@ namespace {
 constexpr std::size_t kPiece = 64 * 1024;
 // A worker may enlarge its pipe up to the system's limit, 1 MiB by default.
 constexpr std::size_t kMostInAPipe = 1024 * 1024;
+
+std::int64_t WhenRead() {  // For people.
+  return std::chrono::floor<std::chrono::milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
 
 }  // namespace
 
@@ -85,6 +92,10 @@ OutputStream::Outcome OutputStream::ReadOnePiece() {
 void OutputStream::Take(std::string_view bytes) {
   if (plan_.keep_tail) {
     tail_.Feed(bytes);
+  }
+  if (plan_.kept) {
+    plan_.kept->Append(plan_.local_rank, plan_.keep_tail ? ErrandStream::kErr : ErrandStream::kOut,
+                       bytes, WhenRead());
   }
   if (plan_.file) {
     plan_.file->Append(bytes);

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "agent/workers/kept_output.h"
 #include "agent/workers/line_assembler.h"
 #include "agent/workers/output_sink.h"
 #include "common/asio_loop.h"
@@ -37,6 +38,8 @@ class OutputStream : public std::enable_shared_from_this<OutputStream> {
     std::vector<std::string> filters;
     std::string prefix;  // On the console.
     bool keep_tail = false;
+    std::shared_ptr<KeptOutput> kept;  // nullptr: not kept for who asks later.
+    std::uint32_t local_rank = 0;      // There.
   };
 
   OutputStream(AsioLoop& loop, UniqueFd pipe, Plan plan);

@@ -48,7 +48,8 @@ struct RunnerEvents {
 struct RunnerConfig {
   Duration drain_limit = std::chrono::seconds(1);  // Wait for EOF of a pipe that somebody holds.
   Duration unkillable_after = std::chrono::seconds(5);
-  std::optional<WarmPlan> warm;  // None: every worker is started from its file.
+  std::shared_ptr<KeptOutput> kept = nullptr;  // None: what workers print is not kept.
+  std::optional<WarmPlan> warm;                // None: every worker is started from its file.
 };
 
 class ProcessRunner {

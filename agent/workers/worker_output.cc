@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <set>
 #include <utility>
 
 #include "common/files.h"
@@ -89,11 +90,17 @@ std::vector<std::string> LastLinesOf(const fs::path& log) {
   return tail.Lines();
 }
 
-Consoles::Consoles(Loop& loop)
+Consoles::Consoles(Loop& loop, std::shared_ptr<KeptOutput> the_kept)
     : out(loop, DuplicateStdio(STDOUT_FILENO), "standard output"),
-      err(loop, DuplicateStdio(STDERR_FILENO), "standard error") {}
+      err(loop, DuplicateStdio(STDERR_FILENO), "standard error"),
+      kept(std::move(the_kept)) {}
 
 namespace {
+
+// And not a template.
+bool IsWorkers(const WorkerSpec& spec) {
+  return spec.environment.contains("RANK");
+}
 
 // The agent reads it in a pipe, else the worker has it as its own.
 bool PassesTheAgent(const StreamPlan& plan, bool is_error) {
@@ -172,7 +179,7 @@ void Consoles::Flush(Duration limit) {
 
 class WorkerOutput::State {
  public:
-  void Add(AsioLoop& loop, Consoles& consoles, const StreamPlan& plan, OpenedOutput::Stream opened);
+  void Add(AsioLoop& loop, Consoles& consoles, const WorkerSpec& spec, OpenedOutput::Stream opened);
   bool drained() const;
   void SayWhenDrained();
 
@@ -182,15 +189,18 @@ class WorkerOutput::State {
   std::function<void()> on_drained;
 };
 
-void WorkerOutput::State::Add(AsioLoop& loop, Consoles& consoles, const StreamPlan& plan,
+void WorkerOutput::State::Add(AsioLoop& loop, Consoles& consoles, const WorkerSpec& spec,
                               OpenedOutput::Stream opened) {
   const bool is_error = opened.target == STDERR_FILENO;
+  const StreamPlan& plan = is_error ? spec.err : spec.out;
   OutputSink& console = is_error ? consoles.err : consoles.out;
   OutputStream::Plan stream{.console = plan.console ? &console : nullptr,
                             .open_line = &consoles.open_line,
                             .filters = plan.filters,
                             .prefix = plan.prefix,
-                            .keep_tail = is_error};
+                            .keep_tail = is_error,
+                            .kept = IsWorkers(spec) ? consoles.kept : nullptr,
+                            .local_rank = spec.local_rank};
   if (opened.file) {
     stream.file = std::make_unique<OutputSink>(loop, std::move(opened.file), plan.file.native());
   }
@@ -221,9 +231,16 @@ void WorkerOutput::State::SayWhenDrained() {
 WorkerOutput::WorkerOutput(AsioLoop& loop, Consoles& consoles, const WorkerSpec& spec,
                            OpenedOutput opened)
     : state_(std::make_shared<State>()) {
+  std::set<ErrandStream> past = {ErrandStream::kOut, ErrandStream::kErr};
   for (OpenedOutput::Stream& stream : opened.streams) {
-    const bool is_error = stream.target == STDERR_FILENO;
-    state_->Add(loop, consoles, is_error ? spec.err : spec.out, std::move(stream));
+    past.erase(stream.target == STDERR_FILENO ? ErrandStream::kErr : ErrandStream::kOut);
+    state_->Add(loop, consoles, spec, std::move(stream));
+  }
+  for (const ErrandStream stream : past) {
+    if (consoles.kept && IsWorkers(spec)) {
+      consoles.kept->GoesPast(spec.local_rank, stream,
+                              (stream == ErrandStream::kErr ? spec.err : spec.out).file);
+    }
   }
   if (!PassesTheAgent(spec.err, true)) {
     state_->error_file = spec.err.file;

@@ -24,7 +24,8 @@ namespace ddprun {
 
 // The agent's own stdout and stderr.
 struct Consoles {
-  explicit Consoles(Loop& loop);
+  // `kept`: of what workers print; none: it is not kept.
+  explicit Consoles(Loop& loop, std::shared_ptr<KeptOutput> kept = nullptr);
   // What was not taken yet, for people; "": all was.
   std::string Unread() const;
   // Blocks until all was, or the limit is over.
@@ -32,6 +33,7 @@ struct Consoles {
   OutputSink out;
   OutputSink err;
   OpenLine open_line;  // Of both.
+  std::shared_ptr<KeptOutput> kept;
 };
 
 // What a worker wrote to stderr last, as far as the agent has it: else it is in `log`.

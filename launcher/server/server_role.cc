@@ -30,7 +30,7 @@ constexpr Duration kHelloTimeout{3'000};
 constexpr Duration kNobodyThere{30'000};
 constexpr Duration kSaidAfter{1'000};
 constexpr Duration kLookAgain{20};
-constexpr Duration kSealPatience{1'000};
+constexpr Duration kOwnSealPatience{1'000};
 
 // With TLS only a node that has a certificate can.
 bool MayServe(const LaunchConfig& config) {
@@ -149,7 +149,7 @@ void KeepClaimsOnList(const std::vector<Endpoint>& list, const Access& access,
   GrpcWitnessCalls::AskToken ask;
   if (sealed_for) {
     ask = [run = *sealed_for](const Endpoint& endpoint) {
-      const Result<std::string> token = TokenSealedAt(endpoint, run, kSealPatience);
+      const Result<std::string> token = TokenSealedAt(endpoint, run, kOwnSealPatience);
       if (!token) {
         Log(LogLevel::kDebug, token.error().message);
       }
@@ -188,8 +188,7 @@ std::optional<ServerFiles> ServerRole::OpenDoor(AsioLoop& loop,
   auto files =
       door ? ServerFiles::PublishDoor(run_directory, run_id) : Result<ServerFiles>(door.error());
   if (!files) {
-    Log(LogLevel::kWarning,
-        "ddprun status, drain and stop will not find this run: " + files.error().message);
+    Log(LogLevel::kWarning, "ddprun's verbs will not find this run: " + files.error().message);
     return {};
   }
   operators_door = *std::move(door);

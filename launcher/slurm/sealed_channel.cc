@@ -30,6 +30,10 @@ class SealedChannel::State : public std::enable_shared_from_this<SealedChannel::
     channel_->Cancel();
   }
 
+  void SendRoad(const RoadCall& call, RoadHeard heard) {
+    channel_->SendRoad(call, std::move(heard));
+  }
+
   void Close() {
     Cancel();
     channel_.reset();
@@ -110,6 +114,10 @@ void SealedChannel::Send(const NodeReport& report, Duration deadline, Done done)
 
 void SealedChannel::Cancel() {
   state_->Cancel();
+}
+
+void SealedChannel::SendRoad(const RoadCall& call, RoadHeard heard) {
+  state_->SendRoad(call, std::move(heard));
 }
 
 }  // namespace ddprun

@@ -22,6 +22,7 @@ class SealedChannel final : public SyncChannel {
 
   void Send(const NodeReport& report, Duration deadline, Done done) override;
   void Cancel() override;
+  void SendRoad(const RoadCall& call, RoadHeard heard) override;  // With the token of the moment.
 
  private:
   class State;

@@ -48,7 +48,7 @@ int PrintStacks(const StacksRequest& request) {
     for (const pid_t process : processes) {
       const auto left = std::chrono::ceil<Duration>(deadline - std::chrono::steady_clock::now());
       put("-- process " + std::to_string(process) + ":\n");
-      if (!DumpStacks(process, std::max(left, Duration{0}), put)) {
+      if (!DumpStacks(process, std::max(left, Duration{0}), request.live, put)) {
         put("(there is no such process)\n");
         code = process == pid ? 1 : code;
       }

@@ -17,6 +17,7 @@ struct StacksRequest {
   std::string title;       // The first line; empty: none.
   std::string into;        // This file, made anew with mode 0600; empty: stdout.
   std::string also;        // Appended to this file too, if it exists.
+  bool live = false;       // Nothing may be left stopped: it is to go on.
 };
 
 // 0, or 1 if a process is not there or the file cannot be made.

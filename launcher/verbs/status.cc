@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <tuple>
 
 #include "common/exit_code.h"
 #include "common/files.h"
@@ -89,10 +90,10 @@ std::string Table(const std::vector<std::vector<std::string>>& rows) {
   return text;
 }
 
-std::string Nodes(const RunStatus& run) {
+std::string Nodes(const RunStatus& run, std::size_t shown) {
   std::vector<std::vector<std::string>> rows = {
       {"NODE", "HOST", "STATE", "RANKS", "SEEN", "STEP", "PHASE"}};
-  for (std::size_t i = 0; i < std::min(run.nodes.size(), kShownNodes); ++i) {
+  for (std::size_t i = 0; i < std::min(run.nodes.size(), shown); ++i) {
     const NodeStatus& node = run.nodes[i];
     const bool heard = node.step > 0 || !node.phase.empty();
     rows.push_back(
@@ -109,7 +110,7 @@ std::string Newest(const Startup& startup) {
          FormatDuration(startup.age) + " ago" + (startup.stop ? ", cause: " + startup.cause : "");
 }
 
-std::string OneRun(const RunStatus& run, std::int64_t now_unix) {
+std::string Beginning(const RunStatus& run, std::int64_t now_unix) {
   std::string text = Headline(run, now_unix) + "\n";
   if (!run.waits_for.empty()) {
     text += run.waits_for + "\n";
@@ -117,8 +118,13 @@ std::string OneRun(const RunStatus& run, std::int64_t now_unix) {
   if (!run.outcome.empty()) {
     text += "outcome: " + run.outcome + " (exit code " + std::to_string(run.exit_code) + ")\n";
   }
+  return text;
+}
+
+std::string OneRun(const RunStatus& run, std::int64_t now_unix) {
+  std::string text = Beginning(run, now_unix);
   if (!run.nodes.empty()) {
-    text += Nodes(run);
+    text += Nodes(run, kShownNodes);
   }
   if (!run.startups.empty()) {
     text += Newest(run.startups.back()) + "\n";
@@ -148,6 +154,34 @@ std::string FormatStatus(const std::vector<RunStatus>& runs, const std::string& 
     }
   }
   return Printable(text);
+}
+
+std::string FormatScreen(const RunStatus& run, const std::string& headline, std::int64_t now_unix,
+                         std::size_t rows) {
+  RunStatus sorted = run;
+  std::ranges::stable_sort(sorted.nodes, [](const NodeStatus& a, const NodeStatus& b) {
+    const auto place = [](const NodeStatus& node) {
+      return std::tuple(node.late == 0, node.in_world && node.state == "running", node.step);
+    };
+    return place(a) < place(b);
+  });
+  std::string text = (headline.empty() ? "" : headline + "\n") + Beginning(run, now_unix);
+  const auto used = static_cast<std::size_t>(std::ranges::count(text, '\n'));
+  // The table's head, what is left out, the last recovery and some events.
+  constexpr std::size_t kBelow = 3;
+  const std::size_t events = std::min(run.events.size(), rows / 4);
+  const std::size_t left = rows > used + kBelow + events ? rows - used - kBelow - events : 1;
+  text += run.nodes.empty() ? "" : Nodes(sorted, left);
+  text += run.startups.empty() ? "" : Newest(run.startups.back()) + "\n";
+  for (std::size_t i = run.events.size() - events; i < run.events.size(); ++i) {
+    text += FormatDuration(run.events[i].age) + " ago: " + run.events[i].text + "\n";
+  }
+  return Printable(text);
+}
+
+Result<std::vector<RunStatus>> RunsAt(const ServerPlace& place, const RunId& run_id) {
+  return place.door.empty() ? AskStatus(place.endpoint, run_id, kStatusPatience, place.access)
+                            : AskStatusAtDoor(place.door, run_id, kStatusPatience);
 }
 
 std::string StatusJson(const std::vector<RunStatus>& runs, const std::string& where,
@@ -199,10 +233,7 @@ int PrintStatus(const StatusRequest& request) {
     std::fprintf(stderr, "ddprun status: %s\n", place.error().message.c_str());
     return ExitCodeOf(place.error());
   }
-  const auto runs =
-      place->door.empty()
-          ? AskStatus(place->endpoint, request.server.run_id, kStatusPatience, place->access)
-          : AskStatusAtDoor(place->door, request.server.run_id, kStatusPatience);
+  const auto runs = RunsAt(*place, request.server.run_id);
   if (!runs) {
     std::fprintf(stderr, "ddprun status: %s\n", Printable(runs.error().message).c_str());
     return ExitCodeOf(runs.error());

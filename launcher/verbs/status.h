@@ -17,12 +17,22 @@ struct StatusRequest {
   ServerQuery server;
   bool json = false;
   bool links = false;  // Instead: where its page is.
+  bool watch = false;  // Again each second, until the run has ended: watch_status.h.
+  bool top = false;    // On a screen of its own.
 };
 
 // One run: the whole of it; several: one line each, as the server lists them.
 // `now_unix`: seconds since 1970, for the time that the job has left.
 std::string FormatStatus(const std::vector<RunStatus>& runs, const std::string& where,
                          std::int64_t now_unix);
+
+// The same for a screen of so many lines: the headline of who watches it comes first, then the
+// nodes that are to be looked at first: late, not running, behind.
+std::string FormatScreen(const RunStatus& run, const std::string& headline, std::int64_t now_unix,
+                         std::size_t rows);
+
+// What the server tells. Errors as ExitCodeOf takes them.
+Result<std::vector<RunStatus>> RunsAt(const ServerPlace& place, const RunId& run_id);
 
 // One object: {"endpoint": ..., "runs": [...]}; durations in seconds.
 std::string StatusJson(const std::vector<RunStatus>& runs, const std::string& where,

@@ -7,40 +7,13 @@
 #include "common/overload.h"
 #include "launcher/command_line/config.h"
 #include "launcher/command_line/flags.h"
+#include "launcher/verbs/asking.h"
 #include "launcher/verbs/verb_line.h"
 #include "launcher/verbs/verb_slurm_script.h"
+#include "launcher/verbs/watch_status.h"
 
 namespace ddprun {
 namespace {
-
-Result<VerbRequest> ParseStacks(const std::vector<std::string>& args) {
-  VerbLine line("Prints where every thread of the processes PID... and of their descendants stands",
-                "stacks");
-  StacksRequest request;
-  std::string limit = "10s";
-  line.app.add_option("--limit", limit, "Time for gdb or py-spy (default 10s)");
-  line.app.add_option("--title", request.title, "First line");
-  line.app.add_option("--into", request.into, "This file, made anew, instead of standard output");
-  line.app.add_option("--also", request.also, "Appended to this file too, if it exists");
-  RETURN_IF_ERROR(line.Parse(args, [](const std::string&) { return std::nullopt; }));
-  if (line.help) {
-    return VerbRequest(HelpRequest{line.app.help()});
-  }
-  ASSIGN_OR_RETURN(request.limit, ParseDuration("--limit", limit));
-  for (const std::string& word : line.rest) {
-    std::int64_t pid = 0;
-    const char* const end = word.data() + word.size();
-    const auto [parsed, error] = std::from_chars(word.data(), end, pid);
-    if (error != std::errc{} || parsed != end || pid <= 0 || pid > INT32_MAX) {
-      return Invalid("ddprun stacks takes process ids", word);
-    }
-    request.pids.push_back(pid);
-  }
-  if (request.pids.empty()) {
-    return Error{ErrorKind::kInvalid, "no process is given: ddprun stacks PID..."};
-  }
-  return VerbRequest(std::move(request));
-}
 
 void AddServerFlags(CLI::App& app, ServerQuery& query) {
   app.add_option("--endpoint", query.endpoint,
@@ -62,27 +35,151 @@ void AddServerFlags(CLI::App& app, ServerQuery& query) {
   app.add_option("--tls-key", query.tls.key, "Its key (or DDPRUN_TLS_KEY)");
 }
 
-Result<VerbRequest> ParseStatus(const std::vector<std::string>& args, const GetEnv& get_env) {
-  VerbLine line("Shows a server's runs: what they do, what they wait for, their nodes", "status");
-  StatusRequest request;
+// Which of the run's: what `logs` and `stacks` have in common.
+struct NodeFlags {
+  std::string ranks;
+  std::string nodes;
   std::string format = "text";
+
+  void Add(CLI::App& app) {
+    app.add_option("--rank", ranks, "Of these ranks alone: 3,7,10-12");
+    app.add_option("--node", nodes, "Of these nodes alone: n1,n2 (default: all of the run)");
+    app.add_option("-o,--output", format, "text or json (default text)");
+  }
+
+  Result<void> Read(const VerbLine& line, ErrandWish& wish, std::vector<NodeId>& named,
+                    bool& json) const {
+    ASSIGN_OR_RETURN(wish.ranks, ParseRankSpans("--rank", ranks));
+    for (std::size_t begin = 0; begin < nodes.size();) {
+      const std::size_t end = std::min(nodes.find(',', begin), nodes.size());
+      named.push_back(nodes.substr(begin, end - begin));
+      if (named.back().empty() || named.back().size() > kMaxNameBytes) {
+        return Invalid("--node must be names of nodes with commas between them", nodes);
+      }
+      begin = end + 1;
+    }
+    if (named.size() > kMostAskedNodes) {
+      return Invalid("--node takes " + std::to_string(kMostAskedNodes) + " names at most",
+                     std::to_string(named.size()));
+    }
+    return ReadFormat(format, line, json);
+  }
+
+  static Result<void> ReadFormat(const std::string& format, const VerbLine& line, bool& json) {
+    if (format != "text" && format != "json") {
+      const Error refused = Invalid("--output must be text or json", format);
+      return Error{refused.kind, WithOrigins(refused.message, line.settings)};
+    }
+    json = format == "json";
+    return {};
+  }
+};
+
+void TakeServer(const VerbLine& line, const GetEnv& get_env, ServerQuery& query) {
+  query.token = get_env("DDPRUN_TOKEN").value_or("");
+  query.settings = line.settings;
+}
+
+Result<VerbRequest> ReadStacks(const std::vector<std::string>& args, const GetEnv& get_env) {
+  VerbLine line(
+      "Where the workers of a run stand, on all nodes, those at the same place together; or, with "
+      "PID..., every thread of these processes of this machine and of their descendants",
+      "stacks");
+  RunStacksRequest run;
+  NodeFlags which;
+  AddServerFlags(line.app, run.server);
+  which.Add(line.app);
+  line.app.add_flag("--all", run.whole, "All that is known of each rank (so with --rank)");
+  StacksRequest request;
+  std::string limit = "10s";
+  line.app.add_option("--limit", limit, "Of PIDs: time for gdb or py-spy (default 10s)");
+  line.app.add_option("--title", request.title, "Likewise: first line");
+  line.app.add_option("--into", request.into,
+                      "Likewise: this file, made anew, instead of standard output");
+  line.app.add_flag(
+      "--live", request.live,
+      "Likewise: they are to go on, so no debugger where it could leave them stopped");
+  line.app.add_option("--also", request.also, "Likewise: appended to this file too, if it exists");
+  RETURN_IF_ERROR(line.Parse(args, get_env));
+  if (line.help) {
+    return VerbRequest(HelpRequest{line.app.help()});
+  }
+  if (line.rest.empty()) {
+    RETURN_IF_ERROR(which.Read(line, run.wish, run.nodes, run.json));
+    run.whole = run.whole || !run.wish.ranks.empty();
+    TakeServer(line, get_env, run.server);
+    return VerbRequest(std::move(run));
+  }
+  ASSIGN_OR_RETURN(request.limit, ParseDuration("--limit", limit));
+  for (const std::string& word : line.rest) {
+    std::int64_t pid = 0;
+    const char* const end = word.data() + word.size();
+    const auto [parsed, error] = std::from_chars(word.data(), end, pid);
+    if (error != std::errc{} || parsed != end || pid <= 0 || pid > INT32_MAX) {
+      return Invalid("ddprun stacks takes process ids", word);
+    }
+    request.pids.push_back(pid);
+  }
+  return VerbRequest(std::move(request));
+}
+
+// Of processes no variable counts: an agent asks so, whatever its environment has.
+Result<VerbRequest> ParseStacks(const std::vector<std::string>& args, const GetEnv& get_env) {
+  Result<VerbRequest> read = ReadStacks(args, [](const std::string&) { return std::nullopt; });
+  return read && std::holds_alternative<RunStacksRequest>(*read) ? ReadStacks(args, get_env) : read;
+}
+
+Result<VerbRequest> ParseLogs(const std::vector<std::string>& args, const GetEnv& get_env) {
+  VerbLine line(
+      "What the workers of a run printed last, on all nodes, in order of time: 4 MiB of each are "
+      "kept, 64 MiB of a node",
+      "logs");
+  LogsRequest request;
+  NodeFlags which;
+  std::string since;
   AddServerFlags(line.app, request.server);
-  line.app.add_option("-o,--output", format, "text or json (default text)");
-  line.app.add_flag("--url", request.links, "The links of the status page, with their keys");
+  which.Add(line.app);
+  line.app.add_flag("-f,--follow", request.wish.follow, "Then what they print, until Ctrl-C");
+  line.app.add_option("--since", since, "Nothing older than this: 30s, 5m, 2h");
   RETURN_IF_ERROR(line.Parse(args, get_env));
   if (line.help) {
     return VerbRequest(HelpRequest{line.app.help()});
   }
   if (!line.rest.empty()) {
-    return Invalid("ddprun status takes no further argument", line.rest.front());
+    return Invalid("ddprun logs takes no further argument", line.rest.front());
   }
-  if (format != "text" && format != "json") {
-    const Error refused = Invalid("--output must be text or json", format);
-    return Error{refused.kind, WithOrigins(refused.message, line.settings)};
+  RETURN_IF_ERROR(which.Read(line, request.wish, request.nodes, request.json));
+  if (!since.empty()) {
+    ASSIGN_OR_RETURN(request.wish.back, ParseDuration("--since", since));
   }
-  request.json = format == "json";
-  request.server.token = get_env("DDPRUN_TOKEN").value_or("");
-  request.server.settings = line.settings;
+  TakeServer(line, get_env, request.server);
+  return VerbRequest(std::move(request));
+}
+
+Result<VerbRequest> ParseStatus(const std::vector<std::string>& args, const GetEnv& get_env) {
+  StatusRequest request;
+  request.top = args.front() == "top";
+  VerbLine line(request.top
+                    ? "A run on a screen of its own, each second: what it does, its nodes, those "
+                      "first that are late or behind"
+                    : "Shows a server's runs: what they do, what they wait for, their nodes",
+                args.front());
+  std::string format = "text";
+  AddServerFlags(line.app, request.server);
+  line.app.add_option("-o,--output", format, "text or json (default text)");
+  if (!request.top) {
+    line.app.add_flag("--url", request.links, "The links of the status page, with their keys");
+    line.app.add_flag("--watch", request.watch, "Again each second, until the run has ended");
+  }
+  RETURN_IF_ERROR(line.Parse(args, get_env));
+  if (line.help) {
+    return VerbRequest(HelpRequest{line.app.help()});
+  }
+  if (!line.rest.empty()) {
+    return Invalid("ddprun " + args.front() + " takes no further argument", line.rest.front());
+  }
+  RETURN_IF_ERROR(NodeFlags::ReadFormat(format, line, request.json));
+  TakeServer(line, get_env, request.server);
   return VerbRequest(std::move(request));
 }
 
@@ -96,12 +193,20 @@ Result<VerbRequest> ParseControl(const std::vector<std::string>& args, const Get
                       : "Stops a run: all workers get the shutdown timeout",
                 verb);
   AddServerFlags(line.app, wish.server);
+  bool soon = false;
+  OrderRequest order{.wish = {.kind = ErrandKind::kStopSoon}};
+  std::string format = "text";
+  if (!drain) {
+    line.app.add_flag("--soon", soon,
+                      "Every node's workers save and end; ddprun ends with 75, \"start me again\", "
+                      "where all have saved");
+    line.app.add_option("-o,--output", format, "Of --soon: text or json (default text)");
+  }
   RETURN_IF_ERROR(line.Parse(args, get_env));
   if (line.help) {
     return VerbRequest(HelpRequest{line.app.help()});
   }
-  wish.server.token = get_env("DDPRUN_TOKEN").value_or("");
-  wish.server.settings = line.settings;
+  TakeServer(line, get_env, wish.server);
   if (line.rest.size() != (drain ? 1u : 0u)) {
     return line.rest.empty()
                ? Result<VerbRequest>(
@@ -111,7 +216,33 @@ Result<VerbRequest> ParseControl(const std::vector<std::string>& args, const Get
                      Invalid("ddprun " + verb + " takes no such argument", line.rest.back()));
   }
   wish.node = drain ? line.rest.front() : "";
+  if (soon) {
+    RETURN_IF_ERROR(NodeFlags::ReadFormat(format, line, order.json));
+    order.server = std::move(wish.server);
+    return VerbRequest(std::move(order));
+  }
   return VerbRequest(std::move(wish));
+}
+
+Result<VerbRequest> ParseSave(const std::vector<std::string>& args, const GetEnv& get_env) {
+  VerbLine line(
+      "Tells the workers of a run to save now and go on, by the signal that each has said "
+      "(SAVE_SIGNAL); who has said none is not signalled, and that is said",
+      "save");
+  OrderRequest request;
+  NodeFlags which;
+  AddServerFlags(line.app, request.server);
+  which.Add(line.app);
+  RETURN_IF_ERROR(line.Parse(args, get_env));
+  if (line.help) {
+    return VerbRequest(HelpRequest{line.app.help()});
+  }
+  if (!line.rest.empty()) {
+    return Invalid("ddprun save takes no further argument", line.rest.front());
+  }
+  RETURN_IF_ERROR(which.Read(line, request.wish, request.nodes, request.json));
+  TakeServer(line, get_env, request.server);
+  return VerbRequest(std::move(request));
 }
 
 Result<VerbRequest> ParsePublish(const std::vector<std::string>& args) {
@@ -132,8 +263,8 @@ Result<VerbRequest> ParsePublish(const std::vector<std::string>& args) {
 }  // namespace
 
 std::vector<std::string> VerbNames() {
-  return {"rendezvous", "env",    "completion", "status",      "drain",
-          "stop",       "stacks", "publish",    "slurm-script"};
+  return {"rendezvous", "env",  "completion", "status", "top",     "logs",
+          "stacks",     "save", "drain",      "stop",   "publish", "slurm-script"};
 }
 
 std::string PerhapsAVerb(const std::vector<std::string>& command, const Error& error) {
@@ -145,13 +276,20 @@ std::string PerhapsAVerb(const std::vector<std::string>& command, const Error& e
 }
 
 bool IsVerb(const std::string& word) {
-  return word == "stacks" || word == "status" || word == "drain" || word == "stop" ||
-         word == "publish" || word == "slurm-script";
+  return word == "stacks" || word == "logs" || word == "top" || word == "save" ||
+         word == "status" || word == "drain" || word == "stop" || word == "publish" ||
+         word == "slurm-script";
 }
 
 Result<VerbRequest> ParseVerb(const std::vector<std::string>& args, const GetEnv& get_env) {
   if (args.front() == "stacks") {
-    return ParseStacks(args);
+    return ParseStacks(args, get_env);
+  }
+  if (args.front() == "logs") {
+    return ParseLogs(args, get_env);
+  }
+  if (args.front() == "save") {
+    return ParseSave(args, get_env);
   }
   if (args.front() == "publish") {
     return ParsePublish(args);
@@ -160,13 +298,20 @@ Result<VerbRequest> ParseVerb(const std::vector<std::string>& args, const GetEnv
     ASSIGN_OR_RETURN(std::string text, ParseSlurmScript(args));
     return VerbRequest(HelpRequest{std::move(text)});
   }
-  return args.front() == "status" ? ParseStatus(args, get_env) : ParseControl(args, get_env);
+  return args.front() == "status" || args.front() == "top" ? ParseStatus(args, get_env)
+                                                           : ParseControl(args, get_env);
 }
 
 int CarryOut(const VerbRequest& request) {
   return std::visit(Overload{
                         [](const StacksRequest& stacks) { return PrintStacks(stacks); },
-                        [](const StatusRequest& status) { return PrintStatus(status); },
+                        [](const RunStacksRequest& stacks) { return PrintRunStacks(stacks); },
+                        [](const LogsRequest& logs) { return PrintLogs(logs); },
+                        [](const OrderRequest& order) { return GiveOrder(order); },
+                        [](const StatusRequest& status) {
+                          return status.watch || status.top ? WatchStatus(status)
+                                                            : PrintStatus(status);
+                        },
                         [](const ControlWish& wish) { return AskFor(wish); },
                         [](const PublishWish& wish) { return PublishAs(wish, GetProcessEnv); },
                         [](const HelpRequest& help) {

@@ -10,7 +10,10 @@
 
 #include "common/result.h"
 #include "launcher/verbs/control.h"
+#include "launcher/verbs/logs.h"
+#include "launcher/verbs/orders.h"
 #include "launcher/verbs/publish.h"
+#include "launcher/verbs/run_stacks.h"
 #include "launcher/verbs/stacks.h"
 #include "launcher/verbs/status.h"
 #include "proto/worker_env.h"
@@ -21,8 +24,8 @@ struct HelpRequest {
   std::string text;
 };
 
-using VerbRequest =
-    std::variant<StacksRequest, StatusRequest, ControlWish, PublishWish, HelpRequest>;
+using VerbRequest = std::variant<StacksRequest, RunStacksRequest, LogsRequest, OrderRequest,
+                                 StatusRequest, ControlWish, PublishWish, HelpRequest>;
 
 bool IsVerb(const std::string& word);
 

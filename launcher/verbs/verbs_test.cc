@@ -129,7 +129,6 @@ TEST(Verbs, BadLinesAreNamed) {
   EXPECT_NE(Problem({"drain", "a", "b"}).find("'b'"), std::string::npos);
   EXPECT_NE(Problem({"stop", "a"}).find("'a'"), std::string::npos);
   EXPECT_NE(Problem({"publish", "a"}).find("two names"), std::string::npos);
-  EXPECT_NE(Problem({"stacks"}).find("PID"), std::string::npos);
   EXPECT_NE(Problem({"stacks", "-1x"}).find("unknown option"), std::string::npos);
   EXPECT_NE(Problem({"stacks", "0"}).find("'0'"), std::string::npos);
 }
@@ -154,6 +153,44 @@ TEST(Verbs, EveryOneHasHelp) {
     EXPECT_NE(std::get<HelpRequest>(*parsed).text.find(verb), std::string::npos);
   }
   EXPECT_FALSE(IsVerb("train.py"));
+}
+
+TEST(Verbs, LogsOfRanksAndNodes) {
+  const auto parsed =
+      Parsed({"logs", "-f", "--rank=3,7-9", "--node=n1,n2", "--since=5m", "-o", "json"});
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  const auto& logs = std::get<LogsRequest>(*parsed);
+  EXPECT_EQ(logs.wish.ranks, (std::vector<RankSpan>{{3, 3}, {7, 9}}));
+  EXPECT_EQ(logs.nodes, (std::vector<NodeId>{"n1", "n2"}));
+  EXPECT_EQ(logs.wish.back, Duration(300'000));
+  EXPECT_TRUE(logs.wish.follow && logs.json);
+  for (const char* ranks :
+       {"--rank=a", "--rank=1,", "--rank=9-7", "--rank=-1", "--rank=99999999999"}) {
+    EXPECT_NE(Problem({"logs", ranks}).find("--rank must be ranks"), std::string::npos) << ranks;
+  }
+  EXPECT_NE(Problem({"logs", "--node=a,,b"}).find("--node must be names"), std::string::npos);
+}
+
+// An agent asks for stacks of its workers, whatever else its environment is for.
+TEST(Verbs, StacksOfProcessesAndOfARun) {
+  const std::map<std::string, std::string> environment = {{"DDPRUN_RANK", "x"},
+                                                          {"DDPRUN_OUTPUT", "xml"}};
+  const auto processes = Parsed({"stacks", "--live", "12", "13"}, environment);
+  ASSERT_TRUE(processes) << processes.error().message;
+  EXPECT_EQ(std::get<StacksRequest>(*processes).pids, (std::vector<std::int64_t>{12, 13}));
+  EXPECT_TRUE(std::get<StacksRequest>(*processes).live);
+  EXPECT_FALSE(Parsed({"stacks"}, environment));
+  const auto run = Parsed({"stacks", "--rank=2"});
+  ASSERT_TRUE(run) << run.error().message;
+  EXPECT_TRUE(std::get<RunStacksRequest>(*run).whole);
+  EXPECT_EQ(std::get<RunStacksRequest>(*run).wish.kind, ErrandKind::kStacks);
+}
+
+TEST(Verbs, SaveAndStopSoonAreOrders) {
+  EXPECT_EQ(std::get<OrderRequest>(*Parsed({"save", "--rank=1"})).wish.kind, ErrandKind::kSave);
+  EXPECT_EQ(std::get<OrderRequest>(*Parsed({"stop", "--soon"})).wish.kind, ErrandKind::kStopSoon);
+  EXPECT_TRUE(std::holds_alternative<ControlWish>(*Parsed({"stop"})));
+  EXPECT_NE(Problem({"save", "now"}).find("no further argument"), std::string::npos);
 }
 
 }  // namespace

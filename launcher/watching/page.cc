@@ -129,7 +129,7 @@ double UsualStep(const RunStatus& run) {
   return InSeconds(*middle);
 }
 
-Headline HeadlineOf(const RunStatus& run) {
+RunHeadline HeadlineOf(const RunStatus& run) {
   if (!run.outcome.empty()) {
     return {run.outcome, run.exit_code != 0};
   }
@@ -172,7 +172,7 @@ const std::string& PageAnswers::State() {
                    {"server_at", view_.server_at}};
   if (view_.node.run) {
     const RunStatus& run = *view_.node.run;
-    const Headline headline = HeadlineOf(run);
+    const RunHeadline headline = HeadlineOf(run);
     const std::optional<double> goodput = GoodputOf(run);
     json["headline"] = headline.text;
     json["headline_bad"] = headline.bad;

@@ -49,11 +49,11 @@ class PageAnswers final : public HttpAnswers {
 };
 
 // What a run does, in one sentence.
-struct Headline {
+struct RunHeadline {
   std::string text;
   bool bad = false;
 };
-Headline HeadlineOf(const RunStatus& run);
+RunHeadline HeadlineOf(const RunStatus& run);
 
 // What one step takes by the word of most ranks, in seconds; 0: nobody has told.
 double UsualStep(const RunStatus& run);

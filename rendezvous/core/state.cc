@@ -121,4 +121,9 @@ std::string Describe(Phase phase) {
   return "";
 }
 
+bool HasReported(const CoordinatorState& state, const NodeKey& key) {
+  const auto found = state.nodes.find(key);
+  return found != state.nodes.end() && !found->second.lost && !found->second.refused;
+}
+
 }  // namespace ddprun

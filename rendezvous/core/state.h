@@ -68,6 +68,9 @@ bool IsNewest(const CoordinatorState& state, const NodeReport& report);
 
 Duration LeaseOf(const CoordinatorState& state, const CoordinatorConfig& config);
 
+// A membership of this run that is neither lost nor refused.
+bool HasReported(const CoordinatorState& state, const NodeKey& key);
+
 // Whose reports a server must have time for: a world's nodes, and before there is one those that
 // would form it. Those that must come count from the start: the first of 10,000 would else be given
 // so little time that it is lost while the last ones join. Whoever else comes counts for nothing,

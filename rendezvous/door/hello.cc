@@ -23,7 +23,7 @@ constexpr std::size_t kMaxReply = 4096;
 constexpr std::size_t kQuoted = 40;  // Bytes of a stranger's answer that are shown.
 
 // False: the deadline passed.
-bool WaitFor(int fd, short events, Clock::time_point deadline) {
+bool ReadyWithin(int fd, short events, Clock::time_point deadline) {
   while (true) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
     pollfd item{fd, events, 0};
@@ -46,7 +46,7 @@ int Connect(const addrinfo& address, Clock::time_point deadline, UniqueFd& fd) {
   if (errno != EINPROGRESS) {
     return errno;
   }
-  if (!WaitFor(fd.get(), POLLOUT, deadline)) {
+  if (!ReadyWithin(fd.get(), POLLOUT, deadline)) {
     return ETIMEDOUT;
   }
   int error_number = 0;
@@ -82,7 +82,7 @@ Result<UniqueFd> ConnectTo(const Endpoint& endpoint, Clock::time_point deadline)
 std::string ReadReply(int fd, Clock::time_point deadline) {
   std::string reply;
   char buffer[kMaxReply];
-  while (reply.size() < kMaxReply && WaitFor(fd, POLLIN, deadline)) {
+  while (reply.size() < kMaxReply && ReadyWithin(fd, POLLIN, deadline)) {
     const ssize_t count = ::recv(fd, buffer, kMaxReply - reply.size(), 0);
     if (count == 0 || (count < 0 && errno != EINTR && errno != EAGAIN)) {
       break;

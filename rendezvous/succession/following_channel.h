@@ -32,6 +32,8 @@ class FollowingChannel final : public SyncChannel {
   void Send(const NodeReport& report, Duration deadline, Done done) override;
   void Cancel() override;
   void OnAnotherServer(std::function<void()> changed) override { changed_ = std::move(changed); }
+  // One that is open when the server changes, or finds none, is refused.
+  void SendRoad(const RoadCall& call, RoadHeard heard) override;
 
  private:
   struct Open {
@@ -44,7 +46,8 @@ class FollowingChannel final : public SyncChannel {
 
   std::unique_ptr<SyncChannel> channel_;
   std::optional<Open> open_;
-  LoopTimer limit_;  // Of a call that waits for a server.
+  RoadHeard road_heard_;  // None: no second call is open.
+  LoopTimer limit_;       // Of a call that waits for a server.
   std::function<void(const SyncReply&)> heard_;
   std::function<void()> failed_;
   std::function<void(const NodeReport&)> sends_;

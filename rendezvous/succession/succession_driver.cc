@@ -74,6 +74,26 @@ RendezvousHandlers SuccessionDriver::Handlers() {
       [this](const ControlRequest& request) -> Result<std::string> {
         return coordinator_ ? coordinator_->OnControl(request) : kNotServing;
       },
+      nullptr,
+      [this](const RoadCall& call, std::shared_ptr<PendingRoad> pending) {
+        if (coordinator_) {
+          coordinator_->OnRoad(call, std::move(pending));
+        } else {
+          pending->Refuse(kNotServing);
+        }
+      },
+      [this](const Asking& asking, const std::shared_ptr<PendingAsk>& pending) {
+        if (coordinator_) {
+          coordinator_->OnAsk(asking, pending);
+        } else {
+          pending->Refuse(kNotServing);
+        }
+      },
+      [this](const void* key) {
+        if (coordinator_) {
+          coordinator_->OnGone(key);
+        }
+      },
   };
   if (options_.list != 0) {
     handlers.witness = [this](const WitnessRequest& request) -> Result<WitnessAnswer> {

@@ -36,6 +36,16 @@ Result<WitnessAnswer> WitnessAnswerFromProto(const v1::WitnessReply& wire);
 void ToProto(const WitnessRequest& request, v1::WitnessRequest* wire);
 void ToProto(const WitnessAnswer& answer, v1::WitnessReply* wire);
 
+// Errands: convert_errand.cc.
+Result<RoadCall> RoadCallFromProto(const v1::RoadRequest& wire);
+Result<RoadReply> RoadReplyFromProto(const v1::RoadReply& wire);
+Result<Asking> AskingFromProto(const v1::AskRequest& wire);
+Result<AskReply> AskReplyFromProto(const v1::AskReply& wire);
+void ToProto(const RoadCall& call, v1::RoadRequest* wire);
+void ToProto(const RoadReply& reply, v1::RoadReply* wire);
+void ToProto(const Asking& asking, v1::AskRequest* wire);
+void ToProto(const AskReply& reply, v1::AskReply* wire);
+
 void ToProto(const NodeReport& report, v1::SyncRequest* wire);
 void ToProto(const SyncReply& reply, v1::SyncReply* wire);
 

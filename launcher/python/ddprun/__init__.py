@@ -20,12 +20,12 @@ accelerate are in the modules of those names.
 """
 
 from ddprun._executable import executable
-from ddprun._notify import phase, ready, resume, step
+from ddprun._notify import phase, ready, resume, save_signal, step
 from ddprun._publish import Superseded, publish
 from ddprun._run import RunError, run
 from ddprun._store import fdstore, fdstore_remove
 
 __all__ = [
     "RunError", "Superseded", "executable", "fdstore", "fdstore_remove", "phase", "publish", "ready",
-    "resume", "run", "step",
+    "resume", "run", "save_signal", "step",
 ]

@@ -48,6 +48,14 @@ def _progress(name: Optional[str], within: Optional[float]) -> "list[str]":
     return lines
 
 
+def save_signal(number: SupportsIndex) -> None:
+    """Says by which signal this worker saves and goes on, for `ddprun save`: install its handler before."""
+    value = operator.index(number)
+    if not 1 <= value <= 64 or value in (9, 19):
+        raise ValueError(f"a signal that this program can act upon, not {number!r}")
+    send(f"SAVE_SIGNAL={value}")
+
+
 def ready() -> None:
     """Says that this worker speaks the protocol, before its first step.
 

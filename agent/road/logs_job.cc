@@ -1,0 +1,234 @@
+#include "agent/road/logs_job.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "common/files.h"
+
+namespace ddprun {
+namespace {
+
+constexpr Duration kTogether{100};     // What comes within this time goes in one piece.
+constexpr Duration kFileLimit{5'000};  // For a disk.
+constexpr Duration kLookAgain{1'000};  // At a file that may have grown.
+constexpr std::size_t kReadAtOnce = KeptOutput::kMostOfRecord;
+
+std::int64_t UnixNow() {  // As the records have it.
+  return std::chrono::floor<std::chrono::milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+// A worker's own file, read from `at` on.
+struct FileEnd {
+  KeptOutput::Past past;
+  std::optional<off_t> at = {};  // None: its last 4 MiB.
+  std::string refusal = {};
+};
+
+// On a thread, perhaps for ever. Records of one file after the other, while `piece` has room. True:
+// there may be more at once.
+bool ReadFiles(std::vector<FileEnd>& files, std::size_t most, std::string& piece) {
+  for (FileEnd& file : files) {
+    const Result<UniqueFd> fd = OpenOrdinary(file.past.file, O_RDONLY, 0);
+    struct stat info {};
+    if (!fd || ::fstat(fd->get(), &info) != 0) {
+      file.refusal = fd ? "cannot be read" : fd.error().message;
+      continue;
+    }
+    constexpr auto kMost = static_cast<off_t>(KeptOutput::kMostOfWorker);
+    file.at = std::min(file.at.value_or(std::max<off_t>(0, info.st_size - kMost)), info.st_size);
+    while (true) {
+      if (piece.size() + kRecordHead + kReadAtOnce > most) {
+        return true;
+      }
+      std::string text(kReadAtOnce, '\0');
+      const ssize_t got = ::pread(fd->get(), text.data(), text.size(), *file.at);
+      if (got <= 0) {
+        break;
+      }
+      text.resize(static_cast<std::size_t>(got));
+      *file.at += got;
+      AppendRecord({0, file.past.rank, file.past.generation, file.past.of, std::move(text)}, piece);
+    }
+  }
+  return false;
+}
+
+class LogsJob final : public ErrandJob, public std::enable_shared_from_this<LogsJob> {
+ public:
+  LogsJob(Loop& loop, std::shared_ptr<KeptOutput> kept, const ErrandWish& wish)
+      : loop_(loop),
+        kept_(std::move(kept)),
+        wish_(wish),
+        since_(wish.back ? UnixNow() - wish.back->count()
+                         : std::numeric_limits<std::int64_t>::min()),
+        timer_(loop) {}
+
+  void Next(std::size_t most, std::function<void(JobPiece)> done) override {
+    most_ = most;
+    done_ = std::move(done);
+    Look();
+  }
+
+  void GiveUp() {
+    kept_->Stop(listener_);
+    timer_.Cancel();
+    done_ = nullptr;
+  }
+
+ private:
+  // First the files, which tell no times; then memory; then what comes.
+  void Look() {
+    piece_.clear();
+    FindFiles();
+    Notes();
+    if (!files_->empty()) {
+      LookIntoFiles();
+    } else {
+      LookIntoMemory(false);
+    }
+  }
+
+  // Each generation has others.
+  void FindFiles() {
+    for (KeptOutput::Past& past : kept_->PastOnes(wish_)) {
+      if (past.file.empty()) {
+        terminal_ = past.rank;
+      } else if (past.file != "/dev/null" && known_.insert(past.file).second) {
+        files_->push_back({std::move(past)});
+      }
+    }
+  }
+
+  void Notes() {
+    if (std::exchange(noted_, true)) {
+      return;
+    }
+    if (kept_->HasForgotten(wish_)) {
+      Note(
+          "older output is not kept: the last 4 MiB of each worker are, 64 MiB of a node (all of "
+          "it is in files with -t 3 --log-dir=DIR)");
+    }
+    if (terminal_) {
+      Note("rank " + std::to_string(*terminal_) +
+           " has ddprun's own terminal or output, so nothing of it is kept (with "
+           "--prefix=rank it is)");
+    }
+  }
+
+  void Note(const std::string& text) { AppendRecord({0, 0, 0, ErrandStream::kNote, text}, piece_); }
+
+  void LookIntoFiles() {
+    const auto text = std::make_shared<std::string>(std::move(piece_));
+    const auto more = std::make_shared<bool>(false);
+    // The thread has its own, so that one that is late changes nothing here.
+    const auto files = std::make_shared<std::vector<FileEnd>>(*files_);
+    loop_.RunBounded(
+        kFileLimit, [files, text, more, most = most_] { *more = ReadFiles(*files, most, *text); },
+        [weak = weak_from_this(), files, text, more](bool in_time) {
+          if (const auto self = weak.lock(); self && self->done_) {
+            self->OnFiles(in_time ? files : nullptr, text, *more && in_time);
+          }
+        });
+  }
+
+  void OnFiles(const std::shared_ptr<std::vector<FileEnd>>& files,
+               const std::shared_ptr<std::string>& text, bool more) {
+    if (!files) {
+      files_->clear();
+      piece_.clear();
+      Note("the disk of the workers' logs does not answer");
+      return LookIntoMemory(false);
+    }
+    piece_ = std::move(*text);
+    for (FileEnd& file : *files) {
+      if (!file.refusal.empty()) {
+        Note(file.refusal.substr(0, kMaxRefusal));
+      }
+    }
+    std::erase_if(*files, [](const FileEnd& file) { return !file.refusal.empty(); });
+    files_ = files;
+    if (more) {
+      Deliver(false);
+    } else {
+      LookIntoMemory(true);
+    }
+  }
+
+  // Waits for more where it is to be followed, and nothing was found.
+  void LookIntoMemory(bool have_files) {
+    const bool more = kept_->Read(wish_, since_, after_, most_, piece_);
+    if (more || !piece_.empty() || !wish_.follow) {
+      return Deliver(!more && !wish_.follow);
+    }
+    kept_->Stop(listener_);
+    listener_ = kept_->Listen([weak = weak_from_this()] {
+      if (const auto self = weak.lock()) {
+        self->LookSoon();
+      }
+    });
+    if (have_files) {
+      timer_.ArmAt(loop_.Now() + kLookAgain, [this] { Look(); });
+    }
+  }
+
+  void LookSoon() {
+    kept_->Stop(listener_);
+    timer_.ArmAt(loop_.Now() + kTogether, [this] { Look(); });
+  }
+
+  void Deliver(bool last) {
+    timer_.Cancel();
+    loop_.Post([weak = weak_from_this(), last] {
+      if (const auto self = weak.lock(); self && self->done_) {
+        std::exchange(self->done_, nullptr)({std::move(self->piece_), last});
+      }
+    });
+  }
+
+  Loop& loop_;
+  const std::shared_ptr<KeptOutput> kept_;
+  const ErrandWish wish_;
+  const std::int64_t since_;
+  std::shared_ptr<std::vector<FileEnd>> files_ = std::make_shared<std::vector<FileEnd>>();
+  std::set<std::filesystem::path> known_;
+  std::optional<std::uint32_t> terminal_;
+  bool noted_ = false;
+  std::uint64_t after_ = 0;
+  std::uint64_t listener_ = 0;
+  std::size_t most_ = 0;
+  std::string piece_;
+  std::function<void(JobPiece)> done_;
+  LoopTimer timer_;
+};
+
+// What is under way when the job's end comes finds nobody.
+class OwnedLogsJob final : public ErrandJob {
+ public:
+  explicit OwnedLogsJob(std::shared_ptr<LogsJob> job) : job_(std::move(job)) {}
+  ~OwnedLogsJob() override { job_->GiveUp(); }
+  void Next(std::size_t most, std::function<void(JobPiece)> done) override {
+    job_->Next(most, std::move(done));
+  }
+
+ private:
+  std::shared_ptr<LogsJob> job_;
+};
+
+}  // namespace
+
+std::unique_ptr<ErrandJob> MakeLogsJob(Loop& loop, std::shared_ptr<KeptOutput> kept,
+                                       const ErrandWish& wish) {
+  return std::make_unique<OwnedLogsJob>(std::make_shared<LogsJob>(loop, std::move(kept), wish));
+}
+
+}  // namespace ddprun

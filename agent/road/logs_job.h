@@ -1,0 +1,16 @@
+// The errand of `ddprun logs` on this node: what its workers printed last, from memory, then what
+// they print; and the ends of the files that they write themselves.
+#pragma once
+
+#include <memory>
+
+#include "agent/road/errand_job.h"
+#include "agent/workers/kept_output.h"
+#include "common/loop.h"
+
+namespace ddprun {
+
+std::unique_ptr<ErrandJob> MakeLogsJob(Loop& loop, std::shared_ptr<KeptOutput> kept,
+                                       const ErrandWish& wish);
+
+}  // namespace ddprun

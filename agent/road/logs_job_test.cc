@@ -1,0 +1,139 @@
+#include "agent/road/logs_job.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "common/asio_loop.h"
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct LogsJob : testing::Test {
+  AsioLoop loop;
+  std::shared_ptr<KeptOutput> kept = std::make_shared<KeptOutput>(2);
+  std::vector<ErrandRecord> records;
+  bool last = false;
+  fs::path directory = Fresh();
+
+  ~LogsJob() override { fs::remove_all(directory); }
+  static fs::path Fresh() {
+    std::string name = (fs::temp_directory_path() / "logs-job-XXXXXX").native();
+    EXPECT_NE(::mkdtemp(name.data()), nullptr);
+    return name;
+  }
+  std::string Texts() const {
+    std::string text;
+    for (const ErrandRecord& record : records) {
+      text += record.of == ErrandStream::kNote ? "" : record.text;
+    }
+    return text;
+  }
+  std::string Notes() const {
+    std::string text;
+    for (const ErrandRecord& record : records) {
+      text += record.of == ErrandStream::kNote ? record.text + "\n" : "";
+    }
+    return text;
+  }
+  // Takes pieces until `until` says so, or the last one.
+  void Take(
+      const ErrandWish& wish, const std::function<bool()>& until = [] { return false; },
+      const std::function<void()>& after_first = [] {}) {
+    bool first = true;
+    std::unique_ptr<ErrandJob> job;
+    std::function<void(JobPiece)> take = [&](JobPiece piece) {
+      EXPECT_LE(piece.bytes.size(), kLeastPieceBytes);
+      EXPECT_TRUE(ReadRecords(piece.bytes, records));
+      last = piece.last;
+      if (last || until()) {
+        loop.Stop();
+        return;
+      }
+      job->Next(kLeastPieceBytes, take);
+      if (std::exchange(first, false)) {
+        after_first();
+      }
+    };
+    loop.Post([&] {
+      job = MakeLogsJob(loop, kept, wish);
+      job->Next(kLeastPieceBytes, take);
+    });
+    loop.Run();
+  }
+};
+
+TEST_F(LogsJob, TellsWhatIsKeptAndEnds) {
+  for (int i = 0; i < 20; ++i) {
+    kept->Append(0, ErrandStream::kOut, std::string(1'000, static_cast<char>('a' + i)), 1'000 * i);
+  }
+  Take({});
+  EXPECT_TRUE(last);
+  EXPECT_EQ(Texts().size(), 20'000u);
+  EXPECT_EQ(Notes(), "");
+}
+
+TEST_F(LogsJob, ANodeThatPrintedNothingHasAnAnswer) {
+  Take({});
+  EXPECT_TRUE(last);
+  EXPECT_TRUE(records.empty());
+}
+
+TEST_F(LogsJob, WhoFollowsHearsWhatComes) {
+  kept->Append(0, ErrandStream::kOut, "before ", 1);
+  Take(
+      {.follow = true}, [&] { return Texts() == "before after"; },
+      [&] { loop.Post([&] { kept->Append(1, ErrandStream::kErr, "after", 2); }); });
+  EXPECT_FALSE(last);
+}
+
+TEST_F(LogsJob, AWorkersOwnFileIsReadFromItsEndOn) {
+  const fs::path file = directory / "stdout.log";
+  std::ofstream(file) << std::string(KeptOutput::kMostOfWorker, 'x') << "the end";
+  kept->GoesPast(1, ErrandStream::kOut, file);
+  Take({.ranks = {{1, 1}}});
+  EXPECT_EQ(Texts().size(), KeptOutput::kMostOfWorker);
+  EXPECT_TRUE(Texts().ends_with("the end"));
+  records.clear();
+  Take({.ranks = {{0, 0}}});
+  EXPECT_EQ(Texts(), "");
+}
+
+// Workers may put anything there; a FIFO would block whoever opens it.
+TEST_F(LogsJob, WhatIsNoFileIsSaid) {
+  ASSERT_EQ(::mkfifo((directory / "fifo").c_str(), 0600), 0);
+  kept->GoesPast(0, ErrandStream::kOut, directory / "fifo");
+  kept->GoesPast(0, ErrandStream::kErr, directory / "nothing");
+  kept->GoesPast(1, ErrandStream::kErr, "");
+  kept->Append(1, ErrandStream::kOut, "kept", 1);
+  Take({});
+  EXPECT_TRUE(last);
+  EXPECT_EQ(Texts(), "kept");
+  EXPECT_NE(Notes().find("fifo"), std::string::npos) << Notes();
+  EXPECT_NE(Notes().find("nothing"), std::string::npos);
+  EXPECT_NE(Notes().find("rank 1 has ddprun's own terminal"), std::string::npos);
+}
+
+// Its end while a thread reads and a timer runs must touch nothing.
+TEST_F(LogsJob, MayEndAtAnyMoment) {
+  const fs::path file = directory / "stdout.log";
+  std::ofstream(file) << "text";
+  kept->GoesPast(0, ErrandStream::kOut, file);
+  loop.Post([&] {
+    auto job = MakeLogsJob(loop, kept, {.follow = true});
+    job->Next(kLeastPieceBytes, [](const JobPiece&) { FAIL(); });
+    job.reset();
+    kept->Append(0, ErrandStream::kOut, "more", 1);
+    loop.RunBounded(
+        Duration{1'000}, [] {}, [&](bool) { loop.Stop(); });
+  });
+  loop.Run();
+}
+
+}  // namespace
+}  // namespace ddprun

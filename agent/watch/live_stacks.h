@@ -1,0 +1,59 @@
+// Where workers that are to go on stand, for operators: in memory, so that no disk is needed; taken
+// by the children that take hung workers' (stack_taker.h), which hold no worker that they could
+// harm.
+//
+// One taking at a time, others wait their turn. Bounded in time: 10 s for a worker and some 40 s
+// for all of a node; in memory: kMostOfOne for each worker. Lives on the loop.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/watch/stack_taker.h"
+#include "common/loop.h"
+#include "rendezvous/messages/errand_records.h"
+
+namespace ddprun {
+
+class LiveStacks {
+ public:
+  static constexpr std::size_t kMostOfOne = std::size_t{1} << 20;
+  static constexpr std::size_t kMostOfAll = std::size_t{16} << 20;
+
+  struct Target {
+    pid_t pid = 0;
+    std::uint32_t rank = 0;
+    std::uint64_t generation = 0;
+  };
+  using Done = std::function<void(std::vector<ErrandRecord>)>;
+
+  // `program`: StackTaker's.
+  LiveStacks(Loop& loop, std::string program);
+
+  // `done` comes once, on the loop, later: a record for each of them.
+  void Take(std::vector<Target> targets, Done done);
+
+  // Their generation is gone: who waits gets what there is.
+  void Forget();
+
+ private:
+  struct Turn {
+    std::vector<Target> targets;
+    std::vector<std::shared_ptr<UniqueFd>> outputs;
+    Done done;
+  };
+  void Begin();
+  void End();
+
+  Loop& loop_;
+  StackTaker taker_;
+  std::deque<Turn> turns_;  // The first is under way.
+};
+
+}  // namespace ddprun

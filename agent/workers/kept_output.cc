@@ -1,0 +1,120 @@
+#include "agent/workers/kept_output.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ddprun {
+
+KeptOutput::KeptOutput(std::uint32_t workers)
+    : workers_(workers),
+      most_(std::min(kMostOfWorker, kMostOfNode / std::max<std::uint32_t>(workers, 1))) {}
+
+void KeptOutput::Begin(std::uint32_t first_rank, std::uint64_t generation) {
+  first_rank_ = first_rank;
+  generation_ = generation;
+  for (Worker& worker : workers_) {
+    worker.past.clear();
+  }
+}
+
+void KeptOutput::Append(std::uint32_t local_rank, ErrandStream of, std::string_view bytes,
+                        std::int64_t unix_ms) {
+  if (local_rank >= workers_.size()) {
+    return;
+  }
+  Worker& worker = workers_[local_rank];
+  const std::uint32_t rank = first_rank_ + local_rank;
+  Kept* const last = worker.records.empty() ? nullptr : &worker.records.back();
+  if (last != nullptr && last->number > read_ && last->number == last_ && last->record.of == of &&
+      last->record.generation == generation_ && unix_ms - last->record.unix_ms < kTogetherMs) {
+    const std::string_view fits =
+        bytes.substr(0, kMostOfRecord - std::min(kMostOfRecord, last->record.text.size()));
+    last->record.text += fits;
+    worker.bytes += fits.size();
+    bytes.remove_prefix(fits.size());
+  }
+  while (!bytes.empty()) {
+    const std::string_view part = bytes.substr(0, kMostOfRecord);
+    Add(worker, {unix_ms, rank, generation_, of, std::string(part)});
+    bytes.remove_prefix(part.size());
+  }
+  for (const auto& [id, more] : std::map(listeners_)) {
+    more();
+  }
+}
+
+void KeptOutput::Add(Worker& worker, ErrandRecord record) {
+  worker.bytes += sizeof(Kept) + record.text.size();
+  worker.records.push_back({++last_, std::move(record)});
+  while (worker.bytes > most_ && worker.records.size() > 1) {
+    const ErrandRecord& oldest = worker.records.front().record;
+    worker.bytes -= sizeof(Kept) + oldest.text.size();
+    worker.forgot = true;
+    worker.forgot_rank = oldest.rank;
+    worker.records.pop_front();
+  }
+}
+
+void KeptOutput::GoesPast(std::uint32_t local_rank, ErrandStream of,
+                          const std::filesystem::path& file) {
+  if (local_rank < workers_.size()) {
+    workers_[local_rank].past.push_back({first_rank_ + local_rank, generation_, of, file});
+  }
+}
+
+// Of all workers the next one each time, by number.
+bool KeptOutput::Read(const ErrandWish& wish, std::int64_t since_ms, std::uint64_t& after,
+                      std::size_t most, std::string& piece) {
+  using Place = std::deque<Kept>::const_iterator;
+  std::vector<std::pair<Place, Place>> ways;
+  for (const Worker& worker : workers_) {
+    const auto begin = std::ranges::upper_bound(worker.records, after, {}, &Kept::number);
+    if (begin != worker.records.end()) {
+      ways.emplace_back(begin, worker.records.end());
+    }
+  }
+  const auto later = [](const auto& a, const auto& b) { return a.first->number > b.first->number; };
+  std::ranges::make_heap(ways, later);
+  while (!ways.empty()) {
+    std::ranges::pop_heap(ways, later);
+    auto& [next, end] = ways.back();
+    const ErrandRecord& record = next->record;
+    const bool wanted = record.unix_ms >= since_ms && Wants(wish, record.rank);
+    if (wanted && piece.size() + kRecordHead + record.text.size() > most) {
+      return true;
+    }
+    if (wanted) {
+      AppendRecord(record, piece);
+    }
+    after = next->number;
+    read_ = std::max(read_, after);
+    if (++next == end) {
+      ways.pop_back();
+    } else {
+      std::ranges::push_heap(ways, later);
+    }
+  }
+  return false;
+}
+
+std::vector<KeptOutput::Past> KeptOutput::PastOnes(const ErrandWish& wish) const {
+  std::vector<Past> all;
+  for (const Worker& worker : workers_) {
+    std::ranges::copy_if(worker.past, std::back_inserter(all),
+                         [&](const Past& past) { return Wants(wish, past.rank); });
+  }
+  return all;
+}
+
+bool KeptOutput::HasForgotten(const ErrandWish& wish) const {
+  return std::ranges::any_of(workers_, [&](const Worker& worker) {
+    return worker.forgot && Wants(wish, worker.forgot_rank);
+  });
+}
+
+std::uint64_t KeptOutput::Listen(std::function<void()> more) {
+  listeners_.emplace(++last_listener_, std::move(more));
+  return last_listener_;
+}
+
+}  // namespace ddprun

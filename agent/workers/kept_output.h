@@ -1,0 +1,85 @@
+// What the workers of this node printed last, in memory, for whoever asks for it later (ddprun
+// logs): as it came, with the time at which it was read.
+//
+// Bounded: 4 MiB of each worker, and 64 MiB of a node's, in equal shares; the oldest goes. Kept
+// beyond a generation's end, until room is needed. What workers write past the agent (their own
+// files, a terminal of their own) is not here, and that is known. No I/O; the loop's alone.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rendezvous/messages/errand.h"
+#include "rendezvous/messages/errand_records.h"
+
+namespace ddprun {
+
+class KeptOutput {
+ public:
+  static constexpr std::size_t kMostOfWorker = std::size_t{4} << 20;
+  static constexpr std::size_t kMostOfNode = std::size_t{64} << 20;
+  // Of one record's text: any piece has room for one.
+  static constexpr std::size_t kMostOfRecord = kLeastPieceBytes - kRecordHead;
+  // What comes within this time may be one record.
+  static constexpr std::int64_t kTogetherMs = 20;
+
+  explicit KeptOutput(std::uint32_t workers);
+
+  // From here on local rank n is rank first_rank + n of this generation.
+  void Begin(std::uint32_t first_rank, std::uint64_t generation);
+  void Append(std::uint32_t local_rank, ErrandStream of, std::string_view bytes,
+              std::int64_t unix_ms);
+  // Its stream goes past the agent: to this file, or to ddprun's own terminal where that is empty.
+  void GoesPast(std::uint32_t local_rank, ErrandStream of, const std::filesystem::path& file);
+
+  // What is kept of those ranks after record number `after`, which moves; no older than `since_ms`.
+  // Appended to `piece`, which has `most` bytes then. False: nothing is left.
+  bool Read(const ErrandWish& wish, std::int64_t since_ms, std::uint64_t& after, std::size_t most,
+            std::string& piece);
+
+  struct Past {
+    std::uint32_t rank = 0;
+    std::uint64_t generation = 0;
+    ErrandStream of = ErrandStream::kOut;
+    std::filesystem::path file;  // Empty: ddprun's own terminal.
+  };
+  // Of this generation's workers.
+  std::vector<Past> PastOnes(const ErrandWish& wish) const;
+  // Whether older output of these ranks has made room.
+  bool HasForgotten(const ErrandWish& wish) const;
+
+  // `more` is called with each Append, until Stop: from inside it.
+  std::uint64_t Listen(std::function<void()> more);
+  void Stop(std::uint64_t listener) { listeners_.erase(listener); }
+
+ private:
+  struct Kept {
+    std::uint64_t number = 0;
+    ErrandRecord record;
+  };
+  struct Worker {
+    std::deque<Kept> records;
+    std::size_t bytes = 0;
+    bool forgot = false;
+    std::uint32_t forgot_rank = 0;  // The last one's.
+    std::vector<Past> past;
+  };
+  void Add(Worker& worker, ErrandRecord record);
+
+  std::vector<Worker> workers_;
+  const std::size_t most_;  // Bytes of one.
+  std::uint32_t first_rank_ = 0;
+  std::uint64_t generation_ = 0;
+  std::uint64_t last_ = 0;
+  std::uint64_t read_ = 0;  // No record up to this one may grow any more.
+  std::map<std::uint64_t, std::function<void()>> listeners_;
+  std::uint64_t last_listener_ = 0;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,73 @@
+// What workers of several nodes printed, from pieces as they come, as whole lines in order of time.
+//
+// Pure. By each node's own clock; a node's own order is kept. Without `follow` a line comes once
+// every node has told something later, or has no more; with it, 0.3 s after it has arrived, since a
+// node that prints nothing says nothing. Bounded: a piece of each node, and the line that has not
+// ended of each stream.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "common/time.h"
+#include "rendezvous/messages/errand.h"
+#include "rendezvous/messages/errand_records.h"
+
+namespace ddprun {
+
+struct LogLine {
+  NodeId node;
+  std::int64_t unix_ms = 0;  // When its end was read; 0: not known.
+  std::uint32_t rank = 0;
+  std::uint64_t generation = 0;
+  ErrandStream of = ErrandStream::kOut;
+  std::string text;  // Without its end.
+  bool operator==(const LogLine&) const = default;
+};
+
+class LogMerge {
+ public:
+  static constexpr Duration kHeld{300};
+  static constexpr std::size_t kMostOfLine = 64 * 1024;
+
+  explicit LogMerge(bool follow) : follow_(follow) {}
+
+  void Expect(const NodeId& node) { nodes_[node]; }
+  void Add(const NodeId& node, std::uint64_t number, std::vector<ErrandRecord> records, Time now);
+  void End(const NodeId& node);  // Nothing more comes.
+  bool Expects() const;          // More of somebody.
+  bool Ended() const;            // And all is taken.
+  bool Holds() const;            // Records that wait for others.
+
+  // The lines that are certain.
+  std::vector<LogLine> Take(Time now);
+  // Pieces that are used up, each named once.
+  std::vector<TakenPiece> Used();
+
+ private:
+  struct Node {
+    std::deque<ErrandRecord> records;
+    Time arrived;
+    std::uint64_t number = 0;  // Of the piece; 0: told as used.
+    bool ended = false;
+  };
+  using Stream = std::tuple<NodeId, std::uint32_t, ErrandStream>;
+  struct Open {
+    std::string text;
+    std::int64_t unix_ms = 0;
+    std::uint64_t generation = 0;
+  };
+  Node* Next(Time now);
+  void Print(const NodeId& node, const ErrandRecord& record, std::vector<LogLine>& lines);
+  void EndLine(const Stream& stream, Open& open, std::vector<LogLine>& lines);
+
+  const bool follow_;
+  std::map<NodeId, Node> nodes_;
+  std::map<Stream, Open> open_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,100 @@
+#include "launcher/verbs/log_merge.h"
+
+#include <gtest/gtest.h>
+
+namespace ddprun {
+namespace {
+
+using std::chrono_literals::operator""ms;
+
+ErrandRecord Said(std::int64_t unix_ms, std::uint32_t rank, const std::string& text,
+                  std::uint64_t generation = 1) {
+  return {unix_ms, rank, generation, ErrandStream::kOut, text};
+}
+
+std::string Texts(const std::vector<LogLine>& lines) {
+  std::string all;
+  for (const LogLine& line : lines) {
+    all += line.node + "." + std::to_string(line.rank) + ":" + line.text + " ";
+  }
+  return all;
+}
+
+Time At(Duration since) {
+  return Time(since);
+}
+
+TEST(LogMerge, LinesOfSeveralNodesComeInOrderOfTime) {
+  LogMerge merge(false);
+  merge.Expect("a");
+  merge.Expect("b");
+  merge.Add("a", 1, {Said(10, 0, "one\n"), Said(30, 0, "three\nand a ha")}, At(0ms));
+  EXPECT_EQ(Texts(merge.Take(At(0ms))), "");  // b may have something earlier.
+  merge.Add("b", 1, {Said(20, 4, "two\n")}, At(0ms));
+  EXPECT_EQ(Texts(merge.Take(At(0ms))), "a.0:one b.4:two ");
+  EXPECT_EQ(merge.Used(), (std::vector<TakenPiece>{{"b", 1}}));
+  EXPECT_TRUE(merge.Used().empty());
+  merge.End("b");
+  EXPECT_EQ(Texts(merge.Take(At(0ms))), "a.0:three ");
+  EXPECT_EQ(merge.Used(), (std::vector<TakenPiece>{{"a", 1}}));
+  merge.Add("a", 2, {Said(40, 0, "lf")}, At(0ms));
+  merge.End("a");
+  EXPECT_FALSE(merge.Ended());
+  std::vector<LogLine> rest = merge.Take(At(0ms));
+  const std::vector<LogLine> end = merge.Take(At(0ms));
+  rest.insert(rest.end(), end.begin(), end.end());
+  EXPECT_EQ(Texts(rest), "a.0:and a half ");
+  EXPECT_TRUE(merge.Ended());
+}
+
+// A node that prints nothing must not hold the others up for ever.
+TEST(LogMerge, WhoFollowsWaitsAMomentForOthers) {
+  LogMerge merge(true);
+  merge.Expect("quiet");
+  merge.Add("a", 1, {Said(20, 0, "late\n")}, At(0ms));
+  merge.Add("b", 1, {Said(10, 1, "early\n")}, At(100ms));
+  EXPECT_EQ(Texts(merge.Take(At(299ms))), "");
+  EXPECT_TRUE(merge.Holds());
+  std::string all = Texts(merge.Take(At(400ms)));
+  all += Texts(merge.Take(At(400ms)));
+  EXPECT_EQ(all, "b.1:early a.0:late ");
+}
+
+TEST(LogMerge, ProgressBarsEmptyLinesAndLongOnes) {
+  LogMerge merge(false);
+  merge.Add("a", 1,
+            {Said(1, 0, "10 %\r20 %\r30 %\r\n\n"), Said(2, 0, std::string(200'000, 'x') + "\n")},
+            At(0ms));
+  merge.End("a");
+  std::vector<LogLine> lines;
+  for (int i = 0; i < 3; ++i) {
+    for (LogLine& line : merge.Take(At(0ms))) {
+      lines.push_back(std::move(line));
+    }
+  }
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[0].text, "30 %");
+  EXPECT_EQ(lines[1].text, "");
+  EXPECT_EQ(lines[2].text.size(), 200'000u);
+}
+
+// The next worker's first line is not the end of the last one's.
+TEST(LogMerge, ALineEndsWithItsGeneration) {
+  LogMerge merge(false);
+  merge.Add("a", 1, {Said(1, 0, "cut o"), Said(2, 0, "fresh\n", 2)}, At(0ms));
+  merge.End("a");
+  EXPECT_EQ(Texts(merge.Take(At(0ms))), "a.0:cut o a.0:fresh ");
+}
+
+TEST(LogMerge, AnEndlessLineIsCut) {
+  LogMerge merge(true);
+  std::size_t lines = 0;
+  for (int i = 0; i < 100; ++i) {
+    merge.Add("a", i + 1, {Said(i, 0, std::string(4'000, 'x'))}, At(0ms));
+    lines += merge.Take(At(1'000ms)).size();
+  }
+  EXPECT_GE(lines, 5u);
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,145 @@
+#include "launcher/verbs/orders.h"
+
+#include <chrono>
+#include <cstdio>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "common/exit_code.h"
+#include "common/log.h"
+#include "launcher/status_json.h"
+#include "launcher/verbs/asking.h"
+#include "rendezvous/messages/errand_records.h"
+
+namespace ddprun {
+namespace {
+
+constexpr Duration kOrderPatience{15'000};
+
+struct OrderAnswers {
+  std::set<NodeId> left;
+  std::map<std::string, std::vector<std::uint32_t>> done;  // By what was done.
+  std::map<std::string, std::vector<std::uint32_t>> not_done;
+  std::set<NodeId> nodes;
+  std::map<NodeId, std::string> refusals;
+
+  void Take(const AnsweredPiece& answered) {
+    std::vector<ErrandRecord> records;
+    std::string refusal = answered.piece.refusal;
+    if (const Result<void> read = ReadRecords(answered.piece.bytes, records); !read) {
+      refusal = read.error().message;
+    }
+    for (const ErrandRecord& record : records) {
+      auto& told = record.of == ErrandStream::kDone ? done : not_done;
+      told[record.text].push_back(record.rank);
+    }
+    if (!refusal.empty()) {
+      refusals[answered.node] = refusal;
+    } else {
+      nodes.insert(answered.node);
+    }
+    if (answered.piece.last) {
+      left.erase(answered.node);
+    }
+  }
+  bool whole() const { return not_done.empty() && refusals.empty(); }
+};
+
+Result<OrderAnswers> AskAll(const OrderRequest& request) {
+  ASSIGN_OR_RETURN(NodesAsked asked, NodesAsked::Find(request.server, request.wish, request.nodes));
+  OrderAnswers answers;
+  std::vector<TakenPiece> taken;
+  const auto end = std::chrono::steady_clock::now() + kOrderPatience;
+  for (bool begun = false; !begun || !answers.left.empty(); begun = true) {
+    if (std::chrono::steady_clock::now() > end) {
+      for (const NodeId& node : answers.left) {
+        answers.refusals[node] = "it has not answered within " + FormatDuration(kOrderPatience);
+      }
+      break;
+    }
+    Result<AskReply> reply = asked.Call(std::exchange(taken, {}), kLongestWait);
+    if (!reply && begun && request.wish.kind == ErrandKind::kStopSoon) {
+      break;  // Its server went with it: what was asked for.
+    }
+    if (!reply) {
+      return reply.error();
+    }
+    answers.left.insert(reply->asked.begin(), reply->asked.end());
+    for (const AnsweredPiece& answered : reply->pieces) {
+      answers.Take(answered);
+      taken.push_back({answered.node, answered.piece.number});
+    }
+  }
+  return answers;
+}
+
+std::string RanksOf(std::vector<std::uint32_t> ranks) {
+  std::ranges::sort(ranks);
+  return (ranks.size() == 1 ? "rank " : "ranks ") + RankSpansText(ranks);
+}
+
+std::string OrderText(const OrderAnswers& answers, bool save) {
+  std::string text;
+  if (!save) {
+    text = std::to_string(answers.nodes.size()) +
+           (answers.nodes.size() == 1 ? " node saves and ends" : " nodes save and end") +
+           "; exit code 75 where every worker has saved\n";
+  }
+  for (const auto& [what, ranks] : answers.done) {
+    text += save ? "told to save (" + what + "): " + RanksOf(ranks) + "\n" : "";
+  }
+  return text;
+}
+
+std::string OrderJson(const OrderAnswers& answers, bool save) {
+  OrderedJson json;
+  std::vector<std::uint32_t> told;
+  for (const auto& [what, ranks] : answers.done) {
+    told.insert(told.end(), ranks.begin(), ranks.end());
+  }
+  std::ranges::sort(told);
+  if (save) {
+    json["told"] = told;
+    json["not_told"] = OrderedJson::array();
+    for (const auto& [why, ranks] : answers.not_done) {
+      json["not_told"].push_back({{"ranks", ranks}, {"why", why}});
+    }
+  }
+  json["nodes"] = answers.nodes;
+  json["refused"] = OrderedJson::object();
+  for (const auto& [node, why] : answers.refusals) {
+    json["refused"][node] = why;
+  }
+  return JsonText(json) + "\n";
+}
+
+}  // namespace
+
+int GiveOrder(const OrderRequest& request) {
+  const bool save = request.wish.kind == ErrandKind::kSave;
+  const char* const verb = save ? "save" : "stop";
+  const auto complain = [&](const std::string& text) {
+    std::fprintf(stderr, "ddprun %s: %s\n", verb, Printable(text).c_str());
+  };
+  const Result<OrderAnswers> answers = AskAll(request);
+  if (!answers) {
+    complain(answers.error().message);
+    return ExitCodeOf(answers.error());
+  }
+  for (const auto& [why, ranks] : answers->not_done) {
+    complain(RanksOf(ranks) + ": " + why);
+  }
+  for (const auto& [node, why] : answers->refusals) {
+    complain("node " + node + ": " + why);
+  }
+  const bool nothing = answers->done.empty() && answers->whole();
+  if (nothing) {
+    complain("no worker of this run is running where it was asked");
+  }
+  const std::string text = request.json ? OrderJson(*answers, save) : OrderText(*answers, save);
+  const bool printed = std::fputs(Printable(text).c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
+  return printed && answers->whole() && !nothing ? kExitOk : 1;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,24 @@
+// `ddprun save` and `ddprun stop --soon`: what all nodes of a run are to do now, each told by
+// itself.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launcher/server/server_files.h"
+#include "rendezvous/messages/errand.h"
+
+namespace ddprun {
+
+struct OrderRequest {
+  ServerQuery server;
+  ErrandWish wish{.kind = ErrandKind::kSave};
+  std::vector<NodeId> nodes;  // None: all.
+  bool json = false;
+};
+
+// Says who was told. 0: all; 1: a worker or a node was not (stderr says which); 69: no server
+// answers.
+int GiveOrder(const OrderRequest& request);
+
+}  // namespace ddprun

@@ -1,0 +1,153 @@
+#include "launcher/verbs/run_stacks.h"
+
+#include <chrono>
+#include <cstdio>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "common/exit_code.h"
+#include "common/log.h"
+#include "launcher/status_json.h"
+#include "launcher/verbs/asking.h"
+#include "rendezvous/messages/errand_records.h"
+
+namespace ddprun {
+namespace {
+
+constexpr Duration kStacksPatience{60'000};  // A node takes 40 s at most.
+constexpr std::size_t kShownFrames = 12;
+
+void ComplainOfStacks(const std::string& text) {
+  std::fprintf(stderr, "ddprun stacks: %s\n", Printable(text).c_str());
+}
+
+struct Gathered {
+  std::map<std::uint32_t, StackText> ranks;
+  std::map<NodeId, std::uint64_t> numbers;
+  std::set<NodeId> left;  // Not all of them is told.
+  bool begun = false;
+  bool missed = false;
+
+  void Take(const AnsweredPiece& answered) {
+    const auto& [node, piece] = answered;
+    std::vector<ErrandRecord> records;
+    if (piece.number > std::exchange(numbers[node], piece.number)) {
+      if (const Result<void> read = ReadRecords(piece.bytes, records); !read) {
+        ComplainOfStacks("node " + node + ": " + read.error().message);
+        missed = true;
+      }
+    }
+    for (ErrandRecord& record : records) {
+      StackText& stack = ranks[record.rank];
+      stack.rank = record.rank;
+      stack.node = node;
+      stack.text += record.text;
+    }
+    if (!piece.refusal.empty()) {
+      ComplainOfStacks("node " + node + ": " + piece.refusal);
+      missed = true;
+    }
+    if (piece.last) {
+      left.erase(node);
+    }
+  }
+};
+
+Result<void> GatherStacks(NodesAsked asked, Gathered& gathered) {
+  const auto end = std::chrono::steady_clock::now() + kStacksPatience;
+  std::vector<TakenPiece> taken;
+  while (!gathered.begun || !gathered.left.empty()) {
+    if (std::chrono::steady_clock::now() > end) {
+      for (const NodeId& node : gathered.left) {
+        ComplainOfStacks("node " + node + " has not answered within " +
+                         FormatDuration(kStacksPatience));
+      }
+      gathered.missed = true;
+      return {};
+    }
+    ASSIGN_OR_RETURN(const AskReply reply, asked.Call(std::exchange(taken, {}), kLongestWait));
+    gathered.begun = true;
+    gathered.left.insert(reply.asked.begin(), reply.asked.end());
+    for (const AnsweredPiece& answered : reply.pieces) {
+      gathered.Take(answered);
+      taken.push_back({answered.node, answered.piece.number});
+    }
+  }
+  return {};
+}
+
+std::string Noun(std::size_t ranks) {
+  return std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks");
+}
+
+}  // namespace
+
+std::string FormatGroups(const std::vector<StackGroup>& groups) {
+  std::string text;
+  for (const StackGroup& group : groups) {
+    text += Noun(group.ranks.size()) + " (" + RankSpansText(group.ranks) + "): " + group.headline +
+            "\n";
+    for (std::size_t i = 0; i < std::min(group.frames.size(), kShownFrames); ++i) {
+      text += "    " + group.frames[i] + "\n";
+    }
+    const std::size_t more = group.frames.size() - std::min(group.frames.size(), kShownFrames);
+    text += more == 0 ? "" : "    and " + std::to_string(more) + " more\n";
+  }
+  return text;
+}
+
+std::string GroupsJson(const std::vector<StackGroup>& groups, const std::vector<StackText>& stacks,
+                       bool whole) {
+  OrderedJson json;
+  json["groups"] = OrderedJson::array();
+  for (const StackGroup& group : groups) {
+    OrderedJson object;
+    object["ranks"] = group.ranks;
+    object["headline"] = group.headline;
+    object["frames"] = group.frames;
+    json["groups"].push_back(std::move(object));
+  }
+  if (whole) {
+    json["ranks"] = OrderedJson::array();
+    for (const StackText& stack : stacks) {
+      json["ranks"].push_back({{"rank", stack.rank}, {"node", stack.node}, {"text", stack.text}});
+    }
+  }
+  return JsonText(json, 2) + "\n";
+}
+
+int PrintRunStacks(const RunStacksRequest& request) {
+  Gathered gathered;
+  const Result<void> told = [&]() -> Result<void> {
+    ASSIGN_OR_RETURN(NodesAsked asked,
+                     NodesAsked::Find(request.server, request.wish, request.nodes));
+    return GatherStacks(std::move(asked), gathered);
+  }();
+  if (!told) {
+    ComplainOfStacks(told.error().message);
+    return ExitCodeOf(told.error());
+  }
+  std::vector<StackText> stacks;
+  for (auto& [rank, stack] : gathered.ranks) {
+    stacks.push_back(std::move(stack));
+  }
+  if (stacks.empty()) {
+    ComplainOfStacks("no worker of this run is running where it was looked");
+    return 1;
+  }
+  const std::vector<StackGroup> groups = GroupStacks(stacks);
+  std::string text = request.json ? GroupsJson(groups, stacks, request.whole) : "";
+  if (!request.json) {
+    for (const StackText& stack : stacks) {
+      text += request.whole ? "==== node " + stack.node + "\n" + stack.text + "\n" : "";
+    }
+    text = Printable(text + FormatGroups(groups));
+  }
+  if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) {
+    return 1;
+  }
+  return gathered.missed ? 1 : kExitOk;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,131 @@
+#include "launcher/verbs/stack_groups.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kMostFrames = 60;
+constexpr std::size_t kInHeadline = 3;
+constexpr std::size_t kMostOfName = 200;
+
+std::vector<std::string_view> LinesOf(std::string_view text) {
+  std::vector<std::string_view> lines;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    lines.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return lines;
+}
+
+// "#3  0x00007f in c10d::wait (this=...) at x.cc:3" and "#0  main () at y.cc:9".
+std::optional<std::string> FrameOfGdb(std::string_view line) {
+  if (!line.starts_with('#')) {
+    return std::nullopt;
+  }
+  line.remove_prefix(std::min(line.find(' '), line.size()));
+  line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+  if (line.starts_with("0x")) {
+    const std::size_t in = line.find(" in ");
+    line.remove_prefix(in == std::string_view::npos ? line.size() : in + 4);
+  }
+  const std::size_t end = line.find(" (");
+  const std::string_view name = line.substr(0, std::min(end, kMostOfName));
+  return name.empty() ? std::nullopt : std::optional<std::string>(name);
+}
+
+// "    forward (model.py:12)"
+std::optional<std::string> FrameOfPySpy(std::string_view line) {
+  if (!line.starts_with("    ") || !line.ends_with(')')) {
+    return std::nullopt;
+  }
+  line.remove_prefix(line.find_first_not_of(' '));
+  const std::size_t end = line.rfind(" (");
+  return end == std::string_view::npos || end == 0
+             ? std::nullopt
+             : std::optional<std::string>(line.substr(0, std::min(end, kMostOfName)));
+}
+
+// "thread 12 (python): state S (sleeping), waits in futex_wait, system call 202 0x7f 0x0 ..."
+std::vector<std::string> KernelsWords(std::string_view line) {
+  const std::size_t state = line.find(": state ");
+  if (state == std::string_view::npos) {
+    return {};
+  }
+  line.remove_prefix(state + 2);
+  const std::size_t call = line.find(", system call ");
+  std::string words(line.substr(0, call));
+  if (call != std::string_view::npos) {
+    const std::string_view number = line.substr(call + 14);
+    words += ", system call " + std::string(number.substr(0, number.find(' ')));
+  }
+  return {words.substr(0, kMostOfName)};
+}
+
+// The frames of one thread from line `at` on.
+template <class FrameOf>
+std::vector<std::string> FramesFrom(const std::vector<std::string_view>& lines, std::size_t at,
+                                    FrameOf frame_of) {
+  std::vector<std::string> frames;
+  for (; at < lines.size() && frames.size() < kMostFrames; ++at) {
+    const auto frame = frame_of(lines[at]);
+    if (frame) {
+      frames.push_back(*frame);
+    } else if (lines[at].empty() || lines[at].starts_with("Thread ") ||
+               lines[at].starts_with("--")) {
+      break;
+    }
+  }
+  return frames;
+}
+
+}  // namespace
+
+std::vector<std::string> MainFrames(std::string_view text) {
+  std::vector<std::string_view> lines = LinesOf(text);
+  // Of its own process alone: helpers come after it.
+  std::size_t processes = 0;
+  const auto helpers = std::ranges::find_if(lines, [&](std::string_view line) {
+    return line.starts_with("-- process ") && ++processes > 1;
+  });
+  lines.erase(helpers, lines.end());
+  std::vector<std::string> frames;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    if (lines[i].starts_with("Thread ") && lines[i].ends_with("\"MainThread\"")) {
+      frames = FramesFrom(lines, i + 1, FrameOfPySpy);
+    } else if (frames.empty() && lines[i].starts_with("Thread 1 (")) {
+      frames = FramesFrom(lines, i + 1, FrameOfGdb);
+    }
+  }
+  for (std::size_t i = 0; i < lines.size() && frames.empty(); ++i) {
+    frames = lines[i].starts_with("thread ") ? KernelsWords(lines[i]) : frames;
+  }
+  return frames.empty() ? std::vector<std::string>{"(nothing is known of it)"} : frames;
+}
+
+std::vector<StackGroup> GroupStacks(const std::vector<StackText>& stacks) {
+  std::map<std::vector<std::string>, StackGroup> by_frames;
+  for (const StackText& stack : stacks) {
+    std::vector<std::string> frames = MainFrames(stack.text);
+    StackGroup& group = by_frames[frames];
+    group.ranks.push_back(stack.rank);
+    group.frames = std::move(frames);
+  }
+  std::vector<StackGroup> groups;
+  for (auto& [frames, group] : by_frames) {
+    std::ranges::sort(group.ranks);
+    for (std::size_t i = 0; i < std::min(frames.size(), kInHeadline); ++i) {
+      group.headline += (i == 0 ? "" : " < ") + frames[i];
+    }
+    groups.push_back(std::move(group));
+  }
+  std::ranges::sort(groups, [](const StackGroup& a, const StackGroup& b) {
+    return a.ranks.size() != b.ranks.size() ? a.ranks.size() > b.ranks.size() : a.ranks < b.ranks;
+  });
+  return groups;
+}
+
+}  // namespace ddprun

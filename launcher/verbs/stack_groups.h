@@ -1,0 +1,32 @@
+// Which ranks stand at the same place: from what `ddprun stacks` printed of each.
+//
+// Pure. Compares the names of the main thread's functions (py-spy's or gdb's), without addresses,
+// arguments and lines; where no tool told any, what the kernel says. Anything may be in the text.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun {
+
+struct StackText {
+  std::uint32_t rank = 0;
+  std::string node;
+  std::string text;
+};
+
+struct StackGroup {
+  std::vector<std::uint32_t> ranks;  // In order.
+  std::vector<std::string> frames;   // Innermost first.
+  std::string headline;              // "read < next < main".
+};
+
+// The main thread's functions, innermost first; of a thread that the kernel alone knows, its words.
+std::vector<std::string> MainFrames(std::string_view text);
+
+// The largest first; of equal ones that with the least rank.
+std::vector<StackGroup> GroupStacks(const std::vector<StackText>& stacks);
+
+}  // namespace ddprun

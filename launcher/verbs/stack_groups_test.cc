@@ -1,0 +1,80 @@
+#include "launcher/verbs/stack_groups.h"
+
+#include <gtest/gtest.h>
+
+namespace ddprun {
+namespace {
+
+constexpr const char* kGdb = R"(== rank 1 (pid 12)
+-- process 12:
+thread 12 (train): state S (sleeping), waits in futex_wait, system call 202 0x7f 0x0
+thread 13 (train): state S (sleeping)
+-- gdb:
+[New LWP 13]
+
+Thread 2 (Thread 0x7f01 (LWP 13) "train"):
+#0  0x00007f0101 in poll () from /lib/libc.so.6
+#1  0x00007f0102 in loop (this=0x1) at loop.cc:3
+
+Thread 1 (Thread 0x7f00 (LWP 12) "train"):
+#0  0x00007f0201 in read () from /lib/libc.so.6
+#1  0x00007f0202 in data::Next (this=0x55, n=3) at data.cc:17
+#2  main (argc=1, argv=0x7ffe) at main.cc:9
+[Inferior 1 (process 12) detached]
+)";
+
+constexpr const char* kPySpy = R"(== rank 0 (pid 11)
+-- process 11:
+thread 11 (python3): state R (running)
+-- py-spy:
+Process 11: python3 train.py
+Python v3.11.2 (/usr/bin/python3.11)
+
+Thread 14 (idle): "Thread-1"
+    wait (threading.py:331)
+Thread 11 (active): "MainThread"
+    all_reduce (torch/distributed/distributed_c10d.py:2501)
+    backward (torch/autograd/graph.py:7)
+    <module> (train.py:40)
+-- process 15:
+thread 15 (python3): state S (sleeping)
+-- py-spy:
+Thread 15 (idle): "MainThread"
+    helper (worker.py:1)
+)";
+
+using Names = std::vector<std::string>;
+
+TEST(StackGroups, TheMainThreadsFunctionsAreFound) {
+  EXPECT_EQ(MainFrames(kGdb), (Names{"read", "data::Next", "main"}));
+  EXPECT_EQ(MainFrames(kPySpy), (Names{"all_reduce", "backward", "<module>"}));
+  EXPECT_EQ(MainFrames("-- process 5:\nthread 5 (x): state D (disk sleep), waits in nfs_wait, "
+                       "system call 0 0x3 0x1\n(no debugger is used: it waits)\n"),
+            Names{"state D (disk sleep), waits in nfs_wait, system call 0"});
+}
+
+TEST(StackGroups, AnythingMayBeInTheText) {
+  EXPECT_EQ(MainFrames(""), Names{"(nothing is known of it)"});
+  for (const std::string& text :
+       {std::string("Thread 1 (\n#"), std::string("Thread 1 (\n#0  0x1"), std::string("thread "),
+        std::string("Thread x: \"MainThread\"\n    )\n     (\n"), std::string(100'000, '#'),
+        std::string(1'000, '\n')}) {
+    EXPECT_FALSE(MainFrames(text).empty());
+  }
+}
+
+TEST(StackGroups, TheFewAreApartFromTheMany) {
+  std::vector<StackText> stacks;
+  for (std::uint32_t rank = 0; rank < 62; ++rank) {
+    stacks.push_back({rank, "n0", rank == 7 ? kGdb : kPySpy});
+  }
+  const auto groups = GroupStacks(stacks);
+  ASSERT_EQ(groups.size(), 2u);
+  EXPECT_EQ(groups[0].ranks.size(), 61u);
+  EXPECT_EQ(groups[0].headline, "all_reduce < backward < <module>");
+  EXPECT_EQ(groups[1].ranks, std::vector<std::uint32_t>{7});
+  EXPECT_EQ(groups[1].headline, "read < data::Next < main");
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,69 @@
+#include "rendezvous/messages/errand_records.h"
+
+#include <charconv>
+#include <optional>
+
+namespace ddprun {
+namespace {
+
+// The number before `end`, which is taken off as well.
+template <class T>
+bool TakeNumber(std::string_view& text, char end, T& number) {
+  const std::size_t stop = text.find(end);
+  if (stop == std::string_view::npos) {
+    return false;
+  }
+  const char* const last = text.data() + stop;
+  const auto [parsed, error] = std::from_chars(text.data(), last, number);
+  text.remove_prefix(stop + 1);
+  return error == std::errc{} && parsed == last;
+}
+
+std::optional<ErrandStream> KindOf(char letter) {
+  for (const ErrandStream kind : {ErrandStream::kOut, ErrandStream::kErr, ErrandStream::kStack,
+                                  ErrandStream::kNote, ErrandStream::kDone}) {
+    if (static_cast<char>(kind) == letter) {
+      return kind;
+    }
+  }
+  return std::nullopt;
+}
+
+bool TakeRecord(std::string_view& piece, ErrandRecord& record) {
+  std::size_t size = 0;
+  if (!TakeNumber(piece, ' ', record.unix_ms) || !TakeNumber(piece, ' ', record.rank) ||
+      !TakeNumber(piece, ' ', record.generation) || piece.size() < 2 || piece[1] != ' ') {
+    return false;
+  }
+  const std::optional<ErrandStream> kind = KindOf(piece.front());
+  piece.remove_prefix(2);
+  if (!kind || !TakeNumber(piece, '\n', size) || size > piece.size()) {
+    return false;
+  }
+  record.of = *kind;
+  record.text = piece.substr(0, size);
+  piece.remove_prefix(size);
+  return true;
+}
+
+}  // namespace
+
+void AppendRecord(const ErrandRecord& record, std::string& piece) {
+  piece += std::to_string(record.unix_ms) + ' ' + std::to_string(record.rank) + ' ' +
+           std::to_string(record.generation) + ' ' + static_cast<char>(record.of) + ' ' +
+           std::to_string(record.text.size()) + '\n';
+  piece += record.text;
+}
+
+Result<void> ReadRecords(std::string_view piece, std::vector<ErrandRecord>& records) {
+  while (!piece.empty()) {
+    ErrandRecord record;
+    if (!TakeRecord(piece, record)) {
+      return Error{ErrorKind::kInvalid, "a piece of an errand has something that is no record"};
+    }
+    records.push_back(std::move(record));
+  }
+  return {};
+}
+
+}  // namespace ddprun

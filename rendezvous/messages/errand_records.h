@@ -1,0 +1,42 @@
+// What pieces of an errand are made of: records of what a worker printed, or of where it stands,
+// each with its time. A record is whole within a piece; a text that is too long for one comes as
+// several.
+//
+// Reading trusts no byte: a piece that cannot be read gives what was read before, and an Error.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/result.h"
+
+namespace ddprun {
+
+enum class ErrandStream : char {
+  kOut = 'o',
+  kErr = 'e',
+  kStack = 's',
+  kNote = 'n',  // The agent's own words.
+  kDone = 'd',  // What was asked for was done, for this rank.
+};
+
+struct ErrandRecord {
+  std::int64_t unix_ms = 0;  // By the node's wall clock, for people alone; 0: not known.
+  std::uint32_t rank = 0;
+  std::uint64_t generation = 0;
+  ErrandStream of = ErrandStream::kOut;
+  std::string text;
+  bool operator==(const ErrandRecord&) const = default;
+};
+
+// Bytes that a record takes beside its text, at most.
+inline constexpr std::size_t kRecordHead = 80;
+
+void AppendRecord(const ErrandRecord& record, std::string& piece);
+
+// Appends those of `piece` to `records`.
+Result<void> ReadRecords(std::string_view piece, std::vector<ErrandRecord>& records);
+
+}  // namespace ddprun

@@ -1,0 +1,395 @@
+"""What operators have fetched from all nodes: ddprun logs, stacks, status --watch and top."""
+
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest, read_text  # noqa: E402
+
+TOKEN = "a token that nobody guesses"
+
+
+class Asks(DdprunTest):
+    def ask(self, *arguments, expect=0, environment=None):
+        run = self.start(*arguments, environment=environment)
+        self.assertEqual(run.wait(), expect, run.all())
+        return run
+
+    def lines(self, *arguments, expect=0):
+        return [json.loads(line) for line in self.ask("logs", "-o", "json", *arguments, expect=expect).out().splitlines()]
+
+    def texts(self, *arguments, expect=0):
+        return [line["text"] for line in self.lines(*arguments, expect=expect)]
+
+
+    def start(self, *arguments, **more):
+        run = super().start(*arguments, **more)
+        self.addCleanup(self.end, run)
+        return run
+
+    def end(self, run):
+        for _ in range(2):
+            if run.process.poll() is None:
+                run.signal(signal.SIGINT)
+        try:
+            run.wait()
+        except AssertionError:
+            pass  # The mark's kill is for it.
+
+
+class OneNode(Asks):
+    """A run that listens for nobody by TCP."""
+
+    def start_one(self, *actions, workers=2, flags=()):
+        run = self.start(f"--rdzv-id={self.run_id}", f"--nproc-per-node={workers}", *flags, FAKE_WORKER, HELLO,
+                         *(actions or ("--hang",)))
+        self.wait_for_workers(run, workers)
+        return run
+
+    def test_what_was_printed_last_is_there_for_who_comes_late(self):
+        self.start_one("--print=out of %r", "--print-err=err of %r", "--print=", "--hang")
+        self.wait_for(lambda: len(self.texts()) == 8)
+        lines = self.lines()
+        self.assertEqual({(line["rank"], line["stream"], line["text"]) for line in lines if " of " in line["text"]},
+                         {(r, s, f"{s[3:]} of {r}") for r in (0, 1) for s in ("stdout", "stderr")})
+        self.assertEqual({line["generation"] for line in lines}, {1})
+        self.assertEqual(sorted(line["unix_time"] for line in lines), [line["unix_time"] for line in lines])
+        self.assertEqual(sorted(self.texts("--rank=1", "--since=1h"))[:3], ["", "err of 1", "out of 1"])
+        self.assertEqual(self.texts("--rank=7-9"), [])
+        shown = self.ask("logs", "--rank=0").out()
+        self.assertRegex(shown, r"(?m)^\d\d:\d\d:\d\d\.\d{3} \[r0 \S+\] out of 0$")
+        self.assertRegex(shown, r"(?m)^\S+ \[r0 \S+!\] err of 0$")
+
+    def test_it_outlives_a_restart(self):
+        run = self.start_one("--print=generation %g", "--on-generation=1", "--signal=9", "--always", "--hang",
+                             flags=("--max-restarts=1",))
+        self.wait_for(lambda: {1, 2} == {line["generation"] for line in self.lines()}, run)
+        self.assertEqual({text for text in self.texts() if text.startswith("gen")}, {"generation 1", "generation 2"})
+
+    def test_who_follows_hears_what_comes_and_ends_with_the_run(self):
+        go = self.path("go")
+        run = self.start_one("--on-rank=1", f"--wait-file={go}", "--print=after", "--always", "--hang")
+        follower = self.start("logs", "-f", "--rank=1")
+        self.wait_for(lambda: "worker 1" in follower.out(), follower)
+        self.assertNotIn("after", follower.out())
+        open(go, "w").close()
+        self.wait_for(lambda: "after" in follower.out(), follower)
+        self.ask("stop")
+        run.wait()
+        self.assertEqual(follower.wait(), 69, follower.all())
+
+    def test_a_worker_with_the_terminal_is_kept_nowhere_and_that_is_said(self):
+        self.start_one(workers=1)
+        asked = self.ask("logs")
+        self.assertEqual(asked.out(), "")
+        self.assertIn("rank 0 has ddprun's own terminal", asked.err())
+
+    def test_what_workers_write_themselves_is_read_from_their_files(self):
+        self.start(f"--rdzv-id={self.run_id}", "--nproc-per-node=2", "-r", "3", f"--log-dir={self.path('logs')}",
+                   FAKE_WORKER, "--print=in a file", "--hang")
+        self.wait_for(lambda: self.start("status").wait() == 0)
+        self.wait_for(lambda: self.texts().count("in a file") == 2)
+        self.assertNotIn("unix_time", self.lines()[0])
+
+    def test_more_than_is_kept(self):
+        run = self.start_one("--spew=6", "--print=the end", "--hang", workers=1,
+                             flags=("--prefix=rank",))
+        self.wait_for(lambda: self.texts()[-1:] == ["the end"], run)
+        asked = self.ask("logs")
+        self.assertIn("older output is not kept", asked.err())
+        self.assertGreater(len(asked.out()), 3 << 20)
+        self.assertLess(len(asked.out()), 6 << 20)
+
+    # What is said in vain is no errand of the next one.
+    def test_bad_questions(self):
+        self.start_one()
+        self.assertIn("like 3,7,10-12", self.ask("logs", "--rank=a", expect=2).err())
+        self.assertIn("--since", self.ask("logs", "--since=never", expect=2).err())
+        self.assertIn("no node 'nobody'", self.ask("logs", "--node=nobody", expect=1).err())
+        self.assertIn("no worker of this run", self.ask("stacks", "--rank=77", expect=1).err())
+        self.assertIn("process ids", self.ask("stacks", "here", expect=2).err())
+
+    def test_stacks_of_a_live_run_are_grouped_and_harm_nobody(self):
+        run = self.start_one("--on-rank=1", "--stop-self", "--always", "--hang", workers=3)
+        pids = list(run.workers().values())
+        state = lambda pid: re.search(r"State:\s+(\S)", read_text(f"/proc/{pid}/status")).group(1)
+        self.wait_for(lambda: sorted(map(state, pids)) == ["S", "S", "T"])
+        told = json.loads(self.ask("stacks", "-o", "json", "--all").out())
+        self.assertEqual([group["ranks"] for group in told["groups"]], [[0, 2], [1]])
+        self.assertEqual([rank["rank"] for rank in told["ranks"]], [0, 1, 2])
+        self.assertIn("no debugger is used: it is stopped", told["ranks"][1]["text"])
+        text = self.ask("stacks").out()
+        self.assertRegex(text, r"(?m)^2 ranks \(0,2\): \S.*\n    ")
+        self.assertRegex(text, r"(?m)^1 rank \(1\): state T")
+        self.assertEqual(sorted(map(state, pids)), ["S", "S", "T"])  # As they were.
+
+    def test_two_operators_at_once(self):
+        self.start_one("--print=here", "--hang", workers=2)
+        self.wait_for(lambda: len(self.texts()) == 4)
+        asked = [self.start(verb) for verb in ("stacks", "logs", "stacks", "logs", "logs")]
+        for run in asked:
+            self.assertEqual(run.wait(), 0, run.all())
+            self.assertNotEqual(run.out(), "")
+
+    # Nine stand still; the run goes on, and whoever comes next is told.
+    def test_readers_who_stand_still(self):
+        run = self.start_one("--spew=4", "--print=end", "--steps=1000000", workers=2)
+        stuck = []
+        for _ in range(8):
+            reader, writer = os.pipe()
+            self.addCleanup(os.close, reader)
+            stuck.append(subprocess.Popen([DDPRUN, "logs"], stdout=writer, stderr=subprocess.DEVNULL, env=self.environment))
+            self.addCleanup(stuck[-1].wait)
+            self.addCleanup(stuck[-1].kill)
+            os.close(writer)
+            select.select([reader], [], [], 30)  # It is being told.
+        refused = self.start("logs")
+        self.assertIn(refused.wait(), (0, 1), refused.all())
+        self.ask("status")
+        self.assertIsNone(run.process.poll())
+
+    def test_watch_ends_with_the_run(self):
+        go = self.path("go")
+        run = self.start_one("--steps=1000", f"--wait-file={go}", "--exit=0")
+        watching = self.start("status", "--watch")
+        as_json = self.start("status", "--watch", "-o", "json")
+        self.wait_for(lambda: watching.out().count("RUNNING") >= 2, watching)
+        self.ask("stop")
+        run.wait()
+        self.assertIn(watching.wait(limit=90), (0, 69))
+        as_json.wait(limit=90)
+        told = [json.loads(line) for line in as_json.out().splitlines()]
+        self.assertEqual({line["runs"][0]["run_id"] for line in told if "why" not in line}, {self.run_id})
+
+
+class Orders(Asks):
+    """Workers in bash, which say by which signal they save."""
+
+    SAVES = ("import os, signal, socket, sys, time\n"
+             "rank = os.environ['RANK']\n"
+             "def save(*_):\n"
+             "    print('saved', rank, flush=True)\n"
+             "def end(*_):\n"
+             "    print('ends', rank, flush=True)\n"
+             "    sys.exit(75)\n"
+             "signal.signal(signal.SIGUSR1, save)\n"
+             "signal.signal(signal.SIGTERM, end)\n"
+             "sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)\n"
+             "says = b'READY=1' if rank in sys.argv[1:] else b'READY=1\\nSAVE_SIGNAL=10'\n"
+             "sock.sendto(says, os.environ['DDPRUN_NOTIFY_SOCKET'])\n"
+             "print('worker', rank, os.environ['DDPRUN_GENERATION'], os.getpid(), flush=True)\n"
+             "while True:\n"
+             "    signal.pause()\n")
+
+    def program(self):
+        path = self.path("saves.py")
+        with open(path, "w") as file:
+            file.write(self.SAVES)
+        return path
+
+    def test_who_has_said_how_saves_and_goes_on(self):
+        run = self.start(f"--rdzv-id={self.run_id}", "--nproc-per-node=3", self.program())
+        self.wait_for_workers(run, 3)
+        self.wait_for(lambda: self.start("save").wait() == 0)
+        self.wait_for(lambda: {"saved 0", "saved 1", "saved 2"} <= set(run.out().splitlines()), run)
+        told = json.loads(self.ask("save", "-o", "json", "--rank=1").out())
+        self.assertEqual((told["told"], told["not_told"]), ([1], []))
+        self.assertIsNone(run.process.poll())
+
+    def test_who_has_said_nothing_is_not_signalled(self):
+        run = self.start(f"--rdzv-id={self.run_id}", "--nproc-per-node=2", self.program(), "1")
+        self.wait_for_workers(run, 2)
+        self.wait_for(lambda: "saved 0" in run.out() or not self.start("save").wait(), run)
+        asked = self.ask("save", expect=1)
+        self.assertIn("told to save (SIGUSR1): rank 0", asked.out())
+        self.assertIn("rank 1: has not said by which signal it saves", asked.err())
+        self.assertNotIn("saved 1", run.out())
+
+    def test_stop_soon_ends_with_start_me_again(self):
+        run = self.start(f"--rdzv-id={self.run_id}", "--nproc-per-node=2", self.program())
+        self.wait_for_workers(run, 2)
+        self.ask("stop", "--soon")
+        self.assertEqual(run.wait(), 75, run.all())
+        self.assertIn("an operator wants the run to save and end", run.err())
+
+    # Whichever hears it first, all of them end alike.
+    def test_stop_soon_of_two_nodes(self):
+        endpoint = self.free_endpoint()
+        nodes = [self.start("--nnodes=2", f"--node-rank={rank}", "--nproc-per-node=2", f"--rdzv-id={self.run_id}",
+                            f"--rdzv-endpoint={endpoint}", self.program()) for rank in (0, 1)]
+        for node in nodes:
+            self.wait_for_workers(node, 2)
+        self.ask("stop", "--soon")
+        for node in nodes:
+            self.assertEqual(node.wait(), 75, node.all())
+
+    def test_stop_soon_without_a_save_is_no_promise(self):
+        run = self.start(f"--rdzv-id={self.run_id}", "--nproc-per-node=2", FAKE_WORKER, HELLO, "--hang")
+        self.wait_for_workers(run, 2)
+        self.ask("stop", "--soon")
+        self.assertEqual(run.wait(), 143, run.all())
+
+
+class Terminal(Asks):
+    def drawn(self, *arguments, term="xterm", size=(24, 80)):
+        """A process on a terminal of its own."""
+        main, side = pty.openpty()
+        self.addCleanup(os.close, main)
+        fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
+        environment = {**self.environment, "TERM": term}
+        process = subprocess.Popen([DDPRUN, *arguments], stdin=side, stdout=side, stderr=side, env=environment)
+        os.close(side)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        text = bytearray()
+
+        def more(done):
+            while not done(bytes(text)):
+                ready, _, _ = select.select([main], [], [], 30)
+                self.assertTrue(ready, text)
+                try:
+                    got = os.read(main, 65536)
+                except OSError:
+                    got = b""
+                if not got:
+                    break
+                text.extend(got)
+            return bytes(text)
+        return process, more
+
+    def test_top_gives_the_screen_back(self):
+        run = self.start(f"--rdzv-id={self.run_id}", "--nproc-per-node=2", FAKE_WORKER, HELLO, "--hang")
+        self.wait_for_workers(run, 2)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            process, more = self.drawn("top", size=(5, 40))
+            seen = more(lambda text: text.count(b"RUNNING") >= 2)
+            self.assertIn(b"\x1b[?1049h", seen)
+            for line in re.split(rb"\r\n|\x1b\[H", seen):
+                self.assertLess(len(re.sub(rb"\x1b\[[?\d]*\w|\r", b"", line)), 41)
+            process.send_signal(number)
+            self.assertTrue(more(lambda text: text.endswith(b"\x1b[?25h\x1b[?1049l")))
+            self.assertEqual(process.wait(), -number)
+        process, more = self.drawn("top", term="dumb")
+        self.assertNotIn(b"\x1b", more(lambda text: text.count(b"RUNNING") >= 2))
+        process.kill()
+        process, more = self.drawn("top")
+        more(lambda text: b"RUNNING" in text)
+        self.ask("stop")
+        run.wait()
+        self.assertIn(b"\x1b[?1049l", more(lambda text: b"\x1b[?1049l" in text))
+
+    def test_top_of_nothing(self):
+        self.assertIn("no run of yours", self.ask("top", expect=69).err())
+
+
+class Nodes(Asks):
+    def setUp(self):
+        super().setUp()
+        self.endpoint = self.free_endpoint()
+
+    def start_node(self, rank, *actions, flags=(), environment=None):
+        return self.start("--nnodes=2", f"--node-rank={rank}", "--nproc-per-node=2", f"--rdzv-id={self.run_id}",
+                          f"--rdzv-endpoint={self.endpoint}", *flags, FAKE_WORKER, HELLO,
+                          *(actions or ("--print=rank %r", "--hang")), environment=environment)
+
+    def two(self, *actions, **more):
+        nodes = [self.start_node(rank, *actions, **more) for rank in (0, 1)]
+        for node in nodes:
+            self.wait_for_workers(node, 2)
+        return nodes
+
+    def all_told(self, *arguments):
+        return {text for text in self.texts(*arguments) if text.startswith("rank")} == {f"rank {r}" for r in range(4)}
+
+    def test_all_nodes_answer_through_the_one_port(self):
+        self.two()
+        self.wait_for(self.all_told)
+        self.assertEqual({line["node"] for line in self.lines("--rank=2,3")}, {self.lines("--rank=2")[0]["node"]})
+        node = self.lines("--rank=2")[0]["node"]
+        self.assertEqual({line["rank"] for line in self.lines(f"--node={node}")}, {2, 3})
+        told = json.loads(self.ask("stacks", "-o", "json").out())
+        self.assertEqual(sorted(rank for group in told["groups"] for rank in group["ranks"]), [0, 1, 2, 3])
+        # From elsewhere: the endpoint alone.
+        away = {"XDG_RUNTIME_DIR": self.path("elsewhere")}
+        os.makedirs(away["XDG_RUNTIME_DIR"], mode=0o700)
+        refused = self.ask("logs", f"--endpoint={self.endpoint}", expect=2, environment=away)
+        self.assertIn("token", refused.err())
+
+    def test_whoever_has_no_token_hears_nothing(self):
+        self.two(environment={"DDPRUN_TOKEN": TOKEN})
+        elsewhere = self.path("elsewhere")
+        os.makedirs(elsewhere, mode=0o700)
+        for token in ("x" * 20, ""):
+            asked = self.start("logs", f"--endpoint={self.endpoint}", "--insecure",
+                               environment={"DDPRUN_TOKEN": token, "XDG_RUNTIME_DIR": elsewhere})
+            self.assertIn(asked.wait(), (1, 2, 69), asked.all())
+            self.assertEqual(asked.out(), "")
+        self.wait_for(lambda: self.start("logs", f"--endpoint={self.endpoint}",
+                                      environment={"DDPRUN_TOKEN": TOKEN}).wait() == 0)
+
+    # Its agent stands still: it is named, and the others' lines are told.
+    def test_a_node_that_never_answers(self):
+        nodes = self.two()
+        self.wait_for(self.all_told)
+        os.kill(nodes[1].agent(), signal.SIGSTOP)
+        self.addCleanup(os.kill, nodes[1].agent(), signal.SIGCONT)
+        asked = self.start("logs", "-o", "json")
+        self.assertEqual(asked.wait(limit=60), 1, asked.all())
+        told = {json.loads(line)["rank"] for line in asked.out().splitlines()}
+        self.assertTrue({0, 1} <= told, asked.all())
+        self.assertRegex(asked.err(), "node .* (has not answered within 15|is cut off|has no road)")
+
+    def test_a_node_that_dies_meanwhile(self):
+        self.run_directory_stays = True
+        nodes = self.two(flags=("--max-restarts=0",))
+        self.wait_for(self.all_told)
+        follower = self.start("logs", "-f")
+        self.wait_for(lambda: follower.out().count("rank ") >= 4, follower)
+        os.kill(nodes[1].agent(), signal.SIGKILL)
+        self.wait_for(lambda: re.search("node .*: it is (cut off|lost)", follower.err()) or
+                      follower.process.poll() is not None, follower, what="the node is named")
+
+    def test_a_server_that_dies_meanwhile_is_said(self):
+        self.run_directory_stays = True
+        nodes = self.two()
+        self.wait_for(self.all_told)
+        follower = self.start("logs", "-f", f"--endpoint={self.endpoint}")
+        self.wait_for(lambda: follower.out().count("rank ") >= 4, follower)
+        os.kill(nodes[0].agent(), signal.SIGKILL)
+        self.assertEqual(follower.wait(limit=60), 69, follower.all())
+
+    # One that another node has found again goes on, without a line twice.
+    def test_who_follows_is_told_by_the_next_server_too(self):
+        self.run_directory_stays = True
+        shared = self.path("shared")
+        os.mkdir(shared)
+        go = self.path("go")
+        flags = ("--nnodes=1:3", "--nproc-per-node=1", f"--rdzv-id={self.run_id}", f"--run-dir={shared}",
+                 f"--rdzv-endpoint={self.endpoint}", "--rdzv-conf=last_call_timeout=1", "--prefix=rank")
+        nodes = [self.start(*flags, FAKE_WORKER, HELLO, "--print=start %r", f"--wait-file={go}", "--print=went on",
+                            "--hang") for _ in range(3)]
+        for node in nodes:
+            self.wait_for_workers(node, 1)
+        follower = self.start("logs", "-f", f"--run-dir={shared}")
+        self.wait_for(lambda: follower.out().count("start ") >= 3, follower)
+        served = next(node for node in nodes if "serving the rendezvous" in node.err())
+        os.kill(served.agent(), signal.SIGKILL)
+        open(go, "w").close()
+        self.wait_for(lambda: follower.out().count("went on") >= 2, follower, *nodes, limit=60)
+        told = re.findall(r"\[r\d \S+\] worker .*", follower.out())
+        self.assertEqual(len(set(told)), len(told), follower.out())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
