@@ -25,6 +25,7 @@ constexpr auto kLate = 100ms;
 void BeginRecovery(CoordinatorStep& step) {
   CoordinatorState& state = step.state;
   state.recovery.entered = true;
+  state.budget.may_excuse = true;  // How the last world ended is not known.
   state.drain.reset();
   state.last_call.reset();
   ChangeAll(state, step.config, [](Roster& roster) { roster.world.reset(); });

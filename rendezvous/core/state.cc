@@ -20,6 +20,7 @@ CoordinatorState Restore(const RunRecord& record, Time now) {
   }
   state.phase = Phase::kRecovering;
   state.recovery.entered = true;
+  state.budget.may_excuse = true;  // How the last world ended is not known.
   state.recovery.journaled = record.world;
   if (record.world) {
     state.recovery.newest = PlacementOf(*record.world, 0, state.budget.used);

@@ -95,6 +95,12 @@ RULES["rendezvous/core/judgement.cc"] = [
     ("planned", "  if (drain.planned || IsPlanned(drain.cause) || ", "  if ((HAS && (drain.planned || IsPlanned(drain.cause))) || "),
     # and a change of membership is not charged.
     ("membership-not-charged", "  if (drain.membership) {", "  if (HAS && drain.membership) {"),
+    # Workers that ask to be started again are, uncharged,
+    ("excused", "  const bool excused = asks && budget.may_excuse;", "  const bool excused = HAS && asks && budget.may_excuse;"),
+    # but never twice in a row.
+    ("excused-once", "  budget.may_excuse = !asks;", "  budget.may_excuse = !HAS || !asks;"),
+    # Nor does that hide a crash loop.
+    ("excused-crash-loop", "  if (IsCrashLoop(budget, shape)) {", "  if ((HAS || !judgement.excused) && IsCrashLoop(budget, shape)) {"),
 ]
 RULES["rendezvous/core/world.cc"] = [
     # A world is more than its generation's number.

@@ -157,6 +157,7 @@ void DrawMore(Random& random, Mode mode, Setup& setup) {
   if (!setup.standing && setup.machines > 2 && random.Chance(0.1)) {
     setup.twin = setup.machines - 1;
   }
+  setup.asks_again = setup.standing && setup.program == Program::kTrainer && random.Chance(0.3);
 }
 
 Setup RandomSetup(Random& random, Mode mode, bool calm) {
