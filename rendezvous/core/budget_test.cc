@@ -30,8 +30,7 @@ struct Failing : testing::Test {
     Fail(step, after, failure);
   }
   // Runs the world, reaches `step`, fails `after` later.
-  void Fail(std::uint64_t step, Duration after,
-            const WorkerFailure& failure = Failure(Exited{3})) {
+  void Fail(std::uint64_t step, Duration after, const WorkerFailure& failure = Failure(Exited{3})) {
     node->Hosts(now);
     now += after;
     story.state.nodes.begin()->second.expires = now + 1s;  // It has been heard of meanwhile.
@@ -119,8 +118,8 @@ TEST_F(Failing, ASpentBudgetIsToldFirst) {
   EXPECT_EQ(End().exit_code, 3);
 }
 
-// Began from what counts no more: nobody's fault. Else a worker that asks each time would be started
-// for ever.
+// Began from what counts no more: nobody's fault. Else a worker that asks each time would be
+// started for ever.
 TEST_F(Failing, WhoAsksToBeStartedAgainIsExcusedOnce) {
   shape.max_restarts = 2;
   Begin();

@@ -194,8 +194,10 @@ TEST(Judgement, AllAskForRestartWhereNothingElseHasFailed) {
   EXPECT_FALSE(AllAskForRestart(Because({Stopped(From("n1", 1, Killed{15}, At(1s)))})));
   EXPECT_FALSE(AllAskForRestart(Because({From("n0", 0, Exited{75}, At(0s))})));  // No hello.
   EXPECT_FALSE(AllAskForRestart(Because({asks, From("n1", 1, Exited{1}, At(1s))})));
-  EXPECT_FALSE(AllAskForRestart(Because({asks, Stopped(Hello(From("n1", 1, Exited{76}, At(1s))))})));
-  EXPECT_FALSE(AllAskForRestart(Because({asks, Recorded(Stopped(From("n1", 1, Exited{1}, At(1s))))})));
+  EXPECT_FALSE(
+      AllAskForRestart(Because({asks, Stopped(Hello(From("n1", 1, Exited{76}, At(1s))))})));
+  EXPECT_FALSE(
+      AllAskForRestart(Because({asks, Recorded(Stopped(From("n1", 1, Exited{1}, At(1s))))})));
   Drain drain = Because({asks});
   drain.spawn_failures = {"n1: cannot execute 'train': No such file or directory"};
   EXPECT_FALSE(AllAskForRestart(drain));

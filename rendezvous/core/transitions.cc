@@ -143,9 +143,9 @@ void JudgeIfDrained(CoordinatorStep& step) {
     const StopCause cause = state.drain->cause == StopCause::kFailure && lost
                                 ? StopCause::kNodeLost  // The failure was its consequence.
                                 : state.drain->cause;
-    const std::string why =
-        judgement.excused ? Describe(*judgement.root) + ": it asks to be started again"
-                          : Describe(cause);
+    const std::string why = judgement.excused
+                                ? Describe(*judgement.root) + ": it asks to be started again"
+                                : Describe(cause);
     NoteStopped(state.startups, why, WordOf(cause), step.from, step.now);
     step.Say(kEventStopped, NoticeLevel::kInfo,
              "generation " + std::to_string(state.world->generation.value) + " has stopped (" +
