@@ -8,14 +8,15 @@
 // tells steps nothing is concluded from their absence. Never charges a drain that was a change of
 // membership.
 //
-//   | the first of these that is so                    | charged | the run ends                    |
-//   |--------------------------------------------------|---------|---------------------------------|
-//   | an operator stops the run                        | no      | 130                             |
-//   | a worker says "do not restart" (76 after hello)  | no      | 76                              |
-//   | a change of membership; nobody is to blame       | no      | -                               |
-//   | all that failed ask to be started again (75      | no      | 76 if it is a crash loop        |
-//   |   after hello), and the world before did not     |         |                                 |
-//   | else                                             | yes     | budget spent; 76 if a crash loop|
+//   | the first of these that is so                   | charged | the run ends             |
+//   |-------------------------------------------------|---------|--------------------------|
+//   | an operator stops the run                       | no      | 130                      |
+//   | a worker says "do not restart" (76 after hello) | no      | 76                       |
+//   | a change of membership; nobody is to blame      | no      | -                        |
+//   | all that failed ask to be started again (75     | no      | crash loop: 76           |
+//   |   after hello), and the world before did not    |         |                          |
+//   | else                                            | yes     | crash loop: 76; budget   |
+//   |                                                 |         |   spent: the root's code |
 //
 // The last but one is of workers that began, through nobody's fault, from what counts no more, as
 // a memory whose checkpoints have gone on without it. Never two in a row, and not a run's first
