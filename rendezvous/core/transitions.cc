@@ -219,10 +219,11 @@ void ActOnReport(CoordinatorStep& step, const NodeKey& key, const NodeReport& re
 
 void Lose(CoordinatorStep& step, const NodeKey& key, const std::string& why) {
   CoordinatorState& state = step.state;
-  const Duration remembered = kLeasesRemembered * LeaseOf(state, step.config);
+  const Duration remembered = RememberedFor(state, step.config);
   LeavePlace(state.recovery, key);
   Change(state, step.config, key, [&](NodeState& node) {
     node.lost = true;
+    node.member_lost |= FindMember(state, key) != nullptr;
     node.forget = node.expires + remembered;
   });
   ++state.edition;
