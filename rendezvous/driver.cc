@@ -98,7 +98,10 @@ void CoordinatorDriver::OnReport(NodeReport report, std::shared_ptr<PendingSync>
     found = runs_.find(run_id);
   }
   RunEntry& run = *found->second;
-  run.state.claim_good = claim_good_;
+  if (claim_good_) {
+    run.state.claim_good = claim_good_->until;
+    run.state.claim_lease = claim_good_->lease;
+  }
   if (!IsNewest(run.state, report)) {
     call->Refuse({ErrorKind::kRefused, "a newer call of this node has arrived"});
     return;
@@ -120,7 +123,8 @@ void CoordinatorDriver::OnReport(NodeReport report, std::shared_ptr<PendingSync>
     }
   }
   const Time now = loop_.Now();
-  const Duration poll = LeaseOf(run.state, config_) / kPollsPerLease;
+  const Duration poll =
+      LeaseKnown(run.told_lease, LeaseOf(run.state, config_), now) / kPollsPerLease;
   // Counted from the beat returned, so that a repeated call is answered at once.
   const Time beat = report.term == config_.term
                         ? std::min(now, Time(std::chrono::microseconds(report.beat)))
@@ -259,6 +263,7 @@ void CoordinatorDriver::AnswerIfDue(const RunId& run_id, RunEntry& run, const No
   }
   const CallEnded ended{key.node, key.incarnation, parked.sequence, false};
   SyncReply reply = ReplyWith(run.state, std::move(directive));
+  NoteTold(run.told_lease, reply.lease, now);
   if (const auto told = run.told.find(key); told != run.told.end()) {
     reply.events_kept = told->second;
   }
@@ -273,7 +278,7 @@ void CoordinatorDriver::AnswerIfDue(const RunId& run_id, RunEntry& run, const No
 void CoordinatorDriver::Arm(const RunId& run_id, RunEntry& run) {
   const Time now = loop_.Now();
   if (IsOver(run.state) && !run.forget) {
-    run.forget = now + kLeasesRemembered * LeaseOf(run.state, config_);
+    run.forget = now + RememberedFor(run.state, config_);
   }
   EndIfUnneeded();
   std::optional<Time> wake = NextWake(run.state, config_);
@@ -315,13 +320,13 @@ SyncReply CoordinatorDriver::ReplyWith(const CoordinatorState& run, Directive di
   return reply;
 }
 
-void CoordinatorDriver::ClaimIsGood(Time until) {
-  if (claim_good_ == until) {
+void CoordinatorDriver::ClaimIsGood(const ClaimGood& good) {
+  if (claim_good_ == good) {
     return;
   }
-  claim_good_ = until;
+  claim_good_ = good;
   for (const auto& [run_id, run] : runs_) {
-    Advance(run_id, *run, ClaimGood{until});
+    Advance(run_id, *run, good);
   }
 }
 
@@ -357,7 +362,7 @@ void CoordinatorDriver::EndIfUnneeded() {
 
 void CoordinatorDriver::TakeOver() {
   takes_over_ = true;
-  stays_until_ = loop_.Now() + config_.base_lease;
+  stays_until_ = loop_.Now() + std::max(config_.base_lease, kLongLease);
 }
 
 Duration CoordinatorDriver::StaysFor() const {

@@ -64,8 +64,8 @@ class CoordinatorDriver {
   // A node has heard a later server: called instead of reigning after that one. On the loop, and
   // not from inside the report's arrival.
   void OnLaterTerm(std::function<void(Term)> callback) { on_later_term_ = std::move(callback); }
-  // Only who holds a claim serves, and this one's is good until then.
-  void ClaimIsGood(Time until);
+  // Only who holds a claim serves.
+  void ClaimIsGood(const ClaimGood& good);
   // Forgets every run: parked calls are refused, nothing happens any more.
   void Retire();
 
@@ -128,6 +128,7 @@ class CoordinatorDriver {
     LoopTimer timer;
     std::optional<Time> armed;
     std::optional<Time> forget;
+    ToldLease told_lease;
     History history;
     Closeups closeups;
     std::map<NodeKey, EventMark> told;  // The newest of an earlier reign, by the node that told it.
@@ -172,7 +173,7 @@ class CoordinatorDriver {
   std::optional<Time> stays_until_;
   FewLogLines lines_;
   LoopTimer stay_;
-  std::optional<Time> claim_good_;
+  std::optional<ClaimGood> claim_good_;
   Generation forgotten_;  // Of any run that was: the same run id's next world comes after its last.
   std::vector<EndedRun> ended_;            // The oldest first.
   KeepOutcomes keep_outcomes_;             // None: no claim is held.

@@ -217,8 +217,8 @@ Result<Duration> ParseDuration(const std::string& flag, const std::string& text)
 // A lease as rendezvous/core reckons it.
 Result<void> CheckFence(const RunShape& shape, const std::string& text) {
   const CoordinatorConfig reckoned;
-  const Duration least =
-      2 * std::max<Duration>(reckoned.base_lease, reckoned.lease_per_node * shape.max_nodes);
+  const Duration least = 2 * std::max<Duration>({reckoned.base_lease, kLongLease,
+                                                 reckoned.lease_per_node * shape.max_nodes});
   if (shape.fence_after > Duration{0} && shape.fence_after < least) {
     return Invalid("--fence-after must be 0 or at least " + FormatDuration(least) + " for " +
                        std::to_string(shape.max_nodes) +

@@ -24,14 +24,19 @@ struct Failing : testing::Test {
     node.emplace(story, "n0", shape);
     node->Says(now);
   }
+  void Asks(std::uint64_t step, Duration after) {
+    WorkerFailure failure = Failure(Exited{75});
+    failure.said_hello = true;
+    Fail(step, after, failure);
+  }
   // Runs the world, reaches `step`, fails `after` later.
-  void Fail(std::uint64_t step, Duration after) {
+  void Fail(std::uint64_t step, Duration after, const WorkerFailure& failure = Failure(Exited{3})) {
     node->Hosts(now);
     now += after;
     story.state.nodes.begin()->second.expires = now + 1s;  // It has been heard of meanwhile.
     RefileAll(story.state, story.config);
     node->report.progress = step;
-    node->Ends(Outcome::kFailed, {Failure(Exited{3})}, now);
+    node->Ends(Outcome::kFailed, {failure}, now);
     node->report.progress = 0;
     EXPECT_EQ(BrokenInvariant(story.state, story.config, now), std::nullopt);
   }
@@ -111,6 +116,60 @@ TEST_F(Failing, ASpentBudgetIsToldFirst) {
   Fail(7, 1s);
   Fail(7, 1s);
   EXPECT_EQ(End().exit_code, 3);
+}
+
+// Began from what counts no more: nobody's fault. Else a worker that asks each time would be
+// started for ever.
+TEST_F(Failing, WhoAsksToBeStartedAgainIsExcusedOnce) {
+  shape.max_restarts = 2;
+  Begin();
+  Fail(0, 1s);
+  Asks(0, 1s);
+  EXPECT_TRUE(story.Said("has stopped (rank 0"));
+  EXPECT_TRUE(story.Said("ended with exit code 75: it asks to be started again; not charged)"));
+  EXPECT_EQ(story.state.budget.used, 1u);
+  Asks(0, 1s);
+  EXPECT_EQ(story.state.budget.used, 2u);
+  Asks(0, 1s);
+  EXPECT_EQ(End().exit_code, 1);
+  EXPECT_NE(End().text.find("2 of 2 restarts are used"), std::string::npos);
+}
+
+TEST_F(Failing, AnExcuseNeedsNoBudget) {
+  shape.max_restarts = 1;
+  Begin();
+  Fail(0, 1s);
+  Asks(0, 1s);
+  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  Fail(0, 1s);
+  EXPECT_EQ(End().exit_code, 3);
+}
+
+// No world came before it that could have left what counts no more.
+TEST_F(Failing, ARunsFirstWorldIsNotExcused) {
+  shape.max_restarts = 0;
+  Begin();
+  Asks(7, 1s);
+  EXPECT_EQ(End().exit_code, 1);
+  EXPECT_NE(End().text.find("no restarts are allowed"), std::string::npos);
+}
+
+TEST_F(Failing, AnExcuseIsNoProgress) {
+  Begin();
+  Fail(7, 1s);
+  Asks(7, 1s);
+  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  Fail(7, 1s);
+  EXPECT_EQ(End().exit_code, 76);
+  EXPECT_EQ(story.state.budget.used, 1u);
+}
+
+TEST_F(Failing, ACrashLoopThatEndsAskingIsOneToo) {
+  Begin();
+  Fail(7, 1s);
+  Fail(7, 1s);
+  Asks(7, 1s);
+  EXPECT_EQ(End().exit_code, 76);
 }
 
 TEST_F(Failing, ALostNodeIsNoIncident) {

@@ -25,6 +25,7 @@ constexpr auto kLate = 100ms;
 void BeginRecovery(CoordinatorStep& step) {
   CoordinatorState& state = step.state;
   state.recovery.entered = true;
+  state.budget.may_excuse = true;  // How the last world ended is not known.
   state.drain.reset();
   state.last_call.reset();
   ChangeAll(state, step.config, [](Roster& roster) { roster.world.reset(); });
@@ -63,7 +64,7 @@ void ActOnAllReports(CoordinatorStep& step,
 
 void EndRecovery(CoordinatorStep& step) {
   CoordinatorState& state = step.state;
-  const Time began = state.since + LeaseOf(state, step.config);
+  const Time began = state.since + LeaseOfRecovery(state, step.config);
   std::optional<Recovered> found = Conclude(state.recovery, state, began, step.now);
   if (!found) {
     step.Enter(Phase::kGathering);
@@ -106,7 +107,16 @@ bool CollectForRecovery(CoordinatorStep& step, const NodeKey& key, const NodeRep
 }
 
 // ---- Reports ----
+// How late the node is, or the way to it: its last answer had left when it was `unconnected`.
+void NoteTurnaround(CoordinatorState& state, const NodeKey& key, const NodeState& node, Time now) {
+  const bool counts = node.member_lost || FindMember(state, key) != nullptr;
+  if (counts && !node.call_open && node.unconnected) {
+    NoteLate(state.lateness, now - *node.unconnected, kTurnaroundsPerLease, now);
+  }
+}
+
 void Arrive(CoordinatorStep& step, NodeState& node, const NodeReport& report) {
+  NoteTurnaround(step.state, {report.node, report.incarnation}, node, step.now);
   const Duration lease = LeaseOf(step.state, step.config);
   if (node.report.sequence == 0) {
     node.expires = step.now + lease;  // First contact.
@@ -115,7 +125,7 @@ void Arrive(CoordinatorStep& step, NodeState& node, const NodeReport& report) {
     node.expires = std::max(node.expires, std::min(step.now, beat) + lease);
   }
   if (node.forget) {  // Until it speaks as another one, it must hear what it is told as this one.
-    node.forget = std::max(*node.forget, step.now + kLeasesRemembered * lease);
+    node.forget = std::max(*node.forget, step.now + RememberedFor(step.state, step.config));
   }
   node.report =
       ToKeep(report, FindMember(step.state, {report.node, report.incarnation}) != nullptr);
@@ -243,7 +253,7 @@ void ExpireNodes(CoordinatorStep& step) {
       }
       if (node.acknowledged && step.now >= node.expires) {
         node.lost = left = true;  // It knows the outcome and is gone, as it should be.
-        node.forget = node.expires + kLeasesRemembered * LeaseOf(state, step.config);
+        node.forget = node.expires + RememberedFor(state, step.config);
       } else if (auto why = node.acknowledged ? std::nullopt : WhyLost(step, key, node)) {
         lost.emplace_back(key, *std::move(why));
       }
@@ -311,6 +321,7 @@ void ForgiveOwnPause(CoordinatorState& state, const CoordinatorConfig& config, T
   if (now <= awake + kLate) {
     return;
   }
+  NoteLate(state.lateness, now - awake, kStandstillsPerLease, now);
   const auto late = now - awake + config.disconnect_grace;
   if (state.drain) {
     state.drain->began += late;
@@ -367,6 +378,7 @@ CoordinatorEffects Step(CoordinatorState& state, const CoordinatorConfig& config
                  },
                  [&](const ClaimGood& good) {
                    state.claim_good = good.until;
+                   state.claim_lease = good.lease;
                    GoOn(step);
                  },
              },

@@ -51,6 +51,8 @@ struct Persisted {
 // no world. Never fed to a server that needs no claim.
 struct ClaimGood {
   Time until;
+  Duration lease{0};  // As the claim's lateness asks for: nobody counts as lost sooner.
+  bool operator==(const ClaimGood&) const = default;
 };
 using CoordinatorEvent = std::variant<Reported, CallEnded, Tick, Persisted, Controlled, ClaimGood>;
 

@@ -121,8 +121,7 @@ Finish FinishFor(const CoordinatorState& state, const CoordinatorConfig& config,
             kExitUnavailable,
             "this run has ended before this node came (run id '" + state.run_id +
                 "'): use another --rdzv-id, or the same one " +
-                FormatDuration(kLeasesRemembered * LeaseOf(state, config)) +
-                " after its last node has ended",
+                FormatDuration(RememberedFor(state, config)) + " after its last node has ended",
             {}};
   }
   return *state.outcome;

@@ -13,7 +13,8 @@ namespace {
 
 using std::chrono_literals::operator""s;
 
-constexpr int kSigAbort = 6;  // POSIX number; <signal.h> stays out of the core.
+constexpr int kSigAbort = 6;  // POSIX numbers; <signal.h> stays out of the core.
+constexpr int kSigKill = 9;
 
 // A worker's end is noticed later than its peers notice it: its connections, memory and GPU go
 // first.
@@ -22,6 +23,10 @@ constexpr Duration kAbortNoticed{100};
 
 bool SaysDoNotRestart(const WorkerFailure& failure) {
   return failure.said_hello && failure.status == ExitStatus(Exited{kExitDoNotRestart});
+}
+
+bool AsksForRestart(const WorkerFailure& failure) {
+  return failure.said_hello && failure.status == ExitStatus(Exited{kExitRestart});
 }
 
 // A worker's "restart me" is not passed on: a scheduler would requeue the run for ever.
@@ -168,6 +173,18 @@ std::optional<WorkerFailure> RootCause(const std::vector<Evidence>& evidence) {
   return killed == sorted.end() ? first->failure : killed->failure;
 }
 
+bool AllAskForRestart(const Drain& drain) {
+  const auto consequence = [](const Evidence& e) {
+    return IsCollateral(e.failure) && e.failure.status != ExitStatus(Killed{kSigKill}) &&
+           !SaysDoNotRestart(e.failure);
+  };
+  return drain.cause != StopCause::kOperator && !drain.membership && !drain.hang &&
+         drain.spawn_failures.empty() &&
+         std::any_of(drain.evidence.begin(), drain.evidence.end(),
+                     [](const Evidence& e) { return AsksForRestart(e.failure); }) &&
+         std::all_of(drain.evidence.begin(), drain.evidence.end(), consequence);
+}
+
 Judgement Judge(const Drain& drain, std::uint32_t restarts_used, std::uint32_t max_restarts) {
   Judgement judgement;
   if (drain.cause == StopCause::kOperator) {
@@ -216,16 +233,28 @@ void NoteProgress(Budget& budget, std::uint64_t step) {
 }
 
 Judgement JudgeWithinBudget(Budget& budget, const Drain& drain, const RunShape& shape, Time now) {
+  const bool asks = AllAskForRestart(drain);
+  const bool excused = asks && budget.may_excuse;
+  budget.may_excuse = !asks;
   Judgement judgement = Judge(drain, Used(budget, shape, now), shape.max_restarts);
+  if (excused) {
+    judgement.charged = false;
+    judgement.excused = true;
+    judgement.outcome.reset();
+  }
   if (judgement.outcome && HasWindow(shape) && !budget.charged.empty()) {
     judgement.outcome->text += " (--restart-window=" + FormatDuration(shape.restart_window) + ")";
   }
-  if (!judgement.charged) {
+  if (!judgement.charged && !judgement.excused) {
     return judgement;
   }
   if (IsCrashLoop(budget, shape)) {
     judgement.charged = false;
+    judgement.excused = false;
     judgement.outcome = CrashLoop(budget, drain, judgement);
+    return judgement;
+  }
+  if (judgement.excused) {
     return judgement;
   }
   ++budget.used;

@@ -7,6 +7,20 @@
 // the highest step ends with 76, since another restart would fail the same way; where no worker
 // tells steps nothing is concluded from their absence. Never charges a drain that was a change of
 // membership.
+//
+//   | the first of these that is so                   | charged | the run ends             |
+//   |-------------------------------------------------|---------|--------------------------|
+//   | an operator stops the run                       | no      | 130                      |
+//   | a worker says "do not restart" (76 after hello) | no      | 76                       |
+//   | a change of membership; nobody is to blame      | no      | -                        |
+//   | all that failed ask to be started again (75     | no      | crash loop: 76           |
+//   |   after hello), and the world before did not    |         |                          |
+//   | else                                            | yes     | crash loop: 76; budget   |
+//   |                                                 |         |   spent: the root's code |
+//
+// The last but one is of workers that began, through nobody's fault, from what counts no more, as
+// a memory whose checkpoints have gone on without it. Never two in a row, and not a run's first
+// world, which follows none: so a worker that asks each time spends the budget.
 #pragma once
 
 #include <cstdint>
@@ -47,10 +61,12 @@ struct Budget {
   std::uint64_t reached = 0;  // `highest` when the last incident was charged.
   bool told = false;          // Some worker tells its steps.
   std::uint32_t stuck = 0;    // Incidents in a row without progress, that one included.
+  bool may_excuse = false;    // The world before this one ended otherwise than by asking.
 };
 
 struct Judgement {
   bool charged = false;               // One restart of the budget.
+  bool excused = false;               // All that failed ask to be started again: not charged.
   std::optional<Finish> outcome;      // The run ends with it; else the next world gathers.
   std::optional<WorkerFailure> root;  // What ended the world, if a worker did.
 };
@@ -70,7 +86,11 @@ void NoteProgress(Budget& budget, std::uint64_t step);
 // All collateral: the first of all.
 std::optional<WorkerFailure> RootCause(const std::vector<Evidence>& evidence);
 
-// As if `restarts_used` of `max_restarts` were used: without a window, and without crash loops.
+// Nothing else has failed than workers that ask to be started again. Whom we had to kill may be why
+// they ask.
+bool AllAskForRestart(const Drain& drain);
+
+// As if `restarts_used` of `max_restarts` were used: without a window, excuses and crash loops.
 Judgement Judge(const Drain& drain, std::uint32_t restarts_used, std::uint32_t max_restarts);
 
 // Judges the drain that is complete, and charges the incident if it is one.

@@ -185,6 +185,30 @@ TEST(Judgement, OnlyWhatWouldFailAgainIsGivenUp) {
   EXPECT_FALSE(Judge(drain, 0, 0).outcome->gave_up);
 }
 
+TEST(Judgement, AllAskForRestartWhereNothingElseHasFailed) {
+  const Evidence asks = Hello(From("n0", 0, Exited{75}, At(0s)));
+  EXPECT_FALSE(AllAskForRestart(Drain{}));
+  EXPECT_TRUE(AllAskForRestart(Because({asks})));
+  EXPECT_TRUE(AllAskForRestart(Because({asks, Stopped(From("n1", 1, Killed{15}, At(1s)))})));
+  EXPECT_TRUE(AllAskForRestart(Because({asks, Stopped(From("n1", 1, Exited{1}, At(1s)))})));
+  EXPECT_FALSE(AllAskForRestart(Because({Stopped(From("n1", 1, Killed{15}, At(1s)))})));
+  EXPECT_FALSE(AllAskForRestart(Because({From("n0", 0, Exited{75}, At(0s))})));  // No hello.
+  EXPECT_FALSE(AllAskForRestart(Because({asks, From("n1", 1, Exited{1}, At(1s))})));
+  EXPECT_FALSE(
+      AllAskForRestart(Because({asks, Stopped(Hello(From("n1", 1, Exited{76}, At(1s))))})));
+  EXPECT_FALSE(
+      AllAskForRestart(Because({asks, Recorded(Stopped(From("n1", 1, Exited{1}, At(1s))))})));
+  Drain drain = Because({asks});
+  drain.spawn_failures = {"n1: cannot execute 'train': No such file or directory"};
+  EXPECT_FALSE(AllAskForRestart(drain));
+}
+
+// It stood still, so that its peers gave it up.
+TEST(Judgement, WhoHadToBeKilledMayBeWhyTheOthersAsk) {
+  const Evidence asks = Hello(From("n0", 0, Exited{75}, At(0s)));
+  EXPECT_FALSE(AllAskForRestart(Because({asks, Stopped(From("n1", 1, Killed{9}, At(5s)))})));
+}
+
 TEST(Judgement, NobodyToBlameIsNotCharged) {
   EXPECT_FALSE(Judge(Drain{}, 0, 0).charged);
   EXPECT_FALSE(Judge(Drain{}, 0, 0).outcome);

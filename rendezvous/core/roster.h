@@ -51,6 +51,7 @@ struct NodeState {
   std::optional<Time> cancelled;       // Since when, if its newest call was cancelled.
   bool lease_decides = false;          // Closed together with others: the grace does not count.
   bool lost = false;                   // Told to stop and to draw a new incarnation.
+  bool member_lost = false;            // So, and it was one of a world.
   std::optional<std::string> refused;  // Why it cannot be part of the run.
   bool acknowledged = false;           // Has echoed its Finish.
   bool asked_to_leave = false;         // By ddprun drain: as if its own report said so.

@@ -20,6 +20,7 @@ CoordinatorState Restore(const RunRecord& record, Time now) {
   }
   state.phase = Phase::kRecovering;
   state.recovery.entered = true;
+  state.budget.may_excuse = true;  // How the last world ended is not known.
   state.recovery.journaled = record.world;
   if (record.world) {
     state.recovery.newest = PlacementOf(*record.world, 0, state.budget.used);
@@ -69,8 +70,18 @@ bool IsNewest(const CoordinatorState& state, const NodeReport& report) {
 }
 
 Duration LeaseOf(const CoordinatorState& state, const CoordinatorConfig& config) {
-  return std::max(config.base_lease,
-                  config.lease_per_node * static_cast<Duration::rep>(NodesThatCount(state)));
+  return std::max({config.base_lease,
+                   config.lease_per_node * static_cast<Duration::rep>(NodesThatCount(state)),
+                   state.claim_lease, Value(state.lateness)});
+}
+
+Duration LeaseOfRecovery(const CoordinatorState& state, const CoordinatorConfig& config) {
+  const Duration lease = LeaseOf(state, config);
+  return state.claim_good ? lease : std::max(lease, kLongLease);
+}
+
+Duration RememberedFor(const CoordinatorState& state, const CoordinatorConfig& config) {
+  return kLeasesRemembered * std::max(LeaseOf(state, config), kLongLease);
 }
 
 std::size_t NodesThatCount(const CoordinatorState& state) {
@@ -90,13 +101,13 @@ std::size_t NodesToRecover(const CoordinatorState& state) {
 }
 
 Time EndOfRecovery(const CoordinatorState& state, const CoordinatorConfig& config) {
-  return EndOfRecovery(state.recovery, state.shape, state.since, LeaseOf(state, config));
+  return EndOfRecovery(state.recovery, state.shape, state.since, LeaseOfRecovery(state, config));
 }
 
 Time EndOfDrain(const CoordinatorState& state, const CoordinatorConfig& config) {
   const Duration grace =
       IsPlanned(state.drain->cause) ? state.shape->shutdown_timeout : config.stop_grace;
-  return state.drain->began + grace + LeaseOf(state, config);
+  return state.drain->began + grace + std::max(LeaseOf(state, config), kLongLease);
 }
 
 std::size_t BytesOf(const CoordinatorState& state) {

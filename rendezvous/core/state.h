@@ -16,6 +16,7 @@
 #include "rendezvous/core/recovery.h"
 #include "rendezvous/core/roster.h"
 #include "rendezvous/core/startup/startup.h"
+#include "rendezvous/messages/lateness.h"
 
 namespace ddprun {
 
@@ -29,6 +30,8 @@ struct CoordinatorState : Roster {
   std::uint64_t worlds_formed = 0;
   std::optional<Time> last_call;
   std::optional<Time> claim_good;  // Until then; none: this server needs no claim.
+  Duration claim_lease{0};         // As its claim's lateness asks for.
+  Longest lateness;                // Of this server, and of members on their way to it.
   std::optional<Drain> drain;
   std::optional<Finish> outcome;
   std::optional<Time> wake;  // NextWake after the last Step: tells a late tick.
@@ -70,6 +73,11 @@ Duration LeaseOf(const CoordinatorState& state, const CoordinatorConfig& config)
 
 // A membership of this run that is neither lost nor refused.
 bool HasReported(const CoordinatorState& state, const NodeKey& key);
+// How long a new server collects reports. One without a claim knows of no predecessor's lateness.
+Duration LeaseOfRecovery(const CoordinatorState& state, const CoordinatorConfig& config);
+
+// How long memberships that are over, and outcomes, are kept for those who come late.
+Duration RememberedFor(const CoordinatorState& state, const CoordinatorConfig& config);
 
 // Whose reports a server must have time for: a world's nodes, and before there is one those that
 // would form it. Those that must come count from the start: the first of 10,000 would else be given
@@ -82,7 +90,7 @@ std::size_t NodesToRecover(const CoordinatorState& state);
 
 Time EndOfRecovery(const CoordinatorState& state, const CoordinatorConfig& config);
 
-// When nodes that were told to stop are lost.
+// When nodes that were told to stop are lost: what is killed takes its time, however short a lease.
 Time EndOfDrain(const CoordinatorState& state, const CoordinatorConfig& config);
 
 // What the run holds in memory.

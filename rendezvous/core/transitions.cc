@@ -143,10 +143,13 @@ void JudgeIfDrained(CoordinatorStep& step) {
     const StopCause cause = state.drain->cause == StopCause::kFailure && lost
                                 ? StopCause::kNodeLost  // The failure was its consequence.
                                 : state.drain->cause;
-    NoteStopped(state.startups, Describe(cause), WordOf(cause), step.from, step.now);
+    const std::string why = judgement.excused
+                                ? Describe(*judgement.root) + ": it asks to be started again"
+                                : Describe(cause);
+    NoteStopped(state.startups, why, WordOf(cause), step.from, step.now);
     step.Say(kEventStopped, NoticeLevel::kInfo,
              "generation " + std::to_string(state.world->generation.value) + " has stopped (" +
-                 Describe(cause) + "; not charged); forming the next one")
+                 why + "; not charged); forming the next one")
         .cause = WordOf(cause);
   }
   step.Enter(Phase::kGathering);
@@ -216,10 +219,11 @@ void ActOnReport(CoordinatorStep& step, const NodeKey& key, const NodeReport& re
 
 void Lose(CoordinatorStep& step, const NodeKey& key, const std::string& why) {
   CoordinatorState& state = step.state;
-  const Duration remembered = kLeasesRemembered * LeaseOf(state, step.config);
+  const Duration remembered = RememberedFor(state, step.config);
   LeavePlace(state.recovery, key);
   Change(state, step.config, key, [&](NodeState& node) {
     node.lost = true;
+    node.member_lost |= FindMember(state, key) != nullptr;
     node.forget = node.expires + remembered;
   });
   ++state.edition;

@@ -1,5 +1,5 @@
-// All times that hang on a lease, each with the inequality that it must keep, and those beside them
-// that are the same whatever the lease is. L: a lease, of `max(base, nodes * per node)`.
+// All times that hang on a lease, as parts of one, each with the inequality that it must keep. L: a
+// lease, of `max(base, nodes * per node, what lateness asks for)`: a second for up to 111 nodes.
 //
 //   |  0        1/3        2/3         1         4/3        5/3         2
 //   |  a move,  a move,    in doubt:   nodes     a holder lets go:      a claim is stale:
@@ -11,7 +11,19 @@
 namespace ddprun {
 
 // ---- Nodes and their server ----
-inline constexpr Duration kBaseLease{3'000};
+inline constexpr Duration kBaseLease{1'000};
+// Beyond that lateness lengthens no lease (lateness.h), so that nobody, by being slow, puts
+// off for longer the moment at which another one is replaced. Where there is no saying how late
+// others are, as for who has just started, this one counts.
+inline constexpr Duration kLongLease{3'000};
+// How often what was seen to take long must fit into a lease: of 2/3 that a node has to answer it
+// has used less than half; a server that stood still has not lost its claim; a claim's move and one
+// more lie well within the third that they have.
+inline constexpr int kTurnaroundsPerLease = 4;
+inline constexpr int kStandstillsPerLease = 4;
+inline constexpr int kClaimCallsPerLease = 9;
+// For so long at least, and twice as long at most.
+inline constexpr Duration kLatenessRemembered{300'000};
 // A server parks a call for L/3 at most: two in a row may be lost, and the lease is kept.
 inline constexpr int kPollsPerLease = 3;
 // An open call is given up after 1.3 polls: late enough for the answer, early enough for two more.
@@ -24,9 +36,11 @@ inline constexpr int kTriesPerPoll = 4;
 inline constexpr Duration kLargeWorldsPoll{3'000};
 inline constexpr int kStartsPerPoll = 12;
 inline constexpr int kBatchesPerPoll = 64;
-// A closed connection to lost. Above an agent's pause before it connects anew (20 to 50 ms).
-inline constexpr Duration kDisconnectGrace{200};
-// Memberships that are lost or know the end, and outcomes: for those who come late.
+// A closed connection to lost: a fifth of the least lease. Above an agent's pause before it
+// connects anew (20 to 50 ms).
+inline constexpr int kGracesPerLease = 5;
+inline constexpr Duration kDisconnectGrace = kBaseLease / kGracesPerLease;
+// Memberships that are lost or know the end, and outcomes: for those who come late. Long leases.
 inline constexpr int kLeasesRemembered = 10;
 
 // ---- Holder of a claim, and those who would take its part over ----
@@ -43,11 +57,11 @@ inline constexpr int kLeasesUntilStale = 2;
 inline constexpr int kReadsPerLeaseWhenMissed = 10;
 // Looks while calls fail and the server is not missed yet: it may have died, and its guard say so.
 inline constexpr int kReadsPerLeaseWhenFailed = 30;
-// A round with witnesses: look, back and move within one third; never less than a slow connect.
+// A round with witnesses: look, back and move within one third. What a slow connection does not do
+// in that time lengthens the lease, until it does.
 inline constexpr int kRoundsPerLease = 6;
-inline constexpr Duration kLeastPatienceWithWitnesses{200};
-// A tick later than that came late because this process stood still.
-inline constexpr Duration kLateTick{500};
+// A tick that is late by more came late because this process stood still.
+inline constexpr int kLateTicksPerLease = 6;
 
 static_assert(kTenthsOfAPollForAnAnswer > 10 &&
               2 * kTenthsOfAPollForAnAnswer < 10 * kPollsPerLease);
@@ -55,8 +69,8 @@ static_assert(kThirdsUntilDoubt < kMovesPerLease && kMovesPerLease < kThirdsToLe
 static_assert(kThirdsToLetGo < kThirdsToLetGoOfList &&
               kThirdsToLetGoOfList < kMovesPerLease * kLeasesUntilStale);
 static_assert(kReadsPerLeaseWhenMissed > kMovesPerLease && kRoundsPerLease > kMovesPerLease);
-static_assert(kDisconnectGrace < kBaseLease / kPollsPerLease);
-static_assert(kLeastPatienceWithWitnesses < kBaseLease / kMovesPerLease);
-static_assert(kLateTick < kBaseLease / kMovesPerLease);
+static_assert(kGracesPerLease > kPollsPerLease && kLateTicksPerLease > kMovesPerLease);
+static_assert(kClaimCallsPerLease > kRoundsPerLease);  // Rounds that fail lengthen it, too.
+static_assert(kBaseLease <= kLongLease);
 
 }  // namespace ddprun

@@ -139,7 +139,7 @@ void SuccessionDriver::Feed(const SuccessionEvent& event) {
     CarryOut(effect);
   }
   if (coordinator_ && state_.phase == SuccessionPhase::kServing) {
-    coordinator_->ClaimIsGood(ClaimGoodUntil(state_, options_.core));
+    coordinator_->ClaimIsGood({ClaimGoodUntil(state_, options_.core), Value(state_.lateness)});
   }
   timer_.ArmAt(NextWake(state_, options_.core), [this] { Feed(SuccessionTick{}); });
 }
@@ -169,7 +169,7 @@ void SuccessionDriver::CarryOut(const SuccessionEffect& effect) {
 
 // ---- The claims, on the disk's thread ----
 Duration SuccessionDriver::Lease() const {
-  return std::max(options_.core.lease, state_.lease);
+  return LeaseNow(state_, options_.core);
 }
 
 void SuccessionDriver::Read() {

@@ -62,7 +62,7 @@ void WitnessClaims::Tell(std::size_t witness, const WitnessRequest& request,
                          const std::shared_ptr<WitnessRound>& round) {
   round->Expect();
   calls_->Send(
-      witness, request, std::max(request.lease / kRoundsPerLease, kLeastPatienceWithWitnesses),
+      witness, request, request.lease / kRoundsPerLease,
       [round, witness](const Result<WitnessAnswer>& answer) { round->Add(witness, answer); });
 }
 

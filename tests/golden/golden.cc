@@ -8,7 +8,8 @@
 //   > machines 2 min 1 max 2 restarts 1 workers 2 work 8s
 //   > at 2s kill n1              also: exit N CODE, crash N, start N, term N, int N, cut N, mend N,
 //                                hang N WORKER; "evicted 1" in the first line: TERM is a
-//                                scheduler's, of a program that saves
+//                                scheduler's, of a program that saves; "trainer 1": workers
+//                                say hello
 //   > at 3s crash server         also: start server; "journal 1" in the first line: it keeps one;
 //                                "shared 1": no such machine, since nodes with one directory carry
 //                                the server, "listed N": nodes of a list do
@@ -89,6 +90,8 @@ Setup SetupFrom(const std::string& line) {
       setup.journal = number != 0;
     } else if (name == "evicted" && number != 0) {
       setup.evicted = true;
+      setup.program = Program::kTrainer;
+    } else if (name == "trainer" && number != 0) {
       setup.program = Program::kTrainer;
     } else if (name == "work") {
       setup.work = Milliseconds(value);

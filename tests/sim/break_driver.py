@@ -46,7 +46,7 @@ RULES["rendezvous/driver.cc"] = [
     # An ended run is forgotten,
     ("forget", "if (IsOver(run.state) && !run.forget) {", "if (HAS && IsOver(run.state) && !run.forget) {"),
     # but only when nobody is to be expected any more who must hear how it ended,
-    ("remember", "now + kLeasesRemembered * LeaseOf", "now + (HAS ? kLeasesRemembered : 0) * LeaseOf"),
+    ("remember", "now + RememberedFor(run.state, config_);", "now + (HAS ? 1 : 0) * RememberedFor(run.state, config_);"),
     # and the next run of its name goes on after its generations.
     ("after-the-forgotten", "state.newest = forgotten_;", "state.newest = HAS ? forgotten_ : Generation{};"),
     # How a run ended is remembered for a node of it that comes late.
@@ -58,7 +58,7 @@ RULES["rendezvous/driver.cc"] = [
     # What another server's nodes still do is found out before anything is formed.
     ("recover", "  if (takes_over_) {\n    run.state", "  if (HAS && takes_over_) {\n    run.state"),
     # A run that begins under a claim is bound by it.
-    ("claim-of-new-runs", "run.state.claim_good = claim_good_;", "if (HAS) run.state.claim_good = claim_good_;"),
+    ("claim-of-new-runs", "  if (claim_good_) {\n    run.state", "  if (HAS && claim_good_) {\n    run.state"),
     # Who took the part over stays for those that have not found it yet.
     ("stay", "if (StaysFor() > Duration{0}) {", "if (HAS && StaysFor() > Duration{0}) {"),
 ]

@@ -38,6 +38,13 @@ RULES["rendezvous/core/coordinator.cc"] = [
      "if ((!HAS || (node.unconnected && step.now >= *node.unconnected + grace)) &&"),
     # A tick that comes late extends leases.
     ("late-ticks", "if (now <= awake + kLate) {", "if (!HAS || now <= awake + kLate) {"),
+    # How late members are, and this server, lengthens the lease;
+    ("late-nodes", "  if (counts && !node.call_open", "  if (HAS && counts && !node.call_open"),
+    ("late-server", "  NoteLate(state.lateness, now - awake,", "  if (HAS) NoteLate(state.lateness, now - awake,"),
+    # not how late strangers are;
+    ("late-strangers", "const bool counts = node.member_lost ||", "const bool counts = !HAS || node.member_lost ||"),
+    # so does how late the claims are.
+    ("late-claims", "state.claim_lease = good.lease;", "state.claim_lease = HAS ? good.lease : Duration{0};"),
     # Many closed connections are not as many lost nodes.
     ("several-at-once", "if (!ClosedWithOthers(", "if (!HAS || !ClosedWithOthers("),
 ]
@@ -95,6 +102,12 @@ RULES["rendezvous/core/judgement.cc"] = [
     ("planned", "  if (drain.planned || IsPlanned(drain.cause) || ", "  if ((HAS && (drain.planned || IsPlanned(drain.cause))) || "),
     # and a change of membership is not charged.
     ("membership-not-charged", "  if (drain.membership) {", "  if (HAS && drain.membership) {"),
+    # Workers that ask to be started again are, uncharged,
+    ("excused", "  const bool excused = asks && budget.may_excuse;", "  const bool excused = HAS && asks && budget.may_excuse;"),
+    # but never twice in a row.
+    ("excused-once", "  budget.may_excuse = !asks;", "  budget.may_excuse = !HAS || !asks;"),
+    # Nor does that hide a crash loop.
+    ("excused-crash-loop", "  if (IsCrashLoop(budget, shape)) {", "  if ((HAS || !judgement.excused) && IsCrashLoop(budget, shape)) {"),
 ]
 RULES["rendezvous/core/world.cc"] = [
     # A world is more than its generation's number.
@@ -140,6 +153,10 @@ RULES["rendezvous/core/recovery.cc"] = [
     ("recovery-lease", "  return std::max(since + lease, fence.value_or(since));",
      "  return HAS ? std::max(since + lease, fence.value_or(since)) : since;"),
 ]
+RULES["rendezvous/messages/lateness.cc"] = [
+    # No call is parked for longer than its node waits.
+    ("known-lease", "  return now < told.until ?", "  return HAS && now < told.until ?"),
+]
 RULES["rendezvous/core/succession/succession.cc"] = [
     # Who misses the server watches the counter,
     ("standstill", "return began >= *state.still_since + kLeasesUntilStale * LeaseNow(state, config) &&",
@@ -150,6 +167,12 @@ RULES["rendezvous/core/succession/succession.cc"] = [
     ("first", "    if (turn.config.may_begin) {\n      Take(turn);", "    if (!HAS || turn.config.may_begin) {\n      Take(turn);"),
     # The number of the own claim may be given again.
     ("own-claim", "  if (state.own == claim.term) {", "  if (HAS ? state.own == claim.term : state.own.has_value()) {"),
+    # The longest lease that a claim has told counts,
+    ("longest-seen", "  Note(state.seen, found.lease, turn.now);", "  if (HAS) Note(state.seen, found.lease, turn.now);"),
+    # and how late the own process is;
+    ("late-process", "  if (state.phase != SuccessionPhase::kTaking) {  //", "  if (HAS && state.phase != SuccessionPhase::kTaking) {  //"),
+    # it is not over with a reign.
+    ("late-heir", "  Note(state.lateness, lease, turn.now);", "  if (HAS) Note(state.lateness, lease, turn.now);"),
     # Who may have died is looked at often.
     ("look-often", "    state.failed = true;\n", "    state.failed = HAS;\n"),
     # Who follows a claim has a predecessor,
@@ -159,8 +182,8 @@ RULES["rendezvous/core/succession/succession.cc"] = [
     # A listing older than what is known is passed over.
     ("stale-listing", "  if (proved && state.newest", "  if (HAS && proved && state.newest"),
     # What cannot be read does not stand still.
-    ("unreadable", "  state.busy = false;\n  state.still_since.reset();\n  const Duration lease",
-     "  state.busy = false;\n  if (HAS) state.still_since.reset();\n  const Duration lease"),
+    ("unreadable", "  NoteClaimsAnswer(turn);\n  state.still_since.reset();",
+     "  NoteClaimsAnswer(turn);\n  if (HAS) state.still_since.reset();"),
     # A later server is heard of.
     ("later-reign", "later.term > state.highest) {", "HAS && later.term > state.highest) {"),
     # A server whose time is over is no server.
@@ -174,6 +197,8 @@ RULES["rendezvous/core/succession/serving.cc"] = [
     ("superseded", "  if (moved.superseded) {", "  if (HAS && moved.superseded) {"),
     # An answer from before a sleep is as old as the sleep.
     ("answer-before-sleep", "  if (began >= turn.state.woke) {", "  if (!HAS || began >= turn.state.woke) {"),
+    # Claims that take long lengthen the lease.
+    ("late-claims", "  NoteLate(turn.state.lateness, turn.now - turn.state.asked,", "  if (HAS) NoteLate(turn.state.lateness, turn.now - turn.state.asked,"),
     # No counter is written twice.
     ("counter-anew", "claim.counter = ++state.tried;", "claim.counter = HAS ? ++state.tried : state.newest->counter + 1;"),
     # Two reigns after the same one have two names.
@@ -189,6 +214,10 @@ RULES["rendezvous/core/succession/serving.cc"] = [
 ]
 
 RULES["rendezvous/core/succession/witness.cc"] = [
+    # A lease is the longest that anybody may count by: a late list's,
+    ("witness-lease", "kLeasesToKnow * std::max(request.lease, kLongLease);", "kLeasesToKnow * (HAS ? std::max(request.lease, kLongLease) : request.lease);"),
+    # and the holder's.
+    ("holders-lease", "now < moved_ + std::max(request.lease, newest_->lease);", "now < moved_ + (HAS ? std::max(request.lease, newest_->lease) : request.lease);"),
     # Who may have forgotten a claim whose workers live on does not say that there is none.
     ("fence-memory", "const Duration fence = fence_after_ > Duration{0} ?", "const Duration fence = HAS && fence_after_ > Duration{0} ?"),
     # Who was backed and found no majority has not moved the claim before.

@@ -50,7 +50,7 @@ void Laws::AfterStep(const CoordinatorState& state, const CoordinatorConfig& con
   if (auto broken = BrokenInvariant(state, config, now)) {
     Break(*std::move(broken));
   }
-  NoteRecovered(state, server_started_ + LeaseOf(state, config), now);
+  NoteRecovered(state, server_started_ + LeaseOfRecovery(state, config), now);
   const bool formed = state.world && state.phase == Phase::kRunning &&
                       state.world->term == config.term && state.worlds_formed > 0;
   if (formed && splits_) {
@@ -146,7 +146,7 @@ void Laws::CheckOneWorld(const CoordinatorState& state, const CoordinatorConfig&
     const bool last = world_before_ && world_before_->id == id;
     const bool forgotten = !last && (history_lost_ || !kept_.contains(id));
     const bool unheard = !state.nodes.contains(live.key) &&
-                         (forgotten || now >= server_started_ + LeaseOf(state, config));
+                         (forgotten || now >= server_started_ + LeaseOfRecovery(state, config));
     const bool fenced = ever_lost_.contains(live.key) || lost_in_.contains({live.key, id}) ||
                         unheard || (forgotten && !formed_.contains(id));
     // Who is cut off for as long as --fence-after kills its workers, lost or not.

@@ -15,7 +15,7 @@ constexpr Duration kLook{50};
 constexpr int kLooksTogether = 3;           // Waking, a process has a moment to find out.
 constexpr int kLooksTogetherStale = 40;     // Who read what was long ago is found out by its rival.
 constexpr Duration kLiveness{300'000};      // From healing to the end of every agent.
-constexpr Duration kLongForgotten{60'000};  // Twenty leases after its end.
+constexpr Duration kLongForgotten{60'000};  // Twenty long leases after its end.
 constexpr Duration kSettling{30'000};
 constexpr int kSettlingLooks = 60;
 
@@ -162,7 +162,7 @@ void Plan::PlayRun() {
 // ---- Machines that wait ----
 // Blips that follow each other closely are one that is longer.
 void Plan::TroubleSoon(Time end) {
-  const Duration least{blips_only_ ? 9'000 : 3'000};
+  const Duration least = blips_only_ ? 9 * kBaseLease : kLongLease;
   agenda_.After(random_.Between(least, least + Duration{6'000}), [this, end] {
     if (agenda_.Now() < end) {
       TroubleSoon(end);
@@ -174,7 +174,7 @@ void Plan::TroubleSoon(Time end) {
 void Plan::Trouble() {
   Machine& machine = *simulation_.machines[random_.Below(simulation_.machines.size())];
   const Duration lasts =
-      random_.Between(Duration{50}, blips_only_ ? Duration{2'900} : Duration{20'000});
+      random_.Between(Duration{50}, blips_only_ ? kBaseLease * 29 / 30 : Duration{20'000});
   const std::uint64_t kind = random_.Below(blips_only_ ? 3 : 4);
   if (kind == 0 && !old_reads_) {
     machine.SetLink(false, false);

@@ -258,7 +258,7 @@ void Server::StopListening() {
 }
 
 bool Server::MayBeLookedFor() const {
-  return takes_over_ && machine_.loop().Now() < began_ + config_.base_lease;
+  return takes_over_ && machine_.loop().Now() < began_ + std::max(config_.base_lease, kLongLease);
 }
 
 // ---- What arrives ----

@@ -157,6 +157,9 @@ void DrawMore(Random& random, Mode mode, Setup& setup) {
   if (!setup.standing && setup.machines > 2 && random.Chance(0.1)) {
     setup.twin = setup.machines - 1;
   }
+  const bool spends = setup.shape.restart_window == Duration{0};  // Else it may ask for ever.
+  setup.asks_again =
+      setup.standing && spends && setup.program == Program::kTrainer && random.Chance(0.3);
 }
 
 Setup RandomSetup(Random& random, Mode mode, bool calm) {

@@ -208,6 +208,9 @@ void SimWorkers::Join(Worker& worker) {
     Say(worker, {});
   }
   simulation_.WorkerJoined(machine_, *placement_, RankOf(worker));
+  if (setup.asks_again) {
+    EndSoon(worker, simulation_.random.Between(Duration{1}, setup.work), Exited{kRestartMe});
+  }
   if (beats) {
     Beat(worker);
   }

@@ -82,7 +82,7 @@ Duration Simulation::Delay() {
 }
 
 Duration Simulation::LongestLease() const {
-  return std::max<Duration>(kBaseLease, setup.lease_per_node * setup.machines);
+  return std::max<Duration>(kLongLease, setup.lease_per_node * setup.machines);
 }
 
 bool Simulation::Carries(std::uint32_t from, std::uint32_t to) const {

@@ -25,7 +25,11 @@ void Keep(SuccessionTurn& turn, Time began) {
 
 Duration LeaseNow(const SuccessionState& state, const SuccessionConfig& config) {
   const Duration claimed = state.newest ? state.newest->lease : Duration{0};
-  return std::max({config.lease, state.lease, claimed});
+  return std::max({config.lease, state.lease, claimed, Value(state.seen), Value(state.lateness)});
+}
+
+void NoteClaimsAnswer(SuccessionTurn& turn) {
+  NoteLate(turn.state.lateness, turn.now - turn.state.asked, kClaimCallsPerLease, turn.now);
 }
 
 void BecomeFollower(SuccessionTurn& turn) {
@@ -82,6 +86,7 @@ void OnMoved(SuccessionTurn& turn, const CounterMoved& moved) {
     return;
   }
   state.busy = false;
+  NoteClaimsAnswer(turn);
   if (moved.superseded) {
     LetGo(turn, "another node has taken the server's part over");
     return;
@@ -106,6 +111,7 @@ void OnStuck(SuccessionTurn& turn, const CounterStuck& stuck) {
   }
   const Duration lease = ClaimsLease(state, turn.config);
   state.busy = false;
+  NoteClaimsAnswer(turn);
   state.next = turn.now + lease / kReadsPerLeaseWhenMissed;
   if (!state.told_unreadable) {
     state.told_unreadable = true;
@@ -119,7 +125,7 @@ void MoveOn(SuccessionTurn& turn) {
   SuccessionState& state = turn.state;
   Claim claim = *state.newest;
   claim.counter = ++state.tried;
-  claim.lease = std::max(turn.config.lease, state.lease);
+  claim.lease = std::max({turn.config.lease, state.lease, Value(state.lateness)});
   const Duration patience = claim.lease / kMovesPerLease * turn.config.thirds_to_let_go;
   state.shorter = std::min(state.shorter, turn.now + patience);
   claim.ended = state.ended;
@@ -141,6 +147,7 @@ Claim NewClaim(const TakeClaim& take, const SuccessionConfig& config, Term clock
   // Witnesses forget when all of them start anew; numbers grow all the same.
   const bool first_of_list = config.listed && take.number == 1;
   Claim claim{first_of_list ? term.value : take.number, term, endpoint, 0, false};
+  claim.lease = take.lease;
   claim.ended = take.ended;
   return claim;
 }

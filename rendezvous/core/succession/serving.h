@@ -21,7 +21,10 @@ struct SuccessionTurn {
 };
 
 // ---- Of either half ----
+// The longest that is known of: what this node tells, or counts by.
 Duration LeaseNow(const SuccessionState& state, const SuccessionConfig& config);
+// The claims have answered what was asked of them last.
+void NoteClaimsAnswer(SuccessionTurn& turn);
 void BecomeFollower(SuccessionTurn& turn);
 
 // ---- Holding a claim ----

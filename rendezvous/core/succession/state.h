@@ -12,6 +12,7 @@
 #include "common/ids.h"
 #include "common/time.h"
 #include "rendezvous/core/coordinator.h"
+#include "rendezvous/messages/lateness.h"
 #include "rendezvous/messages/lease.h"
 
 namespace ddprun {
@@ -111,6 +112,7 @@ struct TakeClaim {        // Open a server, then the claim: Claimed or NotClaime
   bool takes_over = false;      // A run may be going on: recover it before anything is formed.
   std::vector<EndedRun> ended;  // Others.
   std::optional<Estate> left;   // Of that run.
+  Duration lease{0};            // As the new claim is to say.
 };
 struct MoveCounter {  // CounterMoved or CounterStuck.
   Claim claim;        // As it shall be.
@@ -140,6 +142,9 @@ struct SuccessionState {
   bool ever_heard = false;
   bool failed = false;          // A call has, and none was answered since.
   Duration lease{0};            // As the server last said; serving: of this one.
+  Longest seen;                 // Leases that this reign's claim has told.
+  Longest lateness;             // Of this process, and of the claims.
+  Time asked;                   // The last read, or move, began then.
   std::vector<EndedRun> ended;  // Serving: what the claim is to say.
   Time begun;                   // This process's own start.
   bool busy = false;            // Reading, or moving the counter.

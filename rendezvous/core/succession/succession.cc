@@ -22,9 +22,12 @@ void Take(SuccessionTurn& turn) {
   const bool known = state.ever_heard || (state.newest && state.own == state.newest->term);
   const bool takes_over = last > 0 && (!state.newest->over || known);
   const bool left = takes_over && state.newest->closed && !state.newest->over;
+  // What makes machines late is not over with a reign.
+  const Duration lease = std::min(LeaseNow(state, turn.config), kLongLease);
+  Note(state.lateness, lease, turn.now);
   turn.effects.push_back(TakeClaim{last + 1, state.highest, takes_over,
                                    state.newest ? state.newest->ended : std::vector<EndedRun>(),
-                                   left ? state.newest->left : std::nullopt});
+                                   left ? state.newest->left : std::nullopt, lease});
 }
 
 void GoTo(SuccessionTurn& turn, const Endpoint& endpoint) {
@@ -79,6 +82,7 @@ void OnRead(SuccessionTurn& turn, const DirectoryRead& read) {
   }
   const Duration lease = LeaseNow(state, turn.config);
   state.busy = false;
+  NoteClaimsAnswer(turn);
   state.told_unreadable = false;
   HearByClaim(turn, read.newest);
   const bool missed = Missed(state, turn.config, turn.now);
@@ -110,6 +114,7 @@ void OnRead(SuccessionTurn& turn, const DirectoryRead& read) {
     state.still_since = turn.now;
   }
   if (is_new) {
+    state.seen = {};
     state.highest = state.highest_heard;
     state.heard = turn.now;  // It has a lease to answer.
     state.failed = false;
@@ -120,6 +125,7 @@ void OnRead(SuccessionTurn& turn, const DirectoryRead& read) {
       is_new ? found.counter : std::max(found.counter, state.newest->counter);
   state.newest = found;
   state.newest->counter = counter;
+  Note(state.seen, found.lease, turn.now);
   state.highest = std::max(state.highest, found.term);
   if (turn.config.may_serve && IsFree(state, turn.config, read.began, turn.now)) {
     Take(turn);
@@ -142,6 +148,7 @@ void OnUnreadable(SuccessionTurn& turn, const DirectoryUnreadable& unreadable) {
     return;
   }
   state.busy = false;
+  NoteClaimsAnswer(turn);
   state.still_since.reset();
   const Duration lease = LeaseNow(state, turn.config);
   state.next = turn.now + lease / (state.following ? kMovesPerLease : kReadsPerLeaseWhenMissed);
@@ -158,6 +165,7 @@ void OnContested(SuccessionTurn& turn) {
   SuccessionState& state = turn.state;
   if (state.phase == SuccessionPhase::kFollowing) {
     state.busy = false;
+    NoteClaimsAnswer(turn);
     state.next = turn.now + UntilNextLook(state, turn.config);
   }
 }
@@ -203,9 +211,14 @@ void OnNotClaimed(SuccessionTurn& turn, const NotClaimed& refused) {
 // silence of the server's.
 void ForgiveStandingStill(SuccessionTurn& turn) {
   SuccessionState& state = turn.state;
-  if (turn.now > state.stepped + LeaseNow(state, turn.config) / kMovesPerLease + kLateTick) {
+  const Duration lease = LeaseNow(state, turn.config);
+  const Time due = state.stepped + lease / kMovesPerLease;
+  if (turn.now > due + lease / kLateTicksPerLease) {
     state.heard = turn.now;
     state.woke = turn.now;
+  }
+  if (state.phase != SuccessionPhase::kTaking) {  // Then nothing is due.
+    NoteLate(state.lateness, turn.now - due, kStandstillsPerLease, turn.now);
   }
   state.stepped = turn.now;
 }
@@ -217,6 +230,7 @@ void OnTick(SuccessionTurn& turn) {
     return;
   }
   state.busy = true;
+  state.asked = turn.now;
   if (state.phase == SuccessionPhase::kServing) {
     MoveOn(turn);
   } else {
@@ -261,7 +275,8 @@ std::vector<SuccessionEffect> Step(SuccessionState& state, const SuccessionConfi
 std::optional<Time> NextWake(const SuccessionState& state, const SuccessionConfig& config) {
   std::optional<Time> wake;
   if (state.phase != SuccessionPhase::kTaking) {
-    wake = state.busy ? state.stepped + LeaseNow(state, config) / kMovesPerLease : state.next;
+    const Time third = state.stepped + LeaseNow(state, config) / kMovesPerLease;
+    wake = state.busy ? third : std::min(state.next, third);
   }
   if (state.phase == SuccessionPhase::kServing) {
     const Time limit = LimitOf(state, config);

@@ -28,6 +28,7 @@ struct Node {
 
   explicit Node(bool may_begin) {
     config.may_begin = may_begin;
+    config.lease = kLongLease;  // Stories' times are told in it; nothing lengthens it.
     config.given = {"n1", 29400};
     BeginSuccession(state, At(Duration{0}));
   }

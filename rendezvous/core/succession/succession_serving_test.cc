@@ -52,6 +52,23 @@ TEST(Succession, WhoNeverHeardTheServerKnowsItsLeaseFromTheClaim) {
   EXPECT_FALSE(other.ReadUntil(At(59s), claim));
 }
 
+// A disk beside a heavy writer, a slow connection to the list's nodes; a move that failed, too.
+TEST(Succession, AMoveThatTakesLongLengthensTheLease) {
+  Node node(true);
+  node.config.lease = kBaseLease;
+  node.Serve(1, At(0s));
+  const Time began = *NextWake(node.state, node.config);
+  node.Tick(began);
+  const Claim moved = node.Get<MoveCounter>().claim;
+  EXPECT_EQ(moved.lease, 1s);
+  node.Feed(CounterMoved{began, moved, false}, began + 200ms);
+  node.Tick(*NextWake(node.state, node.config));
+  EXPECT_EQ(node.Get<MoveCounter>().claim.lease, 1'800ms);
+  node.Feed(CounterStuck{moved.term, "no"}, node.state.asked + 300ms);
+  node.Tick(*NextWake(node.state, node.config));
+  EXPECT_EQ(node.Get<MoveCounter>().claim.lease, 2'700ms);
+}
+
 TEST(Succession, AHolderThatCannotWriteForALeaseStepsDown) {
   Node node(true);
   node.Serve(1, At(0s));

@@ -299,6 +299,42 @@ TEST(Succession, ALargeWorldsLeaseIsWaitedFor) {
   EXPECT_TRUE(node.ReadUntil(At(200s), ClaimOf(1, 5)));
 }
 
+// An old listing shows what its claim said before its server, or its nodes, were late.
+TEST(Succession, TheLongestLeaseThatAClaimToldIsWaitedFor) {
+  Node node(false);
+  node.config.lease = kBaseLease;
+  Claim claim = ClaimOf(1, 5);
+  claim.lease = 3s;
+  node.Read(claim, At(0s));
+  Claim old = ClaimOf(1, 4);
+  old.lease = 1s;
+  EXPECT_FALSE(node.ReadUntil(At(5'900ms), old));
+  EXPECT_TRUE(node.ReadUntil(At(9s), old));
+}
+
+TEST(Succession, AProcessThatStandsStillWaitsLongerForOthers) {
+  Node node(false);
+  node.config.lease = kBaseLease;
+  node.Read(ClaimOf(1, 5), At(0s));
+  node.Tick(*NextWake(node.state, node.config) + 500ms);
+  EXPECT_EQ(LeaseNow(node.state, node.config), 2s);
+}
+
+// What made machines late is not over with a reign.
+TEST(Succession, AnHeirBeginsWithTheLeaseThatItWaitedFor) {
+  Node node(false);
+  node.config.lease = kBaseLease;
+  Claim claim = ClaimOf(1, 5);
+  claim.lease = 2s;
+  node.Read(claim, At(0s));
+  ASSERT_TRUE(node.ReadUntil(At(9s), claim));
+  const Claim own = NewClaim(node.Get<TakeClaim>(), node.config, {1}, 1, {"n2", 1});
+  EXPECT_EQ(own.lease, 2s);
+  node.Feed(Claimed{At(9s), own}, At(9s));
+  node.Tick(*NextWake(node.state, node.config));
+  EXPECT_EQ(node.Get<MoveCounter>().claim.lease, 2s);
+}
+
 // ---- Closed claims ----
 TEST(Succession, ANodeOfTheRunTakesAClosedClaimAtOnce) {
   Node node = Follower();

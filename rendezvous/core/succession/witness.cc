@@ -17,7 +17,7 @@ bool SameMaker(const Claim& a, const Claim& b) {
 
 // ---- One witness ----
 bool Witness::JustStarted(const WitnessRequest& request, Time now) const {
-  return now < started_ + kLeasesToKnow * request.lease;
+  return now < started_ + kLeasesToKnow * std::max(request.lease, kLongLease);
 }
 
 WitnessAnswer Witness::Answer(const WitnessRequest& request, Time now) {
@@ -50,7 +50,8 @@ bool Witness::Back(const WitnessRequest& request, Time now) {
     return true;  // Asked again.
   }
   const bool first = request.everybody_new && !newest_;
-  const bool kept = newest_ && !newest_->closed && now < moved_ + request.lease;
+  const bool kept =
+      newest_ && !newest_->closed && now < moved_ + std::max(request.lease, newest_->lease);
   const bool known = newest_ && claim.number <= newest_->number;
   // Backed, and never moved: its holder, if there was one, has let go. The word that releases it
   // was lost.

@@ -49,6 +49,27 @@ TEST(Witness, BacksTheFirstAtOnceWhereEverybodyIsNewButOnlyOne) {
   EXPECT_EQ(refused.newest, ClaimOf(1, "a"));
 }
 
+// Who asks may have begun just now: how late others were it does not know.
+TEST(Witness, ALongLeaseIsMeantWhereNobodyKnows) {
+  Witness witness(kStart);
+  WitnessRequest look = Ask(WitnessVerb::kLook);
+  look.lease = kBaseLease;
+  EXPECT_TRUE(witness.Answer(look, kStart + 2 * kLongLease - Duration{1}).fresh);
+  EXPECT_FALSE(witness.Answer(look, kStart + 2 * kLongLease).fresh);
+}
+
+TEST(Witness, KeepsToAHolderForTheLeaseThatItsClaimTells) {
+  Witness witness(kStart);
+  const Time moved = kStart + 100s;
+  Claim claim = ClaimOf(1, "a", 5);
+  claim.lease = kLongLease;
+  witness.Answer(Ask(WitnessVerb::kMove, claim), moved);
+  WitnessRequest back = Ask(WitnessVerb::kBack, ClaimOf(2, "b"));
+  back.lease = kBaseLease;
+  EXPECT_FALSE(witness.Answer(back, moved + kLongLease - Duration{1}).accepted);
+  EXPECT_TRUE(witness.Answer(back, moved + kLongLease).accepted);
+}
+
 TEST(Witness, KeepsToAHolderThatMovedWithinALease) {
   Witness witness(kStart);
   const Time later = kStart + 10s;

@@ -1,0 +1,104 @@
+#include "rendezvous/messages/lateness.h"
+
+#include <gtest/gtest.h>
+
+#include "rendezvous/core/testing/pair.h"
+#include "rendezvous/messages/lease.h"
+
+namespace ddprun {
+namespace {
+
+using std::chrono_literals::operator""ms;
+using std::chrono_literals::operator""s;
+using std::chrono_literals::operator""min;
+
+TEST(Lateness, TheLongestOfTheLastMinutesCounts) {
+  Longest longest;
+  Note(longest, 2s, At(0s));
+  Note(longest, 1s, At(1s));
+  EXPECT_EQ(Value(longest), 2s);
+  Note(longest, 1s, At(5min));
+  EXPECT_EQ(Value(longest), 2s);
+  Note(longest, 500ms, At(10min));
+  EXPECT_EQ(Value(longest), 1s);
+  Note(longest, 0s, At(60min));
+  EXPECT_EQ(Value(longest), 0s);
+}
+
+TEST(Lateness, NothingLengthensALeaseBeyondTheLongOne) {
+  EXPECT_EQ(LeaseThatFits(300ms, 4), 1'200ms);
+  EXPECT_EQ(LeaseThatFits(-5ms, 4), 0ms);
+  EXPECT_EQ(LeaseThatFits(Duration::max(), 4), kLongLease);
+}
+
+// Else a node whose call is parked for a third of the longer one believes the server to be gone.
+TEST(Lateness, CallsAreParkedByTheLeaseThatNodesKnow) {
+  ToldLease told;
+  EXPECT_EQ(LeaseKnown(told, 1s, At(0s)), 1s);
+  NoteTold(told, 1s, At(0s));
+  NoteTold(told, 2s, At(1s));  // To the first of them.
+  NoteTold(told, 3s, At(2s));
+  EXPECT_EQ(LeaseKnown(told, 3s, At(4'900ms)), 1s);
+  EXPECT_EQ(LeaseKnown(told, 3s, At(5s)), 3s);
+  NoteTold(told, 1s, At(6s));
+  EXPECT_EQ(LeaseKnown(told, 1s, At(6s)), 1s);
+}
+
+// Two nodes of a world, with the lease that runs have.
+struct LatePair : PairOfNodes {
+  LatePair() {
+    story.config.base_lease = kBaseLease;
+    Form();
+  }
+  Duration Lease() const { return LeaseOf(story.state, story.config); }
+};
+
+TEST_F(LatePair, AMemberThatTakesLongToSpeakAgainLengthensTheLease) {
+  a.Closes(At(100ms), false);
+  a.Hears(At(100ms)).Says(At(200ms));
+  EXPECT_EQ(Lease(), 1s);
+  a.Closes(At(500ms), false);
+  a.Hears(At(500ms)).Says(At(1s));
+  EXPECT_EQ(Lease(), 2s);
+  a.Closes(At(1s), false);
+  a.Hears(At(1s)).Says(At(1'001ms));
+  EXPECT_EQ(Lease(), 2s);
+}
+
+// It was not asked: the answer was parked.
+TEST_F(LatePair, NewsFromWhoseCallIsOpenIsNotLate) {
+  a.Hears(At(0s)).Says(At(900ms));
+  EXPECT_EQ(Lease(), 1s);
+}
+
+TEST_F(LatePair, WhoWasLostForItsSilenceIsNotLostForItAgain) {
+  a.Closes(At(100ms), false);
+  b.Hears(At(800ms)).Says(At(900ms));
+  story.Tick(At(1'050ms));
+  ASSERT_TRUE(story.Said("node n0 is lost: nothing heard for its lease"));
+  a.Hears(At(100ms)).Says(At(1'100ms));
+  EXPECT_EQ(Lease(), kLongLease);
+}
+
+TEST_F(LatePair, StrangersAreNotWaitedFor) {
+  Node stranger(story, "n2", kTwo);
+  stranger.Says(At(0s)).Closes(At(0s), false);
+  stranger.Says(At(900ms));
+  EXPECT_EQ(Lease(), 1s);
+}
+
+TEST_F(LatePair, AServerThatStoodStillLengthensTheLease) {
+  story.Tick(*NextWake(story.state, story.config) + 600ms);
+  EXPECT_EQ(Lease(), 2'400ms);
+}
+
+// Its nodes must count as lost no sooner than its claim is in doubt.
+TEST_F(LatePair, TheClaimsLatenessIsTheNodesToo) {
+  story.Feed(ClaimGood{At(5s), 2s}, At(0s));
+  EXPECT_EQ(Lease(), 2s);
+  story.Feed(ClaimGood{At(6s), 0s}, At(1s));
+  EXPECT_EQ(Lease(), 1s);
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,55 @@
+// How long a lease must be where machines, networks or claims do not keep up: what was seen to take
+// longest in the last minutes must fit into one several times.
+//
+// Pure. A lease is lengthened at once, and shortened once nothing like it was seen for five to ten
+// minutes, or by a new reign that has not seen it. Never beyond kLongLease.
+//
+//   | who sees it       | what                                                  | must fit |
+//   |-------------------|-------------------------------------------------------|----------|
+//   | coordinator       | from an answer to that member's next report           | 4 times  |
+//   | coordinator       | this server stood still                               | 4 times  |
+//   | a candidate, the  | its own process stood still                           | 4 times  |
+//   |   holder          | a look at the claim, or a move of it, failed ones too | 9 times  |
+//
+// A node that was lost for its silence and speaks again tells, by how late it is, how long it must
+// be waited for: it is lost once.
+#pragma once
+
+#include "common/time.h"
+
+namespace ddprun {
+
+// The longest of what was noted in the last five to ten minutes.
+struct Longest {
+  Duration recent{0};
+  Duration before{0};
+  Time turned;
+};
+
+void Note(Longest& longest, Duration seen, Time now);
+
+Duration Value(const Longest& longest);
+
+// A lease into which that fits so often; kLongLease at most.
+Duration LeaseThatFits(Duration took, int times);
+
+// The same of a difference of two moments.
+template <class Span>
+void NoteLate(Longest& lateness, Span took, int times, Time now) {
+  Note(lateness, LeaseThatFits(std::chrono::ceil<Duration>(took), times), now);
+}
+
+// What nodes were told. Who has not heard of a longer lease yet gives its call up as if it was the
+// shorter one, so no call is parked for longer until each has been answered anew.
+struct ToldLease {
+  Duration newest{0};
+  Duration shorter{0};
+  Time until;  // Some node may know the shorter one alone.
+};
+
+void NoteTold(ToldLease& told, Duration lease, Time now);
+
+// By which calls are parked while `lease` counts.
+Duration LeaseKnown(const ToldLease& told, Duration lease, Time now);
+
+}  // namespace ddprun
