@@ -39,6 +39,19 @@ bool IsSaveSignal(std::uint64_t number) {
   return number >= 1 && number <= kLast && number != SIGKILL && number != SIGSTOP;
 }
 
+void ReadHowWellItGoes(std::string_view name, std::string_view value, Notification& told) {
+  if (name == "LOSS") {
+    const auto loss = Real(value);
+    told.loss = loss ? loss : told.loss;
+  } else if (name == "SAMPLES_PER_S") {
+    const auto rate = Real(value);
+    told.samples_per_s = rate && *rate >= 0 ? rate : told.samples_per_s;
+  } else if (name == "CHECKPOINT") {
+    const auto checkpoint = Number(value);
+    told.checkpoint = checkpoint ? checkpoint : told.checkpoint;
+  }
+}
+
 }  // namespace
 
 bool IsBlockName(std::string_view name) {
@@ -60,6 +73,7 @@ Notification ParseNotification(std::string_view datagram) {
     }
     const std::string_view name = line.substr(0, equals);
     const std::string_view value = line.substr(equals + 1);
+    ReadHowWellItGoes(name, value, notification);
     if (name == "READY") {
       notification.ready = value == "1";
     } else if (name == "STEP") {
@@ -74,17 +88,6 @@ Notification ParseNotification(std::string_view datagram) {
       if (const auto extend = Number(value)) {
         notification.extend_microseconds = extend;
       }
-    } else if (name == "LOSS") {
-      if (const auto loss = Real(value)) {
-        notification.loss = loss;
-      }
-    } else if (name == "SAMPLES_PER_S") {
-      if (const auto rate = Real(value); rate && *rate >= 0) {
-        notification.samples_per_s = rate;
-      }
-    } else if (name == "CHECKPOINT") {
-      if (const auto checkpoint = Number(value)) {
-        notification.checkpoint = checkpoint;
     } else if (name == "SAVE_SIGNAL") {
       if (const auto signal = Number(value); signal && IsSaveSignal(*signal)) {
         notification.save_signal = static_cast<int>(*signal);

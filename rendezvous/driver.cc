@@ -136,10 +136,7 @@ void CoordinatorDriver::OnReport(NodeReport report, std::shared_ptr<PendingSync>
   const NodeKey key{report.node, report.incarnation};
   Park(run, key, std::move(parked));
   TakeIn(run_id, run, key, std::exchange(report.events, {}));
-  Closeup closeup = std::exchange(report.closeup, {});
-  if (run.state.world && FindMember(run.state, key) != nullptr) {
-    run.closeups.Take(key, run.state.world->generation, std::move(closeup));
-  }
+  TakeCloseup(run, key, std::exchange(report.closeup, {}));
   Advance(run_id, run, Reported{std::move(report)});
 }
 

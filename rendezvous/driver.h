@@ -160,6 +160,7 @@ class CoordinatorDriver {
   Result<void> MayOperate(const std::string& token);
   // Of an empty id: the only one.
   Result<RunId> RunNamed(const RunId& run_id) const;
+  static void TakeCloseup(RunEntry& run, const NodeKey& key, Closeup closeup);
   SyncReply ReplyWith(const CoordinatorState& run, Directive directive) const;
 
   Loop& loop_;

@@ -22,6 +22,12 @@ void CoordinatorDriver::Tell(const RunId& run_id, RunEntry& run, std::vector<Run
   }
 }
 
+void CoordinatorDriver::TakeCloseup(RunEntry& run, const NodeKey& key, Closeup closeup) {
+  if (run.state.world && FindMember(run.state, key) != nullptr) {
+    run.closeups.Take(key, run.state.world->generation, std::move(closeup));
+  }
+}
+
 // Of whoever may have been in a world: a stranger's would only push others out.
 void CoordinatorDriver::TakeIn(const RunId& run_id, RunEntry& run, const NodeKey& key,
                                std::vector<RunEvent> events) {
