@@ -225,10 +225,10 @@ void Texts() {
 }
 
 void Checkpoints() {
-  FenceRecord claim{1, ErrandStream::kClaim, MakeWriter("run", {3}, {3}, {4}), {}};
+  FenceRecord claim{1, RecordKind::kClaim, MakeWriter("run", {3}, {3}, {4}), {}};
   const CheckpointRef ref{"step-00000100-0000000000000004", 17};
-  FenceRecord commit{2, ErrandStream::kCommit, claim.writer, {ref}};
-  FenceRecord other{3, ErrandStream::kClose, MakeWriter("other", {9}, {9}, {10}), {ref}};
+  FenceRecord commit{2, RecordKind::kCommit, claim.writer, {ref}};
+  FenceRecord other{3, RecordKind::kClose, MakeWriter("other", {9}, {9}, {10}), {ref}};
   std::string log = Kind(2);
   for (const FenceRecord& record : {claim, commit, other}) {
     const std::string text = ToText(record);

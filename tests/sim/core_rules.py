@@ -253,7 +253,7 @@ RULES["trainer/checkpoint/fence_log.cc"] = [
     # A world claims only after older ones.
     ("claim-order", "  if (writer.ordered) {\n    ASSIGN", "  if (HAS && writer.ordered) {\n    ASSIGN"),
     # A world that has closed writes no more.
-    ("closed", "    if (newest.kind == ErrandStream::kClose) {", "    if (HAS && newest.kind == ErrandStream::kClose) {"),
+    ("closed", "    if (newest.kind == RecordKind::kClose) {", "    if (HAS && newest.kind == RecordKind::kClose) {"),
     # A number that was freed is nobody's newest.
     ("too-far-behind", "  return numbers.empty() || numbers.back() <", "  return !HAS || numbers.empty() || numbers.back() <"),
     # The last record of a run keeps its older worlds out.

@@ -35,14 +35,14 @@ void HeadLog::OnRecord(const FenceRecord& record) {
   }
   highest_ = record.number;
   const WorldId world = record.writer.world_id;
-  const bool claims = record.kind == ErrandStream::kClaim;
+  const bool claims = record.kind == RecordKind::kClaim;
   if (newest_ && claims && ages_[world] < ages_[newest_->writer.world_id]) {
     laws_.Break(Name(world) + " claims the checkpoints after " + Name(newest_->writer.world_id));
   }
   if (!claims && !Holds(world)) {
     laws_.Break(Name(world) + " moves the head of the checkpoints, which is not its to move");
   }
-  if (record.kind == ErrandStream::kCommit) {
+  if (record.kind == RecordKind::kCommit) {
     const std::string parent = record.lineage.size() > 1 ? record.lineage[1].directory : "";
     if (parent != head_) {
       laws_.Break("the head moves from '" + head_ + "' to '" + FrontOf(record) +

@@ -25,7 +25,7 @@ Tensor RawBytes(std::string name, const std::string& bytes) {
   return {std::move(name), DType::kU8, {static_cast<std::int64_t>(bytes.size())}, bytes};
 }
 
-std::vector<Tensor> ToTensors(const std::map<std::uint32_t, RankState>& states) {
+std::vector<Tensor> ToTensors(const std::map<std::uint32_t, RankRandomness>& states) {
   std::vector<Tensor> out;
   for (const auto& [rank, state] : states) {
     out.push_back(RawBytes(std::to_string(rank) + std::string(kCpu), state.cpu_rng));
@@ -34,9 +34,9 @@ std::vector<Tensor> ToTensors(const std::map<std::uint32_t, RankState>& states) 
   return out;
 }
 
-Result<std::map<std::uint32_t, RankState>> ToRankStates(std::vector<Tensor> tensors,
-                                                        const fs::path& path) {
-  std::map<std::uint32_t, RankState> out;
+Result<std::map<std::uint32_t, RankRandomness>> ToRankStates(std::vector<Tensor> tensors,
+                                                             const fs::path& path) {
+  std::map<std::uint32_t, RankRandomness> out;
   for (Tensor& tensor : tensors) {
     std::uint32_t rank = 0;
     const char* end = tensor.name.data() + tensor.name.size();

@@ -32,10 +32,10 @@ struct Tensor {
 };
 
 // What differs per rank: the state of its random number generators. Empty: none.
-struct RankState {
+struct RankRandomness {
   std::string cpu_rng;
   std::string device_rng;
-  bool operator==(const RankState&) const = default;
+  bool operator==(const RankRandomness&) const = default;
 };
 
 struct TrainState {
@@ -77,7 +77,7 @@ struct Snapshot {
   std::vector<Tensor> model;
   std::vector<Tensor> optimizer;
   TrainState state;
-  std::map<std::uint32_t, RankState> rank_states;
+  std::map<std::uint32_t, RankRandomness> rank_states;
 };
 
 // Bytes of all tensors and generators, as copied.
