@@ -28,9 +28,4 @@ class NodesAsked {
   Asking asking_;
 };
 
-// "3,7,10-12".
-Result<std::vector<RankSpan>> ParseRankSpans(const std::string& flag, const std::string& text);
-// The same of ranks in order.
-std::string RankSpansText(const std::vector<std::uint32_t>& ranks);
-
 }  // namespace ddprun

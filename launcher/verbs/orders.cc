@@ -10,6 +10,7 @@
 #include "common/log.h"
 #include "launcher/status_json.h"
 #include "launcher/verbs/asking.h"
+#include "launcher/verbs/rank_spans.h"
 #include "rendezvous/messages/errand_records.h"
 
 namespace ddprun {

@@ -8,6 +8,7 @@
 #include "launcher/command_line/config.h"
 #include "launcher/command_line/flags.h"
 #include "launcher/verbs/asking.h"
+#include "launcher/verbs/rank_spans.h"
 #include "launcher/verbs/verb_line.h"
 #include "launcher/verbs/verb_slurm_script.h"
 #include "launcher/verbs/watch_status.h"

@@ -35,7 +35,7 @@ inline constexpr std::size_t kMostPhases = 8;    // Of one node's workers at one
 inline constexpr int kMaxSignal = 64;            // Linux has no higher one.
 
 // ---- Of what is remembered ----
-inline constexpr std::size_t kMostOutside = 4'192;    // Bytes, of a membership in no world.
+inline constexpr std::size_t kMostOutside = 4'320;    // Bytes, of a membership in no world.
 inline constexpr std::size_t kMostMemberships = 64;   // Of one node id.
 inline constexpr std::size_t kMostSpawnFailures = 8;  // Of one drain, in words.
 inline constexpr std::size_t kMostEndedRuns = 256;    // How they ended, of one server,

@@ -10,8 +10,12 @@
 #include "launcher/command_line/config_file.h"
 #include "launcher/command_line/raw_flags.h"
 #include "launcher/verbs/control.h"
+#include "launcher/verbs/logs.h"
+#include "launcher/verbs/orders.h"
+#include "launcher/verbs/run_stacks.h"
 #include "launcher/verbs/stacks.h"
 #include "launcher/verbs/status.h"
+#include "launcher/verbs/watch_status.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/fuzz/scratch.h"
 
@@ -19,6 +23,18 @@ namespace ddprun {
 
 // What verbs do is not done here, and needs no gRPC then.
 int PrintStacks(const StacksRequest&) {
+  CHECK(false);
+}
+int PrintRunStacks(const RunStacksRequest&) {
+  CHECK(false);
+}
+int PrintLogs(const LogsRequest&) {
+  CHECK(false);
+}
+int GiveOrder(const OrderRequest&) {
+  CHECK(false);
+}
+int WatchStatus(const StatusRequest&) {
   CHECK(false);
 }
 int PrintStatus(const StatusRequest&) {

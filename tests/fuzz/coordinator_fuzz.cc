@@ -95,7 +95,18 @@ void PlayStrangers(FuzzInput input) {
       visited.Feed(CallEnded{report.node, report.incarnation, report.sequence, true}, now);
     }
     if (input.Byte() % 4 == 0) {
-      now += kBeat;
+      // A server that is awake does what is due when it is: a late tick would lengthen its lease.
+      const Time next = now + kBeat;
+      for (int i = 0; i < kMostSteps; ++i) {
+        const std::optional<Time> wake = NextWake(visited.state, visited.config);
+        if (!wake || *wake >= next) {
+          break;
+        }
+        now = std::max(now, *wake);
+        alone.Feed(Tick{}, now);
+        visited.Feed(Tick{}, now);
+      }
+      now = next;
       alone.Feed(Tick{}, now);
       visited.Feed(Tick{}, now);
       beat();
