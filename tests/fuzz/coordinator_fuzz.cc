@@ -22,7 +22,7 @@ using namespace ddprun;
 
 constexpr std::size_t kRunBytes = 60'000;
 constexpr std::size_t kWorldsPart = 40'000;  // Its members, whom nobody forgets.
-constexpr Duration kBeat{500};
+constexpr Duration kBeat{300};  // Of a lease of 1 s: what a node returns is one beat old.
 constexpr int kMostSteps = 400;
 
 Time At(Duration since_start) {
