@@ -86,7 +86,7 @@ Result<FenceLog::Tail> FenceLog::ReadTail(std::vector<std::string>& warnings) co
   tail.last_number = numbers.empty() ? 0 : numbers.back();
   // A network file system's listing may be old; opening by name asks the server.
   while (true) {
-    const Result<FenceRecord> next = ReadRecord(tail.last_number + 1);
+    Result<FenceRecord> next = ReadRecord(tail.last_number + 1);
     if (!next && next.error().kind == ErrorKind::kNotFound) {
       break;
     }
@@ -94,9 +94,15 @@ Result<FenceLog::Tail> FenceLog::ReadTail(std::vector<std::string>& warnings) co
       return next.error();
     }
     numbers.push_back(++tail.last_number);
+    if (next) {  // Kept, not read again: the next lookup may be an older one.
+      tail.newest = *std::move(next);
+      numbers.clear();
+    }
   }
-  for (; !numbers.empty() && !tail.newest; numbers.pop_back()) {
+  // Those after it, or all.
+  for (bool found = false; !numbers.empty() && !found; numbers.pop_back()) {
     Result<FenceRecord> record = ReadRecord(numbers.back());
+    found = record.has_value();
     if (record) {
       tail.newest = *std::move(record);
     } else if (record.error().kind == ErrorKind::kInvalid) {
