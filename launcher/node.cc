@@ -199,9 +199,9 @@ void LaunchedNode::LeavePageLinks() const {
   }
   Endpoint at = watch_->endpoint();
   at.host = IsWildcard(at.host) ? HostName() : at.host;
-  const Result<void> left =
-      WriteTokenFile(directory_->path() / kPageLinks,
-                     PageLinks("http://" + ToString(at), role_.operators_token, config_.run_id));
+  std::string links = PageLinks("http://" + ToString(at), role_.operators_token, config_.run_id);
+  links.pop_back();  // The file's own line end.
+  const Result<void> left = WriteTokenFile(directory_->path() / kPageLinks, links);
   if (!left) {
     Log(LogLevel::kWarning, "ddprun status --url will not find the page: " + left.error().message);
   }

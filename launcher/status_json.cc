@@ -1,5 +1,7 @@
 #include "launcher/status_json.h"
 
+#include "launcher/headline.h"
+
 namespace ddprun {
 namespace {
 
@@ -121,6 +123,14 @@ OrderedJson RunInJson(const RunStatus& run, std::int64_t now_unix) {
     json["nodes"].push_back(InJson(node));
   }
   json["more_nodes"] = run.more_nodes;
+  const RunHeadline headline = HeadlineOf(run);
+  const auto or_null = [](bool known, auto value) { return known ? Json(value) : Json(nullptr); };
+  const std::optional<double> goodput = GoodputOf(run);
+  json["headline"] = headline.text;
+  json["headline_is_bad"] = headline.bad;
+  json["step"] = LowestStep(run);
+  json["usual_step_seconds"] = or_null(UsualStep(run) > 0, UsualStep(run));
+  json["goodput"] = or_null(goodput.has_value(), goodput.value_or(0));
   json["training"] = TrainingInJson(run.training);
   json["startups"] = Json::array();
   for (const Startup& startup : run.startups) {

@@ -165,9 +165,9 @@ std::string SayHowItEnded(const Exit& exit) {
   }
   if (exit.code == kExitRestart) {
     const bool left = finish.ending == Ending::kLeft;
-    Log(LogLevel::kWarning, std::string(left ? "left the run" : "stopped") +
-                                " for the scheduler, and saved: exit code 75, start this " +
-                                (left ? "node" : "run") + " again");
+    Log(LogLevel::kWarning,
+        std::string(left ? "left the run for the scheduler" : "stopped on request") +
+            ", and saved: exit code 75, start this " + (left ? "node" : "run") + " again");
     return "";
   }
   const bool failed = finish.ending == Ending::kFailed;

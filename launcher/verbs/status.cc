@@ -7,6 +7,7 @@
 #include "common/exit_code.h"
 #include "common/files.h"
 #include "common/log.h"
+#include "launcher/headline.h"
 #include "launcher/status_json.h"
 #include "launcher/watching/page_access.h"
 #include "rendezvous/client.h"
@@ -112,10 +113,9 @@ std::string Newest(const Startup& startup) {
 
 std::string Beginning(const RunStatus& run, std::int64_t now_unix) {
   std::string text = Headline(run, now_unix) + "\n";
-  if (!run.waits_for.empty()) {
-    text += run.waits_for + "\n";
-  }
-  if (!run.outcome.empty()) {
+  if (run.outcome.empty()) {
+    text += HeadlineOf(run).text + "\n";
+  } else {
     text += "outcome: " + run.outcome + " (exit code " + std::to_string(run.exit_code) + ")\n";
   }
   return text;
@@ -156,8 +156,7 @@ std::string FormatStatus(const std::vector<RunStatus>& runs, const std::string& 
   return Printable(text);
 }
 
-std::string FormatScreen(const RunStatus& run, const std::string& headline, std::int64_t now_unix,
-                         std::size_t rows) {
+std::string FormatScreen(const RunStatus& run, std::int64_t now_unix, std::size_t rows) {
   RunStatus sorted = run;
   std::ranges::stable_sort(sorted.nodes, [](const NodeStatus& a, const NodeStatus& b) {
     const auto place = [](const NodeStatus& node) {
@@ -165,7 +164,7 @@ std::string FormatScreen(const RunStatus& run, const std::string& headline, std:
     };
     return place(a) < place(b);
   });
-  std::string text = (headline.empty() ? "" : headline + "\n") + Beginning(run, now_unix);
+  std::string text = Beginning(run, now_unix);
   const auto used = static_cast<std::size_t>(std::ranges::count(text, '\n'));
   // The table's head, what is left out, the last recovery and some events.
   constexpr std::size_t kBelow = 3;

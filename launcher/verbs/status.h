@@ -26,10 +26,9 @@ struct StatusRequest {
 std::string FormatStatus(const std::vector<RunStatus>& runs, const std::string& where,
                          std::int64_t now_unix);
 
-// The same for a screen of so many lines: the headline of who watches it comes first, then the
-// nodes that are to be looked at first: late, not running, behind.
-std::string FormatScreen(const RunStatus& run, const std::string& headline, std::int64_t now_unix,
-                         std::size_t rows);
+// The same for a screen of so many lines, those nodes first that are to be looked at first: late,
+// not running, behind.
+std::string FormatScreen(const RunStatus& run, std::int64_t now_unix, std::size_t rows);
 
 // What the server tells. Errors as ExitCodeOf takes them.
 Result<std::vector<RunStatus>> RunsAt(const ServerPlace& place, const RunId& run_id);

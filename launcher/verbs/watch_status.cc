@@ -9,9 +9,9 @@
 #include "common/exit_code.h"
 #include "common/json.h"
 #include "common/log.h"
+#include "launcher/headline.h"
 #include "launcher/status_json.h"
 #include "launcher/verbs/screen.h"
-#include "launcher/verbs/step_watch.h"
 
 namespace ddprun {
 namespace {
@@ -36,21 +36,16 @@ Result<SeenRuns> LookOnce(const ServerQuery& server) {
   return look;
 }
 
-std::string TextOfLook(const SeenRuns& look, const StatusRequest& request, const StepWatch& steps,
-                       ScreenSize size) {
+std::string TextOfLook(const SeenRuns& look, const StatusRequest& request, ScreenSize size) {
   const std::int64_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
   if (request.json) {
-    OrderedJson json =
-        ParseJson<OrderedJson>(StatusJson(look.runs, look.where, now));  // On one line.
-    if (const std::string headline = steps.Headline(WatchClock()); !headline.empty()) {
-      json["headline"] = headline;
-    }
-    return JsonText(json);
+    return JsonText(
+        ParseJson<OrderedJson>(StatusJson(look.runs, look.where, now)));  // On one line.
   }
   if (look.runs.size() != 1) {
     return FormatStatus(look.runs, look.where, now);
   }
-  return FormatScreen(look.runs.front(), steps.Headline(WatchClock()), now, size.rows);
+  return FormatScreen(look.runs.front(), now, size.rows);
 }
 
 std::string TextOfFailure(const Error& error, Duration since, bool json) {
@@ -68,7 +63,6 @@ std::string TextOfFailure(const Error& error, Duration since, bool json) {
 int WatchStatus(const StatusRequest& request) {
   const char* const term = std::getenv("TERM");
   Screen screen(request.top && !request.json && term != nullptr ? term : "");
-  StepWatch steps;
   std::optional<Time> lost;
   std::string last;
   for (bool first = true;; first = false) {
@@ -78,11 +72,8 @@ int WatchStatus(const StatusRequest& request) {
     std::string text;
     if (look) {
       lost.reset();
-      if (look->runs.size() == 1) {
-        steps.Look(look->runs.front(), now);
-        ended = !look->runs.front().outcome.empty();
-      }
-      text = TextOfLook(*look, request, steps, screen.Size());
+      ended = look->runs.size() == 1 && !look->runs.front().outcome.empty();
+      text = TextOfLook(*look, request, screen.Size());
       last = text;
     } else {
       lost = lost.value_or(now);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <vector>
 
 #include "launcher/status_json.h"
@@ -23,17 +22,9 @@ constexpr unsigned kMisdirected = 421;
 constexpr unsigned kUnavailable = 503;
 constexpr const char* kJson = "application/json";
 constexpr std::chrono::seconds kStatePeriod{1};
-// Without a step for so many usual ones, and so long at least, a run is said to stand.
-constexpr double kStandsAfter = 10;
-constexpr double kStandsAtLeast = 5;
-
 double UnixNow() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return std::chrono::duration<double>(now).count();
-}
-
-double InSeconds(std::chrono::microseconds duration) {
-  return std::chrono::duration<double>(duration).count();
 }
 
 std::string Sha256InBase64(std::string_view text) {
@@ -53,35 +44,6 @@ std::string_view Between(std::string_view text, std::string_view begin, std::str
 bool IsNodeName(const std::string& name) {
   return !name.empty() && name.size() <= kMaxNameBytes &&
          std::ranges::all_of(name, [](char c) { return c >= 0x20 && c < 0x7f; });
-}
-
-// How long no rank of the world has made a step or changed its phase; nullopt: nobody tells.
-std::optional<double> StandsFor(const RunStatus& run) {
-  std::optional<Duration> least;
-  for (const NodeStatus& node : run.nodes) {
-    for (const RankCloseup& rank : node.closeup.ranks) {
-      if (rank.state == RankState::kRunning || rank.state == RankState::kLate) {
-        const Duration since = rank.since + node.last_seen;
-        least = least ? std::min(*least, since) : since;
-      }
-    }
-  }
-  return least ? std::optional(InSeconds(*least)) : std::nullopt;
-}
-
-std::string WithUnit(double seconds) {
-  return FormatDuration(
-      std::chrono::microseconds(static_cast<std::int64_t>(std::llround(seconds * 1e6))));
-}
-
-std::uint64_t LowestStep(const RunStatus& run) {
-  std::optional<std::uint64_t> step;
-  for (const NodeStatus& node : run.nodes) {
-    if (node.in_world) {
-      step = step ? std::min(*step, node.step) : node.step;
-    }
-  }
-  return step.value_or(0);
 }
 
 OrderedJson EventsInJson(const std::vector<RunEvent>& events) {
@@ -112,55 +74,6 @@ std::string MarkOf(const PageView& view) {
 
 }  // namespace
 
-double UsualStep(const RunStatus& run) {
-  std::vector<std::chrono::microseconds> times;
-  for (const NodeStatus& node : run.nodes) {
-    for (const RankCloseup& rank : node.closeup.ranks) {
-      if (rank.step_time.count() > 0) {
-        times.push_back(rank.step_time);
-      }
-    }
-  }
-  if (times.empty()) {
-    return 0;
-  }
-  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
-  std::ranges::nth_element(times, middle);
-  return InSeconds(*middle);
-}
-
-RunHeadline HeadlineOf(const RunStatus& run) {
-  if (!run.outcome.empty()) {
-    return {run.outcome, run.exit_code != 0};
-  }
-  if (!run.waits_for.empty()) {
-    return {run.waits_for};
-  }
-  const double usual = UsualStep(run);
-  const std::optional<double> standing = StandsFor(run);
-  const std::uint64_t step = LowestStep(run);
-  if (!standing || step == 0) {
-    return {standing ? "the workers run; none has told a step yet"
-                     : "the workers run; they tell nothing of their steps"};
-  }
-  if (usual > 0 && *standing > std::max(kStandsAtLeast, kStandsAfter * usual)) {
-    return {"no step for " + WithUnit(*standing) + " (usual " + WithUnit(usual) + ")", true};
-  }
-  std::string text = "training: step " + std::to_string(step);
-  return {usual > 0 ? text + ", " + WithUnit(usual) + " each" : text};
-}
-
-std::optional<double> GoodputOf(const RunStatus& run) {
-  if (run.known <= Duration{0}) {
-    return {};
-  }
-  Duration lost{0};
-  for (const CauseTotal& total : run.totals) {
-    lost += total.lost;
-  }
-  return std::clamp(1 - InSeconds(lost) / InSeconds(run.known), 0.0, 1.0);
-}
-
 const std::string& PageAnswers::State() {
   if (!state_.empty()) {
     return state_;
@@ -172,13 +85,6 @@ const std::string& PageAnswers::State() {
                    {"server_at", view_.server_at}};
   if (view_.node.run) {
     const RunStatus& run = *view_.node.run;
-    const RunHeadline headline = HeadlineOf(run);
-    const std::optional<double> goodput = GoodputOf(run);
-    json["headline"] = headline.text;
-    json["headline_bad"] = headline.bad;
-    json["usual_step"] = UsualStep(run);
-    json["step"] = LowestStep(run);
-    json["goodput"] = goodput ? OrderedJson(*goodput) : OrderedJson(nullptr);
     json["run"] = RunInJson(run, static_cast<std::int64_t>(UnixNow()));
     json["run"].erase("events");
     json["run"].erase("training");

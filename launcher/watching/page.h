@@ -48,19 +48,6 @@ class PageAnswers final : public HttpAnswers {
   std::string state_;  // As JSON, once somebody has asked.
 };
 
-// What a run does, in one sentence.
-struct RunHeadline {
-  std::string text;
-  bool bad = false;
-};
-RunHeadline HeadlineOf(const RunStatus& run);
-
-// What one step takes by the word of most ranks, in seconds; 0: nobody has told.
-double UsualStep(const RunStatus& run);
-
-// Of the time since the first event that is known, what was not lost; nullopt: nothing is known.
-std::optional<double> GoodputOf(const RunStatus& run);
-
 // The page with its Content-Security-Policy: its own script and style alone.
 HttpAnswer ThePage();
 

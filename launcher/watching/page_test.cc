@@ -164,7 +164,8 @@ TEST_F(PageTest, TellsTheRun) {
   const auto json =
       nlohmann::json::parse(Ask({.path = "/api/state.json", .cookie = CookieFor(keys.look)}).body);
   EXPECT_EQ(json["run"]["run_id"], "demo");
-  EXPECT_EQ(json["step"], 7);
+  EXPECT_EQ(json["run"]["step"], 7);
+  EXPECT_EQ(json["run"]["headline"], "training: step 7");
   EXPECT_EQ(json["run"]["nodes"][0]["ranks"]["state"],
             (std::vector<std::string>{"running", "late"}));
   EXPECT_EQ(json["run"]["nodes"][0]["ranks"]["phase"], (std::vector<std::string>{"train", ""}));
@@ -176,44 +177,6 @@ TEST_F(PageTest, ANodeWithoutTheServerSaysWhereItIs) {
       nlohmann::json::parse(Ask({.path = "/api/state.json", .cookie = CookieFor(keys.look)}).body);
   EXPECT_EQ(json["run"], nullptr);
   EXPECT_THAT(json["headline"], HasSubstr("n0:29400"));
-}
-
-TEST(Headline, SaysWhatTheRunDoes) {
-  RunStatus run = Running();
-  EXPECT_EQ(HeadlineOf(run).text, "training: step 7");
-  for (RankCloseup& rank : run.nodes[0].closeup.ranks) {
-    rank.step_time = std::chrono::milliseconds(800);
-  }
-  EXPECT_EQ(HeadlineOf(run).text, "training: step 7, 800 ms each");
-  EXPECT_FALSE(HeadlineOf(run).bad);
-  for (RankCloseup& rank : run.nodes[0].closeup.ranks) {
-    rank.since = std::chrono::minutes(4) + std::chrono::seconds(12);
-  }
-  EXPECT_EQ(HeadlineOf(run).text, "no step for 4 min 12 s (usual 800 ms)");
-  EXPECT_TRUE(HeadlineOf(run).bad);
-  run.waits_for = "waiting for 3 of 4 nodes";
-  EXPECT_EQ(HeadlineOf(run).text, "waiting for 3 of 4 nodes");
-  run.outcome = "rank 3 failed";
-  run.exit_code = 1;
-  EXPECT_EQ(HeadlineOf(run).text, "rank 3 failed");
-  EXPECT_TRUE(HeadlineOf(run).bad);
-}
-
-TEST(Headline, OfProgramsThatTellNothing) {
-  RunStatus run = Running();
-  run.nodes[0].closeup = {};
-  run.nodes[0].step = 0;
-  EXPECT_THAT(HeadlineOf(run).text, HasSubstr("tell nothing"));
-}
-
-TEST(Goodput, IsWhatWasNotLost) {
-  RunStatus run;
-  EXPECT_EQ(GoodputOf(run), std::nullopt);
-  run.known = std::chrono::seconds(100);
-  run.totals = {{"worker", 2, std::chrono::seconds(3)}, {"hang", 1, std::chrono::seconds(7)}};
-  EXPECT_DOUBLE_EQ(GoodputOf(run).value(), 0.9);
-  run.known = std::chrono::seconds(5);  // Clocks of servers differ.
-  EXPECT_DOUBLE_EQ(GoodputOf(run).value(), 0);
 }
 
 TEST_F(PageTest, AStreamTellsWhatIsNew) {

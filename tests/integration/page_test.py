@@ -186,9 +186,10 @@ class Page(DdprunTest):
                  for i in range(ranks // per_node)]
         run = {"run_id": "large", "phase": "running", "phase_seconds": 4000, "generation": 4, "outcome": "",
                "world_size": ranks, "nodes_in_world": len(nodes), "restarts_used": 1, "max_restarts": 3,
-               "job_seconds_left": 7000, "startups": [], "nodes": nodes, "more_nodes": 0}
-        state = {"version": "1", "node": "n000", "headline": "training: step 1160, 800 ms each", "usual_step": 0.8,
-                 "step": 1160, "goodput": 0.998, "run": run}
+               "job_seconds_left": 7000, "startups": [], "nodes": nodes, "more_nodes": 0,
+               "headline": "training: step 1160, 800 ms each", "headline_is_bad": False, "step": 1160,
+               "usual_step_seconds": 0.8, "goodput": 0.998}
+        state = {"version": "1", "node": "n000", "run": run}
         data = json.dumps({"state": state, "events": [], "training": [], "unix_time": 1})
         with open(PAGE) as page:
             html = page.read().replace("<script>", f'<script type="application/json">{data}</script>\n<script>', 1)

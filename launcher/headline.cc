@@ -1,0 +1,99 @@
+#include "launcher/headline.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <vector>
+
+namespace ddprun {
+namespace {
+
+// Without a step for so many usual ones, and so long at least, a run is said to stand.
+constexpr double kStandsAfter = 10;
+constexpr double kStandsAtLeast = 5;
+
+double InSeconds(std::chrono::microseconds duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+// How long no rank of the world has made a step or changed its phase; nullopt: nobody tells.
+std::optional<double> StandsFor(const RunStatus& run) {
+  std::optional<Duration> least;
+  for (const NodeStatus& node : run.nodes) {
+    for (const RankCloseup& rank : node.closeup.ranks) {
+      if (rank.state == RankState::kRunning || rank.state == RankState::kLate) {
+        const Duration since = rank.since + node.last_seen;
+        least = least ? std::min(*least, since) : since;
+      }
+    }
+  }
+  return least ? std::optional(InSeconds(*least)) : std::nullopt;
+}
+
+std::string WithUnit(double seconds) {
+  return FormatDuration(
+      std::chrono::microseconds(static_cast<std::int64_t>(std::llround(seconds * 1e6))));
+}
+
+}  // namespace
+
+std::uint64_t LowestStep(const RunStatus& run) {
+  std::optional<std::uint64_t> step;
+  for (const NodeStatus& node : run.nodes) {
+    if (node.in_world) {
+      step = step ? std::min(*step, node.step) : node.step;
+    }
+  }
+  return step.value_or(0);
+}
+
+double UsualStep(const RunStatus& run) {
+  std::vector<std::chrono::microseconds> times;
+  for (const NodeStatus& node : run.nodes) {
+    for (const RankCloseup& rank : node.closeup.ranks) {
+      if (rank.step_time.count() > 0) {
+        times.push_back(rank.step_time);
+      }
+    }
+  }
+  if (times.empty()) {
+    return 0;
+  }
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::ranges::nth_element(times, middle);
+  return InSeconds(*middle);
+}
+
+RunHeadline HeadlineOf(const RunStatus& run) {
+  if (!run.outcome.empty()) {
+    return {run.outcome, run.exit_code != 0};
+  }
+  if (!run.waits_for.empty()) {
+    return {run.waits_for};
+  }
+  const double usual = UsualStep(run);
+  const std::optional<double> standing = StandsFor(run);
+  const std::uint64_t step = LowestStep(run);
+  if (step == 0) {
+    return {standing ? "the workers run; none has told a step yet"
+                     : "the workers run; they tell nothing of their steps"};
+  }
+  if (standing && usual > 0 && *standing > std::max(kStandsAtLeast, kStandsAfter * usual)) {
+    return {"no step for " + WithUnit(*standing) + " (usual " + WithUnit(usual) + ")", true};
+  }
+  std::string text = "training: step " + std::to_string(step);
+  return {usual > 0 ? text + ", " + WithUnit(usual) + " each" : text};
+}
+
+std::optional<double> GoodputOf(const RunStatus& run) {
+  if (run.known <= Duration{0}) {
+    return {};
+  }
+  Duration lost{0};
+  for (const CauseTotal& total : run.totals) {
+    lost += total.lost;
+  }
+  return std::clamp(1 - InSeconds(lost) / InSeconds(run.known), 0.0, 1.0);
+}
+
+}  // namespace ddprun

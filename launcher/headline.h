@@ -1,0 +1,30 @@
+// What a run does in one sentence, and the two numbers that people ask for first: what screens,
+// JSON and the status page say alike.
+//
+// Pure. A world's step is the lowest of its nodes: all must take part in the next one.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "rendezvous/core/status.h"
+
+namespace ddprun {
+
+struct RunHeadline {
+  std::string text;  // "training: step 1200, 800 ms each", "no step for 4 min 12 s (usual 800 ms)"
+  bool bad = false;
+};
+RunHeadline HeadlineOf(const RunStatus& run);
+
+// What one step takes by the word of most ranks, in seconds; 0: nobody has told.
+double UsualStep(const RunStatus& run);
+
+// 0: none was told.
+std::uint64_t LowestStep(const RunStatus& run);
+
+// Of the time since the first event that is known, what was not lost; nullopt: nothing is known.
+std::optional<double> GoodputOf(const RunStatus& run);
+
+}  // namespace ddprun

@@ -1,0 +1,75 @@
+#include "launcher/headline.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ddprun {
+namespace {
+
+using ::testing::HasSubstr;
+
+RunStatus Running() {
+  RunStatus run{.run_id = "demo", .phase = "running"};
+  run.nodes = {{.node = "n0",
+                .in_world = true,
+                .step = 7,
+                .closeup = {.ranks = {{RankState::kRunning, 8, {}, {}, 0},
+                                      {RankState::kRunning, 7, {}, {}, 0}}}}};
+  return run;
+}
+
+TEST(Headline, SaysWhatTheRunDoes) {
+  RunStatus run = Running();
+  EXPECT_EQ(HeadlineOf(run).text, "training: step 7");
+  for (RankCloseup& rank : run.nodes[0].closeup.ranks) {
+    rank.step_time = std::chrono::milliseconds(800);
+  }
+  EXPECT_EQ(HeadlineOf(run).text, "training: step 7, 800 ms each");
+  EXPECT_FALSE(HeadlineOf(run).bad);
+  for (RankCloseup& rank : run.nodes[0].closeup.ranks) {
+    rank.since = std::chrono::minutes(4) + std::chrono::seconds(12);
+  }
+  EXPECT_EQ(HeadlineOf(run).text, "no step for 4 min 12 s (usual 800 ms)");
+  EXPECT_TRUE(HeadlineOf(run).bad);
+  run.waits_for = "waiting for 3 of 4 nodes";
+  EXPECT_EQ(HeadlineOf(run).text, "waiting for 3 of 4 nodes");
+  run.outcome = "rank 3 failed";
+  run.exit_code = 1;
+  EXPECT_EQ(HeadlineOf(run).text, "rank 3 failed");
+  EXPECT_TRUE(HeadlineOf(run).bad);
+}
+
+TEST(Headline, OfProgramsThatTellNothing) {
+  RunStatus run = Running();
+  run.nodes[0].closeup = {};
+  run.nodes[0].step = 0;
+  EXPECT_THAT(HeadlineOf(run).text, HasSubstr("tell nothing"));
+}
+
+TEST(Goodput, IsWhatWasNotLost) {
+  RunStatus run;
+  EXPECT_EQ(GoodputOf(run), std::nullopt);
+  run.known = std::chrono::seconds(100);
+  run.totals = {{"worker", 2, std::chrono::seconds(3)}, {"hang", 1, std::chrono::seconds(7)}};
+  EXPECT_DOUBLE_EQ(GoodputOf(run).value(), 0.9);
+  run.known = std::chrono::seconds(5);  // Clocks of servers differ.
+  EXPECT_DOUBLE_EQ(GoodputOf(run).value(), 0);
+}
+
+// Another node's ranks, or its older word, do not hide that all stand still.
+TEST(Headline, StandsWhereNobodyMoves) {
+  RunStatus run = Running();
+  run.nodes.push_back(run.nodes[0]);
+  for (NodeStatus& node : run.nodes) {
+    for (RankCloseup& rank : node.closeup.ranks) {
+      rank.step_time = std::chrono::milliseconds(100);
+      rank.since = std::chrono::seconds(30);
+    }
+  }
+  EXPECT_EQ(HeadlineOf(run).text, "no step for 30.0 s (usual 100 ms)");
+  run.nodes[1].closeup.ranks[0].since = Duration{10};
+  EXPECT_EQ(HeadlineOf(run).text, "training: step 7, 100 ms each");
+}
+
+}  // namespace
+}  // namespace ddprun
