@@ -17,7 +17,7 @@ constexpr int kLooksTogetherStale = 40;     // Who read what was long ago is fou
 constexpr Duration kLiveness{300'000};      // From healing to the end of every agent.
 constexpr Duration kLongForgotten{60'000};  // Twenty long leases after its end.
 constexpr Duration kSettling{30'000};
-constexpr int kSettlingLooks = 60;
+constexpr int kSettlingLooks = 75;  // Who has heard nobody since gives up after 90 s.
 
 class Plan {
  public:
