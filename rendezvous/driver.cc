@@ -18,10 +18,6 @@ namespace {
 // Terms are milliseconds: so many errands may a server give in one before the next one's begin.
 constexpr int kErrandsOfTerm = 16;
 
-std::int64_t Microseconds(Time time) {
-  return time.time_since_epoch().count();
-}
-
 // In a large world calls are answered in batches: one by one each costs several threads a sleep.
 Time ParkedUntil(Time beat, Duration poll) {
   const Time until = beat + poll;
@@ -52,6 +48,7 @@ void CoordinatorDriver::UseJournal(std::unique_ptr<Journal> journal,
   for (const RunRecord& record : runs) {
     RunEntry& run = *runs_.emplace(record.run_id, std::make_unique<RunEntry>(loop_)).first->second;
     run.state = Restore(record, loop_.Now());
+    run.state.lateness = config_.proven ? Longest{} : Unproven(loop_.Now());
     for (const std::string& line : Describe(run.state, config_, loop_.Now())) {
       Log(LogLevel::kInfo, "from the journal: " + line);
     }
@@ -150,8 +147,10 @@ CoordinatorDriver::RunEntry& CoordinatorDriver::BeginRun(const NodeReport& repor
     run.state = Restore(RecordOf(*ended), loop_.Now());
     return run;
   }
-  if (takes_over_) {
+  if (takes_over_) {  // Its predecessor's claim tells how late machines are.
     run.state = Restore(RunRecord{}, loop_.Now());
+  } else if (!config_.proven) {
+    run.state.lateness = Unproven(loop_.Now());
   }
   run.state.run_id = report.run_id;
   run.state.newest = forgotten_;
@@ -310,7 +309,7 @@ SyncReply CoordinatorDriver::ReplyWith(const CoordinatorState& run, Directive di
   SyncReply reply;
   reply.peers = StorePeers(run, directive);
   reply.directive = std::move(directive);
-  reply.beat = Microseconds(loop_.Now());
+  reply.beat = loop_.Now().time_since_epoch().count();
   reply.lease = LeaseOf(run, config_);
   reply.poll_period = reply.lease / kPollsPerLease;
   reply.term = config_.term;

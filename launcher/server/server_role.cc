@@ -123,6 +123,7 @@ Result<std::string> OperatorsToken(const Access& access, const std::string& run_
 CoordinatorConfig NewReign() {
   std::random_device device;
   CoordinatorConfig reign;
+  reign.proven = false;
   reign.term = TermOf(static_cast<std::uint64_t>(UnixMilliseconds()));
   reign.seed = static_cast<std::uint64_t>(device()) << 32 | device();
   return reign;

@@ -16,11 +16,12 @@ struct CoordinatorConfig {
   Duration base_lease{kBaseLease};  // The lease is max(base, nodes * per node), so that 10,000
   Duration lease_per_node{9};       // nodes cost a few percent of a core.
   Duration disconnect_grace{kDisconnectGrace};
-  Duration stop_grace{5'000};        // TERM to KILL after a failure or loss.
-  Duration start_timeout{30'000};    // Told Run to hosting it.
-  Duration settle{150};              // Arrivals closer than this make one restart,
-  Duration settle_limit{1'000};      // which comes at most so long after the first of them.
-  bool journal = false;              // Persist is carried out: no outcome is told before it is.
+  Duration stop_grace{5'000};      // TERM to KILL after a failure or loss.
+  Duration start_timeout{30'000};  // Told Run to hosting it.
+  Duration settle{150};            // Arrivals closer than this make one restart,
+  Duration settle_limit{1'000};    // which comes at most so long after the first of them.
+  bool proven = true;    // Machines are known to keep up; else leases are long for kProbation.
+  bool journal = false;  // Persist is carried out: no outcome is told before it is.
   std::size_t run_bytes = 64 << 20;  // What a run may hold, its world's members aside (keeping.h).
 };
 

@@ -25,6 +25,18 @@ TEST(Lateness, TheLongestOfTheLastMinutesCounts) {
   EXPECT_EQ(Value(longest), 0s);
 }
 
+TEST(Lateness, WhoIsNotProvenHasALongLeaseForAMinute) {
+  Longest longest = Unproven(At(0s));
+  Note(longest, 0s, At(59s));
+  EXPECT_EQ(Value(longest), kLongLease);
+  Note(longest, 300ms, At(60s));
+  EXPECT_EQ(Value(longest), 300ms);
+  longest = Unproven(At(0s));
+  Note(longest, 2s, At(30s));  // What was seen then counts as ever.
+  Note(longest, 0s, At(61s));
+  EXPECT_EQ(Value(longest), 2s);
+}
+
 TEST(Lateness, NothingLengthensALeaseBeyondTheLongOne) {
   EXPECT_EQ(LeaseThatFits(300ms, 4), 1'200ms);
   EXPECT_EQ(LeaseThatFits(-5ms, 4), 0ms);

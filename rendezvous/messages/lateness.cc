@@ -16,6 +16,10 @@ void Note(Longest& longest, Duration seen, Time now) {
   longest.recent = std::max(longest.recent, seen);
 }
 
+Longest Unproven(Time now) {
+  return {.before = kLongLease, .turned = now - (kLatenessRemembered - kProbation)};
+}
+
 Duration Value(const Longest& longest) {
   return std::max(longest.recent, longest.before);
 }

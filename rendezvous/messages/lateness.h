@@ -28,6 +28,11 @@ struct Longest {
 
 void Note(Longest& longest, Duration seen, Time now);
 
+// Of machines that nobody has seen at work yet: as if kLongLease had been needed, for kProbation.
+// When workers start all at once is when machines are latest, and what a false loss costs then is
+// what a long lease would save.
+Longest Unproven(Time now);
+
 Duration Value(const Longest& longest);
 
 // A lease into which that fits so often; kLongLease at most.

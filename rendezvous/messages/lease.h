@@ -24,6 +24,8 @@ inline constexpr int kStandstillsPerLease = 4;
 inline constexpr int kClaimCallsPerLease = 9;
 // For so long at least, and twice as long at most.
 inline constexpr Duration kLatenessRemembered{300'000};
+// Before anything is known of them.
+inline constexpr Duration kProbation{60'000};
 // A server parks a call for L/3 at most: two in a row may be lost, and the lease is kept.
 inline constexpr int kPollsPerLease = 3;
 // An open call is given up after 1.3 polls: late enough for the answer, early enough for two more.
@@ -71,6 +73,6 @@ static_assert(kThirdsToLetGo < kThirdsToLetGoOfList &&
 static_assert(kReadsPerLeaseWhenMissed > kMovesPerLease && kRoundsPerLease > kMovesPerLease);
 static_assert(kGracesPerLease > kPollsPerLease && kLateTicksPerLease > kMovesPerLease);
 static_assert(kClaimCallsPerLease > kRoundsPerLease);  // Rounds that fail lengthen it, too.
-static_assert(kBaseLease <= kLongLease);
+static_assert(kBaseLease <= kLongLease && kProbation <= kLatenessRemembered);
 
 }  // namespace ddprun

@@ -44,7 +44,10 @@ void HeadLog::OnRecord(const FenceRecord& record) {
   }
   if (record.kind == RecordKind::kCommit) {
     const std::string parent = record.lineage.size() > 1 ? record.lineage[1].directory : "";
-    if (parent != head_) {
+    const auto fallback = fell_back_.find(world);
+    const bool fell_back = fallback != fell_back_.end() && fallback->second == parent;
+    acknowledged_ = fell_back ? "" : acknowledged_;  // Given up, and said so.
+    if (parent != head_ && !fell_back) {
       laws_.Break("the head moves from '" + head_ + "' to '" + FrontOf(record) +
                   "', which does not descend from it");
     }
@@ -74,9 +77,11 @@ void HeadLog::OnPowerCut(const std::optional<FenceRecord>& newest) {
   }
 }
 
-void HeadLog::OnLoaded(WorldId world, const std::optional<CheckpointRef>& loaded) {
+void HeadLog::OnLoaded(WorldId world, const std::optional<CheckpointRef>& loaded, bool failed) {
   const std::string directory = loaded ? loaded->directory : "";
-  if (Holds(world) && directory != head_) {
+  if (failed && loaded && InLineage(directory)) {
+    fell_back_[world] = directory;
+  } else if (Holds(world) && directory != head_) {
     laws_.Break(Name(world) + " resumes from '" + directory + "', but the head is '" + head_ + "'");
   }
 }

@@ -30,8 +30,9 @@ class HeadLog {
   void OnAcknowledged(const CheckpointRef& ref);
   // The machine lost its power: this is what is left. None: no record.
   void OnPowerCut(const std::optional<FenceRecord>& newest);
-  // Nothing but what was loaded counts: none is what a directory without a head gives.
-  void OnLoaded(WorldId world, const std::optional<CheckpointRef>& loaded);
+  // Nothing but what was loaded counts: none is what a directory without a head gives. `failed`:
+  // the disk did, so an older one of the lineage may be all that could be read.
+  void OnLoaded(WorldId world, const std::optional<CheckpointRef>& loaded, bool failed);
   void OnUnreadable(WorldId world, const std::string& text);
 
   bool Holds(WorldId world) const { return newest_ && newest_->writer.world_id == world; }
@@ -47,6 +48,7 @@ class HeadLog {
   std::uint64_t highest_ = 0;
   std::string head_;                            // Empty: none.
   std::map<std::string, std::string> parents_;  // Of every checkpoint that was ever a head.
+  std::map<WorldId, std::string> fell_back_;    // To what, by a world whose disk failed.
   std::string acknowledged_;                    // The last one.
   std::uint64_t commits_ = 0;
 };

@@ -208,6 +208,7 @@ void Server::LoseJournal() {
 CoordinatorConfig Server::NewReign(Term clock) {
   CoordinatorConfig reign = config_;
   reign.term = clock;
+  reign.proven = !simulation_.setup.unproven;
   reign.seed = simulation_.random.Next();
   return reign;
 }

@@ -160,6 +160,7 @@ void DrawMore(Random& random, Mode mode, Setup& setup) {
   const bool spends = setup.shape.restart_window == Duration{0};  // Else it may ask for ever.
   setup.asks_again =
       setup.standing && spends && setup.program == Program::kTrainer && random.Chance(0.3);
+  setup.unproven = random.Chance(0.5);
 }
 
 Setup RandomSetup(Random& random, Mode mode, bool calm) {

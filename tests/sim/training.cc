@@ -183,7 +183,8 @@ std::optional<LoadedCheckpoint> Training::Load(Process& process) {
     End(process, outcome.error());
   }
   const auto& found = outcome->checkpoint;
-  process.disk.log.OnLoaded(world, found ? std::optional(found->ref) : std::nullopt);
+  process.disk.log.OnLoaded(world, found ? std::optional(found->ref) : std::nullopt,
+                            process.files.failed() > 0);
   return std::move(outcome->checkpoint);
 }
 
