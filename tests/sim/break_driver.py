@@ -56,7 +56,7 @@ RULES["rendezvous/driver.cc"] = [
     # A record that is on disk is known to be.
     ("kept", "      Feed(run_id, Persisted{number});", "      if (HAS) Feed(run_id, Persisted{number});"),
     # What another server's nodes still do is found out before anything is formed.
-    ("recover", "  if (takes_over_) {\n    run.state", "  if (HAS && takes_over_) {\n    run.state"),
+    ("recover", "  if (takes_over_) {  // Its", "  if (HAS && takes_over_) {  // Its"),
     # A run that begins under a claim is bound by it.
     ("claim-of-new-runs", "  if (claim_good_) {\n    run.state", "  if (HAS && claim_good_) {\n    run.state"),
     # Who took the part over stays for those that have not found it yet.

@@ -75,7 +75,6 @@ struct Setup {
   std::optional<std::size_t> run_bytes;  // None: as always.
   bool tells_steps = false;              // The program: as ddprun-train does.
   bool unproven = false;                 // Leases are long for the first minute of a run.
-  bool unproven = false;                 // Leases are long for a run's first minute.
   bool asks_again = false;               // So does it: each world ends with 75, after hello.
   Weather weather;
   Conduct conduct;
