@@ -183,9 +183,19 @@ void AgentDriver::OnNotification(std::uint32_t local_rank, const Notification& n
     said_hello_[local_rank] = true;
   }
   constexpr std::uint64_t kLongest = std::uint64_t{1} << 40;  // Twelve days.
-  WorkerSpoke spoke{local_rank,          notification.ready,         notification.step,
-                    notification.resume, notification.phase,         {},
-                    notification.loss,   notification.samples_per_s, notification.checkpoint};
+  WorkerSpoke spoke{local_rank,
+                    notification.ready,
+                    notification.step,
+                    notification.resume,
+                    notification.phase,
+                    {},
+                    notification.loss,
+                    notification.samples_per_s,
+                    notification.checkpoint,
+                    {}};
+  if (const auto microseconds = notification.work_microseconds) {
+    spoke.work = std::chrono::microseconds(std::min(*microseconds, kLongest));
+  }
   if (const auto microseconds = notification.extend_microseconds) {
     spoke.extend =
         std::chrono::ceil<Duration>(std::chrono::microseconds(std::min(*microseconds, kLongest)));

@@ -1,6 +1,7 @@
 #include "launcher/status_json.h"
 
 #include "launcher/headline.h"
+#include "rendezvous/stragglers.h"
 
 namespace ddprun {
 namespace {
@@ -48,20 +49,21 @@ const char* WordOf(RankState state) {
                                       : "";
 }
 
+Json IfKnown(std::chrono::microseconds took) {
+  return took.count() == 0 ? Json(nullptr) : Json(std::chrono::duration<double>(took).count());
+}
+
 // Columns: a value for each rank in each.
 Json InJson(const Closeup& closeup) {
-  Json json{{"state", Json::array()},
-            {"step", Json::array()},
-            {"since_seconds", Json::array()},
-            {"step_seconds", Json::array()},
-            {"phase", Json::array()}};
+  Json json{{"state", Json::array()},         {"step", Json::array()},
+            {"since_seconds", Json::array()}, {"step_seconds", Json::array()},
+            {"work_seconds", Json::array()},  {"phase", Json::array()}};
   for (const RankCloseup& rank : closeup.ranks) {
     json["state"].push_back(WordOf(rank.state));
     json["step"].push_back(rank.step);
     json["since_seconds"].push_back(Seconds(rank.since));
-    json["step_seconds"].push_back(
-        rank.step_time.count() == 0 ? Json(nullptr)
-                                    : Json(std::chrono::duration<double>(rank.step_time).count()));
+    json["step_seconds"].push_back(IfKnown(rank.step_time));
+    json["work_seconds"].push_back(IfKnown(rank.work));
     json["phase"].push_back(rank.phase == 0 ? "" : closeup.phases.at(rank.phase - 1));
   }
   return json;
@@ -130,6 +132,14 @@ OrderedJson RunInJson(const RunStatus& run, std::int64_t now_unix) {
   json["headline_is_bad"] = headline.bad;
   json["step"] = LowestStep(run);
   json["usual_step_seconds"] = or_null(UsualStep(run) > 0, UsualStep(run));
+  const Stragglers slow = StragglersOf(run);
+  json["usual_work_seconds"] = IfKnown(slow.usual);
+  json["slow_ranks"] = Json::array();
+  for (const Straggler& one : slow.named) {
+    json["slow_ranks"].push_back(
+        {{"rank", one.rank}, {"node", one.node}, {"work_seconds", IfKnown(one.work)}});
+  }
+  json["more_slow_ranks"] = slow.count - slow.named.size();
   json["goodput"] = or_null(goodput.has_value(), goodput.value_or(0));
   json["training"] = TrainingInJson(run.training);
   json["startups"] = Json::array();

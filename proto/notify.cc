@@ -46,6 +46,9 @@ void ReadHowWellItGoes(std::string_view name, std::string_view value, Notificati
   } else if (name == "SAMPLES_PER_S") {
     const auto rate = Real(value);
     told.samples_per_s = rate && *rate >= 0 ? rate : told.samples_per_s;
+  } else if (name == "WORK_USEC") {
+    const auto work = Number(value);
+    told.work_microseconds = work ? work : told.work_microseconds;
   } else if (name == "CHECKPOINT") {
     const auto checkpoint = Number(value);
     told.checkpoint = checkpoint ? checkpoint : told.checkpoint;

@@ -6,6 +6,9 @@
 //   LOSS=0.41  SAMPLES_PER_S=51200  CHECKPOINT=1000
 //                      how well it goes, from the rank that knows, for people; CHECKPOINT is the
 //                      step of the newest one
+//   WORK_USEC=41000    beside a STEP: so long the quickest of the steps since the last STEP took
+//   here
+//                      by itself, before it waited for other ranks; for people
 //   RESUME=1200        its state is there, and it goes on from that step; once, before the first
 //   PHASE=checkpoint   what it is doing, one word
 //   EXTEND_TIMEOUT_USEC=60000000
@@ -37,6 +40,7 @@ inline constexpr std::size_t kMaxNotifyBytes = 4096;
 struct Notification {
   bool ready = false;
   std::optional<std::uint64_t> step;
+  std::optional<std::uint64_t> work_microseconds;
   std::optional<std::uint64_t> resume;
   std::optional<std::string> phase;  // At most 64 printable characters.
   std::optional<std::uint64_t> extend_microseconds;

@@ -4,16 +4,46 @@
 #include <utility>
 
 namespace ddprun {
+namespace {
 
-void Closeups::Take(const NodeKey& key, Generation generation, Closeup closeup) {
+constexpr Duration kBetweenLooks{1'000};
+
+}  // namespace
+
+void Closeups::Take(const NodeKey& key, Generation generation, std::uint32_t first_rank,
+                    Closeup closeup) {
   if (generation != generation_) {
     generation_ = generation;
     nodes_.clear();
+    named_.clear();
   }
   if (closeup.training) {
     Note(*closeup.training);
   }
-  nodes_[key] = std::move(closeup);
+  nodes_[key] = {first_rank, std::move(closeup)};
+}
+
+std::vector<RunEvent> Closeups::NewlySlow(Time now) {
+  if (named_.size() >= kMostStragglers || (looked_ && now < *looked_ + kBetweenLooks)) {
+    return {};
+  }
+  looked_ = now;
+  StepWorks works;
+  for (const auto& [key, near] : nodes_) {
+    works.Add(key.node, near.first_rank, near.closeup);
+  }
+  std::vector<RunEvent> events;
+  const Stragglers found = works.Slowest();
+  for (const Straggler& straggler : found.named) {
+    if (named_.size() < kMostStragglers && named_.insert(straggler.rank).second) {
+      events.push_back({.level = NoticeLevel::kWarning,
+                        .text = Describe(straggler, found.usual),
+                        .kind = kEventSlow,
+                        .generation = generation_,
+                        .node = straggler.node});
+    }
+  }
+  return events;
 }
 
 void Closeups::Note(const TrainingPoint& point) {
@@ -47,9 +77,9 @@ void Closeups::AddTo(RunStatus& status) const {
   std::size_t shown = 0;
   for (NodeStatus& node : status.nodes) {
     const auto found = nodes_.find({node.node, node.incarnation});
-    if (found != nodes_.end() && shown + found->second.ranks.size() <= kMostShownRanks) {
-      shown += found->second.ranks.size();
-      node.closeup = found->second;
+    if (found != nodes_.end() && shown + found->second.closeup.ranks.size() <= kMostShownRanks) {
+      shown += found->second.closeup.ranks.size();
+      node.closeup = found->second.closeup;
       node.closeup.training.reset();  // The curve has it.
     }
   }

@@ -21,13 +21,13 @@ std::vector<std::uint64_t> StepsOf(const Closeups& closeups) {
 
 TEST(Closeups, ShowsNodesOfTheNewestWorldAlone) {
   Closeups closeups;
-  closeups.Take(kNode, {1}, {.ranks = {{RankState::kRunning, 5, {}, {}, 0}}});
+  closeups.Take(kNode, {1}, 0, {.ranks = {{RankState::kRunning, 5, {}, {}, 0}}});
   RunStatus status;
   status.nodes = {{.node = "n0", .incarnation = {7}}, {.node = "n0", .incarnation = {8}}};
   closeups.AddTo(status);
   EXPECT_EQ(status.nodes[0].closeup.ranks.size(), 1u);
   EXPECT_EQ(status.nodes[1].closeup.ranks.size(), 0u);
-  closeups.Take({"n1", {9}}, {2}, {});
+  closeups.Take({"n1", {9}}, {2}, 0, {});
   RunStatus later;
   later.nodes = {{.node = "n0", .incarnation = {7}}};
   closeups.AddTo(later);
@@ -39,7 +39,7 @@ TEST(Closeups, ShowsSoManyRanksAndNoMore) {
   RunStatus status;
   for (std::uint64_t i = 0; i < 20; ++i) {
     const NodeKey key{"n", {i + 1}};
-    closeups.Take(key, {1}, {.ranks = std::vector<RankCloseup>(4'096)});
+    closeups.Take(key, {1}, 0, {.ranks = std::vector<RankCloseup>(4'096)});
     status.nodes.push_back({.node = key.node, .incarnation = key.incarnation});
   }
   closeups.AddTo(status);
@@ -50,11 +50,11 @@ TEST(Closeups, ShowsSoManyRanksAndNoMore) {
 TEST(Closeups, TheCurveGoesBackWithTheTraining) {
   Closeups closeups;
   for (const std::uint64_t step : {10, 20, 30, 40}) {
-    closeups.Take(kNode, {1}, At(step, 1));
+    closeups.Take(kNode, {1}, 0, At(step, 1));
   }
-  closeups.Take(kNode, {2}, At(25, 2));
+  closeups.Take(kNode, {2}, 0, At(25, 2));
   EXPECT_EQ(StepsOf(closeups), (std::vector<std::uint64_t>{10, 20, 25}));
-  closeups.Take(kNode, {2}, At(25, 3));
+  closeups.Take(kNode, {2}, 0, At(25, 3));
   EXPECT_EQ(closeups.curve().back().loss, 3);
   EXPECT_EQ(closeups.curve().size(), 3u);
 }
@@ -62,7 +62,7 @@ TEST(Closeups, TheCurveGoesBackWithTheTraining) {
 TEST(Closeups, ALongCurveKeepsItsShape) {
   Closeups closeups;
   for (std::uint64_t step = 1; step <= 100'000; ++step) {
-    closeups.Take(kNode, {1}, At(step, 1));
+    closeups.Take(kNode, {1}, 0, At(step, 1));
     ASSERT_LE(closeups.curve().size(), kMostTrainingPoints);
   }
   const std::vector<std::uint64_t> steps = StepsOf(closeups);
@@ -77,11 +77,11 @@ TEST(Closeups, ALongCurveKeepsItsShape) {
 // Whoever makes steps up spoils the curve, and nothing else.
 TEST(Closeups, AnyStepIsTaken) {
   Closeups closeups;
-  closeups.Take(kNode, {1}, At(UINT64_MAX, 1));
-  closeups.Take(kNode, {1}, At(0, 1));
-  closeups.Take(kNode, {1}, At(UINT64_MAX, 1));
+  closeups.Take(kNode, {1}, 0, At(UINT64_MAX, 1));
+  closeups.Take(kNode, {1}, 0, At(0, 1));
+  closeups.Take(kNode, {1}, 0, At(UINT64_MAX, 1));
   for (std::uint64_t step = 0; step < 3'000; ++step) {
-    closeups.Take(kNode, {1}, At(step * (UINT64_MAX / 3'000), 1));
+    closeups.Take(kNode, {1}, 0, At(step * (UINT64_MAX / 3'000), 1));
     ASSERT_LE(closeups.curve().size(), kMostTrainingPoints);
   }
 }

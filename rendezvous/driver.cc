@@ -17,6 +17,8 @@ namespace {
 
 // Terms are milliseconds: so many errands may a server give in one before the next one's begin.
 constexpr int kErrandsOfTerm = 16;
+constexpr Duration kLastWords{2'000};  // For who follows what the run prints.
+constexpr Duration kLookAtAsks{50};
 
 // In a large world calls are answered in batches: one by one each costs several threads a sleep.
 Time ParkedUntil(Time beat, Duration poll) {
@@ -133,7 +135,7 @@ void CoordinatorDriver::OnReport(NodeReport report, std::shared_ptr<PendingSync>
   const NodeKey key{report.node, report.incarnation};
   Park(run, key, std::move(parked));
   TakeIn(run_id, run, key, std::exchange(report.events, {}));
-  TakeCloseup(run, key, std::exchange(report.closeup, {}));
+  TakeCloseup(run_id, run, key, std::exchange(report.closeup, {}));
   Advance(run_id, run, Reported{std::move(report)});
 }
 
@@ -347,10 +349,19 @@ void CoordinatorDriver::WhenUnneeded(std::function<void()> callback) {
 
 void CoordinatorDriver::EndIfUnneeded() {
   if (!when_unneeded_ || NodesServed() > 0) {
+    asked_until_.reset();
     return;
   }
   if (StaysFor() > Duration{0}) {
     stay_.ArmAt(stays_until_, [this] { EndIfUnneeded(); });
+    return;
+  }
+  // Who follows the run's output hears its last words, if he takes them.
+  if (!asked_until_) {
+    asked_until_ = loop_.Now() + kLastWords;
+  }
+  if (road_.asked() && loop_.Now() < *asked_until_) {
+    stay_.ArmAt(loop_.Now() + kLookAtAsks, [this] { EndIfUnneeded(); });
     return;
   }
   loop_.Post(std::exchange(when_unneeded_, nullptr));
@@ -359,39 +370,6 @@ void CoordinatorDriver::EndIfUnneeded() {
 void CoordinatorDriver::TakeOver() {
   takes_over_ = true;
   stays_until_ = loop_.Now() + std::max(config_.base_lease, kLongLease);
-}
-
-Duration CoordinatorDriver::StaysFor() const {
-  const Time now = loop_.Now();
-  return stays_until_ && now < *stays_until_ ? std::chrono::ceil<Duration>(*stays_until_ - now)
-                                             : Duration{0};
-}
-
-bool CoordinatorDriver::RunsHaveEnded() const {
-  return (had_runs_ || !takes_over_) &&
-         std::all_of(runs_.begin(), runs_.end(),
-                     [](const auto& run) { return NoWorkersRemain(run.second->state); });
-}
-
-Duration CoordinatorDriver::LongestLease() const {
-  Duration longest = config_.base_lease;
-  for (const auto& [id, run] : runs_) {
-    longest = std::max(longest, LeaseOf(run->state, config_));
-  }
-  return longest;
-}
-
-const CoordinatorState* CoordinatorDriver::StateOf(const RunId& run_id) const {
-  const auto found = runs_.find(run_id);
-  return found == runs_.end() ? nullptr : &found->second->state;
-}
-
-std::size_t CoordinatorDriver::NodesServed() const {
-  std::size_t nodes = 0;
-  for (const auto& [id, run] : runs_) {
-    nodes += run->state.index.served;
-  }
-  return nodes;
 }
 
 }  // namespace ddprun

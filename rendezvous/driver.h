@@ -160,7 +160,7 @@ class CoordinatorDriver {
   Result<void> MayOperate(const std::string& token);
   // Of an empty id: the only one.
   Result<RunId> RunNamed(const RunId& run_id) const;
-  static void TakeCloseup(RunEntry& run, const NodeKey& key, Closeup closeup);
+  void TakeCloseup(const RunId& run_id, RunEntry& run, const NodeKey& key, Closeup closeup);
   SyncReply ReplyWith(const CoordinatorState& run, Directive directive) const;
 
   Loop& loop_;
@@ -172,6 +172,7 @@ class CoordinatorDriver {
   bool takes_over_ = false;
   bool had_runs_ = false;
   std::optional<Time> stays_until_;
+  std::optional<Time> asked_until_;  // Operators are answered; none: nodes need this server.
   FewLogLines lines_;
   LoopTimer stay_;
   std::optional<ClaimGood> claim_good_;

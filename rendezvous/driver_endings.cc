@@ -97,4 +97,37 @@ void CoordinatorDriver::ForgetRun(const RunId& run_id) {
   runs_.erase(found);
 }
 
+Duration CoordinatorDriver::StaysFor() const {
+  const Time now = loop_.Now();
+  return stays_until_ && now < *stays_until_ ? std::chrono::ceil<Duration>(*stays_until_ - now)
+                                             : Duration{0};
+}
+
+bool CoordinatorDriver::RunsHaveEnded() const {
+  return (had_runs_ || !takes_over_) &&
+         std::all_of(runs_.begin(), runs_.end(),
+                     [](const auto& run) { return NoWorkersRemain(run.second->state); });
+}
+
+Duration CoordinatorDriver::LongestLease() const {
+  Duration longest = config_.base_lease;
+  for (const auto& [id, run] : runs_) {
+    longest = std::max(longest, LeaseOf(run->state, config_));
+  }
+  return longest;
+}
+
+const CoordinatorState* CoordinatorDriver::StateOf(const RunId& run_id) const {
+  const auto found = runs_.find(run_id);
+  return found == runs_.end() ? nullptr : &found->second->state;
+}
+
+std::size_t CoordinatorDriver::NodesServed() const {
+  std::size_t nodes = 0;
+  for (const auto& [id, run] : runs_) {
+    nodes += run->state.index.served;
+  }
+  return nodes;
+}
+
 }  // namespace ddprun

@@ -22,9 +22,12 @@ void CoordinatorDriver::Tell(const RunId& run_id, RunEntry& run, std::vector<Run
   }
 }
 
-void CoordinatorDriver::TakeCloseup(RunEntry& run, const NodeKey& key, Closeup closeup) {
-  if (run.state.world && FindMember(run.state, key) != nullptr) {
-    run.closeups.Take(key, run.state.world->generation, std::move(closeup));
+void CoordinatorDriver::TakeCloseup(const RunId& run_id, RunEntry& run, const NodeKey& key,
+                                    Closeup closeup) {
+  const Member* const member = FindMember(run.state, key);
+  if (run.state.world && member != nullptr) {
+    run.closeups.Take(key, run.state.world->generation, member->first_rank, std::move(closeup));
+    Tell(run_id, run, run.closeups.NewlySlow(loop_.Now()));
   }
 }
 

@@ -40,10 +40,16 @@ void Heartbeat::Resume(std::uint64_t step) {
   first_ = true;
 }
 
+std::string Heartbeat::StepLines(std::uint64_t step) {
+  const std::int64_t work = least_work_.exchange(kNoWork, std::memory_order_relaxed);
+  return "STEP=" + std::to_string(step) + "\n" +
+         (work == kNoWork ? "" : "WORK_USEC=" + std::to_string(work) + "\n");
+}
+
 void Heartbeat::TellFirst(std::uint64_t step) {
   const std::lock_guard lock(mutex_);
   first_ = false;
-  notifier_.Send("STEP=" + std::to_string(step) + "\n");
+  notifier_.Send(StepLines(step));
   told_step_ = step;
 }
 
@@ -72,7 +78,7 @@ void Heartbeat::Run() {
     const TrainPhase* const phase = phase_.load(std::memory_order_relaxed);
     std::string lines;
     if (step != told_step_) {
-      lines = "STEP=" + std::to_string(step) + "\n";
+      lines = StepLines(step);
     }
     if (phase != told_phase) {
       lines += std::string("PHASE=") + phase->name + "\n";

@@ -2,16 +2,18 @@
 // goes.
 //
 // A thread of its own sends, at most ten times a second and only what has changed, so that a step
-// costs two stores however short it is, and the last step before a hang is always told: all ranks
+// costs three stores however short it is, and the last step before a hang is always told: all ranks
 // of a world that hangs are then compared at the step they really stand at. The thread knows
 // nothing but the two values; it never makes a hung worker look alive.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <thread>
 
 #include "proto/notify.h"
@@ -47,7 +49,11 @@ class Heartbeat {
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
 
-  void Step(std::uint64_t step) {
+  // `work`: what it took this rank before it waited for others; nullopt: not known.
+  void Step(std::uint64_t step, std::optional<std::chrono::microseconds> work = {}) {
+    if (work && work->count() < least_work_.load(std::memory_order_relaxed)) {
+      least_work_.store(work->count(), std::memory_order_relaxed);
+    }
     step_.store(step, std::memory_order_relaxed);
     if (first_) [[unlikely]] {
       TellFirst(step);
@@ -72,7 +78,13 @@ class Heartbeat {
   void TellFirst(std::uint64_t step);
 
   const Notifier& notifier_;
+  static constexpr std::int64_t kNoWork = INT64_MAX;
+
+  // "STEP=7\nWORK_USEC=41000\n"
+  std::string StepLines(std::uint64_t step);
+
   std::atomic<std::uint64_t> step_{0};
+  std::atomic<std::int64_t> least_work_{kNoWork};  // Microseconds, of the steps since one was told.
   std::atomic<const TrainPhase*> phase_{nullptr};
   std::mutex mutex_;
   std::uint64_t told_step_ = 0;

@@ -76,6 +76,30 @@ TEST_F(Socket, NothingIsSaidTwice) {
   EXPECT_LT(::recv(fd, &byte, 1, MSG_DONTWAIT), 0);
 }
 
+// Between two datagrams many steps may lie: the quickest of them is told, and none twice.
+TEST_F(Socket, TheQuickestStepSinceTheLastIsTold) {
+  using std::chrono::microseconds;
+  const Notifier notifier(path);
+  Heartbeat heartbeat(notifier);
+  heartbeat.Resume(700);
+  EXPECT_EQ(Next(), "RESUME=700\nSTEP=700\n");
+  heartbeat.Step(701, microseconds(41'000));
+  EXPECT_EQ(Next(), "STEP=701\nWORK_USEC=41000\n");
+  std::optional<std::uint64_t> least;
+  for (std::uint64_t step = 702; step <= 100'000; ++step) {
+    heartbeat.Step(step, microseconds(step == 50'000 ? 7 : 41'000));
+  }
+  for (std::uint64_t seen = 701; seen < 100'000;) {
+    const Notification told = ParseNotification(Next());
+    ASSERT_TRUE(told.step);
+    seen = *told.step;
+    least = std::min(least.value_or(UINT64_MAX), told.work_microseconds.value_or(UINT64_MAX));
+  }
+  EXPECT_EQ(least, 7u);
+  heartbeat.Step(100'001);
+  EXPECT_EQ(Next(), "STEP=100001\n");
+}
+
 // A world that is killed before the thread's next turn has still told where it went on.
 TEST_F(Socket, WhereTrainingGoesOnIsToldAtOnceAndOnce) {
   const Notifier notifier(path);

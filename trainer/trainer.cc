@@ -102,6 +102,8 @@ Result<TrainingEnd> Trainer::RunToTheEnd() {
 Result<void> Trainer::TakeStep() {
   const FeedPart* part = nullptr;
   profiler_.BeginStep();
+  group_->TakeEntry();
+  const Clock::time_point begin = Clock::now();
   heartbeat_.Phase(kDataPhase);
   if (skew_.count() > 0) {
     const NamedRange range("skew");
@@ -123,6 +125,7 @@ Result<void> Trainer::TakeStep() {
                                         .last = part->ends_step(),
                                         .regular = IsRegular(part->batch)}));
   } while (!part->ends_step());
+  const std::optional<Clock::time_point> entry = group_->TakeEntry();
   RETURN_IF_ERROR(learner_->Update(LearningRate()));
 
   const GlobalBatch batch = part->batch;
@@ -135,7 +138,10 @@ Result<void> Trainer::TakeStep() {
   if (epoch_ended || state_.step >= report_at_) {
     RETURN_IF_ERROR(Report(batch.epoch, epoch_ended));
   }
-  heartbeat_.Step(state_.step);
+  heartbeat_.Step(state_.step,
+                  entry
+                      ? std::optional(std::chrono::ceil<std::chrono::microseconds>(*entry - begin))
+                      : std::nullopt);
   if (!replays_ && learner_->Replays()) {
     replays_ = true;
     if (IsRankZero()) {

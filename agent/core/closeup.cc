@@ -7,14 +7,39 @@ namespace {
 
 // What one step takes follows the last eight or so.
 constexpr int kSmoothing = 8;
+constexpr std::uint64_t kMostSteps = std::uint64_t{1} << 31;  // Told at once; more are so many.
+
+void NoteWork(std::vector<StepWork>& work, StepWork newest) {
+  work.push_back(newest);
+  std::uint64_t steps = 0;
+  const auto enough = std::find_if(work.rbegin(), work.rend(), [&steps](const StepWork& one) {
+    steps += one.steps;
+    return steps >= kWorkSteps;
+  });
+  if (enough != work.rend()) {
+    work.erase(work.begin(), enough.base() - 1);
+  }
+}
 
 }  // namespace
 
-void NoteStep(Heartbeat& heartbeat, std::uint64_t told, Time now) {
+std::chrono::microseconds LeastWork(const Heartbeat& heartbeat) {
+  std::uint64_t steps = 0;
+  auto least = std::chrono::microseconds::max();
+  for (const StepWork& one : heartbeat.work) {
+    steps += one.steps;
+    least = std::min(least, one.least);
+  }
+  return steps < kWorkSteps ? std::chrono::microseconds{0} : least;
+}
+
+void NoteStep(Heartbeat& heartbeat, std::uint64_t told,
+              std::optional<std::chrono::microseconds> work, Time now) {
   if (heartbeat.step > 0 && told > heartbeat.step) {
-    const auto steps = static_cast<std::int64_t>(
-        std::min<std::uint64_t>(told - heartbeat.step, std::uint64_t{1} << 31));
-    const std::chrono::microseconds one = (now - heartbeat.stepped) / steps;
+    const std::uint64_t steps = std::min(told - heartbeat.step, kMostSteps);
+    const std::chrono::microseconds one =
+        (now - heartbeat.stepped) / static_cast<std::int64_t>(steps);
+    NoteWork(heartbeat.work, {steps, work.value_or(one)});
     heartbeat.step_time = heartbeat.step_time.count() == 0
                               ? one
                               : heartbeat.step_time + (one - heartbeat.step_time) / kSmoothing;

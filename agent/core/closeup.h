@@ -7,8 +7,13 @@
 
 namespace ddprun {
 
-// Before the heartbeat has that step.
-void NoteStep(Heartbeat& heartbeat, std::uint64_t told, Time now);
+// Before the heartbeat has that step. `work` as the worker tells it; where it tells none, what the
+// step took.
+void NoteStep(Heartbeat& heartbeat, std::uint64_t told,
+              std::optional<std::chrono::microseconds> work, Time now);
+
+// The least of the last kWorkSteps steps; 0: there were not so many yet.
+std::chrono::microseconds LeastWork(const Heartbeat& heartbeat);
 
 // After OnWorkerSpoke: of the step that it has told.
 void NoteTraining(AgentStep& step, const WorkerSpoke& spoke);

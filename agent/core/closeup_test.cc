@@ -46,6 +46,43 @@ TEST_F(AgentCloseup, MeasuresWhatAStepTakes) {
   EXPECT_EQ(Seen().ranks[0].step_time, 550ms);
 }
 
+TEST_F(AgentCloseup, TellsTheLeastOfTheLastTwentySteps) {
+  TellRun(1, 1s);
+  Speak(0, {.step = 100}, 2s);
+  for (std::uint64_t step = 101; step < 120; ++step) {
+    Speak(0, {.step = step, .work = 60ms}, 2s + (step - 100) * 100ms);
+    EXPECT_EQ(Seen().ranks[0].work.count(), 0) << "after step " << step;
+  }
+  Speak(0, {.step = 120, .work = 50ms}, 4s);
+  EXPECT_EQ(Seen().ranks[0].work, 50ms);
+  for (std::uint64_t step = 121; step < 140; ++step) {
+    Speak(0, {.step = step, .work = 60ms}, 4s + (step - 120) * 100ms);
+    EXPECT_EQ(Seen().ranks[0].work, 50ms) << "after step " << step;
+  }
+  Speak(0, {.step = 140, .work = 60ms}, 6s);
+  EXPECT_EQ(Seen().ranks[0].work, 60ms);
+}
+
+TEST_F(AgentCloseup, CountsStepsThatAreToldTogether) {
+  TellRun(1, 1s);
+  Speak(0, {.step = 100}, 2s);
+  Speak(0, {.step = 115, .work = 3ms}, 3s);
+  Speak(0, {.step = 119, .work = 9ms}, 4s);
+  EXPECT_EQ(Seen().ranks[0].work.count(), 0);
+  Speak(0, {.step = 130, .work = 9ms}, 5s);
+  EXPECT_EQ(Seen().ranks[0].work, 3ms);  // Of the last 20 some were told with it.
+  Speak(0, {.step = UINT64_MAX, .work = 9ms}, 6s);
+  EXPECT_EQ(Seen().ranks[0].work, 9ms);
+}
+
+// A program that says STEP alone: what its steps take.
+TEST_F(AgentCloseup, MeasuresStepsWhereNoWorkIsTold) {
+  TellRun(1, 1s);
+  Speak(0, {.step = 100}, 2s);
+  Speak(0, {.step = 120}, 4s);
+  EXPECT_EQ(Seen().ranks[0].work, 100ms);
+}
+
 TEST_F(AgentCloseup, KeepsWhatTheRankThatKnowsHasToldLast) {
   TellRun(1, 1s);
   Speak(0, {.step = 5}, 2s);

@@ -69,6 +69,7 @@ struct WorkerSpoke {
   std::optional<double> loss;      // For people:
   std::optional<double> samples_per_s;
   std::optional<std::uint64_t> checkpoint;
+  std::optional<std::chrono::microseconds> work;  // The least of a step since the last one told.
 };
 struct StacksTaken {
   Generation generation;

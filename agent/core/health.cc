@@ -40,7 +40,7 @@ void OnWorkerSpoke(AgentStep& step, const WorkerSpoke& spoke) {
   const bool stepped = spoke.step && *spoke.step > heartbeat.step;
   const bool moved = spoke.phase && *spoke.phase != heartbeat.phase;
   if (stepped) {
-    NoteStep(heartbeat, *spoke.step, step.now);
+    NoteStep(heartbeat, *spoke.step, spoke.work, step.now);
     heartbeat.step = *spoke.step;
   }
   if (moved) {

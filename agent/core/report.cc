@@ -79,6 +79,7 @@ Closeup CloseupOf(const AgentState& state, const AgentConfig& config) {
     rank.state = heartbeat.late ? RankState::kLate : RankState::kRunning;
     rank.step = heartbeat.step;
     rank.step_time = heartbeat.step_time;
+    rank.work = LeastWork(heartbeat);
     rank.since =
         std::chrono::floor<Duration>(std::max(state.sent, heartbeat.since) - heartbeat.since);
     if (heartbeat.phase.empty()) {

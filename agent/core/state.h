@@ -34,14 +34,22 @@ struct AgentConfig {
   std::uint32_t requeues = 0;      // How often the scheduler started the job again; for people.
 };
 
+// What the quickest of some steps took their rank by itself.
+struct StepWork {
+  std::uint64_t steps = 0;
+  std::chrono::microseconds least{0};
+  bool operator==(const StepWork&) const = default;
+};
+
 // A worker that said hello and runs.
 struct Heartbeat {
   std::uint64_t step = 0;
   std::string phase;
   Time stepped;                            // When the step was told,
   std::chrono::microseconds step_time{0};  // and what one takes, smoothed; 0: not known.
-  Time since;           // Of its last progress: a larger STEP, another PHASE, or the hello.
-  Duration allowed{0};  // From then on.
+  std::vector<StepWork> work;  // Newest last, kWorkSteps steps and what is told with them.
+  Time since;                  // Of its last progress: a larger STEP, another PHASE, or the hello.
+  Duration allowed{0};         // From then on.
   bool late = false;
   bool forgiven = false;  // The agent was paused since: it was given time once.
   bool operator==(const Heartbeat&) const = default;

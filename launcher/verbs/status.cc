@@ -12,6 +12,7 @@
 #include "launcher/watching/page_access.h"
 #include "rendezvous/client.h"
 #include "rendezvous/operators_door.h"
+#include "rendezvous/stragglers.h"
 
 namespace ddprun {
 namespace {
@@ -111,10 +112,21 @@ std::string Newest(const Startup& startup) {
          FormatDuration(startup.age) + " ago" + (startup.stop ? ", cause: " + startup.cause : "");
 }
 
+// The slowest ones by name; empty: nobody is.
+std::string Slow(const RunStatus& run) {
+  const Stragglers found = StragglersOf(run);
+  std::string text;
+  for (const Straggler& straggler : found.named) {
+    text += Describe(straggler, found.usual) + "\n";
+  }
+  const std::size_t more = found.count - found.named.size();
+  return text + (more == 0 ? "" : "and " + std::to_string(more) + " more ranks are slow\n");
+}
+
 std::string Beginning(const RunStatus& run, std::int64_t now_unix) {
   std::string text = Headline(run, now_unix) + "\n";
   if (run.outcome.empty()) {
-    text += HeadlineOf(run).text + "\n";
+    text += HeadlineOf(run).text + "\n" + Slow(run);
   } else {
     text += "outcome: " + run.outcome + " (exit code " + std::to_string(run.exit_code) + ")\n";
   }

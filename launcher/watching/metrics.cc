@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "agent/core/describe.h"
+#include "rendezvous/stragglers.h"
 
 namespace ddprun {
 namespace {
@@ -32,7 +33,7 @@ std::string Number(double value) {
   return {digits.data(), end};
 }
 
-double Seconds(Duration duration) {
+double Seconds(std::chrono::microseconds duration) {
   return std::chrono::duration<double>(duration).count();
 }
 
@@ -246,6 +247,27 @@ constexpr Metric kOfRun[] = {
      [](const NodeView& view, Series& out) {
        for (const CauseTotal& total : view.run->totals) {
          out.Add({{"cause", total.cause}}, Seconds(total.lost));
+       }
+     }},
+    {"ddprun_step_work_seconds", "gauge", "stat",
+     "What ranks need for a step before they wait for others, the least of their last 20 steps: "
+     "min, median and max over ranks.",
+     [](const NodeView& view, Series& out) {
+       if (const Stragglers found = StragglersOf(*view.run); found.most.count() > 0) {
+         out.Add({{"stat", "min"}}, Seconds(found.least));
+         out.Add({{"stat", "median"}}, Seconds(found.usual));
+         out.Add({{"stat", "max"}}, Seconds(found.most));
+       }
+     }},
+    {"ddprun_slow_ranks", "gauge", "",
+     "Ranks that need 1.5 times the median for each of 20 steps, before they wait for others.",
+     [](const NodeView& view, Series& out) {
+       out.Add(static_cast<double>(StragglersOf(*view.run).count));
+     }},
+    {"ddprun_slow_rank", "gauge", "", "The slowest of them; absent: there is none.",
+     [](const NodeView& view, Series& out) {
+       if (const Stragglers found = StragglersOf(*view.run); !found.named.empty()) {
+         out.Add(found.named.front().rank);
        }
      }},
     {"ddprun_node_heartbeat_age_seconds", "gauge", "node",

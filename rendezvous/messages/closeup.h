@@ -13,6 +13,9 @@
 
 namespace ddprun {
 
+// So many steps in a row tell a slow rank from one that was held up.
+inline constexpr std::uint64_t kWorkSteps = 20;
+
 enum class RankState : std::uint8_t {
   kNoWord,   // It has said nothing: it starts, or never says anything.
   kRunning,  // It has.
@@ -26,6 +29,9 @@ struct RankCloseup {
   Duration since{0};                      // Without progress.
   std::chrono::microseconds step_time{};  // Of its last steps, smoothed; 0: not known.
   std::uint32_t phase = 0;                // Of the list beside it, from 1; 0: none.
+  // The least that any of its last steps (kWorkSteps) took it by itself, before it waited for other
+  // ranks; 0: not known.
+  std::chrono::microseconds work{};
   bool operator==(const RankCloseup&) const = default;
 };
 

@@ -31,6 +31,7 @@ inline constexpr const char* kEventLost = "node_lost";
 inline constexpr const char* kEventRefused = "node_refused";
 inline constexpr const char* kEventFenced = "node_fenced";  // Nobody takes its place for a while.
 inline constexpr const char* kEventJoins = "node_joins";    // The world stops for it.
+inline constexpr const char* kEventSlow = "slow_rank";      // One takes longer than most.
 // Its server, and who operates it:
 inline constexpr const char* kEventServer = "server";
 inline constexpr const char* kEventAsked = "asked";

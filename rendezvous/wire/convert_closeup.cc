@@ -39,7 +39,7 @@ Closeup Read(const v1::Closeup& wire, std::uint32_t workers, Reader& in) {
   const int ranks = wire.state_size();
   if (ranks > static_cast<int>(workers) || wire.step_size() != ranks ||
       wire.since_ms_size() != ranks || wire.step_time_us_size() != ranks ||
-      wire.phase_size() != ranks) {
+      wire.phase_size() != ranks || wire.work_us_size() != ranks) {
     in.Refuse("closeup", "has columns that do not fit");
     return closeup;
   }
@@ -61,6 +61,7 @@ Closeup Read(const v1::Closeup& wire, std::uint32_t workers, Reader& in) {
     rank.step_time = std::chrono::microseconds(wire.step_time_us(i));
     rank.phase = in.Number<std::uint32_t>("closeup.phase", wire.phase(i), 0,
                                           static_cast<std::uint32_t>(closeup.phases.size()));
+    rank.work = std::chrono::microseconds(wire.work_us(i));
   }
   if (wire.has_training()) {
     closeup.training = Read(wire.training(), in);
@@ -88,6 +89,7 @@ void Write(const Closeup& closeup, v1::Closeup* wire) {
     wire->add_since_ms(InWord(rank.since.count()));
     wire->add_step_time_us(InWord(rank.step_time.count()));
     wire->add_phase(rank.phase);
+    wire->add_work_us(InWord(rank.work.count()));
   }
   for (const std::string& phase : closeup.phases) {
     wire->add_phases(phase);

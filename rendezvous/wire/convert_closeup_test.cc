@@ -73,8 +73,9 @@ TEST(ConvertCloseup, WhatCannotBeIsRefusedByField) {
 TEST(ConvertCloseup, IsShort) {
   Closeup closeup{.phases = {"forward"}};
   for (int rank = 0; rank < 64; ++rank) {
-    closeup.ranks.push_back(
-        {RankState::kRunning, 1'000'000, Duration(10'000), std::chrono::microseconds(800'000), 1});
+    closeup.ranks.push_back({RankState::kRunning, 1'000'000, Duration(10'000),
+                             std::chrono::microseconds(800'000), 1,
+                             std::chrono::microseconds(700'000)});
   }
   v1::Closeup wire;
   Write(closeup, &wire);

@@ -99,7 +99,7 @@ Result<void> AddNccl(TorchGroup& torch, const c10::intrusive_ptr<c10d::Store>& s
 Result<std::unique_ptr<TorchGroup>> NcclAlone(const WorkerEnv& env, const GroupOptions& options) {
   auto torch = std::make_unique<TorchGroup>();
   const c10::intrusive_ptr<c10d::Store> store = c10::make_intrusive<c10d::HashStore>();
-  torch->group = c10::make_intrusive<c10d::ProcessGroup>(store, 0, 1);
+  torch->group = c10::make_intrusive<WatchedGroup>(store, 0, 1);
   torch->group->setDefaultBackend(c10d::ProcessGroup::BackendType::NCCL);
   RETURN_IF_ERROR(AddNccl(*torch, store, env, options));
   return torch;

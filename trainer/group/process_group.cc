@@ -191,8 +191,8 @@ Result<std::unique_ptr<TorchGroup>> FormGroup(const WorkerEnv& env, const GroupO
   }
   RETURN_IF_ERROR(AgreeOnDevices(*store, env, options));
   auto torch = std::make_unique<TorchGroup>();
-  torch->group = c10::make_intrusive<c10d::ProcessGroup>(store, static_cast<int>(env.rank),
-                                                         static_cast<int>(env.world_size));
+  torch->group = c10::make_intrusive<WatchedGroup>(store, static_cast<int>(env.rank),
+                                                   static_cast<int>(env.world_size));
   RETURN_IF_ERROR(AddCpuBackend(*torch, store, env, options));
   if (options.device.plugin && options.backend != BackendChoice::kGloo) {
     RETURN_IF_ERROR(AddNccl(*torch, store, env, options));
@@ -278,6 +278,10 @@ ProcessGroup::ProcessGroup(std::uint32_t rank, std::uint32_t size,
 
 ProcessGroup::~ProcessGroup() = default;
 
+std::optional<std::chrono::steady_clock::time_point> ProcessGroup::TakeEntry() {
+  return torch_ ? std::exchange(torch_->group->entered, std::nullopt) : std::nullopt;
+}
+
 Result<std::string> ProcessGroup::BroadcastText(std::string text, std::uint32_t from) {
   if (size_ == 1) {
     return text;
@@ -307,7 +311,7 @@ Result<void> ProcessGroup::Sum(std::span<double> values) {
   try {
     std::vector<at::Tensor> tensors = {
         at::from_blob(values.data(), {static_cast<std::int64_t>(values.size())}, at::kDouble)};
-    torch_->group->allreduce(tensors)->wait();
+    torch_->group->allreduce(tensors, c10d::AllreduceOptions())->wait();
     return {};
   } catch (const std::exception&) {
     return CollectiveError(rank_, "take part in an all-reduce");

@@ -12,8 +12,10 @@
 // be used after that, not even destroyed in bounded time: end the process with _exit.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -44,6 +46,10 @@ class ProcessGroup {
   Result<std::string> BroadcastText(std::string text, std::uint32_t from = 0);
   // Every element becomes its sum over the ranks.
   Result<void> Sum(std::span<double> values);
+
+  // When this rank has begun its first all-reduce of tensors since the last call; nullopt: none.
+  // Called where they are begun: not while one of another thread may.
+  std::optional<std::chrono::steady_clock::time_point> TakeEntry();
 
   // For files that see libtorch; null where backend() is "none".
   TorchGroup* torch() { return torch_.get(); }

@@ -1,6 +1,8 @@
 // The process group as libtorch sees it, and the one place that judges its exceptions.
 #pragma once
 
+#include <chrono>
+#include <optional>
 #include <string>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
@@ -8,13 +10,29 @@
 
 namespace ddprun {
 
+// Remembers when this rank has begun its first all-reduce since it was asked.
+class WatchedGroup final : public c10d::ProcessGroup {
+ public:
+  using c10d::ProcessGroup::ProcessGroup;
+
+  c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>& tensors,
+                                           const c10d::AllreduceOptions& options) override {
+    if (!entered) {
+      entered = std::chrono::steady_clock::now();
+    }
+    return c10d::ProcessGroup::allreduce(tensors, options);
+  }
+
+  std::optional<std::chrono::steady_clock::time_point> entered;
+};
+
 struct TorchGroup {
   TorchGroup() = default;
   ~TorchGroup();  // Only once all ranks are done, see ProcessGroup.
   TorchGroup(const TorchGroup&) = delete;
   TorchGroup& operator=(const TorchGroup&) = delete;
 
-  c10::intrusive_ptr<c10d::ProcessGroup> group;
+  c10::intrusive_ptr<WatchedGroup> group;
   std::string backend;
   std::string note;
   c10::intrusive_ptr<c10d::Backend> nccl;  // Null where tensors lie on the CPU.

@@ -70,13 +70,26 @@ def resume(number: SupportsIndex) -> None:
     send("READY=1", f"RESUME={_number(number)}")
 
 
-def step(number: SupportsIndex, phase: Optional[str] = None, *, within: Optional[float] = None) -> None:
+def step(
+    number: SupportsIndex,
+    phase: Optional[str] = None,
+    *,
+    within: Optional[float] = None,
+    work: Optional[float] = None,
+) -> None:
     """Says how far this worker is; only a larger number than before is progress.
 
     Call it after every step, or after every n-th one by number, not by time: else ranks that stand at
     the same step look as if one of them lagged. `phase` and `within` are those of `phase()`.
+    `work`: the seconds that the step (the quickest, if there were several) took this rank by itself,
+    before it waited for others; who is slow is told by that.
     """
-    send(f"STEP={_number(number)}", *_progress(phase, within))
+    own = []
+    if work is not None:
+        if not 0 <= work < 1e9:
+            raise ValueError(f"work: seconds of a step, not {work!r}")
+        own.append(f"WORK_USEC={int(work * 1e6)}")
+    send(f"STEP={_number(number)}", *own, *_progress(phase, within))
 
 
 def phase(name: str, *, within: Optional[float] = None) -> None:
