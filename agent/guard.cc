@@ -33,6 +33,7 @@
 #include "agent/workers/worker_launcher.h"
 #include "common/exit_code.h"
 #include "common/files.h"
+#include "common/log_format.h"
 
 namespace ddprun {
 namespace {
@@ -221,7 +222,7 @@ void Say(const std::string& text) {
   ::sigprocmask(SIG_UNBLOCK, &alarm, nullptr);   // Whoever started us may have blocked it.
   const itimerval every_second{{1, 0}, {1, 0}};  // A first one may come before the write.
   ::setitimer(ITIMER_REAL, &every_second, nullptr);
-  const std::string line = "ddprun: " + text + "\n";
+  const std::string line = InLogFormat(LogLevel::kError, text, "ddprun: " + text + "\n");
   (void)!::write(STDERR_FILENO, line.data(), line.size());
   const itimerval never{};
   ::setitimer(ITIMER_REAL, &never, nullptr);

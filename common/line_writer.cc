@@ -82,7 +82,9 @@ struct LineWriter::Shared {
   const std::size_t room;
   std::mutex mutex;
   std::condition_variable changed;
-  std::string name;
+  std::function<std::string(const std::string&)> line_of = [](const std::string& text) {
+    return text + "\n";
+  };
   std::string waiting;
   std::size_t dropped = 0;  // Lines, after those that wait.
   std::string live;
@@ -122,8 +124,8 @@ std::string LineWriter::Shared::Next() {
   std::string next = shown.empty() ? "" : "\r\x1b[K";
   next += std::exchange(waiting, {});
   if (const std::size_t lines = std::exchange(dropped, 0); lines > 0) {
-    next += name + " | " + std::to_string(lines) + (lines == 1 ? " line was" : " lines were") +
-            " dropped here: nobody read what ddprun says\n";
+    next += line_of(std::to_string(lines) + (lines == 1 ? " line was" : " lines were") +
+                    " dropped here: nobody read what ddprun says");
   }
   shown = live;
   next += CutToWidth(fd, shown);
@@ -138,9 +140,9 @@ LineWriter::~LineWriter() {
   shared_->changed.notify_all();
 }
 
-void LineWriter::SetName(std::string name) {
+void LineWriter::SetWording(std::function<std::string(const std::string&)> line_of) {
   const std::lock_guard lock(shared_->mutex);
-  shared_->name = std::move(name);
+  shared_->line_of = std::move(line_of);
 }
 
 void LineWriter::Put(std::string_view lines) {

@@ -6,6 +6,7 @@
 // survive fork(): nobody may fork who has put a line.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -23,8 +24,8 @@ class LineWriter {
   LineWriter(const LineWriter&) = delete;
   LineWriter& operator=(const LineWriter&) = delete;
 
-  // Who says that lines were dropped: "ddprun n03".
-  void SetName(std::string name);
+  // How the words that lines were dropped become a line.
+  void SetWording(std::function<std::string(const std::string& text)> line_of);
 
   // Whole lines.
   void Put(std::string_view lines);

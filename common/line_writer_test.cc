@@ -66,7 +66,7 @@ TEST_F(LineWriterTest, NothingIsLostOfWhatSomebodyReads) {
 TEST_F(LineWriterTest, NobodyWaitsForAReaderThatStandsStill) {
   constexpr std::size_t kRoom = 10'000;
   LineWriter writer(fd_.get(), kRoom);
-  writer.SetName("me");
+  writer.SetWording([](const std::string& text) { return "me | " + text + "\n"; });
   const std::string line = std::string(99, 'x') + "\n";
   for (int i = 0; i < 1'000; ++i) {
     writer.Put(line);

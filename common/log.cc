@@ -1,4 +1,4 @@
-#include "common/log.h"
+#include "common/log_format.h"
 
 #include <signal.h>
 #include <spdlog/sinks/base_sink.h>
@@ -8,11 +8,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <memory>
 #include <new>
+#include <nlohmann/json.hpp>
 
 #include "common/check.h"
 #include "common/files.h"
@@ -36,6 +38,33 @@ spdlog::level::level_enum ToSpdlog(LogLevel level) {
 }
 
 std::string who_said;  // Before the bar.
+LogFormat log_format = LogFormat::kText;
+bool shows_live_line = true;
+
+const char* WordOf(LogLevel level) {
+  switch (level) {
+    case LogLevel::kDebug:
+      return "debug";
+    case LogLevel::kInfo:
+      return "info";
+    case LogLevel::kWarning:
+      return "warning";
+    case LogLevel::kError:
+      return "error";
+  }
+  return "error";
+}
+
+std::string InJson(LogLevel level, std::string_view text) {
+  using Json = nlohmann::ordered_json;
+  const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::system_clock::now().time_since_epoch());
+  const Json line{{"unix_time", static_cast<double>(now.count()) / 1000.0},
+                  {"level", WordOf(level)},
+                  {"who", who_said.empty() ? "ddprun" : who_said},
+                  {"text", text}};
+  return line.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
 
 bool IsSet(const char* variable) {
   const char* const value = std::getenv(variable);
@@ -101,9 +130,32 @@ const char* WhatWasThrown(bool& memory) {
   ::_exit(exit_code_of_exceptions);
 }
 
+// Bytes of the character of UTF-8 that `text` begins with, beyond ASCII; 0: it is none, or a
+// control character (C1) that terminals obey.
+std::size_t CharacterAt(std::string_view text) {
+  const auto at = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const std::size_t size = at(0) < 0xc2   ? 0
+                           : at(0) < 0xe0 ? 2
+                           : at(0) < 0xf0 ? 3
+                           : at(0) < 0xf5 ? 4
+                                          : 0;
+  if (size == 0 || text.size() < size) {
+    return 0;
+  }
+  for (std::size_t i = 1; i < size; ++i) {
+    if ((at(i) & 0xc0) != 0x80) {
+      return 0;
+    }
+  }
+  return at(0) == 0xc2 && at(1) < 0xa0 ? 0 : size;
+}
+
 }  // namespace
 
 bool ColorsOnStderr() {
+  if (log_format == LogFormat::kJson) {
+    return false;
+  }
   static const bool colors = [] {
     if (IsSet("NO_COLOR")) {
       return false;
@@ -129,16 +181,18 @@ std::string Colored(LogLevel level, const std::string& text) {
 std::string Printable(std::string_view text) {
   std::string out;
   out.reserve(text.size());
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte >= 0x20 && byte != 0x7f) {
-      out.push_back(c);
-    } else if (c == '\n' || c == '\t') {
-      out.push_back(c == '\t' ? ' ' : c);
+  for (std::size_t at = 0; at < text.size();) {
+    const auto byte = static_cast<unsigned char>(text[at]);
+    const std::size_t size = byte < 0x80 ? 1 : CharacterAt(text.substr(at));
+    if (size > 0 && byte >= 0x20 && byte != 0x7f) {
+      out += text.substr(at, size);
+    } else if (byte == '\n' || byte == '\t') {
+      out.push_back(byte == '\t' ? ' ' : '\n');
     } else {
       static constexpr char kHex[] = "0123456789abcdef";
       out += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
     }
+    at += std::max<std::size_t>(size, 1);
   }
   return out;
 }
@@ -146,12 +200,15 @@ std::string Printable(std::string_view text) {
 void StartLog(const std::string& who, LogLevel least) {
   std::shared_ptr<spdlog::sinks::sink> sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
   if (LineWriter* const queue = writer) {
-    queue->SetName(who);
+    queue->SetWording([who](const std::string& text) {
+      return InLogFormat(LogLevel::kWarning, text, who + " | " + text + "\n");
+    });
     sink = std::make_shared<QueueSink>();
   }
   auto logger = std::make_shared<spdlog::logger>("ddprun", std::move(sink));
   logger->set_pattern("%v");
   who_said = who;
+  shows_live_line = least <= LogLevel::kInfo;
   logger->set_level(ToSpdlog(least));
   logger->flush_on(spdlog::level::trace);
   logger->set_error_handler([](const std::string&) { throw; });  // Memory that cannot be had.
@@ -173,9 +230,25 @@ bool FlushLog(Duration limit) {
   return queue == nullptr || queue->Flush(limit);
 }
 
+void SetLogFormat(LogFormat format) {
+  log_format = format;
+}
+
 void Log(LogLevel level, std::string_view text) {
-  spdlog::default_logger_raw()->log(ToSpdlog(level), "{} | {}", Colored(level, who_said),
-                                    Printable(text));
+  spdlog::logger* const logger = spdlog::default_logger_raw();
+  if (log_format == LogFormat::kText) {
+    logger->log(ToSpdlog(level), "{} | {}", Colored(level, who_said), Printable(text));
+  } else if (logger->should_log(ToSpdlog(level))) {
+    logger->log(ToSpdlog(level), "{}", InJson(level, text));
+  }
+}
+
+void LogReport(LogLevel level, std::string_view lines) {
+  LogAsIs(InLogFormat(level, lines, std::string(lines)));
+}
+
+std::string InLogFormat(LogLevel level, std::string_view text, const std::string& plain) {
+  return log_format == LogFormat::kText ? plain : InJson(level, text) + "\n";
 }
 
 void LogAsIs(std::string_view lines) {
@@ -188,7 +261,8 @@ void LogAsIs(std::string_view lines) {
 
 void SetLiveLine(std::string_view text) {
   static const bool terminal = ::isatty(STDERR_FILENO) == 1;
-  if (LineWriter* const queue = writer; queue != nullptr && terminal) {
+  if (LineWriter* const queue = writer;
+      queue != nullptr && terminal && shows_live_line && log_format == LogFormat::kText) {
     queue->SetLive(Printable(text));
   }
 }

@@ -41,6 +41,7 @@ OutputRequest OutputOf(const LaunchConfig& config) {
   output.stdout_filters = config.stdout_filters;
   output.stderr_filters = config.stderr_filters;
   output.prefix_all = config.prefix_rank;
+  output.merge = config.merge_output ? config.workers : 0;
   output.prefix_template = config.prefix_template;
   return output;
 }

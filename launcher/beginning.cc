@@ -2,11 +2,18 @@
 
 #include <stdlib.h>
 
-#include "common/log.h"
+#include "common/log_format.h"
 #include "launcher/scrub.h"
 #include "launcher/verbs/look_around.h"
 
 namespace ddprun {
+namespace {
+
+void SayInfo(const std::string& text) {
+  LogAsIs(InLogFormat(LogLevel::kInfo, text, "ddprun | " + text + "\n"));
+}
+
+}  // namespace
 
 std::vector<std::string> Remarks(const LaunchConfig& config, const Preparation& prepared) {
   std::vector<std::string> remarks = config.remarks;
@@ -26,15 +33,15 @@ std::vector<std::string> Remarks(const LaunchConfig& config, const Preparation& 
 
 void SayRemarks(const LaunchConfig& config, const Preparation& prepared) {
   for (const std::string& remark : Remarks(config, prepared)) {
-    LogAsIs(Colored(LogLevel::kWarning, "ddprun:") + " " + remark + "\n");
+    LogAsIs(InLogFormat(LogLevel::kWarning, remark,
+                        Colored(LogLevel::kWarning, "ddprun:") + " " + remark + "\n"));
   }
 }
 
 void SayOrigins(const LaunchConfig& config) {
   for (const auto& [name, value, origin] : config.settings) {
     if (origin != "default" && origin != "command line") {
-      LogAsIs("ddprun | --" + name + "=" + (IsSecret(name) ? "***" : value) + " is " + origin +
-              "'s\n");
+      SayInfo("--" + name + "=" + (IsSecret(name) ? "***" : value) + " is " + origin + "'s");
     }
   }
 }
@@ -46,10 +53,10 @@ void ApplyToEnvironment(const LaunchConfig& config, const Preparation& prepared)
   ::unsetenv("DDPRUN_TOKEN");  // Workers need it for nothing.
   if (prepared.omp_threads) {
     ::setenv("OMP_NUM_THREADS", std::to_string(*prepared.omp_threads).c_str(), 1);
-    if (!config.around.seat) {  // Else every process of the node would say so.
-      LogAsIs("ddprun | OMP_NUM_THREADS=" + std::to_string(*prepared.omp_threads) +
+    if (!config.around.seat && !config.quiet) {  // Else every process of the node would say so.
+      SayInfo("OMP_NUM_THREADS=" + std::to_string(*prepared.omp_threads) +
               " for each worker: " + std::to_string(prepared.cpus) + " CPUs for " +
-              std::to_string(config.workers) + " workers\n");
+              std::to_string(config.workers) + " workers");
     }
   }
   if (!config.interface.empty()) {

@@ -23,6 +23,9 @@ void ResolvePlugIns(const RawFlags& raw, Problems& problems) {
     problems.Add("--event-log-handler must be null or console: '" + raw.event_log_handler +
                  "' would be a Python plug-in, which ddprun cannot load");
   }
+  if (raw.log_format != "text" && raw.log_format != "json") {
+    problems.Add("--log-format must be text or json: '" + raw.log_format + "'");
+  }
   if (!raw.logs_specs.empty() && raw.logs_specs != "default") {
     problems.Add("--logs-specs='" + raw.logs_specs +
                  "' would be a Python plug-in, which ddprun cannot load: use --log-dir, "
@@ -171,6 +174,10 @@ Result<CommandLine> Resolve(RawFlags& raw, const std::vector<std::string>& rest,
   config.stderr_filters = ParseFilters(raw.stderr_filters);
   config.auto_srun = !raw.no_auto_srun;
   ResolvePlugIns(raw, problems);
+  config.log_format = raw.log_format == "json" ? LogFormat::kJson : LogFormat::kText;
+  if (config.quiet && config.verbose) {
+    problems.Add("--quiet and --verbose ask for opposite things: give one of them");
+  }
   config.console_events = raw.event_log_handler == "console";
   if (rest.empty() || rest.front().empty()) {
     problems.Add("no program is given: " + name + " [options] PROGRAM [arguments]");

@@ -94,6 +94,9 @@ Result<CommandLine> ParseServer(const std::vector<std::string>& args, const GetE
                  "Turn away who shows no certificate that this one signed (or DDPRUN_TLS_CA)");
   app.add_flag("--insecure", config.insecure,
                "Draw no token, let everybody join, and serve on every address (0.0.0.0, ::) too");
+  std::string log_format = "text";
+  app.add_option("--log-format", log_format,
+                 "text or json: each line an object with unix_time, level, who and text");
   app.add_flag("-v,--verbose", config.verbose, "Say every step");
   app.add_flag("-h,--help", help, "This help");
   ASSIGN_OR_RETURN(SplitLine line, SplitFlags(app, args));
@@ -101,6 +104,10 @@ Result<CommandLine> ParseServer(const std::vector<std::string>& args, const GetE
   if (help) {
     return CommandLine(Print{app.help()});
   }
+  if (log_format != "text" && log_format != "json") {
+    return Invalid("--log-format must be text or json", log_format);
+  }
+  config.log_format = log_format == "json" ? LogFormat::kJson : LogFormat::kText;
   if (!line.rest.empty()) {
     return Invalid("ddprun rendezvous takes no further argument", line.rest.front());
   }

@@ -111,7 +111,7 @@ complete -F _@ @
 
 constexpr const char* kBashVerbs = R"(case $program in
       completion) COMPREPLY=($(compgen -W 'bash zsh fish' -- "$cur")) ;;
-      rendezvous) COMPREPLY=($(compgen -W '--listen= --journal= --run-dir= --rdzv-endpoint= --token-file= --tls-cert= --tls-key= --tls-ca= --insecure --verbose --help' -- "$cur")) ;;
+      rendezvous) COMPREPLY=($(compgen -W '--listen= --journal= --run-dir= --rdzv-endpoint= --token-file= --tls-cert= --tls-key= --tls-ca= --insecure --log-format= --verbose --help' -- "$cur")) ;;
       slurm-script) COMPREPLY=($(compgen -W '--nodes= --gpus= --cpus= --nproc-per-node= --time= --warning= --elastic --spares= --least= --array= --name= --sbatch= --help' -- "$cur")) ;;
       env) return ;;
     esac

@@ -5,7 +5,7 @@
 
 #include "agent/guard.h"
 #include "common/exit_code.h"
-#include "common/log.h"
+#include "common/log_format.h"
 #include "launcher/beginning.h"
 #include "launcher/command_line/flags.h"
 #include "launcher/end/termination_log.h"
@@ -23,7 +23,8 @@ namespace {
 
 // Before the log is set up, and on the guard's side.
 void Complain(LogLevel level, const std::string& text) {
-  std::fprintf(stderr, "%s %s\n", Colored(level, "ddprun:").c_str(), text.c_str());
+  std::fputs(InLogFormat(level, text, Colored(level, "ddprun:") + " " + text + "\n").c_str(),
+             stderr);
 }
 
 int LaunchCodeOf(const Error& error) {
@@ -48,6 +49,7 @@ int RunNode(const LaunchConfig& config, const Preparation& prepared, GuardLink g
 }  // namespace
 
 int Launch(const LaunchConfig& config) {
+  SetLogFormat(config.log_format);
   if (!config.around.launcher.empty()) {
     return StartUnderSrun(config);
   }

@@ -77,8 +77,10 @@ Result<void> LaunchedNode::SetUp() {
     guard_.HoldUntilGone(slot.lock.get());
   }
   const Surroundings& around = config_.around;
-  StartLog(config_.standalone ? "ddprun" : "ddprun " + slot.node,
-           config_.verbose ? LogLevel::kDebug : LogLevel::kInfo);
+  StartLog(config_.standalone ? "ddprun" : "ddprun " + slot.node, config_.verbose ? LogLevel::kDebug
+                                                                  : config_.quiet
+                                                                      ? LogLevel::kWarning
+                                                                      : LogLevel::kInfo);
   if (around.IsPlaced() || !around.job.empty()) {
     Log(around.IsPlaced() ? LogLevel::kInfo : LogLevel::kDebug, around.line);
   }

@@ -110,7 +110,9 @@ void OutputStream::Take(std::string_view bytes) {
 
 // `goes_on`: they begin within a line, without a prefix.
 void OutputStream::ShowLines(const std::string& lines, bool goes_on) {
-  if (plan_.console != nullptr && !lines.empty()) {
+  if (plan_.merged != nullptr) {
+    plan_.merged->Put(plan_.rank, lines);
+  } else if (plan_.console != nullptr && !lines.empty()) {
     Show(lines, goes_on);
   }
   if (plan_.filtered) {

@@ -14,6 +14,7 @@
 
 #include "agent/workers/kept_output.h"
 #include "agent/workers/line_assembler.h"
+#include "agent/workers/merged_console.h"
 #include "agent/workers/output_sink.h"
 #include "common/asio_loop.h"
 #include "common/files.h"
@@ -31,9 +32,11 @@ struct OpenLine {
 class OutputStream : public std::enable_shared_from_this<OutputStream> {
  public:
   struct Plan {
-    OutputSink* console = nullptr;         // nullptr: not shown.
-    OpenLine* open_line = nullptr;         // Of all streams; there where a console is.
-    std::unique_ptr<OutputSink> file;      // nullptr: none. Bytes as they are.
+    OutputSink* console = nullptr;     // nullptr: not shown.
+    OpenLine* open_line = nullptr;     // Of all streams; there where a console is.
+    MergedConsole* merged = nullptr;   // Instead of the console; nullptr: its lines as they come.
+    std::uint32_t rank = 0;            // There.
+    std::unique_ptr<OutputSink> file;  // nullptr: none. Bytes as they are.
     std::unique_ptr<OutputSink> filtered;  // nullptr: none. Console lines that a filter knows.
     std::vector<std::string> filters;
     std::string prefix;  // On the console.

@@ -93,6 +93,8 @@ std::vector<std::string> LastLinesOf(const fs::path& log) {
 Consoles::Consoles(Loop& loop, std::shared_ptr<KeptOutput> the_kept)
     : out(loop, DuplicateStdio(STDOUT_FILENO), "standard output"),
       err(loop, DuplicateStdio(STDERR_FILENO), "standard error"),
+      merged_out(loop, out),
+      merged_err(loop, err),
       kept(std::move(the_kept)) {}
 
 namespace {
@@ -126,7 +128,7 @@ Result<void> OpenPipe(const WorkerSpec& spec, OpenedOutput::Stream& stream, Open
 Result<void> OpenStream(int target, const WorkerSpec& spec, bool inherit, OpenedOutput& opened) {
   const bool is_error = target == STDERR_FILENO;
   const StreamPlan& plan = is_error ? spec.err : spec.out;
-  if (inherit && plan.console && plan.file.empty() && plan.prefix.empty()) {
+  if (inherit && plan.console && plan.file.empty() && plan.prefix.empty() && !plan.merge) {
     opened.stdio[target] = target;
     return {};
   }
@@ -165,13 +167,17 @@ Result<OpenedOutput> OpenOutput(const WorkerSpec& spec, bool inherit) {
   return opened;
 }
 
-std::string Consoles::Unread() const {
+std::string Consoles::Unread() {
+  merged_out.Finish();
+  merged_err.Finish();
   return !out.Idle() ? out.name() : !err.Idle() ? err.name() : "";
 }
 
 void Consoles::Flush(Duration limit) {
   constexpr Duration kLeast{100};  // The other one may have used it all up.
   const auto began = std::chrono::steady_clock::now();
+  merged_out.Finish();
+  merged_err.Finish();
   out.Flush(limit);
   const auto used = std::chrono::ceil<Duration>(std::chrono::steady_clock::now() - began);
   err.Flush(std::max(kLeast, limit - used));
@@ -201,6 +207,11 @@ void WorkerOutput::State::Add(AsioLoop& loop, Consoles& consoles, const WorkerSp
                             .keep_tail = is_error,
                             .kept = IsWorkers(spec) ? consoles.kept : nullptr,
                             .local_rank = spec.local_rank};
+  if (plan.merge) {
+    stream.merged = is_error ? &consoles.merged_err : &consoles.merged_out;
+    stream.merged->Expect(plan.merge->shown, plan.merge->world);
+    stream.rank = plan.merge->rank;
+  }
   if (opened.file) {
     stream.file = std::make_unique<OutputSink>(loop, std::move(opened.file), plan.file.native());
   }

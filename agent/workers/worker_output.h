@@ -27,12 +27,15 @@ struct Consoles {
   // `kept`: of what workers print; none: it is not kept.
   explicit Consoles(Loop& loop, std::shared_ptr<KeptOutput> kept = nullptr);
   // What was not taken yet, for people; "": all was.
-  std::string Unread() const;
+  std::string Unread();
   // Blocks until all was, or the limit is over.
   void Flush(Duration limit);
   OutputSink out;
   OutputSink err;
   OpenLine open_line;  // Of both.
+  // In front of them, for workers whose equal lines are said once.
+  MergedConsole merged_out;
+  MergedConsole merged_err;
   std::shared_ptr<KeptOutput> kept;
 };
 

@@ -73,7 +73,12 @@ StreamPlan PlanStream(const OutputRequest& output, const WorkerEnv& env, std::ui
   const bool wanted =
       !shown || std::find(shown->begin(), shown->end(), env.local_rank) != shown->end();
   StreamPlan plan{.console = wanted && (tee || !redirect)};
-  if (tee || output.prefix_all) {
+  if (output.merge > 0 && plan.console) {
+    const std::size_t shown_ranks = shown ? shown->size() : output.merge;
+    plan.merge = {.rank = env.rank,
+                  .shown = static_cast<std::uint32_t>(shown_ranks),
+                  .world = env.world_size};
+  } else if (tee || output.prefix_all) {
     plan.prefix = PrefixOf(output, env);
   }
   if (discards) {

@@ -63,6 +63,13 @@ struct StreamPlan {
   bool console = true;
   std::filesystem::path file;  // Empty: no file. Written by the worker itself unless it is a tee.
   std::string prefix;          // Before every line on the console.
+  // Equal lines of several ranks are said once there (line_merger); nullopt: each rank's.
+  struct Merge {
+    std::uint32_t rank = 0;
+    std::uint32_t shown = 1;  // Ranks of this node whose lines are shown,
+    std::uint32_t world = 1;  // of so many.
+  };
+  std::optional<Merge> merge;
   // Console lines with any of these in them also go to this file, which the workers share.
   std::vector<std::string> filters;
   std::filesystem::path filtered_file;
@@ -103,7 +110,8 @@ struct OutputRequest {
   // hostname.
   std::string prefix_template = "[${role_name}${local_rank}]:";
   std::string hostname;
-  bool prefix_all = false;                  // Before lines that are not teed too.
+  std::uint32_t merge = 0;  // Equal lines of so many ranks here are shown once; 0: not.
+  bool prefix_all = false;  // Before lines that are not teed too.
   std::vector<std::string> stdout_filters;  // Of teed streams, see StreamPlan.
   std::vector<std::string> stderr_filters;
 };

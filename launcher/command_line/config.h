@@ -12,6 +12,7 @@
 
 #include "agent/workers/numa_binding.h"
 #include "common/endpoint.h"
+#include "common/log_format.h"
 #include "common/result.h"
 #include "common/time.h"
 #include "launcher/environment/surroundings.h"
@@ -73,11 +74,14 @@ struct LaunchConfig {
   std::map<std::uint32_t, std::uint32_t> redirects_of;
   std::map<std::uint32_t, std::uint32_t> tee_of;
   bool prefix_rank = false;  // --prefix=rank
+  bool merge_output = false;
   std::string prefix_template = "[${role_name}${local_rank}]:";
   std::optional<std::vector<std::uint32_t>> shown_ranks;  // --local-ranks-filter
   std::vector<std::string> stdout_filters;                // --duplicate-stdout-filters
   std::vector<std::string> stderr_filters;
   bool verbose = false;
+  bool quiet = false;
+  LogFormat log_format = LogFormat::kText;
   bool console_events = false;  // --event-log-handler=console
   bool dry_run = false;
   bool auto_srun = true;                 // Where srun was forgotten it is put before ddprun.
@@ -110,6 +114,7 @@ struct ServerConfig {
   bool insecure = false;
   bool in_slurm_job = false;
   bool verbose = false;
+  LogFormat log_format = LogFormat::kText;
   std::vector<Setting> settings;  // Those from variables: origins of what cannot be used.
 };
 

@@ -225,6 +225,9 @@ void AddOutput(CLI::App& app, RawFlags& raw) {
   output.Value("-t,--tee", raw.tee, "BITS", "Streams to files and console, same form");
   output.Value("--prefix", config.prefix_rank, "none|rank",
                "rank: [<role><local rank>]: before every line");
+  output.Switch("--merge-output", config.merge_output,
+                "Lines that ranks of this node say alike within 0.2 s are shown once, with their "
+                "ranks before them; files have all");
   output.Value("--log-line-prefix-template", config.prefix_template, "TEMPLATE",
                "Before teed lines; knows ${role_name}, ${local_rank}, ${rank}, ${hostname} "
                "(TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE changes the default)");
@@ -245,6 +248,11 @@ void AddOutput(CLI::App& app, RawFlags& raw) {
                "every IPv4 address");
   output.Value("--logs-specs", raw.logs_specs, "default",
                "Only 'default': Python plug-ins that choose the log files are refused");
+  output.Value("--log-format", raw.log_format, "text|json",
+               "json: each of ddprun's own lines on stderr is a JSON object with unix_time, level, "
+               "who and text; what the program prints stays as it is");
+  output.Switch("-q,--quiet", config.quiet,
+                "Of ddprun's own lines, warnings and errors alone; what the program prints stays");
   output.Switch("-v,--verbose", config.verbose, "Say every step of ddprun's own");
 }
 

@@ -56,6 +56,7 @@ struct RawFlags {
   std::string stdout_filters;
   std::string stderr_filters;
   std::string event_log_handler = "null";
+  std::string log_format = "text";
   std::string http_listen;
   std::string logs_specs;
   std::string config_file;

@@ -11,7 +11,7 @@
 #include "agent/watch/error_file.h"
 #include "common/exit_code.h"
 #include "common/files.h"
-#include "common/log.h"
+#include "common/log_format.h"
 #include "launcher/command_line/addresses.h"
 #include "launcher/end/failure_report.h"
 #include "launcher/end/termination_log.h"
@@ -195,7 +195,8 @@ void ReportFailure(Loop& loop, const Exit& exit, const LaunchConfig& config,
         if (stays) {
           Log(LogLevel::kError, "logs are in " + place);
         }
-        LogAsIs(FormatFailureReport(in_time ? *found : Gather(exit, config, attempt, false)));
+        LogReport(LogLevel::kError,
+                  FormatFailureReport(in_time ? *found : Gather(exit, config, attempt, false)));
         done();
       });
 }

@@ -208,6 +208,7 @@ int ServeUntilStopped(ServerConfig config) {
 
 int Serve(const ServerConfig& config) {
   constexpr Duration kFlushLimit{1'000};
+  SetLogFormat(config.log_format);
   QueueLog();
   StartLog("ddprun rendezvous", config.verbose ? LogLevel::kDebug : LogLevel::kInfo);
   const Result<void> enough = HaveDescriptors();

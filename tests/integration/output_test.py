@@ -1,8 +1,10 @@
 """Where the workers' lines go: prefixes, filters, temporary logs, a flood, a full disk."""
 
+import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import unittest
@@ -38,6 +40,49 @@ class Output(DdprunTest):
         run = self.run_ddprun(TWO, "--local-ranks-filter=0", FAKE_WORKER, "--print=I am %r")
         self.assertEqual(run.out(), "I am 0\n")
         self.run_ddprun("--local-ranks-filter=x", FAKE_WORKER, expect=2)
+
+    def test_equal_lines_are_said_once(self):
+        run = self.run_ddprun("--nproc-per-node=4", "--merge-output", f"--log-dir={self.path('logs')}", "-t", "1",
+                              FAKE_WORKER, "--print=loading", "--print=I am %r", "--print-err=careful")
+        self.assertEqual(sorted(run.out().splitlines()),
+                         ["[4 ranks] loading"] + [f"[rank {rank}] I am {rank}" for rank in range(4)])
+        self.assertIn("[4 ranks] careful\n", run.err())
+        self.assertEqual(read_text(self.attempt("3", "stdout.log")), "loading\nI am 3\n")
+
+    def test_a_line_that_some_ranks_do_not_say_is_shown_all_the_same(self):
+        run = self.start(TWO, "--merge-output", FAKE_WORKER, HELLO, "--on-rank=1", "--print=only here", "--always",
+                         "--hang")
+        self.wait_for(lambda: "[rank 1] only here\n" in run.out(), run)
+        run.signal(signal.SIGTERM)
+        self.assertEqual(run.wait(), 143, run.all())
+
+    def test_own_lines_for_programs(self):
+        run = self.run_ddprun(TWO, "--log-format=json", "--max-restarts=1", FAKE_WORKER, "--print=x",
+                              "--print-err=\x1b[31mred \xff", "--on-rank=1", "--exit=3", expect=3,
+                              environment={"CLICOLOR_FORCE": "1"})
+        self.assertEqual(set(run.out().splitlines()), {"x"})
+        own = [line for line in run.err().splitlines() if not line.startswith("\x1b")]
+        lines = [json.loads(line) for line in own]
+        for line in lines:
+            self.assertEqual(list(line), ["unix_time", "level", "who", "text"])
+        self.assertEqual({line["who"] for line in lines}, {"ddprun"})
+        self.assertIn("warning", {line["level"] for line in lines})
+        report = [line for line in lines if "Root Cause" in line["text"]]
+        self.assertEqual(len(report), 1, run.err())
+        self.assertIn("exitcode", report[0]["text"])
+        refused = self.run_ddprun("--log-format=json", "no-such-program", expect=2)
+        self.assertIn("no-such-program", json.loads(refused.err())["text"])
+        self.run_ddprun("--log-format=xml", FAKE_WORKER, expect=2)
+
+    def test_quiet_says_what_is_wrong_and_nothing_else(self):
+        run = self.run_ddprun(TWO, "-q", "--max-restarts=1", FAKE_WORKER, "--print=x", "--on-generation=1",
+                              "--on-rank=1", "--exit=3")
+        self.assertEqual(set(run.out().splitlines()), {"x"})
+        lines = run.err().splitlines()
+        self.assertTrue(lines and all("restarting all workers" in line for line in lines), run.err())
+        run = self.run_ddprun(TWO, "-q", FAKE_WORKER, "--print=x")
+        self.assertEqual(run.err(), "")
+        self.run_ddprun("-q", "-v", FAKE_WORKER, expect=2)
 
     def test_duplicate_filters(self):
         self.run_ddprun(TWO, f"--log-dir={self.path('logs')}", "-t", "3", "--local-ranks-filter=0",

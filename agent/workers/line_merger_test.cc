@@ -1,0 +1,100 @@
+#include "agent/workers/line_merger.h"
+
+#include <gtest/gtest.h>
+
+namespace ddprun {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Time kStart{std::chrono::seconds(100)};
+
+struct Merging : testing::Test {
+  LineMerger merger;
+  std::string out;
+  Merging() { merger.Expect(4, 4); }
+  void Say(std::uint32_t rank, std::string_view line, Duration after = 0ms) {
+    merger.Add(rank, line, kStart + after, out);
+  }
+};
+
+TEST_F(Merging, WhatAllSayIsSaidOnceAndAtOnce) {
+  for (const std::uint32_t rank : {2, 0, 3}) {
+    Say(rank, "loading");
+    EXPECT_EQ(out, "");
+  }
+  Say(1, "loading");
+  EXPECT_EQ(out, "[4 ranks] loading\n");
+  EXPECT_EQ(merger.due(), std::nullopt);
+}
+
+TEST_F(Merging, NobodyWaitsLongForARankThatSaysSomethingElse) {
+  Say(0, "loading");
+  Say(1, "loading", 10ms);
+  Say(3, "loading", 20ms);
+  Say(2, "cannot load", 30ms);
+  EXPECT_EQ(merger.due(), kStart + LineMerger::kPatience);
+  merger.TakeDue(kStart + LineMerger::kPatience - 1ms, out);
+  EXPECT_EQ(out, "");
+  merger.TakeDue(kStart + LineMerger::kPatience, out);
+  EXPECT_EQ(out, "[ranks 0-1,3] loading\n");
+  merger.TakeDue(kStart + 30ms + LineMerger::kPatience, out);
+  EXPECT_EQ(out, "[ranks 0-1,3] loading\n[rank 2] cannot load\n");
+}
+
+TEST_F(Merging, EachRanksLinesStayInOrder) {
+  Say(0, "a");
+  Say(0, "b");
+  Say(1, "b");
+  Say(1, "a");  // After its b: another line than rank 0's.
+  merger.TakeAll(out);
+  EXPECT_EQ(out, "[rank 0] a\n[ranks 0-1] b\n[rank 1] a\n");
+}
+
+TEST_F(Merging, WhatOneRankSaysTwiceIsTwoLines) {
+  for (const std::uint32_t rank : {0, 1, 2, 3, 0, 1, 2, 3}) {
+    Say(rank, "again");
+  }
+  EXPECT_EQ(out, "[4 ranks] again\n[4 ranks] again\n");
+  for (const std::uint32_t rank : {0, 0, 1, 1}) {
+    Say(rank, "more");
+  }
+  merger.TakeAll(out);
+  EXPECT_TRUE(out.ends_with("[ranks 0-1] more\n[ranks 0-1] more\n")) << out;
+}
+
+TEST_F(Merging, ASlowRankSaysItByItself) {
+  Say(0, "a");
+  merger.TakeDue(kStart + 1s, out);
+  Say(1, "a", 2s);
+  merger.TakeAll(out);
+  EXPECT_EQ(out, "[rank 0] a\n[rank 1] a\n");
+}
+
+// Of two nodes with two ranks each, on the second.
+TEST_F(Merging, RanksOfOneNodeAmongOthersAreNamed) {
+  merger.Expect(2, 4);
+  Say(2, "a");
+  Say(3, "a");
+  EXPECT_EQ(out, "[ranks 2-3] a\n");
+}
+
+TEST_F(Merging, IsBounded) {
+  const std::string line(1'000, 'x');
+  for (int i = 0; i < 1'000; ++i) {
+    Say(0, line + std::to_string(i));
+  }
+  EXPECT_GT(out.size(), 700'000u);
+  std::string rest;
+  merger.TakeAll(rest);
+  EXPECT_LE(rest.size(), LineMerger::kRoom + 20 * LineMerger::kMostLines);
+  out.clear();
+  for (int i = 0; i < 5'000; ++i) {
+    Say(0, std::to_string(i));
+  }
+  EXPECT_EQ(static_cast<std::size_t>(std::count(out.begin(), out.end(), '\n')),
+            5'000 - LineMerger::kMostLines);
+}
+
+}  // namespace
+}  // namespace ddprun
