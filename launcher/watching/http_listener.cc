@@ -112,10 +112,14 @@ class HttpListener::State : public std::enable_shared_from_this<State>, public H
     sessions_.back()->Read();
   }
 
+  // Who asks nothing goes first, and who has shown his key and watches last: he is no stranger.
   void MakeRoom() {
+    const auto rank = [](const auto& session) {
+      return session->streams() ? 2 : session->idle() ? 0 : 1;
+    };
     const auto idlest =
-        std::min_element(sessions_.begin(), sessions_.end(), [](const auto& a, const auto& b) {
-          return a->idle() != b->idle() ? a->idle() : a->idle_since() < b->idle_since();
+        std::min_element(sessions_.begin(), sessions_.end(), [&](const auto& a, const auto& b) {
+          return rank(a) != rank(b) ? rank(a) < rank(b) : a->idle_since() < b->idle_since();
         });
     const std::shared_ptr<HttpSession> session = *idlest;
     session->Close();
