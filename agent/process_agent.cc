@@ -21,6 +21,7 @@ std::unique_ptr<ErrandJob> MakeOrder(Loop& loop, const ErrandWish& wish,
       loop,
       [&loop, carry_out = std::move(carry_out)](const ErrandWish&, LiveStacks::Done done) {
         loop.Post([carry_out, done = std::move(done)] { done(carry_out()); });
+        return std::function<void()>();
       },
       wish);
 }
@@ -52,7 +53,7 @@ std::unique_ptr<ErrandJob> MakeJob(Loop& loop, ProcessWorkers& workers, AgentDri
       return MakeStacksJob(
           loop,
           [&workers](const ErrandWish& wanted, LiveStacks::Done done) {
-            workers.TakeLiveStacks(wanted, std::move(done));
+            return workers.TakeLiveStacks(wanted, std::move(done));
           },
           wish);
     case ErrandKind::kLogs:
@@ -60,6 +61,8 @@ std::unique_ptr<ErrandJob> MakeJob(Loop& loop, ProcessWorkers& workers, AgentDri
   }
   return MakeLogsJob(loop, workers.kept(), wish);
 }
+
+constexpr Duration kLastWords{2'000};
 
 }  // namespace
 
@@ -89,6 +92,11 @@ Result<void> ProcessAgent::Start() {
   RETURN_IF_ERROR(driver.Start());
   road.Start();
   return {};
+}
+
+void ProcessAgent::FinishErrands(std::function<void()> done) {
+  workers.kept()->Close();
+  road.Finish(kLastWords, std::move(done));
 }
 
 }  // namespace ddprun

@@ -24,6 +24,9 @@ class ProcessAgent {
   // AgentDriver::Start; or the timers' FIFO cannot be made.
   Result<void> Start();
 
+  // The run is over here: who follows what its workers printed hears the rest, if he takes it soon.
+  void FinishErrands(std::function<void()> done);
+
   ProcessWorkers workers;
   ListeningStores stores;
   SyncChannel& channel;  // The driver's.

@@ -220,7 +220,19 @@ void ProcessWorkers::TakeStacks(const std::vector<std::uint32_t>& local_ranks, D
   });
 }
 
-void ProcessWorkers::TakeLiveStacks(const ErrandWish& wish, LiveStacks::Done done) {
+// A worker that a tool holds hears no signal: who looks must give way.
+void ProcessWorkers::SignalAll(int signal, bool end_at_once) {
+  live_stacks_.Forget();
+  runner_.SignalAll(signal, end_at_once);
+}
+
+void ProcessWorkers::KillAll() {
+  live_stacks_.Forget();
+  runner_.KillAll();
+}
+
+std::function<void()> ProcessWorkers::TakeLiveStacks(const ErrandWish& wish,
+                                                     LiveStacks::Done done) {
   std::vector<LiveStacks::Target> targets;
   for (std::uint32_t local = 0; local < pids_.size(); ++local) {
     const pid_t pid = runner_.PidOf(local);
@@ -229,7 +241,8 @@ void ProcessWorkers::TakeLiveStacks(const ErrandWish& wish, LiveStacks::Done don
       targets.push_back({pid, rank, placement_.generation.value});
     }
   }
-  live_stacks_.Take(std::move(targets), std::move(done));
+  const std::uint64_t turn = live_stacks_.Take(std::move(targets), std::move(done));
+  return [this, turn] { live_stacks_.GiveUp(turn); };
 }
 
 std::vector<ErrandRecord> ProcessWorkers::TellToSave(const ErrandWish& wish) {

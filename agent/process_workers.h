@@ -36,13 +36,14 @@ class ProcessWorkers final : public NodeWorkers {
   void Listen(WorkersEvents events) override { events_ = std::move(events); }
   std::filesystem::path Start(const Placement& placement) override;
   std::string Starting() const override { return runner_.Starting(); }
-  void SignalAll(int signal, bool end_at_once) override { runner_.SignalAll(signal, end_at_once); }
-  void KillAll() override { runner_.KillAll(); }
+  void SignalAll(int signal, bool end_at_once) override;
+  void KillAll() override;
   void TakeStacks(const std::vector<std::uint32_t>& local_ranks, Duration limit,
                   std::function<void()> done) override;
 
-  // For operators, of workers that go on. `done` comes once.
-  void TakeLiveStacks(const ErrandWish& wish, LiveStacks::Done done);
+  // For operators, of workers that go on. `done` comes once. Who calls what is returned wants it no
+  // more.
+  std::function<void()> TakeLiveStacks(const ErrandWish& wish, LiveStacks::Done done);
   // Those of them that have said by which signal they save, and run. A record for each: done, or
   // why not.
   std::vector<ErrandRecord> TellToSave(const ErrandWish& wish);

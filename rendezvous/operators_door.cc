@@ -232,6 +232,18 @@ class OperatorsDoor::State : public std::enable_shared_from_this<State> {
     }
     asking->token = token_;  // The kernel has said who asks.
     handlers_.ask(*asking, std::make_shared<Parked>(caller));
+    WatchEnd(caller);
+  }
+
+  // Nothing more is read of a caller: what comes is his end.
+  void WatchEnd(const std::shared_ptr<Caller>& caller) {
+    caller->socket.async_wait(UnixSocket::wait_read, [self = shared_from_this(),
+                                                      weak = std::weak_ptr(caller)](Ending error) {
+      const auto gone = weak.lock();
+      if (gone && !error && !self->closed_ && self->handlers_.gone) {
+        self->handlers_.gone(gone.get());
+      }
+    });
   }
 
   AsioLoop& loop_;

@@ -113,7 +113,7 @@ class LogsJob final : public ErrandJob, public std::enable_shared_from_this<Logs
     if (std::exchange(noted_, true)) {
       return;
     }
-    if (kept_->HasForgotten(wish_)) {
+    if (!kept_->ForgottenAfter(0, wish_).empty()) {
       Note(
           "older output is not kept: the last 4 MiB of each worker are, 64 MiB of a node (all of "
           "it is in files with -t 3 --log-dir=DIR)");
@@ -166,9 +166,16 @@ class LogsJob final : public ErrandJob, public std::enable_shared_from_this<Logs
 
   // Waits for more where it is to be followed, and nothing was found.
   void LookIntoMemory(bool have_files) {
+    if (after_ > 0) {
+      for (const std::uint32_t rank : kept_->ForgottenAfter(after_, wish_)) {
+        Note("rank " + std::to_string(rank) +
+             " printed faster than this was read: some of its lines are missing");
+      }
+    }
     const bool more = kept_->Read(wish_, since_, after_, most_, piece_);
-    if (more || !piece_.empty() || !wish_.follow) {
-      return Deliver(!more && !wish_.follow);
+    const bool ends = !wish_.follow || kept_->closed();
+    if (more || !piece_.empty() || ends) {
+      return Deliver(!more && ends);
     }
     kept_->Stop(listener_);
     listener_ = kept_->Listen([weak = weak_from_this()] {

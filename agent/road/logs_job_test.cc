@@ -92,6 +92,20 @@ TEST_F(LogsJob, WhoFollowsHearsWhatComes) {
   EXPECT_FALSE(last);
 }
 
+// What made room between two pieces is missed, and that is said where it is missing.
+TEST_F(LogsJob, WhoIsTooSlowHearsOfIt) {
+  kept->Append(1, ErrandStream::kOut, "first\n", 1'000);
+  const std::string much(KeptOutput::kMostOfRecord, 'x');
+  Take(
+      {.follow = true}, [&] { return Notes().find("rank 1 printed faster") != std::string::npos; },
+      [&] {
+        for (std::size_t bytes = 0; bytes < 2 * KeptOutput::kMostOfWorker; bytes += much.size()) {
+          kept->Append(1, ErrandStream::kOut, much, 2'000);
+        }
+      });
+  EXPECT_EQ(Notes(), "rank 1 printed faster than this was read: some of its lines are missing\n");
+}
+
 TEST_F(LogsJob, AWorkersOwnFileIsReadFromItsEndOn) {
   const fs::path file = directory / "stdout.log";
   std::ofstream(file) << std::string(KeptOutput::kMostOfWorker, 'x') << "the end";

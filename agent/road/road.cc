@@ -10,7 +10,8 @@ Road::Road(Loop& loop, SyncChannel& channel, std::function<RoadName()> self, Mak
       channel_(channel),
       self_(std::move(self)),
       make_(std::move(make)),
-      timer_(loop) {}
+      timer_(loop),
+      finish_(loop) {}
 
 Road::~Road() {
   *alive_ = false;
@@ -18,6 +19,24 @@ Road::~Road() {
 
 void Road::Start() {
   SpeakAt(loop_.Now() + kBegin);
+}
+
+void Road::Finish(Duration limit, std::function<void()> done) {
+  finished_ = std::move(done);
+  EndIfTold();
+  if (finished_) {
+    finish_.ArmAt(loop_.Now() + limit, [this] {
+      jobs_.clear();
+      EndIfTold();
+    });
+  }
+}
+
+void Road::EndIfTold() {
+  if (finished_ && jobs_.empty()) {
+    finish_.Cancel();
+    std::exchange(finished_, nullptr)();
+  }
 }
 
 void Road::SpeakAt(Time when) {
@@ -84,6 +103,7 @@ void Road::OnList(const RoadReply& reply) {
     }
     Go(errand.id, job);
   }
+  EndIfTold();
 }
 
 void Road::Go(std::uint64_t id, Job& job) {

@@ -41,6 +41,10 @@ class Road {
 
   void Start();
 
+  // This node's part in the run is over, and its jobs will end by themselves: `done` once all that
+  // they have is told, or the limit is over; at once where nobody has asked.
+  void Finish(Duration limit, std::function<void()> done);
+
  private:
   struct Job {
     Errand errand;
@@ -56,6 +60,7 @@ class Road {
   void OnList(const RoadReply& reply);
   void Go(std::uint64_t id, Job& job);
   void OnPiece(std::uint64_t id, JobPiece piece);
+  void EndIfTold();
 
   Loop& loop_;
   SyncChannel& channel_;
@@ -69,6 +74,8 @@ class Road {
   Duration retry_ = kFirstRetry;
   Time spoke_{};
   std::uint64_t calls_ = 0;
+  LoopTimer finish_;
+  std::function<void()> finished_;  // Empty: the run goes on.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

@@ -124,8 +124,12 @@ TEST_F(RoadTest, WhatIsInNoListAnyMoreIsDropped) {
 TEST(StacksJob, ALongTextComesInPieces) {
   AsioLoop loop;
   std::function<void(std::vector<ErrandRecord>)> found;
-  const auto job =
-      MakeStacksJob(loop, [&](const ErrandWish&, auto done) { found = std::move(done); }, {});
+  const auto job = MakeStacksJob(loop,
+                                 [&](const ErrandWish&, auto done) {
+                                   found = std::move(done);
+                                   return std::function<void()>();
+                                 },
+                                 {});
   std::vector<ErrandRecord> read;
   int pieces = 0;
   std::function<void(JobPiece)> take = [&](JobPiece piece) {
@@ -156,8 +160,12 @@ TEST(StacksJob, ALongTextComesInPieces) {
 
 TEST(StacksJob, NothingRunsIsAnAnswer) {
   AsioLoop loop;
-  const auto job = MakeStacksJob(
-      loop, [&](const ErrandWish&, auto done) { loop.Post([done] { done({}); }); }, {});
+  const auto job = MakeStacksJob(loop,
+                                 [&](const ErrandWish&, auto done) {
+                                   loop.Post([done] { done({}); });
+                                   return std::function<void()>();
+                                 },
+                                 {});
   bool last = false;
   loop.Post([&] {
     job->Next(kLeastPieceBytes, [&](const JobPiece& piece) {

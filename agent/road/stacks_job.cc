@@ -46,13 +46,18 @@ class StacksJob final : public ErrandJob {
  public:
   StacksJob(Loop& loop, const TakeStacksOf& take, const ErrandWish& wish)
       : found_(std::make_shared<Found>(loop)) {
-    take(wish, [found = found_](std::vector<ErrandRecord> records) {
+    give_up_ = take(wish, [found = found_](std::vector<ErrandRecord> records) {
       found->records.assign(records.begin(), records.end());
       found->all = true;
       found->Deliver(found);
     });
   }
-  ~StacksJob() override { found_->done = nullptr; }
+  ~StacksJob() override {
+    found_->done = nullptr;
+    if (give_up_ && !found_->all) {
+      give_up_();
+    }
+  }
 
   void Next(std::size_t most, std::function<void(JobPiece)> done) override {
     found_->most = most;
@@ -62,6 +67,7 @@ class StacksJob final : public ErrandJob {
 
  private:
   const std::shared_ptr<Found> found_;
+  std::function<void()> give_up_;
 };
 
 }  // namespace

@@ -11,9 +11,10 @@
 
 namespace ddprun {
 
-// Takes them; the end comes once, on the loop, later.
-using TakeStacksOf =
-    std::function<void(const ErrandWish&, std::function<void(std::vector<ErrandRecord>)>)>;
+// Takes them; the end comes once, on the loop, later. What is returned is called by who wants them
+// no more; empty: it is too late for that.
+using TakeStacksOf = std::function<std::function<void()>(
+    const ErrandWish&, std::function<void(std::vector<ErrandRecord>)>)>;
 
 std::unique_ptr<ErrandJob> MakeStacksJob(Loop& loop, const TakeStacksOf& take,
                                          const ErrandWish& wish);

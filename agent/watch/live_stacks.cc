@@ -42,10 +42,26 @@ std::string TextOf(const std::shared_ptr<UniqueFd>& output, std::size_t most) {
 LiveStacks::LiveStacks(Loop& loop, std::string program)
     : loop_(loop), taker_(loop, std::move(program)) {}
 
-void LiveStacks::Take(std::vector<Target> targets, Done done) {
-  turns_.push_back({std::move(targets), {}, std::move(done)});
+std::uint64_t LiveStacks::Take(std::vector<Target> targets, Done done) {
+  turns_.push_back({++last_turn_, std::move(targets), {}, std::move(done)});
   if (turns_.size() == 1) {
     Begin();
+  }
+  return last_turn_;
+}
+
+void LiveStacks::GiveUp(std::uint64_t turn) {
+  const auto found = std::ranges::find(turns_, turn, &Turn::number);
+  if (found == turns_.end()) {
+    return;
+  }
+  const bool under_way = found == turns_.begin();
+  turns_.erase(found);
+  if (under_way) {
+    taker_.Forget();
+    if (!turns_.empty()) {
+      Begin();
+    }
   }
 }
 

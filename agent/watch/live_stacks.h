@@ -36,14 +36,19 @@ class LiveStacks {
   // `program`: StackTaker's.
   LiveStacks(Loop& loop, std::string program);
 
-  // `done` comes once, on the loop, later: a record for each of them.
-  void Take(std::vector<Target> targets, Done done);
+  // `done` comes once, on the loop, later: a record for each of them. Its turn's number.
+  std::uint64_t Take(std::vector<Target> targets, Done done);
+
+  // Nobody wants it any more: what it holds goes on, and the next one has its turn. Nothing where
+  // it is over.
+  void GiveUp(std::uint64_t turn);
 
   // Their generation is gone: who waits gets what there is.
   void Forget();
 
  private:
   struct Turn {
+    std::uint64_t number = 0;
     std::vector<Target> targets;
     std::vector<std::shared_ptr<UniqueFd>> outputs;
     Done done;
@@ -54,6 +59,7 @@ class LiveStacks {
   Loop& loop_;
   StackTaker taker_;
   std::deque<Turn> turns_;  // The first is under way.
+  std::uint64_t last_turn_ = 0;
 };
 
 }  // namespace ddprun

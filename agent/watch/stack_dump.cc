@@ -35,6 +35,14 @@ std::string ProcFile(const fs::path& path) {
   return text ? WithoutEnd(*text) : "";
 }
 
+// A worker gives its threads their names: no line may begin within one.
+std::string NameOf(const fs::path& task) {
+  std::string name = ProcFile(task / "comm");
+  std::ranges::replace_if(
+      name, [](char c) { return c == '\n' || c == '\r' || c == ':'; }, '?');
+  return name;
+}
+
 std::string StateOf(const fs::path& task) {
   std::istringstream lines(ProcFile(task / "status"));
   for (std::string line; std::getline(lines, line);) {
@@ -46,8 +54,8 @@ std::string StateOf(const fs::path& task) {
 }
 
 std::string KernelView(const fs::path& task) {
-  std::string text = "thread " + task.filename().native() + " (" + ProcFile(task / "comm") +
-                     "): state " + StateOf(task);
+  std::string text =
+      "thread " + task.filename().native() + " (" + NameOf(task) + "): state " + StateOf(task);
   const std::string waits_in = ProcFile(task / "wchan");
   if (!waits_in.empty() && waits_in != "0") {
     text += ", waits in " + waits_in;

@@ -47,10 +47,10 @@ void KeptOutput::Add(Worker& worker, ErrandRecord record) {
   worker.bytes += sizeof(Kept) + record.text.size();
   worker.records.push_back({++last_, std::move(record)});
   while (worker.bytes > most_ && worker.records.size() > 1) {
-    const ErrandRecord& oldest = worker.records.front().record;
-    worker.bytes -= sizeof(Kept) + oldest.text.size();
-    worker.forgot = true;
-    worker.forgot_rank = oldest.rank;
+    const Kept& oldest = worker.records.front();
+    worker.bytes -= sizeof(Kept) + oldest.record.text.size();
+    worker.forgot = oldest.number;
+    worker.forgot_rank = oldest.record.rank;
     worker.records.pop_front();
   }
 }
@@ -106,10 +106,22 @@ std::vector<KeptOutput::Past> KeptOutput::PastOnes(const ErrandWish& wish) const
   return all;
 }
 
-bool KeptOutput::HasForgotten(const ErrandWish& wish) const {
-  return std::ranges::any_of(workers_, [&](const Worker& worker) {
-    return worker.forgot && Wants(wish, worker.forgot_rank);
-  });
+std::set<std::uint32_t> KeptOutput::ForgottenAfter(std::uint64_t after,
+                                                   const ErrandWish& wish) const {
+  std::set<std::uint32_t> ranks;
+  for (const Worker& worker : workers_) {
+    if (worker.forgot > after && Wants(wish, worker.forgot_rank)) {
+      ranks.insert(worker.forgot_rank);
+    }
+  }
+  return ranks;
+}
+
+void KeptOutput::Close() {
+  closed_ = true;
+  for (const auto& [id, more] : std::map(listeners_)) {
+    more();
+  }
 }
 
 std::uint64_t KeptOutput::Listen(std::function<void()> more) {

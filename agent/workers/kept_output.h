@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,10 +52,14 @@ class KeptOutput {
   };
   // Of this generation's workers.
   std::vector<Past> PastOnes(const ErrandWish& wish) const;
-  // Whether older output of these ranks has made room.
-  bool HasForgotten(const ErrandWish& wish) const;
+  // Those ranks of whose records after number `after` some have made room already.
+  std::set<std::uint32_t> ForgottenAfter(std::uint64_t after, const ErrandWish& wish) const;
 
-  // `more` is called with each Append, until Stop: from inside it.
+  // Nothing more comes: this node's part in the run is over.
+  void Close();
+  bool closed() const { return closed_; }
+
+  // `more` is called with each Append and with Close, until Stop: from inside it.
   std::uint64_t Listen(std::function<void()> more);
   void Stop(std::uint64_t listener) { listeners_.erase(listener); }
 
@@ -66,8 +71,8 @@ class KeptOutput {
   struct Worker {
     std::deque<Kept> records;
     std::size_t bytes = 0;
-    bool forgot = false;
-    std::uint32_t forgot_rank = 0;  // The last one's.
+    std::uint64_t forgot = 0;       // Number of the last record that made room; 0: none has.
+    std::uint32_t forgot_rank = 0;  // Its rank.
     std::vector<Past> past;
   };
   void Add(Worker& worker, ErrandRecord record);
@@ -80,6 +85,7 @@ class KeptOutput {
   std::uint64_t read_ = 0;  // No record up to this one may grow any more.
   std::map<std::uint64_t, std::function<void()>> listeners_;
   std::uint64_t last_listener_ = 0;
+  bool closed_ = false;
 };
 
 }  // namespace ddprun

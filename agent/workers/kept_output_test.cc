@@ -74,8 +74,9 @@ TEST(KeptOutput, TheOldestMakesRoom) {
     for (int i = 0; i < 20'000; ++i) {
       kept.Append(0, ErrandStream::kOut, line + std::to_string(i) + "\n", i);
     }
-    EXPECT_TRUE(kept.HasForgotten({}));
-    EXPECT_FALSE(kept.HasForgotten({.ranks = {{1, 99}}}));
+    EXPECT_EQ(kept.ForgottenAfter(0, {}), std::set<std::uint32_t>{0});
+    EXPECT_TRUE(kept.ForgottenAfter(0, {.ranks = {{1, 99}}}).empty());
+    EXPECT_TRUE(kept.ForgottenAfter(20'000, {}).empty());
     std::size_t bytes = 0;
     const auto all = All(kept, {}, 0, kLeastPieceBytes);
     for (const ErrandRecord& record : all) {

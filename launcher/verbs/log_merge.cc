@@ -14,6 +14,13 @@ void LogMerge::Add(const NodeId& name, std::uint64_t number, std::vector<ErrandR
   node.arrived = now;
 }
 
+void LogMerge::BeginAgain() {
+  for (auto& [name, node] : nodes_) {
+    node.number = 0;
+    node.ended = true;
+  }
+}
+
 void LogMerge::End(const NodeId& node) {
   nodes_[node].ended = true;
 }

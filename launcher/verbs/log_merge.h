@@ -36,7 +36,10 @@ class LogMerge {
 
   explicit LogMerge(bool follow) : follow_(follow) {}
 
-  void Expect(const NodeId& node) { nodes_[node]; }
+  void Expect(const NodeId& node) { nodes_[node].ended = false; }
+  // Another server tells from here on: what has come stays, and no piece is to be named as used.
+  // Whom that one does not ask has ended.
+  void BeginAgain();
   void Add(const NodeId& node, std::uint64_t number, std::vector<ErrandRecord> records, Time now);
   void End(const NodeId& node);  // Nothing more comes.
   bool Expects() const;          // More of somebody.

@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include "launcher/verbs/logs.h"
+
 namespace ddprun {
 namespace {
 
 using std::chrono_literals::operator""ms;
+using std::chrono_literals::operator""s;
 
 ErrandRecord Said(std::int64_t unix_ms, std::uint32_t rank, const std::string& text,
                   std::uint64_t generation = 1) {
@@ -94,6 +97,36 @@ TEST(LogMerge, AnEndlessLineIsCut) {
     lines += merge.Take(At(1'000ms)).size();
   }
   EXPECT_GE(lines, 5u);
+}
+
+// What came from one server and is not shown yet stays, and the next one's goes on with it.
+TEST(LogMerge, AnotherServerGoesOn) {
+  LogMerge merge(true);
+  merge.Expect("n0");
+  merge.Add("n0", 3, {{10, 0, 1, ErrandStream::kOut, "half "}}, At(0ms));
+  EXPECT_TRUE(merge.Take(At(1s)).empty());
+  merge.BeginAgain();
+  EXPECT_TRUE(merge.Used().empty());
+  merge.Expect("n0");
+  merge.Add("n0", 1, {{20, 0, 1, ErrandStream::kOut, "a line\n"}}, At(2s));
+  const std::vector<LogLine> lines = merge.Take(At(3s));
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_EQ(lines[0].text, "half a line");
+  EXPECT_FALSE(merge.Ended());
+  merge.BeginAgain();
+  EXPECT_TRUE(merge.Ended());  // That one asks nobody.
+}
+
+TEST(FormatLogLine, WhatATerminalObeysIsMadeVisible) {
+  const LogLine line{.node = "n0",
+                     .rank = 3,
+                     .text =
+                         "\x1b]52;c;AA\x07\xc2\x9b"
+                         "2J \x9b fine: \xc3\xa9"};
+  EXPECT_TRUE(FormatLogLine(line, false)
+                  .ends_with("[r3 n0] \\x1b]52;c;AA\\x07\\xc2\\x9b"
+                             "2J \\x9b fine: \xc3\xa9\n"))
+      << FormatLogLine(line, false);
 }
 
 }  // namespace

@@ -8,19 +8,24 @@
 #include <optional>
 #include <set>
 #include <thread>
-#include <tuple>
 #include <utility>
 
 #include "common/exit_code.h"
 #include "common/log.h"
 #include "launcher/status_json.h"
 #include "launcher/verbs/asking.h"
+#include "launcher/verbs/slow_output.h"
+#include "launcher/verbs/told_records.h"
 
 namespace ddprun {
 namespace {
 
 constexpr Duration kPatience{15'000};        // For the next piece of a node that has none yet.
 constexpr Duration kServerPatience{15'000};  // For a server that went while it was followed.
+
+// Of one node, where nobody follows it: what it keeps, and the ends of files.
+constexpr std::size_t kMostOfNode = std::size_t{1} << 30;
+constexpr Duration kUnread{500};  // Until it is looked whether somebody reads again.
 
 constexpr Duration kSlack{30'000};  // Nodes hear of it as late as that.
 
@@ -47,20 +52,18 @@ std::string ClockTime(std::int64_t unix_ms) {
   return text;
 }
 
-// Until when what each worker printed was told, by its node's clock. Whoever asks another server
-// asks for more than is missing, since nodes hear of it later; what was told is passed over by
-// this.
-using ToldUntil = std::map<std::tuple<NodeId, std::uint32_t, std::uint64_t>, std::int64_t>;
-
-// What one server tells, from the first call to the end.
+// What one server tells, from the first call to the end. The merge and what has come already are
+// the verb's: whoever asks another server asks for more than is missing, since nodes hear of it
+// later.
 class LogsSession {
  public:
-  LogsSession(NodesAsked asked, const LogsRequest& request, ToldUntil& until)
+  LogsSession(NodesAsked asked, const LogsRequest& request, LogMerge& merge, ToldRecords& records,
+              SlowOutput& output)
       : asked_(std::move(asked)),
         request_(request),
-        until_(until),
-        before_(until),
-        merge_(request.wish.follow) {}
+        merge_(merge),
+        records_(records),
+        output_(output) {}
 
   // 0 when all is told; an error: the server did not answer to the end.
   Result<int> Run();
@@ -70,15 +73,18 @@ class LogsSession {
   Result<void> Step();
   void OnPiece(const AnsweredPiece& answered);
   void GiveUpTheSilent();
-  bool Print();
+  void GiveUp(const NodeId& node, const std::string& why);
+  void Print();
 
   NodesAsked asked_;
   const LogsRequest& request_;
-  ToldUntil& until_;
-  const ToldUntil before_;  // What earlier servers told.
-  LogMerge merge_;
+  LogMerge& merge_;
+  ToldRecords& records_;
+  SlowOutput& output_;
   std::map<NodeId, Time> waits_;  // Since when, for its next piece.
   std::map<NodeId, std::uint64_t> numbers_;
+  std::map<NodeId, std::size_t> bytes_;
+  std::set<NodeId> given_up_;
   std::set<std::string> said_;
   bool told_ = false;  // The server has answered.
   bool missed_ = false;
@@ -95,18 +101,24 @@ Result<int> LogsSession::Run() {
     } else {  // The server has told all, and has forgotten that it was asked.
       std::this_thread::sleep_for(LogMerge::kHeld / 2);
     }
-    if (!Print()) {
+    // A reader that stands still holds up the nodes, but is not forgotten by the server.
+    if (output_.HasRoom()) {
+      Print();
+    }
+    if (output_.failed()) {
       return 1;
     }
   } while (!merge_.Ended());
-  return missed_ ? 1 : kExitOk;
+  return output_.Finish() && !missed_ ? kExitOk : 1;
 }
 
 Result<void> LogsSession::Step() {
-  const Duration wait = merge_.Holds() ? LogMerge::kHeld / 2 : kLongestWait;
+  const Duration wait = !output_.HasRoom() ? kUnread
+                        : merge_.Holds()   ? LogMerge::kHeld / 2
+                                           : kLongestWait;
   std::vector<TakenPiece> used = merge_.Used();
   for (const TakenPiece& taken : used) {
-    waits_[taken.node] = SteadyNow();
+    waits_.try_emplace(taken.node, SteadyNow());  // Empty ones do not count.
   }
   ASSIGN_OR_RETURN(const AskReply reply, asked_.Call(std::move(used), wait));
   for (const NodeId& node : reply.asked) {
@@ -126,7 +138,16 @@ Result<void> LogsSession::Step() {
 
 void LogsSession::OnPiece(const AnsweredPiece& answered) {
   const auto& [node, piece] = answered;
-  waits_.erase(node);
+  if (given_up_.contains(node)) {
+    return;
+  }
+  if (!piece.bytes.empty() || piece.last) {
+    waits_.erase(node);
+  }
+  bytes_[node] += piece.bytes.size();
+  if (!request_.wish.follow && bytes_[node] > kMostOfNode) {
+    GiveUp(node, "has sent more than a node keeps: the rest is passed over");
+  }
   if (piece.number > numbers_[node]) {
     numbers_[node] = piece.number;
     std::vector<ErrandRecord> records;
@@ -135,8 +156,14 @@ void LogsSession::OnPiece(const AnsweredPiece& answered) {
       missed_ = true;
     }
     std::erase_if(records, [&, &node = node](const ErrandRecord& record) {
-      const auto told = before_.find({node, record.rank, record.generation});
-      return told != before_.end() && record.unix_ms <= told->second;
+      const bool is_new = records_.IsNew(node, record);
+      if (!is_new && record.unix_ms == 0 && said_.insert(node + " files").second) {
+        ComplainOfLogs("node " + node +
+                       ": what workers write to files of their own is not followed beyond a change "
+                       "of server");
+        missed_ = true;
+      }
+      return !is_new;
     });
     merge_.Add(node, piece.number, std::move(records), SteadyNow());
   }
@@ -158,32 +185,33 @@ void LogsSession::GiveUpTheSilent() {
   std::erase_if(waits_, [&](const auto& wait) {
     const bool over = now - wait.second > kPatience;
     if (over) {
-      ComplainOfLogs("node " + wait.first + " has not answered within " +
-                     FormatDuration(kPatience) + ": what it has is missing");
-      missed_ = true;
-      merge_.End(wait.first);
+      GiveUp(wait.first,
+             "has not answered within " + FormatDuration(kPatience) + ": what it has is missing");
     }
     return over;
   });
 }
 
-bool LogsSession::Print() {
-  bool printed = true;
-  for (std::vector<LogLine> lines = merge_.Take(SteadyNow()); !lines.empty() && printed;
+void LogsSession::GiveUp(const NodeId& node, const std::string& why) {
+  ComplainOfLogs("node " + node + " " + why);
+  missed_ = true;
+  given_up_.insert(node);
+  merge_.End(node);
+}
+
+void LogsSession::Print() {
+  std::string text;
+  for (std::vector<LogLine> lines = merge_.Take(SteadyNow()); !lines.empty();
        lines = merge_.Take(SteadyNow())) {
     for (const LogLine& line : lines) {
-      std::int64_t& until = until_[{line.node, line.rank, line.generation}];
-      until = std::max(until, line.unix_ms);
-      if (line.of == ErrandStream::kNote) {
-        if (said_.insert(line.node + line.text).second) {
-          ComplainOfLogs("node " + line.node + ": " + line.text);
-        }
-        continue;
+      if (line.of != ErrandStream::kNote) {
+        text += FormatLogLine(line, request_.json);
+      } else if (said_.insert(line.node + line.text).second) {
+        ComplainOfLogs("node " + line.node + ": " + line.text);
       }
-      printed = printed && std::fputs(FormatLogLine(line, request_.json).c_str(), stdout) >= 0;
     }
   }
-  return std::fflush(stdout) == 0 && printed;
+  output_.Put(text);
 }
 
 }  // namespace
@@ -192,7 +220,7 @@ std::string FormatLogLine(const LogLine& line, bool json) {
   const bool is_error = line.of == ErrandStream::kErr;
   if (!json) {
     return ClockTime(line.unix_ms) + " [r" + std::to_string(line.rank) + " " + line.node +
-           (is_error ? "!] " : "] ") + line.text + "\n";
+           (is_error ? "!] " : "] ") + Printable(line.text) + "\n";
   }
   OrderedJson object;
   if (line.unix_ms > 0) {
@@ -210,12 +238,14 @@ std::string FormatLogLine(const LogLine& line, bool json) {
 int PrintLogs(const LogsRequest& request) {
   LogsRequest wanted = request;
   std::optional<Time> lost;
-  ToldUntil until;
+  LogMerge merge(request.wish.follow);
+  ToldRecords records;
+  SlowOutput output;
   while (true) {
     Result<NodesAsked> asked = NodesAsked::Find(wanted.server, wanted.wish, wanted.nodes);
     Result<int> code = asked ? Result<int>(0) : asked.error();
     if (asked) {
-      LogsSession session(*std::move(asked), wanted, until);
+      LogsSession session(*std::move(asked), wanted, merge, records, output);
       code = session.Run();
       lost = session.told() ? std::nullopt : lost;
     }
@@ -224,17 +254,17 @@ int PrintLogs(const LogsRequest& request) {
     }
     const bool may_return =
         code.error().kind == ErrorKind::kUnavailable || code.error().kind == ErrorKind::kNotFound;
-    const bool begun = !until.empty() || lost;
+    const bool begun = records.newest() || lost;
     lost = lost.value_or(SteadyNow());
     if (!request.wish.follow || !begun || !may_return || SteadyNow() - *lost > kServerPatience) {
+      output.Finish();
       ComplainOfLogs(code.error().message);
       return ExitCodeOf(code.error());
     }
-    std::int64_t newest = 0;
-    for (const auto& [worker, when] : until) {
-      newest = std::max(newest, when);
-    }
-    wanted.wish.back = kSlack + Duration(std::max<std::int64_t>(0, UnixMs() - newest));
+    merge.BeginAgain();
+    records.BeginAgain();
+    wanted.wish.back = kSlack + Duration(std::max<std::int64_t>(
+                                    0, UnixMs() - records.newest().value_or(UnixMs())));
     std::this_thread::sleep_for(std::chrono::seconds(1));
   }
 }

@@ -18,6 +18,7 @@ namespace {
 
 constexpr Duration kStacksPatience{60'000};  // A node takes 40 s at most.
 constexpr std::size_t kShownFrames = 12;
+constexpr std::size_t kMostStacksOfNode = std::size_t{32} << 20;  // An agent takes 16 MiB at most.
 
 void ComplainOfStacks(const std::string& text) {
   std::fprintf(stderr, "ddprun stacks: %s\n", Printable(text).c_str());
@@ -26,12 +27,21 @@ void ComplainOfStacks(const std::string& text) {
 struct Gathered {
   std::map<std::uint32_t, StackText> ranks;
   std::map<NodeId, std::uint64_t> numbers;
+  std::map<NodeId, std::size_t> bytes;
   std::set<NodeId> left;  // Not all of them is told.
   bool begun = false;
   bool missed = false;
 
   void Take(const AnsweredPiece& answered) {
     const auto& [node, piece] = answered;
+    bytes[node] += piece.bytes.size();
+    if (bytes[node] > kMostStacksOfNode) {
+      if (left.erase(node) > 0) {
+        ComplainOfStacks("node " + node + " has sent more than its workers' stacks can be");
+        missed = true;
+      }
+      return;
+    }
     std::vector<ErrandRecord> records;
     if (piece.number > std::exchange(numbers[node], piece.number)) {
       if (const Result<void> read = ReadRecords(piece.bytes, records); !read) {

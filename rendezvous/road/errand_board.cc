@@ -143,6 +143,7 @@ Result<void> ErrandBoard::OnAsk(const Asking& asking, const std::vector<NodeId>&
     return Error{ErrorKind::kRefused, "a newer call of the same operator has come"};
   }
   ask.call = asking.call;
+  ask.open = true;
   ask.heard = now;
   ask.answer_by = now + asking.wait;
   for (const TakenPiece& taken : asking.taken) {
@@ -235,6 +236,7 @@ std::optional<AskReply> ErrandBoard::AnswerTo(std::uint64_t number, Time now) {
   if (ask.ready.empty() && ask.told_who && ask.left > 0 && now < ask.answer_by) {
     return std::nullopt;
   }
+  ask.open = false;
   AskReply reply;
   if (!std::exchange(ask.told_who, true)) {
     for (const auto& [node, given] : ask.given) {
@@ -268,10 +270,10 @@ bool ErrandBoard::HasRoad(const Ask& ask, const NodeId& node, const Given& given
          (way->second.open || now < std::max(way->second.seen, given.since) + kNoRoad);
 }
 
-std::vector<std::uint64_t> ErrandBoard::OnTime(Time now) {
+void ErrandBoard::OnTime(Time now) {
   std::vector<std::uint64_t> gone;
   for (auto& [number, ask] : asks_) {
-    if (now >= ask.heard + kCallerGone) {
+    if (!ask.open && now >= ask.heard + kCallerGone) {
       gone.push_back(number);
       continue;
     }
@@ -288,7 +290,6 @@ std::vector<std::uint64_t> ErrandBoard::OnTime(Time now) {
     Drop(number);
   }
   Arm(now);
-  return gone;
 }
 
 void ErrandBoard::ForgetRun(const RunId& run_id) {

@@ -46,13 +46,14 @@ class ErrandBoard {
   // a first one concerns.
   Result<void> OnAsk(const Asking& asking, const std::vector<NodeId>& members, Time now);
   void OnAskGone(std::uint64_t ask);
+  bool asked() const { return !asks_.empty(); }  // By anybody.
   bool Knows(std::uint64_t ask) const { return asks_.contains(ask); }
   // What is not told yet, if there is anything or it is time for an answer. With the last of it all
   // is forgotten.
   std::optional<AskReply> AnswerTo(std::uint64_t ask, Time now);
 
-  // Time alone: nodes without a call, operators without one. Those that were dropped.
-  std::vector<std::uint64_t> OnTime(Time now);
+  // Time alone: nodes without a call; operators without one are forgotten.
+  void OnTime(Time now);
   std::optional<Time> NextWake() const { return look_; }
 
   // Whose list or whose answer may have changed since the last call of this.
@@ -86,6 +87,7 @@ class ErrandBoard {
     std::deque<NodeId> ready;  // Have a piece that was not told.
     std::size_t left = 0;      // Not over, or that was not told.
     std::uint64_t call = 0;
+    bool open = false;  // A call of its operator waits: who waits is not gone.
     bool told_who = false;
     Time heard;
     Time answer_by;

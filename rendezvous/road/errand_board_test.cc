@@ -142,10 +142,27 @@ TEST_F(Board, WhoStopsAskingIsForgotten) {
   (void)Hears(At(0s));
   const RoadReply given = Parks("n0", 0, At(0s));
   Brings("n0", {101, 1, "one", false}, At(1s));
-  EXPECT_EQ(board.OnTime(At(9s)), std::vector<std::uint64_t>{});
-  EXPECT_EQ(board.OnTime(At(11s)), std::vector<std::uint64_t>{1});
+  board.OnTime(At(9s));
+  EXPECT_TRUE(board.Knows(1));
+  board.OnTime(At(11s));
+  EXPECT_FALSE(board.Knows(1));
   EXPECT_TRUE(Parks("n0", given.edition, At(11s)).errands.empty());
   EXPECT_EQ(Asks({"n0"}, At(12s)).error().kind, ErrorKind::kNotFound);  // It is no first call.
+}
+
+// A server that was stopped for a while finds his call where it was.
+TEST_F(Board, WhoseCallWaitsIsNotForgottenHoweverLateItIs) {
+  (void)Asks({"n0"}, At(0s));
+  (void)Hears(At(0s));
+  board.OnRoadCall(From("n0", Parks("n0", 0, At(0s)).edition), At(0s));
+  (void)Asks({"n0"}, At(0s));
+  board.OnTime(At(60s));
+  ASSERT_TRUE(board.Knows(1));
+  EXPECT_TRUE(board.AnswerTo(1, At(60s)));
+  board.OnTime(At(69s));
+  EXPECT_TRUE(board.Knows(1));
+  board.OnTime(At(70s));
+  EXPECT_FALSE(board.Knows(1));
 }
 
 TEST_F(Board, AnIdleCallIsAnsweredAfterAWhile) {

@@ -1,5 +1,7 @@
 #include "rendezvous/road/errand_road.h"
 
+#include "common/check.h"
+
 namespace ddprun {
 
 ErrandRoad::ErrandRoad(Loop& loop, std::uint64_t first,
@@ -87,6 +89,7 @@ void ErrandRoad::AnswerAsk(std::uint64_t ask) {
   if (parked == asks_.end()) {
     return;
   }
+  CHECK(board_.Knows(ask));  // Whose call waits is not forgotten.
   if (const auto reply = board_.AnswerTo(ask, loop_.Now())) {
     const std::shared_ptr<PendingAsk> call = std::move(parked->second);
     ask_keys_.erase(call->key());
@@ -97,7 +100,7 @@ void ErrandRoad::AnswerAsk(std::uint64_t ask) {
 
 void ErrandRoad::Arm() {
   timer_.ArmAt(board_.NextWake(), [this] {
-    board_.OnTime(loop_.Now());  // Who is parked is not gone.
+    board_.OnTime(loop_.Now());
     for (const auto& [ask, parked] : std::map(asks_)) {
       AnswerAsk(ask);
     }

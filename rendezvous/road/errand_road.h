@@ -30,6 +30,9 @@ class ErrandRoad {
   // A call's client is gone.
   void OnGone(const void* key);
 
+  // Whether somebody has asked, and was not told all of it.
+  bool asked() const { return board_.asked(); }
+
   void ForgetRun(const RunId& run_id);
   // Refuses all that is parked.
   void Close();

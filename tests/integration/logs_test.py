@@ -77,6 +77,34 @@ class OneNode(Asks):
         self.wait_for(lambda: {1, 2} == {line["generation"] for line in self.lines()}, run)
         self.assertEqual({text for text in self.texts() if text.startswith("gen")}, {"generation 1", "generation 2"})
 
+    def test_who_follows_hears_the_last_words(self):
+        """A failing run's traceback is what one follows for."""
+        go = self.path("go")
+        both = self.path("told")
+        script = (f"echo begun; until [ -e {go} ]; do sleep 0.01; done; for i in $(seq 500); do echo line $i; done;"
+                  f" touch {both}$RANK; until [ -e {both}0 -a -e {both}1 ]; do sleep 0.01; done; exit 3")
+        run = self.start(f"--rdzv-id={self.run_id}", "--nproc-per-node=2", "bash", "-c", script)
+        self.wait_for(lambda: run.out().count("begun") == 2, run)
+        followers = [self.start("logs", "-f") for _ in range(3)]
+        for follower in followers:
+            self.wait_for(lambda: follower.out().count("begun") == 2, run, follower)
+        open(go, "w").close()
+        self.assertEqual(run.wait(), 3, run.all())
+        for follower in followers:
+            self.assertEqual(follower.wait(), 0, follower.all())
+            self.assertEqual(follower.out().count("line 500\n"), 2, follower.all())
+            self.assertEqual(follower.out().count("line "), 1000)
+            self.assertEqual(follower.err(), "")
+
+    def test_who_follows_and_stands_still_holds_up_no_end(self):
+        run = self.start_one()
+        follower = self.start("logs", "-f")
+        self.wait_for(lambda: "worker 1" in follower.out(), follower)
+        follower.signal(signal.SIGSTOP)
+        self.ask("stop")
+        self.assertEqual(run.wait(limit=10), 130, run.all())
+        follower.signal(signal.SIGCONT)
+
     def test_who_follows_hears_what_comes_and_ends_with_the_run(self):
         go = self.path("go")
         run = self.start_one("--on-rank=1", f"--wait-file={go}", "--print=after", "--always", "--hang")
@@ -87,7 +115,7 @@ class OneNode(Asks):
         self.wait_for(lambda: "after" in follower.out(), follower)
         self.ask("stop")
         run.wait()
-        self.assertEqual(follower.wait(), 69, follower.all())
+        self.assertEqual(follower.wait(), 0, follower.all())
 
     def test_a_worker_with_the_terminal_is_kept_nowhere_and_that_is_said(self):
         self.start_one(workers=1)

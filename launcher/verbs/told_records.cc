@@ -1,0 +1,33 @@
+#include "launcher/verbs/told_records.h"
+
+#include <algorithm>
+
+namespace ddprun {
+
+bool ToldRecords::IsNew(const NodeId& node, const ErrandRecord& record) {
+  if (record.of == ErrandStream::kNote) {
+    return true;
+  }
+  const Stream stream{node, record.rank, record.generation, record.of};
+  Told& now = now_[stream];
+  now = {record.unix_ms, now.unix_ms == record.unix_ms ? now.count + 1 : 1};
+  newest_ = std::max(newest_.value_or(record.unix_ms), record.unix_ms);
+  const auto before = before_.find(stream);
+  if (before == before_.end()) {
+    return true;
+  }
+  const bool same = record.unix_ms == before->second.unix_ms && record.unix_ms != 0;
+  return record.unix_ms > before->second.unix_ms || (same && now.count > before->second.count);
+}
+
+void ToldRecords::BeginAgain() {
+  for (auto& [stream, told] : now_) {
+    Told& before = before_[stream];
+    const bool further = told.unix_ms > before.unix_ms ||
+                         (told.unix_ms == before.unix_ms && told.count > before.count);
+    before = further ? told : before;
+  }
+  now_.clear();
+}
+
+}  // namespace ddprun

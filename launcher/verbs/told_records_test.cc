@@ -1,0 +1,65 @@
+#include "launcher/verbs/told_records.h"
+
+#include <gtest/gtest.h>
+
+namespace ddprun {
+namespace {
+
+ErrandRecord At(std::int64_t ms, ErrandStream of = ErrandStream::kOut) {
+  return {ms, 3, 1, of, "text"};
+}
+
+TEST(ToldRecords, OfOneServerAllAreNew) {
+  ToldRecords records;
+  for (const std::int64_t ms : {10, 10, 11, 9}) {  // Its clock was put back.
+    EXPECT_TRUE(records.IsNew("n0", At(ms)));
+  }
+  EXPECT_EQ(records.newest(), 11);
+}
+
+// Three of one millisecond, of which the first server told two.
+TEST(ToldRecords, TheNextOneGoesOnWithinAMillisecond) {
+  ToldRecords records;
+  for (const std::int64_t ms : {10, 11, 11}) {
+    EXPECT_TRUE(records.IsNew("n0", At(ms)));
+  }
+  records.BeginAgain();
+  EXPECT_FALSE(records.IsNew("n0", At(10)));
+  EXPECT_FALSE(records.IsNew("n0", At(11)));
+  EXPECT_FALSE(records.IsNew("n0", At(11)));
+  EXPECT_TRUE(records.IsNew("n0", At(11)));
+  EXPECT_TRUE(records.IsNew("n0", At(12)));
+}
+
+// The second server went before it told all that the first one had.
+TEST(ToldRecords, WhatWasToldStaysTold) {
+  ToldRecords records;
+  EXPECT_TRUE(records.IsNew("n0", At(20)));
+  records.BeginAgain();
+  EXPECT_FALSE(records.IsNew("n0", At(5)));
+  records.BeginAgain();
+  EXPECT_FALSE(records.IsNew("n0", At(20)));
+  EXPECT_TRUE(records.IsNew("n0", At(21)));
+}
+
+TEST(ToldRecords, StreamsNodesAndNotesAreApart) {
+  ToldRecords records;
+  EXPECT_TRUE(records.IsNew("n0", At(20)));
+  records.BeginAgain();
+  EXPECT_TRUE(records.IsNew("n0", At(20, ErrandStream::kErr)));
+  EXPECT_TRUE(records.IsNew("n1", At(20)));
+  EXPECT_TRUE(records.IsNew("n0", At(0, ErrandStream::kNote)));
+}
+
+TEST(ToldRecords, AFileIsNotToldTwice) {
+  ToldRecords records;
+  EXPECT_TRUE(records.IsNew("n0", At(0)));
+  EXPECT_TRUE(records.IsNew("n0", At(0)));
+  records.BeginAgain();
+  EXPECT_FALSE(records.IsNew("n0", At(0)));
+  EXPECT_FALSE(records.IsNew("n0", At(0)));
+  EXPECT_FALSE(records.IsNew("n0", At(0)));
+}
+
+}  // namespace
+}  // namespace ddprun
