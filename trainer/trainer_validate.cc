@@ -1,6 +1,5 @@
 // Validation on the way: how good the model is on samples that it does not learn from.
 #include <array>
-#include <cmath>
 #include <cstdio>
 #include <string>
 
@@ -30,7 +29,7 @@ Result<void> Trainer::Validate() {
                 static_cast<unsigned long long>(state_.step),
                 own ? "held-out training samples" : "test set", result.loss);
   std::string line = text;
-  if (std::isfinite(result.accuracy)) {
+  if (dataset_.task.classifies()) {
     std::snprintf(text, sizeof text, ", accuracy %.2f%%", 100 * result.accuracy);
     line += text;
   }
