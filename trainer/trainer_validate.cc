@@ -2,6 +2,7 @@
 #include <array>
 #include <cstdio>
 #include <string>
+#include <vector>
 
 #include "common/log.h"
 #include "trainer/learning/early_stopping.h"
@@ -24,6 +25,11 @@ Result<void> Trainer::Validate() {
   if (!IsRankZero()) {
     return {};
   }
+  std::vector<Scalar> curves = {{"validation/loss", result.loss}};
+  if (dataset_.task.classifies()) {
+    curves.push_back({"validation/accuracy", result.accuracy});
+  }
+  curves_.Append(state_.step, curves);
   char text[160];
   std::snprintf(text, sizeof text, "validation at step %llu on the %s: loss %.4f",
                 static_cast<unsigned long long>(state_.step),
