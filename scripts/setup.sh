@@ -2,7 +2,7 @@
 # Installs what a fresh Debian 12 misses to build ddprun: packages and libtorch. More, by flag:
 #   --quick  what units and the style test need      --fuzz   the compiler of the fuzz targets
 #   --tests  both, and what whole programs are tested with: Slurm, Open MPI, Python packages
-#   --torch  the real torch, accelerate and Lightning
+#   --torch  the real torch, accelerate, Lightning and TensorBoard
 #   --cuda   the real torch, which has the libraries for GPUs, and headers
 #
 # What is there is left alone; a second run takes under a second. Downloads go to one cache that
@@ -216,8 +216,8 @@ lock_cache
 [[ $want_package == no ]] || install_venv "$(package_venv)" 200 "what makes wheels" "" "$pins/package.txt"
 [[ $want_torch$want_cuda == nono ]] || install_venv "$(torch_venv)" 7000 "torch $torch_version" \
   ": 2.4 GB to download, 4 GB on disk" "$pins/tests.txt" "$pins/torch.txt"
-[[ $want_torch == no ]] || install_beside "$(frameworks)" 300 "accelerate, Lightning and transformers" \
-  ": 19 MB to download, 94 MB on disk" "$pins/frameworks.txt"
+[[ $want_torch == no ]] || install_beside "$(frameworks)" 300 "accelerate, Lightning, transformers and TensorBoard" \
+  ": 25 MB to download, 110 MB on disk" "$pins/frameworks.txt"
 if [[ $want_torch == yes ]]; then
   compile_python "$(torch_venv)/bin/python3" "$(torch_venv)"
   compile_python "$(torch_venv)/bin/python3" "$(frameworks)"

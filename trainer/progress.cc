@@ -75,6 +75,31 @@ std::string ProgressLine(const ProgressPoint& point) {
          (point.last_checkpoint ? " ckpt " + std::to_string(*point.last_checkpoint) : "");
 }
 
+std::vector<Scalar> ScalarsOf(const ProgressPoint& point, Generation generation,
+                              std::uint64_t resident_bytes) {
+  std::vector<Scalar> scalars = {
+      {"train/loss", point.loss},
+      {"train/lr", point.lr},
+      {"train/samples_per_s", point.samples_per_second},
+      {"train/step_s", point.step_seconds},
+      {"run/epoch", static_cast<double>(point.epoch)},
+      {"run/gen", static_cast<double>(generation.value)},
+      {"run/world_size", static_cast<double>(point.ranks)},
+      {"run/mem", static_cast<double>(resident_bytes)},
+  };
+  if (std::isfinite(point.accuracy)) {
+    scalars.push_back({"train/accuracy", point.accuracy});
+  }
+  if (point.gradient_norm) {
+    scalars.push_back({"train/grad_norm", *point.gradient_norm});
+  }
+  if (point.gpu_bytes && point.gpu_peak) {
+    scalars.push_back({"run/gpu_mem", static_cast<double>(*point.gpu_bytes)});
+    scalars.push_back({"run/gpu_mem_peak", static_cast<double>(*point.gpu_peak)});
+  }
+  return scalars;
+}
+
 ProgressPrinter::ProgressPrinter(std::optional<double> every)
     : terminal_(isatty(STDERR_FILENO) == 1), every_(every) {}
 

@@ -1,6 +1,7 @@
 // What rank 0 says while it trains: one line on stderr (by way of the log, so that nobody waits for
-// who reads it), redrawn on a terminal, at most one a second elsewhere; and, where asked for, one
-// JSON object per report in a file that restarts append to.
+// who reads it), redrawn on a terminal, at most one a second elsewhere; where asked for, one JSON
+// object per report in a file that restarts append to; and the same as numbers with names, for
+// curves.
 #pragma once
 
 #include <chrono>
@@ -8,10 +9,12 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/ids.h"
 #include "common/result.h"
 #include "trainer/disk/line_file.h"
+#include "trainer/tensorboard/curve_records.h"
 
 namespace ddprun {
 
@@ -24,6 +27,7 @@ struct ProgressPoint {
   double accuracy = 0;  // Likewise, 0 to 1. NaN: the task knows none.
   double lr = 0;
   double samples_per_second = 0;
+  double step_seconds = 0;  // Mean since the last report.
   std::uint64_t samples_left = 0;
   std::uint32_t ranks = 1;
   std::optional<std::uint64_t> gpu_bytes;        // Of rank 0 on its GPU, now
@@ -35,6 +39,10 @@ struct ProgressPoint {
 // "epoch 3/5 step 1200/4690 loss 0.412 acc 88.1% norm 1.93 lr 1.0e-03 5.1k samples/s (2.6k/rank)
 // eta 0:12 ckpt 1000", in one line; what is not known or says nothing is left out.
 std::string ProgressLine(const ProgressPoint& point);
+
+// "train/loss" and what else is known. `gen` and `mem` as in the metrics file.
+std::vector<Scalar> ScalarsOf(const ProgressPoint& point, Generation generation,
+                              std::uint64_t resident_bytes);
 
 class ProgressPrinter {
  public:

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 
 namespace ddprun {
 namespace {
@@ -38,6 +39,39 @@ TEST(ProgressLine, LeavesOutAnAccuracyThatThereIsNot) {
 TEST(ProgressLine, KnowsNoEtaWithoutASpeed) {
   const ProgressPoint point{.epochs = 1, .samples_left = 100};
   EXPECT_NE(ProgressLine(point).find("0 samples/s eta ?"), std::string::npos);
+}
+
+TEST(Scalars, AreWhatIsKnown) {
+  ProgressPoint point{.epoch = 2,
+                      .step = 1200,
+                      .loss = 0.5,
+                      .accuracy = std::nan(""),
+                      .lr = 1e-3,
+                      .samples_per_second = 5120,
+                      .step_seconds = 0.025,
+                      .ranks = 2};
+  const auto named = [&] {
+    std::map<std::string, double> values;
+    for (const Scalar& scalar : ScalarsOf(point, Generation{3}, 1000)) {
+      values[scalar.tag] = scalar.value;
+    }
+    return values;
+  };
+  std::map<std::string, double> expected = {
+      {"train/loss", 0.5},     {"train/lr", 1e-3}, {"train/samples_per_s", 5120},
+      {"train/step_s", 0.025}, {"run/epoch", 2},   {"run/gen", 3},
+      {"run/world_size", 2},   {"run/mem", 1000},
+  };
+  EXPECT_EQ(named(), expected);
+  point.accuracy = 0.75;
+  point.gradient_norm = 1.5;
+  point.gpu_bytes = 7;
+  point.gpu_peak = 9;
+  expected.insert({{"train/accuracy", 0.75},
+                   {"train/grad_norm", 1.5},
+                   {"run/gpu_mem", 7},
+                   {"run/gpu_mem_peak", 9}});
+  EXPECT_EQ(named(), expected);
 }
 
 TEST(MetricsFile, NamesAFileThatCannotBeWritten) {

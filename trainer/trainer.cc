@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "common/log.h"
+#include "trainer/profiler/memory.h"
 #include "trainer/stop_guard.h"
 #include "trainer/stop_request.h"
 
@@ -55,6 +56,7 @@ Result<TrainingEnd> Trainer::Run() {
   if (metrics_) {
     metrics_->Finish();
   }
+  curves_.Finish();
   if (sample_log_) {
     sample_log_->Finish();
   }
@@ -275,6 +277,7 @@ Result<void> Trainer::Report(std::uint64_t epoch, bool epoch_ended) {
     point.accuracy = dataset_.task.classifies() ? sums[1] / sums[2] : std::nan("");
     point.lr = LearningRate();
     point.samples_per_second = sums[2] / seconds;
+    point.step_seconds = seconds / steps;
     point.samples_left = SamplesLeft();
     point.ranks = env_.world_size;
     point.gradient_norm = learner_->GradientNorm();
@@ -285,6 +288,7 @@ Result<void> Trainer::Report(std::uint64_t epoch, bool epoch_ended) {
     point.last_checkpoint = checkpointing_->last_saved();
     printer_->Print(point, epoch_ended);
     metrics_->Append(point);
+    curves_.Append(point.step, ScalarsOf(point, env_.generation, ResidentBytes()));
     heartbeat_.Report({point.loss, point.samples_per_second, point.last_checkpoint});
   }
   reported_step_ = state_.step;

@@ -33,6 +33,7 @@
 #include "trainer/options/config.h"
 #include "trainer/profiler/profiler.h"
 #include "trainer/progress.h"
+#include "trainer/tensorboard/curve_file.h"
 
 namespace ddprun {
 
@@ -85,9 +86,9 @@ class Trainer {
   Result<std::string> ChooseMemory(const HeldState& held, const std::string& heading,
                                    Choice& choice);  // Rank 0.
   Result<StartPlan> AgreeOnDisk(const std::shared_ptr<Choice>& choice);
-  Result<void> OpenRunFiles();                    // Rank 0.
-  Result<void> ReadStart(Choice& choice);         // Rank 0, on the disk's thread.
-  Result<StartPlan> ChooseStart(Choice& choice);  // Rank 0.
+  Result<void> OpenRunFiles(const StartPlan& plan);  // Rank 0.
+  Result<void> ReadStart(Choice& choice);            // Rank 0, on the disk's thread.
+  Result<StartPlan> ChooseStart(Choice& choice);     // Rank 0.
   Result<void> StartLearner(const StartPlan& plan);
   Result<void> StartFromOthers(const std::vector<Tensor>& given, StartPlan& plan);  // Rank 0.
   Result<void> TakeStep();
@@ -153,6 +154,7 @@ class Trainer {
   std::unique_ptr<Checkpointing> checkpointing_;  // Rank 0 only.
   std::optional<ProgressPrinter> printer_;        // Rank 0 only.
   std::optional<MetricsFile> metrics_;            // Rank 0 only.
+  CurveFile curves_;                              // Likewise.
   std::optional<SampleLog> sample_log_;
   std::optional<BatchFeed> feed_;  // Fills the learner's memory, so taken apart before it.
 

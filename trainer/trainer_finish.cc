@@ -90,6 +90,13 @@ Result<void> Trainer::Finish() {
     state_.metrics["train_accuracy"] = train.accuracy;
     state_.metrics["test_accuracy"] = test.accuracy;
   }
+  std::vector<Scalar> curves;
+  for (const char* const name : {"train_loss", "test_loss", "train_accuracy", "test_accuracy"}) {
+    if (const auto metric = state_.metrics.find(name); metric != state_.metrics.end()) {
+      curves.push_back({std::string("end/") + name, metric->second});
+    }
+  }
+  curves_.Append(state_.step, curves);
   state_.metrics.insert(validation.begin(), validation.end());
   if (stopped_early_) {
     state_.metrics[kStoppedEarly] = 1;

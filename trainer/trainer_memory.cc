@@ -89,7 +89,7 @@ Result<std::string> Trainer::ChooseMemory(const HeldState& held, const std::stri
                           " sends this state to all: " + std::to_string(held.ranks) + " of " +
                           std::to_string(env_.world_size) + " ranks have it in memory");
   }
-  if (const Result<void> opened = OpenRunFiles(); !opened) {
+  if (const Result<void> opened = OpenRunFiles(*plan); !opened) {
     plan = StartPlan{.refusal = opened.error()};
   }
   return ToText(*plan);

@@ -149,19 +149,24 @@ Result<StartPlan> Trainer::AgreeOnDisk(const std::shared_ptr<Choice>& choice) {
   return StartPlanFromText(text);
 }
 
-Result<void> Trainer::OpenRunFiles() {
+// A training that does not begin has no curves to add to.
+Result<void> Trainer::OpenRunFiles(const StartPlan& plan) {
   ASSIGN_OR_RETURN(metrics_, MetricsFile::Open(config_.metrics, env_.generation, env_.world_size));
+  if (plan.kind != StartKind::kFinished) {
+    ASSIGN_OR_RETURN(curves_, CurveFile::Open(config_.run.tensorboard, plan.state.step));
+  }
   run_files_.emplace(config_.checkpoint_dir);
   return {};
 }
 
 Result<void> Trainer::ReadStart(Choice& choice) {
   ASSIGN_OR_RETURN(choice.plan, checkpointing_->ChooseFromDisk(choice.asked, choice.loaded));
-  RETURN_IF_ERROR(OpenRunFiles());  // After the directory was made, where the metrics may be.
   if (RunFiles::StopAsked(config_.checkpoint_dir)) {
     return Error{ErrorKind::kRefused, "'" + (config_.checkpoint_dir / "STOP").native() +
                                           "' asks not to train: remove it to train on"};
   }
+  RETURN_IF_ERROR(
+      OpenRunFiles(choice.plan));  // After the directory was made, where metrics may be.
   if (!choice.loaded && !config_.run.init_from.empty()) {
     ASSIGN_OR_RETURN(choice.given, ReadParameters(RealFileSystem(), config_.run.init_from));
   }

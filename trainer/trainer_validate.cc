@@ -1,8 +1,8 @@
 // Validation on the way: how good the model is on samples that it does not learn from.
 #include <array>
-#include <cmath>
 #include <cstdio>
 #include <string>
+#include <vector>
 
 #include "common/log.h"
 #include "trainer/learning/early_stopping.h"
@@ -25,12 +25,17 @@ Result<void> Trainer::Validate() {
   if (!IsRankZero()) {
     return {};
   }
+  std::vector<Scalar> curves = {{"validation/loss", result.loss}};
+  if (dataset_.task.classifies()) {
+    curves.push_back({"validation/accuracy", result.accuracy});
+  }
+  curves_.Append(state_.step, curves);
   char text[160];
   std::snprintf(text, sizeof text, "validation at step %llu on the %s: loss %.4f",
                 static_cast<unsigned long long>(state_.step),
                 own ? "held-out training samples" : "test set", result.loss);
   std::string line = text;
-  if (std::isfinite(result.accuracy)) {
+  if (dataset_.task.classifies()) {
     std::snprintf(text, sizeof text, ", accuracy %.2f%%", 100 * result.accuracy);
     line += text;
   }

@@ -301,6 +301,36 @@ def docs_name_what_is_there(files):
                     yield f"{page.path}:{number}: names {name}, which is not there"
 
 
+# In a key of docs/troubleshooting.md: what differs from run to run.
+VARIES = re.compile(r"\b(?:HOST:PORT|HOST|PORT|N|TIME|NODE|NAME|DIR|WHO|WHY|WHAT)\b")
+LEAST_OF_A_KEY = 12  # Characters that do not vary.
+
+
+def _entries(page):
+    """(line, keys, text) of each "### `key` `key`" and what stands below it."""
+    for match in re.finditer(r"^### (`.*)\n((?:(?!#).*\n)*)", page.text, re.M):
+        yield page.text.count("\n", 0, match.start()) + 1, re.findall(r"`([^`]+)`", match.group(1)), match.group(2)
+
+
+def messages_are_said(files):
+    """Each message that docs/troubleshooting.md explains is one that the product can print."""
+    page = next((file for file in files if file.path == "docs/troubleshooting.md"), None)
+    if page is None:
+        return
+    product = [file.said for file in files if file.is_cpp and not file.is_test
+               and file.path.startswith(("launcher/", "agent/", "rendezvous/", "trainer/", "common/", "proto/"))]
+    for line, keys, text in _entries(page):
+        for key in keys:
+            parts = [part for part in VARIES.split(key) if part.strip()]
+            pattern = re.compile(r".{0,160}?\0.{0,160}?".join(re.escape(part) for part in parts), re.S)
+            if sum(map(len, parts)) < LEAST_OF_A_KEY:
+                yield f"{page.path}:{line}: '{key}' could be anything"
+            elif not any(pattern.search(said) for said in product):
+                yield f"{page.path}:{line}: nothing says '{key}'"
+        if re.findall(r"^\*\*(\w+):\*\*", text, re.M) != ["Cause", "Confirm", "Do"]:
+            yield f"{page.path}:{line}: an entry has Cause, Confirm and Do"
+
+
 RULES = [reading_order, layers, foreign_headers, pure_cores, json_has_one_door, no_sleep_in_tests, sizes,
          common_stays_common, headers_open_well, tests_are_registered, no_bare_todo, no_place_but_this, readme_table,
-         docs_name_what_is_there]
+         docs_name_what_is_there, messages_are_said]

@@ -7,6 +7,7 @@ import rules
 from source import File, functions_of
 
 HEADER = "// Decides a thing; never does another.\n#pragma once\n"
+ENTRY = "**Cause:** a.\n**Confirm:** b.\n**Do:** c.\n"
 
 # rule, path, text that breaks it, text that does not.
 SAMPLES = [
@@ -68,6 +69,7 @@ SAMPLES = [
     (rules.reading_order, "agent/README.md", "1. `gone`: nothing.\n", "No list here.\n"),
     (rules.readme_table, "README.md", "| `gone/` | nothing |\n", "No table here.\n"),
     (rules.docs_name_what_is_there, "docs/a.md", "see `docs/gone.md`\n", "see `docs/a.md`\n"),
+    (rules.messages_are_said, "docs/troubleshooting.md", "### `nobody says that`\n" + ENTRY, "No entries.\n"),
 ]
 
 
@@ -127,6 +129,24 @@ class WholeTrees(unittest.TestCase):
         common, agent = File("common/a.h", HEADER), File("agent/a.h", HEADER)
         self.assertEqual(list(rules.readme_table([readme, common])), [])
         self.assertEqual(len(list(rules.readme_table([readme, common, agent]))), 1)
+
+    def test_messages_stand_in_the_sources(self):
+        source = File("agent/a.cc", '''
+            Say("node " + node + " is lost: its connection closed "  // Why.
+                "and stays so for " + FormatDuration(grace) + " (said \\"once\\")");
+            ''')
+        def offences(keys, text=ENTRY, file=source):
+            return list(rules.messages_are_said([file, File("docs/troubleshooting.md", f"### {keys}\n{text}")]))
+        for lawful in ("`node NAME is lost: its connection closed and stays so for TIME`", "`its connection closed and stays`",
+                       '`for TIME (said "once")`', "`node NAME is lost` `NAME is lost: its connection`"):
+            self.assertEqual(offences(lawful), [])
+        for false in ("`node n1 is lost: its connection`", "`its connection NAME closed and stays`", "`is lost: it is gone`",
+                      "`stays so for TIME, node NAME is lost`", "`is lost: N`", "`node NAME is lost: its` `nobody says this`"):
+            self.assertEqual(len(offences(false)), 1, false)
+        key = "`its connection closed and stays`"
+        self.assertEqual(len(offences(key, "**Cause:** a.\n**Do:** c.\n")), 1)
+        self.assertEqual(len(offences(key, file=File("tests/a.cc", source.text))), 1)
+        self.assertEqual(len(offences(key, file=File("agent/a.cc", "// its connection closed and stays\n"))), 1)
 
     def test_pages_name_what_is_there(self):
         header = File("agent/core/a.h", HEADER)

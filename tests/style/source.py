@@ -67,6 +67,17 @@ class File:
         return _COMMENT_OR_LITERAL.sub(blank, self.text)
 
     @functools.cached_property
+    def said(self):
+        """What C++ literals say, in their order: neighbours joined, \0 where other code is between two."""
+        text, end = "", 0
+        for match in _COMMENT_OR_LITERAL.finditer(self.text):
+            if match.group().startswith('"'):
+                between = re.sub(r"//[^\n]*", "", self.text[end:match.start()])
+                text += "\0" * bool(between.strip()) + match.group()[1:-1].replace('\\"', '"').replace("\\n", "\n")
+                end = match.end()
+        return text
+
+    @functools.cached_property
     def includes(self):
         """(line, name, quoted?) of every #include."""
         found = []

@@ -24,20 +24,24 @@ struct LineFile::File {
   std::size_t unwritten_bytes = 0;
 
   void Open(const LineFileOptions& options) {
-    Result<void> opened;
-    if (options.make_directory) {
-      opened = MakeDirectories(std::filesystem::path(path).parent_path(), 0755);
-    }
+    Result<UniqueFd> opened = options.open ? options.open(path) : OpenToAppend(options);
     if (opened) {
-      fd = UniqueFd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
-      opened =
-          fd ? Result<void>()
-             : SystemError("write the " + options.what + " (" + options.flag + ")", path, errno);
+      fd = *std::move(opened);
+      return;
     }
+    const std::lock_guard lock(mutex);
+    failed = opened.error();
+  }
+
+  Result<UniqueFd> OpenToAppend(const LineFileOptions& options) const {
+    if (options.make_directory) {
+      RETURN_IF_ERROR(MakeDirectories(std::filesystem::path(path).parent_path(), 0755));
+    }
+    UniqueFd opened(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
     if (!opened) {
-      const std::lock_guard lock(mutex);
-      failed = opened.error();
+      return SystemError("write the " + options.what + " (" + options.flag + ")", path, errno);
     }
+    return opened;
   }
 
   void Write() {

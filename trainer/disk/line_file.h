@@ -7,9 +7,11 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 
+#include "common/files.h"
 #include "common/result.h"
 #include "trainer/disk/disk_thread.h"
 
@@ -19,6 +21,8 @@ struct LineFileOptions {
   std::string what;  // "metrics"
   std::string flag;  // "--metrics"
   bool make_directory = false;
+  // How, on the thread. None: made where it is not there, and appended to.
+  std::function<Result<UniqueFd>(const std::filesystem::path&)> open;
 };
 
 class LineFile {

@@ -64,6 +64,9 @@ void AddRunOptions(CLI::App& app, RunOptions& options) {
                  "Put the first part of the model on the first of these devices, the second on the "
                  "second: cpu,cpu or cuda:0,cuda:1")
       ->delimiter(',');
+  app.add_option("--tensorboard", options.tensorboard,
+                 "Write the curves of the training to event files in this directory, for "
+                 "TensorBoard; a restart begins a new file");
   app.add_option("--profile", options.profile,
                  "Record operators and write a trace per rank to this directory");
   app.add_option("--profile-schedule", options.profile_schedule,

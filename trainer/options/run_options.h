@@ -35,6 +35,7 @@ struct RunOptions {
   std::vector<std::string> freeze;         // Prefixes of parameters' names.
   std::vector<std::string> split_devices;  // Of the model's parts, in order.
   std::filesystem::path profile;           // Directory. Empty: none.
+  std::filesystem::path tensorboard;       // Directory. Empty: none.
   std::string profile_schedule = "1,1,3";
   std::string skew;  // "1:250": rank 1 by 250 ms.
   std::string memory_snapshots = "yes";

@@ -1,0 +1,138 @@
+"""examples/metrics/dashboard.json: of metrics that there are, in Prometheus' language, and each panel shows a real run."""
+
+import itertools
+import json
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+from ddprun_runs import FAKE_WORKER, DdprunTest  # noqa: E402
+from watching_test import PROMTOOL, Watching  # noqa: E402
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+WIDTH = 24  # Grafana's grid.
+# What Grafana puts in by itself.
+GIVEN = {"__range": "5m"}
+
+
+def read(name):
+    with open(os.path.join(ROOT, name)) as file:
+        return file.read()
+
+
+def known_metrics():
+    """name -> its labels, as reference_test compares them with what the product tells."""
+    table = re.search(r"<!-- metrics.*?end of metrics -->", read("docs/watching.md"), re.S).group()
+    return {name: set(labels.replace(" ", "").split(",")) - {""}
+            for name, labels in re.findall(r"^\| `(\w+)` \| \w+ \| ([\w, ]*) \|", table, re.M)}
+
+
+class Dashboard(unittest.TestCase):
+    board = json.loads(read("examples/metrics/dashboard.json"))
+
+    def targets(self):
+        """(name, expression, legend) of each."""
+        return [(f"panel_{panel['id']}_{target['refId']}", target["expr"], target["legendFormat"])
+                for panel in self.board["panels"] for target in panel["targets"]]
+
+    def test_it_names_only_metrics_and_labels_that_there_are(self):
+        known = known_metrics()
+        self.assertGreater(len(known), 20)
+        for name, expression, legend in self.targets():
+            metrics = set(re.findall(r"\bddprun_\w+", expression))
+            self.assertTrue(metrics, name)
+            self.assertEqual(metrics - known.keys(), set(), name)
+            labels = set().union(*(known[metric] for metric in metrics)) | {"job", "instance"}
+            asked = {word.strip() for group in re.findall(r"\b(?:by|on|group_left) \(([^)]*)\)|\{\{(\w+)\}\}",
+                                                          expression + legend) for word in ",".join(group).split(",")}
+            self.assertEqual(asked - labels - {""}, set(), name)
+
+    def test_each_expression_is_of_the_chosen_run(self):
+        variables = {variable["name"] for variable in self.board["templating"]["list"]}
+        self.assertEqual(variables, {"datasource", "run"})
+        for name, expression, _ in self.targets():
+            self.assertIn('ddprun_run_info{run="$run"}', expression, name)
+            self.assertEqual(set(re.findall(r"\$\{?(\w+)", expression)) - {"run", *GIVEN}, set(), name)
+        source = {"type": "prometheus", "uid": "${datasource}"}
+        for panel in self.board["panels"]:
+            self.assertEqual([source] * (1 + len(panel["targets"])),
+                             [panel["datasource"], *(target["datasource"] for target in panel["targets"])])
+
+    def test_panels_have_names_and_places_of_their_own(self):
+        panels = self.board["panels"]
+        for what in ("id", "title"):
+            values = [panel[what] for panel in panels]
+            self.assertEqual(len(set(values)), len(values), values)
+        for panel in panels:
+            place = panel["gridPos"]
+            self.assertTrue(0 <= place["x"] and place["x"] + place["w"] <= WIDTH and place["w"] > 0 < place["h"], panel["title"])
+            refs = [target["refId"] for target in panel["targets"]]
+            self.assertEqual(len(set(refs)), len(refs), panel["title"])
+        for one, other in itertools.combinations(panels, 2):
+            a, b = one["gridPos"], other["gridPos"]
+            apart = (a["x"] + a["w"] <= b["x"] or b["x"] + b["w"] <= a["x"] or
+                     a["y"] + a["h"] <= b["y"] or b["y"] + b["h"] <= a["y"])
+            self.assertTrue(apart, f"{one['title']} lies on {other['title']}")
+
+
+def chosen(expression, run):
+    for name, value in {**GIVEN, "run": run}.items():
+        expression = expression.replace("$" + name, value)
+    return expression
+
+
+@unittest.skipUnless(PROMTOOL, "without promtool")
+class Shown(DdprunTest):
+    place, get, metrics = Watching.place, Watching.get, Watching.metrics
+
+    def promtool(self, *arguments):
+        told = subprocess.run([PROMTOOL, *arguments], capture_output=True, text=True, timeout=60)
+        self.assertEqual(told.returncode, 0, told.stdout + told.stderr)
+
+    def write(self, name, value):
+        with open(self.path(name), "w") as file:
+            json.dump(value, file)  # JSON is YAML.
+        return self.path(name)
+
+    def test_prometheus_reads_each_expression(self):
+        rules = [{"record": name, "expr": chosen(expression, "demo")}
+                 for name, expression, _ in Dashboard("targets").targets()]
+        self.promtool("check", "rules", self.write("rules.yml", {"groups": [{"name": "dashboard", "rules": rules}]}))
+
+    # And nothing of a run that is not chosen.
+    def test_each_panel_shows_a_run_that_has_recovered(self):
+        run = self.start("--nproc-per-node=2", "--max-restarts=3", "--rdzv-id=demo", "--http-listen=127.0.0.1:0",
+                         FAKE_WORKER, "--steps=2", "--on-restart=0", "--on-rank=1", "--exit=3", "--always", "--hang")
+        def recovered():
+            _, text = self.metrics(run)
+            return text if 'phase="first_step"' in text and 'ddprun_worlds_ended_total{cause="worker"} 1' in text and \
+                "ddprun_last_step 2" in text and "ddprun_node_step{" in text else ""
+        text = self.wait_for(recovered, run)
+        run.signal(15)
+        self.assertEqual(run.wait(), 143, run.all())
+        # What a scheduler alone tells.
+        series = re.findall(r"^(\w+)(?:\{(.*)\})? (\S+)$", text + "ddprun_job_seconds_left 100\n", re.M)
+        known = known_metrics()
+        self.assertEqual({name for name, _, _ in series} - known.keys(), set())
+        tests = []
+        for name, expression, _ in Dashboard("targets").targets():
+            for of, shown in (("demo", 1), ("another", 0)):
+                count = f"(count({chosen(expression, of)}) or vector(0)) > bool 0"
+                tests.append({"expr": count, "eval_time": "10m", "exp_samples": [{"labels": "{}", "value": shown}]})
+        self.promtool("test", "rules", self.write("shown.yml", {
+            "evaluation_interval": "15s",
+            "tests": [{
+                "interval": "15s",
+                "input_series": [{"series": f'{name}{{{labels + "," if labels else ""}job="j",instance="i"}}',
+                                  "values": f"{value}+0x60"} for name, labels, value in series],
+                "promql_expr_test": tests}]}))
+
+
+del Watching  # Its tests are its own file's.
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,48 @@
+// A training's curves as TensorBoard reads them: one event file in a directory for each start.
+//
+// Written on a thread, as a line file is (disk/line_file.h): no disk holds up who appends. A disk
+// that is full, at the start or later, is said once and the training goes on without curves; a
+// directory that cannot be one is an error at the start, since that does not pass by itself.
+//
+// TensorBoard reads the files of a directory in the order of their names, and never one that comes
+// before the one it reads. So a new file is named by a second that is later than those of all that
+// are there, whatever this machine's clock says and however soon a restart comes. The file begins
+// with the step from which on older ones are void: no step that is trained twice is shown twice.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "common/files.h"
+#include "common/result.h"
+#include "trainer/disk/line_file.h"
+#include "trainer/tensorboard/curve_records.h"
+
+namespace ddprun {
+
+class CurveFile {
+ public:
+  // None: Append does nothing.
+  CurveFile() = default;
+  // `directory` is made. `step`: the last one that older files are right about. kInvalid: this
+  // directory will not do; not that it has not answered yet.
+  static Result<CurveFile> Open(const std::filesystem::path& directory, std::uint64_t step);
+
+  void Append(std::uint64_t step, std::span<const Scalar> scalars);
+  // Until all is written, but not for long: what still is not is said.
+  void Finish();
+
+ private:
+  void Write(const std::string& records);
+
+  std::optional<LineFile> records_;
+};
+
+// What Open's thread does: events.out.tfevents.<second>.<host>.<pid>.<n>, a new file in
+// `directory`. kUnavailable: the disk is full or fails; kInvalid: anything else.
+Result<UniqueFd> MakeCurveFile(const std::filesystem::path& directory, std::uint64_t second);
+
+}  // namespace ddprun

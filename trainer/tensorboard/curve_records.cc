@@ -1,0 +1,125 @@
+#include "trainer/tensorboard/curve_records.h"
+
+#include <array>
+#include <bit>
+
+namespace ddprun {
+namespace {
+
+// Protobuf's wire types.
+constexpr std::uint32_t kVarint = 0;
+constexpr std::uint32_t kFixed64 = 1;
+constexpr std::uint32_t kBytes = 2;
+constexpr std::uint32_t kFixed32 = 5;
+
+constexpr std::uint32_t kWallTime = 1;
+constexpr std::uint32_t kStep = 2;
+constexpr std::uint32_t kFileVersion = 3;
+constexpr std::uint32_t kSummary = 5;
+constexpr std::uint32_t kSessionLog = 7;
+constexpr std::uint32_t kSummaryValue = 1;
+constexpr std::uint32_t kTag = 1;
+constexpr std::uint32_t kSimpleValue = 2;
+constexpr std::uint32_t kStatus = 1;
+constexpr std::uint64_t kStatusStart = 1;
+
+constexpr std::array<std::uint32_t, 256> kCrcTable = [] {
+  std::array<std::uint32_t, 256> table{};
+  for (std::uint32_t byte = 0; byte < table.size(); ++byte) {
+    std::uint32_t crc = byte;
+    for (int bit = 0; bit < 8; ++bit) {
+      crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0x82f63b78u : 0);
+    }
+    table[byte] = crc;
+  }
+  return table;
+}();
+
+template <class Unsigned>
+void PutFixed(std::string& out, Unsigned value) {
+  for (std::size_t i = 0; i < sizeof value; ++i) {
+    out.push_back(static_cast<char>(value >> (8 * i)));
+  }
+}
+
+void PutVarint(std::string& out, std::uint64_t value) {
+  for (; value >= 0x80; value >>= 7) {
+    out.push_back(static_cast<char>(value | 0x80));
+  }
+  out.push_back(static_cast<char>(value));
+}
+
+void PutKey(std::string& out, std::uint32_t field, std::uint32_t wire_type) {
+  PutVarint(out, field << 3 | wire_type);
+}
+
+void PutBytes(std::string& out, std::uint32_t field, std::string_view bytes) {
+  PutKey(out, field, kBytes);
+  PutVarint(out, bytes.size());
+  out += bytes;
+}
+
+std::string EventAt(double wall_time, std::uint64_t step) {
+  std::string event;
+  PutKey(event, kWallTime, kFixed64);
+  PutFixed(event, std::bit_cast<std::uint64_t>(wall_time));
+  if (step != 0) {  // Protobuf leaves out what is the default.
+    PutKey(event, kStep, kVarint);
+    PutVarint(event, step);
+  }
+  return event;
+}
+
+}  // namespace
+
+std::uint32_t Crc32c(std::string_view bytes) {
+  std::uint32_t crc = ~0u;
+  for (const char c : bytes) {
+    crc = (crc >> 8) ^ kCrcTable[(crc ^ static_cast<unsigned char>(c)) & 0xff];
+  }
+  return ~crc;
+}
+
+std::uint32_t MaskedCrc32c(std::string_view bytes) {
+  return std::rotr(Crc32c(bytes), 15) + 0xa282ead8u;
+}
+
+std::string TfRecord(std::string_view payload) {
+  std::string record;
+  PutFixed(record, static_cast<std::uint64_t>(payload.size()));
+  PutFixed(record, MaskedCrc32c(record));
+  record += payload;
+  PutFixed(record, MaskedCrc32c(payload));
+  return record;
+}
+
+std::string FileVersionEvent(double wall_time) {
+  std::string event = EventAt(wall_time, 0);
+  PutBytes(event, kFileVersion, "brain.Event:2");
+  return event;
+}
+
+std::string SessionStartEvent(double wall_time, std::uint64_t first_step) {
+  std::string status;
+  PutKey(status, kStatus, kVarint);
+  PutVarint(status, kStatusStart);
+  std::string event = EventAt(wall_time, first_step);
+  PutBytes(event, kSessionLog, status);
+  return event;
+}
+
+std::string ScalarsEvent(double wall_time, std::uint64_t step, std::span<const Scalar> scalars) {
+  std::string summary;
+  for (const Scalar& scalar : scalars) {
+    std::string value;
+    PutBytes(value, kTag, scalar.tag);
+    PutKey(value, kSimpleValue, kFixed32);
+    PutFixed(value, std::bit_cast<std::uint32_t>(static_cast<float>(scalar.value)));
+    PutBytes(summary, kSummaryValue, value);
+  }
+  std::string event = EventAt(wall_time, step);
+  PutBytes(event, kSummary, summary);
+  return event;
+}
+
+}  // namespace ddprun
