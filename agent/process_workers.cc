@@ -197,6 +197,7 @@ void ProcessWorkers::OnTimerExpired(const TimerRequest& request) {
 // ---- Hung workers ----
 void ProcessWorkers::TakeStacks(const std::vector<std::uint32_t>& local_ranks, Duration limit,
                                 std::function<void()> done) {
+  live_stacks_.Forget();  // Two tools cannot hold one worker, and these are the last of it.
   std::vector<StackJob> jobs;
   for (const std::uint32_t local : local_ranks) {
     const pid_t pid = runner_.PidOf(local);

@@ -27,7 +27,7 @@ using UnixSocket = boost::asio::local::stream_protocol::socket;
 constexpr char kAsksStatus = 'D';
 constexpr char kAsksControl = 'C';
 constexpr char kAsksNodes = 'A';
-constexpr std::size_t kMostCallers = 16;
+constexpr std::size_t kMostCallers = 64;
 constexpr std::uint32_t kLongestQuestion = 16 * 1024;
 constexpr std::uint32_t kLongestAnswer = 64 << 20;
 constexpr Duration kCallersPatience{5'000};

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <limits>
 #include <optional>
@@ -30,34 +31,65 @@ std::int64_t UnixNow() {  // As the records have it.
 // A worker's own file, read from `at` on.
 struct FileEnd {
   KeptOutput::Past past;
-  std::optional<off_t> at = {};  // None: its last 4 MiB.
+  std::optional<off_t> at = {};     // None: its last 4 MiB.
+  std::optional<off_t> until = {};  // Its end when it was first looked.
   std::string refusal = {};
 };
 
-// On a thread, perhaps for ever. Records of one file after the other, while `piece` has room. True:
-// there may be more at once.
-bool ReadFiles(std::vector<FileEnd>& files, std::size_t most, std::string& piece) {
+// Threads that read files for operators: one that hangs counts until it does not.
+constexpr int kMostReading = kMostAsks;
+std::atomic<int> reading_files = 0;
+
+// What is there of it now.
+UniqueFd OpenEnd(FileEnd& file) {
+  Result<UniqueFd> fd = OpenOrdinary(file.past.file, O_RDONLY, 0);
+  struct stat info {};
+  if (!fd || ::fstat(fd->get(), &info) != 0) {
+    file.refusal = fd ? "cannot be read" : fd.error().message;
+    return {};
+  }
+  constexpr auto kMost = static_cast<off_t>(KeptOutput::kMostOfWorker);
+  file.at = std::min(file.at.value_or(std::max<off_t>(0, info.st_size - kMost)), info.st_size);
+  file.until = file.until.value_or(info.st_size);
+  return *std::move(fd);
+}
+
+// On a thread, perhaps for ever. Records of all files in turn, from number `first` on, while
+// `piece` has room; who does not follow gets what was there when it was first looked. True: there
+// may be more at once.
+bool ReadFiles(std::vector<FileEnd>& files, bool follow, std::size_t most, std::size_t& first,
+               std::string& piece) {
+  std::vector<UniqueFd> open;
   for (FileEnd& file : files) {
-    const Result<UniqueFd> fd = OpenOrdinary(file.past.file, O_RDONLY, 0);
-    struct stat info {};
-    if (!fd || ::fstat(fd->get(), &info) != 0) {
-      file.refusal = fd ? "cannot be read" : fd.error().message;
-      continue;
-    }
-    constexpr auto kMost = static_cast<off_t>(KeptOutput::kMostOfWorker);
-    file.at = std::min(file.at.value_or(std::max<off_t>(0, info.st_size - kMost)), info.st_size);
-    while (true) {
+    open.push_back(OpenEnd(file));
+  }
+  for (bool more = true; more;) {
+    more = false;
+    for (std::size_t n = 0; n < files.size(); ++n) {
+      const std::size_t i = (first + n) % files.size();
+      FileEnd& file = files[i];
+      if (!open[i]) {
+        continue;
+      }
+      const auto at_once = static_cast<off_t>(kReadAtOnce);
+      const off_t left = follow ? at_once : std::min(at_once, *file.until - *file.at);
+      if (left <= 0) {
+        continue;
+      }
       if (piece.size() + kRecordHead + kReadAtOnce > most) {
+        first = i;
         return true;
       }
-      std::string text(kReadAtOnce, '\0');
-      const ssize_t got = ::pread(fd->get(), text.data(), text.size(), *file.at);
+      std::string text(static_cast<std::size_t>(left), '\0');
+      const ssize_t got = ::pread(open[i].get(), text.data(), text.size(), *file.at);
       if (got <= 0) {
-        break;
+        open[i] = {};
+        continue;
       }
       text.resize(static_cast<std::size_t>(got));
       *file.at += got;
       AppendRecord({0, file.past.rank, file.past.generation, file.past.of, std::move(text)}, piece);
+      more = true;
     }
   }
   return false;
@@ -128,14 +160,24 @@ class LogsJob final : public ErrandJob, public std::enable_shared_from_this<Logs
   void Note(const std::string& text) { AppendRecord({0, 0, 0, ErrandStream::kNote, text}, piece_); }
 
   void LookIntoFiles() {
+    if (++reading_files > kMostReading) {
+      --reading_files;
+      return OnFiles(nullptr, nullptr, false);
+    }
     const auto text = std::make_shared<std::string>(std::move(piece_));
     const auto more = std::make_shared<bool>(false);
     // The thread has its own, so that one that is late changes nothing here.
     const auto files = std::make_shared<std::vector<FileEnd>>(*files_);
+    const auto first = std::make_shared<std::size_t>(first_);
+    const auto counted = std::shared_ptr<void>(nullptr, [](void*) { --reading_files; });
     loop_.RunBounded(
-        kFileLimit, [files, text, more, most = most_] { *more = ReadFiles(*files, most, *text); },
-        [weak = weak_from_this(), files, text, more](bool in_time) {
+        kFileLimit,
+        [files, text, more, first, counted, follow = wish_.follow, most = most_] {
+          *more = ReadFiles(*files, follow, most, *first, *text);
+        },
+        [weak = weak_from_this(), files, text, more, first](bool in_time) {
           if (const auto self = weak.lock(); self && self->done_) {
+            self->first_ = in_time ? *first : 0;
             self->OnFiles(in_time ? files : nullptr, text, *more && in_time);
           }
         });
@@ -207,6 +249,7 @@ class LogsJob final : public ErrandJob, public std::enable_shared_from_this<Logs
   const ErrandWish wish_;
   const std::int64_t since_;
   std::shared_ptr<std::vector<FileEnd>> files_ = std::make_shared<std::vector<FileEnd>>();
+  std::size_t first_ = 0;  // Of them, to be read next.
   std::set<std::filesystem::path> known_;
   std::optional<std::uint32_t> terminal_;
   bool noted_ = false;

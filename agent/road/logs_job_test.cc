@@ -118,6 +118,40 @@ TEST_F(LogsJob, AWorkersOwnFileIsReadFromItsEndOn) {
   EXPECT_EQ(Texts(), "");
 }
 
+// A worker that writes faster than anybody reads, and one that has said a word.
+struct GrowingFile : LogsJob {
+  const fs::path file = directory / "stdout.log";
+  const std::string much = std::string(100'000, 'x');
+
+  GrowingFile() {
+    Grow();
+    std::ofstream(directory / "stderr.log") << "quiet";
+    kept->GoesPast(0, ErrandStream::kOut, file);
+    kept->GoesPast(1, ErrandStream::kErr, directory / "stderr.log");
+  }
+  void Grow() const { std::ofstream(file, std::ios::app) << much; }
+};
+
+TEST_F(GrowingFile, HidesNoOther) {
+  std::size_t pieces = 0;
+  Take({.follow = true}, [&] {
+    Grow();
+    return ++pieces == 3;
+  });
+  EXPECT_NE(Texts().find("quiet"), std::string::npos);
+  EXPECT_FALSE(last);
+}
+
+TEST_F(GrowingFile, IsToldAsItWasWhenItWasLookedAt) {
+  Take({}, [&] {
+    Grow();
+    return false;
+  });
+  EXPECT_NE(Texts().find("quiet"), std::string::npos);
+  EXPECT_TRUE(last);
+  EXPECT_EQ(Texts().size(), much.size() + 5);
+}
+
 // Workers may put anything there; a FIFO would block whoever opens it.
 TEST_F(LogsJob, WhatIsNoFileIsSaid) {
   ASSERT_EQ(::mkfifo((directory / "fifo").c_str(), 0600), 0);
