@@ -3,11 +3,14 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <sstream>
@@ -93,9 +96,45 @@ std::string FindInPath(const std::string& name) {
   return "";
 }
 
+// Set by SIGTERM, which is blocked but in WaitFor: nobody wants the stacks of a live worker any
+// more, and it must be let go before this process ends.
+volatile std::sig_atomic_t given_up = 0;
+
+void HearGivenUp() {
+  struct sigaction hear {};
+  hear.sa_handler = [](int) { given_up = 1; };
+  ::sigaction(SIGTERM, &hear, nullptr);
+  sigset_t term;
+  ::sigemptyset(&term);
+  ::sigaddset(&term, SIGTERM);
+  ::sigprocmask(SIG_BLOCK, &term, nullptr);
+}
+
+// Until there is something to read; false: not in time, or given up.
+bool WaitFor(int fd, Clock::time_point deadline) {
+  sigset_t none;
+  ::sigemptyset(&none);
+  while (given_up == 0) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    if (left <= 0) {
+      return false;
+    }
+    const timespec limit{left / 1000, left % 1000 * 1'000'000};
+    pollfd ready{fd, POLLIN, 0};
+    if (const int count = ::ppoll(&ready, 1, &limit, &none); count >= 0 || errno != EINTR) {
+      return count > 0;
+    }
+  }
+  return false;
+}
+
 // In the child of fork: only system calls.
 [[noreturn]] void Execute(char* const* argv, int output) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::setpgid(0, 0);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
   const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   ::dup2(nothing, STDIN_FILENO);
   ::dup2(output, STDOUT_FILENO);
@@ -143,10 +182,9 @@ bool RunTool(std::vector<std::string> command, Clock::time_point deadline,
   bool in_time = child > 0;
   bool whole = false;
   for (std::size_t taken = 0; in_time && taken < kMaxToolBytes;) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    pollfd ready{from_tool.get(), POLLIN, 0};
-    if (left <= 0 || ::poll(&ready, 1, static_cast<int>(left)) == 0) {
-      put("(" + fs::path(command[0]).filename().native() + " took too long: stopped)\n");
+    if (!WaitFor(from_tool.get(), deadline)) {
+      put("(" + fs::path(command[0]).filename().native() +
+          (given_up != 0 ? " was given up)\n" : " took too long: stopped)\n"));
       in_time = false;
       break;
     }
@@ -201,6 +239,17 @@ std::string WhyHandsOff(const std::vector<fs::path>& threads) {
   return "";
 }
 
+// A tool of an operator's that was given up may still hold it.
+void WaitUntilUntraced(const std::vector<fs::path>& threads) {
+  constexpr std::chrono::seconds kMost{3};
+  constexpr std::chrono::milliseconds kLook{50};
+  const Clock::time_point end = Clock::now() + kMost;
+  const auto traced = [](const fs::path& thread) { return StateLetter(thread) == 't'; };
+  while (Clock::now() < end && std::ranges::any_of(threads, traced)) {
+    std::this_thread::sleep_for(kLook);
+  }
+}
+
 // As RunTool. A tool that was killed may have left the stop behind with which it took hold, or one
 // that is to come; SIGCONT ends both.
 bool Hold(pid_t pid, const std::vector<fs::path>& threads, bool live,
@@ -222,6 +271,11 @@ bool DumpStacks(pid_t pid, Duration limit, bool live,
   if (threads.empty()) {
     return false;
   }
+  if (live) {
+    HearGivenUp();
+  } else {
+    WaitUntilUntraced(threads);
+  }
   for (const fs::path& thread : threads) {
     put(KernelView(thread));
   }
@@ -239,7 +293,7 @@ bool DumpStacks(pid_t pid, Duration limit, bool live,
     }
   }
   const std::string gdb = FindInPath("gdb");
-  if (!gdb.empty()) {
+  if (!gdb.empty() && given_up == 0) {
     put("-- gdb:\n");
     Hold(pid, threads, live,
          {gdb, "-nx", "-nw", "-batch", "-p", number, "-ex", "thread apply all backtrace 60"},

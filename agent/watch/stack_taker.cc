@@ -1,9 +1,13 @@
 #include "agent/watch/stack_taker.h"
 
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <mutex>
 #include <utility>
 
 #include "agent/workers/worker_launcher.h"
@@ -15,6 +19,49 @@ namespace ddprun {
 namespace {
 
 constexpr std::size_t kAtOnce = 8;
+
+// A child, from its launch to its end. One that holds a worker which is to go on is asked to let it
+// go; others are killed.
+class Child {
+ public:
+  explicit Child(bool live) : live_(live) {}
+
+  void GiveUp() {
+    if (!live_) {
+      launch.GiveUp();
+    }
+    const std::lock_guard lock(mutex_);
+    given_up_ = true;
+    Signal();
+  }
+
+  // It runs, until Ended; its number may be another's then, and this is not.
+  void Began(int pidfd) {
+    const std::lock_guard lock(mutex_);
+    pidfd_ = pidfd;
+    if (given_up_) {
+      Signal();
+    }
+  }
+  void Ended() {
+    const std::lock_guard lock(mutex_);
+    pidfd_ = -1;
+  }
+
+  LaunchUnderWay launch;
+
+ private:
+  void Signal() const {
+    if (pidfd_ >= 0) {
+      ::syscall(SYS_pidfd_send_signal, pidfd_, live_ ? SIGTERM : SIGKILL, nullptr, 0);
+    }
+  }
+
+  const bool live_;
+  std::mutex mutex_;
+  int pidfd_ = -1;
+  bool given_up_ = false;
+};
 
 }  // namespace
 
@@ -58,7 +105,7 @@ class StackTaker::State : public std::enable_shared_from_this<State> {
   }
 
   void Run(const StackJob& job) {
-    const auto child = std::make_shared<LaunchUnderWay>();
+    const auto child = std::make_shared<Child>(job.live);
     children_.push_back(child);
     loop_.RunBounded(  // It keeps its limit itself, and then has something to write.
         2 * limit_,
@@ -73,22 +120,24 @@ class StackTaker::State : public std::enable_shared_from_this<State> {
 
   // On a thread, which stays for as long as the child, which would die with it (PDEATHSIG). Whoever
   // sweeps up the generation takes its status.
-  static void RunToEnd(const WorkerSpec& spec, LaunchUnderWay& under_way,
+  static void RunToEnd(const WorkerSpec& spec, Child& running,
                        const std::shared_ptr<UniqueFd>& output) {
     const UniqueFd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
     const int out = output ? output->get() : nothing.get();
     const Result<LaunchedWorker> child =
-        nothing ? LaunchWorker(spec, {nothing.get(), out, nothing.get()}, &under_way)
+        nothing ? LaunchWorker(spec, {nothing.get(), out, nothing.get()}, &running.launch)
                 : SystemError("open", "/dev/null", errno);
     if (!child) {
       Log(LogLevel::kWarning, child.error().message);
       return;
     }
+    running.Began(child->pidfd.get());
     siginfo_t ended{};
     while (::waitid(P_PIDFD, static_cast<id_t>(child->pidfd.get()), &ended, WEXITED | WNOWAIT) !=
                0 &&
            errno == EINTR) {
     }
+    running.Ended();
   }
 
   WorkerSpec SpecOf(const StackJob& job) const {
@@ -116,7 +165,7 @@ class StackTaker::State : public std::enable_shared_from_this<State> {
   std::vector<StackJob> jobs_;
   Duration limit_{0};
   std::function<void()> done_;
-  std::vector<std::shared_ptr<LaunchUnderWay>> children_;  // Shared with their threads.
+  std::vector<std::shared_ptr<Child>> children_;  // Shared with their threads.
   std::size_t running_ = 0;
   std::size_t started_ = 0;
   std::uint64_t round_ = 0;

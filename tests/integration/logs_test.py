@@ -187,6 +187,33 @@ class OneNode(Asks):
         self.ask("status")
         self.assertIsNone(run.process.poll())
 
+    def test_who_asks_for_stacks_and_goes_leaves_no_worker_held(self):
+        tools, took = self.path("tools"), self.path("took")
+        os.mkdir(tools)
+        with open(os.path.join(tools, "gdb"), "w") as script:
+            script.write(f"#!/bin/bash\nkill -STOP $5\necho $$ >> {took}\nsleep 600\n")
+        os.chmod(os.path.join(tools, "gdb"), 0o755)
+        run = self.start(f"--rdzv-id={self.run_id}", "--nproc-per-node=2", "--max-restarts=1", FAKE_WORKER, HELLO,
+                         "--hang", environment={"PATH": tools + ":" + os.environ["PATH"]})
+        self.wait_for_workers(run, 2)
+        states = lambda: [re.search(r"State:\t(.)", read_text(f"/proc/{pid}/status"))[1] for _, _, pid in workers]
+        workers = [tuple(map(int, w)) for w in re.findall(r"worker (\d+) (\d+) (\d+)\n", run.out())]
+        with self.subTest("it is ended"):
+            asked = self.start("stacks")
+            self.wait_for(lambda: read_text(took).count("\n") == 2, run, asked)
+            self.assertEqual(states(), ["T", "T"])
+            asked.signal(signal.SIGINT)
+            self.wait_for(lambda: states() == ["S", "S"], run, what="workers that go on")
+            for tool in read_text(took).split():
+                self.wait_for(lambda: not os.path.exists(f"/proc/{tool}"), run, what="the tool's end")
+        with self.subTest("a worker dies meanwhile"):
+            asked = self.start("stacks")
+            self.wait_for(lambda: read_text(took).count("\n") == 4, run, asked)
+            os.kill(workers[0][2], signal.SIGKILL)
+            self.wait_for_workers(run, 2, generation=2)
+            self.assertNotIn("SIGKILL follows", run.err())
+            asked.wait()
+
     def test_watch_ends_with_the_run(self):
         go = self.path("go")
         run = self.start_one("--steps=1000", f"--wait-file={go}", "--exit=0")
