@@ -74,7 +74,9 @@ struct RunFiles::Shared {
 
   // One that cannot be written keeps no other from it.
   Result<void> Write(const RunStory& story) {
-    RETURN_IF_ERROR(NobodyIsLater(story));
+    if (IsOvertaken(story)) {
+      return {};
+    }
     Result<void> state = Replace(kStateFile, JsonText(StateInJson(story)) + "\n");
     if (state && ::lstat((directory / kStateFile).c_str(), &mine) != 0) {
       mine = {};
@@ -88,15 +90,15 @@ struct RunFiles::Shared {
     return state;
   }
 
-  // A server that stood still may come back when the run is over. Read only where somebody else has
-  // written it since.
-  Result<void> NobodyIsLater(const RunStory& story) const {
+  // A server that stood still may come back when a later one has ended the run. Read only where
+  // somebody else has written it since.
+  bool IsOvertaken(const RunStory& story) const {
     struct stat found {};
     const fs::path path = directory / kStateFile;
     if (::lstat(path.c_str(), &found) != 0 || !S_ISREG(found.st_mode) ||
         (found.st_ino == mine.st_ino && found.st_mtim.tv_sec == mine.st_mtim.tv_sec &&
          found.st_mtim.tv_nsec == mine.st_mtim.tv_nsec)) {
-      return {};
+      return false;
     }
     const Result<std::string> text = ReadOrdinary(path, kMostState);
     const nlohmann::json json = text ? ParseJson(*text) : nlohmann::json();
@@ -104,11 +106,7 @@ struct RunFiles::Shared {
                       json["term"].is_number_unsigned() && json["run_id"] == story.run.run_id;
     const Term term{told ? json["term"].get<std::uint64_t>() : 0};
     // What cannot be real is nobody's.
-    if (term > story.term && term <= RealNamesAt(story.unix_ms, kServersAhead).term) {
-      return Error{ErrorKind::kRefused, "a later server of the run has written '" + path.native() +
-                                            "' (term " + std::to_string(term.value) + ")"};
-    }
-    return {};
+    return term > story.term && term <= RealNamesAt(story.unix_ms, kServersAhead).term;
   }
 
   Result<void> Replace(const char* name, const std::string& text) const {
@@ -183,10 +181,9 @@ void RunFiles::Take(bool last) {
   const std::int64_t now = UnixMilliseconds();
   teller_.Look(*run, now);
   RunStatus bare = WithoutAges(*run);
-  const bool changed = last_ != bare;
-  if (changed || last) {
+  const bool over = !run->outcome.empty();
+  if (last_ != bare || (last && !over)) {  // Its end is told as of then.
     last_ = std::move(bare);
-    const bool over = !run->outcome.empty();
     teller_.AddLastSeen(*run);
     RunStory story{.run = *std::move(run),
                    .unix_ms = now,

@@ -13,6 +13,7 @@
 #include "common/asio_loop.h"
 #include "common/files.h"
 #include "common/json.h"
+#include "common/log.h"
 #include "launcher/evidence/run_page.h"
 #include "rendezvous/core/recovery.h"
 #include "rendezvous/real_names.h"
@@ -168,6 +169,33 @@ TEST_F(RunFilesTest, AMadeUpTermKeepsNobodyFromWriting) {
     Serve(Ended());
     EXPECT_EQ(State()["exit_code"], 137) << text;
   }
+}
+
+TEST_F(RunFilesTest, AThousandNodesAreWrittenWhole) {
+  RunStatus run = Running(1'200);
+  const NodeStatus one = run.nodes[0];
+  run.nodes.clear();
+  for (std::uint32_t i = 0; i < 1'000; ++i) {
+    NodeStatus node = one;
+    node.node = "n" + std::to_string(i);
+    node.first_rank = 8 * i;
+    node.workers = 8;
+    node.closeup.ranks.assign(8, one.closeup.ranks[0]);
+    run.nodes.push_back(node);
+  }
+  Serve(run);
+  EXPECT_EQ(State()["nodes"].size(), 1'000u);
+  EXPECT_LT(fs::file_size(directory_ / kReportFile), std::size_t{2} << 20);
+}
+
+// At its end too, where no loop turns any more.
+TEST_F(RunFilesTest, WhatTheDiskRefusesIsSaid) {
+  fs::create_directory(directory_ / kStateFile);
+  StartLog("ddprun", LogLevel::kWarning);
+  testing::internal::CaptureStderr();
+  Serve(Ended());
+  FlushLog(Duration{1'000});
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("it is no ordinary file"));
 }
 
 // Of a server alone, which knows several.

@@ -21,10 +21,10 @@ struct SideWriter::Shared {
     const std::lock_guard one(disk);
     return over ? Result<void>() : write();
   }
-  void End() {
+  Result<void> End() {
     const std::lock_guard one(disk);
-    (void)write();
     over = true;
+    return write();
   }
 };
 
@@ -46,12 +46,7 @@ void SideWriter::Write() {
         }
       },
       [this, refused](bool in_time) {
-        if (!in_time) {
-          SayOnce("writing to '" + parts_.place + "' takes longer than " +
-                  FormatDuration(kPatience) + " (does its disk answer?)");
-        } else if (!refused->empty()) {
-          SayOnce(*refused);
-        } else {
+        if (IsWell(in_time, kPatience, *refused)) {
           said_ = false;
           if (parts_.waits()) {
             Write();
@@ -60,14 +55,28 @@ void SideWriter::Write() {
       });
 }
 
-void SideWriter::SayOnce(const std::string& why) {
-  if (!std::exchange(said_, true)) {
-    Log(LogLevel::kWarning, why + ": " + parts_.consequence);
+// What is refused belongs to the thread until it is in time.
+bool SideWriter::IsWell(bool in_time, Duration limit, const std::string& refused) {
+  if (in_time && refused.empty()) {
+    return true;
   }
+  if (!std::exchange(said_, true)) {
+    Log(LogLevel::kWarning, (in_time ? refused
+                                     : "writing to '" + parts_.place + "' takes longer than " +
+                                           FormatDuration(limit) + " (does its disk answer?)") +
+                                ": " + parts_.consequence);
+  }
+  return false;
 }
 
 void SideWriter::Finish(Duration limit) {
-  (void)FinishesWithin(limit, [shared = shared_] { shared->End(); });
+  const auto refused = std::make_shared<std::string>();
+  const bool in_time = FinishesWithin(limit, [shared = shared_, refused] {
+    if (auto written = shared->End(); !written) {
+      *refused = written.error().message;
+    }
+  });
+  (void)IsWell(in_time, limit, *refused);
 }
 
 }  // namespace ddprun

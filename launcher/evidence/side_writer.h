@@ -34,14 +34,15 @@ class SideWriter {
   // next call, takes along what waits.
   void Write();
 
-  // The loop has ended: what waits is written, if that is possible within `limit`, and then nothing
-  // more, by whoever was left behind either.
+  // The loop has ended: what waits is written, if that is possible within `limit`; where it is not,
+  // that is said too. Then nothing more, by whoever was left behind either.
   void Finish(Duration limit);
 
  private:
   struct Shared;  // With the thread.
 
-  void SayOnce(const std::string& why);
+  // False: it was not.
+  bool IsWell(bool in_time, Duration limit, const std::string& refused);
 
   Loop& loop_;
   const Parts parts_;

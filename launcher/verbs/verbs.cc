@@ -274,7 +274,7 @@ Result<VerbRequest> ParseReport(const std::vector<std::string>& args, const GetE
   ReportRequest request;
   AddServerFlags(line.app, request.server);
   CLI::Option* const output =
-      line.app.add_option("-o,--output", request.output,
+      line.app.add_option("-o,--report-file", request.output,
                           "The file, which is replaced where it is there already (default: "
                           "ddprun-report-RUN.tar.gz, which is not)");
   RETURN_IF_ERROR(line.Parse(args, get_env));
@@ -282,7 +282,7 @@ Result<VerbRequest> ParseReport(const std::vector<std::string>& args, const GetE
     return VerbRequest(HelpRequest{line.app.help()});
   }
   if (output->count() > 0 && request.output.empty()) {
-    return Error{ErrorKind::kInvalid, "--output needs the name of a file"};
+    return Error{ErrorKind::kInvalid, "--report-file needs the name of a file"};
   }
   if (std::ranges::find(line.rest, "") != line.rest.end()) {
     return Error{ErrorKind::kInvalid, "the name of a run directory is empty"};
