@@ -24,7 +24,7 @@ namespace {
 
 constexpr Duration kOutputFlushLimit{500};
 constexpr Duration kSweepLimit{5'000};
-constexpr Duration kEventsFlushLimit{500};
+constexpr Duration kEvidenceLimit{500};
 
 }  // namespace
 
@@ -60,9 +60,12 @@ Result<int> LaunchedNode::Run() {
   loop_.Run();
   watch_.reset();
   agent_->workers.FlushOutput(kOutputFlushLimit);
+  if (evidence_) {
+    evidence_->LookLast();
+  }
   role_.Close();
-  if (events_) {
-    events_->Finish(kEventsFlushLimit);
+  if (evidence_) {
+    evidence_->Finish(kEvidenceLimit);
   }
   return end_->code();
 }
@@ -73,6 +76,7 @@ Result<void> LaunchedNode::SetUp() {
     config_.run_id = "run-" + Hex(static_cast<std::uint64_t>(device()) << 32 | device());
   }
   ASSIGN_OR_RETURN(const NodeSlot slot, NameThisNode(config_));
+  name_ = slot.node;
   if (slot.lock) {
     guard_.HoldUntilGone(slot.lock.get());
   }
@@ -100,7 +104,7 @@ Result<void> LaunchedNode::SetUp() {
   }
   ASSIGN_OR_RETURN(role_, TakeServerRole(loop_, config_, std::move(news)));
   if (role_.coordinator) {
-    TellEventsOf(*role_.coordinator);
+    KeepEvidenceOf(*role_.coordinator);
   }
   RETURN_IF_ERROR(served_files_->Open(role_));
   AgentOptions options = OptionsOf(config_, prepared_, *directory_, slot.node, role_.where);
@@ -149,15 +153,15 @@ std::shared_ptr<EstateKeeper> LaunchedNode::HoldEstate() {
 }
 
 // Where nodes share a directory there, so that whoever serves goes on with one file.
-void LaunchedNode::TellEventsOf(CoordinatorDriver& coordinator) {
-  if (!events_ && (!config_.run_dir.empty() || !directory_->temporary())) {
-    events_ = std::make_unique<EventFile>(loop_, config_.run_dir.empty()
-                                                     ? directory_->path()
-                                                     : std::filesystem::path(config_.run_dir));
+void LaunchedNode::KeepEvidenceOf(CoordinatorDriver& coordinator) {
+  if (!evidence_ && (!config_.run_dir.empty() || !directory_->temporary())) {
+    evidence_ = std::make_unique<RunEvidence>(
+        loop_,
+        config_.run_dir.empty() ? directory_->path() : std::filesystem::path(config_.run_dir),
+        config_.run_id, name_);
   }
-  if (events_) {
-    coordinator.TellEvents(
-        [this](const RunId& run_id, const RunEvent& event) { events_->Keep(run_id, event); });
+  if (evidence_) {
+    evidence_->ServerCame(coordinator);
   }
 }
 
@@ -168,12 +172,15 @@ ServerNews LaunchedNode::News() {
               [this](const NewServer& server) {
                 served_files_->Write(server.endpoint, server.token);
                 server.coordinator.SetToken(server.token);
-                TellEventsOf(server.coordinator);
+                KeepEvidenceOf(server.coordinator);
                 end_->OnServerCame();
               },
           .on_stepped_down =
               [this] {
                 served_files_->Remove();
+                if (evidence_) {
+                  evidence_->ServerWent();
+                }
                 end_->OnServerWent();
               }};
 }

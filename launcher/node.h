@@ -13,9 +13,9 @@
 #include "common/asio_loop.h"
 #include "launcher/command_line/config.h"
 #include "launcher/end/agent_end.h"
+#include "launcher/evidence/run_evidence.h"
 #include "launcher/preparation.h"
 #include "launcher/run_directory.h"
-#include "launcher/server/event_file.h"
 #include "launcher/server/served_files.h"
 #include "launcher/server/server_role.h"
 #include "launcher/server/store_probe.h"
@@ -40,7 +40,7 @@ class LaunchedNode {
   Result<void> MakeRunDirectory();
   std::shared_ptr<EstateKeeper> HoldEstate();
   ServerNews News();
-  void TellEventsOf(CoordinatorDriver& coordinator);
+  void KeepEvidenceOf(CoordinatorDriver& coordinator);
   Result<void> OpenWatch();
   void LeavePageLinks() const;
   CoordinatorDriver* Server() const;
@@ -57,9 +57,10 @@ class LaunchedNode {
   const Preparation prepared_;
   GuardLink guard_;
   std::optional<RunDirectory> directory_;
+  NodeId name_;
   ServerRole role_;
   std::optional<ServedFiles> served_files_;
-  std::unique_ptr<EventFile> events_;  // None: no directory of this run stays.
+  std::unique_ptr<RunEvidence> evidence_;  // None: no directory of this run stays.
   std::unique_ptr<ProcessAgent> agent_;
   std::optional<AgentEnd> end_;
   std::unique_ptr<SrunWatch> srun_watch_;

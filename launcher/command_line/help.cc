@@ -19,6 +19,7 @@ constexpr const char* kUsage = R"(usage: ddprun [options] [--] PROGRAM [argument
        ddprun logs [-f] [--rank=3,7] [--node=n1] [--since=5m]     what its workers print, all nodes
        ddprun stacks [--rank=3,7] [--all] | PID...                where they stand; or processes
        ddprun publish NEW FINAL                                   a worker's result, fenced
+       ddprun report [-o FILE] [DIR...]                           what is known of it, in one file
        ddprun slurm-script [--nodes=N] [--gpus=N] PROGRAM         a batch script for Slurm
 )";
 

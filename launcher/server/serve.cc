@@ -12,8 +12,8 @@
 #include "common/asio_loop.h"
 #include "common/exit_code.h"
 #include "common/log.h"
+#include "launcher/evidence/run_evidence.h"
 #include "launcher/run_token.h"
-#include "launcher/server/event_file.h"
 #include "launcher/server/server_files.h"
 #include "launcher/server/server_role.h"
 #include "launcher/slurm/sealed_token.h"
@@ -24,7 +24,7 @@
 namespace ddprun {
 namespace {
 
-constexpr Duration kEventsFlushLimit{500};
+constexpr Duration kEvidenceLimit{500};
 
 struct Kept {
   std::optional<JournalFile> file;
@@ -130,15 +130,15 @@ int ServeInTurn(const ServerConfig& config, AsioLoop& loop) {
   const auto network = std::make_shared<GrpcNetwork>(loop, *access, *operators);
   network->UseSealed(drawn.sealed, nullptr);
   options.network = network;
-  std::unique_ptr<EventFile> events;
+  std::unique_ptr<RunEvidence> evidence;
   if (!config.run_dir.empty()) {
-    events = std::make_unique<EventFile>(loop, config.run_dir);
+    evidence = std::make_unique<RunEvidence>(loop, config.run_dir, /*run_id=*/"", /*node=*/"");
+    options.on_stepped_down = [&evidence] { evidence->ServerWent(); };
   }
-  options.on_serving = [&events](const NewServer& server) {
+  options.on_serving = [&evidence](const NewServer& server) {
     server.coordinator.SetToken(server.token);
-    if (events) {
-      server.coordinator.TellEvents(
-          [&events](const RunId& run_id, const RunEvent& event) { events->Keep(run_id, event); });
+    if (evidence) {
+      evidence->ServerCame(server.coordinator);
     }
   };
   SuccessionDriver succession(loop, std::move(options), nullptr);
@@ -149,9 +149,12 @@ int ServeInTurn(const ServerConfig& config, AsioLoop& loop) {
   }
   succession.Start();
   const int code = RunUntilStopped(loop);
+  if (evidence) {
+    evidence->LookLast();
+  }
   succession.Close();
-  if (events) {
-    events->Finish(kEventsFlushLimit);
+  if (evidence) {
+    evidence->Finish(kEvidenceLimit);
   }
   return code;
 }

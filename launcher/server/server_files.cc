@@ -62,7 +62,7 @@ Result<ServerPlace> PlaceIn(const fs::path& run_directory) {
   std::error_code none;
   if (fs::is_socket(run_directory / kOperatorsDoor, none)) {
     ServerPlace here;
-    here.door = run_directory;
+    here.door = here.directory = run_directory;
     return here;
   }
   Result<std::string> text = ReadOrdinary(run_directory / "endpoint", kMaxEndpointFile);
@@ -73,6 +73,7 @@ Result<ServerPlace> PlaceIn(const fs::path& run_directory) {
   }
   text->erase(std::min(text->find('\n'), text->size()));
   ServerPlace place;
+  place.directory = run_directory;
   ASSIGN_OR_RETURN(place.endpoint, ParseEndpoint(*text, 0));
   if (const Result<std::string> token = ReadOrdinaryTokenFile(run_directory / "token")) {
     place.access.token = *token;

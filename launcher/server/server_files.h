@@ -46,7 +46,8 @@ struct ServerQuery {
 struct ServerPlace {
   std::filesystem::path door;  // The run directory of a run of one node; empty: `endpoint` counts.
   Endpoint endpoint;
-  Access access;  // An empty token: none was found.
+  Access access;                         // An empty token: none was found.
+  std::filesystem::path directory = {};  // Whose files have told of it; empty: none have.
   std::string Where() const;
 };
 

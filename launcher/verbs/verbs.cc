@@ -1,5 +1,6 @@
 #include "launcher/verbs/verbs.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 
@@ -15,6 +16,8 @@
 
 namespace ddprun {
 namespace {
+
+constexpr std::size_t kMostPackedDirectories = 256;
 
 void AddServerFlags(CLI::App& app, ServerQuery& query) {
   app.add_option("--endpoint", query.endpoint,
@@ -261,11 +264,44 @@ Result<VerbRequest> ParsePublish(const std::vector<std::string>& args) {
   return VerbRequest(PublishWish{line.rest[0], line.rest[1]});
 }
 
+Result<VerbRequest> ParseReport(const std::vector<std::string>& args, const GetEnv& get_env) {
+  VerbLine line(
+      "Packs what is known of a run into one file: its page, state, events, trace, failure and "
+      "logs, the last 16 MiB of each and 256 MiB in all, and no token or key. Of the run "
+      "directories that are named (<log dir>/<run>_<...>, and --run-dir where there is one), "
+      "else of the run of yours that is served on this machine",
+      "report");
+  ReportRequest request;
+  AddServerFlags(line.app, request.server);
+  CLI::Option* const output =
+      line.app.add_option("-o,--report-file", request.output,
+                          "The file, which is replaced where it is there already (default: "
+                          "ddprun-report-RUN.tar.gz, which is not)");
+  RETURN_IF_ERROR(line.Parse(args, get_env));
+  if (line.help) {
+    return VerbRequest(HelpRequest{line.app.help()});
+  }
+  if (output->count() > 0 && request.output.empty()) {
+    return Error{ErrorKind::kInvalid, "--report-file needs the name of a file"};
+  }
+  if (std::ranges::find(line.rest, "") != line.rest.end()) {
+    return Error{ErrorKind::kInvalid, "the name of a run directory is empty"};
+  }
+  if (line.rest.size() > kMostPackedDirectories) {
+    return Invalid("ddprun report takes " + std::to_string(kMostPackedDirectories) +
+                       " run directories at most",
+                   std::to_string(line.rest.size()));
+  }
+  request.directories = line.rest;
+  TakeServer(line, get_env, request.server);
+  return VerbRequest(std::move(request));
+}
+
 }  // namespace
 
 std::vector<std::string> VerbNames() {
-  return {"rendezvous", "env",  "completion", "status", "top",     "logs",
-          "stacks",     "save", "drain",      "stop",   "publish", "slurm-script"};
+  return {"rendezvous", "env",   "completion", "status",  "top",    "logs",        "stacks",
+          "save",       "drain", "stop",       "publish", "report", "slurm-script"};
 }
 
 std::string PerhapsAVerb(const std::vector<std::string>& command, const Error& error) {
@@ -279,7 +315,7 @@ std::string PerhapsAVerb(const std::vector<std::string>& command, const Error& e
 bool IsVerb(const std::string& word) {
   return word == "stacks" || word == "logs" || word == "top" || word == "save" ||
          word == "status" || word == "drain" || word == "stop" || word == "publish" ||
-         word == "slurm-script";
+         word == "report" || word == "slurm-script";
 }
 
 Result<VerbRequest> ParseVerb(const std::vector<std::string>& args, const GetEnv& get_env) {
@@ -294,6 +330,9 @@ Result<VerbRequest> ParseVerb(const std::vector<std::string>& args, const GetEnv
   }
   if (args.front() == "publish") {
     return ParsePublish(args);
+  }
+  if (args.front() == "report") {
+    return ParseReport(args, get_env);
   }
   if (args.front() == "slurm-script") {
     ASSIGN_OR_RETURN(std::string text, ParseSlurmScript(args));
@@ -315,6 +354,7 @@ int CarryOut(const VerbRequest& request) {
                         },
                         [](const ControlWish& wish) { return AskFor(wish); },
                         [](const PublishWish& wish) { return PublishAs(wish, GetProcessEnv); },
+                        [](const ReportRequest& report) { return PackReport(report); },
                         [](const HelpRequest& help) {
                           return std::fputs(help.text.c_str(), stdout) < 0 ? 1 : kExitOk;
                         },

@@ -13,6 +13,7 @@
 #include "launcher/verbs/logs.h"
 #include "launcher/verbs/orders.h"
 #include "launcher/verbs/publish.h"
+#include "launcher/verbs/report.h"
 #include "launcher/verbs/run_stacks.h"
 #include "launcher/verbs/stacks.h"
 #include "launcher/verbs/status.h"
@@ -24,8 +25,9 @@ struct HelpRequest {
   std::string text;
 };
 
-using VerbRequest = std::variant<StacksRequest, RunStacksRequest, LogsRequest, OrderRequest,
-                                 StatusRequest, ControlWish, PublishWish, HelpRequest>;
+using VerbRequest =
+    std::variant<StacksRequest, RunStacksRequest, LogsRequest, OrderRequest, StatusRequest,
+                 ControlWish, PublishWish, ReportRequest, HelpRequest>;
 
 bool IsVerb(const std::string& word);
 

@@ -146,7 +146,8 @@ TEST(Verbs, OneThatWasMeantIsNamed) {
 }
 
 TEST(Verbs, EveryOneHasHelp) {
-  for (const char* verb : {"status", "drain", "stop", "stacks", "publish", "slurm-script"}) {
+  for (const char* verb :
+       {"status", "drain", "stop", "stacks", "publish", "report", "slurm-script"}) {
     ASSERT_TRUE(IsVerb(verb));
     const auto parsed = Parsed({verb, "--help"});
     ASSERT_TRUE(parsed);
@@ -184,6 +185,25 @@ TEST(Verbs, StacksOfProcessesAndOfARun) {
   ASSERT_TRUE(run) << run.error().message;
   EXPECT_TRUE(std::get<RunStacksRequest>(*run).whole);
   EXPECT_EQ(std::get<RunStacksRequest>(*run).wish.kind, ErrandKind::kStacks);
+}
+
+// DDPRUN_OUTPUT is a form of what other verbs print, and no file's name.
+TEST(Verbs, ReportTakesDirectoriesAndAFile) {
+  const auto parsed = Parsed({"report", "logs/a", "-o", "x.tar.gz", "logs/b"},
+                             {{"DDPRUN_OUTPUT", "json"}, {"DDPRUN_TOKEN", "0123456789abcdef"}});
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  const auto& report = std::get<ReportRequest>(*parsed);
+  EXPECT_EQ(report.directories, (std::vector<std::string>{"logs/a", "logs/b"}));
+  EXPECT_EQ(report.output, "x.tar.gz");
+  EXPECT_EQ(report.server.token, "0123456789abcdef");
+  const auto bare = Parsed({"report"}, {{"DDPRUN_OUTPUT", "json"}});
+  ASSERT_TRUE(bare) << bare.error().message;
+  EXPECT_EQ(std::get<ReportRequest>(*bare).output, "");
+  EXPECT_NE(Problem({"report", "-o", ""}), "");
+  EXPECT_NE(Problem({"report", ""}), "");
+  std::vector<std::string> many(300, "logs");
+  many.front() = "report";
+  EXPECT_NE(Problem(many), "");
 }
 
 TEST(Verbs, SaveAndStopSoonAreOrders) {

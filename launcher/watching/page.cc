@@ -41,6 +41,13 @@ std::string_view Between(std::string_view text, std::string_view begin, std::str
   return text.substr(from, text.find(end, from) - from);
 }
 
+std::string PagePolicy(const std::string& more) {
+  return "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; script-src "
+         "'sha256-" +
+         Sha256InBase64(Between(kPageHtml, "<script>", "</script>")) + "'; style-src 'sha256-" +
+         Sha256InBase64(Between(kPageHtml, "<style>", "</style>")) + "'" + more;
+}
+
 bool IsNodeName(const std::string& name) {
   return !name.empty() && name.size() <= kMaxNameBytes &&
          std::ranges::all_of(name, [](char c) { return c >= 0x20 && c < 0x7f; });
@@ -197,15 +204,26 @@ HttpAnswer PageAnswers::Reply(const HttpRequest& request) {
 }
 
 HttpAnswer ThePage() {
-  static const std::string policy =
-      "default-src 'none'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
-      "frame-ancestors 'none'; script-src 'sha256-" +
-      Sha256InBase64(Between(kPageHtml, "<script>", "</script>")) + "'; style-src 'sha256-" +
-      Sha256InBase64(Between(kPageHtml, "<style>", "</style>")) + "'";
+  static const std::string policy = PagePolicy(
+      "; connect-src 'self'; frame-ancestors 'none'");  // The last one works as a header alone.
   return {200,
           std::string(kPageHtml),
           "text/html; charset=utf-8",
           {{"Content-Security-Policy", policy}, {"Referrer-Policy", "no-referrer"}}};
+}
+
+std::string PageWith(const std::string& json) {
+  constexpr std::string_view kHead = "<head>\n";
+  constexpr std::string_view kScript = "<script>";
+  std::string page(kPageHtml);
+  std::string data = "<script type=\"application/json\">";
+  for (const char c : json) {  // Only strings of JSON have it, and mean the same by its number.
+    c == '<' ? data.append("\\u003c") : data.append(1, c);
+  }
+  page.insert(page.find(kScript), data + "</script>\n");
+  page.insert(page.find(kHead) + kHead.size(),
+              "<meta http-equiv=\"Content-Security-Policy\" content=\"" + PagePolicy("") + "\">\n");
+  return page;
 }
 
 }  // namespace ddprun

@@ -51,6 +51,10 @@ class PageAnswers final : public HttpAnswers {
 // The page with its Content-Security-Policy: its own script and style alone.
 HttpAnswer ThePage();
 
+// The page with what it shows in it, as JSON: {"state", "events", "training", "unix_time"}. It
+// opens from a file, asks for nothing, and has its policy in itself.
+std::string PageWith(const std::string& json);
+
 // Where the loop did not answer.
 class LatePage final : public HttpAnswers {
  public:

@@ -64,6 +64,14 @@ class InARunDirectory(Events):
         self.assertEqual((recovered["cause"], recovered["term"]), ("worker", first))
         self.assertGreater(recovered["lost_seconds"], 0)
         self.assertEqual((events[-1]["kind"], events[-1]["term"]), ("ended", last))
+        # So is what it looked like: by who served last.
+        state = json.loads(read_text(os.path.join(self.shared, "state.json")))
+        self.assertEqual((state["run_id"], state["term"]), (self.run_id, last))
+        self.assertNotEqual(state["outcome"], "")
+        report = read_text(os.path.join(self.shared, "report.html"))
+        self.assertIn(f'"headline":"{state["headline"]}"', report)
+        trace = json.loads(read_text(os.path.join(self.shared, "trace.json")))["traceEvents"]
+        self.assertEqual({e["args"]["cause"] for e in trace if e.get("cat") == "recovery"} & {"worker"}, {"worker"})
 
 
 class WithTheNodes(Events):

@@ -12,6 +12,7 @@
 #include "launcher/verbs/control.h"
 #include "launcher/verbs/logs.h"
 #include "launcher/verbs/orders.h"
+#include "launcher/verbs/report.h"
 #include "launcher/verbs/run_stacks.h"
 #include "launcher/verbs/stacks.h"
 #include "launcher/verbs/status.h"
@@ -41,6 +42,9 @@ int PrintStatus(const StatusRequest&) {
   CHECK(false);
 }
 int AskFor(const ControlWish&) {
+  CHECK(false);
+}
+int PackReport(const ReportRequest&) {
   CHECK(false);
 }
 int PublishAs(const PublishWish&, const GetEnv&) {

@@ -9,50 +9,23 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 import unittest
 
-from selenium import webdriver
-from selenium.webdriver.chrome.options import Options
-from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "support"))
 
-from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, LIMIT, DdprunTest, eventually  # noqa: E402
+from browser import BrowserTest, browser  # noqa: E402
+from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, LIMIT, eventually  # noqa: E402
 
 PAGE = os.path.join(HERE, "..", "..", "launcher", "watching", "page.html")
-SHOTS = os.environ.get("PAGE_SHOTS")
 LISTEN = "--http-listen=127.0.0.1:0"
-FLAGS = ("--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync "
-         "--disable-background-networking --disable-component-update --disable-dev-shm-usage "
-         "--window-size=1280,1000")
 STEPS = ("--notify=READY=1\nPHASE=train", "--step-ms=100", "--steps=100000")
 
 
-def browser(directory, *flags):
-    options = Options()
-    for flag in (*FLAGS.split(), *flags, f"--user-data-dir={tempfile.mkdtemp(dir=directory)}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    return webdriver.Chrome(service=Service("/usr/bin/chromedriver"), options=options)
-
-
-class Page(DdprunTest):
-    @classmethod
-    def setUpClass(cls):
-        cls.home = tempfile.TemporaryDirectory(prefix="ddprun_page_test_")
-        cls.addClassCleanup(cls.home.cleanup)
-        cls.chrome = browser(cls.home.name)
-        cls.addClassCleanup(cls.chrome.quit)
-
-    def setUp(self):
-        super().setUp()
-        self.chrome.get("about:blank")
-        self.chrome.get_log("browser")
-
+class Page(BrowserTest):
     def links(self, *query):
         text = self.run_verb("status", "--url", *query)
         return dict(re.findall(r"(look|operate): +(\S+)", text))
@@ -62,30 +35,11 @@ class Page(DdprunTest):
                               text=True, timeout=LIMIT)
         return done.stdout
 
-    def text(self, name):
-        return self.chrome.find_element(By.ID, name).text
-
-    def shows(self, name, pattern, limit=LIMIT):
-        found = eventually(lambda: re.search(pattern, self.text(name)), limit)
-        self.assertTrue(found, f"/{pattern}/ in #{name}: {self.text(name)!r}\n{self.chrome.get_log('browser')}")
-
     def open_alone(self, *arguments, link="operate"):
         run = self.start(LISTEN, *arguments)
         self.wait_for(lambda: self.links(), run)
         self.chrome.get(self.links()[link])
         return run
-
-    def nothing_foreign(self):
-        origin = self.chrome.execute_script("return location.origin")
-        asked = self.chrome.execute_script(
-            "return performance.getEntriesByType('resource').map(e => e.name)")
-        self.assertEqual([a for a in asked if not a.startswith(origin)], [])
-        bad = [line for line in self.chrome.get_log("browser") if line["level"] == "SEVERE"]
-        self.assertEqual(bad, [])
-
-    def shot(self, name, chrome=None):
-        if SHOTS:
-            (chrome or self.chrome).save_screenshot(os.path.join(SHOTS, name))
 
     def test_a_failure_is_seen_as_it_happens(self):
         run = self.open_alone("--nproc-per-node=4", "--max-restarts=3", FAKE_WORKER, HELLO, *STEPS)

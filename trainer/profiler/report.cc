@@ -4,14 +4,13 @@
 #include <cmath>
 #include <cstdio>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
+#include "proto/trace_file.h"
+
 namespace ddprun {
 namespace {
-
-using nlohmann::json;
 
 constexpr std::size_t kNameWidth = 46;
 constexpr std::uint64_t kFirstAsyncRow = 1'000'000;  // Above any thread's number.
@@ -100,10 +99,6 @@ const char* CategoryOf(EventKind kind) {
   return "";
 }
 
-json NameOfRow(const char* what, std::uint32_t rank, std::uint64_t row, const std::string& name) {
-  return {{"name", what}, {"ph", "M"}, {"pid", rank}, {"tid", row}, {"args", {{"name", name}}}};
-}
-
 }  // namespace
 
 std::string OperatorTable(std::vector<ProfiledEvent> events, std::size_t rows) {
@@ -138,8 +133,8 @@ std::string ChromeTrace(std::vector<ProfiledEvent> events, std::uint32_t rank) {
   std::sort(events.begin(), events.end(), [](const ProfiledEvent& a, const ProfiledEvent& b) {
     return std::pair(a.begin, -a.end) < std::pair(b.begin, -b.end);
   });
-  json out = json::array();
-  out.push_back(NameOfRow("process_name", rank, 0, "rank " + std::to_string(rank)));
+  TraceFile trace;
+  trace.NameProcess(rank, "rank " + std::to_string(rank));
   std::map<std::uint64_t, bool> threads;
   std::vector<std::int64_t> async_ends;
   for (const ProfiledEvent& event : events) {
@@ -148,23 +143,16 @@ std::string ChromeTrace(std::vector<ProfiledEvent> events, std::uint32_t rank) {
       const std::size_t before = async_ends.size();
       row = kFirstAsyncRow + FreeRow(async_ends, event);
       if (async_ends.size() > before) {
-        out.push_back(NameOfRow("thread_name", rank, row, "communication"));
+        trace.NameThread({rank, row}, "communication");
       }
     } else if (threads.emplace(row, true).second) {
-      out.push_back(NameOfRow("thread_name", rank, row, "thread " + std::to_string(row)));
+      trace.NameThread({rank, row}, "thread " + std::to_string(row));
     }
-    out.push_back({{"name", event.name},
-                   {"cat", CategoryOf(event.kind)},
-                   {"ph", "X"},
-                   {"ts", static_cast<double>(event.begin - origin) / 1e3},
-                   {"dur", static_cast<double>(event.end - event.begin) / 1e3},
-                   {"pid", rank},
-                   {"tid", row},
-                   {"args", {{"bytes", event.bytes}}}});
+    trace.Slice({rank, row}, event.name, CategoryOf(event.kind),
+                static_cast<double>(event.begin - origin) / 1e3,
+                static_cast<double>(event.end - event.begin) / 1e3, {{"bytes", event.bytes}});
   }
-  return json{{"traceEvents", std::move(out)}, {"displayTimeUnit", "ms"}}.dump(
-             -1, ' ', false, json::error_handler_t::replace) +
-         "\n";
+  return std::move(trace).Text();
 }
 
 }  // namespace ddprun

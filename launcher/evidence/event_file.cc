@@ -1,11 +1,10 @@
-#include "launcher/server/event_file.h"
+#include "launcher/evidence/event_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <mutex>
 #include <optional>
@@ -15,7 +14,6 @@
 
 #include "common/files.h"
 #include "common/json.h"
-#include "common/log.h"
 #include "launcher/status_json.h"
 #include "rendezvous/messages/history.h"
 
@@ -23,18 +21,18 @@ namespace ddprun {
 namespace {
 
 // Looked at for what another server wrote: as much as nodes may have kept, in longer words.
-constexpr std::size_t kTail = 3 * History::kMostBytes;
-constexpr unsigned kMode = 0644;
+constexpr std::size_t kEventTail = 3 * History::kMostBytes;
+constexpr unsigned kEventMode = 0644;
 
-using Place = std::pair<RunId, EventMark>;
+using EventPlace = std::pair<RunId, EventMark>;
 
-struct Line {
-  Place place;
+struct EventLine {
+  EventPlace place;
   std::string text;
 };
 
 // Of a line of ours; {}: it is none.
-Place PlaceOf(std::string_view line) {
+EventPlace PlaceOf(std::string_view line) {
   const nlohmann::json json = ParseJson(line);
   const auto number = [&json](const char* name) {
     const auto found = json.is_object() ? json.find(name) : json.end();
@@ -54,27 +52,17 @@ struct EventFile::Shared {
   const std::filesystem::path path;
   const std::filesystem::path before;
 
-  std::atomic<bool> writing = false;
-
   std::mutex mutex;  // Of all below.
-  std::vector<Line> waiting;
+  std::vector<EventLine> waiting;
   std::size_t bytes = 0;
 
-  std::mutex disk;  // Of all below: one writes.
-  std::optional<std::set<Place>> there;
-  bool torn = false;  // The file does not end with a whole line.
-  bool over = false;  // Nothing is written any more, by whoever was left behind.
-
-  void End() {
-    const std::lock_guard one(disk);
-    (void)AppendLocked();
-    over = true;
-  }
+  std::optional<std::set<EventPlace>> there;  // This and the next: whose turn it is to write.
+  bool torn = false;                          // The file does not end with a whole line.
 
   // What stands at its end, once; and at that of the file before, where this one is short.
   Result<void> Look(int fd, std::uint64_t size) {
     there.emplace();
-    if (size < kTail) {
+    if (size < kEventTail) {
       const Result<UniqueFd> old = OpenOrdinary(before, O_RDONLY, 0);
       struct stat found {};
       if (old && ::fstat(old->get(), &found) == 0) {
@@ -85,7 +73,7 @@ struct EventFile::Shared {
   }
 
   Result<void> Note(int fd, std::uint64_t size) {
-    std::string tail(std::min<std::uint64_t>(size, kTail), '\0');
+    std::string tail(std::min<std::uint64_t>(size, kEventTail), '\0');
     const ssize_t got =
         ::pread(fd, tail.data(), tail.size(), static_cast<off_t>(size - tail.size()));
     if (got < 0) {
@@ -105,14 +93,7 @@ struct EventFile::Shared {
 
   // What waits. Taken only by whoever may write: who waits for this has waited for all of it.
   Result<void> Append() {
-    const std::lock_guard one(disk);
-    return AppendLocked();
-  }
-  Result<void> AppendLocked() {
-    if (over) {
-      return {};
-    }
-    std::vector<Line> lines = Take();
+    std::vector<EventLine> lines = Take();
     Result<void> written = lines.empty() ? Result<void>() : Write(lines);
     if (!written) {
       PutBack(std::move(lines));
@@ -120,10 +101,10 @@ struct EventFile::Shared {
     return written;
   }
 
-  Result<void> Write(const std::vector<Line>& lines) {
+  Result<void> Write(const std::vector<EventLine>& lines) {
     for (bool again = false;; again = true) {
       ASSIGN_OR_RETURN(const UniqueFd fd,
-                       OpenOrdinary(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, kMode));
+                       OpenOrdinary(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, kEventMode));
       struct stat found {};
       if (::fstat(fd.get(), &found) != 0) {
         return SystemError("look at the events", path.native(), errno);
@@ -140,7 +121,7 @@ struct EventFile::Shared {
         continue;
       }
       std::string text = torn ? "\n" : "";
-      for (const Line& line : lines) {
+      for (const EventLine& line : lines) {
         text += there->contains(line.place) ? "" : line.text;
       }
       torn = true;
@@ -155,7 +136,7 @@ struct EventFile::Shared {
     return !waiting.empty();
   }
   // As far as there is room for it beside what has come since.
-  void PutBack(std::vector<Line> lines) {
+  void PutBack(std::vector<EventLine> lines) {
     const std::lock_guard lock(mutex);
     while (!lines.empty() && bytes + lines.back().text.size() <= kMostWaiting) {
       bytes += lines.back().text.size();
@@ -163,7 +144,7 @@ struct EventFile::Shared {
       lines.pop_back();
     }
   }
-  std::vector<Line> Take() {
+  std::vector<EventLine> Take() {
     const std::lock_guard lock(mutex);
     bytes = 0;
     return std::exchange(waiting, {});
@@ -171,7 +152,12 @@ struct EventFile::Shared {
 };
 
 EventFile::EventFile(Loop& loop, std::filesystem::path directory)
-    : loop_(loop), shared_(std::make_shared<Shared>(directory)) {}
+    : shared_(std::make_shared<Shared>(directory)),
+      writer_(loop,
+              {.place = shared_->path.native(),
+               .consequence = "events of this run are not in that file until it can be written",
+               .write = [shared = shared_] { return shared->Append(); },
+               .waits = [shared = shared_] { return shared->Waits(); }}) {}
 
 EventFile::~EventFile() = default;
 
@@ -179,7 +165,7 @@ void EventFile::Keep(const RunId& run_id, const RunEvent& event) {
   OrderedJson json;
   json["run_id"] = run_id;
   json.update(EventInJson(event));
-  Line line{{run_id, event.mark()}, JsonText(json) + "\n"};
+  EventLine line{{run_id, event.mark()}, JsonText(json) + "\n"};
   {
     const std::lock_guard lock(shared_->mutex);
     if (shared_->bytes + line.text.size() > kMostWaiting) {
@@ -188,49 +174,7 @@ void EventFile::Keep(const RunId& run_id, const RunEvent& event) {
     shared_->bytes += line.text.size();
     shared_->waiting.push_back(std::move(line));
   }
-  Write();
-}
-
-// Nothing where a thread is at it still, be it one that was left behind: it, or the next event,
-// takes along what waits.
-void EventFile::Write() {
-  if (shared_->writing.exchange(true)) {
-    return;
-  }
-  const auto refused = std::make_shared<std::string>();
-  // Its end is that of the writing, also where no thread could be had for it.
-  const std::shared_ptr<void> end(nullptr, [shared = shared_](void*) { shared->writing = false; });
-  loop_.RunBounded(
-      kPatience,
-      [shared = shared_, refused, end] {
-        if (auto written = shared->Append(); !written) {
-          *refused = written.error().message;
-        }
-      },
-      [this, refused](bool in_time) {
-        if (!in_time) {
-          SayOnce("writing to '" + shared_->path.native() + "' takes longer than " +
-                  FormatDuration(kPatience) + " (does its disk answer?)");
-        } else if (!refused->empty()) {
-          SayOnce(*refused);
-        } else {
-          said_ = false;
-          if (shared_->Waits()) {
-            Write();
-          }
-        }
-      });
-}
-
-void EventFile::SayOnce(const std::string& why) {
-  if (!std::exchange(said_, true)) {
-    Log(LogLevel::kWarning,
-        why + ": events of this run are not in that file until it can be written");
-  }
-}
-
-void EventFile::Finish(Duration limit) {
-  (void)FinishesWithin(limit, [shared = shared_] { shared->End(); });
+  writer_.Write();
 }
 
 }  // namespace ddprun

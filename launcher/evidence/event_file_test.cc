@@ -1,4 +1,4 @@
-#include "launcher/server/event_file.h"
+#include "launcher/evidence/event_file.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

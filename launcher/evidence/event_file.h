@@ -7,8 +7,8 @@
 // at its end is not written again. A line has number and term, so that whoever reads can order what
 // two servers wrote beside each other.
 //
-// Never holds the loop up: one write at a time, on a thread that may be left behind; what does not
-// fit into kMostWaiting meanwhile is dropped, and that is said once, as is what the disk refuses.
+// Never holds the loop up (side_writer.h): what does not fit into kMostWaiting meanwhile is
+// dropped, and that is said once, as is what the disk refuses.
 #pragma once
 
 #include <filesystem>
@@ -16,6 +16,7 @@
 #include <string>
 
 #include "common/loop.h"
+#include "launcher/evidence/side_writer.h"
 #include "rendezvous/messages/run_event.h"
 
 namespace ddprun {
@@ -24,7 +25,6 @@ class EventFile {
  public:
   static constexpr std::size_t kMostBytes = std::size_t{8} << 20;
   static constexpr std::size_t kMostWaiting = std::size_t{1} << 20;
-  static constexpr Duration kPatience{2'000};  // Of one write; then it is said.
 
   EventFile(Loop& loop, std::filesystem::path directory);
   ~EventFile();
@@ -36,17 +36,13 @@ class EventFile {
 
   // The loop has ended: what waits is written, if that is possible within `limit`, and then nothing
   // more.
-  void Finish(Duration limit);
+  void Finish(Duration limit) { writer_.Finish(limit); }
 
  private:
   struct Shared;  // With the thread.
 
-  void Write();
-  void SayOnce(const std::string& why);
-
-  Loop& loop_;
   const std::shared_ptr<Shared> shared_;
-  bool said_ = false;
+  SideWriter writer_;
 };
 
 }  // namespace ddprun

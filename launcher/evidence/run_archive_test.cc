@@ -1,0 +1,203 @@
+#include "launcher/evidence/run_archive.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class RunArchiveTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    char made[] = "/tmp/ddprun_archive_XXXXXX";
+    ASSERT_NE(::mkdtemp(made), nullptr);
+    base_ = made;
+    run_ = base_ / "run";
+    fs::create_directories(run_ / "attempt_0" / "0");
+    fs::create_directories(run_ / "attempt_0" / "1");
+  }
+  void TearDown() override { fs::remove_all(base_); }
+
+  static void Write(const fs::path& path, const std::string& text) {
+    std::ofstream(path, std::ios::binary) << text;
+  }
+  static std::string Read(const fs::path& path) {
+    std::ostringstream text;
+    text << std::ifstream(path, std::ios::binary).rdbuf();
+    return text.str();
+  }
+  Result<Archived> Pack(const ArchiveBounds& bounds = {}, std::vector<MadeFile> made = {},
+                        std::vector<fs::path> directories = {}) {
+    auto archive = TarGz::Make(base_ / "out.tar.gz", IfThere::kReplace);
+    EXPECT_TRUE(archive);
+    ArchiveWish wish{.root = "root",
+                     .directories = directories.empty() ? std::vector{run_} : directories,
+                     .made = std::move(made)};
+    Result<Archived> packed = ArchiveRun(wish, *archive, bounds);
+    if (packed) {
+      EXPECT_TRUE(archive->Finish());
+      // As anybody would.
+      fs::remove_all(base_ / "root");
+      const std::string command = "tar -C " + base_.native() + " -xzf " +
+                                  (base_ / "out.tar.gz").native() + " 2>" +
+                                  (base_ / "tar.err").native();
+      EXPECT_EQ(std::system(command.c_str()), 0) << Read(base_ / "tar.err");
+      EXPECT_EQ(Read(base_ / "tar.err"), "");
+    }
+    return packed;
+  }
+  std::string Packed(const std::string& name) const { return Read(base_ / "root" / name); }
+
+  fs::path base_;
+  fs::path run_;
+};
+
+TEST_F(RunArchiveTest, HasWhatDdprunLeavesAndNothingElse) {
+  Write(run_ / "state.json", "{}");
+  Write(run_ / "events.jsonl", std::string(1'000, 'e'));
+  Write(run_ / "token", "a secret of many letters");
+  Write(run_ / "page", "operate: http://n0/#key=a secret of many letters");
+  Write(run_ / "weights.bin", "a secret of many letters");
+  Write(run_ / "attempt_0" / "1" / "stderr.log", "boom\n");
+  Write(run_ / "attempt_0" / "1" / "token", "a secret of many letters");
+  const auto packed = Pack();
+  ASSERT_TRUE(packed);
+  EXPECT_EQ(packed->files, 3u);
+  EXPECT_EQ(packed->bytes, 1'007u);
+  EXPECT_EQ(packed->left_out, 4u);
+  EXPECT_EQ(Packed("state.json"), "{}");
+  EXPECT_EQ(Packed("events.jsonl"), std::string(1'000, 'e'));
+  EXPECT_EQ(Packed("attempt_0/1/stderr.log"), "boom\n");
+  EXPECT_THAT(Packed("MANIFEST"), HasSubstr("\ntoken: none of those that are packed\n"));
+  for (const auto& entry : fs::recursive_directory_iterator(base_ / "root")) {
+    if (entry.is_regular_file()) {
+      EXPECT_THAT(Read(entry.path()), Not(HasSubstr("a secret"))) << entry.path();
+    }
+  }
+  EXPECT_EQ(fs::status(base_ / "out.tar.gz").permissions(),
+            fs::perms::owner_read | fs::perms::owner_write);
+}
+
+TEST_F(RunArchiveTest, WhatIsNoOrdinaryFileIsNamedAlone) {
+  Write(base_ / "elsewhere", "not the run's");
+  fs::create_directories(base_ / "other" / "0");
+  Write(base_ / "other" / "0" / "stdout.log", "not the run's");
+  ASSERT_EQ(::mkfifo((run_ / "state.json").c_str(), 0600), 0);
+  fs::create_symlink(base_ / "elsewhere", run_ / "failure.json");
+  fs::create_directory_symlink(base_ / "other", run_ / "attempt_1");
+  fs::create_directory_symlink(base_ / "other" / "0", run_ / "attempt_0" / "2");
+  fs::create_directory(run_ / "trace.json");
+  const auto packed = Pack();
+  ASSERT_TRUE(packed);
+  EXPECT_EQ(packed->files, 0u);
+  EXPECT_EQ(packed->left_out, 5u);
+  EXPECT_THAT(Packed("MANIFEST"), HasSubstr("attempt_1: no ordinary file"));
+}
+
+TEST_F(RunArchiveTest, OfALongLogThereIsItsEnd) {
+  Write(run_ / "attempt_0" / "0" / "stdout.log", std::string(5'000, 'a') + "the end");
+  ASSERT_TRUE(Pack({.file = 1'000}));
+  EXPECT_EQ(Packed("attempt_0/0/stdout.log"), std::string(993, 'a') + "the end");
+  EXPECT_THAT(Packed("MANIFEST"), HasSubstr("the last 1000 of 5007 bytes"));
+}
+
+// Else the first ranks' would be all that there is.
+TEST_F(RunArchiveTest, LogsShareTheRoom) {
+  Write(run_ / "state.json", std::string(100, 's'));
+  Write(run_ / "attempt_0" / "0" / "stdout.log", std::string(50, '0'));
+  Write(run_ / "attempt_0" / "0" / "stderr.log", std::string(5'000, '1'));
+  Write(run_ / "attempt_0" / "1" / "stdout.log", std::string(5'000, '2'));
+  const auto packed = Pack({.file = 4'000, .all = 1'150});
+  ASSERT_TRUE(packed);
+  EXPECT_EQ(packed->bytes, 1'150u);
+  EXPECT_EQ(Packed("state.json").size(), 100u);
+  EXPECT_EQ(Packed("attempt_0/0/stdout.log").size(), 50u);
+  EXPECT_EQ(Packed("attempt_0/0/stderr.log").size(), 500u);
+  EXPECT_EQ(Packed("attempt_0/1/stdout.log").size(), 500u);
+  const auto few = Pack({.files = 2});
+  ASSERT_TRUE(few);
+  EXPECT_EQ(few->files, 2u);
+  EXPECT_THAT(Packed("MANIFEST"), HasSubstr("more files than are packed"));
+}
+
+TEST_F(RunArchiveTest, WhatWasMadeNowTakesAFilesPlace) {
+  Write(run_ / "report.html", "old");
+  ASSERT_TRUE(Pack({}, {{"report.html", "new"}}));
+  EXPECT_EQ(Packed("report.html"), "new");
+  EXPECT_THAT(Packed("MANIFEST"), HasSubstr("report.html: one that was made just now"));
+}
+
+TEST_F(RunArchiveTest, SeveralDirectoriesKeepApart) {
+  Write(run_ / "events.jsonl", "one");
+  fs::create_directory(base_ / "a name");
+  Write(base_ / "a name" / "events.jsonl", "two");
+  ASSERT_TRUE(Pack({}, {}, {run_, base_ / "a name" / ""}));
+  EXPECT_EQ(Packed("0-run/events.jsonl"), "one");
+  EXPECT_EQ(Packed("1-a_name/events.jsonl"), "two");
+}
+
+TEST_F(RunArchiveTest, WhatIsNoDirectoryIsRefusedAndLeavesNothing) {
+  ASSERT_EQ(::mkfifo((base_ / "fifo").c_str(), 0600), 0);
+  for (const char* const name : {"fifo", "nothing"}) {
+    const auto packed = Pack({}, {}, {base_ / name});
+    ASSERT_FALSE(packed);
+    EXPECT_EQ(packed.error().kind, ErrorKind::kInvalid);
+  }
+  EXPECT_FALSE(fs::exists(base_ / "out.tar.gz"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(base_), fs::directory_iterator()), 2);
+}
+
+TEST_F(RunArchiveTest, WhatIsThereIsReplacedWhenAskedForAlone) {
+  const fs::path out = base_ / "there";
+  Write(out, "mine");
+  EXPECT_FALSE(TarGz::Make(out, IfThere::kKeep));
+  {
+    const auto unfinished = TarGz::Make(out, IfThere::kReplace);
+    ASSERT_TRUE(unfinished);
+  }
+  EXPECT_EQ(Read(out), "mine");
+  fs::remove(out);
+  auto late = TarGz::Make(out, IfThere::kKeep);
+  ASSERT_TRUE(late);
+  Write(out, "mine");  // Meanwhile.
+  EXPECT_FALSE(late->Finish());
+  EXPECT_EQ(Read(out), "mine");
+  auto replaced = TarGz::Make(out, IfThere::kReplace);
+  ASSERT_TRUE(replaced);
+  EXPECT_TRUE(replaced->Finish());
+  EXPECT_NE(Read(out), "mine");
+  ASSERT_EQ(::mkfifo((base_ / "fifo").c_str(), 0600), 0);
+  EXPECT_FALSE(TarGz::Make(base_ / "fifo", IfThere::kReplace));
+}
+
+TEST(TarHeader, CutsALongNameAtASlash) {
+  const std::string deep = std::string(80, 'd') + "/" + std::string(60, 'f');
+  const auto header = TarHeader(deep, 8, 0);
+  ASSERT_TRUE(header);
+  EXPECT_EQ(header->size(), 512u);
+  EXPECT_EQ(header->substr(0, 60), std::string(60, 'f'));
+  EXPECT_EQ(header->substr(345, 80), std::string(80, 'd'));
+  EXPECT_EQ(header->substr(124, 12), std::string("00000000010\0", 12));
+  EXPECT_FALSE(TarHeader(std::string(101, 'f'), 8, 0));
+  EXPECT_FALSE(TarHeader(std::string(200, 'd') + "/" + std::string(90, 'f'), 8, 0));
+}
+
+TEST(AsFileName, KeepsNothingThatAShellOrAPathUnderstands) {
+  EXPECT_EQ(AsFileName("../a b;$(c)\n"), "_.._a_b___c__");
+  EXPECT_EQ(AsFileName(""), "_");
+  EXPECT_EQ(AsFileName(std::string(500, 'x')).size(), 64u);
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,73 @@
+// What a run looks like, and how it ended, as files in its directory, by whoever serves it:
+//
+//   state.json    the run as `ddprun status -o json` tells it: when it changed, once a second at
+//                 most, and at the end
+//   report.html   at its end, or at that of its server: the status page with all that it showed
+//   trace.json    likewise: starts, recoveries and worlds for Perfetto
+//
+// Each is replaced at once or stays as it was. What is no ordinary file is left alone, and so is
+// all that a later server of the run has written. A disk that hangs or is full holds nothing up
+// (side_writer.h).
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "common/loop.h"
+#include "launcher/evidence/run_story.h"
+#include "launcher/evidence/side_writer.h"
+
+namespace ddprun {
+
+inline constexpr const char* kStateFile = "state.json";
+inline constexpr const char* kReportFile = "report.html";
+inline constexpr const char* kTraceFile = "trace.json";
+
+class RunFiles {
+ public:
+  static constexpr Duration kPeriod{1'000};
+
+  // What the server tells of a run; nullopt: it does not know it.
+  using Look = std::function<std::optional<RunStatus>(const RunId&)>;
+
+  // `run_id`: empty: the run that has the first event, and after its end the next one's. `node`:
+  // that carries the server, for people.
+  RunFiles(Loop& loop, const std::filesystem::path& directory, RunId run_id, std::string node);
+  RunFiles(const RunFiles&) = delete;
+  RunFiles& operator=(const RunFiles&) = delete;
+
+  // All on the loop. A server is here, and reigns with this term;
+  void Begin(Look look, Term term);
+  // this has happened to a run of it;
+  void Note(const RunId& run_id, const RunEvent& event);
+  // it is no more, and another one may be;
+  void Stop();
+  // or it ends right now, with the process.
+  void LookLast();
+
+  // The loop has ended.
+  void Finish(Duration limit) { writer_.Finish(limit); }
+
+ private:
+  struct Shared;  // With the thread.
+
+  void LookAgain();
+  void Take(bool last);
+
+  Loop& loop_;
+  const std::string node_;
+  const bool any_run_;
+  RunId run_id_;
+  Look look_;  // None: no server is here.
+  Term term_;
+  StoryTeller teller_;
+  std::optional<RunStatus> last_;  // Without ages.
+  const std::shared_ptr<Shared> shared_;
+  SideWriter writer_;
+  LoopTimer timer_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,233 @@
+#include "launcher/evidence/run_files.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "common/asio_loop.h"
+#include "common/files.h"
+#include "common/json.h"
+#include "common/log.h"
+#include "launcher/evidence/run_page.h"
+#include "rendezvous/core/recovery.h"
+#include "rendezvous/real_names.h"
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const Term kTerm = TermOf(static_cast<std::uint64_t>(UnixMilliseconds()));
+
+class RunFilesTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    char made[] = "/tmp/ddprun_files_XXXXXX";
+    ASSERT_NE(::mkdtemp(made), nullptr);
+    directory_ = made;
+  }
+  void TearDown() override { fs::remove_all(directory_); }
+
+  static RunStatus Running(std::uint64_t step) {
+    RunStatus run;
+    run.run_id = "demo";
+    run.phase = "running";
+    run.generation = {1};
+    NodeStatus node;
+    node.node = "n0";
+    node.state = "running";
+    node.in_world = true;
+    node.workers = 1;
+    node.step = step;
+    node.closeup.ranks = {{RankState::kRunning, step, Duration{3}, {}, 0}};
+    run.nodes = {node};
+    return run;
+  }
+  static RunStatus Ended() {
+    RunStatus run = Running(0);
+    run.phase = "failed";
+    run.outcome = "rank 0 </script><!-- was killed";
+    run.exit_code = 137;
+    run.nodes[0].state = "gone";
+    run.nodes[0].closeup = {};
+    return run;
+  }
+  // What a server that ends tells last.
+  void Serve(const RunStatus& run, Term term = kTerm) {
+    AsioLoop loop;
+    RunFiles files(loop, directory_, "demo", "n0");
+    files.Begin([&](const RunId&) { return std::optional(run); }, term);
+    files.LookLast();
+    files.Finish(Duration{10'000});
+  }
+  std::string File(const char* name) const {
+    std::ostringstream text;
+    text << std::ifstream(directory_ / name).rdbuf();
+    return text.str();
+  }
+  nlohmann::json State() const { return ParseJson(File(kStateFile)); }
+  std::size_t Files() const {
+    return static_cast<std::size_t>(
+        std::distance(fs::directory_iterator(directory_), fs::directory_iterator()));
+  }
+
+  fs::path directory_;
+};
+
+TEST_F(RunFilesTest, TellHowARunEnded) {
+  Serve(Ended());
+  EXPECT_EQ(State()["run_id"], "demo");
+  EXPECT_EQ(State()["exit_code"], 137);
+  EXPECT_EQ(State()["headline"], "rank 0 </script><!-- was killed");
+  EXPECT_EQ(State()["node"], "n0");
+  EXPECT_TRUE(ParseJson(File(kTraceFile)).contains("traceEvents"));
+  EXPECT_THAT(File(kReportFile), HasSubstr("rank 0 \\u003c/script>\\u003c!-- was killed"));
+  EXPECT_THAT(File(kReportFile), Not(HasSubstr("</script><!--")));
+  EXPECT_EQ(Files(), 3u);
+}
+
+TEST_F(RunFilesTest, OfARunThatIsNotOverSaySo) {
+  Serve(Running(7));
+  EXPECT_EQ(State()["headline"], "not over when its server ended: training: step 7");
+  EXPECT_THAT(File(kReportFile), HasSubstr("not over when its server ended"));
+}
+
+// While the loop turns: as often as something changes, and the end without anybody's asking.
+TEST_F(RunFilesTest, FollowTheRun) {
+  AsioLoop loop;
+  RunFiles files(loop, directory_, "demo", "n0");
+  RunStatus run = Running(1);
+  files.Begin([&](const RunId&) { return std::optional(run); }, kTerm);
+  LoopTimer look(loop);
+  struct stat first {};
+  std::size_t looks = 0;
+  std::function<void()> again = [&] {
+    const nlohmann::json state = State();
+    if (state.is_object() && state["outcome"] == "") {
+      EXPECT_FALSE(fs::exists(directory_ / kReportFile));
+      struct stat now {};
+      EXPECT_EQ(::stat((directory_ / kStateFile).c_str(), &now), 0);
+      first = looks == 0 ? now : first;
+      run.nodes[0].last_seen += Duration{10};  // No change.
+      if (++looks == 1'500) {
+        EXPECT_EQ(now.st_ino, first.st_ino);
+        EXPECT_EQ(now.st_mtim.tv_nsec, first.st_mtim.tv_nsec);
+        run = Ended();
+      }
+    } else if (fs::exists(directory_ / kTraceFile)) {
+      loop.Stop();
+      return;
+    }
+    look.ArmAt(loop.Now() + Duration{1}, again);
+  };
+  loop.Post(again);
+  loop.Run();
+  EXPECT_EQ(State()["outcome"], Ended().outcome);
+  EXPECT_EQ(State()["step"], 1);  // As it was seen last.
+  EXPECT_EQ(State()["nodes"][0]["ranks"]["step"][0], 1);
+}
+
+TEST_F(RunFilesTest, WhatIsNoOrdinaryFileIsLeftAlone) {
+  ASSERT_EQ(::mkfifo((directory_ / kStateFile).c_str(), 0600), 0);
+  std::ofstream(directory_ / "other") << "mine";
+  fs::create_symlink(directory_ / "other", directory_ / kReportFile);
+  fs::create_directory(directory_ / kTraceFile);
+  Serve(Ended());
+  EXPECT_TRUE(fs::is_fifo(directory_ / kStateFile));
+  EXPECT_TRUE(fs::is_symlink(directory_ / kReportFile));
+  EXPECT_EQ(File("other"), "mine");
+  EXPECT_EQ(Files(), 4u);
+  fs::remove(directory_ / kStateFile);
+  Serve(Ended());
+  EXPECT_EQ(State()["exit_code"], 137);  // One that cannot be written keeps no other from it.
+}
+
+// A server that stood still comes back when another one has ended the run.
+TEST_F(RunFilesTest, WhatALaterServerWroteStays) {
+  Serve(Ended(), kTerm.Next());
+  const std::string report = File(kReportFile);
+  Serve(Running(3));
+  EXPECT_EQ(State()["phase"], "failed");
+  EXPECT_EQ(File(kReportFile), report);
+  Serve(Running(4), kTerm.Next().Next());
+  EXPECT_EQ(State()["step"], 4);
+}
+
+TEST_F(RunFilesTest, AMadeUpTermKeepsNobodyFromWriting) {
+  for (const char* const text :
+       {R"({"run_id":"demo","term":18446744073709551615})", R"({"run_id":"demo","term":"x"})",
+        R"({"run_id":7,"term":[]})", "[[[[", ""}) {
+    std::ofstream(directory_ / kStateFile) << text;
+    Serve(Ended());
+    EXPECT_EQ(State()["exit_code"], 137) << text;
+  }
+}
+
+TEST_F(RunFilesTest, AThousandNodesAreWrittenWhole) {
+  RunStatus run = Running(1'200);
+  const NodeStatus one = run.nodes[0];
+  run.nodes.clear();
+  for (std::uint32_t i = 0; i < 1'000; ++i) {
+    NodeStatus node = one;
+    node.node = "n" + std::to_string(i);
+    node.first_rank = 8 * i;
+    node.workers = 8;
+    node.closeup.ranks.assign(8, one.closeup.ranks[0]);
+    run.nodes.push_back(node);
+  }
+  Serve(run);
+  EXPECT_EQ(State()["nodes"].size(), 1'000u);
+  EXPECT_LT(fs::file_size(directory_ / kReportFile), std::size_t{2} << 20);
+}
+
+// At its end too, where no loop turns any more.
+TEST_F(RunFilesTest, WhatTheDiskRefusesIsSaid) {
+  fs::create_directory(directory_ / kStateFile);
+  StartLog("ddprun", LogLevel::kWarning);
+  testing::internal::CaptureStderr();
+  Serve(Ended());
+  FlushLog(Duration{1'000});
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("it is no ordinary file"));
+}
+
+// Of a server alone, which knows several.
+TEST_F(RunFilesTest, TheFirstRunCountsUntilItIsOver) {
+  AsioLoop loop;
+  RunFiles files(loop, directory_, "", "");
+  RunStatus first = Ended();
+  RunStatus second = Running(2);
+  second.run_id = "second";
+  files.Begin([&](const RunId& run_id) { return std::optional(run_id == "demo" ? first : second); },
+              kTerm);
+  RunEvent event;
+  event.kind = kEventFormed;
+  event.number = 1;
+  files.Note("demo", event);
+  files.Note("second", event);
+  files.LookLast();
+  files.Finish(Duration{10'000});
+  EXPECT_EQ(State()["run_id"], "demo");
+}
+
+TEST(PageOfState, TakesNothingButAState) {
+  for (const char* const text :
+       {"[]", "{}", "7", R"({"run_id":"x"})",
+        R"({"run_id":1,"phase":"","headline":"","outcome":"","nodes":[],"startups":[],"events":[],
+            "training":[],"unix_time":1,"version":"","node":""})"}) {
+    EXPECT_FALSE(PageOfState(ParseJson<OrderedJson>(text))) << text;
+  }
+  RunStory story;
+  story.run.run_id = "demo";
+  EXPECT_TRUE(PageOfState(StateInJson(story)));
+}
+
+}  // namespace
+}  // namespace ddprun

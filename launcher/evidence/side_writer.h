@@ -1,0 +1,53 @@
+// What is written beside the loop: on a thread that may be left behind, one write at a time, so
+// that a disk that hangs or is full holds nothing up. That is said once, and again once all was
+// well in between.
+//
+// Decides when to write. What, and what becomes of it where that cannot be done, is the owner's.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "common/loop.h"
+#include "common/result.h"
+
+namespace ddprun {
+
+class SideWriter {
+ public:
+  static constexpr Duration kPatience{2'000};  // Of one write; then it is said.
+
+  struct Parts {
+    std::string place;        // For people.
+    std::string consequence;  // What is missing where it cannot be written.
+    // On a thread, never twice at a time; it owns all that it touches.
+    std::function<Result<void>()> write;
+    std::function<bool()> waits;  // Any thread: whether there is something to write.
+  };
+
+  SideWriter(Loop& loop, Parts parts);
+  SideWriter(const SideWriter&) = delete;
+  SideWriter& operator=(const SideWriter&) = delete;
+
+  // On the loop. Nothing where a thread is at it still, be it one that was left behind: it, or the
+  // next call, takes along what waits.
+  void Write();
+
+  // The loop has ended: what waits is written, if that is possible within `limit`; where it is not,
+  // that is said too. Then nothing more, by whoever was left behind either.
+  void Finish(Duration limit);
+
+ private:
+  struct Shared;  // With the thread.
+
+  // False: it was not.
+  bool IsWell(bool in_time, Duration limit, const std::string& refused);
+
+  Loop& loop_;
+  const Parts parts_;
+  const std::shared_ptr<Shared> shared_;
+  bool said_ = false;
+};
+
+}  // namespace ddprun

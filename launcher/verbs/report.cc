@@ -1,0 +1,196 @@
+#include "launcher/verbs/report.h"
+
+#include <sys/stat.h>
+
+#include <chrono>
+#include <cstdio>
+#include <optional>
+#include <utility>
+
+#include "common/exit_code.h"
+#include "common/files.h"
+#include "common/json.h"
+#include "common/log.h"
+#include "launcher/evidence/run_archive.h"
+#include "launcher/evidence/run_files.h"
+#include "launcher/evidence/run_page.h"
+#include "launcher/verbs/status.h"
+#include "rendezvous/door/hello.h"
+#include "rendezvous/operators_door.h"
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMostStateRead = std::size_t{64} << 20;
+constexpr Duration kHelloPatience{1'000};
+
+bool IsOrdinary(const fs::path& path) {
+  struct stat info {};
+  return ::lstat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
+}
+
+std::string TextOf(const OrderedJson& json, const char* name) {
+  const auto found = json.is_object() ? json.find(name) : json.end();
+  return found != json.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+struct KnownRun {
+  OrderedJson state;              // As a directory has it; null: none has.
+  std::optional<RunStatus> live;  // As its server tells.
+  std::vector<fs::path> directories;
+};
+
+OrderedJson StateIn(const std::vector<fs::path>& directories) {
+  for (const fs::path& directory : directories) {
+    if (!IsOrdinary(directory / kStateFile)) {
+      continue;
+    }
+    if (const auto text = ReadOrdinary(directory / kStateFile, kMostStateRead)) {
+      auto json = ParseJson<OrderedJson>(*text);
+      if (!TextOf(json, "run_id").empty()) {
+        return json;
+      }
+    }
+  }
+  return nullptr;
+}
+
+Result<RunStatus> AskThere(const ServerPlace& place, const RunId& run_id) {
+  ASSIGN_OR_RETURN(std::vector<RunStatus> runs, RunsAt(place, run_id));
+  if (runs.size() != 1) {
+    return Error{ErrorKind::kInvalid, "the server at " + place.Where() + " has " +
+                                          std::to_string(runs.size()) +
+                                          " runs: name one with --rdzv-id (ddprun status lists "
+                                          "them)"};
+  }
+  return std::move(runs.front());
+}
+
+// What was given may be of a run that is over, or whose server died.
+std::optional<RunStatus> AskServerOf(const KnownRun& known, ServerQuery query) {
+  if (!TextOf(known.state, "outcome").empty()) {
+    return std::nullopt;
+  }
+  if (query.run_id.empty()) {
+    query.run_id = TextOf(known.state, "run_id");
+  }
+  for (const fs::path& directory : known.directories) {
+    query.run_dir = query.endpoint.empty() ? directory.native() : "";
+    const Result<ServerPlace> place = FindServer(query);
+    if (!place || !(place->door.empty() ? Hello(place->endpoint, kHelloPatience).has_value()
+                                        : AnswersAtDoor(place->door))) {
+      continue;
+    }
+    if (auto run = AskThere(*place, query.run_id)) {
+      return *std::move(run);
+    }
+  }
+  return std::nullopt;
+}
+
+Result<KnownRun> Know(const ReportRequest& request) {
+  KnownRun known;
+  known.directories.assign(request.directories.begin(), request.directories.end());
+  const std::string& run_dir = request.server.run_dir;
+  if (known.directories.empty() && !run_dir.empty() && request.server.endpoint.empty()) {
+    known.directories.emplace_back(run_dir);
+  }
+  if (!known.directories.empty()) {
+    known.state = StateIn(known.directories);
+    known.live = AskServerOf(known, request.server);
+    return known;
+  }
+  const Result<ServerPlace> place = FindServer(request.server);
+  if (!place) {
+    return Error{place.error().kind, place.error().message +
+                                         "; of a run that is over, name the directory: ddprun "
+                                         "report DIR"};
+  }
+  ASSIGN_OR_RETURN(known.live, AskThere(*place, request.server.run_id));
+  if (!place->directory.empty()) {
+    known.directories.push_back(place->directory);
+  }
+  return known;
+}
+
+std::string NameOfRun(const KnownRun& known) {
+  if (known.live) {
+    return known.live->run_id;
+  }
+  if (const std::string told = TextOf(known.state, "run_id"); !told.empty()) {
+    return told;
+  }
+  std::error_code ignored;
+  return fs::weakly_canonical(known.directories.front(), ignored).filename().native();
+}
+
+void AddPage(const KnownRun& known, ArchiveWish& wish) {
+  if (known.live) {
+    RunStory story;
+    story.run = *known.live;
+    story.unix_ms = wish.unix_time * 1'000;
+    story.term = known.live->events.empty() ? Term{} : known.live->events.back().term;
+    story.events = known.live->events;
+    wish.made.push_back({kReportFile, RunPage(story)});
+    wish.made.push_back({"status.json", JsonText(StateInJson(story)) + "\n"});
+    wish.remarks.emplace_back("The page shows the run as its server told it when this was packed.");
+    return;
+  }
+  for (const fs::path& directory : known.directories) {
+    if (IsOrdinary(directory / kReportFile)) {
+      return;
+    }
+  }
+  wish.remarks.emplace_back("No server of the run answered.");
+  if (auto page = PageOfState(known.state)) {
+    wish.made.push_back({kReportFile, *std::move(page)});
+    wish.remarks.emplace_back("The page shows the run as its last state.json has it.");
+  }
+}
+
+Result<Archived> WriteArchive(const ArchiveWish& wish, const std::string& name, IfThere if_there) {
+  ASSIGN_OR_RETURN(TarGz archive, TarGz::Make(name, if_there));
+  ASSIGN_OR_RETURN(const Archived packed, ArchiveRun(wish, archive, {}));
+  if (packed.files == 0) {
+    return Error{ErrorKind::kNotFound, "there is nothing of a run in '" +
+                                           wish.directories.front().native() +
+                                           "' (is it <log dir>/<run>_<...>, or a --run-dir?)"};
+  }
+  RETURN_IF_ERROR(archive.Finish());
+  return packed;
+}
+
+}  // namespace
+
+int PackReport(const ReportRequest& request) {
+  const auto fail = [](const Error& error) {
+    std::fprintf(stderr, "ddprun report: %s\n", Printable(error.message).c_str());
+    return ExitCodeOf(error);
+  };
+  const Result<KnownRun> known = Know(request);
+  if (!known) {
+    return fail(known.error());
+  }
+  ArchiveWish wish;
+  wish.root = "ddprun-report-" + AsFileName(NameOfRun(*known));
+  wish.directories = known->directories;
+  wish.unix_time = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  AddPage(*known, wish);
+  const bool named = !request.output.empty();
+  const std::string name = named ? request.output : wish.root + ".tar.gz";
+  const auto packed = WriteArchive(wish, name, named ? IfThere::kReplace : IfThere::kKeep);
+  if (!packed) {
+    return fail(packed.error());
+  }
+  const std::string left =
+      packed->left_out == 0
+          ? ""
+          : "; its MANIFEST names " + std::to_string(packed->left_out) + " that are not in it";
+  const std::string text = name + ": " + std::to_string(packed->files) + " files, " +
+                           std::to_string(packed->bytes) + " bytes" + left + "\n";
+  return std::fputs(Printable(text).c_str(), stdout) < 0 || std::fflush(stdout) != 0 ? 1 : kExitOk;
+}
+
+}  // namespace ddprun

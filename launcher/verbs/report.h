@@ -1,0 +1,24 @@
+// `ddprun report`: what is known of a run, packed into one file to hand on.
+//
+// Of a run's directories, whether it runs or is over; of one that runs also from afar, by what its
+// server tells. What goes in is evidence/run_archive.h's to decide.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launcher/server/server_files.h"
+
+namespace ddprun {
+
+struct ReportRequest {
+  ServerQuery server;
+  std::vector<std::string> directories;  // None: that of the server which is found.
+  std::string output;                    // Empty: by the run's name, here, and nothing is replaced.
+};
+
+// 0; 1: the file cannot be written, or there is nothing to pack; 2: that is no directory; 69: no
+// directory was given, and no server answers.
+int PackReport(const ReportRequest& request);
+
+}  // namespace ddprun

@@ -1,0 +1,203 @@
+"""What a run leaves in its directory, whatever its end and its disk, and `ddprun report` of it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, LIMIT, DdprunTest, read_text  # noqa: E402
+
+HOLD_CALLS = os.environ.get("DDPRUN_HOLD_CALLS", "")
+STEPS = ("--notify=READY=1\nPHASE=train", "--step-ms=10", "--steps=100000")
+UNTIL = "until it can be written"
+SECRET = "a token that nobody guesses"
+
+
+def slices(trace):
+    return [event for event in trace["traceEvents"] if event["ph"] == "X"]
+
+
+class Evidence(DdprunTest):
+    def launch(self, *arguments, flags=(), **more):
+        return self.start(f"--log-dir={self.path('logs')}", f"--rdzv-id={self.run_id}", *flags,
+                          FAKE_WORKER, HELLO, *arguments, **more)
+
+    def run_directory(self):
+        (name,) = os.listdir(self.path("logs"))
+        return self.path("logs", name)
+
+    def read(self, name):
+        with open(os.path.join(self.run_directory(), name)) as file:
+            return json.load(file)
+
+    def wait_for_state(self, run, condition):
+        def holds():
+            try:
+                return condition(self.read("state.json"))
+            except (ValueError, FileNotFoundError):
+                return False
+        self.wait_for(holds, run, what="state.json")
+
+    def report(self, *arguments, expect=0, cwd=None):
+        done = subprocess.run([DDPRUN, "report", *arguments], env=self.environment, capture_output=True,
+                              text=True, timeout=LIMIT, cwd=cwd or self.here())
+        self.assertEqual(done.returncode, expect, done.stdout + done.stderr)
+        return done
+
+    def here(self):
+        os.makedirs(self.path("here"), exist_ok=True)
+        return self.path("here")
+
+    def packed(self, archive):
+        with tarfile.open(archive) as tar:
+            return {member.name.split("/", 1)[1]: tar.extractfile(member).read() for member in tar}
+
+
+class AtItsEnd(Evidence):
+    def test_a_run_that_failed(self):
+        run = self.launch("--steps=5", "--on-rank=1", "--exit=3", "--always", "--hang",
+                          flags=("--nproc-per-node=2", "--max-restarts=1", "-r", "3"))
+        self.assertEqual(run.wait(), 3, run.all())
+        state = self.read("state.json")
+        self.assertEqual((state["phase"], state["exit_code"], state["headline_is_bad"]), ("failed", 3, True))
+        self.assertIn("rank 1", state["headline"])
+        names = [s["name"] for s in slices(self.read("trace.json"))]
+        for name in ("start of generation 1", "recovery: generation 2", "generation 1", "generation 2", "stop"):
+            self.assertIn(name, names)
+        self.assertIn("rank 1", read_text(os.path.join(self.run_directory(), "report.html")))
+        self.assertEqual(self.read("failure.json")["exit_code"], 3)
+
+    def test_a_run_that_was_stopped(self):
+        run = self.launch(*STEPS)
+        self.wait_for_state(run, lambda state: state["step"] > 0)
+        run.signal(signal.SIGTERM)
+        self.assertEqual(run.wait(), 143, run.all())
+        state = self.read("state.json")
+        self.assertEqual(state["exit_code"], 130, state)  # The run's, as status says; this node's is 143.
+        self.assertGreater(state["step"], 0)  # As it was seen last.
+        self.assertEqual(state["headline"], "the run was stopped on request")
+
+    # Nobody could say how it ended; what there was a second before is there.
+    def test_a_run_whose_agent_was_killed(self):
+        run = self.launch(*STEPS)
+        self.wait_for_state(run, lambda state: state["step"] > 0)
+        os.kill(run.agent(), signal.SIGKILL)
+        self.assertEqual(run.wait(), 137, run.all())
+        self.assertFalse(os.path.exists(os.path.join(self.run_directory(), "report.html")))
+        self.report(self.run_directory(), "-o", "packed.tar.gz")
+        inside = self.packed(self.path("here", "packed.tar.gz"))
+        self.assertIn(b"training: step", inside["report.html"])
+        self.assertIn(b"No server of the run answered", inside["MANIFEST"])
+
+    def test_without_a_directory_nothing_is_left(self):
+        run = self.run_ddprun(FAKE_WORKER, HELLO)
+        self.assertNotIn(UNTIL, run.err())
+
+    def leaves(self, directory):
+        return sorted(name for name in os.listdir(directory) if ".new-" in name or ".part" in name)
+
+    def test_what_is_no_ordinary_file_is_left_alone(self):
+        shared = self.path("shared")
+        os.mkdir(shared, 0o700)
+        os.mkfifo(os.path.join(shared, "state.json"))
+        os.symlink(self.path("mine"), os.path.join(shared, "report.html"))
+        os.mkdir(os.path.join(shared, "trace.json"))
+        run = self.launch(*STEPS, flags=(f"--run-dir={shared}", "--nnodes=1:2", "--rdzv-conf=last_call_timeout=0",
+                                         f"--rdzv-endpoint={self.free_endpoint()}"))
+        self.wait_for_text(run, "state.json': it is no ordinary file")
+        run.signal(signal.SIGTERM)
+        self.assertEqual(run.wait(), 143, run.all())
+        self.assertEqual(run.err().count(UNTIL), 1, run.err())
+        self.assertFalse(os.path.exists(self.path("mine")))
+        self.assertEqual(self.leaves(shared), [])
+
+    @unittest.skipUnless(HOLD_CALLS, "no hold_calls.so")
+    def test_a_disk_that_hangs_holds_nothing_up(self):
+        os.mkfifo(self.path("fifo"))
+        run = self.launch(*STEPS, environment={"LD_PRELOAD": HOLD_CALLS, "DDPRUN_HOLD": "open:state.json",
+                                               "DDPRUN_HOLD_FIFO": self.path("fifo")})
+        self.wait_for_text(run, f"state.json' takes longer than .*{UNTIL}")
+        run.signal(signal.SIGTERM)
+        self.assertEqual(run.wait(), 143, run.all())
+        self.assertEqual(run.err().count(UNTIL), 1, run.err())
+        self.assertFalse(os.path.exists(os.path.join(self.run_directory(), "state.json")))
+        self.assertIn("ended", read_text(os.path.join(self.run_directory(), "events.jsonl")))
+
+
+class Packed(Evidence):
+    def test_of_a_run_that_is_over(self):
+        run = self.launch("--print=hello", "--print-err=oh", flags=("-r", "3", "--nproc-per-node=2"))
+        self.assertEqual(run.wait(), 0, run.all())
+        for name in ("token", "page", "key.pem"):
+            with open(os.path.join(self.run_directory(), name), "w") as file:
+                file.write(SECRET)
+        os.mkfifo(os.path.join(self.run_directory(), "attempt_0", "0", "stacks.txt"))
+        os.symlink(self.path("logs"), os.path.join(self.run_directory(), "attempt_1"))
+        told = self.report(self.run_directory()).stdout
+        archive = self.path("here", f"ddprun-report-{self.run_id}.tar.gz")
+        self.assertIn(os.path.basename(archive), told)
+        inside = self.packed(archive)
+        for name in ("report.html", "state.json", "events.jsonl", "trace.json", "attempt_0/1/stdout.log"):
+            self.assertIn(name, inside)
+        self.assertIn(b"hello", inside["attempt_0/1/stdout.log"])
+        self.assertIn(b"key.pem: none of those that are packed", inside["MANIFEST"])
+        self.assertIn(b"attempt_0/0/stacks.txt: no ordinary file", inside["MANIFEST"])
+        self.assertFalse(any(SECRET.encode() in bytes_ for bytes_ in inside.values()))
+        # What is there already stays, unless it is named.
+        before = os.stat(archive).st_ino
+        self.assertIn("is there already", self.report(self.run_directory(), expect=1).stderr)
+        self.assertEqual(os.stat(archive).st_ino, before)
+        self.report(self.run_directory(), "-o", archive)
+        self.assertNotEqual(os.stat(archive).st_ino, before)
+        self.assertEqual(os.listdir(self.path("here")), [os.path.basename(archive)])
+
+    def test_of_the_run_that_goes_on_here(self):
+        run = self.start("--nnodes=1:2", f"--rdzv-endpoint={self.free_endpoint()}", f"--rdzv-id={self.run_id}",
+                         "--rdzv-conf=last_call_timeout=0", f"--log-dir={self.path('logs')}", "-r", "3",
+                         FAKE_WORKER, HELLO, *STEPS, environment={"DDPRUN_TOKEN": SECRET})
+        self.wait_for_state(run, lambda state: state["step"] > 0)
+        self.assertIn(SECRET, read_text(os.path.join(self.run_directory(), "token")))
+        self.report()
+        inside = self.packed(self.path("here", f"ddprun-report-{self.run_id}.tar.gz"))
+        self.assertEqual(json.loads(inside["status.json"])["phase"], "running")
+        self.assertIn(b"training: step", inside["report.html"])
+        self.assertIn("attempt_0/0/stdout.log", inside)
+        self.assertFalse(any(SECRET.encode() in bytes_ for bytes_ in inside.values()))
+        run.signal(signal.SIGTERM)
+        self.assertEqual(run.wait(), 143, run.all())
+        self.assertIn("ddprun report DIR", self.report(expect=69).stderr)
+
+    def test_what_cannot_be(self):
+        os.mkfifo(self.path("fifo"))
+        os.mkdir(self.path("empty"))
+        self.assertIn("no directory of a run", self.report(self.path("fifo"), expect=2).stderr)
+        self.assertIn("no directory of a run", self.report(self.path("nowhere"), expect=2).stderr)
+        self.report("--no-such-flag", expect=2)
+        self.report("-o", "", self.path("empty"), expect=2)
+        self.assertIn("nothing of a run", self.report(self.path("empty"), expect=1).stderr)
+        run = self.launch()
+        self.assertEqual(run.wait(), 0, run.all())
+        for name in (self.path("fifo"), self.path("empty"), self.path("no", "folder"), "/dev/null"):
+            self.report(self.run_directory(), "-o", name, expect=1)
+        self.assertTrue(os.path.exists("/dev/null"))
+        self.assertEqual(os.listdir(self.path("here")), [])
+
+    # All of them change under the archive's hands.
+    def test_files_that_grow_meanwhile(self):
+        run = self.launch("--print-raw=" + "x" * 4000, "--spew=64", "--hang", flags=("-r", "3", "--nproc-per-node=2"))
+        self.wait_for(lambda: os.path.exists(self.path("logs")) and os.listdir(self.path("logs")), run)
+        for i in range(5):
+            self.report(self.run_directory(), "-o", f"{i}.tar.gz")
+            for bytes_ in self.packed(self.path("here", f"{i}.tar.gz")).values():
+                self.assertLessEqual(len(bytes_), 16 << 20)
+        run.signal(signal.SIGTERM)
+        self.assertEqual(run.wait(), 143, run.all())
+
+
+if __name__ == "__main__":
+    unittest.main()

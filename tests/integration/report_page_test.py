@@ -1,0 +1,124 @@
+"""The page that a run leaves, opened from its file in a real browser, as who comes afterwards does.
+
+PAGE_SHOTS=DIRECTORY keeps screenshots there.
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tarfile
+import unittest
+
+from selenium.webdriver.common.by import By
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+from browser import BrowserTest  # noqa: E402
+from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, LIMIT, eventually, read_text  # noqa: E402
+
+HOSTILE = "</script><script>document.title='taken'</script><!--<script>"
+STEPS = ("--notify=READY=1\nPHASE=<img src=x onerror=alert(1)>", "--step-ms=10")
+
+
+class Report(BrowserTest):
+    def run_directory(self):
+        (name,) = os.listdir(self.path("logs"))
+        return self.path("logs", name)
+
+    def open(self, path):
+        self.chrome.get("file://" + path)
+        self.assertEqual(self.chrome.find_elements(By.TAG_NAME, "img"), [])
+        self.assertNotEqual(self.chrome.title, "taken")
+        # Nothing asks, and nothing operates.
+        self.assertEqual([b.text for b in self.chrome.find_elements(By.TAG_NAME, "button") if b.is_displayed()], [])
+        self.assertEqual(self.chrome.find_elements(By.ID, "stop"), [])
+        self.assertEqual(self.chrome.execute_script(
+            "return performance.getEntriesByType('resource').map(e => e.name)"), [])
+        self.assertEqual([line for line in self.chrome.get_log("browser") if line["level"] == "SEVERE"], [])
+        policy = self.chrome.find_element(By.CSS_SELECTOR, "meta[http-equiv=Content-Security-Policy]")
+        self.assertRegex(policy.get_attribute("content"), "^default-src 'none';.* script-src 'sha256-")
+        self.assertNotIn("unsafe", policy.get_attribute("content"))
+
+    def test_of_a_run_that_failed(self):
+        run = self.start(f"--log-dir={self.path('logs')}", f"--rdzv-id={self.run_id}", "--nproc-per-node=4",
+                         "--max-restarts=1", "-r", "3", FAKE_WORKER, HELLO, *STEPS,
+                         "--steps=150", "--on-rank=2", "--print-err=" + HOSTILE, "--exit=3", "--always", "--hang")
+        self.assertEqual(run.wait(), 3, run.all())
+        self.open(os.path.join(self.run_directory(), "report.html"))
+        self.shows("run", self.run_id)
+        self.shows("state", "FAILED")
+        self.shows("headline", "rank 2 .*exit code 3")
+        self.shows("tiles", r"(?s)1 of 1\s+restarts used.*3\s+exit code")
+        self.shows("starts", r"(?s)rank 2 .*first step")
+        self.shows("events", r"(?s)restarting all workers.*formed generation 1")
+        self.shows("told", "as of")
+        self.shows("legend", "<img src=x onerror=alert.1.>")  # As they were seen last.
+        self.shot("report-failed.png")
+
+    # Its words in the page do not end the block of data, wherever they come from.
+    def test_hostile_words_in_a_state_are_words(self):
+        self.start(f"--log-dir={self.path('logs')}", f"--rdzv-id={self.run_id}", FAKE_WORKER, "--exit=0").wait()
+        directory = self.run_directory()
+        with open(os.path.join(directory, "state.json")) as file:
+            state = json.load(file)
+        os.remove(os.path.join(directory, "report.html"))
+        state.update(run_id=HOSTILE, headline=HOSTILE, phase=HOSTILE)
+        state["events"][0]["text"] = HOSTILE + "\u2028\u2029</SCRIPT\n>"
+        state["nodes"][0].update(node=HOSTILE, host=HOSTILE, phase=HOSTILE, state=HOSTILE)
+        with open(os.path.join(directory, "state.json"), "w") as file:
+            json.dump(state, file)
+        self.open(self.unpacked("report", directory))
+        self.shows("run", re.escape(HOSTILE))
+        self.shows("headline", re.escape(HOSTILE))
+        self.shows("events", re.escape(HOSTILE))
+
+    def unpacked(self, *verb):
+        archive = self.path("packed.tar.gz")
+        done = subprocess.run([DDPRUN, *verb, "-o", archive], env=self.environment, capture_output=True,
+                              text=True, timeout=LIMIT)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with tarfile.open(archive) as tar:
+            tar.extractall(self.path("unpacked"))
+        (root,) = os.listdir(self.path("unpacked"))
+        return self.path("unpacked", root, "report.html")
+
+    def test_of_a_run_that_goes_on(self):
+        run = self.start(f"--log-dir={self.path('logs')}", FAKE_WORKER, HELLO, *STEPS, "--steps=100000")
+        self.wait_for_workers(run, 1)
+        state = os.path.join(self.run_directory(), "state.json")
+        self.wait_for(lambda: re.search('"step":[1-9]', read_text(state)), run)
+        self.open(self.unpacked("report"))
+        self.shows("state", "RUNNING")
+        self.shows("headline", r"training: step \d+")
+        run.signal(signal.SIGTERM)
+        self.assertEqual(run.wait(), 143, run.all())
+        self.open(os.path.join(self.run_directory(), "report.html"))
+        self.shows("headline", "SIGTERM|stopped")
+        self.shows("tiles", r"130\s+exit code")  # The run's; a node's is that of its signal.
+        self.shot("report-stopped.png")
+
+    def test_a_thousand_ranks_fit(self):
+        run = self.start(f"--log-dir={self.path('logs')}", FAKE_WORKER, "--notify=READY=1", "--exit=0")
+        self.assertEqual(run.wait(), 0, run.all())
+        directory = self.run_directory()
+        with open(os.path.join(directory, "state.json")) as file:
+            state = json.load(file)
+        os.remove(os.path.join(directory, "report.html"))
+        one = state["nodes"][0]
+        per_node, nodes = 8, 128
+        state["nodes"] = [{**one, "node": f"n{i}", "workers": per_node, "first_rank": i * per_node, "in_world": True,
+                           "ranks": {"state": ["running"] * per_node, "step": [1200] * per_node, "phase": ["train"] * per_node,
+                                     "since_seconds": [0.1] * per_node, "step_seconds": [0.5] * per_node}}
+                          for i in range(nodes)]
+        with open(os.path.join(directory, "state.json"), "w") as file:
+            json.dump(state, file)
+        self.open(self.unpacked("report", directory))
+        eventually(lambda: len(self.chrome.find_elements(By.CSS_SELECTOR, "#grid i")) == nodes * per_node)
+        self.assertEqual(len(self.chrome.find_elements(By.CSS_SELECTOR, "#grid i")), nodes * per_node)
+
+
+if __name__ == "__main__":
+    unittest.main()
