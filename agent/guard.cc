@@ -33,7 +33,7 @@
 #include "agent/workers/worker_launcher.h"
 #include "common/exit_code.h"
 #include "common/files.h"
-#include "common/log_format.h"
+#include "common/log.h"
 
 namespace ddprun {
 namespace {

@@ -1,4 +1,4 @@
-#include "common/log_format.h"
+#include "common/log.h"
 
 #include <signal.h>
 #include <spdlog/sinks/base_sink.h>

@@ -1,5 +1,10 @@
 // ddprun's own lines on stderr: "ddprun n03 | text". What the workers print never passes here.
 //
+// Or, for programs that collect them, a line of JSON each:
+//   {"unix_time":1795566552.358,"level":"warning","who":"ddprun n03","text":"..."}
+// Nothing is coloured then, and nothing made visible twice: JSON's own escapes do that, and bytes
+// that are no UTF-8 are replaced.
+//
 // One line per call; control characters in the text are made visible, since text may quote bytes
 // of a peer or a worker. Any thread. Written at once, until QueueLog is called. On a terminal what
 // stands before the bar is yellow for a warning, red for an error; NO_COLOR, CLICOLOR_FORCE and
@@ -14,6 +19,10 @@
 namespace ddprun {
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError };
+
+enum class LogFormat { kText, kJson };
+// Of all that is said from now on. Before other threads say anything.
+void SetLogFormat(LogFormat format);
 
 // `who` stands before the bar: "ddprun", "ddprun n03". Lines below `least` are dropped.
 void StartLog(const std::string& who, LogLevel least);
@@ -31,13 +40,20 @@ bool FlushLog(Duration limit);
 // after one line that takes no memory. Within two seconds, whoever reads.
 void EndOnException(int exit_code);
 
-// `text` with every control character but newline and tab made visible.
+// `text` with every control character but newline and tab made visible, also those beyond ASCII
+// (C1), and every byte that is no UTF-8.
 std::string Printable(std::string_view text);
 
 void Log(LogLevel level, std::string_view text);
 
 // Whole lines among the others, as they are: a report, an event for programs.
 void LogAsIs(std::string_view lines);
+
+// Lines that belong together: as they are, or one line of JSON with all of them.
+void LogReport(LogLevel level, std::string_view lines);
+
+// What a process writes that has no log: `plain`, or `text` as a line of JSON; with its end.
+std::string InLogFormat(LogLevel level, std::string_view text, const std::string& plain);
 
 // `text` in the colour of `level`, if stderr is to have colours.
 std::string Colored(LogLevel level, const std::string& text);

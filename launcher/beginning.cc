@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "common/log_format.h"
+#include "common/log.h"
 #include "launcher/scrub.h"
 #include "launcher/verbs/look_around.h"
 

@@ -62,6 +62,27 @@ Result<void> CheckExposure(const Endpoint& endpoint, const std::string& proof, b
       ToString(endpoint));
 }
 
+namespace {
+
+// Who may come in.
+void AddAccess(CLI::App& app, ServerConfig& config) {
+  app.add_option("--token-file", config.token_file,
+                 "File (mode 600) with the token that all must show, or DDPRUN_TOKEN or "
+                 "DDPRUN_TOKEN_FILE; without one those who share a run directory, or this user's "
+                 "nodes on loopback, have one all the same; else any node may join, and nobody "
+                 "drain or stop");
+  app.add_option("--tls-cert", config.tls.certificate,
+                 "Speak TLS alone: the certificate (PEM), which must name the host that nodes call "
+                 "(or DDPRUN_TLS_CERT)");
+  app.add_option("--tls-key", config.tls.key, "Its key (PEM, mode 600; or DDPRUN_TLS_KEY)");
+  app.add_option("--tls-ca", config.tls.authority,
+                 "Turn away who shows no certificate that this one signed (or DDPRUN_TLS_CA)");
+  app.add_flag("--insecure", config.insecure,
+               "Draw no token, let everybody join, and serve on every address (0.0.0.0, ::) too");
+}
+
+}  // namespace
+
 Result<CommandLine> ParseServer(const std::vector<std::string>& args, const GetEnv& get_env) {
   CLI::App app{"Runs a rendezvous server alone, until it is stopped", "ddprun rendezvous"};
   app.set_help_flag();
@@ -81,19 +102,7 @@ Result<CommandLine> ParseServer(const std::vector<std::string>& args, const GetE
   app.add_option("--rdzv-endpoint", list,
                  "HOST:PORT,HOST:PORT,... the list that all nodes have, one place of it on this "
                  "machine: this server counts there as a node's does");
-  app.add_option("--token-file", config.token_file,
-                 "File (mode 600) with the token that all must show, or DDPRUN_TOKEN or "
-                 "DDPRUN_TOKEN_FILE; without one those who share a run directory, or this user's "
-                 "nodes on loopback, have one all the same; else any node may join, and nobody "
-                 "drain or stop");
-  app.add_option("--tls-cert", config.tls.certificate,
-                 "Speak TLS alone: the certificate (PEM), which must name the host that nodes call "
-                 "(or DDPRUN_TLS_CERT)");
-  app.add_option("--tls-key", config.tls.key, "Its key (PEM, mode 600; or DDPRUN_TLS_KEY)");
-  app.add_option("--tls-ca", config.tls.authority,
-                 "Turn away who shows no certificate that this one signed (or DDPRUN_TLS_CA)");
-  app.add_flag("--insecure", config.insecure,
-               "Draw no token, let everybody join, and serve on every address (0.0.0.0, ::) too");
+  AddAccess(app, config);
   std::string log_format = "text";
   app.add_option("--log-format", log_format,
                  "text or json: each line an object with unix_time, level, who and text");

@@ -5,7 +5,7 @@
 
 #include "agent/guard.h"
 #include "common/exit_code.h"
-#include "common/log_format.h"
+#include "common/log.h"
 #include "launcher/beginning.h"
 #include "launcher/command_line/flags.h"
 #include "launcher/end/termination_log.h"

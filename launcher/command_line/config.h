@@ -12,7 +12,7 @@
 
 #include "agent/workers/numa_binding.h"
 #include "common/endpoint.h"
-#include "common/log_format.h"
+#include "common/log.h"
 #include "common/result.h"
 #include "common/time.h"
 #include "launcher/environment/surroundings.h"

@@ -11,7 +11,7 @@
 #include "agent/watch/error_file.h"
 #include "common/exit_code.h"
 #include "common/files.h"
-#include "common/log_format.h"
+#include "common/log.h"
 #include "launcher/command_line/addresses.h"
 #include "launcher/end/failure_report.h"
 #include "launcher/end/termination_log.h"

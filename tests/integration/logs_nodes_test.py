@@ -1,0 +1,117 @@
+"""ddprun logs, stacks and orders where the run has several nodes, and its server an end."""
+
+import json
+import os
+import re
+import signal
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+from ddprun_asks import Asks  # noqa: E402
+from ddprun_runs import FAKE_WORKER, HELLO  # noqa: E402
+
+TOKEN = "a token that nobody guesses"
+
+
+class Nodes(Asks):
+    def setUp(self):
+        super().setUp()
+        self.endpoint = self.free_endpoint()
+
+    def start_node(self, rank, *actions, flags=(), environment=None):
+        return self.start("--nnodes=2", f"--node-rank={rank}", "--nproc-per-node=2", f"--rdzv-id={self.run_id}",
+                          f"--rdzv-endpoint={self.endpoint}", *flags, FAKE_WORKER, HELLO,
+                          *(actions or ("--print=rank %r", "--hang")), environment=environment)
+
+    def two(self, *actions, **more):
+        nodes = [self.start_node(rank, *actions, **more) for rank in (0, 1)]
+        for node in nodes:
+            self.wait_for_workers(node, 2)
+        return nodes
+
+    def all_told(self, *arguments):
+        return {text for text in self.texts(*arguments) if text.startswith("rank")} == {f"rank {r}" for r in range(4)}
+
+    def test_all_nodes_answer_through_the_one_port(self):
+        self.two()
+        self.wait_for(self.all_told)
+        self.assertEqual({line["node"] for line in self.lines("--rank=2,3")}, {self.lines("--rank=2")[0]["node"]})
+        node = self.lines("--rank=2")[0]["node"]
+        self.assertEqual({line["rank"] for line in self.lines(f"--node={node}")}, {2, 3})
+        told = json.loads(self.ask("stacks", "-o", "json").out())
+        self.assertEqual(sorted(rank for group in told["groups"] for rank in group["ranks"]), [0, 1, 2, 3])
+        # From elsewhere: the endpoint alone.
+        away = {"XDG_RUNTIME_DIR": self.path("elsewhere")}
+        os.makedirs(away["XDG_RUNTIME_DIR"], mode=0o700)
+        refused = self.ask("logs", f"--endpoint={self.endpoint}", expect=2, environment=away)
+        self.assertIn("token", refused.err())
+
+    def test_whoever_has_no_token_hears_nothing(self):
+        self.two(environment={"DDPRUN_TOKEN": TOKEN})
+        elsewhere = self.path("elsewhere")
+        os.makedirs(elsewhere, mode=0o700)
+        for token in ("x" * 20, ""):
+            asked = self.start("logs", f"--endpoint={self.endpoint}", "--insecure",
+                               environment={"DDPRUN_TOKEN": token, "XDG_RUNTIME_DIR": elsewhere})
+            self.assertIn(asked.wait(), (1, 2, 69), asked.all())
+            self.assertEqual(asked.out(), "")
+        self.wait_for(lambda: self.start("logs", f"--endpoint={self.endpoint}",
+                                      environment={"DDPRUN_TOKEN": TOKEN}).wait() == 0)
+
+    # Its agent stands still: it is named, and the others' lines are told.
+    def test_a_node_that_never_answers(self):
+        nodes = self.two()
+        self.wait_for(self.all_told)
+        os.kill(nodes[1].agent(), signal.SIGSTOP)
+        self.addCleanup(os.kill, nodes[1].agent(), signal.SIGCONT)
+        asked = self.start("logs", "-o", "json")
+        self.assertEqual(asked.wait(limit=60), 1, asked.all())
+        told = {json.loads(line)["rank"] for line in asked.out().splitlines()}
+        self.assertTrue({0, 1} <= told, asked.all())
+        self.assertRegex(asked.err(), "node .* (has not answered within 15|is cut off|has no road)")
+
+    def test_a_node_that_dies_meanwhile(self):
+        self.run_directory_stays = True
+        nodes = self.two(flags=("--max-restarts=0",))
+        self.wait_for(self.all_told)
+        follower = self.start("logs", "-f")
+        self.wait_for(lambda: follower.out().count("rank ") >= 4, follower)
+        os.kill(nodes[1].agent(), signal.SIGKILL)
+        self.wait_for(lambda: re.search("node .*: it is (cut off|lost)", follower.err()) or
+                      follower.process.poll() is not None, follower, what="the node is named")
+
+    def test_a_server_that_dies_meanwhile_is_said(self):
+        self.run_directory_stays = True
+        nodes = self.two()
+        self.wait_for(self.all_told)
+        follower = self.start("logs", "-f", f"--endpoint={self.endpoint}")
+        self.wait_for(lambda: follower.out().count("rank ") >= 4, follower)
+        os.kill(nodes[0].agent(), signal.SIGKILL)
+        self.assertEqual(follower.wait(limit=60), 69, follower.all())
+
+    # One that another node has found again goes on, without a line twice.
+    def test_who_follows_is_told_by_the_next_server_too(self):
+        self.run_directory_stays = True
+        shared = self.path("shared")
+        os.mkdir(shared)
+        go = self.path("go")
+        flags = ("--nnodes=1:3", "--nproc-per-node=1", f"--rdzv-id={self.run_id}", f"--run-dir={shared}",
+                 f"--rdzv-endpoint={self.endpoint}", "--rdzv-conf=last_call_timeout=1", "--prefix=rank")
+        nodes = [self.start(*flags, FAKE_WORKER, HELLO, "--print=start %r", f"--wait-file={go}", "--print=went on",
+                            "--hang") for _ in range(3)]
+        for node in nodes:
+            self.wait_for_workers(node, 1)
+        follower = self.start("logs", "-f", f"--run-dir={shared}")
+        self.wait_for(lambda: follower.out().count("start ") >= 3, follower)
+        served = next(node for node in nodes if "serving the rendezvous" in node.err())
+        os.kill(served.agent(), signal.SIGKILL)
+        open(go, "w").close()
+        self.wait_for(lambda: follower.out().count("went on") >= 2, follower, *nodes, limit=60)
+        told = re.findall(r"\[r\d \S+\] worker .*", follower.out())
+        self.assertEqual(len(set(told)), len(told), follower.out())
+
+
+if __name__ == "__main__":
+    unittest.main()
