@@ -143,7 +143,9 @@ void AddPage(const KnownRun& known, ArchiveWish& wish) {
       return;
     }
   }
-  wish.remarks.emplace_back("No server of the run answered.");
+  if (TextOf(known.state, "outcome").empty()) {
+    wish.remarks.emplace_back("No server of the run answered.");
+  }
   if (auto page = PageOfState(known.state)) {
     wish.made.push_back({kReportFile, *std::move(page)});
     wish.remarks.emplace_back("The page shows the run as its last state.json has it.");
