@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "agent/core/closeup.h"
 #include "agent/core/fencing.h"
 #include "agent/core/health.h"
 #include "agent/core/signals.h"
