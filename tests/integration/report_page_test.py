@@ -113,11 +113,18 @@ class Report(BrowserTest):
                            "ranks": {"state": ["running"] * per_node, "step": [1200] * per_node, "phase": ["train"] * per_node,
                                      "since_seconds": [0.1] * per_node, "step_seconds": [0.5] * per_node}}
                           for i in range(nodes)]
+        # One of them is slow; states of an earlier ddprun know of no such thing.
+        state["nodes"][2]["ranks"]["work_seconds"] = [0.2] * 7 + [0.45]
+        state["slow_ranks"] = [{"rank": 23, "node": "n2", "work_seconds": 0.45}]
+        state["usual_work_seconds"] = 0.2
         with open(os.path.join(directory, "state.json"), "w") as file:
             json.dump(state, file)
         self.open(self.unpacked("report", directory))
         eventually(lambda: len(self.chrome.find_elements(By.CSS_SELECTOR, "#grid i")) == nodes * per_node)
         self.assertEqual(len(self.chrome.find_elements(By.CSS_SELECTOR, "#grid i")), nodes * per_node)
+        self.assertEqual([cell.get_attribute("title").split(",")[0]
+                          for cell in self.chrome.find_elements(By.CSS_SELECTOR, "#grid i.slow")], ["rank 23 on n2"])
+        self.shows("rank", "rank 23 on n2, .*450 ms of it by itself, SLOW: most ranks need 200 ms")
 
 
 if __name__ == "__main__":
