@@ -256,11 +256,13 @@ std::vector<ErrandRecord> ProcessWorkers::TellToSave(const ErrandWish& wish) {
     }
     const int signal = save_signals_[local];
     const bool told = signal != 0 && ::kill(pid, signal) == 0;
-    records.push_back({WallClockMs(), rank, placement_.generation.value,
-                       told ? ErrandStream::kDone : ErrandStream::kNote,
-                       told          ? SignalName(signal)
-                       : signal == 0 ? "has not said by which signal it saves"
-                                     : "is ending"});
+    records.push_back(
+        {WallClockMs(), rank, placement_.generation.value,
+         told ? ErrandStream::kDone : ErrandStream::kNote,
+         told ? SignalName(signal)
+         : signal == 0
+             ? "has not said by which signal it saves (SAVE_SIGNAL: docs/writing-a-worker.md)"
+             : "is ending"});
   }
   return records;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <map>
 #include <vector>
 
 namespace ddprun {
@@ -11,6 +12,8 @@ namespace {
 // Without a step for so many usual ones, and so long at least, a run is said to stand.
 constexpr double kStandsAfter = 10;
 constexpr double kStandsAtLeast = 5;
+
+constexpr std::size_t kMostNamed = 4;  // Ranks that differ from all others.
 
 double InSeconds(std::chrono::microseconds duration) {
   return std::chrono::duration<double>(duration).count();
@@ -28,6 +31,49 @@ std::optional<double> StandsFor(const RunStatus& run) {
     }
   }
   return least ? std::optional(InSeconds(*least)) : std::nullopt;
+}
+
+struct Standing {
+  std::uint64_t step = 0;
+  std::string phase;
+  auto operator<=>(const Standing&) const = default;
+};
+
+std::string Describe(const Standing& standing) {
+  const std::string step = "step " + std::to_string(standing.step);
+  return standing.phase.empty() ? " at " + step : " in " + standing.phase + " (" + step + ")";
+}
+
+// ": rank 21 on n10 stands in data (step 59), the other 31 in all_reduce (step 59)". Empty: no few
+// ranks differ from the many, on whichever side they are.
+std::string WhoDiffers(const RunStatus& run) {
+  std::map<Standing, std::vector<std::string>> groups;
+  std::size_t all = 0;
+  for (const NodeStatus& node : run.nodes) {
+    std::uint32_t number = node.first_rank;
+    for (const RankCloseup& rank : node.closeup.ranks) {
+      if (node.in_world && (rank.state == RankState::kRunning || rank.state == RankState::kLate)) {
+        const bool told = rank.phase > 0 && rank.phase <= node.closeup.phases.size();
+        groups[{rank.step, told ? node.closeup.phases[rank.phase - 1] : ""}].push_back(
+            "rank " + std::to_string(number) + " on " + node.node);
+        ++all;
+      }
+      ++number;
+    }
+  }
+  const auto many =
+      std::ranges::max_element(groups, {}, [](const auto& group) { return group.second.size(); });
+  if (many == groups.end() || many->second.size() * 4 < all * 3 || many->second.size() == all ||
+      all - many->second.size() > kMostNamed) {
+    return "";
+  }
+  std::string text;
+  for (const auto& [standing, ranks] : groups) {
+    for (const std::string& rank : standing == many->first ? std::vector<std::string>() : ranks) {
+      text += (text.empty() ? ": " : ", ") + rank + " stands" + Describe(standing);
+    }
+  }
+  return text + ", the other " + std::to_string(many->second.size()) + Describe(many->first);
 }
 
 std::string WithUnit(double seconds) {
@@ -79,7 +125,9 @@ RunHeadline HeadlineOf(const RunStatus& run) {
                      : "the workers run; they tell nothing of their steps"};
   }
   if (standing && usual > 0 && *standing > std::max(kStandsAtLeast, kStandsAfter * usual)) {
-    return {"no step for " + WithUnit(*standing) + " (usual " + WithUnit(usual) + ")", true};
+    return {
+        "no step for " + WithUnit(*standing) + " (usual " + WithUnit(usual) + ")" + WhoDiffers(run),
+        true};
   }
   std::string text = "training: step " + std::to_string(step);
   return {usual > 0 ? text + ", " + WithUnit(usual) + " each" : text};

@@ -13,7 +13,10 @@
 namespace ddprun {
 
 struct RunHeadline {
-  std::string text;  // "training: step 1200, 800 ms each", "no step for 4 min 12 s (usual 800 ms)"
+  // "training: step 1200, 800 ms each"; "no step for 4 min 12 s (usual 800 ms): rank 21 on n10
+  // stands in data (step 59), the other 31 in all_reduce (step 59)", where a few differ from the
+  // many.
+  std::string text;
   bool bad = false;
 };
 RunHeadline HeadlineOf(const RunStatus& run);

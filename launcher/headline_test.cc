@@ -39,6 +39,47 @@ TEST(Headline, SaysWhatTheRunDoes) {
   EXPECT_TRUE(HeadlineOf(run).bad);
 }
 
+RunStatus Standing(std::uint32_t ranks) {
+  RunStatus run{.run_id = "demo", .phase = "running"};
+  for (std::uint32_t node = 0; node < ranks / 4; ++node) {
+    NodeStatus status{
+        .node = "n" + std::to_string(node), .in_world = true, .first_rank = node * 4, .step = 59};
+    status.closeup.phases = {"all_reduce", "data"};
+    status.closeup.ranks.assign(
+        4, {RankState::kRunning, 59, std::chrono::minutes(1), std::chrono::milliseconds(100), 1});
+    run.nodes.push_back(status);
+  }
+  return run;
+}
+
+TEST(Headline, NamesTheFewThatDiffer) {
+  RunStatus run = Standing(32);
+  EXPECT_EQ(HeadlineOf(run).text, "no step for 1 min 00 s (usual 100 ms)");
+  run.nodes[5].closeup.ranks[1].phase = 2;
+  EXPECT_EQ(
+      HeadlineOf(run).text,
+      "no step for 1 min 00 s (usual 100 ms): rank 21 on n5 stands in data (step 59), the other "
+      "31 in all_reduce (step 59)");
+  run.nodes[0].closeup.ranks[0] = {RankState::kLate, 58, std::chrono::minutes(1), {}, 0};
+  EXPECT_THAT(HeadlineOf(run).text,
+              HasSubstr(": rank 0 on n0 stands at step 58, rank 21 on n5 stands in data (step 59), "
+                        "the other 30 in all_reduce (step 59)"));
+}
+
+TEST(Headline, NamesNobodyWhereThereIsNoMany) {
+  RunStatus run = Standing(32);
+  for (NodeStatus& node : run.nodes) {
+    node.closeup.ranks[3].phase = 2;
+    node.closeup.ranks[2].phase = 2;
+  }
+  EXPECT_EQ(HeadlineOf(run).text, "no step for 1 min 00 s (usual 100 ms)");
+  run = Standing(64);
+  for (std::uint32_t rank = 0; rank < 5; ++rank) {
+    run.nodes[rank].closeup.ranks[0].phase = 2;
+  }
+  EXPECT_EQ(HeadlineOf(run).text, "no step for 1 min 00 s (usual 100 ms)");
+}
+
 TEST(Headline, OfProgramsThatTellNothing) {
   RunStatus run = Running();
   run.nodes[0].closeup = {};

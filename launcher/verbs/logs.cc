@@ -88,6 +88,7 @@ class LogsSession {
   std::set<std::string> said_;
   bool told_ = false;  // The server has answered.
   bool missed_ = false;
+  bool printed_ = false;
 };
 
 void ComplainOfLogs(const std::string& text) {
@@ -109,6 +110,9 @@ Result<int> LogsSession::Run() {
       return 1;
     }
   } while (!merge_.Ended());
+  if (!printed_ && said_.empty() && !missed_) {
+    ComplainOfLogs("nothing that was asked for is kept: its workers have printed nothing");
+  }
   return output_.Finish() && !missed_ ? kExitOk : 1;
 }
 
@@ -211,6 +215,7 @@ void LogsSession::Print() {
       }
     }
   }
+  printed_ = printed_ || !text.empty();
   output_.Put(text);
 }
 

@@ -97,8 +97,8 @@ std::string Noun(std::size_t ranks) {
 std::string FormatGroups(const std::vector<StackGroup>& groups) {
   std::string text;
   for (const StackGroup& group : groups) {
-    text += Noun(group.ranks.size()) + " (" + RankSpansText(group.ranks) + "): " + group.headline +
-            "\n";
+    text += Noun(group.ranks.size()) + " (" + RankSpansText(group.ranks) +
+            (group.node.empty() ? "" : " on " + group.node) + "): " + group.headline + "\n";
     for (std::size_t i = 0; i < std::min(group.frames.size(), kShownFrames); ++i) {
       text += "    " + group.frames[i] + "\n";
     }
@@ -115,6 +115,9 @@ std::string GroupsJson(const std::vector<StackGroup>& groups, const std::vector<
   for (const StackGroup& group : groups) {
     OrderedJson object;
     object["ranks"] = group.ranks;
+    if (!group.node.empty()) {
+      object["node"] = group.node;
+    }
     object["headline"] = group.headline;
     object["frames"] = group.frames;
     json["groups"].push_back(std::move(object));

@@ -108,9 +108,13 @@ std::vector<std::string> MainFrames(std::string_view text) {
 
 std::vector<StackGroup> GroupStacks(const std::vector<StackText>& stacks) {
   std::map<std::vector<std::string>, StackGroup> by_frames;
+  const bool one_node = std::ranges::all_of(
+      stacks, [&](const StackText& stack) { return stack.node == stacks.front().node; });
   for (const StackText& stack : stacks) {
     std::vector<std::string> frames = MainFrames(stack.text);
     StackGroup& group = by_frames[frames];
+    const bool same = group.ranks.empty() || group.node == stack.node;
+    group.node = same && !one_node ? stack.node : "";
     group.ranks.push_back(stack.rank);
     group.frames = std::move(frames);
   }

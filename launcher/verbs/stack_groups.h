@@ -21,6 +21,7 @@ struct StackGroup {
   std::vector<std::uint32_t> ranks;  // In order.
   std::vector<std::string> frames;   // Innermost first.
   std::string headline;              // "read < next < main".
+  std::string node = {};             // Of all of them; empty: several nodes', or the run has one.
 };
 
 // The main thread's functions, innermost first; of a thread that the kernel alone knows, its words.

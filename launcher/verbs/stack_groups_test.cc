@@ -74,6 +74,15 @@ TEST(StackGroups, TheFewAreApartFromTheMany) {
   EXPECT_EQ(groups[0].headline, "all_reduce < backward < <module>");
   EXPECT_EQ(groups[1].ranks, std::vector<std::uint32_t>{7});
   EXPECT_EQ(groups[1].headline, "read < data::Next < main");
+  EXPECT_EQ(groups[1].node, "");  // All are on one.
+}
+
+TEST(StackGroups, WhereTheFewAreIsSaid) {
+  const auto groups =
+      GroupStacks({{0, "n0", kPySpy}, {1, "n0", kPySpy}, {2, "n1", kPySpy}, {3, "n1", kGdb}});
+  ASSERT_EQ(groups.size(), 2u);
+  EXPECT_EQ(groups[0].node, "");
+  EXPECT_EQ(groups[1].node, "n1");
 }
 
 }  // namespace
