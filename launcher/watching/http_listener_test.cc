@@ -136,6 +136,27 @@ TEST_F(HttpListenerTest, WhoIsIdleForLongestMakesRoom) {
 }
 
 // However many ask, the loop is asked once, and each gets its answer.
+// Strangers who ask and stand still take the places of their own kind, not of who watches.
+TEST_F(HttpListenerTest, WhoWatchesKeepsHisPlace) {
+  act_ = [](const std::function<void(HttpAnswer)>&) {};  // Busy for as long as the test takes.
+  OpenAnswering();
+  tcp::socket watching = Connect();
+  boost::asio::write(watching,
+                     boost::asio::buffer(std::string("GET /stream HTTP/1.1\r\nHost: h\r\n\r\n")));
+  std::string seen;
+  boost::asio::read_until(watching, boost::asio::dynamic_buffer(seen), "data: x\n\n");
+  std::vector<tcp::socket> strangers;
+  for (std::size_t i = 0; i < 2 * HttpListener::kMostConnections; ++i) {
+    strangers.push_back(Connect());
+    boost::asio::write(strangers.back(),
+                       boost::asio::buffer(std::string("GET /act HTTP/1.1\r\nHost: h\r\n\r\n")));
+  }
+  EXPECT_EQ(ReadAll(strangers.front()), "");  // It was closed.
+  boost::system::error_code ended;
+  boost::asio::read_until(watching, boost::asio::dynamic_buffer(seen), "data: xxx\n\n", ended);
+  EXPECT_FALSE(ended) << ended.message();
+}
+
 TEST_F(HttpListenerTest, TheLoopIsAskedOnceAtATime) {
   std::mutex mutex;
   std::vector<std::function<void(HttpListener::Answer)>> open;
