@@ -18,6 +18,8 @@ namespace {
 
 constexpr Duration kStacksPatience{60'000};  // A node takes 40 s at most.
 constexpr std::size_t kShownFrames = 12;
+constexpr Duration kSayAfter{3'000};  // Tools take a while.
+constexpr Duration kSayAgain{10'000};
 constexpr std::size_t kMostStacksOfNode = std::size_t{32} << 20;  // An agent takes 16 MiB at most.
 
 void ComplainOfStacks(const std::string& text) {
@@ -29,6 +31,7 @@ struct Gathered {
   std::map<NodeId, std::uint64_t> numbers;
   std::map<NodeId, std::size_t> bytes;
   std::set<NodeId> left;  // Not all of them is told.
+  std::size_t all = 0;
   bool begun = false;
   bool missed = false;
 
@@ -65,8 +68,26 @@ struct Gathered {
   }
 };
 
+// "waiting for 2 of 16 nodes: n03 n07"
+void SayWhoIsMissing(const std::set<NodeId>& left, std::size_t all) {
+  constexpr std::size_t kNamed = 8;
+  std::string names;
+  std::size_t named = 0;
+  for (const NodeId& node : left) {
+    if (named++ == kNamed) {
+      names += " ...";
+      break;
+    }
+    names += " " + node;
+  }
+  ComplainOfStacks("waiting for " + std::to_string(left.size()) + " of " + std::to_string(all) +
+                   (all == 1 ? " node:" : " nodes:") + names);
+}
+
 Result<void> GatherStacks(NodesAsked asked, Gathered& gathered) {
-  const auto end = std::chrono::steady_clock::now() + kStacksPatience;
+  const auto begin = std::chrono::steady_clock::now();
+  const auto end = begin + kStacksPatience;
+  auto say = begin + kSayAfter;
   std::vector<TakenPiece> taken;
   while (!gathered.begun || !gathered.left.empty()) {
     if (std::chrono::steady_clock::now() > end) {
@@ -80,9 +101,14 @@ Result<void> GatherStacks(NodesAsked asked, Gathered& gathered) {
     ASSIGN_OR_RETURN(const AskReply reply, asked.Call(std::exchange(taken, {}), kLongestWait));
     gathered.begun = true;
     gathered.left.insert(reply.asked.begin(), reply.asked.end());
+    gathered.all += reply.asked.size();
     for (const AnsweredPiece& answered : reply.pieces) {
       gathered.Take(answered);
       taken.push_back({answered.node, answered.piece.number});
+    }
+    if (const auto now = std::chrono::steady_clock::now(); now > say && !gathered.left.empty()) {
+      say = now + kSayAgain;
+      SayWhoIsMissing(gathered.left, gathered.all);
     }
   }
   return {};
