@@ -172,7 +172,7 @@ class OneNode(Asks):
         with self.subTest("it is ended"):
             asked = self.start("stacks")
             self.wait_for(lambda: read_text(took).count("\n") == 2, run, asked)
-            self.assertEqual(states(), ["T", "T"])
+            self.wait_for(lambda: states() == ["T", "T"], run, what="workers that are held")
             asked.signal(signal.SIGINT)
             self.wait_for(lambda: states() == ["S", "S"], run, what="workers that go on")
             for tool in read_text(took).split():
