@@ -193,6 +193,10 @@ void AgentDriver::OnNotification(std::uint32_t local_rank, const Notification& n
                     notification.samples_per_s,
                     notification.checkpoint,
                     {}};
+  spoke.printed = notification.printed_step;
+  spoke.printed_absolute = notification.printed_absolute;
+  spoke.collectives = notification.collectives;
+  spoke.in_collective = notification.in_collective;
   if (const auto microseconds = notification.work_microseconds) {
     spoke.work = std::chrono::microseconds(std::min(*microseconds, kLongest));
   }

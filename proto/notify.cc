@@ -49,6 +49,11 @@ void ReadHowWellItGoes(std::string_view name, std::string_view value, Notificati
   } else if (name == "WORK_USEC") {
     const auto work = Number(value);
     told.work_microseconds = work ? work : told.work_microseconds;
+  } else if (name == "COLLECTIVES") {
+    const auto count = Number(value);
+    told.collectives = count ? count : told.collectives;
+  } else if (name == "IN_COLLECTIVE") {
+    told.in_collective = value == "1";
   } else if (name == "CHECKPOINT") {
     const auto checkpoint = Number(value);
     told.checkpoint = checkpoint ? checkpoint : told.checkpoint;

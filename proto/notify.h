@@ -14,6 +14,10 @@
 //   EXTEND_TIMEOUT_USEC=60000000
 //                      as systemd's: the next progress may come that much later than now, however
 //                      short --hang-timeout is; the next STEP or other PHASE ends it
+//   COLLECTIVES=412  IN_COLLECTIVE=1
+//                      so many collectives its process groups have begun, and whether one of them
+//                      has not ended; told by ddprun's Python package for programs that tell no
+//                      STEP, and ignored once they do
 //   SAVE_SIGNAL=23     whoever sends it this signal (1 to 64; not KILL, not STOP) makes it save and
 //   go
 //                      on: ddprun save sends it to who has said so, and to nobody else
@@ -48,6 +52,11 @@ struct Notification {
   std::optional<double> samples_per_s;  // Not negative.
   std::optional<std::uint64_t> checkpoint;
   std::optional<int> save_signal;
+  std::optional<std::uint64_t> collectives;
+  bool in_collective = false;
+  // Read from its output by the agent; never from a datagram.
+  std::optional<std::uint64_t> printed_step;
+  bool printed_absolute = false;  // The same step has the same number in every generation.
   bool store = false;
   bool remove = false;
   std::optional<std::string> block;  // Empty: a name that no block can have.

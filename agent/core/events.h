@@ -58,7 +58,7 @@ struct StartLasts {
   Generation generation;
   bool lasts = true;
 };
-// On the notify socket.
+// On the notify socket, or in what it printed.
 struct WorkerSpoke {
   std::uint32_t local_rank = 0;
   bool ready = false;
@@ -70,6 +70,11 @@ struct WorkerSpoke {
   std::optional<double> samples_per_s;
   std::optional<std::uint64_t> checkpoint;
   std::optional<std::chrono::microseconds> work;  // The least of a step since the last one told.
+  // What others than itself know of its progress (ProgressSource).
+  std::optional<std::uint64_t> printed;
+  bool printed_absolute = false;  // The number counts across generations.
+  std::optional<std::uint64_t> collectives;
+  bool in_collective = false;
 };
 struct StacksTaken {
   Generation generation;

@@ -23,6 +23,75 @@ Time Due(const Heartbeat& heartbeat) {
   return heartbeat.since + heartbeat.allowed;
 }
 
+void NoteProgress(const AgentStep& step, Heartbeat& heartbeat) {
+  heartbeat.since = step.now;
+  heartbeat.allowed = step.config.hang_timeout;
+  heartbeat.forgiven = false;
+}
+
+void SayIfInTime(AgentStep& step, Heartbeat& heartbeat) {
+  if (heartbeat.late && step.now < Due(heartbeat)) {
+    heartbeat.late = false;
+    step.send = true;
+  }
+}
+
+// What others than the worker know of it: nothing where it speaks for itself, and nothing before
+// its first step.
+void OnSeen(AgentStep& step, const WorkerSpoke& spoke) {
+  AgentState& state = step.state;
+  const auto known = state.heartbeats.find(spoke.local_rank);
+  const bool first = known == state.heartbeats.end();
+  if (first ? spoke.printed.value_or(0) == 0 && spoke.collectives.value_or(0) == 0
+            : known->second.source == ProgressSource::kTold) {
+    return;
+  }
+  Heartbeat& heartbeat = state.heartbeats[spoke.local_rank];
+  if (first) {
+    heartbeat.source = ProgressSource::kCollectives;
+  }
+  bool moved = first;
+  if (spoke.printed) {
+    if (spoke.printed_absolute) {
+      state.progress = std::max(state.progress, *spoke.printed);
+    }
+    if (heartbeat.source != ProgressSource::kPrinted) {
+      heartbeat.source = ProgressSource::kPrinted;
+      heartbeat.step = 0;
+      heartbeat.step_time = {};
+      heartbeat.work.clear();
+    }
+    if (*spoke.printed > heartbeat.step) {
+      moved = true;
+      NoteStep(heartbeat, *spoke.printed, std::nullopt, step.now);
+      heartbeat.step = *spoke.printed;
+    }
+  }
+  if (spoke.collectives) {
+    heartbeat.phase = spoke.in_collective ? kInCollective : "";
+    moved |= *spoke.collectives > heartbeat.collectives;
+    heartbeat.collectives = std::max(heartbeat.collectives, *spoke.collectives);
+    if (heartbeat.source == ProgressSource::kCollectives) {
+      heartbeat.step = heartbeat.collectives;
+    }
+  }
+  if (moved) {
+    NoteProgress(step, heartbeat);
+  }
+  SayIfInTime(step, heartbeat);
+}
+
+// How far it is in what can be compared with other ranks.
+Standing StandingOf(const Heartbeat& heartbeat) {
+  Standing standing{.step = heartbeat.step, .phase = heartbeat.phase, .count = 0};
+  standing.source = heartbeat.source;
+  if (heartbeat.source == ProgressSource::kPrinted && heartbeat.collectives > 0) {
+    standing.step = heartbeat.collectives;
+    standing.source = ProgressSource::kCollectives;
+  }
+  return standing;
+}
+
 }  // namespace
 
 void OnWorkerSpoke(AgentStep& step, const WorkerSpoke& spoke) {
@@ -31,9 +100,18 @@ void OnWorkerSpoke(AgentStep& step, const WorkerSpoke& spoke) {
     return;
   }
   state.progress = std::max(state.progress, spoke.step.value_or(0));
-  const bool first = !state.heartbeats.contains(spoke.local_rank);
+  if (spoke.printed || spoke.collectives) {
+    OnSeen(step, spoke);
+    return;
+  }
+  const auto known = state.heartbeats.find(spoke.local_rank);
+  const bool first =
+      known == state.heartbeats.end() || known->second.source != ProgressSource::kTold;
   if (first && !spoke.ready && !spoke.step) {
     return;
+  }
+  if (first) {
+    state.heartbeats[spoke.local_rank] = Heartbeat{};  // Its own word from here on.
   }
   state.saved_before = false;  // From now on it may have something to lose.
   Heartbeat& heartbeat = state.heartbeats[spoke.local_rank];
@@ -47,19 +125,14 @@ void OnWorkerSpoke(AgentStep& step, const WorkerSpoke& spoke) {
     heartbeat.phase = *spoke.phase;
   }
   if (first || stepped || moved) {
-    heartbeat.since = step.now;
-    heartbeat.allowed = step.config.hang_timeout;
-    heartbeat.forgiven = false;
+    NoteProgress(step, heartbeat);
   }
   if (spoke.extend) {
     const auto silent = std::chrono::ceil<Duration>(step.now - heartbeat.since);
     heartbeat.allowed =
         std::max(heartbeat.allowed, silent + std::min(*spoke.extend, kLongestExtension));
   }
-  if (heartbeat.late && step.now < Due(heartbeat)) {
-    heartbeat.late = false;
-    step.send = true;
-  }
+  SayIfInTime(step, heartbeat);
 }
 
 void ForgetWords(AgentState& state) {
@@ -108,13 +181,13 @@ std::optional<Time> NextLate(const AgentState& state, const AgentConfig& config)
 std::vector<Standing> StandingsOf(const AgentState& state) {
   std::vector<Standing> standings;
   for (const auto& [local_rank, heartbeat] : state.heartbeats) {
-    auto same = std::find_if(standings.begin(), standings.end(),
-                             [&heartbeat = heartbeat](const Standing& s) {
-                               return s.step == heartbeat.step && s.phase == heartbeat.phase;
-                             });
+    Standing own = StandingOf(heartbeat);
+    own.first_rank = state.placement->first_rank + local_rank;
+    auto same = std::find_if(standings.begin(), standings.end(), [&own](const Standing& s) {
+      return s.step == own.step && s.phase == own.phase && s.source == own.source;
+    });
     if (same == standings.end()) {
-      standings.push_back({heartbeat.step, heartbeat.phase,
-                           state.placement->first_rank + local_rank, 0, 0, Duration{0}});
+      standings.push_back(std::move(own));
       same = standings.end() - 1;
     }
     ++same->count;

@@ -161,5 +161,47 @@ TEST_F(Health, StacksOfAnEarlierGenerationKillNobody) {
   EXPECT_FALSE(Did<KillWorkers>());
 }
 
+// ---- Seen from outside ----
+TEST_F(Health, WhatIsSeenOfAWorkerIsWatchedFromItsFirstStepOn) {
+  Feed(WorkerSpoke{.collectives = 0}, 2s);
+  EXPECT_EQ(NextLate(state, config), std::nullopt);
+  Feed(WorkerSpoke{.collectives = 3, .in_collective = true}, 5s);
+  EXPECT_EQ(NextLate(state, config), At(15s));
+  Feed(WorkerSpoke{.collectives = 3}, 7s);  // It ended: no progress by itself.
+  EXPECT_EQ(NextLate(state, config), At(15s));
+  Tick(15s);
+  EXPECT_EQ(ReportOf(state, config).standings,
+            (std::vector<Standing>{{3, "", 4, 1, 1, 10s, ProgressSource::kCollectives}}));
+}
+
+TEST_F(Health, APrintedStepIsShownAndCollectivesAreCompared) {
+  Feed(WorkerSpoke{.collectives = 300, .in_collective = true}, 2s);
+  Feed(WorkerSpoke{.printed = 7}, 3s);
+  EXPECT_EQ(CloseupOf(state, config).ranks[0].step, 7u);
+  EXPECT_EQ(ReportOf(state, config).standings,
+            (std::vector<Standing>{
+                {300, kInCollective, 4, 1, 0, Duration{0}, ProgressSource::kCollectives}}));
+  Feed(WorkerSpoke{.collectives = 301}, 9s);
+  EXPECT_EQ(NextLate(state, config), At(19s));  // Either is progress.
+}
+
+TEST_F(Health, ItsOwnWordIsTheOnlyOneOnceItSpeaks) {
+  Feed(WorkerSpoke{.printed = 700}, 2s);
+  Says(0, 5, 3s);
+  Feed(WorkerSpoke{.printed = 701}, 8s);
+  Feed(WorkerSpoke{.collectives = 9}, 8s);
+  EXPECT_EQ(NextLate(state, config), At(13s));
+  EXPECT_EQ(ReportOf(state, config).standings,
+            (std::vector<Standing>{{5, "", 4, 1, 0, Duration{0}}}));
+}
+
+TEST_F(Health, OnlyAnAbsoluteStepCountsBeyondItsGeneration) {
+  Feed(WorkerSpoke{.printed = 70}, 2s);
+  Feed(WorkerSpoke{.collectives = 90}, 2s);
+  EXPECT_EQ(ReportOf(state, config).progress, 0u);
+  Feed(WorkerSpoke{.printed = 71, .printed_absolute = true}, 3s);
+  EXPECT_EQ(ReportOf(state, config).progress, 71u);
+}
+
 }  // namespace
 }  // namespace ddprun

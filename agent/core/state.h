@@ -41,8 +41,10 @@ struct StepWork {
   bool operator==(const StepWork&) const = default;
 };
 
-// A worker that said hello and runs.
+// A worker that said hello, or whose progress has another source, and runs.
 struct Heartbeat {
+  ProgressSource source = ProgressSource::kTold;  // The best that has spoken: of `step`.
+  std::uint64_t collectives = 0;                  // Beside kPrinted too; 0: none is known.
   std::uint64_t step = 0;
   std::string phase;
   Time stepped;                            // When the step was told,

@@ -24,7 +24,19 @@ struct Standings {
   std::uint64_t next = 0;   // Lowest and highest STEP of the others.
   std::uint64_t highest = 0;
   std::uint32_t running = 0;  // Workers; also those that said no hello.
+  Standing ahead;             // The first of those at the highest.
+  bool seen = false;          // Some of them by others' eyes alone (ProgressSource): then
+  bool all_late = false;      // all are asked for,
+  bool waits = false;         // and somebody who waits in a collective, where those are counted.
 };
+
+// Where some are counted by their collectives, only those can be compared.
+void KeepComparable(std::vector<Standing>& all) {
+  const auto counted = [](const Standing& s) { return s.source == ProgressSource::kCollectives; };
+  if (std::any_of(all.begin(), all.end(), counted)) {
+    std::erase_if(all, [&](const Standing& s) { return !counted(s); });
+  }
+}
 
 Standings Collect(const Roster& roster) {
   std::vector<Standing> all;
@@ -38,6 +50,15 @@ Standings Collect(const Roster& roster) {
   if (all.empty()) {
     return found;
   }
+  found.seen = std::any_of(all.begin(), all.end(), [](const Standing& s) {
+    return s.source != ProgressSource::kTold;
+  });
+  found.all_late =
+      std::all_of(all.begin(), all.end(), [](const Standing& s) { return s.late == s.count; });
+  KeepComparable(all);
+  found.waits = all.front().source != ProgressSource::kCollectives ||
+                std::any_of(all.begin(), all.end(),
+                            [](const Standing& s) { return s.phase == kInCollective; });
   std::stable_sort(all.begin(), all.end(),
                    [](const Standing& a, const Standing& b) { return a.step < b.step; });
   for (const Standing& standing : all) {
@@ -50,6 +71,9 @@ Standings Collect(const Roster& roster) {
     }
   }
   found.highest = all.back().step;
+  found.ahead = *std::find_if(all.begin(), all.end(), [&](const Standing& s) {
+    return s.step == found.highest;
+  });
   return found;
 }
 
@@ -76,20 +100,37 @@ std::string InPhase(const std::string& phase) {
   return phase.empty() ? "" : " in phase '" + phase + "'";
 }
 
+// "step 118 in phase 'save'", "collective 41, in it"
+std::string At(const Standing& standing) {
+  if (standing.source == ProgressSource::kCollectives) {
+    return "collective " + std::to_string(standing.step) +
+           (standing.phase == kInCollective ? ", in it" : ", past it");
+  }
+  return "step " + std::to_string(standing.step) + InPhase(standing.phase);
+}
+
+std::string NoMore(const Standing& standing) {
+  return standing.source == ProgressSource::kCollectives ? "no collective begun for "
+         : standing.source == ProgressSource::kPrinted   ? "no step printed for "
+                                                         : "no step for ";
+}
+
 std::string Ranks(std::uint32_t count) {
   return std::to_string(count) + " rank" + (count == 1 ? "" : "s");
 }
 
 // "its peers are at step 120, it is at 118"
 std::string WhyBehind(const Standings& found, const Standing& first) {
-  const std::string at = "step " + std::to_string(first.step) + InPhase(first.phase);
+  const std::string at = At(first);
   if (found.count == 1) {
     return "it is at " + at;
   }
+  const std::string word =
+      first.source == ProgressSource::kCollectives ? "collective" : "step";
   const std::string steps =
       found.next == found.highest
-          ? "step " + std::to_string(found.next)
-          : "steps " + std::to_string(found.next) + " to " + std::to_string(found.highest);
+          ? word + " " + std::to_string(found.next)
+          : word + "s " + std::to_string(found.next) + " to " + std::to_string(found.highest);
   if (found.behind_count == 1) {
     return "its peers are at " + steps + ", it is at " + at;
   }
@@ -116,8 +157,55 @@ WorkerFailure Blame(const Roster& roster, std::uint32_t rank, std::string why) {
   return failure;
 }
 
+WorkerFailure BlameNobody(const Roster& roster, const Standing& first, const std::string& why) {
+  WorkerFailure failure = Blame(roster, first.first_rank, why);
+  failure.nobody_lags = true;
+  return failure;
+}
+
+// What is seen from outside proves less: all of them are late, and one waits for the others.
+std::optional<WorkerFailure> FindHangOfSeen(const Roster& roster, const Standings& found) {
+  if (!found.all_late || !found.waits || found.highest == 0) {
+    return std::nullopt;
+  }
+  const Standing& first = found.behind.front();
+  const std::string silent = NoMore(first) + FormatDuration(first.allowed);
+  if (found.count < found.running) {
+    return BlameNobody(roster, first,
+                       silent + " (" + (found.count == 1 ? "it is" : "the first of them is") +
+                           " at " + At(first) + "; nothing is known of " +
+                           Ranks(found.running - found.count) + ")");
+  }
+  if (found.count == 1 || found.behind_count * 2 <= found.count) {
+    return Blame(roster, first.first_rank, silent + " (" + WhyBehind(found, first) + ")");
+  }
+  if (found.behind_count < found.count) {  // The few are ahead.
+    return Blame(roster, found.ahead.first_rank,
+                 silent + " (" + std::to_string(found.behind_count) + " of its peers are at " +
+                     At(first) + ", it is at " + At(found.ahead) + ")");
+  }
+  const auto waits = [](const Standing& s) { return s.phase == kInCollective; };
+  std::uint32_t waiting = 0;
+  for (const Standing& standing : found.behind) {
+    waiting += waits(standing) ? standing.count : 0;
+  }
+  if (first.source == ProgressSource::kCollectives && waiting < found.count &&
+      waiting * 2 >= found.count) {
+    const Standing& odd = *std::find_if_not(found.behind.begin(), found.behind.end(), waits);
+    return Blame(roster, odd.first_rank,
+                 silent + " (" + std::to_string(waiting) + " of its peers wait in collective " +
+                     std::to_string(odd.step) + ", it is past it)");
+  }
+  return BlameNobody(roster, first,
+                     silent + " (all " + Ranks(found.count) + " are at " + At(first) +
+                         "; which of them is to blame is unknown)");
+}
+
 std::optional<WorkerFailure> FindHang(const HangWatch& watch, const Roster& roster, Time now) {
   const Standings found = Collect(roster);
+  if (!found.behind.empty() && found.seen) {
+    return FindHangOfSeen(roster, found);
+  }
   if (found.behind.empty() || std::any_of(found.behind.begin(), found.behind.end(),
                                           [](const Standing& s) { return s.late < s.count; })) {
     return std::nullopt;
@@ -144,16 +232,14 @@ std::optional<WorkerFailure> FindHang(const HangWatch& watch, const Roster& rost
   }
   const bool same_phase = std::all_of(found.behind.begin(), found.behind.end(),
                                       [&](const Standing& s) { return s.phase == first.phase; });
-  WorkerFailure failure = Blame(
-      roster, first.first_rank,
+  return BlameNobody(
+      roster, first,
       silent + " (" +
           (found.behind_count == found.count
                ? "all " + Ranks(found.count)
                : std::to_string(found.behind_count) + " of " + Ranks(found.count)) +
           " are at step " + std::to_string(first.step) + (same_phase ? InPhase(first.phase) : "") +
           "; which of them is to blame is unknown)");
-  failure.nobody_lags = true;
-  return failure;
 }
 
 void NoteFirstStep(HangWatch& watch, const World& world, const NodeReport& report, Time now) {

@@ -216,5 +216,78 @@ TEST_F(Hangs, WhoHasMadeNoStepYetHasItsTimeSinceTheFirstOne) {
   EXPECT_NE(Why(), "");
 }
 
+// ---- Seen from outside ----
+Standing Seen(std::uint32_t rank, std::uint64_t step, ProgressSource source, bool late = true,
+              const std::string& phase = "", std::uint32_t count = 1) {
+  return {step, phase, rank, count, late ? count : 0, 30s, source};
+}
+
+Standing Counted(std::uint32_t rank, std::uint64_t collectives, bool waits,
+                 std::uint32_t count = 1) {
+  return Seen(rank, collectives, ProgressSource::kCollectives, true, waits ? kInCollective : "",
+              count);
+}
+
+TEST_F(Hangs, WhoHasNotBegunTheCollectiveThatItsPeersWaitInIsToBlame) {
+  Stand({Counted(0, 41, true, 2)}, {Counted(2, 40, false), Counted(3, 41, true)});
+  EXPECT_EQ(Why(),
+            "rank 2 (local rank 0, host n1) hung: no collective begun for 30.0 s (its peers are at "
+            "collective 41, it is at collective 40, past it)");
+}
+
+TEST_F(Hangs, OfThoseWhoAreCountedTheFewAreToBlameAheadToo) {
+  Stand({Counted(0, 40, false, 2)}, {Counted(2, 40, false), Counted(3, 41, true)});
+  EXPECT_EQ(Why(),
+            "rank 3 (local rank 1, host n1) hung: no collective begun for 30.0 s (3 of its peers "
+            "are at collective 40, past it, it is at collective 41, in it)");
+}
+
+TEST_F(Hangs, AtOneCollectiveWhoIsPastItIsToBlame) {
+  Stand({Counted(0, 41, true, 2)}, {Counted(2, 41, false), Counted(3, 41, true)});
+  EXPECT_EQ(story.state.drain->hang->rank, 2u);
+  EXPECT_NE(Why().find("3 of its peers wait in collective 41, it is past it"), std::string::npos)
+      << Why();
+}
+
+TEST_F(Hangs, AllInOneCollectiveBlameNobody) {
+  Stand({Counted(0, 41, true, 2)}, {Counted(2, 41, true, 2)});
+  EXPECT_TRUE(story.state.drain->hang->nobody_lags);
+}
+
+// A first compile, an evaluation: nobody waits for anybody.
+TEST_F(Hangs, WhereNobodyWaitsInACollectiveNothingHangs) {
+  Stand({Counted(0, 41, false, 2)}, {Counted(2, 40, false, 2)});
+  EXPECT_EQ(story.state.phase, Phase::kRunning);
+}
+
+// Pipelines: one rank's collectives are rare.
+TEST_F(Hangs, WhileOneOfThoseThatAreSeenMovesNothingHangs) {
+  Stand({Counted(0, 4, true)}, {Seen(2, 900, ProgressSource::kCollectives, false)});
+  EXPECT_EQ(story.state.phase, Phase::kRunning);
+}
+
+TEST_F(Hangs, TheOneThatPrintsIsNotToBlameForIt) {
+  Stand({Seen(0, 41, ProgressSource::kPrinted)}, {});
+  EXPECT_TRUE(story.state.drain->hang->nobody_lags);
+  EXPECT_EQ(Why(),
+            "the workers hang: no step printed for 30.0 s (it is at step 41; nothing is known of 3 "
+            "ranks)");
+}
+
+TEST_F(Hangs, WhereAllPrintWhoIsBehindIsToBlame) {
+  constexpr auto kPrinted = ProgressSource::kPrinted;
+  Stand({Seen(0, 41, kPrinted, true, "", 2)}, {Seen(2, 40, kPrinted), Seen(3, 41, kPrinted)});
+  EXPECT_EQ(Why(),
+            "rank 2 (local rank 0, host n1) hung: no step printed for 30.0 s (its peers are at "
+            "step 41, it is at step 40)");
+}
+
+// Of rank 0 nothing but its lines is known: the others' collectives are compared.
+TEST_F(Hangs, CollectivesAreNotComparedWithPrintedSteps) {
+  Stand({Seen(0, 7, ProgressSource::kPrinted), Counted(1, 41, true)}, {Counted(2, 41, true, 2)});
+  EXPECT_TRUE(story.state.drain->hang->nobody_lags);
+  EXPECT_NE(Why().find("nothing is known of 1 rank)"), std::string::npos) << Why();
+}
+
 }  // namespace
 }  // namespace ddprun

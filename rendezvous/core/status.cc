@@ -51,6 +51,18 @@ std::string StateOf(const CoordinatorState& state, const NodeKey& key, const Nod
   return state.phase == Phase::kRunning ? "spare" : "ready";
 }
 
+std::string SourceOf(const Standing& standing) {
+  switch (standing.source) {
+    case ProgressSource::kTold:
+      break;
+    case ProgressSource::kPrinted:
+      return "printed";
+    case ProgressSource::kCollectives:
+      return "collectives";
+  }
+  return "";
+}
+
 NodeStatus Look(const CoordinatorState& state, const NodeKey& key, const NodeState& node,
                 Time now) {
   const Member* const member = MemberOf(state, key);
@@ -68,6 +80,7 @@ NodeStatus Look(const CoordinatorState& state, const NodeKey& key, const NodeSta
   }
   if (!node.report.standings.empty()) {
     status.step = node.report.standings.front().step;
+    status.step_source = SourceOf(node.report.standings.front());
     status.phase = node.report.standings.front().phase;
   }
   return status;

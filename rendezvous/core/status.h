@@ -45,6 +45,7 @@ struct NodeStatus {
   std::uint64_t step = 0;        // Lowest STEP of its workers; 0: none was told.
   std::string phase;             // Their PHASE; empty: none was told.
   std::uint32_t late = 0;        // Workers without progress for longer than they may be.
+  std::string step_source;       // Of `step`; empty: their word; else "printed", "collectives".
   Closeup closeup;               // Filled in by its keeper; empty: not known.
   bool operator==(const NodeStatus&) const = default;
 };
@@ -59,6 +60,7 @@ inline constexpr std::tuple kNodeStatusFields{
     StatusField{"in_world", "in_world", &NodeStatus::in_world},
     StatusField{"first_rank", "first_rank", &NodeStatus::first_rank},
     StatusField{"step", "step", &NodeStatus::step},
+    StatusField{"step_source", "step_source", &NodeStatus::step_source},
     StatusField{"phase", "phase", &NodeStatus::phase},
     StatusField{"late", "late_workers", &NodeStatus::late},
 };

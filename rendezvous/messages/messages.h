@@ -163,8 +163,17 @@ Directive WithoutWords(const Directive& directive);
 bool SameDirective(const Directive& a, const Directive& b);
 
 // ---- Reports ----
-// Workers of one node that are equally far, by their own word (STEP and PHASE). Only those that
-// said hello and still run are counted anywhere.
+// From where it is known how far a worker is, the best first.
+enum class ProgressSource : std::uint8_t {
+  kTold,         // Its own word: STEP and PHASE.
+  kPrinted,      // What it prints (--progress-from). Often one rank does, and not at each step.
+  kCollectives,  // How many collectives it has begun: torch's count.
+};
+// The phase of a worker of kCollectives that waits in one; others have none.
+inline constexpr const char* kInCollective = "collective";
+
+// Workers of one node that are equally far. Only those that said hello, or of whom there is another
+// source, and still run are counted anywhere.
 struct Standing {
   std::uint64_t step = 0;
   std::string phase;             // May be empty.
@@ -172,6 +181,7 @@ struct Standing {
   std::uint32_t count = 1;
   std::uint32_t late = 0;  // How many made no progress for longer than they may (--hang-timeout).
   Duration allowed{0};     // How long that was, for people.
+  ProgressSource source = ProgressSource::kTold;  // Of `step`.
   bool operator==(const Standing&) const = default;
 };
 

@@ -111,6 +111,8 @@ Standing Read(const v1::Standing& wire, Reader& in) {
   standing.count = in.Number<std::uint32_t>("standing.count", wire.count(), 1, kMaxWorkers);
   standing.late = in.Number<std::uint32_t>("standing.late", wire.late(), 0, standing.count);
   standing.allowed = in.Duration("standing.allowed", wire.allowed_ms());
+  standing.source = static_cast<ProgressSource>(in.Number<std::uint8_t>(
+      "standing.source", wire.source(), 0, static_cast<int>(ProgressSource::kCollectives)));
   return standing;
 }
 

@@ -70,7 +70,7 @@ NodeReport FullReport() {
   report.hung_rank = 0;
   report.progress = 1000;
   report.ended_well = 1;
-  report.standings = {{998, "data", 3, 1, 1, Duration(30'000)}, {1000, "", 0, 2, 0, Duration(0)}};
+  report.standings = {{998, "data", 3, 1, 1, Duration(30'000)}, {1000, "", 0, 2, 0, Duration(0), ProgressSource::kCollectives}};
   report.leaving = Leaving::kStopRun;
   report.starting = true;
   report.pace = {Duration(1), Duration(0), std::nullopt, Duration(30)};
@@ -310,6 +310,7 @@ TEST(Convert, PlacementsAndFailuresThatCannotBeUsedAreRefusedByField) {
       {"standing.phase", [&](auto& w) { w.mutable_standings(0)->set_phase("\n"); }},
       {"standing.first_rank", [&](auto& w) { w.mutable_standings(0)->set_first_rank(UINT32_MAX); }},
       {"standing.allowed", [&](auto& w) { w.mutable_standings(0)->set_allowed_ms(-1); }},
+      {"standing.source", [&](auto& w) { w.mutable_standings(0)->set_source(3); }},
       {"pace.started", [&](auto& w) { w.mutable_pace()->set_started_ms(-1); }},
       {"standings",
        [&](auto& w) {

@@ -82,6 +82,7 @@ void Write(const Standing& standing, v1::Standing* wire) {
   wire->set_count(standing.count);
   wire->set_late(standing.late);
   wire->set_allowed_ms(standing.allowed.count());
+  wire->set_source(static_cast<std::uint32_t>(standing.source));
 }
 
 void Write(const WaitReason& reason, v1::Wait* wire) {

@@ -142,7 +142,8 @@ inline void MakeUp(FuzzInput& input, const CoordinatorState& state, NodeReport& 
     for (int i = input.Byte() % 5; i > 0; --i) {
       const std::uint8_t count = input.Byte();
       report.standings.push_back({input.Byte(), SomeText(input).substr(0, 255), input.Byte(), count,
-                                  input.Byte() % (count + 1u), Duration{1'000}});
+                                  input.Byte() % (count + 1u), Duration{1'000},
+                                  static_cast<ProgressSource>(input.Byte() % 3)});
     }
     report.progress = std::uint64_t{1} << input.Byte() % 64;
     report.pace = {std::nullopt, Duration{input.Byte()}, Duration{input.Byte()},

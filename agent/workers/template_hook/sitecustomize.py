@@ -254,7 +254,7 @@ def _become_worker(library, hook, unseeded, states, given, changed):
     atexit.register(gc.unfreeze)  # What is frozen has finalizers too.
 
 
-def _serve(hook):
+def _serve(hook, watch):
     """Returns in a worker alone."""
     import ctypes
     import json
@@ -279,6 +279,7 @@ def _serve(hook):
         library.ddprun_template_refuse(socket, text.encode("utf-8", "replace")[:230])
         os._exit(0)
     _become_worker(library, hook, *shared)
+    watch.begin()
 
 
 def _command_line():
@@ -293,10 +294,11 @@ def _wait_here():
         import json
         hook = json.loads(os.environ["DDPRUN_TEMPLATE_HOOK"])
         entry = hook["entry"]
+        import _ddprun_watch
         sys.path[:] = [place for place in sys.path if place != entry]
         sys.path_importer_cache.pop(entry, None)
         if "taken" not in hook and os.getppid() == hook["agent"]:
-            _serve(hook)
+            _serve(hook, _ddprun_watch)
             return
         # The template itself, executed anew, or its program, begun by another process: never to run
         # without a rank. Anything else goes on as without us.

@@ -1,0 +1,62 @@
+"""Unmodified programs that hang and tell nothing: torch's own count of collectives tells who is behind, through what
+the Python package puts into an interpreter (ddprun.pth), or through a template (--preload)."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import unittest
+
+from torch_runs import HERE, LIMIT, TorchTest, program
+
+PACKAGE = os.path.join(HERE, "..", "..", "launcher", "python")
+SILENCE = 5  # Seconds of --hang-timeout.
+
+
+class Hangs(TorchTest):
+    def with_package(self):
+        """A Python in whose own folder of packages the wheel's two files lie, as pip puts them; torch is found."""
+        folder = self.path("venv")
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+        packages = os.path.join(folder, "lib", os.path.basename(sysconfig.get_path("stdlib")), "site-packages")
+        for name in ("ddprun.pth", "_ddprun_watch.py"):
+            shutil.copy(os.path.join(PACKAGE, name), packages)
+        with open(os.path.join(packages, "torch.pth"), "w", encoding="utf-8") as file:
+            file.write(sysconfig.get_path("purelib") + "\n")
+        return os.path.join(folder, "bin", "python3")
+
+    def hung(self, text):
+        """Who hung and why, in the order of attempts, as the log has it."""
+        return re.findall(r"ddprun \| [^\n]*?rank (\d+) [^\n]*hung: ([^\n]*)", text)
+
+    def assert_named(self, text, times):
+        named = self.hung(text)
+        self.assertGreaterEqual(len(named), times, text)
+        self.assertEqual({rank for rank, _ in named}, {"2"}, text)
+        for _, why in named:
+            self.assertRegex(why, r"no collective begun for 5\.0 s \(its peers are at collective \d+, it is at "
+                                  r"collective \d+, (past|in) it\)")
+
+    def test_two_nodes_of_cold_workers(self):
+        self.environment["PYTHON_EXEC"] = self.with_package()
+        nodes = self.start_nodes(2, 2, "silent.py", "sleeps", "leaves the loop",
+                                 flags=[f"--hang-timeout={SILENCE}", "--max-restarts=2"])
+        for node in nodes:
+            self.assertEqual(node.wait(LIMIT), 0, node.all())
+        self.assert_named("".join(node.err() for node in nodes), 2)
+
+    def test_workers_of_a_template_and_slow_ones(self):
+        run = self.run_program(4, "silent.py", "stands still", "holds the GIL", "compile", "saves slowly",
+                               flags=["--preload=imports", f"--hang-timeout={SILENCE}", "--max-restarts=2"])
+        self.assert_named(run.err(), 2)
+
+    def test_without_the_package_nothing_is_judged(self):
+        run = self.start("--nproc-per-node=3", "--hang-timeout=1", program("silent.py"), "compile")
+        self.assertEqual(run.wait(LIMIT), 0, run.all())
+        self.assertEqual(self.hung(run.err()), [])
+
+
+if __name__ == "__main__":
+    unittest.main()

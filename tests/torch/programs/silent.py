@@ -1,0 +1,40 @@
+"""A DDP loop that prints nothing and knows nothing of ddprun. In each attempt rank 2 does another thing in its 12th
+step: the words of the command line, one for each attempt; after the last one it trains to its end."""
+
+import os
+import re
+import signal
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+attempt = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
+how = sys.argv[1 + attempt] if attempt + 1 < len(sys.argv) else "ends"
+dist.init_process_group("gloo")
+model = DistributedDataParallel(torch.nn.Linear(8, 8))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+odd = dist.get_rank() == 2
+for step in range(24):
+    if step == 12 and odd:
+        if how == "sleeps":
+            time.sleep(1000)
+        elif how == "stands still":
+            os.kill(os.getpid(), signal.SIGSTOP)
+        elif how == "leaves the loop":
+            break
+        elif how == "holds the GIL":
+            re.match(r"(a+)+$", "a" * 60 + "b")
+    if step == 12 and how == "saves slowly" and odd:
+        time.sleep(3)  # Its peers wait in the next collective meanwhile.
+    if step == 12 and how == "compile":
+        time.sleep(8)  # All of them, longer than they may be silent, but none waits for another.
+    optimizer.zero_grad()
+    model(torch.randn(4, 8)).sum().backward()
+    optimizer.step()
+    time.sleep(0.1)
+if how == "leaves the loop" and odd:
+    time.sleep(1000)
+dist.barrier()
