@@ -113,7 +113,7 @@ template:
     - name: ckpt
       persistentVolumeClaim:
         claimName: %claim%
-    # Ranks and data loaders share memory; a container has 64 MiB of it unless told otherwise.
+    # Ranks and data loaders share memory; a container has 64 MiB of it otherwise.
     - name: shm
       emptyDir: {medium: Memory}
 )";
