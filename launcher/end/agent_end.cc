@@ -62,9 +62,20 @@ void AgentEnd::Report(std::function<void()> done) {
   }
 }
 
+// Whoever takes it away waits for this process, and kills it in the end; the claim, given up now, is
+// another node's at once.
+bool AgentEnd::IsTakenAway() const {
+  return parts_.role.succession && parts_.config.around.ends_nodes_alone && exit_.finish &&
+         exit_.finish->ending == Ending::kLeft;
+}
+
 bool AgentEnd::ServeOn(std::function<void()> done) {
   CoordinatorDriver* const serving = parts_.role.Serving();
   if (serving == nullptr || exit_.code == kExitUnavailable) {
+    return false;
+  }
+  if (IsTakenAway()) {
+    Log(LogLevel::kInfo, "this node is done; another one carries the rendezvous from now on");
     return false;
   }
   if (const std::size_t nodes = serving->NodesServed(); nodes > 0) {

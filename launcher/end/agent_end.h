@@ -42,6 +42,7 @@ class AgentEnd {
  private:
   LaunchEnd::Steps Steps();
   void Report(std::function<void()> done);
+  bool IsTakenAway() const;
   bool ServeOn(std::function<void()> done);
   void Rescue(std::function<void()> done);
 
