@@ -92,13 +92,7 @@ template:
       image: %image%
       # PID 1 of the container is ddprun itself: it needs no shell and no init.
       command:
-%command%      env:
-      # Each job a run directory of its own: another job of this name is another run.
-      - name: JOB_UID
-        valueFrom:
-          fieldRef:
-            fieldPath: metadata.labels['batch.kubernetes.io/controller-uid']
-%resources%      # Ready: in a world, or a spare. Alive: its loop turns. Neither asks for steps: a pod
+%command%%env%%resources%      # Ready: in a world, or a spare. Alive: its loop turns. Neither asks for steps: a pod
       # killed for standing still takes the evidence along. That is for --hang-timeout.
       readinessProbe:
         httpGet: {path: /readyz, port: 8081}
@@ -131,13 +125,7 @@ spec:
     image: %image%
     # PID 1 of the container is ddprun itself: it needs no shell and no init.
     command:
-%command%    env:
-    # Each start of the job a run directory of its own: another one of this name is another run.
-    - name: JOB_UID
-      valueFrom:
-        fieldRef:
-          fieldPath: metadata.labels['batch.kubernetes.io/controller-uid']
-%resources%  # What a TrainJob cannot say of its pods itself.
+%command%%env%%resources%  # What a TrainJob cannot say of its pods itself.
   runtimePatches:
   - manager: ddprun.k8s-manifest/user
     trainingRuntimeSpec:
@@ -166,6 +154,14 @@ spec:
                     # unless told otherwise.
                     - name: shm
                       emptyDir: {medium: Memory}
+)";
+
+constexpr const char* kEnv = R"(env:
+# Each start of the job a run directory of its own: another one of this name is another run.
+- name: JOB_UID
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.labels['batch.kubernetes.io/controller-uid']
 )";
 
 bool IsElastic(const ManifestWish& wish) {
@@ -223,10 +219,12 @@ std::vector<Argument> OurArguments(const ManifestWish& wish) {
         {wish.workers == 0 ? "One worker per GPU." : "Workers per node.",
          "--nproc-per-node=" + std::to_string(wish.workers ? wish.workers : wish.gpus)});
   }
-  words.push_back(
-      {"Shared by all: where the pod that carries the rendezvous is lost another one does.\n"
-       "# The token is in it, so nobody else joins.",
-       "--run-dir=/ckpt/run-$(JOB_UID)"});
+  if (wish.most > 1) {
+    words.push_back(
+        {"Shared by all: where the pod that carries the rendezvous is lost another one does.\n"
+         "# The token is in it, so nobody else joins.",
+         "--run-dir=/ckpt/run-$(JOB_UID)"});
+  }
   words.push_back(
       {"Failures of workers in an hour after which it is given up, and with which code.",
        "--max-restarts=20"});
@@ -335,6 +333,7 @@ Result<std::string> Manifest(const ManifestWish& wish) {
            ? "    # The service's, so that pods have names.\n    subdomain: " + wish.name + "\n"
            : ""},
       {"command", Indented(command, deep)},
+      {"env", wish.most > 1 ? Indented(kEnv, deep) : ""},
       {"resources", Indented(resources, deep)},
       {"pods", std::to_string(Pods(wish))},
       {"grace", std::to_string(wish.grace)},

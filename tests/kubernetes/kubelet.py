@@ -70,7 +70,7 @@ class Pod:
 
 
 class KubeletTest(DdprunTest):
-    addresses = 6  # Pods that may ever be, and the one that answers for names.
+    addresses = 12  # Pods that may ever be, and the one that answers for names.
 
     def setUp(self):
         super().setUp()
