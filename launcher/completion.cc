@@ -113,9 +113,10 @@ constexpr const char* kBashVerbs = R"(case $program in
       completion) COMPREPLY=($(compgen -W 'bash zsh fish' -- "$cur")) ;;
       rendezvous) COMPREPLY=($(compgen -W '--listen= --journal= --run-dir= --rdzv-endpoint= --token-file= --tls-cert= --tls-key= --tls-ca= --insecure --log-format= --verbose --help' -- "$cur")) ;;
       slurm-script) COMPREPLY=($(compgen -W '--nodes= --gpus= --cpus= --nproc-per-node= --time= --warning= --elastic --spares= --least= --array= --name= --sbatch= --help' -- "$cur")) ;;
+      k8s-manifest) COMPREPLY=($(compgen -W '--nodes= --gpus= --cpus= --memory= --nproc-per-node= --image= --claim= --grace= --name= --jobset --trainjob --runtime= --help' -- "$cur")) ;;
       env) return ;;
     esac
-    [[ $program != @(completion|rendezvous|slurm-script) ]] || return)";
+    [[ $program != @(completion|rendezvous|slurm-script|k8s-manifest) ]] || return)";
 
 std::string Bash(const std::string& name, bool verbs) {
   std::string values;

@@ -211,6 +211,8 @@ lock_cache
 [[ $want_libtorch == no ]] || install_libtorch
 [[ $want_tests == no ]] || install_venv "$(test_venv)" 500 "Python packages of the tests" \
   "" "$pins/tests.txt"
+[[ $want_tests == no ]] || install_venv "$(kubernetes_venv)" 200 "what judges manifests" \
+  ": 27 MB to download, 140 MB on disk" "$pins/kubernetes.txt"
 [[ $want_tests == no ]] || compile_python "$(test_venv)/bin/python3" "$(test_venv)"
 [[ $want_tests == no ]] || install_promtool
 [[ $want_package == no ]] || install_venv "$(package_venv)" 200 "what makes wheels" "" "$pins/package.txt"

@@ -2,8 +2,8 @@
 # Builds everything and runs the tests: scripts/test.sh [--quick] [--no-torch] [CTEST ARGUMENT...]
 #   --quick                   what answers within a minute: units, transcripts, short simulations,
 #                             style; without libtorch, in a build folder of its own
-#   -L LABEL, --label LABEL   one tree: unit golden sim style scripts integration fault slurm fuzz
-#                             torch trainer packages
+#   -L LABEL, --label LABEL   one tree: unit golden sim style scripts integration fault slurm
+#                             kubernetes fuzz torch trainer packages
 #   -R NAME                   the tests whose names match
 #   -C whole                  also what is too slow for each change
 #   --no-torch                without the real torch (2.4 GB to download, 4 GB on disk), and so
@@ -43,7 +43,8 @@ else
   "$root/scripts/setup.sh" --tests
   extra=(-DDDPRUN_TEST_PYTHON="$(test_venv)/bin/python3")
 fi
-[[ $quick == yes ]] || extra+=(-DDDPRUN_PROMTOOL="$(promtool)" -DDDPRUN_PACKAGE_PYTHON="$(package_venv)/bin/python3")
+[[ $quick == yes ]] || extra+=(-DDDPRUN_PROMTOOL="$(promtool)" -DDDPRUN_PACKAGE_PYTHON="$(package_venv)/bin/python3"
+  -DDDPRUN_KUBERNETES_PYTHON="$(kubernetes_venv)/bin/python3")
 "$root/scripts/build.sh" --all -DDDPRUN_TESTS=ON "${extra[@]}"
 
 # A test says what it takes of the machine in quarters of a core (PROCESSORS); most wait.

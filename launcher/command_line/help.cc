@@ -21,6 +21,7 @@ constexpr const char* kUsage = R"(usage: ddprun [options] [--] PROGRAM [argument
        ddprun publish NEW FINAL                                   a worker's result, fenced
        ddprun report [-o FILE] [DIR...]                           what is known of it, in one file
        ddprun slurm-script [--nodes=N] [--gpus=N] PROGRAM         a batch script for Slurm
+       ddprun k8s-manifest [--nodes=MIN:MAX] [--gpus=N] PROGRAM   one for Kubernetes
 )";
 
 constexpr const char* kShort = R"(

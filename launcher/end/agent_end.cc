@@ -1,5 +1,6 @@
 #include "launcher/end/agent_end.h"
 
+#include <algorithm>
 #include <fstream>
 #include <string>
 #include <utility>
@@ -14,6 +15,16 @@ namespace ddprun {
 namespace {
 
 constexpr Duration kReportFlushLimit{500};  // The report stands below what the workers printed.
+
+constexpr Duration kHandOverLimit{5'000};  // Of a pod's grace; then they must find each other.
+constexpr Duration kHandOverLook{20};
+
+bool IsAtWork(const RunStatus& run) {
+  return run.waits_for.empty() &&
+         std::all_of(run.nodes.begin(), run.nodes.end(), [](const NodeStatus& node) {
+           return !node.in_world || node.state == "running" || node.state == "finished";
+         });
+}
 
 }  // namespace
 
@@ -62,10 +73,38 @@ void AgentEnd::Report(std::function<void()> done) {
   }
 }
 
+// Who takes it away waits for this process, and kills it in the end; the claim, given up before, is
+// another node's at once.
+bool AgentEnd::IsTakenAway() const {
+  return parts_.role.succession && parts_.config.around.ends_nodes_alone && exit_.finish &&
+         exit_.finish->ending == Ending::kLeft;
+}
+
+// The others work on while the server moves, but a world that is being formed would wait for it.
+void AgentEnd::HandOver(Time limit, std::function<void()> done) {
+  CoordinatorDriver* const serving = parts_.role.Serving();
+  if (serving == nullptr) {
+    return;  // It went, and this launch with it.
+  }
+  const auto runs = serving->StatusOfRuns(parts_.config.run_id);
+  if (parts_.loop.Now() < limit && serving->NodesServed() > 0 && runs && !runs->empty() &&
+      !IsAtWork(runs->front())) {
+    hand_over_.ArmAt(parts_.loop.Now() + kHandOverLook,
+                     [this, limit, done = std::move(done)] { HandOver(limit, done); });
+    return;
+  }
+  Log(LogLevel::kInfo, "this node is done; another one carries the rendezvous from now on");
+  done();
+}
+
 bool AgentEnd::ServeOn(std::function<void()> done) {
   CoordinatorDriver* const serving = parts_.role.Serving();
   if (serving == nullptr || exit_.code == kExitUnavailable) {
     return false;
+  }
+  if (IsTakenAway()) {
+    HandOver(parts_.loop.Now() + kHandOverLimit, std::move(done));
+    return true;
   }
   if (const std::size_t nodes = serving->NodesServed(); nodes > 0) {
     // At the run's end the others only have to hear of it; else they train on.

@@ -42,11 +42,14 @@ class AgentEnd {
  private:
   LaunchEnd::Steps Steps();
   void Report(std::function<void()> done);
+  bool IsTakenAway() const;
+  void HandOver(Time limit, std::function<void()> done);
   bool ServeOn(std::function<void()> done);
   void Rescue(std::function<void()> done);
 
   const Parts parts_;
   Exit exit_{.code = 1};
+  LoopTimer hand_over_{parts_.loop};
   std::unique_ptr<JobRescue> rescue_;
   LaunchEnd end_;
 };

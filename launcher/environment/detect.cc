@@ -77,8 +77,8 @@ Result<Surroundings> DetectSurroundings(const SurroundingsQuery& query) {
   bare.only_facts = true;
   const Result<Surroundings> found = FirstThatMatches(bare);
   Surroundings around = found ? FactsOf(*found) : Surroundings();
-  if (around.ends_nodes_alone &&
-      Said(query, "nnodes").value_or("").find(':') == std::string::npos) {
+  const std::string nodes = Said(query, "nnodes").value_or("1");
+  if (around.ends_nodes_alone && nodes != "1" && nodes.find(':') == std::string::npos) {
     around.tells_before_end = false;  // The others of a fixed number wait for who comes again.
   }
   around.scheduler = Scheduler::kCommandLine;

@@ -265,6 +265,8 @@ TEST(CommandLineFirst, APodIsToldAloneWhereverTheNodesMeet) {
   const Surroundings fixed =
       Found({Captured("kubernetes"), {endpoint, {"nnodes", "4", "command line"}}});
   EXPECT_FALSE(fixed.tells_before_end);
+  const Surroundings alone = Found({Captured("kubernetes"), {{"nnodes", "1", "command line"}}});
+  EXPECT_TRUE(alone.tells_before_end);  // Nobody waits for it.
 }
 
 TEST(CommandLineFirst, KubeflowV2SaysAllInFlags) {

@@ -3,6 +3,11 @@
 #include "launcher/command_line/flags.h"
 
 namespace ddprun {
+namespace {
+
+constexpr std::uint32_t kMost = 100'000;  // Of whatever a job is made of.
+
+}  // namespace
 
 VerbLine::VerbLine(const std::string& what, const std::string& verb) : app(what, "ddprun " + verb) {
   app.set_help_flag();
@@ -34,6 +39,19 @@ Result<std::vector<Setting>> VerbLine::ParseUpToProgram(const std::vector<std::s
   rest = std::move(line.rest);
   RETURN_IF_ERROR(ParseFlags(app, ToArguments(line.settings)));
   return std::move(line.settings);
+}
+
+void TakeNumber(const std::string& flag, const std::string& text, std::uint32_t least,
+                std::uint32_t& value, Problems& problems) {
+  if (text.empty()) {
+    return;
+  }
+  const auto number = NotNegative(text);
+  if (!number || *number < least || *number > kMost) {
+    problems.Add(flag + " must be a number, " + std::to_string(least) + " or more: '" + text + "'");
+    return;
+  }
+  value = *number;
 }
 
 }  // namespace ddprun

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "common/result.h"
+#include "launcher/command_line/problems.h"
 #include "launcher/setting.h"
 #include "proto/worker_env.h"
 
@@ -25,5 +27,9 @@ struct VerbLine {
   // What follows the first word is a program's own. No variable counts. The flags as given.
   Result<std::vector<Setting>> ParseUpToProgram(const std::vector<std::string>& args);
 };
+
+// Reads `text`, or leaves `value` where there is none.
+void TakeNumber(const std::string& flag, const std::string& text, std::uint32_t least,
+                std::uint32_t& value, Problems& problems);
 
 }  // namespace ddprun

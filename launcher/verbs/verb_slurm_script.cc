@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "launcher/command_line/config.h"
 #include "launcher/command_line/problems.h"
 #include "launcher/slurm/slurm_script.h"
 #include "launcher/verbs/verb_line.h"
@@ -11,7 +10,6 @@ namespace ddprun {
 namespace {
 
 constexpr std::uint32_t kCpusPerGpu = 4;
-constexpr std::uint32_t kMost = 100'000;
 
 struct RawWish {
   std::string nodes, gpus = "0", cpus, workers = "0", time = "24:00:00", warning = "180";
@@ -42,20 +40,6 @@ void AddFlags(CLI::App& app, RawWish& raw) {
   app.add_option("--name", raw.name, "The job's name (default train)");
   app.add_option("--sbatch", raw.sbatch,
                  "One more flag of sbatch, as --sbatch=--partition=gpu; repeatable");
-}
-
-// Reads `text`, or leaves `value` where there is none.
-void TakeNumber(const std::string& flag, const std::string& text, std::uint32_t least,
-                std::uint32_t& value, Problems& problems) {
-  if (text.empty()) {
-    return;
-  }
-  const auto number = NotNegative(text);
-  if (!number || *number < least || *number > kMost) {
-    problems.Add(flag + " must be a number, " + std::to_string(least) + " or more: '" + text + "'");
-    return;
-  }
-  value = *number;
 }
 
 void ReadForm(const RawWish& raw, SlurmScriptWish& wish, Problems& problems) {

@@ -10,6 +10,7 @@
 #include "launcher/command_line/flags.h"
 #include "launcher/verbs/asking.h"
 #include "launcher/verbs/rank_spans.h"
+#include "launcher/verbs/verb_k8s_manifest.h"
 #include "launcher/verbs/verb_line.h"
 #include "launcher/verbs/verb_slurm_script.h"
 #include "launcher/verbs/watch_status.h"
@@ -300,8 +301,8 @@ Result<VerbRequest> ParseReport(const std::vector<std::string>& args, const GetE
 }  // namespace
 
 std::vector<std::string> VerbNames() {
-  return {"rendezvous", "env",   "completion", "status",  "top",    "logs",        "stacks",
-          "save",       "drain", "stop",       "publish", "report", "slurm-script"};
+  return {"rendezvous", "env",   "completion", "status",  "top",    "logs",         "stacks",
+          "save",       "drain", "stop",       "publish", "report", "slurm-script", "k8s-manifest"};
 }
 
 std::string PerhapsAVerb(const std::vector<std::string>& command, const Error& error) {
@@ -315,7 +316,7 @@ std::string PerhapsAVerb(const std::vector<std::string>& command, const Error& e
 bool IsVerb(const std::string& word) {
   return word == "stacks" || word == "logs" || word == "top" || word == "save" ||
          word == "status" || word == "drain" || word == "stop" || word == "publish" ||
-         word == "report" || word == "slurm-script";
+         word == "report" || word == "slurm-script" || word == "k8s-manifest";
 }
 
 Result<VerbRequest> ParseVerb(const std::vector<std::string>& args, const GetEnv& get_env) {
@@ -333,6 +334,10 @@ Result<VerbRequest> ParseVerb(const std::vector<std::string>& args, const GetEnv
   }
   if (args.front() == "report") {
     return ParseReport(args, get_env);
+  }
+  if (args.front() == "k8s-manifest") {
+    ASSIGN_OR_RETURN(std::string text, ParseK8sManifest(args));
+    return VerbRequest(HelpRequest{std::move(text)});
   }
   if (args.front() == "slurm-script") {
     ASSIGN_OR_RETURN(std::string text, ParseSlurmScript(args));

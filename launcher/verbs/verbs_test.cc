@@ -147,7 +147,7 @@ TEST(Verbs, OneThatWasMeantIsNamed) {
 
 TEST(Verbs, EveryOneHasHelp) {
   for (const char* verb :
-       {"status", "drain", "stop", "stacks", "publish", "report", "slurm-script"}) {
+       {"status", "drain", "stop", "stacks", "publish", "report", "slurm-script", "k8s-manifest"}) {
     ASSERT_TRUE(IsVerb(verb));
     const auto parsed = Parsed({verb, "--help"});
     ASSERT_TRUE(parsed);

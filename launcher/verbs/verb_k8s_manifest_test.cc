@@ -1,0 +1,76 @@
+#include "launcher/verbs/verb_k8s_manifest.h"
+
+#include <gtest/gtest.h>
+
+#include "launcher/kubernetes/yaml_quoted.h"
+
+namespace ddprun {
+namespace {
+
+std::string Printed(std::vector<std::string> args) {
+  args.insert(args.begin(), "k8s-manifest");
+  const Result<std::string> text = ParseK8sManifest(args);
+  return text ? *text : text.error().message;
+}
+
+void ExpectParts(const std::string& text, const std::vector<std::string>& parts) {
+  for (const std::string& part : parts) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  }
+}
+
+TEST(K8sManifest, SaysWhatWasAsked) {
+  ExpectParts(Printed({"--nodes=2:8", "--gpus=4", "--name=big", "--image=mine", "./train", "a b"}),
+              {"\n  completions: 2\n", "\"completions\": 8, \"parallelism\": 8", "kind: Service",
+               "\n      subdomain: big\n", "- \"--nnodes=2:8\"\n", "- \"--nproc-per-node=4\"\n",
+               "nvidia.com/gpu: 4\n", "image: \"mine\"\n", "- \"./train\"\n        - \"a b\"\n"});
+}
+
+TEST(K8sManifest, HasItsForms) {
+  ExpectParts(Printed({"--jobset", "--nodes=3", "x"}),
+              {"kind: JobSet", "\n        completions: 3\n", "\n              - \"--nnodes=3\"\n"});
+  ExpectParts(Printed({"--trainjob", "--runtime=mine", "--nodes=3:4", "x"}),
+              {"kind: TrainJob", "numNodes: 4", "name: mine\n", "- \"--nnodes=3:4\"\n",
+               "- \"--rdzv-endpoint=$(PET_MASTER_ADDR):29400\"\n"});
+  EXPECT_EQ(Printed({"--jobset", "x"}).find("kind: Service"), std::string::npos);
+}
+
+TEST(K8sManifest, TheTrainerKeepsItsCheckpointsBeyondTheJob) {
+  ExpectParts(Printed({"--name=a", "bin/ddprun-train"}), {"\"--checkpoint-dir=/ckpt/a\""});
+  EXPECT_EQ(Printed({"ddprun-train", "--checkpoint-dir=here"}).find("/ckpt/train\""),
+            std::string::npos);
+}
+
+TEST(K8sManifest, NamesAllProblemsAtOnce) {
+  ExpectParts(Printed({"--nodes=4:2", "--gpus=x", "--name=A_b", "--claim=-x", "--image=a b",
+                       "--grace=0", "--jobset", "--trainjob"}),
+              {"--nodes must be N or MIN:MAX: '4:2'", "--gpus must be a number, 0 or more: 'x'",
+               "--name must be", "'A_b'", "--claim must be", "--image must be one word",
+               "--grace must be", "--jobset and --trainjob", "no program is given"});
+  ExpectParts(Printed({"--runtime=x", "x"}), {"--runtime needs --trainjob"});
+  for (const char* nodes : {"0", ":3", "3:", "0:3", "1:2:3", "-1"}) {
+    ExpectParts(Printed({std::string("--nodes=") + nodes, "x"}), {"--nodes must be"});
+  }
+}
+
+// <name>-7 and <name>-node-0-7 are host names, 63 at most.
+TEST(K8sManifest, PodsNamesAreWhole) {
+  const auto of = [](std::size_t length, const std::string& form) {
+    return Printed({form, "--nodes=8", "--name=" + std::string(length, 'a'), "x"});
+  };
+  ExpectParts(of(62, "--jobset"), {"54 at most"});
+  ExpectParts(of(54, "--jobset"), {"kind: JobSet"});
+  ExpectParts(of(62, "--gpus=0"), {"61 at most"});
+  ExpectParts(of(61, "--gpus=0"), {"kind: Job\n"});
+}
+
+TEST(YamlQuoted, LeavesNothingToAReader) {
+  EXPECT_EQ(*YamlQuoted("a: b #\"\\"), "\"a: b #\\\"\\\\\"");
+  EXPECT_EQ(*YamlQuoted("\n\x7F\u0085\u2028\u00FC"), "\"\\u000A\\u007F\\u0085\\u2028\u00FC\"");
+  EXPECT_EQ(*YamlArgument("$(A) $$"), "\"$$(A) $$$$\"");
+  EXPECT_FALSE(YamlQuoted("\xFF"));
+  EXPECT_FALSE(YamlQuoted("\xED\xA0\x80"));  // Half of a pair.
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,168 @@
+"""Pods without a cluster: what kubelet and the Job's controller give a container, and do to it.
+
+A pod is a network namespace with an address of its own, a host name, its own process ids, in which
+the container's command is PID 1, a root file system that cannot be written, a small /dev/shm, and /ckpt, which all
+pods share. Its names come from a DNS server, as a headless service has it; a pod that comes instead
+of another one has another address. Needs root.
+"""
+
+import os
+import shutil
+import signal
+import sys
+import uuid
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+from manifests import container_of, expanded, objects, printed  # noqa: E402
+
+from bridge_network import BridgeNetwork  # noqa: E402
+from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest, children_of, eventually  # noqa: E402
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ZONE = "default.svc.cluster.local"
+GO = "/ckpt/go"
+WORKER = (FAKE_WORKER, "--exit-on-term=75", "--notify=READY=1", HELLO, f"--wait-file={GO}")
+
+# $1: an empty directory; $2: the pod's files; $3: /ckpt's; $4: host name. What follows is executed.
+CONTAINER = r"""
+set -e
+root=$1 files=$2 ckpt=$3
+hostname "$4"
+shift 4
+mount -t tmpfs -o size=1m none "$root"
+for one in /*; do
+  name=${one#/}
+  case $name in proc | dev | tmp | ckpt) continue ;; esac
+  if [ -L "$one" ]; then cp -P "$one" "$root/$name"
+  elif [ -d "$one" ]; then mkdir "$root/$name"; mount --rbind "$one" "$root/$name"; fi
+done
+mkdir "$root/proc" "$root/dev" "$root/tmp" "$root/ckpt"
+mount -t proc proc "$root/proc"
+mount --rbind /dev "$root/dev"
+mount -t tmpfs -o size=64k none "$root/dev/shm"
+mount -t tmpfs -o size=16m none "$root/tmp"
+mount --bind "$ckpt" "$root/ckpt"
+mount --bind "$files/hosts" "$root/etc/hosts"
+mount --bind "$files/resolv.conf" "$root/etc/resolv.conf"
+mount -o remount,ro "$root"
+cd "$root"
+exec chroot "$root" "$@"
+"""
+
+
+class Pod:
+    def __init__(self, run, index, machine):
+        self.run, self.index, self.machine = run, index, machine
+
+    def first(self):
+        """The container's PID 1."""
+        found = eventually(lambda: next(iter(children_of(self.run.process.pid)), 0))
+        assert found, self.run.all()
+        return found
+
+    def term(self):
+        os.kill(self.first(), signal.SIGTERM)
+
+    def kill(self):
+        """When the grace is over, or memory is."""
+        os.kill(self.first(), signal.SIGKILL)
+
+
+class KubeletTest(DdprunTest):
+    addresses = 12  # Pods that may ever be, and the one that answers for names.
+
+    def setUp(self):
+        super().setUp()
+        self.network = BridgeNetwork(self.addresses + 1)
+        self.addCleanup(self.network.close)
+        self.uid = str(uuid.uuid4())
+        self.used = 0
+        self.pods = []
+        self.names = {}
+        for name in ("ckpt", "roots"):
+            os.mkdir(self.path(name))
+        self._tell_names()
+        command = self.network.on_machine(0, [sys.executable, "-B", os.path.join(HERE, "dns.py"),
+                                              self.network.address(0), self.path("names")])
+        dns = self.start(*command[1:], executable=shutil.which(command[0]))
+        self.wait_for_text(dns, "serving")
+        self.run_directory_stays = True
+
+    def apply(self, *flags, worker=WORKER):
+        """What k8s-manifest prints for it is what the pods are made of."""
+        self.things = objects(printed(*flags, "--nproc-per-node=1", "--", *worker))
+        self.container = container_of(self.things)
+        self.kind = self.things[-1]["kind"]
+
+    def _tell_names(self):
+        path = self.path("names")
+        with open(path + ".new", "w") as file:
+            file.writelines(f"{name} {address}\n" for name, address in self.names.items())
+        os.rename(path + ".new", path)
+
+    def _host(self, index):
+        return f"train-{index}" if self.kind == "Job" else f"train-node-0-{index}"
+
+    def _environment(self, index, nnodes):
+        own = {"JOB_COMPLETION_INDEX": str(index), "HOSTNAME": self._host(index), "JOB_UID": self.uid,
+               "KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+        if self.kind == "TrainJob":
+            own.update(PET_NNODES=str(nnodes), PET_NPROC_PER_NODE="1", PET_NODE_RANK=str(index),
+                       PET_MASTER_ADDR=f"{self._host(0)}.train", PET_MASTER_PORT="29500")
+        return own
+
+    def create(self, index, nnodes=0, address=None, extra=None):
+        """Another address each time, unless the container is started again in its pod."""
+        if address is None:
+            self.used += 1
+            address = self.used
+        host, ip = self._host(index), self.network.address(address)
+        self.names[f"{host}.train.{ZONE}"] = ip
+        self._tell_names()
+        files = self.path(f"pod{self.started}")
+        os.mkdir(files)
+        root = self.path("roots", str(self.started))
+        os.mkdir(root)
+        with open(os.path.join(files, "hosts"), "w") as file:
+            file.write(f"127.0.0.1 localhost\n{ip} {host}.train.{ZONE} {host}\n")
+        with open(os.path.join(files, "resolv.conf"), "w") as file:
+            file.write(f"nameserver {self.network.address(0)}\n"
+                       f"search {ZONE} svc.cluster.local cluster.local\noptions ndots:5\n")
+        environment = {"PATH": os.path.dirname(os.environ["DDPRUN"]) + ":/usr/bin:/bin",
+                       "DDPRUN_TEST_MARK": self.mark.value, **self._environment(index, nnodes),
+                       **(extra or {})}
+        command = [expanded(word, environment) for word in self.container["command"]]
+        outer = self.network.on_machine(address, [
+            "unshare", "--uts", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
+            "sh", "-c", CONTAINER, "sh", root, files, self.path("ckpt"), host,
+            "env", "-i", *(f"{k}={v}" for k, v in environment.items()), *command])
+        pod = Pod(self.start(*outer[1:], executable=shutil.which(outer[0])), index, address)
+        self.pods.append(pod)
+        return pod
+
+    def gone(self, pod):
+        """Its name goes with it."""
+        self.names.pop(f"{self._host(pod.index)}.train.{ZONE}", None)
+        self._tell_names()
+        self.pods.remove(pod)
+
+    def runs(self):
+        return [pod.run for pod in self.pods]
+
+    def world(self, size, after=0, pods=None, limit=30):
+        """The first generation above `after` in which these pods' workers are a world of `size`."""
+        pods = pods or self.pods
+
+        def look():
+            for generation in sorted({g for p in pods for g in p.run.generations() if g > after}):
+                found = [p.run.workers(generation) for p in pods]
+                if all(found) and sorted(r for w in found for r in w) == list(range(size)):
+                    return generation
+            return None
+        return self.wait_for(look, *self.runs(), limit=limit, what=f"a world of {size}")
+
+    def end(self):
+        open(self.path("ckpt", "go"), "w").close()
+        for pod in self.pods:
+            self.assertEqual(pod.run.wait(), 0, "\n".join(r.all() for r in self.runs()))
