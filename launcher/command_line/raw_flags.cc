@@ -197,8 +197,9 @@ void AddEnding(CLI::App& app, RawFlags& raw) {
                "From a forwarded signal to SIGKILL, the same on all nodes "
                "(TORCH_ELASTIC_SHUTDOWN_TIMEOUT changes the default)");
   ending.Value("--hang-timeout", config.hang_timeout, "DURATION",
-               "Workers that tell STEP= or PHASE= on DDPRUN_NOTIFY_SOCKET and make no progress for "
-               "this long hang: their stacks are kept and all workers restarted. 30, 90s, 5m; 0: "
+               "Workers that make no progress for this long hang: their stacks are kept and all "
+               "workers restarted. Progress is STEP= or PHASE= on DDPRUN_NOTIFY_SOCKET, else, with "
+               "ddprun's Python package or --preload, torch's collectives. 30, 90s, 5m; 0: "
                "never (docs/writing-a-worker.md)");
   ending.Value("--fence-after", config.shape.fence_after, "DURATION",
                "A node that the rendezvous has not answered for this long kills its own workers, "

@@ -100,8 +100,9 @@ std::string Nodes(const RunStatus& run, std::size_t shown) {
     const bool heard = node.step > 0 || !node.phase.empty();
     rows.push_back(
         {node.node, node.host, node.state, Ranks(node), FormatDuration(node.last_seen) + " ago",
-         heard ? std::to_string(node.step) + (node.step_source.empty() ? "" : " " + node.step_source)
-               : "-",
+         heard
+             ? std::to_string(node.step) + (node.step_source.empty() ? "" : " " + node.step_source)
+             : "-",
          node.phase + (node.late > 0 ? " (late)" : "")});
   }
   const std::size_t more = run.nodes.size() - (rows.size() - 1) + run.more_nodes;

@@ -50,9 +50,8 @@ Standings Collect(const Roster& roster) {
   if (all.empty()) {
     return found;
   }
-  found.seen = std::any_of(all.begin(), all.end(), [](const Standing& s) {
-    return s.source != ProgressSource::kTold;
-  });
+  found.seen = std::any_of(all.begin(), all.end(),
+                           [](const Standing& s) { return s.source != ProgressSource::kTold; });
   found.all_late =
       std::all_of(all.begin(), all.end(), [](const Standing& s) { return s.late == s.count; });
   KeepComparable(all);
@@ -71,9 +70,8 @@ Standings Collect(const Roster& roster) {
     }
   }
   found.highest = all.back().step;
-  found.ahead = *std::find_if(all.begin(), all.end(), [&](const Standing& s) {
-    return s.step == found.highest;
-  });
+  found.ahead = *std::find_if(all.begin(), all.end(),
+                              [&](const Standing& s) { return s.step == found.highest; });
   return found;
 }
 
@@ -125,8 +123,7 @@ std::string WhyBehind(const Standings& found, const Standing& first) {
   if (found.count == 1) {
     return "it is at " + at;
   }
-  const std::string word =
-      first.source == ProgressSource::kCollectives ? "collective" : "step";
+  const std::string word = first.source == ProgressSource::kCollectives ? "collective" : "step";
   const std::string steps =
       found.next == found.highest
           ? word + " " + std::to_string(found.next)
@@ -232,14 +229,14 @@ std::optional<WorkerFailure> FindHang(const HangWatch& watch, const Roster& rost
   }
   const bool same_phase = std::all_of(found.behind.begin(), found.behind.end(),
                                       [&](const Standing& s) { return s.phase == first.phase; });
-  return BlameNobody(
-      roster, first,
-      silent + " (" +
-          (found.behind_count == found.count
-               ? "all " + Ranks(found.count)
-               : std::to_string(found.behind_count) + " of " + Ranks(found.count)) +
-          " are at step " + std::to_string(first.step) + (same_phase ? InPhase(first.phase) : "") +
-          "; which of them is to blame is unknown)");
+  return BlameNobody(roster, first,
+                     silent + " (" +
+                         (found.behind_count == found.count
+                              ? "all " + Ranks(found.count)
+                              : std::to_string(found.behind_count) + " of " + Ranks(found.count)) +
+                         " are at step " + std::to_string(first.step) +
+                         (same_phase ? InPhase(first.phase) : "") +
+                         "; which of them is to blame is unknown)");
 }
 
 void NoteFirstStep(HangWatch& watch, const World& world, const NodeReport& report, Time now) {

@@ -16,8 +16,8 @@
 //
 // Where nobody tells a STEP, what is seen from outside proves less (ProgressSource): a world then
 // hangs when all that are seen are late, and, where collectives are counted, one of them waits in
-// one; long work that all do for themselves, a first compile say, is never a hang. Of those that are
-// compared the fewer are to blame, behind or ahead; of equal ones who waits in none.
+// one; long work that all do for themselves, a first compile say, is never a hang. Of those that
+// are compared the fewer are to blame, behind or ahead; of equal ones who waits in none.
 //
 // Workers that never said hello, have ended, or are of a lost node count nowhere; but before the
 // first STEP of a world nobody is to blame until all of its workers that run have said hello: who

@@ -70,7 +70,8 @@ NodeReport FullReport() {
   report.hung_rank = 0;
   report.progress = 1000;
   report.ended_well = 1;
-  report.standings = {{998, "data", 3, 1, 1, Duration(30'000)}, {1000, "", 0, 2, 0, Duration(0), ProgressSource::kCollectives}};
+  report.standings = {{998, "data", 3, 1, 1, Duration(30'000)},
+                      {1000, "", 0, 2, 0, Duration(0), ProgressSource::kCollectives}};
   report.leaving = Leaving::kStopRun;
   report.starting = true;
   report.pace = {Duration(1), Duration(0), std::nullopt, Duration(30)};

@@ -29,7 +29,7 @@ class Hangs(TorchTest):
 
     def hung(self, text):
         """Who hung and why, in the order of attempts, as the log has it."""
-        return re.findall(r"ddprun \| [^\n]*?rank (\d+) [^\n]*hung: ([^\n]*)", text)
+        return re.findall(r"ddprun[^|\n]*\| [^\n]*?rank (\d+) [^\n]*hung: ([^\n]*)", text)
 
     def assert_named(self, text, times):
         named = self.hung(text)

@@ -5,7 +5,7 @@ import os
 import re
 import signal
 import sys
-import time
+import threading
 
 import torch
 import torch.distributed as dist
@@ -20,7 +20,7 @@ odd = dist.get_rank() == 2
 for step in range(24):
     if step == 12 and odd:
         if how == "sleeps":
-            time.sleep(1000)
+            signal.pause()
         elif how == "stands still":
             os.kill(os.getpid(), signal.SIGSTOP)
         elif how == "leaves the loop":
@@ -28,13 +28,13 @@ for step in range(24):
         elif how == "holds the GIL":
             re.match(r"(a+)+$", "a" * 60 + "b")
     if step == 12 and how == "saves slowly" and odd:
-        time.sleep(3)  # Its peers wait in the next collective meanwhile.
+        threading.Event().wait(3)  # Its peers wait in the next collective meanwhile.
     if step == 12 and how == "compile":
-        time.sleep(8)  # All of them, longer than they may be silent, but none waits for another.
+        threading.Event().wait(8)  # All of them, longer than they may be silent, but none waits for another.
     optimizer.zero_grad()
     model(torch.randn(4, 8)).sum().backward()
     optimizer.step()
-    time.sleep(0.1)
+    threading.Event().wait(0.1)
 if how == "leaves the loop" and odd:
-    time.sleep(1000)
+    signal.pause()
 dist.barrier()
