@@ -157,7 +157,7 @@ spec:
 )";
 
 constexpr const char* kEnv = R"(env:
-# Each start of the job a run directory of its own: another one of this name is another run.
+# Each job a run directory of its own: another job of this name is another run.
 - name: JOB_UID
   valueFrom:
     fieldRef:
