@@ -17,7 +17,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from manifests import container_of, expanded, objects, printed  # noqa: E402
 
 from bridge_network import BridgeNetwork  # noqa: E402
-from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest, children_of, eventually  # noqa: E402
+from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest, children_of, eventually  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ZONE = "default.svc.cluster.local"
@@ -25,7 +25,7 @@ GO = "/ckpt/go"
 WORKER = (FAKE_WORKER, "--exit-on-term=75", "--notify=READY=1", HELLO, f"--wait-file={GO}")
 
 # $1: an empty directory; $2: the pod's files; $3: /ckpt's; $4: host name. What follows is executed.
-CONTAINER = r"""
+CONTAINER = f"PROGRAMS='{os.path.dirname(DDPRUN)} {os.path.dirname(FAKE_WORKER)}'" + r"""
 set -e
 root=$1 files=$2 ckpt=$3
 hostname "$4"
@@ -42,6 +42,9 @@ mount -t proc proc "$root/proc"
 mount --rbind /dev "$root/dev"
 mount -t tmpfs -o size=64k none "$root/dev/shm"
 mount -t tmpfs -o size=16m none "$root/tmp"
+for one in $PROGRAMS; do  # They may lie below /tmp, of which a pod has its own.
+  [ -d "$root$one" ] || { mkdir -p "$root$one"; mount --bind "$one" "$root$one"; }
+done
 mount --bind "$ckpt" "$root/ckpt"
 mount --bind "$files/hosts" "$root/etc/hosts"
 mount --bind "$files/resolv.conf" "$root/etc/resolv.conf"
