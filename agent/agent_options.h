@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "agent/core/node_agent.h"
@@ -36,6 +38,8 @@ struct AgentOptions {
   // by itself and `templates` is set.
   std::string preload;
   bool templates = true;
+  std::map<std::string, std::string> environment;  // Of workers, where nobody has set it.
+  std::optional<std::uint32_t> attached;           // The rank that has the terminal.
   std::vector<CpuSet> cpus;  // By local rank; none, or an empty one: the agent's own.
   // None: nobody wants to know.
   std::function<void()> on_start;  // A generation is about to be made, files first.

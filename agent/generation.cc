@@ -1,10 +1,13 @@
 #include "agent/generation.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "agent/workers/worker_gpu.h"
 #include "common/files.h"
+#include "common/log.h"
 
 namespace ddprun {
 namespace {
@@ -40,6 +43,18 @@ OutputRequest OutputOf(const AgentOptions& options, const std::filesystem::path&
                      : options.keep_logs  ? directory
                                           : std::filesystem::path();
   return output;
+}
+
+// Under a scheduler most nodes have no terminal, and only here is it known which one is asked.
+void Attach(WorkerSpec& spec, std::uint32_t rank) {
+  if (::isatty(STDIN_FILENO) != 1) {
+    Log(LogLevel::kWarning, "rank " + std::to_string(rank) +
+                                " is to have the terminal (--attach-rank), but ddprun has none on "
+                                "this node: its output goes where that of others goes");
+    return;
+  }
+  spec.terminal = true;
+  spec.out = spec.err = StreamPlan{};
 }
 
 }  // namespace
@@ -88,6 +103,9 @@ Result<std::vector<WorkerSpec>> MakeWorkers(GenerationPlan& plan, Making& making
       for (const auto& [name, value] : variables) {
         spec.environment[name] = value;
       }
+    }
+    if (options.attached == plan.placement.first_rank + local) {
+      Attach(spec, *options.attached);
     }
     HandOn(plan.memory[local], spec);
     spec.cpus = local < options.cpus.size() ? options.cpus[local] : CpuSet{};

@@ -20,6 +20,12 @@ std::int64_t WallClockMs() {
       .count();
 }
 
+std::map<std::string, std::string> WorkersEnvironment(const AgentOptions& options) {
+  std::map<std::string, std::string> environment = ProcessEnvironment();
+  environment.insert(options.environment.begin(), options.environment.end());
+  return environment;
+}
+
 }  // namespace
 
 ProcessWorkers::ProcessWorkers(AsioLoop& loop, std::shared_ptr<const AgentOptions> options)
@@ -27,7 +33,8 @@ ProcessWorkers::ProcessWorkers(AsioLoop& loop, std::shared_ptr<const AgentOption
       options_(std::move(options)),
       kept_(std::make_shared<KeptOutput>(options_->core.workers)),
       runner_(loop,
-              RunnerConfig{.kept = kept_, .warm = PlanTemplate(*options_, ProcessEnvironment())},
+              RunnerConfig{.kept = kept_,
+                           .warm = PlanTemplate(*options_, WorkersEnvironment(*options_))},
               RunnerEvents{
                   [this](std::uint32_t local_rank, ExitStatus status, LastErrors errors) {
                     OnEnded(local_rank, status, std::move(errors));
@@ -40,7 +47,7 @@ ProcessWorkers::ProcessWorkers(AsioLoop& loop, std::shared_ptr<const AgentOption
                            const SentDescriptor& sent) { OnSaid(local_rank, said, sent); }),
       stack_taker_(loop, "/proc/self/exe"),
       live_stacks_(loop, "/proc/self/exe"),
-      environment_(ProcessEnvironment()) {}
+      environment_(WorkersEnvironment(*options_)) {}
 
 ProcessWorkers::~ProcessWorkers() {
   EndGeneration();

@@ -1,6 +1,7 @@
 #include "launcher/agent_options.h"
 
 #include "launcher/command_line/addresses.h"
+#include "launcher/interfaces.h"
 
 namespace ddprun {
 namespace {
@@ -48,6 +49,13 @@ OutputRequest OutputOf(const LaunchConfig& config) {
 
 }  // namespace
 
+std::map<std::string, std::string> NetworkOf(const LaunchConfig& config,
+                                             const std::string& address) {
+  const std::string name = config.standalone || IsLoopback(address) ? "" : InterfaceWith(address);
+  return name.empty() ? std::map<std::string, std::string>()
+                      : std::map<std::string, std::string>{{"GLOO_SOCKET_IFNAME", name}};
+}
+
 AgentOptions OptionsOf(const LaunchConfig& config, const Preparation& prepared,
                        const RunDirectory& directory, const NodeId& node,
                        const std::string& server) {
@@ -64,6 +72,7 @@ AgentOptions OptionsOf(const LaunchConfig& config, const Preparation& prepared,
   options.output = OutputOf(config);
   options.discard_logs = config.DiscardsOutput();
   options.keep_logs = config.KeepsOutput() && !options.discard_logs;
+  options.attached = config.attached;
   options.run_directory = directory.path();
   options.directory_stays = !directory.temporary();
   options.store.options.allowed = config.store_allowed;

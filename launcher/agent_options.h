@@ -1,6 +1,7 @@
 // What the launcher's configuration means for the agent: values only.
 #pragma once
 
+#include <map>
 #include <string>
 
 #include "agent/agent_options.h"
@@ -14,5 +15,11 @@ namespace ddprun {
 AgentOptions OptionsOf(const LaunchConfig& config, const Preparation& prepared,
                        const RunDirectory& directory, const NodeId& node,
                        const std::string& server);
+
+// GLOO_SOCKET_IFNAME of a run of several nodes: the interface by which they reach this one. Gloo
+// would take what the host's own name leads to, often loopback or another network. None where that
+// is loopback: all nodes are on this machine.
+std::map<std::string, std::string> NetworkOf(const LaunchConfig& config,
+                                             const std::string& address);
 
 }  // namespace ddprun

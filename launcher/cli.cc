@@ -112,6 +112,53 @@ void ResolveJobEnd(const RawFlags& raw, LaunchConfig& config, Problems& problems
   }
 }
 
+// It was given, but empty: a variable of the user's that is not set, perhaps.
+bool SaysNothing(const std::vector<Setting>& settings, const std::string& name) {
+  return std::ranges::any_of(settings, [&](const Setting& setting) {
+    return setting.name == name && setting.value.empty() && setting.origin != kDefault;
+  });
+}
+
+// Which GPUs, and by them how many workers.
+void ResolveSize(const RawFlags& raw, LaunchConfig& config, Problems& problems) {
+  if (!raw.gpus.empty() || SaysNothing(config.settings, "gpus")) {
+    // Before srun this is not the node that has them.
+    const bool here = config.around.launcher.empty();
+    const Result<std::string> gpus =
+        ChooseGpus(raw.gpus, here ? VisibleGpuList() : std::nullopt, here ? CountDevices() : 0);
+    problems.Check(gpus);
+    config.gpus = gpus ? *gpus : "";
+  }
+  const Result<std::uint32_t> workers = ParseWorkers(raw.workers, config.gpus);
+  problems.Check(workers);
+  config.workers = workers ? *workers : 1;
+}
+
+// After all else: what it excludes is known.
+void ResolveAttachedRank(const RawFlags& raw, LaunchConfig& config, Problems& problems) {
+  if (raw.attach_rank.empty()) {
+    return;
+  }
+  const std::optional<std::uint32_t> rank = NotNegative(raw.attach_rank);
+  const std::string flag = "--attach-rank=" + raw.attach_rank;
+  if (!rank || *rank >= kMaxWorld) {
+    problems.Add("--attach-rank must be the number of a rank, 0 or more: '" + raw.attach_rank +
+                 "'");
+  } else if (config.standalone && *rank >= config.workers) {
+    problems.Add(flag + ": this run has ranks 0 to " + std::to_string(config.workers - 1));
+  } else if (config.KeepsOutput() || config.merge_output) {
+    problems.Add(flag +
+                 " leaves that worker the terminal, so nothing reads what it prints: leave out "
+                 "--redirects, --tee and --merge-output");
+  } else if (config.hang_timeout > Duration{0}) {
+    problems.Add(flag +
+                 " and --hang-timeout exclude each other: a debugger that holds a worker "
+                 "would count as a hang");
+  } else {
+    config.attached = rank;
+  }
+}
+
 void ResolveProgram(const RawFlags& raw, LaunchConfig& config, Problems& problems) {
   if (config.module && (config.no_python || config.run_path)) {
     problems.Add("--module and --" + std::string(config.run_path ? "run-path" : "no-python") +
@@ -149,9 +196,7 @@ Result<CommandLine> Resolve(RawFlags& raw, const std::vector<std::string>& rest,
   if (nodes) {
     std::tie(config.shape.min_nodes, config.shape.max_nodes) = *nodes;
   }
-  const Result<std::uint32_t> workers = ParseWorkers(raw.workers);
-  problems.Check(workers);
-  config.workers = workers ? *workers : 1;
+  ResolveSize(raw, config, problems);
   ResolveRendezvous(raw, config, problems);
   if (const std::string why = WhyImpossible(config); !why.empty()) {
     problems.Add(why);
@@ -178,6 +223,7 @@ Result<CommandLine> Resolve(RawFlags& raw, const std::vector<std::string>& rest,
   if (config.quiet && config.verbose) {
     problems.Add("--quiet and --verbose ask for opposite things: give one of them");
   }
+  ResolveAttachedRank(raw, config, problems);
   config.console_events = raw.event_log_handler == "console";
   if (rest.empty() || rest.front().empty()) {
     problems.Add("no program is given: " + name + " [options] PROGRAM [arguments]");

@@ -13,7 +13,7 @@ namespace {
 constexpr double kStandsAfter = 10;
 constexpr double kStandsAtLeast = 5;
 
-constexpr std::size_t kMostNamed = 4;  // Ranks that differ from all others.
+constexpr std::size_t kMostDiffering = 4;  // Ranks that differ from all others.
 
 double InSeconds(std::chrono::microseconds duration) {
   return std::chrono::duration<double>(duration).count();
@@ -64,7 +64,7 @@ std::string WhoDiffers(const RunStatus& run) {
   const auto many =
       std::ranges::max_element(groups, {}, [](const auto& group) { return group.second.size(); });
   if (many == groups.end() || many->second.size() * 4 < all * 3 || many->second.size() == all ||
-      all - many->second.size() > kMostNamed) {
+      all - many->second.size() > kMostDiffering) {
     return "";
   }
   std::string text;

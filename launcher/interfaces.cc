@@ -65,6 +65,15 @@ std::string OwnAddresses() {
   return text;
 }
 
+std::string InterfaceWith(const std::string& address) {
+  for (const Interface& one : ListInterfaces()) {
+    if (std::find(one.addresses.begin(), one.addresses.end(), address) != one.addresses.end()) {
+      return one.name;
+    }
+  }
+  return "";
+}
+
 std::optional<std::string> InterfaceOfHost(const std::string& host) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;

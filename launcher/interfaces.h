@@ -19,6 +19,9 @@ std::vector<Interface> ListInterfaces();
 // more than a node may tell.
 std::string OwnAddresses();
 
+// The one that has this numeric address; "": none has.
+std::string InterfaceWith(const std::string& address);
+
 // The interface with an address of `host`, which is looked up; none: another machine's, or unknown.
 std::optional<std::string> InterfaceOfHost(const std::string& host);
 

@@ -8,6 +8,7 @@
 #include "common/log.h"
 #include "launcher/beginning.h"
 #include "launcher/command_line/flags.h"
+#include "launcher/command_line/gpus.h"
 #include "launcher/end/termination_log.h"
 #include "launcher/node.h"
 #include "launcher/plan.h"
@@ -52,6 +53,9 @@ int Launch(const LaunchConfig& config) {
   SetLogFormat(config.log_format);
   if (!config.around.launcher.empty()) {
     return StartUnderSrun(config);
+  }
+  if (!config.gpus.empty()) {
+    ShowOnlyGpus(config.gpus);  // Also to what is prepared by them.
   }
   const Result<Preparation> prepared = Prepare(config);
   if (!prepared) {

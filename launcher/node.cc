@@ -109,6 +109,7 @@ Result<void> LaunchedNode::SetUp() {
   RETURN_IF_ERROR(served_files_->Open(role_));
   AgentOptions options = OptionsOf(config_, prepared_, *directory_, slot.node, role_.where);
   options.store.address = address;
+  options.environment = NetworkOf(config_, address);
   if (role_.store_port != 0) {
     options.store.literal = {config_.endpoint.host, role_.store_port};
   }

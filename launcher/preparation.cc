@@ -1,5 +1,7 @@
 #include "launcher/preparation.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "agent/workers/python_hook.h"
@@ -27,6 +29,13 @@ Result<NumaPlan> PlanCpus(const LaunchConfig& config) {
 }  // namespace
 
 Result<Preparation> Prepare(const LaunchConfig& config) {
+  if (config.attached && config.standalone && ::isatty(STDIN_FILENO) != 1) {
+    return Error{
+        ErrorKind::kInvalid,
+        "--attach-rank=" + std::to_string(*config.attached) +
+            " gives a worker ddprun's terminal, but ddprun has none: its standard input is "
+            "no terminal (under ssh: ssh -t; under srun: srun --pty)"};
+  }
   Preparation preparation;
   ASSIGN_OR_RETURN(preparation.command,
                    FindCommand({config.program, config.args, config.module, config.no_python,

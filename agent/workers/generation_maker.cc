@@ -166,7 +166,7 @@ Result<std::vector<MadeWorker>> GenerationMaker::Job::Prepare() {
   for (WorkerSpec& spec : specs) {
     RETURN_IF_ERROR(Begin("opening the output of local rank " + std::to_string(spec.local_rank) +
                           (spec.err.file.empty() ? "" : ", '" + spec.err.file.native() + "'")));
-    Result<OpenedOutput> output = OpenOutput(spec, specs.size() == 1);
+    Result<OpenedOutput> output = OpenOutput(spec, specs.size() == 1 || spec.terminal);
     if (!output) {
       return NotStarted(spec, output.error());
     }

@@ -90,6 +90,7 @@ struct WorkerSpec {
   CpuSet cpus;                                     // Empty: the agent's own.
   StreamPlan out;
   StreamPlan err;
+  bool terminal = false;  // Its three streams are the agent's own, whoever else runs here.
   // Not a worker: in the agent's own session, a process group of its own, and not swept with what
   // workers leave.
   bool helper = false;

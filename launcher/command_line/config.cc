@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
-#include <filesystem>
 #include <set>
 #include <sstream>
 
@@ -86,34 +85,14 @@ Result<std::pair<std::uint32_t, std::uint32_t>> ParseNodes(const std::string& te
   return std::pair(*min, *max);
 }
 
-std::uint32_t CountGpus() {
-  if (const auto visible = GetProcessEnv("CUDA_VISIBLE_DEVICES")) {
-    std::uint32_t count = 0;
-    for (const std::string& device : Split(*visible, ',')) {
-      if (device.empty() || device.front() == '-') {
-        break;  // As CUDA does: an invalid entry hides the rest.
-      }
-      ++count;
-    }
-    return count;
-  }
-  return CountDevices();
-}
-
-std::uint32_t CountDevices() {
-  std::uint32_t count = 0;
-  std::error_code error;
-  for (; std::filesystem::exists("/dev/nvidia" + std::to_string(count), error); ++count) {
-  }
-  return count;
-}
-
-Result<std::uint32_t> ParseWorkers(const std::string& text) {
+Result<std::uint32_t> ParseWorkers(const std::string& text, const std::string& gpu_list) {
   if (text == "cpu") {
     return static_cast<std::uint32_t>(AllowedCpus());
   }
   if (text == "gpu" || text == "auto") {
-    const std::uint32_t gpus = CountGpus();
+    const std::uint32_t gpus =
+        gpu_list.empty() ? CountGpus()
+                         : static_cast<std::uint32_t>(std::ranges::count(gpu_list, ',') + 1);
     if (gpus > 0) {
       return gpus;
     }

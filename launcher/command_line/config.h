@@ -15,6 +15,7 @@
 #include "common/log.h"
 #include "common/result.h"
 #include "common/time.h"
+#include "launcher/command_line/gpus.h"
 #include "launcher/environment/surroundings.h"
 #include "launcher/setting.h"
 #include "rendezvous/door/tls.h"
@@ -49,10 +50,12 @@ struct LaunchConfig {
   bool in_slurm_job = false;    // Whose nodes may share a token by MUNGE.
   std::string run_dir;          // --run-dir: shared by the nodes; empty: nobody takes over.
   std::string role = "default";
-  int give_up_code = 0;      // 0: the code that tells why.
-  Duration hang_timeout{0};  // 0: no worker is judged by its heartbeats.
-  Duration stop_before{0};   // 0: nobody is told that the job will end.
-  Duration time_limit{0};    // 0: the scheduler knows, if anybody does.
+  int give_up_code = 0;  // 0: the code that tells why.
+  std::string gpus;      // --gpus, as CUDA_VISIBLE_DEVICES will have it; empty: all there are.
+  std::optional<std::uint32_t> attached;  // --attach-rank
+  Duration hang_timeout{0};               // 0: no worker is judged by its heartbeats.
+  Duration stop_before{0};                // 0: nobody is told that the job will end.
+  Duration time_limit{0};                 // 0: the scheduler knows, if anybody does.
 
   std::string program;
   std::vector<std::string> args;
@@ -131,8 +134,9 @@ std::string WhyListDoesNotCount(const std::vector<Endpoint>& list, bool standalo
 // "2" -> 2:2, "1:4". Anything else, zero, or MIN > MAX is refused.
 Result<std::pair<std::uint32_t, std::uint32_t>> ParseNodes(const std::string& text);
 
-// A count, "cpu", "gpu" or "auto" (GPUs if there are any, else CPUs).
-Result<std::uint32_t> ParseWorkers(const std::string& text);
+// A count, "cpu", "gpu" or "auto" (GPUs if there are any, else CPUs). `gpus`: what --gpus has
+// chosen of them; empty: nothing.
+Result<std::uint32_t> ParseWorkers(const std::string& text, const std::string& gpus = "");
 
 // "3", or "0:3,1:0,2:1" by local rank.
 Result<void> ParseStreams(const std::string& flag, const std::string& text, std::uint32_t& all,
@@ -166,10 +170,5 @@ Result<Duration> ParseDuration(const std::string& flag, const std::string& text)
 
 // What --fence-after=`text` gave: 0, or at least two leases of so many nodes.
 Result<void> CheckFence(const RunShape& shape, const std::string& text);
-
-// GPUs as CUDA_VISIBLE_DEVICES and /dev/nvidia<n> tell, without any driver call.
-std::uint32_t CountGpus();
-// As /dev/nvidia<n> tells alone.
-std::uint32_t CountDevices();
 
 }  // namespace ddprun

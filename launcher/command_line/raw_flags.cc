@@ -54,6 +54,11 @@ void AddSize(CLI::App& app, RawFlags& raw) {
   size.Value("--nproc-per-node", raw.workers, "N|auto|gpu|cpu",
              "Workers on this node: a number, one per visible GPU, one per allowed CPU; auto: GPUs "
              "if there are any, else CPUs");
+  size.Value(
+      "--gpus", raw.gpus, "LIST",
+      "GPUs of this node that the run may use, as 1,3: numbers among those that ddprun itself "
+      "may see (CUDA_VISIBLE_DEVICES), or UUIDs, a MIG slice's too. The workers find them "
+      "in CUDA_VISIBLE_DEVICES, and --nproc-per-node=gpu counts them");
   size.Value("--node-rank", raw.node_rank, "N",
              "This node's rank, where ranks are fixed by hand; rank 0 carries the server");
 }
@@ -232,6 +237,9 @@ void AddOutput(CLI::App& app, RawFlags& raw) {
   output.Value("--log-line-prefix-template", config.prefix_template, "TEMPLATE",
                "Before teed lines; knows ${role_name}, ${local_rank}, ${rank}, ${hostname} "
                "(TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE changes the default)");
+  output.Value("--attach-rank", raw.attach_rank, "RANK",
+               "The worker of this rank has the terminal, for a debugger (breakpoint()): its input "
+               "and output are ddprun's own, those of the others go through ddprun as always");
   output.Value("--local-ranks-filter", raw.shown_ranks, "RANKS",
                "Only these local ranks, as 0,2, are shown on the console; files have all");
   output.Value("--duplicate-stdout-filters", raw.stdout_filters, "TEXT,...",

@@ -44,6 +44,8 @@ struct RawFlags {
   std::string master_addr;
   std::string master_port;
   std::string give_up_code;
+  std::string gpus;
+  std::string attach_rank;
   std::string time_limit;
   std::string signals = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";
   std::string monitor_interval = "0.1";

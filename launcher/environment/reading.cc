@@ -83,6 +83,9 @@ Setting WorkersByGpus(const SurroundingsQuery& query) {
   const auto set = [](std::uint32_t count, const std::string& origin) {
     return Setting{"nproc-per-node", std::to_string(std::max(1u, count)), origin};
   };
+  if (const auto chosen = Said(query, "gpus"); chosen && !chosen->empty()) {
+    return Setting{"nproc-per-node", "gpu", "--gpus"};
+  }
   if (const auto list = query.get_env("CUDA_VISIBLE_DEVICES")) {
     const bool none = list->empty() || *list == "NoDevFiles" || list->front() == '-';
     return set(none ? 1 : Items(*list), "CUDA_VISIBLE_DEVICES");

@@ -1,0 +1,109 @@
+#include "launcher/command_line/gpus.h"
+
+#include <stdlib.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <set>
+#include <sstream>
+#include <vector>
+
+#include "agent/workers/worker_spec.h"
+
+namespace ddprun {
+namespace {
+
+// As getline finds them: an empty last one is none.
+std::vector<std::string> EntriesOf(const std::string& list) {
+  std::vector<std::string> entries;
+  std::stringstream stream(list);
+  for (std::string entry; std::getline(stream, entry, ',');) {
+    entries.push_back(entry);
+  }
+  return entries;
+}
+
+std::optional<std::uint32_t> NumberIn(const std::string& text) {
+  std::uint32_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool whole = error == std::errc{} && end == text.data() + text.size() && !text.empty();
+  return whole ? std::optional(value) : std::nullopt;
+}
+
+// Those that CUDA shows: an invalid one hides the rest.
+std::vector<std::string> ShownBy(const std::string& list) {
+  std::vector<std::string> entries = EntriesOf(list);
+  const auto hidden = std::ranges::find_if(entries, [](const std::string& entry) {
+    return entry.empty() || entry.front() == '-' || entry == "NoDevFiles";
+  });
+  entries.erase(hidden, entries.end());
+  return entries;
+}
+
+// "GPU-8f2a", "MIG-8f2a", "MIG-GPU-8f2a/1/0"; CUDA takes their beginnings too.
+bool IsUuid(const std::string& entry) {
+  constexpr std::size_t kPrefix = 4;
+  return (entry.starts_with("GPU-") || entry.starts_with("MIG-")) && entry.size() > kPrefix &&
+         entry.find_first_not_of(
+             "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+             "-/") == std::string::npos;
+}
+
+}  // namespace
+
+std::uint32_t CountGpus() {
+  const auto visible = GetProcessEnv("CUDA_VISIBLE_DEVICES");
+  return visible ? static_cast<std::uint32_t>(ShownBy(*visible).size()) : CountDevices();
+}
+
+std::uint32_t CountDevices() {
+  std::uint32_t count = 0;
+  std::error_code error;
+  for (; std::filesystem::exists("/dev/nvidia" + std::to_string(count), error); ++count) {
+  }
+  return count;
+}
+
+Result<std::string> ChooseGpus(const std::string& text, const std::optional<std::string>& visible,
+                               std::uint32_t devices) {
+  const std::vector<std::string> seen = ShownBy(visible.value_or(""));
+  std::set<std::string> chosen;
+  std::string list;
+  for (std::string entry : EntriesOf(text + ",")) {
+    const std::optional<std::uint32_t> number = NumberIn(entry);
+    if (!IsUuid(entry) && !number) {
+      return Invalid("--gpus must be numbers or UUIDs (GPU-..., MIG-...) with commas", text);
+    }
+    const std::size_t there = visible ? seen.size() : devices;
+    if (number && (visible || devices != 0) && *number >= there) {
+      return Error{ErrorKind::kInvalid,
+                   "--gpus=" + text + ": there is no GPU " + entry + " here: " +
+                       (visible ? "the list of those that ddprun may see, '" + *visible + "', has "
+                                : "this node has ") +
+                       std::to_string(there) + ", counted from 0"};
+    }
+    if (number) {
+      entry = visible ? seen[*number] : std::to_string(*number);  // "01" is 1.
+    }
+    if (!chosen.insert(entry).second) {
+      return Invalid("--gpus names a GPU twice", text);
+    }
+    list += (list.empty() ? "" : ",") + entry;
+  }
+  return list;
+}
+
+std::optional<std::string> VisibleGpuList() {
+  const auto hip = GetProcessEnv("HIP_VISIBLE_DEVICES");
+  return hip && !hip->empty() ? hip : GetProcessEnv("CUDA_VISIBLE_DEVICES");
+}
+
+void ShowOnlyGpus(const std::string& list) {
+  if (const auto hip = GetProcessEnv("HIP_VISIBLE_DEVICES"); hip && !hip->empty()) {
+    ::setenv("HIP_VISIBLE_DEVICES", list.c_str(), 1);
+  }
+  ::setenv("CUDA_VISIBLE_DEVICES", list.c_str(), 1);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,150 @@
+"""Three small things a user asks of one node: its GPUs, its network, a debugger at one worker."""
+
+import os
+import pty
+import re
+import select
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+from ddprun_runs import DDPRUN, FAKE_WORKER, DdprunTest, eventually, read_text  # noqa: E402
+from networks import NamespaceNetwork, namespaces_work  # noqa: E402
+
+TWO = "--nproc-per-node=2"
+PROGRAM = """
+import os, sys
+rank = os.environ["RANK"]
+terminals = [stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)]
+print(f"rank {rank} terminals {terminals}")
+answer = 42
+if rank == "1":
+    breakpoint()
+print(f"rank {rank} has {answer}")
+"""
+
+
+class Gpus(DdprunTest):
+    def test_workers_follow_them(self):
+        for shown, gpus, expected in (("4,5,6,7", "1,3", "5,7"), ("GPU-8f2a,GPU-77,GPU-9", "2,0", "GPU-9,GPU-8f2a"),
+                                      ("0,1", "MIG-1a,MIG-2b", "MIG-1a,MIG-2b")):
+            path = self.path(f"env.{expected}.%r")
+            self.run_ddprun(f"--gpus={gpus}", "--nproc-per-node=gpu", FAKE_WORKER, f"--env-file={path}",
+                            environment={"CUDA_VISIBLE_DEVICES": shown})
+            for rank in "01":
+                environment = self.environment_of(path.replace("%r", rank))
+                self.assertEqual((environment["CUDA_VISIBLE_DEVICES"], environment["WORLD_SIZE"]),
+                                 (expected, "2"))
+
+    def test_each_worker_alone_on_its_own(self):
+        path = self.path("env.%r")
+        self.run_ddprun("--gpus=3,1", "--nproc-per-node=gpu", "--virtual-local-rank", FAKE_WORKER,
+                        f"--env-file={path}", environment={"CUDA_VISIBLE_DEVICES": "4,5,6,7"})
+        self.assertEqual([self.environment_of(path.replace("%r", rank))["CUDA_VISIBLE_DEVICES"] for rank in "01"],
+                         ["7", "5"])
+
+    def test_a_bad_list_is_one_message(self):
+        for gpus, why in (("1,,2", "must be numbers or UUIDs"), ("", "must be numbers or UUIDs"),
+                          ("1,1", "names a GPU twice"), ("0,4", "there is no GPU 4 here")):
+            run = self.run_ddprun(f"--gpus={gpus}", FAKE_WORKER, expect=2,
+                                  environment={"CUDA_VISIBLE_DEVICES": "4,5,6,7"})
+            self.assertRegex(run.err(), rf"\A[^\n]*{why}[^\n]*\n\Z")
+
+
+class AttachedRank(DdprunTest):
+    def on_a_terminal(self, *arguments):
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.chdir(self.directory)
+            os.execve(DDPRUN, [DDPRUN, *arguments], {**self.environment, "PYTHONNOUSERSITE": "1"})
+        return pid, terminal
+
+    def debug(self, *flags):
+        """The program's output on the terminal, with a question asked of its debugger."""
+        with open(self.path("train.py"), "w") as file:
+            file.write(PROGRAM)
+        pid, terminal = self.on_a_terminal(TWO, "--attach-rank=1", *flags, "train.py")
+        seen, said, status = b"", [b"c\n", b"answer = 6 * 9\n"], None
+
+        def look():
+            nonlocal seen, status
+            if select.select([terminal], [], [], 0.05)[0]:
+                try:
+                    seen += os.read(terminal, 4096)
+                except OSError:  # All that had the terminal have gone.
+                    pass
+            if said and seen.count(b"(Pdb) ") == 3 - len(said):
+                os.write(terminal, said.pop())
+            ended, code = os.waitpid(pid, os.WNOHANG)
+            status = os.waitstatus_to_exitcode(code) if ended else None
+            return ended != 0
+
+        try:
+            self.assertTrue(eventually(look), seen)
+        finally:
+            if status is None:
+                self.mark.kill()
+                os.waitpid(pid, 0)
+            while select.select([terminal], [], [], 0)[0]:
+                try:
+                    seen += os.read(terminal, 4096)
+                except OSError:
+                    break
+            os.close(terminal)
+        self.assertEqual(status, 0, seen)
+        return seen.decode().replace("\r\n", "\n")
+
+    def test_a_debugger_asks_and_is_answered(self):
+        for flags in ([], ["--preload=json"]):
+            with self.subTest(flags):
+                seen = self.debug(*flags)
+                self.assertIn("rank 1 terminals [True, True, True]\n", seen)
+                self.assertIn("rank 0 terminals [False, False, False]\n", seen)
+                self.assertIn("rank 1 has 54\n", seen)
+                self.assertIn("rank 0 has 42\n", seen)
+
+    def test_where_it_makes_no_sense(self):
+        for flags, why in ((["--attach-rank=1"], "ddprun has none"), (["--attach-rank=2"], "ranks 0 to 1"),
+                           (["--attach-rank=1", "--tee=3"], "nothing reads what it prints"),
+                           (["--attach-rank=1", "--merge-output"], "nothing reads what it prints"),
+                           (["--attach-rank=1", "--hang-timeout=30"], "exclude each other")):
+            run = self.run_ddprun(TWO, *flags, FAKE_WORKER, expect=2)
+            self.assertRegex(run.err(), rf"\A[^\n]*{why}[^\n]*\n\Z")
+
+
+class GloosInterface(DdprunTest):
+    def on_two_nodes(self, places, endpoint, extra=None):
+        """`places`: by node, how a command runs on its machine."""
+        runs, paths = [], [self.path(f"env.{len(os.listdir(self.directory))}.{i}") for i in range(2)]
+        for i, place in enumerate(places):
+            command = place([DDPRUN, "--nnodes=2", f"--node-rank={i}", f"--rdzv-endpoint={endpoint}",
+                             "--rdzv-id=two", "--nproc-per-node=gpu", f"--gpus={'2' if i else '0,1'}", FAKE_WORKER,
+                             "--on-local-rank=0", f"--env-file={paths[i]}"])
+            runs.append(self.start(*command[1:], executable=command[0], environment={
+                "DDPRUN_TOKEN": "0123456789abcdef0123456789abcdef", "CUDA_VISIBLE_DEVICES": "0,1,2,3", **(extra or {})}))
+        for run in runs:
+            self.assertEqual(run.wait(), 0, run.all())
+        environments = [self.environment_of(path) for path in paths]
+        self.assertEqual([e["WORLD_SIZE"] for e in environments], ["3", "3"])  # Two GPUs here, one there.
+        return [e.get("GLOO_SOCKET_IFNAME") for e in environments]
+
+    @unittest.skipUnless(namespaces_work(), "no network namespaces without root")
+    def test_is_that_of_the_route(self):
+        network = NamespaceNetwork(1)
+        self.addCleanup(network.close)
+        places = [network.on_server, lambda command: network.on_machine(0, command)]
+        self.assertEqual(self.on_two_nodes(places, network.endpoint(0)), ["m0", "eth0"])
+        self.assertEqual(self.on_two_nodes(places, network.endpoint(0), {"GLOO_SOCKET_IFNAME": "mine"}),
+                         ["mine", "mine"])
+
+    def test_is_not_told_on_loopback_or_of_one_node(self):
+        places = [list, list]
+        self.assertEqual(self.on_two_nodes(places, self.free_endpoint()), [None, None])
+        path = self.path("one")
+        self.run_ddprun(FAKE_WORKER, f"--env-file={path}")
+        self.assertIsNone(re.search("^GLOO_SOCKET_IFNAME=", read_text(path), re.M))
+
+
+if __name__ == "__main__":
+    unittest.main()
