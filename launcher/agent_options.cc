@@ -62,6 +62,7 @@ AgentOptions OptionsOf(const LaunchConfig& config, const Preparation& prepared,
   options.templates = config.preload != "none";
   options.preload = options.templates && prepared.no_preload.empty() ? config.preload : "";
   options.output = OutputOf(config);
+  options.progress_from = config.progress_from;
   options.discard_logs = config.DiscardsOutput();
   options.keep_logs = config.KeepsOutput() && !options.discard_logs;
   options.run_directory = directory.path();

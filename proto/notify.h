@@ -48,6 +48,9 @@ struct Notification {
   std::optional<double> samples_per_s;  // Not negative.
   std::optional<std::uint64_t> checkpoint;
   std::optional<int> save_signal;
+  // Read from its output by the agent; never from a datagram.
+  std::optional<std::uint64_t> printed_step;
+  bool printed_absolute = false;  // The same step has the same number in every generation.
   bool store = false;
   bool remove = false;
   std::optional<std::string> block;  // Empty: a name that no block can have.

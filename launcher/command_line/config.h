@@ -79,6 +79,7 @@ struct LaunchConfig {
   std::optional<std::vector<std::uint32_t>> shown_ranks;  // --local-ranks-filter
   std::vector<std::string> stdout_filters;                // --duplicate-stdout-filters
   std::vector<std::string> stderr_filters;
+  std::shared_ptr<const ProgressForms> progress_from;  // --progress-from; nullptr: not given.
   bool verbose = false;
   bool quiet = false;
   LogFormat log_format = LogFormat::kText;

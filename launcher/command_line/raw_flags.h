@@ -45,6 +45,7 @@ struct RawFlags {
   std::string master_port;
   std::string give_up_code;
   std::string time_limit;
+  std::string progress_from;
   std::string signals = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";
   std::string monitor_interval = "0.1";
   std::string start_method = "spawn";
