@@ -5,12 +5,14 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "agent/core/node_agent.h"
 #include "agent/listening_stores.h"
+#include "agent/workers/progress_lines.h"
 #include "agent/workers/worker_spec.h"
 
 namespace ddprun {
@@ -26,7 +28,8 @@ struct WorkerNews {
 struct AgentOptions {
   AgentConfig core;
   Command command;
-  OutputRequest output;                 // `directory` is filled in per generation.
+  OutputRequest output;                                // `directory` is filled in per generation.
+  std::shared_ptr<const ProgressForms> progress_from;  // nullptr: what workers print is not read.
   bool keep_logs = false;               // --log-dir was given: files are wanted, and kept.
   bool discard_logs = false;            // --log-dir=/dev/null: no file of a worker at all.
   std::filesystem::path run_directory;  // Exists, mode 0700.

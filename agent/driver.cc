@@ -193,8 +193,8 @@ void AgentDriver::OnNotification(std::uint32_t local_rank, const Notification& n
                     notification.samples_per_s,
                     notification.checkpoint,
                     {}};
-  spoke.printed = notification.printed_step;
-  spoke.printed_absolute = notification.printed_absolute;
+  spoke.printed = notification.printed;
+  spoke.printed_step = notification.printed_step;
   spoke.collectives = notification.collectives;
   spoke.in_collective = notification.in_collective;
   if (const auto microseconds = notification.work_microseconds) {

@@ -39,6 +39,7 @@ WorkerEnv EnvOf(const GenerationPlan& plan, std::uint32_t local) {
 
 OutputRequest OutputOf(const AgentOptions& options, const std::filesystem::path& directory) {
   OutputRequest output = options.output;
+  output.read = options.progress_from != nullptr;
   output.directory = options.discard_logs ? "/dev/null"
                      : options.keep_logs  ? directory
                                           : std::filesystem::path();
@@ -81,6 +82,7 @@ std::optional<WarmPlan> PlanTemplate(const AgentOptions& options,
     plan.spec.environment.erase(name);
   }
   for (StreamPlan* const stream : {&plan.spec.out, &plan.spec.err}) {
+    stream->read = false;
     stream->prefix = stream->prefix.empty() ? "" : "[template]:";
   }
   return plan;

@@ -34,7 +34,11 @@ ProcessWorkers::ProcessWorkers(AsioLoop& loop, std::shared_ptr<const AgentOption
       kept_(std::make_shared<KeptOutput>(options_->core.workers)),
       runner_(loop,
               RunnerConfig{.kept = kept_,
-                           .warm = PlanTemplate(*options_, WorkersEnvironment(*options_))},
+                           .warm = PlanTemplate(*options_, WorkersEnvironment(*options_)),
+                           .progress = {options_->progress_from,
+                                        [this](std::uint32_t local_rank, const Notification& said) {
+                                          events_.spoke(local_rank, said);
+                                        }}},
               RunnerEvents{
                   [this](std::uint32_t local_rank, ExitStatus status, LastErrors errors) {
                     OnEnded(local_rank, status, std::move(errors));

@@ -70,6 +70,7 @@ AgentOptions OptionsOf(const LaunchConfig& config, const Preparation& prepared,
   options.templates = config.preload != "none";
   options.preload = options.templates && prepared.no_preload.empty() ? config.preload : "";
   options.output = OutputOf(config);
+  options.progress_from = config.progress_from;
   options.discard_logs = config.DiscardsOutput();
   options.keep_logs = config.KeepsOutput() && !options.discard_logs;
   options.attached = config.attached;

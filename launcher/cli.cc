@@ -92,6 +92,19 @@ void ResolveHttpListen(const RawFlags& raw, LaunchConfig& config, Problems& prob
   }
 }
 
+void ResolveProgress(const RawFlags& raw, LaunchConfig& config, Problems& problems) {
+  if (raw.progress_from.empty()) {
+    return;
+  }
+  const auto forms = ProgressForms::Make(raw.progress_from);
+  if (forms) {
+    config.progress_from = *forms;
+  } else {
+    problems.Add("--progress-from must be auto, or a regular expression (RE2's) with a group: " +
+                 forms.error().message);
+  }
+}
+
 void ResolveJobEnd(const RawFlags& raw, LaunchConfig& config, Problems& problems) {
   if (!raw.time_limit.empty()) {
     const Result<Duration> limit = ParseDuration("--time-limit", raw.time_limit);
@@ -207,6 +220,7 @@ Result<CommandLine> Resolve(RawFlags& raw, const std::vector<std::string>& rest,
   ResolveGiveUpCode(raw, config, problems);
   ResolveJobEnd(raw, config, problems);
   ResolveHttpListen(raw, config, problems);
+  ResolveProgress(raw, config, problems);
   config.signals = ParseSignals(raw.signals, raw.signals != RawFlags{}.signals);
   problems.Check(ParseSeconds("--monitor-interval", raw.monitor_interval));
   ResolveProgram(raw, config, problems);

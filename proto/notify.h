@@ -55,8 +55,8 @@ struct Notification {
   std::optional<std::uint64_t> collectives;
   bool in_collective = false;
   // Read from its output by the agent; never from a datagram.
-  std::optional<std::uint64_t> printed_step;
-  bool printed_absolute = false;  // The same step has the same number in every generation.
+  std::optional<std::uint64_t> printed;       // Counts every movement, and only grows;
+  std::optional<std::uint64_t> printed_step;  // the run's own step, where it prints one.
   bool store = false;
   bool remove = false;
   std::optional<std::string> block;  // Empty: a name that no block can have.

@@ -71,8 +71,8 @@ struct WorkerSpoke {
   std::optional<std::uint64_t> checkpoint;
   std::optional<std::chrono::microseconds> work;  // The least of a step since the last one told.
   // What others than itself know of its progress (ProgressSource).
-  std::optional<std::uint64_t> printed;
-  bool printed_absolute = false;  // The number counts across generations.
+  std::optional<std::uint64_t> printed;       // Only grows; which number it is does not matter.
+  std::optional<std::uint64_t> printed_step;  // Beside it: the run's own step.
   std::optional<std::uint64_t> collectives;
   bool in_collective = false;
 };

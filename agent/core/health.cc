@@ -52,19 +52,19 @@ void OnSeen(AgentStep& step, const WorkerSpoke& spoke) {
   }
   bool moved = first;
   if (spoke.printed) {
-    if (spoke.printed_absolute) {
-      state.progress = std::max(state.progress, *spoke.printed);
-    }
     if (heartbeat.source != ProgressSource::kPrinted) {
       heartbeat.source = ProgressSource::kPrinted;
       heartbeat.step = 0;
       heartbeat.step_time = {};
       heartbeat.work.clear();
     }
-    if (*spoke.printed > heartbeat.step) {
-      moved = true;
-      NoteStep(heartbeat, *spoke.printed, std::nullopt, step.now);
-      heartbeat.step = *spoke.printed;
+    moved |= *spoke.printed > heartbeat.printed;
+    heartbeat.printed = std::max(heartbeat.printed, *spoke.printed);
+    state.progress = std::max(state.progress, spoke.printed_step.value_or(0));
+    if (const std::uint64_t step_now = spoke.printed_step.value_or(heartbeat.printed);
+        step_now > heartbeat.step) {
+      NoteStep(heartbeat, step_now, std::nullopt, step.now);
+      heartbeat.step = step_now;
     }
   }
   if (spoke.collectives) {

@@ -185,6 +185,14 @@ TEST_F(Health, APrintedStepIsShownAndCollectivesAreCompared) {
   EXPECT_EQ(NextLate(state, config), At(19s));  // Either is progress.
 }
 
+// A bar that moves beside a step that stands: an evaluation.
+TEST_F(Health, WhatMovesBesideAPrintedStepIsProgress) {
+  Feed(WorkerSpoke{.printed = 1, .printed_step = 1200}, 2s);
+  Feed(WorkerSpoke{.printed = 30, .printed_step = 1200}, 8s);
+  EXPECT_EQ(NextLate(state, config), At(18s));
+  EXPECT_EQ(CloseupOf(state, config).ranks[0].step, 1200u);
+}
+
 TEST_F(Health, ItsOwnWordIsTheOnlyOneOnceItSpeaks) {
   Feed(WorkerSpoke{.printed = 700}, 2s);
   Says(0, 5, 3s);
@@ -199,7 +207,7 @@ TEST_F(Health, OnlyAnAbsoluteStepCountsBeyondItsGeneration) {
   Feed(WorkerSpoke{.printed = 70}, 2s);
   Feed(WorkerSpoke{.collectives = 90}, 2s);
   EXPECT_EQ(ReportOf(state, config).progress, 0u);
-  Feed(WorkerSpoke{.printed = 71, .printed_absolute = true}, 3s);
+  Feed(WorkerSpoke{.printed = 71, .printed_step = 71}, 3s);
   EXPECT_EQ(ReportOf(state, config).progress, 71u);
 }
 

@@ -100,7 +100,12 @@ void OutputStream::Take(std::string_view bytes) {
   if (plan_.file) {
     plan_.file->Append(bytes);
   }
-  if (plan_.console != nullptr || plan_.filtered) {
+  if (plan_.reader) {
+    plan_.reader(bytes);
+  }
+  if (plan_.as_it_is) {
+    plan_.console->Append(bytes);
+  } else if (plan_.console != nullptr || plan_.filtered) {
     std::string lines;
     const bool goes_on = assembler_.open();
     assembler_.Feed(bytes, loop_.Now(), lines);
@@ -159,7 +164,7 @@ void OutputStream::End() {
   ended_ = true;
   boost::system::error_code ignored;
   pipe_.close(ignored);
-  if (plan_.console != nullptr || plan_.filtered) {
+  if (!plan_.as_it_is && (plan_.console != nullptr || plan_.filtered)) {
     std::string lines;
     const bool goes_on = assembler_.open();
     assembler_.Finish(lines);

@@ -33,6 +33,7 @@ class OutputStream : public std::enable_shared_from_this<OutputStream> {
  public:
   struct Plan {
     OutputSink* console = nullptr;     // nullptr: not shown.
+    bool as_it_is = false;             // There: bytes, and not whole lines.
     OpenLine* open_line = nullptr;     // Of all streams; there where a console is.
     MergedConsole* merged = nullptr;   // Instead of the console; nullptr: its lines as they come.
     std::uint32_t rank = 0;            // There.
@@ -41,8 +42,9 @@ class OutputStream : public std::enable_shared_from_this<OutputStream> {
     std::vector<std::string> filters;
     std::string prefix;  // On the console.
     bool keep_tail = false;
-    std::shared_ptr<KeptOutput> kept;  // nullptr: not kept for who asks later.
-    std::uint32_t local_rank = 0;      // There.
+    std::shared_ptr<KeptOutput> kept;              // nullptr: not kept for who asks later.
+    std::uint32_t local_rank = 0;                  // There.
+    std::function<void(std::string_view)> reader;  // Also gets all bytes; none: nobody does.
   };
 
   OutputStream(AsioLoop& loop, UniqueFd pipe, Plan plan);

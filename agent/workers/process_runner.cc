@@ -84,7 +84,7 @@ class ProcessRunner::State : public std::enable_shared_from_this<State> {
 
 ProcessRunner::State::State(AsioLoop& loop_in, RunnerConfig config, RunnerEvents events)
     : loop(loop_in),
-      consoles(loop_in, config.kept),
+      consoles(loop_in, config.kept, config.progress),
       templates(loop_in, consoles),
       maker(loop_in,
             config.warm ? std::make_shared<WarmStart>(*config.warm, templates.Reader()) : nullptr),

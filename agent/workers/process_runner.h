@@ -50,6 +50,7 @@ struct RunnerConfig {
   Duration unkillable_after = std::chrono::seconds(5);
   std::shared_ptr<KeptOutput> kept = nullptr;  // None: what workers print is not kept.
   std::optional<WarmPlan> warm;                // None: every worker is started from its file.
+  ProgressPlan progress = {};                  // Called on the loop, before on_ended.
 };
 
 class ProcessRunner {

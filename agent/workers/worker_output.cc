@@ -90,12 +90,13 @@ std::vector<std::string> LastLinesOf(const fs::path& log) {
   return tail.Lines();
 }
 
-Consoles::Consoles(Loop& loop, std::shared_ptr<KeptOutput> the_kept)
+Consoles::Consoles(Loop& loop, std::shared_ptr<KeptOutput> the_kept, ProgressPlan the_progress)
     : out(loop, DuplicateStdio(STDOUT_FILENO), "standard output"),
       err(loop, DuplicateStdio(STDERR_FILENO), "standard error"),
       merged_out(loop, out),
       merged_err(loop, err),
-      kept(std::move(the_kept)) {}
+      kept(std::move(the_kept)),
+      progress(std::move(the_progress)) {}
 
 namespace {
 
@@ -107,7 +108,7 @@ bool IsWorkers(const WorkerSpec& spec) {
 // The agent reads it in a pipe, else the worker has it as its own.
 bool PassesTheAgent(const StreamPlan& plan, bool is_error) {
   const bool unshown_errors = is_error && plan.file.empty();  // Their last lines explain a failure.
-  return plan.console || !plan.filters.empty() || unshown_errors;
+  return plan.console || plan.read || !plan.filters.empty() || unshown_errors;
 }
 
 Result<void> OpenPipe(const WorkerSpec& spec, OpenedOutput::Stream& stream, OpenedOutput& opened) {
@@ -128,7 +129,9 @@ Result<void> OpenPipe(const WorkerSpec& spec, OpenedOutput::Stream& stream, Open
 Result<void> OpenStream(int target, const WorkerSpec& spec, bool inherit, OpenedOutput& opened) {
   const bool is_error = target == STDERR_FILENO;
   const StreamPlan& plan = is_error ? spec.err : spec.out;
-  if (inherit && plan.console && plan.file.empty() && plan.prefix.empty() && !plan.merge) {
+  const bool as_it_is =
+      inherit && plan.console && plan.file.empty() && plan.prefix.empty() && !plan.merge;
+  if (as_it_is && !plan.read) {
     opened.stdio[target] = target;
     return {};
   }
@@ -144,7 +147,7 @@ Result<void> OpenStream(int target, const WorkerSpec& spec, bool inherit, Opened
     opened.child_ends.push_back(std::move(file));
     return {};
   }
-  OpenedOutput::Stream stream{.target = target, .file = std::move(file)};
+  OpenedOutput::Stream stream{.target = target, .file = std::move(file), .as_it_is = as_it_is};
   RETURN_IF_ERROR(OpenPipe(spec, stream, opened));
   if (!plan.filters.empty()) {
     ASSIGN_OR_RETURN(stream.filtered, OpenLog(plan.filtered_file, 0));
@@ -190,8 +193,9 @@ class WorkerOutput::State {
   void SayWhenDrained();
 
   std::vector<std::shared_ptr<OutputStream>> streams;
-  std::shared_ptr<OutputStream> errors;  // Of `streams`, or none.
-  fs::path error_file;                   // Written by the worker itself, or empty.
+  std::shared_ptr<OutputStream> errors;       // Of `streams`, or none.
+  std::shared_ptr<PrintedProgress> progress;  // Or none.
+  fs::path error_file;                        // Written by the worker itself, or empty.
   std::function<void()> on_drained;
 };
 
@@ -201,6 +205,7 @@ void WorkerOutput::State::Add(AsioLoop& loop, Consoles& consoles, const WorkerSp
   const StreamPlan& plan = is_error ? spec.err : spec.out;
   OutputSink& console = is_error ? consoles.err : consoles.out;
   OutputStream::Plan stream{.console = plan.console ? &console : nullptr,
+                            .as_it_is = opened.as_it_is,
                             .open_line = &consoles.open_line,
                             .filters = plan.filters,
                             .prefix = plan.prefix,
@@ -211,6 +216,14 @@ void WorkerOutput::State::Add(AsioLoop& loop, Consoles& consoles, const WorkerSp
     stream.merged = is_error ? &consoles.merged_err : &consoles.merged_out;
     stream.merged->Expect(plan.merge->shown, plan.merge->world);
     stream.rank = plan.merge->rank;
+  }
+  if (plan.read && consoles.progress.forms && IsWorkers(spec)) {
+    if (!progress) {
+      progress = std::make_shared<PrintedProgress>(loop, consoles.progress, spec.local_rank);
+    }
+    stream.reader = [reader = progress, is_error](std::string_view bytes) {
+      reader->Feed(is_error, bytes);
+    };
   }
   if (opened.file) {
     stream.file = std::make_unique<OutputSink>(loop, std::move(opened.file), plan.file.native());
@@ -274,6 +287,9 @@ void WorkerOutput::Start(std::function<void()> on_drained) {
 LastErrors WorkerOutput::TakeLastErrors() {
   for (const auto& stream : state_->streams) {
     stream->ReadAllThereIs();
+  }
+  if (state_->progress) {
+    state_->progress->End();
   }
   return state_->errors ? LastErrors{state_->errors->LastLines(), {}}
                         : LastErrors{{}, state_->error_file};

@@ -14,6 +14,7 @@
 
 #include "agent/workers/output_sink.h"
 #include "agent/workers/output_stream.h"
+#include "agent/workers/printed_progress.h"
 #include "agent/workers/worker_launcher.h"
 #include "agent/workers/worker_spec.h"
 #include "common/asio_loop.h"
@@ -25,7 +26,8 @@ namespace ddprun {
 // The agent's own stdout and stderr.
 struct Consoles {
   // `kept`: of what workers print; none: it is not kept.
-  explicit Consoles(Loop& loop, std::shared_ptr<KeptOutput> kept = nullptr);
+  explicit Consoles(Loop& loop, std::shared_ptr<KeptOutput> kept = nullptr,
+                    ProgressPlan progress = {});
   // What was not taken yet, for people; "": all was.
   std::string Unread();
   // Blocks until all was, or the limit is over.
@@ -37,6 +39,7 @@ struct Consoles {
   MergedConsole merged_out;
   MergedConsole merged_err;
   std::shared_ptr<KeptOutput> kept;
+  const ProgressPlan progress;  // Of workers whose streams are to be read (StreamPlan::read).
 };
 
 // What a worker wrote to stderr last, as far as the agent has it: else it is in `log`.
@@ -51,10 +54,11 @@ std::vector<std::string> LastLinesOf(const std::filesystem::path& log);
 // The descriptors of one worker's three streams, and the other ends of its pipes.
 struct OpenedOutput {
   struct Stream {
-    int target = 0;     // STDOUT_FILENO or STDERR_FILENO.
-    UniqueFd pipe;      // To be read.
-    UniqueFd file;      // Of a tee; or none.
-    UniqueFd filtered;  // Or none.
+    int target = 0;         // STDOUT_FILENO or STDERR_FILENO.
+    UniqueFd pipe;          // To be read.
+    UniqueFd file;          // Of a tee; or none.
+    UniqueFd filtered;      // Or none.
+    bool as_it_is = false;  // Shown as if the worker had inherited the console.
   };
   ChildStdio stdio{};
   std::vector<UniqueFd> child_ends;  // To be closed once the worker was launched.
@@ -62,7 +66,8 @@ struct OpenedOutput {
 };
 
 // Opens everything the worker needs; `inherit`: it gets the agent's own three descriptors where
-// its plan says console alone. Waits for the disks that the files are on: not for the loop.
+// its plan says console alone and that nobody reads. Waits for the disks that the files are on: not
+// for the loop.
 Result<OpenedOutput> OpenOutput(const WorkerSpec& spec, bool inherit);
 
 class WorkerOutput {
@@ -76,7 +81,8 @@ class WorkerOutput {
   // file is written.
   void Start(std::function<void()> on_drained);
 
-  // The worker has ended: takes what it left in its pipes. Reads no file.
+  // The worker has ended: takes what it left in its pipes, and tells its progress a last time.
+  // Reads no file.
   LastErrors TakeLastErrors();
 
   bool drained() const;

@@ -70,6 +70,7 @@ struct StreamPlan {
     std::uint32_t world = 1;  // of so many.
   };
   std::optional<Merge> merge;
+  bool read = false;  // The agent is to see it, wherever it goes.
   // Console lines with any of these in them also go to this file, which the workers share.
   std::vector<std::string> filters;
   std::filesystem::path filtered_file;
@@ -113,6 +114,7 @@ struct OutputRequest {
   std::string hostname;
   std::uint32_t merge = 0;  // Equal lines of so many ranks here are shown once; 0: not.
   bool prefix_all = false;  // Before lines that are not teed too.
+  bool read = false;        // See StreamPlan.
   std::vector<std::string> stdout_filters;  // Of teed streams, see StreamPlan.
   std::vector<std::string> stderr_filters;
 };

@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "agent/workers/numa_binding.h"
+#include "agent/workers/progress_lines.h"
 #include "common/endpoint.h"
 #include "common/log.h"
 #include "common/result.h"
@@ -82,6 +84,7 @@ struct LaunchConfig {
   std::optional<std::vector<std::uint32_t>> shown_ranks;  // --local-ranks-filter
   std::vector<std::string> stdout_filters;                // --duplicate-stdout-filters
   std::vector<std::string> stderr_filters;
+  std::shared_ptr<const ProgressForms> progress_from;  // --progress-from; nullptr: not given.
   bool verbose = false;
   bool quiet = false;
   LogFormat log_format = LogFormat::kText;

@@ -206,6 +206,10 @@ void AddEnding(CLI::App& app, RawFlags& raw) {
                "workers restarted. Progress is STEP= or PHASE= on DDPRUN_NOTIFY_SOCKET, else, with "
                "ddprun's Python package or --preload, torch's collectives. 30, 90s, 5m; 0: "
                "never (docs/writing-a-worker.md)");
+  ending.Value("--progress-from", raw.progress_from, "REGEX|auto",
+               "Read the workers' progress from what they print: the first group of REGEX is the "
+               "step of the rank that printed it, as 'step[ =:]+(\\d+)'; auto: the bars and lines "
+               "of the usual frameworks (docs/writing-a-worker.md)");
   ending.Value("--fence-after", config.shape.fence_after, "DURATION",
                "A node that the rendezvous has not answered for this long kills its own workers, "
                "and a lost node is not replaced earlier: so two worlds never run at once, whatever "

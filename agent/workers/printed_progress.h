@@ -1,0 +1,55 @@
+// One worker's progress as it prints it, told at most once per kBetween and the last always.
+//
+// Decides nothing about what it means. Used on the loop, and calls back there; nothing is armed
+// while nothing is to be told.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "agent/workers/progress_lines.h"
+#include "common/loop.h"
+#include "proto/notify.h"
+
+namespace ddprun {
+
+// What is looked for in what workers print, and who hears of it.
+struct ProgressPlan {
+  std::shared_ptr<const ProgressForms> forms;  // nullptr: nothing is.
+  std::function<void(std::uint32_t local_rank, const Notification& said)> told;
+};
+
+class PrintedProgress {
+ public:
+  static constexpr Duration kBetween{100};
+
+  PrintedProgress(Loop& loop, ProgressPlan plan, std::uint32_t local_rank);
+
+  // What came of stdout or of stderr.
+  void Feed(bool is_error, std::string_view bytes);
+
+  // The worker has ended: tells what was not told, and is silent from then on.
+  void End();
+
+ private:
+  bool HasNews() const;
+  void Tell();
+
+  Loop& loop_;
+  const ProgressPlan plan_;
+  const std::uint32_t local_rank_;
+  ProgressLines out_;
+  ProgressLines err_;
+  ProgressCount count_;
+  std::uint64_t told_ = 0;
+  std::optional<std::uint64_t> told_absolute_;
+  std::optional<Time> told_at_;
+  bool armed_ = false;
+  bool ended_ = false;
+  LoopTimer timer_;
+};
+
+}  // namespace ddprun
