@@ -196,6 +196,7 @@ void AgentDriver::OnNotification(std::uint32_t local_rank, const Notification& n
   spoke.printed = notification.printed;
   spoke.printed_step = notification.printed_step;
   spoke.collectives = notification.collectives;
+  spoke.world_collectives = notification.world_collectives;
   spoke.in_collective = notification.in_collective;
   if (const auto microseconds = notification.work_microseconds) {
     spoke.work = std::chrono::microseconds(std::min(*microseconds, kLongest));

@@ -52,6 +52,8 @@ void ReadHowWellItGoes(std::string_view name, std::string_view value, Notificati
   } else if (name == "COLLECTIVES") {
     const auto count = Number(value);
     told.collectives = count ? count : told.collectives;
+  } else if (name == "WORLD_COLLECTIVES") {
+    told.world_collectives = Number(value).value_or(0);
   } else if (name == "IN_COLLECTIVE") {
     told.in_collective = value == "1";
   } else if (name == "CHECKPOINT") {

@@ -14,10 +14,10 @@
 //   EXTEND_TIMEOUT_USEC=60000000
 //                      as systemd's: the next progress may come that much later than now, however
 //                      short --hang-timeout is; the next STEP or other PHASE ends it
-//   COLLECTIVES=412  IN_COLLECTIVE=1
-//                      so many collectives its process groups have begun, and whether one of them
-//                      has not ended; told by ddprun's Python package for programs that tell no
-//                      STEP, and ignored once they do
+//   COLLECTIVES=412  WORLD_COLLECTIVES=400  IN_COLLECTIVE=1
+//                      so many collectives its process groups have begun, so many of these that of
+//                      all ranks, and whether it waits in one; 0: no longer known; told by ddprun's
+//                      Python package for programs that tell no STEP, and ignored once they do
 //   SAVE_SIGNAL=23     whoever sends it this signal (1 to 64; not KILL, not STOP) makes it save and
 //   go
 //                      on: ddprun save sends it to who has said so, and to nobody else
@@ -53,6 +53,7 @@ struct Notification {
   std::optional<std::uint64_t> checkpoint;
   std::optional<int> save_signal;
   std::optional<std::uint64_t> collectives;
+  std::uint64_t world_collectives = 0;
   bool in_collective = false;
   // Read from its output by the agent; never from a datagram.
   std::optional<std::uint64_t> printed;       // Counts every movement, and only grows;

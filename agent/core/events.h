@@ -74,6 +74,7 @@ struct WorkerSpoke {
   std::optional<std::uint64_t> printed;       // Only grows; which number it is does not matter.
   std::optional<std::uint64_t> printed_step;  // Beside it: the run's own step.
   std::optional<std::uint64_t> collectives;
+  std::uint64_t world_collectives = 0;
   bool in_collective = false;
 };
 struct StacksTaken {

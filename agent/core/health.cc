@@ -36,6 +36,16 @@ void SayIfInTime(AgentStep& step, Heartbeat& heartbeat) {
   }
 }
 
+void ForgetCollectives(AgentState& state, std::uint32_t local_rank) {
+  Heartbeat& heartbeat = state.heartbeats[local_rank];
+  if (heartbeat.source == ProgressSource::kCollectives) {
+    state.heartbeats.erase(local_rank);
+    return;
+  }
+  heartbeat.collectives = heartbeat.world_collectives = 0;
+  heartbeat.phase.clear();
+}
+
 // What others than the worker know of it: nothing where it speaks for itself, and nothing before
 // its first step.
 void OnSeen(AgentStep& step, const WorkerSpoke& spoke) {
@@ -67,7 +77,12 @@ void OnSeen(AgentStep& step, const WorkerSpoke& spoke) {
       heartbeat.step = step_now;
     }
   }
+  if (spoke.collectives == 0) {  // Nobody counts them any more.
+    ForgetCollectives(state, spoke.local_rank);
+    return;
+  }
   if (spoke.collectives) {
+    heartbeat.world_collectives = std::max(heartbeat.world_collectives, spoke.world_collectives);
     heartbeat.phase = spoke.in_collective ? kInCollective : "";
     moved |= *spoke.collectives > heartbeat.collectives;
     heartbeat.collectives = std::max(heartbeat.collectives, *spoke.collectives);
@@ -86,8 +101,10 @@ Standing StandingOf(const Heartbeat& heartbeat) {
   Standing standing{.step = heartbeat.step, .phase = heartbeat.phase, .count = 0};
   standing.source = heartbeat.source;
   if (heartbeat.source == ProgressSource::kPrinted && heartbeat.collectives > 0) {
-    standing.step = heartbeat.collectives;
     standing.source = ProgressSource::kCollectives;
+  }
+  if (standing.source == ProgressSource::kCollectives) {
+    standing.step = heartbeat.world_collectives;  // Other groups' are not everybody's.
   }
   return standing;
 }
@@ -100,7 +117,7 @@ void OnWorkerSpoke(AgentStep& step, const WorkerSpoke& spoke) {
     return;
   }
   state.progress = std::max(state.progress, spoke.step.value_or(0));
-  if (spoke.printed || spoke.collectives) {
+  if ((spoke.printed || spoke.collectives) && !spoke.step && !spoke.ready) {
     OnSeen(step, spoke);
     return;
   }
@@ -199,7 +216,10 @@ std::vector<Standing> StandingsOf(const AgentState& state) {
   std::stable_sort(standings.begin(), standings.end(),
                    [](const Standing& a, const Standing& b) { return a.step < b.step; });
   for (; standings.size() > kMaxStandings; standings.pop_back()) {
-    Standing& last = standings[kMaxStandings - 1];  // Those ahead need not be told apart.
+    Standing& last = standings[kMaxStandings - 1];  // Those ahead need not be told apart,
+    if (standings.back().phase == kInCollective) {
+      last.phase = kInCollective;  // but that one of them waits.
+    }
     last.count += standings.back().count;
     last.late += standings.back().late;
   }
@@ -222,7 +242,9 @@ void BeginHangStop(AgentStep& step) {
   }
   TakeStacks take{state.placement->generation, {}};
   for (std::uint32_t local = 0; local < step.config.workers; ++local) {
-    take.local_ranks.push_back(local);
+    if (!state.ended.contains(local)) {
+      take.local_ranks.push_back(local);
+    }
   }
   // Those without a heartbeat may be what the others wait for.
   const auto step_of = [&](std::uint32_t local) {

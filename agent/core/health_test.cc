@@ -165,9 +165,10 @@ TEST_F(Health, StacksOfAnEarlierGenerationKillNobody) {
 TEST_F(Health, WhatIsSeenOfAWorkerIsWatchedFromItsFirstStepOn) {
   Feed(WorkerSpoke{.collectives = 0}, 2s);
   EXPECT_EQ(NextLate(state, config), std::nullopt);
-  Feed(WorkerSpoke{.collectives = 3, .in_collective = true}, 5s);
+  Feed(WorkerSpoke{.collectives = 5, .world_collectives = 3, .in_collective = true}, 5s);
   EXPECT_EQ(NextLate(state, config), At(15s));
-  Feed(WorkerSpoke{.collectives = 3}, 7s);  // It ended: no progress by itself.
+  Feed(WorkerSpoke{.collectives = 5, .world_collectives = 3},
+       7s);  // It ended: no progress by itself.
   EXPECT_EQ(NextLate(state, config), At(15s));
   Tick(15s);
   EXPECT_EQ(ReportOf(state, config).standings,
@@ -175,13 +176,13 @@ TEST_F(Health, WhatIsSeenOfAWorkerIsWatchedFromItsFirstStepOn) {
 }
 
 TEST_F(Health, APrintedStepIsShownAndCollectivesAreCompared) {
-  Feed(WorkerSpoke{.collectives = 300, .in_collective = true}, 2s);
+  Feed(WorkerSpoke{.collectives = 350, .world_collectives = 300, .in_collective = true}, 2s);
   Feed(WorkerSpoke{.printed = 7}, 3s);
   EXPECT_EQ(CloseupOf(state, config).ranks[0].step, 7u);
   EXPECT_EQ(ReportOf(state, config).standings,
             (std::vector<Standing>{
                 {300, kInCollective, 4, 1, 0, Duration{0}, ProgressSource::kCollectives}}));
-  Feed(WorkerSpoke{.collectives = 301}, 9s);
+  Feed(WorkerSpoke{.collectives = 351, .world_collectives = 300}, 9s);
   EXPECT_EQ(NextLate(state, config), At(19s));  // Either is progress.
 }
 
@@ -209,6 +210,40 @@ TEST_F(Health, OnlyAnAbsoluteStepCountsBeyondItsGeneration) {
   EXPECT_EQ(ReportOf(state, config).progress, 0u);
   Feed(WorkerSpoke{.printed = 71, .printed_step = 71}, 3s);
   EXPECT_EQ(ReportOf(state, config).progress, 71u);
+}
+
+TEST_F(Health, WhoseCollectivesAreNoLongerCountedIsForgotten) {
+  Feed(WorkerSpoke{.collectives = 3}, 2s);
+  Feed(WorkerSpoke{.collectives = 0}, 3s);
+  EXPECT_EQ(NextLate(state, config), std::nullopt);
+  EXPECT_TRUE(ReportOf(state, config).standings.empty());
+}
+
+TEST_F(Health, AStepBesideACountIsItsOwnWord) {
+  Feed(WorkerSpoke{.step = 4, .collectives = 7}, 2s);
+  EXPECT_EQ(ReportOf(state, config).standings,
+            (std::vector<Standing>{{4, "", 4, 1, 0, Duration{0}}}));
+}
+
+// The one that waits in a collective is the fifth: without it nobody would.
+TEST_F(Health, ThatOneOfManyWaitsIsNotLost) {
+  config.workers = 8;
+  state.alive = 8;
+  for (std::uint32_t local = 0; local < 5; ++local) {
+    Feed(WorkerSpoke{.local_rank = local,
+                     .collectives = 10 + local,
+                     .world_collectives = 10 + local,
+                     .in_collective = local == 4},
+         2s);
+  }
+  EXPECT_EQ(ReportOf(state, config).standings.back().phase, kInCollective);
+}
+
+TEST_F(Health, StacksAreTakenOfThoseThatRun) {
+  Says(1, 7, 2s);
+  Ends(0, Exited{0}, 3s);
+  TellStop(1, StopCause::kHang, 20s);
+  EXPECT_EQ(Find<TakeStacks>()->local_ranks, (std::vector<std::uint32_t>{1}));
 }
 
 }  // namespace

@@ -45,6 +45,7 @@ struct StepWork {
 struct Heartbeat {
   ProgressSource source = ProgressSource::kTold;  // The best that has spoken: of `step`.
   std::uint64_t collectives = 0;                  // Beside kPrinted too; 0: none is known.
+  std::uint64_t world_collectives = 0;            // Of these the ones that all ranks share.
   std::uint64_t printed = 0;                      // What was counted of its lines.
   std::uint64_t step = 0;
   std::string phase;

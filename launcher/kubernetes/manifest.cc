@@ -22,26 +22,26 @@ constexpr const char* kService = R"(apiVersion: v1
 kind: Service
 metadata:
   # Its name is the pods' subdomain: they find the first one as %name%-0.%name%.
-  name: %name%
+  name: "%name%"
 spec:
   # Headless: a name for each pod, and no address in between.
   clusterIP: None
   # A pod is ready once it trains, and must be found before that.
   publishNotReadyAddresses: true
   selector:
-    batch.kubernetes.io/job-name: %name%
+    batch.kubernetes.io/job-name: "%name%"
 ---
 apiVersion: batch/v1
 kind: Job
 metadata:
-  name: %name%
+  name: "%name%"
 spec:
 )";
 
 constexpr const char* kJobSet = R"(apiVersion: jobset.x-k8s.io/v1alpha2
 kind: JobSet
 metadata:
-  name: %name%
+  name: "%name%"
 # No failurePolicy: where the job has failed another start would fail alike. What can be
 # mended ddprun mends in place, without new pods.
 spec:
@@ -106,7 +106,7 @@ template:
     volumes:
     - name: ckpt
       persistentVolumeClaim:
-        claimName: %claim%
+        claimName: "%claim%"
     # Ranks and data loaders share memory; a container has 64 MiB of it otherwise.
     - name: shm
       emptyDir: {medium: Memory}
@@ -115,11 +115,11 @@ template:
 constexpr const char* kTrainJob = R"(apiVersion: trainer.kubeflow.org/v1alpha1
 kind: TrainJob
 metadata:
-  name: %name%
+  name: "%name%"
 spec:
   # The cluster's runtime for torch: it gives pods their places in PET_ variables.
   runtimeRef:
-    name: %runtime%
+    name: "%runtime%"
   trainer:
     numNodes: %pods%
     image: %image%
@@ -149,7 +149,7 @@ spec:
                     volumes:
                     - name: ckpt
                       persistentVolumeClaim:
-                        claimName: %claim%
+                        claimName: "%claim%"
                     # Ranks and data loaders share memory; a container has 64 MiB of it
                     # unless told otherwise.
                     - name: shm
@@ -330,7 +330,7 @@ Result<std::string> Manifest(const ManifestWish& wish) {
       {"grows", Grows(wish)},
       {"subdomain",
        wish.form == ManifestForm::kJob
-           ? "    # The service's, so that pods have names.\n    subdomain: " + wish.name + "\n"
+           ? "    # The service's, so that pods have names.\n    subdomain: \"" + wish.name + "\"\n"
            : ""},
       {"command", Indented(command, deep)},
       {"env", wish.most > 1 ? Indented(kEnv, deep) : ""},

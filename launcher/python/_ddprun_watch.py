@@ -11,6 +11,8 @@ import os
 import sys
 
 _EACH = 1.0  # Seconds.
+_POINT_TO_POINT = ("send", "recv", "isend", "irecv", "batch_isend_irecv")  # NCCL counts none of these.
+_begun = False  # An interpreter may find ddprun.pth twice.
 
 
 def _status(module):
@@ -23,35 +25,73 @@ def _status(module):
         tellers.append(getattr(module, "_dump_nccl_trace_json", None))
     for tell in tellers:
         if tell is not None:
-            yield from json.loads(tell(includeCollectives=False)).get("pg_status", {}).values()
+            yield from json.loads(tell(includeCollectives=False)).get("pg_status", {}).items()
+
+
+def _operations():
+    """What the groups themselves count: Gloo's sends and receives too, at once."""
+    module = sys.modules.get("torch.distributed.distributed_c10d")
+    world = getattr(module, "_world", None)
+    count = 0
+    for group in list(getattr(world, "pg_map", ())):
+        try:
+            count += group._get_sequence_number_for_group()
+        except RuntimeError:
+            pass  # A group whose backend counts nothing.
+    return count
 
 
 def _look(module):
-    """How many collectives were begun, and whether one of them has not ended."""
-    begun, waits = 0, False
-    for group in _status(module):
+    """How many collectives were begun, how many of these in the group of all ranks, the first one, and whether
+    one of them has not ended."""
+    begun, of_all, open_ones = 0, 0, False
+    for name, group in _status(module):
         enqueued = int(group.get("last_enqueued_collective", -1))
         begun += max(0, enqueued)
-        waits |= enqueued > int(group.get("last_completed_collective", -1))
-    return begun, waits
+        of_all += max(0, enqueued) if name == "0" else 0
+        open_ones |= enqueued > int(group.get("last_completed_collective", -1))
+    return max(begun, _operations()), of_all, open_ones
+
+
+def _place():
+    """Where the main thread stands, and whether that is in a send or receive."""
+    frame = sys._current_frames().get(_main_thread())
+    at = frame and (frame.f_code, frame.f_lasti)
+    while frame is not None:
+        if frame.f_code.co_name in _POINT_TO_POINT and frame.f_code.co_filename.endswith("distributed_c10d.py"):
+            return at, True
+        frame = frame.f_back
+    return at, False
+
+
+def _main_thread():
+    import threading
+    return threading.main_thread().ident
 
 
 def _watch(address, stop):
     import socket
-    told = (0, False)
+    told, before = (0, 0, False), None
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as agent:
         while not stop.wait(_EACH):
             module = sys.modules.get("torch._C._distributed_c10d")
             if module is None:
                 continue
-            seen = _look(module)
+            begun, of_all, open_ones = _look(module)
+            place, sends = _place()
+            # Who moves on while a collective of its own is under way does not wait for it.
+            seen = (0, 0, False) if sends else (begun, of_all, open_ones and place == before)
+            before = place
             if seen == told:
                 continue
             try:
-                agent.sendto(b"COLLECTIVES=%d\nIN_COLLECTIVE=%d" % seen, socket.MSG_DONTWAIT, address)
+                agent.sendto(b"COLLECTIVES=%d\nWORLD_COLLECTIVES=%d\nIN_COLLECTIVE=%d" % seen,
+                             socket.MSG_DONTWAIT, address)
                 told = seen
             except OSError:
-                pass  # A full or vanished agent must not disturb training.
+                continue  # A full or vanished agent must not disturb training.
+            if sends:
+                return  # From here on its collectives say too little of it.
 
 
 def _watch_quietly(address, stop):
@@ -64,7 +104,7 @@ def _watch_quietly(address, stop):
 def _start(address):
     import atexit
     import threading
-    os.environ["DDPRUN_WATCHED"] = address  # Its children are not the worker.
+    os.environ["DDPRUN_WATCHED"] = f"{os.getpid()} {address}"  # Its children are not the worker.
     stop = threading.Event()
     thread = threading.Thread(target=_watch_quietly, args=(address, stop), name="ddprun-watch", daemon=True)
 
@@ -90,10 +130,13 @@ class _OnceTorchIsThere:
 
 
 def begin():
+    global _begun
     address = os.environ.get("DDPRUN_NOTIFY_SOCKET")
-    if (not address or os.environ.get("WORLD_SIZE", "1") == "1" or os.environ.get("DDPRUN_WATCH") == "0"
-            or os.environ.get("DDPRUN_WATCHED") == address):
+    pid, _, watched = os.environ.get("DDPRUN_WATCHED", "").partition(" ")
+    if (_begun or not address or os.environ.get("WORLD_SIZE", "1") == "1" or os.environ.get("DDPRUN_WATCH") == "0"
+            or (watched == address and pid != str(os.getpid()))):
         return
+    _begun = True
     if "torch.distributed" in sys.modules:
         _start(address)
     else:

@@ -24,10 +24,12 @@ struct Standings {
   std::uint64_t next = 0;   // Lowest and highest STEP of the others.
   std::uint64_t highest = 0;
   std::uint32_t running = 0;  // Workers; also those that said no hello.
-  Standing ahead;             // The first of those at the highest.
-  bool seen = false;          // Some of them by others' eyes alone (ProgressSource): then
-  bool all_late = false;      // all are asked for,
-  bool waits = false;         // and somebody who waits in a collective, where those are counted.
+  std::uint32_t ended_well = 0;
+  Standing ahead;           // The first of those at the highest.
+  bool seen = false;        // Some of them by others' eyes alone (ProgressSource): then
+  bool all_late = false;    // all are asked for,
+  std::uint32_t known = 0;  // of whatever source,
+  bool waits = false;       // and somebody who waits in a collective, where those are counted.
 };
 
 // Where some are counted by their collectives, only those can be compared.
@@ -45,6 +47,9 @@ Standings Collect(const Roster& roster) {
     if (const NodeReport* const report = HostReport(roster, member)) {
       all.insert(all.end(), report->standings.begin(), report->standings.end());
       found.running += member.workers - std::min(member.workers, report->ended_well);
+      found.ended_well += report->ended_well;
+    } else {
+      found.ended_well += member.succeeded ? member.workers : 0;
     }
   }
   if (all.empty()) {
@@ -54,6 +59,9 @@ Standings Collect(const Roster& roster) {
                            [](const Standing& s) { return s.source != ProgressSource::kTold; });
   found.all_late =
       std::all_of(all.begin(), all.end(), [](const Standing& s) { return s.late == s.count; });
+  for (const Standing& standing : all) {
+    found.known += standing.count;
+  }
   KeepComparable(all);
   found.waits = all.front().source != ProgressSource::kCollectives ||
                 std::any_of(all.begin(), all.end(),
@@ -161,11 +169,26 @@ WorkerFailure BlameNobody(const Roster& roster, const Standing& first, const std
 }
 
 // What is seen from outside proves less: all of them are late, and one waits for the others.
-std::optional<WorkerFailure> FindHangOfSeen(const Roster& roster, const Standings& found) {
-  if (!found.all_late || !found.waits || found.highest == 0) {
+std::optional<WorkerFailure> FindHangOfSeen(HangWatch& watch, const Roster& roster,
+                                            const Standings& found, Time now) {
+  const bool counted = found.behind.front().source == ProgressSource::kCollectives;
+  // Who has begun no collective yet may have long work before it.
+  if (!found.all_late || !found.waits ||
+      (counted ? found.known < found.running : found.highest == 0)) {
     return std::nullopt;
   }
-  const Standing& first = found.behind.front();
+  // Whom they waited for has ended: what is known of the others is from before. Found out only when
+  // it is asked who hangs, since that looks at all of them.
+  if (found.ended_well > watch.ended_well) {
+    watch.ended_well = found.ended_well;
+    watch.last_end = now;
+  }
+  if (watch.last_end && now < *watch.last_end + found.behind.front().allowed) {
+    return std::nullopt;
+  }
+  const auto waits = [](const Standing& s) { return s.phase == kInCollective; };
+  const auto idle = std::find_if_not(found.behind.begin(), found.behind.end(), waits);
+  const Standing& first = idle == found.behind.end() ? found.behind.front() : *idle;
   const std::string silent = NoMore(first) + FormatDuration(first.allowed);
   if (found.count < found.running) {
     return BlameNobody(roster, first,
@@ -181,27 +204,24 @@ std::optional<WorkerFailure> FindHangOfSeen(const Roster& roster, const Standing
                  silent + " (" + std::to_string(found.behind_count) + " of its peers are at " +
                      At(first) + ", it is at " + At(found.ahead) + ")");
   }
-  const auto waits = [](const Standing& s) { return s.phase == kInCollective; };
   std::uint32_t waiting = 0;
   for (const Standing& standing : found.behind) {
     waiting += waits(standing) ? standing.count : 0;
   }
-  if (first.source == ProgressSource::kCollectives && waiting < found.count &&
-      waiting * 2 >= found.count) {
-    const Standing& odd = *std::find_if_not(found.behind.begin(), found.behind.end(), waits);
-    return Blame(roster, odd.first_rank,
+  if (counted && waiting < found.count && waiting * 2 >= found.count) {
+    return Blame(roster, first.first_rank,
                  silent + " (" + std::to_string(waiting) + " of its peers wait in collective " +
-                     std::to_string(odd.step) + ", it is past it)");
+                     std::to_string(first.step) + ", it is past it)");
   }
   return BlameNobody(roster, first,
                      silent + " (all " + Ranks(found.count) + " are at " + At(first) +
                          "; which of them is to blame is unknown)");
 }
 
-std::optional<WorkerFailure> FindHang(const HangWatch& watch, const Roster& roster, Time now) {
+std::optional<WorkerFailure> FindHang(HangWatch& watch, const Roster& roster, Time now) {
   const Standings found = Collect(roster);
   if (!found.behind.empty() && found.seen) {
-    return FindHangOfSeen(roster, found);
+    return FindHangOfSeen(watch, roster, found, now);
   }
   if (found.behind.empty() || std::any_of(found.behind.begin(), found.behind.end(),
                                           [](const Standing& s) { return s.late < s.count; })) {
@@ -239,10 +259,19 @@ std::optional<WorkerFailure> FindHang(const HangWatch& watch, const Roster& rost
                          "; which of them is to blame is unknown)");
 }
 
+bool IsFurthestBehind(const NodeReport& report, const Standings& found) {
+  return !found.behind.empty() &&
+         std::any_of(report.standings.begin(), report.standings.end(), [&](const Standing& s) {
+           return s.step == found.behind.front().step && s.source == found.behind.front().source;
+         });
+}
+
 void NoteFirstStep(HangWatch& watch, const World& world, const NodeReport& report, Time now) {
   if (watch.generation != world.generation) {
     watch.generation = world.generation;
     watch.first_step.reset();
+    watch.last_end.reset();
+    watch.ended_well = 0;
   }
   const bool steps = SpeaksOfWorld(report, world) &&
                      std::any_of(report.standings.begin(), report.standings.end(),
@@ -280,13 +309,11 @@ std::optional<WorkerFailure> LookForHang(HangWatch& watch, const Roster& roster,
   }
   // Whoever is ahead may have been heard after those behind, who have moved on since.
   const Standings found = Collect(roster);
-  const bool fresh = !found.behind.empty() && !report.standings.empty() &&
-                     report.standings.front().step == found.behind.front().step;
+  const bool fresh = IsFurthestBehind(report, found);
   if (!fresh && !found.behind.empty()) {
     for (const Member& member : roster.world->members) {
       const NodeReport* const other = HostReport(roster, member);
-      if (other != nullptr && !other->standings.empty() &&
-          other->standings.front().step == found.behind.front().step) {
+      if (other != nullptr && IsFurthestBehind(*other, found)) {
         enquiry->unheard.insert(member.key);
       }
     }

@@ -41,6 +41,8 @@ struct HangEnquiry {
 struct HangWatch {
   Generation generation;           // Of `first_step`.
   std::optional<Time> first_step;  // When a worker of the world was first heard to have made one.
+  std::uint32_t ended_well = 0;    // Workers, as last looked, where they are seen from outside,
+  std::optional<Time> last_end;    // and when there was one more.
   std::optional<HangEnquiry> enquiry;
 };
 

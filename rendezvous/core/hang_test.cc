@@ -289,5 +289,32 @@ TEST_F(Hangs, CollectivesAreNotComparedWithPrintedSteps) {
   EXPECT_NE(Why().find("nothing is known of 1 rank)"), std::string::npos) << Why();
 }
 
+// Rank 0 tells its steps, its peers' collectives are counted.
+TEST_F(Hangs, WhoIsFurthestBehindIsFreshAmongThoseThatAreCompared) {
+  Stand({Late(0, 5), Counted(1, 9, true)}, {Counted(2, 9, true, 2)});
+  EXPECT_NE(story.state.phase, Phase::kRunning);
+}
+
+// It prepares the data; the others wait for it in the first one.
+TEST_F(Hangs, WhoHasBegunNoCollectiveMayStillPrepareIt) {
+  Stand({Counted(1, 1, true)}, {Counted(2, 1, true, 2)});
+  EXPECT_EQ(story.state.phase, Phase::kRunning);
+}
+
+// Rank 2 waits in a group of its own with rank 3.
+TEST_F(Hangs, OfThoseBehindWhoWaitsForNobodyIsToBlame) {
+  Stand({Counted(0, 11, true, 2)}, {Counted(2, 10, true), Counted(3, 10, false)});
+  EXPECT_EQ(story.state.drain->hang->rank, 3u);
+}
+
+// It came to the barrier at last, and is gone: the others' words of it are on their way.
+TEST_F(Hangs, WhoWaitedForOneThatHasEndedHasItsTimeFromThenOn) {
+  a.report.ended_well = 1;
+  Stand({Counted(1, 1, true)}, {Counted(2, 1, true, 2)});
+  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  Stand({Counted(1, 1, true)}, {Counted(2, 1, true, 2)}, At(62s));
+  EXPECT_NE(story.state.phase, Phase::kRunning);
+}
+
 }  // namespace
 }  // namespace ddprun

@@ -44,6 +44,14 @@ class Examples(unittest.TestCase):
                 with self.subTest(name, kind=thing["kind"]):
                     judge(thing)
 
+    def test_names_are_words_whatever_yaml_thinks_of_them(self):
+        for form in FORMS:
+            for name in ("on", "null", "y"):
+                made = objects(printed(*form, f"--name={name}", "--claim=123", *TRAINING))
+                with self.subTest(form=form, name=name):
+                    self.assertEqual([thing["metadata"]["name"] for thing in made], [name] * len(made))
+                    self.assertIn("'claimName': '123'", str(made))
+
     # Else what judges them judges nothing.
     def test_what_a_cluster_would_refuse_is_refused(self):
         for name in MADE:
