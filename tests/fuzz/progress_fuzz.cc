@@ -1,0 +1,30 @@
+// What any worker prints, in pieces of any size, under --progress-from=auto or an expression.
+#include <algorithm>
+
+#include "agent/workers/progress_lines.h"
+#include "common/check.h"
+#include "tests/fuzz/fuzz_input.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace ddprun;
+  static const auto automatic = ProgressForms::Make("auto");
+  FuzzInput input(data, size);
+  const std::size_t piece = 1u + input.Byte();
+  const bool own = input.Byte() % 4 == 0;
+  const std::string text = input.DeepText();
+  const auto forms =
+      own ? ProgressForms::Make(text.substr(0, std::min<std::size_t>(text.find('\n'), 40)))
+          : automatic;
+  if (!forms) {
+    return 0;
+  }
+  ProgressCount count;
+  ProgressLines lines(*forms);
+  std::uint64_t before = 0;
+  for (std::size_t at = 0; at < text.size(); at += piece) {
+    lines.Feed(std::string_view(text).substr(at, piece), count);
+    CHECK(count.counted() >= before);  // It only grows.
+    before = count.counted();
+  }
+  return 0;
+}
