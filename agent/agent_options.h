@@ -41,6 +41,8 @@ struct AgentOptions {
   // by itself and `templates` is set.
   std::string preload;
   bool templates = true;
+  std::string node_check;  // Of this machine, for /bin/sh; empty: none is run.
+  Duration node_check_timeout{60'000};
   std::map<std::string, std::string> environment;  // Of workers, where nobody has set it.
   std::optional<std::uint32_t> attached;           // The rank that has the terminal.
   std::vector<CpuSet> cpus;  // By local rank; none, or an empty one: the agent's own.

@@ -75,6 +75,10 @@ void AgentDriver::CarryOut(const AgentEffect& effect) {
                  [&](const Spawn& spawn) { SpawnWorkers(spawn.placement); },
                  [&](const SignalWorkers& s) { parts_.workers.SignalAll(s.signal, s.end_at_once); },
                  [&](const KillWorkers&) { parts_.workers.KillAll(); },
+                 [&](const CheckNode& check) {
+                   parts_.check(check.cause,
+                                [this](std::string unfit) { Feed(NodeChecked{std::move(unfit)}); });
+                 },
                  [&](const TakeStacks& take) {
                    // Shorter than the core waits, so that what a slow tool has found is still
                    // written.

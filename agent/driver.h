@@ -46,6 +46,8 @@ struct AgentParts {
   std::function<Incarnation()> draw;           // A random one.
   std::function<std::string()> own_addresses;  // As a report has them; none: not to be told.
   std::function<void(const Exit&)> on_exit;
+  // --node-check, off the loop: answered later, once, by why the node is unfit; "": it is fit.
+  std::function<void(CheckCause, std::function<void(std::string)>)> check = nullptr;
 };
 
 class AgentDriver {

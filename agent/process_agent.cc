@@ -62,6 +62,18 @@ std::unique_ptr<ErrandJob> MakeJob(Loop& loop, ProcessWorkers& workers, AgentDri
   return MakeLogsJob(loop, workers.kept(), wish);
 }
 
+std::string WordOf(CheckCause cause) {
+  switch (cause) {
+    case CheckCause::kStart:
+      return "start";
+    case CheckCause::kFailure:
+      return "failure";
+    case CheckCause::kUnfit:
+      return "unfit";
+  }
+  return "";
+}
+
 constexpr Duration kLastWords{2'000};
 
 }  // namespace
@@ -72,10 +84,18 @@ ProcessAgent::ProcessAgent(AsioLoop& loop, const std::shared_ptr<const AgentOpti
                            std::function<void(const Exit&)> on_exit)
     : workers(loop, options),
       stores(options->store),
+      check(loop, options->node_check, options->node_check_timeout),
       channel(*its_channel),
       driver(loop, options->core,
              AgentParts{std::move(its_channel), workers, stores, DrawIncarnation,
-                        std::move(own_addresses), std::move(on_exit)}),
+                        std::move(own_addresses),
+                        [this, on_exit = std::move(on_exit)](const Exit& exit) {
+                          check.Stop();
+                          on_exit(exit);
+                        },
+                        [this](CheckCause cause, std::function<void(std::string)> verdict) {
+                          check.Run(WordOf(cause), std::move(verdict));
+                        }}),
       stop_soon(loop),
       road(
           loop, channel,

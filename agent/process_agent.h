@@ -7,6 +7,7 @@
 
 #include "agent/agent_options.h"
 #include "agent/driver.h"
+#include "agent/host/node_check.h"
 #include "agent/listening_stores.h"
 #include "agent/process_workers.h"
 #include "agent/road/road.h"
@@ -29,6 +30,7 @@ class ProcessAgent {
 
   ProcessWorkers workers;
   ListeningStores stores;
+  NodeCheck check;
   SyncChannel& channel;  // The driver's.
   AgentDriver driver;    // It ends before what it stands on,
   LoopTimer stop_soon;   // That it was told is told first.

@@ -26,6 +26,8 @@ AgentConfig CoreOf(const LaunchConfig& config, const NodeId& node, const std::st
   core.preemptible = config.around.tells_before_end;
   core.leaves_alone =
       config.around.ends_nodes_alone && config.shape.min_nodes < config.shape.max_nodes;
+  core.checks_node = !config.node_check.empty();
+  core.alone = config.standalone;
   core.give_up_code = config.give_up_code;
   core.requeues = config.around.requeues;
   return core;
@@ -73,6 +75,8 @@ AgentOptions OptionsOf(const LaunchConfig& config, const Preparation& prepared,
   options.progress_from = config.progress_from;
   options.discard_logs = config.DiscardsOutput();
   options.keep_logs = config.KeepsOutput() && !options.discard_logs;
+  options.node_check = config.node_check;
+  options.node_check_timeout = config.node_check_timeout;
   options.attached = config.attached;
   options.run_directory = directory.path();
   options.directory_stays = !directory.temporary();

@@ -238,6 +238,9 @@ Result<CommandLine> Resolve(RawFlags& raw, const std::vector<std::string>& rest,
     problems.Add("--quiet and --verbose ask for opposite things: give one of them");
   }
   ResolveAttachedRank(raw, config, problems);
+  if (config.node_check_timeout == Duration{0}) {
+    problems.Add("--node-check-timeout must be more than 0: a check needs a moment");
+  }
   config.console_events = raw.event_log_handler == "console";
   if (rest.empty() || rest.front().empty()) {
     problems.Add("no program is given: " + name + " [options] PROGRAM [arguments]");

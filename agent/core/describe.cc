@@ -59,6 +59,7 @@ std::string Describe(const AgentEffect& effect) {
           },
           [](const SignalWorkers& s) { return "signal workers: " + SignalName(s.signal); },
           [](const KillWorkers&) { return std::string("kill workers"); },
+          [](const CheckNode&) { return std::string("check the node"); },
           [](const TakeStacks&) { return std::string("take the workers' stacks"); },
           [](const Exit& exit) {
             return "exit " + std::to_string(exit.code) +

@@ -77,6 +77,10 @@ struct WorkerSpoke {
   std::uint64_t world_collectives = 0;
   bool in_collective = false;
 };
+// The verdict of this node's check; empty: it passes.
+struct NodeChecked {
+  std::string unfit;
+};
 struct StacksTaken {
   Generation generation;
 };
@@ -95,10 +99,15 @@ struct JobEndKnown {
 struct ServerChanged {};
 struct AgentTick {};
 using AgentEvent = std::variant<Started, Replied, CallFailed, WorkerEnded, AllGone, SpawnFailed,
-                                WorkersStarted, StartLasts, WorkerSpoke, StacksTaken, SignalArrived,
-                                JobEndKnown, ServerChanged, AgentTick>;
+                                WorkersStarted, StartLasts, WorkerSpoke, NodeChecked, StacksTaken,
+                                SignalArrived, JobEndKnown, ServerChanged, AgentTick>;
 
 // ---- Effects ----
+enum class CheckCause {
+  kStart,
+  kFailure,  // Workers have failed here.
+  kUnfit,    // It is, as the last verdict says.
+};
 struct SendReport {  // Replaces the call in flight.
   NodeReport report;
   Duration deadline{0};
@@ -112,6 +121,10 @@ struct SignalWorkers {
   bool end_at_once = false;  // A peer is gone: there is nothing to save together.
 };
 struct KillWorkers {};
+// Whether this machine is fit for workers (--node-check); answered by NodeChecked.
+struct CheckNode {
+  CheckCause cause = CheckCause::kStart;
+};
 // Of every worker, into files, these first; answered by StacksTaken, or too late.
 struct TakeStacks {
   Generation generation;
@@ -127,6 +140,6 @@ struct Say {
   std::string text;
 };
 using AgentEffect =
-    std::variant<SendReport, Spawn, SignalWorkers, KillWorkers, TakeStacks, Exit, Say>;
+    std::variant<SendReport, Spawn, SignalWorkers, KillWorkers, CheckNode, TakeStacks, Exit, Say>;
 
 }  // namespace ddprun

@@ -5,6 +5,7 @@
 
 #include "agent/core/describe.h"
 #include "agent/core/fencing.h"
+#include "agent/core/fitness.h"
 #include "agent/core/health.h"
 #include "agent/core/pace.h"
 #include "agent/core/signals.h"
@@ -37,7 +38,7 @@ void OnRun(AgentStep& step, const Run& run) {
     return;
   }
   if (state.phase != AgentPhase::kIdle || generation <= state.floor ||
-      state.leaving != Leaving::kNo) {
+      state.leaving != Leaving::kNo || !MayHost(state)) {
     return;
   }
   state.phase = AgentPhase::kRunning;
@@ -75,6 +76,7 @@ void OnStop(AgentStep& step, const Stop& stop, Incarnation spare) {
   if (state.phase == AgentPhase::kRunning && stop.generation >= state.placement->generation) {
     step.Tell(NoticeLevel::kInfo, "stopping the workers: " + Describe(stop.cause));
     if (stop.cause == StopCause::kHang) {
+      state.fitness.suspect = true;
       BeginHangStop(step);
     } else {
       BeginStop(step, IsPlanned(stop.cause), kSigTerm);
@@ -100,7 +102,9 @@ void OnWait(AgentStep& step, const Wait& wait) {
   reason.remaining.reset();
   if (step.state.waiting != reason) {
     step.state.waiting = reason;
-    const bool brief = reason.what == WaitFor::kDrain || reason.what == WaitFor::kJournal;
+    const bool brief = reason.what == WaitFor::kDrain || reason.what == WaitFor::kJournal ||
+                       reason.what == WaitFor::kUnfit ||  // Said with the verdict.
+                       (reason.what == WaitFor::kCheck && reason.missing.empty());
     step.Tell(brief ? NoticeLevel::kDetail : NoticeLevel::kInfo, Describe(wait.reason));
   }
 }
@@ -228,6 +232,7 @@ void OnWorkerEnded(AgentStep& step, const WorkerEnded& ended) {
     step.Tell(step.config.shape.max_nodes == 1 ? NoticeLevel::kDetail : NoticeLevel::kWarning,
               Describe(failure));
   }
+  state.fitness.suspect |= !IsCollateral(failure);
   const Time failed = failure.recorded ? *ended.recorded : ended.noticed.value_or(step.now);
   AddFailure(state, std::move(failure), failed);
   if (!stopping) {
@@ -252,6 +257,7 @@ void OnAllGone(AgentStep& step, const AllGone& gone) {
   state.saved |= state.alive == step.config.workers;  // Its start was given up: none had begun.
   state.store = gone.store;
   BecomeIdle(step, gone.generation);
+  CheckIfSuspect(step);
 }
 
 void OnSpawnFailed(AgentStep& step, const SpawnFailed& failed) {
@@ -261,9 +267,11 @@ void OnSpawnFailed(AgentStep& step, const SpawnFailed& failed) {
   }
   state.outcome = Outcome::kSpawnFailed;
   state.spawn_failure = failed.text;
+  state.fitness.suspect = true;
   state.store = failed.store;
   step.Tell(NoticeLevel::kWarning, "cannot start the workers: " + failed.text);
   BecomeIdle(step, failed.generation);
+  CheckIfSuspect(step);
 }
 
 void OnTick(AgentStep& step) {
@@ -271,6 +279,7 @@ void OnTick(AgentStep& step) {
   const auto due = [&](const std::optional<Time>& when) { return when && step.now >= *when; };
   FindLateWorkers(step);
   FenceIfDue(step);
+  CheckAgainIfDue(step);
   if (due(StopTime(state))) {
     OnTimeUp(step);
   }
@@ -316,22 +325,6 @@ void OnTick(AgentStep& step) {
   }
 }
 
-// In a large world all nodes are told to run at one moment. If each answered at once, those told
-// last would wait behind the answers of the first, so each takes a moment of its own. News of its
-// workers does not wait for it.
-bool HoldsBackItsStart(AgentStep& step) {
-  AgentState& state = step.state;
-  const bool starts =
-      std::any_of(step.effects.begin(), step.effects.end(),
-                  [](const AgentEffect& effect) { return std::holds_alternative<Spawn>(effect); });
-  if (!starts || state.poll_period < kLargeWorldsPoll) {
-    return false;
-  }
-  const auto share = static_cast<Duration::rep>(state.incarnation.value % 1'000);
-  state.retry_at = step.now + state.poll_period / kStartsPerPoll * share / 1'000;
-  return true;
-}
-
 void SendIfDue(AgentStep& step, const NodeReport& before) {
   AgentState& state = step.state;
   const bool over = state.phase == AgentPhase::kDone && !state.exit_at;
@@ -368,6 +361,7 @@ std::vector<AgentEffect> Step(AgentState& state, const AgentConfig& config, cons
                    state.store = started.store;
                    state.heard = now;
                    step.send = true;
+                   BeginFirstCheck(step);
                  },
                  [&](const Replied& replied) { OnReplied(step, replied); },
                  [&](const CallFailed& failed) { OnCallFailed(step, failed); },
@@ -381,6 +375,7 @@ std::vector<AgentEffect> Step(AgentState& state, const AgentConfig& config, cons
                    state.start_lasts = current ? start.lasts : state.start_lasts;
                  },
                  [&](const WorkerSpoke& spoke) { OnWord(step, spoke); },
+                 [&](const NodeChecked& checked) { OnChecked(step, checked); },
                  [&](const StacksTaken& taken) {
                    if (state.taking_stacks && state.phase == AgentPhase::kStopping &&
                        taken.generation == state.placement->generation) {

@@ -4,6 +4,7 @@
 
 #include "agent/core/closeup.h"
 #include "agent/core/health.h"
+#include "rendezvous/messages/lease.h"
 
 namespace ddprun {
 namespace {
@@ -57,6 +58,19 @@ void NoteBadNews(AgentStep& step, const WorkerEnded& ended) {
   if (!step.state.pace.detect) {
     step.state.pace.detect = Since(ended.noticed.value_or(step.now), step.now);
   }
+}
+
+bool HoldsBackItsStart(AgentStep& step) {
+  AgentState& state = step.state;
+  const bool starts =
+      std::any_of(step.effects.begin(), step.effects.end(),
+                  [](const AgentEffect& effect) { return std::holds_alternative<Spawn>(effect); });
+  if (!starts || state.poll_period < kLargeWorldsPoll) {
+    return false;
+  }
+  const auto share = static_cast<Duration::rep>(state.incarnation.value % 1'000);
+  state.retry_at = step.now + state.poll_period / kStartsPerPoll * share / 1'000;
+  return true;
 }
 
 }  // namespace ddprun

@@ -22,4 +22,9 @@ void OnWord(AgentStep& step, const WorkerSpoke& spoke);
 // A worker ended that nobody had stopped.
 void NoteBadNews(AgentStep& step, const WorkerEnded& ended);
 
+// In a large world all nodes are told to run at one moment. If each answered at once, those told
+// last would wait behind the answers of the first, so each takes a moment of its own. News of its
+// workers does not wait for it.
+bool HoldsBackItsStart(AgentStep& step);
+
 }  // namespace ddprun

@@ -51,6 +51,8 @@ NodeReport ReportOf(const AgentState& state, const AgentConfig& config) {
   report.standings = StandingsOf(state);
   report.hung_rank = LateRank(state);
   report.pace = state.pace;
+  report.checking = state.fitness.checking && state.fitness.unfit.empty();
+  report.unfit = state.fitness.unfit;
   report.leaving = state.leaving;
   report.requeues = config.requeues;
   report.events_seen = state.history.newest();
@@ -108,6 +110,8 @@ std::optional<Time> NextWake(const AgentState& state, const AgentConfig& config)
   consider(state.unkillable_at);
   consider(state.exit_at);
   consider(state.retry_at);
+  consider(state.fitness.again);
+  consider(state.fitness.patience);
   consider(NextLate(state, config));
   consider(FenceTime(state, config));
   consider(StopTime(state));

@@ -30,6 +30,8 @@ struct AgentConfig {
   Duration hang_timeout{0};        // Without progress for longer, a worker is late; 0: never.
   bool preemptible = false;        // A scheduler's signals mean: save, the run will go on later.
   bool leaves_alone = false;       // They may concern this node alone, and others go on without.
+  bool checks_node = false;        // --node-check
+  bool alone = false;              // No other node can join the run.
   int give_up_code = 0;            // Where nobody should start the run again; 0: the run's own.
   std::uint32_t requeues = 0;      // How often the scheduler started the job again; for people.
 };
@@ -64,6 +66,17 @@ struct Begun {
   std::optional<std::uint64_t> resume;
   bool stepped = false;  // Beyond that.
   bool operator==(const Begun&) const = default;
+};
+
+// What this node's check says of it (fitness.h).
+struct Fitness {
+  bool checking = false;
+  bool suspect = false;          // Workers failed: it is looked at once they are gone.
+  std::string unfit;             // Why it is; empty: it is fit.
+  std::uint32_t refusals = 0;    // In a row.
+  std::optional<Time> again;     // The next check of one that is unfit.
+  std::optional<Time> patience;  // Until people are told that a check lasts.
+  bool operator==(const Fitness&) const = default;
 };
 
 enum class AgentPhase { kIdle, kRunning, kStopping, kDone };
@@ -105,6 +118,7 @@ struct AgentState {
   std::optional<Time> unkillable_at;  // KILL to "cannot be killed".
   std::uint32_t unkillable = 0;
 
+  Fitness fitness;
   std::optional<JobEndKnown> job_end;
   Leaving leaving = Leaving::kNo;
   int signal = 0;             // The first that asked to end, or the job's end did (TERM); 0: none.

@@ -214,6 +214,14 @@ void AddEnding(CLI::App& app, RawFlags& raw) {
                "A node that the rendezvous has not answered for this long kills its own workers, "
                "and a lost node is not replaced earlier: so two worlds never run at once, whatever "
                "the program. 30, 90s, 5m; 0: the workers of a node that is cut off go on");
+  ending.Value("--node-check", config.node_check, "COMMAND",
+               "A line for /bin/sh that looks at this machine, before it joins and after workers "
+               "have failed on it. Exit code 0: it is fit. Any other: no world has it, its last "
+               "line says why, a spare takes its place, and it is looked at again later "
+               "(docs/operating.md)");
+  ending.Value("--node-check-timeout", config.node_check_timeout, "DURATION",
+               "So long a check may take; then it is killed with all that it has started, and the "
+               "node is refused. 30, 90s, 5m");
   ending.Value(
       "--signals-to-handle", raw.signals, "SIGNAL,...",
       "Signals that are passed on to the workers. SIGUSR1 and SIGUSR2 do not stop the run, "

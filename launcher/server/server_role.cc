@@ -288,7 +288,9 @@ Result<ServerRole> JoinSuccession(AsioLoop& loop, const LaunchConfig& config, Se
 
 Result<ServerRole> StandAlone(AsioLoop& loop, const LaunchConfig& config) {
   ServerRole role;
-  role.coordinator = std::make_unique<CoordinatorDriver>(loop, NewReign());
+  CoordinatorConfig reign = NewReign();
+  reign.alone = true;
+  role.coordinator = std::make_unique<CoordinatorDriver>(loop, reign);
   role.channel = std::make_unique<LocalSyncChannel>(loop, role.coordinator->Handlers());
   role.where = "this process";
   if (config.literal_master) {

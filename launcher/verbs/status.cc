@@ -95,6 +95,14 @@ std::string Table(const std::vector<std::vector<std::string>>& rows) {
 std::string Nodes(const RunStatus& run, std::size_t shown) {
   std::vector<std::vector<std::string>> rows = {
       {"NODE", "HOST", "STATE", "RANKS", "SEEN", "STEP", "PHASE"}};
+  const auto with_reason = [](const NodeStatus& node) { return !node.reason.empty(); };
+  const bool reasons = std::any_of(
+      run.nodes.begin(),
+      run.nodes.begin() + static_cast<std::ptrdiff_t>(std::min(run.nodes.size(), shown)),
+      with_reason);
+  if (reasons) {
+    rows.front().emplace_back("REASON");
+  }
   for (std::size_t i = 0; i < std::min(run.nodes.size(), shown); ++i) {
     const NodeStatus& node = run.nodes[i];
     const bool heard = node.step > 0 || !node.phase.empty();
@@ -103,7 +111,7 @@ std::string Nodes(const RunStatus& run, std::size_t shown) {
          heard
              ? std::to_string(node.step) + (node.step_source.empty() ? "" : " " + node.step_source)
              : "-",
-         node.phase + (node.late > 0 ? " (late)" : "")});
+         node.phase + (node.late > 0 ? " (late)" : ""), node.reason});
   }
   const std::size_t more = run.nodes.size() - (rows.size() - 1) + run.more_nodes;
   return Table(rows) + (more == 0 ? "" : "  and " + std::to_string(more) + " more\n");

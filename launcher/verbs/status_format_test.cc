@@ -46,6 +46,24 @@ TEST(Status, OneRunIsOneScreen) {
             "  5.0 s ago: node n3#0 is lost\n");
 }
 
+TEST(Status, WhyANodeIsUnfitIsShownWhereOneIs) {
+  RunStatus run = Sample();
+  run.nodes[2].state = "unfit";
+  run.nodes[2].reason = "GPU 3 is gone";
+  const std::string text = FormatStatus({run}, "n0:29400", kNow);
+  EXPECT_NE(text.find("  NODE  HOST  STATE    RANKS  SEEN        STEP  PHASE        REASON\n"
+                      "  n0#0  n0    running  0-1    300 ms ago  120   reduce\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(
+      text.find("  n2#0  n2    unfit    -      500 ms ago  -                  GPU 3 is gone\n"),
+      std::string::npos)
+      << text;
+  EXPECT_EQ(
+      nlohmann::json::parse(StatusJson({run}, "n0:29400", kNow))["runs"][0]["nodes"][2]["reason"],
+      "GPU 3 is gone");
+}
+
 TEST(Status, TheReasonForAWaitAndTheOutcomeAreTold) {
   RunStatus run = Sample();
   run.waits_for = "waiting for nodes: 1 of 2 are here";

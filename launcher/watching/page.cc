@@ -74,7 +74,7 @@ std::string MarkOf(const PageView& view) {
   std::string mark =
       run.phase + " " + std::to_string(run.generation.value) + " " + run.waits_for + run.outcome;
   for (const NodeStatus& node : run.nodes) {
-    mark += node.node + node.state + std::to_string(node.late);
+    mark += node.node + node.state + std::to_string(node.late) + node.reason;
   }
   return mark;
 }

@@ -117,6 +117,9 @@ void NoteTurnaround(CoordinatorState& state, const NodeKey& key, const NodeState
 
 void Arrive(CoordinatorStep& step, NodeState& node, const NodeReport& report) {
   NoteTurnaround(step.state, {report.node, report.incarnation}, node, step.now);
+  if (!node.refused && !node.lost) {
+    NoteFitness(step, node.report, report);
+  }
   const Duration lease = LeaseOf(step.state, step.config);
   if (node.report.sequence == 0) {
     node.expires = step.now + lease;  // First contact.
@@ -307,7 +310,7 @@ void ExpirePhase(CoordinatorStep& step) {
                         kExitUnavailable,
                         std::to_string(have) + " of " + std::to_string(state.shape->min_nodes) +
                             " nodes came within " + FormatDuration(state.shape->join_timeout) +
-                            " (join_timeout)",
+                            " (join_timeout)" + UnfitInWords(state),
                         {}});
   }
 }

@@ -36,6 +36,8 @@ bool IsHere(const CoordinatorState& state, const NodeId& node) {
   return false;
 }
 
+}  // namespace
+
 WaitReason GatheringReason(const CoordinatorState& state, Time now) {
   WaitReason reason;
   reason.have = std::min(CountReady(state), state.shape->max_nodes);
@@ -45,6 +47,13 @@ WaitReason GatheringReason(const CoordinatorState& state, Time now) {
     reason.what = WaitFor::kClaim;
     return reason;
   }
+  if (state.last_call && reason.have >= reason.want && state.world &&
+      !state.world->roll.checking.empty()) {
+    reason.what = WaitFor::kCheck;
+    reason.missing = Names(*state.world, state.world->roll.checking);
+    reason.remaining = Until(*state.last_call, now);
+    return reason;
+  }
   if (state.last_call) {
     reason.what = WaitFor::kLastCall;
     reason.remaining = Until(*state.last_call, now);
@@ -52,6 +61,7 @@ WaitReason GatheringReason(const CoordinatorState& state, Time now) {
   }
   reason.what = WaitFor::kNodes;
   reason.remaining = Until(state.since + state.shape->join_timeout, now);
+  reason.unfit = UnfitNodes(state);
   if (state.world) {
     for (const std::size_t rank : state.world->roll.lost) {
       const NodeId& node = state.world->members[rank].key.node;
@@ -62,6 +72,8 @@ WaitReason GatheringReason(const CoordinatorState& state, Time now) {
   }
   return reason;
 }
+
+namespace {
 
 WaitReason RecoveringReason(const CoordinatorState& state, const CoordinatorConfig& config,
                             Time now) {
@@ -79,10 +91,25 @@ WaitReason RecoveringReason(const CoordinatorState& state, const CoordinatorConf
   return reason;
 }
 
+// Of a node that no world may have, whatever the phase.
+WaitReason UnfitReason(const CoordinatorState& state, const NodeReport& report) {
+  WaitReason reason;
+  reason.what = report.unfit.empty() ? WaitFor::kCheck : WaitFor::kUnfit;
+  reason.need = state.shape->min_nodes;
+  reason.want = state.shape->max_nodes;
+  if (!report.unfit.empty()) {
+    reason.unfit.push_back(report.unfit);
+  }
+  return reason;
+}
+
 WaitReason ReasonFor(const CoordinatorState& state, const NodeKey& key, bool member, Time now) {
   const auto found = state.nodes.find(key);
   if (found == state.nodes.end() || !state.shape) {
     return {};
+  }
+  if (IsUnfit(found->second.report)) {
+    return UnfitReason(state, found->second.report);
   }
   if (state.phase == Phase::kGathering) {
     WaitReason reason = GatheringReason(state, now);

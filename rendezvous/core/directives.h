@@ -13,6 +13,9 @@ namespace ddprun {
 Directive DirectiveFor(const CoordinatorState& state, const CoordinatorConfig& config,
                        const NodeId& node, Incarnation incarnation, Time now);
 
+// Why a run that gathers forms no world yet.
+WaitReason GatheringReason(const CoordinatorState& state, Time now);
+
 std::optional<Time> NextWake(const CoordinatorState& state, const CoordinatorConfig& config);
 
 }  // namespace ddprun

@@ -43,8 +43,12 @@ Filed FactsOf(const Roster& roster, const CoordinatorConfig& config, const NodeK
   facts.ready = able && !node.held;
   facts.held = able && node.held;
   facts.outsider = facts.ready && IsOutsider(roster, key);
-  facts.coming = !able && !node.lost && !node.refused && !node.acknowledged &&
-                 node.report.leaving == Leaving::kNo && node.report.unkillable == 0;
+  const bool stays =
+      !node.lost && !node.refused && !node.acknowledged && node.report.leaving == Leaving::kNo;
+  facts.unfit = stays && !node.report.unfit.empty();
+  // The verdict on a stranger is not waited for: it would delay those who trained before.
+  const bool stranger = node.report.checking && IsOutsider(roster, key);
+  facts.coming = !able && stays && !facts.unfit && !stranger && node.report.unkillable == 0;
   facts.served = !node.lost && !node.acknowledged;
   facts.bytes = BytesOf(key, node);
   return facts;
@@ -83,6 +87,11 @@ void Enter(NodeIndex& index, const NodeKey& key, const Filed& before, const File
   CountChange(index.outsiders, before.outsider, facts.outsider);
   CountChange(index.coming, before.coming, facts.coming);
   CountChange(index.served, before.served, facts.served);
+  if (before.unfit && !facts.unfit) {
+    index.unfit.erase(key);
+  } else if (facts.unfit) {
+    index.unfit.insert(key);
+  }
   index.bytes = index.bytes + facts.bytes - before.bytes;
 }
 
@@ -105,6 +114,9 @@ void CallRoll(const Roster& roster, std::size_t rank, RollCall& roll) {
   Put(roll.unfinished, rank, !member.succeeded);
   Put(roll.undrained, rank, !IsDrained(roster, member));
   Put(roll.lost, rank, member.lost);
+  const auto node = roster.nodes.find(member.key);
+  Put(roll.checking, rank,
+      node != roster.nodes.end() && !node->second.lost && node->second.report.checking);
 }
 
 }  // namespace
@@ -114,7 +126,7 @@ bool IsReady(const Roster& roster, const NodeKey& key) {
   const NodeReport& report = node.report;
   // Who knows an end, an earlier server's perhaps, is about to go.
   if (node.lost || node.refused || node.acknowledged || report.leaving != Leaving::kNo ||
-      report.hosting != Hosting::kNothing || report.unkillable > 0) {
+      report.hosting != Hosting::kNothing || report.unkillable > 0 || IsUnfit(report)) {
     return false;
   }
   const auto first = roster.nodes.lower_bound(NodeKey{key.node, Incarnation{0}});
@@ -200,12 +212,34 @@ void RefileAll(Roster& roster, const CoordinatorConfig& config) {
   }
 }
 
+std::vector<std::string> UnfitNodes(const Roster& roster) {
+  std::vector<std::string> nodes;
+  for (const NodeKey& key : roster.index.unfit) {
+    if (nodes.size() == kMaxNamed) {
+      break;
+    }
+    nodes.push_back(key.node + " (" + roster.nodes.at(key).report.unfit + ")");
+  }
+  return nodes;
+}
+
+std::string UnfitInWords(const Roster& roster) {
+  std::string text;
+  for (const std::string& node : UnfitNodes(roster)) {
+    text += (text.empty() ? "; refused by their node checks: " : ", ") + node;
+  }
+  return text;
+}
+
 std::size_t BytesOf(const NodeKey& key, const NodeState& node) {
   const NodeReport& report = node.report;
   std::size_t bytes = kTreeNode + sizeof(std::pair<NodeKey, NodeState>) + 2 * HeapOf(key.node);
   bytes += 2 * (kTreeNode + sizeof(NodeIndex::Agenda::value_type) + HeapOf(key.node));
   bytes += HeapOf(report.host) + HeapOf(report.role) + HeapOf(report.store.host) +
-           HeapOf(report.addresses) + HeapOf(report.seen_at);
+           HeapOf(report.addresses) + HeapOf(report.seen_at) + HeapOf(report.unfit);
+  if (!report.unfit.empty()) {
+    bytes += kTreeNode + sizeof(NodeKey) + HeapOf(key.node);
+  }
   for (const Standing& standing : report.standings) {
     bytes += sizeof standing + HeapOf(standing.phase);
   }

@@ -13,6 +13,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "rendezvous/core/config.h"
 #include "rendezvous/core/world.h"
@@ -37,6 +38,7 @@ struct Filed {
   bool outsider = false;
   bool coming = false;
   bool served = false;
+  bool unfit = false;
   std::size_t bytes = 0;
   bool operator==(const Filed&) const = default;
 };
@@ -72,6 +74,7 @@ struct NodeIndex {
   std::uint32_t outsiders = 0;    // Of the ready: not in the current world.
   std::uint32_t coming = 0;       // Belong to the run, but are not ready yet.
   std::uint32_t served = 0;       // Neither lost, nor told and acknowledged how the run ended.
+  std::set<NodeKey> unfit;        // Refused by their node checks.
   std::size_t bytes = 0;          // Of all.
   bool operator==(const NodeIndex&) const = default;
 };
@@ -87,7 +90,7 @@ struct Roster {
                               // so that a driver need not look at every parked call each time.
 };
 
-// Not lost, refused or leaving; hosts nothing; no earlier membership of its node is left.
+// Not lost, refused, unfit or leaving; hosts nothing; no earlier membership of its node is left.
 bool IsReady(const Roster& roster, const NodeKey& key);
 
 // A newer membership of the same node is waiting for this one to end.
@@ -132,6 +135,12 @@ void ChangeAll(Roster& roster, const CoordinatorConfig& config, Function change)
   change(roster);
   RefileAll(roster, config);
 }
+
+// Nodes that are refused by their node checks, "n0 (why)": kMaxNamed at most.
+std::vector<std::string> UnfitNodes(const Roster& roster);
+
+// "; refused by their node checks: n0 (why)"; "" where there is none.
+std::string UnfitInWords(const Roster& roster);
 
 // What the membership costs, its entries in the index included.
 std::size_t BytesOf(const NodeKey& key, const NodeState& node);

@@ -39,6 +39,9 @@ std::string StateOf(const CoordinatorState& state, const NodeKey& key, const Nod
   if (node.report.leaving != Leaving::kNo) {
     return "leaving";
   }
+  if (IsUnfit(node.report)) {
+    return node.report.unfit.empty() ? "checking" : "unfit";
+  }
   if (node.report.hosting == Hosting::kWorkers) {
     return node.report.starting ? "starting" : "running";
   }
@@ -73,6 +76,7 @@ NodeStatus Look(const CoordinatorState& state, const NodeKey& key, const NodeSta
   status.state = StateOf(state, key, node, member);
   status.last_seen = std::chrono::floor<Duration>(std::max(now, node.heard) - node.heard);
   status.workers = node.report.workers;
+  status.reason = node.refused.value_or(node.report.unfit);
   status.in_world = member != nullptr && !member->lost;
   status.first_rank = status.in_world ? member->first_rank : 0;
   for (const Standing& standing : node.report.standings) {
@@ -107,11 +111,13 @@ std::string WaitsFor(const CoordinatorState& state, const CoordinatorConfig& con
     case Phase::kGathering: {
       for (const auto& [key, node] : state.nodes) {
         const Directive told = DirectiveFor(state, config, key.node, key.incarnation, now);
-        if (const Wait* const wait = std::get_if<Wait>(&told); wait != nullptr && !node.lost) {
+        const Wait* const wait = std::get_if<Wait>(&told);
+        if (wait != nullptr && !node.lost && !IsUnfit(node.report)) {
           return Describe(wait->reason);
         }
       }
-      return "waiting for a first node";
+      const bool all_unfit = state.phase == Phase::kGathering && state.shape;
+      return all_unfit ? Describe(GatheringReason(state, now)) : "waiting for a first node";
     }
     case Phase::kDraining:
       return "stopping generation " + std::to_string(state.world->generation.value) + " (" +
@@ -233,6 +239,7 @@ std::vector<std::string> Describe(const CoordinatorState& state, const Coordinat
     std::string line = "node " + key.node + ": ";
     line += node.lost ? "lost" : node.refused ? "refused: " + *node.refused : Hosts(node.report);
     if (!node.lost && !node.refused) {
+      line += node.report.unfit.empty() ? "" : ", refused by its node check";
       line += ", told to " + Describe(DirectiveFor(state, config, key.node, key.incarnation, now));
     }
     lines.push_back(line);

@@ -46,6 +46,7 @@ struct NodeStatus {
   std::string phase;             // Their PHASE; empty: none was told.
   std::uint32_t late = 0;        // Workers without progress for longer than they may be.
   std::string step_source;       // Of `step`; empty: their word; else "printed", "collectives".
+  std::string reason;            // Why it is unfit or refused; empty: it is neither.
   Closeup closeup;               // Filled in by its keeper; empty: not known.
   bool operator==(const NodeStatus&) const = default;
 };
@@ -63,6 +64,7 @@ inline constexpr std::tuple kNodeStatusFields{
     StatusField{"step_source", "step_source", &NodeStatus::step_source},
     StatusField{"phase", "phase", &NodeStatus::phase},
     StatusField{"late", "late_workers", &NodeStatus::late},
+    StatusField{"reason", "reason", &NodeStatus::reason},
 };
 static_assert(IsWhole<NodeStatus>(kNodeStatusFields, 1));  // The workers one by one.
 

@@ -23,7 +23,9 @@ void ReportFromMember(CoordinatorStep& step, const NodeKey& key, const Member& m
     });
     step.Say(StartupToTell(state.startups, state.budget.told, step.now));
   }
-  if (IsActive(state) && leaves && !member.succeeded) {
+  const bool unfit = IsUnfit(report) && report.hosting == Hosting::kNothing &&
+                     report.floor < state.world->generation;  // Since it was chosen.
+  if (IsActive(state) && (leaves || unfit) && !member.succeeded) {
     BeginDrain(step, StopCause::kLeave, true);
   }
   // Also of who says that it hosts the world: it must not be told to run what it promised not to.
@@ -69,6 +71,21 @@ void CoordinatorStep::Say(const std::optional<StartupLine>& line) {
   event.lost = TotalOf(startup);
 }
 
+void NoteFitness(CoordinatorStep& step, const NodeReport& before, const NodeReport& report) {
+  if (before.unfit.empty() == report.unfit.empty()) {
+    return;
+  }
+  const bool unfit = !report.unfit.empty();
+  RunEvent& event =
+      unfit ? step.Say(kEventUnfit, NoticeLevel::kWarning,
+                       "node " + report.node + " is refused by its node check: " + report.unfit)
+            : step.Say(kEventFit, NoticeLevel::kInfo,
+                       "node " + report.node + " passes its node check again");
+  event.node = report.node;
+  event.reason =
+      unfit ? "a node is refused by its node check" : "a node passes its node check again";
+}
+
 void EndRun(CoordinatorStep& step, Finish outcome) {
   step.Say(EndStartup(step.state.startups));
   const bool succeeded = outcome.ending == Ending::kSucceeded;
@@ -86,9 +103,20 @@ void TryForm(CoordinatorStep& step) {
   const std::uint32_t ready = CountReady(state);
   if (ready < state.shape->min_nodes) {
     state.last_call.reset();
+    if (step.config.alone && !state.index.unfit.empty()) {
+      const NodeKey& node = *state.index.unfit.begin();
+      EndRun(step, Finish{Ending::kFailed,
+                          kExitUnavailable,
+                          "this run's only node is refused by its node check: " +
+                              state.nodes.at(node).report.unfit,
+                          {}});
+    }
     return;
   }
-  const bool whole = ready >= state.shape->max_nodes || (state.world && state.index.coming == 0);
+  // Who trained before keeps its place where its check lets it, for as long as a last call lasts.
+  const bool whole = ready >= state.shape->max_nodes
+                         ? !state.world || state.world->roll.checking.empty()
+                         : state.world && state.index.coming == 0;
   if (!whole) {
     if (!state.last_call) {
       state.last_call = step.now + state.shape->last_call;

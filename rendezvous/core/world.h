@@ -42,6 +42,7 @@ struct RollCall {
   std::set<std::size_t> unfinished;  // Has not succeeded.
   std::set<std::size_t> undrained;   // Neither drained nor lost with its fence over.
   std::set<std::size_t> lost;
+  std::set<std::size_t> checking;  // Its machine is being looked at.
   bool operator==(const RollCall&) const = default;
 };
 

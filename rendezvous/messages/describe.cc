@@ -7,10 +7,10 @@
 namespace ddprun {
 namespace {
 
-std::string Join(const std::vector<std::string>& names) {
+std::string Join(const std::vector<std::string>& names, const char* between = " ") {
   std::string text;
   for (const std::string& name : names) {
-    text += (text.empty() ? "" : " ") + name;
+    text += (text.empty() ? "" : between) + name;
   }
   return text;
 }
@@ -48,19 +48,38 @@ std::string Describe(const WorkerFailure& failure) {
               : (killed ? "was " : "ended with ") + Describe(failure.status) + why);
 }
 
+namespace {
+
+std::string TooFew(const WaitReason& reason) {
+  std::string text = "waiting for nodes: " + std::to_string(reason.have) + " of " +
+                     std::to_string(reason.need) + " are here";
+  if (!reason.missing.empty()) {
+    text += "; missing " + Join(reason.missing);
+  }
+  if (!reason.unfit.empty()) {
+    text += "; refused by their node checks: " + Join(reason.unfit, ", ");
+  }
+  if (reason.remaining) {
+    text += "; giving up in " + FormatDuration(*reason.remaining);
+  }
+  return text;
+}
+
+std::string NoVerdict(const WaitReason& reason) {
+  if (reason.missing.empty()) {
+    return "waiting for the verdict of this node's check (--node-check)";
+  }
+  return "waiting for the verdict of the check (--node-check) of " + Join(reason.missing) +
+         (reason.remaining ? "; going on without it in " + FormatDuration(*reason.remaining) : "");
+}
+
+}  // namespace
+
 std::string Describe(const WaitReason& reason) {
   std::string text;
   switch (reason.what) {
     case WaitFor::kNodes:
-      text = "waiting for nodes: " + std::to_string(reason.have) + " of " +
-             std::to_string(reason.need) + " are here";
-      if (!reason.missing.empty()) {
-        text += "; missing " + Join(reason.missing);
-      }
-      if (reason.remaining) {
-        text += "; giving up in " + FormatDuration(*reason.remaining);
-      }
-      return text;
+      return TooFew(reason);
     case WaitFor::kLastCall:
       text = "waiting for more nodes: " + std::to_string(reason.have) + " of at most " +
              std::to_string(reason.want) + " are here";
@@ -115,6 +134,11 @@ std::string Describe(const WaitReason& reason) {
     case WaitFor::kRoom:
       return "the server remembers as many nodes of this run as it can, or as many agents of this "
              "node: waiting until some are forgotten";
+    case WaitFor::kCheck:
+      return NoVerdict(reason);
+    case WaitFor::kUnfit:
+      return "refused by its node check: " + Join(reason.unfit) +
+             "; this node is checked again, and joins when it passes";
   }
   return text;
 }

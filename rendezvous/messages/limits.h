@@ -24,6 +24,9 @@ inline constexpr std::size_t kMaxErrorMessage = 2'048;
 inline constexpr std::size_t kMaxTraceback = 8'192;  // Its end: some 100 frames.
 inline constexpr std::size_t kMaxLastLines = 4'096;  // The end of a worker's stderr: a screen.
 inline constexpr std::size_t kMaxHangText = 512;
+inline constexpr std::size_t kMaxUnfit = 256;  // Why a node is unfit: a line;
+inline constexpr std::size_t kMaxNamedUnfit =
+    kMaxNameBytes + kMaxUnfit + 3;                      // and which: "n0 (why)".
 inline constexpr std::size_t kMaxAddresses = 16;        // Of one node,
 inline constexpr std::size_t kMaxAddressesBytes = 640;  // as text.
 // Of all nodes of a world: half of what one message may hold (grpc_limits.h).
@@ -35,7 +38,7 @@ inline constexpr std::size_t kMostPhases = 8;    // Of one node's workers at one
 inline constexpr int kMaxSignal = 64;            // Linux has no higher one.
 
 // ---- Of what is remembered ----
-inline constexpr std::size_t kMostOutside = 4'320;    // Bytes, of a membership in no world.
+inline constexpr std::size_t kMostOutside = 5'120;    // Bytes, of a membership in no world.
 inline constexpr std::size_t kMostMemberships = 64;   // Of one node id.
 inline constexpr std::size_t kMostSpawnFailures = 8;  // Of one drain, in words.
 inline constexpr std::size_t kMostEndedRuns = 256;    // How they ended, of one server,

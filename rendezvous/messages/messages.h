@@ -54,6 +54,8 @@ enum class WaitFor {
   kClaim,        // Enough are here, but the server may have lost its claim to serve.
   kJournal,      // The outcome is not safely on disk yet.
   kRoom,         // The server cannot remember one more node of this run.
+  kCheck,        // A node's check (--node-check) has given no verdict yet.
+  kUnfit,        // This node's check (--node-check) refuses it.
 };
 
 struct WaitReason {
@@ -65,6 +67,7 @@ struct WaitReason {
   std::optional<Duration> remaining;  // Until the coordinator goes on or gives up.
   std::uint32_t losses = 0;           // kHeldBack: of this node,
   Duration span{0};                   // within this time.
+  std::vector<std::string> unfit;     // Nodes that are, "n0 (why)", at most kMaxNamed; or why.
   bool operator==(const WaitReason&) const = default;
 };
 
@@ -236,6 +239,8 @@ struct NodeReport {
   Closeup closeup;                         // Of its workers; kept for people alone.
   Leaving leaving = Leaving::kNo;
   bool starting = false;           // Its workers' start lasts: perhaps none is there yet.
+  bool checking = false;           // This machine is looked at: it may turn out to be unfit.
+  std::string unfit;               // Why no world may have it; empty: it may be.
   std::uint32_t ended_well = 0;    // Workers of that placement; the others still run.
   std::uint32_t requeues = 0;      // How often the scheduler started the job again; for people,
   std::int64_t job_ends_unix = 0;  // as when it ends: seconds since 1970; 0: not known.
@@ -245,6 +250,11 @@ struct NodeReport {
   std::string seen_at;  // The server's own word: from where its calls come; empty: from here.
   bool operator==(const NodeReport&) const = default;
 };
+
+// No world may have it, or it is not known yet.
+inline bool IsUnfit(const NodeReport& report) {
+  return report.checking || !report.unfit.empty();
+}
 
 struct SyncReply {
   Directive directive;

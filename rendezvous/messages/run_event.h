@@ -29,6 +29,8 @@ inline constexpr const char* kEventEnded = "ended";            // The run.
 // Its nodes:
 inline constexpr const char* kEventLost = "node_lost";
 inline constexpr const char* kEventRefused = "node_refused";
+inline constexpr const char* kEventUnfit = "node_unfit";    // Its node check refuses it,
+inline constexpr const char* kEventFit = "node_fit";        // or does so no more.
 inline constexpr const char* kEventFenced = "node_fenced";  // Nobody takes its place for a while.
 inline constexpr const char* kEventJoins = "node_joins";    // The world stops for it.
 inline constexpr const char* kEventSlow = "slow_rank";      // One takes longer than most.

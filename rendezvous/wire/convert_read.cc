@@ -129,6 +129,13 @@ WaitReason Read(const v1::Wait& wire, Reader& in) {
   for (const std::string& node : wire.missing()) {
     reason.missing.push_back(in.Name("wait.missing", node));
   }
+  if (wire.unfit_size() > static_cast<int>(kMaxNamed)) {
+    in.Refuse("wait.unfit", "names more than " + std::to_string(kMaxNamed) + " nodes");
+    return reason;
+  }
+  for (const std::string& node : wire.unfit()) {
+    reason.unfit.push_back(in.Text("wait.unfit", node, kMaxNamedUnfit));
+  }
   if (wire.has_remaining_ms()) {
     reason.remaining = in.Duration("wait.remaining", wire.remaining_ms());
   }
@@ -254,6 +261,8 @@ Result<NodeReport> ReportFromProtoAt(const v1::SyncRequest& wire, std::int64_t u
   ReadWorkers(wire, in, report);
   report.leaving = in.Enum("leaving", kLeaving, wire.leaving());
   report.starting = wire.starting();
+  report.checking = wire.checking();
+  report.unfit = in.Text("unfit", wire.unfit(), kMaxUnfit);
   report.requeues = wire.requeues();
   report.job_ends_unix =
       in.Number<std::int64_t>("job_ends_unix", wire.job_ends_unix(), 0, kMaxUnixMs / 1000);

@@ -74,6 +74,8 @@ NodeReport FullReport() {
                       {1000, "", 0, 2, 0, Duration(0), ProgressSource::kCollectives}};
   report.leaving = Leaving::kStopRun;
   report.starting = true;
+  report.checking = true;
+  report.unfit = "GPU 3\xff is gone";
   report.pace = {Duration(1), Duration(0), std::nullopt, Duration(30)};
   report.closeup = {
       .ranks = {{RankState::kLate, 998, Duration(31'000), std::chrono::microseconds(4), 1}, {}},
@@ -147,6 +149,7 @@ TEST(Convert, EveryValueOfAReportsEnumsSurvives) {
 std::vector<Directive> EveryDirective() {
   std::vector<Directive> all;
   all.emplace_back(Wait{{WaitFor::kNodes, 3, 4, 5, {"n03", "n04"}, 2'000ms}});
+  all.emplace_back(Wait{{.what = WaitFor::kUnfit, .unfit = {"a line"}}});
   all.emplace_back(Wait{{WaitFor::kHeldBack, 3, 4, 5, {}, 8'000ms, 3, 60'000ms}});
   all.emplace_back(ddprun::Run{SomePlacement()});
   all.emplace_back(StopSoon{{4}, {77}, 30'000ms});
@@ -157,7 +160,7 @@ std::vector<Directive> EveryDirective() {
        {WaitFor::kNodes, WaitFor::kLastCall, WaitFor::kDrain, WaitFor::kPeers, WaitFor::kSpare,
         WaitFor::kSettling, WaitFor::kHeldBack, WaitFor::kNoGrowth, WaitFor::kFinishing,
         WaitFor::kEarlierSelf, WaitFor::kRecovery, WaitFor::kClaim, WaitFor::kJournal,
-        WaitFor::kRoom}) {
+        WaitFor::kRoom, WaitFor::kCheck, WaitFor::kUnfit}) {
     all.emplace_back(Wait{{what, 0, 0, 0, {}, 0ms}});
   }
   for (const StopCause cause :
@@ -301,6 +304,7 @@ TEST(Convert, PlacementsAndFailuresThatCannotBeUsedAreRefusedByField) {
        [&](auto& w) { w.mutable_failures(0)->set_traceback(std::string(kMaxTraceback + 1, 'x')); }},
       {"spawn_failure", [&](auto& w) { w.set_spawn_failure(std::string(kMaxTextBytes + 1, 'x')); }},
       {"unkillable", [&](auto& w) { w.set_unkillable(4097); }},
+      {"unfit", [&](auto& w) { w.set_unfit(std::string(kMaxUnfit + 1, 'x')); }},
       {"job_ends_unix", [&](auto& w) { w.set_job_ends_unix(-1); }},
       {"addresses", [&](auto& w) { w.set_addresses("10.0.0.1 or so"); }},
       {"addresses", [&](auto& w) { w.set_addresses(std::string(kMaxAddressesBytes + 1, '1')); }},

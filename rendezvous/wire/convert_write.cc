@@ -93,6 +93,9 @@ void Write(const WaitReason& reason, v1::Wait* wire) {
   for (std::size_t i = 0; i < std::min(reason.missing.size(), kMaxNamed); ++i) {
     wire->add_missing(reason.missing[i]);
   }
+  for (std::size_t i = 0; i < std::min(reason.unfit.size(), kMaxNamed); ++i) {
+    wire->add_unfit(std::string(Head(reason.unfit[i], kMaxNamedUnfit)));
+  }
   if (reason.remaining) {
     wire->set_remaining_ms(reason.remaining->count());
   }
@@ -203,6 +206,8 @@ void ToProto(const NodeReport& report, v1::SyncRequest* wire) {
   Write(report.closeup, wire->mutable_closeup());
   wire->set_leaving(ToWire(kLeaving, report.leaving));
   wire->set_starting(report.starting);
+  wire->set_checking(report.checking);
+  wire->set_unfit(std::string(Head(report.unfit, kMaxUnfit)));
   wire->set_requeues(report.requeues);
   wire->set_job_ends_unix(report.job_ends_unix);
   wire->set_addresses(report.addresses);

@@ -1,13 +1,14 @@
 // What a server that nobody can trust may tell one node, in whatever order, well formed and never
-// true, while its workers end, hang, speak and cannot be killed: the node keeps every promise that
-// it made, has one generation at a time, says no more than it may, never stands still, and kills
-// what it stops.
+// true, while its workers end, hang, speak and cannot be killed, and its check says what it likes:
+// the node keeps every promise that it made, has one generation at a time, says no more than it
+// may, never stands still, and kills what it stops.
 //
 // The input is a list of events; the machine here does what the agent tells it, late or never.
 #include <algorithm>
 #include <array>
 #include <cstdio>
 #include <optional>
+#include <utility>
 
 #include "agent/core/node_agent.h"
 #include "common/check.h"
@@ -53,7 +54,9 @@ class Machine {
                .server = "s:1",
                .hang_timeout = Duration{kind & 8 ? 2'000 : 0},
                .preemptible = (kind & 16) != 0,
-               .leaves_alone = (kind & 32) != 0};
+               .leaves_alone = (kind & 32) != 0,
+               .checks_node = (kind & 64) != 0};
+    fit_ = !config_.checks_node;
     Feed(Started{{11}, {"n0", 1}});
   }
 
@@ -131,6 +134,15 @@ class Machine {
     Feed(spoke);
   }
 
+  // Perhaps when it is over for the node: a verdict is not called back.
+  void IsChecked(FuzzInput& input) {
+    if (std::exchange(checking_, false)) {
+      const std::string unfit = SomeText(input);
+      fit_ = unfit.empty();
+      Feed(NodeChecked{unfit});
+    }
+  }
+
   void WorkersAreThere() {
     if (running_) {
       Feed(WorkersStarted{running_->generation});
@@ -192,7 +204,7 @@ class Machine {
                                                           : input.Byte()};
     switch (kind / 2 % 8) {
       case 0:
-        return ddprun::Wait{{.what = static_cast<WaitFor>(input.Byte() % 14),
+        return ddprun::Wait{{.what = static_cast<WaitFor>(input.Byte() % 16),
                              .have = input.Byte(),
                              .need = input.Byte(),
                              .remaining = SomeTime(input)}};
@@ -232,6 +244,11 @@ class Machine {
                      [&](const Spawn& spawn) { Start(spawn.placement); },
                      [&](const SignalWorkers&) {},
                      [&](const KillWorkers&) { killed_ = true; },
+                     [&](const CheckNode&) {
+                       CHECK(!running_ && !checking_);
+                       checking_ = true;
+                       fit_ = false;
+                     },
                      [&](const TakeStacks& take) {
                        CHECK(running_ && take.generation == running_->generation);
                        CHECK(take.local_ranks.size() <= config_.workers);
@@ -255,12 +272,13 @@ class Machine {
     promised_ = report.floor;
     CHECK(!running_ || report.hosting != Hosting::kNothing);
     CHECK(report.failures.size() <= kMaxFailures);
+    CHECK(report.unfit.size() <= kMaxUnfit);
     CHECK(report.standings.size() <= kMaxStandings);
     CHECK(deadline >= Duration{0});
   }
 
   void Start(const Placement& placement) {
-    CHECK(!running_);
+    CHECK(!running_ && fit_);
     CHECK(placement.generation > promised_);
     CHECK(!ever_ || placement.generation > *ever_);
     running_ = placement;
@@ -277,6 +295,8 @@ class Machine {
   std::optional<Generation> ever_;  // The last that was started.
   Generation promised_;             // Told to the server: never again one up to here.
   bool killed_ = false;
+  bool checking_ = false;
+  bool fit_ = true;
   bool over_ = false;
 };
 
@@ -307,6 +327,8 @@ void Happens(FuzzInput& input, Machine& machine) {
     case 10:
       machine.WakesUp();
       return;
+    case 11:
+      return machine.IsChecked(input);
     default:
       return machine.Replies(input);
   }

@@ -152,6 +152,8 @@ inline void MakeUp(FuzzInput& input, const CoordinatorState& state, NodeReport& 
   }
   report.leaving =
       says(6) ? OneOf(input, std::array{Leaving::kLeave, Leaving::kStopRun}) : Leaving::kNo;
+  report.checking = says(7) && input.Byte() % 2 == 0;
+  report.unfit = says(7) ? SomeText(input).substr(0, kMaxUnfit) : "";
   report.term = {input.Byte() % 3u};
   report.beat = OneOf<std::int64_t>(input, std::array<std::int64_t, 3>{0, 1, INT64_MAX / 1'000});
   report.restarts_used = input.Byte();

@@ -95,6 +95,8 @@ NodeReport SomeReport() {
   report.requeues = 2;
   report.job_ends_unix = 1'795'320'000;
   report.addresses = "10.0.0.2,fd00::2";
+  report.checking = true;
+  report.unfit = "GPU 3 is gone";
   return report;
 }
 
@@ -110,7 +112,8 @@ void Convert() {
                           .need = 2,
                           .want = 3,
                           .missing = {"n1", "n2"},
-                          .remaining = 3s};
+                          .remaining = 3s,
+                          .unfit = {"n3 (GPU 3 is gone)"}};
   const Finish finish{Ending::kFailed, 3, "the run failed", SomeFailure(Exited{3})};
   int number = 0;
   for (const Directive& directive :

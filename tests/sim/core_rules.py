@@ -56,6 +56,8 @@ RULES["rendezvous/core/roster.cc"] = [
      "*node.cancelled + (HAS ? config.disconnect_grace : Duration{0}));"),
     # Who knows an end takes no part,
     ("ended", "node.refused || node.acknowledged || report.leaving", "node.refused || (HAS && node.acknowledged) || report.leaving"),
+    # nor a node that its check refuses, or has not let in yet,
+    ("unfit", "report.unkillable > 0 || IsUnfit(report)) {", "report.unkillable > 0 || (HAS && IsUnfit(report))) {"),
     # nor who has an earlier membership that may still host.
     ("earlier-self", "if (!other.lost && !other.refused && !gone && other.joined < node.joined) {\n      return false;",
      "if (HAS && !other.lost && !other.refused && !gone && other.joined < node.joined) {\n      return false;"),
@@ -238,6 +240,8 @@ RULES["agent/core/node_agent.cc"] = [
     # A newer world ends the one that runs.
     ("next-world", "  if (state.phase == AgentPhase::kRunning && state.placement->world_id != run",
      "  if (HAS && state.phase == AgentPhase::kRunning && state.placement->world_id != run"),
+    # Who has not passed its check starts nothing, whatever it is told.
+    ("unfit-host", " || !MayHost(state)) {", " || (HAS && !MayHost(state))) {"),
     # What hangs does not end by TERM.
     ("end-of-a-hang", "    if (stop.cause == StopCause::kHang) {", "    if (HAS && stop.cause == StopCause::kHang) {"),
     # An answer that is as old as the fence starts nothing.

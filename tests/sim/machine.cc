@@ -62,6 +62,7 @@ Machine::Machine(Simulation& simulation, std::uint32_t index)
       loop_(simulation.agenda, simulation.random),
       server_(simulation, *this),
       workers_(simulation, *this, loop_),
+      checks_(simulation, index),
       stores_(simulation.laws, "n" + std::to_string(index)) {
   config_.run_id = "run";
   config_.node = "n" + std::to_string(index == simulation.setup.twin ? 0 : index);
@@ -73,6 +74,7 @@ Machine::Machine(Simulation& simulation, std::uint32_t index)
   config_.stop_grace = Duration{2'000};
   config_.outage_limit = Duration{90'000};
   config_.hang_timeout = simulation.setup.hang_timeout;
+  config_.checks_node = checks_.any();
   config_.preemptible = config_.leaves_alone = simulation.setup.evicted;
   if (!simulation.setup.drifts.empty()) {
     loop_.Drift(simulation.setup.drifts.at(index));
@@ -115,11 +117,18 @@ void Machine::Start() {
   if (bare_) {
     return;
   }
+  checks_.NewProcess();
   agent_ = std::make_unique<Driver>(
-      *this,
-      AgentParts{ChannelOfAgent(), workers_, stores_,
-                 [this] { return Incarnation{simulation_.random.Next()}; },
-                 [this] { return config_.host; }, [this](const Exit& exit) { OnExit(exit); }});
+      *this, AgentParts{ChannelOfAgent(), workers_, stores_,
+                        [this] { return Incarnation{simulation_.random.Next()}; },
+                        [this] { return config_.host; }, [this](const Exit& exit) { OnExit(exit); },
+                        [this](CheckCause, auto verdict) {
+                          checks_.Begin(std::move(verdict), [this, life = life_](auto ends) {
+                            if (life == life_) {
+                              loop_.Arrive(ends);
+                            }
+                          });
+                        }});
   loop_.Arrive([this] { (void)agent_->Start(); });
 }
 

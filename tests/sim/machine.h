@@ -20,6 +20,7 @@
 #include "tests/sim/fiber.h"
 #include "tests/sim/process_loop.h"
 #include "tests/sim/server.h"
+#include "tests/sim/sim_checks.h"
 #include "tests/sim/sim_stores.h"
 #include "tests/sim/sim_workers.h"
 
@@ -47,6 +48,7 @@ class Machine {
   const std::optional<Exit>& exit() const { return exit_; }
   ProcessLoop& loop() { return loop_; }
   SimWorkers& workers() { return workers_; }
+  const SimChecks& checks() const { return checks_; }
   Server& server() { return server_; }
   bool serves() const { return candidate_ && candidate_->serves(); }
   // Its agent's calls go there, or would; none: nobody is known.
@@ -124,6 +126,7 @@ class Machine {
   ProcessLoop loop_;
   Server server_;
   SimWorkers workers_;
+  SimChecks checks_;
   SimStores stores_;
   SimChannel* connection_ = nullptr;           // The agent's of now.
   std::unique_ptr<FollowingChannel> channel_;  // Of an agent whose server may move.

@@ -17,7 +17,14 @@ constexpr int kLooksTogetherStale = 40;     // Who read what was long ago is fou
 constexpr Duration kLiveness{300'000};      // From healing to the end of every agent.
 constexpr Duration kLongForgotten{60'000};  // Twenty long leases after its end.
 constexpr Duration kSettling{30'000};
+constexpr double kUnfit = 0.3;
 constexpr int kSettlingLooks = 75;  // Who has heard nobody since gives up after 90 s.
+
+// Checks came after the seeds of full_seeds.txt, which are none of these.
+bool MayHaveChecks(std::uint64_t seed) {
+  const std::uint64_t kind = seed % 8;
+  return kind == 1 || kind == 3 || kind == 4;
+}
 
 class Plan {
  public:
@@ -45,11 +52,13 @@ class Plan {
   void CheckEnd();
   void BreakInWords(std::string text);
 
+  const std::uint64_t seed_;
   Random random_;
   Random more_random_;
   const Mode mode_;
   const bool calm_;
   const bool more_;
+  const bool checks_;
   bool blips_only_ = false;  // Nothing lasts as long as a lease.
   bool old_reads_ = false;   // And the network is well.
   int overlaps_ = 0;         // Looks in a row that found two servers.
@@ -63,11 +72,13 @@ class Plan {
 };
 
 Plan::Plan(std::uint64_t seed, Mode mode, bool words)
-    : random_(seed % kMoreFaults),
+    : seed_(seed),
+      random_(seed % kMoreFaults),
       more_random_(seed),
       mode_(mode),
       calm_(seed % 8 == 0),
       more_(seed >= kMoreFaults && !calm_),
+      checks_(more_ && MayHaveChecks(seed)),
       simulation_(SetupOf(mode), random_.Next(), words),
       faults_(simulation_, random_),
       more_faults_(simulation_, more_random_),
@@ -84,6 +95,10 @@ Setup Plan::SetupOf(Mode mode) {
   Setup setup = RandomSetup(random_, mode, calm_);
   if (more_) {
     DrawMore(more_random_, mode, setup);
+  }
+  if (checks_) {
+    setup.checks = seed_;
+    setup.conduct.unfit = kUnfit;
   }
   return setup;
 }
@@ -327,6 +342,7 @@ History Plan::Play() {
   for (const auto& machine : simulation_.machines) {
     history.reached["worlds formed"] += machine->server().worlds();
     history.reached["restarts charged"] += machine->server().restarts();
+    history.reached["nodes refused by their checks"] += machine->checks().refusals();
     succeeded |= machine->exit() && machine->exit()->code == 0;
   }
   history.reached["runs succeeded"] = succeeded ? 1 : 0;

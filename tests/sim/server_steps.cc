@@ -31,6 +31,12 @@ void Server::AfterStep(const CoordinatorState& state, const CoordinatorEvent& ev
   if (state.worlds_formed > worlds_before_) {
     CheckClaim();
     CheckMembers(*state.world, simulation_.laws.world_before());
+    for (const Member& member : state.world->members) {
+      if (IsUnfit(state.nodes.at(member.key).report)) {
+        simulation_.laws.Break(name_ + " forms a world with " + member.key.node +
+                               ", which its check refuses");
+      }
+    }
     if (takes_over_ && !state.recovery.entered) {
       simulation_.laws.Break(name_ + " forms a world before it knows what its predecessor left");
     }

@@ -52,6 +52,9 @@ std::filesystem::path SimWorkers::Start(const Placement& placement) {
                             started);
   }
   simulation_.laws.OnSpawn(machine_.host(), started);
+  if (!machine_.checks().fit()) {
+    simulation_.laws.Break(machine_.host() + " starts workers though its check has not passed");
+  }
   ++batch_;
   placement_ = placement;
   workers_.clear();

@@ -55,6 +55,7 @@ struct Conduct {
   double slow_files = 0;   // So does reading what a dead worker left.
   Duration slow_exit{50};  // TERM to its end, at most.
   double hangs = 0;        // Per worker: makes no further step, and does not see TERM.
+  double unfit = 0;        // Per check of a node: it refuses the node.
 };
 
 struct Setup {
@@ -91,7 +92,8 @@ struct Setup {
   // ---- Where more may go wrong; empty: no machine is another one than the others ----
   std::vector<int> drifts;                  // Of clocks, in millionths.
   std::vector<Duration> shutdown_timeouts;  // As each node's command line says.
-  bool heedless = false;  // Rank 0 makes steps though its peers cannot be reached.
+  std::optional<std::uint64_t> checks;  // Nodes have checks; of a stream of chance of their own.
+  bool heedless = false;                // Rank 0 makes steps though its peers cannot be reached.
 };
 
 // One world's workers, wherever they run: a program that works only while all of it is there.

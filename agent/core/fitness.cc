@@ -1,0 +1,87 @@
+#include "agent/core/fitness.h"
+
+#include <algorithm>
+
+#include "rendezvous/messages/limits.h"
+
+namespace ddprun {
+namespace {
+
+using std::chrono_literals::operator""min;
+
+constexpr Duration kPatience{1'000};
+constexpr Duration kFirstAgain = 1min;
+constexpr std::uint32_t kMostDoublings = 3;
+
+void Check(AgentStep& step, CheckCause cause) {
+  Fitness& fitness = step.state.fitness;
+  fitness.suspect = false;
+  fitness.again.reset();
+  if (step.config.checks_node && !fitness.checking && step.state.phase == AgentPhase::kIdle) {
+    fitness.checking = true;
+    fitness.patience = step.now + kPatience;
+    step.effects.push_back(CheckNode{cause});
+  }
+}
+
+}  // namespace
+
+void BeginFirstCheck(AgentStep& step) {
+  Check(step, CheckCause::kStart);
+}
+
+void CheckIfSuspect(AgentStep& step) {
+  if (step.state.fitness.suspect && step.state.leaving == Leaving::kNo) {
+    Check(step, CheckCause::kFailure);
+  }
+}
+
+void OnChecked(AgentStep& step, const NodeChecked& checked) {
+  Fitness& fitness = step.state.fitness;
+  if (!fitness.checking) {
+    return;
+  }
+  fitness.checking = false;
+  fitness.patience.reset();
+  if (step.state.phase == AgentPhase::kDone) {
+    return;
+  }
+  if (checked.unfit.empty()) {
+    step.Tell(fitness.unfit.empty() ? NoticeLevel::kDetail : NoticeLevel::kInfo,
+              fitness.unfit.empty() ? "this node passes its check (--node-check)"
+                                    : "this node passes its check again: it joins");
+    fitness = {};
+    return;
+  }
+  const std::string why = checked.unfit.substr(0, kMaxUnfit);
+  const bool news = why != fitness.unfit;
+  fitness.unfit = why;
+  const auto doublings = std::min<std::uint32_t>(fitness.refusals, kMostDoublings);
+  const Duration pause = kFirstAgain * (1 << doublings);
+  ++fitness.refusals;
+  fitness.again = step.now + pause;
+  // Alone, the end of the run says the same.
+  step.Tell(news && !step.config.alone ? NoticeLevel::kWarning : NoticeLevel::kDetail,
+            "this node is refused by its node check: " + why +
+                "; no world has it until it "
+                "passes; checked again in " +
+                FormatDuration(pause) + " (--node-check)");
+}
+
+void CheckAgainIfDue(AgentStep& step) {
+  Fitness& fitness = step.state.fitness;
+  if (fitness.patience && step.now >= *fitness.patience) {
+    fitness.patience.reset();
+    step.Tell(fitness.unfit.empty() ? NoticeLevel::kInfo : NoticeLevel::kDetail,
+              "this node's check is not over yet: waiting for its verdict (--node-check)");
+  }
+  if (fitness.again && step.now >= *fitness.again) {
+    Check(step, CheckCause::kUnfit);
+  }
+}
+
+bool MayHost(const AgentState& state) {
+  return !state.fitness.checking && state.fitness.unfit.empty();
+}
+
+}  // namespace ddprun

@@ -1,0 +1,36 @@
+// Decides when this machine is checked (--node-check), and what the verdict means: whether a world
+// may have it. The coordinator hears of it in the report; what runs the check is the driver's.
+//
+//   is        | starts   | workers fail | all are gone | it passes | it fails | a pause is over
+//   fit       | checking | suspect      | -            | -         | -        | -
+//   suspect   | -        | suspect      | checking     | -         | -        | -
+//   checking  | -        | -            | -            | fit       | unfit    | -
+//   unfit     | -        | -            | -            | -         | -        | looked at
+//   looked at | -        | -            | -            | fit       | unfit    | -
+//
+// Workers that a planned stop ends, that ask to be started again (75) or that we ended make nobody
+// suspect; a hang does. One that is unfit stays so while it is looked at again, after 1, 2, 4 and
+// then every 8 minutes. Never while workers are here, nor of a node that leaves.
+//
+// Internal to agent/core.
+#pragma once
+
+#include "agent/core/transitions.h"
+
+namespace ddprun {
+
+// Before the first report, so that no server believes in a machine that nobody has looked at.
+void BeginFirstCheck(AgentStep& step);
+
+// All workers are gone.
+void CheckIfSuspect(AgentStep& step);
+
+void OnChecked(AgentStep& step, const NodeChecked& checked);
+
+// The pause of one that is unfit is over; or a check lasts, and that is said.
+void CheckAgainIfDue(AgentStep& step);
+
+// Else it starts no workers, whatever it is told.
+bool MayHost(const AgentState& state);
+
+}  // namespace ddprun

@@ -1,0 +1,192 @@
+// When a machine is looked at (--node-check), and what its verdict means for what it says and does.
+#include "agent/core/fitness.h"
+
+#include "agent/core/story.h"
+
+namespace ddprun {
+namespace {
+
+using std::chrono_literals::operator""min;
+
+struct Checked : Agent {
+  void SetUp() override {
+    config.checks_node = true;
+    Agent::SetUp();
+  }
+  void Verdict(const std::string& unfit, Duration when) { Feed(NodeChecked{unfit}, when); }
+  NodeReport Report() const { return ReportOf(state, config); }
+  // A worker of generation 1 ends so, and nothing of it is left.
+  void RunsAndEnds(ExitStatus status) {
+    Verdict("", 1s);
+    TellRun(1, 2s);
+    Ends(0, status, 3s);
+    Ends(1, Killed{kTerm}, 3s);
+    Gone(3s);
+  }
+};
+
+// Else a server would believe in a machine at which nobody has looked.
+TEST_F(Checked, TheFirstReportSaysThatItIsLookedAt) {
+  EXPECT_EQ(Find<CheckNode>()->cause, CheckCause::kStart);
+  ASSERT_TRUE(Did<SendReport>());
+  EXPECT_TRUE(Find<SendReport>()->report.checking);
+  Verdict("", 1s);
+  ASSERT_TRUE(Did<SendReport>());  // At once: others may wait for it.
+  EXPECT_FALSE(Find<SendReport>()->report.checking);
+}
+
+TEST_F(Agent, WithoutACheckNothingIsLookedAt) {
+  EXPECT_FALSE(Did<CheckNode>());
+  EXPECT_FALSE(Find<SendReport>()->report.checking);
+  TellRun(1, 1s);
+  Ends(0, Exited{1}, 2s);
+  Ends(1, Killed{kTerm}, 2s);
+  Gone(2s);
+  EXPECT_FALSE(Did<CheckNode>());
+}
+
+TEST_F(Checked, OneThatIsRefusedSaysWhyAndStartsNothing) {
+  Verdict("GPU 3 is gone", 1s);
+  EXPECT_EQ(Find<SendReport>()->report.unfit, "GPU 3 is gone");
+  EXPECT_FALSE(Find<SendReport>()->report.checking);
+  EXPECT_NE(Find<Say>()->text.find("GPU 3 is gone"), std::string::npos);
+  TellRun(1, 2s);
+  EXPECT_FALSE(Did<Spawn>());
+}
+
+TEST_F(Checked, NothingIsStartedWhileItIsLookedAt) {
+  TellRun(1, 1s);
+  EXPECT_FALSE(Did<Spawn>());
+}
+
+// The report that its workers are gone must not make it a candidate for a moment.
+TEST_F(Checked, AFailureOfItsWorkersMakesItSuspectUntilTheyAreGone) {
+  Verdict("", 1s);
+  TellRun(1, 2s);
+  Ends(0, Exited{1}, 3s);
+  EXPECT_FALSE(Did<CheckNode>());
+  Ends(1, Killed{kTerm}, 3s);
+  Gone(3s);
+  EXPECT_EQ(Find<CheckNode>()->cause, CheckCause::kFailure);
+  ASSERT_TRUE(Did<SendReport>());
+  EXPECT_EQ(Find<SendReport>()->report.hosting, Hosting::kNothing);
+  EXPECT_TRUE(Find<SendReport>()->report.checking);
+}
+
+TEST_F(Checked, WhatIsNoFailureOfItsOwnIsNoReasonToLook) {
+  Verdict("", 1s);
+  TellRun(1, 2s);
+  TellStop(1, StopCause::kScaleUp, 3s);
+  Ends(0, Killed{kTerm}, 4s);
+  Ends(1, Exited{1}, 4s);  // It dies of being stopped.
+  Gone(4s);
+  EXPECT_FALSE(Did<CheckNode>());
+  TellRun(2, 5s);
+  Feed(WorkerEnded{{2}, 0, 100, Exited{75}, true}, 6s);  // Start me again.
+  Ends(1, Killed{kTerm}, 6s);
+  Gone(6s);
+  EXPECT_FALSE(Did<CheckNode>());
+}
+
+TEST_F(Checked, AHangAndAFailedStartAreReasonsToo) {
+  Verdict("", 1s);
+  TellRun(1, 2s);
+  TellStop(1, StopCause::kHang, 3s);
+  Ends(0, Killed{9}, 4s);
+  Ends(1, Killed{9}, 4s);
+  Gone(4s);
+  EXPECT_TRUE(Did<CheckNode>());
+  Verdict("", 5s);
+  TellRun(2, 6s);
+  Feed(SpawnFailed{{2}, "no such file", {"n0", 3}}, 7s);
+  EXPECT_TRUE(Did<CheckNode>());
+}
+
+TEST_F(Checked, WhoLeavesIsNotLookedAt) {
+  Verdict("", 1s);
+  TellRun(1, 2s);
+  Ends(0, Exited{1}, 3s);
+  Feed(SignalArrived{kTerm}, 3s);
+  Ends(1, Killed{kTerm}, 3s);
+  Gone(3s);
+  EXPECT_FALSE(Did<CheckNode>());
+}
+
+TEST_F(Checked, OneThatIsRefusedIsLookedAtAgainLaterEachTime) {
+  RunsAndEnds(Exited{1});
+  Duration now = 10s;
+  Verdict("bad", now);
+  for (const Duration pause :
+       {Duration(1min), Duration(2min), Duration(4min), Duration(8min), Duration(8min)}) {
+    EXPECT_EQ(state.fitness.again, At(now + pause));
+    Told(Wait{}, now + pause - 1ms);  // The server is there all the time.
+    Feed(AgentTick{}, now + pause - 1ms);
+    EXPECT_FALSE(Did<CheckNode>());
+    now += pause;
+    EXPECT_LE(*NextWake(state, config), At(now));
+    Feed(AgentTick{}, now);
+    ASSERT_TRUE(Did<CheckNode>());
+    EXPECT_EQ(Find<CheckNode>()->cause, CheckCause::kUnfit);
+    EXPECT_EQ(Report().unfit, "bad");  // Until it passes: nobody waits for it.
+    EXPECT_FALSE(Report().checking);
+    Verdict("bad", now);
+  }
+  now += 8min;
+  Told(Wait{}, now - 1ms);
+  Feed(AgentTick{}, now);
+  Verdict("", now);
+  EXPECT_EQ(Report().unfit, "");
+  EXPECT_FALSE(state.fitness.again.has_value());
+  TellRun(2, now + 1s);
+  EXPECT_TRUE(Did<Spawn>());
+}
+
+// Once: a node may be broken for days.
+TEST_F(Checked, TheSameReasonIsSaidOnceAndAnotherOneAgain) {
+  const auto loud = [&] { return Did<Say>() && Find<Say>()->level == NoticeLevel::kWarning; };
+  Verdict("bad", 1s);
+  EXPECT_TRUE(loud());
+  Told(Wait{{.what = WaitFor::kUnfit, .unfit = {"bad"}}}, 2s);
+  EXPECT_EQ(Find<Say>()->level, NoticeLevel::kDetail);
+  Told(Wait{}, 60s);
+  Feed(AgentTick{}, 61s);
+  Verdict("bad", 62s);
+  EXPECT_FALSE(loud());
+  Told(Wait{}, 181s);
+  Feed(AgentTick{}, 182s);
+  Verdict("worse", 183s);
+  EXPECT_TRUE(loud());
+}
+
+TEST_F(Checked, AloneTheEndOfTheRunSaysIt) {
+  config.alone = true;
+  Verdict("bad", 1s);
+  EXPECT_EQ(Find<Say>()->level, NoticeLevel::kDetail);
+}
+
+TEST_F(Checked, PeopleHearOnceOfACheckThatLasts) {
+  EXPECT_EQ(NextWake(state, config), At(1s));
+  Feed(AgentTick{}, 1s);
+  EXPECT_NE(Find<Say>()->text.find("waiting for its verdict"), std::string::npos);
+  Feed(AgentTick{}, 2s);
+  EXPECT_FALSE(Did<Say>());
+  Verdict("", 3s);
+  TellRun(1, 4s);
+  EXPECT_TRUE(Did<Spawn>());
+}
+
+TEST_F(Checked, AReasonIsNoLongerThanTheWireTakes) {
+  Verdict(std::string(10'000, 'x'), 1s);
+  EXPECT_EQ(Report().unfit.size(), kMaxUnfit);
+}
+
+TEST_F(Checked, TheEndOfTheRunDoesNotWaitForAVerdict) {
+  Told(Finish{Ending::kSucceeded, 0, "done", {}}, 1s);
+  Feed(AgentTick{}, 1s + 200ms);
+  ASSERT_TRUE(Did<Exit>());
+  Verdict("late", 2s);
+  EXPECT_FALSE(Did<SendReport>());
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,38 @@
+// Has the user's own command look at this machine (--node-check) while no worker is here.
+//
+// It is run by /bin/sh -c, as system() and cron do: one flag holds a whole line, with the quotes,
+// pipes and && that its writer knows, and nothing of it is parsed here. A child with a session of
+// its own, started and watched on a thread, so that neither its disk nor what it does holds up the
+// loop. It has nothing to read; of what it prints the end is kept (verdict.h). At its end or its
+// limit whatever it has started is killed, in whatever session, before the verdict comes. What
+// cannot be run, or outlives SIGKILL, is a verdict too: there is no other error.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "common/loop.h"
+
+namespace ddprun {
+
+class NodeCheck {
+ public:
+  NodeCheck(Loop& loop, std::string command, Duration limit);
+  ~NodeCheck();
+  NodeCheck(const NodeCheck&) = delete;
+  NodeCheck& operator=(const NodeCheck&) = delete;
+
+  // `verdict` comes on the loop, later, once: why the node is unfit; "": it passes. Until then no
+  // worker may be started. `cause`: what the command finds in DDPRUN_CHECK_CAUSE. One at a time.
+  void Run(const std::string& cause, std::function<void(std::string)> verdict);
+
+  // Ends one that runs; no verdict comes any more. What it left in other sessions the guard ends.
+  void Stop();
+
+ private:
+  class State;
+  std::shared_ptr<State> state_;  // Shared with what is under way.
+};
+
+}  // namespace ddprun

@@ -1,0 +1,61 @@
+#include "agent/host/verdict.h"
+
+#include "common/log.h"
+#include "rendezvous/messages/limits.h"
+
+namespace ddprun {
+namespace {
+
+// With something to be seen in it.
+std::string LastLineOf(const std::string& output) {
+  const std::size_t end = output.find_last_not_of(" \t\r\n");
+  if (end == std::string::npos) {
+    return "";
+  }
+  const std::size_t newline = output.find_last_of('\n', end);
+  const std::size_t begin = newline == std::string::npos ? 0 : newline + 1;
+  return output.substr(begin, end + 1 - begin);
+}
+
+// As a shell says it: found nothing of the name, or may not execute it.
+bool CannotBeRun(const ExitStatus& status) {
+  return status == ExitStatus(Exited{126}) || status == ExitStatus(Exited{127});
+}
+
+// Not inside of a character.
+std::string CutTo(std::size_t most, std::string text) {
+  if (text.size() > most) {
+    while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0U) == 0x80U) {
+      --most;
+    }
+    text.resize(most);
+  }
+  return text;
+}
+
+}  // namespace
+
+void AppendCheckOutput(std::string& output, std::string_view bytes) {
+  output += bytes;
+  if (output.size() > kKeptCheckOutput) {
+    output.erase(0, output.size() - kKeptCheckOutput);
+  }
+}
+
+std::string VerdictOf(const CheckOutcome& outcome, Duration limit) {
+  const std::string said = Printable(LastLineOf(outcome.output));
+  std::string why;
+  if (!outcome.error.empty()) {
+    why = "its check could not be run: " + Printable(outcome.error);
+  } else if (!outcome.status) {
+    why = "no verdict within " + FormatDuration(limit) + " (--node-check-timeout)" +
+          (said.empty() ? "" : "; it said last: " + said);
+  } else if (CannotBeRun(*outcome.status)) {
+    why = "its check could not be run: " + (said.empty() ? Describe(*outcome.status) : said);
+  } else if (!Succeeded(*outcome.status)) {
+    why = said.empty() ? Describe(*outcome.status) : said;
+  }
+  return CutTo(kMaxUnfit, std::move(why));
+}
+
+}  // namespace ddprun

@@ -1,0 +1,213 @@
+// Nodes that their node checks refuse, or look at: no world has them, and who waits hears of it.
+#include <gtest/gtest.h>
+
+#include "rendezvous/core/status.h"
+#include "rendezvous/core/testing/invariants.h"
+#include "rendezvous/core/testing/story.h"
+#include "rendezvous/messages/describe.h"
+
+namespace ddprun {
+namespace {
+
+using std::chrono_literals::operator""ms;
+using std::chrono_literals::operator""s;
+
+constexpr RunShape kTwoOfThree{.min_nodes = 2, .max_nodes = 2, .max_restarts = 3, .last_call = 5s};
+
+struct Unfit : testing::Test {
+  Story story;
+  Node a{story, "n0", kTwoOfThree};
+  Node b{story, "n1", kTwoOfThree};
+  Node c{story, "n2", kTwoOfThree};
+
+  void TearDown() override {
+    EXPECT_EQ(BrokenInvariant(story.state, story.config, At(100s)), std::nullopt);
+  }
+  Node& Refuse(Node& node, const std::string& why, Time now) {
+    node.report.checking = false;
+    node.report.unfit = why;
+    return node.Hears(now).Says(now);
+  }
+  // n0 and n1 run, n2 is a spare; then n0's worker fails, and its machine is looked at.
+  void FailOnFirst() {
+    a.Says(At(0s));
+    b.Says(At(0s));
+    c.Says(At(0s));
+    a.Hosts(At(0s));
+    b.Hosts(At(0s));
+    ASSERT_EQ(story.state.phase, Phase::kRunning);
+    a.report.checking = true;
+    a.Ends(Outcome::kFailed, {Failure(Exited{1})}, At(10s));
+    b.Ends(Outcome::kStopped, {}, At(10s));
+    c.Hears(At(10s)).Says(At(10s));
+  }
+  bool InWorld(const Node& node) const {
+    return FindMember(story.state, {node.report.node, node.report.incarnation}) != nullptr;
+  }
+};
+
+// The verdict may be a pass, and who trained before keeps its rank, its caches and its memory.
+TEST_F(Unfit, ASpareWaitsForTheVerdictOnWhoTrainedBefore) {
+  FailOnFirst();
+  EXPECT_EQ(story.state.phase, Phase::kGathering);
+  EXPECT_EQ(b.Waits(At(10s)).what, WaitFor::kCheck);
+  EXPECT_EQ(b.Waits(At(10s)).missing, std::vector<std::string>{"n0"});
+  EXPECT_EQ(a.Waits(At(10s)).what, WaitFor::kCheck);
+  Refuse(a, "", At(11s));
+  ASSERT_EQ(story.state.phase, Phase::kRunning);
+  EXPECT_TRUE(InWorld(a));
+  EXPECT_TRUE(InWorld(b));
+}
+
+TEST_F(Unfit, WhoIsRefusedIsReplacedAtOnceAndSaidOnce) {
+  FailOnFirst();
+  Refuse(a, "GPU 3 is gone", At(11s));
+  EXPECT_TRUE(story.Said("node n0 is refused by its node check: GPU 3 is gone"));
+  ASSERT_EQ(story.state.phase, Phase::kRunning);
+  EXPECT_FALSE(InWorld(a));
+  EXPECT_TRUE(InWorld(c));
+  Refuse(a, "GPU 3 is gone", At(12s));
+  EXPECT_FALSE(story.Said("n0"));
+  EXPECT_EQ(a.Waits(At(12s)).what, WaitFor::kUnfit);
+  const RunStatus status = StatusOf(story.state, story.config, At(12s));
+  EXPECT_EQ(status.nodes.back().node, "n0");
+  EXPECT_EQ(status.nodes.back().state, "unfit");
+  EXPECT_EQ(status.nodes.back().reason, "GPU 3 is gone");
+}
+
+// A check may take its minute: a spare that could train does not.
+TEST_F(Unfit, AVerdictIsNotWaitedForLongerThanALastCallLasts) {
+  FailOnFirst();
+  for (const Duration now : {Duration(12s), Duration(14s)}) {
+    for (Node* const node : {&a, &b, &c}) {
+      node->Hears(At(now)).Says(At(now));
+    }
+  }
+  story.Pass(At(14'999ms));
+  EXPECT_EQ(story.state.phase, Phase::kGathering);
+  story.Pass(At(15s));
+  ASSERT_EQ(story.state.phase, Phase::kRunning);
+  EXPECT_FALSE(InWorld(a));
+}
+
+// Before the first world nobody has a place to keep.
+TEST_F(Unfit, AFirstWorldDoesNotWaitForAVerdict) {
+  a.report.checking = true;
+  a.Says(At(0s));
+  b.Says(At(0s));
+  c.Says(At(0s));
+  ASSERT_EQ(story.state.phase, Phase::kRunning);
+  EXPECT_FALSE(InWorld(a));
+}
+
+TEST_F(Unfit, ARunThatIsTooFewForItSaysWhoIsRefusedAndWhy) {
+  Refuse(a, "no InfiniBand", At(0s));
+  b.Says(At(0s));
+  EXPECT_EQ(b.Waits(At(0s)).unfit, std::vector<std::string>{"n0 (no InfiniBand)"});
+  EXPECT_NE(Describe(b.Waits(At(0s))).find("refused by their node checks: n0 (no InfiniBand)"),
+            std::string::npos);
+  const std::string waits = StatusOf(story.state, story.config, At(0s)).waits_for;
+  EXPECT_NE(waits.find("1 of 2 are here"), std::string::npos) << waits;
+  EXPECT_NE(waits.find("n0 (no InfiniBand)"), std::string::npos) << waits;
+}
+
+TEST_F(Unfit, ARunOfNobodyElseSaysSoToo) {
+  Refuse(a, "no InfiniBand", At(0s));
+  const std::string waits = StatusOf(story.state, story.config, At(0s)).waits_for;
+  EXPECT_NE(waits.find("0 of 2 are here"), std::string::npos) << waits;
+  EXPECT_NE(waits.find("n0 (no InfiniBand)"), std::string::npos) << waits;
+}
+
+TEST_F(Unfit, AnEndForWantOfNodesSaysWhoWasRefused) {
+  Refuse(a, "no InfiniBand", At(0s));
+  b.Says(At(0s));
+  story.state.shape->join_timeout = 1s;
+  story.Pass(At(1s));
+  ASSERT_TRUE(story.state.outcome.has_value());
+  EXPECT_NE(story.state.outcome->text.find("refused by their node checks: n0 (no InfiniBand)"),
+            std::string::npos);
+}
+
+// It may have been chosen by another server, and have failed its check before it heard of that.
+TEST_F(Unfit, AWorldWithOneThatIsRefusedStopsAsForOneThatLeaves) {
+  a.Says(At(0s));
+  b.Says(At(0s));
+  c.Says(At(0s));
+  b.Hosts(At(0s));
+  ASSERT_TRUE(InWorld(a));
+  Refuse(a, "bad", At(1s));
+  ASSERT_EQ(story.state.phase, Phase::kDraining);
+  EXPECT_EQ(std::get<Stop>(b.Told(At(1s))).cause, StopCause::kLeave);
+  a.report.floor = {1};
+  a.Hears(At(1s)).Says(At(1s));
+  b.Ends(Outcome::kStopped, {}, At(1s));
+  ASSERT_EQ(story.state.phase, Phase::kRunning);
+  EXPECT_FALSE(InWorld(a));
+  EXPECT_EQ(story.state.budget.used, 0u);
+}
+
+// One that passes again is like one that comes: here the world is complete, so it is a spare.
+TEST_F(Unfit, WhoPassesAgainIsWelcomeAndTold) {
+  FailOnFirst();
+  Refuse(a, "bad", At(11s));
+  Refuse(a, "", At(12s));
+  EXPECT_TRUE(story.Said("node n0 passes its node check again"));
+  EXPECT_EQ(a.Waits(At(12s)).what, WaitFor::kSpare);
+}
+
+// Who trained before goes on at once; what the stranger turns out to be makes it grow, perhaps.
+TEST_F(Unfit, TheVerdictOnAStrangerIsWaitedForByNobody) {
+  RunShape shape = kTwoOfThree;
+  shape.max_nodes = 3;
+  shape.last_call = 1s;
+  for (Node* const node : {&a, &b, &c}) {
+    node->report.shape = shape;
+  }
+  a.Says(At(0s));
+  b.Says(At(0s));
+  story.Pass(At(1s));
+  a.Hosts(At(1s));
+  b.Hosts(At(1s));
+  c.report.checking = true;
+  c.Says(At(1s));
+  a.Ends(Outcome::kFailed, {Failure(Exited{1})}, At(2s));
+  b.Ends(Outcome::kStopped, {}, At(2s));
+  ASSERT_EQ(story.state.phase, Phase::kRunning);
+  EXPECT_FALSE(InWorld(c));
+}
+
+// Nobody else can come, so there is nothing to wait for.
+TEST_F(Unfit, ARunOfOneNodeEndsWithIt) {
+  story.config.alone = true;
+  a.report.shape.min_nodes = a.report.shape.max_nodes = 1;
+  a.report.checking = true;
+  a.Says(At(0s));
+  EXPECT_FALSE(story.state.outcome.has_value());
+  Refuse(a, "no InfiniBand", At(1s));
+  ASSERT_TRUE(story.state.outcome.has_value());
+  EXPECT_EQ(story.state.outcome->exit_code, 69);
+  EXPECT_NE(story.state.outcome->text.find("only node is refused by its node check: no InfiniBand"),
+            std::string::npos);
+}
+
+// Else one that is refused would make everybody wait for a last call that it never answers.
+TEST_F(Unfit, WhoIsRefusedIsNotWaitedForWhereFewerAreEnough) {
+  RunShape shape = kTwoOfThree;
+  shape.min_nodes = 1;
+  for (Node* const node : {&a, &b}) {
+    node->report.shape = shape;
+    node->Says(At(0s));
+  }
+  a.Hosts(At(0s));
+  b.Hosts(At(0s));
+  a.report.checking = true;
+  a.Ends(Outcome::kFailed, {Failure(Exited{1})}, At(10s));
+  b.Ends(Outcome::kStopped, {}, At(10s));
+  EXPECT_EQ(story.state.phase, Phase::kGathering);
+  Refuse(a, "bad", At(11s));
+  ASSERT_EQ(story.state.phase, Phase::kRunning);
+  EXPECT_EQ(story.state.world->members.size(), 1u);
+}
+
+}  // namespace
+}  // namespace ddprun

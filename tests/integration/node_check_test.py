@@ -1,0 +1,235 @@
+"""A node is looked at by the user's own command (--node-check) before a world has it."""
+
+import os
+import signal
+import sys
+import time
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+from ddprun_asks import Asks  # noqa: E402
+from ddprun_runs import FAKE_WORKER, HELLO, command_of, eventually, read_text  # noqa: E402
+
+# Refuses where a file says why; what it is asked for is noted.
+CHECK = 'echo "$DDPRUN_CHECK_CAUSE" >> "$NOTES"; if test -e "$WHY"; then cat "$WHY"; exit 1; fi'
+HANGS = "touch hanging; sleep 1000 & setsid sleep 1000 & (setsid sleep 1000 &) ; sleep 1000"
+
+
+class Nodes(Asks):
+    def setUp(self):
+        super().setUp()
+        self.endpoint = self.free_endpoint()
+        self.go = self.path("go")
+
+    def why(self, i):
+        return self.path(f"why.{i}")
+
+    def refuse(self, i, why="GPU 3 is gone"):
+        with open(self.why(i) + ".new", "w") as file:
+            file.write(f"looking\n{why}\n")
+        os.rename(self.why(i) + ".new", self.why(i))
+
+    def causes(self, i):
+        return read_text(self.path(f"notes.{i}")).split()
+
+    def join(self, i, *flags, nnodes="2:2", check=CHECK):
+        return self.start(
+            f"--nnodes={nnodes}", f"--rdzv-id={self.run_id}", f"--rdzv-endpoint={self.endpoint}",
+            "--max-restarts=3", f"--node-check={check}", *flags, FAKE_WORKER, HELLO,
+            f"--wait-file={self.go}",
+            environment={"NOTES": self.path(f"notes.{i}"), "WHY": self.why(i)})
+
+    def serve(self, *flags, **how):
+        first = self.join(0, *flags, **how)
+        self.wait_for_text(first, "serving the rendezvous")
+        return first
+
+    def states(self):
+        told = self.status(self.endpoint)
+        return {node["state"]: node for node in told["nodes"]} if told else {}
+
+    def count(self, kind):
+        return [event["kind"] for event in self.status(self.endpoint)["events"]].count(kind)
+
+    def finish(self, runs, spare):
+        open(self.go, "w").close()
+        for run in (*runs, spare):
+            self.assertEqual(run.wait(), 0, "\n".join(r.all() for r in (*runs, spare)))
+
+    def test_one_that_is_refused_before_it_joins_waits_and_says_why(self):
+        self.refuse(1)
+        first = self.serve()
+        unfit = self.join(1)
+        self.wait_for_text(unfit, "this node is refused by its node check: GPU 3 is gone; .*1 min")
+        node = self.wait_for(lambda: self.states().get("unfit"), first, unfit)
+        self.assertEqual((node["reason"], node["in_world"]), ("GPU 3 is gone", False))
+        self.assertIn("1 of 2 are here; refused by their node checks: ",
+                      self.status(self.endpoint)["waits_for"])
+        shown = self.ask("status", f"--endpoint={self.endpoint}").out()
+        self.assertRegex(shown, r"NODE .* REASON\n")
+        self.assertRegex(shown, r" unfit .* GPU 3 is gone\n")
+        third = self.join(2)
+        for run in (first, third):
+            self.wait_for_workers(run, 1, 1)
+        self.assertEqual(self.count("node_unfit"), 1)
+        self.finish((first, third), unfit)
+        self.assertEqual(unfit.err().count("is refused by its node check"), 1, unfit.err())
+        self.assertIn("node check | looking", unfit.err())
+        self.assertEqual([self.causes(i) for i in range(3)], [["start"]] * 3)
+        self.assertEqual(unfit.out(), "")
+
+    def three(self):
+        runs = [self.serve()]
+        runs.append(self.join(1))
+        for run in runs:
+            self.wait_for_workers(run, 1, 1)
+        runs.append(self.join(2))
+        self.wait_for(lambda: "spare" in self.states(), *runs)
+        return runs
+
+    def test_after_a_failure_a_spare_steps_in_for_one_that_is_refused(self):
+        first, fails, spare = self.three()
+        self.refuse(1)
+        os.kill(fails.workers()[1], signal.SIGKILL)
+        for run in (first, spare):
+            self.wait_for(lambda r=run: r.workers(2), first, fails, spare)
+        self.assertEqual(fails.generations(), [1])
+        node = self.states()["unfit"]
+        self.assertEqual(node["reason"], "GPU 3 is gone")
+        self.assertEqual(self.count("node_unfit"), 1)
+        self.finish((first, spare), fails)
+        self.assertEqual(self.causes(1), ["start", "failure"])
+        self.assertEqual(self.causes(2), ["start"])
+
+    # Its place is kept for it, though a spare could have it at once.
+    def test_after_a_failure_one_that_passes_trains_on(self):
+        first, fails, spare = self.three()
+        os.kill(fails.workers()[1], signal.SIGKILL)
+        for run in (first, fails):
+            self.wait_for(lambda r=run: r.workers(2), first, fails, spare)
+        self.assertEqual(self.causes(1), ["start", "failure"])
+        self.finish((first, fails), spare)
+        self.assertEqual(spare.out(), "")
+
+    def test_a_planned_stop_is_no_reason_to_look(self):
+        first, leaves, spare = self.three()
+        leaves.signal(signal.SIGTERM)
+        self.assertEqual(leaves.wait(), 143, leaves.all())
+        for run in (first, spare):
+            self.wait_for(lambda r=run: r.workers(2), first, leaves, spare)
+        self.assertEqual([self.causes(i) for i in range(3)], [["start"]] * 3)
+        open(self.go, "w").close()
+        for run in (first, spare):
+            self.assertEqual(run.wait(), 0, run.all())
+
+    def test_where_all_are_refused_all_say_so_and_the_join_timeout_ends_it(self):
+        self.refuse(0, "no network")
+        self.refuse(1)
+        runs = [self.serve("--rdzv-conf=join_timeout=3"), self.join(1, "--rdzv-conf=join_timeout=3")]
+        for run in runs:
+            self.assertEqual(run.wait(), 69, run.all())
+            self.assertRegex(run.err(), r"0 of 2 nodes came within 3.0 s \(join_timeout\); refused by "
+                                        r"their node checks: \S+ \(no network\), \S+ \(GPU 3 is gone\)")
+
+    def test_one_that_is_refused_can_be_drained(self):
+        self.refuse(1)
+        first, unfit = self.serve(), self.join(1)
+        node = self.wait_for(lambda: self.states().get("unfit"), first, unfit)
+        self.ask("drain", node["node"], f"--endpoint={self.endpoint}")
+        self.assertEqual(unfit.wait(), 143, unfit.all())
+
+    def test_term_ends_one_that_is_looked_at_at_once(self):
+        first = self.serve(check="true")
+        asked = self.join(1, check=HANGS)
+        self.wait_for(lambda: "checking" in self.states(), first, asked)
+        self.wait_for(lambda: os.path.exists(self.path("hanging")), asked)
+        begun = time.monotonic()
+        asked.signal(signal.SIGTERM)
+        self.assertEqual(asked.wait(), 143, asked.all())
+        self.assertLess(time.monotonic() - begun, 5, asked.all())
+        self.assertEqual(self.mark.living("sleep 1000"), [])
+
+
+class OneNode(Asks):
+    def test_one_that_passes_is_no_news(self):
+        run = self.run_ddprun("--node-check=echo all is well", FAKE_WORKER, HELLO)
+        self.assertEqual(len(run.workers()), 1)
+        self.assertEqual(run.err(), "")
+
+    # There is nobody else to wait for.
+    def test_one_that_is_refused_ends_the_run(self):
+        run = self.run_ddprun("--node-check=echo no disk; false", FAKE_WORKER, HELLO, expect=69)
+        self.assertIn("this run's only node is refused by its node check: no disk", run.err())
+        self.assertEqual(run.out(), "")
+
+    def test_so_does_one_that_is_refused_after_a_failure(self):
+        run = self.run_ddprun(
+            "--max-restarts=3", "--node-check=echo no disk; test $DDPRUN_CHECK_CAUSE != failure",
+            FAKE_WORKER, HELLO, "--exit=3", expect=69)
+        self.assertEqual(run.generations(), [1])
+        self.assertIn("ended with exit code 3", run.err())
+        self.assertIn("this run's only node is refused by its node check: no disk", run.err())
+
+    def refused(self, check, *flags):
+        return self.run_ddprun(f"--node-check={check}", *flags, FAKE_WORKER, HELLO, expect=69).err()
+
+    def test_one_that_hangs_is_cut_with_all_that_it_started(self):
+        told = self.refused("echo pinging; " + HANGS, "--node-check-timeout=1")
+        self.assertIn("no verdict within 1.0 s (--node-check-timeout); it said last: pinging", told)
+
+    def test_what_cannot_be_run_is_a_verdict(self):
+        self.assertIn("refused by its node check: its check could not be run: ", self.refused("./nosuch"))
+        fifo = self.path("fifo")
+        os.mkfifo(fifo, 0o700)
+        self.assertIn("its check could not be run: ", self.refused(fifo))
+        self.assertIn("no verdict within 1.0 s", self.refused(". " + fifo, "--node-check-timeout=1"))
+
+    def test_what_it_prints_is_bounded_and_made_printable(self):
+        told = self.refused(r"""head -c 50000000 /dev/zero; printf '\n\033[31mred\0\377%0999d' 1; exit 1""")
+        self.assertNotIn("\x1b", told)
+        self.assertNotIn("\0", told)
+        self.assertIn(r"refused by its node check: \x1b[31mred", told)
+        self.assertLess(len(told), 100_000)
+
+    def test_what_it_leaves_or_does_without_its_output_counts_for_nothing(self):
+        run = self.run_ddprun(
+            "--node-check=exec >&- 2>&-; (setsid sh -c 'sleep 1000' &); cat >/dev/null", FAKE_WORKER, HELLO)
+        self.assertEqual(len(run.workers()), 1)
+
+    def begin(self):
+        run = self.start("--node-check=" + HANGS, FAKE_WORKER)
+        sleepers = lambda: [pid for pid in self.mark.living() if command_of(pid) == "sleep 1000"]  # noqa: E731
+        self.wait_for(lambda: len(sleepers()) == 4, run)
+        return run
+
+    def test_term_and_int_end_it_at_once(self):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            run = self.begin()
+            begun = time.monotonic()
+            run.signal(number)
+            self.assertEqual(run.wait(), 128 + number, run.all())
+            self.assertLess(time.monotonic() - begun, 5, run.all())
+            self.assertEqual(self.mark.living(), [])
+
+    def test_nothing_outlives_the_agent_or_the_guard(self):
+        self.run_directory_stays = True
+        run = self.begin()
+        os.kill(run.agent(), signal.SIGKILL)
+        self.assertEqual(run.wait(), 137, run.all())
+        self.assertEqual(self.mark.living(), [])
+        run = self.begin()
+        run.signal(signal.SIGKILL)
+        self.assert_gone(10)
+
+    def test_a_check_that_lasts_is_told_and_nothing_is_started(self):
+        run = self.start("--node-check=while ! test -e pass; do sleep 0.01; done", FAKE_WORKER, HELLO)
+        self.wait_for_text(run, "this node's check is not over yet")
+        self.assertEqual(run.out(), "")
+        open(self.path("pass"), "w").close()
+        self.assertEqual(run.wait(), 0, run.all())
+        self.assertTrue(eventually(run.workers))
+
+
+if __name__ == "__main__":
+    unittest.main()

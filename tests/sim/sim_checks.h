@@ -1,0 +1,47 @@
+// A simulated machine's own check (--node-check), as its agent's driver sees it.
+//
+// With a chance of its own, so that histories without checks stay what they were.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "tests/sim/simulation.h"
+
+namespace ddprun::sim {
+
+class SimChecks {
+ public:
+  SimChecks(Simulation& simulation, std::uint64_t index)
+      : simulation_(simulation), chance_(simulation.setup.checks.value_or(0) + index) {}
+
+  bool any() const { return simulation_.setup.checks.has_value(); }
+  // As the newest check of this process said; false before that.
+  bool fit() const { return fit_ || !any(); }
+  std::uint64_t refusals() const { return refusals_; }
+
+  void NewProcess() { fit_ = false; }
+  // For longer than a last call, at times. A machine that is well again passes. `arrive` brings its
+  // end to the process, if that lives.
+  void Begin(std::function<void(std::string)> verdict,
+             std::function<void(std::function<void()>)> arrive) {
+    fit_ = false;
+    const Duration longest = chance_.Chance(0.3) ? Duration{30'000} : Duration{500};
+    const bool fit = !chance_.Chance(simulation_.setup.conduct.unfit);
+    const auto end = [this, fit, verdict = std::move(verdict)] {
+      fit_ = fit;
+      refusals_ += fit ? 0 : 1;
+      verdict(fit ? "" : "a device is gone");
+    };
+    simulation_.agenda.After(chance_.Between(Duration{0}, longest),
+                             [end, arrive = std::move(arrive)] { arrive(end); });
+  }
+
+ private:
+  Simulation& simulation_;
+  Random chance_;
+  bool fit_ = false;
+  std::uint64_t refusals_ = 0;
+};
+
+}  // namespace ddprun::sim
