@@ -50,7 +50,8 @@ std::string Describe(const AgentEffect& effect) {
                                                                    : "is stopping";
             return "send report " + std::to_string(r.sequence) + " (" + hosting + ", floor " +
                    std::to_string(r.floor.value) + ", " + std::to_string(r.failures.size()) +
-                   " failures)";
+                   " failures" + (r.unfit.empty() ? r.checking ? ", checking" : "" : ", unfit") +
+                   ")";
           },
           [](const Spawn& spawn) {
             return "spawn generation " + std::to_string(spawn.placement.generation.value) +

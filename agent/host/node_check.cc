@@ -26,7 +26,7 @@ constexpr Duration kLaunchAndDeath{2'000};  // Beside its limit, until it counts
 constexpr Duration kSweepLimit{1'000};
 constexpr Duration kSweepAgain{5};
 constexpr std::size_t kMostLinesShown = 20;
-constexpr const char* kOutlives = "its check outlives SIGKILL (a disk or a device that hangs?)";
+constexpr const char* kOutlives = "it outlives SIGKILL (a disk or a device that hangs?)";
 
 // Takes what is in the pipe now. False: nothing will come any more.
 bool TakeOutput(int pipe, std::string& output) {

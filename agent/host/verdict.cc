@@ -46,12 +46,12 @@ std::string VerdictOf(const CheckOutcome& outcome, Duration limit) {
   const std::string said = Printable(LastLineOf(outcome.output));
   std::string why;
   if (!outcome.error.empty()) {
-    why = "its check could not be run: " + Printable(outcome.error);
+    why = "it could not be run: " + Printable(outcome.error);
   } else if (!outcome.status) {
     why = "no verdict within " + FormatDuration(limit) + " (--node-check-timeout)" +
           (said.empty() ? "" : "; it said last: " + said);
   } else if (CannotBeRun(*outcome.status)) {
-    why = "its check could not be run: " + (said.empty() ? Describe(*outcome.status) : said);
+    why = "it could not be run: " + (said.empty() ? Describe(*outcome.status) : said);
   } else if (!Succeeded(*outcome.status)) {
     why = said.empty() ? Describe(*outcome.status) : said;
   }

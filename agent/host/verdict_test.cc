@@ -33,11 +33,10 @@ TEST(Verdict, WithoutAnEndTheLimitIsTheReason) {
 
 TEST(Verdict, WhatCannotBeRunSaysSo) {
   EXPECT_EQ(VerdictOf({"cannot execute '/bin/sh'", {}, ""}, 60s),
-            "its check could not be run: cannot execute '/bin/sh'");
+            "it could not be run: cannot execute '/bin/sh'");
   EXPECT_EQ(Of(Exited{127}, "sh: 1: nosuch: not found\n"),
-            "its check could not be run: sh: 1: nosuch: not found");
-  EXPECT_EQ(Of(Exited{126}, ""),
-            "its check could not be run: " + Describe(ExitStatus(Exited{126})));
+            "it could not be run: sh: 1: nosuch: not found");
+  EXPECT_EQ(Of(Exited{126}, ""), "it could not be run: " + Describe(ExitStatus(Exited{126})));
 }
 
 // It goes to terminals and into messages.

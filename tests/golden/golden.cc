@@ -93,6 +93,8 @@ Setup SetupFrom(const std::string& line) {
       setup.program = Program::kTrainer;
     } else if (name == "trainer" && number != 0) {
       setup.program = Program::kTrainer;
+    } else if (name == "checks") {
+      setup.checks = number;
     } else if (name == "work") {
       setup.work = Milliseconds(value);
     } else {
@@ -116,6 +118,8 @@ void Do(const std::string& what, Machine& machine, int code) {
     machine.workers().EndAWorker(0, Exited{code});
   } else if (what == "crash") {
     machine.Crash(true);
+  } else if (what == "spoil") {
+    machine.checks().Spoil();
   } else if (what == "start") {
     machine.Start();
   } else if (what == "term") {

@@ -179,10 +179,10 @@ class OneNode(Asks):
         self.assertIn("no verdict within 1.0 s (--node-check-timeout); it said last: pinging", told)
 
     def test_what_cannot_be_run_is_a_verdict(self):
-        self.assertIn("refused by its node check: its check could not be run: ", self.refused("./nosuch"))
+        self.assertIn("refused by its node check: it could not be run: ", self.refused("./nosuch"))
         fifo = self.path("fifo")
         os.mkfifo(fifo, 0o700)
-        self.assertIn("its check could not be run: ", self.refused(fifo))
+        self.assertIn("it could not be run: ", self.refused(fifo))
         self.assertIn("no verdict within 1.0 s", self.refused(". " + fifo, "--node-check-timeout=1"))
 
     def test_what_it_prints_is_bounded_and_made_printable(self):

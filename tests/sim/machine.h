@@ -48,7 +48,7 @@ class Machine {
   const std::optional<Exit>& exit() const { return exit_; }
   ProcessLoop& loop() { return loop_; }
   SimWorkers& workers() { return workers_; }
-  const SimChecks& checks() const { return checks_; }
+  SimChecks& checks() { return checks_; }
   Server& server() { return server_; }
   bool serves() const { return candidate_ && candidate_->serves(); }
   // Its agent's calls go there, or would; none: nobody is known.

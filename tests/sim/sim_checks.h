@@ -21,13 +21,15 @@ class SimChecks {
   std::uint64_t refusals() const { return refusals_; }
 
   void NewProcess() { fit_ = false; }
+  // No check passes any more.
+  void Spoil() { spoilt_ = true; }
   // For longer than a last call, at times. A machine that is well again passes. `arrive` brings its
   // end to the process, if that lives.
   void Begin(std::function<void(std::string)> verdict,
              std::function<void(std::function<void()>)> arrive) {
     fit_ = false;
     const Duration longest = chance_.Chance(0.3) ? Duration{30'000} : Duration{500};
-    const bool fit = !chance_.Chance(simulation_.setup.conduct.unfit);
+    const bool fit = !chance_.Chance(simulation_.setup.conduct.unfit) && !spoilt_;
     const auto end = [this, fit, verdict = std::move(verdict)] {
       fit_ = fit;
       refusals_ += fit ? 0 : 1;
@@ -41,6 +43,7 @@ class SimChecks {
   Simulation& simulation_;
   Random chance_;
   bool fit_ = false;
+  bool spoilt_ = false;
   std::uint64_t refusals_ = 0;
 };
 
