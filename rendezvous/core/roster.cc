@@ -45,10 +45,10 @@ Filed FactsOf(const Roster& roster, const CoordinatorConfig& config, const NodeK
   facts.outsider = facts.ready && IsOutsider(roster, key);
   const bool stays =
       !node.lost && !node.refused && !node.acknowledged && node.report.leaving == Leaving::kNo;
-  facts.unfit = stays && !node.report.unfit.empty();
+  facts.unfit = stays && IsUnfit(node.report);
   // The verdict on a stranger is not waited for: it would delay those who trained before.
-  const bool stranger = node.report.checking && IsOutsider(roster, key);
-  facts.coming = !able && stays && !facts.unfit && !stranger && node.report.unkillable == 0;
+  const bool stranger = facts.unfit && (!node.report.checking || IsOutsider(roster, key));
+  facts.coming = !able && stays && !stranger && node.report.unkillable == 0;
   facts.served = !node.lost && !node.acknowledged;
   facts.bytes = BytesOf(key, node);
   return facts;
@@ -218,7 +218,8 @@ std::vector<std::string> UnfitNodes(const Roster& roster) {
     if (nodes.size() == kMaxNamed) {
       break;
     }
-    nodes.push_back(key.node + " (" + roster.nodes.at(key).report.unfit + ")");
+    const std::string& why = roster.nodes.at(key).report.unfit;
+    nodes.push_back(key.node + " (" + (why.empty() ? "no verdict yet" : why) + ")");
   }
   return nodes;
 }
@@ -226,7 +227,7 @@ std::vector<std::string> UnfitNodes(const Roster& roster) {
 std::string UnfitInWords(const Roster& roster) {
   std::string text;
   for (const std::string& node : UnfitNodes(roster)) {
-    text += (text.empty() ? "; refused by their node checks: " : ", ") + node;
+    text += (text.empty() ? "; kept out by their node checks: " : ", ") + node;
   }
   return text;
 }
@@ -237,7 +238,7 @@ std::size_t BytesOf(const NodeKey& key, const NodeState& node) {
   bytes += 2 * (kTreeNode + sizeof(NodeIndex::Agenda::value_type) + HeapOf(key.node));
   bytes += HeapOf(report.host) + HeapOf(report.role) + HeapOf(report.store.host) +
            HeapOf(report.addresses) + HeapOf(report.seen_at) + HeapOf(report.unfit);
-  if (!report.unfit.empty()) {
+  if (IsUnfit(report)) {
     bytes += kTreeNode + sizeof(NodeKey) + HeapOf(key.node);
   }
   for (const Standing& standing : report.standings) {

@@ -74,7 +74,7 @@ struct NodeIndex {
   std::uint32_t outsiders = 0;    // Of the ready: not in the current world.
   std::uint32_t coming = 0;       // Belong to the run, but are not ready yet.
   std::uint32_t served = 0;       // Neither lost, nor told and acknowledged how the run ended.
-  std::set<NodeKey> unfit;        // Refused by their node checks.
+  std::set<NodeKey> unfit;        // Their node checks refuse them, or are not over.
   std::size_t bytes = 0;          // Of all.
   bool operator==(const NodeIndex&) const = default;
 };
@@ -136,10 +136,10 @@ void ChangeAll(Roster& roster, const CoordinatorConfig& config, Function change)
   RefileAll(roster, config);
 }
 
-// Nodes that are refused by their node checks, "n0 (why)": kMaxNamed at most.
+// Nodes that their node checks keep out, "n0 (why)": kMaxNamed at most.
 std::vector<std::string> UnfitNodes(const Roster& roster);
 
-// "; refused by their node checks: n0 (why)"; "" where there is none.
+// "; kept out by their node checks: n0 (why)"; "" where there is none.
 std::string UnfitInWords(const Roster& roster);
 
 // What the membership costs, its entries in the index included.

@@ -95,6 +95,21 @@ void EndRun(CoordinatorStep& step, Finish outcome) {
   step.state.outcome = std::move(outcome);
 }
 
+namespace {
+
+void EndIfAloneAndUnfit(CoordinatorStep& step) {
+  const std::set<NodeKey>& unfit = step.state.index.unfit;
+  const std::string why = unfit.empty() ? "" : step.state.nodes.at(*unfit.begin()).report.unfit;
+  if (step.config.alone && !why.empty()) {
+    EndRun(step, Finish{Ending::kFailed,
+                        kExitUnavailable,
+                        "this run's only node is refused by its node check: " + why,
+                        {}});
+  }
+}
+
+}  // namespace
+
 void TryForm(CoordinatorStep& step) {
   CoordinatorState& state = step.state;
   if (state.phase != Phase::kGathering || !state.shape) {
@@ -103,14 +118,7 @@ void TryForm(CoordinatorStep& step) {
   const std::uint32_t ready = CountReady(state);
   if (ready < state.shape->min_nodes) {
     state.last_call.reset();
-    if (step.config.alone && !state.index.unfit.empty()) {
-      const NodeKey& node = *state.index.unfit.begin();
-      EndRun(step, Finish{Ending::kFailed,
-                          kExitUnavailable,
-                          "this run's only node is refused by its node check: " +
-                              state.nodes.at(node).report.unfit,
-                          {}});
-    }
+    EndIfAloneAndUnfit(step);
     return;
   }
   // Who trained before keeps its place where its check lets it, for as long as a last call lasts.

@@ -57,7 +57,7 @@ std::string TooFew(const WaitReason& reason) {
     text += "; missing " + Join(reason.missing);
   }
   if (!reason.unfit.empty()) {
-    text += "; refused by their node checks: " + Join(reason.unfit, ", ");
+    text += "; kept out by their node checks: " + Join(reason.unfit, ", ");
   }
   if (reason.remaining) {
     text += "; giving up in " + FormatDuration(*reason.remaining);

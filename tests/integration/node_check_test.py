@@ -64,7 +64,7 @@ class Nodes(Asks):
         self.wait_for_text(unfit, "this node is refused by its node check: GPU 3 is gone; .*1 min")
         node = self.wait_for(lambda: self.states().get("unfit"), first, unfit)
         self.assertEqual((node["reason"], node["in_world"]), ("GPU 3 is gone", False))
-        self.assertIn("1 of 2 are here; refused by their node checks: ",
+        self.assertIn("1 of 2 are here; kept out by their node checks: ",
                       self.status(self.endpoint)["waits_for"])
         shown = self.ask("status", f"--endpoint={self.endpoint}").out()
         self.assertRegex(shown, r"NODE .* REASON\n")
@@ -129,7 +129,7 @@ class Nodes(Asks):
         runs = [self.serve("--rdzv-conf=join_timeout=3"), self.join(1, "--rdzv-conf=join_timeout=3")]
         for run in runs:
             self.assertEqual(run.wait(), 69, run.all())
-            self.assertRegex(run.err(), r"0 of 2 nodes came within 3.0 s \(join_timeout\); refused by "
+            self.assertRegex(run.err(), r"0 of 2 nodes came within 3.0 s \(join_timeout\); kept out by "
                                         r"their node checks: \S+ \(no network\), \S+ \(GPU 3 is gone\)")
 
     def test_one_that_is_refused_can_be_drained(self):
