@@ -142,8 +142,8 @@ WaitReason ReasonFor(const CoordinatorState& state, const NodeKey& key, bool mem
 Finish FinishFor(const CoordinatorState& state, const CoordinatorConfig& config,
                  const NodeState& node) {
   // Without a term it never heard of this run before it ended: it must not believe that its own
-  // work has succeeded.
-  if (node.report.term == Term{0}) {
+  // work has succeeded. Alone there is no other's work.
+  if (node.report.term == Term{0} && !config.alone) {
     return {Ending::kEnded,
             kExitUnavailable,
             "this run has ended before this node came (run id '" + state.run_id +

@@ -197,6 +197,20 @@ TEST_F(Unfit, ARunOfOneNodeEndsWithIt) {
             std::string::npos);
 }
 
+// A check may be over before the answer to the first report has come.
+TEST_F(Unfit, ItHearsWhyThoughItHasHeardNothingYet) {
+  story.config.alone = true;
+  a.report.shape.min_nodes = a.report.shape.max_nodes = 1;
+  a.report.checking = true;
+  a.Says(At(0s));
+  a.report.checking = false;
+  a.report.unfit = "no InfiniBand";
+  a.Says(At(0s));
+  const Finish told = std::get<Finish>(a.Told(At(0s)));
+  EXPECT_EQ(told.ending, Ending::kFailed);
+  EXPECT_NE(told.text.find("refused by its node check: no InfiniBand"), std::string::npos);
+}
+
 // Else one that is refused would make everybody wait for a last call that it never answers.
 TEST_F(Unfit, WhoIsRefusedIsNotWaitedForWhereFewerAreEnough) {
   RunShape shape = kTwoOfThree;
