@@ -76,6 +76,7 @@ struct WorkerSpoke {
   std::optional<std::uint64_t> collectives;
   std::uint64_t world_collectives = 0;
   bool in_collective = false;
+  std::optional<Duration> still;  // None begun yet, and for so long nothing of it has moved.
 };
 struct StacksTaken {
   Generation generation;
@@ -112,7 +113,9 @@ struct SignalWorkers {
   bool end_at_once = false;  // A peer is gone: there is nothing to save together.
 };
 struct KillWorkers {};
-// Of every worker, into files, these first; answered by StacksTaken, or too late.
+// Of every worker, into files, these first; answered by StacksTaken within kEvidenceTime, or too
+// late.
+inline constexpr Duration kEvidenceTime{10'000};
 struct TakeStacks {
   Generation generation;
   std::vector<std::uint32_t> local_ranks;  // The furthest behind first.
