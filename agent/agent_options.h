@@ -34,6 +34,7 @@ struct AgentOptions {
   bool discard_logs = false;            // --log-dir=/dev/null: no file of a worker at all.
   std::filesystem::path run_directory;  // Exists, mode 0700.
   bool directory_stays = false;         // It outlives the run.
+  std::filesystem::path evidence;       // Bundles lie there (watch/evidence_bundle); empty: none.
   StorePlace store;                     // Of this node.
   bool virtual_local_rank = false;
   std::uint32_t local_world_size = 0;  // Workers of all agents on this machine; 0: of this one.

@@ -82,7 +82,7 @@ void AgentDriver::CarryOut(const AgentEffect& effect) {
                  [&](const TakeStacks& take) {
                    // Shorter than the core waits, so that what a slow tool has found is still
                    // written.
-                   const Duration limit = config_.stop_grace * 8 / 10;
+                   const Duration limit = kEvidenceTime * 6 / 10;  // The rest is for disks.
                    parts_.workers.TakeStacks(
                        take.local_ranks, limit,
                        [this, generation = take.generation] { Feed(StacksTaken{generation}); });
@@ -135,7 +135,11 @@ void AgentDriver::SpawnWorkers(const Placement& placement) {
     parts_.stores.Begin(placement.world_id == peers_of_ ? peers_ : "");
   }
   said_hello_.assign(config_.workers, false);
-  last_attempt_ = {parts_.workers.Start(placement), placement.restarts_used, loop_.Now(), {}};
+  last_attempt_ = {parts_.workers.Start(placement),
+                   placement.generation,
+                   placement.restarts_used,
+                   loop_.Now(),
+                   {}};
   WatchStart();
 }
 
@@ -202,6 +206,10 @@ void AgentDriver::OnNotification(std::uint32_t local_rank, const Notification& n
   spoke.collectives = notification.collectives;
   spoke.world_collectives = notification.world_collectives;
   spoke.in_collective = notification.in_collective;
+  if (const auto microseconds = notification.still_microseconds) {
+    spoke.still =
+        std::chrono::floor<Duration>(std::chrono::microseconds(std::min(*microseconds, kLongest)));
+  }
   if (const auto microseconds = notification.work_microseconds) {
     spoke.work = std::chrono::microseconds(std::min(*microseconds, kLongest));
   }

@@ -33,6 +33,7 @@ struct EndedWorker {
 // The generation that this node ran last.
 struct LastAttempt {
   std::filesystem::path directory;  // Has <local rank>/ of every worker.
+  Generation generation;
   std::uint32_t restarts_used = 0;
   Time started;
   std::vector<EndedWorker> failed;  // In wait order; those that we stopped too.

@@ -31,9 +31,6 @@ struct GenerationPlan {
   std::vector<std::vector<MemoryBlock>> memory;
 };
 
-// Of a hung worker, in its directory.
-inline constexpr const char* kStacksFile = "stacks.txt";
-
 // <attempt>/<local rank>/error.json
 std::filesystem::path ErrorFileOf(const std::filesystem::path& attempt, std::uint32_t local_rank);
 

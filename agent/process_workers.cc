@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "agent/watch/error_file.h"
+#include "agent/watch/evidence_bundle.h"
 #include "agent/watch/left_behind.h"
 #include "agent/watch/memory_kills.h"
 #include "common/files.h"
@@ -13,6 +14,8 @@
 
 namespace ddprun {
 namespace {
+
+constexpr std::size_t kMostLines = 64 * 1024;  // Bytes of a hung worker's, for its bundle.
 
 std::int64_t WallClockMs() {
   return std::chrono::floor<std::chrono::milliseconds>(
@@ -49,7 +52,7 @@ ProcessWorkers::ProcessWorkers(AsioLoop& loop, std::shared_ptr<const AgentOption
       memory_(MostKeptBytes()),
       notify_(loop, [this](std::uint32_t local_rank, const Notification& said,
                            const SentDescriptor& sent) { OnSaid(local_rank, said, sent); }),
-      stack_taker_(loop, "/proc/self/exe"),
+      hang_evidence_(loop, "/proc/self/exe"),
       live_stacks_(loop, "/proc/self/exe"),
       environment_(WorkersEnvironment(*options_)) {}
 
@@ -72,6 +75,7 @@ std::filesystem::path ProcessWorkers::Start(const Placement& placement) {
   kept_->Begin(placement.first_rank, placement.generation.value);
   attempt_ = NewAttemptDirectory(placement);
   memory_kills_ = MemoryKills();
+  kept_evidence_ = false;
   const std::string sockets = starts_ == 0 ? "notify" : "notify." + std::to_string(starts_);
   ++starts_;
   plan_ = std::make_shared<GenerationPlan>(
@@ -139,8 +143,35 @@ void ProcessWorkers::OnEnded(std::uint32_t local_rank, ExitStatus status, LastEr
   WorkerEnd end{local_rank, pids_[local_rank], status, WallClockMs(), {}};
   if (!Succeeded(status)) {
     end.left = FilesOf(local_rank, status, std::move(errors));
+    KeepEvidenceOfFailure();
   }
   events_.ended(std::move(end));
+  hang_evidence_.Ended(local_rank);
+}
+
+// Beside what goes on: nobody waits for it.
+void ProcessWorkers::KeepEvidenceOfFailure() {
+  if (std::exchange(kept_evidence_, true) || options_->evidence.empty()) {
+    return;
+  }
+  NodePart part{.node = options_->core.node, .workers = {}, .last_lines = {}};
+  for (std::uint32_t local = 0; local < options_->core.workers; ++local) {
+    const std::uint32_t rank = placement_.first_rank + local;
+    part.workers.push_back({rank, static_cast<pid_t>(pids_[local])});
+    part.last_lines.emplace_back(rank, kept_->LastOf(local, kMostLines));
+  }
+  const auto written = std::make_shared<Result<void>>();
+  loop_.RunBounded(
+      HangEvidence::kOfDisk,
+      [written, part = std::move(part),
+       bundle = BundleOf(options_->evidence, placement_.generation)] {
+        *written = WriteNodePart(bundle, part);
+      },
+      [written](bool in_time) {
+        if (in_time && !*written) {
+          Log(LogLevel::kDebug, "no evidence is kept of this failure: " + written->error().message);
+        }
+      });
 }
 
 LeftFiles ProcessWorkers::FilesOf(std::uint32_t local_rank, ExitStatus status,
@@ -158,7 +189,7 @@ LeftFiles ProcessWorkers::FilesOf(std::uint32_t local_rank, ExitStatus status,
 void ProcessWorkers::OnAllGone() {
   notify_.ReceiveFromAll();
   EndGeneration();
-  stack_taker_.Forget();
+  hang_evidence_.Forget();
   live_stacks_.Forget();
   if (watchdog_) {
     watchdog_->Forget();
@@ -208,38 +239,57 @@ void ProcessWorkers::OnTimerExpired(const TimerRequest& request) {
 // ---- Hung workers ----
 void ProcessWorkers::TakeStacks(const std::vector<std::uint32_t>& local_ranks, Duration limit,
                                 std::function<void()> done) {
+  kept_evidence_ = true;
   live_stacks_.Forget();  // Two tools cannot hold one worker, and these are the last of it.
-  std::vector<StackJob> jobs;
+  HangWish wish{
+      .bundle = options_->evidence.empty() ? std::filesystem::path()
+                                           : BundleOf(options_->evidence, placement_.generation),
+      .node = options_->core.node,
+      .workers = {},
+      .last_lines = [kept = kept_](std::uint32_t local) { return kept->LastOf(local, kMostLines); },
+      .abort =
+          [this](const HungWorker& worker) {
+            if (runner_.PidOf(worker.local_rank) == worker.pid) {
+              ::kill(worker.pid, SIGABRT);
+            }
+          }};
   for (const std::uint32_t local : local_ranks) {
-    const pid_t pid = runner_.PidOf(local);
-    if (pid != 0) {
-      const std::filesystem::path own = attempt_ / std::to_string(local);
-      const std::string rank = std::to_string(placement_.first_rank + local);
-      jobs.push_back({pid, "stacks of rank " + rank + " (pid " + std::to_string(pid) + ")",
-                      own / kStacksFile, own / "stderr.log"});
+    if (const pid_t pid = runner_.PidOf(local); pid != 0) {
+      wish.workers.push_back({pid, local, placement_.first_rank + local,
+                              attempt_ / std::to_string(local), AskSocketOfWorker(local)});
     }
   }
-  stack_taker_.Take(std::move(jobs), limit, [this, local_ranks, done = std::move(done)] {
-    if (options_->directory_stays) {
-      Log(LogLevel::kWarning,
-          "the workers' stacks are in " + attempt_.native() + "/<local rank>/" + kStacksFile);
-      done();
-    } else if (!local_ranks.empty()) {
-      TellOfStacks(local_ranks.front(), done);
-    } else {
-      done();
-    }
-  });
+  hang_evidence_.Take(std::move(wish), limit,
+                      [this, done = std::move(done)](const HangWish& carried_out) {
+                        if (!carried_out.bundle.empty()) {
+                          Log(LogLevel::kWarning,
+                              "what is known of the hang (stacks, what torch "
+                              "recorded, last lines) is in " +
+                                  carried_out.bundle.native());
+                          done();
+                        } else if (!carried_out.workers.empty()) {
+                          TellOfStacks(StacksOf(carried_out, carried_out.workers.front()), done);
+                        } else {
+                          done();
+                        }
+                      });
+}
+
+std::string ProcessWorkers::AskSocketOfWorker(std::uint32_t local_rank) const {
+  const auto& sockets = plan_->sockets.paths();
+  return local_rank < sockets.size() ? sockets[local_rank] + kAskSuffix : "";
 }
 
 // A worker that a tool holds hears no signal: who looks must give way.
 void ProcessWorkers::SignalAll(int signal, bool end_at_once) {
   live_stacks_.Forget();
+  kept_evidence_ = true;
   runner_.SignalAll(signal, end_at_once);
 }
 
 void ProcessWorkers::KillAll() {
   live_stacks_.Forget();
+  kept_evidence_ = true;
   runner_.KillAll();
 }
 
@@ -250,7 +300,7 @@ std::function<void()> ProcessWorkers::TakeLiveStacks(const ErrandWish& wish,
     const pid_t pid = runner_.PidOf(local);
     const std::uint32_t rank = placement_.first_rank + local;
     if (pid != 0 && Wants(wish, rank)) {
-      targets.push_back({pid, rank, placement_.generation.value});
+      targets.push_back({pid, rank, placement_.generation.value, AskSocketOfWorker(local)});
     }
   }
   const std::uint64_t turn = live_stacks_.Take(std::move(targets), std::move(done));
@@ -279,16 +329,15 @@ std::vector<ErrandRecord> ProcessWorkers::TellToSave(const ErrandWish& wish) {
 }
 
 // The files go with the run.
-void ProcessWorkers::TellOfStacks(std::uint32_t first, std::function<void()> done) {
+void ProcessWorkers::TellOfStacks(const std::filesystem::path& file, std::function<void()> done) {
   constexpr std::size_t kMaxShown = 8 * 1024;
-  const auto file = attempt_ / std::to_string(first) / kStacksFile;
   const auto text = std::make_shared<Result<std::string>>(std::string());
   loop_.RunBounded(
       LeftBehind::kLimit, [text, file] { *text = ReadOrdinary(file, 2 << 20); },
       [text, done = std::move(done)](bool in_time) {
         Log(LogLevel::kWarning,
             !in_time ? "the workers' stacks cannot be read: their disk does not answer"
-            : *text  ? (*text)->substr(0, kMaxShown) + "(--log-dir keeps those of all)"
+            : *text  ? (*text)->substr(0, kMaxShown) + "(--log-dir keeps those of all, and more)"
                      : text->error().message);
         done();
       });

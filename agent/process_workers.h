@@ -15,10 +15,10 @@
 #include "agent/agent_options.h"
 #include "agent/generation.h"
 #include "agent/node_workers.h"
+#include "agent/watch/hang_evidence.h"
 #include "agent/watch/live_stacks.h"
 #include "agent/watch/memory_store.h"
 #include "agent/watch/notify_socket.h"
-#include "agent/watch/stack_taker.h"
 #include "agent/watch/timer_watchdog.h"
 #include "agent/workers/process_runner.h"
 #include "common/asio_loop.h"
@@ -62,7 +62,9 @@ class ProcessWorkers final : public NodeWorkers {
   void OnAllGone();
   void EndGeneration();
   void OnTimerExpired(const TimerRequest& request);
-  void TellOfStacks(std::uint32_t first, std::function<void()> done);
+  void TellOfStacks(const std::filesystem::path& file, std::function<void()> done);
+  void KeepEvidenceOfFailure();
+  std::string AskSocketOfWorker(std::uint32_t local_rank) const;
   void Tell(std::uint32_t local_rank, std::optional<ExitStatus> ended) const;
 
   AsioLoop& loop_;
@@ -76,9 +78,10 @@ class ProcessWorkers final : public NodeWorkers {
   std::shared_ptr<GenerationPlan> plan_;  // and its plan; its sockets' files go with it.
   std::filesystem::path attempt_;
   std::uint64_t memory_kills_ = 0;  // Before it began.
+  bool kept_evidence_ = false;      // Of its first failure; or it was told to stop.
   std::uint32_t starts_ = 0;
   std::set<std::uint32_t> refusal_told_;  // Local ranks of this generation.
-  StackTaker stack_taker_;
+  HangEvidence hang_evidence_;
   LiveStacks live_stacks_;
   std::unique_ptr<TimerWatchdog> watchdog_;  // TORCHELASTIC_ENABLE_FILE_TIMER=1 alone.
   std::map<std::string, std::string> environment_;

@@ -139,5 +139,11 @@ TEST(OwnDirectory, IsNobodyElsesToWriteTo) {
   std::filesystem::remove_all(made);
 }
 
+TEST(AsFileName, KeepsNothingThatAShellOrAPathUnderstands) {
+  EXPECT_EQ(AsFileName("../a b;$(c)\n"), "_.._a_b___c__");
+  EXPECT_EQ(AsFileName(""), "_");
+  EXPECT_EQ(AsFileName(std::string(500, 'x')).size(), 64u);
+}
+
 }  // namespace
 }  // namespace ddprun

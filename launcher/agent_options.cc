@@ -80,6 +80,9 @@ AgentOptions OptionsOf(const LaunchConfig& config, const Preparation& prepared,
   options.attached = config.attached;
   options.run_directory = directory.path();
   options.directory_stays = !directory.temporary();
+  options.evidence = EvidencePlace(config.run_dir, directory);
+  options.environment.emplace("PYTHONFAULTHANDLER",
+                              "1");  // Where a hung one stands is asked by it.
   options.store.options.allowed = config.store_allowed;
   return options;
 }

@@ -8,6 +8,7 @@
 #include "launcher/command_line/cli_rendezvous.h"
 #include "launcher/command_line/config_file.h"
 #include "launcher/command_line/flags.h"
+#include "launcher/command_line/hang_flags.h"
 #include "launcher/command_line/help.h"
 #include "launcher/command_line/raw_flags.h"
 #include "launcher/completion.h"
@@ -89,19 +90,6 @@ void ResolveHttpListen(const RawFlags& raw, LaunchConfig& config, Problems& prob
     config.http_listen = *listen;
   } else {
     problems.Add("--http-listen must be HOST:PORT or :PORT: " + listen.error().message);
-  }
-}
-
-void ResolveProgress(const RawFlags& raw, LaunchConfig& config, Problems& problems) {
-  if (raw.progress_from.empty()) {
-    return;
-  }
-  const auto forms = ProgressForms::Make(raw.progress_from);
-  if (forms) {
-    config.progress_from = *forms;
-  } else {
-    problems.Add("--progress-from must be auto, or a regular expression (RE2's) with a group: " +
-                 forms.error().message);
   }
 }
 
@@ -220,7 +208,7 @@ Result<CommandLine> Resolve(RawFlags& raw, const std::vector<std::string>& rest,
   ResolveGiveUpCode(raw, config, problems);
   ResolveJobEnd(raw, config, problems);
   ResolveHttpListen(raw, config, problems);
-  ResolveProgress(raw, config, problems);
+  ResolveHangFlags(raw, config, problems);
   config.signals = ParseSignals(raw.signals, raw.signals != RawFlags{}.signals);
   problems.Check(ParseSeconds("--monitor-interval", raw.monitor_interval));
   ResolveProgram(raw, config, problems);

@@ -109,7 +109,7 @@ Result<void> LaunchedNode::SetUp() {
   RETURN_IF_ERROR(served_files_->Open(role_));
   AgentOptions options = OptionsOf(config_, prepared_, *directory_, slot.node, role_.where);
   options.store.address = address;
-  options.environment = NetworkOf(config_, address);
+  options.environment.merge(NetworkOf(config_, address));
   if (role_.store_port != 0) {
     options.store.literal = {config_.endpoint.host, role_.store_port};
   }
@@ -153,13 +153,10 @@ std::shared_ptr<EstateKeeper> LaunchedNode::HoldEstate() {
       [memory = held](const std::optional<HeldEstate>& held) { memory->Hold(held); });
 }
 
-// Where nodes share a directory there, so that whoever serves goes on with one file.
 void LaunchedNode::KeepEvidenceOf(CoordinatorDriver& coordinator) {
-  if (!evidence_ && (!config_.run_dir.empty() || !directory_->temporary())) {
-    evidence_ = std::make_unique<RunEvidence>(
-        loop_,
-        config_.run_dir.empty() ? directory_->path() : std::filesystem::path(config_.run_dir),
-        config_.run_id, name_);
+  const std::filesystem::path place = EvidencePlace(config_.run_dir, *directory_);
+  if (!evidence_ && !place.empty()) {
+    evidence_ = std::make_unique<RunEvidence>(loop_, place, config_.run_id, name_);
   }
   if (evidence_) {
     evidence_->ServerCame(coordinator);

@@ -92,4 +92,10 @@ RunDirectory::~RunDirectory() {
   });
 }
 
+std::filesystem::path EvidencePlace(const std::string& run_dir, const RunDirectory& directory) {
+  return !run_dir.empty()        ? std::filesystem::path(run_dir)
+         : directory.temporary() ? std::filesystem::path()
+                                 : directory.path();
+}
+
 }  // namespace ddprun

@@ -33,4 +33,8 @@ class RunDirectory {
   bool temporary_ = false;
 };
 
+// Where what is known of the run stays when it is over: `run_dir` (--run-dir), which nodes share,
+// so that whoever serves goes on with one file; else the run directory. Empty: nowhere.
+std::filesystem::path EvidencePlace(const std::string& run_dir, const RunDirectory& directory);
+
 }  // namespace ddprun

@@ -54,6 +54,9 @@ void ReadHowWellItGoes(std::string_view name, std::string_view value, Notificati
     told.collectives = count ? count : told.collectives;
   } else if (name == "WORLD_COLLECTIVES") {
     told.world_collectives = Number(value).value_or(0);
+  } else if (name == "STILL_USEC") {
+    const auto still = Number(value);
+    told.still_microseconds = still ? still : told.still_microseconds;
   } else if (name == "IN_COLLECTIVE") {
     told.in_collective = value == "1";
   } else if (name == "CHECKPOINT") {

@@ -18,6 +18,9 @@
 //                      so many collectives its process groups have begun, so many of these that of
 //                      all ranks, and whether it waits in one; 0: no longer known; told by ddprun's
 //                      Python package for programs that tell no STEP, and ignored once they do
+//   STILL_USEC=7000000
+//                      beside COLLECTIVES=0: it has begun none yet, and for so long nothing of it
+//                      has moved; IN_COLLECTIVE=1: since it waits for the others to join
 //   SAVE_SIGNAL=23     whoever sends it this signal (1 to 64; not KILL, not STOP) makes it save and
 //   go
 //                      on: ddprun save sends it to who has said so, and to nobody else
@@ -41,6 +44,11 @@ namespace ddprun {
 
 inline constexpr std::size_t kMaxNotifyBytes = 4096;
 
+// Beside it, where ddprun's Python package watches the worker: a stream socket that answers
+// "stacks" with those of all Python threads, as py-spy prints them, and "collectives" with what
+// torch recorded of the last ones (JSON).
+inline constexpr const char* kAskSuffix = ".ask";
+
 struct Notification {
   bool ready = false;
   std::optional<std::uint64_t> step;
@@ -55,6 +63,7 @@ struct Notification {
   std::optional<std::uint64_t> collectives;
   std::uint64_t world_collectives = 0;
   bool in_collective = false;
+  std::optional<std::uint64_t> still_microseconds;
   // Read from its output by the agent; never from a datagram.
   std::optional<std::uint64_t> printed;       // Counts every movement, and only grows;
   std::optional<std::uint64_t> printed_step;  // the run's own step, where it prints one.

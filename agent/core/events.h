@@ -76,6 +76,7 @@ struct WorkerSpoke {
   std::optional<std::uint64_t> collectives;
   std::uint64_t world_collectives = 0;
   bool in_collective = false;
+  std::optional<Duration> still;  // None begun yet, and for so long nothing of it has moved.
 };
 // The verdict of this node's check; empty: it passes.
 struct NodeChecked {
@@ -125,7 +126,9 @@ struct KillWorkers {};
 struct CheckNode {
   CheckCause cause = CheckCause::kStart;
 };
-// Of every worker, into files, these first; answered by StacksTaken, or too late.
+// Of every worker, into files, these first; answered by StacksTaken within kEvidenceTime, or too
+// late.
+inline constexpr Duration kEvidenceTime{10'000};
 struct TakeStacks {
   Generation generation;
   std::vector<std::uint32_t> local_ranks;  // The furthest behind first.

@@ -1,6 +1,7 @@
 #include "agent/core/health.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "agent/core/closeup.h"
 
@@ -46,13 +47,25 @@ void ForgetCollectives(AgentState& state, std::uint32_t local_rank) {
   heartbeat.phase.clear();
 }
 
+// Before the first collective silence proves nothing: who prepares data may hold its interpreter
+// for long. Stillness must be claimed.
+void OnStill(AgentStep& step, Heartbeat& heartbeat, const WorkerSpoke& spoke) {
+  heartbeat.unjoined = true;
+  NoteProgress(step, heartbeat);  // It speaks. Silence is judged by what its peers do (kUnheard).
+  heartbeat.phase = spoke.in_collective ? kInCollective : kBeforeJoining;
+  const bool late = Watches(step.state, step.config) && *spoke.still >= heartbeat.allowed;
+  step.send |= late != heartbeat.late;
+  heartbeat.late = late;
+}
+
 // What others than the worker know of it: nothing where it speaks for itself, and nothing before
 // its first step.
 void OnSeen(AgentStep& step, const WorkerSpoke& spoke) {
   AgentState& state = step.state;
   const auto known = state.heartbeats.find(spoke.local_rank);
   const bool first = known == state.heartbeats.end();
-  if (first ? spoke.printed.value_or(0) == 0 && spoke.collectives.value_or(0) == 0
+  const bool still = spoke.still && spoke.collectives == 0;
+  if (first ? spoke.printed.value_or(0) == 0 && spoke.collectives.value_or(0) == 0 && !still
             : known->second.source == ProgressSource::kTold) {
     return;
   }
@@ -60,7 +73,13 @@ void OnSeen(AgentStep& step, const WorkerSpoke& spoke) {
   if (first) {
     heartbeat.source = ProgressSource::kCollectives;
   }
-  bool moved = first;
+  if (still) {
+    if (heartbeat.source == ProgressSource::kCollectives && heartbeat.collectives == 0) {
+      OnStill(step, heartbeat, spoke);
+    }
+    return;
+  }
+  bool moved = first || std::exchange(heartbeat.unjoined, false);
   if (spoke.printed) {
     if (heartbeat.source != ProgressSource::kPrinted) {
       heartbeat.source = ProgressSource::kPrinted;
@@ -175,6 +194,7 @@ void FindLateWorkers(AgentStep& step) {
       heartbeat.forgiven = true;  // Once: on a busy machine every tick is late.
     } else if (!heartbeat.late && step.now >= Due(heartbeat)) {
       heartbeat.late = true;
+      heartbeat.phase = heartbeat.unjoined ? kUnheard : heartbeat.phase;
       step.send = true;
       step.Tell(NoticeLevel::kDetail,
                 "rank " + std::to_string(step.state.placement->first_rank + local_rank) +
@@ -256,7 +276,7 @@ void BeginHangStop(AgentStep& step) {
   state.phase = AgentPhase::kStopping;
   state.planned = false;
   state.taking_stacks = true;
-  state.kill_at = step.now + step.config.stop_grace;
+  state.kill_at = step.now + kEvidenceTime;
   step.effects.push_back(std::move(take));
 }
 

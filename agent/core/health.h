@@ -30,7 +30,7 @@ std::vector<Standing> StandingsOf(const AgentState& state);
 std::optional<std::uint32_t> LateRank(const AgentState& state);
 
 // From Running: the stacks of all workers, those furthest behind first, then SIGKILL; SIGKILL after
-// the grace of a failure at the latest. Never TERM: a rank blocked with a dead peer does not see
+// kEvidenceTime at the latest. Never TERM: a rank blocked with a dead peer does not see
 // it.
 void BeginHangStop(AgentStep& step);
 

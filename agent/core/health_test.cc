@@ -145,8 +145,8 @@ TEST_F(Health, AHangStopTakesStacksAndThenKills) {
 
 TEST_F(Health, StacksThatTakeTooLongAreNotWaitedFor) {
   TellStop(1, StopCause::kHang, 20s);
-  EXPECT_EQ(NextWake(state, config), At(25s));
-  Tick(25s);
+  EXPECT_EQ(NextWake(state, config), At(30s));
+  Tick(30s);
   EXPECT_TRUE(Did<KillWorkers>());
 }
 
@@ -184,6 +184,25 @@ TEST_F(Health, APrintedStepIsShownAndCollectivesAreCompared) {
                 {300, kInCollective, 4, 1, 0, Duration{0}, ProgressSource::kCollectives}}));
   Feed(WorkerSpoke{.collectives = 351, .world_collectives = 300}, 9s);
   EXPECT_EQ(NextLate(state, config), At(19s));  // Either is progress.
+}
+
+// Who prepares data may hold its interpreter for long, and says nothing then.
+TEST_F(Health, BeforeTheFirstCollectiveOnlyClaimedStillnessIsLate) {
+  Feed(WorkerSpoke{.collectives = 0, .still = 4s}, 5s);
+  EXPECT_EQ(NextLate(state, config), At(15s));
+  Tick(15s);  // Silence is the peers' to judge.
+  EXPECT_EQ(ReportOf(state, config).standings.front().phase, kUnheard);
+  Feed(WorkerSpoke{.collectives = 0, .still = 10s}, 101s);
+  EXPECT_EQ(
+      ReportOf(state, config).standings,
+      (std::vector<Standing>{{0, kBeforeJoining, 4, 1, 1, 10s, ProgressSource::kCollectives}}));
+  Feed(WorkerSpoke{.collectives = 0, .still = 0s}, 102s);
+  EXPECT_EQ(LateRank(state), std::nullopt);
+  Feed(WorkerSpoke{.collectives = 0, .in_collective = true, .still = 10s}, 103s);
+  EXPECT_EQ(ReportOf(state, config).standings.front().phase, kInCollective);
+  Feed(WorkerSpoke{.collectives = 1, .world_collectives = 1}, 104s);
+  EXPECT_EQ(LateRank(state), std::nullopt);
+  EXPECT_EQ(NextLate(state, config), At(114s));
 }
 
 // A bar that moves beside a step that stands: an evaluation.

@@ -56,6 +56,7 @@ struct Heartbeat {
   std::vector<StepWork> work;  // Newest last, kWorkSteps steps and what is told with them.
   Time since;                  // Of its last progress: a larger STEP, another PHASE, or the hello.
   Duration allowed{0};         // From then on.
+  bool unjoined = false;       // It has begun no collective; late is whom its watch calls still.
   bool late = false;
   bool forgiven = false;  // The agent was paused since: it was given time once.
   bool operator==(const Heartbeat&) const = default;

@@ -78,10 +78,11 @@ void LiveStacks::Begin() {
                       .file = {},
                       .also = {},
                       .output = turn.outputs.back(),
-                      .live = true});
+                      .live = true,
+                      .ask = target.ask});
     }
   }
-  taker_.Take(std::move(jobs), LimitOfOne(turn.targets.size()), [this] {
+  taker_.Take(std::move(jobs), LimitOfOne(turn.targets.size()), [this](const auto&) {
     End();
     if (!turns_.empty()) {
       Begin();

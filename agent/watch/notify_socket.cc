@@ -14,6 +14,7 @@
 
 #include "common/files.h"
 #include "proto/memory_block.h"
+#include "proto/notify.h"
 
 namespace ddprun {
 namespace {
@@ -25,7 +26,7 @@ constexpr int kMaxPerTurn = 16;
 // At the end nothing comes after it; what is left of a worker may go on sending.
 constexpr int kMaxAtEnd = 4096;
 
-// Room for "/", ten digits and the end.
+// Room for "/", ten digits and the end; kAskSuffix where there are fewer than a million workers.
 bool Fits(const fs::path& directory) {
   return directory.native().size() + 12 < sizeof(sockaddr_un::sun_path);
 }
@@ -90,6 +91,7 @@ NotifyFiles& NotifyFiles::operator=(NotifyFiles&& other) noexcept {
 NotifyFiles::~NotifyFiles() {
   for (const std::string& path : paths_) {
     ::unlink(path.c_str());
+    ::unlink((path + kAskSuffix).c_str());
   }
   if (!directory_.empty()) {
     ::rmdir(directory_.c_str());

@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "agent/watch/worker_answer.h"
 #include "common/files.h"
 
 namespace ddprun {
@@ -250,6 +251,23 @@ void WaitUntilUntraced(const std::vector<fs::path>& threads) {
   }
 }
 
+// The program's own word, from a thread of its own: it holds nothing up, and is told whole or not
+// at all.
+bool TellsItself(pid_t pid, const std::string& ask, Duration limit,
+                 const std::function<void(std::string_view)>& put) {
+  constexpr Duration kPatience{1'000};
+  std::string text;
+  const bool whole =
+      AskWorker(ask, pid, "stacks", kMaxToolBytes, Clock::now() + std::min(limit, kPatience),
+                [&](std::string_view part) { text += part; });
+  if (whole) {
+    put("-- told by itself:\n" + text);
+  } else if (!ask.empty() && ::access(ask.c_str(), F_OK) == 0) {
+    put("(it did not answer in time: something holds its interpreter)\n");
+  }
+  return whole;
+}
+
 // As RunTool. A tool that was killed may have left the stop behind with which it took hold, or one
 // that is to come; SIGCONT ends both.
 bool Hold(pid_t pid, const std::vector<fs::path>& threads, bool live,
@@ -264,12 +282,12 @@ bool Hold(pid_t pid, const std::vector<fs::path>& threads, bool live,
 
 }  // namespace
 
-bool DumpStacks(pid_t pid, Duration limit, bool live,
-                const std::function<void(std::string_view)>& put) {
+StacksFound DumpStacks(pid_t pid, Duration limit, bool live, const std::string& ask,
+                       const std::function<void(std::string_view)>& put) {
   const Clock::time_point deadline = Clock::now() + limit;
   const std::vector<fs::path> threads = ThreadsOf(pid);
   if (threads.empty()) {
-    return false;
+    return StacksFound::kNoProcess;
   }
   if (live) {
     HearGivenUp();
@@ -279,30 +297,31 @@ bool DumpStacks(pid_t pid, Duration limit, bool live,
   for (const fs::path& thread : threads) {
     put(KernelView(thread));
   }
-  if (const std::string why = live ? WhyHandsOff(threads) : ""; !why.empty()) {
-    put("(no debugger is used: " + why + ")\n");
-    return true;
+  const std::string hands_off = WhyHandsOff(threads);
+  if (hands_off.empty() && TellsItself(pid, ask, limit, put)) {
+    return StacksFound::kAll;
+  }
+  if (live && !hands_off.empty()) {
+    put("(no debugger is used: " + hands_off + ")\n");
+    return StacksFound::kAll;
+  }
+  const bool python = IsPython(pid);
+  const std::string name = python ? "py-spy" : "gdb";
+  const std::string tool = given_up == 0 ? FindInPath(name) : "";
+  if (tool.empty()) {
+    put("(" + name + " is not in PATH: this is all that is known)\n");
+    return python && hands_off.empty() ? StacksFound::kKernelsOnly : StacksFound::kAll;
   }
   ::unsetenv("DEBUGINFOD_URLS");  // gdb would ask a network for symbols.
   const std::string number = std::to_string(pid);
-  const std::string py_spy = IsPython(pid) ? FindInPath("py-spy") : "";
-  if (!py_spy.empty()) {
-    put("-- py-spy:\n");
-    if (Hold(pid, threads, live, {py_spy, "dump", "--pid", number}, deadline, put)) {
-      return true;
-    }
-  }
-  const std::string gdb = FindInPath("gdb");
-  if (!gdb.empty() && given_up == 0) {
-    put("-- gdb:\n");
-    Hold(pid, threads, live,
-         {gdb, "-nx", "-nw", "-batch", "-p", number, "-ex", "thread apply all backtrace 60"},
-         deadline, put);
-  }
-  if (py_spy.empty() && gdb.empty()) {
-    put("(neither gdb nor, for Python, py-spy is in PATH: this is all that is known)\n");
-  }
-  return true;
+  put("-- " + name + ":\n");
+  const bool told =
+      Hold(pid, threads, live,
+           python ? std::vector<std::string>{tool, "dump", "--pid", number}
+                  : std::vector<std::string>{tool, "-nx", "-nw", "-batch", "-p", number, "-ex",
+                                             "thread apply all backtrace 60"},
+           deadline, put);
+  return python && !told && hands_off.empty() ? StacksFound::kKernelsOnly : StacksFound::kAll;
 }
 
 }  // namespace ddprun

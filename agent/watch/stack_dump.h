@@ -1,10 +1,11 @@
-// Where every thread of a process stands, as text: what the kernel says, then py-spy (Python) or
-// gdb where one of them is installed.
+// Where every thread of a process stands, as text: what the kernel says; then of Python what it
+// says itself where ddprun's package watches it, else py-spy where that is installed; of anything
+// else gdb. (gdb takes 14 to 22 s to read torch, and knows no frame of Python.)
 //
-// For a process of its own (`ddprun stacks`), since it blocks: on /proc, and on the tools, which
-// get `limit` at most and are killed then. Bounded: kMaxThreads threads and kMaxToolBytes bytes.
-// Never changes the process, but for the moment in which a tool holds it. A process that is to go
-// on
+// For a process of its own (`ddprun stacks`), since it blocks: on /proc, on the process, and on the
+// tools, which get `limit` at most and are killed then. Bounded: kMaxThreads threads and
+// kMaxToolBytes bytes. Never changes the process, but for the moment in which a tool holds it. A
+// process that is to go on
 // (`live`) is held by no tool while it is stopped or waits in the kernel where nothing wakes it: a
 // tool that is killed there could leave it stopped for ever. One that was stopped so is continued.
 #pragma once
@@ -22,8 +23,15 @@ namespace ddprun {
 inline constexpr std::size_t kMaxThreads = 256;
 inline constexpr std::size_t kMaxToolBytes = 256 * 1024;
 
-// Calls `put` with each part as soon as it is known, the kernel's first. False: no such process.
-bool DumpStacks(pid_t pid, Duration limit, bool live,
-                const std::function<void(std::string_view)>& put);
+enum class StacksFound {
+  kAll,
+  kKernelsOnly,  // A Python that runs, but whose frames nobody tells: its interpreter may be held.
+  kNoProcess,
+};
+
+// Calls `put` with each part as soon as it is known, the kernel's first. `ask`: worker_answer.h's
+// socket; empty: none.
+StacksFound DumpStacks(pid_t pid, Duration limit, bool live, const std::string& ask,
+                       const std::function<void(std::string_view)>& put);
 
 }  // namespace ddprun

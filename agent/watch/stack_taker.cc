@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <mutex>
 #include <utility>
@@ -69,9 +70,10 @@ class StackTaker::State : public std::enable_shared_from_this<State> {
  public:
   State(Loop& loop, std::string program) : loop_(loop), program_(std::move(program)) {}
 
-  void Take(std::vector<StackJob> jobs, Duration limit, std::function<void()> done) {
+  void Take(std::vector<StackJob> jobs, Duration limit, Done done) {
     Forget();
     jobs_ = std::move(jobs);
+    codes_.assign(jobs_.size(), -1);
     limit_ = limit;
     done_ = std::move(done);
     loop_.Post([weak = weak_from_this(), round = round_] {
@@ -97,21 +99,26 @@ class StackTaker::State : public std::enable_shared_from_this<State> {
   void Next() {
     while (running_ < kAtOnce && started_ < jobs_.size()) {
       ++running_;
-      Run(jobs_[started_++]);
+      Run(started_++);
     }
     if (running_ == 0 && started_ == jobs_.size() && done_) {
-      std::exchange(done_, nullptr)();
+      std::exchange(done_, nullptr)(codes_);
     }
   }
 
-  void Run(const StackJob& job) {
+  void Run(std::size_t at) {
+    const StackJob& job = jobs_[at];
+    const auto code = std::make_shared<std::atomic<int>>(-1);
     const auto child = std::make_shared<Child>(job.live);
     children_.push_back(child);
     loop_.RunBounded(  // It keeps its limit itself, and then has something to write.
         2 * limit_,
-        [child, spec = SpecOf(job), output = job.output] { RunToEnd(spec, *child, output); },
-        [weak = weak_from_this(), round = round_](bool) {
+        [child, code, spec = SpecOf(job), output = job.output] {
+          *code = RunToEnd(spec, *child, output);
+        },
+        [weak = weak_from_this(), round = round_, code, at](bool) {
           if (const auto self = weak.lock(); self && self->round_ == round) {
+            self->codes_[at] = *code;
             --self->running_;
             self->Next();
           }
@@ -119,9 +126,9 @@ class StackTaker::State : public std::enable_shared_from_this<State> {
   }
 
   // On a thread, which stays for as long as the child, which would die with it (PDEATHSIG). Whoever
-  // sweeps up the generation takes its status.
-  static void RunToEnd(const WorkerSpec& spec, Child& running,
-                       const std::shared_ptr<UniqueFd>& output) {
+  // sweeps up the generation takes its status. Its exit code; -1: it has none.
+  static int RunToEnd(const WorkerSpec& spec, Child& running,
+                      const std::shared_ptr<UniqueFd>& output) {
     const UniqueFd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
     const int out = output ? output->get() : nothing.get();
     const Result<LaunchedWorker> child =
@@ -129,7 +136,7 @@ class StackTaker::State : public std::enable_shared_from_this<State> {
                 : SystemError("open", "/dev/null", errno);
     if (!child) {
       Log(LogLevel::kWarning, child.error().message);
-      return;
+      return -1;
     }
     running.Began(child->pidfd.get());
     siginfo_t ended{};
@@ -138,6 +145,7 @@ class StackTaker::State : public std::enable_shared_from_this<State> {
            errno == EINTR) {
     }
     running.Ended();
+    return ended.si_code == CLD_EXITED ? ended.si_status : -1;
   }
 
   WorkerSpec SpecOf(const StackJob& job) const {
@@ -152,6 +160,12 @@ class StackTaker::State : public std::enable_shared_from_this<State> {
     if (job.live) {
       spec.command.argv.push_back("--live");
     }
+    if (!job.ask.empty()) {
+      spec.command.argv.insert(spec.command.argv.end(), {"--ask", job.ask});
+    }
+    if (!job.recorder.empty()) {
+      spec.command.argv.insert(spec.command.argv.end(), {"--recorder", job.recorder.native()});
+    }
     if (!job.also.empty()) {
       spec.command.argv.insert(spec.command.argv.end(), {"--also", job.also.native()});
     }
@@ -164,7 +178,8 @@ class StackTaker::State : public std::enable_shared_from_this<State> {
   const std::string program_;
   std::vector<StackJob> jobs_;
   Duration limit_{0};
-  std::function<void()> done_;
+  Done done_;
+  std::vector<int> codes_;
   std::vector<std::shared_ptr<Child>> children_;  // Shared with their threads.
   std::size_t running_ = 0;
   std::size_t started_ = 0;
@@ -178,7 +193,7 @@ StackTaker::~StackTaker() {
   state_->Forget();
 }
 
-void StackTaker::Take(std::vector<StackJob> jobs, Duration limit, std::function<void()> done) {
+void StackTaker::Take(std::vector<StackJob> jobs, Duration limit, Done done) {
   state_->Take(std::move(jobs), limit, std::move(done));
 }
 

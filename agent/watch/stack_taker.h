@@ -26,7 +26,9 @@ struct StackJob {
   std::filesystem::path file;  // Made anew, mode 0600. Empty: `output`.
   std::filesystem::path also;  // Appended to it too where this file exists: the worker's stderr.
   std::shared_ptr<UniqueFd> output = nullptr;
-  bool live = false;  // It is to go on: --live.
+  bool live = false;                    // It is to go on: --live.
+  std::string ask = {};                 // The socket on which it tells of itself; empty: none.
+  std::filesystem::path recorder = {};  // What torch recorded goes here; empty: nowhere.
 };
 
 class StackTaker {
@@ -38,8 +40,10 @@ class StackTaker {
   StackTaker& operator=(const StackTaker&) = delete;
 
   // `done` comes on the loop, later, once all have been tried, unless Take or Forget is called
-  // before. Each gets `limit` at most.
-  void Take(std::vector<StackJob> jobs, Duration limit, std::function<void()> done);
+  // before: with the exit code of each, in the order given; -1 where there is none. Each gets
+  // `limit` at most.
+  using Done = std::function<void(const std::vector<int>&)>;
+  void Take(std::vector<StackJob> jobs, Duration limit, Done done);
 
   // `done` never comes.
   void Forget();

@@ -106,6 +106,31 @@ std::vector<KeptOutput::Past> KeptOutput::PastOnes(const ErrandWish& wish) const
   return all;
 }
 
+std::string KeptOutput::LastOf(std::uint32_t local_rank, std::size_t most) const {
+  std::string text;
+  if (local_rank >= workers_.size()) {
+    return text;
+  }
+  const Worker& worker = workers_[local_rank];
+  for (const Past& past : worker.past) {
+    text += std::string(past.of == ErrandStream::kErr ? "(its stderr" : "(its stdout") +
+            " goes past ddprun, to " +
+            (past.file.empty() ? "the terminal" : "'" + past.file.native() + "'") + ")\n";
+  }
+  std::size_t bytes = 0;
+  auto first = worker.records.end();
+  while (first != worker.records.begin() && bytes < most &&
+         std::prev(first)->record.generation == generation_) {
+    bytes += (--first)->record.text.size();
+  }
+  for (; first != worker.records.end(); ++first) {
+    const std::size_t too_much = bytes > most ? bytes - most : 0;
+    text += first->record.text.substr(std::min(too_much, first->record.text.size()));
+    bytes = most;
+  }
+  return text;
+}
+
 std::set<std::uint32_t> KeptOutput::ForgottenAfter(std::uint64_t after,
                                                    const ErrandWish& wish) const {
   std::set<std::uint32_t> ranks;

@@ -52,6 +52,8 @@ class KeptOutput {
   };
   // Of this generation's workers.
   std::vector<Past> PastOnes(const ErrandWish& wish) const;
+  // What this generation's worker printed last, both streams as they came; `most` bytes of it.
+  std::string LastOf(std::uint32_t local_rank, std::size_t most) const;
   // Those ranks of whose records after number `after` some have made room already.
   std::set<std::uint32_t> ForgottenAfter(std::uint64_t after, const ErrandWish& wish) const;
 

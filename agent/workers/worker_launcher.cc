@@ -75,6 +75,9 @@ bool WorkerSetup::Apply() {
     errno = ESRCH;
     return false;
   }
+  // Where Yama lets nobody look at a process but its ancestors, the agent's tools may. Elsewhere
+  // the kernel refuses, and that is no matter.
+  (void)::prctl(PR_SET_PTRACER, agent, 0, 0, 0);
   step = "bind to its CPUs";
   if (cpus != nullptr && ::syscall(SYS_sched_setaffinity, 0, cpus->size() * sizeof(unsigned long),
                                    cpus->data()) != 0) {

@@ -206,6 +206,9 @@ void AddEnding(CLI::App& app, RawFlags& raw) {
                "workers restarted. Progress is STEP= or PHASE= on DDPRUN_NOTIFY_SOCKET, else, with "
                "ddprun's Python package or --preload, torch's collectives. 30, 90s, 5m; 0: "
                "never (docs/writing-a-worker.md)");
+  ending.Value("--on-hang", raw.on_hang, "restart|fail|observe",
+               "What follows from a hang: a restart, charged like a failure; the run's end, with "
+               "124; or nothing but the word of it, its evidence and an event");
   ending.Value("--progress-from", raw.progress_from, "REGEX|auto",
                "Read the workers' progress from what they print: the first group of REGEX is the "
                "step of the rank that printed it, as 'step[ =:]+(\\d+)'; auto: the bars and lines "

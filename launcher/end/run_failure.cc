@@ -9,6 +9,7 @@
 
 #include "agent/generation.h"
 #include "agent/watch/error_file.h"
+#include "agent/watch/evidence_bundle.h"
 #include "common/exit_code.h"
 #include "common/files.h"
 #include "common/log.h"
@@ -42,13 +43,11 @@ FailedWorker ToFailed(std::uint32_t rank, std::uint32_t local_rank, std::int64_t
   return worker;
 }
 
-// Where it stood when it hung. `own_rank`: as the attempt's directory counts, from this agent's
-// first.
-void AddStacks(FailedWorker& worker, const LastAttempt& attempt, std::uint32_t own_rank,
-               bool stays) {
+// Where it stood when it hung. `place`: where bundles are; empty: nowhere.
+void AddStacks(FailedWorker& worker, const LastAttempt& attempt, const fs::path& place) {
   std::error_code ignored;
-  const fs::path file = attempt.directory / std::to_string(own_rank) / kStacksFile;
-  worker.stacks = stays && fs::exists(file, ignored) ? file.native() : "";
+  const fs::path file = RankFile(BundleOf(place, attempt.generation), worker.rank, kStacksFile);
+  worker.stacks = !place.empty() && fs::exists(file, ignored) ? file.native() : "";
 }
 
 // Where the scheduler started an agent for each worker, theirs are not counted from 0.
@@ -57,7 +56,7 @@ std::uint32_t FirstLocalRank(const LaunchConfig& config) {
 }
 
 FailureFacts Gather(const Exit& exit, const LaunchConfig& config, const LastAttempt& attempt,
-                    bool stays) {
+                    bool stays, const fs::path& place) {
   const WorkerFailure& root = *exit.finish->root;
   FailureFacts facts;
   facts.program = config.program;
@@ -80,10 +79,10 @@ FailureFacts Gather(const Exit& exit, const LaunchConfig& config, const LastAtte
     if (ended.rank != root.rank || ended.pid != root.pid || root.host != host) {
       facts.others.push_back(ToFailed(ended.rank, FirstLocalRank(config) + ended.local_rank,
                                       ended.pid, host, ended.status, ended.details));
-      AddStacks(facts.others.back(), attempt, ended.local_rank, stays);
+      AddStacks(facts.others.back(), attempt, place);
       continue;
     }
-    AddStacks(facts.root, attempt, ended.local_rank, stays);
+    AddStacks(facts.root, attempt, place);
     facts.ran = ended.ran;
     const fs::path log = attempt.directory / std::to_string(ended.local_rank) / "stderr.log";
     std::error_code ignored;
@@ -138,8 +137,8 @@ void CopyErrorFile(const WorkerFailure& root, const LaunchConfig& config,
 
 // Asks the disks, which may hang, and writes to them.
 FailureFacts AskDisks(const Exit& exit, const LaunchConfig& config, const LastAttempt& attempt,
-                      const fs::path& directory, bool stays) {
-  FailureFacts found = Gather(exit, config, attempt, stays);
+                      const fs::path& directory, bool stays, const fs::path& place) {
+  FailureFacts found = Gather(exit, config, attempt, stays, place);
   if (stays) {
     const Result<void> written =
         WriteWhole(directory / "failure.json", FailureJson(found), /*mode=*/0644);
@@ -182,8 +181,9 @@ void ReportFailure(Loop& loop, const Exit& exit, const LaunchConfig& config,
   const bool stays = !directory.temporary();
   loop.RunBounded(
       kDiskLimit,
-      [found, exit, config, attempt, stays, path = directory.path()] {
-        *found = AskDisks(exit, config, attempt, path, stays);
+      [found, exit, config, attempt, stays, path = directory.path(),
+       evidence = EvidencePlace(config.run_dir, directory)] {
+        *found = AskDisks(exit, config, attempt, path, stays, evidence);
       },
       [found, exit, config, attempt, stays, place = directory.path().native(),
        done = std::move(done)](bool in_time) {
@@ -196,7 +196,7 @@ void ReportFailure(Loop& loop, const Exit& exit, const LaunchConfig& config,
           Log(LogLevel::kError, "logs are in " + place);
         }
         LogReport(LogLevel::kError,
-                  FormatFailureReport(in_time ? *found : Gather(exit, config, attempt, false)));
+                  FormatFailureReport(in_time ? *found : Gather(exit, config, attempt, false, {})));
         done();
       });
 }

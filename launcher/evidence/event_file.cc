@@ -161,11 +161,15 @@ EventFile::EventFile(Loop& loop, std::filesystem::path directory)
 
 EventFile::~EventFile() = default;
 
-void EventFile::Keep(const RunId& run_id, const RunEvent& event) {
+std::string EventLineOf(const RunId& run_id, const RunEvent& event) {
   OrderedJson json;
   json["run_id"] = run_id;
   json.update(EventInJson(event));
-  EventLine line{{run_id, event.mark()}, JsonText(json) + "\n"};
+  return JsonText(json) + "\n";
+}
+
+void EventFile::Keep(const RunId& run_id, const RunEvent& event) {
+  EventLine line{{run_id, event.mark()}, EventLineOf(run_id, event)};
   {
     const std::lock_guard lock(shared_->mutex);
     if (shared_->bytes + line.text.size() > kMostWaiting) {

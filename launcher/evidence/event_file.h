@@ -21,6 +21,9 @@
 
 namespace ddprun {
 
+// As it stands in the file, with its end.
+std::string EventLineOf(const RunId& run_id, const RunEvent& event);
+
 class EventFile {
  public:
   static constexpr std::size_t kMostBytes = std::size_t{8} << 20;

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <utility>
 
+#include "agent/watch/evidence_bundle.h"
 #include "common/files.h"
 #include "common/log.h"
 #include "launcher/evidence/run_files.h"
@@ -31,7 +32,6 @@ constexpr std::array<std::string_view, 6> kWorkerFiles{
     "stacks.txt", "filtered_stdout.log", "filtered_stderr.log"};
 constexpr std::size_t kMostEntries = 200'000;  // Looked at, of one directory.
 constexpr std::size_t kMostNamed = 1'000;      // Of what is left out.
-constexpr std::size_t kMostRun = 64;
 
 struct Finding {
   std::size_t directory = 0;
@@ -40,6 +40,23 @@ struct Finding {
   std::int64_t mtime = 0;
   bool log = false;
 };
+
+// evidence-<generation>/ and what ddprun puts there (agent/watch/evidence_bundle.h).
+bool IsBundle(std::string_view name) {
+  const std::string_view prefix = kBundlePrefix;
+  return name.starts_with(prefix) && name.size() > prefix.size() &&
+         std::ranges::all_of(name.substr(prefix.size()),
+                             [](char c) { return c >= '0' && c <= '9'; });
+}
+
+bool IsOfBundle(const std::string& name) {
+  const bool of_rank = name.starts_with("rank-") &&
+                       (name.ends_with(".stacks.txt") || name.ends_with(".collectives.json") ||
+                        name.ends_with(".lines.txt"));
+  return AsFileName(name) == name &&
+         (name == "verdict.txt" || name == kStateFile || name == "events.jsonl" || of_rank ||
+          (name.starts_with("node-") && name.ends_with(".txt")));
+}
 
 class Gatherer {
  public:
@@ -133,7 +150,7 @@ class Gatherer {
     const bool a_rank =
         !name.empty() && std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; });
     if (S_ISDIR(info.st_mode) &&
-        (depth == 0 ? name.starts_with("attempt_") && AsFileName(name) == name
+        (depth == 0 ? (name.starts_with("attempt_") && AsFileName(name) == name) || IsBundle(name)
                     : depth == 1 && a_rank)) {
       const UniqueFd inner(
           ::openat(fd, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
@@ -142,7 +159,9 @@ class Gatherer {
       return;
     }
     const bool ours = depth == 0 ? std::ranges::find(kOwnFiles, name) != kOwnFiles.end()
-                                 : std::ranges::find(kWorkerFiles, name) != kWorkerFiles.end();
+                      : below.starts_with(kBundlePrefix)
+                          ? IsOfBundle(name)
+                          : std::ranges::find(kWorkerFiles, name) != kWorkerFiles.end();
     if (!S_ISREG(info.st_mode)) {
       LeaveOut(NameOf(directory, full), "no ordinary file");
     } else if (!ours) {
@@ -262,16 +281,6 @@ class Gatherer {
 };
 
 }  // namespace
-
-std::string AsFileName(const std::string& name) {
-  std::string safe = name.substr(0, kMostRun);
-  for (char& c : safe) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                       c == '.' || c == '_' || c == '-';
-    c = plain ? c : '_';
-  }
-  return safe.empty() || safe.starts_with('.') ? "_" + safe : safe;
-}
 
 Result<Archived> ArchiveRun(const ArchiveWish& wish, TarGz& archive, const ArchiveBounds& bounds) {
   Gatherer gatherer(wish, bounds);

@@ -3,6 +3,7 @@
 //
 //   <root>/report.html ...            what was made just now
 //   <root>/[<directory>/]state.json   events, trace, failure: kOwnFiles of the directory
+//   <root>/[<directory>/]evidence-4/...         all of a bundle
 //   <root>/[<directory>/]attempt_0/3/stderr.log   and what else a worker's directory has of
 //   ddprun's <root>/MANIFEST                   what is in it, what is not, and why
 //
@@ -48,8 +49,5 @@ struct Archived {
 
 // kInvalid: a directory is none. Any other error: the archive cannot be written.
 Result<Archived> ArchiveRun(const ArchiveWish& wish, TarGz& archive, const ArchiveBounds& bounds);
-
-// As a part of a file's name: what is no letter, digit, '.', '_' or '-' becomes '_'.
-std::string AsFileName(const std::string& name);
 
 }  // namespace ddprun

@@ -193,11 +193,5 @@ TEST(TarHeader, CutsALongNameAtASlash) {
   EXPECT_FALSE(TarHeader(std::string(200, 'd') + "/" + std::string(90, 'f'), 8, 0));
 }
 
-TEST(AsFileName, KeepsNothingThatAShellOrAPathUnderstands) {
-  EXPECT_EQ(AsFileName("../a b;$(c)\n"), "_.._a_b___c__");
-  EXPECT_EQ(AsFileName(""), "_");
-  EXPECT_EQ(AsFileName(std::string(500, 'x')).size(), 64u);
-}
-
 }  // namespace
 }  // namespace ddprun

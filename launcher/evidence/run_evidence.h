@@ -1,5 +1,5 @@
-// All that a run leaves in its directory while it is served here: events.jsonl, and the files of
-// what it looks like (run_files.h).
+// All that a run leaves in its directory while it is served here: events.jsonl, the files of what
+// it looks like (run_files.h), and what it looked like when it hung or failed (run_bundle.h).
 //
 // Decides nothing: one is told what the other is. On the loop, but for Finish.
 #pragma once
@@ -8,6 +8,7 @@
 #include <string>
 
 #include "launcher/evidence/event_file.h"
+#include "launcher/evidence/run_bundle.h"
 #include "launcher/evidence/run_files.h"
 #include "rendezvous/driver.h"
 
@@ -21,16 +22,20 @@ class RunEvidence {
 
   // From now on this server's runs; it outlives this, or ServerWent is called before.
   void ServerCame(CoordinatorDriver& server);
-  void ServerWent() { files_.Stop(); }
+  void ServerWent() {
+    files_.Stop();
+    bundle_.Stop();
+  }
 
   // The loop has ended, and the server has not yet.
   void LookLast() { files_.LookLast(); }
-  // The server has ended too. Both wait for the disk, `limit` each.
+  // The server has ended too. All wait for the disk, `limit` each.
   void Finish(Duration limit);
 
  private:
   EventFile events_;
   RunFiles files_;
+  RunBundle bundle_;
 };
 
 }  // namespace ddprun

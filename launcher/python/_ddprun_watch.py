@@ -1,10 +1,16 @@
-"""Tells ddprun's agent how far a worker is that tells no step itself: how many collectives torch has begun.
+"""Tells ddprun's agent how far a worker is that tells no step itself, and where it stands when asked.
 
 ddprun.pth imports this at each start of an interpreter, and so does a template of workers
-(docs/recovery.md). It acts in workers of worlds of two or more that load torch.distributed, and there
-it is one thread that looks at torch's own counters once a second (some 50 us) and sends a datagram when
-they have changed (COLLECTIVES, docs/writing-a-worker.md). It touches neither tensors nor groups, starts
-nothing in the worker's children, and ends before the interpreter does. DDPRUN_WATCH=0 turns it off.
+(docs/recovery.md). It acts in workers that load torch.distributed, and there it is one thread that
+
+- in worlds of two or more looks at torch's own counters once a second (some 50 us) and sends a datagram
+  when they have changed (COLLECTIVES, docs/writing-a-worker.md); before the first collective it says
+  for how long nothing of the worker has moved (STILL_USEC);
+- answers on a socket beside the worker's notify socket, in a directory that only this user may enter:
+  `stacks` with the stacks of all Python threads, `collectives` with what torch recorded of the last ones.
+
+It touches neither tensors nor groups, starts nothing in the worker's children, and ends before the
+interpreter does. DDPRUN_WATCH=0 turns it off.
 """
 
 import os
@@ -12,20 +18,23 @@ import sys
 
 _EACH = 1.0  # Seconds.
 _POINT_TO_POINT = ("send", "recv", "isend", "irecv", "batch_isend_irecv")  # NCCL counts none of these.
+_BUSY = 2  # Clock ticks in a second: what threads that only look around now and then stay below.
 _begun = False  # An interpreter may find ddprun.pth twice.
+
+
+def _tellers(module):
+    tellers = [getattr(module, "_dump_fr_trace_json", None)]
+    cuda = getattr(sys.modules["torch"], "cuda", None)
+    if cuda is not None and cuda.is_initialized():
+        tellers.append(getattr(module, "_dump_nccl_trace_json", None))
+    return [tell for tell in tellers if tell is not None]
 
 
 def _status(module):
     """The state of torch's process groups, as its recorders tell it without their entries."""
     import json
-    torch = sys.modules["torch"]
-    tellers = [getattr(module, "_dump_fr_trace_json", None)]
-    cuda = getattr(torch, "cuda", None)
-    if cuda is not None and cuda.is_initialized():
-        tellers.append(getattr(module, "_dump_nccl_trace_json", None))
-    for tell in tellers:
-        if tell is not None:
-            yield from json.loads(tell(includeCollectives=False)).get("pg_status", {}).items()
+    for tell in _tellers(module):
+        yield from json.loads(tell(includeCollectives=False)).get("pg_status", {}).items()
 
 
 def _operations():
@@ -54,14 +63,17 @@ def _look(module):
 
 
 def _place():
-    """Where the main thread stands, and whether that is in a send or receive."""
+    """Where the main thread stands, and in which of torch.distributed's own waits: "send", "join" or ""."""
     frame = sys._current_frames().get(_main_thread())
     at = frame and (frame.f_code, frame.f_lasti)
     while frame is not None:
-        if frame.f_code.co_name in _POINT_TO_POINT and frame.f_code.co_filename.endswith("distributed_c10d.py"):
-            return at, True
+        if frame.f_code.co_filename.endswith("distributed_c10d.py"):
+            if frame.f_code.co_name in _POINT_TO_POINT:
+                return at, "send"
+            if frame.f_code.co_name == "init_process_group":
+                return at, "join"
         frame = frame.f_back
-    return at, False
+    return at, ""
 
 
 def _main_thread():
@@ -69,47 +81,178 @@ def _main_thread():
     return threading.main_thread().ident
 
 
-def _watch(address, stop):
+def _children(pid, most=64):
+    found = []
+    todo = [str(pid)]
+    while todo and len(found) < most:
+        pid = todo.pop()
+        try:
+            for task in os.listdir(f"/proc/{pid}/task"):
+                with open(f"/proc/{pid}/task/{task}/children", encoding="ascii") as children:
+                    todo += (below := children.read().split())
+                    found += below
+        except OSError:
+            continue
+    return found[:most]
+
+
+def _life():
+    """What changes where this process or its children get on: how often their main threads waited in the
+    kernel, and the clock ticks that all of their threads took."""
+    waits, ticks = [], 0
+    for pid in [os.getpid()] + _children(os.getpid()):
+        try:
+            with open(f"/proc/{pid}/task/{pid}/status", encoding="utf-8", errors="replace") as status:
+                waits.append((pid, [line for line in status if "ctxt_switches" in line]))
+            with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stat:
+                ticks += sum(int(field) for field in stat.read().rpartition(")")[2].split()[11:13])
+        except OSError:
+            waits.append((pid, []))
+    return waits, ticks
+
+
+def _stacks():
+    """As py-spy prints them: of each Python thread the innermost frame first."""
+    import threading
+    me, main = threading.get_ident(), _main_thread()
+    threads = dict(getattr(threading, "_active", {}))  # Not enumerate(): whoever hangs may hold its lock.
+    lines = []
+    for ident, frame in sorted(sys._current_frames().items(), key=lambda one: one[0] != main):
+        if ident == me:
+            continue
+        thread = threads.get(ident)
+        name = "MainThread" if ident == main else str(getattr(thread, "name", "")).replace("\n", " ")
+        lines.append(f'Thread {getattr(thread, "native_id", None) or ident}: "{name[:100]}"')
+        for _ in range(100):
+            if frame is None:
+                break
+            lines.append(f"    {frame.f_code.co_name} ({frame.f_code.co_filename}:{frame.f_lineno})")
+            frame = frame.f_back
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _recorded():
+    """What torch's recorders have of the last collectives: JSON, a line each."""
+    module = sys.modules.get("torch._C._distributed_c10d")
+    told = [tell() for tell in _tellers(module)] if module is not None else []
+    return "\n".join(one.decode(errors="replace") if isinstance(one, bytes) else one for one in told)
+
+
+def _answer(listener):
+    connection, _ = listener.accept()
+    with connection:
+        connection.settimeout(2)  # Who asks and does not read holds up nothing but this thread.
+        try:
+            asked = connection.recv(32)
+            if asked == b"stacks":
+                connection.sendall(_stacks().encode(errors="replace"))
+            elif asked == b"collectives":
+                connection.sendall(_recorded().encode(errors="replace"))
+        except Exception:
+            pass  # Who asked is told nothing, or not all.
+
+
+def _listen(path):
+    """None: the path is too long for a socket, or taken."""
     import socket
-    told, before = (0, 0, False), None
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as agent:
-        while not stop.wait(_EACH):
-            module = sys.modules.get("torch._C._distributed_c10d")
-            if module is None:
-                continue
-            begun, of_all, open_ones = _look(module)
-            place, sends = _place()
-            # Who moves on while a collective of its own is under way does not wait for it.
-            seen = (0, 0, False) if sends else (begun, of_all, open_ones and place == before)
-            before = place
-            if seen == told:
-                continue
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        listener.bind(path)
+        os.chmod(path, 0o600)
+        listener.listen(4)
+        return listener
+    except OSError:
+        listener.close()
+        return None
+
+
+class _Watcher:
+    """What its one thread knows."""
+
+    def __init__(self, address):
+        import socket
+        self.address = address
+        self.counts = os.environ.get("WORLD_SIZE", "1") != "1"
+        self.told, self.place, self.life, self.moved = None, None, None, 0.0
+        self.agent = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+
+    def look(self):
+        import time
+        module = sys.modules.get("torch._C._distributed_c10d")
+        if not self.counts:
+            return
+        begun, of_all, open_ones = _look(module) if module is not None else (0, 0, False)
+        place, within = _place()
+        # Who moves on while a collective of its own is under way does not wait for it.
+        seen = (0, 0, False) if within == "send" else (begun, of_all, open_ones and place == self.place)
+        text = b"COLLECTIVES=%d\nWORLD_COLLECTIVES=%d\nIN_COLLECTIVE=%d"
+        if begun == 0 and within != "send":
+            # Whoever waits for the others in torch's store wakes up now and then.
+            if place != self.place if within == "join" else self.is_alive(place):
+                self.moved = time.monotonic()
+            seen = (0, 0, within == "join" and place == self.place, (time.monotonic() - self.moved) * 1e6)
+            text += b"\nSTILL_USEC=%d"
+        self.place = place
+        if seen != self.told and self.tell(text % seen):
+            self.told = seen
+            self.counts = within != "send"  # From there on its collectives say too little of it.
+
+    def is_alive(self, place):
+        before, self.life = self.life, _life()
+        return (before is None or place != self.place or self.life[0] != before[0]
+                or self.life[1] - before[1] >= _BUSY)
+
+    def tell(self, text):
+        import socket
+        try:
+            self.agent.sendto(text, socket.MSG_DONTWAIT, self.address)
+            return True
+        except OSError:
+            return False  # A full or vanished agent must not disturb training.
+
+
+def _watch(address, stop):
+    import select
+    import time
+    watcher = _Watcher(address)
+    listener = _listen(address + ".ask")
+    poll = select.poll()
+    poll.register(stop, select.POLLIN)
+    if listener is not None:
+        poll.register(listener, select.POLLIN)
+    due = time.monotonic()  # At once: whoever is stopped in its first second was heard of.
+    while True:
+        ready = [fd for fd, _ in poll.poll(max(0.0, due - time.monotonic()) * 1000 + 1)]
+        if stop.fileno() in ready:
+            return
+        if listener is not None and listener.fileno() in ready:
+            _answer(listener)
+        if time.monotonic() >= due:
+            due = time.monotonic() + _EACH
             try:
-                agent.sendto(b"COLLECTIVES=%d\nWORLD_COLLECTIVES=%d\nIN_COLLECTIVE=%d" % seen,
-                             socket.MSG_DONTWAIT, address)
-                told = seen
-            except OSError:
-                continue  # A full or vanished agent must not disturb training.
-            if sends:
-                return  # From here on its collectives say too little of it.
+                watcher.look()
+            except Exception:
+                watcher.counts = False  # Another torch than those that this knows: no say, and no harm.
 
 
 def _watch_quietly(address, stop):
     try:
         _watch(address, stop)
     except Exception:
-        pass  # Another torch than those that this knows: no say, and no harm.
+        pass
 
 
 def _start(address):
     import atexit
+    import socket
     import threading
     os.environ["DDPRUN_WATCHED"] = f"{os.getpid()} {address}"  # Its children are not the worker.
-    stop = threading.Event()
+    stop, ours = socket.socketpair()
     thread = threading.Thread(target=_watch_quietly, args=(address, stop), name="ddprun-watch", daemon=True)
 
     def end():
-        stop.set()
+        ours.send(b".")  # Closing it would not do: children hold it too.
         thread.join(1)
     atexit.register(end)
     thread.start()
@@ -133,7 +276,7 @@ def begin():
     global _begun
     address = os.environ.get("DDPRUN_NOTIFY_SOCKET")
     pid, _, watched = os.environ.get("DDPRUN_WATCHED", "").partition(" ")
-    if (_begun or not address or os.environ.get("WORLD_SIZE", "1") == "1" or os.environ.get("DDPRUN_WATCH") == "0"
+    if (_begun or not address or os.environ.get("DDPRUN_WATCH") == "0"
             or (watched == address and pid != str(os.getpid()))):
         return
     _begun = True

@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "agent/watch/stack_dump.h"
+#include "agent/watch/worker_answer.h"
 #include "agent/workers/process_tree.h"
 #include "common/files.h"
 
@@ -15,6 +16,23 @@ namespace ddprun {
 namespace {
 
 constexpr std::size_t kMaxProcesses = 32;  // A worker's helpers: data loaders.
+constexpr std::size_t kMaxRecorded = std::size_t{16} << 20;
+constexpr Duration kRecorderLimit{2'000};
+constexpr int kFramesUnknown = 3;
+
+void WriteRecorded(const std::string& ask, pid_t pid, const std::string& path) {
+  std::string text;
+  const bool whole = AskWorker(ask, pid, "collectives", kMaxRecorded,
+                               std::chrono::steady_clock::now() + kRecorderLimit,
+                               [&](std::string_view part) { text += part; });
+  if (!whole) {
+    return;
+  }
+  const Result<UniqueFd> file = OpenOrdinary(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  if (file) {
+    (void)WriteAll(file->get(), text, path);
+  }
+}
 
 }  // namespace
 
@@ -48,9 +66,17 @@ int PrintStacks(const StacksRequest& request) {
     for (const pid_t process : processes) {
       const auto left = std::chrono::ceil<Duration>(deadline - std::chrono::steady_clock::now());
       put("-- process " + std::to_string(process) + ":\n");
-      if (!DumpStacks(process, std::max(left, Duration{0}), request.live, put)) {
+      const bool own = process == pid;
+      const std::string ask = !own ? "" : request.ask.empty() ? AskSocketOf(pid) : request.ask;
+      const StacksFound found =
+          DumpStacks(process, std::max(left, Duration{0}), request.live, ask, put);
+      if (found == StacksFound::kNoProcess) {
         put("(there is no such process)\n");
-        code = process == pid ? 1 : code;
+        code = own ? 1 : code;
+      } else if (found == StacksFound::kKernelsOnly && own && code == 0) {
+        code = kFramesUnknown;
+      } else if (own && !request.recorder.empty()) {
+        WriteRecorded(ask, pid, request.recorder);
       }
     }
   }

@@ -1,6 +1,7 @@
 #include "rendezvous/core/hang.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 
 namespace ddprun {
@@ -40,6 +41,17 @@ void KeepComparable(std::vector<Standing>& all) {
   }
 }
 
+// Who was heard of before its first collective and not since prepares data, perhaps. Not where its
+// peers have got beyond the first one that all share: it took part.
+std::function<bool(const Standing&)> IsLateIn(const std::vector<Standing>& all) {
+  const bool together = std::any_of(all.begin(), all.end(), [](const Standing& s) {
+    return s.source == ProgressSource::kCollectives && s.step > 1;
+  });
+  return [together](const Standing& s) {
+    return s.late == s.count && (s.phase != kUnheard || together);
+  };
+}
+
 Standings Collect(const Roster& roster) {
   std::vector<Standing> all;
   Standings found;
@@ -57,8 +69,7 @@ Standings Collect(const Roster& roster) {
   }
   found.seen = std::any_of(all.begin(), all.end(),
                            [](const Standing& s) { return s.source != ProgressSource::kTold; });
-  found.all_late =
-      std::all_of(all.begin(), all.end(), [](const Standing& s) { return s.late == s.count; });
+  found.all_late = std::all_of(all.begin(), all.end(), IsLateIn(all));
   for (const Standing& standing : all) {
     found.known += standing.count;
   }
@@ -109,8 +120,11 @@ std::string InPhase(const std::string& phase) {
 // "step 118 in phase 'save'", "collective 41, in it"
 std::string At(const Standing& standing) {
   if (standing.source == ProgressSource::kCollectives) {
-    return "collective " + std::to_string(standing.step) +
-           (standing.phase == kInCollective ? ", in it" : ", past it");
+    return standing.phase == kBeforeJoining ? "no collective yet, and nothing of it moves"
+           : standing.phase == kUnheard
+               ? "one of the first, and was not heard of since"
+               : "collective " + std::to_string(standing.step) +
+                     (standing.phase == kInCollective ? ", in it" : ", past it");
   }
   return "step " + std::to_string(standing.step) + InPhase(standing.phase);
 }
@@ -209,9 +223,12 @@ std::optional<WorkerFailure> FindHangOfSeen(HangWatch& watch, const Roster& rost
     waiting += waits(standing) ? standing.count : 0;
   }
   if (counted && waiting < found.count && waiting * 2 >= found.count) {
-    return Blame(roster, first.first_rank,
-                 silent + " (" + std::to_string(waiting) + " of its peers wait in collective " +
-                     std::to_string(first.step) + ", it is past it)");
+    return Blame(
+        roster, first.first_rank,
+        silent + " (" + std::to_string(waiting) +
+            (first.phase == kBeforeJoining ? " of its peers wait for it to join the process group)"
+                                           : " of its peers wait in collective " +
+                                                 std::to_string(first.step) + ", it is past it)"));
   }
   return BlameNobody(roster, first,
                      silent + " (all " + Ranks(found.count) + " are at " + At(first) +

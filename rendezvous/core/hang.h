@@ -44,6 +44,7 @@ struct HangWatch {
   std::uint32_t ended_well = 0;    // Workers, as last looked, where they are seen from outside,
   std::optional<Time> last_end;    // and when there was one more.
   std::optional<HangEnquiry> enquiry;
+  std::string told;  // The one that was told where nothing follows from it.
 };
 
 // After each report of a member of a running world: who is to blame (rank, local rank, host) and

@@ -216,6 +216,50 @@ TEST_F(Hangs, WhoHasMadeNoStepYetHasItsTimeSinceTheFirstOne) {
   EXPECT_NE(Why(), "");
 }
 
+// ---- What follows ----
+TEST_F(Hangs, AnEventTellsOfItBeforeAnythingIsStopped) {
+  Stand({Late(0, 8, "", 2)}, {Late(2, 5), Late(3, 8)});
+  const auto hung = story.Events(kEventHung);
+  ASSERT_EQ(hung.size(), 1u);
+  EXPECT_EQ(hung[0].cause, "hang");
+  EXPECT_EQ(hung[0].generation, story.state.world->generation);
+  EXPECT_EQ(hung[0].text, Why());
+}
+
+struct HangsFail : Hangs {
+  HangsFail() { a.report.shape.on_hang = b.report.shape.on_hang = kHangFails; }
+};
+
+TEST_F(HangsFail, TheRunIsOverWhateverTheBudget) {
+  Stand({Late(0, 8, "", 2)}, {Late(2, 5), Late(3, 8)});
+  for (Node* const node : {&a, &b}) {
+    node->report.standings.clear();
+    node->report.hung_rank.reset();
+    node->Ends(Outcome::kStopped, {}, At(32s));
+  }
+  ASSERT_EQ(story.state.phase, Phase::kFailed);
+  EXPECT_EQ(story.state.outcome->exit_code, 124);
+  EXPECT_NE(story.state.outcome->text.find("a hang ends this run (--on-hang=fail)"),
+            std::string::npos)
+      << story.state.outcome->text;
+}
+
+struct HangsAreTold : Hangs {
+  HangsAreTold() { a.report.shape.on_hang = b.report.shape.on_hang = kHangIsTold; }
+};
+
+TEST_F(HangsAreTold, OnceForEachVerdictAndTheRunGoesOn) {
+  Stand({Late(0, 8, "", 2)}, {Late(2, 5), Late(3, 8)});
+  Stand({Late(0, 8, "", 2)}, {Late(2, 5), Late(3, 8)}, At(40s));
+  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  const auto hung = story.Events(kEventHung);
+  ASSERT_EQ(hung.size(), 1u);
+  EXPECT_EQ(hung[0].level, NoticeLevel::kWarning);
+  EXPECT_NE(hung[0].text.find("the run goes on (--on-hang=observe)"), std::string::npos);
+  Stand({Late(0, 9, "", 2)}, {Late(2, 6), Late(3, 9)}, At(90s));
+  EXPECT_EQ(story.Events(kEventHung).size(), 2u);
+}
+
 // ---- Seen from outside ----
 Standing Seen(std::uint32_t rank, std::uint64_t step, ProgressSource source, bool late = true,
               const std::string& phase = "", std::uint32_t count = 1) {
@@ -293,6 +337,39 @@ TEST_F(Hangs, CollectivesAreNotComparedWithPrintedSteps) {
 TEST_F(Hangs, WhoIsFurthestBehindIsFreshAmongThoseThatAreCompared) {
   Stand({Late(0, 5), Counted(1, 9, true)}, {Counted(2, 9, true, 2)});
   EXPECT_NE(story.state.phase, Phase::kRunning);
+}
+
+TEST_F(Hangs, WhoNeverJoinsIsToBlame) {
+  const Standing absent = Seen(2, 0, ProgressSource::kCollectives, true, kBeforeJoining);
+  Stand({Counted(0, 0, true, 2)}, {absent, Counted(3, 0, true)});
+  EXPECT_EQ(Why(),
+            "rank 2 (local rank 0, host n1) hung: no collective begun for 30.0 s (3 of its peers "
+            "wait for it to join the process group)");
+}
+
+TEST_F(Hangs, WhoNeverJoinsIsToBlameWhereOthersWaitInTheFirstCollective) {
+  const Standing absent = Seen(2, 0, ProgressSource::kCollectives, true, kBeforeJoining);
+  Stand({Counted(0, 1, true, 2)}, {absent, Counted(3, 1, true)});
+  EXPECT_EQ(Why(),
+            "rank 2 (local rank 0, host n1) hung: no collective begun for 30.0 s (its peers are at "
+            "collective 1, it is at no collective yet, and nothing of it moves)");
+}
+
+TEST_F(Hangs, WhoFallsSilentBeforeTheFirstCollectiveMayPrepareTheData) {
+  const Standing unheard = Seen(2, 0, ProgressSource::kCollectives, true, kUnheard);
+  Stand({Counted(0, 1, true, 2)}, {unheard, Counted(3, 1, true)});
+  EXPECT_EQ(story.state.phase, Phase::kRunning);
+  Stand({Counted(0, 6, true, 2)}, {unheard, Counted(3, 6, true)}, At(90s));
+  EXPECT_EQ(Why(),
+            "rank 2 (local rank 0, host n1) hung: no collective begun for 30.0 s (its peers are at "
+            "collective 6, it is at one of the first, and was not heard of since)");
+}
+
+// All look for each other, or all prepare the data and rest.
+TEST_F(Hangs, WhereNobodyWaitsForOthersToJoinNothingHangs) {
+  const Standing absent = Seen(0, 0, ProgressSource::kCollectives, true, kBeforeJoining, 2);
+  Stand({absent}, {Seen(2, 0, ProgressSource::kCollectives, true, kBeforeJoining, 2)});
+  EXPECT_EQ(story.state.phase, Phase::kRunning);
 }
 
 // It prepares the data; the others wait for it in the first one.

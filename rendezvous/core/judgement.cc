@@ -210,10 +210,11 @@ Judgement Judge(const Drain& drain, std::uint32_t restarts_used, std::uint32_t m
     return judgement;
   }
   judgement.charged = true;
-  if (restarts_used < max_restarts) {
+  if (restarts_used < max_restarts && !drain.hang_ends_run) {
     return judgement;
   }
-  const std::string budget = max_restarts == 0
+  const std::string budget = drain.hang_ends_run ? "; a hang ends this run (--on-hang=fail)"
+                             : max_restarts == 0
                                  ? "; no restarts are allowed (--max-restarts)"
                                  : "; " + std::to_string(max_restarts) + " of " +
                                        std::to_string(max_restarts) + " restarts are used";

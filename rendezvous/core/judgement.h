@@ -52,6 +52,7 @@ struct Drain {
   std::size_t bytes = 0;                             // Of the evidence.
   std::vector<std::string> spawn_failures;           // "n1: cannot execute ...": the first ones.
   std::optional<WorkerFailure> hang;  // Cause kHang: who lags, and why that is a hang.
+  bool hang_ends_run = false;         // It does, whatever the budget.
 };
 
 struct Budget {

@@ -1,5 +1,7 @@
 #include "rendezvous/core/transitions.h"
 
+#include <utility>
+
 #include "common/exit_code.h"
 #include "rendezvous/core/admission.h"
 #include "rendezvous/core/fencing.h"
@@ -9,6 +11,25 @@
 
 namespace ddprun {
 namespace {
+
+// Said once for each verdict: of a world that goes on it comes with every report.
+void OnHang(CoordinatorStep& step, WorkerFailure hang) {
+  CoordinatorState& state = step.state;
+  const std::string why = Describe(hang);
+  const bool goes_on = state.shape->on_hang == kHangIsTold;
+  const std::string told = std::to_string(state.world->generation.value) + " " + why;
+  if (goes_on && std::exchange(state.hang.told, told) == told) {
+    return;
+  }
+  RunEvent& event = step.Say(kEventHung, goes_on ? NoticeLevel::kWarning : NoticeLevel::kDetail,
+                             why + (goes_on ? "; the run goes on (--on-hang=observe)" : ""));
+  event.cause = WordOf(StopCause::kHang);
+  if (!goes_on) {
+    BeginDrain(step, StopCause::kHang, false);
+    state.drain->hang = std::move(hang);
+    state.drain->hang_ends_run = state.shape->on_hang == kHangFails;
+  }
+}
 
 void ReportFromMember(CoordinatorStep& step, const NodeKey& key, const Member& member, bool leaves,
                       const NodeReport& report) {
@@ -38,8 +59,7 @@ void ReportFromMember(CoordinatorStep& step, const NodeKey& key, const Member& m
   }
   if (state.phase == Phase::kRunning) {
     if (auto hang = LookForHang(state.hang, state, key, report, step.now)) {
-      BeginDrain(step, StopCause::kHang, false);
-      state.drain->hang = std::move(hang);
+      OnHang(step, *std::move(hang));
     }
   }
   if (state.phase == Phase::kDraining) {

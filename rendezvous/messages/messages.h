@@ -172,8 +172,12 @@ enum class ProgressSource : std::uint8_t {
   kPrinted,      // What it prints (--progress-from). Often one rank does, and not at each step.
   kCollectives,  // How many collectives it has begun: torch's count.
 };
-// The phase of a worker of kCollectives that waits in one; others have none.
+// The phase of a worker of kCollectives that waits in one, or for the others to join;
 inline constexpr const char* kInCollective = "collective";
+// of one that does not join; and of one that was heard of before its first one and not since.
+// Others have none.
+inline constexpr const char* kBeforeJoining = "start";
+inline constexpr const char* kUnheard = "unheard";
 
 // Workers of one node that are equally far. Only those that said hello, or of whom there is another
 // source, and still run are counted anywhere.

@@ -19,8 +19,9 @@
 namespace ddprun {
 
 // Kinds. A run's phases:
-inline constexpr const char* kEventFormed = "formed";          // A world.
-inline constexpr const char* kEventStopping = "stopping";      // It must stop, by its cause.
+inline constexpr const char* kEventFormed = "formed";      // A world.
+inline constexpr const char* kEventStopping = "stopping";  // It must stop, by its cause.
+inline constexpr const char* kEventHung = "hung";          // It makes no progress: who, and why.
 inline constexpr const char* kEventRestarting = "restarting";  // It has: charged to the budget.
 inline constexpr const char* kEventStopped = "stopped";        // It has: not charged.
 inline constexpr const char* kEventStarted = "started";        // The first one trains.

@@ -13,6 +13,11 @@
 
 namespace ddprun {
 
+// What follows from a hang (--on-hang).
+inline constexpr std::uint32_t kHangRestarts = 0;  // As from a failure: charged.
+inline constexpr std::uint32_t kHangFails = 1;     // The run is over, whatever the budget.
+inline constexpr std::uint32_t kHangIsTold = 2;    // Nothing: the run goes on.
+
 struct RunShape {
   std::uint32_t min_nodes = 1;
   std::uint32_t max_nodes = 1;
@@ -25,6 +30,7 @@ struct RunShape {
   Duration fence_after{0};             // A node cut off for so long kills its workers itself, so
                                        // nobody takes a lost one's place earlier; 0: never.
   Duration shutdown_timeout{30'000};   // TERM to KILL in a planned stop.
+  std::uint32_t on_hang = kHangRestarts;
   auto operator<=>(const RunShape&) const = default;
 };
 
@@ -56,6 +62,7 @@ inline constexpr std::tuple kShapeFields{
     ShapeField{"crash_loop_limit", &RunShape::crash_loop_limit},
     ShapeField{"fence_after", &RunShape::fence_after, Differing::kRefusedWhereSet},
     ShapeField{"shutdown_timeout", &RunShape::shutdown_timeout, Differing::kRefusedWhereSet},
+    ShapeField{"on_hang", &RunShape::on_hang},
 };
 static_assert(IsWhole<RunShape>(kShapeFields));
 

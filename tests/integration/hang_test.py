@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import tarfile
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
@@ -23,6 +24,10 @@ class Hangs(DdprunTest):
         with open(os.path.join(self.logs, name, "failure.json")) as file:
             return json.load(file)
 
+    def verdicts(self):
+        (name,) = os.listdir(self.logs)
+        return [one for one in os.listdir(os.path.join(self.logs, name)) if one.startswith("evidence-")]
+
     def hung(self, *arguments, flags=(), environment=None):
         return self.run_ddprun("--nproc-per-node=2", "--hang-timeout=2s",
                                f"--log-dir={self.logs}", *flags, FAKE_WORKER, *arguments,
@@ -40,12 +45,66 @@ class Hangs(DdprunTest):
         self.assertIn(f"  stacks    : {told['root_cause']['stacks']}\n", run.err())
         self.assertRegex(stacks, r"== stacks of rank 1 \(pid \d+\)\n-- process \d+:\nthread \d+ "
                                  r"\(fake_worker\): state S")
-        # Every rank's, and in its log.
+        # Every rank's, and in its log; beside them all else that is known.
+        bundle = os.path.dirname(told["root_cause"]["stacks"])
+        self.assertEqual(os.path.basename(bundle), "evidence-1")
         for rank in (0, 1):
-            own = os.path.join(os.path.dirname(os.path.dirname(told["root_cause"]["stacks"])),
-                               str(rank))
-            self.assertIn(f"stacks of rank {rank} ", read_text(os.path.join(own, "stacks.txt")))
-            self.assertIn(f"stacks of rank {rank} ", read_text(os.path.join(own, "stderr.log")))
+            self.assertIn(f"stacks of rank {rank} ", read_text(os.path.join(bundle, f"rank-{rank}.stacks.txt")))
+            self.assertIn(f"stacks of rank {rank} ",
+                          read_text(os.path.join(bundle, "..", "attempt_0", str(rank), "stderr.log")))
+        verdict = read_text(os.path.join(bundle, "verdict.txt")).splitlines()
+        self.assertRegex(verdict[0], r"^rank 1 \(local rank 1, host \S+\) hung: no step for 2\.0 s")
+        self.assertRegex(verdict[1], r"^the run failed: rank 1 ")
+        (node,) = [name for name in os.listdir(bundle) if name.startswith("node-")]
+        self.assertRegex(read_text(os.path.join(bundle, node)), r"rank 1 \(pid \d+\): State:")
+        kinds = [json.loads(line)["kind"] for line in read_text(os.path.join(bundle, "events.jsonl")).splitlines()]
+        self.assertEqual(kinds, ["formed", "started", "hung"])
+        # What led to it is there before anybody is killed.
+        self.assertLess(os.stat(os.path.join(bundle, node)).st_mtime,
+                        os.stat(os.path.join(bundle, "verdict.txt")).st_mtime)
+        self.assertIn("what is known of the hang (stacks, what torch recorded, last lines) is in " + bundle, run.err())
+
+    def test_a_report_has_the_bundle(self):
+        self.hung(*LAG)
+        (name,) = os.listdir(self.logs)
+        packed = self.path("packed.tar.gz")
+        asked = self.start("report", "-o", packed, os.path.join(self.logs, name))
+        self.assertEqual(asked.wait(), 0, asked.all())
+        with tarfile.open(packed) as archive:
+            names = [member.name.partition("/")[2] for member in archive]
+        for wanted in ("verdict.txt", "state.json", "events.jsonl", "rank-0.stacks.txt", "rank-1.stacks.txt"):
+            self.assertIn("evidence-1/" + wanted, names)
+
+    def test_on_hang_fail_ends_the_run_whatever_the_budget(self):
+        run = self.hung(*LAG, flags=("--on-hang=fail", "--max-restarts=5"))
+        self.assertIn("a hang ends this run (--on-hang=fail)", run.err())
+        self.assertEqual(len(self.verdicts()), 1)
+
+    def test_on_hang_observe_tells_and_touches_nothing(self):
+        run = self.start("--nproc-per-node=2", "--hang-timeout=1s", "--on-hang=observe",
+                         f"--log-dir={self.logs}", FAKE_WORKER, *LAG)
+        self.wait_for(lambda: "the run goes on (--on-hang=observe)" in run.err(), run)
+        self.assertRegex(run.err(), r"rank 1 \(local rank 1, host \S+\) hung: no step for 1\.0 s")
+        self.assertIsNone(run.process.poll())
+        (name,) = os.listdir(self.logs)
+        verdict = os.path.join(self.logs, name, "evidence-1", "verdict.txt")
+        self.wait_for(lambda: os.path.exists(verdict), run)
+        run.signal(15)
+        run.wait()
+        self.assertEqual(run.err().count("the run goes on"), 1)
+
+    def test_a_failure_has_its_bundle_too(self):
+        self.run_ddprun("--nproc-per-node=2", f"--log-dir={self.logs}", FAKE_WORKER, "--on-rank=1", "--print=a last word",
+                        "--exit=3", "--always", "--hang", expect=3)
+        (name,) = os.listdir(self.logs)
+        bundle = os.path.join(self.logs, name, "evidence-1")
+        self.assertIn("rank 1 ", read_text(os.path.join(bundle, "verdict.txt")))
+        self.assertIn("a last word", read_text(os.path.join(bundle, "rank-1.lines.txt")))
+        self.assertTrue(os.path.exists(os.path.join(bundle, "state.json")))
+
+    def test_a_bad_word_is_refused(self):
+        run = self.run_ddprun("--on-hang=ignore", FAKE_WORKER, expect=2)
+        self.assertIn("--on-hang must be restart, fail or observe: 'ignore'", run.err())
 
     def test_it_is_charged_and_the_workers_start_again(self):
         run = self.run_ddprun("--nproc-per-node=2", "--hang-timeout=2s", "--max-restarts=1",

@@ -1,6 +1,7 @@
 """Unmodified programs that hang and tell nothing: torch's own count of collectives tells who is behind, through what
 the Python package puts into an interpreter (ddprun.pth), or through a template (--preload)."""
 
+import json
 import os
 import re
 import shutil
@@ -51,6 +52,34 @@ class Hangs(TorchTest):
         run = self.run_program(4, "silent.py", "stands still", "holds the GIL", "compile", "saves slowly",
                                flags=["--preload=imports", f"--hang-timeout={SILENCE}", "--max-restarts=2"])
         self.assert_named(run.err(), 2)
+
+    def evidence(self, logs, attempt):
+        (run,) = os.listdir(logs)
+        folder = os.path.join(logs, run, f"evidence-{attempt}")
+
+        def told(name):
+            with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
+                return file.read()
+        return told
+
+    def test_where_it_stands_is_told_by_itself_or_by_faulthandler(self):
+        logs = self.path("logs")
+        run = self.run_program(4, "silent.py", "sleeps", "holds the GIL", "never joins",
+                               flags=["--preload=imports", f"--hang-timeout={SILENCE}", "--max-restarts=3",
+                                      f"--log-dir={logs}"])
+        self.assertEqual([rank for rank, _ in self.hung(run.err())], ["2"] * 3, run.err())
+        self.assertIn("3 of its peers wait for it to join the process group", run.err())
+        told = self.evidence(logs, 1)
+        self.assertRegex(told("rank-2.stacks.txt"), r'Thread \d+: "MainThread"\n    <module> \(.*silent\.py:\d+\)')
+        self.assertRegex(told("rank-0.stacks.txt"), r"distributed_c10d\.py:\d+\)|backward \(")
+        for rank in range(4):
+            entries = json.loads(told(f"rank-{rank}.collectives.json"))["entries"]
+            self.assertGreater(len(entries), 12)
+        told = self.evidence(logs, 2)
+        self.assertIn("something holds its interpreter", told("rank-2.stacks.txt"))
+        self.assertRegex(told("rank-2.lines.txt"), r'(?s)Fatal Python error: Aborted.*silent\.py", line \d+ in <module>')
+        told = self.evidence(logs, 3)
+        self.assertRegex(told("rank-0.stacks.txt"), r"init_process_group \(")
 
     def test_without_the_package_nothing_is_judged(self):
         run = self.start("--nproc-per-node=3", "--hang-timeout=1", program("silent.py"), "compile")

@@ -4,6 +4,8 @@
 // run's coordinator. Neither decides anything.
 #pragma once
 
+#include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,6 +30,7 @@ struct Story {
   CoordinatorState state;
   CoordinatorConfig config;
   std::vector<RunEvent> events;  // Of the last input.
+  std::vector<RunEvent> told;    // All.
 
   Story() {
     state.run_id = "run";
@@ -38,6 +41,7 @@ struct Story {
   void Feed(const CoordinatorEvent& event, Time now) {
     CoordinatorEffects effects = Step(state, config, event, now);
     events = std::move(effects.events);
+    told.insert(told.end(), events.begin(), events.end());
     persist = std::move(effects.persist);
   }
   void Tick(Time now) { Feed(ddprun::Tick{}, now); }
@@ -47,6 +51,12 @@ struct Story {
          wake = NextWake(state, config)) {
       Tick(*wake);
     }
+  }
+  std::vector<RunEvent> Events(const std::string& kind) const {
+    std::vector<RunEvent> found;
+    std::copy_if(told.begin(), told.end(), std::back_inserter(found),
+                 [&](const RunEvent& event) { return event.kind == kind; });
+    return found;
   }
   bool Said(const std::string& words) const {
     for (const RunEvent& event : events) {

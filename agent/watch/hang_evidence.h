@@ -1,0 +1,72 @@
+// What is kept of hung workers before they are killed: their stacks, what torch recorded, what they
+// printed last, and what the kernel knows of the machine; in the generation's bundle where one is
+// kept, else the stacks alone, in each worker's own directory.
+//
+//   the directory is made -> the children take stacks, at most 8 at a time, in the order given
+//   -> a Python of whose frames nobody tells gets SIGABRT, so that faulthandler prints them on its
+//      stderr, and until it has ended, kOfDump at most -> last lines and facts are written -> done
+//
+// So nobody is killed before all others' stacks are there. Decides nothing of the run; lives on the
+// loop, and blocks nowhere: disks get a second each, and are left behind then.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/watch/stack_taker.h"
+#include "common/loop.h"
+
+namespace ddprun {
+
+struct HungWorker {
+  pid_t pid = 0;
+  std::uint32_t local_rank = 0;
+  std::uint32_t rank = 0;
+  std::filesystem::path own;  // Its directory of the attempt.
+  std::string ask;            // A StackJob's.
+};
+
+struct HangWish {
+  std::filesystem::path bundle;  // Empty: none is kept.
+  std::string node;
+  std::vector<HungWorker> workers;
+  // On the loop: what that rank printed last.
+  std::function<std::string(std::uint32_t local_rank)> last_lines;
+  // Ends it, if it still is the process that it was.
+  std::function<void(const HungWorker&)> abort;
+};
+
+// Where that worker's stacks are.
+std::filesystem::path StacksOf(const HangWish& wish, const HungWorker& worker);
+
+class HangEvidence {
+ public:
+  static constexpr Duration kOfDisk{1'000};
+  static constexpr Duration kOfDump{2'000};
+
+  // `program`: StackTaker's.
+  HangEvidence(Loop& loop, std::string program);
+  ~HangEvidence();
+  HangEvidence(const HangEvidence&) = delete;
+  HangEvidence& operator=(const HangEvidence&) = delete;
+
+  // `done` comes once, on the loop, with the wish as it was carried out: without a bundle where
+  // none could be had. Each worker's stacks get `limit` at most.
+  void Take(HangWish wish, Duration limit, std::function<void(const HangWish&)> done);
+  // This worker is no more, and what it printed has been read.
+  void Ended(std::uint32_t local_rank);
+  // `done` never comes.
+  void Forget();
+
+ private:
+  class State;
+  std::shared_ptr<State> state_;  // Shared with what is under way.
+};
+
+}  // namespace ddprun

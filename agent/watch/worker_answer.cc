@@ -1,0 +1,88 @@
+#include "agent/watch/worker_answer.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "common/files.h"
+#include "proto/notify.h"
+
+namespace ddprun {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kMostOfEnvironment = std::size_t{2} << 20;
+
+bool IsReady(int fd, short events, Clock::time_point deadline) {
+  while (true) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    if (left <= 0) {
+      return false;
+    }
+    pollfd ready{fd, events, 0};
+    if (const int count = ::poll(&ready, 1, static_cast<int>(left)); count >= 0 || errno != EINTR) {
+      return count > 0;
+    }
+  }
+}
+
+bool IsOf(int fd, int pid) {
+  ucred listener{};
+  socklen_t size = sizeof listener;
+  return ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &listener, &size) == 0 && listener.pid == pid;
+}
+
+}  // namespace
+
+std::string AskSocketOf(int pid) {
+  const Result<std::string> text =
+      ReadFile("/proc/" + std::to_string(pid) + "/environ", kMostOfEnvironment);
+  constexpr std::string_view kName = "DDPRUN_NOTIFY_SOCKET=";
+  for (std::size_t at = 0; text && at < text->size();) {
+    const std::size_t end = std::min(text->find('\0', at), text->size());
+    const std::string_view entry(text->data() + at, end - at);
+    if (entry.starts_with(kName)) {
+      return std::string(entry.substr(kName.size())) + kAskSuffix;
+    }
+    at = end + 1;
+  }
+  return "";
+}
+
+bool AskWorker(const std::string& socket, int pid, std::string_view question, std::size_t most,
+               Clock::time_point deadline, const std::function<void(std::string_view)>& put) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (socket.empty() || socket.size() >= sizeof address.sun_path) {
+    return false;
+  }
+  std::memcpy(address.sun_path, socket.data(), socket.size());
+  const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd ||  // A full queue is nobody who answers.
+      ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+      !IsOf(fd.get(), pid) ||
+      ::send(fd.get(), question.data(), question.size(), MSG_NOSIGNAL) !=
+          static_cast<ssize_t>(question.size())) {
+    return false;
+  }
+  for (std::size_t taken = 0; taken < most && IsReady(fd.get(), POLLIN, deadline);) {
+    char bytes[16 * 1024];
+    const ssize_t got = ::recv(fd.get(), bytes, std::min(sizeof bytes, most - taken), 0);
+    if (got == 0) {
+      return taken > 0;
+    }
+    if (got < 0) {
+      return false;
+    }
+    put({bytes, static_cast<std::size_t>(got)});
+    taken += static_cast<std::size_t>(got);
+  }
+  return false;
+}
+
+}  // namespace ddprun

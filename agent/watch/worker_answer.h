@@ -1,0 +1,25 @@
+// What a worker tells of itself when it is asked (proto/notify.h, kAskSuffix): a thread of its own
+// answers, where ddprun's Python package is.
+//
+// Blocks, until `deadline`. Trusts nothing that comes: it is bounded, and text of a stranger's.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace ddprun {
+
+// "": none is known. Of a process that was started with it; one that came of a template was not.
+std::string AskSocketOf(int pid);
+
+// True: all of it came. False: that process does not listen there (a child has its parent's
+// environment), or not in time (its interpreter may be held);
+// or more than `most` bytes, of which the first were put.
+bool AskWorker(const std::string& socket, int pid, std::string_view question, std::size_t most,
+               std::chrono::steady_clock::time_point deadline,
+               const std::function<void(std::string_view)>& put);
+
+}  // namespace ddprun

@@ -1,0 +1,40 @@
+#include "launcher/command_line/hang_flags.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+namespace ddprun {
+namespace {
+
+void ResolveProgress(const RawFlags& raw, LaunchConfig& config, Problems& problems) {
+  if (raw.progress_from.empty()) {
+    return;
+  }
+  const auto forms = ProgressForms::Make(raw.progress_from);
+  if (forms) {
+    config.progress_from = *forms;
+  } else {
+    problems.Add("--progress-from must be auto, or a regular expression (RE2's) with a group: " +
+                 forms.error().message);
+  }
+}
+
+void ResolveHang(const RawFlags& raw, LaunchConfig& config, Problems& problems) {
+  constexpr std::array<std::string_view, 3> kWords = {"restart", "fail", "observe"};
+  const auto found = std::find(kWords.begin(), kWords.end(), raw.on_hang);
+  if (found == kWords.end()) {
+    problems.Add("--on-hang must be restart, fail or observe: '" + raw.on_hang + "'");
+    return;
+  }
+  config.shape.on_hang = static_cast<std::uint32_t>(found - kWords.begin());
+}
+
+}  // namespace
+
+void ResolveHangFlags(const RawFlags& raw, LaunchConfig& config, Problems& problems) {
+  ResolveProgress(raw, config, problems);
+  ResolveHang(raw, config, problems);
+}
+
+}  // namespace ddprun

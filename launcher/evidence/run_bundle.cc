@@ -1,0 +1,134 @@
+#include "launcher/evidence/run_bundle.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "agent/watch/evidence_bundle.h"
+#include "common/files.h"
+#include "common/json.h"
+#include "launcher/evidence/event_file.h"
+#include "launcher/evidence/run_files.h"
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr unsigned kBundleMode = 0600;
+constexpr std::size_t kMostWaiting = 64;
+
+bool IsOne(const RunEvent& event, std::initializer_list<const char*> kinds) {
+  return std::any_of(kinds.begin(), kinds.end(),
+                     [&](const char* kind) { return event.kind == kind; });
+}
+
+}  // namespace
+
+struct RunBundle::Shared {
+  struct Part {
+    fs::path bundle;
+    const char* name = nullptr;
+    // Made by who writes it.
+    std::function<std::string()> text;
+  };
+  std::mutex mutex;
+  std::vector<Part> waiting;
+
+  bool Waits() {
+    const std::lock_guard lock(mutex);
+    return !waiting.empty();
+  }
+
+  // What a disk has no time for is not kept: workers must not wait for it.
+  void Put(Part part) {
+    const std::lock_guard lock(mutex);
+    if (waiting.size() < kMostWaiting) {
+      waiting.push_back(std::move(part));
+    }
+  }
+
+  Result<void> Write() {
+    std::vector<Part> parts;
+    {
+      const std::lock_guard lock(mutex);
+      parts.swap(waiting);
+    }
+    for (const Part& part : parts) {
+      const Result<void> made = MakeBundle(part.bundle);
+      if (!made && made.error().kind == ErrorKind::kRefused) {
+        continue;  // There are enough: the nodes say so.
+      }
+      RETURN_IF_ERROR(made);
+      RETURN_IF_ERROR(WriteWhole(part.bundle / part.name, part.text(), kBundleMode));
+    }
+    return {};
+  }
+};
+
+RunBundle::RunBundle(Loop& loop, fs::path place, std::string node)
+    : place_(std::move(place)),
+      node_(std::move(node)),
+      shared_(std::make_shared<Shared>()),
+      writer_(loop, {.place = (place_ / kBundlePrefix).native() + "*",
+                     .consequence = "what the server knew of a hang or a failure is not kept there",
+                     .write = [shared = shared_] { return shared->Write(); },
+                     .waits = [shared = shared_] { return shared->Waits(); }}) {}
+
+void RunBundle::Begin(Look look, Term term) {
+  look_ = std::move(look);
+  term_ = term;
+}
+
+void RunBundle::Note(const RunId& run_id, const RunEvent& event) {
+  run_id_ = run_id_.empty() ? run_id : run_id_;
+  if (run_id != run_id_ || event.term != term_) {
+    return;  // What nodes have kept of an earlier server's is known: it wrote it.
+  }
+  events_.push_back(event);
+  while (events_.size() > kMostEvents || events_.front().when.ms + kBeforeMs < event.when.ms) {
+    events_.pop_front();
+  }
+  const bool hung = event.kind == kEventHung;
+  if (hung || (event.kind == kEventStopping && event.cause == "worker")) {
+    open_ = event.generation;
+    verdict_ = hung ? event.text + "\n" : "";
+    TakeState(event);
+  } else if (open_.value != 0 && IsOne(event, {kEventRestarting, kEventEnded, kEventStopped})) {
+    verdict_ += event.text + "\n";
+  } else {
+    return;
+  }
+  if (!verdict_.empty()) {
+    shared_->Put({BundleOf(place_, open_), "verdict.txt", [text = verdict_] { return text; }});
+  }
+  if (IsOne(event, {kEventRestarting, kEventEnded, kEventStopped})) {
+    open_ = {};
+  }
+  writer_.Write();
+}
+
+void RunBundle::TakeState(const RunEvent& event) {
+  shared_->Put({BundleOf(place_, open_), "events.jsonl",
+                [run = run_id_, events = std::vector(events_.begin(), events_.end())] {
+                  std::string lines;
+                  for (const RunEvent& one : events) {
+                    lines += EventLineOf(run, one);
+                  }
+                  return lines;
+                }});
+  std::optional<RunStatus> run = look_ ? look_(run_id_) : std::nullopt;
+  if (run) {
+    shared_->Put(
+        {BundleOf(place_, open_), kStateFile,
+         [story = RunStory{.run = *std::move(run),
+                           .unix_ms = event.when.ms,
+                           .term = term_,
+                           .node = node_,
+                           .whole = false}] { return JsonText(StateInJson(story)) + "\n"; }});
+  }
+}
+
+}  // namespace ddprun
