@@ -2,6 +2,7 @@
 
 #include <signal.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -15,7 +16,12 @@
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kMostLines = 64 * 1024;  // Bytes of a hung worker's, for its bundle.
+// Bytes that a worker printed, for its bundle; the loop copies them.
+std::size_t MostLines(std::uint32_t workers) {
+  constexpr std::size_t kOfOne = 64 * 1024;
+  constexpr std::size_t kOfAll = std::size_t{4} << 20;
+  return std::min(kOfOne, kOfAll / std::max(workers, 1U));
+}
 
 std::int64_t WallClockMs() {
   return std::chrono::floor<std::chrono::milliseconds>(
@@ -158,7 +164,7 @@ void ProcessWorkers::KeepEvidenceOfFailure() {
   for (std::uint32_t local = 0; local < options_->core.workers; ++local) {
     const std::uint32_t rank = placement_.first_rank + local;
     part.workers.push_back({rank, static_cast<pid_t>(pids_[local])});
-    part.last_lines.emplace_back(rank, kept_->LastOf(local, kMostLines));
+    part.last_lines.emplace_back(rank, kept_->LastOf(local, MostLines(options_->core.workers)));
   }
   const auto written = std::make_shared<Result<void>>();
   loop_.RunBounded(
@@ -241,18 +247,19 @@ void ProcessWorkers::TakeStacks(const std::vector<std::uint32_t>& local_ranks, D
                                 std::function<void()> done) {
   kept_evidence_ = true;
   live_stacks_.Forget();  // Two tools cannot hold one worker, and these are the last of it.
-  HangWish wish{
-      .bundle = options_->evidence.empty() ? std::filesystem::path()
-                                           : BundleOf(options_->evidence, placement_.generation),
-      .node = options_->core.node,
-      .workers = {},
-      .last_lines = [kept = kept_](std::uint32_t local) { return kept->LastOf(local, kMostLines); },
-      .abort =
-          [this](const HungWorker& worker) {
-            if (runner_.PidOf(worker.local_rank) == worker.pid) {
-              ::kill(worker.pid, SIGABRT);
-            }
-          }};
+  HangWish wish{.bundle = options_->evidence.empty()
+                              ? std::filesystem::path()
+                              : BundleOf(options_->evidence, placement_.generation),
+                .node = options_->core.node,
+                .workers = {},
+                .last_lines = [kept = kept_, most = MostLines(options_->core.workers)](
+                                  std::uint32_t local) { return kept->LastOf(local, most); },
+                .abort =
+                    [this](const HungWorker& worker) {
+                      if (runner_.PidOf(worker.local_rank) == worker.pid) {
+                        ::kill(worker.pid, SIGABRT);
+                      }
+                    }};
   for (const std::uint32_t local : local_ranks) {
     if (const pid_t pid = runner_.PidOf(local); pid != 0) {
       wish.workers.push_back({pid, local, placement_.first_rank + local,
@@ -276,8 +283,10 @@ void ProcessWorkers::TakeStacks(const std::vector<std::uint32_t>& local_ranks, D
 }
 
 std::string ProcessWorkers::AskSocketOfWorker(std::uint32_t local_rank) const {
-  const auto& sockets = plan_->sockets.paths();
-  return local_rank < sockets.size() ? sockets[local_rank] + kAskSuffix : "";
+  if (!plan_ || local_rank >= plan_->sockets.paths().size()) {
+    return "";
+  }
+  return plan_->sockets.paths()[local_rank] + kAskSuffix;
 }
 
 // A worker that a tool holds hears no signal: who looks must give way.

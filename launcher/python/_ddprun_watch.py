@@ -249,11 +249,13 @@ def _start(address):
     import threading
     os.environ["DDPRUN_WATCHED"] = f"{os.getpid()} {address}"  # Its children are not the worker.
     stop, ours = socket.socketpair()
+    pid = os.getpid()
     thread = threading.Thread(target=_watch_quietly, args=(address, stop), name="ddprun-watch", daemon=True)
 
     def end():
-        ours.send(b".")  # Closing it would not do: children hold it too.
-        thread.join(1)
+        if os.getpid() == pid:  # A child that ends must not end its parent's.
+            ours.send(b".")  # Closing it would not do: children hold it too.
+            thread.join(1)
     atexit.register(end)
     thread.start()
 

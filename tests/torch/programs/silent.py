@@ -15,6 +15,9 @@ attempt = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
 how = sys.argv[1 + attempt] if attempt + 1 < len(sys.argv) else "ends"
 if how == "never joins" and os.environ["RANK"] == "2":
     signal.pause()
+if os.fork() == 0:
+    sys.exit()  # Through atexit: whoever watches the worker goes on.
+os.wait()
 dist.init_process_group("gloo")
 model = DistributedDataParallel(torch.nn.Linear(8, 8))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
