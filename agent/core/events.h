@@ -127,8 +127,8 @@ struct CheckNode {
   CheckCause cause = CheckCause::kStart;
 };
 // Of every worker, into files, these first; answered by StacksTaken within kEvidenceTime, or too
-// late.
-inline constexpr Duration kEvidenceTime{10'000};
+// late. Well below what a coordinator waits for a stop (8 s): else it takes the node for lost.
+inline constexpr Duration kEvidenceTime{6'000};
 struct TakeStacks {
   Generation generation;
   std::vector<std::uint32_t> local_ranks;  // The furthest behind first.

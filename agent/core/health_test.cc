@@ -145,8 +145,8 @@ TEST_F(Health, AHangStopTakesStacksAndThenKills) {
 
 TEST_F(Health, StacksThatTakeTooLongAreNotWaitedFor) {
   TellStop(1, StopCause::kHang, 20s);
-  EXPECT_EQ(NextWake(state, config), At(30s));
-  Tick(30s);
+  EXPECT_EQ(NextWake(state, config), At(26s));
+  Tick(26s);
   EXPECT_TRUE(Did<KillWorkers>());
 }
 

@@ -48,7 +48,7 @@ std::filesystem::path StacksOf(const HangWish& wish, const HungWorker& worker);
 class HangEvidence {
  public:
   static constexpr Duration kOfDisk{1'000};
-  static constexpr Duration kOfDump{2'000};
+  static constexpr Duration kOfDump{1'000};
 
   // `program`: StackTaker's.
   HangEvidence(Loop& loop, std::string program);

@@ -88,7 +88,7 @@ def _children(pid, most=64):
         pid = todo.pop()
         try:
             for task in os.listdir(f"/proc/{pid}/task"):
-                with open(f"/proc/{pid}/task/{task}/children", encoding="ascii") as children:
+                with open(f"/proc/{pid}/task/{task}/children", encoding="utf-8") as children:
                     todo += (below := children.read().split())
                     found += below
         except OSError:
