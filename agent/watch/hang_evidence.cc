@@ -11,8 +11,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kFramesUnknown = 3;  // Exit code of `ddprun stacks`.
-
 }  // namespace
 
 fs::path StacksOf(const HangWish& wish, const HungWorker& worker) {

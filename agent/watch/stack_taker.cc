@@ -126,14 +126,20 @@ class StackTaker::State : public std::enable_shared_from_this<State> {
   }
 
   // On a thread, which stays for as long as the child, which would die with it (PDEATHSIG). Whoever
-  // sweeps up the generation takes its status. Its exit code; -1: it has none.
+  // sweeps up the generation takes its status. Of one with a file what it said, as an exit code;
+  // -1: it was not started.
   static int RunToEnd(const WorkerSpec& spec, Child& running,
                       const std::shared_ptr<UniqueFd>& output) {
     const UniqueFd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
-    const int out = output ? output->get() : nothing.get();
+    int ends[2] = {-1, -1};
+    (void)::pipe2(ends, O_CLOEXEC | O_NONBLOCK);
+    const UniqueFd from_child(ends[0]);
+    UniqueFd to_us(ends[1]);
+    const int out = output ? output->get() : to_us ? to_us.get() : nothing.get();
     const Result<LaunchedWorker> child =
         nothing ? LaunchWorker(spec, {nothing.get(), out, nothing.get()}, &running.launch)
                 : SystemError("open", "/dev/null", errno);
+    to_us.Reset();
     if (!child) {
       Log(LogLevel::kWarning, child.error().message);
       return -1;
@@ -145,7 +151,11 @@ class StackTaker::State : public std::enable_shared_from_this<State> {
            errno == EINTR) {
     }
     running.Ended();
-    return ended.si_code == CLD_EXITED ? ended.si_status : -1;
+    char said[64];  // Its exit code may be taken already.
+    const ssize_t got = from_child ? ::read(from_child.get(), said, sizeof said) : 0;
+    return std::string_view(said, got > 0 ? static_cast<std::size_t>(got) : 0) == kFramesUnknownText
+               ? kFramesUnknown
+               : 0;
   }
 
   WorkerSpec SpecOf(const StackJob& job) const {

@@ -20,6 +20,11 @@
 
 namespace ddprun {
 
+// What `ddprun stacks --into` says on its stdout, and its exit code, where it is all but the frames
+// of a Python.
+inline constexpr const char* kFramesUnknownText = "its own frames are unknown\n";
+inline constexpr int kFramesUnknown = 3;
+
 struct StackJob {
   pid_t pid = 0;
   std::string title;           // The first line.
@@ -40,7 +45,7 @@ class StackTaker {
   StackTaker& operator=(const StackTaker&) = delete;
 
   // `done` comes on the loop, later, once all have been tried, unless Take or Forget is called
-  // before: with the exit code of each, in the order given; -1 where there is none. Each gets
+  // before: for each, in the order given, 0 or kFramesUnknown; -1 where it was not tried. Each gets
   // `limit` at most.
   using Done = std::function<void(const std::vector<int>&)>;
   void Take(std::vector<StackJob> jobs, Duration limit, Done done);

@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "agent/watch/stack_dump.h"
+#include "agent/watch/stack_taker.h"
 #include "agent/watch/worker_answer.h"
 #include "agent/workers/process_tree.h"
 #include "common/files.h"
@@ -18,7 +19,6 @@ namespace {
 constexpr std::size_t kMaxProcesses = 32;  // A worker's helpers: data loaders.
 constexpr std::size_t kMaxRecorded = std::size_t{16} << 20;
 constexpr Duration kRecorderLimit{2'000};
-constexpr int kFramesUnknown = 3;
 
 void WriteRecorded(const std::string& ask, pid_t pid, const std::string& path) {
   std::string text;
@@ -79,6 +79,9 @@ int PrintStacks(const StacksRequest& request) {
         WriteRecorded(ask, pid, request.recorder);
       }
     }
+  }
+  if (code == kFramesUnknown && !request.into.empty()) {
+    (void)WriteAll(STDOUT_FILENO, kFramesUnknownText, "standard output");
   }
   return code;
 }
