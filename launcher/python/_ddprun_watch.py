@@ -224,16 +224,17 @@ def _watch(address, stop):
     due = time.monotonic()  # At once: whoever is stopped in its first second was heard of.
     while True:
         ready = [fd for fd, _ in poll.poll(max(0.0, due - time.monotonic()) * 1000 + 1)]
-        if stop.fileno() in ready:
-            return
+        over = stop.fileno() in ready  # Ending may last, and what was told before is old by then.
         if listener is not None and listener.fileno() in ready:
             _answer(listener)
-        if time.monotonic() >= due:
+        if over or time.monotonic() >= due:
             due = time.monotonic() + _EACH
             try:
                 watcher.look()
             except Exception:
                 watcher.counts = False  # Another torch than those that this knows: no say, and no harm.
+        if over:
+            return
 
 
 def _watch_quietly(address, stop):

@@ -1,11 +1,15 @@
 """A DDP loop that prints nothing and knows nothing of ddprun. In each attempt rank 2 does another thing in its 12th
 step: the words of the command line, one for each attempt; after the last one it trains to its end."""
 
+import atexit
 import os
 import re
 import signal
 import sys
 import threading
+
+if "ends slowly" in sys.argv[-1:]:  # After everything that the imports leave to the end.
+    atexit.register(threading.Event().wait, 8)
 
 import torch
 import torch.distributed as dist
@@ -32,6 +36,8 @@ for step in range(24):
             break
         elif how == "holds the GIL":
             re.match(r"(a+)+$", "a" * 60 + "b")
+    if step == 22 and how == "ends slowly" and odd:
+        threading.Event().wait(2)  # That its peers have gone on is known when they end, or never.
     if step == 12 and how == "saves slowly" and odd:
         threading.Event().wait(3)  # Its peers wait in the next collective meanwhile.
     if step == 12 and how == "compile":
