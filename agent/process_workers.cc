@@ -173,9 +173,10 @@ void ProcessWorkers::KeepEvidenceOfFailure() {
        bundle = BundleOf(options_->evidence, placement_.generation)] {
         *written = WriteNodePart(bundle, part);
       },
-      [written](bool in_time) {
-        if (in_time && !*written) {
-          Log(LogLevel::kDebug, "no evidence is kept of this failure: " + written->error().message);
+      [refused = evidence_refused_, written](bool in_time) {
+        if (in_time && !*written && !std::exchange(*refused, true)) {
+          Log(LogLevel::kWarning,
+              "no evidence is kept of this failure: " + written->error().message);
         }
       });
 }
@@ -195,7 +196,7 @@ LeftFiles ProcessWorkers::FilesOf(std::uint32_t local_rank, ExitStatus status,
 void ProcessWorkers::OnAllGone() {
   notify_.ReceiveFromAll();
   EndGeneration();
-  hang_evidence_.Forget();
+  hang_evidence_.AllGone();
   live_stacks_.Forget();
   if (watchdog_) {
     watchdog_->Forget();
@@ -254,6 +255,7 @@ void ProcessWorkers::TakeStacks(const std::vector<std::uint32_t>& local_ranks, D
                 .workers = {},
                 .last_lines = [kept = kept_, most = MostLines(options_->core.workers)](
                                   std::uint32_t local) { return kept->LastOf(local, most); },
+                .may_abort = environment_["PYTHONFAULTHANDLER"] != "",
                 .abort =
                     [this](const HungWorker& worker) {
                       if (runner_.PidOf(worker.local_rank) == worker.pid) {
@@ -263,7 +265,7 @@ void ProcessWorkers::TakeStacks(const std::vector<std::uint32_t>& local_ranks, D
   for (const std::uint32_t local : local_ranks) {
     if (const pid_t pid = runner_.PidOf(local); pid != 0) {
       wish.workers.push_back({pid, local, placement_.first_rank + local,
-                              attempt_ / std::to_string(local), AskSocketOfWorker(local)});
+                              attempt_ / std::to_string(local), NotifySocketOfWorker(local)});
     }
   }
   hang_evidence_.Take(std::move(wish), limit,
@@ -282,11 +284,11 @@ void ProcessWorkers::TakeStacks(const std::vector<std::uint32_t>& local_ranks, D
                       });
 }
 
-std::string ProcessWorkers::AskSocketOfWorker(std::uint32_t local_rank) const {
+std::string ProcessWorkers::NotifySocketOfWorker(std::uint32_t local_rank) const {
   if (!plan_ || local_rank >= plan_->sockets.paths().size()) {
     return "";
   }
-  return plan_->sockets.paths()[local_rank] + kAskSuffix;
+  return plan_->sockets.paths()[local_rank];
 }
 
 // A worker that a tool holds hears no signal: who looks must give way.
@@ -309,7 +311,7 @@ std::function<void()> ProcessWorkers::TakeLiveStacks(const ErrandWish& wish,
     const pid_t pid = runner_.PidOf(local);
     const std::uint32_t rank = placement_.first_rank + local;
     if (pid != 0 && Wants(wish, rank)) {
-      targets.push_back({pid, rank, placement_.generation.value, AskSocketOfWorker(local)});
+      targets.push_back({pid, rank, placement_.generation.value, NotifySocketOfWorker(local)});
     }
   }
   const std::uint64_t turn = live_stacks_.Take(std::move(targets), std::move(done));

@@ -64,7 +64,7 @@ class ProcessWorkers final : public NodeWorkers {
   void OnTimerExpired(const TimerRequest& request);
   void TellOfStacks(const std::filesystem::path& file, std::function<void()> done);
   void KeepEvidenceOfFailure();
-  std::string AskSocketOfWorker(std::uint32_t local_rank) const;
+  std::string NotifySocketOfWorker(std::uint32_t local_rank) const;
   void Tell(std::uint32_t local_rank, std::optional<ExitStatus> ended) const;
 
   AsioLoop& loop_;
@@ -78,7 +78,9 @@ class ProcessWorkers final : public NodeWorkers {
   std::shared_ptr<GenerationPlan> plan_;  // and its plan; its sockets' files go with it.
   std::filesystem::path attempt_;
   std::uint64_t memory_kills_ = 0;  // Before it began.
-  bool kept_evidence_ = false;      // Of its first failure; or it was told to stop.
+  // With writes that are left behind.
+  const std::shared_ptr<bool> evidence_refused_ = std::make_shared<bool>(false);
+  bool kept_evidence_ = false;  // Of its first failure; or it was told to stop.
   std::uint32_t starts_ = 0;
   std::set<std::uint32_t> refusal_told_;  // Local ranks of this generation.
   HangEvidence hang_evidence_;

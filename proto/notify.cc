@@ -73,6 +73,10 @@ bool IsBlockName(std::string_view name) {
                      [](char c) { return c >= 0x20 && c < 0x7f && c != ':'; });
 }
 
+std::string AskSocketBeside(const std::string& notify_socket, int pid) {
+  return notify_socket.empty() ? "" : notify_socket + "." + std::to_string(pid);
+}
+
 Notification ParseNotification(std::string_view datagram) {
   Notification notification;
   datagram = datagram.substr(0, kMaxNotifyBytes);

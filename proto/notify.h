@@ -44,10 +44,11 @@ namespace ddprun {
 
 inline constexpr std::size_t kMaxNotifyBytes = 4096;
 
-// Beside it, where ddprun's Python package watches the worker: a stream socket that answers
-// "stacks" with those of all Python threads, as py-spy prints them, and "collectives" with what
-// torch recorded of the last ones (JSON).
-inline constexpr const char* kAskSuffix = ".ask";
+// Beside it, where ddprun's Python package watches a process of the worker, a stream socket whose
+// name has that one's number at its end ("3.4711"). It answers "stacks" with those of all Python
+// threads, as py-spy prints them, and "collectives" with what torch recorded of the last ones
+// (JSON). "" where there is no notify socket.
+std::string AskSocketBeside(const std::string& notify_socket, int pid);
 
 struct Notification {
   bool ready = false;

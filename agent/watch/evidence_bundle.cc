@@ -125,13 +125,19 @@ Result<void> MakeBundle(const fs::path& bundle) {
 
 Result<void> WriteNodePart(const fs::path& bundle, const NodePart& part) {
   RETURN_IF_ERROR(MakeBundle(bundle));
+  Result<void> all;  // One that cannot be written keeps no other from it.
+  const auto write = [&](const fs::path& path, const std::string& text) {
+    const Result<void> written = WriteWhole(path, text, kPartMode);
+    all = all ? written : all;
+  };
   for (const auto& [rank, lines] : part.last_lines) {
     if (!lines.empty()) {
-      RETURN_IF_ERROR(WriteWhole(RankFile(bundle, rank, "lines.txt"), lines, kPartMode));
+      write(RankFile(bundle, rank, "lines.txt"), lines);
     }
   }
-  return WriteWhole(bundle / ("node-" + AsFileName(part.node) + ".txt"),
-                    NodeFacts(part.node, part.workers, bundle), kPartMode);
+  write(bundle / ("node-" + AsFileName(part.node) + ".txt"),
+        NodeFacts(part.node, part.workers, bundle));
+  return all;
 }
 
 }  // namespace ddprun

@@ -51,12 +51,24 @@ class HangEvidence::State : public std::enable_shared_from_this<State> {
     taker_.Forget();
     dumped_.Cancel();
     aborted_.clear();
+    writing_ = false;
     done_ = nullptr;
   }
 
   void Ended(std::uint32_t local_rank) {
     if (aborted_.erase(local_rank) > 0 && aborted_.empty()) {
-      dumped_.ArmAt(loop_.Now(), [this] { WriteRest(); });
+      dumped_.Cancel();
+      WriteRest();
+    }
+  }
+
+  void AllGone() {
+    taker_.Forget();
+    if (!aborted_.empty()) {
+      dumped_.Cancel();
+      WriteRest();
+    } else if (!writing_) {
+      Forget();
     }
   }
 
@@ -79,7 +91,7 @@ class HangEvidence::State : public std::enable_shared_from_this<State> {
                                std::to_string(worker.pid) + ")",
                       .file = StacksOf(wish_, worker),
                       .also = worker.own / "stderr.log",
-                      .ask = worker.ask,
+                      .notify = worker.notify,
                       .recorder = wish_.bundle.empty()
                                       ? fs::path()
                                       : RankFile(wish_.bundle, worker.rank, "collectives.json")});
@@ -89,7 +101,7 @@ class HangEvidence::State : public std::enable_shared_from_this<State> {
 
   void OnTaken(const std::vector<int>& codes) {
     for (std::size_t i = 0; i < codes.size(); ++i) {
-      if (codes[i] == kFramesUnknown) {
+      if (codes[i] == kFramesUnknown && wish_.may_abort) {
         Log(LogLevel::kWarning, "rank " + std::to_string(wish_.workers[i].rank) +
                                     " does not tell where its Python stands (its interpreter may "
                                     "be held): SIGABRT, so that it prints that on its stderr");
@@ -106,6 +118,7 @@ class HangEvidence::State : public std::enable_shared_from_this<State> {
 
   void WriteRest() {
     aborted_.clear();
+    writing_ = true;
     if (wish_.bundle.empty()) {
       Finish();
       return;
@@ -130,6 +143,7 @@ class HangEvidence::State : public std::enable_shared_from_this<State> {
   }
 
   void Finish() {
+    writing_ = false;
     if (const auto done = std::exchange(done_, nullptr)) {
       done(wish_);
     }
@@ -139,6 +153,7 @@ class HangEvidence::State : public std::enable_shared_from_this<State> {
   StackTaker taker_;
   LoopTimer dumped_;
   std::set<std::uint32_t> aborted_;  // Local ranks that have not ended yet.
+  bool writing_ = false;             // The last part.
   HangWish wish_;
   Duration limit_{0};
   std::function<void(const HangWish&)> done_;
@@ -158,6 +173,10 @@ void HangEvidence::Take(HangWish wish, Duration limit, std::function<void(const 
 
 void HangEvidence::Ended(std::uint32_t local_rank) {
   state_->Ended(local_rank);
+}
+
+void HangEvidence::AllGone() {
+  state_->AllGone();
 }
 
 void HangEvidence::Forget() {

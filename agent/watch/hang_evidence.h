@@ -29,7 +29,7 @@ struct HungWorker {
   std::uint32_t local_rank = 0;
   std::uint32_t rank = 0;
   std::filesystem::path own;  // Its directory of the attempt.
-  std::string ask;            // A StackJob's.
+  std::string notify;         // A StackJob's.
 };
 
 struct HangWish {
@@ -38,6 +38,7 @@ struct HangWish {
   std::vector<HungWorker> workers;
   // On the loop: what that rank printed last.
   std::function<std::string(std::uint32_t local_rank)> last_lines;
+  bool may_abort = true;  // False: nothing would be printed.
   // Ends it, if it still is the process that it was.
   std::function<void(const HungWorker&)> abort;
 };
@@ -59,8 +60,10 @@ class HangEvidence {
   // `done` comes once, on the loop, with the wish as it was carried out: without a bundle where
   // none could be had. Each worker's stacks get `limit` at most.
   void Take(HangWish wish, Duration limit, std::function<void(const HangWish&)> done);
-  // This worker is no more, and what it printed has been read.
+  // This worker is no more, and what it printed has been read;
   void Ended(std::uint32_t local_rank);
+  // nor is any. What is known by then is written still, beside whatever follows.
+  void AllGone();
   // `done` never comes.
   void Forget();
 

@@ -79,7 +79,7 @@ void LiveStacks::Begin() {
                       .also = {},
                       .output = turn.outputs.back(),
                       .live = true,
-                      .ask = target.ask});
+                      .notify = target.notify});
     }
   }
   taker_.Take(std::move(jobs), LimitOfOne(turn.targets.size()), [this](const auto&) {

@@ -30,7 +30,7 @@ class LiveStacks {
     pid_t pid = 0;
     std::uint32_t rank = 0;
     std::uint64_t generation = 0;
-    std::string ask = {};  // As a StackJob's.
+    std::string notify = {};  // As a StackJob's.
   };
   using Done = std::function<void(std::vector<ErrandRecord>)>;
 

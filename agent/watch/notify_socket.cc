@@ -14,7 +14,6 @@
 
 #include "common/files.h"
 #include "proto/memory_block.h"
-#include "proto/notify.h"
 
 namespace ddprun {
 namespace {
@@ -26,9 +25,9 @@ constexpr int kMaxPerTurn = 16;
 // At the end nothing comes after it; what is left of a worker may go on sending.
 constexpr int kMaxAtEnd = 4096;
 
-// Room for "/", ten digits and the end; kAskSuffix where there are fewer than a million workers.
+// Room for "/", ten digits, and a process's number after a point.
 bool Fits(const fs::path& directory) {
-  return directory.native().size() + 12 < sizeof(sockaddr_un::sun_path);
+  return directory.native().size() + 20 < sizeof(sockaddr_un::sun_path);
 }
 
 Result<fs::path> MakeSocketDirectory(const fs::path& wanted) {
@@ -63,6 +62,20 @@ Result<UniqueFd> Bind(const std::string& path) {
   return fd;
 }
 
+// Sockets of workers' own (AskSocketBeside).
+void RemoveWhatAnswered(const fs::path& directory) {
+  constexpr int kMost = 10'000;
+  std::error_code error;
+  int looked = 0;
+  for (fs::directory_iterator entry(directory, error), end;
+       !error && entry != end && looked < kMost; entry.increment(error), ++looked) {
+    std::error_code gone;
+    if (entry->symlink_status(gone).type() == fs::file_type::socket) {
+      ::unlink(entry->path().c_str());
+    }
+  }
+}
+
 }  // namespace
 
 Result<NotifyFiles> NotifyFiles::Make(const fs::path& directory, std::uint32_t workers) {
@@ -91,9 +104,9 @@ NotifyFiles& NotifyFiles::operator=(NotifyFiles&& other) noexcept {
 NotifyFiles::~NotifyFiles() {
   for (const std::string& path : paths_) {
     ::unlink(path.c_str());
-    ::unlink((path + kAskSuffix).c_str());
   }
   if (!directory_.empty()) {
+    RemoveWhatAnswered(directory_);
     ::rmdir(directory_.c_str());
   }
 }

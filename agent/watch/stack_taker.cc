@@ -151,11 +151,15 @@ class StackTaker::State : public std::enable_shared_from_this<State> {
            errno == EINTR) {
     }
     running.Ended();
-    char said[64];  // Its exit code may be taken already.
+    char said[1024];  // Its exit code may be taken already.
     const ssize_t got = from_child ? ::read(from_child.get(), said, sizeof said) : 0;
-    return std::string_view(said, got > 0 ? static_cast<std::size_t>(got) : 0) == kFramesUnknownText
-               ? kFramesUnknown
-               : 0;
+    std::string_view told(said, got > 0 ? static_cast<std::size_t>(got) : 0);
+    const bool unknown = told.ends_with(kFramesUnknownText);
+    told.remove_suffix(unknown ? std::string_view(kFramesUnknownText).size() : 0);
+    if (!told.empty()) {
+      Log(LogLevel::kWarning, "stacks are not kept: " + Printable(std::string(told)));
+    }
+    return unknown ? kFramesUnknown : 0;
   }
 
   WorkerSpec SpecOf(const StackJob& job) const {
@@ -170,8 +174,8 @@ class StackTaker::State : public std::enable_shared_from_this<State> {
     if (job.live) {
       spec.command.argv.push_back("--live");
     }
-    if (!job.ask.empty()) {
-      spec.command.argv.insert(spec.command.argv.end(), {"--ask", job.ask});
+    if (!job.notify.empty()) {
+      spec.command.argv.insert(spec.command.argv.end(), {"--notify", job.notify});
     }
     if (!job.recorder.empty()) {
       spec.command.argv.insert(spec.command.argv.end(), {"--recorder", job.recorder.native()});

@@ -20,8 +20,8 @@
 
 namespace ddprun {
 
-// What `ddprun stacks --into` says on its stdout, and its exit code, where it is all but the frames
-// of a Python.
+// What `ddprun stacks --into` says on its stdout, after what is wrong with that file, and its exit
+// code, where of a Python no frames are known.
 inline constexpr const char* kFramesUnknownText = "its own frames are unknown\n";
 inline constexpr int kFramesUnknown = 3;
 
@@ -32,7 +32,7 @@ struct StackJob {
   std::filesystem::path also;  // Appended to it too where this file exists: the worker's stderr.
   std::shared_ptr<UniqueFd> output = nullptr;
   bool live = false;                    // It is to go on: --live.
-  std::string ask = {};                 // The socket on which it tells of itself; empty: none.
+  std::string notify = {};              // Its notify socket; empty: as its environment says.
   std::filesystem::path recorder = {};  // What torch recorded goes here; empty: nowhere.
 };
 

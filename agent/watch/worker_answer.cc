@@ -9,7 +9,6 @@
 #include <cstring>
 
 #include "common/files.h"
-#include "proto/notify.h"
 
 namespace ddprun {
 namespace {
@@ -39,7 +38,7 @@ bool IsOf(int fd, int pid) {
 
 }  // namespace
 
-std::string AskSocketOf(int pid) {
+std::string NotifySocketOf(int pid) {
   const Result<std::string> text =
       ReadFile("/proc/" + std::to_string(pid) + "/environ", kMostOfEnvironment);
   constexpr std::string_view kName = "DDPRUN_NOTIFY_SOCKET=";
@@ -47,7 +46,7 @@ std::string AskSocketOf(int pid) {
     const std::size_t end = std::min(text->find('\0', at), text->size());
     const std::string_view entry(text->data() + at, end - at);
     if (entry.starts_with(kName)) {
-      return std::string(entry.substr(kName.size())) + kAskSuffix;
+      return std::string(entry.substr(kName.size()));
     }
     at = end + 1;
   }

@@ -1,5 +1,5 @@
-// What a worker tells of itself when it is asked (proto/notify.h, kAskSuffix): a thread of its own
-// answers, where ddprun's Python package is.
+// What a worker tells of itself when it is asked (proto/notify.h, AskSocketBeside): a thread of its
+// own answers, where ddprun's Python package is.
 //
 // Blocks, until `deadline`. Trusts nothing that comes: it is bounded, and text of a stranger's.
 #pragma once
@@ -12,8 +12,8 @@
 
 namespace ddprun {
 
-// "": none is known. Of a process that was started with it; one that came of a template was not.
-std::string AskSocketOf(int pid);
+// The notify socket in a process's environment; "": none. One that came of a template has none.
+std::string NotifySocketOf(int pid);
 
 // True: all of it came. False: that process does not listen there (a child has its parent's
 // environment), or not in time (its interpreter may be held);

@@ -56,15 +56,15 @@ struct RunBundle::Shared {
       const std::lock_guard lock(mutex);
       parts.swap(waiting);
     }
+    Result<void> all;  // One that cannot be written keeps no other from it.
     for (const Part& part : parts) {
-      const Result<void> made = MakeBundle(part.bundle);
-      if (!made && made.error().kind == ErrorKind::kRefused) {
-        continue;  // There are enough: the nodes say so.
+      Result<void> written = MakeBundle(part.bundle);
+      if (written) {
+        written = WriteWhole(part.bundle / part.name, part.text(), kBundleMode);
       }
-      RETURN_IF_ERROR(made);
-      RETURN_IF_ERROR(WriteWhole(part.bundle / part.name, part.text(), kBundleMode));
+      all = all ? written : all;
     }
-    return {};
+    return all;
   }
 };
 

@@ -18,7 +18,7 @@ import sys
 
 _EACH = 1.0  # Seconds.
 _POINT_TO_POINT = ("send", "recv", "isend", "irecv", "batch_isend_irecv")  # NCCL counts none of these.
-_BUSY = 2  # Clock ticks in a second: what threads that only look around now and then stay below.
+_MOST_THREADS = 512  # Looked at, of a worker and its children.
 _begun = False  # An interpreter may find ddprun.pth twice.
 
 
@@ -97,18 +97,33 @@ def _children(pid, most=64):
 
 
 def _life():
-    """What changes where this process or its children get on: how often their main threads waited in the
-    kernel, and the clock ticks that all of their threads took."""
-    waits, ticks = [], 0
-    for pid in [os.getpid()] + _children(os.getpid()):
+    """What changes where any thread of this process or its children runs, this one apart; None: there are more
+    than can be looked at each second."""
+    import threading
+    own = str(threading.get_native_id())
+    seen = {}
+    for pid in [str(os.getpid())] + _children(os.getpid()):
         try:
-            with open(f"/proc/{pid}/task/{pid}/status", encoding="utf-8", errors="replace") as status:
-                waits.append((pid, [line for line in status if "ctxt_switches" in line]))
-            with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stat:
-                ticks += sum(int(field) for field in stat.read().rpartition(")")[2].split()[11:13])
+            tasks = os.listdir(f"/proc/{pid}/task")
         except OSError:
-            waits.append((pid, []))
-    return waits, ticks
+            continue
+        for task in tasks:
+            if len(seen) > _MOST_THREADS:
+                return None
+            if task != own:
+                seen[task] = _runs(f"/proc/{pid}/task/{task}")
+    return seen
+
+
+def _runs(task):
+    """The time for which it has run, and how often: a line where the kernel counts that, else a page."""
+    for name in ("schedstat", "status"):
+        try:
+            with open(f"{task}/{name}", encoding="utf-8", errors="replace") as file:
+                return [line for line in file if name == "schedstat" or "ctxt_switches" in line]
+        except OSError:
+            continue
+    return []
 
 
 def _stacks():
@@ -153,11 +168,21 @@ def _answer(listener):
             pass  # Who asked is told nothing, or not all.
 
 
+def _is_ours(sock, inode):
+    """A program may close what it does not know, and give the number to a file of its own."""
+    try:
+        return os.fstat(sock.fileno()).st_ino == inode
+    except OSError:
+        return False
+
+
 def _listen(path):
-    """None: the path is too long for a socket, or taken."""
+    """None: the path is too long for a socket, or nothing can be made there."""
     import socket
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
+        if os.path.exists(path):
+            os.unlink(path)  # Of the program that this process was before: it has its number.
         listener.bind(path)
         os.chmod(path, 0o600)
         listener.listen(4)
@@ -200,8 +225,7 @@ class _Watcher:
 
     def is_alive(self, place):
         before, self.life = self.life, _life()
-        return (before is None or place != self.place or self.life[0] != before[0]
-                or self.life[1] - before[1] >= _BUSY)
+        return self.life is None or self.life != before or place != self.place
 
     def tell(self, text):
         import socket
@@ -216,14 +240,20 @@ def _watch(address, stop):
     import select
     import time
     watcher = _Watcher(address)
-    listener = _listen(address + ".ask")
+    listener = _listen(f"{address}.{os.getpid()}")
     poll = select.poll()
     poll.register(stop, select.POLLIN)
     if listener is not None:
         poll.register(listener, select.POLLIN)
+    ours = [(sock, os.fstat(sock.fileno()).st_ino) for sock in (stop, watcher.agent, listener) if sock]
     due = time.monotonic()  # At once: whoever is stopped in its first second was heard of.
     while True:
         ready = [fd for fd, _ in poll.poll(max(0.0, due - time.monotonic()) * 1000 + 1)]
+        if not all(_is_ours(*one) for one in ours):
+            for sock, inode in ours:
+                if not _is_ours(sock, inode):
+                    sock.detach()  # The number is the program's.
+            return
         over = stop.fileno() in ready  # Ending may last, and what was told before is old by then.
         if listener is not None and listener.fileno() in ready:
             _answer(listener)
@@ -250,11 +280,13 @@ def _start(address):
     import threading
     os.environ["DDPRUN_WATCHED"] = f"{os.getpid()} {address}"  # Its children are not the worker.
     stop, ours = socket.socketpair()
-    pid = os.getpid()
+    pid, inode = os.getpid(), os.fstat(ours.fileno()).st_ino
     thread = threading.Thread(target=_watch_quietly, args=(address, stop), name="ddprun-watch", daemon=True)
 
     def end():
-        if os.getpid() == pid:  # A child that ends must not end its parent's.
+        if not _is_ours(ours, inode):
+            ours.detach()
+        elif os.getpid() == pid and thread.is_alive():  # A child that ends must not end its parent's.
             ours.send(b".")  # Closing it would not do: children hold it too.
             thread.join(1)
     atexit.register(end)

@@ -6,12 +6,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <utility>
 
 #include "agent/watch/stack_dump.h"
 #include "agent/watch/stack_taker.h"
 #include "agent/watch/worker_answer.h"
 #include "agent/workers/process_tree.h"
 #include "common/files.h"
+#include "proto/notify.h"
 
 namespace ddprun {
 namespace {
@@ -34,54 +36,93 @@ void WriteRecorded(const std::string& ask, pid_t pid, const std::string& path) {
   }
 }
 
+// Where it goes: each on its own, so that one that refuses loses nothing but itself.
+class Paper {
+ public:
+  explicit Paper(const StacksRequest& request)
+      : into_(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0)), path_(request.into) {
+    if (!path_.empty()) {
+      Result<UniqueFd> file = OpenOrdinary(path_, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+      into_ = file ? *std::move(file) : UniqueFd();
+      problem_ = file ? "" : file.error().message;
+    }
+    Result<UniqueFd> also = OpenOrdinary(request.also, O_WRONLY | O_APPEND, 0);
+    also_ = also ? *std::move(also) : UniqueFd();
+  }
+
+  void Put(std::string_view text) {
+    if (into_) {
+      const Result<void> put =
+          WriteAll(into_.get(), text, path_.empty() ? "standard output" : path_);
+      if (!put) {
+        problem_ = put.error().message;
+        into_ = UniqueFd();
+      }
+    }
+    if (also_) {
+      (void)WriteAll(also_.get(), text, "");
+    }
+  }
+
+  const std::string& problem() const { return problem_; }
+
+ private:
+  UniqueFd into_;
+  const std::string path_;
+  UniqueFd also_;
+  std::string problem_;  // Why not all is in it; empty: all is.
+};
+
+// 0, 1 or kFramesUnknown, of this process; its descendants may answer too, and know more: a shell
+// that started Python.
+int PrintTree(const StacksRequest& request, pid_t pid,
+              std::chrono::steady_clock::time_point deadline, Paper& paper) {
+  int code = 0;
+  const std::string notify = request.notify.empty() ? NotifySocketOf(pid) : request.notify;
+  std::string recorder = request.recorder;
+  std::vector<pid_t> processes = DescendantsOf(pid, {});
+  processes.insert(processes.begin(), pid);
+  processes.resize(std::min(processes.size(), kMaxProcesses));
+  for (const pid_t process : processes) {
+    const auto left = std::chrono::ceil<Duration>(deadline - std::chrono::steady_clock::now());
+    paper.Put("-- process " + std::to_string(process) + ":\n");
+    const std::string ask = AskSocketBeside(notify, process);
+    const bool listens = !ask.empty() && ::access(ask.c_str(), F_OK) == 0;
+    const StacksFound found =
+        DumpStacks(process, std::max(left, Duration{0}), request.live, listens ? ask : "",
+                   [&](std::string_view text) { paper.Put(text); });
+    if (found == StacksFound::kNoProcess) {
+      paper.Put("(there is no such process)\n");
+      code = process == pid ? 1 : code;
+    } else if (found == StacksFound::kKernelsOnly) {
+      code = process == pid ? kFramesUnknown : code;
+    } else if (listens && !recorder.empty()) {
+      WriteRecorded(ask, process, std::exchange(recorder, ""));
+    }
+  }
+  return code;
+}
+
 }  // namespace
 
 int PrintStacks(const StacksRequest& request) {
   const auto deadline = std::chrono::steady_clock::now() + request.limit;
-  UniqueFd into(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0));
-  if (!request.into.empty()) {
-    Result<UniqueFd> file = OpenOrdinary(request.into, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    if (!file) {
-      std::fprintf(stderr, "ddprun: %s\n", file.error().message.c_str());
-      return 1;
-    }
-    into = *std::move(file);
-  }
-  const Result<UniqueFd> also = OpenOrdinary(request.also, O_WRONLY | O_APPEND, 0);
-  const auto put = [&](std::string_view text) {
-    (void)WriteAll(into.get(), text, "standard output");
-    if (also) {
-      (void)WriteAll(also->get(), text, request.also);
-    }
-  };
+  Paper paper(request);
   if (!request.title.empty()) {
-    put("== " + request.title + "\n");
+    paper.Put("== " + request.title + "\n");
   }
   int code = 0;
   for (const std::int64_t asked : request.pids) {
-    const auto pid = static_cast<pid_t>(asked);
-    std::vector<pid_t> processes = DescendantsOf(pid, {});
-    processes.insert(processes.begin(), pid);
-    processes.resize(std::min(processes.size(), kMaxProcesses));
-    for (const pid_t process : processes) {
-      const auto left = std::chrono::ceil<Duration>(deadline - std::chrono::steady_clock::now());
-      put("-- process " + std::to_string(process) + ":\n");
-      const bool own = process == pid;
-      const std::string ask = !own ? "" : request.ask.empty() ? AskSocketOf(pid) : request.ask;
-      const StacksFound found =
-          DumpStacks(process, std::max(left, Duration{0}), request.live, ask, put);
-      if (found == StacksFound::kNoProcess) {
-        put("(there is no such process)\n");
-        code = own ? 1 : code;
-      } else if (found == StacksFound::kKernelsOnly && own && code == 0) {
-        code = kFramesUnknown;
-      } else if (own && !request.recorder.empty()) {
-        WriteRecorded(ask, pid, request.recorder);
-      }
-    }
+    const int found = PrintTree(request, static_cast<pid_t>(asked), deadline, paper);
+    code = code == 1 || found == 0 ? code : found;
   }
-  if (code == kFramesUnknown && !request.into.empty()) {
-    (void)WriteAll(STDOUT_FILENO, kFramesUnknownText, "standard output");
+  const std::string told = code == kFramesUnknown ? kFramesUnknownText : "";
+  if (!paper.problem().empty()) {
+    std::fprintf(stderr, "ddprun: %s\n", paper.problem().c_str());
+    code = 1;
+  }
+  if (!request.into.empty()) {  // Who asked hears it there: its exit code may be taken.
+    (void)WriteAll(STDOUT_FILENO, paper.problem() + told, "standard output");
   }
   return code;
 }

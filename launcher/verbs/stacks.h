@@ -18,8 +18,8 @@ struct StacksRequest {
   std::string into;        // This file, made anew with mode 0600; empty: stdout.
   std::string also;        // Appended to this file too, if it exists.
   bool live = false;       // Nothing may be left stopped: it is to go on.
-  std::string ask;       // The first one tells of itself there; empty: its environment says where.
-  std::string recorder;  // What torch recorded of its last collectives, made anew, mode 0600.
+  std::string notify;      // The first one's notify socket; empty: its environment says which.
+  std::string recorder;    // What torch recorded of its last collectives, made anew, mode 0600.
 };
 
 // 0; 1 if a process is not there or the file cannot be made; 3 where that is all, but of a Python

@@ -104,7 +104,7 @@ Result<VerbRequest> ReadStacks(const std::vector<std::string>& args, const GetEn
   line.app.add_flag(
       "--live", request.live,
       "Likewise: they are to go on, so no debugger where it could leave them stopped");
-  line.app.add_option("--ask", request.ask,
+  line.app.add_option("--notify", request.notify,
                       "Likewise: the socket on which the first one tells of itself");
   line.app.add_option("--recorder", request.recorder,
                       "Likewise: this file, made anew, for torch's record of its last collectives");

@@ -49,7 +49,7 @@ class Hangs(TorchTest):
         self.assert_named("".join(node.err() for node in nodes), 2)
 
     def test_workers_of_a_template_and_slow_ones(self):
-        run = self.run_program(4, "silent.py", "stands still", "compile", "saves slowly",
+        run = self.run_program(4, "silent.py", "stands still", "prepares in a thread, compile, saves slowly",
                                flags=["--preload=imports", f"--hang-timeout={SILENCE}", "--max-restarts=2"])
         self.assert_named(run.err(), 1)
 
