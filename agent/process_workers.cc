@@ -59,6 +59,7 @@ ProcessWorkers::ProcessWorkers(AsioLoop& loop, std::shared_ptr<const AgentOption
       notify_(loop, [this](std::uint32_t local_rank, const Notification& said,
                            const SentDescriptor& sent) { OnSaid(local_rank, said, sent); }),
       hang_evidence_(loop, "/proc/self/exe"),
+      failure_evidence_(loop),
       live_stacks_(loop, "/proc/self/exe"),
       environment_(WorkersEnvironment(*options_)) {}
 
@@ -155,7 +156,6 @@ void ProcessWorkers::OnEnded(std::uint32_t local_rank, ExitStatus status, LastEr
   hang_evidence_.Ended(local_rank);
 }
 
-// Beside what goes on: nobody waits for it.
 void ProcessWorkers::KeepEvidenceOfFailure() {
   if (std::exchange(kept_evidence_, true) || options_->evidence.empty()) {
     return;
@@ -166,19 +166,12 @@ void ProcessWorkers::KeepEvidenceOfFailure() {
     part.workers.push_back({rank, static_cast<pid_t>(pids_[local])});
     part.last_lines.emplace_back(rank, kept_->LastOf(local, MostLines(options_->core.workers)));
   }
-  const auto written = std::make_shared<Result<void>>();
-  loop_.RunBounded(
-      HangEvidence::kOfDisk,
-      [written, part = std::move(part),
-       bundle = BundleOf(options_->evidence, placement_.generation)] {
-        *written = WriteNodePart(bundle, part);
-      },
-      [refused = evidence_refused_, written](bool in_time) {
-        if (in_time && !*written && !std::exchange(*refused, true)) {
-          Log(LogLevel::kWarning,
-              "no evidence is kept of this failure: " + written->error().message);
-        }
-      });
+  failure_evidence_.Keep(BundleOf(options_->evidence, placement_.generation), std::move(part));
+}
+
+void ProcessWorkers::WhenEvidenceIsKept(std::function<void()> done) {
+  hang_evidence_.WhenWritten(
+      [this, done = std::move(done)] { failure_evidence_.WhenWritten(done); });
 }
 
 LeftFiles ProcessWorkers::FilesOf(std::uint32_t local_rank, ExitStatus status,
@@ -255,7 +248,7 @@ void ProcessWorkers::TakeStacks(const std::vector<std::uint32_t>& local_ranks, D
                 .workers = {},
                 .last_lines = [kept = kept_, most = MostLines(options_->core.workers)](
                                   std::uint32_t local) { return kept->LastOf(local, most); },
-                .may_abort = environment_["PYTHONFAULTHANDLER"] != "",
+                .may_abort = !environment_["PYTHONFAULTHANDLER"].empty(),
                 .abort =
                     [this](const HungWorker& worker) {
                       if (runner_.PidOf(worker.local_rank) == worker.pid) {

@@ -15,6 +15,7 @@
 #include "agent/agent_options.h"
 #include "agent/generation.h"
 #include "agent/node_workers.h"
+#include "agent/watch/failure_evidence.h"
 #include "agent/watch/hang_evidence.h"
 #include "agent/watch/live_stacks.h"
 #include "agent/watch/memory_store.h"
@@ -49,6 +50,9 @@ class ProcessWorkers final : public NodeWorkers {
   std::vector<ErrandRecord> TellToSave(const ErrandWish& wish);
   const std::shared_ptr<KeptOutput>& kept() const { return kept_; }
 
+  // On the loop: now, or when what is being kept of a hang or a failure is written; within seconds.
+  void WhenEvidenceIsKept(std::function<void()> done);
+
   std::string Unread() const { return runner_.Unread(); }
   // Gives what the workers printed a moment to reach a slow console.
   void FlushOutput(Duration limit) { runner_.FlushOutput(limit); }
@@ -78,12 +82,11 @@ class ProcessWorkers final : public NodeWorkers {
   std::shared_ptr<GenerationPlan> plan_;  // and its plan; its sockets' files go with it.
   std::filesystem::path attempt_;
   std::uint64_t memory_kills_ = 0;  // Before it began.
-  // With writes that are left behind.
-  const std::shared_ptr<bool> evidence_refused_ = std::make_shared<bool>(false);
-  bool kept_evidence_ = false;  // Of its first failure; or it was told to stop.
+  bool kept_evidence_ = false;      // Of its first failure; or it was told to stop.
   std::uint32_t starts_ = 0;
   std::set<std::uint32_t> refusal_told_;  // Local ranks of this generation.
   HangEvidence hang_evidence_;
+  FailureEvidence failure_evidence_;
   LiveStacks live_stacks_;
   std::unique_ptr<TimerWatchdog> watchdog_;  // TORCHELASTIC_ENABLE_FILE_TIMER=1 alone.
   std::map<std::string, std::string> environment_;

@@ -50,6 +50,7 @@ void OnRun(AgentStep& step, const Run& run) {
   state.alive = step.config.workers;
   state.succeeded = 0;
   state.start_lasts = false;
+  state.early_signals.clear();
   state.progress = 0;
   ForgetWords(state);
   state.planned = false;
@@ -368,7 +369,10 @@ std::vector<AgentEffect> Step(AgentState& state, const AgentConfig& config, cons
                  [&](const WorkerEnded& ended) { OnWorkerEnded(step, ended); },
                  [&](const AllGone& gone) { OnAllGone(step, gone); },
                  [&](const SpawnFailed& failed) { OnSpawnFailed(step, failed); },
-                 [&](const WorkersStarted& started) { NoteStarted(step, started); },
+                 [&](const WorkersStarted& started) {
+                   NoteStarted(step, started);
+                   PassOnEarlySignals(step, started.generation);
+                 },
                  [&](const StartLasts& start) {
                    const bool current =
                        HasWorkers(state) && start.generation == state.placement->generation;

@@ -1,6 +1,7 @@
 #include "agent/core/signals.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/exit_code.h"
 
@@ -71,7 +72,9 @@ void OnSignal(AgentStep& step, const SignalArrived& arrived) {
     return;
   }
   if (signal == kSigUsr1 || signal == kSigUsr2) {
-    if (HasWorkers(state)) {
+    if (HasWorkers(state) && arrived.starting) {
+      state.early_signals.insert(signal);
+    } else if (HasWorkers(state)) {
       step.effects.push_back(SignalWorkers{signal});
     }
     return;
@@ -101,6 +104,15 @@ void OnSignal(AgentStep& step, const SignalArrived& arrived) {
   } else if (state.phase == AgentPhase::kIdle) {
     step.Tell(NoticeLevel::kWarning, "got " + name + ": leaving the run");
     state.exit_at = step.now + kLeaveAlone;
+  }
+}
+
+void PassOnEarlySignals(AgentStep& step, Generation started) {
+  AgentState& state = step.state;
+  if (HasWorkers(state) && started == state.placement->generation) {
+    for (const int signal : std::exchange(state.early_signals, {})) {
+      step.effects.push_back(SignalWorkers{signal});
+    }
   }
 }
 

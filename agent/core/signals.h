@@ -12,6 +12,9 @@ namespace ddprun {
 
 void OnSignal(AgentStep& step, const SignalArrived& arrived);
 
+// Those that came while these workers were being started, when nobody would have heard them.
+void PassOnEarlySignals(AgentStep& step, Generation started);
+
 // When the workers must be told that the job ends; none: nobody asked, or they are stopping.
 std::optional<Time> StopTime(const AgentState& state);
 

@@ -103,6 +103,7 @@ struct AgentState {
   std::uint32_t alive = 0;  // Workers whose status is not known yet.
   std::uint32_t succeeded = 0;
   bool start_lasts = false;
+  std::set<int> early_signals;  // USR1, USR2: came while the workers were being started.
   std::uint64_t progress = 0;
   std::map<std::uint32_t, Heartbeat> heartbeats;  // By local rank.
   std::set<std::uint32_t> ended;                  // Local ranks of this generation.

@@ -101,6 +101,18 @@ TEST_F(Agent, UserSignalsGoToTheWorkersAndChangeNothing) {
   EXPECT_FALSE(Did<SendReport>());
 }
 
+// Nobody would hear them yet.
+TEST_F(Agent, UserSignalsWaitForWorkersThatAreBeingStarted) {
+  TellRun(1, 1s);
+  Feed(SignalArrived{kUsr1, /*starting=*/true}, 2s);
+  EXPECT_TRUE(effects.empty());
+  Feed(WorkersStarted{{1}}, 3s);
+  ASSERT_TRUE(Did<SignalWorkers>());
+  EXPECT_EQ(Find<SignalWorkers>()->signal, kUsr1);
+  Feed(WorkersStarted{{1}}, 4s);
+  EXPECT_FALSE(Did<SignalWorkers>());
+}
+
 // A token or a protocol does not become right by waiting; workers that run do not mind.
 TEST_F(Agent, WhatCannotBecomeRightEndsAnAgentThatWasNeverHeard) {
   Feed(Started{{1}, {}}, 0s);

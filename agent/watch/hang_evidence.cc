@@ -51,8 +51,15 @@ class HangEvidence::State : public std::enable_shared_from_this<State> {
     taker_.Forget();
     dumped_.Cancel();
     aborted_.clear();
-    writing_ = false;
     done_ = nullptr;
+    Written();
+  }
+
+  void WhenWritten(std::function<void()> then) {
+    then_ = std::move(then);
+    if (!writing_) {
+      Written();
+    }
   }
 
   void Ended(std::uint32_t local_rank) {
@@ -143,9 +150,16 @@ class HangEvidence::State : public std::enable_shared_from_this<State> {
   }
 
   void Finish() {
-    writing_ = false;
     if (const auto done = std::exchange(done_, nullptr)) {
       done(wish_);
+    }
+    Written();
+  }
+
+  void Written() {
+    writing_ = false;
+    if (const auto then = std::exchange(then_, nullptr)) {
+      then();
     }
   }
 
@@ -157,6 +171,7 @@ class HangEvidence::State : public std::enable_shared_from_this<State> {
   HangWish wish_;
   Duration limit_{0};
   std::function<void(const HangWish&)> done_;
+  std::function<void()> then_;
   std::uint64_t round_ = 0;
 };
 
@@ -164,6 +179,7 @@ HangEvidence::HangEvidence(Loop& loop, std::string program)
     : state_(std::make_shared<State>(loop, std::move(program))) {}
 
 HangEvidence::~HangEvidence() {
+  state_->WhenWritten(nullptr);
   state_->Forget();
 }
 
@@ -181,6 +197,10 @@ void HangEvidence::AllGone() {
 
 void HangEvidence::Forget() {
   state_->Forget();
+}
+
+void HangEvidence::WhenWritten(std::function<void()> then) {
+  state_->WhenWritten(std::move(then));
 }
 
 }  // namespace ddprun

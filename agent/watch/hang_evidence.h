@@ -66,6 +66,8 @@ class HangEvidence {
   void AllGone();
   // `done` never comes.
   void Forget();
+  // On the loop: now, or once the last part is written (kOfDisk at most) or forgotten.
+  void WhenWritten(std::function<void()> then);
 
  private:
   class State;

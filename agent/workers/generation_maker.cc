@@ -335,7 +335,7 @@ std::string GenerationMaker::Step() const {
     return "";
   }
   const std::lock_guard lock(job_->mutex);
-  return job_->step;
+  return job_->step.empty() ? "beginning" : job_->step;  // Its thread has not come to it yet.
 }
 
 }  // namespace ddprun

@@ -48,8 +48,12 @@ LaunchEnd::Steps AgentEnd::Steps() {
 
 // For people, and in a pod for who asks what became of it.
 void AgentEnd::Report(std::function<void()> done) {
+  parts_.agent.workers.WhenEvidenceIsKept([this, done = std::move(done)] { Tell(done); });
+}
+
+void AgentEnd::Tell(const std::function<void()>& done) {
   const std::string last_words = SayHowItEnded(exit_);
-  auto told = [this, last_words, all_told = std::move(done)] {
+  auto told = [this, last_words, all_told = done] {
     auto done = [this, all_told] { parts_.agent.FinishErrands(all_told); };
     const auto write = TerminationLogWriter(last_words, GetProcessEnv);
     if (!write) {

@@ -42,6 +42,7 @@ class AgentEnd {
  private:
   LaunchEnd::Steps Steps();
   void Report(std::function<void()> done);
+  void Tell(const std::function<void()>& done);
   bool IsTakenAway() const;
   void HandOver(Time limit, std::function<void()> done);
   bool ServeOn(std::function<void()> done);

@@ -214,6 +214,9 @@ std::string FormatFailureReport(const FailureFacts& facts) {
   if (!facts.log.empty()) {
     PutText(out, "log       : ", facts.log);
   }
+  if (!facts.evidence.empty()) {
+    PutText(out, "evidence  : ", facts.evidence);
+  }
   out +=
       "restarts  : " + std::to_string(facts.restarts_used) + " of " +
       std::to_string(facts.max_restarts) + " used (--max-restarts)" +
@@ -249,6 +252,7 @@ std::string FailureJson(const FailureFacts& facts) {
   }
   json["last_lines"] = facts.last_lines;
   json["log"] = facts.log;
+  json["evidence"] = facts.evidence;
   json["hint"] = HintFor(facts);
   // What workers print need not be UTF-8.
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";

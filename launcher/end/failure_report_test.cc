@@ -148,6 +148,14 @@ TEST(FailureReport, AHangNamesTheRankTheReasonAndTheStacks) {
   EXPECT_EQ(json["root_cause"]["stacks"], "logs/0/stacks.txt");
 }
 
+TEST(FailureReport, WhereTheEvidenceIs) {
+  FailureFacts facts = Facts(Exited{3});
+  EXPECT_THAT(FormatFailureReport(facts), Not(HasSubstr("evidence  :")));
+  facts.evidence = "logs/evidence-2";
+  EXPECT_THAT(FormatFailureReport(facts), HasSubstr("\nevidence  : logs/evidence-2\n"));
+  EXPECT_EQ(nlohmann::json::parse(FailureJson(facts))["evidence"], "logs/evidence-2");
+}
+
 TEST(FailureReport, AHangOfAllBlamesNobody) {
   FailureFacts facts = Facts(Killed{SIGKILL});
   facts.hang = "no step for 30.0 s";

@@ -88,6 +88,9 @@ FailureFacts Gather(const Exit& exit, const LaunchConfig& config, const LastAtte
     std::error_code ignored;
     facts.log = stays && fs::exists(log, ignored) ? log.native() : "";
   }
+  std::error_code ignored;
+  const fs::path bundle = BundleOf(place, attempt.generation);
+  facts.evidence = !place.empty() && fs::is_directory(bundle, ignored) ? bundle.native() : "";
   return facts;
 }
 

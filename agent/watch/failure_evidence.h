@@ -1,0 +1,33 @@
+// What a node keeps of workers that failed, in the generation's bundle: their last lines and what
+// the kernel knows of the machine. Written beside what goes on: a restart waits for none of it, the
+// end of the run a second at most. Decides nothing; lives on the loop, and blocks nowhere.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+
+#include "agent/watch/evidence_bundle.h"
+#include "common/loop.h"
+
+namespace ddprun {
+
+class FailureEvidence {
+ public:
+  explicit FailureEvidence(Loop& loop);
+  ~FailureEvidence();
+  FailureEvidence(const FailureEvidence&) = delete;
+  FailureEvidence& operator=(const FailureEvidence&) = delete;
+
+  // What the disk refuses is said once.
+  void Keep(const std::filesystem::path& bundle, NodePart part);
+  // On the loop: now, or once all is written or its time is over. The last call's alone.
+  void WhenWritten(std::function<void()> then);
+
+ private:
+  struct State;
+  Loop& loop_;
+  const std::shared_ptr<State> state_;  // Shared with writes that are left behind.
+};
+
+}  // namespace ddprun
