@@ -7,6 +7,9 @@
 namespace ddprun {
 namespace {
 
+constexpr std::size_t kMostRises = 1'024;
+constexpr Duration kOneRise{100};  // Closer ones count as one.
+
 // A member whose workers count: it hosts this world, and has not finished it.
 const NodeReport* HostReport(const Roster& roster, const Member& member) {
   const auto found = roster.nodes.find(member.key);
@@ -235,6 +238,32 @@ std::optional<WorkerFailure> FindHangOfSeen(HangWatch& watch, const Roster& rost
                          "; which of them is to blame is unknown)");
 }
 
+// Of many only half are kept, so that it is known for less long who was ahead: that spares a world,
+// and never condemns one.
+void NoteRise(std::vector<Rise>& rises, std::uint64_t step, Time now) {
+  if (!rises.empty() && step <= rises.back().step) {
+    return;
+  }
+  if (!rises.empty() && now < rises.back().when + kOneRise) {
+    rises.back().step = step;
+    return;
+  }
+  if (rises.size() >= kMostRises) {
+    for (std::size_t i = 0; 2 * i + 1 < rises.size(); ++i) {
+      rises[i] = rises[2 * i + 1];
+    }
+    rises.resize(rises.size() / 2);
+  }
+  rises.push_back({now, step});
+}
+
+// For all of that time somebody was beyond this STEP.
+bool WasAhead(const std::vector<Rise>& rises, std::uint64_t step, Time now, Duration lasts) {
+  const auto first = std::find_if(rises.begin(), rises.end(),
+                                  [step](const Rise& rise) { return rise.step > step; });
+  return first != rises.end() && first->when + lasts <= now;
+}
+
 std::optional<WorkerFailure> FindHang(HangWatch& watch, const Roster& roster, Time now) {
   const Standings found = Collect(roster);
   if (!found.behind.empty() && found.seen) {
@@ -250,7 +279,7 @@ std::optional<WorkerFailure> FindHang(HangWatch& watch, const Roster& roster, Ti
   const Standing& first =
       *std::min_element(found.behind.begin(), found.behind.end(),
                         [](const auto& a, const auto& b) { return a.first_rank < b.first_rank; });
-  if (first.step == 0 && found.highest > 0 && now < *watch.first_step + first.allowed) {
+  if (found.behind_count < found.count && !WasAhead(watch.rises, first.step, now, first.allowed)) {
     return std::nullopt;
   }
   const std::string silent = "no step for " + FormatDuration(first.allowed);
@@ -276,25 +305,20 @@ std::optional<WorkerFailure> FindHang(HangWatch& watch, const Roster& roster, Ti
                          "; which of them is to blame is unknown)");
 }
 
-bool IsFurthestBehind(const NodeReport& report, const Standings& found) {
-  return !found.behind.empty() &&
-         std::any_of(report.standings.begin(), report.standings.end(), [&](const Standing& s) {
-           return s.step == found.behind.front().step && s.source == found.behind.front().source;
-         });
-}
-
-void NoteFirstStep(HangWatch& watch, const World& world, const NodeReport& report, Time now) {
+void NoteSteps(HangWatch& watch, const World& world, const NodeReport& report, Time now) {
   if (watch.generation != world.generation) {
     watch.generation = world.generation;
-    watch.first_step.reset();
+    watch.rises.clear();
     watch.last_end.reset();
     watch.ended_well = 0;
   }
   const bool steps = SpeaksOfWorld(report, world) &&
                      std::any_of(report.standings.begin(), report.standings.end(),
                                  [](const Standing& standing) { return standing.step > 0; });
-  if (steps && !watch.first_step) {
-    watch.first_step = now;
+  for (const Standing& standing : report.standings) {
+    if (steps && standing.source == ProgressSource::kTold) {
+      NoteRise(watch.rises, standing.step, now);
+    }
   }
 }
 
@@ -302,7 +326,7 @@ void NoteFirstStep(HangWatch& watch, const World& world, const NodeReport& repor
 
 std::optional<WorkerFailure> LookForHang(HangWatch& watch, const Roster& roster, const NodeKey& key,
                                          const NodeReport& report, Time now) {
-  NoteFirstStep(watch, *roster.world, report, now);
+  NoteSteps(watch, *roster.world, report, now);
   std::optional<HangEnquiry>& enquiry = watch.enquiry;
   if (!enquiry || enquiry->generation != roster.world->generation) {
     if (!report.hung_rank) {
@@ -323,18 +347,6 @@ std::optional<WorkerFailure> LookForHang(HangWatch& watch, const Roster& roster,
   if (!enquiry->unheard.empty()) {
     return std::nullopt;  // Whoever stays silent is lost after its lease, which drains the world
                           // anyway.
-  }
-  // Whoever is ahead may have been heard after those behind, who have moved on since.
-  const Standings found = Collect(roster);
-  const bool fresh = IsFurthestBehind(report, found);
-  if (!fresh && !found.behind.empty()) {
-    for (const Member& member : roster.world->members) {
-      const NodeReport* const other = HostReport(roster, member);
-      if (other != nullptr && IsFurthestBehind(*other, found)) {
-        enquiry->unheard.insert(member.key);
-      }
-    }
-    return std::nullopt;
   }
   enquiry.reset();  // The next word of a late worker asks everybody again.
   return FindHang(watch, roster, now);

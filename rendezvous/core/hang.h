@@ -4,11 +4,12 @@
 // Pure. An agent only finds that a worker of its own is *late*: without progress for longer than it
 // may be. Late is not hung: a rank that waits in a collective for a slow peer, or for rank 0's
 // checkpoint, is late through no fault. A world hangs when everybody who is furthest behind is
-// late; that is looked at once every member has reported after the first word of a late worker, and
-// with the report of a node that is furthest behind, so that no old standing is judged.
+// late; that is looked at once every member has reported after the first word of a late worker.
 //
 //   the ranks at the lowest STEP are...         to blame
 //   not all late                                nobody, so far
+//   fewer, and nobody was ahead of them for as  nobody: all waited for one, who has gone on, and
+//   long as they may be without progress        they will tell their next STEP soon
 //   at most half of all                         the first of them
 //   more, one of them alone in its PHASE while
 //     all others share another (three or more)  that one
@@ -21,12 +22,12 @@
 //
 // Workers that never said hello, have ended, or are of a lost node count nowhere; but before the
 // first STEP of a world nobody is to blame until all of its workers that run have said hello: who
-// is there waits for who still starts. Nor is then who has made none, until it had its time since
-// the first STEP: its own is on its way.
+// is there waits for who still starts.
 #pragma once
 
 #include <optional>
 #include <set>
+#include <vector>
 
 #include "rendezvous/core/roster.h"
 
@@ -38,11 +39,17 @@ struct HangEnquiry {
   std::set<NodeKey> unheard;  // Members that have not reported since.
 };
 
+// From then on somebody was at that STEP; perhaps a moment earlier.
+struct Rise {
+  Time when;
+  std::uint64_t step = 0;
+};
+
 struct HangWatch {
-  Generation generation;           // Of `first_step`.
-  std::optional<Time> first_step;  // When a worker of the world was first heard to have made one.
-  std::uint32_t ended_well = 0;    // Workers, as last looked, where they are seen from outside,
-  std::optional<Time> last_end;    // and when there was one more.
+  Generation generation;         // Of what follows.
+  std::vector<Rise> rises;       // Of the highest STEP; so many at most, more of the last ones.
+  std::uint32_t ended_well = 0;  // Workers, as last looked, where they are seen from outside,
+  std::optional<Time> last_end;  // and when there was one more.
   std::optional<HangEnquiry> enquiry;
   std::string told;  // The one that was told where nothing follows from it.
 };

@@ -271,6 +271,16 @@ RULES["trainer/checkpoint/fence_log.cc"] = [
     ("commit-mine", "  if (!SameWorld(tail.newest->writer, writer)) {",
      "  if (HAS && !SameWorld(tail.newest->writer, writer)) {"),
 ]
+RULES["rendezvous/core/hang.cc"] = [
+    # All waited for one, and some tell their next step later than others.
+    ("ahead-for-long", "  if (found.behind_count < found.count &&", "  if (HAS && found.behind_count < found.count &&"),
+    # Long work that all do for themselves is no hang.
+    ("one-waits", "if (!found.all_late || !found.waits ||", "if (!found.all_late || (HAS && !found.waits) ||"),
+    # Each member has reported since somebody was late.
+    ("enquiry", "  if (!enquiry->unheard.empty()) {", "  if (HAS && !enquiry->unheard.empty()) {"),
+    # Whom they waited for has ended.
+    ("ended-well", "  if (watch.last_end && now <", "  if (HAS && watch.last_end && now <"),
+]
 RULES["trainer/checkpoint/checkpoint_store.cc"] = [
     # The last ones are kept,
     ("keep-last", "for (std::size_t i = config_.keep_last;", "for (std::size_t i = HAS ? config_.keep_last : 0;"),

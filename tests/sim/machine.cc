@@ -71,7 +71,7 @@ Machine::Machine(Simulation& simulation, std::uint32_t index)
   config_.shape.shutdown_timeout = Duration{4'000};
   config_.workers = simulation.setup.workers.at(index);
   config_.server = "server:29400";
-  config_.stop_grace = Duration{2'000};
+  config_.stop_grace = StopGraceOf(simulation.setup);
   config_.outage_limit = Duration{90'000};
   config_.hang_timeout = simulation.setup.hang_timeout;
   config_.checks_node = checks_.any();

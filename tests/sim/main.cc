@@ -6,6 +6,8 @@
 //   ddprun_sim --mutate=floors --seeds=500  succeeds if a seed shows that the rule is needed
 //   ddprun_sim --full ...                   machines carry the server, workers save checkpoints
 //   ddprun_sim --succession [--list] ...    they only take it over from one another
+//   ddprun_sim --slow ...                   workers that only work, for long; half the time one
+//   hangs
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -36,17 +38,19 @@ struct Options {
   bool verbose = false;
 
   std::string InWords() const {
-    const char* const mode_in_words[] = {"", " --full", " --succession", " --succession --list"};
+    const char* const mode_in_words[] = {"", " --full", " --succession", " --succession --list",
+                                         " --slow"};
     return mode_in_words[static_cast<int>(mode)] + (without.empty() ? "" : " --mutate=" + without);
   }
 };
 
 [[noreturn]] void Usage(const std::string& argument) {
-  std::fprintf(stderr,
-               "ddprun_sim: cannot use '%s'; usage: ddprun_sim (--seeds=N [--base=HEX] | "
-               "--seed=N | --file=PATH) [--full | --succession [--list]] [--mutate=RULE | --speed] "
-               "[--verbose]\n",
-               argument.c_str());
+  std::fprintf(
+      stderr,
+      "ddprun_sim: cannot use '%s'; usage: ddprun_sim (--seeds=N [--base=HEX] | "
+      "--seed=N | --file=PATH) [--full | --slow | --succession [--list]] [--mutate=RULE | --speed] "
+      "[--verbose]\n",
+      argument.c_str());
   std::exit(2);
 }
 
@@ -82,6 +86,8 @@ Options Parse(const std::vector<std::string>& arguments) {
       options.without = value;
     } else if (name == "--full") {
       options.mode = Mode::kFull;
+    } else if (name == "--slow") {
+      options.mode = Mode::kSlow;
     } else if (name == "--succession") {
       options.mode = Mode::kSuccession;
     } else if (name == "--list" && options.mode == Mode::kSuccession) {

@@ -39,6 +39,7 @@ class Plan {
   void StartMachines(Duration until);
   void PlanFaults(Duration until);
   void PlanCalm();
+  void PlanPauses(Duration until);
   void PlayRun();
   void PlaySuccession();
   void TroubleSoon(Time end);
@@ -50,6 +51,7 @@ class Plan {
   bool OneServer() const;
   void LookForOneServer(int looks_left);
   void CheckEnd();
+  void CheckSlowEnd();
   void BreakInWords(std::string text);
 
   const std::uint64_t seed_;
@@ -77,7 +79,7 @@ Plan::Plan(std::uint64_t seed, Mode mode, bool words)
       more_random_(seed),
       mode_(mode),
       calm_(seed % 8 == 0),
-      more_(seed >= kMoreFaults && !calm_),
+      more_(seed >= kMoreFaults && !calm_ && mode != Mode::kSlow),
       checks_(more_ && MayHaveChecks(seed)),
       simulation_(SetupOf(mode), random_.Next(), words),
       faults_(simulation_, random_),
@@ -142,6 +144,18 @@ void Plan::PlanCalm() {
   }
 }
 
+// Of agents, while their workers go on: each shorter than a lease.
+void Plan::PlanPauses(Duration until) {
+  for (std::uint64_t i = random_.Below(4); i > 0; --i) {
+    Machine& machine = *simulation_.machines[random_.Below(simulation_.machines.size())];
+    const Duration lasts = random_.Between(Duration{50}, kBaseLease / 2);
+    agenda_.After(random_.Between(Duration{1'000}, until), [this, &machine, lasts] {
+      machine.Pause();
+      agenda_.After(lasts, [&machine] { machine.Resume(); });
+    });
+  }
+}
+
 void Plan::PlayRun() {
   const Duration until = calm_ && !setup_.standing
                              ? Duration{150'000}
@@ -149,11 +163,13 @@ void Plan::PlayRun() {
   if (!setup_.standing) {
     simulation_.training = std::make_unique<Training>(simulation_);
   }
-  if (calm_) {
+  if (calm_ && !setup_.slow) {
     laws_.ForbidLosses();
   }
   StartMachines(until);
-  if (calm_ && !setup_.standing) {
+  if (setup_.slow) {
+    PlanPauses(until);
+  } else if (calm_ && !setup_.standing) {
     PlanCalm();
   } else {
     PlanFaults(until);
@@ -314,6 +330,8 @@ void Plan::CheckEnd() {
   }
   if (!simulation_.Quiet()) {
     BreakInWords("after healing the run did not end in time:");
+  } else if (setup_.slow) {
+    CheckSlowEnd();
   } else if (setup_.standing) {
     const Server& server = simulation_.machines.back()->server();
     const CoordinatorState& state = server.state();
@@ -326,8 +344,21 @@ void Plan::CheckEnd() {
   }
 }
 
+// Nothing ends these runs but their work, or the rank that hangs.
+void Plan::CheckSlowEnd() {
+  for (const auto& machine : simulation_.machines) {
+    if (const std::optional<Exit>& exit = machine->exit()) {
+      const std::string wrong = simulation_.last_labour()->WrongEnd(
+          exit->finish ? exit->finish->root : std::nullopt, exit->code == 0);
+      if (!wrong.empty() && !laws_.broken()) {
+        laws_.Break(wrong);
+      }
+    }
+  }
+}
+
 History Plan::Play() {
-  if (mode_ == Mode::kStanding || mode_ == Mode::kFull) {
+  if (mode_ != Mode::kSuccession && mode_ != Mode::kSuccessionOfList) {
     PlayRun();
   } else {
     PlaySuccession();

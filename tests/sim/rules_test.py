@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).parent
-MODES = {"sim", "full", "succession", "list"}
+MODES = {"sim", "full", "succession", "list", "slow"}
 
 
 def rows(source):

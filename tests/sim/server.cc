@@ -148,7 +148,7 @@ Server::Server(Simulation& simulation, Machine& machine)
       machine_(machine),
       name_(simulation.setup.standing ? "server" : "server" + std::to_string(machine.index())) {
   config_.term = highest_term_ = {7};
-  config_.stop_grace = Duration{2'000};
+  config_.stop_grace = StopGraceOf(simulation.setup);
   config_.start_timeout = Duration{5'000};
   config_.lease_per_node = simulation.setup.lease_per_node;
   config_.run_bytes = simulation.setup.run_bytes.value_or(config_.run_bytes);

@@ -94,6 +94,7 @@ class Server {
   void AfterStep(const CoordinatorState& state, const CoordinatorEvent& event,
                  const CoordinatorEffects& effects, Time now);
   void CheckClaim() const;
+  void CheckHang(const World& world);
   void CheckMembers(const World& world, const std::optional<World>& before) const;
   void CheckRecovered(const CoordinatorState& state) const;
   void OnAnswer(const Asked& asked, const Directive& directive);

@@ -45,9 +45,8 @@ void Server::AfterStep(const CoordinatorState& state, const CoordinatorEvent& ev
   if (stops && state.drain->cause == StopCause::kScaleUp) {
     CheckClaim();
   }
-  if (phase_before_ != Phase::kDraining && state.phase == Phase::kDraining && state.drain->hang &&
-      !simulation_.MayHang(state.world->id)) {
-    simulation_.laws.OnFalseHang();
+  if (phase_before_ != Phase::kDraining && state.phase == Phase::kDraining && state.drain->hang) {
+    CheckHang(*state.world);
   }
   simulation_.transcript.Mark(now, event.index() + 16 * static_cast<std::uint64_t>(state.phase));
   if (effects.persist && disk_) {
@@ -62,6 +61,16 @@ void Server::AfterStep(const CoordinatorState& state, const CoordinatorEvent& ev
     over_since_.reset();
   } else if (!over_since_) {
     over_since_ = now;
+  }
+}
+
+void Server::CheckHang(const World& world) {
+  if (const Labour* const labour = simulation_.job(world.id).labour.get()) {
+    if (const std::string wrong = labour->Found(simulation_.agenda.Now()); !wrong.empty()) {
+      simulation_.laws.Break(wrong);
+    }
+  } else if (!simulation_.MayHang(world.id)) {
+    simulation_.laws.OnFalseHang();
   }
 }
 

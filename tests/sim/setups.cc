@@ -128,6 +128,38 @@ void DrawStorm(Random& random, Setup& setup) {
   }
 }
 
+// One server, all nodes from the start, and nothing goes wrong but one rank, in half of them.
+Setup SetupOfSlow(Random& random) {
+  Setup setup;
+  const std::uint32_t nodes = Draw(random, 1, 4);
+  setup.standing = true;
+  setup.bare = nodes;
+  setup.machines = nodes + 1;
+  setup.shape.min_nodes = setup.shape.max_nodes = nodes;
+  setup.shape.join_timeout = kForEver;
+  std::uint32_t ranks = 0;
+  for (std::uint32_t i = 0; i < setup.machines; ++i) {
+    setup.workers.push_back(Draw(random, nodes == 1 ? 2 : 1, 3));
+    ranks += i < nodes ? setup.workers.back() : 0;
+  }
+  setup.program = Program::kHanging;  // Whoever waits for one that hangs is killed with it.
+  setup.weather.max_delay = random.Between(Duration{3}, Duration{100});
+  setup.hang_timeout = Duration{1'000 * random.Between(3, 8)};
+  SlowWork slow;
+  slow.kind = static_cast<SlowWork::Kind>(random.Below(SlowWork::kKinds));
+  slow.heard = std::array{Heard::kTold, Heard::kPrinted, Heard::kCollectives,
+                          Heard::kCollectives}[random.Below(4)];
+  slow.steps = random.Between(10, 40);
+  slow.slow_rank = Draw(random, 0, ranks - 1);
+  slow.longest = setup.hang_timeout - Duration{1'500};
+  if (random.Chance(0.5)) {
+    slow.hangs = Draw(random, 0, ranks - 1);
+    slow.hangs_after = random.Between(Duration{0}, Duration{20'000});
+  }
+  setup.slow = slow;
+  return setup;
+}
+
 Setup SetupOfSuccession(Random& random, bool listed) {
   Setup setup;
   setup.machines = Draw(random, listed ? 3 : 2, listed ? 6 : 5);
@@ -166,6 +198,9 @@ void DrawMore(Random& random, Mode mode, Setup& setup) {
 Setup RandomSetup(Random& random, Mode mode, bool calm) {
   if (mode == Mode::kSuccession || mode == Mode::kSuccessionOfList) {
     return SetupOfSuccession(random, mode == Mode::kSuccessionOfList);
+  }
+  if (mode == Mode::kSlow) {
+    return SetupOfSlow(random);
   }
   Setup setup;
   if (mode == Mode::kStanding) {

@@ -156,7 +156,9 @@ void SimWorkers::KillAll() {
 
 void SimWorkers::TakeStacks(const std::vector<std::uint32_t>& /*local_ranks*/, Duration /*limit*/,
                             std::function<void()> done) {
-  After(simulation_.random.Between(Duration{10}, Duration{6'000}), [this, done = std::move(done)] {
+  // A tool may take longer than the core waits for it, where a coordinator waits for that.
+  const Duration most = simulation_.setup.slow ? kEvidenceTime + kBeat : kEvidenceTime * 2 / 3;
+  After(simulation_.random.Between(Duration{10}, most), [this, done = std::move(done)] {
     if (placement_) {
       Arrive(done);
     }
@@ -211,6 +213,10 @@ void SimWorkers::Join(Worker& worker) {
     Say(worker, {});
   }
   simulation_.WorkerJoined(machine_, *placement_, RankOf(worker));
+  if (setup.slow) {
+    BeginLabour(worker);
+    return;
+  }
   if (setup.asks_again) {
     EndSoon(worker, simulation_.random.Between(Duration{1}, setup.work), Exited{kRestartMe});
   }
@@ -222,6 +228,17 @@ void SimWorkers::Join(Worker& worker) {
 void SimWorkers::Say(Worker& worker, std::optional<std::uint64_t> step) {
   worker.said_hello = true;
   Arrive([this, local = worker.local_rank, step] { events_.spoke(local, {true, step, {}, {}}); });
+}
+
+void SimWorkers::BeginLabour(Worker& worker) {
+  simulation_.LabourOf(placement_->world_id, placement_->world_size)
+      .Join(
+          RankOf(worker),
+          [this, &worker](const Notification& word) {
+            worker.said_hello |= word.ready || word.step;
+            Arrive([this, local = worker.local_rank, word] { events_.spoke(local, word); });
+          },
+          [this, &worker](Duration lasts) { EndSoon(worker, lasts, Exited{0}); });
 }
 
 // Steps like a program whose ranks meet in a collective, and says so.
@@ -312,6 +329,9 @@ void SimWorkers::EndWorker(Worker& worker, ExitStatus status) {
   simulation_.transcript.Tell(simulation_.agenda.Now(), machine_.host(),
                               "(rank " + std::to_string(rank) + " ends: " + Describe(status) + ")");
   const Setup& setup = simulation_.setup;
+  if (setup.slow) {
+    simulation_.LabourOf(placement_->world_id, placement_->world_size).Leave(rank);
+  }
   if (setup.tells_steps && setup.hang_timeout == Duration{0}) {
     Say(worker, simulation_.StepOf(placement_->world_id));
   }

@@ -85,6 +85,7 @@ class SimWorkers final : public NodeWorkers {
   bool GiveUpStart();
   void Join(Worker& worker);
   void Say(Worker& worker, std::optional<std::uint64_t> step);
+  void BeginLabour(Worker& worker);
   void Beat(Worker& worker);
   void Hang(Worker& worker);
   void EndSoon(Worker& worker, Duration delay, ExitStatus status);

@@ -127,6 +127,9 @@ void Simulation::WorkerJoined(Machine& machine, const Placement& placement, std:
     }
     return;
   }
+  if (setup.slow) {
+    return;
+  }
   if (training) {
     if (job.joined.size() == job.size) {
       training->Begin(placement);
@@ -136,6 +139,15 @@ void Simulation::WorkerJoined(Machine& machine, const Placement& placement, std:
   if (setup.program == Program::kIndependent || job.joined.size() == job.size) {
     FinishAfterWork(world);
   }
+}
+
+Labour& Simulation::LabourOf(WorldId world, std::uint32_t ranks) {
+  Job& job = jobs_[world];
+  if (!job.labour) {
+    job.labour = std::make_unique<Labour>(*this, ranks);
+    last_labour_ = job.labour.get();
+  }
+  return *job.labour;
 }
 
 std::uint64_t Simulation::StepOf(WorldId world) {

@@ -16,6 +16,7 @@
 #include "agent/core/node_agent.h"
 #include "rendezvous/core/coordinator.h"
 #include "tests/sim/agenda.h"
+#include "tests/sim/labour.h"
 #include "tests/sim/laws.h"
 #include "tests/sim/transcript.h"
 
@@ -93,8 +94,14 @@ struct Setup {
   std::vector<int> drifts;                  // Of clocks, in millionths.
   std::vector<Duration> shutdown_timeouts;  // As each node's command line says.
   std::optional<std::uint64_t> checks;  // Nodes have checks; of a stream of chance of their own.
+  std::optional<SlowWork> slow;         // Nothing else happens.
   bool heedless = false;                // Rank 0 makes steps though its peers cannot be reached.
 };
+
+// Evidence of a hang fits into the product's own; most histories were drawn with a shorter one.
+inline Duration StopGraceOf(const Setup& setup) {
+  return setup.slow ? AgentConfig{}.stop_grace : Duration{2'000};
+}
 
 // One world's workers, wherever they run: a program that works only while all of it is there.
 struct Job {
@@ -107,6 +114,7 @@ struct Job {
   std::map<std::uint32_t, Machine*> where;       // By rank.
   std::uint64_t first_step = 0;                  // Where it resumed.
   std::optional<Time> began;                     // Everybody was there.
+  std::unique_ptr<Labour> labour;                // Where the setup has slow work.
 };
 
 class Simulation {
@@ -137,9 +145,12 @@ class Simulation {
   void WorkerHangs(WorldId world) { jobs_[world].hung = true; }
   // A hang may be found: some worker hangs, or waits for one that died.
   bool MayHang(WorldId world) { return jobs_[world].hung || jobs_[world].broken; }
+  // Of the world; where the setup has slow work.
+  Labour& LabourOf(WorldId world, std::uint32_t ranks);
   void WorkerDied(Machine& machine, WorldId world, std::uint32_t rank, bool finished);
   void FinishWorld(WorldId world);
   Job& job(WorldId world) { return jobs_[world]; }
+  const Labour* last_labour() const { return last_labour_; }
 
   // How far a world's workers have got by now: twenty steps a second, saved every forty.
   std::uint64_t StepOf(WorldId world);
@@ -157,6 +168,7 @@ class Simulation {
   std::unique_ptr<Training> training;           // What the workers do; none: they wait.
 
  private:
+  const Labour* last_labour_ = nullptr;
   void TellPeer(const Machine& from, Machine& to, WorldId world);
   void FinishAfterWork(WorldId world);
 

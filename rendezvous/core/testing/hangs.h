@@ -1,0 +1,75 @@
+// Two nodes with two workers each, and how these stand: for tests of who hangs.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "rendezvous/core/hang.h"
+#include "rendezvous/core/testing/story.h"
+#include "rendezvous/messages/describe.h"
+
+namespace ddprun {
+
+using std::chrono_literals::operator""ms;
+using std::chrono_literals::operator""s;
+
+inline Standing Late(std::uint32_t rank, std::uint64_t step, const std::string& phase = "",
+                     std::uint32_t count = 1) {
+  return {step, phase, rank, count, count, 30s};
+}
+
+inline Standing InTime(std::uint32_t rank, std::uint64_t step, const std::string& phase = "") {
+  return {step, phase, rank, 1, 0, Duration{0}};
+}
+
+// Ranks 0-1 and 2-3.
+struct Hangs : testing::Test {
+  Story story;
+  RunShape shape{.min_nodes = 2, .max_nodes = 2, .max_restarts = 1};
+  Node a{story, "n0", shape};
+  Node b{story, "n1", shape};
+
+  void SetUp() override {
+    a.report.workers = b.report.workers = 2;
+    a.Says(At(0s));
+    b.Says(At(0s));
+    a.Hosts(At(0s));
+    b.Hosts(At(0s));
+    ASSERT_EQ(story.state.phase, Phase::kRunning);
+  }
+  static void Stand(Node& node, std::vector<Standing> standings, Time now) {
+    node.report.hung_rank.reset();
+    for (const Standing& standing : standings) {
+      if (standing.late > 0 && !node.report.hung_rank) {
+        node.report.hung_rank = standing.first_rank;
+      }
+    }
+    node.report.standings = std::move(standings);
+    node.Hears(now).Says(now);
+  }
+  // As they have stood for 30 s by `now`, as far as anybody is ahead.
+  void StandInTime(Node& node, std::vector<Standing> standings, Time now) {
+    for (Standing& standing : standings) {
+      standing.late = 0;
+    }
+    Stand(node, std::move(standings), now);
+  }
+  // Both report, so that what is judged is fresh.
+  void Stand(std::vector<Standing> of_a, std::vector<Standing> of_b, Time now = At(31s)) {
+    StandInTime(a, of_a, now - 30s);
+    StandInTime(b, of_b, now - 30s);
+    Stand(a, of_a, now);
+    Stand(b, std::move(of_b), now);
+    if (story.state.phase == Phase::kRunning) {
+      Stand(a, std::move(of_a), now);
+    }
+  }
+  std::string Why() {
+    return story.state.drain && story.state.drain->hang ? Describe(*story.state.drain->hang) : "";
+  }
+};
+
+}  // namespace ddprun
