@@ -82,6 +82,7 @@ std::filesystem::path ProcessWorkers::Start(const Placement& placement) {
   kept_->Begin(placement.first_rank, placement.generation.value);
   attempt_ = NewAttemptDirectory(placement);
   memory_kills_ = MemoryKills();
+  began_ = std::filesystem::file_time_type::clock::now();
   kept_evidence_ = false;
   const std::string sockets = starts_ == 0 ? "notify" : "notify." + std::to_string(starts_);
   ++starts_;
@@ -161,12 +162,15 @@ void ProcessWorkers::KeepEvidenceOfFailure() {
     return;
   }
   NodePart part{.node = options_->core.node, .workers = {}, .last_lines = {}};
+  std::vector<FailureEvidence::Recorder> recorders;
   for (std::uint32_t local = 0; local < options_->core.workers; ++local) {
     const std::uint32_t rank = placement_.first_rank + local;
     part.workers.push_back({rank, static_cast<pid_t>(pids_[local])});
     part.last_lines.emplace_back(rank, kept_->LastOf(local, MostLines(options_->core.workers)));
+    recorders.push_back({rank, RecorderNamesIn(environment_, NotifySocketOfWorker(local))});
   }
-  failure_evidence_.Keep(BundleOf(options_->evidence, placement_.generation), std::move(part));
+  failure_evidence_.Keep(BundleOf(options_->evidence, placement_.generation), std::move(part),
+                         std::move(recorders), began_, plan_);
 }
 
 void ProcessWorkers::WhenEvidenceIsKept(std::function<void()> done) {
@@ -258,7 +262,8 @@ void ProcessWorkers::TakeStacks(const std::vector<std::uint32_t>& local_ranks, D
   for (const std::uint32_t local : local_ranks) {
     if (const pid_t pid = runner_.PidOf(local); pid != 0) {
       wish.workers.push_back({pid, local, placement_.first_rank + local,
-                              attempt_ / std::to_string(local), NotifySocketOfWorker(local)});
+                              attempt_ / std::to_string(local), NotifySocketOfWorker(local),
+                              RecorderNamesIn(environment_, NotifySocketOfWorker(local))});
     }
   }
   hang_evidence_.Take(std::move(wish), limit,

@@ -82,7 +82,8 @@ class ProcessWorkers final : public NodeWorkers {
   std::shared_ptr<GenerationPlan> plan_;  // and its plan; its sockets' files go with it.
   std::filesystem::path attempt_;
   std::uint64_t memory_kills_ = 0;  // Before it began.
-  bool kept_evidence_ = false;      // Of its first failure; or it was told to stop.
+  std::filesystem::file_time_type began_;
+  bool kept_evidence_ = false;  // Of its first failure; or it was told to stop.
   std::uint32_t starts_ = 0;
   std::set<std::uint32_t> refusal_told_;  // Local ranks of this generation.
   HangEvidence hang_evidence_;

@@ -104,6 +104,10 @@ fs::path RankFile(const fs::path& bundle, std::uint32_t rank, const std::string&
   return bundle / ("rank-" + std::to_string(rank) + "." + what);
 }
 
+fs::path DumpFile(const fs::path& bundle, std::uint32_t rank) {
+  return bundle / (kDumpPrefix + std::to_string(rank));
+}
+
 Result<void> MakeBundle(const fs::path& bundle) {
   std::error_code error;
   if (fs::exists(fs::symlink_status(bundle, error))) {

@@ -6,6 +6,7 @@
 //     rank-<rank>.stacks.txt                  where its threads stood (of a hang)
 //     rank-<rank>.collectives.json            what torch recorded of its last ones (of a hang)
 //     rank-<rank>.lines.txt                   what it printed last
+//     rank_<rank>                             what torch's recorder of NCCL's dumped, a pickle
 //
 // Nodes that share a directory write into one, each its own files. Bounded: kMostBundles of a
 // directory; of a run that fails more often the first ones are kept, since they tell why. Blocks:
@@ -28,6 +29,7 @@ namespace ddprun {
 // Of a rank, or, where no bundle is kept, in the worker's own directory.
 inline constexpr const char* kStacksFile = "stacks.txt";
 inline constexpr const char* kBundlePrefix = "evidence-";
+inline constexpr const char* kDumpPrefix = "rank_";  // As torchfrtrace wants it.
 inline constexpr std::size_t kMostBundles = 20;
 
 std::filesystem::path BundleOf(const std::filesystem::path& place, Generation generation);
@@ -38,6 +40,8 @@ Result<void> MakeBundle(const std::filesystem::path& bundle);
 // Of one rank: "stacks.txt", "collectives.json", "lines.txt".
 std::filesystem::path RankFile(const std::filesystem::path& bundle, std::uint32_t rank,
                                const std::string& what);
+
+std::filesystem::path DumpFile(const std::filesystem::path& bundle, std::uint32_t rank);
 
 struct ProcessOfRank {
   std::uint32_t rank = 0;

@@ -6,8 +6,10 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "agent/watch/evidence_bundle.h"
+#include "agent/watch/recorder_dump.h"
 #include "common/loop.h"
 
 namespace ddprun {
@@ -19,8 +21,16 @@ class FailureEvidence {
   FailureEvidence(const FailureEvidence&) = delete;
   FailureEvidence& operator=(const FailureEvidence&) = delete;
 
-  // What the disk refuses is said once.
-  void Keep(const std::filesystem::path& bundle, NodePart part);
+  struct Recorder {
+    std::uint32_t rank = 0;
+    RecorderNames names;
+  };
+
+  // `held` is let go of once these have been read. What the disk refuses is said once. Of what
+  // NCCL's recorders have written since `began`, if anything (torch does before its watchdog ends a
+  // worker), a copy is kept too.
+  void Keep(const std::filesystem::path& bundle, NodePart part, std::vector<Recorder> recorders,
+            std::filesystem::file_time_type began, std::shared_ptr<const void> held);
   // On the loop: now, or once all is written or its time is over. The last call's alone.
   void WhenWritten(std::function<void()> then);
 

@@ -1,5 +1,7 @@
 #include "agent/watch/hang_evidence.h"
 
+#include <algorithm>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -10,6 +12,30 @@ namespace ddprun {
 namespace {
 
 namespace fs = std::filesystem;
+
+// What torch's recorders were asked for.
+struct Dumps {
+  std::vector<HungWorker> promised;
+  fs::file_time_type since;
+  std::size_t kept = 0;
+};
+
+// `torchfrtrace` reads a directory of them.
+void KeepDumps(const std::shared_ptr<Dumps>& dumps, const fs::path& bundle) {
+  const auto end = std::chrono::steady_clock::now() + HangEvidence::kOfDumps;
+  for (const HungWorker& worker : dumps->promised) {
+    const auto left = std::max(std::chrono::steady_clock::duration::zero(),
+                               end - std::chrono::steady_clock::now());
+    const Result<void> kept = KeepDump(worker.recorder, worker.rank, dumps->since,
+                                       std::chrono::floor<std::chrono::milliseconds>(left),
+                                       DumpFile(bundle, worker.rank));
+    dumps->kept += kept ? 1 : 0;
+    if (!kept) {
+      Log(LogLevel::kWarning, "what NCCL's recorder knows of rank " + std::to_string(worker.rank) +
+                                  " is not kept: " + kept.error().message);
+    }
+  }
+}
 
 }  // namespace
 
@@ -33,17 +59,28 @@ class HangEvidence::State : public std::enable_shared_from_this<State> {
       return;
     }
     const auto made = std::make_shared<Result<void>>();
-    OnDisk([made, bundle = wish_.bundle] { *made = MakeBundle(bundle); },
-           [this, made](bool in_time) {
-             if (!in_time || !*made) {
-               Log(LogLevel::kWarning,
-                   "no evidence is kept of this hang but stacks: " +
-                       (in_time ? made->error().message
-                                : "the disk of '" + wish_.bundle.native() + "' does not answer"));
-               wish_.bundle.clear();
-             }
-             TakeStacks();
-           });
+    dumps_ = std::make_shared<Dumps>();
+    OnDisk(
+        kOfDisk,
+        [made, bundle = wish_.bundle, workers = wish_.workers, dumps = dumps_] {
+          *made = MakeBundle(bundle);
+          dumps->since = fs::file_time_type::clock::now();
+          std::copy_if(workers.begin(), workers.end(), std::back_inserter(dumps->promised),
+                       [](const auto& one) { return AskForDump(one.recorder, one.rank); });
+        },
+        [this, made](bool in_time) {
+          if (!in_time) {
+            dumps_ = nullptr;
+          }
+          if (!in_time || !*made) {
+            Log(LogLevel::kWarning,
+                "no evidence is kept of this hang but stacks: " +
+                    (in_time ? made->error().message
+                             : "the disk of '" + wish_.bundle.native() + "' does not answer"));
+            wish_.bundle.clear();
+          }
+          TakeStacks();
+        });
   }
 
   void Forget() {
@@ -80,9 +117,9 @@ class HangEvidence::State : public std::enable_shared_from_this<State> {
   }
 
  private:
-  void OnDisk(std::function<void()> work, std::function<void(bool)> then) {
+  void OnDisk(Duration limit, std::function<void()> work, std::function<void(bool)> then) {
     loop_.RunBounded(
-        kOfDisk, std::move(work),
+        limit, std::move(work),
         [weak = weak_from_this(), round = round_, then = std::move(then)](bool in_time) {
           if (const auto self = weak.lock(); self && self->round_ == round) {
             then(in_time);
@@ -103,7 +140,26 @@ class HangEvidence::State : public std::enable_shared_from_this<State> {
                                       ? fs::path()
                                       : RankFile(wish_.bundle, worker.rank, "collectives.json")});
     }
-    taker_.Take(std::move(jobs), limit_, [this](const std::vector<int>& codes) { OnTaken(codes); });
+    taker_.Take(std::move(jobs), limit_,
+                [this](const std::vector<int>& codes) { WaitForDumps(codes); });
+  }
+
+  void WaitForDumps(const std::vector<int>& codes) {
+    if (!dumps_ || dumps_->promised.empty() || wish_.bundle.empty()) {
+      OnTaken(codes);
+      return;
+    }
+    OnDisk(
+        kOfDumps + kOfDisk / 2,
+        [dumps = dumps_, bundle = wish_.bundle] { KeepDumps(dumps, bundle); },
+        [this, codes, dumps = dumps_](bool in_time) {
+          if (in_time && dumps->kept > 0) {
+            Log(LogLevel::kWarning,
+                "what NCCL's recorder knows is analysed by: torchfrtrace --prefix " +
+                    std::string(kDumpPrefix) + " " + wish_.bundle.native());
+          }
+          OnTaken(codes);
+        });
   }
 
   void OnTaken(const std::vector<int>& codes) {
@@ -136,17 +192,20 @@ class HangEvidence::State : public std::enable_shared_from_this<State> {
       part.last_lines.emplace_back(worker.rank, wish_.last_lines(worker.local_rank));
     }
     const auto written = std::make_shared<Result<void>>();
-    OnDisk([written, part = std::move(part),
-            bundle = wish_.bundle] { *written = WriteNodePart(bundle, part); },
-           [this, written](bool in_time) {
-             if (!in_time || !*written) {
-               Log(LogLevel::kWarning,
-                   "not all evidence of this hang is kept: " +
-                       (in_time ? written->error().message
-                                : "the disk of '" + wish_.bundle.native() + "' does not answer"));
-             }
-             Finish();
-           });
+    OnDisk(
+        kOfDisk,
+        [written, part = std::move(part), bundle = wish_.bundle] {
+          *written = WriteNodePart(bundle, part);
+        },
+        [this, written](bool in_time) {
+          if (!in_time || !*written) {
+            Log(LogLevel::kWarning,
+                "not all evidence of this hang is kept: " +
+                    (in_time ? written->error().message
+                             : "the disk of '" + wish_.bundle.native() + "' does not answer"));
+          }
+          Finish();
+        });
   }
 
   void Finish() {
@@ -169,6 +228,7 @@ class HangEvidence::State : public std::enable_shared_from_this<State> {
   std::set<std::uint32_t> aborted_;  // Local ranks that have not ended yet.
   bool writing_ = false;             // The last part.
   HangWish wish_;
+  std::shared_ptr<Dumps> dumps_;  // With what is under way.
   Duration limit_{0};
   std::function<void(const HangWish&)> done_;
   std::function<void()> then_;

@@ -2,7 +2,9 @@
 // printed last, and what the kernel knows of the machine; in the generation's bundle where one is
 // kept, else the stacks alone, in each worker's own directory.
 //
-//   the directory is made -> the children take stacks, at most 8 at a time, in the order given
+//   the directory is made, and torch's recorders of NCCL's collectives are asked for their dumps
+//   -> the children take stacks, at most 8 at a time, in the order given
+//   -> dumps that were promised are waited for, kOfDumps at most
 //   -> a Python of whose frames nobody tells gets SIGABRT, so that faulthandler prints them on its
 //      stderr, and until it has ended, kOfDump at most -> last lines and facts are written -> done
 //
@@ -19,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/watch/recorder_dump.h"
 #include "agent/watch/stack_taker.h"
 #include "common/loop.h"
 
@@ -30,6 +33,7 @@ struct HungWorker {
   std::uint32_t rank = 0;
   std::filesystem::path own;  // Its directory of the attempt.
   std::string notify;         // A StackJob's.
+  RecorderNames recorder = {};
 };
 
 struct HangWish {
@@ -50,6 +54,7 @@ class HangEvidence {
  public:
   static constexpr Duration kOfDisk{1'000};
   static constexpr Duration kOfDump{1'000};
+  static constexpr Duration kOfDumps{1'500};  // torch looks into its pipe once a second.
 
   // `program`: StackTaker's.
   HangEvidence(Loop& loop, std::string program);

@@ -62,17 +62,14 @@ Result<UniqueFd> Bind(const std::string& path) {
   return fd;
 }
 
-// Sockets of workers' own (AskSocketBeside).
-void RemoveWhatAnswered(const fs::path& directory) {
+// What workers made beside: sockets (AskSocketBeside), pipes and dumps of torch (recorder_dump.h).
+void RemoveWhatWorkersMade(const fs::path& directory) {
   constexpr int kMost = 10'000;
   std::error_code error;
   int looked = 0;
   for (fs::directory_iterator entry(directory, error), end;
        !error && entry != end && looked < kMost; entry.increment(error), ++looked) {
-    std::error_code gone;
-    if (entry->symlink_status(gone).type() == fs::file_type::socket) {
-      ::unlink(entry->path().c_str());
-    }
+    ::unlink(entry->path().c_str());
   }
 }
 
@@ -106,7 +103,7 @@ NotifyFiles::~NotifyFiles() {
     ::unlink(path.c_str());
   }
   if (!directory_.empty()) {
-    RemoveWhatAnswered(directory_);
+    RemoveWhatWorkersMade(directory_);
     ::rmdir(directory_.c_str());
   }
 }

@@ -274,11 +274,28 @@ def _watch_quietly(address, stop):
         pass
 
 
+def _set_recorder(address):
+    """Where torch's recorder of NCCL's collectives listens and writes: a thread of torch's, which needs no
+    interpreter (DumpPipe). Names as its versions have them; what the user has set stays."""
+    version = getattr(sys.modules.get("torch.version"), "__version__", "0").split(".")
+    new = (int(version[0]), int(version[1])) >= (2, 8)
+    beside = os.path.join(os.path.dirname(address), "fr_")
+    for value, names in (("2000", ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")),
+                         (beside, ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")),
+                         (beside, ("TORCH_NCCL_DEBUG_INFO_PIPE_FILE",) * 2)):
+        if not any(name in os.environ for name in names):
+            os.environ[names[0 if new else 1]] = value
+
+
 def _start(address):
     import atexit
     import socket
     import threading
     os.environ["DDPRUN_WATCHED"] = f"{os.getpid()} {address}"  # Its children are not the worker.
+    try:
+        _set_recorder(address)
+    except Exception:
+        pass  # A version that is no number.
     stop, ours = socket.socketpair()
     pid, inode = os.getpid(), os.fstat(ours.fileno()).st_ino
     thread = threading.Thread(target=_watch_quietly, args=(address, stop), name="ddprun-watch", daemon=True)

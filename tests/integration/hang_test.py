@@ -126,6 +126,15 @@ class Hangs(DdprunTest):
         self.assertIn("a last word", read_text(os.path.join(bundle, "rank-1.lines.txt")))
         self.assertTrue(os.path.exists(os.path.join(bundle, "state.json")))
 
+    def test_what_torch_dumped_before_it_ended_a_worker_is_in_the_bundle(self):
+        with open(self.path("watchdog.sh"), "w") as file:
+            file.write('#!/bin/sh\necho a pickle > "${DDPRUN_NOTIFY_SOCKET%/*}/fr_$RANK"\nexit 3\n')
+        os.chmod(self.path("watchdog.sh"), 0o700)
+        self.run_ddprun("--no-python", f"--log-dir={self.logs}", self.path("watchdog.sh"), expect=3)
+        (name,) = os.listdir(self.logs)
+        self.assertEqual(read_text(os.path.join(self.logs, name, "evidence-1", "rank_0")), "a pickle\n")
+        self.assertEqual([left for left in os.listdir(os.path.join(self.logs, name)) if "notify" in left], [])
+
     def test_a_bad_word_is_refused(self):
         run = self.run_ddprun("--on-hang=ignore", FAKE_WORKER, expect=2)
         self.assertIn("--on-hang must be restart, fail or observe: 'ignore'", run.err())

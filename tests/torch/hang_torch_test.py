@@ -77,6 +77,8 @@ class Hangs(TorchTest):
             self.assertGreater(len(entries), 12)
         told = self.evidence(logs, 2)
         self.assertIn("something holds its interpreter", told("rank-2.stacks.txt"))
+        self.assertEqual(told("rank_2"), "a pickle\n")
+        self.assertRegex(run.err(), r"analysed by: torchfrtrace --prefix rank_ \S+/evidence-2")
         self.assertRegex(told("rank-2.lines.txt"), r'(?s)Fatal Python error: Aborted.*silent\.py", line \d+ in <module>')
         told = self.evidence(logs, 3)
         self.assertRegex(told("rank-0.stacks.txt"), r"init_process_group \(")

@@ -6,6 +6,7 @@ import atexit
 import os
 import re
 import signal
+import subprocess
 import sys
 import threading
 
@@ -43,6 +44,10 @@ for step in range(24):
         elif how == "leaves the loop":
             break
         elif how == "holds the GIL":
+            # In place of the thread that torch has with NCCL (DumpPipe), which needs no interpreter either.
+            dump, pipe = os.environ["TORCH_FR_DUMP_TEMP_FILE"], os.environ["TORCH_NCCL_DEBUG_INFO_PIPE_FILE"]
+            os.mkfifo(f"{pipe}2.pipe")
+            subprocess.Popen(["sh", "-c", 'head -c1 "$1" && echo a pickle > "$2"', "sh", f"{pipe}2.pipe", f"{dump}2"])
             re.match(r"(a+)+$", "a" * 60 + "b")
     if step == 22 and how == "ends slowly" and odd:
         threading.Event().wait(2)  # That its peers have gone on is known when they end, or never.

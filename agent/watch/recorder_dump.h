@@ -1,0 +1,42 @@
+// What torch's recorder of NCCL's collectives ("flight recorder") tells when it is asked from
+// outside: a byte into the pipe `<pipe><rank>.pipe` of a worker makes a thread of torch, which
+// needs no interpreter, write `<dump><rank>` within a second or so (ProcessGroupNCCL.hpp, DumpPipe;
+// torch 2.2 and later). launcher/python/_ddprun_watch.py gives both their names, unless the user
+// has.
+//
+// Pipe and file are the worker's: whatever they are, they hold nobody up, and are never more than
+// kMostDump. The file is a pickle: it is kept and never read. Blocks, bounded: for threads.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "common/result.h"
+
+namespace ddprun {
+
+// Of a dump of 2,000 entries with their stacks a few MB are usual.
+inline constexpr std::size_t kMostDump = std::size_t{64} << 20;
+
+struct RecorderNames {
+  std::string pipe;
+  std::string dump;
+};
+
+// As the workers' environment has them, or beside their notify sockets.
+RecorderNames RecorderNamesIn(const std::map<std::string, std::string>& environment,
+                              const std::filesystem::path& notify_socket);
+
+// True: somebody reads there, and was asked.
+bool AskForDump(const RecorderNames& names, std::uint32_t rank);
+
+// Once the file has not changed for a moment it is copied, mode 0600. `since`: an older one is
+// none. kNotFound: there was none by the `limit`.
+Result<void> KeepDump(const RecorderNames& names, std::uint32_t rank,
+                      std::filesystem::file_time_type since, std::chrono::milliseconds limit,
+                      const std::filesystem::path& into);
+
+}  // namespace ddprun
