@@ -1,6 +1,7 @@
 #include "agent/process_workers.h"
 
 #include <signal.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
@@ -256,6 +257,8 @@ void ProcessWorkers::TakeStacks(const std::vector<std::uint32_t>& local_ranks, D
                 .abort =
                     [this](const HungWorker& worker) {
                       if (runner_.PidOf(worker.local_rank) == worker.pid) {
+                        constexpr rlimit kNone{0, 0};  // Its stack is wanted, not its memory.
+                        ::prlimit(worker.pid, RLIMIT_CORE, &kNone, nullptr);
                         ::kill(worker.pid, SIGABRT);
                       }
                     }};

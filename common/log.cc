@@ -130,8 +130,19 @@ const char* WhatWasThrown(bool& memory) {
   ::_exit(exit_code_of_exceptions);
 }
 
+// Of Unicode's controls those that make a line look like another one, in pages too: directions
+// (UAX 9) and line separators.
+bool Reorders(std::string_view character) {
+  const auto last = static_cast<unsigned char>(character.back());
+  if (character.starts_with("\xe2\x80")) {
+    return last == 0x8e || last == 0x8f || (last >= 0xa8 && last <= 0xae);
+  }
+  return (character.starts_with("\xe2\x81") && last >= 0xa6 && last <= 0xa9) ||
+         character == "\xd8\x9c";
+}
+
 // Bytes of the character of UTF-8 that `text` begins with, beyond ASCII; 0: it is none, or a
-// control character (C1) that terminals obey.
+// control character that terminals obey (C1) or that reorders the line.
 std::size_t CharacterAt(std::string_view text) {
   const auto at = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const std::size_t size = at(0) < 0xc2   ? 0
@@ -147,7 +158,7 @@ std::size_t CharacterAt(std::string_view text) {
       return 0;
     }
   }
-  return at(0) == 0xc2 && at(1) < 0xa0 ? 0 : size;
+  return (at(0) == 0xc2 && at(1) < 0xa0) || Reorders(text.substr(0, size)) ? 0 : size;
 }
 
 }  // namespace

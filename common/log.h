@@ -41,7 +41,7 @@ bool FlushLog(Duration limit);
 void EndOnException(int exit_code);
 
 // `text` with every control character but newline and tab made visible, also those beyond ASCII
-// (C1), and every byte that is no UTF-8.
+// (C1, directions), and every byte that is no UTF-8.
 std::string Printable(std::string_view text);
 
 void Log(LogLevel level, std::string_view text);

@@ -255,7 +255,8 @@ void WaitUntilUntraced(const std::vector<fs::path>& threads) {
 // at all.
 bool TellsItself(pid_t pid, const std::string& ask, Duration limit,
                  const std::function<void(std::string_view)>& put) {
-  constexpr Duration kPatience{1'000};
+  constexpr Duration kPatience{
+      2'000};  // A busy machine: a second is too short for a switch of threads.
   std::string text;
   const bool whole =
       AskWorker(ask, pid, "stacks", kMaxToolBytes, Clock::now() + std::min(limit, kPatience),

@@ -197,10 +197,10 @@ class _Watcher:
 
     def __init__(self, address):
         import socket
-        self.address = address
         self.counts = os.environ.get("WORLD_SIZE", "1") != "1"
         self.told, self.place, self.life, self.moved = None, None, None, 0.0
         self.agent = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.agent.connect(address)  # Now: later the program may be another user, who may not enter there.
 
     def look(self):
         import time
@@ -230,7 +230,7 @@ class _Watcher:
     def tell(self, text):
         import socket
         try:
-            self.agent.sendto(text, socket.MSG_DONTWAIT, self.address)
+            self.agent.send(text, socket.MSG_DONTWAIT)
             return True
         except OSError:
             return False  # A full or vanished agent must not disturb training.

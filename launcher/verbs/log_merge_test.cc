@@ -117,6 +117,19 @@ TEST(LogMerge, AnotherServerGoesOn) {
   EXPECT_TRUE(merge.Ended());  // That one asks nobody.
 }
 
+TEST(FormatLogLine, WhatTurnsALineRoundIsMadeVisible) {
+  const LogLine line{.node = "n0",
+                     .rank = 3,
+                     .text =
+                         "a\xe2\x80\xae"
+                         "b\xe2\x81\xa6"
+                         "c\xd8\x9c"
+                         "d\xe2\x80\xa6"};  // An ellipsis is none.
+  EXPECT_TRUE(FormatLogLine(line, false)
+                  .ends_with("[r3 n0] a\\xe2\\x80\\xaeb\\xe2\\x81\\xa6c\\xd8\\x9cd\xe2\x80\xa6\n"))
+      << FormatLogLine(line, false);
+}
+
 TEST(FormatLogLine, WhatATerminalObeysIsMadeVisible) {
   const LogLine line{.node = "n0",
                      .rank = 3,

@@ -1,7 +1,9 @@
 """Hung workers: who is blamed, what becomes of the run, and the stacks it leaves."""
 
+import glob
 import json
 import os
+import resource
 import sys
 import tarfile
 import unittest
@@ -78,6 +80,9 @@ class Hangs(DdprunTest):
                        "s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)\n"
                        "s.sendto(b'STEP=1', os.environ['DDPRUN_NOTIFY_SOCKET'])\n"
                        "def stands_here():\n    signal.pause()\nstands_here()\n")
+        soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
+        resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))  # Its memory is none of that.
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_CORE, (soft, hard))
         run = self.run_ddprun("--nproc-per-node=2", "--preload=none", "--hang-timeout=1s", f"--log-dir={self.logs}",
                               self.path("hangs.py"), expect=124, limit=60,
                               environment={"PATH": "/usr/bin:/bin", "PYTHON_EXEC": "/usr/bin/python3"})
@@ -86,6 +91,7 @@ class Hangs(DdprunTest):
         for rank in (0, 1):
             self.assertIn("in stands_here", read_text(os.path.join(bundle, f"rank-{rank}.lines.txt")))
         self.assertIn("is in " + bundle, run.err())
+        self.assertEqual(glob.glob(self.path("core*")) + glob.glob("core*"), [])
 
     def test_stacks_that_cannot_be_written_lose_nothing_else(self):
         held = self.start("-c", "exec sleep 1000", executable="/bin/sh")
