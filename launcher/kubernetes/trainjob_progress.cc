@@ -37,10 +37,13 @@ void TrainJobProgress::LookAgain() {
 }
 
 // What the Trainer does not have yet.
-std::optional<TrainJobStatus> TrainJobProgress::News() const {
+std::optional<TrainJobStatus> TrainJobProgress::News() {
   const std::optional<RunStatus> run = look_();
+  if (const std::uint64_t step = run ? StepOf(*run) : 0; step > 0) {
+    step_ = step;
+  }
   std::optional<TrainJobStatus> status =
-      run ? TrainJobStatusOf(*run, server_.always) : std::nullopt;
+      run ? TrainJobStatusOf(*run, step_, server_.always) : std::nullopt;
   return status == standing_ ? std::nullopt : status;
 }
 

@@ -38,7 +38,7 @@ class TrainJobProgress {
   struct Hand;
 
   void LookAgain();
-  std::optional<TrainJobStatus> News() const;
+  std::optional<TrainJobStatus> News();
   void Post(const TrainJobStatus& status);
   void OnPosted(const TrainJobStatus& status, const std::string& failure);
   std::function<void()> WorkOf(const TrainJobStatus& status, Duration limit) const;
@@ -49,6 +49,7 @@ class TrainJobProgress {
   LoopTimer timer_;
   std::optional<Time> posted_;              // When the last one began.
   std::optional<TrainJobStatus> standing_;  // What the Trainer has.
+  std::uint64_t step_ = 0;                  // Stays while workers are started again.
   bool said_ = false;
   const std::shared_ptr<Hand> hand_;  // Shared with the thread that posts.
 };

@@ -12,17 +12,6 @@
 namespace ddprun {
 namespace {
 
-// The lowest that a node tells by its own word: one of whom only a few ranks speak tells for all.
-std::uint64_t StepOf(const RunStatus& run) {
-  std::uint64_t step = 0;
-  for (const NodeStatus& node : run.nodes) {
-    if (node.in_world && node.step > 0 && node.step_source.empty()) {
-      step = step == 0 ? node.step : std::min(step, node.step);
-    }
-  }
-  return step == 0 && !run.training.empty() ? run.training.back().step : step;
-}
-
 bool Succeeded(const RunStatus& run) {
   return !run.outcome.empty() && run.exit_code == 0;
 }
@@ -35,12 +24,23 @@ std::string Short(double value) {
 
 }  // namespace
 
-std::optional<TrainJobStatus> TrainJobStatusOf(const RunStatus& run, bool always) {
+// The lowest that a node tells by its own word: one of whom only a few ranks speak tells for all.
+std::uint64_t StepOf(const RunStatus& run) {
+  std::uint64_t step = 0;
+  for (const NodeStatus& node : run.nodes) {
+    if (node.in_world && node.step > 0 && node.step_source.empty()) {
+      step = step == 0 ? node.step : std::min(step, node.step);
+    }
+  }
+  return step == 0 && !run.training.empty() ? run.training.back().step : step;
+}
+
+std::optional<TrainJobStatus> TrainJobStatusOf(const RunStatus& run, std::uint64_t step,
+                                               bool always) {
   if (run.steps == 0 && !always) {
     return {};
   }
   constexpr double kNotDone = 99;  // Steps are over before the run is: it may save yet.
-  const std::uint64_t step = StepOf(run);
   const double share = static_cast<double>(step) / static_cast<double>(run.steps);
   TrainJobStatus status;
   if (Succeeded(run)) {

@@ -23,8 +23,13 @@ struct TrainJobStatus {
   bool operator==(const TrainJobStatus&) const = default;
 };
 
-// nullopt: nobody has told how many steps there are, and `always` does not hold.
-std::optional<TrainJobStatus> TrainJobStatusOf(const RunStatus& run, bool always);
+// How far the workers are by their own word; 0: none speaks now.
+std::uint64_t StepOf(const RunStatus& run);
+
+// `step`: what StepOf last had. nullopt: nobody has told how many steps there are, and `always`
+// does not hold.
+std::optional<TrainJobStatus> TrainJobStatusOf(const RunStatus& run, std::uint64_t step,
+                                               bool always);
 
 // {"trainerStatus": {...}}, as of `now`.
 std::string InJson(const TrainJobStatus& status, std::chrono::system_clock::time_point now);

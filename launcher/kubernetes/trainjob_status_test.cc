@@ -14,41 +14,45 @@ RunStatus At(std::uint64_t step, std::uint64_t steps) {
   return run;
 }
 
+std::optional<TrainJobStatus> Told(const RunStatus& run, bool always) {
+  return TrainJobStatusOf(run, StepOf(run), always);
+}
+
 TEST(TrainJobStatus, IsSilentWithoutANumberOfStepsUnlessAsked) {
-  EXPECT_FALSE(TrainJobStatusOf(At(5, 0), false));
-  const auto told = TrainJobStatusOf(At(5, 0), true);
+  EXPECT_FALSE(Told(At(5, 0), false));
+  const auto told = Told(At(5, 0), true);
   ASSERT_TRUE(told);
   EXPECT_FALSE(told->percentage || told->remaining_seconds);
   EXPECT_EQ(told->metrics.front(), (std::pair<std::string, std::string>{"step", "5"}));
 }
 
 TEST(TrainJobStatus, CountsByTheProgramsOwnNumberOfSteps) {
-  EXPECT_EQ(TrainJobStatusOf(At(0, 2'000), false)->percentage, 0u);
-  EXPECT_FALSE(TrainJobStatusOf(At(0, 2'000), false)->remaining_seconds);
-  EXPECT_EQ(TrainJobStatusOf(At(599, 2'000), false)->percentage, 29u);
-  EXPECT_EQ(TrainJobStatusOf(At(599, 2'000), false)->remaining_seconds, 701u);
+  EXPECT_EQ(Told(At(0, 2'000), false)->percentage, 0u);
+  EXPECT_FALSE(Told(At(0, 2'000), false)->remaining_seconds);
+  EXPECT_EQ(Told(At(599, 2'000), false)->percentage, 29u);
+  EXPECT_EQ(Told(At(599, 2'000), false)->remaining_seconds, 701u);
   RunStatus printed = At(599, 2'000);  // No step that the program knows of.
   printed.nodes[0].step_source = "printed";
-  EXPECT_EQ(TrainJobStatusOf(printed, false)->percentage, 0u);
+  EXPECT_EQ(Told(printed, false)->percentage, 0u);
   printed.training = {{.step = 1'000}};
-  EXPECT_EQ(TrainJobStatusOf(printed, false)->percentage, 50u);
+  EXPECT_EQ(Told(printed, false)->percentage, 50u);
 }
 
 // Numbers are a worker's word: any may come.
 TEST(TrainJobStatus, StaysBelow100UntilTheRunHasSucceeded) {
-  EXPECT_EQ(TrainJobStatusOf(At(2'000, 2'000), false)->percentage, 99u);
-  EXPECT_EQ(TrainJobStatusOf(At(UINT64_MAX, 1), false)->percentage, 99u);
-  EXPECT_EQ(TrainJobStatusOf(At(UINT64_MAX, 1), false)->remaining_seconds, 0u);
-  EXPECT_EQ(TrainJobStatusOf(At(1, UINT64_MAX), false)->percentage, 0u);
-  EXPECT_FALSE(TrainJobStatusOf(At(1, UINT64_MAX), false)->remaining_seconds);
+  EXPECT_EQ(Told(At(2'000, 2'000), false)->percentage, 99u);
+  EXPECT_EQ(Told(At(UINT64_MAX, 1), false)->percentage, 99u);
+  EXPECT_EQ(Told(At(UINT64_MAX, 1), false)->remaining_seconds, 0u);
+  EXPECT_EQ(Told(At(1, UINT64_MAX), false)->percentage, 0u);
+  EXPECT_FALSE(Told(At(1, UINT64_MAX), false)->remaining_seconds);
   RunStatus over = At(1'000, 2'000);
   over.outcome = "failed";
   over.exit_code = 3;
-  EXPECT_EQ(TrainJobStatusOf(over, false)->percentage, 50u);
-  EXPECT_FALSE(TrainJobStatusOf(over, false)->remaining_seconds);
+  EXPECT_EQ(Told(over, false)->percentage, 50u);
+  EXPECT_FALSE(Told(over, false)->remaining_seconds);
   over.exit_code = 0;
-  EXPECT_EQ(TrainJobStatusOf(over, false)->percentage, 100u);
-  EXPECT_EQ(TrainJobStatusOf(over, false)->remaining_seconds, 0u);
+  EXPECT_EQ(Told(over, false)->percentage, 100u);
+  EXPECT_EQ(Told(over, false)->remaining_seconds, 0u);
 }
 
 TEST(TrainJobStatus, IsJsonAsTheTrainerTakesIt) {

@@ -175,6 +175,16 @@ class Progress(DdprunTest):
         self.end(run, expect=3)
         self.assertEqual(self.trainer.statuses()[-1].progress_percentage, 99)
 
+    def test_a_restart_takes_no_step_back_that_none_has_told(self):
+        run = self.start("--nproc-per-node=1", "--max-restarts=1", FAKE_WORKER, "--on-restart=0",
+                         "--notify=STEP=500\nSTEPS=2000", f"--wait-file={self.path('then')}", "--exit=3", "--always",
+                         f"--wait-file={self.path('go')}")
+        self.hears(run, 25)
+        self.go("then")
+        self.wait_for(lambda: metrics_of(self.trainer.statuses()[-1])["restarts"] == "1", run)
+        self.assertEqual(self.trainer.statuses()[-1].progress_percentage, 25)
+        self.end(run)
+
     def test_who_tells_no_number_of_steps_may_tell_by_himself(self):
         run = self.begin(first="STEP=500\nLOSS=0.25", then=(f"--env-file={self.path('seen')}",))
         self.end(run)
