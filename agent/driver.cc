@@ -200,6 +200,7 @@ void AgentDriver::OnNotification(std::uint32_t local_rank, const Notification& n
                     notification.loss,
                     notification.samples_per_s,
                     notification.checkpoint,
+                    notification.steps,
                     {}};
   spoke.printed = notification.printed;
   spoke.printed_step = notification.printed_step;

@@ -130,6 +130,9 @@ RunHeadline HeadlineOf(const RunStatus& run) {
         true};
   }
   std::string text = "training: step " + std::to_string(step);
+  if (run.steps >= step) {
+    text += " of " + std::to_string(run.steps);
+  }
   return {usual > 0 ? text + ", " + WithUnit(usual) + " each" : text};
 }
 

@@ -21,6 +21,11 @@ RunStatus Running() {
 TEST(Headline, SaysWhatTheRunDoes) {
   RunStatus run = Running();
   EXPECT_EQ(HeadlineOf(run).text, "training: step 7");
+  run.steps = 6;  // It goes beyond what it told.
+  EXPECT_EQ(HeadlineOf(run).text, "training: step 7");
+  run.steps = 2'000;
+  EXPECT_EQ(HeadlineOf(run).text, "training: step 7 of 2000");
+  run.steps = 0;
   for (RankCloseup& rank : run.nodes[0].closeup.ranks) {
     rank.step_time = std::chrono::milliseconds(800);
   }

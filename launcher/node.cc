@@ -57,11 +57,19 @@ Result<int> LaunchedNode::Run() {
   }
   job_end_ = std::make_unique<JobEnd>(
       loop_, config_, [this](const JobEndKnown& known) { agent_->driver.OnJobEnd(known); });
+  if (!config_.trainjob.url.empty()) {
+    trainjob_ =
+        std::make_unique<TrainJobProgress>(loop_, config_.trainjob, [this] { return LookAtRun(); });
+    trainjob_->Start();
+  }
   loop_.Run();
   watch_.reset();
   agent_->workers.FlushOutput(kOutputFlushLimit);
   if (evidence_) {
     evidence_->LookLast();
+  }
+  if (trainjob_) {
+    trainjob_->Finish();
   }
   role_.Close();
   if (evidence_) {
@@ -222,12 +230,18 @@ NodeView LaunchedNode::Look() const {
   const AgentDriver& driver = agent_->driver;
   NodeView view = ViewOf(driver.state(), driver.config(), worker_counts_, loop_.Now());
   view.scheduler = config_.around.name;
-  if (const CoordinatorDriver* const server = Server()) {
+  view.run = LookAtRun();
+  return view;
+}
+
+std::optional<RunStatus> LaunchedNode::LookAtRun() const {
+  const CoordinatorDriver* const server = Server();
+  if (server != nullptr) {
     if (auto runs = server->StatusOfRuns(config_.run_id); runs && !runs->empty()) {
-      view.run = std::move(runs->front());
+      return std::move(runs->front());
     }
   }
-  return view;
+  return {};
 }
 
 PageView LaunchedNode::LookForPage() const {

@@ -14,6 +14,7 @@
 #include "launcher/command_line/config.h"
 #include "launcher/end/agent_end.h"
 #include "launcher/evidence/run_evidence.h"
+#include "launcher/kubernetes/trainjob_progress.h"
 #include "launcher/preparation.h"
 #include "launcher/run_directory.h"
 #include "launcher/server/served_files.h"
@@ -45,6 +46,7 @@ class LaunchedNode {
   void LeavePageLinks() const;
   CoordinatorDriver* Server() const;
   NodeView Look() const;
+  std::optional<RunStatus> LookAtRun() const;
   PageView LookForPage() const;
   HttpAnswer Wish(ControlVerb verb, const NodeId& node) const;
   void OnWorker(const WorkerNews& news);
@@ -68,6 +70,7 @@ class LaunchedNode {
   StoreProbe store_probe_;
   std::uint32_t restarts_used_ = 0;
   WorkerCounts worker_counts_;
+  std::unique_ptr<TrainJobProgress> trainjob_;  // None: nobody asks how far the run is.
   std::unique_ptr<HttpListener> watch_;  // Last: it asks all of the above. None: not set up yet.
 };
 

@@ -6,6 +6,7 @@
 
 #include "agent/workers/python_hook.h"
 #include "agent/workers/worker_gpu.h"
+#include "launcher/command_line/trainjob.h"
 #include "launcher/scrub.h"
 
 namespace ddprun {
@@ -46,7 +47,8 @@ Result<Preparation> Prepare(const LaunchConfig& config) {
     RETURN_IF_ERROR(AloneOnItsGpu(config.workers - 1, environment));
   }
   for (const auto& [name, value] : environment) {
-    if (config.scrub_env && BelongsToMpi(name)) {
+    if ((config.scrub_env && BelongsToMpi(name)) ||
+        (config.trainjob.always && IsForTrainJobProgress(name))) {
       preparation.removed.push_back(name);
     }
   }

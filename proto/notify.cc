@@ -62,6 +62,9 @@ void ReadHowWellItGoes(std::string_view name, std::string_view value, Notificati
   } else if (name == "CHECKPOINT") {
     const auto checkpoint = Number(value);
     told.checkpoint = checkpoint ? checkpoint : told.checkpoint;
+  } else if (name == "STEPS") {
+    const auto steps = Number(value);
+    told.steps = steps && *steps > 0 ? steps : told.steps;
   }
 }
 

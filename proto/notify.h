@@ -6,6 +6,7 @@
 //   LOSS=0.41  SAMPLES_PER_S=51200  CHECKPOINT=1000
 //                      how well it goes, from the rank that knows, for people; CHECKPOINT is the
 //                      step of the newest one
+//   STEPS=2000         so many steps there are in all: the number of the last one; for people
 //   WORK_USEC=41000    beside a STEP: so long the quickest of the steps since the last STEP took
 //   here
 //                      by itself, before it waited for other ranks; for people
@@ -60,6 +61,7 @@ struct Notification {
   std::optional<double> loss;           // A number, as all of these.
   std::optional<double> samples_per_s;  // Not negative.
   std::optional<std::uint64_t> checkpoint;
+  std::optional<std::uint64_t> steps;  // In all; not 0.
   std::optional<int> save_signal;
   std::optional<std::uint64_t> collectives;
   std::uint64_t world_collectives = 0;

@@ -22,6 +22,8 @@ TEST(Notify, ReadsHowWellItGoes) {
   EXPECT_EQ(told.loss, -0.0005);
   EXPECT_EQ(told.samples_per_s, 51200.0);
   EXPECT_EQ(told.checkpoint, 1000u);
+  EXPECT_EQ(ParseNotification("STEPS=2000\n").steps, 2000u);
+  EXPECT_FALSE(ParseNotification("STEPS=0\nSTEPS=all\n").steps);
   EXPECT_EQ(ParseNotification("STEP=7\nWORK_USEC=41000").work_microseconds, 41'000u);
   EXPECT_FALSE(ParseNotification("WORK_USEC=-1\nWORK_USEC=1.5\nWORK_USEC=").work_microseconds);
   for (const char* const line :

@@ -20,6 +20,7 @@ void Closeups::Take(const NodeKey& key, Generation generation, std::uint32_t fir
   if (closeup.training) {
     Note(*closeup.training);
   }
+  steps_ = closeup.steps == 0 ? steps_ : closeup.steps;
   nodes_[key] = {first_rank, std::move(closeup)};
 }
 
@@ -84,6 +85,7 @@ void Closeups::AddTo(RunStatus& status) const {
     }
   }
   status.training = curve_;
+  status.steps = steps_;
 }
 
 }  // namespace ddprun

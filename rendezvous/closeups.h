@@ -25,7 +25,7 @@ class Closeups {
   // Ranks that are slow and were not named yet, as events.
   std::vector<RunEvent> NewlySlow(Time now);
 
-  // Each node's, as far as kMostShownRanks go, and the curve.
+  // Each node's, as far as kMostShownRanks go, the curve, and how many steps there are.
   void AddTo(RunStatus& status) const;
 
   const std::vector<TrainingPoint>& curve() const { return curve_; }
@@ -43,6 +43,7 @@ class Closeups {
   std::set<std::uint32_t> named_;  // Ranks.
   std::optional<Time> looked_;
   std::vector<TrainingPoint> curve_;  // By steps.
+  std::uint64_t steps_ = 0;           // In all, as somebody told last.
   std::uint64_t apart_ = 0;           // Points are so many steps apart at least.
 };
 

@@ -34,6 +34,23 @@ TEST(Closeups, ShowsNodesOfTheNewestWorldAlone) {
   EXPECT_EQ(later.nodes[0].closeup, Closeup{});
 }
 
+// A world that starts again has not told it yet.
+TEST(Closeups, KnowsHowManyStepsThereAreUntilItIsToldAnew) {
+  const auto shown = [](const Closeups& closeups) {
+    RunStatus status;
+    closeups.AddTo(status);
+    return status.steps;
+  };
+  Closeups closeups;
+  EXPECT_EQ(shown(closeups), 0u);
+  closeups.Take(kNode, {1}, 0, {.steps = 2'000});
+  closeups.Take({"n1", {9}}, {1}, 0, {});
+  closeups.Take(kNode, {2}, 0, {});
+  EXPECT_EQ(shown(closeups), 2'000u);
+  closeups.Take(kNode, {2}, 0, {.steps = 1'500});
+  EXPECT_EQ(shown(closeups), 1'500u);
+}
+
 TEST(Closeups, ShowsSoManyRanksAndNoMore) {
   Closeups closeups;
   RunStatus status;

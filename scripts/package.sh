@@ -3,6 +3,7 @@
 #   scripts/package.sh [--no-trainer] [--cuda] [-DNAME=VALUE...] [--out=DIR] [--as-built] KIND...
 #   wheel   ddprun and ddprun-train for pip       deb   the same two for Debian 12 and newer
 #   tar     all of it in one folder, to be unpacked anywhere
+#   image   the launcher on Debian 12, an OCI archive for podman load (needs mmdebstrap; no registry)
 # --as-built packs what the build folder holds (target packed); the other options are scripts/build.sh's.
 # All kinds come from one build folder (build, or DDPRUN_BUILD_DIR), and two builds of a commit are the
 # same bytes: times are the commit's.
@@ -17,15 +18,15 @@ umask 022  # It is written into packages.
 kinds=() build_flags=() as_built=no out=$root/dist
 for argument in "$@"; do
   case $argument in
-    -h | --help) sed -n '2,10s/^# //p' "$0"; exit 0 ;;
-    wheel | deb | tar) kinds+=("$argument") ;;
+    -h | --help) sed -n '2,11s/^# //p' "$0"; exit 0 ;;
+    wheel | deb | tar | image) kinds+=("$argument") ;;
     --as-built) as_built=yes ;;
     --no-trainer | --cuda | -D?*=*) build_flags+=("$argument") ;;
     --out=?*) out=$(realpath -m "${argument#*=}") ;;
-    *) die 2 "unknown argument $argument; kinds are wheel, deb, tar" ;;
+    *) die 2 "unknown argument $argument; kinds are wheel, deb, tar, image" ;;
   esac
 done
-[[ ${#kinds[@]} -gt 0 ]] || die 2 "say what to make: wheel, deb or tar"
+[[ ${#kinds[@]} -gt 0 ]] || die 2 "say what to make: wheel, deb, tar or image"
 build=$root/${DDPRUN_BUILD_DIR:-build}
 platform=$(uname -m)
 
@@ -106,6 +107,7 @@ for kind in "${kinds[@]}"; do
       [[ $trainer == OFF ]] || make_wheel trainer portable-trainer ;;
     tar) make_tar ;;
     deb) . "$root/scripts/package/deb.sh"; make_debs ;;
+    image) . "$root/scripts/package/image.sh"; make_image ;;
   esac
 done
 say "packed in $(seconds_since "$started")"

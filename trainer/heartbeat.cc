@@ -61,6 +61,9 @@ void Heartbeat::Report(const TrainReport& report) {
   if (report.last_checkpoint) {
     lines += "CHECKPOINT=" + std::to_string(*report.last_checkpoint) + "\n";
   }
+  if (report.total_steps > 0) {
+    lines += "STEPS=" + std::to_string(report.total_steps) + "\n";
+  }
   notifier_.Send(lines);
 }
 

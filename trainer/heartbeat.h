@@ -39,6 +39,7 @@ struct TrainReport {
   double loss = 0;
   double samples_per_second = 0;
   std::optional<std::uint64_t> last_checkpoint;  // Step.
+  std::uint64_t total_steps = 0;                 // 0: not known.
 };
 
 class Heartbeat {

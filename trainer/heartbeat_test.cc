@@ -128,6 +128,8 @@ TEST_F(Socket, TellsHowItGoes) {
   EXPECT_FALSE(understood.step || understood.phase || understood.ready);
   heartbeat.Report({0.5, 1, std::nullopt});
   EXPECT_EQ(Next(), "LOSS=0.5\nSAMPLES_PER_S=1\n");
+  heartbeat.Report({0.5, 1, std::nullopt, 4690});
+  EXPECT_EQ(ParseNotification(Next()).steps, 4690u);
 }
 
 }  // namespace

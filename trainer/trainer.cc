@@ -289,7 +289,8 @@ Result<void> Trainer::Report(std::uint64_t epoch, bool epoch_ended) {
     printer_->Print(point, epoch_ended);
     metrics_->Append(point);
     curves_.Append(point.step, ScalarsOf(point, env_.generation, ResidentBytes()));
-    heartbeat_.Report({point.loss, point.samples_per_second, point.last_checkpoint});
+    heartbeat_.Report(
+        {point.loss, point.samples_per_second, point.last_checkpoint, point.total_steps});
   }
   reported_step_ = state_.step;
   reported_at_ = Clock::now();

@@ -49,6 +49,9 @@ void NoteStep(Heartbeat& heartbeat, std::uint64_t told,
 
 void NoteTraining(AgentStep& step, const WorkerSpoke& spoke) {
   AgentState& state = step.state;
+  if (HasWorkers(state) && spoke.steps) {
+    state.steps = *spoke.steps;
+  }
   if (!HasWorkers(state) || (!spoke.loss && !spoke.samples_per_s && !spoke.checkpoint)) {
     return;
   }

@@ -92,6 +92,16 @@ TEST_F(AgentCloseup, KeepsWhatTheRankThatKnowsHasToldLast) {
   EXPECT_EQ(Seen().training, (TrainingPoint{6, 0.25, 100.0, 4}));
 }
 
+TEST_F(AgentCloseup, SaysHowManyStepsThereAreInAll) {
+  Speak(0, {.steps = 9}, 1s);  // Of workers that are no more.
+  EXPECT_EQ(Seen().steps, 0u);
+  TellRun(1, 1s);
+  Speak(1, {.step = 5, .steps = 2'000}, 2s);
+  Speak(0, {.step = 5}, 2s);
+  EXPECT_EQ(Seen().steps, 2'000u);
+  EXPECT_FALSE(Seen().training);  // It is no point of the curve.
+}
+
 TEST_F(AgentCloseup, TravelsWithTheNextReport) {
   TellRun(1, 1s);
   Speak(0, {.step = 5, .loss = 0.5}, 2s);

@@ -69,6 +69,7 @@ struct WorkerSpoke {
   std::optional<double> loss;      // For people:
   std::optional<double> samples_per_s;
   std::optional<std::uint64_t> checkpoint;
+  std::optional<std::uint64_t> steps;             // That there are in all.
   std::optional<std::chrono::microseconds> work;  // The least of a step since the last one told.
   // What others than itself know of its progress (ProgressSource).
   std::optional<std::uint64_t> printed;       // Only grows; which number it is does not matter.

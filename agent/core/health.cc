@@ -175,6 +175,7 @@ void ForgetWords(AgentState& state) {
   state.heartbeats.clear();
   state.ended.clear();
   state.training.reset();
+  state.steps = 0;
 }
 
 void HearNoMoreOf(AgentState& state, std::uint32_t ended_local_rank) {

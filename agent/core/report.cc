@@ -68,6 +68,7 @@ Closeup CloseupOf(const AgentState& state, const AgentConfig& config) {
     return closeup;
   }
   closeup.training = state.training;
+  closeup.steps = state.steps;
   closeup.ranks.resize(config.workers);
   for (const std::uint32_t local_rank : state.ended) {
     if (local_rank < config.workers) {

@@ -108,6 +108,7 @@ struct AgentState {
   std::map<std::uint32_t, Heartbeat> heartbeats;  // By local rank.
   std::set<std::uint32_t> ended;                  // Local ranks of this generation.
   std::optional<TrainingPoint> training;          // As a worker of it told.
+  std::uint64_t steps = 0;                        // In all, likewise; 0: not told.
   Time told_to_run;
   Pace pace;
   std::map<std::uint32_t, Begun> begun;  // By local rank.

@@ -138,6 +138,7 @@ struct RunStatus {
   std::vector<RunEvent> events;         // Oldest first, the last ones; filled in by their keeper,
   std::vector<CauseTotal> totals;       // as are these,
   std::vector<TrainingPoint> training;  // and this: by steps.
+  std::uint64_t steps = 0;              // In all, as workers told, beside `training`; 0: none did.
   Duration known{0};  // How far back events go: goodput counts from there. 0: there are none.
   bool operator==(const RunStatus&) const = default;
 };
@@ -159,6 +160,7 @@ inline constexpr std::tuple kRunStatusFields{
     StatusField{"outcome", "outcome", &RunStatus::outcome},
     StatusField{"exit_code", "exit_code", &RunStatus::exit_code},
     StatusField{"known", "known_seconds", &RunStatus::known},
+    StatusField{"steps", "steps_in_all", &RunStatus::steps},
 };
 static_assert(IsWhole<RunStatus>(kRunStatusFields, 6));  // The lists, and what one leaves out.
 

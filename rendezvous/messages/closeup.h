@@ -48,6 +48,7 @@ struct Closeup {
   std::vector<RankCloseup> ranks;   // By local rank; empty: it runs no workers.
   std::vector<std::string> phases;  // kMostPhases at most.
   std::optional<TrainingPoint> training;
+  std::uint64_t steps = 0;  // That there are in all, as a worker told; 0: none did.
   bool operator==(const Closeup&) const = default;
 };
 

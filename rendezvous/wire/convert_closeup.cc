@@ -66,6 +66,7 @@ Closeup Read(const v1::Closeup& wire, std::uint32_t workers, Reader& in) {
   if (wire.has_training()) {
     closeup.training = Read(wire.training(), in);
   }
+  closeup.steps = wire.steps();
   return closeup;
 }
 
@@ -97,6 +98,7 @@ void Write(const Closeup& closeup, v1::Closeup* wire) {
   if (closeup.training) {
     Write(*closeup.training, wire->mutable_training());
   }
+  wire->set_steps(closeup.steps);
 }
 
 }  // namespace ddprun

@@ -17,7 +17,8 @@ v1::Closeup Good() {
       Closeup{
           .ranks = {{RankState::kLate, 998, Duration(31'000), std::chrono::microseconds(4), 1}, {}},
           .phases = {"data"},
-          .training = TrainingPoint{998, -0.25, {}, 900}},
+          .training = TrainingPoint{998, -0.25, {}, 900},
+          .steps = 2'000},
       &wire);
   wire.mutable_training();
   return wire;

@@ -80,7 +80,8 @@ NodeReport FullReport() {
   report.closeup = {
       .ranks = {{RankState::kLate, 998, Duration(31'000), std::chrono::microseconds(4), 1}, {}},
       .phases = {"data"},
-      .training = TrainingPoint{998, -0.25, {}, 900}};
+      .training = TrainingPoint{998, -0.25, {}, 900},
+      .steps = 2'000};
   report.requeues = 2;
   report.job_ends_unix = 1'795'320'000;
   report.addresses = "10.0.0.2,fd00::2";

@@ -198,7 +198,8 @@ void Stores() {
 
 void Texts() {
   Seed("notify", "all",
-       "READY=1\nSTEP=1200\nLOSS=0.41\nPHASE=checkpoint\nEXTEND_TIMEOUT_USEC=60000000\n");
+       "READY=1\nSTEP=1200\nSTEPS=2000\nLOSS=0.41\nPHASE=checkpoint\nEXTEND_TIMEOUT_USEC="
+       "60000000\n");
   Seed("claim", "open", Encode(Claim{4, {1'795'263'336'042}, {"n0", 29400}, 17, false}));
   Seed("claim", "closed", Encode(Claim{4, {8}, {"::1", 1}, 0, true}));
   const FailureDetails details{1'795'263'336'042, "", "ValueError: boom", "File x, line 3"};

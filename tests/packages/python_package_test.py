@@ -61,7 +61,9 @@ class Heartbeats(unittest.TestCase):
     def test_lines(self):
         self.assertEqual(self.said(ddprun.ready), ["READY=1"])
         self.assertEqual(self.said(ddprun.resume, 7), ["READY=1", "RESUME=7"])
+        self.assertEqual(self.said(ddprun.resume, 7, of=9), ["READY=1", "RESUME=7", "STEPS=9"])
         self.assertEqual(self.said(ddprun.step, 8), ["STEP=8"])
+        self.assertEqual(self.said(ddprun.step, 8, of=9), ["STEP=8", "STEPS=9"])
         self.assertEqual(self.said(ddprun.step, 8, "data", within=2.5),
                          ["STEP=8", "PHASE=data", "EXTEND_TIMEOUT_USEC=2500000"])
         self.assertEqual(self.said(ddprun.phase, "checkpoint", within=60),

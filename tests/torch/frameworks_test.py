@@ -52,9 +52,19 @@ class Callbacks(TorchTest):
             with self.subTest(name):
                 self.assertIn(first, told[name])
                 self.assertEqual([line for line in told[name] if line.startswith("STEP=")], steps)
+        self.assertIn("STEPS=3", told["lightning"])
+        self.assertIn("STEPS=3", told["transformers"])
         self.assertIn("PHASE=validate 1", told["lightning"])
         self.assertIn("PHASE=checkpoint", told["lightning"])
         self.assertIn("PHASE=evaluate 1", told["transformers"])
+
+    def test_the_number_of_steps_is_told_to_kubeflow_by_one_alone(self):
+        self.environment["KUBEFLOW_TRAINER_SERVER_URL"] = "https://127.0.0.1:1/"
+        self.run_program(1, "steps_told.py")
+        (told,) = self.reports()
+        self.assertIn("STEPS=3", told["lightning"])
+        self.assertNotIn("STEPS=3", told["transformers"])  # Its own callback is on.
+        self.assertIn("STEP=3", told["transformers"])
 
 
 if __name__ == "__main__":

@@ -65,22 +65,30 @@ def ready() -> None:
     send("READY=1")
 
 
-def resume(number: SupportsIndex) -> None:
-    """Says, once and before the first step, that the state is there and training goes on from this step."""
-    send("READY=1", f"RESUME={_number(number)}")
+def _in_all(of: Optional[SupportsIndex]) -> "list[str]":
+    return [] if of is None else [f"STEPS={_number(of)}"]
+
+
+def resume(number: SupportsIndex, *, of: Optional[SupportsIndex] = None) -> None:
+    """Says, once and before the first step, that the state is there and training goes on from this step.
+
+    `of`: that of `step()`.
+    """
+    send("READY=1", f"RESUME={_number(number)}", *_in_all(of))
 
 
 def step(
     number: SupportsIndex,
     phase: Optional[str] = None,
     *,
+    of: Optional[SupportsIndex] = None,
     within: Optional[float] = None,
     work: Optional[float] = None,
 ) -> None:
     """Says how far this worker is; only a larger number than before is progress.
 
     Call it after every step, or after every n-th one by number, not by time: else ranks that stand at
-    the same step look as if one of them lagged. `phase` and `within` are those of `phase()`.
+    the same step look as if one of them lagged. `of`: how many steps there are in all. `phase` and `within` are those of `phase()`.
     `work`: the seconds that the step (the quickest, if there were several) took this rank by itself,
     before it waited for others; who is slow is told by that.
     """
@@ -89,7 +97,7 @@ def step(
         if not 0 <= work < 1e9:
             raise ValueError(f"work: seconds of a step, not {work!r}")
         own.append(f"WORK_USEC={int(work * 1e6)}")
-    send(f"STEP={_number(number)}", *own, *_progress(phase, within))
+    send(f"STEP={_number(number)}", *own, *_in_all(of), *_progress(phase, within))
 
 
 def phase(name: str, *, within: Optional[float] = None) -> None:

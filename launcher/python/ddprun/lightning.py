@@ -20,7 +20,8 @@ class Steps(Callback):  # type: ignore[misc]
     """Sends RESUME at the start, STEP after each batch (optimizer steps), PHASE around validation."""
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        ddprun.resume(trainer.global_step)
+        steps = trainer.estimated_stepping_batches  # Infinity: for ever.
+        ddprun.resume(trainer.global_step, of=int(steps) if 0 < steps < 1 << 63 else None)
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, *_: Any) -> None:
         ddprun.step(trainer.global_step, "train")

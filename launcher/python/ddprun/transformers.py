@@ -1,5 +1,6 @@
 """`Trainer(..., callbacks=[ddprun.transformers.Steps()])`: transformers' Trainer tells ddprun its steps."""
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import ddprun
@@ -11,11 +12,15 @@ else:
 
 
 class Steps(TrainerCallback):  # type: ignore[misc]
-    """Sends RESUME at the start, STEP after each optimizer step, PHASE while it evaluates or has saved."""
+    """Sends RESUME and STEPS at the start, STEP after each optimizer step, PHASE while it evaluates or has saved.
+
+    No STEPS where transformers' own callback tells Kubeflow how far it is: by STEPS ddprun would tell it too.
+    """
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         self.evaluated = 0
-        ddprun.resume(state.global_step)
+        told = "KUBEFLOW_TRAINER_SERVER_URL" in os.environ and "kubeflow" in args.report_to
+        ddprun.resume(state.global_step, of=state.max_steps if state.max_steps > 0 and not told else None)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         ddprun.step(state.global_step, "train")
