@@ -229,6 +229,9 @@ Result<CommandLine> Resolve(RawFlags& raw, const std::vector<std::string>& rest,
   if (config.node_check_timeout == Duration{0}) {
     problems.Add("--node-check-timeout must be more than 0: a check needs a moment");
   }
+  if (config.host_check != "on" && config.host_check != "observe" && config.host_check != "off") {
+    problems.Add("--host-check must be on, observe or off: '" + config.host_check + "'");
+  }
   config.console_events = raw.event_log_handler == "console";
   if (rest.empty() || rest.front().empty()) {
     problems.Add("no program is given: " + name + " [options] PROGRAM [arguments]");

@@ -222,6 +222,7 @@ NodeView LaunchedNode::Look() const {
   const AgentDriver& driver = agent_->driver;
   NodeView view = ViewOf(driver.state(), driver.config(), worker_counts_, loop_.Now());
   view.scheduler = config_.around.name;
+  view.host = agent_->host.view().samples;
   if (const CoordinatorDriver* const server = Server()) {
     if (auto runs = server->StatusOfRuns(config_.run_id); runs && !runs->empty()) {
       view.run = std::move(runs->front());
