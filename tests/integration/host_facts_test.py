@@ -149,9 +149,9 @@ class Nodes(Machines):
                          r"|gpu1 Xid 74.*link.eth0 lost")
         self.link(0, "eth0", "1")
         self.gpus(1, WELL)
-        os.close(os.open(fifo, os.O_RDWR | os.O_NONBLOCK))
-        with open(fifo, "w") as file:
-            file.write("x" * 100)
+        answers = os.open(fifo, os.O_RDWR)  # Which waits for no reader.
+        self.addCleanup(os.close, answers)
+        os.write(answers, b"now")
         well = ("link.eth0 is well again", "gpus is well again")
         self.wait_for(lambda: all(any(w in text for text in self.kinds("host_good")) for w in well),
                       first, second, spare)
