@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "launcher/cli_check.h"
 #include "launcher/cli_server.h"
 #include "launcher/command_line/cli_rendezvous.h"
 #include "launcher/command_line/config_file.h"
@@ -378,6 +379,9 @@ Result<CommandLine> ParseCommandLine(const std::vector<std::string>& args, const
   }
   if (verb == "completion") {
     return ParseCompletion(rest);
+  }
+  if (verb == "check") {
+    return ParseCheckLine(rest, [&](const auto& others) { return ParseLaunch(others, get_env, name); });
   }
   if (IsVerb(verb)) {
     ASSIGN_OR_RETURN(VerbRequest request, ParseVerb(args, get_env));

@@ -12,6 +12,8 @@
 #include "common/exit_code.h"
 #include "common/log.h"
 #include "common/overload.h"
+#include "launcher/check/check.h"
+#include "launcher/check/check_worker.h"
 #include "launcher/cli.h"
 #include "launcher/launch.h"
 #include "launcher/server/serve.h"
@@ -72,6 +74,13 @@ int Main(const std::string& argv0, const std::vector<std::string>& args) {
                           config.own_command.insert(config.own_command.begin(), Lasting(argv0));
                           return Launch(config);
                         },
+                        [&](CheckRequest request) {
+                          request.launch.own_command = args;
+                          request.launch.own_command.insert(
+                              request.launch.own_command.begin(), Lasting(argv0));
+                          return Check(request, Launch);
+                        },
+                        [](const CheckWorkerRequest& request) { return RunCheckWorker(request); },
                         [](const ShowEnvironment&) { return PrintOut(EnvironmentReport()); },
                         [](const ServerConfig& config) { return Serve(config); },
                         [](const VerbRequest& request) { return CarryOut(request); },
