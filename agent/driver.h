@@ -47,7 +47,8 @@ struct AgentParts {
   std::function<Incarnation()> draw;           // A random one.
   std::function<std::string()> own_addresses;  // As a report has them; none: not to be told.
   std::function<void(const Exit&)> on_exit;
-  // --host-check and --node-check, off the loop: answered later, once, by why the node is unfit; "": it is fit.
+  // --host-check and --node-check, off the loop: answered later, once, by why the node is unfit;
+  // "": it is fit.
   std::function<void(CheckCause, std::function<void(std::string)>)> check = nullptr;
   std::function<void(const ClockOffset&)> clock = nullptr;  // Of the server's; may be unset.
 };

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 
-#include "launcher/cli_check.h"
 #include "launcher/cli_server.h"
 #include "launcher/command_line/cli_rendezvous.h"
 #include "launcher/command_line/config_file.h"
@@ -227,12 +226,7 @@ Result<CommandLine> Resolve(RawFlags& raw, const std::vector<std::string>& rest,
     problems.Add("--quiet and --verbose ask for opposite things: give one of them");
   }
   ResolveAttachedRank(raw, config, problems);
-  if (config.node_check_timeout == Duration{0}) {
-    problems.Add("--node-check-timeout must be more than 0: a check needs a moment");
-  }
-  if (config.host_check != "on" && config.host_check != "observe" && config.host_check != "off") {
-    problems.Add("--host-check must be on, observe or off: '" + config.host_check + "'");
-  }
+  ResolveCheckFlags(config, problems);
   config.console_events = raw.event_log_handler == "console";
   if (rest.empty() || rest.front().empty()) {
     problems.Add("no program is given: " + name + " [options] PROGRAM [arguments]");
@@ -355,6 +349,17 @@ Result<CommandLine> ParseLaunch(const std::vector<std::string>& args, const GetE
   return understood;
 }
 
+Result<CommandLine> ParseCheckLine(const std::vector<std::string>& args, const GetEnv& get_env) {
+  ASSIGN_OR_RETURN(
+      CheckLine check, ParseCheck(args, [&](const auto& others) -> Result<LaunchConfig> {
+        ASSIGN_OR_RETURN(CommandLine line, ParseLaunch(others, get_env, "ddprun"));
+        auto* const config = std::get_if<LaunchConfig>(&line);
+        return config != nullptr ? Result<LaunchConfig>(std::move(*config))
+                                 : Error{ErrorKind::kInvalid, "it prints nothing else"};
+      }));
+  return CommandLine(std::move(check));
+}
+
 }  // namespace
 
 std::string ProgramName(const std::string& argv0) {
@@ -381,7 +386,7 @@ Result<CommandLine> ParseCommandLine(const std::vector<std::string>& args, const
     return ParseCompletion(rest);
   }
   if (verb == "check") {
-    return ParseCheckLine(rest, [&](const auto& others) { return ParseLaunch(others, get_env, name); });
+    return ParseCheckLine(rest, get_env);
   }
   if (IsVerb(verb)) {
     ASSIGN_OR_RETURN(VerbRequest request, ParseVerb(args, get_env));

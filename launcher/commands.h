@@ -14,7 +14,7 @@ struct Print {  // Help, version or completion: to stdout, exit 0.
   std::string text;
 };
 struct ShowEnvironment {};  // `ddprun env`
-using CommandLine = std::variant<LaunchConfig, ServerConfig, VerbRequest, CheckRequest,
-                                 CheckWorkerRequest, ShowEnvironment, Print>;
+using CommandLine =
+    std::variant<LaunchConfig, ServerConfig, VerbRequest, CheckLine, ShowEnvironment, Print>;
 
 }  // namespace ddprun

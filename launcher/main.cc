@@ -59,6 +59,21 @@ void FillStandardDescriptors() {
   }
 }
 
+int CheckMachines(const CheckLine& line, const std::string& argv0,
+                  const std::vector<std::string>& args) {
+  return std::visit(Overload{
+                        [&](CheckRequest request) {
+                          std::vector<std::string>& own = request.launch.own_command;
+                          own = args;
+                          own.insert(own.begin(), Lasting(argv0));
+                          return Check(request, Launch);
+                        },
+                        [](const CheckWorkerRequest& request) { return RunCheckWorker(request); },
+                        [](const CheckHelp& help) { return PrintOut(help.text); },
+                    },
+                    line);
+}
+
 int Main(const std::string& argv0, const std::vector<std::string>& args) {
   const std::string name = ProgramName(argv0);
   const Result<CommandLine> line = ParseCommandLine(args, GetProcessEnv, name);
@@ -74,13 +89,7 @@ int Main(const std::string& argv0, const std::vector<std::string>& args) {
                           config.own_command.insert(config.own_command.begin(), Lasting(argv0));
                           return Launch(config);
                         },
-                        [&](CheckRequest request) {
-                          request.launch.own_command = args;
-                          request.launch.own_command.insert(
-                              request.launch.own_command.begin(), Lasting(argv0));
-                          return Check(request, Launch);
-                        },
-                        [](const CheckWorkerRequest& request) { return RunCheckWorker(request); },
+                        [&](const CheckLine& line) { return CheckMachines(line, argv0, args); },
                         [](const ShowEnvironment&) { return PrintOut(EnvironmentReport()); },
                         [](const ServerConfig& config) { return Serve(config); },
                         [](const VerbRequest& request) { return CarryOut(request); },

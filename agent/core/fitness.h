@@ -1,5 +1,6 @@
-// Decides when this machine is checked (--host-check, --node-check), and what the verdict means: whether a world
-// may have it. The coordinator hears of it in the report; what runs the check is the driver's.
+// Decides when this machine is checked (--host-check, --node-check), and what the verdict means:
+// whether a world may have it. The coordinator hears of it in the report; what runs the check is
+// the driver's.
 //
 //   is        | starts   | workers fail | all are gone | it passes | it fails | a pause is over
 //   fit       | checking | suspect      | -            | -         | -        | -

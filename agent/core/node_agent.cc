@@ -333,9 +333,8 @@ void SendIfDue(AgentStep& step, const NodeReport& before) {
   NodeReport known = before;
   known.standings = report.standings;  // Progress travels with the next report:
   known.progress = report.progress;    // alone it is no reason to speak.
-  known.pace = report.pace;
+  known.pace = report.pace, known.facts = report.facts;
   known.ended_well = report.ended_well;
-  known.facts = report.facts;
   if (over || (!step.send && report == known) || HoldsBackItsStart(step)) {
     return;
   }

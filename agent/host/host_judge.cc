@@ -94,8 +94,8 @@ std::string RefusalOfOne(const GpuReading& gpu) {
 std::string TroubleOf(const GpuReading& gpu, bool throttled) {
   std::string trouble;
   for (const auto& [xid, count] : gpu.xids) {
-    Join(trouble, "Xid " + std::to_string(xid) +
-                      (count > 1 ? ", " + std::to_string(count) + " times" : ""));
+    Join(trouble,
+         "Xid " + std::to_string(xid) + (count > 1 ? ", " + std::to_string(count) + " times" : ""));
   }
   if (gpu.uncorrected.value_or(0) > 0) {
     Join(trouble, std::to_string(*gpu.uncorrected) + " uncorrected memory errors");
@@ -169,9 +169,8 @@ void AddDisks(const std::vector<PlacedDisk>& disks, HostView& view) {
                                 (disk.no_files_left ? ", but no file can be made" : "") +
                                 (full ? ": " + place.path : ""),
                             full});
-      view.samples.push_back({"ddprun_node_disk_free_bytes",
-                              {{"place", place.name}},
-                              static_cast<double>(disk.free)});
+      view.samples.push_back(
+          {"ddprun_node_disk_free_bytes", {{"place", place.name}}, static_cast<double>(disk.free)});
     }
   }
 }
@@ -234,8 +233,8 @@ std::string RefusalOf(const GpuReadings& gpus) {
   for (const GpuReading& gpu : gpus.gpus) {
     const std::string why = gpu.mine ? RefusalOfOne(gpu) : "";
     if (!why.empty() && first.empty()) {
-      first = "GPU " + std::to_string(gpu.index) +
-              (gpu.uuid.empty() ? "" : " (" + gpu.uuid + ")") + ": " + why;
+      first = "GPU " + std::to_string(gpu.index) + (gpu.uuid.empty() ? "" : " (" + gpu.uuid + ")") +
+              ": " + why;
     } else if (!why.empty()) {
       ++more;
     }
@@ -330,10 +329,9 @@ void HostJudge::JudgeKernel(const HostReadings& readings, HostView& view) {
     }
     const bool lost = were_up_.contains(link.name);
     if (lost || link.cabled_in_vain) {
-      view.facts.push_back({"link." + link.name,
-                            (lost ? "lost its link: " : "has a wire, but is not active: ") +
-                                link.state,
-                            true});
+      view.facts.push_back(
+          {"link." + link.name,
+           (lost ? "lost its link: " : "has a wire, but is not active: ") + link.state, true});
     } else {
       Join(down, link.name);
     }

@@ -28,12 +28,12 @@ enum class GpuRecovery : std::uint32_t {
 };
 
 struct GpuReading {
-  std::uint32_t index = 0;  // As nvidia-smi counts.
-  std::string uuid;         // Empty: not known.
-  bool mine = true;         // The run may use it.
-  bool lost = false;        // The driver cannot reach it any more,
-  bool needs_reset = false;  // or not before a reset.
-  std::string error;         // Else why it told nothing; empty: it did.
+  std::uint32_t index = 0;                   // As nvidia-smi counts.
+  std::string uuid;                          // Empty: not known.
+  bool mine = true;                          // The run may use it.
+  bool lost = false;                         // The driver cannot reach it any more,
+  bool needs_reset = false;                  // or not before a reset.
+  std::string error;                         // Else why it told nothing; empty: it did.
   std::optional<std::uint64_t> uncorrected;  // ECC errors since the driver was loaded.
   std::optional<RemappedRows> rows;
   std::uint64_t throttled = 0;                  // Why its clocks are low, NVML's bits.
@@ -61,7 +61,7 @@ struct DiskReading {
 struct LinkReading {
   std::string name;  // "eth0", "mlx5_0/1".
   bool up = false;
-  std::string state;           // As the kernel names it: "down", "4: ACTIVE".
+  std::string state;            // As the kernel names it: "down", "4: ACTIVE".
   bool cabled_in_vain = false;  // InfiniBand: the wire is there, the port is not active.
   bool operator==(const LinkReading&) const = default;
 };

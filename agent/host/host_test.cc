@@ -123,8 +123,7 @@ TEST(HostJudge, ALinkThatIsLostIsBadAndOneThatNeverWasIsNot) {
   EXPECT_EQ(FactOf(view, "links"), (HostFact{"links", "1 up, down: eth1", false}));
   readings.kernel.links[0] = {"eth0", false, "no carrier", false};
   view = judge.Judge(readings);
-  EXPECT_EQ(FactOf(view, "link.eth0"),
-            (HostFact{"link.eth0", "lost its link: no carrier", true}));
+  EXPECT_EQ(FactOf(view, "link.eth0"), (HostFact{"link.eth0", "lost its link: no carrier", true}));
   EXPECT_EQ(view.facts.front().name, "link.eth0");  // What is bad comes first.
   EXPECT_EQ(view.refuses, "");
   readings.kernel.links = {{"mlx5_0/1", false, "2: INIT", true}};

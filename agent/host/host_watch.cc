@@ -8,7 +8,7 @@
 namespace ddprun {
 namespace {
 
-constexpr int kSteady = 3;     // Looks.
+constexpr int kSteady = 3;       // Looks.
 constexpr Duration kFirst{200};  // Starting workers comes first.
 constexpr Duration kClockAge{60'000};
 
@@ -91,15 +91,14 @@ HostWatch::HostWatch(Loop& loop, HostWatchOptions options,
       looked_(std::move(looked)),
       judge_(kSteady),
       gpus_(std::make_shared<Source<GpuReadings>>(
-          loop, [source = std::make_shared<GpuSource>(options_.roots, options_.visible_gpus)] {
-            return source->Read();
-          })),
+          loop, [source = std::make_shared<GpuSource>(
+                     options_.roots, options_.visible_gpus)] { return source->Read(); })),
       kernel_(std::make_shared<Source<KernelReadings>>(
           loop, [roots = options_.roots] { return ReadKernel(roots); })),
       timer_(loop) {
   for (const auto& [name, path] : options_.places) {
-    disks_.push_back(std::make_shared<Source<DiskReading>>(
-        loop, [path = path] { return ReadDisk(path); }));
+    disks_.push_back(
+        std::make_shared<Source<DiskReading>>(loop, [path = path] { return ReadDisk(path); }));
   }
 }
 
@@ -168,19 +167,17 @@ void HostWatch::NoteClock(const ClockOffset& offset) {
 HostView LookAtHost(const HostWatchOptions& options) {
   const auto ask = [](auto read, auto& into) {
     const auto found = std::make_shared<std::decay_t<decltype(into)>>();
-    const bool in_time =
-        FinishesWithin(HostWatch::kLimit, [found, read] { *found = read(); });
+    const bool in_time = FinishesWithin(HostWatch::kLimit, [found, read] { *found = read(); });
     if (in_time) {
       into = *found;
     }
     return in_time ? Duration{0} : HostWatch::kLimit;
   };
   HostReadings readings;
-  readings.gpus_silent = ask(
-      [roots = options.roots, visible = options.visible_gpus] {
-        return GpuSource(roots, visible).Read();
-      },
-      readings.gpus);
+  readings.gpus_silent =
+      ask([roots = options.roots,
+           visible = options.visible_gpus] { return GpuSource(roots, visible).Read(); },
+          readings.gpus);
   readings.kernel_silent =
       ask([roots = options.roots] { return ReadKernel(roots); }, readings.kernel);
   for (const auto& [name, path] : options.places) {

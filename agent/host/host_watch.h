@@ -1,4 +1,5 @@
-// Looks at this machine for as long as the agent lives: its GPUs, disks, links and memory, each 10 s.
+// Looks at this machine for as long as the agent lives: its GPUs, disks, links and memory, each 10
+// s.
 //
 // Each source is asked on a thread of its own that may be left behind: what hangs is not asked
 // again before it has answered, and counts as silent meanwhile, which is a fact too. Nothing here
@@ -19,7 +20,7 @@ namespace ddprun {
 
 struct HostWatchOptions {
   MachineRoots roots;
-  std::optional<std::string> visible_gpus;                     // As CUDA_VISIBLE_DEVICES.
+  std::optional<std::string> visible_gpus;                  // As CUDA_VISIBLE_DEVICES.
   std::vector<std::pair<std::string, std::string>> places;  // Where the run writes: name, path.
 };
 

@@ -50,14 +50,14 @@ void AddPorts(const fs::path& directory, std::vector<LinkReading>& links) {
       if (!state.empty() && links.size() < kMostLinks) {
         const bool up = state.starts_with("4");
         const bool wired = FirstLine(port / "phys_state").starts_with("5");  // "5: LinkUp"
-        links.push_back({device.filename().native() + "/" + port.filename().native(), up, state,
-                         wired && !up});
+        links.push_back(
+            {device.filename().native() + "/" + port.filename().native(), up, state, wired && !up});
       }
     }
   }
 }
 
-// "full avg10=0.00 avg60=1.50 avg300=..." 
+// "full avg10=0.00 avg60=1.50 avg300=..."
 std::optional<double> PressureIn(const std::string& text) {
   const std::size_t full = text.find("full ");
   const std::size_t minute = full == std::string::npos ? full : text.find("avg60=", full);

@@ -5,7 +5,8 @@
 
 namespace ddprun {
 
-// The exit code. `launch` carries out the launch of several nodes. Call it before any thread exists.
+// The exit code. `launch` carries out the launch of several nodes. Call it before any thread
+// exists.
 int Check(const CheckRequest& request, const std::function<int(const LaunchConfig&)>& launch);
 
 }  // namespace ddprun

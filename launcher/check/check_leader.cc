@@ -33,7 +33,8 @@ Result<CheckNodes> HearAll(int listener, const CheckLead& lead) {
       }
       return Error{ErrorKind::kUnavailable, "no word of what these nodes have found:" + missing};
     }
-    const auto said = ReceiveBytes(socket->get(), lead.number.size(), CheckClock::now() + kWordLimit);
+    const auto said =
+        ReceiveBytes(socket->get(), lead.number.size(), CheckClock::now() + kWordLimit);
     if (!said || *said != lead.number) {
       continue;  // A stranger.
     }
@@ -50,7 +51,7 @@ Result<CheckNodes> HearAll(int listener, const CheckLead& lead) {
 
 // Of one that answered in vain the pair's result says why.
 Result<void> HaveMeet(CheckNodes& nodes, const std::vector<NodePair>& pairs,
-                  std::vector<PairResult>& results) {
+                      std::vector<PairResult>& results) {
   const CheckTime deadline = CheckClock::now() + kRoundLimit;
   for (const auto& [first, second] : pairs) {
     RETURN_IF_ERROR(SendJson(nodes[second].socket.get(), {{"do", "serve"}}, deadline));
@@ -61,8 +62,7 @@ Result<void> HaveMeet(CheckNodes& nodes, const std::vector<NodePair>& pairs,
   for (const NodePair& pair : pairs) {
     PairResult result{.nodes = pair};
     for (const std::size_t rank : {pair.first, pair.second}) {
-      ASSIGN_OR_RETURN(const CheckMessage message,
-                       ReceiveJson(nodes[rank].socket.get(), deadline));
+      ASSIGN_OR_RETURN(const CheckMessage message, ReceiveJson(nodes[rank].socket.get(), deadline));
       const nlohmann::json& told = message.json;
       const double received = told.value("received", 0.0);
       (rank == pair.first ? result.back : result.there) = received;
@@ -113,12 +113,14 @@ void NameThem(std::vector<CheckedNode>& nodes) {
 nlohmann::json ToJson(const CheckedNode& node) {
   nlohmann::json facts = nlohmann::json::array();
   for (std::size_t i = 0; i < std::min(node.facts.size(), kMostFacts); ++i) {
-    facts.push_back({{"name", node.facts[i].name},
-                     {"value", node.facts[i].value},
-                     {"bad", node.facts[i].bad}});
+    facts.push_back(
+        {{"name", node.facts[i].name}, {"value", node.facts[i].value}, {"bad", node.facts[i].bad}});
   }
-  return {{"host", node.host},   {"facts", facts},           {"refuses", node.refuses},
-          {"asked", node.asked}, {"check", node.node_check}};
+  return {{"host", node.host},
+          {"facts", facts},
+          {"refuses", node.refuses},
+          {"asked", node.asked},
+          {"check", node.node_check}};
 }
 
 CheckedNode NodeFromJson(const nlohmann::json& json) {

@@ -64,8 +64,8 @@ std::string SlowInWords(const SlowPart& part, const Checked& checked) {
       return "far host: " + first + ": " + TimeInWords(part.value) +
              " there and back at its best; the others: " + TimeInWords(part.usual) + " (median)";
     case SlowKind::kLink:
-      return "slow link: " + both + ": " + RateInWords(part.value) + "; each of them with others: " +
-             RateInWords(part.usual);
+      return "slow link: " + both + ": " + RateInWords(part.value) +
+             "; each of them with others: " + RateInWords(part.usual);
     case SlowKind::kNoLink:
       return "no link: " + both + ": " + part.error;
   }
@@ -110,12 +110,14 @@ std::string NodeTable(const Checked& checked) {
     });
     const bool met = !checked.pairs.empty();
     rows.push_back({node.name, bad == 0 ? "well" : std::to_string(bad) + " bad",
-                    !node.asked                ? "-"
+                    !node.asked               ? "-"
                     : node.node_check.empty() ? "passes"
                                               : "refuses",
                     met ? RateInWords(BestRate(i, checked.pairs)) : "-",
                     met ? TimeInWords(LeastLatency(i, checked.pairs)) : "-",
-                    node.Bad() ? "BAD" : slow ? "SLOW" : "ok"});
+                    node.Bad() ? "BAD"
+                    : slow     ? "SLOW"
+                               : "ok"});
   }
   return AlignedRows(rows);
 }
@@ -169,12 +171,11 @@ std::string InJson(const Checked& checked) {
                              {"facts", facts}});
   }
   for (const PairResult& pair : checked.pairs) {
-    json["pairs"].push_back({{"nodes",
-                              {checked.nodes[pair.nodes.first].name,
-                               checked.nodes[pair.nodes.second].name}},
-                             {"bytes_per_second", {pair.there, pair.back}},
-                             {"latency_seconds", pair.latency},
-                             {"error", pair.error}});
+    json["pairs"].push_back(
+        {{"nodes", {checked.nodes[pair.nodes.first].name, checked.nodes[pair.nodes.second].name}},
+         {"bytes_per_second", {pair.there, pair.back}},
+         {"latency_seconds", pair.latency},
+         {"error", pair.error}});
   }
   for (const SlowPart& part : checked.slow) {
     OrderedJson names{checked.nodes[part.nodes.first].name};

@@ -47,11 +47,20 @@ void BecomeWorker(LaunchConfig& config, const CheckRequest& request) {
   config.shape.max_restarts = 0;
 }
 
-}  // namespace
+constexpr const char* kCheckHelp =
+    "usage: ddprun check [-o text|json] [--no-pairs] [flags of a launch]\n\n"
+    "Looks at this machine, or at all nodes of a run (srun ddprun check; --nnodes=N with\n"
+    "--rdzv-endpoint): GPUs, disks, links, memory (--host-check), the command of\n"
+    "--node-check, and how fast the nodes reach each other in pairs, by plain TCP. Names "
+    "what\n"
+    "is bad or slow.\n\n"
+    "  -o,--output text|json   How it is told (default text)\n"
+    "  --no-pairs              Not the network between the nodes\n\n"
+    "Exit codes: 0 all is well; 1 something is bad, as told; 2 a bad command line; else as "
+    "of\n"
+    "a launch (69: not all nodes came).\n";
 
-bool IsCheckWorker(const std::vector<std::string>& args) {
-  return !args.empty() && args.front() == kWorkerFlag;
-}
+}  // namespace
 
 CheckWorkerRequest ParseCheckWorker(const std::vector<std::string>& args) {
   CheckWorkerRequest request;
@@ -70,21 +79,12 @@ CheckWorkerRequest ParseCheckWorker(const std::vector<std::string>& args) {
   return request;
 }
 
-std::string CheckHelp() {
-  return "usage: ddprun check [-o text|json] [--no-pairs] [flags of a launch]\n\n"
-         "Looks at this machine, or at all nodes of a run (srun ddprun check; --nnodes=N with\n"
-         "--rdzv-endpoint): GPUs, disks, links, memory (--host-check), the command of\n"
-         "--node-check, and how fast the nodes reach each other in pairs, by plain TCP. Names what\n"
-         "is bad or slow.\n\n"
-         "  -o,--output text|json   How it is told (default text)\n"
-         "  --no-pairs              Not the network between the nodes\n\n"
-         "Exit codes: 0 all is well; 1 something is bad, as told; 2 a bad command line; else as of\n"
-         "a launch (69: not all nodes came).\n";
-}
-
-Result<CheckRequest> ParseCheck(
+Result<CheckLine> ParseCheck(
     const std::vector<std::string>& args,
     const std::function<Result<LaunchConfig>(const std::vector<std::string>&)>& launch) {
+  if (!args.empty() && args.front() == kWorkerFlag) {
+    return CheckLine(ParseCheckWorker(args));
+  }
   CheckRequest request;
   std::vector<std::string> others;
   for (std::size_t i = 0; i < args.size(); ++i) {
@@ -96,6 +96,8 @@ Result<CheckRequest> ParseCheck(
         return Invalid("--output must be text or json", format);
       }
       request.json = format == "json";
+    } else if (args[i] == "-h" || args[i] == "--help") {
+      return CheckLine(CheckHelp{kCheckHelp});
     } else if (args[i] == "--no-pairs") {
       request.pairs = false;
     } else {
@@ -109,7 +111,7 @@ Result<CheckRequest> ParseCheck(
     return Invalid("ddprun check takes no program", request.launch.program);
   }
   BecomeWorker(request.launch, request);
-  return request;
+  return CheckLine(std::move(request));
 }
 
 }  // namespace ddprun

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "launcher/command_line/config.h"
@@ -26,13 +27,15 @@ struct CheckWorkerRequest {
   Duration node_check_timeout{0};
 };
 
-bool IsCheckWorker(const std::vector<std::string>& args);
+struct CheckHelp {
+  std::string text;
+};
+using CheckLine = std::variant<CheckRequest, CheckWorkerRequest, CheckHelp>;
+
 CheckWorkerRequest ParseCheckWorker(const std::vector<std::string>& args);
 
-std::string CheckHelp();
-
 // `args`: after the verb. `launch` understands a launch's flags and program.
-Result<CheckRequest> ParseCheck(
+Result<CheckLine> ParseCheck(
     const std::vector<std::string>& args,
     const std::function<Result<LaunchConfig>(const std::vector<std::string>&)>& launch);
 

@@ -149,8 +149,7 @@ Result<std::string> ReceiveBytes(int socket, std::size_t size, CheckTime deadlin
 
 // A length of eight digits, and so many bytes.
 Result<void> SendJson(int socket, const nlohmann::json& json, CheckTime deadline) {
-  const std::string text =
-      json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  const std::string text = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   std::string length = std::to_string(text.size());
   length.insert(0, 8 - std::min<std::size_t>(8, length.size()), '0');
   return SendBytes(socket, length + text, deadline);

@@ -1,5 +1,5 @@
-// TCP for the workers of a check: bytes and lines of JSON, each with a deadline. Blocks, so only for
-// threads that have nothing else to do.
+// TCP for the workers of a check: bytes and lines of JSON, each with a deadline. Blocks, so only
+// for threads that have nothing else to do.
 #pragma once
 
 #include <chrono>

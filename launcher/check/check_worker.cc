@@ -71,9 +71,10 @@ Result<WorkerPlace> OwnPlace() {
   const auto number = [](const char* name) {
     return std::strtoull(GetProcessEnv(name).value_or("").c_str(), nullptr, 10);
   };
-  WorkerPlace place{number("RANK"), number("WORLD_SIZE"),
-              {GetProcessEnv("MASTER_ADDR").value_or(""),
-               static_cast<std::uint16_t>(number("MASTER_PORT"))}};
+  WorkerPlace place{number("RANK"),
+                    number("WORLD_SIZE"),
+                    {GetProcessEnv("MASTER_ADDR").value_or(""),
+                     static_cast<std::uint16_t>(number("MASTER_PORT"))}};
   if (place.size == 0 || place.rank >= place.size || place.store.host.empty()) {
     return Error{ErrorKind::kInvalid, "ddprun check --worker is for ddprun itself to start"};
   }
@@ -100,11 +101,10 @@ nlohmann::json AnswerOf(const Result<Exchanged>& exchanged) {
 
 // Does what rank 0 says; whether something is bad anywhere.
 Result<bool> DoAsTold(const WorkerPlace& place, const CheckedNode& node, const std::string& address,
-                    const std::string& where) {
+                      const std::string& where) {
   const CheckTime soon = CheckClock::now() + seconds(30);
   const std::string number = where.substr(0, std::min(where.size(), kNumberDigits));
-  ASSIGN_OR_RETURN(const Endpoint leader,
-                   ParseEndpoint(where.substr(number.size()), std::nullopt));
+  ASSIGN_OR_RETURN(const Endpoint leader, ParseEndpoint(where.substr(number.size()), std::nullopt));
   std::uint16_t port = 0;
   ASSIGN_OR_RETURN(const UniqueFd listener, ListenOn(address, port));
   ASSIGN_OR_RETURN(const UniqueFd socket, ConnectTo(leader, soon));
@@ -124,18 +124,17 @@ Result<bool> DoAsTold(const WorkerPlace& place, const CheckedNode& node, const s
       return wish.value("bad", false);
     }
     const Endpoint other{wish.value("host", ""), wish.value("port", std::uint16_t{0})};
-    RETURN_IF_ERROR(SendJson(socket.get(),
-                             AnswerOf(what == "serve" ? ServePair(listener.get(), number)
-                                                  : CallPair(other, number)),
-                             CheckClock::now() + seconds(30)));
+    RETURN_IF_ERROR(SendJson(
+        socket.get(),
+        AnswerOf(what == "serve" ? ServePair(listener.get(), number) : CallPair(other, number)),
+        CheckClock::now() + seconds(30)));
   }
 }
 
 Result<bool> TakePart(const CheckWorkerRequest& request) {
   ASSIGN_OR_RETURN(const WorkerPlace place, OwnPlace());
   const CheckedNode node = LookAtNode(request);
-  const seconds patience =
-      seconds(60) + std::chrono::ceil<seconds>(request.node_check_timeout);
+  const seconds patience = seconds(60) + std::chrono::ceil<seconds>(request.node_check_timeout);
   const CheckTime deadline = CheckClock::now() + patience;
   ASSIGN_OR_RETURN(const UniqueFd store, ConnectTo(place.store, deadline));
   RETURN_IF_ERROR(OpenStore(store.get(), deadline));
@@ -148,7 +147,8 @@ Result<bool> TakePart(const CheckWorkerRequest& request) {
   ASSIGN_OR_RETURN(const UniqueFd listener, ListenOn(address, port));
   const CheckLead lead{place.size, DrawNumber(), request.pairs, patience};
   const std::string where = lead.number + ToString(Endpoint{address, port});
-  RETURN_IF_ERROR(SendBytes(store.get(), StoreOperation(1) + StoreText(kCheckKey) + StoreText(where), deadline));
+  RETURN_IF_ERROR(SendBytes(store.get(),
+                            StoreOperation(1) + StoreText(kCheckKey) + StoreText(where), deadline));
   Result<Checked> checked = Error{ErrorKind::kSystem, "no check was made"};
   std::thread leader([&] { checked = LeadCheck(listener.get(), lead); });
   const Result<bool> followed = DoAsTold(place, node, address, where);

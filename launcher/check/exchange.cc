@@ -43,8 +43,8 @@ Result<double> SendAndCount(int socket) {
     if (::poll(&wait, 1, 100) < 0 && errno != EINTR) {
       return SystemError("wait for", "the other node", errno);
     }
-    if ((wait.revents & POLLOUT) != 0 &&
-        ::send(socket, out.data(), out.size(), MSG_NOSIGNAL) < 0 && errno != EAGAIN) {
+    if ((wait.revents & POLLOUT) != 0 && ::send(socket, out.data(), out.size(), MSG_NOSIGNAL) < 0 &&
+        errno != EAGAIN) {
       return SystemError("send to", "the other node", errno);
     }
     if ((wait.revents & (POLLIN | POLLHUP | POLLERR)) != 0) {

@@ -2,7 +2,7 @@
 
 #include "agent/host/node_check.h"
 #include "common/asio_loop.h"
-#include "launcher/host_places.h"
+#include "launcher/command_line/host_places.h"
 #include "launcher/interfaces.h"
 
 namespace ddprun {

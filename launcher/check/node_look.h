@@ -6,7 +6,8 @@
 
 namespace ddprun {
 
-// Waits for all of it; bounded by --node-check-timeout and some seconds. Call it on the main thread.
+// Waits for all of it; bounded by --node-check-timeout and some seconds. Call it on the main
+// thread.
 CheckedNode LookAtNode(const CheckWorkerRequest& request);
 
 }  // namespace ddprun

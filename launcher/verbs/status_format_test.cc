@@ -48,7 +48,8 @@ TEST(Status, OneRunIsOneScreen) {
 
 TEST(Status, WhatIsBadOfAMachineIsShownWhereNothingRefusesIt) {
   RunStatus run = Sample();
-  run.nodes[2].facts = {{"gpu3", "Xid 74", true}, {"link.eth0", "lost", true}, {"gpus", "7", false}};
+  run.nodes[2].facts = {
+      {"gpu3", "Xid 74", true}, {"link.eth0", "lost", true}, {"gpus", "7", false}};
   const std::string text = FormatStatus({run}, "n0:29400", kNow);
   EXPECT_NE(text.find("REASON\n"), std::string::npos);
   EXPECT_NE(text.find(" gpu3 Xid 74; link.eth0 lost\n"), std::string::npos) << text;

@@ -109,8 +109,8 @@ void NoteFitness(CoordinatorStep& step, const NodeReport& before, const NodeRepo
 
 void NoteFacts(CoordinatorStep& step, const NodeReport& before, const NodeReport& report) {
   const auto bad_in = [](const HostFacts& facts, const std::string& name) {
-    return std::ranges::any_of(
-        facts, [&](const HostFact& fact) { return fact.bad && fact.name == name; });
+    return std::ranges::any_of(facts,
+                               [&](const HostFact& fact) { return fact.bad && fact.name == name; });
   };
   const auto say = [&](const char* kind, NoticeLevel level, const std::string& text) {
     RunEvent& event = step.Say(kind, level, "node " + report.node + ": " + text);

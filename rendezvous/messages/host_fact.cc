@@ -2,8 +2,8 @@
 
 namespace ddprun {
 
-std::optional<ClockOffset> OffsetOf(std::int64_t sent, std::int64_t received,
-                                    std::int64_t answered, std::int64_t heard) {
+std::optional<ClockOffset> OffsetOf(std::int64_t sent, std::int64_t received, std::int64_t answered,
+                                    std::int64_t heard) {
   if (sent <= 0 || received <= 0 || answered < received || heard < sent) {
     return std::nullopt;
   }

@@ -27,7 +27,7 @@ struct ClockOffset {
 
 // From four moments in microseconds: a report sent, received; its answer sent, received. None: they
 // cannot be, as where a clock was set meanwhile.
-std::optional<ClockOffset> OffsetOf(std::int64_t sent, std::int64_t received,
-                                    std::int64_t answered, std::int64_t heard);
+std::optional<ClockOffset> OffsetOf(std::int64_t sent, std::int64_t received, std::int64_t answered,
+                                    std::int64_t heard);
 
 }  // namespace ddprun

@@ -306,17 +306,6 @@ TEST(Convert, PlacementsAndFailuresThatCannotBeUsedAreRefusedByField) {
       {"spawn_failure", [&](auto& w) { w.set_spawn_failure(std::string(kMaxTextBytes + 1, 'x')); }},
       {"unkillable", [&](auto& w) { w.set_unkillable(4097); }},
       {"unfit", [&](auto& w) { w.set_unfit(std::string(kMaxUnfit + 1, 'x')); }},
-      {"fact.name", [&](auto& w) { w.mutable_facts(0)->set_name(""); }},
-      {"fact.name",
-       [&](auto& w) { w.mutable_facts(0)->set_name(std::string(kMaxFactName + 1, 'x')); }},
-      {"fact.value",
-       [&](auto& w) { w.mutable_facts(0)->set_value(std::string(kMaxFactValue + 1, 'x')); }},
-      {"facts",
-       [&](auto& w) {
-         for (std::size_t i = 0; i < kMaxFacts; ++i) {
-           *w.add_facts() = w.facts(0);
-         }
-       }},
       {"job_ends_unix", [&](auto& w) { w.set_job_ends_unix(-1); }},
       {"addresses", [&](auto& w) { w.set_addresses("10.0.0.1 or so"); }},
       {"addresses", [&](auto& w) { w.set_addresses(std::string(kMaxAddressesBytes + 1, '1')); }},

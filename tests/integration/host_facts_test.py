@@ -1,13 +1,13 @@
 """What ddprun itself knows of each node's machine (--host-check): with kernel files and a driver that
 are made up."""
 
+import http.client
 import json
 import os
 import re
 import signal
 import sys
 import unittest
-import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
@@ -201,8 +201,10 @@ class OneNode(Machines):
         port = self.wait_for_text(run, r"127\.0\.0\.1:(\d+)").group(1)
 
         def metrics():
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
-                text = answer.read().decode()
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+            connection.request("GET", "/metrics")
+            text = connection.getresponse().read().decode()
+            connection.close()
             return text if "ddprun_node_facts_bad" in text else None
         text = self.wait_for(metrics, run)
         for line in ('ddprun_node_gpu_uncorrected_errors{gpu="0"} 3', 'ddprun_node_gpu_lost{gpu="1"} 0',

@@ -1,5 +1,5 @@
-// What is loaded in the place of NVIDIA's library, with its own calling interface. What the GPUs are
-// like stands in the file that FAKE_NVML names, and is read anew by each call:
+// What is loaded in the place of NVIDIA's library, with its own calling interface. What the GPUs
+// are like stands in the file that FAKE_NVML names, and is read anew by each call:
 //
 //   init CODE                         what nvmlInit_v2 answers
 //   count N                           GPUs; each well until a line says else

@@ -1,4 +1,4 @@
-#include "launcher/host_places.h"
+#include "launcher/command_line/host_places.h"
 
 #include <utility>
 
