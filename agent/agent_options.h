@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "agent/core/node_agent.h"
+#include "agent/host/host_watch.h"
 #include "agent/listening_stores.h"
 #include "agent/workers/progress_lines.h"
 #include "agent/workers/worker_spec.h"
@@ -44,6 +45,9 @@ struct AgentOptions {
   bool templates = true;
   std::string node_check;  // Of this machine, for /bin/sh; empty: none is run.
   Duration node_check_timeout{60'000};
+  bool looks_at_host = true;  // --host-check is not off,
+  bool host_refuses = true;   // nor does it only observe.
+  HostWatchOptions host;
   std::map<std::string, std::string> environment;  // Of workers, where nobody has set it.
   std::optional<std::uint32_t> attached;           // The rank that has the terminal.
   std::vector<CpuSet> cpus;  // By local rank; none, or an empty one: the agent's own.

@@ -99,6 +99,9 @@ void AgentDriver::Send(const SendReport& send) {
   report.addresses = OwnAddresses(report.hosting);
   parts_.channel->Send(report, send.deadline, [this](auto sequence, auto reply) {
     NotePeers(reply);
+    if (parts_.clock && reply && reply->clock) {
+      parts_.clock(*reply->clock);
+    }
     Feed(reply ? AgentEvent(Replied{sequence, *reply, parts_.draw()})
                : CallFailed{sequence, reply.error().message,
                             reply.error().kind == ErrorKind::kInvalid});

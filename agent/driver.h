@@ -47,8 +47,10 @@ struct AgentParts {
   std::function<Incarnation()> draw;           // A random one.
   std::function<std::string()> own_addresses;  // As a report has them; none: not to be told.
   std::function<void(const Exit&)> on_exit;
-  // --node-check, off the loop: answered later, once, by why the node is unfit; "": it is fit.
+  // --host-check and --node-check, off the loop: answered later, once, by why the node is unfit;
+  // "": it is fit.
   std::function<void(CheckCause, std::function<void(std::string)>)> check = nullptr;
+  std::function<void(const ClockOffset&)> clock = nullptr;  // Of the server's; may be unset.
 };
 
 class AgentDriver {
@@ -63,6 +65,7 @@ class AgentDriver {
 
   void OnSignal(int signal) { Feed(SignalArrived{signal, !parts_.workers.Starting().empty()}); }
   void OnJobEnd(const JobEndKnown& known) { Feed(known); }
+  void OnHostLooked(const HostLooked& looked) { Feed(looked); }
 
   const LastAttempt& last_attempt() const { return last_attempt_; }
   const AgentState& state() const { return state_; }

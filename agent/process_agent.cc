@@ -78,24 +78,31 @@ constexpr Duration kLastWords{2'000};
 
 }  // namespace
 
-ProcessAgent::ProcessAgent(AsioLoop& loop, const std::shared_ptr<const AgentOptions>& options,
+ProcessAgent::ProcessAgent(AsioLoop& loop, const std::shared_ptr<const AgentOptions>& its_options,
                            std::unique_ptr<SyncChannel> its_channel,
                            std::function<std::string()> own_addresses,
                            std::function<void(const Exit&)> on_exit)
-    : workers(loop, options),
+    : options(its_options),
+      workers(loop, options),
       stores(options->store),
       check(loop, options->node_check, options->node_check_timeout),
+      host(loop, options->host,
+           [this](const HostView& view) {
+             driver.OnHostLooked({view.facts, options->host_refuses ? view.refuses : ""});
+           }),
       channel(*its_channel),
       driver(loop, options->core,
              AgentParts{std::move(its_channel), workers, stores, DrawIncarnation,
                         std::move(own_addresses),
                         [this, on_exit = std::move(on_exit)](const Exit& exit) {
                           check.Stop();
+                          host.Stop();
                           on_exit(exit);
                         },
                         [this](CheckCause cause, std::function<void(std::string)> verdict) {
-                          check.Run(WordOf(cause), std::move(verdict));
-                        }}),
+                          CheckNode(cause, std::move(verdict));
+                        },
+                        [this](const ClockOffset& offset) { host.NoteClock(offset); }}),
       stop_soon(loop),
       road(
           loop, channel,
@@ -111,7 +118,25 @@ Result<void> ProcessAgent::Start() {
   RETURN_IF_ERROR(workers.Open());
   RETURN_IF_ERROR(driver.Start());
   road.Start();
+  if (options->looks_at_host) {
+    host.Start();
+  }
   return {};
+}
+
+void ProcessAgent::CheckNode(CheckCause cause, std::function<void(std::string)> verdict) {
+  const auto ask_user = [this, cause, verdict](const std::string& refusal) {
+    if (refusal.empty() && !options->node_check.empty()) {
+      check.Run(WordOf(cause), verdict);
+    } else {
+      verdict(refusal);
+    }
+  };
+  if (options->looks_at_host && options->host_refuses) {
+    host.AskGpus(ask_user);
+  } else {
+    ask_user("");
+  }
 }
 
 void ProcessAgent::FinishErrands(std::function<void()> done) {

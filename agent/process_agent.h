@@ -7,6 +7,7 @@
 
 #include "agent/agent_options.h"
 #include "agent/driver.h"
+#include "agent/host/host_watch.h"
 #include "agent/host/node_check.h"
 #include "agent/listening_stores.h"
 #include "agent/process_workers.h"
@@ -18,19 +19,24 @@ namespace ddprun {
 class ProcessAgent {
  public:
   // `own_addresses`: as AgentParts has them.
-  ProcessAgent(AsioLoop& loop, const std::shared_ptr<const AgentOptions>& options,
+  ProcessAgent(AsioLoop& loop, const std::shared_ptr<const AgentOptions>& its_options,
                std::unique_ptr<SyncChannel> channel, std::function<std::string()> own_addresses,
                std::function<void(const Exit&)> on_exit);
 
   // AgentDriver::Start; or the timers' FIFO cannot be made.
   Result<void> Start();
 
+  // Whether this machine is fit for workers: its own facts first, then the user's command.
+  void CheckNode(CheckCause cause, std::function<void(std::string)> verdict);
+
   // The run is over here: who follows what its workers printed hears the rest, if he takes it soon.
   void FinishErrands(std::function<void()> done);
 
+  const std::shared_ptr<const AgentOptions> options;
   ProcessWorkers workers;
   ListeningStores stores;
   NodeCheck check;
+  HostWatch host;
   SyncChannel& channel;  // The driver's.
   AgentDriver driver;    // It ends before what it stands on,
   LoopTimer stop_soon;   // That it was told is told first.

@@ -1,6 +1,7 @@
 #include "launcher/agent_options.h"
 
 #include "launcher/command_line/addresses.h"
+#include "launcher/command_line/host_places.h"
 #include "launcher/interfaces.h"
 
 namespace ddprun {
@@ -26,7 +27,8 @@ AgentConfig CoreOf(const LaunchConfig& config, const NodeId& node, const std::st
   core.preemptible = config.around.tells_before_end;
   core.leaves_alone =
       config.around.ends_nodes_alone && config.shape.min_nodes < config.shape.max_nodes;
-  core.checks_node = !config.node_check.empty();
+  core.checks_node =
+      !config.node_check.empty() || (config.host_check == "on" && GpuSource::Present(HostRoots()));
   core.alone = config.standalone;
   core.give_up_code = config.give_up_code;
   core.requeues = config.around.requeues;
@@ -75,6 +77,9 @@ AgentOptions OptionsOf(const LaunchConfig& config, const Preparation& prepared,
   options.progress_from = config.progress_from;
   options.discard_logs = config.DiscardsOutput();
   options.keep_logs = config.KeepsOutput() && !options.discard_logs;
+  options.looks_at_host = config.host_check != "off";
+  options.host_refuses = config.host_check == "on";
+  options.host = HostPlaces(directory.path(), config.DiscardsOutput() ? "" : config.log_dir);
   options.node_check = config.node_check;
   options.node_check_timeout = config.node_check_timeout;
   options.attached = config.attached;

@@ -228,9 +228,7 @@ Result<CommandLine> Resolve(RawFlags& raw, const std::vector<std::string>& rest,
     problems.Add("--quiet and --verbose ask for opposite things: give one of them");
   }
   ResolveAttachedRank(raw, config, problems);
-  if (config.node_check_timeout == Duration{0}) {
-    problems.Add("--node-check-timeout must be more than 0: a check needs a moment");
-  }
+  ResolveCheckFlags(config, problems);
   config.console_events = raw.event_log_handler == "console";
   if (rest.empty() || rest.front().empty()) {
     problems.Add("no program is given: " + name + " [options] PROGRAM [arguments]");
@@ -354,6 +352,17 @@ Result<CommandLine> ParseLaunch(const std::vector<std::string>& args, const GetE
   return understood;
 }
 
+Result<CommandLine> ParseCheckLine(const std::vector<std::string>& args, const GetEnv& get_env) {
+  ASSIGN_OR_RETURN(
+      CheckLine check, ParseCheck(args, [&](const auto& others) -> Result<LaunchConfig> {
+        ASSIGN_OR_RETURN(CommandLine line, ParseLaunch(others, get_env, "ddprun"));
+        auto* const config = std::get_if<LaunchConfig>(&line);
+        return config != nullptr ? Result<LaunchConfig>(std::move(*config))
+                                 : Error{ErrorKind::kInvalid, "it prints nothing else"};
+      }));
+  return CommandLine(std::move(check));
+}
+
 }  // namespace
 
 std::string ProgramName(const std::string& argv0) {
@@ -378,6 +387,9 @@ Result<CommandLine> ParseCommandLine(const std::vector<std::string>& args, const
   }
   if (verb == "completion") {
     return ParseCompletion(rest);
+  }
+  if (verb == "check") {
+    return ParseCheckLine(rest, get_env);
   }
   if (IsVerb(verb)) {
     ASSIGN_OR_RETURN(VerbRequest request, ParseVerb(args, get_env));

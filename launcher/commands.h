@@ -4,6 +4,7 @@
 #include <string>
 #include <variant>
 
+#include "launcher/check/check_request.h"
 #include "launcher/command_line/config.h"
 #include "launcher/verbs/verbs.h"
 
@@ -13,6 +14,7 @@ struct Print {  // Help, version or completion: to stdout, exit 0.
   std::string text;
 };
 struct ShowEnvironment {};  // `ddprun env`
-using CommandLine = std::variant<LaunchConfig, ServerConfig, VerbRequest, ShowEnvironment, Print>;
+using CommandLine =
+    std::variant<LaunchConfig, ServerConfig, VerbRequest, CheckLine, ShowEnvironment, Print>;
 
 }  // namespace ddprun

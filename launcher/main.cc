@@ -12,6 +12,8 @@
 #include "common/exit_code.h"
 #include "common/log.h"
 #include "common/overload.h"
+#include "launcher/check/check.h"
+#include "launcher/check/check_worker.h"
 #include "launcher/cli.h"
 #include "launcher/launch.h"
 #include "launcher/server/serve.h"
@@ -57,6 +59,21 @@ void FillStandardDescriptors() {
   }
 }
 
+int CheckMachines(const CheckLine& line, const std::string& argv0,
+                  const std::vector<std::string>& args) {
+  return std::visit(Overload{
+                        [&](CheckRequest request) {
+                          std::vector<std::string>& own = request.launch.own_command;
+                          own = args;
+                          own.insert(own.begin(), Lasting(argv0));
+                          return Check(request, Launch);
+                        },
+                        [](const CheckWorkerRequest& request) { return RunCheckWorker(request); },
+                        [](const CheckHelp& help) { return PrintOut(help.text); },
+                    },
+                    line);
+}
+
 int Main(const std::string& argv0, const std::vector<std::string>& args) {
   const std::string name = ProgramName(argv0);
   const Result<CommandLine> line = ParseCommandLine(args, GetProcessEnv, name);
@@ -72,6 +89,7 @@ int Main(const std::string& argv0, const std::vector<std::string>& args) {
                           config.own_command.insert(config.own_command.begin(), Lasting(argv0));
                           return Launch(config);
                         },
+                        [&](const CheckLine& line) { return CheckMachines(line, argv0, args); },
                         [](const ShowEnvironment&) { return PrintOut(EnvironmentReport()); },
                         [](const ServerConfig& config) { return Serve(config); },
                         [](const VerbRequest& request) { return CarryOut(request); },

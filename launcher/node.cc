@@ -230,6 +230,7 @@ NodeView LaunchedNode::Look() const {
   const AgentDriver& driver = agent_->driver;
   NodeView view = ViewOf(driver.state(), driver.config(), worker_counts_, loop_.Now());
   view.scheduler = config_.around.name;
+  view.host = agent_->host.view().samples;
   view.run = LookAtRun();
   return view;
 }

@@ -79,6 +79,10 @@ Json InJson(const TrainingPoint& point) {
 
 Json InJson(const NodeStatus& node) {
   Json json = FieldsInJson(kNodeStatusFields, node);
+  json["facts"] = Json::array();
+  for (const HostFact& fact : node.facts) {
+    json["facts"].push_back({{"name", fact.name}, {"value", fact.value}, {"bad", fact.bad}});
+  }
   json["ranks"] = InJson(node.closeup);
   if (!node.in_world) {
     json["first_rank"] = nullptr;

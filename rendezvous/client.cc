@@ -9,6 +9,7 @@
 #include "proto/rendezvous.grpc.pb.h"
 #include "rendezvous/door/wire_gate.h"
 #include "rendezvous/grpc_channel.h"
+#include "rendezvous/real_names.h"
 #include "rendezvous/wire/convert.h"
 
 namespace ddprun {
@@ -28,6 +29,8 @@ struct Call {
   std::uint64_t sequence = 0;
   Duration deadline{0};
   Time due;
+  std::int64_t sent_unix_us = 0;
+  std::int64_t heard_unix_us = 0;
   bool began_ready = false;  // The connection had been made when it was started.
   SyncChannel::Done done;
 };
@@ -66,6 +69,8 @@ Result<SyncReply> ReplyOf(const Call& call, const grpc::Status& status, const En
     return Error{ErrorKind::kRefused, "the rendezvous at " + ToString(endpoint) +
                                           " sent a malformed reply: " + reply.error().message};
   }
+  reply->clock = OffsetOf(call.sent_unix_us, call.reply.received_unix_us(),
+                          call.reply.sent_unix_us(), call.heard_unix_us);
   return reply;
 }
 
@@ -243,9 +248,11 @@ void GrpcSyncChannel::State::Start() {
   ShowToken(current_->context, access_.token);
   in_grpc_->fetch_add(1);
   const auto call = current_;
+  call->sent_unix_us = UnixMicroseconds();
   stub_->async()->Sync(
       &call->context, &call->request, &call->reply,
       [call, weak = weak_from_this(), &loop = loop_, in_grpc = in_grpc_](grpc::Status status) {
+        call->heard_unix_us = UnixMicroseconds();
         loop.Post([call, weak, status = std::move(status)] {
           if (const auto self = weak.lock()) {
             self->OnStatus(call, status);

@@ -14,8 +14,12 @@ RealNames RealNamesAt(std::int64_t unix_ms, Duration ahead) {
 }
 
 std::int64_t UnixMilliseconds() {
+  return UnixMicroseconds() / 1'000;
+}
+
+std::int64_t UnixMicroseconds() {
   const auto wall = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::milliseconds>(wall).count();
+  return std::chrono::duration_cast<std::chrono::microseconds>(wall).count();
 }
 
 }  // namespace ddprun

@@ -28,5 +28,6 @@ RealNames RealNamesAt(std::int64_t unix_ms, Duration ahead);
 
 // Of this machine's clock.
 std::int64_t UnixMilliseconds();
+std::int64_t UnixMicroseconds();  // For people alone.
 
 }  // namespace ddprun

@@ -8,6 +8,7 @@
 
 #include "common/check.h"
 #include "rendezvous/peer_calls.h"
+#include "rendezvous/real_names.h"
 #include "rendezvous/wire/convert.h"
 
 namespace ddprun {
@@ -103,7 +104,13 @@ class GrpcPending final : public Base, public ParkedCall {
   }
 
   void Answer(const Reply& reply) override {
-    TakeCall()->Answer([&](Wire* wire) { ToProto(reply, wire); });
+    TakeCall()->Answer([&](Wire* wire) {
+      ToProto(reply, wire);
+      if constexpr (std::is_same_v<Wire, v1::SyncReply>) {
+        wire->set_received_unix_us(received_);
+        wire->set_sent_unix_us(UnixMicroseconds());
+      }
+    });
   }
   void Refuse(const Error& error) override { TakeCall()->Refuse(StatusOf(error)); }
   void RefuseEarly(const Error& error) override { call_->Refuse(StatusOf(error)); }
@@ -115,6 +122,7 @@ class GrpcPending final : public Base, public ParkedCall {
     return std::exchange(call_, nullptr);
   }
 
+  const std::int64_t received_ = UnixMicroseconds();
   std::shared_ptr<UnaryCall<Wire>> call_;
   std::shared_ptr<Open> open_;
 };

@@ -83,6 +83,11 @@ struct WorkerSpoke {
 struct NodeChecked {
   std::string unfit;
 };
+// What is known of this machine; why it refuses to be used, by --host-check; empty: it does not.
+struct HostLooked {
+  HostFacts facts;
+  std::string refuses;
+};
 struct StacksTaken {
   Generation generation;
 };
@@ -101,8 +106,8 @@ struct JobEndKnown {
 struct ServerChanged {};
 struct AgentTick {};
 using AgentEvent = std::variant<Started, Replied, CallFailed, WorkerEnded, AllGone, SpawnFailed,
-                                WorkersStarted, StartLasts, WorkerSpoke, NodeChecked, StacksTaken,
-                                SignalArrived, JobEndKnown, ServerChanged, AgentTick>;
+                                WorkersStarted, StartLasts, WorkerSpoke, NodeChecked, HostLooked,
+                                StacksTaken, SignalArrived, JobEndKnown, ServerChanged, AgentTick>;
 
 // ---- Effects ----
 enum class CheckCause {
@@ -123,7 +128,7 @@ struct SignalWorkers {
   bool end_at_once = false;  // A peer is gone: there is nothing to save together.
 };
 struct KillWorkers {};
-// Whether this machine is fit for workers (--node-check); answered by NodeChecked.
+// Whether this machine is fit for workers (--host-check, --node-check); answered by NodeChecked.
 struct CheckNode {
   CheckCause cause = CheckCause::kStart;
 };

@@ -65,7 +65,18 @@ void OnChecked(AgentStep& step, const NodeChecked& checked) {
             "this node is refused by its node check: " + why +
                 "; no world has it until it "
                 "passes; checked again in " +
-                FormatDuration(pause) + " (--node-check)");
+                FormatDuration(pause) + " (--node-check, --host-check)");
+}
+
+void OnHostLooked(AgentStep& step, const HostLooked& looked) {
+  step.state.facts = looked.facts;
+  if (step.state.facts.size() > kMaxFacts) {
+    step.state.facts.resize(kMaxFacts);
+  }
+  const bool idle = step.state.phase == AgentPhase::kIdle && step.state.leaving == Leaving::kNo;
+  if (!looked.refuses.empty() && idle && MayHost(step.state)) {
+    Check(step, CheckCause::kFailure);
+  }
 }
 
 void CheckAgainIfDue(AgentStep& step) {

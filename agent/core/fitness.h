@@ -1,5 +1,6 @@
-// Decides when this machine is checked (--node-check), and what the verdict means: whether a world
-// may have it. The coordinator hears of it in the report; what runs the check is the driver's.
+// Decides when this machine is checked (--host-check, --node-check), and what the verdict means:
+// whether a world may have it. The coordinator hears of it in the report; what runs the check is
+// the driver's.
 //
 //   is        | starts   | workers fail | all are gone | it passes | it fails | a pause is over
 //   fit       | checking | suspect      | -            | -         | -        | -
@@ -7,6 +8,8 @@
 //   checking  | -        | -            | -            | fit       | unfit    | -
 //   unfit     | -        | -            | -            | -         | -        | looked at
 //   looked at | -        | -            | -            | fit       | unfit    | -
+//
+// One that is fit and idle is checked too when a fact of its machine refuses it.
 //
 // Workers that a planned stop ends, that ask to be started again (75) or that we ended make nobody
 // suspect; a hang does. One that is unfit stays so while it is looked at again, after 1, 2, 4 and
@@ -26,6 +29,9 @@ void BeginFirstCheck(AgentStep& step);
 void CheckIfSuspect(AgentStep& step);
 
 void OnChecked(AgentStep& step, const NodeChecked& checked);
+
+// A spare whose machine breaks must not be taken into a world.
+void OnHostLooked(AgentStep& step, const HostLooked& looked);
 
 // The pause of one that is unfit is over; or a check lasts, and that is said.
 void CheckAgainIfDue(AgentStep& step);

@@ -25,6 +25,39 @@ struct Checked : Agent {
   }
 };
 
+// It is a spare: a world that takes it in would break.
+TEST_F(Checked, OneWhoseGpuBreaksWhileItWaitsIsLookedAtAgain) {
+  Verdict("", 1s);
+  Feed(HostLooked{{{"disk.run", "1 GiB free", false}}, ""}, 11s);
+  EXPECT_FALSE(Did<CheckNode>());
+  EXPECT_FALSE(Did<SendReport>());  // It travels with the next one.
+  EXPECT_EQ(Report().facts.front().name, "disk.run");
+  Feed(HostLooked{{{"gpu3", "has fallen off the bus", true}}, "GPU 3"}, 21s);
+  EXPECT_TRUE(Did<CheckNode>());
+  Verdict("GPU 3", 22s);
+  EXPECT_EQ(Report().unfit, "GPU 3");
+  Feed(HostLooked{{}, "GPU 3"}, 31s);  // Its pause is not over.
+  EXPECT_FALSE(Did<CheckNode>());
+}
+
+TEST_F(Checked, WhileWorkersRunNobodyIsJudgedByAFact) {
+  Verdict("", 1s);
+  TellRun(1, 2s);
+  Feed(HostLooked{{}, "GPU 3"}, 3s);
+  EXPECT_FALSE(Did<CheckNode>());
+  Ends(0, Exited{1}, 4s);
+  Feed(HostLooked{{}, "GPU 3"}, 5s);
+  EXPECT_FALSE(Did<CheckNode>());
+  Ends(1, Killed{kTerm}, 6s);
+  Gone(6s);
+  EXPECT_EQ(Find<CheckNode>()->cause, CheckCause::kFailure);
+}
+
+TEST_F(Agent, ManyFactsAreCutToAReports) {
+  Feed(HostLooked{HostFacts(100, HostFact{"disk", "full", true}), ""}, 1s);
+  EXPECT_EQ(ReportOf(state, config).facts.size(), kMaxFacts);
+}
+
 // Else a server would believe in a machine at which nobody has looked.
 TEST_F(Checked, TheFirstReportSaysThatItIsLookedAt) {
   EXPECT_EQ(Find<CheckNode>()->cause, CheckCause::kStart);

@@ -333,7 +333,7 @@ void SendIfDue(AgentStep& step, const NodeReport& before) {
   NodeReport known = before;
   known.standings = report.standings;  // Progress travels with the next report:
   known.progress = report.progress;    // alone it is no reason to speak.
-  known.pace = report.pace;
+  known.pace = report.pace, known.facts = report.facts;
   known.ended_well = report.ended_well;
   if (over || (!step.send && report == known) || HoldsBackItsStart(step)) {
     return;
@@ -380,6 +380,7 @@ std::vector<AgentEffect> Step(AgentState& state, const AgentConfig& config, cons
                  },
                  [&](const WorkerSpoke& spoke) { OnWord(step, spoke); },
                  [&](const NodeChecked& checked) { OnChecked(step, checked); },
+                 [&](const HostLooked& looked) { OnHostLooked(step, looked); },
                  [&](const StacksTaken& taken) {
                    if (state.taking_stacks && state.phase == AgentPhase::kStopping &&
                        taken.generation == state.placement->generation) {

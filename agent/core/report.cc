@@ -53,6 +53,7 @@ NodeReport ReportOf(const AgentState& state, const AgentConfig& config) {
   report.pace = state.pace;
   report.checking = state.fitness.checking && state.fitness.unfit.empty();
   report.unfit = state.fitness.unfit;
+  report.facts = state.facts;
   report.leaving = state.leaving;
   report.requeues = config.requeues;
   report.events_seen = state.history.newest();

@@ -30,7 +30,7 @@ struct AgentConfig {
   Duration hang_timeout{0};        // Without progress for longer, a worker is late; 0: never.
   bool preemptible = false;        // A scheduler's signals mean: save, the run will go on later.
   bool leaves_alone = false;       // They may concern this node alone, and others go on without.
-  bool checks_node = false;        // --node-check
+  bool checks_node = false;        // --host-check, --node-check
   bool alone = false;              // No other node can join the run.
   int give_up_code = 0;            // Where nobody should start the run again; 0: the run's own.
   std::uint32_t requeues = 0;      // How often the scheduler started the job again; for people.
@@ -122,6 +122,7 @@ struct AgentState {
   std::uint32_t unkillable = 0;
 
   Fitness fitness;
+  HostFacts facts;  // Of this machine, for people.
   std::optional<JobEndKnown> job_end;
   Leaving leaving = Leaving::kNo;
   int signal = 0;             // The first that asked to end, or the job's end did (TERM); 0: none.

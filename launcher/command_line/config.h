@@ -63,6 +63,7 @@ struct LaunchConfig {
   int give_up_code = 0;  // 0: the code that tells why.
   std::string gpus;      // --gpus, as CUDA_VISIBLE_DEVICES will have it; empty: all there are.
   std::optional<std::uint32_t> attached;  // --attach-rank
+  std::string host_check = "on";          // --host-check: on, observe, off.
   std::string node_check;                 // --node-check; empty: none.
   Duration node_check_timeout{60'000};
   Duration hang_timeout{0};  // 0: no worker is judged by its heartbeats.

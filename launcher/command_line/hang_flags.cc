@@ -37,4 +37,13 @@ void ResolveHangFlags(const RawFlags& raw, LaunchConfig& config, Problems& probl
   ResolveHang(raw, config, problems);
 }
 
+void ResolveCheckFlags(const LaunchConfig& config, Problems& problems) {
+  if (config.node_check_timeout == Duration{0}) {
+    problems.Add("--node-check-timeout must be more than 0: a check needs a moment");
+  }
+  if (config.host_check != "on" && config.host_check != "observe" && config.host_check != "off") {
+    problems.Add("--host-check must be on, observe or off: '" + config.host_check + "'");
+  }
+}
+
 }  // namespace ddprun

@@ -1,4 +1,5 @@
-// --progress-from and --on-hang: what counts as progress, and what follows where there is none.
+// --progress-from and --on-hang: what counts as progress, and what follows where there is none; and
+// how a machine is checked (--host-check, --node-check-timeout).
 #pragma once
 
 #include "launcher/command_line/config.h"
@@ -8,5 +9,6 @@
 namespace ddprun {
 
 void ResolveHangFlags(const RawFlags& raw, LaunchConfig& config, Problems& problems);
+void ResolveCheckFlags(const LaunchConfig& config, Problems& problems);
 
 }  // namespace ddprun

@@ -24,7 +24,7 @@
 namespace ddprun {
 namespace {
 
-constexpr Duration kEvidenceLimit{500};
+constexpr Duration kBundlesLimit{500};
 
 struct Kept {
   std::optional<JournalFile> file;
@@ -154,7 +154,7 @@ int ServeInTurn(const ServerConfig& config, AsioLoop& loop) {
   }
   succession.Close();
   if (evidence) {
-    evidence->Finish(kEvidenceLimit);
+    evidence->Finish(kBundlesLimit);
   }
   return code;
 }

@@ -92,10 +92,21 @@ std::string Table(const std::vector<std::vector<std::string>>& rows) {
   return text;
 }
 
+// Why no world has it; else what is bad about its machine.
+std::string WhatIsWrong(const NodeStatus& node) {
+  std::string wrong = node.reason;
+  for (const HostFact& fact : node.facts) {
+    if (node.reason.empty() && fact.bad) {
+      wrong += (wrong.empty() ? "" : "; ") + fact.name + " " + fact.value;
+    }
+  }
+  return wrong;
+}
+
 std::string Nodes(const RunStatus& run, std::size_t shown) {
   std::vector<std::vector<std::string>> rows = {
       {"NODE", "HOST", "STATE", "RANKS", "SEEN", "STEP", "PHASE"}};
-  const auto with_reason = [](const NodeStatus& node) { return !node.reason.empty(); };
+  const auto with_reason = [](const NodeStatus& node) { return !WhatIsWrong(node).empty(); };
   const bool reasons = std::any_of(
       run.nodes.begin(),
       run.nodes.begin() + static_cast<std::ptrdiff_t>(std::min(run.nodes.size(), shown)),
@@ -111,7 +122,7 @@ std::string Nodes(const RunStatus& run, std::size_t shown) {
          heard
              ? std::to_string(node.step) + (node.step_source.empty() ? "" : " " + node.step_source)
              : "-",
-         node.phase + (node.late > 0 ? " (late)" : ""), node.reason});
+         node.phase + (node.late > 0 ? " (late)" : ""), WhatIsWrong(node)});
   }
   const std::size_t more = run.nodes.size() - (rows.size() - 1) + run.more_nodes;
   return Table(rows) + (more == 0 ? "" : "  and " + std::to_string(more) + " more\n");

@@ -46,6 +46,17 @@ TEST(Status, OneRunIsOneScreen) {
             "  5.0 s ago: node n3#0 is lost\n");
 }
 
+TEST(Status, WhatIsBadOfAMachineIsShownWhereNothingRefusesIt) {
+  RunStatus run = Sample();
+  run.nodes[2].facts = {
+      {"gpu3", "Xid 74", true}, {"link.eth0", "lost", true}, {"gpus", "7", false}};
+  const std::string text = FormatStatus({run}, "n0:29400", kNow);
+  EXPECT_NE(text.find("REASON\n"), std::string::npos);
+  EXPECT_NE(text.find(" gpu3 Xid 74; link.eth0 lost\n"), std::string::npos) << text;
+  run.nodes[2].facts = {{"gpus", "7", false}};
+  EXPECT_EQ(FormatStatus({run}, "n0:29400", kNow).find("REASON"), std::string::npos);
+}
+
 TEST(Status, WhyANodeIsUnfitIsShownWhereOneIs) {
   RunStatus run = Sample();
   run.nodes[2].state = "unfit";

@@ -305,8 +305,9 @@ Result<VerbRequest> ParseReport(const std::vector<std::string>& args, const GetE
 }  // namespace
 
 std::vector<std::string> VerbNames() {
-  return {"rendezvous", "env",   "completion", "status",  "top",    "logs",         "stacks",
-          "save",       "drain", "stop",       "publish", "report", "slurm-script", "k8s-manifest"};
+  return {"rendezvous", "env",    "completion", "status",       "top",
+          "logs",       "stacks", "save",       "drain",        "stop",
+          "publish",    "report", "check",      "slurm-script", "k8s-manifest"};
 }
 
 std::string PerhapsAVerb(const std::vector<std::string>& command, const Error& error) {

@@ -57,6 +57,14 @@ class Series {
     }
     text_ += (labels.empty() ? " " : "} ") + Number(value) + '\n';
   }
+  // What the machine's facts have under this name.
+  void AddOf(const std::vector<HostSample>& samples) {
+    for (const HostSample& sample : samples) {
+      if (sample.metric == name_) {
+        Add({sample.labels.begin(), sample.labels.end()}, sample.value);
+      }
+    }
+  }
   // One for each word, 1 for the one that is.
   void AddState(std::initializer_list<std::string_view> words, std::string_view is) {
     for (const std::string_view word : words) {
@@ -70,6 +78,10 @@ class Series {
   std::string& text_;
   const std::string_view name_;
 };
+
+void TellHost(const NodeView& view, Series& out) {
+  out.AddOf(view.host);
+}
 
 struct Metric {
   std::string_view name;
@@ -183,6 +195,31 @@ constexpr Metric kOfNode[] = {
          out.Add(static_cast<double>(*view.job_ends_unix) - out.now);
        }
      }},
+    {"ddprun_node_facts_bad", "gauge", "",
+     "Facts of this machine that somebody should look at (--host-check).", TellHost},
+    {"ddprun_node_xid_total", "counter", "gpu, xid",
+     "Xids of NVIDIA's driver since ddprun's start; absent: none came.", TellHost},
+    {"ddprun_node_gpu_lost", "gauge", "gpu", "1: the GPU has fallen off the bus.", TellHost},
+    {"ddprun_node_gpu_uncorrected_errors", "gauge", "gpu",
+     "Uncorrected memory errors since the driver was loaded.", TellHost},
+    {"ddprun_node_gpu_remapped_rows", "gauge", "gpu, why",
+     "Rows of its memory that were replaced: correctable, uncorrectable.", TellHost},
+    {"ddprun_node_gpu_remap", "gauge", "gpu, state",
+     "1: rows will be replaced at its next reset (pending), or none was left to do so (failed).",
+     TellHost},
+    {"ddprun_node_gpu_throttled", "gauge", "gpu, why",
+     "1: its clocks are low by heat or power: hw_slowdown, sw_thermal, hw_thermal, power_brake.",
+     TellHost},
+    {"ddprun_node_disk_free_bytes", "gauge", "place",
+     "What this user may still write where the run writes: run, logs, tmp; of one disk once.",
+     TellHost},
+    {"ddprun_node_link_up", "gauge", "link", "1: a network card or InfiniBand port has its link.",
+     TellHost},
+    {"ddprun_node_memory_pressure_ratio", "gauge", "",
+     "Part of the last minute in which all tasks waited for memory.", TellHost},
+    {"ddprun_node_clock_offset_seconds", "gauge", "",
+     "The server's clock less this node's; absent where the server is here.", TellHost},
+    {"ddprun_node_clock_uncertainty_seconds", "gauge", "", "So far off that may be.", TellHost},
 };
 
 constexpr Metric kOfRun[] = {

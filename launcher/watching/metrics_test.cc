@@ -34,6 +34,18 @@ TEST(Metrics, TellWhatTheWorkersDo) {
                     HasSubstr("\nddprun_agent_state{state=\"idle\"} 0\n")));
 }
 
+TEST(Metrics, TellTheMachinesFacts) {
+  NodeView view = Running();
+  view.host = {{"ddprun_node_xid_total", {{"gpu", "3"}, {"xid", "79"}}, 2},
+               {"ddprun_node_disk_free_bytes", {{"place", "run"}}, 1024},
+               {"ddprun_node_disk_free_bytes", {{"place", "tmp"}}, 0}};
+  EXPECT_THAT(MetricsText(view, 0),
+              AllOf(HasSubstr("\nddprun_node_xid_total{gpu=\"3\",xid=\"79\"} 2\n"),
+                    HasSubstr("\nddprun_node_disk_free_bytes{place=\"run\"} 1024\n"
+                              "ddprun_node_disk_free_bytes{place=\"tmp\"} 0\n"),
+                    Not(HasSubstr("ddprun_node_link_up"))));
+}
+
 // A number that would say something else than "not known" is not there.
 TEST(Metrics, WhatIsNotKnownIsAbsent) {
   NodeView view = Running();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "agent/core/state.h"
+#include "agent/host/host_judge.h"
 #include "rendezvous/core/status.h"
 
 namespace ddprun {
@@ -52,6 +53,7 @@ struct NodeView {
   bool leaving = false;
   std::optional<std::int64_t> job_ends_unix;
   WorkerCounts counts;
+  std::vector<HostSample> host;  // Of its machine.
   std::optional<RunStatus> run;  // Of the server, where it is here.
 };
 

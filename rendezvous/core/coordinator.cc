@@ -119,6 +119,7 @@ void Arrive(CoordinatorStep& step, NodeState& node, const NodeReport& report) {
   NoteTurnaround(step.state, {report.node, report.incarnation}, node, step.now);
   if (!node.refused && !node.lost) {
     NoteFitness(step, node.report, report);
+    NoteFacts(step, node.report, report);
   }
   const Duration lease = LeaseOf(step.state, step.config);
   if (node.report.sequence == 0) {

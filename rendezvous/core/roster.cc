@@ -244,6 +244,9 @@ std::size_t BytesOf(const NodeKey& key, const NodeState& node) {
   for (const Standing& standing : report.standings) {
     bytes += sizeof standing + HeapOf(standing.phase);
   }
+  for (const HostFact& fact : report.facts) {
+    bytes += sizeof fact + HeapOf(fact.name) + HeapOf(fact.value);
+  }
   return bytes + (node.refused ? HeapOf(*node.refused) : 0);
 }
 

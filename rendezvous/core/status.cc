@@ -77,6 +77,7 @@ NodeStatus Look(const CoordinatorState& state, const NodeKey& key, const NodeSta
   status.last_seen = std::chrono::floor<Duration>(std::max(now, node.heard) - node.heard);
   status.workers = node.report.workers;
   status.reason = node.refused.value_or(node.report.unfit);
+  status.facts = node.report.facts;
   status.in_world = member != nullptr && !member->lost;
   status.first_rank = status.in_world ? member->first_rank : 0;
   for (const Standing& standing : node.report.standings) {

@@ -1,5 +1,6 @@
 #include "rendezvous/core/transitions.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/exit_code.h"
@@ -104,6 +105,28 @@ void NoteFitness(CoordinatorStep& step, const NodeReport& before, const NodeRepo
   event.node = report.node;
   event.reason =
       unfit ? "a node is refused by its node check" : "a node passes its node check again";
+}
+
+void NoteFacts(CoordinatorStep& step, const NodeReport& before, const NodeReport& report) {
+  const auto bad_in = [](const HostFacts& facts, const std::string& name) {
+    return std::ranges::any_of(facts,
+                               [&](const HostFact& fact) { return fact.bad && fact.name == name; });
+  };
+  const auto say = [&](const char* kind, NoticeLevel level, const std::string& text) {
+    RunEvent& event = step.Say(kind, level, "node " + report.node + ": " + text);
+    event.node = report.node;
+    event.reason = "the machine of a node";
+  };
+  for (const HostFact& fact : report.facts) {
+    if (fact.bad && !bad_in(before.facts, fact.name)) {
+      say(kEventFactBad, NoticeLevel::kWarning, fact.name + " " + fact.value);
+    }
+  }
+  for (const HostFact& fact : before.facts) {
+    if (fact.bad && !bad_in(report.facts, fact.name)) {
+      say(kEventFactGood, NoticeLevel::kInfo, fact.name + " is well again");
+    }
+  }
 }
 
 void EndRun(CoordinatorStep& step, Finish outcome) {

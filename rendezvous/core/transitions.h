@@ -42,6 +42,9 @@ struct CoordinatorStep {
 // Says so where its node check refuses a node, or no longer does.
 void NoteFitness(CoordinatorStep& step, const NodeReport& before, const NodeReport& report);
 
+// Says which facts of its machine have turned bad, or good again.
+void NoteFacts(CoordinatorStep& step, const NodeReport& before, const NodeReport& report);
+
 void EndRun(CoordinatorStep& step, Finish outcome);
 
 // Forms the next world if it is time to: whole, or the last call is over.

@@ -184,6 +184,21 @@ TEST_F(Unfit, TheVerdictOnAStrangerIsWaitedForByNobody) {
 }
 
 // Nobody else can come, so there is nothing to wait for.
+TEST_F(Unfit, AFactThatTurnsBadIsSaidOnceAndAgainWhenItIsGood) {
+  a.Says(At(0s));
+  a.report.facts = {{"gpu3", "Xid 74", true}, {"links", "2 up", false}};
+  a.Says(At(1s));
+  EXPECT_TRUE(story.Said("node n0: gpu3 Xid 74"));
+  a.report.facts = {{"gpu3", "Xid 74, 2 times", true}, {"links", "2 up", false}};
+  a.Says(At(2s));
+  EXPECT_FALSE(story.Said("gpu3"));
+  EXPECT_EQ(StatusOf(story.state, story.config, At(2s)).nodes.front().facts, a.report.facts);
+  a.report.facts = {{"links", "2 up", false}};
+  a.Says(At(3s));
+  EXPECT_TRUE(story.Said("node n0: gpu3 is well again"));
+  EXPECT_FALSE(story.Said("links"));
+}
+
 TEST_F(Unfit, ARunOfOneNodeEndsWithIt) {
   story.config.alone = true;
   a.report.shape.min_nodes = a.report.shape.max_nodes = 1;

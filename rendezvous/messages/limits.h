@@ -26,7 +26,10 @@ inline constexpr std::size_t kMaxLastLines = 4'096;  // The end of a worker's st
 inline constexpr std::size_t kMaxHangText = 512;
 inline constexpr std::size_t kMaxUnfit = 256;  // Why a node is unfit: a line;
 inline constexpr std::size_t kMaxNamedUnfit =
-    kMaxNameBytes + kMaxUnfit + 3;                      // and which: "n0 (why)".
+    kMaxNameBytes + kMaxUnfit + 3;            // and which: "n0 (why)".
+inline constexpr std::size_t kMaxFacts = 12;  // Of a machine: what is bad comes first.
+inline constexpr std::size_t kMaxFactName = 32;
+inline constexpr std::size_t kMaxFactValue = 96;
 inline constexpr std::size_t kMaxAddresses = 16;        // Of one node,
 inline constexpr std::size_t kMaxAddressesBytes = 640;  // as text.
 // Of all nodes of a world: half of what one message may hold (grpc_limits.h).

@@ -16,6 +16,7 @@
 #include "common/ids.h"
 #include "common/time.h"
 #include "rendezvous/messages/closeup.h"
+#include "rendezvous/messages/host_fact.h"
 #include "rendezvous/messages/limits.h"
 #include "rendezvous/messages/run_event.h"
 #include "rendezvous/messages/shape.h"
@@ -245,6 +246,7 @@ struct NodeReport {
   bool starting = false;           // Its workers' start lasts: perhaps none is there yet.
   bool checking = false;           // This machine is looked at: it may turn out to be unfit.
   std::string unfit;               // Why no world may have it; empty: it may be.
+  HostFacts facts;                 // Of its machine, kMaxFacts at most; kept for people alone.
   std::uint32_t ended_well = 0;    // Workers of that placement; the others still run.
   std::uint32_t requeues = 0;      // How often the scheduler started the job again; for people,
   std::int64_t job_ends_unix = 0;  // as when it ends: seconds since 1970; 0: not known.
@@ -271,6 +273,7 @@ struct SyncReply {
   std::vector<RunEvent>
       events;             // After events_seen, to be kept for the next server; a few at once.
   EventMark events_kept;  // The newest of an earlier reign that this node has told.
+  std::optional<ClockOffset> clock;  // The channel's own word, never sent.
   bool operator==(const SyncReply&) const = default;
 };
 

@@ -101,4 +101,26 @@ void Write(const Closeup& closeup, v1::Closeup* wire) {
   wire->set_steps(closeup.steps);
 }
 
+HostFacts ReadFacts(const google::protobuf::RepeatedPtrField<v1::HostFact>& wire, Reader& in) {
+  HostFacts facts;
+  if (wire.size() > static_cast<int>(kMaxFacts)) {
+    in.Refuse("facts", "has more than " + std::to_string(kMaxFacts) + " entries");
+    return facts;
+  }
+  for (const v1::HostFact& fact : wire) {
+    facts.push_back({in.Text("fact.name", in.Name("fact.name", fact.name()), kMaxFactName),
+                     in.Text("fact.value", fact.value(), kMaxFactValue), fact.bad()});
+  }
+  return facts;
+}
+
+void WriteFacts(const HostFacts& facts, google::protobuf::RepeatedPtrField<v1::HostFact>* wire) {
+  for (std::size_t i = 0; i < std::min(facts.size(), kMaxFacts); ++i) {
+    v1::HostFact* const to = wire->Add();
+    to->set_name(facts[i].name);
+    to->set_value(facts[i].value);
+    to->set_bad(facts[i].bad);
+  }
+}
+
 }  // namespace ddprun

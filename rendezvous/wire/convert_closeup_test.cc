@@ -70,6 +70,24 @@ TEST(ConvertCloseup, WhatCannotBeIsRefusedByField) {
   }
 }
 
+TEST(ConvertFacts, WhatCannotBeIsRefusedByField) {
+  const auto refusal = [](const HostFact& fact, std::size_t count) {
+    google::protobuf::RepeatedPtrField<v1::HostFact> wire;
+    for (std::size_t i = 0; i < count; ++i) {
+      WriteFacts({fact}, &wire);
+    }
+    Reader in(Duration(0));
+    ReadFacts(wire, in);
+    return in.ok() ? "taken" : in.error().message.substr(0, in.error().message.find(' '));
+  };
+  EXPECT_EQ(refusal({"gpu3", std::string(kMaxFactValue, '\xff'), true}, kMaxFacts), "taken");
+  EXPECT_EQ(refusal({"", "x"}, 1), "fact.name");
+  EXPECT_EQ(refusal({"\n", "x"}, 1), "fact.name");
+  EXPECT_EQ(refusal({std::string(kMaxFactName + 1, 'x'), "x"}, 1), "fact.name");
+  EXPECT_EQ(refusal({"x", std::string(kMaxFactValue + 1, 'x')}, 1), "fact.value");
+  EXPECT_EQ(refusal({"x", "x"}, kMaxFacts + 1), "facts");
+}
+
 // At most 16 bytes for each rank of a node that steps.
 TEST(ConvertCloseup, IsShort) {
   Closeup closeup{.phases = {"forward"}};

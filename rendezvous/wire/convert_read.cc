@@ -263,6 +263,7 @@ Result<NodeReport> ReportFromProtoAt(const v1::SyncRequest& wire, std::int64_t u
   report.starting = wire.starting();
   report.checking = wire.checking();
   report.unfit = in.Text("unfit", wire.unfit(), kMaxUnfit);
+  report.facts = ReadFacts(wire.facts(), in);
   report.requeues = wire.requeues();
   report.job_ends_unix =
       in.Number<std::int64_t>("job_ends_unix", wire.job_ends_unix(), 0, kMaxUnixMs / 1000);

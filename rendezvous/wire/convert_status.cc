@@ -20,6 +20,7 @@ void Write(const RunStatus& run, v1::RunStatus* wire) {
     v1::NodeStatus* const to = wire->add_nodes();
     WriteFields(kNodeStatusFields, node, to);
     Write(node.closeup, to->mutable_closeup());
+    WriteFacts(node.facts, to->mutable_facts());
   }
   wire->set_more_nodes(run.more_nodes);
   for (const Startup& startup : run.startups) {
@@ -50,6 +51,7 @@ RunStatus Read(const v1::RunStatus& wire, Reader& in) {
     NodeStatus& read = run.nodes.emplace_back();
     ReadStatusFields(kNodeStatusFields, "nodes.", node, in, read);
     read.closeup = Read(node.closeup(), std::min(read.workers, kMaxWorkers), in);
+    read.facts = ReadFacts(node.facts(), in);
   }
   run.more_nodes = wire.more_nodes();
   for (const v1::Startup& startup : wire.startups()) {

@@ -208,6 +208,7 @@ void ToProto(const NodeReport& report, v1::SyncRequest* wire) {
   wire->set_starting(report.starting);
   wire->set_checking(report.checking);
   wire->set_unfit(std::string(Head(report.unfit, kMaxUnfit)));
+  WriteFacts(report.facts, wire->mutable_facts());
   wire->set_requeues(report.requeues);
   wire->set_job_ends_unix(report.job_ends_unix);
   wire->set_addresses(report.addresses);

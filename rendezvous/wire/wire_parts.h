@@ -141,6 +141,9 @@ void Write(const EndedRun& run, v1::EndedRun* wire);
 void Write(const Estate& estate, v1::Estate* wire);
 void Write(const RunEvent& event, v1::RunEvent* wire);
 void Write(const Closeup& closeup, v1::Closeup* wire);
+// Of a message that has them.
+HostFacts ReadFacts(const google::protobuf::RepeatedPtrField<v1::HostFact>& wire, Reader& in);
+void WriteFacts(const HostFacts& facts, google::protobuf::RepeatedPtrField<v1::HostFact>* wire);
 void Write(const TrainingPoint& point, v1::TrainingPoint* wire);
 void Write(const EventMark& mark, v1::EventMark* wire);
 

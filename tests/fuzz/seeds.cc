@@ -97,6 +97,7 @@ NodeReport SomeReport() {
   report.addresses = "10.0.0.2,fd00::2";
   report.checking = true;
   report.unfit = "GPU 3 is gone";
+  report.facts = {{"gpu3", "is gone", true}, {"links", "2 up", false}};
   return report;
 }
 

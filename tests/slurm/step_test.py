@@ -34,6 +34,19 @@ class Step(SlurmTest):
         logs = os.listdir(self.path("ddprun_logs"))
         self.assertEqual([name.split("_")[0] for name in logs], [f"{job}.0.0"] * 3)
 
+    # How fast they are is this one machine's word; that they meet is what counts.
+    def test_its_nodes_are_looked_at_and_meet(self):
+        run = self.srun("-N3", "--ntasks-per-node=1", DDPRUN, "check", "-o", "json", "--node-check=true")
+        self.assertIn(run.wait(), (0, 1), run.all())
+        told = json.loads(run.out())
+        self.assertEqual(len(told["nodes"]), 3)
+        self.assertEqual({node["node_check"] for node in told["nodes"]}, {""})
+        self.assertEqual([(pair["error"], min(pair["bytes_per_second"]) > 0) for pair in told["pairs"]],
+                         [("", True)] * 3)
+        run = self.step("-N2", "--ntasks-per-node=1", DDPRUN, "check", "--no-pairs", "--node-check=echo no; false",
+                        expect=1)
+        self.assertEqual(run.out().count("is refused by its node check: no"), 2, run.all())
+
     def test_every_setting_says_where_it_is_from(self):
         run = self.step("-N2", "--ntasks-per-node=1", DDPRUN, "--dry-run", "--max-restarts=3", FAKE_WORKER)
         for pattern in (r"found +Slurm step \d+\.0: node 1 of 2", r"--nnodes +2 +SLURM_STEP_NUM_NODES",

@@ -1,0 +1,83 @@
+// What a machine's readings mean: facts for people, numbers for monitoring, and whether the machine
+// must not be used.
+//
+// Pure: the same readings in the same order give the same words. What refuses a machine is what
+// breaks every training on it, until somebody resets or repairs something; the table stands in
+// docs/operating.md ("What is looked at on every node"). All else is only told.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "agent/host/host_readings.h"
+#include "common/time.h"
+#include "rendezvous/messages/host_fact.h"
+
+namespace ddprun {
+
+// A place where the run writes.
+struct PlacedDisk {
+  std::string name;  // "run", "logs", "tmp".
+  std::string path;
+  DiskReading disk;
+  Duration silent{0};  // For so long it has not answered; 0: it has.
+};
+
+struct HostReadings {
+  GpuReadings gpus;
+  Duration gpus_silent{0};
+  KernelReadings kernel;
+  Duration kernel_silent{0};
+  std::vector<PlacedDisk> disks;
+  std::optional<ClockOffset> clock;
+};
+
+// One series of a metric (launcher/watching/metrics).
+struct HostSample {
+  std::string metric;
+  std::vector<std::pair<std::string, std::string>> labels;
+  double value = 0;
+};
+
+struct HostView {
+  HostFacts facts;      // All of them, what is bad first.
+  std::string refuses;  // Why this machine must not be used; empty: it may be.
+  std::vector<HostSample> samples;
+};
+
+// Of its GPUs alone: nothing else refuses a machine.
+std::string RefusalOf(const GpuReadings& gpus);
+
+// What NVIDIA's catalogue asks for a reset or a reboot after; "" where it does not.
+const char* FatalXid(std::uint64_t xid);
+
+// What a program's own fault raises, or its end: no word on the GPU.
+bool IsProgramsXid(std::uint64_t xid);
+
+class HostJudge {
+ public:
+  // What comes and goes counts once it was so `steady` times in a row, either way.
+  explicit HostJudge(int steady) : steady_(steady) {}
+
+  HostView Judge(const HostReadings& readings);
+
+ private:
+  bool Steady(const std::string& name, bool bad);
+  void JudgeGpus(const HostReadings& readings, HostView& view);
+  void JudgeKernel(const HostReadings& readings, HostView& view);
+
+  struct Streak {
+    bool bad = false;
+    int others = 0;
+  };
+  const int steady_;
+  std::map<std::string, Streak> streaks_;
+  std::set<std::string> were_up_;  // Links.
+};
+
+}  // namespace ddprun

@@ -1,0 +1,76 @@
+// What a machine's driver, disks and kernel tell of it, as they tell it. Values; what they mean is
+// host_judge's.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+struct RemappedRows {
+  std::uint32_t correctable = 0;  // Rows that were replaced, by why.
+  std::uint32_t uncorrectable = 0;
+  bool pending = false;  // More will be with the next reset.
+  bool failed = false;   // One could not be.
+  bool operator==(const RemappedRows&) const = default;
+};
+
+// What the driver wants done about a GPU (NVML_FI_DEV_GET_GPU_RECOVERY_ACTION).
+enum class GpuRecovery : std::uint32_t {
+  kNone = 0,
+  kReset = 1,
+  kReboot = 2,
+  kDrainPeers = 3,
+  kDrainAndReset = 4,
+};
+
+struct GpuReading {
+  std::uint32_t index = 0;                   // As nvidia-smi counts.
+  std::string uuid;                          // Empty: not known.
+  bool mine = true;                          // The run may use it.
+  bool lost = false;                         // The driver cannot reach it any more,
+  bool needs_reset = false;                  // or not before a reset.
+  std::string error;                         // Else why it told nothing; empty: it did.
+  std::optional<std::uint64_t> uncorrected;  // ECC errors since the driver was loaded.
+  std::optional<RemappedRows> rows;
+  std::uint64_t throttled = 0;                  // Why its clocks are low, NVML's bits.
+  std::optional<GpuRecovery> recovery;          // None: the driver is older than that.
+  std::map<std::uint64_t, std::uint64_t> xids;  // How often each came since ddprun's start.
+  bool operator==(const GpuReading&) const = default;
+};
+
+struct GpuReadings {
+  bool present = false;  // There is a driver.
+  std::string error;     // Why it tells nothing; empty: it does.
+  std::vector<GpuReading> gpus;
+  bool operator==(const GpuReadings&) const = default;
+};
+
+struct DiskReading {
+  std::string error;  // Why it told nothing.
+  std::uint64_t device = 0;
+  std::uint64_t free = 0;  // Bytes that this user may write,
+  std::uint64_t size = 0;  // of so many.
+  bool no_files_left = false;
+  bool operator==(const DiskReading&) const = default;
+};
+
+struct LinkReading {
+  std::string name;  // "eth0", "mlx5_0/1".
+  bool up = false;
+  std::string state;            // As the kernel names it: "down", "4: ACTIVE".
+  bool cabled_in_vain = false;  // InfiniBand: the wire is there, the port is not active.
+  bool operator==(const LinkReading&) const = default;
+};
+
+struct KernelReadings {
+  std::vector<LinkReading> links;
+  // Of the last minute, the part in which every task that wanted to run waited for memory.
+  std::optional<double> memory_pressure;
+  bool operator==(const KernelReadings&) const = default;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,162 @@
+#include "launcher/check/check_leader.h"
+
+#include <algorithm>
+#include <map>
+
+#include "rendezvous/messages/limits.h"
+
+namespace ddprun {
+namespace {
+
+constexpr auto kWordLimit = std::chrono::seconds(2);
+constexpr auto kRoundLimit = std::chrono::seconds(30);
+constexpr std::size_t kMostOthers = 8;
+constexpr std::size_t kMostMeasuredAgain = 16;
+constexpr std::size_t kMostFacts = 256;
+
+struct NodeOnLine {
+  UniqueFd socket;
+  Endpoint at;
+  CheckedNode found;
+};
+using CheckNodes = std::map<std::size_t, NodeOnLine>;  // By rank.
+
+Result<CheckNodes> HearAll(int listener, const CheckLead& lead) {
+  const CheckTime deadline = CheckClock::now() + lead.patience;
+  CheckNodes nodes;
+  while (nodes.size() < lead.nodes) {
+    Result<UniqueFd> socket = AcceptOn(listener, deadline);
+    if (!socket) {
+      std::string missing;
+      for (std::size_t rank = 0; rank < lead.nodes; ++rank) {
+        missing += nodes.contains(rank) ? "" : " " + std::to_string(rank);
+      }
+      return Error{ErrorKind::kUnavailable, "no word of what these nodes have found:" + missing};
+    }
+    const auto said =
+        ReceiveBytes(socket->get(), lead.number.size(), CheckClock::now() + kWordLimit);
+    if (!said || *said != lead.number) {
+      continue;  // A stranger.
+    }
+    const auto told = ReceiveJson(socket->get(), CheckClock::now() + kWordLimit);
+    const std::size_t rank = told ? told->json.value("rank", lead.nodes) : lead.nodes;
+    if (rank < lead.nodes) {
+      nodes[rank] = {std::move(*socket),
+                     {told->json.value("address", ""), told->json.value("port", std::uint16_t{0})},
+                     NodeFromJson(told->json)};
+    }
+  }
+  return nodes;
+}
+
+// Of one that answered in vain the pair's result says why.
+Result<void> HaveMeet(CheckNodes& nodes, const std::vector<NodePair>& pairs,
+                      std::vector<PairResult>& results) {
+  const CheckTime deadline = CheckClock::now() + kRoundLimit;
+  for (const auto& [first, second] : pairs) {
+    RETURN_IF_ERROR(SendJson(nodes[second].socket.get(), {{"do", "serve"}}, deadline));
+    const Endpoint& at = nodes[second].at;
+    RETURN_IF_ERROR(SendJson(nodes[first].socket.get(),
+                             {{"do", "call"}, {"host", at.host}, {"port", at.port}}, deadline));
+  }
+  for (const NodePair& pair : pairs) {
+    PairResult result{.nodes = pair};
+    for (const std::size_t rank : {pair.first, pair.second}) {
+      ASSIGN_OR_RETURN(const CheckMessage message, ReceiveJson(nodes[rank].socket.get(), deadline));
+      const nlohmann::json& told = message.json;
+      const double received = told.value("received", 0.0);
+      (rank == pair.first ? result.back : result.there) = received;
+      result.latency = rank == pair.first ? told.value("latency", 0.0) : result.latency;
+      const std::string error = told.value("error", "");
+      result.error = result.error.empty() ? error : result.error;
+    }
+    results.push_back(std::move(result));
+  }
+  return {};
+}
+
+// What looks slow is measured once more, alone: others may have been in its way.
+Result<void> MeasureAgain(CheckNodes& nodes, Checked& checked) {
+  std::vector<NodePair> suspects = Suspects(checked.slow, checked.pairs);
+  suspects.resize(std::min(suspects.size(), kMostMeasuredAgain));
+  for (const NodePair& pair : suspects) {
+    std::vector<PairResult> again;
+    RETURN_IF_ERROR(HaveMeet(nodes, {pair}, again));
+    for (PairResult& result : checked.pairs) {
+      if (result.nodes == pair && again.front().Rate() > result.Rate()) {
+        again.front().latency = result.error.empty()
+                                    ? std::min(result.latency, again.front().latency)
+                                    : again.front().latency;
+        result = again.front();
+      }
+    }
+  }
+  checked.slow = FindSlow(nodes.size(), checked.pairs);
+  return {};
+}
+
+// Where hosts have names of their own, by these.
+void NameThem(std::vector<CheckedNode>& nodes) {
+  std::map<std::string, int> hosts;
+  for (const CheckedNode& node : nodes) {
+    ++hosts[node.host];
+  }
+  for (std::size_t rank = 0; rank < nodes.size(); ++rank) {
+    CheckedNode& node = nodes[rank];
+    node.name =
+        hosts[node.host] == 1 ? node.host : "node " + std::to_string(rank) + " (" + node.host + ")";
+  }
+}
+
+}  // namespace
+
+nlohmann::json ToJson(const CheckedNode& node) {
+  nlohmann::json facts = nlohmann::json::array();
+  for (std::size_t i = 0; i < std::min(node.facts.size(), kMostFacts); ++i) {
+    facts.push_back(
+        {{"name", node.facts[i].name}, {"value", node.facts[i].value}, {"bad", node.facts[i].bad}});
+  }
+  return {{"host", node.host},
+          {"facts", facts},
+          {"refuses", node.refuses},
+          {"asked", node.asked},
+          {"check", node.node_check}};
+}
+
+CheckedNode NodeFromJson(const nlohmann::json& json) {
+  CheckedNode node;
+  node.host = json.value("host", "");
+  node.refuses = json.value("refuses", "");
+  node.asked = json.value("asked", false);
+  node.node_check = json.value("check", "");
+  for (const nlohmann::json& fact : json.value("facts", nlohmann::json::array())) {
+    if (fact.is_object()) {
+      node.facts.push_back(
+          {fact.value("name", ""), fact.value("value", ""), fact.value("bad", false)});
+    }
+  }
+  return node;
+}
+
+Result<Checked> LeadCheck(int listener, const CheckLead& lead) {
+  ASSIGN_OR_RETURN(CheckNodes nodes, HearAll(listener, lead));
+  Checked checked;
+  for (const auto& [rank, node] : nodes) {
+    checked.nodes.push_back(node.found);
+  }
+  NameThem(checked.nodes);
+  if (lead.pairs) {
+    for (const std::vector<NodePair>& round : Rounds(lead.nodes, kMostOthers)) {
+      RETURN_IF_ERROR(HaveMeet(nodes, round, checked.pairs));
+    }
+    checked.slow = FindSlow(lead.nodes, checked.pairs);
+    RETURN_IF_ERROR(MeasureAgain(nodes, checked));
+  }
+  for (auto& [rank, node] : nodes) {
+    (void)SendJson(node.socket.get(), {{"do", "end"}, {"bad", checked.Bad()}},
+                   CheckClock::now() + kWordLimit);
+  }
+  return checked;
+}
+
+}  // namespace ddprun

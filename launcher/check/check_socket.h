@@ -1,0 +1,41 @@
+// TCP for the workers of a check: bytes and lines of JSON, each with a deadline. Blocks, so only
+// for threads that have nothing else to do.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <string_view>
+
+#include "common/endpoint.h"
+#include "common/files.h"
+#include "common/json.h"
+
+namespace ddprun {
+
+using CheckClock = std::chrono::steady_clock;
+using CheckTime = CheckClock::time_point;
+
+inline constexpr std::size_t kMostCheckLine = std::size_t{64} << 10;
+
+struct CheckMessage {
+  nlohmann::json json;  // An object.
+};
+
+// Numbers alone: who has a name looks it up.
+Result<UniqueFd> ListenOn(const std::string& address, std::uint16_t& port);
+Result<UniqueFd> ConnectTo(const Endpoint& endpoint, CheckTime deadline);
+Result<UniqueFd> AcceptOn(int listener, CheckTime deadline);
+
+// This side's address.
+std::string OwnAddressOf(int socket);
+
+Result<void> SendBytes(int socket, std::string_view bytes, CheckTime deadline);
+Result<std::string> ReceiveBytes(int socket, std::size_t size, CheckTime deadline);
+
+Result<void> SendJson(int socket, const nlohmann::json& json, CheckTime deadline);
+Result<CheckMessage> ReceiveJson(int socket, CheckTime deadline);
+
+// False: nothing within the deadline, or an error that the next call will tell.
+bool WaitFor(int socket, short events, CheckTime deadline);
+
+}  // namespace ddprun

@@ -1,0 +1,227 @@
+"""What ddprun itself knows of each node's machine (--host-check): with kernel files and a driver that
+are made up."""
+
+import http.client
+import json
+import os
+import re
+import signal
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+
+from ddprun_asks import Asks  # noqa: E402
+from ddprun_runs import FAKE_WORKER, HELLO, read_text  # noqa: E402
+
+DRIVER = os.environ.get("FAKE_NVML_LIBRARY", "")
+WELL = "count 2"
+LOST = "count 2\ngpu 1 answer 15"
+WHY = "GPU 1 (GPU-1000): has fallen off the bus (host check)"
+NEVER_SEEN = "GPU 1: has fallen off the bus (host check)"
+
+
+class Machines(Asks):
+    def setUp(self):
+        super().setUp()
+        self.endpoint = self.free_endpoint()
+        self.go = self.path("go")
+
+    def write(self, *names_and_text):
+        *names, text = names_and_text
+        os.makedirs(os.path.dirname(self.path(*names)), exist_ok=True)
+        with open(self.path(*names) + ".new", "w") as file:
+            file.write(text + "\n")
+        os.rename(self.path(*names) + ".new", self.path(*names))
+
+    def link(self, i, name, carrier):
+        card = ("host", str(i), "sys/class/net", name)
+        self.write(*card, "device/vendor", "0x15b3")
+        self.write(*card, "flags", "0x1003")
+        self.write(*card, "carrier", carrier)
+
+    def gpus(self, i, state):
+        self.write("host", str(i), "gpus", state)
+        self.write("host", str(i), "dev/nvidiactl", "")
+
+    def machine(self, i):
+        self.link(i, "eth0", "1")
+        return {"DDPRUN_HOST_ROOT": self.path("host", str(i)), "LD_LIBRARY_PATH": DRIVER,
+                "FAKE_NVML": self.path("host", str(i), "gpus")}
+
+    def join(self, i, *flags, nnodes="2:2"):
+        return self.start(
+            f"--nnodes={nnodes}", f"--rdzv-id={self.run_id}", f"--rdzv-endpoint={self.endpoint}",
+            "--max-restarts=3", *flags, FAKE_WORKER, HELLO, f"--wait-file={self.go}",
+            environment=self.machine(i))
+
+    def serve(self, *flags, **how):
+        first = self.join(0, *flags, **how)
+        self.wait_for_text(first, "serving the rendezvous")
+        return first
+
+    def nodes(self):
+        told = self.status(self.endpoint)
+        return told["nodes"] if told else []
+
+    def unfit(self):
+        return next((node for node in self.nodes() if node["state"] == "unfit"), None)
+
+    def kinds(self, *kinds):
+        return [event["text"] for event in self.status(self.endpoint)["events"] if event["kind"] in kinds]
+
+    def finish(self, *runs):
+        open(self.go, "w").close()
+        for run in runs:
+            self.assertEqual(run.wait(), 0, "\n".join(r.all() for r in runs))
+
+
+class Nodes(Machines):
+    def test_one_whose_gpu_has_fallen_off_the_bus_waits_and_a_spare_trains(self):
+        for i, state in enumerate((WELL, LOST, WELL)):
+            self.gpus(i, state)
+        first = self.serve()
+        broken = self.join(1)
+        node = self.wait_for(self.unfit, first, broken)
+        self.assertEqual(node["reason"], NEVER_SEEN)
+        self.wait_for_text(broken, "this node is refused by its node check: " + re.escape(NEVER_SEEN))
+        third = self.join(2)
+        for run in (first, third):
+            self.wait_for_workers(run, 1, 1)
+        self.assertEqual(len(self.kinds("node_unfit")), 1)
+        self.assertRegex(self.ask("status", f"--endpoint={self.endpoint}").out(),
+                         r" unfit .* GPU 1: has fallen off the bus")
+        self.finish(first, third, broken)
+        self.assertEqual(broken.out(), "")
+
+    def three(self):
+        for i in range(3):
+            self.gpus(i, WELL)
+        runs = [self.serve()]
+        runs.append(self.join(1))
+        for run in runs:
+            self.wait_for_workers(run, 1, 1)
+        runs.append(self.join(2))
+        self.wait_for(lambda: "spare" in [node["state"] for node in self.nodes()], *runs)
+        return runs
+
+    def test_one_whose_gpu_breaks_under_its_worker_is_replaced(self):
+        first, breaks, spare = self.three()
+        self.gpus(1, LOST)
+        os.kill(breaks.workers()[1], signal.SIGKILL)
+        for run in (first, spare):
+            self.wait_for(lambda r=run: r.workers(2), first, breaks, spare)
+        self.assertEqual(breaks.generations(), [1])
+        self.assertEqual(self.unfit()["reason"], WHY)
+        self.finish(first, spare, breaks)
+
+    def test_the_users_own_check_is_asked_where_the_facts_refuse_nobody(self):
+        self.gpus(0, WELL)
+        self.gpus(1, LOST)
+        asked = self.path("asked")
+        check = f"--node-check=echo $FAKE_NVML >> {asked}; echo no disk; false"
+        runs = [self.serve(check, "--rdzv-conf=join_timeout=2"),
+                self.join(1, check, "--rdzv-conf=join_timeout=2")]
+        for run in runs:
+            self.assertEqual(run.wait(), 69, run.all())
+        self.assertIn("(no disk), ", runs[0].err())
+        self.assertIn(f"({NEVER_SEEN})", runs[0].err())
+        self.assertEqual(set(read_text(asked).split()), {self.path("host/0/gpus")})
+
+    # All that takes the pace of looks, in one test.
+    def test_what_turns_bad_while_all_run_is_told_and_what_is_well_again(self):
+        first, second, spare = self.three()
+        self.wait_for(lambda: all(node["facts"] for node in self.nodes()), first, second, spare)
+        self.assertIn("clock", [f["name"] for n in self.nodes() for f in n["facts"]])
+        fifo = self.path("fifo")
+        os.mkfifo(fifo)
+        self.gpus(0, WELL + "\nxid 1 74")
+        self.gpus(1, f"hang {fifo}")
+        self.gpus(2, LOST)
+        self.link(0, "eth0", "0")
+        wanted = ("gpu1 Xid 74", "link.eth0 lost its link: no carrier", "gpus their driver has not answered")
+        self.wait_for(lambda: all(any(w in text for text in self.kinds("host_bad")) for w in wanted),
+                      first, second, spare)
+        self.wait_for(self.unfit, first, second, spare)  # The spare, before a world has it.
+        self.assertEqual(self.unfit()["reason"], WHY)
+        self.assertRegex(self.ask("status", f"--endpoint={self.endpoint}").out(),
+                         r" running .*(gpu1 Xid 74; link.eth0 lost|link.eth0 lost its link: no carrier; gpu1)"
+                         r"|gpu1 Xid 74.*link.eth0 lost")
+        self.link(0, "eth0", "1")
+        self.gpus(1, WELL)
+        answers = os.open(fifo, os.O_RDWR)  # Which waits for no reader.
+        self.addCleanup(os.close, answers)
+        os.write(answers, b"now")
+        well = ("link.eth0 is well again", "gpus is well again")
+        self.wait_for(lambda: all(any(w in text for text in self.kinds("host_good")) for w in well),
+                      first, second, spare)
+        self.assertEqual(first.generations(), [1])
+        self.finish(first, second, spare)
+
+
+class OneNode(Machines):
+    def alone(self, *flags, expect=0):
+        run = self.start(*flags, FAKE_WORKER, HELLO, environment=self.machine(0))
+        self.assertEqual(run.wait(), expect, run.all())
+        return run
+
+    def test_a_broken_gpu_ends_a_run_of_nobody_else(self):
+        self.gpus(0, LOST)
+        self.assertIn(f"this run's only node is refused by its node check: {NEVER_SEEN}",
+                      self.alone(expect=69).err())
+
+    def test_observe_and_off_refuse_nobody(self):
+        self.gpus(0, LOST)
+        self.assertEqual(len(self.alone("--host-check=observe").workers()), 1)
+        self.assertEqual(len(self.alone("--host-check=off").workers()), 1)
+        run = self.start("--host-check=no", FAKE_WORKER)
+        self.assertEqual(run.wait(), 2)
+        self.assertIn("--host-check must be on, observe or off: 'no'", run.err())
+
+    def test_a_gpu_that_the_run_may_not_use_refuses_nobody(self):
+        self.gpus(0, LOST)
+        self.machine(0)
+        self.assertEqual(len(self.alone("--gpus=0").workers()), 1)
+
+    def test_a_driver_that_cannot_be_asked_refuses_nobody(self):
+        self.gpus(0, "init 18")
+        self.assertEqual(len(self.alone().workers()), 1)
+
+    # Seconds, not for ever; and the end waits for nobody.
+    def test_a_driver_that_hangs_delays_the_start_and_is_left_behind(self):
+        fifo = self.path("fifo")
+        os.mkfifo(fifo)
+        self.gpus(0, f"hang {fifo}")
+        self.assertEqual(len(self.alone().workers()), 1)
+
+    def test_metrics_and_status_have_them(self):
+        self.gpus(0, WELL + "\ngpu 0 ecc 3\ngpu 0 throttle 64")
+        run = self.start("--http-listen=127.0.0.1:0", FAKE_WORKER, HELLO, f"--wait-file={self.go}",
+                         environment=self.machine(0))
+        port = self.wait_for_text(run, r"127\.0\.0\.1:(\d+)").group(1)
+
+        def metrics():
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+            connection.request("GET", "/metrics")
+            text = connection.getresponse().read().decode()
+            connection.close()
+            return text if "ddprun_node_facts_bad" in text else None
+        text = self.wait_for(metrics, run)
+        for line in ('ddprun_node_gpu_uncorrected_errors{gpu="0"} 3', 'ddprun_node_gpu_lost{gpu="1"} 0',
+                     'ddprun_node_gpu_throttled{gpu="0",why="hw_thermal"} 1', "ddprun_node_facts_bad 1",
+                     'ddprun_node_link_up{link="eth0"} 1'):
+            self.assertIn("\n" + line + "\n", text)
+        self.assertRegex(text, r'\nddprun_node_disk_free_bytes{place="run"} \d+')
+
+        def told():
+            node = json.loads(self.ask("status", "-o", "json").out())["runs"][0]["nodes"][0]
+            return {fact["name"]: fact for fact in node["facts"]}
+        facts = self.wait_for(told, run)
+        self.assertEqual(facts["gpu0"], {"name": "gpu0", "value": "3 uncorrected memory errors", "bad": True})
+        self.assertEqual(facts["links"]["value"], "1 up")
+        open(self.go, "w").close()
+        self.assertEqual(run.wait(), 0, run.all())
+
+
+if __name__ == "__main__":
+    unittest.main()
