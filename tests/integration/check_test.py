@@ -46,7 +46,7 @@ class OneNode(Machine):
         run = self.check("--node-check=echo no network; false", gpus="count 2\ngpu 1 answer 15", expect=1)
         self.assertRegex(run.out(), r"\ngpu1 +BAD +has fallen off the bus\n|^gpu1 ")
         self.assertRegex(run.out(), r"\nnode check +BAD +no network\n")
-        self.assertIn("would be refused: GPU 1: has fallen off the bus (host check)\n", run.out())
+        self.assertIn("would be refused: GPU 1: has fallen off the bus (host check; --gpus leaves it out)\n", run.out())
         told = json.loads(self.check("-o", "json", gpus="count 1\nxid 0 74", expect=1).out())
         self.assertEqual((told["well"], told["pairs"], told["slow"]), (False, [], []))
         self.assertEqual(told["nodes"][0]["facts"][0], {"name": "gpu0", "value": "Xid 74", "bad": True})
