@@ -114,9 +114,10 @@ constexpr const char* kBashVerbs = R"(case $program in
       rendezvous) COMPREPLY=($(compgen -W '--listen= --journal= --run-dir= --rdzv-endpoint= --token-file= --tls-cert= --tls-key= --tls-ca= --insecure --log-format= --verbose --help' -- "$cur")) ;;
       slurm-script) COMPREPLY=($(compgen -W '--nodes= --gpus= --cpus= --nproc-per-node= --time= --warning= --elastic --spares= --least= --array= --name= --sbatch= --help' -- "$cur")) ;;
       k8s-manifest) COMPREPLY=($(compgen -W '--nodes= --gpus= --cpus= --memory= --nproc-per-node= --image= --claim= --grace= --name= --jobset --trainjob --runtime= --help' -- "$cur")) ;;
+      check) COMPREPLY=($(compgen -W '--output= --no-pairs --nnodes= --rdzv-endpoint= --node-check= --node-check-timeout= --run-dir= --help' -- "$cur")) ;;
       env) return ;;
     esac
-    [[ $program != @(completion|rendezvous|slurm-script|k8s-manifest) ]] || return)";
+    [[ $program != @(completion|rendezvous|check|slurm-script|k8s-manifest) ]] || return)";
 
 std::string Bash(const std::string& name, bool verbs) {
   std::string values;

@@ -237,12 +237,14 @@ GpuReading GpuSource::ReadOne(std::uint32_t index) {
 // One that has fallen off the bus may not even be counted any more, and those after it move up.
 void GpuSource::AddGone(std::vector<GpuReading>& gpus) {
   const std::size_t counted = gpus.size();
-  for (const auto& [uuid, gpu] : seen_) {
-    const bool there = std::ranges::any_of(gpus.begin(), gpus.begin() + static_cast<long>(counted),
-                                           [&](const GpuReading& one) { return one.uuid == uuid; });
+  for (const auto& seen : seen_) {
+    const GpuReading& gpu = seen.second;
+    const bool there =
+        std::ranges::any_of(gpus.begin(), gpus.begin() + static_cast<long>(counted),
+                            [&](const GpuReading& one) { return one.uuid == gpu.uuid; });
     if (!there && gpus.size() < kMostGpus) {
       gpus.push_back({.index = gpu.index,
-                      .uuid = uuid,
+                      .uuid = gpu.uuid,
                       .mine = gpu.mine,
                       .lost = true,
                       .error = "the driver does not count it any more"});

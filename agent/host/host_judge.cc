@@ -240,7 +240,7 @@ std::string RefusalOf(const GpuReadings& gpus) {
     }
   }
   return first + (more == 0 ? "" : "; " + std::to_string(more) + " more GPUs are bad") +
-         (first.empty() ? "" : " (host check)");
+         (first.empty() ? "" : " (host check; --gpus leaves it out)");
 }
 
 bool HostJudge::Steady(const std::string& name, bool bad) {
@@ -261,7 +261,8 @@ HostView HostJudge::Judge(const HostReadings& readings) {
   if (readings.clock) {
     AddClock(*readings.clock, view);
   }
-  std::ranges::stable_partition(view.facts, [](const HostFact& fact) { return fact.bad; });
+  std::stable_partition(view.facts.begin(), view.facts.end(),
+                        [](const HostFact& fact) { return fact.bad; });
   for (HostFact& fact : view.facts) {
     fact.name.resize(std::min(fact.name.size(), kMaxFactName));
     fact.value.resize(std::min(fact.value.size(), kMaxFactValue));

@@ -55,6 +55,7 @@ class HostWatch::Source : public std::enable_shared_from_this<Source<Reading>> {
   }
 
   const Reading& reading() const { return reading_; }
+  bool asking() const { return asking_; }
   Duration silent() const {
     return answered_ ? Duration{0} : std::chrono::floor<Duration>(loop_.Now() - asked_);
   }
@@ -119,7 +120,12 @@ void HostWatch::Stop() {
   }
 }
 
+// A look that is under way began before what made somebody ask.
 void HostWatch::AskGpus(std::function<void(std::string)> refusal) {
+  if (gpus_->asking()) {
+    gpus_->Ask([this, refusal = std::move(refusal)] { AskGpus(refusal); });
+    return;
+  }
   gpus_->Ask([this, refusal = std::move(refusal)] {
     refusal(gpus_->silent().count() > 0 ? "" : RefusalOf(gpus_->reading()));
   });

@@ -45,6 +45,8 @@ void BecomeWorker(LaunchConfig& config, const CheckRequest& request) {
   config.no_python = true;
   config.module = false;
   config.shape.max_restarts = 0;
+  config.shape.scale_up = false;
+  config.log_dir = "/dev/null";  // It has been told to the worker; nothing is written there.
 }
 
 constexpr const char* kCheckHelp =

@@ -2,8 +2,8 @@
 
 #include "agent/host/node_check.h"
 #include "common/asio_loop.h"
+#include "launcher/command_line/addresses.h"
 #include "launcher/command_line/host_places.h"
-#include "launcher/interfaces.h"
 
 namespace ddprun {
 namespace {

@@ -20,6 +20,7 @@ constexpr const char* kUsage = R"(usage: ddprun [options] [--] PROGRAM [argument
        ddprun stacks [--rank=3,7] [--all] | PID...                where they stand; or processes
        ddprun publish NEW FINAL                                   a worker's result, fenced
        ddprun report [-o FILE] [DIR...]                           what is known of it, in one file
+       ddprun check [-o json] [--nnodes=N ...]                    machines, the network between
        ddprun slurm-script [--nodes=N] [--gpus=N] PROGRAM         a batch script for Slurm
        ddprun k8s-manifest [--nodes=MIN:MAX] [--gpus=N] PROGRAM   one for Kubernetes
 )";

@@ -143,6 +143,12 @@ class Machine {
     }
   }
 
+  void HostIsLookedAt(FuzzInput& input) {
+    HostLooked looked{HostFacts(input.Byte() % 20, HostFact{"gpu3", SomeText(input), true}), ""};
+    looked.refuses = input.Byte() % 2 == 0 ? SomeText(input) : "";
+    Feed(looked);
+  }
+
   void WorkersAreThere() {
     if (running_) {
       Feed(WorkersStarted{running_->generation});
@@ -273,6 +279,7 @@ class Machine {
     CHECK(!running_ || report.hosting != Hosting::kNothing);
     CHECK(report.failures.size() <= kMaxFailures);
     CHECK(report.unfit.size() <= kMaxUnfit);
+    CHECK(report.facts.size() <= kMaxFacts);
     CHECK(report.standings.size() <= kMaxStandings);
     CHECK(deadline >= Duration{0});
   }
@@ -329,6 +336,8 @@ void Happens(FuzzInput& input, Machine& machine) {
       return;
     case 11:
       return machine.IsChecked(input);
+    case 12:
+      return machine.HostIsLookedAt(input);
     default:
       return machine.Replies(input);
   }

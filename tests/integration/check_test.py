@@ -15,7 +15,7 @@ from networks import namespaces_work  # noqa: E402
 
 DRIVER = os.environ.get("FAKE_NVML_LIBRARY", "")
 NODES = 4
-FAST, SLOW = "400mbit", "40mbit"  # Well below what this machine does: its own load is no limit.
+FAST, SLOW = "80mbit", "8mbit"  # Well below what this machine does: its own load is no limit.
 SHAPE = ("burst", "64kb", "latency", "50ms")
 
 
@@ -46,7 +46,7 @@ class OneNode(Machine):
         run = self.check("--node-check=echo no network; false", gpus="count 2\ngpu 1 answer 15", expect=1)
         self.assertRegex(run.out(), r"\ngpu1 +BAD +has fallen off the bus\n|^gpu1 ")
         self.assertRegex(run.out(), r"\nnode check +BAD +no network\n")
-        self.assertIn("would be refused: GPU 1: has fallen off the bus (host check)\n", run.out())
+        self.assertIn("would be refused: GPU 1: has fallen off the bus (host check; --gpus leaves it out)\n", run.out())
         told = json.loads(self.check("-o", "json", gpus="count 1\nxid 0 74", expect=1).out())
         self.assertEqual((told["well"], told["pairs"], told["slow"]), (False, [], []))
         self.assertEqual(told["nodes"][0]["facts"][0], {"name": "gpu0", "value": "Xid 74", "bad": True})
@@ -99,14 +99,14 @@ class Nodes(Machine):
 
     def test_where_all_are_alike_nobody_is_named(self):
         told = self.check()
-        self.assertEqual(len(re.findall(r" 4\d\.\d MB/s +\d+ us +ok\n", told)), NODES, told)
+        self.assertEqual(len(re.findall(r" \d\.\d MB/s +[\d.]+ .s +ok\n", told)), NODES, told)
         self.assertNotIn("slow", told)
 
     def test_a_slow_host_is_named_with_its_number_and_that_of_the_others(self):
         self.limit(2, SLOW, "replace")
         told = self.check(expect=1)
         self.assertEqual(told.count("slow "), 1, told)
-        self.assertRegex(told, r"\nslow host: node 2 \(\S+\): 4\.\d MB/s at its best; the others: 4\d\.\d MB/s")
+        self.assertRegex(told, r"\nslow host: node 2 \(\S+\): \S+ .B/s at its best; the others: \d\.\d MB/s")
         self.assertEqual(len(re.findall(r" SLOW\n", told)), 1, told)
 
     def test_a_slow_link_between_two_good_hosts_is_named(self):
@@ -118,7 +118,7 @@ class Nodes(Machine):
             self.network.switch.run("tc", *words.split())
         found = self.slow()
         self.assertEqual([part["what"] for part in found], ["slow_link"], found)
-        self.assertRegex(found[0]["text"], r"^slow link: node 1 \(\S+\) - node 3 \(\S+\): 4\.\d MB/s; each of them ")
+        self.assertRegex(found[0]["text"], r"^slow link: node 1 \(\S+\) - node 3 \(\S+\): \S+ .B/s; each of them ")
 
     def test_a_host_far_away_is_named(self):
         delay = self.network.on_machine(1, "tc qdisc add dev eth0 root netem delay 20ms".split())

@@ -122,13 +122,7 @@ void Machine::Start() {
       *this, AgentParts{ChannelOfAgent(), workers_, stores_,
                         [this] { return Incarnation{simulation_.random.Next()}; },
                         [this] { return config_.host; }, [this](const Exit& exit) { OnExit(exit); },
-                        [this](CheckCause, auto verdict) {
-                          checks_.Begin(std::move(verdict), [this, life = life_](auto ends) {
-                            if (life == life_) {
-                              loop_.Arrive(ends);
-                            }
-                          });
-                        }});
+                        [this](CheckCause, auto verdict) { BeginCheck(std::move(verdict)); }});
   loop_.Arrive([this] { (void)agent_->Start(); });
 }
 

@@ -107,6 +107,16 @@ class Machine {
   void Tell(const std::string& text);
 
  private:
+  void BeginCheck(std::function<void(std::string)> verdict) {
+    const auto arrive = [this, life = life_](auto comes) {
+      if (life == life_) {
+        loop_.Arrive(comes);
+      }
+    };
+    checks_.Begin(std::move(verdict), arrive, [this](const std::string& why) {
+      agent_->OnHostLooked({{}, why});
+    });
+  }
   class Driver;
 
   void WakeUp();

@@ -1,4 +1,5 @@
-// A simulated machine's own check (--node-check), as its agent's driver sees it.
+// A simulated machine's own check (--node-check), as its agent's driver sees it, and what is found
+// out about the machine between two of them (--host-check).
 //
 // With a chance of its own, so that histories without checks stay what they were.
 #pragma once
@@ -13,7 +14,9 @@ namespace ddprun::sim {
 class SimChecks {
  public:
   SimChecks(Simulation& simulation, std::uint64_t index)
-      : simulation_(simulation), chance_(simulation.setup.checks.value_or(0) + index) {}
+      : simulation_(simulation),
+        chance_(simulation.setup.checks.value_or(0) + index),
+        facts_(~simulation.setup.checks.value_or(0) + index) {}
 
   bool any() const { return simulation_.setup.checks.has_value(); }
   // As the newest check of this process said; false before that.
@@ -24,9 +27,11 @@ class SimChecks {
   // No check passes any more.
   void Spoil() { spoilt_ = true; }
   // For longer than a last call, at times. A machine that is well again passes. `arrive` brings its
-  // end to the process, if that lives.
+  // end to the process, if that lives; `looked` hears of facts.
   void Begin(std::function<void(std::string)> verdict,
-             std::function<void(std::function<void()>)> arrive) {
+             std::function<void(std::function<void()>)> arrive,
+             std::function<void(std::string)> looked) {
+    FindOut(arrive, std::move(looked));
     fit_ = false;
     const Duration longest = chance_.Chance(0.3) ? Duration{30'000} : Duration{500};
     const bool fit = !chance_.Chance(simulation_.setup.conduct.unfit) && !spoilt_;
@@ -40,8 +45,21 @@ class SimChecks {
   }
 
  private:
+  // That the machine refuses to be used, or not; perhaps when workers run, or when all is over.
+  void FindOut(std::function<void(std::function<void()>)> arrive,
+               std::function<void(std::string)> looked) {
+    if (facts_.Chance(0.3)) {
+      const std::string why = facts_.Chance(0.5) ? "a device is gone" : "";
+      simulation_.agenda.After(facts_.Between(Duration{0}, Duration{60'000}),
+                               [why, arrive = std::move(arrive), looked = std::move(looked)] {
+                                 arrive([why, looked] { looked(why); });
+                               });
+    }
+  }
+
   Simulation& simulation_;
   Random chance_;
+  Random facts_;
   bool fit_ = false;
   bool spoilt_ = false;
   std::uint64_t refusals_ = 0;
