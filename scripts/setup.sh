@@ -3,6 +3,7 @@
 #   --quick  what units and the style test need      --fuzz   the compiler of the fuzz targets
 #   --tests  both, and what whole programs are tested with: Slurm, Open MPI, Python packages
 #   --torch  the real torch, accelerate, Lightning and TensorBoard
+#   --old-torches   older releases of torch, without CUDA, for a test of compatibility
 #   --cuda   the real torch, which has the libraries for GPUs, and headers
 #
 # What is there is left alone; a second run takes under a second. Downloads go to one cache that
@@ -16,7 +17,7 @@ started=$EPOCHREALTIME
 pins=$root/scripts/pins
 scratch=
 
-usage() { say "usage: scripts/setup.sh [--no-libtorch] [--quick] [--fuzz] [--tests] [--torch] [--cuda] [--package]"; }
+usage() { say "usage: scripts/setup.sh [--no-libtorch] [--quick] [--fuzz] [--tests] [--torch] [--cuda] [--package] [--old-torches]"; }
 
 packages_in() { grep -v -e '^#' -e '^$' "$1"; }
 
@@ -188,7 +189,22 @@ install_promtool() {
   mv "$scratch/usr/bin/promtool" "$(promtool)"
 }
 
-package_lists=() want_libtorch=yes want_tests=no want_torch=no want_cuda=no want_venv=no want_package=no
+# Of each its own environment; what it links of CUDA is stood in for.
+install_old_torches() {
+  local version folder
+  for version in "${old_torches[@]}"; do
+    folder=$(old_torch_venv "$version")
+    install_venv "$folder" 3000 "torch $version" ": 0.9 GB to download, 1.9 GB on disk" "$pins/torch-$version.txt"
+    [[ -f $folder/.ddprun-stubs ]] || {
+      "$folder/bin/python3" "$root/scripts/stub_cuda.py" "$(echo "$folder"/lib/python3*/site-packages)" >/dev/null ||
+        die 1 "torch $version: cannot stand in for the libraries of CUDA (the message is above)"
+      compile_python "$folder/bin/python3" "$folder"
+      touch "$folder/.ddprun-stubs"
+    }
+  done
+}
+
+package_lists=() want_libtorch=yes want_tests=no want_torch=no want_cuda=no want_venv=no want_package=no want_old=no
 for argument in "$@"; do
   case $argument in
     --no-libtorch) want_libtorch=no ;;
@@ -197,6 +213,7 @@ for argument in "$@"; do
     --tests) want_tests=yes want_venv=yes want_package=yes package_lists+=(debian-quick debian-tests fuzz) ;;
     --torch) want_torch=yes want_venv=yes ;;
     --cuda) want_cuda=yes want_venv=yes ;;
+    --old-torches) want_old=yes want_venv=yes ;;
     --package) want_package=yes want_venv=yes ;;
     -h | --help) usage; exit 0 ;;
     *) usage >&2; die 2 "unknown option $argument" ;;
@@ -224,6 +241,7 @@ if [[ $want_torch == yes ]]; then
   compile_python "$(torch_venv)/bin/python3" "$(torch_venv)"
   compile_python "$(torch_venv)/bin/python3" "$(frameworks)"
 fi
+[[ $want_old == no ]] || install_old_torches
 [[ $want_cuda == no ]] || install_beside "$(cuda_headers)" 100 "CUDA headers" \
   ": 4 MB to download, 21 MB on disk" "$pins/cuda.txt"
 say "all there ($(seconds_since "$started"))"

@@ -3,7 +3,7 @@
 #   --quick                   what answers within a minute: units, transcripts, short simulations,
 #                             style; without libtorch, in a build folder of its own
 #   -L LABEL, --label LABEL   one tree: unit golden sim style scripts integration fault slurm
-#                             kubernetes fuzz torch trainer packages
+#                             kubernetes fuzz torch trainer packages compatibility
 #   -R NAME                   the tests whose names match
 #   -C whole                  also what is too slow for each change
 #   --no-torch                without the real torch (2.4 GB to download, 4 GB on disk), and so

@@ -74,6 +74,11 @@ class Trainer:
         while not self.over.is_set():
             handler.wfile.write(b"x" * 65536)
 
+    def heads_never_end(self, handler):
+        handler.wfile.write(b"HTTP/1.1 200 OK\r\n")
+        while not self.over.is_set():
+            handler.wfile.write(b"X-More: " + b"x" * 1000 + b"\r\n")
+
     def redirects(self, handler):
         handler.send_response(307)
         handler.send_header("Location", self.url() + "/elsewhere")
@@ -232,6 +237,12 @@ class Progress(DdprunTest):
         self.said_once(run, "answered 503: xxx")
         self.end(run)
 
+    def test_a_head_without_end_is_not_read(self):
+        self.trainer.manner = self.trainer.heads_never_end
+        run = self.begin()
+        self.said_once(run, "header limit exceeded")
+        self.end(run)
+
     def test_the_token_goes_nowhere_else(self):
         self.trainer.manner = self.trainer.redirects
         run = self.begin()
@@ -267,10 +278,12 @@ class Progress(DdprunTest):
         os.mkfifo(self.path("fifo"))
         closed = socket.socket()
         closed.bind((self.host, 0))
-        url = f"https://{self.host}:{closed.getsockname()[1]}/"
+        mute = socket.create_server((self.host, 0))  # Connects, and that is all.
+        url, mute_url = (f"https://{self.host}:{one.getsockname()[1]}/" for one in (closed, mute))
         for name, value, why in (
                 ("URL", self.trainer.url().replace("https", "http"), "it must be https://<host>"),
                 ("URL", url, "Connection refused"),
+                ("URL", mute_url, "no answer in time"),
                 ("TOKEN", self.path("nowhere"), "nowhere"),
                 ("TOKEN", self.path("empty"), "the file has no token in it"),
                 ("TOKEN", self.path("fifo"), "fifo"),
@@ -283,6 +296,7 @@ class Progress(DdprunTest):
                 self.end(run)
                 os.unlink(self.path("go"))
         closed.close()
+        mute.close()
 
     def test_one_node_tells_and_a_successor_after_it(self):
         endpoint = self.free_endpoint()

@@ -46,10 +46,13 @@ class PackageTest(DdprunTest):
 
 class Heartbeats(unittest.TestCase):
     def listen(self):
-        folder = self.enterContext(tempfile.TemporaryDirectory())
-        agent = self.enterContext(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
-        agent.bind(os.path.join(folder, "notify"))
-        os.environ["DDPRUN_NOTIFY_SOCKET"] = os.path.join(folder, "notify")
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        agent = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.addCleanup(agent.close)
+        path = os.path.join(folder.name, "notify")
+        agent.bind(path)
+        os.environ["DDPRUN_NOTIFY_SOCKET"] = path
         self.addCleanup(os.environ.pop, "DDPRUN_NOTIFY_SOCKET", None)
         return agent
 
