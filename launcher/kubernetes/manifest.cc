@@ -123,7 +123,8 @@ spec:
   trainer:
     numNodes: %pods%
     image: %image%
-    # PID 1 of the container is ddprun itself: it needs no shell and no init.
+    # PID 1 of the container is ddprun itself: it needs no shell and no init. Where the cluster
+    # asks how far the run is, ddprun tells it: status.trainerStatus of this object.
     command:
 %command%%env%%resources%  # What a TrainJob cannot say of its pods itself.
   runtimePatches:
