@@ -202,7 +202,10 @@ std::string Environment(const LaunchConfig& config, const Preparation& preparati
     for (const std::string& name : preparation.removed) {
       names += (names.empty() ? "" : ", ") + name;
     }
-    text += Variable("without", names + " (--scrub-env)");
+    const std::string by = std::string(config.scrub_env ? "--scrub-env" : "") +
+                           (config.scrub_env && config.trainjob.always ? ", " : "") +
+                           (config.trainjob.always ? "--trainjob-progress" : "");
+    text += Variable("without", names + " (" + by + ")");
   }
   return text;
 }

@@ -70,6 +70,9 @@ class Exchange {
   }
 
   Result<std::string> ReadToken() const {
+    if (post_.token_file.empty()) {
+      return Error{ErrorKind::kInvalid, "no file with a token is named"};
+    }
     ASSIGN_OR_RETURN(std::string token, ReadFile(post_.token_file, kMostToken));
     token.erase(0, token.find_first_not_of(" \t\r\n"));
     token.erase(token.find_last_not_of(" \t\r\n") + 1);

@@ -205,6 +205,8 @@ class Progress(DdprunTest):
                          [None] * len(self.trainer.posts))
         self.end(run)
         self.assertNotIn("KUBEFLOW_", read_text(self.path("seen")))
+        told = self.run_ddprun("--trainjob-progress=on", "--nproc-per-node=1", "--dry-run", FAKE_WORKER).out()
+        self.assertRegex(told, r"without +KUBEFLOW_.* \(--trainjob-progress\)")
         self.assertEqual(self.trainer.statuses()[-1].progress_percentage, 100)
 
     def test_off_tells_nothing(self):
@@ -284,6 +286,7 @@ class Progress(DdprunTest):
                 ("URL", self.trainer.url().replace("https", "http"), "it must be https://<host>"),
                 ("URL", url, "Connection refused"),
                 ("URL", mute_url, "no answer in time"),
+                ("TOKEN", "", "no file with a token is named"),
                 ("TOKEN", self.path("nowhere"), "nowhere"),
                 ("TOKEN", self.path("empty"), "the file has no token in it"),
                 ("TOKEN", self.path("fifo"), "fifo"),
