@@ -28,6 +28,7 @@ class ListTakeover(MachinesTest):
         for i in range(count):
             self.start_node(i, nnodes=nnodes)
         generation = self.world(count)
+        self.wait_for(self.servers, *self.nodes, what="a server that says so")  # Lines have a thread of their own.
         self.assertEqual(len(self.servers()), 1, self.all())
         return generation
 
