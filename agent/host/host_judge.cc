@@ -22,6 +22,16 @@ constexpr std::array<std::pair<std::uint64_t, const char*>, 4> kThrottles{{
     {0x80, "power_brake"},
 }};
 
+// A kernel lets devices have any bytes as their names, and files in /sys say what they like:
+// neither must make a report that a server refuses.
+std::string Plain(std::string text, std::size_t most, char space) {
+  text.resize(std::min(text.size(), most));
+  for (char& byte : text) {
+    byte = byte == ' ' ? space : byte > ' ' && byte <= '~' ? byte : '?';
+  }
+  return text;
+}
+
 std::string Bytes(std::uint64_t bytes) {
   static constexpr std::array kUnits{"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
   double value = static_cast<double>(bytes);
@@ -264,8 +274,13 @@ HostView HostJudge::Judge(const HostReadings& readings) {
   std::stable_partition(view.facts.begin(), view.facts.end(),
                         [](const HostFact& fact) { return fact.bad; });
   for (HostFact& fact : view.facts) {
-    fact.name.resize(std::min(fact.name.size(), kMaxFactName));
-    fact.value.resize(std::min(fact.value.size(), kMaxFactValue));
+    fact.name = Plain(std::move(fact.name), kMaxFactName, '_');
+    fact.value = Plain(std::move(fact.value), kMaxFactValue, ' ');
+  }
+  for (HostSample& sample : view.samples) {
+    for (auto& [label, value] : sample.labels) {
+      value = Plain(std::move(value), kMaxFactName, '_');
+    }
   }
   const auto bad = std::ranges::count_if(view.facts, &HostFact::bad);
   view.samples.push_back({"ddprun_node_facts_bad", {}, static_cast<double>(bad)});

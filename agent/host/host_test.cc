@@ -132,6 +132,22 @@ TEST(HostJudge, ALinkThatIsLostIsBadAndOneThatNeverWasIsNot) {
   EXPECT_TRUE(FactOf(judge.Judge(readings), "link.mlx5_0/1").bad);
 }
 
+// A server refuses names that cannot be printed, and with them the node.
+TEST(HostJudge, NamesOfDevicesArePlain) {
+  HostReadings readings;
+  readings.kernel.links.push_back(
+      {.name = "mlx\n5\xff 1", .up = false, .state = "1: D\xc3\xa4WN\n", .cabled_in_vain = true});
+  const HostView view = HostJudge(1).Judge(readings);
+  ASSERT_FALSE(view.facts.empty());
+  EXPECT_EQ(view.facts[0].name, "link.mlx?5?_1");
+  EXPECT_EQ(view.facts[0].value, "has a wire, but is not active: 1: D??WN?");
+  for (const HostSample& sample : view.samples) {
+    for (const auto& [label, value] : sample.labels) {
+      EXPECT_EQ(value, "mlx?5?_1");
+    }
+  }
+}
+
 TEST(HostJudge, DisksAreToldOnceAndAFullOneIsBad) {
   HostReadings readings;
   constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;

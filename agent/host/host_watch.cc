@@ -28,7 +28,7 @@ class HostWatch::Source : public std::enable_shared_from_this<Source<Reading>> {
       return;  // The answer that is on its way serves this one too.
     }
     asking_ = true;
-    if (shared_->busy.exchange(true)) {  // It still hangs.
+    if (shared_->busy) {  // It still hangs.
       loop_.Post([weak = this->weak_from_this()] {
         if (const auto self = weak.lock()) {
           self->End(false);
@@ -38,11 +38,14 @@ class HostWatch::Source : public std::enable_shared_from_this<Source<Reading>> {
     }
     asked_ = loop_.Now();
     const auto found = std::make_shared<Reading>();
+    shared_->busy = true;
+    // Also where no thread could be started for it, and it is dropped.
+    std::shared_ptr<void> over(nullptr, [shared = shared_](void*) { shared->busy = false; });
     loop_.RunBounded(
         kLimit,
-        [shared = shared_, found] {
+        [shared = shared_, found, over = std::move(over)]() mutable {
           *found = shared->read();
-          shared->busy = false;
+          over.reset();
         },
         [weak = this->weak_from_this(), found](bool in_time) {
           if (const auto self = weak.lock()) {

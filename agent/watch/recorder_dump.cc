@@ -78,7 +78,8 @@ Result<void> KeepDump(const RecorderNames& names, std::uint32_t rank, fs::file_t
   const fs::path path = names.dump + std::to_string(rank);
   const auto end = std::chrono::steady_clock::now() + limit;
   std::optional<Look> last;
-  for (int same = 0; same < kSameLooks;) {
+  int same = 0;
+  while (same < kSameLooks) {
     const std::optional<Look> look = LookAt(path, since);
     same = look && look == last ? same + 1 : 0;
     last = look;
@@ -90,7 +91,11 @@ Result<void> KeepDump(const RecorderNames& names, std::uint32_t rank, fs::file_t
   if (!last) {
     return Error{ErrorKind::kNotFound, "torch has written no dump to '" + path.native() + "'"};
   }
-  ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path, kMostDump));
+  if (limit > std::chrono::milliseconds(0) && same < kSameLooks) {
+    return Error{ErrorKind::kUnavailable,
+                 "the dump in '" + path.native() + "' was not finished in time"};
+  }
+  ASSIGN_OR_RETURN(const std::string bytes, ReadOrdinary(path, kMostDump));
   return WriteWhole(into, bytes, kDumpMode);
 }
 

@@ -34,7 +34,8 @@ RecorderNames RecorderNamesIn(const std::map<std::string, std::string>& environm
 bool AskForDump(const RecorderNames& names, std::uint32_t rank);
 
 // Once the file has not changed for a moment it is copied, mode 0600. `since`: an older one is
-// none. kNotFound: there was none by the `limit`.
+// none. kNotFound: there was none by the `limit`; kUnavailable: it still grew.
+// Without a limit it is taken as it is.
 Result<void> KeepDump(const RecorderNames& names, std::uint32_t rank,
                       std::filesystem::file_time_type since, std::chrono::milliseconds limit,
                       const std::filesystem::path& into);

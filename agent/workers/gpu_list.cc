@@ -5,6 +5,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "common/files.h"
+
 namespace ddprun {
 namespace {
 
@@ -70,10 +72,9 @@ std::vector<Gpu> OnTheBus(const MachineRoots& roots, const std::string& vendor,
 }  // namespace
 
 std::string FirstLine(const fs::path& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return Trimmed(line);
+  constexpr std::size_t kMost = 4'096;  // As files in /sys have at most.
+  const Result<std::string> text = ReadFile(path, kMost);
+  return text ? Trimmed(text->substr(0, text->find('\n'))) : "";
 }
 
 std::vector<Gpu> ListGpus(const MachineRoots& roots) {

@@ -25,6 +25,7 @@ using boost::system::error_code;
 using tcp = asio::ip::tcp;
 
 constexpr std::uint16_t kHttpsPort = 443;
+constexpr std::size_t kMostUrl = 4'096;
 constexpr std::size_t kMostWords = 200;  // Of an answer, in a message.
 
 bool IsVisible(const std::string& text) {
@@ -176,14 +177,15 @@ class Exchange {
 
 Result<HttpsPlace> ParseHttpsUrl(const std::string& url) {
   constexpr std::string_view kScheme = "https://";
-  if (!url.starts_with(kScheme) || !IsVisible(url)) {
-    return Invalid("it must be https://<host>[:<port>]/<path>", url);
+  constexpr std::size_t kMostShown = 200;
+  if (!url.starts_with(kScheme) || !IsVisible(url) || url.size() > kMostUrl) {
+    return Invalid("it must be https://<host>[:<port>]/<path>", url.substr(0, kMostShown));
   }
   const std::size_t path = std::min(url.find_first_of("/?#", kScheme.size()), url.size());
   const std::string host = url.substr(kScheme.size(), path - kScheme.size());
   const Result<Endpoint> server = ParseEndpoint(host, kHttpsPort);
   if (!server || server->host.empty() || server->port == 0 || host.find('@') != std::string::npos) {
-    return Invalid("it must be https://<host>[:<port>]/<path>", url);
+    return Invalid("it must be https://<host>[:<port>]/<path>", url.substr(0, kMostShown));
   }
   const std::string rest = url.substr(path, url.find('#', path) - path);
   return HttpsPlace{*server, rest.starts_with("/") ? rest : "/" + rest};

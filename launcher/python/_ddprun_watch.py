@@ -280,6 +280,8 @@ def _set_recorder(address):
     version = getattr(sys.modules.get("torch.version"), "__version__", "0").split(".")
     new = (int(version[0]), int(version[1])) >= (2, 8)
     beside = os.path.join(os.path.dirname(address), "fr_")
+    os.mkfifo(f"{beside}{os.getpid()}.try")  # Where torch cannot make its pipe it ends the worker: not that.
+    os.unlink(f"{beside}{os.getpid()}.try")
     for value, names in (("2000", ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")),
                          (beside, ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")),
                          (beside, ("TORCH_NCCL_DEBUG_INFO_PIPE_FILE",) * 2)):
@@ -295,7 +297,7 @@ def _start(address):
     try:
         _set_recorder(address)
     except Exception:
-        pass  # A version that is no number.
+        pass  # A version that is no number; no directory to make a pipe in.
     stop, ours = socket.socketpair()
     pid, inode = os.getpid(), os.fstat(ours.fileno()).st_ino
     thread = threading.Thread(target=_watch_quietly, args=(address, stop), name="ddprun-watch", daemon=True)

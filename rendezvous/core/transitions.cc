@@ -123,7 +123,8 @@ void NoteFacts(CoordinatorStep& step, const NodeReport& before, const NodeReport
     }
   }
   for (const HostFact& fact : before.facts) {
-    if (fact.bad && !bad_in(report.facts, fact.name)) {
+    // A full list may have no room for it.
+    if (fact.bad && !bad_in(report.facts, fact.name) && report.facts.size() < kMaxFacts) {
       say(kEventFactGood, NoticeLevel::kInfo, fact.name + " is well again");
     }
   }
