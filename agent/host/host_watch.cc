@@ -11,6 +11,7 @@ namespace {
 constexpr int kSteady = 3;       // Looks.
 constexpr Duration kFirst{200};  // Starting workers comes first.
 constexpr Duration kClockAge{60'000};
+constexpr Duration kFirstOfGpus{10'000};  // Without a daemon a driver begins with its first user.
 
 }  // namespace
 
@@ -174,19 +175,19 @@ void HostWatch::NoteClock(const ClockOffset& offset) {
 }
 
 HostView LookAtHost(const HostWatchOptions& options) {
-  const auto ask = [](auto read, auto& into) {
+  const auto ask = [](auto read, auto& into, Duration limit = HostWatch::kLimit) {
     const auto found = std::make_shared<std::decay_t<decltype(into)>>();
-    const bool in_time = FinishesWithin(HostWatch::kLimit, [found, read] { *found = read(); });
+    const bool in_time = FinishesWithin(limit, [found, read] { *found = read(); });
     if (in_time) {
       into = *found;
     }
-    return in_time ? Duration{0} : HostWatch::kLimit;
+    return in_time ? Duration{0} : limit;
   };
   HostReadings readings;
   readings.gpus_silent =
       ask([roots = options.roots,
            visible = options.visible_gpus] { return GpuSource(roots, visible).Read(); },
-          readings.gpus);
+          readings.gpus, kFirstOfGpus);
   readings.kernel_silent =
       ask([roots = options.roots] { return ReadKernel(roots); }, readings.kernel);
   for (const auto& [name, path] : options.places) {

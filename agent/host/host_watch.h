@@ -66,7 +66,7 @@ class HostWatch {
   LoopTimer timer_;
 };
 
-// The same once, for who has no loop: waits, kLimit at most.
+// The same once, for who has no loop: waits, kLimit at most for each source, longer for GPUs.
 HostView LookAtHost(const HostWatchOptions& options);
 
 }  // namespace ddprun

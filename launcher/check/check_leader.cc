@@ -1,6 +1,7 @@
 #include "launcher/check/check_leader.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 
 #include "rendezvous/messages/limits.h"
@@ -8,6 +9,7 @@
 namespace ddprun {
 namespace {
 
+constexpr auto kNumberLimit = std::chrono::milliseconds(500);  // A node says it at once.
 constexpr auto kWordLimit = std::chrono::seconds(2);
 constexpr auto kRoundLimit = std::chrono::seconds(30);
 constexpr std::size_t kMostOthers = 8;
@@ -18,6 +20,7 @@ struct NodeOnLine {
   UniqueFd socket;
   Endpoint at;
   CheckedNode found;
+  bool silent = false;  // It has not answered once.
 };
 using CheckNodes = std::map<std::size_t, NodeOnLine>;  // By rank.
 
@@ -34,7 +37,7 @@ Result<CheckNodes> HearAll(int listener, const CheckLead& lead) {
       return Error{ErrorKind::kUnavailable, "no word of what these nodes have found:" + missing};
     }
     const auto said =
-        ReceiveBytes(socket->get(), lead.number.size(), CheckClock::now() + kWordLimit);
+        ReceiveBytes(socket->get(), lead.number.size(), CheckClock::now() + kNumberLimit);
     if (!said || *said != lead.number) {
       continue;  // A stranger.
     }
@@ -49,39 +52,60 @@ Result<CheckNodes> HearAll(int listener, const CheckLead& lead) {
   return nodes;
 }
 
-// Of one that answered in vain the pair's result says why.
-Result<void> HaveMeet(CheckNodes& nodes, const std::vector<NodePair>& pairs,
-                      std::vector<PairResult>& results) {
+std::string Silence(std::size_t rank) {
+  return "node " + std::to_string(rank) + " does not answer";
+}
+
+bool Tell(NodeOnLine& node, const nlohmann::json& what, CheckTime deadline) {
+  node.silent = node.silent || !SendJson(node.socket.get(), what, deadline);
+  return !node.silent;
+}
+
+// Whoever answers no more is asked nothing else, and the results of its pairs say so.
+void HaveMeet(CheckNodes& nodes, const std::vector<NodePair>& pairs,
+              std::vector<PairResult>& results) {
   const CheckTime deadline = CheckClock::now() + kRoundLimit;
+  std::vector<PairResult> round;
   for (const auto& [first, second] : pairs) {
-    RETURN_IF_ERROR(SendJson(nodes[second].socket.get(), {{"do", "serve"}}, deadline));
-    const Endpoint& at = nodes[second].at;
-    RETURN_IF_ERROR(SendJson(nodes[first].socket.get(),
-                             {{"do", "call"}, {"host", at.host}, {"port", at.port}}, deadline));
+    PairResult result{.nodes = {first, second}};
+    const Endpoint at = nodes[second].at;
+    if (nodes[first].silent || !Tell(nodes[second], {{"do", "serve"}}, deadline)) {
+      result.error = Silence(nodes[first].silent ? first : second);
+    } else if (!Tell(nodes[first], {{"do", "call"}, {"host", at.host}, {"port", at.port}},
+                     deadline)) {
+      result.error = Silence(first);
+    }
+    round.push_back(std::move(result));
   }
-  for (const NodePair& pair : pairs) {
-    PairResult result{.nodes = pair};
+  for (PairResult& result : round) {
+    const NodePair pair = result.nodes;
     for (const std::size_t rank : {pair.first, pair.second}) {
-      ASSIGN_OR_RETURN(const CheckMessage message, ReceiveJson(nodes[rank].socket.get(), deadline));
-      const nlohmann::json& told = message.json;
+      NodeOnLine& node = nodes[rank];
+      const auto message = node.silent || !result.error.empty()
+                               ? Result<CheckMessage>(Error{ErrorKind::kUnavailable, ""})
+                               : ReceiveJson(node.socket.get(), deadline);
+      if (!message) {
+        node.silent = node.silent || result.error.empty();
+        result.error = result.error.empty() ? Silence(rank) : result.error;
+        continue;
+      }
+      const nlohmann::json& told = message->json;
       const double received = told.value("received", 0.0);
       (rank == pair.first ? result.back : result.there) = received;
       result.latency = rank == pair.first ? told.value("latency", 0.0) : result.latency;
-      const std::string error = told.value("error", "");
-      result.error = result.error.empty() ? error : result.error;
+      result.error = told.value("error", "");
     }
-    results.push_back(std::move(result));
   }
-  return {};
+  std::ranges::move(round, std::back_inserter(results));
 }
 
 // What looks slow is measured once more, alone: others may have been in its way.
-Result<void> MeasureAgain(CheckNodes& nodes, Checked& checked) {
+void MeasureAgain(CheckNodes& nodes, Checked& checked) {
   std::vector<NodePair> suspects = Suspects(checked.slow, checked.pairs);
   suspects.resize(std::min(suspects.size(), kMostMeasuredAgain));
   for (const NodePair& pair : suspects) {
     std::vector<PairResult> again;
-    RETURN_IF_ERROR(HaveMeet(nodes, {pair}, again));
+    HaveMeet(nodes, {pair}, again);
     for (PairResult& result : checked.pairs) {
       if (result.nodes == pair && again.front().Rate() > result.Rate()) {
         again.front().latency = result.error.empty()
@@ -92,7 +116,6 @@ Result<void> MeasureAgain(CheckNodes& nodes, Checked& checked) {
     }
   }
   checked.slow = FindSlow(nodes.size(), checked.pairs);
-  return {};
 }
 
 // Where hosts have names of their own, by these.
@@ -147,10 +170,10 @@ Result<Checked> LeadCheck(int listener, const CheckLead& lead) {
   NameThem(checked.nodes);
   if (lead.pairs) {
     for (const std::vector<NodePair>& round : Rounds(lead.nodes, kMostOthers)) {
-      RETURN_IF_ERROR(HaveMeet(nodes, round, checked.pairs));
+      HaveMeet(nodes, round, checked.pairs);
     }
     checked.slow = FindSlow(lead.nodes, checked.pairs);
-    RETURN_IF_ERROR(MeasureAgain(nodes, checked));
+    MeasureAgain(nodes, checked);
   }
   for (auto& [rank, node] : nodes) {
     (void)SendJson(node.socket.get(), {{"do", "end"}, {"bad", checked.Bad()}},

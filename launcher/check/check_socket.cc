@@ -93,11 +93,15 @@ Result<UniqueFd> ConnectTo(const Endpoint& endpoint, CheckTime deadline) {
 }
 
 Result<UniqueFd> AcceptOn(int listener, CheckTime deadline) {
-  while (WaitFor(listener, POLLIN, deadline)) {
+  // Also where strangers come without end.
+  while (CheckClock::now() < deadline && WaitFor(listener, POLLIN, deadline)) {
     UniqueFd socket(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (socket) {
       SendAtOnce(socket.get());
       return socket;
+    }
+    if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+      return SystemError("accept", "a connection of another node", errno);
     }
   }
   return NoAnswer("waiting for a connection");
