@@ -102,7 +102,8 @@ OrderedJson EventInJson(const RunEvent& event) {
   Json json = FieldsInJson(kRunEventFields, event);
   json.erase("age_seconds");
   for (auto field = json.begin(); field != json.end();) {
-    const bool absent = *field == nullptr || *field == "" || *field == 0.0;
+    const bool no_text = field->is_string() && field->get_ref<const std::string&>().empty();
+    const bool absent = *field == nullptr || no_text || *field == 0.0;
     const bool told = field.key() == "lost_seconds" && event.kind == kEventRecovered;
     field = absent && !told ? json.erase(field) : std::next(field);
   }
