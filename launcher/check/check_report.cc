@@ -7,6 +7,7 @@
 
 #include "common/log.h"
 #include "launcher/status_json.h"
+#include "launcher/verbs/status.h"
 
 namespace ddprun {
 namespace {
@@ -30,26 +31,6 @@ std::string TimeInWords(double seconds) {
   }
   std::snprintf(text, sizeof text, seconds < 0.001 ? "%.0f us" : "%.1f ms",
                 seconds < 0.001 ? seconds * 1e6 : seconds * 1e3);
-  return text;
-}
-
-std::string AlignedRows(const std::vector<std::vector<std::string>>& rows) {
-  std::vector<std::size_t> widths;
-  for (const auto& row : rows) {
-    widths.resize(std::max(widths.size(), row.size()));
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      widths[i] = std::max(widths[i], row[i].size());
-    }
-  }
-  std::string text;
-  for (const auto& row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      line += (i == 0 ? "" : "  ") + row[i] + std::string(widths[i] - row[i].size(), ' ');
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line + "\n";
-  }
   return text;
 }
 

@@ -71,27 +71,6 @@ std::string Ranks(const NodeStatus& node) {
                            : first + "-" + std::to_string(node.first_rank + node.workers - 1);
 }
 
-// Columns as wide as their widest entry.
-std::string Table(const std::vector<std::vector<std::string>>& rows) {
-  std::vector<std::size_t> widths;
-  for (const auto& row : rows) {
-    widths.resize(std::max(widths.size(), row.size()));
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      widths[i] = std::max(widths[i], row[i].size());
-    }
-  }
-  std::string text;
-  for (const auto& row : rows) {
-    std::string line = " ";
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      line += " " + row[i] + std::string(widths[i] - row[i].size() + 1, ' ');
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line + "\n";
-  }
-  return text;
-}
-
 // Why no world has it; else what is bad about its machine.
 std::string WhatIsWrong(const NodeStatus& node) {
   std::string wrong = node.reason;
@@ -125,7 +104,7 @@ std::string Nodes(const RunStatus& run, std::size_t shown) {
          node.phase + (node.late > 0 ? " (late)" : ""), WhatIsWrong(node)});
   }
   const std::size_t more = run.nodes.size() - (rows.size() - 1) + run.more_nodes;
-  return Table(rows) + (more == 0 ? "" : "  and " + std::to_string(more) + " more\n");
+  return AlignedRows(rows, "  ") + (more == 0 ? "" : "  and " + std::to_string(more) + " more\n");
 }
 
 // "last recovery: 62 ms: detect 1, stop 8, ...; 12 s ago, cause: rank 3 ... was killed by ..."
@@ -172,6 +151,27 @@ std::string OneRun(const RunStatus& run, std::int64_t now_unix) {
 }
 
 }  // namespace
+
+std::string AlignedRows(const std::vector<std::vector<std::string>>& rows,
+                        const std::string& indent) {
+  std::vector<std::size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      widths[i] = std::max(widths[i], row[i].size());
+    }
+  }
+  std::string text;
+  for (const auto& row : rows) {
+    std::string line = indent;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      line += (i == 0 ? "" : "  ") + row[i] + std::string(widths[i] - row[i].size(), ' ');
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text;
+}
 
 std::string FormatStatus(const std::vector<RunStatus>& runs, const std::string& where,
                          std::int64_t now_unix) {

@@ -21,6 +21,10 @@ struct StatusRequest {
   bool top = false;    // On a screen of its own.
 };
 
+// Columns as wide as their widest entry, a line for each row.
+std::string AlignedRows(const std::vector<std::vector<std::string>>& rows,
+                        const std::string& indent = "");
+
 // One run: the whole of it; several: one line each, as the server lists them.
 // `now_unix`: seconds since 1970, for the time that the job has left.
 std::string FormatStatus(const std::vector<RunStatus>& runs, const std::string& where,
