@@ -97,12 +97,17 @@ def bare_spawns(count):
 
 
 def launches(table, launchers, workers, runs):
+    """Beside as many bare spawns, each in turn."""
     command = [f"--nproc-per-node={workers}", *NOTHING]
     walls = {name: [] for name in launchers}
+    bare = []
     for _ in range(runs):  # In turn, so that the machine's moods meet all alike.
+        bare.append(bare_spawns(workers))
         for name, launcher in launchers.items():
             walls[name].append(wall([*launcher, *command]))
+    alone = table.row(f"spawn and wait alone: {workers} x /bin/true", bare)
     medians = {name: table.row(f"{name} {' '.join(command)}", seen) for name, seen in walls.items()}
+    print(f"ddprun takes {medians['ddprun'] / alone:.2f} times as long as so many spawns alone")
     if "torchrun" in medians:
         print(f"torchrun takes {medians['torchrun'] / medians['ddprun']:.0f} times as long")
 
@@ -117,8 +122,7 @@ def main():
     table.row("spawn and wait alone: /bin/true", [wall(["/bin/true"]) for _ in range(asked.runs)])
     table.row("ddprun --version", [wall([asked.ddprun, "--version"]) for _ in range(asked.runs)])
     launches(table, launchers, 2, asked.runs)
-    table.row("spawn and wait alone: 64 x /bin/true", [bare_spawns(64) for _ in range(few)])
-    launches(table, launchers, 64, few)
+    launches(table, launchers, 64, asked.runs if launchers.keys() == {"ddprun"} else few)
     for name, command in launchers.items():
         times = [death_times(command, asked.stamp) for _ in range(few if name != "ddprun" else asked.runs)]
         table.row("a bare pidfd: worker killed to known", [bare for bare, _ in times])
