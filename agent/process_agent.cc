@@ -56,6 +56,14 @@ std::unique_ptr<ErrandJob> MakeJob(Loop& loop, ProcessWorkers& workers, AgentDri
             return workers.TakeLiveStacks(wanted, std::move(done));
           },
           wish);
+    case ErrandKind::kEvidence:
+      return MakeStacksJob(
+          loop,
+          [&workers](const ErrandWish& wanted, LiveStacks::Done done) {
+            workers.KeepLiveEvidence(wanted, std::move(done));
+            return std::function<void()>();  // Once begun it is finished.
+          },
+          wish);
     case ErrandKind::kLogs:
       break;
   }

@@ -1,14 +1,12 @@
 #include "agent/process_workers.h"
 
 #include <signal.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
 #include <utility>
 
 #include "agent/watch/error_file.h"
-#include "agent/watch/evidence_bundle.h"
 #include "agent/watch/left_behind.h"
 #include "agent/watch/memory_kills.h"
 #include "common/files.h"
@@ -16,13 +14,6 @@
 
 namespace ddprun {
 namespace {
-
-// Bytes that a worker printed, for its bundle; the loop copies them.
-std::size_t MostLines(std::uint32_t workers) {
-  constexpr std::size_t kOfOne = 64 * 1024;
-  constexpr std::size_t kOfAll = std::size_t{4} << 20;
-  return std::min(kOfOne, kOfAll / std::max(workers, 1U));
-}
 
 std::int64_t WallClockMs() {
   return std::chrono::floor<std::chrono::milliseconds>(
@@ -158,27 +149,6 @@ void ProcessWorkers::OnEnded(std::uint32_t local_rank, ExitStatus status, LastEr
   hang_evidence_.Ended(local_rank);
 }
 
-void ProcessWorkers::KeepEvidenceOfFailure() {
-  if (std::exchange(kept_evidence_, true) || options_->evidence.empty()) {
-    return;
-  }
-  NodePart part{.node = options_->core.node, .workers = {}, .last_lines = {}};
-  std::vector<FailureEvidence::Recorder> recorders;
-  for (std::uint32_t local = 0; local < options_->core.workers; ++local) {
-    const std::uint32_t rank = placement_.first_rank + local;
-    part.workers.push_back({rank, static_cast<pid_t>(pids_[local])});
-    part.last_lines.emplace_back(rank, kept_->LastOf(local, MostLines(options_->core.workers)));
-    recorders.push_back({rank, RecorderNamesIn(environment_, NotifySocketOfWorker(local))});
-  }
-  failure_evidence_.Keep(BundleOf(options_->evidence, placement_.generation), std::move(part),
-                         std::move(recorders), began_, plan_);
-}
-
-void ProcessWorkers::WhenEvidenceIsKept(std::function<void()> done) {
-  hang_evidence_.WhenWritten(
-      [this, done = std::move(done)] { failure_evidence_.WhenWritten(done); });
-}
-
 LeftFiles ProcessWorkers::FilesOf(std::uint32_t local_rank, ExitStatus status,
                                   LastErrors errors) const {
   const std::filesystem::path error_file = ErrorFileOf(attempt_, local_rank);
@@ -241,50 +211,6 @@ void ProcessWorkers::OnTimerExpired(const TimerRequest& request) {
                             ", which is no worker of this generation, is over");
 }
 
-// ---- Hung workers ----
-void ProcessWorkers::TakeStacks(const std::vector<std::uint32_t>& local_ranks, Duration limit,
-                                std::function<void()> done) {
-  kept_evidence_ = true;
-  live_stacks_.Forget();  // Two tools cannot hold one worker, and these are the last of it.
-  HangWish wish{.bundle = options_->evidence.empty()
-                              ? std::filesystem::path()
-                              : BundleOf(options_->evidence, placement_.generation),
-                .node = options_->core.node,
-                .workers = {},
-                .last_lines = [kept = kept_, most = MostLines(options_->core.workers)](
-                                  std::uint32_t local) { return kept->LastOf(local, most); },
-                .may_abort = !environment_["PYTHONFAULTHANDLER"].empty(),
-                .abort =
-                    [this](const HungWorker& worker) {
-                      if (runner_.PidOf(worker.local_rank) == worker.pid) {
-                        constexpr rlimit kNone{0, 0};  // Its stack is wanted, not its memory.
-                        ::prlimit(worker.pid, RLIMIT_CORE, &kNone, nullptr);
-                        ::kill(worker.pid, SIGABRT);
-                      }
-                    }};
-  for (const std::uint32_t local : local_ranks) {
-    if (const pid_t pid = runner_.PidOf(local); pid != 0) {
-      wish.workers.push_back({pid, local, placement_.first_rank + local,
-                              attempt_ / std::to_string(local), NotifySocketOfWorker(local),
-                              RecorderNamesIn(environment_, NotifySocketOfWorker(local))});
-    }
-  }
-  hang_evidence_.Take(std::move(wish), limit,
-                      [this, done = std::move(done)](const HangWish& carried_out) {
-                        if (!carried_out.bundle.empty()) {
-                          Log(LogLevel::kWarning,
-                              "what is known of the hang (stacks, what torch "
-                              "recorded, last lines) is in " +
-                                  carried_out.bundle.native());
-                          done();
-                        } else if (!carried_out.workers.empty()) {
-                          TellOfStacks(StacksOf(carried_out, carried_out.workers.front()), done);
-                        } else {
-                          done();
-                        }
-                      });
-}
-
 std::string ProcessWorkers::NotifySocketOfWorker(std::uint32_t local_rank) const {
   if (!plan_ || local_rank >= plan_->sockets.paths().size()) {
     return "";
@@ -338,21 +264,6 @@ std::vector<ErrandRecord> ProcessWorkers::TellToSave(const ErrandWish& wish) {
              : "is ending"});
   }
   return records;
-}
-
-// The files go with the run.
-void ProcessWorkers::TellOfStacks(const std::filesystem::path& file, std::function<void()> done) {
-  constexpr std::size_t kMaxShown = 8 * 1024;
-  const auto text = std::make_shared<Result<std::string>>(std::string());
-  loop_.RunBounded(
-      LeftBehind::kLimit, [text, file] { *text = ReadOrdinary(file, 2 << 20); },
-      [text, done = std::move(done)](bool in_time) {
-        Log(LogLevel::kWarning,
-            !in_time ? "the workers' stacks cannot be read: their disk does not answer"
-            : *text  ? (*text)->substr(0, kMaxShown) + "(--log-dir keeps those of all, and more)"
-                     : text->error().message);
-        done();
-      });
 }
 
 }  // namespace ddprun

@@ -45,6 +45,9 @@ class ProcessWorkers final : public NodeWorkers {
   // For operators, of workers that go on. `done` comes once. Who calls what is returned wants it no
   // more.
   std::function<void()> TakeLiveStacks(const ErrandWish& wish, LiveStacks::Done done);
+  // Keeps what is known of workers that go on in their generation's bundle. `done` comes once,
+  // later: a record for each of them, kDone with the bundle, or why there is none.
+  void KeepLiveEvidence(const ErrandWish& wanted, LiveStacks::Done done);
   // Those of them that have said by which signal they save, and run. A record for each: done, or
   // why not.
   std::vector<ErrandRecord> TellToSave(const ErrandWish& wish);
@@ -66,6 +69,7 @@ class ProcessWorkers final : public NodeWorkers {
   void OnAllGone();
   void EndGeneration();
   void OnTimerExpired(const TimerRequest& request);
+  HangWish WishFor(const std::vector<std::uint32_t>& local_ranks);
   void TellOfStacks(const std::filesystem::path& file, std::function<void()> done);
   void KeepEvidenceOfFailure();
   std::string NotifySocketOfWorker(std::uint32_t local_rank) const;
@@ -87,6 +91,7 @@ class ProcessWorkers final : public NodeWorkers {
   std::uint32_t starts_ = 0;
   std::set<std::uint32_t> refusal_told_;  // Local ranks of this generation.
   HangEvidence hang_evidence_;
+  std::weak_ptr<void> live_evidence_;  // Gone: none is being kept.
   FailureEvidence failure_evidence_;
   LiveStacks live_stacks_;
   std::unique_ptr<TimerWatchdog> watchdog_;  // TORCHELASTIC_ENABLE_FILE_TIMER=1 alone.

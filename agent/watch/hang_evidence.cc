@@ -140,6 +140,14 @@ class HangEvidence::State : public std::enable_shared_from_this<State> {
                                       ? fs::path()
                                       : RankFile(wish_.bundle, worker.rank, "collectives.json")});
     }
+    if (wish_.take_live) {
+      wish_.take_live(std::move(jobs), [weak = weak_from_this(), round = round_] {
+        if (const auto self = weak.lock(); self && self->round_ == round) {
+          self->WaitForDumps({});
+        }
+      });
+      return;
+    }
     taker_.Take(std::move(jobs), limit_,
                 [this](const std::vector<int>& codes) { WaitForDumps(codes); });
   }

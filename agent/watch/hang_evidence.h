@@ -1,6 +1,6 @@
-// What is kept of hung workers before they are killed: their stacks, what torch recorded, what they
-// printed last, and what the kernel knows of the machine; in the generation's bundle where one is
-// kept, else the stacks alone, in each worker's own directory.
+// What is kept of hung workers, before they are killed or where they go on: their stacks, what
+// torch recorded, what they printed last, and what the kernel knows of the machine; in the
+// generation's bundle where one is kept, else the stacks alone, in each worker's own directory.
 //
 //   the directory is made, and torch's recorders of NCCL's collectives are asked for their dumps
 //   -> the children take stacks, at most 8 at a time, in the order given
@@ -42,6 +42,9 @@ struct HangWish {
   std::vector<HungWorker> workers;
   // On the loop: what that rank printed last.
   std::function<std::string(std::uint32_t local_rank)> last_lines;
+  // Where they are to go on: takes their stacks in its place, and leaves them unharmed; the end
+  // comes once, later, unless it is forgotten.
+  std::function<void(std::vector<StackJob> jobs, std::function<void()> done)> take_live = {};
   bool may_abort = true;  // False: nothing would be printed.
   // Ends it, if it still is the process that it was.
   std::function<void(const HungWorker&)> abort;

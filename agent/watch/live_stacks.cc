@@ -69,17 +69,19 @@ void LiveStacks::Begin() {
   Turn& turn = turns_.front();
   std::vector<StackJob> jobs;
   for (const Target& target : turn.targets) {
-    turn.outputs.push_back(
-        std::make_shared<UniqueFd>(::memfd_create("ddprun-stacks", MFD_CLOEXEC)));
-    if (*turn.outputs.back()) {
+    turn.outputs.push_back(target.file.empty() ? std::make_shared<UniqueFd>(
+                                                     ::memfd_create("ddprun-stacks", MFD_CLOEXEC))
+                                               : nullptr);
+    if (!turn.outputs.back() || *turn.outputs.back()) {
       jobs.push_back({.pid = target.pid,
                       .title = "rank " + std::to_string(target.rank) + " (pid " +
                                std::to_string(target.pid) + ")",
-                      .file = {},
+                      .file = target.file,
                       .also = {},
                       .output = turn.outputs.back(),
                       .live = true,
-                      .notify = target.notify});
+                      .notify = target.notify,
+                      .recorder = target.recorder});
     }
   }
   taker_.Take(std::move(jobs), LimitOfOne(turn.targets.size()), [this](const auto&) {
@@ -99,8 +101,8 @@ void LiveStacks::End() {
   for (std::size_t i = 0; i < turn.targets.size(); ++i) {
     const Target& target = turn.targets[i];
     const auto output = i < turn.outputs.size() ? turn.outputs[i] : nullptr;
-    records.push_back(
-        {StacksTime(), target.rank, target.generation, ErrandStream::kStack, TextOf(output, most)});
+    records.push_back({StacksTime(), target.rank, target.generation, ErrandStream::kStack,
+                       target.file.empty() ? TextOf(output, most) : ""});
   }
   loop_.Post([done = turn.done, records = std::move(records)] { done(records); });
 }

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -30,14 +31,17 @@ class LiveStacks {
     pid_t pid = 0;
     std::uint32_t rank = 0;
     std::uint64_t generation = 0;
-    std::string notify = {};  // As a StackJob's.
+    std::string notify = {};  // As a StackJob's, and so are these.
+    std::filesystem::path file = {};
+    std::filesystem::path recorder = {};
   };
   using Done = std::function<void(std::vector<ErrandRecord>)>;
 
   // `program`: StackTaker's.
   LiveStacks(Loop& loop, std::string program);
 
-  // `done` comes once, on the loop, later: a record for each of them. Its turn's number.
+  // `done` comes once, on the loop, later: a record for each of them, without a text where it went
+  // to a file. Its turn's number.
   std::uint64_t Take(std::vector<Target> targets, Done done);
 
   // Nobody wants it any more: what it holds goes on, and the next one has its turn. Nothing where

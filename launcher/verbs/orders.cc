@@ -16,7 +16,10 @@
 namespace ddprun {
 namespace {
 
-constexpr Duration kOrderPatience{15'000};
+// A node's stacks take 40 s at most.
+Duration PatienceWith(ErrandKind kind) {
+  return kind == ErrandKind::kEvidence ? Duration{60'000} : Duration{15'000};
+}
 
 struct OrderAnswers {
   std::set<NodeId> left;
@@ -51,11 +54,12 @@ Result<OrderAnswers> AskAll(const OrderRequest& request) {
   ASSIGN_OR_RETURN(NodesAsked asked, NodesAsked::Find(request.server, request.wish, request.nodes));
   OrderAnswers answers;
   std::vector<TakenPiece> taken;
-  const auto end = std::chrono::steady_clock::now() + kOrderPatience;
+  const Duration patience = PatienceWith(request.wish.kind);
+  const auto end = std::chrono::steady_clock::now() + patience;
   for (bool begun = false; !begun || !answers.left.empty(); begun = true) {
     if (std::chrono::steady_clock::now() > end) {
       for (const NodeId& node : answers.left) {
-        answers.refusals[node] = "it has not answered within " + FormatDuration(kOrderPatience);
+        answers.refusals[node] = "it has not answered within " + FormatDuration(patience);
       }
       break;
     }
@@ -80,32 +84,43 @@ std::string RanksOf(std::vector<std::uint32_t> ranks) {
   return (ranks.size() == 1 ? "rank " : "ranks ") + RankSpansText(ranks);
 }
 
-std::string OrderText(const OrderAnswers& answers, bool save) {
+std::string OrderText(const OrderAnswers& answers, ErrandKind kind) {
   std::string text;
-  if (!save) {
+  if (kind == ErrandKind::kStopSoon) {
     text = std::to_string(answers.nodes.size()) +
            (answers.nodes.size() == 1 ? " node saves and ends" : " nodes save and end") +
            "; exit code 75 where every worker has saved\n";
   }
   for (const auto& [what, ranks] : answers.done) {
-    text += save ? "told to save (" + what + "): " + RanksOf(ranks) + "\n" : "";
+    text += kind == ErrandKind::kSave ? "told to save (" + what + "): " + RanksOf(ranks) + "\n"
+            : kind == ErrandKind::kEvidence ? "kept in " + what + ": " + RanksOf(ranks) + "\n"
+                                            : "";
   }
   return text;
 }
 
-std::string OrderJson(const OrderAnswers& answers, bool save) {
+OrderedJson ListOf(const std::map<std::string, std::vector<std::uint32_t>>& told,
+                   const char* word) {
+  OrderedJson list = OrderedJson::array();
+  for (const auto& [text, ranks] : told) {
+    list.push_back({{"ranks", ranks}, {word, text}});
+  }
+  return list;
+}
+
+std::string OrderJson(const OrderAnswers& answers, ErrandKind kind) {
   OrderedJson json;
   std::vector<std::uint32_t> told;
   for (const auto& [what, ranks] : answers.done) {
     told.insert(told.end(), ranks.begin(), ranks.end());
   }
   std::ranges::sort(told);
-  if (save) {
+  if (kind == ErrandKind::kSave) {
     json["told"] = told;
-    json["not_told"] = OrderedJson::array();
-    for (const auto& [why, ranks] : answers.not_done) {
-      json["not_told"].push_back({{"ranks", ranks}, {"why", why}});
-    }
+    json["not_told"] = ListOf(answers.not_done, "why");
+  } else if (kind == ErrandKind::kEvidence) {
+    json["kept"] = ListOf(answers.done, "directory");
+    json["not_kept"] = ListOf(answers.not_done, "why");
   }
   json["nodes"] = answers.nodes;
   json["refused"] = OrderedJson::object();
@@ -118,8 +133,10 @@ std::string OrderJson(const OrderAnswers& answers, bool save) {
 }  // namespace
 
 int GiveOrder(const OrderRequest& request) {
-  const bool save = request.wish.kind == ErrandKind::kSave;
-  const char* const verb = save ? "save" : "stop";
+  const ErrandKind kind = request.wish.kind;
+  const char* const verb = kind == ErrandKind::kSave       ? "save"
+                           : kind == ErrandKind::kEvidence ? "stacks"
+                                                           : "stop";
   const auto complain = [&](const std::string& text) {
     std::fprintf(stderr, "ddprun %s: %s\n", verb, Printable(text).c_str());
   };
@@ -138,7 +155,7 @@ int GiveOrder(const OrderRequest& request) {
   if (nothing) {
     complain("no worker of this run is running where it was asked");
   }
-  const std::string text = request.json ? OrderJson(*answers, save) : OrderText(*answers, save);
+  const std::string text = request.json ? OrderJson(*answers, kind) : OrderText(*answers, kind);
   const bool printed = std::fputs(Printable(text).c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
   return printed && answers->whole() && !nothing ? kExitOk : 1;
 }

@@ -1,5 +1,5 @@
-// `ddprun save` and `ddprun stop --soon`: what all nodes of a run are to do now, each told by
-// itself.
+// `ddprun save`, `ddprun stop --soon` and `ddprun stacks --keep`: what all nodes of a run are to do
+// now, each told by itself.
 #pragma once
 
 #include <string>

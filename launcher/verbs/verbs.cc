@@ -95,6 +95,10 @@ Result<VerbRequest> ReadStacks(const std::vector<std::string>& args, const GetEn
   AddServerFlags(line.app, run.server);
   which.Add(line.app);
   line.app.add_flag("--all", run.whole, "All that is known of each rank (so with --rank)");
+  bool keep = false;
+  line.app.add_flag("--keep", keep,
+                    "Into the evidence of the run's generation, with what torch recorded, last "
+                    "lines and machines; says where. The workers go on");
   StacksRequest request;
   std::string limit = "10s";
   line.app.add_option("--limit", limit, "Of PIDs: time for gdb or py-spy (default 10s)");
@@ -117,7 +121,14 @@ Result<VerbRequest> ReadStacks(const std::vector<std::string>& args, const GetEn
     RETURN_IF_ERROR(which.Read(line, run.wish, run.nodes, run.json));
     run.whole = run.whole || !run.wish.ranks.empty();
     TakeServer(line, get_env, run.server);
+    if (keep) {
+      run.wish.kind = ErrandKind::kEvidence;
+      return VerbRequest(OrderRequest{std::move(run.server), run.wish, run.nodes, run.json});
+    }
     return VerbRequest(std::move(run));
+  }
+  if (keep) {
+    return Invalid("--keep is of a run's workers, not of processes", line.rest.front());
   }
   ASSIGN_OR_RETURN(request.limit, ParseDuration("--limit", limit));
   for (const std::string& word : line.rest) {
@@ -135,7 +146,7 @@ Result<VerbRequest> ReadStacks(const std::vector<std::string>& args, const GetEn
 // Of processes no variable counts: an agent asks so, whatever its environment has.
 Result<VerbRequest> ParseStacks(const std::vector<std::string>& args, const GetEnv& get_env) {
   Result<VerbRequest> read = ReadStacks(args, [](const std::string&) { return std::nullopt; });
-  return read && std::holds_alternative<RunStacksRequest>(*read) ? ReadStacks(args, get_env) : read;
+  return read && !std::holds_alternative<StacksRequest>(*read) ? ReadStacks(args, get_env) : read;
 }
 
 Result<VerbRequest> ParseLogs(const std::vector<std::string>& args, const GetEnv& get_env) {

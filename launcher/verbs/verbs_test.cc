@@ -210,6 +210,10 @@ TEST(Verbs, ReportTakesDirectoriesAndAFile) {
 TEST(Verbs, SaveAndStopSoonAreOrders) {
   EXPECT_EQ(std::get<OrderRequest>(*Parsed({"save", "--rank=1"})).wish.kind, ErrandKind::kSave);
   EXPECT_EQ(std::get<OrderRequest>(*Parsed({"stop", "--soon"})).wish.kind, ErrandKind::kStopSoon);
+  const auto kept = std::get<OrderRequest>(*Parsed({"stacks", "--keep", "--rank=3"}));
+  EXPECT_EQ(kept.wish.kind, ErrandKind::kEvidence);
+  EXPECT_TRUE(Wants(kept.wish, 3) && !Wants(kept.wish, 2));
+  EXPECT_NE(Problem({"stacks", "--keep", "12"}).find("not of processes"), std::string::npos);
   EXPECT_TRUE(std::holds_alternative<ControlWish>(*Parsed({"stop"})));
   EXPECT_NE(Problem({"save", "now"}).find("no further argument"), std::string::npos);
 }

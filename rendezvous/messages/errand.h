@@ -37,6 +37,7 @@ enum class ErrandKind {
   kStacks,    // Where their threads stand.
   kSave,      // Tells workers to save, by the signal that they have said.
   kStopSoon,  // Tells a node to save and end, with "start me again".
+  kEvidence,  // Keeps what is known of workers that go on, in their generation's bundle.
 };
 
 struct RankSpan {

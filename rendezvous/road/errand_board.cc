@@ -1,6 +1,7 @@
 #include "rendezvous/road/errand_board.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace ddprun {
 namespace {
@@ -127,13 +128,32 @@ Result<void> ErrandBoard::Begin(const Asking& asking, const std::vector<NodeId>&
   return {};
 }
 
+Result<void> ErrandBoard::Send(const RunId& run_id, const ErrandWish& wish,
+                               const std::vector<NodeId>& members, Time now) {
+  Asking asking{.run_id = run_id, .token = {}, .wish = wish, .nodes = {}, .taken = {}};
+  for (asking.ask = std::numeric_limits<std::uint64_t>::max(); Knows(asking.ask);) {
+    --asking.ask;
+  }
+  RETURN_IF_ERROR(Begin(asking, members, now));
+  Ask& ask = asks_.at(asking.ask);
+  ask.own = true;
+  ask.heard = now;
+  ask.answer_by = now + kOfOwn;
+  Arm(now);
+  return {};
+}
+
+bool ErrandBoard::asked() const {
+  return !std::ranges::all_of(asks_, [](const auto& ask) { return ask.second.own; });
+}
+
 Result<void> ErrandBoard::OnAsk(const Asking& asking, const std::vector<NodeId>& members,
                                 Time now) {
   if (asking.call == 1 && !asks_.contains(asking.ask)) {
     RETURN_IF_ERROR(Begin(asking, members, now));
   }
   const auto found = asks_.find(asking.ask);
-  if (found == asks_.end()) {
+  if (found == asks_.end() || found->second.own) {
     return Error{ErrorKind::kNotFound,
                  "this server does not know what was asked: nobody wanted to know more for " +
                      FormatDuration(kCallerGone) + ", or another server has taken its place"};
@@ -178,9 +198,16 @@ void ErrandBoard::Take(Ask& ask, const TakenPiece& taken) {
 
 void ErrandBoard::Put(Ask& ask, const NodeId& node, Given& given, ErrandPiece piece) {
   const bool last = piece.last;
-  given.piece = std::move(piece);
-  if (!std::exchange(given.ready, true)) {
-    ask.ready.push_back(node);
+  if (ask.own) {
+    given.taken = piece.number;
+    ask.left -= last ? 1 : 0;
+    const Place place{ask.run_id, node};
+    Change(place, ways_.at(place));
+  } else {
+    given.piece = std::move(piece);
+    if (!std::exchange(given.ready, true)) {
+      ask.ready.push_back(node);
+    }
   }
   if (last) {
     End(ask, node, given);
@@ -273,7 +300,8 @@ bool ErrandBoard::HasRoad(const Ask& ask, const NodeId& node, const Given& given
 void ErrandBoard::OnTime(Time now) {
   std::vector<std::uint64_t> gone;
   for (auto& [number, ask] : asks_) {
-    if (!ask.open && now >= ask.heard + kCallerGone) {
+    if (ask.own ? ask.left == 0 || now >= ask.answer_by
+                : !ask.open && now >= ask.heard + kCallerGone) {
       gone.push_back(number);
       continue;
     }

@@ -28,6 +28,7 @@ class ErrandBoard {
 
   static constexpr Duration kNoRoad{5'000};       // A node without a call.
   static constexpr Duration kCallerGone{10'000};  // An operator without one.
+  static constexpr Duration kOfOwn{60'000};
 
   using Place = std::pair<RunId, NodeId>;
 
@@ -41,12 +42,18 @@ class ErrandBoard {
   // open no more.
   std::optional<RoadReply> ReplyTo(const Place& place, std::uint64_t edition, Time now);
 
+  // ---- Its owner ----
+  // Of so many members, by nobody who waits: what they send is taken and dropped, and the errand is
+  // over after kOfOwn. kRefused: as of OnAsk.
+  Result<void> Send(const RunId& run_id, const ErrandWish& wish, const std::vector<NodeId>& members,
+                    Time now);
+
   // ---- Operators ----
   // kRefused: too many, or too much; kNotFound: it is no first call, and not known. `members`: whom
   // a first one concerns.
   Result<void> OnAsk(const Asking& asking, const std::vector<NodeId>& members, Time now);
   void OnAskGone(std::uint64_t ask);
-  bool asked() const { return !asks_.empty(); }  // By anybody.
+  bool asked() const;  // By an operator.
   bool Knows(std::uint64_t ask) const { return asks_.contains(ask); }
   // What is not told yet, if there is anything or it is time for an answer. With the last of it all
   // is forgotten.
@@ -89,6 +96,7 @@ class ErrandBoard {
     std::uint64_t call = 0;
     bool open = false;  // A call of its operator waits: who waits is not gone.
     bool told_who = false;
+    bool own = false;  // Nobody waits.
     Time heard;
     Time answer_by;
   };

@@ -204,5 +204,38 @@ TEST_F(Board, ARunThatIsForgottenLeavesNothing) {
   EXPECT_FALSE(board.ReplyTo({"run", "n0"}, 0, At(0s)));
 }
 
+// What a server itself sends is carried like any errand, and holds nobody's answer, nor the server.
+TEST_F(Board, WhatTheOwnerSendsIsTakenAndDropped) {
+  const RoadReply nothing = Parks("n0", 0, At(0s));
+  Parks("n1", 0, At(0s));
+  ASSERT_TRUE(board.Send("run", {.kind = ErrandKind::kEvidence}, {"n0", "n1"}, At(0s)));
+  EXPECT_FALSE(board.asked());
+  const RoadReply given = Parks("n0", nothing.edition, At(1s));
+  ASSERT_EQ(given.errands.size(), 1u);
+  EXPECT_EQ(given.errands[0].wish.kind, ErrandKind::kEvidence);
+
+  const RoadReply taken = Brings("n0", {101, 1, "one", false}, At(1s));
+  ASSERT_EQ(taken.errands.size(), 1u);
+  EXPECT_EQ(taken.errands[0].taken, 1u);
+  EXPECT_TRUE(Brings("n0", {101, 2, "two", true}, At(1s)).errands.empty());
+  // Whoever guesses its number is nobody's operator.
+  EXPECT_FALSE(board.OnAsk({"run", ~std::uint64_t{0}, 2, "", {}, {}, {}}, {}, At(1s)));
+
+  Brings("n1", {102, 1, "", true}, At(2s));
+  board.OnTime(At(3s));
+  EXPECT_FALSE(board.NextWake());
+}
+
+TEST_F(Board, WhatTheOwnerSendsIsForgottenInTime) {
+  Parks("n0", 0, At(0s));
+  ASSERT_TRUE(board.Send("run", {.kind = ErrandKind::kEvidence}, {"n0"}, At(0s)));
+  EXPECT_EQ(Parks("n0", 0, At(58s)).errands.size(), 1u);
+  board.OnTime(At(59s));
+  EXPECT_EQ(Parks("n0", 0, At(59s)).errands.size(), 1u);
+  board.OnTime(At(60s));
+  EXPECT_FALSE(board.NextWake());
+  EXPECT_TRUE(Parks("n0", 0, At(61s)).errands.empty());
+}
+
 }  // namespace
 }  // namespace ddprun

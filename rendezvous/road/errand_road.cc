@@ -1,6 +1,7 @@
 #include "rendezvous/road/errand_road.h"
 
 #include "common/check.h"
+#include "common/log.h"
 
 namespace ddprun {
 
@@ -41,6 +42,15 @@ void ErrandRoad::OnAsk(const Asking& asking, const std::vector<NodeId>& members,
   ask_keys_[pending->key()] = asking.ask;
   parked = std::move(pending);
   AnswerAsk(asking.ask);
+  AnswerAll();
+}
+
+void ErrandRoad::Send(const RunId& run_id, const ErrandWish& wish,
+                      const std::vector<NodeId>& members) {
+  if (const Result<void> sent = board_.Send(run_id, wish, members, loop_.Now()); !sent) {
+    Log(LogLevel::kDebug,
+        "run '" + run_id + "': no errand of this server's: " + sent.error().message);
+  }
   AnswerAll();
 }
 

@@ -27,10 +27,12 @@ class ErrandRoad {
   // Of somebody who may. `members`: of its run, those that it concerns.
   void OnAsk(const Asking& asking, const std::vector<NodeId>& members,
              std::shared_ptr<PendingAsk> pending);
+  // To these of its nodes, by its owner: nobody hears what comes of it.
+  void Send(const RunId& run_id, const ErrandWish& wish, const std::vector<NodeId>& members);
   // A call's client is gone.
   void OnGone(const void* key);
 
-  // Whether somebody has asked, and was not told all of it.
+  // Whether an operator has asked, and was not told all of it.
   bool asked() const { return board_.asked(); }
 
   void ForgetRun(const RunId& run_id);

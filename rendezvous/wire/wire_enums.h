@@ -69,11 +69,12 @@ inline constexpr Names<NoticeLevel, v1::NoticeLevel, 3> kNoticeLevel{{
     {NoticeLevel::kInfo, v1::NOTICE_LEVEL_INFO},
     {NoticeLevel::kWarning, v1::NOTICE_LEVEL_WARNING},
 }};
-inline constexpr Names<ErrandKind, v1::ErrandKind, 4> kErrandKind{{
+inline constexpr Names<ErrandKind, v1::ErrandKind, 5> kErrandKind{{
     {ErrandKind::kLogs, v1::ERRAND_KIND_LOGS},
     {ErrandKind::kStacks, v1::ERRAND_KIND_STACKS},
     {ErrandKind::kSave, v1::ERRAND_KIND_SAVE},
     {ErrandKind::kStopSoon, v1::ERRAND_KIND_STOP_SOON},
+    {ErrandKind::kEvidence, v1::ERRAND_KIND_EVIDENCE},
 }};
 inline constexpr Names<ControlVerb, v1::ControlVerb, 2> kControlVerb{{
     {ControlVerb::kDrain, v1::CONTROL_VERB_DRAIN},
