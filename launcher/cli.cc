@@ -325,13 +325,20 @@ Result<CommandLine> Understand(CLI::App& app, RawFlags& raw, const std::vector<s
   return resolved;
 }
 
+// `program`: of who takes none on its own line; empty: it is what follows the flags.
 Result<CommandLine> ParseLaunch(const std::vector<std::string>& args, const GetEnv& get_env,
-                                const std::string& name) {
+                                const std::string& name, const std::string& program = "") {
   CLI::App app{"Starts and supervises distributed training", name};
   app.set_help_flag();
   RawFlags raw;
   AddFlags(app, raw);
   ASSIGN_OR_RETURN(SplitLine line, SplitFlags(app, args));
+  if (!program.empty() && !line.rest.empty()) {
+    return Invalid("ddprun check takes no program", line.rest.front());
+  }
+  if (!program.empty()) {
+    line.rest = {program};
+  }
   const std::vector<Setting> environment = SettingsFromEnvironment(app, get_env);
   const std::vector<Setting> here = LayOver({environment, line.settings});
   const Result<std::vector<Setting>> file = SettingsFromFile(app, ValueOf(here, "config"));
@@ -351,11 +358,15 @@ Result<CommandLine> ParseLaunch(const std::vector<std::string>& args, const GetE
 
 Result<CommandLine> ParseCheckLine(const std::vector<std::string>& args, const GetEnv& get_env) {
   ASSIGN_OR_RETURN(
-      CheckLine check, ParseCheck(args, [&](const auto& others) -> Result<LaunchConfig> {
-        ASSIGN_OR_RETURN(CommandLine line, ParseLaunch(others, get_env, "ddprun"));
+      CheckLine check,
+      ParseCheck(args, [&](const auto& others, const auto& program) -> Result<LaunchConfig> {
+        ASSIGN_OR_RETURN(CommandLine line, ParseLaunch(others, get_env, "ddprun", program));
         auto* const config = std::get_if<LaunchConfig>(&line);
-        return config != nullptr ? Result<LaunchConfig>(std::move(*config))
-                                 : Error{ErrorKind::kInvalid, "it prints nothing else"};
+        return config != nullptr
+                   ? Result<LaunchConfig>(std::move(*config))
+                   : Error{ErrorKind::kInvalid,
+                           "ddprun check looks at machines, and prints nothing else: --version, "
+                           "--print-completion and the like are ddprun's own (ddprun --help)"};
       }));
   return CommandLine(std::move(check));
 }

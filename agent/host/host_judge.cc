@@ -336,6 +336,12 @@ void HostJudge::JudgeKernel(const HostReadings& readings, HostView& view) {
   }
   std::size_t up = 0;
   std::string down;
+  if (were_up_.size() > kMostLinks) {
+    std::erase_if(were_up_, [&](const std::string& name) {
+      return std::ranges::find(readings.kernel.links, name, &LinkReading::name) ==
+             readings.kernel.links.end();
+    });
+  }
   for (const LinkReading& link : readings.kernel.links) {
     view.samples.push_back({"ddprun_node_link_up", {{"link", link.name}}, link.up ? 1.0 : 0.0});
     if (link.up) {

@@ -61,6 +61,8 @@ bool IsProgramsXid(std::uint64_t xid);
 
 class HostJudge {
  public:
+  static constexpr std::size_t kMostLinks = 256;  // That are remembered as having been up.
+
   // What comes and goes counts once it was so `steady` times in a row, either way.
   explicit HostJudge(int steady) : steady_(steady) {}
 
@@ -77,7 +79,7 @@ class HostJudge {
   };
   const int steady_;
   std::map<std::string, Streak> streaks_;
-  std::set<std::string> were_up_;  // Links.
+  std::set<std::string> were_up_;  // Links; those of containers come and go.
 };
 
 }  // namespace ddprun

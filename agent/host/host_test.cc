@@ -132,6 +132,18 @@ TEST(HostJudge, ALinkThatIsLostIsBadAndOneThatNeverWasIsNot) {
   EXPECT_TRUE(FactOf(judge.Judge(readings), "link.mlx5_0/1").bad);
 }
 
+TEST(HostJudge, LinksThatComeAndGoPushNoOtherOut) {
+  HostJudge judge(3);
+  HostReadings readings;
+  for (int i = 0; i < 1'000; ++i) {
+    readings.kernel.links = {{"eth0", true, "up", false},
+                             {"veth" + std::to_string(i), true, "up", false}};
+    judge.Judge(readings);
+  }
+  readings.kernel.links = {{"eth0", false, "no carrier", false}};
+  EXPECT_TRUE(FactOf(judge.Judge(readings), "link.eth0").bad);
+}
+
 // A server refuses names that cannot be printed, and with them the node.
 TEST(HostJudge, NamesOfDevicesArePlain) {
   HostReadings readings;

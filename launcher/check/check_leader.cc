@@ -11,7 +11,6 @@ namespace {
 
 constexpr auto kNumberLimit = std::chrono::milliseconds(500);  // A node says it at once.
 constexpr auto kWordLimit = std::chrono::seconds(2);
-constexpr auto kRoundLimit = std::chrono::seconds(30);
 constexpr std::size_t kMostOthers = 8;
 constexpr std::size_t kMostMeasuredAgain = 16;
 constexpr std::size_t kMostFacts = 256;
@@ -42,10 +41,11 @@ Result<CheckNodes> HearAll(int listener, const CheckLead& lead) {
       continue;  // A stranger.
     }
     const auto told = ReceiveJson(socket->get(), CheckClock::now() + kWordLimit);
-    const std::size_t rank = told ? told->json.value("rank", lead.nodes) : lead.nodes;
+    const std::size_t rank = told ? ValueOr(told->json, "rank", lead.nodes) : lead.nodes;
     if (rank < lead.nodes) {
       nodes[rank] = {std::move(*socket),
-                     {told->json.value("address", ""), told->json.value("port", std::uint16_t{0})},
+                     {ValueOr(told->json, "address", std::string()),
+                      ValueOr(told->json, "port", std::uint16_t{0})},
                      NodeFromJson(told->json)};
     }
   }
@@ -62,9 +62,9 @@ bool Tell(NodeOnLine& node, const nlohmann::json& what, CheckTime deadline) {
 }
 
 // Whoever answers no more is asked nothing else, and the results of its pairs say so.
-void HaveMeet(CheckNodes& nodes, const std::vector<NodePair>& pairs,
+void HaveMeet(CheckNodes& nodes, const std::vector<NodePair>& pairs, std::chrono::seconds limit,
               std::vector<PairResult>& results) {
-  const CheckTime deadline = CheckClock::now() + kRoundLimit;
+  const CheckTime deadline = CheckClock::now() + limit;
   std::vector<PairResult> round;
   for (const auto& [first, second] : pairs) {
     PairResult result{.nodes = {first, second}};
@@ -90,22 +90,22 @@ void HaveMeet(CheckNodes& nodes, const std::vector<NodePair>& pairs,
         continue;
       }
       const nlohmann::json& told = message->json;
-      const double received = told.value("received", 0.0);
+      const double received = ValueOr(told, "received", 0.0);
       (rank == pair.first ? result.back : result.there) = received;
-      result.latency = rank == pair.first ? told.value("latency", 0.0) : result.latency;
-      result.error = told.value("error", "");
+      result.latency = rank == pair.first ? ValueOr(told, "latency", 0.0) : result.latency;
+      result.error = ValueOr(told, "error", std::string());
     }
   }
   std::ranges::move(round, std::back_inserter(results));
 }
 
 // What looks slow is measured once more, alone: others may have been in its way.
-void MeasureAgain(CheckNodes& nodes, Checked& checked) {
+void MeasureAgain(CheckNodes& nodes, std::chrono::seconds limit, Checked& checked) {
   std::vector<NodePair> suspects = Suspects(checked.slow, checked.pairs);
   suspects.resize(std::min(suspects.size(), kMostMeasuredAgain));
   for (const NodePair& pair : suspects) {
     std::vector<PairResult> again;
-    HaveMeet(nodes, {pair}, again);
+    HaveMeet(nodes, {pair}, limit, again);
     for (PairResult& result : checked.pairs) {
       if (result.nodes == pair && again.front().Rate() > result.Rate()) {
         again.front().latency = result.error.empty()
@@ -148,14 +148,18 @@ nlohmann::json ToJson(const CheckedNode& node) {
 
 CheckedNode NodeFromJson(const nlohmann::json& json) {
   CheckedNode node;
-  node.host = json.value("host", "");
-  node.refuses = json.value("refuses", "");
-  node.asked = json.value("asked", false);
-  node.node_check = json.value("check", "");
-  for (const nlohmann::json& fact : json.value("facts", nlohmann::json::array())) {
-    if (fact.is_object()) {
-      node.facts.push_back(
-          {fact.value("name", ""), fact.value("value", ""), fact.value("bad", false)});
+  node.host = ValueOr(json, "host", std::string());
+  node.refuses = ValueOr(json, "refuses", std::string());
+  node.asked = ValueOr(json, "asked", false);
+  node.node_check = ValueOr(json, "check", std::string());
+  const auto facts = json.find("facts");
+  if (facts == json.end() || !facts->is_array()) {
+    return node;
+  }
+  for (const nlohmann::json& fact : *facts) {
+    if (fact.is_object() && node.facts.size() < kMostFacts) {
+      node.facts.push_back({ValueOr(fact, "name", std::string()),
+                            ValueOr(fact, "value", std::string()), ValueOr(fact, "bad", false)});
     }
   }
   return node;
@@ -170,10 +174,10 @@ Result<Checked> LeadCheck(int listener, const CheckLead& lead) {
   NameThem(checked.nodes);
   if (lead.pairs) {
     for (const std::vector<NodePair>& round : Rounds(lead.nodes, kMostOthers)) {
-      HaveMeet(nodes, round, checked.pairs);
+      HaveMeet(nodes, round, lead.round, checked.pairs);
     }
     checked.slow = FindSlow(lead.nodes, checked.pairs);
-    MeasureAgain(nodes, checked);
+    MeasureAgain(nodes, lead.round, checked);
   }
   for (auto& [rank, node] : nodes) {
     (void)SendJson(node.socket.get(), {{"do", "end"}, {"bad", checked.Bad()}},

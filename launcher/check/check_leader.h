@@ -12,7 +12,8 @@ struct CheckLead {
   std::size_t nodes = 1;
   std::string number;  // Who does not know it is no node of this check.
   bool pairs = true;
-  std::chrono::seconds patience{60};  // For a node's facts.
+  std::chrono::seconds patience{60};  // For a node's facts,
+  std::chrono::seconds round{30};     // and for those that meet at one time.
 };
 
 // On a thread of its own. An error: a node has not answered.

@@ -81,9 +81,7 @@ CheckWorkerRequest ParseCheckWorker(const std::vector<std::string>& args) {
   return request;
 }
 
-Result<CheckLine> ParseCheck(
-    const std::vector<std::string>& args,
-    const std::function<Result<LaunchConfig>(const std::vector<std::string>&)>& launch) {
+Result<CheckLine> ParseCheck(const std::vector<std::string>& args, const ParseItsLaunch& launch) {
   if (!args.empty() && args.front() == kWorkerFlag) {
     return CheckLine(ParseCheckWorker(args));
   }
@@ -91,7 +89,10 @@ Result<CheckLine> ParseCheck(
   std::vector<std::string> others;
   for (std::size_t i = 0; i < args.size(); ++i) {
     std::string format;
-    const bool follows = (args[i] == "-o" || args[i] == "--output") && i + 1 < args.size();
+    const bool follows = args[i] == "-o" || args[i] == "--output";
+    if (follows && i + 1 == args.size()) {
+      return Error{ErrorKind::kInvalid, "option " + args[i] + " needs a value"};
+    }
     if (follows || TakeValue(args[i], "--output", format)) {
       format = follows ? args[++i] : format;
       if (format != "text" && format != "json") {
@@ -106,12 +107,7 @@ Result<CheckLine> ParseCheck(
       others.push_back(args[i]);
     }
   }
-  others.push_back("--");
-  others.push_back(OwnProgram());
-  ASSIGN_OR_RETURN(request.launch, launch(others));
-  if (!request.launch.args.empty()) {
-    return Invalid("ddprun check takes no program", request.launch.program);
-  }
+  ASSIGN_OR_RETURN(request.launch, launch(others, OwnProgram()));
   BecomeWorker(request.launch, request);
   return CheckLine(std::move(request));
 }

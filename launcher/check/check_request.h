@@ -34,9 +34,11 @@ using CheckLine = std::variant<CheckRequest, CheckWorkerRequest, CheckHelp>;
 
 CheckWorkerRequest ParseCheckWorker(const std::vector<std::string>& args);
 
-// `args`: after the verb. `launch` understands a launch's flags and program.
-Result<CheckLine> ParseCheck(
-    const std::vector<std::string>& args,
-    const std::function<Result<LaunchConfig>(const std::vector<std::string>&)>& launch);
+// Understands a launch's flags, with that program.
+using ParseItsLaunch = std::function<Result<LaunchConfig>(const std::vector<std::string>& flags,
+                                                          const std::string& program)>;
+
+// `args`: after the verb.
+Result<CheckLine> ParseCheck(const std::vector<std::string>& args, const ParseItsLaunch& launch);
 
 }  // namespace ddprun

@@ -3,8 +3,11 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "common/endpoint.h"
 #include "common/files.h"
@@ -20,6 +23,25 @@ inline constexpr std::size_t kMostCheckLine = std::size_t{64} << 10;
 struct CheckMessage {
   nlohmann::json json;  // An object.
 };
+
+// What is at that key, if it is of this kind. Who knows a check's number may still say anything.
+template <class Value>
+Value ValueOr(const nlohmann::json& object, const char* key, Value otherwise) {
+  const auto found = object.find(key);
+  if (found == object.end()) {
+    return otherwise;
+  }
+  if constexpr (std::is_same_v<Value, bool>) {
+    return found->is_boolean() ? found->get<bool>() : otherwise;
+  } else if constexpr (std::is_floating_point_v<Value>) {
+    return found->is_number() ? found->get<Value>() : otherwise;
+  } else if constexpr (std::is_unsigned_v<Value>) {
+    const auto number = found->is_number_unsigned() ? found->get<std::uint64_t>() : otherwise;
+    return number <= std::numeric_limits<Value>::max() ? static_cast<Value>(number) : otherwise;
+  } else {
+    return found->is_string() ? found->get<std::string>() : otherwise;
+  }
+}
 
 // Numbers alone: who has a name looks it up.
 Result<UniqueFd> ListenOn(const std::string& address, std::uint16_t& port);

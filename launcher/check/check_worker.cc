@@ -119,11 +119,12 @@ Result<bool> DoAsTold(const WorkerPlace& place, const CheckedNode& node, const s
     ASSIGN_OR_RETURN(const CheckMessage message,
                      ReceiveJson(socket.get(), CheckClock::now() + std::chrono::hours(1)));
     const nlohmann::json& wish = message.json;
-    const std::string what = wish.value("do", "");
+    const std::string what = ValueOr(wish, "do", std::string());
     if (what == "end") {
-      return wish.value("bad", false);
+      return ValueOr(wish, "bad", false);
     }
-    const Endpoint other{wish.value("host", ""), wish.value("port", std::uint16_t{0})};
+    const Endpoint other{ValueOr(wish, "host", std::string()),
+                         ValueOr(wish, "port", std::uint16_t{0})};
     RETURN_IF_ERROR(SendJson(
         socket.get(),
         AnswerOf(what == "serve" ? ServePair(listener.get(), number) : CallPair(other, number)),

@@ -25,7 +25,8 @@ double SecondsSince(CheckTime begin) {
   return std::chrono::duration<double>(CheckClock::now() - begin).count();
 }
 
-// Of a slow link too: what has not come within the time does not count.
+// Of a slow link too: what has not come within the time does not count, and an end that was tired
+// of waiting resets what is still on its way.
 Result<double> SendAndCount(int socket) {
   std::vector<char> out(kPiece, 'x');
   std::vector<char> in(kPiece);
@@ -49,7 +50,7 @@ Result<double> SendAndCount(int socket) {
     }
     if ((wait.revents & (POLLIN | POLLHUP | POLLERR)) != 0) {
       const ssize_t got = ::recv(socket, in.data(), in.size(), 0);
-      if (got == 0) {
+      if (got == 0 || (got < 0 && errno == ECONNRESET && bytes > 0)) {
         break;
       }
       if (got < 0 && errno != EAGAIN && errno != EINTR) {

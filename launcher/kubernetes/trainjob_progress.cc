@@ -66,10 +66,15 @@ void TrainJobProgress::Post(const TrainJobStatus& status) {
   posted_ = loop_.Now();
   loop_.RunBounded(
       kPostLimit + kBetweenLooks, WorkOf(status, kPostLimit), [this, status](bool in_time) {
-        OnPosted(status, in_time ? hand_->failure
+        OnPosted(status, in_time ? Failure()
                                  : "no answer of " + server_.url +
                                        ", of its name, or of the disk that has its token, in time");
       });
+}
+
+std::string TrainJobProgress::Failure() const {
+  const std::lock_guard lock(hand_->mutex);
+  return hand_->failure;
 }
 
 void TrainJobProgress::OnPosted(const TrainJobStatus& status, const std::string& failure) {
@@ -90,7 +95,7 @@ void TrainJobProgress::Finish() {
     return;
   }
   const bool in_time = FinishesWithin(kLastPostLimit, WorkOf(*status, kLastPostLimit));
-  OnPosted(*status, in_time ? hand_->failure : "no answer of " + server_.url + " in time");
+  OnPosted(*status, in_time ? Failure() : "no answer of " + server_.url + " in time");
 }
 
 }  // namespace ddprun

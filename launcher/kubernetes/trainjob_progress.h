@@ -40,6 +40,7 @@ class TrainJobProgress {
   void LookAgain();
   std::optional<TrainJobStatus> News();
   void Post(const TrainJobStatus& status);
+  std::string Failure() const;
   void OnPosted(const TrainJobStatus& status, const std::string& failure);
   std::function<void()> WorkOf(const TrainJobStatus& status, Duration limit) const;
 
