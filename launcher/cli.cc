@@ -325,7 +325,6 @@ Result<CommandLine> Understand(CLI::App& app, RawFlags& raw, const std::vector<s
   return resolved;
 }
 
-// `program`: of who takes none on its own line; empty: it is what follows the flags.
 Result<CommandLine> ParseLaunch(const std::vector<std::string>& args, const GetEnv& get_env,
                                 const std::string& name, const std::string& program = "") {
   CLI::App app{"Starts and supervises distributed training", name};
@@ -333,14 +332,11 @@ Result<CommandLine> ParseLaunch(const std::vector<std::string>& args, const GetE
   RawFlags raw;
   AddFlags(app, raw);
   ASSIGN_OR_RETURN(SplitLine line, SplitFlags(app, args));
-  if (!program.empty() && !line.rest.empty()) {
-    return Invalid("ddprun check takes no program", line.rest.front());
-  }
   if (!program.empty()) {
+    RETURN_IF_ERROR(TakesNoProgram(line.rest));
     line.rest = {program};
   }
-  const std::vector<Setting> environment = SettingsFromEnvironment(app, get_env);
-  const std::vector<Setting> here = LayOver({environment, line.settings});
+  const auto here = LayOver({SettingsFromEnvironment(app, get_env), line.settings});
   const Result<std::vector<Setting>> file = SettingsFromFile(app, ValueOf(here, "config"));
   if (!file) {
     return Error{file.error().kind, WithOrigins(file.error().message, here)};
@@ -357,17 +353,12 @@ Result<CommandLine> ParseLaunch(const std::vector<std::string>& args, const GetE
 }
 
 Result<CommandLine> ParseCheckLine(const std::vector<std::string>& args, const GetEnv& get_env) {
-  ASSIGN_OR_RETURN(
-      CheckLine check,
-      ParseCheck(args, [&](const auto& others, const auto& program) -> Result<LaunchConfig> {
-        ASSIGN_OR_RETURN(CommandLine line, ParseLaunch(others, get_env, "ddprun", program));
-        auto* const config = std::get_if<LaunchConfig>(&line);
-        return config != nullptr
-                   ? Result<LaunchConfig>(std::move(*config))
-                   : Error{ErrorKind::kInvalid,
-                           "ddprun check looks at machines, and prints nothing else: --version, "
-                           "--print-completion and the like are ddprun's own (ddprun --help)"};
-      }));
+  const auto launch = [&](const auto& flags, const auto& program) -> Result<LaunchConfig> {
+    ASSIGN_OR_RETURN(CommandLine line, ParseLaunch(flags, get_env, "ddprun", program));
+    auto* const config = std::get_if<LaunchConfig>(&line);
+    return config != nullptr ? Result<LaunchConfig>(std::move(*config)) : PrintsNothingElse();
+  };
+  ASSIGN_OR_RETURN(CheckLine check, ParseCheck(args, launch));
   return CommandLine(std::move(check));
 }
 

@@ -81,6 +81,19 @@ CheckWorkerRequest ParseCheckWorker(const std::vector<std::string>& args) {
   return request;
 }
 
+Error PrintsNothingElse() {
+  return {ErrorKind::kInvalid,
+          "ddprun check looks at machines, and prints nothing else: --version, --print-completion "
+          "and the like are ddprun's own (ddprun --help)"};
+}
+
+Result<void> TakesNoProgram(const std::vector<std::string>& rest) {
+  if (!rest.empty()) {
+    return Invalid("ddprun check takes no program", rest.front());
+  }
+  return {};
+}
+
 Result<CheckLine> ParseCheck(const std::vector<std::string>& args, const ParseItsLaunch& launch) {
   if (!args.empty() && args.front() == kWorkerFlag) {
     return CheckLine(ParseCheckWorker(args));

@@ -38,6 +38,10 @@ CheckWorkerRequest ParseCheckWorker(const std::vector<std::string>& args);
 using ParseItsLaunch = std::function<Result<LaunchConfig>(const std::vector<std::string>& flags,
                                                           const std::string& program)>;
 
+// What such a line must not ask for.
+Error PrintsNothingElse();
+Result<void> TakesNoProgram(const std::vector<std::string>& rest);
+
 // `args`: after the verb.
 Result<CheckLine> ParseCheck(const std::vector<std::string>& args, const ParseItsLaunch& launch);
 

@@ -6,9 +6,9 @@
 
 namespace ddprun {
 
-void Note(Longest& longest, Duration seen, Time now) {
-  if (now >= longest.turned + kLatenessRemembered) {
-    const bool adjoins = now < longest.turned + 2 * kLatenessRemembered;
+void Note(Longest& longest, Duration seen, Time now, Duration remembered) {
+  if (now >= longest.turned + remembered) {
+    const bool adjoins = now < longest.turned + 2 * remembered;
     longest.before = adjoins ? longest.recent : Duration{0};
     longest.recent = Duration{0};
     longest.turned = now;

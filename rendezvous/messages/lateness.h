@@ -16,17 +16,19 @@
 #pragma once
 
 #include "common/time.h"
+#include "rendezvous/messages/lease.h"
 
 namespace ddprun {
 
-// The longest of what was noted in the last five to ten minutes.
+// The longest of what was noted of late.
 struct Longest {
   Duration recent{0};
   Duration before{0};
   Time turned;
 };
 
-void Note(Longest& longest, Duration seen, Time now);
+// It counts for `remembered`, and twice as long at most.
+void Note(Longest& longest, Duration seen, Time now, Duration remembered = kLatenessRemembered);
 
 // Of machines that nobody has seen at work yet: as if kLongLease had been needed, for kProbation.
 // When workers start all at once is when machines are latest, and what a false loss costs then is

@@ -24,6 +24,10 @@ inline constexpr int kStandstillsPerLease = 4;
 inline constexpr int kClaimCallsPerLease = 9;
 // For so long at least, and twice as long at most.
 inline constexpr Duration kLatenessRemembered{300'000};
+// Of claims that are read here and there one may be older than another, and tell a lease that
+// counts no more: the longest that was read counts for so long, which is twice what a claim that
+// stands still is waited for.
+inline constexpr Duration kClaimsLeaseRemembered = 4 * kLongLease;
 // Before anything is known of them.
 inline constexpr Duration kProbation{60'000};
 // A server parks a call for L/3 at most: two in a row may be lost, and the lease is kept.

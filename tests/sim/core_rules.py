@@ -170,7 +170,8 @@ RULES["rendezvous/core/succession/succession.cc"] = [
     # The number of the own claim may be given again.
     ("own-claim", "  if (state.own == claim.term) {", "  if (HAS ? state.own == claim.term : state.own.has_value()) {"),
     # The longest lease that a claim has told counts,
-    ("longest-seen", "  Note(state.seen, found.lease, turn.now);", "  if (HAS) Note(state.seen, found.lease, turn.now);"),
+    ("longest-seen", "  Note(state.seen, found.lease, turn.now, kClaimsLeaseRemembered);",
+     "  if (HAS) Note(state.seen, found.lease, turn.now, kClaimsLeaseRemembered);"),
     # and how late the own process is;
     ("late-process", "  if (state.phase != SuccessionPhase::kTaking) {  //", "  if (HAS && state.phase != SuccessionPhase::kTaking) {  //"),
     # it is not over with a reign.

@@ -204,8 +204,9 @@ void Plan::TroubleSoon(Time end) {
 
 void Plan::Trouble() {
   Machine& machine = *simulation_.machines[random_.Below(simulation_.machines.size())];
+  // A holder counts from its last write's beginning, and that and the next one take their time.
   const Duration lasts =
-      random_.Between(Duration{50}, blips_only_ ? kBaseLease * 29 / 30 : Duration{20'000});
+      random_.Between(Duration{50}, blips_only_ ? kBaseLease * 9 / 10 : Duration{20'000});
   const std::uint64_t kind = random_.Below(blips_only_ ? 3 : 4);
   if (kind == 0 && !old_reads_) {
     machine.SetLink(false, false);

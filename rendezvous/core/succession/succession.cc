@@ -125,7 +125,7 @@ void OnRead(SuccessionTurn& turn, const DirectoryRead& read) {
       is_new ? found.counter : std::max(found.counter, state.newest->counter);
   state.newest = found;
   state.newest->counter = counter;
-  Note(state.seen, found.lease, turn.now);
+  Note(state.seen, found.lease, turn.now, kClaimsLeaseRemembered);
   state.highest = std::max(state.highest, found.term);
   if (turn.config.may_serve && IsFree(state, turn.config, read.began, turn.now)) {
     Take(turn);

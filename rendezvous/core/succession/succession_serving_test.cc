@@ -232,5 +232,21 @@ TEST(Succession, AMoveThatHasJustSucceededIsGoodHoweverLongItTook) {
   EXPECT_EQ(ClaimGoodUntil(node.state, node.config), At(3'900ms));
 }
 
+// A run's leases are long in its first minute: a server that dies later is not waited for by them.
+TEST(Succession, OnceAClaimHasToldShorterOnesForAWhileTheyCount) {
+  Node node(false);
+  node.config.lease = kBaseLease;
+  Claim claim = ClaimOf(1, 5);
+  claim.lease = 3s;
+  node.Read(claim, At(0s));
+  claim.lease = 1s;
+  for (Time now = At(0s); now < At(30s); now = *NextWake(node.state, node.config)) {
+    ++claim.counter;
+    node.Read(claim, std::max(now, *NextWake(node.state, node.config)));
+  }
+  EXPECT_EQ(LeaseNow(node.state, node.config), 1s);
+  EXPECT_TRUE(node.ReadUntil(At(33s), claim));
+}
+
 }  // namespace
 }  // namespace ddprun::succession
