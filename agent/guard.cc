@@ -98,7 +98,7 @@ void WidenDescriptorTable() {
   for (const int signal : kPassedOn) {
     ::signal(signal, SIG_IGN);
   }
-  for (const int signal : {SIGTTOU, SIGTTIN, SIGTSTP, SIGPIPE}) {
+  for (const int signal : {SIGTTOU, SIGTTIN, SIGTSTP, SIGPIPE, SIGXFSZ}) {
     ::signal(signal, SIG_IGN);
   }
   ::sigprocmask(SIG_SETMASK, &mask, nullptr);
@@ -361,6 +361,7 @@ int RunGuarded(const std::function<int(GuardLink)>& agent_main,
   ::setpgid(guard.agent, guard.agent);  // As the agent does: whoever comes first.
   guard.signals = UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
   ::signal(SIGPIPE, SIG_IGN);  // Nothing comes before the sweep: no words, nor their refusal.
+  ::signal(SIGXFSZ, SIG_IGN);
   const ExitStatus status = DecodeWaitStatus(WaitForAgent(guard));
   EndWhatIsLeft(guard);
   if (heir && guard.bequest) {  // Only now: it may say of this node that nothing is left.

@@ -1,6 +1,7 @@
 """One node: signals, workers that do not want to end, and deaths of guard and agent."""
 
 import os
+import shutil
 import signal
 import sys
 import time
@@ -8,7 +9,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
-from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest, command_of, eventually  # noqa: E402
+from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest, command_of, eventually  # noqa: E402
 
 TWO = "--nproc-per-node=2"
 STOP_GRACE = 5  # Seconds from TERM to KILL after a failure.
@@ -139,6 +140,17 @@ class NothingIsLeft(DdprunTest):
         run.wait()
         self.assert_gone(30)  # The workers' own death signal.
         self.run_directory_stays = True
+
+    def test_files_that_may_not_grow_end_no_agent(self):
+        """ulimit -f, which memory files know too: what is kept is cut short, and the run goes on; workers die of it."""
+        run = self.start("--fsize=2048:2048", DDPRUN, "--nnodes=1:2", f"--rdzv-endpoint={self.free_endpoint()}",
+                         "--rdzv-conf=last_call_timeout=0.1", f"--run-dir={self.path('run')}", "--max-restarts=20",
+                         FAKE_WORKER, HELLO, "--on-restart=20", "--exit=0", "--always", "--exit=3",
+                         executable=shutil.which("prlimit"))
+        self.assertEqual(run.wait(), 0, run.all())
+        run = self.start("--fsize=2048:2048", DDPRUN, "--no-python", "/bin/sh", "-c", f"exec yes > {self.path('full')}",
+                         executable=shutil.which("prlimit"))
+        self.assertEqual(run.wait(), 128 + signal.SIGXFSZ, run.all())
 
     def test_the_agent_is_the_guards_only_child(self):
         run = self.start(TWO, FAKE_WORKER, HELLO, "--hang")
