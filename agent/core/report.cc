@@ -56,6 +56,7 @@ NodeReport ReportOf(const AgentState& state, const AgentConfig& config) {
   report.facts = state.facts;
   report.leaving = state.leaving;
   report.requeues = config.requeues;
+  report.page = config.page;
   report.events_seen = state.history.newest();
   report.events =
       state.history.After(state.events_kept, kMostEventsAtOnce, kMostEventBytesAtOnce, state.term);

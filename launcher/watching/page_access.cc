@@ -7,12 +7,14 @@
 #include <utility>
 
 #include "rendezvous/door/control_token.h"
-#include "rendezvous/door/token_proof.h"
 
 namespace ddprun {
 namespace {
 
 constexpr std::size_t kCookieDigits = 8;
+constexpr std::size_t kLeastNonce = 32;  // Hexadecimal digits.
+constexpr std::size_t kMostNonce = 64;
+constexpr const char* kPortUnsaid = ":80";  // A browser leaves it out.
 
 bool IsAddress(const std::string& host) {
   std::array<unsigned char, sizeof(in6_addr)> bytes;
@@ -42,8 +44,9 @@ const char* WordOf(May may) {
   return may == May::kOperate ? "operate" : may == May::kLook ? "look" : "";
 }
 
-PageAccess::PageAccess(const std::string& token, const RunId& run, std::vector<std::string> names)
-    : names_(std::move(names)) {
+PageAccess::PageAccess(const std::string& token, const RunId& run, std::vector<std::string> names,
+                       std::vector<std::string> places)
+    : names_(std::move(names)), places_(std::move(places)) {
   if (!token.empty()) {
     PageKeys keys = PageKeysOf(token, run);
     // Cookies are told apart by host, not by port: each run has a name of its own.
@@ -77,14 +80,33 @@ May PageAccess::Of(const HttpRequest& request) const {
   return may;
 }
 
+const std::string& PageAccess::KeyOf(May may) const {
+  static const std::string kNone;
+  return may == May::kOperate ? operate_ : may == May::kLook ? look_ : kNone;
+}
+
+std::optional<PageKeys> PageAccess::Proofs(const HttpRequest& request) const {
+  const std::string asked = Lower(request.host);
+  const bool here = std::ranges::any_of(places_, [&](const std::string& place) {
+    return Lower(place) == asked || Lower(place) == asked + kPortUnsaid;
+  });
+  const std::string& nonce = request.body;
+  if (!here || look_.empty() || nonce.size() < kLeastNonce || nonce.size() > kMostNonce ||
+      nonce.find_first_not_of("0123456789abcdef") != nonce.npos) {
+    return {};
+  }
+  return PageKeys{PageProof(look_, request.host, nonce), PageProof(operate_, request.host, nonce)};
+}
+
 std::string PageAccess::Cookie(const std::string& key) const {
   return cookie_ + "=" + key + "; Path=/; HttpOnly; SameSite=Strict";
 }
 
 bool PageAccess::IsOurName(const std::string& host) const {
   const std::string name = Lower(WithoutPort(host));
-  return name == "localhost" || IsAddress(name) ||
-         std::ranges::any_of(names_, [&](const std::string& own) { return Lower(own) == name; });
+  const bool named =
+      std::ranges::any_of(names_, [&](const std::string& own) { return Lower(own) == name; });
+  return name == "localhost" || IsAddress(name) || (named && !name.empty());
 }
 
 bool PageAccess::FromPage(const HttpRequest& request) {

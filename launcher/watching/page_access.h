@@ -5,14 +5,20 @@
 // is asked for by POST, from the page itself, with the key to operate. A page that is asked for by
 // a name that is not this machine's is not shown, or somebody else's site could be that name.
 //
+// A page whose server is gone leads its reader to another node's page, with his key. So it first
+// asks there for a proof that the key is known, which is given for this page's own places alone:
+// who sits where a page once was cannot pass the question on.
+//
 // Pure.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "common/ids.h"
 #include "launcher/watching/http_message.h"
+#include "rendezvous/door/token_proof.h"
 
 namespace ddprun {
 
@@ -21,13 +27,19 @@ const char* WordOf(May may);  // "", "look", "operate".
 
 class PageAccess {
  public:
-  // An empty token: everybody may look, and nobody operates.
-  PageAccess(const std::string& token, const RunId& run, std::vector<std::string> names);
+  // An empty token: everybody may look, and nobody operates. `places`: "n0:29400", where this page
+  // is to be had.
+  PageAccess(const std::string& token, const RunId& run, std::vector<std::string> names,
+             std::vector<std::string> places);
   PageAccess() = default;
 
   // By its cookie.
   May Of(const HttpRequest& request) const;
   May WithKey(const std::string& key) const;
+  // What whoever may that has shown; empty: no key is needed.
+  const std::string& KeyOf(May may) const;
+  // That both keys are known here; none: the request is for another place, or shows no nonce.
+  std::optional<PageKeys> Proofs(const HttpRequest& request) const;
   // The Set-Cookie header for a key.
   std::string Cookie(const std::string& key) const;
 
@@ -38,7 +50,7 @@ class PageAccess {
 
  private:
   std::string look_, operate_, cookie_;
-  std::vector<std::string> names_;
+  std::vector<std::string> names_, places_;
 };
 
 // What `ddprun status --url` prints: a line for who looks, and one for who operates.

@@ -23,12 +23,12 @@ std::unique_ptr<HttpListener> MakeWatchDoor(Loop& loop, std::function<PageView()
                                       FormatDuration(HttpListener::kPatienceWithLoop) + "\n"));
 }
 
-Result<void> ListenForWatchers(HttpListener& door, const Endpoint& listen) {
+Result<ListenSocket> ListenForWatchers(const Endpoint& listen) {
   Result<ListenSocket> socket = ListenOn(listen);
   if (!socket) {
     return Error{socket.error().kind, "--http-listen: " + socket.error().message};
   }
-  return door.Listen(std::move(*socket));
+  return socket;
 }
 
 }  // namespace ddprun

@@ -16,7 +16,7 @@ namespace ddprun {
 std::unique_ptr<HttpListener> MakeWatchDoor(Loop& loop, std::function<PageView()> look,
                                             PageWish wish);
 
-// So that the door answers there.
-Result<void> ListenForWatchers(HttpListener& door, const Endpoint& listen);
+// Where a door is to answer.
+Result<ListenSocket> ListenForWatchers(const Endpoint& listen);
 
 }  // namespace ddprun
