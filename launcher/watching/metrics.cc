@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "agent/core/describe.h"
+#include "launcher/headline.h"
 #include "rendezvous/stragglers.h"
 
 namespace ddprun {
@@ -222,6 +223,17 @@ constexpr Metric kOfNode[] = {
     {"ddprun_node_clock_uncertainty_seconds", "gauge", "", "So far off that may be.", TellHost},
 };
 
+// Also those that are 0: what rises from nothing at all, increase() does not see.
+std::vector<CauseTotal> TotalsOf(const RunStatus& run) {
+  std::vector<CauseTotal> totals = run.totals;
+  for (const std::string_view cause : History::kCauses) {
+    if (std::ranges::find(totals, cause, &CauseTotal::cause) == totals.end()) {
+      totals.push_back({std::string(cause)});
+    }
+  }
+  return totals;
+}
+
 constexpr Metric kOfRun[] = {
     {"ddprun_run_state", "gauge", "state", "1 for what the run does, 0 for all else.",
      [](const NodeView& view, Series& out) {
@@ -275,17 +287,21 @@ constexpr Metric kOfRun[] = {
      "Worlds that ended before the run did, charged or not: worker, hang, node_lost, scale_up, "
      "leave, stop. Of this and earlier servers, as far as that is known.",
      [](const NodeView& view, Series& out) {
-       for (const CauseTotal& total : view.run->totals) {
+       for (const CauseTotal& total : TotalsOf(*view.run)) {
          out.Add({{"cause", total.cause}}, static_cast<double>(total.ended));
        }
      }},
     {"ddprun_lost_seconds_total", "counter", "cause",
      "From bad news to the first step of all workers: so long nothing was trained.",
      [](const NodeView& view, Series& out) {
-       for (const CauseTotal& total : view.run->totals) {
+       for (const CauseTotal& total : TotalsOf(*view.run)) {
          out.Add({{"cause", total.cause}}, Seconds(total.lost));
        }
      }},
+    {"ddprun_losing_seconds", "gauge", "",
+     "Time that is being lost, and that ddprun_lost_seconds_total has not yet: by a restart that "
+     "is not over, or steps that stand still. 0: it trains.",
+     [](const NodeView& view, Series& out) { out.Add(Seconds(LosingNow(*view.run))); }},
     {"ddprun_step_work_seconds", "gauge", "stat",
      "What ranks need for a step before they wait for others, the least of their last 20 steps: "
      "min, median and max over ranks.",
