@@ -226,8 +226,7 @@ void LaunchedNode::LeavePageLinks() const {
   if (role_.operators_door == nullptr) {
     return;
   }
-  std::string links =
-      PageLinks("http://" + ToString(page_), role_.operators_token, config_.run_id);
+  std::string links = PageLinks("http://" + ToString(page_), role_.operators_token, config_.run_id);
   links.pop_back();  // The file's own line end.
   const Result<void> left = WriteTokenFile(directory_->path() / kPageLinks, links);
   if (!left) {
@@ -288,6 +287,7 @@ PageView LaunchedNode::LookForPage() const {
                  config_.run_id,
                  {HostName(), config_.endpoint.host, page_.host},
                  places};
+  view.access.AlsoOfAllRuns(role_.operators_token);
   return view;
 }
 

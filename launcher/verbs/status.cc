@@ -230,7 +230,7 @@ std::string StatusJson(const std::vector<RunStatus>& runs, const std::string& wh
 
 std::string PagesOf(const std::vector<RunStatus>& runs, const std::string& address,
                     const std::string& token) {
-  std::string text;
+  std::string text = runs.size() > 1 ? "all runs of the server\n" + PageLinks(address, token, "") : "";
   for (const RunStatus& run : runs) {
     text += (runs.size() > 1 ? "run " + Printable(run.run_id) + "\n" : "") +
             PageLinks(address, token, run.run_id);

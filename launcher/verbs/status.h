@@ -41,7 +41,7 @@ Result<std::vector<RunStatus>> RunsAt(const ServerPlace& place, const RunId& run
 std::string StatusJson(const std::vector<RunStatus>& runs, const std::string& where,
                        std::int64_t now_unix);
 
-// The links of each run's page, as a server answers at `address`.
+// The links of each run's page, as a server answers at `address`; of several runs first those of all.
 std::string PagesOf(const std::vector<RunStatus>& runs, const std::string& address,
                     const std::string& token);
 

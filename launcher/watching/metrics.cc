@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <map>
+#include <span>
 #include <string_view>
 
 #include "agent/core/describe.h"
@@ -353,19 +354,29 @@ void Tell(const Metric& metric, const NodeView& view, double unix_now, std::stri
   }
 }
 
+// And what the run's are, where there is one.
+std::string Told(std::span<const Metric> of_node, const NodeView& view, double unix_now) {
+  std::string text;
+  for (const Metric& metric : of_node) {
+    Tell(metric, view, unix_now, text);
+  }
+  for (const Metric& metric : view.run ? std::span(kOfRun) : std::span<const Metric>()) {
+    Tell(metric, view, unix_now, text);
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string MetricsText(const NodeView& view, double unix_now) {
-  std::string text;
-  for (const Metric& metric : kOfNode) {
-    Tell(metric, view, unix_now, text);
-  }
-  if (view.run) {
-    for (const Metric& metric : kOfRun) {
-      Tell(metric, view, unix_now, text);
-    }
-  }
-  return text;
+  return Told(kOfNode, view, unix_now);
+}
+
+std::string MetricsOfServer(const std::optional<RunStatus>& run, double unix_now) {
+  NodeView view;
+  view.run = run;
+  view.run_id = run ? run->run_id : "";
+  return Told(std::span(kOfNode).first(run ? 2 : 1), view, unix_now);  // Version and run.
 }
 
 std::vector<MetricRow> MetricTable() {

@@ -25,12 +25,20 @@ namespace ddprun {
 
 inline constexpr std::size_t kMostOthers = 8;
 
+// One of several to choose from.
+struct RunLine {
+  RunId run_id;
+  std::string phase;
+  std::string headline;
+};
+
 struct PageView {
   NodeView node;
   PageAccess access;
-  std::string server_at;  // For people,
-  std::string server_page;           // and for their browser: "n0:29400"; empty: not known.
+  std::string server_at;                 // For people,
+  std::string server_page;               // and for their browser: "n0:29400"; empty: not known.
   std::vector<std::string> others = {};  // Where other nodes answer it, kMostOthers at most.
+  std::vector<RunLine> runs = {};  // Of a server of several: this one is one of them, or none.
 };
 
 // Where a reader goes whose server is gone: `listed`, which any node's server may be at, and where

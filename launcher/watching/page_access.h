@@ -32,15 +32,18 @@ class PageAccess {
   PageAccess(const std::string& token, const RunId& run, std::vector<std::string> names,
              std::vector<std::string> places);
   PageAccess() = default;
+  // The keys of the server's whole page (PageLinks of no run) open this one too.
+  void AlsoOfAllRuns(const std::string& token);
 
   // By its cookie.
   May Of(const HttpRequest& request) const;
   May WithKey(const std::string& key) const;
-  // What whoever may that has shown; empty: no key is needed.
-  const std::string& KeyOf(May may) const;
+  bool HasKeys() const { return !keys_.empty(); }
+  // Of the run; empty: no key is needed.
+  std::string KeyOf(May may) const;
   // That both keys are known here; none: the request is for another place, or shows no nonce.
   std::optional<PageKeys> Proofs(const HttpRequest& request) const;
-  // The Set-Cookie header for a key.
+  // The Set-Cookie header for a key that is one.
   std::string Cookie(const std::string& key) const;
 
   // Addresses, "localhost" and the names of this machine.
@@ -49,11 +52,18 @@ class PageAccess {
   static bool FromPage(const HttpRequest& request);
 
  private:
-  std::string look_, operate_, cookie_;
+  struct Keys {
+    PageKeys keys;
+    std::string cookie;  // Its name.
+    May Allow(const std::string& key) const;
+  };
+  static Keys KeysOf(const std::string& token, const RunId& run);
+  std::vector<Keys> keys_;  // The run's first; none: everybody may look.
   std::vector<std::string> names_, places_;
 };
 
-// What `ddprun status --url` prints: a line for who looks, and one for who operates.
+// What `ddprun status --url` prints: a line for who looks, and one for who operates. Of no run: all
+// of the server's.
 std::string PageLinks(const std::string& address, const std::string& token, const RunId& run);
 
 }  // namespace ddprun

@@ -30,7 +30,7 @@ class Stranger(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         asked = self.rfile.read(int(self.headers["Content-Length"])).decode()
         self.server.asked.append(self.path + " " + asked)
-        question = urllib.request.Request(self.server.real + "/api/proof", asked.encode(), {"Host": self.headers["Host"]})
+        question = urllib.request.Request(self.server.real + self.path, asked.encode(), {"Host": self.headers["Host"]})
         try:
             with urllib.request.urlopen(question, timeout=LIMIT) as answer:
                 told = answer.read()
@@ -120,7 +120,7 @@ class PageTakeover(MachinesTest, BrowserTest):
             "const done = arguments[1]; lead([arguments[0]]).then(done)", f"127.0.0.1:{stranger.server_port}")
         self.assertIs(led, False)
         self.assertEqual(len(stranger.asked), 1)
-        self.assertRegex(stranger.asked[0], "^/api/proof [0-9a-f]{32}$")
+        self.assertRegex(stranger.asked[0], rf"^/api/proof\?run={self.run_id} [0-9a-f]{{32}}$")
         self.shows("state", "RUNNING")
         node.signal(15)
         node.wait()
