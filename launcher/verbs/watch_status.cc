@@ -44,13 +44,13 @@ Result<SeenRuns> LookOnce(const ServerQuery& server) {
 }
 
 // As it is printed where there is no screen.
-std::string PlainText(const SeenRuns& look, const StatusRequest& request) {
+std::string PlainText(const SeenRuns& look, const StatusRequest& request, std::size_t rows) {
   const std::int64_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
   if (request.json) {
     return JsonText(
         ParseJson<OrderedJson>(StatusJson(look.runs, look.where, now)));  // On one line.
   }
-  return look.runs.size() == 1 ? FormatScreen(look.runs.front(), now, ScreenSize{}.rows)
+  return look.runs.size() == 1 ? FormatScreen(look.runs.front(), now, rows)
                                : FormatStatus(look.runs, look.where, now);
 }
 
@@ -98,7 +98,7 @@ class Top {
 std::string Top::Text() {
   const std::int64_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
   if (look_.runs.size() != 1) {
-    return look_.runs.empty() ? "" : PlainText(look_, request_);
+    return look_.runs.empty() ? "" : PlainText(look_, request_, screen_.Size().rows);
   }
   return screen_.has_keys() ? FormatTop(look_.runs.front(), now, screen_.Size(), state_)
                             : FormatScreen(look_.runs.front(), now, screen_.Size().rows);
@@ -133,8 +133,8 @@ bool Top::Take(std::string_view bytes) {
 bool Top::Wait(Duration until) {
   const auto end = std::chrono::steady_clock::now() + until;
   for (;;) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(
-        end - std::chrono::steady_clock::now());
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
     if (left.count() <= 0) {
       return true;
     }
@@ -193,15 +193,17 @@ int WatchStatus(const StatusRequest& request) {
       }
       failure = TextOfFailure(look.error(), std::chrono::ceil<Duration>(now - *lost), request.json);
     }
-    const bool drawn = screen.redraws() ? top.Draw(failure)
-                                        : screen.Draw(look ? PlainText(*look, request) : failure);
+    const bool drawn =
+        screen.redraws()
+            ? top.Draw(failure)
+            : screen.Draw(look ? PlainText(*look, request, screen.Size().rows) : failure);
     if (!drawn) {
       return 1;
     }
     if (ended) {
       screen.Give();
       if (screen.redraws()) {  // What is left to be read.
-        std::fputs(PlainText(*look, request).c_str(), stdout);
+        std::fputs(PlainText(*look, request, screen.Size().rows).c_str(), stdout);
       }
       return kExitOk;
     }
