@@ -81,13 +81,13 @@ void ResolveGiveUpCode(const RawFlags& raw, LaunchConfig& config, Problems& prob
 }
 
 void ResolveHttpListen(const RawFlags& raw, LaunchConfig& config, Problems& problems) {
-  const bool no_host = raw.http_listen.starts_with(':');
-  const Result<Endpoint> listen =
-      ParseEndpoint((no_host ? "0.0.0.0" : "") + raw.http_listen, std::nullopt);
+  if (raw.http_listen.empty()) {
+    return;
+  }
+  const Result<Endpoint> listen = ParseHttpListen(raw.http_listen);
+  problems.Check(listen);
   if (listen) {
     config.http_listen = *listen;
-  } else if (!raw.http_listen.empty()) {
-    problems.Add("--http-listen must be HOST:PORT or :PORT: " + listen.error().message);
   }
 }
 

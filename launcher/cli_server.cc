@@ -30,6 +30,18 @@ Result<void> CheckTls(const TlsFiles& files, bool has_successors) {
   return {};
 }
 
+Result<void> CheckJournal(const CLI::Option& journal, const ServerConfig& config) {
+  if (journal.count() > 0 && config.journal.empty()) {
+    return Error{ErrorKind::kInvalid, "--journal must name a file"};
+  }
+  if (!config.journal.empty() && !config.run_dir.empty()) {
+    return Error{ErrorKind::kInvalid,
+                 "--journal and --run-dir exclude each other: with a run directory the next server "
+                 "may be another node, which learns of the runs from their nodes"};
+  }
+  return {};
+}
+
 // The list that its nodes have.
 Result<void> ParseList(const std::string& text, const CLI::Option& listen, ServerConfig& config) {
   if (text.empty()) {
@@ -87,7 +99,7 @@ Result<CommandLine> ParseServer(const std::vector<std::string>& args, const GetE
   CLI::App app{"Runs a rendezvous server alone, until it is stopped", "ddprun rendezvous"};
   app.set_help_flag();
   std::string listen = "127.0.0.1:29400";
-  std::string list;
+  std::string list, http_listen;
   bool help = false;
   ServerConfig config;
   CLI::Option* const listens =
@@ -102,6 +114,9 @@ Result<CommandLine> ParseServer(const std::vector<std::string>& args, const GetE
   app.add_option("--rdzv-endpoint", list,
                  "HOST:PORT,HOST:PORT,... the list that all nodes have, one place of it on this "
                  "machine: this server counts there as a node's does");
+  app.add_option("--http-listen", http_listen,
+                 "HOST:PORT where /livez, /readyz, /metrics and the status page of its runs are; "
+                 "without TLS its own port has them too");
   AddAccess(app, config);
   std::string log_format = "text";
   app.add_option("--log-format", log_format,
@@ -134,17 +149,13 @@ Result<CommandLine> ParseServer(const std::vector<std::string>& args, const GetE
     return Error{tls.error().kind, WithOrigins(tls.error().message, config.settings)};
   }
   ASSIGN_OR_RETURN(config.listen, ParseEndpoint(listen, 29400));
+  if (!http_listen.empty()) {
+    ASSIGN_OR_RETURN(config.http_listen, ParseHttpListen(http_listen));
+  }
   RETURN_IF_ERROR(CheckExposure(
       config.listen, config.token_file + config.token + config.tls.authority + config.run_dir,
       config.insecure));
-  if (journal->count() > 0 && config.journal.empty()) {
-    return Error{ErrorKind::kInvalid, "--journal must name a file"};
-  }
-  if (!config.journal.empty() && !config.run_dir.empty()) {
-    return Error{ErrorKind::kInvalid,
-                 "--journal and --run-dir exclude each other: with a run directory the next server "
-                 "may be another node, which learns of the runs from their nodes"};
-  }
+  RETURN_IF_ERROR(CheckJournal(*journal, config));
   return CommandLine(config);
 }
 

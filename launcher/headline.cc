@@ -76,6 +76,14 @@ std::string WhoDiffers(const RunStatus& run) {
   return text + ", the other " + std::to_string(many->second.size()) + Describe(many->first);
 }
 
+// For how long the run stands, as its headline says; nullopt: it does not.
+std::optional<double> Stands(const RunStatus& run, double usual) {
+  const std::optional<double> standing = StandsFor(run);
+  const bool stands = standing && usual > 0 && LowestStep(run) > 0 &&
+                      *standing > std::max(kStandsAtLeast, kStandsAfter * usual);
+  return stands ? standing : std::nullopt;
+}
+
 std::string WithUnit(double seconds) {
   return FormatDuration(
       std::chrono::microseconds(static_cast<std::int64_t>(std::llround(seconds * 1e6))));
@@ -124,9 +132,9 @@ RunHeadline HeadlineOf(const RunStatus& run) {
     return {standing ? "the workers run; none has told a step yet"
                      : "the workers run; they tell nothing of their steps"};
   }
-  if (standing && usual > 0 && *standing > std::max(kStandsAtLeast, kStandsAfter * usual)) {
+  if (const std::optional<double> stands = Stands(run, usual)) {
     return {
-        "no step for " + WithUnit(*standing) + " (usual " + WithUnit(usual) + ")" + WhoDiffers(run),
+        "no step for " + WithUnit(*stands) + " (usual " + WithUnit(usual) + ")" + WhoDiffers(run),
         true};
   }
   std::string text = "training: step " + std::to_string(step);
@@ -136,11 +144,28 @@ RunHeadline HeadlineOf(const RunStatus& run) {
   return {usual > 0 ? text + ", " + WithUnit(usual) + " each" : text};
 }
 
+Duration LosingNow(const RunStatus& run) {
+  if (!run.outcome.empty()) {
+    return Duration{0};
+  }
+  const auto newest =
+      std::find_if(run.events.rbegin(), run.events.rend(), [](const RunEvent& event) {
+        return event.kind == kEventStopping || event.kind == kEventRecovered ||
+               event.kind == kEventStarted;
+      });
+  if (newest != run.events.rend() && newest->kind == kEventStopping) {
+    return newest->age;
+  }
+  const double usual = UsualStep(run);
+  const std::optional<double> stands = run.waits_for.empty() ? Stands(run, usual) : std::nullopt;
+  return std::chrono::round<Duration>(std::chrono::duration<double>(stands ? *stands - usual : 0));
+}
+
 std::optional<double> GoodputOf(const RunStatus& run) {
   if (run.known <= Duration{0}) {
     return {};
   }
-  Duration lost{0};
+  Duration lost = LosingNow(run);
   for (const CauseTotal& total : run.totals) {
     lost += total.lost;
   }

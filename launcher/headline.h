@@ -1,5 +1,5 @@
-// What a run does in one sentence, and the two numbers that people ask for first: what screens,
-// JSON and the status page say alike.
+// What a run does in one sentence, and the numbers that people ask for first: what screens, JSON,
+// metrics and the status page say alike.
 //
 // Pure. A world's step is the lowest of its nodes: all must take part in the next one.
 #pragma once
@@ -27,7 +27,13 @@ double UsualStep(const RunStatus& run);
 // 0: none was told.
 std::uint64_t LowestStep(const RunStatus& run);
 
-// Of the time since the first event that is known, what was not lost; nullopt: nothing is known.
+// Time that is being lost and that no total has yet: since bad news, until it is trained again; or
+// since the last step, less what one takes, where the headline says that the run stands. 0: it
+// trains, or is over.
+Duration LosingNow(const RunStatus& run);
+
+// Of the time since the first event that is known, what was not lost, nor is being lost; nullopt:
+// nothing is known.
 std::optional<double> GoodputOf(const RunStatus& run);
 
 }  // namespace ddprun

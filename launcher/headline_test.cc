@@ -102,6 +102,31 @@ TEST(Goodput, IsWhatWasNotLost) {
   EXPECT_DOUBLE_EQ(GoodputOf(run).value(), 0);
 }
 
+// What stands still, or is yet to train again, is not good until it is over.
+TEST(Goodput, FallsWhileNothingMoves) {
+  RunStatus run = Standing(4);
+  run.known = std::chrono::seconds(100);
+  run.events = {{.text = "formed", .kind = kEventFormed},
+                {.text = "started", .kind = kEventStarted}};
+  EXPECT_EQ(LosingNow(run), Duration(59'900));
+  EXPECT_DOUBLE_EQ(GoodputOf(run).value(), 0.401);
+  for (RankCloseup& rank : run.nodes[0].closeup.ranks) {
+    rank.since = std::chrono::seconds(4);  // A save, a step that is longer than most.
+  }
+  EXPECT_EQ(LosingNow(run), Duration(0));
+  EXPECT_DOUBLE_EQ(GoodputOf(run).value(), 1);
+  run.events.push_back(
+      {.text = "stopping", .kind = kEventStopping, .age = std::chrono::seconds(10)});
+  run.events.push_back({.text = "formed", .kind = kEventFormed});
+  EXPECT_EQ(LosingNow(run), std::chrono::seconds(10));
+  EXPECT_DOUBLE_EQ(GoodputOf(run).value(), 0.9);
+  run.events.push_back({.text = "recovered", .kind = kEventRecovered});
+  EXPECT_EQ(LosingNow(run), Duration(0));
+  run.events.pop_back();
+  run.outcome = "rank 3 failed";
+  EXPECT_EQ(LosingNow(run), Duration(0));
+}
+
 // Another node's ranks, or its older word, do not hide that all stand still.
 TEST(Headline, StandsWhereNobodyMoves) {
   RunStatus run = Running();

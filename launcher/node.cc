@@ -96,8 +96,9 @@ Result<void> LaunchedNode::SetUp() {
   if (around.IsPlaced() || !around.job.empty()) {
     Log(around.IsPlaced() ? LogLevel::kInfo : LogLevel::kDebug, around.line);
   }
-  ASSIGN_OR_RETURN(const std::string address, FindLocalAddress(config_));
+  ASSIGN_OR_RETURN(address_, FindLocalAddress(config_));
   ASSIGN_OR_RETURN(config_.endpoint, FindMeetingPoint(config_));
+  RETURN_IF_ERROR(BindWatch());
   RETURN_IF_ERROR(MakeRunDirectory());
   RETURN_IF_ERROR(FindToken(config_));
   served_files_.emplace(loop_, directory_->path(), config_.run_id, config_.tls);
@@ -116,8 +117,9 @@ Result<void> LaunchedNode::SetUp() {
   }
   RETURN_IF_ERROR(served_files_->Open(role_));
   AgentOptions options = OptionsOf(config_, prepared_, *directory_, slot.node, role_.where);
-  options.store.address = address;
-  options.environment.merge(NetworkOf(config_, address));
+  options.core.page = page_;
+  options.store.address = address_;
+  options.environment.merge(NetworkOf(config_, address_));
   if (role_.store_port != 0) {
     options.store.literal = {config_.endpoint.host, role_.store_port};
   }
@@ -191,14 +193,26 @@ ServerNews LaunchedNode::News() {
               }};
 }
 
+// Before the agent is made: it tells the server where.
+Result<void> LaunchedNode::BindWatch() {
+  if (config_.http_listen) {
+    ASSIGN_OR_RETURN(watch_socket_, ListenForWatchers(*config_.http_listen));
+    page_ = watch_socket_->endpoint;
+    if (IsWildcard(page_.host)) {
+      page_.host = config_.standalone ? HostName() : address_;
+    }
+  }
+  return {};
+}
+
 Result<void> LaunchedNode::OpenWatch() {
   watch_ = MakeWatchDoor(
       loop_, [this] { return LookForPage(); },
       [this](ControlVerb verb, const NodeId& node, const std::function<void(HttpAnswer)>& done) {
         done(Wish(verb, node));
       });
-  if (config_.http_listen) {
-    RETURN_IF_ERROR(ListenForWatchers(*watch_, *config_.http_listen));
+  if (watch_socket_) {
+    RETURN_IF_ERROR(watch_->Listen(std::move(*watch_socket_)));
     Log(LogLevel::kInfo, "probes and metrics: http://" + ToString(watch_->endpoint()) +
                              "/livez, /readyz and /metrics; the status page beside them: ddprun "
                              "status --url prints its link");
@@ -212,9 +226,7 @@ void LaunchedNode::LeavePageLinks() const {
   if (role_.operators_door == nullptr) {
     return;
   }
-  Endpoint at = watch_->endpoint();
-  at.host = IsWildcard(at.host) ? HostName() : at.host;
-  std::string links = PageLinks("http://" + ToString(at), role_.operators_token, config_.run_id);
+  std::string links = PageLinks("http://" + ToString(page_), role_.operators_token, config_.run_id);
   links.pop_back();  // The file's own line end.
   const Result<void> left = WriteTokenFile(directory_->path() / kPageLinks, links);
   if (!left) {
@@ -245,12 +257,38 @@ std::optional<RunStatus> LaunchedNode::LookAtRun() const {
   return {};
 }
 
-PageView LaunchedNode::LookForPage() const {
-  std::vector<std::string> names{HostName(), config_.endpoint.host};
-  if (config_.http_listen) {
-    names.push_back(config_.http_listen->host);
+// A page on the server's port is for browsers, which ask in the clear.
+std::vector<std::string> LaunchedNode::PlacesOfPage() const {
+  std::vector<std::string> places;
+  const Endpoint door = config_.tls.any() ? Endpoint{} : role_.Door();
+  for (const Endpoint& at : {page_, door}) {
+    if (at.port != 0) {
+      for (const std::string& host : {at.host, address_, HostName()}) {
+        places.push_back(ToString(Endpoint{host, at.port}));
+      }
+    }
   }
-  return {Look(), PageAccess(role_.operators_token, config_.run_id, std::move(names)), role_.where};
+  return places;
+}
+
+PageView LaunchedNode::LookForPage() const {
+  PageView view{.node = Look(), .access = {}, .server_at = role_.where, .server_page = ""};
+  if (const Endpoint server = role_.ServerAt(); server.port != 0) {
+    view.server_at = ToString(server);
+    view.server_page = config_.tls.any() ? "" : view.server_at;
+  }
+  const std::vector<std::string> places = PlacesOfPage();
+  if (view.node.run && HasSuccession(config_)) {
+    const bool in_the_clear = !config_.tls.any();
+    view.others = OtherPages(*view.node.run,
+                             in_the_clear ? config_.candidates : std::vector<Endpoint>(), places);
+  }
+  view.access = {role_.operators_token,
+                 config_.run_id,
+                 {HostName(), config_.endpoint.host, page_.host},
+                 places};
+  view.access.AlsoOfAllRuns(role_.operators_token);
+  return view;
 }
 
 HttpAnswer LaunchedNode::Wish(ControlVerb verb, const NodeId& node) const {

@@ -42,11 +42,13 @@ class LaunchedNode {
   std::shared_ptr<EstateKeeper> HoldEstate();
   ServerNews News();
   void KeepEvidenceOf(CoordinatorDriver& coordinator);
+  Result<void> BindWatch();
   Result<void> OpenWatch();
   void LeavePageLinks() const;
   CoordinatorDriver* Server() const;
   NodeView Look() const;
   std::optional<RunStatus> LookAtRun() const;
+  std::vector<std::string> PlacesOfPage() const;
   PageView LookForPage() const;
   HttpAnswer Wish(ControlVerb verb, const NodeId& node) const;
   void OnWorker(const WorkerNews& news);
@@ -60,6 +62,9 @@ class LaunchedNode {
   GuardLink guard_;
   std::optional<RunDirectory> directory_;
   NodeId name_;
+  std::string address_;                       // Where other nodes reach this one.
+  std::optional<ListenSocket> watch_socket_;  // Until it is watched.
+  Endpoint page_;                             // Where the page is; port 0: without --http-listen.
   ServerRole role_;
   std::optional<ServedFiles> served_files_;
   std::unique_ptr<RunEvidence> evidence_;  // None: no directory of this run stays.

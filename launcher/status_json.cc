@@ -145,6 +145,7 @@ OrderedJson RunInJson(const RunStatus& run, std::int64_t now_unix) {
         {{"rank", one.rank}, {"node", one.node}, {"work_seconds", IfKnown(one.work)}});
   }
   json["more_slow_ranks"] = slow.count - slow.named.size();
+  json["losing_seconds"] = Seconds(LosingNow(run));
   json["goodput"] = or_null(goodput.has_value(), goodput.value_or(0));
   json["training"] = TrainingInJson(run.training);
   json["startups"] = Json::array();

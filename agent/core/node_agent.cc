@@ -329,15 +329,10 @@ void OnTick(AgentStep& step) {
 void SendIfDue(AgentStep& step, const NodeReport& before) {
   AgentState& state = step.state;
   const bool over = state.phase == AgentPhase::kDone && !state.exit_at;
-  NodeReport report = ReportOf(state, step.config);
-  NodeReport known = before;
-  known.standings = report.standings;  // Progress travels with the next report:
-  known.progress = report.progress;    // alone it is no reason to speak.
-  known.pace = report.pace, known.facts = report.facts;
-  known.ended_well = report.ended_well;
-  if (over || (!step.send && report == known) || HoldsBackItsStart(step)) {
+  if (over || (!step.send && ReasonsOf(state) == before) || HoldsBackItsStart(step)) {
     return;
   }
+  NodeReport report = ReportOf(state, step.config);
   report.sequence = ++state.sequence;
   state.call_open = true;
   state.sent = step.now;
@@ -355,7 +350,7 @@ void SendIfDue(AgentStep& step, const NodeReport& before) {
 std::vector<AgentEffect> Step(AgentState& state, const AgentConfig& config, const AgentEvent& event,
                               Time now) {
   AgentStep step{state, config, now, {}};
-  const NodeReport before = ReportOf(state, config);
+  const NodeReport before = ReasonsOf(state);
   std::visit(Overload{
                  [&](const Started& started) {
                    state.incarnation = started.incarnation;

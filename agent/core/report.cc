@@ -10,21 +10,14 @@
 
 namespace ddprun {
 
-NodeReport ReportOf(const AgentState& state, const AgentConfig& config) {
+// Cheap: it is made twice for each word of a worker.
+NodeReport ReasonsOf(const AgentState& state) {
   NodeReport report;
-  report.run_id = config.run_id;
-  report.node = config.node;
   report.incarnation = state.incarnation;
   report.sequence = state.sequence;
   report.term = state.term;
   report.beat = state.beat;
   report.echo = state.echo;
-  report.shape = config.shape;
-  report.host = config.host;
-  report.node_rank = config.node_rank;
-  report.workers = config.workers;
-  report.first_local_rank = config.first_local_rank;
-  report.role = config.role;
   report.store = state.store;
   switch (state.phase) {
     case AgentPhase::kIdle:
@@ -46,20 +39,34 @@ NodeReport ReportOf(const AgentState& state, const AgentConfig& config) {
   report.floor = state.floor;
   report.restarts_used = state.restarts_used;
   report.unkillable = state.unkillable;
-  report.progress = state.progress;
-  report.ended_well = state.succeeded;
-  report.standings = StandingsOf(state);
   report.hung_rank = LateRank(state);
-  report.pace = state.pace;
   report.checking = state.fitness.checking && state.fitness.unfit.empty();
   report.unfit = state.fitness.unfit;
-  report.facts = state.facts;
   report.leaving = state.leaving;
-  report.requeues = config.requeues;
   report.events_seen = state.history.newest();
   report.events =
       state.history.After(state.events_kept, kMostEventsAtOnce, kMostEventBytesAtOnce, state.term);
   report.job_ends_unix = state.job_end ? state.job_end->unix_seconds : 0;
+  return report;
+}
+
+NodeReport ReportOf(const AgentState& state, const AgentConfig& config) {
+  NodeReport report = ReasonsOf(state);
+  report.run_id = config.run_id;
+  report.node = config.node;
+  report.shape = config.shape;
+  report.host = config.host;
+  report.node_rank = config.node_rank;
+  report.workers = config.workers;
+  report.first_local_rank = config.first_local_rank;
+  report.role = config.role;
+  report.requeues = config.requeues;
+  report.page = config.page;
+  report.progress = state.progress;
+  report.ended_well = state.succeeded;
+  report.standings = StandingsOf(state);
+  report.pace = state.pace;
+  report.facts = state.facts;
   return report;
 }
 

@@ -9,6 +9,9 @@
 namespace ddprun {
 
 NodeReport ReportOf(const AgentState& state, const AgentConfig& config);
+// Of it, what is a reason to speak once it changes. Progress travels with the next report: alone it
+// is none.
+NodeReport ReasonsOf(const AgentState& state);
 
 std::optional<Time> NextWake(const AgentState& state, const AgentConfig& config);
 

@@ -34,6 +34,7 @@ struct AgentConfig {
   bool alone = false;              // No other node can join the run.
   int give_up_code = 0;            // Where nobody should start the run again; 0: the run's own.
   std::uint32_t requeues = 0;      // How often the scheduler started the job again; for people.
+  Endpoint page;                   // Where this node answers browsers; port 0: nowhere.
 };
 
 // What the quickest of some steps took their rank by itself.

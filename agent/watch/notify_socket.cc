@@ -20,8 +20,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The rest waits for the next turn, so that a flood never holds up the loop.
-constexpr int kMaxPerTurn = 16;
+// One each turn: who waits again hears at once of what is left, and finding out that nothing is
+// would cost as much as what came. So a flood never holds up the loop, either.
+constexpr int kMaxPerTurn = 1;
 // At the end nothing comes after it; what is left of a worker may go on sending.
 constexpr int kMaxAtEnd = 4096;
 

@@ -33,6 +33,14 @@ std::vector<std::string> Split(const std::string& text, char separator) {
 
 }  // namespace
 
+Result<Endpoint> ParseHttpListen(const std::string& text) {
+  const bool no_host = text.starts_with(':');
+  const Result<Endpoint> listen = ParseEndpoint((no_host ? "0.0.0.0" : "") + text, std::nullopt);
+  return listen ? listen
+                : Error{ErrorKind::kInvalid,
+                        "--http-listen must be HOST:PORT or :PORT: " + listen.error().message};
+}
+
 Result<std::vector<Endpoint>> ParseCandidates(const std::string& text, std::uint16_t default_port) {
   std::vector<Endpoint> list;
   for (const std::string& part : Split(text, ',')) {

@@ -129,6 +129,7 @@ struct ServerConfig {
   std::string token_file;
   std::string token;
   TlsFiles tls;
+  std::optional<Endpoint> http_listen;  // Probes, metrics and page; none: on its own port alone.
   bool insecure = false;
   bool in_slurm_job = false;
   bool verbose = false;
@@ -145,6 +146,9 @@ inline bool HasSuccession(const LaunchConfig& config) {
 Result<std::vector<Endpoint>> ParseCandidates(const std::string& text, std::uint16_t default_port);
 // For people; empty: its nodes may take over from each other.
 std::string WhyListDoesNotCount(const std::vector<Endpoint>& list, bool standalone, bool run_dir);
+
+// "HOST:PORT" or ":PORT" of --http-listen, port 0 too.
+Result<Endpoint> ParseHttpListen(const std::string& text);
 
 // "2" -> 2:2, "1:4". Anything else, zero, or MIN > MAX is refused.
 Result<std::pair<std::uint32_t, std::uint32_t>> ParseNodes(const std::string& text);

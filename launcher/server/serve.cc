@@ -16,6 +16,7 @@
 #include "launcher/run_token.h"
 #include "launcher/server/server_files.h"
 #include "launcher/server/server_role.h"
+#include "launcher/server/server_watch.h"
 #include "launcher/slurm/sealed_token.h"
 #include "rendezvous/core/recovery.h"
 #include "rendezvous/journal_file.h"
@@ -106,6 +107,15 @@ Result<void> Open(SuccessionDriver& succession, GrpcNetwork& network, const Serv
   return {};
 }
 
+Result<void> OpenWatch(ServerWatch& watch, const SuccessionDriver& succession) {
+  return watch.Open([&] { return succession.coordinator(); }, [&] { return succession.door(); },
+                    [&] {
+                      return succession.coordinator() != nullptr
+                                 ? succession.door()
+                                 : succession.state().following.value_or(Endpoint{});
+                    });
+}
+
 // Serves while it has the newest claim of the run directory, or of the list, and stands by while a
 // node has it; of a list it is a witness all the time.
 int ServeInTurn(const ServerConfig& config, AsioLoop& loop) {
@@ -127,8 +137,12 @@ int ServeInTurn(const ServerConfig& config, AsioLoop& loop) {
     return Refuse(operators.error());
   }
   options.operators_token = *operators;
+  ServerWatch watch(loop, config, *operators);
   const auto network = std::make_shared<GrpcNetwork>(loop, *access, *operators);
   network->UseSealed(drawn.sealed, nullptr);
+  if (!access->tls.serves()) {  // A browser asks in the clear.
+    network->UsePage(watch.OfPort());
+  }
   options.network = network;
   std::unique_ptr<RunEvidence> evidence;
   if (!config.run_dir.empty()) {
@@ -142,7 +156,9 @@ int ServeInTurn(const ServerConfig& config, AsioLoop& loop) {
     }
   };
   SuccessionDriver succession(loop, std::move(options), nullptr);
-  const Result<void> open = Open(succession, *network, config, *access, drawn.why_not);
+  Result<void> open = watch.Bind();
+  open = open ? Open(succession, *network, config, *access, drawn.why_not) : open;
+  open = open ? OpenWatch(watch, succession) : open;
   if (!open) {
     Log(LogLevel::kError, open.error().message);
     return kExitUnavailable;
@@ -175,14 +191,23 @@ int ServeAlone(const ServerConfig& config, AsioLoop& loop) {
   const SealedToken drawn = DrawSealedToken(config, *access);
   access->token += drawn.token;
   CoordinatorDriver coordinator(loop, reign);
+  ServerWatch watch(loop, config, access->token);
   AcceptorOptions options;
   options.health.sealed = drawn.sealed;
   RendezvousServer server(loop, coordinator.Handlers(), options);
   server.Require(*access);
   coordinator.SetToken(access->token);
-  const Result<Endpoint> bound = server.Listen(config.listen);
-  if (!bound) {
-    Log(LogLevel::kError, bound.error().message);
+  if (!access->tls.serves()) {
+    server.SetPage(watch.OfPort());
+  }
+  const Result<void> watched = watch.Bind();
+  const Result<Endpoint> bound =
+      watched ? server.Listen(config.listen) : Result<Endpoint>(watched.error());
+  const auto at = [&bound] { return *bound; };
+  if (const auto open =
+          bound ? watch.Open([&] { return &coordinator; }, at, at) : Result<void>(bound.error());
+      !open) {
+    Log(LogLevel::kError, open.error().message);
     return kExitUnavailable;
   }
   WarnIfOpen(*bound, *access, drawn.why_not);

@@ -196,6 +196,14 @@ std::optional<ServerFiles> ServerRole::OpenDoor(AsioLoop& loop,
   return *std::move(files);
 }
 
+Endpoint ServerRole::ServerAt() const {
+  if (!succession) {
+    return known;
+  }
+  return succession->coordinator() != nullptr ? succession->door()
+                                              : succession->state().following.value_or(Endpoint{});
+}
+
 void ServerRole::Close() {
   if (succession) {
     succession->Close();
@@ -355,6 +363,7 @@ Result<ServerRole> TakeServerRole(AsioLoop& loop, const LaunchConfig& config, Se
     if (bound && *bound) {
       RaiseFileLimit();
       role.where = ToString(**bound);
+      role.bound = role.known = **bound;
       role.store_port = config.literal_master ? (*bound)->port : 0;
       Log(LogLevel::kInfo, "serving the rendezvous at " + role.where);
       WarnIfOpen(**bound, access, drawn.why_not);
@@ -375,6 +384,7 @@ Result<ServerRole> TakeServerRole(AsioLoop& loop, const LaunchConfig& config, Se
     }
   }
   role.operators_token = access.token;
+  role.known = config.around.ports > 1 ? Endpoint{} : config.endpoint;
   JoinServer(loop, config, std::move(access), given, drawn, role);
   return role;
 }

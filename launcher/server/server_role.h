@@ -40,6 +40,8 @@ struct ServerRole {
   std::unique_ptr<SyncChannel> channel;            // Of this node's agent.
   std::unique_ptr<ServerSeeker> seeker;            // Until the channel knows where to.
   std::string where;                               // For people.
+  Endpoint bound;  // Without `succession`: where this node serves; port 0: another one does,
+  Endpoint known;  // and where the run's server is; port 0: that is yet to be found.
   std::string operators_token;  // Of this run's servers, as far as it is known here.
   // The workers' store is at one literal endpoint: its port, and where only this node needs it, the
   // socket that listens there.
@@ -52,6 +54,10 @@ struct ServerRole {
   CoordinatorDriver* Serving() const {
     return succession ? succession->coordinator() : server ? coordinator.get() : nullptr;
   }
+  // Where this node answers as a server, or as one of a list; port 0: nowhere.
+  Endpoint Door() const { return succession ? succession->door() : bound; }
+  // Where the run's server is, as far as this node knows; port 0: it does not.
+  Endpoint ServerAt() const;
   // Where no other node can come: this machine's operators can, from now on. None: they cannot, and
   // the run goes on without.
   std::optional<ServerFiles> OpenDoor(AsioLoop& loop, const std::filesystem::path& run_directory,

@@ -72,6 +72,7 @@ std::vector<LogLine> LogMerge::Take(Time now) {
       EndLine(stream, open, lines);
     }
     open_.clear();
+    open_bytes_ = 0;
   }
   return lines;
 }
@@ -89,6 +90,7 @@ std::vector<TakenPiece> LogMerge::Used() {
 void LogMerge::Print(const NodeId& node, const ErrandRecord& record, std::vector<LogLine>& lines) {
   const Stream stream{node, record.rank, record.of};
   Open& open = open_[stream];
+  open_bytes_ -= open.text.size();
   if (open.generation != record.generation) {
     EndLine(stream, open, lines);  // A worker that is no more.
   }
@@ -105,8 +107,13 @@ void LogMerge::Print(const NodeId& node, const ErrandRecord& record, std::vector
     begin = end + 1;
   }
   open.text += record.text.substr(begin);
-  if (open.text.size() >= kMostOfLine || record.of == ErrandStream::kNote) {
+  if (open.text.size() >= kMostOfLine || record.of == ErrandStream::kNote ||
+      open_bytes_ + open.text.size() > kMostOpen || open_.size() > kMostStreams) {
     EndLine(stream, open, lines);
+  }
+  open_bytes_ += open.text.size();
+  if (open.text.empty()) {
+    open_.erase(stream);
   }
 }
 

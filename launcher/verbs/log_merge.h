@@ -2,8 +2,8 @@
 //
 // Pure. By each node's own clock; a node's own order is kept. Without `follow` a line comes once
 // every node has told something later, or has no more; with it, 0.3 s after it has arrived, since a
-// node that prints nothing says nothing. Bounded: a piece of each node, and the line that has not
-// ended of each stream.
+// node that prints nothing says nothing. Bounded: a piece of each node, and lines that have not
+// ended, kMostOpen bytes of kMostStreams streams: what is beyond is cut there.
 #pragma once
 
 #include <cstdint>
@@ -33,6 +33,8 @@ class LogMerge {
  public:
   static constexpr Duration kHeld{300};
   static constexpr std::size_t kMostOfLine = 64 * 1024;
+  static constexpr std::size_t kMostOpen = std::size_t{64} << 20;
+  static constexpr std::size_t kMostStreams = 65'536;
 
   explicit LogMerge(bool follow) : follow_(follow) {}
 
@@ -70,7 +72,8 @@ class LogMerge {
 
   const bool follow_;
   std::map<NodeId, Node> nodes_;
-  std::map<Stream, Open> open_;
+  std::map<Stream, Open> open_;  // Those that have something.
+  std::size_t open_bytes_ = 0;
 };
 
 }  // namespace ddprun

@@ -117,6 +117,26 @@ TEST(LogMerge, AnotherServerGoesOn) {
   EXPECT_TRUE(merge.Ended());  // That one asks nobody.
 }
 
+// A node may make up as many workers as it likes.
+TEST(LogMerge, LinesThatNeverEndAreCut) {
+  LogMerge merge(true);
+  merge.Expect("n0");
+  std::size_t lines = 0;
+  constexpr std::uint32_t kMore = 1'000;
+  for (std::uint32_t rank = 0; rank < LogMerge::kMostStreams + kMore; ++rank) {
+    merge.Add("n0", rank + 1, {{0, rank, 1, ErrandStream::kOut, "half a line"}}, At(1s));
+    lines += merge.Take(At(2s)).size();
+  }
+  EXPECT_EQ(lines, kMore);
+  lines = 0;
+  const std::string half(LogMerge::kMostOfLine / 2, 'x');
+  for (std::uint32_t rank = 0; rank < 3'000; ++rank) {
+    merge.Add("n0", 1, {{0, rank, 1, ErrandStream::kOut, half}}, At(1s));
+    lines += merge.Take(At(2s)).size();
+  }
+  EXPECT_GT(lines, 900u);
+}
+
 TEST(FormatLogLine, WhatTurnsALineRoundIsMadeVisible) {
   const LogLine line{.node = "n0",
                      .rank = 3,

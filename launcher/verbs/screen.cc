@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,12 +17,35 @@ constexpr char kLeave[] = "\x1b[?25h\x1b[?1049l";
 constexpr std::size_t kSmallest = 10;
 
 volatile sig_atomic_t on_other_screen = 0;
+volatile sig_atomic_t keys_taken = 0;
+termios before_keys;  // While they are.
 
 void WriteToTerminal(const char* text, std::size_t size) {
   [[maybe_unused]] const ssize_t written = ::write(STDOUT_FILENO, text, size);
 }
 
+// In the background the terminal is somebody else's.
+bool InFront() {
+  return ::tcgetpgrp(STDIN_FILENO) == ::getpgrp();
+}
+
+void TakeKeys() {
+  if (keys_taken != 0 || !InFront() || ::tcgetattr(STDIN_FILENO, &before_keys) != 0) {
+    return;
+  }
+  termios raw = before_keys;
+  raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+  raw.c_cc[VMIN] = 1;
+  raw.c_cc[VTIME] = 0;
+  keys_taken = 1;
+  ::tcsetattr(STDIN_FILENO, TCSANOW, &raw);
+}
+
 void LeaveOtherScreen() {
+  if (keys_taken != 0) {
+    keys_taken = 0;
+    ::tcsetattr(STDIN_FILENO, TCSANOW, &before_keys);
+  }
   if (on_other_screen != 0) {
     on_other_screen = 0;
     WriteToTerminal(kLeave, sizeof kLeave - 1);
@@ -51,8 +75,9 @@ constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGPIPE, 
 
 }  // namespace
 
-Screen::Screen(const std::string& term)
-    : redraws_(::isatty(STDOUT_FILENO) == 1 && !term.empty() && term != "dumb") {
+Screen::Screen(const std::string& term, bool keys)
+    : redraws_(::isatty(STDOUT_FILENO) == 1 && !term.empty() && term != "dumb"),
+      keys_(redraws_ && keys && ::isatty(STDIN_FILENO) == 1) {
   if (redraws_) {
     static const bool at_exit = std::atexit(LeaveOtherScreen) == 0;
     (void)at_exit;
@@ -73,6 +98,10 @@ Screen::~Screen() {
 
 void Screen::Give() {
   LeaveOtherScreen();
+}
+
+bool Screen::has_keys() const {
+  return keys_ && InFront();
 }
 
 ScreenSize Screen::Size() const {
@@ -96,6 +125,9 @@ bool Screen::Draw(const std::string& text) {
     }
     on_other_screen = 1;
     drawn = kEnter;
+  }
+  if (keys_) {
+    TakeKeys();
   }
   drawn += "\x1b[H";
   for (std::size_t begin = 0; begin < text.size();) {

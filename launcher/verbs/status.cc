@@ -124,18 +124,8 @@ std::string Slow(const RunStatus& run) {
   return text + (more == 0 ? "" : "and " + std::to_string(more) + " more ranks are slow\n");
 }
 
-std::string Beginning(const RunStatus& run, std::int64_t now_unix) {
-  std::string text = Headline(run, now_unix) + "\n";
-  if (run.outcome.empty()) {
-    text += HeadlineOf(run).text + "\n" + Slow(run);
-  } else {
-    text += "outcome: " + run.outcome + " (exit code " + std::to_string(run.exit_code) + ")\n";
-  }
-  return text;
-}
-
 std::string OneRun(const RunStatus& run, std::int64_t now_unix) {
-  std::string text = Beginning(run, now_unix);
+  std::string text = BeginningOf(run, now_unix);
   if (!run.nodes.empty()) {
     text += Nodes(run, kShownNodes);
   }
@@ -190,6 +180,16 @@ std::string FormatStatus(const std::vector<RunStatus>& runs, const std::string& 
   return Printable(text);
 }
 
+std::string BeginningOf(const RunStatus& run, std::int64_t now_unix) {
+  std::string text = Headline(run, now_unix) + "\n";
+  if (run.outcome.empty()) {
+    text += HeadlineOf(run).text + "\n" + Slow(run);
+  } else {
+    text += "outcome: " + run.outcome + " (exit code " + std::to_string(run.exit_code) + ")\n";
+  }
+  return text;
+}
+
 std::string FormatScreen(const RunStatus& run, std::int64_t now_unix, std::size_t rows) {
   RunStatus sorted = run;
   std::ranges::stable_sort(sorted.nodes, [](const NodeStatus& a, const NodeStatus& b) {
@@ -198,7 +198,7 @@ std::string FormatScreen(const RunStatus& run, std::int64_t now_unix, std::size_
     };
     return place(a) < place(b);
   });
-  std::string text = Beginning(run, now_unix);
+  std::string text = BeginningOf(run, now_unix);
   const auto used = static_cast<std::size_t>(std::ranges::count(text, '\n'));
   // The table's head, what is left out, the last recovery and some events.
   constexpr std::size_t kBelow = 3;
@@ -230,7 +230,8 @@ std::string StatusJson(const std::vector<RunStatus>& runs, const std::string& wh
 
 std::string PagesOf(const std::vector<RunStatus>& runs, const std::string& address,
                     const std::string& token) {
-  std::string text;
+  std::string text =
+      runs.size() > 1 ? "all runs of the server\n" + PageLinks(address, token, "") : "";
   for (const RunStatus& run : runs) {
     text += (runs.size() > 1 ? "run " + Printable(run.run_id) + "\n" : "") +
             PageLinks(address, token, run.run_id);

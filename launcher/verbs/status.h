@@ -34,6 +34,9 @@ std::string FormatStatus(const std::vector<RunStatus>& runs, const std::string& 
 // not running, behind.
 std::string FormatScreen(const RunStatus& run, std::int64_t now_unix, std::size_t rows);
 
+// Its first lines: what it is, and what it does.
+std::string BeginningOf(const RunStatus& run, std::int64_t now_unix);
+
 // What the server tells. Errors as ExitCodeOf takes them.
 Result<std::vector<RunStatus>> RunsAt(const ServerPlace& place, const RunId& run_id);
 
@@ -41,7 +44,8 @@ Result<std::vector<RunStatus>> RunsAt(const ServerPlace& place, const RunId& run
 std::string StatusJson(const std::vector<RunStatus>& runs, const std::string& where,
                        std::int64_t now_unix);
 
-// The links of each run's page, as a server answers at `address`.
+// The links of each run's page, as a server answers at `address`; of several runs first those of
+// all.
 std::string PagesOf(const std::vector<RunStatus>& runs, const std::string& address,
                     const std::string& token);
 

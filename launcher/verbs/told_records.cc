@@ -9,9 +9,12 @@ bool ToldRecords::IsNew(const NodeId& node, const ErrandRecord& record) {
     return true;
   }
   const Stream stream{node, record.rank, record.generation, record.of};
+  newest_ = std::max(newest_.value_or(record.unix_ms), record.unix_ms);
+  if (now_.size() >= kMostStreams && !now_.contains(stream)) {
+    return true;
+  }
   Told& now = now_[stream];
   now = {record.unix_ms, now.unix_ms == record.unix_ms ? now.count + 1 : 1};
-  newest_ = std::max(newest_.value_or(record.unix_ms), record.unix_ms);
   const auto before = before_.find(stream);
   if (before == before_.end()) {
     return true;
@@ -22,6 +25,9 @@ bool ToldRecords::IsNew(const NodeId& node, const ErrandRecord& record) {
 
 void ToldRecords::BeginAgain() {
   for (auto& [stream, told] : now_) {
+    if (before_.size() >= kMostStreams && !before_.contains(stream)) {
+      continue;
+    }
     Told& before = before_[stream];
     const bool further = told.unix_ms > before.unix_ms ||
                          (told.unix_ms == before.unix_ms && told.count > before.count);

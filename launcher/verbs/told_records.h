@@ -3,6 +3,7 @@
 //
 // Pure. By a worker's stream and its node's clock, and by count where several have one millisecond.
 // A file that a worker writes itself tells no time: after a change of server it is not followed.
+// Bounded: kMostStreams; of others all is new.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +18,8 @@ namespace ddprun {
 
 class ToldRecords {
  public:
+  static constexpr std::size_t kMostStreams = 131'072;
+
   // Of the server that tells now, in its order. Notes are always new.
   bool IsNew(const NodeId& node, const ErrandRecord& record);
 

@@ -51,6 +51,19 @@ TEST(ToldRecords, StreamsNodesAndNotesAreApart) {
   EXPECT_TRUE(records.IsNew("n0", At(0, ErrandStream::kNote)));
 }
 
+TEST(ToldRecords, OfMoreStreamsThanThereCanBeAllIsNew) {
+  ToldRecords records;
+  ErrandRecord record = At(20);
+  for (record.rank = 0; record.rank < ToldRecords::kMostStreams + 10; ++record.rank) {
+    EXPECT_TRUE(records.IsNew("n0", record));
+  }
+  records.BeginAgain();
+  record.rank = 0;
+  EXPECT_FALSE(records.IsNew("n0", record));
+  record.rank = ToldRecords::kMostStreams + 5;
+  EXPECT_TRUE(records.IsNew("n0", record));
+}
+
 TEST(ToldRecords, AFileIsNotToldTwice) {
   ToldRecords records;
   EXPECT_TRUE(records.IsNew("n0", At(0)));

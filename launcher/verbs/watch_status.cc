@@ -1,10 +1,15 @@
 #include "launcher/verbs/watch_status.h"
 
+#include <poll.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
-#include <thread>
+#include <string_view>
 
 #include "common/exit_code.h"
 #include "common/json.h"
@@ -12,6 +17,8 @@
 #include "launcher/headline.h"
 #include "launcher/status_json.h"
 #include "launcher/verbs/screen.h"
+#include "launcher/verbs/stacks_child.h"
+#include "launcher/verbs/top_screen.h"
 
 namespace ddprun {
 namespace {
@@ -36,16 +43,15 @@ Result<SeenRuns> LookOnce(const ServerQuery& server) {
   return look;
 }
 
-std::string TextOfLook(const SeenRuns& look, const StatusRequest& request, ScreenSize size) {
+// As it is printed where there is no screen.
+std::string PlainText(const SeenRuns& look, const StatusRequest& request, std::size_t rows) {
   const std::int64_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
   if (request.json) {
     return JsonText(
         ParseJson<OrderedJson>(StatusJson(look.runs, look.where, now)));  // On one line.
   }
-  if (look.runs.size() != 1) {
-    return FormatStatus(look.runs, look.where, now);
-  }
-  return FormatScreen(look.runs.front(), now, size.rows);
+  return look.runs.size() == 1 ? FormatScreen(look.runs.front(), now, rows)
+                               : FormatStatus(look.runs, look.where, now);
 }
 
 std::string TextOfFailure(const Error& error, Duration since, bool json) {
@@ -58,23 +64,124 @@ std::string TextOfFailure(const Error& error, Duration since, bool json) {
   return JsonText(object);
 }
 
+// One run on a screen: what was seen last, and what its keys make of it.
+class Top {
+ public:
+  Top(const StatusRequest& request, Screen& screen) : request_(request), screen_(screen) {}
+
+  void See(const SeenRuns& look) { look_ = look; }
+  // False: nobody reads.
+  bool Draw(const std::string& failure) {
+    failure_ = failure;
+    return Draw();
+  }
+  // Until the next look. False: the user quits, or nobody reads.
+  bool Wait(Duration until);
+  std::string Text();
+
+ private:
+  bool Draw() {
+    const std::string text = failure_.empty() ? Text() : failure_ + "\n" + Text();
+    return screen_.Draw(Fitted(text, screen_.Size()));
+  }
+  void Ask();
+  bool Take(std::string_view bytes);
+
+  const StatusRequest& request_;
+  Screen& screen_;
+  SeenRuns look_;
+  std::string failure_;
+  TopState state_;
+  StacksChild stacks_;
+};
+
+std::string Top::Text() {
+  const std::int64_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  if (look_.runs.size() != 1) {
+    return look_.runs.empty() ? "" : PlainText(look_, request_, screen_.Size().rows);
+  }
+  return screen_.has_keys() ? FormatTop(look_.runs.front(), now, screen_.Size(), state_)
+                            : FormatScreen(look_.runs.front(), now, screen_.Size().rows);
+}
+
+void Top::Ask() {
+  const TopRow* const row = state_.Chosen();
+  if (row == nullptr || row->ranks.empty()) {
+    return;
+  }
+  stacks_.Begin(request_.server, row->ranks);
+  state_.help = false;
+  state_.scrolled = 0;
+  state_.panel = "stacks of " + row->name + ":\n" + stacks_.text();
+}
+
+// False: quit.
+bool Top::Take(std::string_view bytes) {
+  for (const TopKey key : KeysIn(bytes)) {
+    if (key == TopKey::kQuit) {
+      return false;
+    }
+    if (key == TopKey::kStacks) {
+      Ask();
+    } else {
+      Press(state_, key);
+    }
+  }
+  return true;
+}
+
+bool Top::Wait(Duration until) {
+  const auto end = std::chrono::steady_clock::now() + until;
+  for (;;) {
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+    if (left.count() <= 0) {
+      return true;
+    }
+    std::array<pollfd, 2> ready{pollfd{screen_.has_keys() ? STDIN_FILENO : -1, POLLIN, 0},
+                                pollfd{stacks_.fd(), POLLIN, 0}};
+    if (::poll(ready.data(), ready.size(), static_cast<int>(left.count())) <= 0) {
+      continue;  // Time is over, or a signal came.
+    }
+    if (ready[1].revents != 0) {
+      const std::size_t told = stacks_.text().size();
+      stacks_.Read();
+      if (!state_.panel.empty() && !state_.help) {
+        state_.panel += stacks_.text().substr(told);
+      }
+    }
+    if (ready[0].revents != 0) {
+      std::array<char, 256> bytes;
+      const ssize_t size = ::read(STDIN_FILENO, bytes.data(), bytes.size());
+      if (size == 0 || (size < 0 && errno != EINTR)) {
+        return false;  // The terminal is gone.
+      }
+      if (size > 0 && !Take({bytes.data(), static_cast<std::size_t>(size)})) {
+        return false;
+      }
+    }
+    if (!Draw()) {
+      return false;
+    }
+  }
+}
+
 }  // namespace
 
 int WatchStatus(const StatusRequest& request) {
   const char* const term = std::getenv("TERM");
-  Screen screen(request.top && !request.json && term != nullptr ? term : "");
+  Screen screen(request.top && !request.json && term != nullptr ? term : "", request.top);
+  Top top(request, screen);
   std::optional<Time> lost;
-  std::string last;
   for (bool first = true;; first = false) {
     const Result<SeenRuns> look = LookOnce(request.server);
     const Time now = WatchClock();
     bool ended = false;
-    std::string text;
+    std::string failure;
     if (look) {
       lost.reset();
       ended = look->runs.size() == 1 && !look->runs.front().outcome.empty();
-      text = TextOfLook(*look, request, screen.Size());
-      last = text;
+      top.See(*look);
     } else {
       lost = lost.value_or(now);
       const bool may_return = look.error().kind == ErrorKind::kUnavailable;
@@ -84,20 +191,26 @@ int WatchStatus(const StatusRequest& request) {
                      Printable(look.error().message).c_str());
         return ExitCodeOf(look.error());
       }
-      text = TextOfFailure(look.error(), std::chrono::ceil<Duration>(now - *lost), request.json) +
-             (screen.redraws() ? "\n" + last : "");
+      failure = TextOfFailure(look.error(), std::chrono::ceil<Duration>(now - *lost), request.json);
     }
-    if (!screen.Draw(screen.redraws() ? Fitted(text, screen.Size()) : text)) {
+    const bool drawn =
+        screen.redraws()
+            ? top.Draw(failure)
+            : screen.Draw(look ? PlainText(*look, request, screen.Size().rows) : failure);
+    if (!drawn) {
       return 1;
     }
     if (ended) {
       screen.Give();
       if (screen.redraws()) {  // What is left to be read.
-        std::fputs(last.c_str(), stdout);
+        std::fputs(PlainText(*look, request, screen.Size().rows).c_str(), stdout);
       }
       return kExitOk;
     }
-    std::this_thread::sleep_for(kLookEvery);
+    if (!top.Wait(kLookEvery)) {
+      screen.Give();
+      return kExitOk;
+    }
   }
 }
 

@@ -13,7 +13,8 @@ namespace ddprun {
 struct HttpRequest {
   bool post = false;  // Else GET or HEAD.
   bool head = false;
-  std::string path;    // Without its query.
+  std::string path;    // Without its query,
+  std::string run;     // and what that names as ?run=; empty: nothing.
   std::string host;    // As the Host header says,
   std::string origin;  // and the Origin header; empty: there is none.
   std::string cookie;
@@ -33,6 +34,7 @@ struct HttpAnswer {
 
 // How far a stream's reader has been told.
 struct StreamPlace {
+  std::string run;                      // That it asked for.
   std::string state, events, training;  // Digests of the last of each.
   std::chrono::steady_clock::time_point told;
 };

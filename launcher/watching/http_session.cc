@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/write.hpp>
+#include <charconv>
+#include <string_view>
 #include <utility>
 
 namespace ddprun {
@@ -15,11 +17,39 @@ std::string TextOf(beast::string_view text) {
   return {text.data(), text.size()};
 }
 
+// Of "/path?run=a%20b"; "" where it has none, or one that is no text in that form.
+std::string RunOf(std::string_view target) {
+  constexpr std::string_view kRun = "?run=";
+  const std::size_t begin = target.find('?');
+  if (begin == target.npos || !target.substr(begin).starts_with(kRun)) {
+    return "";
+  }
+  std::string_view rest = target.substr(begin + kRun.size());
+  rest = rest.substr(0, rest.find('&'));
+  std::string run;
+  for (std::size_t i = 0; i < rest.size(); ++i) {
+    if (rest[i] != '%') {
+      run += rest[i];
+      continue;
+    }
+    unsigned byte = 0;
+    const std::string_view digits = rest.substr(i + 1, 2);
+    const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), byte, 16);
+    if (digits.size() != 2 || read.ptr != digits.data() + digits.size()) {
+      return "";
+    }
+    run += static_cast<char>(byte);
+    i += 2;
+  }
+  return run;
+}
+
 HttpRequest RequestOf(const http::request<http::string_body>& message) {
   const std::string target = TextOf(message.target());
   HttpRequest request{.post = message.method() == http::verb::post,
                       .head = message.method() == http::verb::head,
                       .path = target.substr(0, target.find('?')),
+                      .run = RunOf(target),
                       .host = TextOf(message[http::field::host]),
                       .origin = TextOf(message[http::field::origin]),
                       .cookie = TextOf(message[http::field::cookie]),
@@ -118,6 +148,7 @@ void HttpSession::OnSent(beast::error_code error) {
 
 void HttpSession::BeginStream(HttpAnswers& answers) {
   streams_ = true;
+  place_.run = request_.run;
   stream_.expires_never();  // Of this read: its end is the reader's.
   stream_.async_read_some(
       boost::asio::buffer(&unread_, 1),

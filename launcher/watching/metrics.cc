@@ -4,9 +4,11 @@
 #include <array>
 #include <charconv>
 #include <map>
+#include <span>
 #include <string_view>
 
 #include "agent/core/describe.h"
+#include "launcher/headline.h"
 #include "rendezvous/stragglers.h"
 
 namespace ddprun {
@@ -222,6 +224,17 @@ constexpr Metric kOfNode[] = {
     {"ddprun_node_clock_uncertainty_seconds", "gauge", "", "So far off that may be.", TellHost},
 };
 
+// Also those that are 0: what rises from nothing at all, increase() does not see.
+std::vector<CauseTotal> TotalsOf(const RunStatus& run) {
+  std::vector<CauseTotal> totals = run.totals;
+  for (const std::string_view cause : History::kCauses) {
+    if (std::ranges::find(totals, cause, &CauseTotal::cause) == totals.end()) {
+      totals.push_back({std::string(cause)});
+    }
+  }
+  return totals;
+}
+
 constexpr Metric kOfRun[] = {
     {"ddprun_run_state", "gauge", "state", "1 for what the run does, 0 for all else.",
      [](const NodeView& view, Series& out) {
@@ -275,17 +288,21 @@ constexpr Metric kOfRun[] = {
      "Worlds that ended before the run did, charged or not: worker, hang, node_lost, scale_up, "
      "leave, stop. Of this and earlier servers, as far as that is known.",
      [](const NodeView& view, Series& out) {
-       for (const CauseTotal& total : view.run->totals) {
+       for (const CauseTotal& total : TotalsOf(*view.run)) {
          out.Add({{"cause", total.cause}}, static_cast<double>(total.ended));
        }
      }},
     {"ddprun_lost_seconds_total", "counter", "cause",
      "From bad news to the first step of all workers: so long nothing was trained.",
      [](const NodeView& view, Series& out) {
-       for (const CauseTotal& total : view.run->totals) {
+       for (const CauseTotal& total : TotalsOf(*view.run)) {
          out.Add({{"cause", total.cause}}, Seconds(total.lost));
        }
      }},
+    {"ddprun_losing_seconds", "gauge", "",
+     "Time that is being lost, and that ddprun_lost_seconds_total has not yet: by a restart that "
+     "is not over, or steps that stand still. 0: it trains.",
+     [](const NodeView& view, Series& out) { out.Add(Seconds(LosingNow(*view.run))); }},
     {"ddprun_step_work_seconds", "gauge", "stat",
      "What ranks need for a step before they wait for others, the least of their last 20 steps: "
      "min, median and max over ranks.",
@@ -337,19 +354,29 @@ void Tell(const Metric& metric, const NodeView& view, double unix_now, std::stri
   }
 }
 
+// And what the run's are, where there is one.
+std::string Told(std::span<const Metric> of_node, const NodeView& view, double unix_now) {
+  std::string text;
+  for (const Metric& metric : of_node) {
+    Tell(metric, view, unix_now, text);
+  }
+  for (const Metric& metric : view.run ? std::span(kOfRun) : std::span<const Metric>()) {
+    Tell(metric, view, unix_now, text);
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string MetricsText(const NodeView& view, double unix_now) {
-  std::string text;
-  for (const Metric& metric : kOfNode) {
-    Tell(metric, view, unix_now, text);
-  }
-  if (view.run) {
-    for (const Metric& metric : kOfRun) {
-      Tell(metric, view, unix_now, text);
-    }
-  }
-  return text;
+  return Told(kOfNode, view, unix_now);
+}
+
+std::string MetricsOfServer(const std::optional<RunStatus>& run, double unix_now) {
+  NodeView view;
+  view.run = run;
+  view.run_id = run ? run->run_id : "";
+  return Told(std::span(kOfNode).first(run ? 2 : 1), view, unix_now);  // Version and run.
 }
 
 std::vector<MetricRow> MetricTable() {

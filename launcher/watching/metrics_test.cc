@@ -74,7 +74,9 @@ TEST(Metrics, TheServerTellsTheRun) {
                     HasSubstr("\nddprun_last_start_seconds{phase=\"stop\"} 0.04\n"),
                     HasSubstr("\nddprun_worlds_ended_total{cause=\"hang\"} 3\n"),
                     HasSubstr("\nddprun_lost_seconds_total{cause=\"hang\"} 1.5\n"),
-                    Not(HasSubstr("phase=\"form\"")), Not(HasSubstr("node=\"n2\""))));
+                    HasSubstr("\nddprun_lost_seconds_total{cause=\"worker\"} 0\n"),
+                    HasSubstr("\nddprun_losing_seconds 0\n"), Not(HasSubstr("phase=\"form\"")),
+                    Not(HasSubstr("node=\"n2\""))));
 }
 
 // Names come from command lines and other machines.

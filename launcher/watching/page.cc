@@ -9,6 +9,7 @@
 #include "launcher/status_json.h"
 #include "launcher/watching/metrics.h"
 #include "launcher/watching/page_html.h"
+#include "rendezvous/messages/describe.h"
 
 namespace ddprun {
 namespace {
@@ -61,6 +62,14 @@ OrderedJson EventsInJson(const std::vector<RunEvent>& events) {
   return all;
 }
 
+OrderedJson RunsInJson(const std::vector<RunLine>& runs) {
+  OrderedJson all = OrderedJson::array();
+  for (const RunLine& run : runs) {
+    all.push_back({{"run_id", run.run_id}, {"phase", run.phase}, {"headline", run.headline}});
+  }
+  return all;
+}
+
 void Append(std::string& news, const char* event, const OrderedJson& json) {
   news += std::string("event: ") + event + "\ndata: " + JsonText(json) + "\n\n";
 }
@@ -68,7 +77,11 @@ void Append(std::string& news, const char* event, const OrderedJson& json) {
 // What a change of is told at once: states, not ages.
 std::string MarkOf(const PageView& view) {
   if (!view.node.run) {
-    return view.server_at;
+    std::string mark = view.server_at + " " + view.server_page;
+    for (const RunLine& run : view.runs) {
+      mark += " " + run.run_id + " " + run.phase;
+    }
+    return mark;
   }
   const RunStatus& run = *view.node.run;
   std::string mark =
@@ -85,16 +98,20 @@ const std::string& PageAnswers::State() {
   if (!state_.empty()) {
     return state_;
   }
-  OrderedJson json{{"version", DDPRUN_VERSION},
-                   {"unix_time", UnixNow()},
-                   {"run_id", view_.node.run_id},
-                   {"node", view_.node.node},
-                   {"server_at", view_.server_at}};
+  OrderedJson json{{"version", DDPRUN_VERSION},    {"unix_time", UnixNow()},
+                   {"run_id", view_.node.run_id},  {"node", view_.node.node},
+                   {"server_at", view_.server_at}, {"server_page", view_.server_page},
+                   {"other_pages", view_.others}};
   if (view_.node.run) {
     const RunStatus& run = *view_.node.run;
     json["run"] = RunInJson(run, static_cast<std::int64_t>(UnixNow()));
     json["run"].erase("events");
     json["run"].erase("training");
+  } else if (!view_.runs.empty() || view_.node.node.empty()) {
+    json["headline"] =
+        "this server has " + CountOf(static_cast<std::uint32_t>(view_.runs.size()), "run");
+    json["run"] = nullptr;
+    json["runs"] = RunsInJson(view_.runs);
   } else {
     json["headline"] = ReadinessOf(view_.node).words + "; the server of the run is at " +
                        (view_.server_at.empty() ? "a place not known yet" : view_.server_at);
@@ -142,17 +159,33 @@ HttpAnswer PageAnswers::Probe(const std::string& path) const {
     const Readiness readiness = ReadinessOf(view_.node);
     return {readiness.ready ? 200 : kUnavailable, readiness.words + "\n"};
   }
-  return {200, MetricsText(view_.node, UnixNow()), "text/plain; version=0.0.4; charset=utf-8"};
+  return {200, MetricsText(view_.node, UnixNow()), kMetricsType};
 }
 
 HttpAnswer PageAnswers::Session(const HttpRequest& request) const {
   const bool by_key = !request.body.empty();
   const May may = by_key ? view_.access.WithKey(request.body) : view_.access.Of(request);
-  HttpAnswer answer{200, OrderedJson{{"may", WordOf(may)}}.dump(), kJson};
-  if (by_key && may != May::kNothing) {
+  HttpAnswer answer{200,
+                    JsonText({{"may", WordOf(may)},
+                              {"key", view_.access.KeyOf(may)},
+                              {"run", view_.runs.empty() ? "" : view_.node.run_id}}),
+                    kJson};
+  if (by_key && may != May::kNothing && view_.access.HasKeys()) {
     answer.headers.emplace_back("Set-Cookie", view_.access.Cookie(request.body));
   }
   return answer;
+}
+
+// Any page may ask: who does not have the key learns nothing by the answer.
+HttpAnswer PageAnswers::Proof(const HttpRequest& request) const {
+  const std::optional<PageKeys> proofs = view_.access.Proofs(request);
+  if (!proofs) {
+    return {kForbidden, "this page is not there, or that is no nonce\n"};
+  }
+  return {200,
+          OrderedJson{{"look", proofs->look}, {"operate", proofs->operate}}.dump(),
+          kJson,
+          {{"Access-Control-Allow-Origin", "*"}}};
 }
 
 HttpAnswer PageAnswers::Wish(const HttpRequest& request) const {
@@ -178,9 +211,13 @@ HttpAnswer PageAnswers::Reply(const HttpRequest& request) {
     return {kMisdirected,
             "this machine is not called so: ask by its address, its name, or localhost\n"};
   }
-  const bool posts = path == "/api/session" || path == "/api/drain" || path == "/api/stop";
+  const bool proof = path == "/api/proof";
+  const bool posts = proof || path == "/api/session" || path == "/api/drain" || path == "/api/stop";
   if (posts != request.post) {
     return {kWrongMethod, posts ? "only POST\n" : "only GET\n"};
+  }
+  if (proof) {
+    return Proof(request);
   }
   if (posts) {
     if (!PageAccess::FromPage(request)) {
@@ -203,9 +240,30 @@ HttpAnswer PageAnswers::Reply(const HttpRequest& request) {
   return {200, State(), kJson};
 }
 
+std::vector<std::string> OtherPages(const RunStatus& run, const std::vector<Endpoint>& listed,
+                                    const std::vector<std::string>& own) {
+  std::vector<std::string> pages;
+  const auto add = [&](const std::string& page) {
+    const bool is_new =
+        std::ranges::find(own, page) == own.end() && std::ranges::find(pages, page) == pages.end();
+    if (!page.empty() && is_new && pages.size() < kMostOthers) {
+      pages.push_back(page);
+    }
+  };
+  for (const Endpoint& endpoint : listed) {
+    add(ToString(endpoint));
+  }
+  for (const NodeStatus& node : run.nodes) {
+    add(node.state == "lost" ? "" : node.page);
+  }
+  return pages;
+}
+
 HttpAnswer ThePage() {
-  static const std::string policy = PagePolicy(
-      "; connect-src 'self'; frame-ancestors 'none'");  // The last one works as a header alone.
+  // Other nodes' pages come and go while this one is open, so it may ask any. (The last one works
+  // as a header alone.)
+  static const std::string policy =
+      PagePolicy("; connect-src 'self' http:; frame-ancestors 'none'");
   return {200,
           std::string(kPageHtml),
           "text/html; charset=utf-8",

@@ -2,6 +2,7 @@
 //
 //   GET  /                  the page; it knows nothing of the run
 //   POST /api/session       its key for a cookie; without one: what the cookie has
+//   POST /api/proof         that the key is known here, for a page elsewhere that leads here
 //   GET  /api/state.json    the run, once
 //   GET  /api/events        the same as a stream of server-sent events: state, events, training
 //   POST /api/drain, /stop  a wish, as those of the verbs
@@ -13,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "launcher/watching/http_message.h"
 #include "launcher/watching/node_view.h"
@@ -21,11 +23,28 @@
 
 namespace ddprun {
 
+inline constexpr std::size_t kMostOthers = 8;
+
+// One of several to choose from.
+struct RunLine {
+  RunId run_id;
+  std::string phase;
+  std::string headline;
+};
+
 struct PageView {
   NodeView node;
   PageAccess access;
-  std::string server_at;  // For people.
+  std::string server_at;                 // For people,
+  std::string server_page;               // and for their browser: "n0:29400"; empty: not known.
+  std::vector<std::string> others = {};  // Where other nodes answer it, kMostOthers at most.
+  std::vector<RunLine> runs = {};  // Of a server of several: this one is one of them, or none.
 };
+
+// Where a reader goes whose server is gone: `listed`, which any node's server may be at, and where
+// nodes say that they answer. Without `own`.
+std::vector<std::string> OtherPages(const RunStatus& run, const std::vector<Endpoint>& listed,
+                                    const std::vector<std::string>& own);
 
 // Carries an operator's wish out; `done` gets what the server says.
 using PageWish =
@@ -40,6 +59,7 @@ class PageAnswers final : public HttpAnswers {
  private:
   HttpAnswer Probe(const std::string& path) const;
   HttpAnswer Session(const HttpRequest& request) const;
+  HttpAnswer Proof(const HttpRequest& request) const;
   HttpAnswer Wish(const HttpRequest& request) const;
   const std::string& State();
 

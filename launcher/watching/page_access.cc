@@ -7,12 +7,14 @@
 #include <utility>
 
 #include "rendezvous/door/control_token.h"
-#include "rendezvous/door/token_proof.h"
 
 namespace ddprun {
 namespace {
 
 constexpr std::size_t kCookieDigits = 8;
+constexpr std::size_t kLeastNonce = 32;  // Hexadecimal digits.
+constexpr std::size_t kMostNonce = 64;
+constexpr const char* kPortUnsaid = ":80";  // A browser leaves it out.
 
 bool IsAddress(const std::string& host) {
   std::array<unsigned char, sizeof(in6_addr)> bytes;
@@ -42,24 +44,38 @@ const char* WordOf(May may) {
   return may == May::kOperate ? "operate" : may == May::kLook ? "look" : "";
 }
 
-PageAccess::PageAccess(const std::string& token, const RunId& run, std::vector<std::string> names)
-    : names_(std::move(names)) {
+May PageAccess::Keys::Allow(const std::string& key) const {
+  const bool operates = SameToken(key, keys.operate);
+  const bool looks = SameToken(key, keys.look);
+  return operates ? May::kOperate : looks ? May::kLook : May::kNothing;
+}
+
+// Cookies are told apart by host, not by port: each run has a name of its own.
+PageAccess::Keys PageAccess::KeysOf(const std::string& token, const RunId& run) {
+  return {PageKeysOf(token, run),
+          "ddprun-" + PageKeysOf("name of a cookie", run).look.substr(0, kCookieDigits)};
+}
+
+PageAccess::PageAccess(const std::string& token, const RunId& run, std::vector<std::string> names,
+                       std::vector<std::string> places)
+    : names_(std::move(names)), places_(std::move(places)) {
   if (!token.empty()) {
-    PageKeys keys = PageKeysOf(token, run);
-    // Cookies are told apart by host, not by port: each run has a name of its own.
-    cookie_ = "ddprun-" + PageKeysOf("name of a cookie", run).look.substr(0, kCookieDigits);
-    look_ = std::move(keys.look);
-    operate_ = std::move(keys.operate);
+    keys_.push_back(KeysOf(token, run));
+  }
+}
+
+void PageAccess::AlsoOfAllRuns(const std::string& token) {
+  if (!token.empty()) {
+    keys_.push_back(KeysOf(token, ""));
   }
 }
 
 May PageAccess::WithKey(const std::string& key) const {
-  if (look_.empty()) {
-    return May::kLook;
+  May may = keys_.empty() ? May::kLook : May::kNothing;
+  for (const Keys& keys : keys_) {
+    may = std::max(may, keys.Allow(key));
   }
-  const bool operates = SameToken(key, operate_);
-  const bool looks = SameToken(key, look_);
-  return operates ? May::kOperate : looks ? May::kLook : May::kNothing;
+  return may;
 }
 
 May PageAccess::Of(const HttpRequest& request) const {
@@ -69,22 +85,47 @@ May PageAccess::Of(const HttpRequest& request) const {
     const std::size_t end = std::min(cookies.find(';', begin), cookies.size());
     std::string_view one = cookies.substr(begin, end - begin);
     one.remove_prefix(std::min(one.find_first_not_of(' '), one.size()));
-    if (!cookie_.empty() && one.starts_with(cookie_ + "=")) {
-      may = std::max(may, WithKey(std::string(one.substr(cookie_.size() + 1))));
+    for (const Keys& keys : keys_) {
+      if (one.starts_with(keys.cookie + "=")) {
+        may = std::max(may, keys.Allow(std::string(one.substr(keys.cookie.size() + 1))));
+      }
     }
     begin = end + 1;
   }
   return may;
 }
 
+std::string PageAccess::KeyOf(May may) const {
+  const PageKeys keys = keys_.empty() ? PageKeys{} : keys_.front().keys;
+  return may == May::kOperate ? keys.operate : may == May::kLook ? keys.look : "";
+}
+
+std::optional<PageKeys> PageAccess::Proofs(const HttpRequest& request) const {
+  const std::string asked = Lower(request.host);
+  const bool here = std::ranges::any_of(places_, [&](const std::string& place) {
+    return Lower(place) == asked || Lower(place) == asked + kPortUnsaid;
+  });
+  const std::string& nonce = request.body;
+  if (!here || keys_.empty() || nonce.size() < kLeastNonce || nonce.size() > kMostNonce ||
+      nonce.find_first_not_of("0123456789abcdef") != nonce.npos) {
+    return {};
+  }
+  const PageKeys& keys = keys_.front().keys;
+  return PageKeys{PageProof(keys.look, request.host, nonce),
+                  PageProof(keys.operate, request.host, nonce)};
+}
+
 std::string PageAccess::Cookie(const std::string& key) const {
-  return cookie_ + "=" + key + "; Path=/; HttpOnly; SameSite=Strict";
+  const auto its = std::ranges::find_if(
+      keys_, [&](const Keys& keys) { return keys.Allow(key) != May::kNothing; });
+  return its->cookie + "=" + key + "; Path=/; HttpOnly; SameSite=Strict";
 }
 
 bool PageAccess::IsOurName(const std::string& host) const {
   const std::string name = Lower(WithoutPort(host));
-  return name == "localhost" || IsAddress(name) ||
-         std::ranges::any_of(names_, [&](const std::string& own) { return Lower(own) == name; });
+  const bool named =
+      std::ranges::any_of(names_, [&](const std::string& own) { return Lower(own) == name; });
+  return name == "localhost" || IsAddress(name) || (named && !name.empty());
 }
 
 bool PageAccess::FromPage(const HttpRequest& request) {

@@ -5,14 +5,20 @@
 // is asked for by POST, from the page itself, with the key to operate. A page that is asked for by
 // a name that is not this machine's is not shown, or somebody else's site could be that name.
 //
+// A page whose server is gone leads its reader to another node's page, with his key. So it first
+// asks there for a proof that the key is known, which is given for this page's own places alone:
+// who sits where a page once was cannot pass the question on.
+//
 // Pure.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "common/ids.h"
 #include "launcher/watching/http_message.h"
+#include "rendezvous/door/token_proof.h"
 
 namespace ddprun {
 
@@ -21,14 +27,23 @@ const char* WordOf(May may);  // "", "look", "operate".
 
 class PageAccess {
  public:
-  // An empty token: everybody may look, and nobody operates.
-  PageAccess(const std::string& token, const RunId& run, std::vector<std::string> names);
+  // An empty token: everybody may look, and nobody operates. `places`: "n0:29400", where this page
+  // is to be had.
+  PageAccess(const std::string& token, const RunId& run, std::vector<std::string> names,
+             std::vector<std::string> places);
   PageAccess() = default;
+  // The keys of the server's whole page (PageLinks of no run) open this one too.
+  void AlsoOfAllRuns(const std::string& token);
 
   // By its cookie.
   May Of(const HttpRequest& request) const;
   May WithKey(const std::string& key) const;
-  // The Set-Cookie header for a key.
+  bool HasKeys() const { return !keys_.empty(); }
+  // Of the run; empty: no key is needed.
+  std::string KeyOf(May may) const;
+  // That both keys are known here; none: the request is for another place, or shows no nonce.
+  std::optional<PageKeys> Proofs(const HttpRequest& request) const;
+  // The Set-Cookie header for a key that is one.
   std::string Cookie(const std::string& key) const;
 
   // Addresses, "localhost" and the names of this machine.
@@ -37,11 +52,18 @@ class PageAccess {
   static bool FromPage(const HttpRequest& request);
 
  private:
-  std::string look_, operate_, cookie_;
-  std::vector<std::string> names_;
+  struct Keys {
+    PageKeys keys;
+    std::string cookie;  // Its name.
+    May Allow(const std::string& key) const;
+  };
+  static Keys KeysOf(const std::string& token, const RunId& run);
+  std::vector<Keys> keys_;  // The run's first; none: everybody may look.
+  std::vector<std::string> names_, places_;
 };
 
-// What `ddprun status --url` prints: a line for who looks, and one for who operates.
+// What `ddprun status --url` prints: a line for who looks, and one for who operates. Of no run: all
+// of the server's.
 std::string PageLinks(const std::string& address, const std::string& token, const RunId& run);
 
 }  // namespace ddprun

@@ -36,7 +36,11 @@ struct PageTest : ::testing::Test {
     if (request.host.empty()) {
       request.host = "n0:29400";
     }
-    PageView view{{.run_id = "demo", .node = "n0"}, {token, "demo", {"n0"}}, "n0:29400"};
+    PageView view{{.run_id = "demo", .node = "n0"},
+                  {token, "demo", {"n0"}, {"N0:29400", "n0:80"}},
+                  "n0:29400",
+                  "n0:29400",
+                  {"n1:8081"}};
     view.node.run = run;
     return PageAnswers(std::move(view),
                        [this](ControlVerb verb, const std::string& node, const auto& done) {
@@ -117,6 +121,42 @@ TEST_F(PageTest, OperatingTakesItsOwnKey) {
   }
 }
 
+// Where the server was, another's page may be by now: it must not be shown the key to find out.
+TEST_F(PageTest, AProofIsOfThisPlaceAlone) {
+  const std::string nonce(32, 'a');
+  const auto ask = [&](const std::string& host, const std::string& body) {
+    return Ask(
+        {.post = true, .path = "/api/proof", .host = host, .origin = "http://n1", .body = body});
+  };
+  const HttpAnswer answer = ask("n0:29400", nonce);
+  ASSERT_EQ(answer.status, 200u) << answer.body;
+  EXPECT_EQ(answer.headers.at(0),
+            std::pair(std::string("Access-Control-Allow-Origin"), std::string("*")));
+  const auto json = nlohmann::json::parse(answer.body);
+  EXPECT_EQ(json["look"], PageProof(keys.look, "n0:29400", nonce));
+  EXPECT_EQ(json["operate"], PageProof(keys.operate, "n0:29400", nonce));
+  EXPECT_EQ(nlohmann::json::parse(ask("n0", nonce).body)["look"],
+            PageProof(keys.look, "n0", nonce));
+  for (const char* const elsewhere : {"n0:8081", "127.0.0.1:29400", "n1:29400"}) {
+    EXPECT_NE(ask(elsewhere, nonce).status, 200u) << elsewhere;
+  }
+  for (const std::string& bad :
+       {std::string(), std::string(31, 'a'), std::string(65, 'a'), nonce + "\n"}) {
+    EXPECT_EQ(ask("n0:29400", bad).status, 403u) << bad;
+  }
+  token = "";
+  EXPECT_EQ(ask("n0:29400", nonce).status, 403u);  // There is no key to know.
+}
+
+TEST_F(PageTest, TheKeyComesBackToThePageItself) {
+  const auto session = [&](const std::string& cookie) {
+    return nlohmann::json::parse(Post("/api/session", "", cookie).body);
+  };
+  EXPECT_EQ(session(CookieFor(keys.look))["key"], keys.look);
+  EXPECT_EQ(session(CookieFor(keys.operate))["key"], keys.operate);
+  EXPECT_EQ(session("")["key"], "");
+}
+
 // Another site's form or script has the cookie sent at most by a mistake of the browser's.
 TEST_F(PageTest, OnlyThePageItselfOperates) {
   const std::string cookie = CookieFor(keys.operate);
@@ -176,11 +216,27 @@ TEST_F(PageTest, ANodeWithoutTheServerSaysWhereItIs) {
   const auto json =
       nlohmann::json::parse(Ask({.path = "/api/state.json", .cookie = CookieFor(keys.look)}).body);
   EXPECT_EQ(json["run"], nullptr);
+  EXPECT_EQ(json["server_page"], "n0:29400");
+  EXPECT_EQ(json["other_pages"], std::vector<std::string>{"n1:8081"});
   EXPECT_THAT(json["headline"], HasSubstr("n0:29400"));
 }
 
+TEST(OtherPages, AreWhereNodesAnswer) {
+  RunStatus all = Running();
+  all.nodes = {{.node = "n0", .state = "running", .page = "10.0.0.1:80"},
+               {.node = "n1", .state = "running", .page = "10.0.0.2:80"},
+               {.node = "n2", .state = "lost", .page = "10.0.0.3:80"},
+               {.node = "n3", .state = "running"}};
+  EXPECT_EQ(OtherPages(all, {{"n0", 29'400}, {"n1", 29'400}}, {"10.0.0.1:80", "n0:29400"}),
+            (std::vector<std::string>{"n1:29400", "10.0.0.2:80"}));
+  for (int i = 0; i < 20; ++i) {
+    all.nodes.push_back({.state = "running", .page = "10.0.1." + std::to_string(i) + ":80"});
+  }
+  EXPECT_EQ(OtherPages(all, {}, {}).size(), kMostOthers);
+}
+
 TEST_F(PageTest, AStreamTellsWhatIsNew) {
-  PageView view{{.run_id = "demo"}, {}, ""};
+  PageView view{{.run_id = "demo"}, {}, "", ""};
   run->events = {{.text = "formed", .kind = kEventFormed, .term = {1}, .number = 1}};
   view.node.run = run;
   StreamPlace place;
@@ -199,7 +255,7 @@ TEST_F(PageTest, AStreamTellsWhatIsNew) {
 // A line of its own would be another event.
 TEST_F(PageTest, WhatAWorkerSaysStaysOneLine) {
   run->events = {{.text = "a\n\nevent: state\ndata: {}\n\n", .term = {1}, .number = 1}};
-  PageView view{{.run_id = "demo"}, {}, ""};
+  PageView view{{.run_id = "demo"}, {}, "", ""};
   view.node.run = run;
   StreamPlace place;
   const std::string news = PageAnswers(view, nullptr).News(place);

@@ -3,6 +3,18 @@
 #include <utility>
 
 namespace ddprun {
+namespace {
+
+std::unique_ptr<HttpListener> DoorOf(Loop& loop, std::function<HttpListener::Answer()> look) {
+  return std::make_unique<HttpListener>(
+      [&loop, look = std::move(look)](std::function<void(HttpListener::Answer)> done) {
+        loop.Post([look, done = std::move(done)] { done(look()); });
+      },
+      std::make_shared<LatePage>("the control loop stands still: it did not answer within " +
+                                 FormatDuration(HttpListener::kPatienceWithLoop) + "\n"));
+}
+
+}  // namespace
 
 std::unique_ptr<HttpListener> MakeWatchDoor(Loop& loop, std::function<PageView()> look,
                                             PageWish wish) {
@@ -12,23 +24,29 @@ std::unique_ptr<HttpListener> MakeWatchDoor(Loop& loop, std::function<PageView()
       wish(verb, std::move(node), std::move(done));
     });
   };
-  const auto ask = [&loop, look = std::move(look),
-                    on_loop](std::function<void(HttpListener::Answer)> done) {
-    loop.Post([look, on_loop, done = std::move(done)] {
-      done(std::make_shared<PageAnswers>(look(), on_loop));
-    });
-  };
-  return std::make_unique<HttpListener>(
-      ask, std::make_shared<LatePage>("the control loop stands still: it did not answer within " +
-                                      FormatDuration(HttpListener::kPatienceWithLoop) + "\n"));
+  return DoorOf(loop, [look = std::move(look), on_loop] {
+    return std::make_shared<PageAnswers>(look(), on_loop);
+  });
 }
 
-Result<void> ListenForWatchers(HttpListener& door, const Endpoint& listen) {
+std::unique_ptr<HttpListener> MakeRunsDoor(Loop& loop, std::function<ServerView()> look,
+                                           RunsAnswers::Wish wish) {
+  const RunsAnswers::Wish on_loop = [&loop, wish = std::move(wish)](
+                                        const RunId& run, ControlVerb verb, const std::string& node,
+                                        auto done) {
+    loop.Post([wish, run, verb, node, done = std::move(done)] { wish(run, verb, node, done); });
+  };
+  return DoorOf(loop, [look = std::move(look), on_loop] {
+    return std::make_shared<RunsAnswers>(look(), on_loop);
+  });
+}
+
+Result<ListenSocket> ListenForWatchers(const Endpoint& listen) {
   Result<ListenSocket> socket = ListenOn(listen);
   if (!socket) {
     return Error{socket.error().kind, "--http-listen: " + socket.error().message};
   }
-  return door.Listen(std::move(*socket));
+  return socket;
 }
 
 }  // namespace ddprun

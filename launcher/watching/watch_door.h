@@ -9,14 +9,18 @@
 #include "common/loop.h"
 #include "launcher/watching/http_listener.h"
 #include "launcher/watching/page.h"
+#include "launcher/watching/runs_page.h"
 
 namespace ddprun {
 
 // `look` and `wish` run on the loop. The door ends before the loop does.
 std::unique_ptr<HttpListener> MakeWatchDoor(Loop& loop, std::function<PageView()> look,
                                             PageWish wish);
+// Of a server alone.
+std::unique_ptr<HttpListener> MakeRunsDoor(Loop& loop, std::function<ServerView()> look,
+                                           RunsAnswers::Wish wish);
 
-// So that the door answers there.
-Result<void> ListenForWatchers(HttpListener& door, const Endpoint& listen);
+// Where a door is to answer.
+Result<ListenSocket> ListenForWatchers(const Endpoint& listen);
 
 }  // namespace ddprun

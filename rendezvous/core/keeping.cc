@@ -60,6 +60,7 @@ NodeReport ToKeep(const NodeReport& report, bool in_world) {
 NodeReport ToKeepOfPlace(const NodeReport& report) {
   NodeReport kept = ToKeep(report, false);
   Drop(kept.addresses);
+  Drop(kept.page.host);
   kept.failures = report.failures;
   for (WorkerFailure& failure : kept.failures) {
     DropTexts(failure);

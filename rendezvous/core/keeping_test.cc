@@ -28,7 +28,8 @@ void MakeLongWinded(NodeReport& report) {
   report.addresses.assign(kMaxAddressesBytes, '1');
   report.seen_at.assign(45, '1');
   report.node.resize(255, 'n');
-  report.run_id = report.host = report.role = report.store.host = std::string(255, 'x');
+  report.run_id = report.host = report.role = report.store.host = report.page.host =
+      std::string(255, 'x');
   report.failures.assign(kMaxFailures, LongWinded(0));
   report.spawn_failure.assign(4096, 'x');
   report.standings.assign(kMaxStandings, Standing{.phase = std::string(255, 'p')});

@@ -237,7 +237,8 @@ std::size_t BytesOf(const NodeKey& key, const NodeState& node) {
   std::size_t bytes = kTreeNode + sizeof(std::pair<NodeKey, NodeState>) + 2 * HeapOf(key.node);
   bytes += 2 * (kTreeNode + sizeof(NodeIndex::Agenda::value_type) + HeapOf(key.node));
   bytes += HeapOf(report.host) + HeapOf(report.role) + HeapOf(report.store.host) +
-           HeapOf(report.addresses) + HeapOf(report.seen_at) + HeapOf(report.unfit);
+           HeapOf(report.addresses) + HeapOf(report.seen_at) + HeapOf(report.unfit) +
+           HeapOf(report.page.host);
   if (IsUnfit(report)) {
     bytes += kTreeNode + sizeof(NodeKey) + HeapOf(key.node);
   }

@@ -66,6 +66,12 @@ std::string SourceOf(const Standing& standing) {
   return "";
 }
 
+// As a name, which no node makes longer than one may be.
+std::string PageOf(const Endpoint& page) {
+  const std::string text = page.port == 0 ? "" : ToString(page);
+  return text.size() > kMaxNameBytes ? "" : text;
+}
+
 NodeStatus Look(const CoordinatorState& state, const NodeKey& key, const NodeState& node,
                 Time now) {
   const Member* const member = MemberOf(state, key);
@@ -78,6 +84,7 @@ NodeStatus Look(const CoordinatorState& state, const NodeKey& key, const NodeSta
   status.workers = node.report.workers;
   status.reason = node.refused.value_or(node.report.unfit);
   status.facts = node.report.facts;
+  status.page = PageOf(node.report.page);
   status.in_world = member != nullptr && !member->lost;
   status.first_rank = status.in_world ? member->first_rank : 0;
   for (const Standing& standing : node.report.standings) {

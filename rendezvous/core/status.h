@@ -47,6 +47,7 @@ struct NodeStatus {
   std::uint32_t late = 0;        // Workers without progress for longer than they may be.
   std::string step_source;       // Of `step`; empty: their word; else "printed", "collectives".
   std::string reason;            // Why it is unfit or refused; empty: it is neither.
+  std::string page;              // Where it answers browsers; empty: nowhere.
   HostFacts facts;               // Of its machine.
   Closeup closeup;               // Filled in by its keeper; empty: not known.
   bool operator==(const NodeStatus&) const = default;
@@ -66,6 +67,7 @@ inline constexpr std::tuple kNodeStatusFields{
     StatusField{"phase", "phase", &NodeStatus::phase},
     StatusField{"late", "late_workers", &NodeStatus::late},
     StatusField{"reason", "reason", &NodeStatus::reason},
+    StatusField{"page", "page", &NodeStatus::page},
 };
 static_assert(IsWhole<NodeStatus>(kNodeStatusFields, 2));  // Its facts, its workers one by one.
 

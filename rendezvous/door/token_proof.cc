@@ -19,7 +19,8 @@ constexpr std::string_view kCertificate = "ddprun certificate 1\n";
 constexpr std::string_view kHealth = "ddprun health 1\n";
 constexpr std::string_view kLook = "ddprun page, to look 1\n";
 constexpr std::string_view kOperate = "ddprun page, to operate 1\n";
-constexpr std::size_t kPageKeyDigits = 32;  // 128 bits.
+constexpr std::string_view kPageProof = "ddprun page, proof 1\n";  // As page.html has it.
+constexpr std::size_t kPageKeyDigits = 32;                         // 128 bits.
 // Clocks of nodes differ, and nobody looks: the name is the proof.
 constexpr long kValidSeconds = 100L * 365 * 86'400;
 
@@ -128,6 +129,10 @@ std::string HealthProof(const std::string& token, std::string_view nonce, std::u
 PageKeys PageKeysOf(const std::string& token, const RunId& run) {
   return {Digest(token, std::string(kLook) + run).substr(0, kPageKeyDigits),
           Digest(token, std::string(kOperate) + run).substr(0, kPageKeyDigits)};
+}
+
+std::string PageProof(const std::string& key, std::string_view place, std::string_view nonce) {
+  return Digest(key, std::string(kPageProof) + std::string(place) + "\n" + std::string(nonce));
 }
 
 }  // namespace ddprun

@@ -3,7 +3,7 @@
 //
 //   certificate   a server's own: it signed itself, and its name is the hash of its public key. Who
 //                 replays it cannot end the handshake; who makes another one cannot name it
-//   page          what a browser shows
+//   page          what a browser shows, and a page proves that it knows before it is shown it
 //   health        which run is served at a port, in answer to a nonce; others learn nothing
 //
 // Never shows the token, remembers nobody: every server draws another key.
@@ -38,5 +38,9 @@ struct PageKeys {
   std::string look, operate;
 };
 PageKeys PageKeysOf(const std::string& token, const RunId& run);
+
+// Of a key, in answer to a nonce. `place`: where it was asked for, so that nobody answers with what
+// he asked of another one.
+std::string PageProof(const std::string& key, std::string_view place, std::string_view nonce);
 
 }  // namespace ddprun

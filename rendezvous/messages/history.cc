@@ -1,18 +1,9 @@
 #include "rendezvous/messages/history.h"
 
 #include <algorithm>
-#include <array>
-#include <string_view>
 #include <utility>
 
 namespace ddprun {
-namespace {
-
-constexpr std::array<std::string_view, History::kMostCauses - 1> kCauses{
-    "worker", "hang", "node_lost", "scale_up", "leave", "stop", "superseded"};
-
-}  // namespace
-
 std::size_t BytesOf(const RunEvent& event) {
   return sizeof event + event.text.size() + event.kind.size() + event.cause.size() +
          event.node.size();

@@ -4,10 +4,12 @@
 // Pure. Never holds two events of one place in the stream: the first that came stays.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "rendezvous/messages/run_event.h"
@@ -26,7 +28,9 @@ class History {
  public:
   static constexpr std::size_t kMostEvents = 1'000;
   static constexpr std::size_t kMostBytes = std::size_t{1} << 20;
-  static constexpr std::size_t kMostCauses = 8;
+  static constexpr std::size_t kMostCauses = 8;  // With "other".
+  static constexpr std::array<std::string_view, kMostCauses - 1> kCauses{
+      "worker", "hang", "node_lost", "scale_up", "leave", "stop", "superseded"};
 
   // The newest one: after all that is here, whatever it says of its place.
   const RunEvent& Append(RunEvent event);

@@ -247,6 +247,7 @@ struct NodeReport {
   bool checking = false;           // This machine is looked at: it may turn out to be unfit.
   std::string unfit;               // Why no world may have it; empty: it may be.
   HostFacts facts;                 // Of its machine, kMaxFacts at most; kept for people alone.
+  Endpoint page;                   // Where it answers browsers (--http-listen); port 0: nowhere.
   std::uint32_t ended_well = 0;    // Workers of that placement; the others still run.
   std::uint32_t requeues = 0;      // How often the scheduler started the job again; for people,
   std::int64_t job_ends_unix = 0;  // as when it ends: seconds since 1970; 0: not known.

@@ -64,6 +64,8 @@ class SuccessionDriver {
 
   // None: another node serves.
   CoordinatorDriver* coordinator() const { return coordinator_.get(); }
+  // Of this node's server, or of its place on a list; port 0: nothing is open here.
+  Endpoint door() const { return server_ ? endpoint_ : Endpoint{}; }
   // For who looks at every step.
   const SuccessionState& state() const { return state_; }
 

@@ -7,10 +7,18 @@
 #include "rendezvous/wire/wire_parts.h"
 
 namespace ddprun {
-Endpoint Read(const v1::Endpoint& wire, Reader& in) {
+namespace {
+
+Endpoint Read(const std::string& name, const v1::Endpoint& wire, Reader& in) {
   return {
-      in.OptionalName("store.host", wire.host()),
-      static_cast<std::uint16_t>(in.Number<std::uint32_t>("store.port", wire.port(), 0, 65535))};
+      in.OptionalName(name + ".host", wire.host()),
+      static_cast<std::uint16_t>(in.Number<std::uint32_t>(name + ".port", wire.port(), 0, 65535))};
+}
+
+}  // namespace
+
+Endpoint Read(const v1::Endpoint& wire, Reader& in) {
+  return Read("store", wire, in);
 }
 
 RunShape Read(const v1::RunShape& wire, Reader& in) {
@@ -268,6 +276,7 @@ Result<NodeReport> ReportFromProtoAt(const v1::SyncRequest& wire, std::int64_t u
   report.job_ends_unix =
       in.Number<std::int64_t>("job_ends_unix", wire.job_ends_unix(), 0, kMaxUnixMs / 1000);
   report.addresses = in.Addresses("addresses", wire.addresses(), kMaxAddressesBytes);
+  report.page = Read("page", wire.page(), in);
   report.events_seen = ReadMark("events_seen", wire.events_seen(), in);
   report.events = ReadEvents(wire.events(), kMostEventsAtOnce, in);
   if (!in.ok()) {

@@ -86,6 +86,7 @@ NodeReport FullReport() {
   report.requeues = 2;
   report.job_ends_unix = 1'795'320'000;
   report.addresses = "10.0.0.2,fd00::2";
+  report.page = {"10.0.0.2", 8'081};
   return report;
 }
 
@@ -255,6 +256,8 @@ TEST(Convert, ReportsThatCannotBeUsedAreRefusedByField) {
       {"first_local_rank", [&](auto& w) { w.set_first_local_rank(4096); }},
       {"store.host", [&](auto& w) { w.mutable_store()->set_host(long_name); }},
       {"store.port", [&](auto& w) { w.mutable_store()->set_port(65536); }},
+      {"page.host", [&](auto& w) { w.mutable_page()->set_host(long_name); }},
+      {"page.port", [&](auto& w) { w.mutable_page()->set_port(65536); }},
       {"hosting", [&](auto& w) { w.clear_hosting(); }},
       {"hosting", [&](auto& w) { w.set_hosting(static_cast<v1::Hosting>(4)); }},
       {"outcome", [&](auto& w) { w.clear_outcome(); }},

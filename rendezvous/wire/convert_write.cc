@@ -212,6 +212,9 @@ void ToProto(const NodeReport& report, v1::SyncRequest* wire) {
   wire->set_requeues(report.requeues);
   wire->set_job_ends_unix(report.job_ends_unix);
   wire->set_addresses(report.addresses);
+  if (report.page.port != 0) {
+    Write(report.page, wire->mutable_page());
+  }
   Write(report.events_seen, wire->mutable_events_seen());
   for (std::size_t i = 0; i < std::min(report.events.size(), kMostEventsAtOnce); ++i) {
     Write(report.events[i], wire->add_events());

@@ -3,14 +3,17 @@
     watching.py build/bin/ddprun build/tests/fake_worker [--runs=20]
 
 In turn: `ddprun status` beside `ddprun --version` (what any start of the program costs) on a running
-job; agent and server of one node whose 8 workers tell 100 steps a second each, and of workers that
-tell none; the server's agent of 16 nodes with 64 workers each that tell a step a second, with the
-page's stream read by one, and without. A share is the CPU time of that one process, of a core.
+job; what telling a STEP takes a worker, in time and (where there is strace) in system calls; agent
+and server of one node whose worker, or whose 8 workers, tell 100 steps a second each, and of workers
+that tell none; the server's agent of 16 nodes with 64 workers each that tell a step a second, with
+the page's stream read by one, and without. A share is the CPU time of that one process, of a core.
 """
 
 import http.client
 import os
 import re
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -23,6 +26,30 @@ from ddprun_runs import children_of, eventually, read_text
 
 TICKS = os.sysconf("SC_CLK_TCK")
 TAKES = 8  # Seconds of each share.
+TOLD = 300  # Steps of each look at a worker.
+# Tells as docs/writing-a-worker.md says, 100 steps a second; what that takes of its own time goes to
+# a file at first.
+WORKER = f"""
+import os, select, socket, time
+to = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+to.connect(os.environ["DDPRUN_NOTIFY_SOCKET"])
+to.send(b"READY=1")
+step, took, looks = 0, [], 0
+while True:
+    step += 1
+    if looks < int(os.environ["LOOKS"]):
+        begin = time.thread_time_ns()
+        to.send(b"STEP=%d" % step)
+        took.append(time.thread_time_ns() - begin)
+    else:
+        to.send(b"STEP=%d" % step)
+    if len(took) == {TOLD}:
+        looks += 1
+        took.sort()
+        open(os.environ["TOOK"], "a").write(f"{{took[len(took) // 2] / 1000}}\\n")
+        took = []
+    select.select([], [], [], 0.01)
+"""
 
 
 def cpu_seconds(pid):
@@ -42,10 +69,10 @@ def share(job):
 
 
 class Job:
-    def __init__(self, ddprun, nodes, workers, worker, *flags):
+    def __init__(self, ddprun, nodes, workers, worker, *flags, environment=None):
         self.scratch = tempfile.TemporaryDirectory(prefix="ddprun_bench_")
         self.ddprun = ddprun
-        self.environment = {**clean_environment(), "XDG_RUNTIME_DIR": self.scratch.name}
+        self.environment = {**clean_environment(), "XDG_RUNTIME_DIR": self.scratch.name, **(environment or {})}
         self.nodes = []
         port = 29700 + os.getpid() % 200
         for node in range(nodes):
@@ -81,6 +108,35 @@ class Job:
 
     def __exit__(self, *_):
         self.end()
+
+
+def system_calls(pid):
+    """Of a worker, for each of its steps, without its sleep; None: strace is not there."""
+    if not shutil.which("strace"):
+        return None
+    traced = subprocess.Popen(["strace", "-c", "-p", str(pid)], stderr=subprocess.PIPE, text=True)
+    try:
+        traced.wait(4)
+    except subprocess.TimeoutExpired:
+        traced.send_signal(signal.SIGINT)
+    rows = [line.split() for line in traced.communicate()[1].splitlines()]
+    calls = {row[-1]: int(row[3]) for row in rows if len(row) >= 5 and row[3].isdigit() and row[-1] != "total"}
+    slept = calls.pop("pselect6", 0) or calls.pop("select")
+    return sum(calls.values()) / slept
+
+
+def tell_steps(asked, table, rounds):
+    """What it takes the worker; whether a bar is missed."""
+    with tempfile.NamedTemporaryFile("r") as took:
+        with Job(asked.ddprun, 1, 1, [sys.executable, "-c", WORKER], environment={"TOOK": took.name, "LOOKS": str(rounds)}) as job:
+            if not eventually(lambda: len(read_text(took.name).split()) >= rounds, LIMIT):
+                sys.exit("the worker tells nothing:\n" + read_text(job.log(0)))
+            values = [float(value) for value in read_text(took.name).split()[:rounds]]
+            middle = table.row("a worker tells a STEP (bar 5)", values, "us")
+            calls = system_calls(children_of(job.agent())[0])
+            if calls is not None:
+                table.row("system calls of it (bar 1)", [calls], "")
+    return middle > 5 or (calls is not None and round(calls) > 1)
 
 
 def read_page(job):
@@ -123,9 +179,12 @@ def main():
         middle = table.row("ddprun status on a running job (bar 30)", took["status"])
         table.row("ddprun --version", took["--version"])
         missed = middle > 30
-    for name, steps in (("8 workers, 100 steps/s each (bar 0.5 %)", ["--step-ms=10", "--steps=1000000"]),
-                        ("8 workers that tell nothing", ["--hang"])):
-        with Job(asked.ddprun, 1, 8, [*worker, *steps]) as job:
+    missed |= tell_steps(asked, table, rounds)
+    steps = ["--step-ms=10", "--steps=1000000"]
+    for name, workers, steps in (("1 worker, 100 steps/s (bar 0.5 %)", 1, steps),
+                                 ("8 workers, 100 steps/s each (bar 0.5 %)", 8, steps),
+                                 ("8 workers that tell nothing", 8, ["--hang"])):
+        with Job(asked.ddprun, 1, workers, [*worker, *steps]) as job:
             middle = table.row(f"agent and server: {name}", [share(job) for _ in range(rounds)], "%")
             missed |= "bar" in name and middle > 0.5
     for name, page in (("page open (bar 5 %)", True), ("no page", False)):

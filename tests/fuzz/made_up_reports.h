@@ -165,6 +165,7 @@ inline void MakeUpNode(FuzzInput& input, const RunShape& shape, NodeReport& repo
   report.node = who % 16 < 2 ? "n" + std::to_string(who % 16) : "x" + std::to_string(who);
   report.incarnation = {1'000u + input.Byte()};
   report.host = report.role = report.node + SomeText(input).substr(0, 200);
+  report.page = {report.host, 8081};
   report.shape = shape;
   if (input.Byte() % 8 == 0) {
     report.shape.max_nodes += 1 + input.Byte();

@@ -7,6 +7,7 @@
 
 #include "agent/watch/error_file.h"
 #include "rendezvous/journal_file.h"
+#include "rendezvous/messages/errand_records.h"
 #include "rendezvous/store/store_wire_testing.h"
 #include "rendezvous/succession/claim_directory.h"
 #include "rendezvous/wire/convert.h"
@@ -281,6 +282,33 @@ void Data() {
   fs::remove(path);
 }
 
+// Steps of the plays of errand_fuzz.cc, and what its reader reads.
+void Errands() {
+  std::string records;
+  AppendRecord({1'795'566'552'358, 3, 2, ErrandStream::kOut, "step 1\nstep"}, records);
+  AppendRecord({1'795'566'552'359, 3, 2, ErrandStream::kErr, " 2\r 3\n"}, records);
+  AppendRecord({0, 7, 2, ErrandStream::kNote, "rank 7 printed more than is kept"}, records);
+  std::string stacks;
+  AppendRecord({0, 7, 2, ErrandStream::kStack,
+                "-- process 12:\nThread 12 (idle): \"MainThread\"\n    wait (x.py:1)\n"},
+               stacks);
+  Seed("errand", "logs", Kind(2) + Kind(0) + records + "~~" + records);
+  Seed("errand", "stacks", Kind(2) + Kind(1) + stacks + "~~" + stacks + "~~x");
+  // Operator 0 asks three nodes; the honest one brings its pieces, the others time.
+  std::string board = Kind(0) + Kind(2) + Kind(0) + Kind(250) + Kind(2);
+  for (int i = 0; i < 12; ++i) {
+    board += Kind(0) + Kind(0) + Kind(4) + Kind(i) + Kind(0) + Kind(i) + Kind(2) + Kind(i) +
+             Kind(i) + Kind(2) + Kind(0) + Kind(250) + Kind(2) + Kind(5) + Kind(20);
+  }
+  Seed("errand", "board", board);
+  std::string road = Kind(1) + Kind(0) + Kind(5);
+  for (int i = 0; i < 8; ++i) {
+    road += Kind(1) + Kind(i) + Kind(2) + Kind(1) + Kind(1) + Kind(i) + Kind(2) + Kind(1) +
+            Kind(0) + Kind(3) + Kind(7) + Kind(0) + Kind(2) + Kind(2);
+  }
+  Seed("errand", "road", road);
+}
+
 }  // namespace
 }  // namespace ddprun
 
@@ -294,5 +322,6 @@ int main(int argc, char** argv) {
   ddprun::Texts();
   ddprun::Checkpoints();
   ddprun::Data();
+  ddprun::Errands();
   return 0;
 }

@@ -130,6 +130,46 @@ class Page(BrowserTest):
         again.signal(signal.SIGTERM)
         again.wait()
 
+    # A server alone, of two runs: who has the key of all chooses; who has that of one sees that one.
+    def test_a_server_of_several_runs_lets_choose(self):
+        endpoint = self.free_endpoint()
+        with open(self.path("token"), "w", opener=lambda p, f: os.open(p, f, 0o600)) as token:
+            token.write("0123456789abcdef0123456789abcdef\n")
+        access = f"--token-file={self.path('token')}"
+        server = self.start("rendezvous", f"--listen={endpoint}", LISTEN, access)
+        self.wait_for_text(server, "probes and metrics: http://")
+        usual = (f"--rdzv-endpoint={endpoint}", access, "--rdzv-conf=last_call_timeout=0")
+        nodes = [self.start("--nnodes=1:2", *usual, "--rdzv-id=one", FAKE_WORKER, HELLO, *STEPS),
+                 self.start("--nnodes=2", *usual, "--rdzv-id=b&?=%<two>", FAKE_WORKER)]
+        text = self.wait_for(lambda: (t := self.run_verb("status", "--url", f"--endpoint={endpoint}", access)) and
+                             t.count("operate:") == 3 and t, server, *nodes)
+        links = re.findall(r"(look|operate): +(\S+)", text)
+        self.chrome.get(links[1][1])  # To operate all.
+        self.shows("choice", r"(?s)b&\?=%<two>\s+gathering.*one\s+running")
+        self.assertFalse(self.chrome.find_element(By.ID, "stop").is_displayed())
+        self.chrome.find_element(By.LINK_TEXT, "b&?=%<two>").click()
+        self.shows("headline", "1 of 2 are here")
+        self.chrome.back()
+        self.shows("choice", "one")
+        self.chrome.find_element(By.LINK_TEXT, "one").click()
+        self.shows("headline", r"training: step \d+")
+        # A run's own key, on the port of --http-listen; the other run is not its.
+        page = re.search(r"probes and metrics: http://([\d.:]+)/", server.err())[1]
+        self.chrome.delete_all_cookies()
+        self.chrome.get(f"http://{page}/#" + links[4][1].split("#")[1])
+        self.shows("run", "^one$")
+        self.chrome.refresh()
+        self.shows("headline", r"training: step \d+")
+        self.assertFalse(self.chrome.find_element(By.ID, "stop").is_displayed())
+        self.chrome.get(f"http://{page}/?run=b%26%3F%3D%25%3Ctwo%3E")
+        self.shows("why", "with a key")
+        for name, answer in {"livez": "the control loop turns", "readyz": "serving 2 runs", "metrics": "ddprun_build_info"}.items():
+            self.chrome.get(f"http://{page}/{name}")
+            self.assertIn(answer, self.chrome.page_source)
+        for run in (*nodes, server):
+            run.signal(signal.SIGTERM)
+            run.wait()
+
     def inlined(self, ranks, per_node):
         nodes = [{"node": f"n{i:03}", "host": f"host{i}", "state": "running", "last_seen_seconds": 0.4,
                   "workers": per_node, "in_world": True, "first_rank": i * per_node, "step": 1200, "phase": "train",

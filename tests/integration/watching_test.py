@@ -14,6 +14,25 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest  # noqa: E402
 
 PROMTOOL = os.environ.get("PROMTOOL")  # Empty: it is not there, and nothing is shown by it.
+# What is lost first counts, and what is being lost.
+LOSSES = """
+rule_files: [{rules}]
+evaluation_interval: 1m
+tests:
+  - interval: 1m
+    input_series:
+      - {{series: 'ddprun_lost_seconds_total{{job="first", cause="worker"}}', values: '0x30 400x60'}}
+      - {{series: 'ddprun_losing_seconds{{job="first"}}', values: '0x90'}}
+      - {{series: 'ddprun_lost_seconds_total{{job="stands", cause="worker"}}', values: '0x90'}}
+      - {{series: 'ddprun_losing_seconds{{job="stands"}}', values: '0x30 0+60x60'}}
+      - {{series: 'ddprun_lost_seconds_total{{job="trains", cause="worker"}}', values: '0x30 20x60'}}
+      - {{series: 'ddprun_losing_seconds{{job="trains"}}', values: '0x30 5 0x60'}}
+    promql_expr_test:
+      - {{expr: 'count by (job) (ALERTS{{alertname="DdprunTimeLost"}})', eval_time: 30m, exp_samples: []}}
+      - expr: 'count by (job) (ALERTS{{alertname="DdprunTimeLost"}})'
+        eval_time: 45m
+        exp_samples: [{{labels: '{{job="first"}}', value: 1}}, {{labels: '{{job="stands"}}', value: 1}}]
+"""
 EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples")
 LISTEN = "--http-listen=127.0.0.1:0"
 
@@ -50,21 +69,28 @@ class Watching(DdprunTest):
                             "ddprun_worker_starts_total": "2", "ddprun_ready": "1",
                             'ddprun_run_state{state="running"}': "1",
                             'ddprun_nodes{state="running"}': "1",
+                            'ddprun_lost_seconds_total{cause="worker"}': "0",
                             'ddprun_nodes_wanted{bound="max"}': "1"}.items():
             self.assertEqual(told.get(name), value, text)
         if PROMTOOL:
-            self.promtool("metrics", text=text)
+            self.promtool("check metrics", text=text)
         self.end(run)
 
     def promtool(self, what, *files, text=None):
-        checked = subprocess.run([PROMTOOL, "check", what, *files], input=text, text=True,
+        checked = subprocess.run([PROMTOOL, *what.split(), *files], input=text, text=True,
                                  capture_output=True, timeout=60)
         self.assertEqual(checked.returncode, 0, checked.stdout + checked.stderr)
         self.assertEqual(checked.stderr, "")
 
     @unittest.skipUnless(PROMTOOL, "without promtool")
     def test_the_alerts_are_prometheus_own(self):
-        self.promtool("rules", os.path.join(EXAMPLES, "metrics", "alerts.yml"))
+        self.promtool("check rules", os.path.join(EXAMPLES, "metrics", "alerts.yml"))
+
+    @unittest.skipUnless(PROMTOOL, "without promtool")
+    def test_an_alert_tells_the_first_loss_and_a_standstill(self):
+        with open(self.path("losses.yml"), "w") as file:
+            file.write(LOSSES.format(rules=os.path.realpath(os.path.join(EXAMPLES, "metrics", "alerts.yml"))))
+        self.promtool("test rules", self.path("losses.yml"))
 
     def test_a_node_that_waits_is_alive_and_not_ready(self):
         endpoint = self.free_endpoint()

@@ -8,6 +8,7 @@ import re
 import tempfile
 
 from selenium import webdriver
+from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
@@ -42,7 +43,11 @@ class BrowserTest(DdprunTest):
         self.chrome.get_log("browser")
 
     def text(self, name):
-        return self.chrome.find_element(By.ID, name).text
+        """ "" while the page is being left for another one."""
+        try:
+            return self.chrome.find_element(By.ID, name).text
+        except (NoSuchElementException, StaleElementReferenceException):
+            return ""
 
     def shows(self, name, pattern, limit=LIMIT):
         found = eventually(lambda: re.search(pattern, self.text(name)), limit)

@@ -1,0 +1,93 @@
+#include "launcher/server/server_watch.h"
+
+#include <utility>
+
+#include "common/log.h"
+#include "launcher/command_line/addresses.h"
+
+namespace ddprun {
+namespace {
+
+// All of them by name, the first ones whole.
+std::vector<RunStatus> RunsOf(const CoordinatorDriver& server) {
+  auto runs = server.StatusOfRuns("");
+  std::vector<RunStatus> all = runs ? *std::move(runs) : std::vector<RunStatus>();
+  for (std::size_t i = 0; i < std::min(all.size(), kMostWhole); ++i) {
+    if (auto whole = server.StatusOfRuns(all[i].run_id); whole && !whole->empty()) {
+      all[i] = std::move(whole->front());
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+Result<void> ServerWatch::Bind() {
+  if (config_.http_listen) {
+    ASSIGN_OR_RETURN(socket_, ListenForWatchers(*config_.http_listen));
+    page_ = socket_->endpoint;
+  }
+  return {};
+}
+
+Result<void> ServerWatch::Open(Here here, Where door, Where server) {
+  here_ = std::move(here);
+  door_ = std::move(door);
+  server_ = std::move(server);
+  watch_ = MakeRunsDoor(
+      loop_, [this] { return Look(); },
+      [this](const RunId& run, ControlVerb verb, const NodeId& node,
+             const std::function<void(HttpAnswer)>& done) {
+        constexpr unsigned kConflict = 409;
+        CoordinatorDriver* const serving = here_();
+        const Result<std::string> said =
+            serving == nullptr ? Error{ErrorKind::kUnavailable, "another server has the run now"}
+                               : serving->OnControl({run, verb, node, token_});
+        done(said ? HttpAnswer{200, *said + "\n"}
+                  : HttpAnswer{kConflict, said.error().message + "\n"});
+      });
+  if (!socket_) {
+    return {};
+  }
+  RETURN_IF_ERROR(watch_->Listen(std::move(*socket_)));
+  Log(LogLevel::kInfo,
+      "probes and metrics: http://" + ToString(page_) +
+          "/livez, /readyz and /metrics; the status page beside them: ddprun status --url prints "
+          "its keys");
+  return {};
+}
+
+std::function<void(UniqueFd, std::string)> ServerWatch::OfPort() {
+  return [this](UniqueFd socket, std::string begun) {
+    if (watch_) {
+      watch_->Adopt(std::move(socket), std::move(begun));
+    }
+  };
+}
+
+ServerView ServerWatch::Look() const {
+  ServerView view{.token = token_, .names = {HostName()}, .listed = {}};
+  const bool in_the_clear = !config_.tls.any();
+  const Endpoint door = in_the_clear ? door_() : Endpoint{};
+  for (const Endpoint& at : {page_, door}) {
+    if (at.port != 0) {
+      view.names.push_back(at.host);
+      view.places.push_back(ToString(at));
+      view.places.push_back(ToString(Endpoint{HostName(), at.port}));
+    }
+  }
+  if (in_the_clear) {
+    const Endpoint server = server_();
+    view.server_page = server.port == 0 ? "" : ToString(server);
+    view.listed = config_.candidates;
+  }
+  if (CoordinatorDriver* const serving = here_()) {
+    view.runs = RunsOf(*serving);
+  } else {
+    view.stands_by = "stands by: another server has the runs" +
+                     (view.server_page.empty() ? "" : ", at " + view.server_page);
+  }
+  return view;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,281 @@
+#include "launcher/verbs/top_screen.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "common/log.h"
+#include "launcher/verbs/status.h"
+
+namespace ddprun {
+namespace {
+
+constexpr const char* kTopHelp =
+    "q          quit\n"
+    "j k        down, up; likewise arrows, page down, page up\n"
+    "r          a row for each rank; for each node\n"
+    "o          the order: odd ones first, by name, by step, by phase\n"
+    "s          where the workers of the row stand (ddprun stacks)\n"
+    "esc        back to the table\n"
+    "?          this\n";
+
+constexpr std::pair<std::string_view, TopKey> kKeys[] = {
+    {"\x1b[A", TopKey::kUp},        {"\x1bOA", TopKey::kUp},   {"k", TopKey::kUp},
+    {"\x1b[B", TopKey::kDown},      {"\x1bOB", TopKey::kDown}, {"j", TopKey::kDown},
+    {"\x1b[5~", TopKey::kPageUp},   {"o", TopKey::kOrder},     {"r", TopKey::kRows},
+    {"\x1b[6~", TopKey::kPageDown}, {"s", TopKey::kStacks},    {"?", TopKey::kHelp},
+    {"h", TopKey::kHelp},           {"q", TopKey::kQuit},
+};
+
+// "\x1b[200~" and its like: a key of the terminal's that is not ours.
+std::size_t SizeOfSequence(std::string_view bytes) {
+  if (bytes.size() < 2 || (bytes[1] != '[' && bytes[1] != 'O')) {
+    return 1;
+  }
+  std::size_t end = 2;
+  while (end < bytes.size() && (bytes[end] < 0x40 || bytes[end] > 0x7e)) {
+    ++end;
+  }
+  return std::min(end + 1, bytes.size());
+}
+
+// What is odd about a row, the oddest first; then what it is ordered by.
+struct PlacedRow {
+  TopRow row;
+  const NodeStatus* node;
+  const RankCloseup* rank;  // nullptr: the row is the node's.
+  std::uint64_t number = 0;
+  int oddity = 0;
+
+  std::uint64_t step() const { return rank != nullptr ? rank->step : node->step; }
+  std::string phase() const {
+    if (rank == nullptr) {
+      return node->phase;
+    }
+    const auto& phases = node->closeup.phases;
+    return rank->phase > 0 && rank->phase <= phases.size() ? phases[rank->phase - 1] : "";
+  }
+};
+
+std::vector<PlacedRow> NodeRows(const RunStatus& run) {
+  std::vector<PlacedRow> rows;
+  for (const NodeStatus& node : run.nodes) {
+    PlacedRow& placed = rows.emplace_back(PlacedRow{{node.node, {}}, &node, nullptr, rows.size()});
+    placed.oddity = node.late > 0 ? 0 : node.in_world && node.state == "running" ? 2 : 1;
+    for (std::uint32_t i = 0; node.in_world && i < node.workers; ++i) {
+      placed.row.ranks.push_back(node.first_rank + i);
+    }
+  }
+  return rows;
+}
+
+std::vector<PlacedRow> RankRows(const RunStatus& run) {
+  std::vector<PlacedRow> rows;
+  for (const NodeStatus& node : run.nodes) {
+    std::uint32_t number = node.first_rank;
+    for (const RankCloseup& rank : node.closeup.ranks) {
+      if (node.in_world) {
+        PlacedRow& placed = rows.emplace_back(
+            PlacedRow{{"rank " + std::to_string(number), {number}}, &node, &rank, number});
+        placed.oddity = rank.state == RankState::kLate      ? 0
+                        : rank.state == RankState::kRunning ? 2
+                                                            : 1;
+      }
+      ++number;
+    }
+  }
+  return rows;
+}
+
+void Sort(std::vector<PlacedRow>& rows, TopOrder order) {
+  std::ranges::stable_sort(rows, [order](const PlacedRow& a, const PlacedRow& b) {
+    switch (order) {
+      case TopOrder::kOddFirst:
+        return std::tuple(a.oddity, a.step()) < std::tuple(b.oddity, b.step());
+      case TopOrder::kName:
+        return a.rank != nullptr ? a.number < b.number : a.row.name < b.row.name;
+      case TopOrder::kStep:
+        return a.step() < b.step();
+      case TopOrder::kPhase:
+        return a.phase() < b.phase();
+    }
+    return false;
+  });
+}
+
+const char* StateWord(const RankCloseup& rank) {
+  switch (rank.state) {
+    case RankState::kNoWord:
+      return "no word";
+    case RankState::kRunning:
+      return "running";
+    case RankState::kLate:
+      return "late";
+    case RankState::kEnded:
+      return "ended";
+  }
+  return "";
+}
+
+std::string IfTold(std::chrono::microseconds took) {
+  return took.count() == 0 ? "-" : FormatDuration(took);
+}
+
+std::vector<std::string> CellsOf(const PlacedRow& placed, bool chosen) {
+  const NodeStatus& node = *placed.node;
+  const std::string mark = chosen ? ">" : " ";
+  const std::string step = placed.step() == 0 ? "-" : std::to_string(placed.step());
+  if (placed.rank != nullptr) {
+    return {mark,
+            std::to_string(placed.number),
+            node.node,
+            StateWord(*placed.rank),
+            step,
+            placed.phase(),
+            FormatDuration(placed.rank->since),
+            IfTold(placed.rank->step_time),
+            IfTold(placed.rank->work)};
+  }
+  const std::vector<std::uint32_t>& ranks = placed.row.ranks;
+  const std::string span = ranks.empty() ? "-"
+                           : ranks.size() == 1
+                               ? std::to_string(ranks.front())
+                               : std::to_string(ranks.front()) + "-" + std::to_string(ranks.back());
+  return {mark,       node.node,
+          node.host,  node.state,
+          span,       FormatDuration(node.last_seen) + " ago",
+          step,       placed.phase() + (node.late > 0 ? " (late)" : ""),
+          node.reason};
+}
+
+std::string Table(const std::vector<PlacedRow>& rows, std::size_t chosen, std::size_t shown,
+                  bool by_rank) {
+  std::vector<std::vector<std::string>> cells = {
+      by_rank ? std::vector<std::string>{" ", "RANK", "NODE", "STATE", "STEP", "PHASE", "SINCE",
+                                         "A STEP", "BY ITSELF"}
+              : std::vector<std::string>{" ", "NODE", "HOST", "STATE", "RANKS", "SEEN", "STEP",
+                                         "PHASE", "REASON"}};
+  const std::size_t from =
+      std::min(chosen - std::min(chosen, shown / 2), rows.size() - std::min(rows.size(), shown));
+  for (std::size_t i = from; i < std::min(from + shown, rows.size()); ++i) {
+    cells.push_back(CellsOf(rows[i], i == chosen));
+  }
+  return AlignedRows(cells);
+}
+
+std::string Lines(const std::string& text, std::size_t from, std::size_t count) {
+  std::string lines;
+  std::size_t begin = 0;
+  for (std::size_t line = 0; begin < text.size() && line < from + count; ++line) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    lines += line < from ? "" : text.substr(begin, end - begin) + "\n";
+    begin = end + 1;
+  }
+  return lines;
+}
+
+}  // namespace
+
+std::vector<TopKey> KeysIn(std::string_view bytes) {
+  std::vector<TopKey> keys;
+  while (!bytes.empty()) {
+    const auto* const key = std::ranges::find_if(
+        kKeys, [&](const auto& known) { return bytes.starts_with(known.first); });
+    if (key != std::end(kKeys)) {
+      keys.push_back(key->second);
+      bytes.remove_prefix(key->first.size());
+      continue;
+    }
+    const std::size_t size = bytes.front() == '\x1b' ? SizeOfSequence(bytes) : 1;
+    if (bytes.front() == '\x1b' && size == 1) {
+      keys.push_back(TopKey::kBack);
+    }
+    bytes.remove_prefix(size);
+  }
+  return keys;
+}
+
+const TopRow* TopState::Chosen() const {
+  const auto row = std::ranges::find(table, chosen, &TopRow::name);
+  return row == table.end() ? nullptr : &*row;
+}
+
+void Press(TopState& state, TopKey key) {
+  const auto move = [&](std::ptrdiff_t by) {
+    if (!state.panel.empty()) {
+      const std::ptrdiff_t to = static_cast<std::ptrdiff_t>(state.scrolled) + by;
+      const auto lines = std::ranges::count(state.panel, '\n');
+      state.scrolled = static_cast<std::size_t>(std::clamp<std::ptrdiff_t>(to, 0, lines - 1));
+    } else if (const TopRow* const row = state.Chosen(); row != nullptr) {
+      const auto last = static_cast<std::ptrdiff_t>(state.table.size()) - 1;
+      const std::ptrdiff_t to = std::clamp<std::ptrdiff_t>(row - state.table.data() + by, 0, last);
+      state.chosen = state.table[static_cast<std::size_t>(to)].name;
+    }
+  };
+  const auto page = static_cast<std::ptrdiff_t>(state.page);
+  switch (key) {
+    case TopKey::kUp:
+      return move(-1);
+    case TopKey::kDown:
+      return move(1);
+    case TopKey::kPageUp:
+      return move(-page);
+    case TopKey::kPageDown:
+      return move(page);
+    case TopKey::kOrder:
+      state.order = state.order == TopOrder::kPhase
+                        ? TopOrder::kOddFirst
+                        : static_cast<TopOrder>(static_cast<int>(state.order) + 1);
+      return;
+    case TopKey::kRows:
+      state.by_rank = !state.by_rank;
+      state.chosen.clear();
+      return;
+    case TopKey::kHelp:
+      state.help = !state.help;
+      state.panel = state.help ? kTopHelp : "";
+      state.scrolled = 0;
+      return;
+    case TopKey::kBack:
+      state.help = false;
+      state.panel.clear();
+      return;
+    case TopKey::kStacks:
+    case TopKey::kQuit:
+      return;
+  }
+}
+
+std::string FormatTop(const RunStatus& run, std::int64_t now_unix, ScreenSize size,
+                      TopState& state) {
+  constexpr const char* kOrders[] = {"odd first", "by name", "by step", "by phase"};
+  constexpr std::size_t kHeadAndFoot = 2;
+  std::vector<PlacedRow> rows = state.by_rank ? RankRows(run) : NodeRows(run);
+  Sort(rows, state.order);
+  state.table.clear();
+  for (const PlacedRow& placed : rows) {
+    state.table.push_back(placed.row);
+  }
+  if (state.Chosen() == nullptr) {
+    state.chosen = state.table.empty() ? "" : state.table.front().name;
+  }
+  const std::string head = BeginningOf(run, now_unix);
+  const auto used = static_cast<std::size_t>(std::ranges::count(head, '\n')) + kHeadAndFoot;
+  const std::size_t events = std::min(run.events.size(), size.rows / 4);
+  state.page = size.rows > used + events ? size.rows - used - events : 1;
+  std::string text = head;
+  if (state.panel.empty()) {
+    const TopRow* const chosen = state.Chosen();
+    const auto at = chosen == nullptr ? 0 : static_cast<std::size_t>(chosen - state.table.data());
+    text += Table(rows, at, state.page, state.by_rank);
+    for (std::size_t i = run.events.size() - events; i < run.events.size(); ++i) {
+      text += FormatDuration(run.events[i].age) + " ago: " + run.events[i].text + "\n";
+    }
+  } else {
+    text += Lines(state.panel, state.scrolled, state.page + events);
+  }
+  return Printable(text) + "q quit  j/k move  o " + kOrders[static_cast<int>(state.order)] +
+         "  r " + (state.by_rank ? "nodes" : "ranks") + "  s stacks  ? help\n";
+}
+
+}  // namespace ddprun

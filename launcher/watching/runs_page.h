@@ -1,0 +1,48 @@
+// The status page of a server alone, which may have several runs: one page for each, and one to
+// choose from, for who shows the key of the whole server.
+//
+// A run's key leads to that run. Where there is one run, nobody has to choose.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "launcher/watching/page.h"
+
+namespace ddprun {
+
+struct ServerView {
+  std::vector<RunStatus> runs;  // By name; those beyond kMostWhole without their nodes.
+  std::string stands_by;        // Why it serves none now; empty: it serves.
+  std::string token;            // Empty: everybody may look.
+  std::vector<std::string> names, places;
+  std::string server_page;  // Where the server of its runs is; empty: not known.
+  std::vector<Endpoint> listed;
+};
+// Each costs the loop as much as the page of an agent that has the server.
+inline constexpr std::size_t kMostWhole = 16;
+
+class RunsAnswers final : public HttpAnswers {
+ public:
+  using Wish = std::function<void(const RunId& run, ControlVerb verb, const std::string& node,
+                                  std::function<void(HttpAnswer)> done)>;
+  RunsAnswers(ServerView view, Wish wish) : view_(std::move(view)), wish_(std::move(wish)) {}
+  HttpAnswer Reply(const HttpRequest& request) override;
+  std::string News(StreamPlace& place) override { return PageOf(place.run).News(place); }
+
+ private:
+  const RunStatus* Find(const RunId& run) const;
+  RunId Meant(const HttpRequest& request) const;
+  PageAccess AccessTo(const RunId& run) const;
+  // Of the only one, where there is none of that name; else of none.
+  PageAnswers& PageOf(const RunId& run);
+
+  const ServerView view_;
+  const Wish wish_;
+  std::map<RunId, std::unique_ptr<PageAnswers>> pages_;
+};
+
+}  // namespace ddprun
