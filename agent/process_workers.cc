@@ -24,15 +24,21 @@ std::size_t MostLines(std::uint32_t workers) {
   return std::min(kOfOne, kOfAll / std::max(workers, 1U));
 }
 
+constexpr std::uint32_t kNodesThatAskNccl = 2;
+
 std::int64_t WallClockMs() {
   return std::chrono::floor<std::chrono::milliseconds>(
              std::chrono::system_clock::now().time_since_epoch())
       .count();
 }
 
-std::map<std::string, std::string> WorkersEnvironment(const AgentOptions& options) {
+std::map<std::string, std::string> WorkersEnvironment(const AgentOptions& options,
+                                                      const RasPlace& ras) {
   std::map<std::string, std::string> environment = ProcessEnvironment();
   environment.insert(options.environment.begin(), options.environment.end());
+  if (!ras.address.empty()) {
+    environment.emplace("NCCL_RAS_ADDR", ras.address);
+  }
   return environment;
 }
 
@@ -41,10 +47,12 @@ std::map<std::string, std::string> WorkersEnvironment(const AgentOptions& option
 ProcessWorkers::ProcessWorkers(AsioLoop& loop, std::shared_ptr<const AgentOptions> options)
     : loop_(loop),
       options_(std::move(options)),
+      ras_(RasPlaceIn(ProcessEnvironment())),
+      environment_(WorkersEnvironment(*options_, ras_)),
       kept_(std::make_shared<KeptOutput>(options_->core.workers)),
       runner_(loop,
               RunnerConfig{.kept = kept_,
-                           .warm = PlanTemplate(*options_, WorkersEnvironment(*options_)),
+                           .warm = PlanTemplate(*options_, environment_),
                            .progress = {options_->progress_from,
                                         [this](std::uint32_t local_rank, const Notification& said) {
                                           events_.spoke(local_rank, said);
@@ -62,7 +70,9 @@ ProcessWorkers::ProcessWorkers(AsioLoop& loop, std::shared_ptr<const AgentOption
       hang_evidence_(loop, "/proc/self/exe"),
       failure_evidence_(loop),
       live_stacks_(loop, "/proc/self/exe"),
-      environment_(WorkersEnvironment(*options_)) {}
+      ras_watch_(loop, [this](std::uint32_t local_rank, const Notification& seen) {
+        events_.spoke(local_rank, seen);
+      }) {}
 
 ProcessWorkers::~ProcessWorkers() {
   EndGeneration();
@@ -123,8 +133,27 @@ void ProcessWorkers::OnSpawned(const Result<void>& spawned) {
       pids_[local] = runner_.PidOf(local);
       Tell(local, std::nullopt);
     }
+    WatchNccl();
   }
   events_.started(spawned);
+}
+
+// Where its workers may tell nothing of their progress.
+void ProcessWorkers::WatchNccl() {
+  const std::optional<RasTimes> times = RasTimesFor(options_->core.hang_timeout);
+  const auto watches = environment_.find("DDPRUN_WATCH");
+  if (!times || ras_.address.empty() || placement_.world_size < 2 ||
+      (watches != environment_.end() && watches->second == "0")) {
+    return;
+  }
+  std::vector<RasWorker> workers;
+  for (std::uint32_t local = 0; local < options_->core.workers; ++local) {
+    workers.push_back({static_cast<pid_t>(pids_[local]), local});
+  }
+  ras_watch_.Begin({.size = placement_.world_size,
+                    .workers = options_->core.workers,
+                    .says = placement_.group_rank == 0},
+                   *times, AskOfWorkers(ras_.address, std::move(workers)));
 }
 
 void ProcessWorkers::OnSaid(std::uint32_t local_rank, const Notification& said,
@@ -133,6 +162,9 @@ void ProcessWorkers::OnSaid(std::uint32_t local_rank, const Notification& said,
       !heard && refusal_told_.insert(local_rank).second) {
     Log(LogLevel::kWarning, "memory that the worker of local rank " + std::to_string(local_rank) +
                                 " leaves is refused: " + heard.error().message);
+  }
+  if (said.ready || said.step || said.collectives) {
+    ras_watch_.LeaveOut(local_rank);
   }
   if (said.save_signal && local_rank < save_signals_.size()) {
     save_signals_[local_rank] = *said.save_signal;
@@ -148,6 +180,7 @@ void ProcessWorkers::Tell(std::uint32_t local_rank, std::optional<ExitStatus> en
 
 void ProcessWorkers::OnEnded(std::uint32_t local_rank, ExitStatus status, LastErrors errors) {
   notify_.ReceiveFrom(local_rank);
+  ras_watch_.LeaveOut(local_rank);
   Tell(local_rank, status);
   WorkerEnd end{local_rank, pids_[local_rank], status, WallClockMs(), {}};
   if (!Succeeded(status)) {
@@ -194,6 +227,7 @@ LeftFiles ProcessWorkers::FilesOf(std::uint32_t local_rank, ExitStatus status,
 void ProcessWorkers::OnAllGone() {
   notify_.ReceiveFromAll();
   EndGeneration();
+  ras_watch_.End();
   hang_evidence_.AllGone();
   live_stacks_.Forget();
   if (watchdog_) {
@@ -245,12 +279,16 @@ void ProcessWorkers::OnTimerExpired(const TimerRequest& request) {
 void ProcessWorkers::TakeStacks(const std::vector<std::uint32_t>& local_ranks, Duration limit,
                                 std::function<void()> done) {
   kept_evidence_ = true;
+  ras_watch_.End();
   live_stacks_.Forget();  // Two tools cannot hold one worker, and these are the last of it.
   HangWish wish{.bundle = options_->evidence.empty()
                               ? std::filesystem::path()
                               : BundleOf(options_->evidence, placement_.generation),
                 .node = options_->core.node,
                 .workers = {},
+                // A few answer for all; the second one where the first stands still.
+                .ras = placement_.group_rank < kNodesThatAskNccl ? ras_.address : "",
+                .world_size = placement_.world_size,
                 .last_lines = [kept = kept_, most = MostLines(options_->core.workers)](
                                   std::uint32_t local) { return kept->LastOf(local, most); },
                 .may_abort = !environment_["PYTHONFAULTHANDLER"].empty(),
@@ -295,12 +333,14 @@ std::string ProcessWorkers::NotifySocketOfWorker(std::uint32_t local_rank) const
 // A worker that a tool holds hears no signal: who looks must give way.
 void ProcessWorkers::SignalAll(int signal, bool end_at_once) {
   live_stacks_.Forget();
+  ras_watch_.Pause();
   kept_evidence_ = true;
   runner_.SignalAll(signal, end_at_once);
 }
 
 void ProcessWorkers::KillAll() {
   live_stacks_.Forget();
+  ras_watch_.End();
   kept_evidence_ = true;
   runner_.KillAll();
 }

@@ -1,0 +1,100 @@
+"""A worker that plays NCCL: says by files who it is, one of each node answers as NCCL's RAS does.
+
+fake_ras.py BEHAVIOUR DIRECTORY: as a version of NCCL (2.29.7, 2.28.9: without a comma, 2.27.5: text alone), or as
+nobody should (stalls, floods, garbage). Rank 1 has begun fewer collectives than the others. Everybody tells a STEP,
+where the behaviour does not begin with "silent-", and then hangs.
+"""
+
+import glob
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+
+RANK, WORLD = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+TEXT = """NCCL version 2.27.5 compiled with CUDA 12.9
+
+#0-0 (fa93daea854b060b) MISMATCH
+  Communicator ranks have different AllReduce operation counts
+"""
+
+
+def rank(number, pid, host):
+    return {"rank": number, "host": host, "pid": pid, "cuda_dev": number, "nvml_dev": number,
+            "status": {"init_state": 0, "async_error": 0, "finalize_called": False, "destroy_flag": False,
+                       "abort_flag": False},
+            "collective_counts": {"Broadcast": 1, "Reduce": 0, "AllReduce": 640 if number == 1 else 641}}
+
+
+def answer(version):
+    pids = {int(name.rpartition("-")[2]): int(open(name).read()) for name in glob.glob("pid-*")}
+    ranks = [rank(number, pid, "127.0.0.1") for number, pid in sorted(pids.items())]
+    missing = []
+    if version == "2.28.9":
+        gone = ranks.pop()
+        del gone["collective_counts"]
+        missing = [{**gone, "status": {"unresponsive": True, "considered_dead": False}}]
+    if version == "hostile":
+        ranks[2]["host"] = "\x1b[31m\n" + "n" * 9000
+        ranks[1]["collective_counts"]["\x1b[31m\n" + "x" * 9000] = 1
+    text = json.dumps({"nccl_version": version, "communicators_count": 1, "communicators": [
+        {"hash": "0x514e98cf4e44862b", "secondary_hash": "0x1:0x2", "size": WORLD, "ranks_count": len(ranks),
+         "missing_ranks_count": len(missing), "ranks": ranks, "missing_ranks": missing}]}, indent=2)
+    return text.replace('"nvml_dev": %d,\n          "status": {\n            "unresponsive"' % (WORLD - 1),
+                        '"nvml_dev": %d\n          "status": {\n            "unresponsive"' % (WORLD - 1))
+
+
+def serve(connection, behaviour):
+    lines = connection.makefile("rw", newline="\n")
+    for line in lines:
+        wish = line.strip().lower()
+        if behaviour == "stalls":
+            continue
+        if wish.startswith("client protocol "):
+            lines.write("SERVER PROTOCOL 2\n")
+        elif wish.startswith("timeout ") or (wish == "set format json" and behaviour != "2.27.5"):
+            lines.write("OK\n")
+        elif wish == "status" and behaviour == "floods":
+            for _ in range(100):
+                lines.write(" " * 2**20)
+        elif wish == "status" and behaviour == "garbage":
+            lines.write('{"communicators": ' + "[" * 100_000 + "\0\x1b]0;owned\x07")
+        elif wish in ("status", "verbose status"):
+            lines.write(TEXT if behaviour == "2.27.5" else answer(behaviour))
+        else:
+            lines.write(f"ERROR: Unknown command {line.strip()}\n")
+        lines.flush()
+        if wish.endswith("status"):
+            return
+
+
+def serve_all(listener, behaviour):
+    while True:
+        connection, _ = listener.accept()
+        with connection:
+            try:
+                serve(connection, behaviour)
+            except OSError:
+                pass  # It left.
+
+
+behaviour = sys.argv[1]
+os.chdir(sys.argv[2])
+with open(f"pid-{RANK}.new", "w") as file:
+    file.write(str(os.getpid()))
+os.rename(f"pid-{RANK}.new", f"pid-{RANK}")
+if os.environ["LOCAL_RANK"] == "0":
+    host, port = os.environ["NCCL_RAS_ADDR"].split(":")
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    listener.bind((host, int(port)))
+    listener.listen()
+    threading.Thread(target=serve_all, args=(listener, behaviour.removeprefix("silent-")), daemon=True).start()
+if not behaviour.startswith("silent-"):
+    agent = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    agent.sendto(b"STEP=%d" % (5 if RANK == 1 else 8), os.environ["DDPRUN_NOTIFY_SOCKET"])
+while True:
+    signal.pause()
