@@ -87,6 +87,7 @@ void AgentDriver::CarryOut(const AgentEffect& effect) {
                        take.local_ranks, limit,
                        [this, generation = take.generation] { Feed(StacksTaken{generation}); });
                  },
+                 [&](const LookCloser&) { parts_.workers.AskOthers(); },
                  [&](const Exit& exit) { parts_.on_exit(exit); },
                  [&](const Say& say) { Log(LevelOf(say.level), say.text); },
              },

@@ -73,6 +73,8 @@ class NodeWorkers {
   // `done` never comes once all are gone.
   virtual void TakeStacks(const std::vector<std::uint32_t>& local_ranks, Duration limit,
                           std::function<void()> done) = 0;
+  // What others than themselves know of them, who go on: for people.
+  virtual void AskOthers() = 0;
 };
 
 }  // namespace ddprun

@@ -1,7 +1,6 @@
 #include "agent/process_workers.h"
 
 #include <signal.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
@@ -9,22 +8,12 @@
 
 #include "agent/watch/error_file.h"
 #include "agent/watch/evidence_bundle.h"
-#include "agent/watch/left_behind.h"
 #include "agent/watch/memory_kills.h"
 #include "common/files.h"
 #include "common/log.h"
 
 namespace ddprun {
 namespace {
-
-// Bytes that a worker printed, for its bundle; the loop copies them.
-std::size_t MostLines(std::uint32_t workers) {
-  constexpr std::size_t kOfOne = 64 * 1024;
-  constexpr std::size_t kOfAll = std::size_t{4} << 20;
-  return std::min(kOfOne, kOfAll / std::max(workers, 1U));
-}
-
-constexpr std::uint32_t kNodesThatAskNccl = 2;
 
 std::int64_t WallClockMs() {
   return std::chrono::floor<std::chrono::milliseconds>(
@@ -138,24 +127,6 @@ void ProcessWorkers::OnSpawned(const Result<void>& spawned) {
   events_.started(spawned);
 }
 
-// Where its workers may tell nothing of their progress.
-void ProcessWorkers::WatchNccl() {
-  const std::optional<RasTimes> times = RasTimesFor(options_->core.hang_timeout);
-  const auto watches = environment_.find("DDPRUN_WATCH");
-  if (!times || ras_.address.empty() || placement_.world_size < 2 ||
-      (watches != environment_.end() && watches->second == "0")) {
-    return;
-  }
-  std::vector<RasWorker> workers;
-  for (std::uint32_t local = 0; local < options_->core.workers; ++local) {
-    workers.push_back({static_cast<pid_t>(pids_[local]), local});
-  }
-  ras_watch_.Begin({.size = placement_.world_size,
-                    .workers = options_->core.workers,
-                    .says = placement_.group_rank == 0},
-                   *times, AskOfWorkers(ras_.address, std::move(workers)));
-}
-
 void ProcessWorkers::OnSaid(std::uint32_t local_rank, const Notification& said,
                             const SentDescriptor& sent) {
   if (const Result<void> heard = memory_.Hear(local_rank, said, sent);
@@ -200,7 +171,7 @@ void ProcessWorkers::KeepEvidenceOfFailure() {
   for (std::uint32_t local = 0; local < options_->core.workers; ++local) {
     const std::uint32_t rank = placement_.first_rank + local;
     part.workers.push_back({rank, static_cast<pid_t>(pids_[local])});
-    part.last_lines.emplace_back(rank, kept_->LastOf(local, MostLines(options_->core.workers)));
+    part.last_lines.emplace_back(rank, kept_->LastOf(local, MostLines()));
     recorders.push_back({rank, RecorderNamesIn(environment_, NotifySocketOfWorker(local))});
   }
   failure_evidence_.Keep(BundleOf(options_->evidence, placement_.generation), std::move(part),
@@ -275,61 +246,6 @@ void ProcessWorkers::OnTimerExpired(const TimerRequest& request) {
                             ", which is no worker of this generation, is over");
 }
 
-// ---- Hung workers ----
-void ProcessWorkers::TakeStacks(const std::vector<std::uint32_t>& local_ranks, Duration limit,
-                                std::function<void()> done) {
-  kept_evidence_ = true;
-  ras_watch_.End();
-  live_stacks_.Forget();  // Two tools cannot hold one worker, and these are the last of it.
-  HangWish wish{.bundle = options_->evidence.empty()
-                              ? std::filesystem::path()
-                              : BundleOf(options_->evidence, placement_.generation),
-                .node = options_->core.node,
-                .workers = {},
-                // A few answer for all; the second one where the first stands still.
-                .ras = placement_.group_rank < kNodesThatAskNccl ? ras_.address : "",
-                .world_size = placement_.world_size,
-                .last_lines = [kept = kept_, most = MostLines(options_->core.workers)](
-                                  std::uint32_t local) { return kept->LastOf(local, most); },
-                .may_abort = !environment_["PYTHONFAULTHANDLER"].empty(),
-                .abort =
-                    [this](const HungWorker& worker) {
-                      if (runner_.PidOf(worker.local_rank) == worker.pid) {
-                        constexpr rlimit kNone{0, 0};  // Its stack is wanted, not its memory.
-                        ::prlimit(worker.pid, RLIMIT_CORE, &kNone, nullptr);
-                        ::kill(worker.pid, SIGABRT);
-                      }
-                    }};
-  for (const std::uint32_t local : local_ranks) {
-    if (const pid_t pid = runner_.PidOf(local); pid != 0) {
-      wish.workers.push_back({pid, local, placement_.first_rank + local,
-                              attempt_ / std::to_string(local), NotifySocketOfWorker(local),
-                              RecorderNamesIn(environment_, NotifySocketOfWorker(local))});
-    }
-  }
-  hang_evidence_.Take(std::move(wish), limit,
-                      [this, done = std::move(done)](const HangWish& carried_out) {
-                        if (!carried_out.bundle.empty()) {
-                          Log(LogLevel::kWarning,
-                              "what is known of the hang (stacks, what torch "
-                              "recorded, last lines) is in " +
-                                  carried_out.bundle.native());
-                          done();
-                        } else if (!carried_out.workers.empty()) {
-                          TellOfStacks(StacksOf(carried_out, carried_out.workers.front()), done);
-                        } else {
-                          done();
-                        }
-                      });
-}
-
-std::string ProcessWorkers::NotifySocketOfWorker(std::uint32_t local_rank) const {
-  if (!plan_ || local_rank >= plan_->sockets.paths().size()) {
-    return "";
-  }
-  return plan_->sockets.paths()[local_rank];
-}
-
 // A worker that a tool holds hears no signal: who looks must give way.
 void ProcessWorkers::SignalAll(int signal, bool end_at_once) {
   live_stacks_.Forget();
@@ -378,21 +294,6 @@ std::vector<ErrandRecord> ProcessWorkers::TellToSave(const ErrandWish& wish) {
              : "is ending"});
   }
   return records;
-}
-
-// The files go with the run.
-void ProcessWorkers::TellOfStacks(const std::filesystem::path& file, std::function<void()> done) {
-  constexpr std::size_t kMaxShown = 8 * 1024;
-  const auto text = std::make_shared<Result<std::string>>(std::string());
-  loop_.RunBounded(
-      LeftBehind::kLimit, [text, file] { *text = ReadOrdinary(file, 2 << 20); },
-      [text, done = std::move(done)](bool in_time) {
-        Log(LogLevel::kWarning,
-            !in_time ? "the workers' stacks cannot be read: their disk does not answer"
-            : *text  ? (*text)->substr(0, kMaxShown) + "(--log-dir keeps those of all, and more)"
-                     : text->error().message);
-        done();
-      });
 }
 
 }  // namespace ddprun

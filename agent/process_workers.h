@@ -43,6 +43,8 @@ class ProcessWorkers final : public NodeWorkers {
   void TakeStacks(const std::vector<std::uint32_t>& local_ranks, Duration limit,
                   std::function<void()> done) override;
 
+  void AskOthers() override;
+
   // For operators, of workers that go on. `done` comes once. Who calls what is returned wants it no
   // more.
   std::function<void()> TakeLiveStacks(const ErrandWish& wish, LiveStacks::Done done);
@@ -70,6 +72,8 @@ class ProcessWorkers final : public NodeWorkers {
   void TellOfStacks(const std::filesystem::path& file, std::function<void()> done);
   void KeepEvidenceOfFailure();
   void WatchNccl();
+  HangWish WishFor(const std::vector<std::uint32_t>& local_ranks);
+  std::size_t MostLines() const;
   std::string NotifySocketOfWorker(std::uint32_t local_rank) const;
   void Tell(std::uint32_t local_rank, std::optional<ExitStatus> ended) const;
 

@@ -62,6 +62,7 @@ std::string Describe(const AgentEffect& effect) {
           [](const KillWorkers&) { return std::string("kill workers"); },
           [](const CheckNode&) { return std::string("check the node"); },
           [](const TakeStacks&) { return std::string("take the workers' stacks"); },
+          [](const LookCloser&) { return std::string("ask others of the workers"); },
           [](const Exit& exit) {
             return "exit " + std::to_string(exit.code) +
                    (exit.finish         ? ": " + exit.finish->text

@@ -139,6 +139,11 @@ struct TakeStacks {
   Generation generation;
   std::vector<std::uint32_t> local_ranks;  // The furthest behind first.
 };
+// Some have become late in a run that goes on even if it hangs (--on-hang=observe): what others
+// know of them is wanted, for people. Nothing answers it.
+struct LookCloser {
+  Generation generation;
+};
 struct Exit {
   int code = 0;
   std::optional<Finish> finish;  // What the coordinator said, if it did.
@@ -149,6 +154,7 @@ struct Say {
   std::string text;
 };
 using AgentEffect =
-    std::variant<SendReport, Spawn, SignalWorkers, KillWorkers, CheckNode, TakeStacks, Exit, Say>;
+    std::variant<SendReport, Spawn, SignalWorkers, KillWorkers, CheckNode, TakeStacks, LookCloser,
+                 Exit, Say>;
 
 }  // namespace ddprun

@@ -189,6 +189,7 @@ void FindLateWorkers(AgentStep& step) {
     return;
   }
   const bool paused = step.now > *due + kLate;
+  const bool late_before = LateRank(step.state).has_value();
   for (auto& [local_rank, heartbeat] : step.state.heartbeats) {
     if (paused && !heartbeat.late && !heartbeat.forgiven) {
       heartbeat.since += step.now - *due + kAfterPause;
@@ -201,6 +202,9 @@ void FindLateWorkers(AgentStep& step) {
                 "rank " + std::to_string(step.state.placement->first_rank + local_rank) +
                     " has made no progress for " + FormatDuration(heartbeat.allowed));
     }
+  }
+  if (!late_before && LateRank(step.state) && step.config.shape.on_hang == kHangIsTold) {
+    step.effects.push_back(LookCloser{step.state.placement->generation});
   }
 }
 

@@ -143,6 +143,21 @@ TEST_F(Health, AHangStopTakesStacksAndThenKills) {
   EXPECT_FALSE(Did<KillWorkers>());
 }
 
+// Where it goes on, nobody takes stacks: who is late first makes others be asked, once.
+TEST_F(Health, WhoIsToGoOnIsLookedAtWhenItBecomesLate) {
+  Says(0, 9, 2s);
+  Says(1, 7, 3s);
+  Tick(12s);
+  EXPECT_FALSE(Did<LookCloser>()) << "only --on-hang=observe";
+  Says(0, 10, 13s);
+  Says(1, 10, 14s);
+  config.shape.on_hang = kHangIsTold;
+  Tick(23s);
+  EXPECT_TRUE(Did<LookCloser>());
+  Tick(24s);
+  EXPECT_FALSE(Did<LookCloser>());
+}
+
 TEST_F(Health, StacksThatTakeTooLongAreNotWaitedFor) {
   TellStop(1, StopCause::kHang, 20s);
   EXPECT_EQ(NextWake(state, config), At(26s));

@@ -42,6 +42,12 @@ void KeepDumps(const std::shared_ptr<Dumps>& dumps, const fs::path& bundle) {
 constexpr std::size_t kMostRasLines = 3;  // Shown; the file has them all.
 constexpr unsigned kRasMode = 0600;
 
+void Show(const std::vector<std::string>& lines) {
+  for (const std::string& line : lines) {
+    Log(LogLevel::kWarning, "NCCL's RAS: " + line);
+  }
+}
+
 // What a thread may own of it.
 HangWish AskedOf(const HangWish& wish) {
   HangWish asked = wish;
@@ -59,9 +65,9 @@ std::string Joined(const std::vector<std::string>& lines) {
 }
 
 // For people: who has begun fewer collectives than others. What is not to be had is nobody's error.
-std::vector<std::string> KeepRas(const HangWish& wish) {
+std::vector<std::string> KeepRas(const HangWish& wish, bool goes_on) {
   const auto end = std::chrono::steady_clock::now() + HangEvidence::kOfDumps;
-  const Result<RasText> said = AskRas(wish.ras, /*text_too=*/!wish.bundle.empty(), end);
+  const Result<RasText> said = AskRas(wish.ras, !goes_on && !wish.bundle.empty(), end);
   const auto keep = [&](const std::string& kind, const std::string& text) {
     const fs::path file = RasFile(wish.bundle, wish.node, kind);
     return wish.bundle.empty() ? Result<void>() : WriteWhole(file, text, kRasMode);
@@ -88,8 +94,10 @@ std::vector<std::string> KeepRas(const HangWish& wish) {
     return {};
   }
   std::vector<std::string> lines = GroupsInWords(*answer, wish.world_size);
-  (void)keep("json", said->text);  // The disk was asked by others just now, who say if it fails.
-  (void)keep("txt", Joined(lines));
+  if (wish.bundle.empty() || MakeBundle(wish.bundle)) {
+    (void)keep("json", said->text);  // The disk is asked by others too, who say if it fails.
+    (void)keep("txt", Joined(lines));
+  }
   lines.resize(std::min(lines.size(), kMostRasLines));
   return lines;
 }
@@ -137,6 +145,22 @@ class HangEvidence::State : public std::enable_shared_from_this<State> {
             wish_.bundle.clear();
           }
           TakeStacks();
+        });
+  }
+
+  void AskNccl(HangWish wish) {
+    if (wish.ras.empty() || std::exchange(asks_, true)) {
+      return;
+    }
+    const auto lines = std::make_shared<std::vector<std::string>>();
+    loop_.RunBounded(
+        kOfDumps + kOfDisk / 2,
+        [lines, wish = AskedOf(wish)] { *lines = KeepRas(wish, true); },
+        [weak = weak_from_this(), lines](bool in_time) {
+          if (const auto self = weak.lock()) {
+            self->asks_ = false;
+            Show(in_time ? *lines : std::vector<std::string>());
+          }
         });
   }
 
@@ -221,11 +245,9 @@ class HangEvidence::State : public std::enable_shared_from_this<State> {
     const auto lines = std::make_shared<std::vector<std::string>>();
     OnDisk(
         kOfDumps + kOfDisk / 2,
-        [lines, wish = AskedOf(wish_)] { *lines = KeepRas(wish); },
+        [lines, wish = AskedOf(wish_)] { *lines = KeepRas(wish, false); },
         [lines, then](bool in_time) {
-          for (const std::string& line : in_time ? *lines : std::vector<std::string>()) {
-            Log(LogLevel::kWarning, "NCCL's RAS: " + line);
-          }
+          Show(in_time ? *lines : std::vector<std::string>());
           then();
         });
   }
@@ -313,6 +335,7 @@ class HangEvidence::State : public std::enable_shared_from_this<State> {
   LoopTimer dumped_;
   std::set<std::uint32_t> aborted_;  // Local ranks that have not ended yet.
   bool writing_ = false;             // The last part.
+  bool asks_ = false;                // Of workers that go on.
   HangWish wish_;
   std::shared_ptr<Dumps> dumps_;  // With what is under way.
   Duration limit_{0};
@@ -331,6 +354,10 @@ HangEvidence::~HangEvidence() {
 
 void HangEvidence::Take(HangWish wish, Duration limit, std::function<void(const HangWish&)> done) {
   state_->Take(std::move(wish), limit, std::move(done));
+}
+
+void HangEvidence::AskNccl(HangWish wish) {
+  state_->AskNccl(std::move(wish));
 }
 
 void HangEvidence::Ended(std::uint32_t local_rank) {

@@ -123,7 +123,8 @@ class RasWatch::State : public std::enable_shared_from_this<State> {
       Log(LogLevel::kDebug, reading.error().message);
       judge_.Forget();
       Tell({});
-      if (++failures_ == kMostFailures || reading.error().kind == ErrorKind::kRefused) {
+      failures_ += reading.error().kind == ErrorKind::kSystem ? 0 : 1;  // NCCL may begin later.
+      if (failures_ == kMostFailures || reading.error().kind == ErrorKind::kRefused) {
         End();
         return;
       }

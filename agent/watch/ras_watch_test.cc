@@ -168,6 +168,14 @@ TEST_F(Watch, WhoDoesNotAnswerIsLeft) {
   EXPECT_THAT(told, IsEmpty());
 }
 
+// Data is prepared for an hour, and NCCL begins then.
+TEST_F(Watch, WhereNobodyListensYetItGoesOn) {
+  const Result<RasReading> nobody = Error{ErrorKind::kSystem, "connection refused"};
+  Begin({nobody, nobody, nobody, nobody, nobody, Begun(6, 4)});
+  RunUntil([this] { return told.size() >= 2; });
+  EXPECT_THAT(told, ElementsAre("0:6 waits", "1:4"));
+}
+
 TEST_F(Watch, AVersionThatMayDieOfItIsAskedOnce) {
   Begin({Begun(6, 4, "2.28.9")});
   RunUntil([this, turns = 0]() mutable { return Asked() >= 1 && ++turns > 20; });

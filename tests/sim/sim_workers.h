@@ -35,6 +35,7 @@ class SimWorkers final : public NodeWorkers {
   void KillAll() override;
   void TakeStacks(const std::vector<std::uint32_t>& local_ranks, Duration limit,
                   std::function<void()> done) override;
+  void AskOthers() override {}  // For people alone.
 
   // ---- What happens to the machine ----
   bool left() const { return placement_.has_value(); }

@@ -1,8 +1,9 @@
 """A worker that plays NCCL: says by files who it is, one of each node answers as NCCL's RAS does.
 
 fake_ras.py BEHAVIOUR DIRECTORY: as a version of NCCL (2.29.7, 2.28.9: without a comma, 2.27.5: text alone), or as
-nobody should (stalls, floods, garbage). Rank 1 has begun fewer collectives than the others. Everybody tells a STEP,
-where the behaviour does not begin with "silent-", and then hangs.
+nobody should (stalls, floods, garbage). Rank 1 has begun fewer collectives than the others; nobody any (zeros), or
+everybody more at each look (moves). Everybody tells a STEP, where the behaviour does not begin with "silent-", and
+then hangs.
 """
 
 import glob
@@ -12,6 +13,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 
 RANK, WORLD = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 TEXT = """NCCL version 2.27.5 compiled with CUDA 12.9
@@ -21,16 +23,22 @@ TEXT = """NCCL version 2.27.5 compiled with CUDA 12.9
 """
 
 
-def rank(number, pid, host):
+def begun(number, version):
+    if version == "zeros":
+        return 0
+    return (640 if number == 1 else 641) + (int(time.monotonic() * 1000) if version == "moves" else 0)
+
+
+def rank(number, pid, host, version):
     return {"rank": number, "host": host, "pid": pid, "cuda_dev": number, "nvml_dev": number,
             "status": {"init_state": 0, "async_error": 0, "finalize_called": False, "destroy_flag": False,
                        "abort_flag": False},
-            "collective_counts": {"Broadcast": 1, "Reduce": 0, "AllReduce": 640 if number == 1 else 641}}
+            "collective_counts": {"Reduce": 0, "AllReduce": begun(number, version)}}
 
 
 def answer(version):
     pids = {int(name.rpartition("-")[2]): int(open(name).read()) for name in glob.glob("pid-*")}
-    ranks = [rank(number, pid, "127.0.0.1") for number, pid in sorted(pids.items())]
+    ranks = [rank(number, pid, "127.0.0.1", version) for number, pid in sorted(pids.items())]
     missing = []
     if version == "2.28.9":
         gone = ranks.pop()
@@ -39,7 +47,8 @@ def answer(version):
     if version == "hostile":
         ranks[2]["host"] = "\x1b[31m\n" + "n" * 9000
         ranks[1]["collective_counts"]["\x1b[31m\n" + "x" * 9000] = 1
-    text = json.dumps({"nccl_version": version, "communicators_count": 1, "communicators": [
+    number = version if version[0].isdigit() else "2.29.7"
+    text = json.dumps({"nccl_version": number, "communicators_count": 1, "communicators": [
         {"hash": "0x514e98cf4e44862b", "secondary_hash": "0x1:0x2", "size": WORLD, "ranks_count": len(ranks),
          "missing_ranks_count": len(missing), "ranks": ranks, "missing_ranks": missing}]}, indent=2)
     return text.replace('"nvml_dev": %d,\n          "status": {\n            "unresponsive"' % (WORLD - 1),
