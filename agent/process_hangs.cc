@@ -45,25 +45,25 @@ void ProcessWorkers::WatchNccl() {
 }
 
 HangWish ProcessWorkers::WishFor(const std::vector<std::uint32_t>& local_ranks) {
-  HangWish wish{.bundle = options_->evidence.empty()
-                              ? std::filesystem::path()
-                              : BundleOf(options_->evidence, placement_.generation),
-                .node = options_->core.node,
-                .workers = {},
-                // A few answer for all; the second one where the first stands still.
-                .ras = placement_.group_rank < kNodesThatAskNccl ? ras_.address : "",
-                .world_size = placement_.world_size,
-                .last_lines = [kept = kept_, most = MostLines()](
-                                  std::uint32_t local) { return kept->LastOf(local, most); },
-                .may_abort = !environment_["PYTHONFAULTHANDLER"].empty(),
-                .abort =
-                    [this](const HungWorker& worker) {
-                      if (runner_.PidOf(worker.local_rank) == worker.pid) {
-                        constexpr rlimit kNone{0, 0};  // Its stack is wanted, not its memory.
-                        ::prlimit(worker.pid, RLIMIT_CORE, &kNone, nullptr);
-                        ::kill(worker.pid, SIGABRT);
-                      }
-                    }};
+  HangWish wish{
+      .bundle = options_->evidence.empty() ? std::filesystem::path()
+                                           : BundleOf(options_->evidence, placement_.generation),
+      .node = options_->core.node,
+      .workers = {},
+      // A few answer for all; the second one where the first stands still.
+      .ras = placement_.group_rank < kNodesThatAskNccl ? ras_.address : "",
+      .world_size = placement_.world_size,
+      .last_lines = [kept = kept_,
+                     most = MostLines()](std::uint32_t local) { return kept->LastOf(local, most); },
+      .may_abort = !environment_["PYTHONFAULTHANDLER"].empty(),
+      .abort =
+          [this](const HungWorker& worker) {
+            if (runner_.PidOf(worker.local_rank) == worker.pid) {
+              constexpr rlimit kNone{0, 0};  // Its stack is wanted, not its memory.
+              ::prlimit(worker.pid, RLIMIT_CORE, &kNone, nullptr);
+              ::kill(worker.pid, SIGABRT);
+            }
+          }};
   for (const std::uint32_t local : local_ranks) {
     if (const pid_t pid = runner_.PidOf(local); pid != 0) {
       wish.workers.push_back({pid, local, placement_.first_rank + local,

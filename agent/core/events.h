@@ -153,8 +153,7 @@ struct Say {
   NoticeLevel level = NoticeLevel::kInfo;
   std::string text;
 };
-using AgentEffect =
-    std::variant<SendReport, Spawn, SignalWorkers, KillWorkers, CheckNode, TakeStacks, LookCloser,
-                 Exit, Say>;
+using AgentEffect = std::variant<SendReport, Spawn, SignalWorkers, KillWorkers, CheckNode,
+                                 TakeStacks, LookCloser, Exit, Say>;
 
 }  // namespace ddprun

@@ -154,8 +154,7 @@ class HangEvidence::State : public std::enable_shared_from_this<State> {
     }
     const auto lines = std::make_shared<std::vector<std::string>>();
     loop_.RunBounded(
-        kOfDumps + kOfDisk / 2,
-        [lines, wish = AskedOf(wish)] { *lines = KeepRas(wish, true); },
+        kOfDumps + kOfDisk / 2, [lines, wish = AskedOf(wish)] { *lines = KeepRas(wish, true); },
         [weak = weak_from_this(), lines](bool in_time) {
           if (const auto self = weak.lock()) {
             self->asks_ = false;
@@ -244,8 +243,7 @@ class HangEvidence::State : public std::enable_shared_from_this<State> {
     }
     const auto lines = std::make_shared<std::vector<std::string>>();
     OnDisk(
-        kOfDumps + kOfDisk / 2,
-        [lines, wish = AskedOf(wish_)] { *lines = KeepRas(wish, false); },
+        kOfDumps + kOfDisk / 2, [lines, wish = AskedOf(wish_)] { *lines = KeepRas(wish, false); },
         [lines, then](bool in_time) {
           Show(in_time ? *lines : std::vector<std::string>());
           then();

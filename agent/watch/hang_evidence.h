@@ -67,8 +67,8 @@ class HangEvidence {
   // `done` comes once, on the loop, with the wish as it was carried out: without a bundle where
   // none could be had. Each worker's stacks get `limit` at most.
   void Take(HangWish wish, Duration limit, std::function<void(const HangWish&)> done);
-  // Of workers that go on: what NCCL's RAS says of them, in the bundle and for people. Nothing where
-  // it is asked already.
+  // Of workers that go on: what NCCL's RAS says of them, in the bundle and for people. Nothing
+  // where it is asked already.
   void AskNccl(HangWish wish);
   // This worker is no more, and what it printed has been read;
   void Ended(std::uint32_t local_rank);

@@ -55,7 +55,8 @@ const json* Field(const json& object, const char* key) {
 // On one line: names are put between words.
 std::string Name(const std::string& text) {
   std::string name = Printable(std::string_view(text).substr(0, kMostOfName));
-  std::ranges::replace_if(name, [](char c) { return c == '\n' || c == '\t'; }, ' ');
+  std::ranges::replace_if(
+      name, [](char c) { return c == '\n' || c == '\t'; }, ' ');
   return name;
 }
 
@@ -199,8 +200,8 @@ std::string WordsOf(const RasRank& rank, const std::set<std::string>& differing)
   std::string words = WordFor(rank.state);
   if (IsThere(rank)) {
     for (const std::string& operation : differing) {
-      words += (words.empty() ? "" : ", ") + operation + " " +
-               std::to_string(CountOf(rank, operation));
+      words +=
+          (words.empty() ? "" : ", ") + operation + " " + std::to_string(CountOf(rank, operation));
     }
   }
   return words.empty() ? "running" : words;
@@ -317,10 +318,10 @@ std::vector<std::string> GroupsInWords(const RasAnswer& answer, std::uint32_t wo
   std::size_t more = 0;
   for (const RasCommunicator& communicator : answer.communicators) {
     const std::set<std::string> differing = Differing(communicator);
-    const bool same = differing.empty() &&
-                      std::ranges::all_of(communicator.ranks, [](const RasRank& rank) {
-                        return rank.state == RasState::kRunning;
-                      });
+    const bool same =
+        differing.empty() && std::ranges::all_of(communicator.ranks, [](const RasRank& rank) {
+          return rank.state == RasState::kRunning;
+        });
     if (same) {
       ++equal;
     } else if (lines.size() < kMostLines) {
@@ -373,9 +374,8 @@ std::map<RasProcess, RasProgress> ProgressThatDiffers(const RasAnswer& answer,
         own.collectives += count;
         own.world_collectives += communicator.size == world_size ? count : 0;
       }
-      own.waits |= std::ranges::any_of(least, [&](const auto& entry) {
-        return CountOf(rank, entry.first) > entry.second;
-      });
+      own.waits |= std::ranges::any_of(
+          least, [&](const auto& entry) { return CountOf(rank, entry.first) > entry.second; });
     }
   }
   return differs ? progress : std::map<RasProcess, RasProgress>{};

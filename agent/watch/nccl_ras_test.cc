@@ -29,14 +29,15 @@ std::string Rank(int rank, int host, int pid, std::uint64_t all_reduces,
 std::string Missing(int rank, int host, int pid, const std::string& after_device) {
   return "{\n\"rank\": " + std::to_string(rank) + ",\n\"host\": \"10.0.0." + std::to_string(host) +
          "\",\n\"pid\": " + std::to_string(pid) + ",\n\"cuda_dev\": 0,\n\"nvml_dev\": 0" +
-         after_device + "\n\"status\": {\n\"unresponsive\": true,\n\"considered_dead\": false\n}\n}";
+         after_device +
+         "\n\"status\": {\n\"unresponsive\": true,\n\"considered_dead\": false\n}\n}";
 }
 
 std::string Communicator(const std::string& hash, int size, const std::string& ranks,
                          const std::string& missing) {
-  return "{\n\"hash\": \"" + hash + "\",\n\"secondary_hash\": \"0x1:0x2\",\n\"size\": " +
-         std::to_string(size) + ",\n\"ranks\": [\n" + ranks + "\n],\n\"missing_ranks\": [\n" +
-         missing + "\n]\n}";
+  return "{\n\"hash\": \"" + hash +
+         "\",\n\"secondary_hash\": \"0x1:0x2\",\n\"size\": " + std::to_string(size) +
+         ",\n\"ranks\": [\n" + ranks + "\n],\n\"missing_ranks\": [\n" + missing + "\n]\n}";
 }
 
 std::string Answer(const std::string& communicators) {
@@ -102,8 +103,8 @@ TEST(NcclRas, RanksOfASmallerCommunicatorHaveTheirWorldsNames) {
               ElementsAre("of communicator 0xa:0x1:0x2 (4 ranks): 3 ranks: AllReduce 8; "
                           "1 rank: AllReduce 9: rank 6 on 10.0.0.1",
                           "1 communicator: all ranks have begun as many collectives"));
-  const std::string stranger = Rank(0, 1, 100, 9) + "," + Rank(1, 1, 101, 9) + "," +
-                               Rank(2, 9, 9999, 8);
+  const std::string stranger =
+      Rank(0, 1, 100, 9) + "," + Rank(1, 1, 101, 9) + "," + Rank(2, 9, 9999, 8);
   EXPECT_THAT(Words(Communicator("0xa", 3, stranger, ""), 8).front(),
               HasSubstr("1 rank: AllReduce 8: rank 2 of it (pid 9999) on 10.0.0.9"));
 }
@@ -145,8 +146,8 @@ TEST(NcclRas, HostileNamesAreMadePrintableAndShort) {
 }
 
 TEST(NcclRas, WhoIsAheadWaits) {
-  const std::string all = Communicator("0xa", 3, Ranks(3, [](int i) { return i == 1 ? 4u : 5u; }),
-                                       "");
+  const std::string all =
+      Communicator("0xa", 3, Ranks(3, [](int i) { return i == 1 ? 4u : 5u; }), "");
   const auto progress = ProgressThatDiffers(Parsed(Answer(all)), 3);
   ASSERT_THAT(progress, SizeIs(3));
   EXPECT_EQ(progress.at({"10.0.0.1", 100}), (RasProgress{8, 8, true}));
@@ -171,8 +172,8 @@ TEST(NcclRas, OnlyWhereAllAreThereAndRunAnythingIsProven) {
        {R"("init_state": 7)", R"("init_state": 0, "abort_flag": true)",
         R"("init_state": 0, "finalize_called": true)", R"("init_state": 0, "destroy_flag": true)",
         R"("init_state": "0")", ""}) {
-    const std::string one = Communicator(
-        "0xa", 3, Ranks(2, differ) + "," + Rank(2, 1, 102, 9, status), "");
+    const std::string one =
+        Communicator("0xa", 3, Ranks(2, differ) + "," + Rank(2, 1, 102, 9, status), "");
     EXPECT_THAT(ProgressThatDiffers(Parsed(Answer(one)), 3), SizeIs(0)) << status;
   }
 }
@@ -181,7 +182,8 @@ TEST(NcclRas, OnlySoundVersionsAreAskedOften) {
   for (const char* const version : {"2.29.2", "2.29.7", "2.30.4+cuda13.2", "2.31.0", "3.0.1"}) {
     EXPECT_TRUE(MayBeAskedOften(version)) << version;
   }
-  for (const char* const version : {"", "2", "2.29", "2.28.9", "2.29.1", "1.99.9", "new", "-3.0.0"}) {
+  for (const char* const version :
+       {"", "2", "2.29", "2.28.9", "2.29.1", "1.99.9", "new", "-3.0.0"}) {
     EXPECT_FALSE(MayBeAskedOften(version)) << version;
   }
 }

@@ -133,8 +133,8 @@ class Talk {
     return got > 0;
   }
 
-  const UniqueFd fd_;
-  const std::string address_;
+  UniqueFd fd_;
+  std::string address_;
   std::string heard_;
 };
 
@@ -170,8 +170,8 @@ Result<RasText> AskAt(const std::string& host, std::uint16_t port, const std::st
       return NoAnswer(address, "speaks another protocol");
     }
     if (!json && !text_too) {
-      return Error{ErrorKind::kRefused, "NCCL's RAS at " + address +
-                                            " tells no JSON (NCCL before 2.28.7): not asked"};
+      return Error{ErrorKind::kRefused,
+                   "NCCL's RAS at " + address + " tells no JSON (NCCL before 2.28.7): not asked"};
     }
     RETURN_IF_ERROR(talk->Say(json ? "STATUS\n" : "VERBOSE STATUS\n"));
     ASSIGN_OR_RETURN(std::string text, talk->Rest(deadline));

@@ -26,7 +26,8 @@ UniqueFd ListenAt(const std::string& address) {
   sockaddr_in place{};
   place.sin_family = AF_INET;
   place.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  place.sin_port = htons(static_cast<std::uint16_t>(std::stoi(address.substr(address.find(':') + 1))));
+  place.sin_port =
+      htons(static_cast<std::uint16_t>(std::stoi(address.substr(address.find(':') + 1))));
   const int shared = 1;
   UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   // As NCCL does.
@@ -216,9 +217,11 @@ TEST(OwnProcesses, AreOfThisHostAndOfTheseWorkers) {
   const auto rank = [](std::uint32_t number, const char* host, std::int64_t pid) {
     return RasRank{.rank = number, .process = {host, pid}, .counts = {}};
   };
-  const RasAnswer answer{"", {{"0xa", 4, {rank(0, "127.0.0.1", ::getpid()),
-                                          rank(1, "192.0.2.1", ::getpid()),
-                                          rank(2, "127.0.0.1", 1), rank(3, "", ::getpid())}}}};
+  const RasAnswer answer{"",
+                         {{"0xa",
+                           4,
+                           {rank(0, "127.0.0.1", ::getpid()), rank(1, "192.0.2.1", ::getpid()),
+                            rank(2, "127.0.0.1", 1), rank(3, "", ::getpid())}}}};
   const auto own = OwnProcesses(answer, {{::getpid(), 5}});
   ASSERT_EQ(own.size(), 1u);
   EXPECT_EQ(own.at(5), (std::vector<RasProcess>{{"127.0.0.1", ::getpid()}}));
