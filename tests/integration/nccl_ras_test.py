@@ -62,6 +62,19 @@ class NcclRas(DdprunTest):
                 self.assertEqual(kept, {})
                 self.assertNotIn("NCCL's RAS", said)
 
+    def test_a_run_that_goes_on_is_told_of_too(self):
+        logs = self.path("logs")
+        run = self.start("--nproc-per-node=3", "--hang-timeout=1s", "--on-hang=observe", "--preload=none",
+                         f"--log-dir={logs}", PLAYS_NCCL, "2.29.7", self.path())
+        line = "of all ranks: 2 ranks: AllReduce 641; 1 rank: AllReduce 640: rank 1 on 127.0.0.1"
+        self.wait_for(lambda: "NCCL's RAS: " + line in run.err(), run)
+        (kept,) = glob.glob(os.path.join(logs, "*", "evidence-1", "nccl-ras-*.txt"))
+        self.assertEqual(read_text(kept), line + "\n")
+        self.wait_for(lambda: "the run goes on" in run.err(), run)
+        self.assertIsNone(run.process.poll())
+        run.signal(15)
+        run.wait()
+
     def test_each_run_has_its_own_unless_the_user_says_otherwise(self):
         runs = [self.start("--nproc-per-node=2", "--no-python", "/bin/sh", "-c", "echo at $NCCL_RAS_ADDR.",
                            environment=environment)

@@ -56,25 +56,25 @@ def answer(version):
 
 
 def serve(connection, behaviour):
-    lines = connection.makefile("rw", newline="\n")
-    for line in lines:
+    def say(text):
+        connection.sendall(text.encode())
+    for line in connection.makefile("r", newline="\n"):
         wish = line.strip().lower()
         if behaviour == "stalls":
             continue
         if wish.startswith("client protocol "):
-            lines.write("SERVER PROTOCOL 2\n")
+            say("SERVER PROTOCOL 2\n")
         elif wish.startswith("timeout ") or (wish == "set format json" and behaviour != "2.27.5"):
-            lines.write("OK\n")
+            say("OK\n")
         elif wish == "status" and behaviour == "floods":
             for _ in range(100):
-                lines.write(" " * 2**20)
+                say(" " * 2**20)
         elif wish == "status" and behaviour == "garbage":
-            lines.write('{"communicators": ' + "[" * 100_000 + "\0\x1b]0;owned\x07")
+            say('{"communicators": ' + "[" * 100_000 + "\0\x1b]0;owned\x07")
         elif wish in ("status", "verbose status"):
-            lines.write(TEXT if behaviour == "2.27.5" else answer(behaviour))
+            say(TEXT if behaviour == "2.27.5" else answer(behaviour))
         else:
-            lines.write(f"ERROR: Unknown command {line.strip()}\n")
-        lines.flush()
+            say(f"ERROR: Unknown command {line.strip()}\n")
         if wish.endswith("status"):
             return
 
