@@ -5,7 +5,6 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <ranges>
 #include <set>
 
 #include "common/json.h"
@@ -228,12 +227,13 @@ Ranks RanksOf(const RasAnswer& answer, std::uint32_t world_size) {
 // "rank 12 and 13 on n3, pid 4711 on n4"
 std::string NamesOf(const std::vector<const RasRank*>& members, const Ranks& ranks) {
   std::map<std::string, std::vector<std::string>> of_host;
-  for (const RasRank* const member : members | std::views::take(kMostNamed)) {
-    const auto known = ranks.find(member->process);
-    of_host[member->process.first].push_back(
-        known != ranks.end() ? std::to_string(known->second)
-                             : std::to_string(member->rank) + " of it (pid " +
-                                   std::to_string(member->process.second) + ")");
+  for (std::size_t i = 0; i < std::min(members.size(), kMostNamed); ++i) {
+    const RasRank& member = *members[i];
+    const auto known = ranks.find(member.process);
+    of_host[member.process.first].push_back(known != ranks.end()
+                                                ? std::to_string(known->second)
+                                                : std::to_string(member.rank) + " of it (pid " +
+                                                      std::to_string(member.process.second) + ")");
   }
   std::string names;
   for (const auto& [host, of_it] : of_host) {
@@ -259,9 +259,9 @@ std::string InWords(const RasCommunicator& communicator, const std::set<std::str
   std::ranges::stable_sort(
       groups, [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
   std::string text;
-  for (const auto& [words, members] : groups | std::views::take(kMostGroups)) {
-    const bool few = &members != &groups.front().second ||
-                     (groups.size() > 1 && members.size() == groups[1].second.size());
+  for (std::size_t i = 0; i < std::min(groups.size(), kMostGroups); ++i) {
+    const auto& [words, members] = groups[i];
+    const bool few = i > 0 || (groups.size() > 1 && members.size() == groups[1].second.size());
     text += (text.empty() ? "" : "; ") + std::to_string(members.size()) + " rank" +
             (members.size() == 1 ? "" : "s") + ": " + words +
             (few ? ": " + NamesOf(members, ranks) : "");
