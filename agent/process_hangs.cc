@@ -28,7 +28,8 @@ std::size_t ProcessWorkers::MostLines() const {
 
 // Where its workers may tell nothing of their progress.
 void ProcessWorkers::WatchNccl() {
-  const std::optional<RasTimes> times = RasTimesFor(options_->core.hang_timeout);
+  const std::optional<RasTimes> times =
+      RasTimesFor(options_->core.hang_timeout, placement_.group_rank, placement_.group_size);
   const auto watches = environment_.find("DDPRUN_WATCH");
   if (!times || ras_.address.empty() || placement_.world_size < 2 ||
       (watches != environment_.end() && watches->second == "0")) {

@@ -93,6 +93,9 @@ std::vector<std::string> KeepRas(const HangWish& wish, bool goes_on) {
                : answer.error().message);
     return {};
   }
+  if (goes_on && !Differs(*answer)) {
+    return {};  // Late is not hung.
+  }
   std::vector<std::string> lines = GroupsInWords(*answer, wish.world_size);
   if (wish.bundle.empty() || MakeBundle(wish.bundle)) {
     (void)keep("json", said->text);  // The disk is asked by others too, who say if it fails.

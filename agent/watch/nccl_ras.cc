@@ -176,6 +176,12 @@ std::set<std::string> Differing(const RasCommunicator& communicator) {
   return differing;
 }
 
+bool AreEqual(const RasCommunicator& communicator, const std::set<std::string>& differing) {
+  return differing.empty() && std::ranges::all_of(communicator.ranks, [](const RasRank& rank) {
+           return rank.state == RasState::kRunning;
+         });
+}
+
 std::string WordFor(RasState state) {
   switch (state) {
     case RasState::kRunning:
@@ -318,11 +324,7 @@ std::vector<std::string> GroupsInWords(const RasAnswer& answer, std::uint32_t wo
   std::size_t more = 0;
   for (const RasCommunicator& communicator : answer.communicators) {
     const std::set<std::string> differing = Differing(communicator);
-    const bool same =
-        differing.empty() && std::ranges::all_of(communicator.ranks, [](const RasRank& rank) {
-          return rank.state == RasState::kRunning;
-        });
-    if (same) {
+    if (AreEqual(communicator, differing)) {
       ++equal;
     } else if (lines.size() < kMostLines) {
       lines.push_back((communicator.size == world_size
@@ -342,6 +344,12 @@ std::vector<std::string> GroupsInWords(const RasAnswer& answer, std::uint32_t wo
                     ": all ranks have begun as many collectives");
   }
   return lines;
+}
+
+bool Differs(const RasAnswer& answer) {
+  return !std::ranges::all_of(answer.communicators, [](const RasCommunicator& communicator) {
+    return AreEqual(communicator, Differing(communicator));
+  });
 }
 
 std::map<RasProcess, RasProgress> ProgressThatDiffers(const RasAnswer& answer,

@@ -65,6 +65,9 @@ bool MayBeAskedOften(const std::string& version);
 // First those in which ranks differ; those in which nobody does are one line.
 std::vector<std::string> GroupsInWords(const RasAnswer& answer, std::uint32_t world_size);
 
+// Not all ranks of a communicator run, and have begun as many.
+bool Differs(const RasAnswer& answer);
+
 // One process, as far as hangs are judged (rendezvous/core/hang.h).
 struct RasProgress {
   std::uint64_t collectives = 0;        // Begun in all,

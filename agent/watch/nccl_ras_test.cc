@@ -90,7 +90,10 @@ TEST(NcclRas, ManyNamesAreCut) {
 
 TEST(NcclRas, EqualOnesAreOneLine) {
   const std::string equal = Ranks(8, [](int) { return 5u; });
-  EXPECT_THAT(Words(Communicator("0xa", 8, equal, "") + "," + Communicator("0xb", 8, equal, "")),
+  const std::string one = Communicator("0xa", 8, equal, "");
+  EXPECT_FALSE(Differs(Parsed(Answer(one))));
+  EXPECT_TRUE(Differs(Parsed(Answer(Communicator("0xa", 9, equal, Missing(8, 2, 4711, ""))))));
+  EXPECT_THAT(Words(one + "," + Communicator("0xb", 8, equal, "")),
               ElementsAre("2 communicators: all ranks have begun as many collectives"));
 }
 

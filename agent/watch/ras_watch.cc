@@ -11,6 +11,7 @@ namespace {
 constexpr Duration kFirst{60'000};  // Whoever asks while NCCL begins may end it (nccl #1669).
 constexpr Duration kEach{5'000};
 constexpr Duration kShortest{30'000};
+constexpr Duration kOfNode{250};
 constexpr std::chrono::milliseconds kOfAnswer{2'000};
 constexpr Duration kOfThread{4'000};  // And what is looked up for it.
 constexpr int kMostFailures = 3;
@@ -51,10 +52,13 @@ std::map<std::uint32_t, RasProgress> RasJudge::Take(RasReading reading, std::uin
   return own;
 }
 
-std::optional<RasTimes> RasTimesFor(Duration hang_timeout) {
-  return hang_timeout < kShortest
-             ? std::nullopt
-             : std::optional(RasTimes{kFirst, std::max(kEach, hang_timeout / 6)});
+std::optional<RasTimes> RasTimesFor(Duration hang_timeout, std::uint32_t node,
+                                    std::uint32_t nodes) {
+  const Duration each = std::max(kEach, hang_timeout / 6);
+  if (hang_timeout < kShortest || nodes == 0 || each < kOfNode * nodes) {
+    return std::nullopt;
+  }
+  return RasTimes{kFirst + each * node / nodes, each};
 }
 
 class RasWatch::State : public std::enable_shared_from_this<State> {

@@ -8,7 +8,8 @@
 //   -> another answer, or none -> told no more (COLLECTIVES=0)
 //
 // So what is told has stood for two of these times before, and whoever is judged by it has stood
-// for --hang-timeout by answers alone. Not asked: where --hang-timeout is below 30 s, of workers
+// for --hang-timeout by answers alone. Not asked: where --hang-timeout is below 30 s, or 1.5 s for
+// each node, of workers
 // that speak for themselves, a version that may die of it (MayBeAskedOften, once it has told its
 // own; one without JSON never), who was there and has not answered three times in a row.
 //
@@ -56,8 +57,9 @@ struct RasTimes {
   Duration each{0};
 };
 
-// None: it is too short for that.
-std::optional<RasTimes> RasTimesFor(Duration hang_timeout);
+// Of this node of so many; they take turns, since each answer is gathered from all. None: the
+// time-out is too short for that.
+std::optional<RasTimes> RasTimesFor(Duration hang_timeout, std::uint32_t node, std::uint32_t nodes);
 
 class RasWatch {
  public:

@@ -71,11 +71,13 @@ TEST(RasJudge, AnAnswerThatFailedBeginsAnew) {
 }
 
 TEST(RasTimes, AreSlowAndFitIntoTheTimeOut) {
-  EXPECT_FALSE(RasTimesFor(0s));
-  EXPECT_FALSE(RasTimesFor(29s));
-  EXPECT_EQ(RasTimesFor(30s)->each, 5s);
-  EXPECT_EQ(RasTimesFor(1800s)->each, 300s);
-  EXPECT_EQ(RasTimesFor(1800s)->first, 60s);
+  EXPECT_FALSE(RasTimesFor(0s, 0, 1));
+  EXPECT_FALSE(RasTimesFor(29s, 0, 1));
+  EXPECT_EQ(RasTimesFor(30s, 0, 1)->each, 5s);
+  EXPECT_EQ(RasTimesFor(1800s, 0, 512)->each, 300s);
+  EXPECT_EQ(RasTimesFor(1800s, 0, 512)->first, 60s);
+  EXPECT_EQ(RasTimesFor(1800s, 256, 512)->first, 210s);
+  EXPECT_FALSE(RasTimesFor(30s, 0, 21)) << "too many ask";
 }
 
 // Answers in this order, the last one again and again.
