@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "common/log.h"
 
@@ -126,41 +127,49 @@ class RasWatch::State : public std::enable_shared_from_this<State> {
     if (!reading) {
       Log(LogLevel::kDebug, reading.error().message);
       judge_.Forget();
-      Tell({});
       failures_ += reading.error().kind == ErrorKind::kSystem ? 0 : 1;  // NCCL may begin later.
-      if (failures_ == kMostFailures || reading.error().kind == ErrorKind::kRefused) {
-        End();
-        return;
-      }
+      const bool ends = failures_ == kMostFailures || reading.error().kind == ErrorKind::kRefused;
+      Tell({}, !ends);
     } else if (!MayBeAskedOften(reading->answer.version)) {
       Log(LogLevel::kDebug, "NCCL " + reading->answer.version +
                                 " is not asked for its ranks' progress: before 2.29.2 it may die "
                                 "of that");
-      Tell({});
-      End();
-      return;
+      Tell({}, false);
     } else {
       failures_ = 0;
-      const bool before = !fed_.empty();
-      Tell(judge_.Take(*std::move(reading), world_.size));
-      if (world_.says && !before && !fed_.empty()) {
+      const auto proven = judge_.Take(*std::move(reading), world_.size);
+      if (world_.says && fed_.empty() && !proven.empty()) {
         Log(LogLevel::kWarning, "nobody begins a collective, says NCCL's RAS; " +
                                     GroupsInWords(judge_.last(), world_.size).front());
       }
+      Tell(proven, true);
     }
-    Wait(times_.each);
   }
 
-  void Tell(const std::map<std::uint32_t, RasProgress>& proven) {
+  // Last, since whoever is told may end this.
+  void Tell(const std::map<std::uint32_t, RasProgress>& proven, bool goes_on) {
+    std::vector<std::pair<std::uint32_t, RasProgress>> words;
     for (const std::uint32_t before : std::exchange(fed_, {})) {
       if (!proven.contains(before)) {
-        told_(before, Collectives({}));
+        words.emplace_back(before, RasProgress{});
       }
     }
     for (const auto& [local_rank, progress] : proven) {
       if (!left_out_.contains(local_rank)) {
         fed_.insert(local_rank);
-        told_(local_rank, Collectives(progress));
+        words.emplace_back(local_rank, progress);
+      }
+    }
+    if (goes_on) {
+      Wait(times_.each);
+    } else {
+      End();
+    }
+    const std::uint64_t round = round_;
+    for (const auto& [local_rank, progress] : words) {
+      told_(local_rank, Collectives(progress));
+      if (round_ != round) {
+        return;
       }
     }
   }

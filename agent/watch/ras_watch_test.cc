@@ -152,15 +152,25 @@ TEST_F(Watch, WhoSpeaksForItselfIsNotToldOf) {
   EXPECT_EQ(told.back(), "0:0");
 }
 
-TEST_F(Watch, APauseTakesItBackLater) {
+// Whoever is told may stop the workers at once.
+TEST_F(Watch, APauseTakesItBackLaterAndNobodyIsAskedAgain) {
   Begin({Begun(6, 4)});
   after = [this] {
-    if (told.size() == 2) {
+    if (told.size() == 1) {
       watch.Pause();
     }
   };
-  RunUntil([this] { return told.size() >= 4; });
-  EXPECT_THAT(told, ElementsAre("0:6 waits", "1:4", "0:0", "1:0"));
+  RunUntil([this, turns = 0]() mutable { return told.size() >= 3 && ++turns > 20; });
+  EXPECT_THAT(told, ElementsAre("0:6 waits", "0:0", "1:0"));
+  EXPECT_EQ(Asked(), RasJudge::kSame);
+}
+
+TEST_F(Watch, ItMayBeEndedByWhoIsTold) {
+  Begin({Begun(6, 4)});
+  after = [this] { watch.End(); };
+  RunUntil([this, turns = 0]() mutable { return !told.empty() && ++turns > 20; });
+  EXPECT_THAT(told, ElementsAre("0:6 waits"));
+  EXPECT_EQ(Asked(), RasJudge::kSame);
 }
 
 TEST_F(Watch, WhoDoesNotAnswerIsLeft) {
