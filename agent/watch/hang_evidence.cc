@@ -67,7 +67,7 @@ std::string Joined(const std::vector<std::string>& lines) {
 // For people: who has begun fewer collectives than others. What is not to be had is nobody's error.
 std::vector<std::string> KeepRas(const HangWish& wish, bool goes_on) {
   const auto end = std::chrono::steady_clock::now() + HangEvidence::kOfDumps;
-  const Result<RasText> said = AskRas(wish.ras, !goes_on && !wish.bundle.empty(), end);
+  const Result<RasText> said = AskRas(wish.ras, goes_on, end);
   const auto keep = [&](const std::string& kind, const std::string& text) {
     const fs::path file = RasFile(wish.bundle, wish.node, kind);
     return wish.bundle.empty() ? Result<void>() : WriteWhole(file, text, kRasMode);
@@ -77,7 +77,7 @@ std::vector<std::string> KeepRas(const HangWish& wish, bool goes_on) {
     return {};
   }
   if (!said->json) {
-    return keep("txt", Printable(said->text))
+    return !wish.bundle.empty() && keep("txt", Printable(said->text))
                ? std::vector<std::string>{"its words are in " +
                                           RasFile(wish.bundle, wish.node, "txt").native()}
                : std::vector<std::string>();

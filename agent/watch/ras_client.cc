@@ -140,11 +140,12 @@ class Talk {
 
 // None: it was silent, and another one may not be.
 Result<std::optional<Talk>> Greet(const std::string& host, std::uint16_t port,
-                                  const std::string& address, Clock::time_point deadline) {
+                                  const std::string& address, bool goes_on,
+                                  Clock::time_point deadline) {
   const Clock::time_point soon = std::min(deadline, Clock::now() + kFirstWord);
   ASSIGN_OR_RETURN(UniqueFd fd, Connect(host, port, address, soon));
   Talk talk(std::move(fd), address);
-  RETURN_IF_ERROR(talk.Say(kGreeting));
+  RETURN_IF_ERROR(talk.Say(std::string(kGreeting) + (goes_on ? "MONITOR ?\n" : "")));
   const Result<std::string> first = talk.Line(soon);
   if (!first) {
     return Clock::now() >= soon ? Result<std::optional<Talk>>(std::nullopt)
@@ -157,9 +158,9 @@ Result<std::optional<Talk>> Greet(const std::string& host, std::uint16_t port,
 }
 
 Result<RasText> AskAt(const std::string& host, std::uint16_t port, const std::string& address,
-                      bool text_too, Clock::time_point deadline) {
+                      bool goes_on, Clock::time_point deadline) {
   for (int tried = 0; tried < kMostTries && Clock::now() < deadline; ++tried) {
-    ASSIGN_OR_RETURN(std::optional<Talk> talk, Greet(host, port, address, deadline));
+    ASSIGN_OR_RETURN(std::optional<Talk> talk, Greet(host, port, address, goes_on, deadline));
     if (!talk) {
       continue;
     }
@@ -169,9 +170,15 @@ Result<RasText> AskAt(const std::string& host, std::uint16_t port, const std::st
     if (limit != "OK" || (!json && !format.starts_with("ERROR"))) {
       return NoAnswer(address, "speaks another protocol");
     }
-    if (!json && !text_too) {
-      return Error{ErrorKind::kRefused,
-                   "NCCL's RAS at " + address + " tells no JSON (NCCL before 2.28.7): not asked"};
+    bool newer = json;
+    if (goes_on) {
+      ASSIGN_OR_RETURN(const std::string word, talk->Line(deadline));
+      newer = newer && word.starts_with("ERROR: Invalid");
+    }
+    if (goes_on && !newer) {
+      return Error{ErrorKind::kRefused, "NCCL's RAS at " + address +
+                                            " is of a version that may die of a question: not "
+                                            "asked"};
     }
     RETURN_IF_ERROR(talk->Say(json ? "STATUS\n" : "VERBOSE STATUS\n"));
     ASSIGN_OR_RETURN(std::string text, talk->Rest(deadline));
@@ -227,11 +234,11 @@ RasPlace RasPlaceIn(const std::map<std::string, std::string>& environment) {
   return {std::move(fd), ToString(Endpoint{"127.0.0.1", ntohs(address.sin_port)})};
 }
 
-Result<RasText> AskRas(const std::string& address, bool text_too, Clock::time_point deadline) {
+Result<RasText> AskRas(const std::string& address, bool goes_on, Clock::time_point deadline) {
   ASSIGN_OR_RETURN(const Endpoint endpoint, ParseEndpoint(address, std::nullopt));
   Result<RasText> answer = NoAnswer(address, "is not asked");
   for (const std::string& host : HostsOf(endpoint)) {
-    answer = AskAt(host, endpoint.port, address, text_too, deadline);
+    answer = AskAt(host, endpoint.port, address, goes_on, deadline);
     if (answer) {
       break;
     }

@@ -4,6 +4,8 @@
 //   CLIENT PROTOCOL 2   -> SERVER PROTOCOL 2
 //   TIMEOUT 1           -> OK                 so long it waits for processes that do not answer
 //   SET FORMAT json     -> OK                 before 2.28.7 "ERROR: ...": it has text alone
+//   MONITOR ?           -> ERROR: Invalid ... what a version says that knows the word (2.30.7 does,
+//                                             2.28.9 does not); asked of who is to go on
 //   STATUS              -> ...
 //
 // Every process of NCCL listens there (SO_REUSEPORT), and any of them answers for the whole job.
@@ -46,9 +48,9 @@ struct RasText {
   std::string text;
 };
 
-// kRefused: it knows no JSON, and was not asked: text is what it may die of (2.26 to 2.29.1), so
-// that only those who end anyway are asked for it (`text_too`).
-Result<RasText> AskRas(const std::string& address, bool text_too,
+// kRefused: it is to go on, and was not asked, being as old as those that may die of it (2.28.9 and
+// before, by what they know).
+Result<RasText> AskRas(const std::string& address, bool goes_on,
                        std::chrono::steady_clock::time_point deadline);
 
 struct RasWorker {

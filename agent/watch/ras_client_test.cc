@@ -59,11 +59,16 @@ struct Caller {
     }
     return true;
   }
-  void Greet(std::string_view to_format) const {
+  // `to_monitor`: what it says to who goes on.
+  void Greet(std::string_view to_format, std::string_view to_monitor = "") const {
     EXPECT_EQ(Line(), "CLIENT PROTOCOL 2");
     EXPECT_EQ(Line(), "TIMEOUT 1");
     EXPECT_EQ(Line(), "SET FORMAT json");
     Say("SERVER PROTOCOL 2\nOK\n" + std::string(to_format) + "\n");
+    if (!to_monitor.empty()) {
+      EXPECT_EQ(Line(), "MONITOR ?");
+      Say(std::string(to_monitor) + "\n");
+    }
   }
   void UntilItLeaves() const {
     char bytes[64];
@@ -90,8 +95,8 @@ struct RasClient : testing::Test {
       }
     });
   }
-  Result<RasText> Ask(bool text_too = false, Clock::duration limit = 20s) const {
-    return AskRas(place.address, text_too, Clock::now() + limit);
+  Result<RasText> Ask(bool goes_on = false, Clock::duration limit = 20s) const {
+    return AskRas(place.address, goes_on, Clock::now() + limit);
   }
 };
 
@@ -107,27 +112,43 @@ TEST_F(RasClient, JsonIsAskedFor) {
   EXPECT_EQ(said->text, kEmpty);
 }
 
-// Those that know no JSON may die of the question: only who ends anyway is asked.
 TEST_F(RasClient, TextIsTakenFromWhoeverEndsAnyway) {
   Serve([](const Caller& caller) {
     caller.Greet("ERROR: Unknown command SET FORMAT json");
     EXPECT_EQ(caller.Line(), "VERBOSE STATUS");
     caller.Say("NCCL version 2.27.5\n");
   });
-  const Result<RasText> said = Ask(/*text_too=*/true);
+  const Result<RasText> said = Ask();
   ASSERT_TRUE(said) << said.error().message;
   EXPECT_FALSE(said->json);
   EXPECT_EQ(said->text, "NCCL version 2.27.5\n");
 }
 
-TEST_F(RasClient, OthersAreNotAskedForText) {
+TEST_F(RasClient, WhoIsToGoOnIsAskedIfItsVersionIsNew) {
   Serve([](const Caller& caller) {
-    caller.Greet("ERROR: Unknown command SET FORMAT json");
-    EXPECT_EQ(caller.Line(), "");
+    caller.Greet("OK", "ERROR: Invalid event group '?'");
+    EXPECT_EQ(caller.Line(), "STATUS");
+    caller.Say(kEmpty);
   });
-  const Result<RasText> said = Ask();
-  ASSERT_FALSE(said);
-  EXPECT_EQ(said.error().kind, ErrorKind::kRefused);
+  const Result<RasText> said = Ask(/*goes_on=*/true);
+  ASSERT_TRUE(said) << said.error().message;
+  EXPECT_EQ(said->text, kEmpty);
+}
+
+// It may die of the question.
+TEST_F(RasClient, AnOldOneThatIsToGoOnIsNotAsked) {
+  const std::string no_monitor = "ERROR: Unknown command MONITOR ?";
+  const std::string no_json = "ERROR: Unknown command SET FORMAT json";
+  for (const std::string& to_format : {std::string("OK"), no_json}) {
+    Serve([&](const Caller& caller) {
+      caller.Greet(to_format, no_monitor);
+      EXPECT_EQ(caller.Line(), "");
+    });
+    const Result<RasText> said = Ask(/*goes_on=*/true);
+    server.join();
+    ASSERT_FALSE(said);
+    EXPECT_EQ(said.error().kind, ErrorKind::kRefused);
+  }
 }
 
 // A stopped process listens too, and who connects to it hears nothing.

@@ -213,7 +213,7 @@ void RasWatch::End() {
 RasWatch::Ask AskOfWorkers(std::string address, std::vector<RasWorker> workers) {
   return [address = std::move(address), workers = std::move(workers)]() -> Result<RasReading> {
     ASSIGN_OR_RETURN(const RasText said,
-                     AskRas(address, false, std::chrono::steady_clock::now() + kOfAnswer));
+                     AskRas(address, true, std::chrono::steady_clock::now() + kOfAnswer));
     ASSIGN_OR_RETURN(RasAnswer answer, ParseRas(said.text));
     RasReading reading{std::move(answer), {}};
     reading.own = OwnProcesses(reading.answer, workers);

@@ -66,6 +66,8 @@ def serve(connection, behaviour):
             say("SERVER PROTOCOL 2\n")
         elif wish.startswith("timeout ") or (wish == "set format json" and behaviour != "2.27.5"):
             say("OK\n")
+        elif wish.startswith("monitor ") and behaviour not in ("2.27.5", "2.28.9"):
+            say("ERROR: Invalid event group '?'\n")
         elif wish == "status" and behaviour == "floods":
             for _ in range(100):
                 say(" " * 2**20)
