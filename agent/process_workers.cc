@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "agent/watch/error_file.h"
-#include "agent/watch/left_behind.h"
 #include "agent/watch/memory_kills.h"
 #include "common/files.h"
 #include "common/log.h"
@@ -21,9 +20,13 @@ std::int64_t WallClockMs() {
       .count();
 }
 
-std::map<std::string, std::string> WorkersEnvironment(const AgentOptions& options) {
+std::map<std::string, std::string> WorkersEnvironment(const AgentOptions& options,
+                                                      const RasPlace& ras) {
   std::map<std::string, std::string> environment = ProcessEnvironment();
   environment.insert(options.environment.begin(), options.environment.end());
+  if (!ras.address.empty()) {
+    environment.emplace("NCCL_RAS_ADDR", ras.address);
+  }
   return environment;
 }
 
@@ -32,10 +35,12 @@ std::map<std::string, std::string> WorkersEnvironment(const AgentOptions& option
 ProcessWorkers::ProcessWorkers(AsioLoop& loop, std::shared_ptr<const AgentOptions> options)
     : loop_(loop),
       options_(std::move(options)),
+      ras_(RasPlaceIn(ProcessEnvironment())),
+      environment_(WorkersEnvironment(*options_, ras_)),
       kept_(std::make_shared<KeptOutput>(options_->core.workers)),
       runner_(loop,
               RunnerConfig{.kept = kept_,
-                           .warm = PlanTemplate(*options_, WorkersEnvironment(*options_)),
+                           .warm = PlanTemplate(*options_, environment_),
                            .progress = {options_->progress_from,
                                         [this](std::uint32_t local_rank, const Notification& said) {
                                           events_.spoke(local_rank, said);
@@ -53,7 +58,9 @@ ProcessWorkers::ProcessWorkers(AsioLoop& loop, std::shared_ptr<const AgentOption
       hang_evidence_(loop, "/proc/self/exe"),
       failure_evidence_(loop),
       live_stacks_(loop, "/proc/self/exe"),
-      environment_(WorkersEnvironment(*options_)) {}
+      ras_watch_(loop, [this](std::uint32_t local_rank, const Notification& seen) {
+        events_.spoke(local_rank, seen);
+      }) {}
 
 ProcessWorkers::~ProcessWorkers() {
   EndGeneration();
@@ -114,6 +121,7 @@ void ProcessWorkers::OnSpawned(const Result<void>& spawned) {
       pids_[local] = runner_.PidOf(local);
       Tell(local, std::nullopt);
     }
+    WatchNccl();
   }
   events_.started(spawned);
 }
@@ -124,6 +132,9 @@ void ProcessWorkers::OnSaid(std::uint32_t local_rank, const Notification& said,
       !heard && refusal_told_.insert(local_rank).second) {
     Log(LogLevel::kWarning, "memory that the worker of local rank " + std::to_string(local_rank) +
                                 " leaves is refused: " + heard.error().message);
+  }
+  if (said.ready || said.step || said.collectives) {
+    ras_watch_.LeaveOut(local_rank);
   }
   if (said.save_signal && local_rank < save_signals_.size()) {
     save_signals_[local_rank] = *said.save_signal;
@@ -139,6 +150,7 @@ void ProcessWorkers::Tell(std::uint32_t local_rank, std::optional<ExitStatus> en
 
 void ProcessWorkers::OnEnded(std::uint32_t local_rank, ExitStatus status, LastErrors errors) {
   notify_.ReceiveFrom(local_rank);
+  ras_watch_.LeaveOut(local_rank);
   Tell(local_rank, status);
   WorkerEnd end{local_rank, pids_[local_rank], status, WallClockMs(), {}};
   if (!Succeeded(status)) {
@@ -164,6 +176,7 @@ LeftFiles ProcessWorkers::FilesOf(std::uint32_t local_rank, ExitStatus status,
 void ProcessWorkers::OnAllGone() {
   notify_.ReceiveFromAll();
   EndGeneration();
+  ras_watch_.End();
   hang_evidence_.AllGone();
   live_stacks_.Forget();
   if (watchdog_) {
@@ -211,22 +224,17 @@ void ProcessWorkers::OnTimerExpired(const TimerRequest& request) {
                             ", which is no worker of this generation, is over");
 }
 
-std::string ProcessWorkers::NotifySocketOfWorker(std::uint32_t local_rank) const {
-  if (!plan_ || local_rank >= plan_->sockets.paths().size()) {
-    return "";
-  }
-  return plan_->sockets.paths()[local_rank];
-}
-
 // A worker that a tool holds hears no signal: who looks must give way.
 void ProcessWorkers::SignalAll(int signal, bool end_at_once) {
   live_stacks_.Forget();
+  ras_watch_.Pause();
   kept_evidence_ = true;
   runner_.SignalAll(signal, end_at_once);
 }
 
 void ProcessWorkers::KillAll() {
   live_stacks_.Forget();
+  ras_watch_.End();
   kept_evidence_ = true;
   runner_.KillAll();
 }

@@ -20,6 +20,7 @@
 #include "agent/watch/live_stacks.h"
 #include "agent/watch/memory_store.h"
 #include "agent/watch/notify_socket.h"
+#include "agent/watch/ras_watch.h"
 #include "agent/watch/timer_watchdog.h"
 #include "agent/workers/process_runner.h"
 #include "common/asio_loop.h"
@@ -69,14 +70,18 @@ class ProcessWorkers final : public NodeWorkers {
   void OnAllGone();
   void EndGeneration();
   void OnTimerExpired(const TimerRequest& request);
-  HangWish WishFor(const std::vector<std::uint32_t>& local_ranks);
   void TellOfStacks(const std::filesystem::path& file, std::function<void()> done);
   void KeepEvidenceOfFailure();
+  void WatchNccl();
+  HangWish WishFor(const std::vector<std::uint32_t>& local_ranks);
+  std::size_t MostLines() const;
   std::string NotifySocketOfWorker(std::uint32_t local_rank) const;
   void Tell(std::uint32_t local_rank, std::optional<ExitStatus> ended) const;
 
   AsioLoop& loop_;
   const std::shared_ptr<const AgentOptions> options_;  // With a start that may never end.
+  const RasPlace ras_;
+  std::map<std::string, std::string> environment_;
   WorkersEvents events_;
   const std::shared_ptr<KeptOutput> kept_;
   ProcessRunner runner_;
@@ -94,8 +99,8 @@ class ProcessWorkers final : public NodeWorkers {
   std::weak_ptr<void> live_evidence_;  // Gone: none is being kept.
   FailureEvidence failure_evidence_;
   LiveStacks live_stacks_;
+  RasWatch ras_watch_;
   std::unique_ptr<TimerWatchdog> watchdog_;  // TORCHELASTIC_ENABLE_FILE_TIMER=1 alone.
-  std::map<std::string, std::string> environment_;
   std::vector<std::int64_t> pids_;
   std::vector<int> save_signals_;                  // By local rank; 0: it has said none.
   std::map<std::string, std::uint32_t> attempts_;  // "attempt_<n>" -> times used.

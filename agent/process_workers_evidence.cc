@@ -16,12 +16,7 @@
 namespace ddprun {
 namespace {
 
-// Bytes that a worker printed, for its bundle; the loop copies them.
-std::size_t MostLines(std::uint32_t workers) {
-  constexpr std::size_t kOfOne = 64 * 1024;
-  constexpr std::size_t kOfAll = std::size_t{4} << 20;
-  return std::min(kOfOne, kOfAll / std::max(workers, 1U));
-}
+constexpr std::uint32_t kNodesThatAskNccl = 2;
 
 void SayWhereEvidenceIs(const std::filesystem::path& bundle) {
   Log(LogLevel::kWarning,
@@ -54,6 +49,32 @@ struct LiveEvidence {
 
 }  // namespace
 
+// Bytes that a worker printed, for its bundle; the loop copies them.
+std::size_t ProcessWorkers::MostLines() const {
+  constexpr std::size_t kOfOne = 64 * 1024;
+  constexpr std::size_t kOfAll = std::size_t{4} << 20;
+  return std::min(kOfOne, kOfAll / std::max(options_->core.workers, 1U));
+}
+
+// Where its workers may tell nothing of their progress.
+void ProcessWorkers::WatchNccl() {
+  const std::optional<RasTimes> times =
+      RasTimesFor(options_->core.hang_timeout, placement_.group_rank, placement_.group_size);
+  const auto watches = environment_.find("DDPRUN_WATCH");
+  if (!times || ras_.address.empty() || placement_.world_size < 2 ||
+      (watches != environment_.end() && watches->second == "0")) {
+    return;
+  }
+  std::vector<RasWorker> workers;
+  for (std::uint32_t local = 0; local < options_->core.workers; ++local) {
+    workers.push_back({static_cast<pid_t>(pids_[local]), local});
+  }
+  ras_watch_.Begin({.size = placement_.world_size,
+                    .workers = options_->core.workers,
+                    .says = placement_.group_rank == 0},
+                   *times, AskOfWorkers(ras_.address, std::move(workers)));
+}
+
 void ProcessWorkers::KeepEvidenceOfFailure() {
   if (std::exchange(kept_evidence_, true) || options_->evidence.empty()) {
     return;
@@ -63,7 +84,7 @@ void ProcessWorkers::KeepEvidenceOfFailure() {
   for (std::uint32_t local = 0; local < options_->core.workers; ++local) {
     const std::uint32_t rank = placement_.first_rank + local;
     part.workers.push_back({rank, static_cast<pid_t>(pids_[local])});
-    part.last_lines.emplace_back(rank, kept_->LastOf(local, MostLines(options_->core.workers)));
+    part.last_lines.emplace_back(rank, kept_->LastOf(local, MostLines()));
     recorders.push_back({rank, RecorderNamesIn(environment_, NotifySocketOfWorker(local))});
   }
   failure_evidence_.Keep(BundleOf(options_->evidence, placement_.generation), std::move(part),
@@ -75,10 +96,10 @@ void ProcessWorkers::WhenEvidenceIsKept(std::function<void()> done) {
       [this, done = std::move(done)] { failure_evidence_.WhenWritten(done); });
 }
 
-// ---- Hung workers ----
 void ProcessWorkers::TakeStacks(const std::vector<std::uint32_t>& local_ranks, Duration limit,
                                 std::function<void()> done) {
   kept_evidence_ = true;
+  ras_watch_.End();
   live_stacks_.Forget();  // Two tools cannot hold one worker, and these are the last of it.
   hang_evidence_.Take(WishFor(local_ranks), limit,
                       [this, done = std::move(done)](const HangWish& carried_out) {
@@ -95,22 +116,25 @@ void ProcessWorkers::TakeStacks(const std::vector<std::uint32_t>& local_ranks, D
 
 // Those that run.
 HangWish ProcessWorkers::WishFor(const std::vector<std::uint32_t>& local_ranks) {
-  HangWish wish{.bundle = options_->evidence.empty()
-                              ? std::filesystem::path()
-                              : BundleOf(options_->evidence, placement_.generation),
-                .node = options_->core.node,
-                .workers = {},
-                .last_lines = [kept = kept_, most = MostLines(options_->core.workers)](
-                                  std::uint32_t local) { return kept->LastOf(local, most); },
-                .may_abort = !environment_["PYTHONFAULTHANDLER"].empty(),
-                .abort =
-                    [this](const HungWorker& worker) {
-                      if (runner_.PidOf(worker.local_rank) == worker.pid) {
-                        constexpr rlimit kNone{0, 0};  // Its stack is wanted, not its memory.
-                        ::prlimit(worker.pid, RLIMIT_CORE, &kNone, nullptr);
-                        ::kill(worker.pid, SIGABRT);
-                      }
-                    }};
+  HangWish wish{
+      .bundle = options_->evidence.empty() ? std::filesystem::path()
+                                           : BundleOf(options_->evidence, placement_.generation),
+      .node = options_->core.node,
+      .workers = {},
+      // A few answer for all; the second one where the first stands still.
+      .ras = placement_.group_rank < kNodesThatAskNccl ? ras_.address : "",
+      .world_size = placement_.world_size,
+      .last_lines = [kept = kept_,
+                     most = MostLines()](std::uint32_t local) { return kept->LastOf(local, most); },
+      .may_abort = !environment_["PYTHONFAULTHANDLER"].empty(),
+      .abort =
+          [this](const HungWorker& worker) {
+            if (runner_.PidOf(worker.local_rank) == worker.pid) {
+              constexpr rlimit kNone{0, 0};  // Its stack is wanted, not its memory.
+              ::prlimit(worker.pid, RLIMIT_CORE, &kNone, nullptr);
+              ::kill(worker.pid, SIGABRT);
+            }
+          }};
   for (const std::uint32_t local : local_ranks) {
     if (const pid_t pid = runner_.PidOf(local); pid != 0) {
       wish.workers.push_back({pid, local, placement_.first_rank + local,
@@ -163,6 +187,13 @@ void ProcessWorkers::KeepLiveEvidence(const ErrandWish& wanted, LiveStacks::Done
                   "no evidence is kept of it: its directory could not be made");
     }
   });
+}
+
+std::string ProcessWorkers::NotifySocketOfWorker(std::uint32_t local_rank) const {
+  if (!plan_ || local_rank >= plan_->sockets.paths().size()) {
+    return "";
+  }
+  return plan_->sockets.paths()[local_rank];
 }
 
 // The files go with the run.

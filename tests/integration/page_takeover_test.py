@@ -89,8 +89,8 @@ class PageTakeover(MachinesTest, BrowserTest):
         old = self.start_run(2, LISTEN)
         key = self.link(f"--run-dir={self.path('shared')}").split("#")[1]
         (other,) = (node for node in self.nodes if node is not old)
-        page = re.search(r"probes and metrics: (http://[\d.:]+/)", other.err())[1]
-        self.chrome.get(f"{page}#{key}")  # Who wants to see that node does.
+        page = re.search(r"probes and metrics: http://([\d.:]+)/", other.err())[1]
+        self.chrome.get(f"http://{page}/#{key}")  # Who wants to see that node does.
         self.shows("headline", f"the server of the run is at {self.endpoint}")
         self.chrome.find_element(By.ID, "go").click()
         self.shows("tiles", r"(?m)^2\s+workers")
