@@ -259,9 +259,6 @@ class Machine {
                        CHECK(running_ && take.generation == running_->generation);
                        CHECK(take.local_ranks.size() <= config_.workers);
                      },
-                     [&](const LookCloser& look) {
-                       CHECK(running_ && look.generation == running_->generation);
-                     },
                      [&](const Exit&) {
                        CHECK(!running_);
                        over_ = true;
