@@ -61,7 +61,8 @@ void ProcessWorkers::WatchNccl() {
   const std::optional<RasTimes> times =
       RasTimesFor(options_->core.hang_timeout, placement_.group_rank, placement_.group_size);
   const auto watches = environment_.find("DDPRUN_WATCH");
-  if (!times || ras_.address.empty() || placement_.world_size < 2 ||
+  // Where the user has chosen the place anybody may sit: what is said there stops nobody.
+  if (!times || !ras_.held || placement_.world_size < 2 ||
       (watches != environment_.end() && watches->second == "0")) {
     return;
   }
@@ -179,7 +180,9 @@ void ProcessWorkers::KeepLiveEvidence(const ErrandWish& wanted, LiveStacks::Done
     live_stacks_.Take(std::move(targets), [taken = std::move(taken)](const auto&) { taken(); });
   };
   hang_evidence_.Take(std::move(wish), Duration{0}, [answer](const HangWish& carried_out) {
-    if (!carried_out.bundle.empty()) {
+    if (!carried_out.failed.empty()) {
+      answer->Say(ErrandStream::kNote, "not all evidence of it is kept: " + carried_out.failed);
+    } else if (!carried_out.bundle.empty()) {
       SayWhereEvidenceIs(carried_out.bundle);
       answer->Say(ErrandStream::kDone, carried_out.bundle.native());
     } else {

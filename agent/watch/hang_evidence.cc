@@ -65,6 +65,17 @@ std::string Joined(const std::vector<std::string>& lines) {
   return text;
 }
 
+Result<void> AllHaveStacks(const HangWish& wish) {
+  for (const HungWorker& worker : wish.workers) {
+    const fs::path file = StacksOf(wish, worker);
+    std::error_code error;
+    if (!fs::is_regular_file(file, error) || fs::file_size(file, error) == 0) {
+      return Error{ErrorKind::kUnavailable, "'" + file.native() + "' could not be written"};
+    }
+  }
+  return {};
+}
+
 // For people: who has begun fewer collectives than others. What is not to be had is nobody's error.
 std::vector<std::string> KeepRas(const HangWish& wish, bool goes_on) {
   const auto end = std::chrono::steady_clock::now() + HangEvidence::kOfDumps;
@@ -297,15 +308,15 @@ class HangEvidence::State : public std::enable_shared_from_this<State> {
     const auto written = std::make_shared<Result<void>>();
     OnDisk(
         kOfDisk,
-        [written, part = std::move(part), bundle = wish_.bundle] {
-          *written = WriteNodePart(bundle, part);
+        [written, part = std::move(part), asked = AskedOf(wish_)] {
+          *written = WriteNodePart(asked.bundle, part);
+          *written = *written ? AllHaveStacks(asked) : *written;
         },
         [this, written](bool in_time) {
           if (!in_time || !*written) {
-            Log(LogLevel::kWarning,
-                "not all evidence of this hang is kept: " +
-                    (in_time ? written->error().message
-                             : "the disk of '" + wish_.bundle.native() + "' does not answer"));
+            wish_.failed = in_time ? written->error().message
+                                   : "the disk of '" + wish_.bundle.native() + "' does not answer";
+            Log(LogLevel::kWarning, "not all evidence of this hang is kept: " + wish_.failed);
           }
           Finish();
         });

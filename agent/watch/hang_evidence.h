@@ -47,7 +47,8 @@ struct HangWish {
   // Where they are to go on: takes their stacks in its place, and leaves them unharmed; the end
   // comes once, later, unless it is forgotten.
   std::function<void(std::vector<StackJob> jobs, std::function<void()> done)> take_live = {};
-  bool may_abort = true;  // False: nothing would be printed.
+  std::string failed = {};  // As carried out: what could not be kept.
+  bool may_abort = true;    // False: nothing would be printed.
   // Ends it, if it still is the process that it was.
   std::function<void(const HungWorker&)> abort;
 };

@@ -30,10 +30,13 @@ bool InFront() {
 }
 
 void TakeKeys() {
-  if (keys_taken != 0 || !InFront() || ::tcgetattr(STDIN_FILENO, &before_keys) != 0) {
-    return;
+  termios now;
+  if (!InFront() || ::tcgetattr(STDIN_FILENO, &now) != 0 ||
+      (keys_taken != 0 && (now.c_lflag & ICANON) == 0)) {
+    return;  // A shell that took the terminal meanwhile may have set it as it was.
   }
-  termios raw = before_keys;
+  before_keys = now;
+  termios raw = now;
   raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
   raw.c_cc[VMIN] = 1;
   raw.c_cc[VTIME] = 0;
@@ -44,7 +47,9 @@ void TakeKeys() {
 void LeaveOtherScreen() {
   if (keys_taken != 0) {
     keys_taken = 0;
-    ::tcsetattr(STDIN_FILENO, TCSANOW, &before_keys);
+    if (InFront()) {  // Else its owner has set it by now, and who sets it is stopped.
+      ::tcsetattr(STDIN_FILENO, TCSANOW, &before_keys);
+    }
   }
   if (on_other_screen != 0) {
     on_other_screen = 0;

@@ -15,6 +15,7 @@ struct HttpRequest {
   bool head = false;
   std::string path;    // Without its query,
   std::string run;     // and what that names as ?run=; empty: nothing.
+  std::string end;     // This end of its connection: "10.0.0.3:29400".
   std::string host;    // As the Host header says,
   std::string origin;  // and the Origin header; empty: there is none.
   std::string cookie;
@@ -27,14 +28,15 @@ struct HttpAnswer {
   std::string body;
   std::string type = "text/plain; charset=utf-8";
   std::vector<std::pair<std::string, std::string>> headers;
-  bool stream = false;  // Instead: News for as long as somebody reads them.
+  bool stream = false;    // Instead: News for as long as somebody reads them,
+  std::string stream_of;  // of this run alone; empty: of whatever there is.
   // Instead: done is called with the answer, from any thread, once or never.
   std::function<void(std::function<void(HttpAnswer)> done)> act;
 };
 
 // How far a stream's reader has been told.
 struct StreamPlace {
-  std::string run;                      // That it asked for.
+  std::string run;                      // That its reader may see; empty: all.
   std::string state, events, training;  // Digests of the last of each.
   std::chrono::steady_clock::time_point told;
 };

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include "common/endpoint.h"
+
 namespace ddprun {
 namespace {
 
@@ -92,6 +94,16 @@ void HttpSession::OnRead(beast::error_code error) {
     return;
   }
   request_ = RequestOf(parser_->get());
+  beast::error_code ignored;
+  if (const auto end = stream_.socket().local_endpoint(ignored); !ignored) {
+    const auto address = end.address();
+    const bool mapped = address.is_v6() && address.to_v6().is_v4_mapped();
+    request_.end = ToString(Endpoint{
+        mapped ? boost::asio::ip::make_address_v4(boost::asio::ip::v4_mapped, address.to_v6())
+                     .to_string()
+               : address.to_string(),
+        end.port()});
+  }
   host_.Want(shared_from_this());
 }
 
@@ -102,7 +114,7 @@ void HttpSession::Reply(HttpAnswers& answers) {
   } else if (!answer.stream) {
     Send(std::move(answer));
   } else if (host_.MayStream(*this)) {
-    BeginStream(answers);
+    BeginStream(answers, answer.stream_of);
   } else {
     Send({503, "too many are looking already\n"});
   }
@@ -146,9 +158,9 @@ void HttpSession::OnSent(beast::error_code error) {
   Read();
 }
 
-void HttpSession::BeginStream(HttpAnswers& answers) {
+void HttpSession::BeginStream(HttpAnswers& answers, const std::string& run) {
   streams_ = true;
-  place_.run = request_.run;
+  place_.run = run;
   stream_.expires_never();  // Of this read: its end is the reader's.
   stream_.async_read_some(
       boost::asio::buffer(&unread_, 1),

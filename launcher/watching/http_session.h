@@ -54,7 +54,7 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
  private:
   void OnRead(boost::beast::error_code error);
   void OnSent(boost::beast::error_code error);
-  void BeginStream(HttpAnswers& answers);
+  void BeginStream(HttpAnswers& answers, const std::string& run);
   void Write(std::string text);
 
   boost::beast::tcp_stream stream_;

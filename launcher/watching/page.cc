@@ -165,11 +165,12 @@ HttpAnswer PageAnswers::Probe(const std::string& path) const {
 HttpAnswer PageAnswers::Session(const HttpRequest& request) const {
   const bool by_key = !request.body.empty();
   const May may = by_key ? view_.access.WithKey(request.body) : view_.access.Of(request);
-  HttpAnswer answer{200,
-                    JsonText({{"may", WordOf(may)},
-                              {"key", view_.access.KeyOf(may)},
-                              {"run", view_.runs.empty() ? "" : view_.node.run_id}}),
-                    kJson};
+  HttpAnswer answer{
+      200,
+      JsonText({{"may", WordOf(may)},
+                {"key", view_.access.KeyOf(may)},
+                {"run", view_.one_of_many && may != May::kNothing ? view_.node.run_id : ""}}),
+      kJson};
   if (by_key && may != May::kNothing && view_.access.HasKeys()) {
     answer.headers.emplace_back("Set-Cookie", view_.access.Cookie(request.body));
   }
@@ -235,7 +236,9 @@ HttpAnswer PageAnswers::Reply(const HttpRequest& request) {
     return {kUnauthorized, "this run is looked at with a key: ddprun status --url has it\n"};
   }
   if (path == "/api/events") {
-    return request.head ? HttpAnswer{200, "", "text/event-stream"} : HttpAnswer{.stream = true};
+    return request.head ? HttpAnswer{200, "", "text/event-stream"}
+                        : HttpAnswer{.stream = true,
+                                     .stream_of = view_.one_of_many ? view_.node.run_id : ""};
   }
   return {200, State(), kJson};
 }

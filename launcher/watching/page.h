@@ -39,6 +39,7 @@ struct PageView {
   std::string server_page;               // and for their browser: "n0:29400"; empty: not known.
   std::vector<std::string> others = {};  // Where other nodes answer it, kMostOthers at most.
   std::vector<RunLine> runs = {};  // Of a server of several: this one is one of them, or none.
+  bool one_of_many = false;        // The server may have other runs, now or later.
 };
 
 // Where a reader goes whose server is gone: `listed`, which any node's server may be at, and where

@@ -100,14 +100,29 @@ std::string PageAccess::KeyOf(May may) const {
   return may == May::kOperate ? keys.operate : may == May::kLook ? keys.look : "";
 }
 
+// Where the question came to, as far as that can be seen: an address is the connection's, loopback
+// is this machine's alone, and the port is always the same.
+bool CameTo(const std::string& host, const std::string& end) {
+  if (end.empty()) {
+    return false;
+  }
+  const std::string at = end.substr(0, end.rfind(':'));
+  const std::string name = WithoutPort(host);
+  const std::string own = WithoutPort(end);
+  const bool loopback = own == "::1" || own.starts_with("127.");
+  const bool port = host.ends_with(end.substr(at.size())) ||
+                    (end.ends_with(kPortUnsaid) && host.find(':') == host.npos);
+  return port && (IsAddress(name) ? name == own : loopback || name != "localhost");
+}
+
 std::optional<PageKeys> PageAccess::Proofs(const HttpRequest& request) const {
   const std::string asked = Lower(request.host);
   const bool here = std::ranges::any_of(places_, [&](const std::string& place) {
     return Lower(place) == asked || Lower(place) == asked + kPortUnsaid;
   });
   const std::string& nonce = request.body;
-  if (!here || keys_.empty() || nonce.size() < kLeastNonce || nonce.size() > kMostNonce ||
-      nonce.find_first_not_of("0123456789abcdef") != nonce.npos) {
+  if (!here || !CameTo(asked, Lower(request.end)) || keys_.empty() || nonce.size() < kLeastNonce ||
+      nonce.size() > kMostNonce || nonce.find_first_not_of("0123456789abcdef") != nonce.npos) {
     return {};
   }
   const PageKeys& keys = keys_.front().keys;

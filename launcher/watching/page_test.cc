@@ -121,12 +121,35 @@ TEST_F(PageTest, OperatingTakesItsOwnKey) {
   }
 }
 
+// To its reader an address may be another machine, which passes the question on.
+TEST(PageAccess, AProofIsForWhereTheQuestionCameTo) {
+  const PageAccess access("token", "run", {}, {"127.0.0.1:80", "10.0.0.3:80", "[::1]:80", "n0:80"});
+  const auto proves = [&](const std::string& host, const std::string& end) {
+    return access.Proofs({.end = end, .host = host, .body = std::string(32, 'a')}).has_value();
+  };
+  EXPECT_TRUE(proves("127.0.0.1:80", "127.0.0.1:80"));
+  EXPECT_TRUE(proves("127.0.0.1", "127.0.0.1:80"));
+  EXPECT_TRUE(proves("[::1]:80", "[::1]:80"));
+  EXPECT_TRUE(proves("10.0.0.3:80", "10.0.0.3:80"));
+  EXPECT_TRUE(proves("n0:80", "10.0.0.3:80"));
+  EXPECT_FALSE(proves("127.0.0.1:80", "10.0.0.3:80"));
+  EXPECT_FALSE(proves("[::1]:80", "10.0.0.3:80"));
+  EXPECT_FALSE(proves("10.0.0.3:80", "127.0.0.1:80"));
+  EXPECT_FALSE(proves("n0:80", "10.0.0.3:8080"));
+  EXPECT_FALSE(proves("n0", "10.0.0.3:8080"));
+  EXPECT_FALSE(proves("n0:80", ""));
+}
+
 // Where the server was, another's page may be by now: it must not be shown the key to find out.
 TEST_F(PageTest, AProofIsOfThisPlaceAlone) {
   const std::string nonce(32, 'a');
   const auto ask = [&](const std::string& host, const std::string& body) {
-    return Ask(
-        {.post = true, .path = "/api/proof", .host = host, .origin = "http://n1", .body = body});
+    return Ask({.post = true,
+                .path = "/api/proof",
+                .end = host == "n0" ? "10.0.0.3:80" : "10.0.0.3:29400",
+                .host = host,
+                .origin = "http://n1",
+                .body = body});
   };
   const HttpAnswer answer = ask("n0:29400", nonce);
   ASSERT_EQ(answer.status, 200u) << answer.body;

@@ -45,14 +45,24 @@ RunId RunsAnswers::Meant(const HttpRequest& request) const {
 }
 
 PageAnswers& RunsAnswers::PageOf(const RunId& named) {
-  const RunStatus* const run = view_.runs.size() == 1 ? &view_.runs.front() : Find(named);
+  return Page(view_.runs.size() == 1 ? &view_.runs.front() : Find(named));
+}
+
+// Whoever reads of one run may not see what has come, or is left, since.
+std::string RunsAnswers::News(StreamPlace& place) {
+  const RunStatus* const run = Find(place.run);
+  return run == nullptr && !place.run.empty() ? "" : Page(run).News(place);
+}
+
+PageAnswers& RunsAnswers::Page(const RunStatus* run) {
   const RunId id = run == nullptr ? "" : run->run_id;
   std::unique_ptr<PageAnswers>& page = pages_[id];
   if (!page) {
     PageView view{.node = {.run_id = id},
                   .access = AccessTo(id),
                   .server_at = view_.server_page,
-                  .server_page = view_.server_page};
+                  .server_page = view_.server_page,
+                  .one_of_many = true};
     if (run != nullptr) {
       view.node.run = *run;
       view.others = OtherPages(*run, view_.listed, view_.places);

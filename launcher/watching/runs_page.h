@@ -31,7 +31,7 @@ class RunsAnswers final : public HttpAnswers {
                                   std::function<void(HttpAnswer)> done)>;
   RunsAnswers(ServerView view, Wish wish) : view_(std::move(view)), wish_(std::move(wish)) {}
   HttpAnswer Reply(const HttpRequest& request) override;
-  std::string News(StreamPlace& place) override { return PageOf(place.run).News(place); }
+  std::string News(StreamPlace& place) override;
 
  private:
   const RunStatus* Find(const RunId& run) const;
@@ -39,6 +39,7 @@ class RunsAnswers final : public HttpAnswers {
   PageAccess AccessTo(const RunId& run) const;
   // Of the only one, where there is none of that name; else of none.
   PageAnswers& PageOf(const RunId& run);
+  PageAnswers& Page(const RunStatus* run);
 
   const ServerView view_;
   const Wish wish_;

@@ -53,14 +53,39 @@ TEST_F(RunsPageTest, AKeyOpensItsRunAlone) {
   EXPECT_EQ(Show("something else").first, "");
 }
 
+// Whoever began to read when there was one run does not see the next one.
+TEST_F(RunsPageTest, AStreamIsOfTheRunThatItWasAllowedFor) {
+  const std::vector<RunStatus> both = runs;
+  runs.resize(1);
+  const auto [cookie, run] = Show(one.look);
+  EXPECT_EQ(run, "one");  // So the page asks for it by name from then on.
+  EXPECT_EQ(Show("something else").second, "");
+  for (const char* const asked : {"", "two"}) {
+    const HttpAnswer stream = Ask({.path = "/api/events", .run = asked, .cookie = cookie});
+    ASSERT_TRUE(stream.stream);
+    StreamPlace place{.run = stream.stream_of};
+    const auto news = [&](const std::vector<RunStatus>& now) {
+      place.told = {};
+      return RunsAnswers({.runs = now, .token = kToken}, nullptr).News(place);
+    };
+    EXPECT_THAT(news(runs), HasSubstr("one"));
+    EXPECT_THAT(news(both), AllOf(HasSubstr("one"), Not(HasSubstr("two"))));
+    EXPECT_EQ(news({both[1]}), "");
+  }
+}
+
 // Whose server is gone, and this one has the run now.
 TEST_F(RunsPageTest, AProofIsOfTheRunThatIsNamed) {
   const std::string nonce(32, 'a');
   const auto prove = [&](const RunId& run) {
     RunsAnswers answers({.runs = runs, .token = kToken, .names = {"n0"}, .places = {"n0:80"}},
                         nullptr);
-    const HttpRequest request{
-        .post = true, .path = "/api/proof", .run = run, .host = "n0", .body = nonce};
+    const HttpRequest request{.post = true,
+                              .path = "/api/proof",
+                              .run = run,
+                              .end = "10.0.0.3:80",
+                              .host = "n0",
+                              .body = nonce};
     return nlohmann::json::parse(answers.Reply(request).body).at("look").get<std::string>();
   };
   EXPECT_EQ(prove("two"), PageProof(two.look, "n0", nonce));
@@ -95,7 +120,7 @@ TEST_F(RunsPageTest, TheServersKeyOpensAll) {
 TEST_F(RunsPageTest, OfOneRunNobodyChooses) {
   runs.pop_back();
   const auto [cookie, run] = Show(one.operate);
-  EXPECT_EQ(run, "");
+  EXPECT_EQ(run, "one");  // Another may come.
   EXPECT_EQ(Looks("", cookie), 200u);
   EXPECT_THAT(Ask({.path = "/metrics"}).body, HasSubstr("ddprun_run_state{state=\"running\"} 1"));
   runs.push_back({.run_id = "two"});

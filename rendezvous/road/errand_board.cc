@@ -85,7 +85,7 @@ std::optional<RoadReply> ErrandBoard::ReplyTo(const Place& place, std::uint64_t 
 }
 
 void ErrandBoard::Change(const Place& place, Way& way) {
-  ++way.edition;
+  way.edition = ++last_edition_;
   changed_.insert(place);
 }
 
@@ -101,7 +101,7 @@ Result<void> ErrandBoard::Begin(const Asking& asking, const std::vector<NodeId>&
   const std::uint32_t piece_bytes = PieceBytes(nodes.size());
   std::size_t bytes = BytesOfPieces(piece_bytes, nodes.size());
   for (const auto& [number, other] : asks_) {
-    bytes += BytesOfPieces(other.piece_bytes, other.given.size());
+    bytes += other.own ? 0 : BytesOfPieces(other.piece_bytes, other.given.size());
   }
   if (bytes > kMostPieceBytes) {
     return Error{ErrorKind::kRefused,

@@ -114,7 +114,8 @@ class ErrandBoard {
   std::map<Place, Way> ways_;
   std::map<std::uint64_t, Ask> asks_;
   std::uint64_t last_errand_;
-  std::optional<Time> look_;  // At who has gone; none: nobody asks.
+  std::uint64_t last_edition_ = 1;  // Never used twice: a way may go, and come again.
+  std::optional<Time> look_;        // At who has gone; none: nobody asks.
   std::set<Place> changed_;
 };
 

@@ -237,5 +237,25 @@ TEST_F(Board, WhatTheOwnerSendsIsForgottenInTime) {
   EXPECT_TRUE(Parks("n0", 0, At(61s)).errands.empty());
 }
 
+// The node holds an edition of a time that is forgotten here: two errands later it must not look
+// new.
+TEST_F(Board, AnEditionIsNeverUsedTwice) {
+  const RoadReply nothing = Parks("n0", 0, At(0s));
+  ASSERT_TRUE(Asks({"n0"}, At(0s)));
+  Hears(At(0s));
+  const RoadReply given = Parks("n0", nothing.edition, At(0s));
+  const RoadReply over = Brings("n0", {given.errands[0].id, 1, "all", true}, At(0s));
+  Hears(At(0s));
+  ASSERT_FALSE(board.Knows(1));
+  for (std::uint64_t ask = 2; ask < 5; ++ask) {
+    call = 0;
+    ASSERT_TRUE(Asks({"n0"}, At(0s), {}, ask));
+    board.OnRoadCall(From("n0", over.edition), At(0s));
+    const auto reply = board.ReplyTo({"run", "n0"}, over.edition, At(0s));
+    ASSERT_TRUE(reply) << ask;
+    EXPECT_EQ(reply->errands.size(), ask - 1);
+  }
+}
+
 }  // namespace
 }  // namespace ddprun
