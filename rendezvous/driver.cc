@@ -192,6 +192,9 @@ CoordinatorEffects CoordinatorDriver::TakeStep(CoordinatorState& state,
 void CoordinatorDriver::Decide(const RunId& run_id, RunEntry& run, const CoordinatorEvent& event) {
   CoordinatorEffects effects = TakeStep(run.state, event, loop_.Now());
   Tell(run_id, run, std::move(effects.events));
+  if (!effects.evidence.empty()) {
+    road_.Send(run_id, {.kind = ErrandKind::kEvidence}, effects.evidence);
+  }
   if (effects.persist && keep_for_heir_) {
     keep_for_heir_(effects.persist->record);
   }

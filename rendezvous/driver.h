@@ -30,8 +30,6 @@ namespace ddprun {
 class CoordinatorDriver {
  public:
   static constexpr std::size_t kMaxRuns = 256;
-  // Evidence of a run that hangs and goes on is asked for once in so long.
-  static constexpr Duration kEvidenceEvery{60'000};
 
   CoordinatorDriver(Loop& loop, const CoordinatorConfig& config);
   virtual ~CoordinatorDriver() = default;
@@ -134,7 +132,6 @@ class CoordinatorDriver {
     History history;
     Closeups closeups;
     std::map<NodeKey, EventMark> told;  // The newest of an earlier reign, by the node that told it.
-    std::optional<Time> evidence;       // When it was last asked for.
     std::uint64_t edition = 0;          // Of the state when every parked call was last looked at.
   };
 
@@ -163,8 +160,6 @@ class CoordinatorDriver {
   Result<void> MayOperate(const std::string& token);
   // Of an empty id: the only one.
   Result<RunId> RunNamed(const RunId& run_id) const;
-  // Of a world that hangs and goes on: nobody else would take its stacks.
-  void SendForEvidence(const RunId& run_id, RunEntry& run);
   void TakeCloseup(const RunId& run_id, RunEntry& run, const NodeKey& key, Closeup closeup);
   SyncReply ReplyWith(const CoordinatorState& run, Directive directive) const;
 

@@ -19,23 +19,7 @@ void CoordinatorDriver::Tell(const RunId& run_id, RunEntry& run, std::vector<Run
     if (keep_events_) {
       keep_events_(run_id, told);
     }
-    if (told.kind == kEventHung && run.state.phase == Phase::kRunning) {
-      SendForEvidence(run_id, run);
-    }
   }
-}
-
-void CoordinatorDriver::SendForEvidence(const RunId& run_id, RunEntry& run) {
-  const Time now = loop_.Now();
-  if (run.evidence && now < *run.evidence + kEvidenceEvery) {
-    return;
-  }
-  run.evidence = now;
-  std::vector<NodeId> nodes;
-  for (const Member& member : run.state.world->members) {
-    nodes.push_back(member.key.node);
-  }
-  road_.Send(run_id, {.kind = ErrandKind::kEvidence}, nodes);
 }
 
 void CoordinatorDriver::TakeCloseup(const RunId& run_id, RunEntry& run, const NodeKey& key,

@@ -390,7 +390,8 @@ CoordinatorEffects Step(CoordinatorState& state, const CoordinatorConfig& config
   state.stepped = now;
   state.wake = NextWake(state, config);
   return {std::move(step.events),
-          config.journal ? RecordIfChanged(state.records, FactsOf(state), before) : std::nullopt};
+          config.journal ? RecordIfChanged(state.records, FactsOf(state), before) : std::nullopt,
+          std::move(step.evidence)};
 }
 
 }  // namespace ddprun

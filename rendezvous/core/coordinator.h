@@ -60,6 +60,7 @@ using CoordinatorEvent = std::variant<Reported, CallEnded, Tick, Persisted, Cont
 struct CoordinatorEffects {
   std::vector<RunEvent> events;  // Without number and time.
   std::optional<Persist> persist;
+  std::vector<NodeId> evidence;  // These keep what is known of their workers, who hang and go on.
 };
 
 CoordinatorEffects Step(CoordinatorState& state, const CoordinatorConfig& config,

@@ -311,12 +311,13 @@ void NoteSteps(HangWatch& watch, const World& world, const NodeReport& report, T
     watch.rises.clear();
     watch.last_end.reset();
     watch.ended_well = 0;
+    watch.evidence.reset();
   }
-  const bool steps = SpeaksOfWorld(report, world) &&
-                     std::any_of(report.standings.begin(), report.standings.end(),
-                                 [](const Standing& standing) { return standing.step > 0; });
+  if (!SpeaksOfWorld(report, world)) {
+    return;
+  }
   for (const Standing& standing : report.standings) {
-    if (steps && standing.source == ProgressSource::kTold) {
+    if (standing.source == ProgressSource::kTold && standing.step > 0) {
       NoteRise(watch.rises, standing.step, now);
     }
   }

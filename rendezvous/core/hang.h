@@ -45,13 +45,17 @@ struct Rise {
   std::uint64_t step = 0;
 };
 
+// Evidence of a world that hangs and goes on is asked for once in so long.
+inline constexpr Duration kEvidenceEvery{60'000};
+
 struct HangWatch {
   Generation generation;         // Of what follows.
   std::vector<Rise> rises;       // Of the highest STEP; so many at most, more of the last ones.
   std::uint32_t ended_well = 0;  // Workers, as last looked, where they are seen from outside,
   std::optional<Time> last_end;  // and when there was one more.
   std::optional<HangEnquiry> enquiry;
-  std::string told;  // The one that was told where nothing follows from it.
+  std::string told;              // The one that was told where nothing follows from it,
+  std::optional<Time> evidence;  // and when that was last asked for.
 };
 
 // After each report of a member of a running world: who is to blame (rank, local rank, host) and

@@ -229,5 +229,16 @@ TEST_F(HangsAreTold, OnceForEachVerdictAndTheRunGoesOn) {
   EXPECT_EQ(story.Events(kEventHung).size(), 2u);
 }
 
+TEST_F(HangsAreTold, EvidenceIsSentForOnceAMinute) {
+  Stand({Late(0, 8, "", 2)}, {Late(2, 5), Late(3, 8)});
+  EXPECT_EQ(story.evidence.size(), 2u);  // Both nodes.
+  Stand({Late(0, 9, "", 2)}, {Late(2, 6), Late(3, 9)}, At(60s));
+  ASSERT_EQ(story.Events(kEventHung).size(), 2u);
+  EXPECT_EQ(story.evidence.size(), 2u);
+  Stand({Late(0, 10, "", 2)}, {Late(2, 7), Late(3, 10)}, At(120s));
+  ASSERT_EQ(story.Events(kEventHung).size(), 3u);
+  EXPECT_EQ(story.evidence.size(), 4u);
+}
+
 }  // namespace
 }  // namespace ddprun

@@ -25,6 +25,13 @@ void OnHang(CoordinatorStep& step, WorkerFailure hang) {
   RunEvent& event = step.Say(kEventHung, goes_on ? NoticeLevel::kWarning : NoticeLevel::kDetail,
                              why + (goes_on ? "; the run goes on (--on-hang=observe)" : ""));
   event.cause = WordOf(StopCause::kHang);
+  std::optional<Time>& asked = state.hang.evidence;
+  if (goes_on && (!asked || step.now >= *asked + kEvidenceEvery)) {
+    asked = step.now;
+    for (const Member& member : state.world->members) {
+      step.evidence.push_back(member.key.node);
+    }
+  }
   if (!goes_on) {
     BeginDrain(step, StopCause::kHang, false);
     state.drain->hang = std::move(hang);

@@ -20,7 +20,8 @@ struct CoordinatorStep {
   const CoordinatorConfig& config;
   Time now;
   std::vector<RunEvent> events;
-  NodeId from;  // Whose report it is; empty: it is none.
+  NodeId from;                        // Whose report it is; empty: it is none.
+  std::vector<NodeId> evidence = {};  // CoordinatorEffects'.
 
   // Of the world that there is, unless whoever calls says otherwise.
   RunEvent& Say(const char* kind, NoticeLevel level, std::string text) {

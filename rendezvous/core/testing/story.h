@@ -38,11 +38,13 @@ struct Story {
     config.base_lease = kLongLease;  // Stories' times are told in it; nothing lengthens it.
   }
   std::optional<Persist> persist;  // Of the last event.
+  std::vector<NodeId> evidence;    // Who was to keep it; of all.
   void Feed(const CoordinatorEvent& event, Time now) {
     CoordinatorEffects effects = Step(state, config, event, now);
     events = std::move(effects.events);
     told.insert(told.end(), events.begin(), events.end());
     persist = std::move(effects.persist);
+    evidence.insert(evidence.end(), effects.evidence.begin(), effects.evidence.end());
   }
   void Tick(Time now) { Feed(ddprun::Tick{}, now); }
   // Ticks whenever the coordinator asks to be woken, as a driver does.
