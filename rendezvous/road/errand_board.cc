@@ -90,16 +90,21 @@ void ErrandBoard::Change(const Place& place, Way& way) {
 }
 
 // ---- Operators ----
-Result<void> ErrandBoard::Begin(const Asking& asking, const std::vector<NodeId>& nodes, Time now) {
-  const auto of_run = std::ranges::count_if(
-      asks_, [&](const auto& other) { return other.second.run_id == asking.run_id; });
-  if (of_run >= static_cast<std::ptrdiff_t>(kMostAsks)) {
+std::size_t ErrandBoard::AsksOf(const RunId& run_id, bool own) const {
+  return static_cast<std::size_t>(std::ranges::count_if(asks_, [&](const auto& ask) {
+    return ask.second.run_id == run_id && ask.second.own == own;
+  }));
+}
+
+// Nothing is kept of what the owner has sent for.
+Result<void> ErrandBoard::MayBegin(const RunId& run_id, std::size_t nodes) const {
+  const std::size_t of_run = AsksOf(run_id, /*own=*/false);
+  if (of_run >= kMostAsks) {
     return Error{ErrorKind::kRefused,
                  std::to_string(of_run) +
                      " others are being answered for this run: try again when one has ended"};
   }
-  const std::uint32_t piece_bytes = PieceBytes(nodes.size());
-  std::size_t bytes = BytesOfPieces(piece_bytes, nodes.size());
+  std::size_t bytes = BytesOfPieces(PieceBytes(nodes), nodes);
   for (const auto& [number, other] : asks_) {
     bytes += other.own ? 0 : BytesOfPieces(other.piece_bytes, other.given.size());
   }
@@ -108,10 +113,15 @@ Result<void> ErrandBoard::Begin(const Asking& asking, const std::vector<NodeId>&
                  "too much is being asked of this server's nodes: name some with --node, or try "
                  "again when others have been answered"};
   }
+  return {};
+}
+
+ErrandBoard::Ask& ErrandBoard::Begin(const Asking& asking, const std::vector<NodeId>& nodes,
+                                     Time now) {
   Ask& ask = asks_[asking.ask];
   ask.run_id = asking.run_id;
   ask.wish = asking.wish;
-  ask.piece_bytes = piece_bytes;
+  ask.piece_bytes = PieceBytes(nodes.size());
   for (const NodeId& node : nodes) {
     const auto [given, fresh] = ask.given.try_emplace(node);
     if (!fresh) {
@@ -125,22 +135,23 @@ Result<void> ErrandBoard::Begin(const Asking& asking, const std::vector<NodeId>&
     Change(place, way);
   }
   ask.left = ask.given.size();
-  return {};
+  return ask;
 }
 
-Result<void> ErrandBoard::Send(const RunId& run_id, const ErrandWish& wish,
-                               const std::vector<NodeId>& members, Time now) {
+void ErrandBoard::Send(const RunId& run_id, const ErrandWish& wish,
+                       const std::vector<NodeId>& members, Time now) {
+  if (AsksOf(run_id, /*own=*/true) >= kMostAsks) {
+    return;  // Whoever makes its worlds come and go like that is no help to it.
+  }
   Asking asking{.run_id = run_id, .token = {}, .wish = wish, .nodes = {}, .taken = {}};
   for (asking.ask = std::numeric_limits<std::uint64_t>::max(); Knows(asking.ask);) {
     --asking.ask;
   }
-  RETURN_IF_ERROR(Begin(asking, members, now));
-  Ask& ask = asks_.at(asking.ask);
+  Ask& ask = Begin(asking, members, now);
   ask.own = true;
   ask.heard = now;
   ask.answer_by = now + kOfOwn;
   Arm(now);
-  return {};
 }
 
 bool ErrandBoard::asked() const {
@@ -150,7 +161,8 @@ bool ErrandBoard::asked() const {
 Result<void> ErrandBoard::OnAsk(const Asking& asking, const std::vector<NodeId>& members,
                                 Time now) {
   if (asking.call == 1 && !asks_.contains(asking.ask)) {
-    RETURN_IF_ERROR(Begin(asking, members, now));
+    RETURN_IF_ERROR(MayBegin(asking.run_id, members.size()));
+    Begin(asking, members, now);
   }
   const auto found = asks_.find(asking.ask);
   if (found == asks_.end() || found->second.own) {

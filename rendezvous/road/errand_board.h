@@ -1,8 +1,8 @@
-// Which errands operators have given to which nodes, what came back, and what is to be told to
-// whom: the table is in this folder's README.
+// Which errands operators, or the server itself, have given to which nodes, what came back, and
+// what is to be told to whom: the table is in this folder's README.
 //
 // Pure: no clock, no calls, no I/O. Keeps one piece per errand and node, and looks at none. Never
-// walks all nodes for an event but a tick, and that only while operators ask.
+// walks all nodes for an event but a tick, and that only while something is asked.
 #pragma once
 
 #include <cstdint>
@@ -44,9 +44,9 @@ class ErrandBoard {
 
   // ---- Its owner ----
   // Of so many members, by nobody who waits: what they send is taken and dropped, and the errand is
-  // over after kOfOwn. kRefused: as of OnAsk.
-  Result<void> Send(const RunId& run_id, const ErrandWish& wish, const std::vector<NodeId>& members,
-                    Time now);
+  // over after kOfOwn.
+  void Send(const RunId& run_id, const ErrandWish& wish, const std::vector<NodeId>& members,
+            Time now);
 
   // ---- Operators ----
   // kRefused: too many, or too much; kNotFound: it is no first call, and not known. `members`: whom
@@ -101,7 +101,9 @@ class ErrandBoard {
     Time answer_by;
   };
 
-  Result<void> Begin(const Asking& asking, const std::vector<NodeId>& nodes, Time now);
+  std::size_t AsksOf(const RunId& run_id, bool own) const;
+  Result<void> MayBegin(const RunId& run_id, std::size_t nodes) const;
+  Ask& Begin(const Asking& asking, const std::vector<NodeId>& nodes, Time now);
   void Take(Ask& ask, const TakenPiece& taken);
   void Put(Ask& ask, const NodeId& node, Given& given, ErrandPiece piece);
   void End(Ask& ask, const NodeId& node, Given& given);

@@ -208,7 +208,7 @@ TEST_F(Board, ARunThatIsForgottenLeavesNothing) {
 TEST_F(Board, WhatTheOwnerSendsIsTakenAndDropped) {
   const RoadReply nothing = Parks("n0", 0, At(0s));
   Parks("n1", 0, At(0s));
-  ASSERT_TRUE(board.Send("run", {.kind = ErrandKind::kEvidence}, {"n0", "n1"}, At(0s)));
+  board.Send("run", {.kind = ErrandKind::kEvidence}, {"n0", "n1"}, At(0s));
   EXPECT_FALSE(board.asked());
   const RoadReply given = Parks("n0", nothing.edition, At(1s));
   ASSERT_EQ(given.errands.size(), 1u);
@@ -228,7 +228,7 @@ TEST_F(Board, WhatTheOwnerSendsIsTakenAndDropped) {
 
 TEST_F(Board, WhatTheOwnerSendsIsForgottenInTime) {
   Parks("n0", 0, At(0s));
-  ASSERT_TRUE(board.Send("run", {.kind = ErrandKind::kEvidence}, {"n0"}, At(0s)));
+  board.Send("run", {.kind = ErrandKind::kEvidence}, {"n0"}, At(0s));
   EXPECT_EQ(Parks("n0", 0, At(58s)).errands.size(), 1u);
   board.OnTime(At(59s));
   EXPECT_EQ(Parks("n0", 0, At(59s)).errands.size(), 1u);
@@ -255,6 +255,17 @@ TEST_F(Board, AnEditionIsNeverUsedTwice) {
     ASSERT_TRUE(reply) << ask;
     EXPECT_EQ(reply->errands.size(), ask - 1);
   }
+}
+
+TEST_F(Board, WhatTheOwnerSendsTakesNoOperatorsPlaceNorNeedsOne) {
+  Parks("n0", 0, At(0s));
+  for (std::uint64_t ask = 1; ask <= kMostAsks; ++ask) {
+    board.Send("run", {.kind = ErrandKind::kEvidence}, {"n0"}, At(0s));
+    call = 0;
+    ASSERT_TRUE(Asks({"n0"}, At(0s), {}, ask)) << ask;
+  }
+  board.Send("run", {.kind = ErrandKind::kEvidence}, {"n0"}, At(0s));  // Of these too so many.
+  EXPECT_EQ(Parks("n0", 0, At(0s)).errands.size(), 2 * kMostAsks);
 }
 
 }  // namespace

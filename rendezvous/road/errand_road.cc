@@ -1,7 +1,6 @@
 #include "rendezvous/road/errand_road.h"
 
 #include "common/check.h"
-#include "common/log.h"
 
 namespace ddprun {
 
@@ -47,10 +46,7 @@ void ErrandRoad::OnAsk(const Asking& asking, const std::vector<NodeId>& members,
 
 void ErrandRoad::Send(const RunId& run_id, const ErrandWish& wish,
                       const std::vector<NodeId>& members) {
-  if (const Result<void> sent = board_.Send(run_id, wish, members, loop_.Now()); !sent) {
-    Log(LogLevel::kDebug,
-        "run '" + run_id + "': no errand of this server's: " + sent.error().message);
-  }
+  board_.Send(run_id, wish, members, loop_.Now());
   AnswerAll();
 }
 
