@@ -14,26 +14,26 @@ using std::chrono_literals::operator""min;
 
 TEST(Lateness, TheLongestOfTheLastMinutesCounts) {
   Longest longest;
-  Note(longest, 2s, At(0s));
-  Note(longest, 1s, At(1s));
+  Note(longest, 2s, At(0s), kLatenessRemembered);
+  Note(longest, 1s, At(1s), kLatenessRemembered);
   EXPECT_EQ(Value(longest), 2s);
-  Note(longest, 1s, At(5min));
+  Note(longest, 1s, At(5min), kLatenessRemembered);
   EXPECT_EQ(Value(longest), 2s);
-  Note(longest, 500ms, At(10min));
+  Note(longest, 500ms, At(10min), kLatenessRemembered);
   EXPECT_EQ(Value(longest), 1s);
-  Note(longest, 0s, At(60min));
+  Note(longest, 0s, At(60min), kLatenessRemembered);
   EXPECT_EQ(Value(longest), 0s);
 }
 
 TEST(Lateness, WhoIsNotProvenHasALongLeaseForAMinute) {
   Longest longest = Unproven(At(0s));
-  Note(longest, 0s, At(59s));
+  Note(longest, 0s, At(59s), kLatenessRemembered);
   EXPECT_EQ(Value(longest), kLongLease);
-  Note(longest, 300ms, At(60s));
+  Note(longest, 300ms, At(60s), kLatenessRemembered);
   EXPECT_EQ(Value(longest), 300ms);
   longest = Unproven(At(0s));
-  Note(longest, 2s, At(30s));  // What was seen then counts as ever.
-  Note(longest, 0s, At(61s));
+  Note(longest, 2s, At(30s), kLatenessRemembered);  // What was seen then counts as ever.
+  Note(longest, 0s, At(61s), kLatenessRemembered);
   EXPECT_EQ(Value(longest), 2s);
 }
 

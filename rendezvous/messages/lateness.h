@@ -2,7 +2,8 @@
 // longest in the last minutes must fit into one several times.
 //
 // Pure. A lease is lengthened at once, and shortened once nothing like it was seen for five to ten
-// minutes, or by a new reign that has not seen it. Never beyond kLongLease.
+// minutes, or by a new reign that has not seen it. Never beyond kLongLease. What claims have told
+// counts for less long (kClaimsLeaseRemembered).
 //
 //   | who sees it       | what                                                  | must fit |
 //   |-------------------|-------------------------------------------------------|----------|
@@ -28,7 +29,7 @@ struct Longest {
 };
 
 // It counts for `remembered`, and twice as long at most.
-void Note(Longest& longest, Duration seen, Time now, Duration remembered = kLatenessRemembered);
+void Note(Longest& longest, Duration seen, Time now, Duration remembered);
 
 // Of machines that nobody has seen at work yet: as if kLongLease had been needed, for kProbation.
 // When workers start all at once is when machines are latest, and what a false loss costs then is
@@ -43,7 +44,7 @@ Duration LeaseThatFits(Duration took, int times);
 // The same of a difference of two moments.
 template <class Span>
 void NoteLate(Longest& lateness, Span took, int times, Time now) {
-  Note(lateness, LeaseThatFits(std::chrono::ceil<Duration>(took), times), now);
+  Note(lateness, LeaseThatFits(std::chrono::ceil<Duration>(took), times), now, kLatenessRemembered);
 }
 
 // What nodes were told. Who has not heard of a longer lease yet gives its call up as if it was the

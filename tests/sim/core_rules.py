@@ -175,7 +175,8 @@ RULES["rendezvous/core/succession/succession.cc"] = [
     # and how late the own process is;
     ("late-process", "  if (state.phase != SuccessionPhase::kTaking) {  //", "  if (HAS && state.phase != SuccessionPhase::kTaking) {  //"),
     # it is not over with a reign.
-    ("late-heir", "  Note(state.lateness, lease, turn.now);", "  if (HAS) Note(state.lateness, lease, turn.now);"),
+    ("late-heir", "  Note(state.lateness, lease, turn.now, kLatenessRemembered);",
+     "  if (HAS) Note(state.lateness, lease, turn.now, kLatenessRemembered);"),
     # Who may have died is looked at often.
     ("look-often", "    state.failed = true;\n", "    state.failed = HAS;\n"),
     # Who follows a claim has a predecessor,

@@ -24,7 +24,7 @@ void Take(SuccessionTurn& turn) {
   const bool left = takes_over && state.newest->closed && !state.newest->over;
   // What makes machines late is not over with a reign.
   const Duration lease = std::min(LeaseNow(state, turn.config), kLongLease);
-  Note(state.lateness, lease, turn.now);
+  Note(state.lateness, lease, turn.now, kLatenessRemembered);
   turn.effects.push_back(TakeClaim{last + 1, state.highest, takes_over,
                                    state.newest ? state.newest->ended : std::vector<EndedRun>(),
                                    left ? state.newest->left : std::nullopt, lease});
