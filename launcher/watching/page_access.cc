@@ -6,6 +6,7 @@
 #include <array>
 #include <utility>
 
+#include "common/endpoint.h"
 #include "rendezvous/door/control_token.h"
 
 namespace ddprun {
@@ -36,6 +37,21 @@ std::string WithoutPort(const std::string& host) {
     return end == host.npos ? host : host.substr(1, end - 1);
   }
   return host.substr(0, host.find(':'));
+}
+
+// Where the question came to, as far as that can be seen: an address is the connection's, loopback
+// is this machine's alone, and the port is always the same.
+bool CameTo(const std::string& host, const std::string& end) {
+  if (end.empty()) {
+    return false;
+  }
+  const std::string at = end.substr(0, end.rfind(':'));
+  const std::string name = WithoutPort(host);
+  const std::string own = WithoutPort(end);
+  const bool loopback = own == "::1" || own.starts_with("127.");
+  const bool port = host.ends_with(end.substr(at.size())) ||
+                    (end.ends_with(kPortUnsaid) && host.find(':') == host.npos);
+  return port && (IsAddress(name) ? name == own : loopback || name != "localhost");
 }
 
 }  // namespace
@@ -100,25 +116,13 @@ std::string PageAccess::KeyOf(May may) const {
   return may == May::kOperate ? keys.operate : may == May::kLook ? keys.look : "";
 }
 
-// Where the question came to, as far as that can be seen: an address is the connection's, loopback
-// is this machine's alone, and the port is always the same.
-bool CameTo(const std::string& host, const std::string& end) {
-  if (end.empty()) {
-    return false;
-  }
-  const std::string at = end.substr(0, end.rfind(':'));
-  const std::string name = WithoutPort(host);
-  const std::string own = WithoutPort(end);
-  const bool loopback = own == "::1" || own.starts_with("127.");
-  const bool port = host.ends_with(end.substr(at.size())) ||
-                    (end.ends_with(kPortUnsaid) && host.find(':') == host.npos);
-  return port && (IsAddress(name) ? name == own : loopback || name != "localhost");
-}
-
 std::optional<PageKeys> PageAccess::Proofs(const HttpRequest& request) const {
   const std::string asked = Lower(request.host);
+  // CameTo says whether an address is one of those that "0.0.0.0" stands for.
+  const bool elsewhere = WithoutPort(asked) == "::1" || asked.starts_with("127.");
   const bool here = std::ranges::any_of(places_, [&](const std::string& place) {
-    return Lower(place) == asked || Lower(place) == asked + kPortUnsaid;
+    return Lower(place) == asked || Lower(place) == asked + kPortUnsaid ||
+           (IsWildcard(WithoutPort(place)) && IsAddress(WithoutPort(asked)) && !elsewhere);
   });
   const std::string& nonce = request.body;
   if (!here || !CameTo(asked, Lower(request.end)) || keys_.empty() || nonce.size() < kLeastNonce ||

@@ -138,6 +138,14 @@ TEST(PageAccess, AProofIsForWhereTheQuestionCameTo) {
   EXPECT_FALSE(proves("n0:80", "10.0.0.3:8080"));
   EXPECT_FALSE(proves("n0", "10.0.0.3:8080"));
   EXPECT_FALSE(proves("n0:80", ""));
+  const PageAccess everywhere("token", "run", {}, {"0.0.0.0:80"});
+  const auto proof = [&](const std::string& host, const std::string& end) {
+    return everywhere.Proofs({.end = end, .host = host, .body = std::string(32, 'a')});
+  };
+  EXPECT_TRUE(proof("10.0.0.3:80", "10.0.0.3:80"));
+  EXPECT_FALSE(proof("10.0.0.4:80", "10.0.0.3:80"));
+  EXPECT_FALSE(proof("127.0.0.1:80", "127.0.0.1:80"));
+  EXPECT_FALSE(proof("n0:80", "10.0.0.3:80"));
 }
 
 // Where the server was, another's page may be by now: it must not be shown the key to find out.
