@@ -300,6 +300,10 @@ bool IsVisibleGpu(const std::optional<std::string>& list, std::uint32_t index,
     const auto read = std::from_chars(entry.data(), entry.data() + entry.size(), number);
     const bool is_number =
         read.ec == std::errc() && read.ptr == entry.data() + entry.size() && !entry.empty();
+    const bool is_uuid = entry.starts_with("GPU-") || entry.starts_with("MIG-");
+    if (!is_number && !is_uuid) {
+      return false;  // As for CUDA it hides the rest (VisibleGpus).
+    }
     if (is_number ? number == index : entry.starts_with("GPU-") || entry.starts_with("MIG-GPU-")) {
       if (is_number || uuid.empty()) {
         return true;

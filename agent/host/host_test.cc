@@ -347,6 +347,7 @@ TEST_F(Driver, WhichAreTheRunsOwn) {
   EXPECT_TRUE(IsVisibleGpu("MIG-GPU-8f2a/1/0", 0, "GPU-8f2a"));
   EXPECT_FALSE(IsVisibleGpu("MIG-77", 0, "GPU-8f2a"));  // Which one has it only the driver knows.
   EXPECT_TRUE(IsVisibleGpu("GPU-8f", 0, ""));
+  EXPECT_FALSE(IsVisibleGpu("0,-1,1", 1, "GPU-7"));  // What names nothing hides the rest.
 }
 
 }  // namespace
