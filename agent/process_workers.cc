@@ -10,15 +10,10 @@
 #include "agent/watch/memory_kills.h"
 #include "common/files.h"
 #include "common/log.h"
+#include "rendezvous/real_names.h"
 
 namespace ddprun {
 namespace {
-
-std::int64_t WallClockMs() {
-  return std::chrono::floor<std::chrono::milliseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 std::map<std::string, std::string> WorkersEnvironment(const AgentOptions& options,
                                                       const RasPlace& ras) {
@@ -152,13 +147,33 @@ void ProcessWorkers::OnEnded(std::uint32_t local_rank, ExitStatus status, LastEr
   notify_.ReceiveFrom(local_rank);
   ras_watch_.LeaveOut(local_rank);
   Tell(local_rank, status);
-  WorkerEnd end{local_rank, pids_[local_rank], status, WallClockMs(), {}};
+  WorkerEnd end{local_rank, pids_[local_rank], status, UnixMilliseconds(), {}};
   if (!Succeeded(status)) {
     end.left = FilesOf(local_rank, status, std::move(errors));
     KeepEvidenceOfFailure();
   }
   events_.ended(std::move(end));
   hang_evidence_.Ended(local_rank);
+}
+
+// Where its workers may tell nothing of their progress.
+void ProcessWorkers::WatchNccl() {
+  const std::optional<RasTimes> times =
+      RasTimesFor(options_->core.hang_timeout, placement_.group_rank, placement_.group_size);
+  const auto watches = environment_.find("DDPRUN_WATCH");
+  // Where the user has chosen the place anybody may sit: what is said there stops nobody.
+  if (!times || !ras_.held || placement_.world_size < 2 ||
+      (watches != environment_.end() && watches->second == "0")) {
+    return;
+  }
+  std::vector<RasWorker> workers;
+  for (std::uint32_t local = 0; local < options_->core.workers; ++local) {
+    workers.push_back({static_cast<pid_t>(pids_[local]), local});
+  }
+  ras_watch_.Begin({.size = placement_.world_size,
+                    .workers = options_->core.workers,
+                    .says = placement_.group_rank == 0},
+                   *times, AskOfWorkers(ras_.address, std::move(workers)));
 }
 
 LeftFiles ProcessWorkers::FilesOf(std::uint32_t local_rank, ExitStatus status,
@@ -264,7 +279,7 @@ std::vector<ErrandRecord> ProcessWorkers::TellToSave(const ErrandWish& wish) {
     const int signal = save_signals_[local];
     const bool told = signal != 0 && ::kill(pid, signal) == 0;
     records.push_back(
-        {WallClockMs(), rank, placement_.generation.value,
+        {UnixMilliseconds(), rank, placement_.generation.value,
          told ? ErrandStream::kDone : ErrandStream::kNote,
          told ? SignalName(signal)
          : signal == 0

@@ -56,26 +56,6 @@ std::size_t ProcessWorkers::MostLines() const {
   return std::min(kOfOne, kOfAll / std::max(options_->core.workers, 1U));
 }
 
-// Where its workers may tell nothing of their progress.
-void ProcessWorkers::WatchNccl() {
-  const std::optional<RasTimes> times =
-      RasTimesFor(options_->core.hang_timeout, placement_.group_rank, placement_.group_size);
-  const auto watches = environment_.find("DDPRUN_WATCH");
-  // Where the user has chosen the place anybody may sit: what is said there stops nobody.
-  if (!times || !ras_.held || placement_.world_size < 2 ||
-      (watches != environment_.end() && watches->second == "0")) {
-    return;
-  }
-  std::vector<RasWorker> workers;
-  for (std::uint32_t local = 0; local < options_->core.workers; ++local) {
-    workers.push_back({static_cast<pid_t>(pids_[local]), local});
-  }
-  ras_watch_.Begin({.size = placement_.world_size,
-                    .workers = options_->core.workers,
-                    .says = placement_.group_rank == 0},
-                   *times, AskOfWorkers(ras_.address, std::move(workers)));
-}
-
 void ProcessWorkers::KeepEvidenceOfFailure() {
   if (std::exchange(kept_evidence_, true) || options_->evidence.empty()) {
     return;
@@ -124,6 +104,7 @@ HangWish ProcessWorkers::WishFor(const std::vector<std::uint32_t>& local_ranks) 
       .workers = {},
       // A few answer for all; the second one where the first stands still.
       .ras = placement_.group_rank < kNodesThatAskNccl ? ras_.address : "",
+      .ras_is_ours = static_cast<bool>(ras_.held),
       .world_size = placement_.world_size,
       .last_lines = [kept = kept_,
                      most = MostLines()](std::uint32_t local) { return kept->LastOf(local, most); },

@@ -82,14 +82,14 @@ std::vector<std::string> KeepRas(const HangWish& wish, bool goes_on) {
   const Result<RasText> said = AskRas(wish.ras, goes_on, end);
   const auto keep = [&](const std::string& kind, const std::string& text) {
     const fs::path file = RasFile(wish.bundle, wish.node, kind);
-    return wish.bundle.empty() ? Result<void>() : WriteWhole(file, text, kRasMode);
+    return !wish.bundle.empty() && WriteWhole(file, text, kRasMode);
   };
   if (!said) {
     Log(LogLevel::kDebug, said.error().message);
     return {};
   }
-  if (!said->json) {
-    return !wish.bundle.empty() && keep("txt", Printable(said->text))
+  if (!said->json) {  // Nothing tells whose words they are but who could say them.
+    return wish.ras_is_ours && keep("txt", Printable(said->text))
                ? std::vector<std::string>{"its words are in " +
                                           RasFile(wish.bundle, wish.node, "txt").native()}
                : std::vector<std::string>();
@@ -106,10 +106,8 @@ std::vector<std::string> KeepRas(const HangWish& wish, bool goes_on) {
     return {};
   }
   std::vector<std::string> lines = GroupsInWords(*answer, wish.world_size);
-  if (wish.bundle.empty() || MakeBundle(wish.bundle)) {
-    (void)keep("json", said->text);  // The disk is asked by others too, who say if it fails.
-    (void)keep("txt", Joined(lines));
-  }
+  (void)keep("json", said->text);  // The disk is asked by others too, who say if it fails.
+  (void)keep("txt", Joined(lines));
   lines.resize(std::min(lines.size(), kMostRasLines));
   return lines;
 }

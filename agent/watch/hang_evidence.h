@@ -40,7 +40,8 @@ struct HangWish {
   std::filesystem::path bundle;  // Empty: none is kept.
   std::string node;
   std::vector<HungWorker> workers;
-  std::string ras;  // Where NCCL's RAS is to be asked; empty: nowhere.
+  std::string ras;           // Where NCCL's RAS is to be asked; empty: nowhere.
+  bool ras_is_ours = false;  // Nobody but this agent's workers can answer there.
   std::uint32_t world_size = 0;
   // On the loop: what that rank printed last.
   std::function<std::string(std::uint32_t local_rank)> last_lines;

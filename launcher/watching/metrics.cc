@@ -286,7 +286,7 @@ constexpr Metric kOfRun[] = {
      }},
     {"ddprun_worlds_ended_total", "counter", "cause",
      "Worlds that ended before the run did, charged or not: worker, hang, node_lost, scale_up, "
-     "leave, stop. Of this and earlier servers, as far as that is known.",
+     "leave, stop, superseded, other. Of this and earlier servers, as far as that is known.",
      [](const NodeView& view, Series& out) {
        for (const CauseTotal& total : TotalsOf(*view.run)) {
          out.Add({{"cause", total.cause}}, static_cast<double>(total.ended));

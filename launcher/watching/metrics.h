@@ -16,8 +16,8 @@ namespace ddprun {
 
 inline constexpr const char* kMetricsType = "text/plain; version=0.0.4; charset=utf-8";
 
-// `unix_now`: seconds since 1970, since what is a moment is told as one.
-// Of a server without an agent: which it is, and what its run does, where it has one.
+// Of a server without an agent: which it is, and what its run does, where it has one. `unix_now`:
+// seconds since 1970, since what is a moment is told as one.
 std::string MetricsOfServer(const std::optional<RunStatus>& run, double unix_now);
 
 std::string MetricsText(const NodeView& view, double unix_now);
