@@ -170,6 +170,12 @@ def server_off(machines, nodes, when):
     return took, restarts
 
 
+def grown(makers):
+    """The same, begun already."""
+    runs = {kind: make() for kind, make in makers.items()}
+    return {kind: lambda run=run: run for kind, run in runs.items()}
+
+
 def main():
     asked = arguments(__doc__.splitlines()[0], {"stamp": "build/tests/exec_stamp"}, AGE)
     if not namespaces_work() or not shutil.which("nsenter"):
@@ -181,14 +187,16 @@ def main():
     alone, restarted = [], 0
     for i in range(asked.runs):  # In turn, so that the machine's moods meet all alike.
         moment = i * 0.37 % 1
-        off = {kind: formed(asked, nodes, moment, listed) for kind, (nodes, listed) in kinds.items()}
-        killed = {kind: formed(asked, nodes, moment, listed) for kind, (nodes, listed) in agents.items()}
-        served = server_alone(asked)
+        off = {kind: lambda k=kind: formed(asked, kinds[k][0], moment, kinds[k][1]) for kind in kinds}
+        killed = {kind: lambda k=kind: formed(asked, agents[k][0], moment, agents[k][1]) for kind in agents}
+        served = lambda: server_alone(asked)  # noqa: E731
+        if asked.age > 0:  # All grow old together; each is struck at that age, or a few seconds later.
+            off, killed, served = grown(off), grown(killed), grown({"": served})[""]
         for kind, run in off.items():
-            times[kind].append(struck(*run))
+            times[kind].append(struck(*run()))
         for kind, run in killed.items():
-            deaths[kind].append(struck(*run, host=False))
-        took, restarts = server_off(*served)
+            deaths[kind].append(struck(*run(), host=False))
+        took, restarts = server_off(*served())
         alone.append(took)
         restarted += restarts
     table = Table()

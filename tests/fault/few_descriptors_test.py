@@ -1,6 +1,7 @@
 """A server with few descriptors (ulimit -n): who is served is bounded, and who is not is not read."""
 
 import os
+import re
 import shutil
 import socket
 import struct
@@ -80,9 +81,11 @@ class FewDescriptors(DdprunTest):
         self.assertGreater(len([one for one in strangers if self.is_served(one)]), 20)
         node = self.start("--nnodes=1:2", "--node-rank=0", f"--rdzv-endpoint={self.endpoint}", "--insecure",
                           "--rdzv-conf=join_timeout=60", FAKE_WORKER)
-        # A slow machine has strangers that were turned away in time for its look, or for its first call.
-        self.wait_for_text(node, r"closed the connection without a word: looking again for up to 30.0 s|"
-                                 r"cannot reach the rendezvous [^\n]*; trying again|waiting for more nodes")
+        refused = (r"closed the connection without a word: looking again for up to 30.0 s|"
+                   r"cannot reach the rendezvous [^\n]*; trying again")
+        self.wait_for_text(node, refused + "|waiting for more nodes")
+        if not re.search(refused, node.err()):
+            self.skipTest("on this slow machine strangers were let go before the node came")
         for one in strangers:
             one.close()
         self.assertEqual(node.wait(), 0, node.all())
