@@ -3,7 +3,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <random>
 #include <thread>
 
 #include "common/exit_code.h"
@@ -12,6 +11,7 @@
 #include "launcher/check/exchange.h"
 #include "launcher/check/node_look.h"
 #include "proto/worker_env.h"
+#include "rendezvous/door/token_proof.h"
 
 namespace ddprun {
 namespace {
@@ -19,7 +19,7 @@ namespace {
 using std::chrono::seconds;
 
 constexpr const char* kCheckKey = "ddprun/check";
-constexpr std::size_t kNumberDigits = 32;
+constexpr std::size_t kNumberDigits = 32;  // Of DrawNonce.
 
 // ---- The run's store, as far as a check needs it ----
 template <class Number>
@@ -81,17 +81,6 @@ Result<WorkerPlace> OwnPlace() {
   return place;
 }
 
-std::string DrawNumber() {
-  std::random_device device;
-  std::string number;
-  while (number.size() < kNumberDigits) {
-    char digits[9];
-    std::snprintf(digits, sizeof digits, "%08x", device());
-    number += digits;
-  }
-  return number;
-}
-
 nlohmann::json AnswerOf(const Result<Exchanged>& exchanged) {
   if (!exchanged) {
     return {{"error", exchanged.error().message}};
@@ -146,7 +135,7 @@ Result<bool> TakePart(const CheckWorkerRequest& request) {
   }
   std::uint16_t port = 0;
   ASSIGN_OR_RETURN(const UniqueFd listener, ListenOn(address, port));
-  const CheckLead lead{place.size, DrawNumber(), request.pairs, patience};
+  const CheckLead lead{place.size, DrawNonce(), request.pairs, patience};
   const std::string where = lead.number + ToString(Endpoint{address, port});
   RETURN_IF_ERROR(SendBytes(store.get(),
                             StoreOperation(1) + StoreText(kCheckKey) + StoreText(where), deadline));
