@@ -6,7 +6,7 @@
 #include <memory>
 #include <random>
 
-#include "rendezvous/store/store_wire_testing.h"
+#include "rendezvous/store/store_request.h"
 
 namespace ddprun {
 namespace {
