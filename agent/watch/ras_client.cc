@@ -14,6 +14,7 @@
 
 #include "agent/workers/process_tree.h"
 #include "common/endpoint.h"
+#include "rendezvous/door/ready_within.h"
 
 namespace ddprun {
 namespace {
@@ -27,17 +28,6 @@ constexpr const char* kGreeting = "CLIENT PROTOCOL 2\nTIMEOUT 1\nSET FORMAT json
 
 Error NoAnswer(const std::string& address, const std::string& why) {
   return {ErrorKind::kUnavailable, "NCCL's RAS at " + address + " " + why};
-}
-
-bool Waits(int fd, short events, Clock::time_point deadline) {
-  while (true) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    pollfd ready{fd, events, 0};
-    const int count = left <= 0 ? 0 : ::poll(&ready, 1, static_cast<int>(left));
-    if (count >= 0 || errno != EINTR) {
-      return count > 0;
-    }
-  }
 }
 
 // Numbers alone: no name server is asked. "localhost" is IPv6's or IPv4's, whichever answers.
@@ -67,7 +57,7 @@ Result<UniqueFd> Connect(const std::string& host, std::uint16_t port, const std:
   int error = errno;
   if (error == EINPROGRESS) {
     socklen_t size = sizeof error;
-    if (!Waits(fd.get(), POLLOUT, deadline) ||
+    if (!ReadyWithin(fd.get(), POLLOUT, deadline) ||
         ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size) != 0) {
       error = ETIMEDOUT;
     }
@@ -122,7 +112,7 @@ class Talk {
   // False: it is at its end.
   Result<bool> Hear(std::size_t most, Clock::time_point deadline) {
     char bytes[64 * 1024];
-    if (!Waits(fd_.get(), POLLIN, deadline)) {
+    if (!ReadyWithin(fd_.get(), POLLIN, deadline)) {
       return NoAnswer(address_, "does not answer in time");
     }
     const ssize_t got = ::recv(fd_.get(), bytes, std::min(sizeof bytes, most + 1), 0);

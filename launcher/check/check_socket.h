@@ -57,7 +57,4 @@ Result<std::string> ReceiveBytes(int socket, std::size_t size, CheckTime deadlin
 Result<void> SendJson(int socket, const nlohmann::json& json, CheckTime deadline);
 Result<CheckMessage> ReceiveJson(int socket, CheckTime deadline);
 
-// False: nothing within the deadline, or an error that the next call will tell.
-bool WaitFor(int socket, short events, CheckTime deadline);
-
 }  // namespace ddprun
