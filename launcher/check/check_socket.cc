@@ -17,10 +17,10 @@ namespace {
 
 using AddressList = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
 
-Result<AddressList> AddressesOf(const std::string& host, std::uint16_t port, int flags) {
+Result<AddressList> AddressesOf(const std::string& host, std::uint16_t port) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = flags | AI_NUMERICSERV;
+  hints.ai_flags = AI_NUMERICSERV;
   addrinfo* found = nullptr;
   if (const int error = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
       error != 0) {
@@ -41,23 +41,8 @@ void SendAtOnce(int socket) {
 
 }  // namespace
 
-Result<UniqueFd> ListenOn(const std::string& address, std::uint16_t& port) {
-  ASSIGN_OR_RETURN(const AddressList found, AddressesOf(address, 0, AI_NUMERICHOST | AI_PASSIVE));
-  UniqueFd socket(::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  sockaddr_storage bound{};
-  socklen_t size = sizeof bound;
-  if (!socket || ::bind(socket.get(), found->ai_addr, found->ai_addrlen) != 0 ||
-      ::listen(socket.get(), SOMAXCONN) != 0 ||
-      ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&bound), &size) != 0) {
-    return SystemError("listen on", address, errno);
-  }
-  port = ntohs(bound.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(bound).sin6_port
-                                           : reinterpret_cast<sockaddr_in&>(bound).sin_port);
-  return socket;
-}
-
 Result<UniqueFd> ConnectTo(const Endpoint& endpoint, CheckTime deadline) {
-  ASSIGN_OR_RETURN(const AddressList found, AddressesOf(endpoint.host, endpoint.port, 0));
+  ASSIGN_OR_RETURN(const AddressList found, AddressesOf(endpoint.host, endpoint.port));
   const std::string name = ToString(endpoint);
   UniqueFd socket(::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) {
@@ -155,7 +140,7 @@ Result<CheckMessage> ReceiveJson(int socket, CheckTime deadline) {
     }
     size = size * 10 + static_cast<std::size_t>(digit - '0');
   }
-  if (size > kMostCheckLine) {
+  if (size > kMostCheckMessage) {
     return Error{ErrorKind::kInvalid, "a node of this check says too much"};
   }
   ASSIGN_OR_RETURN(const std::string text, ReceiveBytes(socket, size, deadline));

@@ -11,6 +11,7 @@
 #include "launcher/check/exchange.h"
 #include "launcher/check/node_look.h"
 #include "proto/worker_env.h"
+#include "rendezvous/door/listen_socket.h"
 #include "rendezvous/door/token_proof.h"
 #include "rendezvous/store/store_request.h"
 
@@ -69,13 +70,12 @@ Result<bool> DoAsTold(const WorkerPlace& place, const CheckedNode& node, const s
   const CheckTime soon = CheckClock::now() + seconds(30);
   const std::string number = where.substr(0, std::min(where.size(), kNumberDigits));
   ASSIGN_OR_RETURN(const Endpoint leader, ParseEndpoint(where.substr(number.size()), std::nullopt));
-  std::uint16_t port = 0;
-  ASSIGN_OR_RETURN(const UniqueFd listener, ListenOn(address, port));
+  ASSIGN_OR_RETURN(const ListenSocket listener, ListenOn({address, 0}));
   ASSIGN_OR_RETURN(const UniqueFd socket, ConnectTo(leader, soon));
   nlohmann::json told = ToJson(node);
   told["rank"] = place.rank;
   told["address"] = address;
-  told["port"] = port;
+  told["port"] = listener.endpoint.port;
   RETURN_IF_ERROR(SendBytes(socket.get(), number, soon));
   RETURN_IF_ERROR(SendJson(socket.get(), told, soon));
   while (true) {
@@ -91,7 +91,7 @@ Result<bool> DoAsTold(const WorkerPlace& place, const CheckedNode& node, const s
                          ValueOr(wish, "port", std::uint16_t{0})};
     RETURN_IF_ERROR(SendJson(
         socket.get(),
-        AnswerOf(what == "serve" ? ServePair(listener.get(), number) : CallPair(other, number)),
+        AnswerOf(what == "serve" ? ServePair(listener.fd.get(), number) : CallPair(other, number)),
         CheckClock::now() + seconds(30)));
   }
 }
@@ -108,13 +108,12 @@ Result<bool> TakePart(const CheckWorkerRequest& request) {
     ASSIGN_OR_RETURN(const std::string where, WaitAndGet(store.get(), kCheckKey, deadline));
     return DoAsTold(place, node, address, where);
   }
-  std::uint16_t port = 0;
-  ASSIGN_OR_RETURN(const UniqueFd listener, ListenOn(address, port));
+  ASSIGN_OR_RETURN(const ListenSocket listener, ListenOn({address, 0}));
   const CheckLead lead{place.size, DrawNonce(), request.pairs, patience};
-  const std::string where = lead.number + ToString(Endpoint{address, port});
+  const std::string where = lead.number + ToString(listener.endpoint);
   RETURN_IF_ERROR(SendBytes(store.get(), wire::Set(kCheckKey, where), deadline));
   Result<Checked> checked = Error{ErrorKind::kSystem, "no check was made"};
-  std::thread leader([&] { checked = LeadCheck(listener.get(), lead); });
+  std::thread leader([&] { checked = LeadCheck(listener.fd.get(), lead); });
   const Result<bool> followed = DoAsTold(place, node, address, where);
   leader.join();
   if (!checked) {
