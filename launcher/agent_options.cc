@@ -2,7 +2,7 @@
 
 #include "launcher/command_line/addresses.h"
 #include "launcher/command_line/host_places.h"
-#include "launcher/interfaces.h"
+#include "agent/host/interfaces.h"
 
 namespace ddprun {
 namespace {

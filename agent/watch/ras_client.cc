@@ -1,7 +1,6 @@
 #include "agent/watch/ras_client.h"
 
 #include <arpa/inet.h>
-#include <ifaddrs.h>
 #include <netdb.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -12,6 +11,7 @@
 #include <optional>
 #include <set>
 
+#include "agent/host/interfaces.h"
 #include "agent/workers/process_tree.h"
 #include "common/endpoint.h"
 #include "rendezvous/door/ready_within.h"
@@ -177,26 +177,14 @@ Result<RasText> AskAt(const std::string& host, std::uint16_t port, const std::st
   return NoAnswer(address, "does not answer in time");
 }
 
+// As NCCL writes them: without the link ("%eth0") of those that hold on one alone.
 std::set<std::string> OwnHosts() {
   std::set<std::string> hosts;
-  ifaddrs* list = nullptr;
-  if (::getifaddrs(&list) != 0) {
-    return hosts;
-  }
-  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> release(list, ::freeifaddrs);
-  for (const ifaddrs* one = list; one != nullptr; one = one->ifa_next) {
-    const int family = one->ifa_addr == nullptr ? AF_UNSPEC : one->ifa_addr->sa_family;
-    char text[INET6_ADDRSTRLEN] = "";
-    if (family == AF_INET) {
-      const auto* const address = reinterpret_cast<const sockaddr_in*>(one->ifa_addr);
-      ::inet_ntop(family, &address->sin_addr, text, sizeof text);
-    } else if (family == AF_INET6) {
-      const auto* const address = reinterpret_cast<const sockaddr_in6*>(one->ifa_addr);
-      ::inet_ntop(family, &address->sin6_addr, text, sizeof text);
+  for (const Interface& one : ListInterfaces()) {
+    for (const std::string& address : one.addresses) {
+      hosts.insert(address.substr(0, address.find('%')));
     }
-    hosts.insert(text);
   }
-  hosts.erase("");
   return hosts;
 }
 
