@@ -45,8 +45,7 @@ struct AgentOptions {
   bool templates = true;
   std::string node_check;  // Of this machine, for /bin/sh; empty: none is run.
   Duration node_check_timeout{60'000};
-  bool looks_at_host = true;  // --host-check is not off,
-  bool host_refuses = true;   // nor does it only observe.
+  HostCheck host_check = HostCheck::kOn;
   HostWatchOptions host;
   std::map<std::string, std::string> environment;  // Of workers, where nobody has set it.
   std::optional<std::uint32_t> attached;           // The rank that has the terminal.

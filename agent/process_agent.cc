@@ -96,7 +96,7 @@ ProcessAgent::ProcessAgent(AsioLoop& loop, const std::shared_ptr<const AgentOpti
       check(loop, options->node_check, options->node_check_timeout),
       host(loop, options->host,
            [this](const HostView& view) {
-             driver.OnHostLooked({view.facts, options->host_refuses ? view.refuses : ""});
+             driver.OnHostLooked({view.facts, options->host_check == HostCheck::kOn ? view.refuses : ""});
            }),
       channel(*its_channel),
       driver(loop, options->core,
@@ -126,7 +126,7 @@ Result<void> ProcessAgent::Start() {
   RETURN_IF_ERROR(workers.Open());
   RETURN_IF_ERROR(driver.Start());
   road.Start();
-  if (options->looks_at_host) {
+  if (options->host_check != HostCheck::kOff) {
     host.Start();
   }
   return {};
@@ -140,7 +140,7 @@ void ProcessAgent::CheckNode(CheckCause cause, std::function<void(std::string)> 
       verdict(refusal);
     }
   };
-  if (options->looks_at_host && options->host_refuses) {
+  if (options->host_check == HostCheck::kOn) {
     host.AskGpus(ask_user);
   } else {
     ask_user("");

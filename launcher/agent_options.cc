@@ -2,7 +2,7 @@
 
 #include "launcher/command_line/addresses.h"
 #include "launcher/command_line/host_places.h"
-#include "launcher/interfaces.h"
+#include "agent/host/interfaces.h"
 
 namespace ddprun {
 namespace {
@@ -28,7 +28,7 @@ AgentConfig CoreOf(const LaunchConfig& config, const NodeId& node, const std::st
   core.leaves_alone =
       config.around.ends_nodes_alone && config.shape.min_nodes < config.shape.max_nodes;
   core.checks_node =
-      !config.node_check.empty() || (config.host_check == "on" && GpuSource::Present(HostRoots()));
+      !config.node_check.empty() || (config.host_check == HostCheck::kOn && GpuSource::Present(HostRoots()));
   core.alone = config.standalone;
   core.give_up_code = config.give_up_code;
   core.requeues = config.around.requeues;
@@ -77,8 +77,7 @@ AgentOptions OptionsOf(const LaunchConfig& config, const Preparation& prepared,
   options.progress_from = config.progress_from;
   options.discard_logs = config.DiscardsOutput();
   options.keep_logs = config.KeepsOutput() && !options.discard_logs;
-  options.looks_at_host = config.host_check != "off";
-  options.host_refuses = config.host_check == "on";
+  options.host_check = config.host_check;
   options.host = HostPlaces(directory.path(), config.DiscardsOutput() ? "" : config.log_dir);
   options.node_check = config.node_check;
   options.node_check_timeout = config.node_check_timeout;

@@ -225,7 +225,7 @@ Result<CommandLine> Resolve(RawFlags& raw, const std::vector<std::string>& rest,
     problems.Add("--quiet and --verbose ask for opposite things: give one of them");
   }
   ResolveAttachedRank(raw, config, problems);
-  ResolveCheckFlags(config, problems);
+  ResolveCheckFlags(raw, config, problems);
   config.console_events = raw.event_log_handler == "console";
   if (rest.empty() || rest.front().empty()) {
     problems.Add("no program is given: " + name + " [options] PROGRAM [arguments]");

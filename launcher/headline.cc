@@ -53,8 +53,7 @@ std::string WhoDiffers(const RunStatus& run) {
     std::uint32_t number = node.first_rank;
     for (const RankCloseup& rank : node.closeup.ranks) {
       if (node.in_world && (rank.state == RankState::kRunning || rank.state == RankState::kLate)) {
-        const bool told = rank.phase > 0 && rank.phase <= node.closeup.phases.size();
-        groups[{rank.step, told ? node.closeup.phases[rank.phase - 1] : ""}].push_back(
+        groups[{rank.step, PhaseOf(node.closeup, rank)}].push_back(
             "rank " + std::to_string(number) + " on " + node.node);
         ++all;
       }
@@ -90,6 +89,25 @@ std::string WithUnit(double seconds) {
 }
 
 }  // namespace
+
+const char* WordOf(RankState state) {
+  switch (state) {
+    case RankState::kNoWord:
+      return "";
+    case RankState::kRunning:
+      return "running";
+    case RankState::kLate:
+      return "late";
+    case RankState::kEnded:
+      return "ended";
+  }
+  return "";
+}
+
+std::string PhaseOf(const Closeup& closeup, const RankCloseup& rank) {
+  return rank.phase > 0 && rank.phase <= closeup.phases.size() ? closeup.phases[rank.phase - 1]
+                                                               : "";
+}
 
 std::uint64_t LowestStep(const RunStatus& run) {
   std::optional<std::uint64_t> step;

@@ -24,6 +24,12 @@ RunHeadline HeadlineOf(const RunStatus& run);
 // What one step takes by the word of most ranks, in seconds; 0: nobody has told.
 double UsualStep(const RunStatus& run);
 
+// "": it has sent no word.
+const char* WordOf(RankState state);
+
+// "": it has told none.
+std::string PhaseOf(const Closeup& closeup, const RankCloseup& rank);
+
 // 0: none was told.
 std::uint64_t LowestStep(const RunStatus& run);
 

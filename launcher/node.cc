@@ -13,7 +13,7 @@
 #include "launcher/agent_options.h"
 #include "launcher/command_line/addresses.h"
 #include "launcher/end/event_log.h"
-#include "launcher/interfaces.h"
+#include "agent/host/interfaces.h"
 #include "launcher/node_slot.h"
 #include "launcher/run_token.h"
 #include "rendezvous/door/control_token.h"

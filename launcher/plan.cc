@@ -4,7 +4,7 @@
 
 #include "agent/workers/worker_gpu.h"
 #include "launcher/command_line/quoted.h"
-#include "launcher/interfaces.h"
+#include "agent/host/interfaces.h"
 #include "launcher/scrub.h"
 
 namespace ddprun {

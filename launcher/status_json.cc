@@ -42,13 +42,6 @@ Json FieldsInJson(const Table& table, const Status& status) {
   return json;
 }
 
-const char* WordOf(RankState state) {
-  return state == RankState::kRunning ? "running"
-         : state == RankState::kLate  ? "late"
-         : state == RankState::kEnded ? "ended"
-                                      : "";
-}
-
 Json IfKnown(std::chrono::microseconds took) {
   return took.count() == 0 ? Json(nullptr) : Json(std::chrono::duration<double>(took).count());
 }
@@ -64,7 +57,7 @@ Json InJson(const Closeup& closeup) {
     json["since_seconds"].push_back(Seconds(rank.since));
     json["step_seconds"].push_back(IfKnown(rank.step_time));
     json["work_seconds"].push_back(IfKnown(rank.work));
-    json["phase"].push_back(rank.phase == 0 ? "" : closeup.phases.at(rank.phase - 1));
+    json["phase"].push_back(PhaseOf(closeup, rank));
   }
   return json;
 }

@@ -20,6 +20,9 @@
 
 namespace ddprun {
 
+// What becomes of it (--host-check): it decides, it is only told, or nobody looks.
+enum class HostCheck { kOn, kObserve, kOff };
+
 // A place where the run writes.
 struct PlacedDisk {
   std::string name;  // "run", "logs", "tmp".

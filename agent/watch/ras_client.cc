@@ -1,7 +1,6 @@
 #include "agent/watch/ras_client.h"
 
 #include <arpa/inet.h>
-#include <ifaddrs.h>
 #include <netdb.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -12,8 +11,10 @@
 #include <optional>
 #include <set>
 
+#include "agent/host/interfaces.h"
 #include "agent/workers/process_tree.h"
 #include "common/endpoint.h"
+#include "rendezvous/door/ready_within.h"
 
 namespace ddprun {
 namespace {
@@ -27,17 +28,6 @@ constexpr const char* kGreeting = "CLIENT PROTOCOL 2\nTIMEOUT 1\nSET FORMAT json
 
 Error NoAnswer(const std::string& address, const std::string& why) {
   return {ErrorKind::kUnavailable, "NCCL's RAS at " + address + " " + why};
-}
-
-bool Waits(int fd, short events, Clock::time_point deadline) {
-  while (true) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    pollfd ready{fd, events, 0};
-    const int count = left <= 0 ? 0 : ::poll(&ready, 1, static_cast<int>(left));
-    if (count >= 0 || errno != EINTR) {
-      return count > 0;
-    }
-  }
 }
 
 // Numbers alone: no name server is asked. "localhost" is IPv6's or IPv4's, whichever answers.
@@ -67,7 +57,7 @@ Result<UniqueFd> Connect(const std::string& host, std::uint16_t port, const std:
   int error = errno;
   if (error == EINPROGRESS) {
     socklen_t size = sizeof error;
-    if (!Waits(fd.get(), POLLOUT, deadline) ||
+    if (!ReadyWithin(fd.get(), POLLOUT, deadline) ||
         ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size) != 0) {
       error = ETIMEDOUT;
     }
@@ -122,7 +112,7 @@ class Talk {
   // False: it is at its end.
   Result<bool> Hear(std::size_t most, Clock::time_point deadline) {
     char bytes[64 * 1024];
-    if (!Waits(fd_.get(), POLLIN, deadline)) {
+    if (!ReadyWithin(fd_.get(), POLLIN, deadline)) {
       return NoAnswer(address_, "does not answer in time");
     }
     const ssize_t got = ::recv(fd_.get(), bytes, std::min(sizeof bytes, most + 1), 0);
@@ -187,26 +177,14 @@ Result<RasText> AskAt(const std::string& host, std::uint16_t port, const std::st
   return NoAnswer(address, "does not answer in time");
 }
 
+// As NCCL writes them: without the link ("%eth0") of those that hold on one alone.
 std::set<std::string> OwnHosts() {
   std::set<std::string> hosts;
-  ifaddrs* list = nullptr;
-  if (::getifaddrs(&list) != 0) {
-    return hosts;
-  }
-  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> release(list, ::freeifaddrs);
-  for (const ifaddrs* one = list; one != nullptr; one = one->ifa_next) {
-    const int family = one->ifa_addr == nullptr ? AF_UNSPEC : one->ifa_addr->sa_family;
-    char text[INET6_ADDRSTRLEN] = "";
-    if (family == AF_INET) {
-      const auto* const address = reinterpret_cast<const sockaddr_in*>(one->ifa_addr);
-      ::inet_ntop(family, &address->sin_addr, text, sizeof text);
-    } else if (family == AF_INET6) {
-      const auto* const address = reinterpret_cast<const sockaddr_in6*>(one->ifa_addr);
-      ::inet_ntop(family, &address->sin6_addr, text, sizeof text);
+  for (const Interface& one : ListInterfaces()) {
+    for (const std::string& address : one.addresses) {
+      hosts.insert(address.substr(0, address.find('%')));
     }
-    hosts.insert(text);
   }
-  hosts.erase("");
   return hosts;
 }
 

@@ -5,10 +5,10 @@
 #include <sys/un.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 
 #include "common/files.h"
+#include "rendezvous/door/ready_within.h"
 
 namespace ddprun {
 namespace {
@@ -16,19 +16,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kMostOfEnvironment = std::size_t{2} << 20;
-
-bool IsReady(int fd, short events, Clock::time_point deadline) {
-  while (true) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    if (left <= 0) {
-      return false;
-    }
-    pollfd ready{fd, events, 0};
-    if (const int count = ::poll(&ready, 1, static_cast<int>(left)); count >= 0 || errno != EINTR) {
-      return count > 0;
-    }
-  }
-}
 
 bool IsOf(int fd, int pid) {
   ucred listener{};
@@ -69,7 +56,7 @@ bool AskWorker(const std::string& socket, int pid, std::string_view question, st
           static_cast<ssize_t>(question.size())) {
     return false;
   }
-  for (std::size_t taken = 0; taken < most && IsReady(fd.get(), POLLIN, deadline);) {
+  for (std::size_t taken = 0; taken < most && ReadyWithin(fd.get(), POLLIN, deadline);) {
     char bytes[16 * 1024];
     const ssize_t got = ::recv(fd.get(), bytes, std::min(sizeof bytes, most - taken), 0);
     if (got == 0) {

@@ -5,6 +5,8 @@
 #include <future>
 #include <thread>
 
+#include "rendezvous/door/listen_socket.h"
+
 namespace ddprun {
 namespace {
 
@@ -19,9 +21,10 @@ struct CheckLeader : testing::Test {
   std::future<Result<Checked>> led;
 
   void Lead(CheckLead lead) {
-    Result<UniqueFd> bound = ListenOn("127.0.0.1", port);
+    Result<ListenSocket> bound = ListenOn({"127.0.0.1", 0});
     ASSERT_TRUE(bound);
-    listener = std::move(*bound);
+    listener = std::move(bound->fd);
+    port = bound->endpoint.port;
     lead.number = kNumber;
     led = std::async(std::launch::async,
                      [this, lead = std::move(lead)] { return LeadCheck(listener.get(), lead); });

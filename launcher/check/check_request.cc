@@ -34,13 +34,13 @@ void BecomeWorker(LaunchConfig& config, const CheckRequest& request) {
   };
   add("--output", request.json ? "json" : "");
   add("--pairs", request.pairs ? "" : "off");
-  add("--facts", config.host_check == "off" ? "off" : "");
+  add("--facts", config.host_check == HostCheck::kOff ? "off" : "");
   add("--run-dir", config.run_dir);
   add("--log-dir", config.DiscardsOutput() ? "" : config.log_dir);
   add("--node-check", config.node_check);
   add("--node-check-timeout", std::to_string(config.node_check_timeout.count()));
   config.node_check.clear();  // It is told with all else, and keeps nobody out.
-  config.host_check = "off";
+  config.host_check = HostCheck::kOff;
   config.workers = 1;
   config.no_python = true;
   config.module = false;

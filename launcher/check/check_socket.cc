@@ -10,15 +10,17 @@
 #include <cerrno>
 #include <memory>
 
+#include "rendezvous/door/ready_within.h"
+
 namespace ddprun {
 namespace {
 
 using AddressList = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
 
-Result<AddressList> AddressesOf(const std::string& host, std::uint16_t port, int flags) {
+Result<AddressList> AddressesOf(const std::string& host, std::uint16_t port) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = flags | AI_NUMERICSERV;
+  hints.ai_flags = AI_NUMERICSERV;
   addrinfo* found = nullptr;
   if (const int error = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
       error != 0) {
@@ -39,38 +41,8 @@ void SendAtOnce(int socket) {
 
 }  // namespace
 
-bool WaitFor(int socket, short events, CheckTime deadline) {
-  while (true) {
-    const auto left =
-        std::chrono::ceil<std::chrono::milliseconds>(deadline - CheckClock::now()).count();
-    pollfd wait{socket, events, 0};
-    const int ready = ::poll(&wait, 1, static_cast<int>(std::clamp<long long>(left, 0, 60'000)));
-    if (ready > 0) {
-      return true;
-    }
-    if (left <= 0 || (ready < 0 && errno != EINTR)) {
-      return false;
-    }
-  }
-}
-
-Result<UniqueFd> ListenOn(const std::string& address, std::uint16_t& port) {
-  ASSIGN_OR_RETURN(const AddressList found, AddressesOf(address, 0, AI_NUMERICHOST | AI_PASSIVE));
-  UniqueFd socket(::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  sockaddr_storage bound{};
-  socklen_t size = sizeof bound;
-  if (!socket || ::bind(socket.get(), found->ai_addr, found->ai_addrlen) != 0 ||
-      ::listen(socket.get(), SOMAXCONN) != 0 ||
-      ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&bound), &size) != 0) {
-    return SystemError("listen on", address, errno);
-  }
-  port = ntohs(bound.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(bound).sin6_port
-                                           : reinterpret_cast<sockaddr_in&>(bound).sin_port);
-  return socket;
-}
-
 Result<UniqueFd> ConnectTo(const Endpoint& endpoint, CheckTime deadline) {
-  ASSIGN_OR_RETURN(const AddressList found, AddressesOf(endpoint.host, endpoint.port, 0));
+  ASSIGN_OR_RETURN(const AddressList found, AddressesOf(endpoint.host, endpoint.port));
   const std::string name = ToString(endpoint);
   UniqueFd socket(::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) {
@@ -79,7 +51,7 @@ Result<UniqueFd> ConnectTo(const Endpoint& endpoint, CheckTime deadline) {
   if (::connect(socket.get(), found->ai_addr, found->ai_addrlen) != 0 && errno != EINPROGRESS) {
     return SystemError("connect to", name, errno);
   }
-  if (!WaitFor(socket.get(), POLLOUT, deadline)) {
+  if (!ReadyWithin(socket.get(), POLLOUT, deadline)) {
     return Error{ErrorKind::kUnavailable, "cannot connect to " + name + ": no answer"};
   }
   int error = 0;
@@ -94,7 +66,7 @@ Result<UniqueFd> ConnectTo(const Endpoint& endpoint, CheckTime deadline) {
 
 Result<UniqueFd> AcceptOn(int listener, CheckTime deadline) {
   // Also where strangers come without end.
-  while (CheckClock::now() < deadline && WaitFor(listener, POLLIN, deadline)) {
+  while (ReadyWithin(listener, POLLIN, deadline)) {
     UniqueFd socket(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (socket) {
       SendAtOnce(socket.get());
@@ -126,7 +98,7 @@ Result<void> SendBytes(int socket, std::string_view bytes, CheckTime deadline) {
       bytes.remove_prefix(static_cast<std::size_t>(sent));
     } else if (errno != EAGAIN && errno != EINTR) {
       return SystemError("send to", "a node of this check", errno);
-    } else if (!WaitFor(socket, POLLOUT, deadline)) {
+    } else if (!ReadyWithin(socket, POLLOUT, deadline)) {
       return NoAnswer("sending");
     }
   }
@@ -144,7 +116,7 @@ Result<std::string> ReceiveBytes(int socket, std::size_t size, CheckTime deadlin
       return Error{ErrorKind::kUnavailable, "the other node has closed the connection"};
     } else if (errno != EAGAIN && errno != EINTR) {
       return SystemError("hear", "a node of this check", errno);
-    } else if (!WaitFor(socket, POLLIN, deadline)) {
+    } else if (!ReadyWithin(socket, POLLIN, deadline)) {
       return NoAnswer("listening");
     }
   }
@@ -168,7 +140,7 @@ Result<CheckMessage> ReceiveJson(int socket, CheckTime deadline) {
     }
     size = size * 10 + static_cast<std::size_t>(digit - '0');
   }
-  if (size > kMostCheckLine) {
+  if (size > kMostCheckMessage) {
     return Error{ErrorKind::kInvalid, "a node of this check says too much"};
   }
   ASSIGN_OR_RETURN(const std::string text, ReceiveBytes(socket, size, deadline));

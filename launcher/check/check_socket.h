@@ -1,5 +1,5 @@
-// TCP for the workers of a check: bytes and lines of JSON, each with a deadline. Blocks, so only
-// for threads that have nothing else to do.
+// TCP for the workers of a check: bytes, and objects of JSON behind their length, each with a
+// deadline. Blocks, so only for threads that have nothing else to do.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@ namespace ddprun {
 using CheckClock = std::chrono::steady_clock;
 using CheckTime = CheckClock::time_point;
 
-inline constexpr std::size_t kMostCheckLine = std::size_t{64} << 10;
+inline constexpr std::size_t kMostCheckMessage = std::size_t{64} << 10;
 
 struct CheckMessage {
   nlohmann::json json;  // An object.
@@ -43,8 +43,6 @@ Value ValueOr(const nlohmann::json& object, const char* key, Value otherwise) {
   }
 }
 
-// Numbers alone: who has a name looks it up.
-Result<UniqueFd> ListenOn(const std::string& address, std::uint16_t& port);
 Result<UniqueFd> ConnectTo(const Endpoint& endpoint, CheckTime deadline);
 Result<UniqueFd> AcceptOn(int listener, CheckTime deadline);
 
@@ -56,8 +54,5 @@ Result<std::string> ReceiveBytes(int socket, std::size_t size, CheckTime deadlin
 
 Result<void> SendJson(int socket, const nlohmann::json& json, CheckTime deadline);
 Result<CheckMessage> ReceiveJson(int socket, CheckTime deadline);
-
-// False: nothing within the deadline, or an error that the next call will tell.
-bool WaitFor(int socket, short events, CheckTime deadline);
 
 }  // namespace ddprun

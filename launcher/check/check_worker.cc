@@ -3,7 +3,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <random>
 #include <thread>
 
 #include "common/exit_code.h"
@@ -12,6 +11,9 @@
 #include "launcher/check/exchange.h"
 #include "launcher/check/node_look.h"
 #include "proto/worker_env.h"
+#include "rendezvous/door/listen_socket.h"
+#include "rendezvous/door/token_proof.h"
+#include "rendezvous/store/store_request.h"
 
 namespace ddprun {
 namespace {
@@ -19,39 +21,13 @@ namespace {
 using std::chrono::seconds;
 
 constexpr const char* kCheckKey = "ddprun/check";
-constexpr std::size_t kNumberDigits = 32;
+constexpr std::size_t kNumberDigits = 32;  // Of DrawNonce.
 
-// ---- The run's store, as far as a check needs it ----
-template <class Number>
-void AppendRaw(std::string& bytes, Number number) {
-  char raw[sizeof number];
-  std::memcpy(raw, &number, sizeof number);
-  bytes.append(raw, sizeof raw);
-}
-
-std::string StoreText(const std::string& text) {
-  std::string bytes;
-  AppendRaw(bytes, std::uint64_t{text.size()});
-  return bytes + text;
-}
-
-std::string StoreOperation(char op) {
-  return std::string(1, op);
-}
-
-Result<void> OpenStore(int store, CheckTime deadline) {
-  std::string bytes = StoreOperation(0);
-  AppendRaw(bytes, std::uint32_t{0x3C85F7CE});
-  return SendBytes(store, bytes, deadline);
-}
-
-// Waits until somebody has set it.
+// Of the run's store; waits until somebody has set it.
 Result<std::string> WaitAndGet(int store, const std::string& key, CheckTime deadline) {
-  std::string wait = StoreOperation(6);
-  AppendRaw(wait, std::uint64_t{1});
-  RETURN_IF_ERROR(SendBytes(store, wait + StoreText(key), deadline));
+  RETURN_IF_ERROR(SendBytes(store, wire::Wait({key}), deadline));
   RETURN_IF_ERROR(ReceiveBytes(store, 1, deadline));
-  RETURN_IF_ERROR(SendBytes(store, StoreOperation(3) + StoreText(key), deadline));
+  RETURN_IF_ERROR(SendBytes(store, wire::Get(key), deadline));
   ASSIGN_OR_RETURN(const std::string length, ReceiveBytes(store, 8, deadline));
   std::uint64_t size = 0;
   std::memcpy(&size, length.data(), sizeof size);
@@ -81,17 +57,6 @@ Result<WorkerPlace> OwnPlace() {
   return place;
 }
 
-std::string DrawNumber() {
-  std::random_device device;
-  std::string number;
-  while (number.size() < kNumberDigits) {
-    char digits[9];
-    std::snprintf(digits, sizeof digits, "%08x", device());
-    number += digits;
-  }
-  return number;
-}
-
 nlohmann::json AnswerOf(const Result<Exchanged>& exchanged) {
   if (!exchanged) {
     return {{"error", exchanged.error().message}};
@@ -105,13 +70,12 @@ Result<bool> DoAsTold(const WorkerPlace& place, const CheckedNode& node, const s
   const CheckTime soon = CheckClock::now() + seconds(30);
   const std::string number = where.substr(0, std::min(where.size(), kNumberDigits));
   ASSIGN_OR_RETURN(const Endpoint leader, ParseEndpoint(where.substr(number.size()), std::nullopt));
-  std::uint16_t port = 0;
-  ASSIGN_OR_RETURN(const UniqueFd listener, ListenOn(address, port));
+  ASSIGN_OR_RETURN(const ListenSocket listener, ListenOn({address, 0}));
   ASSIGN_OR_RETURN(const UniqueFd socket, ConnectTo(leader, soon));
   nlohmann::json told = ToJson(node);
   told["rank"] = place.rank;
   told["address"] = address;
-  told["port"] = port;
+  told["port"] = listener.endpoint.port;
   RETURN_IF_ERROR(SendBytes(socket.get(), number, soon));
   RETURN_IF_ERROR(SendJson(socket.get(), told, soon));
   while (true) {
@@ -127,7 +91,7 @@ Result<bool> DoAsTold(const WorkerPlace& place, const CheckedNode& node, const s
                          ValueOr(wish, "port", std::uint16_t{0})};
     RETURN_IF_ERROR(SendJson(
         socket.get(),
-        AnswerOf(what == "serve" ? ServePair(listener.get(), number) : CallPair(other, number)),
+        AnswerOf(what == "serve" ? ServePair(listener.fd.get(), number) : CallPair(other, number)),
         CheckClock::now() + seconds(30)));
   }
 }
@@ -138,20 +102,18 @@ Result<bool> TakePart(const CheckWorkerRequest& request) {
   const seconds patience = seconds(60) + std::chrono::ceil<seconds>(request.node_check_timeout);
   const CheckTime deadline = CheckClock::now() + patience;
   ASSIGN_OR_RETURN(const UniqueFd store, ConnectTo(place.store, deadline));
-  RETURN_IF_ERROR(OpenStore(store.get(), deadline));
+  RETURN_IF_ERROR(SendBytes(store.get(), wire::Validate(), deadline));
   const std::string address = OwnAddressOf(store.get());
   if (place.rank != 0) {
     ASSIGN_OR_RETURN(const std::string where, WaitAndGet(store.get(), kCheckKey, deadline));
     return DoAsTold(place, node, address, where);
   }
-  std::uint16_t port = 0;
-  ASSIGN_OR_RETURN(const UniqueFd listener, ListenOn(address, port));
-  const CheckLead lead{place.size, DrawNumber(), request.pairs, patience};
-  const std::string where = lead.number + ToString(Endpoint{address, port});
-  RETURN_IF_ERROR(SendBytes(store.get(),
-                            StoreOperation(1) + StoreText(kCheckKey) + StoreText(where), deadline));
+  ASSIGN_OR_RETURN(const ListenSocket listener, ListenOn({address, 0}));
+  const CheckLead lead{place.size, DrawNonce(), request.pairs, patience};
+  const std::string where = lead.number + ToString(listener.endpoint);
+  RETURN_IF_ERROR(SendBytes(store.get(), wire::Set(kCheckKey, where), deadline));
   Result<Checked> checked = Error{ErrorKind::kSystem, "no check was made"};
-  std::thread leader([&] { checked = LeadCheck(listener.get(), lead); });
+  std::thread leader([&] { checked = LeadCheck(listener.fd.get(), lead); });
   const Result<bool> followed = DoAsTold(place, node, address, where);
   leader.join();
   if (!checked) {

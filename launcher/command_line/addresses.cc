@@ -10,7 +10,7 @@
 #include <memory>
 
 #include "common/files.h"
-#include "launcher/interfaces.h"
+#include "agent/host/interfaces.h"
 
 namespace ddprun {
 namespace {

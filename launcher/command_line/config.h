@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/host/host_judge.h"
 #include "agent/workers/numa_binding.h"
 #include "agent/workers/progress_lines.h"
 #include "common/endpoint.h"
@@ -63,7 +64,7 @@ struct LaunchConfig {
   int give_up_code = 0;  // 0: the code that tells why.
   std::string gpus;      // --gpus, as CUDA_VISIBLE_DEVICES will have it; empty: all there are.
   std::optional<std::uint32_t> attached;  // --attach-rank
-  std::string host_check = "on";          // --host-check: on, observe, off.
+  HostCheck host_check = HostCheck::kOn;  // --host-check
   std::string node_check;                 // --node-check; empty: none.
   Duration node_check_timeout{60'000};
   Duration hang_timeout{0};  // 0: no worker is judged by its heartbeats.

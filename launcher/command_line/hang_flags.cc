@@ -37,13 +37,17 @@ void ResolveHangFlags(const RawFlags& raw, LaunchConfig& config, Problems& probl
   ResolveHang(raw, config, problems);
 }
 
-void ResolveCheckFlags(const LaunchConfig& config, Problems& problems) {
+void ResolveCheckFlags(const RawFlags& raw, LaunchConfig& config, Problems& problems) {
   if (config.node_check_timeout == Duration{0}) {
     problems.Add("--node-check-timeout must be more than 0: a check needs a moment");
   }
-  if (config.host_check != "on" && config.host_check != "observe" && config.host_check != "off") {
-    problems.Add("--host-check must be on, observe or off: '" + config.host_check + "'");
+  constexpr std::array<std::string_view, 3> kWords = {"on", "observe", "off"};  // As HostCheck.
+  const auto found = std::find(kWords.begin(), kWords.end(), raw.host_check);
+  if (found == kWords.end()) {
+    problems.Add("--host-check must be on, observe or off: '" + raw.host_check + "'");
+    return;
   }
+  config.host_check = static_cast<HostCheck>(found - kWords.begin());
 }
 
 }  // namespace ddprun

@@ -9,6 +9,6 @@
 namespace ddprun {
 
 void ResolveHangFlags(const RawFlags& raw, LaunchConfig& config, Problems& problems);
-void ResolveCheckFlags(const LaunchConfig& config, Problems& problems);
+void ResolveCheckFlags(const RawFlags& raw, LaunchConfig& config, Problems& problems);
 
 }  // namespace ddprun

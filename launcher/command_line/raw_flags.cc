@@ -217,7 +217,7 @@ void AddEnding(CLI::App& app, RawFlags& raw) {
                "A node that the rendezvous has not answered for this long kills its own workers, "
                "and a lost node is not replaced earlier: so two worlds never run at once, whatever "
                "the program. 30, 90s, 5m; 0: the workers of a node that is cut off go on");
-  ending.Value("--host-check", config.host_check, "on|observe|off",
+  ending.Value("--host-check", raw.host_check, "on|observe|off",
                "What becomes of a node whose machine is bad by its own word (a GPU that has fallen "
                "off the bus or must be reset): on: no world has it, as with --node-check; observe: "
                "it is only told, in status, events and metrics; off: nobody looks "

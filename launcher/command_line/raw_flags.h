@@ -49,6 +49,7 @@ struct RawFlags {
   std::string time_limit;
   std::string progress_from;
   std::string on_hang = "restart";
+  std::string host_check = "on";
   std::string trainjob_progress = "auto";
   std::string signals = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";
   std::string monitor_interval = "0.1";

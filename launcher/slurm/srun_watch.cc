@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "common/files.h"
-#include "launcher/interfaces.h"
+#include "agent/host/interfaces.h"
 
 namespace ddprun {
 namespace {

@@ -19,7 +19,7 @@
 #include "agent/workers/worker_spec.h"
 #include "common/files.h"
 #include "launcher/command_line/addresses.h"
-#include "launcher/interfaces.h"
+#include "agent/host/interfaces.h"
 #include "launcher/scrub.h"
 
 namespace ddprun {

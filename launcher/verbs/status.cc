@@ -63,7 +63,7 @@ std::string Headline(const RunStatus& run, std::int64_t now_unix) {
 }
 
 std::string Ranks(const NodeStatus& node) {
-  if (!node.in_world) {
+  if (!node.in_world || node.workers == 0) {
     return "-";
   }
   const std::string first = std::to_string(node.first_rank);
@@ -83,25 +83,17 @@ std::string WhatIsWrong(const NodeStatus& node) {
 }
 
 std::string Nodes(const RunStatus& run, std::size_t shown) {
-  std::vector<std::vector<std::string>> rows = {
-      {"NODE", "HOST", "STATE", "RANKS", "SEEN", "STEP", "PHASE"}};
+  std::vector<std::vector<std::string>> rows = {NodeColumns()};
   const auto with_reason = [](const NodeStatus& node) { return !WhatIsWrong(node).empty(); };
   const bool reasons = std::any_of(
       run.nodes.begin(),
       run.nodes.begin() + static_cast<std::ptrdiff_t>(std::min(run.nodes.size(), shown)),
       with_reason);
-  if (reasons) {
-    rows.front().emplace_back("REASON");
+  if (!reasons) {
+    rows.front().pop_back();
   }
   for (std::size_t i = 0; i < std::min(run.nodes.size(), shown); ++i) {
-    const NodeStatus& node = run.nodes[i];
-    const bool heard = node.step > 0 || !node.phase.empty();
-    rows.push_back(
-        {node.node, node.host, node.state, Ranks(node), FormatDuration(node.last_seen) + " ago",
-         heard
-             ? std::to_string(node.step) + (node.step_source.empty() ? "" : " " + node.step_source)
-             : "-",
-         node.phase + (node.late > 0 ? " (late)" : ""), WhatIsWrong(node)});
+    rows.push_back(NodeCells(run.nodes[i]));
   }
   const std::size_t more = run.nodes.size() - (rows.size() - 1) + run.more_nodes;
   return AlignedRows(rows, "  ") + (more == 0 ? "" : "  and " + std::to_string(more) + " more\n");
@@ -163,6 +155,27 @@ std::string AlignedRows(const std::vector<std::vector<std::string>>& rows,
   return text;
 }
 
+std::vector<std::string> NodeColumns() {
+  return {"NODE", "HOST", "STATE", "RANKS", "SEEN", "STEP", "PHASE", "REASON"};
+}
+
+std::vector<std::string> NodeCells(const NodeStatus& node) {
+  const bool heard = node.step > 0 || !node.phase.empty();
+  const std::string source = node.step_source.empty() ? "" : " " + node.step_source;
+  return {node.node,
+          node.host,
+          node.state,
+          Ranks(node),
+          FormatDuration(node.last_seen) + " ago",
+          heard ? std::to_string(node.step) + source : "-",
+          node.phase + (node.late > 0 ? " (late)" : ""),
+          WhatIsWrong(node)};
+}
+
+int OddityOf(const NodeStatus& node) {
+  return node.late > 0 ? 0 : node.in_world && node.state == "running" ? 2 : 1;
+}
+
 std::string FormatStatus(const std::vector<RunStatus>& runs, const std::string& where,
                          std::int64_t now_unix) {
   std::string text;
@@ -193,10 +206,7 @@ std::string BeginningOf(const RunStatus& run, std::int64_t now_unix) {
 std::string FormatScreen(const RunStatus& run, std::int64_t now_unix, std::size_t rows) {
   RunStatus sorted = run;
   std::ranges::stable_sort(sorted.nodes, [](const NodeStatus& a, const NodeStatus& b) {
-    const auto place = [](const NodeStatus& node) {
-      return std::tuple(node.late == 0, node.in_world && node.state == "running", node.step);
-    };
-    return place(a) < place(b);
+    return std::tuple(OddityOf(a), a.step) < std::tuple(OddityOf(b), b.step);
   });
   std::string text = BeginningOf(run, now_unix);
   const auto used = static_cast<std::size_t>(std::ranges::count(text, '\n'));

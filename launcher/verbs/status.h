@@ -25,6 +25,14 @@ struct StatusRequest {
 std::string AlignedRows(const std::vector<std::vector<std::string>>& rows,
                         const std::string& indent = "");
 
+// A node's row of the table, and what stands above it: NODE, HOST, STATE, RANKS, SEEN, STEP, PHASE,
+// REASON.
+std::vector<std::string> NodeColumns();
+std::vector<std::string> NodeCells(const NodeStatus& node);
+
+// Which nodes are to be looked at first: 0 late, 1 not running, 2 all others.
+int OddityOf(const NodeStatus& node);
+
 // One run: the whole of it; several: one line each, as the server lists them.
 // `now_unix`: seconds since 1970, for the time that the job has left.
 std::string FormatStatus(const std::vector<RunStatus>& runs, const std::string& where,

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/log.h"
+#include "launcher/headline.h"
 #include "launcher/verbs/status.h"
 
 namespace ddprun {
@@ -49,11 +50,7 @@ struct PlacedRow {
 
   std::uint64_t step() const { return rank != nullptr ? rank->step : node->step; }
   std::string phase() const {
-    if (rank == nullptr) {
-      return node->phase;
-    }
-    const auto& phases = node->closeup.phases;
-    return rank->phase > 0 && rank->phase <= phases.size() ? phases[rank->phase - 1] : "";
+    return rank != nullptr ? PhaseOf(node->closeup, *rank) : node->phase;
   }
 };
 
@@ -61,7 +58,7 @@ std::vector<PlacedRow> NodeRows(const RunStatus& run) {
   std::vector<PlacedRow> rows;
   for (const NodeStatus& node : run.nodes) {
     PlacedRow& placed = rows.emplace_back(PlacedRow{{node.node, {}}, &node, nullptr, rows.size()});
-    placed.oddity = node.late > 0 ? 0 : node.in_world && node.state == "running" ? 2 : 1;
+    placed.oddity = OddityOf(node);
     for (std::uint32_t i = 0; node.in_world && i < node.workers; ++i) {
       placed.row.ranks.push_back(node.first_rank + i);
     }
@@ -104,17 +101,7 @@ void Sort(std::vector<PlacedRow>& rows, TopOrder order) {
 }
 
 const char* StateWord(const RankCloseup& rank) {
-  switch (rank.state) {
-    case RankState::kNoWord:
-      return "no word";
-    case RankState::kRunning:
-      return "running";
-    case RankState::kLate:
-      return "late";
-    case RankState::kEnded:
-      return "ended";
-  }
-  return "";
+  return rank.state == RankState::kNoWord ? "no word" : WordOf(rank.state);
 }
 
 std::string IfTold(std::chrono::microseconds took) {
@@ -124,37 +111,29 @@ std::string IfTold(std::chrono::microseconds took) {
 std::vector<std::string> CellsOf(const PlacedRow& placed, bool chosen) {
   const NodeStatus& node = *placed.node;
   const std::string mark = chosen ? ">" : " ";
-  const std::string step = placed.step() == 0 ? "-" : std::to_string(placed.step());
   if (placed.rank != nullptr) {
     return {mark,
             std::to_string(placed.number),
             node.node,
             StateWord(*placed.rank),
-            step,
+            placed.step() == 0 ? "-" : std::to_string(placed.step()),
             placed.phase(),
             FormatDuration(placed.rank->since),
             IfTold(placed.rank->step_time),
             IfTold(placed.rank->work)};
   }
-  const std::vector<std::uint32_t>& ranks = placed.row.ranks;
-  const std::string span = ranks.empty() ? "-"
-                           : ranks.size() == 1
-                               ? std::to_string(ranks.front())
-                               : std::to_string(ranks.front()) + "-" + std::to_string(ranks.back());
-  return {mark,       node.node,
-          node.host,  node.state,
-          span,       FormatDuration(node.last_seen) + " ago",
-          step,       placed.phase() + (node.late > 0 ? " (late)" : ""),
-          node.reason};
+  std::vector<std::string> cells = NodeCells(node);
+  cells.insert(cells.begin(), mark);
+  return cells;
 }
 
 std::string Table(const std::vector<PlacedRow>& rows, std::size_t chosen, std::size_t shown,
                   bool by_rank) {
   std::vector<std::vector<std::string>> cells = {
-      by_rank ? std::vector<std::string>{" ", "RANK", "NODE", "STATE", "STEP", "PHASE", "SINCE",
+      by_rank ? std::vector<std::string>{"RANK", "NODE", "STATE", "STEP", "PHASE", "SINCE",
                                          "A STEP", "BY ITSELF"}
-              : std::vector<std::string>{" ", "NODE", "HOST", "STATE", "RANKS", "SEEN", "STEP",
-                                         "PHASE", "REASON"}};
+              : NodeColumns()};
+  cells.front().insert(cells.front().begin(), " ");
   const std::size_t from =
       std::min(chosen - std::min(chosen, shown / 2), rows.size() - std::min(rows.size(), shown));
   for (std::size_t i = from; i < std::min(from + shown, rows.size()); ++i) {
@@ -260,7 +239,8 @@ std::string FormatTop(const RunStatus& run, std::int64_t now_unix, ScreenSize si
     state.chosen = state.table.empty() ? "" : state.table.front().name;
   }
   const std::string head = BeginningOf(run, now_unix);
-  const auto used = static_cast<std::size_t>(std::ranges::count(head, '\n')) + kHeadAndFoot;
+  const auto used = static_cast<std::size_t>(std::ranges::count(head, '\n')) + kHeadAndFoot +
+                    (run.more_nodes > 0 ? 1 : 0);
   const std::size_t events = std::min(run.events.size(), size.rows / 4);
   state.page = size.rows > used + events ? size.rows - used - events : 1;
   std::string text = head;
@@ -268,6 +248,7 @@ std::string FormatTop(const RunStatus& run, std::int64_t now_unix, ScreenSize si
     const TopRow* const chosen = state.Chosen();
     const auto at = chosen == nullptr ? 0 : static_cast<std::size_t>(chosen - state.table.data());
     text += Table(rows, at, state.page, state.by_rank);
+    text += run.more_nodes == 0 ? "" : "and " + std::to_string(run.more_nodes) + " more nodes\n";
     for (std::size_t i = run.events.size() - events; i < run.events.size(); ++i) {
       text += FormatDuration(run.events[i].age) + " ago: " + run.events[i].text + "\n";
     }

@@ -82,6 +82,20 @@ TEST(TopScreen, RanksAreRowsToo) {
   EXPECT_THAT(state.Chosen()->ranks, ElementsAre(0));
 }
 
+// What `ddprun status` tells of a node is there too.
+TEST(TopScreen, SaysOfANodeWhatStatusSays) {
+  RunStatus run = Large();
+  run.more_nodes = 5;
+  run.nodes[70].facts = {{"clock", "4 s off", true}, {"links", "1 up", false}};
+  run.nodes[70].step_source = "printed";
+  TopState state;
+  const std::string text = FormatTop(run, 0, {24, 80}, state);
+  EXPECT_THAT(text, HasSubstr("50 printed"));
+  EXPECT_THAT(text, HasSubstr("clock 4 s off\n"));
+  EXPECT_THAT(text, HasSubstr("\nand 5 more nodes\n"));
+  EXPECT_EQ(LinesOf(text), 24u);
+}
+
 TEST(TopScreen, APanelIsScrolledAndLeft) {
   const RunStatus run = Large();
   TopState state;

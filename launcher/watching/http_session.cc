@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/endpoint.h"
+#include "rendezvous/door/plain_address.h"
 
 namespace ddprun {
 namespace {
@@ -96,13 +97,7 @@ void HttpSession::OnRead(beast::error_code error) {
   request_ = RequestOf(parser_->get());
   beast::error_code ignored;
   if (const auto end = stream_.socket().local_endpoint(ignored); !ignored) {
-    const auto address = end.address();
-    const bool mapped = address.is_v6() && address.to_v6().is_v4_mapped();
-    request_.end = ToString(Endpoint{
-        mapped ? boost::asio::ip::make_address_v4(boost::asio::ip::v4_mapped, address.to_v6())
-                     .to_string()
-               : address.to_string(),
-        end.port()});
+    request_.end = ToString(Endpoint{Plain(end.address()).to_string(), end.port()});
   }
   host_.Want(shared_from_this());
 }

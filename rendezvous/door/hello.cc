@@ -12,6 +12,7 @@
 #include "common/files.h"
 #include "rendezvous/door/control_token.h"
 #include "rendezvous/door/http.h"
+#include "rendezvous/door/ready_within.h"
 #include "rendezvous/door/token_proof.h"
 
 namespace ddprun {
@@ -21,18 +22,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kMaxReply = 4096;
 constexpr std::size_t kQuoted = 40;  // Bytes of a stranger's answer that are shown.
-
-// False: the deadline passed.
-bool ReadyWithin(int fd, short events, Clock::time_point deadline) {
-  while (true) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
-    pollfd item{fd, events, 0};
-    const int ready = left.count() > 0 ? ::poll(&item, 1, static_cast<int>(left.count())) : 0;
-    if (ready >= 0 || errno != EINTR) {
-      return ready > 0;
-    }
-  }
-}
 
 // Zero, or the errno.
 int Connect(const addrinfo& address, Clock::time_point deadline, UniqueFd& fd) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <sstream>
 
+#include "rendezvous/door/plain_address.h"
+
 namespace ddprun {
 namespace {
 
@@ -10,12 +12,10 @@ namespace ip = boost::asio::ip;
 
 constexpr std::size_t kMostNetworks = 256;
 
-// Nor does it count at which of this machine's links the other one is.
+// Plain; nor does it count at which of this machine's links the other one is.
 ip::address Undressed(const ip::address& address) {
-  if (address.is_v6() && address.to_v6().is_v4_mapped()) {
-    return ip::make_address_v4(ip::v4_mapped, address.to_v6());
-  }
-  return address.is_v6() ? ip::address_v6(address.to_v6().to_bytes()) : address;
+  const ip::address plain = Plain(address);
+  return plain.is_v6() ? ip::address_v6(plain.to_v6().to_bytes()) : plain;
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "common/files.h"
+#include "rendezvous/door/plain_address.h"
 
 namespace ddprun {
 namespace {
@@ -22,12 +23,6 @@ struct Question {
   inet_diag_req_v2 request{};
 };
 
-// The kernel files IPv4 in IPv6's clothes under IPv4.
-ip::address Plain(const ip::address& address) {
-  const bool dressed = address.is_v6() && address.to_v6().is_v4_mapped();
-  return dressed ? ip::address(ip::make_address_v4(ip::v4_mapped, address.to_v6())) : address;
-}
-
 void Put(const ip::address& address, __be32 (&words)[4]) {
   if (address.is_v4()) {
     const auto bytes = address.to_v4().to_bytes();
@@ -39,7 +34,7 @@ void Put(const ip::address& address, __be32 (&words)[4]) {
 }
 
 Question Ask(const tcp::endpoint& local, const tcp::endpoint& remote) {
-  const ip::address from = Plain(local.address());
+  const ip::address from = Plain(local.address());  // As the kernel files it.
   Question question;
   question.header.nlmsg_len = sizeof question;
   question.header.nlmsg_type = SOCK_DIAG_BY_FAMILY;

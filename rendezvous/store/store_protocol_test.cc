@@ -6,7 +6,7 @@
 #include <memory>
 #include <random>
 
-#include "rendezvous/store/store_wire_testing.h"
+#include "rendezvous/store/store_request.h"
 
 namespace ddprun {
 namespace {
@@ -110,6 +110,7 @@ TEST(StoreParser, FirstMustBeValidateWithItsMagic) {
   EXPECT_EQ(ParseAll(wrong_magic, {std::string("\0\1\2\3\4", 5)}).at(0),
             "bad: VALIDATE with the wrong magic number");
   EXPECT_FALSE(wrong_magic.validated());
+  EXPECT_EQ(wire::Validate(), std::string("\0\xce\xf7\x85\x3c", 5));  // As torch's clients say.
 }
 
 TEST(StoreParser, RefusesUnknownOps) {

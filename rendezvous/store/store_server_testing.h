@@ -13,7 +13,7 @@
 
 #include "rendezvous/store/store_listener.h"
 #include "rendezvous/store/store_server.h"
-#include "rendezvous/store/store_wire_testing.h"
+#include "rendezvous/store/store_request.h"
 
 namespace ddprun {
 

@@ -8,7 +8,7 @@
 #include "agent/watch/error_file.h"
 #include "rendezvous/journal_file.h"
 #include "rendezvous/messages/errand_records.h"
-#include "rendezvous/store/store_wire_testing.h"
+#include "rendezvous/store/store_request.h"
 #include "rendezvous/succession/claim_directory.h"
 #include "rendezvous/wire/convert.h"
 #include "trainer/checkpoint/fence_log.h"

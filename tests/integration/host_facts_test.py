@@ -11,7 +11,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
-from ddprun_asks import Asks  # noqa: E402
+from ddprun_nodes import MeetingNodes  # noqa: E402
 from ddprun_runs import FAKE_WORKER, HELLO, read_text  # noqa: E402
 
 DRIVER = os.environ.get("FAKE_NVML_LIBRARY", "")
@@ -21,12 +21,7 @@ WHY = "GPU 1 (GPU-1000): has fallen off the bus (host check; --gpus leaves it ou
 NEVER_SEEN = "GPU 1: has fallen off the bus (host check; --gpus leaves it out)"
 
 
-class Machines(Asks):
-    def setUp(self):
-        super().setUp()
-        self.endpoint = self.free_endpoint()
-        self.go = self.path("go")
-
+class Machines(MeetingNodes):
     def write(self, *names_and_text):
         *names, text = names_and_text
         os.makedirs(os.path.dirname(self.path(*names)), exist_ok=True)
@@ -44,36 +39,10 @@ class Machines(Asks):
         self.write("host", str(i), "gpus", state)
         self.write("host", str(i), "dev/nvidiactl", "")
 
-    def machine(self, i):
+    def around(self, i):
         self.link(i, "eth0", "1")
         return {"DDPRUN_HOST_ROOT": self.path("host", str(i)), "LD_LIBRARY_PATH": DRIVER,
                 "FAKE_NVML": self.path("host", str(i), "gpus")}
-
-    def join(self, i, *flags, nnodes="2:2"):
-        return self.start(
-            f"--nnodes={nnodes}", f"--rdzv-id={self.run_id}", f"--rdzv-endpoint={self.endpoint}",
-            "--max-restarts=3", *flags, FAKE_WORKER, HELLO, f"--wait-file={self.go}",
-            environment=self.machine(i))
-
-    def serve(self, *flags, **how):
-        first = self.join(0, *flags, **how)
-        self.wait_for_text(first, "serving the rendezvous")
-        return first
-
-    def nodes(self):
-        told = self.status(self.endpoint)
-        return told["nodes"] if told else []
-
-    def unfit(self):
-        return next((node for node in self.nodes() if node["state"] == "unfit"), None)
-
-    def kinds(self, *kinds):
-        return [event["text"] for event in self.status(self.endpoint)["events"] if event["kind"] in kinds]
-
-    def finish(self, *runs):
-        open(self.go, "w").close()
-        for run in runs:
-            self.assertEqual(run.wait(), 0, "\n".join(r.all() for r in runs))
 
 
 class Nodes(Machines):
@@ -82,13 +51,13 @@ class Nodes(Machines):
             self.gpus(i, state)
         first = self.serve()
         broken = self.join(1)
-        node = self.wait_for(self.unfit, first, broken)
+        node = self.wait_for(lambda: self.node("unfit"), first, broken)
         self.assertEqual(node["reason"], NEVER_SEEN)
         self.wait_for_text(broken, "this node is refused by its node check: " + re.escape(NEVER_SEEN))
         third = self.join(2)
         for run in (first, third):
             self.wait_for_workers(run, 1, 1)
-        self.assertEqual(len(self.kinds("node_unfit")), 1)
+        self.assertEqual(len(self.told("node_unfit")), 1)
         self.assertRegex(self.ask("status", f"--endpoint={self.endpoint}").out(),
                          r" unfit .* GPU 1: has fallen off the bus")
         self.finish(first, third, broken)
@@ -97,13 +66,7 @@ class Nodes(Machines):
     def three(self):
         for i in range(3):
             self.gpus(i, WELL)
-        runs = [self.serve()]
-        runs.append(self.join(1))
-        for run in runs:
-            self.wait_for_workers(run, 1, 1)
-        runs.append(self.join(2))
-        self.wait_for(lambda: "spare" in [node["state"] for node in self.nodes()], *runs)
-        return runs
+        return super().three()
 
     def test_one_whose_gpu_breaks_under_its_worker_is_replaced(self):
         first, breaks, spare = self.three()
@@ -112,7 +75,7 @@ class Nodes(Machines):
         for run in (first, spare):
             self.wait_for(lambda r=run: r.workers(2), first, breaks, spare)
         self.assertEqual(breaks.generations(), [1])
-        self.assertEqual(self.unfit()["reason"], WHY)
+        self.assertEqual(self.node("unfit")["reason"], WHY)
         self.finish(first, spare, breaks)
 
     def test_the_users_own_check_is_asked_where_the_facts_refuse_nobody(self):
@@ -140,10 +103,10 @@ class Nodes(Machines):
         self.gpus(2, LOST)
         self.link(0, "eth0", "0")
         wanted = ("gpu1 Xid 74", "link.eth0 lost its link: no carrier", "gpus their driver has not answered")
-        self.wait_for(lambda: all(any(w in text for text in self.kinds("host_bad")) for w in wanted),
+        self.wait_for(lambda: all(any(w in text for text in self.told("host_bad")) for w in wanted),
                       first, second, spare)
-        self.wait_for(self.unfit, first, second, spare)  # The spare, before a world has it.
-        self.assertEqual(self.unfit()["reason"], WHY)
+        self.wait_for(lambda: self.node("unfit"), first, second, spare)  # The spare, before a world has it.
+        self.assertEqual(self.node("unfit")["reason"], WHY)
         self.assertRegex(self.ask("status", f"--endpoint={self.endpoint}").out(),
                          r" running .*(gpu1 Xid 74; link.eth0 lost|link.eth0 lost its link: no carrier; gpu1)"
                          r"|gpu1 Xid 74.*link.eth0 lost")
@@ -153,7 +116,7 @@ class Nodes(Machines):
         self.addCleanup(os.close, answers)
         os.write(answers, b"now")
         well = ("link.eth0 is well again", "gpus is well again")
-        self.wait_for(lambda: all(any(w in text for text in self.kinds("host_good")) for w in well),
+        self.wait_for(lambda: all(any(w in text for text in self.told("host_good")) for w in well),
                       first, second, spare)
         self.assertEqual(first.generations(), [1])
         self.finish(first, second, spare)
@@ -161,7 +124,7 @@ class Nodes(Machines):
 
 class OneNode(Machines):
     def alone(self, *flags, expect=0):
-        run = self.start(*flags, FAKE_WORKER, HELLO, environment=self.machine(0))
+        run = self.start(*flags, FAKE_WORKER, HELLO, environment=self.around(0))
         self.assertEqual(run.wait(), expect, run.all())
         return run
 
@@ -180,7 +143,7 @@ class OneNode(Machines):
 
     def test_a_gpu_that_the_run_may_not_use_refuses_nobody(self):
         self.gpus(0, LOST)
-        self.machine(0)
+        self.around(0)
         self.assertEqual(len(self.alone("--gpus=0").workers()), 1)
 
     def test_a_driver_that_cannot_be_asked_refuses_nobody(self):
@@ -197,7 +160,7 @@ class OneNode(Machines):
     def test_metrics_and_status_have_them(self):
         self.gpus(0, WELL + "\ngpu 0 ecc 3\ngpu 0 throttle 64")
         run = self.start("--http-listen=127.0.0.1:0", FAKE_WORKER, HELLO, f"--wait-file={self.go}",
-                         environment=self.machine(0))
+                         environment=self.around(0))
         port = self.wait_for_text(run, r"127\.0\.0\.1:(\d+)").group(1)
 
         def metrics():

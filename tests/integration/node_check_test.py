@@ -9,6 +9,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
 from ddprun_asks import Asks  # noqa: E402
+from ddprun_nodes import MeetingNodes  # noqa: E402
 from ddprun_runs import FAKE_WORKER, HELLO, command_of, eventually, read_text  # noqa: E402
 
 # Refuses where a file says why; what it is asked for is noted.
@@ -16,12 +17,7 @@ CHECK = 'echo "$DDPRUN_CHECK_CAUSE" >> "$NOTES"; if test -e "$WHY"; then cat "$W
 HANGS = "touch hanging; sleep 1000 & setsid sleep 1000 & (setsid sleep 1000 &) ; sleep 1000"
 
 
-class Nodes(Asks):
-    def setUp(self):
-        super().setUp()
-        self.endpoint = self.free_endpoint()
-        self.go = self.path("go")
-
+class Nodes(MeetingNodes):
     def why(self, i):
         return self.path(f"why.{i}")
 
@@ -33,36 +29,18 @@ class Nodes(Asks):
     def causes(self, i):
         return read_text(self.path(f"notes.{i}")).split()
 
-    def join(self, i, *flags, nnodes="2:2", check=CHECK):
-        return self.start(
-            f"--nnodes={nnodes}", f"--rdzv-id={self.run_id}", f"--rdzv-endpoint={self.endpoint}",
-            "--max-restarts=3", f"--node-check={check}", *flags, FAKE_WORKER, HELLO,
-            f"--wait-file={self.go}",
-            environment={"NOTES": self.path(f"notes.{i}"), "WHY": self.why(i)})
+    def around(self, i):
+        return {"NOTES": self.path(f"notes.{i}"), "WHY": self.why(i)}
 
-    def serve(self, *flags, **how):
-        first = self.join(0, *flags, **how)
-        self.wait_for_text(first, "serving the rendezvous")
-        return first
-
-    def states(self):
-        told = self.status(self.endpoint)
-        return {node["state"]: node for node in told["nodes"]} if told else {}
-
-    def count(self, kind):
-        return [event["kind"] for event in self.status(self.endpoint)["events"]].count(kind)
-
-    def finish(self, runs, spare):
-        open(self.go, "w").close()
-        for run in (*runs, spare):
-            self.assertEqual(run.wait(), 0, "\n".join(r.all() for r in (*runs, spare)))
+    def join(self, i, *flags, check=CHECK, **how):
+        return super().join(i, f"--node-check={check}", *flags, **how)
 
     def test_one_that_is_refused_before_it_joins_waits_and_says_why(self):
         self.refuse(1)
         first = self.serve()
         unfit = self.join(1)
         self.wait_for_text(unfit, "this node is refused by its node check: GPU 3 is gone; .*1 min")
-        node = self.wait_for(lambda: self.states().get("unfit"), first, unfit)
+        node = self.wait_for(lambda: self.node("unfit"), first, unfit)
         self.assertEqual((node["reason"], node["in_world"]), ("GPU 3 is gone", False))
         self.assertIn("1 of 2 are here; kept out by their node checks: ",
                       self.status(self.endpoint)["waits_for"])
@@ -72,21 +50,12 @@ class Nodes(Asks):
         third = self.join(2)
         for run in (first, third):
             self.wait_for_workers(run, 1, 1)
-        self.assertEqual(self.count("node_unfit"), 1)
-        self.finish((first, third), unfit)
+        self.assertEqual(len(self.told("node_unfit")), 1)
+        self.finish(first, third, unfit)
         self.assertEqual(unfit.err().count("is refused by its node check"), 1, unfit.err())
         self.assertIn("node check | looking", unfit.err())
         self.assertEqual([self.causes(i) for i in range(3)], [["start"]] * 3)
         self.assertEqual(unfit.out(), "")
-
-    def three(self):
-        runs = [self.serve()]
-        runs.append(self.join(1))
-        for run in runs:
-            self.wait_for_workers(run, 1, 1)
-        runs.append(self.join(2))
-        self.wait_for(lambda: "spare" in self.states(), *runs)
-        return runs
 
     def test_after_a_failure_a_spare_steps_in_for_one_that_is_refused(self):
         first, fails, spare = self.three()
@@ -95,10 +64,10 @@ class Nodes(Asks):
         for run in (first, spare):
             self.wait_for(lambda r=run: r.workers(2), first, fails, spare)
         self.assertEqual(fails.generations(), [1])
-        node = self.states()["unfit"]
+        node = self.node("unfit")
         self.assertEqual(node["reason"], "GPU 3 is gone")
-        self.assertEqual(self.count("node_unfit"), 1)
-        self.finish((first, spare), fails)
+        self.assertEqual(len(self.told("node_unfit")), 1)
+        self.finish(first, spare, fails)
         self.assertEqual(self.causes(1), ["start", "failure"])
         self.assertEqual(self.causes(2), ["start"])
 
@@ -109,7 +78,7 @@ class Nodes(Asks):
         for run in (first, fails):
             self.wait_for(lambda r=run: r.workers(2), first, fails, spare)
         self.assertEqual(self.causes(1), ["start", "failure"])
-        self.finish((first, fails), spare)
+        self.finish(first, fails, spare)
         self.assertEqual(spare.out(), "")
 
     def test_a_planned_stop_is_no_reason_to_look(self):
@@ -119,9 +88,7 @@ class Nodes(Asks):
         for run in (first, spare):
             self.wait_for(lambda r=run: r.workers(2), first, leaves, spare)
         self.assertEqual([self.causes(i) for i in range(3)], [["start"]] * 3)
-        open(self.go, "w").close()
-        for run in (first, spare):
-            self.assertEqual(run.wait(), 0, run.all())
+        self.finish(first, spare)
 
     def test_where_all_are_refused_all_say_so_and_the_join_timeout_ends_it(self):
         self.refuse(0, "no network")
@@ -135,14 +102,14 @@ class Nodes(Asks):
     def test_one_that_is_refused_can_be_drained(self):
         self.refuse(1)
         first, unfit = self.serve(), self.join(1)
-        node = self.wait_for(lambda: self.states().get("unfit"), first, unfit)
+        node = self.wait_for(lambda: self.node("unfit"), first, unfit)
         self.ask("drain", node["node"], f"--endpoint={self.endpoint}")
         self.assertEqual(unfit.wait(), 143, unfit.all())
 
     def test_term_ends_one_that_is_looked_at_at_once(self):
         first = self.serve(check="true")
         asked = self.join(1, check=HANGS)
-        self.wait_for(lambda: "checking" in self.states(), first, asked)
+        self.wait_for(lambda: self.node("checking"), first, asked)
         self.wait_for(lambda: os.path.exists(self.path("hanging")), asked)
         begun = time.monotonic()
         asked.signal(signal.SIGTERM)

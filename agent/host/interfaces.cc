@@ -1,4 +1,4 @@
-#include "launcher/interfaces.h"
+#include "agent/host/interfaces.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>

@@ -1,11 +1,14 @@
-// For tests: requests as the bytes that a client sends. Written apart from the parser, field by
-// field, so that both cannot share one mistake.
+// Requests to the store as the bytes that a client sends: of tests, and of ddprun where it is a
+// client itself. Written apart from the parser, field by field, so that both cannot share one
+// mistake.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "rendezvous/store/store_protocol.h"
 
 namespace ddprun::wire {
 
@@ -31,7 +34,7 @@ inline std::string Keys(std::uint8_t op, const std::vector<std::string>& keys) {
 }
 
 inline std::string Validate() {
-  return Op(0) + Raw(std::uint32_t{0x3C85F7CE});
+  return Op(0) + Raw(kStoreMagic);
 }
 inline std::string Set(std::string_view key, std::string_view value) {
   return Op(1) + Text(key) + Text(value);
