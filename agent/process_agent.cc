@@ -96,7 +96,8 @@ ProcessAgent::ProcessAgent(AsioLoop& loop, const std::shared_ptr<const AgentOpti
       check(loop, options->node_check, options->node_check_timeout),
       host(loop, options->host,
            [this](const HostView& view) {
-             driver.OnHostLooked({view.facts, options->host_check == HostCheck::kOn ? view.refuses : ""});
+             driver.OnHostLooked(
+                 {view.facts, options->host_check == HostCheck::kOn ? view.refuses : ""});
            }),
       channel(*its_channel),
       driver(loop, options->core,

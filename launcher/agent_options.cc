@@ -1,8 +1,8 @@
 #include "launcher/agent_options.h"
 
+#include "agent/host/interfaces.h"
 #include "launcher/command_line/addresses.h"
 #include "launcher/command_line/host_places.h"
-#include "agent/host/interfaces.h"
 
 namespace ddprun {
 namespace {
@@ -27,8 +27,8 @@ AgentConfig CoreOf(const LaunchConfig& config, const NodeId& node, const std::st
   core.preemptible = config.around.tells_before_end;
   core.leaves_alone =
       config.around.ends_nodes_alone && config.shape.min_nodes < config.shape.max_nodes;
-  core.checks_node =
-      !config.node_check.empty() || (config.host_check == HostCheck::kOn && GpuSource::Present(HostRoots()));
+  core.checks_node = !config.node_check.empty() ||
+                     (config.host_check == HostCheck::kOn && GpuSource::Present(HostRoots()));
   core.alone = config.standalone;
   core.give_up_code = config.give_up_code;
   core.requeues = config.around.requeues;

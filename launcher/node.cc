@@ -8,12 +8,12 @@
 #include <random>
 #include <utility>
 
+#include "agent/host/interfaces.h"
 #include "common/exit_code.h"
 #include "common/log.h"
 #include "launcher/agent_options.h"
 #include "launcher/command_line/addresses.h"
 #include "launcher/end/event_log.h"
-#include "agent/host/interfaces.h"
 #include "launcher/node_slot.h"
 #include "launcher/run_token.h"
 #include "rendezvous/door/control_token.h"

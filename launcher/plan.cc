@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "agent/host/interfaces.h"
 #include "agent/workers/worker_gpu.h"
 #include "launcher/command_line/quoted.h"
-#include "agent/host/interfaces.h"
 #include "launcher/scrub.h"
 
 namespace ddprun {

@@ -9,8 +9,8 @@
 #include <cstring>
 #include <memory>
 
-#include "common/files.h"
 #include "agent/host/interfaces.h"
+#include "common/files.h"
 
 namespace ddprun {
 namespace {

@@ -4,8 +4,8 @@
 #include <charconv>
 #include <utility>
 
-#include "common/files.h"
 #include "agent/host/interfaces.h"
+#include "common/files.h"
 
 namespace ddprun {
 namespace {

@@ -14,12 +14,12 @@
 #include <sstream>
 #include <string_view>
 
+#include "agent/host/interfaces.h"
 #include "agent/workers/gpu_list.h"
 #include "agent/workers/numa_binding.h"
 #include "agent/workers/worker_spec.h"
 #include "common/files.h"
 #include "launcher/command_line/addresses.h"
-#include "agent/host/interfaces.h"
 #include "launcher/scrub.h"
 
 namespace ddprun {

@@ -13,8 +13,8 @@ namespace ddprun {
 // False: nothing within the deadline, or an error that the next call will tell.
 inline bool ReadyWithin(int fd, short events, std::chrono::steady_clock::time_point deadline) {
   while (true) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(
-        deadline - std::chrono::steady_clock::now());
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
     if (left.count() <= 0) {
       return false;
     }

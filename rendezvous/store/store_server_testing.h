@@ -12,8 +12,8 @@
 #include <thread>
 
 #include "rendezvous/store/store_listener.h"
-#include "rendezvous/store/store_server.h"
 #include "rendezvous/store/store_request.h"
+#include "rendezvous/store/store_server.h"
 
 namespace ddprun {
 
