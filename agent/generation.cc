@@ -29,7 +29,10 @@ WorkerEnv EnvOf(const GenerationPlan& plan, std::uint32_t local) {
   env.restart_count = placement.restarts_used;
   env.max_restarts = core.shape.max_restarts;
   env.run_id = core.run_id;
-  env.error_file = plan.options->discard_logs ? "" : ErrorFileOf(plan.attempt, local).native();
+  env.error_file =
+      plan.options->discard_logs
+          ? ""
+          : WorkersFile(plan.attempt, local, kErrorFile, plan.options->directory_stays).native();
   env.term = placement.term;
   env.generation = placement.generation;
   env.world_id = placement.world_id;
@@ -60,8 +63,10 @@ void Attach(WorkerSpec& spec, std::uint32_t rank) {
 
 }  // namespace
 
-std::filesystem::path ErrorFileOf(const std::filesystem::path& attempt, std::uint32_t local_rank) {
-  return attempt / std::to_string(local_rank) / "error.json";
+std::filesystem::path WorkersFile(const std::filesystem::path& attempt, std::uint32_t local_rank,
+                                  const std::string& name, bool stays) {
+  const std::string rank = std::to_string(local_rank);
+  return stays ? attempt / rank / name : attempt / (rank + "." + name);
 }
 
 std::optional<WarmPlan> PlanTemplate(const AgentOptions& options,
@@ -95,9 +100,12 @@ Result<std::vector<WorkerSpec>> MakeWorkers(GenerationPlan& plan, Making& making
   const OutputRequest output = OutputOf(options, plan.attempt);
   std::vector<WorkerSpec> specs;
   for (std::uint32_t local = 0; local < options.core.workers; ++local) {
-    const std::filesystem::path own = plan.attempt / std::to_string(local);
-    RETURN_IF_ERROR(making.Begin("making '" + own.native() + "'"));
-    RETURN_IF_ERROR(MakeDirectories(own, 0700));
+    if (local == 0 || options.directory_stays) {
+      const std::filesystem::path own =
+          WorkersFile(plan.attempt, local, kErrorFile, options.directory_stays).parent_path();
+      RETURN_IF_ERROR(making.Begin("making '" + own.native() + "'"));
+      RETURN_IF_ERROR(MakeDirectories(own, 0700));
+    }
     WorkerSpec spec = MakeWorkerSpec(options.command, EnvOf(plan, local), plan.environment, output);
     spec.local_rank = local;  // Of this agent.
     if (options.virtual_local_rank) {

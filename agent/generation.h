@@ -1,5 +1,5 @@
 // What the workers of one generation are to be, and what they find on this node's disks: an attempt
-// directory with one of its own for each, a notify socket, an environment.
+// directory, a notify socket for each, an environment.
 //
 // Starts nothing. Waits for disks: a maker's thread calls it (generation_maker.h).
 #pragma once
@@ -31,8 +31,12 @@ struct GenerationPlan {
   std::vector<std::vector<MemoryBlock>> memory;
 };
 
-// <attempt>/<local rank>/error.json
-std::filesystem::path ErrorFileOf(const std::filesystem::path& attempt, std::uint32_t local_rank);
+// <attempt>/<local rank>/<name>, as torchrun has it; where nothing of it stays, no worker has a
+// directory, which many would wait for: <attempt>/<local rank>.<name>.
+std::filesystem::path WorkersFile(const std::filesystem::path& attempt, std::uint32_t local_rank,
+                                  const std::string& name, bool stays);
+
+inline constexpr const char* kErrorFile = "error.json";
 
 // What these workers' template is to be, where the options want one.
 std::optional<WarmPlan> PlanTemplate(const AgentOptions& options,

@@ -178,7 +178,8 @@ void ProcessWorkers::WatchNccl() {
 
 LeftFiles ProcessWorkers::FilesOf(std::uint32_t local_rank, ExitStatus status,
                                   LastErrors errors) const {
-  const std::filesystem::path error_file = ErrorFileOf(attempt_, local_rank);
+  const std::filesystem::path error_file =
+      WorkersFile(attempt_, local_rank, kErrorFile, options_->directory_stays);
   LeftFiles left{error_file.parent_path().native(), {}, errors.lines};
   left.read = [error_file, status, errors = std::move(errors), stays = options_->directory_stays,
                before = memory_kills_] {

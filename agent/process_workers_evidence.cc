@@ -117,10 +117,13 @@ HangWish ProcessWorkers::WishFor(const std::vector<std::uint32_t>& local_ranks) 
               ::kill(worker.pid, SIGABRT);
             }
           }};
+  const bool stays = options_->directory_stays;
   for (const std::uint32_t local : local_ranks) {
     if (const pid_t pid = runner_.PidOf(local); pid != 0) {
       wish.workers.push_back({pid, local, placement_.first_rank + local,
-                              attempt_ / std::to_string(local), NotifySocketOfWorker(local),
+                              WorkersFile(attempt_, local, kStacksFile, stays),
+                              stays ? WorkersFile(attempt_, local, "stderr.log", stays) : "",
+                              NotifySocketOfWorker(local),
                               RecorderNamesIn(environment_, NotifySocketOfWorker(local))});
     }
   }

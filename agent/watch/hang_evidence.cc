@@ -115,8 +115,7 @@ std::vector<std::string> KeepRas(const HangWish& wish, bool goes_on) {
 }  // namespace
 
 fs::path StacksOf(const HangWish& wish, const HungWorker& worker) {
-  return wish.bundle.empty() ? worker.own / kStacksFile
-                             : RankFile(wish.bundle, worker.rank, kStacksFile);
+  return wish.bundle.empty() ? worker.stacks : RankFile(wish.bundle, worker.rank, kStacksFile);
 }
 
 class HangEvidence::State : public std::enable_shared_from_this<State> {
@@ -209,7 +208,7 @@ class HangEvidence::State : public std::enable_shared_from_this<State> {
                       .title = "stacks of rank " + std::to_string(worker.rank) + " (pid " +
                                std::to_string(worker.pid) + ")",
                       .file = StacksOf(wish_, worker),
-                      .also = worker.own / "stderr.log",
+                      .also = worker.errors,
                       .notify = worker.notify,
                       .recorder = wish_.bundle.empty()
                                       ? fs::path()

@@ -1,6 +1,6 @@
 // What is kept of hung workers, before they are killed or where they go on: their stacks, what
 // torch recorded, what they printed last, and what the kernel knows of the machine; in the
-// generation's bundle where one is kept, else the stacks alone, in each worker's own directory.
+// generation's bundle where one is kept, else the stacks alone, in a file of each worker.
 //
 //   the directory is made, and torch's recorders of NCCL's collectives are asked for their dumps
 //   -> the children take stacks, at most 8 at a time, in the order given
@@ -31,8 +31,9 @@ struct HungWorker {
   pid_t pid = 0;
   std::uint32_t local_rank = 0;
   std::uint32_t rank = 0;
-  std::filesystem::path own;  // Its directory of the attempt.
-  std::string notify;         // A StackJob's.
+  std::filesystem::path stacks;  // Of it, where no bundle is kept.
+  std::filesystem::path errors;  // Where its stderr goes; empty, or not there: to no file.
+  std::string notify;            // A StackJob's.
   RecorderNames recorder = {};
 };
 

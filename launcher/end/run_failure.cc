@@ -119,7 +119,7 @@ void WriteTextFile(const fs::path& path, const std::string& text) {
 // As torchrun's agent does for its own parent. Of a worker of this node the whole file, else what
 // its node told of it.
 void CopyErrorFile(const WorkerFailure& root, const LaunchConfig& config,
-                   const LastAttempt& attempt, const FailureFacts& facts) {
+                   const LastAttempt& attempt, const FailureFacts& facts, bool stays) {
   const auto own = GetProcessEnv("TORCHELASTIC_ERROR_FILE");
   if (!own || own->empty()) {
     return;
@@ -129,7 +129,8 @@ void CopyErrorFile(const WorkerFailure& root, const LaunchConfig& config,
   std::optional<std::string> text;
   if (facts.ran) {
     text = WithErrorCode(
-        ReadErrorFile(ErrorFileOf(attempt.directory, root.local_rank - FirstLocalRank(config))),
+        ReadErrorFile(WorkersFile(attempt.directory, root.local_rank - FirstLocalRank(config),
+                                  kErrorFile, stays)),
         code);
   }
   text = text ? text : MakeErrorFile(root.details, code);
@@ -149,7 +150,7 @@ FailureFacts AskDisks(const Exit& exit, const LaunchConfig& config, const LastAt
       Log(LogLevel::kWarning, written.error().message);
     }
   }
-  CopyErrorFile(*exit.finish->root, config, attempt, found);
+  CopyErrorFile(*exit.finish->root, config, attempt, found, stays);
   return found;
 }
 
