@@ -169,7 +169,9 @@ class RealRuns(TorchTest):
         environment = {}
         for name, value in told["environment"].items():
             value = value.replace(fill["HOST"], "%HOST%") if literal else value
-            value = re.sub(r"^.*/(attempt_\d+/.*)$", r"\1", value) if name.endswith("FILE") else value
+            if name.endswith("FILE"):
+                value = re.sub(r"^.*/(attempt_\d+/.*)$", r"\1", value)
+                value = re.sub(r"/(\d+)\.error\.json$", r"/\1/error.json", value)  # Nothing is kept.
             environment[name] = value
         for name in ("REPORTS", "TMPDIR"):
             environment.pop(name)
