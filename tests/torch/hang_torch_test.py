@@ -85,7 +85,7 @@ class Hangs(TorchTest):
         self.assertRegex(told("rank-0.stacks.txt"), r"init_process_group \(")
 
     def test_without_the_package_nothing_is_judged(self):
-        run = self.start("--nproc-per-node=3", "--hang-timeout=1", program("silent.py"), "compile")
+        run = self.start("--nproc-per-node=2", "--hang-timeout=1", program("silent.py"), "compile")
         self.assertEqual(run.wait(LIMIT), 0, run.all())
         self.assertEqual(self.hung(run.err()), [])
 

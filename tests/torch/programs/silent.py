@@ -10,6 +10,10 @@ import subprocess
 import sys
 import threading
 
+if os.environ["RANK"] == "1":
+    if os.fork() == 0:
+        sys.exit()  # Through atexit: whoever watches the worker goes on.
+    os.wait()
 if "ends slowly" in sys.argv[-1:]:  # After everything that the imports leave to the end.
     atexit.register(threading.Event().wait, 8)
 
@@ -21,9 +25,6 @@ attempt = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
 how = sys.argv[1 + attempt] if attempt + 1 < len(sys.argv) else "ends"
 if how == "never joins" and os.environ["RANK"] == "2":
     signal.pause()
-if os.fork() == 0:
-    sys.exit()  # Through atexit: whoever watches the worker goes on.
-os.wait()
 if "prepares in a thread" in how and os.environ["RANK"] == "2":
     def prepare():
         for _ in range(40):
