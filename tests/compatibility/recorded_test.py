@@ -123,13 +123,13 @@ class Recorded(DdprunTest):
         second = self.node(1, endpoint, *STEPS, f"--wait-file={self.path('go')}")
         self.wait_for_workers(second, 1)
         self.wait_for(lambda: (run := self.status("127.0.0.1:29400")) and run["nodes"][1]["phase"] == "save", second)
-        for verb in (("status",), ("stacks", "--rank=1")):
+        for verb in (("status",), ("stacks", "--rank=1"), ("drain", "nobody")):
             asked = self.start(*verb, f"--endpoint={endpoint}", f"--rdzv-id={RUN}")
             asked.wait()
         open(self.path("go"), "w").close()
         for node in (first, second):
             self.assertEqual(node.wait(), 0, node.all())
-        self.wait_for(lambda: {"Sync", "Describe", "Ask"} <= set(
+        self.wait_for(lambda: {"Sync", "Describe", "Ask", "Control"} <= set(
             re.findall(r"Rendezvous/(\w+) ", read_text(path))), tool, what="all calls are noted")
         tool.process.kill()
         print(path)
