@@ -122,9 +122,12 @@ bool SimWorkers::GiveUpStart() {
     return false;
   }
   Random& random = simulation_.random;
-  // A process that is being made ends when the step that hangs is over.
-  After(random.Chance(0.2) ? random.Between(Duration{0}, Duration{3'000}) : Duration{0},
-        [this] { AllGone(); });
+  // A process that is being made ends when the step that hangs is over, and runs nothing.
+  const bool hangs = random.Chance(0.2);
+  if (hangs) {
+    simulation_.laws.OnStuck(machine_.host());
+  }
+  After(hangs ? random.Between(Duration{0}, Duration{3'000}) : Duration{0}, [this] { AllGone(); });
   return true;
 }
 
