@@ -9,7 +9,8 @@ ddprun.pth imports this at each start of an interpreter, and so does a template 
 - answers on a socket beside the worker's notify socket, in a directory that only this user may enter:
   `stacks` with the stacks of all Python threads, `collectives` with what torch recorded of the last ones.
 
-It touches neither tensors nor groups, starts nothing in the worker's children, and ends before the
+torch's own server (_WorkerServer) would tell of collectives while the interpreter is held, too; but it has nine threads
+and says on stderr that it is there. It touches neither tensors nor groups, starts nothing in the worker's children, and ends before the
 interpreter does. DDPRUN_WATCH=0 turns it off.
 """
 
