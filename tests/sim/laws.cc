@@ -132,8 +132,8 @@ void Laws::CheckOneWorld(const CoordinatorState& state, const CoordinatorConfig&
       // Whatever servers think of each other: who is cut off has killed its workers by now. Only a
       // server that begins another run, after one that has ended or that nobody remembers, knows of
       // no reason to wait for worlds before its own: whoever still runs one is told to stop.
-      const bool known = !run_forgotten_ || state.recovery.entered ||
-                         (world_before_ && world_before_->id == id);
+      const bool known =
+          !run_forgotten_ || state.recovery.entered || (world_before_ && world_before_->id == id);
       if (id != state.world->id && state.shape->fence_after > Duration{0} && known && !deluded_ &&
           !live.outlives_kill && !ever_paused_.contains(host)) {
         Break("generation " + Name(state.world->generation) + " was formed while " + host +
