@@ -1,6 +1,7 @@
 #include "launcher/verbs/status.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <tuple>
 
@@ -105,6 +106,17 @@ std::string Newest(const Startup& startup) {
          FormatDuration(startup.age) + " ago" + (startup.stop ? ", cause: " + startup.cause : "");
 }
 
+// "goodput: 99.1 % of 12 min 03 s"; empty: nothing was lost, or nobody knows.
+std::string Kept(const RunStatus& run) {
+  const std::optional<double> goodput = GoodputOf(run);
+  if (!goodput || *goodput == 1) {
+    return "";
+  }
+  char share[16];
+  std::snprintf(share, sizeof share, "%.1f", std::floor(*goodput * 1'000) / 10);
+  return "goodput: " + std::string(share) + " % of " + FormatDuration(run.known) + "\n";
+}
+
 // The slowest ones by name; empty: nobody is.
 std::string Slow(const RunStatus& run) {
   const Stragglers found = StragglersOf(run);
@@ -124,6 +136,7 @@ std::string OneRun(const RunStatus& run, std::int64_t now_unix) {
   if (!run.startups.empty()) {
     text += Newest(run.startups.back()) + "\n";
   }
+  text += Kept(run);
   const std::size_t skipped = run.events.size() - std::min(run.events.size(), kShownEvents);
   for (std::size_t i = skipped; i < run.events.size(); ++i) {
     text += (i == skipped ? "lately:\n  " : "  ") + FormatDuration(run.events[i].age) +
@@ -210,12 +223,13 @@ std::string FormatScreen(const RunStatus& run, std::int64_t now_unix, std::size_
   });
   std::string text = BeginningOf(run, now_unix);
   const auto used = static_cast<std::size_t>(std::ranges::count(text, '\n'));
-  // The table's head, what is left out, the last recovery and some events.
-  constexpr std::size_t kBelow = 3;
+  // The table's head, what is left out, the last recovery, goodput and some events.
+  constexpr std::size_t kBelow = 4;
   const std::size_t events = std::min(run.events.size(), rows / 4);
   const std::size_t left = rows > used + kBelow + events ? rows - used - kBelow - events : 1;
   text += run.nodes.empty() ? "" : Nodes(sorted, left);
   text += run.startups.empty() ? "" : Newest(run.startups.back()) + "\n";
+  text += Kept(run);
   for (std::size_t i = run.events.size() - events; i < run.events.size(); ++i) {
     text += FormatDuration(run.events[i].age) + " ago: " + run.events[i].text + "\n";
   }

@@ -46,6 +46,15 @@ TEST(Status, OneRunIsOneScreen) {
             "  5.0 s ago: node n3#0 is lost\n");
 }
 
+TEST(Status, WhatWasLostIsToldAsGoodput) {
+  RunStatus run = Sample();
+  run.known = 120s;
+  EXPECT_EQ(FormatStatus({run}, "n0:29400", kNow).find("goodput"), std::string::npos);
+  run.totals = {{"worker", 1, 1s}};
+  const std::string text = FormatStatus({run}, "n0:29400", kNow);
+  EXPECT_NE(text.find("\ngoodput: 99.1 % of 2 min 00 s\nlately:"), std::string::npos) << text;
+}
+
 TEST(Status, WhatIsBadOfAMachineIsShownWhereNothingRefusesIt) {
   RunStatus run = Sample();
   run.nodes[2].facts = {
