@@ -53,10 +53,10 @@ std::map<std::uint32_t, RasProgress> RasJudge::Take(RasReading reading, std::uin
   return own;
 }
 
-std::optional<RasTimes> RasTimesFor(Duration hang_timeout, std::uint32_t node,
-                                    std::uint32_t nodes) {
+std::optional<RasTimes> RasTimesFor(const RasPlace& place, Duration hang_timeout,
+                                    std::uint32_t node, std::uint32_t nodes) {
   const Duration each = std::max(kEach, hang_timeout / 6);
-  if (hang_timeout < kShortest || nodes == 0 || each < kOfNode * nodes) {
+  if (!place.held || hang_timeout < kShortest || nodes == 0 || each < kOfNode * nodes) {
     return std::nullopt;
   }
   return RasTimes{kFirst + each * node / nodes, each};

@@ -58,8 +58,10 @@ struct RasTimes {
 };
 
 // Of this node of so many; they take turns, since each answer is gathered from all. None: the
-// time-out is too short for that.
-std::optional<RasTimes> RasTimesFor(Duration hang_timeout, std::uint32_t node, std::uint32_t nodes);
+// time-out is too short for that, or anybody may sit at the place, and what is said there stops
+// nobody.
+std::optional<RasTimes> RasTimesFor(const RasPlace& place, Duration hang_timeout,
+                                    std::uint32_t node, std::uint32_t nodes);
 
 class RasWatch {
  public:

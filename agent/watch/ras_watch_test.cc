@@ -71,13 +71,21 @@ TEST(RasJudge, AnAnswerThatFailedBeginsAnew) {
 }
 
 TEST(RasTimes, AreSlowAndFitIntoTheTimeOut) {
-  EXPECT_FALSE(RasTimesFor(0s, 0, 1));
-  EXPECT_FALSE(RasTimesFor(29s, 0, 1));
-  EXPECT_EQ(RasTimesFor(30s, 0, 1)->each, 5s);
-  EXPECT_EQ(RasTimesFor(1800s, 0, 512)->each, 300s);
-  EXPECT_EQ(RasTimesFor(1800s, 0, 512)->first, 60s);
-  EXPECT_EQ(RasTimesFor(1800s, 256, 512)->first, 210s);
-  EXPECT_FALSE(RasTimesFor(30s, 0, 21)) << "too many ask";
+  const RasPlace place = RasPlaceIn({});
+  EXPECT_FALSE(RasTimesFor(place, 0s, 0, 1));
+  EXPECT_FALSE(RasTimesFor(place, 29s, 0, 1));
+  EXPECT_EQ(RasTimesFor(place, 30s, 0, 1)->each, 5s);
+  EXPECT_EQ(RasTimesFor(place, 1800s, 0, 512)->each, 300s);
+  EXPECT_EQ(RasTimesFor(place, 1800s, 0, 512)->first, 60s);
+  EXPECT_EQ(RasTimesFor(place, 1800s, 256, 512)->first, 210s);
+  EXPECT_FALSE(RasTimesFor(place, 30s, 0, 21)) << "too many ask";
+}
+
+TEST(RasTimes, WhereThePlaceIsTheUsersThereAreNone) {
+  const RasPlace chosen = RasPlaceIn({{"NCCL_RAS_ADDR", "127.0.0.1:28028"}});
+  EXPECT_EQ(chosen.address, "127.0.0.1:28028") << "it is asked for evidence";
+  EXPECT_FALSE(RasTimesFor(chosen, 1800s, 0, 1));
+  EXPECT_FALSE(RasTimesFor(RasPlaceIn({{"NCCL_RAS_ENABLE", "0"}}), 1800s, 0, 1));
 }
 
 // Answers in this order, the last one again and again.
