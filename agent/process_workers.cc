@@ -159,10 +159,9 @@ void ProcessWorkers::OnEnded(std::uint32_t local_rank, ExitStatus status, LastEr
 // Where its workers may tell nothing of their progress.
 void ProcessWorkers::WatchNccl() {
   const std::optional<RasTimes> times =
-      RasTimesFor(options_->core.hang_timeout, placement_.group_rank, placement_.group_size);
+      RasTimesFor(ras_, options_->core.hang_timeout, placement_.group_rank, placement_.group_size);
   const auto watches = environment_.find("DDPRUN_WATCH");
-  // Where the user has chosen the place anybody may sit: what is said there stops nobody.
-  if (!times || !ras_.held || placement_.world_size < 2 ||
+  if (!times || placement_.world_size < 2 ||
       (watches != environment_.end() && watches->second == "0")) {
     return;
   }

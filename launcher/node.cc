@@ -259,16 +259,7 @@ std::optional<RunStatus> LaunchedNode::LookAtRun() const {
 
 // A page on the server's port is for browsers, which ask in the clear.
 std::vector<std::string> LaunchedNode::PlacesOfPage() const {
-  std::vector<std::string> places;
-  const Endpoint door = config_.tls.any() ? Endpoint{} : role_.Door();
-  for (const Endpoint& at : {page_, door}) {
-    if (at.port != 0) {
-      for (const std::string& host : {at.host, address_, HostName()}) {
-        places.push_back(ToString(Endpoint{host, at.port}));
-      }
-    }
-  }
-  return places;
+  return PlacesOf({page_, config_.tls.any() ? Endpoint{} : role_.Door()}, {address_, HostName()});
 }
 
 PageView LaunchedNode::LookForPage() const {

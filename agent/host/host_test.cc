@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <fstream>
 
@@ -235,6 +236,24 @@ TEST(MachineSource, AnEmptyMachineTellsNothing) {
   EXPECT_EQ(ReadKernel(machine.roots()).memory_pressure, 0);
   EXPECT_EQ(ReadDisk(machine.roots().sys / "nowhere").error, "No such file or directory");
   EXPECT_GT(ReadDisk("/").size, 0u);
+}
+
+// A driver of anybody's making may put there what it likes.
+TEST(MachineSource, FilesThatAreNoneOfTheKernelsAreLeftAlone) {
+  FakeMachine machine;
+  const std::string port = "sys/class/infiniband/mlx5_0/ports/1/";
+  const std::string information = "proc/driver/nvidia/gpus/0000:01:00.0/information";
+  machine.Write(port + "state", "2: INIT" + std::string(5'000, 'x'));
+  machine.Write(information, "Model: H100\n" + std::string(5'000, 'x'));
+  EXPECT_TRUE(ReadKernel(machine.roots()).links.empty());
+  EXPECT_EQ(ListGpus(machine.roots()).at(0).model, "");
+  const std::filesystem::path root = machine.roots().sys.parent_path();
+  for (const std::string& name : {port + "state", information}) {
+    std::filesystem::remove(root / name);
+    ASSERT_EQ(::mkfifo((root / name).c_str(), 0600), 0);  // Its reader would wait for ever.
+  }
+  EXPECT_TRUE(ReadKernel(machine.roots()).links.empty());
+  EXPECT_EQ(ListGpus(machine.roots()).at(0).model, "");
 }
 
 // With the library of tests/support/fake_nvml.cc, which takes the real one's place by its name.

@@ -53,10 +53,10 @@ std::map<std::uint32_t, RasProgress> RasJudge::Take(RasReading reading, std::uin
   return own;
 }
 
-std::optional<RasTimes> RasTimesFor(Duration hang_timeout, std::uint32_t node,
-                                    std::uint32_t nodes) {
+std::optional<RasTimes> RasTimesFor(const RasPlace& place, Duration hang_timeout,
+                                    std::uint32_t node, std::uint32_t nodes) {
   const Duration each = std::max(kEach, hang_timeout / 6);
-  if (hang_timeout < kShortest || nodes == 0 || each < kOfNode * nodes) {
+  if (!place.held || hang_timeout < kShortest || nodes == 0 || each < kOfNode * nodes) {
     return std::nullopt;
   }
   return RasTimes{kFirst + each * node / nodes, each};
@@ -68,6 +68,9 @@ class RasWatch::State : public std::enable_shared_from_this<State> {
 
   void Begin(const World& world, const RasTimes& times, Ask ask) {
     End();
+    if (unsound_) {
+      return;  // A restart brings no other version.
+    }
     world_ = world;
     times_ = times;
     ask_ = std::move(ask);
@@ -128,12 +131,13 @@ class RasWatch::State : public std::enable_shared_from_this<State> {
       Log(LogLevel::kDebug, reading.error().message);
       judge_.Forget();
       failures_ += reading.error().kind == ErrorKind::kSystem ? 0 : 1;  // NCCL may begin later.
-      const bool ends = failures_ == kMostFailures || reading.error().kind == ErrorKind::kRefused;
-      Tell({}, !ends);
+      unsound_ = reading.error().kind == ErrorKind::kRefused;
+      Tell({}, failures_ != kMostFailures && !unsound_);
     } else if (!MayBeAskedOften(reading->answer.version)) {
       Log(LogLevel::kDebug, "NCCL " + reading->answer.version +
                                 " is not asked for its ranks' progress: before 2.29.2 it may die "
                                 "of that");
+      unsound_ = true;
       Tell({}, false);
     } else {
       failures_ = 0;
@@ -184,6 +188,7 @@ class RasWatch::State : public std::enable_shared_from_this<State> {
   std::set<std::uint32_t> left_out_;
   std::set<std::uint32_t> fed_;
   int failures_ = 0;
+  bool unsound_ = false;  // Its version.
   std::uint64_t round_ = 0;
 };
 

@@ -10,8 +10,9 @@
 // So what is told has stood for two of these times before, and whoever is judged by it has stood
 // for --hang-timeout by answers alone. Not asked: a world of one rank; where the place is the
 // user's, since anybody may sit there; with DDPRUN_WATCH=0; where --hang-timeout is below 30 s, or
-// 1.5 s for each node; of workers that speak for themselves; a version that may die of it (AskRas,
-// MayBeAskedOften); who was there and has not answered three times in a row.
+// 1.5 s for each node; of workers that speak for themselves; from then on, a version that may die
+// of it (AskRas, MayBeAskedOften); in this world, who was there and has not answered three times in
+// a row.
 //
 // Lives on the loop. An error of it is nobody's but its own.
 #pragma once
@@ -58,8 +59,10 @@ struct RasTimes {
 };
 
 // Of this node of so many; they take turns, since each answer is gathered from all. None: the
-// time-out is too short for that.
-std::optional<RasTimes> RasTimesFor(Duration hang_timeout, std::uint32_t node, std::uint32_t nodes);
+// time-out is too short for that, or anybody may sit at the place, and what is said there stops
+// nobody.
+std::optional<RasTimes> RasTimesFor(const RasPlace& place, Duration hang_timeout,
+                                    std::uint32_t node, std::uint32_t nodes);
 
 class RasWatch {
  public:

@@ -71,13 +71,21 @@ TEST(RasJudge, AnAnswerThatFailedBeginsAnew) {
 }
 
 TEST(RasTimes, AreSlowAndFitIntoTheTimeOut) {
-  EXPECT_FALSE(RasTimesFor(0s, 0, 1));
-  EXPECT_FALSE(RasTimesFor(29s, 0, 1));
-  EXPECT_EQ(RasTimesFor(30s, 0, 1)->each, 5s);
-  EXPECT_EQ(RasTimesFor(1800s, 0, 512)->each, 300s);
-  EXPECT_EQ(RasTimesFor(1800s, 0, 512)->first, 60s);
-  EXPECT_EQ(RasTimesFor(1800s, 256, 512)->first, 210s);
-  EXPECT_FALSE(RasTimesFor(30s, 0, 21)) << "too many ask";
+  const RasPlace place = RasPlaceIn({});
+  EXPECT_FALSE(RasTimesFor(place, 0s, 0, 1));
+  EXPECT_FALSE(RasTimesFor(place, 29s, 0, 1));
+  EXPECT_EQ(RasTimesFor(place, 30s, 0, 1)->each, 5s);
+  EXPECT_EQ(RasTimesFor(place, 1800s, 0, 512)->each, 300s);
+  EXPECT_EQ(RasTimesFor(place, 1800s, 0, 512)->first, 60s);
+  EXPECT_EQ(RasTimesFor(place, 1800s, 256, 512)->first, 210s);
+  EXPECT_FALSE(RasTimesFor(place, 30s, 0, 21)) << "too many ask";
+}
+
+TEST(RasTimes, WhereThePlaceIsTheUsersThereAreNone) {
+  const RasPlace chosen = RasPlaceIn({{"NCCL_RAS_ADDR", "127.0.0.1:28028"}});
+  EXPECT_EQ(chosen.address, "127.0.0.1:28028") << "it is asked for evidence";
+  EXPECT_FALSE(RasTimesFor(chosen, 1800s, 0, 1));
+  EXPECT_FALSE(RasTimesFor(RasPlaceIn({{"NCCL_RAS_ENABLE", "0"}}), 1800s, 0, 1));
 }
 
 // Answers in this order, the last one again and again.
@@ -103,7 +111,10 @@ struct Watch : testing::Test {
   LoopTimer look{loop};
 
   void Begin(std::deque<Result<RasReading>> answers) {
-    script->answers = std::move(answers);
+    {
+      const std::lock_guard lock(script->mutex);
+      script->answers = std::move(answers);
+    }
     watch.Begin({.size = 2, .workers = 2, .says = true}, {1ms, 1ms},
                 [script = script]() -> Result<RasReading> {
                   const std::lock_guard lock(script->mutex);
@@ -126,6 +137,20 @@ struct Watch : testing::Test {
     until = std::move(condition);
     Look();
     loop.Run();
+  }
+  int AskedInTwoWorlds(const Result<RasReading>& answer) {
+    Begin({answer});
+    RunUntil([this, turns = 0, worlds = 1]() mutable {
+      if (Asked() == 0 || ++turns <= 20) {
+        return false;
+      }
+      if (worlds == 1) {
+        Begin({Begun(6, 4)});
+        turns = 0;
+      }
+      return ++worlds > 2;
+    });
+    return Asked();
   }
 };
 
@@ -188,11 +213,18 @@ TEST_F(Watch, WhereNobodyListensYetItGoesOn) {
   EXPECT_THAT(told, ElementsAre("0:6 waits", "1:4"));
 }
 
+// By the next workers neither.
 TEST_F(Watch, AVersionThatMayDieOfItIsAskedOnce) {
-  Begin({Begun(6, 4, "2.28.9")});
-  RunUntil([this, turns = 0]() mutable { return Asked() >= 1 && ++turns > 20; });
-  EXPECT_EQ(Asked(), 1);
+  EXPECT_EQ(AskedInTwoWorlds(Begun(6, 4, "2.28.9")), 1);
   EXPECT_THAT(told, IsEmpty());
+}
+
+TEST_F(Watch, AVersionThatWasNotEvenAskedIsRemembered) {
+  EXPECT_EQ(AskedInTwoWorlds(Error{ErrorKind::kRefused, "not asked"}), 1);
+}
+
+TEST_F(Watch, WhoDidNotAnswerMayBeAskedByTheNextWorkers) {
+  EXPECT_GT(AskedInTwoWorlds(kNone), 3);
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <sstream>
 
 #include "common/files.h"
@@ -11,6 +10,8 @@ namespace ddprun {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::size_t kMostOfFile = 4'096;  // As files in /sys have at most.
 
 std::string Trimmed(const std::string& text) {
   const std::size_t begin = text.find_first_not_of(" \t\r\n");
@@ -39,7 +40,8 @@ int NumaNodeOf(const MachineRoots& roots, const std::string& pci) {
 // "Model: \t\t NVIDIA H100" among the lines of the driver's file.
 Gpu ReadNvidia(const MachineRoots& roots, const std::string& pci) {
   Gpu gpu{.pci = pci, .numa_node = NumaNodeOf(roots, pci)};
-  std::ifstream file(roots.proc / "driver/nvidia/gpus" / pci / "information");
+  const auto text = ReadFile(roots.proc / "driver/nvidia/gpus" / pci / "information", kMostOfFile);
+  std::istringstream file(text ? *text : "");
   for (std::string line; std::getline(file, line);) {
     const std::size_t colon = line.find(':');
     const std::string key = Trimmed(line.substr(0, colon));
@@ -72,8 +74,7 @@ std::vector<Gpu> OnTheBus(const MachineRoots& roots, const std::string& vendor,
 }  // namespace
 
 std::string FirstLine(const fs::path& path) {
-  constexpr std::size_t kMost = 4'096;  // As files in /sys have at most.
-  const Result<std::string> text = ReadFile(path, kMost);
+  const Result<std::string> text = ReadFile(path, kMostOfFile);
   return text ? Trimmed(text->substr(0, text->find('\n'))) : "";
 }
 

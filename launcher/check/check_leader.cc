@@ -4,12 +4,12 @@
 #include <iterator>
 #include <map>
 
+#include "launcher/check/arrivals.h"
 #include "rendezvous/messages/limits.h"
 
 namespace ddprun {
 namespace {
 
-constexpr auto kNumberLimit = std::chrono::milliseconds(500);  // A node says it at once.
 constexpr auto kWordLimit = std::chrono::seconds(2);
 constexpr std::size_t kMostOthers = 8;
 constexpr std::size_t kMostMeasuredAgain = 16;
@@ -25,20 +25,16 @@ using CheckNodes = std::map<std::size_t, NodeOnLine>;  // By rank.
 
 Result<CheckNodes> HearAll(int listener, const CheckLead& lead) {
   const CheckTime deadline = CheckClock::now() + lead.patience;
+  Arrivals arrivals(listener, lead.number);
   CheckNodes nodes;
   while (nodes.size() < lead.nodes) {
-    Result<UniqueFd> socket = AcceptOn(listener, deadline);
+    Result<UniqueFd> socket = arrivals.Next(deadline);
     if (!socket) {
       std::string missing;
       for (std::size_t rank = 0; rank < lead.nodes; ++rank) {
         missing += nodes.contains(rank) ? "" : " " + std::to_string(rank);
       }
       return Error{ErrorKind::kUnavailable, "no word of what these nodes have found:" + missing};
-    }
-    const auto said =
-        ReceiveBytes(socket->get(), lead.number.size(), CheckClock::now() + kNumberLimit);
-    if (!said || *said != lead.number) {
-      continue;  // A stranger.
     }
     const auto told = ReceiveJson(socket->get(), CheckClock::now() + kWordLimit);
     const std::size_t rank = told ? ValueOr(told->json, "rank", lead.nodes) : lead.nodes;

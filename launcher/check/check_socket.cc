@@ -64,19 +64,12 @@ Result<UniqueFd> ConnectTo(const Endpoint& endpoint, CheckTime deadline) {
   return socket;
 }
 
-Result<UniqueFd> AcceptOn(int listener, CheckTime deadline) {
-  // Also where strangers come without end.
-  while (ReadyWithin(listener, POLLIN, deadline)) {
-    UniqueFd socket(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (socket) {
-      SendAtOnce(socket.get());
-      return socket;
-    }
-    if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
-      return SystemError("accept", "a connection of another node", errno);
-    }
+UniqueFd AcceptNow(int listener) {
+  UniqueFd socket(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (socket) {
+    SendAtOnce(socket.get());
   }
-  return NoAnswer("waiting for a connection");
+  return socket;
 }
 
 std::string OwnAddressOf(int socket) {

@@ -44,7 +44,8 @@ Value ValueOr(const nlohmann::json& object, const char* key, Value otherwise) {
 }
 
 Result<UniqueFd> ConnectTo(const Endpoint& endpoint, CheckTime deadline);
-Result<UniqueFd> AcceptOn(int listener, CheckTime deadline);
+// Of those that have come; none: errno says why.
+UniqueFd AcceptNow(int listener);
 
 // This side's address.
 std::string OwnAddressOf(int socket);

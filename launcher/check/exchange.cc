@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <vector>
 
+#include "launcher/check/arrivals.h"
+
 namespace ddprun {
 namespace {
 
@@ -87,29 +89,20 @@ Result<Exchanged> CallPair(const Endpoint& other, const std::string& number) {
   return exchanged;
 }
 
-// Strangers are passed over.
 Result<Exchanged> ServePair(int listener, const std::string& number) {
-  const CheckTime meeting = CheckClock::now() + kPairMeeting;
-  while (true) {
-    ASSIGN_OR_RETURN(const UniqueFd socket, AcceptOn(listener, meeting));
-    const Result<std::string> said =
-        ReceiveBytes(socket.get(), number.size(),
-                     std::min(meeting, CheckClock::now() + std::chrono::milliseconds(500)));
-    if (!said || *said != number) {
-      continue;
-    }
-    while (true) {
-      const CheckTime patience = CheckClock::now() + kPairMeeting;
-      ASSIGN_OR_RETURN(const std::string word, ReceiveBytes(socket.get(), 1, patience));
-      if (word[0] == kGo) {
-        break;
-      }
+  ASSIGN_OR_RETURN(const UniqueFd socket,
+                   Arrivals(listener, number).Next(CheckClock::now() + kPairMeeting));
+  std::string word;
+  while (word != std::string(1, kGo)) {
+    const CheckTime patience = CheckClock::now() + kPairMeeting;
+    if (!word.empty()) {
       RETURN_IF_ERROR(SendBytes(socket.get(), word, patience));
     }
-    Exchanged exchanged;
-    ASSIGN_OR_RETURN(exchanged.received, SendAndCount(socket.get()));
-    return exchanged;
+    ASSIGN_OR_RETURN(word, ReceiveBytes(socket.get(), 1, patience));
   }
+  Exchanged exchanged;
+  ASSIGN_OR_RETURN(exchanged.received, SendAndCount(socket.get()));
+  return exchanged;
 }
 
 }  // namespace ddprun

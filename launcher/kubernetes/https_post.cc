@@ -155,13 +155,13 @@ class Exchange {
       return {};  // What else it says nobody reads.
     }
     error = Await([&](auto done) { http::async_read(*stream_, buffer, parser, std::move(done)); });
-    return Error{ErrorKind::kRefused,
-                 post_.url + " answered " + std::to_string(status) + WordsOf(parser.get().body())};
+    return Error{ErrorKind::kRefused, ShownUrl(post_.url) + " answered " + std::to_string(status) +
+                                          WordsOf(parser.get().body())};
   }
 
   Error Failed(const char* tried, const error_code& error) const {
     return {ErrorKind::kUnavailable,
-            std::string("cannot ") + tried + " " + post_.url + ": " +
+            std::string("cannot ") + tried + " " + ShownUrl(post_.url) + ": " +
                 (error == asio::error::timed_out ? "no answer in time" : error.message())};
   }
 
@@ -177,18 +177,22 @@ class Exchange {
 
 Result<HttpsPlace> ParseHttpsUrl(const std::string& url) {
   constexpr std::string_view kScheme = "https://";
-  constexpr std::size_t kMostShown = 200;
   if (!url.starts_with(kScheme) || !IsVisible(url) || url.size() > kMostUrl) {
-    return Invalid("it must be https://<host>[:<port>]/<path>", url.substr(0, kMostShown));
+    return Invalid("it must be https://<host>[:<port>]/<path>", ShownUrl(url));
   }
   const std::size_t path = std::min(url.find_first_of("/?#", kScheme.size()), url.size());
   const std::string host = url.substr(kScheme.size(), path - kScheme.size());
   const Result<Endpoint> server = ParseEndpoint(host, kHttpsPort);
   if (!server || server->host.empty() || server->port == 0 || host.find('@') != std::string::npos) {
-    return Invalid("it must be https://<host>[:<port>]/<path>", url.substr(0, kMostShown));
+    return Invalid("it must be https://<host>[:<port>]/<path>", ShownUrl(url));
   }
   const std::string rest = url.substr(path, url.find('#', path) - path);
   return HttpsPlace{*server, rest.starts_with("/") ? rest : "/" + rest};
+}
+
+std::string ShownUrl(const std::string& url) {
+  constexpr std::size_t kMostShown = 200;
+  return url.size() <= kMostShown ? url : url.substr(0, kMostShown) + "...";
 }
 
 Result<void> PostOverTls(const HttpsPost& post, Duration limit) {

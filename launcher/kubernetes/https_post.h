@@ -20,6 +20,8 @@ struct HttpsPlace {
 };
 // "https://<host>[:<port>]/<path>"
 Result<HttpsPlace> ParseHttpsUrl(const std::string& url);
+// Its beginning: anybody may have set it.
+std::string ShownUrl(const std::string& url);
 
 struct HttpsPost {
   std::string url;

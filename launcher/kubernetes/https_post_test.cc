@@ -27,5 +27,16 @@ TEST(HttpsUrl, RefusesAllElse) {
   }
 }
 
+TEST(HttpsUrl, IsShownByItsBeginning) {
+  for (const char* const scheme : {"https://a/", "http://a/"}) {
+    const Result<void> posted =
+        PostOverTls({scheme + std::string(100'000, 'x'), "", "", ""}, Duration{1'000});
+    ASSERT_FALSE(posted);
+    EXPECT_LT(posted.error().message.size(), 400u);
+    EXPECT_NE(posted.error().message.find("https://<host>"), std::string::npos);
+  }
+  EXPECT_EQ(ShownUrl("https://a/"), "https://a/");
+}
+
 }  // namespace
 }  // namespace ddprun

@@ -67,7 +67,7 @@ void TrainJobProgress::Post(const TrainJobStatus& status) {
   loop_.RunBounded(
       kPostLimit + kBetweenLooks, WorkOf(status, kPostLimit), [this, status](bool in_time) {
         OnPosted(status, in_time ? Failure()
-                                 : "no answer of " + server_.url +
+                                 : "no answer of " + ShownUrl(server_.url) +
                                        ", of its name, or of the disk that has its token, in time");
       });
 }
@@ -95,7 +95,7 @@ void TrainJobProgress::Finish() {
     return;
   }
   const bool in_time = FinishesWithin(kLastPostLimit, WorkOf(*status, kLastPostLimit));
-  OnPosted(*status, in_time ? Failure() : "no answer of " + server_.url + " in time");
+  OnPosted(*status, in_time ? Failure() : "no answer of " + ShownUrl(server_.url) + " in time");
 }
 
 }  // namespace ddprun

@@ -109,11 +109,7 @@ Result<void> Open(SuccessionDriver& succession, GrpcNetwork& network, const Serv
 
 Result<void> OpenWatch(ServerWatch& watch, const SuccessionDriver& succession) {
   return watch.Open([&] { return succession.coordinator(); }, [&] { return succession.door(); },
-                    [&] {
-                      return succession.coordinator() != nullptr
-                                 ? succession.door()
-                                 : succession.state().following.value_or(Endpoint{});
-                    });
+                    [&] { return succession.server_at(); });
 }
 
 // Serves while it has the newest claim of the run directory, or of the list, and stands by while a

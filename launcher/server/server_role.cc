@@ -196,14 +196,6 @@ std::optional<ServerFiles> ServerRole::OpenDoor(AsioLoop& loop,
   return *std::move(files);
 }
 
-Endpoint ServerRole::ServerAt() const {
-  if (!succession) {
-    return known;
-  }
-  return succession->coordinator() != nullptr ? succession->door()
-                                              : succession->state().following.value_or(Endpoint{});
-}
-
 void ServerRole::Close() {
   if (succession) {
     succession->Close();

@@ -57,7 +57,7 @@ struct ServerRole {
   // Where this node answers as a server, or as one of a list; port 0: nowhere.
   Endpoint Door() const { return succession ? succession->door() : bound; }
   // Where the run's server is, as far as this node knows; port 0: it does not.
-  Endpoint ServerAt() const;
+  Endpoint ServerAt() const { return succession ? succession->server_at() : known; }
   // Where no other node can come: this machine's operators can, from now on. None: they cannot, and
   // the run goes on without.
   std::optional<ServerFiles> OpenDoor(AsioLoop& loop, const std::filesystem::path& run_directory,

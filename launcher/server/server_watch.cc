@@ -72,10 +72,9 @@ ServerView ServerWatch::Look() const {
   for (const Endpoint& at : {page_, door}) {
     if (at.port != 0) {
       view.names.push_back(at.host);
-      view.places.push_back(ToString(at));
-      view.places.push_back(ToString(Endpoint{HostName(), at.port}));
     }
   }
+  view.places = PlacesOf({page_, door}, {HostName()});
   if (in_the_clear) {
     const Endpoint server = server_();
     view.server_page = server.port == 0 ? "" : ToString(server);

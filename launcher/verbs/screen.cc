@@ -73,6 +73,7 @@ void LeaveAndGo(int signal) {
 void HandleEnd(int signal) {
   struct sigaction action {};
   action.sa_handler = LeaveAndGo;
+  ::sigaddset(&action.sa_mask, SIGTTOU);  // In the background its words would stop it first.
   ::sigaction(signal, &action, nullptr);
 }
 

@@ -25,19 +25,30 @@ constexpr std::pair<std::string_view, TopKey> kKeys[] = {
     {"\x1b[B", TopKey::kDown},      {"\x1bOB", TopKey::kDown}, {"j", TopKey::kDown},
     {"\x1b[5~", TopKey::kPageUp},   {"o", TopKey::kOrder},     {"r", TopKey::kRows},
     {"\x1b[6~", TopKey::kPageDown}, {"s", TopKey::kStacks},    {"?", TopKey::kHelp},
-    {"h", TopKey::kHelp},           {"q", TopKey::kQuit},
+    {"h", TopKey::kHelp},           {"q", TopKey::kQuit},      {"\x1b", TopKey::kBack},
 };
 
-// "\x1b[200~" and its like: a key of the terminal's that is not ours.
-std::size_t SizeOfSequence(std::string_view bytes) {
-  if (bytes.size() < 2 || (bytes[1] != '[' && bytes[1] != 'O')) {
+constexpr std::size_t kLongestKey = 32;  // Beyond it is what nobody's terminal sends.
+
+// Of the first key: "\x1b[200~" and its like are one. 0: its rest has not come.
+std::size_t SizeOfKey(std::string_view bytes) {
+  if (bytes.front() != '\x1b') {
+    return 1;
+  }
+  if (bytes.size() < 2) {
+    return 0;
+  }
+  if (bytes[1] != '[' && bytes[1] != 'O') {
     return 1;
   }
   std::size_t end = 2;
-  while (end < bytes.size() && (bytes[end] < 0x40 || bytes[end] > 0x7e)) {
+  while (end < bytes.size() && bytes[end] >= 0x20 && bytes[end] < 0x40) {
     ++end;
   }
-  return std::min(end + 1, bytes.size());
+  if (end == bytes.size()) {
+    return end < kLongestKey ? 0 : end;
+  }
+  return bytes[end] >= 0x40 && bytes[end] < 0x7f ? end + 1 : end;
 }
 
 // What is odd about a row, the oddest first; then what it is ordered by.
@@ -155,23 +166,26 @@ std::string Lines(const std::string& text, std::size_t from, std::size_t count) 
 
 }  // namespace
 
-std::vector<TopKey> KeysIn(std::string_view bytes) {
+std::vector<TopKey> KeyReader::Read(std::string_view bytes) {
+  begun_ += bytes;
   std::vector<TopKey> keys;
-  while (!bytes.empty()) {
-    const auto* const key = std::ranges::find_if(
-        kKeys, [&](const auto& known) { return bytes.starts_with(known.first); });
+  std::string_view left = begun_;
+  for (std::size_t size = 0; !left.empty() && (size = SizeOfKey(left)) > 0;) {
+    const std::string_view sent = left.substr(0, size);
+    const auto* const key =
+        std::ranges::find(kKeys, sent, [](const auto& one) { return one.first; });
     if (key != std::end(kKeys)) {
       keys.push_back(key->second);
-      bytes.remove_prefix(key->first.size());
-      continue;
     }
-    const std::size_t size = bytes.front() == '\x1b' ? SizeOfSequence(bytes) : 1;
-    if (bytes.front() == '\x1b' && size == 1) {
-      keys.push_back(TopKey::kBack);
-    }
-    bytes.remove_prefix(size);
+    left.remove_prefix(size);
   }
+  begun_ = std::string(left);
   return keys;
+}
+
+std::vector<TopKey> KeyReader::ReadLate() {
+  const bool alone = std::exchange(begun_, "") == "\x1b";
+  return alone ? std::vector{TopKey::kBack} : std::vector<TopKey>();
 }
 
 const TopRow* TopState::Chosen() const {

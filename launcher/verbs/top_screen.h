@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/time.h"
 #include "launcher/verbs/screen.h"
 #include "rendezvous/core/status.h"
 
@@ -16,8 +17,21 @@ namespace ddprun {
 
 enum class TopKey { kUp, kDown, kPageUp, kPageDown, kOrder, kRows, kStacks, kHelp, kBack, kQuit };
 
-// As a terminal sends them; what is no key of ours is passed over.
-std::vector<TopKey> KeysIn(std::string_view bytes);
+// Keys as a terminal sends them, in whatever pieces that comes: an arrow begins as ESC does, and a
+// slow line brings the rest of it later. What is no key of ours is passed over.
+class KeyReader {
+ public:
+  static constexpr Duration kRestOfKey{50};
+
+  std::vector<TopKey> Read(std::string_view bytes);
+  // The rest of a key may come.
+  bool waits() const { return !begun_.empty(); }
+  // None came for kRestOfKey: ESC was a key of its own.
+  std::vector<TopKey> ReadLate();
+
+ private:
+  std::string begun_;
+};
 
 enum class TopOrder { kOddFirst, kName, kStep, kPhase };
 

@@ -33,13 +33,56 @@ std::size_t LinesOf(const std::string& text) {
   return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
 }
 
+std::vector<TopKey> KeysOf(const std::vector<std::string>& pieces) {
+  KeyReader reader;
+  std::vector<TopKey> keys;
+  for (const std::string& piece : pieces) {
+    const std::vector<TopKey> read = reader.Read(piece);
+    keys.insert(keys.end(), read.begin(), read.end());
+  }
+  EXPECT_FALSE(reader.waits());
+  return keys;
+}
+
 TEST(TopKeys, AreReadAsATerminalSendsThem) {
-  EXPECT_THAT(KeysIn("j\x1b[Ak\x1bOB"),
+  EXPECT_THAT(KeysOf({"j\x1b[Ak\x1bOB"}),
               ElementsAre(TopKey::kDown, TopKey::kUp, TopKey::kUp, TopKey::kDown));
-  EXPECT_THAT(KeysIn("\x1b"), ElementsAre(TopKey::kBack));
-  EXPECT_THAT(KeysIn("x\x1b[15~\x1b[1;5Cq"), ElementsAre(TopKey::kQuit));
-  EXPECT_THAT(KeysIn("\x1b["), ElementsAre());
-  EXPECT_THAT(KeysIn("\x1b[1"), ElementsAre());
+  EXPECT_THAT(KeysOf({"x\x1b[15~\x1b[1;5Cq"}), ElementsAre(TopKey::kQuit));
+  EXPECT_THAT(KeysOf({"\x1b\x1b[A"}), ElementsAre(TopKey::kBack, TopKey::kUp));
+  EXPECT_THAT(KeysOf({"\x1b[1\x1b[A"}), ElementsAre(TopKey::kUp)) << "one was cut off";
+}
+
+// A slow line: no piece of an arrow is ESC.
+TEST(TopKeys, AreReadInWhateverPiecesTheyCome) {
+  const std::string sent = "j\x1b[A\x1bOB\x1b[5~\x1b[15~\x1b[6~q";
+  const std::vector<TopKey> keys = KeysOf({sent});
+  EXPECT_EQ(keys.size(), 6u);
+  for (std::size_t cut = 0; cut <= sent.size(); ++cut) {
+    EXPECT_EQ(KeysOf({sent.substr(0, cut), sent.substr(cut)}), keys) << cut;
+  }
+  std::vector<std::string> bytes;
+  for (const char byte : sent) {
+    bytes.emplace_back(1, byte);
+  }
+  EXPECT_EQ(KeysOf(bytes), keys);
+}
+
+TEST(TopKeys, EscIsAKeyOnceNothingFollowsIt) {
+  KeyReader reader;
+  EXPECT_THAT(reader.Read("j\x1b"), ElementsAre(TopKey::kDown));
+  EXPECT_TRUE(reader.waits());
+  EXPECT_THAT(reader.ReadLate(), ElementsAre(TopKey::kBack));
+  EXPECT_FALSE(reader.waits());
+  EXPECT_THAT(reader.Read("\x1b[1"), ElementsAre());
+  EXPECT_THAT(reader.ReadLate(), ElementsAre()) << "the rest of it was lost";
+  EXPECT_THAT(reader.Read("q"), ElementsAre(TopKey::kQuit));
+}
+
+TEST(TopKeys, ASequenceWithoutAnEndIsNotKept) {
+  KeyReader reader;
+  reader.Read("\x1b[" + std::string(1'000, '1'));
+  EXPECT_FALSE(reader.waits());
+  EXPECT_THAT(reader.Read("q"), ElementsAre(TopKey::kQuit));
 }
 
 TEST(TopScreen, TheCursorStaysOnItsRow) {

@@ -1,6 +1,8 @@
 #include "launcher/verbs/verb_k8s_manifest.h"
 
 #include <algorithm>
+#include <initializer_list>
+#include <string_view>
 
 #include "launcher/command_line/problems.h"
 #include "launcher/kubernetes/manifest.h"
@@ -46,28 +48,62 @@ bool IsLower(char c) {
   return c >= 'a' && c <= 'z';
 }
 
-// As Kubernetes names things: a-z, 0-9 and inner hyphens, from a letter on where it names a host.
-bool IsName(const std::string& text, std::size_t longest, bool is_host) {
-  const auto inner = [&](char c) {
-    return IsLower(c) || (c >= '0' && c <= '9') || c == '-' || (c == '.' && !is_host);
-  };
-  const auto edge = [](char c) { return c != '-' && c != '.'; };
-  return !text.empty() && text.size() <= longest && std::all_of(text.begin(), text.end(), inner) &&
-         edge(text.front()) && edge(text.back()) && (!is_host || IsLower(text.front()));
+bool IsDigit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+// a-z, 0-9 and inner hyphens, as everything that Kubernetes names.
+bool IsLabel(std::string_view text) {
+  return !text.empty() && text.front() != '-' && text.back() != '-' &&
+         std::ranges::all_of(text, [](char c) { return IsLower(c) || IsDigit(c) || c == '-'; });
+}
+
+// Labels with dots between them.
+bool IsName(const std::string& text) {
+  std::string_view left = text;
+  for (std::size_t dot = 0; (dot = left.find('.')) != left.npos; left.remove_prefix(dot + 1)) {
+    if (!IsLabel(left.substr(0, dot))) {
+      return false;
+    }
+  }
+  return text.size() <= kLongestObject && IsLabel(left);
+}
+
+// "1.5Gi": a number above 0, with one of these words behind it.
+bool IsQuantity(const std::string& text, std::initializer_list<std::string_view> units) {
+  const auto is_part = [](char c) { return IsDigit(c) || c == '.'; };
+  const auto end = std::ranges::find_if_not(text, is_part);
+  const std::string_view number(text.begin(), end);
+  return std::ranges::any_of(number, IsDigit) && std::ranges::count(number, '.') <= 1 &&
+         number.find_first_of("123456789") != number.npos &&
+         std::ranges::find(units, std::string_view(end, text.end())) != units.end();
+}
+
+void ReadQuantities(const RawManifest& raw, ManifestWish& wish, Problems& problems) {
+  wish.cpus = raw.cpus;
+  wish.memory = raw.memory;
+  if (!raw.cpus.empty() && !IsQuantity(raw.cpus, {"", "m"})) {
+    problems.Add("--cpus must be a number above 0, or so many thousandths: 4, 0.5, 500m: '" +
+                 raw.cpus + "'");
+  }
+  if (!raw.memory.empty() && !IsQuantity(raw.memory, {"", "k", "M", "G", "T", "P", "E", "Ki", "Mi",
+                                                      "Gi", "Ti", "Pi", "Ei"})) {
+    problems.Add("--memory must be a number of bytes above 0, or of a unit of Kubernetes: 64Gi: '" +
+                 raw.memory + "'");
+  }
 }
 
 void ReadNodes(const std::string& text, ManifestWish& wish, Problems& problems) {
   const std::size_t colon = text.find(':');
-  TakeNumber("--nodes", text.substr(0, colon), 1, wish.least, problems);
-  wish.most = wish.least;
-  if (colon == std::string::npos) {
+  const auto least = NotNegative(text.substr(0, colon));
+  const auto most = colon == text.npos ? least : NotNegative(text.substr(colon + 1));
+  if (!least || !most || *least < 1 || *most < *least || *most > kMostOfAJob) {
+    problems.Add("--nodes must be N or MIN:MAX, from 1 to " + std::to_string(kMostOfAJob) + ": '" +
+                 text + "'");
     return;
   }
-  wish.most = 0;
-  TakeNumber("--nodes", text.substr(colon + 1), 1, wish.most, problems);
-  if (colon == 0 || wish.most < wish.least) {
-    problems.Add("--nodes must be N or MIN:MAX: '" + text + "'");
-  }
+  wish.least = *least;
+  wish.most = *most;
 }
 
 void ReadNames(const RawManifest& raw, ManifestWish& wish, Problems& problems) {
@@ -75,18 +111,19 @@ void ReadNames(const RawManifest& raw, ManifestWish& wish, Problems& problems) {
   wish.claim = raw.claim;
   wish.runtime = raw.runtime;
   wish.image = raw.image;
-  wish.cpus = raw.cpus;
-  wish.memory = raw.memory;
   const std::size_t longest = LongestName(wish);
-  if (!IsName(wish.name, longest, true)) {
+  if (!IsLabel(wish.name) || !IsLower(wish.name.front()) || wish.name.size() > longest) {
     problems.Add("--name must be a-z, 0-9 and inner hyphens from a letter on, " +
                  std::to_string(longest) + " at most, since pods' host names begin with it: '" +
                  wish.name + "'");
   }
   for (const auto& [flag, text] :
        {std::pair("--claim", wish.claim), std::pair("--runtime", wish.runtime)}) {
-    if (!IsName(text, kLongestObject, false)) {
-      problems.Add(std::string(flag) + " must be a name of Kubernetes: '" + text + "'");
+    if (!IsName(text)) {
+      problems.Add(std::string(flag) +
+                   " must be a name of Kubernetes, a-z, 0-9 and inner hyphens, with single dots "
+                   "between: '" +
+                   text + "'");
     }
   }
   if (wish.image.empty() || std::any_of(wish.image.begin(), wish.image.end(),
@@ -126,9 +163,10 @@ Result<std::string> ParseK8sManifest(const std::vector<std::string>& args) {
   TakeNumber("--gpus", raw.gpus, 0, wish.gpus, problems);
   TakeNumber("--nproc-per-node", raw.workers, 0, wish.workers, problems);
   TakeNumber("--grace", raw.grace, 1, wish.grace, problems);
+  ReadQuantities(raw, wish, problems);
   ReadNames(raw, wish, problems);
   wish.program = line.rest;
-  if (wish.program.empty()) {
+  if (wish.program.empty() || wish.program.front().empty()) {
     problems.Add("no program is given: ddprun k8s-manifest [options] PROGRAM [arguments]");
   }
   if (!problems.text.empty()) {

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
+
 #include "launcher/kubernetes/yaml_quoted.h"
 
 namespace ddprun {
@@ -44,13 +47,43 @@ TEST(K8sManifest, TheTrainerKeepsItsCheckpointsBeyondTheJob) {
 TEST(K8sManifest, NamesAllProblemsAtOnce) {
   ExpectParts(Printed({"--nodes=4:2", "--gpus=x", "--name=A_b", "--claim=-x", "--image=a b",
                        "--grace=0", "--jobset", "--trainjob"}),
-              {"--nodes must be N or MIN:MAX: '4:2'", "--gpus must be a number, 0 or more: 'x'",
-               "--name must be", "'A_b'", "--claim must be", "--image must be one word",
-               "--grace must be", "--jobset and --trainjob", "no program is given"});
+              {"--nodes must be N or MIN:MAX, from 1 to 100000: '4:2'",
+               "--gpus must be a number from 0 to 100000: 'x'", "--name must be", "'A_b'",
+               "--claim must be", "--image must be one word", "--grace must be",
+               "--jobset and --trainjob", "no program is given"});
   ExpectParts(Printed({"--runtime=x", "x"}), {"--runtime needs --trainjob"});
-  for (const char* nodes : {"0", ":3", "3:", "0:3", "1:2:3", "-1"}) {
-    ExpectParts(Printed({std::string("--nodes=") + nodes, "x"}), {"--nodes must be"});
+}
+
+std::size_t LinesOf(const std::string& text) {
+  return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')) + 1;
+}
+
+TEST(K8sManifest, RefusesNonsenseInOneLine) {
+  const std::map<std::string, std::vector<std::string>> bad = {
+      {"nodes", {"0", ":3", "3:", "0:3", "1:2:3", "-1", "1:1000000", "1000000", "", "x"}},
+      {"cpus", {"abc", "-5", "0", "0.0", ".", "1.2.3", "4Gi", "4 ", "m", "1e3"}},
+      {"memory", {"-5", "abc", "64GB", "64gi", "Gi", "0Gi", "100m", "6 4", "0x10", "+5"}},
+      {"claim", {"", "a..b", ".a", "a.", "a.-b", "a-.b", "A", "a_b", std::string(254, 'a')}},
+      {"runtime", {"a..b"}},
+  };
+  for (const auto& [flag, values] : bad) {
+    for (const std::string& value : values) {
+      const std::string said = Printed({"--trainjob", "--" + flag + "=" + value, "x"});
+      EXPECT_TRUE(said.starts_with("--" + flag + " must be")) << value << ": " << said;
+      EXPECT_TRUE(said.ends_with("'" + value + "'")) << said;
+      EXPECT_EQ(LinesOf(said), 1u) << said;
+    }
   }
+  EXPECT_EQ(Printed({""}),
+            "no program is given: ddprun k8s-manifest [options] PROGRAM [arguments]");
+}
+
+TEST(K8sManifest, TakesWhatKubernetesDoes) {
+  ExpectParts(Printed({"--cpus=0.5", "--memory=1.5Gi", "--claim=a.b-c.0", "x"}),
+              {"cpu: \"0.5\"", "memory: \"1.5Gi\"", "claimName: \"a.b-c.0\""});
+  ExpectParts(
+      Printed({"--cpus=500m", "--memory=1000000000", "--claim=" + std::string(253, 'a'), "x"}),
+      {"cpu: \"500m\"", "memory: \"1000000000\""});
 }
 
 // <name>-7 and <name>-node-0-7 are host names, 63 at most.

@@ -3,12 +3,6 @@
 #include "launcher/command_line/flags.h"
 
 namespace ddprun {
-namespace {
-
-constexpr std::uint32_t kMost = 100'000;  // Of whatever a job is made of.
-
-}  // namespace
-
 VerbLine::VerbLine(const std::string& what, const std::string& verb) : app(what, "ddprun " + verb) {
   app.set_help_flag();
   app.add_flag("-h,--help", help, "This help");
@@ -47,8 +41,9 @@ void TakeNumber(const std::string& flag, const std::string& text, std::uint32_t 
     return;
   }
   const auto number = NotNegative(text);
-  if (!number || *number < least || *number > kMost) {
-    problems.Add(flag + " must be a number, " + std::to_string(least) + " or more: '" + text + "'");
+  if (!number || *number < least || *number > kMostOfAJob) {
+    problems.Add(flag + " must be a number from " + std::to_string(least) + " to " +
+                 std::to_string(kMostOfAJob) + ": '" + text + "'");
     return;
   }
   value = *number;

@@ -13,6 +13,8 @@
 
 namespace ddprun {
 
+inline constexpr std::uint32_t kMostOfAJob = 100'000;  // Of whatever it is made of.
+
 struct VerbLine {
   CLI::App app;
   bool help = false;

@@ -115,7 +115,7 @@ Result<std::string> ParseSlurmScript(const std::vector<std::string>& args) {
       problems.Add(std::string(name) + " must be one word: '" + text + "'");
     }
   }
-  if (wish.program.empty()) {
+  if (wish.program.empty() || wish.program.front().empty()) {
     problems.Add("no program is given: ddprun slurm-script [options] PROGRAM [arguments]");
   }
   if (!problems.text.empty()) {

@@ -111,10 +111,11 @@ TEST(Verbs, SlurmScriptNamesAllProblemsAtOnce) {
   const std::string text =
       Script({"--elastic", "--array=0", "--gpus=x", "--name=a b", "--sbatch=partition"});
   for (const char* part :
-       {"--elastic and --array", "--gpus must be a number, 0 or more: 'x'",
+       {"--elastic and --array", "--gpus must be a number from 0 to 100000: 'x'",
         "--name must be one word: 'a b'", "--sbatch takes a flag", "no program is given"}) {
     EXPECT_TRUE(Has(text, part)) << part << "\n" << text;
   }
+  EXPECT_TRUE(Has(Script({""}), "no program is given"));
   EXPECT_TRUE(Has(Script({"--spares=1", "x"}), "need --elastic"));
   EXPECT_TRUE(Has(Script({"--array=2", "--nodes=2", "x"}), "one node"));
   EXPECT_TRUE(Has(Script({"--elastic", "--nodes=2", "--least=3", "x"}), "more than --nodes=2"));

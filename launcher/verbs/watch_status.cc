@@ -3,13 +3,14 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
-#include <string_view>
+#include <vector>
 
 #include "common/exit_code.h"
 #include "common/json.h"
@@ -22,6 +23,8 @@
 
 namespace ddprun {
 namespace {
+
+using TopClock = std::chrono::steady_clock;
 
 constexpr Duration kLookEvery{1'000};
 constexpr Duration kServerLost{15'000};  // A takeover is over by then.
@@ -85,13 +88,15 @@ class Top {
     return screen_.Draw(Fitted(text, screen_.Size()));
   }
   void Ask();
-  bool Take(std::string_view bytes);
+  bool Take(const std::vector<TopKey>& keys);
 
   const StatusRequest& request_;
   Screen& screen_;
   SeenRuns look_;
   std::string failure_;
   TopState state_;
+  KeyReader keys_;
+  TopClock::time_point late_;  // The rest of a key, where one has begun.
   StacksChild stacks_;
 };
 
@@ -116,8 +121,8 @@ void Top::Ask() {
 }
 
 // False: quit.
-bool Top::Take(std::string_view bytes) {
-  for (const TopKey key : KeysIn(bytes)) {
+bool Top::Take(const std::vector<TopKey>& keys) {
+  for (const TopKey key : keys) {
     if (key == TopKey::kQuit) {
       return false;
     }
@@ -131,17 +136,23 @@ bool Top::Take(std::string_view bytes) {
 }
 
 bool Top::Wait(Duration until) {
-  const auto end = std::chrono::steady_clock::now() + until;
+  const auto end = TopClock::now() + until;
   for (;;) {
-    const auto left =
-        std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
-    if (left.count() <= 0) {
+    const auto now = TopClock::now();
+    if (now >= end) {
       return true;
     }
+    const bool late = keys_.waits() && now >= late_;  // Unless it has come by now.
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(
+        late ? TopClock::duration(0) : (keys_.waits() ? std::min(late_, end) : end) - now);
     std::array<pollfd, 2> ready{pollfd{screen_.has_keys() ? STDIN_FILENO : -1, POLLIN, 0},
                                 pollfd{stacks_.fd(), POLLIN, 0}};
-    if (::poll(ready.data(), ready.size(), static_cast<int>(left.count())) <= 0) {
+    const int found = ::poll(ready.data(), ready.size(), static_cast<int>(left.count()));
+    if (found < 0 || (found == 0 && !late)) {
       continue;  // Time is over, or a signal came.
+    }
+    if (late && ready[0].revents == 0 && !Take(keys_.ReadLate())) {
+      return false;
     }
     if (ready[1].revents != 0) {
       const std::size_t told = stacks_.text().size();
@@ -156,7 +167,8 @@ bool Top::Wait(Duration until) {
       if (size == 0 || (size < 0 && errno != EINTR)) {
         return false;  // The terminal is gone.
       }
-      if (size > 0 && !Take({bytes.data(), static_cast<std::size_t>(size)})) {
+      late_ = TopClock::now() + KeyReader::kRestOfKey;
+      if (size > 0 && !Take(keys_.Read({bytes.data(), static_cast<std::size_t>(size)}))) {
         return false;
       }
     }

@@ -6,7 +6,6 @@
 #include <array>
 #include <utility>
 
-#include "common/endpoint.h"
 #include "rendezvous/door/control_token.h"
 
 namespace ddprun {
@@ -150,6 +149,20 @@ bool PageAccess::IsOurName(const std::string& host) const {
 bool PageAccess::FromPage(const HttpRequest& request) {
   const bool same = request.origin.empty() || request.origin == "http://" + request.host;
   return request.post && request.by_script && same;
+}
+
+std::vector<std::string> PlacesOf(const std::vector<Endpoint>& doors,
+                                  const std::vector<std::string>& hosts) {
+  std::vector<std::string> places;
+  for (const Endpoint& door : doors) {
+    if (door.port != 0) {
+      places.push_back(ToString(door));
+      for (const std::string& host : hosts) {
+        places.push_back(ToString(Endpoint{host, door.port}));
+      }
+    }
+  }
+  return places;
 }
 
 std::string PageLinks(const std::string& address, const std::string& token, const RunId& run) {

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "common/endpoint.h"
 #include "common/ids.h"
 #include "launcher/watching/http_message.h"
 #include "rendezvous/door/token_proof.h"
@@ -61,6 +62,11 @@ class PageAccess {
   std::vector<Keys> keys_;  // The run's first; none: everybody may look.
   std::vector<std::string> names_, places_;
 };
+
+// "n0:29400": where a page is to be had that these doors have (port 0: it has none there), by their
+// own hosts and by these.
+std::vector<std::string> PlacesOf(const std::vector<Endpoint>& doors,
+                                  const std::vector<std::string>& hosts);
 
 // What `ddprun status --url` prints: a line for who looks, and one for who operates. Of no run: all
 // of the server's.

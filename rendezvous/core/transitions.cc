@@ -129,9 +129,10 @@ void NoteFacts(CoordinatorStep& step, const NodeReport& before, const NodeReport
       say(kEventFactBad, NoticeLevel::kWarning, fact.name + " " + fact.value);
     }
   }
+  // Bad ones come first, so a list that is full of them may have had no room for others.
+  const bool has_all = report.facts.size() < kMaxFacts || !report.facts.back().bad;
   for (const HostFact& fact : before.facts) {
-    // A full list may have no room for it.
-    if (fact.bad && !bad_in(report.facts, fact.name) && report.facts.size() < kMaxFacts) {
+    if (fact.bad && has_all && !bad_in(report.facts, fact.name)) {
       say(kEventFactGood, NoticeLevel::kInfo, fact.name + " is well again");
     }
   }

@@ -5,6 +5,7 @@
 #include "rendezvous/core/testing/invariants.h"
 #include "rendezvous/core/testing/story.h"
 #include "rendezvous/messages/describe.h"
+#include "rendezvous/messages/limits.h"
 
 namespace ddprun {
 namespace {
@@ -197,6 +198,31 @@ TEST_F(Unfit, AFactThatTurnsBadIsSaidOnceAndAgainWhenItIsGood) {
   a.Says(At(3s));
   EXPECT_TRUE(story.Said("node n0: gpu3 is well again"));
   EXPECT_FALSE(story.Said("links"));
+}
+
+// Of a report that is full of bad ones nobody knows what else is bad.
+TEST_F(Unfit, AFactThatWasPushedOutIsNotWellAgain) {
+  const auto bad = [](std::size_t first, std::size_t count) {
+    HostFacts facts;
+    for (std::size_t i = first; i < first + count; ++i) {
+      facts.push_back({"gpu" + std::to_string(i), "Xid 74", true});
+    }
+    return facts;
+  };
+  a.Says(At(0s));
+  a.report.facts = bad(1, kMaxFacts);
+  a.Says(At(1s));
+  a.report.facts = bad(0, kMaxFacts);
+  a.Says(At(2s));
+  EXPECT_TRUE(story.Said("gpu0 Xid 74"));
+  EXPECT_FALSE(story.Said("well again"));
+  a.report.facts = bad(1, kMaxFacts - 1);
+  a.Says(At(3s));
+  EXPECT_TRUE(story.Said("gpu0 is well again"));
+  a.report.facts.back() = {"links", "2 up", false};
+  a.report.facts.push_back({"memory", "none waits", false});  // Full, but not of bad ones.
+  a.Says(At(4s));
+  EXPECT_TRUE(story.Said("gpu" + std::to_string(kMaxFacts - 1) + " is well again"));
 }
 
 TEST_F(Unfit, ARunOfOneNodeEndsWithIt) {

@@ -66,6 +66,10 @@ class SuccessionDriver {
   CoordinatorDriver* coordinator() const { return coordinator_.get(); }
   // Of this node's server, or of its place on a list; port 0: nothing is open here.
   Endpoint door() const { return server_ ? endpoint_ : Endpoint{}; }
+  // Where the run's server is, as far as this one knows; port 0: it does not.
+  Endpoint server_at() const {
+    return coordinator_ ? door() : state_.following.value_or(Endpoint{});
+  }
   // For who looks at every step.
   const SuccessionState& state() const { return state_; }
 

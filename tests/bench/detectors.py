@@ -10,15 +10,14 @@ turn with the same run without detectors (DDPRUN_WATCH=0, no --hang-timeout). A 
 
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 
-from measuring import LIMIT, Table, arguments, clean_environment
-from watching import cpu_seconds
+from measuring import LIMIT, Table, arguments
+from watching import Job, cpu_seconds
 
-from ddprun_runs import children_of, eventually, read_text
+from ddprun_runs import eventually, read_text
 
 STEPS_BAR, SHARE_BAR = 5.0, 0.5  # Microseconds, percent.
 TAKES = 10  # Seconds of each run's measurement.
@@ -60,29 +59,21 @@ def one(asked, pause, watched):
         script = os.path.join(scratch, "program.py")
         with open(script, "w", encoding="utf-8") as file:
             file.write(PROGRAM)
-        environment = {**clean_environment(), "PYTHON_EXEC": asked.python, "XDG_RUNTIME_DIR": scratch}
+        environment = {"PYTHON_EXEC": asked.python}
         flags = ["--hang-timeout=60s"] if watched else []
         if not watched:
             environment["DDPRUN_WATCH"] = "0"
-        port = 29700 + os.getpid() % 200
-        nodes = []
-        try:
-            for node in range(2):
-                with open(os.path.join(scratch, f"log{node}"), "wb") as log:
-                    nodes.append(subprocess.Popen(
-                        [asked.ddprun, "--nnodes=2", f"--node-rank={node}", f"--rdzv-endpoint=127.0.0.1:{port}",
-                         "--nproc-per-node=2", "--preload=imports", *flags, script, str(pause), str(TAKES), scratch],
-                        env=environment, cwd=scratch, stdin=subprocess.DEVNULL, stdout=log, stderr=log))
-
-            def there(name, process):
+        flags += ["--preload=imports"]
+        with Job(asked.ddprun, 2, 2, [script, str(pause), str(TAKES), scratch], *flags, environment=environment) as job:
+            def there(name):
                 names = [os.path.join(scratch, f"{name}.{rank}") for rank in range(4)]
                 if not eventually(lambda: all(os.path.exists(path) for path in names), LIMIT):
-                    sys.exit(f"{process.args}: no {name}\n" + read_text(os.path.join(scratch, "log0")))
+                    sys.exit(f"no {name}\n" + read_text(job.log(0)))
                 return names
-            there("ready", nodes[0])
-            agents = [children_of(node.pid)[0] for node in nodes]
+            there("ready")
+            agents = [job.agent(node) for node in range(2)]
             begin, used = time.monotonic(), [cpu_seconds(agent) for agent in agents]
-            told = there("told", nodes[0])
+            told = there("told")
             lasted = time.monotonic() - begin
             try:
                 shares = [100 * (cpu_seconds(agent) - before) / lasted for agent, before in zip(agents, used)]
@@ -90,12 +81,6 @@ def one(asked, pause, watched):
                 sys.exit("the run ended before its agents were looked at")
             ranks = [[float(word) for word in read_text(path).split()] for path in told]
             return statistics.mean(watch / steps / 1000 for steps, watch, _ in ranks), ranks[0][0] / ranks[0][2], shares
-        finally:
-            for node in nodes:
-                if node.poll() is None:
-                    node.terminate()
-            for node in nodes:
-                node.wait(LIMIT)
 
 
 def main():

@@ -17,7 +17,8 @@ import sys
 import tempfile
 import time
 
-from measuring import arguments, clean_environment
+from measuring import arguments
+from watching import Job
 
 from ddprun_runs import read_text
 
@@ -79,27 +80,20 @@ def one(asked, number):
         script = os.path.join(scratch, "program.py")
         with open(script, "w", encoding="utf-8") as file:
             file.write(PROGRAM)
-        environment = {**clean_environment(), "PYTHON_EXEC": asked.python, "XDG_RUNTIME_DIR": scratch}
         flags = {"told": [], "printed": ["--progress-from=auto"], "silent": ["--preload=imports"]}[source]
-        port = 29000 + os.getpid() % 100 * 4 + number % 4
-        logs = [os.path.join(scratch, f"log{node}") for node in range(2)]
-        nodes = []
-        for node in range(2):
-            with open(logs[node], "wb") as log:
-                nodes.append(subprocess.Popen(
-                    [asked.ddprun, "--nnodes=2", f"--node-rank={node}", f"--rdzv-endpoint=127.0.0.1:{port}",
-                     "--nproc-per-node=2", f"--hang-timeout={TIMEOUT:g}s", *flags, script, kind, source, str(length),
-                     str(draw.randrange(4))],
-                    env=environment, cwd=scratch, stdin=subprocess.DEVNULL, stdout=log, stderr=log))
-        end = time.monotonic() + RUN
-        codes = []
-        for node in nodes:
-            try:
-                codes.append(node.wait(max(0, end - time.monotonic())))
-            except subprocess.TimeoutExpired:
-                node.kill()
-                codes.append(node.wait())
-        lines = [line for log in logs for line in read_text(log).splitlines() if line.startswith("ddprun ")]
+        worker = [script, kind, source, str(length), str(draw.randrange(4))]
+        with Job(asked.ddprun, 2, 2, worker, f"--hang-timeout={TIMEOUT:g}s", *flags,
+                 environment={"PYTHON_EXEC": asked.python}) as job:
+            end = time.monotonic() + RUN
+            codes = []
+            for node in job.nodes:
+                try:
+                    codes.append(node.wait(max(0, end - time.monotonic())))
+                except subprocess.TimeoutExpired:
+                    node.kill()
+                    codes.append(node.wait())
+            lines = [line for node in range(2) for line in read_text(job.log(node)).splitlines()
+                     if line.startswith("ddprun ")]
         text = "".join(line + "\n" for line in lines)
         return what, codes, text if codes != [0, 0] or "hung" in text else ""
 

@@ -22,7 +22,7 @@ import time
 
 from measuring import LIMIT, Table, arguments, clean_environment
 
-from ddprun_runs import children_of, eventually, read_text
+from ddprun_runs import children_of, eventually, free_endpoint, read_text
 
 TICKS = os.sysconf("SC_CLK_TCK")
 TAKES = 8  # Seconds of each share.
@@ -74,9 +74,9 @@ class Job:
         self.ddprun = ddprun
         self.environment = {**clean_environment(), "XDG_RUNTIME_DIR": self.scratch.name, **(environment or {})}
         self.nodes = []
-        port = 29700 + os.getpid() % 200
+        endpoint = free_endpoint()
         for node in range(nodes):
-            join = [f"--nnodes={nodes}", f"--node-rank={node}", f"--rdzv-endpoint=127.0.0.1:{port}"] if nodes > 1 else []
+            join = [f"--nnodes={nodes}", f"--node-rank={node}", f"--rdzv-endpoint={endpoint}"] if nodes > 1 else []
             with open(self.log(node), "wb") as log:
                 self.nodes.append(subprocess.Popen(
                     [ddprun, "--rdzv-id=bench", f"--nproc-per-node={workers}", *join, *flags, *worker],
@@ -92,8 +92,8 @@ class Job:
     def ask(self, *verb):
         return subprocess.run([self.ddprun, *verb], env=self.environment, capture_output=True, text=True).stdout
 
-    def agent(self):
-        return children_of(self.nodes[0].pid)[0]
+    def agent(self, node=0):
+        return children_of(self.nodes[node].pid)[0]
 
     def end(self):
         for node in self.nodes:

@@ -35,6 +35,11 @@ class Hangs(DdprunTest):
                                f"--log-dir={self.logs}", *flags, FAKE_WORKER, *arguments,
                                expect=124, environment=environment, limit=60)
 
+    def keep(self, expect):
+        asked = self.start("stacks", "--keep", "--rank=1")
+        self.assertEqual(asked.wait(), expect, asked.all())
+        return asked
+
     def test_the_rank_that_lags_is_blamed_and_its_stacks_are_kept(self):
         run = self.hung(*LAG, flags=("--redirects=2",))
         self.assertRegex(run.err(), r"the run failed: rank 1 \(local rank 1, pid \d+, host \S+\) "
@@ -101,7 +106,7 @@ class Hangs(DdprunTest):
         asked = self.start("stacks", "--into", self.path("taken"), "--also", self.path("also"), str(held.process.pid))
         self.assertEqual(asked.wait(), 1, asked.all())
         self.assertIn("taken", asked.err())
-        self.assertIn("state S", read_text(self.path("also")))
+        self.assertRegex(read_text(self.path("also")), r"state [RS]")  # It may not sleep yet.
         held.signal(9)
         held.wait()
 
@@ -125,9 +130,21 @@ class Hangs(DdprunTest):
         for rank in (0, 1):
             self.assertIn("state S", read_text(os.path.join(bundle, f"rank-{rank}.stacks.txt")))
         self.assertIsNone(run.process.poll())
-        kept = self.start("stacks", "--keep", "--rank=1")
-        self.assertEqual(kept.wait(), 0, kept.all())
-        self.assertEqual(kept.out(), f"kept in {bundle}: rank 1\n")
+        self.assertEqual(self.keep(0).out(), f"kept in {bundle}: rank 1\n")
+        # Its stacks alone cannot be written; then nothing can, as on a full disk.
+        stacks = os.path.join(bundle, "rank-1.stacks.txt")
+        os.remove(stacks)
+        os.mkdir(stacks)
+        kept = self.keep(1)
+        self.assertEqual(kept.out(), "")
+        self.assertIn(f"rank 1: not all evidence of it is kept: '{stacks}' could not be written", kept.err())
+        os.rmdir(stacks)
+        before = resource.prlimit(run.agent(), resource.RLIMIT_FSIZE)
+        resource.prlimit(run.agent(), resource.RLIMIT_FSIZE, (0, before[1]))
+        kept = self.keep(1)
+        self.assertEqual(kept.out(), "")
+        self.assertRegex(kept.err(), r"rank 1: not all evidence of it is kept: .*File too large")
+        resource.prlimit(run.agent(), resource.RLIMIT_FSIZE, before)
         self.assertIsNone(run.process.poll())
         run.signal(15)
         run.wait()

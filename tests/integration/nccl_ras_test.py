@@ -15,7 +15,7 @@ VERDICT = r"the run failed: rank 1 \(.*\) hung: no step for 1\.0 s \(its peers a
 
 
 class NcclRas(DdprunTest):
-    def hangs(self, *behaviours):
+    def hangs(self, *behaviours, environment=None):
         """Runs of three workers at once, of which rank 1 lags: what each says, and its bundle."""
         runs = {}
         for behaviour in behaviours:
@@ -24,7 +24,8 @@ class NcclRas(DdprunTest):
             if behaviour == "2.28.9":  # NCCL may be in a child of the worker.
                 program = ["--no-python", "/bin/sh", "-c", "python3 $0 $*; exit 0", *program]
             runs[behaviour] = self.start("--nproc-per-node=3", "--hang-timeout=1s", "--preload=none",
-                                         f"--log-dir={self.path(behaviour, 'logs')}", *program)
+                                         f"--log-dir={self.path(behaviour, 'logs')}", *program,
+                                         environment=environment)
         for run in runs.values():
             self.assertEqual(run.wait(60), 124, run.all())
             self.assertRegex(run.err(), VERDICT)
@@ -63,6 +64,13 @@ class NcclRas(DdprunTest):
             with self.subTest(behaviour=behaviour):
                 self.assertEqual(kept, {})
                 self.assertNotIn("NCCL's RAS", said)
+
+    def test_at_a_place_of_the_users_only_what_names_our_workers_counts(self):
+        for behaviour, files in (("2.29.7", [".json", ".txt"]), ("2.27.5", [])):
+            with self.subTest(behaviour=behaviour):
+                said, kept = self.hangs(behaviour, environment={"NCCL_RAS_ADDR": self.free_endpoint()})[behaviour]
+                self.assertEqual(sorted(kept), files)
+                self.assertEqual("NCCL's RAS: " in said, bool(files), said)
 
     def test_a_run_that_goes_on_is_told_of_too(self):
         logs = self.path("logs")

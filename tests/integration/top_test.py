@@ -17,7 +17,9 @@ LEFT = b"\x1b[?25h\x1b[?1049l"
 
 
 def as_a_shell(command, environment):
-    """In front of its terminal, with somebody who waits: else nothing stops it."""
+    """In front of its terminal, with somebody who waits: else nothing stops it. SIGUSR1 puts it behind, as ^Z and
+    `bg` do."""
+    signal.signal(signal.SIGUSR1, lambda *_: os.tcsetpgrp(0, os.getpgrp()))
     pid = os.fork()
     if pid == 0:
         os.setpgid(0, 0)
@@ -25,6 +27,7 @@ def as_a_shell(command, environment):
         os.tcsetpgrp(0, os.getpgrp())
         signal.signal(signal.SIGTTOU, signal.SIG_DFL)
         os.execve(DDPRUN, command, environment)
+    signal.signal(signal.SIGTTOU, signal.SIG_IGN)
     status = os.waitpid(pid, 0)[1]
     os._exit(128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status))
 
@@ -85,10 +88,37 @@ class Top(DdprunTest):
         self.assertEqual(self.ends(), 0)
         self.assertEqual(termios.tcgetattr(self.terminal)[3], self.cooked)
 
+    def stops(self):
+        self.assertTrue(eventually(lambda: ") T " in read_text(f"/proc/{self.pid}/stat")), "it goes on")
+
+    def goes_behind(self):
+        os.kill(self.shell, signal.SIGUSR1)
+        self.assertTrue(eventually(lambda: os.tcgetpgrp(self.terminal) == self.shell))
+
+    def test_in_the_background_it_draws_without_keys_and_ends(self):
+        self.goes_behind()
+        modes = termios.tcgetattr(self.terminal)  # As who is in front has them.
+        modes[3] = (modes[3] | termios.ICANON) & ~termios.ECHO
+        termios.tcsetattr(self.terminal, termios.TCSANOW, modes)
+        self.shows(r"\x1b\[Hrun (?:(?!q quit)(?s:.))*\x1b\[J")
+        os.kill(self.pid, signal.SIGTERM)
+        self.shows(re.escape(LEFT.decode()))
+        self.assertEqual(self.ends(), 128 + signal.SIGTERM)
+        self.assertEqual(termios.tcgetattr(self.terminal)[3], modes[3])
+
+    def test_where_the_background_may_not_write_it_ends_too(self):
+        modes = termios.tcgetattr(self.terminal)
+        modes[3] |= termios.TOSTOP
+        termios.tcsetattr(self.terminal, termios.TCSANOW, modes)
+        self.goes_behind()
+        self.stops()
+        os.kill(self.pid, signal.SIGTERM)
+        os.kill(self.pid, signal.SIGCONT)
+        self.assertEqual(self.ends(), 128 + signal.SIGTERM)
+
     def test_a_signal_gives_the_terminal_back(self):
         os.kill(self.pid, signal.SIGTSTP)
-        stopped = eventually(lambda: ") T " in read_text(f"/proc/{self.pid}/stat"))
-        self.assertTrue(stopped, "it goes on")
+        self.stops()
         self.assertEqual(termios.tcgetattr(self.terminal)[3], self.cooked)
         os.kill(self.pid, signal.SIGCONT)
         self.shows(r"\?1049h(?s:.)*q quit")

@@ -11,7 +11,9 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import types
 import unittest
+import unittest.mock
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "support"))
@@ -22,6 +24,7 @@ PACKAGE = os.path.abspath(os.path.join(HERE, "..", "..", "launcher", "python"))
 BARE_PYTHON = "/usr/bin/python3"
 sys.path.insert(0, PACKAGE)
 
+import _ddprun_watch  # noqa: E402
 import ddprun  # noqa: E402
 
 
@@ -92,6 +95,34 @@ class Heartbeats(unittest.TestCase):
         memory = ddprun.fdstore("state", 8)
         memory[:] = b"12345678"
         self.assertIsNone(ddprun.fdstore("state"))
+
+
+# torch ends a worker whose pipe it cannot make.
+class Recorder(unittest.TestCase):
+    def names(self, folder, **environment):
+        """What a worker of torch 2.7 is given beside what it has."""
+        torch = {"torch.version": types.SimpleNamespace(__version__="2.7.1")}
+        with unittest.mock.patch.dict(os.environ, environment), unittest.mock.patch.dict(sys.modules, torch):
+            before = dict(os.environ)
+            try:
+                _ddprun_watch._set_recorder(os.path.join(folder, "notify.0"))
+            except OSError:
+                pass
+            return {name: value for name, value in os.environ.items() if before.get(name) != value}
+
+    def test_where_its_pipe_can_be_made_it_is_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            beside = os.path.join(folder, "fr_")
+            self.assertEqual(self.names(folder), {"TORCH_NCCL_TRACE_BUFFER_SIZE": "2000",
+                                                  "TORCH_NCCL_DEBUG_INFO_TEMP_FILE": beside,
+                                                  "TORCH_NCCL_DEBUG_INFO_PIPE_FILE": beside})
+            chosen = self.names(folder, TORCH_NCCL_DEBUG_INFO_PIPE_FILE="/mine", TORCH_FR_DUMP_TEMP_FILE="/mine")
+            self.assertEqual(list(chosen), ["TORCH_NCCL_TRACE_BUFFER_SIZE"])
+            self.assertEqual(os.listdir(folder), [])
+
+    def test_where_none_can_be_nothing_is(self):
+        for folder in ("/nowhere", "/proc/self"):  # A disk that takes no pipes refuses as /proc does.
+            self.assertEqual(self.names(folder), {})
 
 
 class Workers(PackageTest):

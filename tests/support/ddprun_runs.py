@@ -76,6 +76,15 @@ def children_of(pid):
             for child in read_bytes(f"/proc/{pid}/task/{task}/children").split()]
 
 
+def free_endpoint():
+    """A free port on a loopback address that no other test uses, so nobody takes it meanwhile."""
+    digits = uuid.uuid4().bytes
+    host = f"127.{digits[0] % 250 + 2}.{digits[1]}.{digits[2] % 250 + 2}"
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        return f"{host}:{probe.getsockname()[1]}"
+
+
 class Mark:
     """An assignment in the environment by which all processes of a test are found."""
 
@@ -253,9 +262,4 @@ class DdprunTest(unittest.TestCase):
         return dict(line.split("=", 1) for line in lines if "=" in line)
 
     def free_endpoint(self):
-        """A free port on a loopback address that no other test uses, so nobody takes it meanwhile."""
-        digits = uuid.uuid4().bytes
-        host = f"127.{digits[0] % 250 + 2}.{digits[1]}.{digits[2] % 250 + 2}"
-        with socket.socket() as probe:
-            probe.bind((host, 0))
-            return f"{host}:{probe.getsockname()[1]}"
+        return free_endpoint()

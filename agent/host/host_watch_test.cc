@@ -1,0 +1,130 @@
+// When sources are asked, and what is told of those that hang: time and threads are the test's.
+#include "agent/host/host_watch.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "agent/fake_machine.h"
+#include "common/check.h"
+
+namespace ddprun {
+namespace {
+
+using std::chrono_literals::operator""ms;
+using std::chrono_literals::operator""s;
+
+class ToldLoop final : public Loop {
+ public:
+  struct OnThread {
+    std::function<void()> work;
+    std::function<void(bool)> done;
+  };
+  std::deque<OnThread> threads;
+
+  void Pass(Duration time) {
+    now_ += time;
+    if (due_ && *due_ <= now_) {
+      due_.reset();
+      std::exchange(fire_, nullptr)();
+    }
+    while (!posted_.empty()) {
+      const auto work = std::move(posted_.front());
+      posted_.pop_front();
+      work();
+    }
+  }
+  OnThread Oldest() {
+    OnThread oldest = std::move(threads.front());
+    threads.pop_front();
+    return oldest;
+  }
+  void Finish() {
+    const OnThread oldest = Oldest();
+    oldest.work();
+    oldest.done(true);
+  }
+
+  void Post(std::function<void()> work) override { posted_.push_back(std::move(work)); }
+  void RunBounded(Duration, std::function<void()> work, std::function<void(bool)> done) override {
+    threads.push_back({std::move(work), std::move(done)});
+  }
+  Time Now() const override { return now_; }
+  void CheckOnLoop() const override {}
+  void RunBlocking(std::function<void()>, std::function<void()>) override { CHECK(false); }
+  void RunOnDisk(std::function<void()>, std::function<void()>) override { CHECK(false); }
+  bool FinishOnDisk(Duration, std::function<void()>) override { return false; }
+
+ private:
+  struct OneAlarm final : Alarm {
+    explicit OneAlarm(ToldLoop& of) : loop(of) {}
+    void Set(Time when, std::function<void()> fire) override {
+      loop.due_ = when;
+      loop.fire_ = std::move(fire);
+    }
+    void Cancel() override { loop.due_.reset(); }
+    ToldLoop& loop;
+  };
+  std::unique_ptr<Alarm> NewAlarm() override { return std::make_unique<OneAlarm>(*this); }
+
+  Time now_;
+  std::deque<std::function<void()>> posted_;
+  std::optional<Time> due_;
+  std::function<void()> fire_;
+};
+
+// Of a machine without disks: the GPUs are asked, and then the kernel.
+struct Watched : testing::Test {
+  FakeMachine machine;
+  ToldLoop loop;
+  HostWatch watch{loop, {machine.roots(), {}, {}}, [](const HostView&) {}};
+
+  Watched() {
+    watch.Start();
+    loop.Pass(200ms);
+  }
+  std::string Gpus() const {
+    const auto found = std::ranges::find(watch.view().facts, "gpus", &HostFact::name);
+    return found == watch.view().facts.end() ? "" : found->value;
+  }
+};
+
+TEST_F(Watched, WhatStillHangsIsNotAskedAgainAndIsSilentForAsLong) {
+  ASSERT_EQ(loop.threads.size(), 2u);
+  ToldLoop::OnThread hangs = loop.Oldest();
+  loop.Finish();
+  loop.Pass(3s);
+  hangs.done(false);
+  EXPECT_EQ(Gpus(), "their driver has not answered for 3.0 s");
+  loop.Pass(7s);
+  ASSERT_EQ(loop.threads.size(), 1u) << "the kernel is asked alone";
+  loop.Finish();
+  EXPECT_EQ(Gpus(), "their driver has not answered for 10.0 s");
+  hangs.work();  // It comes back at last.
+  hangs = {};
+  loop.Pass(10s);
+  ASSERT_EQ(loop.threads.size(), 2u);
+  loop.Finish();
+  loop.Finish();
+  EXPECT_EQ(Gpus(), "");
+}
+
+TEST_F(Watched, WhoHadNoThreadIsAskedAgain) {
+  ASSERT_EQ(loop.threads.size(), 2u);
+  const auto done = loop.Oldest().done;  // What it had to do is dropped.
+  done(false);
+  loop.Finish();
+  loop.Pass(10s);
+  ASSERT_EQ(loop.threads.size(), 2u);
+  loop.Finish();
+  loop.Finish();
+  EXPECT_EQ(Gpus(), "");
+}
+
+}  // namespace
+}  // namespace ddprun
