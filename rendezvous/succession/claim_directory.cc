@@ -263,9 +263,7 @@ Result<Claim> ClaimDirectory::Make(const Claim& claim, Duration) {
   RETURN_IF_ERROR(SyncPath(path_));
   // What its holder wrote since it was read. From now on he finds this one and tells nobody.
   Claim made = claim;
-  if (const Result<Claim> before = Read(claim.number - 1)) {
-    Merge(made.ended, before->ended, kMostEndedInClaim);
-  }
+  AddEndedBefore(made, [this](std::uint64_t number) { return Read(number); });
   return made;
 }
 

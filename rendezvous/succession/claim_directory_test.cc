@@ -154,9 +154,13 @@ TEST_F(Claims, HowARunEndedIsAddedToAClaimAndHandedOn) {
   const Result<Claim> next = directory.Make(ClaimOf(2));
   ASSERT_TRUE(next);
   EXPECT_EQ(next->ended, claim.ended);
+  // Who made that one has died before it was ever written again.
+  const Result<Claim> after_next = directory.Make(ClaimOf(3));
+  ASSERT_TRUE(after_next);
+  EXPECT_EQ(after_next->ended, claim.ended);
   claim.ended.clear();
   ASSERT_TRUE(directory.Move(claim));
-  EXPECT_EQ(Files(), 2u) << "a temporary file is left";
+  EXPECT_EQ(Files(), 3u) << "a temporary file is left";
 }
 
 // It would else keep everybody from taking over for ever. Its holder writes it anew if he lives.

@@ -5,6 +5,7 @@
 // One thread at a time.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -36,5 +37,23 @@ class Claims {
   // "the run directory '/shared/run'", for people.
   virtual std::string Where() const = 0;
 };
+
+// Adds to `made` what holders before it have written of ended runs, since whoever made it read
+// their claims: of those who never moved theirs, which lack what they had found so themselves, and
+// of the last one who did. `read`: the claim of a number.
+template <class Read>
+void AddEndedBefore(Claim& made, const Read& read) {
+  bool moved = false;
+  for (std::uint64_t number = made.number - 1; number > 0 && !moved; --number) {
+    const Result<Claim> before = read(number);
+    if (!before && before.error().kind != ErrorKind::kInvalid) {
+      return;
+    }
+    if (before) {
+      Merge(made.ended, before->ended, kMostEndedInClaim);
+      moved = before->counter > 0;
+    }
+  }
+}
 
 }  // namespace ddprun

@@ -94,10 +94,11 @@ Result<Claim> SimDirectory::Make(const Claim& claim, Duration /*lease*/) {
     return Error{ErrorKind::kRefused, "somebody else has made the claim"};
   }
   Claim made = claim;
-  if (const auto before = directory.claims().find(claim.number - 1);
-      before != directory.claims().end()) {
-    Merge(made.ended, before->second.ended, kMostEndedInClaim);
-  }
+  AddEndedBefore(made, [&](std::uint64_t number) -> Result<Claim> {
+    const auto before = directory.claims().find(number);
+    return before != directory.claims().end() ? Result<Claim>(before->second)
+                                              : Invalid("no claim", std::to_string(number));
+  });
   return made;
 }
 
