@@ -54,7 +54,10 @@ void AgentDriver::Feed(const AgentEvent& event) {
   }
   CloseUnneededStore();
   ShowLiveLine();
-  timer_.ArmAt(NextWake(state_, config_), [this] { Feed(AgentTick{}); });
+  timer_.ArmAt(NextWake(state_, config_), [this] {
+    parts_.workers.HearNow();
+    Feed(AgentTick{});
+  });
 }
 
 std::vector<AgentEffect> AgentDriver::TakeStep(AgentState& state, const AgentEvent& event,

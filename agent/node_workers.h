@@ -5,7 +5,7 @@
 //         -> all_gone: it was told to stop before it was started
 //
 // Decides nothing: who is stopped when is the caller's. Used on the loop, and calls back there,
-// never from inside a call.
+// never from inside a call but HearNow.
 #pragma once
 
 #include <cstdint>
@@ -68,6 +68,10 @@ class NodeWorkers {
   // TERM, INT, HUP and QUIT give a start up. `end_at_once`: proto/stop_signal.h.
   virtual void SignalAll(int signal, bool end_at_once) = 0;
   virtual void KillAll() = 0;
+
+  // What they have told without waking anybody: before it is judged that one tells nothing. `spoke`
+  // is called from inside of it.
+  virtual void HearNow() {}
 
   // Of those that run, in this order, into files, and tells people where; each within `limit`.
   // `done` never comes once all are gone.

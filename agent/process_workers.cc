@@ -15,6 +15,8 @@
 namespace ddprun {
 namespace {
 
+constexpr Duration kEachLook{100};  // At the workers' step pages.
+
 std::map<std::string, std::string> WorkersEnvironment(const AgentOptions& options,
                                                       const RasPlace& ras) {
   std::map<std::string, std::string> environment = ProcessEnvironment();
@@ -50,6 +52,7 @@ ProcessWorkers::ProcessWorkers(AsioLoop& loop, std::shared_ptr<const AgentOption
       memory_(MostKeptBytes()),
       notify_(loop, [this](std::uint32_t local_rank, const Notification& said,
                            const SentDescriptor& sent) { OnSaid(local_rank, said, sent); }),
+      page_timer_(loop),
       hang_evidence_(loop, "/proc/self/exe"),
       failure_evidence_(loop),
       live_stacks_(loop, "/proc/self/exe"),
@@ -101,6 +104,8 @@ std::filesystem::path ProcessWorkers::Start(const Placement& placement) {
 // Nothing of it is left but files.
 void ProcessWorkers::EndGeneration() {
   notify_.Close();
+  page_timer_.Cancel();
+  pages_.Clear();
   if (plan_) {
     runner_.Tidy([plan = std::move(plan_)]() mutable { plan.reset(); });
   }
@@ -123,11 +128,26 @@ void ProcessWorkers::OnSpawned(const Result<void>& spawned) {
 
 void ProcessWorkers::OnSaid(std::uint32_t local_rank, const Notification& said,
                             const SentDescriptor& sent) {
-  if (const Result<void> heard = memory_.Hear(local_rank, said, sent);
-      !heard && refusal_told_.insert(local_rank).second) {
-    Log(LogLevel::kWarning, "memory that the worker of local rank " + std::to_string(local_rank) +
+  const bool page = said.step_page && (sent.file || sent.cut) && !said.store;
+  // The steps that it had written before it sent this.
+  ReadPage(local_rank, page ? kAllEntries : said.step_page.value_or(kAllEntries));
+  if (page) {
+    TakePage(local_rank, sent);
+  } else if (const Result<void> heard = memory_.Hear(local_rank, said, sent); !heard) {
+    TellRefusal(local_rank, "memory that the worker of local rank " + std::to_string(local_rank) +
                                 " leaves is refused: " + heard.error().message);
   }
+  Pass(local_rank, said);
+}
+
+// Once of each worker.
+void ProcessWorkers::TellRefusal(std::uint32_t local_rank, const std::string& text) {
+  if (refusal_told_.insert(local_rank).second) {
+    Log(LogLevel::kWarning, text);
+  }
+}
+
+void ProcessWorkers::Pass(std::uint32_t local_rank, const Notification& said) {
   if (said.ready || said.step || said.collectives) {
     ras_watch_.LeaveOut(local_rank);
   }
@@ -135,6 +155,49 @@ void ProcessWorkers::OnSaid(std::uint32_t local_rank, const Notification& said,
     save_signals_[local_rank] = *said.save_signal;
   }
   events_.spoke(local_rank, said);
+}
+
+// ---- Step pages ----
+void ProcessWorkers::TakePage(std::uint32_t local_rank, const SentDescriptor& sent) {
+  const bool first = pages_.empty();
+  const Result<std::optional<Notification>> left =
+      sent.cut ? Error{ErrorKind::kRefused,
+                       "more than one descriptor came with it, or the agent has no room for "
+                       "another one (ulimit -n)"}
+               : pages_.Take(local_rank, sent.file);
+  if (!left) {
+    TellRefusal(local_rank,
+                "the step page of the worker of local rank " + std::to_string(local_rank) +
+                    " is refused, so its steps come as datagrams: " + left.error().message);
+  } else if (*left) {
+    Pass(local_rank, **left);
+  }
+  if (first && !pages_.empty()) {
+    LookAtPagesLater();
+  }
+}
+
+void ProcessWorkers::ReadPage(std::uint32_t local_rank, std::uint64_t most) {
+  if (const std::optional<Notification> said = pages_.Read(local_rank, most)) {
+    Pass(local_rank, *said);
+  }
+}
+
+void ProcessWorkers::LookAtPagesLater() {
+  page_timer_.ArmAt(loop_.Now() + kEachLook, [this] {
+    HearNow();
+    LookAtPagesLater();
+  });
+}
+
+// What waits in its socket was sent before what is counted here, or says how much of that it was.
+void ProcessWorkers::HearNow() {
+  for (std::uint32_t local = 0; local < options_->core.workers && !pages_.empty(); ++local) {
+    if (const std::optional<std::uint64_t> count = pages_.News(local)) {
+      notify_.ReceiveWaiting(local);
+      ReadPage(local, *count);
+    }
+  }
 }
 
 void ProcessWorkers::Tell(std::uint32_t local_rank, std::optional<ExitStatus> ended) const {
@@ -145,6 +208,7 @@ void ProcessWorkers::Tell(std::uint32_t local_rank, std::optional<ExitStatus> en
 
 void ProcessWorkers::OnEnded(std::uint32_t local_rank, ExitStatus status, LastErrors errors) {
   notify_.ReceiveFrom(local_rank);
+  ReadPage(local_rank, kAllEntries);
   ras_watch_.LeaveOut(local_rank);
   Tell(local_rank, status);
   WorkerEnd end{local_rank, pids_[local_rank], status, UnixMilliseconds(), {}};
@@ -190,6 +254,7 @@ LeftFiles ProcessWorkers::FilesOf(std::uint32_t local_rank, ExitStatus status,
 
 void ProcessWorkers::OnAllGone() {
   notify_.ReceiveFromAll();
+  HearNow();
   EndGeneration();
   ras_watch_.End();
   hang_evidence_.AllGone();

@@ -21,6 +21,7 @@
 #include "agent/watch/memory_store.h"
 #include "agent/watch/notify_socket.h"
 #include "agent/watch/ras_watch.h"
+#include "agent/watch/step_page.h"
 #include "agent/watch/timer_watchdog.h"
 #include "agent/workers/process_runner.h"
 #include "common/asio_loop.h"
@@ -40,6 +41,7 @@ class ProcessWorkers final : public NodeWorkers {
   std::string Starting() const override { return runner_.Starting(); }
   void SignalAll(int signal, bool end_at_once) override;
   void KillAll() override;
+  void HearNow() override;
   void TakeStacks(const std::vector<std::uint32_t>& local_ranks, Duration limit,
                   std::function<void()> done) override;
 
@@ -65,6 +67,11 @@ class ProcessWorkers final : public NodeWorkers {
   std::filesystem::path NewAttemptDirectory(const Placement& placement);
   void OnSpawned(const Result<void>& spawned);
   void OnSaid(std::uint32_t local_rank, const Notification& said, const SentDescriptor& sent);
+  void Pass(std::uint32_t local_rank, const Notification& said);
+  void TakePage(std::uint32_t local_rank, const SentDescriptor& sent);
+  void ReadPage(std::uint32_t local_rank, std::uint64_t most);
+  void LookAtPagesLater();
+  void TellRefusal(std::uint32_t local_rank, const std::string& text);
   void OnEnded(std::uint32_t local_rank, ExitStatus status, LastErrors errors);
   LeftFiles FilesOf(std::uint32_t local_rank, ExitStatus status, LastErrors errors) const;
   void OnAllGone();
@@ -87,6 +94,8 @@ class ProcessWorkers final : public NodeWorkers {
   ProcessRunner runner_;
   MemoryStore memory_;
   NotifySockets notify_;
+  StepPages pages_;
+  LoopTimer page_timer_;
   Placement placement_;                   // Of the last start,
   std::shared_ptr<GenerationPlan> plan_;  // and its plan; its sockets' files go with it.
   std::filesystem::path attempt_;

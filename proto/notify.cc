@@ -49,6 +49,9 @@ void ReadHowWellItGoes(std::string_view name, std::string_view value, Notificati
   } else if (name == "WORK_USEC") {
     const auto work = Number(value);
     told.work_microseconds = work ? work : told.work_microseconds;
+  } else if (name == "STEP_PAGE") {
+    const auto entries = Number(value);
+    told.step_page = entries ? entries : told.step_page;
   } else if (name == "COLLECTIVES") {
     const auto count = Number(value);
     told.collectives = count ? count : told.collectives;

@@ -8,8 +8,9 @@
 //                      step of the newest one
 //   STEPS=2000         so many steps there are in all: the number of the last one; for people
 //   WORK_USEC=41000    beside a STEP: so long the quickest of the steps since the last STEP took
-//   here
-//                      by itself, before it waited for other ranks; for people
+//                      here by itself, before it waited for other ranks; for people
+//   STEP_PAGE=1        with one memfd beside it: its steps are there (step_page.h); without one:
+//                      so many of them were when this was sent
 //   RESUME=1200        its state is there, and it goes on from that step; once, before the first
 //   PHASE=checkpoint   what it is doing, one word
 //   EXTEND_TIMEOUT_USEC=60000000
@@ -23,8 +24,7 @@
 //                      beside COLLECTIVES=0: it has begun none yet, and for so long nothing of it
 //                      has moved; IN_COLLECTIVE=1: since it waits for the others to join
 //   SAVE_SIGNAL=23     whoever sends it this signal (1 to 64; not KILL, not STOP) makes it save and
-//   go
-//                      on: ddprun save sends it to who has said so, and to nobody else
+//                      go on: ddprun save sends it to who has said so, and to nobody else
 //   FDSTORE=1  FDNAME=model
 //                      as systemd's, with one memfd beside it (SCM_RIGHTS): keep it for the next
 //                      worker of this local rank (memory_block.h); "stored" without a name
@@ -55,6 +55,7 @@ struct Notification {
   bool ready = false;
   std::optional<std::uint64_t> step;
   std::optional<std::uint64_t> work_microseconds;
+  std::optional<std::uint64_t> step_page;  // Entries.
   std::optional<std::uint64_t> resume;
   std::optional<std::string> phase;  // At most 64 printable characters.
   std::optional<std::uint64_t> extend_microseconds;

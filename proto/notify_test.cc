@@ -57,6 +57,13 @@ TEST(Notify, ReadsWhatGoesWithADescriptor) {
   EXPECT_EQ(ParseNotification("FDNAME=a:b").block, "");
 }
 
+TEST(Notify, ReadsHowManyStepsAreOnThePage) {
+  EXPECT_EQ(ParseNotification("STEP_PAGE=17\nPHASE=save").step_page, 17U);
+  EXPECT_EQ(ParseNotification("STEP_PAGE=0").step_page, 0U);
+  EXPECT_FALSE(ParseNotification("STEP_PAGE=-1").step_page);
+  EXPECT_FALSE(ParseNotification("STEP=3").step_page);
+}
+
 // Who asks for a signal that no program can act upon would be killed or stopped by ddprun save.
 TEST(Notify, ReadsTheSignalToSaveBy) {
   EXPECT_EQ(ParseNotification("SAVE_SIGNAL=23").save_signal, 23);

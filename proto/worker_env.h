@@ -31,12 +31,13 @@ struct WorkerEnv {
   std::uint32_t restart_count = 0;
   std::uint32_t max_restarts = 0;
   RunId run_id;
-  std::string error_file;     // TORCHELASTIC_ERROR_FILE; may be empty.
-  Term term;                  // DDPRUN_TERM: with generation, orders worlds.
-  Generation generation;      // DDPRUN_GENERATION
-  WorldId world_id;           // DDPRUN_WORLD_ID, 16 hexadecimal digits
-  std::string notify_socket;  // DDPRUN_NOTIFY_SOCKET; empty: nobody listens.
-  bool hosts_store = false;   // No agent does, and this is rank 0.
+  std::string error_file;  // TORCHELASTIC_ERROR_FILE; may be empty.
+  Term term;               // DDPRUN_TERM: with generation, orders worlds.
+  Generation generation;   // DDPRUN_GENERATION
+  WorldId world_id;        // DDPRUN_WORLD_ID, 16 hexadecimal digits
+  // DDPRUN_NOTIFY_SOCKET; empty: nobody listens. Else DDPRUN_STEP_PAGE=1 (step_page.h) too.
+  std::string notify_socket;
+  bool hosts_store = false;  // No agent does, and this is rank 0.
 };
 
 // Name -> value, to be laid over the agent's own environment.

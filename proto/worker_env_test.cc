@@ -29,6 +29,12 @@ TEST(WorkerEnv, WhatTheAgentWritesTheTrainerReads) {
   EXPECT_EQ(ToEnvironment(*back), ToEnvironment(env));
 }
 
+// Whoever reads no socket reads no page, and neither is passed on from an agent above.
+TEST(WorkerEnv, AStepPageIsSpokenOfWhereSomebodyListens) {
+  EXPECT_EQ(ToEnvironment({.notify_socket = "/tmp/x"}).at("DDPRUN_STEP_PAGE"), "1");
+  EXPECT_EQ(ToEnvironment({}).at("DDPRUN_STEP_PAGE"), "");
+}
+
 TEST(WorkerEnv, WithoutRankAProcessIsAlone) {
   const Result<WorkerEnv> env = FromEnvironment(From({}));
   ASSERT_TRUE(env);

@@ -1,5 +1,9 @@
 #include "agent/watch/foreign_descriptor.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <cerrno>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -7,6 +11,20 @@
 #include "common/loop.h"
 
 namespace ddprun {
+
+Result<std::uint64_t> BytesOfSealed(int fd) {
+  constexpr int kSealed = F_SEAL_SHRINK | F_SEAL_GROW;
+  const int seals = ::fcntl(fd, F_GET_SEALS);
+  if (seals < 0 || (seals & kSealed) != kSealed) {
+    return Error{ErrorKind::kRefused,
+                 "it is no memfd that is sealed against shrinking and growing"};
+  }
+  struct stat info {};
+  if (::fstat(fd, &info) != 0) {
+    return SystemError("look at", "a memfd", errno);
+  }
+  return static_cast<std::uint64_t>(info.st_size);
+}
 
 // What is to be closed, and whether a thread is at it.
 struct ForeignDescriptors::Line : std::enable_shared_from_this<Line> {

@@ -2,13 +2,19 @@
 // gigabytes to be freed. So the last reference closes it on a thread, wherever it goes.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "common/files.h"
+#include "common/result.h"
 
 namespace ddprun {
 
 using ForeignFd = std::shared_ptr<const UniqueFd>;
+
+// The size of a memfd that is sealed against shrinking and growing. Asked first of what may be
+// anything: it waits for nothing.
+Result<std::uint64_t> BytesOfSealed(int fd);
 
 // Any thread.
 class ForeignDescriptors {

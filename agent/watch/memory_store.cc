@@ -1,12 +1,9 @@
 #include "agent/watch/memory_store.h"
 
-#include <fcntl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <utility>
 
 #include "agent/watch/memory_kills.h"
@@ -19,20 +16,6 @@ constexpr const char* kUnnamed = "stored";
 
 Error Refused(std::string why) {
   return {ErrorKind::kRefused, std::move(why)};
-}
-
-// Asked first of what may be anything: it waits for nothing.
-Result<std::uint64_t> BytesOf(int fd) {
-  constexpr int kSealed = F_SEAL_SHRINK | F_SEAL_GROW;
-  const int seals = ::fcntl(fd, F_GET_SEALS);
-  if (seals < 0 || (seals & kSealed) != kSealed) {
-    return Refused("it is no memfd that is sealed against shrinking and growing");
-  }
-  struct stat info {};
-  if (::fstat(fd, &info) != 0) {
-    return SystemError("look at", "a memfd", errno);
-  }
-  return static_cast<std::uint64_t>(info.st_size);
 }
 
 // This process needs descriptors for other things too.
@@ -77,7 +60,7 @@ Result<void> MemoryStore::Hear(std::uint32_t local_rank, const Notification& sai
 
 Result<void> MemoryStore::Keep(std::uint32_t local_rank, const std::string& name,
                                const ForeignFd& file) {
-  ASSIGN_OR_RETURN(const std::uint64_t bytes, BytesOf(file->get()));
+  ASSIGN_OR_RETURN(const std::uint64_t bytes, BytesOfSealed(file->get()));
   RETURN_IF_ERROR(CheckRoom(file->get()));
   auto& own = kept_[local_rank];
   const auto before = own.find(name);

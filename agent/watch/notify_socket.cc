@@ -23,6 +23,7 @@ namespace fs = std::filesystem;
 // One each turn: who waits again hears at once of what is left, and finding out that nothing is
 // would cost as much as what came. So a flood never holds up the loop, either.
 constexpr int kMaxPerTurn = 1;
+constexpr int kMaxWaiting = 16;
 // At the end nothing comes after it; what is left of a worker may go on sending.
 constexpr int kMaxAtEnd = 4096;
 
@@ -122,6 +123,7 @@ class NotifySockets::State : public std::enable_shared_from_this<State> {
   State(AsioLoop& loop_in, OnNotification call) : loop(loop_in), on_notification(std::move(call)) {}
 
   void Wait(const std::shared_ptr<Socket>& socket);
+  void ReceiveFrom(std::uint32_t local_rank, int most);
   bool Receive(Socket& socket);
   SentDescriptor DescriptorOf(const msghdr& message);
   void ReceiveAll(Socket& socket, int most);
@@ -149,6 +151,13 @@ void NotifySockets::State::Wait(const std::shared_ptr<Socket>& socket) {
 
 void NotifySockets::State::ReceiveAll(Socket& socket, int most) {
   for (int i = 0; i < most && socket.descriptor.is_open() && Receive(socket); ++i) {
+  }
+}
+
+void NotifySockets::State::ReceiveFrom(std::uint32_t local_rank, int most) {
+  if (local_rank < sockets.size()) {
+    const std::shared_ptr<Socket> socket = sockets[local_rank];
+    ReceiveAll(*socket, most);
   }
 }
 
@@ -219,11 +228,12 @@ void NotifySockets::Listen(NotifyFiles& files) {
   }
 }
 
+void NotifySockets::ReceiveWaiting(std::uint32_t local_rank) {
+  state_->ReceiveFrom(local_rank, kMaxWaiting);
+}
+
 void NotifySockets::ReceiveFrom(std::uint32_t local_rank) {
-  if (local_rank < state_->sockets.size()) {
-    const std::shared_ptr<State::Socket> socket = state_->sockets[local_rank];
-    state_->ReceiveAll(*socket, kMaxAtEnd);
-  }
+  state_->ReceiveFrom(local_rank, kMaxAtEnd);
 }
 
 void NotifySockets::ReceiveFromAll() {

@@ -12,8 +12,8 @@
 #include <optional>
 
 #include "rendezvous/driver.h"
-#include "tests/fuzz/instant_loop.h"
 #include "tests/fuzz/made_up_reports.h"
+#include "tests/support/instant_loop.h"
 
 namespace {
 

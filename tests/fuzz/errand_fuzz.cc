@@ -17,7 +17,7 @@
 #include "launcher/verbs/told_records.h"
 #include "rendezvous/road/errand_road.h"
 #include "tests/fuzz/fuzz_input.h"
-#include "tests/fuzz/instant_loop.h"
+#include "tests/support/instant_loop.h"
 
 namespace {
 

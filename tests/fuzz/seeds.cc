@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "agent/watch/error_file.h"
+#include "proto/step_page.h"
 #include "rendezvous/journal_file.h"
 #include "rendezvous/messages/errand_records.h"
 #include "rendezvous/store/store_request.h"
@@ -198,6 +199,25 @@ void Stores() {
   Seed("first_bytes", "head", "HEAD /x?y HTTP/1.0\n\n");
 }
 
+void Pages() {
+  const std::string all(sizeof(std::uint64_t), '\xff');
+  StepPage page;
+  const auto written = [&page](std::uint64_t steps, std::uint64_t work) {
+    for (std::uint64_t i = 0; i < steps; ++i) {
+      page.entries[page.count % kStepEntries] = {page.count + 1, 50'000'000 * page.count, work};
+      ++page.count;
+    }
+    return std::string(reinterpret_cast<const char*>(&page), sizeof page);
+  };
+  const std::string few = written(3, 0);
+  Seed("step_page", "few", all + few + all + written(2, 41'000));
+  Seed("step_page", "many", all + written(500, 0));
+  Seed("step_page", "back", all + written(1, 7) + all + few);
+  const std::uint64_t two = 2;
+  Seed("step_page", "as_far_as",
+       std::string(reinterpret_cast<const char*>(&two), sizeof two) + few);
+}
+
 void Texts() {
   Seed("notify", "all",
        "READY=1\nSTEP=1200\nSTEPS=2000\nLOSS=0.41\nPHASE=checkpoint\nEXTEND_TIMEOUT_USEC="
@@ -334,6 +354,7 @@ int main(int argc, char** argv) {
   ddprun::Journals();
   ddprun::Stores();
   ddprun::Texts();
+  ddprun::Pages();
   ddprun::Checkpoints();
   ddprun::Data();
   ddprun::Errands();

@@ -1,4 +1,5 @@
-"""Datagrams to the agent, as systemd's sd_notify sends them. A lost one costs nothing but its say."""
+"""What a worker tells its agent: datagrams as systemd's sd_notify sends them, of which a lost one costs nothing but
+its say, and steps on a page of memory (_page.py) once the agent reads it."""
 
 import array
 import operator
@@ -6,7 +7,12 @@ import os
 import socket
 from typing import Optional, SupportsIndex
 
+from ddprun import _page
+
+_END = 1 << 63  # Of steps.
 _socket: Optional[socket.socket] = None
+_phase: Optional[str] = None  # As told last; a step on the page has none of them.
+_total: Optional[SupportsIndex] = None
 
 
 def send(*lines: str, descriptor: Optional[int] = None) -> bool:
@@ -30,7 +36,7 @@ def send(*lines: str, descriptor: Optional[int] = None) -> bool:
 
 def _number(value: SupportsIndex) -> int:
     number = operator.index(value)
-    if not 0 <= number < 1 << 63:
+    if not 0 <= number < _END:
         raise ValueError(f"a step is a number from 0 to 2^63 - 1, not {number}")
     return number
 
@@ -74,7 +80,9 @@ def resume(number: SupportsIndex, *, of: Optional[SupportsIndex] = None) -> None
 
     `of`: that of `step()`.
     """
-    send("READY=1", f"RESUME={_number(number)}", *_in_all(of))
+    global _total
+    if send("READY=1", f"RESUME={_number(number)}", *_in_all(of), *_page.mark()) and of is not None:
+        _total = of
 
 
 def step(
@@ -92,12 +100,26 @@ def step(
     `work`: the seconds that the step (the quickest, if there were several) took this rank by itself,
     before it waited for others; who is slow is told by that.
     """
-    own = []
+    global _phase, _total
+    if type(number) is not int or not 0 <= number < _END:
+        number = _number(number)
+    took = 0  # Not known.
     if work is not None:
         if not 0 <= work < 1e9:
             raise ValueError(f"work: seconds of a step, not {work!r}")
-        own.append(f"WORK_USEC={int(work * 1e6)}")
-    send(f"STEP={_number(number)}", *own, *_in_all(of), *_progress(phase, within))
+        took = max(1, int(work * 1e6))
+    page = _page.page
+    known = within is None and (phase is None or phase == _phase) and (of is None or of == _total)
+    more = [] if known and page is not None else [*_in_all(of), *_progress(phase, within)]
+    if page is not None and page.write(number, took) and known:
+        return
+    if took:
+        more.insert(0, f"WORK_USEC={took}")
+    lines = [f"STEP={number}", *more]
+    if (_page.offer(number, took, lambda file: send(*lines, "STEP_PAGE=1", descriptor=file))
+            or send(*lines, *_page.mark())):
+        _phase = _phase if phase is None else phase
+        _total = _total if of is None else of
 
 
 def phase(name: str, *, within: Optional[float] = None) -> None:
@@ -105,4 +127,6 @@ def phase(name: str, *, within: Optional[float] = None) -> None:
 
     `within`: the next progress may take so many seconds, whatever --hang-timeout says.
     """
-    send(*_progress(name, within))
+    global _phase
+    if send(*_progress(name, within), *_page.mark()):
+        _phase = name

@@ -1,4 +1,4 @@
-// A loop of a target: what is posted runs when the target says so, and nothing takes any time.
+// A loop of a test: what is posted runs when the test says so, and nothing takes any time.
 #pragma once
 
 #include <algorithm>

@@ -1,0 +1,147 @@
+"""Steps that a worker writes to a page of memory: they are known as datagrams would make them, and in their order."""
+
+import json
+import os
+import re
+import signal
+import sys
+import textwrap
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "support"))
+
+from ddprun_asks import Asks  # noqa: E402
+from ddprun_runs import read_text  # noqa: E402
+
+PACKAGE = os.path.abspath(os.path.join(HERE, "..", "..", "launcher", "python"))
+# Steps until its page is read, and then a step of its own for each of `then`.
+BEGIN = """
+import os, select, signal, sys
+import ddprun
+from ddprun import _page
+rank, restarts = int(os.environ["RANK"]), int(os.environ["TORCHELASTIC_RESTART_COUNT"])
+reached = 0
+def go_to(last):
+    global reached
+    for reached in range(reached + 1, last + 1):
+        ddprun.step(reached)
+ddprun.ready()
+while _page.page is None or not _page.page.write(reached, 0):
+    go_to(reached + 1)
+    select.select([], [], [], 0.01)  # Until the agent has taken it.
+"""
+
+
+class StepPages(Asks):
+    def setUp(self):
+        super().setUp()
+        self.environment.update(PYTHONPATH=PACKAGE, PYTHON_EXEC=sys.executable)
+
+    def worker(self, text):
+        with open(self.path("worker.py"), "w") as file:
+            file.write(BEGIN + textwrap.dedent(text))
+        return self.path("worker.py")
+
+    def ranks(self):
+        asked = self.start("status", "-o", "json")
+        if asked.wait() != 0:
+            return {}  # It begins.
+        return json.loads(asked.out())["runs"][0]["nodes"][0].get("ranks", {})
+
+    def test_the_last_of_many_steps_is_known(self):
+        run = self.start("--nproc-per-node=2", self.worker("""
+            go_to(10_000 + rank)
+            print("told", rank, flush=True)
+            signal.pause()
+            """))
+        self.wait_for(lambda: run.out().count("told") == 2, run)
+        self.wait_for(lambda: self.ranks().get("step") == [10_000, 10_001], run)
+
+    def test_the_rank_that_lags_by_one_step_is_named(self):
+        run = self.run_ddprun("--nproc-per-node=2", "--hang-timeout=1s", self.worker("""
+            go_to(10_000 - rank)
+            signal.pause()
+            """), expect=124, limit=60)
+        self.assertRegex(run.err(), r"rank 1 \(local rank 1, pid \d+, host \S+\) hung: no step for 1\.0 s "
+                                    r"\(its peers are at step 10000, it is at step 9999\)")
+
+    # Else three worlds that come no further than the last one would be a crash loop: 76.
+    def test_the_step_before_a_death_is_known(self):
+        self.run_ddprun("--max-restarts=3", "--crash-loop-limit=2", self.worker("""
+            go_to(1_000 + restarts)
+            os.kill(os.getpid(), signal.SIGKILL)
+            """), expect=137)
+
+    def test_without_a_higher_step_it_is_a_crash_loop(self):
+        self.run_ddprun("--max-restarts=3", "--crash-loop-limit=2", self.worker("""
+            go_to(1_000)
+            os.kill(os.getpid(), signal.SIGKILL)
+            """), expect=76)
+
+    # A step ends what a phase before it was given. All of it waits while the agent stands still.
+    def test_a_phase_between_two_steps_stays_there(self):
+        run = self.start("--nproc-per-node=1", "--hang-timeout=1s", self.worker("""
+            os.kill(os.getppid(), signal.SIGSTOP)
+            go_to(2_000)
+            ddprun.phase("save", within=3600)
+            go_to(2_001)
+            os.kill(os.getppid(), signal.SIGCONT)
+            signal.pause()
+            """))
+        self.assertEqual(run.wait(60), 124, run.all())
+        self.assertRegex(run.err(), "hung: no step for 1.0 s")
+
+    def test_a_phase_after_the_last_step_has_its_time(self):
+        run = self.start("--nproc-per-node=2", "--hang-timeout=1s", self.worker("""
+            while rank == 1 and not os.path.exists("stands"):
+                select.select([], [], [], 0.01)
+            os.kill(os.getppid(), signal.SIGSTOP)
+            go_to(2_000 + rank)
+            if rank == 0:
+                ddprun.phase("save", within=3600)
+            os.kill(os.getppid(), signal.SIGCONT)
+            open("stands", "w").close()
+            signal.pause()
+            """))
+        ranks = self.wait_for(lambda: (r := self.ranks()) and r.get("state", [None])[-1] == "late" and r, run)
+        self.assertEqual((ranks["step"], ranks["state"]), ([2_000, 2_001], ["running", "late"]))
+
+    def test_a_page_of_another_process_takes_its_place(self):
+        run = self.start("--nproc-per-node=1", self.worker("""
+            import subprocess
+            if len(sys.argv) == 1:
+                go_to(3_000)
+                subprocess.run([sys.executable, __file__, "child"], check=True)
+                reached = 4_990
+                while True:  # By datagrams again.
+                    go_to(reached + 1)
+                    select.select([], [], [], 0.01)
+            go_to(4_000)
+            """))
+        self.wait_for(lambda: self.ranks().get("step", [0])[0] >= 5_000, run)
+
+    def test_a_worker_of_a_template_has_its_page(self):
+        run = self.run_ddprun("-v", "--preload=ddprun", "--nproc-per-node=2", self.worker("go_to(1_000)"))
+        self.assertNotIn("start cold", run.err())
+
+    def test_what_is_no_page_is_refused_and_steps_go_on(self):
+        run = self.start("--nproc-per-node=1", self.worker("""
+            import tempfile
+            from ddprun._notify import send
+            with tempfile.TemporaryFile() as file:
+                file.truncate(4096)
+                send("STEP_PAGE=0", descriptor=file.fileno())
+            go_to(3_000)
+            print("told", flush=True)
+            signal.pause()
+            """))
+        self.wait_for(lambda: "told" in run.out(), run)
+        self.wait_for(lambda: self.ranks().get("step") == [3_000], run)
+        self.assertEqual(re.findall("the step page of the worker of local rank 0 is refused.*", run.err()),
+                         ["the step page of the worker of local rank 0 is refused, so its steps come as datagrams: "
+                          "it is no memfd that is sealed against shrinking and growing"])
+
+
+if __name__ == "__main__":
+    unittest.main()
