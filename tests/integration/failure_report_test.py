@@ -125,7 +125,7 @@ class ErrorFiles(DdprunTest):
 LINGERS = """
 import json, os, select, signal, sys, time
 own = os.environ["TORCHELASTIC_ERROR_FILE"]
-peers = own.replace("/0/error.json", "/1/error.json")
+peers = own.replace("/0.error.json", "/1.error.json")
 if os.environ["RANK"] == "1":
     with open(own + ".part", "w") as file:
         json.dump({"message": {"message": "ValueError: boom", "extraInfo": {
