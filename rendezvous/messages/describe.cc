@@ -214,13 +214,14 @@ std::string Describe(const Directive& directive) {
 }
 
 std::string Describe(const RunShape& shape) {
-  std::string text = "--nnodes=" + std::to_string(shape.min_nodes) + ":" +
-                     std::to_string(shape.max_nodes) +
-                     " --max-restarts=" + std::to_string(shape.max_restarts);
+  std::string text =
+      "--nnodes=" + std::to_string(shape.min_nodes) + ":" + std::to_string(shape.max_nodes);
   ForEach(kShapeFields, [&](const auto& field) {
     const auto& value = shape.*field.member;
-    if (field.differing == Differing::kRefusedWhereSet && value != RunShape{}.*field.member) {
-      std::string flag = field.name;
+    std::string flag = field.name;
+    const bool said = flag == "min_nodes" || flag == "max_nodes";  // By one flag.
+    if ((field.differing == Differing::kRefused && !said) ||
+        (field.differing == Differing::kRefusedWhereSet && value != RunShape{}.*field.member)) {
       std::ranges::replace(flag, '_', '-');
       text += " --" + flag + "=" + InWords(value);
     }

@@ -3,7 +3,8 @@
 //   ddprun_sim --seeds=500 --base=1f3a      500 fresh seeds that follow from the base
 //   ddprun_sim --file=seeds.txt             seeds that broke a law once
 //   ddprun_sim --seed=14 --verbose          one history in words
-//   ddprun_sim --mutate=floors --seeds=500  succeeds if a seed shows that the rule is needed
+//   ddprun_sim_broken --mutate=floors --seeds=500
+//                                           succeeds if a seed shows that the rule is needed
 //   ddprun_sim --full ...                   machines carry the server, workers save checkpoints
 //   ddprun_sim --succession [--list] ...    they only take it over from one another
 //   ddprun_sim --slow ...                   workers that only work, for long; half the time one
@@ -84,6 +85,12 @@ Options Parse(const std::vector<std::string>& arguments) {
       AddSeedsIn(value, options.seeds);
     } else if (name == "--mutate=" && Rules().contains(value)) {
       options.without = value;
+    } else if (name == "--mutate=") {
+      std::fprintf(stderr,
+                   "%s: no rule '%s' that can be switched off here (tests/sim/rules.txt has them; "
+                   "most can in ddprun_sim_broken alone)\n",
+                   program_invocation_short_name, value.c_str());
+      std::exit(2);
     } else if (name == "--full") {
       options.mode = Mode::kFull;
     } else if (name == "--slow") {
@@ -110,9 +117,10 @@ Options Parse(const std::vector<std::string>& arguments) {
   return options;
 }
 
+// Rules can be switched off in one of the two alone.
 std::string Replay(Count seed, const Options& options) {
-  return "    replay: ddprun_sim" + options.InWords() + " --seed=" + std::to_string(seed) +
-         " --verbose\n";
+  return std::string("    replay: ") + program_invocation_short_name + options.InWords() +
+         " --seed=" + std::to_string(seed) + " --verbose\n";
 }
 
 // A core that ends the process must not take its seed with it.

@@ -35,6 +35,11 @@ def loss(worker, of="train"):
 
 
 class Models(support.TrainerTest):
+    def test_every_model_has_a_row_here(self):
+        refused = self.run_world(["--model=none"], expect=2)[0].text("err")
+        known = refused.split("known: ")[1].splitlines()[0].split(", ")
+        self.assertEqual(set(known), {*TINY, "mlp", "linear"}, "TINY lacks a model")
+
     def trained(self, arguments, name, ranks=1, epochs=2):
         self.checkpoints = self.path(name + ".ckpt")
         workers = self.run_world(

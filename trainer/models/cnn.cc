@@ -3,7 +3,7 @@
 
 namespace ddprun {
 
-static torch::nn::Sequential Layers(const Task& task, const Arguments& arguments) {
+static torch::nn::Sequential CnnLayers(const Task& task, const Arguments& arguments) {
   using namespace torch::nn;
   const Shape& image = task.inputs[0];  // Channels, rows, columns.
   const std::int64_t width = arguments.Whole("width");
@@ -13,15 +13,15 @@ static torch::nn::Sequential Layers(const Task& task, const Arguments& arguments
                     Flatten(), Linear(left, task.classes));
 }
 
-static constexpr ArgumentEntry kArguments[] = {{"width", 8, 1, 1024}};
+static constexpr ArgumentEntry kCnnArguments[] = {{"width", 8, 1, 1024}};
 
 constinit const ModelEntry kCnn = {.name = "cnn",
                                    .about = "two convolutions and a linear layer",
                                    .recipe = {"mnist", "adam", 1e-3, 64},
                                    .most_threads = 4,
                                    .evaluation_batch = 500,
-                                   .arguments = kArguments,
+                                   .arguments = kCnnArguments,
                                    .misfit = ClassifiesImages,
-                                   .make = MakeSequential<Layers>};
+                                   .make = MakeSequential<CnnLayers>};
 
 }  // namespace ddprun

@@ -24,7 +24,7 @@ void AddLinear(TorchModel& model, const std::string& name, std::int64_t inputs,
 }
 
 // Where its parameters are.
-at::Tensor Linear(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias) {
+at::Tensor LinearOf(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias) {
   return at::linear(input.to(weight.device()), weight, bias);
 }
 
@@ -47,7 +47,7 @@ std::shared_ptr<TorchModel> TwoLayers(const std::string& first, const std::strin
   AddLinear(*model, second, hidden, outputs, generator);
   model->parts = {0, 0, 1, 1};
   model->forward = [p = model->parameters](const std::vector<at::Tensor>& batch, bool) {
-    return Linear(Linear(batch[0].flatten(1), p[0], p[1]).relu_(), p[2], p[3]);
+    return LinearOf(LinearOf(batch[0].flatten(1), p[0], p[1]).relu_(), p[2], p[3]);
   };
   return model;
 }
