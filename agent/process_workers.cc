@@ -190,12 +190,14 @@ void ProcessWorkers::LookAtPagesLater() {
   });
 }
 
-// What waits in its socket was sent before what is counted here, or says how much of that it was.
+// What waits in its socket was sent before what is counted here, or says how much of that it was:
+// so all of that comes first, and a page that a flood hides waits for the next look.
 void ProcessWorkers::HearNow() {
   for (std::uint32_t local = 0; local < options_->core.workers && !pages_.empty(); ++local) {
     if (const std::optional<std::uint64_t> count = pages_.News(local)) {
-      notify_.ReceiveWaiting(local);
-      ReadPage(local, *count);
+      if (notify_.ReceiveWaiting(local)) {
+        ReadPage(local, *count);
+      }
     }
   }
 }

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 // One each turn: who waits again hears at once of what is left, and finding out that nothing is
 // would cost as much as what came. So a flood never holds up the loop, either.
 constexpr int kMaxPerTurn = 1;
-constexpr int kMaxWaiting = 16;
+constexpr int kMaxWaiting = 64;
 // At the end nothing comes after it; what is left of a worker may go on sending.
 constexpr int kMaxAtEnd = 4096;
 
@@ -123,10 +123,10 @@ class NotifySockets::State : public std::enable_shared_from_this<State> {
   State(AsioLoop& loop_in, OnNotification call) : loop(loop_in), on_notification(std::move(call)) {}
 
   void Wait(const std::shared_ptr<Socket>& socket);
-  void ReceiveFrom(std::uint32_t local_rank, int most);
+  bool ReceiveFrom(std::uint32_t local_rank, int most);
   bool Receive(Socket& socket);
   SentDescriptor DescriptorOf(const msghdr& message);
-  void ReceiveAll(Socket& socket, int most);
+  bool ReceiveAll(Socket& socket, int most);
   void Close();
 
   AsioLoop& loop;
@@ -149,16 +149,22 @@ void NotifySockets::State::Wait(const std::shared_ptr<Socket>& socket) {
                                 });
 }
 
-void NotifySockets::State::ReceiveAll(Socket& socket, int most) {
-  for (int i = 0; i < most && socket.descriptor.is_open() && Receive(socket); ++i) {
+// True: nothing waits any more.
+bool NotifySockets::State::ReceiveAll(Socket& socket, int most) {
+  for (int i = 0; i < most; ++i) {
+    if (!socket.descriptor.is_open() || !Receive(socket)) {
+      return true;
+    }
   }
+  return false;
 }
 
-void NotifySockets::State::ReceiveFrom(std::uint32_t local_rank, int most) {
-  if (local_rank < sockets.size()) {
-    const std::shared_ptr<Socket> socket = sockets[local_rank];
-    ReceiveAll(*socket, most);
+bool NotifySockets::State::ReceiveFrom(std::uint32_t local_rank, int most) {
+  if (local_rank >= sockets.size()) {
+    return true;
   }
+  const std::shared_ptr<Socket> socket = sockets[local_rank];
+  return ReceiveAll(*socket, most);
 }
 
 // False: nothing waits.
@@ -228,8 +234,8 @@ void NotifySockets::Listen(NotifyFiles& files) {
   }
 }
 
-void NotifySockets::ReceiveWaiting(std::uint32_t local_rank) {
-  state_->ReceiveFrom(local_rank, kMaxWaiting);
+bool NotifySockets::ReceiveWaiting(std::uint32_t local_rank) {
+  return state_->ReceiveFrom(local_rank, kMaxWaiting);
 }
 
 void NotifySockets::ReceiveFrom(std::uint32_t local_rank) {

@@ -55,8 +55,8 @@ class NotifySockets {
   // Replaces those of an earlier generation.
   void Listen(NotifyFiles& files);
 
-  // What waits; of a flood the first few.
-  void ReceiveWaiting(std::uint32_t local_rank);
+  // What waits; of a flood the first few, and then false: what was sent before now may wait still.
+  bool ReceiveWaiting(std::uint32_t local_rank);
 
   // What a worker said before its end comes before the news of that: all of it.
   void ReceiveFrom(std::uint32_t local_rank);

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import sys
 import textwrap
@@ -12,7 +13,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "support"))
 
 from ddprun_asks import Asks  # noqa: E402
-from ddprun_runs import read_text  # noqa: E402
+from ddprun_runs import DDPRUN, read_text  # noqa: E402
+from networks import namespaces_work  # noqa: E402
 
 PACKAGE = os.path.abspath(os.path.join(HERE, "..", "..", "launcher", "python"))
 # Steps until its page is read, and then a step of its own for each of `then`.
@@ -106,6 +108,20 @@ class StepPages(Asks):
             """))
         ranks = self.wait_for(lambda: (r := self.ranks()) and r.get("state", [None])[-1] == "late" and r, run)
         self.assertEqual((ranks["step"], ranks["state"]), ([2_000, 2_001], ["running", "late"]))
+
+    @unittest.skipUnless(namespaces_work(), "needs root and network namespaces")
+    def test_steps_do_not_overtake_what_waits_in_a_long_queue(self):
+        queue = 'ip link set lo up && echo 512 > /proc/sys/net/unix/max_dgram_qlen && exec "$@"'
+        run = self.start("--net", "sh", "-c", queue, "sh", DDPRUN, "--nproc-per-node=1", "--hang-timeout=1s",
+                         self.worker("""
+            os.kill(os.getppid(), signal.SIGSTOP)
+            for reached in range(reached + 1, reached + 200):
+                ddprun.step(reached, within=3600)
+            go_to(reached + 1)  # From here on --hang-timeout counts again.
+            os.kill(os.getppid(), signal.SIGCONT)
+            signal.pause()
+            """), executable=shutil.which("unshare"))
+        self.assertEqual(run.wait(), 124, run.all())
 
     def test_a_page_of_another_process_takes_its_place(self):
         run = self.start("--nproc-per-node=1", self.worker("""

@@ -7,6 +7,7 @@ import os
 import socket
 import sys
 import tempfile
+import threading
 import time
 import unittest
 import unittest.mock
@@ -98,6 +99,53 @@ class StepPage(unittest.TestCase):
         self.assertEqual(self.tell(16, within=1), ["STEP=16", "EXTEND_TIMEOUT_USEC=1000000", "STEP_PAGE=16"])
         self.assertEqual(self.tell(17, within=1), ["STEP=17", "EXTEND_TIMEOUT_USEC=1000000", "STEP_PAGE=17"])
         self.assertEqual(self.words[1], 17)
+
+    def test_what_another_process_may_have_changed_is_told_again_after_a_second(self):
+        self.to_the_page()
+        self.assertEqual(self.tell(11, "train"), ["STEP=11", "PHASE=train", "STEP_PAGE=11"])
+        _notify._told -= 2_000_000_000
+        self.assertEqual(self.tell(12, "train"), ["STEP=12", "PHASE=train", "STEP_PAGE=12"])
+        self.assertIsNone(self.tell(13, "train"))
+
+    def test_threads_that_begin_together_make_one_page(self):
+        sent, send = [], _notify.send
+
+        def meanwhile(*lines, **named):
+            if not sent:
+                sent.append(threading.Thread(target=ddprun.step, args=(2,)))
+                sent[0].start()
+                sent[0].join()
+            return send(*lines, **named)
+        with unittest.mock.patch.object(_notify, "send", side_effect=meanwhile):
+            ddprun.step(1)
+        self.assertEqual(self.heard(), ["STEP=2"])
+        self.assertEqual(self.files, [])
+        self.assertEqual(self.heard(), ["STEP=1", "STEP_PAGE=1"])
+        self.assertEqual(len(self.files), 1)
+
+    # Python's mmap keeps a descriptor, whose number a program may close and give to a file of its own.
+    def test_no_descriptor_of_the_programs_is_ever_closed(self):
+        before = set(os.listdir("/proc/self/fd"))
+        ddprun.step(1)
+        (kept,) = [int(fd) for fd in set(os.listdir("/proc/self/fd")) - before
+                   if "memfd:" in os.path.realpath(f"/proc/self/fd/{fd}")]
+        self.heard()
+        self.read()
+        own = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(own, kept)
+        child = os.fork()
+        if child == 0:
+            try:
+                ddprun.step(70)
+                os.fstat(kept)
+            except OSError:
+                os._exit(1)
+            os._exit(0)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        self.words[2] = 2
+        self.tell(11)
+        self.assertTrue(os.path.samestat(os.fstat(kept), os.fstat(own)))
+        os.close(own)
 
     def test_what_was_lost_is_told_again(self):
         self.to_the_page()

@@ -13,6 +13,8 @@ _END = 1 << 63  # Of steps.
 _socket: Optional[socket.socket] = None
 _phase: Optional[str] = None  # As told last; a step on the page has none of them.
 _total: Optional[SupportsIndex] = None
+_told = 0  # When that was, by the page's clock,
+_AGAIN = 1_000_000_000  # and told again after so many nanoseconds: another process may have said otherwise.
 
 
 def send(*lines: str, descriptor: Optional[int] = None) -> bool:
@@ -100,7 +102,7 @@ def step(
     `work`: the seconds that the step (the quickest, if there were several) took this rank by itself,
     before it waited for others; who is slow is told by that.
     """
-    global _phase, _total
+    global _phase, _total, _told
     if type(number) is not int or not 0 <= number < _END:
         number = _number(number)
     took = 0  # Not known.
@@ -110,6 +112,8 @@ def step(
         took = max(1, int(work * 1e6))
     page = _page.page
     known = within is None and (phase is None or phase == _phase) and (of is None or of == _total)
+    if known and page is not None and page.time > _told + _AGAIN and (phase is not None or of is not None):
+        known = False
     more = [] if known and page is not None else [*_in_all(of), *_progress(phase, within)]
     if page is not None and page.write(number, took) and known:
         return
@@ -120,6 +124,7 @@ def step(
             or send(*lines, *_page.mark())):
         _phase = _phase if phase is None else phase
         _total = _total if of is None else of
+        _told = 0 if _page.page is None else _page.page.time
 
 
 def phase(name: str, *, within: Optional[float] = None) -> None:

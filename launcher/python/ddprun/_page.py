@@ -4,6 +4,7 @@ None of it is there where the agent says nothing of such pages (DDPRUN_STEP_PAGE
 parent has it.
 """
 
+import _thread
 import fcntl
 import mmap
 import os
@@ -20,21 +21,22 @@ _F_ADD_SEALS, _F_SEAL_SEAL, _F_SEAL_SHRINK, _F_SEAL_GROW = 1033, 0x1, 0x2, 0x4
 
 
 class Page:
-    __slots__ = ("_words", "_at", "count")
+    __slots__ = ("_words", "_at", "count", "time")
 
     def __init__(self, file: int) -> None:
         # One item is stored by one instruction, as the agent must find the count. Struct and ctypes do as well, but
         # between two steps of a training all of this leaves the caches, and a step costs what must come back.
         self._words = memoryview(mmap.mmap(file, _BYTES)).cast("Q")
+        _kept.append(self._words)
         self._words[0] = _MAGIC
-        self.count = 0
+        self.count = self.time = 0
         self._at = _FIRST
 
     def write(self, number: int, work: int) -> bool:
         """True: the agent finds it there, and needs no datagram."""
         words, at, count = self._words, self._at, self.count
         words[at] = number
-        words[at + 1] = monotonic_ns()
+        words[at + 1] = self.time = monotonic_ns()
         words[at + 2] = work
         self._at = at + 3 if at < _LAST else _FIRST
         self.count = words[_COUNT] = count + 1
@@ -44,9 +46,12 @@ class Page:
         return self._words[_READER] == _READ_NO_MORE
 
 
+# Never unmapped: Python's mmap closes a descriptor of its own then, whose number may be the program's by now.
+_kept: List[memoryview] = []
 page: Optional[Page] = None
 _may_offer = True
 _offers = 0
+_offering = _thread.allocate_lock()
 
 
 def mark() -> List[str]:
@@ -65,15 +70,25 @@ os.register_at_fork(after_in_child=_forget)
 
 def offer(number: int, work: int, send: Callable[[int], bool]) -> bool:
     """Makes the page where there is none yet, and sends it with its first step; False: nothing was sent."""
-    global page, _may_offer, _offers
+    global _offers
     if page is not None and page.is_read_no_more():
         _forget()  # Another process of this worker has a page of its own.
     if (page is not None or not _may_offer or os.environ.get("DDPRUN_STEP_PAGE") != "1"
             or not os.environ.get("DDPRUN_NOTIFY_SOCKET")):
         return False
-    _offers += 1
-    if _offers & (_offers - 1):
-        return False  # The agent's socket was full: again after as many steps.
+    if not _offering.acquire(False):
+        return False  # Another thread does.
+    try:
+        _offers += 1
+        if page is not None or _offers & (_offers - 1):
+            return False  # The agent's socket was full: again after as many steps.
+        return _make(number, work, send)
+    finally:
+        _offering.release()
+
+
+def _make(number: int, work: int, send: Callable[[int], bool]) -> bool:
+    global page, _may_offer
     try:
         file = os.memfd_create("ddprun-steps", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
@@ -82,6 +97,7 @@ def offer(number: int, work: int, send: Callable[[int], bool]) -> bool:
             made = Page(file)
             made.write(number, work)
             if not send(file):
+                _kept.pop()  # Nobody has it, and its number is still its own.
                 return False
         finally:
             os.close(file)
