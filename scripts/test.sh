@@ -9,7 +9,7 @@
 #   --no-torch                without the real torch (2.4 GB to download, 4 GB on disk), and so
 #                             without label torch: unmodified PyTorch programs under ddprun
 # What fails is run once more by itself; what then passes is named as flaky and does not count.
-# DDPRUN_TEST_JOBS: quarters of a core that tests may take together (all of this machine's).
+# DDPRUN_TEST_JOBS: quarters of a core that tests may take together (five for each core, since they also wait).
 # Exit codes: 0 none failed, 2 none was run or the usage is wrong, else ctest's.
 set -euo pipefail
 script_name='test'
@@ -49,4 +49,4 @@ fi
 
 # A test says what it takes of the machine in quarters of a core (PROCESSORS); most wait.
 exec python3 "$root/scripts/run_tests.py" "$root/${DDPRUN_BUILD_DIR:-build}" --no-tests=error \
-  -j "${DDPRUN_TEST_JOBS:-$((4 * $(nproc)))}" "${ctest_arguments[@]}"
+  -j "${DDPRUN_TEST_JOBS:-$((5 * $(nproc)))}" "${ctest_arguments[@]}"
