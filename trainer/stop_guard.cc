@@ -25,7 +25,8 @@ RankIs WhatItIs(const TrainPhase* phase) {
 
 }  // namespace
 
-bool OverdueStop::Look(Time now, std::uint64_t step, RankIs is, bool asked_to_stop) {
+bool OverdueStop::Look(Time now, std::uint64_t step, RankIs is, bool asked_to_stop,
+                       PeersTurn turn) {
   if (step != step_) {
     longest_ = std::max<std::chrono::nanoseconds>(longest_, now - step_since_);
   }
@@ -36,16 +37,17 @@ bool OverdueStop::Look(Time now, std::uint64_t step, RankIs is, bool asked_to_st
     busy_since_ = is_ == RankIs::kBusy ? busy_since_ : now;
     busy_ = now - busy_since_;
   }
-  if (step != step_ || (is != is_ && is_ != RankIs::kBusy) || is == RankIs::kBusy ||
-      asked_to_stop != asked_) {
+  if (step != step_ || turn.number != turn_ || (is != is_ && is_ != RankIs::kBusy) ||
+      is == RankIs::kBusy || asked_to_stop != asked_) {
     since_ = now;
   }
   step_ = step;
+  turn_ = turn.number;
   is_ = is;
   asked_ = asked_to_stop;
   const std::chrono::nanoseconds usual =
       is == RankIs::kWaiting ? std::max(longest_, busy_) : longest_;
-  return asked_ && now - since_ > kPatience + 2 * usual;
+  return asked_ && now - since_ > kPatience + 2 * usual + turn.more;
 }
 
 StopGuard::StopGuard(const Heartbeat& heartbeat) : heartbeat_(heartbeat) {
@@ -61,22 +63,61 @@ StopGuard::~StopGuard() {
   thread_.join();
 }
 
+void StopGuard::Agreed() {
+  const std::lock_guard lock(mutex_);
+  agreed_ = true;
+}
+
+StopGuard::Turn::Turn(StopGuard& guard, const DiskWork* work, std::chrono::seconds patience)
+    : guard_(guard) {
+  const std::lock_guard lock(guard_.mutex_);
+  guard_.in_turn_ = true;
+  ++guard_.turn_.number;
+  guard_.turn_.more = work ? std::chrono::seconds(0) : patience;
+  guard_.work_ = work;
+  guard_.work_until_ = std::chrono::steady_clock::now() + patience;
+}
+
+StopGuard::Turn::~Turn() {
+  const std::lock_guard lock(guard_.mutex_);
+  guard_.in_turn_ = false;
+  guard_.turn_.more = {};
+  guard_.work_ = nullptr;
+}
+
+bool StopGuard::IsOverdue(OverdueStop& stop, OverdueStop::Time now, RankIs& is) {
+  is = WhatItIs(heartbeat_.phase());
+  if (in_turn_) {
+    is = work_ && !work_->IsDone() && now < work_until_ ? RankIs::kBusy : RankIs::kInTurn;
+  }
+  return stop.Look(now, heartbeat_.step(), is, agreed_ || StopRequest::Signal(), turn_);
+}
+
 void StopGuard::Run() {
   using Clock = std::chrono::steady_clock;
   OverdueStop stop(Clock::now());
   std::unique_lock lock(mutex_);
   while (!ends_.wait_for(lock, kLookInterval, [this] { return end_; })) {
-    const RankIs is = WhatItIs(heartbeat_.phase());
-    if (stop.Look(Clock::now(), heartbeat_.step(), is, StopRequest::Signal().has_value())) {
-      const std::string what =
-          is == RankIs::kWaiting ? "the validation after step " + std::to_string(heartbeat_.step())
-                                 : "step " + std::to_string(heartbeat_.step() + 1);
-      Log(LogLevel::kError, "asked to stop, but " + what +
-                                " does not end: a peer hangs. Ending without saving; the last "
-                                "checkpoint stays");
-      FlushLog(std::chrono::seconds(1));
-      _exit(kExitRestart);
+    RankIs is;
+    if (!IsOverdue(stop, Clock::now(), is)) {
+      continue;
     }
+    const std::string step = std::to_string(heartbeat_.step());
+    if (is == RankIs::kInTurn) {
+      Log(LogLevel::kError,
+          "all stop after step " + step +
+              ", but a peer hangs and does not come to the end. Ending without it; what is saved "
+              "stays");
+    } else {
+      Log(LogLevel::kError,
+          "asked to stop, but " +
+              (is == RankIs::kWaiting ? "the validation after step " + step
+                                      : "step " + std::to_string(heartbeat_.step() + 1)) +
+              " does not end: a peer hangs. Ending without saving; the last "
+              "checkpoint stays");
+    }
+    FlushLog(std::chrono::seconds(1));
+    _exit(kExitRestart);
   }
 }
 

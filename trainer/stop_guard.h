@@ -7,6 +7,10 @@
 // long and twice its own. Then the process ends with "start me again" and saves nothing, as it does
 // when a peer is gone; that closes its connections, so that its peers end too. What this rank does
 // itself takes its time: its share of a validation, a checkpoint.
+//
+// Once they have agreed one of them saves, and all speak to each other in turns meanwhile. A turn
+// is as overdue as a step: of who saves once it has saved, or its disk had its time; of the others
+// when that time is over too, so that nobody leaves before who saves.
 #pragma once
 
 #include <chrono>
@@ -15,6 +19,7 @@
 #include <mutex>
 #include <thread>
 
+#include "trainer/disk/disk_wait.h"
 #include "trainer/heartbeat.h"
 
 namespace ddprun {
@@ -23,6 +28,12 @@ enum class RankIs {
   kStepping,
   kWaiting,  // For the others' shares of a validation.
   kBusy,     // With something of its own.
+  kInTurn,   // With the others, while one saves.
+};
+
+struct PeersTurn {
+  std::uint64_t number = 0;
+  std::chrono::nanoseconds more{0};  // What it may take beyond what a step may.
 };
 
 // Pure: told the time and what is seen at it.
@@ -33,12 +44,13 @@ class OverdueStop {
 
   explicit OverdueStop(Time now) : since_(now) {}
 
-  bool Look(Time now, std::uint64_t step, RankIs is, bool asked_to_stop);
+  bool Look(Time now, std::uint64_t step, RankIs is, bool asked_to_stop, PeersTurn turn = {});
 
  private:
   std::uint64_t step_ = 0;
+  std::uint64_t turn_ = 0;
   RankIs is_ = RankIs::kBusy;
-  Time since_;  // This began, or the stop was asked for, whichever came later.
+  Time since_;  // This began, this turn too, or the stop was asked for, whichever came last.
   Time step_since_ = since_;
   Time busy_since_ = since_;
   std::chrono::nanoseconds longest_{0};  // Step.
@@ -54,13 +66,35 @@ class StopGuard {
   StopGuard(const StopGuard&) = delete;
   StopGuard& operator=(const StopGuard&) = delete;
 
+  // All ranks stop at the step just taken, whoever was asked to.
+  void Agreed();
+
+  // As long as it lives this rank waits for the others' part in a turn.
+  class Turn {
+   public:
+    // `work`: this rank's; none: others have it. A disk is given `patience` for it.
+    Turn(StopGuard& guard, const DiskWork* work, std::chrono::seconds patience);
+    ~Turn();
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+
+   private:
+    StopGuard& guard_;
+  };
+
  private:
   void Run();
+  bool IsOverdue(OverdueStop& stop, OverdueStop::Time now, RankIs& is);
 
   const Heartbeat& heartbeat_;
-  std::mutex mutex_;
+  std::mutex mutex_;  // Of what follows.
   std::condition_variable ends_;
   bool end_ = false;
+  bool agreed_ = false;
+  bool in_turn_ = false;
+  PeersTurn turn_;
+  const DiskWork* work_ = nullptr;
+  OverdueStop::Time work_until_;
   std::thread thread_;  // Last: it uses all of the above.
 };
 

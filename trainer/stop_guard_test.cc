@@ -55,6 +55,34 @@ TEST(OverdueStop, InAValidationTheOthersHaveWhatItsOwnShareTook) {
   EXPECT_TRUE(stop.Look(At(61 + 5 + 2 * 60 + 1), 1, kWaiting, true));
 }
 
+// Turns are short, whatever a step took; who does not save gives a disk its time.
+TEST(OverdueStop, WhileOneSavesEachTurnBeginsItAnew) {
+  OverdueStop stop(At(0));
+  stop.Look(At(0), 1, kBusy, true);
+  for (int turn = 1; turn < 30; ++turn) {
+    EXPECT_FALSE(stop.Look(At(4 * turn), 1, kInTurn, true, {std::uint64_t(turn), seconds(0)}));
+  }
+  EXPECT_FALSE(stop.Look(At(116 + 5), 1, kInTurn, true, {29, seconds(0)}));
+  EXPECT_TRUE(stop.Look(At(116 + 6), 1, kInTurn, true, {29, seconds(0)}));
+}
+
+TEST(OverdueStop, WhoDoesNotSaveWaitsForLonger) {
+  OverdueStop stop(At(0));
+  stop.Look(At(0), 1, kBusy, true);
+  stop.Look(At(1), 1, kInTurn, true, {1, seconds(20)});
+  EXPECT_FALSE(stop.Look(At(1 + 5 + 20), 1, kInTurn, true, {1, seconds(20)}));
+  EXPECT_TRUE(stop.Look(At(1 + 5 + 20 + 1), 1, kInTurn, true, {1, seconds(20)}));
+}
+
+// It has saved for a minute, which is no measure for the turn after that.
+TEST(OverdueStop, WhoSavesIsNotHurriedAndThenNotWaitedFor) {
+  OverdueStop stop(At(0));
+  stop.Look(At(0), 1, kBusy, true, {1, seconds(0)});
+  EXPECT_FALSE(stop.Look(At(60), 1, kBusy, true, {1, seconds(0)}));
+  EXPECT_FALSE(stop.Look(At(65), 1, kInTurn, true, {1, seconds(0)}));
+  EXPECT_TRUE(stop.Look(At(66), 1, kInTurn, true, {1, seconds(0)}));
+}
+
 // A validation is no measure for the steps after it.
 TEST(OverdueStop, AStepIsMeasuredByStepsAlone) {
   OverdueStop stop(At(0));

@@ -10,7 +10,6 @@
 
 #include "common/log.h"
 #include "trainer/profiler/memory.h"
-#include "trainer/stop_guard.h"
 #include "trainer/stop_request.h"
 
 namespace ddprun {
@@ -83,20 +82,26 @@ Result<TrainingEnd> Trainer::RunToTheEnd() {
   }
   RETURN_IF_ERROR(StartLearner(plan));
   StopRequest::Catch(env_.run_id.empty());
-  std::optional<StopGuard> guard;
   if (env_.world_size > 1) {
-    guard.emplace(heartbeat_);
+    guard_.emplace(heartbeat_);
   }
+  Result<TrainingEnd> end = TrainOn();
+  guard_.reset();
+  return end;
+}
+
+Result<TrainingEnd> Trainer::TrainOn() {
   while (!Done()) {
     RETURN_IF_ERROR(TakeStep());
     if (stop_ && !Done()) {
-      guard.reset();
+      if (guard_) {
+        guard_->Agreed();
+      }
       RETURN_IF_ERROR(profiler_.Finish());
       RETURN_IF_ERROR(SaveAndStop());
       return TrainingEnd::kStopped;
     }
   }
-  guard.reset();
   RETURN_IF_ERROR(Finish());
   return TrainingEnd::kFinished;
 }
@@ -214,10 +219,10 @@ Result<void> Trainer::SaveAndStop() {
   heartbeat_.Phase(kCheckpointPhase);
   const std::string step = std::to_string(state_.step);
   DiskTask task{.what = "the checkpoint to go on from (step " + step + ") is being saved in '" +
-                        config_.checkpoint_dir.native() + "'"};
+                        config_.checkpoint_dir.native() + "'",
+                .bytes = 2 * learner_->StateBytes()};  // One may be on its way already.
   if (IsRankZero()) {
     const auto snapshot = std::make_shared<Snapshot>(MakeSnapshot());
-    task.bytes = 2 * ByteCount(*snapshot);  // One may be on its way already.
     task.work = [this, snapshot, step] {
       Result<void> saved = checkpointing_->SaveNow(std::move(*snapshot));
       if (saved) {

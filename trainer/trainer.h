@@ -33,6 +33,7 @@
 #include "trainer/options/config.h"
 #include "trainer/profiler/profiler.h"
 #include "trainer/progress.h"
+#include "trainer/stop_guard.h"
 #include "trainer/tensorboard/curve_file.h"
 
 namespace ddprun {
@@ -91,6 +92,7 @@ class Trainer {
   Result<StartPlan> ChooseStart(Choice& choice);     // Rank 0.
   Result<void> StartLearner(const StartPlan& plan);
   Result<void> StartFromOthers(const std::vector<Tensor>& given, StartPlan& plan);  // Rank 0.
+  Result<TrainingEnd> TrainOn();
   Result<void> TakeStep();
   Result<void> AfterStep(bool epoch_ended);
   bool Done() const { return stopped_early_ || state_.epoch >= Epochs(); }
@@ -145,6 +147,7 @@ class Trainer {
   const Device& device_;
 
   Heartbeat heartbeat_;
+  std::optional<StopGuard> guard_;  // While there are steps, and of more than one rank.
   ReadWatch reads_;
   std::unique_ptr<ProcessGroup> group_;
   std::unique_ptr<Learner> learner_;              // Taken apart before the group.

@@ -52,6 +52,10 @@ Result<void> Trainer::Wait(DiskTask&& task, bool together) {
                                   StopRequest::Signal() ? 1.0 : 0.0,
                                   busy && due.give_up ? 1.0 : 0.0};
     if (together) {
+      std::optional<StopGuard::Turn> in_turn;
+      if (guard_) {
+        in_turn.emplace(*guard_, work ? &*work : nullptr, wait.patience());
+      }
       RETURN_IF_ERROR(group_->Sum(sums));
     }
     if (sums[0] == 0 || sums[1] > 0) {

@@ -189,6 +189,30 @@ class Disk(support.TrainerTest):
         self.assert_ended(workers, 75)
         self.assertRegex(workers[0].text("err"), r"saved at step \d+")
 
+    # What they agreed on is saved; then rank 0 waits for no time-out.
+    def test_a_peer_that_hangs_once_all_have_agreed_to_stop_costs_no_checkpoint(self):
+        for turns in (2, 4, 8, 16):
+            workers = self.start_held("open:.tmp-step-00000000", "--epochs=100000", "--collective-timeout=600")
+            self.assertTrue(workers[0].wait_for_step(20), "it ended too early")
+            workers[0].kill(signal.SIGTERM)
+            self.wait_for_words(workers[0], 1)
+            workers[1].kill(signal.SIGSTOP)
+            # Its part in the turn of now it may have done, and then it is not missed if that is the last one.
+            with self.assertRaises(subprocess.TimeoutExpired):
+                workers[0].process.wait(0.6 * turns)
+            self.let_go()
+            self.assertEqual(workers[0].wait(), 75, workers[0].text("err"))
+            workers[1].kill(signal.SIGKILL)
+            workers[1].wait()
+            step = re.search(r"saved at step (\d+):", workers[0].text("err"))[1]
+            if f"all stop after step {step}, but a peer hangs" in workers[0].text("err"):
+                break
+        else:
+            self.fail("it was never left waiting: " + workers[0].text("err"))
+        again = self.start_held("open:nothing", "--epochs=100000", checkpoints=self.checkpoints, generation=2)
+        self.assertTrue(again[0].wait_for_step(int(step) + 1))
+        self.assertIn(f"resumed at step {step},", again[0].text("err"))
+
     # Of a rank that has no other reason to look at a disk.
     def test_files_of_each_rank_that_nobody_reads_hold_up_nobody(self):
         for directory, name in (("samples", "generation-1.rank-1.jsonl"), ("prof", "trace-generation-1-rank-1.json")):

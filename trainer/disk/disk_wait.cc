@@ -21,6 +21,10 @@ std::optional<Result<void>> DiskWork::Wait(std::chrono::milliseconds limit) {
   return thread_.Drain(limit) ? *outcome_ : std::nullopt;
 }
 
+bool DiskWork::IsDone() const {
+  return thread_.Drain(std::chrono::milliseconds(0));
+}
+
 DiskWait::DiskWait(Time now, std::uint64_t bytes)
     : begin_(now), patience_(kStopPatience + TimeFor(bytes)), next_word_(now + kFirstWord) {}
 

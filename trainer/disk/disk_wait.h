@@ -25,10 +25,12 @@ class DiskWork {
 
   // What came of it; none: it is not done within `limit`.
   std::optional<Result<void>> Wait(std::chrono::milliseconds limit);
+  // By any thread.
+  bool IsDone() const;
 
  private:
   const std::shared_ptr<std::optional<Result<void>>> outcome_;
-  DiskThread thread_;
+  mutable DiskThread thread_;
 };
 
 // Pure: told the time.
@@ -50,6 +52,7 @@ class DiskWait {
   DiskWait(Time now, std::uint64_t bytes);
 
   Due Look(Time now, bool asked_to_stop);
+  std::chrono::seconds patience() const { return patience_; }  // Of a stop.
   std::chrono::seconds Lasted(Time now) const;
 
  private:

@@ -301,6 +301,10 @@ SnapshotView Learner::View() const {
   return impl_->state.View(impl_->before_update);
 }
 
+std::uint64_t Learner::StateBytes() const {
+  return impl_->state.Bytes();
+}
+
 Result<void> Learner::CopyFrom(const Snapshot& snapshot) {
   return impl_->state.CopyFrom(snapshot);
 }

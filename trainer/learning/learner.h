@@ -131,6 +131,7 @@ class Learner {
   // Parameters, buffers and optimizer state, in the host's memory as long as the learner lives:
   // where they are used, or copies, valid from the view's wait() until the next View.
   SnapshotView View() const;
+  std::uint64_t StateBytes() const;  // Of all of them.
   Result<void> CopyFrom(const Snapshot& snapshot);
 
   // How gradients are grouped and ordered; empty before the first step and in a group of one.

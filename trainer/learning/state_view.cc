@@ -30,6 +30,16 @@ SnapshotView StateView::View(const std::function<void()>& wait) {
   return view;
 }
 
+std::uint64_t StateView::Bytes() const {
+  std::uint64_t bytes = 0;
+  for (const std::vector<NamedTensor>& state : {model_.State(), OptimizerState()}) {
+    for (const NamedTensor& item : state) {
+      bytes += item.tensor.nbytes();
+    }
+  }
+  return bytes;
+}
+
 Result<void> StateView::CopyFrom(const Snapshot& snapshot) {
   RETURN_IF_ERROR(CopyBack(snapshot.model, model_.State()));
   const bool scaled =

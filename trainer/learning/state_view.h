@@ -29,6 +29,7 @@ class StateView {
   // `wait`: until the copy before this one has been read; may be empty.
   SnapshotView View(const std::function<void()>& wait);
   Result<void> CopyFrom(const Snapshot& snapshot);
+  std::uint64_t Bytes() const;
 
   // Whether views are copies, which do not change with the tensors.
   bool IsCopied() const { return apart_; }
