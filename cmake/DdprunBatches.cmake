@@ -4,13 +4,14 @@
 # again and again. That each includes what it uses is seen by clang-tidy, which reads it by itself.
 option(DDPRUN_BATCHES "Compile the files of libraries in batches" ON)
 
-# ddprun_in_batches(TARGET COUNT [APART file...])
+# ddprun_in_batches(TARGET COUNT [ALSO file...] [APART file...])
 #   COUNT   batches, each of about as many files
+#   ALSO    files of one batch more, which want other headers than the rest
 #   APART   files that are compiled by themselves, besides those that have options of their own
 # Not CMake's own unity build: its batches name files by where the clone lies, so that no second clone
 # would find them in the compilers' cache.
 function(ddprun_in_batches target count)
-  cmake_parse_arguments(B "" "" "APART" ${ARGN})
+  cmake_parse_arguments(B "" "" "ALSO;APART" ${ARGN})
   if(NOT DDPRUN_BATCHES)
     return()
   endif()
@@ -27,15 +28,23 @@ function(ddprun_in_batches target count)
     endforeach()
   endforeach()
   list(REMOVE_DUPLICATES B_APART)
-  list(REMOVE_ITEM together ${B_APART})
+  list(REMOVE_ITEM together ${B_APART} ${B_ALSO})
   cmake_path(RELATIVE_PATH CMAKE_CURRENT_SOURCE_DIR BASE_DIRECTORY ${CMAKE_SOURCE_DIR}
              OUTPUT_VARIABLE folder)
   set(sources ${B_APART})
   list(LENGTH together all)
-  foreach(batch RANGE 1 ${count})
-    math(EXPR first "${all} * (${batch} - 1) / ${count}")
-    math(EXPR size "${all} * ${batch} / ${count} - ${first}")
-    list(SUBLIST together ${first} ${size} batched)
+  set(last ${count})
+  if(B_ALSO)
+    math(EXPR last "${count} + 1")
+  endif()
+  foreach(batch RANGE 1 ${last})
+    if(batch GREATER count)
+      set(batched ${B_ALSO})
+    else()
+      math(EXPR first "${all} * (${batch} - 1) / ${count}")
+      math(EXPR size "${all} * ${batch} / ${count} - ${first}")
+      list(SUBLIST together ${first} ${size} batched)
+    endif()
     list(TRANSFORM batched REPLACE "(.+)" "#include \"${folder}/\\1\"\n")
     list(JOIN batched "" text)
     set(path ${CMAKE_BINARY_DIR}/generated/batches/${target}_${batch}.cc)

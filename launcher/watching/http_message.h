@@ -23,6 +23,8 @@ struct HttpRequest {
   bool by_script = false;  // It has the header X-Ddprun, which no other site's form can send.
 };
 
+inline constexpr unsigned kHttpUnavailable = 503;
+
 struct HttpAnswer {
   unsigned status = 200;
   std::string body;

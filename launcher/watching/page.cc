@@ -20,7 +20,6 @@ constexpr unsigned kForbidden = 403;
 constexpr unsigned kNotFound = 404;
 constexpr unsigned kWrongMethod = 405;
 constexpr unsigned kMisdirected = 421;
-constexpr unsigned kUnavailable = 503;
 constexpr const char* kJson = "application/json";
 constexpr std::chrono::seconds kStatePeriod{1};
 double UnixNow() {
@@ -157,7 +156,7 @@ HttpAnswer PageAnswers::Probe(const std::string& path) const {
   }
   if (path == "/readyz") {
     const Readiness readiness = ReadinessOf(view_.node);
-    return {readiness.ready ? 200 : kUnavailable, readiness.words + "\n"};
+    return {readiness.ready ? 200 : kHttpUnavailable, readiness.words + "\n"};
   }
   return {200, MetricsText(view_.node, UnixNow()), kMetricsType};
 }

@@ -80,7 +80,7 @@ std::string PageWith(const std::string& json);
 class LatePage final : public HttpAnswers {
  public:
   explicit LatePage(std::string words) : words_(std::move(words)) {}
-  HttpAnswer Reply(const HttpRequest&) override { return {503, words_}; }
+  HttpAnswer Reply(const HttpRequest&) override { return {kHttpUnavailable, words_}; }
   std::string News(StreamPlace&) override { return ""; }
 
  private:

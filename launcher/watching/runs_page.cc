@@ -11,8 +11,6 @@
 namespace ddprun {
 namespace {
 
-constexpr unsigned kUnavailable = 503;
-
 double UnixSeconds() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return std::chrono::duration<double>(now).count();
@@ -83,7 +81,7 @@ HttpAnswer RunsAnswers::Reply(const HttpRequest& request) {
                ? HttpAnswer{200, "serving " +
                                      CountOf(static_cast<std::uint32_t>(view_.runs.size()), "run") +
                                      "\n"}
-               : HttpAnswer{kUnavailable, view_.stands_by + "\n"};
+               : HttpAnswer{kHttpUnavailable, view_.stands_by + "\n"};
   }
   if (!request.post && request.path == "/metrics") {
     const bool one = view_.runs.size() == 1;
