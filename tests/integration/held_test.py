@@ -20,7 +20,7 @@ try:
     answer = store.recv(1)
 except ConnectionError:
     answer = b""
-print("answered", len(answer), file=sys.stderr, flush=True)
+print(f"answered {len(answer)}", file=sys.stderr, flush=True)
 signal.pause()
 """
 # In its first generation it leaves FIFOs that nobody writes to or reads from where the agent looks
