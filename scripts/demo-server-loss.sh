@@ -54,15 +54,13 @@ for node in 0 1; do
   pids[node]=$!
 done
 
-before='' killed_at='' back_at='' recovered='' without=0 step_before=0 accuracy=''
+before='' killed_at='' missed='' back_at='' recovered='' without=0 step_before=0 accuracy=''
 while next_line kill -0 "${pids[@]}" 2>/dev/null; do
   [[ ! $line =~ test\ accuracy ]] || accuracy=$line
   if [[ ! $line =~ epoch\ ([0-9]+)/([0-9]+)\ step\ ([0-9]+)/([0-9]+) ]]; then
     show "$line"
-    if [[ $line =~ "cannot reach the rendezvous" && -z $back_at ]]; then
-      show ">>> training goes on without a server (lines of progress: $without); starting it again"
-      start_server "$port"
-      back_at=$EPOCHREALTIME
+    if [[ $line =~ "cannot reach the rendezvous" ]]; then
+      missed=1
     elif [[ -n $back_at && $line =~ "recovered generation" ]]; then
       recovered=$(seconds_since "$back_at")
       show ">>> both agents are back $recovered after the server's start; workers: $(workers)"
@@ -82,6 +80,11 @@ while next_line kill -0 "${pids[@]}" 2>/dev/null; do
   elif [[ -n $killed_at && -z $back_at ]]; then
     without=$((without + 1))
     show "$line"
+    if [[ -n $missed && $without -ge 2 ]]; then
+      show ">>> training goes on without a server (lines of progress: $without); starting it again"
+      start_server "$port"
+      back_at=$EPOCHREALTIME
+    fi
   elif ((step % 5 == 0)); then
     show "$line"
   fi
@@ -97,6 +100,7 @@ nothing_left
 [[ $code -eq 0 ]] || die 1 "a node ended with $code; its output: $folder/output.log"
 [[ -n $killed_at ]] || die 1 "the run ended before the server could be killed: $folder/output.log"
 [[ $without -gt 0 ]] || die 1 "nobody trained while there was no server: $folder/output.log"
+[[ -n $back_at ]] || die 1 "no agent missed the server: $folder/output.log"
 [[ -n $recovered ]] || die 1 "the new server never recovered the run: $folder/output.log"
 say "final: ${accuracy:0:100}"
 say "server killed and started again, 0 workers restarted, no step lost; exit 0, no process left"
