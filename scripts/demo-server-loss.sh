@@ -14,13 +14,18 @@ epochs=8
 silence=60  # Seconds without a line after which the run counts as hung.
 [[ $# -eq 0 ]] || die 2 "takes no arguments"
 
-# Of both nodes: the guard's child is the agent, the agent's child the worker.
+# Of both nodes: the guard's child is the agent, and of the agent's children those with a rank are
+# workers (one waits, with its libraries loaded, for what may have to be started next).
 workers() {
-  local node agent agents
+  local node agent agents child
   for node in "${pids[@]}"; do
     { read -ra agents <"/proc/$node/task/$node/children"; } 2>/dev/null || true
     for agent in "${agents[@]}"; do
-      cat "/proc/$agent"/task/*/children 2>/dev/null || true
+      for child in $(cat "/proc/$agent"/task/*/children 2>/dev/null); do
+        if grep -qzs '^RANK=' "/proc/$child/environ"; then
+          printf '%s ' "$child"
+        fi
+      done
     done
   done | xargs
 }
