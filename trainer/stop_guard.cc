@@ -50,6 +50,12 @@ bool OverdueStop::Look(Time now, std::uint64_t step, RankIs is, bool asked_to_st
   return asked_ && now - since_ > kPatience + 2 * usual + turn.more;
 }
 
+OwnTime::Time OwnTime::Look(Time now) {
+  own_ += std::min<Time::duration>(now - looked_, kLongestLook);
+  looked_ = now;
+  return own_;
+}
+
 StopGuard::StopGuard(const Heartbeat& heartbeat) : heartbeat_(heartbeat) {
   thread_ = std::thread([this] { Run(); });
 }
@@ -75,7 +81,7 @@ StopGuard::Turn::Turn(StopGuard& guard, const DiskWork* work, std::chrono::secon
   ++guard_.turn_.number;
   guard_.turn_.more = work ? std::chrono::seconds(0) : patience;
   guard_.work_ = work;
-  guard_.work_until_ = std::chrono::steady_clock::now() + patience;
+  guard_.patience_ = patience;
 }
 
 StopGuard::Turn::~Turn() {
@@ -87,6 +93,10 @@ StopGuard::Turn::~Turn() {
 
 bool StopGuard::IsOverdue(OverdueStop& stop, OverdueStop::Time now, RankIs& is) {
   is = WhatItIs(heartbeat_.phase());
+  if (turn_seen_ != turn_.number) {
+    turn_seen_ = turn_.number;
+    work_until_ = now + patience_;
+  }
   if (in_turn_) {
     is = work_ && !work_->IsDone() && now < work_until_ ? RankIs::kBusy : RankIs::kInTurn;
   }
@@ -95,11 +105,12 @@ bool StopGuard::IsOverdue(OverdueStop& stop, OverdueStop::Time now, RankIs& is) 
 
 void StopGuard::Run() {
   using Clock = std::chrono::steady_clock;
-  OverdueStop stop(Clock::now());
+  OwnTime time(Clock::now());
+  OverdueStop stop(time.Look(Clock::now()));
   std::unique_lock lock(mutex_);
   while (!ends_.wait_for(lock, kLookInterval, [this] { return end_; })) {
     RankIs is;
-    if (!IsOverdue(stop, Clock::now(), is)) {
+    if (!IsOverdue(stop, time.Look(Clock::now()), is)) {
       continue;
     }
     const std::string step = std::to_string(heartbeat_.step());

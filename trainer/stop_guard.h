@@ -58,6 +58,22 @@ class OverdueStop {
   bool asked_ = false;
 };
 
+// A clock that stands while its process does, perhaps with all its peers' (a suspended job): who
+// stood still himself has waited for nobody meanwhile. Pure.
+class OwnTime {
+ public:
+  using Time = OverdueStop::Time;
+  static constexpr std::chrono::seconds kLongestLook{1};  // More between two looks does not count.
+
+  explicit OwnTime(Time now) : looked_(now), own_(now) {}
+
+  Time Look(Time now);
+
+ private:
+  Time looked_;
+  Time own_;
+};
+
 class StopGuard {
  public:
   // Outlives this.
@@ -94,6 +110,8 @@ class StopGuard {
   bool in_turn_ = false;
   PeersTurn turn_;
   const DiskWork* work_ = nullptr;
+  std::chrono::seconds patience_{0};
+  std::uint64_t turn_seen_ = 0;
   OverdueStop::Time work_until_;
   std::thread thread_;  // Last: it uses all of the above.
 };
