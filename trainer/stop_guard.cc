@@ -50,12 +50,6 @@ bool OverdueStop::Look(Time now, std::uint64_t step, RankIs is, bool asked_to_st
   return asked_ && now - since_ > kPatience + 2 * usual + turn.more;
 }
 
-OwnTime::Time OwnTime::Look(Time now) {
-  own_ += std::min<Time::duration>(now - looked_, kLongestLook);
-  looked_ = now;
-  return own_;
-}
-
 StopGuard::StopGuard(const Heartbeat& heartbeat) : heartbeat_(heartbeat) {
   thread_ = std::thread([this] { Run(); });
 }

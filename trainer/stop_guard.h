@@ -58,22 +58,6 @@ class OverdueStop {
   bool asked_ = false;
 };
 
-// A clock that stands while its process does, perhaps with all its peers' (a suspended job): who
-// stood still himself has waited for nobody meanwhile. Pure.
-class OwnTime {
- public:
-  using Time = OverdueStop::Time;
-  static constexpr std::chrono::seconds kLongestLook{1};  // More between two looks does not count.
-
-  explicit OwnTime(Time now) : looked_(now), own_(now) {}
-
-  Time Look(Time now);
-
- private:
-  Time looked_;
-  Time own_;
-};
-
 class StopGuard {
  public:
   // Outlives this.

@@ -83,13 +83,6 @@ TEST(OverdueStop, WhoSavesIsNotHurriedAndThenNotWaitedFor) {
   EXPECT_TRUE(stop.Look(At(66), 1, kInTurn, true, {1, seconds(0)}));
 }
 
-TEST(OwnTime, StandsWhileItsProcessDoes) {
-  OwnTime time(At(0));
-  EXPECT_EQ(time.Look(At(1)), At(1));
-  EXPECT_EQ(time.Look(At(3601)), At(2));
-  EXPECT_EQ(time.Look(At(3602)), At(3));
-}
-
 // A validation is no measure for the steps after it.
 TEST(OverdueStop, AStepIsMeasuredByStepsAlone) {
   OverdueStop stop(At(0));

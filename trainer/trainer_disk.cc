@@ -31,21 +31,22 @@ Result<void> Trainer::Wait(DiskTask&& task, bool together) {
   if (printer_) {
     printer_->EndLine();  // Before `work` has something to say.
   }
-  DiskWait wait(Clock::now(), task.bytes);
+  OwnTime time(Clock::now());
+  DiskWait wait(time.Look(Clock::now()), task.bytes);
   std::optional<DiskWork> work;
   if (task.work) {
     work.emplace(std::move(task.work));
   }
   const auto turn = std::min<std::chrono::milliseconds>(
       kTurn, std::chrono::seconds(config_.collective_timeout) / 4);
-  Clock::time_point told = Clock::now();
+  Clock::time_point told = time.Look(Clock::now());
   std::optional<Result<void>> outcome;
   for (bool asked = false;;) {
     if (work && !outcome) {
       outcome = work->Wait(turn);
     }
     const bool busy = work && !outcome;
-    const Clock::time_point now = Clock::now();
+    const Clock::time_point now = time.Look(Clock::now());
     const DiskWait::Due due = wait.Look(now, asked);
     // Busy, failed, asked to stop, given up: of all ranks.
     std::array<double, 4> sums = {busy ? 1.0 : 0.0, outcome && !*outcome ? 1.0 : 0.0,

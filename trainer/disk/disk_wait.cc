@@ -25,6 +25,12 @@ bool DiskWork::IsDone() const {
   return thread_.Drain(std::chrono::milliseconds(0));
 }
 
+OwnTime::Time OwnTime::Look(Time now) {
+  own_ += std::min<Time::duration>(now - looked_, kLongestLook);
+  looked_ = now;
+  return own_;
+}
+
 DiskWait::DiskWait(Time now, std::uint64_t bytes)
     : begin_(now), patience_(kStopPatience + TimeFor(bytes)), next_word_(now + kFirstWord) {}
 

@@ -33,6 +33,22 @@ class DiskWork {
   mutable DiskThread thread_;
 };
 
+// A clock that stands while its process does, perhaps with all its peers' (a suspended job): who
+// stood still himself has waited for nobody meanwhile. Pure.
+class OwnTime {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  static constexpr std::chrono::seconds kLongestLook{1};  // More between two looks does not count.
+
+  explicit OwnTime(Time begin) : looked_(begin), own_(begin) {}
+
+  Time Look(Time now);
+
+ private:
+  Time looked_;
+  Time own_;
+};
+
 // Pure: told the time.
 class DiskWait {
  public:

@@ -38,6 +38,13 @@ TEST(DiskWork, MemoryThatCannotBeHadIsAnError) {
   EXPECT_EQ(outcome->error().message, "out of memory");
 }
 
+TEST(OwnTime, StandsWhileItsProcessDoes) {
+  OwnTime time(At(0));
+  EXPECT_EQ(time.Look(At(1)), At(1));
+  EXPECT_EQ(time.Look(At(3601)), At(2));
+  EXPECT_EQ(time.Look(At(3602)), At(3));
+}
+
 TEST(DiskWait, HasAWordSoonAndThenEverMoreRarely) {
   DiskWait wait(At(0), 0);
   std::vector<int> words;
