@@ -21,11 +21,11 @@ workers() {
   for node in "${pids[@]}"; do
     { read -ra agents <"/proc/$node/task/$node/children"; } 2>/dev/null || true
     for agent in "${agents[@]}"; do
-      for child in $(cat "/proc/$agent"/task/*/children 2>/dev/null); do
+      while read -rd ' ' child; do
         if grep -qzs '^RANK=' "/proc/$child/environ"; then
           printf '%s ' "$child"
         fi
-      done
+      done < <(cat "/proc/$agent"/task/*/children 2>/dev/null)
     done
   done | xargs
 }
