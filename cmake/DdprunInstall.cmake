@@ -19,19 +19,21 @@ install(TARGETS ddprun RUNTIME COMPONENT launcher)
 install(FILES ${manual_pages}/ddprun.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT launcher)
 install(FILES ${manual_pages}/ddprun.toml.5 DESTINATION ${CMAKE_INSTALL_MANDIR}/man5 COMPONENT launcher)
 
-set(completions ${CMAKE_BINARY_DIR}/completions)
-foreach(shell bash zsh fish)
-  install(CODE "file(MAKE_DIRECTORY \"${completions}\")
+# What is made while it is installed lies in a folder of that one installation: there may be two at once.
+set(making "string(RANDOM LENGTH 16 made)
+            set(made \"${CMAKE_BINARY_DIR}/installed-\${made}\")
+            file(MAKE_DIRECTORY \"\${made}\")")
+function(ddprun_install_completion shell folder name)
+  install(CODE "${making}
                 execute_process(COMMAND \"$<TARGET_FILE:ddprun>\" completion ${shell}
-                                OUTPUT_FILE \"${completions}/${shell}\" COMMAND_ERROR_IS_FATAL ANY)"
-          COMPONENT launcher)
-endforeach()
-install(FILES ${completions}/bash DESTINATION ${share}/bash-completion/completions RENAME ddprun
-        COMPONENT launcher)
-install(FILES ${completions}/zsh DESTINATION ${share}/zsh/site-functions RENAME _ddprun
-        COMPONENT launcher)
-install(FILES ${completions}/fish DESTINATION ${share}/fish/vendor_completions.d RENAME ddprun.fish
-        COMPONENT launcher)
+                                OUTPUT_FILE \"\${made}/${name}\" COMMAND_ERROR_IS_FATAL ANY)
+                file(INSTALL DESTINATION \"\${CMAKE_INSTALL_PREFIX}/${share}/${folder}\" TYPE FILE
+                     FILES \"\${made}/${name}\")
+                file(REMOVE_RECURSE \"\${made}\")" COMPONENT launcher)
+endfunction()
+ddprun_install_completion(bash bash-completion/completions ddprun)
+ddprun_install_completion(zsh zsh/site-functions _ddprun)
+ddprun_install_completion(fish fish/vendor_completions.d ddprun.fish)
 
 install(FILES README.md DESTINATION ${doc} COMPONENT documents EXCLUDE_FROM_ALL)
 install(DIRECTORY docs/ DESTINATION ${doc}/docs COMPONENT documents EXCLUDE_FROM_ALL
@@ -42,13 +44,15 @@ install(DIRECTORY examples DESTINATION ${doc} USE_SOURCE_PERMISSIONS COMPONENT d
 # Boost's licence asks for no notice beside a program.
 set(linked libgrpc-dev libprotobuf-dev libabsl-dev libre2-dev libc-ares-dev libssl-dev zlib1g-dev
            libspdlog-dev libfmt-dev libcli11-dev nlohmann-json3-dev libxxhash-dev libstdc++-12-dev)
-install(CODE "set(text \"Linked into ddprun, with the notices of Debian's packages.\n\")
+install(CODE "${making}
+  set(text \"Linked into ddprun, with the notices of Debian's packages.\n\")
   foreach(package ${linked})
     file(READ /usr/share/doc/\${package}/copyright notice)
     string(APPEND text \"\n==== \${package}\n\${notice}\")
   endforeach()
-  file(WRITE \"${CMAKE_BINARY_DIR}/third-party.txt\" \"\${text}\")" COMPONENT notices EXCLUDE_FROM_ALL)
-install(FILES ${CMAKE_BINARY_DIR}/third-party.txt DESTINATION ${doc} COMPONENT notices EXCLUDE_FROM_ALL)
+  file(WRITE \"\${made}/third-party.txt\" \"\${text}\")
+  file(INSTALL DESTINATION \"\${CMAKE_INSTALL_PREFIX}/${doc}\" TYPE FILE FILES \"\${made}/third-party.txt\")
+  file(REMOVE_RECURSE \"\${made}\")" COMPONENT notices EXCLUDE_FROM_ALL)
 
 if(DDPRUN_WITH_TRAINER)
   foreach(kind "" portable-)
