@@ -103,7 +103,8 @@ class Output(DdprunTest):
 
     def test_no_place_stays_where_nothing_was_started(self):
         with self.subTest("a signal while others are waited for"):
-            run = self.start("--nnodes=2", "--node-rank=0", "-t", "3", FAKE_WORKER)
+            run = self.start("--nnodes=2", "--node-rank=0", f"--rdzv-endpoint={self.free_endpoint()}", "-t", "3",
+                             FAKE_WORKER)
             self.wait_for_text(run, "log directory set to")
             self.wait_for_text(run, "serving the rendezvous")
             run.signal(15)
