@@ -1,5 +1,6 @@
 #include "tests/compatibility/witness_play.h"
 
+#include <google/protobuf/message.h>
 #include <google/protobuf/unknown_field_set.h>
 
 #include <algorithm>
@@ -75,13 +76,22 @@ std::string DigestBytes(const std::string& list) {
   return request.SerializeAsString().substr(1);
 }
 
-// What of it this build does not know: it would be passed over in silence.
-bool IsKnown(const v1::WitnessRequest& request) {
-  const auto whole = [](const auto& message) {
-    return message.GetReflection()->GetUnknownFields(message).empty();
-  };
-  return whole(request) && whole(request.claim()) && whole(request.claim().endpoint()) &&
-         std::ranges::all_of(request.claim().ended(), whole) && whole(request.claim().left());
+// Whether this build knows all of it: the rest would be passed over in silence.
+bool IsKnown(const google::protobuf::Message& message) {
+  const google::protobuf::Reflection& fields = *message.GetReflection();
+  std::vector<const google::protobuf::FieldDescriptor*> set;
+  fields.ListFields(message, &set);
+  bool known = fields.GetUnknownFields(message).empty();
+  for (const auto* field : set) {
+    if (field->message_type() != nullptr && field->is_repeated()) {
+      for (int i = 0; i < fields.FieldSize(message, field); ++i) {
+        known &= IsKnown(fields.GetRepeatedMessage(message, field, i));
+      }
+    } else if (field->message_type() != nullptr) {
+      known &= IsKnown(fields.GetMessage(message, field));
+    }
+  }
+  return known;
 }
 
 class Asking {
@@ -96,7 +106,9 @@ class Asking {
     std::string bytes = call.request;
     const std::size_t place = bytes.find(then_);
     v1::WitnessRequest request;
-    if (place == std::string::npos || !request.ParseFromString(bytes) || !IsKnown(request)) {
+    v1::WitnessReply then;
+    if (place == std::string::npos || !request.ParseFromString(bytes) || !IsKnown(request) ||
+        !then.ParseFromString(call.reply) || !IsKnown(then)) {
       return Tell(call, place == std::string::npos ? "names its list otherwise than this build"
                                                    : "says what this build does not know");
     }
