@@ -11,6 +11,14 @@
 namespace ddprun {
 namespace {
 
+// Its path.
+std::string SettingsFile(const std::string& text) {
+  std::string path =
+      testing::TempDir() + "/cli_refusals_test." + std::to_string(::getpid()) + ".toml";
+  std::ofstream(path) << text;
+  return path;
+}
+
 TEST(CommandLine, AProblemTellsWhoSetTheFlag) {
   EXPECT_EQ(Refusal({"p"}, {{"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "-3"}}),
             "--shutdown-timeout must be a number of seconds, 0 or more: '-3' (--shutdown-timeout "
@@ -29,9 +37,7 @@ TEST(CommandLine, AProblemTellsWhoSetTheFlag) {
 }
 
 TEST(CommandLine, AProblemTellsTheLineOfAFile) {
-  const std::string path =
-      testing::TempDir() + "/cli_refusals_test." + std::to_string(::getpid()) + ".toml";
-  std::ofstream(path) << "# mine\nshutdown-timeout = -3\n";
+  const std::string path = SettingsFile("# mine\nshutdown-timeout = -3\n");
   EXPECT_NE(Refusal({"--config=" + path, "p"}).find("(--shutdown-timeout is from " + path + ":2)"),
             std::string::npos);
   std::filesystem::remove(path);
@@ -115,6 +121,42 @@ TEST(CommandLine, BadInputIsNamed) {
           << (args.empty() ? "" : args.front()) << " -> " << Refusal(args);
     }
   }
+}
+
+// Who reads it has a terminal, and a line for each problem.
+TEST(CommandLine, WhatIsRefusedIsOneLineWhateverWasSaid) {
+  const std::string where = " (--on-hang is from PET_ON_HANG=";
+  const std::vector<std::pair<std::string, std::string>> table = {{"a\nb", "a\\nb"},
+                                                                  {"x\r\n", "x\\x0d\\n"},
+                                                                  {"\x1b[31m\a", "\\x1b[31m\\x07"},
+                                                                  {"\xff", "\\xff"},
+                                                                  {"ä", "ä"}};
+  for (const auto& [said, shown] : table) {
+    const std::string must = "--on-hang must be restart, fail or observe: '" + shown + "'";
+    EXPECT_EQ(Refusal({"--on-hang=" + said, "p"}), must);
+    EXPECT_EQ(Refusal({"p"}, {{"PET_ON_HANG", said}}), must + where + shown + ")");
+    for (const std::string option : {"--x", "-x"}) {
+      EXPECT_TRUE(Refusal({option + said, "p"}).starts_with("unknown option " + option + shown));
+    }
+    EXPECT_NE(Refusal({"--standalone=" + said, "p"}).find(shown), std::string::npos);
+  }
+}
+
+TEST(CommandLine, OfAMegabyteThatIsRefusedBothEndsAreTold) {
+  const std::string said = "begin" + std::string(1'000'000, 'x') + "end";
+  for (const std::string flag :
+       {"--on-hang", "--scale-up", "--rdzv-id", "--standalone", "--rdzv-conf"}) {
+    const std::string refusal = Refusal({flag + "=" + said, "p"});
+    EXPECT_LT(refusal.size(), 4'000u) << flag;
+    for (const std::string& part : {flag, std::string("begin"), std::string("end")}) {
+      EXPECT_NE(refusal.find(part), std::string::npos) << flag << " " << part;
+    }
+  }
+  EXPECT_LT(Refusal({"p"}, {{"PET_ON_HANG", said}}).size(), 8'000u);
+  EXPECT_LT(Refusal({"--" + said, "p"}).size(), 4'000u);
+  const std::string path = SettingsFile(said + " = 1\n");
+  EXPECT_LT(Refusal({"--config=" + path, "p"}).size(), 8'000u);
+  std::filesystem::remove(path);
 }
 
 TEST(CommandLine, AServerAloneHasOnePlaceOnTheNodesList) {

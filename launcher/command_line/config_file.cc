@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "common/files.h"
+#include "launcher/command_line/problems.h"
 
 namespace ddprun {
 namespace {
@@ -65,7 +66,7 @@ Result<std::vector<Setting>> ParseConfigFile(const CLI::App& app, const std::str
     line = WithoutBlanks(WithoutComment(line));
     const std::string where = name + ":" + std::to_string(number);
     const auto bad = [&](const std::string& what) {
-      return Error{ErrorKind::kInvalid, where + ": " + what};
+      return Error{ErrorKind::kInvalid, where + ": " + InOneLine(what)};
     };
     if (line.empty()) {
       continue;
