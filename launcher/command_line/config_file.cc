@@ -104,7 +104,8 @@ Result<std::vector<Setting>> SettingsFromFile(const CLI::App& app,
   const std::string path = given ? *named : kHere;
   const Result<std::string> text = ReadGiven(path, kMaxSettingsFile);
   if (!text) {
-    return Error{ErrorKind::kInvalid, text.error().message + (given ? " (--config)" : "")};
+    return Error{ErrorKind::kInvalid,
+                 InOneLine(text.error().message) + (given ? " (--config)" : "")};
   }
   return ParseConfigFile(app, path, *text);
 }

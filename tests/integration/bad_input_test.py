@@ -93,7 +93,7 @@ class CommandLine(DdprunTest):
                      environment={"DDPRUN_NPROC_PER_NODE": "0"})
 
     def test_what_is_refused_is_one_line_and_commands_no_terminal(self):
-        for flag in ("--nnodes", "--standalone", "--local-addr", "--interface"):
+        for flag in ("--nnodes", "--standalone", "--local-addr", "--interface", "--config", "--print-completion"):
             for said, shown in (("a\nb", r"a\\nb"), ("\x1b[31m\x07", r"\\x1b\[31m\\x07"),
                                 ("x" * 100_000, r"x{200} \.\.\. .*x{200}")):
                 with self.subTest(flag, said=said[:10]):
