@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "common/log.h"
+#include "launcher/command_line/problems.h"
 #include "launcher/scrub.h"
 #include "launcher/verbs/look_around.h"
 
@@ -32,7 +33,8 @@ std::vector<std::string> Remarks(const LaunchConfig& config, const Preparation& 
 }
 
 void SayRemarks(const LaunchConfig& config, const Preparation& prepared) {
-  for (const std::string& remark : Remarks(config, prepared)) {
+  for (const std::string& said : Remarks(config, prepared)) {
+    const std::string remark = InOneLine(said);
     LogAsIs(InLogFormat(LogLevel::kWarning, remark,
                         Colored(LogLevel::kWarning, "ddprun:") + " " + remark + "\n"));
   }

@@ -259,7 +259,7 @@ Result<CommandLine> ParseEnv(const std::vector<std::string>& args) {
         Print{"usage: ddprun env\n\nVersions, GPUs, CPUs, limits, interfaces and the "
               "environment that ddprun sees.\n"});
   }
-  return Invalid("ddprun env takes no argument", args.front());
+  return Invalid("ddprun env takes no argument", InOneLine(args.front()));
 }
 
 // What counts where nobody says anything: torchrun's own variables, and one of its users'.

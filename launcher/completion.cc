@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "launcher/command_line/problems.h"
 #include "launcher/command_line/raw_flags.h"
 #include "launcher/verbs/verbs.h"
 
@@ -248,7 +249,7 @@ Result<std::string> CompletionScript(const std::string& shell, const std::string
   if (shell == "fish") {
     return Fish(name, verbs);
   }
-  return Invalid("there are completions for bash, zsh and fish, not for", shell);
+  return Invalid("there are completions for bash, zsh and fish, not for", InOneLine(shell));
 }
 
 std::string CompletionHelp() {

@@ -9,6 +9,7 @@
 #include "launcher/beginning.h"
 #include "launcher/command_line/flags.h"
 #include "launcher/command_line/gpus.h"
+#include "launcher/command_line/problems.h"
 #include "launcher/end/termination_log.h"
 #include "launcher/node.h"
 #include "launcher/plan.h"
@@ -36,7 +37,7 @@ int RunNode(const LaunchConfig& config, const Preparation& prepared, GuardLink g
   const Result<int> code = LaunchedNode(config, prepared, std::move(guard)).Run();
   if (!code) {
     StartLog("ddprun", LogLevel::kInfo);
-    const std::string why = WithOrigins(code.error().message, config.settings);
+    const std::string why = WithOrigins(InOneLine(code.error().message), config.settings);
     Log(LogLevel::kError, why);
     const auto write = TerminationLogWriter(why + "\n", GetProcessEnv);
     if (write && !FinishesWithin(kTerminationLogLimit, write)) {
@@ -59,7 +60,7 @@ int Launch(const LaunchConfig& config) {
   }
   const Result<Preparation> prepared = Prepare(config);
   if (!prepared) {
-    Complain(LogLevel::kError, WithOrigins(prepared.error().message, config.settings) +
+    Complain(LogLevel::kError, WithOrigins(InOneLine(prepared.error().message), config.settings) +
                                    PerhapsAVerb(config.own_command, prepared.error()));
     return kExitUsage;
   }

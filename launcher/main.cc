@@ -79,7 +79,7 @@ int Main(const std::string& argv0, const std::vector<std::string>& args) {
   const Result<CommandLine> line = ParseCommandLine(args, GetProcessEnv, name);
   if (!line) {
     std::fprintf(stderr, "%s %s\n", Colored(LogLevel::kError, name + ":").c_str(),
-                 line.error().message.c_str());
+                 Printable(line.error().message).c_str());
     return kExitUsage;
   }
   return std::visit(Overload{

@@ -5,6 +5,8 @@
 #include <climits>
 #include <cstdlib>
 
+#include "launcher/command_line/problems.h"
+
 namespace ddprun {
 namespace {
 
@@ -89,7 +91,7 @@ Error PrintsNothingElse() {
 
 Result<void> TakesNoProgram(const std::vector<std::string>& rest) {
   if (!rest.empty()) {
-    return Invalid("ddprun check takes no program", rest.front());
+    return Invalid("ddprun check takes no program", InOneLine(rest.front()));
   }
   return {};
 }

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "common/files.h"
+#include "launcher/command_line/problems.h"
 
 namespace ddprun {
 namespace {
@@ -65,7 +66,7 @@ Result<std::vector<Setting>> ParseConfigFile(const CLI::App& app, const std::str
     line = WithoutBlanks(WithoutComment(line));
     const std::string where = name + ":" + std::to_string(number);
     const auto bad = [&](const std::string& what) {
-      return Error{ErrorKind::kInvalid, where + ": " + what};
+      return Error{ErrorKind::kInvalid, where + ": " + InOneLine(what)};
     };
     if (line.empty()) {
       continue;
@@ -103,7 +104,8 @@ Result<std::vector<Setting>> SettingsFromFile(const CLI::App& app,
   const std::string path = given ? *named : kHere;
   const Result<std::string> text = ReadGiven(path, kMaxSettingsFile);
   if (!text) {
-    return Error{ErrorKind::kInvalid, text.error().message + (given ? " (--config)" : "")};
+    return Error{ErrorKind::kInvalid,
+                 InOneLine(text.error().message) + (given ? " (--config)" : "")};
   }
   return ParseConfigFile(app, path, *text);
 }

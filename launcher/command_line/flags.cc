@@ -4,6 +4,8 @@
 #include <cctype>
 #include <sstream>
 
+#include "launcher/command_line/problems.h"
+
 namespace ddprun {
 namespace {
 
@@ -48,7 +50,7 @@ std::size_t Distance(const std::string& a, const std::string& b) {
 
 Error Unknown(const std::vector<std::string>& names, const std::string& name,
               const std::string& more) {
-  std::string text = "unknown option --" + name;
+  std::string text = "unknown option --" + InOneLine(name);
   if (const auto nearest = Nearest(names, name, name.size() / 3)) {
     text += "; did you mean --" + *nearest + "?";
   }
@@ -73,7 +75,7 @@ std::string OriginInWords(const Setting& setting) {
   const bool variable = std::all_of(setting.origin.begin(), setting.origin.end(), [](char c) {
     return std::isupper(static_cast<unsigned char>(c)) != 0 || c == '_' || std::isdigit(c) != 0;
   });
-  return variable ? setting.origin + "=" + setting.value : setting.origin;
+  return InOneLine(variable ? setting.origin + "=" + setting.value : setting.origin);
 }
 
 // The one known name that `given` is, or is a prefix of.
@@ -103,11 +105,15 @@ Result<std::string> Canonical(const std::vector<std::string>& names, std::string
 
 std::optional<std::string> Nearest(const std::vector<std::string>& names, const std::string& name,
                                    std::size_t wrong) {
-  const auto nearest = std::min_element(
-      names.begin(), names.end(),
-      [&](const auto& a, const auto& b) { return Distance(a, name) < Distance(b, name); });
-  const bool near =
-      nearest != names.end() && Distance(*nearest, name) <= std::min<std::size_t>(3, wrong);
+  const std::size_t most = std::min<std::size_t>(3, wrong);
+  const auto distance = [&](const std::string& known) {  // At least what they differ in length.
+    const bool may = name.size() <= known.size() + most && known.size() <= name.size() + most;
+    return may ? Distance(known, name) : most + 1;
+  };
+  const auto nearest =
+      std::min_element(names.begin(), names.end(),
+                       [&](const auto& a, const auto& b) { return distance(a) < distance(b); });
+  const bool near = nearest != names.end() && distance(*nearest) <= most;
   return near ? std::optional(*nearest) : std::nullopt;
 }
 
@@ -141,7 +147,7 @@ Result<SplitLine> SplitFlags(const CLI::App& app, const std::vector<std::string>
     }
     const CLI::Option* const option = app.get_option_no_throw(name);
     if (option == nullptr) {
-      return Error{ErrorKind::kInvalid, "unknown option " + arg + more};
+      return Error{ErrorKind::kInvalid, "unknown option " + InOneLine(arg) + more};
     }
     if (!TakesValue(option) && value && name.size() == 2) {  // -mv: two switches in one word.
       words[i--] = "-" + *value;
@@ -239,7 +245,7 @@ Result<void> ParseFlags(CLI::App& app, std::vector<std::string> flags) {
   try {
     app.parse(flags);
   } catch (const CLI::ParseError& error) {
-    return Error{ErrorKind::kInvalid, error.what()};
+    return Error{ErrorKind::kInvalid, InOneLine(error.what())};
   }
   return {};
 }

@@ -10,6 +10,10 @@
 
 namespace ddprun {
 
+// What quotes a user's word, to be shown: a newline in it is no end, nothing in it commands a
+// terminal, and of a long one beginning and end are told.
+std::string InOneLine(const std::string& text);
+
 struct Problems {
   std::string text;
 
@@ -26,7 +30,7 @@ struct Problems {
       Add(flag + ": " + result.error().message);
     }
   }
-  void Add(const std::string& problem) { text += (text.empty() ? "" : "\n") + problem; }
+  void Add(const std::string& problem);
 };
 
 inline std::optional<std::uint32_t> NotNegative(const std::string& text) {

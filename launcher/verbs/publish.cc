@@ -3,13 +3,14 @@
 #include <cstdio>
 
 #include "common/exit_code.h"
+#include "common/log.h"
 #include "trainer/checkpoint/fenced_publish.h"
 
 namespace ddprun {
 namespace {
 
 int Fail(const Error& error) {
-  std::fprintf(stderr, "ddprun publish: %s\n", error.message.c_str());
+  std::fprintf(stderr, "ddprun publish: %s\n", Printable(error.message).c_str());
   switch (error.kind) {
     case ErrorKind::kRefused:
       std::fputs("ddprun publish: this world was replaced; nothing was published\n", stderr);

@@ -288,7 +288,7 @@ Result<std::string> PageAt(const ServerPlace& place, const std::vector<RunStatus
 int PrintStatus(const StatusRequest& request) {
   const Result<ServerPlace> place = FindServer(request.server);
   if (!place) {
-    std::fprintf(stderr, "ddprun status: %s\n", place.error().message.c_str());
+    std::fprintf(stderr, "ddprun status: %s\n", Printable(place.error().message).c_str());
     return ExitCodeOf(place.error());
   }
   const auto runs = RunsAt(*place, request.server.run_id);

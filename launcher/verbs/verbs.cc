@@ -8,6 +8,7 @@
 #include "common/overload.h"
 #include "launcher/command_line/config.h"
 #include "launcher/command_line/flags.h"
+#include "launcher/command_line/problems.h"
 #include "launcher/verbs/asking.h"
 #include "launcher/verbs/rank_spans.h"
 #include "launcher/verbs/verb_k8s_manifest.h"
@@ -136,7 +137,7 @@ Result<VerbRequest> ReadStacks(const std::vector<std::string>& args, const GetEn
     const char* const end = word.data() + word.size();
     const auto [parsed, error] = std::from_chars(word.data(), end, pid);
     if (error != std::errc{} || parsed != end || pid <= 0 || pid > INT32_MAX) {
-      return Invalid("ddprun stacks takes process ids", word);
+      return Invalid("ddprun stacks takes process ids", InOneLine(word));
     }
     request.pids.push_back(pid);
   }
@@ -166,7 +167,7 @@ Result<VerbRequest> ParseLogs(const std::vector<std::string>& args, const GetEnv
     return VerbRequest(HelpRequest{line.app.help()});
   }
   if (!line.rest.empty()) {
-    return Invalid("ddprun logs takes no further argument", line.rest.front());
+    return Invalid("ddprun logs takes no further argument", InOneLine(line.rest.front()));
   }
   RETURN_IF_ERROR(which.Read(line, request.wish, request.nodes, request.json));
   if (!since.empty()) {
@@ -196,7 +197,8 @@ Result<VerbRequest> ParseStatus(const std::vector<std::string>& args, const GetE
     return VerbRequest(HelpRequest{line.app.help()});
   }
   if (!line.rest.empty()) {
-    return Invalid("ddprun " + args.front() + " takes no further argument", line.rest.front());
+    return Invalid("ddprun " + args.front() + " takes no further argument",
+                   InOneLine(line.rest.front()));
   }
   RETURN_IF_ERROR(NodeFlags::ReadFormat(format, line, request.json));
   TakeServer(line, get_env, request.server);
@@ -232,8 +234,8 @@ Result<VerbRequest> ParseControl(const std::vector<std::string>& args, const Get
                ? Result<VerbRequest>(
                      Error{ErrorKind::kInvalid,
                            "no node is given: ddprun drain NODE (ddprun status lists the nodes)"})
-               : Result<VerbRequest>(
-                     Invalid("ddprun " + verb + " takes no such argument", line.rest.back()));
+               : Result<VerbRequest>(Invalid("ddprun " + verb + " takes no such argument",
+                                             InOneLine(line.rest.back())));
   }
   wish.node = drain ? line.rest.front() : "";
   if (soon) {
@@ -258,7 +260,7 @@ Result<VerbRequest> ParseSave(const std::vector<std::string>& args, const GetEnv
     return VerbRequest(HelpRequest{line.app.help()});
   }
   if (!line.rest.empty()) {
-    return Invalid("ddprun save takes no further argument", line.rest.front());
+    return Invalid("ddprun save takes no further argument", InOneLine(line.rest.front()));
   }
   RETURN_IF_ERROR(which.Read(line, request.wish, request.nodes, request.json));
   TakeServer(line, get_env, request.server);

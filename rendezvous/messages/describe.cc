@@ -15,11 +15,12 @@ std::string Join(const std::vector<std::string>& names, const char* between = " 
   return text;
 }
 
-std::string InWords(Duration value) {
-  return FormatDuration(value);
-}
-std::string InWords(std::uint32_t value) {
-  return std::to_string(value);
+// Of "zero|one|two"; a number that has no word there, as itself.
+std::string ValueWord(std::string_view words, std::uint32_t value) {
+  for (std::uint32_t i = 0; i < value && !words.empty(); ++i) {
+    words.remove_prefix(std::min(words.find('|'), words.size() - 1) + 1);
+  }
+  return words.empty() ? std::to_string(value) : std::string(words.substr(0, words.find('|')));
 }
 
 }  // namespace
@@ -213,17 +214,31 @@ std::string Describe(const Directive& directive) {
       directive);
 }
 
+template <class T>
+std::string FlagOf(const ShapeField<T>& field, const RunShape& shape) {
+  std::string flag = field.name;
+  std::ranges::replace(flag, '_', '-');
+  const T& value = shape.*field.member;
+  if constexpr (std::is_same_v<T, Duration>) {
+    return "--" + flag + "=" + FormatDuration(value);
+  } else {
+    return "--" + flag + "=" + ValueWord(field.words, value);
+  }
+}
+template std::string FlagOf(const ShapeField<bool>& field, const RunShape& shape);
+template std::string FlagOf(const ShapeField<std::uint32_t>& field, const RunShape& shape);
+template std::string FlagOf(const ShapeField<Duration>& field, const RunShape& shape);
+
 std::string Describe(const RunShape& shape) {
   std::string text =
       "--nnodes=" + std::to_string(shape.min_nodes) + ":" + std::to_string(shape.max_nodes);
   ForEach(kShapeFields, [&](const auto& field) {
-    const auto& value = shape.*field.member;
-    std::string flag = field.name;
-    const bool said = flag == "min_nodes" || flag == "max_nodes";  // By one flag.
+    const std::string_view name = field.name;
+    const bool said = name == "min_nodes" || name == "max_nodes";  // By one flag.
+    const bool set = shape.*field.member != RunShape{}.*field.member;
     if ((field.differing == Differing::kRefused && !said) ||
-        (field.differing == Differing::kRefusedWhereSet && value != RunShape{}.*field.member)) {
-      std::ranges::replace(flag, '_', '-');
-      text += " --" + flag + "=" + InWords(value);
+        (field.differing == Differing::kRefusedWhereSet && set)) {
+      text += " " + FlagOf(field, shape);
     }
   });
   return text;

@@ -6,7 +6,9 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <tuple>
+#include <type_traits>
 
 #include "common/time.h"
 #include "rendezvous/messages/fields.h"
@@ -43,13 +45,26 @@ enum class Differing {
 
 template <class T>
 struct ShapeField {
-  constexpr ShapeField(const char* field, T RunShape::*of, Differing kind = Differing::kOverruled)
-      : name(field), member(of), differing(kind) {}
+  constexpr ShapeField(const char* field, T RunShape::*of, Differing kind = Differing::kOverruled,
+                       std::string_view value_words = {})
+      : name(field), member(of), differing(kind), words(value_words) {}
 
   const char* name;  // On the wire, where _ms follows a duration's; its flag has '-' for '_'.
   T RunShape::*member;
   Differing differing;
+  std::string_view words;  // Of a flag that takes words, for 0 (false) and up: "never|restart".
 };
+
+// Who is refused is told both words: 0 and 1 are none of a switch.
+template <class... T>
+constexpr bool CanBeTold(const std::tuple<ShapeField<T>...>& table) {
+  bool can = true;
+  ForEach(table, [&]<class Of>(const ShapeField<Of>& field) {
+    can &= !std::is_same_v<Of, bool> || field.differing == Differing::kOverruled ||
+           field.words.find('|') != std::string_view::npos;
+  });
+  return can;
+}
 
 inline constexpr std::tuple kShapeFields{
     ShapeField{"min_nodes", &RunShape::min_nodes, Differing::kRefused},
@@ -65,5 +80,6 @@ inline constexpr std::tuple kShapeFields{
     ShapeField{"on_hang", &RunShape::on_hang},
 };
 static_assert(IsWhole<RunShape>(kShapeFields));
+static_assert(CanBeTold(kShapeFields));
 
 }  // namespace ddprun

@@ -241,9 +241,7 @@ Result<NodeReport> ReportFromProto(const v1::SyncRequest& wire) {
 
 Result<NodeReport> ReportFromProtoAt(const v1::SyncRequest& wire, std::int64_t unix_ms) {
   if (wire.protocol() != kProtocol) {
-    return Error{ErrorKind::kInvalid, "the server speaks protocol " + std::to_string(kProtocol) +
-                                          ", this node " + std::to_string(wire.protocol()) +
-                                          ": run the same ddprun on every node"};
+    return OtherProtocol(wire.protocol());
   }
   Reader in(unix_ms, kNodesAhead);
   NodeReport report;

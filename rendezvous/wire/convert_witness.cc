@@ -72,12 +72,10 @@ Result<HeldEstate> DecodeHeldEstate(const std::string& bytes) {
 }
 
 Result<WitnessRequest> WitnessRequestFromProto(const v1::WitnessRequest& wire) {
-  Reader in(kServersAhead);
   if (wire.protocol() != kProtocol) {
-    in.Refuse("protocol", "is " + std::to_string(wire.protocol()) + ", this node speaks " +
-                              std::to_string(kProtocol));
-    return in.error();
+    return OtherProtocol(wire.protocol());
   }
+  Reader in(kServersAhead);
   WitnessRequest request;
   request.verb = in.Enum("verb", kWitnessVerb, wire.verb());
   if (request.verb != WitnessVerb::kLook) {

@@ -19,6 +19,13 @@ inline constexpr Duration kMaxDuration = std::chrono::hours(24 * 366 * 10);
 inline constexpr std::int64_t kMaxUnixMs =
     253'402'300'799'999;  // The last moment of the year 9999.
 
+// For the one who asks, whose log shows it.
+inline Error OtherProtocol(std::uint32_t said) {
+  return {ErrorKind::kInvalid, "the server speaks protocol " + std::to_string(kProtocol) +
+                                   ", this node " + std::to_string(said) +
+                                   ": run the same ddprun on every node"};
+}
+
 inline bool IsPrintable(char c) {
   return c >= 0x20 && c < 0x7f;
 }

@@ -1,238 +1,51 @@
 // What agents and servers of a release said to each other, as bytes in a file: noted between a real
 // agent and a real server, and played to those of now.
 //
-//   recorded_calls record SERVER FILE   in between: listens (its address on stdout), passes on,
-//   notes recorded_calls call SERVER FILE [PROTOCOL]   plays the agent recorded_calls serve FILE
-//   [REFUSAL]          plays the server
+//   recorded_calls record SERVER FILE                     in between: listens (its address on
+//                                                         stdout), passes on, notes
+//   recorded_calls call SERVER FILE [PROTOCOL]            plays the agent
+//   recorded_calls serve FILE [REFUSAL]                   plays the server
+//   recorded_calls witness LIST THEN FILE [PROTOCOL]      plays the list THEN of the recording to
+//                                                         the first place of LIST
 //
-// A line is a call: method, status code, request and reply in hexadecimal ("-": empty). Who plays
-// the agent puts the names that this server gave (term, world, beat) where the recorded ones stood,
-// and its own numbers of calls; all else is as it was, fields that nobody knows any more too.
-#include <grpcpp/alarm.h>
-#include <grpcpp/create_channel.h>
-#include <grpcpp/generic/async_generic_service.h>
-#include <grpcpp/generic/generic_stub.h>
-#include <grpcpp/grpcpp.h>
-
+// Who plays the agent puts the names that this server gave (term, world, beat) where the recorded
+// ones stood, and its own numbers of calls; all else is as it was, fields that nobody knows any
+// more too.
 #include <algorithm>
 #include <chrono>
 #include <fstream>
-#include <functional>
-#include <future>
 #include <iostream>
 #include <memory>
 #include <mutex>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "proto/rendezvous.pb.h"
+#include "tests/compatibility/generic_calls.h"
+#include "tests/compatibility/recording.h"
+#include "tests/compatibility/witness_play.h"
 
 namespace ddprun {
 namespace {
 
 constexpr const char* kSync = "/ddprun.v1.Rendezvous/Sync";
 constexpr const char* kRoad = "/ddprun.v1.Rendezvous/Road";
-constexpr std::chrono::milliseconds kParked{300};  // Calls that change nothing.
 constexpr int kMostCalls = 200;
-
-struct Call {
-  std::string method;
-  int status = 0;
-  std::string request, reply;
-};
-
-std::string Hex(const std::string& bytes) {
-  constexpr const char* kDigits = "0123456789abcdef";
-  std::string text;
-  for (const char c : bytes) {
-    const auto byte = static_cast<unsigned char>(c);
-    text += kDigits[byte / 16];
-    text += kDigits[byte % 16];
-  }
-  return text.empty() ? "-" : text;
-}
-
-std::string Bytes(const std::string& hex) {
-  std::string bytes;
-  for (std::size_t i = 0; i + 1 < hex.size(); i += 2) {
-    bytes += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
-  }
-  return bytes;
-}
-
-std::vector<Call> Load(const std::string& path) {
-  std::ifstream file(path);
-  std::vector<Call> calls;
-  for (std::string line; std::getline(file, line);) {
-    if (line.empty() || line.front() == '#') {
-      continue;
-    }
-    std::stringstream words(line);
-    Call call;
-    std::string request, reply;
-    words >> call.method >> call.status >> request >> reply;
-    call.request = Bytes(request);
-    call.reply = Bytes(reply);
-    calls.push_back(call);
-  }
-  return calls;
-}
-
-std::string TextOf(const grpc::ByteBuffer& buffer) {
-  std::vector<grpc::Slice> slices;
-  std::string bytes;
-  if (buffer.Dump(&slices).ok()) {
-    for (const grpc::Slice& slice : slices) {
-      bytes.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
-    }
-  }
-  return bytes;
-}
-
-grpc::ByteBuffer BufferOf(const std::string& bytes) {
-  const grpc::Slice slice(bytes);
-  return {&slice, 1};
-}
-
-class Channel {
- public:
-  explicit Channel(const std::string& server)
-      : stub_(grpc::CreateChannel(server, grpc::InsecureChannelCredentials())) {}
-
-  using Done = std::function<void(const grpc::Status&, const std::string& reply)>;
-  std::shared_ptr<grpc::ClientContext> Begin(const std::string& method, const std::string& request,
-                                             std::chrono::system_clock::time_point deadline,
-                                             Done done) {
-    struct Open {
-      grpc::ByteBuffer request, reply;
-    };
-    const auto open = std::make_shared<Open>(Open{BufferOf(request), {}});
-    const auto context = std::make_shared<grpc::ClientContext>();
-    context->set_deadline(deadline);
-    stub_.UnaryCall(context.get(), method, {}, &open->request, &open->reply,
-                    [open, context, done = std::move(done)](const grpc::Status& status) {
-                      done(status, TextOf(open->reply));
-                    });
-    return context;
-  }
-
-  std::pair<grpc::Status, std::string> Ask(const std::string& method, const std::string& request,
-                                           std::chrono::milliseconds limit) {
-    std::promise<std::pair<grpc::Status, std::string>> answer;
-    Begin(method, request, std::chrono::system_clock::now() + limit,
-          [&](const grpc::Status& status, const std::string& reply) {
-            answer.set_value({status, reply});
-          });
-    return answer.get_future().get();
-  }
-
- private:
-  grpc::GenericStub stub_;
-};
-
-// Whether who called still waits: else what was passed on is given up too.
-class Wish {
- public:
-  void PassedOn(std::shared_ptr<grpc::ClientContext> context) {
-    const std::lock_guard lock(mutex_);
-    passed_on_ = std::move(context);
-    if (cancelled_) {
-      passed_on_->TryCancel();
-    }
-  }
-  void Cancel() {
-    const std::lock_guard lock(mutex_);
-    cancelled_ = true;
-    if (passed_on_) {
-      passed_on_->TryCancel();
-    }
-  }
-
- private:
-  std::mutex mutex_;
-  bool cancelled_ = false;
-  std::shared_ptr<grpc::ClientContext> passed_on_;
-};
-
-// One call that came: read, answered once.
-class Incoming : public grpc::ServerGenericBidiReactor {
- public:
-  using Answer =
-      std::function<void(const std::string& method, const std::string& request,
-                         std::chrono::system_clock::time_point deadline, Incoming* call)>;
-  Incoming(grpc::GenericCallbackServerContext* context, const Answer& answer)
-      : method_(context->method()), deadline_(context->deadline()), answer_(answer) {
-    StartRead(&request_);
-  }
-
-  void OnReadDone(bool ok) override {
-    if (ok) {
-      answer_(method_, TextOf(request_), deadline_, this);
-    } else {
-      Finish({grpc::StatusCode::CANCELLED, ""});
-    }
-  }
-  void Reply(const grpc::Status& status, const std::string& bytes) {
-    if (!status.ok()) {
-      Finish(status);
-      return;
-    }
-    reply_ = BufferOf(bytes);
-    StartWriteAndFinish(&reply_, {}, status);
-  }
-  void ReplyLater(const std::string& bytes) {
-    alarm_.Set(std::chrono::system_clock::now() + kParked,
-               [this, bytes](bool) { Reply(grpc::Status::OK, bytes); });
-  }
-  std::shared_ptr<Wish> wish() const { return wish_; }
-  void OnCancel() override { wish_->Cancel(); }
-  void OnDone() override { delete this; }
-
- private:
-  const std::shared_ptr<Wish> wish_ = std::make_shared<Wish>();
-  const std::string method_;
-  const std::chrono::system_clock::time_point deadline_;
-  const Answer answer_;
-  grpc::ByteBuffer request_, reply_;
-  grpc::Alarm alarm_;
-};
-
-class Service : public grpc::CallbackGenericService {
- public:
-  explicit Service(Incoming::Answer answer) : answer_(std::move(answer)) {}
-  grpc::ServerGenericBidiReactor* CreateReactor(
-      grpc::GenericCallbackServerContext* context) override {
-    return new Incoming(context, answer_);
-  }
-
- private:
-  const Incoming::Answer answer_;
-};
-
-int Listen(Incoming::Answer answer) {
-  Service service(std::move(answer));
-  int port = 0;
-  grpc::ServerBuilder builder;
-  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
-  builder.RegisterCallbackGenericService(&service);
-  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  std::cout << "127.0.0.1:" << port << std::endl;
-  server->Wait();
-  return 0;
-}
 
 int Record(const std::string& server, const std::string& path) {
   Channel channel(server);
   std::mutex mutex;
   std::ofstream file(path, std::ios::app);
+  std::string last;  // Noted; whoever asks again and again is noted once.
   return Listen([&](const std::string& method, const std::string& request,
                     std::chrono::system_clock::time_point deadline, Incoming* call) {
     const auto answered = [&, method, request, call](const grpc::Status& status,
                                                      const std::string& reply) {
       const std::lock_guard lock(mutex);
-      file << method << ' ' << status.error_code() << ' ' << Hex(request) << ' ' << Hex(reply)
-           << std::endl;
+      const std::string line = LineOf({method, status.error_code(), request, reply});
+      if (line != std::exchange(last, line)) {
+        file << line << std::endl;
+      }
       call->Reply(status, reply);
     };
     const std::shared_ptr<Wish> wish = call->wish();  // The call may be gone when Begin returns.
@@ -256,7 +69,7 @@ class Replay {
   // All other calls, as they were.
   void Others() {
     for (const Call& call : calls_) {
-      if (call.method == kSync) {
+      if (call.method == kSync || call.method == kWitness) {
         continue;
       }
       const auto [status, reply] = channel_.Ask(call.method, call.request, kParked);
@@ -360,6 +173,8 @@ int Serve(const std::vector<Call>& calls, const std::string& refusal) {
     v1::SyncRequest request;
     if (!refusal.empty()) {
       call->Reply({grpc::StatusCode::INVALID_ARGUMENT, refusal}, "");
+    } else if (method == kWitness) {
+      call->Reply(grpc::Status::OK, WitnessReplyTo(bytes, calls));
     } else if (method == kRoad) {
       call->ReplyLater(ReplyOf(calls, method));
     } else if (method != kSync) {
@@ -387,14 +202,18 @@ int main(int argc, char** argv) {
   }
   if (word(0) == "call" && words.size() >= 3) {
     const auto protocol = static_cast<std::uint32_t>(std::stoul("0" + word(3)));
-    ddprun::Replay replay(word(1), ddprun::Load(word(2)), protocol);
+    ddprun::Replay replay(word(1), ddprun::LoadCalls(word(2)), protocol);
     replay.Others();
     return replay.Run();
   }
+  if (word(0) == "witness" && words.size() >= 4) {
+    const auto protocol = static_cast<std::uint32_t>(std::stoul("0" + word(4)));
+    return ddprun::AskWitness(word(1), word(2), ddprun::LoadCalls(word(3)), protocol);
+  }
   if (word(0) == "serve" && words.size() >= 2) {
-    return ddprun::Serve(ddprun::Load(word(1)), word(2));
+    return ddprun::Serve(ddprun::LoadCalls(word(1)), word(2));
   }
   std::cerr << "usage: recorded_calls record SERVER FILE | call SERVER FILE [PROTOCOL] | serve "
-               "FILE [REFUSAL]\n";
+               "FILE [REFUSAL] | witness LIST THEN FILE [PROTOCOL]\n";
   return 2;
 }

@@ -92,6 +92,16 @@ class CommandLine(DdprunTest):
         self.refused(FAKE_WORKER, names="--nproc-per-node must be",
                      environment={"DDPRUN_NPROC_PER_NODE": "0"})
 
+    def test_what_is_refused_is_one_line_and_commands_no_terminal(self):
+        for flag in ("--nnodes", "--standalone", "--local-addr", "--interface", "--config", "--print-completion"):
+            for said, shown in (("a\nb", r"a\\nb"), ("\x1b[31m\x07", r"\\x1b\[31m\\x07"),
+                                ("x" * 100_000, r"x{200} \.\.\. .*x{200}")):
+                with self.subTest(flag, said=said[:10]):
+                    nodes = "1" if flag == "--standalone" else "2"
+                    run = self.refused(f"--nnodes={nodes}", f"{flag}={said}", FAKE_WORKER, names=shown)
+                    self.assertEqual(run.err().count("\n"), 1, run.err())
+                    self.assertLess(len(run.err()), 4_000)
+
     def test_programs(self):
         script = self.path("not-executable")
         open(script, "w").close()

@@ -1,0 +1,188 @@
+// What a command line that is wrong, or says what does not count, is told.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "launcher/cli.h"
+#include "launcher/cli_fixture.h"
+
+namespace ddprun {
+namespace {
+
+// Its path.
+std::string SettingsFile(const std::string& text) {
+  std::string path =
+      testing::TempDir() + "/cli_refusals_test." + std::to_string(::getpid()) + ".toml";
+  std::ofstream(path) << text;
+  return path;
+}
+
+TEST(CommandLine, AProblemTellsWhoSetTheFlag) {
+  EXPECT_EQ(Refusal({"p"}, {{"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "-3"}}),
+            "--shutdown-timeout must be a number of seconds, 0 or more: '-3' (--shutdown-timeout "
+            "is from TORCH_ELASTIC_SHUTDOWN_TIMEOUT=-3)");
+  EXPECT_EQ(Refusal({"--shutdown-timeout=-3", "p"}),
+            "--shutdown-timeout must be a number of seconds, 0 or more: '-3'");
+  const std::string two =
+      Refusal({"--standalone", "p"}, {{"PET_NNODES", "4"}, {"DDPRUN_MAX_RESTARTS", "x"}});
+  EXPECT_NE(two.find("but --nnodes=4 (--nnodes is from PET_NNODES=4)\n"), std::string::npos) << two;
+  EXPECT_NE(two.find("'x' (--max-restarts is from DDPRUN_MAX_RESTARTS=x)"), std::string::npos);
+  EXPECT_NE(Refusal({"--nnodes=2", "p"}, {{"PET_RDZV_ENDPOINT", "a:b"}})
+                .find("(--rdzv-endpoint is from PET_RDZV_ENDPOINT=a:b)"),
+            std::string::npos);
+  EXPECT_NE(Refusal({"p"}, {{"DDPRUN_CONFIG", "/no/such"}}).find("DDPRUN_CONFIG=/no/such)"),
+            std::string::npos);
+}
+
+TEST(CommandLine, AProblemTellsTheLineOfAFile) {
+  const std::string path = SettingsFile("# mine\nshutdown-timeout = -3\n");
+  EXPECT_NE(Refusal({"--config=" + path, "p"}).find("(--shutdown-timeout is from " + path + ":2)"),
+            std::string::npos);
+  std::filesystem::remove(path);
+}
+
+TEST(CommandLine, WhatDoesNotCountIsSaid) {
+  EXPECT_TRUE(Launch({"--master-addr=n0", "p"}).remarks.empty());
+  EXPECT_TRUE(
+      Launch({"--nnodes=2", "--rdzv-backend=c10d", "--master-addr=n0", "p"}).remarks.empty());
+  EXPECT_EQ(Launch({"--rdzv-endpoint=n0:1", "--master-addr=n0", "--master-port=1", "p"}).remarks,
+            (std::vector<std::string>{
+                "--master-addr=n0 does not count: --rdzv-endpoint says where the nodes meet",
+                "--master-port=1 does not count: --rdzv-endpoint says where the nodes meet"}));
+  EXPECT_EQ(Launch({"--rdzv-backend=c10d", "--master-port=1", "p"}).remarks.size(), 1u);
+}
+
+// One clear message that names what is wrong, for every bad input.
+TEST(CommandLine, BadInputIsNamed) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> table = {
+      {{"--bogus", "p"}, "unknown option --bogus"},
+      {{"--nnode", "2", "p"}, ""},
+      {{"--max-restart=1", "p"}, ""},
+      {{"--nprocpernode=2", "p"}, "did you mean --nproc-per-node"},
+      {{"-z", "p"}, "unknown option -z"},
+      {{"--rdzv", "x", "p"}, "ambiguous"},
+      {{"--nnodes"}, "--nnodes needs a value"},
+      {{"--nnodes=0", "p"}, "--nnodes must be"},
+      {{"--nnodes=2:1", "p"}, "'2:1'"},
+      {{"--nnodes=1:2:3", "p"}, "'1:2:3'"},
+      {{"--nnodes=-1", "p"}, "'-1'"},
+      {{"--nnodes=", "p"}, "--nnodes"},
+      {{"--nnodes=x", "p"}, "'x'"},
+      {{"--nproc-per-node=0", "p"}, "--nproc-per-node must be"},
+      {{"--nproc-per-node=-2", "p"}, "'-2'"},
+      {{"--nproc-per-node=two", "p"}, "'two'"},
+      {{"--max-restarts=-1", "p"}, "--max-restarts must be 0 or more"},
+      {{"--node-rank=2", "--nnodes=2", "p"}, "--node-rank must be from 0 to 1"},
+      {{"--rdzv-endpoint=::1:9", "--nnodes=2", "p"}, "brackets"},
+      {{"--rdzv-backend=etcd", "p"}, "'etcd' is not served"},
+      {{"--rdzv-conf=x", "p"}, "key=value"},
+      {{"--rdzv-conf=nonsense=1", "p"}, "'nonsense'"},
+      {{"--scale-up=maybe", "p"}, "--scale-up must be restart or never: 'maybe'"},
+      {{"--restart-window=-1h", "p"}, "--restart-window must be"},
+      {{"--restart-window=soon", "p"}, "'soon'"},
+      {{"--crash-loop-limit=-1", "p"}, "--crash-loop-limit must be 0 or more"},
+      {{"--fence-after=5", "--nnodes=2", "p"}, "--fence-after must be 0 or at least 6.0 s"},
+      {{"--fence-after=2m", "--nnodes=10000", "p"}, "--fence-after must be 0 or at least 3 min"},
+      {{"--rdzv-conf=read_timeout=x", "p"}, "--rdzv-conf read_timeout must be"},
+      {{"--rdzv-conf=join_timeout=1,", "p"}, "key=value"},
+      {{"--numa-binding=x", "p"}, "--numa-binding must be"},
+      {{"--start-method=x", "p"}, "--start-method must be"},
+      {{"--use-env", "--pass-local-rank", "p"}, "exclude each other"},
+      {{"completion"}, "one shell is wanted"},
+      {{"completion", "tcsh"}, "'tcsh'"},
+      {{"env", "more"}, "takes no argument: 'more'"},
+      {{"--shutdown-timeout=-1", "p"}, "--shutdown-timeout must be"},
+      {{"--redirects=4", "p"}, "--redirects must be"},
+      {{"--tee=0:9", "p"}, "--tee must be"},
+      {{"--standalone", "--nnodes=2", "p"}, "--standalone is for one node"},
+      {{"-m", "--no-python", "p"}, "exclude each other"},
+      {{"-m", "--run-path", "p"}, "--module and --run-path exclude"},
+      {{"--master-port=x", "p"}, "--master-port must be a port"},
+      {{"--master-port=70000", "p"}, "'70000'"},
+      {{"--master-port=0", "--nnodes=2", "p"}, "--master-port must be a port"},
+      {{"--event-log-handler=mine", "p"}, "--event-log-handler must be null or console"},
+      {{"--logs-specs=mine", "p"}, "--logs-specs='mine' would be a Python plug-in"},
+      {{"--rdzv-id=a/b", "p"}, "--rdzv-id must be"},
+      {{}, "no program is given"},
+      {{""}, "no program is given"},
+      {{"rendezvous", "--listen=nowhere:x"}, "port of an endpoint"},
+      {{"rendezvous", "more"}, "no further argument"},
+      {{"rendezvous", "--journal="}, "--journal must name a file"},
+      {{"rendezvous", "--journal=a", "--run-dir=b"}, "exclude each other"},
+      {{"--nnodes=2", "--run-dir=d", "--master-addr=n0", "p"}, "excludes a static rendezvous"},
+  };
+  for (const auto& [args, expected] : table) {
+    if (expected.empty()) {
+      EXPECT_TRUE(ParseCommandLine(args, Environment({}))) << args.front();
+    } else {
+      EXPECT_NE(Refusal(args).find(expected), std::string::npos)
+          << (args.empty() ? "" : args.front()) << " -> " << Refusal(args);
+    }
+  }
+}
+
+// Who reads it has a terminal, and a line for each problem.
+TEST(CommandLine, WhatIsRefusedIsOneLineWhateverWasSaid) {
+  const std::string where = " (--on-hang is from PET_ON_HANG=";
+  const std::vector<std::pair<std::string, std::string>> table = {{"a\nb", "a\\nb"},
+                                                                  {"x\r\n", "x\\x0d\\n"},
+                                                                  {"\x1b[31m\a", "\\x1b[31m\\x07"},
+                                                                  {"\xff", "\\xff"},
+                                                                  {"ä", "ä"}};
+  for (const auto& [said, shown] : table) {
+    const std::string must = "--on-hang must be restart, fail or observe: '" + shown + "'";
+    EXPECT_EQ(Refusal({"--on-hang=" + said, "p"}), must);
+    EXPECT_EQ(Refusal({"p"}, {{"PET_ON_HANG", said}}), must + where + shown + ")");
+    for (const std::string option : {"--x", "-x"}) {
+      EXPECT_TRUE(Refusal({option + said, "p"}).starts_with("unknown option " + option + shown));
+    }
+    EXPECT_NE(Refusal({"--standalone=" + said, "p"}).find(shown), std::string::npos);
+  }
+}
+
+TEST(CommandLine, OfAMegabyteThatIsRefusedBothEndsAreTold) {
+  const std::string said = "begin" + std::string(1'000'000, 'x') + "end";
+  for (const std::string flag :
+       {"--on-hang", "--scale-up", "--rdzv-id", "--standalone", "--rdzv-conf"}) {
+    const std::string refusal = Refusal({flag + "=" + said, "p"});
+    EXPECT_LT(refusal.size(), 4'000u) << flag;
+    for (const std::string& part : {flag, std::string("begin"), std::string("end")}) {
+      EXPECT_NE(refusal.find(part), std::string::npos) << flag << " " << part;
+    }
+  }
+  EXPECT_LT(Refusal({"p"}, {{"PET_ON_HANG", said}}).size(), 8'000u);
+  EXPECT_LT(Refusal({"--" + said, "p"}).size(), 4'000u);
+  const std::string path = SettingsFile(said + " = 1\n");
+  EXPECT_LT(Refusal({"--config=" + path, "p"}).size(), 8'000u);
+  std::filesystem::remove(path);
+}
+
+TEST(CommandLine, AServerAloneHasOnePlaceOnTheNodesList) {
+  const auto server =
+      ParseCommandLine({"rendezvous", "--rdzv-endpoint=a:1,b,c:3"}, Environment({}));
+  ASSERT_TRUE(server) << server.error().message;
+  EXPECT_EQ(std::get<ServerConfig>(*server).candidates,
+            (std::vector<Endpoint>{{"a", 1}, {"b", 29400}, {"c", 3}}));
+  const std::vector<std::pair<std::vector<std::string>, std::string>> refused = {
+      {{"--rdzv-endpoint=a:1,b:1,c:1", "--listen=a:1"}, "leave --listen"},
+      {{"--rdzv-endpoint=a:1,b:1,c:1", "--run-dir=d"}, "leave --listen"},
+      {{"--rdzv-endpoint=a:1,b:1"}, "name three or more"},
+      {{"--rdzv-endpoint=a:1,b:1,a:1"}, "names an endpoint twice"},
+      {{"--rdzv-endpoint=a:1,b:1,c:1", "--tls-cert=c", "--tls-key=k"}, "needs --tls-ca too"}};
+  for (auto [args, expected] : refused) {
+    args.insert(args.begin(), "rendezvous");
+    EXPECT_NE(Refusal(args).find(expected), std::string::npos) << Refusal(args);
+  }
+}
+
+TEST(CommandLine, EveryProblemIsToldAtOnce) {
+  const std::string message = Refusal({"--nnodes=0", "--nproc-per-node=0", "--max-restarts=x"});
+  for (const char* part : {"--nnodes", "--nproc-per-node", "--max-restarts", "no program"}) {
+    EXPECT_NE(message.find(part), std::string::npos) << part;
+  }
+}
+
+}  // namespace
+}  // namespace ddprun
