@@ -85,12 +85,13 @@ void CoordinatorDriver::OnReport(NodeReport report, std::shared_ptr<PendingSync>
   }
   auto found = runs_.find(run_id);
   if (found == runs_.end()) {
-    if (runs_.size() >= kMaxRuns) {
-      call->Refuse({ErrorKind::kRefused,
-                    "this rendezvous server already serves " + std::to_string(kMaxRuns) + " runs"});
+    if (TellEnd(report, *call)) {
       return;
     }
-    if (TellEnd(report, *call)) {
+    if (runs_.size() >= kMaxRuns && !ForgetAnEndedRun()) {
+      call->Refuse({ErrorKind::kRefused, "this rendezvous server already serves " +
+                                             std::to_string(kMaxRuns) +
+                                             " runs, none of which everybody has left"});
       return;
     }
     BeginRun(report);

@@ -3,7 +3,8 @@
 //
 // No judgement here: who runs when is rendezvous/core's. Lives on the loop. Bounded: at most
 // kMaxRuns runs; an ended one is forgotten some leases after everybody knows its outcome, so that
-// the same run id may be used again. How it ended is remembered, for a node of it that was cut off.
+// the same run id may be used again, and sooner where its place is needed. How it ended is
+// remembered, for a node of it that was cut off.
 #pragma once
 
 #include <functional>
@@ -144,6 +145,8 @@ class CoordinatorDriver {
   void RememberEnd(const EndedRun& run);
   std::vector<EndedRun> InClaim() const;
   void ForgetRun(const RunId& run_id);
+  // The one that everybody left first; false: there is none.
+  bool ForgetAnEndedRun();
   // One Step, and what it asks for.
   void Decide(const RunId& run_id, RunEntry& run, const CoordinatorEvent& event);
   void Feed(const RunId& run_id, const CoordinatorEvent& event);

@@ -97,6 +97,16 @@ void CoordinatorDriver::ForgetRun(const RunId& run_id) {
   runs_.erase(found);
 }
 
+bool CoordinatorDriver::ForgetAnEndedRun() {
+  const auto when = [](const auto& run) { return run.second->forget.value_or(Time::max()); };
+  const auto first = std::ranges::min_element(runs_, {}, when);
+  if (first == runs_.end() || !first->second->forget) {
+    return false;
+  }
+  ForgetRun(RunId(first->first));
+  return true;
+}
+
 Duration CoordinatorDriver::StaysFor() const {
   const Time now = loop_.Now();
   return stays_until_ && now < *stays_until_ ? std::chrono::ceil<Duration>(*stays_until_ - now)

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "common/asio_loop.h"
+#include "rendezvous/core/recovery.h"
 #include "rendezvous/driver.h"
 
 namespace ddprun {
@@ -74,6 +75,36 @@ TEST_F(Ended, AStragglersWorkersAreWaitedFor) {
     ASSERT_TRUE(late && std::holds_alternative<Finish>(*late));
     const std::string& text = std::get<Finish>(*late).text;
     EXPECT_NE(text.find("or the same one 30.0 s after its last node"), std::string::npos) << text;
+  });
+}
+
+// Short runs that follow each other fast would else shut out the next ones for half a minute.
+TEST_F(Ended, RunsThatEverybodyHasLeftMakeRoom) {
+  OnLoop([&] {
+    for (std::size_t i = 0; i < CoordinatorDriver::kMaxRuns; ++i) {
+      driver.Inherit(
+          {.record = RecordOf({"old" + std::to_string(i), {5}, {Ending::kSucceeded, 0, "", {}}})});
+    }
+    NodeReport report = ReportOf("n1", {});
+    report.run_id = "new";
+    EXPECT_TRUE(Tell(report));
+    std::size_t left = 0;
+    for (std::size_t i = 0; i < CoordinatorDriver::kMaxRuns; ++i) {
+      left += driver.StateOf("old" + std::to_string(i)) != nullptr;
+    }
+    EXPECT_EQ(left, CoordinatorDriver::kMaxRuns - 1);
+  });
+}
+
+TEST_F(Ended, RunsThatHaveNotEndedKeepTheirPlaces) {
+  OnLoop([&] {
+    NodeReport report = ReportOf("n1", {});
+    for (std::size_t i = 0; i < CoordinatorDriver::kMaxRuns; ++i) {
+      report.run_id = "run" + std::to_string(i);
+      EXPECT_TRUE(Tell(report)) << i;
+    }
+    report.run_id = "new";
+    EXPECT_FALSE(Tell(report));
   });
 }
 
