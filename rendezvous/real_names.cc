@@ -17,6 +17,18 @@ std::int64_t UnixMilliseconds() {
   return UnixMicroseconds() / 1'000;
 }
 
+std::int64_t Latest(std::int64_t now, std::atomic<std::int64_t>& latest) {
+  std::int64_t before = latest;
+  while (before < now && !latest.compare_exchange_weak(before, now)) {
+  }
+  return std::max(before, now);
+}
+
+std::int64_t LatestUnixMilliseconds() {
+  static std::atomic<std::int64_t> latest{0};
+  return Latest(UnixMilliseconds(), latest);
+}
+
 std::int64_t UnixMicroseconds() {
   const auto wall = std::chrono::system_clock::now().time_since_epoch();
   return std::chrono::duration_cast<std::chrono::microseconds>(wall).count();

@@ -6,6 +6,7 @@
 // orders anything by a clock: only what cannot be is told from what can.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "common/ids.h"
@@ -28,6 +29,12 @@ RealNames RealNamesAt(std::int64_t unix_ms, Duration ahead);
 
 // Of this machine's clock.
 std::int64_t UnixMilliseconds();
+
+// The latest that it has shown this process: what was real does not cease to be so where a clock is
+// set back.
+std::int64_t LatestUnixMilliseconds();
+// `now` counts as shown.
+std::int64_t Latest(std::int64_t now, std::atomic<std::int64_t>& latest);
 std::int64_t UnixMicroseconds();  // For people alone.
 
 }  // namespace ddprun

@@ -31,6 +31,14 @@ std::string Refusal(const NodeReport& report, std::int64_t unix_ms) {
   return read ? "" : read.error().message;
 }
 
+// A clock that is set back takes nothing back.
+TEST(RealNames, TheClockThatJudgesNeverGoesBack) {
+  std::atomic<std::int64_t> latest{0};
+  EXPECT_EQ(Latest(kNow, latest), kNow);
+  EXPECT_EQ(Latest(kNow - 3 * kDay, latest), kNow);
+  EXPECT_EQ(Latest(kNow + 1, latest), kNow + 1);
+}
+
 // Its nodes have heard a server whose clock was right.
 TEST(RealNames, AServerADayBehindTakesATermOfToday) {
   NodeReport report = Plain();

@@ -145,7 +145,7 @@ Result<Claim> DecodeClaim(const std::string& text, std::uint64_t number) {
       (closed != "0" && closed != "1" && closed != "2")) {
     return bad;
   }
-  if (*term > RealNamesAt(UnixMilliseconds(), kServersAhead).term.value) {
+  if (*term > RealNamesAt(LatestUnixMilliseconds(), kServersAhead).term.value) {
     return Error{ErrorKind::kUnavailable, "claim " + std::to_string(number) + " has the term " +
                                               std::to_string(*term) +
                                               ", which cannot be yet: is a clock wrong by days?"};

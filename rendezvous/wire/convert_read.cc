@@ -236,7 +236,7 @@ void ReadWorkers(const v1::SyncRequest& wire, Reader& in, NodeReport& report) {
 }  // namespace
 
 Result<NodeReport> ReportFromProto(const v1::SyncRequest& wire) {
-  return ReportFromProtoAt(wire, UnixMilliseconds());
+  return ReportFromProtoAt(wire, LatestUnixMilliseconds());
 }
 
 Result<NodeReport> ReportFromProtoAt(const v1::SyncRequest& wire, std::int64_t unix_ms) {

@@ -35,7 +35,7 @@ class Reader {
  public:
   // `ahead`: of this clock, how far what is counted up may be.
   Reader(std::int64_t unix_ms, ddprun::Duration ahead) : most_(RealNamesAt(unix_ms, ahead)) {}
-  explicit Reader(ddprun::Duration ahead) : Reader(UnixMilliseconds(), ahead) {}
+  explicit Reader(ddprun::Duration ahead) : Reader(LatestUnixMilliseconds(), ahead) {}
 
   bool ok() const { return !error_; }
   Error error() const { return *error_; }
