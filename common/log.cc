@@ -15,6 +15,7 @@
 #include <memory>
 #include <new>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "common/check.h"
 #include "common/files.h"
@@ -90,11 +91,24 @@ constexpr Duration kLastFlush{500};
 int exit_code_of_exceptions = 1;
 
 // What is not caught is still at hand in a terminate handler. Only as long as the handler runs.
-const char* WhatWasThrown(bool& memory) {
+struct Thrown {
+  const char* what = "none";
+  const char* kind = "internal error, an exception that nothing expected";
+  const char* hint = "this is a defect of ddprun";
+};
+
+const char* WhatWasThrown(Thrown& thrown) {
   try {
     throw;
   } catch (const std::bad_alloc& error) {
-    memory = true;
+    thrown.kind = "out of memory";
+    thrown.hint = "is it limited (ulimit -v, memory.max of its cgroup)?";
+    return error.what();
+  } catch (const std::system_error& error) {
+    if (error.code() == std::errc::resource_unavailable_try_again) {
+      thrown.kind = "cannot start a thread";
+      thrown.hint = "are processes limited (ulimit -u, pids.max of its cgroup)?";
+    }
     return error.what();
   } catch (const std::exception& error) {
     return error.what();
@@ -116,16 +130,15 @@ const char* WhatWasThrown(bool& memory) {
   ::pthread_sigmask(SIG_UNBLOCK, &alarm, nullptr);
   ::alarm(2);
   FlushLog(kLastFlush);
-  bool memory = false;
-  const char* const what = std::current_exception() ? WhatWasThrown(memory) : "none";
+  Thrown thrown;
+  if (std::current_exception()) {
+    thrown.what = WhatWasThrown(thrown);
+  }
   char line[1024];
   const int size = std::snprintf(
       line, sizeof line, "%s | %s (%.500s): ddprun ends with %d, and ends what it started; %s\n",
-      who_said.empty() ? "ddprun" : who_said.c_str(),
-      memory ? "out of memory" : "internal error, an exception that nothing expected", what,
-      exit_code_of_exceptions,
-      memory ? "is it limited (ulimit -v, memory.max of its cgroup)?"
-             : "this is a defect of ddprun");
+      who_said.empty() ? "ddprun" : who_said.c_str(), thrown.kind, thrown.what,
+      exit_code_of_exceptions, thrown.hint);
   (void)!::write(STDERR_FILENO, line, std::min(sizeof line - 1, static_cast<std::size_t>(size)));
   ::_exit(exit_code_of_exceptions);
 }
