@@ -10,6 +10,9 @@
 namespace ddprun {
 namespace {
 
+constexpr std::size_t kMostHost =
+    255;  // RFC 1035 section 2.3.4; a numeric one with its zone is shorter.
+
 Result<std::uint16_t> ParsePort(std::string_view text, std::string_view whole) {
   unsigned value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -85,6 +88,9 @@ Result<Endpoint> ParseEndpoint(std::string_view text, std::optional<std::uint16_
   }
   if (host.empty() || (!has_port && !default_port)) {
     return Invalid("an endpoint must be host:port", text);
+  }
+  if (host.size() > kMostHost) {
+    return Invalid("the host of an endpoint has at most 255 characters", text.substr(0, 64));
   }
   if (!std::all_of(host.begin(), host.end(), IsOfHost)) {
     return Invalid("the host of an endpoint must be printable, without spaces and brackets", text);

@@ -22,6 +22,13 @@ TEST(Endpoint, RefusesTheRestAndNamesIt) {
   }
 }
 
+TEST(Endpoint, AHostHasAnEnd) {
+  EXPECT_TRUE(ParseEndpoint(std::string(255, 'a') + ":1", {}));
+  const auto refused = ParseEndpoint(std::string(1 << 20, 'a') + ":1", {});
+  ASSERT_FALSE(refused);
+  EXPECT_LT(refused.error().message.size(), 200u);
+}
+
 TEST(Endpoint, IsWrittenSoThatItCanBeRead) {
   for (const char* text : {"n0:29400", "[::1]:1"}) {
     EXPECT_EQ(ToString(*ParseEndpoint(text, {})), text);
