@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <string>
+#include <utility>
 
 #include "common/exit_code.h"
 #include "common/log.h"
@@ -17,8 +18,11 @@ namespace {
 constexpr std::chrono::milliseconds kLookInterval{200};
 
 RankIs WhatItIs(const TrainPhase* phase) {
-  if (phase == &kStepPhase || phase == &kDataPhase) {
+  if (phase == &kStepPhase) {
     return RankIs::kStepping;
+  }
+  if (phase == &kDataPhase) {
+    return RankIs::kReading;
   }
   return phase == &kEvaluatedPhase ? RankIs::kWaiting : RankIs::kBusy;
 }
@@ -27,10 +31,13 @@ RankIs WhatItIs(const TrainPhase* phase) {
 
 bool OverdueStop::Look(Time now, std::uint64_t step, RankIs is, bool asked_to_stop,
                        PeersTurn turn) {
+  const bool in_step = is == RankIs::kStepping || is == RankIs::kReading;
   if (step != step_) {
-    longest_ = std::max<std::chrono::nanoseconds>(longest_, now - step_since_);
+    const std::chrono::nanoseconds lasted = now - step_since_;
+    longest_ = measured_ ? std::max(longest_, lasted) : lasted;
+    measured_ = true;
   }
-  if (step != step_ || is != RankIs::kStepping) {
+  if (step != step_ || !in_step) {
     step_since_ = now;
   }
   if (is == RankIs::kBusy) {
@@ -47,10 +54,13 @@ bool OverdueStop::Look(Time now, std::uint64_t step, RankIs is, bool asked_to_st
   asked_ = asked_to_stop;
   const std::chrono::nanoseconds usual =
       is == RankIs::kWaiting ? std::max(longest_, busy_) : longest_;
-  return asked_ && now - since_ > kPatience + 2 * usual + turn.more;
+  const std::chrono::seconds own{is == RankIs::kReading ? DiskWait::kStopPatience
+                                                        : std::chrono::seconds(0)};
+  return asked_ && now - since_ > kPatience + 2 * usual + turn.more + own;
 }
 
-StopGuard::StopGuard(const Heartbeat& heartbeat) : heartbeat_(heartbeat) {
+StopGuard::StopGuard(const Heartbeat& heartbeat, std::function<bool()> asked)
+    : heartbeat_(heartbeat), asked_(std::move(asked)) {
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -94,7 +104,8 @@ bool StopGuard::IsOverdue(OverdueStop& stop, OverdueStop::Time now, RankIs& is) 
   if (in_turn_) {
     is = work_ && !work_->IsDone() && now < work_until_ ? RankIs::kBusy : RankIs::kInTurn;
   }
-  return stop.Look(now, heartbeat_.step(), is, agreed_ || StopRequest::Signal(), turn_);
+  const bool asked = agreed_ || StopRequest::Signal() || (asked_ && asked_());
+  return stop.Look(now, heartbeat_.step(), is, asked, turn_);
 }
 
 void StopGuard::Run() {
@@ -113,6 +124,11 @@ void StopGuard::Run() {
           "all stop after step " + step +
               ", but a peer hangs and does not come to the end. Ending without it; what is saved "
               "stays");
+    } else if (is == RankIs::kReading) {
+      Log(LogLevel::kError, "asked to stop, but the samples of step " +
+                                std::to_string(heartbeat_.step() + 1) +
+                                " do not come: their disk does not answer. Ending without saving; "
+                                "the last checkpoint stays");
     } else {
       Log(LogLevel::kError,
           "asked to stop, but " +

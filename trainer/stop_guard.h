@@ -3,10 +3,11 @@
 // All ranks stop at a step on which they agree, and a peer that neither computes nor dies lets
 // nobody agree: without this the others would wait for it until --collective-timeout, and their
 // launcher for them. A stop is overdue when no step has ended for kPatience and twice the longest
-// step so far; and a validation, when this rank's share is done and the others' are not after so
-// long and twice its own. Then the process ends with "start me again" and saves nothing, as it does
-// when a peer is gone; that closes its connections, so that its peers end too. What this rank does
-// itself takes its time: its share of a validation, a checkpoint.
+// step so far (where none has ended, kFirstStep); and a validation, when this rank's share is done
+// and the others' are not after so long and twice its own. Then the process ends with "start me
+// again" and saves nothing, as it does when a peer is gone; that closes its connections, so that
+// its peers end too. What this rank does itself takes its time: its share of a validation, a
+// checkpoint.
 //
 // Once they have agreed one of them saves, and all speak to each other in turns meanwhile. A turn
 // is as overdue as a step: of who saves once it has saved, or its disk had its time; of the others
@@ -16,6 +17,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <thread>
 
@@ -26,6 +28,7 @@ namespace ddprun {
 
 enum class RankIs {
   kStepping,
+  kReading,  // Its samples: the disk has its patience (disk_wait.h).
   kWaiting,  // For the others' shares of a validation.
   kBusy,     // With something of its own.
   kInTurn,   // With the others, while one saves.
@@ -41,6 +44,7 @@ class OverdueStop {
  public:
   using Time = std::chrono::steady_clock::time_point;
   static constexpr std::chrono::seconds kPatience{5};
+  static constexpr std::chrono::seconds kFirstStep{10};  // Libraries are loaded, kernels chosen.
 
   explicit OverdueStop(Time now) : since_(now) {}
 
@@ -53,15 +57,16 @@ class OverdueStop {
   Time since_;  // This began, this turn too, or the stop was asked for, whichever came last.
   Time step_since_ = since_;
   Time busy_since_ = since_;
-  std::chrono::nanoseconds longest_{0};  // Step.
-  std::chrono::nanoseconds busy_{0};     // The last time.
+  std::chrono::nanoseconds longest_ = kFirstStep;  // Step.
+  bool measured_ = false;
+  std::chrono::nanoseconds busy_{0};  // The last time.
   bool asked_ = false;
 };
 
 class StopGuard {
  public:
-  // Outlives this.
-  explicit StopGuard(const Heartbeat& heartbeat);
+  // Outlives this. `asked`: whether a stop is asked for otherwise than by a signal; by any thread.
+  explicit StopGuard(const Heartbeat& heartbeat, std::function<bool()> asked = {});
   ~StopGuard();
   StopGuard(const StopGuard&) = delete;
   StopGuard& operator=(const StopGuard&) = delete;
@@ -87,6 +92,7 @@ class StopGuard {
   bool IsOverdue(OverdueStop& stop, OverdueStop::Time now, RankIs& is);
 
   const Heartbeat& heartbeat_;
+  const std::function<bool()> asked_;
   std::mutex mutex_;  // Of what follows.
   std::condition_variable ends_;
   bool end_ = false;

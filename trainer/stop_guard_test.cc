@@ -21,10 +21,10 @@ TEST(OverdueStop, WithoutARequestAHangIsNotItsAffair) {
 // Otherwise a request in the middle of a long hang would end it at once.
 TEST(OverdueStop, PatienceBeginsWithTheRequest) {
   OverdueStop stop(At(0));
-  stop.Look(At(0), 0, kStepping, false);
-  EXPECT_FALSE(stop.Look(At(100), 0, kStepping, true));
-  EXPECT_FALSE(stop.Look(At(105), 0, kStepping, true));
-  EXPECT_TRUE(stop.Look(At(106), 0, kStepping, true));
+  stop.Look(At(0), 1, kStepping, false);
+  EXPECT_FALSE(stop.Look(At(100), 1, kStepping, true));
+  EXPECT_FALSE(stop.Look(At(105), 1, kStepping, true));
+  EXPECT_TRUE(stop.Look(At(106), 1, kStepping, true));
 }
 
 TEST(OverdueStop, AStepThatEndsBeginsItAnew) {
@@ -37,11 +37,11 @@ TEST(OverdueStop, AStepThatEndsBeginsItAnew) {
 
 TEST(OverdueStop, SavingAndEvaluatingTakeTheirTime) {
   OverdueStop stop(At(0));
-  stop.Look(At(0), 0, kStepping, true);
-  EXPECT_FALSE(stop.Look(At(100), 0, kBusy, true));
-  EXPECT_FALSE(stop.Look(At(200), 0, kBusy, true));
-  EXPECT_FALSE(stop.Look(At(204), 0, kStepping, true));
-  EXPECT_TRUE(stop.Look(At(206), 0, kStepping, true));
+  stop.Look(At(0), 1, kStepping, true);
+  EXPECT_FALSE(stop.Look(At(100), 1, kBusy, true));
+  EXPECT_FALSE(stop.Look(At(200), 1, kBusy, true));
+  EXPECT_FALSE(stop.Look(At(204), 1, kStepping, true));
+  EXPECT_TRUE(stop.Look(At(206), 1, kStepping, true));
 }
 
 // Its share takes a minute, so the others' may take as long again; a hung peer's never ends.
@@ -81,6 +81,23 @@ TEST(OverdueStop, WhoSavesIsNotHurriedAndThenNotWaitedFor) {
   EXPECT_FALSE(stop.Look(At(60), 1, kBusy, true, {1, seconds(0)}));
   EXPECT_FALSE(stop.Look(At(65), 1, kInTurn, true, {1, seconds(0)}));
   EXPECT_TRUE(stop.Look(At(66), 1, kInTurn, true, {1, seconds(0)}));
+}
+
+// Nothing is known of it, and it loads libraries and chooses kernels.
+TEST(OverdueStop, TheFirstStepMayTakeLonger) {
+  OverdueStop stop(At(0));
+  stop.Look(At(0), 0, kStepping, true);
+  EXPECT_FALSE(stop.Look(At(5 + 2 * 10), 0, kStepping, true));
+  EXPECT_TRUE(stop.Look(At(5 + 2 * 10 + 1), 0, kStepping, true));
+}
+
+TEST(OverdueStop, WhoReadsItsSamplesGivesTheDiskItsTime) {
+  OverdueStop stop(At(0));
+  stop.Look(At(0), 1, kStepping, true);
+  stop.Look(At(1), 1, kReading, true);
+  EXPECT_FALSE(stop.Look(At(1 + 5 + 20), 1, kReading, true));
+  EXPECT_TRUE(stop.Look(At(1 + 5 + 20 + 1), 1, kReading, true));
+  EXPECT_FALSE(stop.Look(At(28), 1, kStepping, true));  // They came.
 }
 
 // A validation is no measure for the steps after it.

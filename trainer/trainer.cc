@@ -83,7 +83,8 @@ Result<TrainingEnd> Trainer::RunToTheEnd() {
   RETURN_IF_ERROR(StartLearner(plan));
   StopRequest::Catch(env_.run_id.empty());
   if (env_.world_size > 1) {
-    guard_.emplace(heartbeat_);
+    guard_.emplace(heartbeat_, run_files_ ? [this] { return run_files_->StopsNow(); }
+                                          : std::function<bool()>());
   }
   Result<TrainingEnd> end = TrainOn();
   guard_.reset();

@@ -99,6 +99,16 @@ class Stop(support.TrainerTest):
             self.assertIn("asked to stop, but step", workers[0].text("err"))
             self.assertNotIn("saved at step", workers[0].text("err"))
 
+    # Rank 0 looks for it while it waits, too.
+    def test_a_hung_peer_does_not_hide_a_stop_file(self):
+        workers = self.start(["--epochs=1000", "--collective-timeout=600"], ranks=2)
+        self.assertTrue(workers[0].wait_for_step(20))
+        workers[1].kill(signal.SIGSTOP)
+        with open(os.path.join(self.checkpoints, "STOP"), "w", encoding="ascii"):
+            pass
+        self.assertEqual(workers[0].wait(30), 75)
+        self.assertIn("asked to stop, but step", workers[0].text("err"))
+
     def validating(self, samples):
         """Two ranks in a validation of samples that are made up on the way."""
         self.checkpoints = self.path(f"validating{samples}.ckpt")

@@ -34,6 +34,16 @@ bool RunFiles::StopAsked(const std::filesystem::path& directory) {
 }
 
 RunFiles::Asked RunFiles::Poll() {
+  Look();
+  return {.stop = seen_->stop, .save = seen_->save.exchange(false)};
+}
+
+bool RunFiles::StopsNow() {
+  Look();
+  return seen_->stop;
+}
+
+void RunFiles::Look() {
   if (!seen_->looking.exchange(true)) {
     thread_.Post([seen = seen_, look = look_] {
       const Asked found = look();
@@ -45,7 +55,6 @@ RunFiles::Asked RunFiles::Poll() {
     });
     (void)thread_.Drain(kBriefly);
   }
-  return {.stop = seen_->stop, .save = seen_->save.exchange(false)};
 }
 
 }  // namespace ddprun

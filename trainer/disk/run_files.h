@@ -30,9 +30,14 @@ class RunFiles {
 
   // Looks, unless an earlier look still is under way.
   Asked Poll();
+  // The same, by any thread, and SAVE stays to be told.
+  bool StopsNow();
 
  private:
   struct Seen;
+
+  void Look();
+
   const std::function<Asked()> look_;
   const std::shared_ptr<Seen> seen_;
   DiskThread thread_;
