@@ -4,6 +4,8 @@
 
 #include "agent/core/describe.h"
 #include "rendezvous/succession/witness_claims.h"
+#include "tests/sim/candidate.h"
+#include "tests/sim/channel.h"
 #include "tests/sim/claims.h"
 #include "tests/sim/simulation.h"
 
@@ -86,6 +88,14 @@ Machine::Machine(Simulation& simulation, std::uint32_t index)
 }
 
 Machine::~Machine() = default;
+
+bool Machine::serves() const {
+  return candidate_ && candidate_->serves();
+}
+
+const Server* Machine::speaks_to() const {
+  return candidate_ ? candidate_->speaks_to() : nullptr;
+}
 
 void Machine::Tell(const std::string& text) {
   simulation_.transcript.Tell(simulation_.agenda.Now(), config_.host, text);

@@ -15,8 +15,6 @@
 
 #include "agent/driver.h"
 #include "rendezvous/succession/following_channel.h"
-#include "tests/sim/candidate.h"
-#include "tests/sim/channel.h"
 #include "tests/sim/fiber.h"
 #include "tests/sim/process_loop.h"
 #include "tests/sim/server.h"
@@ -26,6 +24,8 @@
 
 namespace ddprun::sim {
 
+class Candidate;
+class SimChannel;
 class Simulation;
 
 class Machine {
@@ -50,9 +50,9 @@ class Machine {
   SimWorkers& workers() { return workers_; }
   SimChecks& checks() { return checks_; }
   Server& server() { return server_; }
-  bool serves() const { return candidate_ && candidate_->serves(); }
+  bool serves() const;
   // Its agent's calls go there, or would; none: nobody is known.
-  const Server* speaks_to() const { return candidate_ ? candidate_->speaks_to() : nullptr; }
+  const Server* speaks_to() const;
   // Its agent lives, and every worker of this world that it hosts.
   bool Works(WorldId world) const;
 

@@ -144,7 +144,7 @@ void Simulation::WorkerJoined(Machine& machine, const Placement& placement, std:
 Labour& Simulation::LabourOf(WorldId world, std::uint32_t ranks) {
   Job& job = jobs_[world];
   if (!job.labour) {
-    job.labour = std::make_unique<Labour>(*this, ranks);
+    job.labour = std::make_unique<Labour>(agenda, random, *setup.slow, setup.hang_timeout, ranks);
     last_labour_ = job.labour.get();
   }
   return *job.labour;
