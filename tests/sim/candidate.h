@@ -73,10 +73,10 @@ class Candidate {
   }
   void CheckTurn() {
     const SuccessionState& state = driver_->state();
-    if (simulation_.setup.listed == 0 && machine_.server().listens() &&
-        state.phase == SuccessionPhase::kFollowing && (state.following || state.own)) {
-      simulation_.laws.Break(machine_.host() + " listens for calls, and does not serve");
-    }
+    simulation_.laws.BreakIf(simulation_.setup.listed == 0 && machine_.server().listens() &&
+                                 state.phase == SuccessionPhase::kFollowing &&
+                                 (state.following || state.own),
+                             machine_.host(), " listens for calls, and does not serve");
   }
 
  private:
@@ -190,15 +190,14 @@ class Candidate {
     return options;
   }
   void OnStep(const SuccessionEvent& event, const std::vector<SuccessionEffect>& effects) {
-    simulation_.transcript.Mark(simulation_.agenda.Now(),
-                                event.index() + 16 * machine_.index() + 4096);
+    simulation_.transcript.Mark(simulation_.Now(), event.index() + 16 * machine_.index() + 4096);
     for (const SuccessionEffect& effect : effects) {
       if (const auto* const take = std::get_if<TakeClaim>(&effect)) {
         take_ = *take;
       } else if (const auto* const follow = std::get_if<Follow>(&effect)) {
-        machine_.Tell("(follows " + ToString(follow->endpoint) + ")");
+        machine_.Tell("(follows ", ToString(follow->endpoint), ")");
       } else if (const auto* const down = std::get_if<StepDown>(&effect)) {
-        machine_.Tell("(its server steps down: " + down->text + ")");
+        machine_.Tell("(its server steps down: ", down->text, ")");
         ExpectClosed(down->claim.number);
       } else if (const auto* const notice = std::get_if<Notice>(&effect)) {
         machine_.Tell(notice->text);
@@ -207,8 +206,8 @@ class Candidate {
   }
   void OnServing() {
     const Term term = driver_->coordinator()->config().term;
-    machine_.Tell("(serves with claim " + std::to_string(take_.number) + ", term " +
-                  std::to_string(term.value) + (take_.takes_over ? ", as a successor)" : ")"));
+    machine_.Tell("(serves with claim ", take_.number, ", term ", term,
+                  take_.takes_over ? ", as a successor)" : ")");
     simulation_.laws.OnReign(term);
     if (!take_.takes_over) {
       simulation_.laws.OnAnotherRun(term);
@@ -229,9 +228,8 @@ class Candidate {
   void EndWhenUnneeded() {
     driver_->coordinator()->WhenUnneeded([this] {
       machine_.Tell("(serves no longer: nobody needs it)");
-      if (machine_.server().MayBeLookedFor()) {
-        simulation_.laws.Break("a server ends before those it took over could find it");
-      }
+      simulation_.laws.BreakIf(machine_.server().MayBeLookedFor(),
+                               "a server ends before those it took over could find it");
       EndProcess();
     });
   }
@@ -250,17 +248,15 @@ class Candidate {
       simulation_.laws.OnRunForgotten();
     }
     const bool reachable = machine_.directory() && simulation_.setup.listed == 0;
-    const Time began = simulation_.agenda.Now();
+    const Time began = simulation_.Now();
     closing_ = std::make_unique<Fiber>(simulation_.agenda, [this, held, over, reachable, began] {
       driver_->Close();
       const bool failed = machine_.directory_failed() >= began;
       if (held && reachable && !failed && machine_.disturbed() < began) {
         const Claim& claim = simulation_.run_directory->claims().at(*held);
-        if (!claim.closed || claim.over != over) {
-          simulation_.laws.Break(
-              "who ends leaves claim " + std::to_string(*held) +
-              (claim.closed ? " that is not what has become of its run" : " open"));
-        }
+        simulation_.laws.BreakIf(
+            !claim.closed || claim.over != over, "who ends leaves claim ", *held,
+            claim.closed ? " that is not what has become of its run" : " open");
       }
       InThisLife(Duration{0}, [machine = &machine_] { machine->EndProcess(true); });
     });
@@ -270,7 +266,7 @@ class Candidate {
     if (simulation_.setup.listed > 0) {
       return;
     }
-    const Time since = simulation_.agenda.Now();
+    const Time since = simulation_.Now();
     InThisLife(kClosedWithin, [this, number, since] {
       const auto& claims = simulation_.run_directory->claims();
       if (!claims.contains(number) || claims.at(number).closed || claims.rbegin()->first > number ||
@@ -278,10 +274,10 @@ class Candidate {
         return;
       }
       if (!machine_.directory() || machine_.loop().paused() ||
-          machine_.disturbed() + kClosedWithin > simulation_.agenda.Now()) {
+          machine_.disturbed() + kClosedWithin > simulation_.Now()) {
         ExpectClosed(number);
       } else {
-        simulation_.laws.Break("claim " + std::to_string(number) + " was let go, and stays open");
+        simulation_.laws.Break("claim ", number, " was let go, and stays open");
       }
     });
   }

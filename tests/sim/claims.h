@@ -54,7 +54,7 @@ class SimDirectory final : public Claims {
 
   Result<std::optional<Claim>> Newest(Duration /*lease*/) override {
     Random& random = simulation_.random;
-    const Time began = simulation_.agenda.Now();
+    const Time began = simulation_.Now();
     const Duration age = random.Chance(simulation_.setup.stale_claims)
                              ? random.Between(Duration{0}, kOldest)
                              : Duration{0};
@@ -64,7 +64,7 @@ class SimDirectory final : public Claims {
     if (const auto failure = Failure("read the run directory", false)) {
       return *failure;
     }
-    const Time seen = (early ? began : simulation_.agenda.Now()) - age;
+    const Time seen = (early ? began : simulation_.Now()) - age;
     const std::optional<Claim> found = simulation_.run_directory->NewestAt(seen);
     Take(kShort);
     return found;
@@ -73,15 +73,13 @@ class SimDirectory final : public Claims {
     Reach();
     RunDirectory& directory = *simulation_.run_directory;
     for (const auto& [number, other] : directory.claims()) {
-      if (number < claim.number && other.term >= claim.term) {
-        simulation_.laws.Break("claim " + std::to_string(claim.number) +
-                               " has no later term than claim " + std::to_string(number));
-      }
+      simulation_.laws.BreakIf(number < claim.number && other.term >= claim.term, "claim ",
+                               claim.number, " has no later term than claim ", number);
     }
     const bool taken = directory.claims().contains(claim.number) && !Without("exclusion");
     const auto failure = Failure("make the claim", true);
     if (!taken && MayLand(failure)) {
-      directory.Write(claim, simulation_.agenda.Now());
+      directory.Write(claim, simulation_.Now());
     }
     Take(kShort);
     if (failure) {
@@ -102,7 +100,7 @@ class SimDirectory final : public Claims {
     Reach();
     const auto failure = Failure("write the claim", true);
     if (MayLand(failure)) {
-      simulation_.run_directory->Write(claim, simulation_.agenda.Now());
+      simulation_.run_directory->Write(claim, simulation_.Now());
     }
     if (failure) {
       return *failure;

@@ -120,15 +120,15 @@ class Faults {
     }
     std::string text = "(cut:";
     for (const auto& [a, b] : made) {
-      text += " n" + std::to_string(a) + ">n" + std::to_string(b);
+      text += Words(" n", a, ">n", b);
       simulation_.cuts.emplace(a, b);
     }
-    simulation_.transcript.Tell(simulation_.agenda.Now(), "world", text + ")");
+    simulation_.Tell("world", text, ")");
     After(length, [this, made] {
       for (const auto& cut : made) {
         simulation_.cuts.erase(cut);
       }
-      simulation_.transcript.Tell(simulation_.agenda.Now(), "world", "(that cut is mended)");
+      simulation_.Tell("world", "(that cut is mended)");
     });
   }
   // Of claims or checkpoints.
@@ -217,7 +217,7 @@ class Faults {
     After(length, [&machine] { machine.Resume(); });
   }
   void Names(Machine& /*machine*/, Duration length) {
-    simulation_.transcript.Tell(simulation_.agenda.Now(), "world", "(no name has an address)");
+    simulation_.Tell("world", "(no name has an address)");
     simulation_.names_fail = true;
     After(length, [this] { simulation_.names_fail = false; });
   }

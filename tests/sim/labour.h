@@ -18,6 +18,7 @@
 #include "proto/notify.h"
 #include "rendezvous/messages/messages.h"
 #include "tests/sim/agenda.h"
+#include "tests/sim/transcript.h"
 
 namespace ddprun::sim {
 
@@ -74,7 +75,7 @@ class Labour {
     // What its peers still worked before they waited for it, and their longest announcement.
     const Duration others = 4 * timeout_;
     return now - *hung_ > others + timeout_ + kFoundWithin
-               ? "rank " + std::to_string(*slow_.hangs) + " hung for long before it was found"
+               ? Words("rank ", *slow_.hangs, " hung for long before it was found")
                : "";
   }
   std::string WrongEnd(const std::optional<WorkerFailure>& root, bool succeeded) const {
@@ -82,13 +83,13 @@ class Labour {
       return succeeded ? "" : "a run in which everybody works did not succeed";
     }
     if (!root || root->hang.empty()) {
-      return "rank " + std::to_string(*slow_.hangs) + " hung, and was not found";
+      return Words("rank ", *slow_.hangs, " hung, and was not found");
     }
     const bool named = root->rank == *slow_.hangs && !root->nobody_lags;
     return slow_.heard != Heard::kCollectives || named
                ? ""
-               : "rank " + std::to_string(*slow_.hangs) + " hung, and what is told is rank " +
-                     std::to_string(root->rank) + ": " + root->hang;
+               : Words("rank ", *slow_.hangs, " hung, and what is told is rank ", root->rank, ": ",
+                       root->hang);
   }
 
  private:
@@ -123,7 +124,7 @@ class Labour {
     if (slow_.heard == Heard::kTold) {
       hand.tell({.ready = true});
     }
-    if (std::all_of(hands_.begin(), hands_.end(), [](const Hand& one) { return one.joining; })) {
+    if (std::ranges::all_of(hands_, &Hand::joining)) {
       for (std::uint32_t each = 0; each < hands_.size(); ++each) {
         Work(each);
       }
@@ -137,7 +138,7 @@ class Labour {
     ++hand.begun;
     hand.waits = true;
     const auto here = [&](const Hand& one) { return one.waits && one.begun == hand.begun; };
-    if (std::all_of(hands_.begin(), hands_.end(), here)) {
+    if (std::ranges::all_of(hands_, here)) {
       Release();
     }
   }

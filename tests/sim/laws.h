@@ -13,6 +13,7 @@
 
 #include "rendezvous/core/coordinator.h"
 #include "tests/sim/agenda.h"
+#include "tests/sim/transcript.h"
 
 namespace ddprun::sim {
 
@@ -28,7 +29,19 @@ class Laws {
  public:
   // The first law that was broken; the simulation stops there.
   const std::optional<std::string>& broken() const { return broken_; }
-  void Break(std::string text);
+  template <class... Parts>
+  void Break(const Parts&... parts) {
+    if (!broken_) {
+      broken_ = Words(parts...);
+    }
+  }
+  // One law: what is wrong with whom, where it is `broken`.
+  template <class... Parts>
+  void BreakIf(bool broken, const Parts&... parts) {
+    if (broken) {
+      Break(parts...);
+    }
+  }
 
   // Around each Step of the coordinator.
   // `deluded`: of a server whose machine, its clock too, stood still a moment ago.

@@ -97,12 +97,8 @@ const Server* Machine::speaks_to() const {
   return candidate_ ? candidate_->speaks_to() : nullptr;
 }
 
-void Machine::Tell(const std::string& text) {
-  simulation_.transcript.Tell(simulation_.agenda.Now(), config_.host, text);
-}
-
 std::uint64_t Machine::WallClock() const {
-  return static_cast<std::uint64_t>(simulation_.agenda.Now().time_since_epoch() / 1ms + clock_);
+  return static_cast<std::uint64_t>(simulation_.Now().time_since_epoch() / 1ms + clock_);
 }
 
 // ---- Its process ----
@@ -115,7 +111,7 @@ void Machine::Start() {
   up_ = true;
   ++life_;
   estate_.reset();
-  disturbed_ = simulation_.agenda.Now();
+  disturbed_ = simulation_.Now();
   said_.clear();
   Tell("(starts)");
   if (!simulation_.setup.standing) {
@@ -256,7 +252,7 @@ void Machine::Pause() {
   if (up_ && !loop_.paused()) {
     Tell("(stands still)");
     simulation_.laws.OnPause(config_.host);
-    disturbed_ = simulation_.agenda.Now();
+    disturbed_ = simulation_.Now();
     loop_.Pause();
   }
 }
@@ -278,7 +274,7 @@ void Machine::Suspend() {
 void Machine::WakeUp() {
   if (std::exchange(suspended_, false)) {
     loop_.StartClock();
-    deluded_until_ = simulation_.agenda.Now() + 2 * simulation_.LongestLease();
+    deluded_until_ = simulation_.Now() + 2 * simulation_.LongestLease();
   }
 }
 
@@ -287,7 +283,7 @@ void Machine::Resume() {
   WakeUp();
   if (loop_.paused() && !(candidate_ && candidate_->closes())) {
     Tell("(goes on)");
-    disturbed_ = simulation_.agenda.Now();
+    disturbed_ = simulation_.Now();
     loop_.Resume(/*timers_first=*/simulation_.random.Chance(0.5));
   }
 }
@@ -322,12 +318,12 @@ void Machine::FailDirectory(int error) {
 }
 
 void Machine::DirectoryFailed() {
-  directory_failed_ = simulation_.agenda.Now();
+  directory_failed_ = simulation_.Now();
 }
 
 void Machine::SetDirectory(bool reachable) {
   directory_ = reachable;
-  disturbed_ = simulation_.agenda.Now();
+  disturbed_ = simulation_.Now();
 }
 
 bool Machine::Works(WorldId world) const {
@@ -341,7 +337,7 @@ bool Machine::Works(WorldId world) const {
 
 void Machine::Signal(int signal) {
   if (alive()) {
-    Tell("(gets " + SignalName(signal) + ")");
+    Tell("(gets ", SignalName(signal), ")");
     loop_.Arrive([this, signal] { agent_->OnSignal(signal); });
   }
 }
@@ -384,20 +380,18 @@ void Machine::CheckTurn() {
     return;
   }
   const AgentState& state = agent_->state();
-  if (stores_.open() && !NeedsStore(state)) {
-    simulation_.laws.Break(config_.host + " keeps the store of a generation that is over");
-  }
-  if (state.phase == AgentPhase::kRunning && state.placement->group_rank == 0 &&
-      stores_.open() != state.placement->store) {
-    simulation_.laws.Break("nobody listens at the store of generation " +
-                           std::to_string(state.placement->generation.value));
+  Laws& laws = simulation_.laws;
+  laws.BreakIf(stores_.open() && !NeedsStore(state), config_.host,
+               " keeps the store of a generation that is over");
+  if (state.phase == AgentPhase::kRunning) {
+    laws.BreakIf(state.placement->group_rank == 0 && stores_.open() != state.placement->store,
+                 "nobody listens at the store of generation ", state.placement->generation);
   }
   const std::optional<Time> since = workers_.starting_since();
   const bool lasts = since && loop_.Now() > *since + kStartLasts;
-  if (state.phase == AgentPhase::kRunning && loop_.on_time() &&
-      (since ? lasts && !state.start_lasts : state.start_lasts)) {
-    simulation_.laws.Break(config_.host + " does not say whether its workers' start lasts");
-  }
+  laws.BreakIf(state.phase == AgentPhase::kRunning && loop_.on_time() &&
+                   (since ? lasts && !state.start_lasts : state.start_lasts),
+               config_.host, " does not say whether its workers' start lasts");
 }
 
 }  // namespace ddprun::sim

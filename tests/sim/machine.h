@@ -21,12 +21,12 @@
 #include "tests/sim/sim_checks.h"
 #include "tests/sim/sim_stores.h"
 #include "tests/sim/sim_workers.h"
+#include "tests/sim/simulation.h"
 
 namespace ddprun::sim {
 
 class Candidate;
 class SimChannel;
-class Simulation;
 
 class Machine {
  public:
@@ -68,8 +68,8 @@ class Machine {
   bool frozen() const { return frozen_; }
   // The same, and its clock stands.
   void Suspend();
-  // Until then it may believe what is not so any more.
-  Time deluded_until() const { return deluded_until_; }
+  // It may believe what is not so any more.
+  bool deluded() const { return simulation_.Now() < deluded_until_; }
   void Signal(int signal);
   void SetLink(bool up, bool noticed);
   bool linked() const { return link_; }
@@ -104,7 +104,10 @@ class Machine {
     connection_ = connection_ == connection ? nullptr : connection_;
   }
   void ServerGone(const Server& server);
-  void Tell(const std::string& text);
+  template <class... Parts>
+  void Tell(const Parts&... parts) {
+    simulation_.Tell(config_.host, parts...);
+  }
 
  private:
   void BeginCheck(std::function<void(std::string)> verdict) {

@@ -41,7 +41,8 @@ class Plan {
         more_faults_(simulation_, more_random_),
         agenda_(simulation_.agenda),
         laws_(simulation_.laws),
-        setup_(simulation_.setup) {
+        setup_(simulation_.setup),
+        machines_(simulation_.machines) {
     if (!setup_.standing) {
       laws_.AllowSplits();
       Watch();
@@ -61,7 +62,7 @@ class Plan {
                      {"false hangs", laws_.false_hangs()},
                      {"reigns", laws_.reigns()}}};
     bool succeeded = false;
-    for (const auto& machine : simulation_.machines) {
+    for (const auto& machine : machines_) {
       history.reached["worlds formed"] += machine->server().worlds();
       history.reached["restarts charged"] += machine->server().restarts();
       history.reached["nodes refused by their checks"] += machine->checks().refusals();
@@ -94,16 +95,15 @@ class Plan {
     }
   }
   void StartMachines(Duration until) {
-    for (const auto& machine : simulation_.machines) {
+    for (const auto& machine : machines_) {
       const bool soon = machine->bare() || calm_ || random_.Chance(0.6);
       agenda_.After(random_.Between(Duration{0}, soon ? Duration{500} : until * 2 / 3),
                     [&machine = *machine] { machine.Start(); });
     }
     if (setup_.standing && random_.Chance(0.3)) {  // All at once, and some of them late.
       const Duration burst = random_.Between(Duration{0}, until * 2 / 3);
-      for (std::size_t i = simulation_.machines.size() / 2; i + 1 < simulation_.machines.size();
-           ++i) {
-        agenda_.After(burst, [&machine = *simulation_.machines[i]] { machine.Start(); });
+      for (std::size_t i = machines_.size() / 2; i + 1 < machines_.size(); ++i) {
+        agenda_.After(burst, [&machine = *machines_[i]] { machine.Start(); });
       }
     }
   }
@@ -114,7 +114,7 @@ class Plan {
   }
   // A server alone ends twice at most, far enough apart for each successor to be found.
   void PlanCalm() {
-    Machine& alone = *simulation_.machines[0];
+    Machine& alone = *machines_[0];
     Duration when = random_.Between(Duration{12'000}, Duration{25'000});
     for (std::uint64_t i = random_.Below(3); i > 0; --i) {
       const Duration down = random_.Between(Duration{20'000}, Duration{40'000});
@@ -125,7 +125,7 @@ class Plan {
   // Of agents, while their workers go on: each shorter than a lease.
   void PlanPauses(Duration until) {
     for (std::uint64_t i = random_.Below(4); i > 0; --i) {
-      Machine& machine = *simulation_.machines[random_.Below(simulation_.machines.size())];
+      Machine& machine = *machines_[random_.Below(machines_.size())];
       const Duration lasts = random_.Between(Duration{50}, kBaseLease / 2);
       agenda_.After(random_.Between(Duration{1'000}, until), [this, &machine, lasts] {
         machine.Pause();
@@ -178,20 +178,16 @@ class Plan {
     }
     agenda_.After(Duration{5'000}, [this] { TroubleSoon(agenda_.Now() + Duration{55'000}); });
     simulation_.RunUntil(agenda_.Now() + Duration{85'000});
-    if (blips_only_ && laws_.reigns() != 1) {
-      laws_.Break("with blips alone " + std::to_string(laws_.reigns()) + " servers reign");
-    }
+    laws_.BreakIf(blips_only_ && laws_.reigns() != 1, "with blips alone ", laws_.reigns(),
+                  " servers reign");
     simulation_.Heal();
     simulation_.RunUntil(agenda_.Now() + kSettling);
     const std::uint64_t reigns = laws_.reigns();
-    if (!OneServer() || !std::all_of(simulation_.machines.begin(), simulation_.machines.end(),
-                                     [](const auto& machine) { return machine->alive(); })) {
-      laws_.Break("long after healing there is not one server that all follow");
-    }
+    laws_.BreakIf(!OneServer() ||
+                      !std::ranges::all_of(machines_, [](const auto& one) { return one->alive(); }),
+                  "long after healing there is not one server that all follow");
     simulation_.RunUntil(agenda_.Now() + kSettling);
-    if (laws_.reigns() != reigns) {
-      laws_.Break("the server changes though everything is well");
-    }
+    laws_.BreakIf(laws_.reigns() != reigns, "the server changes though everything is well");
   }
   // Blips that follow each other closely are one that is longer.
   void TroubleSoon(Time end) {
@@ -204,7 +200,7 @@ class Plan {
     });
   }
   void Trouble() {
-    Machine& machine = *simulation_.machines[random_.Below(simulation_.machines.size())];
+    Machine& machine = *machines_[random_.Below(machines_.size())];
     // A holder counts from its last write's beginning, and that and the next one take their time.
     const Duration lasts =
         random_.Between(Duration{50}, blips_only_ ? kBaseLease * 9 / 10 : Duration{20'000});
@@ -234,29 +230,26 @@ class Plan {
   // ---- What must be true ----
   void Watch() {
     // Servers that serve and do not stand still.
-    const auto active = std::count_if(
-        simulation_.machines.begin(), simulation_.machines.end(), [this](const auto& one) {
-          return one->serves() && !one->loop().paused() && agenda_.Now() >= one->deluded_until();
-        });
+    const auto active = std::ranges::count_if(machines_, [](const auto& one) {
+      return one->serves() && !one->loop().paused() && !one->deluded();
+    });
     overlaps_ = active > 1 ? overlaps_ + 1 : 0;
     const bool stale = mode_ == Mode::kFull && setup_.stale_claims > 0;
-    if (overlaps_ >= (stale ? kLooksTogetherStale : kLooksTogether)) {
-      laws_.Break("two servers act side by side");
-    }
+    laws_.BreakIf(overlaps_ >= (stale ? kLooksTogetherStale : kLooksTogether),
+                  "two servers act side by side");
     agenda_.After(kLook, [this] { Watch(); });
   }
   // Those of a list who gave up joining are gone for good; fewer than a majority can have no
   // server.
   bool MayBeServed() const {
-    const auto end = simulation_.machines.begin() + setup_.listed;
-    const auto witnesses = std::count_if(simulation_.machines.begin(), end,
+    const auto witnesses = std::count_if(machines_.begin(), machines_.begin() + setup_.listed,
                                          [](const auto& machine) { return machine->up(); });
     return setup_.listed == 0 || witnesses > setup_.listed / 2;
   }
   // All agents that live follow it, where there can be one.
   bool OneServer() const {
     const Server* only = nullptr;
-    for (const auto& machine : simulation_.machines) {
+    for (const auto& machine : machines_) {
       if (machine->serves()) {
         if (only != nullptr) {
           return false;
@@ -264,11 +257,9 @@ class Plan {
         only = &machine->server();
       }
     }
-    return !MayBeServed() || std::all_of(simulation_.machines.begin(), simulation_.machines.end(),
-                                         [&](const auto& machine) {
-                                           return !machine->alive() ||
-                                                  (only != nullptr && machine->speaks_to() == only);
-                                         });
+    return !MayBeServed() || std::ranges::all_of(machines_, [&](const auto& machine) {
+      return !machine->alive() || (only != nullptr && machine->speaks_to() == only);
+    });
   }
   void LookForOneServer(int looks_left) {
     settled_ = settled_ || OneServer();
@@ -291,19 +282,19 @@ class Plan {
     } else if (setup_.slow) {
       CheckSlowEnd();
     } else if (setup_.standing) {
-      const Server& server = simulation_.machines.back()->server();
+      const Server& server = machines_.back()->server();
       const CoordinatorState& state = server.state();
       if (state.outcome && !IsOver(state)) {
         BreakInWords("the run has ended, but the server may never forget it:");
-      } else if (state.outcome && simulation_.machines.back()->loop().Now() >
-                                      *server.over_since() + kLongForgotten) {
+      } else if (state.outcome &&
+                 machines_.back()->loop().Now() > *server.over_since() + kLongForgotten) {
         BreakInWords("the run has ended, but the server remembers it:");
       }
     }
   }
   // Nothing ends these runs but their work, or the rank that hangs.
   void CheckSlowEnd() {
-    for (const auto& machine : simulation_.machines) {
+    for (const auto& machine : machines_) {
       if (const std::optional<Exit>& exit = machine->exit()) {
         const std::string wrong = simulation_.last_labour()->WrongEnd(
             exit->finish ? exit->finish->root : std::nullopt, exit->code == 0);
@@ -314,7 +305,7 @@ class Plan {
     }
   }
   void BreakInWords(std::string text) {
-    for (const auto& machine : simulation_.machines) {
+    for (const auto& machine : machines_) {
       const Server& server = machine->server();
       if (server.up()) {
         const Time now = machine->loop().Now();
@@ -343,6 +334,7 @@ class Plan {
   Agenda& agenda_;
   Laws& laws_;
   Setup& setup_;
+  const std::vector<std::unique_ptr<Machine>>& machines_;
 };
 
 }  // namespace

@@ -69,7 +69,7 @@ class ProcessFiles final : public FileSystem {
       if (const Disk::Listing* const old = OldListing()) {
         return old->names;
       }
-      seen_ = simulation_.agenda.Now();
+      seen_ = simulation_.Now();
     }
     return disk_.files.List(directory);
   }
@@ -80,8 +80,7 @@ class ProcessFiles final : public FileSystem {
       return text;
     }
     if (const Disk::Listing* const old = OldListing()) {  // Nor does a lookup ask the server.
-      const auto& names = old->names;
-      if (std::find(names.begin(), names.end(), path.filename().native()) == names.end()) {
+      if (std::ranges::find(old->names, path.filename().native()) == old->names.end()) {
         return Error{ErrorKind::kNotFound, path.native() + " is not seen yet"};
       }
     }
@@ -188,7 +187,7 @@ class ProcessFiles final : public FileSystem {
     ++hindered_;
   }
   void OnChanged(const fs::path& path) {
-    seen_ = simulation_.agenda.Now();
+    seen_ = simulation_.Now();
     if (simulation_.setup.stale_listings == 0 || path.parent_path() != kCheckpoints) {
       return;
     }
@@ -203,11 +202,9 @@ class ProcessFiles final : public FileSystem {
     if (!simulation_.random.Chance(simulation_.setup.stale_listings)) {
       return nullptr;
     }
-    const Time now = simulation_.agenda.Now();
+    const Time now = simulation_.Now();
     seen_ = std::max(seen_, now - simulation_.random.Between(Duration{0}, kOldestListing));
-    const auto after =
-        std::partition_point(disk_.past.begin(), disk_.past.end(),
-                             [this](const Disk::Listing& past) { return past.when <= seen_; });
+    const auto after = std::ranges::upper_bound(disk_.past, seen_, {}, &Disk::Listing::when);
     return after == disk_.past.begin() ? nullptr : &*std::prev(after);
   }
 

@@ -16,9 +16,8 @@ class Server::Driver final : public CoordinatorDriver {
       : CoordinatorDriver(server.machine_.loop(), config), server_(server) {}
   // What it has posted may still come.
   ~Driver() override {
-    if (server_.machine_.up()) {
-      server_.simulation_.laws.Break(server_.name_ + " is gone while its process goes on");
-    }
+    server_.laws_.BreakIf(server_.machine_.up(), server_.name_,
+                          " is gone while its process goes on");
     if (server_.driver_ == this) {
       server_.SteppedDown();
     }
@@ -145,6 +144,7 @@ class Server::Disk final : public JournalDisk {
 
 Server::Server(Simulation& simulation, Machine& machine)
     : simulation_(simulation),
+      laws_(simulation.laws),
       machine_(machine),
       name_(simulation.setup.standing ? "server" : "server" + std::to_string(machine.index())) {
   config_.term = highest_term_ = {7};
@@ -153,7 +153,7 @@ Server::Server(Simulation& simulation, Machine& machine)
   config_.lease_per_node = simulation.setup.lease_per_node;
   config_.run_bytes = simulation.setup.run_bytes.value_or(config_.run_bytes);
   if (simulation.setup.journal) {
-    disk_ = std::make_shared<Disk>(simulation.laws);
+    disk_ = std::make_shared<Disk>(laws_);
   }
 }
 
@@ -165,10 +165,6 @@ Server::~Server() {
 
 std::uint32_t Server::host() const {
   return machine_.index();
-}
-
-void Server::Tell(const std::string& text) {
-  simulation_.transcript.Tell(simulation_.agenda.Now(), name_, text);
 }
 
 const CoordinatorState& Server::state() const {
@@ -200,8 +196,8 @@ void Server::LoseJournal() {
   if (disk_ && !up()) {
     Tell("(its journal is lost)");
     disk_->Lose();
-    simulation_.laws.OnHistoryLost();
-    simulation_.laws.OnOutcomesLost();
+    laws_.OnHistoryLost();
+    laws_.OnOutcomesLost();
   }
 }
 
@@ -214,7 +210,7 @@ CoordinatorConfig Server::NewReign(Term clock) {
 }
 
 std::unique_ptr<CoordinatorDriver> Server::Reign(const CoordinatorConfig& reign, bool takes_over) {
-  simulation_.laws.OnServerStart(machine_.loop().Now());
+  laws_.OnServerStart(machine_.loop().Now());
   auto driver = std::make_unique<Driver>(*this, reign);
   driver_ = driver.get();
   knew_run_ = false;
@@ -230,9 +226,9 @@ void Server::SteppedDown() {
 
 void Server::Vanish() {
   if (up() && !disk_) {
-    simulation_.laws.OnHistoryLost();
+    laws_.OnHistoryLost();
     if (simulation_.setup.standing) {
-      simulation_.laws.OnOutcomesLost();
+      laws_.OnOutcomesLost();
     }
   }
   StopListening();
@@ -298,7 +294,7 @@ std::optional<Result<WitnessAnswer>> Server::AskWitness(const WitnessRequest& re
 void Server::NoteForgotten(const NodeReport& report) {
   const bool knows = driver_->StateOf("run") != nullptr;
   if (knew_run_ && !knows && report.term == Term{}) {
-    simulation_.laws.OnOutcomeForgotten();
+    laws_.OnOutcomeForgotten();
   }
   knew_run_ = true;
 }

@@ -14,11 +14,11 @@
 #include <string>
 
 #include "rendezvous/driver.h"
+#include "tests/sim/simulation.h"
 
 namespace ddprun::sim {
 
 class Machine;
-class Simulation;
 
 class Server {
  public:
@@ -87,7 +87,10 @@ class Server {
 
   void Arrive(std::uint64_t life, std::function<void()> what, const std::function<void()>& refused);
   void NoteForgotten(const NodeReport& report);
-  void Tell(const std::string& text);
+  template <class... Parts>
+  void Tell(const Parts&... parts) {
+    simulation_.Tell(name_, parts...);
+  }
 
   // ---- Around a step of the core ----
   void BeforeStep(const CoordinatorState& state, const CoordinatorEvent& event, Time now);
@@ -101,6 +104,7 @@ class Server {
   bool IsClosing(const Asked& asked);
 
   Simulation& simulation_;
+  Laws& laws_;
   Machine& machine_;
   const std::string name_;
   CoordinatorConfig config_;                    // Of the next life.

@@ -48,13 +48,11 @@ std::filesystem::path SimWorkers::Start(const Placement& placement) {
   const LiveWorkers started{
       {machine_.node(), machine_.agent().incarnation}, placement, machine_.config().workers};
   if (simulation_.setup.standing) {
-    simulation_.laws.OnTold(simulation_.machines.back()->server().state(), machine_.host(),
-                            started);
+    laws_.OnTold(simulation_.machines.back()->server().state(), machine_.host(), started);
   }
-  simulation_.laws.OnSpawn(machine_.host(), started);
-  if (!machine_.checks().fit()) {
-    simulation_.laws.Break(machine_.host() + " starts workers though its check has not passed");
-  }
+  laws_.OnSpawn(machine_.host(), started);
+  laws_.BreakIf(!machine_.checks().fit(), machine_.host(),
+                " starts workers though its check has not passed");
   ++batch_;
   placement_ = placement;
   workers_.clear();
@@ -76,7 +74,7 @@ void SimWorkers::OnStarted(bool fails) {
   }
   if (fails) {
     placement_.reset();
-    simulation_.laws.OnGone(machine_.host());
+    laws_.OnGone(machine_.host());
     events_.started(
         Error{ErrorKind::kInvalid, "cannot execute 'train': No such file or directory"});
     return;
@@ -99,7 +97,7 @@ void SimWorkers::BeginWorkers() {
     worker.kill_delay = stuck ? random.Between(Duration{10}, Duration{15'000})
                               : random.Between(Duration{1}, Duration{20});
     if (stuck) {
-      simulation_.laws.OnStuck(machine_.host());
+      laws_.OnStuck(machine_.host());
     }
     workers_.push_back(worker);
   }
@@ -125,7 +123,7 @@ bool SimWorkers::GiveUpStart() {
   // A process that is being made ends when the step that hangs is over, and runs nothing.
   const bool hangs = random.Chance(0.2);
   if (hangs) {
-    simulation_.laws.OnStuck(machine_.host());
+    laws_.OnStuck(machine_.host());
   }
   After(hangs ? random.Between(Duration{0}, Duration{3'000}) : Duration{0}, [this] { AllGone(); });
   return true;
@@ -192,15 +190,15 @@ void SimWorkers::OnPowerOff() {
 void SimWorkers::CheckHeard(const AgentEvent& event) {
   if (const auto* const ended = std::get_if<WorkerEnded>(&event)) {
     if (untold_.empty() || untold_.front().local_rank != ended->local_rank) {
-      simulation_.laws.Break(machine_.host() + " hears of its workers' ends in another order");
+      laws_.Break(machine_.host(), " hears of its workers' ends in another order");
       return;
     }
-    if (untold_.front().said_hello != ended->said_hello) {
-      simulation_.laws.Break(machine_.host() + " does not know whether a worker has said hello");
-    }
+    laws_.BreakIf(untold_.front().said_hello != ended->said_hello, machine_.host(),
+                  " does not know whether a worker has said hello");
     untold_.pop_front();
-  } else if (std::holds_alternative<ddprun::AllGone>(event) && !untold_.empty()) {
-    simulation_.laws.Break(machine_.host() + " is told that all are gone before how one ended");
+  } else {
+    laws_.BreakIf(std::holds_alternative<ddprun::AllGone>(event) && !untold_.empty(),
+                  machine_.host(), " is told that all are gone before how one ended");
   }
 }
 
@@ -261,8 +259,7 @@ void SimWorkers::Hang(Worker& worker) {
   }
   worker.hung = worker.ignores_term = true;
   simulation_.WorkerHangs(placement_->world_id);
-  simulation_.transcript.Tell(simulation_.agenda.Now(), machine_.host(),
-                              "(rank " + std::to_string(RankOf(worker)) + " hangs)");
+  machine_.Tell("(rank ", RankOf(worker), " hangs)");
 }
 
 void SimWorkers::HangAWorker(std::size_t n) {
@@ -329,8 +326,7 @@ void SimWorkers::EndWorker(Worker& worker, ExitStatus status) {
     return;
   }
   const std::uint32_t rank = RankOf(worker);
-  simulation_.transcript.Tell(simulation_.agenda.Now(), machine_.host(),
-                              "(rank " + std::to_string(rank) + " ends: " + Describe(status) + ")");
+  machine_.Tell("(rank ", rank, " ends: ", Describe(status), ")");
   const Setup& setup = simulation_.setup;
   if (setup.slow) {
     simulation_.LabourOf(placement_->world_id, placement_->world_size).Leave(rank);
@@ -339,7 +335,7 @@ void SimWorkers::EndWorker(Worker& worker, ExitStatus status) {
     Say(worker, simulation_.StepOf(placement_->world_id));
   }
   const std::int64_t now =
-      kUnixMs + std::chrono::floor<Duration>(simulation_.agenda.Now().time_since_epoch()).count();
+      kUnixMs + std::chrono::floor<Duration>(simulation_.Now().time_since_epoch()).count();
   WorkerEnd end{worker.local_rank, worker.pid, status, now, {}};
   if (!Succeeded(status)) {
     end.left = FilesOfOne();
@@ -376,13 +372,13 @@ void SimWorkers::AllGone() {
   if (!std::exchange(placement_, std::nullopt)) {
     return;
   }
-  simulation_.laws.OnGone(machine_.host());
+  laws_.OnGone(machine_.host());
   Arrive([this] { events_.all_gone(); });
   machine_.OnWorkersGone();
 }
 
 bool SimWorkers::AnyWorker() const {
-  return std::any_of(workers_.begin(), workers_.end(), [](const Worker& w) { return w.alive; });
+  return std::ranges::any_of(workers_, &Worker::alive);
 }
 
 }  // namespace ddprun::sim

@@ -13,18 +13,18 @@
 
 #include "agent/core/node_agent.h"
 #include "agent/node_workers.h"
+#include "tests/sim/simulation.h"
 
 namespace ddprun::sim {
 
 class Machine;
 class ProcessLoop;
-class Simulation;
 
 class SimWorkers final : public NodeWorkers {
  public:
   // `loop`: of the agent's process.
   SimWorkers(Simulation& simulation, Machine& machine, ProcessLoop& loop)
-      : simulation_(simulation), machine_(machine), loop_(loop) {}
+      : simulation_(simulation), laws_(simulation.laws), machine_(machine), loop_(loop) {}
 
   // ---- What the driver sees ----
   void Listen(WorkersEvents events) override { events_ = std::move(events); }
@@ -98,6 +98,7 @@ class SimWorkers final : public NodeWorkers {
   }
 
   Simulation& simulation_;
+  Laws& laws_;
   Machine& machine_;
   ProcessLoop& loop_;
   WorkersEvents events_;

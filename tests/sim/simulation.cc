@@ -39,7 +39,7 @@ void Simulation::RunUntil(Time end) {
 }
 
 void Simulation::Heal() {
-  transcript.Tell(agenda.Now(), "world", "(everything is well from now on)");
+  Tell("world", "(everything is well from now on)");
   setup.weather = Weather{};
   setup.conduct = Conduct{};
   setup.slow_disk = Duration{5};
@@ -71,8 +71,7 @@ void Simulation::OutcomeTold(Term term) {
 }
 
 bool Simulation::Quiet() const {
-  return std::none_of(machines.begin(), machines.end(),
-                      [](const auto& machine) { return machine->alive(); });
+  return std::ranges::none_of(machines, [](const auto& machine) { return machine->alive(); });
 }
 
 Duration Simulation::Delay() {
@@ -118,7 +117,7 @@ void Simulation::WorkerJoined(Machine& machine, const Placement& placement, std:
   job.size = placement.world_size;
   job.joined.insert(rank);
   if (!job.began && job.joined.size() == job.size) {
-    job.began = agenda.Now();
+    job.began = Now();
     job.first_step = reached_ / kSavedEvery * kSavedEvery;
   }
   if (job.broken && setup.program != Program::kIndependent) {
@@ -155,7 +154,7 @@ std::uint64_t Simulation::StepOf(WorldId world) {
   if (!job.began) {
     return 0;
   }
-  const auto steps = static_cast<std::uint64_t>((agenda.Now() - *job.began) / kStep);
+  const auto steps = static_cast<std::uint64_t>((Now() - *job.began) / kStep);
   reached_ = std::max(reached_, job.first_step + steps);
   return job.first_step + steps;
 }
@@ -180,8 +179,8 @@ void Simulation::FinishWorld(WorldId world) {
 std::uint64_t Simulation::WorkerSteps(WorldId world, std::uint32_t rank) {
   Job& job = jobs_[world];
   std::uint64_t& own = job.steps[rank];
-  const bool behind = std::any_of(job.joined.begin(), job.joined.end(),
-                                  [&](std::uint32_t other) { return job.steps[other] < own; });
+  const bool behind =
+      std::ranges::any_of(job.joined, [&](std::uint32_t other) { return job.steps[other] < own; });
   if (job.joined.size() == job.size && !behind) {
     ++own;
   }

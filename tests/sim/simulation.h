@@ -122,6 +122,12 @@ class Simulation {
   Simulation(const Setup& setup, std::uint64_t seed, bool words);
   ~Simulation();
 
+  Time Now() const { return agenda.Now(); }
+  template <class... Parts>
+  void Tell(const std::string& who, const Parts&... parts) {
+    transcript.Tell(Now(), who, parts...);
+  }
+
   // Everything due until `end` happens, or until a law is broken.
   void RunUntil(Time end);
   // No more faults: calm weather, well-behaved workers, every machine in order again.

@@ -276,7 +276,7 @@ class Training {
       simulation_.agenda.After(kNoticed + old, [this, &older = *process, hindered] {
         if (!older.ended && !older.files.dead() && older.files.hindered() == hindered &&
             !older.files.held() && !older.disk.log.Holds(older.placement.world_id)) {
-          simulation_.laws.Break("generation " + std::to_string(older.placement.generation.value) +
+          simulation_.laws.Break("generation ", older.placement.generation,
                                  " trains on beside a newer world's claim");
         }
       });
@@ -287,7 +287,7 @@ class Training {
     if (simulation_.setup.heedless) {
       return true;
     }
-    return !job.broken && std::all_of(job.where.begin(), job.where.end(), [&](const auto& entry) {
+    return !job.broken && std::ranges::all_of(job.where, [&](const auto& entry) {
       const std::uint32_t here = process.machine.index();
       const std::uint32_t there = entry.second->index();
       return simulation_.Reaches(here, there) && simulation_.Reaches(there, here) &&
@@ -298,7 +298,7 @@ class Training {
   [[noreturn]] void End(Process& process, const Error& error) {
     const bool refused = error.kind == ErrorKind::kRefused;
     refused_ += refused ? 1 : 0;
-    process.machine.Tell("(rank " + std::to_string(process.rank) + " ends: " + error.message + ")");
+    process.machine.Tell("(rank ", process.rank, " ends: ", error.message, ")");
     process.ended = true;
     process.machine.workers().EndRank(process.placement.world_id, process.rank,
                                       Exited{refused ? kDoNotRestart : kBroken});
