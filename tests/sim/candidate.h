@@ -139,7 +139,7 @@ class Candidate {
     }
     Result<ListenPlace> LookUp(const Endpoint& endpoint) const override {
       if (!simulation_.names) {
-        Fiber::Sleep(std::chrono::hours(1));
+        Fiber::Sleep(1h);
       }
       if (simulation_.names_fail) {
         return Error{ErrorKind::kUnavailable, "no address is known of " + endpoint.host};
@@ -236,7 +236,7 @@ class Candidate {
   // The last thing that a process does. Its loop ends first.
   void EndProcess() {
     if (!std::exchange(ending_, true)) {
-      InThisLife(Duration{0}, [this] { Close(); });
+      InThisLife(0ms, [this] { Close(); });
     }
   }
   void Close() {
@@ -258,7 +258,7 @@ class Candidate {
             !claim.closed || claim.over != over, "who ends leaves claim ", *held,
             claim.closed ? " that is not what has become of its run" : " open");
       }
-      InThisLife(Duration{0}, [machine = &machine_] { machine->EndProcess(true); });
+      InThisLife(0ms, [machine = &machine_] { machine->EndProcess(true); });
     });
   }
   // What was let go of is closed as soon as the directory takes it.

@@ -51,8 +51,7 @@ class SimChannel final : public SyncChannel {
     });
     ArriveAfter(deadline, [this, call] { Fail(call, "no answer from server:29400 in time"); });
     if (simulation_.random.Chance(simulation_.setup.weather.cut)) {
-      ArriveAfter(simulation_.random.Between(Duration{1}, deadline),
-                  [this, call] { Reset(call, false); });
+      ArriveAfter(simulation_.random.Between(1ms, deadline), [this, call] { Reset(call, false); });
     }
   }
   void Cancel() override {

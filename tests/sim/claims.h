@@ -55,9 +55,8 @@ class SimDirectory final : public Claims {
   Result<std::optional<Claim>> Newest(Duration /*lease*/) override {
     Random& random = simulation_.random;
     const Time began = simulation_.Now();
-    const Duration age = random.Chance(simulation_.setup.stale_claims)
-                             ? random.Between(Duration{0}, kOldest)
-                             : Duration{0};
+    const Duration age =
+        random.Chance(simulation_.setup.stale_claims) ? random.Between(0ms, kOldest) : 0ms;
     // A read that hangs may have seen what was at its start.
     const bool early = random.Chance(0.5);
     Reach();
@@ -125,7 +124,7 @@ class SimDirectory final : public Claims {
       Fiber::Sleep(kHangPoll);
     }
   }
-  void Take(Duration most) { Fiber::Sleep(simulation_.random.Between(Duration{0}, most)); }
+  void Take(Duration most) { Fiber::Sleep(simulation_.random.Between(0ms, most)); }
   // What an operation fails with; it may have been done all the same.
   std::optional<Error> Failure(const char* what, bool writes) {
     const int error = machine_.directory_error();
@@ -166,7 +165,7 @@ class SimWitnessCalls final : public WitnessCalls {
     const auto call = std::make_shared<Call>(Call{alive_, std::move(done)});
     Machine& to = *simulation_.machines.at(witness);
     const auto travel = [simulation = &simulation_] {
-      return simulation->random.Between(Duration{1}, kShort);
+      return simulation->random.Between(1ms, kShort);
     };
     simulation_.agenda.After(
         travel(), [simulation = &simulation_, from = from_, &to, request, call, travel] {

@@ -23,11 +23,10 @@ class Faults {
   void Any(bool calm) {
     const bool standing = simulation_.setup.standing;
     const std::uint64_t span = random_.Below(4);
-    const Duration length = span == 0   ? random_.Between(Duration{50}, Duration{2'000})
-                            : span == 1 ? random_.Between(Duration{50}, Duration{500})
-                            : span == 2 || standing
-                                ? random_.Between(Duration{2'000}, Duration{15'000})
-                                : random_.Between(Duration{15'000}, Duration{45'000});
+    const Duration length = span == 0               ? random_.Between(50ms, 2s)
+                            : span == 1             ? random_.Between(50ms, 500ms)
+                            : span == 2 || standing ? random_.Between(2s, 15s)
+                                                    : random_.Between(15s, 45s);
     if (calm) {
       if (random_.Chance(0.2)) {
         End(Serving(), length);
@@ -54,7 +53,7 @@ class Faults {
         {0, 1, &Faults::Names},
         {1, 1, &Faults::LastWord},
     };
-    Begin(kMoreKinds, machine, random_.Between(Duration{50}, most));
+    Begin(kMoreKinds, machine, random_.Between(50ms, most));
   }
 
   void End(Machine& machine, Duration length) {
@@ -150,9 +149,9 @@ class Faults {
     Duration when{0};
     for (std::uint64_t i = random_.Between(2, 6); i > 0; --i) {
       After(when, [&machine] { machine.Start(); });
-      when += random_.Between(Duration{50}, Duration{1'500});
+      when += random_.Between(50ms, 1'500ms);
       After(when, [&machine, noticed = random_.Chance(0.8)] { machine.PowerOff(noticed); });
-      when += random_.Between(Duration{50}, Duration{1'500});
+      when += random_.Between(50ms, 1'500ms);
     }
     After(when + length, [&machine] { machine.Start(); });
   }

@@ -54,9 +54,9 @@ class Labour {
     hand.moved = agenda_.Now();
     hand.tell = std::move(tell);
     hand.end = std::move(end);
-    Duration prepares = random_.Between(Duration{5}, Duration{500});
+    Duration prepares = random_.Between(5ms, 500ms);
     if (slow_.kind == SlowWork::kPrepare) {
-      prepares = random_.Between(Duration{5}, 3 * timeout_);
+      prepares = random_.Between(5ms, 3 * timeout_);
     }
     if (slow_.heard == Heard::kCollectives) {
       Watch(rank);
@@ -183,7 +183,7 @@ class Labour {
       Look(hands_[rank]);
     }
     const bool lasts = slow_.kind == SlowWork::kEnd && slow_.heard == Heard::kCollectives;
-    hands_[rank].end(random_.Between(Duration{0}, lasts ? 2 * timeout_ : Duration{100}));
+    hands_[rank].end(random_.Between(0ms, lasts ? 2 * timeout_ : 100ms));
   }
   void Hang() {
     Hand& hand = hands_.at(*slow_.hangs);
@@ -227,15 +227,15 @@ class Labour {
   Duration LengthOf(std::uint32_t rank, std::uint64_t step) {
     const std::uint64_t compiles = slow_.heard == Heard::kPrinted ? 0 : kCompileStep;
     if (slow_.kind == SlowWork::kCompile && step == compiles) {
-      return 2 * timeout_ + random_.Between(Duration{0}, slow_.longest);
+      return 2 * timeout_ + random_.Between(0ms, slow_.longest);
     }
     if (slow_.kind == SlowWork::kOneRank && rank == slow_.slow_rank && random_.Chance(0.5)) {
-      return random_.Between(Duration{0}, slow_.longest);
+      return random_.Between(0ms, slow_.longest);
     }
     if (slow_.kind == SlowWork::kSave && rank == 0 && step > 0 && step % kSaveEvery == 0) {
       return slow_.heard == Heard::kTold ? 3 * timeout_ : slow_.longest;
     }
-    return random_.Between(Duration{20}, Duration{400});
+    return random_.Between(20ms, 400ms);
   }
 
   Agenda& agenda_;

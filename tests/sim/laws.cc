@@ -113,8 +113,8 @@ void Laws::CheckOneWorld(const CoordinatorState& state, const CoordinatorConfig&
       // no reason to wait for worlds before its own: whoever still runs one is told to stop.
       const bool known =
           !run_forgotten_ || state.recovery.entered || (world_before_ && world_before_->id == id);
-      BreakIf(id != state.world->id && state.shape->fence_after > Duration{0} && known &&
-                  !deluded_ && !live.outlives_kill && !ever_paused_.contains(host),
+      BreakIf(id != state.world->id && state.shape->fence_after > 0ms && known && !deluded_ &&
+                  !live.outlives_kill && !ever_paused_.contains(host),
               "generation ", state.world->generation, " was formed while ", host,
               ", which --fence-after stops in time, still runs generation ",
               live.placement.generation);
@@ -127,8 +127,8 @@ void Laws::CheckOneWorld(const CoordinatorState& state, const CoordinatorConfig&
     const bool fenced = ever_lost_.contains(live.key) || lost_in_.contains({live.key, id}) ||
                         unheard || (forgotten && !formed_.contains(id));
     // Who is cut off for as long as --fence-after kills its workers, lost or not.
-    const bool kills_itself = last && state.shape->fence_after > Duration{0} &&
-                              !live.outlives_kill && !ever_paused_.contains(host);
+    const bool kills_itself = last && state.shape->fence_after > 0ms && !live.outlives_kill &&
+                              !ever_paused_.contains(host);
     BreakIf(id != state.world->id && (!fenced || kills_itself), "generation ",
             state.world->generation, " was formed while ", host, " still runs generation ",
             live.placement.generation);
@@ -170,7 +170,7 @@ void Laws::CheckWindow(const CoordinatorState& state, const CoordinatorConfig& c
     charged_by_ = config.term;
     return;
   }
-  if (!state.shape || state.shape->restart_window == Duration{0}) {
+  if (!state.shape || state.shape->restart_window == 0ms) {
     return;
   }
   if (state.budget.used > restarts_before_ && phase_before_ == Phase::kDraining) {

@@ -12,8 +12,6 @@
 namespace ddprun::sim {
 namespace {
 
-using std::chrono_literals::operator""ms;
-
 constexpr Duration kStartLasts{1'000};
 constexpr Duration kHeirLimit{2'000};
 constexpr Duration kHeirTriesAgain{20};
@@ -70,11 +68,11 @@ Machine::Machine(Simulation& simulation, std::uint32_t index)
   config_.node = "n" + std::to_string(index == simulation.setup.twin ? 0 : index);
   config_.host = bare_ && simulation.setup.standing ? "server" : "n" + std::to_string(index);
   config_.shape = simulation.setup.shape;
-  config_.shape.shutdown_timeout = Duration{4'000};
+  config_.shape.shutdown_timeout = 4s;
   config_.workers = simulation.setup.workers.at(index);
   config_.server = "server:29400";
   config_.stop_grace = StopGraceOf(simulation.setup);
-  config_.outage_limit = Duration{90'000};
+  config_.outage_limit = 90s;
   config_.hang_timeout = simulation.setup.hang_timeout;
   config_.checks_node = checks_.any();
   config_.preemptible = config_.leaves_alone = simulation.setup.evicted;
@@ -168,7 +166,7 @@ void Machine::BeginHeir() {
     while (!CloseForTheDead(*claims, *held)) {
       Fiber::Sleep(kHeirTriesAgain);
     }
-    simulation_.agenda.After(Duration{0}, [this, heir] { EndHeir(heir); });
+    simulation_.agenda.After(0ms, [this, heir] { EndHeir(heir); });
   }));
   simulation_.agenda.After(kHeirLimit, [this, heir] { EndHeir(heir); });
 }
@@ -212,7 +210,7 @@ void Machine::OnExit(const Exit& exit) {
       (exit.finish->ending == Ending::kSucceeded || exit.finish->ending == Ending::kFailed)) {
     simulation_.OutcomeTold(agent_->state().term);
   }
-  simulation_.agenda.After(Duration{0}, [this, life = life_, code = exit.code] {
+  simulation_.agenda.After(0ms, [this, life = life_, code = exit.code] {
     if (life != life_) {
       return;
     }
@@ -229,7 +227,7 @@ void Machine::Crash(bool noticed) {
   if (up_) {
     Tell("(is killed)");
     EndProcess(noticed);
-    const Duration sweep = simulation_.random.Between(Duration{1}, Duration{500});
+    const Duration sweep = simulation_.random.Between(1ms, 500ms);
     if (workers_.left()) {
       workers_.Guard(sweep);
     } else {

@@ -91,17 +91,17 @@ class Plan {
   }
   void PlanMore(Duration until) {
     for (std::uint64_t i = more_ ? more_random_.Between(1, 5) : 0; i > 0; --i) {
-      agenda_.After(more_random_.Between(Duration{1'000}, until), [this] { more_faults_.More(); });
+      agenda_.After(more_random_.Between(1s, until), [this] { more_faults_.More(); });
     }
   }
   void StartMachines(Duration until) {
     for (const auto& machine : machines_) {
       const bool soon = machine->bare() || calm_ || random_.Chance(0.6);
-      agenda_.After(random_.Between(Duration{0}, soon ? Duration{500} : until * 2 / 3),
+      agenda_.After(random_.Between(0ms, soon ? 500ms : until * 2 / 3),
                     [&machine = *machine] { machine.Start(); });
     }
     if (setup_.standing && random_.Chance(0.3)) {  // All at once, and some of them late.
-      const Duration burst = random_.Between(Duration{0}, until * 2 / 3);
+      const Duration burst = random_.Between(0ms, until * 2 / 3);
       for (std::size_t i = machines_.size() / 2; i + 1 < machines_.size(); ++i) {
         agenda_.After(burst, [&machine = *machines_[i]] { machine.Start(); });
       }
@@ -109,34 +109,32 @@ class Plan {
   }
   void PlanFaults(Duration until) {
     for (std::uint64_t i = random_.Between(setup_.standing ? 0 : 1, 12); i > 0; --i) {
-      agenda_.After(random_.Between(Duration{1'000}, until), [this] { faults_.Any(calm_); });
+      agenda_.After(random_.Between(1s, until), [this] { faults_.Any(calm_); });
     }
   }
   // A server alone ends twice at most, far enough apart for each successor to be found.
   void PlanCalm() {
     Machine& alone = *machines_[0];
-    Duration when = random_.Between(Duration{12'000}, Duration{25'000});
+    Duration when = random_.Between(12s, 25s);
     for (std::uint64_t i = random_.Below(3); i > 0; --i) {
-      const Duration down = random_.Between(Duration{20'000}, Duration{40'000});
+      const Duration down = random_.Between(20s, 40s);
       agenda_.After(when, [this, &alone, down] { faults_.End(alone, down); });
-      when += down + random_.Between(Duration{10'000}, Duration{20'000});
+      when += down + random_.Between(10s, 20s);
     }
   }
   // Of agents, while their workers go on: each shorter than a lease.
   void PlanPauses(Duration until) {
     for (std::uint64_t i = random_.Below(4); i > 0; --i) {
       Machine& machine = *machines_[random_.Below(machines_.size())];
-      const Duration lasts = random_.Between(Duration{50}, kBaseLease / 2);
-      agenda_.After(random_.Between(Duration{1'000}, until), [this, &machine, lasts] {
+      const Duration lasts = random_.Between(50ms, kBaseLease / 2);
+      agenda_.After(random_.Between(1s, until), [this, &machine, lasts] {
         machine.Pause();
         agenda_.After(lasts, [&machine] { machine.Resume(); });
       });
     }
   }
   void PlayRun() {
-    const Duration until = calm_ && !setup_.standing
-                               ? Duration{150'000}
-                               : random_.Between(Duration{5'000}, Duration{50'000});
+    const Duration until = calm_ && !setup_.standing ? 150s : random_.Between(5s, 50s);
     if (!setup_.standing) {
       simulation_.training = std::make_unique<Training>(simulation_);
     }
@@ -174,10 +172,10 @@ class Plan {
     setup_.stale_claims = old_reads_ ? 0.3 : 0;
     StartMachines({});
     if (!blips_only_ && !old_reads_) {
-      PlanMore(Duration{60'000});
+      PlanMore(60s);
     }
-    agenda_.After(Duration{5'000}, [this] { TroubleSoon(agenda_.Now() + Duration{55'000}); });
-    simulation_.RunUntil(agenda_.Now() + Duration{85'000});
+    agenda_.After(5s, [this] { TroubleSoon(agenda_.Now() + 55s); });
+    simulation_.RunUntil(agenda_.Now() + 85s);
     laws_.BreakIf(blips_only_ && laws_.reigns() != 1, "with blips alone ", laws_.reigns(),
                   " servers reign");
     simulation_.Heal();
@@ -192,7 +190,7 @@ class Plan {
   // Blips that follow each other closely are one that is longer.
   void TroubleSoon(Time end) {
     const Duration least = blips_only_ ? 9 * kBaseLease : kLongLease;
-    agenda_.After(random_.Between(least, least + Duration{6'000}), [this, end] {
+    agenda_.After(random_.Between(least, least + 6s), [this, end] {
       if (agenda_.Now() < end) {
         TroubleSoon(end);
         Trouble();
@@ -202,8 +200,7 @@ class Plan {
   void Trouble() {
     Machine& machine = *machines_[random_.Below(machines_.size())];
     // A holder counts from its last write's beginning, and that and the next one take their time.
-    const Duration lasts =
-        random_.Between(Duration{50}, blips_only_ ? kBaseLease * 9 / 10 : Duration{20'000});
+    const Duration lasts = random_.Between(50ms, blips_only_ ? kBaseLease * 9 / 10 : 20s);
     const std::uint64_t kind = random_.Below(blips_only_ ? 3 : 4);
     if (kind == 0 && !old_reads_) {
       machine.SetLink(false, false);
@@ -270,7 +267,7 @@ class Plan {
       laws_.Break("long after healing there is not one server that all follow");
       return;
     }
-    agenda_.After(Duration{1'000}, [this, looks_left] { LookForOneServer(looks_left - 1); });
+    agenda_.After(1s, [this, looks_left] { LookForOneServer(looks_left - 1); });
   }
   // Without a server the workers of a broken world hang for as long as they like.
   void CheckEnd() {

@@ -160,9 +160,9 @@ class ProcessFiles final : public FileSystem {
       throw Fiber::Gone{};
     }
     if (random.Chance(simulation_.setup.long_pauses)) {
-      HoldUp(random.Between(Duration{100}, kLongest));
+      HoldUp(random.Between(100ms, kLongest));
     } else if (random.Chance(kBrief)) {
-      Fiber::Sleep(random.Between(Duration{1}, Duration{20}));
+      Fiber::Sleep(random.Between(1ms, 20ms));
     }
     while (!killed_ && stuck_()) {
       HoldUp(kLook);
@@ -171,7 +171,7 @@ class ProcessFiles final : public FileSystem {
       throw Fiber::Gone{};
     }
     if (killed_) {  // Its request is on its way; it does not hear the answer.
-      Fiber::Sleep(random.Between(Duration{0}, kLongest));
+      Fiber::Sleep(random.Between(0ms, kLongest));
     }
     const int error = fails_();
     const bool fails = error == ENOSPC ? writes : error != 0 && random.Chance(0.3);
@@ -203,7 +203,7 @@ class ProcessFiles final : public FileSystem {
       return nullptr;
     }
     const Time now = simulation_.Now();
-    seen_ = std::max(seen_, now - simulation_.random.Between(Duration{0}, kOldestListing));
+    seen_ = std::max(seen_, now - simulation_.random.Between(0ms, kOldestListing));
     const auto after = std::ranges::upper_bound(disk_.past, seen_, {}, &Disk::Listing::when);
     return after == disk_.past.begin() ? nullptr : &*std::prev(after);
   }

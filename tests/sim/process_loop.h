@@ -94,7 +94,7 @@ class ProcessLoop final : public Loop {
   void Post(std::function<void()> work) override {
     inbox_.push_back(std::move(work));
     if (!turning_) {
-      agenda_.After(Duration{0}, [this] { Drain(); });
+      agenda_.After(0ms, [this] { Drain(); });
     }
   }
   // Names are found at once.
@@ -134,7 +134,7 @@ class ProcessLoop final : public Loop {
     };
     errand->fiber = std::make_unique<Fiber>(agenda_, [this, finish, work] {
       work();
-      agenda_.After(Duration{0}, [finish] { finish(true); });
+      agenda_.After(0ms, [finish] { finish(true); });
     });
     agenda_.After(limit, [finish] { finish(false); });
   }
@@ -244,7 +244,7 @@ class ProcessLoop final : public Loop {
         const std::function<void()> work = disk_.front().work;
         work();
         if (*slept) {
-          agenda_.After(Duration{0}, [this, life] {
+          agenda_.After(0ms, [this, life] {
             if (life == life_) {
               EndDiskJob();
             }

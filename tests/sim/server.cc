@@ -149,7 +149,7 @@ Server::Server(Simulation& simulation, Machine& machine)
       name_(simulation.setup.standing ? "server" : "server" + std::to_string(machine.index())) {
   config_.term = highest_term_ = {7};
   config_.stop_grace = StopGraceOf(simulation.setup);
-  config_.start_timeout = Duration{5'000};
+  config_.start_timeout = 5s;
   config_.lease_per_node = simulation.setup.lease_per_node;
   config_.run_bytes = simulation.setup.run_bytes.value_or(config_.run_bytes);
   if (simulation.setup.journal) {

@@ -46,7 +46,7 @@ void Server::AfterStep(const CoordinatorState& state, const CoordinatorEvent& ev
   }
   simulation_.transcript.Mark(now, event.index() + 16 * static_cast<std::uint64_t>(state.phase));
   if (effects.persist && disk_) {
-    machine_.loop().DiskTakes(simulation_.random.Between(Duration{0}, simulation_.setup.slow_disk));
+    machine_.loop().DiskTakes(simulation_.random.Between(0ms, simulation_.setup.slow_disk));
   }
   for (const RunEvent& said : effects.events) {
     Tell(said.text);
@@ -163,7 +163,7 @@ void Server::CheckClaim() const {
   // As others know it; a world that has gone had a longer one.
   Duration lease = config().base_lease;
   for (const auto& [number, claim] : directory.claims()) {
-    lease = std::max(lease, claim.term == config().term ? claim.lease : Duration{0});
+    lease = std::max(lease, claim.term == config().term ? claim.lease : 0ms);
   }
   laws_.BreakIf(now - directory.MovedAt(config().term) > lease, name_,
                 " forms a world, or stops one for newcomers, with a claim that has not moved for a "

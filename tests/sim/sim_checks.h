@@ -33,14 +33,14 @@ class SimChecks {
              std::function<void(std::string)> looked) {
     FindOut(arrive, std::move(looked));
     fit_ = false;
-    const Duration longest = chance_.Chance(0.3) ? Duration{30'000} : Duration{500};
+    const Duration longest = chance_.Chance(0.3) ? 30s : 500ms;
     const bool fit = !chance_.Chance(simulation_.setup.conduct.unfit) && !spoilt_;
     const auto end = [this, fit, verdict = std::move(verdict)] {
       fit_ = fit;
       refusals_ += fit ? 0 : 1;
       verdict(fit ? "" : "a device is gone");
     };
-    simulation_.agenda.After(chance_.Between(Duration{0}, longest),
+    simulation_.agenda.After(chance_.Between(0ms, longest),
                              [end, arrive = std::move(arrive)] { arrive(end); });
   }
 
@@ -50,7 +50,7 @@ class SimChecks {
                std::function<void(std::string)> looked) {
     if (facts_.Chance(0.3)) {
       const std::string why = facts_.Chance(0.5) ? "a device is gone" : "";
-      simulation_.agenda.After(facts_.Between(Duration{0}, Duration{60'000}),
+      simulation_.agenda.After(facts_.Between(0ms, 60s),
                                [why, arrive = std::move(arrive), looked = std::move(looked)] {
                                  arrive([why, looked] { looked(why); });
                                });

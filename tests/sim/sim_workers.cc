@@ -59,9 +59,8 @@ std::filesystem::path SimWorkers::Start(const Placement& placement) {
   untold_.clear();
   starting_ = loop_.Now();
   listened_to_ = true;
-  const Duration lasts = random.Chance(conduct.slow_start)
-                             ? random.Between(Duration{1'000}, Duration{30'000})
-                             : random.Between(Duration{0}, Duration{20});
+  const Duration lasts =
+      random.Chance(conduct.slow_start) ? random.Between(1s, 30s) : random.Between(0ms, 20ms);
   After(lasts, [this, fails = random.Chance(conduct.spawn_fails)] {
     Arrive([this, fails] { OnStarted(fails); });
   });
@@ -92,24 +91,23 @@ void SimWorkers::BeginWorkers() {
     worker.local_rank = i;
     worker.pid = static_cast<std::int64_t>(100 * batch_ + i);
     worker.ignores_term = setup.program == Program::kHanging || random.Chance(conduct.ignores_term);
-    worker.term_delay = random.Between(Duration{1}, conduct.slow_exit);
+    worker.term_delay = random.Between(1ms, conduct.slow_exit);
     const bool stuck = random.Chance(conduct.stuck);
-    worker.kill_delay = stuck ? random.Between(Duration{10}, Duration{15'000})
-                              : random.Between(Duration{1}, Duration{20});
+    worker.kill_delay = stuck ? random.Between(10ms, 15s) : random.Between(1ms, 20ms);
     if (stuck) {
       laws_.OnStuck(machine_.host());
     }
     workers_.push_back(worker);
   }
   for (Worker& worker : workers_) {
-    After(random.Between(Duration{5}, Duration{300}), [this, &worker] { Join(worker); });
-    if (setup.hang_timeout > Duration{0} && random.Chance(conduct.hangs)) {
-      After(random.Between(Duration{1}, 2 * setup.work), [this, &worker] { Hang(worker); });
+    After(random.Between(5ms, 300ms), [this, &worker] { Join(worker); });
+    if (setup.hang_timeout > 0ms && random.Chance(conduct.hangs)) {
+      After(random.Between(1ms, 2 * setup.work), [this, &worker] { Hang(worker); });
     }
     if (random.Chance(conduct.fails)) {
       const ExitStatus status =
           random.Chance(0.5) ? ExitStatus(Killed{kSigSegv}) : ExitStatus(Exited{3});
-      EndSoon(worker, random.Between(Duration{1}, 2 * setup.work), status);
+      EndSoon(worker, random.Between(1ms, 2 * setup.work), status);
     }
   }
 }
@@ -125,7 +123,7 @@ bool SimWorkers::GiveUpStart() {
   if (hangs) {
     laws_.OnStuck(machine_.host());
   }
-  After(hangs ? random.Between(Duration{0}, Duration{3'000}) : Duration{0}, [this] { AllGone(); });
+  After(hangs ? random.Between(0ms, 3s) : 0ms, [this] { AllGone(); });
   return true;
 }
 
@@ -159,7 +157,7 @@ void SimWorkers::TakeStacks(const std::vector<std::uint32_t>& /*local_ranks*/, D
                             std::function<void()> done) {
   // A tool may take longer than the core waits for it, where a coordinator waits for that.
   const Duration most = simulation_.setup.slow ? kEvidenceTime + kBeat : kEvidenceTime * 2 / 3;
-  After(simulation_.random.Between(Duration{10}, most), [this, done = std::move(done)] {
+  After(simulation_.random.Between(10ms, most), [this, done = std::move(done)] {
     if (placement_) {
       Arrive(done);
     }
@@ -209,7 +207,7 @@ void SimWorkers::Join(Worker& worker) {
   }
   worker.joined = true;
   const Setup& setup = simulation_.setup;
-  const bool beats = setup.hang_timeout > Duration{0};
+  const bool beats = setup.hang_timeout > 0ms;
   if (setup.program == Program::kTrainer || setup.evicted || simulation_.training) {
     Say(worker, {});
   }
@@ -219,7 +217,7 @@ void SimWorkers::Join(Worker& worker) {
     return;
   }
   if (setup.asks_again) {
-    EndSoon(worker, simulation_.random.Between(Duration{1}, setup.work), Exited{kRestartMe});
+    EndSoon(worker, simulation_.random.Between(1ms, setup.work), Exited{kRestartMe});
   }
   if (beats) {
     Beat(worker);
@@ -277,20 +275,20 @@ void SimWorkers::EndAWorker(std::size_t n, ExitStatus status) {
     }
   }
   if (!living.empty()) {
-    EndSoon(*living[n % living.size()], Duration{0}, status);
+    EndSoon(*living[n % living.size()], 0ms, status);
   }
 }
 
 void SimWorkers::EndRank(WorldId world, std::uint32_t rank, ExitStatus status) {
   if (Host(world)) {
-    EndSoon(workers_.at(rank - placement_->first_rank), Duration{0}, status);
+    EndSoon(workers_.at(rank - placement_->first_rank), 0ms, status);
   }
 }
 
 void SimWorkers::FinishWorkers(WorldId world) {
   if (Host(world)) {
     for (Worker& worker : workers_) {
-      EndSoon(worker, simulation_.random.Between(Duration{0}, Duration{100}), Exited{0});
+      EndSoon(worker, simulation_.random.Between(0ms, 100ms), Exited{0});
     }
   }
 }
@@ -303,7 +301,7 @@ void SimWorkers::PeerDied(WorldId world) {
   }
   for (Worker& worker : workers_) {
     if (worker.joined && !worker.hung) {
-      EndSoon(worker, simulation_.random.Between(Duration{1}, Duration{50}),
+      EndSoon(worker, simulation_.random.Between(1ms, 50ms),
               Exited{program == Program::kTrainer ? kRestartMe : 1});
     }
   }
@@ -331,7 +329,7 @@ void SimWorkers::EndWorker(Worker& worker, ExitStatus status) {
   if (setup.slow) {
     simulation_.LabourOf(placement_->world_id, placement_->world_size).Leave(rank);
   }
-  if (setup.tells_steps && setup.hang_timeout == Duration{0}) {
+  if (setup.tells_steps && setup.hang_timeout == 0ms) {
     Say(worker, simulation_.StepOf(placement_->world_id));
   }
   const std::int64_t now =
@@ -346,8 +344,7 @@ void SimWorkers::EndWorker(Worker& worker, ExitStatus status) {
   Arrive([this, end] { events_.ended(end); });
   simulation_.WorkerDied(machine_, placement_->world_id, rank, Succeeded(status));
   if (!AnyWorker()) {
-    After(simulation_.random.Chance(0.1) ? simulation_.random.Between(Duration{0}, Duration{1'000})
-                                         : Duration{2},
+    After(simulation_.random.Chance(0.1) ? simulation_.random.Between(0ms, 1s) : 2ms,
           [this] { AllGone(); });
   }
 }
@@ -356,11 +353,11 @@ void SimWorkers::EndWorker(Worker& worker, ExitStatus status) {
 LeftFiles SimWorkers::FilesOfOne() {
   Random& random = simulation_.random;
   const Duration takes = random.Chance(simulation_.setup.conduct.slow_files)
-                             ? random.Between(Duration{1}, 2 * LeftBehind::kLimit)
-                             : Duration{0};
+                             ? random.Between(1ms, 2 * LeftBehind::kLimit)
+                             : 0ms;
   return {"/logs",
           [takes] {
-            if (takes > Duration{0}) {
+            if (takes > 0ms) {
               Fiber::Sleep(takes);
             }
             return WorkerRemains{};

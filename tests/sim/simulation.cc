@@ -42,7 +42,7 @@ void Simulation::Heal() {
   Tell("world", "(everything is well from now on)");
   setup.weather = Weather{};
   setup.conduct = Conduct{};
-  setup.slow_disk = Duration{5};
+  setup.slow_disk = 5ms;
   setup.stale_claims = setup.stale_listings = setup.long_pauses = 0;
   cuts.clear();
   names = true;
@@ -95,7 +95,7 @@ bool Simulation::Reaches(std::uint32_t from, std::uint32_t to) const {
 
 void Simulation::Deliver(std::uint32_t from, std::uint32_t to, std::function<void()> arrive) {
   if (from == to) {
-    agenda.After(Duration{0}, std::move(arrive));  // In its own process.
+    agenda.After(0ms, std::move(arrive));  // In its own process.
     return;
   }
   const int copies = random.Chance(setup.weather.duplicate) ? 2 : 1;
@@ -219,7 +219,7 @@ void Simulation::TellPeer(const Machine& from, Machine& to, WorldId world) {
     to.workers().PeerDied(world);
     return;
   }
-  agenda.After(Duration{1'000}, [this, &from, &to, world] { TellPeer(from, to, world); });
+  agenda.After(1s, [this, &from, &to, world] { TellPeer(from, to, world); });
 }
 
 }  // namespace ddprun::sim

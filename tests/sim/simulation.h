@@ -100,7 +100,7 @@ struct Setup {
 
 // Evidence of a hang fits into the product's own; most histories were drawn with a shorter one.
 inline Duration StopGraceOf(const Setup& setup) {
-  return setup.slow ? AgentConfig{}.stop_grace : Duration{2'000};
+  return setup.slow ? AgentConfig{}.stop_grace : 2s;
 }
 
 // One world's workers, wherever they run: a program that works only while all of it is there.

@@ -272,7 +272,7 @@ class Training {
         continue;
       }
       const std::uint64_t hindered = process->files.hindered();
-      const Duration old = simulation_.setup.stale_listings > 0 ? kOldestListing : Duration{0};
+      const Duration old = simulation_.setup.stale_listings > 0 ? kOldestListing : 0ms;
       simulation_.agenda.After(kNoticed + old, [this, &older = *process, hindered] {
         if (!older.ended && !older.files.dead() && older.files.hindered() == hindered &&
             !older.files.held() && !older.disk.log.Holds(older.placement.world_id)) {
