@@ -247,11 +247,11 @@ class Candidate {
     if (over) {
       simulation_.laws.OnRunForgotten();
     }
-    const bool reachable = machine_.directory() && simulation_.setup.listed == 0;
+    const bool reachable = machine_.directory.answers && simulation_.setup.listed == 0;
     const Time began = simulation_.Now();
     closing_ = std::make_unique<Fiber>(simulation_.agenda, [this, held, over, reachable, began] {
       driver_->Close();
-      const bool failed = machine_.directory_failed() >= began;
+      const bool failed = machine_.directory.failed >= began;
       if (held && reachable && !failed && machine_.disturbed() < began) {
         const Claim& claim = simulation_.run_directory->claims().at(*held);
         simulation_.laws.BreakIf(
@@ -270,10 +270,10 @@ class Candidate {
     InThisLife(kClosedWithin, [this, number, since] {
       const auto& claims = simulation_.run_directory->claims();
       if (!claims.contains(number) || claims.at(number).closed || claims.rbegin()->first > number ||
-          machine_.directory_failed() >= since) {  // It was tried.
+          machine_.directory.failed >= since) {  // It was tried.
         return;
       }
-      if (!machine_.directory() || machine_.loop().paused() ||
+      if (!machine_.directory.answers || machine_.loop().paused() ||
           machine_.disturbed() + kClosedWithin > simulation_.Now()) {
         ExpectClosed(number);
       } else {

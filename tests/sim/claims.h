@@ -120,23 +120,23 @@ class SimDirectory final : public Claims {
 
   void Reach() {
     Take(kShort);
-    while (!machine_.directory()) {
+    while (!machine_.directory.answers) {
       Fiber::Sleep(kHangPoll);
     }
   }
   void Take(Duration most) { Fiber::Sleep(simulation_.random.Between(0ms, most)); }
   // What an operation fails with; it may have been done all the same.
   std::optional<Error> Failure(const char* what, bool writes) {
-    const int error = machine_.directory_error();
+    const int error = machine_.directory.error;
     if (error == 0 || (error == ENOSPC && !writes) ||
         (error == EIO && simulation_.random.Chance(0.3))) {
       return std::nullopt;
     }
-    machine_.DirectoryFailed();
+    machine_.directory.failed = simulation_.Now();
     return SystemError(what, "/run-dir", error);
   }
   bool MayLand(const std::optional<Error>& failure) const {
-    return !failure || (machine_.directory_error() == EIO && simulation_.random.Chance(0.3));
+    return !failure || (machine_.directory.error == EIO && simulation_.random.Chance(0.3));
   }
 
   Simulation& simulation_;

@@ -140,8 +140,8 @@ class Faults {
     }
     if (simulation_.training && (!claims || random_.Chance(0.3))) {
       machine.Tell("(the checkpoints hang)");
-      simulation_.training->SetDisk(machine.index(), false);
-      After(length, [this, &machine] { simulation_.training->SetDisk(machine.index(), true); });
+      machine.checkpoints.answers = false;
+      After(length, [&machine] { machine.checkpoints.answers = true; });
     }
   }
   // It comes and dies again and again.
@@ -196,19 +196,14 @@ class Faults {
   void DiskErrors(Machine& machine, Duration length) {
     const int error = std::array{EIO, ENOSPC, EACCES}[random_.Below(3)];
     const bool claims = !simulation_.training || random_.Chance(0.7);
-    machine.Tell(std::string("(its disks say: ") + std::strerror(error) + ")");
+    machine.Tell("(its disks say: ", std::strerror(error), ")");
     if (claims) {
-      machine.FailDirectory(error);
+      machine.directory.error = error;
     }
     if (simulation_.training && (!claims || random_.Chance(0.5))) {
-      simulation_.training->FailDisk(machine.index(), error);
+      machine.checkpoints.error = error;
     }
-    After(length, [this, &machine] {
-      machine.FailDirectory(0);
-      if (simulation_.training) {
-        simulation_.training->FailDisk(machine.index(), 0);
-      }
-    });
+    After(length, [&machine] { machine.directory.error = machine.checkpoints.error = 0; });
   }
   // Its clock stands too.
   void Suspend(Machine& machine, Duration length) {

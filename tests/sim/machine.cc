@@ -311,19 +311,6 @@ void Machine::SetWays(bool speaks, bool hears) {
   hears_ = hears;
 }
 
-void Machine::FailDirectory(int error) {
-  directory_error_ = error;
-}
-
-void Machine::DirectoryFailed() {
-  directory_failed_ = simulation_.Now();
-}
-
-void Machine::SetDirectory(bool reachable) {
-  directory_ = reachable;
-  disturbed_ = simulation_.Now();
-}
-
 bool Machine::Works(WorldId world) const {
   if (!alive() || !workers_.Host(world)) {
     return false;

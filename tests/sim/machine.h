@@ -30,6 +30,13 @@ class SimChannel;
 
 class Machine {
  public:
+  // A disk as this machine sees it: what is asked of it hangs, or fails.
+  struct Mount {
+    bool answers = true;
+    int error = 0;  // A number of errno's.
+    Time failed;    // When something that was asked of it last did.
+  };
+
   Machine(Simulation& simulation, std::uint32_t index);
   ~Machine();
 
@@ -77,15 +84,10 @@ class Machine {
   void SetWays(bool speaks, bool hears);
   bool speaks() const { return link_ && speaks_; }
   bool hears() const { return link_ && hears_; }
-  // What is asked of the run directory hangs meanwhile.
-  void SetDirectory(bool reachable);
-  bool directory() const { return directory_; }
-  // Or fails, with a number of errno's; 0: not any more.
-  void FailDirectory(int error);
-  int directory_error() const { return directory_error_; }
-  // Something that was asked of it has failed, this time.
-  void DirectoryFailed();
-  Time directory_failed() const { return directory_failed_; }
+  void SetDirectory(bool answers) {
+    directory.answers = answers;
+    disturbed_ = simulation_.Now();
+  }
   // The process or its directory last stood still, or went on.
   Time disturbed() const { return disturbed_; }
   // Of its wall.
@@ -108,6 +110,9 @@ class Machine {
   void Tell(const Parts&... parts) {
     simulation_.Tell(config_.host, parts...);
   }
+
+  Mount directory;  // Of claims.
+  Mount checkpoints;
 
  private:
   void BeginCheck(std::function<void(std::string)> verdict) {
@@ -156,9 +161,6 @@ class Machine {
   bool frozen_ = false;
   bool suspended_ = false;
   Time deluded_until_;
-  bool directory_ = true;
-  int directory_error_ = 0;
-  Time directory_failed_;
   std::optional<HeldEstate> estate_;
   std::vector<std::unique_ptr<Fiber>> heirs_;  // The last one holds the slot's lock,
   bool heir_ = false;                          // if this is so.

@@ -9,13 +9,13 @@
 #include <cerrno>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "tests/sim/fiber.h"
 #include "tests/sim/head_log.h"
+#include "tests/sim/machine.h"
 #include "tests/sim/rules.h"
 #include "tests/sim/simulation.h"
 #include "trainer/checkpoint/memory_file_system.h"
@@ -43,11 +43,8 @@ struct Disk {
 // Operations happen on fibers; see fiber.h.
 class ProcessFiles final : public FileSystem {
  public:
-  // `stuck`: the disk does not answer this process now, or it stands still. `fails`: a number of
-  // errno's, or 0.
-  ProcessFiles(Simulation& simulation, Disk& disk, std::function<bool()> stuck,
-               std::function<int()> fails)
-      : simulation_(simulation), disk_(disk), stuck_(std::move(stuck)), fails_(std::move(fails)) {}
+  ProcessFiles(Simulation& simulation, Disk& disk, const Machine& machine)
+      : simulation_(simulation), disk_(disk), machine_(machine) {}
 
   // `with_power`: nothing of it happens any more. Else its last operation may.
   void Kill(bool with_power) {
@@ -61,7 +58,7 @@ class ProcessFiles final : public FileSystem {
   std::uint64_t hindered() const { return hindered_; }
   // How many of its operations failed.
   std::uint64_t failed() const { return failed_; }
-  bool held() const { return held_ > 0 || stuck_(); }
+  bool held() const { return held_ > 0 || Stuck(); }
 
   Result<std::vector<std::string>> List(const fs::path& directory) override {
     Begin(false);
@@ -153,6 +150,8 @@ class ProcessFiles final : public FileSystem {
   static bool IsRecord(const fs::path& path) {
     return path.filename().native().starts_with("fence-");
   }
+  // The disk does not answer this process now, or it stands still.
+  bool Stuck() const { return machine_.frozen() || !machine_.checkpoints.answers; }
   // Each operation: it may take any time, and never return, or fail half done.
   void Begin(bool writes) {
     Random& random = simulation_.random;
@@ -164,7 +163,7 @@ class ProcessFiles final : public FileSystem {
     } else if (random.Chance(kBrief)) {
       Fiber::Sleep(random.Between(1ms, 20ms));
     }
-    while (!killed_ && stuck_()) {
+    while (!killed_ && Stuck()) {
       HoldUp(kLook);
     }
     if (killed_ && !std::exchange(last_lands_, false)) {
@@ -173,7 +172,7 @@ class ProcessFiles final : public FileSystem {
     if (killed_) {  // Its request is on its way; it does not hear the answer.
       Fiber::Sleep(random.Between(0ms, kLongest));
     }
-    const int error = fails_();
+    const int error = machine_.checkpoints.error;
     const bool fails = error == ENOSPC ? writes : error != 0 && random.Chance(0.3);
     disk_.files.fail_at = fails ? disk_.files.operations + 1 : 0;
     disk_.files.fail_with = error;
@@ -210,8 +209,7 @@ class ProcessFiles final : public FileSystem {
 
   Simulation& simulation_;
   Disk& disk_;
-  const std::function<bool()> stuck_;
-  const std::function<int()> fails_;
+  const Machine& machine_;
   bool killed_ = false;
   bool last_lands_ = false;
   std::uint64_t hindered_ = 0;

@@ -47,12 +47,10 @@ void Simulation::Heal() {
   cuts.clear();
   names = true;
   names_fail = false;
-  if (training) {
-    training->Heal();
-  }
   for (const auto& machine : machines) {
     machine->SetDirectory(true);
-    machine->FailDirectory(0);
+    machine->directory.error = 0;
+    machine->checkpoints = {};
     machine->SetLink(true, false);
     machine->SetWays(true, true);
     machine->Resume();

@@ -69,15 +69,6 @@ class Training {
     const auto newest = fence.Newest(warnings);
     disk.log.OnPowerCut(newest ? *newest : std::nullopt);
   }
-  // What a machine asks of it hangs meanwhile.
-  void SetDisk(std::uint32_t machine, bool reachable) { reachable_[machine] = reachable; }
-  // Or fails, with a number of errno's; 0: not any more.
-  void FailDisk(std::uint32_t machine, int error) { errors_[machine] = error; }
-  void Heal() {
-    reachable_.clear();
-    errors_.clear();
-  }
-
   std::uint64_t commits() const {
     std::uint64_t commits = 0;
     for (const auto& [machine, disk] : disks_) {
@@ -109,17 +100,7 @@ class Training {
           disk(disk_of_it),
           placement(placement_of_it),
           rank(rank_of_it),
-          files(
-              training.simulation_, disk_of_it,
-              [&training, this] {
-                const auto reachable = training.reachable_.find(machine.index());
-                return machine.frozen() ||
-                       (reachable != training.reachable_.end() && !reachable->second);
-              },
-              [&training, this] {
-                const auto error = training.errors_.find(machine.index());
-                return error == training.errors_.end() ? 0 : error->second;
-              }),
+          files(training.simulation_, disk_of_it, machine_of_it),
           store(files, StoreConfig(training.simulation_.setup)) {}
 
     // It does not go on from here where it is on its way out.
@@ -307,9 +288,7 @@ class Training {
 
   Simulation& simulation_;
   std::map<std::uint32_t, std::unique_ptr<Disk>> disks_;  // By machine; of a shared one only 0.
-  std::map<std::uint32_t, bool> reachable_;
-  std::map<std::uint32_t, int> errors_;
-  std::map<WorldId, int> loading_;  // Processes that have not loaded yet.
+  std::map<WorldId, int> loading_;                        // Processes that have not loaded yet.
   std::uint64_t refused_ = 0;
   std::vector<std::unique_ptr<Process>> processes_;  // Last: they end before what they use.
 };
