@@ -212,7 +212,7 @@ class Candidate {
     if (!take_.takes_over) {
       simulation_.laws.OnAnotherRun(term);
       if (simulation_.setup.listed > 0) {
-        simulation_.laws.OnRunForgotten();
+        simulation_.laws.run_forgotten = true;
       }
     }
     if (agent_ended_) {
@@ -245,7 +245,7 @@ class Candidate {
         serves() ? std::optional(driver_->state().newest->number) : std::nullopt;
     const bool over = held && driver_->coordinator()->RunsHaveEnded();
     if (over) {
-      simulation_.laws.OnRunForgotten();
+      simulation_.laws.run_forgotten = true;
     }
     const bool reachable = machine_.directory.answers && simulation_.setup.listed == 0;
     const Time began = simulation_.Now();
@@ -282,12 +282,7 @@ class Candidate {
     });
   }
   void InThisLife(Duration delay, std::function<void()> what) {
-    simulation_.agenda.After(delay,
-                             [machine = &machine_, life = machine_.life(), what = std::move(what)] {
-                               if (life == machine->life()) {
-                                 what();
-                               }
-                             });
+    simulation_.agenda.After(delay, machine_.InThisLife(std::move(what)));
   }
 
   Simulation& simulation_;

@@ -30,8 +30,8 @@ void Laws::AfterStep(const CoordinatorState& state, const CoordinatorConfig& con
     if (!node.lost || !ever_lost_.insert(key).second || node.acknowledged) {
       continue;
     }
-    BreakIf(++lost_ > kMostLosses, "node ", key.node, " is taken for lost again and again");
-    BreakIf(losses_forbidden_ && !exited_.contains(key.node), "node ", key.node,
+    BreakIf(++lost > kMostLosses, "node ", key.node, " is taken for lost again and again");
+    BreakIf(losses_forbidden && !exited_.contains(key.node), "node ", key.node,
             " was taken for lost although nothing was wrong with it");
   }
   if (const auto broken = BrokenInvariant(state, config, now)) {
@@ -112,7 +112,7 @@ void Laws::CheckOneWorld(const CoordinatorState& state, const CoordinatorConfig&
       // server that begins another run, after one that has ended or that nobody remembers, knows of
       // no reason to wait for worlds before its own: whoever still runs one is told to stop.
       const bool known =
-          !run_forgotten_ || state.recovery.entered || (world_before_ && world_before_->id == id);
+          !run_forgotten || state.recovery.entered || (world_before_ && world_before_->id == id);
       BreakIf(id != state.world->id && state.shape->fence_after > 0ms && known && !deluded_ &&
                   !live.outlives_kill && !ever_paused_.contains(host),
               "generation ", state.world->generation, " was formed while ", host,
@@ -121,7 +121,7 @@ void Laws::CheckOneWorld(const CoordinatorState& state, const CoordinatorConfig&
       continue;
     }
     const bool last = world_before_ && world_before_->id == id;
-    const bool forgotten = !last && (history_lost_ || !kept_.contains(id));
+    const bool forgotten = !last && (history_lost || !kept_.contains(id));
     const bool unheard = !state.nodes.contains(live.key) &&
                          (forgotten || now >= server_started_ + LeaseOfRecovery(state, config));
     const bool fenced = ever_lost_.contains(live.key) || lost_in_.contains({live.key, id}) ||
@@ -194,8 +194,8 @@ void Laws::CheckGrowth(const CoordinatorState& state) {
 }
 
 void Laws::OnFalseHang() {
-  ++false_hangs_;
-  BreakIf(losses_forbidden_, "a world was stopped as hung in which no worker hangs");
+  ++false_hangs;
+  BreakIf(losses_forbidden, "a world was stopped as hung in which no worker hangs");
 }
 
 void Laws::OnDirective(const CoordinatorState& state, const NodeKey& key,
@@ -208,7 +208,7 @@ void Laws::OnDirective(const CoordinatorState& state, const NodeKey& key,
     BreakIf(found != state.nodes.end() && !found->second.lost && member != nullptr &&
                 !member->lost && found->second.report.hosting != Hosting::kNothing,
             node, " is told how the run ended while it runs workers of its last world");
-    if (!history_lost_ && told_ && !SameDirective(*told_, *state.outcome)) {
+    if (!history_lost && told_ && !SameDirective(*told_, *state.outcome)) {
       Break("the run ended with '", told_->text, "', and then with '", state.outcome->text, "'");
     }
     told_ = state.outcome;
@@ -280,14 +280,14 @@ void Laws::OnExit(const std::string& host, const NodeId& node,
   }
   const bool same =
       !outcome_ || (SameDirective(*outcome_, *finish) && outcome_->text == finish->text);
-  if (!same && !history_lost_) {
+  if (!same && !history_lost) {
     Break(host, " tells '", finish->text, "', another node told '", outcome_->text, "'");
   }
   outcome_ = finish;
 }
 
 void Laws::CheckOutcome(const std::string& host, std::uint64_t life) {
-  BreakIf(outcomes_last_ && knew_.contains({host, life}), host,
+  BreakIf(outcomes_last && knew_.contains({host, life}), host,
           " is to run again, though its run has ended and a node was told how");
 }
 

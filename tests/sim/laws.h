@@ -63,23 +63,22 @@ class Laws {
   void OnExit(const std::string& host, const NodeId& node, const std::optional<Finish>& finish);
   // Nobody spins: `who` has been woken at `now`.
   void OnWoken(const std::string& who, Time now, std::uint64_t limit);
-  std::uint64_t lost() const { return lost_; }
   // In calm weather nobody who lives is taken for lost, and no world for hung in which nobody
   // hangs. Where messages are delayed for longer than any timeout it may happen, and is counted.
-  void ForbidLosses() { losses_forbidden_ = true; }
+  bool losses_forbidden = false;
+  std::uint64_t lost = 0;  // Those that had not acknowledged the end.
+  std::uint64_t false_hangs = 0;
   void OnFalseHang();
-  std::uint64_t false_hangs() const { return false_hangs_; }
-  bool losses_forbidden() const { return losses_forbidden_; }
 
   // Several may serve at once, each with a world of its own; fences keep one of them harmless.
   void OnReign(Term term);
-  void AllowSplits() { splits_ = history_lost_ = true; }
+  void AllowSplits() { splits_ = history_lost = true; }
   std::uint64_t reigns() const { return reigns_.size(); }
 
   // ---- A server that dies ----
   // Some server has closed its claim since the run has ended, or one begins with a list of which
   // every node has just started: none knows of a run.
-  void OnRunForgotten() { run_forgotten_ = true; }
+  bool run_forgotten = false;
   void OnServerStart(Time now) {
     server_started_ = now;
     formed_.clear();
@@ -102,17 +101,17 @@ class Laws {
     another_run_ = std::max(another_run_, term);
     knew_.clear();
   }
-  // A server without a journal dies, or its journal is lost: no outcome is promised to last.
-  void OnOutcomesLost() { outcomes_last_ = false; }
+  // Not where a server without a journal dies, or its journal is lost.
+  bool outcomes_last = true;
   // One of a list starts anew after that: of those who kept the outcome the others may have ended.
-  void OnWitnessLost() { outcomes_last_ &= !outcome_; }
+  void OnWitnessLost() { outcomes_last &= !outcome_; }
   // A world is formed with this one.
   void CheckOutcome(const std::string& host, std::uint64_t life);
   // A record is on disk: a new server will know this world.
   void OnKept(const RunRecord& record);
   // A server dies, or starts again, without its journal: one outcome for all is not promised then,
   // nor that a world which it has not heard of has ended when it forms the next one.
-  void OnHistoryLost() { history_lost_ = true; }
+  bool history_lost = false;
 
  private:
   struct WorldFacts {
@@ -133,7 +132,6 @@ class Laws {
   void CheckGrowth(const CoordinatorState& state);
 
   std::optional<std::string> broken_;
-  bool losses_forbidden_ = false;
   std::optional<World> world_before_;
   std::uint32_t restarts_before_ = 0;
   bool planned_before_ = false;
@@ -141,15 +139,11 @@ class Laws {
   std::vector<Time> charges_;  // Under the server of this term: another one knows none of them.
   Term charged_by_;
   Phase phase_before_ = Phase::kGathering;
-  bool run_forgotten_ = false;
-  std::uint64_t lost_ = 0;  // Those that had not acknowledged the end.
-  std::uint64_t false_hangs_ = 0;
   std::set<NodeKey> ever_lost_;
   std::set<std::pair<NodeKey, WorldId>> lost_in_;  // While that world was the current one.
   std::set<std::string> ever_paused_;
   std::set<WorldId> kept_;
   std::set<WorldId> formed_;  // By the server that lives now.
-  bool history_lost_ = false;
   bool splits_ = false;
   std::set<Term> reigns_;
   std::map<std::pair<Term, Generation>, WorldId> names_;
@@ -160,7 +154,6 @@ class Laws {
   std::map<std::string, Pace> pace_;
   Lives knew_;
   Term another_run_;
-  bool outcomes_last_ = true;
   std::optional<Finish> told_;     // By this run's servers.
   std::optional<Finish> outcome_;  // Told by the first agent that ended with the run.
 };

@@ -95,10 +95,6 @@ const Server* Machine::speaks_to() const {
   return candidate_ ? candidate_->speaks_to() : nullptr;
 }
 
-std::uint64_t Machine::WallClock() const {
-  return static_cast<std::uint64_t>(simulation_.Now().time_since_epoch() / 1ms + clock_);
-}
-
 // ---- Its process ----
 void Machine::Start() {
   wants_start_ = !up_ && !ended_ && (workers_.left() || heir_);
@@ -210,17 +206,14 @@ void Machine::OnExit(const Exit& exit) {
       (exit.finish->ending == Ending::kSucceeded || exit.finish->ending == Ending::kFailed)) {
     simulation_.OutcomeTold(agent_->state().term);
   }
-  simulation_.agenda.After(0ms, [this, life = life_, code = exit.code] {
-    if (life != life_) {
-      return;
-    }
-    if (candidate_) {
-      channel_->Cancel();
-      candidate_->AgentEnded(code);
-    } else {
-      EndProcess(true);
-    }
-  });
+  simulation_.agenda.After(0ms, InThisLife([this, code = exit.code] {
+                             if (candidate_) {
+                               channel_->Cancel();
+                               candidate_->AgentEnded(code);
+                             } else {
+                               EndProcess(true);
+                             }
+                           }));
 }
 
 void Machine::Crash(bool noticed) {
@@ -233,46 +226,6 @@ void Machine::Crash(bool noticed) {
     } else {
       BeginHeir();
     }
-  }
-}
-
-void Machine::PowerOff(bool noticed) {
-  if (up_) {
-    Tell("(loses power)");
-    EndProcess(noticed);
-    estate_.reset();
-    powered_ = false;
-    workers_.OnPowerOff();
-  }
-}
-
-void Machine::Pause() {
-  if (up_ && !loop_.paused()) {
-    Tell("(stands still)");
-    simulation_.laws.OnPause(config_.host);
-    disturbed_ = simulation_.Now();
-    loop_.Pause();
-  }
-}
-
-void Machine::Freeze() {
-  frozen_ = true;
-  Pause();
-}
-
-void Machine::Suspend() {
-  if (up_ && !suspended_) {
-    suspended_ = true;
-    Freeze();
-    loop_.StopClock();
-    simulation_.laws.OnPause(config_.host);
-  }
-}
-
-void Machine::WakeUp() {
-  if (std::exchange(suspended_, false)) {
-    loop_.StartClock();
-    deluded_until_ = simulation_.Now() + 2 * simulation_.LongestLease();
   }
 }
 
@@ -303,14 +256,6 @@ void Machine::ServerGone(const Server& server) {
   }
 }
 
-void Machine::SetWays(bool speaks, bool hears) {
-  if (speaks != speaks_ || hears != hears_) {
-    Tell(!speaks ? "(cannot speak)" : !hears ? "(hears nothing)" : "(speaks and hears again)");
-  }
-  speaks_ = speaks;
-  hears_ = hears;
-}
-
 bool Machine::Works(WorldId world) const {
   if (!alive() || !workers_.Host(world)) {
     return false;
@@ -318,13 +263,6 @@ bool Machine::Works(WorldId world) const {
   const AgentState& agent = agent_->state();
   return agent.phase == AgentPhase::kRunning && agent.leaving == Leaving::kNo &&
          agent.failures.empty();
-}
-
-void Machine::Signal(int signal) {
-  if (alive()) {
-    Tell("(gets ", SignalName(signal), ")");
-    loop_.Arrive([this, signal] { agent_->OnSignal(signal); });
-  }
 }
 
 // ---- Around a step of the core ----

@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "agent/driver.h"
@@ -50,7 +51,15 @@ class Machine {
   bool alive() const { return agent_ != nullptr && !ended_; }
   // Its process is.
   bool up() const { return up_; }
-  std::uint64_t life() const { return life_; }  // What belongs to an earlier process is void.
+  std::uint64_t life() const { return life_; }
+  // What belongs to an earlier process is void.
+  std::function<void()> InThisLife(std::function<void()> what) {
+    return [this, life = life_, what = std::move(what)] {
+      if (life == life_) {
+        what();
+      }
+    };
+  }
   const AgentState& agent() const { return agent_->state(); }
   const std::optional<Exit>& exit() const { return exit_; }
   ProcessLoop& loop() { return loop_; }
@@ -64,24 +73,61 @@ class Machine {
   bool Works(WorldId world) const;
 
   // ---- What the plan does to it ----
-  void Start();                 // Waits until the last process's workers are gone.
-  void Crash(bool noticed);     // The process dies; the guard ends the workers.
-  void PowerOff(bool noticed);  // Everything is gone at once.
+  void Start();              // Waits until the last process's workers are gone.
+  void Crash(bool noticed);  // The process dies; the guard ends the workers.
+  // Everything is gone at once.
+  void PowerOff(bool noticed) {
+    if (up_) {
+      Tell("(loses power)");
+      EndProcess(noticed);
+      estate_.reset();
+      powered_ = false;
+      workers_.OnPowerOff();
+    }
+  }
   bool powered() const { return powered_; }
-  void Pause();
+  void Pause() {
+    if (up_ && !loop_.paused()) {
+      Tell("(stands still)");
+      simulation_.laws.OnPause(config_.host);
+      disturbed_ = simulation_.Now();
+      loop_.Pause();
+    }
+  }
   void Resume();
   // None of its processes moves, workers included, until it is resumed.
-  void Freeze();
+  void Freeze() {
+    frozen_ = true;
+    Pause();
+  }
   bool frozen() const { return frozen_; }
   // The same, and its clock stands.
-  void Suspend();
+  void Suspend() {
+    if (up_ && !suspended_) {
+      suspended_ = true;
+      Freeze();
+      loop_.StopClock();
+      simulation_.laws.OnPause(config_.host);
+    }
+  }
   // It may believe what is not so any more.
   bool deluded() const { return simulation_.Now() < deluded_until_; }
-  void Signal(int signal);
+  void Signal(int signal) {
+    if (alive()) {
+      Tell("(gets ", SignalName(signal), ")");
+      loop_.Arrive([this, signal] { agent_->OnSignal(signal); });
+    }
+  }
   void SetLink(bool up, bool noticed);
   bool linked() const { return link_; }
   // One direction alone; both ends think that all is well.
-  void SetWays(bool speaks, bool hears);
+  void SetWays(bool speaks, bool hears) {
+    if (speaks != speaks_ || hears != hears_) {
+      Tell(!speaks ? "(cannot speak)" : !hears ? "(hears nothing)" : "(speaks and hears again)");
+    }
+    speaks_ = speaks;
+    hears_ = hears;
+  }
   bool speaks() const { return link_ && speaks_; }
   bool hears() const { return link_ && hears_; }
   void SetDirectory(bool answers) {
@@ -91,7 +137,9 @@ class Machine {
   // The process or its directory last stood still, or went on.
   Time disturbed() const { return disturbed_; }
   // Of its wall.
-  std::uint64_t WallClock() const;
+  std::uint64_t WallClock() const {
+    return static_cast<std::uint64_t>(simulation_.Now().time_since_epoch() / 1ms + clock_);
+  }
 
   // What its agent leaves when that is killed; as memory that the guard holds.
   std::optional<HeldEstate>& estate() { return estate_; }
@@ -115,19 +163,25 @@ class Machine {
   Mount checkpoints;
 
  private:
-  void BeginCheck(std::function<void(std::string)> verdict) {
-    const auto arrive = [this, life = life_](auto comes) {
-      if (life == life_) {
-        loop_.Arrive(comes);
-      }
-    };
-    checks_.Begin(std::move(verdict), arrive, [this](const std::string& why) {
-      agent_->OnHostLooked({{}, why});
-    });
-  }
   class Driver;
 
-  void WakeUp();
+  void BeginCheck(std::function<void(std::string)> verdict) {
+    checks_.Begin(
+        std::move(verdict),
+        [this](const std::string& why) {
+          agent_->OnHostLooked({{}, why});
+        },
+        [this](Duration delay, auto comes) {
+          simulation_.agenda.After(delay, InThisLife([this, comes] { loop_.Arrive(comes); }));
+        });
+  }
+
+  void WakeUp() {
+    if (std::exchange(suspended_, false)) {
+      loop_.StartClock();
+      deluded_until_ = simulation_.Now() + 2 * simulation_.LongestLease();
+    }
+  }
   std::unique_ptr<SyncChannel> ChannelOfAgent();
   void BeginHeir();
   void EndHeir(std::uint64_t heir);

@@ -58,8 +58,8 @@ class Plan {
     History history{laws_.broken(),
                     simulation_.transcript.hash(),
                     simulation_.transcript.lines(),
-                    {{"memberships lost", laws_.lost()},
-                     {"false hangs", laws_.false_hangs()},
+                    {{"memberships lost", laws_.lost},
+                     {"false hangs", laws_.false_hangs},
                      {"reigns", laws_.reigns()}}};
     bool succeeded = false;
     for (const auto& machine : machines_) {
@@ -139,7 +139,7 @@ class Plan {
       simulation_.training = std::make_unique<Training>(simulation_);
     }
     if (calm_ && !setup_.slow) {
-      laws_.ForbidLosses();
+      laws_.losses_forbidden = true;
     }
     StartMachines(until);
     if (setup_.slow) {

@@ -196,8 +196,8 @@ void Server::LoseJournal() {
   if (disk_ && !up()) {
     Tell("(its journal is lost)");
     disk_->Lose();
-    laws_.OnHistoryLost();
-    laws_.OnOutcomesLost();
+    laws_.history_lost = true;
+    laws_.outcomes_last = false;
   }
 }
 
@@ -226,9 +226,9 @@ void Server::SteppedDown() {
 
 void Server::Vanish() {
   if (up() && !disk_) {
-    laws_.OnHistoryLost();
+    laws_.history_lost = true;
     if (simulation_.setup.standing) {
-      laws_.OnOutcomesLost();
+      laws_.outcomes_last = false;
     }
   }
   StopListening();

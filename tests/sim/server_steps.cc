@@ -136,7 +136,7 @@ void Server::CheckOpenCalls() {
 // else a report may take longer than a lease.
 void Server::CheckRecovered(const CoordinatorState& state) const {
   if (phase_before_ != Phase::kRecovering || state.phase != Phase::kDraining ||
-      IsPlanned(state.drain->cause) || state.drain->hang || !laws_.losses_forbidden()) {
+      IsPlanned(state.drain->cause) || state.drain->hang || !laws_.losses_forbidden) {
     return;
   }
   const bool healthy = std::ranges::all_of(state.world->members, [&](const Member& member) {
