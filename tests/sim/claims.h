@@ -153,44 +153,29 @@ class SimWitnessCalls final : public WitnessCalls {
   // The one who asks has a thread of its own; a witness answers on its loop.
   void Send(std::size_t witness, const WitnessRequest& request, Duration patience,
             Done done) override {
-    struct Call {
-      std::shared_ptr<bool> alive;
-      Done done;
-      void End(const Result<WitnessAnswer>& answer) {
-        if (const Done ended = std::exchange(done, nullptr); ended && *alive) {
-          ended(answer);
-        }
+    const auto end = [alive = alive_, waits = std::make_shared<Done>(std::move(done))](
+                         const Result<WitnessAnswer>& answer) {
+      if (const Done ended = std::exchange(*waits, nullptr); ended && *alive) {
+        ended(answer);
       }
     };
-    const auto call = std::make_shared<Call>(Call{alive_, std::move(done)});
     Machine& to = *simulation_.machines.at(witness);
-    const auto travel = [simulation = &simulation_] {
-      return simulation->random.Between(1ms, kShort);
-    };
-    simulation_.agenda.After(
-        travel(), [simulation = &simulation_, from = from_, &to, request, call, travel] {
-          if (!simulation->Reaches(from, to.index())) {
-            return;
-          }
-          const auto reply = [simulation, from, &to, call,
-                              travel](const Result<WitnessAnswer>& answer) {
-            simulation->agenda.After(travel(), [simulation, from, &to, call, answer] {
-              if (simulation->Reaches(to.index(), from)) {
-                call->End(answer);
-              }
+    Carry(simulation_, from_, to.index(),
+          [&simulation = simulation_, from = from_, &to, request, end] {
+            const auto reply = [&simulation, from, &to, end](const Result<WitnessAnswer>& answer) {
+              Carry(simulation, to.index(), from, [end, answer] { end(answer); });
+            };
+            if (!to.server().listens()) {
+              reply(Error{ErrorKind::kUnavailable, "connection refused"});
+              return;
+            }
+            to.loop().Arrive([&to, request, reply] {
+              reply(to.server().AskWitness(request).value_or(
+                  Error{ErrorKind::kUnavailable, "connection reset"}));
             });
-          };
-          if (!to.server().listens()) {
-            reply(Error{ErrorKind::kUnavailable, "connection refused"});
-            return;
-          }
-          to.loop().Arrive([&to, request, reply] {
-            reply(to.server().AskWitness(request).value_or(
-                Error{ErrorKind::kUnavailable, "connection reset"}));
           });
-        });
-    simulation_.agenda.After(patience, [call] {
-      call->End(Error{ErrorKind::kUnavailable, "no answer in time"});
+    simulation_.agenda.After(patience, [end] {
+      end(Error{ErrorKind::kUnavailable, "no answer in time"});
     });
   }
   void Await(WitnessRound& round) override {
@@ -202,6 +187,15 @@ class SimWitnessCalls final : public WitnessCalls {
  private:
   static constexpr Duration kShort{20};
   static constexpr Duration kPoll{5};  // Of who waits in a fiber.
+
+  static void Carry(Simulation& simulation, std::uint32_t from, std::uint32_t to,
+                    std::function<void()> arrive) {
+    simulation.agenda.After(simulation.random.Between(1ms, kShort), [=, &simulation] {
+      if (simulation.Reaches(from, to)) {
+        arrive();
+      }
+    });
+  }
 
   Simulation& simulation_;
   const std::uint32_t from_;

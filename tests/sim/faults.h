@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <span>
 #include <string>
@@ -168,27 +169,27 @@ class Faults {
     const bool any = simulation_.setup.standing;
     switch (random_.Below(8)) {
       case 0:
-        machine.Signal(kSigTerm);
+        machine.Signal(SIGTERM);
         break;
       case 1:
       case 2:
         ends(Exited{1});
         break;
       case 3:
-        any ? ends(Exited{0}) : ends(Killed{kSigKill});
+        any ? ends(Exited{0}) : ends(Killed{SIGKILL});
         break;
       case 4:
-        any ? machine.Signal(random_.Chance(0.3) ? kSigInt : kSigUsr1) : ends(Killed{kSigKill});
+        any ? machine.Signal(random_.Chance(0.3) ? SIGINT : SIGUSR1) : ends(Killed{SIGKILL});
         break;
       case 5:
         if (any) {
-          machine.Signal(kSigTerm);
-          After(length, [&machine] { machine.Signal(kSigTerm); });
+          machine.Signal(SIGTERM);
+          After(length, [&machine] { machine.Signal(SIGTERM); });
           break;
         }
         [[fallthrough]];
       default:
-        ends(Killed{kSigKill});
+        ends(Killed{SIGKILL});
         break;
     }
   }
@@ -222,11 +223,6 @@ class Faults {
   }
 
  private:
-  static constexpr int kSigInt = 2;
-  static constexpr int kSigKill = 9;
-  static constexpr int kSigUsr1 = 10;
-  static constexpr int kSigTerm = 15;
-
   // How often each comes where the server stands, and where its part moves.
   struct Kind {
     std::uint64_t standing;

@@ -112,13 +112,13 @@ class Server::Disk final : public JournalDisk {
     std::visit(Overload{
                    [&](const ddprun::Reign&) {},  // No clock of a server with a journal goes back.
                    [&](const RunRecord& record) {
-                     run_ = record;
-                     ended_.reset();
+                     runs = {record};
+                     ended.clear();
                      laws_.OnKept(record);
                    },
                    [&](const EndedRun& run) {
-                     run_.reset();
-                     ended_ = run;
+                     runs.clear();
+                     ended = {run};
                    },
                    [&](const Forgotten&) { Lose(); },
                },
@@ -126,20 +126,15 @@ class Server::Disk final : public JournalDisk {
     return {};
   }
   void Lose() {
-    run_.reset();
-    ended_.reset();
+    runs.clear();
+    ended.clear();
   }
-  std::vector<EndedRun> Ended() const {
-    return ended_ ? std::vector{*ended_} : std::vector<EndedRun>{};
-  }
-  std::vector<RunRecord> Runs() const {
-    return run_ ? std::vector{*run_} : std::vector<RunRecord>{};
-  }
+
+  std::vector<RunRecord> runs;
+  std::vector<EndedRun> ended;
 
  private:
   Laws& laws_;
-  std::optional<RunRecord> run_;
-  std::optional<EndedRun> ended_;
 };
 
 Server::Server(Simulation& simulation, Machine& machine)
@@ -184,9 +179,8 @@ void Server::Stand() {
                               : highest_term_),
                false);
   if (disk_) {
-    const std::vector<RunRecord> runs = disk_->Runs();
-    Tell(runs.empty() ? "(has an empty journal)" : "(has its journal)");
-    own_->UseJournal(std::make_unique<Journal>(machine_.loop(), disk_), runs, disk_->Ended());
+    Tell(disk_->runs.empty() ? "(has an empty journal)" : "(has its journal)");
+    own_->UseJournal(std::make_unique<Journal>(machine_.loop(), disk_), disk_->runs, disk_->ended);
   }
   knew_run_ = own_->StateOf("run") != nullptr;
   Listen(own_->Handlers());

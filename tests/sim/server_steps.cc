@@ -61,10 +61,11 @@ void Server::AfterStep(const CoordinatorState& state, const CoordinatorEvent& ev
 }
 
 void Server::CheckHang(const World& world) {
-  if (const Labour* const labour = simulation_.job(world.id).labour.get()) {
-    const std::string wrong = labour->Found(simulation_.Now());
+  const Job& job = simulation_.job(world.id);
+  if (job.labour) {
+    const std::string wrong = job.labour->Found(simulation_.Now());
     laws_.BreakIf(!wrong.empty(), wrong);
-  } else if (!simulation_.MayHang(world.id)) {
+  } else if (!job.MayHang()) {
     laws_.OnFalseHang();
   }
 }

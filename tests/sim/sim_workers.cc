@@ -1,6 +1,7 @@
 #include "tests/sim/sim_workers.h"
 
 #include <algorithm>
+#include <csignal>
 #include <utility>
 
 #include "agent/watch/left_behind.h"
@@ -11,12 +12,6 @@
 namespace ddprun::sim {
 namespace {
 
-constexpr int kSigHup = 1;
-constexpr int kSigInt = 2;
-constexpr int kSigQuit = 3;
-constexpr int kSigKill = 9;
-constexpr int kSigSegv = 11;
-constexpr int kSigTerm = 15;
 constexpr int kRestartMe = 75;
 constexpr Duration kBeat{250};
 constexpr std::int64_t kUnixMs = 1'700'000'000'000;  // Where the simulated time begins.
@@ -106,7 +101,7 @@ void SimWorkers::BeginWorkers() {
     }
     if (random.Chance(conduct.fails)) {
       const ExitStatus status =
-          random.Chance(0.5) ? ExitStatus(Killed{kSigSegv}) : ExitStatus(Exited{3});
+          random.Chance(0.5) ? ExitStatus(Killed{SIGSEGV}) : ExitStatus(Exited{3});
       EndSoon(worker, random.Between(1ms, 2 * setup.work), status);
     }
   }
@@ -128,8 +123,8 @@ bool SimWorkers::GiveUpStart() {
 }
 
 void SimWorkers::SignalAll(int signal, bool /*end_at_once*/) {
-  const bool ends = signal == kSigTerm || signal == kSigInt;
-  if ((ends || signal == kSigHup || signal == kSigQuit) && GiveUpStart()) {
+  const bool ends = signal == SIGTERM || signal == SIGINT;
+  if ((ends || signal == SIGHUP || signal == SIGQUIT) && GiveUpStart()) {
     return;
   }
   for (Worker& worker : workers_) {
@@ -147,7 +142,7 @@ void SimWorkers::KillAll() {
   }
   for (Worker& worker : workers_) {
     if (worker.alive && !worker.dying) {
-      EndSoon(worker, worker.kill_delay, Killed{kSigKill});
+      EndSoon(worker, worker.kill_delay, Killed{SIGKILL});
       worker.dying = true;
     }
   }
@@ -181,7 +176,7 @@ void SimWorkers::Guard(Duration after) {
 void SimWorkers::OnPowerOff() {
   GiveUpStart();
   for (Worker& worker : workers_) {
-    EndWorker(worker, Killed{kSigKill});
+    EndWorker(worker, Killed{SIGKILL});
   }
 }
 
@@ -246,7 +241,7 @@ void SimWorkers::Beat(Worker& worker) {
     return;
   }
   if (!worker.hung) {
-    Say(worker, simulation_.WorkerSteps(placement_->world_id, RankOf(worker)));
+    Say(worker, simulation_.job(placement_->world_id).Step(RankOf(worker)));
   }
   After(kBeat, [this, &worker] { Beat(worker); });
 }
@@ -256,7 +251,7 @@ void SimWorkers::Hang(Worker& worker) {
     return;  // Nobody promises to find one that may not speak the protocol at all.
   }
   worker.hung = worker.ignores_term = true;
-  simulation_.WorkerHangs(placement_->world_id);
+  simulation_.job(placement_->world_id).hung = true;
   machine_.Tell("(rank ", RankOf(worker), " hangs)");
 }
 
@@ -312,7 +307,7 @@ void SimWorkers::EndSoon(Worker& worker, Duration delay, ExitStatus status) {
     return;
   }
   After(delay, [this, &worker, status] {
-    const bool killed = status == ExitStatus(Killed{kSigKill});
+    const bool killed = status == ExitStatus(Killed{SIGKILL});
     if (killed || (!worker.dying && !worker.hung)) {
       EndWorker(worker, status);
     }

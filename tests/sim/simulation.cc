@@ -114,7 +114,7 @@ void Simulation::WorkerJoined(Machine& machine, const Placement& placement, std:
   job.where[rank] = &machine;
   job.size = placement.world_size;
   job.joined.insert(rank);
-  if (!job.began && job.joined.size() == job.size) {
+  if (!job.began && job.whole()) {
     job.began = Now();
     job.first_step = reached_ / kSavedEvery * kSavedEvery;
   }
@@ -124,16 +124,9 @@ void Simulation::WorkerJoined(Machine& machine, const Placement& placement, std:
     }
     return;
   }
-  if (setup.slow) {
-    return;
-  }
-  if (training) {
-    if (job.joined.size() == job.size) {
-      training->Begin(placement);
-    }
-    return;
-  }
-  if (setup.program == Program::kIndependent || job.joined.size() == job.size) {
+  if (training && job.whole()) {
+    training->Begin(placement);
+  } else if (!training && !setup.slow && (setup.program == Program::kIndependent || job.whole())) {
     FinishAfterWork(world);
   }
 }
@@ -159,11 +152,10 @@ std::uint64_t Simulation::StepOf(WorldId world) {
 
 void Simulation::FinishAfterWork(WorldId world) {
   agenda.After(setup.work, [this, world] {
-    Job& ended = jobs_[world];
-    if (ended.hung || (ended.broken && setup.program != Program::kIndependent)) {
-      return;
+    const Job& ended = jobs_[world];
+    if (!ended.hung && (!ended.broken || setup.program == Program::kIndependent)) {
+      FinishWorld(world);
     }
-    FinishWorld(world);
   });
 }
 
@@ -174,17 +166,6 @@ void Simulation::FinishWorld(WorldId world) {
   }
 }
 
-std::uint64_t Simulation::WorkerSteps(WorldId world, std::uint32_t rank) {
-  Job& job = jobs_[world];
-  std::uint64_t& own = job.steps[rank];
-  const bool behind =
-      std::ranges::any_of(job.joined, [&](std::uint32_t other) { return job.steps[other] < own; });
-  if (job.joined.size() == job.size && !behind) {
-    ++own;
-  }
-  return own;
-}
-
 void Simulation::WorkerDied(Machine& machine, WorldId world, std::uint32_t rank, bool finished) {
   Job& job = jobs_[world];
   if (training) {
@@ -192,11 +173,9 @@ void Simulation::WorkerDied(Machine& machine, WorldId world, std::uint32_t rank,
   }
   if (finished) {
     job.steps[rank] = ~std::uint64_t{0};  // Nobody waits for it.
-  }
-  if (finished) {
     // Done early: the others do not wait for it.
     const bool came = job.joined.insert(rank).second;
-    if (!job.done && came && job.joined.size() == job.size) {
+    if (!job.done && came && job.whole()) {
       FinishAfterWork(world);
     }
     return;

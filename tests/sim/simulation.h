@@ -5,6 +5,7 @@
 // happen is the laws'.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
@@ -115,6 +116,16 @@ struct Job {
   std::uint64_t first_step = 0;                  // Where it resumed.
   std::optional<Time> began;                     // Everybody was there.
   std::unique_ptr<Labour> labour;                // Where the setup has slow work.
+
+  bool whole() const { return joined.size() == size; }
+  // A hang may be found: some worker hangs, or waits for one that died.
+  bool MayHang() const { return hung || broken; }
+  // The rank's next step, or its last one again while its peers are behind.
+  std::uint64_t Step(std::uint32_t rank) {
+    std::uint64_t& own = steps[rank];
+    const auto behind = [&](std::uint32_t other) { return steps[other] < own; };
+    return own += whole() && std::ranges::none_of(joined, behind) ? 1 : 0;
+  }
 };
 
 class Simulation {
@@ -146,11 +157,6 @@ class Simulation {
   Duration Delay();
   Duration LongestLease() const;
   void WorkerJoined(Machine& machine, const Placement& placement, std::uint32_t rank);
-  // The rank's next step, or its last one again while its peers are behind.
-  std::uint64_t WorkerSteps(WorldId world, std::uint32_t rank);
-  void WorkerHangs(WorldId world) { jobs_[world].hung = true; }
-  // A hang may be found: some worker hangs, or waits for one that died.
-  bool MayHang(WorldId world) { return jobs_[world].hung || jobs_[world].broken; }
   // Of the world; where the setup has slow work.
   Labour& LabourOf(WorldId world, std::uint32_t ranks);
   void WorkerDied(Machine& machine, WorldId world, std::uint32_t rank, bool finished);
