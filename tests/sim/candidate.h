@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/exit_code.h"
 #include "rendezvous/succession/following_channel.h"
 #include "rendezvous/succession/succession_driver.h"
 #include "tests/sim/channel.h"
@@ -52,7 +53,7 @@ class Candidate {
   // It serves on while somebody needs it.
   void AgentEnded(int exit_code) {
     agent_ended_ = true;
-    if (!serves() || exit_code == kUnavailable) {
+    if (!serves() || exit_code == kExitUnavailable) {
       EndProcess();
     } else {
       EndWhenUnneeded();
@@ -80,7 +81,6 @@ class Candidate {
   }
 
  private:
-  static constexpr int kUnavailable = 69;
   static constexpr Duration kClosedWithin{5'000};
 
   // The product's, with a look at each step.

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/exit_code.h"
 #include "tests/sim/machine.h"
 #include "tests/sim/simulation.h"
 #include "tests/sim/training.h"
@@ -218,8 +219,7 @@ class Faults {
   }
   // Of a worker: it is not to be started again.
   void LastWord(Machine& machine, Duration /*length*/) {
-    constexpr int kDoNotRestart = 76;
-    machine.workers().EndAWorker(random_.Below(8), Exited{kDoNotRestart});
+    machine.workers().EndAWorker(random_.Below(8), Exited{kExitDoNotRestart});
   }
 
  private:

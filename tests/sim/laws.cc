@@ -13,14 +13,6 @@ constexpr std::uint64_t kMostLosses = 300;  // No plan has that many faults.
 
 }  // namespace
 
-void Laws::BeforeStep(const CoordinatorState& state, bool deluded) {
-  deluded_ = deluded;
-  world_before_ = state.world;
-  restarts_before_ = state.budget.used;
-  phase_before_ = state.phase;
-  planned_before_ = state.drain && state.drain->planned;
-}
-
 void Laws::AfterStep(const CoordinatorState& state, const CoordinatorConfig& config, bool ticked,
                      Time now) {
   for (const auto& [key, node] : state.nodes) {
@@ -85,21 +77,6 @@ void Laws::NoteRecovered(const CoordinatorState& state, Time lease_over, Time no
       lost_in_.erase({member.key, state.world->id});
     }
   }
-}
-
-void Laws::OnKept(const RunRecord& record) {
-  if (record.world) {
-    kept_.insert(record.world->id);
-  }
-}
-
-void Laws::OnReign(Term term) {
-  BreakIf(!reigns_.insert(term).second, "two servers reign under term ", term);
-}
-
-void Laws::CheckName(Term term, Generation generation, WorldId id) {
-  const auto known = names_.emplace(std::pair(term, generation), id).first;
-  BreakIf(known->second != id, "two worlds have the name term ", term, ", generation ", generation);
 }
 
 // A new world was formed: whoever still runs another one must be a node that was lost, or one that
@@ -193,11 +170,6 @@ void Laws::CheckGrowth(const CoordinatorState& state) {
           "generation ", world.generation, " was stopped for arrivals for nothing");
 }
 
-void Laws::OnFalseHang() {
-  ++false_hangs;
-  BreakIf(losses_forbidden, "a world was stopped as hung in which no worker hangs");
-}
-
 void Laws::OnDirective(const CoordinatorState& state, const NodeKey& key,
                        const Directive& directive) {
   const NodeId& node = key.node;
@@ -265,10 +237,6 @@ void Laws::OnSpawn(const std::string& host, const LiveWorkers& spawned) {
   live_[host] = spawned;
 }
 
-void Laws::OnGone(const std::string& host) {
-  live_.erase(host);
-}
-
 void Laws::OnExit(const std::string& host, const NodeId& node,
                   const std::optional<Finish>& finish) {
   BreakIf(live_.contains(host), "the agent of ", host, " ended before its workers");
@@ -284,19 +252,6 @@ void Laws::OnExit(const std::string& host, const NodeId& node,
     Break(host, " tells '", finish->text, "', another node told '", outcome_->text, "'");
   }
   outcome_ = finish;
-}
-
-void Laws::CheckOutcome(const std::string& host, std::uint64_t life) {
-  BreakIf(outcomes_last && knew_.contains({host, life}), host,
-          " is to run again, though its run has ended and a node was told how");
-}
-
-void Laws::OnWoken(const std::string& who, Time now, std::uint64_t limit) {
-  Pace& pace = pace_[who];
-  const auto second = std::chrono::floor<std::chrono::seconds>(now.time_since_epoch()).count();
-  pace.count = pace.second == second ? pace.count + 1 : 1;
-  pace.second = second;
-  BreakIf(pace.count > limit, who, " spins: woken more than ", limit, " times in one second");
 }
 
 }  // namespace ddprun::sim

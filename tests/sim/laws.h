@@ -45,7 +45,13 @@ class Laws {
 
   // Around each Step of the coordinator.
   // `deluded`: of a server whose machine, its clock too, stood still a moment ago.
-  void BeforeStep(const CoordinatorState& state, bool deluded);
+  void BeforeStep(const CoordinatorState& state, bool deluded) {
+    deluded_ = deluded;
+    world_before_ = state.world;
+    restarts_before_ = state.budget.used;
+    phase_before_ = state.phase;
+    planned_before_ = state.drain && state.drain->planned;
+  }
   void AfterStep(const CoordinatorState& state, const CoordinatorConfig& config, bool ticked,
                  Time now);
   const std::optional<World>& world_before() const { return world_before_; }
@@ -55,23 +61,34 @@ class Laws {
   void OnSpawn(const std::string& host, const LiveWorkers& spawned);
   // What the server that told it so thinks of that now.
   void OnTold(const CoordinatorState& state, const std::string& host, const LiveWorkers& spawned);
-  void OnGone(const std::string& host);
+  void OnGone(const std::string& host) { live_.erase(host); }
   // Some of its workers will not end when they are killed.
   void OnStuck(const std::string& host) { live_[host].outlives_kill = true; }
   // Its agent stands still: it cannot kill its workers in time.
   void OnPause(const std::string& host) { ever_paused_.insert(host); }
   void OnExit(const std::string& host, const NodeId& node, const std::optional<Finish>& finish);
   // Nobody spins: `who` has been woken at `now`.
-  void OnWoken(const std::string& who, Time now, std::uint64_t limit);
+  void OnWoken(const std::string& who, Time now, std::uint64_t limit) {
+    Pace& pace = pace_[who];
+    const auto second = std::chrono::floor<std::chrono::seconds>(now.time_since_epoch()).count();
+    pace.count = pace.second == second ? pace.count + 1 : 1;
+    pace.second = second;
+    BreakIf(pace.count > limit, who, " spins: woken more than ", limit, " times in one second");
+  }
   // In calm weather nobody who lives is taken for lost, and no world for hung in which nobody
   // hangs. Where messages are delayed for longer than any timeout it may happen, and is counted.
   bool losses_forbidden = false;
   std::uint64_t lost = 0;  // Those that had not acknowledged the end.
   std::uint64_t false_hangs = 0;
-  void OnFalseHang();
+  void OnFalseHang() {
+    ++false_hangs;
+    BreakIf(losses_forbidden, "a world was stopped as hung in which no worker hangs");
+  }
 
   // Several may serve at once, each with a world of its own; fences keep one of them harmless.
-  void OnReign(Term term);
+  void OnReign(Term term) {
+    BreakIf(!reigns_.insert(term).second, "two servers reign under term ", term);
+  }
   void AllowSplits() { splits_ = history_lost = true; }
   std::uint64_t reigns() const { return reigns_.size(); }
 
@@ -106,9 +123,16 @@ class Laws {
   // One of a list starts anew after that: of those who kept the outcome the others may have ended.
   void OnWitnessLost() { outcomes_last &= !outcome_; }
   // A world is formed with this one.
-  void CheckOutcome(const std::string& host, std::uint64_t life);
+  void CheckRunsAgain(const std::string& host, std::uint64_t life) {
+    BreakIf(outcomes_last && knew_.contains({host, life}), host,
+            " is to run again, though its run has ended and a node was told how");
+  }
   // A record is on disk: a new server will know this world.
-  void OnKept(const RunRecord& record);
+  void OnKept(const RunRecord& record) {
+    if (record.world) {
+      kept_.insert(record.world->id);
+    }
+  }
   // A server dies, or starts again, without its journal: one outcome for all is not promised then,
   // nor that a world which it has not heard of has ended when it forms the next one.
   bool history_lost = false;
@@ -123,7 +147,11 @@ class Laws {
     std::uint64_t count = 0;
   };
 
-  void CheckName(Term term, Generation generation, WorldId id);
+  void CheckName(Term term, Generation generation, WorldId id) {
+    const auto known = names_.emplace(std::pair(term, generation), id).first;
+    BreakIf(known->second != id, "two worlds have the name term ", term, ", generation ",
+            generation);
+  }
   void CheckOneWorld(const CoordinatorState& state, const CoordinatorConfig& config, Time now);
   void NoteRecovered(const CoordinatorState& state, Time lease_over, Time now);
   void CheckOutcome(const CoordinatorState& state);

@@ -162,15 +162,6 @@ std::uint32_t Server::host() const {
   return machine_.index();
 }
 
-const CoordinatorState& Server::state() const {
-  static const CoordinatorState none;
-  if (!driver_) {
-    return last_;
-  }
-  const CoordinatorState* const run = driver_->StateOf("run");
-  return run == nullptr ? none : *run;
-}
-
 // ---- Its process ----
 void Server::Stand() {
   const bool jumps = simulation_.setup.clock_jumps && !disk_;
@@ -195,14 +186,6 @@ void Server::LoseJournal() {
   }
 }
 
-CoordinatorConfig Server::NewReign(Term clock) {
-  CoordinatorConfig reign = config_;
-  reign.term = clock;
-  reign.proven = !simulation_.setup.unproven;
-  reign.seed = simulation_.random.Next();
-  return reign;
-}
-
 std::unique_ptr<CoordinatorDriver> Server::Reign(const CoordinatorConfig& reign, bool takes_over) {
   laws_.OnServerStart(machine_.loop().Now());
   auto driver = std::make_unique<Driver>(*this, reign);
@@ -211,11 +194,6 @@ std::unique_ptr<CoordinatorDriver> Server::Reign(const CoordinatorConfig& reign,
   takes_over_ = takes_over;
   began_ = machine_.loop().Now();
   return driver;
-}
-
-void Server::SteppedDown() {
-  last_ = state();
-  driver_ = nullptr;
 }
 
 void Server::Vanish() {
@@ -230,11 +208,6 @@ void Server::Vanish() {
     SteppedDown();
   }
   own_.reset();
-}
-
-void Server::Listen(const RendezvousHandlers& handlers) {
-  ++life_;
-  handlers_ = handlers;
 }
 
 void Server::StopListening() {
@@ -278,19 +251,6 @@ void Server::OnClosed(const NodeKey& key, std::uint64_t sequence, std::uint64_t 
   const CallName name{"run", key.node, key.incarnation, sequence};
   Arrive(
       life, [this, name] { handlers_->cancel(name); }, [] {});
-}
-
-std::optional<Result<WitnessAnswer>> Server::AskWitness(const WitnessRequest& request) {
-  return handlers_ ? std::optional(handlers_->witness(request)) : std::nullopt;
-}
-
-// Who comes later than that begins another run of the same name.
-void Server::NoteForgotten(const NodeReport& report) {
-  const bool knows = driver_->StateOf("run") != nullptr;
-  if (knew_run_ && !knows && report.term == Term{}) {
-    laws_.OnOutcomeForgotten();
-  }
-  knew_run_ = true;
 }
 
 }  // namespace ddprun::sim

@@ -80,7 +80,7 @@ void Server::CheckMembers(const World& world, const std::optional<World>& before
     const AgentState& agent = machine->agent();
     const NodeKey key{machine->node(), agent.incarnation};
     if (world.places.contains(key) && !machine_.deluded()) {
-      laws_.CheckOutcome(machine->host(), machine->life());
+      laws_.CheckRunsAgain(machine->host(), machine->life());
     }
     const auto node = state().nodes.find(key);
     const bool was_there = before && RankOf(*before, key) && node != state().nodes.end() &&

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "agent/watch/left_behind.h"
+#include "common/exit_code.h"
 #include "tests/sim/fiber.h"
 #include "tests/sim/machine.h"
 #include "tests/sim/simulation.h"
@@ -12,29 +13,10 @@
 namespace ddprun::sim {
 namespace {
 
-constexpr int kRestartMe = 75;
 constexpr Duration kBeat{250};
 constexpr std::int64_t kUnixMs = 1'700'000'000'000;  // Where the simulated time begins.
 
 }  // namespace
-
-void SimWorkers::After(Duration delay, std::function<void()> what) {
-  simulation_.agenda.After(delay, [this, batch = batch_, what = std::move(what)] {
-    if (batch == batch_) {
-      what();
-    }
-  });
-}
-
-void SimWorkers::Arrive(std::function<void()> what) {
-  if (listened_to_) {
-    loop_.Arrive([this, batch = batch_, what = std::move(what)] {
-      if (batch == batch_) {
-        what();
-      }
-    });
-  }
-}
 
 // ---- What the driver sees ----
 std::filesystem::path SimWorkers::Start(const Placement& placement) {
@@ -131,7 +113,7 @@ void SimWorkers::SignalAll(int signal, bool /*end_at_once*/) {
     if (worker.alive && ends && !worker.ignores_term) {
       const bool saves = simulation_.setup.evicted && worker.said_hello;
       EndSoon(worker, worker.term_delay,
-              saves ? ExitStatus(Exited{kRestartMe}) : ExitStatus(Killed{signal}));
+              saves ? ExitStatus(Exited{kExitRestart}) : ExitStatus(Killed{signal}));
     }
   }
 }
@@ -157,27 +139,6 @@ void SimWorkers::TakeStacks(const std::vector<std::uint32_t>& /*local_ranks*/, D
       Arrive(done);
     }
   });
-}
-
-// ---- What happens to the machine ----
-void SimWorkers::OnAgentDied() {
-  listened_to_ = false;
-  events_ = {};
-}
-
-void SimWorkers::Guard(Duration after) {
-  After(after, [this] {
-    if (!listened_to_ && placement_) {
-      KillAll();
-    }
-  });
-}
-
-void SimWorkers::OnPowerOff() {
-  GiveUpStart();
-  for (Worker& worker : workers_) {
-    EndWorker(worker, Killed{SIGKILL});
-  }
 }
 
 void SimWorkers::CheckHeard(const AgentEvent& event) {
@@ -212,16 +173,11 @@ void SimWorkers::Join(Worker& worker) {
     return;
   }
   if (setup.asks_again) {
-    EndSoon(worker, simulation_.random.Between(1ms, setup.work), Exited{kRestartMe});
+    EndSoon(worker, simulation_.random.Between(1ms, setup.work), Exited{kExitRestart});
   }
   if (beats) {
     Beat(worker);
   }
-}
-
-void SimWorkers::Say(Worker& worker, std::optional<std::uint64_t> step) {
-  worker.said_hello = true;
-  Arrive([this, local = worker.local_rank, step] { events_.spoke(local, {true, step, {}, {}}); });
 }
 
 void SimWorkers::BeginLabour(Worker& worker) {
@@ -255,12 +211,6 @@ void SimWorkers::Hang(Worker& worker) {
   machine_.Tell("(rank ", RankOf(worker), " hangs)");
 }
 
-void SimWorkers::HangAWorker(std::size_t n) {
-  if (!workers_.empty()) {
-    Hang(workers_[n % workers_.size()]);
-  }
-}
-
 // ---- How they end ----
 void SimWorkers::EndAWorker(std::size_t n, ExitStatus status) {
   std::vector<Worker*> living;
@@ -274,20 +224,6 @@ void SimWorkers::EndAWorker(std::size_t n, ExitStatus status) {
   }
 }
 
-void SimWorkers::EndRank(WorldId world, std::uint32_t rank, ExitStatus status) {
-  if (Host(world)) {
-    EndSoon(workers_.at(rank - placement_->first_rank), 0ms, status);
-  }
-}
-
-void SimWorkers::FinishWorkers(WorldId world) {
-  if (Host(world)) {
-    for (Worker& worker : workers_) {
-      EndSoon(worker, simulation_.random.Between(0ms, 100ms), Exited{0});
-    }
-  }
-}
-
 // Who has not come yet finds out when it comes.
 void SimWorkers::PeerDied(WorldId world) {
   const Program program = simulation_.setup.program;
@@ -297,7 +233,7 @@ void SimWorkers::PeerDied(WorldId world) {
   for (Worker& worker : workers_) {
     if (worker.joined && !worker.hung) {
       EndSoon(worker, simulation_.random.Between(1ms, 50ms),
-              Exited{program == Program::kTrainer ? kRestartMe : 1});
+              Exited{program == Program::kTrainer ? kExitRestart : 1});
     }
   }
 }
@@ -367,10 +303,6 @@ void SimWorkers::AllGone() {
   laws_.OnGone(machine_.host());
   Arrive([this] { events_.all_gone(); });
   machine_.OnWorkersGone();
-}
-
-bool SimWorkers::AnyWorker() const {
-  return std::ranges::any_of(workers_, &Worker::alive);
 }
 
 }  // namespace ddprun::sim

@@ -10,7 +10,6 @@
 namespace ddprun::sim {
 namespace {
 
-constexpr Duration kStep{50};
 constexpr std::uint64_t kSavedEvery = 40;  // Steps.
 
 }  // namespace
@@ -30,11 +29,6 @@ Simulation::Simulation(const Setup& given, std::uint64_t seed, bool words)
 Simulation::~Simulation() {
   for (const auto& machine : machines) {
     machine->EndProcess(false);
-  }
-}
-
-void Simulation::RunUntil(Time end) {
-  while (!laws.broken() && agenda.DoNext(end)) {
   }
 }
 
@@ -70,16 +64,6 @@ void Simulation::OutcomeTold(Term term) {
 
 bool Simulation::Quiet() const {
   return std::ranges::none_of(machines, [](const auto& machine) { return machine->alive(); });
-}
-
-Duration Simulation::Delay() {
-  const Weather& weather = setup.weather;
-  return random.Chance(weather.slow) ? random.Between(weather.min_delay, weather.slow_max)
-                                     : random.Between(weather.min_delay, weather.max_delay);
-}
-
-Duration Simulation::LongestLease() const {
-  return std::max<Duration>(kLongLease, setup.lease_per_node * setup.machines);
 }
 
 bool Simulation::Carries(std::uint32_t from, std::uint32_t to) const {
@@ -129,34 +113,6 @@ void Simulation::WorkerJoined(Machine& machine, const Placement& placement, std:
   } else if (!training && !setup.slow && (setup.program == Program::kIndependent || job.whole())) {
     FinishAfterWork(world);
   }
-}
-
-Labour& Simulation::LabourOf(WorldId world, std::uint32_t ranks) {
-  Job& job = jobs_[world];
-  if (!job.labour) {
-    job.labour = std::make_unique<Labour>(agenda, random, *setup.slow, setup.hang_timeout, ranks);
-    last_labour_ = job.labour.get();
-  }
-  return *job.labour;
-}
-
-std::uint64_t Simulation::StepOf(WorldId world) {
-  const Job& job = jobs_[world];
-  if (!job.began) {
-    return 0;
-  }
-  const auto steps = static_cast<std::uint64_t>((Now() - *job.began) / kStep);
-  reached_ = std::max(reached_, job.first_step + steps);
-  return job.first_step + steps;
-}
-
-void Simulation::FinishAfterWork(WorldId world) {
-  agenda.After(setup.work, [this, world] {
-    const Job& ended = jobs_[world];
-    if (!ended.hung && (!ended.broken || setup.program == Program::kIndependent)) {
-      FinishWorld(world);
-    }
-  });
 }
 
 void Simulation::FinishWorld(WorldId world) {

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/exit_code.h"
 #include "rendezvous/messages/messages.h"
 #include "tests/sim/fiber.h"
 #include "tests/sim/machine.h"
@@ -80,7 +81,6 @@ class Training {
 
  private:
   static constexpr int kBroken = 1;
-  static constexpr int kDoNotRestart = 76;
   static constexpr Duration kLook{200};
   static constexpr std::uint64_t kSlowestStart = 40'000;  // Milliseconds.
   static constexpr Duration kLookAtFence{1'000};
@@ -282,7 +282,7 @@ class Training {
     process.machine.Tell("(rank ", process.rank, " ends: ", error.message, ")");
     process.ended = true;
     process.machine.workers().EndRank(process.placement.world_id, process.rank,
-                                      Exited{refused ? kDoNotRestart : kBroken});
+                                      Exited{refused ? kExitDoNotRestart : kBroken});
     throw Fiber::Gone{};
   }
 
