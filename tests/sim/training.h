@@ -177,26 +177,16 @@ class Training {
   }
   void Claim(Process& process) {
     const Placement& placement = process.placement;
-    const Result<std::vector<std::string>> claimed = process.store.Claim(
-        MakeWriter("run", placement.term, placement.generation, placement.world_id));
-    process.GoOn();
-    if (!claimed) {
-      End(process, claimed.error());
-    }
+    Must(process, process.store.Claim(
+                      MakeWriter("run", placement.term, placement.generation, placement.world_id)));
     ExpectEndOfOlder(process);
   }
   std::optional<LoadedCheckpoint> Load(Process& process) {
     Result<LoadOutcome> outcome = process.store.Load();
-    process.GoOn();
-    const WorldId world = process.placement.world_id;
-    if (!outcome) {
-      if (process.files.failed() == 0) {
-        process.disk.log.OnUnreadable(world, outcome.error().message);
-      }
-      End(process, outcome.error());
-    }
+    MustRead(process, outcome);
     const auto& found = outcome->checkpoint;
-    process.disk.log.OnLoaded(world, found ? std::optional(found->ref) : std::nullopt,
+    process.disk.log.OnLoaded(process.placement.world_id,
+                              found ? std::optional(found->ref) : std::nullopt,
                               process.files.failed() > 0);
     return std::move(outcome->checkpoint);
   }
@@ -204,12 +194,7 @@ class Training {
     const Result<LoadedCheckpoint> loaded = process.store.LoadExactly(ref);
     process.GoOn();
     --loading_[process.placement.world_id];
-    if (!loaded) {
-      if (process.files.failed() == 0) {
-        process.disk.log.OnUnreadable(process.placement.world_id, loaded.error().message);
-      }
-      End(process, loaded.error());
-    }
+    MustRead(process, loaded);
   }
   void MakeSteps(Process& process, std::uint64_t step) {
     const Setup& setup = simulation_.setup;
@@ -227,11 +212,7 @@ class Training {
         End(process, saved.error());
       }
     }
-    const Result<void> closed = process.store.Close();
-    process.GoOn();
-    if (!closed) {
-      End(process, closed.error());
-    }
+    Must(process, process.store.Close());
     process.ended = true;
     simulation_.FinishWorld(process.placement.world_id);
   }
@@ -274,6 +255,22 @@ class Training {
       return simulation_.Reaches(here, there) && simulation_.Reaches(there, here) &&
              !entry.second->frozen();
     });
+  }
+  // Its end, where that failed.
+  template <class T>
+  void Must(Process& process, const Result<T>& done) {
+    process.GoOn();
+    if (!done) {
+      End(process, done.error());
+    }
+  }
+  template <class T>
+  void MustRead(Process& process, const Result<T>& read) {
+    process.GoOn();
+    if (!read && process.files.failed() == 0) {
+      process.disk.log.OnUnreadable(process.placement.world_id, read.error().message);
+    }
+    Must(process, read);
   }
   // Refused, or broken in another way.
   [[noreturn]] void End(Process& process, const Error& error) {
