@@ -41,13 +41,13 @@ class Candidate {
     machine.loop().Arrive([this] { driver_->Start(); });
   }
 
-  // The machines that keep the claims.
-  static std::vector<Endpoint> List(const Setup& setup) {
-    std::vector<Endpoint> list;
-    for (std::uint32_t i = 0; i < setup.listed; ++i) {
-      list.push_back(PlaceOf(i));
+  // As a process of this machine reaches them.
+  static std::shared_ptr<Claims> ClaimsOf(Simulation& simulation, Machine& machine) {
+    if (simulation.setup.listed == 0) {
+      return std::make_shared<SimDirectory>(simulation, machine);
     }
-    return list;
+    return std::make_shared<WitnessClaims>(
+        List(simulation.setup), std::make_unique<SimWitnessCalls>(simulation, machine.index()));
   }
 
   // It serves on while somebody needs it.
@@ -65,12 +65,8 @@ class Candidate {
     if (serves()) {
       return &machine_.server();
     }
-    for (const auto& other : simulation_.machines) {
-      if (driver_->state().following == PlaceOf(other->index())) {
-        return &other->server();
-      }
-    }
-    return nullptr;
+    const std::optional<Endpoint>& followed = driver_->state().following;
+    return followed ? ServerAt(simulation_, *followed) : nullptr;
   }
   void CheckTurn() {
     const SuccessionState& state = driver_->state();
@@ -147,12 +143,8 @@ class Candidate {
       return ListenPlace{endpoint, {}};
     }
     std::unique_ptr<SyncChannel> ChannelTo(const Endpoint& endpoint) override {
-      for (const auto& other : simulation_.machines) {
-        if (PlaceOf(other->index()) == endpoint) {
-          return std::make_unique<SimChannel>(simulation_, machine_, other->server());
-        }
-      }
-      return nullptr;
+      Server* const server = ServerAt(simulation_, endpoint);
+      return server ? std::make_unique<SimChannel>(simulation_, machine_, *server) : nullptr;
     }
 
    private:
@@ -163,22 +155,35 @@ class Candidate {
   // Where a machine serves, if it does.
   static Endpoint PlaceOf(std::uint32_t index) { return {"n" + std::to_string(index), 29400}; }
 
+  static Server* ServerAt(const Simulation& simulation, const Endpoint& endpoint) {
+    for (const auto& machine : simulation.machines) {
+      if (PlaceOf(machine->index()) == endpoint) {
+        return &machine->server();
+      }
+    }
+    return nullptr;
+  }
+  // The machines that keep the claims.
+  static std::vector<Endpoint> List(const Setup& setup) {
+    std::vector<Endpoint> list;
+    for (std::uint32_t i = 0; i < setup.listed; ++i) {
+      list.push_back(PlaceOf(i));
+    }
+    return list;
+  }
+
   SuccessionOptions Options() {
     const Setup& setup = simulation_.setup;
     SuccessionOptions options;
     options.core.listens = !machine_.bare();
     options.core.given = PlaceOf(0);
     if (setup.listed > 0) {
-      const std::vector<Endpoint> list = List(setup);
       options.core.listed = true;
       options.core.claims = "the majority of the list";
       options.core.thirds_to_let_go = kThirdsToLetGoOfList;
-      options.list = DigestOf(list);
-      options.claims = std::make_shared<WitnessClaims>(
-          list, std::make_unique<SimWitnessCalls>(simulation_, machine_.index()));
-    } else {
-      options.claims = std::make_shared<SimDirectory>(simulation_, machine_);
+      options.list = DigestOf(List(setup));
     }
+    options.claims = ClaimsOf(simulation_, machine_);
     options.network = std::make_shared<Network>(simulation_, machine_);
     options.places = {PlaceOf(machine_.index())};
     options.fence_after = setup.shape.fence_after;

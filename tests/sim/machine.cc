@@ -3,10 +3,8 @@
 #include <utility>
 
 #include "agent/core/describe.h"
-#include "rendezvous/succession/witness_claims.h"
 #include "tests/sim/candidate.h"
 #include "tests/sim/channel.h"
-#include "tests/sim/claims.h"
 #include "tests/sim/simulation.h"
 
 namespace ddprun::sim {
@@ -149,14 +147,7 @@ void Machine::BeginHeir() {
   }
   heir_ = true;
   const auto held = std::make_shared<HeldEstate>(*std::exchange(estate_, std::nullopt));
-  const bool listed = simulation_.setup.listed > 0;
-  std::shared_ptr<Claims> claims;
-  if (listed) {
-    claims = std::make_shared<WitnessClaims>(
-        Candidate::List(simulation_.setup), std::make_unique<SimWitnessCalls>(simulation_, index_));
-  } else {
-    claims = std::make_shared<SimDirectory>(simulation_, *this);
-  }
+  const std::shared_ptr<Claims> claims = Candidate::ClaimsOf(simulation_, *this);
   const std::uint64_t heir = heirs_.size();
   heirs_.push_back(std::make_unique<Fiber>(simulation_.agenda, [this, held, claims, heir] {
     while (!CloseForTheDead(*claims, *held)) {
