@@ -30,6 +30,7 @@ class Candidate {
   Candidate(Simulation& simulation, Machine& machine, FollowingChannel* channel)
       : simulation_(simulation),
         machine_(machine),
+        channel_(channel),
         driver_(std::make_unique<Driver>(*this, Options(), channel)) {
     // Who holds the endpoint given, or is on the list, has bound it before.
     const std::uint32_t index = machine.index();
@@ -53,6 +54,7 @@ class Candidate {
   // It serves on while somebody needs it.
   void AgentEnded(int exit_code) {
     agent_ended_ = true;
+    channel_->Cancel();
     if (!serves() || exit_code == kExitUnavailable) {
       EndProcess();
     } else {
@@ -292,6 +294,7 @@ class Candidate {
 
   Simulation& simulation_;
   Machine& machine_;
+  FollowingChannel* const channel_;
   std::unique_ptr<Driver> driver_;
   bool ending_ = false;
   bool agent_ended_ = false;

@@ -20,19 +20,6 @@ std::string WithoutNumber(const std::string& text) {
   return from == std::string::npos ? text : text.substr(from);
 }
 
-// The process's way to whoever serves outlives the agent.
-class Shared final : public SyncChannel {
- public:
-  explicit Shared(SyncChannel& channel) : channel_(channel) {}
-  void Send(const NodeReport& report, Duration deadline, Done done) override {
-    channel_.Send(report, deadline, std::move(done));
-  }
-  void Cancel() override { channel_.Cancel(); }
-
- private:
-  SyncChannel& channel_;
-};
-
 }  // namespace
 
 // The product's, with a look at each step.
@@ -106,29 +93,27 @@ void Machine::Start() {
   disturbed_ = simulation_.Now();
   said_.clear();
   Tell("(starts)");
+  std::unique_ptr<SyncChannel> channel;
   if (!simulation_.setup.standing) {
-    channel_ = bare_ ? nullptr : std::make_unique<FollowingChannel>(loop_);
-    candidate_ = std::make_unique<Candidate>(simulation_, *this, channel_.get());
+    auto following = bare_ ? nullptr : std::make_unique<FollowingChannel>(loop_);
+    candidate_ = std::make_unique<Candidate>(simulation_, *this, following.get());
+    channel = std::move(following);
   } else if (bare_) {
     server_.Stand();
+  } else {
+    channel =
+        std::make_unique<SimChannel>(simulation_, *this, simulation_.machines.back()->server());
   }
   if (bare_) {
     return;
   }
   checks_.NewProcess();
   agent_ = std::make_unique<Driver>(
-      *this, AgentParts{ChannelOfAgent(), workers_, stores_,
+      *this, AgentParts{std::move(channel), workers_, stores_,
                         [this] { return Incarnation{simulation_.random.Next()}; },
                         [this] { return config_.host; }, [this](const Exit& exit) { OnExit(exit); },
                         [this](CheckCause, auto verdict) { BeginCheck(std::move(verdict)); }});
   loop_.Arrive([this] { (void)agent_->Start(); });
-}
-
-std::unique_ptr<SyncChannel> Machine::ChannelOfAgent() {
-  if (channel_) {
-    return std::make_unique<Shared>(*channel_);
-  }
-  return std::make_unique<SimChannel>(simulation_, *this, simulation_.machines.back()->server());
 }
 
 void Machine::OnWorkersGone() {
@@ -181,7 +166,6 @@ void Machine::EndProcess(bool noticed) {
   server_.Vanish();
   candidate_.reset();
   agent_.reset();
-  channel_.reset();
   loop_.Kill();
   WakeUp();
   stores_.Die();
@@ -199,7 +183,6 @@ void Machine::OnExit(const Exit& exit) {
   }
   simulation_.agenda.After(0ms, InThisLife([this, code = exit.code] {
                              if (candidate_) {
-                               channel_->Cancel();
                                candidate_->AgentEnded(code);
                              } else {
                                EndProcess(true);

@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "agent/driver.h"
-#include "rendezvous/succession/following_channel.h"
 #include "tests/sim/fiber.h"
 #include "tests/sim/process_loop.h"
 #include "tests/sim/server.h"
@@ -182,7 +181,6 @@ class Machine {
       deluded_until_ = simulation_.Now() + 2 * simulation_.LongestLease();
     }
   }
-  std::unique_ptr<SyncChannel> ChannelOfAgent();
   void BeginHeir();
   void EndHeir(std::uint64_t heir);
   void OnExit(const Exit& exit);
@@ -200,9 +198,8 @@ class Machine {
   SimWorkers workers_;
   SimChecks checks_;
   SimStores stores_;
-  SimChannel* connection_ = nullptr;           // The agent's of now.
-  std::unique_ptr<FollowingChannel> channel_;  // Of an agent whose server may move.
-  std::unique_ptr<Candidate> candidate_;       // None: the server's part does not move.
+  SimChannel* connection_ = nullptr;      // The agent's of now.
+  std::unique_ptr<Candidate> candidate_;  // None: the server's part does not move.
   std::unique_ptr<AgentDriver> agent_;
   std::optional<Exit> exit_;
   bool up_ = false;
