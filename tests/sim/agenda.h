@@ -14,8 +14,10 @@
 
 namespace ddprun::sim {
 
+using namespace std::chrono_literals;
+
 // Of a history. Not zero: no time is "never".
-constexpr Time kBegin{Duration{1'000'000}};
+constexpr Time kBegin{1'000s};
 
 class Agenda {
  public:

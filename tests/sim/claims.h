@@ -5,28 +5,37 @@
 // nothing; what must be true of each claim that is made is checked here.
 #pragma once
 
+#include <cerrno>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "rendezvous/succession/claims.h"
 #include "rendezvous/succession/witness_claims.h"
-#include "tests/sim/agenda.h"
+#include "tests/sim/fiber.h"
+#include "tests/sim/machine.h"
+#include "tests/sim/rules.h"
+#include "tests/sim/simulation.h"
 
 namespace ddprun::sim {
-
-class Machine;
-class Simulation;
 
 // What has become of the directory over time.
 class RunDirectory {
  public:
   // A claim is made, or its counter moves.
-  void Write(const Claim& claim, Time now);
+  void Write(const Claim& claim, Time now) {
+    claims_[claim.number] = claim;
+    moved_[claim.term] = now;
+    past_[now] = claims_.rbegin()->second;
+  }
   // As it was then.
-  std::optional<Claim> NewestAt(Time when) const;
+  std::optional<Claim> NewestAt(Time when) const {
+    const auto after = past_.upper_bound(when);
+    return after == past_.begin() ? std::nullopt : std::optional(std::prev(after)->second);
+  }
   // When a claim of this term was last made or moved.
   Time MovedAt(Term term) const { return moved_.at(term); }
   const std::map<std::uint64_t, Claim>& claims() const { return claims_; }
@@ -43,20 +52,92 @@ class SimDirectory final : public Claims {
   SimDirectory(Simulation& simulation, Machine& machine)
       : simulation_(simulation), machine_(machine) {}
 
-  Result<std::optional<Claim>> Newest(Duration lease) override;
-  Result<Claim> Make(const Claim& claim, Duration lease) override;
-  Result<bool> Move(const Claim& claim, Duration lease) override;
+  Result<std::optional<Claim>> Newest(Duration /*lease*/) override {
+    Random& random = simulation_.random;
+    const Time began = simulation_.Now();
+    const Duration age =
+        random.Chance(simulation_.setup.stale_claims) ? random.Between(0ms, kOldest) : 0ms;
+    // A read that hangs may have seen what was at its start.
+    const bool early = random.Chance(0.5);
+    Reach();
+    if (const auto failure = Failure("read the run directory", false)) {
+      return *failure;
+    }
+    const Time seen = (early ? began : simulation_.Now()) - age;
+    const std::optional<Claim> found = simulation_.run_directory->NewestAt(seen);
+    Take(kShort);
+    return found;
+  }
+  Result<Claim> Make(const Claim& claim, Duration /*lease*/) override {
+    Reach();
+    RunDirectory& directory = *simulation_.run_directory;
+    for (const auto& [number, other] : directory.claims()) {
+      simulation_.laws.BreakIf(number < claim.number && other.term >= claim.term, "claim ",
+                               claim.number, " has no later term than claim ", number);
+    }
+    const bool taken = directory.claims().contains(claim.number) && !Without("exclusion");
+    const auto failure = Failure("make the claim", true);
+    if (!taken && MayLand(failure)) {
+      directory.Write(claim, simulation_.Now());
+    }
+    Take(kShort);
+    if (failure) {
+      return *failure;
+    }
+    if (taken) {
+      return Error{ErrorKind::kRefused, "somebody else has made the claim"};
+    }
+    Claim made = claim;
+    AddEndedBefore(made, [&](std::uint64_t number) -> Result<Claim> {
+      const auto before = directory.claims().find(number);
+      return before != directory.claims().end() ? Result<Claim>(before->second)
+                                                : Invalid("no claim", std::to_string(number));
+    });
+    return made;
+  }
+  Result<bool> Move(const Claim& claim, Duration /*lease*/) override {
+    Reach();
+    const auto failure = Failure("write the claim", true);
+    if (MayLand(failure)) {
+      simulation_.run_directory->Write(claim, simulation_.Now());
+    }
+    if (failure) {
+      return *failure;
+    }
+    const bool superseded = simulation_.run_directory->claims().contains(claim.number + 1);
+    Take(kShort);
+    return superseded;
+  }
   Result<void> Announce(const Endpoint& /*endpoint*/, const std::string& /*token*/) override {
     return {};
   }
   std::string Where() const override { return "the run directory"; }
 
  private:
-  void Reach();
-  void Take(Duration most);
+  static constexpr Duration kShort{20};
+  static constexpr Duration kOldest{10'000};  // What a stale read shows.
+  static constexpr Duration kHangPoll{50};
+
+  void Reach() {
+    Take(kShort);
+    while (!machine_.directory.answers) {
+      Fiber::Sleep(kHangPoll);
+    }
+  }
+  void Take(Duration most) { Fiber::Sleep(simulation_.random.Between(0ms, most)); }
   // What an operation fails with; it may have been done all the same.
-  std::optional<Error> Failure(const char* what, bool writes);
-  bool MayLand(const std::optional<Error>& failure) const;
+  std::optional<Error> Failure(const char* what, bool writes) {
+    const int error = machine_.directory.error;
+    if (error == 0 || (error == ENOSPC && !writes) ||
+        (error == EIO && simulation_.random.Chance(0.3))) {
+      return std::nullopt;
+    }
+    machine_.directory.failed = simulation_.Now();
+    return SystemError(what, "/run-dir", error);
+  }
+  bool MayLand(const std::optional<Error>& failure) const {
+    return !failure || (machine_.directory.error == EIO && simulation_.random.Chance(0.3));
+  }
 
   Simulation& simulation_;
   Machine& machine_;
@@ -69,11 +150,53 @@ class SimWitnessCalls final : public WitnessCalls {
       : simulation_(simulation), from_(from) {}
   ~SimWitnessCalls() override { *alive_ = false; }
 
+  // The one who asks has a thread of its own; a witness answers on its loop.
   void Send(std::size_t witness, const WitnessRequest& request, Duration patience,
-            Done done) override;
-  void Await(WitnessRound& round) override;
+            Done done) override {
+    const auto end = [alive = alive_, waits = std::make_shared<Done>(std::move(done))](
+                         const Result<WitnessAnswer>& answer) {
+      if (const Done ended = std::exchange(*waits, nullptr); ended && *alive) {
+        ended(answer);
+      }
+    };
+    Machine& to = *simulation_.machines.at(witness);
+    Carry(simulation_, from_, to.index(),
+          [&simulation = simulation_, from = from_, &to, request, end] {
+            const auto reply = [&simulation, from, &to, end](const Result<WitnessAnswer>& answer) {
+              Carry(simulation, to.index(), from, [end, answer] { end(answer); });
+            };
+            if (!to.server().listens()) {
+              reply(Error{ErrorKind::kUnavailable, "connection refused"});
+              return;
+            }
+            to.loop().Arrive([&to, request, reply] {
+              reply(to.server().AskWitness(request).value_or(
+                  Error{ErrorKind::kUnavailable, "connection reset"}));
+            });
+          });
+    simulation_.agenda.After(patience, [end] {
+      end(Error{ErrorKind::kUnavailable, "no answer in time"});
+    });
+  }
+  void Await(WitnessRound& round) override {
+    while (!round.IsOver()) {
+      Fiber::Sleep(kPoll);
+    }
+  }
 
  private:
+  static constexpr Duration kShort{20};
+  static constexpr Duration kPoll{5};  // Of who waits in a fiber.
+
+  static void Carry(Simulation& simulation, std::uint32_t from, std::uint32_t to,
+                    std::function<void()> arrive) {
+    simulation.agenda.After(simulation.random.Between(1ms, kShort), [=, &simulation] {
+      if (simulation.Reaches(from, to)) {
+        arrive();
+      }
+    });
+  }
+
   Simulation& simulation_;
   const std::uint32_t from_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);

@@ -1,25 +1,26 @@
 // What the workers of a world do in histories of slow work (--slow): they prepare, join, and meet
-// in one collective after another. Between these they work, perhaps for longer than --hang-timeout;
-// one of them may hang. And what is told of each: its own words, what rank 0 prints, or its
-// collectives as launcher/python/_ddprun_watch.py tells them, once a second.
+// in one collective after another. Between these they work, perhaps for longer than
+// --hang-timeout; one of them may hang. And what is told of each: its own words, what rank 0
+// prints, or its collectives as launcher/python/_ddprun_watch.py tells them, once a second.
 //
 // Whoever only works must never be taken for hung; who hangs must be found, in time, and named
 // where collectives tell.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "common/time.h"
 #include "proto/notify.h"
 #include "rendezvous/messages/messages.h"
+#include "tests/sim/agenda.h"
+#include "tests/sim/transcript.h"
 
 namespace ddprun::sim {
-
-class Simulation;
 
 enum class Heard { kTold, kPrinted, kCollectives };
 
@@ -38,18 +39,66 @@ class Labour {
  public:
   using Tell = std::function<void(const Notification&)>;
 
-  Labour(Simulation& simulation, std::uint32_t ranks);
+  // `timeout`: --hang-timeout.
+  Labour(Agenda& agenda, Random& random, const SlowWork& slow, Duration timeout,
+         std::uint32_t ranks)
+      : agenda_(agenda), random_(random), slow_(slow), timeout_(timeout), hands_(ranks) {
+    if (slow_.hangs) {
+      agenda_.After(slow_.hangs_after, [this] { Hang(); });
+    }
+  }
 
-  void Join(std::uint32_t rank, Tell tell, std::function<void(Duration lasts)> end);
+  void Join(std::uint32_t rank, Tell tell, std::function<void(Duration)> end) {
+    Hand& hand = hands_.at(rank);
+    hand.there = true;
+    hand.moved = agenda_.Now();
+    hand.tell = std::move(tell);
+    hand.end = std::move(end);
+    Duration prepares = random_.Between(5ms, 500ms);
+    if (slow_.kind == SlowWork::kPrepare) {
+      prepares = random_.Between(5ms, 3 * timeout_);
+    }
+    if (slow_.heard == Heard::kCollectives) {
+      Watch(rank);
+    }
+    After(rank, prepares, &Labour::Arrive);
+  }
   // It is no more.
-  void Leave(std::uint32_t rank);
+  void Leave(std::uint32_t rank) { hands_.at(rank).there = false; }
 
   bool hung() const { return hung_.has_value(); }
   // The world is stopped as hung, or the run is over: what is wrong with that; empty: nothing.
-  std::string Found(Time now) const;
-  std::string WrongEnd(const std::optional<WorkerFailure>& root, bool succeeded) const;
+  std::string Found(Time now) const {
+    if (!hung_) {
+      return "a world was stopped as hung in which everybody works";
+    }
+    // What its peers still worked before they waited for it, and their longest announcement.
+    const Duration others = 4 * timeout_;
+    return now - *hung_ > others + timeout_ + kFoundWithin
+               ? Words("rank ", *slow_.hangs, " hung for long before it was found")
+               : "";
+  }
+  std::string WrongEnd(const std::optional<WorkerFailure>& root, bool succeeded) const {
+    if (!hung_) {
+      return succeeded ? "" : "a run in which everybody works did not succeed";
+    }
+    if (!root || root->hang.empty()) {
+      return Words("rank ", *slow_.hangs, " hung, and was not found");
+    }
+    const bool named = root->rank == *slow_.hangs && !root->nobody_lags;
+    return slow_.heard != Heard::kCollectives || named
+               ? ""
+               : Words("rank ", *slow_.hangs, " hung, and what is told is rank ", root->rank, ": ",
+                       root->hang);
+  }
 
  private:
+  static constexpr Duration kEachLook{1'000};
+  static constexpr Duration kFoundWithin{
+      5'000};  // Beyond the time-out, and what peers still worked.
+  static constexpr std::uint64_t kCompileStep = 3;
+  static constexpr std::uint64_t kSaveEvery = 5;
+
   struct Hand {
     bool there = false, joining = false, waits = false, waited = false, hung = false;
     std::uint64_t begun = 0;
@@ -59,19 +108,140 @@ class Labour {
     std::function<void(Duration)> end;
   };
 
-  void After(std::uint32_t rank, Duration delay, void (Labour::*what)(std::uint32_t));
-  void Arrive(std::uint32_t rank);
-  void Enter(std::uint32_t rank);
-  void Release();
-  void Work(std::uint32_t rank);
-  void End(std::uint32_t rank);
-  void Hang();
-  void Watch(std::uint32_t rank);
-  void Look(Hand& hand);
-  Duration LengthOf(std::uint32_t rank, std::uint64_t step);
+  void After(std::uint32_t rank, Duration delay, void (Labour::*what)(std::uint32_t)) {
+    agenda_.After(delay, [this, rank, what] {
+      if (hands_[rank].there) {
+        (this->*what)(rank);
+      }
+    });
+  }
+  void Arrive(std::uint32_t rank) {
+    Hand& hand = hands_[rank];
+    if (hand.hung) {
+      return;
+    }
+    hand.joining = true;
+    if (slow_.heard == Heard::kTold) {
+      hand.tell({.ready = true});
+    }
+    if (std::ranges::all_of(hands_, &Hand::joining)) {
+      for (std::uint32_t each = 0; each < hands_.size(); ++each) {
+        Work(each);
+      }
+    }
+  }
+  void Enter(std::uint32_t rank) {
+    Hand& hand = hands_[rank];
+    if (hand.hung) {
+      return;
+    }
+    ++hand.begun;
+    hand.waits = true;
+    const auto here = [&](const Hand& one) { return one.waits && one.begun == hand.begun; };
+    if (std::ranges::all_of(hands_, here)) {
+      Release();
+    }
+  }
+  void Release() {
+    for (std::uint32_t rank = 0; rank < hands_.size(); ++rank) {
+      Hand& hand = hands_[rank];
+      hand.waits = false;
+      if (hand.hung) {
+        continue;
+      }
+      Notification word;
+      if (slow_.heard == Heard::kTold) {
+        word.step = hand.begun;
+        hand.tell(word);
+      } else if (slow_.heard == Heard::kPrinted && rank == 0) {
+        word.printed = word.printed_step = hand.begun;
+        hand.tell(word);
+      }
+      if (hand.begun < slow_.steps) {
+        Work(rank);
+      } else {
+        End(rank);
+      }
+    }
+  }
+  void Work(std::uint32_t rank) {
+    Hand& hand = hands_[rank];
+    if (hand.hung) {
+      return;
+    }
+    const Duration lasts = LengthOf(rank, hand.begun);
+    if (slow_.heard == Heard::kTold && lasts > slow_.longest) {
+      Notification announced;
+      announced.extend_microseconds = static_cast<std::uint64_t>(lasts.count() + 2'000) * 1'000;
+      hand.tell(announced);
+    }
+    After(rank, lasts, &Labour::Enter);
+  }
+  // The watch's last look tells that it waits for nobody any more; its end may last.
+  void End(std::uint32_t rank) {
+    if (slow_.heard == Heard::kCollectives) {
+      Look(hands_[rank]);
+    }
+    const bool lasts = slow_.kind == SlowWork::kEnd && slow_.heard == Heard::kCollectives;
+    hands_[rank].end(random_.Between(0ms, lasts ? 2 * timeout_ : 100ms));
+  }
+  void Hang() {
+    Hand& hand = hands_.at(*slow_.hangs);
+    // Nobody promises to find one before the first word of those that are heard.
+    const Hand& speaks = slow_.heard == Heard::kPrinted ? hands_.front() : hand;
+    const bool heard =
+        slow_.heard == Heard::kCollectives || speaks.begun > (speaks.waits ? 1U : 0U);
+    if (hand.there && heard && hand.begun < slow_.steps) {
+      hand.hung = true;
+      hung_ = agenda_.Now();
+    }
+  }
+  void Watch(std::uint32_t rank) {
+    Look(hands_[rank]);
+    After(rank, kEachLook, &Labour::Watch);
+  }
+  void Look(Hand& hand) {
+    Notification seen;
+    seen.collectives = hand.begun;
+    seen.world_collectives = hand.begun;
+    if (hand.begun == 0) {
+      const Time now = agenda_.Now();
+      hand.moved = hand.joining || hand.hung ? hand.moved : now;
+      seen.in_collective = hand.joining;
+      seen.still_microseconds = static_cast<std::uint64_t>(
+          std::chrono::duration_cast<std::chrono::microseconds>(now - hand.moved).count());
+      hand.tell(seen);
+      return;
+    }
+    // Once its place is the same at two looks.
+    seen.in_collective = hand.waits && hand.waited;
+    hand.waited = hand.waits;
+    const std::pair told(hand.begun, seen.in_collective);
+    if (hand.told != told) {
+      hand.told = told;
+      hand.tell(seen);
+    }
+  }
+  // Longer than the time-out only where the rules of docs/watching.md allow it: what all do at once
+  // while collectives tell, what is announced, or what precedes the first line that is printed.
+  Duration LengthOf(std::uint32_t rank, std::uint64_t step) {
+    const std::uint64_t compiles = slow_.heard == Heard::kPrinted ? 0 : kCompileStep;
+    if (slow_.kind == SlowWork::kCompile && step == compiles) {
+      return 2 * timeout_ + random_.Between(0ms, slow_.longest);
+    }
+    if (slow_.kind == SlowWork::kOneRank && rank == slow_.slow_rank && random_.Chance(0.5)) {
+      return random_.Between(0ms, slow_.longest);
+    }
+    if (slow_.kind == SlowWork::kSave && rank == 0 && step > 0 && step % kSaveEvery == 0) {
+      return slow_.heard == Heard::kTold ? 3 * timeout_ : slow_.longest;
+    }
+    return random_.Between(20ms, 400ms);
+  }
 
-  Simulation& simulation_;
+  Agenda& agenda_;
+  Random& random_;
   const SlowWork slow_;
+  const Duration timeout_;
   std::vector<Hand> hands_;
   std::optional<Time> hung_;
 };

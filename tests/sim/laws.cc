@@ -11,25 +11,7 @@ namespace {
 
 constexpr std::uint64_t kMostLosses = 300;  // No plan has that many faults.
 
-std::string Name(Generation generation) {
-  return std::to_string(generation.value);
-}
-
 }  // namespace
-
-void Laws::Break(std::string text) {
-  if (!broken_) {
-    broken_ = std::move(text);
-  }
-}
-
-void Laws::BeforeStep(const CoordinatorState& state, bool deluded) {
-  deluded_ = deluded;
-  world_before_ = state.world;
-  restarts_before_ = state.budget.used;
-  phase_before_ = state.phase;
-  planned_before_ = state.drain && state.drain->planned;
-}
 
 void Laws::AfterStep(const CoordinatorState& state, const CoordinatorConfig& config, bool ticked,
                      Time now) {
@@ -40,15 +22,12 @@ void Laws::AfterStep(const CoordinatorState& state, const CoordinatorConfig& con
     if (!node.lost || !ever_lost_.insert(key).second || node.acknowledged) {
       continue;
     }
-    if (++lost_ > kMostLosses) {
-      Break("node " + key.node + " is taken for lost again and again");
-    }
-    if (losses_forbidden_ && !exited_.contains(key.node)) {
-      Break("node " + key.node + " was taken for lost although nothing was wrong with it");
-    }
+    BreakIf(++lost > kMostLosses, "node ", key.node, " is taken for lost again and again");
+    BreakIf(losses_forbidden && !exited_.contains(key.node), "node ", key.node,
+            " was taken for lost although nothing was wrong with it");
   }
-  if (auto broken = BrokenInvariant(state, config, now)) {
-    Break(*std::move(broken));
+  if (const auto broken = BrokenInvariant(state, config, now)) {
+    Break(*broken);
   }
   NoteRecovered(state, server_started_ + LeaseOfRecovery(state, config), now);
   const bool formed = state.world && state.phase == Phase::kRunning &&
@@ -60,9 +39,9 @@ void Laws::AfterStep(const CoordinatorState& state, const CoordinatorConfig& con
     formed_.insert(state.world->id);
   }
   if (formed && (!world_before_ || world_before_->id != state.world->id)) {
-    if (world_before_ && state.world->generation <= world_before_->generation) {
-      Break("generation " + Name(state.world->generation) + " follows " +
-            Name(world_before_->generation));
+    if (world_before_) {
+      BreakIf(state.world->generation <= world_before_->generation, "generation ",
+              state.world->generation, " follows ", world_before_->generation);
     }
     CheckOneWorld(state, config, now);
   }
@@ -70,11 +49,8 @@ void Laws::AfterStep(const CoordinatorState& state, const CoordinatorConfig& con
   CheckBudget(state);
   CheckWindow(state, config, now);
   CheckGrowth(state);
-  if (const auto wake = NextWake(state, config)) {
-    if (ticked && *wake <= now) {
-      Break("the coordinator wants to be woken in the past");
-    }
-  }
+  const auto wake = NextWake(state, config);
+  BreakIf(wake && ticked && *wake <= now, "the coordinator wants to be woken in the past");
 }
 
 // Whom a new server has not heard within its lease is as lost as if it had been told so. A world
@@ -103,26 +79,6 @@ void Laws::NoteRecovered(const CoordinatorState& state, Time lease_over, Time no
   }
 }
 
-void Laws::OnKept(const RunRecord& record) {
-  if (record.world) {
-    kept_.insert(record.world->id);
-  }
-}
-
-void Laws::OnReign(Term term) {
-  if (!reigns_.insert(term).second) {
-    Break("two servers reign under term " + std::to_string(term.value));
-  }
-}
-
-void Laws::CheckName(Term term, Generation generation, WorldId id) {
-  const auto known = names_.emplace(std::pair(term, generation), id).first;
-  if (known->second != id) {
-    Break("two worlds have the name term " + std::to_string(term.value) + ", generation " +
-          Name(generation));
-  }
-}
-
 // A new world was formed: whoever still runs another one must be a node that was lost, or one that
 // this server has not heard for as long as a lost one, or run a world of which no record is left.
 void Laws::CheckOneWorld(const CoordinatorState& state, const CoordinatorConfig& config, Time now) {
@@ -133,43 +89,39 @@ void Laws::CheckOneWorld(const CoordinatorState& state, const CoordinatorConfig&
       // server that begins another run, after one that has ended or that nobody remembers, knows of
       // no reason to wait for worlds before its own: whoever still runs one is told to stop.
       const bool known =
-          !run_forgotten_ || state.recovery.entered || (world_before_ && world_before_->id == id);
-      if (id != state.world->id && state.shape->fence_after > Duration{0} && known && !deluded_ &&
-          !live.outlives_kill && !ever_paused_.contains(host)) {
-        Break("generation " + Name(state.world->generation) + " was formed while " + host +
-              ", which --fence-after stops in time, still runs generation " +
-              Name(live.placement.generation));
-      }
+          !run_forgotten || state.recovery.entered || (world_before_ && world_before_->id == id);
+      BreakIf(id != state.world->id && state.shape->fence_after > 0ms && known && !deluded_ &&
+                  !live.outlives_kill && !ever_paused_.contains(host),
+              "generation ", state.world->generation, " was formed while ", host,
+              ", which --fence-after stops in time, still runs generation ",
+              live.placement.generation);
       continue;
     }
     const bool last = world_before_ && world_before_->id == id;
-    const bool forgotten = !last && (history_lost_ || !kept_.contains(id));
+    const bool forgotten = !last && (history_lost || !kept_.contains(id));
     const bool unheard = !state.nodes.contains(live.key) &&
                          (forgotten || now >= server_started_ + LeaseOfRecovery(state, config));
     const bool fenced = ever_lost_.contains(live.key) || lost_in_.contains({live.key, id}) ||
                         unheard || (forgotten && !formed_.contains(id));
     // Who is cut off for as long as --fence-after kills its workers, lost or not.
-    const bool kills_itself = last && state.shape->fence_after > Duration{0} &&
-                              !live.outlives_kill && !ever_paused_.contains(host);
-    if (id != state.world->id && (!fenced || kills_itself)) {
-      Break("generation " + Name(state.world->generation) + " was formed while " + host +
-            " still runs generation " + Name(live.placement.generation));
-    }
+    const bool kills_itself = last && state.shape->fence_after > 0ms && !live.outlives_kill &&
+                              !ever_paused_.contains(host);
+    BreakIf(id != state.world->id && (!fenced || kills_itself), "generation ",
+            state.world->generation, " was formed while ", host, " still runs generation ",
+            live.placement.generation);
   }
 }
 
 // Every failure has a reason, and a planned stop is no incident.
 void Laws::CheckOutcome(const CoordinatorState& state) {
-  if (phase_before_ != Phase::kFailed && state.phase == Phase::kFailed &&
-      (state.outcome->text.empty() || state.outcome->exit_code == 0)) {
-    Break("the run failed for no reason");
-  }
+  BreakIf(phase_before_ != Phase::kFailed && state.phase == Phase::kFailed &&
+              (state.outcome->text.empty() || state.outcome->exit_code == 0),
+          "the run failed for no reason");
   const bool failed =
       state.phase == Phase::kFailed && state.drain && state.drain->cause != StopCause::kOperator;
-  if (phase_before_ == Phase::kDraining && planned_before_ &&
-      (failed || state.budget.used > restarts_before_)) {
-    Break("a planned stop was charged");
-  }
+  BreakIf(phase_before_ == Phase::kDraining && planned_before_ &&
+              (failed || state.budget.used > restarts_before_),
+          "a planned stop was charged");
 }
 
 void Laws::CheckBudget(const CoordinatorState& state) {
@@ -180,14 +132,10 @@ void Laws::CheckBudget(const CoordinatorState& state) {
   if (!world_before_ || recovers || splits_ || (!charged && !spent)) {
     return;
   }
-  if (state.budget.used > restarts_before_ + 1) {
-    Break("one incident was charged twice");
-  }
+  BreakIf(state.budget.used > restarts_before_ + 1, "one incident was charged twice");
   for (const Member& member : world_before_->members) {
-    if (lost_in_.contains({member.key, world_before_->id})) {
-      Break("the loss of " + member.key.node + " in generation " + Name(world_before_->generation) +
-            " was charged as a worker failure");
-    }
+    BreakIf(lost_in_.contains({member.key, world_before_->id}), "the loss of ", member.key.node,
+            " in generation ", world_before_->generation, " was charged as a worker failure");
   }
 }
 
@@ -199,16 +147,15 @@ void Laws::CheckWindow(const CoordinatorState& state, const CoordinatorConfig& c
     charged_by_ = config.term;
     return;
   }
-  if (!state.shape || state.shape->restart_window == Duration{0}) {
+  if (!state.shape || state.shape->restart_window == 0ms) {
     return;
   }
   if (state.budget.used > restarts_before_ && phase_before_ == Phase::kDraining) {
     charges_.push_back(now);
   }
   std::erase_if(charges_, [&](Time when) { return now - when >= state.shape->restart_window; });
-  if (charges_.size() > state.shape->max_restarts) {
-    Break("more incidents were paid for within the restart window than the budget has");
-  }
+  BreakIf(charges_.size() > state.shape->max_restarts,
+          "more incidents were paid for within the restart window than the budget has");
 }
 
 // A world stops for arrivals only where it may grow, has room, and somebody welcome is there.
@@ -218,17 +165,9 @@ void Laws::CheckGrowth(const CoordinatorState& state) {
     return;
   }
   const World& world = *state.world;
-  if (!state.shape->scale_up || world.members.size() >= state.shape->max_nodes ||
-      world.roll.unfinished.size() < world.members.size() || state.index.outsiders == 0) {
-    Break("generation " + Name(world.generation) + " was stopped for arrivals for nothing");
-  }
-}
-
-void Laws::OnFalseHang() {
-  ++false_hangs_;
-  if (losses_forbidden_) {
-    Break("a world was stopped as hung in which no worker hangs");
-  }
+  BreakIf(!state.shape->scale_up || world.members.size() >= state.shape->max_nodes ||
+              world.roll.unfinished.size() < world.members.size() || state.index.outsiders == 0,
+          "generation ", world.generation, " was stopped for arrivals for nothing");
 }
 
 void Laws::OnDirective(const CoordinatorState& state, const NodeKey& key,
@@ -238,13 +177,11 @@ void Laws::OnDirective(const CoordinatorState& state, const NodeKey& key,
       finish != nullptr && state.outcome) {
     const auto found = state.nodes.find(key);
     const Member* const member = FindMember(state, key);
-    if (found != state.nodes.end() && !found->second.lost && member != nullptr && !member->lost &&
-        found->second.report.hosting != Hosting::kNothing) {
-      Break(node + " is told how the run ended while it runs workers of its last world");
-    }
-    if (!history_lost_ && told_ && !SameDirective(*told_, *state.outcome)) {
-      Break("the run ended with '" + told_->text + "', and then with '" + state.outcome->text +
-            "'");
+    BreakIf(found != state.nodes.end() && !found->second.lost && member != nullptr &&
+                !member->lost && found->second.report.hosting != Hosting::kNothing,
+            node, " is told how the run ended while it runs workers of its last world");
+    if (!history_lost && told_ && !SameDirective(*told_, *state.outcome)) {
+      Break("the run ended with '", told_->text, "', and then with '", state.outcome->text, "'");
     }
     told_ = state.outcome;
   }
@@ -258,7 +195,7 @@ void Laws::OnDirective(const CoordinatorState& state, const NodeKey& key,
                                   : reason.want > 0;
   const bool short_of = reason.what != WaitFor::kNodes || reason.have < reason.need;
   if (!names_somebody || !short_of) {
-    Break(node + " waits without a reason: " + Describe(reason));
+    Break(node, " waits without a reason: ", Describe(reason));
   }
 }
 
@@ -271,17 +208,15 @@ void Laws::OnTold(const CoordinatorState& state, const std::string& host,
   if (!heard) {
     lost_in_.emplace(spawned.key, placement.world_id);
   }
-  if (!current && heard && !ever_lost_.contains(spawned.key)) {
-    Break(host + " starts generation " + Name(placement.generation) +
-          ", which is not the current one");
-  }
+  BreakIf(!current && heard && !ever_lost_.contains(spawned.key), host, " starts generation ",
+          placement.generation, ", which is not the current one");
 }
 
 void Laws::OnSpawn(const std::string& host, const LiveWorkers& spawned) {
   const Placement& placement = spawned.placement;
   if (const auto found = live_.find(host); found != live_.end()) {
-    Break(host + " starts generation " + Name(placement.generation) + " while it still runs " +
-          Name(found->second.placement.generation));
+    Break(host, " starts generation ", placement.generation, " while it still runs ",
+          found->second.placement.generation);
   }
   if (splits_) {
     CheckName(placement.term, placement.generation, placement.world_id);
@@ -289,31 +224,22 @@ void Laws::OnSpawn(const std::string& host, const LiveWorkers& spawned) {
   const auto [entry, fresh] = worlds_.try_emplace(placement.world_id, WorldFacts{placement, {}});
   WorldFacts& facts = entry->second;
   const Placement& shared = facts.shared;
-  if (placement.generation != shared.generation || placement.world_size != shared.world_size ||
-      placement.group_size != shared.group_size || placement.store != shared.store ||
-      placement.restarts_used != shared.restarts_used) {
-    Break("the workers of generation " + Name(placement.generation) + " disagree about it");
-  }
+  BreakIf(placement.generation != shared.generation || placement.world_size != shared.world_size ||
+              placement.group_size != shared.group_size || placement.store != shared.store ||
+              placement.restarts_used != shared.restarts_used,
+          "the workers of generation ", placement.generation, " disagree about it");
   for (std::uint32_t i = 0; i < spawned.workers; ++i) {
     const std::uint32_t rank = placement.first_rank + i;
     const bool first = facts.rank_owner.emplace(rank, host).second;
-    if (!first || rank >= placement.world_size) {
-      Break("rank " + std::to_string(rank) + " of generation " + Name(placement.generation) +
-            " was given twice or is too large");
-    }
+    BreakIf(!first || rank >= placement.world_size, "rank ", rank, " of generation ",
+            placement.generation, " was given twice or is too large");
   }
   live_[host] = spawned;
 }
 
-void Laws::OnGone(const std::string& host) {
-  live_.erase(host);
-}
-
 void Laws::OnExit(const std::string& host, const NodeId& node,
                   const std::optional<Finish>& finish) {
-  if (live_.contains(host)) {
-    Break("the agent of " + host + " ended before its workers");
-  }
+  BreakIf(live_.contains(host), "the agent of ", host, " ended before its workers");
   exited_.insert(node);
   const bool of_run =
       finish && (finish->ending == Ending::kSucceeded || finish->ending == Ending::kFailed);
@@ -322,26 +248,10 @@ void Laws::OnExit(const std::string& host, const NodeId& node,
   }
   const bool same =
       !outcome_ || (SameDirective(*outcome_, *finish) && outcome_->text == finish->text);
-  if (!same && !history_lost_) {
-    Break(host + " tells '" + finish->text + "', another node told '" + outcome_->text + "'");
+  if (!same && !history_lost) {
+    Break(host, " tells '", finish->text, "', another node told '", outcome_->text, "'");
   }
   outcome_ = finish;
-}
-
-void Laws::CheckOutcome(const std::string& host, std::uint64_t life) {
-  if (outcomes_last_ && knew_.contains({host, life})) {
-    Break(host + " is to run again, though its run has ended and a node was told how");
-  }
-}
-
-void Laws::OnWoken(const std::string& who, Time now, std::uint64_t limit) {
-  Pace& pace = pace_[who];
-  const auto second = std::chrono::floor<std::chrono::seconds>(now.time_since_epoch()).count();
-  pace.count = pace.second == second ? pace.count + 1 : 1;
-  pace.second = second;
-  if (pace.count > limit) {
-    Break(who + " spins: woken more than " + std::to_string(limit) + " times in one second");
-  }
 }
 
 }  // namespace ddprun::sim

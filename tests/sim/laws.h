@@ -13,6 +13,7 @@
 
 #include "rendezvous/core/coordinator.h"
 #include "tests/sim/agenda.h"
+#include "tests/sim/transcript.h"
 
 namespace ddprun::sim {
 
@@ -28,11 +29,29 @@ class Laws {
  public:
   // The first law that was broken; the simulation stops there.
   const std::optional<std::string>& broken() const { return broken_; }
-  void Break(std::string text);
+  template <class... Parts>
+  void Break(const Parts&... parts) {
+    if (!broken_) {
+      broken_ = Words(parts...);
+    }
+  }
+  // One law: what is wrong with whom, where it is `broken`.
+  template <class... Parts>
+  void BreakIf(bool broken, const Parts&... parts) {
+    if (broken) {
+      Break(parts...);
+    }
+  }
 
   // Around each Step of the coordinator.
   // `deluded`: of a server whose machine, its clock too, stood still a moment ago.
-  void BeforeStep(const CoordinatorState& state, bool deluded);
+  void BeforeStep(const CoordinatorState& state, bool deluded) {
+    deluded_ = deluded;
+    world_before_ = state.world;
+    restarts_before_ = state.budget.used;
+    phase_before_ = state.phase;
+    planned_before_ = state.drain && state.drain->planned;
+  }
   void AfterStep(const CoordinatorState& state, const CoordinatorConfig& config, bool ticked,
                  Time now);
   const std::optional<World>& world_before() const { return world_before_; }
@@ -42,31 +61,41 @@ class Laws {
   void OnSpawn(const std::string& host, const LiveWorkers& spawned);
   // What the server that told it so thinks of that now.
   void OnTold(const CoordinatorState& state, const std::string& host, const LiveWorkers& spawned);
-  void OnGone(const std::string& host);
+  void OnGone(const std::string& host) { live_.erase(host); }
   // Some of its workers will not end when they are killed.
   void OnStuck(const std::string& host) { live_[host].outlives_kill = true; }
   // Its agent stands still: it cannot kill its workers in time.
   void OnPause(const std::string& host) { ever_paused_.insert(host); }
   void OnExit(const std::string& host, const NodeId& node, const std::optional<Finish>& finish);
   // Nobody spins: `who` has been woken at `now`.
-  void OnWoken(const std::string& who, Time now, std::uint64_t limit);
-  std::uint64_t lost() const { return lost_; }
+  void OnWoken(const std::string& who, Time now, std::uint64_t limit) {
+    Pace& pace = pace_[who];
+    const auto second = std::chrono::floor<std::chrono::seconds>(now.time_since_epoch()).count();
+    pace.count = pace.second == second ? pace.count + 1 : 1;
+    pace.second = second;
+    BreakIf(pace.count > limit, who, " spins: woken more than ", limit, " times in one second");
+  }
   // In calm weather nobody who lives is taken for lost, and no world for hung in which nobody
   // hangs. Where messages are delayed for longer than any timeout it may happen, and is counted.
-  void ForbidLosses() { losses_forbidden_ = true; }
-  void OnFalseHang();
-  std::uint64_t false_hangs() const { return false_hangs_; }
-  bool losses_forbidden() const { return losses_forbidden_; }
+  bool losses_forbidden = false;
+  std::uint64_t lost = 0;  // Those that had not acknowledged the end.
+  std::uint64_t false_hangs = 0;
+  void OnFalseHang() {
+    ++false_hangs;
+    BreakIf(losses_forbidden, "a world was stopped as hung in which no worker hangs");
+  }
 
   // Several may serve at once, each with a world of its own; fences keep one of them harmless.
-  void OnReign(Term term);
-  void AllowSplits() { splits_ = history_lost_ = true; }
+  void OnReign(Term term) {
+    BreakIf(!reigns_.insert(term).second, "two servers reign under term ", term);
+  }
+  void AllowSplits() { splits_ = history_lost = true; }
   std::uint64_t reigns() const { return reigns_.size(); }
 
   // ---- A server that dies ----
   // Some server has closed its claim since the run has ended, or one begins with a list of which
   // every node has just started: none knows of a run.
-  void OnRunForgotten() { run_forgotten_ = true; }
+  bool run_forgotten = false;
   void OnServerStart(Time now) {
     server_started_ = now;
     formed_.clear();
@@ -89,17 +118,24 @@ class Laws {
     another_run_ = std::max(another_run_, term);
     knew_.clear();
   }
-  // A server without a journal dies, or its journal is lost: no outcome is promised to last.
-  void OnOutcomesLost() { outcomes_last_ = false; }
+  // Not where a server without a journal dies, or its journal is lost.
+  bool outcomes_last = true;
   // One of a list starts anew after that: of those who kept the outcome the others may have ended.
-  void OnWitnessLost() { outcomes_last_ &= !outcome_; }
+  void OnWitnessLost() { outcomes_last &= !outcome_; }
   // A world is formed with this one.
-  void CheckOutcome(const std::string& host, std::uint64_t life);
+  void CheckRunsAgain(const std::string& host, std::uint64_t life) {
+    BreakIf(outcomes_last && knew_.contains({host, life}), host,
+            " is to run again, though its run has ended and a node was told how");
+  }
   // A record is on disk: a new server will know this world.
-  void OnKept(const RunRecord& record);
+  void OnKept(const RunRecord& record) {
+    if (record.world) {
+      kept_.insert(record.world->id);
+    }
+  }
   // A server dies, or starts again, without its journal: one outcome for all is not promised then,
   // nor that a world which it has not heard of has ended when it forms the next one.
-  void OnHistoryLost() { history_lost_ = true; }
+  bool history_lost = false;
 
  private:
   struct WorldFacts {
@@ -111,7 +147,11 @@ class Laws {
     std::uint64_t count = 0;
   };
 
-  void CheckName(Term term, Generation generation, WorldId id);
+  void CheckName(Term term, Generation generation, WorldId id) {
+    const auto known = names_.emplace(std::pair(term, generation), id).first;
+    BreakIf(known->second != id, "two worlds have the name term ", term, ", generation ",
+            generation);
+  }
   void CheckOneWorld(const CoordinatorState& state, const CoordinatorConfig& config, Time now);
   void NoteRecovered(const CoordinatorState& state, Time lease_over, Time now);
   void CheckOutcome(const CoordinatorState& state);
@@ -120,7 +160,6 @@ class Laws {
   void CheckGrowth(const CoordinatorState& state);
 
   std::optional<std::string> broken_;
-  bool losses_forbidden_ = false;
   std::optional<World> world_before_;
   std::uint32_t restarts_before_ = 0;
   bool planned_before_ = false;
@@ -128,15 +167,11 @@ class Laws {
   std::vector<Time> charges_;  // Under the server of this term: another one knows none of them.
   Term charged_by_;
   Phase phase_before_ = Phase::kGathering;
-  bool run_forgotten_ = false;
-  std::uint64_t lost_ = 0;  // Those that had not acknowledged the end.
-  std::uint64_t false_hangs_ = 0;
   std::set<NodeKey> ever_lost_;
   std::set<std::pair<NodeKey, WorldId>> lost_in_;  // While that world was the current one.
   std::set<std::string> ever_paused_;
   std::set<WorldId> kept_;
   std::set<WorldId> formed_;  // By the server that lives now.
-  bool history_lost_ = false;
   bool splits_ = false;
   std::set<Term> reigns_;
   std::map<std::pair<Term, Generation>, WorldId> names_;
@@ -147,7 +182,6 @@ class Laws {
   std::map<std::string, Pace> pace_;
   Lives knew_;
   Term another_run_;
-  bool outcomes_last_ = true;
   std::optional<Finish> told_;     // By this run's servers.
   std::optional<Finish> outcome_;  // Told by the first agent that ended with the run.
 };

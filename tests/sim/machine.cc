@@ -3,14 +3,12 @@
 #include <utility>
 
 #include "agent/core/describe.h"
-#include "rendezvous/succession/witness_claims.h"
-#include "tests/sim/claims.h"
+#include "tests/sim/candidate.h"
+#include "tests/sim/channel.h"
 #include "tests/sim/simulation.h"
 
 namespace ddprun::sim {
 namespace {
-
-using std::chrono_literals::operator""ms;
 
 constexpr Duration kStartLasts{1'000};
 constexpr Duration kHeirLimit{2'000};
@@ -21,19 +19,6 @@ std::string WithoutNumber(const std::string& text) {
   const std::size_t from = text.find('(');
   return from == std::string::npos ? text : text.substr(from);
 }
-
-// The process's way to whoever serves outlives the agent.
-class Shared final : public SyncChannel {
- public:
-  explicit Shared(SyncChannel& channel) : channel_(channel) {}
-  void Send(const NodeReport& report, Duration deadline, Done done) override {
-    channel_.Send(report, deadline, std::move(done));
-  }
-  void Cancel() override { channel_.Cancel(); }
-
- private:
-  SyncChannel& channel_;
-};
 
 }  // namespace
 
@@ -68,11 +53,11 @@ Machine::Machine(Simulation& simulation, std::uint32_t index)
   config_.node = "n" + std::to_string(index == simulation.setup.twin ? 0 : index);
   config_.host = bare_ && simulation.setup.standing ? "server" : "n" + std::to_string(index);
   config_.shape = simulation.setup.shape;
-  config_.shape.shutdown_timeout = Duration{4'000};
+  config_.shape.shutdown_timeout = 4s;
   config_.workers = simulation.setup.workers.at(index);
   config_.server = "server:29400";
   config_.stop_grace = StopGraceOf(simulation.setup);
-  config_.outage_limit = Duration{90'000};
+  config_.outage_limit = 90s;
   config_.hang_timeout = simulation.setup.hang_timeout;
   config_.checks_node = checks_.any();
   config_.preemptible = config_.leaves_alone = simulation.setup.evicted;
@@ -87,12 +72,12 @@ Machine::Machine(Simulation& simulation, std::uint32_t index)
 
 Machine::~Machine() = default;
 
-void Machine::Tell(const std::string& text) {
-  simulation_.transcript.Tell(simulation_.agenda.Now(), config_.host, text);
+bool Machine::serves() const {
+  return candidate_ && candidate_->serves();
 }
 
-std::uint64_t Machine::WallClock() const {
-  return static_cast<std::uint64_t>(simulation_.agenda.Now().time_since_epoch() / 1ms + clock_);
+const Server* Machine::speaks_to() const {
+  return candidate_ ? candidate_->speaks_to() : nullptr;
 }
 
 // ---- Its process ----
@@ -105,32 +90,30 @@ void Machine::Start() {
   up_ = true;
   ++life_;
   estate_.reset();
-  disturbed_ = simulation_.agenda.Now();
+  disturbed_ = simulation_.Now();
   said_.clear();
   Tell("(starts)");
+  std::unique_ptr<SyncChannel> channel;
   if (!simulation_.setup.standing) {
-    channel_ = bare_ ? nullptr : std::make_unique<FollowingChannel>(loop_);
-    candidate_ = std::make_unique<Candidate>(simulation_, *this, channel_.get());
+    auto following = bare_ ? nullptr : std::make_unique<FollowingChannel>(loop_);
+    candidate_ = std::make_unique<Candidate>(simulation_, *this, following.get());
+    channel = std::move(following);
   } else if (bare_) {
     server_.Stand();
+  } else {
+    channel =
+        std::make_unique<SimChannel>(simulation_, *this, simulation_.machines.back()->server());
   }
   if (bare_) {
     return;
   }
   checks_.NewProcess();
   agent_ = std::make_unique<Driver>(
-      *this, AgentParts{ChannelOfAgent(), workers_, stores_,
+      *this, AgentParts{std::move(channel), workers_, stores_,
                         [this] { return Incarnation{simulation_.random.Next()}; },
                         [this] { return config_.host; }, [this](const Exit& exit) { OnExit(exit); },
                         [this](CheckCause, auto verdict) { BeginCheck(std::move(verdict)); }});
   loop_.Arrive([this] { (void)agent_->Start(); });
-}
-
-std::unique_ptr<SyncChannel> Machine::ChannelOfAgent() {
-  if (channel_) {
-    return std::make_unique<Shared>(*channel_);
-  }
-  return std::make_unique<SimChannel>(simulation_, *this, simulation_.machines.back()->server());
 }
 
 void Machine::OnWorkersGone() {
@@ -149,20 +132,13 @@ void Machine::BeginHeir() {
   }
   heir_ = true;
   const auto held = std::make_shared<HeldEstate>(*std::exchange(estate_, std::nullopt));
-  const bool listed = simulation_.setup.listed > 0;
-  std::shared_ptr<Claims> claims;
-  if (listed) {
-    claims = std::make_shared<WitnessClaims>(
-        Candidate::List(simulation_.setup), std::make_unique<SimWitnessCalls>(simulation_, index_));
-  } else {
-    claims = std::make_shared<SimDirectory>(simulation_, *this);
-  }
+  const std::shared_ptr<Claims> claims = Candidate::ClaimsOf(simulation_, *this);
   const std::uint64_t heir = heirs_.size();
   heirs_.push_back(std::make_unique<Fiber>(simulation_.agenda, [this, held, claims, heir] {
     while (!CloseForTheDead(*claims, *held)) {
       Fiber::Sleep(kHeirTriesAgain);
     }
-    simulation_.agenda.After(Duration{0}, [this, heir] { EndHeir(heir); });
+    simulation_.agenda.After(0ms, [this, heir] { EndHeir(heir); });
   }));
   simulation_.agenda.After(kHeirLimit, [this, heir] { EndHeir(heir); });
 }
@@ -190,7 +166,6 @@ void Machine::EndProcess(bool noticed) {
   server_.Vanish();
   candidate_.reset();
   agent_.reset();
-  channel_.reset();
   loop_.Kill();
   WakeUp();
   stores_.Die();
@@ -206,24 +181,20 @@ void Machine::OnExit(const Exit& exit) {
       (exit.finish->ending == Ending::kSucceeded || exit.finish->ending == Ending::kFailed)) {
     simulation_.OutcomeTold(agent_->state().term);
   }
-  simulation_.agenda.After(Duration{0}, [this, life = life_, code = exit.code] {
-    if (life != life_) {
-      return;
-    }
-    if (candidate_) {
-      channel_->Cancel();
-      candidate_->AgentEnded(code);
-    } else {
-      EndProcess(true);
-    }
-  });
+  simulation_.agenda.After(0ms, InThisLife([this, code = exit.code] {
+                             if (candidate_) {
+                               candidate_->AgentEnded(code);
+                             } else {
+                               EndProcess(true);
+                             }
+                           }));
 }
 
 void Machine::Crash(bool noticed) {
   if (up_) {
     Tell("(is killed)");
     EndProcess(noticed);
-    const Duration sweep = simulation_.random.Between(Duration{1}, Duration{500});
+    const Duration sweep = simulation_.random.Between(1ms, 500ms);
     if (workers_.left()) {
       workers_.Guard(sweep);
     } else {
@@ -232,52 +203,12 @@ void Machine::Crash(bool noticed) {
   }
 }
 
-void Machine::PowerOff(bool noticed) {
-  if (up_) {
-    Tell("(loses power)");
-    EndProcess(noticed);
-    estate_.reset();
-    powered_ = false;
-    workers_.OnPowerOff();
-  }
-}
-
-void Machine::Pause() {
-  if (up_ && !loop_.paused()) {
-    Tell("(stands still)");
-    simulation_.laws.OnPause(config_.host);
-    disturbed_ = simulation_.agenda.Now();
-    loop_.Pause();
-  }
-}
-
-void Machine::Freeze() {
-  frozen_ = true;
-  Pause();
-}
-
-void Machine::Suspend() {
-  if (up_ && !suspended_) {
-    suspended_ = true;
-    Freeze();
-    loop_.StopClock();
-    simulation_.laws.OnPause(config_.host);
-  }
-}
-
-void Machine::WakeUp() {
-  if (std::exchange(suspended_, false)) {
-    loop_.StartClock();
-    deluded_until_ = simulation_.agenda.Now() + 2 * simulation_.LongestLease();
-  }
-}
-
 void Machine::Resume() {
   frozen_ = false;
   WakeUp();
   if (loop_.paused() && !(candidate_ && candidate_->closes())) {
     Tell("(goes on)");
-    disturbed_ = simulation_.agenda.Now();
+    disturbed_ = simulation_.Now();
     loop_.Resume(/*timers_first=*/simulation_.random.Chance(0.5));
   }
 }
@@ -299,27 +230,6 @@ void Machine::ServerGone(const Server& server) {
   }
 }
 
-void Machine::SetWays(bool speaks, bool hears) {
-  if (speaks != speaks_ || hears != hears_) {
-    Tell(!speaks ? "(cannot speak)" : !hears ? "(hears nothing)" : "(speaks and hears again)");
-  }
-  speaks_ = speaks;
-  hears_ = hears;
-}
-
-void Machine::FailDirectory(int error) {
-  directory_error_ = error;
-}
-
-void Machine::DirectoryFailed() {
-  directory_failed_ = simulation_.agenda.Now();
-}
-
-void Machine::SetDirectory(bool reachable) {
-  directory_ = reachable;
-  disturbed_ = simulation_.agenda.Now();
-}
-
 bool Machine::Works(WorldId world) const {
   if (!alive() || !workers_.Host(world)) {
     return false;
@@ -327,13 +237,6 @@ bool Machine::Works(WorldId world) const {
   const AgentState& agent = agent_->state();
   return agent.phase == AgentPhase::kRunning && agent.leaving == Leaving::kNo &&
          agent.failures.empty();
-}
-
-void Machine::Signal(int signal) {
-  if (alive()) {
-    Tell("(gets " + SignalName(signal) + ")");
-    loop_.Arrive([this, signal] { agent_->OnSignal(signal); });
-  }
 }
 
 // ---- Around a step of the core ----
@@ -374,20 +277,18 @@ void Machine::CheckTurn() {
     return;
   }
   const AgentState& state = agent_->state();
-  if (stores_.open() && !NeedsStore(state)) {
-    simulation_.laws.Break(config_.host + " keeps the store of a generation that is over");
-  }
-  if (state.phase == AgentPhase::kRunning && state.placement->group_rank == 0 &&
-      stores_.open() != state.placement->store) {
-    simulation_.laws.Break("nobody listens at the store of generation " +
-                           std::to_string(state.placement->generation.value));
+  Laws& laws = simulation_.laws;
+  laws.BreakIf(stores_.open() && !NeedsStore(state), config_.host,
+               " keeps the store of a generation that is over");
+  if (state.phase == AgentPhase::kRunning) {
+    laws.BreakIf(state.placement->group_rank == 0 && stores_.open() != state.placement->store,
+                 "nobody listens at the store of generation ", state.placement->generation);
   }
   const std::optional<Time> since = workers_.starting_since();
   const bool lasts = since && loop_.Now() > *since + kStartLasts;
-  if (state.phase == AgentPhase::kRunning && loop_.on_time() &&
-      (since ? lasts && !state.start_lasts : state.start_lasts)) {
-    simulation_.laws.Break(config_.host + " does not say whether its workers' start lasts");
-  }
+  laws.BreakIf(state.phase == AgentPhase::kRunning && loop_.on_time() &&
+                   (since ? lasts && !state.start_lasts : state.start_lasts),
+               config_.host, " does not say whether its workers' start lasts");
 }
 
 }  // namespace ddprun::sim

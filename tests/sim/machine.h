@@ -11,25 +11,32 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "agent/driver.h"
-#include "rendezvous/succession/following_channel.h"
-#include "tests/sim/candidate.h"
-#include "tests/sim/channel.h"
 #include "tests/sim/fiber.h"
 #include "tests/sim/process_loop.h"
 #include "tests/sim/server.h"
 #include "tests/sim/sim_checks.h"
 #include "tests/sim/sim_stores.h"
 #include "tests/sim/sim_workers.h"
+#include "tests/sim/simulation.h"
 
 namespace ddprun::sim {
 
-class Simulation;
+class Candidate;
+class SimChannel;
 
 class Machine {
  public:
+  // A disk as this machine sees it: what is asked of it hangs, or fails.
+  struct Mount {
+    bool answers = true;
+    int error = 0;  // A number of errno's.
+    Time failed;    // When something that was asked of it last did.
+  };
+
   Machine(Simulation& simulation, std::uint32_t index);
   ~Machine();
 
@@ -43,53 +50,95 @@ class Machine {
   bool alive() const { return agent_ != nullptr && !ended_; }
   // Its process is.
   bool up() const { return up_; }
-  std::uint64_t life() const { return life_; }  // What belongs to an earlier process is void.
+  std::uint64_t life() const { return life_; }
+  // What belongs to an earlier process is void.
+  std::function<void()> InThisLife(std::function<void()> what) {
+    return [this, life = life_, what = std::move(what)] {
+      if (life == life_) {
+        what();
+      }
+    };
+  }
   const AgentState& agent() const { return agent_->state(); }
   const std::optional<Exit>& exit() const { return exit_; }
   ProcessLoop& loop() { return loop_; }
   SimWorkers& workers() { return workers_; }
   SimChecks& checks() { return checks_; }
   Server& server() { return server_; }
-  bool serves() const { return candidate_ && candidate_->serves(); }
+  bool serves() const;
   // Its agent's calls go there, or would; none: nobody is known.
-  const Server* speaks_to() const { return candidate_ ? candidate_->speaks_to() : nullptr; }
+  const Server* speaks_to() const;
   // Its agent lives, and every worker of this world that it hosts.
   bool Works(WorldId world) const;
 
   // ---- What the plan does to it ----
-  void Start();                 // Waits until the last process's workers are gone.
-  void Crash(bool noticed);     // The process dies; the guard ends the workers.
-  void PowerOff(bool noticed);  // Everything is gone at once.
+  void Start();              // Waits until the last process's workers are gone.
+  void Crash(bool noticed);  // The process dies; the guard ends the workers.
+  // Everything is gone at once.
+  void PowerOff(bool noticed) {
+    if (up_) {
+      Tell("(loses power)");
+      EndProcess(noticed);
+      estate_.reset();
+      powered_ = false;
+      workers_.OnPowerOff();
+    }
+  }
   bool powered() const { return powered_; }
-  void Pause();
+  void Pause() {
+    if (up_ && !loop_.paused()) {
+      Tell("(stands still)");
+      simulation_.laws.OnPause(config_.host);
+      disturbed_ = simulation_.Now();
+      loop_.Pause();
+    }
+  }
   void Resume();
   // None of its processes moves, workers included, until it is resumed.
-  void Freeze();
+  void Freeze() {
+    frozen_ = true;
+    Pause();
+  }
   bool frozen() const { return frozen_; }
   // The same, and its clock stands.
-  void Suspend();
-  // Until then it may believe what is not so any more.
-  Time deluded_until() const { return deluded_until_; }
-  void Signal(int signal);
+  void Suspend() {
+    if (up_ && !suspended_) {
+      suspended_ = true;
+      Freeze();
+      loop_.StopClock();
+      simulation_.laws.OnPause(config_.host);
+    }
+  }
+  // It may believe what is not so any more.
+  bool deluded() const { return simulation_.Now() < deluded_until_; }
+  void Signal(int signal) {
+    if (alive()) {
+      Tell("(gets ", SignalName(signal), ")");
+      loop_.Arrive([this, signal] { agent_->OnSignal(signal); });
+    }
+  }
   void SetLink(bool up, bool noticed);
   bool linked() const { return link_; }
   // One direction alone; both ends think that all is well.
-  void SetWays(bool speaks, bool hears);
+  void SetWays(bool speaks, bool hears) {
+    if (speaks != speaks_ || hears != hears_) {
+      Tell(!speaks ? "(cannot speak)" : !hears ? "(hears nothing)" : "(speaks and hears again)");
+    }
+    speaks_ = speaks;
+    hears_ = hears;
+  }
   bool speaks() const { return link_ && speaks_; }
   bool hears() const { return link_ && hears_; }
-  // What is asked of the run directory hangs meanwhile.
-  void SetDirectory(bool reachable);
-  bool directory() const { return directory_; }
-  // Or fails, with a number of errno's; 0: not any more.
-  void FailDirectory(int error);
-  int directory_error() const { return directory_error_; }
-  // Something that was asked of it has failed, this time.
-  void DirectoryFailed();
-  Time directory_failed() const { return directory_failed_; }
+  void SetDirectory(bool answers) {
+    directory.answers = answers;
+    disturbed_ = simulation_.Now();
+  }
   // The process or its directory last stood still, or went on.
   Time disturbed() const { return disturbed_; }
   // Of its wall.
-  std::uint64_t WallClock() const;
+  std::uint64_t WallClock() const {
+    return static_cast<std::uint64_t>(simulation_.Now().time_since_epoch() / 1ms + clock_);
+  }
 
   // What its agent leaves when that is killed; as memory that the guard holds.
   std::optional<HeldEstate>& estate() { return estate_; }
@@ -104,23 +153,34 @@ class Machine {
     connection_ = connection_ == connection ? nullptr : connection_;
   }
   void ServerGone(const Server& server);
-  void Tell(const std::string& text);
+  template <class... Parts>
+  void Tell(const Parts&... parts) {
+    simulation_.Tell(config_.host, parts...);
+  }
+
+  Mount directory;  // Of claims.
+  Mount checkpoints;
 
  private:
-  void BeginCheck(std::function<void(std::string)> verdict) {
-    const auto arrive = [this, life = life_](auto comes) {
-      if (life == life_) {
-        loop_.Arrive(comes);
-      }
-    };
-    checks_.Begin(std::move(verdict), arrive, [this](const std::string& why) {
-      agent_->OnHostLooked({{}, why});
-    });
-  }
   class Driver;
 
-  void WakeUp();
-  std::unique_ptr<SyncChannel> ChannelOfAgent();
+  void BeginCheck(std::function<void(std::string)> verdict) {
+    checks_.Begin(
+        std::move(verdict),
+        [this](const std::string& why) {
+          agent_->OnHostLooked({{}, why});
+        },
+        [this](Duration delay, auto comes) {
+          simulation_.agenda.After(delay, InThisLife([this, comes] { loop_.Arrive(comes); }));
+        });
+  }
+
+  void WakeUp() {
+    if (std::exchange(suspended_, false)) {
+      loop_.StartClock();
+      deluded_until_ = simulation_.Now() + 2 * simulation_.LongestLease();
+    }
+  }
   void BeginHeir();
   void EndHeir(std::uint64_t heir);
   void OnExit(const Exit& exit);
@@ -138,9 +198,8 @@ class Machine {
   SimWorkers workers_;
   SimChecks checks_;
   SimStores stores_;
-  SimChannel* connection_ = nullptr;           // The agent's of now.
-  std::unique_ptr<FollowingChannel> channel_;  // Of an agent whose server may move.
-  std::unique_ptr<Candidate> candidate_;       // None: the server's part does not move.
+  SimChannel* connection_ = nullptr;      // The agent's of now.
+  std::unique_ptr<Candidate> candidate_;  // None: the server's part does not move.
   std::unique_ptr<AgentDriver> agent_;
   std::optional<Exit> exit_;
   bool up_ = false;
@@ -153,9 +212,6 @@ class Machine {
   bool frozen_ = false;
   bool suspended_ = false;
   Time deluded_until_;
-  bool directory_ = true;
-  int directory_error_ = 0;
-  Time directory_failed_;
   std::optional<HeldEstate> estate_;
   std::vector<std::unique_ptr<Fiber>> heirs_;  // The last one holds the slot's lock,
   bool heir_ = false;                          // if this is so.

@@ -9,14 +9,13 @@
 //   ddprun_sim --succession [--list] ...    they only take it over from one another
 //   ddprun_sim --slow ...                   workers that only work, for long; half the time one
 //   hangs
-#include <algorithm>
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <fstream>
 #include <map>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "common/log.h"
@@ -45,21 +44,8 @@ struct Options {
   }
 };
 
-[[noreturn]] void Usage(const std::string& argument) {
-  std::fprintf(
-      stderr,
-      "ddprun_sim: cannot use '%s'; usage: ddprun_sim (--seeds=N [--base=HEX] | "
-      "--seed=N | --file=PATH) [--full | --slow | --succession [--list]] [--mutate=RULE | --speed] "
-      "[--verbose]\n",
-      argument.c_str());
-  std::exit(2);
-}
-
 void AddSeedsIn(const std::string& path, std::vector<Count>& seeds) {
   std::ifstream file(path);
-  if (!file) {
-    Usage(path);
-  }
   for (std::string line; std::getline(file, line);) {
     if (!line.empty() && line.front() != '#') {
       seeds.push_back(std::strtoull(line.c_str(), nullptr, 10));
@@ -67,52 +53,46 @@ void AddSeedsIn(const std::string& path, std::vector<Count>& seeds) {
   }
 }
 
-Options Parse(const std::vector<std::string>& arguments) {
+Options Parse(int argc, char** argv) {
   Options options;
   Count count = 0;
-  Count base = 1;
-  for (const std::string& argument : arguments) {
-    const std::size_t equals = std::min(argument.find('='), argument.size() - 1);
-    const std::string name = argument.substr(0, equals + 1);
-    const std::string value = argument.substr(equals + 1);
-    if (name == "--seeds=") {
-      count = std::strtoull(value.c_str(), nullptr, 10);
-    } else if (name == "--base=") {
-      base = std::strtoull(value.substr(0, 16).c_str(), nullptr, 16);
-    } else if (name == "--seed=") {
-      options.seeds.push_back(std::strtoull(value.c_str(), nullptr, 10));
-    } else if (name == "--file=") {
-      AddSeedsIn(value, options.seeds);
-    } else if (name == "--mutate=" && Rules().contains(value)) {
-      options.without = value;
-    } else if (name == "--mutate=") {
-      std::fprintf(stderr,
-                   "%s: no rule '%s' that can be switched off here (tests/sim/rules.txt has them; "
-                   "most can in ddprun_sim_broken alone)\n",
-                   program_invocation_short_name, value.c_str());
-      std::exit(2);
-    } else if (name == "--full") {
-      options.mode = Mode::kFull;
-    } else if (name == "--slow") {
-      options.mode = Mode::kSlow;
-    } else if (name == "--succession") {
-      options.mode = Mode::kSuccession;
-    } else if (name == "--list" && options.mode == Mode::kSuccession) {
-      options.mode = Mode::kSuccessionOfList;
-    } else if (name == "--speed") {
-      options.speed = true;
-    } else if (name == "--verbose") {
-      options.verbose = true;
-    } else {
-      Usage(argument);
-    }
+  std::string base = "1";
+  std::string file;
+  const auto mode = [&options](Mode chosen) {
+    return [&options, chosen] { options.mode = chosen; };
+  };
+  CLI::App app("Plays random histories of a run and tells which broke a law.");
+  app.add_option("--seeds", count, "so many fresh ones, which follow from the base");
+  app.add_option("--base", base, "hexadecimal, of which the first 16 digits count");
+  app.add_option("--seed", options.seeds, "this one");
+  app.add_option("--file", file, "those in it, one a line")->check(CLI::ExistingFile);
+  app.add_flag_callback("--full", mode(Mode::kFull), "machines carry the server, workers save");
+  app.add_flag_callback("--slow", mode(Mode::kSlow), "workers only work, for long");
+  CLI::Option* const succession = app.add_flag_callback("--succession", mode(Mode::kSuccession),
+                                                        "machines only take the server over");
+  app.add_flag_callback("--list", mode(Mode::kSuccessionOfList), "with claims on a list")
+      ->needs(succession);
+  app.add_option("--mutate", options.without, "without this rule of tests/sim/rules.txt")
+      ->check([](const std::string& rule) -> std::string {
+        return Rules().contains(rule) ? ""
+                                      : "no rule '" + rule +
+                                            "' that can be switched off here (tests/sim/rules.txt "
+                                            "has them; most can in ddprun_sim_broken alone)";
+      });
+  app.add_flag("--speed", options.speed, "compares the rules that only spare restarts");
+  app.add_flag("--verbose", options.verbose, "in words");
+  app.require_option(1, 0);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    std::exit(app.exit(error) == 0 ? 0 : 2);
   }
-  Random random(base);
+  if (!file.empty()) {
+    AddSeedsIn(file, options.seeds);
+  }
+  Random random(std::strtoull(base.substr(0, 16).c_str(), nullptr, 16));
   for (Count i = 0; i < count; ++i) {
     options.seeds.push_back(random.Below(2 * kMoreFaults));
-  }
-  if (arguments.empty()) {
-    Usage("");
   }
   return options;
 }
@@ -176,8 +156,8 @@ int CompareSpeed(const Options& options) {
   return all_help ? 0 : 1;
 }
 
-int Main(const std::vector<std::string>& arguments) {
-  const Options options = Parse(arguments);
+int Main(int argc, char** argv) {
+  const Options options = Parse(argc, argv);
   std::set_terminate(TellSeed);
   StartLog("ddprun_sim", LogLevel::kError);  // What servers say is in the transcript.
   if (options.speed) {
@@ -204,5 +184,5 @@ int Main(const std::vector<std::string>& arguments) {
 }  // namespace ddprun::sim
 
 int main(int argc, char** argv) {
-  return ddprun::sim::Main({argv + 1, argv + argc});
+  return ddprun::sim::Main(argc, argv);
 }

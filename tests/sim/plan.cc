@@ -28,31 +28,291 @@ bool MayHaveChecks(std::uint64_t seed) {
 
 class Plan {
  public:
-  Plan(std::uint64_t seed, Mode mode, bool words);
+  Plan(std::uint64_t seed, Mode mode, bool words)
+      : seed_(seed),
+        random_(seed % kMoreFaults),
+        more_random_(seed),
+        mode_(mode),
+        calm_(seed % 8 == 0),
+        more_(seed >= kMoreFaults && !calm_ && mode != Mode::kSlow),
+        checks_(more_ && MayHaveChecks(seed)),
+        simulation_(SetupOf(mode), random_.Next(), words),
+        faults_(simulation_, random_),
+        more_faults_(simulation_, more_random_),
+        agenda_(simulation_.agenda),
+        laws_(simulation_.laws),
+        setup_(simulation_.setup),
+        machines_(simulation_.machines) {
+    if (!setup_.standing) {
+      laws_.AllowSplits();
+      Watch();
+    }
+  }
 
-  History Play();
+  History Play() {
+    if (mode_ != Mode::kSuccession && mode_ != Mode::kSuccessionOfList) {
+      PlayRun();
+    } else {
+      PlaySuccession();
+    }
+    History history{laws_.broken(),
+                    simulation_.transcript.hash(),
+                    simulation_.transcript.lines(),
+                    {{"memberships lost", laws_.lost},
+                     {"false hangs", laws_.false_hangs},
+                     {"reigns", laws_.reigns()}}};
+    bool succeeded = false;
+    for (const auto& machine : machines_) {
+      history.reached["worlds formed"] += machine->server().worlds();
+      history.reached["restarts charged"] += machine->server().restarts();
+      history.reached["nodes refused by their checks"] += machine->checks().refusals();
+      succeeded |= machine->exit() && machine->exit()->code == 0;
+    }
+    history.reached["runs succeeded"] = succeeded ? 1 : 0;
+    if (simulation_.training) {
+      history.reached["checkpoints"] = simulation_.training->commits();
+      history.reached["worlds kept out of them"] = simulation_.training->refused();
+    }
+    return history;
+  }
 
  private:
   // ---- What goes wrong ----
-  Setup SetupOf(Mode mode);
-  void PlanMore(Duration until);
-  void StartMachines(Duration until);
-  void PlanFaults(Duration until);
-  void PlanCalm();
-  void PlanPauses(Duration until);
-  void PlayRun();
-  void PlaySuccession();
-  void TroubleSoon(Time end);
-  void Trouble();
+  Setup SetupOf(Mode mode) {
+    Setup setup = RandomSetup(random_, mode, calm_);
+    if (more_) {
+      DrawMore(more_random_, mode, setup);
+    }
+    if (checks_) {
+      setup.checks = seed_;
+      setup.conduct.unfit = kUnfit;
+    }
+    return setup;
+  }
+  void PlanMore(Duration until) {
+    for (std::uint64_t i = more_ ? more_random_.Between(1, 5) : 0; i > 0; --i) {
+      agenda_.After(more_random_.Between(1s, until), [this] { more_faults_.More(); });
+    }
+  }
+  void StartMachines(Duration until) {
+    for (const auto& machine : machines_) {
+      const bool soon = machine->bare() || calm_ || random_.Chance(0.6);
+      agenda_.After(random_.Between(0ms, soon ? 500ms : until * 2 / 3),
+                    [&machine = *machine] { machine.Start(); });
+    }
+    if (setup_.standing && random_.Chance(0.3)) {  // All at once, and some of them late.
+      const Duration burst = random_.Between(0ms, until * 2 / 3);
+      for (std::size_t i = machines_.size() / 2; i + 1 < machines_.size(); ++i) {
+        agenda_.After(burst, [&machine = *machines_[i]] { machine.Start(); });
+      }
+    }
+  }
+  void PlanFaults(Duration until) {
+    for (std::uint64_t i = random_.Between(setup_.standing ? 0 : 1, 12); i > 0; --i) {
+      agenda_.After(random_.Between(1s, until), [this] { faults_.Any(calm_); });
+    }
+  }
+  // A server alone ends twice at most, far enough apart for each successor to be found.
+  void PlanCalm() {
+    Machine& alone = *machines_[0];
+    Duration when = random_.Between(12s, 25s);
+    for (std::uint64_t i = random_.Below(3); i > 0; --i) {
+      const Duration down = random_.Between(20s, 40s);
+      agenda_.After(when, [this, &alone, down] { faults_.End(alone, down); });
+      when += down + random_.Between(10s, 20s);
+    }
+  }
+  // Of agents, while their workers go on: each shorter than a lease.
+  void PlanPauses(Duration until) {
+    for (std::uint64_t i = random_.Below(4); i > 0; --i) {
+      Machine& machine = *machines_[random_.Below(machines_.size())];
+      const Duration lasts = random_.Between(50ms, kBaseLease / 2);
+      agenda_.After(random_.Between(1s, until), [this, &machine, lasts] {
+        machine.Pause();
+        agenda_.After(lasts, [&machine] { machine.Resume(); });
+      });
+    }
+  }
+  void PlayRun() {
+    const Duration until = calm_ && !setup_.standing ? 150s : random_.Between(5s, 50s);
+    if (!setup_.standing) {
+      simulation_.training = std::make_unique<Training>(simulation_);
+    }
+    if (calm_ && !setup_.slow) {
+      laws_.losses_forbidden = true;
+    }
+    StartMachines(until);
+    if (setup_.slow) {
+      PlanPauses(until);
+    } else if (calm_ && !setup_.standing) {
+      PlanCalm();
+    } else {
+      PlanFaults(until);
+      PlanMore(until);
+    }
+    const Time heal = agenda_.Now() + until;
+    agenda_.At(heal, [this] { simulation_.Heal(); });
+    if (!setup_.standing) {
+      agenda_.At(heal + kSettling, [this] { LookForOneServer(kSettlingLooks); });
+    }
+    // A standing server goes on until it has forgotten the run.
+    const Time end = heal + kLiveness + 3 * setup_.shape.fence_after;
+    while (!laws_.broken() && agenda_.DoNext(end)) {
+      if (!setup_.standing && agenda_.Now() > heal && simulation_.Quiet()) {
+        break;
+      }
+    }
+    CheckEnd();
+  }
+  // Trouble for a minute, then none, then one server must be left. A quarter of them have blips
+  // alone, which must change nothing; of those with a directory a quarter reads what was long ago.
+  void PlaySuccession() {
+    blips_only_ = random_.Chance(0.25);
+    old_reads_ = setup_.listed == 0 && !blips_only_ && random_.Chance(0.25);
+    setup_.stale_claims = old_reads_ ? 0.3 : 0;
+    StartMachines({});
+    if (!blips_only_ && !old_reads_) {
+      PlanMore(60s);
+    }
+    agenda_.After(5s, [this] { TroubleSoon(agenda_.Now() + 55s); });
+    simulation_.RunUntil(agenda_.Now() + 85s);
+    laws_.BreakIf(blips_only_ && laws_.reigns() != 1, "with blips alone ", laws_.reigns(),
+                  " servers reign");
+    simulation_.Heal();
+    simulation_.RunUntil(agenda_.Now() + kSettling);
+    const std::uint64_t reigns = laws_.reigns();
+    laws_.BreakIf(!OneServer() ||
+                      !std::ranges::all_of(machines_, [](const auto& one) { return one->alive(); }),
+                  "long after healing there is not one server that all follow");
+    simulation_.RunUntil(agenda_.Now() + kSettling);
+    laws_.BreakIf(laws_.reigns() != reigns, "the server changes though everything is well");
+  }
+  // Blips that follow each other closely are one that is longer.
+  void TroubleSoon(Time end) {
+    const Duration least = blips_only_ ? 9 * kBaseLease : kLongLease;
+    agenda_.After(random_.Between(least, least + 6s), [this, end] {
+      if (agenda_.Now() < end) {
+        TroubleSoon(end);
+        Trouble();
+      }
+    });
+  }
+  void Trouble() {
+    Machine& machine = *machines_[random_.Below(machines_.size())];
+    // A holder counts from its last write's beginning, and that and the next one take their time.
+    const Duration lasts = random_.Between(50ms, blips_only_ ? kBaseLease * 9 / 10 : 20s);
+    const std::uint64_t kind = random_.Below(blips_only_ ? 3 : 4);
+    if (kind == 0 && !old_reads_) {
+      machine.SetLink(false, false);
+      agenda_.After(lasts, [&machine] { machine.SetLink(true, false); });
+    } else if (kind == 1) {
+      if (setup_.listed > 0) {
+        faults_.Partition(machine, lasts);
+      } else {
+        faults_.Disk(machine, lasts);
+      }
+    } else if (kind == 2) {
+      machine.Pause();
+      machine.SetWays(true, !old_reads_);  // Nor does it find answers when it wakes.
+      agenda_.After(lasts, [&machine] {
+        machine.SetWays(true, true);
+        machine.Resume();
+      });
+    } else if (kind == 3 && !old_reads_) {
+      machine.Crash(true);
+      agenda_.After(lasts, [&machine] { machine.Start(); });
+    }
+  }
 
   // ---- What must be true ----
-  void Watch();
-  bool MayBeServed() const;
-  bool OneServer() const;
-  void LookForOneServer(int looks_left);
-  void CheckEnd();
-  void CheckSlowEnd();
-  void BreakInWords(std::string text);
+  void Watch() {
+    // Servers that serve and do not stand still.
+    const auto active = std::ranges::count_if(machines_, [](const auto& one) {
+      return one->serves() && !one->loop().paused() && !one->deluded();
+    });
+    overlaps_ = active > 1 ? overlaps_ + 1 : 0;
+    const bool stale = mode_ == Mode::kFull && setup_.stale_claims > 0;
+    laws_.BreakIf(overlaps_ >= (stale ? kLooksTogetherStale : kLooksTogether),
+                  "two servers act side by side");
+    agenda_.After(kLook, [this] { Watch(); });
+  }
+  // Those of a list who gave up joining are gone for good; fewer than a majority can have no
+  // server.
+  bool MayBeServed() const {
+    const auto witnesses = std::count_if(machines_.begin(), machines_.begin() + setup_.listed,
+                                         [](const auto& machine) { return machine->up(); });
+    return setup_.listed == 0 || witnesses > setup_.listed / 2;
+  }
+  // All agents that live follow it, where there can be one.
+  bool OneServer() const {
+    const Server* only = nullptr;
+    for (const auto& machine : machines_) {
+      if (machine->serves()) {
+        if (only != nullptr) {
+          return false;
+        }
+        only = &machine->server();
+      }
+    }
+    return !MayBeServed() || std::ranges::all_of(machines_, [&](const auto& machine) {
+      return !machine->alive() || (only != nullptr && machine->speaks_to() == only);
+    });
+  }
+  void LookForOneServer(int looks_left) {
+    settled_ = settled_ || OneServer();
+    if (settled_) {
+      return;
+    }
+    if (looks_left == 0) {
+      laws_.Break("long after healing there is not one server that all follow");
+      return;
+    }
+    agenda_.After(1s, [this, looks_left] { LookForOneServer(looks_left - 1); });
+  }
+  // Without a server the workers of a broken world hang for as long as they like.
+  void CheckEnd() {
+    if (laws_.broken() || !MayBeServed()) {
+      return;
+    }
+    if (!simulation_.Quiet()) {
+      BreakInWords("after healing the run did not end in time:");
+    } else if (setup_.slow) {
+      CheckSlowEnd();
+    } else if (setup_.standing) {
+      const Server& server = machines_.back()->server();
+      const CoordinatorState& state = server.state();
+      if (state.outcome && !IsOver(state)) {
+        BreakInWords("the run has ended, but the server may never forget it:");
+      } else if (state.outcome &&
+                 machines_.back()->loop().Now() > *server.over_since() + kLongForgotten) {
+        BreakInWords("the run has ended, but the server remembers it:");
+      }
+    }
+  }
+  // Nothing ends these runs but their work, or the rank that hangs.
+  void CheckSlowEnd() {
+    for (const auto& machine : machines_) {
+      if (const std::optional<Exit>& exit = machine->exit()) {
+        const std::string wrong = simulation_.last_labour()->WrongEnd(
+            exit->finish ? exit->finish->root : std::nullopt, exit->code == 0);
+        if (!wrong.empty() && !laws_.broken()) {
+          laws_.Break(wrong);
+        }
+      }
+    }
+  }
+  void BreakInWords(std::string text) {
+    for (const auto& machine : machines_) {
+      const Server& server = machine->server();
+      if (server.up()) {
+        const Time now = machine->loop().Now();
+        for (const std::string& line : Describe(server.state(), server.config(), now)) {
+          text += "\n    " + line;
+        }
+      }
+    }
+    laws_.Break(text);
+  }
 
   const std::uint64_t seed_;
   Random random_;
@@ -71,319 +331,8 @@ class Plan {
   Agenda& agenda_;
   Laws& laws_;
   Setup& setup_;
+  const std::vector<std::unique_ptr<Machine>>& machines_;
 };
-
-Plan::Plan(std::uint64_t seed, Mode mode, bool words)
-    : seed_(seed),
-      random_(seed % kMoreFaults),
-      more_random_(seed),
-      mode_(mode),
-      calm_(seed % 8 == 0),
-      more_(seed >= kMoreFaults && !calm_ && mode != Mode::kSlow),
-      checks_(more_ && MayHaveChecks(seed)),
-      simulation_(SetupOf(mode), random_.Next(), words),
-      faults_(simulation_, random_),
-      more_faults_(simulation_, more_random_),
-      agenda_(simulation_.agenda),
-      laws_(simulation_.laws),
-      setup_(simulation_.setup) {
-  if (!setup_.standing) {
-    laws_.AllowSplits();
-    Watch();
-  }
-}
-
-Setup Plan::SetupOf(Mode mode) {
-  Setup setup = RandomSetup(random_, mode, calm_);
-  if (more_) {
-    DrawMore(more_random_, mode, setup);
-  }
-  if (checks_) {
-    setup.checks = seed_;
-    setup.conduct.unfit = kUnfit;
-  }
-  return setup;
-}
-
-void Plan::PlanMore(Duration until) {
-  for (std::uint64_t i = more_ ? more_random_.Between(1, 5) : 0; i > 0; --i) {
-    agenda_.After(more_random_.Between(Duration{1'000}, until), [this] { more_faults_.More(); });
-  }
-}
-
-// ---- A run ----
-void Plan::StartMachines(Duration until) {
-  for (const auto& machine : simulation_.machines) {
-    const bool soon = machine->bare() || calm_ || random_.Chance(0.6);
-    agenda_.After(random_.Between(Duration{0}, soon ? Duration{500} : until * 2 / 3),
-                  [&machine = *machine] { machine.Start(); });
-  }
-  if (setup_.standing && random_.Chance(0.3)) {  // All at once, and some of them late.
-    const Duration burst = random_.Between(Duration{0}, until * 2 / 3);
-    for (std::size_t i = simulation_.machines.size() / 2; i + 1 < simulation_.machines.size();
-         ++i) {
-      agenda_.After(burst, [&machine = *simulation_.machines[i]] { machine.Start(); });
-    }
-  }
-}
-
-void Plan::PlanFaults(Duration until) {
-  for (std::uint64_t i = random_.Between(setup_.standing ? 0 : 1, 12); i > 0; --i) {
-    agenda_.After(random_.Between(Duration{1'000}, until), [this] { faults_.Any(calm_); });
-  }
-}
-
-// A server alone ends twice at most, far enough apart for each successor to be found.
-void Plan::PlanCalm() {
-  Machine& alone = *simulation_.machines[0];
-  Duration when = random_.Between(Duration{12'000}, Duration{25'000});
-  for (std::uint64_t i = random_.Below(3); i > 0; --i) {
-    const Duration down = random_.Between(Duration{20'000}, Duration{40'000});
-    agenda_.After(when, [this, &alone, down] { faults_.End(alone, down); });
-    when += down + random_.Between(Duration{10'000}, Duration{20'000});
-  }
-}
-
-// Of agents, while their workers go on: each shorter than a lease.
-void Plan::PlanPauses(Duration until) {
-  for (std::uint64_t i = random_.Below(4); i > 0; --i) {
-    Machine& machine = *simulation_.machines[random_.Below(simulation_.machines.size())];
-    const Duration lasts = random_.Between(Duration{50}, kBaseLease / 2);
-    agenda_.After(random_.Between(Duration{1'000}, until), [this, &machine, lasts] {
-      machine.Pause();
-      agenda_.After(lasts, [&machine] { machine.Resume(); });
-    });
-  }
-}
-
-void Plan::PlayRun() {
-  const Duration until = calm_ && !setup_.standing
-                             ? Duration{150'000}
-                             : random_.Between(Duration{5'000}, Duration{50'000});
-  if (!setup_.standing) {
-    simulation_.training = std::make_unique<Training>(simulation_);
-  }
-  if (calm_ && !setup_.slow) {
-    laws_.ForbidLosses();
-  }
-  StartMachines(until);
-  if (setup_.slow) {
-    PlanPauses(until);
-  } else if (calm_ && !setup_.standing) {
-    PlanCalm();
-  } else {
-    PlanFaults(until);
-    PlanMore(until);
-  }
-  const Time heal = agenda_.Now() + until;
-  agenda_.At(heal, [this] { simulation_.Heal(); });
-  if (!setup_.standing) {
-    agenda_.At(heal + kSettling, [this] { LookForOneServer(kSettlingLooks); });
-  }
-  // A standing server goes on until it has forgotten the run.
-  const Time end = heal + kLiveness + 3 * setup_.shape.fence_after;
-  while (!laws_.broken() && agenda_.DoNext(end)) {
-    if (!setup_.standing && agenda_.Now() > heal && simulation_.Quiet()) {
-      break;
-    }
-  }
-  CheckEnd();
-}
-
-// ---- Machines that wait ----
-// Blips that follow each other closely are one that is longer.
-void Plan::TroubleSoon(Time end) {
-  const Duration least = blips_only_ ? 9 * kBaseLease : kLongLease;
-  agenda_.After(random_.Between(least, least + Duration{6'000}), [this, end] {
-    if (agenda_.Now() < end) {
-      TroubleSoon(end);
-      Trouble();
-    }
-  });
-}
-
-void Plan::Trouble() {
-  Machine& machine = *simulation_.machines[random_.Below(simulation_.machines.size())];
-  // A holder counts from its last write's beginning, and that and the next one take their time.
-  const Duration lasts =
-      random_.Between(Duration{50}, blips_only_ ? kBaseLease * 9 / 10 : Duration{20'000});
-  const std::uint64_t kind = random_.Below(blips_only_ ? 3 : 4);
-  if (kind == 0 && !old_reads_) {
-    machine.SetLink(false, false);
-    agenda_.After(lasts, [&machine] { machine.SetLink(true, false); });
-  } else if (kind == 1) {
-    if (setup_.listed > 0) {
-      faults_.Partition(machine, lasts);
-    } else {
-      faults_.Disk(machine, lasts);
-    }
-  } else if (kind == 2) {
-    machine.Pause();
-    machine.SetWays(true, !old_reads_);  // Nor does it find answers when it wakes.
-    agenda_.After(lasts, [&machine] {
-      machine.SetWays(true, true);
-      machine.Resume();
-    });
-  } else if (kind == 3 && !old_reads_) {
-    machine.Crash(true);
-    agenda_.After(lasts, [&machine] { machine.Start(); });
-  }
-}
-
-// Trouble for a minute, then none, then one server must be left. A quarter of them have blips
-// alone, which must change nothing; of those with a directory a quarter reads what was long ago.
-void Plan::PlaySuccession() {
-  blips_only_ = random_.Chance(0.25);
-  old_reads_ = setup_.listed == 0 && !blips_only_ && random_.Chance(0.25);
-  setup_.stale_claims = old_reads_ ? 0.3 : 0;
-  StartMachines({});
-  if (!blips_only_ && !old_reads_) {
-    PlanMore(Duration{60'000});
-  }
-  agenda_.After(Duration{5'000}, [this] { TroubleSoon(agenda_.Now() + Duration{55'000}); });
-  simulation_.RunUntil(agenda_.Now() + Duration{85'000});
-  if (blips_only_ && laws_.reigns() != 1) {
-    laws_.Break("with blips alone " + std::to_string(laws_.reigns()) + " servers reign");
-  }
-  simulation_.Heal();
-  simulation_.RunUntil(agenda_.Now() + kSettling);
-  const std::uint64_t reigns = laws_.reigns();
-  if (!OneServer() || !std::all_of(simulation_.machines.begin(), simulation_.machines.end(),
-                                   [](const auto& machine) { return machine->alive(); })) {
-    laws_.Break("long after healing there is not one server that all follow");
-  }
-  simulation_.RunUntil(agenda_.Now() + kSettling);
-  if (laws_.reigns() != reigns) {
-    laws_.Break("the server changes though everything is well");
-  }
-}
-
-// ---- What must be true ----
-void Plan::Watch() {
-  // Servers that serve and do not stand still.
-  const auto active = std::count_if(
-      simulation_.machines.begin(), simulation_.machines.end(), [this](const auto& one) {
-        return one->serves() && !one->loop().paused() && agenda_.Now() >= one->deluded_until();
-      });
-  overlaps_ = active > 1 ? overlaps_ + 1 : 0;
-  const bool stale = mode_ == Mode::kFull && setup_.stale_claims > 0;
-  if (overlaps_ >= (stale ? kLooksTogetherStale : kLooksTogether)) {
-    laws_.Break("two servers act side by side");
-  }
-  agenda_.After(kLook, [this] { Watch(); });
-}
-
-// Those of a list who gave up joining are gone for good; fewer than a majority can have no server.
-bool Plan::MayBeServed() const {
-  const auto end = simulation_.machines.begin() + setup_.listed;
-  const auto witnesses = std::count_if(simulation_.machines.begin(), end,
-                                       [](const auto& machine) { return machine->up(); });
-  return setup_.listed == 0 || witnesses > setup_.listed / 2;
-}
-
-// All agents that live follow it, where there can be one.
-bool Plan::OneServer() const {
-  const Server* only = nullptr;
-  for (const auto& machine : simulation_.machines) {
-    if (machine->serves()) {
-      if (only != nullptr) {
-        return false;
-      }
-      only = &machine->server();
-    }
-  }
-  return !MayBeServed() || std::all_of(simulation_.machines.begin(), simulation_.machines.end(),
-                                       [&](const auto& machine) {
-                                         return !machine->alive() ||
-                                                (only != nullptr && machine->speaks_to() == only);
-                                       });
-}
-
-void Plan::LookForOneServer(int looks_left) {
-  settled_ = settled_ || OneServer();
-  if (settled_) {
-    return;
-  }
-  if (looks_left == 0) {
-    laws_.Break("long after healing there is not one server that all follow");
-    return;
-  }
-  agenda_.After(Duration{1'000}, [this, looks_left] { LookForOneServer(looks_left - 1); });
-}
-
-void Plan::BreakInWords(std::string text) {
-  for (const auto& machine : simulation_.machines) {
-    const Server& server = machine->server();
-    if (server.up()) {
-      const Time now = machine->loop().Now();
-      for (const std::string& line : Describe(server.state(), server.config(), now)) {
-        text += "\n    " + line;
-      }
-    }
-  }
-  laws_.Break(text);
-}
-
-// Without a server the workers of a broken world hang for as long as they like.
-void Plan::CheckEnd() {
-  if (laws_.broken() || !MayBeServed()) {
-    return;
-  }
-  if (!simulation_.Quiet()) {
-    BreakInWords("after healing the run did not end in time:");
-  } else if (setup_.slow) {
-    CheckSlowEnd();
-  } else if (setup_.standing) {
-    const Server& server = simulation_.machines.back()->server();
-    const CoordinatorState& state = server.state();
-    if (state.outcome && !IsOver(state)) {
-      BreakInWords("the run has ended, but the server may never forget it:");
-    } else if (state.outcome &&
-               simulation_.machines.back()->loop().Now() > *server.over_since() + kLongForgotten) {
-      BreakInWords("the run has ended, but the server remembers it:");
-    }
-  }
-}
-
-// Nothing ends these runs but their work, or the rank that hangs.
-void Plan::CheckSlowEnd() {
-  for (const auto& machine : simulation_.machines) {
-    if (const std::optional<Exit>& exit = machine->exit()) {
-      const std::string wrong = simulation_.last_labour()->WrongEnd(
-          exit->finish ? exit->finish->root : std::nullopt, exit->code == 0);
-      if (!wrong.empty() && !laws_.broken()) {
-        laws_.Break(wrong);
-      }
-    }
-  }
-}
-
-History Plan::Play() {
-  if (mode_ != Mode::kSuccession && mode_ != Mode::kSuccessionOfList) {
-    PlayRun();
-  } else {
-    PlaySuccession();
-  }
-  History history{laws_.broken(),
-                  simulation_.transcript.hash(),
-                  simulation_.transcript.lines(),
-                  {{"memberships lost", laws_.lost()},
-                   {"false hangs", laws_.false_hangs()},
-                   {"reigns", laws_.reigns()}}};
-  bool succeeded = false;
-  for (const auto& machine : simulation_.machines) {
-    history.reached["worlds formed"] += machine->server().worlds();
-    history.reached["restarts charged"] += machine->server().restarts();
-    history.reached["nodes refused by their checks"] += machine->checks().refusals();
-    succeeded |= machine->exit() && machine->exit()->code == 0;
-  }
-  history.reached["runs succeeded"] = succeeded ? 1 : 0;
-  if (simulation_.training) {
-    history.reached["checkpoints"] = simulation_.training->commits();
-    history.reached["worlds kept out of them"] = simulation_.training->refused();
-  }
-  return history;
-}
 
 }  // namespace
 

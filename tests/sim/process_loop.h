@@ -30,19 +30,59 @@ class ProcessLoop final : public Loop {
   void DiskTakes(Duration time) { disk_times_.push_back(time); }
 
   // From outside: now, or once the process goes on.
-  void Arrive(std::function<void()> what);
+  void Arrive(std::function<void()> what) {
+    inbox_.push_back(std::move(what));
+    Drain();
+  }
 
   void Pause() { paused_ = true; }
   // The timers that are late are found before what has arrived, or after it.
-  void Resume(bool timers_first);
+  void Resume(bool timers_first) {
+    paused_ = false;
+    catches_up_ = true;
+    if (timers_first) {
+      FireLateOnes();
+    }
+    Drain();
+    FireLateOnes();
+    Drain();
+    catches_up_ = false;
+  }
   // SIGKILL. Some of what the disk had to do may be done.
-  void Kill();
+  void Kill() {
+    ++life_;
+    paused_ = false;
+    inbox_.clear();
+    late_.clear();
+    if (disk_fiber_) {
+      disk_fiber_.reset();
+      disk_.pop_front();
+    }
+    while (!disk_.empty() && random_.Chance(0.5)) {
+      const std::function<void()> work = std::move(disk_.front().work);
+      disk_.pop_front();
+      const Fiber at_once(agenda_, [&work] { work(); });
+    }
+    disk_.clear();
+    disk_times_.clear();
+    errands_.clear();
+  }
   bool paused() const { return paused_; }
 
   // Its clock gains so many millionths; and stands while the machine is suspended.
-  void Drift(int millionths);
-  void StopClock();
-  void StartClock();
+  void Drift(int millionths) {
+    showed_ = Now();
+    set_at_ = agenda_.Now();
+    drift_ = millionths;
+  }
+  void StopClock() {
+    Drift(drift_);
+    clock_stands_ = true;
+  }
+  void StartClock() {
+    Drift(drift_);
+    clock_stands_ = false;
+  }
   // Every timer has expired that is due.
   bool on_time() const { return late_.empty() && !firing_late_; }
   // What came while it stood still has its turns all at once.
@@ -51,14 +91,57 @@ class ProcessLoop final : public Loop {
   bool timers_come_first() const { return firing_late_ && !inbox_.empty(); }
 
   // ---- What drivers see ----
-  void Post(std::function<void()> work) override;
+  void Post(std::function<void()> work) override {
+    inbox_.push_back(std::move(work));
+    if (!turning_) {
+      agenda_.After(0ms, [this] { Drain(); });
+    }
+  }
   // Names are found at once.
-  void RunBlocking(std::function<void()> work, std::function<void()> done) override;
-  void RunOnDisk(std::function<void()> work, std::function<void()> done) override;
-  bool FinishOnDisk(Duration limit, std::function<void()> work) override;
+  void RunBlocking(std::function<void()> work, std::function<void()> done) override {
+    work();
+    Post(std::move(done));
+  }
+  void RunOnDisk(std::function<void()> work, std::function<void()> done) override {
+    disk_.push_back({std::move(work), std::move(done)});
+    if (disk_.size() == 1) {
+      BeginDiskJob();
+    }
+  }
+  // Called from a fiber.
+  bool FinishOnDisk(Duration limit, std::function<void()> work) override {
+    const auto finished = std::make_shared<bool>(false);
+    RunOnDisk(
+        [finished, work = std::move(work)] {
+          work();
+          *finished = true;
+        },
+        [] {});
+    for (const Time end = Now() + limit; !*finished && Now() < end;) {
+      Fiber::Sleep(kPoll);
+    }
+    return *finished;
+  }
   void RunBounded(Duration limit, std::function<void()> work,
-                  std::function<void(bool)> done) override;
-  Time Now() const override;
+                  std::function<void(bool)> done) override {
+    const auto errand = std::make_shared<Errand>();
+    errand->done = std::move(done);
+    errands_.push_back(errand);
+    const auto finish = [this, weak = std::weak_ptr(errand)](bool in_time) {
+      if (const auto known = weak.lock()) {
+        FinishErrand(known, in_time);
+      }
+    };
+    errand->fiber = std::make_unique<Fiber>(agenda_, [this, finish, work] {
+      work();
+      agenda_.After(0ms, [finish] { finish(true); });
+    });
+    agenda_.After(limit, [finish] { finish(false); });
+  }
+  Time Now() const override {
+    const auto since = agenda_.Now() - set_at_;
+    return clock_stands_ ? showed_ : showed_ + since + since * drift_ / 1'000'000;
+  }
   void CheckOnLoop() const override {}  // There is one thread.
 
  private:
@@ -75,17 +158,120 @@ class ProcessLoop final : public Loop {
     Time when;
     std::function<void()> fire;
   };
-  class SimAlarm;
+  class SimAlarm final : public Alarm {
+   public:
+    explicit SimAlarm(ProcessLoop& loop) : loop_(loop) {}
+    ~SimAlarm() override { Cancel(); }
+    void Set(Time when, std::function<void()> fire) override {
+      armed_ = std::make_shared<Armed>(Armed{true, when, std::move(fire)});
+      loop_.Arm(armed_);
+    }
+    void Cancel() override {
+      if (armed_) {
+        armed_->armed = false;
+        armed_.reset();
+      }
+    }
 
-  std::unique_ptr<Alarm> NewAlarm() override;
-  void Arm(const std::shared_ptr<Armed>& alarm);
-  void Turn(const std::function<void()>& what);
-  void Drain();
-  void OnAlarm(std::uint64_t life, const std::shared_ptr<Armed>& alarm);
-  void FireLateOnes();
-  void BeginDiskJob();
-  void EndDiskJob();
-  void FinishErrand(const std::shared_ptr<Errand>& errand, bool in_time);
+   private:
+    ProcessLoop& loop_;
+    std::shared_ptr<Armed> armed_;
+  };
+  static constexpr Duration kPoll{20};
+
+  std::unique_ptr<Alarm> NewAlarm() override { return std::make_unique<SimAlarm>(*this); }
+  void Arm(const std::shared_ptr<Armed>& alarm) {
+    const auto left = alarm->when - Now();
+    agenda_.After(left - left * drift_ / 1'000'000,
+                  [this, life = life_, alarm] { OnAlarm(life, alarm); });
+  }
+  // One after the other: what arrives in a turn, or is posted there, has its own.
+  void Turn(const std::function<void()>& what) {
+    const std::uint64_t life = life_;
+    turning_ = true;
+    what();
+    turning_ = false;
+    if (look_ && life == life_) {
+      look_();
+    }
+  }
+  void Drain() {
+    const std::uint64_t life = life_;
+    while (life == life_ && !paused_ && !turning_ && !inbox_.empty()) {
+      const std::function<void()> next = std::move(inbox_.front());
+      inbox_.pop_front();
+      Turn(next);
+    }
+  }
+  void OnAlarm(std::uint64_t life, const std::shared_ptr<Armed>& alarm) {
+    if (life != life_ || !alarm->armed) {
+      return;
+    }
+    if (paused_) {
+      late_.push_back(alarm);
+      return;
+    }
+    if (Now() < alarm->when) {  // The clock stood, or is slower than it was thought to be.
+      Arm(alarm);
+      return;
+    }
+    alarm->armed = false;
+    Turn(alarm->fire);
+    if (!firing_late_) {
+      Drain();
+    }
+  }
+  void FireLateOnes() {
+    firing_late_ = true;
+    const std::uint64_t life = life_;
+    for (const auto& alarm : std::exchange(late_, {})) {
+      OnAlarm(life, alarm);
+    }
+    firing_late_ = false;
+  }
+  void BeginDiskJob() {
+    Duration takes{0};
+    if (!disk_times_.empty()) {
+      takes = disk_times_.front();
+      disk_times_.pop_front();
+    }
+    agenda_.After(takes, [this, life = life_] {
+      if (life != life_) {
+        return;
+      }
+      const auto slept = std::make_shared<bool>(false);
+      disk_fiber_ = std::make_unique<Fiber>(agenda_, [this, life, slept] {
+        const std::function<void()> work = disk_.front().work;
+        work();
+        if (*slept) {
+          agenda_.After(0ms, [this, life] {
+            if (life == life_) {
+              EndDiskJob();
+            }
+          });
+        }
+      });
+      *slept = true;
+      if (disk_fiber_->done()) {
+        EndDiskJob();
+      }
+    });
+  }
+  void EndDiskJob() {
+    disk_fiber_.reset();
+    const std::function<void()> done = std::move(disk_.front().done);
+    disk_.pop_front();
+    if (!disk_.empty()) {
+      BeginDiskJob();
+    }
+    Arrive(done);
+  }
+  void FinishErrand(const std::shared_ptr<Errand>& errand, bool in_time) {
+    if (const auto done = std::exchange(errand->done, nullptr)) {
+      Arrive([done, in_time] { done(in_time); });
+    }
+    std::erase_if(errands_, [](const auto& one) { return !one->done && one->fiber->done(); });
+  }
 
   Agenda& agenda_;
   Random& random_;

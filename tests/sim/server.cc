@@ -16,9 +16,8 @@ class Server::Driver final : public CoordinatorDriver {
       : CoordinatorDriver(server.machine_.loop(), config), server_(server) {}
   // What it has posted may still come.
   ~Driver() override {
-    if (server_.machine_.up()) {
-      server_.simulation_.laws.Break(server_.name_ + " is gone while its process goes on");
-    }
+    server_.laws_.BreakIf(server_.machine_.up(), server_.name_,
+                          " is gone while its process goes on");
     if (server_.driver_ == this) {
       server_.SteppedDown();
     }
@@ -113,13 +112,13 @@ class Server::Disk final : public JournalDisk {
     std::visit(Overload{
                    [&](const ddprun::Reign&) {},  // No clock of a server with a journal goes back.
                    [&](const RunRecord& record) {
-                     run_ = record;
-                     ended_.reset();
+                     runs = {record};
+                     ended.clear();
                      laws_.OnKept(record);
                    },
                    [&](const EndedRun& run) {
-                     run_.reset();
-                     ended_ = run;
+                     runs.clear();
+                     ended = {run};
                    },
                    [&](const Forgotten&) { Lose(); },
                },
@@ -127,33 +126,29 @@ class Server::Disk final : public JournalDisk {
     return {};
   }
   void Lose() {
-    run_.reset();
-    ended_.reset();
+    runs.clear();
+    ended.clear();
   }
-  std::vector<EndedRun> Ended() const {
-    return ended_ ? std::vector{*ended_} : std::vector<EndedRun>{};
-  }
-  std::vector<RunRecord> Runs() const {
-    return run_ ? std::vector{*run_} : std::vector<RunRecord>{};
-  }
+
+  std::vector<RunRecord> runs;
+  std::vector<EndedRun> ended;
 
  private:
   Laws& laws_;
-  std::optional<RunRecord> run_;
-  std::optional<EndedRun> ended_;
 };
 
 Server::Server(Simulation& simulation, Machine& machine)
     : simulation_(simulation),
+      laws_(simulation.laws),
       machine_(machine),
       name_(simulation.setup.standing ? "server" : "server" + std::to_string(machine.index())) {
   config_.term = highest_term_ = {7};
   config_.stop_grace = StopGraceOf(simulation.setup);
-  config_.start_timeout = Duration{5'000};
+  config_.start_timeout = 5s;
   config_.lease_per_node = simulation.setup.lease_per_node;
   config_.run_bytes = simulation.setup.run_bytes.value_or(config_.run_bytes);
   if (simulation.setup.journal) {
-    disk_ = std::make_shared<Disk>(simulation.laws);
+    disk_ = std::make_shared<Disk>(laws_);
   }
 }
 
@@ -167,19 +162,6 @@ std::uint32_t Server::host() const {
   return machine_.index();
 }
 
-void Server::Tell(const std::string& text) {
-  simulation_.transcript.Tell(simulation_.agenda.Now(), name_, text);
-}
-
-const CoordinatorState& Server::state() const {
-  static const CoordinatorState none;
-  if (!driver_) {
-    return last_;
-  }
-  const CoordinatorState* const run = driver_->StateOf("run");
-  return run == nullptr ? none : *run;
-}
-
 // ---- Its process ----
 void Server::Stand() {
   const bool jumps = simulation_.setup.clock_jumps && !disk_;
@@ -188,9 +170,8 @@ void Server::Stand() {
                               : highest_term_),
                false);
   if (disk_) {
-    const std::vector<RunRecord> runs = disk_->Runs();
-    Tell(runs.empty() ? "(has an empty journal)" : "(has its journal)");
-    own_->UseJournal(std::make_unique<Journal>(machine_.loop(), disk_), runs, disk_->Ended());
+    Tell(disk_->runs.empty() ? "(has an empty journal)" : "(has its journal)");
+    own_->UseJournal(std::make_unique<Journal>(machine_.loop(), disk_), disk_->runs, disk_->ended);
   }
   knew_run_ = own_->StateOf("run") != nullptr;
   Listen(own_->Handlers());
@@ -200,21 +181,13 @@ void Server::LoseJournal() {
   if (disk_ && !up()) {
     Tell("(its journal is lost)");
     disk_->Lose();
-    simulation_.laws.OnHistoryLost();
-    simulation_.laws.OnOutcomesLost();
+    laws_.history_lost = true;
+    laws_.outcomes_last = false;
   }
 }
 
-CoordinatorConfig Server::NewReign(Term clock) {
-  CoordinatorConfig reign = config_;
-  reign.term = clock;
-  reign.proven = !simulation_.setup.unproven;
-  reign.seed = simulation_.random.Next();
-  return reign;
-}
-
 std::unique_ptr<CoordinatorDriver> Server::Reign(const CoordinatorConfig& reign, bool takes_over) {
-  simulation_.laws.OnServerStart(machine_.loop().Now());
+  laws_.OnServerStart(machine_.loop().Now());
   auto driver = std::make_unique<Driver>(*this, reign);
   driver_ = driver.get();
   knew_run_ = false;
@@ -223,16 +196,11 @@ std::unique_ptr<CoordinatorDriver> Server::Reign(const CoordinatorConfig& reign,
   return driver;
 }
 
-void Server::SteppedDown() {
-  last_ = state();
-  driver_ = nullptr;
-}
-
 void Server::Vanish() {
   if (up() && !disk_) {
-    simulation_.laws.OnHistoryLost();
+    laws_.history_lost = true;
     if (simulation_.setup.standing) {
-      simulation_.laws.OnOutcomesLost();
+      laws_.outcomes_last = false;
     }
   }
   StopListening();
@@ -240,11 +208,6 @@ void Server::Vanish() {
     SteppedDown();
   }
   own_.reset();
-}
-
-void Server::Listen(const RendezvousHandlers& handlers) {
-  ++life_;
-  handlers_ = handlers;
 }
 
 void Server::StopListening() {
@@ -288,19 +251,6 @@ void Server::OnClosed(const NodeKey& key, std::uint64_t sequence, std::uint64_t 
   const CallName name{"run", key.node, key.incarnation, sequence};
   Arrive(
       life, [this, name] { handlers_->cancel(name); }, [] {});
-}
-
-std::optional<Result<WitnessAnswer>> Server::AskWitness(const WitnessRequest& request) {
-  return handlers_ ? std::optional(handlers_->witness(request)) : std::nullopt;
-}
-
-// Who comes later than that begins another run of the same name.
-void Server::NoteForgotten(const NodeReport& report) {
-  const bool knows = driver_->StateOf("run") != nullptr;
-  if (knew_run_ && !knows && report.term == Term{}) {
-    simulation_.laws.OnOutcomeForgotten();
-  }
-  knew_run_ = true;
 }
 
 }  // namespace ddprun::sim

@@ -14,11 +14,11 @@
 #include <string>
 
 #include "rendezvous/driver.h"
+#include "tests/sim/simulation.h"
 
 namespace ddprun::sim {
 
 class Machine;
-class Simulation;
 
 class Server {
  public:
@@ -35,15 +35,27 @@ class Server {
   // Its journal is gone when it starts again.
   void LoseJournal();
   // With the term that its machine's clock gives.
-  CoordinatorConfig NewReign(Term clock);
+  CoordinatorConfig NewReign(Term clock) {
+    CoordinatorConfig reign = config_;
+    reign.term = clock;
+    reign.proven = !simulation_.setup.unproven;
+    reign.seed = simulation_.random.Next();
+    return reign;
+  }
   // A reign of its own begins; `takes_over`: after another one's.
   std::unique_ptr<CoordinatorDriver> Reign(const CoordinatorConfig& reign, bool takes_over);
   // It has refused what was parked, and forgets everything.
-  void SteppedDown();
+  void SteppedDown() {
+    last_ = state();
+    driver_ = nullptr;
+  }
   // Its process dies: nothing comes from it any more. Before its driver goes.
   void Vanish();
   // Calls find these handlers from now on, or nobody.
-  void Listen(const RendezvousHandlers& handlers);
+  void Listen(const RendezvousHandlers& handlers) {
+    ++life_;
+    handlers_ = handlers;
+  }
   void StopListening();
   bool listens() const { return handlers_.has_value(); }
   bool up() const { return driver_ != nullptr; }
@@ -54,12 +66,21 @@ class Server {
   void OnCall(const NodeReport& report, std::uint64_t life, Answer answer);
   void OnClosed(const NodeKey& key, std::uint64_t sequence, std::uint64_t life);
   // As a listed node answers another; none: nobody listens.
-  std::optional<Result<WitnessAnswer>> AskWitness(const WitnessRequest& request);
+  std::optional<Result<WitnessAnswer>> AskWitness(const WitnessRequest& request) {
+    return handlers_ ? std::optional(handlers_->witness(request)) : std::nullopt;
+  }
   std::uint64_t life() const { return life_; }  // Odd while it can be reached.
 
   // ---- For who looks ----
   // Of the run: an empty one where the server knows none, the last one while it is down.
-  const CoordinatorState& state() const;
+  const CoordinatorState& state() const {
+    static const CoordinatorState none;
+    if (!driver_) {
+      return last_;
+    }
+    const CoordinatorState* const run = driver_->StateOf("run");
+    return run == nullptr ? none : *run;
+  }
   const CoordinatorConfig& config() const { return driver_ ? driver_->config() : config_; }
   // Everybody who had to know the run's end does since then; for driver's to forget.
   const std::optional<Time>& over_since() const { return over_since_; }
@@ -86,8 +107,18 @@ class Server {
   };
 
   void Arrive(std::uint64_t life, std::function<void()> what, const std::function<void()>& refused);
-  void NoteForgotten(const NodeReport& report);
-  void Tell(const std::string& text);
+  // Who comes later than that begins another run of the same name.
+  void NoteForgotten(const NodeReport& report) {
+    const bool knows = driver_->StateOf("run") != nullptr;
+    if (knew_run_ && !knows && report.term == Term{}) {
+      laws_.OnOutcomeForgotten();
+    }
+    knew_run_ = true;
+  }
+  template <class... Parts>
+  void Tell(const Parts&... parts) {
+    simulation_.Tell(name_, parts...);
+  }
 
   // ---- Around a step of the core ----
   void BeforeStep(const CoordinatorState& state, const CoordinatorEvent& event, Time now);
@@ -101,6 +132,7 @@ class Server {
   bool IsClosing(const Asked& asked);
 
   Simulation& simulation_;
+  Laws& laws_;
   Machine& machine_;
   const std::string name_;
   CoordinatorConfig config_;                    // Of the next life.

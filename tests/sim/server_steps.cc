@@ -15,31 +15,27 @@ constexpr std::uint64_t kServerPace = 4'000;  // Wake-ups per simulated second.
 }  // namespace
 
 void Server::BeforeStep(const CoordinatorState& state, const CoordinatorEvent& event, Time now) {
-  simulation_.laws.OnWoken(name_, now, kServerPace);
-  if (std::holds_alternative<Tick>(event) && machine_.loop().timers_come_first()) {
-    simulation_.laws.Break(name_ + " judges by the time before what has arrived");
-  }
+  laws_.OnWoken(name_, now, kServerPace);
+  laws_.BreakIf(std::holds_alternative<Tick>(event) && machine_.loop().timers_come_first(), name_,
+                " judges by the time before what has arrived");
   phase_before_ = state.phase;
   worlds_before_ = state.worlds_formed;
-  simulation_.laws.BeforeStep(state, simulation_.agenda.Now() < machine_.deluded_until());
+  laws_.BeforeStep(state, machine_.deluded());
 }
 
 void Server::AfterStep(const CoordinatorState& state, const CoordinatorEvent& event,
                        const CoordinatorEffects& effects, Time now) {
-  simulation_.laws.AfterStep(state, config(), std::holds_alternative<Tick>(event), now);
+  laws_.AfterStep(state, config(), std::holds_alternative<Tick>(event), now);
   CheckRecovered(state);
   if (state.worlds_formed > worlds_before_) {
     CheckClaim();
-    CheckMembers(*state.world, simulation_.laws.world_before());
+    CheckMembers(*state.world, laws_.world_before());
     for (const Member& member : state.world->members) {
-      if (IsUnfit(state.nodes.at(member.key).report)) {
-        simulation_.laws.Break(name_ + " forms a world with " + member.key.node +
-                               ", which its check refuses");
-      }
+      laws_.BreakIf(IsUnfit(state.nodes.at(member.key).report), name_, " forms a world with ",
+                    member.key.node, ", which its check refuses");
     }
-    if (takes_over_ && !state.recovery.entered) {
-      simulation_.laws.Break(name_ + " forms a world before it knows what its predecessor left");
-    }
+    laws_.BreakIf(takes_over_ && !state.recovery.entered, name_,
+                  " forms a world before it knows what its predecessor left");
   }
   const bool stops = phase_before_ == Phase::kRunning && state.phase == Phase::kDraining;
   if (stops && state.drain->cause == StopCause::kScaleUp) {
@@ -50,7 +46,7 @@ void Server::AfterStep(const CoordinatorState& state, const CoordinatorEvent& ev
   }
   simulation_.transcript.Mark(now, event.index() + 16 * static_cast<std::uint64_t>(state.phase));
   if (effects.persist && disk_) {
-    machine_.loop().DiskTakes(simulation_.random.Between(Duration{0}, simulation_.setup.slow_disk));
+    machine_.loop().DiskTakes(simulation_.random.Between(0ms, simulation_.setup.slow_disk));
   }
   for (const RunEvent& said : effects.events) {
     Tell(said.text);
@@ -65,12 +61,12 @@ void Server::AfterStep(const CoordinatorState& state, const CoordinatorEvent& ev
 }
 
 void Server::CheckHang(const World& world) {
-  if (const Labour* const labour = simulation_.job(world.id).labour.get()) {
-    if (const std::string wrong = labour->Found(simulation_.agenda.Now()); !wrong.empty()) {
-      simulation_.laws.Break(wrong);
-    }
-  } else if (!simulation_.MayHang(world.id)) {
-    simulation_.laws.OnFalseHang();
+  const Job& job = simulation_.job(world.id);
+  if (job.labour) {
+    const std::string wrong = job.labour->Found(simulation_.Now());
+    laws_.BreakIf(!wrong.empty(), wrong);
+  } else if (!job.MayHang()) {
+    laws_.OnFalseHang();
   }
 }
 
@@ -83,9 +79,8 @@ void Server::CheckMembers(const World& world, const std::optional<World>& before
     }
     const AgentState& agent = machine->agent();
     const NodeKey key{machine->node(), agent.incarnation};
-    const bool deluded = simulation_.agenda.Now() < machine_.deluded_until();
-    if (world.places.contains(key) && !deluded) {
-      simulation_.laws.CheckOutcome(machine->host(), machine->life());
+    if (world.places.contains(key) && !machine_.deluded()) {
+      laws_.CheckRunsAgain(machine->host(), machine->life());
     }
     const auto node = state().nodes.find(key);
     const bool was_there = before && RankOf(*before, key) && node != state().nodes.end() &&
@@ -93,9 +88,9 @@ void Server::CheckMembers(const World& world, const std::optional<World>& before
                            agent.placement->world_id == before->id;
     ended_well += was_there && agent.outcome == Outcome::kSucceeded ? 1 : 0;
   }
-  if (before && ended_well == before->members.size()) {
-    simulation_.laws.Break("generation " + std::to_string(before->generation.value) +
-                           " has ended well on every node, and another one is formed");
+  if (before) {
+    laws_.BreakIf(ended_well == before->members.size(), "generation ", before->generation,
+                  " has ended well on every node, and another one is formed");
   }
 }
 
@@ -104,9 +99,9 @@ void Server::OnAnswer(const Asked& asked, const Directive& directive) {
     return;  // The receipt of an acknowledgement.
   }
   if (simulation_.transcript.words() && asked.IsOther(directive)) {
-    Tell("tells " + asked.key.node + " to " + Describe(directive));
+    Tell("tells ", asked.key.node, " to ", Describe(directive));
   }
-  simulation_.laws.OnDirective(state(), asked.key, directive);
+  laws_.OnDirective(state(), asked.key, directive);
 }
 
 // That call alone, of those of its membership.
@@ -114,78 +109,66 @@ bool Server::IsClosing(const Asked& asked) {
   if (!closing_ || closing_->key != asked.key) {
     return false;
   }
-  if (closing_->sequence != asked.sequence) {
-    simulation_.laws.Break("the end of an older call of " + asked.key.node + " ended its newest");
-  }
+  laws_.BreakIf(closing_->sequence != asked.sequence, "the end of an older call of ",
+                asked.key.node, " ended its newest");
   return true;
 }
 
 void Server::CheckOpenCalls() {
-  if (!up() || simulation_.laws.broken()) {
+  if (!up() || laws_.broken()) {
     return;
   }
   const CoordinatorState& run = state();
   const Time now = machine_.loop().Now();
   for (const auto& [number, asked] : calls_) {
     const NodeKey& key = asked.key;
-    if (asked.IsOther(DirectiveFor(run, config(), key.node, key.incarnation, now))) {
-      simulation_.laws.Break("what " + key.node + " is told has changed, but its call stays open");
-    }
+    laws_.BreakIf(asked.IsOther(DirectiveFor(run, config(), key.node, key.incarnation, now)),
+                  "what ", key.node, " is told has changed, but its call stays open");
   }
-  const auto counted = std::count_if(run.nodes.begin(), run.nodes.end(),
-                                     [](const auto& node) { return node.second.call_open; });
-  const auto open = std::count_if(calls_.begin(), calls_.end(), [&](const auto& call) {
+  const auto counted =
+      std::ranges::count_if(run.nodes, [](const auto& node) { return node.second.call_open; });
+  const auto open = std::ranges::count_if(calls_, [&](const auto& call) {
     return run.nodes.contains(call.second.key);  // Else it has no room for the node.
   });
-  if (counted != open) {
-    simulation_.laws.Break("the coordinator counts " + std::to_string(counted) + " open calls of " +
-                           std::to_string(open));
-  }
+  laws_.BreakIf(counted != open, "the coordinator counts ", counted, " open calls of ", open);
 }
 
 // Nobody who works and can be heard starts over because of a new server. Only in calm weather:
 // else a report may take longer than a lease.
 void Server::CheckRecovered(const CoordinatorState& state) const {
   if (phase_before_ != Phase::kRecovering || state.phase != Phase::kDraining ||
-      IsPlanned(state.drain->cause) || state.drain->hang || !simulation_.laws.losses_forbidden()) {
+      IsPlanned(state.drain->cause) || state.drain->hang || !laws_.losses_forbidden) {
     return;
   }
-  const bool healthy = std::all_of(
-      state.world->members.begin(), state.world->members.end(), [&](const Member& member) {
-        return std::any_of(
-            simulation_.machines.begin(), simulation_.machines.end(), [&](const auto& machine) {
-              return machine->node() == member.key.node && machine->Works(state.world->id);
-            });
-      });
-  if (healthy) {
-    simulation_.laws.Break("a new server stops generation " +
-                           std::to_string(state.world->generation.value) +
-                           ", which works on every node");
-  }
+  const bool healthy = std::ranges::all_of(state.world->members, [&](const Member& member) {
+    return std::ranges::any_of(simulation_.machines, [&](const auto& machine) {
+      return machine->node() == member.key.node && machine->Works(state.world->id);
+    });
+  });
+  laws_.BreakIf(healthy, "a new server stops generation ", state.world->generation,
+                ", which works on every node");
 }
 
 // Whose claim has not moved for a lease may be on the losing side of a split, about to step down.
 // Where claims are read as they are, who forms a world also has the newest.
 void Server::CheckClaim() const {
-  const Time now = simulation_.agenda.Now();
-  const bool in_directory = !simulation_.setup.standing && simulation_.setup.listed == 0 &&
-                            now >= machine_.deluded_until();
-  if (in_directory && simulation_.setup.stale_claims == 0 &&
-      simulation_.run_directory->NewestAt(now)->term != config().term) {
-    simulation_.laws.Break(
-        name_ +
-        " forms a world, or stops one for newcomers, although another server has followed it");
+  const Time now = simulation_.Now();
+  const Setup& setup = simulation_.setup;
+  if (setup.standing || setup.listed > 0 || machine_.deluded()) {
+    return;
   }
-  Duration lease =
-      config().base_lease;  // As others know it; a world that has gone had a longer one.
-  for (const auto& [number, claim] : simulation_.run_directory->claims()) {
-    lease = std::max(lease, claim.term == config().term ? claim.lease : Duration{0});
+  const RunDirectory& directory = *simulation_.run_directory;
+  laws_.BreakIf(
+      setup.stale_claims == 0 && directory.NewestAt(now)->term != config().term, name_,
+      " forms a world, or stops one for newcomers, although another server has followed it");
+  // As others know it; a world that has gone had a longer one.
+  Duration lease = config().base_lease;
+  for (const auto& [number, claim] : directory.claims()) {
+    lease = std::max(lease, claim.term == config().term ? claim.lease : 0ms);
   }
-  if (in_directory && now - simulation_.run_directory->MovedAt(config().term) > lease) {
-    simulation_.laws.Break(
-        name_ +
-        " forms a world, or stops one for newcomers, with a claim that has not moved for a lease");
-  }
+  laws_.BreakIf(now - directory.MovedAt(config().term) > lease, name_,
+                " forms a world, or stops one for newcomers, with a claim that has not moved for a "
+                "lease");
 }
 
 }  // namespace ddprun::sim

@@ -20,8 +20,8 @@ void DrawRun(Random& random, std::uint32_t nodes, Setup& setup) {
   shape.max_nodes = Draw(random, 1, nodes);
   shape.min_nodes = random.Chance(0.3) ? 1 : Draw(random, 1, shape.max_nodes);
   shape.max_restarts = Draw(random, 0, 4);
-  shape.last_call = random.Between(Duration{0}, Duration{5'000});
-  shape.join_timeout = random.Between(Duration{15'000}, Duration{60'000});
+  shape.last_call = random.Between(0ms, 5s);
+  shape.join_timeout = random.Between(15s, 60s);
   shape.scale_up = random.Chance(0.7);
   for (std::uint32_t i = 0; i < setup.machines; ++i) {
     setup.workers.push_back(Draw(random, 1, setup.standing ? 3 : 2));
@@ -39,9 +39,9 @@ void DrawStanding(Random& random, Setup& setup) {
   setup.bare = nodes;
   setup.machines = nodes + 1;
   DrawRun(random, nodes, setup);
-  setup.work = random.Between(Duration{500}, Duration{15'000});
+  setup.work = random.Between(500ms, 15s);
   setup.journal = random.Chance(0.6);
-  setup.slow_disk = random.Chance(0.5) ? Duration{5} : random.Between(Duration{5}, Duration{3'000});
+  setup.slow_disk = random.Chance(0.5) ? 5ms : random.Between(5ms, 3s);
   setup.clock_jumps = random.Chance(0.2);
   if (random.Chance(0.25)) {
     setup.hang_timeout = Duration{1'000 * random.Between(1, 7)};
@@ -53,7 +53,7 @@ void DrawStanding(Random& random, Setup& setup) {
   setup.tells_steps = random.Chance(0.5);
   setup.shape.crash_loop_limit = Draw(random, 0, 3);
   if (random.Chance(0.4)) {
-    setup.shape.restart_window = random.Between(Duration{500}, Duration{30'000});
+    setup.shape.restart_window = random.Between(500ms, 30s);
   }
   if (nodes > 1 && random.Chance(0.2)) {
     setup.twin = nodes - 1;
@@ -69,9 +69,8 @@ void DrawFull(Random& random, bool calm, Setup& setup) {
     setup.bare = 0;
   }
   DrawRun(random, setup.machines - (setup.bare ? 1 : 0), setup);
-  setup.step_time = random.Between(Duration{30}, Duration{300});
-  setup.steps = static_cast<std::uint64_t>(random.Between(Duration{5'000}, Duration{40'000}) /
-                                           setup.step_time);
+  setup.step_time = random.Between(30ms, 300ms);
+  setup.steps = static_cast<std::uint64_t>(random.Between(5s, 40s) / setup.step_time);
   setup.save_every = std::max(random.Between(1, 8), setup.steps / 16);
   setup.keep_last = random.Between(1, 3);
   setup.shared_disk = random.Chance(0.8);
@@ -94,7 +93,7 @@ void DrawConduct(Random& random, double share, Conduct& conduct) {
   conduct.ignores_term = random.Chance(0.5) ? 0.3 : 0;
   conduct.spawn_fails = random.Chance(0.25) ? 0.1 : 0;
   conduct.slow_files = random.Chance(0.3) ? 0.2 : 0;
-  conduct.slow_exit = random.Between(Duration{1}, Duration{3'000});
+  conduct.slow_exit = random.Between(1ms, 3s);
 }
 
 void DrawStorm(Random& random, Setup& setup) {
@@ -106,20 +105,19 @@ void DrawStorm(Random& random, Setup& setup) {
     *what = random.Chance(0.6) ? storm : 0;
   }
   weather.notice_lost = random.Chance(0.5) ? 0.3 : 0;
-  weather.max_delay = random.Between(Duration{1}, Duration{200});
+  weather.max_delay = random.Between(1ms, 200ms);
   // Beyond every timeout: lease, graces, shutdown, start.
-  weather.slow_max = random.Between(Duration{200}, Duration{20'000});
+  weather.slow_max = random.Between(200ms, 20s);
   // Where the rest of a list has ended with its run nobody ever tells them to stop.
   const bool endless = setup.listed > 0 && (setup.program == Program::kHanging ||
                                             setup.program == Program::kIndependent);
   if (endless || random.Chance(0.2)) {
-    setup.shape.fence_after =
-        random.Between(Duration{6'000}, Duration{random.Chance(0.5) ? 14'000 : 120'000});
+    setup.shape.fence_after = random.Between(6s, Duration{random.Chance(0.5) ? 14'000 : 120'000});
   }
   if (random.Chance(0.15)) {
-    setup.lease_per_node = random.Between(Duration{600}, Duration{3'000});
+    setup.lease_per_node = random.Between(600ms, 3s);
   }
-  if (setup.shape.fence_after > Duration{0}) {  // As the command line has it.
+  if (setup.shape.fence_after > 0ms) {  // As the command line has it.
     setup.shape.fence_after = std::max<Duration>(setup.shape.fence_after,
                                                  2 * setup.lease_per_node * setup.shape.max_nodes);
   }
@@ -143,7 +141,7 @@ Setup SetupOfSlow(Random& random) {
     ranks += i < nodes ? setup.workers.back() : 0;
   }
   setup.program = Program::kHanging;  // Whoever waits for one that hangs is killed with it.
-  setup.weather.max_delay = random.Between(Duration{3}, Duration{100});
+  setup.weather.max_delay = random.Between(3ms, 100ms);
   setup.hang_timeout = Duration{1'000 * random.Between(3, 8)};
   SlowWork slow;
   slow.kind = static_cast<SlowWork::Kind>(random.Below(SlowWork::kKinds));
@@ -151,10 +149,10 @@ Setup SetupOfSlow(Random& random) {
                           Heard::kCollectives}[random.Below(4)];
   slow.steps = random.Between(10, 40);
   slow.slow_rank = Draw(random, 0, ranks - 1);
-  slow.longest = setup.hang_timeout - Duration{1'500};
+  slow.longest = setup.hang_timeout - 1'500ms;
   if (random.Chance(0.5)) {
     slow.hangs = Draw(random, 0, ranks - 1);
-    slow.hangs_after = random.Between(Duration{0}, Duration{20'000});
+    slow.hangs_after = random.Between(0ms, 20s);
   }
   setup.slow = slow;
   return setup;
@@ -164,7 +162,7 @@ Setup SetupOfSuccession(Random& random, bool listed) {
   Setup setup;
   setup.machines = Draw(random, listed ? 3 : 2, listed ? 6 : 5);
   setup.listed = !listed ? 0 : setup.machines >= 5 ? 5 : 3;
-  setup.weather.max_delay = Duration{20};
+  setup.weather.max_delay = 20ms;
   setup.shape.min_nodes = setup.shape.max_nodes = setup.machines + 1;
   setup.shape.join_timeout = kForEver;
   setup.workers.assign(setup.machines, 1);
@@ -183,13 +181,13 @@ void DrawMore(Random& random, Mode mode, Setup& setup) {
     return;
   }
   if (random.Chance(0.1)) {  // The first one's word counts.
-    setup.shutdown_timeouts.assign(setup.machines, Duration{4'000});
-    setup.shutdown_timeouts[random.Below(setup.machines)] = Duration{20'000};
+    setup.shutdown_timeouts.assign(setup.machines, 4s);
+    setup.shutdown_timeouts[random.Below(setup.machines)] = 20s;
   }
   if (!setup.standing && setup.machines > 2 && random.Chance(0.1)) {
     setup.twin = setup.machines - 1;
   }
-  const bool spends = setup.shape.restart_window == Duration{0};  // Else it may ask for ever.
+  const bool spends = setup.shape.restart_window == 0ms;  // Else it may ask for ever.
   setup.asks_again =
       setup.standing && spends && setup.program == Program::kTrainer && random.Chance(0.3);
   setup.unproven = random.Chance(0.5);

@@ -26,37 +26,27 @@ class SimChecks {
   void NewProcess() { fit_ = false; }
   // No check passes any more.
   void Spoil() { spoilt_ = true; }
-  // For longer than a last call, at times. A machine that is well again passes. `arrive` brings its
-  // end to the process, if that lives; `looked` hears of facts.
-  void Begin(std::function<void(std::string)> verdict,
-             std::function<void(std::function<void()>)> arrive,
-             std::function<void(std::string)> looked) {
-    FindOut(arrive, std::move(looked));
+  // For longer than a last call, at times. A machine that is well again passes. `looked` hears of
+  // facts: that the machine refuses to be used, or not; perhaps when workers run, or when all is
+  // over. `later` brings either to the process, if that still lives.
+  using Hear = std::function<void(std::string)>;
+  void Begin(Hear verdict, Hear looked,
+             const std::function<void(Duration, std::function<void()>)>& later) {
+    if (facts_.Chance(0.3)) {
+      const std::string why = facts_.Chance(0.5) ? "a device is gone" : "";
+      later(facts_.Between(0ms, 60s), [why, looked = std::move(looked)] { looked(why); });
+    }
     fit_ = false;
-    const Duration longest = chance_.Chance(0.3) ? Duration{30'000} : Duration{500};
+    const Duration longest = chance_.Chance(0.3) ? 30s : 500ms;
     const bool fit = !chance_.Chance(simulation_.setup.conduct.unfit) && !spoilt_;
-    const auto end = [this, fit, verdict = std::move(verdict)] {
+    later(chance_.Between(0ms, longest), [this, fit, verdict = std::move(verdict)] {
       fit_ = fit;
       refusals_ += fit ? 0 : 1;
       verdict(fit ? "" : "a device is gone");
-    };
-    simulation_.agenda.After(chance_.Between(Duration{0}, longest),
-                             [end, arrive = std::move(arrive)] { arrive(end); });
+    });
   }
 
  private:
-  // That the machine refuses to be used, or not; perhaps when workers run, or when all is over.
-  void FindOut(std::function<void(std::function<void()>)> arrive,
-               std::function<void(std::string)> looked) {
-    if (facts_.Chance(0.3)) {
-      const std::string why = facts_.Chance(0.5) ? "a device is gone" : "";
-      simulation_.agenda.After(facts_.Between(Duration{0}, Duration{60'000}),
-                               [why, arrive = std::move(arrive), looked = std::move(looked)] {
-                                 arrive([why, looked] { looked(why); });
-                               });
-    }
-  }
-
   Simulation& simulation_;
   Random chance_;
   Random facts_;

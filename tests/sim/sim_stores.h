@@ -26,12 +26,9 @@ class SimStores final : public NodeStores {
     return offered_;
   }
   void Begin(const std::string& peers) override {
-    if (peers != peers_) {
-      laws_.Break("the store on " + host_ + " does not know whom to let in");
-    }
-    if (open_) {
-      laws_.Break("a store begins on " + host_ + " beside that of an older generation");
-    }
+    laws_.BreakIf(peers != peers_, "the store on ", host_, " does not know whom to let in");
+    laws_.BreakIf(open_.has_value(), "a store begins on ", host_,
+                  " beside that of an older generation");
     if (std::exchange(bound_, false)) {
       open_ = offered_;
     }

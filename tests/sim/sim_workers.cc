@@ -1,9 +1,11 @@
 #include "tests/sim/sim_workers.h"
 
 #include <algorithm>
+#include <csignal>
 #include <utility>
 
 #include "agent/watch/left_behind.h"
+#include "common/exit_code.h"
 #include "tests/sim/fiber.h"
 #include "tests/sim/machine.h"
 #include "tests/sim/simulation.h"
@@ -11,35 +13,10 @@
 namespace ddprun::sim {
 namespace {
 
-constexpr int kSigHup = 1;
-constexpr int kSigInt = 2;
-constexpr int kSigQuit = 3;
-constexpr int kSigKill = 9;
-constexpr int kSigSegv = 11;
-constexpr int kSigTerm = 15;
-constexpr int kRestartMe = 75;
 constexpr Duration kBeat{250};
 constexpr std::int64_t kUnixMs = 1'700'000'000'000;  // Where the simulated time begins.
 
 }  // namespace
-
-void SimWorkers::After(Duration delay, std::function<void()> what) {
-  simulation_.agenda.After(delay, [this, batch = batch_, what = std::move(what)] {
-    if (batch == batch_) {
-      what();
-    }
-  });
-}
-
-void SimWorkers::Arrive(std::function<void()> what) {
-  if (listened_to_) {
-    loop_.Arrive([this, batch = batch_, what = std::move(what)] {
-      if (batch == batch_) {
-        what();
-      }
-    });
-  }
-}
 
 // ---- What the driver sees ----
 std::filesystem::path SimWorkers::Start(const Placement& placement) {
@@ -48,22 +25,19 @@ std::filesystem::path SimWorkers::Start(const Placement& placement) {
   const LiveWorkers started{
       {machine_.node(), machine_.agent().incarnation}, placement, machine_.config().workers};
   if (simulation_.setup.standing) {
-    simulation_.laws.OnTold(simulation_.machines.back()->server().state(), machine_.host(),
-                            started);
+    laws_.OnTold(simulation_.machines.back()->server().state(), machine_.host(), started);
   }
-  simulation_.laws.OnSpawn(machine_.host(), started);
-  if (!machine_.checks().fit()) {
-    simulation_.laws.Break(machine_.host() + " starts workers though its check has not passed");
-  }
+  laws_.OnSpawn(machine_.host(), started);
+  laws_.BreakIf(!machine_.checks().fit(), machine_.host(),
+                " starts workers though its check has not passed");
   ++batch_;
   placement_ = placement;
   workers_.clear();
   untold_.clear();
   starting_ = loop_.Now();
   listened_to_ = true;
-  const Duration lasts = random.Chance(conduct.slow_start)
-                             ? random.Between(Duration{1'000}, Duration{30'000})
-                             : random.Between(Duration{0}, Duration{20});
+  const Duration lasts =
+      random.Chance(conduct.slow_start) ? random.Between(1s, 30s) : random.Between(0ms, 20ms);
   After(lasts, [this, fails = random.Chance(conduct.spawn_fails)] {
     Arrive([this, fails] { OnStarted(fails); });
   });
@@ -76,7 +50,7 @@ void SimWorkers::OnStarted(bool fails) {
   }
   if (fails) {
     placement_.reset();
-    simulation_.laws.OnGone(machine_.host());
+    laws_.OnGone(machine_.host());
     events_.started(
         Error{ErrorKind::kInvalid, "cannot execute 'train': No such file or directory"});
     return;
@@ -94,24 +68,23 @@ void SimWorkers::BeginWorkers() {
     worker.local_rank = i;
     worker.pid = static_cast<std::int64_t>(100 * batch_ + i);
     worker.ignores_term = setup.program == Program::kHanging || random.Chance(conduct.ignores_term);
-    worker.term_delay = random.Between(Duration{1}, conduct.slow_exit);
+    worker.term_delay = random.Between(1ms, conduct.slow_exit);
     const bool stuck = random.Chance(conduct.stuck);
-    worker.kill_delay = stuck ? random.Between(Duration{10}, Duration{15'000})
-                              : random.Between(Duration{1}, Duration{20});
+    worker.kill_delay = stuck ? random.Between(10ms, 15s) : random.Between(1ms, 20ms);
     if (stuck) {
-      simulation_.laws.OnStuck(machine_.host());
+      laws_.OnStuck(machine_.host());
     }
     workers_.push_back(worker);
   }
   for (Worker& worker : workers_) {
-    After(random.Between(Duration{5}, Duration{300}), [this, &worker] { Join(worker); });
-    if (setup.hang_timeout > Duration{0} && random.Chance(conduct.hangs)) {
-      After(random.Between(Duration{1}, 2 * setup.work), [this, &worker] { Hang(worker); });
+    After(random.Between(5ms, 300ms), [this, &worker] { Join(worker); });
+    if (setup.hang_timeout > 0ms && random.Chance(conduct.hangs)) {
+      After(random.Between(1ms, 2 * setup.work), [this, &worker] { Hang(worker); });
     }
     if (random.Chance(conduct.fails)) {
       const ExitStatus status =
-          random.Chance(0.5) ? ExitStatus(Killed{kSigSegv}) : ExitStatus(Exited{3});
-      EndSoon(worker, random.Between(Duration{1}, 2 * setup.work), status);
+          random.Chance(0.5) ? ExitStatus(Killed{SIGSEGV}) : ExitStatus(Exited{3});
+      EndSoon(worker, random.Between(1ms, 2 * setup.work), status);
     }
   }
 }
@@ -125,22 +98,22 @@ bool SimWorkers::GiveUpStart() {
   // A process that is being made ends when the step that hangs is over, and runs nothing.
   const bool hangs = random.Chance(0.2);
   if (hangs) {
-    simulation_.laws.OnStuck(machine_.host());
+    laws_.OnStuck(machine_.host());
   }
-  After(hangs ? random.Between(Duration{0}, Duration{3'000}) : Duration{0}, [this] { AllGone(); });
+  After(hangs ? random.Between(0ms, 3s) : 0ms, [this] { AllGone(); });
   return true;
 }
 
 void SimWorkers::SignalAll(int signal, bool /*end_at_once*/) {
-  const bool ends = signal == kSigTerm || signal == kSigInt;
-  if ((ends || signal == kSigHup || signal == kSigQuit) && GiveUpStart()) {
+  const bool ends = signal == SIGTERM || signal == SIGINT;
+  if ((ends || signal == SIGHUP || signal == SIGQUIT) && GiveUpStart()) {
     return;
   }
   for (Worker& worker : workers_) {
     if (worker.alive && ends && !worker.ignores_term) {
       const bool saves = simulation_.setup.evicted && worker.said_hello;
       EndSoon(worker, worker.term_delay,
-              saves ? ExitStatus(Exited{kRestartMe}) : ExitStatus(Killed{signal}));
+              saves ? ExitStatus(Exited{kExitRestart}) : ExitStatus(Killed{signal}));
     }
   }
 }
@@ -151,7 +124,7 @@ void SimWorkers::KillAll() {
   }
   for (Worker& worker : workers_) {
     if (worker.alive && !worker.dying) {
-      EndSoon(worker, worker.kill_delay, Killed{kSigKill});
+      EndSoon(worker, worker.kill_delay, Killed{SIGKILL});
       worker.dying = true;
     }
   }
@@ -161,46 +134,25 @@ void SimWorkers::TakeStacks(const std::vector<std::uint32_t>& /*local_ranks*/, D
                             std::function<void()> done) {
   // A tool may take longer than the core waits for it, where a coordinator waits for that.
   const Duration most = simulation_.setup.slow ? kEvidenceTime + kBeat : kEvidenceTime * 2 / 3;
-  After(simulation_.random.Between(Duration{10}, most), [this, done = std::move(done)] {
+  After(simulation_.random.Between(10ms, most), [this, done = std::move(done)] {
     if (placement_) {
       Arrive(done);
     }
   });
 }
 
-// ---- What happens to the machine ----
-void SimWorkers::OnAgentDied() {
-  listened_to_ = false;
-  events_ = {};
-}
-
-void SimWorkers::Guard(Duration after) {
-  After(after, [this] {
-    if (!listened_to_ && placement_) {
-      KillAll();
-    }
-  });
-}
-
-void SimWorkers::OnPowerOff() {
-  GiveUpStart();
-  for (Worker& worker : workers_) {
-    EndWorker(worker, Killed{kSigKill});
-  }
-}
-
 void SimWorkers::CheckHeard(const AgentEvent& event) {
   if (const auto* const ended = std::get_if<WorkerEnded>(&event)) {
     if (untold_.empty() || untold_.front().local_rank != ended->local_rank) {
-      simulation_.laws.Break(machine_.host() + " hears of its workers' ends in another order");
+      laws_.Break(machine_.host(), " hears of its workers' ends in another order");
       return;
     }
-    if (untold_.front().said_hello != ended->said_hello) {
-      simulation_.laws.Break(machine_.host() + " does not know whether a worker has said hello");
-    }
+    laws_.BreakIf(untold_.front().said_hello != ended->said_hello, machine_.host(),
+                  " does not know whether a worker has said hello");
     untold_.pop_front();
-  } else if (std::holds_alternative<ddprun::AllGone>(event) && !untold_.empty()) {
-    simulation_.laws.Break(machine_.host() + " is told that all are gone before how one ended");
+  } else {
+    laws_.BreakIf(std::holds_alternative<ddprun::AllGone>(event) && !untold_.empty(),
+                  machine_.host(), " is told that all are gone before how one ended");
   }
 }
 
@@ -211,7 +163,7 @@ void SimWorkers::Join(Worker& worker) {
   }
   worker.joined = true;
   const Setup& setup = simulation_.setup;
-  const bool beats = setup.hang_timeout > Duration{0};
+  const bool beats = setup.hang_timeout > 0ms;
   if (setup.program == Program::kTrainer || setup.evicted || simulation_.training) {
     Say(worker, {});
   }
@@ -221,16 +173,11 @@ void SimWorkers::Join(Worker& worker) {
     return;
   }
   if (setup.asks_again) {
-    EndSoon(worker, simulation_.random.Between(Duration{1}, setup.work), Exited{kRestartMe});
+    EndSoon(worker, simulation_.random.Between(1ms, setup.work), Exited{kExitRestart});
   }
   if (beats) {
     Beat(worker);
   }
-}
-
-void SimWorkers::Say(Worker& worker, std::optional<std::uint64_t> step) {
-  worker.said_hello = true;
-  Arrive([this, local = worker.local_rank, step] { events_.spoke(local, {true, step, {}, {}}); });
 }
 
 void SimWorkers::BeginLabour(Worker& worker) {
@@ -250,7 +197,7 @@ void SimWorkers::Beat(Worker& worker) {
     return;
   }
   if (!worker.hung) {
-    Say(worker, simulation_.WorkerSteps(placement_->world_id, RankOf(worker)));
+    Say(worker, simulation_.job(placement_->world_id).Step(RankOf(worker)));
   }
   After(kBeat, [this, &worker] { Beat(worker); });
 }
@@ -260,15 +207,8 @@ void SimWorkers::Hang(Worker& worker) {
     return;  // Nobody promises to find one that may not speak the protocol at all.
   }
   worker.hung = worker.ignores_term = true;
-  simulation_.WorkerHangs(placement_->world_id);
-  simulation_.transcript.Tell(simulation_.agenda.Now(), machine_.host(),
-                              "(rank " + std::to_string(RankOf(worker)) + " hangs)");
-}
-
-void SimWorkers::HangAWorker(std::size_t n) {
-  if (!workers_.empty()) {
-    Hang(workers_[n % workers_.size()]);
-  }
+  simulation_.job(placement_->world_id).hung = true;
+  machine_.Tell("(rank ", RankOf(worker), " hangs)");
 }
 
 // ---- How they end ----
@@ -280,21 +220,7 @@ void SimWorkers::EndAWorker(std::size_t n, ExitStatus status) {
     }
   }
   if (!living.empty()) {
-    EndSoon(*living[n % living.size()], Duration{0}, status);
-  }
-}
-
-void SimWorkers::EndRank(WorldId world, std::uint32_t rank, ExitStatus status) {
-  if (Host(world)) {
-    EndSoon(workers_.at(rank - placement_->first_rank), Duration{0}, status);
-  }
-}
-
-void SimWorkers::FinishWorkers(WorldId world) {
-  if (Host(world)) {
-    for (Worker& worker : workers_) {
-      EndSoon(worker, simulation_.random.Between(Duration{0}, Duration{100}), Exited{0});
-    }
+    EndSoon(*living[n % living.size()], 0ms, status);
   }
 }
 
@@ -306,8 +232,8 @@ void SimWorkers::PeerDied(WorldId world) {
   }
   for (Worker& worker : workers_) {
     if (worker.joined && !worker.hung) {
-      EndSoon(worker, simulation_.random.Between(Duration{1}, Duration{50}),
-              Exited{program == Program::kTrainer ? kRestartMe : 1});
+      EndSoon(worker, simulation_.random.Between(1ms, 50ms),
+              Exited{program == Program::kTrainer ? kExitRestart : 1});
     }
   }
 }
@@ -317,7 +243,7 @@ void SimWorkers::EndSoon(Worker& worker, Duration delay, ExitStatus status) {
     return;
   }
   After(delay, [this, &worker, status] {
-    const bool killed = status == ExitStatus(Killed{kSigKill});
+    const bool killed = status == ExitStatus(Killed{SIGKILL});
     if (killed || (!worker.dying && !worker.hung)) {
       EndWorker(worker, status);
     }
@@ -329,17 +255,16 @@ void SimWorkers::EndWorker(Worker& worker, ExitStatus status) {
     return;
   }
   const std::uint32_t rank = RankOf(worker);
-  simulation_.transcript.Tell(simulation_.agenda.Now(), machine_.host(),
-                              "(rank " + std::to_string(rank) + " ends: " + Describe(status) + ")");
+  machine_.Tell("(rank ", rank, " ends: ", Describe(status), ")");
   const Setup& setup = simulation_.setup;
   if (setup.slow) {
     simulation_.LabourOf(placement_->world_id, placement_->world_size).Leave(rank);
   }
-  if (setup.tells_steps && setup.hang_timeout == Duration{0}) {
+  if (setup.tells_steps && setup.hang_timeout == 0ms) {
     Say(worker, simulation_.StepOf(placement_->world_id));
   }
   const std::int64_t now =
-      kUnixMs + std::chrono::floor<Duration>(simulation_.agenda.Now().time_since_epoch()).count();
+      kUnixMs + std::chrono::floor<Duration>(simulation_.Now().time_since_epoch()).count();
   WorkerEnd end{worker.local_rank, worker.pid, status, now, {}};
   if (!Succeeded(status)) {
     end.left = FilesOfOne();
@@ -350,8 +275,7 @@ void SimWorkers::EndWorker(Worker& worker, ExitStatus status) {
   Arrive([this, end] { events_.ended(end); });
   simulation_.WorkerDied(machine_, placement_->world_id, rank, Succeeded(status));
   if (!AnyWorker()) {
-    After(simulation_.random.Chance(0.1) ? simulation_.random.Between(Duration{0}, Duration{1'000})
-                                         : Duration{2},
+    After(simulation_.random.Chance(0.1) ? simulation_.random.Between(0ms, 1s) : 2ms,
           [this] { AllGone(); });
   }
 }
@@ -360,11 +284,11 @@ void SimWorkers::EndWorker(Worker& worker, ExitStatus status) {
 LeftFiles SimWorkers::FilesOfOne() {
   Random& random = simulation_.random;
   const Duration takes = random.Chance(simulation_.setup.conduct.slow_files)
-                             ? random.Between(Duration{1}, 2 * LeftBehind::kLimit)
-                             : Duration{0};
+                             ? random.Between(1ms, 2 * LeftBehind::kLimit)
+                             : 0ms;
   return {"/logs",
           [takes] {
-            if (takes > Duration{0}) {
+            if (takes > 0ms) {
               Fiber::Sleep(takes);
             }
             return WorkerRemains{};
@@ -376,13 +300,9 @@ void SimWorkers::AllGone() {
   if (!std::exchange(placement_, std::nullopt)) {
     return;
   }
-  simulation_.laws.OnGone(machine_.host());
+  laws_.OnGone(machine_.host());
   Arrive([this] { events_.all_gone(); });
   machine_.OnWorkersGone();
-}
-
-bool SimWorkers::AnyWorker() const {
-  return std::any_of(workers_.begin(), workers_.end(), [](const Worker& w) { return w.alive; });
 }
 
 }  // namespace ddprun::sim

@@ -5,26 +5,29 @@
 // are gone, and whether each had said hello.
 #pragma once
 
+#include <algorithm>
+#include <csignal>
 #include <deque>
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "agent/core/node_agent.h"
 #include "agent/node_workers.h"
+#include "tests/sim/process_loop.h"
+#include "tests/sim/simulation.h"
 
 namespace ddprun::sim {
 
 class Machine;
-class ProcessLoop;
-class Simulation;
 
 class SimWorkers final : public NodeWorkers {
  public:
   // `loop`: of the agent's process.
   SimWorkers(Simulation& simulation, Machine& machine, ProcessLoop& loop)
-      : simulation_(simulation), machine_(machine), loop_(loop) {}
+      : simulation_(simulation), laws_(simulation.laws), machine_(machine), loop_(loop) {}
 
   // ---- What the driver sees ----
   void Listen(WorkersEvents events) override { events_ = std::move(events); }
@@ -40,22 +43,50 @@ class SimWorkers final : public NodeWorkers {
   bool left() const { return placement_.has_value(); }
   bool Host(WorldId world) const { return placement_ && placement_->world_id == world; }
   // Nobody listens any more.
-  void OnAgentDied();
+  void OnAgentDied() {
+    listened_to_ = false;
+    events_ = {};
+  }
   // The guard has found out after this long, and ends what is left.
-  void Guard(Duration after);
-  void OnPowerOff();
+  void Guard(Duration after) {
+    After(after, [this] {
+      if (!listened_to_ && placement_) {
+        KillAll();
+      }
+    });
+  }
+  void OnPowerOff() {
+    GiveUpStart();
+    for (Worker& worker : workers_) {
+      EndWorker(worker, Killed{SIGKILL});
+    }
+  }
   // Before each step of the core.
   void CheckHeard(const AgentEvent& event);
 
   // ---- What the plan does to them ----
   // Ends the n-th living worker (modulo their number), if there is one.
   void EndAWorker(std::size_t n, ExitStatus status);
-  void HangAWorker(std::size_t n);
+  void HangAWorker(std::size_t n) {
+    if (!workers_.empty()) {
+      Hang(workers_[n % workers_.size()]);
+    }
+  }
 
   // ---- The simulated program ----
   // The rank's own doing, after its hello.
-  void EndRank(WorldId world, std::uint32_t rank, ExitStatus status);
-  void FinishWorkers(WorldId world);
+  void EndRank(WorldId world, std::uint32_t rank, ExitStatus status) {
+    if (Host(world)) {
+      EndSoon(workers_.at(rank - placement_->first_rank), 0ms, status);
+    }
+  }
+  void FinishWorkers(WorldId world) {
+    if (Host(world)) {
+      for (Worker& worker : workers_) {
+        EndSoon(worker, simulation_.random.Between(0ms, 100ms), Exited{0});
+      }
+    }
+  }
   void PeerDied(WorldId world);
 
  private:
@@ -77,14 +108,31 @@ class SimWorkers final : public NodeWorkers {
   };
 
   // Unless a newer generation has been started by then.
-  void After(Duration delay, std::function<void()> what);
+  void After(Duration delay, std::function<void()> what) {
+    simulation_.agenda.After(delay, [this, batch = batch_, what = std::move(what)] {
+      if (batch == batch_) {
+        what();
+      }
+    });
+  }
   // Likewise, where the agent lives.
-  void Arrive(std::function<void()> what);
+  void Arrive(std::function<void()> what) {
+    if (listened_to_) {
+      loop_.Arrive([this, batch = batch_, what = std::move(what)] {
+        if (batch == batch_) {
+          what();
+        }
+      });
+    }
+  }
   void OnStarted(bool fails);
   void BeginWorkers();
   bool GiveUpStart();
   void Join(Worker& worker);
-  void Say(Worker& worker, std::optional<std::uint64_t> step);
+  void Say(Worker& worker, std::optional<std::uint64_t> step) {
+    worker.said_hello = true;
+    Arrive([this, local = worker.local_rank, step] { events_.spoke(local, {true, step, {}, {}}); });
+  }
   void BeginLabour(Worker& worker);
   void Beat(Worker& worker);
   void Hang(Worker& worker);
@@ -92,12 +140,13 @@ class SimWorkers final : public NodeWorkers {
   void EndWorker(Worker& worker, ExitStatus status);
   LeftFiles FilesOfOne();
   void AllGone();
-  bool AnyWorker() const;
+  bool AnyWorker() const { return std::ranges::any_of(workers_, &Worker::alive); }
   std::uint32_t RankOf(const Worker& worker) const {
     return placement_->first_rank + worker.local_rank;
   }
 
   Simulation& simulation_;
+  Laws& laws_;
   Machine& machine_;
   ProcessLoop& loop_;
   WorkersEvents events_;

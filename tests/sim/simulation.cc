@@ -10,7 +10,6 @@
 namespace ddprun::sim {
 namespace {
 
-constexpr Duration kStep{50};
 constexpr std::uint64_t kSavedEvery = 40;  // Steps.
 
 }  // namespace
@@ -33,26 +32,19 @@ Simulation::~Simulation() {
   }
 }
 
-void Simulation::RunUntil(Time end) {
-  while (!laws.broken() && agenda.DoNext(end)) {
-  }
-}
-
 void Simulation::Heal() {
-  transcript.Tell(agenda.Now(), "world", "(everything is well from now on)");
+  Tell("world", "(everything is well from now on)");
   setup.weather = Weather{};
   setup.conduct = Conduct{};
-  setup.slow_disk = Duration{5};
+  setup.slow_disk = 5ms;
   setup.stale_claims = setup.stale_listings = setup.long_pauses = 0;
   cuts.clear();
   names = true;
   names_fail = false;
-  if (training) {
-    training->Heal();
-  }
   for (const auto& machine : machines) {
     machine->SetDirectory(true);
-    machine->FailDirectory(0);
+    machine->directory.error = 0;
+    machine->checkpoints = {};
     machine->SetLink(true, false);
     machine->SetWays(true, true);
     machine->Resume();
@@ -71,18 +63,7 @@ void Simulation::OutcomeTold(Term term) {
 }
 
 bool Simulation::Quiet() const {
-  return std::none_of(machines.begin(), machines.end(),
-                      [](const auto& machine) { return machine->alive(); });
-}
-
-Duration Simulation::Delay() {
-  const Weather& weather = setup.weather;
-  return random.Chance(weather.slow) ? random.Between(weather.min_delay, weather.slow_max)
-                                     : random.Between(weather.min_delay, weather.max_delay);
-}
-
-Duration Simulation::LongestLease() const {
-  return std::max<Duration>(kLongLease, setup.lease_per_node * setup.machines);
+  return std::ranges::none_of(machines, [](const auto& machine) { return machine->alive(); });
 }
 
 bool Simulation::Carries(std::uint32_t from, std::uint32_t to) const {
@@ -96,7 +77,7 @@ bool Simulation::Reaches(std::uint32_t from, std::uint32_t to) const {
 
 void Simulation::Deliver(std::uint32_t from, std::uint32_t to, std::function<void()> arrive) {
   if (from == to) {
-    agenda.After(Duration{0}, std::move(arrive));  // In its own process.
+    agenda.After(0ms, std::move(arrive));  // In its own process.
     return;
   }
   const int copies = random.Chance(setup.weather.duplicate) ? 2 : 1;
@@ -117,8 +98,8 @@ void Simulation::WorkerJoined(Machine& machine, const Placement& placement, std:
   job.where[rank] = &machine;
   job.size = placement.world_size;
   job.joined.insert(rank);
-  if (!job.began && job.joined.size() == job.size) {
-    job.began = agenda.Now();
+  if (!job.began && job.whole()) {
+    job.began = Now();
     job.first_step = reached_ / kSavedEvery * kSavedEvery;
   }
   if (job.broken && setup.program != Program::kIndependent) {
@@ -127,47 +108,11 @@ void Simulation::WorkerJoined(Machine& machine, const Placement& placement, std:
     }
     return;
   }
-  if (setup.slow) {
-    return;
-  }
-  if (training) {
-    if (job.joined.size() == job.size) {
-      training->Begin(placement);
-    }
-    return;
-  }
-  if (setup.program == Program::kIndependent || job.joined.size() == job.size) {
+  if (training && job.whole()) {
+    training->Begin(placement);
+  } else if (!training && !setup.slow && (setup.program == Program::kIndependent || job.whole())) {
     FinishAfterWork(world);
   }
-}
-
-Labour& Simulation::LabourOf(WorldId world, std::uint32_t ranks) {
-  Job& job = jobs_[world];
-  if (!job.labour) {
-    job.labour = std::make_unique<Labour>(*this, ranks);
-    last_labour_ = job.labour.get();
-  }
-  return *job.labour;
-}
-
-std::uint64_t Simulation::StepOf(WorldId world) {
-  const Job& job = jobs_[world];
-  if (!job.began) {
-    return 0;
-  }
-  const auto steps = static_cast<std::uint64_t>((agenda.Now() - *job.began) / kStep);
-  reached_ = std::max(reached_, job.first_step + steps);
-  return job.first_step + steps;
-}
-
-void Simulation::FinishAfterWork(WorldId world) {
-  agenda.After(setup.work, [this, world] {
-    Job& ended = jobs_[world];
-    if (ended.hung || (ended.broken && setup.program != Program::kIndependent)) {
-      return;
-    }
-    FinishWorld(world);
-  });
 }
 
 void Simulation::FinishWorld(WorldId world) {
@@ -177,17 +122,6 @@ void Simulation::FinishWorld(WorldId world) {
   }
 }
 
-std::uint64_t Simulation::WorkerSteps(WorldId world, std::uint32_t rank) {
-  Job& job = jobs_[world];
-  std::uint64_t& own = job.steps[rank];
-  const bool behind = std::any_of(job.joined.begin(), job.joined.end(),
-                                  [&](std::uint32_t other) { return job.steps[other] < own; });
-  if (job.joined.size() == job.size && !behind) {
-    ++own;
-  }
-  return own;
-}
-
 void Simulation::WorkerDied(Machine& machine, WorldId world, std::uint32_t rank, bool finished) {
   Job& job = jobs_[world];
   if (training) {
@@ -195,11 +129,9 @@ void Simulation::WorkerDied(Machine& machine, WorldId world, std::uint32_t rank,
   }
   if (finished) {
     job.steps[rank] = ~std::uint64_t{0};  // Nobody waits for it.
-  }
-  if (finished) {
     // Done early: the others do not wait for it.
     const bool came = job.joined.insert(rank).second;
-    if (!job.done && came && job.joined.size() == job.size) {
+    if (!job.done && came && job.whole()) {
       FinishAfterWork(world);
     }
     return;
@@ -220,7 +152,7 @@ void Simulation::TellPeer(const Machine& from, Machine& to, WorldId world) {
     to.workers().PeerDied(world);
     return;
   }
-  agenda.After(Duration{1'000}, [this, &from, &to, world] { TellPeer(from, to, world); });
+  agenda.After(1s, [this, &from, &to, world] { TellPeer(from, to, world); });
 }
 
 }  // namespace ddprun::sim

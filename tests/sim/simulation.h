@@ -5,6 +5,7 @@
 // happen is the laws'.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
@@ -100,7 +101,7 @@ struct Setup {
 
 // Evidence of a hang fits into the product's own; most histories were drawn with a shorter one.
 inline Duration StopGraceOf(const Setup& setup) {
-  return setup.slow ? AgentConfig{}.stop_grace : Duration{2'000};
+  return setup.slow ? AgentConfig{}.stop_grace : 2s;
 }
 
 // One world's workers, wherever they run: a program that works only while all of it is there.
@@ -115,6 +116,16 @@ struct Job {
   std::uint64_t first_step = 0;                  // Where it resumed.
   std::optional<Time> began;                     // Everybody was there.
   std::unique_ptr<Labour> labour;                // Where the setup has slow work.
+
+  bool whole() const { return joined.size() == size; }
+  // A hang may be found: some worker hangs, or waits for one that died.
+  bool MayHang() const { return hung || broken; }
+  // The rank's next step, or its last one again while its peers are behind.
+  std::uint64_t Step(std::uint32_t rank) {
+    std::uint64_t& own = steps[rank];
+    const auto behind = [&](std::uint32_t other) { return steps[other] < own; };
+    return own += whole() && std::ranges::none_of(joined, behind) ? 1 : 0;
+  }
 };
 
 class Simulation {
@@ -122,8 +133,17 @@ class Simulation {
   Simulation(const Setup& setup, std::uint64_t seed, bool words);
   ~Simulation();
 
+  Time Now() const { return agenda.Now(); }
+  template <class... Parts>
+  void Tell(const std::string& who, const Parts&... parts) {
+    transcript.Tell(Now(), who, parts...);
+  }
+
   // Everything due until `end` happens, or until a law is broken.
-  void RunUntil(Time end);
+  void RunUntil(Time end) {
+    while (!laws.broken() && agenda.DoNext(end)) {
+    }
+  }
   // No more faults: calm weather, well-behaved workers, every machine in order again.
   void Heal();
   // By some server, to some agent.
@@ -137,23 +157,39 @@ class Simulation {
   // The network is in order from one machine to the other; and both have power.
   bool Carries(std::uint32_t from, std::uint32_t to) const;
   bool Reaches(std::uint32_t from, std::uint32_t to) const;
-  Duration Delay();
-  Duration LongestLease() const;
+  Duration Delay() {
+    const Weather& weather = setup.weather;
+    return random.Chance(weather.slow) ? random.Between(weather.min_delay, weather.slow_max)
+                                       : random.Between(weather.min_delay, weather.max_delay);
+  }
+  Duration LongestLease() const {
+    return std::max<Duration>(kLongLease, setup.lease_per_node * setup.machines);
+  }
   void WorkerJoined(Machine& machine, const Placement& placement, std::uint32_t rank);
-  // The rank's next step, or its last one again while its peers are behind.
-  std::uint64_t WorkerSteps(WorldId world, std::uint32_t rank);
-  void WorkerHangs(WorldId world) { jobs_[world].hung = true; }
-  // A hang may be found: some worker hangs, or waits for one that died.
-  bool MayHang(WorldId world) { return jobs_[world].hung || jobs_[world].broken; }
   // Of the world; where the setup has slow work.
-  Labour& LabourOf(WorldId world, std::uint32_t ranks);
+  Labour& LabourOf(WorldId world, std::uint32_t ranks) {
+    Job& job = jobs_[world];
+    if (!job.labour) {
+      job.labour = std::make_unique<Labour>(agenda, random, *setup.slow, setup.hang_timeout, ranks);
+      last_labour_ = job.labour.get();
+    }
+    return *job.labour;
+  }
   void WorkerDied(Machine& machine, WorldId world, std::uint32_t rank, bool finished);
   void FinishWorld(WorldId world);
   Job& job(WorldId world) { return jobs_[world]; }
   const Labour* last_labour() const { return last_labour_; }
 
   // How far a world's workers have got by now: twenty steps a second, saved every forty.
-  std::uint64_t StepOf(WorldId world);
+  std::uint64_t StepOf(WorldId world) {
+    const Job& job = jobs_[world];
+    if (!job.began) {
+      return 0;
+    }
+    const auto steps = static_cast<std::uint64_t>((Now() - *job.began) / kStep);
+    reached_ = std::max(reached_, job.first_step + steps);
+    return job.first_step + steps;
+  }
 
   Agenda agenda;
   Random random;
@@ -168,9 +204,18 @@ class Simulation {
   std::unique_ptr<Training> training;           // What the workers do; none: they wait.
 
  private:
+  static constexpr Duration kStep{50};
+
   const Labour* last_labour_ = nullptr;
   void TellPeer(const Machine& from, Machine& to, WorldId world);
-  void FinishAfterWork(WorldId world);
+  void FinishAfterWork(WorldId world) {
+    agenda.After(setup.work, [this, world] {
+      const Job& ended = jobs_[world];
+      if (!ended.hung && (!ended.broken || setup.program == Program::kIndependent)) {
+        FinishWorld(world);
+      }
+    });
+  }
 
   std::map<WorldId, Job> jobs_;
   std::uint64_t reached_ = 0;  // By any world.

@@ -3,14 +3,31 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <sstream>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "common/ids.h"
 #include "common/time.h"
 #include "tests/sim/agenda.h"
 
 namespace ddprun::sim {
+
+template <class Part>
+const Part& InWords(const Part& part) {
+  return part;
+}
+template <class Tag>
+std::uint64_t InWords(const Number<Tag>& number) {
+  return number.value;
+}
+// Texts and numbers, one after the other.
+template <class... Parts>
+std::string Words(const Parts&... parts) {
+  std::ostringstream words;
+  (words << ... << InWords(parts));
+  return words.str();
+}
 
 class Transcript {
  public:
@@ -31,12 +48,13 @@ class Transcript {
   }
 
   // "   1.250 n1         text"
-  void Tell(Time now, const std::string& who, std::string_view text) {
+  template <class... Parts>
+  void Tell(Time now, const std::string& who, const Parts&... parts) {
     if (words_) {
       char head[64];
       const double seconds = std::chrono::duration<double>(now - kBegin).count();
       std::snprintf(head, sizeof head, "%9.3f  %-8s  ", seconds, who.c_str());
-      lines_.push_back(head + std::string(text));
+      lines_.push_back(Words(head, parts...));
     }
   }
 
