@@ -2,9 +2,12 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
+#include <ctime>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -17,6 +20,8 @@ namespace ddprun {
 namespace {
 
 constexpr int kMaxSlots = 256;
+constexpr std::chrono::seconds kOld{86'400};
+constexpr int kMostLookedAt = 4'000;  // Entries, of one start.
 
 // Where a directory of this user's can be, the best first. Names in /tmp can be taken by others;
 // nobody takes one in the user's home.
@@ -47,6 +52,34 @@ Endpoint MeetingOf(const Endpoint& endpoint) {
   return IsLoopback(endpoint.host) ? Endpoint{"localhost", endpoint.port} : endpoint;
 }
 
+bool IsStill(const std::filesystem::path& path, int file) {
+  struct stat named;
+  struct stat open;
+  return ::lstat(path.c_str(), &named) == 0 && ::fstat(file, &open) == 0 &&
+         named.st_dev == open.st_dev && named.st_ino == open.st_ino;
+}
+
+// Each run has its own, and nobody knows when its last node has gone: those that were taken long
+// ago and that nobody holds.
+void RemoveOldSlots(const std::filesystem::path& directory) {
+  const std::time_t now = std::time(nullptr);
+  int looked = 0;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(directory, error), end;
+       !error && entry != end && looked < kMostLookedAt; entry.increment(error), ++looked) {
+    const std::filesystem::path& path = entry->path();
+    struct stat facts;
+    if (!path.filename().native().starts_with("slot-") || ::lstat(path.c_str(), &facts) != 0 ||
+        !S_ISREG(facts.st_mode) || facts.st_mtime > now - kOld.count()) {
+      continue;
+    }
+    const UniqueFd lock(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    if (lock && ::flock(lock.get(), LOCK_EX | LOCK_NB) == 0 && IsStill(path, lock.get())) {
+      ::unlink(path.c_str());
+    }
+  }
+}
+
 Result<NodeSlot> TakeNodeSlot(const std::string& host, const Endpoint& endpoint,
                               const RunId& run_id) {
   ASSIGN_OR_RETURN(const std::filesystem::path directory, UserDirectory());
@@ -59,6 +92,12 @@ Result<NodeSlot> TakeNodeSlot(const std::string& host, const Endpoint& endpoint,
       return SystemError("open the slot lock", path.native(), errno);
     }
     if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) {
+      if (!IsStill(path, lock.get())) {
+        --slot;  // Removed meanwhile, as one of a run before.
+        continue;
+      }
+      ::futimens(lock.get(), nullptr);
+      RemoveOldSlots(directory);
       return NodeSlot{host + "#" + std::to_string(slot), std::move(lock)};
     }
     if (errno != EWOULDBLOCK) {

@@ -1,5 +1,6 @@
 """The token that nodes share unasked: who is let in by it, and that strangers are told nothing."""
 
+import fcntl
 import os
 import re
 import signal
@@ -40,6 +41,23 @@ class RunToken(DdprunTest):
         token = read_text(path).strip()
         self.assertEqual(len(token), 64)
         return token
+
+    def test_locks_of_runs_long_gone_do_not_pile_up(self):
+        folder = self.path("run", "ddprun")
+        os.makedirs(folder, 0o700)
+        for name in ("slot-11-0", "slot-22-0", "slot-33-0", "other"):
+            with open(os.path.join(folder, name), "wb"):
+                pass
+            if name != "slot-33-0":
+                os.utime(os.path.join(folder, name), (0, 0))
+        with open(os.path.join(folder, "slot-22-0"), "rb") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            for _ in range(2):
+                self.run_ddprun("--nnodes=1:2", f"--rdzv-id={self.run_id}", f"--rdzv-endpoint={self.endpoint}",
+                                "--rdzv-conf=last_call_timeout=0", FAKE_WORKER)
+        left = set(os.listdir(folder))
+        self.assertLessEqual({"slot-22-0", "slot-33-0", "other"}, left)
+        self.assertEqual(len([name for name in left if name.startswith("slot-")]), 3, left)
 
     def test_one_users_nodes_on_one_machine_have_one(self):
         first = self.start_node(0, worker=(f"--env-file={self.path('env.%r')}",))
