@@ -2,6 +2,7 @@
 its say, and steps on a page of memory (_page.py) once the agent reads it."""
 
 import array
+import atexit
 import operator
 import os
 import socket
@@ -10,11 +11,36 @@ from typing import Optional, SupportsIndex
 from ddprun import _page
 
 _END = 1 << 63  # Of steps.
-_socket: Optional[socket.socket] = None
+_socket: "Optional[_Socket]" = None
 _phase: Optional[str] = None  # As told last; a step on the page has none of them.
 _total: Optional[SupportsIndex] = None
 _told = 0  # When that was, by the page's clock,
 _AGAIN = 1_000_000_000  # and told again after so many nanoseconds: another process may have said otherwise.
+
+
+class _Socket(socket.socket):
+    """Kept for long, so that the program may close its descriptor and give the number to a file of its own."""
+
+    def __init__(self) -> None:
+        super().__init__(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._made = os.fstat(self.fileno())
+
+    def is_still_there(self) -> bool:
+        try:
+            return os.path.samestat(self._made, os.fstat(self.fileno()))
+        except OSError:
+            return False
+
+
+def _let_go() -> None:
+    """Closes nothing: whose the number is by now cannot be known for sure."""
+    global _socket
+    kept, _socket = _socket, None
+    if kept is not None:
+        kept.detach()
+
+
+atexit.register(_let_go)  # Else Python closes it at its end.
 
 
 def send(*lines: str, descriptor: Optional[int] = None) -> bool:
@@ -24,13 +50,15 @@ def send(*lines: str, descriptor: Optional[int] = None) -> bool:
     if not address:
         return False
     try:
-        if _socket is None:
-            _socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        own = _socket
+        if own is None or not own.is_still_there():
+            _let_go()
+            own = _socket = _Socket()
         text = "\n".join(lines).encode()
         # Not socket.send_fds: it forgets flags and address.
         beside = [] if descriptor is None else [
             (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [descriptor]))]
-        _socket.sendmsg([text], beside, socket.MSG_DONTWAIT, address)
+        own.sendmsg([text], beside, socket.MSG_DONTWAIT, address)
     except OSError:
         return False  # A full or vanished agent must not disturb training.
     return True
