@@ -250,7 +250,6 @@ class Run(PackageTest):
             def work():
                 rank = os.environ["RANK"]
                 os.environ["RANK"] = "0"
-                os.chdir("/")
                 return rank
             if __name__ == "__main__": print(ddprun.run(work, 2))
             """)
@@ -279,14 +278,17 @@ class Run(PackageTest):
             import ddprun
             class Mute(Exception):
                 def __str__(self): raise RuntimeError("no words")
+            class Muter(Mute): __notes__ = property(Mute.__str__)
             def mute(): raise Mute
+            def muter(): raise Muter
             def name_of_a_file(): raise ValueError("\\udcff")
             if __name__ == "__main__":
-                for function in mute, name_of_a_file:
+                for function in mute, muter, name_of_a_file:
                     try: ddprun.run(function, 1)
                     except ddprun.RunError as error: print(error)
             """)
         self.assertRegex(run.out(), r"exit code 1: Mute: <exception str\(\) failed>\n\nTraceback .*\n(.*\n)+.* in mute\n")
+        self.assertRegex(run.out(), r"exit code 1: Muter: <exception str\(\) failed>\n\n(.*\n)+.* in muter\n")
         self.assertIn("exit code 1: ValueError: \\udcff\n\nTraceback ", run.out())
         self.assertIn("\nValueError: \\udcff\n", run.out())
         with open(self.path("recorded"), "w") as file:  # As torch's @record writes them.

@@ -17,11 +17,12 @@ def _write_error(error: BaseException) -> None:
     path = os.environ.get("TORCHELASTIC_ERROR_FILE")
     if not path or os.path.exists(path):  # What @record has written stays.
         return
+    message = _caller.told(error)
     try:
         stack = "".join(traceback.format_exception(error))
-    except Exception as refused:  # What the exception itself has to say of it may raise.
-        stack = f"its traceback cannot be told: {_caller.told(refused)}\n"
-    told = {"message": {"message": _caller.told(error),
+    except Exception:  # The exception's own attributes, which may be anything.
+        stack = "".join(traceback.format_tb(error.__traceback__)) + message + "\n"
+    told = {"message": {"message": message,
                         "extraInfo": {"py_callstack": _caller.whole(stack),
                                       "timestamp": str(int(time.time()))}}}
     try:
