@@ -2,7 +2,6 @@
 its say, and steps on a page of memory (_page.py) once the agent reads it."""
 
 import array
-import atexit
 import operator
 import os
 import socket
@@ -27,20 +26,15 @@ class _Socket(socket.socket):
 
     def is_still_there(self) -> bool:
         try:
-            return os.path.samestat(self._made, os.fstat(self.fileno()))
-        except OSError:
+            return os.path.samestat(os.fstat(self.fileno()), self._made)
+        except (OSError, AttributeError):  # Closed, or never made.
             return False
 
-
-def _let_go() -> None:
-    """Closes nothing: whose the number is by now cannot be known for sure."""
-    global _socket
-    kept, _socket = _socket, None
-    if kept is not None:
-        kept.detach()
-
-
-atexit.register(_let_go)  # Else Python closes it at its end.
+    def __del__(self) -> None:  # At the program's end too; a plain socket closes the number, whose it may be.
+        if self.is_still_there():
+            self.close()
+        else:
+            self.detach()
 
 
 def send(*lines: str, descriptor: Optional[int] = None) -> bool:
@@ -52,7 +46,6 @@ def send(*lines: str, descriptor: Optional[int] = None) -> bool:
     try:
         own = _socket
         if own is None or not own.is_still_there():
-            _let_go()
             own = _socket = _Socket()
         text = "\n".join(lines).encode()
         # Not socket.send_fds: it forgets flags and address.
