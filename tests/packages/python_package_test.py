@@ -5,6 +5,7 @@ Run by a Python that has cloudpickle; one without it is the system's.
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -26,6 +27,7 @@ sys.path.insert(0, PACKAGE)
 
 import _ddprun_watch  # noqa: E402
 import ddprun  # noqa: E402
+from ddprun import _caller  # noqa: E402
 
 
 class PackageTest(DdprunTest):
@@ -212,6 +214,87 @@ class Run(PackageTest):
             """)
         self.assertIn("['1', '1']", run.out())
 
+    def test_who_ends_well_without_a_result_has_none_in_its_place(self):
+        run = self.python("""
+            import os, sys, ddprun
+            def work(*without):
+                if os.environ["RANK"] in without: sys.exit(0)
+                return "rank" + os.environ["RANK"]
+            if __name__ == "__main__":
+                print(ddprun.run(work, 3, args="0"), ddprun.run(work, 3, args="12"))
+                print(ddprun.run(work, 2, args="01"))
+            """)
+        self.assertEqual(run.out().splitlines(),
+                         ["[None, 'rank1', 'rank2'] ['rank0', None, None]", "[None, None]"])
+
+    def test_a_world_without_results_is_the_newest_all_the_same(self):
+        run = self.python("""
+            import os, sys, ddprun
+            def work():
+                if os.environ["TORCHELASTIC_RESTART_COUNT"] == "1": sys.exit(0)
+                if os.environ["RANK"] == "1":
+                    global kept
+                    kept = open("ends", "w")
+                    return "of a world that was replaced"
+                open("ends").read()  # Until the other one has.
+                sys.exit(3)
+            if __name__ == "__main__":
+                os.mkfifo("ends")
+                print(ddprun.run(work, 2, max_restarts=1))
+            """)
+        self.assertIn("[None, None]", run.out())
+
+    def test_the_environment_of_its_start_counts(self):
+        run = self.python("""
+            import os, ddprun
+            def work():
+                rank = os.environ["RANK"]
+                os.environ["RANK"] = "0"
+                return rank
+            if __name__ == "__main__": print(ddprun.run(work, 2))
+            """)
+        self.assertIn("['0', '1']", run.out())
+
+    def test_a_child_of_fork_has_no_say(self):
+        run = self.python("""
+            import os, sys, ddprun
+            def forked():
+                child = os.fork()
+                if child: os.waitpid(child, 0)
+                return child
+            def result():
+                if forked(): sys.exit(0)
+                return "the child's"
+            def error():
+                if forked(): return os.path.exists(os.environ["TORCHELASTIC_ERROR_FILE"])
+                raise ValueError("the child's")
+            if __name__ == "__main__":
+                print(ddprun.run(result, 1), ddprun.run(error, 1))
+            """)
+        self.assertIn("[None] [False]", run.out())
+
+    def test_an_exception_is_told_whatever_its_words(self):
+        run = self.python("""
+            import ddprun
+            class Mute(Exception):
+                def __str__(self): raise RuntimeError("no words")
+            class Muter(Mute): __notes__ = property(Mute.__str__)
+            def mute(): raise Mute
+            def muter(): raise Muter
+            def name_of_a_file(): raise ValueError("\\udcff")
+            if __name__ == "__main__":
+                for function in mute, muter, name_of_a_file:
+                    try: ddprun.run(function, 1)
+                    except ddprun.RunError as error: print(error)
+            """)
+        self.assertRegex(run.out(), r"exit code 1: Mute: <exception str\(\) failed>\n\nTraceback .*\n(.*\n)+.* in mute\n")
+        self.assertRegex(run.out(), r"exit code 1: Muter: <exception str\(\) failed>\n\n(.*\n)+.* in muter\n")
+        self.assertIn("exit code 1: ValueError: \\udcff\n\nTraceback ", run.out())
+        self.assertIn("\nValueError: \\udcff\n", run.out())
+        with open(self.path("recorded"), "w") as file:  # As torch's @record writes them.
+            json.dump({"message": {"message": "\udcfe", "extraInfo": {"py_callstack": "\udcfd"}}}, file)
+        self.assertEqual(_caller.read_error(self.path("recorded")), ("\\udcfe", "\\udcfd"))
+
     def test_the_root_cause_is_raised(self):
         run = self.python("""
             import os, ddprun
@@ -249,6 +332,18 @@ class Run(PackageTest):
                 except TypeError as error: print(error)
             """)
         self.assertIn("rank 0 has finished, but its result of type lock cannot be pickled", run.out())
+
+    def test_a_result_that_cannot_be_read_back_is_named(self):
+        run = self.python("""
+            import os, ddprun
+            class Handle:
+                def __reduce__(self): return os.listdir, ("/nowhere",)
+            def work(): return Handle() if os.environ["RANK"] == "1" else 5
+            if __name__ == "__main__":
+                try: ddprun.run(work, 2)
+                except TypeError as error: print(error)
+            """)
+        self.assertIn("rank 1 has finished, but its result cannot be unpickled by the caller: FileNotFoundError: ", run.out())
 
     def test_a_script_without_its_guard_is_told_so(self):
         run = self.python("import ddprun\ndef work(): pass\nddprun.run(work, 1)\n", expect=1)
@@ -298,8 +393,7 @@ class Run(PackageTest):
         left = eventually(lambda: [name for name in os.listdir(self.path("tmp"))
                                    if name.startswith("ddprun_run_")])
         self.assertEqual(len(left), 1)  # A killed process removes nothing.
-        os.unlink(self.path("tmp", left[0], "call"))
-        os.rmdir(self.path("tmp", left[0]))
+        shutil.rmtree(self.path("tmp", left[0]))
 
 
 if __name__ == "__main__":

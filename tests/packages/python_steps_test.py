@@ -5,8 +5,10 @@ import importlib
 import mmap
 import os
 import socket
+import subprocess
 import sys
 import tempfile
+import textwrap
 import threading
 import time
 import unittest
@@ -146,6 +148,52 @@ class StepPage(unittest.TestCase):
         self.tell(11)
         self.assertTrue(os.path.samestat(os.fstat(kept), os.fstat(own)))
         os.close(own)
+
+    # As a daemonizer closes what it does not know, and a library's connection has the number then.
+    def test_a_socket_that_the_program_closed_is_made_anew(self):
+        self.to_the_page()
+        for again in range(3):
+            number = _notify._socket.fileno()
+            ours, theirs = socket.socketpair()
+            os.dup2(ours.fileno(), number)
+            ours.close()
+            with self.subTest(again):
+                self.assertIsNone(self.tell(11 + 2 * again))
+                self.assertEqual(self.tell(12 + 2 * again, f"p{again}"),
+                                 [f"STEP={12 + 2 * again}", f"PHASE=p{again}", f"STEP_PAGE={12 + 2 * again}"])
+                theirs.setblocking(False)
+                self.assertRaises(BlockingIOError, theirs.recv, 100)  # Nothing came, and it is open yet.
+            theirs.close()
+            os.close(number)
+
+    def test_a_number_that_is_nobodys_is_not_used(self):
+        self.tell(1)
+        os.close(_notify._socket.fileno())
+        self.assertEqual(self.tell(2), ["STEP=2", "STEP_PAGE=2"])
+
+    def test_the_end_of_the_program_closes_none_of_its_descriptors(self):
+        ended = subprocess.run([sys.executable, "-c", textwrap.dedent("""
+            import os, ddprun
+            from ddprun import _notify
+            class Last:
+                def __del__(self): os.write(1, b"closed" if not os.path.exists(own) else b"open")
+            ddprun.ready()
+            own = f"/proc/self/fd/{_notify._socket.fileno()}"
+            os.dup2(1, _notify._socket.fileno())
+            _notify._phase, last = Last(), _notify
+            """)], env={**os.environ, "PYTHONPATH": sys.path[0]}, stdout=subprocess.PIPE, timeout=30)
+        self.assertEqual((ended.returncode, ended.stdout), (0, b"open"))
+
+    def test_a_step_by_the_page_asks_the_system_nothing(self):
+        self.to_the_page()
+        asked = []
+        for name in ("fstat", "getpid", "memfd_create"):
+            patch = unittest.mock.patch.object(os, name, side_effect=asked.append)
+            patch.start()
+            self.addCleanup(patch.stop)
+        for number in range(11, 100):
+            ddprun.step(number, work=0.1)
+        self.assertEqual(asked, [])
 
     def test_what_was_lost_is_told_again(self):
         self.to_the_page()

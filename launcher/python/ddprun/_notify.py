@@ -10,11 +10,31 @@ from typing import Optional, SupportsIndex
 from ddprun import _page
 
 _END = 1 << 63  # Of steps.
-_socket: Optional[socket.socket] = None
+_socket: "Optional[_Socket]" = None
 _phase: Optional[str] = None  # As told last; a step on the page has none of them.
 _total: Optional[SupportsIndex] = None
 _told = 0  # When that was, by the page's clock,
 _AGAIN = 1_000_000_000  # and told again after so many nanoseconds: another process may have said otherwise.
+
+
+class _Socket(socket.socket):
+    """Kept for long, so that the program may close its descriptor and give the number to a file of its own."""
+
+    def __init__(self) -> None:
+        super().__init__(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._made = os.fstat(self.fileno())
+
+    def is_still_there(self) -> bool:
+        try:
+            return os.path.samestat(os.fstat(self.fileno()), self._made)
+        except (OSError, AttributeError):  # Closed, or never made.
+            return False
+
+    def __del__(self) -> None:  # At the program's end too; a plain socket closes the number, whose it may be.
+        if self.is_still_there():
+            self.close()
+        else:
+            self.detach()
 
 
 def send(*lines: str, descriptor: Optional[int] = None) -> bool:
@@ -24,13 +44,14 @@ def send(*lines: str, descriptor: Optional[int] = None) -> bool:
     if not address:
         return False
     try:
-        if _socket is None:
-            _socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        own = _socket
+        if own is None or not own.is_still_there():
+            own = _socket = _Socket()
         text = "\n".join(lines).encode()
         # Not socket.send_fds: it forgets flags and address.
         beside = [] if descriptor is None else [
             (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [descriptor]))]
-        _socket.sendmsg([text], beside, socket.MSG_DONTWAIT, address)
+        own.sendmsg([text], beside, socket.MSG_DONTWAIT, address)
     except OSError:
         return False  # A full or vanished agent must not disturb training.
     return True

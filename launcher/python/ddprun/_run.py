@@ -60,7 +60,7 @@ def _pickled(call: Any) -> "tuple[str, bytes]":
             return "pickle", content
         why = "it is defined in an interactive session"
     except Exception as error:  # What cannot be pickled says so by any kind of exception.
-        why = str(error)
+        why = _caller.told(error)
     try:
         cloudpickle = importlib.import_module("cloudpickle")
     except ImportError:
@@ -108,7 +108,7 @@ def _finish(process: "subprocess.Popen[bytes]", piped: bool) -> int:
 
 
 def _results(folder: str) -> List[Any]:
-    """Of the newest world, in the order of ranks."""
+    """Of the newest world, in the order of ranks, each of which has a file from its start."""
     found: "Dict[tuple[int, int], Dict[int, str]]" = {}
     for name in os.listdir(folder):
         if numbers := re.fullmatch(r"result\.(\d+)\.(\d+)\.(\d+)", name):
@@ -118,7 +118,12 @@ def _results(folder: str) -> List[Any]:
     results = []
     for rank in sorted(newest):
         with open(newest[rank], "rb") as file:
-            good, value = pickle.load(file)
+            content = file.read()
+        try:
+            good, value = pickle.loads(content)
+        except Exception as error:  # What cannot be unpickled says so by any kind of exception.
+            raise TypeError(f"rank {rank} has finished, but its result cannot be unpickled by the caller: "
+                            f"{_caller.told(error)}") from error
         if not good:
             raise TypeError(f"rank {rank} has finished, but {value}")
         results.append(value)
@@ -128,6 +133,9 @@ def _results(folder: str) -> List[Any]:
 def run(fn: Callable[..., T], nprocs: Union[int, str] = 1, *, args: Sequence[Any] = (),
         kwargs: Optional[Mapping[str, Any]] = None, **flags: Flag) -> List[T]:
     """Runs `fn(*args, **kwargs)` on `nprocs` workers of this node; returns what each returned, by rank.
+
+    A rank that ended well without returning, as by sys.exit(0), has None in its place. On several nodes
+    each caller has the results of its own node's ranks.
 
     Takes the place of torch's elastic_launch and accelerate's notebook_launcher. Workers are new
     processes under `ddprun`, with torchrun's environment, whatever the caller has loaded or opened (a

@@ -17,8 +17,13 @@ def _write_error(error: BaseException) -> None:
     path = os.environ.get("TORCHELASTIC_ERROR_FILE")
     if not path or os.path.exists(path):  # What @record has written stays.
         return
-    told = {"message": {"message": f"{type(error).__name__}: {error}",
-                        "extraInfo": {"py_callstack": "".join(traceback.format_exception(error)),
+    message = _caller.told(error)
+    try:
+        stack = "".join(traceback.format_exception(error))
+    except Exception:  # The exception's own attributes, which may be anything.
+        stack = "".join(traceback.format_tb(error.__traceback__)) + message + "\n"
+    told = {"message": {"message": message,
+                        "extraInfo": {"py_callstack": _caller.whole(stack),
                                       "timestamp": str(int(time.time()))}}}
     try:
         with open(path, "w", encoding="utf-8") as file:
@@ -27,13 +32,12 @@ def _write_error(error: BaseException) -> None:
         print(f"ddprun.run: cannot write {path}: {refused}", file=sys.stderr)
 
 
-def _write_result(folder: str, kind: str, value: Any) -> None:
+def _write_result(path: str, kind: str, value: Any) -> None:
     try:
         content = importlib.import_module(kind).dumps((True, value))
     except Exception as error:  # What cannot be pickled says so by any kind of exception.
-        content = pickle.dumps((False, f"its result of type {type(value).__name__} cannot be pickled: {error}"))
-    world = ".".join(os.environ[name] for name in ("DDPRUN_TERM", "DDPRUN_GENERATION", "RANK"))
-    path = os.path.join(folder, f"result.{world}")
+        content = pickle.dumps((False, f"its result of type {type(value).__name__} cannot be pickled: "
+                                       f"{_caller.told(error)}"))
     with open(path + ".part", "wb") as file:
         file.write(content)
     os.replace(path + ".part", path)
@@ -41,6 +45,11 @@ def _write_result(folder: str, kind: str, value: Any) -> None:
 
 def main() -> None:
     folder = sys.argv[1]
+    process = os.getpid()
+    # Before the function may change them.
+    world = ".".join(os.environ[name] for name in ("DDPRUN_TERM", "DDPRUN_GENERATION", "RANK"))
+    result = os.path.join(folder, f"result.{world}")
+    _write_result(result, "pickle", None)  # That of who ends well without one.
     with open(os.path.join(folder, "call"), "rb") as file:
         caller, kind, content = pickle.load(file)
     try:
@@ -50,9 +59,11 @@ def main() -> None:
         _caller.loading = False
         value = fn(*args, **kwargs)
     except Exception as error:
-        _write_error(error)
+        if os.getpid() == process:
+            _write_error(error)
         raise
-    _write_result(folder, kind, value)
+    if os.getpid() == process:  # A child of fork that returns here too has nothing to say for the rank.
+        _write_result(result, kind, value)
 
 
 if __name__ == "__main__":
