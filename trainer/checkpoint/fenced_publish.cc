@@ -83,6 +83,11 @@ class Publisher {
     if (!fs::is_regular_file(source) && !fs::is_directory(source)) {
       return Invalid("what is to be published is neither a file nor a directory", source_.native());
     }
+    const fs::path inside =
+        fs::weakly_canonical(source_, code).lexically_relative(fs::weakly_canonical(store_, code));
+    if (!inside.empty() && *inside.begin() != "..") {  // Its readers would lose it.
+      return Invalid("that is published already: publish a copy of it", source_.native());
+    }
     if (target_.filename().empty() || target_.filename() == "." || target_.filename() == "..") {
       return Invalid("what to publish it as must end in a name", target_.native());
     }

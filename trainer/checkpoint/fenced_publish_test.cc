@@ -171,5 +171,22 @@ TEST_F(FencedPublish, OnlyFilesAndDirectoriesArePublished) {
   EXPECT_TRUE(PublishFenced(RealFileSystem(), {tree, directory_ / "out", World(1), {}}));
 }
 
+// Moved to a new name, it would be missing under the one that readers follow.
+TEST_F(FencedPublish, WhatIsPublishedAlreadyIsNotMoved) {
+  fs::create_directories(directory_ / "tree" / "deep");
+  const fs::path target = directory_ / "model";
+  const Result<Published> made =
+      PublishFenced(RealFileSystem(), {directory_ / "tree", target, World(1), {}});
+  ASSERT_TRUE(made) << made.error().message;
+  for (const fs::path& source : {made->version, made->version.parent_path(), target / "deep"}) {
+    const Result<Published> refused =
+        PublishFenced(RealFileSystem(), {source, target, World(1), {}});
+    ASSERT_FALSE(refused) << source;
+    EXPECT_EQ(refused.error().kind, ErrorKind::kInvalid) << refused.error().message;
+    EXPECT_THAT(refused.error().message, HasSubstr("published already"));
+    EXPECT_TRUE(fs::exists(target / "deep"));
+  }
+}
+
 }  // namespace
 }  // namespace ddprun
