@@ -26,6 +26,10 @@ fs::path WithoutSlash(const fs::path& path) {
   return path.has_filename() || path == path.root_path() ? path : path.parent_path();
 }
 
+bool EndsInName(const fs::path& path) {
+  return path.has_filename() && path.filename() != "." && path.filename() != "..";
+}
+
 std::string CodeText(const std::error_code& code) {
   return code.message();
 }
@@ -74,6 +78,9 @@ class Publisher {
     if (!fs::exists(source)) {
       return Invalid("there is nothing to publish", source_.native());
     }
+    if (!EndsInName(source_)) {
+      return Invalid("what to publish must end in a name", source_.native());
+    }
     if (fs::is_symlink(source)) {  // Moved into the store it may lead nowhere.
       return Invalid(
           "what is to be published is a symbolic link: publish the file or directory it leads to, "
@@ -88,7 +95,7 @@ class Publisher {
     if (!inside.empty() && *inside.begin() != "..") {  // Its readers would lose it.
       return Invalid("that is published already: publish a copy of it", source_.native());
     }
-    if (target_.filename().empty() || target_.filename() == "." || target_.filename() == "..") {
+    if (!EndsInName(target_)) {
       return Invalid("what to publish it as must end in a name", target_.native());
     }
     const fs::file_status status = fs::symlink_status(target_, code);

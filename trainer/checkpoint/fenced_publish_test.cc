@@ -158,6 +158,7 @@ TEST_F(FencedPublish, OnlyFilesAndDirectoriesArePublished) {
                                   {"link/", "symbolic link"},
                                   {"dangling", "symbolic link"},
                                   {"model", "symbolic link"},
+                                  {"tree/.", "must end in a name"},
                                   {"fifo", "neither a file nor a directory"}}) {
     const Result<Published> refused =
         PublishFenced(RealFileSystem(), {directory_ / name, directory_ / "model", World(1), {}});
