@@ -166,7 +166,7 @@ bool SendWithDescriptors(int socket, std::string_view bytes, std::span<const int
 }
 
 Result<void> SyncPath(const std::filesystem::path& path) {
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   if (!fd) {
     return SystemError("open for fsync", path.native(), errno);
   }

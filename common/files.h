@@ -58,7 +58,7 @@ Result<void> WriteWhole(const std::filesystem::path& path, std::string_view text
 bool SendWithDescriptors(int socket, std::string_view bytes, std::span<const int> descriptors,
                          int flags);
 
-// fsync of a file or a directory.
+// fsync of a file or a directory; a FIFO is an error and never waited for.
 Result<void> SyncPath(const std::filesystem::path& path);
 
 // The directory and its parents; existing ones are fine.

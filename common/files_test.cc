@@ -63,6 +63,12 @@ TEST_F(Files, NeitherAFifoNorADeviceNorALinkIsOrdinary) {
   EXPECT_NE(::fcntl(fresh->get(), F_GETFD) & FD_CLOEXEC, 0);
 }
 
+TEST_F(Files, SyncWaitsForNoWriter) {
+  ASSERT_EQ(::mkfifo((dir / "fifo").c_str(), 0600), 0);
+  EXPECT_FALSE(SyncPath(dir / "fifo"));
+  EXPECT_TRUE(SyncPath(dir));
+}
+
 TEST_F(Files, MakesDirectoriesButNotThroughFiles) {
   EXPECT_TRUE(MakeDirectories(dir / "x/y/z", 0700));
   EXPECT_TRUE(MakeDirectories(dir / "x/y/z", 0700));

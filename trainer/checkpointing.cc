@@ -234,10 +234,12 @@ Result<void> Checkpointing::SaveNow(Snapshot&& snapshot) {
   saver_->Drain();
   RETURN_IF_ERROR(Poll());
   if (!last_saved_ || *last_saved_ != step || last_failed_) {
+    const char* const next = last_saved_ ? "started again, training goes on from the one before"
+                                         : "there is none before it: started again with nothing "
+                                           "but this directory, training begins anew";
     return Error{ErrorKind::kSystem, "the last checkpoint (step " + std::to_string(step) +
                                          ") could not be saved in '" +
-                                         config_.checkpoint_dir.string() +
-                                         "'; started again, training goes on from the one before"};
+                                         config_.checkpoint_dir.string() + "'; " + next};
   }
   return {};
 }

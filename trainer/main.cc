@@ -179,6 +179,7 @@ void ServeAsTemplate(int argc, char** argv) {
 int Main(int argc, char** argv) {
   ServeAsTemplate(argc, argv);
   std::signal(SIGPIPE, SIG_IGN);  // Whoever stops reading does not end a training.
+  std::signal(SIGXFSZ, SIG_IGN);  // Nor does ulimit -f: what cannot be written says so.
   KeepFreedMemory();
   QueueLog();  // Who reads it, or its disk, may stand still: peers would take this rank for gone.
   const Result<std::optional<SageMaker>> sagemaker = DetectSageMaker(environ);

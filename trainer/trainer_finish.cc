@@ -1,7 +1,9 @@
 // How a training ends: evaluated, saved, its result said.
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -30,14 +32,70 @@ std::string ScoreLine(const std::string& of, double accuracy, double loss, doubl
   return of + " " + text;
 }
 
-Result<void> WriteParameters(const std::filesystem::path& path,
-                             const std::vector<Tensor>& parameters) {
-  const std::string header = SafetensorsHeader(parameters, {{"format", "pt"}});
-  RETURN_IF_ERROR(RealFileSystem().Write(path, SafetensorsParts(header, parameters)));
+constexpr const char* kResultFlag = "--result";
+constexpr const char* kParametersFlag = "--dump-parameters";
+
+const char* KindName(mode_t mode) {
+  switch (mode & S_IFMT) {
+    case S_IFLNK:
+      return "a link";
+    case S_IFDIR:
+      return "a directory";
+    case S_IFIFO:
+      return "a FIFO";
+    case S_IFSOCK:
+      return "a socket";
+    default:
+      return "a device";
+  }
+}
+
+// A rename over it would make a file of /dev/null, for all who use the machine.
+Result<void> CheckOutput(const std::string& flag, const std::filesystem::path& path) {
+  struct stat info {};
+  if (path.empty()) {
+    return {};
+  }
+  if (::lstat(path.c_str(), &info) != 0) {
+    return errno == ENOENT ? Result<void>()
+                           : SystemError("look at what " + flag + " names,", path.native(), errno);
+  }
+  if (!S_ISREG(info.st_mode)) {
+    return Error{ErrorKind::kInvalid,
+                 flag + ": '" + path.native() + "' is " + KindName(info.st_mode) +
+                     ", which is left alone: name an ordinary file, or what is not there yet"};
+  }
   return {};
 }
 
+// All of it or what was there before.
+Result<void> WriteOutput(const std::string& flag, const std::filesystem::path& path,
+                         const std::vector<std::string_view>& parts) {
+  RETURN_IF_ERROR(CheckOutput(flag, path));
+  std::filesystem::path temporary = path;
+  temporary += ".part";
+  const Result<std::uint64_t> written = RealFileSystem().Write(temporary, parts);
+  const Result<void> named =
+      written ? RealFileSystem().Rename(temporary, path) : Result<void>(written.error());
+  if (!named) {
+    ::unlink(temporary.c_str());
+    return Error{named.error().kind, flag + ": " + named.error().message};
+  }
+  return {};
+}
+
+Result<void> WriteParameters(const std::filesystem::path& path,
+                             const std::vector<Tensor>& parameters) {
+  const std::string header = SafetensorsHeader(parameters, {{"format", "pt"}});
+  return WriteOutput(kParametersFlag, path, SafetensorsParts(header, parameters));
+}
+
 }  // namespace
+
+Result<void> Trainer::CheckOutputs() const {
+  RETURN_IF_ERROR(CheckOutput(kResultFlag, config_.learning.result));
+  return CheckOutput(kParametersFlag, config_.dump_parameters);
+}
 
 Result<Trainer::Evaluation> Trainer::Evaluate(const Samples& samples) {
   RETURN_IF_ERROR(learner_->ShareBuffers());
@@ -172,15 +230,7 @@ Result<void> Trainer::WriteResult(const TrainState& state) const {
       {"epochs", state.epoch},         {"steps", state.step},
       {"world_size", env_.world_size}, {"global_batch", state.global_batch},
       {"metrics", state.metrics},      {"hyperparameters", state.hyperparameters}};
-  const std::string text = json.dump(2) + "\n";
-  std::filesystem::path temporary = config_.learning.result;
-  temporary += ".part";
-  RETURN_IF_ERROR(RealFileSystem().Write(temporary, {text}));
-  std::error_code error;
-  std::filesystem::rename(temporary, config_.learning.result, error);
-  return error ? SystemError("write the result (--result)", config_.learning.result.string(),
-                             error.value())
-               : Result<void>();
+  return WriteOutput(kResultFlag, config_.learning.result, {json.dump(2) + "\n"});
 }
 
 // Parameters of the best checkpoint where best ones are kept, else the last.

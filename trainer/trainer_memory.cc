@@ -31,7 +31,8 @@ Result<void> Trainer::LookForState(const std::shared_ptr<Choice>& choice) {
                                 choice->found = memory_->Find();
                                 if (IsRankZero()) {
                                   checkpointing_->Look();
-                                  choice->stop = RunFiles::StopAsked(config_.checkpoint_dir);
+                                  choice->refuse = RunFiles::StopAsked(config_.checkpoint_dir) ||
+                                                   !CheckOutputs();
                                 }
                                 return Result<void>();
                               }});
@@ -76,7 +77,7 @@ Result<std::optional<StartPlan>> Trainer::AgreeOnMemory(Choice& choice) {
 Result<std::string> Trainer::ChooseMemory(const HeldState& held, const std::string& heading,
                                           Choice& choice) {
   const Result<BlockHeading> read = BlockHeadingFromText(heading);
-  if (!read || choice.stop) {  // Where a stop is asked for, the other way says so.
+  if (!read || choice.refuse) {  // The other way says why.
     return std::string();
   }
   std::optional<StartPlan> plan = checkpointing_->ChooseFromMemory(

@@ -56,6 +56,15 @@ class Publish(DdprunTest):
         run = self.published("new", "precious", {}, expect=2)
         self.assertIn("replaces only what it published", run.err())
         self.assertEqual(read_text(self.path("precious")), "precious\n")
+        self.published("new", "final", {}, expect=0)
+        os.symlink("precious", self.path("link"))
+        os.mkfifo(self.path("fifo"))
+        for source, words in (("link", "is a symbolic link: publish the file or directory it leads to"),
+                              ("final", "is a symbolic link"), ("fifo", "neither a file nor a directory: 'fifo'")):
+            run = self.published(source, "final", {}, expect=2)
+            self.assertIn(words, run.err())
+            self.assertEqual(run.out(), "")
+            self.assertEqual(read_text(self.path("final")), "new\n")
         self.assertEqual(os.listdir(self.path("tmp")), [])
 
 

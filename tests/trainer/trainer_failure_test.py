@@ -5,6 +5,7 @@ import os
 import resource
 import shutil
 import signal
+import stat
 import time
 import unittest
 
@@ -226,6 +227,51 @@ class Failure(support.TrainerTest):
         os.symlink("loop", self.path("loop"))
         worker = self.run_alone(["--model=toy", "--init-from=loop"], expect=1)
         self.assertIn("cannot open 'loop'", self.complaint(worker)[-1])
+
+    # A rename over /dev/null would make a file of it.
+    def test_results_replace_nothing_but_files(self):
+        os.mkfifo(self.path("fifo"))
+        os.symlink("elsewhere", self.path("link"))
+        os.mkdir(self.path("folder"))
+        kinds = {"fifo": "a FIFO", "link": "a link", "folder": "a directory"}
+        try:
+            os.mknod(self.path("null"), stat.S_IFCHR | 0o666, os.makedev(1, 3))
+            kinds["null"] = "a device"
+        except PermissionError:
+            pass  # Needs root.
+        modes = {name: os.lstat(self.path(name)).st_mode for name in kinds}
+        for flag in ("--result", "--dump-parameters"):
+            for name, kind in kinds.items():
+                worker = self.run_alone(["--model=toy", "--epochs=1", f"{flag}={name}"], expect=2)
+                (line,) = self.complaint(worker)
+                self.assertIn(f"{flag}: '{name}' is {kind}, which is left alone", line)
+        self.assertFalse(os.path.exists(self.checkpoints), "nothing may have been started")
+        self.run_world(["--model=toy", "--result=fifo"], ranks=2, expect=2)
+        for flag in ("--result", "--dump-parameters"):
+            (worker,) = self.start(["--model=toy", "--epochs=2", "--skew=0:20",
+                                    f"{flag}=late{flag}", f"--checkpoint-dir=ckpt{flag}"])
+            self.assertTrue(worker.wait_for_step(1))
+            os.mkfifo(self.path("late" + flag))
+            self.assertEqual(worker.wait(), 2, worker.text("err"))
+            self.assertIn(f"{flag}: 'late{flag}' is a FIFO", self.complaint(worker)[-1])
+            modes["late" + flag] = stat.S_IFIFO | stat.S_IMODE(os.lstat(self.path("late" + flag)).st_mode)
+        for name, mode in modes.items():
+            self.assertEqual(os.lstat(self.path(name)).st_mode, mode, name)
+        self.assertFalse([n for n in os.listdir(self.directory) if n.endswith(".part")])
+
+    # ulimit -f, whose signal would end this process.
+    def test_files_that_may_not_grow_do_not_end_the_training(self):
+        limits = {resource.RLIMIT_FSIZE: 100_000}
+        for epochs, next_start in ((1, "there is none before it: started again with nothing but this directory, training begins anew"),
+                                   (2, "started again, training goes on from the one before")):
+            arguments = ["--limit-train=640", f"--epochs={epochs}"]
+            (worker,) = self.start(arguments, limits=limits, generation=2 * epochs - 1)
+            self.assertEqual(worker.wait(), 1, worker.text("err"))
+            said = worker.text("err")
+            self.assertIn("File too large", said)
+            self.assertIn("; training goes on", said)
+            self.assertIn(f"could not be saved in '{self.checkpoints}'; {next_start}", said)
+            self.run_world(arguments, generation=2 * epochs)
 
     # On whatever thread: an end with a line that says so, and the code of a system that failed.
     def test_memory_that_cannot_be_had(self):

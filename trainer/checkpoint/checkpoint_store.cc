@@ -218,7 +218,8 @@ Result<std::string> CheckpointStore::FreeName(std::uint64_t step) const {
 
 Error CheckpointStore::WithSpace(Error error, std::uint64_t wanted) const {
   const Result<std::uint64_t> available = files_.FreeBytes(config_.directory);
-  error.message += " (the checkpoint needs " + Megabytes(wanted) + ", " +
+  error.message += " (the checkpoint needs " + Megabytes(wanted) + " and a margin of " +
+                   std::to_string(kSpaceMargin) + " bytes, " +
                    (available ? Megabytes(*available) : "an unknown number") +
                    " are free; the older checkpoints stay)";
   return error;

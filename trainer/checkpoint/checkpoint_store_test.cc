@@ -316,6 +316,8 @@ TEST_F(CheckpointStoreTest, TooLittleSpaceIsSaidInBytesBeforeAnythingIsWritten) 
   EXPECT_EQ(report.error().kind, ErrorKind::kSystem);
   EXPECT_THAT(report.error().message, HasSubstr("1000 bytes"));
   EXPECT_THAT(report.error().message, HasSubstr("needs"));
+  EXPECT_THAT(report.error().message, HasSubstr("and a margin of 65536 bytes"));
+  EXPECT_THAT(report.error().message, HasSubstr("the older checkpoints stay"));
   EXPECT_THAT(report.error().message, HasSubstr(kDirectory));
   EXPECT_THAT(Checkpoints(), ElementsAre(ref.directory));
   files_.free_bytes = 1 << 30;

@@ -21,6 +21,15 @@ fs::path StoreOf(const fs::path& target) {
   return target.parent_path() / ("." + target.filename().native() + ".published");
 }
 
+// With it a link is taken for what it leads to.
+fs::path WithoutSlash(const fs::path& path) {
+  return path.has_filename() || path == path.root_path() ? path : path.parent_path();
+}
+
+bool EndsInName(const fs::path& path) {
+  return path.has_filename() && path.filename() != "." && path.filename() != "..";
+}
+
 std::string CodeText(const std::error_code& code) {
   return code.message();
 }
@@ -29,7 +38,7 @@ class Publisher {
  public:
   Publisher(FileSystem& files, const PublishRequest& request)
       : files_(files),
-        source_(request.source),
+        source_(WithoutSlash(request.source)),
         target_(request.target),
         writer_(request.writer),
         before_(request.before),
@@ -65,10 +74,28 @@ class Publisher {
 
   Result<void> CheckPaths() const {
     std::error_code code;
-    if (!fs::exists(fs::symlink_status(source_, code))) {
+    const fs::file_status source = fs::symlink_status(source_, code);
+    if (!fs::exists(source)) {
       return Invalid("there is nothing to publish", source_.native());
     }
-    if (target_.filename().empty() || target_.filename() == "." || target_.filename() == "..") {
+    if (!EndsInName(source_)) {
+      return Invalid("what to publish must end in a name", source_.native());
+    }
+    if (fs::is_symlink(source)) {  // Moved into the store it may lead nowhere.
+      return Invalid(
+          "what is to be published is a symbolic link: publish the file or directory it leads to, "
+          "or a copy",
+          source_.native());
+    }
+    if (!fs::is_regular_file(source) && !fs::is_directory(source)) {
+      return Invalid("what is to be published is neither a file nor a directory", source_.native());
+    }
+    const fs::path inside =
+        fs::weakly_canonical(source_, code).lexically_relative(fs::weakly_canonical(store_, code));
+    if (!inside.empty() && *inside.begin() != "..") {  // Its readers would lose it.
+      return Invalid("that is published already: publish a copy of it", source_.native());
+    }
+    if (!EndsInName(target_)) {
       return Invalid("what to publish it as must end in a name", target_.native());
     }
     const fs::file_status status = fs::symlink_status(target_, code);

@@ -1,7 +1,9 @@
 #include "trainer/checkpoint/fenced_publish.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -142,6 +144,49 @@ TEST_F(FencedPublish, WhatItDidNotMakeIsLeftAlone) {
   EXPECT_FALSE(
       PublishFenced(RealFileSystem(), {directory_ / "none", directory_ / "x", World(1), {}}));
   EXPECT_FALSE(PublishFenced(RealFileSystem(), {Source("a"), directory_ / "..", World(1), {}}));
+}
+
+// A link that is moved into the store leads elsewhere from there, and a FIFO waits for a writer.
+TEST_F(FencedPublish, OnlyFilesAndDirectoriesArePublished) {
+  ASSERT_TRUE(Publish(World(1), "kept"));
+  fs::create_directory(directory_ / "tree");
+  fs::create_symlink("tree", directory_ / "link");
+  fs::create_symlink("nowhere", directory_ / "dangling");
+  ASSERT_EQ(::mkfifo((directory_ / "fifo").c_str(), 0600), 0);
+  const UniqueFd writer(::open((directory_ / "fifo").c_str(), O_RDWR | O_CLOEXEC));
+  for (const auto& [name, why] : {std::pair("link", "symbolic link"),
+                                  {"link/", "symbolic link"},
+                                  {"dangling", "symbolic link"},
+                                  {"model", "symbolic link"},
+                                  {"tree/.", "must end in a name"},
+                                  {"fifo", "neither a file nor a directory"}}) {
+    const Result<Published> refused =
+        PublishFenced(RealFileSystem(), {directory_ / name, directory_ / "model", World(1), {}});
+    ASSERT_FALSE(refused) << name;
+    EXPECT_EQ(refused.error().kind, ErrorKind::kInvalid) << refused.error().message;
+    EXPECT_THAT(refused.error().message, HasSubstr(why));
+    EXPECT_EQ(Final(), "kept") << name;
+  }
+  EXPECT_THAT(Versions(), ElementsAre("kept"));
+  const fs::path tree = directory_ / "tree/";
+  EXPECT_TRUE(PublishFenced(RealFileSystem(), {tree, directory_ / "out", World(1), {}}));
+}
+
+// Moved to a new name, it would be missing under the one that readers follow.
+TEST_F(FencedPublish, WhatIsPublishedAlreadyIsNotMoved) {
+  fs::create_directories(directory_ / "tree" / "deep");
+  const fs::path target = directory_ / "model";
+  const Result<Published> made =
+      PublishFenced(RealFileSystem(), {directory_ / "tree", target, World(1), {}});
+  ASSERT_TRUE(made) << made.error().message;
+  for (const fs::path& source : {made->version, made->version.parent_path(), target / "deep"}) {
+    const Result<Published> refused =
+        PublishFenced(RealFileSystem(), {source, target, World(1), {}});
+    ASSERT_FALSE(refused) << source;
+    EXPECT_EQ(refused.error().kind, ErrorKind::kInvalid) << refused.error().message;
+    EXPECT_THAT(refused.error().message, HasSubstr("published already"));
+    EXPECT_TRUE(fs::exists(target / "deep"));
+  }
 }
 
 }  // namespace
