@@ -17,6 +17,9 @@ using nlohmann::json;
 
 constexpr std::size_t kMaxBytes = 1024 * 1024;
 constexpr double kMostSeconds = 1e15;
+constexpr std::size_t kEscape = 6;  // Characters: \\uXXXX.
+constexpr unsigned kHigh = 0xD800;  // Of UTF-16's pairs the first,
+constexpr unsigned kLow = 0xDC00;   // and the second.
 
 // A number, or the decimal text of one.
 std::optional<std::int64_t> Seconds(const json& value) {
@@ -57,10 +60,43 @@ std::int64_t LastMoment(std::int64_t seconds, const std::filesystem::path& path)
   return std::clamp(written, seconds * 1000, seconds * 1000 + 999);
 }
 
+// Of the escape at `at`; 0: there is none.
+unsigned Utf16At(const std::string& text, std::size_t at) {
+  unsigned value = 0;
+  if (text.compare(at, 2, "\\u") != 0 || at + kEscape > text.size()) {
+    return 0;
+  }
+  const char* const last = text.data() + at + kEscape;
+  const auto [end, error] = std::from_chars(text.data() + at + 2, last, value, 16);
+  return error == std::errc{} && end == last ? value : 0;
+}
+
+bool IsSurrogate(unsigned value, unsigned first) {
+  return value >= first && value < first + 0x400;
+}
+
+// Python writes a file's name that is no UTF-8 as halves of a pair (PEP 383), which no JSON may
+// hold: they become U+FFFD.
+std::string WithoutLoneSurrogates(std::string text) {
+  for (std::size_t at = text.find('\\'); at != std::string::npos; at = text.find('\\', at)) {
+    const unsigned value = Utf16At(text, at);
+    if (IsSurrogate(value, kHigh) && IsSurrogate(Utf16At(text, at + kEscape), kLow)) {
+      at += kEscape;
+    } else if (IsSurrogate(value, kHigh) || IsSurrogate(value, kLow)) {
+      text.replace(at + 2, 4, "fffd");
+    }
+    at += value != 0 ? kEscape : 2;
+  }
+  return text;
+}
+
 }  // namespace
 
 std::optional<WorkerError> ParseErrorFile(const std::string& text) {
-  const json file = ParseJson(text);
+  json file = ParseJson(text);
+  if (!file.is_object()) {
+    file = ParseJson(WithoutLoneSurrogates(text));
+  }
   if (!file.is_object() || !file.contains("message")) {
     return std::nullopt;
   }

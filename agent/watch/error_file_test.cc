@@ -119,5 +119,16 @@ TEST_F(ErrorFileDetails, NoFileNoDetailsAndABrokenOneIsSaid) {
   EXPECT_EQ(ReadDetails(path_, true).message, "(its error file is not the JSON of @record)");
 }
 
+// As json.dump writes a name that is no UTF-8.
+TEST(ErrorFile, HalvesOfPairsCostNoMessage) {
+  const auto error = ParseErrorFile(
+      R"({"message": "no \\udcff, \ud83d\ude00 \ud800x \udcff\udcff\ud83d", "timestamp": 5})");
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->message, "no \\udcff, \U0001F600 \uFFFDx \uFFFD\uFFFD\uFFFD");
+  EXPECT_EQ(error->timestamp, 5);
+  EXPECT_TRUE(ParseErrorFile("{\"message\": \"a\\udcff\"}"));
+  EXPECT_FALSE(ParseErrorFile("{\"message\": \"a\\udc"));
+}
+
 }  // namespace
 }  // namespace ddprun
