@@ -16,6 +16,7 @@ def digests(packages):
 
 class Reproducible(PackageCase):
     kinds = KINDS
+    maxDiff = None
 
     def test_the_same_bytes_from_another_folder(self):
         other = self.folder / "elsewhere" / "clone"
