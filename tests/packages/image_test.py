@@ -155,8 +155,7 @@ class Container(PackageCase):
             self.assertFalse(path.is_file() and path.read_text().strip(), f"{name} is of this machine ({host})")
 
     def test_made_again_it_is_the_same(self):
-        again = make_packages(self.folder / "again", "image")
-        (path,) = again.values()
+        (path,) = make_packages(self.folder / "again", "image")
         self.assertEqual(Image(path).listed["digest"], self.image.listed["digest"])
         self.assertEqual(digest_of(path.read_bytes()), digest_of(self.path.read_bytes()))
 

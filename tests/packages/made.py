@@ -37,11 +37,11 @@ def clean_environment(**more):
 
 
 def make_packages(out, *kinds):
-    """What scripts/package.sh has made: name -> path."""
+    """Paths of what scripts/package.sh has made."""
     folder = os.path.relpath(BUILD, ROOT)
     call(ROOT / "scripts/package.sh", "--as-built", f"--out={out}", *kinds,
          env={**os.environ, "DDPRUN_BUILD_DIR": folder})
-    return {re.split(r"[-_]\d", path.name)[0]: path for path in pathlib.Path(out).iterdir()}
+    return list(pathlib.Path(out).iterdir())
 
 
 def files_below(folder):
@@ -99,7 +99,9 @@ class PackageCase(unittest.TestCase):
         cls.folder = BUILD / f"tests/{cls.__module__}.{cls.__name__}.{os.getpid()}"
         cls.folder.mkdir(parents=True)
         cls.addClassCleanup(shutil.rmtree, cls.folder, ignore_errors=True)
-        cls.packages = make_packages(cls.folder / "dist", *cls.kinds)
+        cls.made = make_packages(cls.folder / "dist", *cls.kinds)
+        if len(cls.kinds) == 1:  # A wheel, a .deb and a .tar.gz have the same name.
+            cls.packages = {re.split(r"[-_]\d", path.name)[0]: path for path in cls.made}
         (cls.folder / "train.py").write_text(PROGRAM)
 
     def assert_two_ranks(self, said):
