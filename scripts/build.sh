@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Sets up what is missing, then configures and builds Release into build/ (binaries: build/bin).
-#   scripts/build.sh [--all | --target=NAME] [--no-trainer] [--cuda] [CMAKE ARGUMENT...]
-# --all also builds the tests. --target builds that alone. --cuda also builds the trainer's plug-in for GPUs: 2.4 GB to download,
+#   scripts/build.sh [--all | --target=NAME...] [--no-trainer] [--cuda] [CMAKE ARGUMENT...]
+# --all also builds the tests. --target builds those alone. --cuda also builds the trainer's plug-in for GPUs: 2.4 GB to download,
 # nothing where -DLibtorch_ROOT=DIR names the site-packages of a PyTorch for GPUs. Compiled files are
 # cached with the libtorch that setup.sh fetched, so that a second clone, in whatever folder,
 # compiles nothing again.
@@ -12,19 +12,20 @@ script_name=build
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 started=$EPOCHREALTIME
 
-targets=(bin/ddprun) trainer=ON cuda=no own_torch=no setup_flags=() cmake_arguments=()
+targets=(bin/ddprun) named=() trainer=ON cuda=no own_torch=no setup_flags=() cmake_arguments=()
 for argument in "$@"; do
   case $argument in
     -h | --help) sed -n '2,9s/^# //p' "$0"; exit 0 ;;
     --all) targets=(all) ;;
-    --target=?*) targets=("${argument#*=}") ;;
+    --target=?*) named+=("${argument#*=}") ;;
     --cuda) cuda=yes ;;
     -DLibtorch_ROOT=?*) own_torch=yes cmake_arguments+=("$argument") ;;
     --no-trainer) trainer=OFF setup_flags=(--no-libtorch) ;;
     *) cmake_arguments+=("$argument") ;;
   esac
 done
-[[ $trainer == OFF || ${targets[0]} != bin/ddprun ]] || targets+=(bin/ddprun-train bin/ddprun-bench-comm)
+[[ $trainer == OFF ]] || [[ ${targets[0]} == all ]] || targets+=(bin/ddprun-train bin/ddprun-bench-comm)
+[[ ${#named[@]} -eq 0 ]] || targets=("${named[@]}")
 
 if [[ $own_torch == yes ]]; then
   setup_flags=(--no-libtorch)

@@ -59,7 +59,7 @@ std::string Name(const std::string& text) {
   return name;
 }
 
-std::string Text(const json& object, const char* key) {
+std::string StringAt(const json& object, const char* key) {
   const json* const value = Field(object, key);
   return value != nullptr && value->is_string() ? Name(value->get_ref<const std::string&>()) : "";
 }
@@ -107,7 +107,7 @@ bool ReadRanks(const json* list, bool missing, RasCommunicator& communicator) {
       return false;
     }
     RasRank rank{.rank = *number,
-                 .process = {Text(one, "host"),
+                 .process = {StringAt(one, "host"),
                              static_cast<std::int64_t>(Small(Count(one, "pid")).value_or(0))},
                  .state = StateOf(one, missing),
                  .counts = {}};
@@ -129,8 +129,8 @@ std::optional<RasCommunicator> ReadCommunicator(const json& one) {
   if (!size) {
     return std::nullopt;
   }
-  const std::string second = Text(one, "secondary_hash");  // The first alone may be another's.
-  RasCommunicator communicator{.name = Text(one, "hash"), .size = *size, .ranks = {}};
+  const std::string second = StringAt(one, "secondary_hash");  // The first alone may be another's.
+  RasCommunicator communicator{.name = StringAt(one, "hash"), .size = *size, .ranks = {}};
   communicator.name += second.empty() ? "" : ":" + second;
   if (!ReadRanks(Field(one, "ranks"), false, communicator) ||
       !ReadRanks(Field(one, "missing_ranks"), true, communicator)) {
@@ -151,7 +151,7 @@ std::uint64_t CountOf(const RasRank& rank, const std::string& operation) {
 }
 
 // Operations of which ranks that are there have begun different numbers.
-std::set<std::string> Differing(const RasCommunicator& communicator) {
+std::set<std::string> WhatDiffers(const RasCommunicator& communicator) {
   std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> bounds;  // Least and most.
   std::map<std::string, std::size_t> seen;
   std::size_t there = 0;
@@ -288,7 +288,7 @@ Result<RasAnswer> ParseRas(std::string_view text) {
   if (list == nullptr || !list->is_array()) {
     return Error{ErrorKind::kInvalid, "what NCCL's RAS answers is no list of communicators"};
   }
-  RasAnswer answer{.version = Text(whole, "nccl_version"), .communicators = {}};
+  RasAnswer answer{.version = StringAt(whole, "nccl_version"), .communicators = {}};
   for (const json& one : *list) {
     std::optional<RasCommunicator> communicator = ReadCommunicator(one);
     if (!communicator) {
@@ -323,7 +323,7 @@ std::vector<std::string> GroupsInWords(const RasAnswer& answer, std::uint32_t wo
   std::size_t equal = 0;
   std::size_t more = 0;
   for (const RasCommunicator& communicator : answer.communicators) {
-    const std::set<std::string> differing = Differing(communicator);
+    const std::set<std::string> differing = WhatDiffers(communicator);
     if (AreEqual(communicator, differing)) {
       ++equal;
     } else if (lines.size() < kMostLines) {
@@ -357,7 +357,7 @@ std::map<RasProcess, RasProgress> ProgressThatDiffers(const RasAnswer& answer,
     if (communicator.ranks.size() != communicator.size) {
       return {};
     }
-    const std::set<std::string> differing = Differing(communicator);
+    const std::set<std::string> differing = WhatDiffers(communicator);
     differs |= !differing.empty();
     std::map<std::string, std::uint64_t> least;
     for (const RasRank& rank : communicator.ranks) {

@@ -9,7 +9,7 @@
 namespace ddprun {
 namespace {
 
-constexpr Duration kFirst{60'000};  // Whoever asks while NCCL begins may end it (nccl #1669).
+constexpr Duration kFirstAsk{60'000};  // Whoever asks while NCCL begins may end it (nccl #1669).
 constexpr Duration kEach{5'000};
 constexpr Duration kShortest{30'000};
 constexpr Duration kOfNode{250};
@@ -59,7 +59,7 @@ std::optional<RasTimes> RasTimesFor(const RasPlace& place, Duration hang_timeout
   if (!place.held || hang_timeout < kShortest || nodes == 0 || each < kOfNode * nodes) {
     return std::nullopt;
   }
-  return RasTimes{kFirst + each * node / nodes, each};
+  return RasTimes{kFirstAsk + each * node / nodes, each};
 }
 
 class RasWatch::State : public std::enable_shared_from_this<State> {

@@ -15,7 +15,7 @@
 namespace ddprun {
 namespace {
 
-void Say(LogLevel level, const std::string& text) {
+void SayBeforeSrun(LogLevel level, const std::string& text) {
   std::fprintf(stderr, "%s %s\n", Colored(level, "ddprun:").c_str(), text.c_str());
 }
 
@@ -34,11 +34,11 @@ int StartUnderSrun(const LaunchConfig& config) {
     return std::fflush(stdout) == 0 ? kExitOk : 1;
   }
   if (!config.auto_srun) {
-    Say(LogLevel::kError, config.around.line + " (--no-auto-srun). Say:\n  " + line +
-                              "\nor --nnodes=1 for this node alone");
+    SayBeforeSrun(LogLevel::kError, config.around.line + " (--no-auto-srun). Say:\n  " + line +
+                                        "\nor --nnodes=1 for this node alone");
     return kExitUsage;
   }
-  Say(LogLevel::kWarning, config.around.line + ", so it is put before:\n  " + line);
+  SayBeforeSrun(LogLevel::kWarning, config.around.line + ", so it is put before:\n  " + line);
   if (config.token.empty() && config.token_file.empty() && !config.tls.any()) {
     ::setenv("DDPRUN_TOKEN", DrawToken().c_str(), 1);
   }
@@ -48,8 +48,8 @@ int StartUnderSrun(const LaunchConfig& config) {
   }
   argv.push_back(nullptr);
   ::execvp(argv.front(), argv.data());
-  Say(LogLevel::kError, "cannot execute srun: " + std::string(std::strerror(errno)) +
-                            " (is Slurm's client in PATH?)");
+  SayBeforeSrun(LogLevel::kError, "cannot execute srun: " + std::string(std::strerror(errno)) +
+                                      " (is Slurm's client in PATH?)");
   return kExitUsage;
 }
 

@@ -35,7 +35,7 @@ std::vector<std::string> StacksCommand(const ServerQuery& server,
 }
 
 // 0, or why not.
-int Spawn(std::vector<std::string> command, int out, pid_t& pid) {
+int SpawnWriting(std::vector<std::string> command, int out, pid_t& pid) {
   std::vector<char*> arguments;
   for (std::string& word : command) {
     arguments.push_back(word.data());
@@ -76,7 +76,7 @@ void StacksChild::Begin(const ServerQuery& server, const std::vector<std::uint32
   }
   told_ = UniqueFd(ends[0]);
   const UniqueFd out(ends[1]);
-  if (const int error = Spawn(StacksCommand(server, ranks), out.get(), pid_); error != 0) {
+  if (const int error = SpawnWriting(StacksCommand(server, ranks), out.get(), pid_); error != 0) {
     pid_ = 0;
     told_ = UniqueFd();
     text_ = std::string("cannot ask: starting ddprun stacks: ") + std::strerror(error) + "\n";

@@ -35,23 +35,23 @@ struct Numbers {
   std::size_t count() const { return bytes.size() / sizeof(float); }
 };
 
-double ValueOf(std::size_t rank, std::size_t i) {
+double ExactValue(std::size_t rank, std::size_t i) {
   return static_cast<double>((rank * 3 + i * 2) % 7 + 1);
 }
 
 Numbers OwnNumbers(Element element, std::size_t rank, std::size_t count) {
   Numbers numbers(element, count);
   for (std::size_t i = 0; i < count; ++i) {
-    numbers.Put(i, ValueOf(rank, i));
+    numbers.Put(i, ExactValue(rank, i));
   }
   return numbers;
 }
 
 // Written apart from Combine, so that the two can be compared.
 double Expected(ReduceOp op, std::size_t ranks, std::size_t i) {
-  double value = ValueOf(0, i);
+  double value = ExactValue(0, i);
   for (std::size_t rank = 1; rank < ranks; ++rank) {
-    const double next = ValueOf(rank, i);
+    const double next = ExactValue(rank, i);
     const auto bits = static_cast<std::int64_t>(value);
     const auto next_bits = static_cast<std::int64_t>(next);
     switch (op) {
@@ -157,7 +157,7 @@ Result<void> Checker::PointToPoint() {
   const std::size_t previous = (rank() + last()) % size();
   Numbers out = OwnNumbers(Element::kF32, rank(), kShare);
   Numbers in(Element::kF32, kShare);
-  const ExpectedAt from_previous = [&](std::size_t i) { return ValueOf(previous, i); };
+  const ExpectedAt from_previous = [&](std::size_t i) { return ExactValue(previous, i); };
   RETURN_IF_ERROR(Row("send, recv", "-", name_, [&]() -> Result<bool> {
     // Up the ranks, one after the other.
     Result<void> done;
@@ -187,22 +187,22 @@ Result<void> Checker::Moving() {
   const Element element = Element::kF32;
   const Numbers own = OwnNumbers(element, rank(), kShare);
   const Numbers all = OwnNumbers(element, rank(), kShare * size());
-  const ExpectedAt of_every_rank = [](std::size_t i) { return ValueOf(i / kShare, i % kShare); };
+  const ExpectedAt of_every_rank = [](std::size_t i) { return ExactValue(i / kShare, i % kShare); };
   // Share `rank` of what each rank holds.
   const ExpectedAt exchanged = [&](std::size_t i) {
-    return ValueOf(i / kShare, rank() * kShare + i % kShare);
+    return ExactValue(i / kShare, rank() * kShare + i % kShare);
   };
   RETURN_IF_ERROR(Row("broadcast", "-", name_, [&] {
     Numbers data = own;
     const Result<void> done = library_.Broadcast(data.bytes, last());
-    return Judged(done, true, data, [&](std::size_t i) { return ValueOf(last(), i); });
+    return Judged(done, true, data, [&](std::size_t i) { return ExactValue(last(), i); });
   }));
   RETURN_IF_ERROR(Row("scatter", "-", name_, [&] {
     Numbers source = all;
     Numbers share(element, kShare);
     const Result<void> done = library_.Scatter(source.bytes, share.bytes, last());
     return Judged(done, true, share,
-                  [&](std::size_t i) { return ValueOf(last(), rank() * kShare + i); });
+                  [&](std::size_t i) { return ExactValue(last(), rank() * kShare + i); });
   }));
   RETURN_IF_ERROR(Row("gather", "-", name_, [&] {
     Numbers share = own;

@@ -20,13 +20,13 @@ std::span<std::byte> BytesOf(Floats& floats) {
 }
 
 // Small whole numbers: any order of adding gives the same sum.
-float ValueOf(std::size_t rank, std::size_t i) {
+float SentValue(std::size_t rank, std::size_t i) {
   return static_cast<float>(rank + 1 + i % 7);
 }
 
 void Fill(Floats& floats, std::size_t rank) {
   for (std::size_t i = 0; i < floats.size(); ++i) {
-    floats[i] = ValueOf(rank, i);
+    floats[i] = SentValue(rank, i);
   }
 }
 
@@ -42,7 +42,7 @@ bool HoldsSum(const Floats& floats, std::size_t ranks) {
 
 bool HoldsValuesOf(const Floats& floats, std::size_t rank) {
   for (std::size_t i = 0; i < floats.size(); ++i) {
-    if (floats[i] != ValueOf(rank, i)) {
+    if (floats[i] != SentValue(rank, i)) {
       return false;
     }
   }
@@ -57,8 +57,8 @@ struct Round {
 };
 
 // One round more than is counted: the first pays for connections and pages.
-Result<Measured> Time(ProcessGroup& group, Measured measured, std::int64_t rounds, double divisor,
-                      const Round& round) {
+Result<Measured> TimeRounds(ProcessGroup& group, Measured measured, std::int64_t rounds,
+                            double divisor, const Round& round) {
   Library library(group);
   std::vector<double> seconds;
   double wrong = 0;
@@ -179,8 +179,8 @@ Result<std::vector<Measured>> MeasureWays(ProcessGroup& group, const std::vector
     const Round round{
         [&] { Fill(data, group.rank()); }, [&] { return way.run(BytesOf(data)); },
         [&] { return (way.at_root && group.rank() != 0) || HoldsSum(data, group.size()); }};
-    ASSIGN_OR_RETURN(Measured row,
-                     Time(group, {way.operation, way.made_by, bytes, {}, false}, rounds, 1, round));
+    ASSIGN_OR_RETURN(Measured row, TimeRounds(group, {way.operation, way.made_by, bytes, {}, false},
+                                              rounds, 1, round));
     rows.push_back(std::move(row));
   }
   return rows;
@@ -193,14 +193,14 @@ Result<std::vector<Measured>> MeasureSends(ProcessGroup& group, const std::strin
   Sends sends(group, static_cast<std::size_t>(bytes) / sizeof(float));
   const auto prepare = [&] { sends.Prepare(); };
   std::vector<Measured> rows;
-  ASSIGN_OR_RETURN(Measured one, Time(group, {"send", library, bytes, {}, false}, rounds, 2,
-                                      {prepare, [&] { return sends.PingPong(); },
-                                       [&] { return sends.Right(); }}));
+  ASSIGN_OR_RETURN(Measured one, TimeRounds(group, {"send", library, bytes, {}, false}, rounds, 2,
+                                            {prepare, [&] { return sends.PingPong(); },
+                                             [&] { return sends.Right(); }}));
   rows.push_back(std::move(one));
   ASSIGN_OR_RETURN(
       Measured many,
-      Time(group, {"send, 16 at once", library, bytes, {}, false}, rounds, kWindow,
-           {prepare, [&] { return sends.Stream(); }, [&] { return sends.StreamRight(); }}));
+      TimeRounds(group, {"send, 16 at once", library, bytes, {}, false}, rounds, kWindow,
+                 {prepare, [&] { return sends.Stream(); }, [&] { return sends.StreamRight(); }}));
   rows.push_back(std::move(many));
   return rows;
 }
