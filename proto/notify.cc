@@ -16,7 +16,7 @@
 namespace ddprun {
 namespace {
 
-std::optional<std::uint64_t> Number(std::string_view text) {
+std::optional<std::uint64_t> ParsedNumber(std::string_view text) {
   std::uint64_t value = 0;
   const char* const last = text.data() + text.size();
   const auto [parsed, error] = std::from_chars(text.data(), last, value);
@@ -47,26 +47,26 @@ void ReadHowWellItGoes(std::string_view name, std::string_view value, Notificati
     const auto rate = Real(value);
     told.samples_per_s = rate && *rate >= 0 ? rate : told.samples_per_s;
   } else if (name == "WORK_USEC") {
-    const auto work = Number(value);
+    const auto work = ParsedNumber(value);
     told.work_microseconds = work ? work : told.work_microseconds;
   } else if (name == "STEP_PAGE") {
-    const auto entries = Number(value);
+    const auto entries = ParsedNumber(value);
     told.step_page = entries ? entries : told.step_page;
   } else if (name == "COLLECTIVES") {
-    const auto count = Number(value);
+    const auto count = ParsedNumber(value);
     told.collectives = count ? count : told.collectives;
   } else if (name == "WORLD_COLLECTIVES") {
-    told.world_collectives = Number(value).value_or(0);
+    told.world_collectives = ParsedNumber(value).value_or(0);
   } else if (name == "STILL_USEC") {
-    const auto still = Number(value);
+    const auto still = ParsedNumber(value);
     told.still_microseconds = still ? still : told.still_microseconds;
   } else if (name == "IN_COLLECTIVE") {
     told.in_collective = value == "1";
   } else if (name == "CHECKPOINT") {
-    const auto checkpoint = Number(value);
+    const auto checkpoint = ParsedNumber(value);
     told.checkpoint = checkpoint ? checkpoint : told.checkpoint;
   } else if (name == "STEPS") {
-    const auto steps = Number(value);
+    const auto steps = ParsedNumber(value);
     told.steps = steps && *steps > 0 ? steps : told.steps;
   }
 }
@@ -100,19 +100,19 @@ Notification ParseNotification(std::string_view datagram) {
     if (name == "READY") {
       notification.ready = value == "1";
     } else if (name == "STEP") {
-      if (const auto step = Number(value)) {
+      if (const auto step = ParsedNumber(value)) {
         notification.step = step;
       }
     } else if (name == "RESUME") {
-      if (const auto resume = Number(value)) {
+      if (const auto resume = ParsedNumber(value)) {
         notification.resume = resume;
       }
     } else if (name == "EXTEND_TIMEOUT_USEC") {
-      if (const auto extend = Number(value)) {
+      if (const auto extend = ParsedNumber(value)) {
         notification.extend_microseconds = extend;
       }
     } else if (name == "SAVE_SIGNAL") {
-      if (const auto signal = Number(value); signal && IsSaveSignal(*signal)) {
+      if (const auto signal = ParsedNumber(value); signal && IsSaveSignal(*signal)) {
         notification.save_signal = static_cast<int>(*signal);
       }
     } else if (name == "FDSTORE") {
