@@ -20,9 +20,9 @@
 
 #include "common/check.h"
 #include "rendezvous/door/token_proof.h"
-#include "rendezvous/door/token_verifier.h"
 #include "rendezvous/door/wire_gate.h"
 #include "rendezvous/grpc_limits.h"
+#include "rendezvous/grpc_proof.h"
 
 namespace ddprun {
 namespace {

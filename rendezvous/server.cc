@@ -20,9 +20,9 @@
 #include "rendezvous/door/connection_watch.h"
 #include "rendezvous/door/listen_socket.h"
 #include "rendezvous/door/token_proof.h"
-#include "rendezvous/door/token_verifier.h"
 #include "rendezvous/door/turned_away.h"
 #include "rendezvous/grpc_limits.h"
+#include "rendezvous/grpc_proof.h"
 #include "rendezvous/service.h"
 
 namespace ddprun {
