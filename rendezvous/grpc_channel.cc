@@ -13,14 +13,16 @@
 #include <sys/socket.h>
 
 #include <cstdlib>
-#include <functional>
+#include <mutex>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "common/check.h"
 #include "rendezvous/door/token_proof.h"
 #include "rendezvous/door/wire_gate.h"
 #include "rendezvous/grpc_limits.h"
+#include "rendezvous/grpc_proof.h"
 
 namespace ddprun {
 namespace {
@@ -67,8 +69,6 @@ bool IsFromStranger(const grpc::Status& status) {
   return status.error_message().find("Failed parsing HTTP/2") != std::string::npos ||
          status.error_message().find("Trying to connect an http1.x server") != std::string::npos;
 }
-
-constexpr const char* kUnproven = "the certificate does not prove the token";
 
 // A caller that has a token and no authority.
 Error ProofError(const std::string& message, const Endpoint& endpoint) {
@@ -119,41 +119,31 @@ Error TlsError(const std::string& message, const Endpoint& endpoint, const Tls& 
               (tls.serves() ? "" : " (over TLS; a server may want to see --tls-cert)")};
 }
 
-// The token is the only proof that a server has of its own, and callers want to see it.
-class ProofOfToken final : public grpc::experimental::ExternalCertificateVerifier {
- public:
-  explicit ProofOfToken(std::string token) : token_(std::move(token)) {}
-
-  bool Verify(grpc::experimental::TlsCustomVerificationCheckRequest* request,
-              std::function<void(grpc::Status)>, grpc::Status* result) override {
-    const grpc::string_ref certificate = request->peer_cert();
-    if (!ProvesToken({certificate.data(), certificate.size()}, token_)) {
-      *result = {grpc::StatusCode::UNAUTHENTICATED, kUnproven};
-    }
-    return true;
-  }
-  void Cancel(grpc::experimental::TlsCustomVerificationCheckRequest*) override {}
-
- private:
-  const std::string token_;
-};
-
-// Without an authority gRPC reads all that the system trusts, though nobody is asked to have
-// signed. One for all channels: it is parsed when it is made.
-const std::shared_ptr<grpc::experimental::CertificateProviderInterface>& SomeAuthority() {
-  static const std::shared_ptr<grpc::experimental::CertificateProviderInterface> authority = [] {
-    const Result<Tls> drawn = DrawCertificate("nobody's");
+// What a caller shows: one for all its channels. It stands as the authority too, though nobody is
+// asked to have signed: without one gRPC reads all that the system trusts.
+std::shared_ptr<grpc::experimental::CertificateProviderInterface> ProofFor(
+    const std::string& token) {
+  static std::mutex mutex;
+  static std::string of;
+  static std::shared_ptr<grpc::experimental::CertificateProviderInterface> proof;
+  const std::lock_guard lock(mutex);
+  if (proof == nullptr || of != token) {
+    const Result<Tls> drawn = DrawCertificate(token);
     CHECK(drawn.has_value());
-    return std::make_shared<grpc::experimental::StaticDataCertificateProvider>(drawn->certificate);
-  }();
-  return authority;
+    proof = std::make_shared<grpc::experimental::StaticDataCertificateProvider>(
+        drawn->certificate,
+        std::vector<grpc::experimental::IdentityKeyCertPair>{{drawn->key, drawn->certificate}});
+    of = token;
+  }
+  return proof;
 }
 
 std::shared_ptr<grpc::ChannelCredentials> TokenCredentials(const std::string& token) {
   using grpc::experimental::ExternalCertificateVerifier;
   grpc::experimental::TlsChannelCredentialsOptions options;
-  options.set_certificate_provider(SomeAuthority());
+  options.set_certificate_provider(ProofFor(token));
   options.watch_root_certs();
+  options.watch_identity_key_cert_pairs();
   options.set_verify_server_certs(false);  // In the handshake; then by the verifier.
   options.set_check_call_host(false);
   options.set_certificate_verifier(ExternalCertificateVerifier::Create<ProofOfToken>(token));

@@ -1,6 +1,9 @@
 #include "rendezvous/server.h"
 
 #include <grpcpp/resource_quota.h>
+#include <grpcpp/security/tls_certificate_provider.h>
+#include <grpcpp/security/tls_certificate_verifier.h>
+#include <grpcpp/security/tls_credentials_options.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 #include <netinet/in.h>
@@ -11,6 +14,7 @@
 #include <climits>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "common/check.h"
 #include "rendezvous/door/connection_watch.h"
@@ -18,6 +22,7 @@
 #include "rendezvous/door/token_proof.h"
 #include "rendezvous/door/turned_away.h"
 #include "rendezvous/grpc_limits.h"
+#include "rendezvous/grpc_proof.h"
 #include "rendezvous/service.h"
 
 namespace ddprun {
@@ -87,13 +92,32 @@ std::function<void(UniqueFd)> HandTo(HandOver& hand_over, int listener,
 }
 
 // With an authority, who calls must show a certificate that it signed.
-std::shared_ptr<grpc::ServerCredentials> TlsCredentials(const Tls& tls) {
+std::shared_ptr<grpc::ServerCredentials> UsersCredentials(const Tls& tls) {
   grpc::SslServerCredentialsOptions options(
       tls.authority.empty() ? GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE
                             : GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
   options.pem_root_certs = tls.authority;
   options.pem_key_cert_pairs.push_back({tls.key, tls.certificate});
   return grpc::SslServerCredentials(options);
+}
+
+// Who calls proves the token as this server does, in the handshake, so that nothing that a stranger
+// says reaches HTTP/2. An operators' server hears everybody.
+std::shared_ptr<grpc::ServerCredentials> ProvenCredentials(const Tls& drawn,
+                                                           const std::string& token) {
+  namespace experimental = grpc::experimental;
+  experimental::TlsServerCredentialsOptions options(
+      std::make_shared<experimental::StaticDataCertificateProvider>(
+          std::vector<experimental::IdentityKeyCertPair>{{drawn.key, drawn.certificate}}));
+  options.watch_identity_key_cert_pairs();
+  options.set_cert_request_type(
+      token.empty() ? GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE
+                    : GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_BUT_DONT_VERIFY);
+  if (!token.empty()) {
+    options.set_certificate_verifier(
+        experimental::ExternalCertificateVerifier::Create<ProofOfToken>(token));
+  }
+  return experimental::TlsServerCredentials(options);
 }
 
 // The user's, or one that proves the token; none without either.
@@ -151,7 +175,7 @@ struct RendezvousServer::Serving {
   ConnectionWatch watch;
   TurnedAway turned_away;
   LoopTimer silence;
-  std::unique_ptr<HandOver> hand_over;
+  std::unique_ptr<HandOver> hand_over;      // None: calls in the clear are refused.
   std::unique_ptr<HandOver> hand_over_tls;  // None: TLS is not spoken here.
   std::unique_ptr<grpc::Server> server;
   std::unique_ptr<Acceptor> acceptor;
@@ -184,13 +208,18 @@ Result<Endpoint> RendezvousServer::ListenAt(const ListenPlace& place) {
   grpc::ServerBuilder builder;
   SetLimits(builder);
   builder.RegisterService(&serving->service);
-  serving->hand_over = builder.experimental().AddExternalConnectionAcceptor(
-      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
-      grpc::InsecureServerCredentials());
-  if (tls.serves()) {
-    serving->hand_over_tls = builder.experimental().AddExternalConnectionAcceptor(
+  const auto door = [&builder](std::shared_ptr<grpc::ServerCredentials> credentials) {
+    return builder.experimental().AddExternalConnectionAcceptor(
         grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
-        TlsCredentials(tls));
+        std::move(credentials));
+  };
+  const std::string refusal = serving->service.gate().RefusalInTheClear();
+  if (refusal.empty()) {
+    serving->hand_over = door(grpc::InsecureServerCredentials());
+  }
+  if (tls.serves()) {
+    serving->hand_over_tls =
+        door(access_.tls.serves() ? UsersCredentials(tls) : ProvenCredentials(tls, access_.token));
   }
   serving->server = builder.BuildAndStart();
   if (serving->server == nullptr) {
@@ -199,9 +228,13 @@ Result<Endpoint> RendezvousServer::ListenAt(const ListenPlace& place) {
   }
   const int listener = socket.fd.get();
   AcceptorHandlers handlers;
-  // Who calls in the clear where TLS is wanted is heard as well: that is how it learns why not.
   const auto follow = [serving = serving.get()](int fd) { return serving->Follow(fd); };
-  handlers.grpc = HandTo(*serving->hand_over, listener, follow);
+  if (serving->hand_over) {
+    handlers.grpc = HandTo(*serving->hand_over, listener, follow);
+  }
+  handlers.refused = [serving = serving.get()](const std::string& address) {
+    serving->service.gate().NoteInTheClear(address);
+  };
   if (serving->hand_over_tls) {
     handlers.tls = HandTo(*serving->hand_over_tls, listener, follow);
   }
@@ -212,6 +245,7 @@ Result<Endpoint> RendezvousServer::ListenAt(const ListenPlace& place) {
   };
   handlers.http = page_;
   AcceptorOptions options = options_;
+  options.refusal = refusal;
   if (!access_.token.empty()) {
     options.health.prove = [token = access_.token, port = socket.endpoint.port,
                             run = options.health.run](std::string_view nonce) {

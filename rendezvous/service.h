@@ -40,6 +40,8 @@ class RendezvousService final : public v1::Rendezvous::CallbackService {
   grpc::ServerUnaryReactor* Ask(grpc::CallbackServerContext* context, const v1::AskRequest* request,
                                 v1::AskReply* reply) override;
 
+  WireGate& gate() { return gate_; }
+
   // Before the first connection: called on the loop at a connection's first call that may be made
   // here.
   void OnLetIn(std::function<void(const std::string& peer)> callback);

@@ -65,7 +65,7 @@ HttpRequest RequestOf(const http::request<http::string_body>& message) {
 
 HttpSession::HttpSession(boost::asio::ip::tcp::socket socket, const std::string& begun,
                          HttpHost& host)
-    : stream_(std::move(socket)), host_(host) {
+    : stream_(std::move(socket)), host_(host), adopted_(!begun.empty()) {
   const std::size_t size = std::min(begun.size(), kMostHead);
   boost::asio::buffer_copy(buffer_.prepare(size), boost::asio::buffer(begun, size));
   buffer_.commit(size);
@@ -95,6 +95,7 @@ void HttpSession::OnRead(beast::error_code error) {
     return;
   }
   request_ = RequestOf(parser_->get());
+  request_.at_port = adopted_;
   beast::error_code ignored;
   if (const auto end = stream_.socket().local_endpoint(ignored); !ignored) {
     request_.end = ToString(Endpoint{Plain(end.address()).to_string(), end.port()});

@@ -37,7 +37,7 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   static constexpr std::size_t kMostBody = 1'024;
   static constexpr Duration kPatience{5'000};  // For a request, and for its reader.
 
-  // `begun`: what was read of it already.
+  // `begun`: what was read of it already, at the server's own port; else empty.
   HttpSession(boost::asio::ip::tcp::socket socket, const std::string& begun, HttpHost& host);
 
   void Read();
@@ -59,6 +59,7 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
 
   boost::beast::tcp_stream stream_;
   HttpHost& host_;
+  const bool adopted_;
   boost::beast::flat_buffer buffer_{kMostHead + kMostBody};
   std::optional<boost::beast::http::request_parser<boost::beast::http::string_body>> parser_;
   std::optional<boost::beast::http::response<boost::beast::http::string_body>> response_;

@@ -150,6 +150,12 @@ std::string PageAnswers::News(StreamPlace& place) {
   return news;
 }
 
+HttpAnswer ProbesNeedKey() {
+  return {kUnauthorized,
+          "this port tells that of a run with a token to who has its key (ddprun status --url); "
+          "where --http-listen says, whoever asks is told\n"};
+}
+
 HttpAnswer PageAnswers::Probe(const std::string& path) const {
   if (path == "/livez") {
     return {200, "the control loop turns\n"};
@@ -205,7 +211,10 @@ HttpAnswer PageAnswers::Wish(const HttpRequest& request) const {
 HttpAnswer PageAnswers::Reply(const HttpRequest& request) {
   const std::string& path = request.path;
   if (path == "/livez" || path == "/readyz" || path == "/metrics") {
-    return request.post ? HttpAnswer{kWrongMethod, "only GET\n"} : Probe(path);
+    if (request.post) {
+      return {kWrongMethod, "only GET\n"};
+    }
+    return path != "/livez" && !view_.access.MayProbe(request) ? ProbesNeedKey() : Probe(path);
   }
   if (!view_.access.IsOurName(request.host)) {
     return {kMisdirected,

@@ -51,6 +51,9 @@ std::vector<std::string> OtherPages(const RunStatus& run, const std::vector<Endp
 using PageWish =
     std::function<void(ControlVerb verb, std::string node, std::function<void(HttpAnswer)> done)>;
 
+// To who shows none at the server's own port.
+HttpAnswer ProbesNeedKey();
+
 class PageAnswers final : public HttpAnswers {
  public:
   PageAnswers(PageView view, PageWish wish) : view_(std::move(view)), wish_(std::move(wish)) {}

@@ -40,6 +40,10 @@ class PageAccess {
   May Of(const HttpRequest& request) const;
   May WithKey(const std::string& key) const;
   bool HasKeys() const { return !keys_.empty(); }
+  // What --http-listen tells whoever reaches it, and the server's own port those with a key.
+  bool MayProbe(const HttpRequest& request) const {
+    return !request.at_port || Of(request) != May::kNothing;
+  }
   // Of the run; empty: no key is needed.
   std::string KeyOf(May may) const;
   // That both keys are known here; none: the request is for another place, or shows no nonce.

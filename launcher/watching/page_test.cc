@@ -88,6 +88,18 @@ TEST_F(PageTest, NothingIsToldWithoutAKey) {
   EXPECT_THAT(Ask({.path = "/"}).body, Not(HasSubstr("demo")));
 }
 
+// Strangers reach the server's own port unasked.
+TEST_F(PageTest, ProbesAtTheServersPortNeedAKey) {
+  for (const char* const path : {"/readyz", "/metrics"}) {
+    EXPECT_NE(Ask({.path = path}).status, 401u) << path;
+    EXPECT_EQ(Ask({.path = path, .at_port = true}).status, 401u) << path;
+    EXPECT_NE(Ask({.path = path, .cookie = CookieFor(keys.look), .at_port = true}).status, 401u);
+  }
+  EXPECT_EQ(Ask({.path = "/livez", .at_port = true}).status, 200u);
+  token = "";
+  EXPECT_EQ(Ask({.path = "/metrics", .at_port = true}).status, 200u);
+}
+
 TEST_F(PageTest, AHeadIsNoStream) {
   EXPECT_TRUE(Ask({.path = "/api/events", .cookie = CookieFor(keys.look)}).stream);
   EXPECT_FALSE(Ask({.head = true, .path = "/api/events", .cookie = CookieFor(keys.look)}).stream);

@@ -76,6 +76,11 @@ PageAnswers& RunsAnswers::Page(const RunStatus* run) {
 }
 
 HttpAnswer RunsAnswers::Reply(const HttpRequest& request) {
+  const bool asks_state = request.path == "/readyz" || request.path == "/metrics";
+  if (!request.post && asks_state &&
+      !AccessTo(view_.runs.size() == 1 ? view_.runs.front().run_id : "").MayProbe(request)) {
+    return ProbesNeedKey();
+  }
   if (!request.post && request.path == "/readyz") {
     return view_.stands_by.empty()
                ? HttpAnswer{200, "serving " +

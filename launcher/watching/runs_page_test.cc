@@ -123,6 +123,10 @@ TEST_F(RunsPageTest, OfOneRunNobodyChooses) {
   EXPECT_EQ(run, "one");  // Another may come.
   EXPECT_EQ(Looks("", cookie), 200u);
   EXPECT_THAT(Ask({.path = "/metrics"}).body, HasSubstr("ddprun_run_state{state=\"running\"} 1"));
+  for (const char* const path : {"/readyz", "/metrics"}) {
+    EXPECT_EQ(Ask({.path = path, .at_port = true}).status, 401u) << path;
+    EXPECT_EQ(Ask({.path = path, .cookie = cookie, .at_port = true}).status, 200u) << path;
+  }
   runs.push_back({.run_id = "two"});
   EXPECT_THAT(Ask({.path = "/metrics"}).body, Not(HasSubstr("ddprun_run_state")));
 }

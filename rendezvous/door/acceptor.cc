@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "rendezvous/door/first_bytes.h"
+#include "rendezvous/door/http2_refusal.h"
 #include "rendezvous/door/turned_away.h"
 
 namespace ddprun {
@@ -27,6 +28,7 @@ using Descriptor = boost::asio::posix::stream_descriptor;
 using Readiness = boost::asio::posix::descriptor_base;
 
 constexpr int kAcceptsPerTurn = 64;
+constexpr std::size_t kMaxHttp2Told = 64 * 1024;  // More than a first call has.
 // A fatal alert, protocol_version (RFC 8446, 6.2): "connection closed" alone would be tried again.
 constexpr std::string_view kNoTlsHere("\x15\x03\x01\x00\x02\x02\x46", 7);
 constexpr Duration kPauseWithoutDescriptors{100};
@@ -88,12 +90,14 @@ class Acceptor::State : public std::enable_shared_from_this<Acceptor::State> {
   }
 
  private:
+  enum class Speaks { kUnknown, kHttp, kHttp2 };
   struct Guest {
     Descriptor socket;
     Time deadline;
     std::size_t seen = 0;  // First bytes looked at.
     std::string request;   // Of an HTTP client; taken, not only looked at.
-    bool http = false;
+    Speaks speaks = Speaks::kUnknown;
+    bool told = false;  // That its call is refused.
     std::string address;
   };
   using Guests = std::map<std::uint64_t, Guest>;  // In order of arrival, so of deadlines.
@@ -106,6 +110,7 @@ class Acceptor::State : public std::enable_shared_from_this<Acceptor::State> {
   void OnReadable(Guests::iterator guest);
   void Decide(Guests::iterator guest);
   void ReadRequest(Guests::iterator guest);
+  void ReadCall(Guests::iterator guest);
   void HandOver(Guests::iterator guest, const std::function<void(UniqueFd)>& to);
   void Remove(Guests::iterator guest);
   void TurnAway(Guests::iterator guest, std::string_view reason);
@@ -176,8 +181,13 @@ void Acceptor::State::Admit(int fd, const std::string& address) {
     return;
   }
   const std::uint64_t id = next_id_++;
-  const auto [guest, added] = guests_.emplace(
-      id, Guest{std::move(socket), loop_.Now() + options_.patience, 0, {}, false, address});
+  const auto [guest, added] = guests_.emplace(id, Guest{std::move(socket),
+                                                        loop_.Now() + options_.patience,
+                                                        0,
+                                                        {},
+                                                        Speaks::kUnknown,
+                                                        false,
+                                                        address});
   of_address_[address].insert(id);
   WaitForBytes(id, guest->second);
   ArmExpiry();
@@ -208,10 +218,13 @@ void Acceptor::State::WaitForBytes(std::uint64_t id, Guest& guest) {
 }
 
 void Acceptor::State::OnReadable(Guests::iterator guest) {
-  if (guest->second.http) {
-    ReadRequest(guest);
-  } else {
-    Decide(guest);
+  switch (guest->second.speaks) {
+    case Speaks::kUnknown:
+      return Decide(guest);
+    case Speaks::kHttp:
+      return ReadRequest(guest);
+    case Speaks::kHttp2:
+      return ReadCall(guest);
   }
 }
 
@@ -231,7 +244,14 @@ void Acceptor::State::Decide(Guests::iterator guest) {
       WaitForBytes(guest->first, guest->second);
       return;
     case Protocol::kGrpc:
-      HandOver(guest, handlers_.grpc);
+      if (handlers_.grpc || options_.refusal.empty()) {
+        HandOver(guest, handlers_.grpc);
+        return;
+      }
+      WaitForMoreThan(fd, 0);
+      guest->second.speaks = Speaks::kHttp2;
+      static_cast<void>(::send(fd, kHttp2Greeting.data(), kHttp2Greeting.size(), MSG_NOSIGNAL));
+      ReadCall(guest);
       return;
     case Protocol::kTls:
       if (!handlers_.tls) {
@@ -244,7 +264,7 @@ void Acceptor::State::Decide(Guests::iterator guest) {
       return;
     case Protocol::kHttp:
       WaitForMoreThan(fd, 0);
-      guest->second.http = true;
+      guest->second.speaks = Speaks::kHttp;
       ReadRequest(guest);
       return;
     case Protocol::kUnknown:
@@ -280,6 +300,41 @@ void Acceptor::State::ReadRequest(Guests::iterator guest) {
     ::shutdown(fd, SHUT_WR);
   }
   Remove(guest);
+}
+
+// Once its end was told, what it still says is read and forgotten: to close before that would reset
+// the connection, and what it was told with it. In `seen` is what was forgotten.
+void Acceptor::State::ReadCall(Guests::iterator guest) {
+  const int fd = guest->second.socket.native_handle();
+  std::string& call = guest->second.request;
+  std::array<char, kMaxHttp2Beginning> bytes;
+  const ssize_t count = ::recv(fd, bytes.data(), bytes.size() - call.size(), 0);
+  if (count <= 0) {
+    Remove(guest);
+    return;
+  }
+  guest->second.seen += static_cast<std::size_t>(count);
+  if (!guest->second.told) {
+    call.append(bytes.data(), static_cast<std::size_t>(count));
+    const std::optional<std::string> end = RefuseHttp2Call(call, options_.refusal);
+    if (end && !end->empty()) {
+      static_cast<void>(::send(fd, end->data(), end->size(), MSG_NOSIGNAL));
+      ::shutdown(fd, SHUT_WR);
+      guest->second.told = true;
+      call.clear();
+      if (handlers_.refused) {
+        handlers_.refused(guest->second.address);
+      }
+    } else if (end || call.size() == kMaxHttp2Beginning) {
+      TurnAway(guest, "its HTTP/2 begins no call");
+      return;
+    }
+  }
+  if (guest->second.seen > kMaxHttp2Told) {
+    Remove(guest);
+    return;
+  }
+  WaitForBytes(guest->first, guest->second);
 }
 
 void Acceptor::State::HandOver(Guests::iterator guest, const std::function<void(UniqueFd)>& to) {

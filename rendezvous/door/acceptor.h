@@ -6,7 +6,7 @@
 // than max_undecided_of_one of one address, so that who floods pushes out its own. What is closed
 // for any of these is counted and logged, a few lines in ten seconds at most.
 //
-//   accepted --HTTP/2--------> handlers.grpc
+//   accepted --HTTP/2--------> handlers.grpc; unset: the call is refused (options.refusal), closed
 //            --TLS-----------> handlers.tls; unset: told so in TLS's own words, closed
 //            --VALIDATE------> handlers.store
 //            --request line--> /healthz: a short reply, closed; else handlers.http, with what was
@@ -31,11 +31,13 @@ struct AcceptorOptions {
   std::size_t max_undecided_of_one = 512;  // or the oldest of that address.
   Duration call_patience{30'000};          // The server's, for the first call of a gRPC connection.
   Health health;                           // For who asks by HTTP.
+  std::string refusal;                     // Why calls in the clear are not heard.
 };
 
 // Each gets a socket that is connected, not blocking and close-on-exec. An unset one closes it.
 struct AcceptorHandlers {
   std::function<void(UniqueFd)> grpc;
+  std::function<void(const std::string& address)> refused;  // Where grpc is unset.
   std::function<void(UniqueFd)> tls;
   std::function<void(UniqueFd)> store;
   std::function<void(UniqueFd, std::string begun)> http;

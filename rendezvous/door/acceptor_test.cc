@@ -135,6 +135,29 @@ TEST_F(AcceptorTest, ATlsHelloIsHandedOverOrAnsweredWithAnAlert) {
   EXPECT_TRUE(grpc_.empty() && store_.empty());
 }
 
+TEST_F(AcceptorTest, ACallInTheClearIsRefusedInItsOwnWords) {
+  const std::string call = kPreface + std::string("\0\0\1\1\4\0\0\0\1x", 10);
+  Result<ListenSocket> listener = ListenOn({"127.0.0.1", 0});
+  ASSERT_TRUE(listener);
+  endpoint_ = listener->endpoint;
+  std::vector<std::string> refused;
+  acceptor_.emplace(
+      loop_, AcceptorOptions{.patience = 30ms, .refusal = "because"},
+      AcceptorHandlers{.refused = [&](const std::string& address) { refused.push_back(address); }});
+  acceptor_->Start(std::move(listener->fd));
+  EXPECT_NE(Ask(call).find("because"), std::string::npos);
+  EXPECT_EQ(refused, (std::vector<std::string>{"127.0.0.1"}));
+  // Nor do these make it hear more, or for longer.
+  for (const std::string& rest :
+       {call + std::string(70'000, 'x'), kPreface,
+        kPreface + std::string("\0\x3f\0\4\0\0\0\0\0", 9) + std::string(5'000, 'x')}) {
+    Peer peer(endpoint_.port);
+    peer.Say(rest);
+    EXPECT_TRUE(PumpUntil(loop_, [&] { return peer.Closed(); }));
+  }
+  EXPECT_EQ(refused.size(), 2u);
+}
+
 TEST_F(AcceptorTest, SilenceIsClosedWhenPatienceIsOver) {
   Start({.patience = 30ms});
   Peer silent(endpoint_.port);

@@ -124,7 +124,7 @@ TEST_F(TokenTest, WhoReplaysTheServersCertificateIsToldNothing) {
 TEST_F(TokenTest, ARelayIsToldNothing) {
   Serve({"127.0.0.1", 0}, {kToken, {}});
   const std::string name =
-      *Beside<std::string>([&] { return Result<std::string>(NameShownAt(endpoint_)); });
+      *Beside<std::string>([&] { return Result<std::string>(AskOverTls(endpoint_).name); });
   EXPECT_EQ(name.size(), 64u);
   const TestAuthority relay(name.c_str());
   ExpectNothingIsTold(Pem{relay.certificate(), relay.key()}, ErrorKind::kInvalid, kUnproven);
@@ -147,6 +147,23 @@ TEST_F(TokenTest, WhoHasTheTokenIsHeard) {
   EXPECT_EQ(last_kind_, ErrorKind::kInvalid);
   EXPECT_THAT(TryToJoin(endpoint_, {kOther, {}}), HasSubstr(kUnproven));
   EXPECT_EQ(reports_.size(), 1u);
+}
+
+// His headers cost a server much (CVE-2023-33953), so nobody reads them.
+TEST_F(TokenTest, AStrangersHttp2IsNotBegun) {
+  const auto first_words = [&](const std::optional<Pem>& shown) {
+    return *Beside<std::string>(
+        [&] { return Result<std::string>(AskOverTls(endpoint_, shown).first); });
+  };
+  const auto drawn = [](const std::string& token) {
+    const Result<Tls> tls = DrawCertificate(token);
+    return Pem{tls->certificate, tls->key};
+  };
+  Serve({"127.0.0.1", 0}, {kToken, {}});
+  EXPECT_EQ(first_words(std::nullopt), "");
+  EXPECT_EQ(first_words(drawn(kOther)), "");
+  EXPECT_EQ(first_words(TestAuthority("strangers").Issue("IP:127.0.0.1")), "");
+  EXPECT_NE(first_words(drawn(kToken)), "");  // SETTINGS.
 }
 
 // A restart, or another node that took over.

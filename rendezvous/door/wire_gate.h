@@ -1,5 +1,6 @@
 // Who may call a server at all: with a token asked for, only those who show it in a call's
-// metadata, over TLS; where the user's certificates are, only those who speak TLS.
+// metadata. Calls in the clear do not come this far where there is a token or a certificate: the
+// acceptor refuses them, in the words that this says.
 //
 // Checked on gRPC's threads before anything of a call is looked at. What was refused is counted and
 // said on the loop, a few times (few_lines.h), whoever knocks how often.
@@ -23,6 +24,10 @@ class WireGate {
 
   // OK, or UNAUTHENTICATED with what the caller can do about it.
   grpc::Status Check(const grpc::CallbackServerContext& context);
+
+  // What a call in the clear is told; empty: it is heard.
+  std::string RefusalInTheClear() const;
+  void NoteInTheClear(const std::string& peer);  // That one was refused.
 
  private:
   void Tell(const std::string& peer, const char* why);

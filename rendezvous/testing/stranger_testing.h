@@ -54,9 +54,27 @@ inline EVP_PKEY* KeyOfWhoSawOnly(X509* certificate) {
   return key;
 }
 
-// What a server's certificate says that it is called, as anybody may ask. Blocks.
-inline std::string NameShownAt(const Endpoint& endpoint) {
+// What anybody learns who speaks TLS and believes whatever he is shown.
+struct ToldOverTls {
+  std::string name;   // Of the server's certificate.
+  std::string first;  // What it says first. Empty: it ended the connection.
+};
+
+// `shown`: to the server. Blocks.
+inline ToldOverTls AskOverTls(const Endpoint& endpoint, const std::optional<Pem>& shown = {}) {
   SSL_CTX* const context = SSL_CTX_new(TLS_client_method());
+  if (shown) {
+    BIO* const certificate = BIO_new_mem_buf(shown->certificate.data(), -1);
+    BIO* const key = BIO_new_mem_buf(shown->key.data(), -1);
+    X509* const parsed = PEM_read_bio_X509(certificate, nullptr, nullptr, nullptr);
+    EVP_PKEY* const parsed_key = PEM_read_bio_PrivateKey(key, nullptr, nullptr, nullptr);
+    CHECK(SSL_CTX_use_certificate(context, parsed) == 1 &&
+          SSL_CTX_use_PrivateKey(context, parsed_key) == 1);
+    X509_free(parsed);
+    EVP_PKEY_free(parsed_key);
+    BIO_free(certificate);
+    BIO_free(key);
+  }
   SSL* const tls = SSL_new(context);
   const UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
@@ -66,17 +84,20 @@ inline std::string NameShownAt(const Endpoint& endpoint) {
   constexpr unsigned char kHttp2[] = {2, 'h', '2'};
   SSL_set_alpn_protos(tls, kHttp2, sizeof kHttp2);
   SSL_set_fd(tls, socket.get());
-  std::string name(128, '\0');
+  ToldOverTls told{std::string(128, '\0'), std::string(128, '\0')};
   int size = 0;
+  int first = 0;
   if (::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&
       SSL_connect(tls) == 1) {
     size = X509_NAME_get_text_by_NID(X509_get_subject_name(SSL_get0_peer_certificate(tls)),
-                                     NID_commonName, name.data(), 128);
+                                     NID_commonName, told.name.data(), 128);
+    first = SSL_read(tls, told.first.data(), 128);
   }
-  name.resize(static_cast<std::size_t>(std::max(size, 0)));
+  told.name.resize(static_cast<std::size_t>(std::max(size, 0)));
+  told.first.resize(static_cast<std::size_t>(std::max(first, 0)));
   SSL_free(tls);
   SSL_CTX_free(context);
-  return name;
+  return told;
 }
 
 class Stranger {

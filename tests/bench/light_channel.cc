@@ -29,13 +29,23 @@ using Session = std::unique_ptr<SSL, FreeOf<SSL_free>>;
 std::size_t dialled = 0;
 constexpr Duration kAttempt{10'000};
 
-SSL_CTX* Context() {
-  static SSL_CTX* const context = [] {
+// All channels have one token, and show one certificate.
+SSL_CTX* Context(const std::string& token) {
+  static SSL_CTX* const context = [&token] {
     SSL_CTX* const made = SSL_CTX_new(TLS_client_method());
     CHECK(made != nullptr);
     SSL_CTX_set_verify(made, SSL_VERIFY_NONE, nullptr);  // By what it proves, below.
     constexpr std::array<unsigned char, 3> kH2 = {2, 'h', '2'};
     SSL_CTX_set_alpn_protos(made, kH2.data(), kH2.size());
+    const Result<Tls> drawn = DrawCertificate(token);
+    CHECK(drawn.has_value());
+    const Bio certificate_text(BIO_new_mem_buf(drawn->certificate.data(), -1));
+    const Bio key_text(BIO_new_mem_buf(drawn->key.data(), -1));
+    const Certificate certificate(
+        PEM_read_bio_X509(certificate_text.get(), nullptr, nullptr, nullptr));
+    const Key key(PEM_read_bio_PrivateKey(key_text.get(), nullptr, nullptr, nullptr));
+    CHECK(SSL_CTX_use_certificate(made, certificate.get()) == 1 &&
+          SSL_CTX_use_PrivateKey(made, key.get()) == 1);
     return made;
   }();
   return context;
@@ -175,7 +185,7 @@ void LightChannel::State::Dial() {
         errno == EINPROGRESS);
   socket_.assign(fd);
   if (!token_.empty()) {
-    session_.reset(SSL_new(Context()));
+    session_.reset(SSL_new(Context(token_)));
     CHECK(session_ && SSL_set_fd(session_.get(), fd) == 1);
     SSL_set_connect_state(session_.get());
   }

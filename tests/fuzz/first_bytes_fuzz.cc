@@ -1,9 +1,11 @@
-// Who speaks on a new connection, byte by byte, and the little HTTP that the port answers.
+// Who speaks on a new connection, byte by byte, and the little HTTP, of both kinds, that the port
+// answers.
 #include <algorithm>
 
 #include "common/check.h"
 #include "rendezvous/door/first_bytes.h"
 #include "rendezvous/door/http.h"
+#include "rendezvous/door/http2_refusal.h"
 #include "tests/fuzz/fuzz_input.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -17,6 +19,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     decided = protocol;
   }
   CHECK(bytes.size() < kMaxFirstBytes || decided != Protocol::kUndecided);
+
+  bool ended = false;
+  for (std::size_t length = 0; length <= std::min<std::size_t>(bytes.size(), 512); ++length) {
+    const auto end = RefuseHttp2Call(bytes.substr(0, length), "why");
+    CHECK(!ended || end);
+    CHECK(!end || end->empty() || (end->size() < 256 && end->find("why") != std::string::npos));
+    ended = end.has_value();
+  }
 
   const std::string_view request = bytes.substr(0, kMaxHttpRequest);
   const Health named{"run", nullptr};

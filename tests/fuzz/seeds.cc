@@ -193,7 +193,9 @@ void Stores() {
        Kind(0) + Kind(2) + Validate() + wire::Wait({"x"}) + QueuePop("q") + Set("x", "1") +
            QueuePush("q", "2") + QueuePop("q"));
   Seed("first_bytes", "store", Validate());
-  Seed("first_bytes", "http2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+  const std::string http2 = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+  Seed("first_bytes", "http2", http2);
+  Seed("first_bytes", "call", http2 + std::string("\0\0\0\4\0\0\0\0\0\0\0\1\1\4\0\0\0\1x", 19));
   Seed("first_bytes", "tls", "\x16\x03\x01");
   Seed("first_bytes", "health", "GET /healthz HTTP/1.1\r\nHost: n0\r\n\r\n");
   Seed("first_bytes", "head", "HEAD /x?y HTTP/1.0\n\n");
