@@ -64,6 +64,16 @@ TEST(Verbs, APlaceThatCannotBeIsRefusedInOneLine) {
   }
 }
 
+TEST(Verbs, AValueOfASwitchIsRefusedInOurWords) {
+  const std::string words = " is a switch and takes no value but true or false: 'x' (write ";
+  EXPECT_EQ(Problem({"status", "--watch=x"}), "--watch" + words + "--watch alone)");
+  EXPECT_EQ(Problem({"logs", "--follow=x"}), "--follow" + words + "--follow alone)");
+  const auto parsed = Parsed({"status"}, {{"DDPRUN_WATCH", "x"}});
+  ASSERT_FALSE(parsed);
+  EXPECT_TRUE(parsed.error().message.ends_with("(--watch is from DDPRUN_WATCH=x)"))
+      << parsed.error().message;
+}
+
 TEST(Verbs, DrainNamesOneNodeAndFlagsMayFollowIt) {
   const auto parsed =
       Parsed({"drain", "n1#0", "--endpoint=n0:1"}, {{"DDPRUN_TOKEN", "0123456789abcdef"}});
