@@ -123,6 +123,22 @@ TEST(CommandLine, BadInputIsNamed) {
   }
 }
 
+TEST(CommandLine, AValueOfASwitchIsRefusedInOurWords) {
+  const auto words = [](const std::string& flag, const std::string& value) {
+    return flag + " is a switch and takes no value but true or false: '" + value + "' (write " +
+           flag + " alone)";
+  };
+  EXPECT_EQ(Refusal({"--standalone=maybe", "p"}), words("--standalone", "maybe"));
+  EXPECT_EQ(Refusal({"-m=train", "p"}), words("--module", "train"));
+  EXPECT_EQ(Refusal({"--quiet=", "p"}), words("--quiet", ""));
+  EXPECT_EQ(Refusal({"rendezvous", "--insecure=no-way"}), words("--insecure", "no-way"));
+  EXPECT_EQ(Refusal({"p"}, {{"PET_STANDALONE", "x"}}),
+            words("--standalone", "x") + " (--standalone is from PET_STANDALONE=x)");
+  for (const char* const good : {"--standalone=false", "--use-env=1", "-v", "--verbose=yes"}) {
+    EXPECT_TRUE(ParseCommandLine({good, "p"}, Environment({}))) << good;
+  }
+}
+
 // Who reads it has a terminal, and a line for each problem.
 TEST(CommandLine, WhatIsRefusedIsOneLineWhateverWasSaid) {
   const std::string where = " (--on-hang is from PET_ON_HANG=";

@@ -4,7 +4,8 @@
 #include <filesystem>
 #include <sstream>
 
-#include "common/files.h"
+#include "common/log.h"
+#include "launcher/command_line/given_file.h"
 #include "launcher/command_line/problems.h"
 
 namespace ddprun {
@@ -12,6 +13,12 @@ namespace {
 
 constexpr std::size_t kMaxSettingsFile = 1 << 20;
 constexpr const char* kHere = "ddprun.toml";
+
+// Before the log is set up.
+void SayWait(const std::string& text) {
+  LogAsIs(InLogFormat(LogLevel::kWarning, text,
+                      Colored(LogLevel::kWarning, "ddprun:") + " " + PrintableLine(text) + "\n"));
+}
 
 std::string WithoutBlanks(const std::string& text) {
   const std::size_t begin = text.find_first_not_of(" \t\r");
@@ -102,7 +109,7 @@ Result<std::vector<Setting>> SettingsFromFile(const CLI::App& app,
     return std::vector<Setting>{};
   }
   const std::string path = given ? *named : kHere;
-  const Result<std::string> text = ReadGiven(path, kMaxSettingsFile);
+  const Result<std::string> text = ReadGiven(path, kMaxSettingsFile, {.say = SayWait});
   if (!text) {
     return Error{ErrorKind::kInvalid,
                  InOneLine(text.error().message) + (given ? " (--config)" : "")};

@@ -101,6 +101,38 @@ Result<std::string> Canonical(const std::vector<std::string>& names, std::string
   return Unknown(names, given, more);
 }
 
+// The words that CLI11 takes for on and off, or numbers.
+bool IsOnOrOff(const std::string& value) {
+  try {
+    (void)CLI::detail::to_flag_value(value);
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+// As ToArguments has them. CLI11 would say "Could not convert".
+Result<void> CheckSwitches(const CLI::App& app, const std::vector<std::string>& flags) {
+  for (std::size_t i = 0; i < flags.size(); ++i) {
+    const std::size_t equals = std::min(flags[i].find('='), flags[i].size());
+    const std::string name = flags[i].substr(0, equals);
+    const CLI::Option* const option =
+        name.starts_with("--") ? app.get_option_no_throw(name) : nullptr;
+    if (option == nullptr || TakesValue(option)) {
+      i += option != nullptr && equals == flags[i].size() ? 1 : 0;  // Its value is no flag.
+      continue;
+    }
+    const bool empty = equals == flags[i].size() && i + 1 < flags.size() && flags[i + 1].empty();
+    const std::string value = empty ? "" : flags[i].substr(std::min(equals + 1, flags[i].size()));
+    if (empty || (equals < flags[i].size() && !IsOnOrOff(value))) {
+      return Error{ErrorKind::kInvalid,
+                   InOneLine(name + " is a switch and takes no value but true or false: '" + value +
+                             "' (write " + name + " alone)")};
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 std::optional<std::string> Nearest(const std::vector<std::string>& names, const std::string& name,
@@ -149,7 +181,8 @@ Result<SplitLine> SplitFlags(const CLI::App& app, const std::vector<std::string>
     if (option == nullptr) {
       return Error{ErrorKind::kInvalid, "unknown option " + InOneLine(arg) + more};
     }
-    if (!TakesValue(option) && value && name.size() == 2) {  // -mv: two switches in one word.
+    if (!TakesValue(option) && value && name.size() == 2 &&
+        arg[2] != '=') {  // -mv: two switches in one word.
       words[i--] = "-" + *value;
       value.reset();
     } else if (TakesValue(option) && !value) {
@@ -238,6 +271,7 @@ std::vector<std::string> ToArguments(const std::vector<Setting>& settings) {
 }
 
 Result<void> ParseFlags(CLI::App& app, std::vector<std::string> flags) {
+  RETURN_IF_ERROR(CheckSwitches(app, flags));
   for (CLI::Option* option : app.get_options()) {
     option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   }

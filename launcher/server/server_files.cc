@@ -15,6 +15,7 @@
 #include "common/files.h"
 #include "launcher/command_line/config.h"
 #include "launcher/command_line/flags.h"
+#include "launcher/command_line/problems.h"
 #include "launcher/node_slot.h"
 #include "launcher/run_token.h"
 #include "launcher/slurm/sealed_token.h"
@@ -258,7 +259,7 @@ std::string ServerPlace::Where() const {
 Result<ServerPlace> FindServer(const ServerQuery& query) {
   Result<ServerPlace> found = Find(query);
   if (!found) {
-    return Error{found.error().kind, WithOrigins(found.error().message, query.settings)};
+    return Error{found.error().kind, WithOrigins(InOneLine(found.error().message), query.settings)};
   }
   return found;
 }

@@ -51,6 +51,29 @@ TEST(Verbs, WhatCannotBeUsedIsNamedWithItsVariable) {
   }
 }
 
+// Who reads it has a terminal.
+TEST(Verbs, APlaceThatCannotBeIsRefusedInOneLine) {
+  for (const std::string endpoint : {"n0:1\nx", "n0:1,n1:2\nx", "\n"}) {
+    const auto parsed = Parsed({"status"}, {{"DDPRUN_ENDPOINT", endpoint}});
+    ASSERT_TRUE(parsed) << parsed.error().message;
+    const Result<ServerPlace> place = FindServer(std::get<StatusRequest>(*parsed).server);
+    ASSERT_FALSE(place);
+    EXPECT_EQ(place.error().kind, ErrorKind::kInvalid);
+    EXPECT_EQ(place.error().message.find('\n'), std::string::npos) << place.error().message;
+    EXPECT_NE(place.error().message.find("\\n"), std::string::npos) << place.error().message;
+  }
+}
+
+TEST(Verbs, AValueOfASwitchIsRefusedInOurWords) {
+  const std::string words = " is a switch and takes no value but true or false: 'x' (write ";
+  EXPECT_EQ(Problem({"status", "--watch=x"}), "--watch" + words + "--watch alone)");
+  EXPECT_EQ(Problem({"logs", "--follow=x"}), "--follow" + words + "--follow alone)");
+  const auto parsed = Parsed({"status"}, {{"DDPRUN_WATCH", "x"}});
+  ASSERT_FALSE(parsed);
+  EXPECT_TRUE(parsed.error().message.ends_with("(--watch is from DDPRUN_WATCH=x)"))
+      << parsed.error().message;
+}
+
 TEST(Verbs, DrainNamesOneNodeAndFlagsMayFollowIt) {
   const auto parsed =
       Parsed({"drain", "n1#0", "--endpoint=n0:1"}, {{"DDPRUN_TOKEN", "0123456789abcdef"}});

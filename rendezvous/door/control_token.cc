@@ -26,6 +26,12 @@ Result<std::string> TokenIn(int fd, const std::filesystem::path& path) {
   if (::fstat(fd, &info) != 0) {
     return CannotReadToken(path, errno);
   }
+  if (!S_ISREG(info.st_mode)) {
+    return Invalid(
+        "a token file must be an ordinary file, as it is read more than once "
+        "(DDPRUN_TOKEN takes the token itself)",
+        path.native());
+  }
   if ((info.st_mode & 077) != 0) {
     return Invalid("a token file must be readable by its owner alone (chmod 600)", path.native());
   }
@@ -64,7 +70,7 @@ std::string DrawToken() {
 }
 
 Result<std::string> ReadTokenFile(const std::filesystem::path& path) {
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   if (!fd) {
     return CannotReadToken(path, errno);
   }

@@ -63,5 +63,17 @@ TEST_F(TokenFile, OneThatOthersCanReadOrThatIsShortIsRefused) {
   EXPECT_FALSE(ReadTokenFile(directory / "none"));
 }
 
+// It is read again by whoever takes over, and a FIFO would be waited for.
+TEST_F(TokenFile, WhatIsNoFileIsRefusedAtOnce) {
+  const auto fifo = directory / "fifo";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  EXPECT_NE(ReadTokenFile(fifo).error().message.find("must be an ordinary file"),
+            std::string::npos);
+  std::ofstream(directory / "token") << "0123456789abcdef\n";
+  ::chmod((directory / "token").c_str(), 0600);
+  std::filesystem::create_symlink("token", directory / "link");  // As Kubernetes mounts secrets.
+  EXPECT_EQ(*ReadTokenFile(directory / "link"), "0123456789abcdef");
+}
+
 }  // namespace
 }  // namespace ddprun

@@ -17,7 +17,7 @@ int NoPassphrase(char*, int, int, void*) {
 }
 
 Result<std::string> ReadPem(const char* flag, const std::string& path) {
-  Result<std::string> text = ReadGiven(path, kMaxPemFile);
+  Result<std::string> text = ReadFile(path, kMaxPemFile);
   if (!text) {
     return Error{ErrorKind::kInvalid, text.error().message + " (" + flag + ")"};
   }

@@ -102,6 +102,27 @@ class CommandLine(DdprunTest):
                     self.assertEqual(run.err().count("\n"), 1, run.err())
                     self.assertLess(len(run.err()), 4_000)
 
+    def test_verbs_refuse_an_endpoint_in_one_line(self):
+        said = "127.0.0.1:1\nx"
+        for verb in ("status", "top", "drain n1", "stop", "logs", "stacks", "save", "report"):
+            for flags, environment in (([f"--endpoint={said}"], {}), ([], {"DDPRUN_ENDPOINT": said})):
+                with self.subTest(verb, environment=environment):
+                    run = self.refused(*verb.split(), *flags, names=r"'127\.0\.0\.1:1\\nx'",
+                                       environment=environment)
+                    self.assertEqual(run.err().count("\n"), 1, run.err())
+
+    def test_a_fifo_is_waited_for_in_words_or_refused(self):
+        fifo = self.path("fifo")
+        os.mkfifo(fifo, 0o600)
+        self.refused("--nnodes=2", "--rdzv-endpoint=127.0.0.1:0", f"--token-file={fifo}", FAKE_WORKER,
+                     names="--token-file: a token file must be an ordinary file")
+        run = self.start(f"--config={fifo}", FAKE_WORKER, "--print=one")
+        self.wait_for_text(run, f"ddprun: waiting for what writes to '{fifo}', which is no file, 1 min")
+        with open(fifo, "w") as file:
+            file.write("nproc-per-node = 2\n")
+        self.assertEqual(run.wait(), 0, run.all())
+        self.assertEqual(run.out(), "one\none\n")
+
     def test_programs(self):
         script = self.path("not-executable")
         open(script, "w").close()

@@ -1,0 +1,102 @@
+#include "launcher/command_line/given_file.h"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+
+#include "common/files.h"
+
+namespace ddprun {
+namespace {
+
+// Whether its end is only known once somebody has written to it: a FIFO with a name waits for its
+// first writer; that of a shell's <(...) has one from the beginning.
+bool AwaitsWriter(int fd) {
+  struct stat info {};
+  struct statfs system {};
+  return ::fstat(fd, &info) == 0 && S_ISFIFO(info.st_mode) && ::fstatfs(fd, &system) == 0 &&
+         system.f_type != PIPEFS_MAGIC;
+}
+
+// How long a reader that has found nothing waits, and says so.
+class Waiting {
+ public:
+  Waiting(const std::filesystem::path& path, const GivenPatience& patience)
+      : path_(path), patience_(patience) {}
+
+  // False: it is over. `ended`: every writer has gone.
+  bool ForMore(int fd, bool& ended) {
+    const auto waited = std::chrono::floor<Duration>(std::chrono::steady_clock::now() - begun_);
+    if (waited >= patience_.limit) {
+      return false;
+    }
+    if (!told_ && waited >= patience_.named) {
+      told_ = true;
+      patience_.say("waiting for what writes to '" + path_.native() + "', which is no file, " +
+                    FormatDuration(patience_.limit) + " at most");
+    }
+    const Duration until = told_ ? patience_.limit : std::min(patience_.named, patience_.limit);
+    pollfd readable{fd, POLLIN, 0};
+    ::poll(&readable, 1, static_cast<int>((until - waited).count()));
+    ended = (readable.revents & POLLHUP) != 0;
+    return true;
+  }
+
+ private:
+  const std::filesystem::path& path_;
+  const GivenPatience& patience_;
+  const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
+  bool told_ = false;
+};
+
+Result<std::string> ReadFromWriter(int fd, const std::filesystem::path& path, std::size_t max_bytes,
+                                   const GivenPatience& patience) {
+  const bool awaits_writer = AwaitsWriter(fd);
+  Waiting waiting(path, patience);
+  std::string text;
+  bool ended = false;
+  while (true) {
+    char piece[4096];
+    const ssize_t got = ::read(fd, piece, sizeof piece);
+    if (got > 0) {
+      text.append(piece, static_cast<std::size_t>(got));
+      if (text.size() > max_bytes) {
+        return Invalid("more than " + std::to_string(max_bytes) + " bytes come from",
+                       path.native());
+      }
+    } else if (got < 0 && errno != EAGAIN && errno != EINTR) {
+      return SystemError("read", path.native(), errno);
+    } else if (got == 0 && (ended || !awaits_writer || !text.empty())) {
+      return text;
+    } else if (!waiting.ForMore(fd, ended)) {
+      return Error{ErrorKind::kInvalid,
+                   "cannot read '" + path.native() + "': it is no file, and what writes to it " +
+                       (text.empty() ? "has written nothing" : "has not come to an end") +
+                       " within " + FormatDuration(patience.limit) + " (name a file)"};
+    }
+  }
+}
+
+}  // namespace
+
+Result<std::string> ReadGiven(const std::filesystem::path& path, std::size_t max_bytes,
+                              const GivenPatience& patience) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode) || S_ISDIR(info.st_mode)) {
+    return ReadFile(path, max_bytes);  // Which says what is wrong with it.
+  }
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  if (!fd) {
+    return SystemError("read", path.native(), errno);
+  }
+  return ReadFromWriter(fd.get(), path, max_bytes, patience);
+}
+
+}  // namespace ddprun
