@@ -38,5 +38,19 @@ class Memory(PackageTest):
             f"{os.sysconf('SC_PAGESIZE')} /memfd:state (deleted)", "None", "3 None", "3 None", "3 None"])
 
 
+class Failures(PackageTest):
+    def test_a_failure_arrives_from_another_process(self):
+        run = self.python("""
+            import concurrent.futures, ddprun
+            def work(): raise ValueError("boom")
+            def outer(): ddprun.run(work, 1)
+            if __name__ == "__main__":
+                with concurrent.futures.ProcessPoolExecutor(1) as pool:
+                    try: pool.submit(outer).result()
+                    except ddprun.RunError as error: print(error.code, str(error).replace(error.traceback, "[traceback]"))
+            """)
+        self.assertEqual(run.out(), "1 ddprun ended with exit code 1: ValueError: boom\n\n[traceback]\n")
+
+
 if __name__ == "__main__":
     unittest.main()

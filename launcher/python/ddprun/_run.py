@@ -31,8 +31,12 @@ class RunError(RuntimeError):
 
     def __init__(self, code: int, message: str, traceback: str = ""):
         super().__init__(message + (f"\n\n{traceback}" if traceback else ""))
+        self._message = message
         self.code = code
         self.traceback = traceback
+
+    def __reduce__(self) -> "tuple[Any, ...]":  # Pools of processes pickle it; else they would make it of its text.
+        return type(self), (self.code, self._message, self.traceback), self.__dict__
 
 
 def _flags(nprocs: Union[int, str], flags: Mapping[str, Flag]) -> List[str]:
