@@ -51,6 +51,33 @@ class Failures(PackageTest):
             """)
         self.assertEqual(run.out(), "1 ddprun ended with exit code 1: ValueError: boom\n\n[traceback]\n")
 
+    # A limit on sizes of files refuses as a full disk does: what is allocated can still be written.
+    def test_a_result_for_which_there_is_no_room_costs_no_second_run(self):
+        run = self.python("""
+            import os, resource, ddprun
+            def large():
+                with open("ran", "a") as file: file.write("x")
+                resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+                return bytes(100_000) if os.environ["RANK"] == "1" else 5
+            if __name__ == "__main__":
+                try: ddprun.run(large, 2, max_restarts=1)
+                except OSError as error: print(os.path.getsize("ran"), error)
+            """)
+        self.assertRegex(run.out(), r"^2 rank 1 has finished, but its result of \d+ bytes cannot be written to "
+                                    r"'/.*/result\.\d+\.\d+\.1': OSError: \[Errno 27\] File too large\n$")
+
+    def test_an_exception_is_told_without_room_for_its_file(self):
+        run = self.python("""
+            import resource, ddprun
+            def work():
+                resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+                raise ValueError("boom" + "!" * 5000)
+            if __name__ == "__main__":
+                try: ddprun.run(work, 1)
+                except ddprun.RunError as error: print(error)
+            """)
+        self.assertRegex(run.out(), r"^ddprun ended with exit code 1: rank 0: ValueError: boom!+ \.\.\. \(4216 characters more\) \.\.\. !+\n$")
+
 
 if __name__ == "__main__":
     unittest.main()

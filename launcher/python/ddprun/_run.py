@@ -111,17 +111,20 @@ def _finish(process: "subprocess.Popen[bytes]", piped: bool) -> int:
     return 128 - code if code < 0 else code
 
 
-def _results(folder: str) -> List[Any]:
-    """Of the newest world, in the order of ranks, each of which has a file from its start."""
+def _newest(folder: str) -> List["tuple[int, str]"]:
+    """Of the newest world each rank with its result's file, which it has from its start; in their order."""
     found: "Dict[tuple[int, int], Dict[int, str]]" = {}
     for name in os.listdir(folder):
         if numbers := re.fullmatch(r"result\.(\d+)\.(\d+)\.(\d+)", name):
             term, generation, rank = map(int, numbers.groups())
             found.setdefault((term, generation), {})[rank] = os.path.join(folder, name)
-    newest = found[max(found)] if found else {}
+    return sorted(found[max(found)].items()) if found else []
+
+
+def _results(folder: str) -> List[Any]:
     results = []
-    for rank in sorted(newest):
-        with open(newest[rank], "rb") as file:
+    for rank, path in _newest(folder):
+        with open(path, "rb") as file:
             content = file.read()
         try:
             good, value = pickle.loads(content)
@@ -129,7 +132,7 @@ def _results(folder: str) -> List[Any]:
             raise TypeError(f"rank {rank} has finished, but its result cannot be unpickled by the caller: "
                             f"{_caller.told(error)}") from error
         if not good:
-            raise TypeError(f"rank {rank} has finished, but {value}")
+            raise type(value)(f"rank {rank} has finished, but {value}")
         results.append(value)
     return results
 
@@ -154,7 +157,7 @@ def run(fn: Callable[..., T], nprocs: Union[int, str] = 1, *, args: Sequence[Any
     is installed. What workers print is printed here.
 
     Raises RunError with the root cause where the run fails, TypeError where the function, its
-    arguments or its result cannot be handed over. An interrupt stops the workers, then is raised.
+    arguments or its result cannot be handed over, OSError where a disk refuses the result. An interrupt stops the workers, then is raised.
     """
     if _caller.loading:
         raise RuntimeError("ddprun.run was called while a worker of it loads this script: put the call "
@@ -177,13 +180,27 @@ def run(fn: Callable[..., T], nprocs: Union[int, str] = 1, *, args: Sequence[Any
             stream.flush()
         code = _finish(_start(command, folder, piped), piped)
         if code != 0:
-            raise _failure(code, os.path.join(folder, "error"))
+            raise _failure(code, folder)
         return _results(folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _failure(code: int, path: str) -> RunError:
-    message, traceback = _caller.read_error(path)
+def _failure(code: int, folder: str) -> RunError:
+    message, traceback = _caller.read_error(os.path.join(folder, "error"))
+    message = message or _said_beside(folder)
     return RunError(code, f"ddprun ended with exit code {code}" + (f": {message}" if message else ""),
                     traceback)
+
+
+def _said_beside(folder: str) -> str:
+    """What ended a rank, where there was no room for its error's file; empty: nobody has said."""
+    try:
+        for rank, path in _newest(folder):
+            with open(path, "rb") as file:
+                good, value = pickle.load(file)
+            if not good and type(value) is RuntimeError:  # Other refusals are of who has finished.
+                return f"rank {rank}: {value}"
+    except Exception as error:  # What cannot be unpickled says so by any kind of exception.
+        return f"its results cannot be read: {_caller.told(error)}" if isinstance(error, OSError) else ""
+    return ""
