@@ -78,6 +78,31 @@ class Failures(PackageTest):
             """)
         self.assertRegex(run.out(), r"^ddprun ended with exit code 1: rank 0: ValueError: boom!+ \.\.\. \(4216 characters more\) \.\.\. !+\n$")
 
+    # As under cron, a daemon, or pythonw: Python then has None where its stream would be.
+    def test_a_caller_without_streams_runs_all_the_same(self):
+        text = """
+            import os, sys, ddprun
+            def work():
+                print("one", flush=True)
+                print("two", file=sys.stderr, flush=True)
+                return [stream is None for stream in (sys.stdout, sys.stderr)]
+            if __name__ == "__main__":
+                if sys.argv[1] == "closed": sys.stdout.close()
+                if sys.argv[1] == "none": sys.stdout = None
+                with open("results", "w") as file: print(ddprun.run(work, 1, role="r"), file=file)
+            """
+        for redirections in (">&- 2>&-", ">&-", "2>&-", "0>&- 1>&- 2>&-", "; closed", "; none"):
+            with self.subTest(redirections):
+                how, _, word = redirections.partition("; ")
+                run = self.start("-c", f'exec "$@" {how}', "sh", sys.executable, self.script(text), word or "open",
+                                 executable="/bin/sh")
+                self.assertEqual(run.wait(), 0, run.all())
+                with open(self.path("results")) as file:
+                    self.assertEqual(file.read(), "[[False, False]]\n")
+                os.unlink(self.path("results"))
+                self.assertEqual("one" in run.out(), how == "2>&-")
+                self.assertEqual("two" in run.err(), "2>&-" not in how)
+
 
 if __name__ == "__main__":
     unittest.main()

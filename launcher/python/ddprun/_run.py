@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, TypeV
 
 from ddprun import _caller
 from ddprun._executable import executable
-from ddprun._output import follow
+from ddprun._output import follow, is_gone
 
 T = TypeVar("T")
 Flag = Union[str, int, float, bool, None]
@@ -80,10 +80,11 @@ def _environment(folder: str) -> Dict[str, str]:
 
 
 def _start(command: List[str], folder: str, piped: bool) -> "subprocess.Popen[bytes]":
-    pipe = subprocess.PIPE if piped else None
+    out, err = (subprocess.DEVNULL if is_gone(stream) else subprocess.PIPE if piped else None
+                for stream in (sys.stdout, sys.stderr))
     # A session of its own: what Ctrl-C does is decided here, for terminals and notebooks alike.
     return subprocess.Popen([sys.executable, "-I", "-S", "-c", _WITH_CALLER, str(os.getpid()), *command],
-                            env=_environment(folder), stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe,
+                            env=_environment(folder), stdin=subprocess.DEVNULL, stdout=out, stderr=err,
                             start_new_session=True)
 
 
@@ -154,7 +155,7 @@ def run(fn: Callable[..., T], nprocs: Union[int, str] = 1, *, args: Sequence[Any
     The function goes to workers by its name: one of a module is imported, one of a script is found by
     loading that script anew, so what starts the run stands below `if __name__ == "__main__":`, as
     with multiprocessing's spawn. One of a notebook, and a closure, is pickled by value if cloudpickle
-    is installed. What workers print is printed here.
+    is installed. What workers print is printed here, or nowhere where the caller has no such stream.
 
     Raises RunError with the root cause where the run fails, TypeError where the function, its
     arguments or its result cannot be handed over, OSError where a disk refuses the result. An interrupt stops the workers, then is raised.
@@ -177,7 +178,8 @@ def run(fn: Callable[..., T], nprocs: Union[int, str] = 1, *, args: Sequence[Any
         piped = any(stream is not real for stream, real in ((sys.stdout, sys.__stdout__),
                                                             (sys.stderr, sys.__stderr__)))
         for stream in (sys.stdout, sys.stderr):
-            stream.flush()
+            if not is_gone(stream):
+                stream.flush()
         code = _finish(_start(command, folder, piped), piped)
         if code != 0:
             raise _failure(code, folder)
