@@ -103,6 +103,18 @@ class Failures(PackageTest):
                 self.assertEqual("one" in run.out(), how == "2>&-")
                 self.assertEqual("two" in run.err(), "2>&-" not in how)
 
+    def test_a_long_message_is_told_by_both_of_its_ends(self):
+        run = self.python("""
+            import ddprun
+            def work(): raise ValueError("first" + "\\x01" * 5_000_000 + "last")
+            if __name__ == "__main__":
+                try: ddprun.run(work, 1)
+                except ddprun.RunError as error: print(error)
+            """)
+        cut = r"ValueError: first\x01+ \.\.\. \(\d+ characters more\) \.\.\. \x01+last"
+        self.assertRegex(run.out(), rf"^ddprun ended with exit code 1: {cut}\n\nTraceback .*\n(.*\n)+.* in work\n(.*\n)+"
+                                    r"ValueError: first\x01+ .*\x01last\n")
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -158,7 +158,8 @@ def run(fn: Callable[..., T], nprocs: Union[int, str] = 1, *, args: Sequence[Any
     is installed. What workers print is printed here, or nowhere where the caller has no such stream.
 
     Raises RunError with the root cause where the run fails, TypeError where the function, its
-    arguments or its result cannot be handed over, OSError where a disk refuses the result. An interrupt stops the workers, then is raised.
+    arguments or its result cannot be handed over, OSError where a disk refuses the result. An interrupt
+    stops the workers, then is raised.
     """
     if _caller.loading:
         raise RuntimeError("ddprun.run was called while a worker of it loads this script: put the call "

@@ -14,6 +14,7 @@ from typing import Any
 from ddprun import _caller
 
 _RESERVED = 4096  # Bytes of each result's file, from the start.
+_LONG = 80 * 1024  # Characters of a message and of a traceback, of up to 6 bytes each: an agent reads 1 MiB.
 _SHORT = 800  # Characters of a refusal, of up to 4 bytes each.
 
 
@@ -26,12 +27,12 @@ def _write_error(error: BaseException, result: str) -> None:
         stack = "".join(traceback.format_exception(error))
     except Exception:  # The exception's own attributes, which may be anything.
         stack = "".join(traceback.format_tb(error.__traceback__)) + message + "\n"
-    told = {"message": {"message": message,
-                        "extraInfo": {"py_callstack": _caller.whole(stack),
+    told = {"message": {"message": _caller.cut(message, _LONG),
+                        "extraInfo": {"py_callstack": _caller.cut(_caller.whole(stack), _LONG),
                                       "timestamp": str(int(time.time()))}}}
     try:
         with open(path, "w", encoding="utf-8") as file:
-            json.dump(told, file)
+            json.dump(told, file, ensure_ascii=False)
     except OSError as refused:
         _remove(path)  # Half of it says less than none.
         print(f"ddprun.run: cannot write {path}: {refused}", file=sys.stderr)
