@@ -115,6 +115,28 @@ class Failures(PackageTest):
         self.assertRegex(run.out(), rf"^ddprun ended with exit code 1: {cut}\n\nTraceback .*\n(.*\n)+.* in work\n(.*\n)+"
                                     r"ValueError: first\x01+ .*\x01last\n")
 
+    def test_whatever_ends_a_function_is_told(self):
+        run = self.python("""
+            import asyncio, sys, ddprun
+            class Mine(BaseException): pass
+            class Result:
+                def __reduce__(self): raise Mine("of a result")
+            def own(): raise Mine("of mine")
+            def cancelled(): raise asyncio.CancelledError("by whom")
+            def interrupted(): raise KeyboardInterrupt("no signal")
+            def text(): sys.exit("the disk is bad")
+            def number(): sys.exit(3)
+            if __name__ == "__main__":
+                for function in own, Result, cancelled, interrupted, text, number:
+                    try: ddprun.run(function, 1)
+                    except ddprun.RunError as error:
+                        print(str(error).splitlines()[0], "Traceback" in error.traceback)
+            """)
+        said = "ddprun ended with exit code "
+        self.assertEqual(run.out().splitlines(), [
+            said + "1: Mine: of mine True", said + "1: Mine: of a result True", said + "1: CancelledError: by whom True",
+            said + "130: KeyboardInterrupt: no signal True", said + "1: SystemExit: the disk is bad True", said + "3 False"])
+
 
 if __name__ == "__main__":
     unittest.main()

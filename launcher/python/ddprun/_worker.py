@@ -97,8 +97,9 @@ def main() -> None:
     result = os.path.join(folder, f"result.{world}")
     try:
         _work(folder, result, process)
-    except Exception as error:
-        if os.getpid() == process:
+    except BaseException as error:
+        # A number is told by the exit code itself.
+        if os.getpid() == process and not (isinstance(error, SystemExit) and isinstance(error.code, (int, type(None)))):
             _write_error(error, result)
         raise
 
