@@ -9,6 +9,7 @@
 #include <string>
 
 #include "common/files.h"
+#include "common/log.h"
 
 namespace ddprun {
 namespace {
@@ -121,6 +122,15 @@ TEST_F(LineWriterTest, LinesStayWhole) {
   const std::string piece(bytes, static_cast<std::size_t>(got));
   EXPECT_THAT(piece, EndsWith("x\n"));
   EXPECT_THAT(ReadAll(writer), StartsWith("xxxx"));
+}
+
+// A text may quote a peer, who would add lines of his own to a run's log.
+TEST(Log, EachTextIsOneLine) {
+  ::testing::internal::CaptureStderr();
+  StartLog("ddprun n0", LogLevel::kInfo);
+  Log(LogLevel::kInfo, "node n1 is unfit: bad\nddprun n0 | the run has ended\r\x1b[2K");
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            "ddprun n0 | node n1 is unfit: bad\\nddprun n0 | the run has ended\\x0d\\x1b[2K\n");
 }
 
 }  // namespace

@@ -221,6 +221,14 @@ std::string Printable(std::string_view text) {
   return out;
 }
 
+std::string PrintableLine(std::string_view text) {
+  std::string line = Printable(text);
+  for (std::size_t at = 0; (at = line.find('\n', at)) != std::string::npos;) {
+    line.replace(at, 1, "\\n");
+  }
+  return line;
+}
+
 void StartLog(const std::string& who, LogLevel least) {
   std::shared_ptr<spdlog::sinks::sink> sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
   if (LineWriter* const queue = writer) {
@@ -261,7 +269,7 @@ void SetLogFormat(LogFormat format) {
 void Log(LogLevel level, std::string_view text) {
   spdlog::logger* const logger = spdlog::default_logger_raw();
   if (log_format == LogFormat::kText) {
-    logger->log(ToSpdlog(level), "{} | {}", Colored(level, who_said), Printable(text));
+    logger->log(ToSpdlog(level), "{} | {}", Colored(level, who_said), PrintableLine(text));
   } else if (logger->should_log(ToSpdlog(level))) {
     logger->log(ToSpdlog(level), "{}", InJson(level, text));
   }
@@ -287,7 +295,7 @@ void SetLiveLine(std::string_view text) {
   static const bool terminal = ::isatty(STDERR_FILENO) == 1;
   if (LineWriter* const queue = writer;
       queue != nullptr && terminal && shows_live_line && log_format == LogFormat::kText) {
-    queue->SetLive(Printable(text));
+    queue->SetLive(PrintableLine(text));
   }
 }
 

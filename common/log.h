@@ -43,6 +43,8 @@ void EndOnException(int exit_code);
 // `text` with every control character but newline and tab made visible, also those beyond ASCII
 // (C1, directions), and every byte that is no UTF-8.
 std::string Printable(std::string_view text);
+// The same for what is to be one line whoever said it: a newline is visible too.
+std::string PrintableLine(std::string_view text);
 
 void Log(LogLevel level, std::string_view text);
 

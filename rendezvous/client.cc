@@ -65,12 +65,14 @@ Result<SyncReply> ReplyOf(const Call& call, const grpc::Status& status, const En
     return ErrorOf(status, endpoint, call.deadline, access);
   }
   Result<SyncReply> reply = ReplyFromProto(call.reply);
+  const auto clock = OffsetOf(call.sent_unix_us, call.reply.received_unix_us(),
+                              call.reply.sent_unix_us(), call.heard_unix_us);
   if (!reply) {
     return Error{ErrorKind::kRefused, "the rendezvous at " + ToString(endpoint) +
-                                          " sent a malformed reply: " + reply.error().message};
+                                          " sent a malformed reply: " + reply.error().message +
+                                          ClockAt(endpoint, clock)};
   }
-  reply->clock = OffsetOf(call.sent_unix_us, call.reply.received_unix_us(),
-                          call.reply.sent_unix_us(), call.heard_unix_us);
+  reply->clock = clock;
   return reply;
 }
 

@@ -33,6 +33,9 @@ class Peer {
     fd_ = UniqueFd(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
     return static_cast<bool>(fd_);
   }
+  void Say(std::string_view words) {
+    (void)::send(fd_.get(), words.data(), words.size(), MSG_NOSIGNAL);  // It may have gone.
+  }
   void ShakeHands() {
     static constexpr std::array<char, 9> kNoSettings = {0, 0, 0, 4};
     EXPECT_EQ(::send(fd_.get(), kNoSettings.data(), kNoSettings.size(), MSG_NOSIGNAL), 9);
@@ -113,6 +116,31 @@ TEST_F(Busy, AConnectionThatWasMadeDuringTheCallServesTheNextOne) {
   channel.Send(Report(3), 300ms, Note());  // It may be half open.
   ASSERT_TRUE(UntilHeard(3));
   EXPECT_EQ(Connections(), 1);
+}
+
+// Something else on the port must neither crash the channel nor hang it, and is named.
+TEST_F(Busy, AStrangersWordsAreAnError) {
+  const std::string web = "is not a ddprun rendezvous: it said HTTP/1, as a web server does";
+  const std::array<std::pair<const char*, std::string>, 3> strangers = {
+      {{"SSH-2.0-OpenSSH_9.2\r\n", "is not a ddprun rendezvous: what it said is no HTTP/2"},
+       {"HTTP/1.1 200 OK\r\n\r\nhi", web},
+       {"HTTP/1.0 404 Not Found\r\n\r\n", web}}};
+  for (const auto& [says, is] : strangers) {
+    heard_.clear();
+    GrpcSyncChannel channel(loop_, endpoint_);
+    channel.Send(Report(1), 5s, Note());
+    Peer stranger;
+    ASSERT_TRUE(Until([&] {
+      if (stranger.Accept(listener_.get())) {
+        stranger.Say(says);
+      }
+      return !heard_.empty();
+    }));
+    ASSERT_FALSE(heard_[0].reply);
+    EXPECT_EQ(heard_[0].reply.error().kind, ErrorKind::kRefused);
+    EXPECT_NE(heard_[0].reply.error().message.find(is), std::string::npos)
+        << heard_[0].reply.error().message;
+  }
 }
 
 class NameServer : public Busy {

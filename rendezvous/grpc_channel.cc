@@ -62,10 +62,17 @@ std::string LastCause(const std::string& message) {
   return message;
 }
 
-// gRPC has no code for a peer of another protocol, only these words.
-bool IsFromStranger(const grpc::Status& status) {
-  return status.error_message().find("Failed parsing HTTP/2") != std::string::npos ||
-         status.error_message().find("Trying to connect an http1.x server") != std::string::npos;
+// gRPC has no code for a peer of another protocol, only these words; "": it is none. A failure that
+// is called OK is what it makes of HTTP/1's 200.
+std::string StrangersWords(const grpc::Status& status) {
+  const std::string& message = status.error_message();
+  if (message.find("Trying to connect an http1.x server") != std::string::npos ||
+      LastCause(message) == "OK") {
+    return "it said HTTP/1, as a web server does, and speaks no gRPC";
+  }
+  return message.find("Failed parsing HTTP/2") != std::string::npos
+             ? "what it said is no HTTP/2, so it speaks no gRPC"
+             : "";
 }
 
 constexpr const char* kUnproven = "the certificate does not prove the token";
@@ -282,9 +289,10 @@ Error ErrorOf(const grpc::Status& status, const Endpoint& endpoint, Duration wai
       return {ErrorKind::kUnavailable, "cannot reach the rendezvous at " + where +
                                            ": no answer within " + FormatDuration(waited)};
     default:
-      if (IsFromStranger(status)) {
+      if (const std::string words = StrangersWords(status); !words.empty()) {
         return {ErrorKind::kRefused, "what listens at " + where +
-                                         " is not a ddprun rendezvous: it does not speak HTTP/2"};
+                                         " is not a ddprun rendezvous: " + words +
+                                         " (is the port right? choose another, if it is taken)"};
       }
       if (access.tls.calls()) {
         return TlsError(status.error_message(), endpoint, access.tls);

@@ -8,9 +8,13 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
+#include <string>
 
+#include "common/endpoint.h"
 #include "common/ids.h"
 #include "common/time.h"
+#include "rendezvous/messages/host_fact.h"
 
 namespace ddprun {
 
@@ -26,6 +30,11 @@ inline constexpr Duration kNodesAhead{24 * 3'600'000};
 inline constexpr Duration kServersAhead = 2 * kNodesAhead;
 
 RealNames RealNamesAt(std::int64_t unix_ms, Duration ahead);
+
+// Why a term beyond them is refused, for people: whose clock is wrong, and by how much.
+std::string WhyNotYet(Term term, std::int64_t unix_ms);
+// How a server's clock stands to that of this host, for people; "": they agree, or nobody knows.
+std::string ClockAt(const Endpoint& endpoint, const std::optional<ClockOffset>& offset);
 
 // Of this machine's clock.
 std::int64_t UnixMilliseconds();

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <limits>
 
 #include "rendezvous/core/recovery.h"
 #include "rendezvous/journal_file.h"
@@ -56,6 +57,27 @@ TEST(RealNames, ATermOfTheDayAfterTomorrowIsRefused) {
   EXPECT_NE(Refusal(report, kNow), "");
 }
 
+// People must know whose clock to look at, and how wrong it is.
+TEST(RealNames, WhoIsKeptOutIsToldByHowMuchTheClocksDiffer) {
+  NodeReport report = Plain();
+  report.term = TermOf(kNow + 4 * kDay);
+  EXPECT_NE(Refusal(report, kNow)
+                .find("a clock that is 96 h 00 min ahead of the one that reads "
+                      "it, 2027-01-15 08:00 UTC (compare `date -u` on both"),
+            std::string::npos)
+      << Refusal(report, kNow);
+  report.term = {std::numeric_limits<std::uint64_t>::max()};
+  EXPECT_NE(Refusal(report, kNow).find("a clock that is years ahead"), std::string::npos);
+  constexpr std::int64_t kDayInMicroseconds = kDay * 1'000;
+  const auto at = [](std::int64_t offset) {
+    return ClockAt({"n0", 29400}, ClockOffset{offset, 1});
+  };
+  EXPECT_EQ(at(kDayInMicroseconds), "; the clock at n0:29400 is 24 h 00 min ahead of this host's");
+  EXPECT_EQ(at(-kDayInMicroseconds), "; the clock at n0:29400 is 24 h 00 min behind this host's");
+  EXPECT_EQ(at(2'000'000), "");
+  EXPECT_EQ(ClockAt({"n0", 29400}, std::nullopt), "");
+}
+
 // Whatever somebody made a server adopt, the next one's clock is past it.
 TEST(RealNames, WhatWasAdoptedIsTakenAMomentLater) {
   NodeReport report = Plain();
@@ -89,7 +111,11 @@ TEST(RealNames, ServersAreNotBelievedEither) {
   v1::WitnessRequest request;
   ToProto(WitnessRequest{.verb = WitnessVerb::kMove, .claim = claim}, &request);
   EXPECT_FALSE(WitnessRequestFromProto(request));
-  EXPECT_FALSE(DecodeClaim(Encode(claim), 1));
+  const Result<Claim> read = DecodeClaim(Encode(claim), 1);
+  ASSERT_FALSE(read);
+  EXPECT_NE(read.error().message.find("claim 1, made by the server at h0:1, has the term 46116860"),
+            std::string::npos)
+      << read.error().message;
   EXPECT_FALSE(DecodeEntry(Encode(JournalEntry(Reign{far}))));
 }
 

@@ -1,10 +1,13 @@
 #include "agent/workers/generation_maker.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -20,6 +23,8 @@ namespace {
 constexpr int kMostMakerThreads = 64;
 std::atomic<int> maker_threads = 0;
 constexpr Duration kPatience{1'000};  // With what is tidied up at the end.
+constexpr Duration kFirstPause{50};   // Before a process is tried again; then twice as long, up to
+constexpr Duration kLongestPause{2'000};
 
 // Blocks for as long as SIGKILL takes.
 void EndBegun(const std::vector<MadeWorker>& begun) {
@@ -112,6 +117,8 @@ struct GenerationMaker::Job final : Making {
   void EndMade(const std::shared_ptr<Job>& self);
   Result<std::vector<MadeWorker>> Prepare();
   Result<void> Launch(std::vector<MadeWorker>& workers);
+  Result<LaunchedWorker> LaunchPatiently(const MadeWorker& worker);
+  Result<LaunchedWorker> LaunchOnce(const MadeWorker& worker);
   void Tell(const std::shared_ptr<Job>& self);
 
   // ---- On the loop ----
@@ -129,6 +136,7 @@ struct GenerationMaker::Job final : Making {
   Loop* loop = nullptr;        // nullptr: nobody wants to hear of it.
 
   PrepareWorkers prepare;
+  Duration patience{0};
   std::shared_ptr<WarmStart> warm;
   LaunchUnderWay under_way;
   Result<std::vector<MadeWorker>> result = std::vector<MadeWorker>();  // The thread's, until told.
@@ -185,10 +193,7 @@ Result<void> GenerationMaker::Job::Launch(std::vector<MadeWorker>& workers) {
     warm->Await(under_way);
   }
   for (MadeWorker& worker : workers) {
-    RETURN_IF_ERROR(Begin("executing '" + worker.spec.command.file.native() + "'"));
-    Result<LaunchedWorker> process =
-        warm ? warm->Launch(worker.spec, worker.output.stdio, under_way)
-             : LaunchWorker(worker.spec, worker.output.stdio, &under_way);
+    Result<LaunchedWorker> process = LaunchPatiently(worker);
     if (!process) {
       return NotStarted(worker.spec, process.error());
     }
@@ -198,6 +203,34 @@ Result<void> GenerationMaker::Job::Launch(std::vector<MadeWorker>& workers) {
     leaders.push_back(worker.process.pid);
   }
   return Begin("");
+}
+
+Result<LaunchedWorker> GenerationMaker::Job::LaunchPatiently(const MadeWorker& worker) {
+  Duration waited{0};
+  Duration pause = kFirstPause;
+  while (true) {
+    RETURN_IF_ERROR(Begin("executing '" + worker.spec.command.file.native() + "'"));
+    Result<LaunchedWorker> process = LaunchOnce(worker);
+    if (process || process.error().kind != ErrorKind::kUnavailable) {
+      return process;
+    }
+    pause = std::min(pause, patience - waited);
+    if (pause <= Duration{0}) {
+      return Error{ErrorKind::kUnavailable,
+                   process.error().message + "; it was tried again for " + FormatDuration(waited)};
+    }
+    RETURN_IF_ERROR(Begin("it is tried again for " + FormatDuration(patience) + ": " +
+                          process.error().message));
+    pollfd given_up{under_way.wake(), POLLIN, 0};
+    ::poll(&given_up, 1, static_cast<int>(pause.count()));
+    waited += pause;
+    pause = std::min(2 * pause, kLongestPause);
+  }
+}
+
+Result<LaunchedWorker> GenerationMaker::Job::LaunchOnce(const MadeWorker& worker) {
+  return warm ? warm->Launch(worker.spec, worker.output.stdio, under_way)
+              : LaunchWorker(worker.spec, worker.output.stdio, &under_way);
 }
 
 void GenerationMaker::Job::EndMade(const std::shared_ptr<Job>& self) {
@@ -238,8 +271,8 @@ void GenerationMaker::Job::Forget() {
   loop = nullptr;
 }
 
-GenerationMaker::GenerationMaker(Loop& loop, std::shared_ptr<WarmStart> warm)
-    : loop_(loop), warm_(std::move(warm)) {
+GenerationMaker::GenerationMaker(Loop& loop, Duration patience, std::shared_ptr<WarmStart> warm)
+    : loop_(loop), patience_(patience), warm_(std::move(warm)) {
   if (warm_ && HaveLine()) {
     line_->Do([warm = warm_] { warm->Prepare(); });
   }
@@ -280,6 +313,7 @@ void GenerationMaker::Make(PrepareWorkers prepare,
   job_->maker = this;
   job_->loop = &loop_;
   job_->prepare = std::move(prepare);
+  job_->patience = patience_;
   job_->warm = warm_;
   if (HaveLine()) {
     line_->Do([job = job_] {

@@ -10,6 +10,10 @@
 //   processes begun | all are killed, also the one that is being | the thread reaps what it began;
 //                   | begun; gone when no process is left        | gone then
 //   made            | as before: the thread ends what was made   |
+//
+// Where there is no room for a process (EAGAIN, ENOMEM), others may just be ending: that one is
+// tried again, ever less often, until patience is over. So a full machine costs no restart at once,
+// and a run does not use all of them up in a moment.
 #pragma once
 
 #include <sys/types.h>
@@ -49,8 +53,9 @@ using PrepareWorkers = std::function<Result<std::vector<WorkerSpec>>(Making& mak
 
 class GenerationMaker {
  public:
-  // `warm`: what workers are begun with; none: from their file.
-  GenerationMaker(Loop& loop, std::shared_ptr<WarmStart> warm);
+  // `patience`: with a machine that has no room for one more process. `warm`: what workers are
+  // begun with; none: from their file.
+  GenerationMaker(Loop& loop, Duration patience, std::shared_ptr<WarmStart> warm);
   // Kills what was begun and is not told yet. Workers that were made die. Waits for Tidy's work, a
   // moment at most.
   ~GenerationMaker();
@@ -80,6 +85,7 @@ class GenerationMaker {
   void OnDone(const std::shared_ptr<Job>& job);
 
   Loop& loop_;
+  const Duration patience_;
   const std::shared_ptr<WarmStart> warm_;
   std::shared_ptr<Line> line_;  // With its thread.
   std::shared_ptr<Job> job_;    // Shared with the thread.

@@ -86,7 +86,7 @@ ProcessRunner::State::State(AsioLoop& loop_in, RunnerConfig config, RunnerEvents
     : loop(loop_in),
       consoles(loop_in, config.kept, config.progress),
       templates(loop_in, consoles),
-      maker(loop_in,
+      maker(loop_in, config.crowd_patience,
             config.warm ? std::make_shared<WarmStart>(*config.warm, templates.Reader()) : nullptr),
       config_(std::move(config)),
       events_(std::move(events)),

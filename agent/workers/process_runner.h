@@ -48,9 +48,10 @@ struct RunnerEvents {
 struct RunnerConfig {
   Duration drain_limit = std::chrono::seconds(1);  // Wait for EOF of a pipe that somebody holds.
   Duration unkillable_after = std::chrono::seconds(5);
-  std::shared_ptr<KeptOutput> kept = nullptr;  // None: what workers print is not kept.
-  std::optional<WarmPlan> warm;                // None: every worker is started from its file.
-  ProgressPlan progress = {};                  // Called on the loop, before on_ended.
+  Duration crowd_patience = std::chrono::seconds(10);  // While no process can be had.
+  std::shared_ptr<KeptOutput> kept = nullptr;          // None: what workers print is not kept.
+  std::optional<WarmPlan> warm;  // None: every worker is started from its file.
+  ProgressPlan progress = {};    // Called on the loop, before on_ended.
 };
 
 class ProcessRunner {

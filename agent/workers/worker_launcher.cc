@@ -41,7 +41,7 @@ struct WorkerSetup {
   pid_t agent = 0;
   bool helper = false;
   LaunchUnderWay* under_way = nullptr;
-  const char* step = "execute";  // What was being tried, for the message.
+  const char* step = "start a process for";  // What was being tried, for the message.
 
   template <class Launcher>
   error_code on_setup(Launcher& launcher, const process::filesystem::path&, const char* const*&) {
@@ -315,6 +315,11 @@ Result<LaunchedWorker> LaunchWorker(const WorkerSpec& spec, const ChildStdio& st
     error.message += " (the file is there; the interpreter it names is not)";
   } else if (executing && ec.value() == EACCES) {
     error.message += " (is it executable: chmod +x?)";
+  } else if (ec.value() == EAGAIN) {
+    error = {ErrorKind::kUnavailable,
+             error.message + " (no room for one more process: ulimit -u, the cgroup's pids.max)"};
+  } else if (ec.value() == ENOMEM) {
+    error = {ErrorKind::kUnavailable, error.message + " (no memory for one more process)"};
   } else if (!spec.directory.empty() && !executing) {
     error.message += " (directory '" + spec.directory.native() + "')";
   }

@@ -60,7 +60,8 @@ class LaunchUnderWay {
 // As the kernel takes it: bit n of the row of words is CPU n. None: no words.
 std::vector<unsigned long> MaskOf(const CpuSet& cpus);
 
-// The error names the step that failed, its object and the system's answer.
+// The error names the step that failed, its object and the system's answer. kUnavailable: there is
+// no room for a process now, and another try may find some.
 Result<LaunchedWorker> LaunchWorker(const WorkerSpec& spec, const ChildStdio& stdio,
                                     LaunchUnderWay* under_way = nullptr);
 

@@ -16,10 +16,7 @@ std::string InOneLine(const std::string& text) {
     const std::size_t cut = text.size() - kMostHead - kMostTail;
     shown.replace(kMostHead, cut, " ... (" + std::to_string(cut) + " bytes more) ... ");
   }
-  for (std::size_t at = 0; (at = shown.find('\n', at)) != std::string::npos;) {
-    shown.replace(at, 1, "\\n");
-  }
-  return Printable(shown);
+  return PrintableLine(shown);
 }
 
 void Problems::Add(const std::string& problem) {

@@ -92,7 +92,7 @@ class LogsSession {
 };
 
 void ComplainOfLogs(const std::string& text) {
-  std::fprintf(stderr, "ddprun logs: %s\n", Printable(text).c_str());
+  std::fprintf(stderr, "ddprun logs: %s\n", PrintableLine(text).c_str());
 }
 
 Result<int> LogsSession::Run() {
@@ -225,7 +225,7 @@ std::string FormatLogLine(const LogLine& line, bool json) {
   const bool is_error = line.of == ErrandStream::kErr;
   if (!json) {
     return ClockTime(line.unix_ms) + " [r" + std::to_string(line.rank) + " " + line.node +
-           (is_error ? "!] " : "] ") + Printable(line.text) + "\n";
+           (is_error ? "!] " : "] ") + PrintableLine(line.text) + "\n";
   }
   OrderedJson object;
   if (line.unix_ms > 0) {

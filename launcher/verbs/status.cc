@@ -102,8 +102,10 @@ std::string Nodes(const RunStatus& run, std::size_t shown) {
 
 // "last recovery: 62 ms: detect 1, stop 8, ...; 12 s ago, cause: rank 3 ... was killed by ..."
 std::string Newest(const Startup& startup) {
-  return (startup.stop ? "last recovery: " : "first start: ") + Describe(startup) + "; " +
-         FormatDuration(startup.age) + " ago" + (startup.stop ? ", cause: " + startup.cause : "");
+  return PrintableLine((startup.stop ? "last recovery: " : "first start: ") + Describe(startup) +
+                       "; " + FormatDuration(startup.age) + " ago" +
+                       (startup.stop ? ", cause: " + startup.cause : "")) +
+         "\n";
 }
 
 // "goodput: 99.1 % of 12 min 03 s"; empty: nothing was lost, or nobody knows.
@@ -134,25 +136,24 @@ std::string OneRun(const RunStatus& run, std::int64_t now_unix) {
     text += Nodes(run, kShownNodes);
   }
   if (!run.startups.empty()) {
-    text += Newest(run.startups.back()) + "\n";
+    text += Newest(run.startups.back());
   }
   text += Kept(run);
   const std::size_t skipped = run.events.size() - std::min(run.events.size(), kShownEvents);
   for (std::size_t i = skipped; i < run.events.size(); ++i) {
-    text += (i == skipped ? "lately:\n  " : "  ") + FormatDuration(run.events[i].age) +
-            " ago: " + run.events[i].text + "\n";
+    text += (i == skipped ? "lately:\n  " : "  ") + EventLine(run.events[i]);
   }
   return text;
 }
 
 }  // namespace
 
-std::string AlignedRows(const std::vector<std::vector<std::string>>& rows,
-                        const std::string& indent) {
+std::string AlignedRows(std::vector<std::vector<std::string>> rows, const std::string& indent) {
   std::vector<std::size_t> widths;
-  for (const auto& row : rows) {
+  for (auto& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));
     for (std::size_t i = 0; i < row.size(); ++i) {
+      row[i] = PrintableLine(row[i]);
       widths[i] = std::max(widths[i], row[i].size());
     }
   }
@@ -166,6 +167,10 @@ std::string AlignedRows(const std::vector<std::vector<std::string>>& rows,
     text += line + "\n";
   }
   return text;
+}
+
+std::string EventLine(const RunEvent& event) {
+  return FormatDuration(event.age) + " ago: " + PrintableLine(event.text) + "\n";
 }
 
 std::vector<std::string> NodeColumns() {
@@ -200,7 +205,9 @@ std::string FormatStatus(const std::vector<RunStatus>& runs, const std::string& 
     text = Count(static_cast<std::uint32_t>(runs.size()), "run") + " at " + where +
            " (--rdzv-id=NAME shows one of them):\n";
     for (const RunStatus& run : runs) {
-      text += Headline(run, now_unix) + (run.waits_for.empty() ? "" : "; " + run.waits_for) + "\n";
+      text += PrintableLine(Headline(run, now_unix) +
+                            (run.waits_for.empty() ? "" : "; " + run.waits_for)) +
+              "\n";
     }
   }
   return Printable(text);
@@ -209,9 +216,10 @@ std::string FormatStatus(const std::vector<RunStatus>& runs, const std::string& 
 std::string BeginningOf(const RunStatus& run, std::int64_t now_unix) {
   std::string text = Headline(run, now_unix) + "\n";
   if (run.outcome.empty()) {
-    text += HeadlineOf(run).text + "\n" + Slow(run);
+    text += PrintableLine(HeadlineOf(run).text) + "\n" + Slow(run);
   } else {
-    text += "outcome: " + run.outcome + " (exit code " + std::to_string(run.exit_code) + ")\n";
+    text += "outcome: " + PrintableLine(run.outcome) + " (exit code " +
+            std::to_string(run.exit_code) + ")\n";
   }
   return text;
 }
@@ -228,10 +236,10 @@ std::string FormatScreen(const RunStatus& run, std::int64_t now_unix, std::size_
   const std::size_t events = std::min(run.events.size(), rows / 4);
   const std::size_t left = rows > used + kBelow + events ? rows - used - kBelow - events : 1;
   text += run.nodes.empty() ? "" : Nodes(sorted, left);
-  text += run.startups.empty() ? "" : Newest(run.startups.back()) + "\n";
+  text += run.startups.empty() ? "" : Newest(run.startups.back());
   text += Kept(run);
   for (std::size_t i = run.events.size() - events; i < run.events.size(); ++i) {
-    text += FormatDuration(run.events[i].age) + " ago: " + run.events[i].text + "\n";
+    text += EventLine(run.events[i]);
   }
   return Printable(text);
 }
@@ -257,7 +265,7 @@ std::string PagesOf(const std::vector<RunStatus>& runs, const std::string& addre
   std::string text =
       runs.size() > 1 ? "all runs of the server\n" + PageLinks(address, token, "") : "";
   for (const RunStatus& run : runs) {
-    text += (runs.size() > 1 ? "run " + Printable(run.run_id) + "\n" : "") +
+    text += (runs.size() > 1 ? "run " + PrintableLine(run.run_id) + "\n" : "") +
             PageLinks(address, token, run.run_id);
   }
   return text;
@@ -288,18 +296,18 @@ Result<std::string> PageAt(const ServerPlace& place, const std::vector<RunStatus
 int PrintStatus(const StatusRequest& request) {
   const Result<ServerPlace> place = FindServer(request.server);
   if (!place) {
-    std::fprintf(stderr, "ddprun status: %s\n", Printable(place.error().message).c_str());
+    std::fprintf(stderr, "ddprun status: %s\n", PrintableLine(place.error().message).c_str());
     return ExitCodeOf(place.error());
   }
   const auto runs = RunsAt(*place, request.server.run_id);
   if (!runs) {
-    std::fprintf(stderr, "ddprun status: %s\n", Printable(runs.error().message).c_str());
+    std::fprintf(stderr, "ddprun status: %s\n", PrintableLine(runs.error().message).c_str());
     return ExitCodeOf(runs.error());
   }
   if (request.links) {
     const Result<std::string> links = PageAt(*place, *runs);
     if (!links) {
-      std::fprintf(stderr, "ddprun status: %s\n", Printable(links.error().message).c_str());
+      std::fprintf(stderr, "ddprun status: %s\n", PrintableLine(links.error().message).c_str());
       return ExitCodeOf(links.error());
     }
     return std::fputs(links->c_str(), stdout) < 0 || std::fflush(stdout) != 0 ? 1 : kExitOk;

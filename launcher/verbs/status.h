@@ -21,9 +21,11 @@ struct StatusRequest {
   bool top = false;    // On a screen of its own.
 };
 
-// Columns as wide as their widest entry, a line for each row.
-std::string AlignedRows(const std::vector<std::vector<std::string>>& rows,
-                        const std::string& indent = "");
+// Columns as wide as their widest entry, a line for each row, whatever stands in it.
+std::string AlignedRows(std::vector<std::vector<std::string>> rows, const std::string& indent = "");
+
+// "5.0 s ago: node n3 is lost". A line, whatever stands in the text: others said it.
+std::string EventLine(const RunEvent& event);
 
 // A node's row of the table, and what stands above it: NODE, HOST, STATE, RANKS, SEEN, STEP, PHASE,
 // REASON.

@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "launcher/verbs/status.h"
 #include "rendezvous/core/testing/story.h"
@@ -44,6 +46,33 @@ TEST(Status, OneRunIsOneScreen) {
             "  n2#0  n2    spare    -      500 ms ago  -\n"
             "lately:\n"
             "  5.0 s ago: node n3#0 is lost\n");
+}
+
+// What a node says of itself adds no line to what others read.
+TEST(Status, WhatOthersSaidStaysInItsLine) {
+  RunStatus run = Sample();
+  const auto lines = [&] {
+    const std::string status = FormatStatus({run}, "n0:29400", kNow);
+    const std::string listed = FormatStatus({run, run}, "n0:29400", kNow);
+    const std::string screen = FormatScreen(run, kNow, 30);
+    return std::tuple(std::ranges::count(status, '\n'), std::ranges::count(listed, '\n'),
+                      std::ranges::count(screen, '\n'));
+  };
+  run.nodes[0].reason = "bad";
+  run.waits_for = "n0#0 is unfit: bad";
+  run.startups = {Startup{.cause = "n0#0: bad", .stop = 1ms}};
+  const auto before = lines();
+  run.nodes[0].reason += "\n  n9#0  n9  running";
+  run.waits_for += "\noutcome: ok";
+  run.events[0].text += "\nlately:\n  1 s ago: \x1b[2K";
+  run.startups[0].cause += "\nrun demo: ENDED";
+  EXPECT_EQ(lines(), before);
+  EXPECT_NE(FormatStatus({run}, "n0:29400", kNow).find("bad\\n  n9#0"), std::string::npos);
+  run.waits_for = "";
+  run.outcome = "failed";
+  const auto ended = lines();
+  run.outcome += "\nmore";
+  EXPECT_EQ(lines(), ended);
 }
 
 TEST(Status, WhatWasLostIsToldAsGoodput) {

@@ -264,7 +264,7 @@ std::string FormatTop(const RunStatus& run, std::int64_t now_unix, ScreenSize si
     text += Table(rows, at, state.page, state.by_rank);
     text += run.more_nodes == 0 ? "" : "and " + std::to_string(run.more_nodes) + " more nodes\n";
     for (std::size_t i = run.events.size() - events; i < run.events.size(); ++i) {
-      text += FormatDuration(run.events[i].age) + " ago: " + run.events[i].text + "\n";
+      text += EventLine(run.events[i]);
     }
   } else {
     text += Lines(state.panel, state.scrolled, state.page + events);

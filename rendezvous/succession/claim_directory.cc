@@ -145,22 +145,23 @@ Result<Claim> DecodeClaim(const std::string& text, std::uint64_t number) {
       (closed != "0" && closed != "1" && closed != "2")) {
     return bad;
   }
+  ASSIGN_OR_RETURN(const Endpoint endpoint,
+                   ParseEndpoint(ValueOf(lines[2], "endpoint").value_or(""), {}));
   if (*term > RealNamesAt(LatestUnixMilliseconds(), kServersAhead).term.value) {
-    return Error{ErrorKind::kUnavailable, "claim " + std::to_string(number) + " has the term " +
-                                              std::to_string(*term) +
-                                              ", which cannot be yet: is a clock wrong by days?"};
+    return Error{ErrorKind::kUnavailable, "claim " + std::to_string(number) +
+                                              ", made by the server at " + ToString(endpoint) +
+                                              ", has the term " + std::to_string(*term) + ", " +
+                                              WhyNotYet({*term}, LatestUnixMilliseconds())};
   }
-  Claim claim{number,
-              {*term},
-              {},
-              *counter,
-              closed != "0",
-              closed == "2",
-              Duration{static_cast<Duration::rep>(*lease)},
-              *ended,
-              left};
-  ASSIGN_OR_RETURN(claim.endpoint, ParseEndpoint(ValueOf(lines[2], "endpoint").value_or(""), {}));
-  return claim;
+  return Claim{number,
+               {*term},
+               endpoint,
+               *counter,
+               closed != "0",
+               closed == "2",
+               Duration{static_cast<Duration::rep>(*lease)},
+               *ended,
+               left};
 }
 
 fs::path ClaimDirectory::FileOf(std::uint64_t number) const {

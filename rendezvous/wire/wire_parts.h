@@ -34,7 +34,8 @@ inline bool IsPrintable(char c) {
 class Reader {
  public:
   // `ahead`: of this clock, how far what is counted up may be.
-  Reader(std::int64_t unix_ms, ddprun::Duration ahead) : most_(RealNamesAt(unix_ms, ahead)) {}
+  Reader(std::int64_t unix_ms, ddprun::Duration ahead)
+      : unix_ms_(unix_ms), most_(RealNamesAt(unix_ms, ahead)) {}
   explicit Reader(ddprun::Duration ahead) : Reader(LatestUnixMilliseconds(), ahead) {}
 
   bool ok() const { return !error_; }
@@ -60,10 +61,17 @@ class Reader {
   }
 
   ddprun::Term Term(std::string_view field, std::uint64_t value) {
-    return {Real(field, value, most_.term.value)};
+    if (value > most_.term.value) {
+      Refuse(field, "is " + std::to_string(value) + ", " + WhyNotYet({value}, unix_ms_));
+    }
+    return {value};
   }
   ddprun::Generation Generation(std::string_view field, std::uint64_t value) {
-    return {Real(field, value, most_.generation.value)};
+    if (value > most_.generation.value) {
+      Refuse(field, "is " + std::to_string(value) + ", which cannot be yet: at most " +
+                        std::to_string(most_.generation.value) + " is taken");
+    }
+    return {value};
   }
 
   ddprun::Duration Duration(std::string_view field, std::int64_t milliseconds) {
@@ -115,15 +123,7 @@ class Reader {
   }
 
  private:
-  std::uint64_t Real(std::string_view field, std::uint64_t value, std::uint64_t most) {
-    if (value > most) {
-      Refuse(field, "is " + std::to_string(value) +
-                        ", which cannot be yet: by this machine's clock it is at most " +
-                        std::to_string(most) + " (is a clock wrong by days?)");
-    }
-    return value;
-  }
-
+  const std::int64_t unix_ms_;
   const RealNames most_;
   std::optional<Error> error_;
 };

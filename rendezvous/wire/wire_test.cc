@@ -14,7 +14,6 @@
 #include "proto/rendezvous.grpc.pb.h"
 #include "rendezvous/client.h"
 #include "rendezvous/door/hello.h"
-#include "rendezvous/door/listen_socket.h"
 #include "rendezvous/local_channel.h"
 #include "rendezvous/server.h"
 #include "rendezvous/testing/wire_fixture.h"
@@ -201,25 +200,6 @@ TEST_F(WireTest, AnUnknownHostIsNamed) {
   EXPECT_EQ(heard_[0].reply.error().kind, ErrorKind::kUnavailable);
   EXPECT_NE(heard_[0].reply.error().message.find("looking up 'no-such-host.invalid' "),
             std::string::npos)
-      << heard_[0].reply.error().message;
-}
-
-// Something else on the port must neither crash the channel nor hang it.
-TEST_F(WireTest, AStrangersWordsAreAnError) {
-  const Result<ListenSocket> stranger = ListenOn({"127.0.0.1", 0});
-  ASSERT_TRUE(stranger);
-  GrpcSyncChannel channel(loop_, stranger->endpoint);
-  channel.Send(Report(1), 5s, Note());
-  UniqueFd guest;
-  ASSERT_TRUE(Until([&] {
-    guest = UniqueFd(::accept(stranger->fd.get(), nullptr, nullptr));
-    return static_cast<bool>(guest);
-  }));
-  ASSERT_GT(::send(guest.get(), "SSH-2.0-OpenSSH_9.2\r\n", 21, MSG_NOSIGNAL), 0);
-  ASSERT_TRUE(UntilHeard(1));
-  ASSERT_FALSE(heard_[0].reply);
-  EXPECT_EQ(heard_[0].reply.error().kind, ErrorKind::kRefused);
-  EXPECT_TRUE(heard_[0].reply.error().message.ends_with("it does not speak HTTP/2"))
       << heard_[0].reply.error().message;
 }
 
