@@ -1,6 +1,7 @@
 """What the caller of ddprun.run and its workers share."""
 
 import json
+from typing import Any
 
 loading = False  # The caller's script is loaded, whose own call of ddprun.run must not count.
 
@@ -8,6 +9,17 @@ loading = False  # The caller's script is loaded, whose own call of ddprun.run m
 def whole(text: str) -> str:
     """Without lone surrogates, as names of files have them, which no UTF-8 has; told as stderr tells them."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def cut(text: str, most: int) -> str:
+    """Both its ends, where it is longer."""
+    left_out = len(text) - most
+    return text if left_out <= 0 else f"{text[:most // 2]} ... ({left_out} characters left out) ... {text[-(most // 2):]}"
+
+
+def is_closed(stream: Any) -> bool:
+    """Python's own are None where their descriptors were closed from the start."""
+    return stream is None or getattr(stream, "closed", False)
 
 
 def told(error: BaseException) -> str:

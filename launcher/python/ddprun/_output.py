@@ -6,6 +6,8 @@ import selectors
 import subprocess
 import sys
 
+from ddprun import _caller
+
 
 def follow(process: "subprocess.Popen[bytes]") -> None:
     """Until both of its streams have ended. May be called again after an interrupt."""
@@ -19,8 +21,9 @@ def follow(process: "subprocess.Popen[bytes]") -> None:
             for key, _ in selector.select():
                 decoder, stream = key.data
                 content = os.read(key.fd, 1 << 16)
-                stream.write(decoder.decode(content, final=not content))
-                stream.flush()
+                if not _caller.is_closed(stream):
+                    stream.write(decoder.decode(content, final=not content))
+                    stream.flush()
                 if not content:
                     selector.unregister(key.fileobj)
                     key.fileobj.close()  # type: ignore[union-attr]

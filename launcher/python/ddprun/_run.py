@@ -30,9 +30,12 @@ class RunError(RuntimeError):
     """A run that failed: `code` is ddprun's exit code, `traceback` the root cause's, where it has one."""
 
     def __init__(self, code: int, message: str, traceback: str = ""):
-        super().__init__(message + (f"\n\n{traceback}" if traceback else ""))
+        super().__init__(code, message, traceback)  # Pickled, it is made anew of these.
         self.code = code
         self.traceback = traceback
+
+    def __str__(self) -> str:
+        return str(self.args[1]) + (f"\n\n{self.traceback}" if self.traceback else "")
 
 
 def _flags(nprocs: Union[int, str], flags: Mapping[str, Flag]) -> List[str]:
@@ -170,7 +173,8 @@ def run(fn: Callable[..., T], nprocs: Union[int, str] = 1, *, args: Sequence[Any
         piped = any(stream is not real for stream, real in ((sys.stdout, sys.__stdout__),
                                                             (sys.stderr, sys.__stderr__)))
         for stream in (sys.stdout, sys.stderr):
-            stream.flush()
+            if not _caller.is_closed(stream):
+                stream.flush()
         code = _finish(_start(command, folder, piped), piped)
         if code != 0:
             raise _failure(code, os.path.join(folder, "error"))

@@ -9,7 +9,7 @@ from typing import Optional, overload
 from ddprun._notify import send
 
 # Of linux/fcntl.h; Python names them in some of its builds only.
-_F_ADD_SEALS, _F_SEAL_SHRINK, _F_SEAL_GROW = 1033, 0x2, 0x4
+_F_ADD_SEALS, _F_GET_SEALS, _F_SEAL_SHRINK, _F_SEAL_GROW = 1033, 1034, 0x2, 0x4
 
 
 def _check(name: str) -> None:
@@ -21,7 +21,18 @@ def _find(name: str) -> Optional[mmap.mmap]:
     if os.environ.get("LISTEN_PID") != str(os.getpid()):
         return None  # Another process's.
     names = os.environ.get("LISTEN_FDNAMES", "").split(":")
-    return mmap.mmap(3 + names.index(name), 0) if name in names else None
+    if name not in names or not _is_kept(3 + names.index(name)):
+        return None
+    return mmap.mmap(3 + names.index(name), 0)
+
+
+def _is_kept(file: int) -> bool:
+    """The agent keeps sealed memory alone; a program may have closed it, and given the number to a file of its own."""
+    sealed = _F_SEAL_SHRINK | _F_SEAL_GROW
+    try:
+        return fcntl.fcntl(file, _F_GET_SEALS) & sealed == sealed
+    except OSError:
+        return False
 
 
 def _leave(name: str, size: int) -> mmap.mmap:

@@ -12,6 +12,8 @@ from typing import Any
 
 from ddprun import _caller
 
+_MESSAGE, _STACK = 10_000, 100_000  # Characters: the agent takes a file of a MiB, and one may become six bytes there.
+
 
 def _write_error(error: BaseException) -> None:
     path = os.environ.get("TORCHELASTIC_ERROR_FILE")
@@ -22,12 +24,12 @@ def _write_error(error: BaseException) -> None:
         stack = "".join(traceback.format_exception(error))
     except Exception:  # The exception's own attributes, which may be anything.
         stack = "".join(traceback.format_tb(error.__traceback__)) + message + "\n"
-    told = {"message": {"message": message,
-                        "extraInfo": {"py_callstack": _caller.whole(stack),
+    told = {"message": {"message": _caller.cut(message, _MESSAGE),
+                        "extraInfo": {"py_callstack": _caller.cut(_caller.whole(stack), _STACK),
                                       "timestamp": str(int(time.time()))}}}
     try:
         with open(path, "w", encoding="utf-8") as file:
-            json.dump(told, file)
+            json.dump(told, file, ensure_ascii=False)
     except OSError as refused:
         print(f"ddprun.run: cannot write {path}: {refused}", file=sys.stderr)
 
@@ -38,9 +40,29 @@ def _write_result(path: str, kind: str, value: Any) -> None:
     except Exception as error:  # What cannot be pickled says so by any kind of exception.
         content = pickle.dumps((False, f"its result of type {type(value).__name__} cannot be pickled: "
                                        f"{_caller.told(error)}"))
-    with open(path + ".part", "wb") as file:
-        file.write(content)
-    os.replace(path + ".part", path)
+    try:
+        _put(path, content)
+    except OSError as refused:  # Once more, shorter: the disk may be full.
+        _put(path, pickle.dumps((False, f"its result, of {len(content)} bytes, cannot be written: {_caller.told(refused)}")))
+
+
+def _put(path: str, content: bytes) -> None:
+    part = path + ".part"
+    try:
+        with open(part, "wb") as file:
+            file.write(content)
+        os.replace(part, path)
+    except OSError:
+        if os.path.exists(part):
+            os.unlink(part)
+        raise
+
+
+def _has_words(error: BaseException) -> bool:
+    """That it is more than an exit code or Ctrl-C."""
+    if isinstance(error, SystemExit):
+        return error.code is not None and not isinstance(error.code, int)
+    return not isinstance(error, KeyboardInterrupt)
 
 
 def main() -> None:
@@ -58,8 +80,8 @@ def main() -> None:
         fn, args, kwargs = pickle.loads(content)
         _caller.loading = False
         value = fn(*args, **kwargs)
-    except Exception as error:
-        if os.getpid() == process:
+    except BaseException as error:
+        if os.getpid() == process and _has_words(error):
             _write_error(error)
         raise
     if os.getpid() == process:  # A child of fork that returns here too has nothing to say for the rank.
