@@ -5,15 +5,14 @@ import multiprocessing.spawn
 import os
 import pickle
 import re
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, TypeVar, Union
 
 from ddprun import _caller
 from ddprun._executable import executable
+from ddprun._folder import run_folder
 from ddprun._output import follow, is_gone
 
 T = TypeVar("T")
@@ -79,13 +78,13 @@ def _environment(folder: str) -> Dict[str, str]:
     return environment
 
 
-def _start(command: List[str], folder: str, piped: bool) -> "subprocess.Popen[bytes]":
+def _start(command: List[str], folder: str, lock: int, piped: bool) -> "subprocess.Popen[bytes]":
     out, err = (subprocess.DEVNULL if is_gone(stream) else subprocess.PIPE if piped else None
                 for stream in (sys.stdout, sys.stderr))
     # A session of its own: what Ctrl-C does is decided here, for terminals and notebooks alike.
     return subprocess.Popen([sys.executable, "-I", "-S", "-c", _WITH_CALLER, str(os.getpid()), *command],
                             env=_environment(folder), stdin=subprocess.DEVNULL, stdout=out, stderr=err,
-                            start_new_session=True)
+                            start_new_session=True, pass_fds=(lock,))
 
 
 def _finish(process: "subprocess.Popen[bytes]", piped: bool) -> int:
@@ -164,8 +163,7 @@ def run(fn: Callable[..., T], nprocs: Union[int, str] = 1, *, args: Sequence[Any
     if _caller.loading:
         raise RuntimeError("ddprun.run was called while a worker of it loads this script: put the call "
                            'below  if __name__ == "__main__":')
-    folder = tempfile.mkdtemp(prefix="ddprun_run_")
-    try:
+    with run_folder() as (folder, lock):
         kind, content = _pickled((fn, tuple(args), dict(kwargs or {})))
         caller = multiprocessing.spawn.get_preparation_data("ddprun")
         # Paths and the main module alone; the rest is multiprocessing's own.
@@ -181,12 +179,10 @@ def run(fn: Callable[..., T], nprocs: Union[int, str] = 1, *, args: Sequence[Any
         for stream in (sys.stdout, sys.stderr):
             if not is_gone(stream):
                 stream.flush()
-        code = _finish(_start(command, folder, piped), piped)
+        code = _finish(_start(command, folder, lock, piped), piped)
         if code != 0:
             raise _failure(code, folder)
         return _results(folder)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _failure(code: int, folder: str) -> RunError:
