@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "common/files.h"
-#include "launcher/command_line/problems.h"
+#include "common/log.h"
 
 namespace ddprun {
 namespace {

@@ -13,6 +13,7 @@
 #include "agent/watch/worker_answer.h"
 #include "agent/workers/process_tree.h"
 #include "common/files.h"
+#include "common/log.h"
 #include "proto/notify.h"
 
 namespace ddprun {
@@ -118,7 +119,7 @@ int PrintStacks(const StacksRequest& request) {
   }
   const std::string told = code == kFramesUnknown ? kFramesUnknownText : "";
   if (!paper.problem().empty()) {
-    std::fprintf(stderr, "ddprun: %s\n", paper.problem().c_str());
+    std::fprintf(stderr, "ddprun: %s\n", InOneLine(paper.problem()).c_str());
     code = 1;
   }
   if (!request.into.empty()) {  // Who asked hears it there: its exit code may be taken.
