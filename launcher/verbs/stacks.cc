@@ -44,8 +44,8 @@ class Paper {
       : into_(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0)), path_(request.into) {
     if (!path_.empty()) {
       Result<UniqueFd> file = OpenOrdinary(path_, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-      into_ = file ? *std::move(file) : UniqueFd();
       problem_ = file ? "" : file.error().message;
+      into_ = file ? *std::move(file) : UniqueFd();
     }
     Result<UniqueFd> also = OpenOrdinary(request.also, O_WRONLY | O_APPEND, 0);
     also_ = also ? *std::move(also) : UniqueFd();
