@@ -229,6 +229,17 @@ std::string PrintableLine(std::string_view text) {
   return line;
 }
 
+std::string InOneLine(std::string_view text) {
+  constexpr std::size_t kMostHead = 2000;
+  constexpr std::size_t kMostTail = 1000;  // What is to be done stands there.
+  if (text.size() <= kMostHead + kMostTail) {
+    return PrintableLine(text);
+  }
+  const std::size_t cut = text.size() - kMostHead - kMostTail;
+  return PrintableLine(text.substr(0, kMostHead)) + " ... (" + std::to_string(cut) +
+         " bytes more) ... " + PrintableLine(text.substr(text.size() - kMostTail));
+}
+
 void StartLog(const std::string& who, LogLevel least) {
   std::shared_ptr<spdlog::sinks::sink> sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
   if (LineWriter* const queue = writer) {

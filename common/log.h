@@ -45,6 +45,8 @@ void EndOnException(int exit_code);
 std::string Printable(std::string_view text);
 // The same for what is to be one line whoever said it: a newline is visible too.
 std::string PrintableLine(std::string_view text);
+// The same for what quotes a user's word: of a long text beginning and end are told.
+std::string InOneLine(std::string_view text);
 
 void Log(LogLevel level, std::string_view text);
 

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "common/log.h"
-#include "launcher/command_line/problems.h"
 #include "launcher/scrub.h"
 #include "launcher/verbs/look_around.h"
 

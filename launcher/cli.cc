@@ -259,7 +259,7 @@ Result<CommandLine> ParseEnv(const std::vector<std::string>& args) {
         Print{"usage: ddprun env\n\nVersions, GPUs, CPUs, limits, interfaces and the "
               "environment that ddprun sees.\n"});
   }
-  return Invalid("ddprun env takes no argument", InOneLine(args.front()));
+  return Invalid("ddprun env takes no argument", args.front());
 }
 
 // What counts where nobody says anything: torchrun's own variables, and one of its users'.
@@ -318,9 +318,9 @@ Result<CommandLine> Understand(CLI::App& app, RawFlags& raw, const std::vector<s
   config.in_slurm_job = IsInSlurmJob(get_env);
   config.trainjob = TrainJobServerOf(raw, get_env);
   if (!config.standalone) {
-    RETURN_IF_ERROR(CheckExposure(
+    RETURN_IF_ERROR(InOneLine(CheckExposure(
         config.endpoint, config.token_file + config.token + config.tls.authority + config.run_dir,
-        config.insecure));
+        config.insecure)));
   }
   return resolved;
 }
@@ -342,7 +342,7 @@ Result<CommandLine> ParseLaunch(const std::vector<std::string>& args, const GetE
     return Error{file.error().kind, WithOrigins(file.error().message, here)};
   }
   const std::vector<Setting> said = LayOver({OtherDefaults(get_env), *file, here});
-  ASSIGN_OR_RETURN(Surroundings around, LookAround(get_env, said, name));
+  ASSIGN_OR_RETURN(Surroundings around, InOneLine(LookAround(get_env, said, name)));
   const std::vector<Setting> settings = LayOver({around.settings, said});
   Result<CommandLine> understood =
       Understand(app, raw, line.rest, name, settings, std::move(around), get_env);
@@ -379,10 +379,10 @@ Result<CommandLine> ParseCommandLine(const std::vector<std::string>& args, const
   }
   const std::vector<std::string> rest(args.begin() + 1, args.end());
   if (verb == "rendezvous") {
-    return ParseServer(rest, get_env);
+    return InOneLine(ParseServer(rest, get_env));
   }
   if (verb == "env") {
-    return ParseEnv(rest);
+    return InOneLine(ParseEnv(rest));
   }
   if (verb == "completion") {
     return ParseCompletion(rest);

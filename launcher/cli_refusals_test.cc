@@ -158,6 +158,45 @@ TEST(CommandLine, WhatIsRefusedIsOneLineWhateverWasSaid) {
   }
 }
 
+TEST(CommandLine, WhatAVerbRefusesIsOneLineToo) {
+  const std::string said = "no/a\nb\x1b[31m";
+  const std::vector<std::vector<std::string>> table = {
+      {"rendezvous", "--listen=" + said},
+      {"rendezvous", "--http-listen=" + said},
+      {"rendezvous", "--log-format=" + said},
+      {"rendezvous", "--rdzv-endpoint=" + said},
+      {"rendezvous", "--rdzv-endpoint=a," + said},
+      {"rendezvous", said},
+      {"logs", "--rank=" + said},
+      {"logs", "--node=," + said},
+      {"logs", "--output=" + said},
+      {"logs", "--since=" + said},
+      {"logs", said},
+      {"status", "-o", said},
+      {"top", said},
+      {"stacks", said},
+      {"stacks", "--limit=" + said, "1"},
+      {"stacks", "--keep", said},
+      {"save", "--rank=" + said},
+      {"stop", said},
+      {"stop", "--soon", "--output=" + said},
+      {"drain", "n0", said},
+      {"check", "--output=" + said},
+      {"check", "--" + said},
+      {"check", "--nnodes=" + said},
+      {"env", said},
+      {"completion", said},
+      {"slurm-script", "--nodes=" + said, "p"},
+      {"k8s-manifest", "--nodes=" + said, "p"},
+  };
+  for (const std::vector<std::string>& words : table) {
+    const std::string refusal = Refusal(words);
+    EXPECT_NE(refusal.find("a\\nb\\x1b[31m"), std::string::npos) << words[0] << ": " << refusal;
+    EXPECT_EQ(refusal.find_first_of("\n\x1b"), std::string::npos) << words[0] << ": " << refusal;
+  }
+  EXPECT_LT(Refusal({"logs", "--rank=" + std::string(1'000'000, 'x')}).size(), 4'000u);
+}
+
 TEST(CommandLine, OfAMegabyteThatIsRefusedBothEndsAreTold) {
   const std::string said = "begin" + std::string(1'000'000, 'x') + "end";
   for (const std::string flag :

@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 
 #include "launcher/command_line/flags.h"
-#include "launcher/command_line/problems.h"
 #include "launcher/environment/detect.h"
 
 namespace ddprun {
@@ -134,7 +133,7 @@ Result<CommandLine> ParseServer(const std::vector<std::string>& args, const GetE
   }
   config.log_format = log_format == "json" ? LogFormat::kJson : LogFormat::kText;
   if (!line.rest.empty()) {
-    return Invalid("ddprun rendezvous takes no further argument", InOneLine(line.rest.front()));
+    return Invalid("ddprun rendezvous takes no further argument", line.rest.front());
   }
   config.token = get_env("DDPRUN_TOKEN").value_or("");
   config.in_slurm_job = IsInSlurmJob(get_env);

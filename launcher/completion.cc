@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "launcher/command_line/problems.h"
+#include "common/log.h"
 #include "launcher/command_line/raw_flags.h"
 #include "launcher/verbs/verbs.h"
 

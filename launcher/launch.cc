@@ -9,7 +9,6 @@
 #include "launcher/beginning.h"
 #include "launcher/command_line/flags.h"
 #include "launcher/command_line/gpus.h"
-#include "launcher/command_line/problems.h"
 #include "launcher/end/termination_log.h"
 #include "launcher/node.h"
 #include "launcher/plan.h"

@@ -36,8 +36,9 @@ int Check(const CheckRequest& request, const std::function<int(const LaunchConfi
   std::string verdict = GetProcessEnv("TMPDIR").value_or("/tmp") + "/ddprun-check-XXXXXX";
   const UniqueFd file(::mkostemp(verdict.data(), O_CLOEXEC));
   if (!file) {
-    std::fprintf(stderr, "ddprun check: %s\n",
-                 SystemError("make a file for the verdict like", verdict, errno).message.c_str());
+    std::fprintf(
+        stderr, "ddprun check: %s\n",
+        InOneLine(SystemError("make a file for the verdict like", verdict, errno).message).c_str());
     return kExitInternal;
   }
   ::setenv(kCheckVerdict, verdict.c_str(), 1);

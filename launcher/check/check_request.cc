@@ -5,7 +5,7 @@
 #include <climits>
 #include <cstdlib>
 
-#include "launcher/command_line/problems.h"
+#include "common/log.h"
 
 namespace ddprun {
 namespace {
@@ -111,7 +111,7 @@ Result<CheckLine> ParseCheck(const std::vector<std::string>& args, const ParseIt
     if (follows || TakeValue(args[i], "--output", format)) {
       format = follows ? args[++i] : format;
       if (format != "text" && format != "json") {
-        return Invalid("--output must be text or json", format);
+        return Invalid("--output must be text or json", InOneLine(format));
       }
       request.json = format == "json";
     } else if (args[i] == "-h" || args[i] == "--help") {

@@ -132,7 +132,7 @@ int RunCheckWorker(const CheckWorkerRequest& request) {
   StartLog("ddprun check", LogLevel::kInfo);
   const Result<bool> bad = TakePart(request);
   if (!bad) {
-    std::fprintf(stderr, "ddprun check: %s\n", bad.error().message.c_str());
+    std::fprintf(stderr, "ddprun check: %s\n", InOneLine(bad.error().message).c_str());
     return 1;
   }
   const std::string verdict = GetProcessEnv(kCheckVerdict).value_or("");

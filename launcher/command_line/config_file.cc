@@ -6,7 +6,6 @@
 
 #include "common/log.h"
 #include "launcher/command_line/given_file.h"
-#include "launcher/command_line/problems.h"
 
 namespace ddprun {
 namespace {

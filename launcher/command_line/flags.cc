@@ -4,7 +4,7 @@
 #include <cctype>
 #include <sstream>
 
-#include "launcher/command_line/problems.h"
+#include "common/log.h"
 
 namespace ddprun {
 namespace {

@@ -6,13 +6,19 @@
 #include <optional>
 #include <string>
 
+#include "common/log.h"
 #include "common/result.h"
 
 namespace ddprun {
 
-// What quotes a user's word, to be shown: a newline in it is no end, nothing in it commands a
-// terminal, and of a long one beginning and end are told.
-std::string InOneLine(const std::string& text);
+// Of what is refused for one reason, whatever that quotes.
+template <class T>
+Result<T> InOneLine(Result<T> result) {
+  if (!result) {
+    return Error{result.error().kind, InOneLine(result.error().message)};
+  }
+  return result;
+}
 
 struct Problems {
   std::string text;

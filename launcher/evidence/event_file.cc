@@ -26,7 +26,7 @@ constexpr unsigned kEventMode = 0644;
 
 using EventPlace = std::pair<RunId, EventMark>;
 
-struct EventLine {
+struct WaitingEvent {
   EventPlace place;
   std::string text;
 };
@@ -53,7 +53,7 @@ struct EventFile::Shared {
   const std::filesystem::path before;
 
   std::mutex mutex;  // Of all below.
-  std::vector<EventLine> waiting;
+  std::vector<WaitingEvent> waiting;
   std::size_t bytes = 0;
 
   std::optional<std::set<EventPlace>> there;  // This and the next: whose turn it is to write.
@@ -93,7 +93,7 @@ struct EventFile::Shared {
 
   // What waits. Taken only by whoever may write: who waits for this has waited for all of it.
   Result<void> Append() {
-    std::vector<EventLine> lines = Take();
+    std::vector<WaitingEvent> lines = Take();
     Result<void> written = lines.empty() ? Result<void>() : Write(lines);
     if (!written) {
       PutBack(std::move(lines));
@@ -101,7 +101,7 @@ struct EventFile::Shared {
     return written;
   }
 
-  Result<void> Write(const std::vector<EventLine>& lines) {
+  Result<void> Write(const std::vector<WaitingEvent>& lines) {
     for (bool again = false;; again = true) {
       ASSIGN_OR_RETURN(const UniqueFd fd,
                        OpenOrdinary(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, kEventMode));
@@ -121,7 +121,7 @@ struct EventFile::Shared {
         continue;
       }
       std::string text = torn ? "\n" : "";
-      for (const EventLine& line : lines) {
+      for (const WaitingEvent& line : lines) {
         text += there->contains(line.place) ? "" : line.text;
       }
       torn = true;
@@ -136,7 +136,7 @@ struct EventFile::Shared {
     return !waiting.empty();
   }
   // As far as there is room for it beside what has come since.
-  void PutBack(std::vector<EventLine> lines) {
+  void PutBack(std::vector<WaitingEvent> lines) {
     const std::lock_guard lock(mutex);
     while (!lines.empty() && bytes + lines.back().text.size() <= kMostWaiting) {
       bytes += lines.back().text.size();
@@ -144,7 +144,7 @@ struct EventFile::Shared {
       lines.pop_back();
     }
   }
-  std::vector<EventLine> Take() {
+  std::vector<WaitingEvent> Take() {
     const std::lock_guard lock(mutex);
     bytes = 0;
     return std::exchange(waiting, {});
@@ -169,7 +169,7 @@ std::string EventLineOf(const RunId& run_id, const RunEvent& event) {
 }
 
 void EventFile::Keep(const RunId& run_id, const RunEvent& event) {
-  EventLine line{{run_id, event.mark()}, EventLineOf(run_id, event)};
+  WaitingEvent line{{run_id, event.mark()}, EventLineOf(run_id, event)};
   {
     const std::lock_guard lock(shared_->mutex);
     if (shared_->bytes + line.text.size() > kMostWaiting) {

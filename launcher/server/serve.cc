@@ -56,7 +56,7 @@ Result<void> BeginReign(Kept& kept, CoordinatorConfig& reign) {
 }
 
 int Refuse(const Error& error) {
-  Log(LogLevel::kError, error.message);
+  Log(LogLevel::kError, InOneLine(error.message));
   return error.kind == ErrorKind::kInvalid ? kExitUsage : kExitUnavailable;
 }
 
@@ -156,7 +156,7 @@ int ServeInTurn(const ServerConfig& config, AsioLoop& loop) {
   open = open ? Open(succession, *network, config, *access, drawn.why_not) : open;
   open = open ? OpenWatch(watch, succession) : open;
   if (!open) {
-    Log(LogLevel::kError, open.error().message);
+    Log(LogLevel::kError, InOneLine(open.error().message));
     return kExitUnavailable;
   }
   succession.Start();
@@ -203,7 +203,7 @@ int ServeAlone(const ServerConfig& config, AsioLoop& loop) {
   if (const auto open =
           bound ? watch.Open([&] { return &coordinator; }, at, at) : Result<void>(bound.error());
       !open) {
-    Log(LogLevel::kError, open.error().message);
+    Log(LogLevel::kError, InOneLine(open.error().message));
     return kExitUnavailable;
   }
   WarnIfOpen(*bound, *access, drawn.why_not);

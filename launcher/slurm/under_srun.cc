@@ -16,7 +16,7 @@ namespace ddprun {
 namespace {
 
 void SayBeforeSrun(LogLevel level, const std::string& text) {
-  std::fprintf(stderr, "%s %s\n", Colored(level, "ddprun:").c_str(), text.c_str());
+  std::fprintf(stderr, "%s %s\n", Colored(level, "ddprun:").c_str(), Printable(text).c_str());
 }
 
 }  // namespace

@@ -92,7 +92,7 @@ class LogsSession {
 };
 
 void ComplainOfLogs(const std::string& text) {
-  std::fprintf(stderr, "ddprun logs: %s\n", PrintableLine(text).c_str());
+  std::fprintf(stderr, "ddprun logs: %s\n", InOneLine(text).c_str());
 }
 
 Result<int> LogsSession::Run() {

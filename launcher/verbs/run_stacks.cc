@@ -23,7 +23,7 @@ constexpr Duration kSayAgain{10'000};
 constexpr std::size_t kMostStacksOfNode = std::size_t{32} << 20;  // An agent takes 16 MiB at most.
 
 void ComplainOfStacks(const std::string& text) {
-  std::fprintf(stderr, "ddprun stacks: %s\n", PrintableLine(text).c_str());
+  std::fprintf(stderr, "ddprun stacks: %s\n", InOneLine(text).c_str());
 }
 
 struct Gathered {

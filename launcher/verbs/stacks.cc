@@ -13,6 +13,7 @@
 #include "agent/watch/worker_answer.h"
 #include "agent/workers/process_tree.h"
 #include "common/files.h"
+#include "common/log.h"
 #include "proto/notify.h"
 
 namespace ddprun {
@@ -43,8 +44,8 @@ class Paper {
       : into_(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0)), path_(request.into) {
     if (!path_.empty()) {
       Result<UniqueFd> file = OpenOrdinary(path_, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-      into_ = file ? *std::move(file) : UniqueFd();
       problem_ = file ? "" : file.error().message;
+      into_ = file ? *std::move(file) : UniqueFd();
     }
     Result<UniqueFd> also = OpenOrdinary(request.also, O_WRONLY | O_APPEND, 0);
     also_ = also ? *std::move(also) : UniqueFd();
@@ -118,7 +119,7 @@ int PrintStacks(const StacksRequest& request) {
   }
   const std::string told = code == kFramesUnknown ? kFramesUnknownText : "";
   if (!paper.problem().empty()) {
-    std::fprintf(stderr, "ddprun: %s\n", paper.problem().c_str());
+    std::fprintf(stderr, "ddprun: %s\n", InOneLine(paper.problem()).c_str());
     code = 1;
   }
   if (!request.into.empty()) {  // Who asked hears it there: its exit code may be taken.

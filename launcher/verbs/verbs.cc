@@ -137,7 +137,7 @@ Result<VerbRequest> ReadStacks(const std::vector<std::string>& args, const GetEn
     const char* const end = word.data() + word.size();
     const auto [parsed, error] = std::from_chars(word.data(), end, pid);
     if (error != std::errc{} || parsed != end || pid <= 0 || pid > INT32_MAX) {
-      return Invalid("ddprun stacks takes process ids", InOneLine(word));
+      return Invalid("ddprun stacks takes process ids", word);
     }
     request.pids.push_back(pid);
   }
@@ -167,7 +167,7 @@ Result<VerbRequest> ParseLogs(const std::vector<std::string>& args, const GetEnv
     return VerbRequest(HelpRequest{line.app.help()});
   }
   if (!line.rest.empty()) {
-    return Invalid("ddprun logs takes no further argument", InOneLine(line.rest.front()));
+    return Invalid("ddprun logs takes no further argument", line.rest.front());
   }
   RETURN_IF_ERROR(which.Read(line, request.wish, request.nodes, request.json));
   if (!since.empty()) {
@@ -197,8 +197,7 @@ Result<VerbRequest> ParseStatus(const std::vector<std::string>& args, const GetE
     return VerbRequest(HelpRequest{line.app.help()});
   }
   if (!line.rest.empty()) {
-    return Invalid("ddprun " + args.front() + " takes no further argument",
-                   InOneLine(line.rest.front()));
+    return Invalid("ddprun " + args.front() + " takes no further argument", line.rest.front());
   }
   RETURN_IF_ERROR(NodeFlags::ReadFormat(format, line, request.json));
   TakeServer(line, get_env, request.server);
@@ -234,8 +233,8 @@ Result<VerbRequest> ParseControl(const std::vector<std::string>& args, const Get
                ? Result<VerbRequest>(
                      Error{ErrorKind::kInvalid,
                            "no node is given: ddprun drain NODE (ddprun status lists the nodes)"})
-               : Result<VerbRequest>(Invalid("ddprun " + verb + " takes no such argument",
-                                             InOneLine(line.rest.back())));
+               : Result<VerbRequest>(
+                     Invalid("ddprun " + verb + " takes no such argument", line.rest.back()));
   }
   wish.node = drain ? line.rest.front() : "";
   if (soon) {
@@ -260,7 +259,7 @@ Result<VerbRequest> ParseSave(const std::vector<std::string>& args, const GetEnv
     return VerbRequest(HelpRequest{line.app.help()});
   }
   if (!line.rest.empty()) {
-    return Invalid("ddprun save takes no further argument", InOneLine(line.rest.front()));
+    return Invalid("ddprun save takes no further argument", line.rest.front());
   }
   RETURN_IF_ERROR(which.Read(line, request.wish, request.nodes, request.json));
   TakeServer(line, get_env, request.server);
@@ -315,6 +314,27 @@ Result<VerbRequest> ParseReport(const std::vector<std::string>& args, const GetE
   return VerbRequest(std::move(request));
 }
 
+// All but those whose problems are several.
+Result<VerbRequest> ParseOther(const std::vector<std::string>& args, const GetEnv& get_env) {
+  if (args.front() == "stacks") {
+    return ParseStacks(args, get_env);
+  }
+  if (args.front() == "logs") {
+    return ParseLogs(args, get_env);
+  }
+  if (args.front() == "save") {
+    return ParseSave(args, get_env);
+  }
+  if (args.front() == "publish") {
+    return ParsePublish(args);
+  }
+  if (args.front() == "report") {
+    return ParseReport(args, get_env);
+  }
+  return args.front() == "status" || args.front() == "top" ? ParseStatus(args, get_env)
+                                                           : ParseControl(args, get_env);
+}
+
 }  // namespace
 
 std::vector<std::string> VerbNames() {
@@ -338,22 +358,7 @@ bool IsVerb(const std::string& word) {
 }
 
 Result<VerbRequest> ParseVerb(const std::vector<std::string>& args, const GetEnv& get_env) {
-  if (args.front() == "stacks") {
-    return ParseStacks(args, get_env);
-  }
-  if (args.front() == "logs") {
-    return ParseLogs(args, get_env);
-  }
-  if (args.front() == "save") {
-    return ParseSave(args, get_env);
-  }
-  if (args.front() == "publish") {
-    return ParsePublish(args);
-  }
-  if (args.front() == "report") {
-    return ParseReport(args, get_env);
-  }
-  if (args.front() == "k8s-manifest") {
+  if (args.front() == "k8s-manifest") {  // Of these two all problems are told, a line each.
     ASSIGN_OR_RETURN(std::string text, ParseK8sManifest(args));
     return VerbRequest(HelpRequest{std::move(text)});
   }
@@ -361,8 +366,7 @@ Result<VerbRequest> ParseVerb(const std::vector<std::string>& args, const GetEnv
     ASSIGN_OR_RETURN(std::string text, ParseSlurmScript(args));
     return VerbRequest(HelpRequest{std::move(text)});
   }
-  return args.front() == "status" || args.front() == "top" ? ParseStatus(args, get_env)
-                                                           : ParseControl(args, get_env);
+  return InOneLine(ParseOther(args, get_env));
 }
 
 int CarryOut(const VerbRequest& request) {

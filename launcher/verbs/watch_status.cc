@@ -59,7 +59,7 @@ std::string PlainText(const SeenRuns& look, const StatusRequest& request, std::s
 
 std::string TextOfFailure(const Error& error, Duration since, bool json) {
   if (!json) {
-    return PrintableLine("no answer for " + FormatDuration(since) + ": " + error.message) + "\n";
+    return InOneLine("no answer for " + FormatDuration(since) + ": " + error.message) + "\n";
   }
   OrderedJson object;
   object["no_answer_seconds"] = static_cast<double>(since.count()) / 1000;
@@ -200,7 +200,7 @@ int WatchStatus(const StatusRequest& request) {
       if (first || !may_return || now - *lost > kServerLost) {
         screen.Give();
         std::fprintf(stderr, "ddprun %s: %s\n", request.top ? "top" : "status",
-                     PrintableLine(look.error().message).c_str());
+                     InOneLine(look.error().message).c_str());
         return ExitCodeOf(look.error());
       }
       failure = TextOfFailure(look.error(), std::chrono::ceil<Duration>(now - *lost), request.json);

@@ -83,6 +83,7 @@ class Pythons(PackageCase):
         purelib = call(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()
         (pathlib.Path(purelib) / "cloudpickle").symlink_to(pathlib.Path(cloudpickle.__file__).parent)
         call(python, "-B", ROOT / "tests/packages/python_package_test.py", limit=300)
+        call(python, "-B", ROOT / "tests/packages/python_failures_test.py", limit=300)
         call(python, "-B", ROOT / "tests/packages/python_steps_test.py")
 
 

@@ -123,6 +123,24 @@ class CommandLine(DdprunTest):
         self.assertEqual(run.wait(), 0, run.all())
         self.assertEqual(run.out(), "one\none\n")
 
+    # What has to be looked for first: files, addresses, runs.
+    def test_what_a_verb_does_not_find_is_one_line_too(self):
+        verbs = ("status", "top", "logs", "stacks", "save", "drain n0", "stop", "stop --soon", "report")
+        table = [(verb.split(), flag) for verb in verbs for flag in ("--endpoint", "--run-dir", "--rdzv-id")]
+        table += [([*verb.split(), "--endpoint=127.0.0.1:1"], flag)
+                  for verb in verbs for flag in ("--token-file", "--tls-ca")]
+        table += [(("rendezvous", "--tls-cert=no", "--tls-key=no", "--listen=127.0.0.1:0"), flag)
+                  for flag in ("--listen", "--journal", "--token-file", "--tls-cert")]
+        table += [(("stacks", "1"), "--into"), (("report", self.path("none")), "--report-file")]
+        for words, flag in table:
+            for said, shown in (("/no/a\nb\x1b[31m", r"a\\nb\\x1b\[31m"), ("/no/" + "x" * 100_000, "x{40}")):
+                with self.subTest(words, flag=flag, said=said[:10]):
+                    run = self.start(*words, f"{flag}={said}")
+                    self.assertNotEqual(run.wait(), 0, run.all())
+                    self.assertRegex(run.err(), shown)
+                    self.assertEqual(run.err().count("\n"), 1, run.err())
+                    self.assertLess(len(run.err()), 4_000)
+
     def test_programs(self):
         script = self.path("not-executable")
         open(script, "w").close()

@@ -15,37 +15,16 @@ import types
 import unittest
 import unittest.mock
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "support"))
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from ddprun_runs import DDPRUN, LIMIT, DdprunTest, read_text  # noqa: E402
+from package_runs import PackageTest  # noqa: E402
+from ddprun_runs import LIMIT, read_text  # noqa: E402
 
-PACKAGE = os.path.abspath(os.path.join(HERE, "..", "..", "launcher", "python"))
 BARE_PYTHON = "/usr/bin/python3"
-sys.path.insert(0, PACKAGE)
 
 import _ddprun_watch  # noqa: E402
 import ddprun  # noqa: E402
 from ddprun import _caller  # noqa: E402
-
-
-class PackageTest(DdprunTest):
-    def setUp(self):
-        super().setUp()
-        self.environment.update(PYTHONPATH=PACKAGE, PYTHON_EXEC=sys.executable,
-                                PATH=os.path.dirname(DDPRUN) + ":" + os.environ["PATH"])
-
-    def script(self, text, name="script.py"):
-        with open(self.path(name), "w") as file:
-            file.write(textwrap.dedent(text))
-        return self.path(name)
-
-    def python(self, text, *arguments, python=sys.executable, expect=0):
-        """Runs the text as a script of its own."""
-        run = self.start(self.script(text), *arguments, executable=python)
-        self.assertEqual(run.wait(), expect, run.all())
-        self.assertEqual(self.mark.living(), [], "left when the script had ended")
-        return run
 
 
 class Heartbeats(unittest.TestCase):

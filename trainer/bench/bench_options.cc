@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "common/exit_code.h"
+#include "common/log.h"
 #include "trainer/device/choose_device.h"
 
 namespace ddprun {
@@ -14,7 +15,7 @@ constexpr std::int64_t kMostBytes = std::int64_t{1} << 30;
 EarlyExit WrongCommandLine(const std::vector<std::string>& problems) {
   std::string text;
   for (const std::string& problem : problems) {
-    text += "ddprun-bench-comm: " + problem + "\n";
+    text += "ddprun-bench-comm: " + InOneLine(problem) + "\n";
   }
   return {kExitUsage,
           text + "ddprun-bench-comm: nothing was started; see ddprun-bench-comm --help\n"};

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "common/exit_code.h"
+#include "common/log.h"
 #include "trainer/data/entries.h"
 #include "trainer/models/entries.h"
 
@@ -158,7 +159,7 @@ void Resolve(TrainConfig& config) {
 EarlyExit WrongCommandLine(const std::vector<std::string>& problems) {
   std::string text;
   for (const std::string& problem : problems) {
-    text += "ddprun-train: " + problem + "\n";
+    text += "ddprun-train: " + InOneLine(problem) + "\n";
   }
   return {kExitUsage, text + "ddprun-train: nothing was started; see ddprun-train --help\n"};
 }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace ddprun {
 namespace {
 
@@ -210,6 +212,19 @@ TEST(Config, ReadsWhatIsDoneWithATraining) {
                                                  {0, std::chrono::milliseconds(5)}}));
   EXPECT_TRUE(config.metrics.empty());
   EXPECT_EQ(std::get<TrainConfig>(ParseAll({"--checkpoint-dir=/c"})).metrics, "/c/metrics.jsonl");
+}
+
+// Who reads it has a terminal.
+TEST(Config, WhatIsRefusedIsOneLineWhateverWasSaid) {
+  const char* const said = "a\nb\x1b[31m";
+  for (const char* const flag : {"--model", "--model-arg", "--dataset", "--data-arg", "--lr",
+                                 "--resume", "--device", "--profile-schedule", "--skew"}) {
+    const std::string text = Refusal({flag, said}).text;
+    EXPECT_NE(text.find("a\\nb\\x1b[31m"), std::string::npos) << text;
+    EXPECT_EQ(text.find('\x1b'), std::string::npos) << text;
+    EXPECT_EQ(std::ranges::count(text, '\n'), 2) << text;  // The other says what to read.
+  }
+  EXPECT_EQ(Refusal({said}).text.find("argument 'a\nb"), std::string::npos);
 }
 
 TEST(Config, SkewIsRanksAndMilliseconds) {

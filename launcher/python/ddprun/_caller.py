@@ -10,6 +10,12 @@ def whole(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
+def cut(text: str, most: int) -> str:
+    """At most so many characters of it, of either end, and how many are missing between."""
+    half = most // 2
+    return text if len(text) <= most else f"{text[:half]} ... ({len(text) - 2 * half} characters more) ... {text[-half:]}"
+
+
 def told(error: BaseException) -> str:
     """Type and message."""
     try:

@@ -5,14 +5,19 @@ import os
 import selectors
 import subprocess
 import sys
+from typing import Any
+
+
+def is_gone(stream: Any) -> bool:
+    """As of a daemon, whose descriptors are closed: Python has None there."""
+    return stream is None or bool(getattr(stream, "closed", False))
 
 
 def follow(process: "subprocess.Popen[bytes]") -> None:
-    """Until both of its streams have ended. May be called again after an interrupt."""
-    assert process.stdout is not None and process.stderr is not None
+    """Until those of its streams that are pipes have ended. May be called again after an interrupt."""
     with selectors.DefaultSelector() as selector:
         for pipe, stream in ((process.stdout, sys.stdout), (process.stderr, sys.stderr)):
-            if not pipe.closed:
+            if pipe is not None and not pipe.closed:
                 decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
                 selector.register(pipe, selectors.EVENT_READ, (decoder, stream))
         while selector.get_map():

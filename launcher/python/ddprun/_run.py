@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, TypeV
 from ddprun import _caller
 from ddprun._executable import executable
 from ddprun._folder import run_folder
-from ddprun._output import follow
+from ddprun._output import follow, is_gone
 
 T = TypeVar("T")
 Flag = Union[str, int, float, bool, None]
@@ -30,8 +30,12 @@ class RunError(RuntimeError):
 
     def __init__(self, code: int, message: str, traceback: str = ""):
         super().__init__(message + (f"\n\n{traceback}" if traceback else ""))
+        self._message = message
         self.code = code
         self.traceback = traceback
+
+    def __reduce__(self) -> "tuple[Any, ...]":  # Pools of processes pickle it; else they would make it of its text.
+        return type(self), (self.code, self._message, self.traceback), self.__dict__
 
 
 def _flags(nprocs: Union[int, str], flags: Mapping[str, Flag]) -> List[str]:
@@ -75,10 +79,11 @@ def _environment(folder: str) -> Dict[str, str]:
 
 
 def _start(command: List[str], folder: str, lock: int, piped: bool) -> "subprocess.Popen[bytes]":
-    pipe = subprocess.PIPE if piped else None
+    out, err = (subprocess.DEVNULL if is_gone(stream) else subprocess.PIPE if piped else None
+                for stream in (sys.stdout, sys.stderr))
     # A session of its own: what Ctrl-C does is decided here, for terminals and notebooks alike.
     return subprocess.Popen([sys.executable, "-I", "-S", "-c", _WITH_CALLER, str(os.getpid()), *command],
-                            env=_environment(folder), stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe,
+                            env=_environment(folder), stdin=subprocess.DEVNULL, stdout=out, stderr=err,
                             start_new_session=True, pass_fds=(lock,))
 
 
@@ -106,17 +111,20 @@ def _finish(process: "subprocess.Popen[bytes]", piped: bool) -> int:
     return 128 - code if code < 0 else code
 
 
-def _results(folder: str) -> List[Any]:
-    """Of the newest world, in the order of ranks, each of which has a file from its start."""
+def _newest(folder: str) -> List["tuple[int, str]"]:
+    """Of the newest world each rank with its result's file, which it has from its start; in their order."""
     found: "Dict[tuple[int, int], Dict[int, str]]" = {}
     for name in os.listdir(folder):
         if numbers := re.fullmatch(r"result\.(\d+)\.(\d+)\.(\d+)", name):
             term, generation, rank = map(int, numbers.groups())
             found.setdefault((term, generation), {})[rank] = os.path.join(folder, name)
-    newest = found[max(found)] if found else {}
+    return sorted(found[max(found)].items()) if found else []
+
+
+def _results(folder: str) -> List[Any]:
     results = []
-    for rank in sorted(newest):
-        with open(newest[rank], "rb") as file:
+    for rank, path in _newest(folder):
+        with open(path, "rb") as file:
             content = file.read()
         try:
             good, value = pickle.loads(content)
@@ -124,7 +132,7 @@ def _results(folder: str) -> List[Any]:
             raise TypeError(f"rank {rank} has finished, but its result cannot be unpickled by the caller: "
                             f"{_caller.told(error)}") from error
         if not good:
-            raise TypeError(f"rank {rank} has finished, but {value}")
+            raise type(value)(f"rank {rank} has finished, but {value}")
         results.append(value)
     return results
 
@@ -146,10 +154,11 @@ def run(fn: Callable[..., T], nprocs: Union[int, str] = 1, *, args: Sequence[Any
     The function goes to workers by its name: one of a module is imported, one of a script is found by
     loading that script anew, so what starts the run stands below `if __name__ == "__main__":`, as
     with multiprocessing's spawn. One of a notebook, and a closure, is pickled by value if cloudpickle
-    is installed. What workers print is printed here.
+    is installed. What workers print is printed here, or nowhere where the caller has no such stream.
 
     Raises RunError with the root cause where the run fails, TypeError where the function, its
-    arguments or its result cannot be handed over. An interrupt stops the workers, then is raised.
+    arguments or its result cannot be handed over, OSError where a disk refuses the result. An interrupt
+    stops the workers, then is raised.
     """
     if _caller.loading:
         raise RuntimeError("ddprun.run was called while a worker of it loads this script: put the call "
@@ -168,14 +177,29 @@ def run(fn: Callable[..., T], nprocs: Union[int, str] = 1, *, args: Sequence[Any
         piped = any(stream is not real for stream, real in ((sys.stdout, sys.__stdout__),
                                                             (sys.stderr, sys.__stderr__)))
         for stream in (sys.stdout, sys.stderr):
-            stream.flush()
+            if not is_gone(stream):
+                stream.flush()
         code = _finish(_start(command, folder, lock, piped), piped)
         if code != 0:
-            raise _failure(code, os.path.join(folder, "error"))
+            raise _failure(code, folder)
         return _results(folder)
 
 
-def _failure(code: int, path: str) -> RunError:
-    message, traceback = _caller.read_error(path)
+def _failure(code: int, folder: str) -> RunError:
+    message, traceback = _caller.read_error(os.path.join(folder, "error"))
+    message = message or _said_beside(folder)
     return RunError(code, f"ddprun ended with exit code {code}" + (f": {message}" if message else ""),
                     traceback)
+
+
+def _said_beside(folder: str) -> str:
+    """What ended a rank, where there was no room for its error's file; empty: nobody has said."""
+    try:
+        for rank, path in _newest(folder):
+            with open(path, "rb") as file:
+                good, value = pickle.load(file)
+            if not good and type(value) is RuntimeError:  # Other refusals are of who has finished.
+                return f"rank {rank}: {value}"
+    except Exception as error:  # What cannot be unpickled says so by any kind of exception.
+        return f"its results cannot be read: {_caller.told(error)}" if isinstance(error, OSError) else ""
+    return ""

@@ -9,7 +9,9 @@ from typing import Optional, overload
 from ddprun._notify import send
 
 # Of linux/fcntl.h; Python names them in some of its builds only.
-_F_ADD_SEALS, _F_SEAL_SHRINK, _F_SEAL_GROW = 1033, 0x2, 0x4
+_F_ADD_SEALS, _F_GET_SEALS, _F_SEAL_SHRINK, _F_SEAL_GROW = 1033, 1034, 0x2, 0x4
+_SEALS = _F_SEAL_SHRINK | _F_SEAL_GROW
+_NAMED = 200  # Characters of a name that its memfd has: the kernel takes 249.
 
 
 def _check(name: str) -> None:
@@ -21,14 +23,33 @@ def _find(name: str) -> Optional[mmap.mmap]:
     if os.environ.get("LISTEN_PID") != str(os.getpid()):
         return None  # Another process's.
     names = os.environ.get("LISTEN_FDNAMES", "").split(":")
-    return mmap.mmap(3 + names.index(name), 0) if name in names else None
+    if name not in names:
+        return None
+    try:
+        file = fcntl.fcntl(3 + names.index(name), fcntl.F_DUPFD_CLOEXEC, 3)  # What is looked at is what is mapped.
+    except OSError:
+        return None  # Closed by the program.
+    try:
+        return mmap.mmap(file, 0) if _is_left(file, name) else None
+    finally:
+        os.close(file)
+
+
+def _is_left(file: int, name: str) -> bool:
+    """That it is still what the agent gave: a program may close the number, and open a file that gets it."""
+    try:
+        sealed = fcntl.fcntl(file, _F_GET_SEALS) & _SEALS == _SEALS
+        kernels = os.readlink(f"/proc/self/fd/{file}")
+    except OSError:
+        return False
+    return sealed and kernels in (f"/memfd:{name[:_NAMED]} (deleted)", f"/memfd:{name} (deleted)")
 
 
 def _leave(name: str, size: int) -> mmap.mmap:
-    file = os.memfd_create(name[:200], os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    file = os.memfd_create(name[:_NAMED], os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         os.ftruncate(file, size)
-        fcntl.fcntl(file, _F_ADD_SEALS, _F_SEAL_SHRINK | _F_SEAL_GROW)
+        fcntl.fcntl(file, _F_ADD_SEALS, _SEALS)
         listened = bool(os.environ.get("DDPRUN_NOTIFY_SOCKET"))
         if not send("FDSTORE=1", f"FDNAME={name}", descriptor=file) and listened:
             print(f"ddprun.fdstore: the agent has no room for {name!r} now; it ends with this process",
@@ -45,7 +66,8 @@ def fdstore(name: str, size: int) -> mmap.mmap: ...
 def fdstore(name: str, size: Optional[int] = None) -> Optional[mmap.mmap]:
     """Memory that the agent keeps for the next worker of this local rank.
 
-    Without a size: what the last worker left under this name, or None. With one: new memory of zeros,
+    Without a size: what the last worker left under this name, or None, also where the program has closed
+    its descriptor (numbers from 3 up) or its maker named the memfd otherwise. With one: new memory of zeros,
     which takes the place of what had the name. It is the memory itself, not a copy: what is written
     later counts too, up to the worker's last instruction, so keep two blocks and write them in turn
     where a torn one would do harm. It is gone with the run, and when the node is lost: have a

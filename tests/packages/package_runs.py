@@ -1,0 +1,32 @@
+"""Scripts that use the Python package of this tree, each run as a user runs it, under the real ddprun."""
+
+import os
+import sys
+import textwrap
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "support"))
+
+from ddprun_runs import DDPRUN, DdprunTest  # noqa: E402
+
+PACKAGE = os.path.abspath(os.path.join(HERE, "..", "..", "launcher", "python"))
+sys.path.insert(0, PACKAGE)
+
+
+class PackageTest(DdprunTest):
+    def setUp(self):
+        super().setUp()
+        self.environment.update(PYTHONPATH=PACKAGE, PYTHON_EXEC=sys.executable,
+                                PATH=os.path.dirname(DDPRUN) + ":" + os.environ["PATH"])
+
+    def script(self, text, name="script.py"):
+        with open(self.path(name), "w") as file:
+            file.write(textwrap.dedent(text))
+        return self.path(name)
+
+    def python(self, text, *arguments, python=sys.executable, expect=0):
+        """Runs the text as a script of its own."""
+        run = self.start(self.script(text), *arguments, executable=python)
+        self.assertEqual(run.wait(), expect, run.all())
+        self.assertEqual(self.mark.living(), [], "left when the script had ended")
+        return run
