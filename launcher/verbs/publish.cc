@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "common/exit_code.h"
-#include "common/log.h"
+#include "launcher/command_line/problems.h"
 #include "trainer/checkpoint/fenced_publish.h"
 
 namespace ddprun {
@@ -38,8 +38,9 @@ int PublishAs(const PublishWish& wish, const GetEnv& get_env) {
   if (!published) {
     return Fail(published.error());
   }
-  std::printf("published '%s' (%s, record %llu)%s\n", wish.target.c_str(),
-              published->version.c_str(), static_cast<unsigned long long>(published->record),
+  std::printf("published '%s' (%s, record %llu)%s\n", InOneLine(wish.target.native()).c_str(),
+              InOneLine(published->version.native()).c_str(),
+              static_cast<unsigned long long>(published->record),
               published->replaced ? "; a newer one has replaced it already" : "");
   return kExitOk;
 }

@@ -67,6 +67,13 @@ class Publish(DdprunTest):
             self.assertEqual(read_text(self.path("final")), "new\n")
         self.assertEqual(os.listdir(self.path("tmp")), [])
 
+    def test_names_are_told_in_one_line(self):
+        with open(self.path("new"), "w") as file:
+            file.write("new\n")
+        run = self.published("new", "a\n\x1b[31mb", {}, expect=0)
+        self.assertRegex(run.out(), r"^published 'a\\n\\x1b\[31mb' \(.*\n$")
+        self.assertEqual(self.published("none\nat all", "final", {}, expect=2).err().count("\n"), 1)
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

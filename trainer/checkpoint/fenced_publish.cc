@@ -30,6 +30,16 @@ bool EndsInName(const fs::path& path) {
   return path.has_filename() && path.filename() != "." && path.filename() != "..";
 }
 
+fs::path Real(const fs::path& path) {
+  std::error_code code;
+  return fs::weakly_canonical(fs::absolute(path, code), code);
+}
+
+bool IsIn(const fs::path& path, const fs::path& directory) {
+  const fs::path inside = path.lexically_relative(directory);
+  return !inside.empty() && *inside.begin() != "..";
+}
+
 std::string CodeText(const std::error_code& code) {
   return code.message();
 }
@@ -90,13 +100,17 @@ class Publisher {
     if (!fs::is_regular_file(source) && !fs::is_directory(source)) {
       return Invalid("what is to be published is neither a file nor a directory", source_.native());
     }
-    const fs::path inside =
-        fs::weakly_canonical(source_, code).lexically_relative(fs::weakly_canonical(store_, code));
-    if (!inside.empty() && *inside.begin() != "..") {  // Its readers would lose it.
-      return Invalid("that is published already: publish a copy of it", source_.native());
+    if (IsKeptByName()) {  // Its readers, or its training, would lose it.
+      return Invalid(
+          "that is published already, or a checkpoint that a training goes on from: publish a copy "
+          "of it",
+          source_.native());
     }
     if (!EndsInName(target_)) {
       return Invalid("what to publish it as must end in a name", target_.native());
+    }
+    if (IsIn(Real(store_), Real(source_))) {
+      return Invalid("what to publish it as lies in what is to be published", target_.native());
     }
     const fs::file_status status = fs::symlink_status(target_, code);
     if (fs::is_symlink(status)) {
@@ -113,6 +127,22 @@ class Publisher {
                      target_.native());
     }
     return {};
+  }
+
+  // A version or a checkpoint of whatever directory, or a part of one.
+  bool IsKeptByName() const {
+    const fs::path source = Real(source_);
+    if (IsIn(source, Real(store_))) {
+      return true;
+    }
+    for (fs::path path = source; path.has_relative_path(); path = path.parent_path()) {
+      std::vector<std::string> warnings;
+      if (IsCheckpointName(path.filename().native())) {
+        const auto newest = FenceLog(files_, path.parent_path()).Newest(warnings);
+        return newest && newest->has_value();
+      }
+    }
+    return false;
   }
 
   Result<void> SyncAll() const {

@@ -189,5 +189,35 @@ TEST_F(FencedPublish, WhatIsPublishedAlreadyIsNotMoved) {
   }
 }
 
+TEST_F(FencedPublish, NorIsWhatAnotherNameOrATrainingKeeps) {
+  fs::create_directories(directory_ / "tree" / "deep");
+  const Result<Published> made =
+      PublishFenced(RealFileSystem(), {directory_ / "tree", directory_ / "other", World(1), {}});
+  ASSERT_TRUE(made) << made.error().message;
+  for (const fs::path& source : {made->version, directory_ / "other" / "deep"}) {
+    const Result<Published> refused =
+        PublishFenced(RealFileSystem(), {source, directory_ / "model", World(1), {}});
+    ASSERT_FALSE(refused) << source;
+    EXPECT_EQ(refused.error().kind, ErrorKind::kInvalid) << refused.error().message;
+    EXPECT_THAT(refused.error().message, HasSubstr("published already"));
+  }
+  EXPECT_TRUE(fs::exists(directory_ / "other" / "deep"));
+  fs::create_directory(directory_ / "step-00000007-0000000000000abc");  // Nobody's: no fence.
+  EXPECT_TRUE(PublishFenced(
+      RealFileSystem(),
+      {directory_ / "step-00000007-0000000000000abc", directory_ / "model", World(1), {}}));
+}
+
+TEST_F(FencedPublish, ADirectoryIsNotPublishedIntoItself) {
+  fs::create_directory(directory_ / "tree");
+  for (const char* name : {"model", "deep/model"}) {
+    const Result<Published> refused = PublishFenced(
+        RealFileSystem(), {directory_ / "tree", directory_ / "tree" / name, World(1), {}});
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().kind, ErrorKind::kInvalid) << refused.error().message;
+  }
+  EXPECT_TRUE(fs::is_empty(directory_ / "tree"));
+}
+
 }  // namespace
 }  // namespace ddprun
