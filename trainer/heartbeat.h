@@ -34,6 +34,7 @@ inline constexpr TrainPhase kStepPhase{"step"};
 inline constexpr TrainPhase kEvaluatePhase{"evaluate", 600};
 inline constexpr TrainPhase kEvaluatedPhase{"evaluated", 600};  // Waits for the others' shares.
 inline constexpr TrainPhase kCheckpointPhase{"checkpoint", 600};
+inline constexpr TrainPhase kProfilePhase{"profile", 600};  // Makes a trace of what was recorded.
 
 struct TrainReport {
   double loss = 0;

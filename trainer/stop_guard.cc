@@ -54,13 +54,18 @@ bool OverdueStop::Look(Time now, std::uint64_t step, RankIs is, bool asked_to_st
   asked_ = asked_to_stop;
   const std::chrono::nanoseconds usual =
       is == RankIs::kWaiting ? std::max(longest_, busy_) : longest_;
-  const std::chrono::seconds own{is == RankIs::kReading ? DiskWait::kStopPatience
-                                                        : std::chrono::seconds(0)};
-  return asked_ && now - since_ > kPatience + 2 * usual + turn.more + own;
+  std::chrono::seconds disk = peers_disk_;
+  if (is == RankIs::kReading) {
+    disk = DiskWait::kStopPatience;
+  } else if (is == RankIs::kInTurn) {
+    disk = {};  // Nobody reads any more.
+  }
+  return asked_ && now - since_ > kPatience + 2 * usual + turn.more + disk;
 }
 
-StopGuard::StopGuard(const Heartbeat& heartbeat, std::function<bool()> asked)
-    : heartbeat_(heartbeat), asked_(std::move(asked)) {
+StopGuard::StopGuard(const Heartbeat& heartbeat, std::function<bool()> asked,
+                     std::chrono::seconds peers_disk)
+    : heartbeat_(heartbeat), asked_(std::move(asked)), peers_disk_(peers_disk) {
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -111,7 +116,7 @@ bool StopGuard::IsOverdue(OverdueStop& stop, OverdueStop::Time now, RankIs& is) 
 void StopGuard::Run() {
   using Clock = std::chrono::steady_clock;
   OwnTime time(Clock::now());
-  OverdueStop stop(time.Look(Clock::now()));
+  OverdueStop stop(time.Look(Clock::now()), peers_disk_);
   std::unique_lock lock(mutex_);
   while (!ends_.wait_for(lock, kLookInterval, [this] { return end_; })) {
     RankIs is;

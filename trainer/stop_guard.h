@@ -7,7 +7,8 @@
 // and the others' are not after so long and twice its own. Then the process ends with "start me
 // again" and saves nothing, as it does when a peer is gone; that closes its connections, so that
 // its peers end too. What this rank does itself takes its time: its share of a validation, a
-// checkpoint.
+// checkpoint. Where samples lie on disks, each rank's has its patience (disk_wait.h), and its peers
+// have it too.
 //
 // Once they have agreed one of them saves, and all speak to each other in turns meanwhile. A turn
 // is as overdue as a step: of who saves once it has saved, or its disk had its time; of the others
@@ -46,11 +47,14 @@ class OverdueStop {
   static constexpr std::chrono::seconds kPatience{5};
   static constexpr std::chrono::seconds kFirstStep{10};  // Libraries are loaded, kernels chosen.
 
-  explicit OverdueStop(Time now) : since_(now) {}
+  // `peers_disk`: what the others may need for their samples.
+  explicit OverdueStop(Time now, std::chrono::seconds peers_disk = {})
+      : peers_disk_(peers_disk), since_(now) {}
 
   bool Look(Time now, std::uint64_t step, RankIs is, bool asked_to_stop, PeersTurn turn = {});
 
  private:
+  std::chrono::seconds peers_disk_;
   std::uint64_t step_ = 0;
   std::uint64_t turn_ = 0;
   RankIs is_ = RankIs::kBusy;
@@ -66,7 +70,8 @@ class OverdueStop {
 class StopGuard {
  public:
   // Outlives this. `asked`: whether a stop is asked for otherwise than by a signal; by any thread.
-  explicit StopGuard(const Heartbeat& heartbeat, std::function<bool()> asked = {});
+  explicit StopGuard(const Heartbeat& heartbeat, std::function<bool()> asked = {},
+                     std::chrono::seconds peers_disk = {});
   ~StopGuard();
   StopGuard(const StopGuard&) = delete;
   StopGuard& operator=(const StopGuard&) = delete;
@@ -93,6 +98,7 @@ class StopGuard {
 
   const Heartbeat& heartbeat_;
   const std::function<bool()> asked_;
+  const std::chrono::seconds peers_disk_;
   std::mutex mutex_;  // Of what follows.
   std::condition_variable ends_;
   bool end_ = false;

@@ -100,6 +100,16 @@ TEST(OverdueStop, WhoReadsItsSamplesGivesTheDiskItsTime) {
   EXPECT_FALSE(stop.Look(At(28), 1, kStepping, true));  // They came.
 }
 
+// They cannot say that they read.
+TEST(OverdueStop, PeersWhoReadTheirSamplesHaveTheirDisksTimeToo) {
+  OverdueStop stop(At(0), seconds(20));
+  stop.Look(At(0), 1, kStepping, true);
+  EXPECT_FALSE(stop.Look(At(5 + 20), 1, kStepping, true));
+  EXPECT_TRUE(stop.Look(At(5 + 20 + 1), 1, kStepping, true));
+  stop.Look(At(30), 1, kInTurn, true, {1, seconds(0)});
+  EXPECT_TRUE(stop.Look(At(30 + 5 + 1), 1, kInTurn, true, {1, seconds(0)}));
+}
+
 // A validation is no measure for the steps after it.
 TEST(OverdueStop, AStepIsMeasuredByStepsAlone) {
   OverdueStop stop(At(0));

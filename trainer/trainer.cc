@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "common/log.h"
+#include "trainer/data/entries.h"
+#include "trainer/disk/disk_wait.h"
 #include "trainer/profiler/memory.h"
 #include "trainer/stop_request.h"
 
@@ -25,6 +27,12 @@ std::optional<std::chrono::milliseconds> PatienceOfPeers(const TrainConfig& conf
                                                          const WorkerEnv& env) {
   const std::chrono::milliseconds patience = std::chrono::seconds(config.collective_timeout);
   return env.world_size > 1 ? std::optional(patience - patience / 8) : std::nullopt;
+}
+
+// Those that came along may too, but nobody keeps them on a disk that stands still now and then.
+bool SamplesLieOnDisks(const TrainConfig& config) {
+  const DatasetEntry& dataset = *FindDataset(config.dataset);
+  return dataset.reads_files && config.data_root != BundledDatasetRoot(dataset.bundled);
 }
 
 double SecondsSince(Clock::time_point start) {
@@ -83,8 +91,9 @@ Result<TrainingEnd> Trainer::RunToTheEnd() {
   RETURN_IF_ERROR(StartLearner(plan));
   StopRequest::Catch(env_.run_id.empty());
   if (env_.world_size > 1) {
-    guard_.emplace(heartbeat_, run_files_ ? [this] { return run_files_->StopsNow(); }
-                                          : std::function<bool()>());
+    guard_.emplace(heartbeat_,
+                   run_files_ ? [this] { return run_files_->StopsNow(); } : std::function<bool()>(),
+                   SamplesLieOnDisks(config_) ? DiskWait::kStopPatience : std::chrono::seconds(0));
   }
   Result<TrainingEnd> end = TrainOn();
   guard_.reset();
@@ -98,8 +107,8 @@ Result<TrainingEnd> Trainer::TrainOn() {
       if (guard_) {
         guard_->Agreed();
       }
-      RETURN_IF_ERROR(profiler_.Finish());
       RETURN_IF_ERROR(SaveAndStop());
+      RETURN_IF_ERROR(FinishProfile());
       return TrainingEnd::kStopped;
     }
   }
@@ -159,6 +168,9 @@ Result<void> Trainer::TakeStep() {
     }
   }
   RETURN_IF_ERROR(AfterStep(epoch_ended));
+  if (profiler_.MakesTrace()) {
+    heartbeat_.Phase(kProfilePhase);
+  }
   return profiler_.EndStep();
 }
 
@@ -235,6 +247,16 @@ Result<void> Trainer::SaveAndStop() {
     };
   }
   return WaitForDiskTogether(std::move(task));
+}
+
+// After what matters more. All wait for each other once more, for the same reason.
+Result<void> Trainer::FinishProfile() {
+  if (config_.run.profile.empty()) {
+    return {};
+  }
+  heartbeat_.Phase(kProfilePhase);
+  RETURN_IF_ERROR(profiler_.Finish());
+  return WaitForDiskTogether({});
 }
 
 Result<void> Trainer::SaveIfDue(bool epoch_ended) {

@@ -99,6 +99,8 @@ class Trainer {
   bool Done() const { return stopped_early_ || state_.epoch >= Epochs(); }
   Result<void> AgreeOnStop();
   Result<void> SaveAndStop();
+  Result<void> FinishProfile();
+  void SaveIfAskedToStop();
   Result<void> SaveIfDue(bool epoch_ended);
   bool MayRemember() const;
   void Remember(std::optional<std::uint64_t> handed_over, std::uint64_t unsaved_ms);

@@ -17,6 +17,7 @@
 #include "trainer/learning/early_stopping.h"
 #include "trainer/profiler/memory.h"
 #include "trainer/publishing.h"
+#include "trainer/stop_request.h"
 #include "trainer/trainer.h"
 
 namespace ddprun {
@@ -98,7 +99,9 @@ Result<void> Trainer::CheckOutputs() const {
 }
 
 Result<Trainer::Evaluation> Trainer::Evaluate(const Samples& samples) {
+  heartbeat_.Phase(kEvaluatedPhase);  // There may be something to wait for.
   RETURN_IF_ERROR(learner_->ShareBuffers());
+  heartbeat_.Phase(kEvaluatePhase);
   Score score;
   std::vector<std::uint32_t> indices;
   for (std::uint64_t i = env_.rank; i < samples.count;) {
@@ -113,6 +116,7 @@ Result<Trainer::Evaluation> Trainer::Evaluate(const Samples& samples) {
     }
     ASSIGN_OR_RETURN(const Score part, learner_->Evaluate(indices.size()));
     score += part;
+    SaveIfAskedToStop();
   }
   heartbeat_.Phase(kEvaluatedPhase);
   std::array<double, 3> sums = {score.loss_sum, static_cast<double>(score.correct),
@@ -121,18 +125,29 @@ Result<Trainer::Evaluation> Trainer::Evaluate(const Samples& samples) {
   return Evaluation{sums[0] / sums[2], sums[1] / sums[2]};
 }
 
+// It may take longer than who asked has patience, and a restart need not train again for it.
+void Trainer::SaveIfAskedToStop() {
+  if (!IsRankZero() || !StopRequest::Signal() || checkpointing_->handed_over() == state_.step ||
+      !checkpointing_->HasRoom()) {
+    return;
+  }
+  checkpointing_->Save(learner_->View(), StateNow(), /*best=*/false);
+  printer_->EndLine();
+  Log(LogLevel::kInfo, "asked to stop: step " + std::to_string(state_.step) +
+                           " is being saved, and the evaluation goes on");
+}
+
 Result<void> Trainer::Finish() {
-  RETURN_IF_ERROR(profiler_.Finish());
+  RETURN_IF_ERROR(FinishProfile());
   if (IsRankZero() && !config_.run.profile.empty()) {
     printer_->EndLine();
     Log(LogLevel::kInfo, "memory of this rank after the last step: " + MemoryMeasured());
   }
-  heartbeat_.Phase(kEvaluatePhase);
   if (config_.run.no_sync && env_.world_size > 1) {
+    heartbeat_.Phase(kEvaluatedPhase);
     RETURN_IF_ERROR(SayHowFarApart());
   }
   ASSIGN_OR_RETURN(const Evaluation train, Evaluate(dataset_.train));
-  heartbeat_.Phase(kEvaluatePhase);
   ASSIGN_OR_RETURN(const Evaluation test, Evaluate(dataset_.test));
   if (!IsRankZero()) {
     return {};

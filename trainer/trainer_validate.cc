@@ -12,7 +12,6 @@ namespace ddprun {
 
 // All ranks evaluate their share; rank 0's judgement counts for all.
 Result<void> Trainer::Validate() {
-  heartbeat_.Phase(kEvaluatePhase);
   const NamedRange range("validation");
   const bool own = dataset_.validation.has_value();
   ASSIGN_OR_RETURN(const Evaluation result, Evaluate(own ? *dataset_.validation : dataset_.test));

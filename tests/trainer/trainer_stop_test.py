@@ -3,6 +3,7 @@
 import ctypes
 import os
 import signal
+import subprocess
 import sys
 import time
 import unittest
@@ -147,6 +148,43 @@ class Stop(support.TrainerTest):
                 return
             self.assertIn("asked to stop, but step", workers[0].text("err"))  # It had ended.
             samples *= 2
+
+    # Its trace may take longer to make than a peer may hang, and than a launcher has patience.
+    def test_what_is_saved_comes_before_a_profile(self):
+        workers = self.start(["--epochs=100000", "--profile=profile", "--profile-schedule=0,0,100000000"], ranks=2)
+        self.assertTrue(workers[0].wait_for_step(50))
+        workers[1].kill(signal.SIGTERM)
+        self.assertEqual([worker.wait() for worker in workers], [75, 75], workers[0].text("err"))
+        self.assertRegex(workers[0].text("err"), r"(?s)saved at step \d+:.*aten::addmm")
+        self.assertEqual(len(os.listdir(self.path("profile"))), 2)
+
+    # A launcher has less patience than an evaluation may take.
+    def test_who_is_killed_in_a_long_evaluation_after_a_stop_was_asked_for_loses_no_step(self):
+        for when, steps in (("--validate-every=15", 15), ("--early-stop=0", 20)):
+            self.checkpoints = self.path(f"evaluating{steps}.ckpt")
+            evaluating = ["--model=mlp", "--model-arg=hidden=10000", "--dataset=circle", "--epochs=1", "--batch=32",
+                          "--data-arg=train=1280,test=5000000", "--checkpoint-every=100000", when]
+            first, other = self.start(evaluating, ranks=2, run=when)
+            self.assertTrue(first.wait_for_phase("evaluate"))
+            first.kill(signal.SIGTERM)
+            words = f"asked to stop: step {steps} is being saved, and the evaluation goes on"
+            self.assertTrue(first.wait_for_text(words), first.text("err"))
+            self.assertTrue(self.eventually_saved(first, steps), self.lineage())
+            for worker in (first, other):
+                worker.kill()
+                worker.wait()
+            again = self.start(evaluating + ["--resume=must"], ranks=2, run=when, generation=2)
+            self.assertTrue(again[0].wait_for_text(f"resumed at step {steps},"), again[0].text("err"))
+
+    def eventually_saved(self, worker, step):
+        """Until the newest checkpoint is that step's; False if the worker ended before."""
+        while not (self.head() or "").startswith(f"step-{step:08}-"):
+            try:
+                worker.process.wait(0.02)
+                return False
+            except subprocess.TimeoutExpired:
+                pass
+        return True
 
     # A launcher that knows of a lost peer must not wait for a save that cannot come.
     def test_told_to_end_at_once_it_does_not_save(self):

@@ -1,10 +1,10 @@
 #include "trainer/profiler/profiler.h"
 
-#include <cstdio>
 #include <mutex>
 #include <optional>
 #include <utility>
 
+#include "common/log.h"
 #include "trainer/checkpoint/file_system.h"
 #include "trainer/disk/disk_wait.h"
 
@@ -86,11 +86,14 @@ Result<void> Profiler::EndStep() {
       written_ = false;
     }
   }
+  const bool due = MakesTrace();
   ++step_;
-  if (!written_ && PhaseAt(schedule_, step_) != ProfilePhase::kActive) {
-    return Write();
-  }
-  return {};
+  return due && !written_ ? Write() : Result<void>();
+}
+
+bool Profiler::MakesTrace() const {
+  return !directory_.empty() && PhaseAt(schedule_, step_) == ProfilePhase::kActive &&
+         PhaseAt(schedule_, step_ + 1) != ProfilePhase::kActive;
 }
 
 Result<void> Profiler::Finish() {
@@ -101,7 +104,7 @@ Result<void> Profiler::Finish() {
 Result<void> Profiler::Write() {
   written_ = true;
   if (rank_ == 0) {
-    std::fputs(OperatorTable(events_, kTableRows).c_str(), stderr);
+    LogAsIs(OperatorTable(events_, kTableRows));
   }
   std::string text = ChromeTrace(events_, rank_);
   const std::lock_guard lock(trace_->mutex);

@@ -26,6 +26,8 @@ class Profiler {
 
   // Before each step.
   void BeginStep();
+  // Whether EndStep hands one over, which may take its time.
+  bool MakesTrace() const;
   // After each step; hands over a trace when an active phase is over. An error: one before could
   // not be written.
   Result<void> EndStep();
