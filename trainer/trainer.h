@@ -74,7 +74,7 @@ class Trainer {
   struct Choice {
     TrainState asked;
     std::vector<MemorySnapshot> found;
-    bool refuse = false;         // STOP lies in the directory, or CheckOutputs refuses.
+    bool refuse = false;         // STOP lies in the directory, or PrepareOutputs refuses.
     std::string why_not_memory;  // For the log.
     Result<void> read;
     StartPlan plan;
@@ -87,7 +87,7 @@ class Trainer {
   Result<std::string> ChooseMemory(const HeldState& held, const std::string& heading,
                                    Choice& choice);  // Rank 0.
   Result<StartPlan> AgreeOnDisk(const std::shared_ptr<Choice>& choice);
-  Result<void> CheckOutputs() const;                 // Before anything is begun; may hang.
+  Result<void> PrepareOutputs() const;               // Before anything is begun; may hang.
   Result<void> OpenRunFiles(const StartPlan& plan);  // Rank 0.
   Result<void> ReadStart(Choice& choice);            // Rank 0, on the disk's thread.
   Result<StartPlan> ChooseStart(Choice& choice);     // Rank 0.

@@ -51,17 +51,34 @@ const char* KindName(mode_t mode) {
   }
 }
 
-// A rename over it would make a file of /dev/null, for all who use the machine.
-Result<void> CheckOutput(const std::string& flag, const std::filesystem::path& path) {
+// What it is until it is whole; nobody has a file of that name.
+std::filesystem::path UnfinishedOf(const std::filesystem::path& path) {
+  return path.parent_path() / ("." + path.filename().native() + ".ddprun-part");
+}
+
+// A rename over it would make a file of /dev/null, for all who use the machine. What can be known
+// of the directory is said before hours of training: it is made, as that of checkpoints is.
+Result<void> PrepareOutput(const std::string& flag, const std::filesystem::path& path) {
   struct stat info {};
   if (path.empty()) {
     return {};
   }
-  if (::lstat(path.c_str(), &info) != 0) {
-    return errno == ENOENT ? Result<void>()
-                           : SystemError("look at what " + flag + " names,", path.native(), errno);
+  if (!path.has_filename()) {
+    return Error{ErrorKind::kInvalid, flag + ": '" + path.native() + "' must end in a file's name"};
   }
-  if (!S_ISREG(info.st_mode)) {
+  for (const std::filesystem::path& name : {path, UnfinishedOf(path)}) {
+    if (::lstat(name.c_str(), &info) != 0 && errno != ENOENT) {
+      return SystemError("look at what " + flag + " names,", name.native(), errno);
+    }
+  }
+  const std::filesystem::path directory = path.has_parent_path() ? path.parent_path() : ".";
+  if (const Result<void> made = MakeDirectories(directory, 0777); !made) {
+    return Error{made.error().kind, flag + ": " + made.error().message};
+  }
+  if (::access(directory.c_str(), W_OK | X_OK) != 0) {
+    return SystemError("write what " + flag + " names in", directory.native(), errno);
+  }
+  if (::lstat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
     return Error{ErrorKind::kInvalid,
                  flag + ": '" + path.native() + "' is " + KindName(info.st_mode) +
                      ", which is left alone: name an ordinary file, or what is not there yet"};
@@ -72,9 +89,8 @@ Result<void> CheckOutput(const std::string& flag, const std::filesystem::path& p
 // All of it or what was there before.
 Result<void> WriteOutput(const std::string& flag, const std::filesystem::path& path,
                          const std::vector<std::string_view>& parts) {
-  RETURN_IF_ERROR(CheckOutput(flag, path));
-  std::filesystem::path temporary = path;
-  temporary += ".part";
+  RETURN_IF_ERROR(PrepareOutput(flag, path));
+  const std::filesystem::path temporary = UnfinishedOf(path);
   const Result<std::uint64_t> written = RealFileSystem().Write(temporary, parts);
   const Result<void> named =
       written ? RealFileSystem().Rename(temporary, path) : Result<void>(written.error());
@@ -93,9 +109,9 @@ Result<void> WriteParameters(const std::filesystem::path& path,
 
 }  // namespace
 
-Result<void> Trainer::CheckOutputs() const {
-  RETURN_IF_ERROR(CheckOutput(kResultFlag, config_.learning.result));
-  return CheckOutput(kParametersFlag, config_.dump_parameters);
+Result<void> Trainer::PrepareOutputs() const {
+  RETURN_IF_ERROR(PrepareOutput(kResultFlag, config_.learning.result));
+  return PrepareOutput(kParametersFlag, config_.dump_parameters);
 }
 
 Result<Trainer::Evaluation> Trainer::Evaluate(const Samples& samples) {

@@ -32,7 +32,7 @@ Result<void> Trainer::LookForState(const std::shared_ptr<Choice>& choice) {
                                 if (IsRankZero()) {
                                   checkpointing_->Look();
                                   choice->refuse = RunFiles::StopAsked(config_.checkpoint_dir) ||
-                                                   !CheckOutputs();
+                                                   !PrepareOutputs();
                                 }
                                 return Result<void>();
                               }});

@@ -160,7 +160,7 @@ Result<void> Trainer::OpenRunFiles(const StartPlan& plan) {
 }
 
 Result<void> Trainer::ReadStart(Choice& choice) {
-  RETURN_IF_ERROR(CheckOutputs());
+  RETURN_IF_ERROR(PrepareOutputs());
   ASSIGN_OR_RETURN(choice.plan, checkpointing_->ChooseFromDisk(choice.asked, choice.loaded));
   if (RunFiles::StopAsked(config_.checkpoint_dir)) {
     return Error{ErrorKind::kRefused, "'" + (config_.checkpoint_dir / "STOP").native() +

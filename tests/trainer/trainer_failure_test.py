@@ -257,7 +257,31 @@ class Failure(support.TrainerTest):
             modes["late" + flag] = stat.S_IFIFO | stat.S_IMODE(os.lstat(self.path("late" + flag)).st_mode)
         for name, mode in modes.items():
             self.assertEqual(os.lstat(self.path(name)).st_mode, mode, name)
-        self.assertFalse([n for n in os.listdir(self.directory) if n.endswith(".part")])
+        self.assertFalse([n for n in os.listdir(self.directory) if n.endswith("part")])
+
+    # After hours of training it would be too late.
+    def test_where_results_cannot_be_written_nothing_is_begun(self):
+        with open(self.path("file"), "w"):
+            pass
+        for name, code, words in (("file/result", 1, "Not a directory"), ("there/", 2, "must end in a file's name"),
+                                  ("n" * 250, 1, "File name too long")):
+            for flag in ("--result", "--dump-parameters"):
+                worker = self.run_alone(["--model=toy", "--epochs=1", f"{flag}={name}"], expect=code)
+                (line,) = self.complaint(worker)
+                self.assertIn(words, line)
+                self.assertIn(flag, line)
+        for flags in (["--result=x", "--dump-parameters=./x"], ["--dump-parameters=m", "--metrics=m"]):
+            worker = self.run_alone(["--model=toy", "--epochs=1", *flags], expect=2)
+            self.assertIn(" name one file: ", worker.text("err"))
+        self.assertFalse(os.path.exists(self.checkpoints), "nothing may have been started")
+
+    def test_results_lie_in_directories_that_are_made_and_leave_other_files_alone(self):
+        with open(self.path("r.part"), "w") as file:
+            file.write("somebody's")
+        self.run_alone(["--model=toy", "--epochs=1", "--result=r", "--dump-parameters=new/deep/p"])
+        self.assertEqual(self.bytes_of("r.part"), b"somebody's")
+        self.assertIn(b'"epochs": 1', self.bytes_of("r"))
+        self.assertTrue(self.bytes_of("new/deep/p"))
 
     # ulimit -f, whose signal would end this process.
     def test_files_that_may_not_grow_do_not_end_the_training(self):

@@ -1,5 +1,7 @@
+#include <array>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 
 #include "trainer/data/entries.h"
 #include "trainer/models/entries.h"
@@ -83,6 +85,24 @@ void CheckTask(std::vector<std::string>& problems, const TrainConfig& config) {
     const std::string misfit = MisfitProblem(*model, *model_arguments, *dataset, *data_arguments);
     if (!misfit.empty()) {
       problems.push_back(misfit);
+    }
+  }
+}
+
+// Each would replace what the other has written.
+void CheckOutputNames(std::vector<std::string>& problems, const TrainConfig& config) {
+  const std::array<std::pair<const char*, const std::filesystem::path&>, 3> outputs{
+      {{"--result", config.learning.result},
+       {"--dump-parameters", config.dump_parameters},
+       {"--metrics", config.metrics}}};
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      const auto& [first, one] = outputs[j];
+      const auto& [second, other] = outputs[i];
+      if (!one.empty() && one.lexically_normal() == other.lexically_normal()) {
+        problems.push_back(std::string(first) + " and " + second + " name one file: '" +
+                           one.native() + "'");
+      }
     }
   }
 }
@@ -176,6 +196,7 @@ std::vector<std::string> Problems(const TrainConfig& config) {
   std::vector<std::string> problems;
   CheckTask(problems, config);
   CheckOptimizer(problems, config);
+  CheckOutputNames(problems, config);
   const std::vector<std::string> learning = LearningProblems(config.learning);
   problems.insert(problems.end(), learning.begin(), learning.end());
   CheckRange(problems, "--epochs", config.epochs, 1, kMaxEpochs);
