@@ -57,7 +57,7 @@ ExitStatus ReadStatus(const v1::WorkerFailure& wire, Reader& in) {
   switch (wire.status_case()) {
     case v1::WorkerFailure::kExitCode:
       return Exited{static_cast<int>(
-          in.Number<std::uint32_t>("failure.exit_code", wire.exit_code(), 0, 255))};
+          in.Number<std::uint32_t>("failure.exit_code", wire.exit_code(), 1, 255))};
     case v1::WorkerFailure::kSignal:
       return Killed{static_cast<int>(
                         in.Number<std::uint32_t>("failure.signal", wire.signal(), 1, kMaxSignal)),
@@ -100,6 +100,9 @@ Finish Read(const v1::Finish& wire, Reader& in) {
   finish.ending = in.Enum("finish.ending", kEnding, wire.ending());
   finish.exit_code =
       static_cast<int>(in.Number<std::uint32_t>("finish.exit_code", wire.exit_code(), 0, 255));
+  if (finish.exit_code == 0 && finish.ending != Ending::kSucceeded) {
+    in.Refuse("finish.exit_code", "is 0, which says success, where there was none");
+  }
   finish.text = in.Text("finish.text", wire.text(), kMaxTextBytes);
   if (wire.has_root()) {
     finish.root = Read(wire.root(), in);

@@ -287,6 +287,7 @@ TEST(Convert, PlacementsAndFailuresThatCannotBeUsedAreRefusedByField) {
        }},
       {"failure.status", [&](auto& w) { w.mutable_failures(0)->clear_status(); }},
       {"failure.exit_code", [&](auto& w) { w.mutable_failures(0)->set_exit_code(256); }},
+      {"failure.exit_code", [&](auto& w) { w.mutable_failures(0)->set_exit_code(0); }},
       {"failure.signal", [&](auto& w) { w.mutable_failures(1)->set_signal(0); }},
       {"failure.rank", [&](auto& w) { w.mutable_failures(0)->set_rank(UINT32_MAX); }},
       {"failure.local_rank", [&](auto& w) { w.mutable_failures(0)->set_local_rank(4096); }},
@@ -371,6 +372,9 @@ TEST(Convert, DirectivesThatCannotBeUsedAreRefusedByField) {
             "finish.ending");
   EXPECT_EQ(error_of(Finish{}, [](auto& d) { d.mutable_finish()->set_exit_code(256); }),
             "finish.exit_code");
+  EXPECT_EQ(
+      error_of(Finish{Ending::kFailed, 3}, [](auto& d) { d.mutable_finish()->set_exit_code(0); }),
+      "finish.exit_code");
   EXPECT_EQ(
       error_of(Finish{},
                [](auto& d) { d.mutable_finish()->set_text(std::string(kMaxTextBytes + 1, 'x')); }),
