@@ -88,7 +88,7 @@ void CoordinatorDriver::OnReport(NodeReport report, std::shared_ptr<PendingSync>
     if (TellEnd(report, *call)) {
       return;
     }
-    if (runs_.size() >= kMaxRuns && !ForgetAnEndedRun()) {
+    if (runs_.size() >= kMaxRuns && !ForgetARunThatWasLeft()) {
       call->Refuse({ErrorKind::kRefused, "this rendezvous server already serves " +
                                              std::to_string(kMaxRuns) +
                                              " runs, none of which everybody has left"});

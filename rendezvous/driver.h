@@ -145,8 +145,9 @@ class CoordinatorDriver {
   void RememberEnd(const EndedRun& run);
   std::vector<EndedRun> InClaim() const;
   void ForgetRun(const RunId& run_id);
-  // The one that everybody left first; false: there is none.
-  bool ForgetAnEndedRun();
+  // The one that everybody left first, or one that never had a world and has nobody; false: there
+  // is none.
+  bool ForgetARunThatWasLeft();
   // One Step, and what it asks for.
   void Decide(const RunId& run_id, RunEntry& run, const CoordinatorEvent& event);
   void Feed(const RunId& run_id, const CoordinatorEvent& event);

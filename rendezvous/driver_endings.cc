@@ -97,13 +97,25 @@ void CoordinatorDriver::ForgetRun(const RunId& run_id) {
   runs_.erase(found);
 }
 
-bool CoordinatorDriver::ForgetAnEndedRun() {
+bool CoordinatorDriver::ForgetARunThatWasLeft() {
   const auto when = [](const auto& run) { return run.second->forget.value_or(Time::max()); };
   const auto first = std::ranges::min_element(runs_, {}, when);
-  if (first == runs_.end() || !first->second->forget) {
+  if (first != runs_.end() && first->second->forget) {
+    ForgetRun(RunId(first->first));
+    return true;
+  }
+  const auto empty = std::ranges::find_if(
+      runs_, [](const auto& run) { return NobodyHasBegun(run.second->state); });
+  if (empty == runs_.end()) {
     return false;
   }
-  ForgetRun(RunId(first->first));
+  const RunId run_id = empty->first;
+  if (journal_) {
+    journal_->Forget(run_id);
+  }
+  forgotten_ = std::max(forgotten_, empty->second->state.newest);
+  road_.ForgetRun(run_id);
+  runs_.erase(empty);
   return true;
 }
 

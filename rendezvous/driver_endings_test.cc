@@ -96,6 +96,42 @@ TEST_F(Ended, RunsThatEverybodyHasLeftMakeRoom) {
   });
 }
 
+// Strangers who come and go would else hold all places for as long as a run waits for its nodes.
+TEST_F(Ended, RunsThatNobodyHasBegunMakeRoomOnceNobodyIsThere) {
+  const auto name = [](std::size_t i) { return "run" + std::to_string(i); };
+  const auto come = [&](const std::string& run) {
+    NodeReport report = ReportOf("n1", {});
+    report.run_id = run;
+    return Tell(report).has_value();
+  };
+  OnLoop([&] {
+    for (std::size_t i = 0; i < CoordinatorDriver::kMaxRuns; ++i) {
+      EXPECT_TRUE(come(name(i))) << i;
+    }
+    EXPECT_FALSE(come("new"));
+    for (std::size_t i = 0; i < CoordinatorDriver::kMaxRuns; ++i) {
+      driver.Handlers().cancel({name(i), "n1", {1}, 1});
+    }
+  });
+  const auto is_left = [&](std::size_t i) {
+    const CoordinatorState* const run = driver.StateOf(name(i));
+    return run != nullptr && run->index.served == 0;
+  };
+  std::size_t left = 0;
+  const std::function<void()> look = [&] {  // The loop goes on meanwhile.
+    while (left < CoordinatorDriver::kMaxRuns && is_left(left)) {
+      ++left;
+    }
+    left == CoordinatorDriver::kMaxRuns ? loop.Stop() : loop.Post(look);
+  };
+  loop.Post(look);
+  loop.Run();
+  OnLoop([&] {
+    EXPECT_TRUE(come("new"));
+    EXPECT_NE(driver.StateOf("new"), nullptr);
+  });
+}
+
 TEST_F(Ended, RunsThatHaveNotEndedKeepTheirPlaces) {
   OnLoop([&] {
     NodeReport report = ReportOf("n1", {});

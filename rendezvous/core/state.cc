@@ -56,6 +56,11 @@ bool IsOver(const CoordinatorState& state) {
   return HasEnded(state) && state.index.served == 0;
 }
 
+bool NobodyHasBegun(const CoordinatorState& state) {
+  return state.phase == Phase::kGathering && state.worlds_formed == 0 && !state.world &&
+         state.records.reserved == Generation{0} && state.index.served == 0;
+}
+
 bool MayTellOutcome(const CoordinatorState& state, const CoordinatorConfig& config) {
   return !config.journal || OutcomeIsKept(state.records);
 }

@@ -60,6 +60,9 @@ bool NoWorkersRemain(const CoordinatorState& state);
 // The run is over and every node that must know it does: the server may forget the run.
 bool IsOver(const CoordinatorState& state);
 
+// It never had a world, and whoever came is lost: as if nobody had come.
+bool NobodyHasBegun(const CoordinatorState& state);
+
 // Nobody hears of an outcome that a new server would not know.
 bool MayTellOutcome(const CoordinatorState& state, const CoordinatorConfig& config);
 
