@@ -2,12 +2,17 @@
 #include <chrono>
 #include <string_view>
 
+#include "rendezvous/messages/lease.h"
 #include "rendezvous/wire/convert.h"
 #include "rendezvous/wire/wire_fields.h"
 #include "rendezvous/wire/wire_parts.h"
 
 namespace ddprun {
 namespace {
+
+// Of as many nodes as there may be, and some. A node waits for answers by what it is told.
+constexpr Duration kMostLease{1'000'000};
+constexpr Duration kMostPoll = kMostLease / kPollsPerLease;
 
 Endpoint Read(const std::string& name, const v1::Endpoint& wire, Reader& in) {
   return {
@@ -291,8 +296,9 @@ Result<SyncReply> ReplyFromProto(const v1::SyncReply& wire) {
   SyncReply reply;
   reply.directive = ReadDirective("directive", wire.directive(), in);
   reply.beat = in.Number<std::int64_t>("beat", wire.beat(), 0, INT64_MAX);
-  reply.lease = in.Duration("lease", wire.lease_ms());
-  reply.poll_period = in.Duration("poll_period", wire.poll_period_ms());
+  reply.lease = Duration(in.Number<std::int64_t>("lease", wire.lease_ms(), 0, kMostLease.count()));
+  reply.poll_period =
+      Duration(in.Number<std::int64_t>("poll_period", wire.poll_period_ms(), 0, kMostPoll.count()));
   reply.term = in.Term("term", wire.term());
   reply.peers = in.Addresses("peers", wire.peers(), kMaxPeersBytes);
   reply.events = ReadEvents(wire.events(), kMostEventsAtOnce, in);
