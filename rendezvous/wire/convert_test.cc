@@ -368,19 +368,15 @@ TEST(Convert, DirectivesThatCannotBeUsedAreRefusedByField) {
             "stop_soon.generation");
   EXPECT_EQ(error_of(Save{}, [](auto& d) { d.mutable_save()->set_generation(~0ull); }),
             "save.generation");
-  EXPECT_EQ(error_of(Finish{}, [](auto& d) { d.mutable_finish()->clear_ending(); }),
-            "finish.ending");
-  EXPECT_EQ(error_of(Finish{}, [](auto& d) { d.mutable_finish()->set_exit_code(256); }),
-            "finish.exit_code");
-  EXPECT_EQ(
-      error_of(Finish{Ending::kFailed, 3}, [](auto& d) { d.mutable_finish()->set_exit_code(0); }),
-      "finish.exit_code");
-  EXPECT_EQ(
-      error_of(Finish{},
-               [](auto& d) { d.mutable_finish()->set_text(std::string(kMaxTextBytes + 1, 'x')); }),
-      "finish.text");
-  EXPECT_EQ(error_of(Finish{}, [](auto& d) { d.mutable_finish()->mutable_root(); }),
-            "failure.status");
+  const auto spoiled = [&](auto spoil) {
+    return error_of(Finish{Ending::kFailed, 3}, [&](auto& d) { spoil(*d.mutable_finish()); });
+  };
+  EXPECT_EQ(spoiled([](auto& f) { f.clear_ending(); }), "finish.ending");
+  EXPECT_EQ(spoiled([](auto& f) { f.set_exit_code(256); }), "finish.exit_code");
+  EXPECT_EQ(spoiled([](auto& f) { f.set_exit_code(0); }), "finish.exit_code");
+  EXPECT_EQ(spoiled([](auto& f) { f.set_text(std::string(kMaxTextBytes + 1, 'x')); }),
+            "finish.text");
+  EXPECT_EQ(spoiled([](auto& f) { f.mutable_root(); }), "failure.status");
 }
 
 TEST(Convert, RepliesThatCannotBeUsedAreRefusedByField) {

@@ -228,6 +228,12 @@ class Failure(support.TrainerTest):
         worker = self.run_alone(["--model=toy", "--init-from=loop"], expect=1)
         self.assertIn("cannot open 'loop'", self.complaint(worker)[-1])
 
+    def test_what_is_refused_is_one_line_and_commands_no_terminal(self):
+        for flag in ("--model", "--batch", "--schedule", "--data-arg"):
+            worker = self.run_alone([f"{flag}=a\n\x1b[31mb"], expect=2)
+            self.assertIn(r"a\n\x1b[31mb", worker.text("err").splitlines()[0])
+            self.assertNotIn("\x1b", worker.text("err"))
+
     # A rename over /dev/null would make a file of it.
     def test_results_replace_nothing_but_files(self):
         os.mkfifo(self.path("fifo"))
