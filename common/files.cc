@@ -80,14 +80,6 @@ Result<std::string> ReadFile(const std::filesystem::path& path, std::size_t max_
   return ReadToEnd(fd.get(), path, max_bytes);
 }
 
-Result<std::string> ReadGiven(const std::filesystem::path& path, std::size_t max_bytes) {
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd) {
-    return OpenError(path, errno);
-  }
-  return ReadToEnd(fd.get(), path, max_bytes);
-}
-
 Result<UniqueFd> OpenOrdinary(const std::filesystem::path& path, int flags, unsigned mode) {
   constexpr int kNoWaiting = O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC;
   UniqueFd fd(::open(path.c_str(), flags | kNoWaiting, mode));

@@ -34,9 +34,6 @@ class UniqueFd {
 // The whole file, refused beyond max_bytes. What is no file (a FIFO, a device, a directory) is
 // kInvalid and never waited for; a link is as good as what it leads to.
 Result<std::string> ReadFile(const std::filesystem::path& path, std::size_t max_bytes);
-// The same of what the user named for us to read: a FIFO too, a shell's <(...), and its writer is
-// waited for.
-Result<std::string> ReadGiven(const std::filesystem::path& path, std::size_t max_bytes);
 // What ReadFile reads.
 Result<UniqueFd> OpenToRead(const std::filesystem::path& path);
 

@@ -11,6 +11,7 @@
 #include "rendezvous/core/status.h"
 #include "rendezvous/messages/describe.h"
 #include "rendezvous/messages/lease.h"
+#include "rendezvous/real_names.h"
 
 namespace ddprun {
 namespace {
@@ -139,6 +140,9 @@ void CoordinatorDriver::OnReport(NodeReport report, std::shared_ptr<PendingSync>
   TakeCloseup(run_id, run, key, std::exchange(report.closeup, {}));
   Advance(run_id, run, Reported{std::move(report)});
 }
+
+CoordinatorDriver::RunEntry::RunEntry(Loop& loop)
+    : timer(loop), kept_since{loop.Now(), {UnixMilliseconds()}} {}
 
 CoordinatorDriver::RunEntry& CoordinatorDriver::BeginRun(const NodeReport& report) {
   RunEntry& run = *runs_.emplace(report.run_id, std::make_unique<RunEntry>(loop_)).first->second;

@@ -122,7 +122,7 @@ class CoordinatorDriver {
     EventMark events_seen;
   };
   struct RunEntry {
-    explicit RunEntry(Loop& loop) : timer(loop) {}
+    explicit RunEntry(Loop& loop);
     CoordinatorState state;
     std::map<NodeKey, Parked> parked;
     std::set<std::pair<Time, NodeKey>> due;  // Of the parked calls: when their poll period is over.
@@ -131,6 +131,7 @@ class CoordinatorDriver {
     std::optional<Time> forget;
     ToldLease told_lease;
     History history;
+    KeptSince kept_since;
     Closeups closeups;
     std::map<NodeKey, EventMark> told;  // The newest of an earlier reign, by the node that told it.
     std::uint64_t edition = 0;          // Of the state when every parked call was last looked at.

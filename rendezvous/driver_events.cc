@@ -15,6 +15,7 @@ void CoordinatorDriver::Tell(const RunId& run_id, RunEntry& run, std::vector<Run
     }
     event.term = config_.term;
     event.when = {UnixMilliseconds()};
+    event.told = loop_.Now();
     const RunEvent& told = run.history.Append(std::move(event));
     if (keep_events_) {
       keep_events_(run_id, told);

@@ -4,23 +4,19 @@
 #include "rendezvous/core/control.h"
 #include "rendezvous/driver.h"
 #include "rendezvous/messages/describe.h"
-#include "rendezvous/real_names.h"
 
 namespace ddprun {
 namespace {
 
 // The last ones.
-void AddEvents(const History& history, RunStatus& status) {
-  const UnixTime now{UnixMilliseconds()};
+void AddEvents(const History& history, const KeptSince& kept, Time now, RunStatus& status) {
   const auto& events = history.events();
   const std::size_t shown = std::min(events.size(), kMostShownEvents);
   status.events.assign(events.end() - static_cast<std::ptrdiff_t>(shown), events.end());
   status.totals = history.totals();
-  if (history.since() != UnixTime{}) {
-    status.known = Duration(std::max<std::int64_t>(0, now.ms - history.since().ms));
-  }
+  status.known = history.KnownFor(kept, now);
   for (RunEvent& event : status.events) {
-    event.age = Duration(std::max<std::int64_t>(0, now.ms - event.when.ms));
+    event.age = AgeOf(event, kept, now);
   }
 }
 
@@ -39,7 +35,7 @@ Result<std::vector<RunStatus>> CoordinatorDriver::StatusOfRuns(const RunId& run_
       status.nodes.clear();
       status.startups.clear();
     } else {
-      AddEvents(run->history, status);
+      AddEvents(run->history, run->kept_since, now, status);
       run->closeups.AddTo(status);
     }
     statuses.push_back(std::move(status));

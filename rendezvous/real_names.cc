@@ -65,6 +65,10 @@ std::int64_t LatestUnixMilliseconds() {
   return Latest(UnixMilliseconds(), latest);
 }
 
+double UnixSeconds() {
+  return static_cast<double>(UnixMicroseconds()) / 1e6;
+}
+
 std::int64_t UnixMicroseconds() {
   const auto wall = std::chrono::system_clock::now().time_since_epoch();
   return std::chrono::duration_cast<std::chrono::microseconds>(wall).count();

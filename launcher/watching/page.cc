@@ -10,6 +10,7 @@
 #include "launcher/watching/metrics.h"
 #include "launcher/watching/page_html.h"
 #include "rendezvous/messages/describe.h"
+#include "rendezvous/real_names.h"
 
 namespace ddprun {
 namespace {
@@ -22,10 +23,6 @@ constexpr unsigned kWrongMethod = 405;
 constexpr unsigned kMisdirected = 421;
 constexpr const char* kJson = "application/json";
 constexpr std::chrono::seconds kStatePeriod{1};
-double UnixNow() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration<double>(now).count();
-}
 
 std::string Sha256InBase64(std::string_view text) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
@@ -97,13 +94,13 @@ const std::string& PageAnswers::State() {
   if (!state_.empty()) {
     return state_;
   }
-  OrderedJson json{{"version", DDPRUN_VERSION},    {"unix_time", UnixNow()},
+  OrderedJson json{{"version", DDPRUN_VERSION},    {"unix_time", UnixSeconds()},
                    {"run_id", view_.node.run_id},  {"node", view_.node.node},
                    {"server_at", view_.server_at}, {"server_page", view_.server_page},
                    {"other_pages", view_.others}};
   if (view_.node.run) {
     const RunStatus& run = *view_.node.run;
-    json["run"] = RunInJson(run, static_cast<std::int64_t>(UnixNow()));
+    json["run"] = RunInJson(run, static_cast<std::int64_t>(UnixSeconds()));
     json["run"].erase("events");
     json["run"].erase("training");
   } else if (!view_.runs.empty() || view_.node.node.empty()) {
@@ -164,7 +161,7 @@ HttpAnswer PageAnswers::Probe(const std::string& path) const {
     const Readiness readiness = ReadinessOf(view_.node);
     return {readiness.ready ? 200 : kHttpUnavailable, readiness.words + "\n"};
   }
-  return {200, MetricsText(view_.node, UnixNow()), kMetricsType};
+  return {200, MetricsText(view_.node, UnixSeconds()), kMetricsType};
 }
 
 HttpAnswer PageAnswers::Session(const HttpRequest& request) const {

@@ -1,22 +1,14 @@
 #include "launcher/watching/runs_page.h"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "launcher/headline.h"
 #include "launcher/watching/metrics.h"
 #include "rendezvous/messages/describe.h"
+#include "rendezvous/real_names.h"
 
 namespace ddprun {
-namespace {
-
-double UnixSeconds() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration<double>(now).count();
-}
-
-}  // namespace
 
 const RunStatus* RunsAnswers::Find(const RunId& run) const {
   const auto found = std::ranges::find(view_.runs, run, &RunStatus::run_id);

@@ -110,7 +110,8 @@ inline constexpr std::tuple kRunEventFields{
     StatusField{"lost", "lost_seconds", &RunEvent::lost},
     StatusField{"text", "text", &RunEvent::text},
 };
-static_assert(IsWhole<RunEvent>(kRunEventFields, 2));  // Level, and the server's own reason.
+static_assert(IsWhole<RunEvent>(kRunEventFields,
+                                3));  // Level, and the server's own reason and clock.
 
 inline constexpr std::tuple kCauseTotalFields{
     StatusField{"cause", "cause", &CauseTotal::cause, Empty::kNever},

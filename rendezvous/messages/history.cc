@@ -9,9 +9,20 @@ std::size_t BytesOf(const RunEvent& event) {
          event.node.size();
 }
 
+Duration AgeOf(const RunEvent& event, const KeptSince& kept, Time now) {
+  const Duration before(std::max<std::int64_t>(0, kept.wall.ms - event.when.ms));
+  const auto age = event.told ? now - *event.told : now - kept.steady + before;
+  return std::chrono::floor<Duration>(std::max(age, Time::duration{0}));
+}
+
+Duration History::KnownFor(const KeptSince& kept, Time now) const {
+  return oldest_ ? AgeOf(*oldest_, kept, now) : Duration{0};
+}
+
 void History::Count(const RunEvent& event) {
-  if (since_ == UnixTime{} || event.when < since_) {
-    since_ = event.when;
+  if (!oldest_ || event.mark() < oldest_->mark()) {
+    oldest_ = RunEvent{
+        .term = event.term, .number = event.number, .when = event.when, .told = event.told};
   }
   const bool ended = event.kind == kEventRestarting || event.kind == kEventStopped;
   if (!ended && event.kind != kEventRecovered) {

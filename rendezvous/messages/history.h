@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,16 @@ struct CauseTotal {
   Duration lost{0};         // and how long nothing was trained until the next one did.
   bool operator==(const CauseTotal&) const = default;
 };
+
+// When a server began to keep a run's events, on its two clocks. A wall clock may be set at any
+// time, so it measures only what was before.
+struct KeptSince {
+  Time steady;
+  UnixTime wall;
+};
+
+// How long ago an event was.
+Duration AgeOf(const RunEvent& event, const KeptSince& kept, Time now);
 
 class History {
  public:
@@ -46,8 +57,8 @@ class History {
 
   EventMark newest() const { return events_.empty() ? EventMark{} : events_.back().mark(); }
 
-  // When the oldest one that ever was here happened; {}: none was.
-  UnixTime since() const { return since_; }
+  // How long ago the oldest one that ever was here happened; 0: none was.
+  Duration KnownFor(const KeptSince& kept, Time now) const;
 
   const std::deque<RunEvent>& events() const { return events_; }
   std::size_t bytes() const { return bytes_; }
@@ -61,7 +72,7 @@ class History {
   std::size_t bytes_ = 0;
   EventMark gone_;  // The newest that made room.
   std::vector<CauseTotal> totals_;
-  UnixTime since_;
+  std::optional<RunEvent> oldest_;  // Without its texts.
 };
 
 std::size_t BytesOf(const RunEvent& event);

@@ -91,6 +91,33 @@ TEST(History, CountsWhatEndedWorldsAndWhatThatCost) {
   EXPECT_EQ(history.totals().back(), (CauseTotal{"other", 0, Duration{100}}));
 }
 
+// Goodput counts from there: a wall clock that is set must not make it a century, or nothing.
+TEST(History, HowFarItGoesBackIsAsTheSteadyClockSays) {
+  using std::chrono_literals::operator""s;
+  constexpr UnixTime kBegan{1'800'000'000'000};
+  const Time started{1'000s};
+  const KeptSince kept{started, kBegan};
+  History history;
+  EXPECT_EQ(history.KnownFor(kept, started + 60s), Duration{0});
+  RunEvent event = Of(7, "formed");
+  event.when = kBegan;
+  event.told = started + 10s;
+  history.Append(event);
+  for (const std::int64_t jump : {-1'000'000'000LL, 1'000'000'000LL}) {
+    event.when = {kBegan.ms + jump};
+    event.told = started + 40s;
+    const RunEvent& told = history.Append(event);
+    EXPECT_EQ(AgeOf(told, kept, started + 100s), 60s);
+    EXPECT_EQ(history.KnownFor(kept, started + 100s), 90s);
+  }
+  RunEvent earlier = Of(6, "formed", 1);  // By another server, a minute before.
+  earlier.when = {kBegan.ms - 60'000};
+  history.Merge({earlier}, {7});
+  EXPECT_EQ(history.KnownFor(kept, started + 100s), 160s);
+  earlier.when = {kBegan.ms + 60'000};  // Its clock was ahead.
+  EXPECT_EQ(AgeOf(earlier, kept, started + 100s), 100s);
+}
+
 TEST(History, WhatMadeRoomNeverComesBack) {
   History history;
   for (std::size_t i = 0; i < History::kMostEvents; ++i) {

@@ -63,8 +63,9 @@ struct RunEvent {
   NodeId node = {};            // Empty: no single one.
   Term term = {};              // From here on the driver's: where and
   std::uint64_t number = 0;
-  UnixTime when = {};  // when, by the server's wall clock: for people alone.
-  Duration age{0};     // Filled in when it is asked for.
+  UnixTime when = {};             // when, by the server's wall clock: for people alone.
+  std::optional<Time> told = {};  // By the steady clock of who tells it; {}: another server did.
+  Duration age{0};                // Filled in when it is asked for.
   // Of "started" and "recovered", part by part (core/startup); those that are known.
   std::optional<Duration> detect = {};
   std::optional<Duration> stop = {};
