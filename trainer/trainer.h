@@ -107,7 +107,8 @@ class Trainer {
   void WaitForCopies() const;
   Result<void> Validate();
   Result<void> Report(std::uint64_t epoch, bool epoch_ended);
-  Result<Evaluation> Evaluate(const Samples& samples);
+  // `at_end`: the training's state does not wait for its result, so a stop saves it meanwhile.
+  Result<Evaluation> Evaluate(const Samples& samples, bool at_end);
   Result<void> Finish();
   Result<void> SayHowFarApart();
   Result<void> WriteEverything(bool save);  // Rank 0.

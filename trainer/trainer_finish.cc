@@ -114,7 +114,7 @@ Result<void> Trainer::PrepareOutputs() const {
   return PrepareOutput(kParametersFlag, config_.dump_parameters);
 }
 
-Result<Trainer::Evaluation> Trainer::Evaluate(const Samples& samples) {
+Result<Trainer::Evaluation> Trainer::Evaluate(const Samples& samples, bool at_end) {
   heartbeat_.Phase(kEvaluatedPhase);  // There may be something to wait for.
   RETURN_IF_ERROR(learner_->ShareBuffers());
   heartbeat_.Phase(kEvaluatePhase);
@@ -132,7 +132,9 @@ Result<Trainer::Evaluation> Trainer::Evaluate(const Samples& samples) {
     }
     ASSIGN_OR_RETURN(const Score part, learner_->Evaluate(indices.size()));
     score += part;
-    SaveIfAskedToStop();
+    if (at_end) {
+      SaveIfAskedToStop();
+    }
   }
   heartbeat_.Phase(kEvaluatedPhase);
   std::array<double, 3> sums = {score.loss_sum, static_cast<double>(score.correct),
@@ -163,8 +165,8 @@ Result<void> Trainer::Finish() {
     heartbeat_.Phase(kEvaluatedPhase);
     RETURN_IF_ERROR(SayHowFarApart());
   }
-  ASSIGN_OR_RETURN(const Evaluation train, Evaluate(dataset_.train));
-  ASSIGN_OR_RETURN(const Evaluation test, Evaluate(dataset_.test));
+  ASSIGN_OR_RETURN(const Evaluation train, Evaluate(dataset_.train, /*at_end=*/true));
+  ASSIGN_OR_RETURN(const Evaluation test, Evaluate(dataset_.test, /*at_end=*/true));
   if (!IsRankZero()) {
     return {};
   }

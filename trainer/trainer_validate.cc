@@ -14,7 +14,8 @@ namespace ddprun {
 Result<void> Trainer::Validate() {
   const NamedRange range("validation");
   const bool own = dataset_.validation.has_value();
-  ASSIGN_OR_RETURN(const Evaluation result, Evaluate(own ? *dataset_.validation : dataset_.test));
+  ASSIGN_OR_RETURN(const Evaluation result,
+                   Evaluate(own ? *dataset_.validation : dataset_.test, /*at_end=*/false));
   best_ = NoteValidation(state_.metrics, state_.step, result.loss);
   const auto patience = static_cast<std::uint64_t>(config_.run.early_stop);
   std::array<double, 1> enough = {
