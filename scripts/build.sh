@@ -53,9 +53,8 @@ jobs_for_this_machine() {
 build=$root/${DDPRUN_BUILD_DIR:-build}
 jobs=${DDPRUN_JOBS:-$(jobs_for_this_machine)}
 # Carried by the compile commands themselves, so that a plain ninja finds the same cache.
-# BASEDIR and NOHASHDIR leave the clone's own folder out of what is compared; DEPEND asks the compiler
-# what a file includes, where ccache would run its preprocessor as well.
-launcher="env;CCACHE_DIR=$cache/ccache;CCACHE_MAXSIZE=5G;CCACHE_BASEDIR=$root;CCACHE_NOHASHDIR=1;CCACHE_DEPEND=1"
+# BASEDIR and NOHASHDIR leave the clone's own folder out of what is compared.
+launcher="env;CCACHE_DIR=$cache/ccache;CCACHE_MAXSIZE=5G;CCACHE_BASEDIR=$root;CCACHE_NOHASHDIR=1"
 
 say "configuring $build"
 cmake -S "$root" -B "$build" -G Ninja -U 'Libtorch_*' --log-level=NOTICE --no-warn-unused-cli \
