@@ -10,6 +10,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 
 from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest, eventually, read_bytes  # noqa: E402
 
+HOLD_CALLS = os.environ["DDPRUN_HOLD_CALLS"]
 TWO = "--nproc-per-node=2"
 TIMER = """
 import json, os, signal, sys
@@ -46,15 +47,19 @@ class Signals(DdprunTest):
                 self.assertNotIn("Traceback", run.err())
 
     def start_set_up(self):
-        """A launch whose set-up never ends: nobody writes to the FIFO."""
-        if not os.path.exists(self.path("token")):
-            os.mkfifo(self.path("token"), 0o600)
-        run = self.start("--nnodes=2", f"--rdzv-endpoint={self.free_endpoint()}",
-                         f"--token-file={self.path('token')}", FAKE_WORKER)
-        agent = run.agent()
-        # In open(2), past the run directory that its guard knows of by then.
-        self.wait_for(lambda: read_bytes(f"/proc/{agent}/wchan") == b"wait_for_partner", run,
-                      what="an agent that waits for its token")
+        """A launch whose set-up never ends: the disk of its token does not answer."""
+        token, fifo = self.path("the-token"), self.path("fifo")
+        if not os.path.exists(fifo):
+            os.mkfifo(fifo)
+            with open(os.open(token, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
+                file.write("sesame-sesame-sesame")
+        if os.path.exists(fifo + ".held"):
+            os.unlink(fifo + ".held")
+        run = self.start("--nnodes=2", f"--rdzv-endpoint={self.free_endpoint()}", f"--token-file={token}", FAKE_WORKER,
+                         environment={"LD_PRELOAD": HOLD_CALLS, "ASAN_OPTIONS": "verify_asan_link_order=0",
+                                      "DDPRUN_HOLD": "open:the-token", "DDPRUN_HOLD_FIFO": fifo})
+        # Past the run directory that its guard knows of by then.
+        self.wait_for(lambda: os.path.exists(fifo + ".held"), run, what="an agent that waits for its token")
         return run
 
     def test_while_the_agent_is_being_set_up(self):

@@ -142,9 +142,8 @@ std::optional<StartupLine> StartupToTell(Startups& startups, bool steps, Time no
 }
 
 std::optional<StartupLine> EndStartup(Startups& startups) {
-  // Where not all workers were started nothing has recovered.
-  const bool tells = !IsTold(startups) && startups.past.back().start;
-  std::optional<StartupLine> line = tells ? LineOf(startups, "; no step was told") : std::nullopt;
+  std::optional<StartupLine> line =
+      IsTold(startups) ? std::nullopt : LineOf(startups, "; no step was told");
   startups.open.reset();
   return line;
 }

@@ -74,8 +74,7 @@ struct StartupLine {
   Startup startup;
 };
 
-// Bad news, or a run's first report. The line of the one before, if it was not told and all of its
-// workers were started.
+// Bad news, or a run's first report. The line of the one before, if it was not told.
 std::optional<StartupLine> BeginStartup(Startups& startups, std::string cause,
                                         const std::string& word, Time now);
 
