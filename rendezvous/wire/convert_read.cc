@@ -62,7 +62,7 @@ ExitStatus ReadStatus(const v1::WorkerFailure& wire, Reader& in) {
   switch (wire.status_case()) {
     case v1::WorkerFailure::kExitCode:
       return Exited{static_cast<int>(
-          in.Number<std::uint32_t>("failure.exit_code", wire.exit_code(), 1, 255))};
+          in.Number<std::uint32_t>("failure.exit_code", wire.exit_code(), 0, 255))};
     case v1::WorkerFailure::kSignal:
       return Killed{static_cast<int>(
                         in.Number<std::uint32_t>("failure.signal", wire.signal(), 1, kMaxSignal)),

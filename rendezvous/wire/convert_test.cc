@@ -287,7 +287,6 @@ TEST(Convert, PlacementsAndFailuresThatCannotBeUsedAreRefusedByField) {
        }},
       {"failure.status", [&](auto& w) { w.mutable_failures(0)->clear_status(); }},
       {"failure.exit_code", [&](auto& w) { w.mutable_failures(0)->set_exit_code(256); }},
-      {"failure.exit_code", [&](auto& w) { w.mutable_failures(0)->set_exit_code(0); }},
       {"failure.signal", [&](auto& w) { w.mutable_failures(1)->set_signal(0); }},
       {"failure.rank", [&](auto& w) { w.mutable_failures(0)->set_rank(UINT32_MAX); }},
       {"failure.local_rank", [&](auto& w) { w.mutable_failures(0)->set_local_rank(4096); }},
