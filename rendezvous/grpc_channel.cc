@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "common/check.h"
+#include "rendezvous/door/lean_tls.h"
 #include "rendezvous/door/token_proof.h"
 #include "rendezvous/door/wire_gate.h"
 #include "rendezvous/grpc_limits.h"
@@ -187,6 +188,7 @@ void PrepareGrpc() {
     // Debian's Abseil looks for deadlocks at every lock: a third of the time of a server with many
     // nodes.
     absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+    MakeTlsLean();
     if (std::getenv("GRPC_VERBOSITY") == nullptr) {
       gpr_set_log_function([](gpr_log_func_args*) {});
       google::protobuf::SetLogHandler(nullptr);  // Strangers choose how often it has what to say.

@@ -151,19 +151,20 @@ TEST_F(TokenTest, WhoHasTheTokenIsHeard) {
 
 // His headers cost a server much (CVE-2023-33953), so nobody reads them.
 TEST_F(TokenTest, AStrangersHttp2IsNotBegun) {
-  const auto first_words = [&](const std::optional<Pem>& shown) {
-    return *Beside<std::string>(
-        [&] { return Result<std::string>(AskOverTls(endpoint_, shown).first); });
+  const auto told = [&](const std::optional<Pem>& shown) {
+    return *Beside<ToldOverTls>([&] { return Result<ToldOverTls>(AskOverTls(endpoint_, shown)); });
   };
   const auto drawn = [](const std::string& token) {
     const Result<Tls> tls = DrawCertificate(token);
     return Pem{tls->certificate, tls->key};
   };
   Serve({"127.0.0.1", 0}, {kToken, {}});
-  EXPECT_EQ(first_words(std::nullopt), "");
-  EXPECT_EQ(first_words(drawn(kOther)), "");
-  EXPECT_EQ(first_words(TestAuthority("strangers").Issue("IP:127.0.0.1")), "");
-  EXPECT_NE(first_words(drawn(kToken)), "");  // SETTINGS.
+  EXPECT_EQ(told(std::nullopt).first, "");
+  EXPECT_EQ(told(drawn(kOther)).first, "");
+  EXPECT_EQ(told(TestAuthority("strangers").Issue("IP:127.0.0.1")).first, "");
+  const ToldOverTls let_in = told(drawn(kToken));
+  EXPECT_NE(let_in.first, "");      // SETTINGS.
+  EXPECT_FALSE(let_in.may_resume);  // Only a whole handshake proves the token.
 }
 
 // A restart, or another node that took over.

@@ -56,8 +56,9 @@ inline EVP_PKEY* KeyOfWhoSawOnly(X509* certificate) {
 
 // What anybody learns who speaks TLS and believes whatever he is shown.
 struct ToldOverTls {
-  std::string name;   // Of the server's certificate.
-  std::string first;  // What it says first. Empty: it ended the connection.
+  std::string name;         // Of the server's certificate.
+  std::string first;        // What it says first. Empty: it ended the connection.
+  bool may_resume = false;  // Its next connection, without a whole handshake.
 };
 
 // `shown`: to the server. Blocks.
@@ -91,7 +92,8 @@ inline ToldOverTls AskOverTls(const Endpoint& endpoint, const std::optional<Pem>
       SSL_connect(tls) == 1) {
     size = X509_NAME_get_text_by_NID(X509_get_subject_name(SSL_get0_peer_certificate(tls)),
                                      NID_commonName, told.name.data(), 128);
-    first = SSL_read(tls, told.first.data(), 128);
+    first = SSL_read(tls, told.first.data(), 128);  // What lets him resume comes before it.
+    told.may_resume = SSL_SESSION_is_resumable(SSL_get0_session(tls)) == 1;
   }
   told.name.resize(static_cast<std::size_t>(std::max(size, 0)));
   told.first.resize(static_cast<std::size_t>(std::max(first, 0)));
