@@ -9,8 +9,7 @@
 #include <atomic>
 #include <cerrno>
 
-#include "agent/workers/process_runner.h"
-#include "tests/support/marked.h"
+#include "tests/support/runner_fixture.h"
 
 namespace {
 
@@ -44,46 +43,16 @@ using std::chrono_literals::operator""ms;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr std::chrono::seconds kLimit{10};
-
-class CrowdedMachine : public ::testing::Test {
+class CrowdedMachine : public testing::RunnerTest {
  protected:
   explicit CrowdedMachine(Duration patience = Duration{60'000})
-      : runner_(loop_, {.crowd_patience = patience},
-                {.on_ended = [](std::uint32_t, ExitStatus, LastErrors) {},
-                 .on_all_gone = [this] { all_gone_ = true; },
-                 .on_unkillable = [](std::vector<pid_t>) { FAIL() << "SIGKILL did not help"; }}) {
+      : RunnerTest({.crowd_patience = patience}) {
     to_refuse = refused = 0;
     answer = EAGAIN;
   }
   ~CrowdedMachine() override { to_refuse = 0; }
 
-  void Spawn() {
-    std::vector<WorkerSpec> specs;
-    for (std::uint32_t rank = 0; rank < 2; ++rank) {
-      const WorkerEnv env{.rank = rank, .local_rank = rank, .world_size = 2, .local_world_size = 2};
-      specs.push_back(MakeWorkerSpec({.file = FAKE_WORKER, .argv = {"fake_worker", "--hang"}}, env,
-                                     ProcessEnvironment(), {}));
-    }
-    runner_.Spawn([specs](Making&) -> Result<std::vector<WorkerSpec>> { return specs; },
-                  [&](const Result<void>& result) { spawned_ = result; });
-  }
-  bool RunUntil(const std::function<bool()>& condition) {
-    const auto end = std::chrono::steady_clock::now() + kLimit;
-    while (!condition() && std::chrono::steady_clock::now() < end) {
-      loop_.io().run_one_for(std::chrono::milliseconds(2));
-    }
-    return condition();
-  }
-  bool RunUntilAllGone() {
-    return RunUntil([this] { return all_gone_; });
-  }
-
-  testing::ProcessMark mark_;
-  AsioLoop loop_;
-  std::optional<Result<void>> spawned_;
-  bool all_gone_ = false;
-  ProcessRunner runner_;
+  void BeginToSpawnTwo() { BeginToSpawn(Specs(2, {"--hang"})); }
 };
 
 struct ImpatientOnCrowdedMachine : CrowdedMachine {
@@ -93,7 +62,7 @@ struct ImpatientOnCrowdedMachine : CrowdedMachine {
 // Others end in the next moment: no restart is worth that.
 TEST_F(CrowdedMachine, AProcessThatCannotBeHadIsTriedAgain) {
   to_refuse = 2;
-  Spawn();
+  BeginToSpawnTwo();
   ASSERT_TRUE(RunUntil([this] { return spawned_.has_value(); }));
   EXPECT_TRUE(*spawned_) << spawned_->error().message;
   EXPECT_EQ(refused, 2);
@@ -103,7 +72,7 @@ TEST_F(CrowdedMachine, AProcessThatCannotBeHadIsTriedAgain) {
 
 TEST_F(CrowdedMachine, PeopleAreToldWhatAStartWaitsForAndItCanBeGivenUp) {
   to_refuse = 1'000'000;
-  Spawn();
+  BeginToSpawnTwo();
   const auto says = [this](const char* text) {
     return runner_.Starting().find(text) != std::string::npos;
   };
@@ -119,7 +88,7 @@ TEST_F(CrowdedMachine, PeopleAreToldWhatAStartWaitsForAndItCanBeGivenUp) {
 TEST_F(ImpatientOnCrowdedMachine, NotForEver) {
   to_refuse = 1'000'000;
   answer = ENOMEM;
-  Spawn();
+  BeginToSpawnTwo();
   ASSERT_TRUE(RunUntil([this] { return spawned_.has_value(); }));
   ASSERT_FALSE(*spawned_);
   EXPECT_THAT(spawned_->error().message,
@@ -133,7 +102,7 @@ TEST_F(ImpatientOnCrowdedMachine, NotForEver) {
 TEST_F(CrowdedMachine, WhatTheMachineRefusesForOtherReasonsIsTriedOnce) {
   to_refuse = 1'000'000;
   answer = EPERM;
-  Spawn();
+  BeginToSpawnTwo();
   ASSERT_TRUE(RunUntil([this] { return spawned_.has_value(); }));
   EXPECT_FALSE(*spawned_);
   EXPECT_EQ(refused, 1);

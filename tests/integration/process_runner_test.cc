@@ -12,10 +12,8 @@
 #include <algorithm>
 #include <fstream>
 #include <future>
-#include <map>
 
-#include "agent/workers/worker_launcher.h"
-#include "tests/support/marked.h"
+#include "tests/support/runner_fixture.h"
 
 namespace ddprun {
 namespace {
@@ -25,77 +23,8 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-constexpr std::chrono::seconds kLimit{10};
-
-class ProcessRunnerTest : public ::testing::Test {
- protected:
-  ProcessRunnerTest()
-      : runner_(loop_, {.drain_limit = std::chrono::seconds(5)},
-                {.on_ended =
-                     [this](std::uint32_t rank, ExitStatus status, LastErrors errors) {
-                       order_.push_back(rank);
-                       ended_.emplace(rank, status);
-                       last_lines_[rank] =
-                           errors.log.empty() ? errors.lines : LastLinesOf(errors.log);
-                       if (when_ended_) {
-                         when_ended_(rank);
-                       }
-                     },
-                 .on_all_gone = [this] { all_gone_ = true; },
-                 .on_unkillable = [](std::vector<pid_t>) { FAIL() << "SIGKILL did not help"; }}) {}
-
-  std::vector<WorkerSpec> Specs(std::uint32_t workers, std::vector<std::string> args,
-                                const OutputRequest& output = {}) {
-    args.insert(args.begin(), "fake_worker");
-    std::vector<WorkerSpec> specs;
-    for (std::uint32_t rank = 0; rank < workers; ++rank) {
-      const WorkerEnv env{
-          .rank = rank, .local_rank = rank, .world_size = workers, .local_world_size = workers};
-      specs.push_back(
-          MakeWorkerSpec({.file = FAKE_WORKER, .argv = args}, env, ProcessEnvironment(), output));
-    }
-    return specs;
-  }
-
-  Result<void> Spawn(const std::vector<WorkerSpec>& specs) {
-    std::optional<Result<void>> spawned;
-    runner_.Spawn([specs](Making&) -> Result<std::vector<WorkerSpec>> { return specs; },
-                  [&](const Result<void>& result) { spawned = result; });
-    EXPECT_FALSE(runner_.Empty());
-    EXPECT_TRUE(RunUntil([&] { return spawned.has_value(); }));
-    return *spawned;
-  }
-  void Spawn(std::uint32_t workers, const std::vector<std::string>& args,
-             const OutputRequest& output = {}) {
-    const Result<void> spawned = Spawn(Specs(workers, args, output));
-    ASSERT_TRUE(spawned) << spawned.error().message;
-  }
-
-  // Runs the loop until the condition holds; false: not within the limit.
-  bool RunUntil(const std::function<bool()>& condition) {
-    const auto end = std::chrono::steady_clock::now() + kLimit;
-    while (!condition() && std::chrono::steady_clock::now() < end) {
-      loop_.io().run_one_for(std::chrono::milliseconds(2));
-    }
-    return condition();
-  }
-  bool RunUntilAllGone() {
-    return RunUntil([this] { return all_gone_; });
-  }
-  bool RunUntilThere(const std::filesystem::path& path) {
-    return RunUntil([&] { return std::filesystem::exists(path); });
-  }
-  std::string Scratch(const std::string& name) const { return scratch_.path() / name; }
-
-  testing::ScratchDirectory scratch_;
-  testing::ProcessMark mark_;
-  AsioLoop loop_;
-  std::vector<std::uint32_t> order_;
-  std::map<std::uint32_t, ExitStatus> ended_;
-  std::map<std::uint32_t, std::vector<std::string>> last_lines_;
-  std::function<void(std::uint32_t)> when_ended_;
-  bool all_gone_ = false;
-  ProcessRunner runner_;
+struct ProcessRunnerTest : testing::RunnerTest {
+  ProcessRunnerTest() : RunnerTest({.drain_limit = std::chrono::seconds(5)}) {}
 };
 
 TEST_F(ProcessRunnerTest, ExitCodeElevenIsNotSegmentationFault) {
