@@ -193,6 +193,20 @@ TEST(StoreServer, MemoryOfAnswersThatNobodyTookGoesBack) {
   EXPECT_LT(ResidentBytes(), before + kReaders * kEach / 8);
 }
 
+// Ten thousand answers may have been asked for when a generation ends.
+TEST(StoreServer, WhatIsAskedOnceItIsOverIsNotBegun) {
+  const auto over = std::make_shared<std::atomic<bool>>(false);
+  Served served({.over = over});
+  Client client(served);
+  client.Settle();
+  *over = true;
+  client.Send(wire::Set("key", "value"));
+  for (int turn = 0; turn < 3; ++turn) {
+    EXPECT_EQ(served.Connections(), 1u);
+  }
+  EXPECT_EQ(served.On([](StoreServer& server) { return server.bytes(); }), 0u);
+}
+
 TEST(StoreThread, AStoreLivesApartFromItsOwner) {
   StoreThread thread;
   auto listener = ListenForStore("127.0.0.1", 0);

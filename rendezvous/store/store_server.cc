@@ -55,7 +55,7 @@ void StoreServer::Serve(UniqueFd listener) {
 void StoreServer::ArmAccept() {
   acceptor_.async_wait(tcp::acceptor::wait_read,
                        [this, life = std::weak_ptr(life_)](boost::system::error_code error) {
-                         if (!error && !life.expired() && acceptor_.is_open()) {
+                         if (!error && !life.expired() && acceptor_.is_open() && !Over()) {
                            AcceptAll();
                          }
                        });
@@ -186,7 +186,7 @@ void StoreServer::ArmWrite(StoreClientId id, Connection& connection) {
 
 void StoreServer::OnReadable(StoreClientId id) {
   const auto found = connections_.find(id);
-  if (found == connections_.end()) {
+  if (found == connections_.end() || Over()) {
     return;
   }
   Connection& connection = found->second;
@@ -207,7 +207,7 @@ void StoreServer::OnReadable(StoreClientId id) {
 
 void StoreServer::OnWritable(StoreClientId id) {
   const auto found = connections_.find(id);
-  if (found == connections_.end()) {
+  if (found == connections_.end() || Over()) {
     return;
   }
   if (!Flush(id, found->second)) {
@@ -222,7 +222,7 @@ void StoreServer::OnWritable(StoreClientId id) {
 void StoreServer::Process(StoreClientId id, std::string_view bytes) {
   for (;;) {
     const auto found = connections_.find(id);
-    if (found == connections_.end()) {
+    if (found == connections_.end() || Over()) {
       return;
     }
     Connection& connection = found->second;

@@ -10,6 +10,7 @@
 // A connection with a reply that its peer has not taken yet is not read from.
 #pragma once
 
+#include <atomic>
 #include <boost/asio/ip/tcp.hpp>
 #include <cstdint>
 #include <deque>
@@ -40,6 +41,9 @@ struct StoreOptions {
   Duration validate_timeout = std::chrono::seconds(10);
   StoreLimits limits;
   AllowList allowed;  // From where clients may come.
+  // Set by who ends the store, on any thread: what clients asked for until then is not begun, and
+  // its loop is free for the end. None: it ends by Close alone.
+  std::shared_ptr<const std::atomic<bool>> over = nullptr;
 };
 
 class StoreServer {
@@ -77,6 +81,7 @@ class StoreServer {
     bool reading = false;     // A wait for more bytes is armed.
   };
 
+  bool Over() const { return options_.over != nullptr && *options_.over; }
   void Reset();
   void ArmAccept();
   void AcceptAll();

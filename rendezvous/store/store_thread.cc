@@ -1,11 +1,13 @@
 #include "rendezvous/store/store_thread.h"
 
+#include <atomic>
 #include <optional>
 #include <utility>
 
 namespace ddprun {
 
 struct HostedStore::Place {
+  std::shared_ptr<std::atomic<bool>> over = std::make_shared<std::atomic<bool>>(false);
   std::optional<StoreServer> server;
 };
 
@@ -19,6 +21,7 @@ StoreThread::~StoreThread() {
 HostedStore::HostedStore(StoreThread& thread, StoreOptions options, UniqueFd listener)
     : loop_(thread.loop()), place_(std::make_shared<Place>()) {
   const auto shared = std::make_shared<UniqueFd>(std::move(listener));
+  options.over = place_->over;
   loop_.Post([place = place_, &loop = loop_, options = std::move(options), shared] {
     place->server.emplace(loop, options);
     if (*shared) {
@@ -28,6 +31,7 @@ HostedStore::HostedStore(StoreThread& thread, StoreOptions options, UniqueFd lis
 }
 
 HostedStore::~HostedStore() {
+  *place_->over = true;
   loop_.Post([place = place_] { place->server.reset(); });
 }
 
