@@ -13,7 +13,9 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest, eventually, read_text  # noqa: E402
 
 JOB = "JobId=7 JobName=t JobState=RUNNING Requeue=1 Restarts=1 BatchFlag=1 BatchHost=n00 Command=a b.sh"
-HOSTS = "127.0.1.1,127.0.1.2"
+# A job's id gives its port, so each run of this test has loopback addresses of its own.
+NETWORK = f"127.{1 + os.getpid() // 250 % 250}.{1 + os.getpid() % 250}"
+HOSTS = f"{NETWORK}.1,{NETWORK}.2"
 
 
 class Rescue(DdprunTest):
