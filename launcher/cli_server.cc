@@ -52,7 +52,7 @@ Result<void> ParseList(const std::string& text, const CLI::Option& listen, Serve
                  "--rdzv-endpoint, the list of the nodes, says where this server is and who takes "
                  "over: leave --listen, --journal and --run-dir out"};
   }
-  ASSIGN_OR_RETURN(config.candidates, ParseCandidates(text, 29400));
+  ASSIGN_OR_RETURN(config.candidates, ParseCandidates("--rdzv-endpoint", text, 29400));
   const std::string why = WhyListDoesNotCount(config.candidates, false, false);
   if (!why.empty()) {
     return Error{ErrorKind::kInvalid, "--rdzv-endpoint=" + text + ": " + why};

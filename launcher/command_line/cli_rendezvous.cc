@@ -8,7 +8,8 @@ namespace {
 
 // A list of endpoints: its nodes keep the claim to the server's part among themselves.
 void ResolveCandidates(const RawFlags& raw, LaunchConfig& config, Problems& problems) {
-  const Result<std::vector<Endpoint>> list = ParseCandidates(raw.endpoint, 29400);
+  const Result<std::vector<Endpoint>> list =
+      ParseCandidates("--rdzv-endpoint", raw.endpoint, 29400);
   if (!list) {
     return problems.Add(list.error().message);
   }

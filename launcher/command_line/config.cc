@@ -41,27 +41,26 @@ Result<Endpoint> ParseHttpListen(const std::string& text) {
                         "--http-listen must be HOST:PORT or :PORT: " + listen.error().message};
 }
 
-Result<std::vector<Endpoint>> ParseCandidates(const std::string& text, std::uint16_t default_port) {
+Result<std::vector<Endpoint>> ParseCandidates(const std::string& flag, const std::string& text,
+                                              std::uint16_t default_port) {
   std::vector<Endpoint> list;
   for (const std::string& part : Split(text, ',')) {
     const Result<Endpoint> parsed = ParseEndpoint(part, default_port);
     if (!parsed) {
-      return Error{ErrorKind::kInvalid, "--rdzv-endpoint: " + parsed.error().message};
+      return Error{ErrorKind::kInvalid, flag + ": " + parsed.error().message};
     }
     const Endpoint& endpoint = *parsed;
     if (endpoint.port == 0 || IsWildcard(endpoint.host)) {
       return Invalid(
-          "--rdzv-endpoint: every endpoint of a list needs a host and a port that all "
-          "nodes know",
-          part);
+          flag + ": every endpoint of a list needs a host and a port that all nodes know", part);
     }
     if (std::find(list.begin(), list.end(), endpoint) != list.end()) {
-      return Invalid("--rdzv-endpoint names an endpoint twice", part);
+      return Invalid(flag + " names an endpoint twice", part);
     }
     list.push_back(endpoint);
   }
   if (list.size() > kMostWitnesses) {
-    return Error{ErrorKind::kInvalid, "--rdzv-endpoint: " + std::to_string(list.size()) +
+    return Error{ErrorKind::kInvalid, flag + ": " + std::to_string(list.size()) +
                                           " endpoints, at most " + std::to_string(kMostWitnesses) +
                                           " can be listed"};
   }

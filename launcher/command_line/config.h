@@ -143,8 +143,9 @@ inline bool HasSuccession(const LaunchConfig& config) {
   return !config.run_dir.empty() || !config.candidates.empty();
 }
 
-// "HOST[:PORT],HOST[:PORT],...": two or more, no two alike.
-Result<std::vector<Endpoint>> ParseCandidates(const std::string& text, std::uint16_t default_port);
+// "HOST[:PORT],HOST[:PORT],...": two or more, no two alike. `flag`: whose value it is, for errors.
+Result<std::vector<Endpoint>> ParseCandidates(const std::string& flag, const std::string& text,
+                                              std::uint16_t default_port);
 // For people; empty: its nodes may take over from each other.
 std::string WhyListDoesNotCount(const std::vector<Endpoint>& list, bool standalone, bool run_dir);
 

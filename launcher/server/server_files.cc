@@ -192,7 +192,8 @@ Result<ServerPlace> FindLinked(const RunId& run_id) {
 
 // Whichever of the endpoints serves now.
 Result<ServerPlace> FindOnList(const ServerQuery& query, const Access& given) {
-  ASSIGN_OR_RETURN(const std::vector<Endpoint> list, ParseCandidates(query.endpoint, kDefaultPort));
+  ASSIGN_OR_RETURN(const std::vector<Endpoint> list,
+                   ParseCandidates("--endpoint", query.endpoint, kDefaultPort));
   std::string trouble;
   for (const Endpoint& endpoint : list) {
     ServerPlace place{{}, endpoint, given};

@@ -111,6 +111,10 @@ class CommandLine(DdprunTest):
                                        environment=environment)
                     self.assertEqual(run.err().count("\n"), 1, run.err())
 
+    def test_a_verb_names_its_own_flag_for_a_list(self):
+        self.refused("status", "--endpoint=a:1,a:1", names="--endpoint names an endpoint twice: 'a:1'")
+        self.refused("status", "--endpoint=a:1,:0", names="^ddprun status: --endpoint: ")
+
     def test_a_fifo_is_waited_for_in_words_or_refused(self):
         fifo = self.path("fifo")
         os.mkfifo(fifo, 0o600)
