@@ -147,14 +147,13 @@ std::shared_ptr<grpc::experimental::CertificateProviderInterface> ProofFor(
 }
 
 std::shared_ptr<grpc::ChannelCredentials> TokenCredentials(const std::string& token) {
-  using grpc::experimental::ExternalCertificateVerifier;
   grpc::experimental::TlsChannelCredentialsOptions options;
   options.set_certificate_provider(ProofFor(token));
   options.watch_root_certs();
   options.watch_identity_key_cert_pairs();
   options.set_verify_server_certs(false);  // In the handshake; then by the verifier.
   options.set_check_call_host(false);
-  options.set_certificate_verifier(ExternalCertificateVerifier::Create<ProofOfToken>(token));
+  options.set_certificate_verifier(VerifierOf(token));
   return grpc::experimental::TlsCredentials(options);
 }
 

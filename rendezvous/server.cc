@@ -114,8 +114,7 @@ std::shared_ptr<grpc::ServerCredentials> ProvenCredentials(const Tls& drawn,
       token.empty() ? GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE
                     : GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_BUT_DONT_VERIFY);
   if (!token.empty()) {
-    options.set_certificate_verifier(
-        experimental::ExternalCertificateVerifier::Create<ProofOfToken>(token));
+    options.set_certificate_verifier(VerifierOf(token));
   }
   return experimental::TlsServerCredentials(options);
 }
