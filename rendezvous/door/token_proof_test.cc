@@ -167,6 +167,22 @@ TEST_F(TokenTest, AStrangersHttp2IsNotBegun) {
   EXPECT_FALSE(let_in.may_resume);  // Only a whole handshake proves the token.
 }
 
+// OpenSSL checks every link before anybody can look whose the certificate is: 46 ms of a server for
+// 43 KB of a stranger.
+TEST_F(TokenTest, ACertificateWithAChainIsNotLookedAt) {
+  Serve({"127.0.0.1", 0}, {kToken, {}});
+  const Result<Tls> drawn = DrawCertificate(kToken);
+  const std::string link = TestAuthority("link").certificate();
+  const auto told = [&](const std::string& chain) {
+    return *Beside<std::string>([&] {
+      const Pem shown{drawn->certificate + chain, drawn->key};
+      return Result<std::string>(AskOverTls(endpoint_, shown).first);
+    });
+  };
+  EXPECT_NE(told(""), "");
+  EXPECT_EQ(told(link + link + link), "");
+}
+
 // A restart, or another node that took over.
 TEST_F(TokenTest, TheNextServerHasAnotherKeyAndIsBelieved) {
   Serve({"127.0.0.1", 0}, {kToken, {}});

@@ -61,7 +61,7 @@ struct ToldOverTls {
   bool may_resume = false;  // Its next connection, without a whole handshake.
 };
 
-// `shown`: to the server. Blocks.
+// `shown`: to the server; what follows its certificate is a chain. Blocks.
 inline ToldOverTls AskOverTls(const Endpoint& endpoint, const std::optional<Pem>& shown = {}) {
   SSL_CTX* const context = SSL_CTX_new(TLS_client_method());
   if (shown) {
@@ -72,6 +72,9 @@ inline ToldOverTls AskOverTls(const Endpoint& endpoint, const std::optional<Pem>
     CHECK(SSL_CTX_use_certificate(context, parsed) == 1 &&
           SSL_CTX_use_PrivateKey(context, parsed_key) == 1);
     X509_free(parsed);
+    while (X509* const link = PEM_read_bio_X509(certificate, nullptr, nullptr, nullptr)) {
+      CHECK(SSL_CTX_add_extra_chain_cert(context, link) == 1);  // Has it from here on.
+    }
     EVP_PKEY_free(parsed_key);
     BIO_free(certificate);
     BIO_free(key);
