@@ -10,6 +10,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <chrono>
 #include <climits>
 #include <string>
@@ -35,6 +36,9 @@ constexpr std::chrono::milliseconds kShutdownGrace{200};
 constexpr std::size_t kMemoryBytes = std::size_t{1} << 30;  // 10,000 agents take a third of it.
 // As for a first call: ten thousand handshakes at once take two busy cores longer than 10 s.
 constexpr int kHandshakeMs = 30'000;
+// Connections without a call, or so many as take half of all descriptors: each takes two, and 64
+// KiB. As many nodes as there may be can come at once.
+constexpr std::size_t kMostStrangers = 10'000;
 constexpr int kStreamsPerConnection = 16;  // An agent has one call, or two.
 
 // What may wait to be read; more than a message needs, and little enough that a stranger's flood is
@@ -135,9 +139,8 @@ struct RendezvousServer::Serving {
         service(loop, std::move(handlers), access.token, access.tls.serves()),
         watch(
             loop, [this](const std::string& peer) { service.OnClosed(peer); },
-            [this](const std::string& peer) {
-              turned_away.Note(peer, "it sent too much before a call that may be made here");
-            }),
+            [this](const std::string& peer, const char* why) { turned_away.Note(peer, why); },
+            std::min(kMostStrangers, OneDescriptorIn(4))),
         turned_away(loop, "rendezvous"),
         silence(loop) {
     service.OnLetIn([this](const std::string& peer) { watch.LetIn(peer); });
@@ -148,8 +151,8 @@ struct RendezvousServer::Serving {
     const std::string peer = watch.Watch(fd);
     if (peer.empty()) {
       turned_away.Note("the next one",
-                       "it has gone, or nearly all descriptors (ulimit -n) are in "
-                       "use");
+                       "it has gone, or too many others have made no call yet, or nearly all "
+                       "descriptors (ulimit -n) are in use");
       return false;
     }
     const bool first = !service.NextSilent(patience);

@@ -194,11 +194,13 @@ void Acceptor::State::Admit(int fd, const std::string& address) {
 }
 
 void Acceptor::State::MakeRoomFor(const std::string& address) {
+  const std::size_t most = std::min(options_.max_undecided, OneDescriptorIn(8));
+  const std::size_t most_of_one = std::min(options_.max_undecided_of_one, most);
   const auto own = of_address_.find(address);
-  if (own != of_address_.end() && own->second.size() >= options_.max_undecided_of_one) {
+  if (own != of_address_.end() && own->second.size() >= most_of_one) {
     TurnAway(guests_.find(*own->second.begin()),
              "it did not say what it is, and its address has too many of the kind");
-  } else if (guests_.size() >= options_.max_undecided) {
+  } else if (guests_.size() >= most) {
     TurnAway(guests_.begin(), "it did not say what it is, and there are too many of the kind");
   }
 }

@@ -3,8 +3,9 @@
 // Looks at the bytes without taking them, so the receiver finds its protocol whole. Answers HTTP
 // itself; what nobody understands, or stays silent, is closed. Never reads more than it bounds,
 // never waits for anybody longer than its patience, never holds more than max_undecided, nor more
-// than max_undecided_of_one of one address, so that who floods pushes out its own. What is closed
-// for any of these is counted and logged, a few lines in ten seconds at most.
+// than max_undecided_of_one of one address, so that who floods pushes out its own; where
+// descriptors are few, no more than an eighth of them. What is closed for any of these is
+// counted and logged, a few lines in ten seconds at most.
 //
 //   accepted --HTTP/2--------> handlers.grpc; unset: the call is refused (options.refusal), closed
 //            --TLS-----------> handlers.tls; unset: told so in TLS's own words, closed

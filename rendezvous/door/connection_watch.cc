@@ -17,6 +17,7 @@
 
 #include "common/files.h"
 #include "rendezvous/door/bytes_received.h"
+#include "rendezvous/door/strangers.h"
 #include "rendezvous/door/turned_away.h"
 
 namespace ddprun {
@@ -59,6 +60,11 @@ std::string PeerOf(int fd) {
   return "[" + print(AF_INET6, &v6.sin6_addr) + "]" + port;
 }
 
+// Without the port.
+std::string AddressIn(const std::string& peer) {
+  return peer.substr(0, peer.rfind(':'));
+}
+
 // To shut it down would not do: who goes on sending is heard until nothing is left to read. This
 // resets the connection for whoever holds it and drops what has come.
 void EndNow(int fd) {
@@ -71,10 +77,11 @@ void EndNow(int fd) {
 
 class ConnectionWatch::State : public std::enable_shared_from_this<ConnectionWatch::State> {
  public:
-  State(AsioLoop& loop, Told closed, Told flooded)
+  State(AsioLoop& loop, Told closed, Ended ended, std::size_t most)
       : loop_(loop),
         closed_(std::move(closed)),
-        flooded_(std::move(flooded)),
+        ended_(std::move(ended)),
+        most_(most),
         epoll_(loop.io()),
         look_(loop),
         ask_(loop) {}
@@ -85,13 +92,15 @@ class ConnectionWatch::State : public std::enable_shared_from_this<ConnectionWat
   void Close();
 
  private:
-  using Number = std::uint64_t;  // In order of coming; never used again.
+  using Number = Strangers::Number;
   struct Watched {
     UniqueFd copy;    // None: let go.
     int reader = -1;  // The descriptor that its reader has, or had.
     std::string peer;
   };
   bool Begin();
+  bool IsRoomFor(const std::string& peer);
+  void EndStranger(Number number, const char* why);
   void Wait();
   void OnReady();
   void OnEnd(Number number);
@@ -102,14 +111,15 @@ class ConnectionWatch::State : public std::enable_shared_from_this<ConnectionWat
 
   AsioLoop& loop_;
   Told closed_;
-  Told flooded_;
+  Ended ended_;
+  const std::size_t most_;
   // One descriptor for all of them, in which only an end counts: their bytes wake nobody here.
   EpollDescriptor epoll_;
   std::map<Number, Watched> watched_;
   std::map<std::string, Number> number_of_;
   Number next_ = 0;
-  std::set<Number> strangers_;  // Not let in.
-  Number looked_at_ = 0;        // The last of those.
+  Strangers strangers_;   // Not let in.
+  Number looked_at_ = 0;  // The last of those.
   LoopTimer look_;
   std::set<Number> doubled_;  // Let in, with a copy.
   std::set<Number> single_;   // Let in, without one.
@@ -133,7 +143,7 @@ std::string ConnectionWatch::State::Watch(int fd) {
   }
   UniqueFd copy(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
   std::string peer = PeerOf(fd);
-  if (copy.get() < 0 || peer.empty() || !LeavesRoom(copy.get())) {
+  if (copy.get() < 0 || peer.empty() || !LeavesRoom(copy.get()) || !IsRoomFor(peer)) {
     return "";
   }
   epoll_event event{};
@@ -145,16 +155,37 @@ std::string ConnectionWatch::State::Watch(int fd) {
   const Number number = next_++;
   watched_[number] = {std::move(copy), fd, peer};
   number_of_[peer] = number;
-  strangers_.insert(number);
+  strangers_.Add(number, AddressIn(peer), loop_.Now());
   if (strangers_.size() == 1) {
     LookAgain();
   }
   return peer;
 }
 
+bool ConnectionWatch::State::IsRoomFor(const std::string& peer) {
+  if (strangers_.size() < most_) {
+    return true;
+  }
+  const auto who = strangers_.WhoMakesRoom(AddressIn(peer), loop_.Now());
+  if (who) {
+    EndStranger(*who, "it made no call that may be made here, and there are too many of the kind");
+  }
+  return who.has_value();
+}
+
+void ConnectionWatch::State::EndStranger(Number number, const char* why) {
+  strangers_.Remove(number);
+  const Watched& watched = watched_.at(number);
+  const std::string peer = watched.peer;
+  EndNow(watched.copy.get());
+  if (const auto ended = ended_) {  // What it does may end this.
+    ended(peer, why);
+  }
+}
+
 void ConnectionWatch::State::LetIn(const std::string& peer) {
   const auto found = number_of_.find(peer);
-  if (found == number_of_.end() || strangers_.erase(found->second) == 0) {
+  if (found == number_of_.end() || !strangers_.Remove(found->second)) {
     return;
   }
   doubled_.insert(found->second);
@@ -210,8 +241,8 @@ void ConnectionWatch::State::AskTheKernel() {
 
 void ConnectionWatch::State::Close() {
   closed_ = nullptr;
-  flooded_ = nullptr;
-  strangers_.clear();
+  ended_ = nullptr;
+  strangers_ = {};
   doubled_.clear();
   single_.clear();
   look_.Cancel();
@@ -251,26 +282,20 @@ void ConnectionWatch::State::LookAgain() {
 // Asked for and not waited for: a reader that is as fast as the sender leaves nothing to wake
 // anybody.
 void ConnectionWatch::State::Look() {
-  std::vector<std::string> flooded;
-  auto next = strangers_.upper_bound(looked_at_);
+  std::vector<Number> flooded;
   for (std::size_t left = std::min(kMostAtOnce, strangers_.size()); left > 0; --left) {
-    next = next == strangers_.end() ? strangers_.begin() : next;
-    looked_at_ = *next;
-    const Watched& watched = watched_.at(*next);
-    const bool too_much = BytesReceived(watched.copy.get()) > kMaxBytesOfStrangers;
-    if (too_much) {
-      EndNow(watched.copy.get());
-      flooded.push_back(watched.peer);
+    looked_at_ = strangers_.After(looked_at_);
+    if (BytesReceived(watched_.at(looked_at_).copy.get()) > kMaxBytesOfStrangers) {
+      flooded.push_back(looked_at_);
     }
-    next = too_much ? strangers_.erase(next) : std::next(next);
   }
-  if (!strangers_.empty()) {
+  for (const Number number : flooded) {
+    if (closed_) {
+      EndStranger(number, "it sent too much before a call that may be made here");
+    }
+  }
+  if (strangers_.size() > 0) {
     LookAgain();
-  }
-  for (const std::string& peer : flooded) {
-    if (const auto told = flooded_) {
-      told(peer);
-    }
   }
 }
 
@@ -286,7 +311,7 @@ void ConnectionWatch::State::OnEnd(Number number) {
   if (const auto own = number_of_.find(peer); own != number_of_.end() && own->second == number) {
     number_of_.erase(own);
   }
-  strangers_.erase(number);
+  strangers_.Remove(number);
   doubled_.erase(number);
   single_.erase(number);
   watched_.erase(found);
@@ -294,8 +319,8 @@ void ConnectionWatch::State::OnEnd(Number number) {
   closed(peer);
 }
 
-ConnectionWatch::ConnectionWatch(AsioLoop& loop, Told closed, Told flooded)
-    : state_(std::make_shared<State>(loop, std::move(closed), std::move(flooded))) {}
+ConnectionWatch::ConnectionWatch(AsioLoop& loop, Told closed, Ended ended, std::size_t most)
+    : state_(std::make_shared<State>(loop, std::move(closed), std::move(ended), most)) {}
 
 ConnectionWatch::~ConnectionWatch() {
   state_->Close();

@@ -7,9 +7,11 @@
 // thousands of them. Takes no byte, and is woken by none. Until a connection is let in it may
 // receive so many bytes and is ended within milliseconds of more: what a reader does with them,
 // before it can know who sends them, is not to be trusted (Debian's gRPC copies a header that never
-// ends with each of its frames: CVE-2023-33953).
+// ends with each of its frames: CVE-2023-33953). Where too many are not let in, one makes room for
+// the next, or that one is not watched (strangers.h).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -25,16 +27,18 @@ inline constexpr std::uint64_t kMaxBytesOfStrangers = 64 * 1024;
 class ConnectionWatch {
  public:
   using Told = std::function<void(const std::string& peer)>;
+  using Ended = std::function<void(const std::string& peer, const char* why)>;
 
   // Both are called on the loop with what Watch returned, and never once this is destroyed.
-  // `flooded`: more came than may before it was let in; `closed` follows.
-  ConnectionWatch(AsioLoop& loop, Told closed, Told flooded);
+  // `ended`: it was not let in, and more came than may, or too many others; `closed` follows.
+  // `most`: that are not let in.
+  ConnectionWatch(AsioLoop& loop, Told closed, Ended ended, std::size_t most);
   ~ConnectionWatch();
   ConnectionWatch(const ConnectionWatch&) = delete;
   ConnectionWatch& operator=(const ConnectionWatch&) = delete;
 
-  // "1.2.3.4:5" or "[::1]:5", the other end. Empty: it cannot be watched, since it has gone or
-  // nearly all descriptors are in use; the caller must not go on with it.
+  // "1.2.3.4:5" or "[::1]:5", the other end. Empty: it cannot be watched, since it has gone, or
+  // nearly all descriptors are in use, or nobody makes room; the caller must not go on with it.
   std::string Watch(int fd);
 
   // Nothing happens to one that is not watched.

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <iterator>
 #include <set>
 #include <string>
 #include <utility>
@@ -50,6 +51,8 @@ Pair Connect() {
 
 using namespace std::chrono_literals;
 
+constexpr std::size_t kMost = 200;  // That are not let in.
+
 class Watching : public testing::Test {
  protected:
   bool Until(std::size_t count) {
@@ -70,9 +73,10 @@ class Watching : public testing::Test {
               static_cast<ssize_t>(bytes));
   }
 
-  std::vector<std::string> flooded_;
+  std::vector<std::string> ended_;
   ConnectionWatch watch_{loop_, [this](const std::string& peer) { closed_.push_back(peer); },
-                         [this](const std::string& peer) { flooded_.push_back(peer); }};
+                         [this](const std::string& peer, const char*) { ended_.push_back(peer); },
+                         kMost};
 };
 
 TEST_F(Watching, TheOtherEndCloses) {
@@ -136,11 +140,11 @@ TEST_F(Watching, TooManyBytesEndAConnectionThatIsNotLetIn) {
     ReadAll(pair, 8192);
     loop_.io().poll();
   }
-  EXPECT_TRUE(flooded_.empty());
+  EXPECT_TRUE(ended_.empty());
   Sends(pair, 1);
   ReadAll(pair, 1);
   ASSERT_TRUE(Until(1));
-  EXPECT_EQ(flooded_, std::vector<std::string>{pair.name});
+  EXPECT_EQ(ended_, std::vector<std::string>{pair.name});
   char byte = 0;
   EXPECT_LE(::recv(pair.here.get(), &byte, 1, MSG_DONTWAIT), 0);
   EXPECT_NE(errno, EAGAIN);
@@ -171,7 +175,27 @@ TEST_F(Watching, WhoIsLetInMaySendMore) {
   }
   Sends(stranger, kMaxBytesOfStrangers + 1);
   ASSERT_TRUE(Until(1));
-  EXPECT_EQ(flooded_, std::vector<std::string>{stranger.name});
+  EXPECT_EQ(ended_, std::vector<std::string>{stranger.name});
+}
+
+// They took all that a server had, each for half a minute.
+TEST_F(Watching, OneThatIsNotLetInMakesRoomForTheNextInItsTime) {
+  std::vector<Pair> crowd;
+  std::generate_n(std::back_inserter(crowd), kMost + 2, Connect);
+  ASSERT_EQ(watch_.Watch(crowd[0].here.get()), crowd[0].name);
+  watch_.LetIn(crowd[0].name);
+  for (std::size_t i = 1; i <= kMost; ++i) {
+    ASSERT_EQ(watch_.Watch(crowd[i].here.get()), crowd[i].name);
+  }
+  Pair& newcomer = crowd.back();
+  std::string taken = watch_.Watch(newcomer.here.get());
+  EXPECT_TRUE(PumpUntil(loop_, [&] {
+    taken = taken.empty() ? watch_.Watch(newcomer.here.get()) : taken;
+    return !taken.empty() && !closed_.empty();
+  }));
+  EXPECT_EQ(taken, newcomer.name);
+  EXPECT_EQ(ended_, std::vector<std::string>{crowd[1].name});
+  EXPECT_EQ(closed_, ended_);
 }
 
 // Of a process that may have so few that those in use now are more than half.
@@ -256,8 +280,9 @@ TEST(ConnectionWatchEnd, SaysNothingOnceItIsDestroyed) {
   AsioLoop loop;
   Pair pair = Connect();
   {
-    const auto gone = [](const std::string&) { FAIL() << "it is gone"; };
-    ConnectionWatch watch(loop, gone, gone);
+    ConnectionWatch watch(
+        loop, [](const std::string&) { FAIL() << "it is gone"; },
+        [](const std::string&, const char*) { FAIL() << "it is gone"; }, 1);
     EXPECT_EQ(watch.Watch(pair.here.get()), pair.name);
   }
   pair.there.Reset();

@@ -33,4 +33,8 @@ bool LeavesHalf(int descriptor) {
   return descriptor < AllDescriptors() / 2;
 }
 
+std::size_t OneDescriptorIn(std::size_t many) {
+  return static_cast<std::size_t>(AllDescriptors()) / many;
+}
+
 }  // namespace ddprun

@@ -2,6 +2,7 @@
 // a log. And whether there is room for another one at all.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -35,5 +36,7 @@ inline constexpr int kSpareDescriptors = 256;
 bool LeavesRoom(int descriptor);
 // Likewise: whether at most half of all that there may be are in use.
 bool LeavesHalf(int descriptor);
+// Of all that there may be, one in so many.
+std::size_t OneDescriptorIn(std::size_t many);
 
 }  // namespace ddprun

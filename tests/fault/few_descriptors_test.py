@@ -66,7 +66,7 @@ class FewDescriptors(DdprunTest):
         served = [one for one in strangers if self.is_served(one)]
         self.assertGreater(len(served), 20, self.server.err())
         self.assertLess(len(served), DESCRIPTORS / 2, "each takes two descriptors")
-        self.assertIn("nearly all descriptors (ulimit -n) are in use", self.server.err())
+        self.assertRegex(self.server.err(), "too many of the kind|nearly all descriptors .ulimit -n. are in use")
         for one in served:
             one.sendall(frame(1, b""))
         self.assertEqual([one for one in served if not self.is_ended(one)], [])
@@ -74,6 +74,18 @@ class FewDescriptors(DdprunTest):
         self.server.signal(15)
         self.server.wait()
 
+
+    # They took all for half a minute, and nobody came in.
+    def test_who_makes_no_call_makes_room_for_a_node(self):
+        strangers = [self.connect() for _ in range(STRANGERS)]
+        node = self.start("--nnodes=1:2", f"--rdzv-endpoint={self.endpoint}", "--insecure",
+                          "--rdzv-conf=join_timeout=60", FAKE_WORKER)
+        self.assertEqual(node.wait(), 0, node.all())
+        self.assertIn("it made no call that may be made here, and there are too many of the kind", self.server.err())
+        self.assertNotIn("it made no call that may be made here within", self.server.err())
+        self.assertEqual(len(strangers), STRANGERS)
+        self.server.signal(15)
+        self.server.wait()
 
     # It ended at once, as if another program had the port; nodes elsewhere look again too.
     def test_a_node_on_the_servers_machine_waits_for_room(self):
