@@ -276,7 +276,9 @@ class Failure(support.TrainerTest):
                 (line,) = self.complaint(worker)
                 self.assertIn(words, line)
                 self.assertIn(flag, line)
-        for flags in (["--result=x", "--dump-parameters=./x"], ["--dump-parameters=m", "--metrics=m"]):
+        for flags in (["--result=x", "--dump-parameters=./x"], ["--dump-parameters=m", "--metrics=m"],
+                      ["--result=x", "--dump-parameters=" + self.path("x")],
+                      ["--result=" + os.path.join(self.checkpoints, "metrics.jsonl")]):
             worker = self.run_alone(["--model=toy", "--epochs=1", *flags], expect=2)
             self.assertIn(" name one file: ", worker.text("err"))
         self.assertFalse(os.path.exists(self.checkpoints), "nothing may have been started")
