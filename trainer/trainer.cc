@@ -108,7 +108,10 @@ Result<TrainingEnd> Trainer::TrainOn() {
         guard_->Agreed();
       }
       RETURN_IF_ERROR(SaveAndStop());
-      RETURN_IF_ERROR(FinishProfile());
+      FinishProfile();
+      if (!config_.run.profile.empty()) {  // The first one to end has those beside it stopped.
+        RETURN_IF_ERROR(WaitForDiskTogether({}));
+      }
       return TrainingEnd::kStopped;
     }
   }
@@ -150,7 +153,7 @@ Result<void> Trainer::TakeStep() {
   ++state_.step;
   state_.epoch = cursor.epoch;
   state_.samples_in_epoch = cursor.consumed;
-  RETURN_IF_ERROR(sample_log_->Append(batch.epoch, state_.step, part->share));
+  sample_log_->Append(batch.epoch, state_.step, part->share);
   const bool epoch_ended = cursor.epoch != batch.epoch;
   if (epoch_ended || state_.step >= report_at_) {
     RETURN_IF_ERROR(Report(batch.epoch, epoch_ended));
@@ -171,7 +174,8 @@ Result<void> Trainer::TakeStep() {
   if (profiler_.MakesTrace()) {
     heartbeat_.Phase(kProfilePhase);
   }
-  return profiler_.EndStep();
+  profiler_.EndStep();
+  return {};
 }
 
 Result<void> Trainer::AfterStep(bool epoch_ended) {
@@ -249,14 +253,12 @@ Result<void> Trainer::SaveAndStop() {
   return WaitForDiskTogether(std::move(task));
 }
 
-// After what matters more. All wait for each other once more, for the same reason.
-Result<void> Trainer::FinishProfile() {
-  if (config_.run.profile.empty()) {
-    return {};
+// After what matters more.
+void Trainer::FinishProfile() {
+  if (!config_.run.profile.empty()) {
+    heartbeat_.Phase(kProfilePhase);
+    profiler_.Finish();
   }
-  heartbeat_.Phase(kProfilePhase);
-  RETURN_IF_ERROR(profiler_.Finish());
-  return WaitForDiskTogether({});
 }
 
 Result<void> Trainer::SaveIfDue(bool epoch_ended) {

@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "common/result.h"
@@ -99,8 +100,9 @@ class Trainer {
   bool Done() const { return stopped_early_ || state_.epoch >= Epochs(); }
   Result<void> AgreeOnStop();
   Result<void> SaveAndStop();
-  Result<void> FinishProfile();
+  void FinishProfile();
   void SaveIfAskedToStop();
+  Result<void> SumAtEnd(std::span<double> sums);
   Result<void> SaveIfDue(bool epoch_ended);
   bool MayRemember() const;
   void Remember(std::optional<std::uint64_t> handed_over, std::uint64_t unsaved_ms);

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
+#include <future>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -32,6 +33,8 @@ std::string ScoreLine(const std::string& of, double accuracy, double loss, doubl
   std::snprintf(text, sizeof text, "%sloss %.4f (%.0f samples)\n", share, loss, samples);
   return of + " " + text;
 }
+
+constexpr std::chrono::milliseconds kStopLook{100};
 
 constexpr const char* kResultFlag = "--result";
 constexpr const char* kParametersFlag = "--dump-parameters";
@@ -139,7 +142,7 @@ Result<Trainer::Evaluation> Trainer::Evaluate(const Samples& samples, bool at_en
   heartbeat_.Phase(kEvaluatedPhase);
   std::array<double, 3> sums = {score.loss_sum, static_cast<double>(score.correct),
                                 static_cast<double>(score.samples)};
-  RETURN_IF_ERROR(group_->Sum(sums));
+  RETURN_IF_ERROR(at_end && IsRankZero() ? SumAtEnd(sums) : group_->Sum(sums));
   return Evaluation{sums[0] / sums[2], sums[1] / sums[2]};
 }
 
@@ -155,8 +158,18 @@ void Trainer::SaveIfAskedToStop() {
                            " is being saved, and the evaluation goes on");
 }
 
+// The others' shares may take as long as the own.
+Result<void> Trainer::SumAtEnd(std::span<double> sums) {
+  std::future<Result<void>> sum =
+      std::async(std::launch::async, [this, sums] { return group_->Sum(sums); });
+  while (sum.wait_for(kStopLook) != std::future_status::ready) {
+    SaveIfAskedToStop();
+  }
+  return sum.get();
+}
+
 Result<void> Trainer::Finish() {
-  RETURN_IF_ERROR(FinishProfile());
+  profiler_.Stop();
   if (IsRankZero() && !config_.run.profile.empty()) {
     printer_->EndLine();
     Log(LogLevel::kInfo, "memory of this rank after the last step: " + MemoryMeasured());
@@ -168,6 +181,7 @@ Result<void> Trainer::Finish() {
   ASSIGN_OR_RETURN(const Evaluation train, Evaluate(dataset_.train, /*at_end=*/true));
   ASSIGN_OR_RETURN(const Evaluation test, Evaluate(dataset_.test, /*at_end=*/true));
   if (!IsRankZero()) {
+    FinishProfile();
     return {};
   }
   heartbeat_.Phase(kCheckpointPhase);
@@ -194,6 +208,7 @@ Result<void> Trainer::Finish() {
   }
   best_ = false;  // Was saved as such.
   RETURN_IF_ERROR(WriteEverything(/*save=*/true));
+  FinishProfile();
   return PrintResult(state_);
 }
 
@@ -207,18 +222,18 @@ Result<void> Trainer::WriteEverything(bool save) {
                                  .bytes = bytes,
                                  .work = [this] { return checkpointing_->AwaitClaim(); }}));
   }
-  if (const std::filesystem::path& path = config_.dump_parameters; !path.empty()) {
-    RETURN_IF_ERROR(
-        WaitForDisk({.what = "the parameters are being written to '" + path.native() + "'",
-                     .bytes = bytes,
-                     .work = [path, last] { return WriteParameters(path, last->model); }}));
-  }
-  if (save) {
+  if (save) {  // Before all that a full disk may refuse.
     RETURN_IF_ERROR(
         WaitForDisk({.what = "the last checkpoint (step " + std::to_string(state_.step) +
                              ") is being saved in " + directory,
                      .bytes = 2 * bytes,  // One may be on its way already.
                      .work = [this, last] { return checkpointing_->SaveNow(Snapshot(*last)); }}));
+  }
+  if (const std::filesystem::path& path = config_.dump_parameters; !path.empty()) {
+    RETURN_IF_ERROR(
+        WaitForDisk({.what = "the parameters are being written to '" + path.native() + "'",
+                     .bytes = bytes,
+                     .work = [path, last] { return WriteParameters(path, last->model); }}));
   }
   if (!config_.run.publish.empty()) {
     RETURN_IF_ERROR(WaitForDisk(

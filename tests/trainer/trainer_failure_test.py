@@ -276,7 +276,9 @@ class Failure(support.TrainerTest):
                 (line,) = self.complaint(worker)
                 self.assertIn(words, line)
                 self.assertIn(flag, line)
-        for flags in (["--result=x", "--dump-parameters=./x"], ["--dump-parameters=m", "--metrics=m"]):
+        for flags in (["--result=x", "--dump-parameters=./x"], ["--dump-parameters=m", "--metrics=m"],
+                      ["--result=x", "--dump-parameters=" + self.path("x")],
+                      ["--result=" + os.path.join(self.checkpoints, "metrics.jsonl")]):
             worker = self.run_alone(["--model=toy", "--epochs=1", *flags], expect=2)
             self.assertIn(" name one file: ", worker.text("err"))
         self.assertFalse(os.path.exists(self.checkpoints), "nothing may have been started")
@@ -302,6 +304,30 @@ class Failure(support.TrainerTest):
             self.assertIn("; training goes on", said)
             self.assertIn(f"could not be saved in '{self.checkpoints}'; {next_start}", said)
             self.run_world(arguments, generation=2 * epochs)
+
+    def test_samples_and_profiles_that_a_disk_refuses_do_not_end_the_training(self):
+        arguments = ["--model=toy", "--epochs=20", "--sample-log=samples", "--profile=prof", "--profile-schedule=0,1,20,3"]
+        workers = self.start(arguments, ranks=2, limits={resource.RLIMIT_FSIZE: 30_000})
+        for rank, worker in enumerate(workers):
+            self.assertEqual(worker.wait(), 0, worker.text("err"))
+            self.assertIn(f"rank-{rank}.jsonl': File too large; no more of the sample log is written", worker.text("err"))
+            self.assertIn(f"cannot write 'prof/trace-generation-1-rank-{rank}.json': File too large", worker.text("err"))
+
+    # It is saved before anything that may be refused.
+    def test_what_was_trained_is_kept_where_the_parameters_have_no_place(self):
+        arguments = ["--model=toy", "--epochs=2", "--checkpoint-every=100000", "--dump-parameters=place/p"]
+        (worker,) = self.start(arguments + ["--skew=0:20"])
+        self.assertTrue(worker.wait_for_step(1))
+        os.rename(self.path("place"), self.path("moved"))
+        with open(self.path("place"), "w"):
+            pass
+        self.assertEqual(worker.wait(), 1, worker.text("err"))
+        self.assertIn("--dump-parameters", self.complaint(worker)[-1])
+        self.assertTrue(self.is_finished(), self.lineage())
+        os.remove(self.path("place"))
+        (worker,) = self.run_world(arguments, generation=2)
+        self.assertIn("finished already", worker.text("err"))
+        self.assertTrue(self.bytes_of("place/p"))
 
     # On whatever thread: an end with a line that says so, and the code of a system that failed.
     def test_memory_that_cannot_be_had(self):

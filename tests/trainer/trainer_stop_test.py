@@ -174,6 +174,30 @@ class Stop(support.TrainerTest):
         again = self.start(evaluating + ["--resume=must"], ranks=2, generation=2)
         self.assertTrue(again[0].wait_for_text("resumed at step 20,"), again[0].text("err"))
 
+    # Its own share is done, and the other's may take as long as it likes.
+    def test_a_stop_saves_while_rank_0_waits_for_the_others_shares_at_the_end(self):
+        samples = 20_000
+        while True:
+            self.checkpoints = self.path(f"waiting{samples}.ckpt")
+            first, other = self.start(
+                ["--model=mlp", "--model-arg=hidden=10000", "--dataset=circle", "--epochs=1", "--batch=32",
+                 f"--data-arg=train=1280,test={samples}", "--checkpoint-every=100000"], ranks=2, run=f"run{samples}")
+            if first.wait_for_phase("evaluate"):
+                other.kill(signal.SIGSTOP)
+                if first.wait_for_phase("evaluated"):
+                    break
+            samples *= 2  # It had ended.
+        first.kill(signal.SIGTERM)
+        self.assertTrue(self.eventually_saved(first, 20), first.text("err"))
+        self.assertIn("asked to stop: step 20 is being saved", first.text("err"))
+
+    # It may take longer to make than a launcher has patience.
+    def test_a_profile_of_all_steps_comes_after_all_that_is_saved(self):
+        workers = self.run_world(["--model=toy", "--epochs=1", "--publish=out", "--profile=profile",
+                                  "--profile-schedule=0,0,100000000"], ranks=2)
+        self.assertRegex(workers[0].text("err"), r"(?s)published the parameters.*aten::addmm")
+        self.assertEqual(len(os.listdir(self.path("profile"))), 2)
+
     def eventually_saved(self, worker, step):
         """Until the newest checkpoint is that step's; False if the worker ended before."""
         while not (self.head() or "").startswith(f"step-{step:08}-"):

@@ -3,6 +3,8 @@
 #include <string>
 #include <utility>
 
+#include "common/log.h"
+
 namespace ddprun {
 
 Result<SampleLog> SampleLog::Open(const std::filesystem::path& directory, const WorkerEnv& env) {
@@ -19,10 +21,10 @@ Result<SampleLog> SampleLog::Open(const std::filesystem::path& directory, const 
   return log;
 }
 
-Result<void> SampleLog::Append(std::uint64_t epoch, std::uint64_t step,
-                               std::span<const std::uint32_t> samples) {
+void SampleLog::Append(std::uint64_t epoch, std::uint64_t step,
+                       std::span<const std::uint32_t> samples) {
   if (!lines_) {
-    return {};
+    return;
   }
   std::string line = R"({"epoch":)" + std::to_string(epoch) + R"(,"step":)" + std::to_string(step) +
                      R"(,"samples":[)";
@@ -32,7 +34,10 @@ Result<void> SampleLog::Append(std::uint64_t epoch, std::uint64_t step,
   if (!samples.empty()) {
     line.pop_back();
   }
-  return lines_->Append(line + "]}\n");
+  if (const Result<void> written = lines_->Append(line + "]}\n"); !written) {
+    Log(LogLevel::kWarning, written.error().message + "; no more of the sample log is written");
+    lines_.reset();
+  }
 }
 
 void SampleLog::Finish() {

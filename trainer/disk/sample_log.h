@@ -26,9 +26,8 @@ class SampleLog {
   // nothing.
   static Result<SampleLog> Open(const std::filesystem::path& directory, const WorkerEnv& env);
 
-  // `step` counts from 1, `epoch` from 0. An error: the log has a hole from here on.
-  Result<void> Append(std::uint64_t epoch, std::uint64_t step,
-                      std::span<const std::uint32_t> samples);
+  // `step` counts from 1, `epoch` from 0. A disk that refuses is said once.
+  void Append(std::uint64_t epoch, std::uint64_t step, std::span<const std::uint32_t> samples);
   // Until all is written, but not for long: what still is not is said.
   void Finish();
 

@@ -123,6 +123,19 @@ void FollowRecipe(const CLI::App& app, TrainConfig& config) {
   }
 }
 
+// Also where one is what another flag names.
+void NamePaths(TrainConfig& config) {
+  if (config.checkpoint_dir.empty()) {
+    config.checkpoint_dir =
+        std::filesystem::path("checkpoints") / (config.dataset + "-" + config.model);
+  }
+  if (config.metrics.empty()) {
+    config.metrics = config.checkpoint_dir / "metrics.jsonl";
+  } else if (config.metrics == "none") {
+    config.metrics.clear();
+  }
+}
+
 // What valid texts mean, and the defaults that depend on other flags.
 void Resolve(TrainConfig& config) {
   const DatasetEntry& dataset = *FindDataset(config.dataset);
@@ -135,10 +148,6 @@ void Resolve(TrainConfig& config) {
   if (config.data_root.empty() && dataset.reads_files) {
     config.data_root = BundledDatasetRoot(dataset.bundled);
   }
-  if (config.checkpoint_dir.empty()) {
-    config.checkpoint_dir =
-        std::filesystem::path("checkpoints") / (config.dataset + "-" + config.model);
-  }
   if (config.micro_batch == 0) {
     config.micro_batch = config.batch;
   }
@@ -148,11 +157,6 @@ void Resolve(TrainConfig& config) {
       config.weight_decay.value_or(optimizer.kind == OptimizerKind::kAdamW ? 0.01 : 0);
   optimizer.momentum = config.momentum;
   optimizer.nesterov = config.nesterov;
-  if (config.metrics.empty()) {
-    config.metrics = config.checkpoint_dir / "metrics.jsonl";
-  } else if (config.metrics == "none") {
-    config.metrics.clear();
-  }
   FinishRunOptions(config.run);
 }
 
@@ -193,6 +197,7 @@ std::variant<TrainConfig, EarlyExit> Parse(int argc, const char* const* argv) {
     return WrongCommandLine({error.what()});
   }
   FollowRecipe(app, config);
+  NamePaths(config);
   if (const std::vector<std::string> problems = Problems(config); !problems.empty()) {
     return WrongCommandLine(problems);
   }

@@ -2,6 +2,7 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <system_error>
 
 #include "trainer/data/entries.h"
 #include "trainer/models/entries.h"
@@ -89,6 +90,12 @@ void CheckTask(std::vector<std::string>& problems, const TrainConfig& config) {
   }
 }
 
+// Whether they are links only a disk knows, which may hang.
+std::filesystem::path Named(const std::filesystem::path& path) {
+  std::error_code unknown;
+  return std::filesystem::absolute(path, unknown).lexically_normal();
+}
+
 // Each would replace what the other has written.
 void CheckOutputNames(std::vector<std::string>& problems, const TrainConfig& config) {
   const std::array<std::pair<const char*, const std::filesystem::path&>, 3> outputs{
@@ -99,7 +106,7 @@ void CheckOutputNames(std::vector<std::string>& problems, const TrainConfig& con
     for (std::size_t j = 0; j < i; ++j) {
       const auto& [first, one] = outputs[j];
       const auto& [second, other] = outputs[i];
-      if (!one.empty() && one.lexically_normal() == other.lexically_normal()) {
+      if (!one.empty() && Named(one) == Named(other)) {
         problems.push_back(std::string(first) + " and " + second + " name one file: '" +
                            one.native() + "'");
       }

@@ -30,9 +30,7 @@ struct Profiler::Trace {
     }
     const Result<std::uint64_t> written = RealFileSystem().Write(path, {*text});
     const std::lock_guard lock(mutex);
-    if (!written) {
-      failed = written.error();
-    }
+    failed = written ? std::nullopt : std::optional(written.error());  // Of all until now.
   }
 };
 
@@ -74,9 +72,9 @@ void Profiler::BeginStep() {
   }
 }
 
-Result<void> Profiler::EndStep() {
+void Profiler::EndStep() {
   if (directory_.empty()) {
-    return {};
+    return;
   }
   if (recorder_) {
     std::vector<ProfiledEvent> events = recorder_->Take();
@@ -88,7 +86,9 @@ Result<void> Profiler::EndStep() {
   }
   const bool due = MakesTrace();
   ++step_;
-  return due && !written_ ? Write() : Result<void>();
+  if (due && !written_) {
+    Write();
+  }
 }
 
 bool Profiler::MakesTrace() const {
@@ -96,26 +96,24 @@ bool Profiler::MakesTrace() const {
          PhaseAt(schedule_, step_ + 1) != ProfilePhase::kActive;
 }
 
-Result<void> Profiler::Finish() {
-  recorder_.reset();
-  return written_ ? Result<void>() : Write();
+void Profiler::Finish() {
+  Stop();
+  if (!written_) {
+    Write();
+  }
 }
 
-Result<void> Profiler::Write() {
+void Profiler::Write() {
   written_ = true;
   if (rank_ == 0) {
     LogAsIs(OperatorTable(events_, kTableRows));
   }
   std::string text = ChromeTrace(events_, rank_);
   const std::lock_guard lock(trace_->mutex);
-  if (trace_->failed) {
-    return *trace_->failed;
-  }
   trace_->bytes = text.size();
   if (!std::exchange(trace_->waiting, std::move(text))) {  // Else a call for it waits already.
     thread_->Post([trace = trace_] { trace->Write(); });
   }
-  return {};
 }
 
 Result<void> Profiler::Flush() {

@@ -28,17 +28,18 @@ class Profiler {
   void BeginStep();
   // Whether EndStep hands one over, which may take its time.
   bool MakesTrace() const;
-  // After each step; hands over a trace when an active phase is over. An error: one before could
-  // not be written.
-  Result<void> EndStep();
-  // No more steps: hands over what the last phase, cut short, has.
-  Result<void> Finish();
+  // After each step; hands over a trace when an active phase is over.
+  void EndStep();
+  // No more steps: what comes is not recorded.
+  void Stop() { recorder_.reset(); }
+  // The same, and hands over what the last phase, cut short, has.
+  void Finish();
   // Until all is written, but not for long. An error: it is not.
   Result<void> Flush();
 
  private:
   struct Trace;
-  Result<void> Write();
+  void Write();
 
   std::filesystem::path directory_;
   ProfileSchedule schedule_;
