@@ -4,6 +4,8 @@
 #include <exception>
 
 #include "trainer/data/entries.h"
+#include "trainer/device/choose_device.h"
+#include "trainer/device/gpu_plugin.h"
 #include "trainer/group/process_group.h"
 #include "trainer/learning/learner.h"
 #include "trainer/learning/torch_settings.h"
@@ -46,6 +48,10 @@ Result<void> Step(const TrainConfig& config) {
 
 void WarmUp(const TrainConfig& config) {
   SetThreads(1);  // No pool of them: a fork would lose it.
+  if (MayUseGpu(config.device_wish, config.backend_choice)) {
+    (void)GpuPlugin::Load(GpuPlugin::DefaultPath());
+    return;
+  }
   try {
     (void)Step(config);
   } catch (const std::exception&) {

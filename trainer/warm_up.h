@@ -1,6 +1,13 @@
-// What a template of workers (proto/template_process.h) does before it forks them: one step of the
-// model that the command line names, on samples of zeros, so that everything a first step makes is
-// made. On one thread, on the CPU, without files or peers, and without a word of its outcome.
+// What the preload process (proto/template_process.h) does before it forks workers:
+//
+//   a training that may use a GPU | loads the GPU plug-in and calls no CUDA, which no fork survives
+//   any other training            | takes one step on zeros, so that workers find all of it made
+//
+// Never both. libtorch's autograd engine counts devices once, at the first backward pass of a
+// process. A worker that is forked after that pass and then loads CUDA fails with
+// "device.index() < device_ready_queues_.size() INTERNAL ASSERT FAILED" (warm_up_test shows it).
+//
+// Uses one thread, and neither files nor peers. Reports no error: each worker meets it again.
 #pragma once
 
 #include "trainer/options/config.h"

@@ -24,6 +24,24 @@ class Preloaded(TorchTest):
                 self.assertEqual([m for m in report["late"] if not re.fullmatch(SMALL, m)], [])
         self.assertNotIn("start cold", run.all())
 
+    # libtorch's autograd counts devices at the first backward pass of a process (trainer/warm_up_test.cc).
+    def device_report(self, name, preload):
+        run = self.run_program(1, name, flags=[f"--preload={preload}"])
+        if "did not answer within" in run.err():
+            self.skipTest("the preload process was late, and workers started cold")
+        (report,) = self.reports()
+        self.assertEqual(report["refused"], "", run.all())
+        return report["forked"], run.err()
+
+    def test_a_device_that_a_worker_registers_is_served(self):
+        forked, _ = self.device_report("device_later.py", "torch,torch._dynamo,report")
+        self.assertTrue(forked)
+
+    def test_a_backward_pass_at_import_with_a_device_there_is_not_preloaded(self):
+        forked, said = self.device_report("device_at_import.py", "torch,report,device_module")
+        self.assertFalse(forked)
+        self.assertRegex(said, "start cold: .*thread")
+
 
 if __name__ == "__main__":
     unittest.main()

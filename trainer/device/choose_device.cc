@@ -138,12 +138,16 @@ Result<Device> ChooseDevice(const DeviceWish& wish, BackendChoice backend, const
   return Device{.note = "training on the CPU although " + Driver(here) + ": " + obstacle};
 }
 
+bool MayUseGpu(const DeviceWish& wish, BackendChoice backend) {
+  const bool demanded = wish.kind == DeviceKind::kCuda || backend == BackendChoice::kNccl;
+  const bool possible = backend != BackendChoice::kShm && !DriverFiles().empty();
+  return wish.kind != DeviceKind::kCpu && (demanded || possible);
+}
+
 Result<Device> OpenDevice(const DeviceWish& wish, BackendChoice backend, const WorkerEnv& env) {
   std::optional<GpuPlugin> plugin;
   GpusHere here{.driver_files = DriverFiles(), .visible = GetProcessEnv("CUDA_VISIBLE_DEVICES")};
-  const bool demanded = wish.kind == DeviceKind::kCuda || backend == BackendChoice::kNccl;
-  const bool possible = !here.driver_files.empty() && backend != BackendChoice::kShm;
-  if (wish.kind != DeviceKind::kCpu && (demanded || possible)) {
+  if (MayUseGpu(wish, backend)) {
     Result<GpuPlugin> loaded = GpuPlugin::Load(GpuPlugin::DefaultPath());
     if (!loaded) {
       here.trouble = loaded.error();

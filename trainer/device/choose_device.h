@@ -50,6 +50,10 @@ struct Device {
 Result<Device> ChooseDevice(const DeviceWish& wish, BackendChoice backend, const WorkerEnv& env,
                             const GpusHere& here);
 
+// Whether OpenDevice loads the GPU plug-in. Decided from the request and the driver's files; never
+// calls CUDA.
+bool MayUseGpu(const DeviceWish& wish, BackendChoice backend);
+
 // With this machine's GPUs.
 Result<Device> OpenDevice(const DeviceWish& wish, BackendChoice backend, const WorkerEnv& env);
 
