@@ -124,6 +124,7 @@ class Trainer {
     std::string what;  // "the last checkpoint (step 40) is being saved in 'ckpt'"
     std::uint64_t bytes = 0;
     std::function<Result<void>()> work;  // Empty: others have it.
+    bool on_disk = true;                 // False: it is computed, and the messages say so.
   };
   Result<void> WaitForDisk(DiskTask task);
   // The same by all ranks, of which one or more have work: none is taken for gone meanwhile. Until

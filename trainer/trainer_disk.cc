@@ -65,13 +65,15 @@ Result<void> Trainer::Wait(DiskTask&& task, bool together) {
     if (sums[3] > 0) {
       return Error{ErrorKind::kUnavailable,
                    "asked to stop, but " + task.what + " for " +
-                       std::to_string(wait.Lasted(now).count()) +
-                       " s: the disk does not answer. Ending without it; started again, training "
-                       "goes on from the checkpoint before"};
+                       std::to_string(wait.Lasted(now).count()) + " s" +
+                       (task.on_disk ? ": the disk does not answer" : "") +
+                       ". Ending without it; started again, training goes on from the "
+                       "checkpoint before"};
     }
     if (busy && due.word) {
       Log(LogLevel::kWarning, task.what + ", " + std::to_string(wait.Lasted(now).count()) +
-                                  " s so far: waiting for the disk");
+                                  (task.on_disk ? " s so far: waiting for the disk"
+                                                : " s so far: waiting for the CPU"));
     }
     if (now - told >= kTellEvery) {
       told = now;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/log.h"
+#include "trainer/data/entries.h"
 #include "trainer/learning/early_stopping.h"
 #include "trainer/learning/transfer.h"
 #include "trainer/profiler/memory.h"
@@ -36,12 +37,14 @@ Result<void> Trainer::JoinWorld() {
 // By all ranks together, so that none takes one for gone whose disk is slow, or which stages.
 Result<void> Trainer::LoadData() {
   const auto loaded = std::make_shared<std::optional<Dataset>>();
-  RETURN_IF_ERROR(
-      WaitForDiskTogether({.what = "the data set (" + config_.dataset + ") is being loaded",
-                           .work = [load = calls_.load, loaded]() -> Result<void> {
-                             ASSIGN_OR_RETURN(*loaded, load());
-                             return {};
-                           }}));
+  const bool reads_files = FindDataset(config_.dataset)->reads_files;
+  RETURN_IF_ERROR(WaitForDiskTogether({.what = "the data set (" + config_.dataset + ") is being " +
+                                               (reads_files ? "loaded" : "made in memory"),
+                                       .work = [load = calls_.load, loaded]() -> Result<void> {
+                                         ASSIGN_OR_RETURN(*loaded, load());
+                                         return {};
+                                       },
+                                       .on_disk = reads_files}));
   if (!*loaded) {
     return Error{ErrorKind::kUnavailable, "a peer of rank " + std::to_string(env_.rank) +
                                               " has no data (its own line says why)"};
@@ -76,7 +79,7 @@ Result<void> Trainer::MakeLearner() {
       return Error{ErrorKind::kInvalid,
                    "--cuda-graph is for GPUs, and this rank computes on the CPU"};
     }
-    ASSIGN_OR_RETURN(learner.graph, device_.plugin->MakeStepGraph());
+    learner.graph = device_.plugin->MakeStepGraph();
   }
   learner.device = device_;
   learner.compression = *ParseCompression(config_.learning.compress);

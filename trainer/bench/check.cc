@@ -171,8 +171,16 @@ Result<void> Checker::PointToPoint() {
   }));
   in = Numbers(Element::kF32, kShare);
   RETURN_IF_ERROR(Row("isend, irecv", "-", name_, [&]() -> Result<bool> {
+    // NCCL carries the messages of a rank one after the other, in the order in which they were
+    // started: if every rank of the ring received first, none would ever send.
+    std::unique_ptr<Transfer> sending;
+    if (rank() == 0) {
+      sending = wire_->StartSend(out.bytes, next);
+    }
     const auto receiving = wire_->StartRecv(in.bytes, previous);
-    const auto sending = wire_->StartSend(out.bytes, next);
+    if (rank() != 0) {
+      sending = wire_->StartSend(out.bytes, next);
+    }
     const Result<void> received = receiving->Wait();
     const Result<void> sent = sending->Wait();
     return Judged(received ? sent : received, true, in, from_previous);

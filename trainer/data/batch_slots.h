@@ -41,7 +41,8 @@ void ForEachTensor(const Batch& one, Batch& other, Call call) {
 
 class BatchSlots {
  public:
-  static constexpr std::size_t kSlots = 3;  // The last one is for evaluation.
+  static constexpr std::size_t kSlots = 3;   // The last one is for evaluation.
+  static constexpr std::size_t kPlaces = 2;  // Where batches to train on are learned from.
 
   // `apart`: batches are learned from elsewhere than where they are filled.
   BatchSlots(const Task& task, at::Device device, bool apart, std::size_t part,
@@ -51,22 +52,31 @@ class BatchSlots {
   std::size_t most(std::size_t slot) const;
   // The first `count` samples, for what the current stream computes next.
   Batch Take(std::size_t slot, std::size_t count);
+  // Where the batch lies that was taken last, if it was one to train on.
+  std::size_t place() const { return place_; }
   // Once that has been told to the stream. Returns when room(slot) may be filled again.
   void Done();
 
  private:
-  struct Place {
+  // A batch whose tensors lie behind each other in one piece of memory: one copy takes them all.
+  struct Room {
+    at::Tensor memory;
     Batch batch;
+  };
+  struct Place {
+    Room room;
     std::optional<c10::Event> arrived;
     std::optional<c10::Event> used;
   };
-  void Copy(const Batch& from, Place& place, std::size_t count);
+  static Room MakeRoom(const Task& task, std::size_t most, const at::TensorOptions& options);
+  void Copy(const Room& from, Place& place, std::size_t count);
 
   const at::Device device_;
   const bool apart_;
-  std::array<Batch, kSlots> host_;
+  std::array<Room, kSlots> host_;
   std::array<Place, kSlots> there_;
   std::optional<c10::Stream> copies_;  // On a GPU.
+  std::size_t place_ = 0;
   std::size_t next_ = 0;
   Place* taken_ = nullptr;
 };

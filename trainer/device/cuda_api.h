@@ -53,14 +53,16 @@ struct DdprunCudaApi {
 
   int (*make_graph)(DdprunCudaGraph** out, DdprunCudaReason* reason);
   // What the calling thread's current stream, which must not be the default one, is told between
-  // these two is kept instead of done. After a failure only free_graph is of use.
-  int (*begin_graph)(DdprunCudaGraph* graph, DdprunCudaReason* reason);
+  // these two is kept instead of done. After a failure only free_graph is of use. `other`: null, or
+  // a finished graph whose memory this one shall use too; the two never run at the same time.
+  int (*begin_graph)(DdprunCudaGraph* graph, const DdprunCudaGraph* other,
+                     DdprunCudaReason* reason);
   int (*end_graph)(DdprunCudaGraph* graph, DdprunCudaReason* reason);
   int (*replay_graph)(DdprunCudaGraph* graph, DdprunCudaReason* reason);
   void (*free_graph)(DdprunCudaGraph* graph);
 };
 
-constexpr std::uint32_t kDdprunCudaVersion = 2;
+constexpr std::uint32_t kDdprunCudaVersion = 3;
 
 // The only symbol that is looked up.
 const DdprunCudaApi* ddprun_cuda_api();

@@ -13,6 +13,7 @@
 
 struct DdprunCudaGraph {
   at::cuda::CUDAGraph graph;
+  at::cuda::MempoolId_t pool{0, 0};  // Of what it computes; known once it is finished.
 };
 
 namespace {
@@ -95,13 +96,20 @@ int MakeGraph(DdprunCudaGraph** out, DdprunCudaReason* reason) {
   return Try(reason, [&] { *out = new DdprunCudaGraph; });
 }
 
-int BeginGraph(DdprunCudaGraph* graph, DdprunCudaReason* reason) {
-  // Other threads go on using the GPU meanwhile: the copier of snapshots, NCCL's watchdog.
-  return Try(reason, [&] { graph->graph.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal); });
+int BeginGraph(DdprunCudaGraph* graph, const DdprunCudaGraph* other, DdprunCudaReason* reason) {
+  return Try(reason, [&] {
+    const at::cuda::MempoolId_t own{0, 0};
+    // Other threads go on using the GPU meanwhile: the copier of snapshots, NCCL's watchdog.
+    graph->graph.capture_begin(other == nullptr ? own : other->pool,
+                               cudaStreamCaptureModeThreadLocal);
+  });
 }
 
 int EndGraph(DdprunCudaGraph* graph, DdprunCudaReason* reason) {
-  return Try(reason, [&] { graph->graph.capture_end(); });
+  return Try(reason, [&] {
+    graph->graph.capture_end();
+    graph->pool = graph->graph.pool();
+  });
 }
 
 int ReplayGraph(DdprunCudaGraph* graph, DdprunCudaReason* reason) {

@@ -4,6 +4,7 @@
 
 #include <exception>
 #include <utility>
+#include <vector>
 
 #include "trainer/device/cuda_api.h"
 
@@ -25,16 +26,25 @@ Error FailedIn(const fs::path& path, const std::string& tried, int status, const
 
 class CudaStepGraph : public StepGraph {
  public:
-  CudaStepGraph(fs::path path, const DdprunCudaApi& api, DdprunCudaGraph* graph)
-      : path_(std::move(path)), api_(&api), graph_(graph) {}
-  ~CudaStepGraph() override { api_->free_graph(graph_); }
+  CudaStepGraph(fs::path path, const DdprunCudaApi& api) : path_(std::move(path)), api_(&api) {}
+  ~CudaStepGraph() override {
+    for (DdprunCudaGraph* const graph : graphs_) {
+      api_->free_graph(graph);
+    }
+  }
   CudaStepGraph(const CudaStepGraph&) = delete;
   CudaStepGraph& operator=(const CudaStepGraph&) = delete;
 
   Result<void> Record(const std::function<void()>& work) override {
     constexpr const char* kTried = "record the step as a CUDA graph";
     DdprunCudaReason reason{};
-    if (const int status = api_->begin_graph(graph_, &reason); status != kDdprunCudaOk) {
+    DdprunCudaGraph* graph = nullptr;
+    if (const int status = api_->make_graph(&graph, &reason); status != kDdprunCudaOk) {
+      return FailedIn(path_, kTried, status, reason.text);
+    }
+    const DdprunCudaGraph* const other = graphs_.empty() ? nullptr : graphs_.front();
+    graphs_.push_back(graph);
+    if (const int status = api_->begin_graph(graph, other, &reason); status != kDdprunCudaOk) {
       return FailedIn(path_, kTried, status, reason.text);
     }
     std::exception_ptr thrown;
@@ -44,7 +54,7 @@ class CudaStepGraph : public StepGraph {
       thrown = std::current_exception();
     }
     // Also after a failure: the stream would keep all that it is told.
-    const int status = api_->end_graph(graph_, &reason);
+    const int status = api_->end_graph(graph, &reason);
     if (thrown) {
       std::rethrow_exception(thrown);
     }
@@ -54,9 +64,10 @@ class CudaStepGraph : public StepGraph {
     return {};
   }
 
-  Result<void> Replay() override {
+  Result<void> Replay(std::size_t number) override {
     DdprunCudaReason reason{};
-    if (const int status = api_->replay_graph(graph_, &reason); status != kDdprunCudaOk) {
+    if (const int status = api_->replay_graph(graphs_.at(number), &reason);
+        status != kDdprunCudaOk) {
       return FailedIn(path_, "start the step's CUDA graph", status, reason.text);
     }
     return {};
@@ -65,7 +76,7 @@ class CudaStepGraph : public StepGraph {
  private:
   const fs::path path_;
   const DdprunCudaApi* const api_;
-  DdprunCudaGraph* const graph_;
+  std::vector<DdprunCudaGraph*> graphs_;
 };
 
 }  // namespace
@@ -151,13 +162,8 @@ Result<c10d::Backend*> GpuPlugin::MakeNccl(c10d::Store* store, int rank, int siz
   return backend;
 }
 
-Result<std::unique_ptr<StepGraph>> GpuPlugin::MakeStepGraph() const {
-  DdprunCudaGraph* graph = nullptr;
-  DdprunCudaReason reason{};
-  if (const int status = api_->make_graph(&graph, &reason); status != kDdprunCudaOk) {
-    return Failed("make a CUDA graph", status, reason.text);
-  }
-  return std::unique_ptr<StepGraph>(std::make_unique<CudaStepGraph>(path_, *api_, graph));
+std::unique_ptr<StepGraph> GpuPlugin::MakeStepGraph() const {
+  return std::make_unique<CudaStepGraph>(path_, *api_);
 }
 
 std::string GpuPlugin::NcclVersion() const {

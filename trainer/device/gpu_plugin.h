@@ -50,7 +50,7 @@ class GpuPlugin {
   // gone.
   Result<c10d::Backend*> MakeNccl(c10d::Store* store, int rank, int size, int device,
                                   std::chrono::milliseconds timeout) const;
-  Result<std::unique_ptr<StepGraph>> MakeStepGraph() const;
+  std::unique_ptr<StepGraph> MakeStepGraph() const;
   // "2.30.7"
   std::string NcclVersion() const;
 

@@ -45,11 +45,10 @@ TEST(GpuPlugin, LoadsAndCountsAlsoWithoutAGpu) {
   const Result<DeviceFacts> facts = plugin->Describe(devices->count);
   ASSERT_FALSE(facts);
   EXPECT_THAT(facts.error().message, HasSubstr("cannot ask about GPU"));
-  const Result<std::unique_ptr<StepGraph>> graph = plugin->MakeStepGraph();
-  ASSERT_TRUE(graph) << graph.error().message;
+  const std::unique_ptr<StepGraph> graph = plugin->MakeStepGraph();
   if (devices->count == 0) {
     bool ran = false;
-    const Result<void> recorded = (*graph)->Record([&] { ran = true; });
+    const Result<void> recorded = graph->Record([&] { ran = true; });
     ASSERT_FALSE(recorded);
     EXPECT_FALSE(ran);
     EXPECT_THAT(recorded.error().message, HasSubstr("cannot record the step as a CUDA graph"));

@@ -2,9 +2,11 @@
 // plug-in has them.
 //
 // A GPU starts thousands of small kernels per step, each told to it by itself; a graph is told at
-// once. What is recorded reads and writes the same memory each time. Torch-free.
+// once. What is recorded reads and writes the same memory each time: a step that reads its batch
+// from one of two places is recorded once for each. Torch-free.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 
 #include "common/result.h"
@@ -16,10 +18,12 @@ class StepGraph {
   virtual ~StepGraph() = default;
 
   // Runs `work`: what it tells the thread's current stream, never the default one, is kept and not
-  // done. Once per graph; after an error the graph is of no use. What `work` throws passes through.
+  // done. Recordings are numbered from 0 in the order of these calls; they use the same memory for
+  // what they compute, so only one of them may run at a time. After an error none is of use. What
+  // `work` throws passes through.
   virtual Result<void> Record(const std::function<void()>& work) = 0;
-  // Tells the current stream to do it, once more.
-  virtual Result<void> Replay() = 0;
+  // Tells the current stream to do recording `number` once more.
+  virtual Result<void> Replay(std::size_t number) = 0;
 };
 
 }  // namespace ddprun

@@ -27,10 +27,14 @@ void (*end_of_process)(const Error&) = nullptr;
   std::abort();
 }
 
-// What a person has set counts. Without dumps: NCCL's watchdog would wait a minute for them before
-// it says what is wrong, and would look for requests of earlier generations in the store.
+// A variable that is set already stays. Without dumps, and without the pause of four times this
+// number of milliseconds that libtorch's watchdog makes for them in any case (15 s by default): a
+// time-out ends this process at once, and no request of an earlier generation is looked for.
 void SetDefaults() {
   setenv("TORCH_NCCL_DUMP_ON_TIMEOUT", "0", /*overwrite=*/0);
+  setenv("TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "1", /*overwrite=*/0);
+  // Two ranks that exchange messages are no mistake (ddprun-bench-comm does).
+  setenv("TORCH_NCCL_SHOW_EAGER_INIT_P2P_SERIALIZATION_WARNING", "false", /*overwrite=*/0);
   setenv("TORCH_NCCL_LOG_CPP_STACK_ON_UNCLEAN_SHUTDOWN", "0", /*overwrite=*/0);
 }
 

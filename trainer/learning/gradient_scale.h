@@ -19,6 +19,8 @@ class GradientScale {
 
   GradientScale(Precision precision, at::Device device);
 
+  // Whether anything is scaled.
+  bool on() const { return on_; }
   // What the loss is multiplied by.
   double factor() const;
   // Takes it out of the gradients again, and decides on the next one. False: they are no numbers to

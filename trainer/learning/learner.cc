@@ -33,6 +33,8 @@ struct Learner::Impl {
 
   Result<void> AddGradients(const Part& part);
   void ForwardBackward(const Batch& batch, bool first, bool last);
+  // No `lr`: the optimizer has begun this step already.
+  Result<void> UpdateFromGradients(std::optional<double> lr);
 
   const LearnerOptions options;
   ProcessGroup& group;
@@ -44,10 +46,13 @@ struct Learner::Impl {
   StateView state;
   ScoreKeeper scores;
   at::Generator random;
-  at::Tensor weight;                 // What a sample's loss counts in this step.
-  at::Tensor norm;                   // Of the last step's gradients; undefined: not measured.
+  at::Tensor weight;        // What a sample's loss counts in this step.
+  double weight_there = 0;  // What `weight` holds.
+  at::Tensor norm;          // Of the last step's gradients, once there was one.
+  bool has_norm = false;
   std::optional<BatchSlots> slots;   // After Start.
   std::optional<StepReplay> replay;  // Where there is a graph.
+  std::optional<Batch> whole_step;   // Update replays it: forward, backward and what follows.
   const Buckets no_buckets;
   std::function<void()> before_update;
   std::unique_ptr<GradientExchange>
@@ -70,12 +75,23 @@ Learner::Impl::Impl(const ModelEntry& entry, const LearnerOptions& learner_optio
       state(model, optimizer, scale, options.apart || !device.is_cpu()),
       scores(device),
       random(at::globalContext().defaultGenerator(device)),
-      weight(at::zeros({}, at::TensorOptions(at::kFloat).device(device))) {
-  if (options.graph) {
+      weight(at::zeros({}, at::TensorOptions(at::kFloat).device(device))),
+      norm(at::zeros_like(weight)) {
+  if (!options.graph) {
+    return;
+  }
+  if (scale.on()) {
+    // Whether there is an update is known once the host has looked at the gradients.
     replay.emplace(options.graph, model.parameters(), [this](const Batch& batch) {
       ForwardBackward(batch, /*first=*/true, /*last=*/true);
     });
+    return;
   }
+  replay.emplace(options.graph, std::vector<at::Tensor>(), [this](const Batch& batch) {
+    ForwardBackward(batch, /*first=*/true, /*last=*/true);
+    // A parameter without a gradient was found in the steps before this one.
+    CHECK(UpdateFromGradients(std::nullopt));
+  });
 }
 
 Result<void> Learner::Impl::AddGradients(const Part& part) {
@@ -85,15 +101,19 @@ Result<void> Learner::Impl::AddGradients(const Part& part) {
   // The exchange divides by the number of ranks; this undoes it and divides by all samples. Without
   // an exchange it makes the mean over this rank's, if all have as many.
   const double numbers = objective.LossesOfOneSample();
-  weight.fill_(scale.factor() * (static_cast<double>(group.size()) /
-                                 (static_cast<double>(part.global_count) * numbers)));
-  const Batch batch = slots->Take(part.slot, part.count);
-  if (replay && part.regular && part.first && part.last) {
-    RETURN_IF_ERROR(replay->Step(batch));
-  } else {
-    ForwardBackward(batch, part.first, part.last);
+  const double counts = scale.factor() * (static_cast<double>(group.size()) /
+                                          (static_cast<double>(part.global_count) * numbers));
+  if (weight_there != counts) {
+    weight.fill_(counts);
+    weight_there = counts;
   }
+  const Batch batch = slots->Take(part.slot, part.count);
   scores.AddSamples(part.count);
+  if (replay && part.regular && part.first && part.last && replay->IsWarm()) {
+    whole_step = batch;
+    return {};
+  }
+  ForwardBackward(batch, part.first, part.last);
   slots->Done();
   return {};
 }
@@ -112,10 +132,28 @@ void Learner::Impl::ForwardBackward(const Batch& batch, bool first, bool last) {
   if (exchange && last) {
     exchange->BeforeBackward();
   }
+  scores.Add(output, loss, batch, objective.LossesOfOneSample());
   range.emplace("backward");
   loss.backward(weight);
   range.reset();
-  scores.Add(output, loss, batch, objective.LossesOfOneSample());
+  scores.Join();
+}
+
+Result<void> Learner::Impl::UpdateFromGradients(std::optional<double> lr) {
+  ASSIGN_OR_RETURN(const std::vector<at::Tensor> gradients, model.Gradients());
+  const bool finite = scale.Unscale(gradients);
+  if (options.clip_norm > 0 || options.measure_norm) {
+    // Averaged by now, so every rank gets the same.
+    norm.copy_(ClipNorm(gradients, options.clip_norm));
+    has_norm = true;
+  }
+  if (finite) {
+    if (lr) {
+      optimizer.Begin(*lr);
+    }
+    optimizer.Apply(gradients, /*recorded=*/!lr.has_value());
+  }
+  return {};
 }
 
 Learner::Learner(const ModelEntry& model, const LearnerOptions& options, ProcessGroup& group)
@@ -187,31 +225,35 @@ Result<void> Learner::Backward(const Part& part) {
 
 Result<void> Learner::Update(double lr) {
   Impl& my = *impl_;
-  ASSIGN_OR_RETURN(const std::vector<at::Tensor> gradients, my.model.Gradients());
   if (my.before_update && !my.state.IsCopied()) {
     my.before_update();
   }
+  const std::string step = "finish step " + std::to_string(my.optimizer.steps() + 1);
   try {
+    if (const auto batch = std::exchange(my.whole_step, std::nullopt)) {
+      const bool updates = !my.scale.on();
+      if (updates) {
+        my.optimizer.Begin(lr);
+      }
+      RETURN_IF_ERROR(my.replay->Step(*batch, my.slots->place()));
+      my.slots->Done();
+      if (updates) {
+        return {};
+      }
+    }
     const NamedRange range("optimizer");
-    const bool finite = my.scale.Unscale(gradients);
-    if (my.options.clip_norm > 0 || my.options.measure_norm) {
-      // Averaged by now, so every rank gets the same.
-      my.norm = ClipNorm(gradients, my.options.clip_norm);
-    }
-    if (finite) {
-      my.optimizer.Step(gradients, lr);
-    }
+    RETURN_IF_ERROR(my.UpdateFromGradients(lr));
     if (my.exchange) {
       my.exchange->AfterStep();
     }
     return {};
   } catch (const std::exception&) {
-    return CollectiveError(my.group.rank(), "update the parameters");
+    return CollectiveError(my.group.rank(), step);
   }
 }
 
 std::optional<double> Learner::GradientNorm() const {
-  return impl_->norm.defined() ? std::optional<double>(impl_->norm.item<double>()) : std::nullopt;
+  return impl_->has_norm ? std::optional<double>(impl_->norm.item<double>()) : std::nullopt;
 }
 
 std::optional<DeviceMemory> Learner::MemoryOnDevice() const {
@@ -275,6 +317,7 @@ Result<Score> Learner::Evaluate(std::size_t count) {
     const at::Tensor output = my.model.Output(batch.inputs, /*training=*/false);
     my.scores.Add(output, my.objective.LossOf(output, batch), batch,
                   my.objective.LossesOfOneSample());
+    my.scores.Join();
     my.slots->Done();
     my.scores.AddSamples(count);
     const Score found = my.scores.Take();

@@ -46,7 +46,8 @@ struct LearnerOptions {
   std::vector<std::string> freeze;  // Parameters whose names begin so are not trained.
   std::vector<std::string> split_devices;  // One for each part of the model; none: not split.
   Device device;                           // Where the model lies and steps are computed.
-  // Forward and backward of steps of one part are recorded in it and replayed; null: never.
+  // Steps of one part are recorded in it and replayed, but for the update of float16, which the
+  // host decides on; null: never.
   std::shared_ptr<StepGraph> graph;
   // For tests: batches and snapshots are copied to and from the model's memory also on the CPU.
   bool apart = false;
@@ -98,8 +99,8 @@ class Learner {
   bool Replays() const;
   static constexpr std::size_t kWarmSteps = 11;  // As PyTorch demands of one with DDP in it.
 
-  // On a GPU these two only tell it what to do, and do not wait until it is done. From the return
-  // of Backward on the slot may be filled again.
+  // On a GPU these two only tell it what to do, and do not wait until it is done. The slot may be
+  // filled again from the return of Backward on, after the last part from that of Update on.
   Result<void> Backward(const Part& part);
   // After the last part. kInvalid: a parameter takes no part in the loss; the message names it.
   // With float16 a step whose gradients overflow changes nothing but the scale of the loss.

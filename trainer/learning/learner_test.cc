@@ -165,19 +165,18 @@ TEST(Learner, LearnsTheSameFromMemoryApart) {
 class FakeGraph : public StepGraph {
  public:
   Result<void> Record(const std::function<void()>& work) override {
-    EXPECT_FALSE(work_);
-    work_ = work;
+    recordings_.push_back(work);
     return {};
   }
-  Result<void> Replay() override {
+  Result<void> Replay(std::size_t number) override {
     ++replays;
-    work_();
+    recordings_.at(number)();
     return {};
   }
   int replays = 0;
 
  private:
-  std::function<void()> work_;
+  std::vector<std::function<void()>> recordings_;
 };
 
 // Steps of four samples and, every fifth time, of three, as at the end of an epoch.

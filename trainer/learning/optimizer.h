@@ -7,6 +7,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,8 +30,12 @@ class Optimizer {
   Optimizer(const OptimizerOptions& options, const std::vector<std::string>& names,
             const std::vector<at::Tensor>& parameters);
 
-  // One gradient for each parameter.
-  void Step(const std::vector<at::Tensor>& gradients, double lr);
+  // A step is these two calls. Begin counts it, on the host, and tells the devices the rate.
+  void Begin(double lr);
+  // The update by one gradient for each parameter. On a GPU it reads all that differs from step to
+  // step from the GPU's memory, so it may be recorded in a graph, once for many steps.
+  // Small models are updated in pieces where that costs the host nothing: a graph, `recorded`.
+  void Apply(const std::vector<at::Tensor>& gradients, bool recorded = false);
 
   // Steps taken.
   std::int64_t steps() const { return *steps_.const_data_ptr<std::int64_t>(); }
@@ -44,14 +49,20 @@ class Optimizer {
   struct Group {
     std::vector<std::size_t> places;  // Among all parameters.
     std::vector<at::Tensor> parameters;
-    at::Tensor float_steps;               // As Adam's kernel wants it,
+    at::Tensor float_steps;               // As Adam's kernel wants it: counted by Apply,
     std::vector<at::Tensor> every_steps;  // once per parameter.
+    std::int64_t counted = 0;             // What float_steps is after the step that has begun.
+    at::Tensor rate;                      // The learning rate in a GPU's memory, float32.
+    double lr = 0;                        // The same, as it was given.
     std::vector<at::Tensor> first;        // exp_avg or momentum_buffer
     std::vector<at::Tensor> second;       // exp_avg_sq
   };
   Group& GroupOf(const at::Tensor& parameter);
-  void Update(Group& group, const std::vector<at::Tensor>& gradients, double lr,
-              std::int64_t step) const;
+  // The same numbers as more and smaller tensors; none where that gains nothing.
+  static std::optional<Group> InPieces(const Group& group, std::vector<at::Tensor>& gradients);
+  // `lr`: a number on the CPU, which keeps all of its digits, or a tensor on a GPU.
+  template <class Rate>
+  void Update(const Group& group, const std::vector<at::Tensor>& gradients, const Rate& lr) const;
 
   const OptimizerOptions options_;
   at::Tensor steps_;

@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
 #include <utility>
@@ -23,17 +25,31 @@ std::uint64_t CountCorrect(const at::Tensor& output, const std::int64_t* labels)
 }  // namespace
 
 ScoreKeeper::ScoreKeeper(at::Device device)
-    : on_cpu_(device.is_cpu()),
-      tally_(at::zeros({2}, at::TensorOptions(at::kDouble).device(device))) {}
+    : device_(device), tally_(at::zeros({2}, at::TensorOptions(at::kDouble).device(device))) {
+  if (device.is_cuda()) {
+    const c10::impl::VirtualGuardImpl gpu(device.type());
+    beside_.emplace(Beside{gpu.getStreamFromGlobalPool(device), c10::Event(device.type()),
+                           c10::Event(device.type())});
+  }
+}
 
 void ScoreKeeper::Add(const at::Tensor& output, const at::Tensor& loss, const Batch& batch,
                       double losses_of_one_sample) {
   const at::NoGradGuard no_grad;
   const bool labels = batch.labels.defined();
-  if (!on_cpu_) {
+  if (!device_.is_cpu()) {
+    std::optional<c10::StreamGuard> on;
+    if (beside_) {
+      beside_->ready.record(c10::impl::VirtualGuardImpl(device_.type()).getStream(device_));
+      beside_->ready.block(beside_->stream);
+      on.emplace(beside_->stream);
+    }
     tally_.select(0, 0).add_(loss, 1 / losses_of_one_sample);
     if (labels) {
       tally_.select(0, 1).add_(output.argmax(1).eq(batch.labels).sum());
+    }
+    if (beside_) {
+      beside_->added.record(beside_->stream);
     }
     return;
   }
@@ -43,8 +59,14 @@ void ScoreKeeper::Add(const at::Tensor& output, const at::Tensor& loss, const Ba
   }
 }
 
+void ScoreKeeper::Join() {
+  if (beside_) {
+    beside_->added.block(c10::impl::VirtualGuardImpl(device_.type()).getStream(device_));
+  }
+}
+
 Score ScoreKeeper::Take() {
-  if (!on_cpu_) {
+  if (!device_.is_cpu()) {
     const at::Tensor sums = tally_.cpu();
     score_.loss_sum += sums[0].item<double>();
     score_.correct += static_cast<std::uint64_t>(sums[1].item<double>());

@@ -1,5 +1,5 @@
-// Whole steps from a graph: the first ones are taken as they are, then one is recorded, and from
-// then on it is replayed with each batch (step_graph.h).
+// Whole steps from a graph: the first ones are taken as they are, then one is recorded for each
+// place where batches lie, and from then on these are replayed (step_graph.h).
 //
 // All ranks record the same step: what NCCL does in a graph it does with all of them. Included only
 // by files that see libtorch anyway.
@@ -7,6 +7,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <array>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -23,25 +24,29 @@ class StepReplay {
  public:
   static constexpr std::size_t kWarmSteps = 11;  // As PyTorch demands of one with DDP in it.
 
-  // `parameters`: whose gradients a step makes. `step`: forward and backward of a batch.
+  // `step`: what a step does with a batch. `parameters`: whose gradients the caller uses after a
+  // step; none where the step uses them itself.
   StepReplay(std::shared_ptr<StepGraph> graph, std::vector<at::Tensor> parameters,
              std::function<void(const Batch&)> step);
 
-  Result<void> Step(const Batch& batch);
-  bool replays() const { return recorded_.has_value(); }
+  // Counts a step. False: the caller takes this one without a graph.
+  bool IsWarm();
+  // After IsWarm. The batch in `place` lies in the same memory, with as many samples, each time.
+  Result<void> Step(const Batch& batch, std::size_t place);
+  bool replays() const { return recordings_ > 0; }
 
  private:
-  // What the step in the graph reads, and where it leaves gradients.
   struct Recorded {
-    Batch batch;
-    std::vector<at::Tensor> gradients;
+    std::size_t number = 0;             // Of the graph's recordings.
+    std::vector<at::Tensor> gradients;  // Where it leaves them.
   };
 
   const std::shared_ptr<StepGraph> graph_;
   const std::vector<at::Tensor> parameters_;
   const std::function<void(const Batch&)> step_;
-  std::size_t warm_steps_ = 0;  // Taken without a graph, before it is recorded.
-  std::optional<Recorded> recorded_;
+  std::size_t warm_steps_ = 0;
+  std::size_t recordings_ = 0;
+  std::array<std::optional<Recorded>, BatchSlots::kPlaces> recorded_;
 };
 
 }  // namespace ddprun
