@@ -25,6 +25,12 @@ seconds_since() {
   printf '%d.%d s' $((tenths / 10)) $((tenths % 10))
 }
 
+# The tags of wheels that this project's machines can use, as pip's flags.
+wheel_platforms() {
+  printf -- '--platform manylinux_%s_x86_64 ' 2_28 2_27 2_25 2_24 2_18 2_17
+  printf -- '--platform manylinux2014_x86_64\n'
+}
+
 # One name for one list of pins: a changed list makes a new folder, old clones keep theirs.
 hash_of() { cat "$@" | sha256sum | cut -c1-12; }
 

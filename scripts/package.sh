@@ -68,7 +68,7 @@ make_wheel() {
   shift
   rm -rf "$folder" && mkdir -p "$folder" "$staging/wheels"
   cp "$root/scripts/package/$name"/* "$folder"
-  cp "$root/scripts/package/versions.py" "$folder"
+  cp "$root/scripts/package/versions.py" "$root/LICENSE" "$folder"
   cp -r "$root/launcher/python" "$folder"
   find "$folder" -name __pycache__ -prune -exec rm -r {} +
   stage "$folder/tree" "$@"

@@ -107,17 +107,13 @@ is_complete() {
 }
 
 install_libtorch() {
-  local python begin platform platforms=()
+  local python begin platforms
   ! is_complete "$libtorch" "$pins/libtorch.txt" || return 0
   [[ $(uname -m) == x86_64 ]] || die 2 "libtorch is pinned for x86_64, this machine is $(uname -m);
   build without the trainer: scripts/build.sh --no-trainer"
   need_space 3000 "unpacking libtorch"
   python=$(find_python pip) || die 1 "no python3 here has pip"
-  for platform in manylinux_2_28 manylinux_2_27 manylinux_2_25 manylinux_2_24 manylinux_2_17 \
-    manylinux2014; do
-    platforms+=(--platform "${platform}_x86_64")
-  done
-
+  read -ra platforms <<<"$(wheel_platforms)"
   say "downloading libtorch $torch_version: 3 wheels, 554 MB"
   begin=$EPOCHREALTIME
   run_pip "$python" download --no-cache-dir --no-deps --only-binary=:all: --python-version 311 \

@@ -8,9 +8,11 @@ debian_notices() {
   local tree=$1 package=$2 doc=$1/usr/share/doc/$2
   mkdir -p "$doc"
   {
-    printf 'ddprun is packaged by its own sources (scripts/package.sh), which state no licence.\n\n'
-    printf 'Copyright %s the authors of ddprun, as named in the history of its sources.\n' \
+    printf 'ddprun is packaged by its own sources (scripts/package.sh).\n\n'
+    printf 'Copyright %s the authors of ddprun, as named in the history of its sources.\n\n' \
       "$(date -u +%Y -d "@$SOURCE_DATE_EPOCH")"
+    printf 'License: Apache-2.0\n On Debian systems the full text of the Apache License, Version 2.0, is in\n'
+    printf ' /usr/share/common-licenses/Apache-2.0.\n'
     [[ $package != ddprun ]] ||
       printf '\nLibraries of others are linked into it; their notices are in third-party.txt.\n'
   } >"$doc/copyright"
@@ -24,6 +26,7 @@ debian_notices() {
 # make_deb PACKAGE DEPENDS SUGGESTS SYNOPSIS: of $staging/deb/PACKAGE
 make_deb() {
   local package=$1 tree=$staging/deb/$1 made=$staging/debs
+  rm -f "$tree/usr/share/doc/$package/LICENSE"  # Debian has it; the file copyright says where.
   debian_notices "$tree" "$package"
   chmod -R u=rwX,go=rX "$tree"
   find "$tree" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +

@@ -118,7 +118,7 @@ def main():
         "architecture": ARCHITECTURES.get(platform.machine(), platform.machine()),
         "config": {"User": f"{USER}:{USER}", "Entrypoint": ["/usr/bin/ddprun"], "Cmd": ["--help"], "WorkingDir": "/tmp",
                    "Env": ["PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/tmp", "LANG=C.UTF-8"], "StopSignal": "SIGTERM",
-                   "Labels": {"org.opencontainers.image.version": wish.version}},
+                   "Labels": {"org.opencontainers.image.version": wish.version, "org.opencontainers.image.licenses": "Apache-2.0"}},
         "rootfs": {"type": "layers",
                    "diff_ids": ["sha256:" + hashlib.sha256(plain).hexdigest() for plain, _ in layers]},
         "history": [{"created": created, "created_by": what} for what in ("Debian", f"ddprun {wish.version}")],

@@ -55,12 +55,14 @@ class UnpackLibtorch(unittest.TestCase):
     LIBRARIES = ["torch/lib/libtorch_cpu.so", "torch/lib/libc10.so", "torch/lib/libgomp.so.1",
                  "nvidia/cu13/lib/libcudart.so.13", "nvidia/cu13/lib/libcupti.so.13"]
 
-    def unpack(self, names):
+    CUDA = ["torch/lib/libtorch_cuda.so", "torch/lib/libc10_cuda.so", "nvidia/cu13/include/nccl.h"]
+
+    def unpack(self, names, *flags):
         folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         with zipfile.ZipFile(folder / "torch-2.whl", "w") as wheel:
             for name in names:
                 wheel.writestr(name, "text")
-        result = run(sys.executable, ROOT / "scripts/unpack_libtorch.py", folder, folder / "out")
+        result = run(sys.executable, ROOT / "scripts/unpack_libtorch.py", *flags, folder, folder / "out")
         kept = sorted(path.relative_to(folder / "out").as_posix()
                       for path in (folder / "out").rglob("*") if path.is_file())
         return result, kept
@@ -68,6 +70,12 @@ class UnpackLibtorch(unittest.TestCase):
     def test_keeps_what_cpp_needs_and_the_licences(self):
         wanted = [*self.LIBRARIES, "torch/include/a/b.h", "torch-2.dist-info/licenses/LICENSE"]
         result, kept = self.unpack([*wanted, "torch/lib/libtorch_cuda.so", "torch/nn/a.py"])
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(kept, sorted(wanted))
+
+    def test_keeps_more_for_the_gpu_plug_in(self):
+        wanted = [*self.LIBRARIES, *self.CUDA]
+        result, kept = self.unpack([*wanted, "nvidia/cu13/lib/libcublas.so.13"], "--cuda")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(kept, sorted(wanted))
 
@@ -88,6 +96,20 @@ class Arguments(unittest.TestCase):
             result = run(ROOT / "scripts/package.sh", *arguments)
             self.assertEqual(result.returncode, 2)
             self.assertIn(words, result.stderr)
+
+
+    def test_a_kit_for_gpu_machines_needs_a_folder_of_its_own(self):
+        here = self.enterContext(tempfile.TemporaryDirectory())
+        for arguments, words in (((), "name the folder"), (("--bogus", here), "unknown option --bogus"), ((here, "/tmp/b"), "not two"),
+                                 ((here,), "is no kit")):
+            result = run(ROOT / "scripts/gpu-kit.sh", *arguments)
+            self.assertEqual(result.returncode, 2)
+            self.assertIn(words, result.stderr)
+
+    def test_a_gpu_check_without_a_gpu_is_refused(self):
+        result = run(ROOT / "scripts/gpu-check.sh", "--no-build", DDPRUN_BUILD_DIR=os.path.relpath(BUILD, ROOT))
+        self.assertEqual(result.returncode, 1)
+        self.assertRegex(result.stderr, "no GPU on this machine|no programs in")
 
 
 class Setup(unittest.TestCase):

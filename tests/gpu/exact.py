@@ -1,0 +1,50 @@
+"""What must be equal bit for bit: resumed, replayed and moved trainings."""
+
+import shutil
+
+from kit import Failed, check, same_bytes
+
+
+@check(25, gpu=False)
+def deterministic(kit):
+    """A run in two halves, one from a graph, one through NCCL and a graph: the bits of the whole run."""
+    told, different = {}, []
+    for model, small in (("mlp", ["--limit-train=6400"]), ("vgg11", ["--limit-train=2560"]),
+                         ("transformer", ["--data-arg=train=448,test=32"])):
+        if kit.left() < 25 or kit.pretend and model != "mlp":
+            break
+        folder = kit.folder()
+
+        def train(name, *flags, checkpoints=None, model=model, small=small, folder=folder):
+            return kit.train(f"--model={model}", *small, "--deterministic", f"--dump-parameters={folder}/{name}",
+                             f"--checkpoint-dir={folder}/{checkpoints or name}.d", *flags, limit=40).expect()
+        train("whole", "--epochs=2")
+        train("half", "--epochs=1")
+        train("resumed", "--epochs=2", "--resume=must", checkpoints="half")
+        same = {"resumed": same_bytes(f"{folder}/whole", f"{folder}/resumed")}
+        if not kit.pretend:
+            train("graph", "--epochs=2", "--cuda-graph").expect("replayed from a CUDA graph")
+            same["graph"] = same_bytes(f"{folder}/whole", f"{folder}/graph")
+            train("nccl", "--epochs=2", "--backend=nccl", "--cuda-graph").expect("replayed from a CUDA graph")
+            same["nccl graph"] = same_bytes(f"{folder}/whole", f"{folder}/nccl")
+        told[model] = same
+        different += [f"{model}: {name}" for name, equal in same.items() if not equal]
+        shutil.rmtree(folder)
+    if different:
+        raise Failed(f"other bits than the whole run's: {different}", told)
+    return told
+
+
+@check(8, gpu=False)
+def checkpoint_moves(kit):
+    """One training on the GPU, then on the CPU, then on the GPU; the CPU reads the bits that the GPU wrote."""
+    folder = kit.folder()
+    flags = ["--limit-train=6400", f"--checkpoint-dir={folder}/c"]
+    kit.train("--epochs=1", f"--dump-parameters={folder}/gpu", *flags).expect()
+    kit.train("--epochs=1", f"--dump-parameters={folder}/cpu", *flags, device="cpu").expect()
+    same = same_bytes(f"{folder}/gpu", f"{folder}/cpu")
+    kit.train("--epochs=2", "--resume=must", *flags, device="cpu").expect("resumed at step")
+    ended = kit.train("--epochs=3", "--resume=must", *flags).expect("resumed at step", "test accuracy")
+    if not same:
+        raise Failed("the CPU did not read what the GPU wrote")
+    return {"same": same, "result": ended.out.strip().splitlines()[-1:]}

@@ -1,0 +1,272 @@
+"""Trainings of one process on the GPU: that they work, how fast they are, and how fast plain PyTorch is in turn with them."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+from kit import HERE, Failed, Skipped, check, eventually, json_lines, summary_of
+
+MODELS = ("mlp", "linear", "toy", "cnn", "vgg11", "transformer")
+# Small sets for a whole epoch; large ones so that an epoch, after which ddprun-train saves, takes long.
+SMALL = {"toy": ["--data-arg=train=4000,test=40"], "vgg11": ["--limit-train=5000"],
+         "transformer": ["--data-arg=train=320,test=32"]}
+LARGE = {"toy": ["--data-arg=train=1048576,test=40"], "transformer": ["--data-arg=train=262144,test=32"]}
+GRAPH = ["--cuda-graph"]
+
+
+@check(15, gpu=False)
+def first_training_alone(kit):
+    ended = kit.train("--epochs=1", *(["--limit-train=6400"] if kit.pretend else []), limit=100).expect("test accuracy")
+    if not kit.pretend:
+        ended.expect("on GPU 0")
+    return {"seconds_cold": ended.seconds, "result": ended.out.strip().splitlines()[-2:]}
+
+
+@check(15, gpu=False)
+def first_training_under_ddprun(kit):
+    """Forked from the preload process, which ddprun-train is by default, and started from its file."""
+    forked = kit.train("--epochs=1", "--limit-train=6400", under=kit.ddprun("--nproc-per-node=1"), limit=30)
+    cold = kit.train("--epochs=1", "--limit-train=6400", under=kit.ddprun("--preload=none", "--nproc-per-node=1"), limit=30)
+    told = {"forked": [forked.code, round(forked.seconds, 2)], "from its file": [cold.code, round(cold.seconds, 2)]}
+    if forked.code != 0 or cold.code != 0:
+        raise Failed(f"{forked.tail()} {cold.tail()}", told)
+    return told
+
+
+@check(20)
+def every_model(kit):
+    """Each model for an epoch, eager and replayed from a CUDA graph."""
+    told, failures = {}, []
+    for model in MODELS:
+        for name, flags in {"eager": [], "graph": GRAPH}.items():
+            if kit.left() < 12:
+                break
+            ended = kit.train(f"--model={model}", "--epochs=1", *SMALL.get(model, []), *flags, limit=40)
+            told[f"{model} {name}"] = [ended.code, round(ended.seconds, 2), ended.out.strip().splitlines()[-1:]]
+            if ended.code != 0 or "on GPU 0" not in ended.err or flags and "replayed from a CUDA graph" not in ended.err:
+                failures.append(f"{model} {name}: {ended.tail()}")
+    if failures:
+        raise Failed("; ".join(failures), told)
+    return told
+
+
+def rate_of(kit, model, *flags):
+    """Trains for some seconds, then stops: samples a second between the first report and the last one."""
+    folder = kit.folder()
+    metrics = os.path.join(folder, "metrics")
+    process = kit.start([kit.train_path, f"--device={kit.device}", f"--model={model}", "--epochs=100000", "--progress-every=0.1",
+                         "--checkpoint-every=1000000000", f"--checkpoint-dir={folder}/c", f"--metrics={metrics}",
+                         *LARGE.get(model, []), *flags], folder)
+
+    def long_enough():
+        points = json_lines(metrics)
+        return process.poll() is not None or len(points) > 2 and points[-1]["t"] - points[2]["t"] >= kit.seconds
+    eventually(long_enough, max(1, min(40, kit.left() - 5)))
+    early = process.poll() is not None
+    ended = kit.stop(process, 20)
+    points = json_lines(metrics)[2:]  # By then a graph is recorded.
+    shutil.rmtree(os.path.join(folder, "c"), ignore_errors=True)  # Up to half a gigabyte, perhaps in memory.
+    if early or len(points) < 2:
+        raise Failed(f"{model} {flags}: {len(points)} reports, ended with {ended.code}: {ended.tail()}")
+    if "--cuda-graph" in flags and "replayed from a CUDA graph" not in ended.err:
+        raise Failed(f"{model} {flags}: nothing was replayed: {ended.tail()}")
+    batch = int(re.search(r"global batch (\d+)", ended.err)[1])
+    return batch * (points[-1]["step"] - points[0]["step"]) / (points[-1]["t"] - points[0]["t"])
+
+
+class Peer:
+    """peer.py, which trains one way at a time when it is asked to."""
+
+    def __init__(self, kit, model, *flags):
+        self.kit, self.folder = kit, kit.folder()
+        self.process = kit.start([sys.executable, os.path.join(HERE, "peer.py"), model, f"--device={kit.device}", f"--mnist={kit.mnist}",
+                                  f"--seconds={kit.seconds}", *flags], self.folder, stdin=subprocess.PIPE)
+        self.asked = 0
+
+    def measure(self, way, limit=60):
+        self.asked += 1
+        self.process.stdin.write(f"{way}\n".encode())
+        self.process.stdin.flush()
+        output = os.path.join(self.folder, "run.out")
+        eventually(lambda: len(json_lines(output)) >= self.asked or self.process.poll() is not None,
+                   max(1, min(limit, self.kit.left() - 4)))
+        lines = json_lines(output)
+        if len(lines) < self.asked or "error" in lines[-1]:
+            raise Failed(f"{way}: {lines[-1].get('error') if len(lines) == self.asked else self.close().tail()}")
+        return lines[-1]
+
+    def close(self):
+        self.process.stdin.close()
+        return self.kit.finish(self.process, 10)
+
+
+def in_turn(kit, model, turns, ours, theirs, peer_flags=()):
+    """Both sides alternately, all ways in each turn: median, least and most samples a second of each."""
+    rates = {**{f"ddprun-train {name}": [] for name in ours}, **{f"torch {way}": [] for way in theirs}}
+    peer = Peer(kit, model, *peer_flags) if theirs and kit.has_torch else None
+    told, failures = {}, set()
+    try:
+        for way in theirs if peer else ():  # Compiles, records and warms: not counted.
+            try:
+                told[f"first {way}"] = peer.measure(way)
+            except Failed as failure:
+                failures.add(str(failure))
+        for _ in range(turns):
+            for name, flags in ours.items():
+                if kit.left() > 8:
+                    rates[f"ddprun-train {name}"].append(rate_of(kit, model, *flags))
+            for way in theirs if peer else ():
+                if kit.left() > 8 and f"first {way}" in told:
+                    rates[f"torch {way}"].append(peer.measure(way)["samples_per_s"])
+    finally:
+        if peer:
+            peer.close()
+    told["samples_per_s"] = {name: summary_of(found) for name, found in rates.items() if found}
+    for name, found in told["samples_per_s"].items():
+        kit.say(f"  {model:12} {name:26} {found['median']:>12,.0f} samples/s ({found['least']:,.0f} to {found['most']:,.0f})")
+    if failures:
+        raise Failed("; ".join(failures), told)
+    return told
+
+
+def both(kit):
+    return {"eager": []} if kit.pretend else {"eager": [], "graph": GRAPH}
+
+
+@check(20, gpu=False, timed=True)
+def rates_mlp(kit):
+    return in_turn(kit, "mlp", 1 if kit.pretend else 5, both(kit),
+                   ["eager:host"] if kit.pretend else ["eager:host", "eager:gpu", "graph:host", "graph:gpu"])
+
+
+@check(20, timed=True)
+def rates_vgg11(kit):
+    return in_turn(kit, "vgg11", 3, both(kit), ["eager:host", "graph:host"])
+
+
+@check(20, timed=True)
+def rates_transformer(kit):
+    return in_turn(kit, "transformer", 3, both(kit), ["eager:host", "graph:host"])
+
+
+@check(0)
+def compile_ahead(kit):
+    """torch.compile works beside the checks that time nothing; the next check measures what it left in its cache."""
+    if not kit.has_torch:
+        raise Skipped("there is no torch")
+    script = "; ".join(f"printf 'compile:host\\noverhead:host\\n' | {sys.executable} {HERE}/peer.py {model} --seconds=0.1 "
+                       f"--mnist={kit.mnist}" for model in ("mlp", "transformer", "vgg11"))
+    kit.background.append(kit.start(["nice", "-n", "10", "bash", "-c", script], kit.folder(), name="ahead"))
+    return {}
+
+
+@check(25, timed=True)
+def rates_compiled(kit):
+    if not kit.has_torch:
+        raise Skipped("there is no torch")
+    for process in kit.background:
+        kit.stop(process, 1)
+    kit.background.clear()
+    told, failures = {}, []
+    for model in ("mlp", "vgg11", "transformer"):
+        if kit.left() > 25:
+            try:
+                told[model] = in_turn(kit, model, 1 if model != "mlp" else 2, {"graph": GRAPH}, ["compile:host", "overhead:host"])
+            except Failed as failure:
+                failures.append(str(failure))
+                told[model] = failure.told
+    if failures:
+        raise Failed("; ".join(failures), told)
+    return told
+
+
+@check(15, timed=True)
+def rates_bf16(kit):
+    return {model: in_turn(kit, model, 1, {"bf16": ["--autocast=bf16"], "bf16 graph": ["--autocast=bf16", *GRAPH]},
+                           ["eager:host", "graph:host"], ["--autocast=bf16"]) for model in ("vgg11", "transformer")}
+
+
+@check(10, timed=True)
+def where_the_time_goes(kit):
+    """The GPU's kernels of one step in PyTorch's graph, and the host's time in ddprun-train's loop."""
+    told = {}
+    if kit.has_torch:
+        peer = Peer(kit, "mlp", "--trace")
+        try:
+            told["torch graph:gpu"] = peer.measure("graph:gpu")
+        finally:
+            peer.close()
+    for model, name, flags in (("mlp", "eager", []), ("mlp", "graph", GRAPH), ("vgg11", "eager", []), ("transformer", "eager", [])):
+        folder = kit.folder()
+        ended = kit.train(f"--model={model}", *LARGE.get(model, []), "--epochs=1", "--limit-train=6400", f"--profile={folder}/p",
+                          "--profile-schedule=40,5,20", *flags)
+        told[f"{model} {name}"] = [ended.code, ended.seconds, ended.err.replace("\r", "\n").splitlines()[-45:]]
+    return told
+
+
+@check(10)
+def precisions_and_options(kit):
+    told, failures = {}, []
+    for name, flags in {
+        "fp16": ["--model=vgg11", "--limit-train=5000", "--autocast=fp16"],
+        "fp16 graph": ["--model=vgg11", "--limit-train=5000", "--autocast=fp16", *GRAPH],
+        "bf16 graph": ["--model=vgg11", "--limit-train=5000", "--autocast=bf16", *GRAPH],
+        "graph while saving": [*GRAPH, "--limit-train=20000", "--checkpoint-every=1"],
+        "clip over cuda and cpu": ["--model=toy", "--split-devices=cuda:0,cpu", "--clip-norm=0.1"],
+        "clip and norm from a graph": [*GRAPH, "--clip-norm=0.1", "--grad-norm"],
+    }.items():
+        ended = kit.train("--epochs=1", *flags, limit=40)
+        told[name] = [ended.code, round(ended.seconds, 2), ended.out.strip().splitlines()[-1:]]
+        if ended.code != 0 or "--cuda-graph" in flags and "replayed from a CUDA graph" not in ended.err:
+            failures.append(f"{name}: {ended.tail()}")
+    if failures:
+        raise Failed("; ".join(failures), told)
+    return told
+
+
+@check(10)
+def devices_and_launchers(kit):
+    """More ranks than GPUs, no GPU visible, --nproc-per-node=gpu, and torchrun as the launcher."""
+    told, failures = {}, []
+    many = kit.train("--epochs=1", under=kit.ddprun(f"--nproc-per-node={kit.gpus + 1}"))
+    told["more ranks than GPUs"] = many.code
+    if many.code == 0 or "each rank needs its own" not in many.err:
+        failures.append(f"more ranks than GPUs were not refused: {many.tail()}")
+    alone = kit.train("--epochs=1", "--limit-train=6400", under=kit.ddprun("--nproc-per-node=gpu", "--virtual-local-rank"))
+    hidden = kit.train("--epochs=1", environment={"CUDA_VISIBLE_DEVICES": ""})
+    automatic = kit.train("--epochs=1", "--limit-train=640", device="auto", environment={"CUDA_VISIBLE_DEVICES": ""})
+    told.update({"--nproc-per-node=gpu --virtual-local-rank": alone.code, "no GPU visible": [hidden.code, hidden.tail()[-300:]],
+                 "auto, no GPU visible": [automatic.code, [line for line in automatic.err.splitlines() if "CPU although" in line]]})
+    if (alone.code, hidden.code, automatic.code) != (0, 2, 0):
+        failures.append(f"visible devices: {told}")
+    if kit.has_torch:
+        torchrun = kit.train("--epochs=1", "--limit-train=6400", limit=60, under=[
+            sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=1", "--no-python"])
+        told["under torchrun"] = [torchrun.code, round(torchrun.seconds, 2)]
+        if torchrun.code != 0:
+            failures.append(f"under torchrun: {torchrun.tail()}")
+    if failures:
+        raise Failed("; ".join(failures), told)
+    return told
+
+
+@check(40)
+def sanitizer(kit):
+    """NVIDIA's memory checker over 50 steps, eager and from a graph."""
+    tool = shutil.which("compute-sanitizer")
+    if not tool:
+        raise Skipped("there is no compute-sanitizer")
+    told = {}
+    for name, flags in {"eager": [], "graph": GRAPH}.items():
+        if kit.left() < 30:
+            break
+        ended = kit.train("--epochs=1", "--limit-train=3200", *flags, limit=90,
+                          under=[tool, "--tool", "memcheck", "--error-exitcode", "9"])
+        told[name] = [ended.code, round(ended.seconds, 1), re.findall(r"ERROR SUMMARY.*", ended.out + ended.err)]
+        if "evice not supported" in ended.out + ended.err:
+            raise Skipped(f"compute-sanitizer: device not supported: {told}")
+        if ended.code != 0:
+            raise Failed(ended.tail(), told)
+    return told
