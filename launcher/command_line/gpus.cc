@@ -31,11 +31,12 @@ std::optional<std::uint32_t> NumberIn(const std::string& text) {
   return whole ? std::optional(value) : std::nullopt;
 }
 
-// Those that CUDA shows: an invalid one hides the rest.
-std::vector<std::string> ShownBy(const std::string& list) {
+// Those that CUDA shows: an invalid one hides the rest. `devices`: how many there are; 0: unknown.
+std::vector<std::string> ShownBy(const std::string& list, std::uint32_t devices) {
   std::vector<std::string> entries = EntriesOf(list);
-  const auto hidden = std::ranges::find_if(entries, [](const std::string& entry) {
-    return entry.empty() || entry.front() == '-' || entry == "NoDevFiles";
+  const auto hidden = std::ranges::find_if(entries, [devices](const std::string& entry) {
+    return entry.empty() || entry.front() == '-' || entry == "NoDevFiles" ||
+           (devices > 0 && NumberIn(entry).value_or(0) >= devices);
   });
   entries.erase(hidden, entries.end());
   return entries;
@@ -53,21 +54,28 @@ bool IsUuid(const std::string& entry) {
 }  // namespace
 
 std::uint32_t CountGpus() {
-  const auto visible = GetProcessEnv("CUDA_VISIBLE_DEVICES");
-  return visible ? static_cast<std::uint32_t>(ShownBy(*visible).size()) : CountDevices();
+  return CountVisible(GetProcessEnv("CUDA_VISIBLE_DEVICES"), CountDevices());
 }
 
-std::uint32_t CountDevices() {
+std::uint32_t CountVisible(const std::optional<std::string>& visible, std::uint32_t devices) {
+  return visible ? static_cast<std::uint32_t>(ShownBy(*visible, devices).size()) : devices;
+}
+
+// A container may have /dev/nvidia3 alone, which is GPU 0 there.
+std::uint32_t CountDevices(const std::filesystem::path& folder) {
+  constexpr std::string_view kPrefix = "nvidia";
   std::uint32_t count = 0;
   std::error_code error;
-  for (; std::filesystem::exists("/dev/nvidia" + std::to_string(count), error); ++count) {
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename();
+    count += name.starts_with(kPrefix) && NumberIn(name.substr(kPrefix.size())) ? 1 : 0;
   }
   return count;
 }
 
 Result<std::string> ChooseGpus(const std::string& text, const std::optional<std::string>& visible,
                                std::uint32_t devices) {
-  const std::vector<std::string> seen = ShownBy(visible.value_or(""));
+  const std::vector<std::string> seen = ShownBy(visible.value_or(""), devices);
   std::set<std::string> chosen;
   std::string list;
   for (std::string entry : EntriesOf(text + ",")) {

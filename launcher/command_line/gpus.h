@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 
@@ -12,8 +13,11 @@ namespace ddprun {
 
 // As CUDA_VISIBLE_DEVICES and /dev/nvidia<n> tell.
 std::uint32_t CountGpus();
+// The same of a list, or none, and a number of devices (0: unknown): as CUDA does, an entry that
+// names no GPU hides those behind it.
+std::uint32_t CountVisible(const std::optional<std::string>& visible, std::uint32_t devices);
 // As /dev/nvidia<n> tells alone.
-std::uint32_t CountDevices();
+std::uint32_t CountDevices(const std::filesystem::path& folder = "/dev");
 
 // What ddprun itself may see: HIP_VISIBLE_DEVICES, which ROCm looks at first, or
 // CUDA_VISIBLE_DEVICES; none: all there are.

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
 
 #include "launcher/cli_fixture.h"
 
@@ -14,6 +18,26 @@ TEST(Gpus, AreCountedAsCudaCountsThem) {
   ::setenv("CUDA_VISIBLE_DEVICES", "", 1);
   EXPECT_EQ(CountGpus(), 0u);
   ::unsetenv("CUDA_VISIBLE_DEVICES");
+}
+
+TEST(Gpus, ANumberWithoutAGpuHidesThoseBehindIt) {
+  EXPECT_EQ(CountVisible("99", 1), 0u);
+  EXPECT_EQ(CountVisible("1,9,0", 2), 1u);
+  EXPECT_EQ(CountVisible("GPU-8f2a,0", 1), 2u);
+  EXPECT_EQ(CountVisible("7", 0), 1u);  // How many there are is not known.
+  EXPECT_EQ(CountVisible(std::nullopt, 4), 4u);
+}
+
+TEST(Gpus, DevicesAreCountedWhateverTheirNumbers) {
+  const std::filesystem::path folder =
+      std::filesystem::path(::testing::TempDir()) / ("gpus" + std::to_string(::getpid()));
+  std::filesystem::create_directory(folder);
+  for (const char* name : {"nvidia3", "nvidia11", "nvidiactl", "nvidia-uvm", "nvidia"}) {
+    std::ofstream(folder / name) << "";
+  }
+  EXPECT_EQ(CountDevices(folder), 2u);
+  std::filesystem::remove_all(folder);
+  EXPECT_EQ(CountDevices(folder), 0u);
 }
 
 std::string Chosen(const std::string& text, const std::optional<std::string>& visible,

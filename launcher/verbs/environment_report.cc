@@ -135,7 +135,9 @@ std::string Trainer() {
     others += libraries.empty() ? 0 : 1;
     libraries = there || libraries.empty() ? place.lexically_normal() : libraries;
   }
-  const std::string version = PackageVersion(libraries.parent_path().parent_path(), "torch");
+  // The folder may be a link into a Python environment, which knows the version.
+  const fs::path torch = fs::weakly_canonical(libraries, ignored).parent_path();
+  const std::string version = PackageVersion(torch.parent_path(), "torch");
   std::string text = path.native() + ", libtorch " +
                      (version.empty() ? "of unknown version" : version) +
                      (there ? " in " : " is MISSING in ") + libraries.native();
