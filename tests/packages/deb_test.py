@@ -96,7 +96,7 @@ class Archive(PackageCase):
         self.assertEqual(sorted(path.name for path in top.iterdir()), ["bin", "share"])
         environment = clean_environment(OMP_NUM_THREADS="1")
         self.assert_two_ranks(call(top / "bin/ddprun", "--nproc-per-node=2", "train.py", cwd=self.folder, env=environment))
-        for name in ("docs/design.md", "examples/heartbeat.py", "third-party.txt", "README.md"):
+        for name in ("docs/design.md", "examples/heartbeat.py", "third-party.txt", "LICENSE", "README.md"):
             self.assertTrue((top / "share/doc/ddprun" / name).is_file(), name)
         if TRAIN:
             (top / "lib/ddprun").mkdir(parents=True)
@@ -105,6 +105,8 @@ class Archive(PackageCase):
             said = call(top / "bin/ddprun", "ddprun-train", "--dataset=mnist", "--model=mlp", "--epochs=1", cwd=self.folder,
                         env=environment)
             self.assertIn("test accuracy", said)
+            # Its version stands behind the link.
+            self.assertNotIn("unknown version", call(top / "bin/ddprun", "env", cwd=self.folder, env=environment))
 
 
 if __name__ == "__main__":

@@ -70,6 +70,10 @@ class Wheels(PackageCase):
         self.assertEqual([r for r in launcher.requires or [] if "extra" not in r], [])
         self.assertEqual(launcher.metadata["Requires-Python"], ">=3.10")
         self.assertIn("-py3-none-manylinux_2_34_x86_64.whl", self.packages["ddprun"].name)
+        for name, path in self.packages.items():
+            self.assertEqual(self.metadata(name).metadata["License-Expression"], "Apache-2.0")
+            with zipfile.ZipFile(path) as wheel:
+                self.assertTrue([n for n in wheel.namelist() if n.endswith(".dist-info/licenses/LICENSE")], name)
         if TRAIN:
             trainer = self.metadata("ddprun_train")
             self.assertEqual(trainer.version, launcher.version)

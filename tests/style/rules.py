@@ -217,7 +217,7 @@ def no_place_but_this(files):
     """Nothing in the tree knows the machine it was written on, or a package host."""
     place = re.compile(r"(?<![\w.~}-])/(work|root|home)/\w|\.\./shared\b")
     for file in files:
-        if file.path.startswith("tests/style/"):
+        if file.path.startswith("tests/style/") or file.path == "LICENSE":
             continue
         for number, line in enumerate(file.lines, 1):
             if place.search(line):

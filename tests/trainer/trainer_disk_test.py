@@ -54,6 +54,13 @@ class Disk(support.TrainerTest):
         self.let_go()
         self.assert_ended(workers, 0)
 
+    def test_samples_that_are_made_wait_for_no_disk(self):
+        (worker,) = self.start(["--dataset=synthetic", "--model=linear", "--data-arg=train=1000000", "--epochs=1"], ranks=1)
+        self.assertTrue(worker.wait_for_text("so far: "), worker.text("err"))
+        self.assertIn("the data set (synthetic) is being made in memory, 2 s so far: waiting for the CPU", worker.text("err"))
+        worker.process.kill()
+        worker.process.wait()
+
     # To whoever else comes for this directory.
     def test_who_reads_its_checkpoint_for_long_is_seen_to_live(self):
         self.run_world(SHORT, ranks=2)
