@@ -3,7 +3,6 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 #include <chrono>
 #include <filesystem>
 
+#include "agent/workers/close_descriptors.h"
 #include "common/time.h"
 
 namespace ddprun {
@@ -26,7 +26,7 @@ pid_t BeginToRemove(const std::string& directory) {
     return child;
   }
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  ::syscall(SYS_close_range, 0U, ~0U, 0U);
+  (void)ChangeDescriptors(0, Descriptors::kClosed);
   struct stat info {};
   std::error_code error;
   if (::lstat(directory.c_str(), &info) == 0) {  // It may never have come to be.

@@ -1,7 +1,6 @@
 #include "agent/workers/worker_launcher.h"
 
 #include <fcntl.h>
-#include <linux/close_range.h>
 #include <sanitizer/asan_interface.h>
 #include <sched.h>
 #include <signal.h>
@@ -19,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/workers/close_descriptors.h"
 #include "common/check.h"
 #include "proto/memory_block.h"
 
@@ -102,7 +102,7 @@ bool WorkerSetup::Apply() {
     }
   }
   // Boost 1.81's own close_all leaves gaps; this leaves nothing.
-  if (::syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC) != 0) {
+  if (!ChangeDescriptors(3, Descriptors::kClosedOnExec)) {
     return false;
   }
   for (const int descriptor : *kept) {
