@@ -9,6 +9,8 @@
 #include <string_view>
 #include <utility>
 
+#include "common/cgroup.h"
+
 namespace ddprun {
 namespace {
 
@@ -97,6 +99,19 @@ StreamPlan PlanStream(const OutputRequest& output, const WorkerEnv& env, std::ui
   return plan;
 }
 
+// Where the running executable is; empty: not known.
+fs::path OwnFolder() {
+  std::error_code ignored;
+  return fs::read_symlink("/proc/self/exe", ignored).parent_path();
+}
+
+// The programs of a virtual or conda environment belong together, whatever PATH says.
+bool IsOfAnEnvironment(const fs::path& folder) {
+  std::error_code ignored;
+  return !folder.empty() && (fs::exists(folder.parent_path() / "pyvenv.cfg", ignored) ||
+                             fs::exists(folder.parent_path() / "conda-meta", ignored));
+}
+
 }  // namespace
 
 Result<fs::path> FindProgram(const std::string& name, const GetEnv& get_env) {
@@ -116,15 +131,15 @@ Result<fs::path> FindProgram(const std::string& name, const GetEnv& get_env) {
     }
     return fs::path(name);
   }
-  std::vector<fs::path> directories;
-  std::error_code ignored;
-  if (const fs::path self = fs::read_symlink("/proc/self/exe", ignored); !self.empty()) {
-    directories.push_back(self.parent_path());
+  std::vector<fs::path> directories = SearchPath(get_env);
+  const fs::path own = OwnFolder();
+  if (!own.empty()) {
+    // ddprun-train and the like are of this very build; else what the user's shell would find is
+    // meant, and what lies beside ddprun comes last.
+    const bool first = name.starts_with("ddprun") || IsOfAnEnvironment(own);
+    directories.insert(first ? directories.begin() : directories.end(), own);
   }
-  std::string searched = directories.empty() ? "" : directories.front().native() + " and ";
-  for (fs::path& directory : SearchPath(get_env)) {
-    directories.push_back(std::move(directory));
-  }
+  std::string searched = own.empty() ? "" : own.native() + " and ";
   for (const fs::path& directory : directories) {
     if (IsProgram(directory / name)) {
       return directory / name;
@@ -147,17 +162,11 @@ Result<Interpreter> FindPython(const GetEnv& get_env, const fs::path& called_fro
     return Interpreter{*given, *file, "PYTHON_EXEC names it"};
   }
   std::vector<std::pair<fs::path, std::string>> places;
-  std::error_code ignored;
-  if (const fs::path self = fs::read_symlink("/proc/self/exe", ignored); !self.empty()) {
-    places.emplace_back(self.parent_path(), "it is beside ddprun");
+  if (const fs::path own = OwnFolder(); IsOfAnEnvironment(own)) {
+    places.emplace_back(own, "ddprun is of its environment");
   }
-  if (!called_from.empty()) {
-    places.emplace_back(called_from, "it is beside the link that ddprun was called by");
-  }
-  for (const char* variable : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
-    if (const auto prefix = get_env(variable); prefix && !prefix->empty()) {
-      places.emplace_back(fs::path(*prefix) / "bin", "it is the one of " + std::string(variable));
-    }
+  if (IsOfAnEnvironment(called_from)) {
+    places.emplace_back(called_from, "the link that ddprun was called by is of its environment");
   }
   for (fs::path& directory : SearchPath(get_env)) {
     places.emplace_back(std::move(directory), "it is the first in PATH");
@@ -170,9 +179,9 @@ Result<Interpreter> FindPython(const GetEnv& get_env, const fs::path& called_fro
       }
     }
   }
-  return Error{ErrorKind::kNotFound,
-               "no Python was found beside ddprun, in VIRTUAL_ENV, CONDA_PREFIX or PATH (" +
-                   get_env("PATH").value_or("not set") + "): name one in PYTHON_EXEC"};
+  return Error{ErrorKind::kNotFound, "no Python was found in PATH (" +
+                                         get_env("PATH").value_or("not set") +
+                                         "): name one in PYTHON_EXEC"};
 }
 
 Result<Command> FindCommand(const ProgramRequest& request, const GetEnv& get_env) {
@@ -317,7 +326,7 @@ CpuSet AllowedCpuSet() {
 }
 
 std::size_t AllowedCpus() {
-  return std::max<std::size_t>(AllowedCpuSet().size(), 1);
+  return WithinCpuQuota(AllowedCpuSet().size());
 }
 
 }  // namespace ddprun

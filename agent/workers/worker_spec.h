@@ -42,12 +42,14 @@ struct Command {
   std::string why;  // For people: what decided how the program is run.
 };
 
-// A name with a slash is itself; else beside the running executable, then PATH. The error names
-// what was searched.
+// A name with a slash is itself. Any other is looked for in PATH, then beside the running
+// executable; ddprun's own programs, and all where that is in a virtual or conda environment, first
+// there. The error names what was searched.
 Result<std::filesystem::path> FindProgram(const std::string& name, const GetEnv& get_env);
 
-// Where Python is looked for, in this order: PYTHON_EXEC, beside the running executable or the link
-// it was called by (one virtual environment holds both), VIRTUAL_ENV, CONDA_PREFIX, PATH.
+// Where Python is looked for, in this order: PYTHON_EXEC; beside the running executable or the link
+// it was called by, if that is in a virtual or conda environment; PATH, as the user's shell does.
+// VIRTUAL_ENV and CONDA_PREFIX do not count: they may be left over from another shell.
 struct Interpreter {
   std::string name;  // argv[0]
   std::filesystem::path file;
@@ -142,8 +144,9 @@ std::optional<std::size_t> OmpThreads(const std::map<std::string, std::string>& 
 std::string ExpandTemplate(const std::string& text,
                            const std::map<std::string, std::string>& values);
 
-// CPUs this process may run on; their number is at least 1.
+// CPUs this process may run on.
 CpuSet AllowedCpuSet();
+// How many of them it may use at a time, by its cgroup's quota; at least 1.
 std::size_t AllowedCpus();
 
 }  // namespace ddprun
