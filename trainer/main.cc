@@ -16,6 +16,7 @@
 #include <variant>
 #include <vector>
 
+#include "common/cgroup.h"
 #include "common/exit_code.h"
 #include "common/log.h"
 #include "proto/notify.h"
@@ -61,7 +62,8 @@ int ThreadsFor(const TrainConfig& config, const WorkerEnv& env) {
   cpu_set_t cores;
   CPU_ZERO(&cores);
   const int count = sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
-  const int share = count / static_cast<int>(env.local_world_size);
+  const auto usable = static_cast<int>(WithinCpuQuota(static_cast<std::size_t>(count)));
+  const int share = usable / static_cast<int>(env.local_world_size);
   return std::clamp(share, 1, FindModel(config.model)->most_threads);
 }
 

@@ -6,18 +6,11 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
-#include <string_view>
 
 #include "common/exit_status.h"
 #include "rendezvous/messages/messages.h"
 
 namespace ddprun {
-
-// The file with the count ("oom_kill N"), of the texts of /proc/self/cgroup and
-// /proc/self/mountinfo: in a container a mount shows only a part of the tree, whose root the first
-// one names all the same. Version 1 where it has the memory, else version 2; empty: neither.
-std::string OomCounterPath(std::string_view membership, std::string_view mounts);
 
 // In this process's cgroup so far; 0 where the kernel does not tell.
 std::uint64_t MemoryKills();

@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "agent/host/interfaces.h"
+#include "agent/watch/memory_kills.h"
 #include "agent/workers/gpu_list.h"
 #include "agent/workers/numa_binding.h"
 #include "agent/workers/worker_spec.h"
@@ -223,10 +224,12 @@ std::string Cpus() {
     text += Item("NUMA node " + std::to_string(node),
                  FirstLine(nodes / ("node" + std::to_string(node)) / "cpulist"));
   }
-  for (const char* file : {"/sys/fs/cgroup/cpu.max", "/sys/fs/cgroup/memory.max"}) {
-    if (const std::string limit = FirstLine(file); !limit.empty()) {
-      text += Item(file, limit);
-    }
+  if (const std::size_t usable = AllowedCpus(); usable < allowed.size()) {
+    text += Item("cgroup's quota", std::to_string(usable) + " at a time");
+  }
+  if (const std::uint64_t limit = MemoryLimit();
+      limit >> 40 == 0) {  // Version 1 has a huge number for none.
+    text += Item("cgroup's memory", std::to_string(limit >> 20) + " MiB");
   }
   const long pages = ::sysconf(_SC_PHYS_PAGES);
   const long size = ::sysconf(_SC_PAGESIZE);

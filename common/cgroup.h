@@ -1,0 +1,36 @@
+// Where the kernel shows the limits of this process's control groups, and how many CPUs they leave
+// it.
+//
+// Version 1 has a tree for each controller, version 2 one for all; both may be mounted, and a
+// container sees a part of a tree. Reads files of /proc and /sys alone.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+
+namespace ddprun {
+
+struct Cgroup {
+  std::filesystem::path folder;  // This process's.
+  std::filesystem::path top;     // The mount that it lies in: the folders between limit it too.
+  bool unified = false;          // Version 2.
+};
+
+// Of a controller ("memory", "cpu"), from the texts of /proc/self/cgroup and /proc/self/mountinfo:
+// version 1 where it has the controller, else version 2. None: it is not shown.
+std::optional<Cgroup> FindCgroup(std::string_view membership, std::string_view mounts,
+                                 std::string_view controller);
+// This process's.
+std::optional<Cgroup> OwnCgroup(std::string_view controller);
+
+// CPUs that the quotas of `cgroup` and of those above it allow at a time: the smallest of them,
+// such as 2.5. None: there is no quota.
+std::optional<double> CpuQuota(const Cgroup& cgroup);
+
+// The smaller of `cpus` and this process's quota, as a whole number of at least 1: a part of a CPU
+// does not count.
+std::size_t WithinCpuQuota(std::size_t cpus);
+
+}  // namespace ddprun
