@@ -51,6 +51,8 @@ fi
 
 DDPRUN_BUILD_DIR=build-gpu-kit "$root/scripts/build.sh" --cuda --target=packed -DLibtorch_ROOT="$prefix"
 rm -rf "$kit"
+mkdir -p "$kit"
+printf '%s\n' "$version" >"$kit/torch-version"
 for component in launcher portable-trainer; do
   cmake --install "$root/build-gpu-kit" --prefix "$kit" --component "$component" --strip >/dev/null
 done
@@ -61,7 +63,6 @@ cp "$root"/trainer/data/mnist/*.gz "$kit/share/ddprun/mnist/"
 cp "$root"/tests/gpu/*.py "$kit/tests/gpu/"
 cp "$root/tests/support/ddprun_runs.py" "$kit/tests/support/"
 cp "$root/tests/gpu/run.sh" "$kit/"
-printf '%s\n' "$version" >"$kit/torch-version"
 git -C "$root" describe --always --dirty >"$kit/commit" 2>/dev/null || true
 # Ubuntu 22.04 has glibc 2.35 and GLIBCXX_3.4.30.
 for program in "$kit"/bin/* "$kit"/lib/ddprun/*.so; do

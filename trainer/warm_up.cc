@@ -49,8 +49,10 @@ Result<void> Step(const TrainConfig& config) {
 void WarmUp(const TrainConfig& config) {
   SetThreads(1);  // No pool of them: a fork would lose it.
   if (MayUseGpu(config.device_wish, config.backend_choice)) {
-    (void)GpuPlugin::Load(GpuPlugin::DefaultPath());
-    return;
+    const Result<GpuPlugin> plugin = GpuPlugin::Load(GpuPlugin::DefaultPath());
+    if (plugin || plugin.error().kind != ErrorKind::kNotFound) {
+      return;  // Without its file nothing was loaded, and the workers train on the CPU.
+    }
   }
   try {
     (void)Step(config);

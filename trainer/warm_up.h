@@ -1,7 +1,7 @@
 // What the preload process (proto/template_process.h) does before it forks workers:
 //
 //   a training that may use a GPU | loads the GPU plug-in and calls no CUDA, which no fork survives
-//   any other training            | takes one step on zeros, so that workers find all of it made
+//   any other, or no plug-in here | takes one step on zeros, so that workers find all of it made
 //
 // Never both. libtorch's autograd engine counts devices once, at the first backward pass of a
 // process. A worker that is forked after that pass and then loads CUDA fails with

@@ -73,10 +73,9 @@ def run_check(kit, seconds, gpu, timed, function):
         with kit.quiet() if timed else contextlib.nullcontext():
             result["told"] = function(kit)
     except Failed as failure:
-        cut_off = kit.left() < 8  # Its programs were ended for want of time.
-        result = {"status": "skipped" if cut_off else "failed", "why": str(failure), "told": failure.told}
+        result = {"status": "skipped" if kit.cut_off else "failed", "why": str(failure), "told": failure.told}
     except Skipped as reason:
-        result = {"status": "skipped", "why": str(reason)}
+        result = {"status": "skipped", "why": str(reason), "told": reason.told}
     except Exception as error:  # Of the check itself; the others go on.
         result = {"status": "failed", "why": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()}
     if result["status"] != "ok":
@@ -97,11 +96,14 @@ def main():
     asked = parser.parse_args()
     if not os.access(os.path.join(asked.bin, "ddprun-train"), os.X_OK):
         parser.error(f"there is no ddprun-train in {asked.bin}")
-    checks = {name: (seconds, gpu, timed, function) for name, seconds, gpu, timed, function in CHECKS}
+    checks = {name: (seconds, gpu, timed, function) for name, seconds, gpu, timed, _, function in CHECKS}
+    builds_on = {name: after for name, _, _, _, after, _ in CHECKS if after}
     chosen = [function.__name__ for function in ORDER]
     assert set(chosen) == set(checks), "a check has no place in ORDER"
     only, skip = ([word for word in words.split(",") if word] for words in (asked.only, asked.skip))
-    chosen = [name for name in chosen if (not only or any(word in name for word in only)) and not any(word in name for word in skip)]
+    wanted = {name for name in chosen if (not only or any(word in name for word in only)) and not any(word in name for word in skip)}
+    wanted |= {builds_on[name] for name in wanted & builds_on.keys()}
+    chosen = [name for name in chosen if name in wanted]
     kit = Kit(asked)
     try:
         if not kit.pretend:

@@ -13,7 +13,7 @@ from kit import HERE, Failed, Skipped, check, eventually, json_lines, read_text,
 STEPS = os.path.join(HERE, "ddp_steps.py")
 
 
-@check(30, gpu=False)
+@check(30, gpu=False, after="nccl_two_ranks")
 def hang_evidence(kit):
     """An ordinary torch program of two ranks, one of which takes part in nothing any more: who is named, and what is kept."""
     if not kit.has_torch:
@@ -40,7 +40,7 @@ def hang_evidence(kit):
     return told
 
 
-@check(25)
+@check(25, after="nccl_two_ranks")
 def nccl_timeout(kit):
     """A stopped rank of ddprun-train, and nothing but NCCL's watchdog to notice: 75 after the time-out of 8 s and a bit."""
     if not kit.two_nccl_ranks:

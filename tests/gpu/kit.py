@@ -31,13 +31,18 @@ class Failed(Exception):
 
 
 class Skipped(Exception):
-    """A check cannot be done on this machine, for a reason that is no fault of ddprun."""
+    """A check, or a part of it, cannot be done here or in the time that is left; `told` is what was done."""
+
+    def __init__(self, why, told=None):
+        super().__init__(why)
+        self.told = told
 
 
-def check(seconds, gpu=True, timed=False):
-    """Registers a check: begun only with `seconds` left; `gpu`: meaningless on a CPU; `timed`: nothing runs beside it."""
+def check(seconds, gpu=True, timed=False, after=None):
+    """Registers a check: begun only with `seconds` left; `gpu`: meaningless on a CPU; `timed`: nothing runs beside it; `after`: the
+    check that it builds on, which is done too where this one is chosen."""
     def register(function):
-        CHECKS.append((function.__name__, seconds, gpu, timed, function))
+        CHECKS.append((function.__name__, seconds, gpu, timed, after, function))
         return function
     return register
 
@@ -60,6 +65,11 @@ class Outcome:
         return " | ".join((self.out + "\n" + self.err).replace("\r", "\n").strip().splitlines()[-6:])[-900:]
 
 
+def gpus_of_this_machine():
+    listed = subprocess.run(["nvidia-smi", "--list-gpus"], capture_output=True, text=True, check=False).stdout
+    return len(re.findall(r"^GPU ", listed, re.M))
+
+
 class Kit:
     def __init__(self, asked):
         self.bin = os.path.abspath(asked.bin)
@@ -71,9 +81,9 @@ class Kit:
         self.begin = time.monotonic()
         self.log = open(os.path.join(self.out, "log.txt"), "w")
         self.raw = open(os.path.join(self.out, "raw.txt"), "w")
-        self.results = {"began": time.time(), "pretend": self.pretend, "checks": {}}
+        self.results = {"began": time.time(), "pretend": self.pretend, "libraries_read": None, "checks": {}}
         self.device = "cpu" if self.pretend else "cuda"
-        self.gpus = 1
+        self.gpus = 1 if self.pretend else gpus_of_this_machine()
         self.has_torch = subprocess.run([sys.executable, "-c", "import importlib.util as u, sys; sys.exit(not u.find_spec('torch'))"],
                                         check=False).returncode == 0
         # Checkpoints of gigabytes belong into memory where there is plenty of it.
@@ -85,6 +95,7 @@ class Kit:
         self.environment.pop("PYTHONDONTWRITEBYTECODE", None)
         self.background = []
         self.two_nccl_ranks = False
+        self.cut_off = False  # A program was ended because no time was left for the whole.
         self.count = 0
 
     def left(self):
@@ -125,6 +136,7 @@ class Kit:
         """Waits for its end; after `limit` seconds it gets TERM, then KILL."""
         argv, folder, name, began = process.started
         late = False
+        short_of_time = self.left() - 3 < limit
         for wait, number in ((max(1, min(limit, self.left() - 3)), signal.SIGTERM), (6, signal.SIGKILL), (10, None)):
             try:
                 process.wait(wait)
@@ -139,6 +151,7 @@ class Kit:
         ended = Outcome("late" if late else 128 - code if code is not None and code < 0 else code, out, err,
                         time.monotonic() - began)
         self.note(f"{' '.join(argv)}\n  [exit {ended.code}, {ended.seconds:.2f} s]", out, err)
+        self.cut_off = self.cut_off or late and short_of_time
         return ended
 
     def finish_all(self, processes, limit):
@@ -157,7 +170,7 @@ class Kit:
         return self.stop_all([process], limit)[0]
 
     def train(self, *flags, under=(), limit=40, folder=None, device=None, environment=None):
-        """One training of ddprun-train from its start to its end."""
+        """A training of ddprun-train from its start to its end."""
         folder = folder or self.folder()
         own = any(flag.startswith("--checkpoint-dir") for flag in flags)
         argv = [*under, self.train_path, f"--device={device or self.device}", *flags,

@@ -13,7 +13,7 @@ def facts(kit):
     for name, command in {
         "gpu": "nvidia-smi --query-gpu=name,uuid,memory.total,driver_version,pci.bus_id,clocks.sm,clocks.mem,power.draw,"
                "temperature.gpu,mig.mode.current,compute_mode,persistence_mode --format=csv,noheader",
-        "count": "nvidia-smi --list-gpus | grep -c ^GPU", "kernel": "uname -a", "system": "head -n 3 /etc/os-release",
+        "kernel": "uname -a", "system": "head -n 3 /etc/os-release",
         "libc": "ldd --version | head -n 1", "cpus": "nproc; grep -m1 'model name' /proc/cpuinfo",
         "memory": "free -m; df -h / /dev/shm /tmp", "devices": "ls -l /dev/nvidia* 2>&1",
         "proc": "cat /proc/driver/nvidia/gpus/*/information 2>&1 | head -n 20",
@@ -23,7 +23,6 @@ def facts(kit):
     }.items():
         ended = kit.run(["bash", "-c", command], 10)
         told[name] = (ended.out + ended.err).strip()[:600]
-    kit.gpus = int(told["count"]) if told["count"].isdigit() else 1
     kit.say(f"GPU: {told['gpu']}")
     return told
 

@@ -56,6 +56,8 @@ def recover_trainer(kit, agents, *flags, kills):
     told = {"whole_ms": summary_of(whole), "next_line_ms": summary_of(lines_ms), "parts_ms": parts,
             "cold": [line for one in ended for line in one.err.splitlines() if "start cold" in line][:2]}
     kit.say(f"  whole {told['whole_ms']} ms, next line {told['next_line_ms']} ms; last {parts[-1:]} {told['cold']}")
+    if told["cold"] or len(whole) < kills:
+        raise Failed("workers were not forked, or `ddprun status` does not know all parts of a recovery", told)
     return told
 
 
@@ -91,6 +93,8 @@ def recover_python(kit, under, kills, environment=None):
     told = {"ms": summary_of(took), "start_to_first_step_s": round(start, 2),
             "cold": [line for line in ended.err.splitlines() if "start cold" in line][:2]}
     kit.say(f"  {told}")
+    if told["cold"]:
+        raise Failed("workers were not forked", told)
     return told
 
 
@@ -130,7 +134,7 @@ def recovery_torchrun(kit):
                                 "--monitor-interval=0.1"], 2, environment={"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"})
 
 
-@check(20, gpu=False, timed=True)
+@check(20, gpu=False, timed=True, after="nccl_two_ranks")
 def recovery_nccl_two_ranks(kit):
     """A kill under NCCL, with a peer that the kill does not touch."""
     if not kit.two_nccl_ranks:

@@ -21,7 +21,8 @@ found=$("$python" -c 'from importlib.metadata import version; print(version("tor
 ln -sfn "$site/torch" lib/ddprun/torch
 ln -sfn "$site/nvidia" lib/ddprun/nvidia
 for packed in share/ddprun/mnist/*.gz; do
-  [[ -f ${packed%.gz} ]] || gzip -dc "$packed" >"${packed%.gz}"
+  [[ -f ${packed%.gz} ]] ||
+    { gzip -dc "$packed" >"$packed.part" && mv "$packed.part" "${packed%.gz}"; } || die "cannot unpack $packed"
 done
 # The driver's own libraries and tools, where the loader does not know them.
 for folder in /usr/local/nvidia/lib64 /usr/local/nvidia/lib; do

@@ -1,5 +1,6 @@
 """Trainings of one process on the GPU: that they work, how fast they are, and how fast plain PyTorch is in turn with them."""
 
+import contextlib
 import os
 import re
 import shutil
@@ -38,17 +39,25 @@ def first_training_under_ddprun(kit):
 @check(20)
 def every_model(kit):
     """Each model for an epoch, eager and replayed from a CUDA graph."""
-    told, failures = {}, []
+    told, failures, left_out = {}, [], []
     for model in MODELS:
         for name, flags in {"eager": [], "graph": GRAPH}.items():
             if kit.left() < 12:
-                break
+                left_out.append(f"{model} {name}")
+                continue
             ended = kit.train(f"--model={model}", "--epochs=1", *SMALL.get(model, []), *flags, limit=40)
             told[f"{model} {name}"] = [ended.code, round(ended.seconds, 2), ended.out.strip().splitlines()[-1:]]
             if ended.code != 0 or "on GPU 0" not in ended.err or flags and "replayed from a CUDA graph" not in ended.err:
                 failures.append(f"{model} {name}: {ended.tail()}")
+    return judged(told, failures, left_out)
+
+
+def judged(told, failures, left_out=()):
+    """What a check of several parts comes to."""
     if failures:
         raise Failed("; ".join(failures), told)
+    if left_out:
+        raise Skipped(f"no time for {', '.join(left_out)}", told)
     return told
 
 
@@ -87,8 +96,11 @@ class Peer:
 
     def measure(self, way, limit=60):
         self.asked += 1
-        self.process.stdin.write(f"{way}\n".encode())
-        self.process.stdin.flush()
+        try:
+            self.process.stdin.write(f"{way}\n".encode())
+            self.process.stdin.flush()
+        except (OSError, ValueError):  # It has ended.
+            raise Failed(f"{way}: peer.py has ended") from None
         output = os.path.join(self.folder, "run.out")
         eventually(lambda: len(json_lines(output)) >= self.asked or self.process.poll() is not None,
                    max(1, min(limit, self.kit.left() - 4)))
@@ -98,7 +110,8 @@ class Peer:
         return lines[-1]
 
     def close(self):
-        self.process.stdin.close()
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()
         return self.kit.finish(self.process, 10)
 
 
@@ -119,16 +132,17 @@ def in_turn(kit, model, turns, ours, theirs, peer_flags=()):
                     rates[f"ddprun-train {name}"].append(rate_of(kit, model, *flags))
             for way in theirs if peer else ():
                 if kit.left() > 8 and f"first {way}" in told:
-                    rates[f"torch {way}"].append(peer.measure(way)["samples_per_s"])
+                    try:
+                        rates[f"torch {way}"].append(peer.measure(way)["samples_per_s"])
+                    except Failed as failure:
+                        failures.add(str(failure))
     finally:
         if peer:
             peer.close()
     told["samples_per_s"] = {name: summary_of(found) for name, found in rates.items() if found}
     for name, found in told["samples_per_s"].items():
         kit.say(f"  {model:12} {name:26} {found['median']:>12,.0f} samples/s ({found['least']:,.0f} to {found['most']:,.0f})")
-    if failures:
-        raise Failed("; ".join(failures), told)
-    return told
+    return judged(told, failures, [name for name, found in rates.items() if len(found) < turns and (peer or "torch" not in name)])
 
 
 def both(kit):
@@ -156,9 +170,9 @@ def compile_ahead(kit):
     """torch.compile works beside the checks that time nothing; the next check measures what it left in its cache."""
     if not kit.has_torch:
         raise Skipped("there is no torch")
-    script = "; ".join(f"printf 'compile:host\\noverhead:host\\n' | {sys.executable} {HERE}/peer.py {model} --seconds=0.1 "
-                       f"--mnist={kit.mnist}" for model in ("mlp", "transformer", "vgg11"))
-    kit.background.append(kit.start(["nice", "-n", "10", "bash", "-c", script], kit.folder(), name="ahead"))
+    script = 'for model in mlp transformer vgg11; do printf "compile:host\\noverhead:host\\n" | "$1" "$2" $model --seconds=0.1 --mnist="$3"; done'
+    kit.background.append(kit.start(["nice", "-n", "10", "bash", "-c", script, "sh", sys.executable, os.path.join(HERE, "peer.py"), kit.mnist],
+                                    kit.folder(), name="ahead"))
     return {}
 
 
@@ -169,17 +183,20 @@ def rates_compiled(kit):
     for process in kit.background:
         kit.stop(process, 1)
     kit.background.clear()
-    told, failures = {}, []
+    told, failures, left_out = {}, [], []
     for model in ("mlp", "vgg11", "transformer"):
-        if kit.left() > 25:
-            try:
-                told[model] = in_turn(kit, model, 1 if model != "mlp" else 2, {"graph": GRAPH}, ["compile:host", "overhead:host"])
-            except Failed as failure:
-                failures.append(str(failure))
-                told[model] = failure.told
-    if failures:
-        raise Failed("; ".join(failures), told)
-    return told
+        if kit.left() < 25:
+            left_out.append(model)
+            continue
+        try:
+            told[model] = in_turn(kit, model, 1 if model != "mlp" else 2, {"graph": GRAPH}, ["compile:host", "overhead:host"])
+        except Failed as failure:
+            failures.append(str(failure))
+            told[model] = failure.told
+        except Skipped as reason:
+            left_out.append(model)
+            told[model] = reason.told
+    return judged(told, failures, left_out)
 
 
 @check(15, timed=True)
@@ -221,9 +238,7 @@ def precisions_and_options(kit):
         told[name] = [ended.code, round(ended.seconds, 2), ended.out.strip().splitlines()[-1:]]
         if ended.code != 0 or "--cuda-graph" in flags and "replayed from a CUDA graph" not in ended.err:
             failures.append(f"{name}: {ended.tail()}")
-    if failures:
-        raise Failed("; ".join(failures), told)
-    return told
+    return judged(told, failures)
 
 
 @check(10)
@@ -247,9 +262,7 @@ def devices_and_launchers(kit):
         told["under torchrun"] = [torchrun.code, round(torchrun.seconds, 2)]
         if torchrun.code != 0:
             failures.append(f"under torchrun: {torchrun.tail()}")
-    if failures:
-        raise Failed("; ".join(failures), told)
-    return told
+    return judged(told, failures)
 
 
 @check(40)
@@ -258,10 +271,11 @@ def sanitizer(kit):
     tool = shutil.which("compute-sanitizer")
     if not tool:
         raise Skipped("there is no compute-sanitizer")
-    told = {}
+    told, left_out = {}, []
     for name, flags in {"eager": [], "graph": GRAPH}.items():
         if kit.left() < 30:
-            break
+            left_out.append(name)
+            continue
         ended = kit.train("--epochs=1", "--limit-train=3200", *flags, limit=90,
                           under=[tool, "--tool", "memcheck", "--error-exitcode", "9"])
         told[name] = [ended.code, round(ended.seconds, 1), re.findall(r"ERROR SUMMARY.*", ended.out + ended.err)]
@@ -269,4 +283,4 @@ def sanitizer(kit):
             raise Skipped(f"compute-sanitizer: device not supported: {told}")
         if ended.code != 0:
             raise Failed(ended.tail(), told)
-    return told
+    return judged(told, [], left_out)

@@ -140,7 +140,8 @@ Result<Device> ChooseDevice(const DeviceWish& wish, BackendChoice backend, const
 
 bool MayUseGpu(const DeviceWish& wish, BackendChoice backend) {
   const bool demanded = wish.kind == DeviceKind::kCuda || backend == BackendChoice::kNccl;
-  const bool possible = backend != BackendChoice::kShm && !DriverFiles().empty();
+  const bool hidden = GetProcessEnv("CUDA_VISIBLE_DEVICES") == "";
+  const bool possible = backend != BackendChoice::kShm && !hidden && !DriverFiles().empty();
   return wish.kind != DeviceKind::kCpu && (demanded || possible);
 }
 

@@ -27,12 +27,15 @@ void (*end_of_process)(const Error&) = nullptr;
   std::abort();
 }
 
-// A variable that is set already stays. Without dumps, and without the pause of four times this
-// number of milliseconds that libtorch's watchdog makes for them in any case (15 s by default): a
-// time-out ends this process at once, and no request of an earlier generation is looked for.
+// A variable that is set already stays. Unless dumps are asked for there are none, and libtorch's
+// watchdog makes no pause for them (four times this number of milliseconds, 15 s by default, in any
+// case): a time-out ends this process at once, and no request of an earlier generation is looked
+// for.
 void SetDefaults() {
-  setenv("TORCH_NCCL_DUMP_ON_TIMEOUT", "0", /*overwrite=*/0);
-  setenv("TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "1", /*overwrite=*/0);
+  if (getenv("TORCH_NCCL_DUMP_ON_TIMEOUT") == nullptr) {
+    setenv("TORCH_NCCL_DUMP_ON_TIMEOUT", "0", /*overwrite=*/0);
+    setenv("TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "1", /*overwrite=*/0);
+  }
   // Two ranks that exchange messages are no mistake (ddprun-bench-comm does).
   setenv("TORCH_NCCL_SHOW_EAGER_INIT_P2P_SERIALIZATION_WARNING", "false", /*overwrite=*/0);
   setenv("TORCH_NCCL_LOG_CPP_STACK_ON_UNCLEAN_SHUTDOWN", "0", /*overwrite=*/0);

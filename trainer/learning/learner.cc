@@ -300,6 +300,7 @@ Result<double> Learner::DistanceFromRankZero() {
 }
 
 Result<Score> Learner::TakeScore() {
+  CHECK(!impl_->whole_step);
   try {
     return impl_->scores.Take();
   } catch (const std::exception&) {
@@ -309,14 +310,14 @@ Result<Score> Learner::TakeScore() {
 
 Result<Score> Learner::Evaluate(std::size_t count) {
   Impl& my = *impl_;
-  CHECK(count <= my.slots->most(kEvaluationSlot));
+  CHECK(count <= my.slots->most(kEvaluationSlot) && !my.whole_step);
   try {
     const at::NoGradGuard no_grad;
     const Score training = my.scores.Take();
     const Batch batch = my.slots->Take(kEvaluationSlot, count);
     const at::Tensor output = my.model.Output(batch.inputs, /*training=*/false);
-    my.scores.Add(output, my.objective.LossOf(output, batch), batch,
-                  my.objective.LossesOfOneSample());
+    const at::Tensor loss = my.objective.LossOf(output, batch);
+    my.scores.Add(output, loss, batch, my.objective.LossesOfOneSample());
     my.scores.Join();
     my.slots->Done();
     my.scores.AddSamples(count);

@@ -101,6 +101,8 @@ class Learner {
 
   // On a GPU these two only tell it what to do, and do not wait until it is done. The slot may be
   // filled again from the return of Backward on, after the last part from that of Update on.
+  // Between Backward and Update of a step that is replayed nothing has been computed yet, so
+  // neither TakeScore nor Evaluate may be called there.
   Result<void> Backward(const Part& part);
   // After the last part. kInvalid: a parameter takes no part in the loss; the message names it.
   // With float16 a step whose gradients overflow changes nothing but the scale of the loss.
