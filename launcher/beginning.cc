@@ -2,7 +2,10 @@
 
 #include <stdlib.h>
 
+#include <algorithm>
+
 #include "common/log.h"
+#include "launcher/plan.h"
 #include "launcher/scrub.h"
 #include "launcher/verbs/look_around.h"
 
@@ -44,6 +47,15 @@ void SayOrigins(const LaunchConfig& config) {
     if (origin != "default" && origin != "command line") {
       SayInfo("--" + name + "=" + (IsSecret(name) ? "***" : value) + " is " + origin + "'s");
     }
+  }
+}
+
+void SayWorkerCount(const LaunchConfig& config, const Preparation& prepared) {
+  const bool counted = std::ranges::any_of(config.settings, [](const Setting& setting) {
+    return setting.name == "nproc-per-node" && setting.value == "auto";
+  });
+  if (counted && !config.quiet) {
+    SayInfo("workers: " + WorkerCount(config, prepared));
   }
 }
 

@@ -16,6 +16,8 @@ std::vector<std::string> Remarks(const LaunchConfig& config, const Preparation& 
 void SayRemarks(const LaunchConfig& config, const Preparation& prepared);
 // The settings that the command line does not show.
 void SayOrigins(const LaunchConfig& config);
+// What was counted, where --nproc-per-node=auto left it to us.
+void SayWorkerCount(const LaunchConfig& config, const Preparation& prepared);
 
 // What every worker is to find in its environment, and what not.
 void ApplyToEnvironment(const LaunchConfig& config, const Preparation& prepared);

@@ -79,6 +79,7 @@ int Launch(const LaunchConfig& config) {
         if (config.verbose) {
           SayOrigins(config);
         }
+        SayWorkerCount(config, *prepared);
         ApplyToEnvironment(config, *prepared);
         const int code = RunNode(config, *prepared, std::move(guard));
         FlushLog(kLogFlushLimit);

@@ -127,11 +127,14 @@ std::string Rendezvous(const LaunchConfig& config) {
          (config.standalone ? "" : Line("patience", conf));
 }
 
+}  // namespace
+
 std::string WorkerCount(const LaunchConfig& config, const Preparation& preparation) {
   const std::string asked = Find(config, "nproc-per-node").value;
   const std::string count = std::to_string(config.workers) + " on this node";
-  if (asked == "gpu" || (asked == "auto" && CountGpus() > 0)) {
-    return count + ": one per visible GPU (--nproc-per-node=" + asked + ")";
+  if (const GpusCounted gpus = CountGpus(); asked == "gpu" || (asked == "auto" && gpus.count > 0)) {
+    return count + ": one per visible GPU, which are " + gpus.maker +
+           " (--nproc-per-node=" + asked + ")";
   }
   if (asked == "cpu" || asked == "auto") {
     return count + ": one per allowed CPU, of which there are " + std::to_string(preparation.cpus) +
@@ -140,6 +143,8 @@ std::string WorkerCount(const LaunchConfig& config, const Preparation& preparati
   }
   return count;
 }
+
+namespace {
 
 std::string Workers(const LaunchConfig& config, const Preparation& preparation) {
   std::string text = "workers\n" + Line("count", WorkerCount(config, preparation));

@@ -11,4 +11,8 @@ namespace ddprun {
 
 std::string DescribePlan(const LaunchConfig& config, const Preparation& preparation);
 
+// How many workers this node starts, and what was counted: "2 on this node: one per allowed CPU,
+// ...".
+std::string WorkerCount(const LaunchConfig& config, const Preparation& preparation);
+
 }  // namespace ddprun

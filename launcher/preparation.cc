@@ -19,11 +19,7 @@ Result<NumaPlan> PlanCpus(const LaunchConfig& config) {
   const MachineRoots roots;
   NumaRequest request{.mode = config.numa, .workers = config.workers};
   request.allowed = AllowedCpuSet();
-  auto list = GetProcessEnv("CUDA_VISIBLE_DEVICES");
-  if (const auto hip = GetProcessEnv("HIP_VISIBLE_DEVICES"); hip && !hip->empty()) {
-    list = hip;  // ROCm looks at its own list first.
-  }
-  request.gpus = VisibleGpus(ListGpus(roots), list);
+  request.gpus = VisibleGpus(ListGpus(roots), GetProcessEnv);
   return PlanNumaBinding(request, roots);
 }
 

@@ -98,14 +98,16 @@ Result<std::uint32_t> ParseWorkers(const std::string& text, const std::string& g
   }
   if (text == "gpu" || text == "auto") {
     const std::uint32_t gpus =
-        gpu_list.empty() ? CountGpus()
+        gpu_list.empty() ? CountGpus().count
                          : static_cast<std::uint32_t>(std::ranges::count(gpu_list, ',') + 1);
     if (gpus > 0) {
       return gpus;
     }
     if (text == "gpu") {
       return Error{ErrorKind::kInvalid,
-                   "--nproc-per-node=gpu: no GPU is visible (CUDA_VISIBLE_DEVICES, /dev/nvidia*)"};
+                   "--nproc-per-node=gpu: no GPU is visible (/dev/nvidia*, /dev/kfd with /dev/dri, "
+                   "CUDA_VISIBLE_DEVICES "
+                   "and the like; ddprun env shows what is found)"};
     }
     return static_cast<std::uint32_t>(AllowedCpus());
   }

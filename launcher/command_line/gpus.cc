@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
 #include <set>
 #include <sstream>
 #include <vector>
@@ -31,12 +30,11 @@ std::optional<std::uint32_t> NumberIn(const std::string& text) {
   return whole ? std::optional(value) : std::nullopt;
 }
 
-// Those that CUDA shows: an invalid one hides the rest. `devices`: how many there are; 0: unknown.
-std::vector<std::string> ShownBy(const std::string& list, std::uint32_t devices) {
+// Those that CUDA shows: an invalid one hides the rest.
+std::vector<std::string> ShownBy(const std::string& list) {
   std::vector<std::string> entries = EntriesOf(list);
-  const auto hidden = std::ranges::find_if(entries, [devices](const std::string& entry) {
-    return entry.empty() || entry.front() == '-' || entry == "NoDevFiles" ||
-           (devices > 0 && NumberIn(entry).value_or(0) >= devices);
+  const auto hidden = std::ranges::find_if(entries, [](const std::string& entry) {
+    return entry.empty() || entry.front() == '-' || entry == "NoDevFiles";
   });
   entries.erase(hidden, entries.end());
   return entries;
@@ -53,29 +51,24 @@ bool IsUuid(const std::string& entry) {
 
 }  // namespace
 
-std::uint32_t CountGpus() {
-  return CountVisible(GetProcessEnv("CUDA_VISIBLE_DEVICES"), CountDevices());
-}
-
-std::uint32_t CountVisible(const std::optional<std::string>& visible, std::uint32_t devices) {
-  return visible ? static_cast<std::uint32_t>(ShownBy(*visible, devices).size()) : devices;
-}
-
-// A container may have /dev/nvidia3 alone, which is GPU 0 there.
-std::uint32_t CountDevices(const std::filesystem::path& folder) {
-  constexpr std::string_view kPrefix = "nvidia";
-  std::uint32_t count = 0;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename();
-    count += name.starts_with(kPrefix) && NumberIn(name.substr(kPrefix.size())) ? 1 : 0;
+GpusCounted CountGpus(const MachineRoots& roots, const GetEnv& get_env) {
+  const std::vector<Gpu> all = ListGpus(roots);
+  if (!all.empty()) {
+    return {static_cast<std::uint32_t>(VisibleGpus(all, get_env).size()),
+            std::string(NameOf(all.front().maker))};
   }
-  return count;
+  // No files of a driver that is known here, as in WSL: the list is believed.
+  const auto visible = get_env("CUDA_VISIBLE_DEVICES");
+  return {visible ? static_cast<std::uint32_t>(ShownBy(*visible).size()) : 0, "listed"};
+}
+
+std::uint32_t CountDevices() {
+  return static_cast<std::uint32_t>(ListGpus(MachineRoots{}).size());
 }
 
 Result<std::string> ChooseGpus(const std::string& text, const std::optional<std::string>& visible,
                                std::uint32_t devices) {
-  const std::vector<std::string> seen = ShownBy(visible.value_or(""), devices);
+  const std::vector<std::string> seen = ShownBy(visible.value_or(""));
   std::set<std::string> chosen;
   std::string list;
   for (std::string entry : EntriesOf(text + ",")) {

@@ -3,21 +3,24 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <string>
 
+#include "agent/workers/gpu_list.h"
 #include "common/result.h"
+#include "proto/worker_env.h"
 
 namespace ddprun {
 
-// As CUDA_VISIBLE_DEVICES and /dev/nvidia<n> tell.
-std::uint32_t CountGpus();
-// The same of a list, or none, and a number of devices (0: unknown): as CUDA does, an entry that
-// names no GPU hides those behind it.
-std::uint32_t CountVisible(const std::optional<std::string>& visible, std::uint32_t devices);
-// As /dev/nvidia<n> tells alone.
-std::uint32_t CountDevices(const std::filesystem::path& folder = "/dev");
+struct GpusCounted {
+  std::uint32_t count = 0;
+  std::string maker;  // "AMD"; of no maker that is known here: "listed".
+};
+
+// Those that a program started here would see (gpu_list.h).
+GpusCounted CountGpus(const MachineRoots& roots = {}, const GetEnv& get_env = GetProcessEnv);
+// Those of this machine, whatever variables hide.
+std::uint32_t CountDevices();
 
 // What ddprun itself may see: HIP_VISIBLE_DEVICES, which ROCm looks at first, or
 // CUDA_VISIBLE_DEVICES; none: all there are.

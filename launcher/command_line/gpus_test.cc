@@ -2,42 +2,87 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
-#include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
+#include <map>
 
+#include "agent/fake_machine.h"
 #include "launcher/cli_fixture.h"
 
 namespace ddprun {
 namespace {
 
-TEST(Gpus, AreCountedAsCudaCountsThem) {
-  ::setenv("CUDA_VISIBLE_DEVICES", "0,GPU-8f2a,-1,3", 1);
-  EXPECT_EQ(CountGpus(), 2u);
-  ::setenv("CUDA_VISIBLE_DEVICES", "", 1);
-  EXPECT_EQ(CountGpus(), 0u);
-  ::unsetenv("CUDA_VISIBLE_DEVICES");
+// As a program would see them: "2 NVIDIA".
+std::string Counted(const FakeMachine& machine, std::map<std::string, std::string> variables = {}) {
+  const GpusCounted found =
+      CountGpus(machine.roots(), [&](const std::string& name) -> std::optional<std::string> {
+        const auto at = variables.find(name);
+        return at == variables.end() ? std::nullopt : std::optional(at->second);
+      });
+  return std::to_string(found.count) + " " + found.maker;
 }
 
-TEST(Gpus, ANumberWithoutAGpuHidesThoseBehindIt) {
-  EXPECT_EQ(CountVisible("99", 1), 0u);
-  EXPECT_EQ(CountVisible("1,9,0", 2), 1u);
-  EXPECT_EQ(CountVisible("GPU-8f2a,0", 1), 2u);
-  EXPECT_EQ(CountVisible("7", 0), 1u);  // How many there are is not known.
-  EXPECT_EQ(CountVisible(std::nullopt, 4), 4u);
+TEST(Gpus, NvidiasAreCountedAsCudaShowsThem) {
+  FakeMachine machine;
+  EXPECT_EQ(Counted(machine, {{"CUDA_VISIBLE_DEVICES", "0,GPU-8f2a,-1,3"}}), "2 listed");
+  EXPECT_EQ(Counted(machine), "0 listed");
+  machine.AddNvidia("0000:19:00.0", "GPU-aaaa", 0);
+  machine.AddNvidia("0000:dc:00.0", "GPU-bbbb", 1);
+  EXPECT_EQ(Counted(machine), "2 NVIDIA");
+  EXPECT_EQ(Counted(machine, {{"CUDA_VISIBLE_DEVICES", "99"}}), "0 NVIDIA");
+  EXPECT_EQ(Counted(machine, {{"CUDA_VISIBLE_DEVICES", "1,9,0"}}), "1 NVIDIA");
+  EXPECT_EQ(Counted(machine, {{"CUDA_VISIBLE_DEVICES", "GPU-bbbb,0"}}), "2 NVIDIA");
+  EXPECT_EQ(Counted(machine, {{"CUDA_VISIBLE_DEVICES", ""}}), "0 NVIDIA");
 }
 
-TEST(Gpus, DevicesAreCountedWhateverTheirNumbers) {
-  const std::filesystem::path folder =
-      std::filesystem::path(::testing::TempDir()) / ("gpus" + std::to_string(::getpid()));
-  std::filesystem::create_directory(folder);
-  for (const char* name : {"nvidia3", "nvidia11", "nvidiactl", "nvidia-uvm", "nvidia"}) {
-    std::ofstream(folder / name) << "";
+// A container may have /dev/nvidia3 alone, and none of the driver's other files.
+TEST(Gpus, NvidiasDevicesAreCountedWhateverTheirNumbers) {
+  FakeMachine machine;
+  for (const char* name : {"nvidia3", "nvidia11", "nvidiactl", "nvidia-uvm"}) {
+    machine.Write(std::string("dev/") + name, "");
   }
-  EXPECT_EQ(CountDevices(folder), 2u);
-  std::filesystem::remove_all(folder);
-  EXPECT_EQ(CountDevices(folder), 0u);
+  EXPECT_EQ(Counted(machine), "2 NVIDIA");
+}
+
+TEST(Gpus, AmdsAreTheNodesOfKfdWhoseRenderNodesCanBeOpened) {
+  FakeMachine machine;
+  const auto add = [&](int node, int simds, int minor, const std::string& id) {
+    machine.Write("sys/class/kfd/kfd/topology/nodes/" + std::to_string(node) + "/properties",
+                  "cpu_cores_count 0\nsimd_count " + std::to_string(simds) + "\nlocation_id " +
+                      std::to_string((node << 8)) + "\ndomain 0\nunique_id " + id +
+                      "\ndrm_render_minor " + std::to_string(minor));
+  };
+  machine.Write("dev/kfd", "");
+  add(0, 0, 0, "0");  // A CPU.
+  for (int node = 1; node <= 10; ++node) {
+    add(node, 304, 127 + node, std::to_string(160 + node));
+    if (node <= 8) {  // A job that may use eight of ten.
+      machine.Write("dev/dri/renderD" + std::to_string(127 + node), "");
+    }
+  }
+  EXPECT_EQ(Counted(machine), "8 AMD");
+  EXPECT_EQ(Counted(machine, {{"ROCR_VISIBLE_DEVICES", "4,5,6"}}), "3 AMD");
+  EXPECT_EQ(Counted(machine, {{"ROCR_VISIBLE_DEVICES", "4,5,6"}, {"HIP_VISIBLE_DEVICES", "2,0"}}),
+            "2 AMD");
+  EXPECT_EQ(Counted(machine, {{"ROCR_VISIBLE_DEVICES", "GPU-00000000000000a2"}}), "1 AMD");
+  EXPECT_EQ(Counted(machine, {{"HIP_VISIBLE_DEVICES", ""}, {"CUDA_VISIBLE_DEVICES", "0,1"}}),
+            "2 AMD");
+  EXPECT_EQ(Counted(machine, {{"HIP_VISIBLE_DEVICES", "-1"}}), "0 AMD");
+  EXPECT_EQ(ListGpus(machine.roots()).at(0).pci, "0000:01:00.0");
+  EXPECT_EQ(ListGpus(machine.roots()).at(7).pci, "0000:08:00.0");  // Not "10" before "2".
+}
+
+TEST(Gpus, IntelsAreThoseOfDataCentres) {
+  FakeMachine machine;
+  machine.AddOnBus("0000:00:02.0", "0x8086", "0x030000", 0);  // Part of a CPU.
+  for (const char* pci : {"0000:4d:00.0", "0000:9a:00.0"}) {
+    machine.AddOnBus(pci, "0x8086", "0x038000", 0);
+    const std::string render = std::string("renderD") + (pci[5] == '4' ? "129" : "130");
+    machine.Write(std::string("sys/bus/pci/devices/") + pci + "/drm/" + render + "/dev", "226");
+    machine.Write("dev/dri/" + render, "");
+  }
+  EXPECT_EQ(Counted(machine), "2 Intel");
+  EXPECT_EQ(Counted(machine, {{"ZE_AFFINITY_MASK", "0.0,0.1"}}), "1 Intel");
+  EXPECT_EQ(Counted(machine, {{"ZE_AFFINITY_MASK", "1"}, {"CUDA_VISIBLE_DEVICES", ""}}), "1 Intel");
 }
 
 std::string Chosen(const std::string& text, const std::optional<std::string>& visible,

@@ -204,8 +204,8 @@ std::string Devices() {
                               (gpu.uuid.empty() ? "" : ", " + gpu.uuid) + ", NUMA node " +
                               std::to_string(gpu.numa_node));
   }
-  for (const char* name : {"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER",
-                           "NVIDIA_VISIBLE_DEVICES"}) {
+  for (const char* name : {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
+                           "ZE_AFFINITY_MASK", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES"}) {
     if (const auto value = GetProcessEnv(name)) {
       text += Item(name, "'" + *value + "'");
     }

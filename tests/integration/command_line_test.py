@@ -55,9 +55,9 @@ class DryRun(DdprunTest):
         os.symlink(sys.executable, python)
         with open(self.path("train.py"), "w"):
             pass
-        plan = self.plan("train.py", "two words", environment={"VIRTUAL_ENV": self.path("venv")})
+        plan = self.plan("train.py", "two words", environment={"PATH": self.path("venv", "bin") + os.pathsep + self.environment["PATH"]})
         self.assertEqual(self.line(plan, "file"), python)
-        self.assertIn("VIRTUAL_ENV", self.line(plan, "because"))
+        self.assertIn("the first in PATH", self.line(plan, "because"))
         self.assertEqual(self.line(plan, "argv"), f"{python} -u train.py 'two words'")
         self.assertIn("not *.py", self.line(self.plan(FAKE_WORKER), "because"))
 
@@ -114,7 +114,7 @@ class Environment(DdprunTest):
         with open(self.path("venv", "bin", "python3"), "w") as file:
             file.write("#!/bin/sh\ntouch was-run\n")
         os.chmod(self.path("venv", "bin", "python3"), 0o755)
-        run = self.run_ddprun("env", environment={"VIRTUAL_ENV": self.path("venv")})
+        run = self.run_ddprun("env", environment={"PATH": self.path("venv", "bin") + os.pathsep + self.environment["PATH"]})
         self.assertIn("torch 9.8.7 in " + site, run.out())
         self.assertIn("2.30.7 in " + site, run.out())
         self.assertFalse(os.path.exists(self.path("was-run")))

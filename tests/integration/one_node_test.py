@@ -197,15 +197,16 @@ class Lookup(DdprunTest):
         os.chmod(path, mode)
         return path
 
-    def test_beside_ddprun_first_then_path(self):
+    def test_path_first_then_beside_ddprun(self):
         first, second = self.path("beside"), self.path("elsewhere")
         os.mkdir(first)
         shutil.copy2(DDPRUN, first)
-        self.script(second, "only-in-path", "#!/bin/sh\necho path\n")
         self.script(second, "in-both", "#!/bin/sh\necho path\n")
-        self.script(first, "in-both", "#!/bin/sh\necho beside\n")
+        for name in ("in-both", "only-beside", "ddprun-own"):
+            self.script(first, name, "#!/bin/sh\necho beside\n")
+        self.script(second, "ddprun-own", "#!/bin/sh\necho of another build\n")
         environment = {"PATH": second + os.pathsep + self.environment["PATH"]}
-        for name, found in (("only-in-path", "path\n"), ("in-both", "beside\n")):
+        for name, found in (("only-beside", "beside\n"), ("in-both", "path\n"), ("ddprun-own", "beside\n")):
             run = self.start(name, environment=environment, executable=os.path.join(first, "ddprun"))
             self.assertEqual((run.wait(), run.out()), (0, found), run.all())
 

@@ -109,7 +109,7 @@ class Programs(DdprunTest):
         run = self.run_ddprun("--config=missing.toml", FAKE_WORKER, expect=2)
         self.assertRegex(run.err(), "missing.toml.*No such file.*--config")
 
-    def test_python_of_the_virtual_environment(self):
+    def test_python_of_the_active_virtual_environment(self):
         os.makedirs(self.path("venv", "bin"))
         python = self.path("venv", "bin", "python3")
         with open(python, "w") as file:
@@ -117,7 +117,7 @@ class Programs(DdprunTest):
         os.chmod(python, 0o755)
         with open(self.path("train.py"), "w"):
             pass
-        run = self.run_ddprun("train.py", "7", environment={"VIRTUAL_ENV": self.path("venv")})
+        run = self.run_ddprun("train.py", "7", environment={"PATH": self.path("venv", "bin") + os.pathsep + self.environment["PATH"]})
         self.assertEqual(run.out(), "venv -u train.py 7\n")
 
 
