@@ -24,7 +24,8 @@ Result<std::uint16_t> ParsePort(std::string_view text, std::string_view whole) {
 
 // Else what ToString makes of it could mean another endpoint, or none.
 bool IsOfHost(char c) {
-  return c > ' ' && c <= '~' && c != '[' && c != ']';
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+         c == '_' || c == '-' || c == ':' || c == '%';  // The last two: of IPv6 and its zones.
 }
 
 // An IPv4 address as IPv6 has it.
@@ -63,6 +64,12 @@ bool IsUnspecified(const in6_addr& address) {
 }  // namespace
 
 Result<Endpoint> ParseEndpoint(std::string_view text, std::optional<std::uint16_t> default_port) {
+  while (!text.empty() && text.front() == ' ') {
+    text.remove_prefix(1);
+  }
+  while (!text.empty() && text.back() == ' ') {
+    text.remove_suffix(1);
+  }
   std::string_view host = text;
   std::string_view port;
   bool has_port = false;
@@ -93,7 +100,8 @@ Result<Endpoint> ParseEndpoint(std::string_view text, std::optional<std::uint16_
     return Invalid("the host of an endpoint has at most 255 characters", text.substr(0, 64));
   }
   if (!std::all_of(host.begin(), host.end(), IsOfHost)) {
-    return Invalid("the host of an endpoint must be printable, without spaces and brackets", text);
+    return Invalid("the host of an endpoint has letters, digits, dots, hyphens and underscores",
+                   text);
   }
   if (!has_port) {
     return Endpoint{std::string(host), *default_port};

@@ -14,7 +14,7 @@ TEST(Endpoint, ReadsWhatPeopleWrite) {
 
 TEST(Endpoint, RefusesTheRestAndNamesIt) {
   for (const char* text : {"", "n0", ":1", "n0:", "n0:x", "n0:65536", "::1", "[::1", "[::1]x",
-                           "n0:1 ", "[[n0]:1", "n0]:1", "n 0:1", "n\x1b:1"}) {
+                           "n0 :1", "~:1", "[[n0]:1", "n0]:1", "n 0:1", "n\x1b:1"}) {
     const Result<Endpoint> endpoint = ParseEndpoint(text, {});
     ASSERT_FALSE(endpoint) << text;
     EXPECT_EQ(endpoint.error().kind, ErrorKind::kInvalid);

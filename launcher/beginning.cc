@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "common/log.h"
+#include "launcher/command_line/host_places.h"
 #include "launcher/plan.h"
 #include "launcher/scrub.h"
 #include "launcher/verbs/look_around.h"
@@ -27,6 +28,9 @@ std::vector<std::string> Remarks(const LaunchConfig& config, const Preparation& 
   }
   if (!prepared.no_preload.empty()) {
     remarks.push_back(prepared.no_preload);
+  }
+  if (std::string remark = FindTemporaryPlace().remark; !remark.empty()) {
+    remarks.push_back(std::move(remark));
   }
   remarks.insert(remarks.end(), prepared.numa.warnings.begin(), prepared.numa.warnings.end());
   const std::vector<std::string> warnings = WarningsOf(config, prepared.cpus);

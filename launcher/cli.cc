@@ -159,9 +159,12 @@ void ResolveAttachedRank(const RawFlags& raw, LaunchConfig& config, Problems& pr
 }
 
 void ResolveProgram(const RawFlags& raw, LaunchConfig& config, Problems& problems) {
-  if (config.module && (config.no_python || config.run_path)) {
-    problems.Add("--module and --" + std::string(config.run_path ? "run-path" : "no-python") +
-                 " exclude each other");
+  if (config.module && config.run_path) {
+    config.module = false;  // As torchrun does.
+    config.remarks.push_back("ignoring --module because --run-path is set");
+  }
+  if (config.module && config.no_python) {
+    problems.Add("--module and --no-python exclude each other");
   }
   if (raw.use_env && config.pass_local_rank) {
     problems.Add("--use-env and --pass-local-rank exclude each other");
@@ -210,6 +213,7 @@ Result<CommandLine> Resolve(RawFlags& raw, const std::vector<std::string>& rest,
   CheckTrainJobProgress(raw, problems);
   config.signals = ParseSignals(raw.signals, raw.signals != RawFlags{}.signals);
   problems.Check(ParseSeconds("--monitor-interval", raw.monitor_interval));
+  problems.Check(ParseSeconds("--exit-barrier-timeout", raw.exit_barrier_timeout));
   ResolveProgram(raw, config, problems);
   problems.Check(ParseStreams("--redirects", raw.redirects, config.redirects, config.redirects_of));
   problems.Check(ParseStreams("--tee", raw.tee, config.tee, config.tee_of));

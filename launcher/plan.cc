@@ -4,6 +4,7 @@
 
 #include "agent/host/interfaces.h"
 #include "agent/workers/worker_gpu.h"
+#include "launcher/command_line/host_places.h"
 #include "launcher/command_line/quoted.h"
 #include "launcher/scrub.h"
 
@@ -216,7 +217,7 @@ std::string Environment(const LaunchConfig& config, const Preparation& preparati
 }
 
 std::string Output(const LaunchConfig& config) {
-  std::string logs = config.log_dir.empty() ? GetProcessEnv("TMPDIR").value_or("/tmp") +
+  std::string logs = config.log_dir.empty() ? FindTemporaryPlace().path.native() +
                                                   "/torchelastic_<unique>, because no --log-dir "
                                                   "is given"
                                             : config.log_dir;

@@ -10,6 +10,7 @@
 
 #include "common/files.h"
 #include "common/loop.h"
+#include "launcher/command_line/host_places.h"
 #include "proto/worker_env.h"
 #include "rendezvous/operators_door.h"
 
@@ -37,12 +38,6 @@ Result<std::string> MakeUnique(const std::filesystem::path& prefix,
   return SystemError("make the run directory", path, errno);
 }
 
-// As mkstemp's users have it: an empty name is none.
-std::string TemporaryDirectory() {
-  const std::string named = GetProcessEnv("TMPDIR").value_or("");
-  return named.empty() ? "/tmp" : named;
-}
-
 }  // namespace
 
 Result<RunDirectory> RunDirectory::Make(const std::string& log_dir, bool keeps_logs,
@@ -51,7 +46,7 @@ Result<RunDirectory> RunDirectory::Make(const std::string& log_dir, bool keeps_l
   std::filesystem::path base = log_dir;
   const char* flag = " (--log-dir)";
   if (log_dir.empty()) {
-    base = std::filesystem::absolute(TemporaryDirectory());
+    base = std::filesystem::absolute(FindTemporaryPlace().path);
     flag = temporary ? " (TMPDIR)" : " (TMPDIR, or --log-dir)";
   } else if (const Result<void> made = MakeDirectories(base, 0777); !made) {
     return Error{ErrorKind::kInvalid, made.error().message + flag};

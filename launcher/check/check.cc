@@ -10,6 +10,7 @@
 #include "common/log.h"
 #include "launcher/check/check_worker.h"
 #include "launcher/check/node_look.h"
+#include "launcher/command_line/host_places.h"
 #include "proto/worker_env.h"
 
 namespace ddprun {
@@ -33,7 +34,7 @@ int Check(const CheckRequest& request, const std::function<int(const LaunchConfi
   if (!config.around.launcher.empty() || config.dry_run) {
     return launch(config);  // An srun that was forgotten: each of its tasks comes here again.
   }
-  std::string verdict = GetProcessEnv("TMPDIR").value_or("/tmp") + "/ddprun-check-XXXXXX";
+  std::string verdict = (FindTemporaryPlace().path / "ddprun-check-XXXXXX").native();
   const UniqueFd file(::mkostemp(verdict.data(), O_CLOEXEC));
   if (!file) {
     std::fprintf(

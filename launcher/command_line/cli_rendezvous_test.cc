@@ -55,6 +55,32 @@ TEST(CommandLine, AStaticRendezvousKnowsItsJoinTimeoutAsTimeout) {
             std::string::npos);
 }
 
+// PyTorch's own launcher tests pass the list with quotes inside, and keys that no backend knows.
+TEST(CommandLine, RendezvousConfIsTakenWithQuotesAndUnknownKeys) {
+  for (const char* quote : {"'", "\""}) {
+    const std::string list = "join_timeout=5,last_call_timeout=1,timeout=5";
+    const LaunchConfig config =
+        Launch({"--nnodes=1:2", "--rdzv-conf=" + (quote + list) + quote, "p"});
+    EXPECT_EQ(config.shape.join_timeout, Duration{5'000});
+    EXPECT_EQ(config.shape.last_call, Duration{1'000});
+    EXPECT_TRUE(config.remarks.empty());
+  }
+  const LaunchConfig config =
+      Launch({"--nnodes=2", "--rdzv-conf=nonsense=1,join_timeout='6'", "p"});
+  EXPECT_EQ(config.shape.join_timeout, Duration{6'000});
+  ASSERT_EQ(config.remarks.size(), 1u);
+  EXPECT_NE(config.remarks[0].find("unknown key 'nonsense'"), std::string::npos);
+}
+
+TEST(CommandLine, WhatTorchrunTakesIsTakenAndWhatItRefusesIsRefused) {
+  EXPECT_EQ(Launch({"--nnodes=2", "--rdzv-endpoint= n0:7 ", "p"}).endpoint, (Endpoint{"n0", 7}));
+  EXPECT_FALSE(Launch({"--run-path", "-m", "p.py"}).module);
+  EXPECT_EQ(Launch({"--exit-barrier-timeout=5", "p"}).program, "p");
+  EXPECT_NE(Refusal({"-r", "0:1,", "p"}).find("--redirects must be"), std::string::npos);
+  EXPECT_NE(Refusal({"--nnodes=2", "--rdzv-endpoint=~:7", "p"}).find("host of an endpoint"),
+            std::string::npos);
+}
+
 // torchrun's static rendezvous has one master, which cannot be a list.
 TEST(CommandLine, AStaticRendezvousHasOneEndpoint) {
   const std::string said =

@@ -132,7 +132,7 @@ Result<void> ParseStreams(const std::string& flag, const std::string& text, std:
     all = *bits;
     return {};
   }
-  for (const std::string& entry : Split(text, ',')) {
+  for (const std::string& entry : Split(text + ",", ',')) {
     const std::size_t colon = entry.find(':');
     const auto rank = ParseCount(entry.substr(0, colon));
     const auto bits =
@@ -317,19 +317,29 @@ Result<void> CheckIgnored(const std::string& key, const std::string& value, Conf
   return {};
 }
 
+// Quotes that no shell has taken away: of a list that stands in a job's file, or in a variable.
+std::string WithoutQuotes(std::string text) {
+  text = Trimmed(text);
+  const bool quoted = text.size() >= 2 && (text.front() == '\'' || text.front() == '"') &&
+                      text.back() == text.front();
+  return quoted ? Trimmed(text.substr(1, text.size() - 2)) : text;
+}
+
 }  // namespace
 
-Result<void> ParseRendezvousConf(const std::string& text, bool is_static, LaunchConfig& config) {
-  if (Trimmed(text).empty()) {
+Result<void> ParseRendezvousConf(const std::string& given, bool is_static, LaunchConfig& config) {
+  const std::string text = WithoutQuotes(given);
+  if (text.empty()) {
     return {};
   }
   std::optional<Duration> join, timeout;
   for (const std::string& pair : Split(text + ",", ',')) {
     const std::size_t equals = pair.find('=');
     const std::string key = Trimmed(pair.substr(0, equals));
-    const std::string value = equals == std::string::npos ? "" : Trimmed(pair.substr(equals + 1));
+    const std::string value =
+        equals == std::string::npos ? "" : WithoutQuotes(pair.substr(equals + 1));
     if (key.empty() || value.empty()) {
-      return Invalid("--rdzv-conf must be key=value,key=value", text);
+      return Invalid("--rdzv-conf must be key=value,key=value", given);
     }
     const auto ignored = IgnoredConf().find(key);
     if (key == "join_timeout") {
@@ -340,10 +350,8 @@ Result<void> ParseRendezvousConf(const std::string& text, bool is_static, Launch
       ASSIGN_OR_RETURN(config.shape.last_call,
                        ParseSeconds("--rdzv-conf last_call_timeout", value));
     } else if (ignored == IgnoredConf().end()) {
-      return Invalid(
-          "--rdzv-conf knows join_timeout and last_call_timeout (and accepts "
-          "torchrun's other keys), not",
-          key);
+      config.remarks.push_back("--rdzv-conf: ignoring the unknown key '" + key +
+                               "'. Supported: join_timeout, last_call_timeout");
     } else {
       RETURN_IF_ERROR(CheckIgnored(key, value, ignored->second));
     }

@@ -1,5 +1,10 @@
 #include "launcher/command_line/host_places.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "launcher/command_line/gpus.h"
@@ -17,13 +22,34 @@ HostWatchOptions HostPlaces(const std::filesystem::path& run, const std::string&
   host.roots = HostRoots();
   host.visible_gpus = VisibleGpuList();
   const std::pair<std::string, std::string> places[] = {
-      {"run", run.native()}, {"logs", logs}, {"tmp", GetProcessEnv("TMPDIR").value_or("/tmp")}};
+      {"run", run.native()}, {"logs", logs}, {"tmp", FindTemporaryPlace().path.native()}};
   for (const auto& [name, path] : places) {
     if (!path.empty()) {
       host.places.emplace_back(name, path);
     }
   }
   return host;
+}
+
+TemporaryPlace FindTemporaryPlace(const GetEnv& get_env) {
+  const std::string named = get_env("TMPDIR").value_or("");  // An empty name is none.
+  std::string why;
+  for (const std::string& place : {named, std::string("/tmp"), std::string("/var/tmp")}) {
+    struct stat info {};
+    if (place.empty()) {
+      continue;
+    }
+    if (::stat(place.c_str(), &info) == 0 && ::access(place.c_str(), W_OK | X_OK) == 0 &&
+        S_ISDIR(info.st_mode)) {
+      return {place, why.empty()
+                         ? ""
+                         : "TMPDIR=" + named + " cannot be used (" + why + "): using " + place};
+    }
+    if (why.empty()) {
+      why = S_ISREG(info.st_mode) ? "it is no directory" : std::strerror(errno);
+    }
+  }
+  return {named.empty() ? "/tmp" : named, ""};  // The error of its first use says the rest.
 }
 
 }  // namespace ddprun

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "agent/host/host_watch.h"
+#include "proto/worker_env.h"
 
 namespace ddprun {
 
@@ -14,5 +15,13 @@ MachineRoots HostRoots();
 
 // An empty path is left out.
 HostWatchOptions HostPlaces(const std::filesystem::path& run, const std::string& logs);
+
+struct TemporaryPlace {
+  std::filesystem::path path;
+  std::string remark;  // Why it is not TMPDIR; empty: it is, or that is not set.
+};
+
+// TMPDIR where files can be made in it, else /tmp or /var/tmp, as Python's tempfile does.
+TemporaryPlace FindTemporaryPlace(const GetEnv& get_env = GetProcessEnv);
 
 }  // namespace ddprun

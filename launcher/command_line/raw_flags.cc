@@ -238,6 +238,9 @@ void AddEnding(CLI::App& app, RawFlags& raw) {
   ending.Value("--monitor-interval", raw.monitor_interval, "SECONDS",
                "Accepted for torchrun's sake, which looks after its workers this often: here their "
                "end wakes ddprun at once");
+  ending.Value("--exit-barrier-timeout", raw.exit_barrier_timeout, "SECONDS",
+               "Accepted for scripts that set it: ddprun needs no barrier, a run ends on all nodes "
+               "together");
 }
 
 void AddOutput(CLI::App& app, RawFlags& raw) {

@@ -53,6 +53,7 @@ struct RawFlags {
   std::string trainjob_progress = "auto";
   std::string signals = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";
   std::string monitor_interval = "0.1";
+  std::string exit_barrier_timeout = "300";
   std::string start_method = "spawn";
   bool use_env = false;
   std::string numa_binding = "none";

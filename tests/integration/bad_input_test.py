@@ -33,7 +33,6 @@ REFUSED = [
     (["--rdzv-endpoint=host:99999"], "port .*'host:99999'"),
     (["--rdzv-endpoint=[::1"], r"'\[::1'"),
     (["--rdzv-id=a/b"], "--rdzv-id .*'a/b'"),
-    (["--rdzv-conf=foo=1"], "'foo'"),
     (["--rdzv-conf=join_timeout=soon"], "join_timeout .*'soon'"),
     (["--rdzv-conf=timeout=soon"], "--rdzv-conf timeout .*'soon'"),
     (["--rdzv-conf=keep_alive_max_attempt=x"], "keep_alive_max_attempt must be a number.*'x'"),
@@ -56,6 +55,22 @@ REFUSED = [
     (["--nnodes=2", "--local-addr=192.0.2.1", "--rdzv-endpoint=127.0.0.1:0"], "'192.0.2.1:0': Cannot assign.*--local-addr"),
     (["--nnodes=2", "--local-addr=no-such-host.invalid"], "'no-such-host.invalid'.*--local-addr"),
 ]
+
+
+class TemporaryFolder(DdprunTest):
+    """TMPDIR is the user's, and may be of another machine."""
+
+    run_directory_stays = True
+
+    def test_one_that_cannot_be_used_is_named_and_another_taken(self):
+        with open(self.path("file"), "w"):
+            pass
+        for place, why in ((self.path("missing"), "No such file or directory"), (self.path("file"), "it is no directory")):
+            run = self.start("--nproc-per-node=2", FAKE_WORKER, environment={"TMPDIR": place})
+            self.assertEqual(run.wait(), 0, run.all())
+            self.assertRegex(run.err(), f"TMPDIR={place} cannot be used .{why}.: using /tmp\n")
+        run = self.start(FAKE_WORKER, environment={"TMPDIR": ""})
+        self.assertEqual((run.wait(), run.err()), (0, ""))
 
 
 class CommandLine(DdprunTest):
