@@ -67,6 +67,9 @@ void ApplyToEnvironment(const LaunchConfig& config, const Preparation& prepared)
   for (const std::string& name : prepared.removed) {
     ::unsetenv(name.c_str());
   }
+  for (const std::string& name : config.own_variables) {
+    ::unsetenv(name.c_str());
+  }
   ::unsetenv("DDPRUN_TOKEN");  // Workers need it for nothing.
   if (prepared.omp_threads) {
     ::setenv("OMP_NUM_THREADS", std::to_string(*prepared.omp_threads).c_str(), 1);

@@ -329,6 +329,19 @@ Result<CommandLine> Understand(CLI::App& app, RawFlags& raw, const std::vector<s
   return resolved;
 }
 
+// --standalone is this launch's; a number of nodes that it did not say is another one's, such as of
+// the launch that this process is a worker of.
+void LetStandaloneWin(std::vector<Setting>& settings) {
+  const bool standalone = std::ranges::any_of(settings, [](const Setting& setting) {
+    return setting.name == "standalone" && setting.value != "false" &&
+           setting.origin == kCommandLine;
+  });
+  std::erase_if(settings, [standalone](const Setting& setting) {
+    return standalone && (setting.name == "nnodes" || setting.name == "node-rank") &&
+           setting.origin != kCommandLine;
+  });
+}
+
 Result<CommandLine> ParseLaunch(const std::vector<std::string>& args, const GetEnv& get_env,
                                 const std::string& name, const std::string& program = "") {
   CLI::App app{"Starts and supervises distributed training", name};
@@ -341,17 +354,22 @@ Result<CommandLine> ParseLaunch(const std::vector<std::string>& args, const GetE
     line.rest = {program};
   }
   const auto here = LayOver({SettingsFromEnvironment(app, get_env), line.settings});
-  const Result<std::vector<Setting>> file = SettingsFromFile(app, ValueOf(here, "config"));
+  const Result<std::vector<Setting>> file =
+      SettingsFromFile(app, ValueOf(here, "config"), !IsWorker(get_env));
   if (!file) {
     return Error{file.error().kind, WithOrigins(file.error().message, here)};
   }
   const std::vector<Setting> said = LayOver({OtherDefaults(get_env), *file, here});
   ASSIGN_OR_RETURN(Surroundings around, InOneLine(LookAround(get_env, said, name)));
-  const std::vector<Setting> settings = LayOver({around.settings, said});
+  std::vector<Setting> settings = LayOver({around.settings, said});
+  LetStandaloneWin(settings);
   Result<CommandLine> understood =
       Understand(app, raw, line.rest, name, settings, std::move(around), get_env);
   if (!understood) {
     return Error{understood.error().kind, WithOrigins(understood.error().message, settings)};
+  }
+  if (auto* const launch = std::get_if<LaunchConfig>(&*understood)) {
+    launch->own_variables = VariablesOfFlags(app, get_env);
   }
   return understood;
 }

@@ -116,7 +116,10 @@ struct LaunchConfig {
 
   Surroundings around;  // Who started this process, and as which node.
 
-  std::vector<Setting> settings;     // Of every flag, for people: --dry-run shows them.
+  std::vector<Setting> settings;  // Of every flag, for people: --dry-run shows them.
+  // Variables that configure this launch, DDPRUN_<FLAG> and PET_<FLAG>: workers do not get them, or
+  // a launch inside a worker would be configured by them too.
+  std::vector<std::string> own_variables;
   std::vector<std::string> remarks;  // What was asked for and does not count; said once.
 };
 

@@ -101,10 +101,11 @@ Result<std::vector<Setting>> ParseConfigFile(const CLI::App& app, const std::str
 }
 
 Result<std::vector<Setting>> SettingsFromFile(const CLI::App& app,
-                                              const std::optional<std::string>& named) {
+                                              const std::optional<std::string>& named,
+                                              bool look_here) {
   std::error_code ignored;
   const bool given = named && !named->empty();
-  if (!given && !std::filesystem::is_regular_file(kHere, ignored)) {
+  if (!given && !(look_here && std::filesystem::is_regular_file(kHere, ignored))) {
     return std::vector<Setting>{};
   }
   const std::string path = given ? *named : kHere;

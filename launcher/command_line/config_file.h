@@ -15,9 +15,10 @@ namespace ddprun {
 Result<std::vector<Setting>> ParseConfigFile(const CLI::App& app, const std::string& name,
                                              const std::string& text);
 
-// The settings of --config or DDPRUN_CONFIG, which must exist, else of ./ddprun.toml if there is
-// one.
+// The settings of --config or DDPRUN_CONFIG, which must exist, else, with `look_here`, of
+// ./ddprun.toml if there is one.
 Result<std::vector<Setting>> SettingsFromFile(const CLI::App& app,
-                                              const std::optional<std::string>& named);
+                                              const std::optional<std::string>& named,
+                                              bool look_here);
 
 }  // namespace ddprun

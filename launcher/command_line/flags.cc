@@ -133,6 +133,16 @@ Result<void> CheckSwitches(const CLI::App& app, const std::vector<std::string>& 
   return {};
 }
 
+constexpr const char* kPrefixes[] = {"DDPRUN_", "PET_"};  // The first one that is set counts.
+
+// "MAX_RESTARTS"
+std::string VariableOf(std::string flag) {
+  for (char& c : flag) {
+    c = c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  }
+  return flag;
+}
+
 }  // namespace
 
 std::optional<std::string> Nearest(const std::vector<std::string>& names, const std::string& name,
@@ -198,6 +208,19 @@ Result<SplitLine> SplitFlags(const CLI::App& app, const std::vector<std::string>
   return line;
 }
 
+std::vector<std::string> VariablesOfFlags(const CLI::App& app, const GetEnv& get_env) {
+  std::vector<std::string> found;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const char* prefix : kPrefixes) {
+      std::string variable = prefix + VariableOf(NameOf(option));
+      if (get_env(variable)) {
+        found.push_back(std::move(variable));
+      }
+    }
+  }
+  return found;
+}
+
 std::vector<Setting> SettingsFromEnvironment(const CLI::App& app, const GetEnv& get_env) {
   std::vector<Setting> found;
   for (const CLI::Option* option : app.get_options()) {
@@ -205,11 +228,8 @@ std::vector<Setting> SettingsFromEnvironment(const CLI::App& app, const GetEnv& 
     if (name.size() == 1 || name == "help" || name == "version" || name == "print-completion") {
       continue;
     }
-    std::string variable = name;
-    for (char& c : variable) {
-      c = c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-    }
-    for (const char* prefix : {"DDPRUN_", "PET_"}) {
+    const std::string variable = VariableOf(name);
+    for (const char* prefix : kPrefixes) {
       const std::optional<std::string> value = get_env(prefix + variable);
       if (!value) {
         continue;

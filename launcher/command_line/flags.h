@@ -26,6 +26,8 @@ Result<SplitLine> SplitFlags(const CLI::App& app, const std::vector<std::string>
 
 // DDPRUN_<NAME>, else PET_<NAME>, for every flag of `app` but those that only print.
 std::vector<Setting> SettingsFromEnvironment(const CLI::App& app, const GetEnv& get_env);
+// Those of these variables that are set, by both names.
+std::vector<std::string> VariablesOfFlags(const CLI::App& app, const GetEnv& get_env);
 
 // Of `names` the one that is meant, where at most so many letters, and three, are wrong.
 std::optional<std::string> Nearest(const std::vector<std::string>& names, const std::string& name,

@@ -21,12 +21,19 @@ bool OnlyPrints(const std::vector<Setting>& said) {
 
 }  // namespace
 
+bool IsWorker(const GetEnv& get_env) {
+  return get_env("LOCAL_RANK") && (get_env("DDPRUN_WORLD_ID") || get_env("TORCHELASTIC_RUN_ID"));
+}
+
 Result<Surroundings> LookAround(const GetEnv& get_env, const std::vector<Setting>& said,
                                 const std::string& name) {
   if (OnlyPrints(said)) {
     return Surroundings{};
   }
   SurroundingsQuery query{.get_env = get_env, .said = said};
+  if (IsWorker(get_env)) {  // The scheduler's variables placed the launch that it is a worker of.
+    query.get_env = [](const std::string&) { return std::nullopt; };
+  }
   query.gpus = CountDevices();
   query.parent = ::getppid();
   query.read_file = [](const std::string& path) { return ReadFile(path, kMaxHostFile); };

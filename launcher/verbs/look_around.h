@@ -8,6 +8,10 @@
 
 namespace ddprun {
 
+// Whether this process is one of another launch, ddprun's or torchrun's: what placed and configured
+// that one, a scheduler's variables and a ddprun.toml, says nothing of a launch inside it.
+bool IsWorker(const GetEnv& get_env);
+
 // Reads files of schedulers and counts GPUs; `said` as in SurroundingsQuery. Called as torchrun,
 // nothing is derived that torchrun would not.
 Result<Surroundings> LookAround(const GetEnv& get_env, const std::vector<Setting>& said,
