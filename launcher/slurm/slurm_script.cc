@@ -26,8 +26,10 @@ constexpr const char* kWholeJob = R"(#!/bin/bash
 DDPRUN_TOKEN=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
 export DDPRUN_TOKEN
 
-# srun does not take --cpus-per-task from sbatch; one task of a node that fails ends no other one,
-# since ddprun itself sees to that. Workers have --shutdown-timeout to save.
+# srun does not take --cpus-per-task from sbatch, and newer ones fail on unequal nodes where they find what sbatch made
+# of it; one task of a node that fails ends no other one, since ddprun itself sees to that. Workers have
+# --shutdown-timeout to save.
+unset SLURM_TRES_PER_TASK
 srun --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" --kill-on-bad-exit=0 --wait=0 \
   ddprun --shutdown-timeout=%timeout%%workers% \
   %program% "$@"
@@ -54,7 +56,9 @@ constexpr const char* kElastic = R"(#!/bin/bash
 
 # --no-kill: of a lost node the others are not told by Slurm, but by ddprun. --nnodes is how few may
 # train, and how many do. The directory, shared by the nodes and each run's own, lets another node
-# carry the rendezvous when its host is the one that dies.
+# carry the rendezvous when its host is the one that dies. Newer sruns fail on unequal nodes where they
+# find what sbatch made of --cpus-per-task.
+unset SLURM_TRES_PER_TASK
 srun --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" --no-kill --kill-on-bad-exit=0 --wait=0 \
   ddprun --nnodes=%least%:%train% --max-restarts=3 --shutdown-timeout=%timeout%%workers% \
   --run-dir="run-$SLURM_JOB_ID-${SLURM_RESTART_COUNT:-0}" \
@@ -79,7 +83,9 @@ constexpr const char* kArray = R"(#!/bin/bash
 #SBATCH --output=%x-%A.out --open-mode=append
 %more%set -u
 
-# srun does not take --cpus-per-task from sbatch. Workers have --shutdown-timeout to save.
+# srun does not take --cpus-per-task from sbatch, and newer ones fail where they find what sbatch made of it. Workers have
+# --shutdown-timeout to save.
+unset SLURM_TRES_PER_TASK
 srun --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" \
   ddprun --shutdown-timeout=%timeout%%workers% \
   %program% "$@"

@@ -10,6 +10,7 @@
 #include "common/exit_code.h"
 #include "common/log.h"
 #include "launcher/command_line/quoted.h"
+#include "proto/worker_env.h"
 #include "rendezvous/door/control_token.h"
 
 namespace ddprun {
@@ -19,10 +20,41 @@ void SayBeforeSrun(LogLevel level, const std::string& text) {
   std::fprintf(stderr, "%s %s\n", Colored(level, "ddprun:").c_str(), Printable(text).c_str());
 }
 
+// What the shell or step around this process leaves to an srun in it, and what would be wrong for
+// this one: what each task of the *job* has (Slurm 23.11 and newer; it fails on unequal nodes), and
+// CPUs of another step by number. A kind of binding that a user chose, such as "cores", stays.
+std::vector<std::string> VariablesOfAnotherStep() {
+  constexpr const char* kBinding[] = {"SLURM_CPU_BIND", "SLURM_CPU_BIND_LIST",
+                                      "SLURM_CPU_BIND_TYPE", "SLURM_CPU_BIND_VERBOSE"};
+  std::vector<std::string> found;
+  if (GetProcessEnv("SLURM_TRES_PER_TASK")) {
+    found.push_back("SLURM_TRES_PER_TASK");
+  }
+  bool by_number = false;
+  for (const char* name : kBinding) {
+    const std::string value = GetProcessEnv(name).value_or("");
+    by_number = by_number || value.find("mask_") != std::string::npos ||
+                value.find("map_") != std::string::npos;
+  }
+  for (const char* name : kBinding) {
+    if (by_number && GetProcessEnv(name)) {
+      found.push_back(name);
+    }
+  }
+  return found;
+}
+
 }  // namespace
 
 int StartUnderSrun(const LaunchConfig& config) {
-  std::vector<std::string> words = config.around.launcher;
+  std::vector<std::string> words;
+  for (const std::string& name : VariablesOfAnotherStep()) {
+    words.insert(words.end(), {"-u", name});
+  }
+  if (!words.empty()) {
+    words.insert(words.begin(), "env");
+  }
+  words.insert(words.end(), config.around.launcher.begin(), config.around.launcher.end());
   words.insert(words.end(), config.own_command.begin(), config.own_command.end());
   std::string line;
   for (const std::string& word : words) {
