@@ -183,7 +183,22 @@ void HearNoMoreOf(AgentState& state, std::uint32_t ended_local_rank) {
   state.ended.insert(ended_local_rank);
 }
 
+std::optional<Time> UnwatchedAt(const AgentState& state, const AgentConfig& config) {
+  const bool unwatched = Watches(state, config) && state.alive > 0 && state.heartbeats.empty() &&
+                         !state.told_unwatched;
+  return unwatched ? std::optional(state.told_to_run + config.hang_timeout) : std::nullopt;
+}
+
 void FindLateWorkers(AgentStep& step) {
+  if (const auto unwatched = UnwatchedAt(step.state, step.config);
+      unwatched && step.now >= *unwatched) {
+    step.state.told_unwatched = true;
+    step.Tell(NoticeLevel::kWarning,
+              "no worker has reported progress in " + FormatDuration(step.config.hang_timeout) +
+                  ": until one does, --hang-timeout watches none of them. Progress is seen of "
+                  "torch's collectives (install ddprun's Python package for the workers, or set "
+                  "--preload), of ddprun.step(), and of printed steps (set --progress-from)");
+  }
   const std::optional<Time> due = NextLate(step.state, step.config);
   if (!due || step.now < *due) {
     return;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "agent/core/story.h"
 
 namespace ddprun {
@@ -34,7 +36,34 @@ TEST_F(Health, SilenceAfterAHelloIsLateAndTold) {
 
 TEST_F(Health, WhoNeverSaidHelloIsNeverLate) {
   Feed(WorkerSpoke{.local_rank = 0, .phase = "import"}, 2s);
-  EXPECT_EQ(NextLate(state, config), std::nullopt);
+  Tick(11s);
+  Tick(60s);
+  EXPECT_EQ(Late(), std::nullopt);
+}
+
+std::size_t WarningsOf(const std::vector<AgentEffect>& effects) {
+  return static_cast<std::size_t>(std::ranges::count_if(effects, [](const AgentEffect& effect) {
+    const auto* const notice = std::get_if<Say>(&effect);
+    return notice != nullptr && notice->level == NoticeLevel::kWarning &&
+           notice->text.find("no worker has reported progress") != std::string::npos;
+  }));
+}
+
+// People who set a time-out believe that a hang would be found.
+TEST_F(Health, ATimeoutThatWatchesNobodyIsToldOnce) {
+  EXPECT_EQ(NextWake(state, config), At(11s));
+  Tick(10s);
+  EXPECT_EQ(WarningsOf(effects), 0u);
+  Tick(11s);
+  EXPECT_EQ(WarningsOf(effects), 1u);
+  Tick(60s);
+  EXPECT_EQ(WarningsOf(effects), 0u);
+}
+
+TEST_F(Health, ATimeoutThatWatchesOneOfThemIsNotTold) {
+  Says(1, 1, 2s);
+  Tick(11s);
+  EXPECT_EQ(WarningsOf(effects), 0u);
 }
 
 TEST_F(Health, OnlyProgressCounts) {

@@ -122,6 +122,7 @@ std::optional<Time> NextWake(const AgentState& state, const AgentConfig& config)
   consider(state.fitness.again);
   consider(state.fitness.patience);
   consider(NextLate(state, config));
+  consider(UnwatchedAt(state, config));
   consider(FenceTime(state, config));
   consider(StopTime(state));
   if (state.phase == AgentPhase::kIdle) {

@@ -107,9 +107,10 @@ struct AgentState {
   std::set<int> early_signals;  // USR1, USR2: came while the workers were being started.
   std::uint64_t progress = 0;
   std::map<std::uint32_t, Heartbeat> heartbeats;  // By local rank.
-  std::set<std::uint32_t> ended;                  // Local ranks of this generation.
-  std::optional<TrainingPoint> training;          // As a worker of it told.
-  std::uint64_t steps = 0;                        // In all, likewise; 0: not told.
+  bool told_unwatched = false;    // People know that no worker of this run reports progress.
+  std::set<std::uint32_t> ended;  // Local ranks of this generation.
+  std::optional<TrainingPoint> training;  // As a worker of it told.
+  std::uint64_t steps = 0;                // In all, likewise; 0: not told.
   Time told_to_run;
   Pace pace;
   std::map<std::uint32_t, Begun> begun;  // By local rank.

@@ -110,6 +110,12 @@ class Hangs(DdprunTest):
         held.signal(9)
         held.wait()
 
+    def test_a_time_out_that_watches_nobody_is_said(self):
+        run = self.start("--nproc-per-node=2", "--hang-timeout=500ms", FAKE_WORKER, "--hang")
+        self.wait_for_text(run, "no worker has reported progress in 500 ms: until one does, --hang-timeout watches none of them")
+        run.signal(signal.SIGTERM)
+        self.assertEqual(run.wait(), 143, run.all())
+
     def test_on_hang_fail_ends_the_run_whatever_the_budget(self):
         run = self.hung(*LAG, flags=("--on-hang=fail", "--max-restarts=5"))
         self.assertIn("a hang ends this run (--on-hang=fail)", run.err())
