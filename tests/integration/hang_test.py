@@ -4,6 +4,7 @@ import glob
 import json
 import os
 import resource
+import signal
 import sys
 import tarfile
 import unittest
