@@ -32,6 +32,11 @@ AgentDriver::AgentDriver(Loop& loop, AgentConfig config, AgentParts parts)
         OnNotification(local_rank, notification);
       },
       [this](WorkerEnd end) { OnWorkerEnded(std::move(end)); },
+      [this] {
+        if (state_.placement) {
+          Feed(StillActive{state_.placement->generation});
+        }
+      },
       [this] { OnAllGone(); },
   });
   parts_.channel->OnAnotherServer([this] { Feed(ServerChanged{}); });

@@ -56,9 +56,10 @@ ProcessWorkers::ProcessWorkers(AsioLoop& loop, std::shared_ptr<const AgentOption
       hang_evidence_(loop, "/proc/self/exe"),
       failure_evidence_(loop),
       live_stacks_(loop, "/proc/self/exe"),
-      ras_watch_(loop, [this](std::uint32_t local_rank, const Notification& seen) {
-        events_.spoke(local_rank, seen);
-      }) {}
+      ras_watch_(loop, [this](std::uint32_t local_rank,
+                              const Notification& seen) { events_.spoke(local_rank, seen); }),
+      survivors_(
+          loop, [this] { return Running(); }, [this] { events_.active(); }) {}
 
 ProcessWorkers::~ProcessWorkers() {
   EndGeneration();
@@ -261,6 +262,7 @@ void ProcessWorkers::OnAllGone() {
   ras_watch_.End();
   hang_evidence_.AllGone();
   live_stacks_.Forget();
+  survivors_.Forget();
   if (watchdog_) {
     watchdog_->Forget();
   }
@@ -306,18 +308,33 @@ void ProcessWorkers::OnTimerExpired(const TimerRequest& request) {
                             ", which is no worker of this generation, is over");
 }
 
+std::set<pid_t> ProcessWorkers::Running() const {
+  std::set<pid_t> running;
+  for (std::uint32_t local = 0; local < pids_.size(); ++local) {
+    if (const pid_t pid = runner_.PidOf(local); pid != 0) {
+      running.insert(pid);
+    }
+  }
+  return running;
+}
+
 // A worker that a tool holds hears no signal: who looks must give way.
 void ProcessWorkers::SignalAll(int signal, bool end_at_once) {
   live_stacks_.Forget();
   ras_watch_.Pause();
   kept_evidence_ = true;
+  survivors_.NoteHandlers();
   runner_.SignalAll(signal, end_at_once);
+  if (end_at_once) {
+    survivors_.Watch();
+  }
 }
 
 void ProcessWorkers::KillAll() {
   live_stacks_.Forget();
   ras_watch_.End();
   kept_evidence_ = true;
+  survivors_.Forget();
   runner_.KillAll();
 }
 
