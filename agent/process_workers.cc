@@ -94,6 +94,7 @@ std::filesystem::path ProcessWorkers::Start(const Placement& placement) {
     plan_->memory.push_back(memory_.BlocksOf(local));
   }
   refusal_told_.clear();
+  timer_kills_.clear();
   if (options_->on_start) {
     options_->on_start();
   }
@@ -247,9 +248,20 @@ LeftFiles ProcessWorkers::FilesOf(std::uint32_t local_rank, ExitStatus status,
   const std::filesystem::path error_file =
       WorkersFile(attempt_, local_rank, kErrorFile, options_->directory_stays);
   LeftFiles left{error_file.parent_path().native(), {}, errors.lines};
+  const auto timer = timer_kills_.find(local_rank);
+  const Killed* const killed = std::get_if<Killed>(&status);
+  std::string expired;
+  if (killed != nullptr && timer != timer_kills_.end() && timer->second.signal == killed->signal) {
+    expired =
+        std::string(kTimerExpired) + timer->second.scope + "' expired; ddprun killed the worker";
+  }
   left.read = [error_file, status, errors = std::move(errors), stays = options_->directory_stays,
-               before = memory_kills_] {
-    return WorkerRemains{WithMemoryKill(ReadDetails(error_file, stays), status, before),
+               before = memory_kills_, expired] {
+    FailureDetails details = ReadDetails(error_file, stays);
+    if (details.message.empty()) {
+      details.message = expired;
+    }
+    return WorkerRemains{WithMemoryKill(std::move(details), status, before),
                          errors.log.empty() ? errors.lines : LastLinesOf(errors.log)};
   };
   return left;
@@ -300,6 +312,7 @@ void ProcessWorkers::OnTimerExpired(const TimerRequest& request) {
             " (pid " + std::to_string(request.pid) + ") is over: " +
             (request.signal > 0 ? "sending it " + SignalName(request.signal) : "no signal asked"));
     if (request.signal > 0) {
+      timer_kills_[local] = request;
       ::kill(static_cast<pid_t>(request.pid), request.signal);
     }
     return;

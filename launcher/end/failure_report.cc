@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "agent/watch/timer_request.h"
 #include "common/log.h"
 #include "rendezvous/messages/messages.h"
 
@@ -164,6 +165,9 @@ std::string HintFor(const FailureFacts& facts) {
            "; ddprun killed the workers";
   }
   const ExitStatus& status = facts.root.status;
+  if (facts.root.message.starts_with(kTimerExpired)) {
+    return Printable(facts.root.message);
+  }
   if (facts.root.message == kMemoryRanOut) {
     return "the cgroup's memory limit was met (it counts oom_kill): fewer data loader workers, a "
            "smaller batch, or a larger limit (Slurm: --mem)";

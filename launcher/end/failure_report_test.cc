@@ -55,6 +55,12 @@ TEST(FailureReport, HasTorchrunsShape) {
                 thick + "\n");
 }
 
+TEST(FailureReport, WhomTheWatchdogKilledNobodyElseDid) {
+  FailureFacts facts = Facts(Killed{SIGKILL});
+  facts.root.message = "watchdog timer 'step' expired; ddprun killed the worker";
+  EXPECT_EQ(HintFor(facts), facts.root.message);
+}
+
 // The code would be that of ddprun's own signal.
 TEST(FailureReport, WhoLeftAnErrorAndWasStoppedHasNoExitCode) {
   FailureFacts facts = Facts(Killed{15});

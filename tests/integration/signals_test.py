@@ -127,6 +127,8 @@ class Timers(DdprunTest):
                                     r"over: sending it SIGKILL")
         self.assertRegex(run.err(), r"the run failed: rank 0 .*killed by signal 9 \(SIGKILL\)")
         self.assertIn("ignored on the timer FIFO", run.err())
+        self.assertIn("hint      : watchdog timer 'step' expired; ddprun killed the worker\n", run.err())
+        self.assertNotIn("somebody sent SIGKILL", run.err())
 
     def test_one_that_is_taken_back_does_nothing(self):
         self.run_timer("release", 0)
