@@ -1,6 +1,8 @@
 #include "agent/process_workers.h"
 
 #include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -8,6 +10,7 @@
 
 #include "agent/watch/error_file.h"
 #include "agent/watch/memory_kills.h"
+#include "agent/workers/process_tree.h"
 #include "common/files.h"
 #include "common/log.h"
 #include "rendezvous/real_names.h"
@@ -301,33 +304,41 @@ Result<void> ProcessWorkers::Open() {
   return {};
 }
 
+// Of a worker or a descendant. The pidfd pins it: what is asked later is true of what is signalled.
 void ProcessWorkers::OnTimerExpired(const TimerRequest& request) {
+  const auto pid = static_cast<pid_t>(request.pid);
+  const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   for (std::uint32_t local = 0; local < pids_.size(); ++local) {
-    // Asked of the runner: a pid that has ended may be somebody else's by now.
-    if (pids_[local] != request.pid || runner_.PidOf(local) != request.pid) {
+    const pid_t worker = runner_.PidOf(local);
+    const bool own = worker == pid;
+    if (worker == 0 || !(own || DescendsFrom(pid, worker))) {
       continue;
     }
     Log(LogLevel::kWarning,
-        "the timer '" + request.scope + "' of the worker of local rank " + std::to_string(local) +
-            " (pid " + std::to_string(request.pid) + ") is over: " +
+        "the timer '" + request.scope + "' of " + (own ? "" : "a child of ") +
+            "the worker of local rank " + std::to_string(local) + " (pid " + std::to_string(pid) +
+            ") is over: " +
             (request.signal > 0 ? "sending it " + SignalName(request.signal) : "no signal asked"));
     if (request.signal > 0) {
-      timer_kills_[local] = request;
-      ::kill(static_cast<pid_t>(request.pid), request.signal);
+      if (own) {
+        timer_kills_[local] = request;
+      }
+      ::syscall(SYS_pidfd_send_signal, pidfd.get(), request.signal, nullptr, 0);
     }
     return;
   }
-  Log(LogLevel::kDebug, "a timer of process " + std::to_string(request.pid) +
-                            ", which is no worker of this generation, is over");
+  if (pidfd && refused_timers_.size() < kMostRefusals && refused_timers_.insert(pid).second) {
+    Log(LogLevel::kWarning, "the timer '" + request.scope + "' of process " + std::to_string(pid) +
+                                " is over, but is ignored: no worker has started that process");
+  }
 }
 
 std::set<pid_t> ProcessWorkers::Running() const {
   std::set<pid_t> running;
   for (std::uint32_t local = 0; local < pids_.size(); ++local) {
-    if (const pid_t pid = runner_.PidOf(local); pid != 0) {
-      running.insert(pid);
-    }
+    running.insert(runner_.PidOf(local));
   }
+  running.erase(0);
   return running;
 }
 

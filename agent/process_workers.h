@@ -113,7 +113,9 @@ class ProcessWorkers final : public NodeWorkers {
   RasWatch ras_watch_;
   Survivors survivors_;
   std::map<std::uint32_t, TimerRequest> timer_kills_;  // By local rank of this generation.
-  std::unique_ptr<TimerWatchdog> watchdog_;            // TORCHELASTIC_ENABLE_FILE_TIMER=1 alone.
+  static constexpr std::size_t kMostRefusals = 16;
+  std::set<pid_t> refused_timers_;           // Processes whose timers were refused, as was said.
+  std::unique_ptr<TimerWatchdog> watchdog_;  // TORCHELASTIC_ENABLE_FILE_TIMER=1 alone.
   std::vector<std::int64_t> pids_;
   std::vector<int> save_signals_;                  // By local rank; 0: it has said none.
   std::map<std::string, std::uint32_t> attempts_;  // "attempt_<n>" -> times used.
