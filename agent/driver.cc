@@ -32,6 +32,11 @@ AgentDriver::AgentDriver(Loop& loop, AgentConfig config, AgentParts parts)
         OnNotification(local_rank, notification);
       },
       [this](WorkerEnd end) { OnWorkerEnded(std::move(end)); },
+      [this] {
+        if (state_.placement) {
+          Feed(StillActive{state_.placement->generation});
+        }
+      },
       [this] { OnAllGone(); },
   });
   parts_.channel->OnAnotherServer([this] { Feed(ServerChanged{}); });
@@ -248,11 +253,12 @@ void AgentDriver::OnWorkerEnded(WorkerEnd end) {
   left_behind_.Read(std::move(end.left), [this, ended = std::move(ended), ran, now = loop_.Now(),
                                           at = end.unix_ms](WorkerRemains remains) mutable {
     if (const std::optional<Duration> ago = TakeTime(remains.details, ran, at)) {
-      ended.recorded = now - *ago;
+      constexpr Duration kRounding{1};  // The file's time is in whole ones of these.
+      ended.recorded = now - *ago - kRounding;
     }
     last_attempt_.failed.push_back({state_.placement->first_rank + ended.local_rank,
-                                    ended.local_rank, ended.pid, ended.status, remains.details,
-                                    ran});
+                                    ended.local_rank, ended.pid, ended.status, remains.details, ran,
+                                    state_.phase == AgentPhase::kStopping});
     ended.last_lines = LastOf(remains.last_lines);
     ended.details = std::move(remains.details);
     Feed(ended);

@@ -28,6 +28,7 @@ struct EndedWorker {
   ExitStatus status;
   FailureDetails details;
   Duration ran{0};
+  bool stopped_by_us = false;
 };
 
 // The generation that this node ran last.

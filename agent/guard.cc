@@ -26,6 +26,7 @@
 #include <utility>
 #include <vector>
 
+#include "agent/guard_signals.h"
 #include "agent/heir.h"
 #include "agent/workers/directory_removal.h"
 #include "agent/workers/process_tree.h"
@@ -38,7 +39,6 @@
 namespace ddprun {
 namespace {
 
-constexpr std::array kPassedOn = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 constexpr std::size_t kMaxHeld = 16;  // Descriptors kept for the agent.
 constexpr char kWatching = 'w';       // What the agent says once it hears signals.
 constexpr char kUnlessUsed = '?';     // Before a directory.
@@ -51,7 +51,8 @@ constexpr Duration kHeirLimit{2'000};
 
 struct Guard {
   pid_t agent = 0;
-  UniqueFd signals;  // A signalfd of kPassedOn and SIGCHLD.
+  UniqueFd signals;  // A signalfd of SignalsOfTheGuard.
+  SignalRequests requests;
   UniqueFd link;
   std::vector<UniqueFd> held;
   UniqueFd bequest;
@@ -60,21 +61,6 @@ struct Guard {
   bool watching = false;  // The agent is: until then a signal ends it here.
   int ended_by = 0;
 };
-
-// A signal the user told us to ignore (nohup) stays ignored.
-sigset_t SignalsOfTheGuard() {
-  sigset_t set;
-  ::sigemptyset(&set);
-  ::sigaddset(&set, SIGCHLD);
-  for (const int signal : kPassedOn) {
-    struct sigaction now {};
-    const bool ignored = ::sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
-    if (signal != SIGHUP || !ignored) {
-      ::sigaddset(&set, signal);
-    }
-  }
-  return set;
-}
 
 // Once there are threads, each growth of the table of descriptors waits for all processors (an RCU
 // grace period: some 7 ms), so it is made large enough for some hundred workers before.
@@ -159,26 +145,30 @@ void TakeMessages(Guard& guard) {
 
 // An agent that is still being set up may wait for a file, a name server or an endpoint.
 bool EndsSetUp(Guard& guard, int signal) {
-  if (guard.watching || signal == SIGUSR1 || signal == SIGUSR2) {
+  if (guard.watching || !AsksForTheEnd(signal)) {
     return false;
   }
   TakeMessages(guard);
   return !guard.watching;
 }
 
-// Reads every signal that has come, passing on all but SIGCHLD. True: one of them asks for the end.
+// Reads every signal that has come, and passes each request on. True: one of them is for the end.
 bool PassSignalsOn(Guard& guard) {
   signalfd_siginfo info{};
   bool ends = false;
   while (::read(guard.signals.get(), &info, sizeof info) == sizeof info) {
-    ends |= info.ssi_signo != SIGCHLD && info.ssi_signo != SIGUSR1 && info.ssi_signo != SIGUSR2;
-    if (info.ssi_signo != SIGCHLD && guard.link) {
-      if (EndsSetUp(guard, static_cast<int>(info.ssi_signo))) {
-        guard.ended_by = static_cast<int>(info.ssi_signo);
+    const int signal = static_cast<int>(info.ssi_signo);
+    if (signal == SIGCHLD || !guard.requests.IsNew(signal, std::chrono::steady_clock::now())) {
+      continue;
+    }
+    ends |= AsksForTheEnd(signal);
+    if (guard.link) {
+      if (EndsSetUp(guard, signal)) {
+        guard.ended_by = signal;
         ::kill(guard.agent, SIGKILL);
         continue;
       }
-      const char number = static_cast<char>(info.ssi_signo);
+      const char number = static_cast<char>(signal);
       // Lost only if the agent has not read a hundred others.
       (void)!::send(guard.link.get(), &number, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
     }

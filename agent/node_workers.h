@@ -47,6 +47,8 @@ struct WorkersEvents {
   std::function<void(const Result<void>&)> started;
   std::function<void(std::uint32_t local_rank, const Notification&)> spoke;
   std::function<void(WorkerEnd)> ended;  // In wait order; what it said before comes before.
+  // Told to end at once: one that catches TERM has worked since a second ago.
+  std::function<void()> active;
   // Nothing is left of the generation, and its output was drained.
   std::function<void()> all_gone;
 };

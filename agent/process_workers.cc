@@ -1,6 +1,8 @@
 #include "agent/process_workers.h"
 
 #include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -8,6 +10,7 @@
 
 #include "agent/watch/error_file.h"
 #include "agent/watch/memory_kills.h"
+#include "agent/workers/process_tree.h"
 #include "common/files.h"
 #include "common/log.h"
 #include "rendezvous/real_names.h"
@@ -56,9 +59,10 @@ ProcessWorkers::ProcessWorkers(AsioLoop& loop, std::shared_ptr<const AgentOption
       hang_evidence_(loop, "/proc/self/exe"),
       failure_evidence_(loop),
       live_stacks_(loop, "/proc/self/exe"),
-      ras_watch_(loop, [this](std::uint32_t local_rank, const Notification& seen) {
-        events_.spoke(local_rank, seen);
-      }) {}
+      ras_watch_(loop, [this](std::uint32_t local_rank,
+                              const Notification& seen) { events_.spoke(local_rank, seen); }),
+      survivors_(
+          loop, [this] { return Running(); }, [this] { events_.active(); }) {}
 
 ProcessWorkers::~ProcessWorkers() {
   EndGeneration();
@@ -93,6 +97,7 @@ std::filesystem::path ProcessWorkers::Start(const Placement& placement) {
     plan_->memory.push_back(memory_.BlocksOf(local));
   }
   refusal_told_.clear();
+  timer_kills_.clear();
   if (options_->on_start) {
     options_->on_start();
   }
@@ -246,9 +251,20 @@ LeftFiles ProcessWorkers::FilesOf(std::uint32_t local_rank, ExitStatus status,
   const std::filesystem::path error_file =
       WorkersFile(attempt_, local_rank, kErrorFile, options_->directory_stays);
   LeftFiles left{error_file.parent_path().native(), {}, errors.lines};
+  const auto timer = timer_kills_.find(local_rank);
+  const Killed* const killed = std::get_if<Killed>(&status);
+  std::string expired;
+  if (killed != nullptr && timer != timer_kills_.end() && timer->second.signal == killed->signal) {
+    expired =
+        std::string(kTimerExpired) + timer->second.scope + "' expired; ddprun killed the worker";
+  }
   left.read = [error_file, status, errors = std::move(errors), stays = options_->directory_stays,
-               before = memory_kills_] {
-    return WorkerRemains{WithMemoryKill(ReadDetails(error_file, stays), status, before),
+               before = memory_kills_, expired] {
+    FailureDetails details = ReadDetails(error_file, stays);
+    if (details.message.empty()) {
+      details.message = expired;
+    }
+    return WorkerRemains{WithMemoryKill(std::move(details), status, before),
                          errors.log.empty() ? errors.lines : LastLinesOf(errors.log)};
   };
   return left;
@@ -261,6 +277,7 @@ void ProcessWorkers::OnAllGone() {
   ras_watch_.End();
   hang_evidence_.AllGone();
   live_stacks_.Forget();
+  survivors_.Forget();
   if (watchdog_) {
     watchdog_->Forget();
   }
@@ -287,23 +304,42 @@ Result<void> ProcessWorkers::Open() {
   return {};
 }
 
+// Of a worker or a descendant. The pidfd pins it: what is asked later is true of what is signalled.
 void ProcessWorkers::OnTimerExpired(const TimerRequest& request) {
+  const auto pid = static_cast<pid_t>(request.pid);
+  const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   for (std::uint32_t local = 0; local < pids_.size(); ++local) {
-    // Asked of the runner: a pid that has ended may be somebody else's by now.
-    if (pids_[local] != request.pid || runner_.PidOf(local) != request.pid) {
+    const pid_t worker = runner_.PidOf(local);
+    const bool own = worker == pid;
+    if (worker == 0 || !(own || DescendsFrom(pid, worker))) {
       continue;
     }
     Log(LogLevel::kWarning,
-        "the timer '" + request.scope + "' of the worker of local rank " + std::to_string(local) +
-            " (pid " + std::to_string(request.pid) + ") is over: " +
+        "the timer '" + request.scope + "' of " + (own ? "" : "a child of ") +
+            "the worker of local rank " + std::to_string(local) + " (pid " + std::to_string(pid) +
+            ") is over: " +
             (request.signal > 0 ? "sending it " + SignalName(request.signal) : "no signal asked"));
     if (request.signal > 0) {
-      ::kill(static_cast<pid_t>(request.pid), request.signal);
+      if (own) {
+        timer_kills_[local] = request;
+      }
+      ::syscall(SYS_pidfd_send_signal, pidfd.get(), request.signal, nullptr, 0);
     }
     return;
   }
-  Log(LogLevel::kDebug, "a timer of process " + std::to_string(request.pid) +
-                            ", which is no worker of this generation, is over");
+  if (pidfd && refused_timers_.size() < kMostRefusals && refused_timers_.insert(pid).second) {
+    Log(LogLevel::kWarning, "the timer '" + request.scope + "' of process " + std::to_string(pid) +
+                                " is over, but is ignored: no worker has started that process");
+  }
+}
+
+std::set<pid_t> ProcessWorkers::Running() const {
+  std::set<pid_t> running;
+  for (std::uint32_t local = 0; local < pids_.size(); ++local) {
+    running.insert(runner_.PidOf(local));
+  }
+  running.erase(0);
+  return running;
 }
 
 // A worker that a tool holds hears no signal: who looks must give way.
@@ -311,13 +347,18 @@ void ProcessWorkers::SignalAll(int signal, bool end_at_once) {
   live_stacks_.Forget();
   ras_watch_.Pause();
   kept_evidence_ = true;
+  survivors_.NoteHandlers();
   runner_.SignalAll(signal, end_at_once);
+  if (end_at_once) {
+    survivors_.Watch();
+  }
 }
 
 void ProcessWorkers::KillAll() {
   live_stacks_.Forget();
   ras_watch_.End();
   kept_evidence_ = true;
+  survivors_.Forget();
   runner_.KillAll();
 }
 

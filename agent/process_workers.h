@@ -15,6 +15,7 @@
 #include "agent/agent_options.h"
 #include "agent/generation.h"
 #include "agent/node_workers.h"
+#include "agent/survivors.h"
 #include "agent/watch/failure_evidence.h"
 #include "agent/watch/hang_evidence.h"
 #include "agent/watch/live_stacks.h"
@@ -76,6 +77,7 @@ class ProcessWorkers final : public NodeWorkers {
   LeftFiles FilesOf(std::uint32_t local_rank, ExitStatus status, LastErrors errors) const;
   void OnAllGone();
   void EndGeneration();
+  std::set<pid_t> Running() const;
   void OnTimerExpired(const TimerRequest& request);
   void TellOfStacks(const std::filesystem::path& file, std::function<void()> done);
   void KeepEvidenceOfFailure();
@@ -109,6 +111,10 @@ class ProcessWorkers final : public NodeWorkers {
   FailureEvidence failure_evidence_;
   LiveStacks live_stacks_;
   RasWatch ras_watch_;
+  Survivors survivors_;
+  std::map<std::uint32_t, TimerRequest> timer_kills_;  // By local rank of this generation.
+  static constexpr std::size_t kMostRefusals = 16;
+  std::set<pid_t> refused_timers_;           // Processes whose timers were refused, as was said.
   std::unique_ptr<TimerWatchdog> watchdog_;  // TORCHELASTIC_ENABLE_FILE_TIMER=1 alone.
   std::vector<std::int64_t> pids_;
   std::vector<int> save_signals_;                  // By local rank; 0: it has said none.

@@ -1,11 +1,20 @@
 #include "launcher/agent_options.h"
 
+#include <algorithm>
+
 #include "agent/host/interfaces.h"
 #include "launcher/command_line/addresses.h"
+#include "launcher/command_line/flags.h"
 #include "launcher/command_line/host_places.h"
 
 namespace ddprun {
 namespace {
+
+bool IsSet(const LaunchConfig& config, const std::string& flag) {
+  return std::ranges::any_of(config.settings, [&](const Setting& setting) {
+    return setting.name == flag && setting.origin != kDefault;
+  });
+}
 
 AgentConfig CoreOf(const LaunchConfig& config, const NodeId& node, const std::string& server) {
   AgentConfig core;
@@ -13,6 +22,9 @@ AgentConfig CoreOf(const LaunchConfig& config, const NodeId& node, const std::st
   core.node = node;
   core.host = HostName();
   core.shape = config.shape;
+  if (IsSet(config, "shutdown-timeout")) {
+    core.stop_grace = config.shape.shutdown_timeout;
+  }
   core.node_rank = config.node_rank;
   core.workers = config.workers;
   core.first_local_rank = config.around.seat ? config.around.seat->local_rank : 0;

@@ -49,6 +49,10 @@ struct SpawnFailed {
   std::string text;
   Endpoint store;
 };
+// While they are told to end at once: one that catches TERM has worked since a second ago.
+struct StillActive {
+  Generation generation;
+};
 // All of them are; else SpawnFailed comes.
 struct WorkersStarted {
   Generation generation;
@@ -105,9 +109,10 @@ struct JobEndKnown {
 // Another server is spoken to from now on, and it was not asked yet.
 struct ServerChanged {};
 struct AgentTick {};
-using AgentEvent = std::variant<Started, Replied, CallFailed, WorkerEnded, AllGone, SpawnFailed,
-                                WorkersStarted, StartLasts, WorkerSpoke, NodeChecked, HostLooked,
-                                StacksTaken, SignalArrived, JobEndKnown, ServerChanged, AgentTick>;
+using AgentEvent =
+    std::variant<Started, Replied, CallFailed, WorkerEnded, AllGone, SpawnFailed, StillActive,
+                 WorkersStarted, StartLasts, WorkerSpoke, NodeChecked, HostLooked, StacksTaken,
+                 SignalArrived, JobEndKnown, ServerChanged, AgentTick>;
 
 // ---- Effects ----
 enum class CheckCause {
@@ -133,7 +138,8 @@ struct CheckNode {
   CheckCause cause = CheckCause::kStart;
 };
 // Of every worker, into files, these first; answered by StacksTaken within kEvidenceTime, or too
-// late. Well below what a coordinator waits for a stop (8 s): else it takes the node for lost.
+// late. Well below what a coordinator waits for a stop (at least 8 s): else it takes the node for
+// lost.
 inline constexpr Duration kEvidenceTime{6'000};
 struct TakeStacks {
   Generation generation;

@@ -364,6 +364,7 @@ std::vector<AgentEffect> Step(AgentState& state, const AgentConfig& config, cons
                  [&](const WorkerEnded& ended) { OnWorkerEnded(step, ended); },
                  [&](const AllGone& gone) { OnAllGone(step, gone); },
                  [&](const SpawnFailed& failed) { OnSpawnFailed(step, failed); },
+                 [&](const StillActive& active) { ProlongStop(step, active); },
                  [&](const WorkersStarted& started) {
                    NoteStarted(step, started);
                    PassOnEarlySignals(step, started.generation);

@@ -39,6 +39,7 @@ NodeReport ReasonsOf(const AgentState& state) {
   report.floor = state.floor;
   report.restarts_used = state.restarts_used;
   report.unkillable = state.unkillable;
+  report.saving = state.saving;
   report.hung_rank = LateRank(state);
   report.checking = state.fitness.checking && state.fitness.unfit.empty();
   report.unfit = state.fitness.unfit;

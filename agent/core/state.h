@@ -14,6 +14,8 @@
 
 namespace ddprun {
 
+inline constexpr Duration kStopGrace{5'000};  // A coordinator counts on it, unless told of saving.
+
 struct AgentConfig {
   RunId run_id;
   NodeId node;
@@ -23,18 +25,18 @@ struct AgentConfig {
   std::uint32_t workers = 1;
   std::uint32_t first_local_rank = 0;  // Other agents have the ranks before on this machine.
   std::string role = "default";
-  std::string server;              // For people: where the rendezvous is,
-  std::string successor;           // and who takes its part over; empty: not to be told.
-  Duration stop_grace{5'000};      // TERM to KILL after a failure or loss.
-  Duration outage_limit{600'000};  // An idle node without a server gives up after it.
-  Duration hang_timeout{0};        // Without progress for longer, a worker is late; 0: never.
-  bool preemptible = false;        // A scheduler's signals mean: save, the run will go on later.
-  bool leaves_alone = false;       // They may concern this node alone, and others go on without.
-  bool checks_node = false;        // --host-check, --node-check
-  bool alone = false;              // No other node can join the run.
-  int give_up_code = 0;            // Where nobody should start the run again; 0: the run's own.
-  std::uint32_t requeues = 0;      // How often the scheduler started the job again; for people.
-  Endpoint page;                   // Where this node answers browsers; port 0: nowhere.
+  std::string server;                // For people: where the rendezvous is,
+  std::string successor;             // and who takes its part over; empty: not to be told.
+  Duration stop_grace = kStopGrace;  // TERM to KILL after a failure or loss; longer where active.
+  Duration outage_limit{600'000};    // An idle node without a server gives up after it.
+  Duration hang_timeout{0};          // Without progress for longer, a worker is late; 0: never.
+  bool preemptible = false;          // A scheduler's signals mean: save, the run will go on later.
+  bool leaves_alone = false;         // They may concern this node alone, and others go on without.
+  bool checks_node = false;          // --host-check, --node-check
+  bool alone = false;                // No other node can join the run.
+  int give_up_code = 0;              // Where nobody should start the run again; 0: the run's own.
+  std::uint32_t requeues = 0;        // How often the scheduler started the job again; for people.
+  Endpoint page;                     // Where this node answers browsers; port 0: nowhere.
 };
 
 // What the quickest of some steps took their rank by itself.
@@ -118,6 +120,7 @@ struct AgentState {
   Time stop_began;
 
   bool planned = false;               // The stop in progress gives time to save.
+  bool saving = false;                // It does not, but workers use some, or were promised it.
   bool taking_stacks = false;         // The workers hang: they are killed once that is done.
   std::optional<Time> kill_at;        // TERM to KILL.
   std::optional<Time> unkillable_at;  // KILL to "cannot be killed".

@@ -10,6 +10,7 @@ namespace {
 
 constexpr Duration kAcknowledgement{200};
 constexpr Duration kUnkillable{5'000};  // KILL to giving up on a process.
+constexpr Duration kActive{3'000};      // From a worker's last activity to KILL.
 constexpr int kInterrupt = 2;           // POSIX numbers; <signal.h> stays out of the core.
 constexpr int kTerminate = 15;
 
@@ -52,6 +53,7 @@ void BeginStop(AgentStep& step, bool planned, int signal) {
   }
   state.phase = AgentPhase::kStopping;
   state.planned = planned;
+  state.saving = !planned && step.config.stop_grace > kStopGrace;
   state.stop_began = step.now;
   state.kill_at =
       step.now + (planned ? step.config.shape.shutdown_timeout : step.config.stop_grace);
@@ -61,10 +63,30 @@ void BeginStop(AgentStep& step, bool planned, int signal) {
 void HurryStop(AgentStep& step) {
   AgentState& state = step.state;
   state.planned = false;
+  state.saving = step.config.stop_grace > kStopGrace;
   step.effects.push_back(SignalWorkers{kTerminate, true});
   if (state.kill_at) {
     state.kill_at = std::min<Time>(*state.kill_at, step.now + step.config.stop_grace);
   }
+}
+
+void ProlongStop(AgentStep& step, const StillActive& active) {
+  AgentState& state = step.state;
+  if (state.phase != AgentPhase::kStopping || state.planned || state.taking_stacks ||
+      !state.kill_at || active.generation != state.placement->generation) {
+    return;
+  }
+  const Time last = state.stop_began + step.config.shape.shutdown_timeout;
+  const Time kill_at = std::min<Time>(last, step.now + kActive);
+  if (kill_at <= *state.kill_at) {
+    return;
+  }
+  if (!std::exchange(state.saving, true)) {
+    step.Tell(NoticeLevel::kInfo, "workers that were told to end are still active: they have " +
+                                      FormatDuration(step.config.shape.shutdown_timeout) +
+                                      " in all (--shutdown-timeout)");
+  }
+  state.kill_at = kill_at;
 }
 
 void KillNow(AgentStep& step) {
@@ -97,6 +119,7 @@ void BecomeIdle(AgentStep& step, Generation generation) {
   state.floor = std::max(state.floor, generation);
   state.kill_at.reset();
   state.taking_stacks = false;
+  state.saving = false;
   state.fenced = false;
   state.heartbeats.clear();
   state.unkillable_at.reset();

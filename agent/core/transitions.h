@@ -37,12 +37,16 @@ int ExitCodeFor(const AgentState& state, const AgentConfig& config, const Finish
 void ExitNow(AgentStep& step, int code, std::string text);
 
 // From Running only: `signal` to all workers, SIGKILL when the grace is over. Planned stops give
-// the shutdown timeout.
+// the shutdown timeout, others the stop grace.
 void BeginStop(AgentStep& step, bool planned, int signal);
 
 // A planned stop has become one by failure or loss: a rank that is blocked with a dead peer never
 // sees TERM, so the long grace helps nobody.
 void HurryStop(AgentStep& step);
+
+// In a stop by failure or loss a worker saves: it has until 3 s after it was last seen to work, and
+// the shutdown timeout at most.
+void ProlongStop(AgentStep& step, const StillActive& active);
 
 void KillNow(AgentStep& step);
 

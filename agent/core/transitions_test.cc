@@ -65,6 +65,69 @@ TEST_F(Agent, AFailedWorkersPeersAreToldToEndAtOnce) {
   EXPECT_TRUE(Find<SignalWorkers>()->end_at_once);
 }
 
+TEST_F(Agent, AWorkerThatIsActiveAfterAFailureHasTheShutdownTimeout) {
+  TellRun(1, 1s);
+  Ends(0, Exited{1}, 2s);
+  EXPECT_EQ(*NextWake(state, config), At(7s));
+  EXPECT_FALSE(Find<SendReport>()->report.saving);
+  Feed(StillActive{{1}}, 4s);  // As one that ends is.
+  EXPECT_EQ(*NextWake(state, config), At(7s));
+  EXPECT_TRUE(effects.empty());
+  Feed(StillActive{{1}}, 6s);
+  EXPECT_EQ(*NextWake(state, config), At(9s));
+  EXPECT_EQ(Find<Say>()->text,
+            "workers that were told to end are still active: they have 30.0 s in all "
+            "(--shutdown-timeout)");
+  EXPECT_TRUE(Find<SendReport>()->report.saving);
+  Feed(StillActive{{1}}, 7s);
+  EXPECT_FALSE(Did<Say>());
+  for (Duration t = 8s; t <= 31s; t += 1s) {
+    Feed(StillActive{{1}}, t);
+  }
+  EXPECT_EQ(*NextWake(state, config), At(32s));
+  Feed(AgentTick{}, 32s);
+  EXPECT_TRUE(Did<KillWorkers>());
+  EXPECT_TRUE(ReportOf(state, config).saving);  // Until they are gone.
+  Gone(33s);
+  EXPECT_FALSE(ReportOf(state, config).saving);
+}
+
+TEST_F(Agent, AWorkerThatWasActiveIsKilledThreeSecondsLater) {
+  TellRun(1, 1s);
+  Ends(0, Exited{1}, 2s);
+  Feed(StillActive{{1}}, 6s);
+  Feed(AgentTick{}, 9s);
+  EXPECT_TRUE(Did<KillWorkers>());
+}
+
+TEST_F(Agent, AShutdownTimeoutThatIsSetCountsForAStopByFailureToo) {
+  config.shape.shutdown_timeout = config.stop_grace = 8s;
+  TellRun(1, 1s);
+  Ends(0, Exited{1}, 2s);
+  EXPECT_EQ(*NextWake(state, config), At(10s));
+  EXPECT_TRUE(Find<SendReport>()->report.saving);
+  Feed(StillActive{{1}}, 9s);
+  EXPECT_EQ(*NextWake(state, config), At(10s));
+}
+
+TEST_F(Agent, ALossInAPlannedStopLeavesActiveWorkersWhatThatHadPromised) {
+  TellRun(1, 1s);
+  TellStop(1, StopCause::kScaleUp, 2s);
+  TellStop(1, StopCause::kNodeLost, 26s);
+  EXPECT_EQ(*NextWake(state, config), At(31s));
+  Feed(StillActive{{1}}, 30s);
+  EXPECT_EQ(*NextWake(state, config), At(32s));
+}
+
+TEST_F(Agent, WorkersThatAreKilledAlreadyGetNoMoreTime) {
+  TellRun(1, 1s);
+  Ends(0, Exited{1}, 2s);
+  Feed(AgentTick{}, 7s);
+  EXPECT_TRUE(Did<KillWorkers>());
+  Feed(StillActive{{1}}, 8s);
+  EXPECT_TRUE(effects.empty());
+}
+
 // In a run of one node the TERM of a spare must not stop the one that works.
 TEST_F(Agent, ASpareThatGetsTermOnlyLeaves) {
   config.shape.max_nodes = 1;

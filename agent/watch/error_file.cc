@@ -49,14 +49,15 @@ std::string Text(const json& object, const char* key) {
 
 // 0: none that could be.
 std::int64_t LastMoment(std::int64_t seconds, const std::filesystem::path& path) {
-  constexpr std::int64_t kTick = 10;  // A kernel stamps files with the clock of its last one.
   constexpr std::int64_t kLatest = std::int64_t{1} << 40;
   struct stat info {};
   if (seconds <= 0 || seconds > kLatest || ::stat(path.c_str(), &info) != 0) {
     return 0;
   }
+  // Up to a tick of the kernel's clock too early, so that a recorded error comes before an end that
+  // was seen in the same moment.
   const std::int64_t written =
-      std::int64_t{info.st_mtim.tv_sec} * 1000 + info.st_mtim.tv_nsec / 1'000'000 + kTick;
+      std::int64_t{info.st_mtim.tv_sec} * 1000 + info.st_mtim.tv_nsec / 1'000'000;
   return std::clamp(written, seconds * 1000, seconds * 1000 + 999);
 }
 
@@ -118,18 +119,19 @@ std::optional<WorkerError> ParseErrorFile(const std::string& text) {
   return error;
 }
 
-std::optional<std::string> WithErrorCode(const std::string& text, int exit_code) {
+std::optional<std::string> WithErrorCode(const std::string& text, std::optional<int> exit_code) {
   auto file = ParseJson<nlohmann::ordered_json>(text);
   if (!file.is_object()) {
     return std::nullopt;
   }
-  if (file.contains("message") && file["message"].is_object()) {
-    file["message"]["errorCode"] = exit_code;
+  if (exit_code && file.contains("message") && file["message"].is_object()) {
+    file["message"]["errorCode"] = *exit_code;
   }
   return file.dump();
 }
 
-std::optional<std::string> MakeErrorFile(const FailureDetails& details, int exit_code) {
+std::optional<std::string> MakeErrorFile(const FailureDetails& details,
+                                         std::optional<int> exit_code) {
   if (details.message.empty() && details.traceback.empty()) {
     return std::nullopt;
   }
@@ -137,7 +139,9 @@ std::optional<std::string> MakeErrorFile(const FailureDetails& details, int exit
   message["message"] = details.message;
   message["extraInfo"]["py_callstack"] = details.traceback;
   message["extraInfo"]["timestamp"] = std::to_string(details.unix_ms / 1000);
-  message["errorCode"] = exit_code;
+  if (exit_code) {
+    message["errorCode"] = *exit_code;
+  }
   const nlohmann::ordered_json file = {{"message", message}};
   return file.dump(-1, ' ', false, json::error_handler_t::replace);
 }

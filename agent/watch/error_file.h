@@ -29,19 +29,22 @@ struct WorkerError {
 std::optional<WorkerError> ParseErrorFile(const std::string& text);
 
 // The same JSON with message.errorCode added, as torchrun's agent writes it for its own parent.
-// The flat form stays as it is. Nothing where the text is no JSON object.
-std::optional<std::string> WithErrorCode(const std::string& text, int exit_code);
+// The flat form stays as it is, and all of it without a code: the worker had none of its own.
+// Nothing where the text is no JSON object.
+std::optional<std::string> WithErrorCode(const std::string& text, std::optional<int> exit_code);
 
 // The same for who has only the details of a worker of another node: @record's form, from what is
 // known. Nothing where the worker left neither message nor traceback.
-std::optional<std::string> MakeErrorFile(const FailureDetails& details, int exit_code);
+std::optional<std::string> MakeErrorFile(const FailureDetails& details,
+                                         std::optional<int> exit_code);
 
 // The file's text; empty: none, no ordinary file, or larger than an error can be.
 std::string ReadErrorFile(const std::filesystem::path& path);
 
 // What the file says, within the bounds of messages.h. `stays`: the file outlives the run, so that
 // its path tells people something. The time is the last moment that the file can mean: torch writes
-// whole seconds, and nothing is recorded after the file was last written.
+// whole seconds, and nothing is recorded after the file was last written. An end that is seen in
+// that very moment came later: as with torchrun, the error file decides.
 FailureDetails ReadDetails(const std::filesystem::path& path, bool stays);
 
 }  // namespace ddprun

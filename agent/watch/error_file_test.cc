@@ -60,6 +60,8 @@ TEST(ErrorFile, TheParentsCopyHasTheExitCode) {
   EXPECT_EQ(WithErrorCode(R"({"message":{"message":"m"}})", 3),
             R"({"message":{"message":"m","errorCode":3}})");
   EXPECT_EQ(WithErrorCode(R"({"message":"m"})", -9), R"({"message":"m"})");
+  EXPECT_EQ(WithErrorCode(R"({"message":{"message":"m"}})", std::nullopt),
+            R"({"message":{"message":"m"}})");
   EXPECT_FALSE(WithErrorCode("half a fi", 1));
 }
 

@@ -22,6 +22,9 @@ struct TimerRequest {
   bool operator==(const TimerRequest&) const = default;
 };
 
+// Begins the message of a worker that ddprun killed for its timer; the timer's name follows.
+inline constexpr std::string_view kTimerExpired = "watchdog timer '";
+
 std::optional<TimerRequest> ParseTimerRequest(std::string_view line);
 
 }  // namespace ddprun

@@ -119,6 +119,17 @@ std::vector<pid_t> DescendantsOf(pid_t pid, const std::set<pid_t>& skipped) {
   return found;
 }
 
+bool DescendsFrom(pid_t pid, pid_t ancestor) {
+  if (::getsid(pid) == ancestor) {
+    return true;
+  }
+  pid_t parent = pid;
+  while (parent > 1 && parent != ancestor) {
+    parent = ParentOf(parent);
+  }
+  return parent == ancestor && pid != ancestor;
+}
+
 void SignalSessions(const std::set<pid_t>& sessions, const std::set<pid_t>& skipped,
                     const std::vector<int>& signals) {
   for (const pid_t pid : DescendantsOf(::getpid(), skipped)) {

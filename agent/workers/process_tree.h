@@ -18,6 +18,9 @@ std::vector<pid_t> ChildrenOf(pid_t pid);
 // Children, their children, and so on; each once, and none that descends from `skipped` only.
 std::vector<pid_t> DescendantsOf(pid_t pid, const std::set<pid_t>& skipped);
 
+// Also one whose parents have ended, as long as it is in the session that `ancestor` leads.
+bool DescendsFrom(pid_t pid, pid_t ancestor);
+
 // Sends `signals`, in order, to every descendant of this process that is in one of the sessions but
 // not in the process group of the session's leader (that one is signalled as a group). Descendants
 // of `skipped` are not looked at.

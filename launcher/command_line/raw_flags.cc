@@ -199,8 +199,9 @@ void AddEnding(CLI::App& app, RawFlags& raw) {
                "asked not to be restarted (76), or workers hung (124). Default: the code that "
                "tells why. For a scheduler's rules, as Kubernetes' podFailurePolicy");
   ending.Value("--shutdown-timeout", config.shape.shutdown_timeout, "SECONDS",
-               "From a forwarded signal to SIGKILL, the same on all nodes "
-               "(TORCH_ELASTIC_SHUTDOWN_TIMEOUT changes the default)");
+               "From a forwarded signal to SIGKILL, the same on all nodes. Set, it counts for the "
+               "peers of a failed worker too; else these have 30 s while they catch SIGTERM and "
+               "work, 5 s where they do nothing (TORCH_ELASTIC_SHUTDOWN_TIMEOUT sets it too)");
   ending.Value("--hang-timeout", config.hang_timeout, "DURATION",
                "Workers that make no progress for this long hang: their stacks are kept and all "
                "workers restarted. Progress is STEP= or PHASE= on DDPRUN_NOTIFY_SOCKET, else, with "

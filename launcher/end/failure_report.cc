@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "agent/watch/timer_request.h"
 #include "common/log.h"
 #include "rendezvous/messages/messages.h"
 
@@ -14,12 +15,6 @@ namespace ddprun {
 namespace {
 
 constexpr std::size_t kWidth = 60;
-
-// Negative for a signal, as Python and torchrun count.
-int PythonCode(const ExitStatus& status) {
-  const Killed* const killed = std::get_if<Killed>(&status);
-  return killed != nullptr ? -killed->signal : std::get<Exited>(status).code;
-}
 
 std::string TimeText(const FailedWorker& worker) {
   if (!worker.at) {
@@ -63,9 +58,12 @@ void PutWorker(std::string& out, std::size_t index, const FailedWorker& worker) 
   PutText(out, "  host      : ", worker.host);
   out += "  rank      : " + std::to_string(worker.rank) +
          " (local_rank: " + std::to_string(worker.local_rank) + ")\n";
-  out += "  exitcode  : " + std::to_string(PythonCode(worker.status)) +
+  out += "  exitcode  : " + (worker.stopped ? "<N/A>" : std::to_string(PythonCode(worker.status))) +
          " (pid: " + std::to_string(worker.pid) + ")" +
-         (killed != nullptr ? "  (" + SignalName(killed->signal) + ")" : "") + "\n";
+         (worker.stopped      ? "  (ddprun stopped it after its error)"
+          : killed != nullptr ? "  (" + SignalName(killed->signal) + ")"
+                              : "") +
+         "\n";
   PutText(out, "  error_file: ", worker.error_file.empty() ? "<N/A>" : worker.error_file);
   PutText(out, "  traceback : ", TracebackText(worker));
   if (!worker.stacks.empty()) {
@@ -74,7 +72,8 @@ void PutWorker(std::string& out, std::size_t index, const FailedWorker& worker) 
 }
 
 bool SameEnd(const FailedWorker& a, const FailedWorker& b) {
-  return a.status == b.status && a.host == b.host && a.message == b.message;
+  return a.status == b.status && a.stopped == b.stopped && a.host == b.host &&
+         a.message == b.message;
 }
 
 // "0, 2-5, 7" of sorted numbers.
@@ -136,8 +135,9 @@ nlohmann::ordered_json ToJson(const FailedWorker& worker) {
   json["local_rank"] = worker.local_rank;
   json["host"] = worker.host;
   json["pid"] = worker.pid;
-  json["exitcode"] = PythonCode(worker.status);
-  json["ended"] = Describe(worker.status);
+  json["exitcode"] = worker.stopped ? nlohmann::ordered_json(nullptr)
+                                    : nlohmann::ordered_json(PythonCode(worker.status));
+  json["ended"] = worker.stopped ? "stopped by ddprun after its error" : Describe(worker.status);
   if (worker.at) {
     json["time"] = std::chrono::duration<double>(worker.at->time_since_epoch()).count();
   }
@@ -150,6 +150,11 @@ nlohmann::ordered_json ToJson(const FailedWorker& worker) {
 
 }  // namespace
 
+int PythonCode(const ExitStatus& status) {
+  const Killed* const killed = std::get_if<Killed>(&status);
+  return killed != nullptr ? -killed->signal : std::get<Exited>(status).code;
+}
+
 std::string HintFor(const FailureFacts& facts) {
   if (!facts.hang.empty()) {
     return std::string(facts.nobody_lags ? "no rank lags behind the others: look for the one whose "
@@ -160,6 +165,9 @@ std::string HintFor(const FailureFacts& facts) {
            "; ddprun killed the workers";
   }
   const ExitStatus& status = facts.root.status;
+  if (facts.root.message.starts_with(kTimerExpired)) {
+    return Printable(facts.root.message);
+  }
   if (facts.root.message == kMemoryRanOut) {
     return "the cgroup's memory limit was met (it counts oom_kill): fewer data loader workers, a "
            "smaller batch, or a larger limit (Slurm: --mem)";

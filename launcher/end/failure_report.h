@@ -26,6 +26,7 @@ struct FailedWorker {
   std::string message;    // "ValueError: boom", from the error file; may be empty.
   std::string traceback;  // From the error file; may be empty.
   std::string stacks;     // File with where it stood when it hung; empty: there is none.
+  bool stopped = false;  // ddprun killed it after it had left its error: the status is not its own.
 };
 
 struct FailureFacts {
@@ -46,6 +47,9 @@ struct FailureFacts {
   std::string evidence;      // Directory with what else is known of it; empty: none was kept.
   bool stopped = false;      // The root cause had failed, and was stopped before it had ended.
 };
+
+// Negative for a signal, as Python and torchrun count.
+int PythonCode(const ExitStatus& status);
 
 // Lines, each with its newline; control characters made visible.
 std::string FormatFailureReport(const FailureFacts& facts);

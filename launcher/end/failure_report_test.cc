@@ -55,6 +55,26 @@ TEST(FailureReport, HasTorchrunsShape) {
                 thick + "\n");
 }
 
+TEST(FailureReport, WhomTheWatchdogKilledNobodyElseDid) {
+  FailureFacts facts = Facts(Killed{SIGKILL});
+  facts.root.message = "watchdog timer 'step' expired; ddprun killed the worker";
+  EXPECT_EQ(HintFor(facts), facts.root.message);
+}
+
+// The code would be that of ddprun's own signal.
+TEST(FailureReport, WhoLeftAnErrorAndWasStoppedHasNoExitCode) {
+  FailureFacts facts = Facts(Killed{15});
+  facts.root.message = "ValueError: boom";
+  facts.root.stopped = facts.stopped = true;
+  const std::string report = FormatFailureReport(facts);
+  EXPECT_NE(report.find("  exitcode  : <N/A> (pid: 42)  (ddprun stopped it after its error)\n"),
+            std::string::npos);
+  EXPECT_EQ(report.find("SIGTERM"), std::string::npos);
+  const auto json = nlohmann::json::parse(FailureJson(facts));
+  EXPECT_TRUE(json["root_cause"]["exitcode"].is_null());
+  EXPECT_EQ(json["root_cause"]["ended"], "stopped by ddprun after its error");
+}
+
 // Who recorded an error and then outlived TERM was killed by nobody else.
 TEST(FailureReport, ARootThatWasStoppedHasNoHintAboutItsSignal) {
   FailureFacts facts = Facts(Killed{SIGKILL});

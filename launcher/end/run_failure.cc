@@ -25,9 +25,15 @@ namespace fs = std::filesystem;
 
 constexpr Duration kDiskLimit{1'000};  // Below any lease: the server may be here.
 
+// What a worker died of that had left its error and was then killed by ddprun tells nothing of it.
+bool EndIsOurs(const ExitStatus& status, const FailureDetails& details, bool stopped_by_us) {
+  return stopped_by_us && std::holds_alternative<Killed>(status) && !details.message.empty() &&
+         details.message != kMemoryRanOut;
+}
+
 FailedWorker ToFailed(std::uint32_t rank, std::uint32_t local_rank, std::int64_t pid,
                       const std::string& host, const ExitStatus& status,
-                      const FailureDetails& details) {
+                      const FailureDetails& details, bool stopped_by_us) {
   FailedWorker worker{rank,
                       local_rank,
                       pid,
@@ -36,7 +42,9 @@ FailedWorker ToFailed(std::uint32_t rank, std::uint32_t local_rank, std::int64_t
                       {},
                       details.error_file,
                       details.message,
-                      details.traceback};
+                      details.traceback,
+                      {},
+                      EndIsOurs(status, details, stopped_by_us)};
   if (details.unix_ms > 0) {
     worker.at.emplace(std::chrono::milliseconds(details.unix_ms));
   }
@@ -66,7 +74,8 @@ FailureFacts Gather(const Exit& exit, const LaunchConfig& config, const LastAtte
   facts.restarts_used = attempt.restarts_used;
   facts.max_restarts = config.shape.max_restarts;
   facts.requeues = config.around.requeues;
-  facts.root = ToFailed(root.rank, root.local_rank, root.pid, root.host, root.status, root.details);
+  facts.root = ToFailed(root.rank, root.local_rank, root.pid, root.host, root.status, root.details,
+                        root.stopped_by_us);
   facts.hang = root.hang;
   facts.nobody_lags = root.nobody_lags;
   facts.stopped = root.stopped_by_us;
@@ -78,7 +87,8 @@ FailureFacts Gather(const Exit& exit, const LaunchConfig& config, const LastAtte
   for (const EndedWorker& ended : attempt.failed) {
     if (ended.rank != root.rank || ended.pid != root.pid || root.host != host) {
       facts.others.push_back(ToFailed(ended.rank, FirstLocalRank(config) + ended.local_rank,
-                                      ended.pid, host, ended.status, ended.details));
+                                      ended.pid, host, ended.status, ended.details,
+                                      ended.stopped_by_us));
       AddStacks(facts.others.back(), attempt, place);
       continue;
     }
@@ -124,8 +134,8 @@ void CopyErrorFile(const WorkerFailure& root, const LaunchConfig& config,
   if (!own || own->empty()) {
     return;
   }
-  const Killed* const killed = std::get_if<Killed>(&root.status);
-  const int code = killed != nullptr ? -killed->signal : std::get<Exited>(root.status).code;
+  const std::optional<int> code =
+      facts.root.stopped ? std::nullopt : std::optional(PythonCode(root.status));
   std::optional<std::string> text;
   if (facts.ran) {
     text = WithErrorCode(

@@ -294,8 +294,10 @@ void ExpirePhase(CoordinatorStep& step) {
     }
   }
   if (state.phase == Phase::kDraining) {
-    if (step.now >= EndOfDrain(state, step.config)) {
-      for (const std::size_t rank : std::set<std::size_t>(state.world->roll.undrained)) {
+    if (step.now >= EndOfDrain(state, step.config, false)) {
+      const bool late = step.now >= EndOfDrain(state, step.config, true);
+      const RollCall& roll = state.world->roll;
+      for (const std::size_t rank : std::set<std::size_t>(late ? roll.undrained : roll.hurried)) {
         if (const Member& member = state.world->members[rank]; !member.lost) {
           Lose(step, NodeKey(member.key), "its workers cannot be stopped");
         }

@@ -242,7 +242,7 @@ std::optional<Time> NextWake(const CoordinatorState& state, const CoordinatorCon
       const RollCall& roll = state.world->roll;
       if (!std::includes(roll.lost.begin(), roll.lost.end(), roll.undrained.begin(),
                          roll.undrained.end())) {
-        consider(EndOfDrain(state, config));
+        consider(EndOfDrain(state, config, roll.hurried.empty()));
       }
       if (const std::optional<Time> fence = NextFence(state)) {
         consider(*fence);

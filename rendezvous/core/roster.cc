@@ -112,9 +112,11 @@ void CallRoll(const Roster& roster, std::size_t rank, RollCall& roll) {
   const Member& member = roster.world->members[rank];
   Put(roll.silent, rank, !member.hosted && !member.lost);
   Put(roll.unfinished, rank, !member.succeeded);
-  Put(roll.undrained, rank, !IsDrained(roster, member));
-  Put(roll.lost, rank, member.lost);
   const auto node = roster.nodes.find(member.key);
+  const bool undrained = !IsDrained(roster, member);
+  Put(roll.undrained, rank, undrained);
+  Put(roll.hurried, rank, undrained && !member.lost && !node->second.report.saving);
+  Put(roll.lost, rank, member.lost);
   Put(roll.checking, rank,
       node != roster.nodes.end() && !node->second.lost && node->second.report.checking);
 }

@@ -109,9 +109,11 @@ Time EndOfRecovery(const CoordinatorState& state, const CoordinatorConfig& confi
   return EndOfRecovery(state.recovery, state.shape, state.since, LeaseOfRecovery(state, config));
 }
 
-Time EndOfDrain(const CoordinatorState& state, const CoordinatorConfig& config) {
-  const Duration grace =
-      IsPlanned(state.drain->cause) ? state.shape->shutdown_timeout : config.stop_grace;
+Time EndOfDrain(const CoordinatorState& state, const CoordinatorConfig& config, bool saving) {
+  const Duration timeout = state.shape->shutdown_timeout;
+  const Duration grace = IsPlanned(state.drain->cause) ? timeout
+                         : saving                      ? std::max(timeout, config.stop_grace)
+                                                       : config.stop_grace;
   return state.drain->began + grace + std::max(LeaseOf(state, config), kLongLease);
 }
 

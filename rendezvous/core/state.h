@@ -94,7 +94,8 @@ std::size_t NodesToRecover(const CoordinatorState& state);
 Time EndOfRecovery(const CoordinatorState& state, const CoordinatorConfig& config);
 
 // When nodes that were told to stop are lost: what is killed takes its time, however short a lease.
-Time EndOfDrain(const CoordinatorState& state, const CoordinatorConfig& config);
+// `saving`: of those whose workers have the shutdown timeout after a failure or loss too.
+Time EndOfDrain(const CoordinatorState& state, const CoordinatorConfig& config, bool saving);
 
 // What the run holds in memory.
 std::size_t BytesOf(const CoordinatorState& state);

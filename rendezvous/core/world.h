@@ -41,6 +41,7 @@ struct RollCall {
   std::set<std::size_t> silent;      // Neither lost nor seen hosting the world.
   std::set<std::size_t> unfinished;  // Has not succeeded.
   std::set<std::size_t> undrained;   // Neither drained nor lost with its fence over.
+  std::set<std::size_t> hurried;     // Of these those that are not lost, and do not save.
   std::set<std::size_t> lost;
   std::set<std::size_t> checking;  // Its machine is being looked at.
   bool operator==(const RollCall&) const = default;

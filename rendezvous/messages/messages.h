@@ -244,6 +244,7 @@ struct NodeReport {
   Closeup closeup;                         // Of its workers; kept for people alone.
   Leaving leaving = Leaving::kNo;
   bool starting = false;           // Its workers' start lasts: perhaps none is there yet.
+  bool saving = false;             // Its workers have the shutdown timeout, not the stop grace.
   bool checking = false;           // This machine is looked at: it may turn out to be unfit.
   std::string unfit;               // Why no world may have it; empty: it may be.
   HostFacts facts;                 // Of its machine, kMaxFacts at most; kept for people alone.

@@ -275,6 +275,7 @@ Result<NodeReport> ReportFromProtoAt(const v1::SyncRequest& wire, std::int64_t u
   ReadWorkers(wire, in, report);
   report.leaving = in.Enum("leaving", kLeaving, wire.leaving());
   report.starting = wire.starting();
+  report.saving = wire.saving();
   report.checking = wire.checking();
   report.unfit = in.Text("unfit", wire.unfit(), kMaxUnfit);
   report.facts = ReadFacts(wire.facts(), in);

@@ -74,6 +74,7 @@ NodeReport FullReport() {
                       {1000, "", 0, 2, 0, Duration(0), ProgressSource::kCollectives}};
   report.leaving = Leaving::kStopRun;
   report.starting = true;
+  report.saving = true;
   report.checking = true;
   report.unfit = "GPU 3\xff is gone";
   report.facts = {{"gpu3", "is gone\xff", true}, {"links", "2 up", false}};

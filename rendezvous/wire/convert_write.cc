@@ -206,6 +206,7 @@ void ToProto(const NodeReport& report, v1::SyncRequest* wire) {
   Write(report.closeup, wire->mutable_closeup());
   wire->set_leaving(ToWire(kLeaving, report.leaving));
   wire->set_starting(report.starting);
+  wire->set_saving(report.saving);
   wire->set_checking(report.checking);
   wire->set_unfit(std::string(Head(report.unfit, kMaxUnfit)));
   WriteFacts(report.facts, wire->mutable_facts());

@@ -47,6 +47,41 @@ class Signals(DdprunTest):
         self.assertNotIn("have not ended in time", run.err())
         self.assertEqual(self.mark.living(), [])
 
+    def test_a_request_that_arrives_as_several_signals_leaves_the_workers_their_time(self):
+        # GNU timeout's to its child and to the child's group; systemd's two; an interrupted script's.
+        for numbers in ((signal.SIGTERM,) * 3, (signal.SIGTERM, signal.SIGHUP), (signal.SIGINT, signal.SIGTERM)):
+            with self.subTest(numbers):
+                run = self.start_workers("--exit-on-term=0")
+                for number in numbers:
+                    os.killpg(run.process.pid, number)
+                # Of several that wait the kernel hands out the least number first.
+                self.assertIn(run.wait(), [128 + number for number in numbers], run.all())
+                self.assertNotIn("killing the workers", run.err())
+
+    def test_gnu_timeout_leaves_the_workers_their_time(self):
+        saving = ("import os, pathlib, signal, sys, time\n"
+                  "def save(*_):\n"
+                  "    end = time.monotonic() + 0.5\n"
+                  "    while time.monotonic() < end: pass\n"
+                  "    pathlib.Path(sys.argv[1] + os.environ['RANK']).touch()\n"
+                  "    os._exit(0)\n"
+                  "signal.signal(signal.SIGTERM, save)\n"
+                  "pathlib.Path(sys.argv[1] + 'ready' + os.environ['RANK']).touch()\n"
+                  "while True: signal.pause()\n")
+        program, saved = self.path("save.py"), self.path("saved-")
+        with open(program, "w") as file:
+            file.write(saving)
+        for more in ([], ["--nnodes=1:2", f"--rdzv-endpoint={self.free_endpoint()}"]):
+            with self.subTest(more):
+                run = self.start("-s", "TERM", "3600", DDPRUN, *more, TWO, program, saved, executable="timeout")
+                self.wait_for(lambda: all(os.path.exists(f"{saved}ready{r}") for r in range(2)), run)
+                run.signal(signal.SIGTERM)  # It does then as when the time is over.
+                run.wait()
+                for rank in range(2):
+                    os.unlink(f"{saved}ready{rank}")
+                    self.assertTrue(os.path.exists(f"{saved}{rank}"), run.all())
+                    os.unlink(f"{saved}{rank}")
+
     def test_the_shutdown_timeout_ends_who_ignores_term(self):
         run = self.start_workers("--ignore-term", flags=["--shutdown-timeout=0.3"])
         start = time.monotonic()

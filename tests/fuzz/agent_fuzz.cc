@@ -152,6 +152,7 @@ class Machine {
   void WorkersAreThere() {
     if (running_) {
       Feed(WorkersStarted{running_->generation});
+      Feed(StillActive{running_->generation});
     }
   }
 

@@ -22,6 +22,7 @@ with open(os.environ["TORCHELASTIC_TIMER_FILE"], "w") as file:
         file.flush()
     file.write("no json\\n")
     say(int(sys.argv[2]), 1, scope="of a stranger")
+    say(int(sys.argv[2]), 2, scope="of a stranger")
     say(os.getpid(), 4e9)
     if kind == "release":
         say(os.getpid(), 1, 0, scope="said only")
@@ -29,6 +30,23 @@ with open(os.environ["TORCHELASTIC_TIMER_FILE"], "w") as file:
         sys.exit(0)
     say(os.getpid(), 1)
     signal.pause()
+"""
+
+# A process below it asks to be killed, and is: only then its end of the pipe is closed.
+CHILDS_TIMER = """
+import json, os, signal, sys
+kind, held = sys.argv[1:]
+if os.fork() == 0:
+    if kind == "session":
+        os.setsid()
+    if kind == "orphan" and os.fork() != 0:
+        os._exit(0)
+    pipe = open(held, "w")
+    with open(os.environ["TORCHELASTIC_TIMER_FILE"], "w") as file:
+        file.write(json.dumps({"version": 1, "pid": os.getpid(), "scope_id": "load",
+                               "expiration_time": 1, "signal": int(signal.SIGKILL)}) + "\\n")
+    signal.pause()
+open(held).read()
 """
 
 
@@ -127,6 +145,23 @@ class Timers(DdprunTest):
                                     r"over: sending it SIGKILL")
         self.assertRegex(run.err(), r"the run failed: rank 0 .*killed by signal 9 \(SIGKILL\)")
         self.assertIn("ignored on the timer FIFO", run.err())
+        self.assertIn("hint      : watchdog timer 'step' expired; ddprun killed the worker\n", run.err())
+        self.assertNotIn("somebody sent SIGKILL", run.err())
+        refused = f"the timer 'of a stranger' of process {os.getpid()} is over, but is ignored: no worker has started"
+        self.assertEqual(run.err().count(refused), 1, run.err())
+
+    def test_a_childs_timer_counts(self):
+        path, held = self.path("timer.py"), self.path("held")
+        with open(path, "w") as file:
+            file.write(CHILDS_TIMER)
+        for kind in ("child", "session", "orphan"):
+            with self.subTest(kind):
+                if os.path.exists(held):
+                    os.unlink(held)
+                os.mkfifo(held)
+                run = self.run_ddprun(path, kind, held, environment={"TORCHELASTIC_ENABLE_FILE_TIMER": "1"})
+                self.assertRegex(run.err(), r"the timer 'load' of a child of the worker of local rank 0 \(pid \d+\) is "
+                                            r"over: sending it SIGKILL")
 
     def test_one_that_is_taken_back_does_nothing(self):
         self.run_timer("release", 0)

@@ -1,0 +1,55 @@
+// What workers do that were told to end at once, as /proc shows it.
+//
+// Says once a second whether a worker that catches TERM has worked: whether CPU time or written
+// bytes have grown, its own or a descendant's. A process that caught TERM and no longer does (a
+// Python interpreter on its way out) gets it again every 100 ms: else nothing would end it.
+//
+// Decides nothing: who is killed when is the caller's.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+
+#include "common/asio_loop.h"
+
+namespace ddprun {
+
+class Survivors {
+ public:
+  // `running`: the workers that this process has not reaped. `active` is called on the loop, never
+  // from inside a call.
+  Survivors(AsioLoop& loop, std::function<std::set<pid_t>()> running, std::function<void()> active)
+      : loop_(loop), running_(std::move(running)), active_(std::move(active)), timer_(loop) {}
+
+  // Before they get a signal: a handler may be gone, or TERM ignored, as soon as it has begun.
+  void NoteHandlers();
+  // They were told; from now on, until Forget or until none runs.
+  void Watch();
+  void Forget();
+
+ private:
+  struct Work {
+    std::uint64_t ticks = 0;    // CPU time.
+    std::uint64_t written = 0;  // Bytes.
+  };
+  static Work WorkOf(pid_t pid);
+
+  void Look();
+  void NoteHandler(pid_t pid);
+  void TellAgain(const std::set<pid_t>& workers) const;
+  bool Measure(const std::set<pid_t>& workers);
+
+  AsioLoop& loop_;
+  const std::function<std::set<pid_t>()> running_;
+  const std::function<void()> active_;
+  LoopTimer timer_;
+  std::set<pid_t> catching_;    // Processes that were seen to catch TERM.
+  std::map<pid_t, Work> seen_;  // At the last measurement.
+  std::uint32_t looks_ = 0;
+};
+
+}  // namespace ddprun
