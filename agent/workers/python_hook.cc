@@ -154,6 +154,11 @@ Result<PythonHook> AddPythonHook(const std::string& preload, const WorkerSpec& w
   };
   hook.spec.environment["PYTHONPATH"] =
       entry + (had && !before->second.empty() ? ":" + before->second : "");
+  // pyarrow's allocator starts a thread otherwise. Workers have the variable as it was given.
+  std::string& allocator = hook.spec.environment["JE_ARROW_MALLOC_CONF"];
+  if (allocator.find("background_thread") == std::string::npos) {
+    allocator += allocator.empty() ? "background_thread:false" : ",background_thread:false";
+  }
   hook.probe = hook.spec;
   hook.spec.environment[kHookVariable] = text();
   told["probe"] = true;
