@@ -130,6 +130,31 @@ class Preload(DdprunTest):
                 for name in ("said", "loads"):
                     os.unlink(self.path(name))
 
+    def test_a_console_script_is_python(self):
+        """As pip and uv write them, with paths that are too long for a first line too."""
+        by_shell = "#!/bin/sh\n'''exec' %s \"$0\" \"$@\"\n' '''\n"
+        os.symlink(sys.executable, self.path("python3"))
+        for name, first in (("a path", f"#!{sys.executable}\n"),
+                            ("an option", f"#!{sys.executable} -u\n"),
+                            ("env", "#!/usr/bin/env python3\n"),
+                            ("a long path", by_shell % sys.executable),
+                            ("quoted", by_shell % f"'{sys.executable}'"),
+                            ("beside it", by_shell % '"$(dirname -- "$(realpath -- "$0")")"/\'python3\'')):
+            with self.subTest(name):
+                self.write("tool", first + "import told\n" + SAY +
+                           "print(open('/proc/self/comm').read(), sys.orig_argv, sys.flags, sys.executable, sys.path)\n")
+                os.chmod(self.path("tool"), 0o755)
+                where = {"PATH": self.directory + os.pathsep + os.environ["PATH"]}
+                shown = []
+                for preload in ("imports", "none"):
+                    run = self.run_ddprun(TWO, f"--preload={preload}", "tool", self.path("said"), environment=where)
+                    self.assertNotRegex(run.err(), "cold|not Python")
+                    shown.append(sorted(run.out().splitlines()))
+                self.assertEqual(self.loads(), 3, "the preload process, and two workers without")
+                self.assertEqual(shown[0], shown[1])
+                for left in ("said", "loads"):
+                    os.unlink(self.path(left))
+
     def test_the_imports_of_the_script(self):
         self.say("--preload=imports")
         self.assertEqual(self.loads(), 1)
