@@ -31,6 +31,7 @@ def _missed(rest, left_out):
     import importlib.util
     import sys
     found = {}
+    standard = getattr(sys, "stdlib_module_names", None)  # None: before 3.10, where torch alone counts.
     for statement in rest:
         if isinstance(statement, ast.If) and "TYPE_CHECKING" in ast.dump(statement.test):
             continue
@@ -38,10 +39,10 @@ def _missed(rest, left_out):
         for node in ast.walk(statement):
             for module, _ in _imports_in(node):
                 top = module.partition(".")[0]
-                if top in sys.modules or top in getattr(sys, "stdlib_module_names", ()) or top in left_out or (
-                        inside and top != "torch") or importlib.util.find_spec(top) is None:
-                    continue
-                found.setdefault(top, node.lineno)
+                known = top in sys.modules or top in left_out or top in (standard or ())
+                counts = top == "torch" or (standard is not None and not inside)
+                if counts and not known and importlib.util.find_spec(top) is not None:
+                    found.setdefault(top, node.lineno)
     return found
 
 
